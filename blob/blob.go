@@ -1,0 +1,41 @@
+// Package blob stores bytes by content. A Store is durable: Put returns after
+// the bytes are on disk (temp file, fsync, rename, fsync of the directory).
+package blob
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agon-arena/agon"
+)
+
+// ErrNotFound is returned for a digest that the store does not hold.
+var ErrNotFound = errors.New("blob not found")
+
+// ErrCorrupt is returned when stored bytes no longer match their digest.
+var ErrCorrupt = errors.New("blob is corrupt")
+
+// Store is content-addressed storage. Safe for concurrent use. Callers may
+// retry any method.
+type Store interface {
+	// Put stores b and returns its digest. Storing the same bytes again is a no-op.
+	Put(ctx context.Context, b []byte) (agon.Digest, error)
+	// Get returns the bytes of d, verified; ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, d agon.Digest) ([]byte, error)
+	Has(ctx context.Context, d agon.Digest) (bool, error)
+}
+
+// Manifest lists the files of a tree. Its canonical JSON (sorted by path, no
+// white space) is stored as a blob whose digest names the tree.
+type Manifest struct {
+	Files []Entry `json:"files"`
+}
+
+// Entry is one file of a tree. Mode is "file", "exec" or "link"; a link's
+// Digest is that of its target text.
+type Entry struct {
+	Path   string      `json:"path"`
+	Mode   string      `json:"mode"`
+	Size   int64       `json:"size"`
+	Digest agon.Digest `json:"digest"`
+}

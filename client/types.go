@@ -1,0 +1,231 @@
+// Package client is the signed HTTP client of agon's own API, and the shapes
+// that travel over it. The server (internal/api) uses the same shapes.
+package client
+
+import (
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// Server is GET /v1/server.
+type Server struct {
+	Name     string    `json:"name"`
+	Version  string    `json:"version"`
+	Audience string    `json:"audience" doc:"the last line of what agon-v1 signatures cover"`
+	Time     time.Time `json:"time"`
+	Operator string    `json:"operator" doc:"hotkey of the operator, SS58"`
+}
+
+// Arena is an arena as the API shows it.
+type Arena struct {
+	agon.Arena
+	// URL is where the arena's foreign dialect listens; null without one.
+	URL      *string    `json:"url"`
+	Champion *agon.Seat `json:"champion"`
+	Queued   int        `json:"queued"`
+	Playing  int        `json:"playing"`
+}
+
+// File is one file of a submission on the wire.
+type File struct {
+	Path    string `json:"path" maxLength:"255"`
+	Content []byte `json:"content" doc:"base64"`
+}
+
+// SubmitRequest is POST /v1/arenas/{arena}/submissions. The signer is the miner.
+type SubmitRequest struct {
+	Name     string `json:"name" maxLength:"80"`
+	Licence  string `json:"licence" doc:"SPDX id the miner agrees to; must equal the arena's" maxLength:"40"`
+	Files    []File `json:"files" maxItems:"64"`
+	Scripted bool   `json:"scripted,omitempty" doc:"a sample whose model is a script: played, never seated"`
+}
+
+// Submission is a submission with what its owner and the public may see.
+type Submission struct {
+	agon.Submission
+	Score      *float64       `json:"score"`
+	Solved     *int           `json:"solved"`
+	Total      *int           `json:"total"`
+	CostMicros agon.Micros    `json:"cost_micros"`
+	Findings   []agon.Finding `json:"findings,omitempty"`
+	Decision   *agon.Decision `json:"decision,omitempty"`
+	// Created is false when the same miner sent the same bytes before.
+	Created bool `json:"created,omitempty"`
+}
+
+// Run is a run with its attempts.
+type Run struct {
+	agon.Run
+	List []agon.Attempt `json:"list,omitempty" doc:"attempts, oldest first"`
+}
+
+// ClaimRequest is POST /v1/leases: take one run, waiting up to WaitMS (≤ 20,000).
+type ClaimRequest struct {
+	Arenas []string `json:"arenas,omitempty" doc:"empty: any"`
+	Kinds  []string `json:"kinds" doc:"kinds this validator can play"`
+	Driver string   `json:"driver" doc:"its box driver"`
+	WaitMS int      `json:"wait_ms"`
+}
+
+// Lease is a claimed run. Token proves the lease; it is in no log.
+type Lease struct {
+	ID         string          `json:"id"`
+	Token      string          `json:"token"`
+	Run        agon.RunSpec    `json:"run"`
+	Attempt    int             `json:"attempt"`
+	Arena      agon.Arena      `json:"arena"`
+	Submission agon.Submission `json:"submission"`
+	Until      time.Time       `json:"until"`
+	// Heartbeat is how often to send one.
+	HeartbeatMS int `json:"heartbeat_ms"`
+}
+
+// Heartbeat is POST /v1/leases/{id}/heartbeat: extends the lease, moves the
+// run's state, appends events. All parts are optional. Events carry their own
+// Seq, so a repeated batch changes nothing.
+type Heartbeat struct {
+	Token  string        `json:"token"`
+	State  agon.RunState `json:"state,omitempty"` // playing or judging
+	Events []agon.Event  `json:"events,omitempty"`
+}
+
+// HeartbeatReply tells the holder how it stands.
+type HeartbeatReply struct {
+	Until  time.Time `json:"until"`
+	Cancel bool      `json:"cancel" doc:"stop: the run was cancelled or the lease is lost"`
+}
+
+// Result is POST /v1/leases/{id}/result. Sending it again is answered alike.
+type Result struct {
+	Token    string         `json:"token"`
+	Fault    agon.Fault     `json:"fault"`
+	Reason   string         `json:"reason,omitempty"`
+	Outcome  string         `json:"outcome"`
+	Scores   []agon.Score   `json:"scores"`
+	Driver   agon.Driver    `json:"driver"`
+	Cost     agon.Micros    `json:"cost_micros"`
+	BoxMS    int64          `json:"box_ms"`
+	Evidence agon.Digest    `json:"evidence,omitempty" doc:"tree put before by PUT /v1/blobs"`
+	Receipts []agon.Receipt `json:"receipts,omitempty"`
+	Events   []agon.Event   `json:"events,omitempty" doc:"the rest of the log"`
+}
+
+// ResultReply says what the result did.
+type ResultReply struct {
+	State   agon.RunState `json:"state"`
+	Counted bool          `json:"counted"`
+	Late    bool          `json:"late"`
+}
+
+// BoardRow is one line of a leaderboard.
+type BoardRow struct {
+	ID         string               `json:"id"`
+	Name       string               `json:"name"`
+	Miner      string               `json:"miner"`
+	Score      *float64             `json:"score"`
+	Solved     *int                 `json:"solved"`
+	Total      *int                 `json:"total"`
+	CostMicros agon.Micros          `json:"cost_micros"`
+	State      agon.SubmissionState `json:"state"`
+	Scripted   bool                 `json:"scripted"`
+}
+
+// BoardDecision is a decision as the board shows it.
+type BoardDecision struct {
+	Challenger string             `json:"challenger"`
+	Incumbent  string             `json:"incumbent,omitempty"`
+	Bar        *float64           `json:"bar"`
+	Score      float64            `json:"score"`
+	Outcome    string             `json:"outcome"`
+	Rule       string             `json:"rule"`
+	Numbers    map[string]float64 `json:"numbers,omitempty"`
+}
+
+// Board is GET /v1/arenas/{id}/board, and one entry of Overview.
+type Board struct {
+	ID          string          `json:"id"`
+	Kind        string          `json:"kind"`
+	URL         *string         `json:"url"`
+	Champion    *string         `json:"champion"`
+	Submissions []BoardRow      `json:"submissions"`
+	Weights     []agon.Weight   `json:"weights"`
+	Decisions   []BoardDecision `json:"decisions"`
+}
+
+// RunCounts counts runs and the faults of their attempts.
+type RunCounts struct {
+	Scored  int                `json:"scored"`
+	Failed  int                `json:"failed"`
+	ByFault map[agon.Fault]int `json:"by_fault"`
+}
+
+// Overview is GET /v1/overview and what `agon up --once -o json` prints.
+type Overview struct {
+	Arenas    []Board   `json:"arenas"`
+	Runs      RunCounts `json:"runs"`
+	BoxDriver string    `json:"box_driver"`
+}
+
+// Neuron is one row of a metagraph.
+type Neuron struct {
+	UID        uint16 `json:"uid"`
+	Hotkey     string `json:"hotkey"`
+	Coldkey    string `json:"coldkey"`
+	Validator  bool   `json:"validator"`
+	Stake      uint64 `json:"stake"`
+	Registered uint64 `json:"registered_at"`
+	LastUpdate uint64 `json:"last_update"`
+	Incentive  uint16 `json:"incentive"`
+}
+
+// Metagraph is GET /v1/ledger/{netuid}.
+type Metagraph struct {
+	Netuid  uint16        `json:"netuid"`
+	Block   uint64        `json:"block"`
+	Neurons []Neuron      `json:"neurons"`
+	Weights []agon.Weight `json:"weights" doc:"of the validator with the highest stake that has set any"`
+}
+
+// RegisterRequest is POST /v1/ledger/{netuid}/register, signed by the hotkey
+// (or the operator). On the embedded ledger of a demo anybody may register.
+type RegisterRequest struct {
+	Hotkey    string `json:"hotkey"`
+	Coldkey   string `json:"coldkey"`
+	Validator bool   `json:"validator,omitempty" doc:"operator only: grant a validator permit"`
+}
+
+// SetWeightsRequest is POST /v1/ledger/{netuid}/weights, signed by a validator.
+type SetWeightsRequest struct {
+	UIDs       []uint16 `json:"uids"`
+	Values     []uint16 `json:"values"`
+	VersionKey uint64   `json:"version_key"`
+}
+
+// Target is GET /v1/arenas/{id}/weights: the weights the incentive rule wants.
+type Target struct {
+	Netuid uint16   `json:"netuid"`
+	UIDs   []uint16 `json:"uids"`
+	Values []uint16 `json:"values"`
+}
+
+// Page is a list with an opaque cursor.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
+
+// Problem is application/problem+json.
+type Problem struct {
+	Type      string         `json:"type"`
+	Title     string         `json:"title"`
+	Status    int            `json:"status"`
+	Detail    string         `json:"detail"`
+	Code      string         `json:"code"`
+	Field     string         `json:"field,omitempty"`
+	Limit     string         `json:"limit,omitempty"`
+	Mend      string         `json:"mend,omitempty"`
+	Fault     agon.Fault     `json:"fault,omitempty"`
+	RequestID string         `json:"request_id"`
+	Findings  []agon.Finding `json:"findings,omitempty"`
+}

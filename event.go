@@ -1,0 +1,55 @@
+package agon
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one line of a run's trajectory. The ordered events of an attempt
+// are the evidence a corpus is built from; docs/events.md describes each Type
+// and its Data. Events are written by the engine and the gateway, never by an agent.
+type Event struct {
+	Run     string          `json:"run"`
+	Attempt int             `json:"attempt"`
+	Task    string          `json:"task,omitempty"` // TaskRef.Key
+	Seq     int64           `json:"seq"`            // from 1, without gaps within an attempt
+	At      time.Time       `json:"at"`
+	Type    string          `json:"type"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Event types.
+const (
+	EventPhase   = "phase"        // {"phase": "...", "detail": "..."}: leased, playing, judging, scored, failed
+	EventBox     = "box"          // {"role","action":"start|end","driver","exit":{…},"ms"}
+	EventModel   = "model_call"   // {"receipt": Receipt, "request": …, "response": …}
+	EventTool    = "tool_call"    // same shape for metered tools
+	EventRefused = "refused_call" // {"route","status","code","message"}
+	EventOutput  = "output"       // {"stream":"stdout|stderr","text","truncated"}: agent text, hostile
+	EventScore   = "score"        // Score
+	EventNote    = "note"         // {"text"}: engine's remarks (retries, canary results)
+)
+
+// Receipt is the gateway's record of one call. Nothing in it comes from the agent's word.
+type Receipt struct {
+	ID           string    `json:"id"`
+	Session      string    `json:"session"`
+	Run          string    `json:"run"`
+	Attempt      int       `json:"attempt"`
+	Task         string    `json:"task,omitempty"`
+	Route        string    `json:"route"` // e.g. "/v1/chat/completions"
+	Model        string    `json:"model"`
+	Provider     string    `json:"provider"` // name of the upstream; "scripted" is a script, no model
+	RequestHash  Digest    `json:"request_hash"`
+	ResponseHash Digest    `json:"response_hash"`
+	Prompt       int64     `json:"prompt_tokens"`
+	Completion   int64     `json:"completion_tokens"`
+	Estimated    bool      `json:"estimated,omitempty"` // usage was missing and was estimated
+	PriceVersion string    `json:"price_version"`
+	Reserved     Micros    `json:"reserved_micros"`
+	Cost         Micros    `json:"cost_micros"` // settled: 0 ≤ cost ≤ reserved
+	Status       int       `json:"status"`      // what the client got
+	Outcome      string    `json:"outcome"`     // ok, refused, provider_error, client_gone, truncated
+	Start        time.Time `json:"start"`
+	End          time.Time `json:"end"`
+}

@@ -1,0 +1,56 @@
+// Package kind defines what the engine must know about one form of
+// competition. Each kind is one folder below this one.
+package kind
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/task"
+)
+
+// Kind is one form of competition. Implementations are stateless and may be
+// called from many goroutines.
+type Kind interface {
+	Name() string
+	// Scorer names the version of Judge; it is part of a score's key, so it
+	// changes whenever the same record could be judged differently.
+	Scorer() string
+	// Check decides whether files may be entered. It never runs them. Findings
+	// that are not warnings refuse the submission; an error means that the
+	// check itself could not be done.
+	Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error)
+	// Plan says what to play next, or why nothing more. Pure.
+	Plan(v agon.View) (agon.Plan, error)
+	// Play plays one run and returns evidence. An error means that the kind
+	// could not do its part; the engine decides whose fault that was from
+	// evidence made outside the box.
+	Play(ctx context.Context, env Env, s agon.Submission, r agon.RunSpec) (agon.Record, error)
+	// Judge scores a record in a place where the agent never was. It returns
+	// one score per task of r. An error is never the contestant's.
+	Judge(ctx context.Context, env Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error)
+}
+
+// Env is all that a kind may touch. It is made by the engine for one attempt,
+// watches every box it hands out, and is the only source of fault evidence.
+type Env interface {
+	// Box starts a box. Spec.Doors of kind gateway are opened before the box
+	// is. The engine ends every box when the attempt ends; kinds end them earlier by Close.
+	Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error)
+	// Tree returns a read-only directory on this host that holds the tree d.
+	// It stays valid until the attempt ends. The directory holds foreign
+	// bytes (symlinks included): open it with os.Root only, or mount it.
+	Tree(ctx context.Context, d agon.Digest) (string, error)
+	// Task returns the parsed task of a run, with Dir set to its tree.
+	Task(ctx context.Context, t agon.TaskRef) (*task.Task, error)
+	// Door makes a gateway session for the agent's budget and returns the door
+	// through which a box reaches it on listen ("127.0.0.1:8000").
+	Door(ctx context.Context, task string, listen ...string) ([]sandbox.Door, error)
+	// Model makes a gateway session for judges, paid by the platform.
+	Model(ctx context.Context, p gateway.Policy) (gateway.Session, error)
+	// Progress appends to the attempt's event log.
+	Progress(typ, task string, data any)
+}

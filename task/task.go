@@ -1,0 +1,91 @@
+// Package task reads task directories in the Harbor form (task.toml,
+// instruction.md, environment/, tests/, solution/) with one table of our own.
+package task
+
+import "github.com/agon-arena/agon"
+
+// Task is a parsed task directory.
+type Task struct {
+	Key         string // set/name, e.g. "small/stack-pop"
+	Dir         string // directory it was read from; foreign bytes
+	Digest      agon.Digest
+	Instruction string // instruction.md
+	Config      Config
+}
+
+// Config is task.toml.
+type Config struct {
+	Version     string      `toml:"version"`
+	Task        Meta        `toml:"task"`
+	Metadata    Metadata    `toml:"metadata"`
+	Agent       AgentConf   `toml:"agent"`
+	Verifier    AgentConf   `toml:"verifier"`
+	Environment Environment `toml:"environment"`
+	Agon        Agon        `toml:"agon"`
+}
+
+// Meta is the [task] table.
+type Meta struct {
+	Name        string   `toml:"name"` // org/name
+	Description string   `toml:"description"`
+	Keywords    []string `toml:"keywords"`
+}
+
+// Metadata is the [metadata] table: provenance and difficulty.
+type Metadata struct {
+	Difficulty string `toml:"difficulty"`
+	Source     string `toml:"source"`
+	Licence    string `toml:"licence"`
+}
+
+// AgentConf holds the timeouts of [agent] and [verifier].
+type AgentConf struct {
+	TimeoutSec float64 `toml:"timeout_sec"`
+}
+
+// Environment is the [environment] table.
+type Environment struct {
+	CPUs      float64 `toml:"cpus"`
+	MemoryMB  int64   `toml:"memory_mb"`
+	StorageMB int64   `toml:"storage_mb"`
+	Workdir   string  `toml:"workdir"`
+}
+
+// Agon is the [agon] table: what the coding kind needs besides Harbor's fields.
+type Agon struct {
+	Kind string `toml:"kind"` // "coding"
+	// Base is the directory with the tree at the bug, relative to the task ("environment/repo").
+	Base string `toml:"base"`
+	// Hidden is the directory whose files are laid over the tree before
+	// grading, relative to the task ("tests/hidden"). Its paths are protected: a patch may touch them, the copy wins.
+	Hidden string `toml:"hidden"`
+	// Solution is the reference patch, relative to the task ("solution/fix.patch").
+	Solution string `toml:"solution"`
+	// PythonPath lists directories of the tree to put on sys.path ("", "src").
+	PythonPath []string `toml:"python_path"`
+	// FailToPass and PassToPass name tests as unittest ids: "tests.test_stack.TestPop.test_empty".
+	FailToPass []string `toml:"fail_to_pass"`
+	PassToPass []string `toml:"pass_to_pass"`
+	// TestTimeoutSec bounds each test (default 20).
+	TestTimeoutSec float64 `toml:"test_timeout_sec"`
+	// Visible says that the failing tests are in the base tree, so that an agent can run them.
+	Visible bool `toml:"visible"`
+	// Released is set for tasks made from published packages (see Fetch).
+	Released *Released `toml:"released"`
+}
+
+// Released pins a task's bytes to two published versions of one package.
+type Released struct {
+	Package    string `toml:"package"`     // name on the package index
+	Base       string `toml:"base"`        // version with the bug
+	BaseSHA256 string `toml:"base_sha256"` // of its sdist
+	Fix        string `toml:"fix"`         // version that mends it
+	FixSHA256  string `toml:"fix_sha256"`
+	Licence    string `toml:"licence"`
+	// Tests maps files of the fixed version to where they are laid as hidden tests.
+	Tests map[string]string `toml:"tests"`
+	// Sources lists the files of the fixed version that make up the reference solution.
+	Sources []string `toml:"sources"`
+	// Drop lists paths removed from the base tree (e.g. its own tests when they would clash).
+	Drop []string `toml:"drop"`
+}
