@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// callTimeout bounds one try of an ordinary call; claims and streams wait longer.
+const callTimeout = 60 * time.Second
+
+func get(p string, q url.Values) call {
+	return call{method: http.MethodGet, path: p, query: q, idempotent: true, timeout: callTimeout}
+}
+
+func post(p string, idempotent bool) call {
+	return call{method: http.MethodPost, path: p, idempotent: idempotent, timeout: callTimeout}
+}
+
+// Server asks who the server is. It is never signed: signing needs its answer.
+func (c *Client) Server(ctx context.Context) (*Server, error) {
+	ca := get(path("server"), nil)
+	ca.unsigned = true
+	var out Server
+	_, err := c.json(ctx, ca, nil, &out)
+	return ptr(&out, err)
+}
+
+// Overview returns every arena's board and the run counts.
+func (c *Client) Overview(ctx context.Context) (*Overview, error) {
+	var out Overview
+	_, err := c.json(ctx, get(path("overview"), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Arenas lists the arenas.
+func (c *Client) Arenas(ctx context.Context) ([]Arena, error) {
+	var out Page[Arena]
+	_, err := c.json(ctx, get(path("arenas"), nil), nil, &out)
+	return out.Items, err
+}
+
+// Arena returns one arena.
+func (c *Client) Arena(ctx context.Context, id string) (*Arena, error) {
+	var out Arena
+	_, err := c.json(ctx, get(path("arenas", id), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Board returns an arena's leaderboard.
+func (c *Client) Board(ctx context.Context, arena string) (*Board, error) {
+	var out Board
+	_, err := c.json(ctx, get(path("arenas", arena, "board"), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Target returns the weights that the arena's rule wants now.
+func (c *Client) Target(ctx context.Context, arena string) (*Target, error) {
+	var out Target
+	_, err := c.json(ctx, get(path("arenas", arena, "weights"), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// SetArenaState opens, pauses or closes an arena; for operators.
+func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaState) error {
+	in := struct {
+		State agon.ArenaState `json:"state"`
+	}{s}
+	_, err := c.json(ctx, post(path("arenas", arena, "state"), true), in, nil)
+	return err
+}
+
+// Submit enters files. Sending the same bytes again returns the same
+// submission with Created false, so a lost reply costs nothing.
+func (c *Client) Submit(ctx context.Context, arena string, r SubmitRequest) (*Submission, error) {
+	var out Submission
+	_, err := c.json(ctx, post(path("arenas", arena, "submissions"), true), r, &out)
+	return ptr(&out, err)
+}
+
+// Submissions lists one page, filtered by arena and miner where not empty.
+func (c *Client) Submissions(ctx context.Context, arena, miner string, o ListOptions) (*Page[Submission], error) {
+	var out Page[Submission]
+	_, err := c.json(ctx, get(path("submissions"), o.query("arena", arena, "miner", miner)), nil, &out)
+	return ptr(&out, err)
+}
+
+// Submission returns one submission.
+func (c *Client) Submission(ctx context.Context, id string) (*Submission, error) {
+	var out Submission
+	_, err := c.json(ctx, get(path("submissions", id), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// SubmissionFiles returns a submission's files. Paths and contents are a
+// contestant's: foreign bytes.
+func (c *Client) SubmissionFiles(ctx context.Context, id string) ([]File, error) {
+	var out Page[File]
+	_, err := c.json(ctx, get(path("submissions", id, "files"), nil), nil, &out)
+	return out.Items, err
+}
+
+// Runs lists one page, filtered where not empty.
+func (c *Client) Runs(ctx context.Context, arena, submission, state string, o ListOptions) (*Page[Run], error) {
+	var out Page[Run]
+	_, err := c.json(ctx, get(path("runs"), o.query("arena", arena, "submission", submission, "state", state)), nil, &out)
+	return ptr(&out, err)
+}
+
+// Run returns one run with its attempts.
+func (c *Client) Run(ctx context.Context, id string) (*Run, error) {
+	var out Run
+	_, err := c.json(ctx, get(path("runs", id), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Events returns up to limit events after the cursor, in order; none at the end.
+func (c *Client) Events(ctx context.Context, run string, after Cursor, limit int) ([]agon.Event, error) {
+	q := url.Values{}
+	if after != (Cursor{}) {
+		q.Set("after", after.String())
+	}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	var out Page[agon.Event]
+	_, err := c.json(ctx, get(path("runs", run, "events"), q), nil, &out)
+	return out.Items, err
+}
+
+// CancelRun cancels a run; for operators.
+func (c *Client) CancelRun(ctx context.Context, run, reason string) error {
+	in := struct {
+		Reason string `json:"reason"`
+	}{reason}
+	_, err := c.json(ctx, post(path("runs", run, "cancel"), false), in, nil)
+	return err
+}
+
+// Claim takes the next run, waiting on the server up to r.WaitMS; nil when
+// none came. It is sent once: a repeat could take a second run. A lease whose
+// reply is lost runs out by itself.
+func (c *Client) Claim(ctx context.Context, r ClaimRequest) (*Lease, error) {
+	ca := post(path("leases"), false)
+	ca.timeout = time.Duration(r.WaitMS)*time.Millisecond + callTimeout
+	var out Lease
+	status, err := c.json(ctx, ca, r, &out)
+	if err != nil || status == http.StatusNoContent {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Heartbeat extends a lease and appends events.
+func (c *Client) Heartbeat(ctx context.Context, lease string, h Heartbeat) (*HeartbeatReply, error) {
+	var out HeartbeatReply
+	_, err := c.json(ctx, post(path("leases", lease, "heartbeat"), true), h, &out)
+	return ptr(&out, err)
+}
+
+// Result reports how an attempt ended.
+func (c *Client) Result(ctx context.Context, lease string, r Result) (*ResultReply, error) {
+	var out ResultReply
+	_, err := c.json(ctx, post(path("leases", lease, "result"), true), r, &out)
+	return ptr(&out, err)
+}
+
+// Blob returns the bytes of d, verified against it.
+func (c *Client) Blob(ctx context.Context, d agon.Digest) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	ca := get(path("blobs", string(d)), nil)
+	ca.accept, ca.limit = "application/octet-stream", MaxBlob
+	r, err := c.send(ctx, ca)
+	if err != nil {
+		return nil, err
+	}
+	if got := agon.Sum(r.body); got != d {
+		return nil, &agon.Error{Code: "corrupt_blob", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+			Message: fmt.Sprintf("blob %s: the server sent bytes of %s", d, got), Mend: "report it to the arena's operator"}
+	}
+	return r.body, nil
+}
+
+// PutBlob stores b and returns its digest; the bytes are durable on return.
+func (c *Client) PutBlob(ctx context.Context, b []byte) (agon.Digest, error) {
+	if len(b) > MaxBlob {
+		return "", &agon.Error{Code: "too_large", Status: http.StatusRequestEntityTooLarge, Limit: fmt.Sprintf("%d bytes", MaxBlob),
+			Message: "blob: larger than the limit"}
+	}
+	d := agon.Sum(b)
+	_, err := c.send(ctx, call{method: http.MethodPut, path: path("blobs", string(d)), body: b,
+		contentType: "application/octet-stream", idempotent: true, limit: MaxReply, timeout: callTimeout})
+	return d, err
+}
+
+// Ledger returns a subnet's metagraph.
+func (c *Client) Ledger(ctx context.Context, netuid uint16) (*Metagraph, error) {
+	var out Metagraph
+	_, err := c.json(ctx, get(path("ledger", strconv.Itoa(int(netuid))), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Register registers a hotkey on a subnet.
+func (c *Client) Register(ctx context.Context, netuid uint16, r RegisterRequest) error {
+	_, err := c.json(ctx, post(path("ledger", strconv.Itoa(int(netuid)), "register"), false), r, nil)
+	return err
+}
+
+// SetWeights writes the signer's weights to a subnet.
+func (c *Client) SetWeights(ctx context.Context, netuid uint16, r SetWeightsRequest) error {
+	_, err := c.json(ctx, post(path("ledger", strconv.Itoa(int(netuid)), "weights"), false), r, nil)
+	return err
+}
+
+// IsCode reports whether err is, or wraps, a coded error with this code.
+func IsCode(err error, code string) bool {
+	var e *agon.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+func ptr[T any](v *T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
