@@ -1,0 +1,228 @@
+package rootfs
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Bounds of an unpacked tree, all layers together.
+const (
+	maxTreeBytes   = 4 << 30
+	maxTreeEntries = 400_000
+	maxLayers      = 128
+)
+
+// ErrTooLarge is returned when an image passes a bound.
+var ErrTooLarge = errors.New("image too large")
+
+// budget is what may still be unpacked.
+type budget struct{ bytes, entries int64 }
+
+func newBudget() *budget { return &budget{maxTreeBytes, maxTreeEntries} }
+
+// FromImage pulls an OCI image for this machine's architecture and flattens it
+// into dir, which must not exist. Files get this process's owner; set-id bits,
+// devices, sockets and FIFOs are left out. Nothing is written outside dir,
+// whatever the layers say. On error dir may be partly filled: the caller removes it.
+func FromImage(ctx context.Context, ref, dir string) error {
+	r, err := name.ParseReference(ref)
+	if err != nil {
+		return fmt.Errorf("parse image reference: %w", err)
+	}
+	img, err := remote.Image(r, remote.WithContext(ctx), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	if err != nil {
+		return fmt.Errorf("pull image %s: %w", ref, err)
+	}
+	return flatten(img, dir, newBudget())
+}
+
+func flatten(img v1.Image, dir string, b *budget) error {
+	layers, err := img.Layers()
+	if err != nil {
+		return fmt.Errorf("list image layers: %w", err)
+	}
+	if len(layers) > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), maxLayers)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for i, l := range layers {
+		rc, err := l.Uncompressed()
+		if err != nil {
+			return fmt.Errorf("open layer %d: %w", i, err)
+		}
+		err = unpack(root, rc, b, map[string]bool{})
+		_ = rc.Close()
+		if err != nil {
+			return fmt.Errorf("unpack layer %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+// unpack writes one tar stream below root. made, when not nil, turns OCI
+// whiteouts on and holds the paths that this layer made itself, which an
+// opaque mark must not remove.
+func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
+	tr := tar.NewReader(io.LimitReader(r, maxTreeBytes+maxTreeEntries*1024))
+	var dirs []*tar.Header // modes are set last: a directory may be read-only
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read archive: %w", err)
+		}
+		if b.entries--; b.entries < 0 {
+			return fmt.Errorf("%w: more than %d entries", ErrTooLarge, maxTreeEntries)
+		}
+		p := path.Clean(strings.TrimLeft(h.Name, "/"))
+		if p == "." {
+			continue
+		}
+		if !filepath.IsLocal(p) || strings.ContainsRune(p, 0) {
+			return fmt.Errorf("archive entry %.200q leaves the tree", h.Name)
+		}
+		dir, base := path.Split(p)
+		dir = path.Clean(dir)
+		if made != nil && strings.HasPrefix(base, whiteout) {
+			if err := erase(root, dir, base, made); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make %.200q: %w", dir, err)
+		}
+		if made != nil {
+			for q := p; q != "."; q = path.Dir(q) {
+				made[q] = true
+			}
+		}
+		h.Name = p
+		if h.Typeflag == tar.TypeDir {
+			dirs = append(dirs, h)
+		}
+		if err := entry(root, tr, h, b); err != nil {
+			return fmt.Errorf("unpack %.200q: %w", p, err)
+		}
+	}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		err := root.Chmod(dirs[i].Name, dirs[i].FileInfo().Mode()&(fs.ModePerm|fs.ModeSticky)|0o500)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func entry(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {
+	old, err := root.Lstat(h.Name)
+	exists := err == nil
+	if h.Typeflag == tar.TypeDir {
+		if exists && old.IsDir() {
+			return nil
+		}
+		if exists {
+			if err := root.Remove(h.Name); err != nil {
+				return err
+			}
+		}
+		return root.Mkdir(h.Name, 0o755)
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeSymlink, tar.TypeLink:
+	default: // devices, FIFOs and the like have no place in a box's root
+		return nil
+	}
+	if exists {
+		if err := root.RemoveAll(h.Name); err != nil {
+			return err
+		}
+	}
+	switch h.Typeflag {
+	case tar.TypeSymlink:
+		return root.Symlink(h.Linkname, h.Name)
+	case tar.TypeLink:
+		to := path.Clean(strings.TrimLeft(h.Linkname, "/"))
+		if !filepath.IsLocal(to) {
+			return fmt.Errorf("hard link to %.200q leaves the tree", h.Linkname)
+		}
+		return root.Link(to, h.Name)
+	}
+	if h.Size > b.bytes {
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, int64(maxTreeBytes))
+	}
+	b.bytes -= h.Size
+	f, err := root.OpenFile(h.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Chmod(h.FileInfo().Mode()&fs.ModePerm | 0o400)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// erase applies one whiteout mark to what lower layers made.
+func erase(root *os.Root, dir, base string, made map[string]bool) error {
+	if base != opaque {
+		p := path.Join(dir, strings.TrimPrefix(base, whiteout))
+		if !filepath.IsLocal(p) || p == "." || p == dir {
+			return fmt.Errorf("whiteout %.200q leaves the tree", path.Join(dir, base))
+		}
+		if err := root.RemoveAll(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	f, err := root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := f.Readdirnames(-1)
+	_ = f.Close()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if p := path.Join(dir, n); !made[p] {
+			if err := root.RemoveAll(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
