@@ -2,15 +2,32 @@
 // instruction.md, environment/, tests/, solution/) with one table of our own.
 package task
 
-import "github.com/agon-arena/agon"
+import (
+	"io/fs"
 
-// Task is a parsed task directory.
+	"github.com/agon-arena/agon"
+)
+
+// Task is a parsed task directory. It does not change after Load.
 type Task struct {
-	Key         string // set/name, e.g. "small/stack-pop"
-	Dir         string // directory it was read from; foreign bytes
+	Key string // set/name, e.g. "small/stack-pop"
+	// Dir is the directory it was read from (LoadDir), empty after Load from
+	// an fs.FS. Foreign bytes: open it with os.Root only, or mount it.
+	Dir string
+	// Digest names the task's exact data: the manifest digest (package blob)
+	// of what Materialise writes. A recipe's digest covers the recipe only.
 	Digest      agon.Digest
 	Instruction string // instruction.md
 	Config      Config
+
+	files []file // sorted by path
+	fsys  fs.FS  // where their bytes are read from again
+}
+
+// Recipe reports whether t only says how a released task is made: base,
+// tests and solution come through Fetch.
+func (t *Task) Recipe() bool {
+	return t.Config.Agon.Released != nil && t.Config.Agon.Base == ""
 }
 
 // Config is task.toml.
@@ -62,6 +79,7 @@ type Agon struct {
 	// Solution is the reference patch, relative to the task ("solution/fix.patch").
 	Solution string `toml:"solution"`
 	// PythonPath lists directories of the tree to put on sys.path ("", "src").
+	// Load fills in [""] where the file says nothing.
 	PythonPath []string `toml:"python_path"`
 	// FailToPass and PassToPass name tests as unittest ids: "tests.test_stack.TestPop.test_empty".
 	FailToPass []string `toml:"fail_to_pass"`
@@ -88,4 +106,7 @@ type Released struct {
 	Sources []string `toml:"sources"`
 	// Drop lists paths removed from the base tree (e.g. its own tests when they would clash).
 	Drop []string `toml:"drop"`
+	// Digest pins the task that Fetch makes of this recipe, so that everybody
+	// plays the same bytes. Empty in the made task itself.
+	Digest agon.Digest `toml:"digest,omitempty"`
 }
