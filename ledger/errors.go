@@ -1,0 +1,47 @@
+package ledger
+
+// Error is a refusal by a ledger's rules. Name is the chain's name of it, so
+// that logs and other people's tools say the same everywhere.
+type Error struct {
+	Name    string
+	Message string // what is wrong, with the numbers
+}
+
+func (e *Error) Error() string { return e.Message + " (" + e.Name + ")" }
+
+// Is makes errors.Is compare names, so that a refusal with its own numbers is
+// still its sentinel.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Name == e.Name
+}
+
+// With returns e with another message.
+func (e *Error) With(message string) *Error { return &Error{Name: e.Name, Message: message} }
+
+// The refusals that agon knows, by the chain's names.
+var (
+	ErrSubnetNotExists        = &Error{"SubnetNotExists", "subnet does not exist"}
+	ErrRootWeights            = &Error{"CanNotSetRootNetworkWeights", "the root network takes no weights"}
+	ErrRootRegistration       = &Error{"RegistrationNotPermittedOnRootSubnet", "the root network takes no registrations"}
+	ErrRegistrationDisabled   = &Error{"SubNetRegistrationDisabled", "registration is closed"}
+	ErrAlreadyRegistered      = &Error{"HotKeyAlreadyRegisteredInSubNet", "hotkey is registered already"}
+	ErrNonAssociatedColdkey   = &Error{"NonAssociatedColdKey", "hotkey belongs to another coldkey"}
+	ErrSubnetFull             = &Error{"NoNeuronIdAvailable", "no uid is free"}
+	ErrNotRegistered          = &Error{"HotKeyNotRegisteredInSubNet", "hotkey is not registered"}
+	ErrUnequalLengths         = &Error{"WeightVecNotEqualSize", "uids and values differ in length"}
+	ErrTooManyUIDs            = &Error{"UidsLengthExceedUidsInSubNet", "more uids than the subnet has"}
+	ErrNotEnoughStake         = &Error{"NotEnoughStakeToSetWeights", "stake is below the threshold"}
+	ErrVersionKey             = &Error{"IncorrectWeightVersionKey", "version key is too low"}
+	ErrCommitRevealEnabled    = &Error{"CommitRevealEnabled", "weights are committed and revealed here"}
+	ErrSettingWeightsTooFast  = &Error{"SettingWeightsTooFast", "weights were set too recently"}
+	ErrNoPermit               = &Error{"NeuronNoValidatorPermit", "hotkey has no validator permit"}
+	ErrDuplicateUIDs          = &Error{"DuplicateUids", "a uid is given twice"}
+	ErrInvalidUID             = &Error{"UidVecContainInvalidOne", "a uid does not exist"}
+	ErrTooFewWeights          = &Error{"WeightVecLengthIsLow", "too few weights"}
+	ErrMaxWeight              = &Error{"MaxWeightExceeded", "a weight is over the limit"}
+	ErrAccountMayNotCommit    = &Error{"AccountNotAllowedCommit", "only registered hotkeys may commit"}
+	ErrTooManyFields          = &Error{"TooManyFieldsInCommitmentInfo", "too many fields in a commitment"}
+	ErrCommitmentSpace        = &Error{"SpaceLimitExceeded", "commitment space of the epoch is used up"}
+	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
+)

@@ -1,0 +1,178 @@
+// Package ledger holds what agon needs of a ledger: registrations, the
+// metagraph, commitments and weights, with the chain's types and error names.
+// ledger/local is the embedded ledger; a client of a chain fits the same
+// interfaces.
+package ledger
+
+import (
+	"context"
+
+	"github.com/agon-arena/agon"
+)
+
+// Reader reads a ledger. All methods may run at once; nothing is cached by the
+// caller's leave, and two calls may see two blocks. An unknown subnet is
+// ErrSubnetNotExists. What the ledger itself cannot answer (disk, network) is
+// any error that is no *Error: the caller may retry it, and the fault is the ledger's.
+type Reader interface {
+	// Block returns the number of the newest block. It never falls.
+	Block(ctx context.Context) (uint64, error)
+	// Metagraph returns a consistent snapshot of one subnet.
+	Metagraph(ctx context.Context, netuid uint16) (*Metagraph, error)
+	// Commitments returns the live commitment of every hotkey that made one, by uid.
+	Commitments(ctx context.Context, netuid uint16) ([]Commitment, error)
+	// History returns what hotkey committed at block from or later, oldest
+	// first: rules of first sighting need what a later commit overwrote.
+	History(ctx context.Context, netuid uint16, hotkey string, from uint64) ([]Commitment, error)
+}
+
+// Writer changes a ledger. A write is durable when it returns without error.
+// The caller has checked that it may act for the hotkey; a chain client signs
+// with that hotkey's key. Refusals are *Error and may not be retried unchanged
+// (but for ErrSettingWeightsTooFast: at a later block).
+type Writer interface {
+	// Register gives hotkey, owned by coldkey, a uid.
+	Register(ctx context.Context, netuid uint16, hotkey, coldkey string) (uid uint16, err error)
+	// Commit replaces hotkey's commitment and returns the block that stamps it.
+	Commit(ctx context.Context, netuid uint16, hotkey string, fields ...Field) (block uint64, err error)
+	// SetWeights replaces the weights that hotkey gives.
+	SetWeights(ctx context.Context, netuid uint16, hotkey string, w Weights) error
+}
+
+// Ledger is both.
+type Ledger interface {
+	Reader
+	Writer
+}
+
+// Weights is a weight vector as a validator sends it. UIDs and Values have the
+// same length; VersionKey is the version of the sending software, which a
+// subnet's owner may require.
+type Weights struct {
+	UIDs       []uint16
+	Values     []uint16
+	VersionKey uint64
+}
+
+// Neuron is one registration of a subnet.
+type Neuron struct {
+	UID          uint16 `json:"uid"`
+	Hotkey       string `json:"hotkey"`
+	Coldkey      string `json:"coldkey"`
+	Permit       bool   `json:"validator_permit"`
+	Stake        uint64 `json:"stake"` // rao
+	RegisteredAt uint64 `json:"registered_at"`
+	LastUpdate   uint64 `json:"last_update"` // block of the last weights; the registration's before
+	Incentive    uint16 `json:"incentive"`
+}
+
+// WeightRow is the weights of one validator as they stand: scaled up so that
+// the largest is 65535, in the order in which they were given.
+type WeightRow struct {
+	UID    uint16   `json:"uid"`
+	UIDs   []uint16 `json:"uids"`
+	Values []uint16 `json:"values"`
+	Block  uint64   `json:"block"`
+}
+
+// Metagraph is a snapshot of one subnet at one block.
+type Metagraph struct {
+	Netuid       uint16          `json:"netuid"`
+	Block        uint64          `json:"block"`
+	OwnerHotkey  string          `json:"owner_hotkey"`
+	OwnerColdkey string          `json:"owner_coldkey"`
+	Hyper        Hyperparameters `json:"hyperparameters"`
+	Neurons      []Neuron        `json:"neurons"` // by uid, without gaps
+	Weights      []WeightRow     `json:"weights"` // by uid of the validator; only those who set any
+}
+
+// Neuron returns the registration of hotkey.
+func (m *Metagraph) Neuron(hotkey string) (Neuron, bool) {
+	for _, n := range m.Neurons {
+		if n.Hotkey == hotkey {
+			return n, true
+		}
+	}
+	return Neuron{}, false
+}
+
+// BurnUID is the uid of the owner's hotkey: weight given to it is burned. It
+// need not be 0, and is absent where the owner is not registered.
+func (m *Metagraph) BurnUID() (uint16, bool) {
+	n, ok := m.Neuron(m.OwnerHotkey)
+	return n.UID, ok
+}
+
+// TopWeights returns the weights of the validator with the highest stake that
+// has set any (the lowest uid of equals), without zeros.
+func (m *Metagraph) TopWeights() []agon.Weight {
+	var top *WeightRow
+	for i, row := range m.Weights {
+		if int(row.UID) >= len(m.Neurons) {
+			continue
+		}
+		if top == nil || m.Neurons[row.UID].Stake > m.Neurons[top.UID].Stake {
+			top = &m.Weights[i]
+		}
+	}
+	out := []agon.Weight{}
+	if top == nil {
+		return out
+	}
+	for i, uid := range top.UIDs {
+		if top.Values[i] > 0 && int(uid) < len(m.Neurons) {
+			out = append(out, agon.Weight{UID: uid, Hotkey: m.Neurons[uid].Hotkey, Weight: top.Values[i]})
+		}
+	}
+	return out
+}
+
+// Hyperparameters are the rules of one subnet. Blocks count blocks.
+type Hyperparameters struct {
+	Tempo              uint16 `json:"tempo"` // blocks between epochs
+	MaxUIDs            uint16 `json:"max_allowed_uids"`
+	MinAllowedWeights  uint16 `json:"min_allowed_weights"`
+	WeightsVersionKey  uint64 `json:"weights_version_key"` // 0 accepts any
+	WeightsRateLimit   uint64 `json:"weights_rate_limit"`  // blocks
+	StakeThreshold     uint64 `json:"stake_threshold"`     // rao
+	CommitReveal       bool   `json:"commit_reveal_weights_enabled"`
+	RegistrationOpen   bool   `json:"registration_allowed"`
+	CommitmentSpace    uint64 `json:"commitment_space"` // bytes per hotkey and epoch
+	ImmunityPeriod     uint64 `json:"immunity_period"`  // blocks
+	MaxValidators      uint16 `json:"max_allowed_validators"`
+	Kappa              uint16 `json:"kappa"`
+	BondsMovingAverage uint64 `json:"bonds_moving_avg"` // of 1,000,000
+}
+
+// FieldType is the form of one committed field.
+type FieldType string
+
+// Forms of committed fields that the embedded ledger takes.
+const (
+	FieldRaw    FieldType = "raw"     // at most 128 bytes
+	FieldBigRaw FieldType = "big_raw" // at most 512 bytes
+	FieldSha256 FieldType = "sha256"  // 32 bytes
+)
+
+// Field is one committed field.
+type Field struct {
+	Type FieldType `json:"type"`
+	Data []byte    `json:"data"`
+}
+
+// Raw makes the shortest plain field that holds b.
+func Raw(b []byte) Field {
+	if len(b) > 128 {
+		return Field{Type: FieldBigRaw, Data: b}
+	}
+	return Field{Type: FieldRaw, Data: b}
+}
+
+// Commitment is what a hotkey committed. Block is the trusted time stamp; a
+// second commitment has a new one.
+type Commitment struct {
+	Netuid uint16  `json:"netuid"`
+	Hotkey string  `json:"hotkey"`
+	Block  uint64  `json:"block"`
+	Fields []Field `json:"fields"`
+}

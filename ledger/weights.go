@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/agon-arena/agon/calc"
+)
+
+// MaxUID is the largest uid there can be.
+const MaxUID = math.MaxUint16
+
+// NormalizeWeights turns float weights, indexed by uid, into the integers that
+// set_weights takes, exactly as the Python SDK does: each weight goes through
+// float32, the largest becomes 65535, rounding is half to even, zeros and their
+// uids are dropped. All zeros give an empty result. A negative weight, one that
+// is no number, or more weights than uids are errors.
+func NormalizeWeights(weights []float64) (uids, values []uint16, err error) {
+	if len(weights) > MaxUID+1 {
+		return nil, nil, fmt.Errorf("%d weights: at most %d", len(weights), MaxUID+1)
+	}
+	single := make([]float64, len(weights))
+	var largest float64
+	for uid, w := range weights {
+		s := float64(float32(w))
+		if math.IsNaN(s) || math.IsInf(s, 0) || w < 0 {
+			return nil, nil, fmt.Errorf("weight %v of uid %d: want a number from 0 to %g", w, uid, math.MaxFloat32)
+		}
+		single[uid] = s
+		largest = max(largest, s)
+	}
+	uids, values = []uint16{}, []uint16{}
+	if largest == 0 {
+		return uids, values, nil
+	}
+	for uid, s := range single {
+		// Divide before multiplying: the order decides some roundings.
+		if q := math.RoundToEven(s / largest * math.MaxUint16); q > 0 {
+			uids, values = append(uids, uint16(uid)), append(values, uint16(q))
+		}
+	}
+	return uids, values, nil
+}
+
+// MaxUpscale scales values so that the largest is 65535, in the chain's fixed
+// point (32 fraction bits, saturation avoided above 32768, rounding half away
+// from zero). All zeros stay.
+func MaxUpscale(values []uint16) []uint16 {
+	var largest uint64
+	for _, v := range values {
+		largest = max(largest, uint64(v))
+	}
+	out := make([]uint16, len(values))
+	if largest == 0 {
+		return out
+	}
+	const one, half = uint64(1) << 32, uint64(1) << 31
+	for i, v := range values {
+		var x uint64 // value × 2^32
+		if largest > 32768 {
+			x = uint64(v) * (math.MaxUint16 * one / largest)
+		} else {
+			x = uint64(v) * math.MaxUint16 * one / largest // ≤ 2^31 × 2^32
+		}
+		out[i] = uint16(min((x+half)>>32, math.MaxUint16))
+	}
+	return out
+}
+
+type normalizeIn struct {
+	Weights []float64 `json:"weights"`
+}
+
+type normalizeOut struct {
+	UIDs   []uint16 `json:"uids"`
+	Values []uint16 `json:"values"`
+}
+
+// Rules are this package's rules for agon calc.
+func Rules() []calc.Rule {
+	return []calc.Rule{
+		calc.Func("chain.normalize_weights", "{weights} -> {uids, values}: what set_weights is sent", calcNormalize),
+	}
+}
+
+func calcNormalize(in normalizeIn) (normalizeOut, error) {
+	uids, values, err := NormalizeWeights(in.Weights)
+	return normalizeOut{UIDs: uids, Values: values}, err
+}
