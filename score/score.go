@@ -1,0 +1,54 @@
+// Package score turns the scores of single tasks into the score of a
+// submission. It is pure.
+package score
+
+import "github.com/agon-arena/agon"
+
+// Tally is how a submission stands on an arena's tasks. Score and Solved are
+// nil while any task lacks a result: a part is not a score.
+type Tally struct {
+	Score  *float64 // mean of the tasks' values, 0..1
+	Solved *int
+	Scored int // tasks with a result
+	Total  int
+}
+
+// Sum tallies scores over tasks. Scores of other tasks are ignored. Of several
+// scores of one task (replicas) the mean counts, and it is solved if all are.
+func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
+	type one struct {
+		sum    float64
+		n      int
+		failed bool
+	}
+	byTask := make(map[string]*one, len(tasks))
+	for _, t := range tasks {
+		byTask[t.Key] = &one{}
+	}
+	for _, s := range scores {
+		if o := byTask[s.Task]; o != nil {
+			o.sum += s.Value
+			o.n++
+			o.failed = o.failed || !s.Solved
+		}
+	}
+	t := Tally{Total: len(tasks)}
+	var sum float64
+	solved := 0
+	for _, ref := range tasks { // in the arena's order: sums of floats depend on it
+		o := byTask[ref.Key]
+		if o.n == 0 {
+			continue
+		}
+		t.Scored++
+		sum += o.sum / float64(o.n)
+		if !o.failed {
+			solved++
+		}
+	}
+	if t.Total > 0 && t.Scored == t.Total {
+		mean := sum / float64(t.Total)
+		t.Score, t.Solved = &mean, &solved
+	}
+	return t
+}
