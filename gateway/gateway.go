@@ -6,7 +6,21 @@ import (
 	"github.com/agon-arena/agon"
 )
 
-// Policy is what one session may do.
+// The dialects: sets of routes that a session may switch on.
+const (
+	// DialectOpenAI is POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models.
+	DialectOpenAI = "openai"
+	// DialectRidgesA0 is POST /agents/inference and POST /agents/embedding.
+	DialectRidgesA0 = "ridges-a0"
+)
+
+// TokenHeader carries the session's token, 64 hex digits. The door of a box
+// sets it on the host's side; an agent never sees it.
+const TokenHeader = "Agon-Session"
+
+// Policy is what one session may do. Nothing is implied: a session without
+// dialects is refused by Open, one without calls or without money for a
+// model that costs some has every call refused.
 type Policy struct {
 	Run     string
 	Attempt int
@@ -29,7 +43,7 @@ type Session interface {
 	// Spent returns what was settled so far, and the receipts in order.
 	Spent() agon.Micros
 	Receipts() []agon.Receipt
-	// ProviderFailed tells what the gateway itself saw: the last upstream
+	// Evidence tells what the gateway itself saw: the last upstream
 	// failures of this session and whether its own canary failed too.
 	Evidence() Evidence
 	// Close ends the session: later calls are refused, open ones are settled.
@@ -43,11 +57,16 @@ type Evidence struct {
 	ProviderErrors int    `json:"provider_errors"`         // upstream 401, 402, 403, 429, 5xx, timeout, cut stream
 	LastError      string `json:"last_error,omitempty"`    // class: auth, payment, rate_limit, server, timeout, truncated, bad_reply
 	CanaryFailed   bool   `json:"canary_failed,omitempty"` // the gateway's own probe of the same upstream failed as well
+	// Recovered says that a call succeeded after the last provider error: the session went on.
+	Recovered bool `json:"recovered,omitempty"`
 	// AgentErrors counts 400, 404, 413, 422: the agent's own bad requests.
 	AgentErrors int `json:"agent_errors,omitempty"`
 }
 
-// Recorder takes the events of a session in order. Implementations stamp Seq and At.
+// Recorder takes the events of a session in order. Implementations stamp Seq
+// and At. The gateway calls Record one at a time per session, never after the
+// session's Close has returned, and never changes data afterwards. The types
+// of data are ModelCall, Refused and Note (docs/events.md).
 type Recorder interface {
 	Record(typ, task string, data any)
 }

@@ -1,0 +1,410 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway/provider"
+)
+
+// Outcomes of a receipt.
+const (
+	outcomeOK         = "ok"
+	outcomeRefused    = "refused"        // the provider called the request bad: 400, 404, 413, 422
+	outcomeProvider   = "provider_error" // the provider failed
+	outcomeClientGone = "client_gone"    // the client hung up; the call was still paid
+	outcomeTruncated  = "truncated"      // the stream broke off, or the session was closed under the call
+)
+
+const (
+	// maxOwnError bounds the text of a provider's 400, 404, 413 or 422.
+	maxOwnError = 1 << 20
+	// afterDone bounds the wait for the end of a stream whose [DONE] was seen.
+	afterDone = 2 * time.Second
+)
+
+// call is one metered call: reserved when it is made, settled exactly once by finish.
+type call struct {
+	s      *session
+	n      int64
+	id     string
+	rt     route
+	q      *request
+	o      offer
+	body   []byte
+	limit  int64
+	held   Amount
+	start  time.Time
+	cancel context.CancelFunc
+	ctx    context.Context
+	done   bool // settled or being settled; guarded by s.mu
+}
+
+// begin resolves the model and reserves the worst case.
+func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refusal) {
+	o, ok := s.pick(q, rt.prefer)
+	if !ok {
+		return nil, noModel(q.model)
+	}
+	c := &call{s: s, n: s.calls.Add(1), rt: rt, q: q, o: o, start: s.g.cfg.Clock().UTC()}
+	c.id = fmt.Sprintf("%s-%d", s.id, c.n)
+	var err error
+	c.limit, c.held, err = s.reserve(ctx, c.id, q, o)
+	if err != nil {
+		var short *ErrBudget
+		if errors.As(err, &short) {
+			return nil, noBudget(short)
+		}
+		s.g.cfg.Log.Error("reserve for a call", "session", s.id, "error", err)
+		return nil, &refusal{status: http.StatusInternalServerError, code: "internal", msg: "the gateway's books do not answer"}
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_, _ = s.g.cfg.Books.Settle(context.WithoutCancel(ctx), s.id, c.id, Amount{})
+		return nil, &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
+	}
+	s.open[c] = struct{}{}
+	s.ev.Calls++
+	s.mu.Unlock()
+	field := ""
+	if q.path == provider.PathChat {
+		field = o.price.LimitField
+	}
+	c.body = q.body(o.model, c.limit, field)
+	// The session's context, not the client's: who hangs up still pays, and
+	// the provider's own count is the exact one.
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	return c, nil
+}
+
+// run makes the call and answers the client.
+func (c *call) run(w http.ResponseWriter, r *http.Request) {
+	defer c.cancel()
+	// A panic below must not leave money held.
+	defer c.finish(ending{outcome: outcomeTruncated, status: http.StatusInternalServerError, worst: true})
+	reply, err := c.o.up.Do(c.ctx, provider.Request{Path: c.q.path, Model: c.o.model, Body: c.body, Stream: c.q.stream})
+	if err != nil {
+		c.fail(w, failureOf(err), nil)
+		return
+	}
+	defer func() { _ = reply.Body.Close() }()
+	switch {
+	case reply.Status != http.StatusOK:
+		c.own(w, r, reply)
+	case c.q.stream && strings.HasPrefix(reply.ContentType, "text/event-stream"):
+		c.stream(w, r, reply)
+	default:
+		c.whole(w, r, reply)
+	}
+}
+
+// closed reports whether the session ended under the call: then a cut is nobody's failure.
+func (c *call) closed() bool { return c.s.ctx.Err() != nil }
+
+// fail ends a call that the provider failed. Nothing is charged but the call itself.
+func (c *call) fail(w http.ResponseWriter, f *provider.Failure, got []byte) {
+	if c.closed() {
+		// The provider may be working on it still: the worst case is booked.
+		ref := &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
+		c.finish(ending{outcome: outcomeTruncated, status: ref.status, worst: true, response: got, total: int64(len(got))})
+		ref.write(w, false)
+		return
+	}
+	ref := failed(f)
+	c.blame(f)
+	c.finish(ending{outcome: outcomeProvider, status: ref.shown(c.rt.a0), class: f.Class, response: got, total: int64(len(got))})
+	ref.write(w, c.rt.a0)
+}
+
+// blame notes a failure of the provider and asks whether the gateway's own probe fails as well.
+func (c *call) blame(f *provider.Failure) {
+	s := c.s
+	s.g.cfg.Log.Warn("provider failed", "session", s.id, "provider", c.o.up.Name(), "model", c.o.model,
+		"class", string(f.Class), "status", f.Status, "detail", f.Detail)
+	class, fresh := s.g.canaries.ask(c.o, c.q.path)
+	s.mu.Lock()
+	s.ev.ProviderErrors++
+	s.ev.LastError = string(f.Class)
+	s.ev.CanaryFailed = s.ev.CanaryFailed || class != ""
+	s.ev.Recovered = false
+	s.mu.Unlock()
+	if !fresh {
+		return
+	}
+	if class == "" {
+		s.note("provider %s failed (%s); the gateway's own call of %s worked", c.o.up.Name(), f.Class, c.o.model)
+	} else {
+		s.note("provider %s failed (%s); the gateway's own call of %s failed too (%s)", c.o.up.Name(), f.Class, c.o.model, class)
+	}
+}
+
+// own hands on a reply that calls the request bad. It costs a call and no money.
+func (c *call) own(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
+	b, err := io.ReadAll(io.LimitReader(reply.Body, maxOwnError+1))
+	if err != nil || len(b) > maxOwnError {
+		c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Status: reply.Status, Detail: "read a refusal"}, nil)
+		return
+	}
+	if reply.Status == http.StatusNotFound {
+		// The session's models are ours to name: if our own call is not found
+		// either, the name is wrong at the upstream and no agent can help it.
+		if class, _ := c.s.g.canaries.ask(c.o, c.q.path); class == provider.ClassNotFound {
+			c.fail(w, &provider.Failure{Class: provider.ClassNotFound, Status: reply.Status, Detail: "the upstream does not know the model"}, b)
+			return
+		}
+	}
+	status := reply.Status
+	if c.rt.a0 {
+		status = http.StatusOK
+	}
+	c.s.mu.Lock()
+	c.s.ev.AgentErrors++
+	c.s.mu.Unlock()
+	c.finish(ending{outcome: outcomeRefused, status: status, response: b, total: int64(len(b))})
+	if c.rt.a0 {
+		writeJSON(w, http.StatusOK, "Error: the model's provider refused this request as malformed.")
+		return
+	}
+	c.send(w, reply.ContentType, status, b)
+}
+
+// whole answers with a reply that is one JSON document.
+func (c *call) whole(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
+	b, err := io.ReadAll(reply.Body)
+	if err != nil {
+		c.fail(w, failureOf(err), b)
+		return
+	}
+	m, ok := parseReply(b)
+	out, ctype := b, reply.ContentType
+	if ok && c.rt.a0 {
+		out, ok = a0Reply(c.q.path, m)
+		ctype = "application/json"
+	}
+	if !ok {
+		c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply is not the JSON of an answer"}, b)
+		return
+	}
+	e := ending{
+		outcome: outcomeOK, status: http.StatusOK, response: b, total: int64(len(b)),
+		used: m.used(c.q.path == provider.PathEmbeddings),
+	}
+	if msg, ok := m.message(); ok {
+		e.message = &msg
+	}
+	if r.Context().Err() != nil {
+		e.outcome = outcomeClientGone
+	}
+	c.finish(e)
+	c.send(w, ctype, http.StatusOK, out)
+}
+
+// parseReply reads an answer; false if it is none.
+func parseReply(b []byte) (*wireReply, bool) {
+	if i := skipSpace(b, 0); i == len(b) || b[i] != '{' || !json.Valid(b) {
+		return nil, false
+	}
+	w := read(b)
+	return &w, len(w.Choices) > 0 || len(w.Data) > 0
+}
+
+// send writes the provider's bytes, unchanged.
+func (c *call) send(w http.ResponseWriter, ctype string, status int, b []byte) {
+	if ctype == "" {
+		ctype = "application/json"
+	}
+	w.Header().Set("Content-Type", ctype)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // a client that is gone has been paid for
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+}
+
+// stream passes events on as they come and watches them.
+func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
+	h := w.Header()
+	h.Set("Content-Type", reply.ContentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	rc := http.NewResponseController(w)
+	gone := false
+	pass := func(p []byte) {
+		if gone || len(p) == 0 {
+			return
+		}
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+		_, err := w.Write(p)
+		if err == nil {
+			err = rc.Flush()
+		}
+		gone = err != nil || r.Context().Err() != nil
+	}
+	var t tailer
+	sum, total := sha256.New(), int64(0)
+	var kept, last []byte
+	buf := make([]byte, 32<<10)
+	var err error
+	for err == nil {
+		var n int
+		n, err = reply.Body.Read(buf)
+		p := buf[:n]
+		total += int64(n)
+		sum.Write(p)
+		kept = append(kept, p[:min(n, keepBody-len(kept))]...)
+		was := t.done
+		_, _ = t.Write(p)
+		switch {
+		case !t.done:
+			pass(p)
+		case !was:
+			// The client may leave at [DONE]: it is held until the books are closed.
+			last = append(last, p...)
+			stop := time.AfterFunc(afterDone, c.cancel)
+			defer stop.Stop()
+		case len(last) < keepBody:
+			last = append(last, p...)
+		}
+	}
+	msg, used, complete := t.end()
+	e := ending{
+		outcome: outcomeOK, status: http.StatusOK, response: kept, total: total, sum: sum, used: used, message: &msg,
+	}
+	var f *provider.Failure
+	switch {
+	case complete:
+	case c.closed():
+		e.outcome = outcomeTruncated
+	default:
+		f = &provider.Failure{Class: provider.ClassTruncated}
+		if err != io.EOF {
+			f = failureOf(err)
+		}
+		e.outcome, e.class = outcomeTruncated, f.Class
+		c.blame(f)
+	}
+	if gone && e.outcome == outcomeOK {
+		e.outcome = outcomeClientGone
+	}
+	c.finish(e)
+	if e.outcome == outcomeTruncated {
+		// What broke off must not look finished to the client.
+		panic(http.ErrAbortHandler)
+	}
+	pass(last)
+}
+
+// ending is how a call went.
+type ending struct {
+	outcome  string
+	status   int // what the client got
+	class    provider.Class
+	used     usage
+	worst    bool   // nothing is known of the usage and it may be anything: book the reservation
+	response []byte // the beginning of what the provider sent
+	total    int64  // bytes that it sent
+	sum      hash.Hash
+	message  *Message
+}
+
+// finish settles the call and records it. Only the first finish of a call counts.
+func (c *call) finish(e ending) {
+	s := c.s
+	s.mu.Lock()
+	was := c.done
+	c.done = true
+	if e.outcome == outcomeOK {
+		s.ev.Recovered = s.ev.ProviderErrors > 0
+	}
+	s.mu.Unlock()
+	if was {
+		return
+	}
+	want, u, estimated := c.charge(e)
+	booked, err := s.g.cfg.Books.Settle(context.WithoutCancel(s.ctx), s.id, c.id, want)
+	if err != nil {
+		s.g.cfg.Log.Error("settle a call", "session", s.id, "call", c.id, "error", err)
+		booked = c.held
+	}
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+
+	rec := agon.Receipt{
+		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task,
+		Route: c.rt.path, Model: c.o.model, Provider: c.o.up.Name(),
+		RequestHash: agon.Sum(c.body), ResponseHash: agon.Sum(e.response),
+		Prompt: u.prompt, Completion: u.completion, Estimated: estimated,
+		PriceVersion: c.o.price.Version, Reserved: c.held.Micros, Cost: booked.Micros,
+		Status: e.status, Outcome: e.outcome, Start: c.start, End: s.g.cfg.Clock().UTC(),
+	}
+	if e.sum != nil {
+		rec.ResponseHash = agon.Digest(agon.DigestPrefix + hex.EncodeToString(e.sum.Sum(nil)))
+	}
+	ev := ModelCall{
+		Receipt: rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
+		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.claim,
+	}
+
+	s.recMu.Lock()
+	defer s.recMu.Unlock()
+	if s.sealed {
+		return
+	}
+	s.spent += booked.Micros
+	s.receipts = append(s.receipts, rec)
+	limit := keepBody
+	if s.kept > s.g.cfg.KeepBytes {
+		limit = keepSmall
+	}
+	ev.Request = bodyOf(c.body, int64(len(c.body)), limit)
+	ev.Response = bodyOf(e.response, e.total, limit)
+	s.kept += int64(min(len(c.body), limit) + min(len(e.response), limit))
+	s.record(agon.EventModel, ev)
+}
+
+// charge tells what a call is to be billed. It is not clamped: the books do that.
+func (c *call) charge(e ending) (Amount, usage, bool) {
+	free := Amount{Calls: 1}
+	switch {
+	case e.worst:
+		// The rough bound of the reservation is no count of tokens.
+		return c.held, usage{prompt: max(0, c.held.Tokens-c.limit), completion: c.limit}, true
+	case e.outcome == outcomeProvider, e.outcome == outcomeRefused:
+		return free, usage{}, false
+	}
+	u, estimated := e.used, false
+	if !u.ok {
+		estimated = true
+		u.prompt, u.completion = 0, 0
+		// Counting is for money and token limits; a free model needs neither.
+		if c.held.Micros > 0 || c.s.policy.Budget.Tokens > 0 {
+			u.prompt = countTokens(string(c.q.fields))
+		}
+		if e.message != nil {
+			u.completion = e.message.tokens()
+		}
+	}
+	return Amount{Micros: c.o.price.cost(u.prompt, u.completion), Calls: 1, Tokens: addCapped(u.prompt, u.completion)}, u, estimated
+}
+
+// tokens counts what the model wrote.
+func (m *Message) tokens() int64 {
+	n := countTokens(m.Content) + countTokens(m.Reasoning)
+	for _, t := range m.ToolCalls {
+		n += countTokens(t.Name) + countTokens(t.Arguments)
+	}
+	return n
+}

@@ -1,0 +1,306 @@
+// Package openai is an upstream at any OpenAI-compatible base URL.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/agon-arena/agon/gateway/provider"
+)
+
+// Config describes an upstream.
+type Config struct {
+	Name    string   // for receipts; default "openai"
+	BaseURL string   // up to and without "/chat/completions", e.g. "https://host/v1"
+	Key     string   // sent as a bearer token; may be empty for a local server
+	Models  []string // names it serves, the default first; at least one
+	// Timeout bounds a whole call (default 10 min), Header the wait for the
+	// reply's head (default 5 min), Idle the silence within a reply (default 2 min).
+	Timeout, Header, Idle time.Duration
+	// MaxReply bounds a reply in bytes; default 64 MiB.
+	MaxReply int64
+	// Transport replaces the network in tests.
+	Transport http.RoundTripper
+}
+
+// FromEnv reads AGON_LLM_BASE_URL, AGON_LLM_API_KEY and AGON_LLM_MODEL (one
+// name, or several between commas; the first is the default). It reports
+// false when no base URL is set, which means that there is no such upstream.
+func FromEnv(getenv func(string) string) (Config, bool, error) {
+	base := getenv("AGON_LLM_BASE_URL")
+	if base == "" {
+		if getenv("AGON_LLM_API_KEY") != "" {
+			return Config{}, false, errors.New("read AGON_LLM_BASE_URL: it is empty but AGON_LLM_API_KEY is set")
+		}
+		return Config{}, false, nil
+	}
+	c := Config{BaseURL: base, Key: strings.TrimSpace(getenv("AGON_LLM_API_KEY"))}
+	for m := range strings.SplitSeq(getenv("AGON_LLM_MODEL"), ",") {
+		if m = strings.TrimSpace(m); m != "" {
+			c.Models = append(c.Models, m)
+		}
+	}
+	if len(c.Models) == 0 {
+		return Config{}, false, errors.New("read AGON_LLM_MODEL: it is empty but AGON_LLM_BASE_URL is set")
+	}
+	return c, true, nil
+}
+
+// Upstream is an OpenAI-compatible server. It implements provider.Upstream.
+type Upstream struct {
+	cfg    Config
+	base   string
+	client *http.Client
+}
+
+// New checks c. It does not connect. Its errors never hold the key or the
+// credentials of the URL.
+func New(c Config) (*Upstream, error) {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, errors.New("check base URL: want http(s)://host[:port]/path")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("check base URL: user, query and fragment are not allowed in it")
+	}
+	if len(c.Models) == 0 {
+		return nil, errors.New("check upstream: no model is named")
+	}
+	for _, r := range c.Key {
+		if r <= ' ' || r > '~' {
+			return nil, errors.New("check key: only printable ASCII without blanks is allowed")
+		}
+	}
+	if c.Name == "" {
+		c.Name = "openai"
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 10 * time.Minute
+	}
+	if c.Header <= 0 {
+		c.Header = 5 * time.Minute
+	}
+	if c.Idle <= 0 {
+		c.Idle = 2 * time.Minute
+	}
+	if c.MaxReply <= 0 {
+		c.MaxReply = 64 << 20
+	}
+	rt := c.Transport
+	if rt == nil {
+		rt = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ResponseHeaderTimeout:  c.Header,
+			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        time.Minute,
+			ForceAttemptHTTP2:      true,
+			// The client gets the provider's bytes; nothing may unpack them on the way.
+			DisableCompression: true,
+		}
+	}
+	return &Upstream{
+		cfg:  c,
+		base: strings.TrimRight(u.String(), "/"),
+		client: &http.Client{
+			Transport: rt,
+			// A redirect would carry the key, or the prompt, elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// Name implements provider.Upstream.
+func (u *Upstream) Name() string { return u.cfg.Name }
+
+// Models implements provider.Upstream.
+func (u *Upstream) Models() []string { return u.cfg.Models }
+
+// Do implements provider.Upstream.
+func (u *Upstream) Do(ctx context.Context, req provider.Request) (*provider.Reply, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, u.cfg.Timeout, errCallTimeout)
+	ctx, hush := context.WithCancelCause(ctx)
+	cancel := func() { hush(nil); stop() }
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.base+req.Path, bytes.NewReader(req.Body))
+	if err != nil {
+		cancel()
+		return nil, &provider.Failure{Class: provider.ClassBadReply, Detail: "build request"}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "agon")
+	r.Header.Set("Accept", "application/json")
+	if req.Stream {
+		r.Header.Set("Accept", "text/event-stream")
+	}
+	if u.cfg.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+u.cfg.Key)
+	}
+	resp, err := u.client.Do(r)
+	if err != nil {
+		defer cancel()
+		return nil, u.failure(ctx, err, provider.ClassServer)
+	}
+	body := &body{
+		u: u, ctx: ctx, cancel: cancel, rc: resp.Body, left: u.cfg.MaxReply,
+		idle: time.AfterFunc(u.cfg.Idle, func() { hush(errSilent) }),
+	}
+	body.idle.Stop()
+	ctype := resp.Header.Get("Content-Type")
+	if resp.StatusCode == http.StatusOK || provider.Own(resp.StatusCode) {
+		if ce := resp.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
+			_ = body.Close()
+			return nil, &provider.Failure{Class: provider.ClassBadReply, Status: resp.StatusCode, Detail: "reply is compressed though it was not asked to be"}
+		}
+		if u.leaks(ctype) {
+			ctype = "application/json"
+		}
+		return &provider.Reply{Status: resp.StatusCode, ContentType: ctype, Body: body}, nil
+	}
+	defer func() { _ = body.Close() }()
+	f := &provider.Failure{
+		Class:      provider.Classify(resp.StatusCode),
+		Status:     resp.StatusCode,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After")),
+	}
+	head, _ := io.ReadAll(io.LimitReader(body, 512)) // a hint for the log; how it ended does not matter
+	f.Detail = u.clean(string(head))
+	return nil, f
+}
+
+var (
+	errCallTimeout = errors.New("call timed out")
+	errSilent      = errors.New("reply fell silent")
+)
+
+// failure turns a transport error into a class. Its text is cleaned, since
+// the standard library's errors quote the URL.
+func (u *Upstream) failure(ctx context.Context, err error, class provider.Class) *provider.Failure {
+	var ne net.Error
+	switch {
+	case errors.Is(context.Cause(ctx), errCallTimeout), errors.Is(context.Cause(ctx), errSilent):
+		return &provider.Failure{Class: provider.ClassTimeout, Detail: context.Cause(ctx).Error()}
+	case errors.As(err, &ne) && ne.Timeout():
+		class = provider.ClassTimeout
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return &provider.Failure{Class: class, Detail: u.clean(err.Error())}
+}
+
+func (u *Upstream) leaks(s string) bool {
+	return u.cfg.Key != "" && strings.Contains(s, u.cfg.Key)
+}
+
+// clean makes foreign text fit for a log line: no key, no control sequences, at most 300 bytes.
+func (u *Upstream) clean(s string) string {
+	if u.cfg.Key != "" {
+		s = strings.ReplaceAll(s, u.cfg.Key, "[key]")
+		// Providers like to quote "sk-ab…wxyz"; the cut of our 512 bytes may also halve the key.
+		if n := len(u.cfg.Key); n >= 8 {
+			for i := n; i >= 6; i-- {
+				if strings.HasSuffix(s, u.cfg.Key[:i]) {
+					s = strings.TrimSuffix(s, u.cfg.Key[:i]) + "[key]"
+					break
+				}
+			}
+			s = strings.ReplaceAll(s, u.cfg.Key[:n/2], "[key]")
+			s = strings.ReplaceAll(s, u.cfg.Key[n/2:], "[key]")
+		}
+	}
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+// retryAfter reads the header in seconds; dates and nonsense give 0, more than an hour gives an hour.
+func retryAfter(s string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(min(n, 3600)) * time.Second
+}
+
+// body bounds a reply in bytes and silence, and stops if the provider echoes our key.
+type body struct {
+	u      *Upstream
+	ctx    context.Context
+	cancel func()
+	rc     io.ReadCloser
+	left   int64
+	tail   []byte      // last bytes handed out, shorter than the key
+	idle   *time.Timer // runs only while a Read waits: a slow client is no silent provider
+	err    error
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	b.idle.Reset(b.u.cfg.Idle)
+	n, err := b.rc.Read(p)
+	b.idle.Stop()
+	b.left -= int64(n)
+	switch {
+	case b.left < 0:
+		b.err = &provider.Failure{Class: provider.ClassBadReply, Detail: fmt.Sprintf("reply is larger than %d bytes", b.u.cfg.MaxReply)}
+		return 0, b.err
+	case b.echo(p[:n]):
+		b.err = &provider.Failure{Class: provider.ClassBadReply, Detail: "reply holds our key"}
+		return 0, b.err
+	case err == io.EOF:
+		b.err = io.EOF
+	case err != nil:
+		b.err = b.u.failure(b.ctx, err, provider.ClassTruncated)
+	}
+	return n, b.err
+}
+
+// echo looks for the key across read boundaries.
+func (b *body) echo(p []byte) bool {
+	key := b.u.cfg.Key
+	if key == "" || len(p) == 0 {
+		return false
+	}
+	keep := len(key) - 1
+	edge := append(b.tail, p[:min(len(p), keep)]...)
+	if bytes.Contains(p, []byte(key)) || bytes.Contains(edge, []byte(key)) {
+		return true
+	}
+	if len(p) >= keep {
+		b.tail = append(b.tail[:0], p[len(p)-keep:]...)
+	} else {
+		b.tail = append(b.tail[:0], edge[max(0, len(edge)-keep):]...)
+	}
+	return false
+}
+
+func (b *body) Close() error {
+	b.idle.Stop()
+	b.cancel()
+	return b.rc.Close()
+}

@@ -1,0 +1,237 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Message is what a model said, put together from a JSON reply or a stream.
+// It is the model's text: hostile.
+type Message struct {
+	Content   string     `json:"content"`
+	Reasoning string     `json:"reasoning,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	Finish    string     `json:"finish_reason,omitempty"`
+}
+
+// ToolCall is a call that a model asked for.
+type ToolCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // as the model wrote them; often JSON
+}
+
+// usage is what a provider says was used, if it can be believed.
+type usage struct {
+	prompt, completion int64
+	ok                 bool
+}
+
+// wireReply is the part of a reply, or of a stream's chunk, that the gateway
+// reads. Everything is optional and of any type: a provider may send anything.
+type wireReply struct {
+	Choices []struct {
+		Message *wireMessage `json:"message"`
+		Delta   *wireMessage `json:"delta"`
+		Finish  string       `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     json.Number `json:"prompt_tokens"`
+		Completion json.Number `json:"completion_tokens"`
+		Total      json.Number `json:"total_tokens"`
+	} `json:"usage"`
+	Data []struct {
+		Embedding json.RawMessage `json:"embedding"`
+	} `json:"data"`
+}
+
+type wireMessage struct {
+	Content   string `json:"content"`
+	Reasoning string `json:"reasoning_content"`
+	ToolCalls []struct {
+		Index    int    `json:"index"`
+		ID       string `json:"id"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+}
+
+// read decodes what it can. A member of a wrong type is skipped by the
+// decoder, which goes on with the rest and reports it at the end.
+func read(raw []byte) wireReply {
+	var w wireReply
+	_ = json.Unmarshal(raw, &w) // what could not be read stays empty and is estimated
+	return w
+}
+
+// used returns the usage, not ok unless both counts are whole numbers that a call can have.
+func (w *wireReply) used(embedding bool) usage {
+	if w.Usage == nil {
+		return usage{}
+	}
+	p, ok1 := count(w.Usage.Prompt)
+	c, ok2 := count(w.Usage.Completion)
+	if embedding && w.Usage.Completion == "" {
+		c, ok2 = 0, true
+	}
+	return usage{p, c, ok1 && ok2}
+}
+
+func count(n json.Number) (int64, bool) {
+	if i, err := n.Int64(); err == nil {
+		return i, i >= 0 && i <= maxUsage
+	}
+	// Some servers write 12.0.
+	f, err := n.Float64()
+	if err != nil || f < 0 || f > maxUsage || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// message returns the first choice of a JSON reply.
+func (w *wireReply) message() (Message, bool) {
+	if len(w.Choices) == 0 || w.Choices[0].Message == nil {
+		return Message{}, false
+	}
+	c := w.Choices[0]
+	m := Message{Content: c.Message.Content, Reasoning: c.Message.Reasoning, Finish: c.Finish}
+	for _, t := range c.Message.ToolCalls {
+		m.ToolCalls = append(m.ToolCalls, ToolCall{t.ID, t.Function.Name, t.Function.Arguments})
+	}
+	return m, true
+}
+
+// Limits of what is read of a stream. Longer lines and more calls pass
+// through unread; bytes to the client are never changed.
+const (
+	maxLine      = 1 << 20
+	maxToolCalls = 1024
+)
+
+// tailer watches a stream of server-sent events go by: it finds the usage,
+// puts the message together and tells whether the stream came to its end.
+// Feed it any split of the bytes.
+type tailer struct {
+	line  []byte // an unfinished line
+	skip  bool   // the line is over maxLine: its rest is ignored
+	usage usage
+	msg   Message
+	text  strings.Builder
+	think strings.Builder
+	calls map[int]*toolText
+	done  bool // [DONE] was seen
+	bytes int  // of model text
+}
+
+type toolText struct {
+	id, name string
+	args     strings.Builder
+}
+
+func (t *tailer) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexAny(p, "\r\n")
+		if i < 0 {
+			t.keep(p)
+			break
+		}
+		t.keep(p[:i])
+		t.flush()
+		p = p[i+1:]
+	}
+	return n, nil
+}
+
+func (t *tailer) keep(p []byte) {
+	if t.skip {
+		return
+	}
+	if len(t.line)+len(p) > maxLine {
+		t.skip = true
+		t.line = nil
+		return
+	}
+	t.line = append(t.line, p...)
+}
+
+// flush reads the line that ended.
+func (t *tailer) flush() {
+	line := t.line
+	t.line, t.skip = t.line[:0], false
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	if !ok {
+		return
+	}
+	data = bytes.TrimSpace(data)
+	if string(data) == "[DONE]" {
+		t.done = true
+		return
+	}
+	if len(data) == 0 || data[0] != '{' {
+		return
+	}
+	w := read(data)
+	// The last usage wins: some servers count up in every chunk.
+	if w.Usage != nil {
+		t.usage = w.used(false)
+	}
+	if len(w.Choices) == 0 {
+		return
+	}
+	c := w.Choices[0]
+	if c.Finish != "" {
+		t.msg.Finish = cut(c.Finish, 64)
+	}
+	if c.Delta == nil {
+		return
+	}
+	t.text.WriteString(c.Delta.Content)
+	t.think.WriteString(c.Delta.Reasoning)
+	for _, d := range c.Delta.ToolCalls {
+		x := t.calls[d.Index]
+		if x == nil {
+			if len(t.calls) == maxToolCalls {
+				continue
+			}
+			if t.calls == nil {
+				t.calls = map[int]*toolText{}
+			}
+			x = &toolText{}
+			t.calls[d.Index] = x
+		}
+		if d.ID != "" {
+			x.id = d.ID
+		}
+		x.name += cut(d.Function.Name, 256)
+		x.args.WriteString(d.Function.Arguments)
+	}
+}
+
+// end reads a last line without newline and returns what was seen. complete
+// is false when the provider stopped in the middle.
+func (t *tailer) end() (m Message, u usage, complete bool) {
+	t.flush()
+	m = t.msg
+	m.Content, m.Reasoning = t.text.String(), t.think.String()
+	for _, i := range sortedKeys(t.calls) {
+		x := t.calls[i]
+		m.ToolCalls = append(m.ToolCalls, ToolCall{x.id, x.name, x.args.String()})
+	}
+	return m, t.usage, t.done || m.Finish != ""
+}
+
+func sortedKeys(m map[int]*toolText) []int {
+	ks := make([]int, 0, len(m))
+	for k := range m {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}

@@ -1,0 +1,692 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/agon-arena/agon/gateway/provider"
+)
+
+// Limits of a request's shape.
+const (
+	maxMessages = 4096
+	maxTools    = 256
+	maxInputs   = 2048
+	maxName     = 256 // bytes of a model's name
+)
+
+// request is a call reduced to what may reach a model.
+type request struct {
+	path   string // provider.PathChat or PathEmbeddings
+	model  string // as asked for; empty = the session's default
+	stream bool
+	limit  int64  // output limit the client gave, 0 = none
+	fields []byte // `"messages":[…],"temperature":0.7,…`: everything but model, stream and limit
+	texts  int    // messages or inputs: each may cost some tokens beyond its text
+	claim  string // run id that the client named (ridges-a0); it identifies nothing
+}
+
+// body is what the upstream gets. limitField is empty for embeddings.
+func (q *request) body(model string, limit int64, limitField string) []byte {
+	name, _ := json.Marshal(model) // a string always encodes
+	var b bytes.Buffer
+	b.Grow(len(q.fields) + len(name) + 128)
+	b.WriteString(`{"model":`)
+	b.Write(name)
+	b.WriteByte(',')
+	b.Write(q.fields)
+	if limitField != "" {
+		fmt.Fprintf(&b, `,%q:%d`, limitField, limit)
+		if q.stream {
+			// Without usage at the end a stream could only be estimated.
+			b.WriteString(`,"stream":true,"stream_options":{"include_usage":true}`)
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// fieldError is a request that the gateway refuses; it names the field.
+type fieldError struct {
+	field, msg string
+}
+
+func (e *fieldError) Error() string {
+	if e.field == "" {
+		return e.msg
+	}
+	return e.field + ": " + e.msg
+}
+
+func bad(field, format string, args ...any) error {
+	return &fieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// dangerous fields buy something other than tokens, keep state at the
+// provider, choose where the call goes, or change its price. They are refused
+// by name, so that nobody believes that they work. All other unknown fields are dropped.
+var dangerous = map[string]string{
+	"best_of":              "only one answer per call",
+	"functions":            "use tools",
+	"function_call":        "use tool_choice",
+	"web_search_options":   "no tools of the provider",
+	"search_parameters":    "no tools of the provider",
+	"plugins":              "no tools of the provider",
+	"mcp_servers":          "no tools of the provider",
+	"store":                "no state at the provider",
+	"metadata":             "no state at the provider",
+	"previous_response_id": "no state at the provider",
+	"conversation":         "no state at the provider",
+	"background":           "no state at the provider",
+	"file_ids":             "no state at the provider",
+	"attachments":          "no state at the provider",
+	"modalities":           "text only",
+	"audio":                "text only",
+	"prediction":           "it is billed beyond the output limit",
+	"service_tier":         "it changes the price",
+	"models":               "no routing",
+	"route":                "no routing",
+	"provider":             "no routing",
+	"transforms":           "no routing",
+	"preset":               "no routing",
+	"base_url":             "no routing",
+	"api_base":             "no routing",
+	"api_key":              "no routing",
+	"extra_body":           "no routing",
+	"extra_headers":        "no routing",
+	"fallbacks":            "no routing",
+}
+
+// builder writes the allowed fields in the order in which they came.
+type builder struct{ bytes.Buffer }
+
+func (b *builder) field(name string, raw []byte) {
+	if b.Len() > 0 {
+		b.WriteByte(',')
+	}
+	b.WriteByte('"')
+	b.WriteString(name)
+	b.WriteString(`":`)
+	b.Write(raw)
+}
+
+// parseChat reduces a chat completion request. raw has passed checkJSON.
+func parseChat(raw []byte) (*request, error) {
+	ms, ok := members(raw)
+	if !ok {
+		return nil, bad("", "body is not a JSON object")
+	}
+	q := &request{path: provider.PathChat}
+	var b builder
+	seen := false
+	for _, m := range ms {
+		v, name := m.value, m.key
+		if why, no := dangerous[name]; no {
+			return nil, bad(name, "not allowed here: %s", why)
+		}
+		if isNull(v) {
+			continue
+		}
+		var err error
+		switch name {
+		case "model":
+			q.model, err = modelName(v)
+		case "messages":
+			seen = true
+			v, q.texts, err = messages(v)
+			b.field(name, v)
+		case "temperature", "top_p", "frequency_penalty", "presence_penalty":
+			if !isNumber(v) {
+				return nil, bad(name, "want a number")
+			}
+			b.field(name, v)
+		case "seed":
+			if _, e := strconv.ParseInt(string(v), 10, 64); e != nil {
+				return nil, bad(name, "want a whole number")
+			}
+			b.field(name, v)
+		case "max_tokens", "max_completion_tokens":
+			n, e := strconv.ParseInt(string(v), 10, 64)
+			if e != nil || n < 1 {
+				return nil, bad(name, "want a whole number ≥ 1")
+			}
+			if q.limit == 0 || n < q.limit {
+				q.limit = n
+			}
+		case "stream":
+			if !isBool(v) {
+				return nil, bad(name, "want true or false")
+			}
+			q.stream = string(v) == "true"
+		case "n":
+			if string(v) != "1" {
+				return nil, bad(name, "only one answer per call")
+			}
+		case "stop":
+			err = stops(v)
+			b.field(name, v)
+		case "response_format":
+			v, err = responseFormat(v)
+			b.field(name, v)
+		case "tools":
+			v, err = tools(v)
+			if len(v) > 0 {
+				b.field(name, v)
+			}
+		case "tool_choice":
+			v, err = toolChoice(v)
+			b.field(name, v)
+		case "parallel_tool_calls":
+			if !isBool(v) {
+				return nil, bad(name, "want true or false")
+			}
+			b.field(name, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !seen {
+		return nil, bad("messages", "missing")
+	}
+	q.fields = b.Bytes()
+	return q, nil
+}
+
+func modelName(v []byte) (string, error) {
+	if !isString(v) {
+		return "", bad("model", "want a string")
+	}
+	s := unquote(v)
+	if len(s) > maxName {
+		return "", bad("model", "longer than %d bytes", maxName)
+	}
+	return s, nil
+}
+
+var roles = map[string]bool{"system": true, "developer": true, "user": true, "assistant": true, "tool": true}
+
+// messages rebuilds the conversation: known roles, text only.
+func messages(v []byte) ([]byte, int, error) {
+	es, ok := elements(v)
+	if !ok || len(es) == 0 {
+		return nil, 0, bad("messages", "want a list of at least one message")
+	}
+	if len(es) > maxMessages {
+		return nil, 0, bad("messages", "more than %d", maxMessages)
+	}
+	var out bytes.Buffer
+	out.Grow(len(v))
+	out.WriteByte('[')
+	for i, e := range es {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		m, err := messageOf(fmt.Sprintf("messages[%d]", i), e)
+		if err != nil {
+			return nil, 0, err
+		}
+		out.WriteByte('{')
+		out.Write(m)
+		out.WriteByte('}')
+	}
+	out.WriteByte(']')
+	return out.Bytes(), len(es), nil
+}
+
+func messageOf(at string, raw []byte) ([]byte, error) {
+	ms, ok := members(raw)
+	if !ok {
+		return nil, bad(at, "want an object")
+	}
+	var b builder
+	role, content, calls := "", false, false
+	for _, m := range ms {
+		v := m.value
+		switch m.key {
+		case "role":
+			if !isString(v) || !roles[unquote(v)] {
+				return nil, bad(at+".role", "want system, developer, user, assistant or tool")
+			}
+			role = unquote(v)
+			b.field("role", v)
+		case "content":
+			v, err := contentOf(at+".content", v)
+			if err != nil {
+				return nil, err
+			}
+			content = content || !isNull(v)
+			b.field("content", v)
+		case "name", "tool_call_id":
+			if isNull(v) {
+				continue
+			}
+			if !isString(v) {
+				return nil, bad(at+"."+m.key, "want a string")
+			}
+			b.field(m.key, v)
+		case "tool_calls":
+			if isNull(v) {
+				continue
+			}
+			v, err := toolCalls(at+".tool_calls", v)
+			if err != nil {
+				return nil, err
+			}
+			if len(v) > 0 {
+				calls = true
+				b.field("tool_calls", v)
+			}
+		case "audio", "function_call", "attachments", "files":
+			if !isNull(v) {
+				return nil, bad(at+"."+m.key, "not allowed here: text and tool calls only")
+			}
+		}
+	}
+	switch {
+	case role == "":
+		return nil, bad(at+".role", "missing")
+	case calls && role != "assistant":
+		return nil, bad(at+".tool_calls", "only an assistant's message has them")
+	case !content && !calls && role != "assistant":
+		return nil, bad(at+".content", "missing")
+	}
+	return b.Bytes(), nil
+}
+
+// contentOf allows a string, null, or a list of text parts.
+func contentOf(at string, v []byte) ([]byte, error) {
+	if isString(v) || isNull(v) {
+		return v, nil
+	}
+	es, ok := elements(v)
+	if !ok || len(es) == 0 {
+		return nil, bad(at, "want a string or a list of text parts")
+	}
+	var out bytes.Buffer
+	out.WriteByte('[')
+	for i, e := range es {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		ms, ok := members(e)
+		if !ok {
+			return nil, bad(at, "want an object")
+		}
+		typ, text := "", []byte(nil)
+		for _, m := range ms {
+			switch m.key {
+			case "type":
+				if !isString(m.value) {
+					return nil, bad(at+".type", "want a string")
+				}
+				typ = unquote(m.value)
+			case "text":
+				text = m.value
+			}
+		}
+		if typ != "text" {
+			return nil, bad(at+".type", "%.40q is not allowed here: text parts only", typ)
+		}
+		if !isString(text) {
+			return nil, bad(at+".text", "want a string")
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(`{"type":"text","text":`)
+		out.Write(text)
+		out.WriteByte('}')
+	}
+	out.WriteByte(']')
+	return out.Bytes(), nil
+}
+
+// toolCalls rebuilds an assistant's calls; an empty list gives nothing.
+func toolCalls(at string, v []byte) ([]byte, error) {
+	es, ok := elements(v)
+	if !ok {
+		return nil, bad(at, "want a list")
+	}
+	if len(es) == 0 {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	out.WriteByte('[')
+	for i, e := range es {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		ms, ok := members(e)
+		if !ok {
+			return nil, bad(at, "want an object")
+		}
+		var id, name, args []byte
+		for _, m := range ms {
+			switch m.key {
+			case "id":
+				id = m.value
+			case "type":
+				if !isString(m.value) || unquote(m.value) != "function" {
+					return nil, bad(at+".type", "only function is allowed")
+				}
+			case "function":
+				fs, ok := members(m.value)
+				if !ok {
+					return nil, bad(at+".function", "want an object")
+				}
+				for _, f := range fs {
+					switch f.key {
+					case "name":
+						name = f.value
+					case "arguments":
+						args = f.value
+					}
+				}
+			}
+		}
+		if !isString(id) || !isString(name) || !isString(args) {
+			return nil, bad(at, "want id, function.name and function.arguments as strings")
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(&out, `{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, id, name, args)
+	}
+	out.WriteByte(']')
+	return out.Bytes(), nil
+}
+
+// tools rebuilds the client's own functions; an empty list gives nothing.
+func tools(v []byte) ([]byte, error) {
+	es, ok := elements(v)
+	if !ok {
+		return nil, bad("tools", "want a list")
+	}
+	if len(es) > maxTools {
+		return nil, bad("tools", "more than %d", maxTools)
+	}
+	if len(es) == 0 {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	out.WriteByte('[')
+	for i, e := range es {
+		at := fmt.Sprintf("tools[%d]", i)
+		ms, ok := members(e)
+		if !ok {
+			return nil, bad(at, "want an object")
+		}
+		typ := ""
+		var fn []byte
+		for _, m := range ms {
+			switch m.key {
+			case "type":
+				if isString(m.value) {
+					typ = unquote(m.value)
+				}
+			case "function":
+				fn = m.value
+			}
+		}
+		if typ != "function" {
+			return nil, bad(at+".type", "%.40q is not allowed here: only function", typ)
+		}
+		fs, ok := members(fn)
+		if !ok {
+			return nil, bad(at+".function", "want an object")
+		}
+		var b builder
+		named := false
+		for _, f := range fs {
+			if isNull(f.value) {
+				continue
+			}
+			good := true
+			switch f.key {
+			case "name":
+				named = isString(f.value)
+				good = named
+			case "description":
+				good = isString(f.value)
+			case "parameters":
+				good = isObject(f.value)
+			case "strict":
+				good = isBool(f.value)
+			default:
+				continue
+			}
+			if !good {
+				return nil, bad(at+".function."+f.key, "wrong type")
+			}
+			b.field(f.key, f.value)
+		}
+		if !named {
+			return nil, bad(at+".function.name", "missing")
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(`{"type":"function","function":{`)
+		out.Write(b.Bytes())
+		out.WriteString(`}}`)
+	}
+	out.WriteByte(']')
+	return out.Bytes(), nil
+}
+
+func toolChoice(v []byte) ([]byte, error) {
+	if isString(v) {
+		switch unquote(v) {
+		case "none", "auto", "required":
+			return v, nil
+		}
+		return nil, bad("tool_choice", "want none, auto, required or a function")
+	}
+	ms, _ := members(v)
+	typ := ""
+	var name []byte
+	for _, m := range ms {
+		switch m.key {
+		case "type":
+			if isString(m.value) {
+				typ = unquote(m.value)
+			}
+		case "function":
+			fs, _ := members(m.value)
+			for _, f := range fs {
+				if f.key == "name" {
+					name = f.value
+				}
+			}
+		}
+	}
+	if typ != "function" || !isString(name) {
+		return nil, bad("tool_choice", "want none, auto, required or a function")
+	}
+	return fmt.Appendf(nil, `{"type":"function","function":{"name":%s}}`, name), nil
+}
+
+func stops(v []byte) error {
+	if isString(v) {
+		return nil
+	}
+	es, ok := elements(v)
+	if !ok || len(es) == 0 || len(es) > 16 {
+		return bad("stop", "want a string or a list of at most 16")
+	}
+	for _, e := range es {
+		if !isString(e) {
+			return bad("stop", "want strings")
+		}
+	}
+	return nil
+}
+
+func responseFormat(v []byte) ([]byte, error) {
+	ms, ok := members(v)
+	if !ok {
+		return nil, bad("response_format", "want an object")
+	}
+	typ := ""
+	var schema []byte
+	for _, m := range ms {
+		switch m.key {
+		case "type":
+			if isString(m.value) {
+				typ = unquote(m.value)
+			}
+		case "json_schema":
+			schema = m.value
+		}
+	}
+	switch typ {
+	case "text", "json_object":
+		return fmt.Appendf(nil, `{"type":%q}`, typ), nil
+	case "json_schema":
+		if !isObject(schema) {
+			return nil, bad("response_format.json_schema", "want an object")
+		}
+		return fmt.Appendf(nil, `{"type":"json_schema","json_schema":%s}`, schema), nil
+	}
+	return nil, bad("response_format.type", "want text, json_object or json_schema")
+}
+
+// parseEmbedding reduces an embedding request. raw has passed checkJSON.
+func parseEmbedding(raw []byte) (*request, error) {
+	ms, ok := members(raw)
+	if !ok {
+		return nil, bad("", "body is not a JSON object")
+	}
+	q := &request{path: provider.PathEmbeddings}
+	var b builder
+	for _, m := range ms {
+		v := m.value
+		if why, no := dangerous[m.key]; no {
+			return nil, bad(m.key, "not allowed here: %s", why)
+		}
+		if isNull(v) {
+			continue
+		}
+		var err error
+		switch m.key {
+		case "model":
+			q.model, err = modelName(v)
+		case "input":
+			q.texts, err = inputs(v)
+			b.field("input", v)
+		case "encoding_format":
+			if !isString(v) || (unquote(v) != "float" && unquote(v) != "base64") {
+				return nil, bad("encoding_format", "want float or base64")
+			}
+			b.field(m.key, v)
+		case "dimensions":
+			n, e := strconv.ParseInt(string(v), 10, 64)
+			if e != nil || n < 1 || n > math.MaxInt32 {
+				return nil, bad("dimensions", "want a whole number ≥ 1")
+			}
+			b.field(m.key, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if q.texts == 0 {
+		return nil, bad("input", "missing")
+	}
+	q.fields = b.Bytes()
+	return q, nil
+}
+
+func inputs(v []byte) (int, error) {
+	if isString(v) {
+		return 1, nil
+	}
+	es, ok := elements(v)
+	if !ok || len(es) == 0 || len(es) > maxInputs {
+		return 0, bad("input", "want a string or a list of 1 to %d strings", maxInputs)
+	}
+	for _, e := range es {
+		if !isString(e) {
+			return 0, bad("input", "want strings")
+		}
+	}
+	return len(es), nil
+}
+
+// The A0 dialect's defaults (ridges.md section 3.1).
+const (
+	a0Temperature = "0.7"
+	a0MaxTokens   = 1024
+	a0Model       = "deepseek-ai/DeepSeek-V3-0324"
+)
+
+// parseA0 reads the body of an A0 route and makes an OpenAI request of it.
+func parseA0(raw []byte, path string) (*request, error) {
+	ms, ok := members(raw)
+	if !ok {
+		return nil, bad("", "body is not a JSON object")
+	}
+	q := &request{path: path}
+	want := "messages"
+	if path == provider.PathEmbeddings {
+		want = "input"
+	}
+	temperature := []byte(a0Temperature)
+	var b builder
+	for _, m := range ms {
+		v := m.value
+		var err error
+		switch m.key {
+		case "run_id", "evaluation_run_id":
+			if !isString(v) {
+				return nil, bad(m.key, "want a string")
+			}
+			q.claim = cut(unquote(v), 200)
+		case "model":
+			if !isNull(v) {
+				q.model, err = modelName(v)
+			}
+		case "temperature":
+			if isNull(v) {
+				continue
+			}
+			if !isNumber(v) {
+				return nil, bad(m.key, "want a number")
+			}
+			temperature = v
+		case want:
+			if path == provider.PathChat {
+				v, q.texts, err = messages(v)
+			} else {
+				q.texts, err = inputs(v)
+			}
+			b.field(want, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if q.claim == "" {
+		return nil, bad("run_id", "missing")
+	}
+	if q.texts == 0 {
+		return nil, bad(want, "missing")
+	}
+	if path == provider.PathChat {
+		b.field("temperature", temperature)
+		q.limit = a0MaxTokens
+	}
+	q.fields = b.Bytes()
+	return q, nil
+}
+
+// cut shortens s to n bytes without halving a rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,283 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway/provider"
+)
+
+// Config is what a gateway is made of. Zero values mean the defaults.
+type Config struct {
+	// Listen is a loopback address; default "127.0.0.1:0".
+	Listen string
+	// Upstreams in order of preference: a model goes to the first that
+	// serves it. Models that have no price are not offered.
+	Upstreams []provider.Upstream
+	Prices    Prices // default: the built-in table
+	Books     Books  // default: in memory
+	Clock     func() time.Time
+	Log       *slog.Logger // default: discards. It never gets a key or a body.
+	// Parallel bounds the calls of one session that are read or answered at
+	// the same time (default 32); more wait their turn.
+	Parallel int
+	// CanaryEvery is how long the answer of a probe stands (default 10 s).
+	CanaryEvery time.Duration
+	// CloseWait bounds how long Session.Close waits for open calls (default 15 s).
+	CloseWait time.Duration
+	// KeepBytes bounds the bodies kept in events per session (default 64 MiB);
+	// beyond it only the first 16 KiB of each are kept. Hashes cover everything.
+	KeepBytes int64
+}
+
+// Gateway meters model calls. It is safe for concurrent use.
+type Gateway struct {
+	cfg      Config
+	models   []offer // everything that has an upstream and a price, in order
+	canaries canaries
+
+	mu       sync.RWMutex
+	sessions map[[32]byte]*session // by hash of the token; guarded by mu
+	ln       net.Listener          // guarded by mu
+	srv      *http.Server          // guarded by mu
+	stopped  bool                  // guarded by mu
+}
+
+// offer is a model that can be called.
+type offer struct {
+	model string
+	up    provider.Upstream
+	price Price
+}
+
+func (o offer) does(path string) bool {
+	switch o.price.Kind {
+	case kindChat:
+		return path == provider.PathChat
+	case kindEmbedding:
+		return path == provider.PathEmbeddings
+	}
+	return true
+}
+
+// New checks c and returns a gateway that does not listen yet.
+func New(c Config) (*Gateway, error) {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("check gateway's address: %w", err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("check gateway's address: %q is not a loopback address", host)
+	}
+	if c.Prices == nil {
+		if c.Prices, err = LoadPrices(); err != nil {
+			return nil, err
+		}
+	}
+	if c.Books == nil {
+		c.Books = NewMemoryBooks()
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = 32
+	}
+	if c.CanaryEvery <= 0 {
+		c.CanaryEvery = 10 * time.Second
+	}
+	if c.CloseWait <= 0 {
+		c.CloseWait = 15 * time.Second
+	}
+	if c.KeepBytes <= 0 {
+		c.KeepBytes = 64 << 20
+	}
+	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
+	g.canaries = canaries{every: c.CanaryEvery, clock: c.Clock, last: map[string]*probe{}}
+	seen := map[string]bool{}
+	for _, u := range c.Upstreams {
+		for _, m := range u.Models() {
+			p, ok := c.Prices[m]
+			if seen[m] || !ok {
+				continue
+			}
+			seen[m] = true
+			g.models = append(g.models, offer{m, u, p})
+		}
+	}
+	return g, nil
+}
+
+// Models lists what the gateway can serve, the default first.
+func (g *Gateway) Models() []string {
+	out := make([]string, len(g.models))
+	for i, o := range g.models {
+		out[i] = o.model
+	}
+	return out
+}
+
+// Start listens and serves until Stop, or until ctx ends. A second Start does nothing.
+func (g *Gateway) Start(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return errors.New("start gateway: it was stopped")
+	}
+	if g.srv != nil {
+		return nil
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("start gateway: %w", err)
+	}
+	g.ln = ln
+	g.srv = &http.Server{
+		Handler:           g,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(g.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	srv := g.srv
+	go func() { _ = srv.Serve(ln) }() // ends when Stop closes the listener
+	context.AfterFunc(ctx, func() { _ = g.Stop() })
+	return nil
+}
+
+// Stop closes every session and the listener. Idempotent; bounded by CloseWait.
+func (g *Gateway) Stop() error {
+	g.mu.Lock()
+	srv, was := g.srv, g.stopped
+	g.stopped = true
+	open := make([]*session, 0, len(g.sessions))
+	for _, s := range g.sessions {
+		open = append(open, s)
+	}
+	g.mu.Unlock()
+	if was {
+		return nil
+	}
+	var wg sync.WaitGroup
+	for _, s := range open {
+		wg.Go(func() { _ = s.Close() })
+	}
+	wg.Wait()
+	if srv == nil {
+		return nil
+	}
+	return srv.Close()
+}
+
+// URL is the base of all routes, "http://127.0.0.1:port"; empty before Start.
+func (g *Gateway) URL() string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.ln == nil {
+		return ""
+	}
+	return "http://" + g.ln.Addr().String()
+}
+
+// Open makes a session, which lives until its Close or the gateway's Stop; ctx
+// bounds the opening only. rec may be nil.
+func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, error) {
+	if p.Run == "" {
+		return nil, errors.New("open gateway session: no run is named")
+	}
+	if len(p.Dialects) == 0 {
+		return nil, errors.New("open gateway session: no dialect is named")
+	}
+	for _, d := range p.Dialects {
+		if d != DialectOpenAI && d != DialectRidgesA0 {
+			return nil, fmt.Errorf("open gateway session: dialect %q: want %s or %s", d, DialectOpenAI, DialectRidgesA0)
+		}
+	}
+	var raw [48]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
+	}
+	p.Models, p.Dialects = slices.Clone(p.Models), slices.Clone(p.Dialects)
+	s := &session{
+		g: g, id: "gs-" + hex.EncodeToString(raw[32:]), token: hex.EncodeToString(raw[:32]),
+		policy: p, slots: make(chan struct{}, g.cfg.Parallel), rec: rec, open: map[*call]struct{}{},
+		idle: make(chan struct{}),
+	}
+	any := slices.Contains(p.Models, "*")
+	for _, o := range g.models {
+		if any || slices.Contains(p.Models, o.model) {
+			s.offers = append(s.offers, o)
+		}
+	}
+	if err := g.cfg.Books.Open(ctx, s.id, p.Budget); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		s.cancel()
+		_ = g.cfg.Books.Close(ctx, s.id)
+		return nil, errors.New("open gateway session: the gateway was stopped")
+	}
+	g.sessions[sha256.Sum256([]byte(s.token))] = s
+	return s, nil
+}
+
+// session finds the session of a request, nil if there is none.
+func (g *Gateway) session(r *http.Request) *session {
+	h := r.Header.Values(TokenHeader)
+	if len(h) != 1 {
+		return nil
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.sessions[sha256.Sum256([]byte(h[0]))]
+}
+
+// ServeHTTP serves a session's routes. It is exported so that a gateway can be
+// put behind another listener.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := g.session(r)
+	if s == nil || !s.enter() {
+		(&refusal{status: http.StatusUnauthorized, code: "unauthorized", msg: "no open session belongs to this request"}).write(w, false)
+		return
+	}
+	defer s.leave()
+	rt, ok := routes[r.Method+" "+r.URL.Path]
+	if !ok || !slices.Contains(s.policy.Dialects, rt.dialect) {
+		ref := &refusal{status: http.StatusForbidden, code: "forbidden", msg: "this route is not open here"}
+		s.refused(r.URL.Path, ref, ref.status)
+		ref.write(w, false)
+		return
+	}
+	if rt.parse == nil {
+		s.models(w)
+		return
+	}
+	s.post(w, r, rt)
+}
+
+var _ Session = (*session)(nil)
+
+// usd writes money for people.
+func usd(m agon.Micros) string {
+	return fmt.Sprintf("$%d.%06d", m/1_000_000, m%1_000_000)
+}
