@@ -3,14 +3,10 @@
 package incentive
 
 import (
-	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/ledger"
 )
 
 // Names of rules, as decisions and arenas carry them.
@@ -82,7 +78,8 @@ func WinnerTakesAll(c Challenge) agon.Decision {
 }
 
 // Shares is how an arena's reward is split among hotkeys; shares need not sum
-// to one. An empty map means that nobody earned it.
+// to one. An empty map means that nobody earned it: the ledger package turns
+// shares into the weights of a subnet and burns what nobody earned.
 type Shares map[string]float64
 
 // SeatShares gives the holder of the one seat everything.
@@ -91,46 +88,4 @@ func SeatShares(seat *agon.Seat) Shares {
 		return nil
 	}
 	return Shares{seat.Miner: 1}
-}
-
-// Vector turns shares into the integer weights of a subnet, ordered by uid.
-// What belongs to a hotkey that is not registered (any more), and everything
-// when nobody earned anything, goes to the owner's uid, where the chain burns it.
-func Vector(shares Shares, m *ledger.Metagraph) (uids, values []uint16, err error) {
-	weights := make([]float64, len(m.Neurons))
-	uidOf := make(map[string]uint16, len(m.Neurons))
-	for _, n := range m.Neurons {
-		if int(n.UID) >= len(weights) {
-			return nil, nil, fmt.Errorf("metagraph of subnet %d: uid %d of %d neurons", m.Netuid, n.UID, len(weights))
-		}
-		uidOf[n.Hotkey] = n.UID
-	}
-	var burn, total float64
-	hotkeys := slices.Sorted(maps.Keys(shares)) // sums of floats depend on the order
-	for _, hotkey := range hotkeys {
-		share := shares[hotkey]
-		if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
-			return nil, nil, fmt.Errorf("share of %s: %v is not a weight", hotkey, share)
-		}
-		total += share
-		if _, ok := uidOf[hotkey]; !ok {
-			burn += share
-		}
-	}
-	if total == 0 {
-		burn = 1
-	}
-	if burn > 0 {
-		owner, ok := uidOf[m.OwnerHotkey]
-		if !ok {
-			return nil, nil, fmt.Errorf("burn weights of subnet %d: the owner's hotkey is not registered", m.Netuid)
-		}
-		weights[owner] += burn
-	}
-	for _, hotkey := range hotkeys {
-		if uid, ok := uidOf[hotkey]; ok {
-			weights[uid] += shares[hotkey]
-		}
-	}
-	return ledger.NormalizeWeights(weights)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
-	"github.com/agon-arena/agon/ledger"
 )
 
 func ptr(f float64) *float64 { return &f }
@@ -112,44 +111,12 @@ func TestWinnerTakesAll(t *testing.T) {
 	}
 }
 
-func testMetagraph() *ledger.Metagraph {
-	return &ledger.Metagraph{Netuid: 1, OwnerHotkey: "owner", Neurons: []ledger.Neuron{
-		{UID: 0, Hotkey: "v"}, {UID: 1, Hotkey: "a"}, {UID: 2, Hotkey: "owner"}, {UID: 3, Hotkey: "b"},
-	}}
-}
-
-func TestVector(t *testing.T) {
-	for name, c := range map[string]struct {
-		shares       Shares
-		uids, values []uint16
-	}{
-		"winner":            {SeatShares(&agon.Seat{Miner: "b", Score: 0.3}), []uint16{3}, []uint16{65535}},
-		"empty seat":        {SeatShares(nil), []uint16{2}, []uint16{65535}},
-		"gone winner":       {Shares{"nobody": 1}, []uint16{2}, []uint16{65535}},
-		"split":             {Shares{"a": 0.5, "b": 1}, []uint16{1, 3}, []uint16{32768, 65535}},
-		"split, one gone":   {Shares{"a": 1, "x": 1, "y": 1}, []uint16{1, 2}, []uint16{32768, 65535}},
-		"owner wins itself": {Shares{"owner": 2}, []uint16{2}, []uint16{65535}},
-		"zero shares":       {Shares{"a": 0}, []uint16{2}, []uint16{65535}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			uids, values, err := Vector(c.shares, testMetagraph())
-			if err != nil || !slices.Equal(uids, c.uids) || !slices.Equal(values, c.values) {
-				t.Errorf("got %v %v %v", uids, values, err)
-			}
-		})
+func TestSeatShares(t *testing.T) {
+	if got := SeatShares(&agon.Seat{Miner: "b", Score: 0.3}); len(got) != 1 || got["b"] != 1 {
+		t.Errorf("got %v", got)
 	}
-	for name, s := range map[string]Shares{"negative": {"a": -1}, "nan": {"a": math.NaN()}, "infinite": {"a": math.Inf(1)}} {
-		if _, _, err := Vector(s, testMetagraph()); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	m := testMetagraph()
-	m.OwnerHotkey = "elsewhere"
-	if _, _, err := Vector(nil, m); err == nil {
-		t.Error("burn without the owner: accepted")
-	}
-	if uids, _, err := Vector(Shares{"a": 1}, m); err != nil || !slices.Equal(uids, []uint16{1}) {
-		t.Errorf("a winner needs no owner: %v %v", uids, err)
+	if got := SeatShares(nil); len(got) != 0 {
+		t.Errorf("empty seat: %v", got)
 	}
 }
 

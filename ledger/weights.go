@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/agon-arena/agon/calc"
 )
@@ -40,6 +42,45 @@ func NormalizeWeights(weights []float64) (uids, values []uint16, err error) {
 		}
 	}
 	return uids, values, nil
+}
+
+// ShareWeights turns shares by hotkey into the integer weights of a subnet, by
+// uid. What belongs to a hotkey that is not registered (any more), and
+// everything when nobody has a share, goes to the owner's uid, where the chain
+// burns it. Shares need not sum to one.
+func (m *Metagraph) ShareWeights(shares map[string]float64) (uids, values []uint16, err error) {
+	weights := make([]float64, len(m.Neurons))
+	uidOf := make(map[string]uint16, len(m.Neurons))
+	for _, n := range m.Neurons {
+		if int(n.UID) >= len(weights) {
+			return nil, nil, fmt.Errorf("metagraph of subnet %d: uid %d of %d neurons", m.Netuid, n.UID, len(weights))
+		}
+		uidOf[n.Hotkey] = n.UID
+	}
+	var burn, total float64
+	for _, hotkey := range slices.Sorted(maps.Keys(shares)) { // sums of floats depend on the order
+		share := shares[hotkey]
+		if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
+			return nil, nil, fmt.Errorf("share of %s: %v is not a weight", hotkey, share)
+		}
+		total += share
+		if uid, ok := uidOf[hotkey]; ok {
+			weights[uid] += share
+		} else {
+			burn += share
+		}
+	}
+	if total == 0 {
+		burn = 1
+	}
+	if burn > 0 {
+		owner, ok := m.BurnUID()
+		if !ok {
+			return nil, nil, fmt.Errorf("burn weights of subnet %d: the owner's hotkey is not registered", m.Netuid)
+		}
+		weights[owner] += burn
+	}
+	return NormalizeWeights(weights)
 }
 
 // MaxUpscale scales values so that the largest is 65535, in the chain's fixed

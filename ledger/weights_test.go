@@ -125,3 +125,44 @@ func TestTopWeights(t *testing.T) {
 		t.Errorf("empty: %v", got)
 	}
 }
+
+func testMetagraph() *Metagraph {
+	return &Metagraph{Netuid: 1, OwnerHotkey: "owner", Neurons: []Neuron{
+		{UID: 0, Hotkey: "v"}, {UID: 1, Hotkey: "a"}, {UID: 2, Hotkey: "owner"}, {UID: 3, Hotkey: "b"},
+	}}
+}
+
+func TestShareWeights(t *testing.T) {
+	for name, c := range map[string]struct {
+		shares       map[string]float64
+		uids, values []uint16
+	}{
+		"winner":            {map[string]float64{"b": 1}, []uint16{3}, []uint16{65535}},
+		"empty seat":        {nil, []uint16{2}, []uint16{65535}},
+		"gone winner":       {map[string]float64{"nobody": 1}, []uint16{2}, []uint16{65535}},
+		"split":             {map[string]float64{"a": 0.5, "b": 1}, []uint16{1, 3}, []uint16{32768, 65535}},
+		"split, one gone":   {map[string]float64{"a": 1, "x": 1, "y": 1}, []uint16{1, 2}, []uint16{32768, 65535}},
+		"owner wins itself": {map[string]float64{"owner": 2}, []uint16{2}, []uint16{65535}},
+		"zero shares":       {map[string]float64{"a": 0}, []uint16{2}, []uint16{65535}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			uids, values, err := testMetagraph().ShareWeights(c.shares)
+			if err != nil || !slices.Equal(uids, c.uids) || !slices.Equal(values, c.values) {
+				t.Errorf("got %v %v %v", uids, values, err)
+			}
+		})
+	}
+	for name, s := range map[string]map[string]float64{"negative": {"a": -1}, "nan": {"a": math.NaN()}, "infinite": {"a": math.Inf(1)}} {
+		if _, _, err := testMetagraph().ShareWeights(s); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	m := testMetagraph()
+	m.OwnerHotkey = "elsewhere"
+	if _, _, err := m.ShareWeights(nil); err == nil {
+		t.Error("burn without the owner: accepted")
+	}
+	if uids, _, err := m.ShareWeights(map[string]float64{"a": 1}); err != nil || !slices.Equal(uids, []uint16{1}) {
+		t.Errorf("a winner needs no owner: %v %v", uids, err)
+	}
+}
