@@ -1,0 +1,173 @@
+package coding
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agon-arena/agon"
+)
+
+// AgentFile is the only file of a submission.
+const AgentFile = "agent.py"
+
+// MaxAgentBytes bounds the agent file (spec 2.1, era B and C).
+const MaxAgentBytes = 2 << 20
+
+// Finding codes of Check.
+const (
+	FindNoFile       = "no_agent_file"
+	FindExtraFile    = "extra_file"
+	FindNotRegular   = "not_regular"
+	FindTooLarge     = "too_large"
+	FindNotUTF8      = "not_utf8"
+	FindNotText      = "not_text"
+	FindEncoding     = "bad_encoding"
+	FindSyntax       = "syntax"
+	FindNoMain       = "no_agent_main"
+	FindAsyncMain    = "async_agent_main"
+	FindBadSignature = "bad_signature"
+	FindRebound      = "agent_main_rebound" // warning
+)
+
+// errStop ends the walk of a submission that already has too many files.
+var errStop = errors.New("enough")
+
+// Check decides whether files hold one Python file with a top-level function
+// agent_main that takes one argument. The file is never run.
+func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	var (
+		findings []agon.Finding
+		seen     bool
+	)
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch {
+		case name == ".":
+			return nil
+		case name != AgentFile:
+			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: cut(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
+			if len(findings) >= 10 {
+				return errStop
+			}
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case !d.Type().IsRegular():
+			seen = true
+			findings = append(findings, agon.Finding{Code: FindNotRegular, Field: AgentFile, Message: "agent.py must be a regular file"})
+		default:
+			seen = true
+			src, err := readLimited(files, name, MaxAgentBytes+1)
+			if err != nil {
+				return err
+			}
+			findings = append(findings, CheckSource(src)...)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, fmt.Errorf("walk submission: %w", err)
+	}
+	if !seen && !errors.Is(err, errStop) {
+		findings = append(findings, agon.Finding{Code: FindNoFile, Field: AgentFile, Message: "agent.py is missing"})
+	}
+	return findings, nil
+}
+
+func readLimited(files fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// codingLine is PEP 263's declaration, looked for in the first two lines.
+var codingLine = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
+
+// CheckSource checks the bytes of one agent file. A byte more than
+// MaxAgentBytes is enough to tell that a file is too large.
+func CheckSource(src []byte) []agon.Finding {
+	one := func(code, format string, args ...any) []agon.Finding {
+		return []agon.Finding{{Code: code, Field: AgentFile, Message: fmt.Sprintf(format, args...)}}
+	}
+	if len(src) > MaxAgentBytes {
+		f := one(FindTooLarge, "agent.py is too large")
+		f[0].Limit = fmt.Sprintf("%d bytes", MaxAgentBytes)
+		return f
+	}
+	if bytes.IndexByte(src, 0) >= 0 {
+		return one(FindNotText, "agent.py holds a NUL byte")
+	}
+	if !utf8.Valid(src) {
+		return one(FindNotUTF8, "agent.py is not UTF-8")
+	}
+	text := strings.TrimPrefix(string(src), "\ufeff")
+	for i, l := range strings.SplitN(text, "\n", 3) {
+		if m := codingLine.FindStringSubmatch(l); i < 2 && m != nil {
+			enc := strings.ReplaceAll(strings.ToLower(m[1]), "_", "-")
+			if enc != "utf-8" && enc != "utf8" && enc != "ascii" && enc != "us-ascii" {
+				return one(FindEncoding, "agent.py declares the encoding %q; only utf-8 is read", cut(m[1], 40))
+			}
+		}
+	}
+	m, err := scanPython(text)
+	if err != nil {
+		return one(FindSyntax, "agent.py is not Python: %v", err)
+	}
+	last := -1
+	for i := range m.Defs {
+		if m.Defs[i].Name == "agent_main" {
+			last = i // a later definition replaces an earlier one
+		}
+	}
+	if last < 0 {
+		f := one(FindNoMain, "agent.py has no top-level function agent_main (def agent_main(input): ...)")
+		if slices.Contains(m.Bound, "agent_main") {
+			f[0].Message = "agent_main must be a top-level def, not an assignment or an import"
+		}
+		return f
+	}
+	d := m.Defs[last]
+	switch {
+	case d.Async:
+		return one(FindAsyncMain, "line %d: agent_main is async; it is called as an ordinary function", d.Line)
+	case !takesOneArgument(d.Params):
+		return one(FindBadSignature, "line %d: agent_main must be callable with exactly one positional argument", d.Line)
+	case d.Decorated || slices.Contains(m.Bound, "agent_main"):
+		f := one(FindRebound, "line %d: agent_main is decorated or bound again; what it becomes is seen only when it runs", d.Line)
+		f[0].Warning = true
+		return f
+	}
+	return nil
+}
+
+// cut shortens foreign text to n runes and drops what is not printable.
+func cut(s string, n int) string {
+	var b strings.Builder
+	for _, r := range s {
+		if n--; n < 0 {
+			b.WriteRune('…')
+			break
+		}
+		if r == utf8.RuneError || r < 0x20 || r >= 0x7f && r < 0xa0 {
+			r = '·'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
