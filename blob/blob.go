@@ -15,6 +15,9 @@ var ErrNotFound = errors.New("blob not found")
 // ErrCorrupt is returned when stored bytes no longer match their digest.
 var ErrCorrupt = errors.New("blob is corrupt")
 
+// ErrTooLarge is returned for bytes or trees over a limit.
+var ErrTooLarge = errors.New("blob is too large")
+
 // Store is content-addressed storage. Safe for concurrent use. Callers may
 // retry any method.
 type Store interface {

@@ -1,0 +1,229 @@
+// Package fs is a blob.Store on a folder: one file per blob, named by its
+// sha256, spread over 256 directories.
+package fs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+)
+
+// DefaultMaxBytes bounds one blob unless Options say otherwise.
+const DefaultMaxBytes = 64 << 20
+
+// tempDir holds files that are being written; Open empties it.
+const tempDir = "tmp"
+
+// Options tune a Store. The zero value is useful.
+type Options struct {
+	// MaxBytes bounds one blob, on Put and on Get; 0 means DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// Store keeps blobs below one directory. One process at a time should own the
+// directory; several would still be correct, but Open removes the temporary
+// files of the others.
+type Store struct {
+	dir string
+	max int64
+	// locks serialise writers of the same digest by its first byte, so that a
+	// second Put of the same bytes does not return before the first is durable.
+	locks [256]sync.Mutex
+}
+
+var _ blob.Store = (*Store)(nil)
+
+// Open makes dir if it is missing and returns the store in it.
+func Open(dir string, o Options) (*Store, error) {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	s := &Store{dir: dir, max: o.MaxBytes}
+	tmp := filepath.Join(dir, tempDir)
+	if err := os.RemoveAll(tmp); err != nil {
+		return nil, fmt.Errorf("clear %s: %w", tmp, err)
+	}
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return nil, fmt.Errorf("make blob folder: %w", err)
+	}
+	for i := range 256 {
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("%02x", i)), 0o700); err != nil {
+			return nil, fmt.Errorf("make blob folder: %w", err)
+		}
+	}
+	if err := syncDir(dir); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) path(d agon.Digest) string {
+	h := d.Hex()
+	return filepath.Join(s.dir, h[:2], h[2:])
+}
+
+// Put stores b. It returns after the bytes and their name are on disk. Bytes
+// that were damaged on disk are replaced.
+func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if int64(len(b)) > s.max {
+		return "", fmt.Errorf("put blob: %w: %d bytes, limit %d bytes", blob.ErrTooLarge, len(b), s.max)
+	}
+	d := agon.Sum(b)
+	var n int
+	if _, err := fmt.Sscanf(d.Hex()[:2], "%02x", &n); err != nil {
+		return "", fmt.Errorf("put blob: %w", err)
+	}
+	s.locks[n].Lock()
+	defer s.locks[n].Unlock()
+
+	path := s.path(d)
+	if old, err := s.read(path); err == nil && bytes.Equal(old, b) {
+		// The name may have been written by a process that died before it
+		// made the directory durable.
+		return d, syncDir(filepath.Dir(path))
+	}
+	if err := writeFile(filepath.Join(s.dir, tempDir), path, b); err != nil {
+		return "", fmt.Errorf("put blob %s: %w", d, err)
+	}
+	return d, nil
+}
+
+// writeFile is the atomic recipe: temporary file, fsync, rename, fsync of the directory.
+func writeFile(tmp, path string, b []byte) (err error) {
+	f, err := os.CreateTemp(tmp, "put-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreMissing(os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(0o400)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// read returns the bytes of a stored file, within the limit.
+func (s *Store) read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, s.max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > s.max {
+		return nil, fmt.Errorf("%w: limit %d bytes", blob.ErrTooLarge, s.max)
+	}
+	return b, nil
+}
+
+// Get returns the bytes of d, verified.
+func (s *Store) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	b, err := s.read(s.path(d))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, fmt.Errorf("get blob %s: %w", d, blob.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get blob %s: %w", d, err)
+	}
+	if agon.Sum(b) != d {
+		return nil, fmt.Errorf("get blob %s: %w", d, blob.ErrCorrupt)
+	}
+	return b, nil
+}
+
+// Has reports whether d is stored. It does not read the bytes.
+func (s *Store) Has(ctx context.Context, d agon.Digest) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := d.Validate(); err != nil {
+		return false, err
+	}
+	fi, err := os.Lstat(s.path(d))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("stat blob %s: %w", d, err)
+	}
+	return fi.Mode().IsRegular(), nil
+}
+
+// Each calls fn for every stored digest, in order. It serves checks and
+// collection of what nothing refers to.
+func (s *Store) Each(ctx context.Context, fn func(agon.Digest) error) error {
+	for i := range 256 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		prefix := fmt.Sprintf("%02x", i)
+		entries, err := os.ReadDir(filepath.Join(s.dir, prefix))
+		if err != nil {
+			return fmt.Errorf("list blobs: %w", err)
+		}
+		for _, e := range entries {
+			d := agon.Digest(agon.DigestPrefix + prefix + e.Name())
+			if d.Validate() != nil || strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

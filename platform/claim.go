@@ -1,0 +1,268 @@
+package platform
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/store"
+)
+
+// maxWait bounds a long-poll.
+const maxWait = 20 * time.Second
+
+// maxLeasesOfRun bounds the leases of a run whatever the reasons were, so that
+// even a platform that restarts for ever ends every run.
+const maxLeasesOfRun = 12
+
+// Claim takes the next run that the calling validator may play: retried runs
+// first, then the oldest submission's. It waits up to r.WaitMS (at most 20 s)
+// and returns nil when nothing came. A claim whose caller has gone is given
+// back at once.
+func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
+	arenas, err := p.claimable(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	p.noteSeen(ctx, c.Hotkey, r.Driver, arenas...)
+
+	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
+	defer p.waiters.leave(me)
+	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
+	defer timer.Stop()
+	for {
+		lease, more, err := p.tryClaim(ctx, c, r, arenas)
+		if lease != nil || err != nil {
+			return lease, err
+		}
+		if more {
+			p.waiters.pass() // there is work, but not for this one
+		}
+		select {
+		case <-me.ch:
+		case <-timer.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// claimable returns the arenas that the caller asks for and may serve.
+func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) ([]agon.Arena, error) {
+	if c.Hotkey == "" {
+		return nil, refuse(401, "unsigned", "a claim is signed by its validator")
+	}
+	if len(r.Arenas) > 100 || len(r.Kinds) > 100 || len(r.Driver) > 80 {
+		return nil, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
+	}
+	var list []agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.Arenas()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range r.Arenas {
+		if !slices.ContainsFunc(list, func(a agon.Arena) bool { return a.ID == id }) {
+			return nil, notFound("arena", id)
+		}
+	}
+	var out []agon.Arena
+	permits := map[uint16]bool{}
+	refused := false
+	for _, a := range list {
+		if (len(r.Arenas) > 0 && !slices.Contains(r.Arenas, a.ID)) || !slices.Contains(r.Kinds, a.Kind) {
+			continue
+		}
+		ok, known := permits[a.Netuid]
+		if !known {
+			if ok, err = p.cfg.Ledger.IsValidator(ctx, a.Netuid, c.Hotkey); err != nil {
+				return nil, ledgerError(err)
+			}
+			permits[a.Netuid] = ok
+		}
+		if ok {
+			out = append(out, a)
+		} else {
+			refused = true
+		}
+	}
+	if len(out) == 0 && refused {
+		e := refuse(403, "no_permit", "hotkey %s holds no validator permit here", c.Hotkey)
+		e.Mend = "get a permit on the arena's netuid: agon ledger register --validator"
+		return nil, e
+	}
+	return out, nil
+}
+
+// noteSeen remembers that a validator serves arenas. It writes rarely.
+func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arenas ...agon.Arena) {
+	now := p.now()
+	var due []string
+	for _, a := range arenas {
+		if p.seen.due(a.ID, validator, now, p.cfg.SeenFor/4) {
+			due = append(due, a.ID)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, id := range due {
+			if err := tx.SawValidator(id, validator, driver, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		// Worth no refusal: the run at stake is only offered to its loser earlier.
+		p.cfg.Log.WarnContext(ctx, "note validator", "validator", validator, "err", err)
+	}
+}
+
+// tryClaim takes a run if there is one. more says that runs wait which this
+// validator may not have now.
+func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena) (l *client.Lease, more bool, err error) {
+	ids := make([]string, len(arenas))
+	for i, a := range arenas {
+		ids[i] = a.ID
+	}
+	var any bool
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		any, err = tx.AnyQueued(ids)
+		return err
+	})
+	if err != nil || !any {
+		return nil, false, err
+	}
+	token := hex.EncodeToString(randomBytes(32))
+	id := newID()
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		l = nil
+		if err := ctx.Err(); err != nil {
+			return err // the caller left while the claim was in line
+		}
+		run, arena, err := p.nextRun(tx, c.Hotkey, r.Driver, arenas)
+		if err != nil {
+			return err
+		}
+		if err := agon.CheckTransition(run.State, agon.RunLeased, agon.ByScheduler); err != nil {
+			return err
+		}
+		now := p.now()
+		d, _ := agon.StateDeadline(agon.RunLeased, p.cfg.Lease, p.cfg.QueueFor)
+		until := now.Add(d)
+		if err := tx.Lease(run.RunSpec.Run, until); err != nil {
+			return err
+		}
+		err = tx.InsertAttempt(store.Attempt{
+			Attempt: agon.Attempt{Run: run.RunSpec.Run, N: run.Attempts + 1, Validator: c.Hotkey, LeasedAt: now, LeaseUntil: until},
+			Lease:   id, TokenHash: tokenHash(token), Arena: arena.ID, Submission: run.Submission, SeenAt: now,
+		})
+		if err != nil {
+			return err
+		}
+		if err := tx.StartEntry(run.Submission); err != nil {
+			return err
+		}
+		e, err := tx.Entry(run.Submission)
+		if err != nil {
+			return err
+		}
+		l = &client.Lease{
+			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e.Submission,
+			Until: until, HeartbeatMS: int(p.cfg.Heartbeat.Milliseconds()),
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	p.hub.changed(l.Run.Run)
+	if ctx.Err() != nil {
+		p.giveBack(context.WithoutCancel(ctx), l)
+		return nil, false, ctx.Err()
+	}
+	return l, false, nil
+}
+
+// nextRun chooses among arenas, within the validator's cap in each.
+func (p *Platform) nextRun(tx *store.Tx, validator, driver string, arenas []agon.Arena) (best store.Run, arena agon.Arena, err error) {
+	claimant := store.Claimant{Validator: validator, Driver: driver, SeenSince: p.now().Add(-p.cfg.SeenFor)}
+	err = store.ErrNotFound
+	for _, a := range arenas {
+		held, herr := tx.HeldBy(validator, a.ID)
+		if herr != nil {
+			return best, arena, herr
+		}
+		if held >= int64(a.MaxLeases) {
+			continue
+		}
+		x, nerr := tx.NextRun(a.ID, claimant)
+		if errors.Is(nerr, store.ErrNotFound) {
+			continue
+		}
+		if nerr != nil {
+			return best, arena, nerr
+		}
+		if err != nil || before(x, best) {
+			best, arena, err = x, a, nil
+		}
+	}
+	return best, arena, err
+}
+
+// before is the order of the queue across arenas.
+func before(a, b store.Run) bool {
+	if (a.Attempts > 0) != (b.Attempts > 0) {
+		return a.Attempts > 0
+	}
+	if a.SubSeq != b.SubSeq {
+		return a.SubSeq < b.SubSeq
+	}
+	return a.N < b.N
+}
+
+func tokenHash(token string) string {
+	h := sha256.Sum256([]byte("agon-lease-v1\n" + token))
+	return hex.EncodeToString(h[:])
+}
+
+// giveBack returns a lease that never reached its claimant. Nobody has seen
+// its token, so nothing can have been played under it.
+func (p *Platform) giveBack(ctx context.Context, l *client.Lease) {
+	queued := false
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		a, err := tx.AttemptByLease(l.ID)
+		if err != nil || !a.Live() {
+			return err
+		}
+		run, err := tx.Run(a.Run)
+		if err != nil {
+			return err
+		}
+		a.State = store.AttemptExpired
+		queued, err = p.lose(tx, run, a, agon.FaultPlatform, "the claimant left before it had the lease", false)
+		return err
+	})
+	if err != nil {
+		// The sweeper will find it.
+		p.cfg.Log.WarnContext(ctx, "give lease back", "lease", l.ID, "err", err)
+		return
+	}
+	if queued {
+		p.waiters.news(1)
+	}
+	p.hub.changed(l.Run.Run)
+}

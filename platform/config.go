@@ -1,0 +1,206 @@
+package platform
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/store"
+)
+
+// Ledger is what the platform asks of a ledger. Answers may lag the chain by a
+// block; the platform does not cache them.
+type Ledger interface {
+	// Registered returns the coldkey of a registered hotkey.
+	Registered(ctx context.Context, netuid uint16, hotkey string) (coldkey string, ok bool, err error)
+	// IsValidator reports whether the hotkey holds a validator permit.
+	IsValidator(ctx context.Context, netuid uint16, hotkey string) (bool, error)
+	// Metagraph returns neurons and weights.
+	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
+}
+
+// Verdict is what an incentive rule says of one challenger.
+type Verdict struct {
+	Rule    string   // name for agon calc, e.g. "coding.takeover"
+	Bar     *float64 // what the challenger had to reach; nil: the seat was empty
+	Takes   bool
+	Numbers map[string]float64
+}
+
+// Rule is an incentive rule: pure. incumbent is nil while the seat is empty.
+type Rule func(score float64, incumbent *float64) Verdict
+
+// Config configures a Platform. Store, Blobs, Kinds, Ledger and Incentives are
+// needed; a zero value elsewhere means the default named.
+type Config struct {
+	Store  *store.Store
+	Blobs  blob.Store
+	Kinds  map[string]kind.Kind
+	Ledger Ledger
+	// Incentives maps agon.Arena.Incentive to its rule.
+	Incentives map[string]Rule
+	// OwnerUID gets the weight of an arena whose seat is empty.
+	OwnerUID uint16
+
+	Now func() time.Time // time.Now
+	Log *slog.Logger     // slog.Default()
+
+	Lease      time.Duration // how long a lease lives without a heartbeat; 60 s
+	Heartbeat  time.Duration // how often holders should send one; Lease / 6
+	QueueFor   time.Duration // how long a run may wait for a validator; 24 h
+	MaxHold    time.Duration // least bound of one attempt, heartbeats or not; 1 h
+	SeenFor    time.Duration // how long a silent validator still counts as serving an arena; 90 s
+	SweepEvery time.Duration // 500 ms
+
+	MaxFileBytes   int64 // one submitted file; 2 MiB
+	MaxSubmitBytes int64 // a submission; 8 MiB
+	MaxFiles       int   // of a submission; 64
+	MaxBlobBytes   int64 // PutBlob; 32 MiB
+	MaxEventBytes  int64 // data of one event; 1 MiB
+	MaxEvents      int64 // of one attempt; 50,000
+	MaxLogBytes    int64 // event data of one attempt; 64 MiB
+	MaxRuns        int   // of one submission; 10,000
+}
+
+func (c *Config) fill() error {
+	if c.Store == nil || c.Blobs == nil || c.Kinds == nil || c.Ledger == nil || c.Incentives == nil {
+		return errors.New("platform config: Store, Blobs, Kinds, Ledger and Incentives are needed")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	setDefault(&c.Lease, time.Minute)
+	setDefault(&c.Heartbeat, c.Lease/6)
+	setDefault(&c.QueueFor, 24*time.Hour)
+	setDefault(&c.MaxHold, time.Hour)
+	setDefault(&c.SeenFor, 90*time.Second)
+	setDefault(&c.SweepEvery, 500*time.Millisecond)
+	setDefault(&c.MaxFileBytes, 2<<20)
+	setDefault(&c.MaxSubmitBytes, 8<<20)
+	setDefault(&c.MaxFiles, 64)
+	setDefault(&c.MaxBlobBytes, 32<<20)
+	setDefault(&c.MaxEventBytes, 1<<20)
+	setDefault(&c.MaxEvents, 50_000)
+	setDefault(&c.MaxLogBytes, 64<<20)
+	setDefault(&c.MaxRuns, 10_000)
+	if c.Heartbeat >= c.Lease {
+		return fmt.Errorf("platform config: Heartbeat %s must be shorter than Lease %s", c.Heartbeat, c.Lease)
+	}
+	return nil
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Platform implements API on a store. Safe for concurrent use.
+type Platform struct {
+	cfg     Config
+	hub     hub     // who waits for changes of a run
+	waiters waiters // who waits for work
+	seen    seen    // when each validator last served an arena
+
+	started time.Time // attempts not heard from since are the platform's loss
+
+	mu   sync.Mutex
+	stop context.CancelFunc // of the sweeper; nil while it does not run
+	done chan struct{}
+}
+
+var _ API = (*Platform)(nil)
+
+// New returns a platform. Nothing moves on its own until Start.
+func New(cfg Config) (*Platform, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	return &Platform{cfg: cfg, started: cfg.Now()}, nil
+}
+
+// Start gives leases of an earlier process time to be heard of, and starts the
+// sweeper. Calling it again changes nothing.
+func (p *Platform) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop != nil {
+		return nil
+	}
+	if err := p.graceAfterRestart(ctx); err != nil {
+		return err
+	}
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.done = make(chan struct{})
+	go p.sweepLoop(ctx, p.done)
+	return nil
+}
+
+// Stop ends the sweeper and waits for it. Calling it again changes nothing.
+func (p *Platform) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop == nil {
+		return
+	}
+	p.stop()
+	<-p.done
+	p.stop = nil
+	p.hub.close()
+}
+
+func (p *Platform) now() time.Time { return p.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// PolicyDigest names a policy; it is part of a score's key.
+func PolicyDigest(pol agon.Policy) (agon.Digest, error) {
+	b, err := json.Marshal(pol)
+	if err != nil {
+		return "", fmt.Errorf("encode policy: %w", err)
+	}
+	return agon.Sum(b), nil
+}
+
+// ScoreKey names what a score depends on (design rule 6).
+func ScoreKey(submission, task agon.Digest, scorer string, policy agon.Digest, seed int64) (agon.Digest, error) {
+	b, err := json.Marshal([]any{"agon-score-v1", submission, task, scorer, policy, seed})
+	if err != nil {
+		return "", fmt.Errorf("encode score key: %w", err)
+	}
+	return agon.Sum(b), nil
+}
+
+// refuse makes the coded error of a rule that said no.
+func refuse(status int, code, format string, args ...any) *agon.Error {
+	return &agon.Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func notFound(what, id string) *agon.Error {
+	return refuse(404, "not_found", "no %s %q", what, cut(id, 80))
+}
+
+// found turns the store's ErrNotFound into a 404.
+func found(err error, what, id string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound(what, id)
+	}
+	return err
+}
+
+// token returns n random bytes in hex.
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return b
+}

@@ -1,0 +1,242 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/store"
+	"github.com/agon-arena/agon/store/sqlite"
+)
+
+const (
+	miner1, miner2 = "miner-1", "miner-2"
+	val1, val2     = "validator-1", "validator-2"
+	val3           = "validator-3"
+	operator       = "operator"
+	netuid         = 7
+)
+
+var bg = context.Background()
+
+// clock is a settable time. Safe for concurrent use.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func newClock() *clock { return &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// fakeLedger knows miners 1..n with a coldkey each and three validators.
+type fakeLedger struct {
+	mu      sync.Mutex
+	coldkey map[string]string
+	down    bool
+	weights []agon.Weight
+}
+
+func newLedger() *fakeLedger {
+	return &fakeLedger{coldkey: map[string]string{miner1: "cold-1", miner2: "cold-2", val1: "cold-v1", val2: "cold-v2", val3: "cold-v3"}}
+}
+
+func (l *fakeLedger) Registered(_ context.Context, n uint16, hotkey string) (string, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return "", false, errors.New("no connection")
+	}
+	c, ok := l.coldkey[hotkey]
+	return c, ok && n == netuid, nil
+}
+
+func (l *fakeLedger) IsValidator(_ context.Context, n uint16, hotkey string) (bool, error) {
+	return n == netuid && (hotkey == val1 || hotkey == val2 || hotkey == val3), nil
+}
+
+func (l *fakeLedger) Metagraph(_ context.Context, n uint16) (*client.Metagraph, error) {
+	return &client.Metagraph{Netuid: n, Weights: l.weights, Neurons: []client.Neuron{
+		{UID: 0, Hotkey: "owner"}, {UID: 3, Hotkey: miner1}, {UID: 4, Hotkey: miner2},
+	}}, nil
+}
+
+// fakeKind plays every task once for each replica.
+type fakeKind struct {
+	kind.Kind
+	replicas int
+	replan   int // how often a failed run is planned again
+}
+
+func (k *fakeKind) Name() string   { return "fake" }
+func (k *fakeKind) Scorer() string { return "fake-1" }
+
+func (k *fakeKind) Check(_ context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	b, err := fs.ReadFile(files, "agent.py")
+	if err != nil {
+		return []agon.Finding{{Code: "no_agent", Field: "agent.py", Message: "no agent.py"}}, nil //nolint:nilerror // the finding tells
+	}
+	if string(b) == "async" {
+		return []agon.Finding{{Code: "style", Message: "odd", Warning: true}, {Code: "async", Field: "agent.py", Message: "agent_main is async"}}, nil
+	}
+	return []agon.Finding{{Code: "style", Message: "odd", Warning: true}}, nil
+}
+
+func (k *fakeKind) Plan(v agon.View) (agon.Plan, error) {
+	if len(v.Runs) > 0 {
+		return agon.Plan{Done: true}, nil
+	}
+	var p agon.Plan
+	for rep := range max(k.replicas, 1) {
+		for _, t := range v.Arena.Tasks {
+			p.Runs = append(p.Runs, agon.RunSpec{Tasks: []agon.TaskRef{t}, Replica: rep, Policy: v.Arena.Policy})
+		}
+	}
+	return p, nil
+}
+
+func takeover(score float64, incumbent *float64) Verdict {
+	if incumbent == nil {
+		return Verdict{Rule: "coding.takeover", Takes: score > 0}
+	}
+	bar := min(1, *incumbent*1.015)
+	return Verdict{
+		Rule: "coding.takeover", Bar: &bar, Takes: score > *incumbent && score >= bar-1e-9,
+		Numbers: map[string]float64{"score": score, "incumbent": *incumbent},
+	}
+}
+
+type fixture struct {
+	*Platform
+	t      testing.TB
+	clock  *clock
+	ledger *fakeLedger
+	kind   *fakeKind
+	dir    string
+	arena  agon.Arena
+}
+
+// newFixture makes a platform with one arena of n tasks; the last is hidden if hidden is set.
+func newFixture(t testing.TB, tasks int, change ...func(*Config, *agon.Arena)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: newClock(), ledger: newLedger(), kind: &fakeKind{}, dir: t.TempDir()}
+	blobs, err := blobfs.Open(filepath.Join(f.dir, "blobs"), blobfs.Options{})
+	must(t, err)
+	f.arena = agon.Arena{ID: "demo", Kind: "fake", Netuid: netuid, Licence: "MIT", Incentive: "winner_takes_all"}
+	for i := range tasks {
+		key := fmt.Sprintf("small/t%d", i)
+		d, err := blob.PutFiles(bg, blobs, []blob.File{{Path: "task.toml", Content: []byte(key)}}, blob.TreeLimits{})
+		must(t, err)
+		f.arena.Tasks = append(f.arena.Tasks, agon.TaskRef{Key: key, Digest: d})
+	}
+	f.open(blobs, change...)
+	must(t, f.EnsureArena(bg, f.arena))
+	return f
+}
+
+// open opens the store of the fixture's folder, as a start of the program would.
+func (f *fixture) open(blobs blob.Store, change ...func(*Config, *agon.Arena)) {
+	f.t.Helper()
+	s, err := sqlite.Open(bg, filepath.Join(f.dir, "agon.db"))
+	must(f.t, err)
+	f.t.Cleanup(func() { s.Close() })
+	cfg := Config{
+		Store: s, Blobs: blobs, Kinds: map[string]kind.Kind{"fake": f.kind}, Ledger: f.ledger,
+		Incentives: map[string]Rule{"winner_takes_all": takeover}, Now: f.clock.Now,
+	}
+	for _, c := range change {
+		c(&cfg, &f.arena)
+	}
+	f.Platform, err = New(cfg)
+	must(f.t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func request(content string) client.SubmitRequest {
+	return client.SubmitRequest{Name: "agent", Licence: "MIT", Files: []client.File{{Path: "agent.py", Content: []byte(content)}}}
+}
+
+func (f *fixture) submit(miner, content string) *client.Submission {
+	f.t.Helper()
+	s, err := f.Submit(bg, Caller{Hotkey: miner}, "demo", request(content))
+	must(f.t, err)
+	return s
+}
+
+func (f *fixture) claim(validator string) *client.Lease {
+	f.t.Helper()
+	l, err := f.Claim(bg, Caller{Hotkey: validator}, client.ClaimRequest{Kinds: []string{"fake"}, Driver: "runc"})
+	must(f.t, err)
+	return l
+}
+
+func scored(l *client.Lease, value float64) client.Result {
+	r := client.Result{Token: l.Token, Outcome: "ok", Driver: agon.Driver{Name: "runc"}, Cost: 10, BoxMS: 5}
+	for _, t := range l.Run.Tasks {
+		r.Scores = append(r.Scores, agon.Score{Task: t.Key, Value: value, Solved: value == 1, Scorer: "fake-1"})
+	}
+	return r
+}
+
+func (f *fixture) result(validator string, l *client.Lease, r client.Result) *client.ResultReply {
+	f.t.Helper()
+	reply, err := f.Platform.Result(bg, Caller{Hotkey: validator}, l.ID, r)
+	must(f.t, err)
+	return reply
+}
+
+// playAll claims and scores until the queue is empty.
+func (f *fixture) playAll(validator string, value func(l *client.Lease) float64) {
+	f.t.Helper()
+	for {
+		l := f.claim(validator)
+		if l == nil {
+			return
+		}
+		f.result(validator, l, scored(l, value(l)))
+	}
+}
+
+// wantCode checks the code and status of an *agon.Error.
+func wantCode(t testing.TB, err error, status int, code string) *agon.Error {
+	t.Helper()
+	var e *agon.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want %d %s", err, status, code)
+	}
+	if e.Status != status || e.Code != code {
+		t.Fatalf("got %d %s (%s), want %d %s", e.Status, e.Code, e.Message, status, code)
+	}
+	return e
+}
+
+func (f *fixture) read(fn func(tx *store.Tx) error) {
+	f.t.Helper()
+	must(f.t, f.cfg.Store.Read(bg, fn))
+}

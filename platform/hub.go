@@ -1,0 +1,193 @@
+package platform
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// echoAfter is when a change is announced a second time. A reader that looks
+// and then waits may miss the first announcement in between; it hears the echo.
+const echoAfter = 150 * time.Millisecond
+
+// hub tells waiters that a run has changed. The zero value is ready.
+type hub struct {
+	mu    sync.Mutex
+	chans map[string]chan struct{} // closed and removed on a change; "" is any run
+	echo  map[string]bool          // runs to announce again
+	timer *time.Timer              // non-nil while echo has entries
+	dead  bool
+}
+
+// changed wakes who waits for run, now and once more a little later.
+func (h *hub) changed(run string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake(run)
+	if h.dead {
+		return
+	}
+	if h.echo == nil {
+		h.echo = map[string]bool{}
+	}
+	h.echo[run] = true
+	if h.timer == nil {
+		h.timer = time.AfterFunc(echoAfter, h.again)
+	}
+}
+
+func (h *hub) again() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for run := range h.echo {
+		h.wake(run)
+	}
+	clear(h.echo)
+	h.timer = nil
+}
+
+// wake needs mu.
+func (h *hub) wake(run string) {
+	for _, k := range []string{run, ""} {
+		if c := h.chans[k]; c != nil {
+			close(c)
+			delete(h.chans, k)
+		}
+	}
+}
+
+// wait blocks until a change of run, or of any run if it is empty.
+func (h *hub) wait(ctx context.Context, run string) error {
+	h.mu.Lock()
+	if h.chans == nil {
+		h.chans = map[string]chan struct{}{}
+	}
+	c := h.chans[run]
+	if c == nil {
+		c = make(chan struct{})
+		h.chans[run] = c
+	}
+	h.mu.Unlock()
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// close stops the echo.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
+	}
+	h.dead = true
+}
+
+// waiters is the line of claims that wait for work. Work that turns up wakes
+// one waiter for each piece; a waiter that finds nothing for itself passes the
+// news on to the next, so that work reaches whoever may have it and a crowd is
+// never woken for nothing. The zero value is ready.
+type waiters struct {
+	mu   sync.Mutex
+	gen  int64 // news so far
+	line []*waiter
+}
+
+type waiter struct {
+	validator string
+	ch        chan struct{} // buffered: 1
+	heard     int64         // the newest news it was woken for; owned by waiters.mu
+}
+
+// join puts a new waiter at the end of the line.
+func (w *waiters) join(validator string) *waiter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := &waiter{validator: validator, ch: make(chan struct{}, 1), heard: w.gen}
+	w.line = append(w.line, x)
+	return x
+}
+
+// leave takes x out of the line. News that it had not used goes to the next.
+func (w *waiters) leave(x *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, y := range w.line {
+		if x == y {
+			w.line = append(w.line[:i], w.line[i+1:]...)
+			break
+		}
+	}
+	select {
+	case <-x.ch:
+		w.wake(1, nil)
+	default:
+	}
+}
+
+// news wakes the first n waiters of the line.
+func (w *waiters) news(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gen++
+	w.wake(n, nil)
+}
+
+// freed wakes one waiter of a validator whose cap has room again.
+func (w *waiters) freed(validator string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gen++
+	w.wake(1, func(x *waiter) bool { return x.validator == validator })
+}
+
+// pass hands the news that x could not use to the next that has not heard it.
+func (w *waiters) pass() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wake(1, nil)
+}
+
+// wake needs mu.
+func (w *waiters) wake(n int, ok func(*waiter) bool) {
+	for _, x := range w.line {
+		if n == 0 {
+			return
+		}
+		if x.heard >= w.gen || (ok != nil && !ok(x)) {
+			continue
+		}
+		x.heard = w.gen
+		select {
+		case x.ch <- struct{}{}:
+			n--
+		default: // it has news to look at already
+		}
+	}
+}
+
+// seen remembers when validators last served an arena, and says when that is
+// worth a write: the store must know it, so that it survives a restart.
+type seen struct {
+	mu   sync.Mutex
+	last map[[2]string]time.Time // arena, validator -> last write
+}
+
+// due reports whether (arena, validator) should be written again.
+func (s *seen) due(arena, validator string, now time.Time, every time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[[2]string]time.Time{}
+	}
+	k := [2]string{arena, validator}
+	if t, ok := s.last[k]; ok && now.Sub(t) < every {
+		return false
+	}
+	s.last[k] = now
+	return true
+}

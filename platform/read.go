@@ -1,0 +1,457 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/store"
+)
+
+// pageOf reads a cursor and a limit. Cursors are opaque to callers.
+func pageOf(cursor string, limit int) (before int64, n int, err error) {
+	if limit <= 0 {
+		limit = defPage
+	}
+	if cursor != "" {
+		before, err = strconv.ParseInt(cursor, 36, 64)
+		if err != nil || before <= 0 {
+			e := refuse(422, "bad_cursor", "this cursor is not from this server")
+			e.Field = "cursor"
+			return 0, 0, e
+		}
+	}
+	return before, min(limit, maxPage), nil
+}
+
+// Submissions lists submissions, newest first.
+func (p *Platform) Submissions(ctx context.Context, c Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error) {
+	before, n, err := pageOf(cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	page := &client.Page[client.Submission]{Items: []client.Submission{}}
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if arena != "" {
+			if _, err := tx.Arena(arena); err != nil {
+				return found(err, "arena", arena)
+			}
+		}
+		list, err := tx.Entries(store.EntryFilter{Arena: arena, Miner: miner, Before: before, Limit: n + 1})
+		if err != nil {
+			return err
+		}
+		if len(list) > n {
+			list = list[:n]
+			page.Next = strconv.FormatInt(list[n-1].Seq, 36)
+		}
+		for _, e := range list {
+			s, err := entryView(tx, e)
+			if err != nil {
+				return err
+			}
+			page.Items = append(page.Items, s)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+func entryView(tx *store.Tx, e store.Entry) (client.Submission, error) {
+	s := client.Submission{
+		Submission: e.Submission, Score: e.Score, Solved: e.Solved, Total: e.Total, CostMicros: e.CostMicros, Findings: e.Findings,
+	}
+	d, err := tx.Decision(e.ID)
+	if err == nil {
+		s.Decision = &d
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
+	return s, nil
+}
+
+// Submission returns one submission. That it exists and how it stands is public.
+func (p *Platform) Submission(ctx context.Context, _ Caller, id string) (*client.Submission, error) {
+	var s client.Submission
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		e, err := tx.Entry(id)
+		if err != nil {
+			return found(err, "submission", id)
+		}
+		s, err = entryView(tx, e)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// SubmissionFiles returns the files of a submission to those who may read code.
+func (p *Platform) SubmissionFiles(ctx context.Context, c Caller, id string) ([]client.File, error) {
+	s, err := p.Submission(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, s.Submission)
+	if err != nil {
+		return nil, err
+	}
+	if !v.may(WhatCode) {
+		e := refuse(403, "not_public", "the files of submission %s are not public while it is %s", id, s.State)
+		e.Mend = "sign with the key that entered it, or wait until it is decided"
+		return nil, e
+	}
+	files, err := blob.GetFiles(ctx, p.cfg.Blobs, s.Digest, blob.TreeLimits{})
+	if err != nil {
+		return nil, fmt.Errorf("read submission: %w", err)
+	}
+	out := make([]client.File, 0, len(files))
+	for _, f := range files {
+		out = append(out, client.File{Path: f.Path, Content: f.Content})
+	}
+	return out, nil
+}
+
+// Runs lists runs, newest first, without their attempts.
+func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error) {
+	before, n, err := pageOf(cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	if state != "" && !slices.Contains(agon.RunStates, agon.RunState(state)) {
+		e := refuse(422, "bad_state", "unknown run state %q", cut(state, 40))
+		e.Field = "state"
+		return nil, e
+	}
+	page := &client.Page[client.Run]{Items: []client.Run{}}
+	var list []store.Run
+	entries := map[string]agon.Submission{}
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if list, err = tx.Runs(store.RunFilter{Arena: arena, Submission: submission, State: state, Before: before, Limit: n + 1}); err != nil {
+			return err
+		}
+		if len(list) > n {
+			list = list[:n]
+			page.Next = strconv.FormatInt(list[n-1].N, 36)
+		}
+		for i, r := range list {
+			if list[i].Scores, err = tx.Scores(r.RunSpec.Run); err != nil {
+				return err
+			}
+			if _, ok := entries[r.Submission]; !ok {
+				e, err := tx.Entry(r.Submission)
+				if err != nil {
+					return err
+				}
+				entries[r.Submission] = e.Submission
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	views := map[string]view{}
+	for _, r := range list {
+		v, ok := views[r.Submission]
+		if !ok {
+			if v, err = p.viewOf(ctx, c, entries[r.Submission]); err != nil {
+				return nil, err
+			}
+			views[r.Submission] = v
+		}
+		page.Items = append(page.Items, runView(r, nil, v))
+	}
+	return page, nil
+}
+
+// Run returns one run with its attempts.
+func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, error) {
+	var r store.Run
+	var e store.Entry
+	var list []store.Attempt
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(id); err != nil {
+			return found(err, "run", id)
+		}
+		if r.Scores, err = tx.Scores(id); err != nil {
+			return err
+		}
+		if e, err = tx.Entry(r.Submission); err != nil {
+			return err
+		}
+		list, err = tx.Attempts(id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return nil, err
+	}
+	out := runView(r, list, v)
+	return &out, nil
+}
+
+// runView shows the progress of a run to all, and words about what happened in
+// it to those who may read its logs: they may quote the agent or the task.
+func runView(r store.Run, list []store.Attempt, v view) client.Run {
+	out := client.Run{Run: r.Run}
+	logs := v.may(WhatLogs)
+	if !logs {
+		out.Reason = ""
+		out.Scores = slices.Clone(out.Scores)
+		for i := range out.Scores {
+			out.Scores[i].Detail, out.Scores[i].Metrics = "", nil
+		}
+	}
+	for _, a := range list {
+		if !logs {
+			a.Reason, a.Evidence = "", ""
+		}
+		out.List = append(out.List, a.Attempt)
+	}
+	return out
+}
+
+// withheld stands for the data of an event that the caller may not read. The
+// event itself stays, so that its log has no unexplained gap.
+var withheld = json.RawMessage(`{"withheld":true}`)
+
+// Events returns events after a cursor, in order; what c may not read is withheld.
+func (p *Platform) Events(ctx context.Context, c Caller, run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error) {
+	if limit <= 0 || limit > maxBatch {
+		limit = maxPage
+	}
+	var r store.Run
+	var e store.Entry
+	var a agon.Arena
+	var list []agon.Event
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(run); err != nil {
+			return found(err, "run", run)
+		}
+		if e, err = tx.Entry(r.Submission); err != nil {
+			return err
+		}
+		if a, err = tx.Arena(r.Arena); err != nil {
+			return err
+		}
+		list, err = tx.Events(run, afterAttempt, afterSeq, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return nil, err
+	}
+	for i, ev := range list {
+		w := whatOf(ev.Type)
+		hidden := anyHidden(a, r.Tasks)
+		for _, t := range r.Tasks {
+			if t.Key == ev.Task {
+				hidden = stillHidden(a, t)
+			}
+		}
+		if !v.may(w) || (w != WhatProgress && hidden && !v.may(WhatHidden)) {
+			list[i].Data = withheld
+		}
+	}
+	if list == nil {
+		list = []agon.Event{}
+	}
+	return list, nil
+}
+
+// Wait blocks until something changed in run (or any run, if empty) or ctx
+// ends. It may return without a change; a caller looks, then waits again.
+func (p *Platform) Wait(ctx context.Context, run string) error { return p.hub.wait(ctx, run) }
+
+// Blob returns bytes to those who may read something that they are part of.
+// Bytes that c may not read look like bytes that are not there.
+func (p *Platform) Blob(ctx context.Context, c Caller, d agon.Digest) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		e := refuse(422, "bad_digest", "%s", err)
+		e.Field = "digest"
+		return nil, e
+	}
+	ok, err := p.mayReadBlob(ctx, c, d)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		b, err := p.cfg.Blobs.Get(ctx, d)
+		if err == nil {
+			return b, nil
+		}
+		if !errors.Is(err, blob.ErrNotFound) {
+			return nil, err
+		}
+	}
+	e := notFound("blob", string(d))
+	e.Mend = "sign with a key that may read it"
+	return nil, e
+}
+
+func (p *Platform) mayReadBlob(ctx context.Context, c Caller, d agon.Digest) (bool, error) {
+	if c.Operator {
+		return true, nil
+	}
+	var refs []store.BlobRef
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		refs, err = tx.Refs(d)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range refs {
+		ok, err := p.mayReadRef(ctx, c, r)
+		if err != nil || ok {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+func (p *Platform) mayReadRef(ctx context.Context, c Caller, r store.BlobRef) (bool, error) {
+	if r.What == store.RefTask {
+		return p.mayReadTask(ctx, c, r)
+	}
+	var e store.Entry
+	var a agon.Arena
+	var run store.Run
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		id := r.Owner
+		if r.What == store.RefEvidence {
+			if run, err = tx.Run(r.Owner); err != nil {
+				return err
+			}
+			id = run.Submission
+		}
+		if e, err = tx.Entry(id); err != nil {
+			return err
+		}
+		a, err = tx.Arena(e.Arena)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return false, err
+	}
+	if r.What == store.RefCode {
+		return v.may(WhatCode), nil
+	}
+	return v.may(WhatEvidence) && (!anyHidden(a, run.Tasks) || v.may(WhatHidden)), nil
+}
+
+// mayReadTask: tasks stand before any submission, so the stage is the first.
+func (p *Platform) mayReadTask(ctx context.Context, c Caller, r store.BlobRef) (bool, error) {
+	if !r.Hidden {
+		return MayRead(WhatTask, StageQueued, RolePublic), nil
+	}
+	id, _, _ := strings.Cut(r.Owner, "/")
+	var a agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = tx.Arena(id)
+		return err
+	})
+	if err != nil || c.Hotkey == "" {
+		return false, err
+	}
+	permit, err := p.cfg.Ledger.IsValidator(ctx, a.Netuid, c.Hotkey)
+	if err != nil {
+		return false, ledgerError(err)
+	}
+	role := RoleRival
+	if permit {
+		role = RoleValidator
+	}
+	return MayRead(WhatHidden, StageQueued, role), nil
+}
+
+// PutBlob stores evidence of validators, or anything of the operator's.
+func (p *Platform) PutBlob(ctx context.Context, c Caller, d agon.Digest, b []byte) error {
+	if c.Hotkey == "" && !c.Operator {
+		return refuse(401, "unsigned", "this needs a validator's signature")
+	}
+	if int64(len(b)) > p.cfg.MaxBlobBytes {
+		e := refuse(413, "too_large", "the blob has %d bytes", len(b))
+		e.Limit = strconv.FormatInt(p.cfg.MaxBlobBytes, 10) + " bytes"
+		return e
+	}
+	if agon.Sum(b) != d {
+		e := refuse(422, "bad_digest", "the bytes do not have the digest %s", cut(string(d), 80))
+		e.Field = "digest"
+		return e
+	}
+	if !c.Operator {
+		ok, err := p.permitAnywhere(ctx, c.Hotkey)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return refuse(403, "no_permit", "only validators and the operator may store blobs")
+		}
+	}
+	_, err := p.cfg.Blobs.Put(ctx, b)
+	return err
+}
+
+func (p *Platform) permitAnywhere(ctx context.Context, hotkey string) (bool, error) {
+	var arenas []agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		arenas, err = tx.Arenas()
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	asked := map[uint16]bool{}
+	for _, a := range arenas {
+		if asked[a.Netuid] {
+			continue
+		}
+		asked[a.Netuid] = true
+		ok, err := p.cfg.Ledger.IsValidator(ctx, a.Netuid, hotkey)
+		if err != nil {
+			return false, ledgerError(err)
+		}
+		if ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Replay records a nonce until its time is over; false when it was seen
+// before. It is durable when it returns.
+func (p *Platform) Replay(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	if len(scheme) > 40 || len(hotkey) > 128 || len(nonce) > 128 {
+		return false, refuse(401, "bad_nonce", "the nonce is over 128 bytes")
+	}
+	var fresh bool
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		fresh, err = tx.UseNonce(scheme, hotkey, nonce, until)
+		return err
+	})
+	return fresh, err
+}

@@ -1,0 +1,261 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// PutArena inserts or replaces an arena.
+func (t *Tx) PutArena(a agon.Arena) error {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode arena: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO arenas (id, body, created_at) VALUES ($1, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET body = excluded.body`, a.ID, string(b), micros(a.CreatedAt))
+	return err
+}
+
+func scanArena(r scanner) (a agon.Arena, err error) {
+	var body string
+	if err := r.Scan(&body); err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		return a, fmt.Errorf("decode arena: %w", err)
+	}
+	return a, nil
+}
+
+// Arena returns one arena, or ErrNotFound.
+func (t *Tx) Arena(id string) (agon.Arena, error) {
+	return one(t, scanArena, `SELECT body FROM arenas WHERE id = $1`, id)
+}
+
+// Arenas returns all arenas by creation.
+func (t *Tx) Arenas() ([]agon.Arena, error) {
+	return many(t, scanArena, `SELECT body FROM arenas ORDER BY created_at, id`)
+}
+
+// PutPolicy stores a policy under its digest.
+func (t *Tx) PutPolicy(d agon.Digest, p agon.Policy) error {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode policy: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO policies (digest, body) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING`, string(d), string(b))
+	return err
+}
+
+// Entry is a submission with its result.
+type Entry struct {
+	agon.Submission
+	Score      *float64 // null while any task lacks a result
+	Solved     *int
+	Total      *int
+	CostMicros agon.Micros
+	Findings   []agon.Finding
+}
+
+const entryColumns = `seq, id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at,
+	score, solved, total, cost_micros, findings`
+
+func scanEntry(r scanner) (e Entry, err error) {
+	var scripted, created int64
+	var findings string
+	if err := r.Scan(&e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
+		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings); err != nil {
+		return e, err
+	}
+	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
+	if err := json.Unmarshal([]byte(findings), &e.Findings); err != nil {
+		return e, fmt.Errorf("decode findings: %w", err)
+	}
+	return e, nil
+}
+
+// InsertEntry admits a submission and returns it with its Seq. ErrConflict if
+// the arena holds the same digest.
+func (t *Tx) InsertEntry(e Entry) (Entry, error) {
+	f, err := findingsText(e.Findings)
+	if err != nil {
+		return e, err
+	}
+	n, err := t.exec(`INSERT INTO submissions
+		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		e.ID, e.Arena, e.Miner, e.Coldkey, int64(e.Netuid), e.Name, string(e.Digest), e.Licence, string(e.State),
+		bit(e.Scripted), micros(e.CreatedAt), f)
+	if err != nil {
+		return e, err
+	}
+	if n != 1 {
+		return e, ErrConflict
+	}
+	e.Seq, err = one(t, scanInt, `SELECT seq FROM submissions WHERE id = $1`, e.ID)
+	return e, err
+}
+
+func findingsText(f []agon.Finding) (string, error) {
+	if f == nil {
+		f = []agon.Finding{}
+	}
+	b, err := json.Marshal(f)
+	if err != nil {
+		return "", fmt.Errorf("encode findings: %w", err)
+	}
+	return string(b), nil
+}
+
+// Entry returns one submission, or ErrNotFound.
+func (t *Tx) Entry(id string) (Entry, error) {
+	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE id = $1`, id)
+}
+
+// EntryByDigest returns the submission of these bytes, or ErrNotFound.
+func (t *Tx) EntryByDigest(arena string, d agon.Digest) (Entry, error) {
+	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE arena = $1 AND digest = $2`, arena, string(d))
+}
+
+// EntryFilter selects submissions; empty fields select all.
+type EntryFilter struct {
+	Arena, Miner string
+	Before       int64 // Seq below this; 0: from the newest
+	Limit        int
+}
+
+// Entries returns submissions, newest first.
+func (t *Tx) Entries(f EntryFilter) ([]Entry, error) {
+	q, args := `SELECT `+entryColumns+` FROM submissions WHERE 1 = 1`, []any(nil)
+	add := func(cond string, v any) {
+		args = append(args, v)
+		q += fmt.Sprintf(" AND %s $%d", cond, len(args))
+	}
+	if f.Arena != "" {
+		add("arena =", f.Arena)
+	}
+	if f.Miner != "" {
+		add("miner =", f.Miner)
+	}
+	if f.Before > 0 {
+		add("seq <", f.Before)
+	}
+	args = append(args, f.Limit)
+	return many(t, scanEntry, q+fmt.Sprintf(" ORDER BY seq DESC LIMIT $%d", len(args)), args...)
+}
+
+// Ranked returns the submissions of an arena by score, then admission; those
+// without a score come last.
+func (t *Tx) Ranked(arena string, limit int) ([]Entry, error) {
+	return many(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE arena = $1
+		ORDER BY CASE WHEN score IS NULL THEN 1 ELSE 0 END, score DESC, seq LIMIT $2`, arena, limit)
+}
+
+// CountColdkey counts what a coldkey entered since a time.
+func (t *Tx) CountColdkey(arena, coldkey string, since time.Time) (int64, error) {
+	return one(t, scanInt, `SELECT count(*) FROM submissions WHERE arena = $1 AND coldkey = $2 AND created_at > $3`,
+		arena, coldkey, micros(since))
+}
+
+// FirstUndecided returns the oldest submission of an arena that is queued or
+// playing, or ErrNotFound.
+func (t *Tx) FirstUndecided(arena string) (Entry, error) {
+	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions
+		WHERE arena = $1 AND state IN ('queued', 'playing') ORDER BY seq LIMIT 1`, arena)
+}
+
+// SetEntryState moves a submission.
+func (t *Tx) SetEntryState(id string, s agon.SubmissionState, f []agon.Finding) error {
+	text, err := findingsText(f)
+	if err != nil {
+		return err
+	}
+	return t.exec1(`UPDATE submissions SET state = $1, findings = $2 WHERE id = $3`, string(s), text, id)
+}
+
+// StartEntry moves a queued submission to playing; others stay as they are.
+func (t *Tx) StartEntry(id string) error {
+	_, err := t.exec(`UPDATE submissions SET state = 'playing' WHERE id = $1 AND state = 'queued'`, id)
+	return err
+}
+
+// SetEntryResult stores the aggregate of a complete submission, or takes it back with a nil score.
+func (t *Tx) SetEntryResult(id string, score *float64, solved, total *int) error {
+	return t.exec1(`UPDATE submissions SET score = $1, solved = $2, total = $3 WHERE id = $4`, score, solved, total, id)
+}
+
+// AddCost adds what a counted attempt spent.
+func (t *Tx) AddCost(id string, m agon.Micros) error {
+	return t.exec1(`UPDATE submissions SET cost_micros = cost_micros + $1 WHERE id = $2`, int64(m), id)
+}
+
+// Seat returns the incumbent of an arena; nil if the seat is empty.
+func (t *Tx) Seat(arena string) (*agon.Seat, error) {
+	s, err := one(t, func(r scanner) (s agon.Seat, err error) {
+		var since int64
+		err = r.Scan(&s.Arena, &s.Submission, &s.Miner, &s.Score, &since)
+		s.Since = fromMicros(since)
+		return s, err
+	}, `SELECT arena, submission, miner, score, since FROM seats WHERE arena = $1`, arena)
+	if err == ErrNotFound { //nolint:errorlint // one returns the sentinel itself
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// PutSeat gives the seat to s.
+func (t *Tx) PutSeat(s agon.Seat) error {
+	_, err := t.exec(`INSERT INTO seats (arena, submission, miner, score, since) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (arena) DO UPDATE SET submission = excluded.submission, miner = excluded.miner,
+		score = excluded.score, since = excluded.since`, s.Arena, s.Submission, s.Miner, s.Score, micros(s.Since))
+	return err
+}
+
+// InsertDecision stores a decision; ErrConflict if the challenger has one.
+func (t *Tx) InsertDecision(d agon.Decision) error {
+	n, err := json.Marshal(d.Numbers)
+	if err != nil {
+		return fmt.Errorf("encode decision: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO decisions (arena, challenger, incumbent, score, bar, outcome, rule, numbers, at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		d.Arena, d.Challenger, d.Incumbent, d.Score, d.Bar, d.Outcome, d.Rule, string(n), micros(d.At))
+	return err
+}
+
+const decisionColumns = `arena, challenger, incumbent, score, bar, outcome, rule, numbers, at`
+
+func scanDecision(r scanner) (d agon.Decision, err error) {
+	var bar sql.NullFloat64
+	var numbers string
+	var at int64
+	if err := r.Scan(&d.Arena, &d.Challenger, &d.Incumbent, &d.Score, &bar, &d.Outcome, &d.Rule, &numbers, &at); err != nil {
+		return d, err
+	}
+	if bar.Valid {
+		d.Bar = &bar.Float64
+	}
+	d.At = fromMicros(at)
+	if err := json.Unmarshal([]byte(numbers), &d.Numbers); err != nil {
+		return d, fmt.Errorf("decode decision: %w", err)
+	}
+	return d, nil
+}
+
+// Decision returns the decision on a submission, or ErrNotFound.
+func (t *Tx) Decision(challenger string) (agon.Decision, error) {
+	return one(t, scanDecision, `SELECT `+decisionColumns+` FROM decisions WHERE challenger = $1`, challenger)
+}
+
+// Decisions returns the last decisions of an arena, oldest first.
+func (t *Tx) Decisions(arena string, limit int) ([]agon.Decision, error) {
+	return many(t, scanDecision, `SELECT `+decisionColumns+` FROM
+		(SELECT n, `+decisionColumns+` FROM decisions WHERE arena = $1 ORDER BY n DESC LIMIT $2) AS last ORDER BY n`, arena, limit)
+}

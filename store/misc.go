@@ -1,0 +1,98 @@
+package store
+
+import (
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// SawValidator notes that a validator serves an arena. Keep it rare: it is a write.
+func (t *Tx) SawValidator(arena, validator, driver string, at time.Time) error {
+	_, err := t.exec(`INSERT INTO seen (arena, validator, driver, at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (arena, validator) DO UPDATE SET
+		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, at = excluded.at`,
+		arena, validator, clean(driver), micros(at))
+	return err
+}
+
+// LastDriver returns the box driver that was named last, or "".
+func (t *Tx) LastDriver() (string, error) {
+	s, err := one(t, scanString, `SELECT driver FROM seen WHERE driver <> '' ORDER BY at DESC LIMIT 1`)
+	if err == ErrNotFound { //nolint:errorlint // one returns the sentinel itself
+		return "", nil
+	}
+	return s, err
+}
+
+// What a blob is part of.
+const (
+	RefCode     = "code"     // owner: submission
+	RefTask     = "task"     // owner: arena
+	RefEvidence = "evidence" // owner: run
+)
+
+// BlobRef says what a blob is part of. Rights to read bytes follow from it.
+type BlobRef struct {
+	Digest agon.Digest
+	What   string
+	Owner  string
+	Hidden bool // part of a hidden task
+}
+
+// AddRef stores a reference. A task that becomes hidden or public updates it.
+func (t *Tx) AddRef(r BlobRef) error {
+	_, err := t.exec(`INSERT INTO blob_refs (digest, what, owner, hidden) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (digest, what, owner) DO UPDATE SET hidden = excluded.hidden`,
+		string(r.Digest), r.What, r.Owner, bit(r.Hidden))
+	return err
+}
+
+// Refs returns what a blob is part of, at most 100 things.
+func (t *Tx) Refs(d agon.Digest) ([]BlobRef, error) {
+	return many(t, func(r scanner) (x BlobRef, err error) {
+		var hidden int64
+		err = r.Scan(&x.Digest, &x.What, &x.Owner, &hidden)
+		x.Hidden = hidden != 0
+		return x, err
+	}, `SELECT digest, what, owner, hidden FROM blob_refs WHERE digest = $1 ORDER BY what, owner LIMIT 100`, string(d))
+}
+
+// UseNonce records a nonce; false if it was used before.
+func (t *Tx) UseNonce(scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	n, err := t.exec(`INSERT INTO nonces (scheme, hotkey, nonce, until) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (scheme, hotkey, nonce) DO NOTHING`, scheme, hotkey, nonce, micros(until))
+	return n == 1, err
+}
+
+// PurgeNonces forgets nonces whose time is over and returns how many.
+func (t *Tx) PurgeNonces(now time.Time) (int64, error) {
+	return t.exec(`DELETE FROM nonces WHERE until < $1`, micros(now))
+}
+
+// Scopes of counters.
+const (
+	ScopeArena     = "arena"     // keys: scored, failed, cancelled, fault.<fault>
+	ScopeValidator = "validator" // keys: fault.<fault>
+	ScopeProvider  = "provider"  // keys: fault.<fault>
+)
+
+// Count adds one to a counter.
+func (t *Tx) Count(scope, name, key string) error {
+	_, err := t.exec(`INSERT INTO counters (scope, name, key, n) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (scope, name, key) DO UPDATE SET n = counters.n + 1`, scope, name, key)
+	return err
+}
+
+// Counter is one counted thing.
+type Counter struct {
+	Scope, Name, Key string
+	N                int64
+}
+
+// Counters returns the counters of a scope, of all names or of one.
+func (t *Tx) Counters(scope, name string) ([]Counter, error) {
+	return many(t, func(r scanner) (c Counter, err error) {
+		err = r.Scan(&c.Scope, &c.Name, &c.Key, &c.N)
+		return c, err
+	}, `SELECT scope, name, key, n FROM counters WHERE scope = $1 AND ($2 = '' OR name = $2) ORDER BY name, key`, scope, name)
+}

@@ -1,0 +1,205 @@
+// Package store holds the SQL of the engine: one schema, one set of
+// statements, for every driver below it (store/sqlite; store/postgres later).
+//
+// Writes are durable when Write returns: a caller may acknowledge what it
+// wrote. Reads see everything whose Write has returned.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// ErrNotFound is returned by lookups of a row that does not exist.
+var ErrNotFound = errors.New("row not found")
+
+// ErrConflict is returned by inserts that a uniqueness rule refuses.
+var ErrConflict = errors.New("row conflicts with another")
+
+// Querier runs SQL inside one transaction.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Engine is what a driver gives: transactions. Safe for concurrent use.
+type Engine interface {
+	// Write runs fn in a serialisable transaction and returns after it is
+	// durable. If fn fails nothing of it is kept. fn may run more than once,
+	// and must have no effects but on q.
+	Write(ctx context.Context, fn func(ctx context.Context, q Querier) error) error
+	// Read runs fn on one consistent snapshot.
+	Read(ctx context.Context, fn func(ctx context.Context, q Querier) error) error
+	// Conflict reports whether err is a broken uniqueness rule.
+	Conflict(err error) bool
+	Close() error
+}
+
+// Store is the state of a platform.
+type Store struct{ e Engine }
+
+// New wraps an engine whose schema is current (Migrate).
+func New(e Engine) *Store { return &Store{e: e} }
+
+// Close waits for running transactions and closes the engine.
+func (s *Store) Close() error { return s.e.Close() }
+
+// Write runs fn in a serialisable transaction; see Engine.Write.
+func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
+	return s.e.Write(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e}) })
+}
+
+// Read runs fn on one consistent snapshot; see Engine.Read.
+func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
+	return s.e.Read(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e}) })
+}
+
+// Tx is one transaction. It ends with the function it was given to and is not
+// safe for concurrent use. It carries its context because it lives no longer
+// than one call.
+type Tx struct {
+	q   Querier
+	ctx context.Context
+	e   Engine
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (t *Tx) exec(query string, args ...any) (int64, error) {
+	r, err := t.q.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		if t.e.Conflict(err) {
+			return 0, fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// exec1 runs a statement that must change one row.
+func (t *Tx) exec1(query string, args ...any) error {
+	n, err := t.exec(query, args...)
+	if err == nil && n != 1 {
+		return ErrNotFound
+	}
+	return err
+}
+
+// scanner is a *sql.Row or *sql.Rows.
+type scanner interface{ Scan(...any) error }
+
+// one runs scan on the first row of a query, or returns ErrNotFound.
+func one[T any](t *Tx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	v, err := scan(t.q.QueryRowContext(t.ctx, query, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		var zero T
+		return zero, ErrNotFound
+	}
+	return v, err
+}
+
+// many runs scan on every row of a query.
+func many[T any](t *Tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := t.q.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+func scanInt(r scanner) (n int64, err error) { err = r.Scan(&n); return n, err }
+
+// micros and fromMicros map times to the database; the zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrate brings the schema up to date, one transaction for all steps. id is
+// the driver's text for a growing integer key. It refuses a database that a
+// newer program has written.
+func Migrate(ctx context.Context, e Engine, id string) error {
+	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted by name
+	if err != nil {
+		return err
+	}
+	return e.Write(ctx, func(ctx context.Context, q Querier) error {
+		if _, err := q.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (one bigint PRIMARY KEY, version bigint NOT NULL)`); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		var have int
+		err := q.QueryRowContext(ctx, `SELECT version FROM schema_version WHERE one = 1`).Scan(&have)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		if have > len(files) {
+			return fmt.Errorf("migrate: the database has schema %d, this program knows %d: use a newer agon", have, len(files))
+		}
+		for _, name := range files[have:] {
+			b, err := migrations.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			for _, stmt := range statements(strings.ReplaceAll(string(b), "$ID", id)) {
+				if _, err := q.ExecContext(ctx, stmt); err != nil {
+					return fmt.Errorf("migrate %s: %w", name, err)
+				}
+			}
+		}
+		_, err = q.ExecContext(ctx, `INSERT INTO schema_version (one, version) VALUES (1, $1)
+			ON CONFLICT (one) DO UPDATE SET version = excluded.version`, len(files))
+		return err
+	})
+}
+
+// statements splits a migration at its semicolons. Migrations hold no
+// semicolon inside text.
+func statements(script string) []string {
+	var lines []string
+	for l := range strings.Lines(script) {
+		if !strings.HasPrefix(strings.TrimSpace(l), "--") {
+			lines = append(lines, l)
+		}
+	}
+	var out []string
+	for s := range strings.SplitSeq(strings.Join(lines, ""), ";") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
