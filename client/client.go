@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 )
 
 // Limits on what a server may send. They bound memory, whatever the server claims.
@@ -25,11 +26,6 @@ const (
 	maxProblem = 1 << 20  // bytes of one problem+json
 )
 
-// Signer adds agon's signature headers to req for these body bytes. The
-// client calls it once per attempt, so that a retry carries a fresh nonce.
-// It must be safe for concurrent use.
-type Signer func(req *http.Request, body []byte, audience string) error
-
 // Client speaks agon's /v1 with one server. It is safe for concurrent use.
 //
 // Errors of its methods are *agon.Error where the server or the network said
@@ -38,7 +34,7 @@ type Signer func(req *http.Request, body []byte, audience string) error
 // repeat alike); claims and all else are sent once.
 type Client struct {
 	base *url.URL
-	sign Signer
+	key  auth.Signer // nil = unsigned reads only
 
 	// HTTP, Tries and Backoff may be changed before the first use.
 	HTTP *http.Client
@@ -51,14 +47,16 @@ type Client struct {
 	// Quiet is how long an event stream may bring no byte before it counts as
 	// dead; servers beat every 15 s (default 60 s).
 	Quiet time.Duration
+	// Now is the clock that signatures carry (default time.Now).
+	Now func() time.Time
 
 	mu       sync.Mutex // guards audience
 	audience string     // of the server, once asked
 }
 
 // New returns a client of the server at baseURL ("http://127.0.0.1:8900"). A
-// nil sign makes unsigned reads only; with one every request is signed.
-func New(baseURL string, sign Signer) (*Client, error) {
+// nil key makes unsigned reads only; with one every request is signed.
+func New(baseURL string, key auth.Signer) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil, &agon.Error{Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
@@ -71,7 +69,7 @@ func New(baseURL string, sign Signer) (*Client, error) {
 	u.Path = strings.TrimRight(u.Path, "/")
 	return &Client{
 		base: u,
-		sign: sign,
+		key:  key,
 		HTTP: &http.Client{
 			// A signature is for one server: never carry it to another.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -80,6 +78,7 @@ func New(baseURL string, sign Signer) (*Client, error) {
 		Backoff: 200 * time.Millisecond,
 		Agent:   "agon/" + agon.Version,
 		Quiet:   60 * time.Second,
+		Now:     time.Now,
 	}, nil
 }
 
@@ -140,7 +139,7 @@ func (c *Client) send(ctx context.Context, ca call) (*reply, error) {
 	if ca.idempotent {
 		tries = max(1, c.Tries)
 	}
-	if c.sign != nil && !ca.unsigned {
+	if c.key != nil && !ca.unsigned {
 		// Asked here, with its own retries, so that they do not multiply with ours.
 		if _, err := c.serverAudience(ctx); err != nil {
 			return nil, err
@@ -230,13 +229,14 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 		req.Header.Set("Last-Event-ID", ca.lastEventID)
 	}
 	req.Header.Set("User-Agent", c.Agent)
-	if c.sign != nil && !ca.unsigned {
+	if c.key != nil && !ca.unsigned {
 		audience, err := c.serverAudience(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.sign(req, ca.body, audience); err != nil {
-			return nil, fmt.Errorf("sign request %s: %w", ca.path, err)
+		// Signed anew on every try: a nonce is good once.
+		if err := auth.SignRequest(req, ca.body, c.key, audience, c.Now()); err != nil {
+			return nil, err
 		}
 	} else if ca.method != http.MethodGet {
 		return nil, &agon.Error{Code: "no_key", Status: http.StatusUnauthorized, Message: "this needs a key to sign with",
@@ -280,8 +280,12 @@ func (c *Client) setAudience(a string) {
 
 // unreachable is the error of a request that got no answer.
 func (c *Client) unreachable(err error) error {
+	root := err
+	for next := errors.Unwrap(root); next != nil; next = errors.Unwrap(root) {
+		root = next
+	}
 	return &agon.Error{Code: "unreachable", Status: http.StatusServiceUnavailable, Fault: agon.FaultPlatform,
-		Message: "no answer from " + c.base.Redacted(),
+		Message: fmt.Sprintf("no answer from %s (%v)", c.base.Redacted(), root),
 		Mend:    "start an arena with `agon up`, or name a running one with AGON_URL or --url", Err: err}
 }
 

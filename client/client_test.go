@@ -9,29 +9,29 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 )
 
-// signStub stands for a key: it writes what it was asked to sign into headers.
-func signStub() Signer {
-	var n atomic.Int64
-	return func(req *http.Request, body []byte, audience string) error {
-		req.Header.Set("Agon-Nonce", fmt.Sprint(n.Add(1)))
-		req.Header.Set("Agon-Signature", audience+"|"+req.URL.RequestURI()+"|"+agon.Sum(body).Hex())
-		return nil
+// newKey makes the signer of a test.
+func newKey(t *testing.T) auth.Signer {
+	t.Helper()
+	k, err := auth.KeyFromURI("//Alice")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return k
 }
 
 // newServer serves h with GET /v1/server answered.
-func newServer(t *testing.T, sign Signer, h http.HandlerFunc) *Client {
+func newServer(t *testing.T, key auth.Signer, h http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/server" {
-			if r.Header.Get("Agon-Signature") != "" {
+			if auth.Signed(r.Header) {
 				t.Error("GET /v1/server was signed")
 			}
 			json.NewEncoder(w).Encode(Server{Name: "test", Audience: "aud"})
@@ -40,7 +40,7 @@ func newServer(t *testing.T, sign Signer, h http.HandlerFunc) *Client {
 		h(w, r)
 	}))
 	t.Cleanup(s.Close)
-	c, err := New(s.URL, sign)
+	c, err := New(s.URL, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,11 +147,12 @@ func TestRoutes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {
 			var got string
-			c := newServer(t, signStub(), func(w http.ResponseWriter, r *http.Request) {
+			verifier := auth.Verifier{Audience: "aud", Now: time.Now, Replay: auth.NewMemoryReplay(time.Now)}
+			c := newServer(t, newKey(t), func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				got = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + string(body))
-				if want := "aud|" + r.URL.RequestURI() + "|" + agon.Sum(body).Hex(); r.Header.Get("Agon-Signature") != want {
-					t.Errorf("signed %q, want %q", r.Header.Get("Agon-Signature"), want)
+				if _, err := verifier.Verify(r.Context(), r.Method, auth.RequestTarget(r), r.Header, body); err != nil {
+					t.Errorf("signature: %v", err)
 				}
 				if tt.reply == "" {
 					w.WriteHeader(http.StatusNoContent)
@@ -181,7 +182,7 @@ func TestUnsignedClientReadsButChangesNothing(t *testing.T) {
 }
 
 func TestClaimNothing(t *testing.T) {
-	c := newServer(t, signStub(), func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	c := newServer(t, newKey(t), func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if l, err := c.Claim(t.Context(), ClaimRequest{}); l != nil || err != nil {
 		t.Errorf("Claim = %v, %v; want nil, nil", l, err)
 	}
@@ -248,7 +249,7 @@ func TestRetries(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			nonces := map[string]bool{}
 			sent := 0
-			c := newServer(t, signStub(), func(w http.ResponseWriter, r *http.Request) {
+			c := newServer(t, newKey(t), func(w http.ResponseWriter, r *http.Request) {
 				sent++
 				nonces[r.Header.Get("Agon-Nonce")] = true
 				w.WriteHeader(tt.status)
@@ -279,8 +280,8 @@ func TestRetryGivesUpWithTheCaller(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	for name, sign := range map[string]Signer{"signed": signStub(), "unsigned": nil} {
-		c, err := New(s.URL, sign)
+	for name, key := range map[string]auth.Signer{"signed": newKey(t), "unsigned": nil} {
+		c, err := New(s.URL, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +310,7 @@ func TestAudienceIsAskedOnceAndAgainAfter401(t *testing.T) {
 		io.WriteString(w, `{}`)
 	}))
 	defer s.Close()
-	c, err := New(s.URL, signStub())
+	c, err := New(s.URL, newKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestBounds(t *testing.T) {
 		}
 	})
 	t.Run("blob out", func(t *testing.T) {
-		c := newServer(t, signStub(), func(w http.ResponseWriter, r *http.Request) { t.Error("sent") })
+		c := newServer(t, newKey(t), func(w http.ResponseWriter, r *http.Request) { t.Error("sent") })
 		if _, err := c.PutBlob(t.Context(), make([]byte, MaxBlob+1)); !IsCode(err, "too_large") {
 			t.Errorf("error %v", err)
 		}
