@@ -145,7 +145,7 @@ const (
 	SubmissionPlaying  SubmissionState = "playing"  // at least one run has been leased
 	SubmissionScored   SubmissionState = "scored"   // every task has a result, and a decision is stored
 	SubmissionRefused  SubmissionState = "refused"  // a gate said no after admission
-	SubmissionExcluded SubmissionState = "excluded" // a copy, banned or withdrawn
+	SubmissionExcluded SubmissionState = "excluded" // a copy, banned, withdrawn, or incomplete through faults of ours (finding "incomplete")
 )
 
 // Submission is a set of files that a miner entered. It never changes; only
@@ -199,7 +199,7 @@ type Attempt struct {
 	Run        string    `json:"run"`
 	N          int       `json:"n"` // from 1
 	Validator  string    `json:"validator"`
-	State      string    `json:"state"` // leased, playing, judging, done, expired
+	State      string    `json:"state"` // leased, playing, judging, done, expired, cancelled
 	Fault      Fault     `json:"fault"`
 	Reason     string    `json:"reason,omitempty"`
 	Driver     Driver    `json:"driver"`

@@ -96,6 +96,10 @@ type HeartbeatReply struct {
 	Cancel bool      `json:"cancel" doc:"stop: the run was cancelled or the lease is lost"`
 }
 
+// OutcomeGivenBack, as Outcome of a result with fault validator, says that the
+// validator stops and gives the run back: that uses up no retry.
+const OutcomeGivenBack = "given_back"
+
 // Result is POST /v1/leases/{id}/result. Sending it again is answered alike.
 type Result struct {
 	Token    string         `json:"token"`

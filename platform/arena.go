@@ -338,6 +338,7 @@ func (p *Platform) FaultCounts(ctx context.Context) ([]store.Counter, error) {
 
 // Target is what weights the arena's rule wants now: all to the seat, or to
 // the owner of the subnet while the seat is empty or has left the ledger.
+// It is empty where there is no such owner either.
 func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, error) {
 	var a agon.Arena
 	var seat *agon.Seat
@@ -351,17 +352,31 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	if err != nil {
 		return nil, err
 	}
-	uid := p.cfg.OwnerUID
+	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
+	uid, ok, err := p.targetUID(ctx, a.Netuid, seat)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	if ok {
+		target.UIDs, target.Values = append(target.UIDs, uid), append(target.Values, math.MaxUint16)
+	}
+	return target, nil
+}
+
+func (p *Platform) targetUID(ctx context.Context, netuid uint16, seat *agon.Seat) (uint16, bool, error) {
 	if seat != nil {
-		g, err := p.cfg.Ledger.Metagraph(ctx, a.Netuid)
+		g, err := p.cfg.Ledger.Metagraph(ctx, netuid)
 		if err != nil {
-			return nil, ledgerError(err)
+			return 0, false, err
 		}
 		for _, n := range g.Neurons {
 			if n.Hotkey == seat.Miner {
-				uid = n.UID
+				return n.UID, true, nil
 			}
 		}
 	}
-	return &client.Target{Netuid: a.Netuid, UIDs: []uint16{uid}, Values: []uint16{math.MaxUint16}}, nil
+	if p.cfg.OwnerUID == nil {
+		return 0, true, nil
+	}
+	return p.cfg.OwnerUID(ctx, netuid)
 }

@@ -48,8 +48,9 @@ type Config struct {
 	Ledger Ledger
 	// Incentives maps agon.Arena.Incentive to its rule.
 	Incentives map[string]Rule
-	// OwnerUID gets the weight of an arena whose seat is empty.
-	OwnerUID uint16
+	// OwnerUID names who gets the weight of an arena whose seat is empty; ok is
+	// false where the owner is not registered. nil means uid 0.
+	OwnerUID func(ctx context.Context, netuid uint16) (uid uint16, ok bool, err error)
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
@@ -116,9 +117,10 @@ type Platform struct {
 
 	started time.Time // attempts not heard from since are the platform's loss
 
-	mu   sync.Mutex
-	stop context.CancelFunc // of the sweeper; nil while it does not run
-	done chan struct{}
+	mu        sync.Mutex
+	stop      context.CancelFunc // of the sweeper; nil while it does not run
+	done      chan struct{}
+	retryNews time.Time // when waiters were last told of retried runs
 }
 
 var _ API = (*Platform)(nil)
@@ -151,13 +153,14 @@ func (p *Platform) Start(ctx context.Context) error {
 // Stop ends the sweeper and waits for it. Calling it again changes nothing.
 func (p *Platform) Stop() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stop == nil {
+	stop, done := p.stop, p.done
+	p.stop = nil
+	p.mu.Unlock()
+	if stop == nil {
 		return
 	}
-	p.stop()
-	<-p.done
-	p.stop = nil
+	stop()
+	<-done
 	p.hub.close()
 }
 

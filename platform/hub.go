@@ -13,10 +13,14 @@ const echoAfter = 150 * time.Millisecond
 // hub tells waiters that a run has changed. The zero value is ready.
 type hub struct {
 	mu    sync.Mutex
-	chans map[string]chan struct{} // closed and removed on a change; "" is any run
-	echo  map[string]bool          // runs to announce again
-	timer *time.Timer              // non-nil while echo has entries
-	dead  bool
+	topic map[string]*topic // of runs that someone waits for; "" is any run
+	echo  map[string]bool   // runs to announce again
+	timer *time.Timer       // non-nil while echo has entries
+}
+
+type topic struct {
+	ch chan struct{} // closed on a change
+	n  int           // how many wait; owned by hub.mu
 }
 
 // changed wakes who waits for run, now and once more a little later.
@@ -24,9 +28,6 @@ func (h *hub) changed(run string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wake(run)
-	if h.dead {
-		return
-	}
 	if h.echo == nil {
 		h.echo = map[string]bool{}
 	}
@@ -49,9 +50,9 @@ func (h *hub) again() {
 // wake needs mu.
 func (h *hub) wake(run string) {
 	for _, k := range []string{run, ""} {
-		if c := h.chans[k]; c != nil {
-			close(c)
-			delete(h.chans, k)
+		if t := h.topic[k]; t != nil {
+			close(t.ch)
+			delete(h.topic, k)
 		}
 	}
 }
@@ -59,32 +60,37 @@ func (h *hub) wake(run string) {
 // wait blocks until a change of run, or of any run if it is empty.
 func (h *hub) wait(ctx context.Context, run string) error {
 	h.mu.Lock()
-	if h.chans == nil {
-		h.chans = map[string]chan struct{}{}
+	if h.topic == nil {
+		h.topic = map[string]*topic{}
 	}
-	c := h.chans[run]
-	if c == nil {
-		c = make(chan struct{})
-		h.chans[run] = c
+	t := h.topic[run]
+	if t == nil {
+		t = &topic{ch: make(chan struct{})}
+		h.topic[run] = t
 	}
+	t.n++
 	h.mu.Unlock()
 	select {
-	case <-c:
+	case <-t.ch:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.n--; t.n == 0 && h.topic[run] == t {
+		delete(h.topic, run)
+	}
+	return ctx.Err()
 }
 
 // close stops the echo.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.timer != nil {
-		h.timer.Stop()
+	if h.timer != nil && h.timer.Stop() {
 		h.timer = nil
+		clear(h.echo)
 	}
-	h.dead = true
 }
 
 // waiters is the line of claims that wait for work. Work that turns up wakes

@@ -309,7 +309,7 @@ func (p *Platform) Blob(ctx context.Context, c Caller, d agon.Digest) ([]byte, e
 }
 
 func (p *Platform) mayReadBlob(ctx context.Context, c Caller, d agon.Digest) (bool, error) {
-	if c.Operator {
+	if c.Operator || d == agon.Sum(nil) { // no bytes hold no secret
 		return true, nil
 	}
 	var refs []store.BlobRef

@@ -38,7 +38,8 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client
 	a.State, a.EndedAt = store.AttemptDone, now
 	if r.Fault.Ours() {
 		a.Fault, a.Reason = r.Fault, cut(r.Reason, maxReason)
-		to := retryState(arena, run, true)
+		counts := r.Fault != agon.FaultValidator || r.Outcome != client.OutcomeGivenBack
+		to := retryState(arena, run, counts)
 		a.Reply, err = encode(client.ResultReply{State: to})
 		if err != nil {
 			return reply, 0, err
@@ -48,7 +49,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client
 				return reply, 0, err
 			}
 		}
-		again, err := p.lose(tx, run, a, r.Fault, r.Reason, true)
+		again, err := p.lose(tx, run, a, r.Fault, r.Reason, counts)
 		if again {
 			queued++
 		}

@@ -57,7 +57,9 @@ func (p *Platform) Sweep(ctx context.Context) error {
 			if ids, err = tx.Overdue(p.now(), sweepBatch); err != nil {
 				return err
 			}
-			queued, err = tx.AnyRetry()
+			if p.retryNewsDue() {
+				queued, err = tx.AnyRetry()
+			}
 			return err
 		})
 		if err != nil {
@@ -72,13 +74,25 @@ func (p *Platform) Sweep(ctx context.Context) error {
 			p.hub.changed(id)
 		}
 		if queued {
-			// Who may have a retried run changes with time, not only with events.
 			p.waiters.news(1)
 		}
 		if len(ids) < sweepBatch {
 			return nil
 		}
 	}
+}
+
+// retryNewsDue says when to look again who may have a retried run: it changes
+// when a validator has not been seen for long enough, which no event tells.
+func (p *Platform) retryNewsDue() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if now.Sub(p.retryNews) < p.cfg.SeenFor/20 {
+		return false
+	}
+	p.retryNews = now
+	return true
 }
 
 // overdue moves one run if it still is overdue.

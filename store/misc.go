@@ -47,14 +47,16 @@ func (t *Tx) AddRef(r BlobRef) error {
 	return err
 }
 
-// Refs returns what a blob is part of, at most 100 things.
+// Refs returns what a blob is part of: open tasks first, then the newest, at
+// most 500 things. Small bytes can be part of very many.
 func (t *Tx) Refs(d agon.Digest) ([]BlobRef, error) {
 	return many(t, func(r scanner) (x BlobRef, err error) {
 		var hidden int64
 		err = r.Scan(&x.Digest, &x.What, &x.Owner, &hidden)
 		x.Hidden = hidden != 0
 		return x, err
-	}, `SELECT digest, what, owner, hidden FROM blob_refs WHERE digest = $1 ORDER BY what, owner LIMIT 100`, string(d))
+	}, `SELECT digest, what, owner, hidden FROM blob_refs WHERE digest = $1
+		ORDER BY CASE WHEN what = 'task' THEN hidden ELSE 2 END, owner DESC LIMIT 500`, string(d))
 }
 
 // UseNonce records a nonce; false if it was used before.
