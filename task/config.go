@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -271,7 +272,7 @@ func (l *loader) merged(a *Agon) map[string]bool {
 			continue
 		}
 		on := path.Join(a.Base, rel)
-		if f, ok := l.files[on]; (ok && f.mode == modeLink) || l.dirs[on] {
+		if f, ok := l.files[on]; (ok && f.mode == blob.ModeLink) || l.dirs[on] {
 			l.add(p, "", "a hidden file may not replace a link or a directory of the base")
 		}
 		parents(rel, func(dir string) bool {

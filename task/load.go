@@ -37,13 +37,6 @@ const (
 	symlinksFile = "environment/symlinks"
 )
 
-// Modes of a file in a manifest.
-const (
-	modeFile = "file"
-	modeExec = "exec"
-	modeLink = "link"
-)
-
 // ErrInvalid is what every InvalidError wraps.
 var ErrInvalid = errors.New("invalid task")
 
@@ -113,11 +106,11 @@ func Load(fsys fs.FS, key string) (*Task, error) {
 		t.files = append(t.files, f)
 	}
 	slices.SortFunc(t.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
-	d, err := manifestDigest(t.Manifest())
+	m, err := t.Manifest().Canonical()
 	if err != nil {
 		return nil, fmt.Errorf("digest task %s: %w", key, err)
 	}
-	t.Digest = d
+	t.Digest = agon.Sum(m)
 	return t, nil
 }
 
@@ -324,9 +317,9 @@ func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
 // fileMode decides from content alone, see Load.
 func fileMode(b []byte) string {
 	if len(b) > 2 && b[0] == '#' && b[1] == '!' {
-		return modeExec
+		return blob.ModeExec
 	}
-	return modeFile
+	return blob.ModeFile
 }
 
 // keyOK reports whether key is set/name.
@@ -490,7 +483,7 @@ func (l *loader) enterLink(p, target string, listed map[string]string) {
 		l.add(p, "", "symbolic link runs through another link or a file")
 		return
 	}
-	l.files[p] = file{path: p, mode: modeLink, size: int64(len(target)), digest: agon.Sum([]byte(target)), target: target}
+	l.files[p] = file{path: p, mode: blob.ModeLink, size: int64(len(target)), digest: agon.Sum([]byte(target)), target: target}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/agon-arena/agon/blob"
 )
 
 const goodConfig = `version = "1.0"
@@ -113,9 +115,9 @@ func TestLoad(t *testing.T) {
 		t.Error(err)
 	}
 	for _, e := range got.Manifest().Files {
-		want := modeFile
+		want := blob.ModeFile
 		if strings.HasSuffix(e.Path, ".sh") {
-			want = modeExec
+			want = blob.ModeExec
 		}
 		if e.Mode != want {
 			t.Errorf("%s has mode %s, want %s", e.Path, e.Mode, want)
@@ -269,6 +271,9 @@ func TestMaterialise(t *testing.T) {
 	if again.Digest != first.Digest {
 		t.Errorf("digest %s after materialising, want %s", again.Digest, first.Digest)
 	}
+	if sum, err := blob.SumTree(t.Context(), dst, blob.TreeLimits{}); err != nil || sum != first.Digest {
+		t.Errorf("blob store names the tree %s, %v, want %s", sum, err, first.Digest)
+	}
 	if again.Dir != dst {
 		t.Errorf("dir is %q", again.Dir)
 	}
@@ -407,7 +412,7 @@ func FuzzLinks(f *testing.F) {
 		}
 		base := filepath.Join(dir, "environment/repo")
 		for _, e := range got.files {
-			if e.mode != modeLink {
+			if e.mode != blob.ModeLink {
 				continue
 			}
 			to, err := filepath.EvalSymlinks(filepath.Join(dir, e.path))

@@ -1,15 +1,12 @@
 package task
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -53,7 +50,7 @@ func (t *Task) write(dir string) error {
 	}
 	defer root.Close()
 	for _, f := range t.files {
-		if f.mode == modeLink {
+		if f.mode == blob.ModeLink {
 			continue
 		}
 		b, err := readLimited(t.fsys, f.path, MaxFile)
@@ -68,7 +65,7 @@ func (t *Task) write(dir string) error {
 		}
 	}
 	for _, f := range t.files {
-		if f.mode != modeLink {
+		if f.mode != blob.ModeLink {
 			continue
 		}
 		if err := root.MkdirAll(path.Dir(f.path), 0o755); err != nil {
@@ -84,7 +81,7 @@ func (t *Task) write(dir string) error {
 // writeFile creates one file with its directories, modes independent of the umask.
 func writeFile(root *os.Root, name string, b []byte, mode string) error {
 	perm := fs.FileMode(0o644)
-	if mode == modeExec {
+	if mode == blob.ModeExec {
 		perm = 0o755
 	}
 	if dir := path.Dir(name); dir != "." {
@@ -104,16 +101,4 @@ func writeFile(root *os.Root, name string, b []byte, mode string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// manifestDigest is the digest of a manifest's canonical JSON: files sorted by
-// path, no white space, nothing escaped that JSON does not require.
-func manifestDigest(m blob.Manifest) (agon.Digest, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m); err != nil {
-		return "", err
-	}
-	return agon.Sum([]byte(strings.TrimSuffix(b.String(), "\n"))), nil
 }

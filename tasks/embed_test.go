@@ -1,0 +1,43 @@
+package tasks_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tasks"
+)
+
+// TestSets loads every committed task: a mistake in one fails here, by name.
+func TestSets(t *testing.T) {
+	for _, set := range []struct {
+		name   string
+		least  int
+		recipe bool
+	}{{"small", 12, false}, {"released", 6, true}} {
+		t.Run(set.name, func(t *testing.T) {
+			fsys, err := tasks.Set("coding", set.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := task.LoadSet(fsys, set.name)
+			if err != nil {
+				t.Error(err)
+			}
+			if len(loaded) < set.least {
+				t.Errorf("%d tasks, want at least %d", len(loaded), set.least)
+			}
+			for _, task := range loaded {
+				if task.Recipe() != set.recipe {
+					t.Errorf("%s: recipe is %v", task.Key, task.Recipe())
+				}
+			}
+		})
+	}
+	for _, name := range []string{"none", "../coding", "small/lru-cache/task.toml"} {
+		if _, err := tasks.Set("coding", name); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("set %q: got %v", name, err)
+		}
+	}
+}
