@@ -29,7 +29,8 @@ type Reader interface {
 // Writer changes a ledger. A write is durable when it returns without error.
 // The caller has checked that it may act for the hotkey; a chain client signs
 // with that hotkey's key. Refusals are *Error and may not be retried unchanged
-// (but for ErrSettingWeightsTooFast: at a later block).
+// (but for ErrSettingWeightsTooFast: at a later block); input that no ledger
+// could read, such as a broken address, is *agon.Error.
 type Writer interface {
 	// Register gives hotkey, owned by coldkey, a uid.
 	Register(ctx context.Context, netuid uint16, hotkey, coldkey string) (uid uint16, err error)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
 )
@@ -133,8 +134,12 @@ func testRegistration(t *testing.T, b *Bench) {
 	}
 	_, err = b.Ledger.Register(t.Context(), b.Netuid, hot, Key(t, "a-cold"))
 	want(t, "twice", err, ledger.ErrAlreadyRegistered)
-	if _, err := b.Ledger.Register(t.Context(), b.Netuid, "not an address", Key(t, "c")); err == nil {
-		t.Error("a hotkey that is no address is registered")
+	var coded *agon.Error
+	if _, err := b.Ledger.Register(t.Context(), b.Netuid, "not an address", Key(t, "c")); !errors.As(err, &coded) || coded.Field != "hotkey" {
+		t.Errorf("a hotkey that is no address: %v", err)
+	}
+	if _, err := b.Ledger.Register(t.Context(), b.Netuid, Key(t, "b"), ""); !errors.As(err, &coded) || coded.Field != "coldkey" {
+		t.Errorf("an empty coldkey: %v", err)
 	}
 	b.Hyper(func(h *ledger.Hyperparameters) { h.RegistrationOpen = false })
 	_, err = b.Ledger.Register(t.Context(), b.Netuid, Key(t, "late"), Key(t, "c"))

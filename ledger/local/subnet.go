@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
 )
@@ -75,7 +77,7 @@ func (l *Ledger) SetHyperparameters(ctx context.Context, netuid uint16, h ledger
 // sets its stake, in rao. On a chain an epoch does this.
 func (l *Ledger) SetValidator(ctx context.Context, netuid uint16, hotkey string, permit bool, stake uint64) error {
 	if stake > math.MaxInt64 {
-		return fmt.Errorf("stake %d rao: at most %d", stake, int64(math.MaxInt64))
+		return &agon.Error{Code: "too_large", Status: http.StatusUnprocessableEntity, Field: "stake", Limit: fmt.Sprintf("%d rao", int64(math.MaxInt64)), Message: "stake is too large"}
 	}
 	return l.write(ctx, func(tx *sql.Tx, _ uint64) error {
 		if _, err := readSubnet(ctx, tx, netuid); err != nil {
@@ -171,11 +173,10 @@ func insertNeuron(ctx context.Context, tx *sql.Tx, netuid, uid uint16, hotkey st
 }
 
 func checkAddresses(hotkey, coldkey string) error {
-	if _, err := auth.ParseSS58(hotkey); err != nil {
-		return fmt.Errorf("hotkey: %w", err)
-	}
-	if _, err := auth.ParseSS58(coldkey); err != nil {
-		return fmt.Errorf("coldkey: %w", err)
+	for _, a := range []struct{ field, address string }{{"hotkey", hotkey}, {"coldkey", coldkey}} {
+		if _, err := auth.ParseSS58(a.address); err != nil {
+			return &agon.Error{Code: "bad_address", Status: http.StatusUnprocessableEntity, Field: a.field, Message: a.field + " is not an SS58 address with prefix 42", Err: err}
+		}
 	}
 	return nil
 }
