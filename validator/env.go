@@ -1,0 +1,276 @@
+package validator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/task"
+)
+
+// env is the kind.Env of one attempt. It hands out boxes and doors, watches
+// them, and keeps what it saw in Observed.
+type env struct {
+	p   *Player
+	job Job
+	rec *recorder
+
+	mu       sync.Mutex // guards all below
+	phase    Phase
+	obs      Observed
+	boxes    []*watchedBox
+	sessions []gateway.Session
+	boxTime  time.Duration
+	closed   bool
+}
+
+func (e *env) setPhase(p Phase) {
+	e.mu.Lock()
+	e.phase = p
+	e.mu.Unlock()
+}
+
+func (e *env) note(f agon.Fault, reason string) {
+	e.mu.Lock()
+	e.obs.Notes = append(e.obs.Notes, Note{e.phase, f, reason})
+	e.mu.Unlock()
+}
+
+// Progress implements kind.Env.
+func (e *env) Progress(typ, taskKey string, data any) { e.rec.Record(typ, taskKey, data) }
+
+// Tree implements kind.Env.
+func (e *env) Tree(ctx context.Context, d agon.Digest) (string, error) {
+	dir, err := e.p.Trees.Tree(ctx, d)
+	if err != nil {
+		e.note(agon.FaultPlatform, "fetching tree: "+err.Error())
+		return "", fmt.Errorf("fetch tree %s: %w", d, err)
+	}
+	return dir, nil
+}
+
+// Task implements kind.Env.
+func (e *env) Task(ctx context.Context, t agon.TaskRef) (*task.Task, error) {
+	dir, err := e.Tree(ctx, t.Digest)
+	if err != nil {
+		return nil, err
+	}
+	tk, err := task.LoadDir(dir, t.Key)
+	if err != nil {
+		e.note(agon.FaultTask, "reading task: "+err.Error())
+		return nil, fmt.Errorf("load task %s: %w", t.Key, err)
+	}
+	return tk, nil
+}
+
+// Box implements kind.Env.
+func (e *env) Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, errors.New("attempt has ended")
+	}
+	phase := e.phase
+	e.mu.Unlock()
+	start := e.p.Now()
+	b, err := e.p.Driver.Start(ctx, spec)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.note(agon.FaultValidator, "starting a box: "+err.Error())
+		}
+		return nil, err
+	}
+	w := &watchedBox{Box: b, e: e, phase: phase, start: start, name: spec.Name}
+	e.mu.Lock()
+	e.boxes = append(e.boxes, w)
+	e.mu.Unlock()
+	e.rec.Record(agon.EventBox, "", map[string]any{
+		"role": spec.Name, "phase": phase, "action": "start",
+		"driver": e.p.Driver.Info().Name, "limits": spec.Limits,
+		"ms": e.p.Now().Sub(start).Milliseconds(),
+	})
+	return w, nil
+}
+
+// Door implements kind.Env.
+func (e *env) Door(ctx context.Context, taskKey string, listen ...string) ([]sandbox.Door, error) {
+	pol := e.job.Run.Policy
+	s, err := e.p.Gateway.Open(ctx, gateway.Policy{
+		Run: e.job.Run.Run, Attempt: e.job.Attempt, Task: taskKey, Payer: "run",
+		Models: pol.Models, Budget: pol.Budget, Dialects: []string{"openai", "ridges-a0"},
+	}, e.rec)
+	if err != nil {
+		e.note(agon.FaultValidator, "opening a gateway session: "+err.Error())
+		return nil, fmt.Errorf("open gateway session: %w", err)
+	}
+	e.mu.Lock()
+	e.sessions = append(e.sessions, s)
+	e.mu.Unlock()
+	doors := make([]sandbox.Door, len(listen))
+	for i, l := range listen {
+		doors[i] = sandbox.Door{Listen: l, Target: s.BaseURL(), Header: s.Header()}
+	}
+	return doors, nil
+}
+
+// Model implements kind.Env.
+func (e *env) Model(ctx context.Context, p gateway.Policy) (gateway.Session, error) {
+	p.Run, p.Attempt, p.Payer = e.job.Run.Run, e.job.Attempt, "platform"
+	s, err := e.p.Gateway.Open(ctx, p, e.rec)
+	if err != nil {
+		e.note(agon.FaultProvider, "opening the judge's session: "+err.Error())
+		return nil, fmt.Errorf("open judge session: %w", err)
+	}
+	e.mu.Lock()
+	e.sessions = append(e.sessions, s)
+	e.mu.Unlock()
+	return s, nil
+}
+
+// close ends every box and session and completes Observed.
+func (e *env) close() (Observed, agon.Micros, []agon.Receipt, time.Duration) {
+	e.mu.Lock()
+	e.closed = true
+	boxes, sessions := e.boxes, e.sessions
+	e.mu.Unlock()
+	for _, b := range boxes {
+		b.Close()
+	}
+	var cost agon.Micros
+	var receipts []agon.Receipt
+	var ev gateway.Evidence
+	for _, s := range sessions {
+		if err := s.Close(); err != nil {
+			e.note(agon.FaultValidator, "closing a gateway session: "+err.Error())
+		}
+		g := s.Evidence()
+		ev.Calls += g.Calls
+		ev.ProviderErrors += g.ProviderErrors
+		ev.AgentErrors += g.AgentErrors
+		ev.CanaryFailed = ev.CanaryFailed || g.CanaryFailed
+		if g.LastError != "" {
+			ev.LastError = g.LastError
+		}
+		cost += s.Spent()
+		receipts = append(receipts, s.Receipts()...)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.obs.Gateway = ev
+	return e.obs, cost, receipts, e.boxTime
+}
+
+// watchedBox dates the agent's first instruction and keeps exits and ends.
+type watchedBox struct {
+	sandbox.Box
+	e     *env
+	phase Phase
+	start time.Time
+	name  string
+	once  sync.Once
+	err   error
+}
+
+func (w *watchedBox) Exec(ctx context.Context, c sandbox.Cmd) (sandbox.Exit, error) {
+	if c.Untrusted {
+		w.e.mu.Lock()
+		if w.phase == PhasePlay {
+			w.e.obs.AgentStarted = true
+		} else {
+			w.e.obs.JudgeStarted = true
+		}
+		w.e.mu.Unlock()
+	}
+	x, err := w.Box.Exec(ctx, c)
+	switch {
+	case ctx.Err() != nil:
+		// The attempt was stopped; Interrupted says so.
+	case errors.Is(err, sandbox.ErrHost):
+		w.e.note(agon.FaultValidator, "executing in a box: "+err.Error())
+	case err == nil && (c.Untrusted || x.Lost != ""):
+		w.e.mu.Lock()
+		w.e.obs.Exits = append(w.e.obs.Exits, PhasedExit{w.phase, x})
+		w.e.mu.Unlock()
+	}
+	return x, err
+}
+
+func (w *watchedBox) Layer(ctx context.Context, target string) (*sandbox.Layer, error) {
+	l, err := w.Box.Layer(ctx, target)
+	w.finish()
+	return l, err
+}
+
+func (w *watchedBox) Close() error {
+	w.once.Do(func() { w.err = w.Box.Close(); w.record() })
+	return w.err
+}
+
+func (w *watchedBox) finish() { w.once.Do(w.record) }
+
+func (w *watchedBox) record() {
+	end := w.Box.End()
+	took := w.e.p.Now().Sub(w.start)
+	w.e.mu.Lock()
+	w.e.obs.Ends = append(w.e.obs.Ends, PhasedEnd{w.phase, end})
+	w.e.boxTime += took
+	w.e.mu.Unlock()
+	w.e.rec.Record(agon.EventBox, "", map[string]any{
+		"role": w.name, "phase": w.phase, "action": "end", "end": end, "ms": took.Milliseconds(),
+	})
+}
+
+// recorder stamps events and keeps them until they are sent.
+type recorder struct {
+	run     string
+	attempt int
+	now     func() time.Time
+
+	mu   sync.Mutex // guards below
+	seq  int64
+	all  []agon.Event
+	sent int
+	sink func(agon.Event) // optional, called in order under mu
+}
+
+// Record implements gateway.Recorder.
+func (r *recorder) Record(typ, taskKey string, data any) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		b, _ = json.Marshal(map[string]string{"error": "event could not be encoded: " + err.Error()})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seq++
+	ev := agon.Event{Run: r.run, Attempt: r.attempt, Task: taskKey, Seq: r.seq, At: r.now().UTC(), Type: typ, Data: b}
+	r.all = append(r.all, ev)
+	if r.sink != nil {
+		r.sink(ev)
+	}
+}
+
+// unsent returns at most max events that were not acknowledged yet.
+func (r *recorder) unsent(limit int) []agon.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.all[r.sent:]
+	if len(out) > limit {
+		out = out[:limit]
+	}
+	return append([]agon.Event(nil), out...)
+}
+
+func (r *recorder) ack(n int) {
+	r.mu.Lock()
+	r.sent += n
+	r.mu.Unlock()
+}
