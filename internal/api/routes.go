@@ -1,0 +1,230 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/platform"
+)
+
+// Inputs and outputs of handlers. Each output has its body alone.
+type (
+	none       struct{}
+	out[T any] struct{ Body T }
+	byArena    struct {
+		Arena string `path:"arena" maxLength:"80"`
+	}
+	byID struct {
+		ID string `path:"id" maxLength:"80"`
+	}
+	byNetuid struct {
+		Netuid uint16 `path:"netuid"`
+	}
+	page struct {
+		Cursor string `query:"cursor" maxLength:"200" doc:"opaque: next of the page before"`
+		Limit  int    `query:"limit" minimum:"0" maximum:"200" doc:"rows, default 50"`
+	}
+)
+
+// op registers a handler whose errors become problem+json with a request id.
+func op[I, O any](a *server, api huma.API, method, path, id, summary string, h func(ctx context.Context, in *I) (O, error)) {
+	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: limitReport, SkipValidateParams: false}
+	if method != http.MethodGet {
+		o.DefaultStatus = http.StatusOK
+		o.Description = "Signed (agon-v1)."
+	}
+	huma.Register(api, o, func(ctx context.Context, in *I) (*out[O], error) {
+		v, err := h(ctx, in)
+		if err != nil {
+			p := problemOf(ctx, err)
+			if p.Status >= 500 {
+				a.cfg.Log.Error("request failed", "request", p.RequestID, "operation", id, "err", err)
+			}
+			return nil, p
+		}
+		return &out[O]{Body: v}, nil
+	})
+}
+
+func (a *server) routes(api huma.API) {
+	p := a.cfg.Platform
+	op(a, api, "GET", "/v1/server", "server", "What this server is, and the audience of signatures", func(context.Context, *none) (client.Server, error) {
+		s := a.cfg.Server
+		s.Time = a.cfg.Now().UTC()
+		return s, nil
+	})
+	op(a, api, "GET", "/v1/overview", "overview", "All arenas with boards, and counts of runs", func(ctx context.Context, _ *none) (*client.Overview, error) {
+		return p.Overview(ctx)
+	})
+	op(a, api, "GET", "/v1/arenas", "list-arenas", "List arenas", func(ctx context.Context, _ *none) (client.Page[client.Arena], error) {
+		as, err := p.Arenas(ctx)
+		return client.Page[client.Arena]{Items: as}, err
+	})
+	op(a, api, "GET", "/v1/arenas/{arena}", "view-arena", "One arena: tasks, policy, seat, queue", func(ctx context.Context, in *byArena) (*client.Arena, error) {
+		return p.Arena(ctx, in.Arena)
+	})
+	op(a, api, "GET", "/v1/arenas/{arena}/board", "board", "Leaderboard, decisions and weights", func(ctx context.Context, in *byArena) (*client.Board, error) {
+		return p.Board(ctx, in.Arena)
+	})
+	op(a, api, "GET", "/v1/arenas/{arena}/weights", "target-weights", "Weights that the incentive rule wants now", func(ctx context.Context, in *byArena) (*client.Target, error) {
+		return p.Target(ctx, in.Arena)
+	})
+	op(a, api, "POST", "/v1/arenas/{arena}/state", "set-arena-state", "Open, pause or close an arena (operator)", func(ctx context.Context, in *struct {
+		byArena
+		Body struct {
+			State agon.ArenaState `json:"state" enum:"open,paused,closed"`
+		}
+	}) (*client.Arena, error) {
+		if err := p.SetArenaState(ctx, caller(ctx), in.Arena, in.Body.State); err != nil {
+			return nil, err
+		}
+		return p.Arena(ctx, in.Arena)
+	})
+	op(a, api, "POST", "/v1/arenas/{arena}/submissions", "submit", "Enter a submission; the signer is the miner", func(ctx context.Context, in *struct {
+		byArena
+		Body client.SubmitRequest
+	}) (*client.Submission, error) {
+		return p.Submit(ctx, caller(ctx), in.Arena, in.Body)
+	})
+	op(a, api, "GET", "/v1/submissions", "list-submissions", "List submissions, newest first", func(ctx context.Context, in *struct {
+		page
+		Arena string `query:"arena" maxLength:"80"`
+		Miner string `query:"miner" maxLength:"64"`
+	}) (*client.Page[client.Submission], error) {
+		return p.Submissions(ctx, caller(ctx), in.Arena, in.Miner, in.Cursor, in.Limit)
+	})
+	op(a, api, "GET", "/v1/submissions/{id}", "view-submission", "One submission", func(ctx context.Context, in *byID) (*client.Submission, error) {
+		return p.Submission(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "GET", "/v1/submissions/{id}/files", "submission-files", "Files of a submission, as far as the caller may read them", func(ctx context.Context, in *byID) (client.Page[client.File], error) {
+		fs, err := p.SubmissionFiles(ctx, caller(ctx), in.ID)
+		return client.Page[client.File]{Items: fs}, err
+	})
+	op(a, api, "GET", "/v1/runs", "list-runs", "List runs, newest first", func(ctx context.Context, in *struct {
+		page
+		Arena      string `query:"arena" maxLength:"80"`
+		Submission string `query:"submission" maxLength:"80"`
+		State      string `query:"state" enum:"queued,leased,playing,judging,scored,failed,cancelled"`
+	}) (*client.Page[client.Run], error) {
+		return p.Runs(ctx, caller(ctx), in.Arena, in.Submission, in.State, in.Cursor, in.Limit)
+	})
+	op(a, api, "GET", "/v1/runs/{id}", "view-run", "One run with its attempts", func(ctx context.Context, in *byID) (*client.Run, error) {
+		return p.Run(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "POST", "/v1/runs/{id}/cancel", "cancel-run", "Cancel a run (operator)", func(ctx context.Context, in *struct {
+		byID
+		Body struct {
+			Reason string `json:"reason" maxLength:"200"`
+		}
+	}) (*client.Run, error) {
+		if err := p.CancelRun(ctx, caller(ctx), in.ID, in.Body.Reason); err != nil {
+			return nil, err
+		}
+		return p.Run(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "GET", "/v1/runs/{id}/events", "run-events", "Events of a run after a cursor", func(ctx context.Context, in *struct {
+		byID
+		After string `query:"after" maxLength:"40" doc:"ATTEMPT.SEQ of the last event that was seen"`
+		Limit int    `query:"limit" minimum:"0" maximum:"1000"`
+	}) (client.Page[agon.Event], error) {
+		at, seq, err := parseCursor(in.After)
+		if err != nil {
+			return client.Page[agon.Event]{}, err
+		}
+		if in.Limit == 0 {
+			in.Limit = 200
+		}
+		evs, err := p.Events(ctx, caller(ctx), in.ID, at, seq, in.Limit)
+		pg := client.Page[agon.Event]{Items: evs}
+		if len(evs) == in.Limit {
+			pg.Next = cursorOf(evs[len(evs)-1])
+		}
+		return pg, err
+	})
+	a.leases(api, p)
+	a.ledger(api)
+}
+
+func (a *server) leases(api huma.API, p platform.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "claim", Method: "POST", Path: "/v1/leases", Summary: "Claim a run, waiting for one (validators)",
+		Description: "Signed (agon-v1). 200 with a lease, 204 when nothing came within wait_ms.", DefaultStatus: http.StatusOK,
+	}, func(ctx context.Context, in *struct{ Body client.ClaimRequest }) (*struct {
+		Status int
+		Body   *client.Lease
+	}, error) {
+		l, err := p.Claim(ctx, caller(ctx), in.Body)
+		if err != nil {
+			pr := problemOf(ctx, err)
+			if pr.Status >= 500 && !errors.Is(err, context.Canceled) {
+				a.cfg.Log.Error("claim failed", "request", pr.RequestID, "err", err)
+			}
+			return nil, pr
+		}
+		o := &struct {
+			Status int
+			Body   *client.Lease
+		}{Status: http.StatusNoContent}
+		if l != nil {
+			o.Status, o.Body = http.StatusOK, l
+		}
+		return o, nil
+	})
+	op(a, api, "POST", "/v1/leases/{id}/heartbeat", "heartbeat", "Extend a lease, move its run, append events", func(ctx context.Context, in *struct {
+		byID
+		Body client.Heartbeat
+	}) (*client.HeartbeatReply, error) {
+		return p.Heartbeat(ctx, caller(ctx), in.ID, in.Body)
+	})
+	op(a, api, "POST", "/v1/leases/{id}/result", "result", "Report how the attempt ended (idempotent)", func(ctx context.Context, in *struct {
+		byID
+		Body client.Result
+	}) (*client.ResultReply, error) {
+		return p.Result(ctx, caller(ctx), in.ID, in.Body)
+	})
+}
+
+func (a *server) ledger(api huma.API) {
+	l := a.cfg.Ledger
+	op(a, api, "GET", "/v1/ledger/{netuid}", "metagraph", "Metagraph and weights of a subnet", func(ctx context.Context, in *byNetuid) (*client.Metagraph, error) {
+		return l.Metagraph(ctx, in.Netuid)
+	})
+	op(a, api, "POST", "/v1/ledger/{netuid}/register", "register", "Register a hotkey on the embedded ledger", func(ctx context.Context, in *struct {
+		byNetuid
+		Body client.RegisterRequest
+	}) (map[string]any, error) {
+		c := caller(ctx)
+		if !c.Operator && (!a.cfg.OpenRegistration || in.Body.Validator) {
+			return nil, &agon.Error{Code: "operator_only", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator's key"}
+		}
+		if !c.Operator && c.Hotkey != in.Body.Hotkey {
+			return nil, &agon.Error{Code: "forbidden", Status: 403, Field: "hotkey", Message: "the signer is not the hotkey to be registered"}
+		}
+		uid, err := l.Register(ctx, in.Netuid, in.Body)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"netuid": in.Netuid, "hotkey": in.Body.Hotkey, "uid": uid}, nil
+	})
+	op(a, api, "POST", "/v1/ledger/{netuid}/weights", "set-weights", "Set the signer's weights", func(ctx context.Context, in *struct {
+		byNetuid
+		Body client.SetWeightsRequest
+	}) (*client.Metagraph, error) {
+		if err := l.SetWeights(ctx, in.Netuid, caller(ctx).Hotkey, in.Body); err != nil {
+			return nil, err
+		}
+		return l.Metagraph(ctx, in.Netuid)
+	})
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client is gone if this fails
+}

@@ -1,0 +1,104 @@
+// Package law holds the one rule about imports: they point down.
+package law
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/agon-arena/agon"
+
+// layers lists the packages from the bottom up; a package may import only
+// packages of lower layers, or its own folder. Same-layer imports point up.
+// Longest prefix wins. ARCHITECTURE.md draws the same table.
+var layers = [][]string{
+	{""}, // the nouns: no I/O
+	{"auth", "blob", "score", "incentive", "calc", "samples", "tasks", "copycat"},
+	{"client", "store", "sandbox", "gateway", "ledger"},
+	{"task"},
+	{"kind"},
+	{"kind/coding"},
+	{"platform", "validator"},
+	{"kind/kindtest"},
+	{"internal/api", "cli"},
+	{"internal/run"},
+	{"cmd", "bench", "internal/law"},
+}
+
+func rank(pkg string) int {
+	rel := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+	best, at := -1, -1
+	for i, l := range layers {
+		for _, p := range l {
+			if (rel == p || (p != "" && strings.HasPrefix(rel, p+"/"))) && len(p) > best {
+				best, at = len(p), i
+			}
+		}
+	}
+	return at
+}
+
+// folder is the first element of a package's path: packages of one folder are one house.
+func folder(pkg string) string {
+	rel := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+	f, _, _ := strings.Cut(rel, "/")
+	return f
+}
+
+func TestImportsPointDown(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	seen := 0
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		from := rank(p.ImportPath)
+		if from < 0 {
+			t.Errorf("%s stands in no layer: add it to the table", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			to := rank(imp)
+			sameHouse := folder(imp) == folder(p.ImportPath) && folder(imp) != "kind" && folder(imp) != "internal"
+			if to > from || (to == from && !sameHouse) {
+				t.Errorf("%s (layer %d) imports %s (layer %d): imports point down", p.ImportPath, from, imp, to)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Fatalf("go list found only %d packages", seen)
+	}
+}
+
+// The nouns do no I/O.
+func TestRootImportsNoIO(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, banned := range []string{"os", "net", "net/http", "io", "database/sql", "os/exec"} {
+		for _, imp := range strings.Fields(string(out)) {
+			if imp == banned {
+				t.Errorf("the root package imports %s", imp)
+			}
+		}
+	}
+}
