@@ -1,0 +1,45 @@
+# Two commands matter: `make up` (sets up what is missing, then runs a whole
+# arena) and `make test` (sets up what is missing, then runs the tests).
+
+GO ?= $(shell command -v go 2>/dev/null || true)
+ifneq ($(wildcard .cache/go/bin/go),)
+GO := $(CURDIR)/.cache/go/bin/go
+export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
+export GOTOOLCHAIN := local
+endif
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.commit=$(COMMIT)
+ARGS ?=
+
+.PHONY: help setup build up test bench lint fmt docs clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## install what is missing, build, prepare boxes and tasks
+	@./scripts/setup.sh
+
+build: ## build bin/agon
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/agon ./cmd/agon
+
+up: setup ## play the demo arena until Ctrl-C (ONCE=1: end when all is decided)
+	@./bin/agon up $(if $(ONCE),--once,) $(ARGS)
+
+test: setup ## all tests with the race detector
+	@./scripts/test.sh
+
+bench: build ## benchmarks, printed as a table
+	@$(GO) run ./bench
+
+lint: ## vet, gofumpt, staticcheck, golangci-lint where it can be had
+	@./scripts/lint.sh
+
+fmt: ## format
+	@$(GO) run mvdan.cc/gofumpt@v0.9.1 -w $$(git ls-files '*.go')
+
+docs: build ## regenerate docs/cli and docs/openapi.json
+	@./bin/agon docs docs
+
+clean: ## remove what was built here (not the data of an arena)
+	@rm -rf bin .cache

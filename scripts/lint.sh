@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Formatting, vet, staticcheck; golangci-lint with .golangci.yml where it is
+# installed (the module proxy does not serve all of its parts everywhere).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bad=$(go run mvdan.cc/gofumpt@v0.9.1 -l $(git ls-files '*.go'))
+[ -z "$bad" ] || { printf 'not formatted (make fmt):\n%s\n' "$bad"; exit 1; }
+go vet ./...
+go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./...
+if command -v golangci-lint >/dev/null 2>&1; then
+	golangci-lint run
+else
+	echo "lint: golangci-lint is not installed; ran gofumpt, vet and staticcheck" >&2
+fi
