@@ -1,0 +1,3 @@
+<ul>
+<li><a href="{slug}.html">{title}</a></li>
+</ul>

@@ -1,0 +1,2 @@
+class BadLevel(ValueError):
+    """The bytes are not a level."""
