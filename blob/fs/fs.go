@@ -56,11 +56,6 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob folder: %w", err)
 	}
-	for i := range 256 {
-		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("%02x", i)), 0o700); err != nil {
-			return nil, fmt.Errorf("make blob folder: %w", err)
-		}
-	}
 	if err := syncDir(dir); err != nil {
 		return nil, err
 	}
@@ -95,10 +90,24 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 		// made the directory durable.
 		return d, syncDir(filepath.Dir(path))
 	}
+	if err := s.makeDir(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("put blob %s: %w", d, err)
+	}
 	if err := writeFile(filepath.Join(s.dir, tempDir), path, b); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)
 	}
 	return d, nil
+}
+
+// makeDir makes one of the 256 directories, durably, when it is first needed.
+func (s *Store) makeDir(dir string) error {
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, iofs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(s.dir)
 }
 
 // writeFile is the atomic recipe: temporary file, fsync, rename, fsync of the directory.
@@ -212,6 +221,9 @@ func (s *Store) Each(ctx context.Context, fn func(agon.Digest) error) error {
 		}
 		prefix := fmt.Sprintf("%02x", i)
 		entries, err := os.ReadDir(filepath.Join(s.dir, prefix))
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("list blobs: %w", err)
 		}

@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/store"
+	"github.com/agon-arena/agon/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, dir string) *store.Store {
+		s, err := Open(context.Background(), filepath.Join(dir, "agon.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+// TestDurability: the promise of Write rests on these settings.
+func TestDurability(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "a b?%#.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
+		var got string
+		if err := e.conn.QueryRowContext(context.Background(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s = %s, %v; want %s", pragma, got, err, want)
+		}
+	}
+	err = e.Read(context.Background(), func(ctx context.Context, q store.Querier) error {
+		_, err := q.ExecContext(ctx, "CREATE TABLE x (a bigint)")
+		return err
+	})
+	if err == nil {
+		t.Error("a reader could write")
+	}
+}
+
+func TestRefusesNewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agon.db")
+	s, err := Open(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE schema_version SET version = 999"); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	if _, err := Open(context.Background(), path); err == nil || !strings.Contains(err.Error(), "newer agon") {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+}
+
+func TestOpenRefusesForeignFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agon.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(context.Background(), path); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+// TestHotQueriesUseTheQueueIndexes: what the queue asks all day may not read
+// finished runs, however many there are.
+func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &planner{engine: e, plans: map[string][]string{}}
+	if err := store.Migrate(context.Background(), e, "integer PRIMARY KEY AUTOINCREMENT"); err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(p)
+	defer s.Close()
+	err = s.Read(context.Background(), func(tx *store.Tx) error {
+		// Only the statements matter: on an empty store most find nothing.
+		_, _ = tx.NextRun("a", store.Claimant{Validator: "v"})
+		_, _ = tx.AnyQueued([]string{"a"})
+		_, _ = tx.AnyRetry()
+		_, _ = tx.HeldBy("v", "a")
+		_, _ = tx.LiveOf("")
+		_, _ = tx.LiveRuns("s")
+		_, _ = tx.LiveAttempt("r")
+		_, _ = tx.FirstUndecided("a")
+		_, _, _ = tx.Waiting("a")
+		_, _ = tx.RunsOf("s")
+		_, _ = tx.Overdue(p.now(), 10)
+		_, _ = tx.Run("r")
+		_, _ = tx.AttemptByLease("l")
+		_, _ = tx.HasAttempt("s", "v")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.plans) < 15 {
+		t.Fatalf("only %d statements were seen", len(p.plans))
+	}
+	for query, plan := range p.plans {
+		for _, step := range plan {
+			scan := strings.HasPrefix(step, "SCAN ") && !strings.HasPrefix(step, "SCAN CONSTANT ROW") && !strings.HasPrefix(step, "SCAN a USING COVERING INDEX sqlite_autoindex_arenas")
+			live := strings.Contains(step, "attempts_held") || strings.Contains(step, "runs_deadline")
+			if (scan && !live) || (strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "s.task")) {
+				t.Errorf("%s\n  %s", query, step)
+			}
+		}
+	}
+}
