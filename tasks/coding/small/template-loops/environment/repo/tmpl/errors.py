@@ -1,0 +1,2 @@
+class TemplateError(Exception):
+    """A template that cannot be parsed or rendered."""
