@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,7 @@ func New(cfg Config) http.Handler {
 	hc.DocsPath = "" // its page would load scripts from elsewhere
 	hc.SchemasPath = ""
 	hc.CreateHooks = nil
+	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	// huma knows no other way to shape its own errors than this variable.
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 		e := &agon.Error{Code: codeFor(status), Status: status, Message: msg}
@@ -88,8 +90,22 @@ func New(cfg Config) http.Handler {
 	}
 	api := humago.New(mux, hc)
 	a.routes(api)
-	a.streams(mux)
+	a.streams(mux, api.OpenAPI())
 	return a.wrap(mux)
+}
+
+// schemaName names a type in the document. A noun and what the API shows of it
+// share a Go name; the latter is the view.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[client.Arena](), reflect.TypeFor[client.Submission](), reflect.TypeFor[client.Run]():
+		return name + "View"
+	}
+	return name
 }
 
 type server struct{ cfg Config }

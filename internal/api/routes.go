@@ -13,20 +13,21 @@ import (
 	"github.com/agon-arena/agon/platform"
 )
 
-// Inputs and outputs of handlers. Each output has its body alone.
+// Inputs and outputs of handlers; each output has its body alone. The exported
+// ones are embedded: huma sets fields of exported embedded types only.
 type (
 	none       struct{}
 	out[T any] struct{ Body T }
-	byArena    struct {
+	ByArena    struct {
 		Arena string `path:"arena" maxLength:"80"`
 	}
-	byID struct {
+	ByID struct {
 		ID string `path:"id" maxLength:"80"`
 	}
-	byNetuid struct {
+	ByNetuid struct {
 		Netuid uint16 `path:"netuid"`
 	}
-	page struct {
+	Paged struct {
 		Cursor string `query:"cursor" maxLength:"200" doc:"opaque: next of the page before"`
 		Limit  int    `query:"limit" minimum:"0" maximum:"200" doc:"rows, default 50"`
 	}
@@ -66,17 +67,17 @@ func (a *server) routes(api huma.API) {
 		as, err := p.Arenas(ctx)
 		return client.Page[client.Arena]{Items: as}, err
 	})
-	op(a, api, "GET", "/v1/arenas/{arena}", "view-arena", "One arena: tasks, policy, seat, queue", func(ctx context.Context, in *byArena) (*client.Arena, error) {
+	op(a, api, "GET", "/v1/arenas/{arena}", "view-arena", "One arena: tasks, policy, seat, queue", func(ctx context.Context, in *ByArena) (*client.Arena, error) {
 		return p.Arena(ctx, in.Arena)
 	})
-	op(a, api, "GET", "/v1/arenas/{arena}/board", "board", "Leaderboard, decisions and weights", func(ctx context.Context, in *byArena) (*client.Board, error) {
+	op(a, api, "GET", "/v1/arenas/{arena}/board", "board", "Leaderboard, decisions and weights", func(ctx context.Context, in *ByArena) (*client.Board, error) {
 		return p.Board(ctx, in.Arena)
 	})
-	op(a, api, "GET", "/v1/arenas/{arena}/weights", "target-weights", "Weights that the incentive rule wants now", func(ctx context.Context, in *byArena) (*client.Target, error) {
+	op(a, api, "GET", "/v1/arenas/{arena}/weights", "target-weights", "Weights that the incentive rule wants now", func(ctx context.Context, in *ByArena) (*client.Target, error) {
 		return p.Target(ctx, in.Arena)
 	})
 	op(a, api, "POST", "/v1/arenas/{arena}/state", "set-arena-state", "Open, pause or close an arena (operator)", func(ctx context.Context, in *struct {
-		byArena
+		ByArena
 		Body struct {
 			State agon.ArenaState `json:"state" enum:"open,paused,closed"`
 		}
@@ -87,38 +88,38 @@ func (a *server) routes(api huma.API) {
 		return p.Arena(ctx, in.Arena)
 	})
 	op(a, api, "POST", "/v1/arenas/{arena}/submissions", "submit", "Enter a submission; the signer is the miner", func(ctx context.Context, in *struct {
-		byArena
+		ByArena
 		Body client.SubmitRequest
 	}) (*client.Submission, error) {
 		return p.Submit(ctx, caller(ctx), in.Arena, in.Body)
 	})
 	op(a, api, "GET", "/v1/submissions", "list-submissions", "List submissions, newest first", func(ctx context.Context, in *struct {
-		page
+		Paged
 		Arena string `query:"arena" maxLength:"80"`
 		Miner string `query:"miner" maxLength:"64"`
 	}) (*client.Page[client.Submission], error) {
 		return p.Submissions(ctx, caller(ctx), in.Arena, in.Miner, in.Cursor, in.Limit)
 	})
-	op(a, api, "GET", "/v1/submissions/{id}", "view-submission", "One submission", func(ctx context.Context, in *byID) (*client.Submission, error) {
+	op(a, api, "GET", "/v1/submissions/{id}", "view-submission", "One submission", func(ctx context.Context, in *ByID) (*client.Submission, error) {
 		return p.Submission(ctx, caller(ctx), in.ID)
 	})
-	op(a, api, "GET", "/v1/submissions/{id}/files", "submission-files", "Files of a submission, as far as the caller may read them", func(ctx context.Context, in *byID) (client.Page[client.File], error) {
+	op(a, api, "GET", "/v1/submissions/{id}/files", "submission-files", "Files of a submission, as far as the caller may read them", func(ctx context.Context, in *ByID) (client.Page[client.File], error) {
 		fs, err := p.SubmissionFiles(ctx, caller(ctx), in.ID)
 		return client.Page[client.File]{Items: fs}, err
 	})
 	op(a, api, "GET", "/v1/runs", "list-runs", "List runs, newest first", func(ctx context.Context, in *struct {
-		page
+		Paged
 		Arena      string `query:"arena" maxLength:"80"`
 		Submission string `query:"submission" maxLength:"80"`
 		State      string `query:"state" enum:"queued,leased,playing,judging,scored,failed,cancelled"`
 	}) (*client.Page[client.Run], error) {
 		return p.Runs(ctx, caller(ctx), in.Arena, in.Submission, in.State, in.Cursor, in.Limit)
 	})
-	op(a, api, "GET", "/v1/runs/{id}", "view-run", "One run with its attempts", func(ctx context.Context, in *byID) (*client.Run, error) {
+	op(a, api, "GET", "/v1/runs/{id}", "view-run", "One run with its attempts", func(ctx context.Context, in *ByID) (*client.Run, error) {
 		return p.Run(ctx, caller(ctx), in.ID)
 	})
 	op(a, api, "POST", "/v1/runs/{id}/cancel", "cancel-run", "Cancel a run (operator)", func(ctx context.Context, in *struct {
-		byID
+		ByID
 		Body struct {
 			Reason string `json:"reason" maxLength:"200"`
 		}
@@ -129,7 +130,7 @@ func (a *server) routes(api huma.API) {
 		return p.Run(ctx, caller(ctx), in.ID)
 	})
 	op(a, api, "GET", "/v1/runs/{id}/events", "run-events", "Events of a run after a cursor", func(ctx context.Context, in *struct {
-		byID
+		ByID
 		After string `query:"after" maxLength:"40" doc:"ATTEMPT.SEQ of the last event that was seen"`
 		Limit int    `query:"limit" minimum:"0" maximum:"1000"`
 	}) (client.Page[agon.Event], error) {
@@ -177,13 +178,13 @@ func (a *server) leases(api huma.API, p platform.API) {
 		return o, nil
 	})
 	op(a, api, "POST", "/v1/leases/{id}/heartbeat", "heartbeat", "Extend a lease, move its run, append events", func(ctx context.Context, in *struct {
-		byID
+		ByID
 		Body client.Heartbeat
 	}) (*client.HeartbeatReply, error) {
 		return p.Heartbeat(ctx, caller(ctx), in.ID, in.Body)
 	})
 	op(a, api, "POST", "/v1/leases/{id}/result", "result", "Report how the attempt ended (idempotent)", func(ctx context.Context, in *struct {
-		byID
+		ByID
 		Body client.Result
 	}) (*client.ResultReply, error) {
 		return p.Result(ctx, caller(ctx), in.ID, in.Body)
@@ -192,11 +193,11 @@ func (a *server) leases(api huma.API, p platform.API) {
 
 func (a *server) ledger(api huma.API) {
 	l := a.cfg.Ledger
-	op(a, api, "GET", "/v1/ledger/{netuid}", "metagraph", "Metagraph and weights of a subnet", func(ctx context.Context, in *byNetuid) (*client.Metagraph, error) {
+	op(a, api, "GET", "/v1/ledger/{netuid}", "metagraph", "Metagraph and weights of a subnet", func(ctx context.Context, in *ByNetuid) (*client.Metagraph, error) {
 		return l.Metagraph(ctx, in.Netuid)
 	})
 	op(a, api, "POST", "/v1/ledger/{netuid}/register", "register", "Register a hotkey on the embedded ledger", func(ctx context.Context, in *struct {
-		byNetuid
+		ByNetuid
 		Body client.RegisterRequest
 	}) (map[string]any, error) {
 		c := caller(ctx)
@@ -213,7 +214,7 @@ func (a *server) ledger(api huma.API) {
 		return map[string]any{"netuid": in.Netuid, "hotkey": in.Body.Hotkey, "uid": uid}, nil
 	})
 	op(a, api, "POST", "/v1/ledger/{netuid}/weights", "set-weights", "Set the signer's weights", func(ctx context.Context, in *struct {
-		byNetuid
+		ByNetuid
 		Body client.SetWeightsRequest
 	}) (*client.Metagraph, error) {
 		if err := l.SetWeights(ctx, in.Netuid, caller(ctx).Hotkey, in.Body); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -31,8 +33,31 @@ func parseCursor(s string) (attempt int, seq int64, err error) {
 	return attempt, seq, nil
 }
 
-// streams registers what huma does not do: server-sent events and raw blobs.
-func (a *server) streams(mux *http.ServeMux) {
+// streams registers what huma does not do, server-sent events and raw blobs,
+// and describes it in the document.
+func (a *server) streams(mux *http.ServeMux, doc *huma.OpenAPI) {
+	raw := func(ct, what string) map[string]*huma.Response {
+		return map[string]*huma.Response{"200": {Description: what, Content: map[string]*huma.MediaType{ct: {}}}, "default": {Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {}}}}
+	}
+	id := func(name string) []*huma.Param {
+		return []*huma.Param{{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
+	}
+	doc.AddOperation(&huma.Operation{
+		OperationID: "stream-run", Method: http.MethodGet, Path: "/v1/runs/{id}/stream", Parameters: id("id"),
+		Summary:     "Live events of a run",
+		Description: "Server-sent events: id ATTEMPT.SEQ, event the type, data the event. Last-Event-ID resumes. The last event is `end` with the run.",
+		Responses:   raw("text/event-stream", "events"),
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "get-blob", Method: http.MethodGet, Path: "/v1/blobs/{digest}", Parameters: id("digest"),
+		Summary: "Bytes by content, as far as the caller may read them", Responses: raw("application/octet-stream", "the bytes"),
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "put-blob", Method: http.MethodPut, Path: "/v1/blobs/{digest}", Parameters: id("digest"),
+		Summary: "Store bytes (validators)", Description: "Signed (agon-v1).",
+		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
+		Responses:   map[string]*huma.Response{"204": {Description: "stored"}},
+	})
 	mux.HandleFunc("GET /v1/runs/{id}/stream", a.stream)
 	mux.HandleFunc("GET /v1/blobs/{digest}", a.getBlob)
 	mux.HandleFunc("PUT /v1/blobs/{digest}", a.putBlob)

@@ -17,7 +17,8 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"auth", "blob", "score", "incentive", "calc", "samples", "tasks", "copycat"},
+	{"calc", "blob", "samples", "tasks"},
+	{"auth", "score", "incentive", "copycat"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task"},
 	{"kind"},
