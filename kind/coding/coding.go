@@ -86,4 +86,3 @@ func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
 	p.Why = fmt.Sprintf("%d of %d tasks have ended, %d to plan", done, len(v.Arena.Tasks), len(p.Runs))
 	return p, nil
 }
-
