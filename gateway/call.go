@@ -31,6 +31,8 @@ const (
 	maxOwnError = 1 << 20
 	// afterDone bounds the wait for the end of a stream whose [DONE] was seen.
 	afterDone = 2 * time.Second
+	// slowCall is how long a call must have lasted for its provider to be suspected of hanging.
+	slowCall = 30 * time.Second
 )
 
 // call is one metered call: reserved when it is made, settled exactly once by finish.
@@ -46,8 +48,8 @@ type call struct {
 	held   Amount
 	start  time.Time
 	cancel context.CancelFunc
-	ctx    context.Context
-	done   bool // settled or being settled; guarded by s.mu
+	ctx    context.Context // ends with the session, or after CallTimeout
+	done   bool            // settled or being settled; guarded by s.mu
 }
 
 // begin resolves the model and reserves the worst case.
@@ -84,7 +86,7 @@ func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refu
 	c.body = q.body(o.model, c.limit, field)
 	// The session's context, not the client's: who hangs up still pays, and
 	// the provider's own count is the exact one.
-	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.ctx, c.cancel = context.WithTimeout(s.ctx, s.g.cfg.CallTimeout)
 	return c, nil
 }
 
@@ -116,6 +118,7 @@ func (c *call) closed() bool { return c.s.ctx.Err() != nil }
 func (c *call) fail(w http.ResponseWriter, f *provider.Failure, got []byte) {
 	if c.closed() {
 		// The provider may be working on it still: the worst case is booked.
+		c.suspect()
 		ref := &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
 		c.finish(ending{outcome: outcomeTruncated, status: ref.status, worst: true, response: got, total: int64(len(got))})
 		ref.write(w, false)
@@ -147,6 +150,25 @@ func (c *call) blame(f *provider.Failure) {
 	} else {
 		s.note("provider %s failed (%s); the gateway's own call of %s failed too (%s)", c.o.up.Name(), f.Class, c.o.model, class)
 	}
+}
+
+// suspect looks at a call that the end of its session cut off. If it had hung
+// for long and the gateway's own call hangs or fails as well, then the
+// provider kept the agent waiting until its time was up.
+func (c *call) suspect() {
+	if c.s.g.cfg.Clock().Sub(c.start) < slowCall {
+		return
+	}
+	class, _ := c.s.g.canaries.ask(c.o, c.q.path)
+	if class == "" {
+		return
+	}
+	c.s.mu.Lock()
+	c.s.ev.ProviderErrors++
+	c.s.ev.LastError = string(provider.ClassTimeout)
+	c.s.ev.CanaryFailed, c.s.ev.Recovered = true, false
+	c.s.mu.Unlock()
+	c.s.note("a call of %s had no end when the session closed; the gateway's own call failed too (%s)", c.o.model, class)
 }
 
 // own hands on a reply that calls the request bad. It costs a call and no money.
@@ -225,7 +247,6 @@ func (c *call) send(w http.ResponseWriter, ctype string, status int, b []byte) {
 		ctype = "application/json"
 	}
 	w.Header().Set("Content-Type", ctype)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // a client that is gone has been paid for
@@ -234,16 +255,17 @@ func (c *call) send(w http.ResponseWriter, ctype string, status int, b []byte) {
 
 // stream passes events on as they come and watches them.
 func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
-	h := w.Header()
-	h.Set("Content-Type", reply.ContentType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(w)
-	gone := false
+	gone, begun := false, false
 	pass := func(p []byte) {
 		if gone || len(p) == 0 {
 			return
+		}
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", reply.ContentType)
+			w.Header().Set("Cache-Control", "no-store")
+			w.WriteHeader(http.StatusOK)
 		}
 		_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
 		_, err := w.Write(p)
@@ -287,10 +309,15 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 	case complete:
 	case c.closed():
 		e.outcome = outcomeTruncated
+		c.suspect()
 	default:
 		f = &provider.Failure{Class: provider.ClassTruncated}
 		if err != io.EOF {
 			f = failureOf(err)
+		}
+		if total == 0 {
+			c.fail(w, f, nil) // the client has heard nothing yet
+			return
 		}
 		e.outcome, e.class = outcomeTruncated, f.Class
 		c.blame(f)

@@ -15,6 +15,9 @@ import (
 // canaryTimeout bounds a probe. A session's call that failed waits for it.
 const canaryTimeout = 10 * time.Second
 
+// maxProbe bounds the reply to a probe in bytes; a longer one is no answer to it.
+const maxProbe = 1 << 20
+
 // canaries probe upstreams after a failure, with a request that no agent had
 // a hand in: only if that fails too may blame move to the provider (design, rule 2).
 type canaries struct {
@@ -75,8 +78,15 @@ func ping(o offer, path string) provider.Class {
 	if reply.Status == http.StatusNotFound {
 		return provider.ClassNotFound
 	}
-	if _, err := io.Copy(io.Discard, io.LimitReader(reply.Body, 1<<20)); err != nil {
+	b, err := io.ReadAll(io.LimitReader(reply.Body, maxProbe))
+	if err != nil {
 		return failureOf(err).Class
+	}
+	if reply.Status != http.StatusOK {
+		return "" // it does not like so small a call, but it answers
+	}
+	if _, ok := parseReply(b); !ok {
+		return provider.ClassBadReply
 	}
 	return ""
 }

@@ -92,7 +92,12 @@ func start(t testing.TB, c Config) *Gateway {
 // upstream makes an openai upstream of a handler.
 func upstream(t testing.TB, h http.HandlerFunc, change ...func(*openai.Config)) provider.Upstream {
 	t.Helper()
-	srv := httptest.NewServer(h)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The server notices that a client left only once the body is read.
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		h(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	c := openai.Config{BaseURL: srv.URL + "/v1", Key: testKey, Models: []string{"m"}}
 	for _, f := range change {

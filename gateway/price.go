@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/agon-arena/agon"
 )
@@ -111,7 +112,7 @@ func (t Prices) Operator(model string, getenv func(string) string) (string, erro
 	case in == "" && out == "" && known:
 		return p.Version, nil
 	case in == "" && out == "":
-		p = Price{In: assumedIn, Out: assumedOut, Version: "assumed"}
+		p = Price{In: assumedIn, Out: assumedOut, LimitField: limitField(model), Version: "assumed"}
 	default:
 		var err error
 		if p.In, err = strconv.ParseInt(in, 10, 64); err != nil {
@@ -121,8 +122,22 @@ func (t Prices) Operator(model string, getenv func(string) string) (string, erro
 			return "", fmt.Errorf("read AGON_LLM_PRICE_OUT: %q is not a whole number of micro-dollars per 1,000,000 tokens", out)
 		}
 		p.Version = "operator"
+		if !known {
+			p.LimitField = limitField(model)
+		}
 	}
 	return p.Version, t.Set(model, p)
+}
+
+// limitField guesses the field of the output limit: OpenAI's newer models
+// refuse max_tokens, most other servers know nothing else.
+func limitField(model string) string {
+	for _, prefix := range []string{"gpt-5", "o1", "o3", "o4"} {
+		if strings.HasPrefix(model, prefix) {
+			return "max_completion_tokens"
+		}
+	}
+	return "max_tokens"
 }
 
 // cost is the price of a call, rounded up to a whole micro-dollar and capped at the largest value.

@@ -34,6 +34,8 @@ type Config struct {
 	Parallel int
 	// CanaryEvery is how long the answer of a probe stands (default 10 s).
 	CanaryEvery time.Duration
+	// CallTimeout bounds one call at any upstream (default 15 min).
+	CallTimeout time.Duration
 	// CloseWait bounds how long Session.Close waits for open calls (default 15 s).
 	CloseWait time.Duration
 	// KeepBytes bounds the bodies kept in events per session (default 64 MiB);
@@ -102,6 +104,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	if c.CanaryEvery <= 0 {
 		c.CanaryEvery = 10 * time.Second
+	}
+	if c.CallTimeout <= 0 {
+		c.CallTimeout = 15 * time.Minute
 	}
 	if c.CloseWait <= 0 {
 		c.CloseWait = 15 * time.Second
