@@ -4,17 +4,23 @@ package samples
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 )
 
-//go:embed coding/nop/agent.py coding/repair/agent.py coding/llm/agent.py coding/llm/script.json coding/template/agent.py
-var files embed.FS
+// FS holds the samples by kind and name: coding/repair/agent.py.
+//
+//go:embed coding/nop/agent.py coding/repair/agent.py coding/llm/agent.py coding/llm/script.json
+var FS embed.FS
+
+//go:embed templates
+var templateFS embed.FS
 
 // Agents lists the sample agents of the coding kind, by name.
 var Agents = []string{"nop", "repair", "llm"}
 
 // Source returns the text of a sample's agent.py.
 func Source(name string) ([]byte, error) {
-	b, err := files.ReadFile("coding/" + name + "/agent.py")
+	b, err := FS.ReadFile("coding/" + name + "/agent.py")
 	if err != nil {
 		return nil, fmt.Errorf("no sample agent %q", name)
 	}
@@ -24,12 +30,18 @@ func Source(name string) ([]byte, error) {
 // Script returns the script (JSON) on which the sample llm runs without a key.
 func Script() []byte { return mustRead("coding/llm/script.json") }
 
-// Template returns the commented agent that `agon agent new coding` writes.
-func Template() []byte { return mustRead("coding/template/agent.py") }
+// Templates holds what `agon agent new KIND` writes, one directory per kind.
+func Templates() fs.FS {
+	sub, err := fs.Sub(templateFS, "templates")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	return sub
+}
 
 // mustRead reads a file that the compiler has put in.
 func mustRead(name string) []byte {
-	b, err := files.ReadFile(name)
+	b, err := FS.ReadFile(name)
 	if err != nil {
 		panic(err)
 	}

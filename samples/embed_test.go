@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -10,7 +11,11 @@ import (
 
 // Every sample, and the template, passes the gate that submissions pass.
 func TestSamplesPassCheck(t *testing.T) {
-	sources := map[string][]byte{"template": Template()}
+	template, err := fs.ReadFile(Templates(), "coding/agent.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string][]byte{"template": template}
 	for _, name := range Agents {
 		src, err := Source(name)
 		if err != nil {

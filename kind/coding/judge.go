@@ -39,7 +39,9 @@ type Verdict struct {
 	// Refused says why the patch was not graded: it breaks a rule or does not
 	// apply. The empty patch is not refused: it is graded as the base tree.
 	Refused string
-	Tests   []TestResult // in the order of the task's lists; nil if refused
+	// Detail is one line for whoever may see the task's tests.
+	Detail string
+	Tests  []TestResult // in the order of the task's lists; nil if refused
 	// Closed says that test processes could not be read from outside of themselves.
 	Closed     bool
 	PatchBytes int
@@ -80,7 +82,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		}
 		return []agon.Score{score}, nil
 	}
-	v, err := k.JudgePatch(ctx, env, t, r.Policy, diff)
+	v, err := k.JudgePatch(ctx, env, r, t, diff)
 	if err != nil {
 		return nil, err
 	}
@@ -120,16 +122,17 @@ func (v *Verdict) detail(hidden bool) string {
 // tests. An empty patch grades the base tree itself (the nop control). An
 // error means that grading could not be done, and that no code under test had
 // a hand in it.
-func (k *Kind) JudgePatch(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, diff []byte) (*Verdict, error) {
+func (k *Kind) JudgePatch(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task, diff []byte) (*Verdict, error) {
 	v := &Verdict{PatchBytes: len(diff)}
 	a := &applied{}
 	if len(bytes.TrimSpace(diff)) > 0 {
 		var err error
-		if a, err = k.apply(ctx, env, t, pol, diff); err != nil {
+		if a, err = k.apply(ctx, env, t, r.Policy, diff); err != nil {
 			return nil, err
 		}
 		if a.refused != "" {
 			v.Refused = a.refused
+			v.Detail = v.detail(false)
 			return v, nil
 		}
 	}
@@ -137,13 +140,14 @@ func (k *Kind) JudgePatch(ctx context.Context, env kind.Env, t *task.Task, pol a
 	if err != nil {
 		return nil, err
 	}
-	if err := k.grade(ctx, env, t, pol, g, v); err != nil {
+	if err := k.grade(ctx, env, t, r.Policy, g, v); err != nil {
 		return nil, err
 	}
 	v.Solved = len(v.Tests) > 0
-	for _, r := range v.Tests {
-		v.Solved = v.Solved && r.Passed
+	for _, res := range v.Tests {
+		v.Solved = v.Solved && res.Passed
 	}
+	v.Detail = v.detail(false)
 	return v, nil
 }
 
