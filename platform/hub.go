@@ -101,6 +101,8 @@ type waiters struct {
 	mu   sync.Mutex
 	gen  int64 // news so far
 	line []*waiter
+	// watch is told the length of the line whenever it changes; tests set it.
+	watch func(int)
 }
 
 type waiter struct {
@@ -115,7 +117,15 @@ func (w *waiters) join(validator string) *waiter {
 	defer w.mu.Unlock()
 	x := &waiter{validator: validator, ch: make(chan struct{}, 1), heard: w.gen}
 	w.line = append(w.line, x)
+	w.changed()
 	return x
+}
+
+// changed needs mu.
+func (w *waiters) changed() {
+	if w.watch != nil {
+		w.watch(len(w.line))
+	}
 }
 
 // leave takes x out of the line. News that it had not used goes to the next.
@@ -125,6 +135,7 @@ func (w *waiters) leave(x *waiter) {
 	for i, y := range w.line {
 		if x == y {
 			w.line = append(w.line[:i], w.line[i+1:]...)
+			w.changed()
 			break
 		}
 	}
