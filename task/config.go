@@ -31,6 +31,9 @@ var (
 	packageName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
 	versionText = regexp.MustCompile(`^[0-9][A-Za-z0-9.!+]{0,31}$`)
 	hexSum      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+	// Paths that are written into patches and scripts need no quoting there.
+	plainPath = regexp.MustCompile(`^[A-Za-z0-9_.+/-]+$`)
 )
 
 // parseConfig decodes task.toml. Harbor's tables may hold more than we know;
@@ -198,6 +201,9 @@ func (l *loader) released(r *Released) {
 		}
 		for _, p := range list {
 			l.local("agon.released."+field, p)
+			if field == "sources" && !plainPath.MatchString(p) {
+				l.add("agon.released.sources", "", "%.80q: want letters, digits and _.+-/ only", p)
+			}
 		}
 	}
 	if len(r.Tests) > maxList {
@@ -299,6 +305,10 @@ func (l *loader) pythonPath(a *Agon, tree map[string]bool) {
 		}
 		if err := checkPath(dir); err != nil {
 			l.add("agon.python_path", "", "%.80q: %v", dir, err)
+			continue
+		}
+		if !plainPath.MatchString(dir) {
+			l.add("agon.python_path", "", "%.80q: want letters, digits and _.+-/ only", dir)
 			continue
 		}
 		found := tree == nil

@@ -31,6 +31,9 @@ func TestSets(t *testing.T) {
 				if task.Recipe() != set.recipe {
 					t.Errorf("%s: recipe is %v", task.Key, task.Recipe())
 				}
+				if r := task.Config.Agon.Released; r != nil && r.Digest == "" {
+					t.Errorf("%s: released tasks pin the digest of what is played", task.Key)
+				}
 			}
 		})
 	}

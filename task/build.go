@@ -1,0 +1,136 @@
+package task
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/agon-arena/agon/blob"
+)
+
+// Where the parts of a fetched task stand.
+const (
+	builtBase     = "environment/repo"
+	builtHidden   = "tests/hidden"
+	builtSolution = "solution/fix.patch"
+)
+
+//go:embed harbor/Dockerfile
+var dockerfile []byte
+
+//go:embed harbor/solve.sh
+var solveScript []byte
+
+//go:embed harbor/test.sh
+var testScript string
+
+// build makes the complete task of a recipe from its two source distributions.
+// Pure: the same bytes in give the same task, with the same digest, everywhere.
+func build(recipe *Task, base, fix []byte) (*Task, error) {
+	r := recipe.Config.Agon.Released
+	before, err := unpackSdist(base)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s %s: %w", r.Package, r.Base, err)
+	}
+	after, err := unpackSdist(fix)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s %s: %w", r.Package, r.Fix, err)
+	}
+	for _, p := range r.Drop {
+		maps.DeleteFunc(before, func(name string, _ []byte) bool { return name == p || strings.HasPrefix(name, p+"/") })
+	}
+	config, err := builtConfig(recipe)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		configFile: config, instructionFile: []byte(recipe.Instruction),
+		"environment/Dockerfile": dockerfile, "solution/solve.sh": solveScript, "tests/test.sh": harborTest(recipe),
+	}
+	for p, b := range before {
+		files[path.Join(builtBase, p)] = b
+	}
+	for from, to := range r.Tests {
+		b, ok := after[from]
+		if !ok {
+			return nil, fmt.Errorf("agon.released.tests: %s %s has no file %s", r.Package, r.Fix, from)
+		}
+		files[path.Join(builtHidden, to)] = b
+	}
+	var changes []change
+	for _, p := range r.Sources {
+		c := change{path: p, before: before[p], after: after[p]}
+		if c.before == nil && c.after == nil {
+			return nil, fmt.Errorf("agon.released.sources: neither version of %s has a file %s", r.Package, p)
+		}
+		changes = append(changes, c)
+	}
+	patch, err := unifiedDiff(changes)
+	if err != nil {
+		return nil, fmt.Errorf("agon.released.sources: %w", err)
+	}
+	files[builtSolution] = patch
+
+	list := make([]blob.File, 0, len(files))
+	for _, p := range sortedKeys(files) {
+		list = append(list, blob.File{Path: p, Mode: blob.ModeFile, Content: files[p]})
+	}
+	return Load(blob.FS(list), recipe.Key)
+}
+
+var (
+	agonTable  = regexp.MustCompile(`(?m)^\[agon\][ \t]*$`)
+	digestLine = regexp.MustCompile(`(?m)^digest = ".*"\n`)
+)
+
+// builtConfig is the recipe's task.toml as its author wrote it, with the three
+// paths added and the pin removed (a file cannot hold the digest of a tree it is in).
+func builtConfig(recipe *Task) ([]byte, error) {
+	text, err := readLimited(recipe.fsys, configFile, MaxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", configFile, err)
+	}
+	if len(agonTable.FindAll(text, -1)) != 1 {
+		return nil, fmt.Errorf("%s: want one line that says [agon]", configFile)
+	}
+	text = digestLine.ReplaceAll(text, nil)
+	text = agonTable.ReplaceAll(text, fmt.Appendf(nil, "[agon]\nbase = %q\nhidden = %q\nsolution = %q", builtBase, builtHidden, builtSolution))
+	got, findings, _ := parseConfig(text)
+	want, _, _ := parseConfig(text)
+	want.Agon = recipe.Config.Agon
+	want.Agon.Base, want.Agon.Hidden, want.Agon.Solution = builtBase, builtHidden, builtSolution
+	pins := *want.Agon.Released
+	pins.Digest = ""
+	want.Agon.Released = &pins
+	// Load filled in defaults on one side only.
+	want.Agon.PythonPath, want.Agon.TestTimeoutSec = got.Agon.PythonPath, got.Agon.TestTimeoutSec
+	if len(findings) > 0 || !reflect.DeepEqual(got, want) {
+		return nil, errors.New(configFile + `: cannot add the paths; write [agon] and digest = "…" on lines of their own, and each key once`)
+	}
+	return text, nil
+}
+
+// harborTest writes Harbor's verifier for the listed tests. Ids and paths were
+// checked by Load: no quotes, no shell's characters.
+func harborTest(t *Task) []byte {
+	a := t.Config.Agon
+	var paths, ids bytes.Buffer
+	for _, p := range a.PythonPath {
+		if p == "" {
+			p = "."
+		}
+		fmt.Fprintf(&paths, " '%s'", p)
+	}
+	for _, id := range append(append([]string(nil), a.FailToPass...), a.PassToPass...) {
+		fmt.Fprintln(&ids, id)
+	}
+	return []byte(strings.NewReplacer(
+		"@TIMEOUT@", fmt.Sprint(a.TestTimeoutSec), "@PATHS@", strings.TrimSpace(paths.String()), "@IDS@\n", ids.String(),
+	).Replace(testScript))
+}

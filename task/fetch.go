@@ -1,0 +1,272 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+var (
+	// ErrIndexUnreachable is returned by Fetch when the package index did not
+	// hand out what was asked for: no network, no index, no such file there.
+	ErrIndexUnreachable = errors.New("package index cannot be reached")
+	// ErrPin marks bytes that are not those a recipe pins.
+	ErrPin = errors.New("does not match its pin")
+)
+
+// fetchTimeout bounds one Fetch; pip itself gives up on a silent index after
+// two tries of 15 s.
+const fetchTimeout = 120 * time.Second
+
+// Where things stand in the box that fetches. All are mount points of the
+// root file system.
+const (
+	boxTools = "/agon"
+	boxWork  = "/work"
+)
+
+var boxLinks = []string{"/tests", "/solution"}
+
+//go:embed fetch/fetch.py
+var fetchScript []byte
+
+// Fetched returns the complete task that Fetch made of recipe below cacheDir.
+// The error wraps fs.ErrNotExist if it is not there, ErrPin if it is not what
+// the recipe pins.
+func Fetched(recipe *Task, cacheDir string) (*Task, error) {
+	dir := fetchedDir(recipe, cacheDir)
+	if _, err := os.Lstat(filepath.Join(dir, configFile)); err != nil {
+		return nil, fmt.Errorf("open fetched task %s: %w", recipe.Key, err)
+	}
+	t, err := LoadDir(dir, recipe.Key)
+	if err != nil {
+		return nil, err
+	}
+	return t, checkPin(recipe, t)
+}
+
+func fetchedDir(recipe *Task, cacheDir string) string {
+	return filepath.Join(cacheDir, filepath.FromSlash(recipe.Key))
+}
+
+func checkPin(recipe, made *Task) error {
+	pin := recipe.Config.Agon.Released.Digest
+	if pin != "" && made.Digest != pin {
+		return fmt.Errorf("fetched task %s %w: digest %s, want %s", recipe.Key, ErrPin, made.Digest, pin)
+	}
+	return nil
+}
+
+// Fetch makes the complete task of a recipe below cacheDir (Fetched finds it
+// there). Its two source distributions come through pip in a throw-away box of
+// driver with network and none of our data, are checked against their sums,
+// and are unpacked here without running anything of them. Idempotent; a task
+// appears whole or not at all. progress gets lines for a person and may be nil.
+//
+// Errors wrap ErrIndexUnreachable, ErrPin, ErrInvalid or sandbox.ErrHost.
+func Fetch(ctx context.Context, driver sandbox.Driver, rootfs string, recipe *Task, cacheDir string, progress func(string)) error {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	r := recipe.Config.Agon.Released
+	if !recipe.Recipe() {
+		return fmt.Errorf("fetch task %s: it is complete as it is", recipe.Key)
+	}
+	if _, err := Fetched(recipe, cacheDir); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	f := fetcher{driver: driver, rootfs: rootfs, sums: filepath.Join(cacheDir, ".sdist"), progress: progress}
+	defer f.close()
+	base, err := f.sdist(ctx, r.Package, r.Base, r.BaseSHA256)
+	if err != nil {
+		return fmt.Errorf("fetch task %s: %w", recipe.Key, err)
+	}
+	fix, err := f.sdist(ctx, r.Package, r.Fix, r.FixSHA256)
+	if err != nil {
+		return fmt.Errorf("fetch task %s: %w", recipe.Key, err)
+	}
+	made, err := build(recipe, base, fix)
+	if err != nil {
+		return fmt.Errorf("make task %s: %w", recipe.Key, err)
+	}
+	if err := checkPin(recipe, made); err != nil {
+		return err
+	}
+	dir := fetchedDir(recipe, cacheDir)
+	// What stands there is not the task, or Fetched had found it.
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("fetch task %s: %w", recipe.Key, err)
+	}
+	return Materialise(made, dir)
+}
+
+// fetcher gets source distributions; its box starts with the first that is not cached.
+type fetcher struct {
+	driver   sandbox.Driver
+	rootfs   string
+	sums     string // cache directory, files named by their sum
+	progress func(string)
+
+	box  sandbox.Box
+	conf pipConf
+	tmp  string
+}
+
+func (f *fetcher) close() {
+	if f.box != nil {
+		_ = f.box.Close() // the box holds nothing that we need
+	}
+	if f.tmp != "" {
+		_ = os.RemoveAll(f.tmp)
+	}
+}
+
+// sdist returns the bytes of one source distribution, checked against sum.
+func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, error) {
+	cached := filepath.Join(f.sums, sum)
+	if b, err := readCapped(cached, MaxArchive); err == nil && agon.Sum(b).Hex() == sum {
+		return b, nil
+	}
+	if err := f.start(ctx); err != nil {
+		return nil, err
+	}
+	f.progress(fmt.Sprintf("%s %s from the package index", pkg, version))
+	target := boxWork + "/" + sum
+	var out bytes.Buffer
+	exit, err := f.box.Exec(ctx, sandbox.Cmd{
+		Args: []string{"python3", boxTools + "/fetch.py", pkg, version, sum, target}, Dir: boxWork, Stdout: &out, Stderr: &out,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run pip: %w", err)
+	}
+	if exit.Code != 0 || exit.Limit != "" || exit.Lost != "" {
+		return nil, f.pipError(ctx, pkg, version, exit, out.String())
+	}
+	b, err := f.box.ReadFile(target, MaxArchive)
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", pkg, version, err)
+	}
+	// pip has checked this as well, but pip ran where the download did.
+	if got := agon.Sum(b).Hex(); got != sum {
+		return nil, fmt.Errorf("%s %s %w: sha256 %s, want %s", pkg, version, ErrPin, got, sum)
+	}
+	if err := writeAtomic(cached, b); err != nil {
+		return nil, fmt.Errorf("cache %s %s: %w", pkg, version, err)
+	}
+	return b, nil
+}
+
+// pipError tells tampering and our own failures from an index that does not answer.
+func (f *fetcher) pipError(ctx context.Context, pkg, version string, exit sandbox.Exit, out string) error {
+	detail := f.conf.redact(tail(out, 600))
+	switch {
+	case exit.Lost != "" && ctx.Err() == nil:
+		return fmt.Errorf("%w: box ended while pip ran: %s", sandbox.ErrHost, exit.Lost)
+	case strings.Contains(out, "DO NOT MATCH THE HASHES"):
+		return fmt.Errorf("%s %s %w: the index has other bytes: %s", pkg, version, ErrPin, detail)
+	case exit.Limit != "" && exit.Limit != "wall":
+		return fmt.Errorf("download %s %s: box limit %s: %s", pkg, version, exit.Limit, detail)
+	case strings.Contains(out, "No module named pip"):
+		return fmt.Errorf("%w: the boxes' root file system has no pip", sandbox.ErrHost)
+	}
+	return fmt.Errorf("%w: %s %s: %s", ErrIndexUnreachable, pkg, version, detail)
+}
+
+// start makes the box on first use.
+func (f *fetcher) start(ctx context.Context) error {
+	if f.box != nil {
+		return nil
+	}
+	tmp, err := os.MkdirTemp("", "agon-fetch-")
+	if err != nil {
+		return fmt.Errorf("start box for pip: %w", err)
+	}
+	f.tmp = tmp
+	f.conf = hostPip(os.Environ(), func(p string) ([]byte, error) { return readCapped(p, maxPipFile) }, boxTools, func(i int) string { return boxLinks[i] })
+	f.conf.files["fetch.py"] = fetchScript
+	for name, b := range f.conf.files {
+		if err := os.WriteFile(filepath.Join(tmp, name), b, 0o644); err != nil {
+			return fmt.Errorf("start box for pip: %w", err)
+		}
+	}
+	// The box's user is another than ours.
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fmt.Errorf("start box for pip: %w", err)
+	}
+	spec := sandbox.Spec{
+		Name: "fetch", Rootfs: f.rootfs, Network: true, Env: append(f.conf.env, "LANG=C.UTF-8"),
+		Mounts: []sandbox.Mount{
+			{Kind: sandbox.MountReadOnly, Source: tmp, Target: boxTools},
+			{Kind: sandbox.MountScratch, Target: boxWork},
+			{Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: 64 << 20},
+		},
+		Limits: agon.Limits{
+			WallMS: fetchTimeout.Milliseconds(), MemoryBytes: 512 << 20, Pids: 64,
+			DiskBytes: 256 << 20, Inodes: 20_000, OutputBytes: 1 << 20,
+		},
+	}
+	for i, dir := range f.conf.links {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Target: boxLinks[i]})
+	}
+	box, err := f.driver.Start(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("start box for pip: %w", err)
+	}
+	f.box = box
+	return nil
+}
+
+// readCapped reads a file of this host of at most limit bytes.
+func readCapped(p string, limit int64) ([]byte, error) {
+	st, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fs.ErrInvalid
+	}
+	return readLimited(os.DirFS(filepath.Dir(p)), filepath.Base(p), limit)
+}
+
+// writeAtomic writes a file that appears whole or not at all.
+func writeAtomic(p string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(p), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(b)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), p)
+}
+
+// tail is the end of text on one line, at most n bytes, printable.
+func tail(text string, n int) string {
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+	if len(text) > n {
+		text = "…" + strings.ToValidUTF8(text[len(text)-n:], "")
+	}
+	return text
+}
