@@ -206,15 +206,15 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
-	if _, err := w.Write(escapeUnsafe(b.Bytes())); err != nil {
+	if _, err := w.Write(EscapeUnsafe(b.Bytes())); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
 }
 
-// escapeUnsafe writes \u escapes for unsafe runes. In JSON such runes stand
-// inside strings only.
-func escapeUnsafe(b []byte) []byte {
+// EscapeUnsafe writes \u escapes for the runes that could steer a terminal. In
+// JSON such runes stand inside strings only, so the document stays the same.
+func EscapeUnsafe(b []byte) []byte {
 	if bytes.IndexFunc(b, unsafe) < 0 {
 		return b
 	}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/cli/progress"
+	"github.com/agon-arena/agon/client"
+)
+
+// common prepares what a long-running service is given. done ends the
+// progress line; it may be called twice.
+func (a *App) common() (Common, func(), error) {
+	conf, err := a.config()
+	if err != nil {
+		return Common{}, nil, err
+	}
+	bar := a.bar()
+	level := slog.LevelWarn
+	if a.flags.verbose {
+		level = slog.LevelDebug
+	}
+	return Common{
+		Config:   conf,
+		Log:      slog.New(slog.NewTextHandler(bar, &slog.HandlerOptions{Level: level})),
+		Progress: func(st progress.State) { bar.Set(st) },
+		Say: func(format string, args ...any) {
+			// One line above the progress; the bar has no error to give.
+			_, _ = fmt.Fprintln(bar, output.Line(fmt.Sprintf(format, args...)))
+		},
+	}, bar.Close, nil
+}
+
+func driverFlag(cmd *cobra.Command, driver *string) {
+	cmd.Flags().StringVar(driver, "driver", "", "demand this box `driver`: runc or bwrap (default: the strongest that works here)")
+	register(cmd, "driver", "runc", "bwrap")
+}
+
+func boxesFlag(cmd *cobra.Command, boxes *int) {
+	cmd.Flags().IntVar(boxes, "boxes", 0, "play this `many` runs at once (default: by the machine)")
+}
+
+func checkBoxes(n int) error {
+	if n < 0 || n > 1000 {
+		return output.Usage("boxes", "give 1 to 1000", "--boxes %d: out of range", n)
+	}
+	return nil
+}
+
+func (a *App) upCmd() *cobra.Command {
+	var o UpOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole arena on this machine: platform, validator, ledger",
+		Long: `Run a whole arena on this machine, in one process: platform, ledger, gateway and a
+validator that plays in boxes. It stays up until Ctrl-C and goes on where it was
+when it is started again. With --once it ends when every submission is decided.
+
+JSON of --once: {arenas: [{id, kind, champion, submissions, weights, decisions}],
+runs: {scored, failed, by_fault}, box_driver}.`,
+		Example: "  agon up\n  agon up --once -o json\n  agon up --arena ./my-arena.toml",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkBoxes(o.Boxes); err != nil {
+				return err
+			}
+			return a.up(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
+	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	boxesFlag(cmd, &o.Boxes)
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) up(ctx context.Context, o UpOptions) error {
+	if a.Services.Up == nil {
+		return missing("up")
+	}
+	common, done, err := a.common()
+	if err != nil {
+		return err
+	}
+	o.Common = common
+	outcome, err := a.Services.Up(ctx, o)
+	done()
+	if !o.Once {
+		return endOfService(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	if outcome == nil {
+		return errors.New("up: ended without an outcome")
+	}
+	return a.printer.Print(ctx, output.Result{Value: outcome, Rows: nil, IDs: ids(outcome.Arenas, func(b client.Board) string { return b.ID }), Human: func(h *output.Human) {
+		boardsHuman(h, outcome.Arenas)
+		h.Line("")
+		h.Line("%d runs scored, %d failed, boxes by %s", outcome.Runs.Scored, outcome.Runs.Failed, outcome.BoxDriver)
+	}})
+}
+
+// endOfService makes an interrupt the ordinary end of what runs until it is
+// interrupted: exit code 0.
+func endOfService(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return &Exit{Code: CodeOK}
+	}
+	return err
+}
+
+func (a *App) serveCmd() *cobra.Command {
+	var o ServeOptions
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run the platform and the ledger; validators play elsewhere",
+		Example: "  agon serve --listen 0.0.0.0:8900 --arena ./my-arena.toml",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.Serve == nil {
+				return missing("serve")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			return endOfService(cmd.Context(), a.Services.Serve(cmd.Context(), o))
+		},
+	}
+	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	return cmd
+}
+
+func (a *App) validatorCmd() *cobra.Command {
+	var o ValidatorOptions
+	cmd := &cobra.Command{
+		Use:   "validator",
+		Short: "Play runs for a platform and set weights",
+		Long: `Play runs for the platform at --url with the hotkey in force, which must hold a
+validator permit there, and set weights.`,
+		Example: "  agon validator --url https://arena.example --wallet.name val --boxes 4",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.Validator == nil {
+				return missing("validator")
+			}
+			if err := checkBoxes(o.Boxes); err != nil {
+				return err
+			}
+			w, err := a.wallet()
+			if err != nil {
+				return err
+			}
+			if _, err := w.LoadHotkey(); err != nil { // before any box is made
+				return err
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common, o.Wallet = common, w
+			return endOfService(cmd.Context(), a.Services.Validator(cmd.Context(), o))
+		},
+	}
+	boxesFlag(cmd, &o.Boxes)
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) tryCmd() *cobra.Command {
+	var o TryOptions
+	cmd := &cobra.Command{
+		Use:   "try FILE",
+		Short: "Play an agent on this machine, by the validator's own code path",
+		Long: `Play an agent on this machine by the validator's own code path: the same boxes,
+the same gateway, the same grading, so the same score as the arena on its public
+tasks. No running arena is needed. An unsolved task is no error: the exit code is 0.
+
+JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms}]}.
+Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
+		Example: "  agon try ./agent.py --arena demo-coding\n  agon try ./agent.py --arena demo-coding --task small/stack-pop",
+		Args:    args(1, 1, "one agent file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.File = args[0]
+			if o.Arena == "" {
+				return output.Usage("arena", "name one, for example --arena demo-coding", "--arena is missing")
+			}
+			if err := checkBoxes(o.Boxes); err != nil {
+				return err
+			}
+			return a.try(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Arena, "arena", "", "the `arena` whose tasks and rules are played")
+	f.StringArrayVar(&o.Tasks, "task", nil, "only this `task` (may be repeated)")
+	boxesFlag(cmd, &o.Boxes)
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) try(ctx context.Context, o TryOptions) error {
+	if a.Services.Try == nil {
+		return missing("try")
+	}
+	common, done, err := a.common()
+	if err != nil {
+		return err
+	}
+	o.Common = common
+	r, err := a.Services.Try(ctx, o)
+	done()
+	if r != nil {
+		// Runs that were played are worth showing even if another could not be.
+		if perr := a.printer.Print(context.WithoutCancel(ctx), output.Result{Value: r, IDs: ids(r.Runs, func(x TryRun) string { return x.Task }), Human: func(h *output.Human) { tryHuman(h, r) }}); perr != nil {
+			return perr
+		}
+	}
+	return err
+}
+
+func tryHuman(h *output.Human, r *TryResult) {
+	rows := make([][]output.Cell, len(r.Runs))
+	for i, x := range r.Runs {
+		rows[i] = []output.Cell{output.Text(x.Task), stateCell(string(x.State)), output.Text(faultText(x.Fault)), output.Text(score(x.Score)),
+			output.Text(fmt.Sprintf("%d ms", x.MS)), output.Text(x.Detail)}
+	}
+	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "fault"}, {Title: "score", Right: true}, {Title: "time", Right: true}, {Title: "detail", Min: 10}}, rows)
+	h.Line("")
+	h.Line("%s: score %s, solved %d/%d, cost %s", r.Arena, score(r.Score), r.Solved, r.Total, money(r.CostMicros))
+}
+
+func (a *App) setupCmd() *cobra.Command {
+	var o SetupOptions
+	cmd := &cobra.Command{
+		Use:     "setup",
+		Short:   "Prepare this machine: the boxes' root file system and the fetched tasks",
+		Hidden:  true, // make setup calls it
+		Example: "  agon setup\n  agon setup --image docker.io/library/python:3.13-slim",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.Setup == nil {
+				return missing("setup")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			return a.Services.Setup(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Image, "image", "", "OCI `image` to take the root file system from (AGON_ROOTFS_IMAGE)")
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/cli/config"
+	"github.com/agon-arena/agon/cli/progress"
+	"github.com/agon-arena/agon/client"
+)
+
+// Services is the work that commands start but do not know how to do: main
+// fills it from the package that wires the parts. A nil function makes its
+// command say that this binary has no such part.
+//
+// Every function stops when its context ends and returns the context's error
+// then, or nil if it had nothing left to do. Errors for people are *agon.Error.
+type Services struct {
+	// Up runs everything in one process. With Once it returns the outcome when
+	// every submission is decided; else it runs until the context ends.
+	Up        func(context.Context, UpOptions) (*client.Overview, error)
+	Serve     func(context.Context, ServeOptions) error
+	Validator func(context.Context, ValidatorOptions) error
+	// Try plays one agent file by the validator's own code path.
+	Try       func(context.Context, TryOptions) (*TryResult, error)
+	Doctor    func(context.Context, DoctorOptions) ([]Check, error)
+	TaskCheck func(context.Context, TaskCheckOptions) ([]TaskReport, error)
+	TaskFetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
+	TaskList  func(context.Context, TaskListOptions) ([]TaskInfo, error)
+	Setup     func(context.Context, SetupOptions) error
+
+	// Calc holds every rule that `agon calc` recomputes.
+	Calc *calc.Registry
+	// Templates holds a directory per kind: what `agon agent new KIND` writes.
+	Templates fs.FS
+	// OpenAPI returns the document of /v1, for `agon docs`.
+	OpenAPI func() ([]byte, error)
+}
+
+// Common is what every long-running service is given.
+type Common struct {
+	Config *config.Config
+	// Log writes to stderr, above the progress line.
+	Log *slog.Logger
+	// Progress shows how far the work has come; never nil.
+	Progress func(progress.State)
+	// Say writes one line for people to stderr, above the progress line; never nil.
+	Say func(format string, args ...any)
+}
+
+// UpOptions is `agon up`.
+type UpOptions struct {
+	Common
+	Once      bool
+	ArenaFile string // "" = the demo arena
+	Boxes     int    // at once; 0 = by the machine
+	Driver    string // demanded box driver; "" = the best that works here
+}
+
+// ServeOptions is `agon serve`: the platform without a validator.
+type ServeOptions struct {
+	Common
+	ArenaFile string
+}
+
+// ValidatorOptions is `agon validator`. The platform is Config's URL.
+type ValidatorOptions struct {
+	Common
+	Wallet auth.Wallet
+	Boxes  int
+	Driver string
+}
+
+// TryOptions is `agon try`.
+type TryOptions struct {
+	Common
+	File   string
+	Arena  string
+	Tasks  []string // keys; empty: all public tasks
+	Boxes  int
+	Driver string
+}
+
+// TryResult is what `agon try` prints.
+type TryResult struct {
+	Arena      string      `json:"arena"`
+	Score      *float64    `json:"score"` // null while a task has no result
+	Solved     int         `json:"solved"`
+	Total      int         `json:"total"`
+	CostMicros agon.Micros `json:"cost_micros"`
+	Runs       []TryRun    `json:"runs"`
+}
+
+// TryRun is one task of a try.
+type TryRun struct {
+	Task  string        `json:"task"`
+	State agon.RunState `json:"state"`
+	Fault agon.Fault    `json:"fault"`
+	Score *float64      `json:"score"`
+	MS    int64         `json:"ms"`
+	// Detail is one line for the miner: why it failed.
+	Detail string `json:"detail,omitempty"`
+}
+
+// DoctorOptions is `agon doctor`.
+type DoctorOptions struct{ Common }
+
+// Statuses of a check.
+const (
+	CheckOK   = "ok"
+	CheckWarn = "warn"
+	CheckFail = "fail"
+)
+
+// Check is one thing that doctor looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warn, fail
+	Detail string `json:"detail"`
+	Mend   string `json:"mend,omitempty"`
+}
+
+// TaskCheckOptions is `agon task check`.
+type TaskCheckOptions struct {
+	Common
+	Dirs   []string // task directories, or directories of them
+	Driver string
+}
+
+// TaskReport is what the controls said about one task.
+type TaskReport struct {
+	Task   string    `json:"task"`
+	OK     bool      `json:"ok"`
+	Oracle []float64 `json:"oracle"` // scores, one per repeat; each must be 1
+	Nop    []float64 `json:"nop"`    // each must be below 1
+	MS     int64     `json:"ms"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// TaskFetchOptions is `agon task fetch`.
+type TaskFetchOptions struct {
+	Common
+	Tasks []string // keys; empty: all
+}
+
+// TaskFetched is one task made from published packages.
+type TaskFetched struct {
+	Task   string      `json:"task"`
+	OK     bool        `json:"ok"`
+	Cached bool        `json:"cached"` // was there before
+	Digest agon.Digest `json:"digest,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// TaskListOptions is `agon task list`.
+type TaskListOptions struct {
+	Common
+	Set string // "" = all
+}
+
+// TaskInfo describes one task.
+type TaskInfo struct {
+	Task       string `json:"task"`
+	Kind       string `json:"kind"`
+	Difficulty string `json:"difficulty,omitempty"`
+	Visible    bool   `json:"visible"`   // the failing tests are in the tree
+	Available  bool   `json:"available"` // its files are here (released tasks: fetched)
+	Title      string `json:"title,omitempty"`
+}
+
+// SetupOptions is `agon setup`: what make setup calls after the build.
+type SetupOptions struct {
+	Common
+	Image  string // OCI image to take the root file system from; "" = made here
+	Driver string
+}
