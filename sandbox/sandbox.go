@@ -49,11 +49,13 @@ type Spec struct {
 	Mounts []Mount
 	// Doors are the only way out. Their listeners exist before the box does.
 	Doors []Door
-	// Env is the whole environment ("K=V"); nothing is inherited.
+	// Env is the whole environment ("K=V"); nothing is inherited. PATH and
+	// HOME=/tmp are added where neither Env nor Cmd.Env names them.
 	Env []string
 	// Hostnames map names to 127.0.0.1 in /etc/hosts.
 	Hostnames []string
-	Limits    agon.Limits
+	// Limits; a zero takes its value from DefaultLimits (no CPU time limit).
+	Limits agon.Limits
 	// UID and GID of executed commands inside the box; 0 means 1000.
 	UID, GID int
 	// Network true gives the box the host's network. Only for fetching

@@ -1,0 +1,301 @@
+// Package cgroup reads, kills and removes the control groups of boxes, on the
+// v1 hierarchies, on v2, and on hosts that mount both ("hybrid": v1 counts).
+// Every box has one group, agon/<box id>, in each hierarchy.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Parent is the group above all boxes.
+const Parent = "agon"
+
+// Host says where the hierarchies of this machine are mounted.
+type Host struct {
+	// V2 is the mount point of the unified hierarchy if it is the one that
+	// holds the memory controller, else empty.
+	V2 string
+	// V1 maps controllers to mount points; "systemd" and the like are not in it.
+	V1 map[string]string
+	// all lists every cgroup mount, for removal.
+	all []string
+}
+
+// Detect reads the mount table.
+func Detect() (*Host, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	h := parseMounts(string(b))
+	if h.V2 != "" {
+		c, err := os.ReadFile(filepath.Join(h.V2, "cgroup.controllers"))
+		if err != nil || !slices.Contains(strings.Fields(string(c)), "memory") {
+			h.V2 = ""
+		}
+	}
+	return h, nil
+}
+
+func parseMounts(text string) *Host {
+	h := &Host{V1: map[string]string{}}
+	for l := range strings.Lines(text) {
+		pre, post, ok := strings.Cut(l, " - ")
+		f, g := strings.Fields(pre), strings.Fields(post)
+		if !ok || len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		dir := f[4]
+		switch g[0] {
+		case "cgroup2":
+			if h.V2 == "" {
+				h.V2 = dir
+			}
+			h.all = append(h.all, dir)
+		case "cgroup":
+			h.all = append(h.all, dir)
+			for o := range strings.SplitSeq(g[2], ",") {
+				if o == "rw" || o == "ro" || strings.Contains(o, "=") {
+					continue
+				}
+				if _, dup := h.V1[o]; !dup {
+					h.V1[o] = dir
+				}
+			}
+		}
+	}
+	return h
+}
+
+// Group is one box's group.
+type Group struct {
+	h    *Host
+	name string
+}
+
+// Group returns the group of a box, which need not exist.
+func (h *Host) Group(id string) *Group { return &Group{h: h, name: filepath.Join(Parent, id)} }
+
+// Path is what an OCI runtime takes as cgroupsPath.
+func (g *Group) Path() string { return "/" + g.name }
+
+func (g *Group) dir(controller string) string {
+	if g.h.V2 != "" {
+		return filepath.Join(g.h.V2, g.name)
+	}
+	if m := g.h.V1[controller]; m != "" {
+		return filepath.Join(m, g.name)
+	}
+	return ""
+}
+
+func (g *Group) read(controller, file string) string {
+	d := g.dir(controller)
+	if d == "" {
+		return ""
+	}
+	b, err := os.ReadFile(filepath.Join(d, file))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func (g *Group) number(controller, file string) int64 {
+	n, _ := strconv.ParseInt(g.read(controller, file), 10, 64)
+	return n
+}
+
+// field returns the value of a "key value" line.
+func field(text, key string) int64 {
+	for l := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(l), " "); ok && k == key {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// Memory is what the kernel counted about a group's memory.
+type Memory struct {
+	Kills int64 // processes that any out-of-memory killer took
+	Own   bool  // the group reached its own limit
+	Peak  int64 // bytes
+}
+
+// Memory reads the counters; zero where there is no memory controller.
+func (g *Group) Memory() Memory {
+	if g.h.V2 != "" {
+		ev := g.read("memory", "memory.events")
+		return Memory{Kills: field(ev, "oom_kill"), Own: field(ev, "oom") > 0, Peak: g.number("memory", "memory.peak")}
+	}
+	return Memory{
+		Kills: field(g.read("memory", "memory.oom_control"), "oom_kill"),
+		// v1 does not count out-of-memory events. A group that never failed
+		// to charge a page cannot have been killed for its own limit.
+		Own:  g.number("memory", "memory.failcnt") > 0 || g.number("memory", "memory.memsw.failcnt") > 0,
+		Peak: g.number("memory", "memory.max_usage_in_bytes"),
+	}
+}
+
+// CPU is the processor time used by the group so far.
+func (g *Group) CPU() time.Duration {
+	if g.h.V2 != "" {
+		return time.Duration(field(g.read("cpu", "cpu.stat"), "usage_usec")) * time.Microsecond
+	}
+	return time.Duration(g.number("cpuacct", "cpuacct.usage"))
+}
+
+// PidsRefused counts forks that the pids limit refused.
+func (g *Group) PidsRefused() int64 { return field(g.read("pids", "pids.events"), "max") }
+
+// Procs lists the processes of the group and of groups below it.
+func (g *Group) Procs() []int {
+	c := "memory"
+	if g.dir(c) == "" {
+		c = "pids"
+	}
+	d := g.dir(c)
+	if d == "" {
+		return nil
+	}
+	var out []int
+	_ = filepath.WalkDir(d, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return nil //nolint:nilerr // a group that vanished has no processes
+		}
+		b, _ := os.ReadFile(filepath.Join(p, "cgroup.procs"))
+		for f := range strings.FieldsSeq(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil && n > 0 {
+				out = append(out, n)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+// Kill ends every process of the group but except (0 for none) and returns when
+// they are gone, or with an error after wait. The group is frozen between
+// looking and killing so that it cannot outrun us by forking.
+func (g *Group) Kill(except int, wait time.Duration) error {
+	end := time.Now().Add(wait) //nolint:forbidigo // real processes need real time
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		g.freeze(true)
+		left := g.signal(except)
+		g.freeze(false)
+		if left == 0 {
+			return nil
+		}
+		if time.Now().After(end) { //nolint:forbidigo // see above
+			return fmt.Errorf("kill box: %d processes are still there", left)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// signal kills through pidfds that were checked against the group after they
+// were opened, so that a reused number never hits a process of the host.
+func (g *Group) signal(except int) (left int) {
+	fds := map[int]int{}
+	for _, p := range g.Procs() {
+		if p != except {
+			left++
+			if fd, err := unix.PidfdOpen(p, 0); err == nil {
+				fds[p] = fd
+			}
+		}
+	}
+	if len(fds) > 0 {
+		for _, p := range g.Procs() {
+			if fd, ok := fds[p]; ok {
+				_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			}
+		}
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+	return left
+}
+
+func (g *Group) freeze(on bool) {
+	if g.h.V2 != "" {
+		v := "0"
+		if on {
+			v = "1"
+		}
+		_ = os.WriteFile(filepath.Join(g.dir("freezer"), "cgroup.freeze"), []byte(v), 0)
+		return
+	}
+	if d := g.dir("freezer"); d != "" {
+		v := "THAWED"
+		if on {
+			v = "FROZEN"
+		}
+		_ = os.WriteFile(filepath.Join(d, "freezer.state"), []byte(v), 0)
+	}
+}
+
+// Remove deletes the group from every hierarchy. Its processes must be gone;
+// the kernel may need a moment to see that.
+func (g *Group) Remove() error {
+	var first error
+	for _, m := range g.h.all {
+		if err := removeTree(filepath.Join(m, g.name)); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func removeTree(dir string) error {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			dirs = append(dirs, p)
+		}
+		return nil //nolint:nilerr // what vanished need not be removed
+	})
+	if err != nil {
+		return err
+	}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		for try := 0; ; try++ {
+			err := unix.Rmdir(dirs[i])
+			if err == nil || errors.Is(err, unix.ENOENT) {
+				break
+			}
+			if !errors.Is(err, unix.EBUSY) || try == 200 {
+				return fmt.Errorf("remove cgroup: %w", err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// List returns the ids of all boxes that have a group.
+func (h *Host) List() []string {
+	var out []string
+	for _, m := range h.all {
+		ents, _ := os.ReadDir(filepath.Join(m, Parent))
+		for _, e := range ents {
+			if e.IsDir() && !slices.Contains(out, e.Name()) {
+				out = append(out, e.Name())
+			}
+		}
+	}
+	return out
+}

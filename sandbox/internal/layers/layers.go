@@ -1,0 +1,503 @@
+// Package layers prepares what a box may read and write on the host: overlays,
+// scratch directories, read-only binds and the layers that one box leaves to
+// another. It is the only code that mounts, and it removes what it mounted.
+//
+// As root everything is a mount below a directory that other users may pass
+// through, and files of the caller appear in the box as the command user's by
+// an id-mapped mount: nothing is copied and nothing of the caller's is changed.
+// Without root the same calls copy.
+package layers
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// HostBase is the host uid and gid that a box's 0 is mapped to when boxes are
+// made by root; Span is how many ids follow it.
+const (
+	HostBase = 200_000
+	Span     = 65_536
+)
+
+// maxTmpfs is the largest DiskBytes kept in memory. Larger quotas lie on the
+// host's disk and are polled instead of enforced by the kernel.
+const maxTmpfs = 1 << 30
+
+var (
+	cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@-]+$`)
+	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}$`)
+)
+
+// Store makes spaces. Safe for concurrent use.
+type Store struct {
+	data string // box directories with what lies on disk
+	mnt  string // mount points; equal to data where that can be passed through
+	root bool
+
+	ids idmaps
+
+	mu   sync.Mutex // guards what follows
+	pool map[string]*storage
+}
+
+// Open prepares stateDir for boxes; it is created if absent. Errors wrap
+// sandbox.ErrHost and tell the mend.
+func Open(stateDir string) (*Store, error) {
+	s, err := place(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []string{s.data, s.mnt} {
+		if err := os.MkdirAll(d, 0o711); err != nil {
+			return nil, fmt.Errorf("%w: make state directory: %w", sandbox.ErrHost, err)
+		}
+		if s.root {
+			if err := os.Chmod(d, 0o711); err != nil {
+				return nil, fmt.Errorf("%w: open state directory: %w", sandbox.ErrHost, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// place decides where things lie, without touching anything.
+func place(stateDir string) (*Store, error) {
+	abs, err := filepath.Abs(stateDir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: state directory: %w", sandbox.ErrHost, err)
+	}
+	if r, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = r
+	}
+	if !cleanPath.MatchString(abs) {
+		return nil, fmt.Errorf("%w: state directory %q: use only letters, digits and ._+@-", sandbox.ErrHost, abs)
+	}
+	s := &Store{data: filepath.Join(abs, "boxes"), root: os.Geteuid() == 0, pool: map[string]*storage{}}
+	s.mnt = s.data
+	if s.root && !passable(abs) {
+		// A box's runtime enters its mounts as another user, so every
+		// directory above them must let that user through.
+		h := sha256.Sum256([]byte(abs))
+		s.mnt = filepath.Join("/run/agon", hex.EncodeToString(h[:6]))
+	}
+	return s, nil
+}
+
+// passable tells whether others may pass through dir, or through its nearest
+// existing parent.
+func passable(dir string) bool {
+	for d := dir; ; d = filepath.Dir(d) {
+		fi, err := os.Stat(d)
+		if err == nil && fi.Mode()&0o001 == 0 {
+			return false
+		}
+		if d == "/" {
+			return true
+		}
+	}
+}
+
+// Root tells whether the store mounts (true) or copies.
+func (s *Store) Root() bool { return s.root }
+
+// Space is the file system side of one box.
+type Space struct {
+	ID string
+
+	s    *Store
+	dir  string // on disk
+	mnt  string // mount points
+	uid  int    // host ids of the command user
+	gid  int
+	lim  agon.Limits
+	pool *storage
+
+	mu     sync.Mutex // guards what follows
+	mounts []entry
+	undo   []string // mounted paths, in order
+	n      int
+	closed bool
+}
+
+// entry is one mount of the box that the host can look into.
+type entry struct {
+	sandbox.Mount
+	path  string // host path of what the box sees
+	upper string // host path of the writable layer
+	below []string
+	lower string // source of the lowest layer, may be empty
+}
+
+// storage holds writable layers. It lives until neither its box nor a layer
+// made from it needs it.
+type storage struct {
+	dir  string
+	refs int
+	deps []*storage // layers below ours
+	free func() error
+}
+
+func newID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
+	return "b" + hex.EncodeToString(b[:])
+}
+
+// New makes the space of a box. uid and gid are those inside. On error nothing is left.
+func (s *Store) New(lim agon.Limits, uid, gid int) (_ *Space, err error) {
+	sp := &Space{ID: newID(), s: s, lim: lim, uid: os.Geteuid(), gid: os.Getegid()}
+	if s.root {
+		sp.uid, sp.gid = HostBase+uid, HostBase+gid
+	}
+	sp.dir, sp.mnt = filepath.Join(s.data, sp.ID), filepath.Join(s.mnt, sp.ID)
+	defer func() {
+		if err != nil {
+			_ = sp.Close()
+			err = fmt.Errorf("%w: prepare box: %w", sandbox.ErrHost, err)
+		}
+	}()
+	if err := ownedDir(sp.dir); err != nil {
+		return nil, err
+	}
+	if sp.mnt != sp.dir {
+		if err := ownedDir(sp.mnt); err != nil {
+			return nil, err
+		}
+	}
+	w := filepath.Join(sp.mnt, "w")
+	if !sp.tmpfs() {
+		w = filepath.Join(sp.dir, "w")
+	}
+	if err := os.Mkdir(w, 0o711); err != nil {
+		return nil, err
+	}
+	st := &storage{dir: w, refs: 1}
+	if sp.tmpfs() {
+		// 16 inodes a mount are for our own directories.
+		opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0711", lim.DiskBytes, lim.Inodes+1024)
+		if err := unix.Mount("tmpfs", w, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+			return nil, fmt.Errorf("mount tmpfs: %w", err)
+		}
+		st.free = func() error { return unmount(w) }
+	}
+	sp.pool = st
+	s.mu.Lock()
+	s.pool[w] = st
+	s.mu.Unlock()
+	return sp, nil
+}
+
+// tmpfs tells whether the kernel enforces the quota.
+func (sp *Space) tmpfs() bool { return sp.s.root && sp.lim.DiskBytes <= maxTmpfs }
+
+// Soft tells whether DiskBytes and Inodes must be polled with Usage.
+func (sp *Space) Soft() bool { return !sp.tmpfs() }
+
+// Dir is a private directory of the box on the host's disk.
+func (sp *Space) Dir() string { return sp.dir }
+
+// MountDir is a directory for mount points that mapped users may pass through.
+func (sp *Space) MountDir() string { return sp.mnt }
+
+// HostIDs returns the host uid and gid of the box's command user.
+func (sp *Space) HostIDs() (uid, gid int) { return sp.uid, sp.gid }
+
+// next makes an empty directory for a mount or a layer.
+func (sp *Space) next(base string) (string, error) {
+	sp.n++
+	d := filepath.Join(base, fmt.Sprintf("m%d", sp.n))
+	return d, os.Mkdir(d, 0o711)
+}
+
+// mounted remembers a mount for Close.
+func (sp *Space) mounted(p string) { sp.undo = append(sp.undo, p) }
+
+// Add prepares one mount and returns the host path to bind at its target.
+// MountTmp is the driver's own. Errors wrap sandbox.ErrSpec or sandbox.ErrHost.
+func (sp *Space) Add(m sandbox.Mount) (string, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	e := entry{Mount: m}
+	var err error
+	switch m.Kind {
+	case sandbox.MountReadOnly:
+		e.path, err = sp.readOnly(m)
+	case sandbox.MountScratch:
+		e.path, err = sp.ownDir()
+		e.upper = e.path
+	case sandbox.MountOverlay:
+		e.lower = m.Source
+		err = sp.overlay(&e)
+	case sandbox.MountLayer:
+		e.lower, e.below = m.Layer.Lower, strings.Split(m.Layer.Dir, ":")
+		if err = sp.adopt(e.below); err == nil {
+			err = sp.overlay(&e)
+		}
+	default:
+		err = fmt.Errorf("%w: mount kind %q", sandbox.ErrSpec, m.Kind)
+	}
+	if err == nil {
+		err = sp.nest(m.Target, e.path)
+	}
+	if err != nil {
+		return "", hostOrSpec(fmt.Sprintf("mount %s", m.Target), err)
+	}
+	sp.mounts = append(sp.mounts, e)
+	return e.path, nil
+}
+
+// hostOrSpec says whose mistake a failure is: a missing source is the caller's.
+func hostOrSpec(what string, err error) error {
+	switch {
+	case errors.Is(err, sandbox.ErrSpec), errors.Is(err, sandbox.ErrHost):
+		return fmt.Errorf("%s: %w", what, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s: %w", sandbox.ErrSpec, what, err)
+	}
+	return fmt.Errorf("%w: %s: %w", sandbox.ErrHost, what, err)
+}
+
+// ownDir makes a directory of the command user in the quota.
+func (sp *Space) ownDir() (string, error) {
+	d, err := sp.next(sp.pool.dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(d, 0o755); err != nil {
+		return "", err
+	}
+	if sp.s.root {
+		if err := os.Chown(d, sp.uid, sp.gid); err != nil {
+			return "", err
+		}
+		if !sp.tmpfs() && sp.mnt != sp.dir {
+			return sp.bind(d, unix.MS_NOSUID|unix.MS_NODEV)
+		}
+	}
+	return d, nil
+}
+
+// nest makes the mount point of a target that lies in an earlier mount.
+func (sp *Space) nest(target, source string) error {
+	i, rel := sp.find(target, false)
+	if i < 0 {
+		return nil
+	}
+	in := sp.mounts[i]
+	root, err := os.OpenRoot(in.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if in.Kind == sandbox.MountReadOnly {
+		if _, err := root.Stat(rel); err != nil {
+			return fmt.Errorf("%w: %s is read-only and has no %s", sandbox.ErrSpec, in.Target, rel)
+		}
+		return nil
+	}
+	fi, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	return sp.mountPoint(root, rel, fi.IsDir())
+}
+
+// mountPoint makes rel below root, a directory or an empty file, and its
+// parents; what it makes belongs to the command user.
+func (sp *Space) mountPoint(root *os.Root, rel string, dir bool) error {
+	parts := strings.Split(rel, "/")
+	for i := range parts {
+		p := path.Join(parts[:i+1]...)
+		fi, err := root.Lstat(p)
+		if err == nil {
+			if fi.Mode()&fs.ModeSymlink != 0 {
+				return fmt.Errorf("%w: %s is a link", sandbox.ErrSpec, p)
+			}
+			continue
+		}
+		if dir || i < len(parts)-1 {
+			err = root.Mkdir(p, 0o755)
+		} else {
+			err = root.WriteFile(p, nil, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		if sp.s.root {
+			if err := root.Lchown(p, sp.uid, sp.gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// find returns the mount that holds p and the path within it, or -1.
+func (sp *Space) find(p string, writable bool) (int, string) {
+	best := -1
+	for i, m := range sp.mounts {
+		if p != m.Target && !strings.HasPrefix(p, m.Target+"/") {
+			continue
+		}
+		if best < 0 || len(m.Target) > len(sp.mounts[best].Target) {
+			best = i
+		}
+	}
+	if best < 0 || writable && sp.mounts[best].upper == "" {
+		return -1, ""
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(p, sp.mounts[best].Target), "/")
+	if rel == "" {
+		rel = "."
+	}
+	return best, rel
+}
+
+// Layer hands the writable layer at target on. The space stays usable for
+// further Layer calls until the last layer is removed; Close may come first.
+func (sp *Space) Layer(target string) (*sandbox.Layer, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	target = path.Clean(target)
+	for _, m := range sp.mounts {
+		if m.Target != target || m.upper == "" {
+			continue
+		}
+		st := sp.pool
+		sp.s.mu.Lock()
+		defer sp.s.mu.Unlock()
+		if st.refs == 0 {
+			return nil, fmt.Errorf("%w: the layer at %s is gone: the box was closed", sandbox.ErrSpec, target)
+		}
+		st.refs++
+		var once sync.Once
+		var rerr error
+		return &sandbox.Layer{
+			Target: target, Lower: m.lower,
+			Dir:    strings.Join(append([]string{m.upper}, m.below...), ":"),
+			Remove: func() error { once.Do(func() { rerr = sp.s.release(st) }); return rerr },
+		}, nil
+	}
+	return nil, fmt.Errorf("%w: no writable mount at %s", sandbox.ErrSpec, target)
+}
+
+// adopt keeps the storages of foreign layer directories alive while sp is.
+func (sp *Space) adopt(dirs []string) error {
+	sp.s.mu.Lock()
+	defer sp.s.mu.Unlock()
+	for _, d := range dirs {
+		st := sp.s.pool[filepath.Dir(d)]
+		if st == nil || st.refs == 0 {
+			return fmt.Errorf("%w: the layer is gone or of another driver", sandbox.ErrSpec)
+		}
+		if st != sp.pool && !slices.Contains(sp.pool.deps, st) {
+			st.refs++
+			sp.pool.deps = append(sp.pool.deps, st)
+		}
+	}
+	return nil
+}
+
+// release drops one use of a storage and frees it, and what it kept, at the last.
+func (s *Store) release(st *storage) error {
+	s.mu.Lock()
+	st.refs--
+	last := st.refs == 0
+	if last {
+		delete(s.pool, st.dir)
+	}
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	var err error
+	if st.free != nil {
+		err = st.free()
+	}
+	if e := removeAll(st.dir); err == nil {
+		err = e
+	}
+	// The directory above goes with the last thing in it.
+	err = errors.Join(err, removeBox(filepath.Dir(st.dir)))
+	for _, d := range st.deps {
+		err = errors.Join(err, s.release(d))
+	}
+	return err
+}
+
+// removeBox removes the directory of a box unless a layer still lies in it.
+func removeBox(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, "w")); err == nil {
+		return nil
+	}
+	return removeAll(dir)
+}
+
+// Close unmounts and removes everything but layers that were handed on. Idempotent.
+func (sp *Space) Close() error {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.closed {
+		return nil
+	}
+	sp.closed = true
+	var err error
+	for i := len(sp.undo) - 1; i >= 0; i-- {
+		err = errors.Join(err, unmount(sp.undo[i]))
+	}
+	keep := ""
+	if sp.pool != nil {
+		err = errors.Join(err, sp.s.release(sp.pool))
+		if _, e := os.Lstat(sp.pool.dir); e == nil {
+			keep = sp.pool.dir
+		}
+	}
+	for _, d := range []string{sp.dir, sp.mnt} {
+		if keep == "" || filepath.Dir(keep) != d {
+			err = errors.Join(err, removeAll(d))
+			continue
+		}
+		ents, e := os.ReadDir(d)
+		err = errors.Join(err, e)
+		for _, f := range ents {
+			if p := filepath.Join(d, f.Name()); p != keep && f.Name() != ownerFile {
+				err = errors.Join(err, removeAll(p))
+			}
+		}
+	}
+	return err
+}
+
+// removeAll removes a tree that hostile code may have made: directories without
+// write permission, and deeper than this process has descriptors.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		_ = exec.Command("chmod", "-R", "u+rwx", "--", dir).Run()
+	}
+	if e := exec.Command("rm", "-rf", "--one-file-system", "--", dir).Run(); e != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// unmount detaches a mount; what is not mounted is fine.
+func unmount(p string) error {
+	err := unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// bind mounts src at a new mount point, with flags set by a second call.
+func (sp *Space) bind(src string, flags uintptr) (string, error) {
+	p, err := sp.point(src)
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Mount(src, p, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("bind: %w", err)
+	}
+	sp.mounted(p)
+	if err := unix.Mount("", p, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+		return "", fmt.Errorf("restrict bind: %w", err)
+	}
+	return p, nil
+}
+
+// point makes a mount point of the kind of src: a directory or an empty file.
+func (sp *Space) point(src string) (string, error) {
+	fi, err := os.Stat(src)
+	if err != nil {
+		return "", err
+	}
+	if fi.IsDir() {
+		return sp.next(sp.mnt)
+	}
+	if !fi.Mode().IsRegular() {
+		return "", fmt.Errorf("%w: %s is neither file nor directory", sandbox.ErrSpec, src)
+	}
+	sp.n++
+	p := filepath.Join(sp.mnt, fmt.Sprintf("m%d", sp.n))
+	return p, os.WriteFile(p, nil, 0o644)
+}
+
+// readOnly shows src without the right to change it.
+func (sp *Space) readOnly(m sandbox.Mount) (string, error) {
+	if !sp.s.root {
+		_, err := os.Stat(m.Source)
+		return m.Source, err
+	}
+	attr := uint64(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
+	if !m.Exec {
+		attr |= unix.MOUNT_ATTR_NOEXEC
+		flags |= unix.MS_NOEXEC
+	}
+	p, err := sp.mapped(m.Source, attr)
+	if errors.Is(err, errNoMap) {
+		return sp.bind(m.Source, flags)
+	}
+	return p, err
+}
+
+// errNoMap says that id-mapped mounts do not work for a source.
+var errNoMap = errors.New("no id-mapped mount")
+
+// mapped mounts src so that files of its owner belong to the command user.
+func (sp *Space) mapped(src string, attr uint64) (string, error) {
+	fi, err := os.Stat(src)
+	if err != nil {
+		return "", err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", errNoMap
+	}
+	ns, err := sp.s.ids.get(int(st.Uid), int(st.Gid), sp.uid, sp.gid)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoMap, err)
+	}
+	tree, err := unix.OpenTree(unix.AT_FDCWD, src, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoMap, err)
+	}
+	defer func() { _ = unix.Close(tree) }()
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+		Attr_set: attr | unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd()),
+	})
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoMap, err)
+	}
+	p, err := sp.point(src)
+	if err != nil {
+		return "", err
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, p, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return "", fmt.Errorf("attach mount: %w", err)
+	}
+	sp.mounted(p)
+	return p, nil
+}
+
+// idmaps keeps one user namespace per mapping that was asked for.
+type idmaps struct {
+	mu sync.Mutex
+	m  map[[4]int]*os.File
+}
+
+// get returns a user namespace whose map turns the file owner uid:gid into huid:hgid.
+func (i *idmaps) get(uid, gid, huid, hgid int) (*os.File, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	key := [4]int{uid, gid, huid, hgid}
+	if f := i.m[key]; f != nil {
+		return f, nil
+	}
+	// The namespace is born with a process; this one waits for the end of its input.
+	cmd := exec.Command("cat")
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: huid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: hgid, Size: 1}},
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
+	_ = in.Close()
+	_ = cmd.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if i.m == nil {
+		i.m = map[[4]int]*os.File{}
+	}
+	i.m[key] = f
+	return f, nil
+}
+
+// overlay fills e.path and e.upper: e.lower and e.below seen through a writable layer.
+func (sp *Space) overlay(e *entry) error {
+	if e.lower != "" {
+		fi, err := os.Stat(e.lower)
+		if err != nil {
+			return err
+		}
+		if !fi.IsDir() {
+			return fmt.Errorf("%w: %s is not a directory", sandbox.ErrSpec, e.lower)
+		}
+	}
+	if !sp.s.root {
+		return sp.copyOver(e)
+	}
+	var err error
+	if e.upper, err = sp.ownDirPlain(); err != nil {
+		return err
+	}
+	work, err := sp.next(sp.pool.dir)
+	if err != nil {
+		return err
+	}
+	if e.path, err = sp.next(sp.mnt); err != nil {
+		return err
+	}
+	if e.lower == "" {
+		return sp.mountOverlay(e, e.below, work)
+	}
+	// Try the caller's own files first; kernels before 5.19 and file systems
+	// without id maps get a private copy as the lowest layer.
+	lower, err := sp.mapped(e.lower, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err == nil {
+		err = sp.mountOverlay(e, append(append([]string(nil), e.below...), lower), work)
+		if err == nil {
+			return nil
+		}
+	}
+	if !errors.Is(err, errNoMap) && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	if lower, err = sp.next(sp.dir); err != nil {
+		return err
+	}
+	if err := copyTree(e.lower, lower, sp.uid, sp.gid); err != nil {
+		return err
+	}
+	return sp.mountOverlay(e, append(append([]string(nil), e.below...), lower), work)
+}
+
+// ownDirPlain is ownDir without the bind that makes it reachable.
+func (sp *Space) ownDirPlain() (string, error) {
+	d, err := sp.next(sp.pool.dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(d, 0o755); err != nil {
+		return "", err
+	}
+	return d, os.Chown(d, sp.uid, sp.gid)
+}
+
+func (sp *Space) mountOverlay(e *entry, lowers []string, work string) error {
+	opt := "lowerdir=" + strings.Join(lowers, ":") + ",upperdir=" + e.upper + ",workdir=" + work +
+		",index=off,metacopy=off,redirect_dir=on"
+	if len(opt) >= os.Getpagesize() {
+		return fmt.Errorf("%w: too many layers", sandbox.ErrSpec)
+	}
+	if err := unix.Mount("overlay", e.path, "overlay", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+		return fmt.Errorf("mount overlay: %w", err)
+	}
+	sp.mounted(e.path)
+	return nil
+}
+
+// copyOver is overlay for those who may not mount: the lower tree is copied,
+// and a layer, which holds a whole tree then, is copied again.
+func (sp *Space) copyOver(e *entry) error {
+	d, err := sp.ownDir()
+	if err != nil {
+		return err
+	}
+	src := e.lower
+	if len(e.below) > 0 {
+		src = e.below[0]
+	}
+	if src != "" {
+		if err := copyTree(src, d, -1, -1); err != nil {
+			return err
+		}
+	}
+	e.path, e.upper, e.below = d, d, nil
+	return nil
+}
+
+// Files are put in a box's root by RootFS, by path without a leading slash.
+type Files map[string]string
+
+// RootFS mounts the root file system of a box, read-only: rootfs with the files
+// and the mount points of targets over it. Only for stores that mount.
+func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (string, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if !cleanPath.MatchString(rootfs) {
+		return "", fmt.Errorf("%w: rootfs %q: use only letters, digits and ._+@-", sandbox.ErrSpec, rootfs)
+	}
+	lower, err := os.OpenRoot(rootfs)
+	if err != nil {
+		return "", hostOrSpec("open rootfs", err)
+	}
+	defer func() { _ = lower.Close() }()
+	skel, err := sp.next(sp.dir)
+	if err != nil {
+		return "", hostOrSpec("make skeleton", err)
+	}
+	if err := os.Chmod(skel, 0o755); err != nil {
+		return "", hostOrSpec("make skeleton", err)
+	}
+	top, err := os.OpenRoot(skel)
+	if err != nil {
+		return "", hostOrSpec("make skeleton", err)
+	}
+	defer func() { _ = top.Close() }()
+	put := func(p string, dir bool, text string) error {
+		parts := strings.Split(p, "/")
+		for i := range parts {
+			q := filepath.Join(parts[:i+1]...)
+			mode := os.FileMode(0o755)
+			if fi, err := lower.Lstat(q); err == nil {
+				if fi.Mode()&os.ModeSymlink != 0 {
+					return fmt.Errorf("%w: /%s is a link in the root file system", sandbox.ErrSpec, q)
+				}
+				mode = fi.Mode() & (os.ModePerm | os.ModeSticky)
+			}
+			if i == len(parts)-1 && !dir {
+				if _, err := top.Lstat(q); err == nil && text == "" {
+					return nil
+				}
+				return top.WriteFile(q, []byte(text), 0o644)
+			}
+			if err := top.Mkdir(q, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+				return err
+			}
+			if err := top.Chmod(q, mode); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for p, text := range files {
+		if err := put(p, false, text); err != nil {
+			return "", hostOrSpec("write /"+p, err)
+		}
+	}
+	for _, d := range []string{"proc", "dev", "tmp"} {
+		if err := put(d, true, ""); err != nil {
+			return "", hostOrSpec("make /"+d, err)
+		}
+	}
+	for _, m := range targets {
+		if i, _ := sp.find(filepath.Dir(m.Target), false); i >= 0 || nested(m, targets) {
+			continue // its mount point lies in another mount
+		}
+		dir := true
+		if m.Kind == sandbox.MountReadOnly {
+			fi, err := os.Stat(m.Source)
+			if err != nil {
+				return "", hostOrSpec("mount "+m.Target, err)
+			}
+			dir = fi.IsDir()
+		}
+		if err := put(strings.TrimPrefix(m.Target, "/"), dir, ""); err != nil {
+			return "", hostOrSpec("make "+m.Target, err)
+		}
+		if m.Kind == sandbox.MountTmp {
+			// runc gives a tmpfs the mode of its mount point.
+			if err := top.Chmod(strings.TrimPrefix(m.Target, "/"), 0o777|os.ModeSticky); err != nil {
+				return "", hostOrSpec("make "+m.Target, err)
+			}
+		}
+	}
+	p, err := sp.next(sp.mnt)
+	if err != nil {
+		return "", hostOrSpec("make root", err)
+	}
+	opt := "lowerdir=" + skel + ":" + rootfs
+	if err := unix.Mount("overlay", p, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+		return "", hostOrSpec("mount root", err)
+	}
+	sp.mounted(p)
+	return p, nil
+}
+
+// nested tells whether m lies below another of the mounts.
+func nested(m sandbox.Mount, all []sandbox.Mount) bool {
+	for _, o := range all {
+		if o.Target != m.Target && strings.HasPrefix(m.Target, o.Target+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package seccomp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data, little-endian.
+const (
+	offNr   = 0
+	offArch = 4
+	offArgs = 16 // low half of argument i is at offArgs + 8*i
+)
+
+const (
+	retAllow  = 0x7fff0000 // SECCOMP_RET_ALLOW
+	retErrno  = 0x00050000 // SECCOMP_RET_ERRNO
+	retKill   = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+	retEPERM  = retErrno | uint32(unix.EPERM)
+	retENOSYS = retErrno | uint32(unix.ENOSYS)
+)
+
+func load(off uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: off}
+}
+
+func ret(k uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k}
+}
+
+func jump(op uint16, k uint32, jt, jf uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: jt, Jf: jf}
+}
+
+// span is a run of allowed call numbers.
+type span struct{ lo, hi uint32 }
+
+// Program returns the policy as classic BPF instructions.
+//
+// Each block below either returns or falls through to the next with the call
+// number in the accumulator, so that no jump is longer than a block.
+func Program() []unix.SockFilter {
+	p := []unix.SockFilter{
+		load(offArch),
+		jump(unix.BPF_JEQ, auditArch, 1, 0),
+		ret(retKill), // a 32-bit call on a 64-bit kernel has other numbers
+		load(offNr),
+	}
+	// clone without namespace flags
+	p = append(p,
+		jump(unix.BPF_JEQ, numbers["clone"], 0, 4),
+		load(offArgs),
+		jump(unix.BPF_JSET, newNamespaces, 0, 1),
+		ret(retEPERM),
+		ret(retAllow),
+	)
+	p = append(p, jump(unix.BPF_JEQ, numbers["clone3"], 0, 1), ret(retENOSYS))
+	p = append(p,
+		jump(unix.BPF_JEQ, numbers["socketpair"], 0, 4),
+		load(offArgs),
+		jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 1),
+		ret(retAllow),
+		ret(retEPERM),
+	)
+	var sock []unix.SockFilter
+	for _, k := range socketKinds {
+		sock = append(sock,
+			load(offArgs), jump(unix.BPF_JEQ, k.family, 0, 3),
+			load(offArgs+16), jump(unix.BPF_JEQ, k.protocol, 0, 1),
+			ret(retAllow),
+		)
+	}
+	sock = append(sock, ret(retEPERM))
+	p = append(p, jump(unix.BPF_JEQ, numbers["socket"], 0, uint8(len(sock))))
+	p = append(p, sock...)
+	for _, n := range denied {
+		if nr, ok := numbers[n]; ok {
+			p = append(p, jump(unix.BPF_JEQ, nr, 0, 1), ret(retEPERM))
+		}
+	}
+	for _, s := range spans() {
+		p = append(p,
+			jump(unix.BPF_JGT, s.hi, 2, 0), // past this span: try the next
+			jump(unix.BPF_JGE, s.lo, 0, 1), // below it: in no span at all
+			ret(retAllow),
+		)
+	}
+	return append(p, ret(retENOSYS))
+}
+
+// spans merges the allowed numbers into runs, ascending.
+func spans() []span {
+	var nrs []uint32
+	for _, n := range allowed() {
+		nrs = append(nrs, numbers[n])
+	}
+	slices.Sort(nrs)
+	var out []span
+	for _, n := range nrs {
+		if l := len(out); l > 0 && out[l-1].hi+1 == n {
+			out[l-1].hi = n
+			continue
+		}
+		out = append(out, span{n, n})
+	}
+	return out
+}
+
+// Bytes returns Program in the form that bwrap --seccomp reads.
+func Bytes() []byte {
+	var b bytes.Buffer
+	for _, f := range Program() {
+		_ = binary.Write(&b, binary.NativeEndian, f) // a bytes.Buffer never fails
+	}
+	return b.Bytes()
+}

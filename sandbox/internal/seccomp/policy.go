@@ -1,0 +1,97 @@
+// Package seccomp holds the one system-call policy of all boxes, as an OCI
+// section for runc and as a BPF program for bubblewrap.
+//
+// It is an allow-list: every call that the tables know and denied does not
+// name. Calls newer than the tables answer ENOSYS, so that libraries fall back.
+package seccomp
+
+import (
+	"slices"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// denied calls answer EPERM. Most need a capability that boxes lack anyway;
+// they are listed so that one kernel bug does not suffice.
+var denied = []string{
+	// other processes' memory, descriptors and state
+	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd",
+	// namespaces and mounts
+	"unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount",
+	"fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "listmount", "statmount", "listns",
+	// handles and attributes that step over path permissions
+	"open_by_handle_at", "name_to_handle_at", "file_setattr", "file_getattr",
+	// kernel keys: not namespaced
+	"add_key", "request_key", "keyctl",
+	// large kernel surfaces
+	"bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd",
+	"fanotify_init", "fanotify_mark", "vmsplice", "memfd_secret", "uprobe", "uretprobe", "remap_file_pages",
+	"modify_ldt", "set_thread_area", "get_thread_area", "personality", "map_shadow_stack",
+	// placement on the host's memory nodes
+	"mbind", "set_mempolicy", "set_mempolicy_home_node", "migrate_pages", "move_pages", "get_mempolicy",
+	// the machine itself
+	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module",
+	"get_kernel_syms", "reboot", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "vhangup",
+	"iopl", "ioperm", "sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime",
+	"lsm_set_self_attr", "lsm_list_modules", "lsm_get_self_attr",
+	// leftovers of old kernels
+	"_sysctl", "sysfs", "ustat", "uselib", "nfsservctl", "lookup_dcookie", "afs_syscall", "tuxcall", "security",
+	"vserver", "getpmsg", "putpmsg", "epoll_ctl_old", "epoll_wait_old",
+}
+
+// newNamespaces are the clone(2) flags that make namespaces.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// socketKind is a permitted pair of address family and protocol. AF_VSOCK is
+// not namespaced and would reach the hypervisor, so families are allow-listed;
+// protocols too, because some of them make the kernel load modules.
+type socketKind struct{ family, protocol uint32 }
+
+var socketKinds = []socketKind{
+	{unix.AF_UNIX, 0},
+	{unix.AF_INET, unix.IPPROTO_IP}, {unix.AF_INET, unix.IPPROTO_TCP}, {unix.AF_INET, unix.IPPROTO_UDP},
+	{unix.AF_INET6, unix.IPPROTO_IP}, {unix.AF_INET6, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.IPPROTO_UDP},
+}
+
+// conditional calls are allowed with some arguments only.
+var conditional = []string{"clone", "clone3", "socket", "socketpair"}
+
+// allowed returns the names of the unconditionally allowed calls, sorted.
+func allowed() []string {
+	var out []string
+	for n := range numbers {
+		if !slices.Contains(denied, n) && !slices.Contains(conditional, n) {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// OCI returns the policy for an OCI runtime with libseccomp. Names that an
+// older libseccomp does not know are skipped by runc and so refused.
+func OCI() *specs.LinuxSeccomp {
+	enosys, eperm := uint(unix.ENOSYS), uint(unix.EPERM)
+	family := func(i uint, v uint32) specs.LinuxSeccompArg {
+		return specs.LinuxSeccompArg{Index: i, Value: uint64(v), Op: specs.OpEqualTo}
+	}
+	calls := []specs.LinuxSyscall{
+		{Names: allowed(), Action: specs.ActAllow},
+		{Names: []string{"clone"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{
+			{Index: 0, Value: newNamespaces, ValueTwo: 0, Op: specs.OpMaskedEqual},
+		}},
+		// glibc falls back from clone3, whose flags a filter cannot read, to clone.
+		{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
+		{Names: []string{"socketpair"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{family(0, unix.AF_UNIX)}},
+	}
+	for _, k := range socketKinds {
+		calls = append(calls, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow,
+			Args: []specs.LinuxSeccompArg{family(0, k.family), family(2, k.protocol)}})
+	}
+	return &specs.LinuxSeccomp{
+		DefaultAction: specs.ActErrno, DefaultErrnoRet: &eperm,
+		Architectures: []specs.Arch{ociArch}, Syscalls: calls,
+	}
+}
