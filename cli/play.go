@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,9 +32,10 @@ func (a *App) common() (Common, func(), error) {
 		Log:      slog.New(slog.NewTextHandler(bar, &slog.HandlerOptions{Level: level})),
 		Progress: func(st progress.State) { bar.Set(st) },
 		Say: func(format string, args ...any) {
-			// One line above the progress; the bar has no error to give.
+			// The bar hands a broken stderr to nobody, as there is nobody left to tell.
 			_, _ = fmt.Fprintln(bar, output.Line(fmt.Sprintf(format, args...)))
 		},
+		raw: func(line string) { _, _ = io.WriteString(bar, line) },
 	}, bar.Close, nil
 }
 
@@ -90,6 +93,17 @@ func (a *App) up(ctx context.Context, o UpOptions) error {
 		return err
 	}
 	o.Common = common
+	o.Ready = func(url string) {
+		common.Say("agon is up at %s; from a second terminal: AGON_URL=%s agon board", url, url)
+	}
+	o.Decided = func(v *client.Overview) {
+		if !o.Once { // else it is the result, and goes to stdout
+			common.Say("every submission is decided")
+			if a.printer.Format == output.Table {
+				a.sayTable(common, func(h *output.Human) { boardsHuman(h, v.Arenas) })
+			}
+		}
+	}
 	outcome, err := a.Services.Up(ctx, o)
 	done()
 	if !o.Once {
@@ -106,6 +120,13 @@ func (a *App) up(ctx context.Context, o UpOptions) error {
 		h.Line("")
 		h.Line("%d runs scored, %d failed, boxes by %s", outcome.Runs.Scored, outcome.Runs.Failed, outcome.BoxDriver)
 	}})
+}
+
+// sayTable writes a form for a person to stderr, above the progress line.
+func (a *App) sayTable(c Common, human func(*output.Human)) {
+	for line := range strings.Lines(a.printer.Render(human)) {
+		c.raw(line)
+	}
 }
 
 // endOfService makes an interrupt the ordinary end of what runs until it is
@@ -134,6 +155,7 @@ func (a *App) serveCmd() *cobra.Command {
 			}
 			defer done()
 			o.Common = common
+			o.Ready = func(url string) { common.Say("agon serves at %s", url) }
 			return endOfService(cmd.Context(), a.Services.Serve(cmd.Context(), o))
 		},
 	}
@@ -158,22 +180,21 @@ validator permit there, and set weights.`,
 			if err := checkBoxes(o.Boxes); err != nil {
 				return err
 			}
-			w, err := a.wallet()
+			c, key, err := a.writer() // before any box is made
 			if err != nil {
 				return err
 			}
-			if _, err := w.LoadHotkey(); err != nil { // before any box is made
-				return err
-			}
+			c.Tries = 6 // nobody waits, and a result must not be lost
 			common, done, err := a.common()
 			if err != nil {
 				return err
 			}
 			defer done()
-			o.Common, o.Wallet = common, w
+			o.Common, o.Client, o.Key = common, c, key
 			return endOfService(cmd.Context(), a.Services.Validator(cmd.Context(), o))
 		},
 	}
+	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated)")
 	boxesFlag(cmd, &o.Boxes)
 	driverFlag(cmd, &o.Driver)
 	return cmd

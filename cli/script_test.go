@@ -56,13 +56,16 @@ func fakeServices() cli.Services {
 			for i := range 4 {
 				o.Progress(progress.State{Label: "playing", Total: 3, Done: i})
 			}
+			o.Ready("http://" + o.Config.Get(config.Listen))
+			b := board()
+			v := &client.Overview{Arenas: []client.Board{b}, Runs: client.RunCounts{Scored: 54, ByFault: map[agon.Fault]int{agon.FaultAgent: 1}}, BoxDriver: "runc"}
+			o.Decided(v)
 			if !o.Once {
 				fmt.Fprintln(os.Stderr, "up and waiting")
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			b := board()
-			return &client.Overview{Arenas: []client.Board{b}, Runs: client.RunCounts{Scored: 54, ByFault: map[agon.Fault]int{agon.FaultAgent: 1}}, BoxDriver: "runc"}, nil
+			return v, nil
 		},
 		Try: func(_ context.Context, o cli.TryOptions) (*cli.TryResult, error) {
 			if len(o.Tasks) > 0 && o.Tasks[0] == "secret/one" {

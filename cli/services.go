@@ -50,6 +50,8 @@ type Common struct {
 	Progress func(progress.State)
 	// Say writes one line for people to stderr, above the progress line; never nil.
 	Say func(format string, args ...any)
+
+	raw func(line string) // writes a clean line, styled or not, as Say does
 }
 
 // UpOptions is `agon up`.
@@ -59,18 +61,26 @@ type UpOptions struct {
 	ArenaFile string // "" = the demo arena
 	Boxes     int    // at once; 0 = by the machine
 	Driver    string // demanded box driver; "" = the best that works here
+	// Ready is called once, when /v1 answers at url; never nil.
+	Ready func(url string)
+	// Decided is called whenever the last open submission has been decided; never nil.
+	Decided func(*client.Overview)
 }
 
 // ServeOptions is `agon serve`: the platform without a validator.
 type ServeOptions struct {
 	Common
 	ArenaFile string
+	// Ready is called once, when /v1 answers at url; never nil.
+	Ready func(url string)
 }
 
-// ValidatorOptions is `agon validator`. The platform is Config's URL.
+// ValidatorOptions is `agon validator`.
 type ValidatorOptions struct {
 	Common
-	Wallet auth.Wallet
+	Client *client.Client // of the platform; signs with Key
+	Key    auth.Signer
+	Arenas []string // empty: any
 	Boxes  int
 	Driver string
 }

@@ -182,6 +182,20 @@ func (c *Config) guardKey() {
 // Get returns the value of one of the keys above.
 func (c *Config) Get(key string) string { return c.values[key].text }
 
+// Getenv returns an environment in which the resolved settings stand in the
+// place of their AGON_* variables, for parts that read the environment. A
+// withheld secret is withheld there too.
+func (c *Config) Getenv(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		for _, k := range keys {
+			if k.env[0] == name {
+				return c.values[k.name].text
+			}
+		}
+		return getenv(name)
+	}
+}
+
 // IsSet reports whether somebody chose the value of key: it is no default.
 func (c *Config) IsSet(key string) bool { return c.values[key].src != fromDefault }
 

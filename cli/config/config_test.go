@@ -126,6 +126,10 @@ func TestAKeyIsNotSentWhereAFoundFileSays(t *testing.T) {
 	if c.Get(LLMAPIKey) != "" || len(c.Warnings) != 1 {
 		t.Errorf("key %q, warnings %q", c.Get(LLMAPIKey), c.Warnings)
 	}
+	seen := c.Getenv(func(k string) string { return env[k] + "!" })
+	if seen("AGON_LLM_API_KEY") != "" || seen("AGON_LLM_BASE_URL") != "http://thief.example" || seen("OTHER") != "!" {
+		t.Errorf("environment: key %q, base %q", seen("AGON_LLM_API_KEY"), seen("AGON_LLM_BASE_URL"))
+	}
 	env["AGON_LLM_BASE_URL"] = "http://mine.example"
 	c, err = Load(world(t, "", project, env), nil)
 	if err != nil || c.Get(LLMAPIKey) == "" || len(c.Warnings) != 0 {

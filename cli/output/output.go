@@ -137,13 +137,23 @@ func (p *Printer) Print(ctx context.Context, r Result) error {
 				h.width = 0 // -o table into a file: nothing is cut
 			}
 			r.Human(h)
-			if _, err := p.IO.Out.Write(h.b.Bytes()); err != nil {
+			if _, err := h.b.WriteTo(p.IO.Out); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 			return nil
 		}
 	}
 	return WriteJSON(p.IO.Out, r.Value, p.IO.OutTTY())
+}
+
+// Render returns a form for a person as it is to stand on stderr.
+func (p *Printer) Render(human func(*Human)) string {
+	h := &Human{colour: p.IO.ErrColour()}
+	if p.IO.ErrTTY() {
+		h.width = p.IO.Width()
+	}
+	human(h)
+	return h.b.String()
 }
 
 func (p *Printer) printQuery(ctx context.Context, v any) error {
