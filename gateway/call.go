@@ -30,7 +30,7 @@ const (
 	// maxOwnError bounds the text of a provider's 400, 404, 413 or 422.
 	maxOwnError = 1 << 20
 	// afterDone bounds the wait for the end of a stream whose [DONE] was seen.
-	afterDone = 2 * time.Second
+	afterDone = 500 * time.Millisecond
 	// slowCall is how long a call must have lasted for its provider to be suspected of hanging.
 	slowCall = 30 * time.Second
 )

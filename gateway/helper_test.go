@@ -179,3 +179,5 @@ func says(body string) http.HandlerFunc {
 		_, _ = io.WriteString(w, body)
 	}
 }
+
+type openaiConfig = openai.Config

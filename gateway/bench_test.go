@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/provider/openai"
+)
+
+// BenchmarkLatency compares a call with and without the gateway, one caller,
+// 1 KB JSON: the difference of the medians is what the gateway adds.
+func BenchmarkLatency(b *testing.B) {
+	answer := strings.Replace(answerJSON, "hi <b>", strings.Repeat("word ", 180), 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		says(answer)(w, r)
+	}))
+	defer srv.Close()
+	u, err := openai.New(openai.Config{BaseURL: srv.URL, Models: []string{"m"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := start(b, Config{Upstreams: []provider.Upstream{u}, KeepBytes: 1})
+	p := policy("m")
+	p.Budget = agon.Budget{Micros: 1 << 60, Calls: 1 << 60}
+	body := []byte(strings.Replace(hello, "hello", strings.Repeat("word ", 180), 1))
+	for _, c := range []struct {
+		name, url string
+	}{{"direct", srv.URL + "/chat/completions"}, {"gateway", ""}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := open(b, g, p, nil)
+			url := c.url
+			if url == "" {
+				url = s.BaseURL() + chatPath
+			}
+			took := make([]time.Duration, 0, b.N)
+			for b.Loop() {
+				req, _ := http.NewRequestWithContext(b.Context(), "POST", url, bytes.NewReader(body))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set(TokenHeader, s.token)
+				at := time.Now()
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				took = append(took, time.Since(at))
+				if resp.StatusCode != 200 {
+					b.Fatal(resp.Status)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+// BenchmarkReserve is one reserve and settle in memory.
+func BenchmarkReserve(b *testing.B) {
+	books := NewMemoryBooks()
+	if err := books.Open(b.Context(), "s", agon.Budget{Micros: 1 << 60, Calls: 1 << 60}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := books.Reserve(b.Context(), "s", "c", Amount{100, 1, 100}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := books.Settle(b.Context(), "s", "c", Amount{50, 1, 50}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
