@@ -117,16 +117,17 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// UpperBound is the most that runs of this policy can cost in micro-dollars,
-// each played once: what a keyed run prints before it starts. The gateway's
-// own probes of a failing provider, and what a provider bills beyond the
-// limits that it was given, come on top.
-func UpperBound(p agon.Policy, runs int) agon.Micros {
-	if p.Budget.Micros <= 0 || runs <= 0 {
+// UpperBound is the most that so many runs with this budget can cost in
+// micro-dollars: what a keyed run prints before it starts. Each attempt of a
+// run and each session of an attempt has the budget anew and counts as one.
+// The gateway's own probes of a failing provider, and what a provider bills
+// beyond the limits that it was given, come on top.
+func UpperBound(b agon.Budget, runs int) agon.Micros {
+	if b.Micros <= 0 || runs <= 0 {
 		return 0
 	}
-	if int64(p.Budget.Micros) > math.MaxInt64/int64(runs) {
+	if int64(b.Micros) > math.MaxInt64/int64(runs) {
 		return math.MaxInt64
 	}
-	return p.Budget.Micros * agon.Micros(runs)
+	return b.Micros * agon.Micros(runs)
 }

@@ -285,7 +285,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 		p := buf[:n]
 		total += int64(n)
 		sum.Write(p)
-		kept = append(kept, p[:min(n, keepBody-len(kept))]...)
+		kept = append(kept, p[:min(n, keepStream-len(kept))]...)
 		was := t.done
 		_, _ = t.Write(p)
 		switch {
@@ -296,7 +296,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 			last = append(last, p...)
 			stop := time.AfterFunc(afterDone, c.cancel)
 			defer stop.Stop()
-		case len(last) < keepBody:
+		case len(last) < keepStream:
 			last = append(last, p...)
 		}
 	}
@@ -392,13 +392,7 @@ func (c *call) finish(e ending) {
 	}
 	s.spent += booked.Micros
 	s.receipts = append(s.receipts, rec)
-	limit := keepBody
-	if s.kept > s.g.cfg.KeepBytes {
-		limit = keepSmall
-	}
-	ev.Request = bodyOf(c.body, int64(len(c.body)), limit)
-	ev.Response = bodyOf(e.response, e.total, limit)
-	s.kept += int64(min(len(c.body), limit) + min(len(e.response), limit))
+	s.kept += ev.keep(c.body, e.response, e.total, s.kept > s.g.cfg.KeepBytes)
 	s.record(agon.EventModel, ev)
 }
 

@@ -12,7 +12,8 @@ type ModelCall struct {
 	// Request is what the upstream got, Response what it sent, byte for byte.
 	Request  Body `json:"request"`
 	Response Body `json:"response"`
-	// Message is what the model said, put together from the reply or the stream.
+	// Message is what the model said, put together from the reply or the
+	// stream. It is left out if it is longer than maxMessage.
 	Message *Message `json:"message,omitempty"`
 	Stream  bool     `json:"stream,omitempty"`
 	// Error is the class of the provider's failure.
@@ -46,22 +47,114 @@ type Note struct {
 }
 
 const (
-	// keepBody bounds a body in an event, keepSmall one after KeepBytes of the session are used up.
-	keepBody  = 4 << 20
-	keepSmall = 16 << 10
+	// maxEvent bounds the data of an event, encoded: what a platform stores of one.
+	maxEvent = 1 << 20
+	// headEvent is kept for the receipt and the names of fields.
+	headEvent = 8 << 10
+	// maxMessage bounds a message in an event, encoded. A longer one is left out.
+	maxMessage = 384 << 10
+	// keepStream bounds what is held of a stream for its event.
+	keepStream = maxEvent
+	// keepSmall bounds a body, encoded, after KeepBytes of the session are used up.
+	keepSmall = 4 << 10
 )
 
-// bodyOf keeps at most limit bytes of b, the beginning of a body of total bytes.
+// keep puts the bodies into the event so that all of it stays below maxEvent:
+// the message first, since a stream is twenty times longer than what it says,
+// then request and response, where the longer one gives way. It returns the
+// encoded size. total is the length of the whole response.
+func (m *ModelCall) keep(request, response []byte, total int64, small bool) int64 {
+	if total > int64(len(response)) {
+		response = wholeRunes(response)
+	}
+	left := maxEvent - headEvent
+	size := 0
+	if m.Message != nil {
+		size = m.Message.encoded()
+		if size > maxMessage {
+			m.Message, size = nil, 0
+		}
+	}
+	left -= size
+	rq, rs := encoded(request), encoded(response)
+	rsMax := max(left-rq, left/4)
+	rqMax := left - min(rs, rsMax)
+	if small {
+		rqMax, rsMax = keepSmall, keepSmall
+	}
+	m.Request = bodyOf(request, int64(len(request)), rqMax)
+	m.Response = bodyOf(response, total, rsMax)
+	return int64(size + min(rq, rqMax) + min(rs, rsMax))
+}
+
+// bodyOf keeps the beginning of a body of total bytes, at most limit when encoded.
 func bodyOf(b []byte, total int64, limit int) Body {
 	out := Body{Bytes: total}
-	if len(b) > limit {
-		b = []byte(cut(string(b), limit))
+	text := utf8.Valid(b)
+	if encoded(b) > limit {
+		n, at := 0, 0
+		for at < len(b) && n+width(b[at], text) <= limit {
+			n += width(b[at], text)
+			at++
+		}
+		if text {
+			for at > 0 && at < len(b) && !utf8.RuneStart(b[at]) {
+				at--
+			}
+		}
+		b = b[:at]
 	}
 	out.Cut = int64(len(b)) < total
-	if utf8.Valid(b) {
+	if text {
 		out.Text = string(b)
 	} else {
 		out.Base64 = b
 	}
 	return out
+}
+
+// wholeRunes leaves out the piece of a rune at the end of text that was cut.
+func wholeRunes(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// encoded bounds the length of b in a JSON document from above.
+func encoded(b []byte) int {
+	text := utf8.Valid(b)
+	n := 0
+	for _, c := range b {
+		n += width(c, text)
+	}
+	return n
+}
+
+// width bounds what a byte takes in a JSON string, or, if the whole is no text, in Base64.
+func width(c byte, text bool) int {
+	switch {
+	case !text:
+		return 2
+	case c == '\n', c == '\r', c == '\t', c == '"', c == '\\':
+		return 2
+	case c < ' ', c == '<', c == '>', c == '&':
+		return 6
+	case c == 0xe2: // may begin U+2028, three bytes that become six
+		return 4
+	}
+	return 1
+}
+
+func (m *Message) encoded() int {
+	n := encoded([]byte(m.Content)) + encoded([]byte(m.Reasoning)) + 200
+	for _, t := range m.ToolCalls {
+		n += encoded([]byte(t.ID)) + encoded([]byte(t.Name)) + encoded([]byte(t.Arguments)) + 50
+	}
+	return n
 }

@@ -104,13 +104,13 @@ func (t Prices) Set(model string, p Price) error {
 // Operator gives an operator's own model a price: by AGON_LLM_PRICE_IN and
 // AGON_LLM_PRICE_OUT (micro-dollars per 1,000,000 tokens, both or none; version
 // "operator"), else that of the table, else a high one named "assumed". It
-// returns the version, so that a program can say which it was.
+// returns a line that tells the operator of a price that is not the table's.
 func (t Prices) Operator(model string, getenv func(string) string) (string, error) {
 	in, out := getenv("AGON_LLM_PRICE_IN"), getenv("AGON_LLM_PRICE_OUT")
 	p, known := t[model]
 	switch {
 	case in == "" && out == "" && known:
-		return p.Version, nil
+		return "", nil
 	case in == "" && out == "":
 		p = Price{In: assumedIn, Out: assumedOut, LimitField: limitField(model), Version: "assumed"}
 	default:
@@ -126,7 +126,11 @@ func (t Prices) Operator(model string, getenv func(string) string) (string, erro
 			p.LimitField = limitField(model)
 		}
 	}
-	return p.Version, t.Set(model, p)
+	note := fmt.Sprintf("model %s is priced at %s a million tokens in and %s out (%s)", model, usd(agon.Micros(p.In)), usd(agon.Micros(p.Out)), p.Version)
+	if p.Version == "assumed" {
+		note += "; set AGON_LLM_PRICE_IN and AGON_LLM_PRICE_OUT, in micro-dollars per million tokens, to its own price"
+	}
+	return note, t.Set(model, p)
 }
 
 // limitField guesses the field of the output limit: OpenAI's newer models

@@ -38,8 +38,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// CloseWait bounds how long Session.Close waits for open calls (default 15 s).
 	CloseWait time.Duration
-	// KeepBytes bounds the bodies kept in events per session (default 64 MiB);
-	// beyond it only the first 16 KiB of each are kept. Hashes cover everything.
+	// KeepBytes bounds the bodies kept in events per session (default 48 MiB);
+	// beyond it only the first 4 KiB of each are kept. Hashes cover everything.
 	KeepBytes int64
 }
 
@@ -112,7 +112,7 @@ func New(c Config) (*Gateway, error) {
 		c.CloseWait = 15 * time.Second
 	}
 	if c.KeepBytes <= 0 {
-		c.KeepBytes = 64 << 20
+		c.KeepBytes = 48 << 20
 	}
 	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
 	g.canaries = canaries{every: c.CanaryEvery, clock: c.Clock, last: map[string]*probe{}}

@@ -264,9 +264,9 @@ func TestModels(t *testing.T) {
 }
 
 func TestLargeBodies(t *testing.T) {
-	big := strings.Repeat("word ", 300_000)
+	big := strings.Repeat("word ", 60_000)
 	u := upstream(t, says(strings.Replace(answerJSON, "hi", big, 1)))
-	g := start(t, Config{Upstreams: []provider.Upstream{u}, KeepBytes: 1 << 20})
+	g := start(t, Config{Upstreams: []provider.Upstream{u}, KeepBytes: 500_000})
 	var l log
 	p := policy("m")
 	p.Budget = agon.Budget{Micros: 1_000_000_000, Calls: 100}
@@ -295,5 +295,33 @@ func TestLargeBodies(t *testing.T) {
 	}
 	if r := post(t, s, "/agents/inference", strings.Repeat(" ", maxBody+1)); r.status != 413 || !strings.Contains(r.body, `"detail"`) {
 		t.Errorf("a0: %d %s", r.status, r.body)
+	}
+}
+
+// Whatever the bodies hold, the event fits into what a platform stores of one.
+func TestEventsFit(t *testing.T) {
+	for _, unit := range []string{"x", "<", "\x00", "\n", "€", "\u2028", "\xff", "é<\"\\", "\U0001f600"} {
+		for _, n := range []struct{ message, request, response int }{
+			{0, 0, 0}, {100, 100, 100}, {2 << 20, 0, 0}, {300 << 10, 2 << 20, 2 << 20}, {1, 2 << 20, 100}, {1, 100, 4 << 20}, {60 << 10, 300 << 10, 100 << 10},
+		} {
+			of := func(n int) string { return strings.Repeat(unit, n/len(unit)) }
+			m := ModelCall{Message: &Message{Content: of(n.message)}}
+			rq, rs := []byte(of(n.request)), []byte(of(n.response))
+			size := m.keep(rq, rs, int64(len(rs)), false)
+			b, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b) > maxEvent || int64(len(b)) > size+headEvent {
+				t.Errorf("%q %v: event of %d bytes, counted %d", unit, n, len(b), size)
+			}
+			if !m.Request.Cut && m.Request.Text+string(m.Request.Base64) != string(rq) || m.Request.Bytes != int64(len(rq)) ||
+				!strings.HasPrefix(string(rs), m.Response.Text+string(m.Response.Base64)) {
+				t.Errorf("%q %v: request %d of %d, response %d", unit, n, len(m.Request.Text), len(rq), len(m.Response.Text))
+			}
+			if n.request+n.response < 1000 && (m.Request.Cut || m.Response.Cut) {
+				t.Errorf("%q %v: cut", unit, n)
+			}
+		}
 	}
 }

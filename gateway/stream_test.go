@@ -107,8 +107,9 @@ func TestStreams(t *testing.T) {
 				t.Errorf("estimated cost %d of %d", x.Cost, x.Reserved)
 			}
 			ev := l.of(agon.EventModel)[0].(ModelCall)
-			if (c.message != "" && ev.Message.Content != c.message) || ev.Response.Text != want {
-				t.Errorf("event %.400v", ev)
+			if (c.message != "" && ev.Message.Content != c.message) || !strings.HasPrefix(want, ev.Response.Text) ||
+				ev.Response.Bytes != int64(len(want)) || ev.Response.Cut != (len(want) > maxEvent) {
+				t.Errorf("event %.400s", fmt.Sprint(ev.Message, ev.Response))
 			}
 			if e := s.Evidence(); e.ProviderErrors != c.errors || e.CanaryFailed || e.Calls != 1 {
 				t.Errorf("evidence %+v", e)
