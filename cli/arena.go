@@ -41,11 +41,21 @@ func (a *App) arenaCmd() *cobra.Command {
 					if x.Champion != nil {
 						champion = x.Champion.Submission
 					}
-					rows[i] = []output.Cell{output.Text(x.ID), output.Text(x.Kind), stateCell(string(x.State)), output.Text(strconv.Itoa(len(x.Tasks))),
-						output.Text(strconv.Itoa(x.Queued)), output.Text(strconv.Itoa(x.Playing)), output.Text(champion), output.Text(x.Title)}
+					rows[i] = []output.Cell{
+						output.Text(x.ID), output.Text(x.Kind), stateCell(string(x.State)), output.Text(strconv.Itoa(len(x.Tasks))),
+						output.Text(strconv.Itoa(x.Queued)), output.Text(strconv.Itoa(x.Playing)), output.Text(champion), output.Text(x.Title),
+					}
 				}
-				h.Table([]output.Column{{Title: "id", Min: 8}, {Title: "kind"}, {Title: "state"}, {Title: "tasks", Right: true}, {Title: "queued", Right: true},
-					{Title: "playing", Right: true}, {Title: "champion", Min: 8}, {Title: "title", Min: 10}}, rows)
+				h.Table([]output.Column{
+					{Title: "id", Min: 8},
+					{Title: "kind"},
+					{Title: "state"},
+					{Title: "tasks", Right: true},
+					{Title: "queued", Right: true},
+					{Title: "playing", Right: true},
+					{Title: "champion", Min: 8},
+					{Title: "title", Min: 10},
+				}, rows)
 			}))
 		},
 	}
@@ -142,8 +152,10 @@ without one: an array of these.`,
 				if err != nil {
 					return err
 				}
-				return a.printer.Print(cmd.Context(), output.Result{Value: b, IDs: ids(b.Submissions, func(r client.BoardRow) string { return r.ID }),
-					Human: func(h *output.Human) { boardHuman(h, b) }})
+				return a.printer.Print(cmd.Context(), output.Result{
+					Value: b, IDs: ids(b.Submissions, func(r client.BoardRow) string { return r.ID }),
+					Human: func(h *output.Human) { boardHuman(h, b) },
+				})
 			}
 			o, err := c.Overview(cmd.Context())
 			if err != nil {
@@ -189,21 +201,41 @@ func boardHuman(h *output.Human, b *client.Board) {
 		case r.Scripted:
 			mark = "scripted"
 		}
-		rows = append(rows, []output.Cell{output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(score(r.Score)),
-			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), stateCell(string(r.State)), output.Styled(style, mark)})
+		rows = append(rows, []output.Cell{
+			output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(score(r.Score)),
+			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), stateCell(string(r.State)), output.Styled(style, mark),
+		})
 	}
-	h.Table([]output.Column{{Title: "rank", Right: true}, {Title: "name", Min: 6}, {Title: "id", Min: 8}, {Title: "miner", Min: 7}, {Title: "score", Right: true},
-		{Title: "solved", Right: true}, {Title: "cost", Right: true}, {Title: "state"}, {Title: ""}}, rows)
+	h.Table([]output.Column{
+		{Title: "rank", Right: true},
+		{Title: "name", Min: 6},
+		{Title: "id", Min: 8},
+		{Title: "miner", Min: 7},
+		{Title: "score", Right: true},
+		{Title: "solved", Right: true},
+		{Title: "cost", Right: true},
+		{Title: "state"},
+		{Title: ""},
+	}, rows)
 	if len(b.Decisions) > 0 {
 		h.Line("")
 		h.Heading("decisions")
 		rows := make([][]output.Cell, len(b.Decisions))
 		for i, d := range b.Decisions {
-			rows[i] = []output.Cell{output.Text(nameOr(names, d.Challenger)), stateCell(d.Outcome), output.Text(fmt.Sprintf("%.4f", d.Score)),
-				output.Text(score(d.Bar)), output.Text(d.Rule), output.Text(nameOr(names, d.Incumbent)), output.Text(numbers(d.Numbers))}
+			rows[i] = []output.Cell{
+				output.Text(nameOr(names, d.Challenger)), stateCell(d.Outcome), output.Text(fmt.Sprintf("%.4f", d.Score)),
+				output.Text(score(d.Bar)), output.Text(d.Rule), output.Text(nameOr(names, d.Incumbent)), output.Text(numbers(d.Numbers)),
+			}
 		}
-		h.Table([]output.Column{{Title: "challenger", Min: 8}, {Title: "outcome"}, {Title: "score", Right: true}, {Title: "bar", Right: true},
-			{Title: "rule", Min: 8}, {Title: "incumbent", Min: 8}, {Title: "numbers", Min: 8}}, rows)
+		h.Table([]output.Column{
+			{Title: "challenger", Min: 8},
+			{Title: "outcome"},
+			{Title: "score", Right: true},
+			{Title: "bar", Right: true},
+			{Title: "rule", Min: 8},
+			{Title: "incumbent", Min: 8},
+			{Title: "numbers", Min: 8},
+		}, rows)
 	}
 	if len(b.Weights) > 0 {
 		h.Line("")

@@ -176,8 +176,10 @@ func (a *App) checkRegistered(ctx context.Context, c *client.Client) []Check {
 		case err != nil:
 			out = append(out, Check{"registration", CheckWarn, Describe(err).Message, ""})
 		case n == nil:
-			out = append(out, Check{"registration", CheckWarn, fmt.Sprintf("%s is not registered on subnet %d", address, x.Netuid),
-				fmt.Sprintf("to enter, run `agon ledger register --netuid %d`", x.Netuid)})
+			out = append(out, Check{
+				"registration", CheckWarn, fmt.Sprintf("%s is not registered on subnet %d", address, x.Netuid),
+				fmt.Sprintf("to enter, run `agon ledger register --netuid %d`", x.Netuid),
+			})
 		default:
 			out = append(out, Check{"registration", CheckOK, fmt.Sprintf("uid %d on subnet %d", n.UID, x.Netuid), ""})
 		}

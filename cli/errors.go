@@ -116,8 +116,10 @@ func Describe(err error) *agon.Error {
 // problemOf is err as a problem document.
 func problemOf(err error) client.Problem {
 	e := Describe(err)
-	p := client.Problem{Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code,
-		Field: e.Field, Limit: e.Limit, Mend: e.Mend, Fault: e.Fault, Findings: e.Findings}
+	p := client.Problem{
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code,
+		Field: e.Field, Limit: e.Limit, Mend: e.Mend, Fault: e.Fault, Findings: e.Findings,
+	}
 	if p.Title == "" {
 		p.Title = "Failed"
 	}
@@ -125,7 +127,29 @@ func problemOf(err error) client.Problem {
 	if errors.As(err, &re) {
 		p.RequestID = re.ID
 	}
+	if p.Mend == "" {
+		p.Mend = defaultMend(ExitCode(err))
+	}
 	return p
+}
+
+// defaultMend says what to do about an error that does not say it itself.
+func defaultMend(code int) string {
+	switch code {
+	case CodeUsage:
+		return "see --help"
+	case CodeNotAllowed:
+		return "check the key with `agon key show`, and its registration with `agon doctor`"
+	case CodeNotFound:
+		return "check the name; `agon arena`, `agon submission` and `agon run` list what there is"
+	case CodeConflict:
+		return "nothing was changed; look at what is there first"
+	case CodeRefused:
+		return "read the rules with `agon arena view`"
+	case CodeOurs:
+		return "this is no fault of yours: try again later; `agon doctor` may say more"
+	}
+	return "run it again with -v; `agon doctor` may say more"
 }
 
 // printError tells a person, or with asJSON a program, what went wrong.

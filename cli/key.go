@@ -328,8 +328,10 @@ func (a *App) keySignCmd() *cobra.Command {
 				return err
 			}
 			text := hex.EncodeToString(sig)
-			return a.printer.Print(cmd.Context(), output.Result{Value: map[string]string{"ss58": key.SS58(), "signature": text}, IDs: []string{text},
-				Human: func(h *output.Human) { h.Line("%s", text) }})
+			return a.printer.Print(cmd.Context(), output.Result{
+				Value: map[string]string{"ss58": key.SS58(), "signature": text}, IDs: []string{text},
+				Human: func(h *output.Human) { h.Line("%s", text) },
+			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", "", "sign the bytes of this `file` (- for stdin)")

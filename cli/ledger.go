@@ -75,8 +75,10 @@ func (a *App) ledgerViewCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer.Print(cmd.Context(), output.Result{Value: m, IDs: ids(m.Neurons, func(x client.Neuron) string { return x.Hotkey }),
-				Human: func(h *output.Human) { metagraphHuman(h, m) }})
+			return a.printer.Print(cmd.Context(), output.Result{
+				Value: m, IDs: ids(m.Neurons, func(x client.Neuron) string { return x.Hotkey }),
+				Human: func(h *output.Human) { metagraphHuman(h, m) },
+			})
 		},
 	}
 	cmd.Flags().IntVar(&netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
@@ -100,11 +102,20 @@ func metagraphHuman(h *output.Human, m *client.Metagraph) {
 		if n.Validator {
 			role = "validator"
 		}
-		rows[i] = []output.Cell{output.Text(strconv.Itoa(int(n.UID))), output.Text(n.Hotkey), output.Text(n.Coldkey), output.Text(role),
-			output.Text(strconv.Itoa(int(weights[n.UID]))), output.Text(strconv.FormatUint(n.Registered, 10)), output.Text(strconv.FormatUint(n.LastUpdate, 10))}
+		rows[i] = []output.Cell{
+			output.Text(strconv.Itoa(int(n.UID))), output.Text(n.Hotkey), output.Text(n.Coldkey), output.Text(role),
+			output.Text(strconv.Itoa(int(weights[n.UID]))), output.Text(strconv.FormatUint(n.Registered, 10)), output.Text(strconv.FormatUint(n.LastUpdate, 10)),
+		}
 	}
-	h.Table([]output.Column{{Title: "uid", Right: true}, {Title: "hotkey", Min: 7}, {Title: "coldkey", Min: 7}, {Title: "role"}, {Title: "weight", Right: true},
-		{Title: "registered", Right: true}, {Title: "updated", Right: true}}, rows)
+	h.Table([]output.Column{
+		{Title: "uid", Right: true},
+		{Title: "hotkey", Min: 7},
+		{Title: "coldkey", Min: 7},
+		{Title: "role"},
+		{Title: "weight", Right: true},
+		{Title: "registered", Right: true},
+		{Title: "updated", Right: true},
+	}, rows)
 }
 
 type registerOptions struct {
@@ -147,8 +158,10 @@ func (a *App) register(ctx context.Context, o registerOptions) error {
 		}
 		o.Coldkey, err = w.ColdkeyAddress()
 		if errors.Is(err, auth.ErrKeyfileMissing) {
-			return &agon.Error{Code: "no_coldkey", Status: http.StatusUnauthorized, Field: "coldkey", Message: "wallet " + w.Name + " has no coldkeypub.txt",
-				Mend: "name the owner's address with --coldkey"}
+			return &agon.Error{
+				Code: "no_coldkey", Status: http.StatusUnauthorized, Field: "coldkey", Message: "wallet " + w.Name + " has no coldkeypub.txt",
+				Mend: "name the owner's address with --coldkey",
+			}
 		}
 		if err != nil {
 			return err

@@ -255,8 +255,10 @@ func (a *App) try(ctx context.Context, o TryOptions) error {
 func tryHuman(h *output.Human, r *TryResult) {
 	rows := make([][]output.Cell, len(r.Runs))
 	for i, x := range r.Runs {
-		rows[i] = []output.Cell{output.Text(x.Task), stateCell(string(x.State)), output.Text(faultText(x.Fault)), output.Text(score(x.Score)),
-			output.Text(fmt.Sprintf("%d ms", x.MS)), output.Text(x.Detail)}
+		rows[i] = []output.Cell{
+			output.Text(x.Task), stateCell(string(x.State)), output.Text(faultText(x.Fault)), output.Text(score(x.Score)),
+			output.Text(fmt.Sprintf("%d ms", x.MS)), output.Text(x.Detail),
+		}
 	}
 	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "fault"}, {Title: "score", Right: true}, {Title: "time", Right: true}, {Title: "detail", Min: 10}}, rows)
 	h.Line("")

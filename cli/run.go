@@ -58,11 +58,21 @@ func (a *App) runListCmd() *cobra.Command {
 				}
 				rows := make([][]output.Cell, len(runs))
 				for i, r := range runs {
-					rows[i] = []output.Cell{output.Text(r.Run.Run), output.Text(taskNames(r.Tasks)), output.Text(r.Submission), stateCell(string(r.State)),
-						output.Text(faultText(r.Fault)), output.Text(runScore(r)), output.Text(strconv.Itoa(r.Attempts)), output.Text(when(r.CreatedAt))}
+					rows[i] = []output.Cell{
+						output.Text(r.Run.Run), output.Text(taskNames(r.Tasks)), output.Text(r.Submission), stateCell(string(r.State)),
+						output.Text(faultText(r.Fault)), output.Text(runScore(r)), output.Text(strconv.Itoa(r.Attempts)), output.Text(when(r.CreatedAt)),
+					}
 				}
-				h.Table([]output.Column{{Title: "id", Min: 8}, {Title: "task", Min: 10}, {Title: "submission", Min: 8}, {Title: "state"}, {Title: "fault"},
-					{Title: "score", Right: true}, {Title: "attempts", Right: true}, {Title: "created", Min: 10}}, rows)
+				h.Table([]output.Column{
+					{Title: "id", Min: 8},
+					{Title: "task", Min: 10},
+					{Title: "submission", Min: 8},
+					{Title: "state"},
+					{Title: "fault"},
+					{Title: "score", Right: true},
+					{Title: "attempts", Right: true},
+					{Title: "created", Min: 10},
+				}, rows)
 			}))
 		},
 	}
@@ -170,11 +180,22 @@ func runHuman(h *output.Human, r *client.Run) {
 			case t.Late:
 				mark = "late"
 			}
-			rows[i] = []output.Cell{output.Text(strconv.Itoa(t.N)), output.Text(t.Validator), stateCell(t.State), output.Text(faultText(t.Fault)),
-				output.Text(t.Driver.Name), output.Text(fmt.Sprintf("%d ms", t.BoxMS)), output.Text(money(t.CostMicros)), output.Text(mark), output.Text(t.Reason)}
+			rows[i] = []output.Cell{
+				output.Text(strconv.Itoa(t.N)), output.Text(t.Validator), stateCell(t.State), output.Text(faultText(t.Fault)),
+				output.Text(t.Driver.Name), output.Text(fmt.Sprintf("%d ms", t.BoxMS)), output.Text(money(t.CostMicros)), output.Text(mark), output.Text(t.Reason),
+			}
 		}
-		h.Table([]output.Column{{Title: "n", Right: true}, {Title: "validator", Min: 7}, {Title: "state"}, {Title: "fault"}, {Title: "driver"},
-			{Title: "box", Right: true}, {Title: "cost", Right: true}, {Title: "result"}, {Title: "reason", Min: 8}}, rows)
+		h.Table([]output.Column{
+			{Title: "n", Right: true},
+			{Title: "validator", Min: 7},
+			{Title: "state"},
+			{Title: "fault"},
+			{Title: "driver"},
+			{Title: "box", Right: true},
+			{Title: "cost", Right: true},
+			{Title: "result"},
+			{Title: "reason", Min: 8},
+		}, rows)
 	}
 }
 
@@ -225,7 +246,11 @@ func (a *App) watch(ctx context.Context, o watchOptions) error {
 	})
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			a.IO.Notef("detached; the run goes on. Resume with `agon run watch %s --after %s`", output.Line(o.Run), last)
+			resume := "agon run watch " + output.Line(o.Run)
+			if last != (client.Cursor{}) {
+				resume += " --after " + last.String()
+			}
+			a.IO.Notef("detached; the run goes on. Resume with `%s`", resume)
 			return &Exit{Code: CodeInterrupted}
 		}
 		return err

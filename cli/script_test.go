@@ -172,8 +172,10 @@ func newStub() *stub {
 	reply := func(pattern string, v any) {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { send(w, 200, v) })
 	}
-	arena := client.Arena{Arena: agon.Arena{ID: "demo-coding", Kind: "coding", Title: "Mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT",
-		Tasks: []agon.TaskRef{{Key: "small/a", Digest: agon.Sum([]byte("a"))}}}, Queued: 2}
+	arena := client.Arena{Arena: agon.Arena{
+		ID: "demo-coding", Kind: "coding", Title: "Mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT",
+		Tasks: []agon.TaskRef{{Key: "small/a", Digest: agon.Sum([]byte("a"))}},
+	}, Queued: 2}
 	reply("GET /v1/server", client.Server{Name: "stub", Version: agon.Version, Audience: "agon:test", Time: time.Now()})
 	reply("GET /v1/arenas", client.Page[client.Arena]{Items: []client.Arena{arena}})
 	reply("GET /v1/arenas/demo-coding", arena)
@@ -327,8 +329,10 @@ func (s *stub) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	switch word, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); word {
 	case "# refused":
-		p := client.Problem{Status: 422, Code: "refused", Detail: "agent.py was refused", Mend: "mend the file", RequestID: "q1",
-			Findings: []agon.Finding{{Code: "no_agent_main", Field: "agent.py", Message: "no agent_main\x1b[2J"}, {Code: "too_large", Field: "agent.py", Limit: "2 MiB", Message: "too large"}}}
+		p := client.Problem{
+			Status: 422, Code: "refused", Detail: "agent.py was refused", Mend: "mend the file", RequestID: "q1",
+			Findings: []agon.Finding{{Code: "no_agent_main", Field: "agent.py", Message: "no agent_main\x1b[2J"}, {Code: "too_large", Field: "agent.py", Limit: "2 MiB", Message: "too large"}},
+		}
 		sendProblem(w, p)
 	case "# copy":
 		fail(409, "duplicate", "entered before by another miner", "")(w, r)

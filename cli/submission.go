@@ -73,11 +73,22 @@ func (a *App) submissionListCmd() *cobra.Command {
 				}
 				rows := make([][]output.Cell, len(subs))
 				for i, s := range subs {
-					rows[i] = []output.Cell{output.Text(s.ID), output.Text(s.Name), output.Text(s.Arena), output.Text(s.Miner), stateCell(string(s.State)),
-						output.Text(score(s.Score)), output.Text(solved(s.Solved, s.Total)), output.Text(money(s.CostMicros)), output.Text(when(s.CreatedAt))}
+					rows[i] = []output.Cell{
+						output.Text(s.ID), output.Text(s.Name), output.Text(s.Arena), output.Text(s.Miner), stateCell(string(s.State)),
+						output.Text(score(s.Score)), output.Text(solved(s.Solved, s.Total)), output.Text(money(s.CostMicros)), output.Text(when(s.CreatedAt)),
+					}
 				}
-				h.Table([]output.Column{{Title: "id", Min: 8}, {Title: "name", Min: 6}, {Title: "arena", Min: 6}, {Title: "miner", Min: 7}, {Title: "state"},
-					{Title: "score", Right: true}, {Title: "solved", Right: true}, {Title: "cost", Right: true}, {Title: "entered", Min: 10}}, rows)
+				h.Table([]output.Column{
+					{Title: "id", Min: 8},
+					{Title: "name", Min: 6},
+					{Title: "arena", Min: 6},
+					{Title: "miner", Min: 7},
+					{Title: "state"},
+					{Title: "score", Right: true},
+					{Title: "solved", Right: true},
+					{Title: "cost", Right: true},
+					{Title: "entered", Min: 10},
+				}, rows)
 			}))
 		},
 	}
@@ -291,9 +302,11 @@ func (a *App) showRuns(ctx context.Context, c *client.Client, s *client.Submissi
 	}
 	bar.Set(st)
 	if broken != nil && st.Done == st.Total {
-		return &agon.Error{Code: "run_failed", Status: http.StatusServiceUnavailable, Fault: broken.Fault,
+		return &agon.Error{
+			Code: "run_failed", Status: http.StatusServiceUnavailable, Fault: broken.Fault,
 			Message: fmt.Sprintf("%d of %d runs could not be played (fault: %s): %s", st.Failed, st.Total, broken.Fault, broken.Reason),
-			Mend:    "this costs you nothing; tell the arena's operator run " + broken.Run.Run}
+			Mend:    "this costs you nothing; tell the arena's operator run " + broken.Run.Run,
+		}
 	}
 	return nil
 }
@@ -389,8 +402,10 @@ func readBounded(tree fs.FS, name string, limit int) ([]byte, error) {
 }
 
 func tooLarge(what, limit string) error {
-	return &agon.Error{Code: "too_large", Status: http.StatusRequestEntityTooLarge, Field: what, Limit: limit,
-		Message: fmt.Sprintf("%s is larger than %s", what, limit), Mend: "enter less"}
+	return &agon.Error{
+		Code: "too_large", Status: http.StatusRequestEntityTooLarge, Field: what, Limit: limit,
+		Message: fmt.Sprintf("%s is larger than %s", what, limit), Mend: "enter less",
+	}
 }
 
 func (a *App) submissionViewCmd() *cobra.Command {
@@ -491,8 +506,10 @@ func (a *App) downloadCmd() *cobra.Command {
 // starts with a dot (a .git would run its hooks), nothing is executable.
 func writeForeign(dir string, files []client.File) error {
 	bad := func(name, why string) error {
-		return &agon.Error{Code: "unsafe_name", Status: http.StatusUnprocessableEntity, Field: "files", Message: fmt.Sprintf("file %q: %s", name, why),
-			Mend: "look at it with -o json on `agon submission view`; nothing was written"}
+		return &agon.Error{
+			Code: "unsafe_name", Status: http.StatusUnprocessableEntity, Field: "files", Message: fmt.Sprintf("file %q: %s", name, why),
+			Mend: "look at it with -o json on `agon submission view`; nothing was written",
+		}
 	}
 	seen := map[string]bool{}
 	for _, f := range files {

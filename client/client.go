@@ -59,12 +59,16 @@ type Client struct {
 func New(baseURL string, key auth.Signer) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return nil, &agon.Error{Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
-			Message: fmt.Sprintf("url %q: not a URL", baseURL), Mend: "write it as http://host:port"}
+		return nil, &agon.Error{
+			Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
+			Message: fmt.Sprintf("url %q: not a URL", baseURL), Mend: "write it as http://host:port",
+		}
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, &agon.Error{Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
-			Message: fmt.Sprintf("url %q: want http(s)://host:port", u.Redacted()), Mend: "write it as http://host:port"}
+		return nil, &agon.Error{
+			Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
+			Message: fmt.Sprintf("url %q: want http(s)://host:port", u.Redacted()), Mend: "write it as http://host:port",
+		}
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return &Client{
@@ -126,9 +130,11 @@ func (c *Client) json(ctx context.Context, ca call, in, out any) (int, error) {
 		return r.status, nil
 	}
 	if err := json.Unmarshal(r.body, out); err != nil {
-		return r.status, &agon.Error{Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+		return r.status, &agon.Error{
+			Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
 			Message: fmt.Sprintf("%s %s: the reply is not what /v1 promises", ca.method, ca.path),
-			Mend:    "check that AGON_URL names an agon server of this version", Err: err}
+			Mend:    "check that AGON_URL names an agon server of this version", Err: err,
+		}
 	}
 	return r.status, nil
 }
@@ -202,9 +208,11 @@ func (c *Client) once(ctx context.Context, ca call) (*reply, time.Duration, erro
 		return nil, 0, c.unreachable(err)
 	}
 	if int64(len(b)) > ca.limit {
-		return nil, noRetry, &agon.Error{Code: "reply_too_large", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+		return nil, noRetry, &agon.Error{
+			Code: "reply_too_large", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
 			Limit: fmt.Sprintf("%d bytes", ca.limit), Message: fmt.Sprintf("%s %s: the reply is larger than the limit", ca.method, ca.path),
-			Mend: "ask for less (a smaller --limit), or check that AGON_URL names an agon server"}
+			Mend: "ask for less (a smaller --limit), or check that AGON_URL names an agon server",
+		}
 	}
 	return &reply{status: resp.StatusCode, body: b}, 0, nil
 }
@@ -239,8 +247,10 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 			return nil, err
 		}
 	} else if ca.method != http.MethodGet {
-		return nil, &agon.Error{Code: "no_key", Status: http.StatusUnauthorized, Message: "this needs a key to sign with",
-			Mend: "make one with `agon key new`, or name one with --wallet.name and --wallet.hotkey"}
+		return nil, &agon.Error{
+			Code: "no_key", Status: http.StatusUnauthorized, Message: "this needs a key to sign with",
+			Mend: "make one with `agon key new`, or name one with --wallet.name and --wallet.hotkey",
+		}
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
@@ -265,8 +275,10 @@ func (c *Client) serverAudience(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if s.Audience == "" {
-		return "", &agon.Error{Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
-			Message: "GET /v1/server: no audience", Mend: "check that AGON_URL names an agon server"}
+		return "", &agon.Error{
+			Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+			Message: "GET /v1/server: no audience", Mend: "check that AGON_URL names an agon server",
+		}
 	}
 	c.setAudience(s.Audience)
 	return s.Audience, nil
@@ -284,9 +296,11 @@ func (c *Client) unreachable(err error) error {
 	for next := errors.Unwrap(root); next != nil; next = errors.Unwrap(root) {
 		root = next
 	}
-	return &agon.Error{Code: "unreachable", Status: http.StatusServiceUnavailable, Fault: agon.FaultPlatform,
+	return &agon.Error{
+		Code: "unreachable", Status: http.StatusServiceUnavailable, Fault: agon.FaultPlatform,
 		Message: fmt.Sprintf("no answer from %s (%v)", c.base.Redacted(), root),
-		Mend:    "start an arena with `agon up`, or name a running one with AGON_URL or --url", Err: err}
+		Mend:    "start an arena with `agon up`, or name a running one with AGON_URL or --url", Err: err,
+	}
 }
 
 // RequestError is the cause of an *agon.Error that a server sent: which
@@ -320,8 +334,10 @@ func ParseProblem(status int, body []byte, re *RequestError) *agon.Error {
 	if err := json.Unmarshal(body, &p); err != nil {
 		p = Problem{}
 	}
-	e := &agon.Error{Code: p.Code, Status: status, Field: p.Field, Limit: p.Limit, Message: p.Detail, Mend: p.Mend,
-		Fault: p.Fault, Findings: p.Findings}
+	e := &agon.Error{
+		Code: p.Code, Status: status, Field: p.Field, Limit: p.Limit, Message: p.Detail, Mend: p.Mend,
+		Fault: p.Fault, Findings: p.Findings,
+	}
 	if e.Message == "" {
 		e.Message = p.Title
 	}

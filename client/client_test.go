@@ -79,22 +79,26 @@ func TestRoutes(t *testing.T) {
 		{`POST /v1/arenas/a/state {"state":"paused"}`, ``, func(ctx context.Context, c *Client) error {
 			return c.SetArenaState(ctx, "a", agon.ArenaPaused)
 		}},
-		{`POST /v1/arenas/a/submissions {"name":"n","licence":"MIT","files":[{"path":"agent.py","content":"eA=="}]}`, `{"id":"s1"}`,
+		{
+			`POST /v1/arenas/a/submissions {"name":"n","licence":"MIT","files":[{"path":"agent.py","content":"eA=="}]}`, `{"id":"s1"}`,
 			func(ctx context.Context, c *Client) error {
 				s, err := c.Submit(ctx, "a", SubmitRequest{Name: "n", Licence: "MIT", Files: []File{{"agent.py", []byte("x")}}})
 				if err == nil && s.ID != "s1" {
 					return fmt.Errorf("id %q", s.ID)
 				}
 				return err
-			}},
-		{"GET /v1/submissions?arena=a&cursor=c&limit=5&miner=m", `{"items":[{"id":"s1"}],"next":"n"}`,
+			},
+		},
+		{
+			"GET /v1/submissions?arena=a&cursor=c&limit=5&miner=m", `{"items":[{"id":"s1"}],"next":"n"}`,
 			func(ctx context.Context, c *Client) error {
 				p, err := c.Submissions(ctx, "a", "m", ListOptions{Cursor: "c", Limit: 5})
 				if err == nil && (p.Next != "n" || len(p.Items) != 1) {
 					return fmt.Errorf("page %+v", p)
 				}
 				return err
-			}},
+			},
+		},
 		{"GET /v1/submissions/s1", `{}`, func(ctx context.Context, c *Client) error { _, err := c.Submission(ctx, "s1"); return err }},
 		{"GET /v1/submissions/s1/files", `{"items":[]}`, func(ctx context.Context, c *Client) error { _, err := c.SubmissionFiles(ctx, "s1"); return err }},
 		{"GET /v1/runs?submission=s1", `{"items":[]}`, func(ctx context.Context, c *Client) error {
@@ -196,8 +200,11 @@ func TestProblem(t *testing.T) {
 		want   agon.Error
 		id     string
 	}{
-		{"full", 422, `{"title":"Unprocessable","detail":"no agent_main","code":"no_agent_main","field":"agent.py","limit":"1","mend":"define it","fault":"agent","request_id":"q7","findings":[{"code":"a","message":"b"}]}`,
-			agon.Error{Code: "no_agent_main", Status: 422, Field: "agent.py", Limit: "1", Message: "no agent_main", Mend: "define it", Fault: agon.FaultAgent}, "q7"},
+		{
+			"full", 422, `{"title":"Unprocessable","detail":"no agent_main","code":"no_agent_main","field":"agent.py","limit":"1","mend":"define it","fault":"agent","request_id":"q7","findings":[{"code":"a","message":"b"}]}`,
+			agon.Error{Code: "no_agent_main", Status: 422, Field: "agent.py", Limit: "1", Message: "no agent_main", Mend: "define it", Fault: agon.FaultAgent},
+			"q7",
+		},
 		{"title only", 409, `{"title":"Conflict"}`, agon.Error{Code: "http_409", Status: 409, Message: "Conflict"}, ""},
 		{"a proxy's page", 502, `<html>`, agon.Error{Code: "http_502", Status: 502, Message: "bad gateway", Fault: agon.FaultPlatform}, ""},
 		{"the status line wins", 404, `{"status":200,"detail":"gone"}`, agon.Error{Code: "http_404", Status: 404, Message: "gone"}, ""},

@@ -183,8 +183,10 @@ func (c *Client) Blob(ctx context.Context, d agon.Digest) ([]byte, error) {
 		return nil, err
 	}
 	if got := agon.Sum(r.body); got != d {
-		return nil, &agon.Error{Code: "corrupt_blob", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
-			Message: fmt.Sprintf("blob %s: the server sent bytes of %s", d, got), Mend: "report it to the arena's operator"}
+		return nil, &agon.Error{
+			Code: "corrupt_blob", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+			Message: fmt.Sprintf("blob %s: the server sent bytes of %s", d, got), Mend: "report it to the arena's operator",
+		}
 	}
 	return r.body, nil
 }
@@ -192,12 +194,16 @@ func (c *Client) Blob(ctx context.Context, d agon.Digest) ([]byte, error) {
 // PutBlob stores b and returns its digest; the bytes are durable on return.
 func (c *Client) PutBlob(ctx context.Context, b []byte) (agon.Digest, error) {
 	if len(b) > MaxBlob {
-		return "", &agon.Error{Code: "too_large", Status: http.StatusRequestEntityTooLarge, Limit: fmt.Sprintf("%d bytes", MaxBlob),
-			Message: "blob: larger than the limit"}
+		return "", &agon.Error{
+			Code: "too_large", Status: http.StatusRequestEntityTooLarge, Limit: fmt.Sprintf("%d bytes", MaxBlob),
+			Message: "blob: larger than the limit",
+		}
 	}
 	d := agon.Sum(b)
-	_, err := c.send(ctx, call{method: http.MethodPut, path: path("blobs", string(d)), body: b,
-		contentType: "application/octet-stream", idempotent: true, limit: MaxReply, timeout: callTimeout})
+	_, err := c.send(ctx, call{
+		method: http.MethodPut, path: path("blobs", string(d)), body: b,
+		contentType: "application/octet-stream", idempotent: true, limit: MaxReply, timeout: callTimeout,
+	})
 	return d, err
 }
 

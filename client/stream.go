@@ -129,8 +129,10 @@ func (c *Client) follow(ctx context.Context, run string, after *Cursor, on func(
 	}
 	defer resp.Body.Close()
 	if ct, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); strings.TrimSpace(ct) != "text/event-stream" {
-		return nil, 0, &finalError{&agon.Error{Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
-			Message: "the event stream is not text/event-stream", Mend: "check that AGON_URL names an agon server"}}
+		return nil, 0, &finalError{&agon.Error{
+			Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+			Message: "the event stream is not text/event-stream", Mend: "check that AGON_URL names an agon server",
+		}}
 	}
 	quiet := time.AfterFunc(c.Quiet, cancel)
 	defer quiet.Stop()
@@ -139,8 +141,10 @@ func (c *Client) follow(ctx context.Context, run string, after *Cursor, on func(
 		ev, err := r.next()
 		if err != nil {
 			if errors.Is(err, errSSE) {
-				return nil, r.retry, &finalError{&agon.Error{Code: "bad_reply", Status: http.StatusBadGateway,
-					Fault: agon.FaultPlatform, Message: "event stream: " + err.Error(), Err: err}}
+				return nil, r.retry, &finalError{&agon.Error{
+					Code: "bad_reply", Status: http.StatusBadGateway,
+					Fault: agon.FaultPlatform, Message: "event stream: " + err.Error(), Err: err,
+				}}
 			}
 			return nil, r.retry, c.unreachable(err)
 		}
@@ -166,8 +170,10 @@ func (c *Client) follow(ctx context.Context, run string, after *Cursor, on func(
 }
 
 func badEvent(err error) error {
-	return &finalError{&agon.Error{Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
-		Message: "event stream: an event is not what /v1 promises", Err: err}}
+	return &finalError{&agon.Error{
+		Code: "bad_reply", Status: http.StatusBadGateway, Fault: agon.FaultPlatform,
+		Message: "event stream: an event is not what /v1 promises", Err: err,
+	}}
 }
 
 func (c *Client) openStream(ctx context.Context, run string, after Cursor) (*http.Response, error) {

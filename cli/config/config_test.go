@@ -33,8 +33,10 @@ func world(t *testing.T, user, project string, env map[string]string) Env {
 	}
 	write(filepath.Join(conf, "agon", "config.toml"), user)
 	write(filepath.Join(root, "project", FileName), project)
-	return Env{Getenv: func(k string) string { return env[k] }, Dir: work, Home: home, UserConfigDir: conf,
-		UserCacheDir: filepath.Join(home, ".cache")}
+	return Env{
+		Getenv: func(k string) string { return env[k] }, Dir: work, Home: home, UserConfigDir: conf,
+		UserCacheDir: filepath.Join(home, ".cache"),
+	}
 }
 
 func TestPrecedence(t *testing.T) {
