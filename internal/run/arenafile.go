@@ -1,0 +1,201 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/agon-arena/agon"
+)
+
+// ArenaFile is an arena as an operator writes it (TOML). Unknown fields are
+// mistakes. Sets are names of shipped sets ("small", "released") or
+// directories of task directories.
+type ArenaFile struct {
+	ID                    string   `toml:"id"`
+	Kind                  string   `toml:"kind"`
+	Title                 string   `toml:"title"`
+	Netuid                uint16   `toml:"netuid"`
+	Licence               string   `toml:"licence"`
+	Incentive             string   `toml:"incentive"`
+	Sets                  []string `toml:"sets"`
+	Hidden                []string `toml:"hidden"` // sets whose tasks only validators may read
+	MaxLeases             int      `toml:"max_leases"`
+	Attempts              *int     `toml:"attempts"`
+	SubmissionsPerColdkey int      `toml:"submissions_per_coldkey"`
+	Policy                struct {
+		Models []string    `toml:"models"`
+		Driver string      `toml:"driver"`
+		Agent  agon.Limits `toml:"agent"`
+		Grader agon.Limits `toml:"grader"`
+		Budget agon.Budget `toml:"budget"`
+	} `toml:"policy"`
+	// Samples enters agon's own sample agents by demo miners.
+	Samples bool `toml:"samples"`
+}
+
+// maxArenaFile bounds an arena file, in bytes.
+const maxArenaFile = 256 << 10
+
+// DemoCoding is the arena that `agon up` opens without a file.
+func DemoCoding() ArenaFile {
+	f := ArenaFile{
+		ID: "demo-coding", Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, Licence: "MIT",
+		Sets: []string{"small", "released"}, Samples: true, SubmissionsPerColdkey: 50,
+	}
+	f.defaults()
+	return f
+}
+
+var arenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
+
+// LoadArenaFile reads and checks an arena file. The error names every mistake.
+func LoadArenaFile(path string, kinds []string) (ArenaFile, error) {
+	var f ArenaFile
+	st, err := os.Stat(path)
+	if err != nil {
+		return f, fmt.Errorf("read arena file: %w", err)
+	}
+	if st.Size() > maxArenaFile {
+		return f, fmt.Errorf("arena file %s: larger than %d bytes", path, maxArenaFile)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return f, fmt.Errorf("read arena file: %w", err)
+	}
+	return ParseArenaFile(b, kinds)
+}
+
+// ParseArenaFile parses and checks the bytes of an arena file.
+func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
+	var f ArenaFile
+	dec := toml.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		var strict *toml.StrictMissingError
+		var bad *toml.DecodeError
+		switch {
+		case errors.As(err, &strict):
+			return f, mistakes("arena file", strings.Split(strings.TrimSpace(strict.String()), "\n"))
+		case errors.As(err, &bad):
+			row, col := bad.Position()
+			return f, mistakes("arena file", []string{fmt.Sprintf("line %d, column %d: %v", row, col, bad)})
+		}
+		return f, mistakes("arena file", []string{err.Error()})
+	}
+	f.defaults()
+	var bad []string
+	no := func(field, format string, args ...any) {
+		bad = append(bad, field+": "+fmt.Sprintf(format, args...))
+	}
+	if !arenaID.MatchString(f.ID) {
+		no("id", "want 2 to 40 of a-z, 0-9 and -, not starting or ending with -")
+	}
+	known := false
+	for _, k := range kinds {
+		known = known || k == f.Kind
+	}
+	if !known {
+		no("kind", "%q is not one of %s", f.Kind, strings.Join(kinds, ", "))
+	}
+	if f.Incentive != "winner_takes_all" {
+		no("incentive", "%q is not one of winner_takes_all", f.Incentive)
+	}
+	if len(f.Sets)+len(f.Hidden) == 0 {
+		no("sets", "name at least one set of tasks")
+	}
+	if f.Attempts != nil && (*f.Attempts < 0 || *f.Attempts > 5) {
+		no("attempts", "%d retries: want 0 to 5", *f.Attempts)
+	}
+	if f.MaxLeases < 1 || f.MaxLeases > 1000 {
+		no("max_leases", "%d: want 1 to 1000", f.MaxLeases)
+	}
+	if f.SubmissionsPerColdkey < 0 {
+		no("submissions_per_coldkey", "%d: want 0 (no cap) or more", f.SubmissionsPerColdkey)
+	}
+	if f.Policy.Budget.Micros < 0 || f.Policy.Budget.Calls < 0 || f.Policy.Budget.Tokens < 0 {
+		no("policy.budget", "amounts may not be negative")
+	}
+	for name, l := range map[string]agon.Limits{"policy.agent": f.Policy.Agent, "policy.grader": f.Policy.Grader} {
+		if l.WallMS < 1000 || l.WallMS > 24*3600*1000 {
+			no(name+".wall_ms", "%d: want 1000 to 86400000", l.WallMS)
+		}
+		if l.MemoryBytes < 32<<20 {
+			no(name+".memory_bytes", "%d: want at least 33554432", l.MemoryBytes)
+		}
+		if l.Pids < 4 {
+			no(name+".pids", "%d: want at least 4", l.Pids)
+		}
+	}
+	if len(bad) > 0 {
+		return f, mistakes("arena file", bad)
+	}
+	return f, nil
+}
+
+func mistakes(what string, list []string) error {
+	e := &agon.Error{Code: "bad_arena_file", Status: 422, Message: what + ": " + strings.Join(list, "; "), Mend: "mend each and start again"}
+	for _, l := range list {
+		field, msg, ok := strings.Cut(l, ": ")
+		if !ok {
+			field, msg = "", l
+		}
+		e.Findings = append(e.Findings, agon.Finding{Code: "bad_arena_file", Field: field, Message: msg})
+	}
+	return e
+}
+
+func (f *ArenaFile) defaults() {
+	if f.Licence == "" {
+		f.Licence = "MIT"
+	}
+	if f.Incentive == "" {
+		f.Incentive = "winner_takes_all"
+	}
+	if f.MaxLeases == 0 {
+		f.MaxLeases = 16
+	}
+	if f.Attempts == nil {
+		two := 2
+		f.Attempts = &two
+	}
+	if f.Policy.Models == nil {
+		f.Policy.Models = []string{"*"}
+	}
+	limits := func(l *agon.Limits, wall int64) {
+		def := func(v *int64, d int64) {
+			if *v == 0 {
+				*v = d
+			}
+		}
+		def(&l.WallMS, wall)
+		def(&l.CPUMilli, 1000)
+		def(&l.MemoryBytes, 1<<30)
+		def(&l.Pids, 128)
+		def(&l.DiskBytes, 256<<20)
+		def(&l.Inodes, 20_000)
+		def(&l.OutputBytes, 8<<20)
+	}
+	limits(&f.Policy.Agent, 120_000) // the seed's two minutes
+	limits(&f.Policy.Grader, 120_000)
+	if f.Policy.Budget.Micros == 0 {
+		f.Policy.Budget.Micros = 2_000_000 // the seed's two dollars
+	}
+	if f.Policy.Budget.Calls == 0 {
+		f.Policy.Budget.Calls = 200
+	}
+}
+
+// Arena returns the arena without its tasks.
+func (f ArenaFile) Arena() agon.Arena {
+	return agon.Arena{
+		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
+		Incentive: f.Incentive, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
+		Policy: agon.Policy{Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver},
+	}
+}

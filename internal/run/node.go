@@ -1,0 +1,234 @@
+// Package run wires the parts into roles: `agon up` (everything in one
+// process), `agon serve`, `agon validator`, `agon try` and `agon setup`.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/blob"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/cli/progress"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/internal/api"
+	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/kind/coding"
+	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/store"
+	"github.com/agon-arena/agon/store/sqlite"
+	"github.com/agon-arena/agon/validator"
+)
+
+// Options are what every role takes.
+type Options struct {
+	Data     string // data directory
+	Cache    string // root file systems and fetched tasks; empty: the default of the machine
+	Listen   string // address of /v1
+	Arenas   []string
+	Once     bool
+	Parallel int // runs at once; 0: one per core
+	Getenv   func(string) string
+	Log      *slog.Logger
+	// Say prints one line for people, Progress shows how far the play is. Ready is
+	// told when /v1 answers, Decided whenever the last open submission has been
+	// decided. All optional.
+	Say      func(format string, args ...any)
+	Progress func(progress.State)
+	Ready    func(url string)
+	Decided  func(*client.Overview)
+}
+
+func (o *Options) say(format string, args ...any) {
+	if o.Say != nil {
+		o.Say(format, args...)
+	}
+}
+
+func (o *Options) progress(s progress.State) {
+	if o.Progress != nil {
+		o.Progress(s)
+	}
+}
+
+// kinds returns every kind, playing in boxes over rootfs.
+func kinds(rootfs string) map[string]kind.Kind {
+	m := map[string]kind.Kind{}
+	for _, k := range []kind.Kind{coding.New(coding.Config{Rootfs: rootfs})} {
+		m[k.Name()] = k
+	}
+	return m
+}
+
+// KindNames lists the kinds that arenas may name.
+func KindNames() []string { return []string{"coding"} }
+
+// server is the platform's side: store, ledger, platform and /v1.
+type server struct {
+	o        Options
+	data     *Data
+	store    *store.Store
+	blobs    blob.Store
+	ledger   *local.Ledger
+	platform *platform.Platform
+	operator *party
+	http     *http.Server
+	addr     string // host:port that was bound
+	done     chan error
+}
+
+// openServer opens what is in the data directory and starts to serve it. On
+// error everything opened so far is closed.
+func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *server, err error) {
+	s = &server{o: o, done: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			s.close()
+			s = nil
+		}
+	}()
+	if s.data, err = OpenData(o.Data); err != nil {
+		return s, err
+	}
+	if s.operator, err = loadParty(s.data.Path("wallets"), "operator"); err != nil {
+		return s, err
+	}
+	if s.store, err = sqlite.Open(ctx, s.data.Path("agon.db")); err != nil {
+		return s, err
+	}
+	if s.blobs, err = blobfs.Open(s.data.Path("blobs"), blobfs.Options{}); err != nil {
+		return s, err
+	}
+	if s.ledger, err = local.Open(ctx, s.data.Path("ledger.db"), local.Config{Preset: local.PresetDemo}); err != nil {
+		return s, err
+	}
+	c := chain{s.ledger}
+	s.platform, err = platform.New(platform.Config{
+		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log,
+		Incentives: map[string]platform.Rule{incentive.WinnerTakesAllRule: takeover},
+	})
+	if err != nil {
+		return s, err
+	}
+	if err = s.platform.Start(ctx); err != nil {
+		return s, err
+	}
+	ln, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return s, &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err),
+			Mend: "choose another address with --listen"}
+	}
+	s.addr = ln.Addr().String()
+	verifier := &auth.Verifier{Audience: s.data.Audience, Replay: replay{s.platform}, Now: time.Now}
+	s.http = &http.Server{
+		Handler: api.New(api.Config{
+			Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier}, OpenRegistration: true, Now: time.Now, Log: o.Log,
+			Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
+		}),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+	}
+	go func() { s.done <- s.http.Serve(ln) }()
+	return s, nil
+}
+
+func (s *server) url() string { return "http://" + s.addr }
+
+func (s *server) close() {
+	if s.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		if err := s.http.Shutdown(ctx); err != nil {
+			s.http.Close()
+		}
+		cancel()
+	}
+	if s.platform != nil {
+		s.platform.Stop()
+	}
+	if s.ledger != nil {
+		if err := s.ledger.Close(); err != nil {
+			s.o.Log.Error("closing the ledger", "err", err)
+		}
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			s.o.Log.Error("closing the store", "err", err)
+		}
+	}
+	if s.data != nil {
+		s.data.Close()
+	}
+}
+
+// takeover is the incentive rule in the platform's words.
+func takeover(score float64, incumbent *float64) platform.Verdict {
+	bar, takes := incentive.Takeover(score, incumbent)
+	v := platform.Verdict{Rule: incentive.TakeoverRule, Bar: bar, Takes: takes, Numbers: map[string]float64{"score": score, "margin": incentive.Margin}}
+	if incumbent != nil {
+		v.Numbers["incumbent"], v.Numbers["bar"] = *incumbent, *bar
+	}
+	return v
+}
+
+// replay makes the platform the verifier's replay guard.
+type replay struct{ p *platform.Platform }
+
+func (r replay) Seen(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	return r.p.Replay(ctx, scheme, hotkey, nonce, until)
+}
+
+// signatures is the verifier in the API's words.
+type signatures struct{ v *auth.Verifier }
+
+func (s signatures) VerifyRequest(ctx context.Context, method, target string, h http.Header, body []byte) (string, error) {
+	hotkey, err := s.v.Verify(ctx, method, target, h, body)
+	if err != nil {
+		return "", err
+	}
+	return hotkey, nil
+}
+
+// player is the validator's side of a machine: driver, gateway, kinds.
+type player struct {
+	*validator.Player
+	gateway *gateway.Gateway
+}
+
+// newPlayer makes a player whose trees come from source and are cached in cache.
+func newPlayer(ctx context.Context, o Options, d sandbox.Driver, ks map[string]kind.Kind, source blob.Store, cache string) (*player, error) {
+	gw, err := newGateway(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &player{gateway: gw, Player: &validator.Player{
+		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now,
+		Trees: &validator.TreeCache{Dir: cache, Source: source},
+	}}, nil
+}
+
+// newValidator makes a loop that plays for the platform at url with key.
+func newValidator(o Options, p *player, c *client.Client, arenas []string, parallel int) *validator.Loop {
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
+}
+
+// remoteSource reads blobs through to the platform.
+func remoteSource(c *client.Client, dir string) (blob.Store, error) {
+	local, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return validator.RemoteBlobs{Local: local, Remote: c}, nil
+}
+
+var errStopped = errors.New("stopped")

@@ -1,0 +1,198 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/cli"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/provider/openai"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/probe"
+	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/task"
+)
+
+// newGateway starts a gateway on loopback: a real upstream where one is
+// configured, else the script of the samples.
+func newGateway(ctx context.Context, o Options) (*gateway.Gateway, error) {
+	prices, err := gateway.LoadPrices()
+	if err != nil {
+		return nil, err
+	}
+	cfg := gateway.Config{Prices: prices, Log: o.Log}
+	oc, keyed, err := openai.FromEnv(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	var up provider.Upstream
+	if keyed {
+		for _, m := range oc.Models {
+			note, err := prices.Operator(m, o.Getenv)
+			if err != nil {
+				return nil, err
+			}
+			if note != "" {
+				o.say("%s", note)
+			}
+		}
+		if up, err = openai.New(oc); err != nil {
+			return nil, err
+		}
+	} else {
+		b, err := samples.FS.ReadFile("coding/llm/script.json")
+		if err != nil {
+			return nil, fmt.Errorf("read the samples' script: %w", err)
+		}
+		script, err := scripted.Parse(b, "json")
+		if err != nil {
+			return nil, err
+		}
+		up = scripted.New(script)
+		o.say("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
+	}
+	cfg.Upstreams = []provider.Upstream{up}
+	gw, err := gateway.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := gw.Start(ctx); err != nil {
+		return nil, err
+	}
+	return gw, nil
+}
+
+// openDriver makes sure of the root file system and picks the strongest
+// sandbox that works. There is no falling back to none.
+func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) {
+	root, err := rootfs.Ensure(ctx, rootfs.Config{Dir: filepath.Join(cacheDir(o), "rootfs"), Image: o.Getenv("AGON_ROOTFS_IMAGE"), Log: sayWriter{&o}})
+	if err != nil {
+		return nil, "", &agon.Error{Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
+			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE"}
+	}
+	d, reports, err := probe.Probe(ctx, probe.Config{Rootfs: root, StateDir: stateDir(o), Want: o.Getenv("AGON_DRIVER")})
+	for _, r := range reports {
+		o.Log.Debug("sandbox probed", "report", r)
+	}
+	if err != nil {
+		return nil, "", &agon.Error{Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
+			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err}
+	}
+	return d, root, nil
+}
+
+// stateDir is where drivers keep what boxes need while they live. Its path is
+// short and neutral: boxes can see parts of it in their mount tables.
+func stateDir(o Options) string { return filepath.Join(cacheDir(o), "boxes") }
+
+type sayWriter struct{ o *Options }
+
+func (w sayWriter) Write(b []byte) (int, error) {
+	w.o.say("%s", string(b))
+	return len(b), nil
+}
+
+// Setup prepares what the first play needs: the root file system and the tasks
+// made from published packages. It says what it could not get; only a missing
+// sandbox is an error.
+func Setup(ctx context.Context, o Options) error {
+	d, root, err := openDriver(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.say("boxes: %s %s", d.Info().Name, d.Info().Version)
+	return prepareSet(ctx, o, d, root)
+}
+
+// prepareSet fetches the tasks of the released set that are not here yet. An
+// index that cannot be reached is said, not an error: the rest is played.
+func prepareSet(ctx context.Context, o Options, d sandbox.Driver, root string) error {
+	all, err := recipesAndTasks(releasedSet)
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if !t.Recipe() {
+			continue
+		}
+		if _, err := task.Fetched(t, tasksDir(o)); err == nil {
+			continue
+		}
+		o.say("fetching %s", t.Key)
+		err := task.Fetch(ctx, d, root, t, tasksDir(o), func(s string) { o.say("  %s", s) })
+		if errors.Is(err, task.ErrIndexUnreachable) {
+			o.say("the package index cannot be reached: the set %s stays incomplete, the small set is played alone", releasedSet)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", t.Key, err)
+		}
+	}
+	return nil
+}
+
+// Doctor looks at everything that a play needs on this machine.
+func Doctor(ctx context.Context, o Options) []cli.Check {
+	var out []cli.Check
+	add := func(name, status, detail, mend string) {
+		out = append(out, cli.Check{Name: name, Status: status, Detail: detail, Mend: mend})
+	}
+
+	dir := o.Data
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		add("data directory", "fail", err.Error(), "choose another with --data")
+	} else {
+		add("data directory", "ok", dir, "")
+	}
+	d, root, err := openDriver(ctx, o)
+	if err != nil {
+		var e *agon.Error
+		mend := "run make setup"
+		if errors.As(err, &e) {
+			mend = e.Mend
+		}
+		add("sandbox", "fail", err.Error(), mend)
+	} else {
+		i := d.Info()
+		add("root file system", "ok", root, "")
+		add("sandbox", "ok", fmt.Sprintf("%s %s enforces %v", i.Name, i.Version, i.Limits), "")
+		if i.Name == "bwrap" {
+			add("sandbox strength", "warn", "bubblewrap is the last choice: some limits are soft", "install runc and run as root")
+		}
+	}
+	if list, missing, err := loadSet(o, releasedSet); err != nil {
+		add("released tasks", "fail", err.Error(), "run agon setup")
+	} else if missing > 0 {
+		add("released tasks", "warn", fmt.Sprintf("%d here, %d missing", len(list), missing), "run agon setup where the package index can be reached")
+	} else {
+		add("released tasks", "ok", fmt.Sprintf("%d here", len(list)), "")
+	}
+	if _, keyed, err := openai.FromEnv(o.Getenv); err != nil {
+		add("model", "fail", err.Error(), "set AGON_LLM_BASE_URL, AGON_LLM_API_KEY and AGON_LLM_MODEL, or none of them")
+	} else if keyed {
+		add("model", "ok", o.Getenv("AGON_LLM_MODEL"), "")
+	} else {
+		add("model", "warn", "no key: model calls are answered by a script", "set AGON_LLM_BASE_URL, AGON_LLM_API_KEY and AGON_LLM_MODEL for a real one")
+	}
+	if ln, err := net.Listen("tcp", o.Listen); err != nil {
+		if c, derr := net.DialTimeout("tcp", o.Listen, time.Second); derr == nil {
+			c.Close()
+			add("address", "ok", o.Listen+" is served already", "")
+		} else {
+			add("address", "fail", err.Error(), "choose another with --listen")
+		}
+	} else {
+		ln.Close()
+		add("address", "ok", o.Listen+" is free", "")
+	}
+	return out
+}
