@@ -147,11 +147,12 @@ func (s Spec) Complete() (Spec, error) {
 	return s, nil
 }
 
-// CommandEnv is the environment of one command: spec, then command, later
-// values first in rank; PATH and HOME are added when neither names them, in
-// every driver alike. Errors wrap ErrSpec.
-func CommandEnv(spec, cmd []string) ([]string, error) {
-	return checkEnv(append(append([]string(nil), spec...), cmd...), false)
+// CommandEnv is the environment of one command, in every driver alike: spec,
+// then command, later values first in rank; PATH and HOME are added when neither
+// names them, PWD is dir. Errors wrap ErrSpec.
+func CommandEnv(spec, cmd []string, dir string) ([]string, error) {
+	env := append(append([]string(nil), spec...), cmd...)
+	return checkEnv(append(env, "PWD="+dir), false)
 }
 
 func checkEnv(env []string, keep bool) ([]string, error) {

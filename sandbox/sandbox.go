@@ -50,7 +50,7 @@ type Spec struct {
 	// Doors are the only way out. Their listeners exist before the box does.
 	Doors []Door
 	// Env is the whole environment ("K=V"); nothing is inherited. PATH and
-	// HOME=/tmp are added where neither Env nor Cmd.Env names them.
+	// HOME=/tmp are added where neither Env nor Cmd.Env names them; PWD is Cmd.Dir.
 	Env []string
 	// Hostnames map names to 127.0.0.1 in /etc/hosts.
 	Hostnames []string

@@ -133,6 +133,17 @@ func (n *NS) Do(f func() error) error {
 	})
 }
 
+// Path names the namespace for a program that joins it by path. It is valid
+// while this process lives and the namespace is open. Empty without root.
+func (n *NS) Path() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.file == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd())
+}
+
 // ChildPID is the process whose user and network namespace are to be joined
 // when the namespace was made without root; else 0.
 func (n *NS) ChildPID() int {

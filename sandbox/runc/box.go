@@ -95,7 +95,11 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	if len(cmd.Args) == 0 {
 		return sandbox.Exit{}, fmt.Errorf("%w: no command", sandbox.ErrSpec)
 	}
-	env, err := sandbox.CommandEnv(b.spec.Env, cmd.Env)
+	dir := cmd.Dir
+	if dir == "" {
+		dir = "/"
+	}
+	env, err := sandbox.CommandEnv(b.spec.Env, cmd.Env, dir)
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
@@ -105,10 +109,6 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 			return sandbox.Exit{}, fmt.Errorf("%w: uid %d", sandbox.ErrSpec, cmd.UID)
 		}
 		uid, gid = cmd.UID, cmd.UID
-	}
-	dir := cmd.Dir
-	if dir == "" {
-		dir = "/"
 	}
 	r := &run{}
 	b.mu.Lock()

@@ -160,6 +160,79 @@ func (g *Group) CPU() time.Duration {
 // PidsRefused counts forks that the pids limit refused.
 func (g *Group) PidsRefused() int64 { return field(g.read("pids", "pids.events"), "max") }
 
+// Limits of a group that Create makes.
+type Limits struct {
+	MemoryBytes, Pids, CPUMilli int64
+}
+
+// Create makes the group and sets its limits. OCI runtimes do this themselves;
+// it is for drivers that have none. On error the caller calls Remove.
+func (g *Group) Create(l Limits) error {
+	const period = 100_000
+	quota := strconv.FormatInt(max(l.CPUMilli*period/1000, 1000), 10)
+	memory, pids := strconv.FormatInt(l.MemoryBytes, 10), strconv.FormatInt(l.Pids, 10)
+	write := func(controller, file, v string) error {
+		if err := os.WriteFile(filepath.Join(g.dir(controller), file), []byte(v), 0); err != nil {
+			return fmt.Errorf("set cgroup limit: %w", err)
+		}
+		return nil
+	}
+	if g.h.V2 != "" {
+		for _, d := range []string{g.h.V2, filepath.Join(g.h.V2, Parent)} {
+			if err := os.MkdirAll(d, 0o755); err != nil {
+				return fmt.Errorf("make cgroup: %w", err)
+			}
+			if err := os.WriteFile(filepath.Join(d, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0); err != nil {
+				return fmt.Errorf("enable cgroup controllers: %w", err)
+			}
+		}
+		if err := os.Mkdir(g.dir("memory"), 0o755); err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+		if err := write("memory", "memory.max", memory); err != nil {
+			return err
+		}
+		_ = write("memory", "memory.swap.max", "0") // absent without swap
+		return errors.Join(write("pids", "pids.max", pids), write("cpu", "cpu.max", quota+" "+strconv.Itoa(period)))
+	}
+	for _, c := range []string{"memory", "pids", "cpu"} {
+		if g.dir(c) == "" {
+			return fmt.Errorf("make cgroup: no %s controller", c)
+		}
+	}
+	for _, d := range g.dirs() {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+	}
+	if err := write("memory", "memory.limit_in_bytes", memory); err != nil {
+		return err
+	}
+	_ = write("memory", "memory.memsw.limit_in_bytes", memory) // absent without swap accounting
+	return errors.Join(write("pids", "pids.max", pids),
+		write("cpu", "cpu.cfs_period_us", strconv.Itoa(period)), write("cpu", "cpu.cfs_quota_us", quota))
+}
+
+// dirs are the directories that a process must join.
+func (g *Group) dirs() []string {
+	var out []string
+	for _, c := range []string{"memory", "pids", "cpu", "cpuacct", "freezer"} {
+		if d := g.dir(c); d != "" && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Join returns the files to which a process writes "0" to enter the group.
+func (g *Group) Join() []string {
+	var out []string
+	for _, d := range g.dirs() {
+		out = append(out, filepath.Join(d, "cgroup.procs"))
+	}
+	return out
+}
+
 // Procs lists the processes of the group and of groups below it.
 func (g *Group) Procs() []int {
 	c := "memory"

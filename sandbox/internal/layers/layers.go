@@ -231,7 +231,7 @@ func (sp *Space) next(base string) (string, error) {
 func (sp *Space) mounted(p string) { sp.undo = append(sp.undo, p) }
 
 // Add prepares one mount and returns the host path to bind at its target.
-// MountTmp is the driver's own. Errors wrap sandbox.ErrSpec or sandbox.ErrHost.
+// Errors wrap sandbox.ErrSpec or sandbox.ErrHost.
 func (sp *Space) Add(m sandbox.Mount) (string, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -243,6 +243,8 @@ func (sp *Space) Add(m sandbox.Mount) (string, error) {
 	case sandbox.MountScratch:
 		e.path, err = sp.ownDir()
 		e.upper = e.path
+	case sandbox.MountTmp:
+		e.path, err = sp.tmp(m.SizeBytes)
 	case sandbox.MountOverlay:
 		e.lower = m.Source
 		err = sp.overlay(&e)
@@ -293,6 +295,28 @@ func (sp *Space) ownDir() (string, error) {
 		}
 	}
 	return d, nil
+}
+
+// tmp makes a memory file system on the host, or a directory in the quota
+// where we may not mount.
+func (sp *Space) tmp(size int64) (string, error) {
+	if !sp.s.root {
+		d, err := sp.ownDir()
+		if err != nil {
+			return "", err
+		}
+		return d, os.Chmod(d, 0o777|os.ModeSticky)
+	}
+	p, err := sp.next(sp.mnt)
+	if err != nil {
+		return "", err
+	}
+	opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=1777,uid=%d,gid=%d", size, max(sp.lim.Inodes, 64), sp.uid, sp.gid)
+	if err := unix.Mount("tmpfs", p, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+		return "", fmt.Errorf("mount tmpfs: %w", err)
+	}
+	sp.mounted(p)
+	return p, nil
 }
 
 // nest makes the mount point of a target that lies in an earlier mount.

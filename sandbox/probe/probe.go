@@ -1,0 +1,276 @@
+// Package probe finds the strongest sandbox that works on this machine by
+// trying it, and cleans up after processes that were killed.
+package probe
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/bwrap"
+	"github.com/agon-arena/agon/sandbox/internal/cgroup"
+	"github.com/agon-arena/agon/sandbox/internal/layers"
+	"github.com/agon-arena/agon/sandbox/runc"
+)
+
+// Config says what to try.
+type Config struct {
+	// Rootfs is a root file system with python3. Required.
+	Rootfs string
+	// StateDir holds boxes. Required.
+	StateDir string
+	// Want demands one driver by name; empty takes the strongest that works.
+	Want string
+}
+
+// Report is what came of one driver.
+type Report struct {
+	Driver agon.Driver `json:"driver"`
+	OK     bool        `json:"ok"`
+	Checks []Check     `json:"checks,omitempty"`
+	Err    string      `json:"error,omitempty"` // why it cannot be used
+}
+
+// Check is one thing that must hold in a box.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// candidates in order of strength.
+var candidates = []struct {
+	name string
+	make func(context.Context, string) (sandbox.Driver, error)
+}{
+	{"runc", func(ctx context.Context, dir string) (sandbox.Driver, error) {
+		d, err := runc.New(ctx, runc.Config{StateDir: dir})
+		if err != nil {
+			return nil, err // not a nil *Driver in an interface
+		}
+		return d, nil
+	}},
+	{"bwrap", func(ctx context.Context, dir string) (sandbox.Driver, error) {
+		d, err := bwrap.New(ctx, bwrap.Config{StateDir: dir})
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}},
+}
+
+// timeout bounds the trial of one driver.
+const timeout = 60 * time.Second
+
+// Probe returns the strongest driver that passes every check, and a report of
+// each that was tried. If none does, the error wraps sandbox.ErrNoDriver and
+// its text tells what to mend. There is no driver without a sandbox.
+func Probe(ctx context.Context, c Config) (sandbox.Driver, []Report, error) {
+	var reports []Report
+	known := false
+	for _, cand := range candidates {
+		if c.Want != "" && c.Want != cand.name {
+			continue
+		}
+		known = true
+		d, err := cand.make(ctx, c.StateDir)
+		if err != nil {
+			reports = append(reports, Report{Driver: agon.Driver{Name: cand.name}, Err: err.Error()})
+			continue
+		}
+		r := try(ctx, d, c)
+		reports = append(reports, r)
+		if r.OK {
+			return d, reports, nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, reports, err
+	}
+	if !known {
+		return nil, reports, fmt.Errorf("%w: no driver is called %q; known are runc and bwrap", sandbox.ErrNoDriver, c.Want)
+	}
+	var why []string
+	for _, r := range reports {
+		why = append(why, r.Driver.Name+": "+r.Err)
+	}
+	mend := "install bubblewrap and allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0); " +
+		"as root, install runc (apt-get install runc bubblewrap); inside Docker, add --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+	return nil, reports, fmt.Errorf("%w: %s. Mend: %s", sandbox.ErrNoDriver, strings.Join(why, "; "), mend)
+}
+
+// try makes a box and runs the checks in it.
+func try(ctx context.Context, d sandbox.Driver, c Config) Report {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r := Report{Driver: d.Info()}
+	checks, err := examine(ctx, d, c)
+	r.Checks = checks
+	switch {
+	case err != nil:
+		r.Err = err.Error()
+	default:
+		r.OK = true
+		for _, ch := range checks {
+			if !ch.OK {
+				r.OK = false
+				r.Err = fmt.Sprintf("check %q failed: %s", ch.Name, ch.Detail)
+				break
+			}
+		}
+	}
+	return r
+}
+
+// script runs inside and prints one JSON object of name: [ok, detail].
+const script = `
+import json, os, socket, subprocess, sys, urllib.request
+secret, port, door = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+out = {}
+def check(name, f):
+    try:
+        ok, detail = f()
+    except Exception as e:
+        ok, detail = False, repr(e)
+    out[name] = [bool(ok), str(detail)[:200]]
+def refused(f, *errs):
+    def g():
+        try:
+            f()
+        except errs or (OSError,) as e:
+            return True, repr(e)
+        return False, "it worked"
+    return g
+def status(key):
+    for l in open("/proc/self/status"):
+        if l.startswith(key + ":"):
+            return l.split()[1]
+def sock(family, kind=socket.SOCK_STREAM):
+    socket.socket(family, kind).close()
+def connect(host, port):
+    socket.create_connection((host, port), 3).close()
+check("host file", refused(lambda: open(secret)))
+check("host loopback", refused(lambda: connect("127.0.0.1", port)))
+check("internet", refused(lambda: connect("192.0.2.1", 443)))
+for name, family in (("netlink", 16), ("packet", 17), ("alg", 38), ("vsock", 40)):
+    check("socket " + name, refused(lambda: sock(family, socket.SOCK_DGRAM)))
+check("socket inet", lambda: (sock(socket.AF_INET) is None, ""))
+check("root read-only", refused(lambda: open("/agon-probe", "w")))
+check("usr read-only", refused(lambda: open("/usr/agon-probe", "w")))
+check("capabilities", lambda: (all(int(status(k), 16) == 0 for k in ("CapEff", "CapPrm", "CapBnd", "CapAmb", "CapInh")), status("CapBnd")))
+check("no new privileges", lambda: (status("NoNewPrivs") == "1", status("NoNewPrivs")))
+check("seccomp", lambda: (status("Seccomp") == "2", status("Seccomp")))
+check("not root", lambda: (os.getuid() != 0, os.getuid()))
+check("unshare", lambda: (subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode != 0, ""))
+check("other processes", lambda: (len([p for p in os.listdir("/proc") if p.isdigit()]) < 8, ""))
+check("environment", lambda: (set(os.environ) <= {"PATH", "HOME", "PWD", "LC_CTYPE"}, " ".join(os.environ)))
+check("door", lambda: (urllib.request.build_opener(urllib.request.ProxyHandler({})).open(urllib.request.Request(door, headers={"X-Agon-Probe": "forged"}), timeout=5).read() == b"true", ""))
+check("result", lambda: (open("/work/result", "w").write("kept") == 4, ""))
+print(json.dumps(out))
+`
+
+func examine(ctx context.Context, d sandbox.Driver, c Config) ([]Check, error) {
+	var word [16]byte
+	_, _ = rand.Read(word[:]) // never fails
+	token := hex.EncodeToString(word[:])
+	// Things of the host that a box must not reach.
+	secret := filepath.Join(c.StateDir, "probe-"+token)
+	if err := os.WriteFile(secret, []byte(token), 0o644); err != nil {
+		return nil, fmt.Errorf("write probe file: %w", err)
+	}
+	defer func() { _ = os.Remove(secret) }()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	// Answers whether the door set the header and dropped the forged one.
+	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, slices.Equal(r.Header.Values("X-Agon-Probe"), []string{token}))
+	})}
+	go func() { _ = srv.Serve(l) }()
+	defer func() { _ = srv.Close() }()
+	port := l.Addr().(*net.TCPAddr).Port
+
+	box, err := d.Start(ctx, sandbox.Spec{
+		Name: "probe", Rootfs: c.Rootfs,
+		Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/work"}},
+		Doors: []sandbox.Door{{Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
+			Header: map[string]string{"X-Agon-Probe": token}}},
+		Limits: agon.Limits{WallMS: 30_000, DiskBytes: 16 << 20, Inodes: 1024, OutputBytes: 1 << 20},
+	})
+	if err != nil {
+		return nil, err
+	}
+	checks, err := inside(ctx, box, secret, port)
+	if err == nil {
+		b, rerr := box.ReadFile("/work/result", 16)
+		checks = append(checks, Check{"read result", rerr == nil && string(b) == "kept", fmt.Sprint(rerr)})
+	}
+	if cerr := box.Close(); err == nil {
+		err = cerr
+	}
+	return checks, err
+}
+
+func inside(ctx context.Context, box sandbox.Box, secret string, port int) ([]Check, error) {
+	var out, errs bytes.Buffer
+	run := func(args ...string) error {
+		out.Reset()
+		errs.Reset()
+		exit, err := box.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &errs})
+		if err != nil {
+			return err
+		}
+		if exit.Code != 0 {
+			return fmt.Errorf("python3 in the box: exit %d %s%s: %.300s", exit.Code, exit.Limit, exit.Lost, errs.String())
+		}
+		return nil
+	}
+	if err := run("python3", "-c", "print(1)"); err != nil {
+		return nil, err
+	}
+	if out.String() != "1\n" {
+		return nil, fmt.Errorf("python3 in the box: printed %.100q", out.String())
+	}
+	if err := run("python3", "-I", "-c", script, secret, fmt.Sprint(port), "http://127.0.0.1/"); err != nil {
+		return nil, err
+	}
+	var results map[string][2]any
+	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
+		return nil, fmt.Errorf("python3 in the box: %w", err)
+	}
+	var checks []Check
+	for name, v := range results {
+		ok, _ := v[0].(bool)
+		checks = append(checks, Check{name, ok, fmt.Sprint(v[1])})
+	}
+	slices.SortFunc(checks, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
+	return checks, nil
+}
+
+// Sweep removes what boxes of dead processes left below stateDir: processes,
+// cgroups, mounts and directories. Boxes of living processes stay. Call it
+// before the first box. It returns how many boxes it removed.
+func Sweep(stateDir string) (int, error) {
+	h, err := cgroup.Detect()
+	if err != nil {
+		return 0, err
+	}
+	return layers.Sweep(stateDir, func(id string) error {
+		g := h.Group(id)
+		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
+	})
+}
