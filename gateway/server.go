@@ -225,9 +225,9 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		policy: p, slots: make(chan struct{}, g.cfg.Parallel), rec: rec, open: map[*call]struct{}{},
 		idle: make(chan struct{}),
 	}
-	any := slices.Contains(p.Models, "*")
+	all := slices.Contains(p.Models, "*")
 	for _, o := range g.models {
-		if any || slices.Contains(p.Models, o.model) {
+		if all || slices.Contains(p.Models, o.model) {
 			s.offers = append(s.offers, o)
 		}
 	}
