@@ -182,3 +182,26 @@ content = "fixed <it>"
 		t.Errorf("receipts %+v", s.Receipts())
 	}
 }
+
+// The script as a server of its own, reached by the upstream for any OpenAI-compatible URL.
+func TestOpenAICompatibleServer(t *testing.T) {
+	script, err := scripted.Parse([]byte(`{"version":1,"rule":[{"content":"from <afar>"}]}`), "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := upstream(t, scripted.Handler(script).ServeHTTP, func(c *openaiConfig) { c.Models = []string{"scripted"} })
+	var l log
+	s := open(t, start(t, Config{Upstreams: []provider.Upstream{u}}), policy("*"), &l)
+	for _, stream := range []string{"false", "true"} {
+		r := post(t, s, chatPath, `{"stream":`+stream+`,"messages":[{"role":"user","content":"x"}]}`)
+		if r.status != 200 || r.err != nil {
+			t.Errorf("%d %s %v", r.status, r.body, r.err)
+		}
+	}
+	for i, e := range l.of(agon.EventModel) {
+		c := e.(ModelCall)
+		if c.Message.Content != "from <afar>" || c.Receipt.Outcome != "ok" || c.Receipt.Estimated || c.Stream != (i == 1) {
+			t.Errorf("call %d: %+v", i, c)
+		}
+	}
+}
