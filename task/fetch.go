@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -148,11 +149,16 @@ func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, 
 	exit, err := f.box.Exec(ctx, sandbox.Cmd{
 		Args: []string{"python3", boxTools + "/fetch.py", pkg, version, sum, target}, Dir: boxWork, Stdout: &out, Stderr: &out,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: %s %s: no end within %v", ErrIndexUnreachable, pkg, version, fetchTimeout)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
 		return nil, fmt.Errorf("run pip: %w", err)
 	}
 	if exit.Code != 0 || exit.Limit != "" || exit.Lost != "" {
-		return nil, f.pipError(ctx, pkg, version, exit, out.String())
+		return nil, f.pipError(pkg, version, exit, out.String())
 	}
 	b, err := f.box.ReadFile(target, MaxArchive)
 	if err != nil {
@@ -169,10 +175,10 @@ func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, 
 }
 
 // pipError tells tampering and our own failures from an index that does not answer.
-func (f *fetcher) pipError(ctx context.Context, pkg, version string, exit sandbox.Exit, out string) error {
-	detail := f.conf.redact(tail(out, 600))
+func (f *fetcher) pipError(pkg, version string, exit sandbox.Exit, out string) error {
+	detail := f.conf.redact(pipSaid(out))
 	switch {
-	case exit.Lost != "" && ctx.Err() == nil:
+	case exit.Lost != "":
 		return fmt.Errorf("%w: box ended while pip ran: %s", sandbox.ErrHost, exit.Lost)
 	case strings.Contains(out, "DO NOT MATCH THE HASHES"):
 		return fmt.Errorf("%s %s %w: the index has other bytes: %s", pkg, version, ErrPin, detail)
@@ -181,7 +187,34 @@ func (f *fetcher) pipError(ctx context.Context, pkg, version string, exit sandbo
 	case strings.Contains(out, "No module named pip"):
 		return fmt.Errorf("%w: the boxes' root file system has no pip", sandbox.ErrHost)
 	}
-	return fmt.Errorf("%w: %s %s: %s", ErrIndexUnreachable, pkg, version, detail)
+	if exit.Limit == "wall" || noAnswer.MatchString(out) {
+		return fmt.Errorf("%w: %s %s: %s", ErrIndexUnreachable, pkg, version, detail)
+	}
+	return fmt.Errorf("pip cannot get %s %s: %s", pkg, version, detail)
+}
+
+// noAnswer is what pip says when the index is not there, or not with this file.
+var noAnswer = regexp.MustCompile(`No matching distribution found|Could not find a version|HTTP error [45]|[45][0-9]{2} (Client|Server) Error|Connection(Reset)?Error|timed out`)
+
+var connectionFault = regexp.MustCompile(`Failed to establish a new connection[^'"]*|[^'"]*timed out|certificate verify failed[^'"(]*|Connection refused|Tunnel connection failed[^'"]*`)
+
+// pipSaid picks the reason out of pip's output: why the connection failed and
+// its last error, or the end of the output if there is neither.
+func pipSaid(out string) string {
+	said := connectionFault.FindString(out)
+	for line := range strings.Lines(out) {
+		if text, ok := strings.CutPrefix(line, "ERROR: "); ok {
+			if said != "" {
+				said += "; "
+			}
+			said += text
+			break
+		}
+	}
+	if said == "" {
+		said = out
+	}
+	return tail(said, 300)
 }
 
 // start makes the box on first use.

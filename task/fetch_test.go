@@ -144,6 +144,7 @@ func TestFetchFails(t *testing.T) {
 	}{
 		{"no network", index(p, 1, "Temporary failure in name resolution\nERROR: No matching distribution found", nil), "", ErrIndexUnreachable},
 		{"no such version", index(p, 1, "ERROR: Could not find a version", nil), "", ErrIndexUnreachable},
+		{"forbidden", index(p, 1, "ERROR: HTTP error 403 while getting https://index.example/some-1.0.tar.gz", nil), "", ErrIndexUnreachable},
 		{"hashes differ", index(p, 1, "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", nil), "", ErrPin},
 		{"bytes changed after pip", index(p, 0, "", func(b []byte) []byte { return append(b, 0) }), "", ErrPin},
 		{"file too large", index(p, 0, "", func([]byte) []byte { return make([]byte, MaxArchive+1) }), "", sandbox.ErrUnsafe},
@@ -173,6 +174,19 @@ func TestFetchFails(t *testing.T) {
 				t.Errorf("%d boxes left open", d.Open())
 			}
 		})
+	}
+	// What is wrong with the package is not the index's fault.
+	err := Fetch(t.Context(), index(p, 1, "ERROR: Cannot import some.backend", nil), "/rootfs", recipeFor(t, p, ""), t.TempDir(), nil)
+	if err == nil || errors.Is(err, ErrIndexUnreachable) {
+		t.Errorf("unknown back end: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := fake.New(fake.Config{Exec: func(context.Context, *fake.Box, sandbox.Cmd) sandbox.Exit {
+		cancel()
+		return sandbox.Exit{Code: 137}
+	}})
+	if err := Fetch(ctx, stopped, "/rootfs", recipeFor(t, p, ""), t.TempDir(), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 	complete, err := Load(good(nil), "small/x")
 	if err != nil {
