@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -110,12 +109,9 @@ func override(getenv func(string) string, name, val string) func(string) string 
 
 // options turns resolved settings into Options.
 func options(c cli.Common, driver string) Options {
-	getenv := os.Getenv
-	for env, key := range map[string]string{"AGON_LLM_BASE_URL": config.LLMBaseURL, "AGON_LLM_MODEL": config.LLMModel} {
-		if v := c.Config.Get(key); v != "" {
-			getenv = override(getenv, env, v)
-		}
-	}
+	// Through the settings, never around them: they withhold the key from an
+	// upstream that only a found agon.toml names.
+	getenv := c.Config.Getenv(os.Getenv)
 	if driver != "" {
 		getenv = override(getenv, "AGON_DRIVER", driver)
 	}
@@ -126,9 +122,7 @@ func options(c cli.Common, driver string) Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Say = func(format string, args ...any) {
-		o.Log.Info(strings.TrimSpace(fmt.Sprintf(format, args...)))
-	}
+	o.Say = c.Say
 	return o
 }
 
