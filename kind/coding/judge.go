@@ -225,7 +225,8 @@ func (k *Kind) grade(ctx context.Context, env kind.Env, t *task.Task, pol agon.P
 	rep := newReport(spec.Ready, list)
 	stderr := &tail{limit: 4 << 10}
 	x, err := box.Exec(ctx, sandbox.Cmd{
-		Args:      []string{toolsDir + "/python3", "-s", "-S", "-B", "-c", gradeSource},
+		// By way of a shell: the kernel looks at what the process may read when it executes the copy.
+		Args:      []string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3", "-s", "-S", "-B", "-c", gradeSource},
 		Dir:       "/",
 		Stdin:     bytes.NewReader(in),
 		Stdout:    rep,
@@ -290,10 +291,15 @@ func copyPython(rootfs, dst string) error {
 	if err != nil {
 		return fmt.Errorf("read the interpreter: %w", err)
 	}
-	if err := os.WriteFile(dst, b, 0o711); err != nil {
+	// No one may read it, not even an owner, whom drivers map to the box's
+	// user; and on a read-only mount an owner cannot change that.
+	if err := os.WriteFile(dst, b, 0o500); err != nil {
 		return fmt.Errorf("copy the interpreter: %w", err)
 	}
-	return os.Chmod(dst, 0o711)
+	if err := os.Chmod(dst, 0o111); err != nil {
+		return fmt.Errorf("close the interpreter: %w", err)
+	}
+	return nil
 }
 
 // report collects what grade.py and its children write. Everything but the
