@@ -183,3 +183,10 @@ func checkScores(tasks []agon.TaskRef, scores []agon.Score) error {
 	}
 	return nil
 }
+
+// Env returns an environment outside any attempt, for controls such as agon
+// task check. done ends everything it handed out.
+func (p *Player) Env(spec agon.RunSpec) (_ kind.Env, done func()) {
+	e := &env{p: p, job: Job{Run: spec, Attempt: 1}, rec: &recorder{run: spec.Run, attempt: 1, now: p.Now}, phase: PhaseJudge}
+	return e, func() { e.close() }
+}
