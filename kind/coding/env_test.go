@@ -131,12 +131,7 @@ func writeTask(t *testing.T, base, hidden map[string]string, cfg task.Agon) *tas
 			}
 		}
 	}
-	// Boxes run as another user, who must be able to come here.
-	for p := dir; strings.HasPrefix(p, os.TempDir()+"/"); p = filepath.Dir(p) {
-		if err := os.Chmod(p, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	openPath(t, dir) // boxes run as another user
 	cfg.Base, cfg.Hidden = "repo", "hidden"
 	return &task.Task{Key: "t/one", Dir: dir, Instruction: "add is wrong", Config: task.Config{Agon: cfg}}
 }
