@@ -37,24 +37,28 @@ type Weights struct {
 // until ctx ends. wake makes it look at once.
 func (w *Weights) Run(ctx context.Context, wake <-chan struct{}) {
 	w.last = map[uint16][]uint16{}
-	t := time.NewTicker(w.Every)
-	defer t.Stop()
 	for {
-		w.once(ctx)
+		pause := w.Every
+		if w.once(ctx) {
+			pause = min(pause, 2*time.Second)
+		}
+		t := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+			t.Stop()
 			return
 		case <-t.C:
 		case <-wake:
+			t.Stop()
 		}
 	}
 }
 
-func (w *Weights) once(ctx context.Context) {
+func (w *Weights) once(ctx context.Context) (early bool) {
 	arenas, err := w.Targets.Arenas(ctx)
 	if err != nil {
 		w.warn(ctx, "listing arenas", err)
-		return
+		return false
 	}
 	for _, a := range arenas {
 		t, err := w.Targets.Target(ctx, a.ID)
@@ -80,13 +84,21 @@ func (w *Weights) once(ctx context.Context) {
 			}
 		}
 		if err := w.Chain.SetWeights(ctx, t.Netuid, client.SetWeightsRequest{UIDs: t.UIDs, Values: t.Values}); err != nil {
+			if client.IsCode(err, tooFast) {
+				early = true // not wrong, only too soon
+				continue
+			}
 			w.warn(ctx, "setting weights", err)
 			continue
 		}
 		w.last[t.Netuid] = flat
 		w.Log.Info("weights set", "netuid", t.Netuid, "uids", t.UIDs, "values", t.Values)
 	}
+	return early
 }
+
+// tooFast is the ledger's word for weights that come before the rate limit allows.
+const tooFast = "SettingWeightsTooFast"
 
 func (w *Weights) warn(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {

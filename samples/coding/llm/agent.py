@@ -1,7 +1,7 @@
 """An agent that works through a model: it lists, reads, searches, edits and runs tests by tool calls, in a loop.
 
 It speaks the OpenAI chat protocol with the gateway at $AI_PROXY_URL and needs nothing but the standard library. Which
-model answers is the arena's choice ($AGON_MODEL). Without a key the demo answers from script.json beside this file.
+model answers is the arena's choice ($AGON_MODEL, else the first of /v1/models). Without a key the demo answers from script.json beside this file.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import urllib.request
 
 REPO = "/repo"
 PROXY = os.getenv("AI_PROXY_URL", "http://127.0.0.1:8000")
-MODEL = os.getenv("AGON_MODEL", "default")
+MODEL = None  # set when the agent starts
 DEADLINE = time.monotonic() + 0.85 * float(os.getenv("AGENT_TIMEOUT", "120"))
 MAX_STEPS = 40
 MAX_TEXT = 12000  # characters of one tool result
@@ -40,7 +40,17 @@ TOOLS = [
 ]
 
 
+def first_model():
+    """The model to ask for: the arena's word, else the first that the gateway offers."""
+    if os.getenv("AGON_MODEL"):
+        return os.environ["AGON_MODEL"]
+    with urllib.request.urlopen(PROXY + "/v1/models", timeout=30) as r:
+        return json.load(r)["data"][0]["id"]
+
+
 def agent_main(input):
+    global MODEL
+    MODEL = first_model()
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": input["problem_statement"]}]
     reminded = False
     for step in range(MAX_STEPS):

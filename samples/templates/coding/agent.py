@@ -11,9 +11,11 @@ What you find in the box:
 * No network. The model gateway answers at $AI_PROXY_URL, without a key:
       POST /v1/chat/completions   OpenAI form, JSON or SSE, tools
       POST /v1/embeddings
+      GET  /v1/models
       POST /agents/inference      {"run_id", "model", "temperature", "messages"} -> a JSON string
       POST /agents/embedding      {"run_id", "input"}
-  Money and calls are limited per run and counted by the gateway. $AGON_MODEL names a model that is allowed.
+  Money and calls are limited per run and counted by the gateway. $AGON_MODEL names a model that is allowed,
+  where the arena names any; GET /v1/models lists what the gateway offers.
 * $AGENT_TIMEOUT is the wall time in seconds. Return before it ends: what is not returned is not judged.
 * Python 3 with its standard library, git and patch. docs/sandbox.md lists everything that can be imported.
 * Memory, processes, disk and output are limited; `agon arena view` shows the figures.
@@ -46,8 +48,15 @@ def run(*command):
     return subprocess.run(command, cwd=REPO, capture_output=True, text=True, errors="surrogateescape").stdout
 
 
+def first_model():
+    if os.environ.get("AGON_MODEL"):
+        return os.environ["AGON_MODEL"]
+    with urllib.request.urlopen(os.environ["AI_PROXY_URL"] + "/v1/models", timeout=30) as response:
+        return json.load(response)["data"][0]["id"]
+
+
 def ask(question):
-    body = {"model": os.environ.get("AGON_MODEL", "default"), "messages": [{"role": "user", "content": question}], "max_tokens": 500}
+    body = {"model": first_model(), "messages": [{"role": "user", "content": question}], "max_tokens": 500}
     request = urllib.request.Request(os.environ["AI_PROXY_URL"] + "/v1/chat/completions", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as response:
