@@ -258,6 +258,7 @@ type graderInput struct {
 	Root    string            `json:"root"`
 	Path    []string          `json:"path"`
 	Files   map[string][]byte `json:"files"` // base64 in JSON
+	Own     []string          `json:"own"`   // top-level modules of the base tree
 	Tests   []tokens          `json:"tests"`
 	Timeout float64           `json:"timeout"` // seconds, each test
 	Ready   string            `json:"ready"`
@@ -269,7 +270,7 @@ func gradeSpec(t *task.Task, g *grading) (graderInput, []tokens) {
 	for _, id := range append(append([]string{}, t.Config.Agon.FailToPass...), t.Config.Agon.PassToPass...) {
 		list = append(list, tokens{ID: id, Body: word(), Bare: word(), Done: word(), Sentinel: word()})
 	}
-	in := graderInput{Root: repoDir, Files: g.modules, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
+	in := graderInput{Root: repoDir, Files: g.modules, Own: g.own, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
 	if in.Timeout <= 0 {
 		in.Timeout = task.DefaultTestTimeoutSec
 	}

@@ -336,6 +336,8 @@ from collections import OrderedDict, namedtuple
 from unittest import mock
 
 import pkg
+import queue
+import sched
 from pkg import thing
 from .helpers import Base
 
@@ -368,6 +370,7 @@ class TestAll(Base):
         self.assertNotIn(3, range(3))
         self.assertIs(None, None)
         self.assertTrue(READY and self.shared)
+        self.assertTrue(sched.OURS and queue.OURS)
         self.assertGreater(decimal.Decimal("2"), 1)
         self.assertRegex("abc", "b")
         self.assertIsInstance(thing.double(1), int)
@@ -451,8 +454,10 @@ class TestOutput(unittest.TestCase):
 	}
 	tk := writeTask(t,
 		map[string]string{
-			"src/pkg/__init__.py": "import logging, traceback, warnings\nfrom . import thing\n\ndef old():\n    warnings.warn('x', DeprecationWarning, stacklevel=2)\n\nasync def soon():\n    return 1\n\ndef trace():\n    try:\n        1 / 0\n    except Exception:\n        return traceback.format_exc()\n\ndef log(s):\n    logging.getLogger('pkg').warning(s)\n",
-			"src/pkg/thing.py":    "class Point:\n    def __init__(self, x, y):\n        self.x, self.y = x, y\n    def __eq__(self, o):\n        return (self.x, self.y) == (o.x, o.y)\n\ndef double(x):\n    return x + x\n",
+			"src/pkg/__init__.py":   "import logging, traceback, warnings\nfrom . import thing\n\ndef old():\n    warnings.warn('x', DeprecationWarning, stacklevel=2)\n\nasync def soon():\n    return 1\n\ndef trace():\n    try:\n        1 / 0\n    except Exception:\n        return traceback.format_exc()\n\ndef log(s):\n    logging.getLogger('pkg').warning(s)\n",
+			"src/sched/__init__.py": "OURS = True\n",
+			"src/queue.py":          "OURS = True\n",
+			"src/pkg/thing.py":      "class Point:\n    def __init__(self, x, y):\n        self.x, self.y = x, y\n    def __eq__(self, o):\n        return (self.x, self.y) == (o.x, o.y)\n\ndef double(x):\n    return x + x\n",
 		},
 		map[string]string{
 			"tests/test_all.py": test,

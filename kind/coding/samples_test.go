@@ -158,7 +158,7 @@ func TestLLMSample(t *testing.T) {
 
 // The binary symbolic-link and CRLF tasks are graded like any other.
 func TestOddTasks(t *testing.T) {
-	for _, name := range []string{"csv-sniffer", "release-catalog", "notes-index", "url-router", "template-loops"} {
+	for _, name := range []string{"csv-sniffer", "job-schedule", "release-catalog", "notes-index", "url-router", "template-loops"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tk := smallTask(t, name)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -29,6 +31,9 @@ type treeFile struct {
 type grading struct {
 	tree    map[string]treeFile
 	modules map[string][]byte // protected Python files by tree path
+	// own names the top-level modules that the base tree has at its Python
+	// roots, before the patch: they may stand before the standard library's.
+	own []string
 }
 
 // buildGrading lays the changes of a patch over the base tree and the hidden
@@ -98,7 +103,7 @@ func buildGrading(t *task.Task, changed map[string][]byte, execBit map[string]bo
 	for name, f := range hidden {
 		tree[name] = f
 	}
-	g := &grading{tree: tree, modules: map[string][]byte{}}
+	g := &grading{tree: tree, modules: map[string][]byte{}, own: topModules(t, own)}
 	for name, f := range tree {
 		if protected(name) && f.link == "" && importable(t, name) {
 			g.modules[name] = f.data
@@ -168,6 +173,30 @@ func importable(t *task.Task, name string) bool {
 		}
 	}
 	return false
+}
+
+// topModules lists, sorted, the top-level modules and packages of a tree.
+func topModules(t *task.Task, tree map[string]treeFile) []string {
+	set := map[string]bool{}
+	for name := range tree {
+		for _, root := range pythonPath(t) {
+			rel := name
+			if root = path.Clean(root); root != "." {
+				var ok bool
+				if rel, ok = strings.CutPrefix(name, root+"/"); !ok {
+					continue
+				}
+			}
+			top, _, nested := strings.Cut(rel, "/")
+			stem, py := strings.CutSuffix(top, ".py")
+			if nested && strings.HasSuffix(name, ".py") || !nested && py {
+				if isIdentifier(stem) {
+					set[stem] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 func isIdentifier(s string) bool {

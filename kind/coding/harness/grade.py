@@ -16,11 +16,12 @@ object (see kind/coding/judge.go); README.md beside it tells the threat model. I
 import sys
 
 sys.path[:] = [p for p in sys.path if p]  # never import from the working directory
-import _imp, _signal, ast, base64, builtins, gc, importlib.util, inspect, json, os, random, re, signal, time, types, unittest, warnings
+import _imp, _signal, ast, base64, builtins, gc, importlib.machinery, importlib.util, inspect, json, os, random, re, signal, time, types, unittest, warnings
 
 TAMPERED = 86  # exit status of a child that the audit hook ended
 NO_IMPORT = 87  # the module of the test could not be imported
 PREFIX = "\0agon:"  # of marker strings that stand for constants until they are replaced
+NEVER = frozenset("unittest importlib os sys builtins types abc io codecs".split())  # cannot be shadowed at all
 SITE = ["/usr/lib/python3/dist-packages"]  # the system's packages come last; nothing of the user's or the site's start-up runs
 READER = inspect._has_code_flag.__code__  # may look at the code of tests: it leaks one bit
 
@@ -720,6 +721,17 @@ def prepare(spec):
     return modules, codes, asserts, words, jobs
 
 
+def shadow(spec):
+    """Let modules of the task's own base tree stand before those of the standard library that have their name."""
+    own = {n for n in spec["own"] if n in getattr(sys, "stdlib_module_names", ()) and n not in NEVER and n not in sys.builtin_module_names}
+    if not own:
+        return
+    for name in [m for m in sys.modules if m.split(".")[0] in own]:
+        del sys.modules[name]
+    roots, find = list(spec["path"]), importlib.machinery.PathFinder.find_spec
+    sys.meta_path.insert(1, types.SimpleNamespace(find_spec=lambda name, path=None, target=None: find(name, roots) if name in own else None))
+
+
 def child(job, spec, modules, codes, asserts, words, out, note):
     """Become the process of one test. Never returns."""
     t, module, names, method, body, asserting = job
@@ -759,6 +771,7 @@ def child(job, spec, modules, codes, asserts, words, out, note):
     integrity = snapshot()
     sys.path.extend(spec["path"] + [p for p in SITE if os.path.isdir(p)])
     sys.meta_path.insert(0, finder)
+    shadow(spec)
     sys.argv = ["python3 -m unittest"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     os.chdir(spec["root"])
