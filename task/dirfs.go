@@ -15,7 +15,7 @@ func (d dirFS) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	return root.FS().Open(name)
 }
 
@@ -25,7 +25,7 @@ func (d dirFS) ReadLink(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	return root.Readlink(name)
 }
 
@@ -35,7 +35,7 @@ func (d dirFS) Lstat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	return root.Lstat(name)
 }
 

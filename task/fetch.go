@@ -282,7 +282,7 @@ func writeAtomic(p string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = tmp.Write(b)
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err

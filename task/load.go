@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -100,6 +101,9 @@ func Load(fsys fs.FS, key string) (*Task, error) {
 		}
 	}
 	if len(l.findings) > 0 {
+		slices.SortStableFunc(l.findings, func(a, b agon.Finding) int {
+			return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
+		})
 		return nil, &InvalidError{Key: key, Findings: l.findings}
 	}
 	for _, f := range l.files {
@@ -303,7 +307,7 @@ func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err

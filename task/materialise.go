@@ -29,7 +29,7 @@ func Materialise(t *Task, dst string) error {
 	if err != nil {
 		return fmt.Errorf("materialise task %s: %w", t.Key, err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	if err := t.write(tmp); err != nil {
 		return fmt.Errorf("materialise task %s: %w", t.Key, err)
 	}
@@ -48,7 +48,7 @@ func (t *Task) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, f := range t.files {
 		if f.mode == blob.ModeLink {
 			continue
@@ -93,7 +93,7 @@ func writeFile(root *os.Root, name string, b []byte, mode string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
