@@ -187,8 +187,8 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if err := tx.Count(store.ScopeArena, arena.ID, string(to.State)); err != nil {
 		return 0, err
 	}
-	live, err := tx.LiveRuns(from.Submission)
-	if err != nil || live > 0 {
+	live, err := tx.AnyLive(from.Submission)
+	if err != nil || live {
 		return 0, err
 	}
 	e, err := tx.Entry(from.Submission)

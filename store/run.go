@@ -112,10 +112,11 @@ func (t *Tx) RunsOf(submission string) ([]Run, error) {
 	return runs, nil
 }
 
-// LiveRuns counts the runs of a submission that have not ended.
-func (t *Tx) LiveRuns(submission string) (int64, error) {
-	return one(t, scanInt, `SELECT count(*) FROM runs WHERE submission = $1
-		AND state IN ('queued', 'leased', 'playing', 'judging')`, submission)
+// AnyLive reports whether a run of a submission has not ended.
+func (t *Tx) AnyLive(submission string) (bool, error) {
+	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM runs WHERE submission = $1
+		AND state IN ('queued', 'leased', 'playing', 'judging')) THEN 1 ELSE 0 END`, submission)
+	return n > 0, err
 }
 
 // Waiting counts the queued and the held runs of an arena.

@@ -67,7 +67,8 @@ type job struct {
 }
 
 func openEngine(ctx context.Context, path string) (*engine, error) {
-	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)"))
+	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
+	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)"))
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
 		_, _ = tx.AnyRetry()
 		_, _ = tx.HeldBy("v", "a")
 		_, _ = tx.LiveOf("")
-		_, _ = tx.LiveRuns("s")
+		_, _ = tx.AnyLive("s")
 		_, _ = tx.LiveAttempt("r")
 		_, _ = tx.FirstUndecided("a")
 		_, _, _ = tx.Waiting("a")
