@@ -49,8 +49,8 @@ func loadSet(o Options, name string) (list []*task.Task, missing int, err error)
 		}
 		got, err := task.Fetched(t, tasksDir(o))
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			missing++
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, task.ErrPin):
+			missing++ // never fetched, or fetched by an agon that pinned it otherwise
 		case err != nil:
 			return nil, 0, err
 		default:
