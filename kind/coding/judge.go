@@ -257,8 +257,9 @@ var ErrGrader = errors.New("grader did not start")
 type graderInput struct {
 	Root    string            `json:"root"`
 	Path    []string          `json:"path"`
-	Files   map[string][]byte `json:"files"` // base64 in JSON
-	Own     []string          `json:"own"`   // top-level modules of the base tree
+	Files   map[string][]byte `json:"files"`   // base64 in JSON
+	Own     []string          `json:"own"`     // top-level modules of the base tree
+	Asserts string            `json:"asserts"` // text of asserts.py
 	Tests   []tokens          `json:"tests"`
 	Timeout float64           `json:"timeout"` // seconds, each test
 	Ready   string            `json:"ready"`
@@ -270,7 +271,7 @@ func gradeSpec(t *task.Task, g *grading) (graderInput, []tokens) {
 	for _, id := range append(append([]string{}, t.Config.Agon.FailToPass...), t.Config.Agon.PassToPass...) {
 		list = append(list, tokens{ID: id, Body: word(), Bare: word(), Done: word(), Sentinel: word()})
 	}
-	in := graderInput{Root: repoDir, Files: g.modules, Own: g.own, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
+	in := graderInput{Root: repoDir, Files: g.modules, Own: g.own, Asserts: assertSource, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
 	if in.Timeout <= 0 {
 		in.Timeout = task.DefaultTestTimeoutSec
 	}

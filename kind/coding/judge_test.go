@@ -376,6 +376,7 @@ class TestAll(Base):
         self.assertIsInstance(thing.double(1), int)
         self.assertListEqual([1], [1])
         self.assertMultiLineEqual("a\n", "a\n")
+        self.assertSequenceEqual((1, 2), [1, 2])
         with self.assertRaises(ValueError) as cm:
             int("x")
         self.assertIn("invalid", str(cm.exception))
@@ -445,9 +446,11 @@ class TestOutput(unittest.TestCase):
         pkg.log("x")
         self.assertTrue(True)
 `
-	names := []string{"TestAll.test_helper", "TestAll.test_inherited", "TestAll.test_many_asserts", "TestAll.test_mock", "TestAll.test_logs_and_warnings",
+	names := []string{
+		"TestAll.test_helper", "TestAll.test_inherited", "TestAll.test_many_asserts", "TestAll.test_mock", "TestAll.test_logs_and_warnings",
 		"TestAll.test_files", "TestAll.test_early_return", "TestAll.test_traceback", "TestAll.test_namedtuple", "TestAll.test_nothing_asserted",
-		"TestAsync.test_await", "TestOutput.test_print", "TestOutput.test_log_from_test"}
+		"TestAsync.test_await", "TestOutput.test_print", "TestOutput.test_log_from_test",
+	}
 	var ids []string
 	for _, n := range names {
 		ids = append(ids, "tests.test_all."+n)

@@ -103,8 +103,10 @@ type gatewayEnv struct {
 func (e *gatewayEnv) Record(string, string, any) {}
 
 func (e *gatewayEnv) Door(ctx context.Context, key string, listen ...string) ([]sandbox.Door, error) {
-	s, err := e.g.Open(ctx, gateway.Policy{Run: "run-1", Attempt: 1, Task: key, Payer: "run", Models: []string{"*"},
-		Budget: agon.Budget{Micros: 1_000_000, Calls: 50}, Dialects: []string{"openai", "ridges-a0"}}, e)
+	s, err := e.g.Open(ctx, gateway.Policy{
+		Run: "run-1", Attempt: 1, Task: key, Payer: "run", Models: []string{"*"},
+		Budget: agon.Budget{Micros: 1_000_000, Calls: 50}, Dialects: []string{"openai", "ridges-a0"},
+	}, e)
 	if err != nil {
 		return nil, err
 	}
