@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -126,9 +128,9 @@ func (p *player) report(l *heldLease) {
 // time and restarts; whatever happens the invariants hold, and in the end every
 // run has ended and every submission is decided or says why not.
 func TestRandomInterleavings(t *testing.T) {
-	rounds, steps := 12, 150
-	if testing.Short() {
-		rounds = 3
+	rounds, steps := 6, 120
+	if n, err := strconv.Atoi(os.Getenv("AGON_TEST_ROUNDS")); err == nil {
+		rounds = n // a longer walk than every run of the tests needs
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -137,7 +139,7 @@ func TestRandomInterleavings(t *testing.T) {
 			p.kind.replicas = 1 + seed%2
 			for i := range steps {
 				what := p.step()
-				if i%5 == 0 || what == "restart" {
+				if i%10 == 0 || what == "restart" {
 					checkInvariants(t, p.cfg.Store)
 				}
 				if t.Failed() {
