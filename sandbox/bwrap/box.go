@@ -79,6 +79,9 @@ const (
 	hostDiskFloor = 64 << 20
 )
 
+// ID names the box in host paths and cgroups.
+func (b *Box) ID() string { return b.space.ID }
+
 // HostPID returns the host's number of the bubblewrap process of a running
 // command, 0 if there is none.
 func (b *Box) HostPID() int {

@@ -106,6 +106,7 @@ func relay(target *url.URL, header map[string]string, tr http.RoundTripper) http
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect || r.Header.Get("Upgrade") != "" || !strings.HasPrefix(r.URL.Path, "/") {
+			w.Header().Set("Connection", "close")
 			http.Error(w, "only plain HTTP/1.1 requests pass here", http.StatusBadRequest)
 			return
 		}

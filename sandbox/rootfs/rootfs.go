@@ -41,6 +41,9 @@ const recipeVersion = 1
 // marker is the file in a tree that says how it was made.
 const marker = "etc/agon-rootfs.json"
 
+// systemDir is root's cache.
+const systemDir = "/var/cache/agon/rootfs"
+
 // Config says where and of what a tree is made.
 type Config struct {
 	// Dir holds finished trees, one sub-directory per recipe. Empty means DefaultDir().
@@ -58,7 +61,7 @@ func DefaultDir() string {
 		return filepath.Join(d, "rootfs")
 	}
 	if os.Geteuid() == 0 {
-		return "/var/cache/agon/rootfs"
+		return systemDir
 	}
 	d, err := os.UserCacheDir()
 	if err != nil {
@@ -106,8 +109,11 @@ func Ensure(ctx context.Context, c Config) (string, error) {
 		r.Distro, r.Suite, r.Packages = id, codename, Packages
 	}
 	dir := filepath.Join(c.Dir, r.name())
-	if ready(dir) {
-		return dir, nil
+	// A tree that root built serves everybody.
+	for _, d := range []string{dir, filepath.Join(systemDir, r.name())} {
+		if ready(d) {
+			return d, nil
+		}
 	}
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return "", fmt.Errorf("make cache directory: %w", err)

@@ -41,6 +41,7 @@ type Box struct {
 	end     sandbox.End
 	closing bool
 	cause   string // own limit for which we ended the whole box
+	killed  string // what from outside made us end it
 	running map[*run]bool
 	once    sync.Once
 	closed  error
@@ -48,6 +49,7 @@ type Box struct {
 
 // run is a command in progress.
 type run struct {
+	pid   int    // 0 until it has started
 	limit string // own limit that ended it
 	lost  string
 }
@@ -57,6 +59,9 @@ const tick = 100 * time.Millisecond
 
 // hostDiskFloor is the room on the host below which a box on disk is ended.
 const hostDiskFloor = 64 << 20
+
+// ID names the box in host paths and cgroups.
+func (b *Box) ID() string { return b.space.ID }
 
 // HostPID is the host's number of the box's first process.
 func (b *Box) HostPID() int { return b.init.PID }
@@ -69,6 +74,8 @@ func (b *Box) watch() {
 	b.mu.Lock()
 	b.end.Ended = true
 	switch m := b.group.Memory(); {
+	case b.killed != "":
+		b.end.Killed = b.killed
 	case b.cause != "":
 		b.end.Limit = b.cause
 	case b.closing:
@@ -159,7 +166,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	}
 	before, refused := b.group.Memory(), b.group.PidsRefused()
 	start := time.Now() //nolint:forbidigo // measures a real process
-	h, exit, err := b.spawn(ctx, process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
+	h, exit, err := b.spawn(r, process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
 		stdio{in: stdin, out: stdout.W, err: stderr.W}, wasDirty, before, refused)
 	_ = stdin.Close()
 	_ = stdout.W.Close()
@@ -203,7 +210,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 
 // spawn starts a command. A nil handle means that it did not start: exit and
 // err then say what Exec returns.
-func (b *Box) spawn(ctx context.Context, p any, io stdio, dirty bool, before cgroup.Memory, refused int64) (*proc.Handle, sandbox.Exit, error) {
+func (b *Box) spawn(r *run, p any, io stdio, dirty bool, before cgroup.Memory, refused int64) (*proc.Handle, sandbox.Exit, error) {
 	name := fmt.Sprintf("exec%d", b.execs.Add(1))
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -214,23 +221,26 @@ func (b *Box) spawn(ctx context.Context, p any, io stdio, dirty bool, before cgr
 		return nil, sandbox.Exit{}, fmt.Errorf("%w: write process: %w", sandbox.ErrHost, err)
 	}
 	defer func() { _ = os.Remove(file) }()
-	pid, text, err := b.runtime(ctx, name, io, "exec", "--detach", "--process", file)
+	pid, text, err := b.runtime(name, io, "exec", "--detach", "--process", file)
 	if err == nil {
-		h, err := proc.Open(pid)
-		if err != nil {
-			return nil, sandbox.Exit{}, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
+		b.mu.Lock()
+		r.pid = pid // from now on only Exec waits for it
+		b.mu.Unlock()
+		h, oerr := proc.Open(pid)
+		if oerr == nil {
+			return h, sandbox.Exit{}, nil
 		}
-		return h, sandbox.Exit{}, nil
+		err = oerr // the box was closed at this moment and the process reaped with it
 	}
 	if b.init.Ending() {
-		<-b.dead
-		e := b.End()
-		return nil, sandbox.Exit{Code: 137, Signal: 9, Limit: e.Limit, Lost: e.Killed}, nil
-	}
-	if ctx.Err() != nil {
-		return nil, sandbox.Exit{Code: -1, Lost: "cancelled"}, ctx.Err()
+		return nil, b.ended(), nil
 	}
 	if errors.Is(err, errClient) {
+		// What it had started is out of our hands: the box is over.
+		b.mu.Lock()
+		b.killed = "driver_died"
+		b.mu.Unlock()
+		_ = b.stop()
 		return nil, sandbox.Exit{Code: -1, Lost: "driver_died"}, nil
 	}
 	// What the box's own code left behind can keep a command from starting:
@@ -298,9 +308,10 @@ func (b *Box) checkDisk() {
 	}
 	if b.space.HostFree() < hostDiskFloor {
 		b.mu.Lock()
-		b.end.Killed = "host_disk"
+		b.killed = "host_disk"
 		b.mu.Unlock()
 		b.killAll("", "host_disk")
+		_ = b.init.Kill()
 	}
 }
 
@@ -338,12 +349,8 @@ func (b *Box) explain(r *run, exit *sandbox.Exit, over <-chan string, before cgr
 		return
 	}
 	if exit.Signal == int(unix.SIGKILL) && b.init.Ending() {
-		<-b.dead
-		e := b.End()
-		exit.Limit, exit.Lost = e.Limit, e.Killed
-		if e.Limit == "" && e.Killed == "" {
-			exit.Lost = "closed"
-		}
+		e := b.ended()
+		exit.Limit, exit.Lost = e.Limit, e.Lost
 		return
 	}
 	if exit.Code == 0 {
@@ -356,6 +363,17 @@ func (b *Box) explain(r *run, exit *sandbox.Exit, over <-chan string, before cgr
 			exit.Lost = "host_oom"
 		}
 	}
+}
+
+// ended is how commands end that die with the first process.
+func (b *Box) ended() sandbox.Exit {
+	<-b.dead
+	e := b.End()
+	x := sandbox.Exit{Code: 137, Signal: 9, Limit: e.Limit, Lost: e.Killed}
+	if x.Limit == "" && x.Lost == "" {
+		x.Lost = "closed"
+	}
+	return x
 }
 
 // Dial implements sandbox.Box.
@@ -396,12 +414,22 @@ func (b *Box) stop() error {
 		_ = b.life.Close()
 	}
 	if b.init != nil {
+		// The first process is not gone before all others are reaped. Those
+		// that no Exec waits for, because their start was cut short, are ours too.
+		strays := b.group.Procs()
 		_ = b.init.Kill()
-		select {
-		case <-b.dead:
-		case <-time.After(20 * time.Second):
-			return fmt.Errorf("%w: end box: its first process does not die", sandbox.ErrHost)
+		timeout := time.After(20 * time.Second)
+		for dead := false; !dead; {
+			select {
+			case <-b.dead:
+				dead = true
+			case <-timeout:
+				return fmt.Errorf("%w: end box: its first process does not die", sandbox.ErrHost)
+			case <-time.After(5 * time.Millisecond):
+				b.reap(strays)
+			}
 		}
+		b.reap(strays)
 	}
 	if b.group != nil {
 		// Nothing is left unless a start was cut short.
@@ -410,6 +438,21 @@ func (b *Box) stop() error {
 		}
 	}
 	return nil
+}
+
+// reap takes the exit status of processes that nobody waits for.
+func (b *Box) reap(pids []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range pids {
+		waited := p == b.init.PID
+		for r := range b.running {
+			waited = waited || r.pid == p
+		}
+		if !waited {
+			_, _ = unix.Wait4(p, nil, unix.WNOHANG, nil)
+		}
+	}
 }
 
 // Close implements sandbox.Box.

@@ -140,7 +140,10 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 	if err := os.WriteFile(b.path("config.json"), conf, 0o600); err != nil {
 		return nil, fmt.Errorf("%w: write bundle: %w", sandbox.ErrHost, err)
 	}
-	if err := b.launch(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := b.launch(); err != nil {
 		return nil, err
 	}
 	go b.watch()
@@ -162,14 +165,14 @@ func (b *Box) path(name string) string { return filepath.Join(b.space.Dir(), nam
 
 // launch starts the first process. It reads from a pipe that we hold and ends
 // when the pipe does: a box does not outlive this process even if that is killed.
-func (b *Box) launch(ctx context.Context) error {
+func (b *Box) launch() error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 	}
 	defer func() { _ = r.Close() }()
 	b.life = w
-	pid, _, err := b.runtime(ctx, "start", stdio{in: r}, "run", "--detach", "--bundle", b.space.Dir())
+	pid, _, err := b.runtime("start", stdio{in: r}, "run", "--detach", "--bundle", b.space.Dir())
 	if err != nil {
 		return fmt.Errorf("%w: start box: %w", sandbox.ErrHost, err)
 	}
@@ -186,9 +189,10 @@ type stdio struct{ in, out, err *os.File }
 var errClient = errors.New("runtime client was killed")
 
 // runtime calls "runc … args --pid-file F id" and returns the pid it wrote. The
-// error text is the runtime's own message; text is it alone.
-func (b *Box) runtime(ctx context.Context, name string, io stdio, args ...string) (pid int, text string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+// error text is the runtime's own message; text is it alone. It is not ended
+// half-way by a caller who gives up: what it had started would be lost to us.
+func (b *Box) runtime(name string, io stdio, args ...string) (pid int, text string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	logFile, pidFile := b.path(name+".log"), b.path(name+".pid")
 	defer func() { _, _ = os.Remove(logFile), os.Remove(pidFile) }()
@@ -208,12 +212,9 @@ func (b *Box) runtime(ctx context.Context, name string, io stdio, args ...string
 	err = cmd.Run()
 	if err != nil {
 		text = lastError(logFile)
-		if err2 := ctx.Err(); err2 != nil {
-			return 0, text, err2
-		}
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && !exit.Exited() {
-			return 0, text, errClient
+			return 0, text, errClient // or it took longer than startTimeout
 		}
 		if text != "" {
 			err = errors.New(text)

@@ -140,13 +140,22 @@ func (g *Group) Memory() Memory {
 		ev := g.read("memory", "memory.events")
 		return Memory{Kills: field(ev, "oom_kill"), Own: field(ev, "oom") > 0, Peak: g.number("memory", "memory.peak")}
 	}
-	return Memory{
+	m := Memory{
 		Kills: field(g.read("memory", "memory.oom_control"), "oom_kill"),
-		// v1 does not count out-of-memory events. A group that never failed
-		// to charge a page cannot have been killed for its own limit.
-		Own:  g.number("memory", "memory.failcnt") > 0 || g.number("memory", "memory.memsw.failcnt") > 0,
-		Peak: g.number("memory", "memory.max_usage_in_bytes"),
+		Peak:  g.number("memory", "memory.max_usage_in_bytes"),
 	}
+	// v1 does not count the group's own out-of-memory events, and failed charges
+	// not for every counter on every kernel. But a group that never came near
+	// its limit was not killed for it. The slack is what the kernel charges ahead.
+	const slack = 1 << 20
+	near := func(usage, limit string) bool {
+		l := g.number("memory", limit)
+		return l > 0 && g.number("memory", usage) >= l-slack
+	}
+	m.Own = g.number("memory", "memory.failcnt") > 0 ||
+		near("memory.max_usage_in_bytes", "memory.limit_in_bytes") ||
+		near("memory.memsw.max_usage_in_bytes", "memory.memsw.limit_in_bytes")
+	return m
 }
 
 // CPU is the processor time used by the group so far.
