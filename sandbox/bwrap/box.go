@@ -39,6 +39,8 @@ type Box struct {
 	args  []string // bubblewrap's, for the file system
 	// what the space held before the first command: copies do not count
 	base, baseNodes int64
+	// held by each command where mount points could be moved by another
+	alone sync.Mutex
 
 	mu      sync.Mutex // guards what follows
 	end     sandbox.End
@@ -58,6 +60,7 @@ type run struct {
 	dying bool
 	limit string
 	lost  string
+	cpu   time.Duration // as last seen, without cgroups
 }
 
 // kill ends the command's whole pid namespace and notes why, the first time.
@@ -129,6 +132,13 @@ func (b *Box) exec(ctx context.Context, cmd sandbox.Cmd, trial bool) (exit sandb
 	if cmd.UID < 0 || cmd.UID >= sandbox.PauseUID {
 		return exit, fmt.Errorf("%w: uid %d", sandbox.ErrSpec, cmd.UID)
 	}
+	if b.space.Pinned() {
+		b.alone.Lock()
+		defer b.alone.Unlock()
+		if err := b.space.Repin(); err != nil {
+			return sandbox.Exit{Code: 126}, nil // the box's own code moved a mount point
+		}
+	}
 	r := &run{}
 	p, err := b.prepare(r, cmd, env)
 	if err != nil {
@@ -190,6 +200,7 @@ func (b *Box) exec(ctx context.Context, cmd sandbox.Cmd, trial bool) (exit sandb
 		_ = r.init.Close()
 	}
 	limit, lost, killed := r.limit, r.lost, r.dying
+	exit.CPU = max(exit.CPU, r.cpu)
 	r.mu.Unlock()
 	p.out.Finish()
 	p.err.Finish()
@@ -232,12 +243,10 @@ func (b *Box) exec(ctx context.Context, cmd sandbox.Cmd, trial bool) (exit sandb
 		return exit, nil
 	case !began && b.group != nil && b.group.PidsRefused() > refused:
 		return sandbox.Exit{Code: 126, Limit: "pids"}, nil
-	case !began && !trial:
+	case !began && !trial && startCode(p.err.First()) != 0:
+		exit.Code, exit.Signal = startCode(p.err.First()), 0
+	case !began:
 		return exit, fmt.Errorf("%w: start command: %.300s", sandbox.ErrHost, p.err.First())
-	case exit.Code == 128+int(unix.SIGXCPU) && b.group == nil && b.spec.Limits.CPUMS > 0:
-		exit.Limit = "cpu"
-	case exit.Code == 1 && !trial:
-		exit.Code = startCode(p.err.First())
 	}
 	return exit, nil
 }
@@ -259,14 +268,15 @@ func (b *Box) oom(before cgroup.Memory, exit *sandbox.Exit) bool {
 	return true
 }
 
-// startCode gives a command that could not be executed the code that shells
-// give. The text may be forged, but only to turn one failure into another.
+// startCode is the code that shells give a command that could not be executed,
+// 0 if bubblewrap failed before. Only for commands that did not begin: until
+// then the text is bubblewrap's own.
 func startCode(stderr []byte) int {
 	s := string(stderr)
 	switch {
 	case !strings.HasPrefix(s, "bwrap: execvp") && !strings.HasPrefix(s, "bwrap: Can't chdir"):
-		return 1
-	case strings.Contains(s, "Permission denied"):
+		return 0
+	case strings.Contains(s, "Permission denied"), strings.Contains(s, "Exec format error"):
 		return 126
 	}
 	return 127
@@ -417,7 +427,7 @@ func (b *Box) status(r *run, p *plumbing, told chan<- bool) {
 			continue
 		}
 		if m.ExitCode != nil {
-			began = true
+			began = true // only told of commands that could be executed
 		}
 		if m.ChildPID <= 1 {
 			continue
@@ -452,7 +462,7 @@ func (b *Box) supervise(ctx context.Context, r *run, p *plumbing, wall time.Dura
 	defer timer.Stop()
 	poll := time.NewTicker(tick)
 	defer poll.Stop()
-	if !b.space.Soft() && (b.spec.Limits.CPUMS == 0 || b.group == nil) {
+	if !b.space.Soft() && b.spec.Limits.CPUMS == 0 {
 		poll.Stop()
 	}
 	cancelled := ctx.Done()
@@ -483,7 +493,7 @@ func (b *Box) supervise(ctx context.Context, r *run, p *plumbing, wall time.Dura
 
 // poll looks at CPU time and at quotas that lie on the host's disk.
 func (b *Box) poll(r *run) {
-	if l := b.spec.Limits.CPUMS; l > 0 && b.group != nil && b.group.CPU() > time.Duration(l)*time.Millisecond {
+	if l := time.Duration(b.spec.Limits.CPUMS) * time.Millisecond; l > 0 && b.used(r) > l {
 		r.kill("cpu", "")
 		return
 	}
@@ -501,6 +511,22 @@ func (b *Box) poll(r *run) {
 		b.mu.Unlock()
 		r.kill("", "host_disk")
 	}
+}
+
+// used is the CPU time of the box's commands.
+func (b *Box) used(r *run) time.Duration {
+	if b.group != nil {
+		return b.group.CPU()
+	}
+	r.mu.Lock()
+	if r.init != nil {
+		r.cpu = max(r.cpu, proc.TreeCPU(r.init.PID))
+	}
+	cpu := r.cpu
+	r.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cpu + cpu
 }
 
 // Dial implements sandbox.Box.

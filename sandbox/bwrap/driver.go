@@ -47,8 +47,9 @@ const (
 	shmBytes = 16 << 20
 )
 
-// New looks whether bubblewrap can work here, without starting a box. Programs
-// that make boxes without root must call netns.MaybeChild first in main.
+// New looks whether bubblewrap can work here, without starting a box. It marks
+// descriptors that this process inherited so that boxes do not inherit them too.
+// Programs that make boxes without root must call netns.MaybeChild first in main.
 func New(ctx context.Context, c Config) (*Driver, error) {
 	if c.Binary == "" {
 		c.Binary = "bwrap"
@@ -66,6 +67,10 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	out, err := exec.CommandContext(ctx, d.bin, "--version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%w: run %s --version: %w", sandbox.ErrHost, d.bin, err)
+	}
+	// Go opens nothing that children inherit, but whoever started us may have.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("%w: keep inherited files from boxes: %w (Linux 5.11 or newer is needed)", sandbox.ErrHost, err)
 	}
 	if d.store, err = layers.Open(c.StateDir); err != nil {
 		return nil, err
@@ -139,7 +144,9 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 	if b.args, err = b.fileSystem(); err != nil {
 		return nil, err
 	}
-	b.base, b.baseNodes = b.space.Usage()
+	if b.space.Soft() {
+		b.base, b.baseNodes = b.space.Usage()
+	}
 	// What fails here is the host or the spec; later the box's own content can
 	// make a start fail, and its code could imitate bubblewrap's messages.
 	var text tail
@@ -171,6 +178,9 @@ func (b *Box) fileSystem() ([]string, error) {
 		src, err := b.space.Add(m)
 		if err != nil {
 			return nil, err
+		}
+		if src == "" {
+			continue // it comes with the mount around it
 		}
 		flag := "--bind"
 		if m.Kind == sandbox.MountReadOnly {
@@ -219,6 +229,9 @@ func (b *Box) fileSystem() ([]string, error) {
 // topLevel builds the root for those who cannot mount an overlay: a memory file
 // system with every entry of the root file system's top bound in.
 func (b *Box) topLevel(files layers.Files) ([]string, error) {
+	if err := layers.CheckTargets(b.spec.Rootfs, b.spec.Mounts); err != nil {
+		return nil, err
+	}
 	ents, err := os.ReadDir(b.spec.Rootfs)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rootfs: %w", sandbox.ErrHost, err)
@@ -286,7 +299,8 @@ func (b *Box) chain(cpu time.Duration) []string {
 	if b.group == nil {
 		limit("v", unix.RLIMIT_AS, l.MemoryBytes, 1024)
 		if l.CPUMS > 0 {
-			left := max(time.Duration(l.CPUMS)*time.Millisecond-cpu, time.Second)
+			// A backstop for each process; the sum is looked at now and then.
+			left := max(time.Duration(l.CPUMS)*time.Millisecond-cpu, 0) + time.Second
 			limit("t", unix.RLIMIT_CPU, int64(left), int64(time.Second))
 		}
 	}

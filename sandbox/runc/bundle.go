@@ -23,7 +23,7 @@ const (
 var pause = []string{"/bin/sh", "-c", "trap '' CHLD; exec cat"}
 
 // bundle is the OCI configuration of a box. sources are the host paths of
-// spec.Mounts, empty for a tmpfs.
+// spec.Mounts, empty for those that need none.
 func bundle(spec sandbox.Spec, root string, sources []string, group string) *specs.Spec {
 	l := spec.Limits
 	period := uint64(100_000)
@@ -76,7 +76,10 @@ func bundle(spec sandbox.Spec, root string, sources []string, group string) *spe
 		case sandbox.MountTmp:
 			c.Mounts = append(c.Mounts, tmpfs(m.Target, m.SizeBytes, max(spec.Limits.Inodes, 64)))
 		default:
-			opt := []string{"bind", "nosuid", "nodev"}
+			if sources[i] == "" {
+				continue // it comes with the mount around it
+			}
+			opt := []string{"rbind", "nosuid", "nodev"}
 			if m.Kind == sandbox.MountReadOnly {
 				opt = append(opt, "ro")
 				if !m.Exec {

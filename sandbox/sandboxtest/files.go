@@ -51,6 +51,16 @@ func testMounts(t *testing.T, s *suite) {
 			t.Errorf("%s: want code %d, out %q; got %v", tt.script, tt.code, tt.out, r)
 		}
 	}
+	// A mount point in a writable directory is in hostile hands between two
+	// commands: what was to be mounted there must not land elsewhere.
+	sh(t, b, "cd /work; mv deep gone; ln -s /sandbox deep; mkdir -p /sandbox/in; mv /sandbox/repo /sandbox/gone; rm -rf /work/deep/in")
+	r := sh(t, b, "ls -A /sandbox; cat /work/deep/in/file; echo x > /work/deep/in/file")
+	if r.Lost != "" || r.Code == 0 && strings.Contains(r.out, "in\n") {
+		t.Errorf("moved mount points: %v", r)
+	}
+	if got, err := os.ReadFile(single); err != nil || string(got) != "aa" {
+		t.Errorf("the source changed: %q, %v", got, err)
+	}
 	if r := sh(t, b, "/agon/tool.sh"); s.Driver.Info().Name != "bwrap" && r.Code != 126 {
 		t.Errorf("a mount without Exec ran a program: %v", r)
 	}
@@ -128,7 +138,7 @@ chmod 000 dir/in; mkdir shut; echo x > shut/x; chmod 000 shut; echo t > /tmp/t`)
 		defer close(done)
 		exec(t, b, sandbox.Cmd{Wall: 2 * time.Second, Args: []string{"python3", "-c", `
 import os
-os.chdir("/work"); open("race", "w").write("mine"); os.symlink("/etc/passwd", "bad")
+os.chdir("/work"); open("new", "w").write("mine"); os.rename("new", "race"); os.symlink("/etc/passwd", "bad")
 while True:
     os.rename("race", "t"); os.rename("bad", "race"); os.rename("race", "bad"); os.rename("t", "race")`}})
 		close(stop)

@@ -133,6 +133,7 @@ type Space struct {
 	mu     sync.Mutex // guards what follows
 	mounts []entry
 	undo   []string // mounted paths, in order
+	pins   []pin
 	n      int
 	closed bool
 }
@@ -142,8 +143,17 @@ type entry struct {
 	sandbox.Mount
 	path  string // host path of what the box sees
 	upper string // host path of the writable layer
-	below []string
-	lower string // source of the lowest layer, may be empty
+	// inside says that the mount is a plain directory of the writable mount
+	// around it: hostile code may have moved it, so it is looked up there.
+	inside bool
+	below  []string
+	lower  string // source of the lowest layer, may be empty
+}
+
+// pin is a mount point that hostile code can move before a command binds to it.
+type pin struct {
+	path, rel string
+	dir       bool
 }
 
 // storage holds writable layers. It lives until neither its box nor a layer
@@ -230,40 +240,118 @@ func (sp *Space) next(base string) (string, error) {
 // mounted remembers a mount for Close.
 func (sp *Space) mounted(p string) { sp.undo = append(sp.undo, p) }
 
-// Add prepares one mount and returns the host path to bind at its target.
-// Errors wrap sandbox.ErrSpec or sandbox.ErrHost.
+// Add prepares one mount and returns the host path to bind, recursively, at its
+// target. An empty path means that it comes with the mount that the target lies
+// in. Errors wrap sandbox.ErrSpec or sandbox.ErrHost.
 func (sp *Space) Add(m sandbox.Mount) (string, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	e := entry{Mount: m}
-	var err error
-	switch m.Kind {
-	case sandbox.MountReadOnly:
-		e.path, err = sp.readOnly(m)
-	case sandbox.MountScratch:
-		e.path, err = sp.ownDir()
-		e.upper = e.path
-	case sandbox.MountTmp:
-		e.path, err = sp.tmp(m.SizeBytes)
-	case sandbox.MountOverlay:
-		e.lower = m.Source
-		err = sp.overlay(&e)
-	case sandbox.MountLayer:
-		e.lower, e.below = m.Layer.Lower, strings.Split(m.Layer.Dir, ":")
-		if err = sp.adopt(e.below); err == nil {
-			err = sp.overlay(&e)
-		}
-	default:
-		err = fmt.Errorf("%w: mount kind %q", sandbox.ErrSpec, m.Kind)
-	}
-	if err == nil {
-		err = sp.nest(m.Target, e.path)
-	}
+	path, err := sp.add(&e)
 	if err != nil {
 		return "", hostOrSpec(fmt.Sprintf("mount %s", m.Target), err)
 	}
 	sp.mounts = append(sp.mounts, e)
-	return e.path, nil
+	return path, nil
+}
+
+func (sp *Space) add(e *entry) (string, error) {
+	i, rel := sp.find(e.Target, false)
+	if i < 0 {
+		err := sp.fill(e, "")
+		return e.path, err
+	}
+	in := sp.mounts[i]
+	root, err := os.OpenRoot(in.path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }()
+	if in.Kind == sandbox.MountReadOnly {
+		if _, err := root.Stat(rel); err != nil {
+			return "", fmt.Errorf("%w: %s is read-only and has no %s", sandbox.ErrSpec, in.Target, rel)
+		}
+		err := sp.fill(e, "")
+		return e.path, err
+	}
+	dir := true
+	if e.Kind == sandbox.MountReadOnly {
+		fi, err := os.Stat(e.Source)
+		if err != nil {
+			return "", err
+		}
+		dir = fi.IsDir()
+	}
+	if err := sp.mountPoint(root, rel, dir); err != nil {
+		return "", err
+	}
+	at := filepath.Join(in.path, rel)
+	switch {
+	case sp.s.root:
+		// Mounted here and now, before anything hostile runs: later the way to
+		// the mount point is in its hands. It goes with the mount around it.
+		if err := sp.fill(e, ""); err != nil {
+			return "", err
+		}
+		return "", unix.Mount(e.path, at, "", unix.MS_BIND|unix.MS_REC, "")
+	case e.Kind == sandbox.MountReadOnly:
+		sp.pins = append(sp.pins, pin{in.path, rel, dir})
+		err := sp.fill(e, "")
+		return e.path, err
+	}
+	e.inside = true
+	return "", sp.fill(e, at)
+}
+
+// fill makes what the box sees; at, if set, is the directory to use.
+func (sp *Space) fill(e *entry, at string) (err error) {
+	switch e.Kind {
+	case sandbox.MountReadOnly:
+		e.path, err = sp.readOnly(e.Mount)
+	case sandbox.MountScratch:
+		e.path, err = sp.ownDir(at)
+		e.upper = e.path
+	case sandbox.MountTmp:
+		e.path, err = sp.tmp(e.SizeBytes, at)
+	case sandbox.MountOverlay:
+		e.lower = e.Source
+		err = sp.overlay(e, at)
+	case sandbox.MountLayer:
+		e.lower, e.below = e.Layer.Lower, strings.Split(e.Layer.Dir, ":")
+		if err = sp.adopt(e.below); err == nil {
+			err = sp.overlay(e, at)
+		}
+	default:
+		err = fmt.Errorf("%w: mount kind %q", sandbox.ErrSpec, e.Kind)
+	}
+	return err
+}
+
+// Pinned tells whether Repin has to be called, with no command running, before
+// each command that binds what Add returned.
+func (sp *Space) Pinned() bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return len(sp.pins) > 0
+}
+
+// Repin makes sure that mount points in writable mounts are what they were,
+// not links to elsewhere.
+func (sp *Space) Repin() error {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	for _, p := range sp.pins {
+		root, err := os.OpenRoot(p.path)
+		if err != nil {
+			return err
+		}
+		err = sp.mountPoint(root, p.rel, p.dir)
+		_ = root.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hostOrSpec says whose mistake a failure is: a missing source is the caller's.
@@ -277,31 +365,24 @@ func hostOrSpec(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", sandbox.ErrHost, what, err)
 }
 
-// ownDir makes a directory of the command user in the quota.
-func (sp *Space) ownDir() (string, error) {
-	d, err := sp.next(sp.pool.dir)
-	if err != nil {
-		return "", err
+// ownDir makes a directory of the command user in the quota, or takes at.
+func (sp *Space) ownDir(at string) (string, error) {
+	if at != "" {
+		return at, nil
 	}
-	if err := os.Chmod(d, 0o755); err != nil {
-		return "", err
+	d, err := sp.ownDirPlain()
+	if err == nil && sp.s.root && !sp.tmpfs() {
+		// A mount of its own: reachable, and what is mounted in it goes with it.
+		return sp.bind(d, unix.MS_NOSUID|unix.MS_NODEV)
 	}
-	if sp.s.root {
-		if err := os.Chown(d, sp.uid, sp.gid); err != nil {
-			return "", err
-		}
-		if !sp.tmpfs() && sp.mnt != sp.dir {
-			return sp.bind(d, unix.MS_NOSUID|unix.MS_NODEV)
-		}
-	}
-	return d, nil
+	return d, err
 }
 
 // tmp makes a memory file system on the host, or a directory in the quota
 // where we may not mount.
-func (sp *Space) tmp(size int64) (string, error) {
+func (sp *Space) tmp(size int64, at string) (string, error) {
 	if !sp.s.root {
-		d, err := sp.ownDir()
+		d, err := sp.ownDir(at)
 		if err != nil {
 			return "", err
 		}
@@ -319,45 +400,21 @@ func (sp *Space) tmp(size int64) (string, error) {
 	return p, nil
 }
 
-// nest makes the mount point of a target that lies in an earlier mount.
-func (sp *Space) nest(target, source string) error {
-	i, rel := sp.find(target, false)
-	if i < 0 {
-		return nil
-	}
-	in := sp.mounts[i]
-	root, err := os.OpenRoot(in.path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	if in.Kind == sandbox.MountReadOnly {
-		if _, err := root.Stat(rel); err != nil {
-			return fmt.Errorf("%w: %s is read-only and has no %s", sandbox.ErrSpec, in.Target, rel)
-		}
-		return nil
-	}
-	fi, err := os.Stat(source)
-	if err != nil {
-		return err
-	}
-	return sp.mountPoint(root, rel, fi.IsDir())
-}
-
 // mountPoint makes rel below root, a directory or an empty file, and its
 // parents; what it makes belongs to the command user.
 func (sp *Space) mountPoint(root *os.Root, rel string, dir bool) error {
 	parts := strings.Split(rel, "/")
 	for i := range parts {
 		p := path.Join(parts[:i+1]...)
+		isDir := dir || i < len(parts)-1
 		fi, err := root.Lstat(p)
 		if err == nil {
-			if fi.Mode()&fs.ModeSymlink != 0 {
-				return fmt.Errorf("%w: %s is a link", sandbox.ErrSpec, p)
+			if isDir != fi.IsDir() || !isDir && !fi.Mode().IsRegular() {
+				return fmt.Errorf("%w: %s is not what a mount point has to be", sandbox.ErrSpec, p)
 			}
 			continue
 		}
-		if dir || i < len(parts)-1 {
+		if isDir {
 			err = root.Mkdir(p, 0o755)
 		} else {
 			err = root.WriteFile(p, nil, 0o644)
@@ -378,7 +435,7 @@ func (sp *Space) mountPoint(root *os.Root, rel string, dir bool) error {
 func (sp *Space) find(p string, writable bool) (int, string) {
 	best := -1
 	for i, m := range sp.mounts {
-		if p != m.Target && !strings.HasPrefix(p, m.Target+"/") {
+		if m.inside || p != m.Target && !strings.HasPrefix(p, m.Target+"/") {
 			continue
 		}
 		if best < 0 || len(m.Target) > len(sp.mounts[best].Target) {
@@ -405,6 +462,11 @@ func (sp *Space) Layer(target string) (*sandbox.Layer, error) {
 		if m.Target != target || m.upper == "" {
 			continue
 		}
+		if m.inside {
+			if err := sp.stillThere(target); err != nil {
+				return nil, err
+			}
+		}
 		st := sp.pool
 		sp.s.mu.Lock()
 		defer sp.s.mu.Unlock()
@@ -423,12 +485,37 @@ func (sp *Space) Layer(target string) (*sandbox.Layer, error) {
 	return nil, fmt.Errorf("%w: no writable mount at %s", sandbox.ErrSpec, target)
 }
 
+// stillThere demands that a directory inside another mount was not replaced.
+// The box's processes must be gone.
+func (sp *Space) stillThere(target string) error {
+	i, rel := sp.find(target, true)
+	if i < 0 {
+		return fmt.Errorf("%w: no writable mount at %s", sandbox.ErrSpec, target)
+	}
+	root, err := os.OpenRoot(sp.mounts[i].path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
+	}
+	defer func() { _ = root.Close() }()
+	for p := rel; p != "."; p = path.Dir(p) {
+		if fi, err := root.Lstat(p); err != nil || !fi.IsDir() {
+			return fmt.Errorf("%w: %s was replaced", sandbox.ErrUnsafe, target)
+		}
+	}
+	return nil
+}
+
 // adopt keeps the storages of foreign layer directories alive while sp is.
 func (sp *Space) adopt(dirs []string) error {
 	sp.s.mu.Lock()
 	defer sp.s.mu.Unlock()
 	for _, d := range dirs {
-		st := sp.s.pool[filepath.Dir(d)]
+		var st *storage
+		for dir, p := range sp.s.pool {
+			if strings.HasPrefix(d, dir+"/") {
+				st = p
+			}
+		}
 		if st == nil || st.refs == 0 {
 			return fmt.Errorf("%w: the layer is gone or of another driver", sandbox.ErrSpec)
 		}

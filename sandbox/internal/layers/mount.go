@@ -158,7 +158,7 @@ func (i *idmaps) get(uid, gid, huid, hgid int) (*os.File, error) {
 }
 
 // overlay fills e.path and e.upper: e.lower and e.below seen through a writable layer.
-func (sp *Space) overlay(e *entry) error {
+func (sp *Space) overlay(e *entry, at string) error {
 	if e.lower != "" {
 		fi, err := os.Stat(e.lower)
 		if err != nil {
@@ -169,7 +169,7 @@ func (sp *Space) overlay(e *entry) error {
 		}
 	}
 	if !sp.s.root {
-		return sp.copyOver(e)
+		return sp.copyOver(e, at)
 	}
 	var err error
 	if e.upper, err = sp.ownDirPlain(); err != nil {
@@ -206,7 +206,7 @@ func (sp *Space) overlay(e *entry) error {
 	return sp.mountOverlay(e, append(append([]string(nil), e.below...), lower), work)
 }
 
-// ownDirPlain is ownDir without the bind that makes it reachable.
+// ownDirPlain is ownDir without a mount of its own.
 func (sp *Space) ownDirPlain() (string, error) {
 	d, err := sp.next(sp.pool.dir)
 	if err != nil {
@@ -214,6 +214,9 @@ func (sp *Space) ownDirPlain() (string, error) {
 	}
 	if err := os.Chmod(d, 0o755); err != nil {
 		return "", err
+	}
+	if !sp.s.root {
+		return d, nil
 	}
 	return d, os.Chown(d, sp.uid, sp.gid)
 }
@@ -233,8 +236,8 @@ func (sp *Space) mountOverlay(e *entry, lowers []string, work string) error {
 
 // copyOver is overlay for those who may not mount: the lower tree is copied,
 // and a layer, which holds a whole tree then, is copied again.
-func (sp *Space) copyOver(e *entry) error {
-	d, err := sp.ownDir()
+func (sp *Space) copyOver(e *entry, at string) error {
+	d, err := sp.ownDir(at)
 	if err != nil {
 		return err
 	}
@@ -248,6 +251,24 @@ func (sp *Space) copyOver(e *entry) error {
 		}
 	}
 	e.path, e.upper, e.below = d, d, nil
+	return nil
+}
+
+// CheckTargets demands that no mount target passes through a link of the root
+// file system, which would put it elsewhere. Errors wrap sandbox.ErrSpec.
+func CheckTargets(rootfs string, mounts []sandbox.Mount) error {
+	root, err := os.OpenRoot(rootfs)
+	if err != nil {
+		return hostOrSpec("open rootfs", err)
+	}
+	defer func() { _ = root.Close() }()
+	for _, m := range mounts {
+		for p := strings.TrimPrefix(m.Target, "/"); p != "."; p = filepath.Dir(p) {
+			if fi, err := root.Lstat(p); err == nil && fi.Mode()&os.ModeSymlink != 0 {
+				return fmt.Errorf("%w: /%s is a link in the root file system", sandbox.ErrSpec, p)
+			}
+		}
+	}
 	return nil
 }
 

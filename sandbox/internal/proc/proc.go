@@ -109,3 +109,38 @@ func (h *Handle) Kill() error {
 
 // Close frees the handle.
 func (h *Handle) Close() error { return h.f.Close() }
+
+// TreeCPU is the processor time of a process and its descendants, those that
+// were waited for included. Numbers of processes that end meanwhile are missed.
+func TreeCPU(pid int) time.Duration {
+	const hz = 100 // USER_HZ, the same on every Linux architecture that Go knows
+	var sum time.Duration
+	todo := []int{pid}
+	for n := 0; len(todo) > 0 && n < 100_000; n++ {
+		p := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		dir := "/proc/" + strconv.Itoa(p)
+		b, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(f) < 15 {
+			continue
+		}
+		for _, v := range f[11:15] { // utime, stime, cutime, cstime
+			t, _ := strconv.ParseInt(v, 10, 64)
+			sum += time.Duration(t) * time.Second / hz
+		}
+		tasks, _ := os.ReadDir(dir + "/task")
+		for _, t := range tasks {
+			c, _ := os.ReadFile(dir + "/task/" + t.Name() + "/children")
+			for _, s := range strings.Fields(string(c)) {
+				if k, err := strconv.Atoi(s); err == nil {
+					todo = append(todo, k)
+				}
+			}
+		}
+	}
+	return sum
+}
