@@ -1,0 +1,204 @@
+package dialect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/signing"
+)
+
+// Headers of the colon form and of BT-AUTH-V1.
+const (
+	HeaderHotkey    = "X-Hotkey"
+	HeaderTimestamp = "X-Timestamp"
+	HeaderNonce     = "X-Nonce"
+	HeaderSignature = "X-Signature"
+)
+
+// Windows of ORO.
+const (
+	oroWindow   = 60 * time.Second
+	oroMemory   = 2 * oroWindow // or a request dated into the future could be used twice
+	oroMaxNonce = 256
+)
+
+// ORO is the colon form of bittensor-auth (spec/oro.md 2.7): X- headers over
+// hotkey:timestamp:nonce, or a bearer token of Sessions. The signature covers
+// nothing of the request unless the nonce ends in "." and signing.Bind, which
+// is then always checked, and which Strict demands of requests that change something.
+type ORO struct {
+	Sessions *Sessions // nil: no bearer tokens; an Authorization header is then not looked at
+	// Dots joins the three with dots, as some subnets do. Nonces may not hold the joint.
+	Dots bool
+	// Collapse answers every 401 of headers and tokens alike, so that nobody learns which check failed.
+	Collapse bool
+}
+
+// Name implements Dialect.
+func (o ORO) Name() string { return "oro" }
+
+// Speaks implements Dialect: a nonce, or a bearer token where there are sessions.
+func (o ORO) Speaks(r *Request) bool { return r.any(HeaderNonce) || o.bearer(r) }
+
+// bearer reports whether an Authorization header is there and counts.
+func (o ORO) bearer(r *Request) bool {
+	if o.Sessions == nil {
+		return false
+	}
+	value, _ := r.get("Authorization")
+	return strings.TrimSpace(value) != ""
+}
+
+type oroDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (o ORO) refuse(status int, code, message string, err error) *Refusal {
+	if o.Collapse && status == http.StatusUnauthorized {
+		err = errors.Join(errors.New(code), err)
+		code, message = "UNAUTHORIZED", "Authentication required"
+	}
+	return &Refusal{Status: status, Code: code, Err: err, Body: map[string]oroDetail{"detail": {code, message}}}
+}
+
+// plain is a refusal whose detail is a bare text.
+func plain(status int, detail string) *Refusal {
+	return &Refusal{Status: status, Code: detail, Body: map[string]string{"detail": detail}}
+}
+
+func oroBroken(err error) *Refusal {
+	return broken(map[string]string{"detail": "Internal Server Error"}, err)
+}
+
+// Check implements Dialect.
+func (o ORO) Check(ctx context.Context, v *Verifier, r *Request, need Need) (Identity, *Refusal) {
+	// A token that does not hold is refused, never passed on to the headers.
+	if o.bearer(r) {
+		return o.checkBearer(ctx, v, r, need)
+	}
+	names := []string{HeaderHotkey, HeaderTimestamp, HeaderNonce, HeaderSignature}
+	values := make([]string, len(names))
+	var missing []string
+	for i, name := range names {
+		value, ok := r.get(name)
+		if !ok {
+			missing = append(missing, name)
+		}
+		values[i] = value
+	}
+	if missing != nil {
+		return Identity{}, o.refuse(401, "MISSING_HEADERS", "Missing required authentication headers: "+strings.Join(missing, ", "), nil)
+	}
+	hotkey, timestamp, nonce, signature := values[0], values[1], values[2], values[3]
+
+	pub, err := auth.ParseSS58(hotkey)
+	if err != nil {
+		return Identity{}, o.refuse(400, "INVALID_HOTKEY_FORMAT", "Invalid hotkey format", err)
+	}
+	seconds, err := pythonInt(timestamp)
+	if err != nil {
+		return Identity{}, o.refuse(400, "INVALID_TIMESTAMP", "Invalid timestamp format", err)
+	}
+	now := v.Now()
+	at := time.Unix(seconds, 0)
+	if !near(time.Unix(now.Unix(), 0), at, oroWindow) {
+		return Identity{}, o.refuse(401, "TIMESTAMP_SKEW", "Timestamp outside acceptable window", nil)
+	}
+	if len(nonce) > oroMaxNonce {
+		return Identity{}, o.refuse(400, "NONCE_TOO_LONG", "Nonce exceeds maximum allowed length", nil)
+	}
+	msg, joint := signing.Colon(hotkey, timestamp, nonce), ":"
+	if o.Dots {
+		msg, joint = []byte(hotkey+"."+timestamp+"."+nonce), "."
+	}
+	sig, err := unhex(signature, auth.SignatureSize)
+	if err != nil || !holds(pub, sig, msg) {
+		return Identity{}, o.refuse(401, "INVALID_SIGNATURE", "Invalid signature", err)
+	}
+	if strings.Contains(nonce, joint) {
+		return Identity{}, o.refuse(400, "NONCE_INVALID_CHARS", "Nonce contains invalid characters", nil)
+	}
+	bound, ok := o.binding(r, nonce)
+	if !ok || v.Strict && !bound && r.mutates() {
+		return Identity{}, o.refuse(401, "REQUEST_NOT_BOUND", "The nonce is not bound to this request", nil)
+	}
+	fresh, err := v.once(ctx, o.Name(), hotkey, nonce, now.Add(oroMemory))
+	if err != nil {
+		return Identity{}, oroBroken(err)
+	}
+	if !fresh {
+		return Identity{}, o.refuse(401, "NONCE_REUSED", "Nonce has already been used", nil)
+	}
+	member, standing, err := v.Standing(ctx, hotkey, need)
+	if refusal := o.standing(standing, need, err); refusal != nil {
+		return Identity{}, refusal
+	}
+	return Identity{Hotkey: hotkey, Dialect: o.Name(), At: at, Bound: bound, Member: member}, nil
+}
+
+// binding reports whether the nonce is bound, and not to another request.
+func (o ORO) binding(r *Request, nonce string) (bound, ok bool) {
+	const hexLen = 64
+	dot := len(nonce) - hexLen - 1
+	if dot < 1 || nonce[dot] != '.' || o.Dots {
+		return false, true
+	}
+	for _, c := range []byte(nonce[dot+1:]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false, true
+		}
+	}
+	return true, nonce[dot+1:] == signing.Bind(r.Method, r.Target(), r.Body)
+}
+
+func (o ORO) standing(s Standing, need Need, err error) *Refusal {
+	switch {
+	case s == StandingGood:
+		return nil
+	case s == StandingUnknown && !errors.Is(err, ErrStale):
+		return oroBroken(err)
+	case s == StandingBanned:
+		return o.refuse(403, "BANNED", "Hotkey is banned", nil)
+	case need.Validator: // with a stale metagraph nobody is registered
+		return o.refuse(403, "NOT_REGISTERED_AS_VALIDATOR", "Not registered as validator", err)
+	default:
+		return o.refuse(403, "NOT_REGISTERED", "Hotkey not registered on subnet", err)
+	}
+}
+
+// pythonInt reads what Python's int() reads: blanks around, a sign, digits with
+// single underscores between them. A number beyond any time is cut to one far away.
+func pythonInt(s string) (int64, error) {
+	const far = int64(1) << 52
+	s = strings.TrimSpace(s)
+	if len(s) > 64 {
+		return 0, errors.New("too long")
+	}
+	digits, negative := strings.CutPrefix(s, "-")
+	if !negative {
+		digits = strings.TrimPrefix(digits, "+")
+	}
+	var n int64
+	last := byte('_')
+	for _, c := range []byte(digits) {
+		switch {
+		case c >= '0' && c <= '9':
+			n = min(n*10+int64(c-'0'), far)
+		case c != '_' || last == '_':
+			return 0, errors.New("not an integer")
+		}
+		last = c
+	}
+	if last == '_' {
+		return 0, errors.New("not an integer")
+	}
+	if negative {
+		n = -n
+	}
+	return n, nil
+}
