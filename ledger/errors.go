@@ -43,5 +43,15 @@ var (
 	ErrAccountMayNotCommit    = &Error{"AccountNotAllowedCommit", "only registered hotkeys may commit"}
 	ErrTooManyFields          = &Error{"TooManyFieldsInCommitmentInfo", "too many fields in a commitment"}
 	ErrCommitmentSpace        = &Error{"SpaceLimitExceeded", "commitment space of the epoch is used up"}
+	ErrCommitRevealDisabled   = &Error{"CommitRevealDisabled", "weights are set directly here"}
+	ErrCommittingTooFast      = &Error{"CommittingWeightsTooFast", "weights were committed too recently"}
+	ErrTooManyCommits         = &Error{"TooManyUnrevealedCommits", "too many weight commits wait to be revealed"}
+	ErrNoWeightsCommit        = &Error{"NoWeightsCommitFound", "no weight commit waits to be revealed"}
+	ErrRevealMismatch         = &Error{"InvalidRevealCommitHashNotMatch", "the weights are not those of a commit"}
+	ErrExpiredCommit          = &Error{"ExpiredWeightCommit", "the epoch to reveal the commit in is over"}
+	ErrRevealTooEarly         = &Error{"RevealTooEarly", "the epoch to reveal the commit in has not begun"}
+	ErrNotEnoughBalance       = &Error{"NotEnoughBalanceToStake", "the coldkey's balance is too low"}
+	ErrNotEnoughStakeLeft     = &Error{"NotEnoughStakeToWithdraw", "the hotkey's stake is too low"}
+	ErrBadOrigin              = &Error{"BadOrigin", "the signer may not do this"}
 	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
 )

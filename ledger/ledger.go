@@ -40,19 +40,44 @@ type Writer interface {
 	SetWeights(ctx context.Context, netuid uint16, hotkey string, w Weights) error
 }
 
-// Ledger is both.
+// WeightCommitter commits and reveals weights, where a subnet wants that
+// instead of SetWeights. The same promises as Writer's.
+type WeightCommitter interface {
+	// CommitWeights promises the weights of which hash is the CommitHash.
+	CommitWeights(ctx context.Context, netuid uint16, hotkey string, hash Hash) error
+	// RevealWeights sets weights that were committed RevealEpochs epochs before.
+	RevealWeights(ctx context.Context, netuid uint16, hotkey string, w Weights, salt []uint16) error
+}
+
+// Staker moves rao between a coldkey's balance and a hotkey's stake on a subnet.
+type Staker interface {
+	AddStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error
+	RemoveStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error
+	Balance(ctx context.Context, coldkey string) (rao uint64, err error)
+}
+
+// Ledger is what every arena needs.
 type Ledger interface {
 	Reader
 	Writer
+}
+
+// Full is all that the embedded ledger offers.
+type Full interface {
+	Ledger
+	WeightCommitter
+	Staker
+	// Subnets lists the netuids, ascending.
+	Subnets(ctx context.Context) ([]uint16, error)
 }
 
 // Weights is a weight vector as a validator sends it. UIDs and Values have the
 // same length; VersionKey is the version of the sending software, which a
 // subnet's owner may require.
 type Weights struct {
-	UIDs       []uint16
-	Values     []uint16
-	VersionKey uint64
+	UIDs       []uint16 `json:"uids"`
+	Values     []uint16 `json:"values"`
+	VersionKey uint64   `json:"version_key"`
 }
 
 // Neuron is one registration of a subnet.
@@ -65,6 +90,23 @@ type Neuron struct {
 	RegisteredAt uint64 `json:"registered_at"`
 	LastUpdate   uint64 `json:"last_update"` // block of the last weights; the registration's before
 	Incentive    uint16 `json:"incentive"`
+
+	// What the last epoch decided, of 65535 where 16 bits wide.
+	Active         bool   `json:"active"`
+	Consensus      uint16 `json:"consensus"`
+	Trust          uint16 `json:"trust"`
+	ValidatorTrust uint16 `json:"validator_trust"`
+	Dividends      uint16 `json:"dividends"`
+	Emission       uint64 `json:"emission"` // rao
+	// Commits are the weight commits that are not revealed yet, oldest first.
+	Commits []WeightCommit `json:"weight_commits,omitempty"`
+}
+
+// WeightCommit is a promise of weights, made in an epoch.
+type WeightCommit struct {
+	Hash  Hash   `json:"hash"`
+	Epoch uint64 `json:"epoch"` // index of the epoch it was made in
+	Block uint64 `json:"block"`
 }
 
 // WeightRow is the weights of one validator as they stand: scaled up so that
@@ -83,6 +125,8 @@ type Metagraph struct {
 	OwnerHotkey  string          `json:"owner_hotkey"`
 	OwnerColdkey string          `json:"owner_coldkey"`
 	Hyper        Hyperparameters `json:"hyperparameters"`
+	Epoch        Epoch           `json:"epoch"`
+	Burn         uint64          `json:"burn"`    // rao: what a registration costs at Block
 	Neurons      []Neuron        `json:"neurons"` // by uid, without gaps
 	Weights      []WeightRow     `json:"weights"` // by uid of the validator; only those who set any
 }
@@ -143,7 +187,40 @@ type Hyperparameters struct {
 	MaxValidators      uint16 `json:"max_allowed_validators"`
 	Kappa              uint16 `json:"kappa"`
 	BondsMovingAverage uint64 `json:"bonds_moving_avg"` // of 1,000,000
+
+	Model                Model  `json:"epoch_model,omitempty"`        // empty = dynamic
+	ActivityCutoffFactor uint64 `json:"activity_cutoff_factor_milli"` // thousandths of a tempo; 0 = 13889
+	BondsPenalty         uint16 `json:"bonds_penalty"`                // of 65535
+	Yuma3                bool   `json:"yuma3"`
+	LiquidAlpha          bool   `json:"liquid_alpha_enabled"`
+	AlphaLow             uint16 `json:"alpha_low"`
+	AlphaHigh            uint16 `json:"alpha_high"`
+	AlphaSteepness       int16  `json:"alpha_sigmoid_steepness"` // of 100
+	RevealPeriod         uint64 `json:"commit_reveal_period"`    // epochs; 0 = 1
+
+	MinBurn          uint64 `json:"min_burn"`            // rao
+	MaxBurn          uint64 `json:"max_burn"`            // rao
+	BurnHalfLife     uint64 `json:"burn_half_life"`      // blocks; 0 = the price does not fall
+	BurnIncrease     uint64 `json:"burn_increase_mult"`  // of 1,000,000: what a registration does to the price
+	MinNonImmuneUIDs uint16 `json:"min_non_immune_uids"` // with so few or fewer, an immune uid is evicted
+	EmissionPerBlock uint64 `json:"emission_per_block"`  // rao
+	OwnerCut         uint16 `json:"owner_cut"`           // of 65535
+	// EmissionStaked adds what an epoch pays to the hotkey's stake, as the chain
+	// does; otherwise it goes to the coldkey's balance and stakes stay.
+	EmissionStaked bool `json:"emission_staked"`
 }
+
+// ActivityCutoff is after how many blocks without weights a validator does not count.
+func (h *Hyperparameters) ActivityCutoff() uint64 {
+	factor := h.ActivityCutoffFactor
+	if factor == 0 {
+		factor = 13889
+	}
+	return max(1, factor*uint64(h.Tempo)/1000)
+}
+
+// RevealEpochs is how many epochs after its commit a weight vector is revealed.
+func (h *Hyperparameters) RevealEpochs() uint64 { return max(1, h.RevealPeriod) }
 
 // FieldType is the form of one committed field.
 type FieldType string

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/ledger/yuma"
 )
 
 // MaxUID is the largest uid there can be.
@@ -119,9 +120,11 @@ type normalizeOut struct {
 
 // Rules are this package's rules for agon calc.
 func Rules() []calc.Rule {
-	return []calc.Rule{
+	return append([]calc.Rule{
 		calc.Func("chain.normalize_weights", "{weights} -> {uids, values}: what set_weights is sent", calcNormalize),
-	}
+		calc.Func("chain.era", "{period, current} -> {hex}: mortality of an extrinsic", calcEra),
+		calc.Func("chain.epoch_next", "{netuid, tempo, block, last_epoch_block?, pending_epoch_at?, model} -> {block}: the next epoch", calcEpochNext),
+	}, yuma.Rules()...)
 }
 
 func calcNormalize(in normalizeIn) (normalizeOut, error) {

@@ -146,14 +146,37 @@ func testRegistration(t *testing.T, b *Bench) {
 	want(t, "closed", err, ledger.ErrRegistrationDisabled)
 }
 
+// testFull fills a subnet: the newcomer takes the place of the weakest, never the owner's.
 func testFull(t *testing.T, b *Bench) {
+	b.Hyper(func(h *ledger.Hyperparameters) { h.MaxUIDs, h.ImmunityPeriod, h.MinNonImmuneUIDs = 3, 50, 0 })
+	old, olduid := register(t, b, "a")
+	b.Advance(1)
+	young, _ := register(t, b, "b")
+	b.Advance(1)
+	if _, uid := register(t, b, "c"); uid != olduid {
+		t.Errorf("all are immune: the newcomer has uid %d, want that of the oldest, %d", uid, olduid)
+	}
+	m := metagraph(t, b)
+	if _, ok := m.Neuron(old); ok || len(m.Neurons) != 3 {
+		t.Errorf("%d neurons, the evicted one among them: %t", len(m.Neurons), ok)
+	}
+	if n, ok := m.Neuron(Key(t, "c")); !ok || n.UID != olduid || n.RegisteredAt != m.Block || n.Incentive != 0 || n.Permit {
+		t.Errorf("the newcomer: %+v", n)
+	}
+	b.Advance(49) // b is out of immunity, c is not
+	if n, _ := m.Neuron(young); n.RegisteredAt+50 > metagraph(t, b).Block {
+		t.Fatal("the test's blocks are wrong")
+	}
+	_, uid := register(t, b, "d")
+	if _, ok := metagraph(t, b).Neuron(young); ok || uid == olduid {
+		t.Errorf("the one without immunity stays: uid %d", uid)
+	}
 	b.Hyper(func(h *ledger.Hyperparameters) { h.MaxUIDs = 3 })
-	register(t, b, "a")
-	register(t, b, "b")
-	_, err := b.Ledger.Register(t.Context(), b.Netuid, Key(t, "c"), Key(t, "c-cold"))
-	want(t, "full", err, ledger.ErrSubnetFull)
-	if n := len(metagraph(t, b).Neurons); n != 3 {
-		t.Errorf("%d neurons", n)
+	if _, err := b.Ledger.Register(t.Context(), b.Netuid, old, Key(t, "a-cold")); err != nil {
+		t.Errorf("the evicted one may come back: %v", err)
+	}
+	if _, ok := metagraph(t, b).Neuron(Key(t, "owner")); !ok {
+		t.Error("the owner is evicted")
 	}
 }
 

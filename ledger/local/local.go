@@ -1,6 +1,9 @@
-// Package local is the embedded ledger: subnets, registrations, commitments
-// and weights under the chain's rules, with blocks on a clock, in one SQLite
-// file. What it acknowledged is on disk.
+// Package local is the embedded ledger: whole subnets under the chain's rules,
+// with blocks on a clock or stepped by hand, in one SQLite file. What it
+// acknowledged is on disk.
+//
+// The truth is a log of extrinsics. The state (state.go) is what a pure state
+// machine makes of them; snapshots only save the time to make it again.
 package local
 
 import (
@@ -8,42 +11,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the database driver
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/ledger"
 )
-
-// Presets.
-const (
-	PresetDemo  = "demo"  // a block a second, hardly any limits
-	PresetLocal = "local" // the chain's block time and defaults of a new subnet
-)
-
-type preset struct {
-	blockTime time.Duration
-	hyper     ledger.Hyperparameters
-}
-
-func presetOf(name string) (preset, error) {
-	p := preset{blockTime: 12 * time.Second, hyper: ledger.Hyperparameters{
-		Tempo: 360, MaxUIDs: 256, MinAllowedWeights: 1, WeightsRateLimit: 100, RegistrationOpen: true,
-		CommitmentSpace: 3100, ImmunityPeriod: 5000, MaxValidators: 64, Kappa: 32767, BondsMovingAverage: 900_000,
-	}}
-	switch name {
-	case PresetLocal:
-	case "", PresetDemo:
-		p.blockTime = time.Second
-		p.hyper.Tempo, p.hyper.WeightsRateLimit = 60, 1
-	default:
-		return p, fmt.Errorf("ledger preset %q: want %s or %s", name, PresetDemo, PresetLocal)
-	}
-	return p, nil
-}
 
 // Config configures a ledger. The zero value is a demo ledger on the real clock.
 type Config struct {
@@ -52,6 +32,9 @@ type Config struct {
 	// BlockTime is how long a block takes, at least 1 ms. 0 = what the file says, or the preset's.
 	// A file made with another block time is refused: its blocks would move.
 	BlockTime time.Duration
+	// Stepped makes a new ledger whose blocks pass by Step only, at no speed. A file
+	// says itself which it is; asking an old one for a BlockTime or Stepped that it has not is refused.
+	Stepped bool
 	// Genesis is when block 0 began. Zero = what the file says, or now.
 	Genesis time.Time
 	// Now is the clock; nil = time.Now.
@@ -59,66 +42,32 @@ type Config struct {
 }
 
 // Ledger is the embedded ledger. All methods may run at once; writes are
-// serial, each one transaction, durable on return (WAL, synchronous=FULL).
+// serial, many of them in one transaction, durable on return (WAL,
+// synchronous=FULL). One process at a time has the file.
 type Ledger struct {
 	db        *sql.DB
 	now       func() time.Time
 	hyper     ledger.Hyperparameters // of new subnets
 	genesis   time.Time
-	blockTime time.Duration
+	blockTime time.Duration // 0 = stepped
 	// newest is the highest block that was told or written. It keeps Block from
-	// falling when the clock is set back.
+	// falling when the clock is set back. On a stepped ledger it is the clock.
 	newest atomic.Uint64
+
+	jobs    chan *job     // to the writer, which Open starts and Close stops
+	quit    chan struct{} // closed by Close
+	stopped chan struct{} // closed by the writer
+	once    sync.Once
+
+	mu       sync.Mutex // guards what follows
+	state    *state
+	seq      int64 // of the last extrinsic in the log
+	saved    int64 // seq of the last snapshot
+	dead     error // why nothing works any more
+	purgedAt int64 // ms: when old nonces were dropped last
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
-
-const schemaVersion = 1
-
-const schema = `
-CREATE TABLE chain (
-	id INTEGER PRIMARY KEY CHECK (id = 1),
-	genesis_ms BIGINT NOT NULL,
-	block_ms BIGINT NOT NULL,
-	newest BIGINT NOT NULL
-);
-CREATE TABLE subnets (
-	netuid INTEGER PRIMARY KEY,
-	owner_hotkey TEXT NOT NULL,
-	owner_coldkey TEXT NOT NULL,
-	hyper TEXT NOT NULL,
-	created BIGINT NOT NULL
-);
-CREATE TABLE owners (hotkey TEXT PRIMARY KEY, coldkey TEXT NOT NULL);
-CREATE TABLE neurons (
-	netuid INTEGER NOT NULL,
-	uid INTEGER NOT NULL,
-	hotkey TEXT NOT NULL,
-	permit BOOLEAN NOT NULL,
-	stake BIGINT NOT NULL,
-	registered BIGINT NOT NULL,
-	last_update BIGINT NOT NULL,
-	PRIMARY KEY (netuid, uid),
-	UNIQUE (netuid, hotkey)
-);
-CREATE TABLE weights (
-	netuid INTEGER NOT NULL,
-	uid INTEGER NOT NULL,
-	block BIGINT NOT NULL,
-	uids TEXT NOT NULL,
-	vals TEXT NOT NULL,
-	PRIMARY KEY (netuid, uid)
-);
-CREATE TABLE commitments (
-	id INTEGER PRIMARY KEY,
-	netuid INTEGER NOT NULL,
-	hotkey TEXT NOT NULL,
-	block BIGINT NOT NULL,
-	space BIGINT NOT NULL,
-	fields TEXT NOT NULL
-);
-CREATE INDEX commitments_by_hotkey ON commitments (netuid, hotkey, id);
-`
+var _ ledger.Full = (*Ledger)(nil)
 
 // Open opens or makes the ledger in the file at path. A restart goes on where
 // the clock is: blocks pass while nobody has the file open.
@@ -130,7 +79,13 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 	if cfg.BlockTime != 0 && cfg.BlockTime < time.Millisecond {
 		return nil, fmt.Errorf("block time %v: at least 1ms", cfg.BlockTime)
 	}
-	l := &Ledger{now: cfg.Now, hyper: p.hyper}
+	if cfg.Stepped && cfg.BlockTime != 0 {
+		return nil, errors.New("a stepped ledger has no block time")
+	}
+	l := &Ledger{
+		now: cfg.Now, hyper: p.hyper,
+		jobs: make(chan *job, maxBatch), quit: make(chan struct{}), stopped: make(chan struct{}),
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -138,66 +93,63 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
+	// The state is in memory: a second process on the file would see another one. The lock is the file's.
+	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: "_pragma=busy_timeout(1000)&_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
 	if l.db, err = sql.Open("sqlite", dsn.String()); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	// One connection: every statement sees one order, and a transaction never meets a second writer.
 	l.db.SetMaxOpenConns(1)
 	if err := l.load(ctx, p, cfg); err != nil {
+		if strings.Contains(err.Error(), "database is locked") {
+			err = &agon.Error{Code: "ledger_in_use", Status: http.StatusConflict, Message: "ledger " + path + " is open in another process", Mend: "stop it, or talk to it with --ledger URL", Err: err}
+		}
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), l.db.Close())
 	}
+	go l.write()
 	return l, nil
 }
 
 func (l *Ledger) load(ctx context.Context, p preset, cfg Config) error {
-	return l.tx(ctx, func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-			return err
-		}
-		switch {
-		case version > schemaVersion:
-			return fmt.Errorf("made by a newer version (schema %d, this one knows %d)", version, schemaVersion)
-		case version == 0:
-			if _, err := tx.ExecContext(ctx, schema); err != nil {
-				return err
-			}
-			genesis, blockTime := cfg.Genesis, cfg.BlockTime
-			if genesis.IsZero() {
-				genesis = l.now()
-			}
-			if blockTime == 0 {
-				blockTime = p.blockTime
-			}
-			if _, err := tx.ExecContext(ctx, "INSERT INTO chain (id, genesis_ms, block_ms, newest) VALUES (1, ?, ?, 0)",
-				genesis.UnixMilli(), blockTime.Milliseconds()); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
-				return err
-			}
-		}
-		var genesis, block, newest int64
-		if err := tx.QueryRowContext(ctx, "SELECT genesis_ms, block_ms, newest FROM chain").Scan(&genesis, &block, &newest); err != nil {
-			return err
-		}
-		l.genesis, l.blockTime = time.UnixMilli(genesis).UTC(), time.Duration(block)*time.Millisecond
-		l.newest.Store(uint64(newest))
-		if cfg.BlockTime != 0 && cfg.BlockTime.Truncate(time.Millisecond) != l.blockTime {
-			return fmt.Errorf("block time is %v, not %v", l.blockTime, cfg.BlockTime)
-		}
-		if !cfg.Genesis.IsZero() && cfg.Genesis.UnixMilli() != genesis {
-			return fmt.Errorf("genesis is %v, not %v", l.genesis, cfg.Genesis.UTC())
-		}
-		return nil
-	})
+	if err := l.tx(ctx, func(tx *sql.Tx) error { return l.ensureSchema(ctx, tx, p, cfg) }); err != nil {
+		return err
+	}
+	var genesis, block int64
+	if err := l.db.QueryRowContext(ctx, "SELECT genesis_ms, block_ms FROM chain").Scan(&genesis, &block); err != nil {
+		return fmt.Errorf("read chain: %w", err)
+	}
+	l.genesis, l.blockTime = time.UnixMilli(genesis).UTC(), time.Duration(block)*time.Millisecond
+	if cfg.Stepped && l.blockTime != 0 {
+		return fmt.Errorf("block time is %v, not stepped", l.blockTime)
+	}
+	if cfg.BlockTime != 0 && cfg.BlockTime.Truncate(time.Millisecond) != l.blockTime {
+		return fmt.Errorf("block time is %v, not %v", l.blockTime, cfg.BlockTime)
+	}
+	if !cfg.Genesis.IsZero() && cfg.Genesis.UnixMilli() != genesis {
+		return fmt.Errorf("genesis is %v, not %v", l.genesis, cfg.Genesis.UTC())
+	}
+	return l.recover(ctx)
 }
 
-// Close ends the ledger. Calls that are under way fail.
-func (l *Ledger) Close() error { return l.db.Close() }
+// Close ends the ledger. Calls that are under way are finished or fail.
+func (l *Ledger) Close() error {
+	var err error
+	l.once.Do(func() {
+		close(l.quit)
+		<-l.stopped
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.dead == nil {
+			err = l.saveLast()
+		}
+		l.dead = errClosed
+		err = errors.Join(err, l.db.Close())
+	})
+	return err
+}
 
-// BlockTime is how long a block takes.
+var errClosed = errors.New("ledger is closed")
+
+// BlockTime is how long a block takes; 0 for a stepped ledger.
 func (l *Ledger) BlockTime() time.Duration { return l.blockTime }
 
 // Block implements ledger.Reader.
@@ -205,6 +157,9 @@ func (l *Ledger) Block(context.Context) (uint64, error) { return l.block(), nil 
 
 // block is the clock's block, or the newest one told if the clock went back.
 func (l *Ledger) block() uint64 {
+	if l.blockTime == 0 {
+		return l.newest.Load()
+	}
 	var at uint64
 	if d := l.now().Sub(l.genesis); d > 0 {
 		at = uint64(d / l.blockTime)
@@ -220,39 +175,27 @@ func (l *Ledger) block() uint64 {
 	}
 }
 
-// tx runs f in one transaction. f must read rows to their end before it makes
-// another statement: there is one connection.
-func (l *Ledger) tx(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, rollback(tx))
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
-}
-
-// rollback is silent when the context has rolled back already.
-func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("roll back: %w", err)
-	}
-	return nil
-}
-
-// write runs f at one block and remembers that block with what f wrote, so
-// that no later stamp is smaller, whatever the clock does between two runs.
-func (l *Ledger) write(ctx context.Context, f func(tx *sql.Tx, block uint64) error) error {
-	return l.tx(ctx, func(tx *sql.Tx) error {
-		block := l.block()
-		if err := f(tx, block); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, "UPDATE chain SET newest = ? WHERE newest < ?", int64(block), int64(block))
+// view lets f read the state at the newest block. What f keeps it copies.
+func (l *Ledger) view(ctx context.Context, f func(*state) error) error {
+	if err := ctx.Err(); err != nil {
 		return err
-	})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead != nil {
+		return l.dead
+	}
+	if err := l.advance(); err != nil {
+		return err
+	}
+	return f(l.state)
+}
+
+// advance steps the state to the newest block. l.mu is held.
+func (l *Ledger) advance() error {
+	if err := l.state.advance(l.block()); err != nil {
+		l.dead = fmt.Errorf("step ledger: %w", err) // no state can do that: a defect
+		return l.dead
+	}
+	return nil
 }

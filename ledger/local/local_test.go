@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 )
@@ -159,10 +160,20 @@ func TestColdkeyOwnsHotkeyEverywhere(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	c, path := newClock(), filepath.Join(t.TempDir(), "l.db")
-	open(t, path, Config{Now: c.now, BlockTime: 250 * time.Millisecond})
+	first, err := Open(t.Context(), path, Config{Now: c.now, BlockTime: 250 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var coded *agon.Error
+	if l, err := Open(t.Context(), path, Config{Now: c.now}); !errors.As(err, &coded) || coded.Code != "ledger_in_use" {
+		t.Errorf("opened twice: %v %v", l, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
 	for name, cfg := range map[string]Config{
 		"block time": {BlockTime: time.Second}, "short block": {BlockTime: time.Microsecond},
-		"genesis": {Genesis: time.Unix(5, 0)}, "preset": {Preset: "finney"},
+		"genesis": {Genesis: time.Unix(5, 0)}, "preset": {Preset: "finney"}, "stepped": {Stepped: true}, "both": {Stepped: true, BlockTime: time.Second},
 	} {
 		cfg.Now = c.now
 		if l, err := Open(t.Context(), path, cfg); err == nil {
@@ -215,19 +226,6 @@ func TestCancelledWrite(t *testing.T) {
 	}
 	if uid, err := l.Register(t.Context(), 1, ledgertest.Key(t, "a"), ledgertest.Key(t, "b")); err != nil || uid != 1 {
 		t.Errorf("uid %d, %v", uid, err)
-	}
-}
-
-func TestEpochStart(t *testing.T) {
-	for _, c := range []struct {
-		netuid, tempo uint16
-		block, want   uint64
-	}{
-		{1, 10, 0, 0}, {1, 10, 8, 0}, {1, 10, 9, 9}, {1, 10, 19, 9}, {1, 10, 20, 20}, {5, 360, 354, 0}, {5, 360, 355, 355},
-	} {
-		if got := epochStart(c.netuid, c.tempo, c.block); got != c.want {
-			t.Errorf("%+v: got %d", c, got)
-		}
 	}
 }
 

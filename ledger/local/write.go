@@ -6,177 +6,217 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/agon-arena/agon/ledger"
+	"time"
 )
 
-// SetWeights implements ledger.Writer with the chain's checks in the chain's
-// order (spec/chain.md 2.7), and stores the weights scaled up.
-func (l *Ledger) SetWeights(ctx context.Context, netuid uint16, hotkey string, w ledger.Weights) error {
-	if netuid == 0 {
-		return ledger.ErrRootWeights
+// maxBatch is how many changes share one transaction, and how many may wait.
+const maxBatch = 1024
+
+// job is one change on its way to the writer: an extrinsic, a nonce or a step.
+type job struct {
+	ctx   context.Context
+	body  []byte // the extrinsic, encoded
+	nonce string
+	until int64 // ms: when the nonce may be forgotten
+	step  uint64
+	done  chan outcome // takes one outcome
+}
+
+type outcome struct {
+	uid   uint16
+	block uint64
+	fresh bool
+	err   error
+}
+
+// submit hands j to the writer and waits for what became of it. A context that
+// ends while the writer has the job does not end the wait: the answer comes, and is true.
+func (l *Ledger) submit(ctx context.Context, j *job) outcome {
+	j.ctx, j.done = ctx, make(chan outcome, 1)
+	select {
+	case <-ctx.Done():
+		return outcome{err: ctx.Err()}
+	case <-l.quit:
+		return outcome{err: errClosed}
+	case l.jobs <- j:
 	}
-	return l.write(ctx, func(tx *sql.Tx, block uint64) error {
-		s, err := readSubnet(ctx, tx, netuid)
+	select {
+	case o := <-j.done:
+		return o
+	case <-l.stopped:
+	}
+	select { // it may have been the writer's last
+	case o := <-j.done:
+		return o
+	default:
+		return outcome{err: errClosed}
+	}
+}
+
+// call submits an extrinsic.
+func (l *Ledger) call(ctx context.Context, x *extrinsic) (uint16, uint64, error) {
+	body, err := json.Marshal(x)
+	if err != nil {
+		return 0, 0, fmt.Errorf("encode extrinsic: %w", err)
+	}
+	o := l.submit(ctx, &job{body: body})
+	return o.uid, o.block, o.err
+}
+
+// Step lets blocks pass on a stepped ledger.
+func (l *Ledger) Step(ctx context.Context, blocks uint64) (block uint64, err error) {
+	if l.blockTime != 0 {
+		return 0, fmt.Errorf("step ledger: its blocks pass every %v", l.blockTime)
+	}
+	if blocks > 1<<40 {
+		return 0, fmt.Errorf("step ledger by %d blocks: at most 2^40", blocks)
+	}
+	if blocks == 0 {
+		return l.block(), nil
+	}
+	o := l.submit(ctx, &job{step: blocks})
+	return o.block, o.err
+}
+
+// write is the writer. While one transaction is on its way to disk the next
+// jobs gather, so that many share one sync.
+func (l *Ledger) write() {
+	defer close(l.stopped)
+	batch := make([]*job, 0, maxBatch)
+	for {
+		select {
+		case <-l.quit:
+			return
+		case j := <-l.jobs:
+			batch = append(batch[:0], j)
+		}
+	gather:
+		for len(batch) < maxBatch {
+			select {
+			case j := <-l.jobs:
+				batch = append(batch, j)
+			default:
+				break gather
+			}
+		}
+		for i, o := range l.commitBatch(batch) {
+			batch[i].done <- o
+		}
+	}
+}
+
+// commitBatch applies jobs in order and makes them durable together. When the
+// disk refuses, none happened: the state is made again from what the disk has.
+func (l *Ledger) commitBatch(batch []*job) []outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]outcome, len(batch))
+	fail := func(err error) []outcome {
+		for i := range out {
+			out[i] = outcome{err: err}
+		}
+		return out
+	}
+	if l.dead != nil {
+		return fail(l.dead)
+	}
+	if err := l.advance(); err != nil {
+		return fail(err)
+	}
+	ctx := context.Background()
+	err := l.tx(ctx, func(tx *sql.Tx) error {
+		changed, err := l.applyBatch(ctx, tx, batch, out)
 		if err != nil {
 			return err
 		}
-		n, err := checkWeights(ctx, tx, netuid, s, hotkey, w, block)
-		if err != nil {
-			return err
+		if !changed {
+			return errNothing
 		}
-		uids, err := json.Marshal(nonNil(w.UIDs))
-		if err != nil {
-			return err
+		newest := int64(l.state.Block)
+		if _, err := tx.ExecContext(ctx, "UPDATE chain SET newest = ? WHERE newest < ?", newest, newest); err != nil {
+			return fmt.Errorf("store block: %w", err)
 		}
-		values, err := json.Marshal(ledger.MaxUpscale(w.Values))
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO weights (netuid, uid, block, uids, vals) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (netuid, uid) DO UPDATE SET block = excluded.block, uids = excluded.uids, vals = excluded.vals`,
-			netuid, n.UID, int64(block), string(uids), string(values)); err != nil {
-			return fmt.Errorf("store weights: %w", err)
-		}
-		if _, err := tx.ExecContext(ctx, "UPDATE neurons SET last_update = ? WHERE netuid = ? AND uid = ?", int64(block), netuid, n.UID); err != nil {
-			return fmt.Errorf("store last update: %w", err)
+		if l.seq-l.saved >= snapshotEvery {
+			return l.snapshot(ctx, tx)
 		}
 		return nil
 	})
+	if err == nil || errors.Is(err, errNothing) {
+		return out
+	}
+	if rerr := l.recover(ctx); rerr != nil {
+		l.dead = fmt.Errorf("recover ledger: %w", rerr)
+		err = errors.Join(err, l.dead)
+	}
+	return fail(err)
 }
 
-func checkWeights(ctx context.Context, tx *sql.Tx, netuid uint16, s subnet, hotkey string, w ledger.Weights, block uint64) (ledger.Neuron, error) {
-	// The call itself is closed where weights are committed and revealed, before anything is looked at.
-	if s.hyper.CommitReveal {
-		return ledger.Neuron{}, ledger.ErrCommitRevealEnabled
-	}
-	if len(w.UIDs) != len(w.Values) {
-		return ledger.Neuron{}, ledger.ErrUnequalLengths.With(fmt.Sprintf("%d uids and %d values", len(w.UIDs), len(w.Values)))
-	}
-	count, err := countNeurons(ctx, tx, netuid)
-	if err != nil {
-		return ledger.Neuron{}, err
-	}
-	if len(w.UIDs) > count {
-		return ledger.Neuron{}, ledger.ErrTooManyUIDs.With(fmt.Sprintf("%d uids: the subnet has %d", len(w.UIDs), count))
-	}
-	n, err := readNeuron(ctx, tx, netuid, hotkey)
-	if err != nil {
-		return n, err
-	}
-	owner := hotkey == s.ownerHotkey
-	selfOnly := len(w.UIDs) == 1 && w.UIDs[0] == n.UID
-	h := s.hyper
-	switch {
-	case n.Stake < h.StakeThreshold && !owner:
-		return n, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", n.Stake, h.StakeThreshold))
-	case h.WeightsVersionKey > 0 && w.VersionKey < h.WeightsVersionKey:
-		return n, ledger.ErrVersionKey.With(fmt.Sprintf("version key %d: want at least %d", w.VersionKey, h.WeightsVersionKey))
-	case n.LastUpdate != 0 && block-n.LastUpdate < h.WeightsRateLimit:
-		return n, ledger.ErrSettingWeightsTooFast.With(fmt.Sprintf("block %d: next at block %d", block, n.LastUpdate+h.WeightsRateLimit))
-	case !n.Permit && !owner && !selfOnly:
-		return n, ledger.ErrNoPermit
-	}
-	seen := make(map[uint16]bool, len(w.UIDs))
-	for _, uid := range w.UIDs {
-		if seen[uid] {
-			return n, ledger.ErrDuplicateUIDs.With(fmt.Sprintf("uid %d is given twice", uid))
-		}
-		seen[uid] = true
-	}
-	for _, uid := range w.UIDs {
-		if int(uid) >= count {
-			return n, ledger.ErrInvalidUID.With(fmt.Sprintf("uid %d does not exist: the subnet has %d", uid, count))
-		}
-	}
-	if least := min(int(h.MinAllowedWeights), count); len(w.UIDs) < least && !selfOnly {
-		return n, ledger.ErrTooFewWeights.With(fmt.Sprintf("%d weights: want at least %d", len(w.UIDs), least))
-	}
-	return n, nil
-}
+// errNothing rolls an empty transaction back.
+var errNothing = errors.New("nothing changed")
 
-// Limits of a commitment (spec/chain.md 2.6).
-const (
-	maxFields = 3
-	minSpace  = 100 // what a commitment costs at least
-)
-
-// Commit implements ledger.Writer. It is free; the space per hotkey and epoch is bounded.
-func (l *Ledger) Commit(ctx context.Context, netuid uint16, hotkey string, fields ...ledger.Field) (block uint64, err error) {
-	space, err := fieldSpace(fields)
+// applyBatch fills in outcomes and reports whether anything has to be kept. An
+// error is the disk's and undoes the batch.
+func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out []outcome) (changed bool, err error) {
+	insert, err := tx.PrepareContext(ctx, "INSERT INTO log (seq, block, call, netuid, hotkey, body) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
-		return 0, err
+		return false, fmt.Errorf("prepare log: %w", err)
 	}
-	encoded, err := json.Marshal(nonNil(fields))
-	if err != nil {
-		return 0, fmt.Errorf("encode commitment: %w", err)
-	}
-	err = l.write(ctx, func(tx *sql.Tx, at uint64) error {
-		block = at
-		s, err := readSubnet(ctx, tx, netuid)
-		if err != nil {
-			return err
+	defer insert.Close()
+	for i, j := range batch {
+		o := &out[i]
+		if o.err = j.ctx.Err(); o.err != nil {
+			continue // nobody waits, nothing happened
 		}
-		if _, err := readNeuron(ctx, tx, netuid, hotkey); errors.Is(err, ledger.ErrNotRegistered) {
-			return ledger.ErrAccountMayNotCommit.With("only hotkeys that are registered on the subnet may commit")
-		} else if err != nil {
-			return err
-		}
-		var used uint64
-		from := epochStart(netuid, s.hyper.Tempo, at)
-		if err := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(space), 0) FROM commitments WHERE netuid = ? AND hotkey = ? AND block >= ?",
-			netuid, hotkey, int64(from)).Scan(&used); err != nil {
-			return fmt.Errorf("read commitment space: %w", err)
-		}
-		if used+space > s.hyper.CommitmentSpace {
-			return ledger.ErrCommitmentSpace.With(fmt.Sprintf("%d bytes: %d of %d are used until block %d",
-				space, used, s.hyper.CommitmentSpace, from+uint64(s.hyper.Tempo)+1))
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO commitments (netuid, hotkey, block, space, fields) VALUES (?, ?, ?, ?, ?)",
-			netuid, hotkey, int64(at), int64(space), string(encoded)); err != nil {
-			return fmt.Errorf("store commitment: %w", err)
-		}
-		return nil
-	})
-	return block, err
-}
-
-// fieldSpace checks the fields and returns what they cost.
-func fieldSpace(fields []ledger.Field) (uint64, error) {
-	if len(fields) > maxFields {
-		return 0, ledger.ErrTooManyFields.With(fmt.Sprintf("%d fields: at most %d", len(fields), maxFields))
-	}
-	space := 0
-	for i, f := range fields {
-		least, most := 0, 0
-		switch f.Type {
-		case ledger.FieldRaw:
-			most = 128
-		case ledger.FieldBigRaw:
-			most = 512
-		case ledger.FieldSha256:
-			least, most = 32, 32
+		switch {
+		case j.step > 0:
+			l.newest.Add(j.step)
+			if o.err = l.advance(); o.err != nil {
+				return false, o.err
+			}
+			o.block, changed = l.state.Block, true
+		case j.nonce != "":
+			if o.fresh, err = l.insertNonce(ctx, tx, j); err != nil {
+				return false, err
+			}
+			changed = changed || o.fresh
 		default:
-			return 0, ledger.ErrCommitmentFieldInvalid.With(fmt.Sprintf("field %d: unknown form %q", i, f.Type))
+			// What is applied is what the log will say, not what the caller holds.
+			var x extrinsic
+			if o.err = json.Unmarshal(j.body, &x); o.err != nil {
+				continue
+			}
+			o.block = l.state.Block
+			if o.uid, o.err = l.state.apply(&x); o.err != nil {
+				if errors.Is(o.err, errUnchanged) {
+					o.err = nil
+				}
+				continue
+			}
+			l.seq++
+			changed = true
+			if _, err := insert.ExecContext(ctx, l.seq, int64(o.block), x.Call, x.Netuid, x.Hotkey, j.body); err != nil {
+				return false, fmt.Errorf("store extrinsic: %w", err)
+			}
 		}
-		if len(f.Data) < least || len(f.Data) > most {
-			return 0, ledger.ErrCommitmentFieldInvalid.With(fmt.Sprintf("field %d of %d bytes: a %s field has %d to %d", i, len(f.Data), f.Type, least, most))
-		}
-		space += len(f.Data)
 	}
-	return uint64(max(space, minSpace)), nil
+	return changed, nil
 }
 
-// epochStart is the first block of the epoch of block, by the formula
-// (block + netuid + 1) mod (tempo + 1): 0 ends an epoch.
-func epochStart(netuid, tempo uint16, block uint64) uint64 {
-	into := (block + uint64(netuid) + 1) % (uint64(tempo) + 1)
-	return block - min(into, block)
-}
-
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
+// insertNonce records a nonce once, and drops expired ones now and then.
+func (l *Ledger) insertNonce(ctx context.Context, tx *sql.Tx, j *job) (fresh bool, err error) {
+	if now := l.now().UnixMilli(); now-l.purgedAt > time.Minute.Milliseconds() {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM nonces WHERE until_ms < ?", now); err != nil {
+			return false, fmt.Errorf("drop nonces: %w", err)
+		}
+		l.purgedAt = now
 	}
-	return s
+	r, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO nonces (id, until_ms) VALUES (?, ?)", j.nonce, j.until)
+	if err != nil {
+		return false, fmt.Errorf("store nonce: %w", err)
+	}
+	n, err := r.RowsAffected()
+	if err != nil {
+		return false, fmt.Errorf("store nonce: %w", err)
+	}
+	return n == 1, nil
 }

@@ -177,8 +177,11 @@ func (in *Input) check() error {
 		name string
 		len  int
 	}{
-		{"permits", len(in.Permits)}, {"weights", len(in.Weights)}, {"bonds", len(in.Bonds)},
-		{"last_update", len(in.LastUpdate)}, {"registered_at", len(in.RegisteredAt)},
+		{"permits", len(in.Permits)},
+		{"weights", len(in.Weights)},
+		{"bonds", len(in.Bonds)},
+		{"last_update", len(in.LastUpdate)},
+		{"registered_at", len(in.RegisteredAt)},
 	} {
 		if f.len != n {
 			return fmt.Errorf("%s of %d neurons, stake of %d", f.name, f.len, n)

@@ -1,0 +1,114 @@
+package local
+
+import (
+	"math/bits"
+
+	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/yuma"
+)
+
+// runEpoch decides and pays one epoch of sub in the state's block.
+func (s *state) runEpoch(sub *subnet) error {
+	sub.fillPot(s.Block)
+	pot := sub.Pot
+	sub.Pot = 0
+	cut := proportionOf(pot, sub.Hyper.OwnerCut)
+	in := sub.yumaInput(s.Block, pot-cut)
+	out, err := yuma.Run(in)
+	if err != nil {
+		return err
+	}
+	s.pay(sub, sub.OwnerHotkey, sub.OwnerColdkey, cut)
+	for uid, n := range sub.Neurons {
+		n.Permit, n.Bonds, n.Active = out.Permits[uid], out.Bonds[uid], out.Active[uid]
+		n.Consensus, n.Incentive, n.Trust = out.Consensus[uid], out.Incentive[uid], out.Trust[uid]
+		n.ValidatorTrust, n.Dividends, n.Emission = out.ValidatorTrust[uid], out.Dividends[uid], out.Emission[uid]
+		coldkey := s.Owners[n.Hotkey]
+		server := out.Server[uid]
+		if coldkey == sub.OwnerColdkey { // what the owner's uids mine is burned
+			sub.Burned = addRao(sub.Burned, server)
+			server = 0
+		}
+		s.pay(sub, n.Hotkey, coldkey, addRao(server, out.Validator[uid]))
+	}
+	return nil
+}
+
+// pay gives what a hotkey earned to it or to its owner.
+func (s *state) pay(sub *subnet, hotkey, coldkey string, rao uint64) {
+	switch {
+	case rao == 0:
+	case sub.Hyper.EmissionStaked:
+		sub.Stakes[hotkey] = addRao(sub.Stakes[hotkey], rao)
+	default:
+		s.credit(coldkey, rao)
+	}
+}
+
+// fillPot counts the emission of the blocks up to block. It must come before
+// the emission per block changes.
+func (sub *subnet) fillPot(block uint64) {
+	hi, rao := bits.Mul64(block-sub.PotAt, sub.Hyper.EmissionPerBlock)
+	if hi != 0 {
+		rao = ^uint64(0)
+	}
+	sub.Pot, sub.PotAt = addRao(sub.Pot, rao), block
+}
+
+// proportionOf is rao·share/65535, rounded down.
+func proportionOf(rao uint64, share uint16) uint64 {
+	hi, lo := bits.Mul64(rao, uint64(share))
+	q, _ := bits.Div64(hi, lo, 65535) // hi < 65535
+	return q
+}
+
+func (sub *subnet) yumaInput(block, emission uint64) *yuma.Input {
+	h := &sub.Hyper
+	n := len(sub.Neurons)
+	in := &yuma.Input{
+		Stake: make([]uint64, n), Permits: make([]bool, n), Weights: make([][]yuma.Pair, n), Bonds: make([][]yuma.Pair, n),
+		LastUpdate: make([]uint64, n), RegisteredAt: make([]uint64, n), Block: block, LastTempo: sub.lastTempo(block),
+		ActivityCutoff: h.ActivityCutoff(), Owner: -1, StakeThreshold: h.StakeThreshold,
+		Kappa: h.Kappa, BondsMovingAverage: h.BondsMovingAverage, BondsPenalty: h.BondsPenalty, MaxValidators: h.MaxValidators,
+		Emission: emission, Model: yuma.Classic,
+	}
+	if h.Yuma3 {
+		in.Model = yuma.Yuma3
+		if h.LiquidAlpha {
+			in.Liquid = &yuma.Liquid{Low: h.AlphaLow, High: h.AlphaHigh, Steepness: h.AlphaSteepness}
+		}
+	}
+	if owner, ok := sub.uids[sub.OwnerHotkey]; ok {
+		in.Owner = owner
+	}
+	if h.CommitReveal {
+		in.Commits = make([]uint64, n)
+	}
+	for uid, x := range sub.Neurons {
+		in.Stake[uid], in.Permits[uid], in.Weights[uid], in.Bonds[uid] = sub.Stakes[x.Hotkey], x.Permit, x.Weights, x.Bonds
+		in.LastUpdate[uid], in.RegisteredAt[uid] = x.LastUpdate, x.RegisteredAt
+		if h.CommitReveal {
+			// The epoch that runs already counts as the next index.
+			in.Commits[uid] = earliestLive(x.Commits, sub.Epoch.Index+1, h.RevealEpochs())
+		}
+	}
+	return in
+}
+
+// lastTempo is what bonds are held against: the block after the last epoch.
+func (sub *subnet) lastTempo(block uint64) uint64 {
+	if sub.Epoch.LastStep > 0 {
+		return sub.Epoch.LastStep + 1
+	}
+	return block - min(block, uint64(sub.Hyper.Tempo))
+}
+
+// earliestLive is the block of the oldest commit that may still be revealed, 0 = none.
+func earliestLive(commits []ledger.WeightCommit, index, period uint64) uint64 {
+	for _, c := range commits {
+		if c.Epoch+period >= index {
+			return c.Block
+		}
+	}
+	return 0
+}

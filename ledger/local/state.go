@@ -1,0 +1,225 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/yuma"
+)
+
+// state is the whole ledger at one block. It is a pure state machine: the same
+// genesis and the same extrinsics at the same blocks give the same bytes,
+// however the blocks between them were stepped. So nothing here may depend on
+// a clock, on the order of a map, or on who looked when.
+type state struct {
+	Block    uint64             `json:"block"`
+	Faucet   uint64             `json:"faucet"` // rao: the balance of a coldkey that is not in Balances
+	Subnets  map[uint16]*subnet `json:"subnets"`
+	Owners   map[string]string  `json:"owners"` // coldkey by hotkey, for good
+	Balances map[string]uint64  `json:"balances"`
+
+	order []uint16 // keys of Subnets, ascending
+}
+
+type subnet struct {
+	OwnerHotkey  string                 `json:"owner_hotkey"`
+	OwnerColdkey string                 `json:"owner_coldkey"`
+	Hyper        ledger.Hyperparameters `json:"hyperparameters"`
+	Epoch        ledger.Epoch           `json:"epoch"`
+	// The price of a registration at block PriceAt; it falls from there.
+	Price   uint64 `json:"price"`
+	PriceAt uint64 `json:"price_at"`
+	// Pot is emission that no epoch has paid yet, counted up to block PotAt.
+	Pot    uint64 `json:"pot"`
+	PotAt  uint64 `json:"pot_at"`
+	Burned uint64 `json:"burned"` // rao: price of registrations, and what the owner's uids earned
+
+	Neurons     []*neuron              `json:"neurons"` // by uid
+	Stakes      map[string]uint64      `json:"stakes"`  // rao by hotkey, registered or not
+	Commitments map[string]*commitment `json:"commitments"`
+
+	uids map[string]int // by hotkey
+}
+
+type neuron struct {
+	Hotkey       string                `json:"hotkey"`
+	Permit       bool                  `json:"permit"`
+	RegisteredAt uint64                `json:"registered_at"`
+	LastUpdate   uint64                `json:"last_update"`
+	Weights      []yuma.Pair           `json:"weights"` // as set, scaled up, in the order given
+	WeightsAt    uint64                `json:"weights_at"`
+	HasWeights   bool                  `json:"has_weights"`
+	Bonds        []yuma.Pair           `json:"bonds"`
+	Commits      []ledger.WeightCommit `json:"weight_commits"`
+
+	Active         bool   `json:"active"`
+	Consensus      uint16 `json:"consensus"`
+	Incentive      uint16 `json:"incentive"`
+	Trust          uint16 `json:"trust"`
+	ValidatorTrust uint16 `json:"validator_trust"`
+	Dividends      uint16 `json:"dividends"`
+	Emission       uint64 `json:"emission"`
+}
+
+type commitment struct {
+	Block  uint64         `json:"block"`
+	Fields []ledger.Field `json:"fields"`
+	// Space is what the hotkey used in epoch Epoch.
+	Space uint64 `json:"space"`
+	Epoch uint64 `json:"epoch"`
+}
+
+func newState(faucet uint64) *state {
+	return &state{Faucet: faucet, Subnets: map[uint16]*subnet{}, Owners: map[string]string{}, Balances: map[string]uint64{}}
+}
+
+// encode gives the canonical bytes of the state.
+func (s *state) encode() ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode state: %w", err)
+	}
+	return b, nil
+}
+
+func decodeState(b []byte) (*state, error) {
+	s := newState(0)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("decode state: %w", err)
+	}
+	s.order = slices.Sorted(maps.Keys(s.Subnets))
+	for netuid, sub := range s.Subnets {
+		if sub == nil {
+			return nil, fmt.Errorf("decode state: subnet %d is null", netuid)
+		}
+		sub.uids = make(map[string]int, len(sub.Neurons))
+		for uid, n := range sub.Neurons {
+			sub.uids[n.Hotkey] = uid
+		}
+	}
+	return s, nil
+}
+
+// advance steps to block to. Blocks in which nothing happens cost nothing.
+func (s *state) advance(to uint64) error {
+	for s.Block < to {
+		next := uint64(math.MaxUint64)
+		for _, netuid := range s.order {
+			sub := s.Subnets[netuid]
+			at, err := sub.Epoch.Next(sub.Hyper.Model, netuid, sub.Hyper.Tempo, s.Block)
+			if err != nil {
+				return fmt.Errorf("step subnet %d: %w", netuid, err)
+			}
+			next = min(next, at)
+		}
+		if next > to {
+			s.Block = to
+			return nil
+		}
+		s.Block = next
+		if err := s.epochs(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// epochs runs what is due in the block, before its extrinsics.
+func (s *state) epochs() error {
+	ran := 0
+	for _, netuid := range s.order {
+		sub := s.Subnets[netuid]
+		if !sub.Epoch.Due(sub.Hyper.Model, netuid, sub.Hyper.Tempo, s.Block) {
+			continue
+		}
+		if sub.Hyper.Model != ledger.Modulo {
+			if ran == ledger.MaxEpochsPerBlock {
+				sub.Epoch.PendingAt = s.Block + 1
+				continue
+			}
+			ran++
+		}
+		if err := s.runEpoch(sub); err != nil {
+			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
+		}
+		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
+	}
+	return nil
+}
+
+// subnet looks a subnet up.
+func (s *state) subnet(netuid uint16) (*subnet, error) {
+	sub, ok := s.Subnets[netuid]
+	if !ok {
+		return nil, ledger.ErrSubnetNotExists.With(fmt.Sprintf("subnet %d does not exist", netuid))
+	}
+	return sub, nil
+}
+
+// neuron looks a registration up.
+func (s *state) neuron(netuid uint16, hotkey string) (*subnet, *neuron, int, error) {
+	sub, err := s.subnet(netuid)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	uid, ok := sub.uids[hotkey]
+	if !ok {
+		return sub, nil, 0, ledger.ErrNotRegistered.With(fmt.Sprintf("hotkey is not registered on subnet %d", netuid))
+	}
+	return sub, sub.Neurons[uid], uid, nil
+}
+
+func (s *state) balance(coldkey string) uint64 {
+	if b, ok := s.Balances[coldkey]; ok {
+		return b
+	}
+	return s.Faucet
+}
+
+// credit adds rao to a coldkey's balance.
+func (s *state) credit(coldkey string, rao uint64) {
+	s.Balances[coldkey] = addRao(s.balance(coldkey), rao)
+}
+
+// addRao saturates: money never wraps.
+func addRao(a, b uint64) uint64 {
+	if b > math.MaxUint64-a {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+func (sub *subnet) epochIndex(netuid uint16, block uint64) uint64 {
+	return ledger.EpochIndex(&sub.Hyper, sub.Epoch, netuid, block)
+}
+
+// metagraph copies a subnet out.
+func (s *state) metagraph(netuid uint16) (*ledger.Metagraph, error) {
+	sub, err := s.subnet(netuid)
+	if err != nil {
+		return nil, err
+	}
+	m := &ledger.Metagraph{
+		Netuid: netuid, Block: s.Block, OwnerHotkey: sub.OwnerHotkey, OwnerColdkey: sub.OwnerColdkey, Hyper: sub.Hyper,
+		Epoch: sub.Epoch, Burn: sub.burn(s.Block), Neurons: make([]ledger.Neuron, len(sub.Neurons)), Weights: []ledger.WeightRow{},
+	}
+	for uid, n := range sub.Neurons {
+		m.Neurons[uid] = ledger.Neuron{
+			UID: uint16(uid), Hotkey: n.Hotkey, Coldkey: s.Owners[n.Hotkey], Permit: n.Permit, Stake: sub.Stakes[n.Hotkey],
+			RegisteredAt: n.RegisteredAt, LastUpdate: n.LastUpdate, Incentive: n.Incentive, Active: n.Active, Consensus: n.Consensus,
+			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: slices.Clone(n.Commits),
+		}
+		if n.HasWeights {
+			row := ledger.WeightRow{UID: uint16(uid), Block: n.WeightsAt, UIDs: make([]uint16, len(n.Weights)), Values: make([]uint16, len(n.Weights))}
+			for i, p := range n.Weights {
+				row.UIDs[i], row.Values[i] = p.UID, p.Value
+			}
+			m.Weights = append(m.Weights, row)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,163 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/agon-arena/agon/ledger"
+)
+
+// maxOpenCommits is how many unrevealed weight commits a hotkey may have.
+const maxOpenCommits = 10
+
+// setWeights has the chain's checks in the chain's order (spec/chain.md 2.7).
+func (s *state) setWeights(x *extrinsic) error {
+	if x.Netuid == 0 {
+		return ledger.ErrRootWeights
+	}
+	sub, err := s.subnet(x.Netuid)
+	if err != nil {
+		return err
+	}
+	// The call itself is closed where weights are committed and revealed, before anything is looked at.
+	if sub.Hyper.CommitReveal {
+		return ledger.ErrCommitRevealEnabled
+	}
+	n, err := s.checkWeights(x)
+	if err != nil {
+		return err
+	}
+	n.set(x.Weights, s.Block)
+	n.LastUpdate = s.Block
+	return nil
+}
+
+func (n *neuron) set(w *ledger.Weights, block uint64) {
+	n.Weights, n.WeightsAt, n.HasWeights = pairs(w), block, true
+}
+
+func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
+	w := x.Weights
+	sub, err := s.subnet(x.Netuid)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.UIDs) != len(w.Values) {
+		return nil, ledger.ErrUnequalLengths.With(fmt.Sprintf("%d uids and %d values", len(w.UIDs), len(w.Values)))
+	}
+	count := len(sub.Neurons)
+	if len(w.UIDs) > count {
+		return nil, ledger.ErrTooManyUIDs.With(fmt.Sprintf("%d uids: the subnet has %d", len(w.UIDs), count))
+	}
+	_, n, uid, err := s.neuron(x.Netuid, x.Hotkey)
+	if err != nil {
+		return nil, err
+	}
+	owner := x.Hotkey == sub.OwnerHotkey
+	selfOnly := len(w.UIDs) == 1 && int(w.UIDs[0]) == uid
+	h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]
+	switch {
+	case stake < h.StakeThreshold && !owner:
+		return nil, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
+	case h.WeightsVersionKey > 0 && w.VersionKey < h.WeightsVersionKey:
+		return nil, ledger.ErrVersionKey.With(fmt.Sprintf("version key %d: want at least %d", w.VersionKey, h.WeightsVersionKey))
+	case !h.CommitReveal && n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
+		return nil, ledger.ErrSettingWeightsTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
+	case !n.Permit && !owner && !selfOnly:
+		return nil, ledger.ErrNoPermit
+	}
+	seen := make([]bool, 1<<16)
+	for _, uid := range w.UIDs {
+		if seen[uid] {
+			return nil, ledger.ErrDuplicateUIDs.With(fmt.Sprintf("uid %d is given twice", uid))
+		}
+		seen[uid] = true
+	}
+	for _, uid := range w.UIDs {
+		if int(uid) >= count {
+			return nil, ledger.ErrInvalidUID.With(fmt.Sprintf("uid %d does not exist: the subnet has %d", uid, count))
+		}
+	}
+	if least := min(int(h.MinAllowedWeights), count); len(w.UIDs) < least && !selfOnly {
+		return nil, ledger.ErrTooFewWeights.With(fmt.Sprintf("%d weights: want at least %d", len(w.UIDs), least))
+	}
+	return n, nil
+}
+
+// commitWeights takes a promise of weights. What the promise hides is checked
+// when it is revealed.
+func (s *state) commitWeights(x *extrinsic) error {
+	if x.Netuid == 0 {
+		return ledger.ErrRootWeights
+	}
+	sub, err := s.subnet(x.Netuid)
+	if err != nil {
+		return err
+	}
+	h := &sub.Hyper
+	if !h.CommitReveal {
+		return ledger.ErrCommitRevealDisabled
+	}
+	_, n, _, err := s.neuron(x.Netuid, x.Hotkey)
+	if err != nil {
+		return err
+	}
+	stake := sub.Stakes[x.Hotkey]
+	epoch := sub.epochIndex(x.Netuid, s.Block)
+	live := slices.Clone(n.Commits)
+	live = slices.DeleteFunc(live, func(c ledger.WeightCommit) bool { return c.Epoch+h.RevealEpochs() < epoch })
+	switch {
+	case stake < h.StakeThreshold && x.Hotkey != sub.OwnerHotkey:
+		return ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
+	case n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
+		return ledger.ErrCommittingTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
+	case len(live) >= maxOpenCommits:
+		return ledger.ErrTooManyCommits.With(fmt.Sprintf("%d weight commits wait to be revealed", len(live)))
+	}
+	n.Commits = append(live, ledger.WeightCommit{Hash: *x.Hash, Epoch: epoch, Block: s.Block})
+	n.LastUpdate = s.Block
+	return nil
+}
+
+// revealWeights sets committed weights. Revealing one commit drops all older ones.
+func (s *state) revealWeights(x *extrinsic) error {
+	if x.Netuid == 0 {
+		return ledger.ErrRootWeights
+	}
+	sub, err := s.subnet(x.Netuid)
+	if err != nil {
+		return err
+	}
+	h := &sub.Hyper
+	if !h.CommitReveal {
+		return ledger.ErrCommitRevealDisabled
+	}
+	_, n, _, err := s.neuron(x.Netuid, x.Hotkey)
+	if err != nil {
+		return err
+	}
+	if len(n.Commits) == 0 {
+		return ledger.ErrNoWeightsCommit
+	}
+	hash, err := ledger.CommitHash(x.Hotkey, x.Netuid, *x.Weights, x.Salt)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(n.Commits, func(c ledger.WeightCommit) bool { return c.Hash == hash })
+	if at < 0 {
+		return ledger.ErrRevealMismatch.With(fmt.Sprintf("the weights hash to %s: no open commit has that", hash))
+	}
+	reveal, now := n.Commits[at].Epoch+h.RevealEpochs(), sub.epochIndex(x.Netuid, s.Block)
+	switch {
+	case now > reveal:
+		return ledger.ErrExpiredCommit.With(fmt.Sprintf("epoch %d: the commit was to be revealed in epoch %d", now, reveal))
+	case now < reveal:
+		return ledger.ErrRevealTooEarly.With(fmt.Sprintf("epoch %d: the commit is to be revealed in epoch %d", now, reveal))
+	}
+	if _, err := s.checkWeights(x); err != nil {
+		return err
+	}
+	n.set(x.Weights, s.Block)
+	n.Commits = slices.Clone(n.Commits[at+1:])
+	return nil
+}
