@@ -185,6 +185,9 @@ func (l *Loop) report(ctx context.Context, lease *client.Lease, a *Attempt, rec 
 		Token: lease.Token, Fault: a.Fault, Reason: a.Reason, Outcome: a.Outcome, Scores: a.Scores,
 		Driver: a.Driver, Cost: a.Cost, BoxMS: a.BoxTime.Milliseconds(), Receipts: a.Receipts,
 	}
+	if a.Observed.Interrupted {
+		res.Outcome = client.OutcomeGivenBack // costs the run no retry
+	}
 	for try := 1; ; try++ {
 		err := l.reportOnce(ctx, lease, a, rec, &res)
 		if err == nil {

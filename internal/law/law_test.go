@@ -43,11 +43,15 @@ func rank(pkg string) int {
 	return at
 }
 
-// folder is the first element of a package's path: packages of one folder are one house.
-func folder(pkg string) string {
+// house is what a package belongs to: its first folder, or the first two below
+// kind and internal, whose folders are neighbours and not one house.
+func house(pkg string) string {
 	rel := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
-	f, _, _ := strings.Cut(rel, "/")
-	return f
+	parts := strings.SplitN(rel, "/", 3)
+	if len(parts) > 1 && (parts[0] == "kind" || parts[0] == "internal") {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
 }
 
 func TestImportsPointDown(t *testing.T) {
@@ -78,8 +82,7 @@ func TestImportsPointDown(t *testing.T) {
 				continue
 			}
 			to := rank(imp)
-			sameHouse := folder(imp) == folder(p.ImportPath) && folder(imp) != "kind" && folder(imp) != "internal"
-			if to > from || (to == from && !sameHouse) {
+			if to > from || (to == from && house(imp) != house(p.ImportPath)) {
 				t.Errorf("%s (layer %d) imports %s (layer %d): imports point down", p.ImportPath, from, imp, to)
 			}
 		}

@@ -51,6 +51,16 @@ func (c chain) IsValidator(ctx context.Context, netuid uint16, hotkey string) (b
 	return ok && n.Permit, nil
 }
 
+// burnUID names who gets the weight of an empty seat: it is burned.
+func (c chain) burnUID(ctx context.Context, netuid uint16) (uint16, bool, error) {
+	m, err := c.l.Metagraph(ctx, netuid)
+	if err != nil {
+		return 0, false, err
+	}
+	uid, ok := m.BurnUID()
+	return uid, ok, nil
+}
+
 // ledgerError maps the ledger's named errors to coded ones.
 func ledgerError(err error) error {
 	var le *ledger.Error

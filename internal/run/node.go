@@ -115,7 +115,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	}
 	c := chain{s.ledger}
 	s.platform, err = platform.New(platform.Config{
-		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log,
+		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
 		Incentives: map[string]platform.Rule{incentive.WinnerTakesAllRule: takeover},
 	})
 	if err != nil {

@@ -63,6 +63,13 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 		}
 	}
 
+	// What this validator held when the process before was killed is lost for
+	// certain: it is queued again at once, not when its lease runs out.
+	if n, err := s.platform.Abandon(ctx, val.Hotkey.SS58(), "restart"); err != nil {
+		return nil, err
+	} else if n > 0 {
+		o.say("%d runs were under way when agon last ended: they are played again", n)
+	}
 	valClient, err := client.New(s.url(), val.Hotkey)
 	if err != nil {
 		return nil, err
