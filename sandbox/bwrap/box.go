@@ -234,6 +234,9 @@ func (b *Box) exec(ctx context.Context, cmd sandbox.Cmd, trial bool) (exit sandb
 		return exit, nil
 	case b.oom(before, &exit):
 		return exit, nil
+	case exit.Code != 0 && b.space.Soft() && b.space.HostFree() < hostDiskFloor:
+		exit.Lost = "host_disk" // within its quota, but there was no room
+		return exit, nil
 	case ws.Signaled():
 		// Nothing inside can signal bubblewrap: it is not in its pid namespace.
 		exit.Lost = "killed"

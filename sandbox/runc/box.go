@@ -356,6 +356,10 @@ func (b *Box) explain(r *run, exit *sandbox.Exit, over <-chan string, before cgr
 	if exit.Code == 0 {
 		return
 	}
+	if b.space.Soft() && b.space.HostFree() < hostDiskFloor {
+		exit.Lost = "host_disk" // within its quota, but there was no room
+		return
+	}
 	if after := b.group.Memory(); after.Kills > before.Kills {
 		if after.Own {
 			exit.Limit = "memory"

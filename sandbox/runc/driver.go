@@ -37,6 +37,9 @@ type Config struct {
 	StateDir string
 	// Binary is the runtime; empty looks for "runc".
 	Binary string
+	// CgroupParent is the group that boxes' groups are made in, one name;
+	// empty means "agon". Sweep looks in that one only.
+	CgroupParent string
 }
 
 // Driver implements sandbox.Driver.
@@ -71,6 +74,9 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	cg, err := cgroup.Detect()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
+	}
+	if c.CgroupParent != "" {
+		cg.Parent = c.CgroupParent
 	}
 	if cg.V2 == "" && (cg.V1["memory"] == "" || cg.V1["pids"] == "" || cg.V1["cpu"] == "") {
 		return nil, fmt.Errorf("%w: no memory, pids and cpu cgroups are mounted", sandbox.ErrHost)

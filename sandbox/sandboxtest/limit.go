@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -196,6 +197,40 @@ func testInodes(t *testing.T, s *suite) {
 		case !hard && r.Limit != "disk":
 			t.Errorf("%s: no soft limit either: %v", dir, r)
 		}
+	}
+}
+
+// Quotas too large for memory lie on the host's disk and are polled.
+func testLargeDisk(t *testing.T, s *suite) {
+	large := func(sp *sandbox.Spec) {
+		sp.Limits.DiskBytes, sp.Limits.Inodes = 4<<30, 200
+		sp.Mounts = append(sp.Mounts, sandbox.Mount{Kind: sandbox.MountOverlay, Source: t.TempDir(), Target: "/work/repo"})
+	}
+	b := s.start(t, large)
+	must(t, b, "echo one > /work/a; echo two > /work/repo/b")
+	for p, want := range map[string]string{"/work/a": "one\n", "/work/repo/b": "two\n"} {
+		if got, err := b.ReadFile(p, 10); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", p, got, err)
+		}
+	}
+	r := py(t, b, "import time\nfor i in range(1000): open('/work/%d' % i, 'w').close()\ntime.sleep(1000)")
+	if r.Limit != "disk" || r.Lost != "" {
+		t.Error(r)
+	}
+	b = s.start(t, large)
+	must(t, b, "echo two > /work/repo/b")
+	l, err := b.Layer(t.Context(), "/work/repo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = s.start(t, func(sp *sandbox.Spec) {
+		sp.Mounts = []sandbox.Mount{{Kind: sandbox.MountLayer, Layer: l, Target: "/repo"}}
+	})
+	if got := must(t, b, "cat /repo/b"); got != "two\n" {
+		t.Errorf("over a layer on disk: %q", got)
+	}
+	if err := errors.Join(b.Close(), l.Remove()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -54,6 +54,7 @@ func Run(t *testing.T, c Config) {
 		{"cpu time", testCPU},
 		{"disk", testDisk},
 		{"inodes", testInodes},
+		{"large disk", testLargeDisk},
 		{"self kill", testSelfKill},
 		{"killed from outside", testKilled},
 		{"escapes", testEscapes},

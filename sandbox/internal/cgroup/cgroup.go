@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parent is the group above all boxes.
-const Parent = "agon"
+// DefaultParent is the group above all boxes.
+const DefaultParent = "agon"
 
 // Host says where the hierarchies of this machine are mounted.
 type Host struct {
@@ -27,6 +27,8 @@ type Host struct {
 	V2 string
 	// V1 maps controllers to mount points; "systemd" and the like are not in it.
 	V1 map[string]string
+	// Parent is the group above the boxes, "agon" from Detect.
+	Parent string
 	// all lists every cgroup mount, for removal.
 	all []string
 }
@@ -48,7 +50,7 @@ func Detect() (*Host, error) {
 }
 
 func parseMounts(text string) *Host {
-	h := &Host{V1: map[string]string{}}
+	h := &Host{V1: map[string]string{}, Parent: DefaultParent}
 	for l := range strings.Lines(text) {
 		pre, post, ok := strings.Cut(l, " - ")
 		f, g := strings.Fields(pre), strings.Fields(post)
@@ -84,7 +86,7 @@ type Group struct {
 }
 
 // Group returns the group of a box, which need not exist.
-func (h *Host) Group(id string) *Group { return &Group{h: h, name: filepath.Join(Parent, id)} }
+func (h *Host) Group(id string) *Group { return &Group{h: h, name: filepath.Join(h.Parent, id)} }
 
 // Path is what an OCI runtime takes as cgroupsPath.
 func (g *Group) Path() string { return "/" + g.name }
@@ -187,7 +189,7 @@ func (g *Group) Create(l Limits) error {
 		return nil
 	}
 	if g.h.V2 != "" {
-		for _, d := range []string{g.h.V2, filepath.Join(g.h.V2, Parent)} {
+		for _, d := range []string{g.h.V2, filepath.Join(g.h.V2, g.h.Parent)} {
 			if err := os.MkdirAll(d, 0o755); err != nil {
 				return fmt.Errorf("make cgroup: %w", err)
 			}
@@ -372,7 +374,7 @@ func removeTree(dir string) error {
 func (h *Host) List() []string {
 	var out []string
 	for _, m := range h.all {
-		ents, _ := os.ReadDir(filepath.Join(m, Parent))
+		ents, _ := os.ReadDir(filepath.Join(m, h.Parent))
 		for _, e := range ents {
 			if e.IsDir() && !slices.Contains(out, e.Name()) {
 				out = append(out, e.Name())
