@@ -19,6 +19,8 @@ var (
 	ErrKeyfileOpen = errors.New("keyfile is readable by others")
 	// ErrKeyfileEncrypted means that a password is needed.
 	ErrKeyfileEncrypted = errors.New("keyfile is encrypted")
+	// ErrColdkey means that a coldkey was asked for where only hotkeys are loaded.
+	ErrColdkey = errors.New("coldkeys are not loaded here")
 	// ErrPublicOnly means that a keyfile holds an address but no secret.
 	ErrPublicOnly = errors.New("keyfile holds no secret")
 )

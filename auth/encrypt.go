@@ -164,8 +164,11 @@ func unpad(b []byte) ([]byte, error) {
 	return b[:len(b)-n], nil
 }
 
-// LoadEncryptedKeyfile reads an encrypted secret keyfile. Daemons have no business with it.
+// LoadEncryptedKeyfile reads an encrypted secret keyfile, but no coldkey (ErrColdkey).
 func LoadEncryptedKeyfile(path, password string) (*Key, error) {
+	if err := refuseColdkey(path); err != nil {
+		return nil, err
+	}
 	b, err := readKeyfile(path, true)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -17,8 +18,8 @@ func TestNaClDerivation(t *testing.T) {
 	}
 }
 
-// TestEncryptedColdkey needs three derivations; AGON_SLOW_TESTS=1 asks for it.
-func TestEncryptedColdkey(t *testing.T) {
+// TestEncryptedKeyfile needs three derivations; AGON_SLOW_TESTS=1 asks for it.
+func TestEncryptedKeyfile(t *testing.T) {
 	if os.Getenv("AGON_SLOW_TESTS") == "" {
 		t.Skip("NOT RUN: three derivations of 512 MiB; set AGON_SLOW_TESTS=1")
 	}
@@ -26,13 +27,24 @@ func TestEncryptedColdkey(t *testing.T) {
 	if err := w.CreateEncryptedColdkey(k, "grün"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadKeyfile(w.ColdkeyPath()); !errors.Is(err, ErrKeyfileEncrypted) {
+	// The same bytes as a hotkey: those may be encrypted too.
+	if err := os.MkdirAll(filepath.Dir(w.HotkeyPath()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(w.ColdkeyPath(), w.HotkeyPath()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.LoadHotkey(); !errors.Is(err, ErrKeyfileEncrypted) {
 		t.Errorf("without a password: %v", err)
 	}
-	if back, err := LoadEncryptedKeyfile(w.ColdkeyPath(), "grün"); err != nil || back.SS58() != k.SS58() {
-		t.Errorf("with it: %v %v", back, err)
+	asked := 0
+	u := &Unlocker{Ask: func(string) (string, error) { asked++; return "grün", nil }}
+	for range 2 {
+		if back, err := u.Key(w.HotkeyPath()); err != nil || back.SS58() != k.SS58() || asked != 1 {
+			t.Errorf("with it: %v %v, asked %d times", back, err, asked)
+		}
 	}
-	if _, err := LoadEncryptedKeyfile(w.ColdkeyPath(), "gruen"); !errors.Is(err, ErrWrongPassword) {
+	if _, err := LoadEncryptedKeyfile(w.HotkeyPath(), "gruen"); !errors.Is(err, ErrWrongPassword) {
 		t.Errorf("with another: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -55,8 +56,11 @@ func (w Wallet) HotkeyPath() string { return filepath.Join(w.Dir(), "hotkeys", w
 // HotkeyPubPath is the public hotkey file, which older wallets do not have.
 func (w Wallet) HotkeyPubPath() string { return w.HotkeyPath() + "pub.txt" }
 
+// coldkeyFile is the name of every secret coldkey file.
+const coldkeyFile = "coldkey"
+
 // ColdkeyPath is the secret coldkey file.
-func (w Wallet) ColdkeyPath() string { return filepath.Join(w.Dir(), "coldkey") }
+func (w Wallet) ColdkeyPath() string { return filepath.Join(w.Dir(), coldkeyFile) }
 
 // ColdkeyPubPath is the public coldkey file.
 func (w Wallet) ColdkeyPubPath() string { return filepath.Join(w.Dir(), "coldkeypub.txt") }
@@ -73,6 +77,9 @@ func (w Wallet) Validate() error {
 		case strings.ContainsAny(n.name, "/\\\x00") || strings.HasPrefix(n.name, "."):
 			return fmt.Errorf("%s %q: no slash, and no dot in front", n.what, n.name)
 		}
+	}
+	if w.Hotkey == coldkeyFile {
+		return fmt.Errorf("hotkey name %q: that is the name of coldkey files", w.Hotkey)
 	}
 	if strings.HasSuffix(w.Hotkey, "pub.txt") {
 		return fmt.Errorf("hotkey name %q: names that end in pub.txt are public files", w.Hotkey)
@@ -167,9 +174,36 @@ func (w Wallet) CreateColdkey(k *Key) error {
 	return createFile(w.ColdkeyPath(), secret)
 }
 
+// SubnetFromEnv returns the network and subnet that the environment names:
+// AGON_NETWORK and AGON_NETUID, then NETWORK and NETUID. ok is false where no
+// subnet is named; an empty network is up to the caller.
+func SubnetFromEnv(getenv func(string) string) (network string, netuid uint16, ok bool, err error) {
+	if network = getenv("AGON_NETWORK"); network == "" {
+		network = getenv("NETWORK")
+	}
+	for _, name := range []string{"AGON_NETUID", "NETUID"} {
+		if value := getenv(name); value != "" {
+			n, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				return "", 0, false, fmt.Errorf("environment variable %s: want a number from 0 to 65535", name)
+			}
+			return network, uint16(n), true, nil
+		}
+	}
+	return network, 0, false, nil
+}
+
+// ReadKeyfile reads the bytes of a secret keyfile, at most 64 KiB. A file that
+// group or others may read is refused (ErrKeyfileOpen) before its content is looked at.
+func ReadKeyfile(path string) ([]byte, error) { return readKeyfile(path, true) }
+
 // LoadKeyfile reads a secret keyfile. A file that group or others may read is
-// refused before its content is looked at.
+// refused before its content is looked at, and so is a coldkey (ErrColdkey):
+// package coldkey opens those, for people at a terminal.
 func LoadKeyfile(path string) (*Key, error) {
+	if err := refuseColdkey(path); err != nil {
+		return nil, err
+	}
 	b, err := readKeyfile(path, true)
 	if err != nil {
 		return nil, err
@@ -182,6 +216,18 @@ func LoadKeyfile(path string) (*Key, error) {
 		return nil, fmt.Errorf("read keyfile %s: %w", path, ErrPublicOnly)
 	}
 	return f.Key, nil
+}
+
+// refuseColdkey refuses a path that is, or leads to, a coldkey file.
+func refuseColdkey(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		real = path // reading it will say why
+	}
+	if filepath.Base(path) == coldkeyFile || filepath.Base(real) == coldkeyFile {
+		return fmt.Errorf("read keyfile %s: %w", path, ErrColdkey)
+	}
+	return nil
 }
 
 func loadAddress(path string) (string, error) {

@@ -133,8 +133,79 @@ func TestColdkey(t *testing.T) {
 	if err := w.CreateColdkey(k); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := LoadKeyfile(w.ColdkeyPath()); err != nil || back.SS58() != aliceSS58 {
-		t.Errorf("%v %v", back, err)
+	if _, err := LoadKeyfile(w.ColdkeyPath()); !errors.Is(err, ErrColdkey) {
+		t.Errorf("coldkey loaded: %v", err)
+	}
+	link := filepath.Join(w.Dir(), "hotkeys", "hot")
+	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(w.ColdkeyPath(), link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.LoadHotkey(); !errors.Is(err, ErrColdkey) {
+		t.Errorf("coldkey loaded through a link: %v", err)
+	}
+	if _, err := LoadEncryptedKeyfile(w.ColdkeyPath(), "x"); !errors.Is(err, ErrColdkey) {
+		t.Errorf("encrypted coldkey loaded: %v", err)
+	}
+	w.Hotkey = "coldkey"
+	if err := w.CreateHotkey(k); err == nil {
+		t.Error("a hotkey of the name coldkey was made")
+	}
+}
+
+func TestSubnetFromEnv(t *testing.T) {
+	for _, c := range []struct {
+		env     map[string]string
+		network string
+		netuid  uint16
+		ok, bad bool
+	}{
+		{env: nil},
+		{env: map[string]string{"NETWORK": "test", "NETUID": "11"}, network: "test", netuid: 11, ok: true},
+		{env: map[string]string{"AGON_NETWORK": "finney", "NETWORK": "test", "AGON_NETUID": "0", "NETUID": "11"}, network: "finney", ok: true},
+		{env: map[string]string{"NETWORK": "finney"}, network: "finney"},
+		{env: map[string]string{"NETUID": "65536"}, bad: true},
+		{env: map[string]string{"NETUID": "x"}, bad: true},
+	} {
+		network, netuid, ok, err := SubnetFromEnv(func(k string) string { return c.env[k] })
+		if network != c.network || netuid != c.netuid || ok != c.ok || (err != nil) != c.bad {
+			t.Errorf("%v: %s %d %t %v", c.env, network, netuid, ok, err)
+		}
+	}
+}
+
+func TestUnlockerOpensOnce(t *testing.T) {
+	w := testWallet(t)
+	if err := w.CreateHotkey(mustURI(t, "//Alice")); err != nil {
+		t.Fatal(err)
+	}
+	u := &Unlocker{Getenv: func(string) string { return "" }}
+	first, err := u.Key(w.HotkeyPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.HotkeyPath()); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := u.Key(w.HotkeyPath()); err != nil || again != first {
+		t.Errorf("second time: %v %v", again, err)
+	}
+	locked := filepath.Join(t.TempDir(), "hot")
+	if err := os.WriteFile(locked, vectorFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Key(locked); !errors.Is(err, ErrKeyfileEncrypted) {
+		t.Errorf("nobody to ask: %v", err)
+	}
+	u.Ask = func(string) (string, error) { return "", errors.New("terminal is gone") }
+	if _, err := u.Key(locked); err == nil || !strings.Contains(err.Error(), "terminal is gone") {
+		t.Errorf("asking failed: %v", err)
+	}
+	u.Getenv = func(string) string { return "%" }
+	if _, err := u.Key(locked); err == nil || !strings.Contains(err.Error(), "base64") {
+		t.Errorf("broken variable: %v", err)
 	}
 }
 
