@@ -1,0 +1,420 @@
+// Package agent keeps hotkeys in a process of their own: it signs over a unix
+// socket for daemons that hold no key.
+//
+// The protocol is one JSON object a line, one answer for each, in order:
+//
+//	{"op":"list"}                                       -> {"keys":["5Grw…"]}
+//	{"op":"sign","ss58":"5Grw…","message":"<base64>"}   -> {"signature":"<128 hex>"}
+//
+// or {"error":"…","code":"…"} with a code of this package. Who may ask is
+// decided by the kernel (SO_PEERCRED), by a socket of mode 0600 and by its
+// directory of mode 0700.
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/agon-arena/agon/auth"
+)
+
+// Limits.
+const (
+	MaxMessage = 64 << 10  // bytes of one message to sign
+	maxLine    = 100 << 10 // bytes of one line: a message in base64, and the rest
+	maxPath    = 100       // bytes of a socket's path; the kernel takes 107
+	// DefaultMaxConns is how many may be connected at once.
+	DefaultMaxConns = 64
+)
+
+// Times.
+const (
+	idleTimeout = 10 * time.Minute // between two lines of a client
+	ioTimeout   = 10 * time.Second // for an answer to be written, or to come
+)
+
+// EnvSocket names the environment variable that tells daemons the agent's socket.
+const EnvSocket = "AGON_KEY_AGENT"
+
+// Codes of answers.
+const (
+	CodeBadRequest = "bad_request"
+	CodeTooLarge   = "too_large"
+	CodeUnknownKey = "unknown_key"
+	CodeRefused    = "refused"
+	CodeBusy       = "busy"
+	CodeInternal   = "internal"
+)
+
+// Error is an answer that is an error.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"error"`
+}
+
+func (e *Error) Error() string { return "key agent: " + e.Message }
+
+type ask struct {
+	Op      string `json:"op"`
+	SS58    string `json:"ss58,omitempty"`
+	Message []byte `json:"message,omitempty"`
+}
+
+type answer struct {
+	Keys      []string `json:"keys,omitempty"`
+	Signature string   `json:"signature,omitempty"`
+	*Error
+}
+
+// Server signs with its keys for whom it may.
+type Server struct {
+	keys map[string]auth.Signer
+	list []string
+	uids []int
+	max  int
+	log  *slog.Logger
+	// peer returns the user at the other end; a test replaces it.
+	peer func(*net.UnixConn) (int, error)
+}
+
+// Config is what a Server is made of.
+type Config struct {
+	Keys     []auth.Signer // hotkeys; at least one
+	UIDs     []int         // users who may ask; nil = the agent's own
+	MaxConns int           // 0 = DefaultMaxConns
+	Log      *slog.Logger  // refusals are logged, messages and signatures are not
+}
+
+// New makes a server.
+func New(c Config) (*Server, error) {
+	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, log: c.Log, peer: peerUID}
+	for _, k := range c.Keys {
+		s.keys[k.SS58()] = k
+	}
+	if len(s.keys) == 0 {
+		return nil, errors.New("key agent: no key to sign with")
+	}
+	for address := range s.keys {
+		s.list = append(s.list, address)
+	}
+	slices.Sort(s.list)
+	if s.uids == nil {
+		s.uids = []int{os.Getuid()}
+	}
+	if s.max == 0 {
+		s.max = DefaultMaxConns
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s, nil
+}
+
+// Listen opens the socket: mode 0600, in a directory of ours of mode 0700,
+// which is made where it is missing. A socket that a dead agent left is
+// replaced, a live agent is not.
+func Listen(path string) (*net.UnixListener, error) {
+	if len(path) > maxPath {
+		return nil, fmt.Errorf("open agent socket: path of %d bytes: at most %d", len(path), maxPath)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open agent socket: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open agent socket: %w", err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ok || int(st.Uid) != os.Getuid() {
+		return nil, fmt.Errorf("open agent socket: %s must be a directory of yours that nobody else may enter: chmod 700 %s", dir, dir)
+	}
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("open agent socket: %w", err)
+	case info.Mode()&fs.ModeSocket == 0:
+		return nil, fmt.Errorf("open agent socket: %s is there and is no socket", path)
+	default:
+		if conn, err := net.DialTimeout("unix", path, ioTimeout); err == nil {
+			conn.Close()
+			return nil, fmt.Errorf("open agent socket: an agent listens on %s already", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("open agent socket: %w", err)
+		}
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("open agent socket: %w", err)
+	}
+	// Until here the directory keeps others out.
+	if err := os.Chmod(path, 0o600); err != nil {
+		ln.Close()
+		return nil, fmt.Errorf("open agent socket: %w", err)
+	}
+	return ln, nil
+}
+
+// Serve answers until ctx ends; it closes ln, which removes the socket, and
+// every connection, and returns when all is over. The error is that of ln.
+func (s *Server) Serve(ctx context.Context, ln *net.UnixListener) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	slots := make(chan struct{}, s.max)
+	for {
+		conn, err := ln.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			ln.Close()
+			return fmt.Errorf("accept on agent socket: %w", err)
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			s.log.Warn("key agent is full", "connections", s.max)
+			s.write(conn, answer{Error: &Error{CodeBusy, "too many connections"}})
+			conn.Close()
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			release := context.AfterFunc(ctx, func() { conn.Close() })
+			defer release()
+			defer conn.Close()
+			s.serve(conn)
+		})
+	}
+}
+
+// serve answers one connection until it ends, errs or idles.
+func (s *Server) serve(conn *net.UnixConn) {
+	uid, err := s.peer(conn)
+	if err != nil || !slices.Contains(s.uids, uid) {
+		s.log.Warn("key agent refused a user", "uid", uid, "err", err)
+		s.write(conn, answer{Error: &Error{CodeRefused, "this user may not use the agent"}})
+		return
+	}
+	lines := bufio.NewReaderSize(conn, maxLine)
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
+			return
+		}
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			// The rest of the line cannot be told from a new one: the end.
+			s.write(conn, answer{Error: &Error{CodeTooLarge, fmt.Sprintf("line over %d bytes", maxLine)}})
+			return
+		case err != nil:
+			return
+		}
+		if !s.write(conn, s.answer(line, uid)) {
+			return
+		}
+	}
+}
+
+func (s *Server) answer(line []byte, uid int) answer {
+	refuse := func(code, format string, args ...any) answer {
+		return answer{Error: &Error{code, fmt.Sprintf(format, args...)}}
+	}
+	var a ask
+	if err := json.Unmarshal(line, &a); err != nil {
+		return refuse(CodeBadRequest, "line is not a JSON object of this protocol")
+	}
+	switch a.Op {
+	case "list":
+		return answer{Keys: s.list}
+	case "sign":
+	default:
+		return refuse(CodeBadRequest, "op is neither list nor sign")
+	}
+	if len(a.Message) > MaxMessage {
+		return refuse(CodeTooLarge, "message of %d bytes: at most %d", len(a.Message), MaxMessage)
+	}
+	key, ok := s.keys[a.SS58]
+	if !ok {
+		s.log.Warn("key agent was asked for a key that it has not", "uid", uid)
+		return refuse(CodeUnknownKey, "the agent has no such key")
+	}
+	sig, err := key.Sign(a.Message)
+	if err != nil {
+		s.log.Error("key agent cannot sign", "key", a.SS58, "err", err)
+		return refuse(CodeInternal, "cannot sign")
+	}
+	return answer{Signature: hex.EncodeToString(sig)}
+}
+
+func (s *Server) write(conn net.Conn, a answer) bool {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic("agent: an answer does not encode: " + err.Error()) // strings only
+	}
+	if err := conn.SetWriteDeadline(time.Now().Add(ioTimeout)); err != nil {
+		return false
+	}
+	_, err = conn.Write(append(b, '\n'))
+	return err == nil
+}
+
+// Client is an auth.Signer whose key is in an agent.
+type Client struct {
+	path    string
+	address string
+	public  [32]byte
+
+	mu    sync.Mutex
+	conn  net.Conn      // guarded by mu; nil = connect at the next use
+	lines *bufio.Reader // guarded by mu; of conn
+}
+
+var _ auth.Signer = (*Client)(nil)
+
+// Dial returns a signer for address, or for the agent's only key where address
+// is "". The agent must answer and have the key. Close it after use; it
+// connects again by itself when the agent was restarted.
+func Dial(path, address string) (*Client, error) {
+	keys, err := List(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case address == "" && len(keys) == 1:
+		address = keys[0]
+	case address == "":
+		return nil, fmt.Errorf("key agent has %d keys: name one", len(keys))
+	case !slices.Contains(keys, address):
+		return nil, &Error{CodeUnknownKey, "the agent has no key " + address}
+	}
+	pub, err := auth.ParseSS58(address)
+	if err != nil {
+		return nil, fmt.Errorf("key agent: %w", err)
+	}
+	return &Client{path: path, address: address, public: pub}, nil
+}
+
+// List returns the addresses that the agent at path signs for.
+func List(path string) ([]string, error) {
+	c := &Client{path: path}
+	defer c.Close()
+	a, err := c.call(ask{Op: "list"})
+	if err != nil {
+		return nil, err
+	}
+	return a.Keys, nil
+}
+
+// SS58 returns the address.
+func (c *Client) SS58() string { return c.address }
+
+// Sign asks the agent for a signature over msg, at most MaxMessage bytes, and
+// checks it. An *Error is the agent's own refusal.
+func (c *Client) Sign(msg []byte) ([]byte, error) {
+	if len(msg) > MaxMessage {
+		return nil, &Error{CodeTooLarge, fmt.Sprintf("message of %d bytes: at most %d", len(msg), MaxMessage)}
+	}
+	a, err := c.call(ask{Op: "sign", SS58: c.address, Message: msg})
+	if err != nil {
+		return nil, err
+	}
+	sig, err := auth.ParseSignature(a.Signature)
+	if err != nil {
+		return nil, fmt.Errorf("key agent: %w", err)
+	}
+	if err := auth.VerifyPublic(auth.Sr25519, c.public, msg, sig); err != nil {
+		return nil, fmt.Errorf("key agent: %w", err)
+	}
+	return sig, nil
+}
+
+// Close ends the connection. The client may be used again.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drop()
+}
+
+// drop runs under mu.
+func (c *Client) drop() error {
+	if c.conn == nil {
+		return nil
+	}
+	err := c.conn.Close()
+	c.conn, c.lines = nil, nil
+	return err
+}
+
+// call asks once, and once more on a new connection where an old one turns out
+// dead: to sign twice does no harm.
+func (c *Client) call(a ask) (answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.conn != nil
+	out, err := c.try(a)
+	if err != nil && kept {
+		out, err = c.try(a)
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("ask key agent at %s: %w", c.path, err)
+	}
+	if out.Error != nil {
+		return answer{}, out.Error
+	}
+	return out, nil
+}
+
+// try runs under mu. It leaves no connection behind an error.
+func (c *Client) try(a ask) (out answer, err error) {
+	defer func() {
+		if err != nil || out.Error != nil {
+			c.drop()
+		}
+	}()
+	if c.conn == nil {
+		conn, err := net.DialTimeout("unix", c.path, ioTimeout)
+		if err != nil {
+			return answer{}, err
+		}
+		c.conn, c.lines = conn, bufio.NewReaderSize(conn, maxLine)
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(ioTimeout)); err != nil {
+		return answer{}, err
+	}
+	line, err := json.Marshal(a)
+	if err != nil {
+		return answer{}, err
+	}
+	// An agent that refuses a connection answers and closes it before it reads: its answer counts more than our error.
+	_, werr := c.conn.Write(append(line, '\n'))
+	reply, err := c.lines.ReadSlice('\n')
+	if err != nil {
+		if errors.Is(err, io.EOF) && werr == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		return answer{}, errors.Join(werr, err)
+	}
+	if err := json.Unmarshal(reply, &out); err != nil {
+		return answer{}, errors.New("answer is not of this protocol")
+	}
+	return out, nil
+}
