@@ -33,9 +33,14 @@ type Doors struct {
 
 // Open opens the listeners of doors inside n and serves them.
 func (n *NS) Open(doors []sandbox.Door) (*Doors, error) {
+	return Serve(doors, func(i int) (net.Listener, error) { return n.Listen(doors[i].Listen) })
+}
+
+// Serve serves doors on the listeners that listen opens for them, by index.
+func Serve(doors []sandbox.Door, listen func(i int) (net.Listener, error)) (*Doors, error) {
 	d := &Doors{}
-	for _, door := range doors {
-		l, err := n.Listen(door.Listen)
+	for i, door := range doors {
+		l, err := listen(i)
 		if err != nil {
 			_ = d.Close()
 			return nil, err

@@ -127,6 +127,9 @@ chmod 000 dir/in; mkdir shut; echo x > shut/x; chmod 000 shut; echo t > /tmp/t`)
 		{"/workx", 100, "", sandbox.ErrUnsafe},
 	} {
 		got, err := b.ReadFile(tt.path, tt.limit)
+		if s.ownKernel() && (tt.path == "/work/fifo" || tt.path == "/work/sock") && errors.Is(err, sandbox.ErrNotExist) {
+			continue // such a kernel keeps them to itself
+		}
 		if string(got) != tt.want || !errors.Is(err, tt.err) {
 			t.Errorf("%s limit %d: %.40q, %v; want %q, %v", tt.path, tt.limit, got, err, tt.want, tt.err)
 		}

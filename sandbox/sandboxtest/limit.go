@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,6 +90,18 @@ func testMemory(t *testing.T, s *suite) {
 	r := py(t, b, eat)
 	if r.Code == 0 || r.Lost != "" || hard && r.Limit != "memory" {
 		t.Error(r)
+	}
+	if slices.Contains(s.Driver.Info().Limits, "memory_box") {
+		// All processes of such a box are one for the host: the limit ends the box.
+		if e := b.End(); !e.Ended || e.Limit != "memory" || e.Killed != "" {
+			t.Errorf("end %+v", e)
+		}
+		b = s.start(t, func(sp *sandbox.Spec) { sp.Limits.MemoryBytes = 96 << 20 })
+		r = py(t, b, "import os, signal\nfor _ in range(8):\n    if os.fork() == 0:\n        b = bytearray(30 << 20); signal.pause()\nos.wait(); os._exit(9)")
+		if r.Limit != "memory" || r.Lost != "" {
+			t.Error(r)
+		}
+		return
 	}
 	usable(t, b)
 	// A child that is killed does not doom a parent that goes on.

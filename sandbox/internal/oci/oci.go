@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
-	"github.com/agon-arena/agon/sandbox/internal/seccomp"
 )
 
 // Sizes of the memory file systems that every box gets; they count as memory.
@@ -25,8 +24,8 @@ const (
 type Options struct {
 	// Root is the prepared root file system.
 	Root string
-	// Sources are the host paths of spec.Mounts. An empty one makes a tmpfs
-	// that the runtime mounts itself.
+	// Sources are the host paths of spec.Mounts, as layers.Space.Add returned
+	// them: an empty one comes with the mount around it.
 	Sources []string
 	// Group is the cgroup path.
 	Group string
@@ -34,9 +33,13 @@ type Options struct {
 	First *specs.Process
 	// Pids bounds the processes of the box's cgroup.
 	Pids int64
-	// Tmp and Shm are host directories shown at /tmp (unless the spec mounts
-	// there) and /dev/shm; empty makes a tmpfs that the runtime mounts itself.
+	// HostTmp says that memory file systems are mounted on the host: Tmp is
+	// shown at /tmp (unless the spec mounts there), Shm at /dev/shm, and mounts
+	// of the kind have sources. Else the runtime mounts them.
+	HostTmp  bool
 	Tmp, Shm string
+	// Seccomp is the system-call policy.
+	Seccomp *specs.LinuxSeccomp
 }
 
 // Bundle is the OCI configuration of a box.
@@ -71,7 +74,7 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 				CPU:     &specs.LinuxCPU{Quota: &quota, Period: &period},
 				Pids:    &specs.LinuxPids{Limit: &o.Pids},
 			},
-			Seccomp: seccomp.OCI(),
+			Seccomp: o.Seccomp,
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/asound", "/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/kallsyms",
 				"/proc/kcore", "/proc/keys", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats",
@@ -87,11 +90,14 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 	hasTmp := false
 	for i, m := range spec.Mounts {
 		hasTmp = hasTmp || m.Target == "/tmp"
-		if m.Kind == sandbox.MountTmp {
-			c.Mounts = append(c.Mounts, memoryFS(m.Target, o.Sources[i], m.SizeBytes, max(l.Inodes, 64)))
+		if m.Kind == sandbox.MountTmp && !o.HostTmp {
+			c.Mounts = append(c.Mounts, memoryFS(m.Target, "", m.SizeBytes, max(l.Inodes, 64)))
 			continue
 		}
-		opt := []string{"bind", "nosuid", "nodev"}
+		if o.Sources[i] == "" {
+			continue // it comes with the mount around it
+		}
+		opt := []string{"rbind", "nosuid", "nodev"}
 		if m.Kind == sandbox.MountReadOnly {
 			opt = append(opt, "ro")
 			if !m.Exec {
@@ -111,7 +117,7 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 // memoryFS without nr_inodes would let 300000 empty files eat kernel memory.
 func memoryFS(at, host string, bytes, nodes int64) specs.Mount {
 	if host != "" {
-		return specs.Mount{Destination: at, Type: "bind", Source: host, Options: []string{"bind", "nosuid", "nodev"}}
+		return specs.Mount{Destination: at, Type: "bind", Source: host, Options: []string{"rbind", "nosuid", "nodev"}}
 	}
 	return specs.Mount{Destination: at, Type: "tmpfs", Source: "tmpfs", Options: []string{
 		"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", bytes), fmt.Sprintf("nr_inodes=%d", nodes),

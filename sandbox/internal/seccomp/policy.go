@@ -72,7 +72,14 @@ func allowed() []string {
 
 // OCI returns the policy for an OCI runtime with libseccomp. Names that an
 // older libseccomp does not know are skipped by runc and so refused.
-func OCI() *specs.LinuxSeccomp {
+func OCI() *specs.LinuxSeccomp { return policy(false) }
+
+// OCIOwnKernel is OCI for gVisor, but with clone3: gVisor answers EPERM to
+// whatever a filter refuses, which libraries do not take for "use clone
+// instead", and its namespaces are its own kernel's.
+func OCIOwnKernel() *specs.LinuxSeccomp { return policy(true) }
+
+func policy(clone3 bool) *specs.LinuxSeccomp {
 	enosys, eperm := uint(unix.ENOSYS), uint(unix.EPERM)
 	family := func(i uint, v uint32) specs.LinuxSeccompArg {
 		return specs.LinuxSeccompArg{Index: i, Value: uint64(v), Op: specs.OpEqualTo}
@@ -85,6 +92,9 @@ func OCI() *specs.LinuxSeccomp {
 		// glibc falls back from clone3, whose flags a filter cannot read, to clone.
 		{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
 		{Names: []string{"socketpair"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{family(0, unix.AF_UNIX)}},
+	}
+	if clone3 {
+		calls[2] = specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActAllow}
 	}
 	for _, k := range socketKinds {
 		calls = append(calls, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow,

@@ -199,7 +199,8 @@ func others() (n int) {
 		if err != nil {
 			continue
 		}
-		if _, rest, ok := strings.Cut(string(b), ") "); !ok || !strings.HasPrefix(rest, "Z") {
+		// A process may have ") Z" in its name.
+		if i := strings.LastIndexByte(string(b), ')'); i < 0 || !strings.HasPrefix(string(b[i+1:]), " Z") {
 			n++
 		}
 	}

@@ -1,0 +1,220 @@
+package runsc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is built. docs/sandbox.md tells how to move to another release.
+var (
+	//go:embed pin/go.mod.txt
+	pinMod string
+	//go:embed pin/go.sum.txt
+	pinSum string
+	//go:embed entry/main.go
+	entrySource string
+)
+
+const (
+	module = "gvisor.dev/gvisor"
+	// buildVersion changes whenever build does something else with the same sources.
+	buildVersion = 1
+	buildTimeout = 15 * time.Minute
+)
+
+// ErrNoGo says that runsc has to be built and there is no go tool to do it; its text carries the mend.
+var ErrNoGo = errors.New("gVisor cannot be built here")
+
+// BuildConfig says where runsc is kept.
+type BuildConfig struct {
+	// Dir is the cache; empty means $AGON_CACHE, else /var/cache/agon for root
+	// and the user's cache directory for others.
+	Dir string
+	// Go is the go tool; empty looks for "go".
+	Go string
+	// Log receives progress, one line at a time; nil discards it.
+	Log io.Writer
+}
+
+// Version is the pinned release of gVisor.
+func Version() string {
+	for l := range strings.Lines(pinMod) {
+		if f := strings.Fields(l); len(f) == 3 && f[0] == "require" && f[1] == module {
+			return f[2]
+		}
+	}
+	return "unknown"
+}
+
+// dir is named after everything that decides what the programs are.
+func (c BuildConfig) dir() string {
+	h := sha256.New()
+	for _, s := range []string{fmt.Sprint(buildVersion), runtime.GOARCH, pinMod, pinSum, entrySource} {
+		_, _ = fmt.Fprintf(h, "%d\n%s", len(s), s)
+	}
+	base := c.Dir
+	if base == "" {
+		base = os.Getenv("AGON_CACHE")
+	}
+	if base == "" && os.Geteuid() == 0 {
+		base = "/var/cache/agon"
+	}
+	if base == "" {
+		d, err := os.UserCacheDir()
+		if err != nil {
+			d = os.TempDir()
+		}
+		base = filepath.Join(d, "agon")
+	}
+	return filepath.Join(base, "runsc-"+hex.EncodeToString(h.Sum(nil)[:6]))
+}
+
+// Find returns the path of a runsc that was built before. It never builds.
+func Find(c BuildConfig) (string, bool) {
+	bin := filepath.Join(c.dir(), "runsc")
+	for _, p := range []string{bin, entryOf(bin), filepath.Dir(bin)} {
+		fi, err := os.Stat(p)
+		if err != nil {
+			return "", false
+		}
+		// Whoever can write there could run code as us.
+		st, ok := fi.Sys().(*syscall.Stat_t)
+		if !ok || fi.Mode()&0o022 != 0 || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return "", false
+		}
+	}
+	return bin, true
+}
+
+// entryOf is the box's first process, which lies beside runsc.
+func entryOf(bin string) string { return filepath.Join(filepath.Dir(bin), "entry") }
+
+// Ensure returns the path of runsc at the pinned version, building it from the
+// Go module proxy first if it is not cached (about two minutes). Processes that
+// ask at once build it once. It appears by one rename. Errors wrap ErrNoGo where
+// there is no go tool.
+func Ensure(ctx context.Context, c BuildConfig) (string, error) {
+	if bin, ok := Find(c); ok {
+		return bin, nil
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+	if c.Go == "" {
+		c.Go = "go"
+	}
+	tool, err := exec.LookPath(c.Go)
+	if err != nil {
+		return "", fmt.Errorf("%w: no go tool; install Go 1.26 and run agon setup again, or copy %s from a machine that has it", ErrNoGo, c.dir())
+	}
+	dir := c.dir()
+	base := filepath.Dir(dir)
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return "", fmt.Errorf("make cache directory: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(base, ".runsc-lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if bin, ok := Find(c); ok { // built while we waited
+		return bin, nil
+	}
+	old, err := filepath.Glob(filepath.Join(base, ".runsc-new-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, d := range append(old, dir) { // abandoned builds, and one that Find did not trust
+		if err := os.RemoveAll(d); err != nil {
+			return "", fmt.Errorf("remove old build: %w", err)
+		}
+	}
+	tmp, err := os.MkdirTemp(base, ".runsc-new-")
+	if err != nil {
+		return "", fmt.Errorf("make temporary directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	_, _ = fmt.Fprintf(c.Log, "building gVisor %s (about two minutes, once)\n", Version())
+	out := filepath.Join(tmp, "out")
+	if err := build(ctx, tool, filepath.Join(tmp, "src"), out); err != nil {
+		return "", err
+	}
+	if err := os.Rename(out, dir); err != nil {
+		return "", fmt.Errorf("publish runsc: %w", err)
+	}
+	bin, ok := Find(c)
+	if !ok {
+		return "", fmt.Errorf("build runsc: %s is not what it should be", dir)
+	}
+	_, _ = fmt.Fprintf(c.Log, "gVisor ready: %s\n", bin)
+	return bin, nil
+}
+
+// build makes both programs below out. runsc runs itself again in an empty
+// directory, so it must be static: no cgo.
+func build(ctx context.Context, tool, src, out string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	for _, d := range []string{filepath.Join(src, "entry"), out} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	for p, text := range map[string]string{"go.mod": pinMod, "go.sum": pinSum, "entry/main.go": entrySource} {
+		if err := os.WriteFile(filepath.Join(src, p), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for name, pkg := range map[string]string{"runsc": module + "/runsc", "entry": "./entry"} {
+		cmd := exec.CommandContext(ctx, tool, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(out, name), pkg)
+		cmd.Dir = src
+		// Flags of the caller (a race detector, a vendor directory, a workspace) are not for this build.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		if err := cmd.Run(); err != nil {
+			text := strings.TrimSpace(errs.String())
+			return fmt.Errorf("build %s: %w: %s", name, err, text[max(0, len(text)-1000):])
+		}
+		if err := os.Chmod(filepath.Join(out, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(out, 0o755)
+}
+
+// lock waits for an exclusive lock on path.
+func lock(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- unix.Flock(int(f.Fd()), unix.LOCK_EX) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return func() { _ = f.Close() }, nil
+	case <-ctx.Done():
+		go func() { <-done; _ = f.Close() }() // the lock call cannot be called back; give it up when it comes
+		return nil, fmt.Errorf("wait for another build of runsc: %w", ctx.Err())
+	}
+}
