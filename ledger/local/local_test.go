@@ -228,21 +228,3 @@ func TestCancelledWrite(t *testing.T) {
 		t.Errorf("uid %d, %v", uid, err)
 	}
 }
-
-func BenchmarkCommit(b *testing.B) {
-	l, err := Open(b.Context(), filepath.Join(b.TempDir(), "l.db"), Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	owner := ledgertest.Key(b, "owner")
-	h := ledger.Hyperparameters{Tempo: 360, MaxUIDs: 1, CommitmentSpace: 1 << 40}
-	if err := l.EnsureSubnet(b.Context(), 1, Subnet{OwnerHotkey: owner, OwnerColdkey: owner, Hyper: &h}); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := l.Commit(b.Context(), 1, owner, ledger.Raw([]byte("x"))); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
