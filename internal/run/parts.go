@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/sandbox/runsc"
 	"github.com/agon-arena/agon/task"
 )
 
@@ -79,7 +80,14 @@ func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 		return nil, "", &agon.Error{Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
 			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE"}
 	}
-	d, reports, err := probe.Probe(ctx, probe.Config{Rootfs: root, StateDir: stateDir(o), Want: o.Getenv("AGON_DRIVER")})
+	// What killed processes left, before the first box of this one.
+	if n, err := probe.Sweep(stateDir(o)); err != nil {
+		o.Log.Warn("leftovers of killed processes stay", "error", err)
+	} else if n > 0 {
+		o.say("removed what killed processes left of %d boxes", n)
+	}
+	bin, _ := runsc.Find(runsc.BuildConfig{Dir: cacheDir(o)})
+	d, reports, err := probe.Probe(ctx, probe.Config{Rootfs: root, StateDir: stateDir(o), Want: o.Getenv("AGON_DRIVER"), Runsc: bin})
 	for _, r := range reports {
 		o.Log.Debug("sandbox probed", "report", r)
 	}
@@ -105,6 +113,9 @@ func (w sayWriter) Write(b []byte) (int, error) {
 // made from published packages. It says what it could not get; only a missing
 // sandbox is an error.
 func Setup(ctx context.Context, o Options) error {
+	if _, err := runsc.Ensure(ctx, runsc.BuildConfig{Dir: cacheDir(o), Log: sayWriter{&o}}); err != nil {
+		o.say("boxes go without gVisor: %v", err)
+	}
 	d, root, err := openDriver(ctx, o)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/runc"
+	"github.com/agon-arena/agon/sandbox/runsc"
 )
 
 // Config says what to try.
@@ -34,6 +35,9 @@ type Config struct {
 	StateDir string
 	// Want demands one driver by name; empty takes the strongest that works.
 	Want string
+	// Runsc is the gVisor runtime; empty takes what runsc.Find finds. It is
+	// never built here.
+	Runsc string
 }
 
 // Report is what came of one driver.
@@ -54,17 +58,24 @@ type Check struct {
 // candidates in order of strength.
 var candidates = []struct {
 	name string
-	make func(context.Context, string) (sandbox.Driver, error)
+	make func(context.Context, Config) (sandbox.Driver, error)
 }{
-	{"runc", func(ctx context.Context, dir string) (sandbox.Driver, error) {
-		d, err := runc.New(ctx, runc.Config{StateDir: dir})
+	{"runsc", func(ctx context.Context, c Config) (sandbox.Driver, error) {
+		d, err := runsc.New(ctx, runsc.Config{StateDir: c.StateDir, Binary: c.Runsc})
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}},
+	{"runc", func(ctx context.Context, c Config) (sandbox.Driver, error) {
+		d, err := runc.New(ctx, runc.Config{StateDir: c.StateDir})
 		if err != nil {
 			return nil, err // not a nil *Driver in an interface
 		}
 		return d, nil
 	}},
-	{"bwrap", func(ctx context.Context, dir string) (sandbox.Driver, error) {
-		d, err := bwrap.New(ctx, bwrap.Config{StateDir: dir})
+	{"bwrap", func(ctx context.Context, c Config) (sandbox.Driver, error) {
+		d, err := bwrap.New(ctx, bwrap.Config{StateDir: c.StateDir})
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +97,7 @@ func Probe(ctx context.Context, c Config) (sandbox.Driver, []Report, error) {
 			continue
 		}
 		known = true
-		d, err := cand.make(ctx, c.StateDir)
+		d, err := cand.make(ctx, c)
 		if err != nil {
 			reports = append(reports, Report{Driver: agon.Driver{Name: cand.name}, Err: err.Error()})
 			continue
@@ -101,7 +112,7 @@ func Probe(ctx context.Context, c Config) (sandbox.Driver, []Report, error) {
 		return nil, reports, err
 	}
 	if !known {
-		return nil, reports, fmt.Errorf("%w: no driver is called %q; known are runc and bwrap", sandbox.ErrNoDriver, c.Want)
+		return nil, reports, fmt.Errorf("%w: no driver is called %q; known are runsc, runc and bwrap", sandbox.ErrNoDriver, c.Want)
 	}
 	var why []string
 	for _, r := range reports {

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/netns"
 	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/sandbox/runsc"
 )
 
 func TestMain(m *testing.M) {
@@ -116,10 +117,13 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"", "runc", "bwrap"} {
+	for _, want := range []string{"", "runsc", "runc", "bwrap"} {
 		t.Run("want "+want, func(t *testing.T) {
-			if want == "runc" && os.Geteuid() != 0 {
-				t.Skip("LOUD: runc needs root, this test runs without")
+			if want != "bwrap" && want != "" && os.Geteuid() != 0 {
+				t.Skipf("LOUD: %s needs root, this test runs without", want)
+			}
+			if _, built := runsc.Find(runsc.BuildConfig{}); want == "runsc" && !built {
+				t.Skip("LOUD: gVisor is not built here; run make setup")
 			}
 			dir := t.TempDir()
 			d, reports, err := Probe(ctx, Config{Rootfs: root, StateDir: dir, Want: want})
@@ -149,11 +153,11 @@ func TestProbe(t *testing.T) {
 func TestProbeRefuses(t *testing.T) {
 	// A machine without any of the programs.
 	t.Setenv("PATH", t.TempDir())
-	d, reports, err := Probe(context.Background(), Config{Rootfs: "/", StateDir: t.TempDir()})
+	d, reports, err := Probe(context.Background(), Config{Rootfs: "/", StateDir: t.TempDir(), Runsc: t.TempDir() + "/runsc"})
 	if d != nil || !errors.Is(err, sandbox.ErrNoDriver) || !strings.Contains(err.Error(), "apt-get install") {
 		t.Fatalf("%v, %v", d, err)
 	}
-	if len(reports) != 2 {
+	if len(reports) != 3 {
 		t.Fatalf("%+v", reports)
 	}
 	if _, _, err := Probe(context.Background(), Config{Want: "none"}); !errors.Is(err, sandbox.ErrNoDriver) {
