@@ -93,6 +93,8 @@ type Budget struct {
 	Micros Micros `json:"micros" toml:"micros"`
 	Calls  int64  `json:"calls" toml:"calls"`
 	Tokens int64  `json:"tokens" toml:"tokens"` // prompt and completion together; 0 = no limit
+	// TimeMS is how long after its first session an account answers calls, in ms; 0 = no limit.
+	TimeMS int64 `json:"time_ms,omitempty" toml:"time_ms"`
 }
 
 // Policy is everything besides submission, task, scorer and seed that can

@@ -52,4 +52,20 @@ type Receipt struct {
 	Outcome      string    `json:"outcome"`     // ok, refused, provider_error, client_gone, truncated
 	Start        time.Time `json:"start"`
 	End          time.Time `json:"end"`
+
+	// Payer is who was billed: "run" or "platform".
+	Payer string `json:"payer,omitempty"`
+	// Emitted names the model call whose reply asked for this tool call, by
+	// receipt id: the gateway's own mark in that reply came back with it. Empty
+	// on model calls, and on tool calls that the agent's code made of its own.
+	Emitted string `json:"emitted,omitempty"`
+	// N is the place in the chain of the attempt, from 1 without gaps; Prev is
+	// the hash of the receipt before it (gateway.ReceiptHash), empty at N = 1.
+	N    int64  `json:"n,omitempty"`
+	Prev Digest `json:"prev,omitempty"`
+	// Signer is the gateway's key (ed25519, SS58) and Sig its signature, hex,
+	// over the hash. A signature covers the whole chain up to its receipt; of
+	// receipts that were committed together only the last carries one.
+	Signer string `json:"signer,omitempty"`
+	Sig    string `json:"sig,omitempty"`
 }

@@ -67,15 +67,19 @@ func BenchmarkLatency(b *testing.B) {
 
 // BenchmarkReserve is one reserve and settle in memory.
 func BenchmarkReserve(b *testing.B) {
-	books := NewMemoryBooks()
-	if err := books.Open(b.Context(), "s", agon.Budget{Micros: 1 << 60, Calls: 1 << 60}); err != nil {
+	books, err := NewBooks(b.Context(), BooksConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, err := books.open(b.Context(), "s", 1, "s", agon.Budget{Micros: 1 << 60, Calls: 1 << 60})
+	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := books.Reserve(b.Context(), "s", "c", Amount{100, 1, 100}); err != nil {
+		if _, err := a.reserve("c", Amount{100, 1, 100}); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := books.Settle(b.Context(), "s", "c", Amount{50, 1, 50}); err != nil {
+		if _, err := a.settle(b.Context(), "c", Amount{50, 1, 50}, &agon.Receipt{}); err != nil {
 			b.Fatal(err)
 		}
 	}

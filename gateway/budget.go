@@ -16,7 +16,7 @@ type Amount struct {
 
 // ErrBudget is returned by Reserve when an account cannot carry a call.
 type ErrBudget struct {
-	What string // money, calls or tokens: the first that is short
+	What string // money, calls, tokens or time: the first that is short
 	Left Amount // what is neither spent nor held
 }
 
@@ -38,13 +38,13 @@ type Account struct {
 // NewAccount opens an account. A limit of 0 tokens means no limit of tokens;
 // 0 money and 0 calls mean none.
 func NewAccount(b agon.Budget) (*Account, error) {
-	if b.Micros < 0 || b.Calls < 0 || b.Tokens < 0 {
+	if b.Micros < 0 || b.Calls < 0 || b.Tokens < 0 || b.TimeMS < 0 {
 		return nil, fmt.Errorf("open account: budget %+v is negative", b)
 	}
 	if b.Tokens == 0 {
 		b.Tokens = math.MaxInt64
 	}
-	return &Account{limit: Amount(b), open: map[string]Amount{}}, nil
+	return &Account{limit: Amount{b.Micros, b.Calls, b.Tokens}, open: map[string]Amount{}}, nil
 }
 
 // Left is what is neither spent nor held.

@@ -80,13 +80,17 @@ func TestAccountNeverOverspends(t *testing.T) {
 		if seed%2 == 0 {
 			limit.Tokens = 0
 		}
-		books := NewMemoryBooks()
-		if err := books.Open(t.Context(), "s", limit); err != nil {
+		books, err := NewBooks(t.Context(), BooksConfig{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		acc := books.(*memory).accounts["s"]
+		a, err := books.open(t.Context(), "s", 1, "s", limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acc := a.acct
 		check := func() {
-			l, s, h := acc.limit, acc.spent, acc.held
+			l, s, h := acc.Account.limit, acc.spent, acc.held
 			if s.Micros+h.Micros > l.Micros || s.Calls+h.Calls > l.Calls || (limit.Tokens > 0 && s.Tokens+h.Tokens > l.Tokens) ||
 				s.Micros < 0 || h.Micros < 0 || h.Calls < 0 || h.Tokens < 0 {
 				t.Errorf("limit %+v spent %+v held %+v", l, s, h)
@@ -104,21 +108,20 @@ func TestAccountNeverOverspends(t *testing.T) {
 					if r.IntN(50) == 0 {
 						want.Micros = math.MaxInt64 - agon.Micros(r.Int64N(5))
 					}
-					if books.Reserve(t.Context(), "s", id, want) != nil {
+					if _, err := a.reserve(id, want); err != nil {
 						continue
 					}
 					used := Amount{agon.Micros(r.Int64N(800) - 50), int64(r.IntN(3)), r.Int64N(4000) - 100}
-					b, err := books.Settle(t.Context(), "s", id, used)
+					b, err := a.settle(t.Context(), id, used, &agon.Receipt{ID: id})
 					if err != nil || b.Micros > want.Micros || b.Tokens > want.Tokens || b.Calls > 1 {
 						t.Errorf("settled %+v of %+v: %v", b, want, err)
 					}
 					mine.Micros += b.Micros
 					mine.Calls += b.Calls
 					mine.Tokens += b.Tokens
-					m := books.(*memory)
-					m.mu.Lock()
+					books.mu.Lock()
 					check()
-					m.mu.Unlock()
+					books.mu.Unlock()
 				}
 				sum.Store(w, mine)
 			})
@@ -130,41 +133,13 @@ func TestAccountNeverOverspends(t *testing.T) {
 			all = Amount{all.Micros + m.Micros, all.Calls + m.Calls, all.Tokens + m.Tokens}
 			return true
 		})
-		spent, left, _ := books.Balance(t.Context(), "s")
+		spent, left := a.balance()
 		if all != spent || left.Micros != limit.Micros-spent.Micros || acc.Open() != 0 || acc.held != (Amount{}) {
 			t.Errorf("seed %d: callers booked %+v, account %+v, left %+v, held %+v", seed, all, spent, left, acc.held)
 		}
-		if err := books.Close(t.Context(), "s"); err != nil {
+		if err := a.close(t.Context()); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestBooks(t *testing.T) {
-	b := NewMemoryBooks()
-	ctx := t.Context()
-	if err := b.Open(ctx, "a", agon.Budget{Micros: 5, Calls: 5}); err != nil {
-		t.Fatal(err)
-	}
-	if b.Open(ctx, "a", agon.Budget{}) == nil {
-		t.Error("opened twice")
-	}
-	if err := b.Reserve(ctx, "a", "1", Amount{5, 1, 5}); err != nil {
-		t.Fatal(err)
-	}
-	if b.Close(ctx, "a") == nil {
-		t.Error("closed with an open call")
-	}
-	if _, err := b.Settle(ctx, "a", "1", Amount{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	_, e1 := b.Settle(ctx, "a", "1", Amount{})
-	_, _, e2 := b.Balance(ctx, "a")
-	if b.Reserve(ctx, "a", "2", Amount{}) == nil || e1 == nil || e2 == nil || b.Close(ctx, "a") == nil {
-		t.Error("a closed account answers")
 	}
 }
 

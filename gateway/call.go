@@ -46,6 +46,7 @@ type call struct {
 	body   []byte
 	limit  int64
 	held   Amount
+	kept   *commit // of the reservation
 	start  time.Time
 	cancel context.CancelFunc
 	ctx    context.Context // ends with the session, or after CallTimeout
@@ -61,19 +62,19 @@ func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refu
 	c := &call{s: s, n: s.calls.Add(1), rt: rt, q: q, o: o, start: s.g.cfg.Clock().UTC()}
 	c.id = fmt.Sprintf("%s-%d", s.id, c.n)
 	var err error
-	c.limit, c.held, err = s.reserve(ctx, c.id, q, o)
+	c.limit, c.held, c.kept, err = s.reserve(c.id, q, o)
 	if err != nil {
 		var short *ErrBudget
 		if errors.As(err, &short) {
 			return nil, noBudget(short)
 		}
 		s.g.cfg.Log.Error("reserve for a call", "session", s.id, "error", err)
-		return nil, &refusal{status: http.StatusInternalServerError, code: "internal", msg: "the gateway's books do not answer"}
+		return nil, noBooks()
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		_, _ = s.g.cfg.Books.Settle(context.WithoutCancel(ctx), s.id, c.id, Amount{})
+		_, _ = s.acct.settle(context.WithoutCancel(ctx), c.id, Amount{}, nil)
 		return nil, &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
 	}
 	s.open[c] = struct{}{}
@@ -87,6 +88,12 @@ func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refu
 	// The session's context, not the client's: who hangs up still pays, and
 	// the provider's own count is the exact one.
 	c.ctx, c.cancel = context.WithTimeout(s.ctx, s.g.cfg.CallTimeout)
+	if end := s.acct.until(); !end.IsZero() {
+		stop, ctx := c.cancel, c.ctx
+		c.ctx, c.cancel = context.WithTimeout(ctx, end.Sub(c.start))
+		inner := c.cancel
+		c.cancel = func() { inner(); stop() }
+	}
 	return c, nil
 }
 
@@ -193,7 +200,10 @@ func (c *call) own(w http.ResponseWriter, r *http.Request, reply *provider.Reply
 	c.s.mu.Lock()
 	c.s.ev.AgentErrors++
 	c.s.mu.Unlock()
-	c.finish(ending{outcome: outcomeRefused, status: status, response: b, total: int64(len(b))})
+	if !c.finish(ending{outcome: outcomeRefused, status: status, response: b, total: int64(len(b))}) {
+		noBooks().write(w, c.rt.a0)
+		return
+	}
 	if c.rt.a0 {
 		writeJSON(w, http.StatusOK, "Error: the model's provider refused this request as malformed.")
 		return
@@ -228,7 +238,10 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, reply *provider.Rep
 	if r.Context().Err() != nil {
 		e.outcome = outcomeClientGone
 	}
-	c.finish(e)
+	if !c.finish(e) {
+		noBooks().write(w, c.rt.a0)
+		return
+	}
 	c.send(w, ctype, http.StatusOK, out)
 }
 
@@ -262,6 +275,10 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 			return
 		}
 		if !begun {
+			if c.s.acct.waitHeld(context.WithoutCancel(c.ctx), c.kept) != nil {
+				gone = true
+				return
+			}
 			begun = true
 			w.Header().Set("Content-Type", reply.ContentType)
 			w.Header().Set("Cache-Control", "no-store")
@@ -325,8 +342,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 	if gone && e.outcome == outcomeOK {
 		e.outcome = outcomeClientGone
 	}
-	c.finish(e)
-	if e.outcome == outcomeTruncated {
+	if !c.finish(e) || e.outcome == outcomeTruncated {
 		// What broke off must not look finished to the client.
 		panic(http.ErrAbortHandler)
 	}
@@ -346,8 +362,10 @@ type ending struct {
 	message  *Message
 }
 
-// finish settles the call and records it. Only the first finish of a call counts.
-func (c *call) finish(e ending) {
+// finish settles the call and records it; when it returns true all of that is
+// durable. Only the first finish of a call counts. False means that the books
+// could not be written: then nothing may be promised to the client.
+func (c *call) finish(e ending) bool {
 	s := c.s
 	s.mu.Lock()
 	was := c.done
@@ -357,43 +375,51 @@ func (c *call) finish(e ending) {
 	}
 	s.mu.Unlock()
 	if was {
-		return
+		return true
 	}
 	want, u, estimated := c.charge(e)
-	booked, err := s.g.cfg.Books.Settle(context.WithoutCancel(s.ctx), s.id, c.id, want)
-	if err != nil {
-		s.g.cfg.Log.Error("settle a call", "session", s.id, "call", c.id, "error", err)
-		booked = c.held
-	}
-	s.mu.Lock()
-	delete(s.open, c)
-	s.mu.Unlock()
-
-	rec := agon.Receipt{
-		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task,
+	rec := &agon.Receipt{
+		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task, Payer: s.policy.Payer,
 		Route: c.rt.path, Model: c.o.model, Provider: c.o.up.Name(),
 		RequestHash: agon.Sum(c.body), ResponseHash: agon.Sum(e.response),
 		Prompt: u.prompt, Completion: u.completion, Estimated: estimated,
-		PriceVersion: c.o.price.Version, Reserved: c.held.Micros, Cost: booked.Micros,
+		PriceVersion: c.o.price.Version, Reserved: c.held.Micros,
 		Status: e.status, Outcome: e.outcome, Start: c.start, End: s.g.cfg.Clock().UTC(),
 	}
 	if e.sum != nil {
 		rec.ResponseHash = agon.Digest(agon.DigestPrefix + hex.EncodeToString(e.sum.Sum(nil)))
 	}
+	booked, err := s.acct.settle(context.WithoutCancel(s.ctx), c.id, want, rec)
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	if err != nil {
+		s.g.cfg.Log.Error("settle a call", "session", s.id, "call", c.id, "error", err)
+		s.recMu.Lock()
+		defer s.recMu.Unlock()
+		s.bookErr = fmt.Errorf("settle call %s: %w", c.id, err)
+		return false
+	}
 	ev := ModelCall{
-		Receipt: rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
+		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
 		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.claim,
 	}
 
 	s.recMu.Lock()
 	defer s.recMu.Unlock()
 	if s.sealed {
-		return
+		return true
 	}
 	s.spent += booked.Micros
-	s.receipts = append(s.receipts, rec)
+	s.receipts = append(s.receipts, *rec)
 	s.kept += ev.keep(c.body, e.response, e.total, s.kept > s.g.cfg.KeepBytes)
 	s.record(agon.EventModel, ev)
+	return true
+}
+
+// noBooks is the answer when a call cannot be booked: the client gets no reply that was not paid for.
+func noBooks() *refusal {
+	return &refusal{status: http.StatusInternalServerError, code: "internal", msg: "the gateway's books do not answer"}
 }
 
 // charge tells what a call is to be billed. It is not clamped: the books do that.

@@ -3,6 +3,8 @@
 package gateway
 
 import (
+	"fmt"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -25,15 +27,27 @@ type Policy struct {
 	Run     string
 	Attempt int
 	Task    string
-	// Payer is who is billed: "run" for agents, "platform" for judges.
+	// Payer is who is billed: "run" (default) for agents, "platform" for judges.
 	Payer  string
 	Models []string // allow-list; "*" admits any model with a price
+	// Budget is that of the account, not of the session: every session of one
+	// run, attempt and payer (for a platform also task) draws on the same one
+	// and must name the same budget.
 	Budget agon.Budget
 	// Dialects switches route sets on: "openai" (/v1/chat/completions, /v1/embeddings), "ridges-a0" (/agents/*).
 	Dialects []string
 }
 
-// Session is an open account at the gateway.
+// account names the account that a session draws on.
+func (p Policy) account() string {
+	name := fmt.Sprintf("%s/%d/%s", p.Run, p.Attempt, p.Payer)
+	if p.Payer != payerRun {
+		name += "/" + p.Task
+	}
+	return name
+}
+
+// Session is an open door to an account.
 type Session interface {
 	ID() string
 	// BaseURL is where the session's routes are reached on this host, and

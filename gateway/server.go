@@ -26,7 +26,7 @@ type Config struct {
 	// serves it. Models that have no price are not offered.
 	Upstreams []provider.Upstream
 	Prices    Prices // default: the built-in table
-	Books     Books  // default: in memory
+	Books     *Books // default: in memory, with a key of its own
 	Clock     func() time.Time
 	Log       *slog.Logger // default: discards. It never gets a key or a body.
 	// Parallel bounds the calls of one session that are read or answered at
@@ -41,6 +41,9 @@ type Config struct {
 	// KeepBytes bounds the bodies kept in events per session (default 48 MiB);
 	// beyond it only the first 4 KiB of each are kept. Hashes cover everything.
 	KeepBytes int64
+	// AfterStop is called once, when Stop has closed every session: to close
+	// what the books are written to. Optional.
+	AfterStop func() error
 }
 
 // Gateway meters model calls. It is safe for concurrent use.
@@ -90,11 +93,13 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if c.Books == nil {
-		c.Books = NewMemoryBooks()
-	}
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Books == nil {
+		if c.Books, err = NewBooks(context.Background(), BooksConfig{Clock: c.Clock}); err != nil {
+			return nil, err
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -185,10 +190,14 @@ func (g *Gateway) Stop() error {
 		wg.Go(func() { _ = s.Close() })
 	}
 	wg.Wait()
-	if srv == nil {
-		return nil
+	var err error
+	if srv != nil {
+		err = srv.Close()
 	}
-	return srv.Close()
+	if g.cfg.AfterStop != nil {
+		err = errors.Join(err, g.cfg.AfterStop())
+	}
+	return err
 }
 
 // URL is the base of all routes, "http://127.0.0.1:port"; empty before Start.
@@ -219,6 +228,9 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if _, err := rand.Read(raw[:]); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
+	if p.Payer == "" {
+		p.Payer = payerRun
+	}
 	p.Models, p.Dialects = slices.Clone(p.Models), slices.Clone(p.Dialects)
 	s := &session{
 		g: g, id: "gs-" + hex.EncodeToString(raw[32:]), token: hex.EncodeToString(raw[:32]),
@@ -231,7 +243,8 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 			s.offers = append(s.offers, o)
 		}
 	}
-	if err := g.cfg.Books.Open(ctx, s.id, p.Budget); err != nil {
+	var err error
+	if s.acct, err = g.cfg.Books.open(ctx, p.Run, p.Attempt, p.account(), p.Budget); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -239,12 +252,15 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	defer g.mu.Unlock()
 	if g.stopped {
 		s.cancel()
-		_ = g.cfg.Books.Close(ctx, s.id)
+		_ = s.acct.close(ctx)
 		return nil, errors.New("open gateway session: the gateway was stopped")
 	}
 	g.sessions[sha256.Sum256([]byte(s.token))] = s
 	return s, nil
 }
+
+// Signer is the address of the key that signs this gateway's receipts.
+func (g *Gateway) Signer() string { return g.cfg.Books.Signer() }
 
 // session finds the session of a request, nil if there is none.
 func (g *Gateway) session(r *http.Request) *session {

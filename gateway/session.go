@@ -31,6 +31,7 @@ type session struct {
 	token  string
 	policy Policy
 	offers []offer
+	acct   *account
 	ctx    context.Context // ends with Close; upstream calls live in it, not in the client's
 	cancel context.CancelFunc
 
@@ -52,6 +53,7 @@ type session struct {
 	spent    agon.Micros    // guarded by recMu
 	kept     int64          // bytes of bodies in events; guarded by recMu
 	refusals int            // guarded by recMu
+	bookErr  error          // the books could not be written: nothing here proves anything; guarded by recMu
 	closing  sync.Once
 	closeErr error
 }
@@ -140,7 +142,7 @@ func (s *session) close() error {
 		s.record(agon.EventNote, Note{fmt.Sprintf("%d more refused calls are not listed", more)})
 	}
 	s.sealed = true
-	return s.g.cfg.Books.Close(context.WithoutCancel(s.ctx), s.id)
+	return errors.Join(s.bookErr, s.acct.close(context.WithoutCancel(s.ctx)))
 }
 
 // record hands an event on. The caller holds recMu.
@@ -224,7 +226,7 @@ func (s *session) models(w http.ResponseWriter) {
 // reserve holds the worst case of a call: every byte of the prompt that could
 // be a token, and the output limit, which it lowers to what the account
 // carries where the client gave none.
-func (s *session) reserve(ctx context.Context, id string, q *request, o offer) (limit int64, held Amount, err error) {
+func (s *session) reserve(id string, q *request, o offer) (limit int64, held Amount, kept *commit, err error) {
 	chat := q.path == provider.PathChat
 	most := int64(0)
 	if chat {
@@ -236,10 +238,7 @@ func (s *session) reserve(ctx context.Context, id string, q *request, o offer) (
 		}
 	}
 	least := min(most, minOutput)
-	_, left, err := s.g.cfg.Books.Balance(ctx, s.id)
-	if err != nil {
-		return 0, Amount{}, err
-	}
+	_, left := s.acct.balance()
 	// Counting costs more time than the rest of the call together; a bound
 	// that holds little of what is left needs none.
 	prompt := q.roughPrompt()
@@ -253,14 +252,14 @@ func (s *session) reserve(ctx context.Context, id string, q *request, o offer) (
 			limit = max(limit, least)
 		}
 		held = Amount{Micros: o.price.cost(prompt, limit), Calls: 1, Tokens: addCapped(prompt, limit)}
-		err = s.g.cfg.Books.Reserve(ctx, s.id, id, held)
+		kept, err = s.acct.reserve(id, held)
 		var short *ErrBudget
 		if !errors.As(err, &short) || !chat || q.limit > 0 || limit == least {
-			return limit, held, err
+			return limit, held, kept, err
 		}
 		left = short.Left // another call came between: lower the limit again
 	}
-	return limit, held, err
+	return limit, held, kept, err
 }
 
 const (

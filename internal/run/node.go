@@ -207,7 +207,7 @@ type player struct {
 
 // newPlayer makes a player whose trees come from source and are cached in cache.
 func newPlayer(ctx context.Context, o Options, d sandbox.Driver, ks map[string]kind.Kind, source blob.Store, cache string) (*player, error) {
-	gw, err := newGateway(ctx, o)
+	gw, err := newGateway(ctx, o, filepath.Dir(cache))
 	if err != nil {
 		return nil, err
 	}

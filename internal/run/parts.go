@@ -24,8 +24,8 @@ import (
 )
 
 // newGateway starts a gateway on loopback: a real upstream where one is
-// configured, else the script of the samples.
-func newGateway(ctx context.Context, o Options) (*gateway.Gateway, error) {
+// configured, else the script of the samples. Its books and its key live in dir.
+func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, error) {
 	prices, err := gateway.LoadPrices()
 	if err != nil {
 		return nil, err
@@ -62,12 +62,15 @@ func newGateway(ctx context.Context, o Options) (*gateway.Gateway, error) {
 		o.say("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
 	}
 	cfg.Upstreams = []provider.Upstream{up}
-	gw, err := gateway.New(cfg)
-	if err != nil {
+	if err := openBooks(ctx, &cfg, dir); err != nil {
 		return nil, err
 	}
-	if err := gw.Start(ctx); err != nil {
-		return nil, err
+	gw, err := gateway.New(cfg)
+	if err == nil {
+		err = gw.Start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cfg.AfterStop())
 	}
 	return gw, nil
 }
