@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -116,6 +117,27 @@ func TestPolkadotExport(t *testing.T) {
 	}
 	if _, err := ParsePolkadotExport(export(t, alice, "a", nil), "b"); !errors.Is(err, ErrWrongPassword) {
 		t.Error(err)
+	}
+}
+
+// Files that other programs wrote: py-substrate-interface and ansible-vault.
+func TestForeignFiles(t *testing.T) {
+	b, err := os.ReadFile("testdata/polkadot-alice.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, err := ParsePolkadotExport(b, "grün"); err != nil || k.SS58() != aliceSS58 {
+		t.Errorf("export: %v %v", k, err)
+	}
+	if b, err = os.ReadFile("testdata/vault-alice"); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := DecryptKeyfile(b, "grün")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := ParseKeyfile(plain); err != nil || f.Key == nil || f.Address != aliceSS58 {
+		t.Errorf("vault: %v %v", f, err)
 	}
 }
 

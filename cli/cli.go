@@ -225,14 +225,8 @@ func (a *App) wallet() (auth.Wallet, error) {
 	return w, nil
 }
 
-// key loads the hotkey in force.
-func (a *App) key() (*auth.Key, error) {
-	w, err := a.wallet()
-	if err != nil {
-		return nil, err
-	}
-	return w.LoadHotkey()
-}
+// key is the hotkey in force: the key itself, or an agent that signs with it.
+func (a *App) key() (auth.Signer, error) { return a.signer() }
 
 // reader returns a client for reads: signed where there is a usable hotkey, so
 // that a miner sees what is a miner's own, and unsigned else.
@@ -248,7 +242,7 @@ func (a *App) reader() (*client.Client, error) {
 }
 
 // writer returns a client for changes: it needs a hotkey.
-func (a *App) writer() (*client.Client, *auth.Key, error) {
+func (a *App) writer() (*client.Client, auth.Signer, error) {
 	key, err := a.key()
 	if err != nil {
 		return nil, nil, err
@@ -257,16 +251,13 @@ func (a *App) writer() (*client.Client, *auth.Key, error) {
 	return c, key, err
 }
 
-func (a *App) client(key *auth.Key) (*client.Client, error) {
+// client returns a client that signs with key, or not at all for nil.
+func (a *App) client(key auth.Signer) (*client.Client, error) {
 	conf, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	var signer auth.Signer // stays nil for a nil key: an interface of a nil pointer is none
-	if key != nil {
-		signer = key
-	}
-	c, err := client.New(conf.Get(config.URL), signer)
+	c, err := client.New(conf.Get(config.URL), key)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (a *App) keyCmd() *cobra.Command {
 		Long: `Keys: the hotkeys that sign for you, in the wallet layout of the Bittensor tools
 (~/.bittensor/wallets). No command here prints the secret of a stored key.`,
 		Example: "  agon key new\n  agon key show",
-	}, a.keyListCmd(), a.keyNewCmd(), a.keyShowCmd(), a.keySignCmd(), a.keyVerifyCmd())
+	}, a.keyListCmd(), a.keyNewCmd(), a.keyImportCmd(), a.keyShowCmd(), a.keySignCmd(), a.keyVerifyCmd(), a.keyExportCmd(), a.keyAgentCmd())
 }
 
 // hotkeyNames lists the secret hotkey files of a wallet, sorted.
@@ -215,7 +215,7 @@ func importKey(text string) (*auth.Key, error) {
 		return f.Key, nil
 	}
 	key, err := auth.KeyFromURI(text)
-	if err != nil {
+	if err != nil || text == "" { // an empty URI is the development phrase, which everybody knows
 		return nil, output.Usage("import", "give 12 to 24 words, 64 hex digits, or a URI such as //Alice on stdin", "stdin holds no secret that agon knows")
 	}
 	return key, nil
