@@ -1,0 +1,275 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/agon-arena/agon/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	MaybeChild()
+	os.Exit(m.Run())
+}
+
+func open(t *testing.T) *NS {
+	t.Helper()
+	n, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(n.Close(), n.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func TestNamespace(t *testing.T) {
+	before, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := open(t)
+	l, err := n.Listen("127.0.0.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if _, err := n.Listen("127.0.0.1:80"); err == nil {
+		t.Error("two listeners on one port")
+	}
+	if c, err := n.Dial(t.Context(), 81); err == nil {
+		_ = c.Close()
+		t.Error("dialled a closed port")
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(c, c)
+		_ = c.Close()
+	})
+	c, err := n.Dial(t.Context(), 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c, "hello")
+	_ = c.(*net.TCPConn).CloseWrite()
+	if b, err := io.ReadAll(c); string(b) != "hello" {
+		t.Errorf("%q, %v", b, err)
+	}
+	_ = c.Close()
+	wg.Wait()
+	if _, err := n.Listen("0.0.0.0:1"); err == nil {
+		t.Error("listened beyond the loopback device")
+	}
+	if _, err := n.Dial(t.Context(), 70000); err == nil {
+		t.Error("dialled no port")
+	}
+	// No thread of this process stays in another namespace.
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if now, err := os.Readlink("/proc/self/task/" + task.Name() + "/ns/net"); err == nil && now != before {
+			t.Errorf("thread %s stays in %s", task.Name(), now)
+		}
+	}
+}
+
+func TestMany(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			n, err := New()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l, err := n.Listen("127.0.0.1:8000") // the same port in each
+			if err != nil {
+				t.Error(err)
+			} else {
+				_ = l.Close()
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestWithoutRoot runs the tests above as a user without privileges, where a
+// child keeps the namespace.
+func TestWithoutRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the tests already run without root")
+	}
+	dir, err := os.MkdirTemp("", "agon-netns-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	bin := dir + "/netns.test"
+	b, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(bin, b, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^(TestNamespace|TestMany|TestDoors)$", "-test.v")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--- PASS") < 3 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestDoors(t *testing.T) {
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path, r.Header["X-Box"])
+	}))
+	defer gate.Close()
+	n := open(t)
+	d, err := n.Open([]sandbox.Door{
+		{Listen: "127.0.0.1:8000", Target: gate.URL, Header: map[string]string{"x-box": "one"}},
+		{Listen: "[::1]:8000", Target: "http://127.0.0.1:1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context) (string, int) {
+		tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx, 8000) }}
+		defer tr.CloseIdleConnections()
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://x/path", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header["X-BOX"] = []string{"forged"}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			return err.Error(), 0
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, _ := io.ReadAll(resp.Body)
+		return string(b), resp.StatusCode
+	}
+	if got, code := ask(t.Context()); got != "/path[one]" || code != 200 {
+		t.Errorf("%q, %d", got, code)
+	}
+	gate.Close()
+	if got, code := ask(t.Context()); code != 502 || !strings.Contains(got, "gateway_unreachable") {
+		t.Errorf("%q, %d", got, code)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, code := ask(t.Context()); code != 0 {
+		t.Error("a closed door answered")
+	}
+	if _, err := n.Open([]sandbox.Door{{Listen: "127.0.0.1:1", Target: "http://a"}, {Listen: "127.0.0.1:1", Target: "http://a"}}); err == nil {
+		t.Error("two doors on one port")
+	}
+}
+
+// Connections beyond the bound wait until one ends.
+func TestBound(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &boundListener{Listener: l, slots: make(chan struct{}, 1), done: make(chan struct{})}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp4", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	dial()
+	dial()
+	first, err := b.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := b.Accept()
+		second <- err
+	}()
+	select {
+	case <-second:
+		t.Fatal("accepted beyond the bound")
+	default:
+	}
+	_ = first.Close()
+	_ = first.Close() // frees one place only
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, err := b.Accept(); second <- err }()
+	_ = b.Close()
+	if err := <-second; err == nil {
+		t.Error("accepted after the end")
+	}
+}
+
+func TestConnectTimeout(t *testing.T) {
+	// A listener with a full queue does not answer; ctx ends the wait.
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var last error
+	for range 4 {
+		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Close(c) }()
+		if last = unix.Connect(c, sa); last != nil && !errors.Is(last, unix.EINPROGRESS) {
+			t.Fatal(last)
+		}
+	}
+	c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(c) }()
+	cancel()
+	if err := connect(ctx, c, sa); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
