@@ -16,6 +16,7 @@ type takeoverOut struct {
 func Rules() []calc.Rule {
 	return []calc.Rule{
 		calc.Func(TakeoverRule, "{score, incumbent|null} -> {bar|null, takes}: does a challenger take the seat", calcTakeover),
+		rosterRule(),
 	}
 }
 
