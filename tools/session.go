@@ -1,0 +1,375 @@
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/crypto/blake2b"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
+)
+
+// Statuses of a session.
+const (
+	StatusActive    = "active"
+	StatusExhausted = "exhausted"
+	StatusError     = "error"
+	StatusTimedOut  = "timed_out"
+	StatusCompleted = "completed"
+)
+
+// SessionConfig is one session: one (task, script, attempt).
+type SessionConfig struct {
+	ID  string // uuid; empty: a new one
+	UID int    // of the miner; the seed demands ≥ 1, which is the caller's business
+	// Budget in micro-dollars; it is reserved before each call, so that it is
+	// never passed. 0 allows only what is free.
+	Budget agon.Micros
+	TTL    time.Duration // default 5 min
+	// Parallel bounds calls in flight (default 1). Queue false rejects what is
+	// above it, as the seed does; true lets it wait its turn, first come first served.
+	Parallel int
+	Queue    bool
+	// MaxCalls bounds all calls, refused ones too; default 2000.
+	MaxCalls int
+	// Models is the allow-list of llm_chat; nil means SeedModels.
+	Models map[string]ModelPrice
+	// LLM, Search, Items and Repo are the session's back ends; nil means the
+	// host's. A tool whose back end is missing answers "session not found",
+	// the seed's word for it.
+	LLM    LLM
+	Search Search
+	Items  Items
+	Repo   Repo
+	// Record gets every receipt as it is written, one at a time. Optional.
+	Record func(Receipt)
+}
+
+// Evidence is what the host itself saw of its back ends: the only thing that
+// may move blame from a script to a provider.
+type Evidence struct {
+	Calls          int    `json:"calls"`
+	ProviderErrors int    `json:"provider_errors"`
+	LastError      string `json:"last_error,omitempty"`
+	// CanaryFailed says that the host's own probe of the same back end failed too.
+	CanaryFailed bool `json:"canary_failed,omitempty"`
+	// Recovered says that a call of the same kind succeeded after the last failure.
+	Recovered   bool `json:"recovered,omitempty"`
+	AgentErrors int  `json:"agent_errors,omitempty"` // refused calls
+}
+
+// Session is open until Close or its TTL. Safe for concurrent use.
+type Session struct {
+	host   *Host
+	cfg    SessionConfig
+	id     string
+	token  string // kept by the opener only; the host compares hashes
+	digest [32]byte
+	issued time.Time
+
+	slots chan struct{}
+
+	mu       sync.Mutex
+	status   string           // guarded by mu
+	account  *gateway.Account // guarded by mu
+	receipts []Receipt        // guarded by mu
+	kept     int64            // bytes of payloads in receipts; guarded by mu
+	calls    int              // guarded by mu
+	ev       Evidence         // guarded by mu
+	closed   bool             // guarded by mu
+	active   int              // guarded by mu
+	idle     chan struct{}    // closed when closed and active == 0
+
+	recMu  sync.Mutex // orders Record
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+const (
+	defaultTTL      = 5 * time.Minute
+	defaultMaxCalls = 2000
+	// maxKept bounds the payloads held for a session; hashes cover everything.
+	maxKept = 32 << 20
+	// closeWait bounds how long Close waits for calls under way.
+	closeWait = 10 * time.Second
+)
+
+// Open makes a session on the host.
+func (h *Host) Open(c SessionConfig) (*Session, error) {
+	if c.ID == "" {
+		c.ID = uuid.NewString()
+	} else if u, err := uuid.Parse(c.ID); err != nil || u.String() != c.ID {
+		return nil, fmt.Errorf("open tool session: id %q is not a uuid", c.ID)
+	}
+	if c.TTL <= 0 {
+		c.TTL = defaultTTL
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = 1
+	}
+	if c.MaxCalls <= 0 {
+		c.MaxCalls = defaultMaxCalls
+	}
+	if c.Models == nil {
+		c.Models = SeedModels()
+	}
+	c.Models = maps.Clone(c.Models)
+	if c.LLM == nil {
+		c.LLM = h.cfg.LLM
+	}
+	if c.Search == nil {
+		c.Search = h.cfg.Search
+	}
+	if c.Items == nil {
+		c.Items = h.cfg.Items
+	}
+	if c.Repo == nil {
+		c.Repo = h.cfg.Repo
+	}
+	acct, err := gateway.NewAccount(agon.Budget{Micros: c.Budget, Calls: int64(c.MaxCalls)})
+	if err != nil {
+		return nil, fmt.Errorf("open tool session: %w", err)
+	}
+	var raw [16]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return nil, fmt.Errorf("open tool session: %w", err)
+	}
+	s := &Session{
+		host: h, cfg: c, id: c.ID, token: base64.RawURLEncoding.EncodeToString(raw[:]), issued: h.cfg.Now().UTC(),
+		slots: make(chan struct{}, c.Parallel), status: StatusActive, account: acct, idle: make(chan struct{}),
+	}
+	s.digest = blake2b.Sum256([]byte(s.token))
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		s.cancel()
+		return nil, errors.New("open tool session: the host was stopped")
+	}
+	if _, ok := h.sessions[s.id]; ok {
+		s.cancel()
+		return nil, fmt.Errorf("open tool session: %s is open already", s.id)
+	}
+	h.sessions[s.id] = s
+	return s, nil
+}
+
+// ID is the session's uuid.
+func (s *Session) ID() string { return s.id }
+
+// Token is what a script presents: 16 random bytes, URL-safe Base64.
+func (s *Session) Token() string { return s.token }
+
+// IssuedAt and ExpiresAt bound the session's life.
+func (s *Session) IssuedAt() time.Time  { return s.issued }
+func (s *Session) ExpiresAt() time.Time { return s.issued.Add(s.cfg.TTL) }
+
+// Budget is what the session may spend at most.
+func (s *Session) Budget() agon.Micros { return s.cfg.Budget }
+
+// Spent is what was settled.
+func (s *Session) Spent() agon.Micros {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.Spent().Micros
+}
+
+// Status is where the session stands.
+func (s *Session) Status() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Receipts returns those of successful calls, in order: what citations are
+// hydrated from, and all that the seed's validators write.
+func (s *Session) Receipts() []Receipt {
+	return slices.DeleteFunc(s.Log(), func(r Receipt) bool { return r.Outcome != OutcomeOK })
+}
+
+// Log returns every receipt, those of calls that failed too.
+func (s *Session) Log() []Receipt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.receipts)
+}
+
+// Evidence is what the host saw of its back ends.
+func (s *Session) Evidence() Evidence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ev
+}
+
+// Close ends the session with a status (StatusCompleted, StatusTimedOut,
+// StatusError): later calls are refused, calls under way are cut off and
+// settled at what they reserved. It returns when none is open, or after 10 s.
+// Calling it again changes nothing.
+func (s *Session) Close(status string) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.status == StatusActive {
+		s.status = status
+	}
+	if s.active == 0 {
+		close(s.idle)
+	}
+	s.mu.Unlock()
+	s.cancel()
+	t := time.NewTimer(closeWait)
+	defer t.Stop()
+	select {
+	case <-s.idle:
+	case <-t.C:
+	}
+	s.host.mu.Lock()
+	delete(s.host.sessions, s.id)
+	s.host.mu.Unlock()
+}
+
+// enter admits a call. The order of the checks is the seed's: permit, session
+// active, not expired, then token. The seed keeps permits by token, so a wrong
+// token never meets a busy session.
+func (s *Session) enter(ctx context.Context, token string) (leave func(), text string) {
+	sum := blake2b.Sum256([]byte(token))
+	right := subtle.ConstantTimeCompare(sum[:], s.digest[:]) == 1
+	if right {
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			if !s.cfg.Queue {
+				s.refused()
+				return nil, TextConcurrency
+			}
+			if text := s.wait(ctx); text != "" {
+				return nil, text
+			}
+		}
+	}
+	release := func() {
+		if right {
+			<-s.slots
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	switch {
+	case s.closed, s.status != StatusActive, !s.host.cfg.Now().Before(s.ExpiresAt()), s.calls > s.cfg.MaxCalls:
+		release()
+		s.ev.AgentErrors++
+		return nil, TextFailed
+	case !right:
+		release()
+		return nil, TextToken
+	}
+	s.active++
+	return func() {
+		s.mu.Lock()
+		if s.active--; s.active == 0 && s.closed {
+			close(s.idle)
+		}
+		s.mu.Unlock()
+		release()
+	}, ""
+}
+
+// maxWaiting bounds the calls of a session that wait for a place.
+const maxWaiting = 256
+
+func (s *Session) wait(ctx context.Context) string {
+	s.mu.Lock()
+	waiting := s.calls + 1
+	s.calls = waiting
+	over := waiting > s.cfg.MaxCalls+maxWaiting
+	s.mu.Unlock()
+	if over {
+		return TextFailed
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return ""
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	return TextFailed
+}
+
+func (s *Session) refused() {
+	s.mu.Lock()
+	s.ev.AgentErrors++
+	s.mu.Unlock()
+}
+
+// left is what is neither spent nor held.
+func (s *Session) left() agon.Micros {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.Left().Micros
+}
+
+func (s *Session) reserve(id string, m agon.Micros) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.Reserve(id, gateway.Amount{Micros: m, Calls: 1})
+}
+
+// settle books what a call used, at most what it reserved, and tells what was booked.
+func (s *Session) settle(id string, m agon.Micros) agon.Micros {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.account.Settle(id, gateway.Amount{Micros: m, Calls: 1})
+	if err != nil {
+		panic("tools: " + err.Error()) // every id is settled once, by the call that reserved it
+	}
+	return a.Micros
+}
+
+// write keeps a receipt and hands it on.
+func (s *Session) write(r Receipt) {
+	s.recMu.Lock()
+	defer s.recMu.Unlock()
+	s.mu.Lock()
+	size := int64(len(r.Request) + len(r.Response))
+	if s.kept+size > maxKept {
+		r.Request, r.Response = nil, nil // the hashes stay
+	} else {
+		s.kept += size
+	}
+	s.receipts = append(s.receipts, r)
+	s.mu.Unlock()
+	if s.cfg.Record != nil {
+		s.cfg.Record(r)
+	}
+}
+
+// snapshot is the budget as answers show it.
+func (s *Session) snapshot() map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := s.account.Spent().Micros
+	return map[string]any{
+		"session_budget_usd": usd(s.cfg.Budget), "session_hard_limit_usd": usd(s.cfg.Budget),
+		"session_used_budget_usd": usd(used), "session_remaining_budget_usd": usd(max(s.cfg.Budget-used, 0)),
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+func hexSum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
