@@ -37,6 +37,8 @@ var (
 	// ErrNoVerdict says that no valid reply came: the provider's failure, or a
 	// model that does not keep to the form. Never the contestant's.
 	ErrNoVerdict = errors.New("no verdict")
+	// ErrForm is wrapped as well where the model answered, but not in the form.
+	ErrForm = errors.New("reply is not in the form")
 	// ErrBudget says that the judge's own budget is used up.
 	ErrBudget = errors.New("the judge's budget is used up")
 	// ErrInput says that the case cannot be sent: too large or not text.
@@ -188,7 +190,7 @@ func (j *Judge) Ask(ctx context.Context, p Prompt, input any, check func(obj []b
 			err = check(obj)
 		}
 		if err != nil {
-			last = fmt.Errorf("reply is not in the form: %w", err)
+			last = fmt.Errorf("%w: %w", ErrForm, err)
 			continue
 		}
 		if j.cfg.Cache != nil {
@@ -367,3 +369,6 @@ func checkObject(b []byte) error {
 	}
 	return nil
 }
+
+// Spent is what the judge's session has paid so far.
+func (j *Judge) Spent() agon.Micros { return j.cfg.Session.Spent() }

@@ -205,8 +205,8 @@ func TestNoVerdict(t *testing.T) {
 		script string
 		calls  int
 	}{
-		"provider down":  {"version = 1\n[[rule]]\nstatus = 503\n", 3},
-		"no object":      {"version = 1\nfallback = 'APPROVED'\n", 3},
+		"provider down": {"version = 1\n[[rule]]\nstatus = 503\n", 3},
+		"no object":     {"version = 1\nfallback = 'APPROVED'\n", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, rec := scriptedJudge(t, c.script, nil, agon.Budget{})
