@@ -37,11 +37,11 @@ type WebHit struct {
 
 // XQuery is search_x. Nil and empty mean that the script gave nothing.
 type XQuery struct {
-	Query, Lang, Sort, User, StartDate, EndDate             string
-	Count                                                   int
-	Verified, BlueVerified, IsQuote, IsVideo, IsImage       *bool
-	MinRetweets, MinReplies, MinLikes                       int64
-	HasMinRetweets, HasMinReplies, HasMinLikes              bool
+	Query, Lang, Sort, User, StartDate, EndDate       string
+	Count                                             int
+	Verified, BlueVerified, IsQuote, IsVideo, IsImage *bool
+	MinRetweets, MinReplies, MinLikes                 int64
+	HasMinRetweets, HasMinReplies, HasMinLikes        bool
 }
 
 // Post is one entry of search_x. Fields that are absent are left out.
