@@ -17,13 +17,13 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "blob", "samples", "tasks"},
+	{"calc", "blob", "samples", "tasks", "sdk"},
 	{"auth", "score", "incentive", "copycat"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task", "tools", "judge", "supply"},
+	{"task", "tools", "judge"},
 	{"kind"},
 	{"kind/coding"},
-	{"platform", "validator"},
+	{"platform", "validator", "supply"},
 	{"kind/kindtest"},
 	{"wire", "mcp"},
 	{"internal/api", "cli"},
