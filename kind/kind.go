@@ -10,6 +10,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tools"
 )
 
 // Kind is one form of competition. Implementations are stateless and may be
@@ -51,6 +52,18 @@ type Env interface {
 	Door(ctx context.Context, task string, listen ...string) ([]sandbox.Door, error)
 	// Model makes a gateway session for judges, paid by the platform.
 	Model(ctx context.Context, p gateway.Policy) (gateway.Session, error)
+	// Tools makes a metered tool session for one task, on the agent's account,
+	// for kinds whose scripts call tools by name. The engine fills in what
+	// c leaves open of back ends, keeps every receipt and closes the session
+	// with the attempt; kinds close it earlier.
+	Tools(ctx context.Context, task string, c tools.SessionConfig) (ToolSession, error)
 	// Progress appends to the attempt's event log.
 	Progress(typ, task string, data any)
+}
+
+// ToolSession is a session at this validator's tool host.
+type ToolSession struct {
+	*tools.Session
+	// URL is the host's address on this machine: the Target of a door.
+	URL string
 }

@@ -85,8 +85,12 @@ func (l *loader) check(c *Config) {
 		}
 	}
 	a := &c.Agon
+	if a.Kind == "claim" {
+		l.claim(a)
+		return
+	}
 	if a.Kind != "coding" {
-		l.add("agon.kind", "", "%.40q: want \"coding\"", a.Kind)
+		l.add("agon.kind", "", "%.40q: want \"coding\" or \"claim\"", a.Kind)
 	}
 	l.seconds("agon.test_timeout_sec", a.TestTimeoutSec, maxTestTimeoutSec)
 	if a.TestTimeoutSec == 0 {
@@ -108,6 +112,29 @@ func (l *loader) check(c *Config) {
 		tree := l.merged(a)
 		l.pythonPath(a, tree)
 		l.modules(a, tree)
+	}
+}
+
+// Files of a claim task; kind/claim reads them.
+const (
+	ClaimFile     = "environment/claim.json"
+	ReferenceFile = "tests/reference.json"
+	maxClaimFile  = 1 << 20
+)
+
+// claim wants the two files of a claim task and none of what only coding
+// tasks have. What stands in them is the kind's business.
+func (l *loader) claim(a *Agon) {
+	for _, name := range []string{ClaimFile, ReferenceFile} {
+		switch f, ok := l.files[name]; {
+		case !ok || f.mode == blob.ModeLink:
+			l.add(name, "", "missing")
+		case f.size > maxClaimFile:
+			l.add(name, fmt.Sprintf("%d bytes", maxClaimFile), "%d bytes are too many", f.size)
+		}
+	}
+	if a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0 {
+		l.add("agon", "", "a claim task has no field but kind")
 	}
 }
 

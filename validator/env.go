@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tools"
 )
 
 // env is the kind.Env of one attempt. It hands out boxes and doors, watches
@@ -26,6 +27,7 @@ type env struct {
 	obs      Observed
 	boxes    []*watchedBox
 	sessions []gateway.Session
+	tools    []*tools.Session
 	boxTime  time.Duration
 	closed   bool
 }
@@ -140,14 +142,16 @@ func (e *env) Model(ctx context.Context, p gateway.Policy) (gateway.Session, err
 func (e *env) close() (Observed, agon.Micros, []agon.Receipt, time.Duration) {
 	e.mu.Lock()
 	e.closed = true
-	boxes, sessions := e.boxes, e.sessions
+	boxes := e.boxes
 	e.mu.Unlock()
 	for _, b := range boxes {
 		b.Close()
 	}
-	var cost agon.Micros
 	var receipts []agon.Receipt
-	var ev gateway.Evidence
+	cost, ev := e.closeTools() // before the gateway's sessions, on which calls may be under way
+	e.mu.Lock()
+	sessions := e.sessions
+	e.mu.Unlock()
 	for _, s := range sessions {
 		if err := s.Close(); err != nil {
 			e.note(agon.FaultValidator, "closing a gateway session: "+err.Error())

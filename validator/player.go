@@ -27,13 +27,15 @@ type Gateway interface {
 	Open(ctx context.Context, p gateway.Policy, r gateway.Recorder) (gateway.Session, error)
 }
 
-// Player plays single attempts. All fields must be set.
+// Player plays single attempts. All fields but Tools must be set.
 type Player struct {
 	Driver  sandbox.Driver
 	Gateway Gateway
 	Kinds   map[string]kind.Kind
 	Trees   Trees
 	Now     func() time.Time
+	// Tools serves kinds whose scripts call tools; nil: no such kind is played.
+	Tools *ToolHost
 }
 
 // Job is one attempt to make.

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge"},
 	{"kind"},
-	{"kind/coding"},
+	{"kind/coding", "kind/claim"},
 	{"platform", "validator", "supply"},
 	{"kind/kindtest"},
 	{"wire", "mcp"},

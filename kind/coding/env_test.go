@@ -14,9 +14,11 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tools"
 )
 
 // testEnv is a kind.Env over real boxes and one task, small enough to see through.
@@ -96,6 +98,10 @@ func (e *testEnv) Door(_ context.Context, _ string, listen ...string) ([]sandbox
 
 func (e *testEnv) Model(context.Context, gateway.Policy) (gateway.Session, error) {
 	return nil, fmt.Errorf("no model")
+}
+
+func (e *testEnv) Tools(context.Context, string, tools.SessionConfig) (kind.ToolSession, error) {
+	return kind.ToolSession{}, fmt.Errorf("no tools")
 }
 
 func (e *testEnv) Progress(typ, _ string, data any) {

@@ -1,0 +1,118 @@
+package claim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/copycat"
+)
+
+// MaxAgentBytes bounds the script, in bytes.
+const MaxAgentBytes = 256_000
+
+// Finding codes of Check.
+const (
+	FindNoFile     = "no_agent_file"
+	FindExtraFile  = "extra_file"
+	FindNotRegular = "not_regular"
+	FindEmpty      = "empty"
+	FindTooLarge   = "too_large"
+	FindNotText    = "not_text"
+	FindNotUTF8    = "not_utf8"
+	FindSyntax     = "syntax"
+	FindNoEntry    = "no_entrypoint" // warning: a name may be made at run time
+)
+
+var errStop = errors.New("enough")
+
+// Check decides whether files hold one Python script. The script is never run.
+func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	var findings []agon.Finding
+	seen := false
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch {
+		case name == ".":
+		case name != AgentFile:
+			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: cut(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
+			if len(findings) >= 10 {
+				return errStop
+			}
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case !d.Type().IsRegular():
+			seen = true
+			findings = append(findings, agon.Finding{Code: FindNotRegular, Field: AgentFile, Message: "agent.py must be a regular file"})
+		default:
+			seen = true
+			src, err := readLimited(files, name, MaxAgentBytes+1)
+			if err != nil {
+				return err
+			}
+			findings = append(findings, CheckSource(src)...)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, fmt.Errorf("walk submission: %w", err)
+	}
+	if !seen && !errors.Is(err, errStop) {
+		findings = append(findings, agon.Finding{Code: FindNoFile, Field: AgentFile, Message: "agent.py is missing"})
+	}
+	return findings, nil
+}
+
+func readLimited(files fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// registers finds a decorator that may register the entrypoint.
+var registers = regexp.MustCompile(`(?m)^[ \t]*@[^\n]*entrypoint[^\n]*\(|entrypoint\s*\(`)
+
+// CheckSource checks the bytes of one script. A byte more than MaxAgentBytes
+// is enough to tell that it is too large.
+func CheckSource(src []byte) []agon.Finding {
+	one := func(code, format string, args ...any) []agon.Finding {
+		return []agon.Finding{{Code: code, Field: AgentFile, Message: fmt.Sprintf(format, args...)}}
+	}
+	switch {
+	case len(src) > MaxAgentBytes:
+		f := one(FindTooLarge, "agent.py is too large")
+		f[0].Limit = fmt.Sprintf("%d bytes", MaxAgentBytes)
+		return f
+	case len(bytes.TrimSpace(src)) == 0:
+		return one(FindEmpty, "agent.py is empty")
+	case bytes.IndexByte(src, 0) >= 0:
+		return one(FindNotText, "agent.py holds a NUL byte")
+	case !utf8.Valid(src):
+		return one(FindNotUTF8, "agent.py is not UTF-8")
+	}
+	if err := copycat.CheckPython(string(src)); err != nil {
+		return one(FindSyntax, "agent.py is not Python 3.11: %s", cut(err.Error(), 300))
+	}
+	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
+		f := one(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)
+		f[0].Warning = true
+		return f
+	}
+	return nil
+}

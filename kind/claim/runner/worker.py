@@ -1,0 +1,163 @@
+# One invocation in a forked process: load the script, call its entrypoint,
+# write one frame. What is in the frame is the script's word.
+import asyncio
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import traceback
+import types
+
+import agon_confine
+import agon_sdk
+from agon_sdk import client as tool_client
+from agon_sdk import entry
+from agon_sdk.models import plain
+
+MAX_FRAME = 64 << 20
+_MAX_ERROR = 4 << 10
+_MAX_TRACE = 16 << 10
+
+
+class NotJson(TypeError):
+    pass
+
+
+def exact(value):
+    """Check that value is made of exact JSON types, without NaN. Not recursive: depth is bounded here."""
+    stack = [(value, 0)]
+    while stack:
+        v, depth = stack.pop()
+        kind = type(v)
+        if kind in (str, int, bool, type(None)):
+            continue
+        if kind is float:
+            if not math.isfinite(v):
+                raise NotJson("the result holds a number that JSON has not (NaN or infinity)")
+        elif depth > 200:
+            raise NotJson("the result is nested deeper than 200")
+        elif kind is list:
+            stack += [(x, depth + 1) for x in v]
+        elif kind is dict:
+            for k, x in v.items():
+                if type(k) is not str:
+                    raise NotJson("the result holds a key that is not a text")
+                stack.append((x, depth + 1))
+        else:
+            raise NotJson(f"the result holds a value of type {kind.__name__[:100]}")
+
+
+def frame(status, **body):
+    return json.dumps({"status": status, **body}, allow_nan=False, separators=(",", ":")).encode()
+
+
+def failure(code, error):
+    """Describe an exception of the script. Its own __str__ may do anything."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "<unprintable>"
+    try:
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except BaseException:
+        trace = ""
+    return frame(
+        "error",
+        error={
+            "code": code,
+            "exception": str(type(error).__name__)[:200],
+            "error": text[:_MAX_ERROR].encode("utf-8", "replace").decode(),
+            "traceback": trace[-_MAX_TRACE:].encode("utf-8", "replace").decode(),
+        },
+    )
+
+
+def send(fd, data):
+    if len(data) > MAX_FRAME:
+        data = frame("error", error={"code": "ResultTooLarge", "exception": "ResultTooLarge", "error": f"the result has more than {MAX_FRAME} bytes", "traceback": ""})
+    view = memoryview(len(data).to_bytes(8, "big") + data)
+    while view:
+        view = view[os.write(fd, view):]
+
+
+def load(path):
+    with open(path, "rb") as f:
+        source = f.read()
+    module = types.ModuleType("agent")
+    module.__file__ = path
+    sys.modules["agent"] = module
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+
+
+def invoke(job, fd):
+    """Run one invocation. Names that the script could change are bound before it is loaded."""
+    send_, failure_, frame_, exact_, plain_, lookup = send, failure, frame, exact, plain, entry.registry.get
+    runner, error_types = asyncio.run, BaseException
+    name = job["entrypoint"]
+    if not job["path"] or not os.path.isfile(job["path"]):
+        return send_(fd, failure_("MissingEntrypoint", KeyError(name)))
+    try:
+        if not job["session"] or not job["host"]:
+            raise RuntimeError("the session id and the host container url are needed")
+        tool_client.bind(tool_client.ToolClient(job["host"], job["token"], job["session"]))
+        if job["confine"]:
+            agon_confine.confine()
+    except error_types as e:
+        return send_(fd, failure_("UnhandledException", e))
+    try:
+        load(job["path"])
+    except error_types as e:
+        return send_(fd, failure_("PreloadFailed", e))
+    try:
+        function = lookup(name)
+    except KeyError as e:
+        return send_(fd, failure_("MissingEntrypoint", e))
+    try:
+        result = plain_(runner(call(function, job["payload"])))
+        exact_(result)
+        data = frame_("ok", result=result)
+    except error_types as e:
+        return send_(fd, failure_("UnhandledException", e))
+    send_(fd, data)
+
+
+async def call(function, payload):
+    import inspect
+
+    name = next(iter(inspect.signature(function).parameters))
+    return await function(**{name: payload})
+
+
+def main(job, fd, out, err):
+    """Never returns. fd takes the frame; out and err replace standard output and error."""
+    code = 70
+    try:
+        for s in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
+            signal.signal(s, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.dup2(fd, 3)
+        os.closerange(4, 4096)
+        asyncio._set_running_loop(None)
+        if job["memory"]:
+            resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sys.stdin = open(0, "r", closefd=False)
+        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+        sys.argv = ["agent"]
+        invoke(job, 3)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
