@@ -1,0 +1,92 @@
+package harnyx
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// folder keeps small JSON documents by name. A document is durable when put
+// returns, and is whole or not there.
+type folder string
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,79}$`)
+
+func (f folder) path(name string) (string, error) {
+	if !nameForm.MatchString(name) {
+		return "", fmt.Errorf("bad document name %.80q", name)
+	}
+	return filepath.Join(string(f), name+".json"), nil
+}
+
+// get reads a document; ok is false where there is none.
+func (f folder) get(name string, v any) (ok bool, err error) {
+	p, err := f.path(name)
+	if err != nil {
+		return false, nil // foreign names look like absent ones
+	}
+	b, err := os.ReadFile(p)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	return true, nil
+}
+
+func (f folder) put(name string, v any) error {
+	p, err := f.path(name)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	t, err := os.CreateTemp(string(f), ".new-*")
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	defer func() { _ = os.Remove(t.Name()) }() // gone after the rename
+	_, err = t.Write(b)
+	if err = errors.Join(err, t.Sync(), t.Close()); err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	if err := os.Rename(t.Name(), p); err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	d, err := os.Open(string(f))
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// names lists the documents that begin with prefix, sorted.
+func (f folder) names(prefix string) ([]string, error) {
+	list, err := os.ReadDir(string(f))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range list {
+		n := e.Name()
+		if filepath.Ext(n) == ".json" && len(n) > len(prefix) && n[:len(prefix)] == prefix {
+			out = append(out, n[:len(n)-len(".json")])
+		}
+	}
+	return out, nil
+}
