@@ -437,9 +437,11 @@ func (b *Box) stop() error {
 	}
 	if b.group != nil {
 		// Nothing is left unless a start was cut short.
+		strays := b.group.Procs()
 		if err := b.group.Kill(0, 10*time.Second); err != nil {
 			return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 		}
+		b.reap(strays)
 	}
 	return nil
 }
@@ -449,7 +451,7 @@ func (b *Box) reap(pids []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range pids {
-		waited := p == b.init.PID
+		waited := b.init != nil && p == b.init.PID
 		for r := range b.running {
 			waited = waited || r.pid == p
 		}
