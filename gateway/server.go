@@ -22,8 +22,9 @@ import (
 type Config struct {
 	// Listen is a loopback address; default "127.0.0.1:0".
 	Listen string
-	// Upstreams in order of preference: a model goes to the first that
-	// serves it. Models that have no price are not offered.
+	// Upstreams in order of preference: a call goes to the first that serves
+	// its model and is in health, then to the next that does. Models that have
+	// no price are not offered.
 	Upstreams []provider.Upstream
 	Prices    Prices // default: the built-in table
 	Books     *Books // default: in memory, with a key of its own
@@ -34,6 +35,15 @@ type Config struct {
 	Parallel int
 	// CanaryEvery is how long the answer of a probe stands (default 10 s).
 	CanaryEvery time.Duration
+	// CanaryDelay is the pause before a probe that failed is repeated (default 1 s).
+	CanaryDelay time.Duration
+	// FairCalls in a minute (default 30) and FairParallel at once (default 4)
+	// are what a session may do and still not be a load on its upstreams: beyond
+	// them a failure that load can make is no proof against a provider.
+	FairCalls, FairParallel int
+	// RetryFor bounds how long one call waits in all for upstreams that asked
+	// it to come back (default 30 s, negative: it does not wait).
+	RetryFor time.Duration
 	// CallTimeout bounds one call at any upstream (default 15 min).
 	CallTimeout time.Duration
 	// CloseWait bounds how long Session.Close waits for open calls (default 15 s).
@@ -57,13 +67,23 @@ type Gateway struct {
 	ln       net.Listener          // guarded by mu
 	srv      *http.Server          // guarded by mu
 	stopped  bool                  // guarded by mu
+	behind   sync.WaitGroup        // probes that nobody waits for
+}
+
+// background runs f unless the gateway is stopped; Stop waits for it.
+func (g *Gateway) background(f func()) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if !g.stopped {
+		g.behind.Go(f)
+	}
 }
 
 // offer is a model that can be called.
 type offer struct {
-	model string
-	up    provider.Upstream
-	price Price
+	model   string
+	targets []*target // in order of preference, at least one
+	price   Price
 }
 
 func (o offer) does(path string) bool {
@@ -110,6 +130,18 @@ func New(c Config) (*Gateway, error) {
 	if c.CanaryEvery <= 0 {
 		c.CanaryEvery = 10 * time.Second
 	}
+	if c.CanaryDelay <= 0 {
+		c.CanaryDelay = time.Second
+	}
+	if c.FairCalls <= 0 {
+		c.FairCalls = 30
+	}
+	if c.FairParallel <= 0 {
+		c.FairParallel = 4
+	}
+	if c.RetryFor == 0 {
+		c.RetryFor = 30 * time.Second
+	}
 	if c.CallTimeout <= 0 {
 		c.CallTimeout = 15 * time.Minute
 	}
@@ -120,16 +152,21 @@ func New(c Config) (*Gateway, error) {
 		c.KeepBytes = 48 << 20
 	}
 	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
-	g.canaries = canaries{every: c.CanaryEvery, clock: c.Clock, last: map[string]*probe{}}
-	seen := map[string]bool{}
+	g.canaries = canaries{every: c.CanaryEvery, delay: c.CanaryDelay, clock: c.Clock, last: map[string]*probe{}}
+	at := map[string]int{}
 	for _, u := range c.Upstreams {
 		for _, m := range u.Models() {
 			p, ok := c.Prices[m]
-			if seen[m] || !ok {
+			if !ok {
 				continue
 			}
-			seen[m] = true
-			g.models = append(g.models, offer{m, u, p})
+			i, known := at[m]
+			if !known {
+				i = len(g.models)
+				at[m] = i
+				g.models = append(g.models, offer{model: m, price: p})
+			}
+			g.models[i].targets = append(g.models[i].targets, &target{model: m, up: u, price: p})
 		}
 	}
 	return g, nil
@@ -190,6 +227,7 @@ func (g *Gateway) Stop() error {
 		wg.Go(func() { _ = s.Close() })
 	}
 	wg.Wait()
+	g.behind.Wait()
 	var err error
 	if srv != nil {
 		err = srv.Close()
