@@ -273,15 +273,25 @@ func inside(ctx context.Context, box sandbox.Box, secret string, port int) ([]Ch
 }
 
 // Sweep removes what boxes of dead processes left below stateDir: processes,
-// cgroups, mounts and directories. Boxes of living processes stay. Call it
+// cgroups, mounts and directories, and cgroups of agon boxes whose directory is
+// gone as well. Boxes of living processes and of other containers stay. Call it
 // before the first box. It returns how many boxes it removed.
 func Sweep(stateDir string) (int, error) {
 	h, err := cgroup.Detect()
 	if err != nil {
 		return 0, err
 	}
-	return layers.Sweep(stateDir, func(id string) error {
+	end := func(id string) error {
 		g := h.Group(id)
 		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
-	})
+	}
+	n, err := layers.Sweep(stateDir, end)
+	// A state directory may have been deleted with its boxes still in it.
+	for _, id := range h.List() {
+		if layers.Abandoned(id) {
+			n++
+			err = errors.Join(err, end(id))
+		}
+	}
+	return n, err
 }
