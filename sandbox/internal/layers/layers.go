@@ -44,7 +44,7 @@ const maxTmpfs = 1 << 30
 
 var (
 	cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@-]+$`)
-	idRE      = regexp.MustCompile(`^b[0-9a-f]{24}$`)
+	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}([0-9a-f]{12})?$`) // the short form is of older versions
 )
 
 // Store makes spaces. Safe for concurrent use.
@@ -184,7 +184,7 @@ func idPrefix(pid int) string {
 // Abandoned tells whether id names a box whose process is gone. Boxes of other
 // pid namespaces, as of another container on this host, are never called so.
 func Abandoned(id string) bool {
-	if !idRE.MatchString(id) {
+	if !idRE.MatchString(id) || len(id) < 25 {
 		return false
 	}
 	ours := idPrefix(os.Getpid())

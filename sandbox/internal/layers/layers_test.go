@@ -211,7 +211,7 @@ func TestAbandoned(t *testing.T) {
 		foreign = own[:1] + "0000" + own[5:]
 	}
 	for id, want := range map[string]bool{
-		own: false, living: true, foreign: false, foreign[:5] + living[5:]: false, "": false, "b" + strings.Repeat("z", 24): false, "other": false,
+		own: false, living: true, foreign: false, foreign[:5] + living[5:]: false, "": false, "b" + strings.Repeat("z", 24): false, "b" + strings.Repeat("0", 12): false, "other": false,
 	} {
 		if got := Abandoned(id); got != want {
 			t.Errorf("%q: %v", id, got)
