@@ -282,6 +282,10 @@ def op_dendrite(a):
     import asyncio
 
     import bittensor
+    import bittensor.core.dendrite
+
+    # The client asks the internet for its own address first; its calls here stay on this machine.
+    bittensor.core.dendrite.networking.get_external_ip = lambda: "127.0.0.1"
 
     class Dummy(bittensor.Synapse):
         text: str = ""
@@ -293,15 +297,10 @@ def op_dendrite(a):
 
     synapse = Dummy(text=a["text"], number=a["number"]) if a["covered"] else Bare(text=a["text"])
     k = keypair(a)
-
-    class W:
-        hotkey = k
-        coldkeypub = k
-
     axon = bittensor.AxonInfo(version=10, ip="127.0.0.1", port=a["port"], ip_type=4, hotkey=a["receiver"], coldkey=a["receiver"])
 
     async def call():
-        d = bittensor.Dendrite(wallet=W())
+        d = bittensor.Dendrite(wallet=k)
         try:
             return await d.call(axon, synapse, timeout=10.0, deserialize=False)
         finally:
