@@ -160,8 +160,10 @@ func (a *App) coldkeyAddress(flag string) (string, error) {
 	}
 	address, err := w.ColdkeyAddress()
 	if errors.Is(err, auth.ErrKeyfileMissing) {
-		return "", &agon.Error{Code: "no_coldkey", Status: http.StatusUnauthorized, Field: "coldkey", Message: "wallet " + w.Name + " has no coldkeypub.txt",
-			Mend: "name the owner's address with --coldkey"}
+		return "", &agon.Error{
+			Code: "no_coldkey", Status: http.StatusUnauthorized, Field: "coldkey", Message: "wallet " + w.Name + " has no coldkeypub.txt",
+			Mend: "name the owner's address with --coldkey",
+		}
 	}
 	return address, err
 }
