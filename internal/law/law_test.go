@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"calc", "blob", "samples", "tasks"},
 	{"auth", "score", "incentive", "copycat"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task"},
+	{"task", "trajectory"},
 	{"kind"},
 	{"kind/coding"},
 	{"platform", "validator"},
