@@ -25,7 +25,8 @@ func server(t *testing.T) (*httptest.Server, *dialect.Verifier) {
 	t.Helper()
 	g := dialect.NewMetagraph(time.Now, func(context.Context) ([]dialect.Member, error) {
 		return []dialect.Member{
-			{Hotkey: key(t, auth.Sr25519, "//Alice").SS58(), Validator: true}, {Hotkey: key(t, auth.Sr25519, "//Bob").SS58()},
+			{Hotkey: key(t, auth.Sr25519, "//Alice").SS58(), Validator: true},
+			{Hotkey: key(t, auth.Sr25519, "//Bob").SS58()},
 			{Hotkey: key(t, auth.Sr25519, "//Eve").SS58(), Validator: true},
 		}, nil
 	})

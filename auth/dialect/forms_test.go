@@ -231,8 +231,10 @@ func TestRidges(t *testing.T) {
 		at   time.Duration
 		sig  string
 		want string
-	}{"60 s": {-60 * time.Second, "", "ok"}, "61 s": {-61 * time.Second, "", "400 Timestamp is not within 60 seconds of the server's clock"},
-		"signature first": {-61 * time.Second, "00", "401 Invalid signature"}} {
+	}{
+		"60 s": {-60 * time.Second, "", "ok"}, "61 s": {-61 * time.Second, "", "400 Timestamp is not within 60 seconds of the server's clock"},
+		"signature first": {-61 * time.Second, "00", "401 Invalid signature"},
+	} {
 		at := testNow.Add(c.at).Unix()
 		if c.sig == "" {
 			c.sig = sign(t, alice, []byte(strconv.FormatInt(at, 10)))
