@@ -139,6 +139,10 @@ func TestNative(t *testing.T) {
 	if _, refusal := v.Verify(context.Background(), nativeRequest(t, alice, nanos(1), self, none), Need{Coldkey: "other"}); refusal == nil || refusal.Status != 403 {
 		t.Errorf("not owner: %v", refusal)
 	}
+	v.Members = NewMetagraph(clock, nil)
+	if _, refusal := v.Verify(context.Background(), nativeRequest(t, alice, nanos(2), self, none), Need{Registered: true}); refusal == nil || refusal.Status != 503 {
+		t.Errorf("stale metagraph: %v", refusal)
+	}
 }
 
 func TestTrajectoryRL(t *testing.T) {
