@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
+	"github.com/agon-arena/agon/sandbox/internal/oci"
 	"github.com/agon-arena/agon/sandbox/internal/proc"
 	pipes "github.com/agon-arena/agon/sandbox/internal/stdio"
 	"github.com/agon-arena/agon/sandbox/netns"
@@ -166,7 +167,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	}
 	before, refused := b.group.Memory(), b.group.PidsRefused()
 	start := time.Now() //nolint:forbidigo // measures a real process
-	h, exit, err := b.spawn(r, process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
+	h, exit, err := b.spawn(r, oci.Process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
 		stdio{in: stdin, out: stdout.W, err: stderr.W}, wasDirty, before, refused)
 	_ = stdin.Close()
 	_ = stdout.W.Close()
