@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build up test bench lint fmt docs clean
+.PHONY: help setup build up test faults bench lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,10 @@ up: setup ## play the demo arena until Ctrl-C (ONCE=1: end when all is decided)
 
 test: setup ## all tests with the race detector
 	@./scripts/test.sh
+
+ROUNDS ?= 200
+faults: ## kill gateway and platform at random moments, ROUNDS=200 times each, and check every invariant
+	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestKillGateway|TestKillNine' ./gateway ./platform | grep -E '^(---|ok|FAIL|    )'
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench
