@@ -244,7 +244,7 @@ func ownedDir(dir string) error {
 		err = os.Rename(tmp, dir)
 	}
 	if err != nil {
-		_ = os.RemoveAll(tmp)
+		_ = removeAll(tmp)
 	}
 	return err
 }

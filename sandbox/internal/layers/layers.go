@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/internal/tree"
 )
 
 // HostBase is the host uid and gid that a box's 0 is mapped to when boxes are
@@ -624,18 +624,6 @@ func (sp *Space) Close() error {
 	return err
 }
 
-// removeAll removes a tree that hostile code may have made: directories without
-// write permission, and deeper than this process has descriptors.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	if os.Geteuid() != 0 {
-		_ = exec.Command("chmod", "-R", "u+rwx", "--", dir).Run()
-	}
-	if e := exec.Command("rm", "-rf", "--one-file-system", "--", dir).Run(); e != nil {
-		return fmt.Errorf("remove %s: %w", dir, err)
-	}
-	return nil
-}
+// removeAll removes a tree that hostile code may have made. It stops at a mount
+// that could not be taken away rather than empty what is mounted.
+func removeAll(dir string) error { return tree.Remove(dir) }
