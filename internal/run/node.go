@@ -24,6 +24,8 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/store"
@@ -131,11 +133,16 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	}
 	s.addr = ln.Addr().String()
 	verifier := &auth.Verifier{Audience: s.data.Audience, Replay: replay{s.platform}, Now: time.Now}
+	mux := http.NewServeMux()
+	lh := serve.New(serve.Config{Ledger: s.ledger, Verifier: verifier, BlockTime: s.ledger.BlockTime(), Log: o.Log})
+	mux.Handle(remote.PathInfo, lh)
+	mux.Handle(remote.PathInfo+"/", lh)
+	mux.Handle("/", api.New(api.Config{
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier}, OpenRegistration: true, Now: time.Now, Log: o.Log,
+		Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
+	}))
 	s.http = &http.Server{
-		Handler: api.New(api.Config{
-			Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier}, OpenRegistration: true, Now: time.Now, Log: o.Log,
-			Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
-		}),
+		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
@@ -220,6 +227,20 @@ func newPlayer(ctx context.Context, o Options, d sandbox.Driver, ks map[string]k
 // newValidator makes a loop that plays for the platform at url with key.
 func newValidator(o Options, p *player, c *client.Client, arenas []string, parallel int) *validator.Loop {
 	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
+}
+
+// newWeights makes the setter of key's weights on the ledger at url.
+func newWeights(o Options, c *client.Client, url string, key auth.Signer, dir string, every time.Duration) (*validator.Weights, error) {
+	l, err := remote.New(remote.Config{URL: url, Signer: func(address string) (auth.Signer, error) {
+		if address != key.SS58() {
+			return nil, fmt.Errorf("no key of %s is here", address)
+		}
+		return key, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &validator.Weights{Targets: c, Ledger: l, Hotkey: key.SS58(), Dir: dir, Every: every, Log: o.Log}, nil
 }
 
 // remoteSource reads blobs through to the platform.
