@@ -173,7 +173,11 @@ func printError(s *iostreams.IO, err error, asJSON bool) {
 		return
 	}
 	on := s.ErrColour()
-	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), output.Line(p.Detail))
+	detail := p.Detail
+	if p.Limit != "" && len(p.Findings) == 0 && !strings.Contains(detail, p.Limit) {
+		detail += " (limit " + p.Limit + ")"
+	}
+	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), output.Line(detail))
 	for _, f := range p.Findings {
 		if line := findingLine(f); !f.Warning && strings.TrimSpace(line) != p.Detail {
 			s.Notef("  - %s", line)
