@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -258,9 +259,12 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		return nil, errors.New("open gateway session: no dialect is named")
 	}
 	for _, d := range p.Dialects {
-		if d != DialectOpenAI && d != DialectRidgesA0 {
-			return nil, fmt.Errorf("open gateway session: dialect %q: want %s or %s", d, DialectOpenAI, DialectRidgesA0)
+		if d != DialectOpenAI && d != DialectRidgesA0 && d != DialectTools {
+			return nil, fmt.Errorf("open gateway session: dialect %q: want %s, %s or %s", d, DialectOpenAI, DialectRidgesA0, DialectTools)
 		}
+	}
+	if err := checkFields(p.Fields); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
 	var raw [48]byte
 	if _, err := rand.Read(raw[:]); err != nil {
@@ -269,7 +273,8 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if p.Payer == "" {
 		p.Payer = payerRun
 	}
-	p.Models, p.Dialects = slices.Clone(p.Models), slices.Clone(p.Dialects)
+	p.Models, p.Dialects, p.Tools = slices.Clone(p.Models), slices.Clone(p.Dialects), slices.Clone(p.Tools)
+	p.Fields = maps.Clone(p.Fields)
 	s := &session{
 		g: g, id: "gs-" + hex.EncodeToString(raw[32:]), token: hex.EncodeToString(raw[:32]),
 		policy: p, slots: make(chan struct{}, g.cfg.Parallel), rec: rec, open: map[*call]struct{}{},

@@ -169,7 +169,7 @@ func TestFloodProvokesNoEvidence(t *testing.T) {
 		close(up.gate)
 		wg.Wait()
 		post(t, s, chatPath, hello) // alone, but just after
-		up.ping.Store(0) // the load is over
+		up.ping.Store(0)            // the load is over
 		now := s.Close()
 		if e := s.Evidence(); now != nil || e.ProviderErrors != 17 || up.ping1.Load() > 1 || e.CanaryFailed {
 			t.Errorf("%d: evidence %+v", code, e)
