@@ -7,6 +7,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
 // rejudge judges stored evidence again, on this machine, with nobody's account.
@@ -21,7 +22,7 @@ func rejudge(ctx context.Context, r cli.RejudgeOptions) ([]agon.Score, error) {
 	if !ok {
 		return nil, fmt.Errorf("this agon does not judge %s", r.Kind)
 	}
-	work, err := os.MkdirTemp("", "agon-verify-")
+	work, err := tempdir.Make("verify")
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,36 @@ func Probe(ctx context.Context, c Config) (sandbox.Driver, []Report, error) {
 	return nil, reports, fmt.Errorf("%w: %s. Mend: %s", sandbox.ErrNoDriver, strings.Join(why, "; "), mend)
 }
 
+// Examine tries every driver, strongest first, and reports on each.
+func Examine(ctx context.Context, c Config) []Report {
+	var out []Report
+	for _, cand := range candidates {
+		d, err := cand.make(ctx, c)
+		if err != nil {
+			out = append(out, Report{Driver: agon.Driver{Name: cand.name}, Err: err.Error()})
+			continue
+		}
+		out = append(out, try(ctx, d, c))
+	}
+	return out
+}
+
+// Leftovers lists what Sweep would remove: boxes of dead processes, and cgroups
+// of boxes that are no more.
+func Leftovers(stateDir string) ([]string, error) {
+	out, err := layers.Leftovers(stateDir)
+	h, herr := cgroup.Detect()
+	if herr != nil {
+		return out, errors.Join(err, herr)
+	}
+	for _, id := range h.List() {
+		if layers.Abandoned(id) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out, err
+}
+
 // try makes a box and runs the checks in it.
 func try(ctx context.Context, d sandbox.Driver, c Config) Report {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

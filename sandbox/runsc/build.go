@@ -84,7 +84,7 @@ func (c BuildConfig) dir() string {
 		base = os.Getenv("AGON_CACHE")
 	}
 	if base == "" && os.Geteuid() == 0 {
-		base = "/var/cache/agon"
+		base = systemDir
 	}
 	if base == "" {
 		d, err := os.UserCacheDir()
@@ -96,9 +96,19 @@ func (c BuildConfig) dir() string {
 	return filepath.Join(base, "runsc-"+hex.EncodeToString(h.Sum(nil)[:6]))
 }
 
+// systemDir is root's cache, which serves everybody.
+const systemDir = "/var/cache/agon"
+
 // Find returns the path of a runsc that was built before. It never builds.
 func Find(c BuildConfig) (string, bool) {
-	bin := filepath.Join(c.dir(), "runsc")
+	dir := c.dir()
+	if bin, ok := trusted(filepath.Join(dir, "runsc")); ok {
+		return bin, true
+	}
+	return trusted(filepath.Join(systemDir, filepath.Base(dir), "runsc"))
+}
+
+func trusted(bin string) (string, bool) {
 	for _, p := range []string{bin, entryOf(bin), filepath.Dir(bin)} {
 		fi, err := os.Stat(p)
 		if err != nil {
