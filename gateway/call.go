@@ -254,6 +254,9 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 		noBooks().write(w, c.rt.a0)
 		return
 	}
+	if f := c.s.policy.NonceField; f != "" && e.message != nil && !c.rt.a0 {
+		out = c.s.nonces.mark(c.s.policy.Run, f, out, e.message.ToolCalls)
+	}
 	c.send(w, ctype, http.StatusOK, out)
 }
 
@@ -413,6 +416,9 @@ func (c *call) finish(e ending) bool {
 		defer s.recMu.Unlock()
 		s.bookErr = fmt.Errorf("settle call %s: %w", c.id, err)
 		return false
+	}
+	if e.message != nil {
+		s.nonces.emit(rec.ID, e.message.ToolCalls)
 	}
 	ev := ModelCall{
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),

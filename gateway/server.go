@@ -17,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/tool"
 )
 
 // Config is what a gateway is made of. Zero values mean the defaults.
@@ -52,6 +53,8 @@ type Config struct {
 	// KeepBytes bounds the bodies kept in events per session (default 48 MiB);
 	// beyond it only the first 4 KiB of each are kept. Hashes cover everything.
 	KeepBytes int64
+	// Tools are the metered tools that sessions may be given.
+	Tools []tool.Tool
 	// AfterStop is called once, when Stop has closed every session: to close
 	// what the books are written to. Optional.
 	AfterStop func() error
@@ -280,13 +283,16 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		policy: p, slots: make(chan struct{}, g.cfg.Parallel), rec: rec, open: map[*call]struct{}{},
 		idle: make(chan struct{}),
 	}
+	var err error
+	if s.nonces, err = newNonces(p.NonceField != "", g.cfg.Clock); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
+	}
 	all := slices.Contains(p.Models, "*")
 	for _, o := range g.models {
 		if all || slices.Contains(p.Models, o.model) {
 			s.offers = append(s.offers, o)
 		}
 	}
-	var err error
 	if s.acct, err = g.cfg.Books.open(ctx, p.Run, p.Attempt, p.account(), p.Budget); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
@@ -325,6 +331,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
+	if s.toolRoutes(w, r) {
+		return
+	}
 	rt, ok := routes[r.Method+" "+r.URL.Path]
 	if !ok || !slices.Contains(s.policy.Dialects, rt.dialect) {
 		ref := &refusal{status: http.StatusForbidden, code: "forbidden", msg: "this route is not open here"}

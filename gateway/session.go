@@ -32,6 +32,7 @@ type session struct {
 	policy Policy
 	offers []offer
 	acct   *account
+	nonces *nonces
 	ctx    context.Context // ends with Close; upstream calls live in it, not in the client's
 	cancel context.CancelFunc
 
