@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build up test bench lint fmt docs clean
+.PHONY: help setup build up test faults bench interop lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -29,8 +29,15 @@ up: setup ## play the demo arena until Ctrl-C (ONCE=1: end when all is decided)
 test: setup ## all tests with the race detector
 	@./scripts/test.sh
 
+ROUNDS ?= 200
+faults: ## kill gateway and platform at random moments, ROUNDS=200 times each, and check every invariant
+	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestKillGateway|TestKillNine' ./gateway ./platform | grep -E '^(---|ok|FAIL|    )'
+
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench
+
+interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
+	@./scripts/interop.sh
 
 lint: ## vet, gofumpt, staticcheck, golangci-lint where it can be had
 	@./scripts/lint.sh

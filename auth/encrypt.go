@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/nacl/secretbox"
@@ -203,7 +204,8 @@ func (w Wallet) CreateEncryptedColdkey(k *Key, password string) error {
 
 // PasswordFromEnv returns the password that the environment gives for the
 // keyfile at path (absolute, ~ expanded): variable PasswordVariable(path),
-// base64 of the password XORed with the variable's name.
+// base64 of the password XORed with the variable's name. What is no base64 is
+// read as bittensor-wallet 2 wrote it: the characters themselves, XORed.
 func PasswordFromEnv(getenv func(string) string, path string) (password string, ok bool, err error) {
 	name := PasswordVariable(path)
 	value := getenv(name)
@@ -212,7 +214,14 @@ func PasswordFromEnv(getenv func(string) string, path string) (password string, 
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
-		return "", false, fmt.Errorf("environment variable %s is not base64", name)
+		if !utf8.ValidString(value) {
+			return "", false, fmt.Errorf("environment variable %s is neither base64 nor text", name)
+		}
+		plain := []rune(value)
+		for i := range plain {
+			plain[i] ^= rune(name[i%len(name)])
+		}
+		return string(plain), true, nil
 	}
 	for i := range raw {
 		raw[i] ^= name[i%len(name)]

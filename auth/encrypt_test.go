@@ -135,8 +135,12 @@ func TestPasswordFromEnv(t *testing.T) {
 			t.Errorf("%q: got %q %t %v", value, got, ok, err)
 		}
 	}
-	if _, _, err := PasswordFromEnv(func(string) string { return "%%" }, path); err == nil || strings.Contains(err.Error(), "%%") {
-		t.Errorf("not base64: %v", err)
+	if _, _, err := PasswordFromEnv(func(string) string { return "%%\xff" }, path); err == nil || strings.Contains(err.Error(), "%%") {
+		t.Errorf("neither base64 nor text: %v", err)
+	}
+	// As bittensor-wallet 2.1.3 wrote it.
+	if got, ok, err := PasswordFromEnv(func(string) string { return "%&\u00a3>wy\x7f'\u00b1\u008f" }, "/tmp/ck2x/coldkey"); err != nil || !ok || got != "grün & süß" {
+		t.Errorf("raw characters: %q %t %v", got, ok, err)
 	}
 }
 

@@ -313,22 +313,3 @@ func FuzzKeyFromURI(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkSign(b *testing.B) {
-	k, msg := mustURI(b, "//Alice"), []byte("hello arena")
-	for b.Loop() {
-		if _, err := k.Sign(msg); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	k, msg := mustURI(b, "//Alice"), []byte("hello arena")
-	sig, _ := k.Sign(msg)
-	for b.Loop() {
-		if err := Verify(aliceSS58, msg, sig); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -203,7 +203,7 @@ func TestUnlockerOpensOnce(t *testing.T) {
 	if _, err := u.Key(locked); err == nil || !strings.Contains(err.Error(), "terminal is gone") {
 		t.Errorf("asking failed: %v", err)
 	}
-	u.Getenv = func(string) string { return "%" }
+	u.Getenv = func(string) string { return "\xff" }
 	if _, err := u.Key(locked); err == nil || !strings.Contains(err.Error(), "base64") {
 		t.Errorf("broken variable: %v", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agon-arena/agon"
 )
 
@@ -178,10 +180,23 @@ func PutFiles(ctx context.Context, s Store, files []File, l TreeLimits) (agon.Di
 	if err != nil {
 		return "", fmt.Errorf("put tree: %w", err)
 	}
+	// Each content once, several at a time: a store may be a network away.
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	seen := map[agon.Digest]bool{}
 	for _, f := range files {
-		if _, err := s.Put(ctx, f.Content); err != nil {
-			return "", err
+		d := agon.Sum(f.Content)
+		if seen[d] {
+			continue
 		}
+		seen[d] = true
+		g.Go(func() error {
+			_, err := s.Put(gctx, f.Content)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return "", err
 	}
 	return putManifest(ctx, s, m)
 }

@@ -39,6 +39,7 @@ type App struct {
 	settings *pflag.FlagSet // of the command that runs, for config
 	printer  *output.Printer
 	conf     *config.Config
+	ledger   string // --ledger
 }
 
 type globalFlags struct {
@@ -155,7 +156,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 			cmd.AddCommand(c)
 		}
 	}
-	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd())
+	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.verifyCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd())
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.taskCmd(), a.ledgerCmd())
 	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())
 	return cmd

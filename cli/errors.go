@@ -97,7 +97,9 @@ func Describe(err error) *agon.Error {
 		mend   string
 	}{
 		{auth.ErrKeyfileMissing, "no_key", http.StatusUnauthorized, "make a key with `agon key new`, or name one with --wallet.name and --wallet.hotkey"},
-		{auth.ErrKeyfileEncrypted, "key_encrypted", http.StatusUnauthorized, "use a hotkey without a password; coldkeys are never needed here"},
+		{auth.ErrKeyfileEncrypted, "key_encrypted", http.StatusUnauthorized, "run it in a terminal, which asks for the password, or start `agon key agent` and set AGON_KEY_AGENT"},
+		{auth.ErrWrongPassword, "wrong_password", http.StatusUnauthorized, "check the password; a damaged file looks the same"},
+		{auth.ErrColdkey, "coldkey", http.StatusUnauthorized, "name a hotkey: coldkeys are never needed here"},
 		{auth.ErrKeyfileOpen, "key_open", http.StatusUnauthorized, "take others' rights away, as the message says"},
 		{auth.ErrPublicOnly, "key_public", http.StatusUnauthorized, "name a wallet whose hotkey file holds the secret"},
 		{auth.ErrKeyfileExists, "key_exists", http.StatusConflict, "choose another name; agon never replaces a key"},
@@ -171,7 +173,11 @@ func printError(s *iostreams.IO, err error, asJSON bool) {
 		return
 	}
 	on := s.ErrColour()
-	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), output.Line(p.Detail))
+	detail := p.Detail
+	if p.Limit != "" && len(p.Findings) == 0 && !strings.Contains(detail, p.Limit) {
+		detail += " (limit " + p.Limit + ")"
+	}
+	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), output.Line(detail))
 	for _, f := range p.Findings {
 		if line := findingLine(f); !f.Warning && strings.TrimSpace(line) != p.Detail {
 			s.Notef("  - %s", line)

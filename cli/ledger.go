@@ -18,14 +18,19 @@ import (
 func (a *App) ledgerCmd() *cobra.Command {
 	view := a.ledgerViewCmd()
 	cmd := &cobra.Command{
-		Use:     "ledger",
-		Short:   "The ledger: registrations and weights",
-		Example: "  agon ledger\n  agon ledger register",
+		Use:   "ledger",
+		Short: "The ledger: registrations, stake, commitments, weights, epochs",
+		Long: `The ledger: registrations, stake, commitments, weights, epochs. --ledger names the file
+of an embedded ledger, or the address of one that is served (AGON_LEDGER); without it
+the arena server's is meant.`,
+		Example: "  agon ledger\n  agon ledger register\n  agon ledger init --ledger lab.db --stepped",
 		Args:    a.noSubcommand,
 		RunE:    view.RunE,
 	}
 	cmd.Flags().AddFlagSet(view.Flags())
-	cmd.AddCommand(view, a.ledgerRegisterCmd())
+	cmd.PersistentFlags().StringVar(&a.ledger, "ledger", "", "`file or address` of the ledger (AGON_LEDGER)")
+	cmd.AddCommand(view, a.ledgerRegisterCmd(), a.ledgerMetagraphCmd(), a.ledgerEpochCmd(), a.ledgerCommitmentsCmd(), a.ledgerCommitCmd(),
+		a.ledgerSetWeightsCmd(), a.ledgerStakeCmd(), a.ledgerInitCmd(), a.ledgerStepCmd(), a.ledgerFundCmd(), a.ledgerServeCmd())
 	return cmd
 }
 
@@ -57,12 +62,16 @@ func (a *App) netuid(ctx context.Context, c *client.Client, n int) (uint16, erro
 func (a *App) ledgerViewCmd() *cobra.Command {
 	var netuid int
 	cmd := &cobra.Command{
-		Use:     "view",
-		Short:   "Show a subnet's metagraph and weights",
-		Long:    "Show a subnet's metagraph and weights. JSON: {netuid, block, neurons, weights}.",
+		Use:   "view",
+		Short: "Show a subnet's metagraph and weights",
+		Long: `Show a subnet's metagraph and weights. JSON: {netuid, block, neurons, weights}. Of a
+ledger named by --ledger it lists the subnets.`,
 		Example: "  agon ledger view\n  agon ledger view --netuid 1 --jq '.weights'",
 		Args:    args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.ledgerPlace() != "" {
+				return a.ledgerView(cmd.Context())
+			}
 			c, err := a.reader()
 			if err != nil {
 				return err
@@ -132,7 +141,12 @@ func (a *App) ledgerRegisterCmd() *cobra.Command {
 A hotkey that is registered already is shown, and nothing changes.`,
 		Example: "  agon ledger register\n  agon ledger register --wallet.hotkey second --netuid 1",
 		Args:    args(0, 0, ""),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.register(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.ledgerPlace() != "" {
+				return a.ledgerRegister(cmd.Context(), o)
+			}
+			return a.register(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().IntVar(&o.Netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
 	cmd.Flags().Lookup("netuid").DefValue = ""

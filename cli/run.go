@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/trajectory"
 )
 
 func (a *App) runCmd() *cobra.Command {
@@ -488,37 +489,94 @@ func (a *App) logText(ctx context.Context, run string, follow bool, want func(ag
 	return err
 }
 
+// Forms of a trajectory.
+const (
+	formEvents = "events"
+	formATIF   = "atif"
+	formOpenAI = "openai"
+)
+
 func (a *App) traceCmd() *cobra.Command {
 	var format string
 	var follow bool
+	var attempt int
 	cmd := &cobra.Command{
 		Use:   "trace ID",
 		Short: "Show a run's trajectory: every event in order",
 		Long: `Show a run's trajectory: every event in order, as the engine and the gateway wrote
-it (docs/events.md). With --format events, or in a pipe: one event a line.`,
-		Example:           "  agon run trace 01JD…\n  agon run trace 01JD… --format events > run.jsonl",
+it (docs/events.md). With --format events, or in a pipe: one event a line; atif: one
+document in the Agent Trajectory Interchange Format v1.7; openai: one conversation a
+line, as chat messages. What agents and models wrote is in all of them: hostile text.`,
+		Example:           "  agon run trace 01JD…\n  agon run trace 01JD… --format events > run.jsonl\n  agon run trace 01JD… --format atif > trajectory.json",
 		Args:              args(1, 1, "a run"),
 		ValidArgsFunction: a.complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch format {
 			case "":
-			case "events":
+			case formEvents:
 				if !a.printer.Explicit {
 					a.printer.Format = output.JSONL
 				}
+			case formATIF, formOpenAI:
+				if follow {
+					return output.Usage("follow", "leave --follow out: the form is made of the whole run", "--follow with --format %s", format)
+				}
+				return a.export(cmd.Context(), args[0], format, attempt)
 			default:
-				return output.Usage("format", "use events", "--format %q: no such format", format)
+				return output.Usage("format", "use events, atif or openai", "--format %q: no such format", format)
 			}
 			if a.printer.Format == output.JSON && !a.printer.Explicit {
 				a.printer.Format = output.JSONL
 			}
-			return a.events(cmd.Context(), args[0], follow, func(agon.Event) bool { return true })
+			return a.events(cmd.Context(), args[0], follow, func(e agon.Event) bool { return attempt == 0 || e.Attempt == attempt })
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "`form` of the trajectory: events")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the run ends")
-	register(cmd, "format", "events")
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "", "`form` of the trajectory: events, atif or openai")
+	f.IntVar(&attempt, "attempt", 0, "of this attempt (`number`); atif and openai show one, by default the last")
+	f.BoolVarP(&follow, "follow", "f", false, "stay until the run ends")
+	register(cmd, "format", formEvents, formATIF, formOpenAI)
 	return cmd
+}
+
+// export writes a run in the form of others.
+func (a *App) export(ctx context.Context, run, form string, attempt int) error {
+	c, err := a.reader()
+	if err != nil {
+		return err
+	}
+	r, err := c.Run(ctx, run)
+	if err != nil {
+		return err
+	}
+	var events []agon.Event
+	if err := a.eachEvent(ctx, run, false, func(e agon.Event) error { events = append(events, e); return nil }); err != nil {
+		return err
+	}
+	m := trajectory.Meta{Run: run, Arena: r.Arena, Submission: r.Submission, Agent: r.Submission, Version: "unknown"}
+	if s, err := c.Submission(ctx, r.Submission); err == nil {
+		m.Agent, m.Version = s.Name, string(s.Digest)
+	}
+	if form == formATIF {
+		d, err := trajectory.ATIF(events, attempt, m)
+		if err != nil {
+			return err
+		}
+		if !a.printer.Explicit {
+			a.printer.Format = output.JSON
+		}
+		return a.printer.Print(ctx, output.Result{Value: d})
+	}
+	lines, err := trajectory.OpenAI(events, attempt, m)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(a.IO.Out, "%s\n", l); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
 }
 
 // events prints the wanted events: an array for -o json, else as they come.

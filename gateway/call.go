@@ -10,7 +10,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -43,6 +43,9 @@ type call struct {
 	rt     route
 	q      *request
 	o      offer
+	up     *target // that was asked last
+	failed []failedTry
+	got    []byte // what a failed upstream had sent
 	body   []byte
 	limit  int64
 	held   Amount
@@ -79,6 +82,12 @@ func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refu
 	}
 	s.open[c] = struct{}{}
 	s.ev.Calls++
+	if len(s.open) > s.g.cfg.FairParallel {
+		s.loadAt = c.start
+	}
+	if s.begun = append(s.begun, c.start); len(s.begun) > s.g.cfg.FairCalls+1 {
+		s.begun = slices.Delete(s.begun, 0, 1)
+	}
 	s.mu.Unlock()
 	field := ""
 	if q.path == provider.PathChat {
@@ -102,19 +111,19 @@ func (c *call) run(w http.ResponseWriter, r *http.Request) {
 	defer c.cancel()
 	// A panic below must not leave money held.
 	defer c.finish(ending{outcome: outcomeTruncated, status: http.StatusInternalServerError, worst: true})
-	reply, err := c.o.up.Do(c.ctx, provider.Request{Path: c.q.path, Model: c.o.model, Body: c.body, Stream: c.q.stream})
-	if err != nil {
-		c.fail(w, failureOf(err), nil)
+	a, f := c.ask(r.Context())
+	if f != nil {
+		c.fail(w, f, c.got)
 		return
 	}
-	defer func() { _ = reply.Body.Close() }()
 	switch {
-	case reply.Status != http.StatusOK:
-		c.own(w, r, reply)
-	case c.q.stream && strings.HasPrefix(reply.ContentType, "text/event-stream"):
-		c.stream(w, r, reply)
+	case a.sent:
+		c.own(w, a)
+	case a.rest:
+		defer func() { _ = a.reply.Body.Close() }()
+		c.stream(w, r, a)
 	default:
-		c.whole(w, r, reply)
+		c.whole(w, r, a)
 	}
 }
 
@@ -137,25 +146,44 @@ func (c *call) fail(w http.ResponseWriter, f *provider.Failure, got []byte) {
 	ref.write(w, c.rt.a0)
 }
 
-// blame notes a failure of the provider and asks whether the gateway's own probe fails as well.
+// blame notes that the providers failed a call, and asks whether the gateway's
+// own probe fails as well: then, and only then, may blame move to them. Failures
+// that load can make (rate limits, overload, time) count only from a session
+// that was no load: an agent must not be able to buy a second run with calls.
 func (c *call) blame(f *provider.Failure) {
 	s := c.s
-	s.g.cfg.Log.Warn("provider failed", "session", s.id, "provider", c.o.up.Name(), "model", c.o.model,
-		"class", string(f.Class), "status", f.Status, "detail", f.Detail)
-	class, fresh := s.g.canaries.ask(c.o, c.q.path)
+	if len(c.failed) == 0 {
+		c.failed = []failedTry{{c.up, f}}
+	}
+	heavy := s.heavy()
+	down, told := true, ""
+	for _, x := range c.failed {
+		if heavy && loadClass(x.f) {
+			down = false
+			if s.later(x) {
+				told = fmt.Sprintf("provider %s failed (%s) under this session's own load: that alone proves nothing", x.t.up.Name(), x.f.Class)
+			}
+			continue
+		}
+		class, fresh := s.g.canaries.ask(x.t, c.q.path)
+		down = down && class != ""
+		switch {
+		case !fresh:
+		case class == "":
+			s.note("provider %s failed (%s); the gateway's own call of %s worked", x.t.up.Name(), x.f.Class, c.o.model)
+		default:
+			s.note("provider %s failed (%s); the gateway's own call of %s failed too (%s)", x.t.up.Name(), x.f.Class, c.o.model, class)
+		}
+	}
+	if told != "" {
+		s.note("%s", told)
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ev.ProviderErrors++
 	s.ev.LastError = string(f.Class)
-	s.ev.CanaryFailed = s.ev.CanaryFailed || class != ""
-	s.ev.Recovered = false
-	s.mu.Unlock()
-	if !fresh {
-		return
-	}
-	if class == "" {
-		s.note("provider %s failed (%s); the gateway's own call of %s worked", c.o.up.Name(), f.Class, c.o.model)
-	} else {
-		s.note("provider %s failed (%s); the gateway's own call of %s failed too (%s)", c.o.up.Name(), f.Class, c.o.model, class)
+	if down {
+		s.ev.CanaryFailed, s.ev.Recovered = true, false
 	}
 }
 
@@ -166,7 +194,10 @@ func (c *call) suspect() {
 	if c.s.g.cfg.Clock().Sub(c.start) < slowCall {
 		return
 	}
-	class, _ := c.s.g.canaries.ask(c.o, c.q.path)
+	if c.up == nil {
+		return
+	}
+	class, _ := c.s.g.canaries.ask(c.up, c.q.path)
 	if class == "" {
 		return
 	}
@@ -179,28 +210,15 @@ func (c *call) suspect() {
 }
 
 // own hands on a reply that calls the request bad. It costs a call and no money.
-func (c *call) own(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
-	b, err := io.ReadAll(io.LimitReader(reply.Body, maxOwnError+1))
-	if err != nil || len(b) > maxOwnError {
-		c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Status: reply.Status, Detail: "read a refusal"}, nil)
-		return
-	}
-	if reply.Status == http.StatusNotFound {
-		// The session's models are ours to name: if our own call is not found
-		// either, the name is wrong at the upstream and no agent can help it.
-		if class, _ := c.s.g.canaries.ask(c.o, c.q.path); class == provider.ClassNotFound {
-			c.fail(w, &provider.Failure{Class: provider.ClassNotFound, Status: reply.Status, Detail: "the upstream does not know the model"}, b)
-			return
-		}
-	}
-	status := reply.Status
+func (c *call) own(w http.ResponseWriter, a *answer) {
+	status := a.reply.Status
 	if c.rt.a0 {
 		status = http.StatusOK
 	}
 	c.s.mu.Lock()
 	c.s.ev.AgentErrors++
 	c.s.mu.Unlock()
-	if !c.finish(ending{outcome: outcomeRefused, status: status, response: b, total: int64(len(b))}) {
+	if !c.finish(ending{outcome: outcomeRefused, status: status, response: a.body, total: int64(len(a.body))}) {
 		noBooks().write(w, c.rt.a0)
 		return
 	}
@@ -208,31 +226,25 @@ func (c *call) own(w http.ResponseWriter, r *http.Request, reply *provider.Reply
 		writeJSON(w, http.StatusOK, "Error: the model's provider refused this request as malformed.")
 		return
 	}
-	c.send(w, reply.ContentType, status, b)
+	c.send(w, a.reply.ContentType, status, a.body)
 }
 
 // whole answers with a reply that is one JSON document.
-func (c *call) whole(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
-	b, err := io.ReadAll(reply.Body)
-	if err != nil {
-		c.fail(w, failureOf(err), b)
-		return
-	}
-	m, ok := parseReply(b)
-	out, ctype := b, reply.ContentType
-	if ok && c.rt.a0 {
-		out, ok = a0Reply(c.q.path, m)
+func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
+	out, ctype := a.body, a.reply.ContentType
+	if c.rt.a0 {
+		ok := false
+		if out, ok = a0Reply(c.q.path, a.wire); !ok {
+			c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply has no answer in it"}, a.body)
+			return
+		}
 		ctype = "application/json"
 	}
-	if !ok {
-		c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply is not the JSON of an answer"}, b)
-		return
-	}
 	e := ending{
-		outcome: outcomeOK, status: http.StatusOK, response: b, total: int64(len(b)),
-		used: m.used(c.q.path == provider.PathEmbeddings),
+		outcome: outcomeOK, status: http.StatusOK, response: a.body, total: int64(len(a.body)),
+		used: a.wire.used(c.q.path == provider.PathEmbeddings),
 	}
-	if msg, ok := m.message(); ok {
+	if msg, ok := a.wire.message(); ok {
 		e.message = &msg
 	}
 	if r.Context().Err() != nil {
@@ -241,6 +253,9 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, reply *provider.Rep
 	if !c.finish(e) {
 		noBooks().write(w, c.rt.a0)
 		return
+	}
+	if f := c.s.policy.NonceField; f != "" && e.message != nil && !c.rt.a0 {
+		out = c.s.nonces.mark(c.s.policy.Run, f, out, e.message.ToolCalls)
 	}
 	c.send(w, ctype, http.StatusOK, out)
 }
@@ -267,7 +282,8 @@ func (c *call) send(w http.ResponseWriter, ctype string, status int, b []byte) {
 }
 
 // stream passes events on as they come and watches them.
-func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Reply) {
+func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
+	reply := a.reply
 	rc := http.NewResponseController(w)
 	gone, begun := false, false
 	pass := func(p []byte) {
@@ -296,13 +312,16 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 	var kept, last []byte
 	buf := make([]byte, 32<<10)
 	var err error
-	for err == nil {
-		var n int
-		n, err = reply.Body.Read(buf)
-		p := buf[:n]
-		total += int64(n)
+	for first := true; err == nil; first = false {
+		p := a.body
+		if !first {
+			var n int
+			n, err = reply.Body.Read(buf)
+			p = buf[:n]
+		}
+		total += int64(len(p))
 		sum.Write(p)
-		kept = append(kept, p[:min(n, keepStream-len(kept))]...)
+		kept = append(kept, p[:min(len(p), keepStream-len(kept))]...)
 		was := t.done
 		_, _ = t.Write(p)
 		switch {
@@ -332,11 +351,8 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, reply *provider.Re
 		if err != io.EOF {
 			f = failureOf(err)
 		}
-		if total == 0 {
-			c.fail(w, f, nil) // the client has heard nothing yet
-			return
-		}
 		e.outcome, e.class = outcomeTruncated, f.Class
+		c.failed = append(c.failed, failedTry{c.up, f})
 		c.blame(f)
 	}
 	if gone && e.outcome == outcomeOK {
@@ -372,6 +388,7 @@ func (c *call) finish(e ending) bool {
 	c.done = true
 	if e.outcome == outcomeOK {
 		s.ev.Recovered = s.ev.ProviderErrors > 0
+		s.suspects = nil // it answers again
 	}
 	s.mu.Unlock()
 	if was {
@@ -380,7 +397,7 @@ func (c *call) finish(e ending) bool {
 	want, u, estimated := c.charge(e)
 	rec := &agon.Receipt{
 		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task, Payer: s.policy.Payer,
-		Route: c.rt.path, Model: c.o.model, Provider: c.o.up.Name(),
+		Route: c.rt.path, Model: c.o.model, Provider: c.provider(),
 		RequestHash: agon.Sum(c.body), ResponseHash: agon.Sum(e.response),
 		Prompt: u.prompt, Completion: u.completion, Estimated: estimated,
 		PriceVersion: c.o.price.Version, Reserved: c.held.Micros,
@@ -400,6 +417,9 @@ func (c *call) finish(e ending) bool {
 		s.bookErr = fmt.Errorf("settle call %s: %w", c.id, err)
 		return false
 	}
+	if e.message != nil {
+		s.nonces.emit(rec.ID, e.message.ToolCalls)
+	}
 	ev := ModelCall{
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
 		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.claim,
@@ -415,6 +435,14 @@ func (c *call) finish(e ending) bool {
 	s.kept += ev.keep(c.body, e.response, e.total, s.kept > s.g.cfg.KeepBytes)
 	s.record(agon.EventModel, ev)
 	return true
+}
+
+// provider names the upstream that was asked last, else the one that would have been.
+func (c *call) provider() string {
+	if c.up == nil {
+		return c.o.targets[0].up.Name()
+	}
+	return c.up.up.Name()
 }
 
 // noBooks is the answer when a call cannot be booked: the client gets no reply that was not paid for.

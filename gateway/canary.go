@@ -22,6 +22,7 @@ const maxProbe = 1 << 20
 // a hand in: only if that fails too may blame move to the provider (design, rule 2).
 type canaries struct {
 	every time.Duration
+	delay time.Duration // before a failed probe is repeated
 	clock func() time.Time
 
 	mu   sync.Mutex
@@ -37,10 +38,12 @@ type probe struct {
 	class provider.Class // empty: it answered
 }
 
-// ask tells how a minimal call of o fails now; empty means that it does not.
+// ask tells how a minimal call of t fails now; empty means that it does not.
 // fresh says that this caller made the probe. It asks at most once per every.
-func (c *canaries) ask(o offer, path string) (class provider.Class, fresh bool) {
-	key := fmt.Sprintf("%s\x00%s\x00%s", o.up.Name(), o.model, path)
+// A probe that failed as load makes calls fail is repeated after a pause, since
+// the load may not have been the provider's. The answer moves t's breaker.
+func (c *canaries) ask(t *target, path string) (class provider.Class, fresh bool) {
+	key := fmt.Sprintf("%s\x00%s\x00%s", t.up.Name(), t.model, path)
 	c.mu.Lock()
 	p := c.last[key]
 	if p == nil {
@@ -54,41 +57,59 @@ func (c *canaries) ask(o offer, path string) (class provider.Class, fresh bool) 
 	if now := c.clock(); p.known && now.Sub(p.at) < c.every && !now.Before(p.at) {
 		return p.class, false
 	}
-	p.class, p.known = ping(o, path), true
-	p.at = c.clock()
+	f := ping(t, path)
+	if f != nil && loadClass(f) {
+		time.Sleep(c.delay)
+		f = ping(t, path)
+	}
+	p.class, p.known, p.at = "", true, c.clock()
+	if f != nil {
+		p.class = f.Class
+	}
+	t.probed(f != nil && f.Class != provider.ClassNotFound, p.at)
 	return p.class, true
 }
 
-// ping makes the minimal call. Its cost is the platform's.
-func ping(o offer, path string) provider.Class {
+// loadClass reports whether a failure is of the sort that a caller can bring
+// about by calling much.
+func loadClass(f *provider.Failure) bool {
+	switch f.Class {
+	case provider.ClassRateLimit, provider.ClassTimeout, provider.ClassServer, provider.ClassTruncated:
+		return true
+	}
+	return false
+}
+
+// ping makes the minimal call; nil means that the upstream answers. Its cost is the platform's.
+func ping(t *target, path string) *provider.Failure {
 	q := &request{path: path, fields: []byte(`"input":"ping"`)}
 	field := ""
 	if path == provider.PathChat {
 		q.fields = []byte(`"messages":[{"role":"user","content":"ping"}]`)
-		field = o.price.LimitField
+		field = t.price.LimitField
 	}
 	// Not the session's context: a box that ends must not spoil the probe.
 	ctx, cancel := context.WithTimeout(context.Background(), canaryTimeout)
 	defer cancel()
-	reply, err := o.up.Do(ctx, provider.Request{Path: path, Model: o.model, Body: q.body(o.model, minOutput, field)})
+	reply, err := t.up.Do(ctx, provider.Request{Path: path, Model: t.model, Body: q.body(t.model, minOutput, field)})
 	if err != nil {
-		return failureOf(err).Class
+		return failureOf(err)
 	}
 	defer func() { _ = reply.Body.Close() }()
 	if reply.Status == http.StatusNotFound {
-		return provider.ClassNotFound
+		return &provider.Failure{Class: provider.ClassNotFound, Status: reply.Status}
 	}
 	b, err := io.ReadAll(io.LimitReader(reply.Body, maxProbe))
 	if err != nil {
-		return failureOf(err).Class
+		return failureOf(err)
 	}
 	if reply.Status != http.StatusOK {
-		return "" // it does not like so small a call, but it answers
+		return nil // it does not like so small a call, but it answers
 	}
 	if _, ok := parseReply(b); !ok {
-		return provider.ClassBadReply
+		return &provider.Failure{Class: provider.ClassBadReply}
 	}
-	return ""
+	return nil
 }
 
 // failureOf makes a Failure of any error of an upstream.

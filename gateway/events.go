@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
@@ -157,4 +158,25 @@ func (m *Message) encoded() int {
 		n += encoded([]byte(t.ID)) + encoded([]byte(t.Name)) + encoded([]byte(t.Arguments)) + 50
 	}
 	return n
+}
+
+// ToolCallEvent is the data of an agon.EventTool: a call of a metered tool.
+type ToolCallEvent struct {
+	// Receipt names the tool in Model and its source in Provider.
+	Receipt agon.Receipt `json:"receipt"`
+	// Arguments is what the agent sent, Response what it got.
+	Arguments json.RawMessage `json:"arguments"`
+	Response  Body            `json:"response"`
+	// Nonce tells whether a model asked for this call: valid, missing,
+	// mismatch, expired, replayed or malformed.
+	Nonce string `json:"nonce"`
+	Error string `json:"error,omitempty"`
+}
+
+// Content is what is kept of the body.
+func (b Body) Content() []byte {
+	if b.Base64 != nil {
+		return b.Base64
+	}
+	return []byte(b.Text)
 }

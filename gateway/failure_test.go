@@ -62,7 +62,7 @@ func TestProviderFailures(t *testing.T) {
 		{"401", status(401), nil, "auth", 502},
 		{"402", status(402), nil, "payment", 502},
 		{"403", status(403), nil, "auth", 502},
-		{"429", status(429, "Retry-After", "7"), nil, "rate_limit", 503},
+		{"429", status(429, "Retry-After", "40"), nil, "rate_limit", 503},
 		{"500", status(500), nil, "server", 502},
 		{"503", status(503), nil, "server", 502},
 		{"408", status(408), nil, "timeout", 504},
@@ -103,7 +103,7 @@ func TestProviderFailures(t *testing.T) {
 			if r.status != c.status || !strings.Contains(r.body, "upstream_failed") {
 				t.Errorf("reply %d %.300s, want %d", r.status, r.body, c.status)
 			}
-			if c.name == "429" && r.header.Get("Retry-After") != "7" {
+			if c.name == "429" && r.header.Get("Retry-After") != "40" {
 				t.Errorf("headers %v", r.header)
 			}
 			a0 := post(t, s, "/agents/inference", `{"run_id":"r","messages":[{"role":"user","content":"x"}]}`)
@@ -257,7 +257,7 @@ func TestCanary(t *testing.T) {
 		}
 		says(answerJSON)(w, r)
 	})
-	g := start(t, Config{Upstreams: []provider.Upstream{u}, Clock: func() time.Time { return time.Unix(1000+now.Load(), 0) }})
+	g := start(t, Config{Upstreams: []provider.Upstream{u}, FairParallel: 64, Clock: func() time.Time { return time.Unix(1000+now.Load(), 0) }})
 	var l log
 	s := open(t, g, policy("m"), &l)
 	var wg sync.WaitGroup

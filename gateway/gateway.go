@@ -14,6 +14,8 @@ const (
 	DialectOpenAI = "openai"
 	// DialectRidgesA0 is POST /agents/inference and POST /agents/embedding.
 	DialectRidgesA0 = "ridges-a0"
+	// DialectTools is GET /v1/tools and POST /v1/tools/{name}.
+	DialectTools = "tools"
 )
 
 // TokenHeader carries the session's token, 64 hex digits. The door of a box
@@ -36,6 +38,18 @@ type Policy struct {
 	Budget agon.Budget
 	// Dialects switches route sets on: "openai" (/v1/chat/completions, /v1/embeddings), "ridges-a0" (/agents/*).
 	Dialects []string
+	// Fields says what becomes of groups of a request's fields (FieldGroups):
+	// "refuse" or "strip", for "sampling" also "allow". Groups that are not
+	// named keep the default: sampling is allowed, everything else refused.
+	Fields map[string]string
+	// Tools lists the metered tools that the session may call; "*" admits all
+	// that the gateway has. They need DialectTools.
+	Tools []string
+	// NonceField, if set, is the member under which the gateway adds its marks
+	// of the tool calls that a model asked for to a JSON reply, as
+	// {"tool_nonces": {call id: token}}: "oro_metadata" for ORO's agents. It is
+	// the one thing that is ever added to a provider's bytes.
+	NonceField string
 }
 
 // account names the account that a session draws on.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
@@ -77,6 +78,9 @@ func start(t testing.TB, c Config) *Gateway {
 	t.Helper()
 	if c.Prices == nil {
 		c.Prices = testPrices(t)
+	}
+	if c.CanaryDelay == 0 {
+		c.CanaryDelay = time.Millisecond
 	}
 	g, err := New(c)
 	if err != nil {

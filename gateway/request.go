@@ -65,41 +65,6 @@ func bad(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// dangerous fields buy something other than tokens, keep state at the
-// provider, choose where the call goes, or change its price. They are refused
-// by name, so that nobody believes that they work. All other unknown fields are dropped.
-var dangerous = map[string]string{
-	"best_of":              "only one answer per call",
-	"functions":            "use tools",
-	"function_call":        "use tool_choice",
-	"web_search_options":   "no tools of the provider",
-	"search_parameters":    "no tools of the provider",
-	"plugins":              "no tools of the provider",
-	"mcp_servers":          "no tools of the provider",
-	"store":                "no state at the provider",
-	"metadata":             "no state at the provider",
-	"previous_response_id": "no state at the provider",
-	"conversation":         "no state at the provider",
-	"background":           "no state at the provider",
-	"file_ids":             "no state at the provider",
-	"attachments":          "no state at the provider",
-	"modalities":           "text only",
-	"audio":                "text only",
-	"prediction":           "it is billed beyond the output limit",
-	"service_tier":         "it changes the price",
-	"models":               "no routing",
-	"route":                "no routing",
-	"provider":             "no routing",
-	"transforms":           "no routing",
-	"preset":               "no routing",
-	"base_url":             "no routing",
-	"api_base":             "no routing",
-	"api_key":              "no routing",
-	"extra_body":           "no routing",
-	"extra_headers":        "no routing",
-	"fallbacks":            "no routing",
-}
-
 // builder writes the allowed fields in the order in which they came.
 type builder struct{ bytes.Buffer }
 
@@ -114,7 +79,7 @@ func (b *builder) field(name string, raw []byte) {
 }
 
 // parseChat reduces a chat completion request. raw has passed checkJSON.
-func parseChat(raw []byte) (*request, error) {
+func parseChat(raw []byte, rules fieldRules) (*request, error) {
 	ms, ok := members(raw)
 	if !ok {
 		return nil, bad("", "body is not a JSON object")
@@ -125,10 +90,21 @@ func parseChat(raw []byte) (*request, error) {
 	for _, m := range ms {
 		v, name := m.value, m.key
 		if why, no := dangerous[name]; no {
+			if rules.strips(groupOf(why)) {
+				continue
+			}
 			return nil, bad(name, "not allowed here: %s", why)
 		}
 		if isNull(v) {
 			continue
+		}
+		if samplingField[name] {
+			if rules[fieldsSampling] == fieldRefuse {
+				return nil, bad(name, "not allowed here: sampling is fixed")
+			}
+			if rules.strips(fieldsSampling) {
+				continue
+			}
 		}
 		var err error
 		switch name {
@@ -136,7 +112,7 @@ func parseChat(raw []byte) (*request, error) {
 			q.model, err = modelName(v)
 		case "messages":
 			seen = true
-			v, q.texts, err = messages(v)
+			v, q.texts, err = messages(v, rules)
 			b.field(name, v)
 		case "temperature", "top_p", "frequency_penalty", "presence_penalty":
 			if !isNumber(v) {
@@ -162,7 +138,7 @@ func parseChat(raw []byte) (*request, error) {
 			}
 			q.stream = string(v) == "true"
 		case "n":
-			if string(v) != "1" {
+			if string(v) != "1" && !rules.strips(fieldsN) {
 				return nil, bad(name, "only one answer per call")
 			}
 		case "stop":
@@ -172,7 +148,7 @@ func parseChat(raw []byte) (*request, error) {
 			v, err = responseFormat(v)
 			b.field(name, v)
 		case "tools":
-			v, err = tools(v)
+			v, err = tools(v, rules)
 			if len(v) > 0 {
 				b.field(name, v)
 			}
@@ -210,7 +186,7 @@ func modelName(v []byte) (string, error) {
 var roles = map[string]bool{"system": true, "developer": true, "user": true, "assistant": true, "tool": true}
 
 // messages rebuilds the conversation: known roles, text only.
-func messages(v []byte) ([]byte, int, error) {
+func messages(v []byte, rules fieldRules) ([]byte, int, error) {
 	es, ok := elements(v)
 	if !ok || len(es) == 0 {
 		return nil, 0, bad("messages", "want a list of at least one message")
@@ -225,7 +201,7 @@ func messages(v []byte) ([]byte, int, error) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		m, err := messageOf(fmt.Sprintf("messages[%d]", i), e)
+		m, err := messageOf(fmt.Sprintf("messages[%d]", i), e, rules)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -237,7 +213,7 @@ func messages(v []byte) ([]byte, int, error) {
 	return out.Bytes(), len(es), nil
 }
 
-func messageOf(at string, raw []byte) ([]byte, error) {
+func messageOf(at string, raw []byte, rules fieldRules) ([]byte, error) {
 	ms, ok := members(raw)
 	if !ok {
 		return nil, bad(at, "want an object")
@@ -254,7 +230,7 @@ func messageOf(at string, raw []byte) ([]byte, error) {
 			role = unquote(v)
 			b.field("role", v)
 		case "content":
-			v, err := contentOf(at+".content", v)
+			v, err := contentOf(at+".content", v, rules)
 			if err != nil {
 				return nil, err
 			}
@@ -298,7 +274,7 @@ func messageOf(at string, raw []byte) ([]byte, error) {
 }
 
 // contentOf allows a string, null, or a list of text parts.
-func contentOf(at string, v []byte) ([]byte, error) {
+func contentOf(at string, v []byte, rules fieldRules) ([]byte, error) {
 	if isString(v) || isNull(v) {
 		return v, nil
 	}
@@ -326,18 +302,24 @@ func contentOf(at string, v []byte) ([]byte, error) {
 				text = m.value
 			}
 		}
+		if typ != "text" && rules.strips(fieldsMedia) {
+			continue
+		}
 		if typ != "text" {
 			return nil, bad(at+".type", "%.40q is not allowed here: text parts only", typ)
 		}
 		if !isString(text) {
 			return nil, bad(at+".text", "want a string")
 		}
-		if i > 0 {
+		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
 		out.WriteString(`{"type":"text","text":`)
 		out.Write(text)
 		out.WriteByte('}')
+	}
+	if out.Len() == 1 {
+		return []byte(`""`), nil // nothing but what was stripped
 	}
 	out.WriteByte(']')
 	return out.Bytes(), nil
@@ -397,7 +379,7 @@ func toolCalls(at string, v []byte) ([]byte, error) {
 }
 
 // tools rebuilds the client's own functions; an empty list gives nothing.
-func tools(v []byte) ([]byte, error) {
+func tools(v []byte, rules fieldRules) ([]byte, error) {
 	es, ok := elements(v)
 	if !ok {
 		return nil, bad("tools", "want a list")
@@ -427,6 +409,9 @@ func tools(v []byte) ([]byte, error) {
 			case "function":
 				fn = m.value
 			}
+		}
+		if typ != "function" && rules.strips(fieldsProviderTools) {
+			continue
 		}
 		if typ != "function" {
 			return nil, bad(at+".type", "%.40q is not allowed here: only function", typ)
@@ -463,12 +448,15 @@ func tools(v []byte) ([]byte, error) {
 		if !named {
 			return nil, bad(at+".function.name", "missing")
 		}
-		if i > 0 {
+		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
 		out.WriteString(`{"type":"function","function":{`)
 		out.Write(b.Bytes())
 		out.WriteString(`}}`)
+	}
+	if out.Len() == 1 {
+		return nil, nil
 	}
 	out.WriteByte(']')
 	return out.Bytes(), nil
@@ -552,7 +540,7 @@ func responseFormat(v []byte) ([]byte, error) {
 }
 
 // parseEmbedding reduces an embedding request. raw has passed checkJSON.
-func parseEmbedding(raw []byte) (*request, error) {
+func parseEmbedding(raw []byte, rules fieldRules) (*request, error) {
 	ms, ok := members(raw)
 	if !ok {
 		return nil, bad("", "body is not a JSON object")
@@ -562,6 +550,9 @@ func parseEmbedding(raw []byte) (*request, error) {
 	for _, m := range ms {
 		v := m.value
 		if why, no := dangerous[m.key]; no {
+			if rules.strips(groupOf(why)) {
+				continue
+			}
 			return nil, bad(m.key, "not allowed here: %s", why)
 		}
 		if isNull(v) {
@@ -621,7 +612,7 @@ const (
 )
 
 // parseA0 reads the body of an A0 route and makes an OpenAI request of it.
-func parseA0(raw []byte, path string) (*request, error) {
+func parseA0(raw []byte, path string, rules fieldRules) (*request, error) {
 	ms, ok := members(raw)
 	if !ok {
 		return nil, bad("", "body is not a JSON object")
@@ -656,7 +647,7 @@ func parseA0(raw []byte, path string) (*request, error) {
 			temperature = v
 		case want:
 			if path == provider.PathChat {
-				v, q.texts, err = messages(v)
+				v, q.texts, err = messages(v, rules)
 			} else {
 				q.texts, err = inputs(v)
 			}

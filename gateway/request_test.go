@@ -79,7 +79,7 @@ func TestParseChat(t *testing.T) {
 			if err := checkJSON([]byte(c.in)); err != nil {
 				t.Fatal(err)
 			}
-			q, err := parseChat([]byte(c.in))
+			q, err := parseChat([]byte(c.in), nil)
 			if c.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), c.err) && !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("got %v, want %s", err, c.err)
@@ -94,7 +94,7 @@ func TestParseChat(t *testing.T) {
 			}
 		})
 	}
-	q, err := parseChat([]byte(`{` + msg + `,"max_tokens":50,"max_completion_tokens":40}`))
+	q, err := parseChat([]byte(`{`+msg+`,"max_tokens":50,"max_completion_tokens":40}`), nil)
 	if err != nil || q.limit != 40 || strings.Contains(string(q.fields), "max_") {
 		t.Errorf("%+v %v", q, err)
 	}
@@ -130,7 +130,7 @@ func TestCheckJSON(t *testing.T) {
 func TestParseEmbeddingAndA0(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		parse func([]byte) (*request, error)
+		parse func([]byte, fieldRules) (*request, error)
 		in    string
 		want  string
 		err   string
@@ -151,7 +151,7 @@ func TestParseEmbeddingAndA0(t *testing.T) {
 		{"a0 embedding", routes["POST /agents/embedding"].parse, `{"run_id":"r","input":"x"}`, `{"model":"e","input":"x"}`, ""},
 		{"a0 without input", routes["POST /agents/embedding"].parse, `{"run_id":"r"}`, "", "input"},
 	} {
-		q, err := c.parse([]byte(c.in))
+		q, err := c.parse([]byte(c.in), nil)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %s", c.name, err, c.err)
@@ -205,7 +205,7 @@ func FuzzRequest(f *testing.F) {
 			if rt.parse == nil {
 				continue
 			}
-			q, err := rt.parse(in)
+			q, err := rt.parse(in, nil)
 			if err != nil {
 				continue
 			}
@@ -229,7 +229,7 @@ func FuzzRequest(f *testing.F) {
 			if rt.a0 {
 				continue
 			}
-			q2, err := rt.parse(out)
+			q2, err := rt.parse(out, nil)
 			if err != nil {
 				t.Fatalf("%s: own output is refused: %v\n%s", key, err, out)
 			}
@@ -280,4 +280,43 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestFieldPolicy(t *testing.T) {
+	strip := fieldRules{"sampling": "strip", "routing": "strip", "provider_tools": "strip", "media": "strip", "state": "strip", "n": "strip"}
+	const in = `{"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://a"}}]}],` +
+		`"temperature":1,"seed":3,"models":["a"],"provider":{"order":["z"]},"plugins":[],"store":true,"n":4,"best_of":2,` +
+		`"tools":[{"type":"web_search"},{"type":"function","function":{"name":"f"}}]}`
+	q, err := parseChat([]byte(in), strip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(q.fields); got != `"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tools":[{"type":"function","function":{"name":"f"}}]` {
+		t.Errorf("stripped to %s", got)
+	}
+	for _, c := range []struct{ group, in, field string }{
+		{"sampling", `"temperature":1`, "temperature"},
+		{"routing", `"models":["a"]`, "models"},
+		{"provider_tools", `"tools":[{"type":"web_search"}]`, "tools[0].type"},
+		{"state", `"store":true`, "store"},
+		{"n", `"n":2`, "n"},
+	} {
+		rules := fieldRules{c.group: fieldRefuse}
+		_, err := parseChat([]byte(`{"messages":[{"role":"user","content":"x"}],`+c.in+`}`), rules)
+		if err == nil || !strings.HasPrefix(err.Error(), c.field+": ") {
+			t.Errorf("%s: %v", c.group, err)
+		}
+	}
+	only, err := parseChat([]byte(`{"messages":[{"role":"user","content":[{"type":"image_url"}]}],"tools":[{"type":"web_search"}]}`), strip)
+	if err != nil || string(only.fields) != `"messages":[{"role":"user","content":""}]` {
+		t.Errorf("nothing left: %v", err)
+	}
+	for _, bad := range []map[string]string{{"x": "strip"}, {"n": "allow"}, {"sampling": "maybe"}} {
+		if checkFields(bad) == nil {
+			t.Errorf("took %v", bad)
+		}
+	}
+	if err := checkFields(map[string]string{"sampling": "allow", "media": "refuse"}); err != nil {
+		t.Error(err)
+	}
 }

@@ -30,7 +30,7 @@ type route struct {
 	dialect string
 	a0      bool // refusals and failures are sentences with status 200
 	prefer  string
-	parse   func([]byte) (*request, error) // nil: the list of models
+	parse   func([]byte, fieldRules) (*request, error) // nil: the list of models
 }
 
 // routes is everything that a session can reach, by method and path.
@@ -40,11 +40,11 @@ var routes = map[string]route{
 	"POST /v1/embeddings":       {path: "/v1/embeddings", dialect: DialectOpenAI, parse: parseEmbedding},
 	"POST /agents/inference": {
 		path: "/agents/inference", dialect: DialectRidgesA0, a0: true, prefer: a0Model,
-		parse: func(b []byte) (*request, error) { return parseA0(b, provider.PathChat) },
+		parse: func(b []byte, r fieldRules) (*request, error) { return parseA0(b, provider.PathChat, r) },
 	},
 	"POST /agents/embedding": {
 		path: "/agents/embedding", dialect: DialectRidgesA0, a0: true,
-		parse: func(b []byte) (*request, error) { return parseA0(b, provider.PathEmbeddings) },
+		parse: func(b []byte, r fieldRules) (*request, error) { return parseA0(b, provider.PathEmbeddings, r) },
 	},
 }
 
@@ -127,7 +127,7 @@ func (s *session) post(w http.ResponseWriter, r *http.Request, rt route) {
 		refuse(ref)
 		return
 	}
-	q, err := rt.parse(raw)
+	q, err := rt.parse(raw, s.policy.Fields)
 	if err != nil {
 		refuse(badRequest(err))
 		return

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -16,14 +17,16 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/tool"
 )
 
 // Config is what a gateway is made of. Zero values mean the defaults.
 type Config struct {
 	// Listen is a loopback address; default "127.0.0.1:0".
 	Listen string
-	// Upstreams in order of preference: a model goes to the first that
-	// serves it. Models that have no price are not offered.
+	// Upstreams in order of preference: a call goes to the first that serves
+	// its model and is in health, then to the next that does. Models that have
+	// no price are not offered.
 	Upstreams []provider.Upstream
 	Prices    Prices // default: the built-in table
 	Books     *Books // default: in memory, with a key of its own
@@ -34,6 +37,15 @@ type Config struct {
 	Parallel int
 	// CanaryEvery is how long the answer of a probe stands (default 10 s).
 	CanaryEvery time.Duration
+	// CanaryDelay is the pause before a probe that failed is repeated (default 1 s).
+	CanaryDelay time.Duration
+	// FairCalls in a minute (default 30) and FairParallel at once (default 4)
+	// are what a session may do and still not be a load on its upstreams: beyond
+	// them a failure that load can make is no proof against a provider.
+	FairCalls, FairParallel int
+	// RetryFor bounds how long one call waits in all for upstreams that asked
+	// it to come back (default 30 s, negative: it does not wait).
+	RetryFor time.Duration
 	// CallTimeout bounds one call at any upstream (default 15 min).
 	CallTimeout time.Duration
 	// CloseWait bounds how long Session.Close waits for open calls (default 15 s).
@@ -41,6 +53,8 @@ type Config struct {
 	// KeepBytes bounds the bodies kept in events per session (default 48 MiB);
 	// beyond it only the first 4 KiB of each are kept. Hashes cover everything.
 	KeepBytes int64
+	// Tools are the metered tools that sessions may be given.
+	Tools []tool.Tool
 	// AfterStop is called once, when Stop has closed every session: to close
 	// what the books are written to. Optional.
 	AfterStop func() error
@@ -57,13 +71,23 @@ type Gateway struct {
 	ln       net.Listener          // guarded by mu
 	srv      *http.Server          // guarded by mu
 	stopped  bool                  // guarded by mu
+	behind   sync.WaitGroup        // probes that nobody waits for
+}
+
+// background runs f unless the gateway is stopped; Stop waits for it.
+func (g *Gateway) background(f func()) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if !g.stopped {
+		g.behind.Go(f)
+	}
 }
 
 // offer is a model that can be called.
 type offer struct {
-	model string
-	up    provider.Upstream
-	price Price
+	model   string
+	targets []*target // in order of preference, at least one
+	price   Price
 }
 
 func (o offer) does(path string) bool {
@@ -110,6 +134,18 @@ func New(c Config) (*Gateway, error) {
 	if c.CanaryEvery <= 0 {
 		c.CanaryEvery = 10 * time.Second
 	}
+	if c.CanaryDelay <= 0 {
+		c.CanaryDelay = time.Second
+	}
+	if c.FairCalls <= 0 {
+		c.FairCalls = 30
+	}
+	if c.FairParallel <= 0 {
+		c.FairParallel = 4
+	}
+	if c.RetryFor == 0 {
+		c.RetryFor = 30 * time.Second
+	}
 	if c.CallTimeout <= 0 {
 		c.CallTimeout = 15 * time.Minute
 	}
@@ -120,16 +156,21 @@ func New(c Config) (*Gateway, error) {
 		c.KeepBytes = 48 << 20
 	}
 	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
-	g.canaries = canaries{every: c.CanaryEvery, clock: c.Clock, last: map[string]*probe{}}
-	seen := map[string]bool{}
+	g.canaries = canaries{every: c.CanaryEvery, delay: c.CanaryDelay, clock: c.Clock, last: map[string]*probe{}}
+	at := map[string]int{}
 	for _, u := range c.Upstreams {
 		for _, m := range u.Models() {
 			p, ok := c.Prices[m]
-			if seen[m] || !ok {
+			if !ok {
 				continue
 			}
-			seen[m] = true
-			g.models = append(g.models, offer{m, u, p})
+			i, known := at[m]
+			if !known {
+				i = len(g.models)
+				at[m] = i
+				g.models = append(g.models, offer{model: m, price: p})
+			}
+			g.models[i].targets = append(g.models[i].targets, &target{model: m, up: u, price: p})
 		}
 	}
 	return g, nil
@@ -190,6 +231,7 @@ func (g *Gateway) Stop() error {
 		wg.Go(func() { _ = s.Close() })
 	}
 	wg.Wait()
+	g.behind.Wait()
 	var err error
 	if srv != nil {
 		err = srv.Close()
@@ -220,9 +262,12 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		return nil, errors.New("open gateway session: no dialect is named")
 	}
 	for _, d := range p.Dialects {
-		if d != DialectOpenAI && d != DialectRidgesA0 {
-			return nil, fmt.Errorf("open gateway session: dialect %q: want %s or %s", d, DialectOpenAI, DialectRidgesA0)
+		if d != DialectOpenAI && d != DialectRidgesA0 && d != DialectTools {
+			return nil, fmt.Errorf("open gateway session: dialect %q: want %s, %s or %s", d, DialectOpenAI, DialectRidgesA0, DialectTools)
 		}
+	}
+	if err := checkFields(p.Fields); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
 	var raw [48]byte
 	if _, err := rand.Read(raw[:]); err != nil {
@@ -231,11 +276,16 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if p.Payer == "" {
 		p.Payer = payerRun
 	}
-	p.Models, p.Dialects = slices.Clone(p.Models), slices.Clone(p.Dialects)
+	p.Models, p.Dialects, p.Tools = slices.Clone(p.Models), slices.Clone(p.Dialects), slices.Clone(p.Tools)
+	p.Fields = maps.Clone(p.Fields)
 	s := &session{
 		g: g, id: "gs-" + hex.EncodeToString(raw[32:]), token: hex.EncodeToString(raw[:32]),
 		policy: p, slots: make(chan struct{}, g.cfg.Parallel), rec: rec, open: map[*call]struct{}{},
 		idle: make(chan struct{}),
+	}
+	var err error
+	if s.nonces, err = newNonces(p.NonceField != "", g.cfg.Clock); err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
 	all := slices.Contains(p.Models, "*")
 	for _, o := range g.models {
@@ -243,7 +293,6 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 			s.offers = append(s.offers, o)
 		}
 	}
-	var err error
 	if s.acct, err = g.cfg.Books.open(ctx, p.Run, p.Attempt, p.account(), p.Budget); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
@@ -282,6 +331,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
+	if s.toolRoutes(w, r) {
+		return
+	}
 	rt, ok := routes[r.Method+" "+r.URL.Path]
 	if !ok || !slices.Contains(s.policy.Dialects, rt.dialect) {
 		ref := &refusal{status: http.StatusForbidden, code: "forbidden", msg: "this route is not open here"}

@@ -32,6 +32,7 @@ type session struct {
 	policy Policy
 	offers []offer
 	acct   *account
+	nonces *nonces
 	ctx    context.Context // ends with Close; upstream calls live in it, not in the client's
 	cancel context.CancelFunc
 
@@ -45,6 +46,11 @@ type session struct {
 	idle   chan struct{}      // closed when closed and active == 0
 	open   map[*call]struct{} // reserved and not settled; guarded by mu
 	ev     Evidence           // guarded by mu
+	begun  []time.Time        // when the last calls began, at most FairCalls+1; guarded by mu
+	loadAt time.Time          // when more than FairParallel calls were last under way; guarded by mu
+	// suspects are upstreams that failed while the session was a load on them;
+	// they are probed once its calls have ended. Guarded by mu.
+	suspects map[*target]string
 
 	recMu    sync.Mutex // orders receipts and events
 	rec      Recorder
@@ -135,6 +141,7 @@ func (s *session) close() error {
 	for _, c := range late {
 		c.finish(ending{outcome: outcomeTruncated, worst: true})
 	}
+	s.judgeSuspects()
 
 	s.recMu.Lock()
 	defer s.recMu.Unlock()
@@ -143,6 +150,68 @@ func (s *session) close() error {
 	}
 	s.sealed = true
 	return errors.Join(s.bookErr, s.acct.close(context.WithoutCancel(s.ctx)))
+}
+
+// fairWindow is the time over which a session's calls are counted.
+const fairWindow = time.Minute
+
+// heavy reports whether the session itself was a load on its upstreams within
+// the last minute: more than FairParallel calls at once, or more than FairCalls in all.
+func (s *session) heavy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, n := s.g.cfg.Clock(), 0
+	if !s.loadAt.IsZero() && now.Sub(s.loadAt) < fairWindow {
+		return true
+	}
+	for _, at := range s.begun {
+		if now.Sub(at) < fairWindow {
+			n++
+		}
+	}
+	return n > s.g.cfg.FairCalls
+}
+
+// later marks an upstream for a probe at the end. A rate limit is not: what
+// the session used up may not be back by then. It reports whether this is news.
+func (s *session) later(x failedTry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.suspects[x.t]
+	if s.suspects == nil {
+		s.suspects = map[*target]string{}
+	}
+	s.suspects[x.t] = string(x.f.Class)
+	return !known
+}
+
+// judgeSuspects probes what failed under the session's load and never answered
+// it again. By now its calls have ended: what still fails was not its doing.
+func (s *session) judgeSuspects() {
+	s.mu.Lock()
+	list := s.suspects
+	s.suspects = nil
+	s.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	time.Sleep(s.g.cfg.CanaryDelay)
+	for t, class := range list {
+		if class == string(provider.ClassRateLimit) {
+			return
+		}
+		path := provider.PathChat
+		if t.price.Kind == kindEmbedding {
+			path = provider.PathEmbeddings
+		}
+		if failed, _ := s.g.canaries.ask(t, path); failed == "" {
+			return // one of its upstreams serves: so could it have been served
+		}
+	}
+	s.note("after the session's calls had ended the gateway's own calls failed too")
+	s.mu.Lock()
+	s.ev.CanaryFailed, s.ev.Recovered = true, false
+	s.mu.Unlock()
 }
 
 // record hands an event on. The caller holds recMu.
@@ -218,7 +287,7 @@ func (s *session) models(w http.ResponseWriter) {
 	}
 	list := make([]model, 0, len(s.offers))
 	for _, o := range s.offers {
-		list = append(list, model{o.model, "model", 0, o.up.Name()})
+		list = append(list, model{o.model, "model", 0, o.targets[0].up.Name()})
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,9 @@ func TestKillNine(t *testing.T) {
 	must(t, f.cfg.Store.Close())
 	acks := map[string]string{}
 	kills := 6
+	if n, err := strconv.Atoi(os.Getenv("AGON_FAULT_ROUNDS")); err == nil {
+		kills = n // make faults
+	}
 	for i := range kills {
 		for _, line := range runAndKill(t, dir, time.Duration(20+rand.IntN(300))*time.Millisecond) {
 			kind, rest, _ := strings.Cut(line, " ")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
 var (
@@ -222,7 +223,7 @@ func (f *fetcher) start(ctx context.Context) error {
 	if f.box != nil {
 		return nil
 	}
-	tmp, err := os.MkdirTemp("", "agon-fetch-")
+	tmp, err := tempdir.Make("fetch")
 	if err != nil {
 		return fmt.Errorf("start box for pip: %w", err)
 	}

@@ -160,7 +160,12 @@ func (e *env) close() (Observed, agon.Micros, []agon.Receipt, time.Duration) {
 		ev.Calls += g.Calls
 		ev.ProviderErrors += g.ProviderErrors
 		ev.AgentErrors += g.AgentErrors
-		ev.CanaryFailed = ev.CanaryFailed || g.CanaryFailed
+		// One session that the provider left in the lurch is enough; that
+		// another one went on excuses nobody.
+		if g.CanaryFailed {
+			ev.Recovered = g.Recovered && (ev.Recovered || !ev.CanaryFailed)
+			ev.CanaryFailed = true
+		}
 		if g.LastError != "" {
 			ev.LastError = g.LastError
 		}
@@ -262,16 +267,26 @@ func (r *recorder) Record(typ, taskKey string, data any) {
 	}
 }
 
-// unsent returns at most max events that were not acknowledged yet.
-func (r *recorder) unsent(limit int) []agon.Event {
+// unsent returns the next events that were not acknowledged: at most limit of
+// them and, but for a single one, at most size bytes of data. more tells that
+// others wait behind them.
+func (r *recorder) unsent(limit, size int) (out []agon.Event, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := r.all[r.sent:]
-	if len(out) > limit {
-		out = out[:limit]
+	all := r.all[r.sent:]
+	n, bytes := 0, 0
+	for n < len(all) && n < limit {
+		bytes += len(all[n].Data) + eventOverhead
+		if n > 0 && bytes > size {
+			break
+		}
+		n++
 	}
-	return append([]agon.Event(nil), out...)
+	return append([]agon.Event(nil), all[:n]...), n < len(all)
 }
+
+// eventOverhead bounds what an event takes on the wire besides its data.
+const eventOverhead = 512
 
 func (r *recorder) ack(n int) {
 	r.mu.Lock()

@@ -89,8 +89,9 @@ func AssignFault(o Observed, rec agon.Record, playErr, judgeErr error, solved bo
 	}
 	// A provider's failure counts only when the gateway's own canary failed
 	// too: an agent can provoke errors, not the canary's. A run that was
-	// solved all the same stands.
-	if o.Gateway.ProviderErrors > 0 && o.Gateway.CanaryFailed && !solved {
+	// solved all the same stands, and so does one whose calls were answered
+	// again afterwards: it had its model, and what it made of it is its own.
+	if o.Gateway.ProviderErrors > 0 && o.Gateway.CanaryFailed && !o.Gateway.Recovered && !solved {
 		return agon.FaultProvider, "the provider failed and so did the gateway's canary: " + o.Gateway.LastError
 	}
 	if playErr != nil {

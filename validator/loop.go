@@ -95,8 +95,12 @@ func (l *Loop) pause(ctx context.Context) {
 	}
 }
 
-// eventBatch bounds the events of one heartbeat.
-const eventBatch = 200
+// eventBatch and batchBytes bound the events of one request: a platform takes
+// 48 MiB, and data can grow when it is encoded again.
+const (
+	eventBatch = 200
+	batchBytes = 8 << 20
+)
 
 // serve plays one lease to its end.
 func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
@@ -152,7 +156,7 @@ func (l *Loop) beat(ctx context.Context, stop func(), done <-chan struct{}, stat
 		case state = <-states:
 		case <-tick.C:
 		}
-		evs := rec.unsent(eventBatch)
+		evs, _ := rec.unsent(eventBatch, batchBytes)
 		hctx, cancel := context.WithTimeout(ctx, every)
 		r, err := l.cfg.Platform.Heartbeat(hctx, lease.ID, client.Heartbeat{Token: lease.Token, State: state, Events: evs})
 		cancel()
@@ -214,8 +218,8 @@ func (l *Loop) reportOnce(ctx context.Context, lease *client.Lease, a *Attempt, 
 	}
 	// Long logs go ahead in batches; the rest travels with the result.
 	for {
-		evs := rec.unsent(eventBatch)
-		if len(evs) < eventBatch {
+		evs, more := rec.unsent(eventBatch, batchBytes)
+		if !more {
 			res.Events = evs
 			break
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 )
@@ -48,10 +50,34 @@ func (c *TreeCache) Tree(ctx context.Context, d agon.Digest) (string, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return "", fmt.Errorf("make tree cache: %w", err)
 	}
+	if err := prefetch(ctx, c.Source, d); err != nil {
+		return "", fmt.Errorf("fetch tree %s: %w", d, err)
+	}
 	if err := blob.Materialise(ctx, c.Source, d, dir, blob.TreeLimits{}); err != nil {
 		return "", fmt.Errorf("materialise tree %s: %w", d, err)
 	}
 	return dir, nil
+}
+
+// prefetch asks for the blobs of a tree several at a time: a source that reads
+// through to the platform then has them when they are wanted one by one.
+func prefetch(ctx context.Context, s blob.Store, d agon.Digest) error {
+	if _, remote := s.(RemoteBlobs); !remote {
+		return nil
+	}
+	m, err := blob.GetManifest(ctx, s, d, blob.TreeLimits{})
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for _, f := range m.Files {
+		g.Go(func() error {
+			_, err := s.Get(ctx, f.Digest)
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // RemoteBlobs is a blob.Store that reads through to the platform and keeps

@@ -2,12 +2,16 @@ package validator
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/keeper"
 )
 
 // Targets answers what the incentive rules want.
@@ -16,108 +20,104 @@ type Targets interface {
 	Target(ctx context.Context, arena string) (*client.Target, error)
 }
 
-// Chain is what a weight setter needs of a ledger.
-type Chain interface {
-	Ledger(ctx context.Context, netuid uint16) (*client.Metagraph, error)
-	SetWeights(ctx context.Context, netuid uint16, r client.SetWeightsRequest) error
-}
-
-// Weights keeps the ledger's weights at what the arenas want.
+// Weights gives this validator's weights on every subnet that its arenas use:
+// once in each tempo, never twice (package keeper).
 type Weights struct {
 	Targets Targets
-	Chain   Chain
+	Ledger  keeper.Ledger
 	Hotkey  string // of this validator
-	Every   time.Duration
-	Log     *slog.Logger
+	Dir     string // where keepers keep their files; it exists
+	// Every is how often the ledger is looked at.
+	Every time.Duration
+	Log   *slog.Logger
 
-	last map[uint16][]uint16 // values last set by netuid, alternating uid, value; owned by Run
+	keepers map[uint16]*keeper.Keeper // owned by Run
 }
 
-// Run sets weights whenever the target of a subnet differs from what stands,
-// until ctx ends. wake makes it look at once.
+// weightsVersion is the version of the judging that weights come from; a
+// subnet's owner may demand it.
+const weightsVersion = 1
+
+// Run gives weights until ctx ends. wake makes it look at once.
 func (w *Weights) Run(ctx context.Context, wake <-chan struct{}) {
-	w.last = map[uint16][]uint16{}
+	w.keepers = map[uint16]*keeper.Keeper{}
+	t := time.NewTicker(w.Every)
+	defer t.Stop()
 	for {
-		pause := w.Every
-		if w.once(ctx) {
-			pause = min(pause, 2*time.Second)
+		if err := w.once(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("giving weights", "err", err, "fault", agon.FaultLedger)
 		}
-		t := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return
 		case <-t.C:
 		case <-wake:
-			t.Stop()
 		}
 	}
 }
 
-func (w *Weights) once(ctx context.Context) (early bool) {
+func (w *Weights) once(ctx context.Context) error {
 	arenas, err := w.Targets.Arenas(ctx)
 	if err != nil {
-		w.warn(ctx, "listing arenas", err)
-		return false
+		return fmt.Errorf("list arenas: %w", err)
 	}
+	byNet := map[uint16][]string{}
 	for _, a := range arenas {
-		t, err := w.Targets.Target(ctx, a.ID)
+		byNet[a.Netuid] = append(byNet[a.Netuid], a.ID)
+	}
+	for netuid, ids := range byNet {
+		k := w.keepers[netuid]
+		if k == nil {
+			k, err = keeper.Open(keeper.Config{
+				Ledger: w.Ledger, Netuid: netuid, Hotkey: w.Hotkey, VersionKey: weightsVersion,
+				Path: filepath.Join(w.Dir, fmt.Sprintf("weights-%d.json", netuid)),
+			})
+			if err != nil {
+				return fmt.Errorf("open the keeper of subnet %d: %w", netuid, err)
+			}
+			w.keepers[netuid] = k
+		}
+		rep, err := k.Tick(ctx, func(*ledger.Metagraph) ([]uint16, []uint16, error) { return w.want(ctx, ids) })
 		if err != nil {
-			w.warn(ctx, "asking for weights", err)
-			continue
+			return fmt.Errorf("subnet %d: %w", netuid, err)
 		}
-		if len(t.UIDs) == 0 {
-			continue
+		for _, act := range rep.Actions {
+			w.Log.Info("weights", "netuid", netuid, "action", act, "block", rep.Block)
 		}
-		flat := make([]uint16, 0, 2*len(t.UIDs))
-		for i := range t.UIDs {
-			flat = append(flat, t.UIDs[i], t.Values[i])
+	}
+	return nil
+}
+
+// want joins what the arenas of one subnet want. Arenas that share a subnet
+// share its weight in equal parts.
+func (w *Weights) want(ctx context.Context, arenas []string) (uids, values []uint16, err error) {
+	slices.Sort(arenas)
+	shares := map[uint16]float64{}
+	for _, id := range arenas {
+		t, err := w.Targets.Target(ctx, id)
+		if err != nil {
+			return nil, nil, fmt.Errorf("ask what %s wants: %w", id, err)
 		}
-		if slices.Equal(w.last[t.Netuid], flat) {
-			continue
+		if len(arenas) == 1 {
+			return t.UIDs, t.Values, nil
 		}
-		// After a restart the ledger knows what we set before.
-		if w.last[t.Netuid] == nil {
-			if m, err := w.Chain.Ledger(ctx, t.Netuid); err == nil && sameWeights(m.Weights, t) && setter(m, w.Hotkey) {
-				w.last[t.Netuid] = flat
-				continue
+		sum := 0.0
+		for _, v := range t.Values {
+			sum += float64(v)
+		}
+		for i, u := range t.UIDs {
+			if sum > 0 {
+				shares[u] += float64(t.Values[i]) / sum
 			}
 		}
-		if err := w.Chain.SetWeights(ctx, t.Netuid, client.SetWeightsRequest{UIDs: t.UIDs, Values: t.Values}); err != nil {
-			if client.IsCode(err, tooFast) {
-				early = true // not wrong, only too soon
-				continue
-			}
-			w.warn(ctx, "setting weights", err)
-			continue
-		}
-		w.last[t.Netuid] = flat
-		w.Log.Info("weights set", "netuid", t.Netuid, "uids", t.UIDs, "values", t.Values)
 	}
-	return early
-}
-
-// tooFast is the ledger's word for weights that come before the rate limit allows.
-const tooFast = "SettingWeightsTooFast"
-
-func (w *Weights) warn(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil {
-		w.Log.Warn(what, "err", err, "fault", agon.FaultLedger)
+	var top uint16
+	for u := range shares {
+		top = max(top, u)
 	}
-}
-
-func sameWeights(have []agon.Weight, t *client.Target) bool {
-	if len(have) != len(t.UIDs) {
-		return false
+	dense := make([]float64, int(top)+1)
+	for u, s := range shares {
+		dense[u] = s
 	}
-	for i, h := range have {
-		if h.UID != t.UIDs[i] || h.Weight != t.Values[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func setter(m *client.Metagraph, hotkey string) bool {
-	return slices.ContainsFunc(m.Neurons, func(n client.Neuron) bool { return n.Hotkey == hotkey && n.LastUpdate > 0 })
+	return ledger.NormalizeWeights(dense)
 }

@@ -341,8 +341,9 @@ func (c *Client) Sign(msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key agent: %w", err)
 	}
-	if err := auth.VerifyPublic(auth.Sr25519, c.public, msg, sig); err != nil {
-		return nil, fmt.Errorf("key agent: %w", err)
+	// The address does not tell the scheme; a signature in either is the key's own.
+	if err := auth.VerifyPublic(auth.Sr25519, c.public, msg, sig); err != nil && auth.VerifyPublic(auth.Ed25519, c.public, msg, sig) != nil {
+		return nil, fmt.Errorf("key agent: %w", auth.ErrBadSignature)
 	}
 	return sig, nil
 }

@@ -236,6 +236,23 @@ func TestFalseAgent(t *testing.T) {
 	}
 }
 
+func TestEd25519(t *testing.T) {
+	path := socket(t)
+	ed, err := auth.KeyFromSchemeURI(auth.Ed25519, "//Alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer start(t, path, nil, ed)()
+	c, err := Dial(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if sig, err := c.Sign([]byte("m")); err != nil || auth.VerifyPublic(auth.Ed25519, ed.Public(), []byte("m"), sig) != nil {
+		t.Error(err)
+	}
+}
+
 func TestListen(t *testing.T) {
 	path := socket(t)
 	ln, err := Listen(path)

@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -222,13 +221,4 @@ func decimal(s string) (int64, bool) {
 func near(now, at time.Time, window time.Duration) bool {
 	d := now.Sub(at)
 	return d <= window && d >= -window
-}
-
-// queryValue reads one value of a raw query, "" when it is absent, malformed or given twice.
-func queryValue(raw, name string) string {
-	q, err := url.ParseQuery(raw)
-	if err != nil || len(q[name]) != 1 {
-		return ""
-	}
-	return q[name][0]
 }

@@ -139,6 +139,10 @@ func TestNative(t *testing.T) {
 	if _, refusal := v.Verify(context.Background(), nativeRequest(t, alice, nanos(1), self, none), Need{Coldkey: "other"}); refusal == nil || refusal.Status != 403 {
 		t.Errorf("not owner: %v", refusal)
 	}
+	v.Members = NewMetagraph(clock, nil)
+	if _, refusal := v.Verify(context.Background(), nativeRequest(t, alice, nanos(2), self, none), Need{Registered: true}); refusal == nil || refusal.Status != 503 {
+		t.Errorf("stale metagraph: %v", refusal)
+	}
 }
 
 func TestTrajectoryRL(t *testing.T) {
@@ -231,8 +235,10 @@ func TestRidges(t *testing.T) {
 		at   time.Duration
 		sig  string
 		want string
-	}{"60 s": {-60 * time.Second, "", "ok"}, "61 s": {-61 * time.Second, "", "400 Timestamp is not within 60 seconds of the server's clock"},
-		"signature first": {-61 * time.Second, "00", "401 Invalid signature"}} {
+	}{
+		"60 s": {-60 * time.Second, "", "ok"}, "61 s": {-61 * time.Second, "", "400 Timestamp is not within 60 seconds of the server's clock"},
+		"signature first": {-61 * time.Second, "00", "401 Invalid signature"},
+	} {
 		at := testNow.Add(c.at).Unix()
 		if c.sig == "" {
 			c.sig = sign(t, alice, []byte(strconv.FormatInt(at, 10)))

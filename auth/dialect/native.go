@@ -99,7 +99,9 @@ func (n Native) Check(ctx context.Context, v *Verifier, r *Request, need Need) (
 	switch {
 	case standing == StandingGood:
 		return Identity{Hotkey: hotkey, Dialect: n.Name(), At: at, Member: member}, nil
-	case standing == StandingUnknown && !errors.Is(err, ErrStale):
+	case errors.Is(err, ErrStale):
+		return Identity{}, nativeRefuse(503, "Metagraph is too old", err)
+	case standing == StandingUnknown:
 		return Identity{}, broken(map[string]string{"message": "Internal Server Error"}, err)
 	default:
 		return Identity{}, &Refusal{Status: http.StatusForbidden, Code: "Forbidden", Err: err, Body: map[string]string{"message": "Forbidden. Key is blacklisted: hotkey is not allowed here"}}

@@ -47,7 +47,7 @@ func (g guard) Seen(ctx context.Context, scheme, hotkey, nonce string, until tim
 }
 
 // oneOfEach is a signed request of every dialect that takes a request once.
-func oneOfEach(t *testing.T, self string) map[string]*Request {
+func oneOfEach(t testing.TB, self string) map[string]*Request {
 	alice := key(t, "//Alice")
 	id := uuid.NewString()
 	ms, ns := strconv.FormatInt(testNow.UnixMilli(), 10), strconv.FormatInt(testNow.UnixNano(), 10)
@@ -97,5 +97,27 @@ func TestReplayRaceInMemory(t *testing.T) {
 		if won := parallel(func() bool { _, refusal := v.Verify(context.Background(), r, Need{}); return refusal == nil }); won != 1 {
 			t.Errorf("%s: %d successes", name, won)
 		}
+	}
+}
+
+type alwaysFresh struct{}
+
+func (alwaysFresh) Seen(context.Context, string, string, string, time.Time) (bool, error) {
+	return true, nil
+}
+
+// One request of each dialect, but for the replay guard, whose cost is the store's.
+func BenchmarkVerify(b *testing.B) {
+	self := key(b, "//Bob").SS58()
+	for name, r := range oneOfEach(b, self) {
+		b.Run(name, func(b *testing.B) {
+			v := verifier(b, ORO{}, Epistula{}, Native{Self: self}, BitSota{}, Caster{})
+			v.Replay = alwaysFresh{}
+			for b.Loop() {
+				if _, refusal := v.Verify(b.Context(), r, Need{Registered: true}); refusal != nil {
+					b.Fatal(refusal)
+				}
+			}
+		})
 	}
 }

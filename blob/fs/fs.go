@@ -28,14 +28,18 @@ const tempDir = "tmp"
 type Options struct {
 	// MaxBytes bounds one blob, on Put and on Get; 0 means DefaultMaxBytes.
 	MaxBytes int64
+	// Cache is for bytes that can be had again: writes are atomic but do not
+	// wait for the disk. What a crash tore is found by its digest on Get.
+	Cache bool
 }
 
 // Store keeps blobs below one directory. One process at a time should own the
 // directory; several would still be correct, but Open removes the temporary
 // files of the others.
 type Store struct {
-	dir string
-	max int64
+	dir   string
+	max   int64
+	cache bool
 	// locks serialise writers of the same digest by its first byte, so that a
 	// second Put of the same bytes does not return before the first is durable.
 	locks [256]sync.Mutex
@@ -48,7 +52,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	s := &Store{dir: dir, max: o.MaxBytes}
+	s := &Store{dir: dir, max: o.MaxBytes, cache: o.Cache}
 	tmp := filepath.Join(dir, tempDir)
 	if err := os.RemoveAll(tmp); err != nil {
 		return nil, fmt.Errorf("clear %s: %w", tmp, err)
@@ -56,7 +60,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob folder: %w", err)
 	}
-	if err := syncDir(dir); err != nil {
+	if err := s.syncDir(dir); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -88,12 +92,12 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 	if old, err := s.read(path); err == nil && bytes.Equal(old, b) {
 		// The name may have been written by a process that died before it
 		// made the directory durable.
-		return d, syncDir(filepath.Dir(path))
+		return d, s.syncDir(filepath.Dir(path))
 	}
 	if err := s.makeDir(filepath.Dir(path)); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)
 	}
-	if err := writeFile(filepath.Join(s.dir, tempDir), path, b); err != nil {
+	if err := s.writeFile(path, b); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)
 	}
 	return d, nil
@@ -107,12 +111,12 @@ func (s *Store) makeDir(dir string) error {
 	case err != nil:
 		return err
 	}
-	return syncDir(s.dir)
+	return s.syncDir(s.dir)
 }
 
 // writeFile is the atomic recipe: temporary file, fsync, rename, fsync of the directory.
-func writeFile(tmp, path string, b []byte) (err error) {
-	f, err := os.CreateTemp(tmp, "put-*")
+func (s *Store) writeFile(path string, b []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Join(s.dir, tempDir), "put-*")
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,7 @@ func writeFile(tmp, path string, b []byte) (err error) {
 	if err == nil {
 		err = f.Chmod(0o400)
 	}
-	if err == nil {
+	if err == nil && !s.cache {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -134,7 +138,7 @@ func writeFile(tmp, path string, b []byte) (err error) {
 	if err = os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return s.syncDir(filepath.Dir(path))
 }
 
 func ignoreMissing(err error) error {
@@ -144,7 +148,10 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-func syncDir(dir string) error {
+func (s *Store) syncDir(dir string) error {
+	if s.cache {
+		return nil
+	}
 	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)

@@ -341,6 +341,25 @@ func TestLifeOfARun(t *testing.T) {
 	}
 }
 
+// A long poll outlives every read deadline, and the connection serves on after it.
+func TestLongPollKeepsItsConnection(t *testing.T) {
+	f := start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	val, err := client.New(f.url, f.val)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if l, err := val.Claim(ctx, client.ClaimRequest{Kinds: []string{"fake"}, Driver: "x", WaitMS: 6000}); l != nil || err != nil {
+			t.Fatal("claim on an empty queue", l, err)
+		}
+		if _, err := val.Arenas(ctx); err != nil {
+			t.Fatal("the request after a long poll:", err)
+		}
+	}
+}
+
 func TestOpenAPI(t *testing.T) {
 	f := start(t)
 	var doc struct {

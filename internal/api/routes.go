@@ -33,9 +33,14 @@ type (
 	}
 )
 
+// noReadTimeout keeps huma from setting a read deadline on the connection:
+// bodies were read before huma sees them, and a deadline that passes during a
+// long poll cancels the connection's context for good, for every later request on it.
+const noReadTimeout = -1
+
 // op registers a handler whose errors become problem+json with a request id.
 func op[I, O any](a *server, api huma.API, method, path, id, summary string, h func(ctx context.Context, in *I) (O, error)) {
-	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: limitReport, SkipValidateParams: false}
+	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: limitReport, BodyReadTimeout: noReadTimeout}
 	if method != http.MethodGet {
 		o.DefaultStatus = http.StatusOK
 		o.Description = "Signed (agon-v1)."
@@ -44,7 +49,7 @@ func op[I, O any](a *server, api huma.API, method, path, id, summary string, h f
 		v, err := h(ctx, in)
 		if err != nil {
 			p := problemOf(ctx, err)
-			if p.Status >= 500 {
+			if p.Status >= 500 && !errors.Is(err, context.Canceled) {
 				a.cfg.Log.Error("request failed", "request", p.RequestID, "operation", id, "err", err)
 			}
 			return nil, p
@@ -156,6 +161,7 @@ func (a *server) leases(api huma.API, p platform.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "claim", Method: "POST", Path: "/v1/leases", Summary: "Claim a run, waiting for one (validators)",
 		Description: "Signed (agon-v1). 200 with a lease, 204 when nothing came within wait_ms.", DefaultStatus: http.StatusOK,
+		BodyReadTimeout: noReadTimeout,
 	}, func(ctx context.Context, in *struct{ Body client.ClaimRequest }) (*struct {
 		Status int
 		Body   *client.Lease

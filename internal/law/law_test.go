@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"calc", "blob", "samples", "tasks", "sdk"},
 	{"auth", "score", "incentive", "copycat"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task", "tools", "judge"},
+	{"task", "tools", "judge", "trajectory"},
 	{"kind"},
 	{"kind/coding", "kind/claim"},
 	{"platform", "validator", "supply"},

@@ -24,6 +24,8 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/store"
@@ -131,11 +133,18 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	}
 	s.addr = ln.Addr().String()
 	verifier := &auth.Verifier{Audience: s.data.Audience, Replay: replay{s.platform}, Now: time.Now}
+	// A read that is sent twice changes nothing: its nonces need not outlive the process, nor wait for the disk.
+	reader := &auth.Verifier{Audience: s.data.Audience, Replay: auth.NewMemoryReplay(time.Now), Now: time.Now}
+	mux := http.NewServeMux()
+	lh := serve.New(serve.Config{Ledger: s.ledger, Verifier: verifier, BlockTime: s.ledger.BlockTime(), Log: o.Log})
+	mux.Handle(remote.PathInfo, lh)
+	mux.Handle(remote.PathInfo+"/", lh)
+	mux.Handle("/", api.New(api.Config{
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log,
+		Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
+	}))
 	s.http = &http.Server{
-		Handler: api.New(api.Config{
-			Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier}, OpenRegistration: true, Now: time.Now, Log: o.Log,
-			Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
-		}),
+		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
@@ -188,11 +197,16 @@ func (r replay) Seen(ctx context.Context, scheme, hotkey, nonce string, until ti
 	return r.p.Replay(ctx, scheme, hotkey, nonce, until)
 }
 
-// signatures is the verifier in the API's words.
-type signatures struct{ v *auth.Verifier }
+// signatures is the verifier in the API's words: one for what changes
+// something, one for reads.
+type signatures struct{ writes, reads *auth.Verifier }
 
 func (s signatures) VerifyRequest(ctx context.Context, method, target string, h http.Header, body []byte) (string, error) {
-	hotkey, err := s.v.Verify(ctx, method, target, h, body)
+	v := s.writes
+	if method == http.MethodGet || method == http.MethodHead {
+		v = s.reads
+	}
+	hotkey, err := v.Verify(ctx, method, target, h, body)
 	if err != nil {
 		return "", err
 	}
@@ -222,9 +236,23 @@ func newValidator(o Options, p *player, c *client.Client, arenas []string, paral
 	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
 }
 
+// newWeights makes the setter of key's weights on the ledger at url.
+func newWeights(o Options, c *client.Client, url string, key auth.Signer, dir string, every time.Duration) (*validator.Weights, error) {
+	l, err := remote.New(remote.Config{URL: url, Signer: func(address string) (auth.Signer, error) {
+		if address != key.SS58() {
+			return nil, fmt.Errorf("no key of %s is here", address)
+		}
+		return key, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &validator.Weights{Targets: c, Ledger: l, Hotkey: key.SS58(), Dir: dir, Every: every, Log: o.Log}, nil
+}
+
 // remoteSource reads blobs through to the platform.
 func remoteSource(c *client.Client, dir string) (blob.Store, error) {
-	local, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
+	local, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{Cache: true})
 	if err != nil {
 		return nil, err
 	}

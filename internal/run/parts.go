@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/runsc"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
 )
 
@@ -89,6 +90,12 @@ func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 	} else if n > 0 {
 		o.say("removed what killed processes left of %d boxes", n)
 	}
+	if _, err := tempdir.Sweep(""); err != nil {
+		o.Log.Warn("temporary directories of killed processes stay", "error", err)
+	}
+	if err := rootfs.Used(root, time.Now()); err != nil {
+		o.Log.Warn("the use of the root file system is not noted", "error", err)
+	}
 	bin, _ := runsc.Find(runsc.BuildConfig{Dir: cacheDir(o)})
 	d, reports, err := probe.Probe(ctx, probe.Config{Rootfs: root, StateDir: stateDir(o), Want: o.Getenv("AGON_DRIVER"), Runsc: bin})
 	for _, r := range reports {
@@ -124,6 +131,13 @@ func Setup(ctx context.Context, o Options) error {
 		return err
 	}
 	o.say("boxes: %s %s", d.Info().Name, d.Info().Version)
+	gone, err := rootfs.Prune(filepath.Dir(root), rootfs.DefaultQuota, root)
+	if err != nil {
+		o.Log.Warn("the cache of root file systems is not pruned", "error", err)
+	}
+	for _, g := range gone {
+		o.say("removed %s, which was used least recently (%d MB)", filepath.Base(g.Dir), g.Bytes>>20)
+	}
 	return prepareSet(ctx, o, d, root)
 }
 
@@ -167,6 +181,16 @@ func Doctor(ctx context.Context, o Options) []cli.Check {
 	} else {
 		add("data directory", "ok", dir, "")
 	}
+	// Before openDriver, which sweeps them.
+	if left, err := probe.Leftovers(stateDir(o)); err != nil {
+		add("leftovers", "warn", err.Error(), "")
+	} else if dirs, err := tempdir.Abandoned(""); err != nil {
+		add("leftovers", "warn", err.Error(), "")
+	} else if n := len(left) + len(dirs); n > 0 {
+		add("leftovers", "warn", fmt.Sprintf("%d boxes and %d temporary directories of killed processes", len(left), len(dirs)), "they were removed just now; the next start does it too")
+	} else {
+		add("leftovers", "ok", "none", "")
+	}
 	d, root, err := openDriver(ctx, o)
 	if err != nil {
 		var e *agon.Error
@@ -179,8 +203,23 @@ func Doctor(ctx context.Context, o Options) []cli.Check {
 		i := d.Info()
 		add("root file system", "ok", root, "")
 		add("sandbox", "ok", fmt.Sprintf("%s %s enforces %v", i.Name, i.Version, i.Limits), "")
-		if i.Name == "bwrap" {
-			add("sandbox strength", "warn", "bubblewrap is the last choice: some limits are soft", "install runc and run as root")
+		bin, _ := runsc.Find(runsc.BuildConfig{Dir: cacheDir(o)})
+		for _, r := range probe.Examine(ctx, probe.Config{Rootfs: root, StateDir: stateDir(o), Runsc: bin}) {
+			switch {
+			case r.OK:
+				add("driver "+r.Driver.Name, "ok", fmt.Sprintf("%s, %d checks passed, enforces %v", r.Driver.Version, len(r.Checks), r.Driver.Limits), "")
+			case r.Driver.Name == "runsc":
+				add("driver runsc", "warn", r.Err, "run make setup as root; boxes go with a weaker sandbox until then")
+			default:
+				add("driver "+r.Driver.Name, "warn", r.Err, "needed only where no stronger one works")
+			}
+		}
+		if trees, err := rootfs.List(filepath.Dir(root)); err == nil {
+			var n int64
+			for _, t := range trees {
+				n += t.Bytes
+			}
+			add("cache", "ok", fmt.Sprintf("%d root file systems, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), "")
 		}
 	}
 	if list, missing, err := loadSet(o, releasedSet); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/validator"
 )
 
 // Serve runs the platform, the embedded ledger and /v1 without playing.
@@ -75,7 +74,14 @@ func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer
 	o.say("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
 	wg.Go(func() { newValidator(o, p, c, arenas, parallel).Run(ctx) })
-	setter := &validator.Weights{Targets: c, Chain: c, Hotkey: key.SS58(), Every: 30 * time.Second, Log: o.Log}
+	ledgerURL := o.Getenv("AGON_LEDGER") // the ledger of the arenas; by default the platform serves it
+	if ledgerURL == "" {
+		ledgerURL = c.URL()
+	}
+	setter, err := newWeights(o, c, ledgerURL, key, dir, 10*time.Second)
+	if err != nil {
+		return err
+	}
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {

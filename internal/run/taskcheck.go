@@ -10,6 +10,7 @@ import (
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/kind/coding"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/task/check"
 	"github.com/agon-arena/agon/validator"
@@ -26,7 +27,7 @@ func CheckTasks(ctx context.Context, o Options, dirs []string) ([]cli.TaskReport
 	if err != nil {
 		return nil, err
 	}
-	work, err := os.MkdirTemp("", "agon-check-")
+	work, err := tempdir.Make("check")
 	if err != nil {
 		return nil, err
 	}

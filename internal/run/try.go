@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/validator"
 )
 
@@ -36,7 +37,7 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	if err != nil {
 		return nil, err
 	}
-	work, err := os.MkdirTemp("", "agon-try-")
+	work, err := tempdir.Make("try")
 	if err != nil {
 		return nil, err
 	}

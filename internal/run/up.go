@@ -16,7 +16,6 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/samples"
-	"github.com/agon-arena/agon/validator"
 )
 
 // sampleAgents are entered in an arena that asks for samples, in this order.
@@ -107,7 +106,10 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	loop := newValidator(o, p, valClient, nil, parallel)
 	wg.Go(func() { loop.Run(work) })
 	wake := make(chan struct{}, 1)
-	setter := &validator.Weights{Targets: valClient, Chain: valClient, Hotkey: val.Hotkey.SS58(), Every: 10 * time.Second, Log: o.Log}
+	setter, err := newWeights(o, valClient, s.url(), val.Hotkey, s.data.Path("validator"), time.Second)
+	if err != nil {
+		return nil, err
+	}
 	wg.Go(func() { setter.Run(work, wake) })
 
 	err = s.watch(work, wake)

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
 )
 
@@ -172,7 +173,7 @@ func word() string {
 
 // grade runs the tests of a tree in a box without doors.
 func (k *Kind) grade(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading, v *Verdict) error {
-	tmp, err := os.MkdirTemp("", "agon-grade-")
+	tmp, err := tempdir.Make("grade")
 	if err != nil {
 		return fmt.Errorf("make grading directory: %w", err)
 	}

@@ -43,6 +43,7 @@ func Run(t *testing.T, bench func(t *testing.T) *Bench) {
 		"blocks": testBlocks, "unknown subnet": testUnknownSubnet, "registration": testRegistration, "full": testFull,
 		"commitments": testCommitments, "commitment limits": testCommitmentLimits, "weights": testWeights,
 		"weight checks": testWeightChecks, "rate limit": testRateLimit, "concurrent": testConcurrent,
+		"commit-reveal": testCommitReveal, "epochs": testEpochs, "plan": testPlan,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, bench(t)) })
 	}

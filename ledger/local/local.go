@@ -152,6 +152,9 @@ var errClosed = errors.New("ledger is closed")
 // BlockTime is how long a block takes; 0 for a stepped ledger.
 func (l *Ledger) BlockTime() time.Duration { return l.blockTime }
 
+// Genesis is when block 0 began; of a stepped ledger when it was made.
+func (l *Ledger) Genesis() time.Time { return l.genesis }
+
 // Block implements ledger.Reader.
 func (l *Ledger) Block(context.Context) (uint64, error) { return l.block(), nil }
 

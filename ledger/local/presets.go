@@ -44,7 +44,7 @@ func presetOf(name string) (preset, error) {
 		p.hyper.CommitReveal = true
 	case "", PresetDemo:
 		p.blockTime = time.Second
-		p.hyper.Tempo, p.hyper.WeightsRateLimit = 60, 1
+		p.hyper.Tempo, p.hyper.WeightsRateLimit = 20, 1
 		p.hyper.EmissionStaked = false
 	default:
 		return p, fmt.Errorf("ledger preset %q: want %s, %s or %s", name, PresetDemo, PresetLocal, PresetFinneyLike)

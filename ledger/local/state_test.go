@@ -60,8 +60,13 @@ func hyper(t testing.TB, l *Ledger, netuid uint16, change func(*ledger.Hyperpara
 
 func TestBurnDecays(t *testing.T) {
 	for _, c := range []struct{ price, blocks, half, want uint64 }{
-		{1000, 0, 360, 1000}, {1000, 360, 360, 500}, {1000, 720, 360, 250}, {1000, 180, 360, 707}, {1000, 36_000, 360, 0},
-		{1 << 40, 90, 360, 924_575_386_326}, {math.MaxUint64, 63 * 7, 7, 1},
+		{1000, 0, 360, 1000},
+		{1000, 360, 360, 500},
+		{1000, 720, 360, 250},
+		{1000, 180, 360, 707},
+		{1000, 36_000, 360, 0},
+		{1 << 40, 90, 360, 924_575_386_326},
+		{math.MaxUint64, 63 * 7, 7, 1},
 	} {
 		if got := decay(c.price, c.blocks, c.half); got != c.want {
 			t.Errorf("%d after %d of %d: %d, want %d", c.price, c.blocks, c.half, got, c.want)

@@ -123,6 +123,36 @@ func Probe(ctx context.Context, c Config) (sandbox.Driver, []Report, error) {
 	return nil, reports, fmt.Errorf("%w: %s. Mend: %s", sandbox.ErrNoDriver, strings.Join(why, "; "), mend)
 }
 
+// Examine tries every driver, strongest first, and reports on each.
+func Examine(ctx context.Context, c Config) []Report {
+	var out []Report
+	for _, cand := range candidates {
+		d, err := cand.make(ctx, c)
+		if err != nil {
+			out = append(out, Report{Driver: agon.Driver{Name: cand.name}, Err: err.Error()})
+			continue
+		}
+		out = append(out, try(ctx, d, c))
+	}
+	return out
+}
+
+// Leftovers lists what Sweep would remove: boxes of dead processes, and cgroups
+// of boxes that are no more.
+func Leftovers(stateDir string) ([]string, error) {
+	out, err := layers.Leftovers(stateDir)
+	h, herr := cgroup.Detect()
+	if herr != nil {
+		return out, errors.Join(err, herr)
+	}
+	for _, id := range h.List() {
+		if layers.Abandoned(id) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out, err
+}
+
 // try makes a box and runs the checks in it.
 func try(ctx context.Context, d sandbox.Driver, c Config) Report {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -273,15 +303,25 @@ func inside(ctx context.Context, box sandbox.Box, secret string, port int) ([]Ch
 }
 
 // Sweep removes what boxes of dead processes left below stateDir: processes,
-// cgroups, mounts and directories. Boxes of living processes stay. Call it
+// cgroups, mounts and directories, and cgroups of agon boxes whose directory is
+// gone as well. Boxes of living processes and of other containers stay. Call it
 // before the first box. It returns how many boxes it removed.
 func Sweep(stateDir string) (int, error) {
 	h, err := cgroup.Detect()
 	if err != nil {
 		return 0, err
 	}
-	return layers.Sweep(stateDir, func(id string) error {
+	end := func(id string) error {
 		g := h.Group(id)
 		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
-	})
+	}
+	n, err := layers.Sweep(stateDir, end)
+	// A state directory may have been deleted with its boxes still in it.
+	for _, id := range h.List() {
+		if layers.Abandoned(id) {
+			n++
+			err = errors.Join(err, end(id))
+		}
+	}
+	return n, err
 }

@@ -74,8 +74,11 @@ func TestSweep(t *testing.T) {
 			if err != nil || len(ents) != 1 {
 				t.Fatalf("%v, %v", ents, err)
 			}
-			if n, err := Sweep(dir); n != 0 || err != nil {
-				t.Fatalf("swept %d boxes of a living process: %v", n, err)
+			if _, err := Sweep(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(dir + "/boxes/" + ents[0].Name() + "/owner"); err != nil {
+				t.Fatalf("swept the box of a living process: %v", err)
 			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -87,7 +90,7 @@ func TestSweep(t *testing.T) {
 			}
 			g := h.Group(ents[0].Name())
 			procs := g.Procs()
-			if n, err := Sweep(dir); n != 1 || err != nil {
+			if n, err := Sweep(dir); n < 1 || err != nil { // others may have left some too
 				t.Fatalf("swept %d, %v", n, err)
 			}
 			for _, p := range procs {
@@ -104,8 +107,8 @@ func TestSweep(t *testing.T) {
 			if slices.Contains(h.List(), ents[0].Name()) {
 				t.Error("left a cgroup")
 			}
-			if n, err := Sweep(dir); n != 0 || err != nil {
-				t.Errorf("second sweep: %d, %v", n, err)
+			if _, err := Sweep(dir); err != nil {
+				t.Errorf("second sweep: %v", err)
 			}
 		})
 	}

@@ -23,6 +23,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	trees "github.com/agon-arena/agon/sandbox/internal/tree"
 )
 
 // ErrUnsupported says that no tree can be built on this machine; its text carries the mend.
@@ -198,17 +200,13 @@ func sweepTemp(dir string) error {
 	return nil
 }
 
-// removeAll is os.RemoveAll for trees that hold directories without write permission.
+// removeAll stops at a mount: a build that was killed may have left some.
 func removeAll(dir string) error {
-	if os.Geteuid() != 0 {
-		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				_ = os.Chmod(p, 0o700)
-			}
-			return nil
-		})
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
 	}
-	return os.RemoveAll(dir)
+	return trees.Remove(dir)
 }
 
 // debian builds the tree with mmdebstrap from the host's own package sources.

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
+	"github.com/agon-arena/agon/sandbox/internal/oci"
 	"github.com/agon-arena/agon/sandbox/internal/proc"
 	pipes "github.com/agon-arena/agon/sandbox/internal/stdio"
 	"github.com/agon-arena/agon/sandbox/netns"
@@ -166,7 +167,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	}
 	before, refused := b.group.Memory(), b.group.PidsRefused()
 	start := time.Now() //nolint:forbidigo // measures a real process
-	h, exit, err := b.spawn(r, process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
+	h, exit, err := b.spawn(r, oci.Process(cmd.Args, env, dir, uid, gid, b.spec.Limits.DiskBytes),
 		stdio{in: stdin, out: stdout.W, err: stderr.W}, wasDirty, before, refused)
 	_ = stdin.Close()
 	_ = stdout.W.Close()
@@ -437,9 +438,11 @@ func (b *Box) stop() error {
 	}
 	if b.group != nil {
 		// Nothing is left unless a start was cut short.
+		strays := b.group.Procs()
 		if err := b.group.Kill(0, 10*time.Second); err != nil {
 			return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 		}
+		b.reap(strays)
 	}
 	return nil
 }
@@ -449,7 +452,7 @@ func (b *Box) reap(pids []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range pids {
-		waited := p == b.init.PID
+		waited := b.init != nil && p == b.init.PID
 		for r := range b.running {
 			waited = waited || r.pid == p
 		}

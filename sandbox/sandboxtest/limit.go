@@ -121,6 +121,24 @@ func testMemory(t *testing.T, s *suite) {
 	usable(t, b)
 }
 
+// Files in memory stay when a command ends; what they leave may not suffice for
+// the next one, which is not the host's fault.
+func testFull(t *testing.T, s *suite) {
+	b := s.start(t, func(sp *sandbox.Spec) { sp.Limits.MemoryBytes, sp.Limits.DiskBytes = 48<<20, 48<<20 })
+	for range 4 {
+		r := exec(t, b, sandbox.Cmd{Untrusted: true, Args: []string{"sh", "-c", "for f in /work/a /tmp/b /dev/shm/c; do dd if=/dev/zero of=$f bs=1M count=100; done"}})
+		if r.Lost != "" || r.Limit != "" && r.Limit != "memory" && r.Limit != "disk" {
+			t.Error(r)
+		}
+		if e := b.End(); e.Killed != "" || e.Ended && e.Limit != "memory" {
+			t.Errorf("end %+v", e)
+		}
+		if b.End().Ended {
+			break
+		}
+	}
+}
+
 func testPids(t *testing.T, s *suite) {
 	if !s.claims(t, "pids") {
 		return
@@ -143,6 +161,15 @@ print(n)`)
 	}
 	if n := f[1]; n < "50" || n > "64" || len(n) != 2 {
 		t.Errorf("%s forks with a limit of 64", n)
+	}
+	// What one command left may keep the next from starting: its own doing.
+	b = s.start(t, nil)
+	r = py(t, b, "import os, time\ntry:\n    while True:\n        if os.fork() == 0: os.setsid(); time.sleep(1000)\nexcept OSError: os._exit(0)")
+	if r.Lost != "" {
+		t.Error(r)
+	}
+	if r = sh(t, b, "true"); r.Lost != "" || r.Code != 0 && r.Limit != "pids" {
+		t.Errorf("in a full box: %v", r)
 	}
 	b = s.start(t, nil)
 	r = exec(t, b, sandbox.Cmd{Args: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Wall: 2 * time.Second, Untrusted: true})

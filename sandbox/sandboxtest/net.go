@@ -140,7 +140,7 @@ func testNetwork(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	defer func() { _ = host.Close() }()
-	abstract, err := net.Listen("unix", "@agon-sandboxtest")
+	abstract, err := net.Listen("unix", fmt.Sprintf("@agon-sandboxtest-%d", host.Addr().(*net.TCPAddr).Port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +155,11 @@ def tcp(h, p, f=socket.AF_INET):
 def udp():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b"x", ("192.0.2.53", 53))
 def ab():
-    s = socket.socket(socket.AF_UNIX); s.connect("\0agon-sandboxtest")
+    s = socket.socket(socket.AF_UNIX); s.connect("\0agon-sandboxtest-%[1]d")
 def fam(n, kind=socket.SOCK_DGRAM, proto=0):
     return lambda: socket.socket(n, kind, proto)
 for name, f in [("public", tcp("192.0.2.1", 443)), ("metadata", tcp("169.254.169.254", 80)), ("private", tcp("10.0.0.1", 53)),
-    ("docker", tcp("172.17.0.1", 80)), ("host loopback", tcp("127.0.0.1", %d)), ("v6", tcp("2001:db8::1", 443, socket.AF_INET6)),
+    ("docker", tcp("172.17.0.1", 80)), ("host loopback", tcp("127.0.0.1", %[1]d)), ("v6", tcp("2001:db8::1", 443, socket.AF_INET6)),
     ("udp", udp), ("abstract", ab), ("dns", lambda: socket.getaddrinfo("example.org", 80)), ("ax25", fam(3)), ("key", fam(15)),
     ("netlink", fam(16)), ("packet", fam(17, socket.SOCK_RAW)), ("alg", fam(38, 5)), ("vsock", fam(40, 1)), ("can", fam(29, 3)),
     ("raw", fam(2, socket.SOCK_RAW, 1)), ("sctp", fam(2, 1, 132)), ("bluetooth", fam(31, 1)), ("tipc", fam(30)), ("xdp", fam(44, 3)),

@@ -50,6 +50,7 @@ func Run(t *testing.T, c Config) {
 		{"wall", testWall},
 		{"output", testOutput},
 		{"memory", testMemory},
+		{"full of files", testFull},
 		{"pids", testPids},
 		{"cpu time", testCPU},
 		{"disk", testDisk},

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -244,7 +246,7 @@ func ownedDir(dir string) error {
 		err = os.Rename(tmp, dir)
 	}
 	if err != nil {
-		_ = os.RemoveAll(tmp)
+		_ = removeAll(tmp)
 	}
 	return err
 }
@@ -277,6 +279,35 @@ func startTime(pid int) string {
 	return f[19]
 }
 
+// Leftovers lists the boxes below stateDir whose process is dead.
+func Leftovers(stateDir string) ([]string, error) {
+	s, err := place(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.leftovers()
+	return slices.Sorted(maps.Keys(ids)), err
+}
+
+func (s *Store) leftovers() (map[string]bool, error) {
+	ids := map[string]bool{}
+	for _, base := range []string{s.data, s.mnt} {
+		ents, err := os.ReadDir(base)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			return nil, fmt.Errorf("read state directory: %w", err)
+		}
+		for _, e := range ents {
+			if idRE.MatchString(e.Name()) && e.IsDir() && !ownerAlive(filepath.Join(base, e.Name())) {
+				ids[e.Name()] = true
+			}
+		}
+	}
+	return ids, nil
+}
+
 // Sweep removes the boxes below stateDir whose process is dead: mounts,
 // directories, and whatever end removes by box id (processes, cgroups). It
 // returns how many boxes it removed.
@@ -285,20 +316,9 @@ func Sweep(stateDir string, end func(id string) error) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ids := map[string]bool{}
-	for _, base := range []string{s.data, s.mnt} {
-		ents, err := os.ReadDir(base)
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			return 0, fmt.Errorf("read state directory: %w", err)
-		}
-		for _, e := range ents {
-			if idRE.MatchString(e.Name()) && e.IsDir() && !ownerAlive(filepath.Join(base, e.Name())) {
-				ids[e.Name()] = true
-			}
-		}
+	ids, err := s.leftovers()
+	if err != nil {
+		return 0, err
 	}
 	var errs error
 	for id := range ids {

@@ -16,11 +16,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,6 +28,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/internal/tree"
 )
 
 // HostBase is the host uid and gid that a box's 0 is mapped to when boxes are
@@ -43,7 +44,7 @@ const maxTmpfs = 1 << 30
 
 var (
 	cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@-]+$`)
-	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}$`)
+	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}([0-9a-f]{12})?$`) // the short form is of older versions
 )
 
 // Store makes spaces. Safe for concurrent use.
@@ -165,10 +166,30 @@ type storage struct {
 	free func() error
 }
 
+// newID names a box. The name tells which process of which pid namespace made
+// it, so that what it left can be known as left where its directory is gone too.
 func newID() string {
-	var b [6]byte
+	var b [3]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never fails
-	return "b" + hex.EncodeToString(b[:])
+	return idPrefix(os.Getpid()) + hex.EncodeToString(b[:])
+}
+
+func idPrefix(pid int) string {
+	ns, _ := os.Readlink("/proc/self/ns/pid")
+	space := sha256.Sum256([]byte(ns))
+	start := sha256.Sum256([]byte(startTime(pid)))
+	return fmt.Sprintf("b%x%08x%x", space[:2], pid, start[:3])
+}
+
+// Abandoned tells whether id names a box whose process is gone. Boxes of other
+// pid namespaces, as of another container on this host, are never called so.
+func Abandoned(id string) bool {
+	if !idRE.MatchString(id) || len(id) < 25 {
+		return false
+	}
+	ours := idPrefix(os.Getpid())
+	pid, err := strconv.ParseInt(id[5:13], 16, 32)
+	return err == nil && id[:5] == ours[:5] && !strings.HasPrefix(id, idPrefix(int(pid)))
 }
 
 // New makes the space of a box. uid and gid are those inside. On error nothing is left.
@@ -184,6 +205,9 @@ func (s *Store) New(lim agon.Limits, uid, gid int) (_ *Space, err error) {
 			err = fmt.Errorf("%w: prepare box: %w", sandbox.ErrHost, err)
 		}
 	}()
+	if err := os.MkdirAll(s.mnt, 0o711); err != nil { // Close removes it when empty
+		return nil, err
+	}
 	if err := ownedDir(sp.dir); err != nil {
 		return nil, err
 	}
@@ -594,21 +618,12 @@ func (sp *Space) Close() error {
 			}
 		}
 	}
+	if sp.s.mnt != sp.s.data {
+		_ = os.Remove(sp.s.mnt) // fails while other boxes are in it
+	}
 	return err
 }
 
-// removeAll removes a tree that hostile code may have made: directories without
-// write permission, and deeper than this process has descriptors.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	if os.Geteuid() != 0 {
-		_ = exec.Command("chmod", "-R", "u+rwx", "--", dir).Run()
-	}
-	if e := exec.Command("rm", "-rf", "--one-file-system", "--", dir).Run(); e != nil {
-		return fmt.Errorf("remove %s: %w", dir, err)
-	}
-	return nil
-}
+// removeAll removes a tree that hostile code may have made. It stops at a mount
+// that could not be taken away rather than empty what is mounted.
+func removeAll(dir string) error { return tree.Remove(dir) }

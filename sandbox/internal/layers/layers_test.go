@@ -3,6 +3,7 @@ package layers
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -129,12 +130,12 @@ func TestPlace(t *testing.T) {
 	if err := sp.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, d := range []string{s.data, s.mnt} {
-		if ents, err := os.ReadDir(d); err != nil || len(ents) != 0 {
-			t.Errorf("left %v, %v", ents, err)
-		}
+	if ents, err := os.ReadDir(s.data); err != nil || len(ents) != 0 {
+		t.Errorf("left %v, %v", ents, err)
 	}
-	_ = os.Remove(s.mnt)
+	if _, err := os.Lstat(s.mnt); err == nil {
+		t.Errorf("left %s", s.mnt)
+	}
 }
 
 // File systems without id maps (overlayfs itself, as in a container) are copied.
@@ -192,6 +193,32 @@ func TestOverlayOverOverlay(t *testing.T) {
 	}
 }
 
+func TestAbandoned(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	living := idPrefix(cmd.Process.Pid) + "000000" // at least a zombie until Wait
+	if Abandoned(living) {
+		t.Error("a living process's box")
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	own := newID()
+	foreign := own[:1] + "ffff" + own[5:]
+	if own[1:5] == "ffff" {
+		foreign = own[:1] + "0000" + own[5:]
+	}
+	for id, want := range map[string]bool{
+		own: false, living: true, foreign: false, foreign[:5] + living[5:]: false, "": false, "b" + strings.Repeat("z", 24): false, "b" + strings.Repeat("0", 12): false, "other": false,
+	} {
+		if got := Abandoned(id); got != want {
+			t.Errorf("%q: %v", id, got)
+		}
+	}
+}
+
 func TestSweepLeavesOthers(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir)
@@ -208,10 +235,10 @@ func TestSweepLeavesOthers(t *testing.T) {
 		}
 	}()
 	write(t, s.data+"/not-a-box/x", "")
-	write(t, s.data+"/b00000000000f/owner", "1 1\n") // process 1 started at another time
+	write(t, s.data+"/b00000000000000000000000f/owner", "1 1\n") // process 1 started at another time
 	ended := []string{}
 	n, err := Sweep(dir, func(id string) error { ended = append(ended, id); return nil })
-	if err != nil || n != 1 || len(ended) != 1 || ended[0] != "b00000000000f" {
+	if err != nil || n != 1 || len(ended) != 1 || ended[0] != "b00000000000000000000000f" {
 		t.Errorf("%d, %v, %v", n, ended, err)
 	}
 	for _, p := range []string{s.data + "/not-a-box/x", sp.Dir() + "/owner"} {

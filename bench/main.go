@@ -1,0 +1,253 @@
+// Command bench prints the table of agon's speeds: what was asked, what this
+// machine shows, and the command of each row. Ratios are taken in one run;
+// absolute figures are what a quiet machine should show.
+//
+//	go run ./bench [row ...]
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+)
+
+// row is one line of the table.
+type row struct {
+	name, bar string
+	run       func(ctx context.Context) (string, error)
+	cmd       string
+}
+
+// gotest is a row from a Go benchmark: its metrics as they are printed.
+func gotest(name, bar, pkg, pattern string, flags ...string) row {
+	args := append([]string{"test", "-run", "^$", "-bench", pattern, "-benchtime", "2s"}, flags...)
+	args = append(args, pkg)
+	return row{name, bar, func(ctx context.Context) (string, error) {
+		out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, tail(out))
+		}
+		return metrics(out), nil
+	}, "go " + strings.Join(args, " ")}
+}
+
+func tail(b []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " | ")
+}
+
+// metrics joins the figures of all benchmark lines.
+func metrics(out []byte) string {
+	var parts []string
+	sc := bufio.NewScanner(bytes.NewReader(out))
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		name := strings.TrimPrefix(f[0], "Benchmark")
+		if i := strings.LastIndexByte(name, '-'); i > 0 {
+			name = name[:i]
+		}
+		var m []string
+		for i := 2; i+1 < len(f); i += 2 {
+			m = append(m, f[i]+" "+f[i+1])
+		}
+		parts = append(parts, name+": "+strings.Join(m, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func main() {
+	rows := []row{
+		{"first scored run", "< 60 s after make setup", firstScored, "bin/agon up"},
+		{"idle platform, RSS", "< 80 MB", idleRSS, "bin/agon serve"},
+		{"engine's overhead per run, median", "< 50 ms", overhead, "bin/agon up --once: leased to ended, minus box time"},
+		{"agon key show, start to end", "<= 30 ms", keyShow, "bin/agon key show"},
+		gotest("sign and verify", "sign >= 40,000/s, verify >= 15,000/s a core", "./auth", "Sign$|Verify$", "-cpu", "1"),
+		gotest("signed request checked", "<= 0.2 ms", "./auth", "VerifyRequest"),
+		gotest("claim and result, in process", ">= 3,000/s", "./platform", "ClaimAndResult"),
+		gotest("box: start, print(1), close (runc)", "<= 4x bare python", "./sandbox/runc", "Box"),
+		gotest("box: start, print(1), close (runsc)", "<= 15x bare python", "./sandbox/runsc", "Box"),
+		gotest("warm invocation", ">= 150/s, p50 <= 15 ms", "./sandbox/warm", "Invoke"),
+		gotest("gateway, added latency", "<= 1 ms at the median", "./gateway", "Latency"),
+		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
+		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "WHAT\tASKED\tMEASURED\tCOMMAND")
+	failed := false
+	for _, r := range rows {
+		if len(os.Args) > 1 && !slices.ContainsFunc(os.Args[1:], func(s string) bool { return strings.Contains(r.name, s) }) {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "bench:", r.name)
+		got, err := r.run(ctx)
+		if err != nil {
+			got, failed = "failed: "+err.Error(), true
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.name, r.bar, got, r.cmd)
+	}
+	w.Flush()
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// start runs bin/agon with its own data directory and returns its address.
+func start(ctx context.Context, args ...string) (cmd *exec.Cmd, url string, clean func(), err error) {
+	dir, err := os.MkdirTemp("", "agon-bench-")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	const listen = "127.0.0.1:18900"
+	cmd = exec.CommandContext(ctx, "bin/agon", append(args, "--data", dir, "--listen", listen)...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "AGON_LLM_") }), "AGON_URL=http://"+listen)
+	if err := cmd.Start(); err != nil {
+		return nil, "", nil, err
+	}
+	clean = func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	}
+	url = "http://" + listen
+	for ctx.Err() == nil {
+		if resp, err := http.Get(url + "/v1/server"); err == nil {
+			resp.Body.Close()
+			return cmd, url, clean, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	clean()
+	return nil, "", nil, ctx.Err()
+}
+
+func firstScored(ctx context.Context) (string, error) {
+	began := time.Now()
+	_, url, clean, err := start(ctx, "up")
+	if err != nil {
+		return "", err
+	}
+	defer clean()
+	c, err := client.New(url, nil)
+	if err != nil {
+		return "", err
+	}
+	for {
+		ov, err := c.Overview(ctx)
+		if err != nil {
+			return "", err
+		}
+		if ov.Runs.Scored > 0 {
+			return time.Since(began).Round(10 * time.Millisecond).String(), nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func idleRSS(ctx context.Context) (string, error) {
+	cmd, _, clean, err := start(ctx, "serve")
+	if err != nil {
+		return "", err
+	}
+	defer clean()
+	time.Sleep(3 * time.Second)
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "status"))
+	if err != nil {
+		return "", err
+	}
+	for l := range strings.Lines(string(b)) {
+		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
+			kb, err := strconv.Atoi(f[1])
+			return fmt.Sprintf("%.1f MB", float64(kb)/1024), err
+		}
+	}
+	return "", errors.New("no VmRSS")
+}
+
+// overhead plays the demo and takes, of each counted attempt, the time from
+// lease to result that was not spent in boxes.
+func overhead(ctx context.Context) (string, error) {
+	_, url, clean, err := start(ctx, "up")
+	if err != nil {
+		return "", err
+	}
+	defer clean()
+	c, err := client.New(url, nil)
+	if err != nil {
+		return "", err
+	}
+	var over []time.Duration
+	for len(over) < 30 { // the first runs are those of nop and repair's quick ones
+		time.Sleep(time.Second)
+		over = over[:0]
+		p, err := c.Runs(ctx, "", "", string(agon.RunScored), client.ListOptions{Limit: 200})
+		if err != nil {
+			return "", err
+		}
+		for _, r := range p.Items {
+			full, err := c.Run(ctx, r.Run.Run)
+			if err != nil {
+				return "", err
+			}
+			for _, a := range full.List {
+				if a.Counted {
+					over = append(over, a.EndedAt.Sub(a.LeasedAt)-time.Duration(a.BoxMS)*time.Millisecond)
+				}
+			}
+		}
+	}
+	slices.Sort(over)
+	return fmt.Sprintf("%v (n=%d, p95 %v)", over[len(over)/2].Round(time.Millisecond), len(over), over[len(over)*95/100].Round(time.Millisecond)), nil
+}
+
+func keyShow(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "agon-bench-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	env := append(os.Environ(), "AGON_WALLET_PATH="+dir)
+	run := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, "bin/agon", args...)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, tail(out))
+		}
+		return nil
+	}
+	if err := run("key", "new", "bench"); err != nil {
+		return "", err
+	}
+	var took []time.Duration
+	for range 20 {
+		began := time.Now()
+		if err := run("key", "show", "-o", "json"); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b, err := json.Marshal(map[string]string{"p50": took[10].Round(100 * time.Microsecond).String(), "min": took[0].Round(100 * time.Microsecond).String()})
+	return string(b), err
+}

@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/gateway"
+)
+
+// RejudgeOptions asks for a run to be judged again from its evidence.
+type RejudgeOptions struct {
+	Common
+	Client  *client.Client
+	Run     agon.RunSpec
+	Record  agon.Record // what the play left, from the stored evidence
+	Kind    string
+	Attempt int
+	Driver  string
+}
+
+// Verification is what `agon verify` prints.
+type Verification struct {
+	Run     string        `json:"run"`
+	Attempt int           `json:"attempt"`
+	OK      bool          `json:"ok"`
+	Checks  []Check       `json:"checks"` // status ok, warn (not checked) or fail
+	Chain   gateway.Chain `json:"chain"`
+}
+
+func (a *App) verifyCmd() *cobra.Command {
+	var attempt int
+	var gateways []string
+	var noJudge bool
+	cmd := &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Recompute a run: chain of receipts, signatures, bodies, cost and score",
+		Long: `Recompute a run from what is stored of it: the hash chain of its receipts, the
+gateway's signatures, the hashes of requests and replies, the cost, and, by judging the
+evidence again in a box on this machine, the score. What cannot be looked at is said, not
+passed over. With --gateway only receipts signed by these keys are accepted.
+
+JSON: {run, attempt, ok, checks: [{name, status: ok|warn|fail, detail}], chain}.
+Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.`,
+		Example:           "  agon verify 01JD…\n  agon verify 01JD… --no-judge --jq .chain.signers",
+		Args:              args(1, 1, "a run"),
+		ValidArgsFunction: a.complete(runIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := a.verify(cmd.Context(), args[0], attempt, gateways, !noJudge)
+			if err != nil {
+				return err
+			}
+			if err := a.printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.Run}, Human: func(h *output.Human) {
+				rows := make([][]output.Cell, len(v.Checks))
+				for i, c := range v.Checks {
+					rows[i] = []output.Cell{output.Text(c.Name), output.Text(c.Status), output.Text(c.Detail)}
+				}
+				h.Table([]output.Column{{Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
+			}}); err != nil {
+				return err
+			}
+			open := false
+			for _, c := range v.Checks {
+				open = open || c.Status == CheckWarn
+			}
+			switch {
+			case !v.OK:
+				return &Exit{Code: CodeFailed}
+			case open:
+				return &Exit{Code: CodePartly}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
+	f.StringSliceVar(&gateways, "gateway", nil, "accept receipts of these gateway keys only (`address`)")
+	f.BoolVar(&noJudge, "no-judge", false, "do not judge the evidence again")
+	return cmd
+}
+
+func (a *App) verify(ctx context.Context, run string, attempt int, gateways []string, judge bool) (*Verification, error) {
+	c, err := a.reader()
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	att := attemptOf(r, attempt)
+	if att == nil {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "attempt", Message: "the run has no such attempt", Mend: "agon run view " + run + " lists them"}
+	}
+	var events []agon.Event
+	if err := a.eachEvent(ctx, run, false, func(e agon.Event) error {
+		if e.Attempt == att.N {
+			events = append(events, e)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	v := &Verification{Run: run, Attempt: att.N}
+	add := func(name, status, format string, args ...any) {
+		v.Checks = append(v.Checks, Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...)})
+	}
+	receipts, outcome, seen := verifyBodies(events, add)
+	v.Chain = gateway.VerifyChain(receipts, gateways)
+	switch {
+	case seen.cut > 0:
+		add("chain", CheckWarn, "%d events of calls were cut from a full log: the chain cannot be followed", seen.cut)
+	case len(v.Chain.Problems) > 0:
+		p := v.Chain.Problems[0]
+		add("chain", CheckFail, "receipt %d (%s): %s: %s; %d problems in all", p.N, p.ID, p.Code, p.Message, len(v.Chain.Problems))
+	case len(receipts) == 0:
+		add("chain", CheckOK, "the attempt called no model")
+	default:
+		add("chain", CheckOK, "%d receipts, signed by %s", v.Chain.Receipts, strings.Join(v.Chain.Signers, ", "))
+	}
+	if v.Chain.Cost == att.CostMicros {
+		add("cost", CheckOK, "the receipts sum to %s", money(att.CostMicros))
+	} else {
+		add("cost", CheckFail, "the receipts sum to %s, the attempt says %s", money(v.Chain.Cost), money(att.CostMicros))
+	}
+	a.verifyScore(ctx, c, r, att, outcome, judge, add)
+	v.OK = true
+	for _, k := range v.Checks {
+		v.OK = v.OK && k.Status != CheckFail
+	}
+	return v, nil
+}
+
+// attemptOf finds the attempt to look at: the one named, the counted one, the last.
+func attemptOf(r *client.Run, n int) *agon.Attempt {
+	var out *agon.Attempt
+	for i := range r.List {
+		t := &r.List[i]
+		if t.N == n || (n == 0 && (out == nil || !out.Counted)) {
+			out = t
+		}
+	}
+	return out
+}
+
+type bodyCount struct{ whole, part, cut int }
+
+// verifyBodies hashes what was said and returns the receipts and the outcome that the events tell.
+func verifyBodies(events []agon.Event, add func(name, status, format string, args ...any)) (list []agon.Receipt, outcome string, n bodyCount) {
+	bad := ""
+	check := func(id, what string, b gateway.Body, want agon.Digest) {
+		switch {
+		case b.Cut:
+			n.part++
+		case agon.Sum(b.Content()) != want:
+			bad = fmt.Sprintf("%s of %s does not have the hash of its receipt", what, id)
+		default:
+			n.whole++
+		}
+	}
+	for _, e := range events {
+		switch e.Type {
+		case agon.EventModel:
+			var m gateway.ModelCall
+			if json.Unmarshal(e.Data, &m) != nil || m.Receipt.ID == "" {
+				n.cut++
+				continue
+			}
+			list = append(list, m.Receipt)
+			check(m.Receipt.ID, "the request", m.Request, m.Receipt.RequestHash)
+			check(m.Receipt.ID, "the response", m.Response, m.Receipt.ResponseHash)
+		case agon.EventTool:
+			var t gateway.ToolCallEvent
+			if json.Unmarshal(e.Data, &t) != nil || t.Receipt.ID == "" {
+				n.cut++
+				continue
+			}
+			list = append(list, t.Receipt)
+			check(t.Receipt.ID, "the response", t.Response, t.Receipt.ResponseHash)
+		case agon.EventPhase:
+			var p struct {
+				Outcome string `json:"outcome"`
+			}
+			if json.Unmarshal(e.Data, &p) == nil && p.Outcome != "" {
+				outcome = p.Outcome
+			}
+		}
+	}
+	switch {
+	case bad != "":
+		add("bodies", CheckFail, "%s", bad)
+	case n.part > 0:
+		add("bodies", CheckWarn, "%d match; of %d only the beginning is kept", n.whole, n.part)
+	default:
+		add("bodies", CheckOK, "%d requests and responses match their hashes", n.whole)
+	}
+	return list, outcome, n
+}
+
+// verifyScore judges the stored evidence again.
+func (a *App) verifyScore(ctx context.Context, c *client.Client, r *client.Run, att *agon.Attempt, outcome string, judge bool, add func(name, status, format string, args ...any)) {
+	switch {
+	case !att.Counted:
+		add("score", CheckOK, "the attempt was not counted: it has no score")
+		return
+	case att.Fault == agon.FaultAgent:
+		for _, s := range r.Scores {
+			if s.Value != 0 || s.Solved {
+				add("score", CheckFail, "%s: %.4f, though the fault was the agent's", s.Task, s.Value)
+				return
+			}
+		}
+		add("score", CheckOK, "0: the fault was the agent's (%s)", att.Reason)
+		return
+	case !judge:
+		add("score", CheckWarn, "not judged again (--no-judge)")
+		return
+	case a.Services.Rejudge == nil:
+		add("score", CheckWarn, "this binary cannot judge")
+		return
+	case att.Evidence == "":
+		add("score", CheckWarn, "no evidence is stored")
+		return
+	}
+	scores, err := a.rejudge(ctx, c, r, att, outcome)
+	if err != nil {
+		add("score", CheckWarn, "not judged again: %v", err)
+		return
+	}
+	by := map[string]agon.Score{}
+	for _, s := range scores {
+		by[s.Task] = s
+	}
+	for _, s := range r.Scores {
+		got, ok := by[s.Task]
+		switch {
+		case !ok:
+			add("score", CheckFail, "%s: stored %.4f, judged again there is none", s.Task, s.Value)
+			return
+		case got.Value != s.Value || got.Solved != s.Solved:
+			add("score", CheckFail, "%s: stored %.4f, judged again %.4f", s.Task, s.Value, got.Value)
+			return
+		}
+	}
+	add("score", CheckOK, "%d scores, judged again alike (mean %s)", len(scores), runScore(*r))
+}
+
+func (a *App) rejudge(ctx context.Context, c *client.Client, r *client.Run, att *agon.Attempt, outcome string) ([]agon.Score, error) {
+	files, err := evidence(ctx, c, att.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	arena, err := c.Arena(ctx, r.Arena)
+	if err != nil {
+		return nil, err
+	}
+	common, done, err := a.common()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return a.Services.Rejudge(ctx, RejudgeOptions{
+		Common: common, Client: c, Run: r.RunSpec, Kind: arena.Kind, Attempt: att.N,
+		Record: agon.Record{Outcome: outcome, Files: files},
+	})
+}
+
+// Bounds of the evidence that is judged again.
+const (
+	maxEvidenceFiles = 1000
+	maxEvidenceBytes = 256 << 20
+)
+
+// evidence fetches the files of a tree, each verified against its digest.
+func evidence(ctx context.Context, c *client.Client, d agon.Digest) (map[string][]byte, error) {
+	b, err := c.Blob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	var m blob.Manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("read evidence: %w", err)
+	}
+	if len(m.Files) > maxEvidenceFiles {
+		return nil, fmt.Errorf("read evidence: more than %d files", maxEvidenceFiles)
+	}
+	out := make(map[string][]byte, len(m.Files))
+	total := 0
+	for _, f := range m.Files {
+		if f.Mode == "link" {
+			continue
+		}
+		b, err := c.Blob(ctx, f.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if total += len(b); total > maxEvidenceBytes {
+			return nil, fmt.Errorf("read evidence: larger than %d bytes", maxEvidenceBytes)
+		}
+		out[f.Path] = b
+	}
+	return out, nil
+}

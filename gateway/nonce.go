@@ -1,0 +1,177 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Headers of a tool call that a model asked for (spec/oro.md 2.8).
+const (
+	NonceHeader  = "X-Tool-Nonce"
+	CallHeader   = "X-Tool-Call-Id"
+	statusHeader = "X-Nonce-Status"
+)
+
+// What became of a nonce.
+const (
+	nonceValid     = "valid"
+	nonceMissing   = "missing"
+	nonceMismatch  = "mismatch"
+	nonceExpired   = "expired"
+	nonceReplayed  = "replayed"
+	nonceMalformed = "malformed"
+)
+
+const (
+	nonceTTL = 60 * time.Second
+	// maxEmitted bounds the calls of a session that wait for their dispatch; the oldest goes first.
+	maxEmitted = 4096
+)
+
+// nonces remembers what the models of one session asked for. A dispatch is the
+// model's if it brings the call's id, the same tool and the same arguments,
+// in time and once; where the reply was marked, also the mark.
+type nonces struct {
+	key    [32]byte // of the marks
+	marked bool     // replies carry marks
+	clock  func() time.Time
+
+	mu    sync.Mutex
+	calls map[string]*emitted // by call id; guarded by mu
+	order []string            // guarded by mu
+}
+
+type emitted struct {
+	tool, args, receipt string
+	until               time.Time
+	used                bool
+}
+
+func newNonces(marked bool, clock func() time.Time) (*nonces, error) {
+	n := &nonces{marked: marked, clock: clock, calls: map[string]*emitted{}}
+	_, err := rand.Read(n.key[:])
+	return n, err
+}
+
+func hashArgs(b []byte) string {
+	h := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(h[:])
+}
+
+// emit notes the calls of a model's reply. The first to use an id keeps it.
+func (n *nonces) emit(receipt string, calls []ToolCall) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range calls {
+		if c.ID == "" {
+			continue
+		}
+		if old := n.calls[c.ID]; old != nil && !old.used && n.clock().Before(old.until) {
+			continue
+		}
+		if _, known := n.calls[c.ID]; !known {
+			n.order = append(n.order, c.ID)
+		}
+		n.calls[c.ID] = &emitted{tool: c.Name, args: hashArgs([]byte(c.Arguments)), receipt: receipt, until: n.clock().Add(nonceTTL)}
+		for len(n.order) > maxEmitted {
+			delete(n.calls, n.order[0])
+			n.order = n.order[1:]
+		}
+	}
+}
+
+// payload is what a mark says, in the order of its fields: run, call, tool,
+// hash of the arguments, expiry in ms.
+type payload struct {
+	Run  string `json:"e"`
+	Call string `json:"c"`
+	Tool string `json:"t"`
+	Args string `json:"a"`
+	Till int64  `json:"x"`
+}
+
+// mint makes the mark of a call: b64url(payload) "." b64url(HMAC-SHA256).
+func (n *nonces) mint(run string, c ToolCall, until time.Time) string {
+	b, err := json.Marshal(payload{run, c.ID, c.Name, hashArgs([]byte(c.Arguments)), until.UnixMilli()})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(b) + "." + base64.RawURLEncoding.EncodeToString(n.mac(b))
+}
+
+func (n *nonces) mac(b []byte) []byte {
+	m := hmac.New(sha256.New, n.key[:])
+	m.Write(b)
+	return m.Sum(nil)
+}
+
+// check judges a dispatch and returns the receipt of the model call behind it.
+func (n *nonces) check(run, tool, id, token string, args []byte) (status, receipt string) {
+	if id == "" || (n.marked && token == "") {
+		return nonceMissing, ""
+	}
+	now := n.clock()
+	if token != "" {
+		head, tail, ok := strings.Cut(token, ".")
+		b, err1 := base64.RawURLEncoding.DecodeString(head)
+		sig, err2 := base64.RawURLEncoding.DecodeString(tail)
+		var p payload
+		if !ok || len(token) > 4096 || err1 != nil || err2 != nil || json.Unmarshal(b, &p) != nil {
+			return nonceMalformed, ""
+		}
+		if !hmac.Equal(sig, n.mac(b)) || p.Run != run || p.Call != id || p.Tool != tool || p.Args != hashArgs(args) {
+			return nonceMismatch, ""
+		}
+		if now.UnixMilli() > p.Till {
+			return nonceExpired, ""
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.calls[id]
+	switch {
+	case e == nil, e.tool != tool, e.args != hashArgs(args):
+		return nonceMismatch, ""
+	case e.used:
+		return nonceReplayed, ""
+	case now.After(e.until):
+		return nonceExpired, ""
+	}
+	e.used = true
+	return nonceValid, e.receipt
+}
+
+// mark adds the marks of a reply's calls to its JSON object, under field.
+func (n *nonces) mark(run, field string, reply []byte, calls []ToolCall) []byte {
+	end := len(reply)
+	for end > 0 && reply[end-1] != '}' {
+		end--
+	}
+	if end < 2 || len(calls) == 0 {
+		return reply
+	}
+	until := n.clock().Add(nonceTTL)
+	tokens := map[string]string{}
+	for _, c := range calls {
+		if c.ID != "" {
+			tokens[c.ID] = n.mint(run, c, until)
+		}
+	}
+	b, err := json.Marshal(map[string]any{"tool_nonces": tokens})
+	name, err2 := json.Marshal(field)
+	if err != nil || err2 != nil {
+		return reply
+	}
+	out := append([]byte(nil), reply[:end-1]...)
+	out = append(out, ',')
+	out = append(out, name...)
+	out = append(out, ':')
+	out = append(out, b...)
+	return append(append(out, '}'), reply[end:]...)
+}

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/tool"
+)
+
+const (
+	toolsPath   = "/v1/tools"
+	toolTimeout = 2 * time.Minute
+	// maxToolArgs bounds the arguments of a tool call in bytes.
+	maxToolArgs = 64 << 10
+)
+
+// tool finds a tool that the session may call.
+func (s *session) tool(name string) tool.Tool {
+	if !slices.Contains(s.policy.Tools, name) && !slices.Contains(s.policy.Tools, "*") {
+		return nil
+	}
+	for _, t := range s.g.cfg.Tools {
+		if t.Name() == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// toolRoutes serves the tools dialect; false if the request is none of it.
+func (s *session) toolRoutes(w http.ResponseWriter, r *http.Request) bool {
+	if !slices.Contains(s.policy.Dialects, DialectTools) {
+		return false
+	}
+	name, below := strings.CutPrefix(r.URL.Path, toolsPath+"/")
+	switch {
+	case r.Method == http.MethodGet && r.URL.Path == toolsPath:
+		s.listTools(w)
+	case r.Method == http.MethodPost && below:
+		s.callTool(w, r, name)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *session) listTools(w http.ResponseWriter) {
+	type entry struct {
+		Name      string      `json:"name"`
+		PerCall   agon.Micros `json:"micros_per_call"`
+		PerResult agon.Micros `json:"micros_per_result"`
+	}
+	list := []entry{}
+	for _, t := range s.g.cfg.Tools {
+		if s.tool(t.Name()) != nil {
+			list = append(list, entry{t.Name(), t.Price().PerCall, t.Price().PerResult})
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"data": list})
+}
+
+// callTool serves one metered call: the same books, receipts and limits as a model's.
+func (s *session) callTool(w http.ResponseWriter, r *http.Request, name string) {
+	route := toolsPath + "/" + cut(name, 64)
+	refuse := func(ref *refusal) {
+		s.refused(route, ref, ref.status)
+		ref.write(w, false)
+	}
+	if ref := s.slot(r.Context()); ref != nil {
+		refuse(ref)
+		return
+	}
+	defer func() { <-s.slots }()
+	t := s.tool(name)
+	if t == nil {
+		refuse(&refusal{status: http.StatusNotFound, code: "tool_not_found", param: "name", msg: fmt.Sprintf("tool: %.64q is not offered here", name)})
+		return
+	}
+	args, ref := readBody(w, r)
+	if ref == nil && len(args) > maxToolArgs {
+		ref = &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxToolArgs)}
+	}
+	if ref != nil {
+		refuse(ref)
+		return
+	}
+	checked, err := t.Check(args)
+	if err != nil {
+		refuse(badRequest(err))
+		return
+	}
+	p := t.Price()
+	held := Amount{Micros: toolCost(p, p.MaxResults), Calls: 1}
+	n := s.calls.Add(1)
+	c := &toolCall{s: s, t: t, id: fmt.Sprintf("%s-%d", s.id, n), args: args, route: route, held: held, start: s.g.cfg.Clock().UTC()}
+	if _, err := s.acct.reserve(c.id, held); err != nil {
+		var short *ErrBudget
+		if errors.As(err, &short) {
+			refuse(noBudget(short))
+		} else {
+			refuse(noBooks())
+		}
+		return
+	}
+	c.nonce, c.emitted = s.nonces.check(s.policy.Run, name, r.Header.Get(CallHeader), r.Header.Get(NonceHeader), args)
+	w.Header().Set(statusHeader, c.nonce)
+	s.mu.Lock()
+	s.ev.Calls++
+	s.mu.Unlock()
+	c.run(w, checked)
+}
+
+// toolCost is the price of a call with so many results.
+func toolCost(p tool.Price, results int64) agon.Micros {
+	return p.PerCall + p.PerResult*agon.Micros(min(max(results, 0), p.MaxResults))
+}
+
+type toolCall struct {
+	s              *session
+	t              tool.Tool
+	id, route      string
+	args           []byte
+	held           Amount
+	start          time.Time
+	nonce, emitted string
+}
+
+func (c *toolCall) run(w http.ResponseWriter, checked any) {
+	ctx, cancel := context.WithTimeout(c.s.ctx, toolTimeout)
+	defer cancel()
+	settled := false
+	defer func() {
+		if !settled { // a tool panicked: its money must not stay held
+			_ = c.finish(agon.Receipt{Outcome: outcomeTruncated, Status: http.StatusInternalServerError}, c.held, nil, "")
+		}
+	}()
+	reply, err := c.t.Do(ctx, checked)
+	if err == nil && (len(reply.Body) > maxEvent/2 || !json.Valid(reply.Body)) {
+		err = &provider.Failure{Class: provider.ClassBadReply, Detail: "tool's reply is no JSON, or too large"}
+	}
+	settled = true
+	if err != nil {
+		f := failureOf(err)
+		c.s.g.cfg.Log.Warn("tool failed", "session", c.s.id, "tool", c.t.Name(), "class", string(f.Class), "status", f.Status, "detail", f.Detail)
+		ref := failed(f)
+		ref.msg = "the tool did not answer this call; it may work later"
+		if !c.finish(agon.Receipt{Outcome: outcomeProvider, Status: ref.status}, Amount{Calls: 1}, nil, string(f.Class)) {
+			ref = noBooks()
+		}
+		ref.write(w, false)
+		return
+	}
+	used := Amount{Micros: toolCost(c.t.Price(), reply.Results), Calls: 1}
+	if !c.finish(agon.Receipt{Outcome: outcomeOK, Status: http.StatusOK}, used, reply.Body, "") {
+		noBooks().write(w, false)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(reply.Body) // a client that is gone has been paid for
+}
+
+// finish settles and records. A tool's failure is noted, but moves no blame:
+// only models have a probe.
+func (c *toolCall) finish(r agon.Receipt, used Amount, body []byte, class string) bool {
+	s := c.s
+	r.ID, r.Session, r.Run, r.Attempt, r.Task, r.Payer = c.id, s.id, s.policy.Run, s.policy.Attempt, s.policy.Task, s.policy.Payer
+	r.Route, r.Model, r.Provider, r.PriceVersion = c.route, c.t.Name(), c.t.Source(), c.t.Price().Version
+	r.RequestHash, r.ResponseHash = agon.Sum(c.args), agon.Sum(body)
+	r.Reserved, r.Start, r.End, r.Emitted = c.held.Micros, c.start, s.g.cfg.Clock().UTC(), c.emitted
+	booked, err := s.acct.settle(context.WithoutCancel(s.ctx), c.id, used, &r)
+	s.recMu.Lock()
+	defer s.recMu.Unlock()
+	if err != nil {
+		s.bookErr = fmt.Errorf("settle call %s: %w", c.id, err)
+		return false
+	}
+	if s.sealed {
+		return true
+	}
+	s.spent += booked.Micros
+	s.receipts = append(s.receipts, r)
+	s.record(agon.EventTool, ToolCallEvent{
+		Receipt: r, Arguments: json.RawMessage(c.args), Response: bodyOf(body, int64(len(body)), maxEvent/2), Nonce: c.nonce, Error: class,
+	})
+	return true
+}

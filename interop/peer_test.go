@@ -1,0 +1,108 @@
+//go:build interop
+
+// Package interop lets agon and the real Python packages of the field exchange
+// keyfiles, signatures and signed requests. scripts/interop.sh installs them
+// and runs it; nothing here is part of an ordinary build.
+package interop
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// args is one request to a peer, or its answer.
+type args map[string]any
+
+// peer is one Python environment that answers over JSON lines.
+type peer struct {
+	name  string
+	mu    sync.Mutex
+	in    *json.Encoder
+	lines *bufio.Reader
+}
+
+// start runs peer.py in the environment. One that is not there at all is said
+// aloud and skipped: scripts/interop.sh decides which must be.
+func start(t *testing.T, name string) *peer {
+	t.Helper()
+	root := os.Getenv("AGON_INTEROP")
+	if root == "" {
+		t.Fatal("AGON_INTEROP is not set: run scripts/interop.sh")
+	}
+	python := filepath.Join(root, name, "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("NOT RUN: no Python environment %s", name)
+	}
+	cmd := exec.Command(python, "peer.py")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, errs.String())
+		}
+	})
+	return &peer{name: name, in: json.NewEncoder(in), lines: bufio.NewReaderSize(out, 1<<20)}
+}
+
+// try asks and returns the answer, or the peer's error.
+func (p *peer) try(t *testing.T, op string, a args) (args, string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	request := args{"op": op}
+	for k, v := range a {
+		request[k] = v
+	}
+	if err := p.in.Encode(request); err != nil {
+		t.Fatalf("%s: %s: %v", p.name, op, err)
+	}
+	line, err := p.lines.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("%s: %s: %v", p.name, op, err)
+	}
+	var answer args
+	if err := json.Unmarshal(line, &answer); err != nil {
+		t.Fatalf("%s: %s: %v", p.name, op, err)
+	}
+	if text, ok := answer["error"].(string); ok {
+		return nil, text
+	}
+	return answer, ""
+}
+
+// ask is try that must succeed. A package that is not installed is said aloud.
+func (p *peer) ask(t *testing.T, op string, a args) args {
+	t.Helper()
+	answer, problem := p.try(t, op, a)
+	if strings.HasPrefix(problem, "ModuleNotFoundError") || strings.HasPrefix(problem, "ImportError") {
+		t.Skipf("NOT RUN in %s: %s: %s", p.name, op, problem)
+	}
+	if problem != "" {
+		t.Fatalf("%s: %s: %s", p.name, op, problem)
+	}
+	return answer
+}
+
+func (a args) text(name string) string {
+	s, _ := a[name].(string)
+	return s
+}

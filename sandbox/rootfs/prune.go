@@ -1,0 +1,140 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// DefaultQuota bounds a cache of trees, in bytes.
+const DefaultQuota = 20 << 30
+
+const usedPrefix = ".used-"
+
+// Used notes now as the last use of a cached tree, beside it: a tree never changes.
+func Used(dir string, now time.Time) error {
+	mark := filepath.Join(filepath.Dir(dir), usedPrefix+filepath.Base(dir))
+	err := os.Chtimes(mark, now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.WriteFile(mark, nil, 0o644); err == nil {
+			err = os.Chtimes(mark, now, now)
+		}
+	}
+	// Others' caches can be used, not marked.
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil
+	}
+	return err
+}
+
+// Cached is one tree of a cache.
+type Cached struct {
+	Dir   string
+	Bytes int64
+	Used  time.Time // last use, else when it was made
+	Busy  bool      // a living box is mounted over it
+}
+
+// List returns the trees of a cache, least recently used first.
+func List(cache string) ([]Cached, error) {
+	ents, err := os.ReadDir(cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cache: %w", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	var out []Cached
+	for _, e := range ents {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		c := Cached{Dir: filepath.Join(cache, e.Name())}
+		for _, p := range []string{filepath.Join(cache, usedPrefix+e.Name()), c.Dir} {
+			if fi, err := os.Lstat(p); err == nil {
+				c.Used = fi.ModTime()
+				break
+			}
+		}
+		c.Bytes = size(c.Dir)
+		c.Busy = mentions(string(mounts), c.Dir)
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Cached) int { return a.Used.Compare(b.Used) })
+	return out, nil
+}
+
+// mentions tells whether a mount table names dir or something below it.
+func mentions(mounts, dir string) bool {
+	for rest := mounts; ; {
+		i := strings.Index(rest, dir)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(dir):]
+		if rest == "" || strings.ContainsRune(" /,:\n", rune(rest[0])) {
+			return true
+		}
+	}
+}
+
+// size counts the blocks of a tree; hard links count once for each name.
+func size(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be seen is not counted
+		}
+		if fi, err := d.Info(); err == nil {
+			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+				n += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// Prune removes the least recently used trees of a cache until it holds at most
+// quota bytes. Trees in keep, and those that a box is mounted over, stay. It
+// returns what it removed. A removed tree is renamed first, so that nobody finds
+// half of one.
+func Prune(cache string, quota int64, keep ...string) ([]Cached, error) {
+	all, err := List(cache)
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	for _, c := range all {
+		total += c.Bytes
+	}
+	var gone []Cached
+	for _, c := range all {
+		if total <= quota {
+			break
+		}
+		if c.Busy || slices.Contains(keep, c.Dir) {
+			continue
+		}
+		trash := filepath.Join(cache, ".new-old-"+filepath.Base(c.Dir)) // swept by Ensure if we die here
+		if err := os.Rename(c.Dir, trash); err != nil {
+			return gone, fmt.Errorf("prune %s: %w", c.Dir, err)
+		}
+		if err := removeAll(trash); err != nil {
+			return gone, fmt.Errorf("prune: %w", err)
+		}
+		_ = os.Remove(filepath.Join(cache, usedPrefix+filepath.Base(c.Dir)))
+		total -= c.Bytes
+		gone = append(gone, c)
+	}
+	return gone, nil
+}

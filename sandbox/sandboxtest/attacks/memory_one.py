@@ -1,0 +1,2 @@
+b = []
+while True: b.append(bytearray(1 << 20))

@@ -1,0 +1,5 @@
+p = struct.pack("i", 10)
+call("SCHED_FIFO", 144, 0, 1, p)
+call("SCHED_RR", 144, 0, 2, p)
+call("SCHED_DEADLINE", 314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10**7, 10**8, 10**8), 0)
+end()

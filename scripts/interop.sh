@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs the real Python wallet and signing packages from the package index
+# into virtual environments below .cache/interop, then lets them and agon
+# exchange keyfiles, signatures and signed requests, both ways.
+# What cannot be installed is named; without the wallet package itself it fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'interop: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+python=${PYTHON:-python3}
+command -v "$python" >/dev/null || die "no $python here: install Python 3.9 or newer with venv"
+dir=.cache/interop
+mkdir -p "$dir"
+absent=()
+
+# env NAME PACKAGE==VERSION...: one environment; a package that does not install is noted.
+env() {
+	local name=$1 package
+	shift
+	if [ ! -x "$dir/$name/bin/python" ]; then
+		say "making environment $name"
+		"$python" -m venv "$dir/$name" || die "python cannot make a virtual environment (Debian: apt-get install python3-venv)"
+	fi
+	for package in "$@"; do
+		if "$dir/$name/bin/python" -c 'import sys; from importlib.metadata import version; n, v = sys.argv[1].split("=="); sys.exit(version(n) != v)' "$package" 2>/dev/null; then
+			continue
+		fi
+		say "$name: installing $package"
+		if ! "$dir/$name/bin/pip" install --quiet --disable-pip-version-check "$package" >"$dir/pip.log" 2>&1; then
+			absent+=("$name/$package")
+			say "NOT INSTALLED: $package ($(tail -n 1 "$dir/pip.log"))"
+		fi
+	done
+}
+
+env wallet bittensor-wallet==4.1.1 bittensor-auth==0.1.1 fastapi==0.121.3 httpx==0.28.1 substrate-interface==1.8.1 py-sr25519-bindings==0.2.4 \
+	ansible-vault==4.1.0 ansible-core==2.19.14 cryptography==46.0.3
+env wallet3 bittensor-wallet==3.1.0
+env wallet2 bittensor-wallet==2.1.3
+env sdk bittensor==10.5.0
+
+"$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
+
+status=0
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... "$@" || status=$?
+if [ ${#absent[@]} -gt 0 ]; then
+	say "NOT PROVED, because the index did not give them: ${absent[*]}"
+fi
+exit $status
