@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -124,7 +123,7 @@ func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
 	if err != nil {
 		return out, fmt.Errorf("encode payload of %s: %w", key, err)
 	}
-	p.box.task.Store(key)
+	p.box.tasks.Store(s.ID(), key)
 	began := time.Now() // for the miner's eyes only; nothing is decided by it
 	status, reply, err := p.box.call(ctx, p.timeout+grace, body, s.Session)
 	out.ElapsedMS = time.Since(began).Milliseconds()
@@ -223,7 +222,7 @@ type warmBox struct {
 	ended  chan struct{} // closed when the runner has ended
 	exit   sandbox.Exit  // valid after ended
 	err    error         // valid after ended
-	task   atomic.Value  // string: whose claim is played
+	tasks  sync.Map      // session id → task, for the log, which may lag behind the answers
 }
 
 // start makes a box and waits until the runner in it listens. The script is
@@ -305,6 +304,7 @@ func (p *player) start(ctx context.Context, toolsURL string) (*warmBox, error) {
 func (p *player) line(w *warmBox, b []byte, ready func()) {
 	var l struct {
 		Type    string `json:"type"`
+		Session string `json:"session_id"`
 		Stream  string `json:"stream"`
 		Message string `json:"message"`
 		Dropped int64  `json:"dropped"`
@@ -316,7 +316,8 @@ func (p *player) line(w *warmBox, b []byte, ready func()) {
 	case "ready":
 		ready()
 	case "output":
-		task, _ := w.task.Load().(string)
+		v, _ := w.tasks.Load(l.Session)
+		task, _ := v.(string)
 		p.env.Progress(agon.EventOutput, task, map[string]any{"stream": l.Stream, "text": strings.ToValidUTF8(l.Message, "\ufffd"), "truncated": l.Dropped > 0})
 	}
 }

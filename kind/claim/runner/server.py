@@ -2,6 +2,7 @@
 # invocation. The script is never loaded here.
 import asyncio
 import errno
+import gc
 import json
 import os
 import resource
@@ -115,10 +116,10 @@ def check_big(raw, memory):
 
 
 class Invocation:
-    """A forked worker with its pipes."""
+    """A forked worker with its pipes. It waits for its job, which comes once."""
 
-    def __init__(self, server, job):
-        self.server, self.job = server, job
+    def __init__(self, server):
+        self.server, self.job = server, None
         self.loop = asyncio.get_running_loop()
         self.done = self.loop.create_future()
         self.data = bytearray()
@@ -126,9 +127,7 @@ class Invocation:
         self.pid = 0
         self.fds = {}
         self.output = {"stdout": [bytearray(), 0], "stderr": [bytearray(), 0]}
-
-    def start(self):
-        pairs = [os.pipe() for _ in range(3)]
+        pairs = [os.pipe() for _ in range(4)]
         try:
             self.pid = os.fork()
         except OSError:
@@ -137,13 +136,40 @@ class Invocation:
                 os.close(w)
             raise Broken("OSError") from None
         if self.pid == 0:
-            agon_worker.main(self.job, pairs[0][1], pairs[1][1], pairs[2][1])
+            agon_worker.main(server.config, pairs[3][0], pairs[0][1], pairs[1][1], pairs[2][1])
         for (r, w), name in zip(pairs, ("frame", "stdout", "stderr")):
             os.close(w)
             os.set_blocking(r, False)
             self.fds[name] = r
             self.loop.add_reader(r, self.read, name)
-        self.server.workers[self.pid] = self
+        os.close(pairs[3][0])
+        os.set_blocking(pairs[3][1], False)
+        self.jobs = pairs[3][1]
+        server.workers[self.pid] = self
+
+    def give(self, job):
+        """Hand over the job, as fast as the worker takes it."""
+        self.job = job
+        body = json.dumps(job, separators=(",", ":")).encode()
+        self.rest = memoryview(len(body).to_bytes(8, "big") + body)
+        self.write()
+
+    def write(self):
+        try:
+            while self.rest:
+                self.rest = self.rest[os.write(self.jobs, self.rest):]
+        except BlockingIOError:
+            self.loop.add_writer(self.jobs, self.write)
+            return
+        except OSError:
+            pass  # the worker has gone: its frame's end says so
+        self.close_jobs()
+
+    def close_jobs(self):
+        if self.jobs >= 0:
+            self.loop.remove_writer(self.jobs)
+            os.close(self.jobs)
+            self.jobs = -1
 
     def read(self, name):
         try:
@@ -186,7 +212,14 @@ class Invocation:
     async def end(self):
         """Kill what is left of the worker and wait until it is gone."""
         exited = self.server.exits.setdefault(self.pid, self.loop.create_future())
+        self.close_jobs()
         self.server.reap()
+        if self.want is not None and self.done.done() and not self.done.cancelled() and self.done.exception() is None:
+            # It has said all it will say; a moment to leave, which costs nobody time.
+            try:
+                await asyncio.wait_for(asyncio.shield(exited), 0.2)
+            except TimeoutError:
+                pass
         for sig, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
             if exited.done():
                 break
@@ -213,17 +246,8 @@ class Invocation:
         self.server.workers.pop(self.pid, None)
         self.server.exits.pop(self.pid, None)
         for name, (text, dropped) in self.output.items():
-            if text or dropped:
+            if self.job is not None and (text or dropped):
                 log("output", session_id=self.job["session"], entrypoint=self.job["entrypoint"], stream=name, message=text.decode("utf-8", "replace"), dropped=dropped)
-
-    async def finish_quietly(self):
-        """Give a worker that has sent its frame a moment to leave by itself."""
-        exited = self.server.exits.setdefault(self.pid, self.loop.create_future())
-        self.server.reap()
-        try:
-            await asyncio.wait_for(asyncio.shield(exited), 0.2)
-        except TimeoutError:
-            pass
 
 
 class Server:
@@ -231,7 +255,29 @@ class Server:
         self.config = config
         self.workers = {}
         self.exits = {}
+        self.spare = None  # a worker that waits for the next job
+        self.ending = set()  # tasks that see workers off
         self.slots = asyncio.Semaphore(PARALLEL)
+
+    def prefork(self):
+        """Keep one worker ready."""
+        if self.spare is None:
+            try:
+                self.spare = Invocation(self)
+            except (Broken, OSError):
+                pass
+
+    def take(self):
+        inv, self.spare = self.spare, None
+        if inv is not None and inv.done.done():  # it died while it waited
+            self.see_off(inv)
+            inv = None
+        return inv or Invocation(self)
+
+    def see_off(self, inv):
+        task = asyncio.ensure_future(inv.end())
+        self.ending.add(task)
+        task.add_done_callback(self.ending.discard)
 
     def reap(self):
         for pid in list(self.workers):
@@ -245,16 +291,19 @@ class Server:
                     f.set_result(None)
 
     async def invoke(self, job):
-        inv = Invocation(self, job)
-        inv.start()
+        inv = self.take()
+        inv.give(job)
+        asyncio.get_running_loop().call_soon(self.prefork)
+        leaves = False  # by itself, while the answer is on its way
         try:
             try:
                 raw = await asyncio.wait_for(asyncio.shield(inv.done), self.config.timeout)
             except TimeoutError:
                 return 504, {"detail": {"error": f"entrypoint exceeded {self.config.timeout}s", "exception": "TimeoutError"}}
-            await inv.finish_quietly()
+            leaves = True
+            self.see_off(inv)
             if len(raw) > BIG:
-                return check_big(raw, job["memory"])
+                return check_big(raw, self.config.memory)
             try:
                 return check_frame(raw)
             except (ValueError, RecursionError, MemoryError) as e:
@@ -262,7 +311,8 @@ class Server:
         except Broken as e:
             return 500, {"detail": {"error": "entrypoint worker failed", "exception": str(e)}}
         finally:
-            await asyncio.shield(inv.end())
+            if not leaves:
+                await asyncio.shield(inv.end())
 
     async def route(self, method, path, headers, body):
         path = path.split("?")[0]
@@ -295,10 +345,9 @@ class Server:
         if v.get("tool_config"):
             raise Refuse(500, {"code": "UnhandledException", "exception": "ValueError", "error": "tool_config is not supported"})
         job = {
-            "entrypoint": path[7:], "path": self.config.path, "payload": v["payload"], "context": v.get("context", {}), "token": token,
+            "entrypoint": path[7:], "payload": v["payload"], "context": v.get("context", {}), "token": token,
             "session": header("x-caster-session-id", "x-session-id"),
             "host": header("x-caster-host-container-url", "x-host-container-url") or os.environ.get("CASTER_HOST_CONTAINER_URL", ""),
-            "memory": self.config.memory, "confine": self.config.confine,
         }
         async with self.slots:
             return await self.invoke(job)
@@ -406,6 +455,9 @@ class Server:
             except (OSError, ValueError):
                 pass  # a regular file or /dev/null: the box itself ends us
         srv = await asyncio.start_server(self.connection, self.config.host, self.config.port, limit=MAX_HEAD)
+        gc.collect()
+        gc.freeze()  # what is here stays; forks need not touch it
+        self.prefork()
         log("ready", host=self.config.host, port=srv.sockets[0].getsockname()[1])
         await stop
         srv.close()

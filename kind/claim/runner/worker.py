@@ -1,6 +1,9 @@
 # One invocation in a forked process: load the script, call its entrypoint,
 # write one frame. What is in the frame is the script's word.
 import asyncio
+import contextvars
+import fcntl
+import inspect
 import json
 import math
 import os
@@ -82,32 +85,40 @@ def send(fd, data):
         view = view[os.write(fd, view):]
 
 
-def load(path):
-    with open(path, "rb") as f:
-        source = f.read()
+def prepare(path):
+    """Compile the script. What is wrong with it is told when a call comes."""
+    try:
+        with open(path, "rb") as f:
+            return compile(f.read(), path, "exec", dont_inherit=True), None
+    except BaseException as e:
+        return None, e
+
+
+def load(path, code):
     module = types.ModuleType("agent")
     module.__file__ = path
     sys.modules["agent"] = module
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    exec(code, module.__dict__)
 
 
-def invoke(job, fd):
+def invoke(config, job, fd, prepared, runner):
     """Run one invocation. Names that the script could change are bound before it is loaded."""
     send_, failure_, frame_, exact_, plain_, lookup = send, failure, frame, exact, plain, entry.registry.get
-    runner, error_types = asyncio.run, BaseException
+    run, error_types = runner.run, BaseException
     name = job["entrypoint"]
-    if not job["path"] or not os.path.isfile(job["path"]):
+    if not config.path or not os.path.isfile(config.path):
         return send_(fd, failure_("MissingEntrypoint", KeyError(name)))
     try:
         if not job["session"] or not job["host"]:
             raise RuntimeError("the session id and the host container url are needed")
         tool_client.bind(tool_client.ToolClient(job["host"], job["token"], job["session"]))
-        if job["confine"]:
-            agon_confine.confine()
     except error_types as e:
         return send_(fd, failure_("UnhandledException", e))
+    code, error = prepared
     try:
-        load(job["path"])
+        if error is not None:
+            raise error
+        load(config.path, code)
     except error_types as e:
         return send_(fd, failure_("PreloadFailed", e))
     try:
@@ -115,7 +126,7 @@ def invoke(job, fd):
     except KeyError as e:
         return send_(fd, failure_("MissingEntrypoint", e))
     try:
-        result = plain_(runner(call(function, job["payload"])))
+        result = plain_(run(call(function, job["payload"]), context=contextvars.copy_context()))
         exact_(result)
         data = frame_("ok", result=result)
     except error_types as e:
@@ -124,34 +135,54 @@ def invoke(job, fd):
 
 
 async def call(function, payload):
-    import inspect
-
     name = next(iter(inspect.signature(function).parameters))
     return await function(**{name: payload})
 
 
-def main(job, fd, out, err):
-    """Never returns. fd takes the frame; out and err replace standard output and error."""
+def receive(fd):
+    """Read the one job; None if the server has gone."""
+    data = bytearray()
+    while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "big"):
+        b = os.read(fd, 1 << 20)
+        if not b:
+            return None
+        data += b
+    return json.loads(data[8:])
+
+
+def main(config, jobs, fd, out, err):
+    """Never returns. A job comes on jobs and its frame goes to fd; out and err
+    replace standard output and error. Everything that can be done before a job
+    is there is done first."""
     code = 70
     try:
         for s in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(s, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
+        # Low numbers first: none of the four may be overwritten before it is moved.
+        jobs, fd, out, err = (fcntl.fcntl(x, fcntl.F_DUPFD, 64) for x in (jobs, fd, out, err))
         null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        os.dup2(fd, 3)
-        os.closerange(4, 4096)
+        for source, target in ((null, 0), (out, 1), (err, 2), (fd, 3), (jobs, 4)):
+            if source != target:
+                os.dup2(source, target)
+        os.closerange(5, 4096)
         asyncio._set_running_loop(None)
-        if job["memory"]:
-            resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+        if config.memory:
+            resource.setrlimit(resource.RLIMIT_AS, (config.memory, config.memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.stdin = open(0, "r", closefd=False)
         sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
         sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
         sys.argv = ["agent"]
-        invoke(job, 3)
+        runner = asyncio.Runner()
+        runner.get_loop()
+        if config.confine:
+            agon_confine.confine()
+        prepared = prepare(config.path)
+        job = receive(4)
+        os.close(4)
+        if job is not None:
+            invoke(config, job, 3, prepared, runner)
         code = 0
     except BaseException:
         traceback.print_exc()
