@@ -7,7 +7,8 @@ package tasks
 
 import "embed"
 
-// FS holds the committed files of every set: "coding/small", "coding/released".
+// FS holds the committed files of every set: "coding/small", "coding/released",
+// "claim/demo"; "claim/documents" is what scripts of the latter may search.
 //
-//go:embed all:coding
+//go:embed all:coding all:claim
 var FS embed.FS

@@ -1,0 +1,110 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/kind/claim"
+	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tasks"
+	"github.com/agon-arena/agon/tools"
+	"github.com/agon-arena/agon/tools/index"
+	"github.com/agon-arena/agon/validator"
+)
+
+// DemoClaim is the claim arena that `agon up` opens without a file.
+func DemoClaim() ArenaFile {
+	f := ArenaFile{
+		ID: "demo-claim", Kind: claim.Name, Title: "Claims: judge them by what the sources say", Netuid: 2, Licence: "MIT",
+		Incentive: incentive.RosterArenaRule, Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+	}
+	// The money of a whole run at the gateway; what one claim may spend stands in its task.
+	f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 2000}
+	f.Policy.Agent.MemoryBytes = 512 << 20
+	f.defaults()
+	return f
+}
+
+// claimSet returns a shipped set of claims.
+func claimSet(name string) ([]*task.Task, error) {
+	sub, err := fs.Sub(tasks.FS, "claim/"+name)
+	if err == nil {
+		_, err = fs.Stat(sub, ".")
+	}
+	if err != nil {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "sets", Message: "there is no shipped set of claims " + name, Mend: "a directory is named with a slash: ./" + name}
+	}
+	return task.LoadSet(sub, name)
+}
+
+// claimKind makes the claim kind: a keyed gateway judges by model, a scripted
+// one has no opinion of its own, so words are compared instead.
+func claimKind(rootfs, model string, keyed bool) *claim.Kind {
+	c := claim.Config{Rootfs: rootfs}
+	if keyed {
+		c.Judge = claim.ModelJudge{Model: model}
+	}
+	return claim.New(c)
+}
+
+// openToolHost serves the tools of claim scripts on loopback: search over the
+// documents that come with agon, models through gw. stop ends it.
+func openToolHost(gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolHost, stop func(), err error) {
+	sub, err := fs.Sub(tasks.FS, "claim/documents")
+	if err != nil {
+		return nil, nil, fmt.Errorf("open documents: %w", err)
+	}
+	docs, err := index.Load(sub, "documents", now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read documents: %w", err)
+	}
+	host := tools.New(tools.Config{Search: docs, Now: now})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for tools: %w", err)
+	}
+	srv := &http.Server{Handler: host, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			_ = ln.Close()
+		}
+	}()
+	th := &validator.ToolHost{Host: host, URL: "http://" + ln.Addr().String()}
+	// Claim arenas name the models of their contract; the gateway serves what it has.
+	if list := gw.Models(); len(list) > 0 {
+		th.Alias = map[string]string{"*": list[0]}
+	}
+	return th, func() {
+		host.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			_ = srv.Close()
+		}
+		<-done
+	}, nil
+}
+
+// rosterRule is the roster's only question in the platform's words: does the
+// challenger beat the first place. Who moves where follows from who entered when.
+func rosterRule(margin float64) platform.Rule {
+	return func(score float64, first *float64) platform.Verdict {
+		bar, enters := incentive.RosterEnters(score, first, margin)
+		v := platform.Verdict{Rule: incentive.RosterRule, Bar: bar, Takes: enters, Numbers: map[string]float64{"score": score, "margin": margin}}
+		if first != nil {
+			v.Numbers["first"], v.Numbers["bar"] = *first, *bar
+		}
+		return v
+	}
+}
