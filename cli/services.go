@@ -11,6 +11,8 @@ import (
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/judge"
+	"github.com/agon-arena/agon/supply"
 )
 
 // Services is the work that commands start but do not know how to do: main
@@ -34,6 +36,13 @@ type Services struct {
 	Setup     func(context.Context, SetupOptions) error
 	// Rejudge judges stored evidence again, in a box on this machine.
 	Rejudge func(context.Context, RejudgeOptions) ([]agon.Score, error)
+
+	// JudgeCalibrate measures a judge on labelled cases.
+	JudgeCalibrate func(context.Context, JudgeCalibrateOptions) (*judge.Calibration, error)
+	// ClaimsGenerate makes claim tasks from a feed.
+	ClaimsGenerate func(context.Context, ClaimsGenerateOptions) (*supply.Report, error)
+	// ClaimSandbox serves the claim arena's runner alone.
+	ClaimSandbox func(context.Context, ClaimSandboxOptions) error
 
 	// Calc holds every rule that `agon calc` recomputes.
 	Calc *calc.Registry

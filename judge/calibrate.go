@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,3 +146,10 @@ func rate(n, of int) float64 {
 	}
 	return float64(n) / float64(of)
 }
+
+//go:embed cases/support.jsonl
+var shippedCases string
+
+// ShippedCases are the labelled cases that come with agon. Some try to talk
+// the judge over.
+func ShippedCases() ([]Labelled, error) { return ReadCases(strings.NewReader(shippedCases)) }

@@ -344,3 +344,19 @@ func FuzzReadCases(f *testing.F) {
 		}
 	})
 }
+
+func TestShippedCases(t *testing.T) {
+	cases, err := ShippedCases()
+	if err != nil || len(cases) < 12 {
+		t.Fatalf("%d cases: %v", len(cases), err)
+	}
+	ok := 0
+	for _, c := range cases {
+		if c.SupportOK {
+			ok++
+		}
+	}
+	if ok < 4 || ok > len(cases)-4 {
+		t.Errorf("%d of %d are labelled supported: want both sides", ok, len(cases))
+	}
+}

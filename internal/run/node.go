@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -24,6 +25,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/mcp"
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/platform"
@@ -88,6 +90,7 @@ type server struct {
 	http     *http.Server
 	addr     string // host:port that was bound
 	done     chan error
+	harnyx   atomic.Pointer[http.Handler] // of the first claim arena; nil: there is none
 }
 
 // openServer opens what is in the data directory and starts to serve it. On
@@ -139,6 +142,12 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	lh := serve.New(serve.Config{Ledger: s.ledger, Verifier: verifier, BlockTime: s.ledger.BlockTime(), Log: o.Log})
 	mux.Handle(remote.PathInfo, lh)
 	mux.Handle(remote.PathInfo+"/", lh)
+	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{API: s.platform})))
+	mux.HandleFunc("/v1/miners/", s.foreign)
+	mux.HandleFunc("/v1/miner-task-batches/", s.foreign)
+	mux.HandleFunc("/v1/validators/register", s.foreign)
+	mux.HandleFunc("/v1/weights", s.foreign)
+	mux.HandleFunc("/v1/monitoring/", s.foreign)
 	mux.Handle("/", api.New(api.Config{
 		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log,
 		Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},

@@ -74,6 +74,11 @@ func Services() cli.Services {
 			}
 			return Setup(ctx, o)
 		},
+		JudgeCalibrate: calibrate,
+		ClaimsGenerate: generateClaims,
+		ClaimSandbox: func(ctx context.Context, _ cli.ClaimSandboxOptions) error {
+			return claimSandbox(ctx, os.Stderr)
+		},
 		Calc:      Rules(),
 		Templates: templates(),
 		OpenAPI:   OpenAPI,

@@ -144,7 +144,7 @@ func (s *server) openArena(ctx context.Context, f ArenaFile, val *party) error {
 		return err
 	}
 	s.o.say("arena %s: %d tasks", a.ID, len(refs))
-	return nil
+	return s.serveForeign(a)
 }
 
 // enterSamples submits agon's own agents by their own miners, over HTTP like
