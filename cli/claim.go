@@ -7,7 +7,11 @@ import (
 )
 
 // ClaimSandboxOptions is `agon claim sandbox`.
-type ClaimSandboxOptions struct{ Common }
+type ClaimSandboxOptions struct {
+	Common
+	// Bare runs the script without a box.
+	Bare bool
+}
 
 func (a *App) claimCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -22,12 +26,13 @@ func (a *App) claimCmd() *cobra.Command {
 }
 
 func (a *App) claimSandboxCmd() *cobra.Command {
-	var serve bool
+	var serve, bare bool
 	cmd := &cobra.Command{
 		Use:   "sandbox --serve",
-		Short: "Run the script runner alone, as inside a box",
-		Long: `Serve the sandbox protocol (GET /healthz, POST /entry/{name}) outside of any box, for
-tests of scripts and of validators. It isolates nothing: run only scripts that you trust.
+		Short: "Run the script runner alone, in a box",
+		Long: `Serve the sandbox protocol (GET /healthz, POST /entry/{name}) for one script, for tests of
+scripts and of validators. The script runs in a box; --bare leaves the box out, where
+something else is one. Tool calls go to the host that each caller names by header.
 Reads CASTER_AGENT_PATH (or AGENT_PATH), SANDBOX_HOST (127.0.0.1), SANDBOX_PORT (8000),
 ENTRYPOINT_TIMEOUT_SECONDS (120) and CASTER_HOST_CONTAINER_URL.`,
 		Example: "  CASTER_AGENT_PATH=agent.py agon claim sandbox --serve",
@@ -44,9 +49,10 @@ ENTRYPOINT_TIMEOUT_SECONDS (120) and CASTER_HOST_CONTAINER_URL.`,
 				return err
 			}
 			defer done()
-			return a.Services.ClaimSandbox(cmd.Context(), ClaimSandboxOptions{common})
+			return a.Services.ClaimSandbox(cmd.Context(), ClaimSandboxOptions{common, bare})
 		},
 	}
 	cmd.Flags().BoolVar(&serve, "serve", false, "serve until interrupted")
+	cmd.Flags().BoolVar(&bare, "bare", false, "without a box: only for scripts that you trust")
 	return cmd
 }

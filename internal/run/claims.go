@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -326,24 +325,22 @@ func (c *champion) Answer(ctx context.Context, cl claim.Claim) (int, bool, error
 	return pairs[0].Response.Verdict, true, nil
 }
 
-// claimSandbox is `agon claim sandbox --serve`.
-func claimSandbox(ctx context.Context, out io.Writer) error {
-	args, err := claim.Command()
-	if err != nil {
-		return err
+// claimSandbox is `agon claim sandbox --serve`: the script in a box, unless
+// bare says that something else is one.
+func claimSandbox(ctx context.Context, o Options, bare bool, out io.Writer) error {
+	c := claim.ServeConfig{
+		Getenv: o.Getenv, Bare: bare,
+		Ready: func(addr string) { o.say("the sandbox serves on http://%s", addr) },
+		Log:   func(line string) { fmt.Fprintln(out, line) },
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Stdout, cmd.Stderr = out, out
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if !bare {
+		d, root, err := openDriver(ctx, o)
+		if err != nil {
+			return err
+		}
+		c.Driver, c.Rootfs = d, root
 	}
-	if err != nil {
-		return &agon.Error{Code: "sandbox_failed", Status: 503, Fault: agon.FaultValidator, Message: "the runner ended: " + err.Error(), Mend: "it needs python3; its own words are above"}
-	}
-	return nil
+	return claim.Serve(ctx, c)
 }
 
 // wireClaims are an arena's tasks as foreign validators take them.

@@ -18,8 +18,10 @@ import (
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/copycat"
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
+	"github.com/agon-arena/agon/kind/claim"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/task"
@@ -76,8 +78,8 @@ func Services() cli.Services {
 		},
 		JudgeCalibrate: calibrate,
 		ClaimsGenerate: generateClaims,
-		ClaimSandbox: func(ctx context.Context, _ cli.ClaimSandboxOptions) error {
-			return claimSandbox(ctx, os.Stderr)
+		ClaimSandbox: func(ctx context.Context, c cli.ClaimSandboxOptions) error {
+			return claimSandbox(ctx, options(c.Common, ""), c.Bare, os.Stderr)
 		},
 		Calc:      Rules(),
 		Templates: templates(),
@@ -87,7 +89,7 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules())...)
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules())...)
 }
 
 // templates holds what `agon agent new KIND` writes, a directory per kind.

@@ -225,7 +225,7 @@ func (s *server) warm(ctx context.Context) (*warmBox, error) {
 		rootfs: s.c.Rootfs, dir: s.dir, tools: s.relay, timeout: s.v.timeout, wall: 30 * 24 * time.Hour, env: s.v.env,
 		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: 1000},
 		open:   s.c.Driver.Start,
-		output: func(_ string, l outputLine) { s.c.Log(fmt.Sprintf("%s %s: %s", l.Session, l.Stream, l.Message)) },
+		output: func(_ string, l outputLine) { s.c.Log(fmt.Sprintf("%s %s: %s", cut(l.Session, 64), l.Stream, cut(l.Message, 4000))) },
 	})
 	if err != nil {
 		return nil, err
@@ -404,9 +404,9 @@ func serveBare(ctx context.Context, c ServeConfig, v serveVars) error {
 		if bytes.HasPrefix(b, []byte(`{"type":"ready"`)) {
 			say()
 		}
-		c.Log(string(b))
+		c.Log(cut(string(b), 4000))
 	}}
-	cmd.Stderr = &lineWriter{max: 64 << 10, line: func(b []byte) { c.Log(string(b)) }}
+	cmd.Stderr = &lineWriter{max: 64 << 10, line: func(b []byte) { c.Log(cut(string(b), 4000)) }}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run the sandbox: %w", err)
 	}
