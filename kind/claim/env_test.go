@@ -96,13 +96,17 @@ func (noGateway) Open(context.Context, gateway.Policy, gateway.Recorder) (gatewa
 
 func newWorld(t testing.TB, judge SupportJudge) *world {
 	t.Helper()
-	d, root := openDriver(t)
-	w := &world{t: t, kind: New(Config{Rootfs: root, Judge: judge}), dirs: map[agon.Digest]string{}}
-	docs := index.New([]index.Doc{
+	return newWorldWith(t, judge, index.New([]index.Doc{
 		{URL: "https://docs.example/harbour", Title: "Harbour", Text: "The harbour of Vell was dredged to a depth of 14 metres in 1987."},
 		{URL: "https://docs.example/bridge", Title: "Bridge", Text: "The bridge at Orm has three arches and carries a single railway line."},
-	}, "docs", time.Now)
-	host := tools.New(tools.Config{Search: docs})
+	}, "docs", time.Now))
+}
+
+func newWorldWith(t testing.TB, judge SupportJudge, search tools.Search) *world {
+	t.Helper()
+	d, root := openDriver(t)
+	w := &world{t: t, kind: New(Config{Rootfs: root, Judge: judge}), dirs: map[agon.Digest]string{}}
+	host := tools.New(tools.Config{Search: search})
 	srv := httptest.NewServer(host)
 	t.Cleanup(func() { host.Stop(); srv.Close() })
 	w.player = &validator.Player{

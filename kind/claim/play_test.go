@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/tools"
 )
 
 // fixedJudge counts what it is asked.
@@ -287,4 +288,43 @@ func BenchmarkPairs(b *testing.B) {
 		n += perRun
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pairs/s")
+}
+
+// brokenSearch fails like a provider; its probe fails too if down.
+type brokenSearch struct {
+	tools.Search
+	down bool
+}
+
+func (brokenSearch) Name() string { return "broken" }
+func (brokenSearch) Web(context.Context, tools.WebQuery) ([]tools.WebHit, error) {
+	return nil, &tools.Failure{Class: "server"}
+}
+
+func (b brokenSearch) Probe(context.Context) error {
+	if b.down {
+		return errors.New("down")
+	}
+	return nil
+}
+
+// A provider's failure moves blame only when the host's own probe failed too;
+// what a script raises or says about it never does.
+func TestProviderOut(t *testing.T) {
+	script := head + `
+    try:
+        await search_web("x", num=1)
+    except Exception:
+        if m == "raise": raise
+    return dict(GOOD, verdict=-1)
+`
+	for _, down := range []bool{true, false} {
+		w := newWorldWith(t, &fixedJudge{ok: true}, brokenSearch{down: down})
+		w.task("raise", 1, "x")
+		w.task("hide", 1, "x")
+		a, _ := w.play(script)
+		if down && (a.Fault != agon.FaultProvider || len(a.Scores) != 0) || !down && (a.Fault != agon.FaultNone || scores(a) != "0 0") {
+			t.Errorf("down %v: fault %q %s, scores %s, %+v", down, a.Fault, a.Reason, scores(a), a.Observed.Gateway)
+		}
+	}
 }

@@ -225,7 +225,9 @@ func (s *server) warm(ctx context.Context) (*warmBox, error) {
 		rootfs: s.c.Rootfs, dir: s.dir, tools: s.relay, timeout: s.v.timeout, wall: 30 * 24 * time.Hour, env: s.v.env,
 		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: 1000},
 		open:   s.c.Driver.Start,
-		output: func(_ string, l outputLine) { s.c.Log(fmt.Sprintf("%s %s: %s", cut(l.Session, 64), l.Stream, cut(l.Message, 4000))) },
+		output: func(_ string, l outputLine) {
+			s.c.Log(fmt.Sprintf("%s %s: %s", cut(l.Session, 64), l.Stream, cut(l.Message, 4000)))
+		},
 	})
 	if err != nil {
 		return nil, err

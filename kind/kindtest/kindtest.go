@@ -30,6 +30,11 @@ type Case struct {
 	Trees validator.Trees
 	// Submission is played; its tree is Good.
 	Submission agon.Submission
+	// Tools serves kinds whose scripts call tools. Optional.
+	Tools *validator.ToolHost
+	// Without names injected failures that the kind has no place for, with the
+	// reason, e.g. the judge's box of a kind that judges without one.
+	Without map[string]string
 	// Behave plays the agent's command so that the kind sees outcome "ok"; it
 	// writes whatever the kind reads back. Trusted commands exit 0.
 	Behave func(ctx context.Context, box *fake.Box, cmd sandbox.Cmd) sandbox.Exit
@@ -235,10 +240,13 @@ func faults(t *testing.T, c Case) {
 		}), want: agon.FaultAgent},
 	} {
 		t.Run(in.name, func(t *testing.T) {
+			if why, ok := c.Without[in.name]; ok {
+				t.Skipf("not for this kind: %s", why)
+			}
 			var fc fake.Config
 			in.cfg(&fc)
 			d := fake.New(fc)
-			p := &validator.Player{Driver: d, Gateway: noGateway{in.ev}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now}
+			p := &validator.Player{Driver: d, Gateway: noGateway{in.ev}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now, Tools: c.Tools}
 			a := p.Play(context.Background(), c.job())
 			if a.Fault != in.want {
 				t.Errorf("fault %q (%s), want %q", a.Fault, a.Reason, in.want)
@@ -258,7 +266,7 @@ func faults(t *testing.T, c Case) {
 			}
 			return sandbox.Exit{}
 		}})
-		p := &validator.Player{Driver: d, Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now}
+		p := &validator.Player{Driver: d, Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now, Tools: c.Tools}
 		a := p.Play(ctx, c.job())
 		if a.Fault != agon.FaultValidator {
 			t.Errorf("fault %q, want validator", a.Fault)
