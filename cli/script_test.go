@@ -144,7 +144,6 @@ type stub struct {
 	polls    int
 	neurons  []client.Neuron
 	streams  int
-	blobOnce bool
 }
 
 func board() client.Board {

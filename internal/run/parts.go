@@ -81,8 +81,10 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) {
 	root, err := rootfs.Ensure(ctx, rootfs.Config{Dir: filepath.Join(cacheDir(o), "rootfs"), Image: o.Getenv("AGON_ROOTFS_IMAGE"), Log: sayWriter{&o}})
 	if err != nil {
-		return nil, "", &agon.Error{Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
-			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE"}
+		return nil, "", &agon.Error{
+			Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
+			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE",
+		}
 	}
 	// What killed processes left, before the first box of this one.
 	if n, err := probe.Sweep(stateDir(o)); err != nil {
@@ -102,8 +104,10 @@ func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 		o.Log.Debug("sandbox probed", "report", r)
 	}
 	if err != nil {
-		return nil, "", &agon.Error{Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
-			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err}
+		return nil, "", &agon.Error{
+			Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
+			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err,
+		}
 	}
 	return d, root, nil
 }
