@@ -323,5 +323,12 @@ func Sweep(stateDir string) (int, error) {
 			err = errors.Join(err, end(id))
 		}
 	}
+	// Files of probes that were killed; a probe that runs has made its own just now.
+	files, _ := filepath.Glob(filepath.Join(stateDir, "probe-*"))
+	for _, f := range files {
+		if fi, serr := os.Lstat(f); serr == nil && fi.Mode().IsRegular() && time.Since(fi.ModTime()) > 2*timeout { //nolint:forbidigo // the age of a file
+			err = errors.Join(err, os.Remove(f))
+		}
+	}
 	return n, err
 }
