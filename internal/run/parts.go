@@ -62,7 +62,12 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 		up = scripted.New(script)
 		o.say("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
 	}
-	cfg.Upstreams = []provider.Upstream{up}
+	if cfg.Upstreams, err = withOthers(o, prices, up); err != nil {
+		return nil, err
+	}
+	if cfg.Tools, err = tools(o); err != nil {
+		return nil, err
+	}
 	if err := openBooks(ctx, &cfg, dir); err != nil {
 		return nil, err
 	}
