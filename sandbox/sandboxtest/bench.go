@@ -54,5 +54,7 @@ func Benchmark(b *testing.B, d sandbox.Driver, rootfs string) {
 	slices.Sort(boxes)
 	slices.Sort(bare)
 	b.ReportMetric(float64(boxes[len(boxes)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(boxes[len(boxes)/2])/float64(bare[len(bare)/2]), "x-bare")
+	// The quick ones, because a machine that does other things too delays many
+	// processes more often than one.
+	b.ReportMetric(float64(boxes[len(boxes)/10])/float64(bare[len(bare)/10]), "x-bare")
 }
