@@ -39,6 +39,15 @@ bench: build ## benchmarks, printed as a table
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh
 
+SOAK ?= 10m
+KILLS ?= 200
+DRIVER ?=
+soak: ## 50 boxes at once for SOAK (10m): nothing may grow or stay
+	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -boxes 50 -for $(SOAK)
+
+kills: ## kill a process that plays boxes KILLS (200) times: nothing may stay
+	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -kills $(KILLS)
+
 lint: ## vet, gofumpt, staticcheck, golangci-lint where it can be had
 	@./scripts/lint.sh
 

@@ -105,6 +105,16 @@ type Policy struct {
 	Grader Limits   `json:"grader"`
 	Budget Budget   `json:"budget"`
 	Driver string   `json:"driver,omitempty"` // demanded box driver; empty = any
+	// Gateway is the base URL of the gateway that the platform runs for this
+	// arena, and GatewayKey the address of the key that must sign its receipts.
+	// Both empty: every validator meters with its own.
+	Gateway    string `json:"gateway,omitempty"`
+	GatewayKey string `json:"gateway_key,omitempty"`
+	// Fields says what becomes of groups of a call's fields: "refuse" or
+	// "strip", for "sampling" also "allow" (gateway.Policy.Fields).
+	Fields map[string]string `json:"fields,omitempty"`
+	// Tools are the metered tools that agents may call; "*" is all that the gateway has.
+	Tools []string `json:"tools,omitempty"`
 }
 
 // ArenaState is where an arena stands.

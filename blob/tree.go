@@ -152,7 +152,7 @@ func (m Manifest) check(l TreeLimits) error {
 func CheckPath(p string) error {
 	switch {
 	case !iofs.ValidPath(p) || p == ".":
-		return fmt.Errorf("path %q: want a relative path without . or ..", p)
+		return fmt.Errorf("path %q: want a relative path with no dot elements", p)
 	case len(p) > maxPath:
 		return fmt.Errorf("path %.40q…: %d bytes, limit %d bytes", p, len(p), maxPath)
 	case !utf8.ValidString(p):

@@ -40,8 +40,8 @@ func (a *App) common() (Common, func(), error) {
 }
 
 func driverFlag(cmd *cobra.Command, driver *string) {
-	cmd.Flags().StringVar(driver, "driver", "", "demand this box `driver`: runc or bwrap (default: the strongest that works here)")
-	register(cmd, "driver", "runc", "bwrap")
+	cmd.Flags().StringVar(driver, "driver", "", "demand this box `driver`: runsc, runc or bwrap (default: the strongest that works here)")
+	register(cmd, "driver", "runsc", "runc", "bwrap")
 }
 
 func boxesFlag(cmd *cobra.Command, boxes *int) {

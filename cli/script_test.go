@@ -138,13 +138,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // stub is a small /v1 with state enough for the scripts. It checks signatures.
 type stub struct {
-	mu       sync.Mutex
-	mux      *http.ServeMux
-	verify   auth.Verifier
-	polls    int
-	neurons  []client.Neuron
-	streams  int
-	blobOnce bool
+	mu      sync.Mutex
+	mux     *http.ServeMux
+	verify  auth.Verifier
+	polls   int
+	neurons []client.Neuron
+	streams int
 }
 
 func board() client.Board {

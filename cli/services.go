@@ -34,6 +34,8 @@ type Services struct {
 	TaskFetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
 	TaskList  func(context.Context, TaskListOptions) ([]TaskInfo, error)
 	Setup     func(context.Context, SetupOptions) error
+	// Gateway runs a gateway that validators elsewhere use.
+	Gateway func(context.Context, GatewayOptions) error
 	// Rejudge judges stored evidence again, in a box on this machine.
 	Rejudge func(context.Context, RejudgeOptions) ([]agon.Score, error)
 

@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -83,4 +86,41 @@ func BenchmarkReserve(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkDurable is the throughput of 64 callers over durable books.
+func BenchmarkDurable(b *testing.B) {
+	answer := strings.Replace(answerJSON, "hi <b>", strings.Repeat("word ", 180), 1)
+	g := start(b, Config{
+		Upstreams: []provider.Upstream{instant(answer)}, KeepBytes: 1, Parallel: 64,
+		Books: durable(b, openStore(b, filepath.Join(b.TempDir(), "b.db"))),
+	})
+	p := policy("m")
+	p.Budget = agon.Budget{Micros: 1 << 60, Calls: 1 << 60}
+	s := open(b, g, p, nil)
+	body := strings.Replace(hello, "hello", strings.Repeat("word ", 180), 1)
+	b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r := httptest.NewRequest("POST", chatPath, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set(TokenHeader, s.token)
+			w := httptest.NewRecorder()
+			g.ServeHTTP(w, r)
+			if w.Code != 200 {
+				b.Error(w.Code, w.Body.String())
+				return
+			}
+		}
+	})
+}
+
+// instant is an upstream without a network.
+type instant string
+
+func (i instant) Name() string     { return "instant" }
+func (i instant) Models() []string { return []string{"m"} }
+func (i instant) Do(context.Context, provider.Request) (*provider.Reply, error) {
+	return &provider.Reply{Status: 200, ContentType: "application/json", Body: io.NopCloser(strings.NewReader(string(i)))}, nil
 }

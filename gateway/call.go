@@ -262,10 +262,14 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 
 // parseReply reads an answer; false if it is none.
 func parseReply(b []byte) (*wireReply, bool) {
-	if i := skipSpace(b, 0); i == len(b) || b[i] != '{' || !json.Valid(b) {
+	if i := skipSpace(b, 0); i == len(b) || b[i] != '{' {
 		return nil, false
 	}
-	w := read(b)
+	var w wireReply
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(b, &w); errors.As(err, &syntax) {
+		return nil, false // members of wrong types are skipped, as in read
+	}
 	return &w, len(w.Choices) > 0 || len(w.Data) > 0
 }
 

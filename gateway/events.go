@@ -92,7 +92,7 @@ func (m *ModelCall) keep(request, response []byte, total int64, small bool) int6
 func bodyOf(b []byte, total int64, limit int) Body {
 	out := Body{Bytes: total}
 	text := utf8.Valid(b)
-	if encoded(b) > limit {
+	if 6*len(b) > limit && encoded(b) > limit {
 		n, at := 0, 0
 		for at < len(b) && n+width(b[at], text) <= limit {
 			n += width(b[at], text)
@@ -129,28 +129,40 @@ func wholeRunes(b []byte) []byte {
 
 // encoded bounds the length of b in a JSON document from above.
 func encoded(b []byte) int {
-	text := utf8.Valid(b)
+	if !utf8.Valid(b) {
+		return 2 * len(b)
+	}
 	n := 0
 	for _, c := range b {
-		n += width(c, text)
+		n += int(widths[c])
 	}
 	return n
 }
 
 // width bounds what a byte takes in a JSON string, or, if the whole is no text, in Base64.
 func width(c byte, text bool) int {
-	switch {
-	case !text:
+	if !text {
 		return 2
-	case c == '\n', c == '\r', c == '\t', c == '"', c == '\\':
-		return 2
-	case c < ' ', c == '<', c == '>', c == '&':
-		return 6
-	case c == 0xe2: // may begin U+2028, three bytes that become six
-		return 4
 	}
-	return 1
+	return int(widths[c])
 }
+
+// widths is the width of each byte of text.
+var widths = func() (w [256]uint8) {
+	for i := range w {
+		switch c := byte(i); {
+		case c == '\n', c == '\r', c == '\t', c == '"', c == '\\':
+			w[i] = 2
+		case c < ' ', c == '<', c == '>', c == '&':
+			w[i] = 6
+		case c == 0xe2: // may begin U+2028, three bytes that become six
+			w[i] = 4
+		default:
+			w[i] = 1
+		}
+	}
+	return w
+}()
 
 func (m *Message) encoded() int {
 	n := encoded([]byte(m.Content)) + encoded([]byte(m.Reasoning)) + 200

@@ -38,6 +38,11 @@ type Policy struct {
 	Budget agon.Budget
 	// Dialects switches route sets on: "openai" (/v1/chat/completions, /v1/embeddings), "ridges-a0" (/agents/*).
 	Dialects []string
+	// At is the URL of the gateway that is to open the session, and Key the
+	// address of the key that it must have; empty: this process's own. A
+	// Gateway itself does not look at them.
+	At  string `json:"-"`
+	Key string `json:"-"`
 	// Fields says what becomes of groups of a request's fields (FieldGroups):
 	// "refuse" or "strip", for "sampling" also "allow". Groups that are not
 	// named keep the default: sampling is allowed, everything else refused.

@@ -126,7 +126,6 @@ type tailer struct {
 	think strings.Builder
 	calls map[int]*toolText
 	done  bool // [DONE] was seen
-	bytes int  // of model text
 }
 
 type toolText struct {

@@ -210,4 +210,3 @@ func FuzzNonceCheck(f *testing.F) {
 		}
 	})
 }
-

@@ -85,7 +85,6 @@ func (l *fakeLedger) Metagraph(_ context.Context, n uint16) (*client.Metagraph, 
 type fakeKind struct {
 	kind.Kind
 	replicas int
-	replan   int // how often a failed run is planned again
 }
 
 func (k *fakeKind) Name() string   { return "fake" }

@@ -55,9 +55,11 @@ func TestPages(t *testing.T) {
 	wantCode(t, err, 422, "bad_state")
 	_, err = f.Submissions(bg, Caller{}, "nowhere", "", "", 0)
 	wantCode(t, err, 404, "not_found")
-	for _, err := range []error{second(f.Run(bg, Caller{}, "x")), second(f.Submission(bg, Caller{}, "x")),
+	for _, err := range []error{
+		second(f.Run(bg, Caller{}, "x")), second(f.Submission(bg, Caller{}, "x")),
 		second(f.Arena(bg, "x")), second(f.Board(bg, "x")), second(f.Target(bg, "x")), second(f.Events(bg, Caller{}, "x", 0, 0, 0)),
-		second(f.SubmissionFiles(bg, Caller{}, "x"))} {
+		second(f.SubmissionFiles(bg, Caller{}, "x")),
+	} {
 		wantCode(t, err, 404, "not_found")
 	}
 }

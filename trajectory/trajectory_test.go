@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -187,8 +188,11 @@ func TestATIF(t *testing.T) {
 	}
 }
 
-// scrub puts a fixed word where a session's random name stands.
+var times = regexp.MustCompile(`"timestamp": "[^"]*"`)
+
+// scrub puts fixed words where a session's random name and times stand.
 func scrub(b []byte) []byte {
+	b = times.ReplaceAll(b, []byte(`"timestamp": "2026-11-20T10:00:00Z"`))
 	for {
 		i := bytes.Index(b, []byte("gs-"))
 		if i < 0 {

@@ -108,7 +108,8 @@ func (e *env) Door(ctx context.Context, taskKey string, listen ...string) ([]san
 	pol := e.job.Run.Policy
 	s, err := e.p.Gateway.Open(ctx, gateway.Policy{
 		Run: e.job.Run.Run, Attempt: e.job.Attempt, Task: taskKey, Payer: "run",
-		Models: pol.Models, Budget: pol.Budget, Dialects: []string{"openai", "ridges-a0"},
+		Models: pol.Models, Budget: pol.Budget, Dialects: []string{gateway.DialectOpenAI, gateway.DialectRidgesA0, gateway.DialectTools},
+		Fields: pol.Fields, Tools: pol.Tools, At: pol.Gateway, Key: pol.GatewayKey,
 	}, e.rec)
 	if err != nil {
 		e.note(agon.FaultValidator, "opening a gateway session: "+err.Error())
@@ -127,6 +128,7 @@ func (e *env) Door(ctx context.Context, taskKey string, listen ...string) ([]san
 // Model implements kind.Env.
 func (e *env) Model(ctx context.Context, p gateway.Policy) (gateway.Session, error) {
 	p.Run, p.Attempt, p.Payer = e.job.Run.Run, e.job.Attempt, "platform"
+	p.At, p.Key = e.job.Run.Policy.Gateway, e.job.Run.Policy.GatewayKey
 	s, err := e.p.Gateway.Open(ctx, p, e.rec)
 	if err != nil {
 		e.note(agon.FaultProvider, "opening the judge's session: "+err.Error())

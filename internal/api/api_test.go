@@ -36,15 +36,19 @@ type ledgerStub struct{ miner, validator string }
 func (l ledgerStub) Registered(_ context.Context, _ uint16, hk string) (string, bool, error) {
 	return "cold-" + hk[:6], hk == l.miner || hk == l.validator, nil
 }
+
 func (l ledgerStub) IsValidator(_ context.Context, _ uint16, hk string) (bool, error) {
 	return hk == l.validator, nil
 }
+
 func (l ledgerStub) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
 	return &client.Metagraph{Netuid: 1, Neurons: []client.Neuron{{UID: 0, Hotkey: l.miner}, {UID: 1, Hotkey: l.validator, Validator: true}}}, nil
 }
+
 func (l ledgerStub) Register(context.Context, uint16, client.RegisterRequest) (uint16, error) {
 	return 7, nil
 }
+
 func (l ledgerStub) SetWeights(context.Context, uint16, string, client.SetWeightsRequest) error {
 	return nil
 }

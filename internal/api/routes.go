@@ -86,7 +86,8 @@ func (a *server) routes(api huma.API) {
 		Body struct {
 			State agon.ArenaState `json:"state" enum:"open,paused,closed"`
 		}
-	}) (*client.Arena, error) {
+	},
+	) (*client.Arena, error) {
 		if err := p.SetArenaState(ctx, caller(ctx), in.Arena, in.Body.State); err != nil {
 			return nil, err
 		}
@@ -95,14 +96,16 @@ func (a *server) routes(api huma.API) {
 	op(a, api, "POST", "/v1/arenas/{arena}/submissions", "submit", "Enter a submission; the signer is the miner", func(ctx context.Context, in *struct {
 		ByArena
 		Body client.SubmitRequest
-	}) (*client.Submission, error) {
+	},
+	) (*client.Submission, error) {
 		return p.Submit(ctx, caller(ctx), in.Arena, in.Body)
 	})
 	op(a, api, "GET", "/v1/submissions", "list-submissions", "List submissions, newest first", func(ctx context.Context, in *struct {
 		Paged
 		Arena string `query:"arena" maxLength:"80"`
 		Miner string `query:"miner" maxLength:"64"`
-	}) (*client.Page[client.Submission], error) {
+	},
+	) (*client.Page[client.Submission], error) {
 		return p.Submissions(ctx, caller(ctx), in.Arena, in.Miner, in.Cursor, in.Limit)
 	})
 	op(a, api, "GET", "/v1/submissions/{id}", "view-submission", "One submission", func(ctx context.Context, in *ByID) (*client.Submission, error) {
@@ -117,7 +120,8 @@ func (a *server) routes(api huma.API) {
 		Arena      string `query:"arena" maxLength:"80"`
 		Submission string `query:"submission" maxLength:"80"`
 		State      string `query:"state" enum:"queued,leased,playing,judging,scored,failed,cancelled"`
-	}) (*client.Page[client.Run], error) {
+	},
+	) (*client.Page[client.Run], error) {
 		return p.Runs(ctx, caller(ctx), in.Arena, in.Submission, in.State, in.Cursor, in.Limit)
 	})
 	op(a, api, "GET", "/v1/runs/{id}", "view-run", "One run with its attempts", func(ctx context.Context, in *ByID) (*client.Run, error) {
@@ -128,7 +132,8 @@ func (a *server) routes(api huma.API) {
 		Body struct {
 			Reason string `json:"reason" maxLength:"200"`
 		}
-	}) (*client.Run, error) {
+	},
+	) (*client.Run, error) {
 		if err := p.CancelRun(ctx, caller(ctx), in.ID, in.Body.Reason); err != nil {
 			return nil, err
 		}
@@ -138,7 +143,8 @@ func (a *server) routes(api huma.API) {
 		ByID
 		After string `query:"after" maxLength:"40" doc:"ATTEMPT.SEQ of the last event that was seen"`
 		Limit int    `query:"limit" minimum:"0" maximum:"1000"`
-	}) (client.Page[agon.Event], error) {
+	},
+	) (client.Page[agon.Event], error) {
 		at, seq, err := parseCursor(in.After)
 		if err != nil {
 			return client.Page[agon.Event]{}, err
@@ -165,7 +171,8 @@ func (a *server) leases(api huma.API, p platform.API) {
 	}, func(ctx context.Context, in *struct{ Body client.ClaimRequest }) (*struct {
 		Status int
 		Body   *client.Lease
-	}, error) {
+	}, error,
+	) {
 		l, err := p.Claim(ctx, caller(ctx), in.Body)
 		if err != nil {
 			pr := problemOf(ctx, err)
@@ -186,13 +193,15 @@ func (a *server) leases(api huma.API, p platform.API) {
 	op(a, api, "POST", "/v1/leases/{id}/heartbeat", "heartbeat", "Extend a lease, move its run, append events", func(ctx context.Context, in *struct {
 		ByID
 		Body client.Heartbeat
-	}) (*client.HeartbeatReply, error) {
+	},
+	) (*client.HeartbeatReply, error) {
 		return p.Heartbeat(ctx, caller(ctx), in.ID, in.Body)
 	})
 	op(a, api, "POST", "/v1/leases/{id}/result", "result", "Report how the attempt ended (idempotent)", func(ctx context.Context, in *struct {
 		ByID
 		Body client.Result
-	}) (*client.ResultReply, error) {
+	},
+	) (*client.ResultReply, error) {
 		return p.Result(ctx, caller(ctx), in.ID, in.Body)
 	})
 }
@@ -205,7 +214,8 @@ func (a *server) ledger(api huma.API) {
 	op(a, api, "POST", "/v1/ledger/{netuid}/register", "register", "Register a hotkey on the embedded ledger", func(ctx context.Context, in *struct {
 		ByNetuid
 		Body client.RegisterRequest
-	}) (map[string]any, error) {
+	},
+	) (map[string]any, error) {
 		c := caller(ctx)
 		if !c.Operator && (!a.cfg.OpenRegistration || in.Body.Validator) {
 			return nil, &agon.Error{Code: "operator_only", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator's key"}
@@ -222,7 +232,8 @@ func (a *server) ledger(api huma.API) {
 	op(a, api, "POST", "/v1/ledger/{netuid}/weights", "set-weights", "Set the signer's weights", func(ctx context.Context, in *struct {
 		ByNetuid
 		Body client.SetWeightsRequest
-	}) (*client.Metagraph, error) {
+	},
+	) (*client.Metagraph, error) {
 		if err := l.SetWeights(ctx, in.Netuid, caller(ctx).Hotkey, in.Body); err != nil {
 			return nil, err
 		}

@@ -34,6 +34,12 @@ type ArenaFile struct {
 		Agent  agon.Limits `toml:"agent"`
 		Grader agon.Limits `toml:"grader"`
 		Budget agon.Budget `toml:"budget"`
+		// Gateway is "validator" (default) or the URL of the platform's own
+		// gateway, whose key's address is then in GatewayKey.
+		Gateway    string            `toml:"gateway"`
+		GatewayKey string            `toml:"gateway_key"`
+		Fields     map[string]string `toml:"fields"`
+		Tools      []string          `toml:"tools"`
 	} `toml:"policy"`
 	// Samples enters agon's own sample agents by demo miners.
 	Samples bool `toml:"samples"`
@@ -193,9 +199,14 @@ func (f *ArenaFile) defaults() {
 
 // Arena returns the arena without its tasks.
 func (f ArenaFile) Arena() agon.Arena {
+	at := f.Policy.Gateway
+	if at == "validator" {
+		at = ""
+	}
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
-		Policy: agon.Policy{Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver},
+		Policy: agon.Policy{Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools},
 	}
 }

@@ -41,8 +41,10 @@ func OpenData(dir string) (*Data, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &agon.Error{Code: "data_in_use", Status: 409, Field: "data", Message: "another agon uses " + dir,
-				Mend: "stop it, or give this one its own directory with --data"}
+			return nil, &agon.Error{
+				Code: "data_in_use", Status: 409, Field: "data", Message: "another agon uses " + dir,
+				Mend: "stop it, or give this one its own directory with --data",
+			}
 		}
 		return nil, fmt.Errorf("lock data directory: %w", err)
 	}

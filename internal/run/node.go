@@ -131,8 +131,10 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	}
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return s, &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err),
-			Mend: "choose another address with --listen"}
+		return s, &agon.Error{
+			Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err),
+			Mend: "choose another address with --listen",
+		}
 	}
 	s.addr = ln.Addr().String()
 	verifier := &auth.Verifier{Audience: s.data.Audience, Replay: replay{s.platform}, Now: time.Now}

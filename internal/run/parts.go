@@ -62,7 +62,12 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 		up = scripted.New(script)
 		o.say("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
 	}
-	cfg.Upstreams = []provider.Upstream{up}
+	if cfg.Upstreams, err = withOthers(o, prices, up); err != nil {
+		return nil, err
+	}
+	if cfg.Tools, err = gatewayTools(o); err != nil {
+		return nil, err
+	}
 	if err := openBooks(ctx, &cfg, dir); err != nil {
 		return nil, err
 	}
@@ -81,8 +86,10 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) {
 	root, err := rootfs.Ensure(ctx, rootfs.Config{Dir: filepath.Join(cacheDir(o), "rootfs"), Image: o.Getenv("AGON_ROOTFS_IMAGE"), Log: sayWriter{&o}})
 	if err != nil {
-		return nil, "", &agon.Error{Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
-			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE"}
+		return nil, "", &agon.Error{
+			Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
+			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE",
+		}
 	}
 	// What killed processes left, before the first box of this one.
 	if n, err := probe.Sweep(stateDir(o)); err != nil {
@@ -102,8 +109,10 @@ func openDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 		o.Log.Debug("sandbox probed", "report", r)
 	}
 	if err != nil {
-		return nil, "", &agon.Error{Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
-			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err}
+		return nil, "", &agon.Error{
+			Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
+			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err,
+		}
 	}
 	return d, root, nil
 }

@@ -67,6 +67,7 @@ func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer
 		return err
 	}
 	defer p.gateway.Stop()
+	p.Gateway = &gateways{own: p.gateway, key: key}
 	parallel := o.Parallel
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()

@@ -59,6 +59,7 @@ func Services() cli.Services {
 		Doctor: func(ctx context.Context, d cli.DoctorOptions) ([]cli.Check, error) {
 			return Doctor(ctx, options(d.Common, "")), nil
 		},
+		Gateway: gatewayRole,
 		Rejudge: rejudge,
 		TaskCheck: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskReport, error) {
 			return CheckTasks(ctx, options(t.Common, t.Driver), t.Dirs)

@@ -82,6 +82,7 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 		return nil, err
 	}
 	defer p.gateway.Stop()
+	p.Gateway = &gateways{own: p.gateway, key: val.Hotkey}
 
 	if o.Ready != nil {
 		o.Ready(s.url())

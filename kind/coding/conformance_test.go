@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 		Kind: New(Config{Rootfs: "/"}), Arena: a, Trees: dirs, Submission: sub,
 		Good: code("def agent_main(input):\n    return ''\n"),
 		Bad: []fs.FS{
-			fstest.MapFS{}, code("x = 1\n"), code("async def agent_main(i):\n    pass\n"),
+			fstest.MapFS{},
+			code("x = 1\n"), code("async def agent_main(i):\n    pass\n"),
 			code("def agent_main():\n    pass\n"), code("\xff\xfe"),
 			fstest.MapFS{"agent.py": {Data: []byte("def agent_main(i): pass\n")}, "more.py": {Data: []byte("x")}},
 		},

@@ -147,7 +147,7 @@ func (c Case) job() validator.Job {
 type noGateway struct{ ev gateway.Evidence }
 
 func (g noGateway) Open(context.Context, gateway.Policy, gateway.Recorder) (gateway.Session, error) {
-	return noSession{g.ev}, nil
+	return noSession(g), nil
 }
 
 type noSession struct{ ev gateway.Evidence }
@@ -222,10 +222,14 @@ func faults(t *testing.T, c Case) {
 		{name: "exec refused by the host", cfg: func(fc *fake.Config) {
 			fc.ExecErr = func(*fake.Box, sandbox.Cmd) error { return host("cannot fork") }
 		}, want: agon.FaultValidator},
-		{name: "provider out, canary too", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
-			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "payment", CanaryFailed: true}, want: agon.FaultProvider},
-		{name: "provider errors, canary well", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
-			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "rate_limit"}, want: agon.FaultAgent},
+		{
+			name: "provider out, canary too", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
+			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "payment", CanaryFailed: true}, want: agon.FaultProvider,
+		},
+		{
+			name: "provider errors, canary well", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
+			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "rate_limit"}, want: agon.FaultAgent,
+		},
 		{name: "own memory limit", cfg: onAgent(limit("memory")), want: agon.FaultAgent},
 		{name: "own wall limit", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 137, Limit: "wall"} }), want: agon.FaultAgent},
 		{name: "own output limit", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 137, Limit: "output"} }), want: agon.FaultAgent},

@@ -15,7 +15,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -23,6 +25,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/bwrap"
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
+	"github.com/agon-arena/agon/sandbox/internal/proc"
 	"github.com/agon-arena/agon/sandbox/runc"
 	"github.com/agon-arena/agon/sandbox/runsc"
 )
@@ -302,6 +305,34 @@ func inside(ctx context.Context, box sandbox.Box, secret string, port int) ([]Ch
 	return checks, nil
 }
 
+// killNamed kills processes outside of boxes that have a box's id among their
+// arguments, and waits a moment for their end.
+func killNamed(id string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		p, err := proc.Open(pid) // before looking: the number may be another's by then
+		if err != nil {
+			continue
+		}
+		fi, serr := os.Stat(f)
+		raw, rerr := os.ReadFile(f)
+		st, ok := (*syscall.Stat_t)(nil), false
+		if serr == nil {
+			st, ok = fi.Sys().(*syscall.Stat_t)
+		}
+		if ok && rerr == nil && int(st.Uid) == os.Geteuid() && bytes.Contains(raw, []byte("/"+id+"/")) && p.Kill() == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			_ = p.Wait(ctx)
+			cancel()
+		}
+		_ = p.Close()
+	}
+}
+
 // Sweep removes what boxes of dead processes left below stateDir: processes,
 // cgroups, mounts and directories, and cgroups of agon boxes whose directory is
 // gone as well. Boxes of living processes and of other containers stay. Call it
@@ -312,6 +343,8 @@ func Sweep(stateDir string) (int, error) {
 		return 0, err
 	}
 	end := func(id string) error {
+		// A runtime's client that was starting the box is in no group yet.
+		killNamed(id)
 		g := h.Group(id)
 		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
 	}
@@ -321,6 +354,13 @@ func Sweep(stateDir string) (int, error) {
 		if layers.Abandoned(id) {
 			n++
 			err = errors.Join(err, end(id))
+		}
+	}
+	// Files of probes that were killed; a probe that runs has made its own just now.
+	files, _ := filepath.Glob(filepath.Join(stateDir, "probe-*"))
+	for _, f := range files {
+		if fi, serr := os.Lstat(f); serr == nil && fi.Mode().IsRegular() && time.Since(fi.ModTime()) > 2*timeout { //nolint:forbidigo // the age of a file
+			err = errors.Join(err, os.Remove(f))
 		}
 	}
 	return n, err

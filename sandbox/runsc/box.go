@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type Box struct {
 	life  *os.File      // the first process lives while this is open
 	init  *proc.Handle  // gVisor's kernel, the "sentry"
 	dead  chan struct{} // closed when it has ended and end is set
+	// helpers are processes of gVisor that became our children.
+	helpers []int
 
 	execs atomic.Int64
 	dirty atomic.Bool // untrusted code has run
@@ -420,7 +423,6 @@ func (b *Box) stop() error {
 	if b.group == nil {
 		return nil
 	}
-	children := b.group.Procs() // gVisor's helpers have become ours too
 	if b.init != nil {
 		_ = b.init.Kill()
 		select {
@@ -432,13 +434,29 @@ func (b *Box) stop() error {
 	if err := b.group.Kill(0, 10*time.Second); err != nil {
 		return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 	}
-	for _, p := range children {
+	for _, p := range b.helpers {
 		reap(p)
 	}
 	return nil
 }
 
-// reap waits for a killed child; others are not ours to wait for.
+// adopted lists the processes of the box that have become our children, gVisor's
+// own apart. Their numbers cannot be anybody else's until we have waited for them.
+func (b *Box) adopted() (out []int) {
+	for _, p := range b.group.Procs() {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
+		if err != nil || p == b.init.PID {
+			continue
+		}
+		f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+		if len(f) > 1 && f[1] == strconv.Itoa(os.Getpid()) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// reap waits for a killed child.
 func reap(pid int) {
 	for range 200 {
 		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)

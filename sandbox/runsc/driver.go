@@ -251,6 +251,7 @@ func (b *Box) launch(ctx context.Context) error {
 	if b.init, err = proc.Open(pid); err != nil {
 		return fmt.Errorf("%w: gVisor is gone: %w", sandbox.ErrHost, err)
 	}
+	b.helpers = b.adopted()
 	go b.watch()
 	t := time.NewTimer(readyTime)
 	defer t.Stop()

@@ -28,6 +28,10 @@ func Make(what string) (string, error) {
 	return dir, nil
 }
 
+// Remove removes a directory that may hold what hostile code made. It stops at
+// a mount rather than empty it.
+func Remove(dir string) error { return tree.Remove(dir) }
+
 // Sweep removes the directories of this user's dead processes in dir, which is
 // os.TempDir if empty, and returns how many. Other names are left alone; a mount
 // in one keeps it.

@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/store/sqlite"
@@ -145,7 +146,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.api, err = platform.New(platform.Config{
 		Store: st, Blobs: blobs, Kinds: map[string]kind.Kind{"claim": oneTask{}}, Ledger: w.net, Now: w.clock,
-		Incentives: map[string]platform.Rule{"r": func(score float64, inc *float64) platform.Verdict {
+		Incentives: map[string]platform.Rule{incentive.RosterArenaRule: func(score float64, inc *float64) platform.Verdict {
 			return platform.Verdict{Rule: "r", Takes: inc == nil || score > *inc, Bar: inc}
 		}},
 	})
@@ -157,7 +158,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	if err := w.api.EnsureArena(bg, agon.Arena{
-		ID: "demo-claim", Kind: "claim", Title: "c", State: agon.ArenaOpen, Licence: "MIT", Incentive: "r", MaxLeases: 4, Attempts: 2,
+		ID: "demo-claim", Kind: "claim", Title: "c", State: agon.ArenaOpen, Licence: "MIT", Incentive: incentive.RosterArenaRule, MaxLeases: 4, Attempts: 2,
 		Tasks: []agon.TaskRef{{Key: "small/one", Digest: task}},
 	}); err != nil {
 		t.Fatal(err)
@@ -328,7 +329,7 @@ func TestBatchLife(t *testing.T) {
 		t.Errorf("progress: %v", out)
 	}
 	status, out, raw := send(t, w.h, v, "GET", "/v1/weights", "")
-	if status != 200 || fmt.Sprint(out["weights"]) != "map[2:1]" || out["champion_uid"] != 2.0 || fmt.Sprint(out["final_top"]) != "[2 <nil> <nil>]" {
+	if status != 200 || fmt.Sprint(out["weights"]) != "map[2:1]" || out["champion_uid"] != 2.0 || fmt.Sprint(out["final_top"]) != "[2 1 <nil>]" {
 		t.Errorf("weights: %d %s", status, raw)
 	}
 	if _, out, _ := send(t, w.h, nil, "GET", mon, ""); len(out["batch"].(map[string]any)["tasks"].([]any)) != 2 || len(out["artifact_aggregates"].([]any)) != 2 {

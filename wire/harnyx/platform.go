@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/platform"
 )
 
@@ -36,10 +37,9 @@ type PlatformConfig struct {
 	// Claims are the arena's tasks now, for a batch that brings no own.
 	Claims func(ctx context.Context) ([]Claim, error)
 	// Roster gives the hotkeys of the three places; "" is an empty one. nil:
-	// the champion's seat is the first place.
+	// they follow from the board: who took the seat, and from whom.
 	Roster func(ctx context.Context) ([3]string, error)
-	// Feed answers the feed searches of validators; nil: no feed is here.
-	Dir string // batches and registrations
+	Dir    string // batches and registrations
 	// Recent is how long a finished batch lets a validator ask for weights;
 	// default 120 h. Zero batches let nobody ask, as in the original, unless
 	// AnyTime is set.
@@ -395,14 +395,8 @@ func (p *Platform) roster(ctx context.Context) (out [3]*int, err error) {
 		if keys, err = p.cfg.Roster(ctx); err != nil {
 			return out, err
 		}
-	} else {
-		a, err := p.cfg.API.Arena(ctx, p.cfg.Arena)
-		if err != nil {
-			return out, err
-		}
-		if a.Champion != nil {
-			keys[0] = a.Champion.Miner
-		}
+	} else if keys, err = p.seats(ctx); err != nil {
+		return out, err
 	}
 	for i, k := range keys {
 		if k == "" {
@@ -415,6 +409,40 @@ func (p *Platform) roster(ctx context.Context) (out [3]*int, err error) {
 		if ok {
 			out[i] = &uid
 		}
+	}
+	return out, nil
+}
+
+// seats replays the arena's decisions: a roster has no state besides who
+// entered when. An arena whose rule is another has one seat.
+func (p *Platform) seats(ctx context.Context) (out [3]string, err error) {
+	a, err := p.cfg.API.Arena(ctx, p.cfg.Arena)
+	if err != nil || a.Champion == nil {
+		return out, err
+	}
+	if out[0] = a.Champion.Miner; a.Incentive != incentive.RosterArenaRule {
+		return out, nil
+	}
+	b, err := p.cfg.API.Board(ctx, p.cfg.Arena)
+	if err != nil {
+		return out, err
+	}
+	before, miner := map[string]string{}, map[string]string{}
+	for _, d := range b.Decisions {
+		if d.Outcome == agon.TookSeat {
+			before[d.Challenger] = d.Incumbent
+		}
+	}
+	for _, r := range b.Submissions {
+		miner[r.ID] = r.Miner
+	}
+	var entered []incentive.Place // newest first
+	for id := a.Champion.Submission; id != "" && len(entered) <= len(before); id = before[id] {
+		entered = append(entered, incentive.Place{Submission: id, Miner: miner[id]})
+	}
+	slices.Reverse(entered)
+	for i, place := range incentive.RosterReplay(entered) {
+		out[i] = place.Miner
 	}
 	return out, nil
 }

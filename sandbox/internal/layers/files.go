@@ -233,7 +233,7 @@ const ownerFile = "owner"
 // ownedDir makes a directory that is marked as this process's from the moment
 // it has its name, so that another process's Sweep leaves it alone.
 func ownedDir(dir string) error {
-	tmp := filepath.Join(filepath.Dir(dir), ".new-"+filepath.Base(dir))
+	tmp := filepath.Join(filepath.Dir(dir), newPrefix+filepath.Base(dir))
 	if err := os.Mkdir(tmp, 0o711); err != nil {
 		return err
 	}
@@ -326,14 +326,68 @@ func Sweep(stateDir string, end func(id string) error) (int, error) {
 			errs = errors.Join(errs, end(id))
 		}
 		for _, base := range []string{s.data, s.mnt} {
-			dir := filepath.Join(base, id)
-			if s.root {
-				errs = errors.Join(errs, unmountBelow(dir))
-			}
-			errs = errors.Join(errs, removeAll(dir))
+			errs = errors.Join(errs, s.clear(filepath.Join(base, id)))
 		}
 	}
-	return len(ids), errs
+	errs = errors.Join(errs, s.sweepNew(s.data), s.sweepNew(s.mnt))
+	if !s.root {
+		return len(ids), errs
+	}
+	n, err := s.sweepRun(end)
+	return len(ids) + n, errors.Join(errs, err)
+}
+
+// newPrefix marks a box's directory until its owner stands in it.
+const newPrefix = ".new-"
+
+// sweepNew removes directories whose maker was killed before they had their names.
+func (s *Store) sweepNew(base string) (errs error) {
+	ents, _ := os.ReadDir(base) // what is not there has nothing to sweep
+	for _, e := range ents {
+		if id, ok := strings.CutPrefix(e.Name(), newPrefix); ok && Abandoned(id) {
+			errs = errors.Join(errs, removeAll(filepath.Join(base, e.Name())))
+		}
+	}
+	return errs
+}
+
+func (s *Store) clear(dir string) error {
+	if s.root {
+		if err := unmountBelow(dir); err != nil {
+			return err
+		}
+	}
+	return removeAll(dir)
+}
+
+// sweepRun removes the mounts of dead boxes whose state directory may be gone.
+func (s *Store) sweepRun(end func(id string) error) (n int, errs error) {
+	homes, err := filepath.Glob(filepath.Join(runDir, "*"))
+	if err != nil {
+		return 0, err
+	}
+	for _, home := range homes {
+		errs = errors.Join(errs, s.sweepNew(home))
+		boxes, err := os.ReadDir(home)
+		if err != nil {
+			continue // another sweep removed it
+		}
+		for _, b := range boxes {
+			dir := filepath.Join(home, b.Name())
+			if !idRE.MatchString(b.Name()) || !b.IsDir() || ownerAlive(dir) {
+				continue
+			}
+			n++
+			if end != nil {
+				errs = errors.Join(errs, end(b.Name()))
+			}
+			errs = errors.Join(errs, s.clear(dir))
+		}
+		if home != s.mnt {
+			_ = os.Remove(home) // stays while anything is in it
+		}
+	}
+	return n, errs
 }
 
 // unmountBelow detaches every mount below dir, the last one first.

@@ -42,6 +42,9 @@ const (
 // host's disk and are polled instead of enforced by the kernel.
 const maxTmpfs = 1 << 30
 
+// runDir holds mount points of boxes whose state directory others may not pass through.
+const runDir = "/run/agon"
+
 var (
 	cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@-]+$`)
 	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}([0-9a-f]{12})?$`) // the short form is of older versions
@@ -97,7 +100,7 @@ func place(stateDir string) (*Store, error) {
 		// A box's runtime enters its mounts as another user, so every
 		// directory above them must let that user through.
 		h := sha256.Sum256([]byte(abs))
-		s.mnt = filepath.Join("/run/agon", hex.EncodeToString(h[:6]))
+		s.mnt = filepath.Join(runDir, hex.EncodeToString(h[:6]))
 	}
 	return s, nil
 }
@@ -212,6 +215,10 @@ func (s *Store) New(lim agon.Limits, uid, gid int) (_ *Space, err error) {
 		return nil, err
 	}
 	if sp.mnt != sp.dir {
+		// Another process's Sweep removes it when it is empty.
+		if err := os.MkdirAll(s.mnt, 0o711); err != nil {
+			return nil, err
+		}
 		if err := ownedDir(sp.mnt); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/client"
+)
+
+// GatewayOptions is `agon gateway`.
+type GatewayOptions struct {
+	Common
+	// Platform tells which validator holds which run; nil: Allow decides alone.
+	Platform *client.Client
+	// Allow lists hotkeys that may open sessions with a policy of their own.
+	Allow []string
+	// Ready is told the address and the key that signs receipts; never nil.
+	Ready func(url, signer string)
+}
+
+func (a *App) gatewayCmd() *cobra.Command {
+	var o GatewayOptions
+	var alone bool
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Run the gateway alone: model keys, budgets and evidence in one place",
+		Long: `Run the gateway as a process of its own, so that a platform holds the keys of models
+and signs the evidence while validators play elsewhere. An arena names it in its policy
+(gateway = "https://…", gateway_key = "5…"). A validator may open a session only for a run
+whose lease it holds at the platform (--url), with the run's own models and budget; with
+--alone only for the hotkeys of --allow, with the policy they ask for.
+
+The books and the key (gateway.key, 0600) are in the data directory. Put TLS in front of
+it where validators reach it over a network: sessions are opened by signed requests, but
+calls carry a session's token. Models: AGON_LLM_* as for agon up (docs/gateway.md).`,
+		Example: "  agon gateway --listen 127.0.0.1:8901 --url http://127.0.0.1:8900\n  agon gateway --alone --allow 5F… --listen 127.0.0.1:8901",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.Gateway == nil {
+				return missing("gateway")
+			}
+			if alone && len(o.Allow) == 0 {
+				return output.Usage("allow", "name the hotkeys that may open sessions with --allow", "--alone without --allow serves nobody")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			if !alone {
+				if o.Platform, err = a.reader(); err != nil {
+					return err
+				}
+			}
+			o.Ready = func(url, signer string) { common.Say("the gateway is at %s; its receipts are signed by %s", url, signer) }
+			return endOfService(cmd.Context(), a.Services.Gateway(cmd.Context(), o))
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.Allow, "allow", nil, "hotkeys (`address`) that may open sessions with a policy of their own")
+	f.BoolVar(&alone, "alone", false, "ask no platform: --allow decides")
+	f.String("listen", "", "`address` to serve on (AGON_LISTEN)")
+	return cmd
+}

@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/sandbox/rootfs"
+)
+
+// container does what an engine does for the image of deploy/ with its one
+// option: own mounts, processes, IPC and host name, an own /proc, no cgroup to
+// write, uid 1000 without any capability or the way to one.
+const container = `
+set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+mount -t tmpfs -o ro tmpfs /sys/fs/cgroup
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+exec setpriv --reuid 1000 --regid 1000 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
+`
+
+// The shipped binary finds a sandbox in a container without privileges.
+func TestBinaryInAContainer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("LOUD: making the container needs root; this test did not run")
+	}
+	if _, err := rootfs.Ensure(t.Context(), rootfs.Config{Dir: "/var/cache/agon/rootfs", Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "agon-container-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin, home := filepath.Join(dir, "agon"), filepath.Join(dir, "home")
+	build := exec.Command("go", "build", "-o", bin, "github.com/agon-arena/agon/cmd/agon")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", "--kill-child", "sh", "-c", container, "sh", bin, "doctor", "-o", "json")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AGON_DATA=" + home + "/data"}
+	out, _ := cmd.Output() // other things than the sandbox may be missing there
+	var checks []struct{ Name, Status, Detail string }
+	if err := json.Unmarshal(out, &checks); err != nil {
+		t.Fatalf("%v: %.500s", err, out)
+	}
+	found := ""
+	for _, c := range checks {
+		if c.Name == "sandbox" {
+			found = c.Status + " " + c.Detail
+		}
+	}
+	t.Log(found)
+	if !strings.HasPrefix(found, "ok bwrap") {
+		t.Errorf("sandbox: %q", found)
+	}
+}
+
+// No engine runs here: what the files of deploy/ must never say is looked for.
+func TestDeployFiles(t *testing.T) {
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join("../../deploy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(string(b), "")
+	}
+	docker, compose, unit := read("Dockerfile"), read("compose.yaml"), read("agon-validator.service")
+	for name, text := range map[string]string{"Dockerfile": docker, "compose.yaml": compose, "agon-validator.service": unit} {
+		for _, bad := range []string{"docker.sock", "containerd.sock", "privileged", "network_mode", "pid: host", ":latest"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s says %q", name, bad)
+			}
+		}
+	}
+	for _, want := range []string{"CGO_ENABLED=0", "USER 1000", "scripts/runsc.sh", "scripts/rootfs.sh", "bubblewrap"} {
+		if !strings.Contains(docker, want) {
+			t.Errorf("Dockerfile lacks %q", want)
+		}
+	}
+	for _, want := range []string{"seccomp=unconfined", "cap_drop: [ALL]", "read_only: true", `user: "1000"`} {
+		if !strings.Contains(compose, want) {
+			t.Errorf("compose.yaml lacks %q", want)
+		}
+	}
+	for l := range strings.Lines(unit) {
+		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "[") && !strings.Contains(l, "=") {
+			t.Errorf("agon-validator.service: %q", l)
+		}
+	}
+	for _, f := range []string{"runsc.sh", "rootfs.sh"} {
+		if fi, err := os.Stat("../../scripts/" + f); err != nil || fi.Mode()&0o100 == 0 {
+			t.Errorf("scripts/%s cannot be run: %v", f, err)
+		}
+	}
+}
