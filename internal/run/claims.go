@@ -266,7 +266,12 @@ func newChampion(ctx context.Context, o Options, work string, script []byte, ite
 	for _, i := range items {
 		docs = append(docs, index.Doc{ID: i.ID, URL: i.URL, Title: i.Title, Text: i.Text, At: i.At})
 	}
-	c.host = tools.New(tools.Config{Search: index.New(docs, "feed", nil), Log: o.Log})
+	conf, err := toolConfig(o, index.New(docs, "feed", nil), d, root)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	c.host = tools.New(conf)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		c.close()
