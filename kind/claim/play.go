@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/tools"
 )
 
@@ -109,7 +110,10 @@ func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
 	}
 	defer s.Close(tools.StatusError) // of a session that was not closed below
 	if p.box == nil {
-		if p.box, err = p.start(ctx, s.URL); err != nil {
+		if p.box, err = p.start(ctx, s.URL); err != nil && ctx.Err() == nil && !errors.Is(err, sandbox.ErrHost) {
+			p.box, err = p.start(ctx, s.URL) // nothing of the script ran in it: it was only slow, or unlucky
+		}
+		if err != nil {
 			return out, err
 		}
 	}
