@@ -123,7 +123,10 @@ func readItems(ctx context.Context, feed string) ([]supply.Item, error) {
 
 // generateClaims is `agon task generate claims`.
 func generateClaims(ctx context.Context, c cli.ClaimsGenerateOptions) (*supply.Report, error) {
-	o := options(c.Common, c.Driver)
+	return makeClaims(ctx, options(c.Common, c.Driver), c)
+}
+
+func makeClaims(ctx context.Context, o Options, c cli.ClaimsGenerateOptions) (*supply.Report, error) {
 	bad := func(field string, err error) error {
 		return &agon.Error{Code: "bad_" + field, Status: 422, Field: field, Message: err.Error()}
 	}
