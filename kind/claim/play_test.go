@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/tools"
+	"github.com/agon-arena/agon/validator"
 )
 
 // fixedJudge counts what it is asked.
@@ -127,21 +130,19 @@ func TestTimeout(t *testing.T) {
     if m == "sleep":
         import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(1.2)
+        time.sleep(2.5)  # beyond limit and grace: the worker is dead by then
         open("/tmp/marker", "w").write("x")
         time.sleep(30)
     if m == "spin":
         while True: pass
+    time.sleep(0.5)
     return dict(GOOD, verdict=-1 if os.path.exists("/tmp/marker") else 1)
 `, pol)
 	if a.Fault != agon.FaultNone || scores(a) != "0 1 0 1" {
-		// The marker is written while SIGTERM is ignored: grace is a second.
-		if scores(a) != "0 0 0 0" {
-			t.Errorf("fault %q %s: %s", a.Fault, a.Reason, scores(a))
-		}
+		t.Errorf("fault %q %s: %s", a.Fault, a.Reason, scores(a))
 	}
 	for _, i := range []int{0, 2} {
-		if p := pairs[w.refs[i].Key]; p.Outcome != OutcomeTimeout || p.ElapsedMS > 2500 || p.Session.Status != "timed_out" {
+		if p := pairs[w.refs[i].Key]; p.Outcome != OutcomeTimeout || p.ElapsedMS > 3700 || p.Session.Status != "timed_out" {
 			t.Errorf("%d: %+v", i, p)
 		}
 	}
@@ -272,22 +273,38 @@ func TestSupportDecidesTheOtherHalf(t *testing.T) {
 	}
 }
 
+// BenchmarkPairs plays whole runs, as many at once as there are cores: box,
+// tool sessions, script, receipts, grade. Its pairs/s are what a validator does.
 func BenchmarkPairs(b *testing.B) {
 	w := newWorld(b, &fixedJudge{ok: true})
 	for range perRun {
 		w.task("x", 1, "y")
 	}
-	script := head + "    return GOOD\n"
+	_, d := w.dir(map[string]string{AgentFile: head + "    return GOOD\n"})
+	var mu sync.Mutex
+	var took []int64
 	b.ResetTimer()
-	n := 0
-	for b.Loop() {
-		a, _ := w.play(script)
-		if len(a.Scores) != perRun {
-			b.Fatal(a.Reason)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			a := w.player.Play(b.Context(), validator.Job{
+				Run: agon.RunSpec{Run: "run-1", Arena: "a", Tasks: w.refs, Policy: policy()}, Attempt: 1,
+				Arena: agon.Arena{ID: "a", Kind: Name, Tasks: w.refs, Policy: policy()}, Submission: agon.Submission{ID: "s", Digest: d},
+			})
+			pairs, err := DecodePairs(a.Files[PairsFile])
+			if err != nil || len(a.Scores) != perRun {
+				b.Error(a.Reason, err)
+				return
+			}
+			mu.Lock()
+			for _, p := range pairs {
+				took = append(took, p.ElapsedMS)
+			}
+			mu.Unlock()
 		}
-		n += perRun
-	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pairs/s")
+	})
+	slices.Sort(took)
+	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "pairs/s")
+	b.ReportMetric(float64(took[len(took)/2]), "p50-ms/call")
 }
 
 // brokenSearch fails like a provider; its probe fails too if down.
