@@ -45,6 +45,8 @@ type Services struct {
 	ClaimsGenerate func(context.Context, ClaimsGenerateOptions) (*supply.Report, error)
 	// ClaimSandbox serves the claim arena's runner alone.
 	ClaimSandbox func(context.Context, ClaimSandboxOptions) error
+	// ClaimValidator plays batches that a platform of Caster's seed era pushes.
+	ClaimValidator func(context.Context, ClaimValidatorOptions) error
 
 	// Calc holds every rule that `agon calc` recomputes.
 	Calc *calc.Registry

@@ -303,34 +303,44 @@ func (c *champion) close() {
 func (c *champion) Answer(ctx context.Context, cl claim.Claim) (int, bool, error) {
 	c.n++
 	ref := claim.Reference{Verdict: cl.Payload.VerdictOptions[0].Value, Justification: "not used", Citations: []claim.RefCitation{}, Spans: []claim.Span{}}
+	_, pair, err := playPair(ctx, c.player, c.blobs, c.sub, fmt.Sprintf("champion-%d", c.n), 1, cl, ref)
+	if err != nil || pair == nil || pair.Response == nil {
+		return 0, false, err // a script without an answer got it wrong
+	}
+	return pair.Response.Verdict, true, nil
+}
+
+// playPair plays one script on one claim by the validator's own player. An
+// error is our failure; pair is nil where the script left nothing.
+func playPair(ctx context.Context, p *player, blobs blob.Store, sub agon.Submission, run string, attempt int, cl claim.Claim, ref claim.Reference) (*validator.Attempt, *claim.Pair, error) {
 	dir, err := tempdir.Make("claim")
 	if err != nil {
-		return 0, false, err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
 	set := filepath.Join(dir, "set")
 	if err := supply.Write(set, &supply.Set{Tasks: []supply.Task{{Claim: cl, Reference: ref}}}); err != nil {
-		return 0, false, err
+		return nil, nil, err
 	}
-	digest, err := blob.PutTree(ctx, c.blobs, filepath.Join(set, "claim-001"), blob.TreeLimits{})
+	digest, err := blob.PutTree(ctx, blobs, filepath.Join(set, "claim-001"), blob.TreeLimits{})
 	if err != nil {
-		return 0, false, err
+		return nil, nil, err
 	}
-	att := c.player.Play(ctx, validator.Job{
+	att := p.Play(ctx, validator.Job{
 		Run: agon.RunSpec{
-			Run: fmt.Sprintf("champion-%d", c.n), Arena: "supply", Tasks: []agon.TaskRef{{Key: "supply/claim", Digest: digest}},
+			Run: run, Arena: sub.Arena, Tasks: []agon.TaskRef{{Key: "supply/claim", Digest: digest}},
 			Policy: agon.Policy{Models: []string{"*"}, Budget: agon.Budget{Micros: cl.Budget, Calls: 200}},
 		},
-		Attempt: 1, Arena: agon.Arena{ID: "supply", Kind: claim.Name}, Submission: c.sub,
+		Attempt: attempt, Arena: agon.Arena{ID: sub.Arena, Kind: claim.Name}, Submission: sub,
 	})
 	if att.Fault.Ours() {
-		return 0, false, fmt.Errorf("play the champion: %s", att.Reason)
+		return nil, nil, fmt.Errorf("play %s: %s", run, att.Reason)
 	}
 	pairs, err := claim.DecodePairs(att.Files[claim.PairsFile])
-	if err != nil || len(pairs) != 1 || pairs[0].Response == nil {
-		return 0, false, nil //nolint:nilerror // a script without an answer got it wrong
+	if err != nil || len(pairs) != 1 {
+		return att, nil, nil //nolint:nilerror // what the script left is no evidence of ours
 	}
-	return pairs[0].Response.Verdict, true, nil
+	return att, &pairs[0], nil
 }
 
 // claimSandbox is `agon claim sandbox --serve`: the script in a box, unless

@@ -79,6 +79,7 @@ func Services() cli.Services {
 		},
 		JudgeCalibrate: calibrate,
 		ClaimsGenerate: generateClaims,
+		ClaimValidator: seedValidator,
 		ClaimSandbox: func(ctx context.Context, c cli.ClaimSandboxOptions) error {
 			return claimSandbox(ctx, options(c.Common, ""), c.Bare, os.Stderr)
 		},
