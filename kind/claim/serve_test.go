@@ -192,8 +192,13 @@ func TestServeWithoutScript(t *testing.T) {
 
 func TestReadVars(t *testing.T) {
 	for _, env := range []map[string]string{
-		{"CASTER_AGENT_MODULE": "x"}, {"SANDBOX_PORT": "x"}, {"SANDBOX_PORT": "70000"}, {"ENTRYPOINT_TIMEOUT_SECONDS": "0"}, {"ENTRYPOINT_TIMEOUT_SECONDS": "nan"},
-		{"ENTRYPOINT_TIMEOUT_SECONDS": "inf"}, {"ENTRYPOINT_TIMEOUT_SECONDS": "-1"},
+		{"CASTER_AGENT_MODULE": "x"},
+		{"SANDBOX_PORT": "x"},
+		{"SANDBOX_PORT": "70000"},
+		{"ENTRYPOINT_TIMEOUT_SECONDS": "0"},
+		{"ENTRYPOINT_TIMEOUT_SECONDS": "nan"},
+		{"ENTRYPOINT_TIMEOUT_SECONDS": "inf"},
+		{"ENTRYPOINT_TIMEOUT_SECONDS": "-1"},
 	} {
 		if _, err := readVars(func(k string) string { return env[k] }); err == nil {
 			t.Errorf("%v is let in", env)
