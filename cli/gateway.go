@@ -53,7 +53,9 @@ calls carry a session's token. Models: AGON_LLM_* as for agon up (docs/gateway.m
 					return err
 				}
 			}
-			o.Ready = func(url, signer string) { common.Say("the gateway is at %s; its receipts are signed by %s", url, signer) }
+			o.Ready = func(url, signer string) {
+				common.Say("the gateway is at %s; its receipts are signed by %s", url, signer)
+			}
 			return endOfService(cmd.Context(), a.Services.Gateway(cmd.Context(), o))
 		},
 	}

@@ -95,6 +95,17 @@ func (l *Log) read(r io.Reader) (int64, error) {
 	}
 }
 
+// ChampionID is the champion that the log was begun with, "" for none.
+func (l *Log) ChampionID() string {
+	var s struct {
+		Champion string `json:"champion"`
+	}
+	if json.Unmarshal(l.start, &s) != nil {
+		return ""
+	}
+	return s.Champion
+}
+
 // append writes an entry and syncs it.
 func (l *Log) append(e Entry) error {
 	l.n++

@@ -146,7 +146,9 @@ func makeClaims(ctx context.Context, o Options, c cli.ClaimsGenerateOptions) (*s
 		Items: items, Log: log, Replay: c.Replay, Count: c.Count, Wrong: c.Wrong, Draws: c.Draws, Seed: c.Seed, Told: o.say,
 	}
 	var script []byte
-	if c.Champion != "" {
+	if c.Replay {
+		conf.ChampionID = log.ChampionID()
+	} else if c.Champion != "" {
 		if script, err = readBounded(c.Champion, harnyx.MaxScript); err != nil {
 			return nil, bad("champion", err)
 		}

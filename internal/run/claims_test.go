@@ -99,7 +99,7 @@ async def evaluate_criterion(request):
 	}
 	srv.Close()
 	env["AGON_LLM_BASE_URL"] = ""
-	c.Out, c.Replay = filepath.Join(dir, "again"), true
+	c.Out, c.Replay, c.Champion = filepath.Join(dir, "again"), true, ""
 	again, err := makeClaims(t.Context(), o, c)
 	if err != nil || again.Digest != r.Digest {
 		t.Errorf("replay: %v %+v", err, again)
@@ -112,6 +112,7 @@ async def evaluate_criterion(request):
 		}
 	}
 	// Without a model nothing is asked and nothing is made up.
+	c.Champion = agent
 	c.Replay, c.Log, c.Out = false, filepath.Join(dir, "log2"), filepath.Join(dir, "out2")
 	if _, err := makeClaims(t.Context(), o, c); err == nil || !strings.Contains(err.Error(), "needs a model") {
 		t.Errorf("without a model: %v", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind/claim"
 	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
 	"github.com/agon-arena/agon/tools"
@@ -57,8 +58,9 @@ func claimKind(rootfs, model string, keyed bool) *claim.Kind {
 }
 
 // openToolHost serves the tools of claim scripts on loopback: search over the
-// documents that come with agon, models through gw. stop ends it.
-func openToolHost(gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolHost, stop func(), err error) {
+// documents that come with agon or at the configured provider, repositories in
+// boxes of d, models through gw. stop ends it.
+func openToolHost(o Options, d sandbox.Driver, rootfs string, gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolHost, stop func(), err error) {
 	sub, err := fs.Sub(tasks.FS, "claim/documents")
 	if err != nil {
 		return nil, nil, fmt.Errorf("open documents: %w", err)
@@ -67,7 +69,12 @@ func openToolHost(gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolH
 	if err != nil {
 		return nil, nil, fmt.Errorf("read documents: %w", err)
 	}
-	host := tools.New(tools.Config{Search: docs, Now: now})
+	conf, err := toolConfig(o, docs, d, rootfs)
+	if err != nil {
+		return nil, nil, err
+	}
+	conf.Now = now
+	host := tools.New(conf)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen for tools: %w", err)

@@ -62,7 +62,7 @@ func TestDemoClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gw.Stop()
-	host, stop, err := openToolHost(gw, time.Now)
+	host, stop, err := openToolHost(testOptions(state), d, root, gw, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func seedValidator(ctx context.Context, v cli.ClaimValidatorOptions) error {
 		return err
 	}
 	defer s.player.gateway.Stop()
-	th, stop, err := openToolHost(s.player.gateway, time.Now)
+	th, stop, err := openToolHost(o, d, root, s.player.gateway, time.Now)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestSeedPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.player.gateway.Stop()
-	th, stop, err := openToolHost(s.player.gateway, time.Now)
+	th, stop, err := openToolHost(o, d, root, s.player.gateway, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
