@@ -88,7 +88,9 @@ type Config struct {
 	// Session pays and records. It is needed, and bounds what judging costs.
 	Session gateway.Session
 	Model   string // empty: the session's first
-	Cache   Cache  // optional
+	// Cache is optional. It is not used without Model: the session's first may
+	// be another tomorrow.
+	Cache Cache
 	// Attempts at a valid reply, default 3; Timeout of each, default 30 s.
 	Attempts int
 	Timeout  time.Duration
@@ -104,6 +106,9 @@ type Judge struct{ cfg Config }
 func New(c Config) (*Judge, error) {
 	if c.Session == nil {
 		return nil, errors.New("make judge: no gateway session is given")
+	}
+	if c.Model == "" {
+		c.Cache = nil
 	}
 	if c.Attempts <= 0 {
 		c.Attempts = 3

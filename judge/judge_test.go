@@ -62,7 +62,7 @@ func scriptedJudge(t *testing.T, script string, cache Cache, budget agon.Budget)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := New(Config{Session: ses, Cache: cache, Sleep: func(context.Context, time.Duration) error { return nil }})
+	j, err := New(Config{Session: ses, Model: scripted.Name, Cache: cache, Sleep: func(context.Context, time.Duration) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,6 +271,9 @@ func TestCache(t *testing.T) {
 	}
 	if v, err := j.Support(context.Background(), support()); err != nil || v.Cached {
 		t.Errorf("after tampering: %+v %v", v, err)
+	}
+	if x, err := New(Config{Session: j.cfg.Session, Cache: cache}); err != nil || x.cfg.Cache != nil {
+		t.Error("a judge without a named model uses the cache")
 	}
 	// A failure is never kept.
 	k, _ := scriptedJudge(t, "version = 1\n[[rule]]\nstatus = 500\n", cache, agon.Budget{})

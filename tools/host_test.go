@@ -288,6 +288,20 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
+// A session ends by its number of calls; whoever has no token uses none of them up.
+func TestMaxCalls(t *testing.T) {
+	h := tools.New(tools.Config{Search: &stub{}})
+	s := open(t, h, tools.SessionConfig{Budget: 100_000, MaxCalls: 3, Parallel: 2, Queue: true})
+	for range 5 {
+		call(t, h, s, web("q"), tools.HeaderToken, "x", tools.HeaderSession, s.ID())
+	}
+	for i := range 4 {
+		if status, out := call(t, h, s, web("q")); (status == 200) != (i < 3) {
+			t.Errorf("call %d: %d %v", i+1, status, out)
+		}
+	}
+}
+
 // A provider's failure is evidence only when our own probe fails as well, and
 // costs the script nothing.
 func TestEvidence(t *testing.T) {

@@ -86,7 +86,8 @@ type Session struct {
 	account  *gateway.Account // guarded by mu
 	receipts []Receipt        // guarded by mu
 	kept     int64            // bytes of payloads in receipts; guarded by mu
-	calls    int              // guarded by mu
+	calls    int              // with the right token; guarded by mu
+	waiting  int              // for a place; guarded by mu
 	ev       Evidence         // guarded by mu
 	closed   bool             // guarded by mu
 	active   int              // guarded by mu
@@ -269,11 +270,15 @@ func (s *Session) enter(ctx context.Context, token string) (leave func(), text s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls++
+	if right { // nobody else uses up the script's calls
+		s.calls++
+	}
 	switch {
 	case s.closed, s.status != StatusActive, !s.host.cfg.Now().Before(s.ExpiresAt()), s.calls > s.cfg.MaxCalls:
 		release()
-		s.ev.AgentErrors++
+		if right {
+			s.ev.AgentErrors++
+		}
 		return nil, TextFailed
 	case !right:
 		release()
@@ -295,13 +300,17 @@ const maxWaiting = 256
 
 func (s *Session) wait(ctx context.Context) string {
 	s.mu.Lock()
-	waiting := s.calls + 1
-	s.calls = waiting
-	over := waiting > s.cfg.MaxCalls+maxWaiting
-	s.mu.Unlock()
-	if over {
+	if s.waiting >= maxWaiting {
+		s.mu.Unlock()
 		return TextFailed
 	}
+	s.waiting++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.waiting--
+		s.mu.Unlock()
+	}()
 	select {
 	case s.slots <- struct{}{}:
 		return ""
