@@ -349,6 +349,8 @@ func Sweep(stateDir string) (int, error) {
 		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
 	}
 	n, err := layers.Sweep(stateDir, end)
+	more, rerr := layers.SweepRun(stateDir, end)
+	n, err = n+more, errors.Join(err, rerr)
 	// A state directory may have been deleted with its boxes still in it.
 	for _, id := range h.List() {
 		if layers.Abandoned(id) {
