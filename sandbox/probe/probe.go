@@ -251,8 +251,10 @@ func examine(ctx context.Context, d sandbox.Driver, c Config) ([]Check, error) {
 	box, err := d.Start(ctx, sandbox.Spec{
 		Name: "probe", Rootfs: c.Rootfs,
 		Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/work"}},
-		Doors: []sandbox.Door{{Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
-			Header: map[string]string{"X-Agon-Probe": token}}},
+		Doors: []sandbox.Door{{
+			Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
+			Header: map[string]string{"X-Agon-Probe": token},
+		}},
 		Limits: agon.Limits{WallMS: 30_000, DiskBytes: 16 << 20, Inodes: 1024, OutputBytes: 1 << 20},
 	})
 	if err != nil {
