@@ -119,7 +119,7 @@ func addCapped(a, b int64) int64 {
 
 // UpperBound is the most that so many runs with this budget can cost in
 // micro-dollars: what a keyed run prints before it starts. Each attempt of a
-// run and each session of an attempt has the budget anew and counts as one.
+// run has the budget anew and counts as one; judges are paid by the platform.
 // The gateway's own probes of a failing provider, and what a provider bills
 // beyond the limits that it was given, come on top.
 func UpperBound(b agon.Budget, runs int) agon.Micros {

@@ -437,6 +437,8 @@ func (c *call) finish(e ending) bool {
 	s.spent += booked.Micros
 	s.receipts = append(s.receipts, *rec)
 	s.kept += ev.keep(c.body, e.response, e.total, s.kept > s.g.cfg.KeepBytes)
+	s.g.keepWhole(&ev.Request, c.body)
+	s.g.keepWhole(&ev.Response, e.response)
 	s.record(agon.EventModel, ev)
 	return true
 }

@@ -32,6 +32,9 @@ type Body struct {
 	Base64 []byte `json:"base64,omitempty"`
 	Bytes  int64  `json:"bytes"`         // of the whole body
 	Cut    bool   `json:"cut,omitempty"` // only the beginning is kept
+	// Blob names the whole body, as a zstd frame, in the gateway's blob store,
+	// where it has one and held all of the body. Only what was cut is there.
+	Blob agon.Digest `json:"blob,omitempty"`
 }
 
 // Refused is the data of an agon.EventRefused.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/tool"
 )
@@ -53,6 +54,8 @@ type Config struct {
 	// KeepBytes bounds the bodies kept in events per session (default 48 MiB);
 	// beyond it only the first 4 KiB of each are kept. Hashes cover everything.
 	KeepBytes int64
+	// Bodies keeps, compressed, what is too long for an event. Optional.
+	Bodies blob.Store
 	// Tools are the metered tools that sessions may be given.
 	Tools []tool.Tool
 	// AfterStop is called once, when Stop has closed every session: to close

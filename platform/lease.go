@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -232,6 +233,9 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 		if err != nil {
 			return err
 		}
+		if err := attested(run, a, r); err != nil {
+			return err
+		}
 		if err := p.keepEvidence(tx, &a, run, r, refs); err != nil {
 			return err
 		}
@@ -249,6 +253,31 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 	p.waiters.freed(c.Hotkey)
 	p.hub.changed(a.Run)
 	return &reply, nil
+}
+
+// attested refuses a result whose receipts are not the platform's own gateway's
+// where the arena demands that: a validator must not invent evidence. A fault
+// of ours proves nothing and needs none.
+func attested(run store.Run, a store.Attempt, r client.Result) error {
+	key := run.Policy.GatewayKey
+	if key == "" || r.Fault.Ours() {
+		return nil
+	}
+	c := gateway.VerifyChain(r.Receipts, []string{key})
+	why := ""
+	switch {
+	case len(c.Problems) > 0:
+		why = fmt.Sprintf("receipt %d: %s", c.Problems[0].N, c.Problems[0].Message)
+	case len(r.Receipts) > 0 && (r.Receipts[0].Run != a.Run || r.Receipts[0].Attempt != a.N):
+		why = "they belong to another run or attempt"
+	case c.Cost != r.Cost:
+		why = fmt.Sprintf("they sum to %d micro-dollars, the result says %d", c.Cost, r.Cost)
+	default:
+		return nil
+	}
+	e := refuse(422, "bad_receipts", "this arena takes receipts of its own gateway only: %s", why)
+	e.Field = "receipts"
+	return e
 }
 
 // checkResult checks what can be checked without the run, and that the

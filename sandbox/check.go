@@ -70,9 +70,14 @@ func (s Spec) Complete() (Spec, error) {
 		v    *int64
 		def  int64
 	}{
-		{"wall_ms", &l.WallMS, d.WallMS}, {"cpu_ms", &l.CPUMS, 0}, {"cpu_milli", &l.CPUMilli, d.CPUMilli},
-		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes}, {"pids", &l.Pids, d.Pids}, {"disk_bytes", &l.DiskBytes, d.DiskBytes},
-		{"inodes", &l.Inodes, d.Inodes}, {"output_bytes", &l.OutputBytes, d.OutputBytes},
+		{"wall_ms", &l.WallMS, d.WallMS},
+		{"cpu_ms", &l.CPUMS, 0},
+		{"cpu_milli", &l.CPUMilli, d.CPUMilli},
+		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes},
+		{"pids", &l.Pids, d.Pids},
+		{"disk_bytes", &l.DiskBytes, d.DiskBytes},
+		{"inodes", &l.Inodes, d.Inodes},
+		{"output_bytes", &l.OutputBytes, d.OutputBytes},
 	} {
 		if *p.v < 0 || *p.v > math.MaxInt64/1_000_000 {
 			return bad("limit %s is %d", p.name, *p.v)

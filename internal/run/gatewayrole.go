@@ -19,6 +19,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
@@ -30,7 +31,7 @@ import (
 	"github.com/agon-arena/agon/store/sqlite"
 )
 
-// openBooks gives a gateway durable books and its key, both in dir. What a
+// openBooks gives a gateway durable books, its key and a place for long bodies, all in dir. What a
 // crash left reserved is released here.
 func openBooks(ctx context.Context, c *gateway.Config, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -38,6 +39,9 @@ func openBooks(ctx context.Context, c *gateway.Config, dir string) error {
 	}
 	key, err := gateway.LoadKey(filepath.Join(dir, "gateway.key"))
 	if err != nil {
+		return err
+	}
+	if c.Bodies, err = blobfs.Open(filepath.Join(dir, "bodies"), blobfs.Options{}); err != nil {
 		return err
 	}
 	s, err := sqlite.Open(ctx, filepath.Join(dir, "gateway.db"))

@@ -251,8 +251,10 @@ func examine(ctx context.Context, d sandbox.Driver, c Config) ([]Check, error) {
 	box, err := d.Start(ctx, sandbox.Spec{
 		Name: "probe", Rootfs: c.Rootfs,
 		Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/work"}},
-		Doors: []sandbox.Door{{Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
-			Header: map[string]string{"X-Agon-Probe": token}}},
+		Doors: []sandbox.Door{{
+			Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
+			Header: map[string]string{"X-Agon-Probe": token},
+		}},
 		Limits: agon.Limits{WallMS: 30_000, DiskBytes: 16 << 20, Inodes: 1024, OutputBytes: 1 << 20},
 	})
 	if err != nil {
@@ -349,6 +351,8 @@ func Sweep(stateDir string) (int, error) {
 		return errors.Join(g.Kill(0, 10*time.Second), g.Remove())
 	}
 	n, err := layers.Sweep(stateDir, end)
+	more, rerr := layers.SweepRun(stateDir, end)
+	n, err = n+more, errors.Join(err, rerr)
 	// A state directory may have been deleted with its boxes still in it.
 	for _, id := range h.List() {
 		if layers.Abandoned(id) {

@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +20,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"log"
-	"runtime"
 )
 
 func TestPrune(t *testing.T) {

@@ -212,8 +212,10 @@ func TestHostDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A quota larger than the host's disk cannot lie in memory.
-		b, err := d.Start(t.Context(), sandbox.Spec{Name: "x", Rootfs: root, Limits: agon.Limits{DiskBytes: 4 << 30},
-			Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/work"}}})
+		b, err := d.Start(t.Context(), sandbox.Spec{
+			Name: "x", Rootfs: root, Limits: agon.Limits{DiskBytes: 4 << 30},
+			Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/work"}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,10 +102,16 @@ const systemDir = "/var/cache/agon"
 // Find returns the path of a runsc that was built before. It never builds.
 func Find(c BuildConfig) (string, bool) {
 	dir := c.dir()
-	if bin, ok := trusted(filepath.Join(dir, "runsc")); ok {
-		return bin, true
+	bases := []string{filepath.Dir(dir), systemDir}
+	if d, err := os.UserCacheDir(); err == nil {
+		bases = append(bases, filepath.Join(d, "agon"))
 	}
-	return trusted(filepath.Join(systemDir, filepath.Base(dir), "runsc"))
+	for _, b := range bases {
+		if bin, ok := trusted(filepath.Join(b, filepath.Base(dir), "runsc")); ok {
+			return bin, true
+		}
+	}
+	return "", false
 }
 
 func trusted(bin string) (string, bool) {

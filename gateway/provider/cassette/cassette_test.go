@@ -86,6 +86,17 @@ func TestRecordAndPlay(t *testing.T) {
 	}
 }
 
+// A tape survives the times that a test run prints, and nothing else.
+func TestKeyLeavesOutDurations(t *testing.T) {
+	k := func(s string) string { return keyOf(provider.PathChat, []byte(s)) }
+	if k("Ran 3 tests in 0.002s\\nOK") != k("Ran 3 tests in 1.345s\\nOK") || k("took 1.5 ms") != k("took 22.25 ms") {
+		t.Error("durations count")
+	}
+	if k("Ran 3 tests in 0.002s") == k("Ran 4 tests in 0.002s") || k("v1.2.3") == k("v1.2.4") || k("0.5") == k("0.6") {
+		t.Error("more than durations is left out")
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	key := strings.Repeat("a", 64)
 	good := `{"key":"` + key + `","path":"/chat/completions","status":200,"content_type":"application/json","text":"{}"}`

@@ -330,11 +330,7 @@ func Sweep(stateDir string, end func(id string) error) (int, error) {
 		}
 	}
 	errs = errors.Join(errs, s.sweepNew(s.data), s.sweepNew(s.mnt))
-	if !s.root {
-		return len(ids), errs
-	}
-	n, err := s.sweepRun(end)
-	return len(ids) + n, errors.Join(errs, err)
+	return len(ids), errs
 }
 
 // newPrefix marks a box's directory until its owner stands in it.
@@ -360,8 +356,13 @@ func (s *Store) clear(dir string) error {
 	return removeAll(dir)
 }
 
-// sweepRun removes the mounts of dead boxes whose state directory may be gone.
-func (s *Store) sweepRun(end func(id string) error) (n int, errs error) {
+// SweepRun removes the mounts of dead boxes of every state directory of this
+// machine, which may be gone itself, as Sweep does for one.
+func SweepRun(stateDir string, end func(id string) error) (n int, errs error) {
+	s, err := place(stateDir)
+	if err != nil || !s.root {
+		return 0, err
+	}
 	homes, err := filepath.Glob(filepath.Join(runDir, "*"))
 	if err != nil {
 		return 0, err

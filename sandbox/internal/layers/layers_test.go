@@ -236,7 +236,7 @@ func TestSweepLeavesOthers(t *testing.T) {
 		}
 	}()
 	write(t, s.data+"/not-a-box/x", "")
-	write(t, s.data+"/b00000000000000000000000f/owner", "1 1\n") // process 1 started at another time
+	write(t, s.data+"/b00000000000000000000000f/owner", "1 1\n")    // process 1 started at another time
 	half := s.data + "/.new-" + sp.ID[:5] + "7fffffff" + sp.ID[13:] // of a process that is no more
 	write(t, half+"/x", "")
 	defer func() {

@@ -51,8 +51,12 @@ type socketKind struct{ family, protocol uint32 }
 
 var socketKinds = []socketKind{
 	{unix.AF_UNIX, 0},
-	{unix.AF_INET, unix.IPPROTO_IP}, {unix.AF_INET, unix.IPPROTO_TCP}, {unix.AF_INET, unix.IPPROTO_UDP},
-	{unix.AF_INET6, unix.IPPROTO_IP}, {unix.AF_INET6, unix.IPPROTO_TCP}, {unix.AF_INET6, unix.IPPROTO_UDP},
+	{unix.AF_INET, unix.IPPROTO_IP},
+	{unix.AF_INET, unix.IPPROTO_TCP},
+	{unix.AF_INET, unix.IPPROTO_UDP},
+	{unix.AF_INET6, unix.IPPROTO_IP},
+	{unix.AF_INET6, unix.IPPROTO_TCP},
+	{unix.AF_INET6, unix.IPPROTO_UDP},
 }
 
 // conditional calls are allowed with some arguments only.
@@ -97,8 +101,10 @@ func policy(clone3 bool) *specs.LinuxSeccomp {
 		calls[2] = specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActAllow}
 	}
 	for _, k := range socketKinds {
-		calls = append(calls, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow,
-			Args: []specs.LinuxSeccompArg{family(0, k.family), family(2, k.protocol)}})
+		calls = append(calls, specs.LinuxSyscall{
+			Names: []string{"socket"}, Action: specs.ActAllow,
+			Args: []specs.LinuxSeccompArg{family(0, k.family), family(2, k.protocol)},
+		})
 	}
 	return &specs.LinuxSeccomp{
 		DefaultAction: specs.ActErrno, DefaultErrnoRet: &eperm,

@@ -85,7 +85,7 @@ func (r *remover) remove(parent int, name string, depth int) error {
 	}
 	fd, err := open(parent, name)
 	if err != nil {
-		return err
+		return gone(err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer func() { _ = f.Close() }()
@@ -105,7 +105,7 @@ func (r *remover) remove(parent int, name string, depth int) error {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, io.EOF) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ENOENT) { // removed by another sweep
 			return err
 		}
 		// Entries may have been passed over while others went, or moved here.

@@ -295,7 +295,18 @@ func kill(o options) error {
 }
 
 // leftBehind looks for directories, mounts, cgroups and processes of boxes.
-func leftBehind(stateDir string) error {
+func leftBehind(stateDir string) (err error) {
+	// A process that was being started when its parent died ends by itself.
+	for range 30 {
+		if err = remains(stateDir); err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+func remains(stateDir string) error {
 	var left []string
 	ents, _ := os.ReadDir(filepath.Join(stateDir, "boxes"))
 	for _, e := range ents {
