@@ -44,7 +44,12 @@ if [ -z "$have" ] || older "$have" "$want"; then
 	case "$(uname -m)" in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) die "no Go $want here, and no toolchain is known for $(uname -m)" ;; esac
 	dir=.cache/go
 	if [ ! -x "$dir/bin/go" ]; then
-		proxy=$(printf '%s' "${GOPROXY:-https://proxy.golang.org}" | tr ',|' '\n\n' | grep -m1 -E '^https?://' || true)
+		# Any Go knows the module proxy that this machine is configured for.
+		if [ -z "${GOPROXY:-}" ] && ! command -v go >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1; then
+			say "installing the distribution's Go, to ask it for the module proxy"
+			$sudo apt-get install -y -qq --no-install-recommends golang-go >/dev/null
+		fi
+		proxy=$(printf '%s' "${GOPROXY:-$(go env GOPROXY 2>/dev/null || true)}" | tr ',|' '\n\n' | grep -m1 -E '^https?://' || true)
 		[ -n "$proxy" ] || die "Go $want or newer is needed (found: ${have:-none}) and GOPROXY names no proxy to fetch it from"
 		say "fetching Go $fetch (found: ${have:-none})"
 		mkdir -p .cache

@@ -217,7 +217,7 @@ func debian(ctx context.Context, r recipe, tree string, log io.Writer) error {
 	}
 	sources := hostSources("/etc/apt", r.Suite)
 	if len(sources) == 0 {
-		sources = defaultSources(r.Distro, r.Suite)
+		return fmt.Errorf("%w: apt has no package source for %s %s; add one, or name an OCI image (AGON_ROOTFS_IMAGE)", ErrUnsupported, r.Distro, r.Suite)
 	}
 	args := []string{
 		"--variant=minbase", "--include=" + strings.Join(r.Packages, ","),
@@ -398,13 +398,6 @@ func hostRelease(path string) (id, codename string) {
 		}
 	}
 	return id, codename
-}
-
-func defaultSources(distro, suite string) []string {
-	if distro == "ubuntu" {
-		return []string{"deb http://archive.ubuntu.com/ubuntu " + suite + " main universe"}
-	}
-	return []string{"deb http://deb.debian.org/debian " + suite + " main"}
 }
 
 // hostSources returns the host's package sources for the suite and its updates
