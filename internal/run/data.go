@@ -11,12 +11,11 @@ import (
 	"syscall"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/cli"
 )
 
-// markerFile names a directory as ours: reset removes no other.
-const markerFile = "agon.data"
-
-// marker is the content of markerFile.
+// marker is the content of cli.MarkerFile, which names a directory as ours:
+// agon reset removes no other.
 type marker struct {
 	Format   int    `json:"format"`
 	Audience string `json:"audience"` // of this server's signatures; made once
@@ -34,7 +33,7 @@ func OpenData(dir string) (*Data, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, cli.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
@@ -57,12 +56,12 @@ func OpenData(dir string) (*Data, error) {
 }
 
 func (d *Data) mark() error {
-	path := d.Path(markerFile)
+	path := d.Path(cli.MarkerFile)
 	b, err := os.ReadFile(path)
 	if err == nil {
 		var m marker
 		if err := json.Unmarshal(b, &m); err != nil || m.Audience == "" {
-			return fmt.Errorf("data directory %s: %s is damaged", d.Dir, markerFile)
+			return fmt.Errorf("data directory %s: %s is damaged", d.Dir, cli.MarkerFile)
 		}
 		if m.Format != 1 {
 			return fmt.Errorf("data directory %s has format %d, this agon reads 1", d.Dir, m.Format)
@@ -112,20 +111,4 @@ func writeFile(path string, b []byte, mode os.FileMode) error {
 	}
 	defer dir.Close()
 	return dir.Sync()
-}
-
-// Reset removes a data directory that carries our marker and nobody uses.
-func Reset(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, markerFile)); err != nil {
-		return &agon.Error{Code: "not_ours", Status: 409, Field: "data", Message: dir + " is no data directory of agon", Mend: "name it with --data"}
-	}
-	d, err := OpenData(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove data directory: %w", err)
-	}
-	return nil
 }
