@@ -144,8 +144,11 @@ type Arena struct {
 	// Attempts is how often a run may be retried after a fault of ours.
 	Attempts int `json:"attempts"`
 	// SubmissionsPerColdkey caps entries of one coldkey per day (0 = no cap): attempts cost.
-	SubmissionsPerColdkey int       `json:"submissions_per_coldkey"`
-	CreatedAt             time.Time `json:"created_at"`
+	SubmissionsPerColdkey int `json:"submissions_per_coldkey"`
+	// Contest is set for arenas whose submissions are measured by replays. Then
+	// replicas of a submission go to different validators.
+	Contest   *Contest  `json:"contest,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // SubmissionState is where a submission stands.
@@ -187,6 +190,17 @@ type RunSpec struct {
 	// Seed is derived from arena, submission, tasks and replica (DeriveSeed); kinds derive further seeds from it.
 	Seed   int64  `json:"seed"`
 	Policy Policy `json:"policy"`
+	// Rival is the incumbent to replay beside the submission (a duel); nil: none.
+	Rival *Rival `json:"rival,omitempty"`
+}
+
+// Rival names what a duel is with: a submission's files, or the task's
+// unpatched base where Submission is empty.
+type Rival struct {
+	Submission string `json:"submission"`
+	Digest     Digest `json:"digest,omitempty"`
+	Round      int    `json:"round"` // of duels with it, from 1
+	Pairs      int    `json:"pairs"` // paired replays to make
 }
 
 // RunState is a state of the machine in runstate.go.
@@ -272,6 +286,13 @@ type View struct {
 	Submission Submission
 	Runs       []Run // of this submission, any state, by creation
 	Champion   *Seat
+	// Trust is how far the validator behind a run's result is believed, 0 to 1,
+	// by run id; a run that is not in it is believed.
+	Trust map[string]float64
+	// Rival names the champion's files; nil where the seat is empty.
+	Rival *Rival
+	// Attempts counts the submissions of this coldkey that challenged the seat, this one included.
+	Attempts int
 }
 
 // Plan is what to play next.

@@ -35,6 +35,34 @@ type Kind interface {
 	Judge(ctx context.Context, env Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error)
 }
 
+// Sum is the result of a submission over all of its runs.
+type Sum struct {
+	Score  float64 // 0..1
+	Solved int
+	Total  int
+}
+
+// Verdict is what a Decider says of a challenger.
+type Verdict struct {
+	// More is what must be played before it can be said; then the rest is not final.
+	More    []agon.RunSpec
+	Takes   bool
+	Rule    string
+	Bar     *float64
+	Numbers map[string]float64
+}
+
+// Decider is a Kind that sums runs and decides takeovers itself. Both are pure.
+type Decider interface {
+	// Sum is asked when Plan has nothing more. ok is false where faults of ours
+	// left no result.
+	Sum(v agon.View) (s Sum, ok bool)
+	// Decide is asked when the submission has its sum and none before it in the
+	// arena is undecided; after More was played it is asked again, perhaps with
+	// another champion.
+	Decide(v agon.View) (Verdict, error)
+}
+
 // Env is all that a kind may touch. It is made by the engine for one attempt,
 // watches every box it hands out, and is the only source of fault evidence.
 type Env interface {

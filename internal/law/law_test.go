@@ -17,14 +17,14 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "blob", "samples", "tasks", "sdk"},
+	{"calc", "blob", "samples", "tasks", "sdk", "merkle"},
 	{"auth", "score", "incentive", "copycat"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task", "tools", "judge", "trajectory"},
+	{"task", "tools", "judge", "trajectory", "research/surface", "research/gitserve"},
 	{"kind"},
-	{"kind/coding", "kind/claim"},
+	{"kind/coding", "kind/claim", "kind/research"},
 	{"platform", "validator", "supply"},
-	{"kind/kindtest"},
+	{"kind/kindtest", "research"},
 	{"wire", "mcp"},
 	{"internal/api", "cli"},
 	{"internal/run"},
