@@ -5,30 +5,65 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
 )
 
-// FS holds the samples by kind and name: coding/repair/agent.py.
+// FS holds the samples by kind and name: coding/repair/agent.py. A script.json
+// beside an agent is what a scripted model answers it; it is never entered.
 //
-//go:embed coding/nop/agent.py coding/repair/agent.py coding/llm/agent.py coding/llm/script.json
+//go:embed all:coding all:claim
 var FS embed.FS
 
 //go:embed templates
 var templateFS embed.FS
 
+// scriptFile is the name of a script beside a sample.
+const scriptFile = "script.json"
+
+// Files returns what a sample of a kind enters, by path.
+func Files(kind, name string) (map[string][]byte, error) {
+	dir := path.Join(kind, name)
+	out := map[string][]byte{}
+	err := fs.WalkDir(FS, dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || p == path.Join(dir, scriptFile) {
+			return err
+		}
+		b, err := FS.ReadFile(p)
+		out[p[len(dir)+1:]] = b
+		return err
+	})
+	if err != nil || len(out) == 0 || path.Dir(dir) != kind {
+		return nil, fmt.Errorf("no sample %q of the kind %s", name, kind)
+	}
+	return out, nil
+}
+
 // Agents lists the sample agents of the coding kind, by name.
 var Agents = []string{"nop", "repair", "llm"}
 
-// Source returns the text of a sample's agent.py.
-func Source(name string) ([]byte, error) {
-	b, err := FS.ReadFile("coding/" + name + "/agent.py")
-	if err != nil {
-		return nil, fmt.Errorf("no sample agent %q", name)
-	}
-	return b, nil
-}
+// Source returns the text of a coding sample's agent.py.
+func Source(name string) ([]byte, error) { return agentFile("coding", name) }
 
 // Script returns the script (JSON) on which the sample llm runs without a key.
 func Script() []byte { return mustRead("coding/llm/script.json") }
+
+// ClaimAgents lists the sample scripts of the claim kind, by name. The last
+// one asks a model; without a key that is ClaimScript, so it takes no place.
+var ClaimAgents = []string{"constant", "lexical", "search-llm"}
+
+// ClaimSource returns the text of a claim sample's agent.py.
+func ClaimSource(name string) ([]byte, error) { return agentFile("claim", name) }
+
+// ClaimScript returns the script (JSON) on which search-llm runs without a key.
+func ClaimScript() []byte { return mustRead("claim/search-llm/script.json") }
+
+func agentFile(kind, name string) ([]byte, error) {
+	files, err := Files(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	return files["agent.py"], nil
+}
 
 // Templates holds what `agon agent new KIND` writes, one directory per kind.
 func Templates() fs.FS {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -47,16 +49,6 @@ type ArenaFile struct {
 
 // maxArenaFile bounds an arena file, in bytes.
 const maxArenaFile = 256 << 10
-
-// DemoCoding is the arena that `agon up` opens without a file.
-func DemoCoding() ArenaFile {
-	f := ArenaFile{
-		ID: "demo-coding", Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, Licence: "MIT",
-		Sets: []string{"small", "released"}, Samples: true, SubmissionsPerColdkey: 50,
-	}
-	f.defaults()
-	return f
-}
 
 var arenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
 
@@ -109,8 +101,8 @@ func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
 	if !known {
 		no("kind", "%q is not one of %s", f.Kind, strings.Join(kinds, ", "))
 	}
-	if f.Incentive != "winner_takes_all" {
-		no("incentive", "%q is not one of winner_takes_all", f.Incentive)
+	if incentives()[f.Incentive] == nil {
+		no("incentive", "%q is not one of %s", f.Incentive, strings.Join(slices.Sorted(maps.Keys(incentives())), ", "))
 	}
 	if len(f.Sets)+len(f.Hidden) == 0 {
 		no("sets", "name at least one set of tasks")
@@ -206,7 +198,9 @@ func (f ArenaFile) Arena() agon.Arena {
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
-		Policy: agon.Policy{Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
-			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools},
+		Policy: agon.Policy{
+			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools,
+		},
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,7 +24,6 @@ import (
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/supply"
 	"github.com/agon-arena/agon/task"
-	"github.com/agon-arena/agon/tools"
 	"github.com/agon-arena/agon/tools/index"
 	"github.com/agon-arena/agon/validator"
 	"github.com/agon-arena/agon/wire/harnyx"
@@ -36,8 +34,10 @@ func noModel(o Options, what string) error {
 	if o.Getenv("AGON_LLM_BASE_URL") != "" {
 		return nil
 	}
-	return &agon.Error{Code: "no_model", Status: 422, Message: what + " needs a model, and none is configured",
-		Mend: "set AGON_LLM_BASE_URL, AGON_LLM_API_KEY and AGON_LLM_MODEL"}
+	return &agon.Error{
+		Code: "no_model", Status: 422, Message: what + " needs a model, and none is configured",
+		Mend: "set AGON_LLM_BASE_URL, AGON_LLM_API_KEY and AGON_LLM_MODEL",
+	}
 }
 
 // judgeSession opens a gateway session that the operator pays, and a judge on it.
@@ -244,8 +244,6 @@ type champion struct {
 	player *player
 	blobs  blob.Store
 	sub    agon.Submission
-	host   *tools.Host
-	http   *http.Server
 	n      int
 }
 
@@ -263,43 +261,19 @@ func newChampion(ctx context.Context, o Options, work string, script []byte, ite
 		return nil, err
 	}
 	c.sub = agon.Submission{ID: "champion", Arena: "supply", Name: "champion", Digest: digest}
-	k := claim.New(claim.Config{Rootfs: root})
-	if c.player, err = newPlayer(ctx, o, d, map[string]kind.Kind{k.Name(): k}, c.blobs, filepath.Join(work, "trees")); err != nil {
-		return nil, err
-	}
 	docs := make([]index.Doc, 0, len(items))
 	for _, i := range items {
 		docs = append(docs, index.Doc{ID: i.ID, URL: i.URL, Title: i.Title, Text: i.Text, At: i.At})
 	}
-	conf, err := toolConfig(o, index.New(docs, "feed", nil), d, root)
-	if err != nil {
-		c.close()
+	k := claim.New(claim.Config{Rootfs: root})
+	ks := map[string]kind.Kind{k.Name(): k}
+	if c.player, err = newPlayerOver(ctx, o, d, root, ks, c.blobs, filepath.Join(work, "trees"), index.New(docs, "feed", nil)); err != nil {
 		return nil, err
-	}
-	c.host = tools.New(conf)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	c.http = &http.Server{Handler: c.host, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = c.http.Serve(ln) }() // ends with close
-	c.player.Tools = &validator.ToolHost{Host: c.host, URL: "http://" + ln.Addr().String()}
-	if m := o.Getenv("AGON_LLM_MODEL"); m != "" {
-		c.player.Tools.Alias = map[string]string{"*": m}
 	}
 	return c, nil
 }
 
-func (c *champion) close() {
-	if c.http != nil {
-		_ = c.http.Close()
-	}
-	if c.host != nil {
-		c.host.Stop()
-	}
-	_ = c.player.gateway.Stop()
-}
+func (c *champion) close() { c.player.close() }
 
 // Answer implements supply.Champion.
 func (c *champion) Answer(ctx context.Context, cl claim.Claim) (int, bool, error) {
@@ -440,27 +414,4 @@ func (m members) Member(ctx context.Context, hotkey string) (dialect.Member, boo
 		}
 	}
 	return dialect.Member{}, false, nil
-}
-
-// foreign serves the routes of the seed's platform, once a claim arena is open.
-func (s *server) foreign(w http.ResponseWriter, r *http.Request) {
-	h := s.harnyx.Load()
-	if h == nil {
-		http.NotFound(w, r)
-		return
-	}
-	(*h).ServeHTTP(w, r)
-}
-
-// serveForeign opens the dialect of an arena's kind, if it has one.
-func (s *server) serveForeign(a agon.Arena) error {
-	if a.Kind != claim.Name || s.harnyx.Load() != nil {
-		return nil
-	}
-	h, err := s.harnyxRoutes(a.ID)
-	if err != nil {
-		return err
-	}
-	s.harnyx.Store(&h)
-	return nil
 }

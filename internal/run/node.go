@@ -20,10 +20,8 @@ import (
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
-	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/kind"
-	"github.com/agon-arena/agon/kind/coding"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/ledger/serve"
@@ -32,6 +30,7 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
+	"github.com/agon-arena/agon/tools"
 	"github.com/agon-arena/agon/validator"
 )
 
@@ -66,18 +65,6 @@ func (o *Options) progress(s progress.State) {
 	}
 }
 
-// kinds returns every kind, playing in boxes over rootfs.
-func kinds(rootfs string) map[string]kind.Kind {
-	m := map[string]kind.Kind{}
-	for _, k := range []kind.Kind{coding.New(coding.Config{Rootfs: rootfs})} {
-		m[k.Name()] = k
-	}
-	return m
-}
-
-// KindNames lists the kinds that arenas may name.
-func KindNames() []string { return []string{"coding"} }
-
 // server is the platform's side: store, ledger, platform and /v1.
 type server struct {
 	o        Options
@@ -90,13 +77,25 @@ type server struct {
 	http     *http.Server
 	addr     string // host:port that was bound
 	done     chan error
-	harnyx   atomic.Pointer[http.Handler] // of the first claim arena; nil: there is none
+	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
+}
+
+// handlerBox is a handler that comes later; until then nothing is found.
+type handlerBox struct{ atomic.Pointer[http.Handler] }
+
+func (b *handlerBox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := b.Load()
+	if h == nil {
+		http.NotFound(w, r)
+		return
+	}
+	(*h).ServeHTTP(w, r)
 }
 
 // openServer opens what is in the data directory and starts to serve it. On
 // error everything opened so far is closed.
 func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *server, err error) {
-	s = &server{o: o, done: make(chan error, 1)}
+	s = &server{o: o, done: make(chan error, 1), foreign: map[string]*handlerBox{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -121,7 +120,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	c := chain{s.ledger}
 	s.platform, err = platform.New(platform.Config{
 		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
-		Incentives: map[string]platform.Rule{incentive.WinnerTakesAllRule: takeover},
+		Incentives: incentives(),
 	})
 	if err != nil {
 		return s, err
@@ -145,11 +144,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle(remote.PathInfo, lh)
 	mux.Handle(remote.PathInfo+"/", lh)
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{API: s.platform})))
-	mux.HandleFunc("/v1/miners/", s.foreign)
-	mux.HandleFunc("/v1/miner-task-batches/", s.foreign)
-	mux.HandleFunc("/v1/validators/register", s.foreign)
-	mux.HandleFunc("/v1/weights", s.foreign)
-	mux.HandleFunc("/v1/monitoring/", s.foreign)
+	s.routeForeign(mux)
 	mux.Handle("/", api.New(api.Config{
 		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log,
 		Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
@@ -191,16 +186,6 @@ func (s *server) close() {
 	}
 }
 
-// takeover is the incentive rule in the platform's words.
-func takeover(score float64, incumbent *float64) platform.Verdict {
-	bar, takes := incentive.Takeover(score, incumbent)
-	v := platform.Verdict{Rule: incentive.TakeoverRule, Bar: bar, Takes: takes, Numbers: map[string]float64{"score": score, "margin": incentive.Margin}}
-	if incumbent != nil {
-		v.Numbers["incumbent"], v.Numbers["bar"] = *incumbent, *bar
-	}
-	return v
-}
-
 // replay makes the platform the verifier's replay guard.
 type replay struct{ p *platform.Platform }
 
@@ -224,22 +209,43 @@ func (s signatures) VerifyRequest(ctx context.Context, method, target string, h 
 	return hotkey, nil
 }
 
-// player is the validator's side of a machine: driver, gateway, kinds.
+// player is the validator's side of a machine: driver, gateway, tool host, kinds.
 type player struct {
 	*validator.Player
 	gateway *gateway.Gateway
+	stop    func() // ends the tool host
 }
 
-// newPlayer makes a player whose trees come from source and are cached in cache.
-func newPlayer(ctx context.Context, o Options, d sandbox.Driver, ks map[string]kind.Kind, source blob.Store, cache string) (*player, error) {
+// newPlayer makes a player whose boxes stand on rootfs, whose trees come from
+// source and are cached in cache.
+func newPlayer(ctx context.Context, o Options, d sandbox.Driver, rootfs string, ks map[string]kind.Kind, source blob.Store, cache string) (*player, error) {
+	docs, err := shippedDocs(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return newPlayerOver(ctx, o, d, rootfs, ks, source, cache, docs)
+}
+
+// newPlayerOver is newPlayer with documents of its own for search.
+func newPlayerOver(ctx context.Context, o Options, d sandbox.Driver, rootfs string, ks map[string]kind.Kind, source blob.Store, cache string, docs tools.Search) (*player, error) {
 	gw, err := newGateway(ctx, o, filepath.Dir(cache))
 	if err != nil {
 		return nil, err
 	}
-	return &player{gateway: gw, Player: &validator.Player{
-		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now,
+	host, stop, err := openToolHost(o, docs, d, rootfs, gw, time.Now)
+	if err != nil {
+		gw.Stop()
+		return nil, err
+	}
+	return &player{gateway: gw, stop: stop, Player: &validator.Player{
+		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host,
 		Trees: &validator.TreeCache{Dir: cache, Source: source},
 	}}, nil
+}
+
+func (p *player) close() {
+	p.stop()
+	p.gateway.Stop()
 }
 
 // newValidator makes a loop that plays for the platform at url with key.

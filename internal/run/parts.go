@@ -15,7 +15,6 @@ import (
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
-	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
@@ -51,11 +50,7 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 			return nil, err
 		}
 	} else {
-		b, err := samples.FS.ReadFile("coding/llm/script.json")
-		if err != nil {
-			return nil, fmt.Errorf("read the samples' script: %w", err)
-		}
-		script, err := scripted.Parse(b, "json")
+		script, err := demoScript()
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +148,7 @@ func Setup(ctx context.Context, o Options) error {
 // prepareSet fetches the tasks of the released set that are not here yet. An
 // index that cannot be reached is said, not an error: the rest is played.
 func prepareSet(ctx context.Context, o Options, d sandbox.Driver, root string) error {
-	all, err := recipesAndTasks(releasedSet)
+	all, err := shippedSet(o, "coding", releasedSet)
 	if err != nil {
 		return err
 	}
@@ -231,7 +226,7 @@ func Doctor(ctx context.Context, o Options) []cli.Check {
 			add("cache", "ok", fmt.Sprintf("%d root file systems, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), "")
 		}
 	}
-	if list, missing, err := loadSet(o, releasedSet); err != nil {
+	if list, missing, err := loadSet(o, "coding", releasedSet); err != nil {
 		add("released tasks", "fail", err.Error(), "run agon setup")
 	} else if missing > 0 {
 		add("released tasks", "warn", fmt.Sprintf("%d here, %d missing", len(list), missing), "run agon setup where the package index can be reached")

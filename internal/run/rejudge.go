@@ -17,7 +17,7 @@ func rejudge(ctx context.Context, r cli.RejudgeOptions) ([]agon.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	ks := kinds(root)
+	ks := kinds(o, root)
 	k, ok := ks[r.Kind]
 	if !ok {
 		return nil, fmt.Errorf("this agon does not judge %s", r.Kind)
@@ -31,11 +31,11 @@ func rejudge(ctx context.Context, r cli.RejudgeOptions) ([]agon.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlayer(ctx, o, d, ks, source, work+"/trees")
+	p, err := newPlayer(ctx, o, d, root, ks, source, work+"/trees")
 	if err != nil {
 		return nil, err
 	}
-	defer p.gateway.Stop()
+	defer p.close()
 	env, done := p.Env(r.Run)
 	defer done()
 	return k.Judge(ctx, env, r.Run, r.Record)

@@ -14,18 +14,11 @@ import (
 
 // Serve runs the platform, the embedded ledger and /v1 without playing.
 func Serve(ctx context.Context, o Options) error {
-	files := []ArenaFile{DemoCoding()}
-	if len(o.Arenas) > 0 {
-		files = nil
-		for _, path := range o.Arenas {
-			f, err := LoadArenaFile(path, KindNames())
-			if err != nil {
-				return err
-			}
-			files = append(files, f)
-		}
+	files, err := arenaFiles(o)
+	if err != nil {
+		return err
 	}
-	s, err := openServer(ctx, o, kinds(""))
+	s, err := openServer(ctx, o, kinds(o, ""))
 	if err != nil {
 		return err
 	}
@@ -62,11 +55,11 @@ func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer
 	if err != nil {
 		return err
 	}
-	p, err := newPlayer(ctx, o, d, kinds(root), source, filepath.Join(dir, "trees"))
+	p, err := newPlayer(ctx, o, d, root, kinds(o, root), source, filepath.Join(dir, "trees"))
 	if err != nil {
 		return err
 	}
-	defer p.gateway.Stop()
+	defer p.close()
 	p.Gateway = &gateways{own: p.gateway, key: key}
 	parallel := o.Parallel
 	if parallel <= 0 {

@@ -209,18 +209,12 @@ func seedValidator(ctx context.Context, v cli.ClaimValidatorOptions) error {
 	if s.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		return err
 	}
-	k := claimKind(root, o.Getenv("AGON_LLM_MODEL"), o.Getenv("AGON_LLM_BASE_URL") != "")
-	if s.player, err = newPlayer(ctx, o, d, map[string]kind.Kind{k.Name(): k}, s.blobs, filepath.Join(dir, "trees")); err != nil {
+	k := kinds(o, root)[claim.Name]
+	if s.player, err = newPlayer(ctx, o, d, root, map[string]kind.Kind{k.Name(): k}, s.blobs, filepath.Join(dir, "trees")); err != nil {
 		return err
 	}
-	defer s.player.gateway.Stop()
-	th, stop, err := openToolHost(o, d, root, s.player.gateway, time.Now)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	s.player.Tools = th
-	return s.serve(ctx, o, v, up, dir, th)
+	defer s.player.close()
+	return s.serve(ctx, o, v, up, dir, s.player.Tools)
 }
 
 func (s *seedPlayer) serve(ctx context.Context, o Options, v cli.ClaimValidatorOptions, up *seedPlatform, dir string, th *validator.ToolHost) error {

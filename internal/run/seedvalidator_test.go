@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/signing"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/kind/claim"
 	"github.com/agon-arena/agon/wire/harnyx"
 )
 
@@ -32,17 +32,11 @@ func TestSeedPairs(t *testing.T) {
 	if s.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	k := claimKind(root, "", false)
-	if s.player, err = newPlayer(t.Context(), o, d, map[string]kind.Kind{k.Name(): k}, s.blobs, filepath.Join(dir, "trees")); err != nil {
+	k := kinds(o, root)[claim.Name]
+	if s.player, err = newPlayer(t.Context(), o, d, root, map[string]kind.Kind{k.Name(): k}, s.blobs, filepath.Join(dir, "trees")); err != nil {
 		t.Fatal(err)
 	}
-	defer s.player.gateway.Stop()
-	th, stop, err := openToolHost(o, d, root, s.player.gateway, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	s.player.Tools = th
+	defer s.player.close()
 	head := "from caster_miner_sdk.decorators import entrypoint\nfrom caster_miner_sdk.api import search_web\n\n@entrypoint(\"evaluate_criterion\")\nasync def evaluate_criterion(request):\n"
 	pair := harnyx.Pair{
 		BatchID: "99999999-2222-4333-8444-555555555555", Candidate: harnyx.Candidate{UID: 4, ArtifactID: "aaaaaaaa-2222-4333-8444-555555555555"},

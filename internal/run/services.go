@@ -136,31 +136,35 @@ func options(c cli.Common, driver string) Options {
 	return o
 }
 
-// shippedSets are the sets in the binary, in the order in which they are listed.
-var shippedSets = []string{"small", releasedSet}
-
+// listTasks lists the shipped tasks: of all sets, or of one, named as in an
+// arena file ("small") or with its kind ("claim/demo").
 func listTasks(o Options, set string) ([]cli.TaskInfo, error) {
-	sets := shippedSets
-	if set != "" {
-		sets = []string{set}
-	}
-	out := []cli.TaskInfo{}
-	for _, name := range sets {
-		all, err := recipesAndTasks(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range all {
-			here := true
-			if t.Recipe() {
-				_, err := task.Fetched(t, tasksDir(o))
-				here = err == nil
+	out, found := []cli.TaskInfo{}, false
+	for _, k := range kits() {
+		for _, name := range k.sets {
+			if set != "" && set != name && set != k.name+"/"+name {
+				continue
 			}
-			out = append(out, cli.TaskInfo{
-				Task: t.Key, Kind: t.Config.Agon.Kind, Difficulty: t.Config.Metadata.Difficulty,
-				Visible: t.Config.Agon.Visible, Available: here, Title: t.Config.Task.Description,
-			})
+			found = true
+			all, err := shippedSet(o, k.name, name)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range all {
+				here := true
+				if t.Recipe() {
+					_, err := task.Fetched(t, tasksDir(o))
+					here = err == nil
+				}
+				out = append(out, cli.TaskInfo{
+					Task: t.Key, Kind: k.name, Difficulty: t.Config.Metadata.Difficulty,
+					Visible: t.Config.Agon.Visible, Available: here, Title: t.Config.Task.Description,
+				})
+			}
 		}
+	}
+	if !found {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "set", Message: "there is no shipped set " + set, Mend: "agon task list shows all sets"}
 	}
 	return out, nil
 }
@@ -170,7 +174,7 @@ func fetchTasks(ctx context.Context, o Options, keys []string) ([]cli.TaskFetche
 	if err != nil {
 		return nil, err
 	}
-	all, err := recipesAndTasks(releasedSet)
+	all, err := shippedSet(o, "coding", releasedSet)
 	if err != nil {
 		return nil, err
 	}

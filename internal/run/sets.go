@@ -13,7 +13,6 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/task"
-	"github.com/agon-arena/agon/tasks"
 )
 
 // cacheDir is where root file systems and fetched tasks are kept.
@@ -32,12 +31,12 @@ const releasedSet = "released"
 
 // loadSet returns the tasks of a shipped set or of a directory. Of the
 // released set only those that were fetched are returned, and missing counts the rest.
-func loadSet(o Options, name string) (list []*task.Task, missing int, err error) {
+func loadSet(o Options, kind, name string) (list []*task.Task, missing int, err error) {
 	if strings.ContainsRune(name, os.PathSeparator) {
 		list, err = task.LoadSet(os.DirFS(name), filepath.Base(name))
 		return list, 0, err
 	}
-	list, err = recipesAndTasks(name)
+	list, err = shippedSet(o, kind, name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -58,19 +57,6 @@ func loadSet(o Options, name string) (list []*task.Task, missing int, err error)
 		}
 	}
 	return out, missing, nil
-}
-
-// recipesAndTasks returns a shipped set as it is committed: whole tasks, and
-// recipes of tasks that are made from published packages.
-func recipesAndTasks(name string) ([]*task.Task, error) {
-	sub, err := fs.Sub(tasks.FS, "coding/"+name)
-	if err != nil {
-		return nil, fmt.Errorf("open set %s: %w", name, err)
-	}
-	if _, err := fs.Stat(sub, "."); err != nil {
-		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "sets", Message: "there is no shipped set " + name, Mend: "a directory is named with a slash: ./" + name}
-	}
-	return task.LoadSet(sub, name)
 }
 
 // putTask stores the tree of t as blobs and returns its reference. work is a
@@ -105,7 +91,7 @@ func arenaTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work 
 	seen := map[string]bool{}
 	add := func(names []string, hidden bool) error {
 		for _, name := range names {
-			list, missing, err := loadSet(o, name)
+			list, missing, err := loadSet(o, f.Kind, name)
 			if err != nil {
 				return err
 			}

@@ -37,12 +37,12 @@ func CheckTasks(ctx context.Context, o Options, dirs []string) ([]cli.TaskReport
 		return nil, err
 	}
 	k := coding.New(coding.Config{Rootfs: root})
-	p, err := newPlayer(ctx, o, d, kinds(root), blobs, filepath.Join(work, "trees"))
+	p, err := newPlayer(ctx, o, d, root, kinds(o, root), blobs, filepath.Join(work, "trees"))
 	if err != nil {
 		return nil, err
 	}
-	defer p.gateway.Stop()
-	policy := DemoCoding().Arena().Policy
+	defer p.close()
+	policy := codingKit().demo().Arena().Policy
 	out := []cli.TaskReport{}
 	for _, t := range list {
 		start := time.Now()

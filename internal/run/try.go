@@ -54,7 +54,7 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	if err != nil {
 		return nil, err
 	}
-	ks := kinds(root)
+	ks := kinds(o, root)
 	k, ok := ks[a.Kind]
 	if !ok {
 		return nil, &agon.Error{Code: "unknown_kind", Status: 422, Message: "this agon does not play " + a.Kind}
@@ -72,11 +72,11 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlayer(ctx, o, d, ks, source, filepath.Join(work, "trees"))
+	p, err := newPlayer(ctx, o, d, root, ks, source, filepath.Join(work, "trees"))
 	if err != nil {
 		return nil, err
 	}
-	defer p.gateway.Stop()
+	defer p.close()
 	if o.Getenv("AGON_LLM_BASE_URL") != "" {
 		o.say("a real model is configured: this can cost at most $%.2f", float64(gateway.UpperBound(a.Policy.Budget, len(refs)))/1e6)
 	}
@@ -144,7 +144,7 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 // tryArena returns an arena to try on: a shipped demo without any server, else
 // what the server at url shows.
 func tryArena(ctx context.Context, o Options, id, url string, blobs blob.Store, work string) (*agon.Arena, blob.Store, error) {
-	for _, f := range []ArenaFile{DemoCoding()} {
+	for _, f := range demos() {
 		if f.ID != id {
 			continue
 		}

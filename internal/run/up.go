@@ -15,29 +15,15 @@ import (
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
-	"github.com/agon-arena/agon/samples"
 )
-
-// sampleAgents are entered in an arena that asks for samples, in this order.
-var sampleAgents = []struct {
-	name    string
-	needsLM bool
-}{{"nop", false}, {"repair", false}, {"llm", true}}
 
 // Up runs everything in one process: platform, ledger, gateway, one validator.
 // With Once it returns when every submission is decided, with the outcome;
 // else when ctx ends.
 func Up(ctx context.Context, o Options) (*client.Overview, error) {
-	files := []ArenaFile{DemoCoding()}
-	if len(o.Arenas) > 0 {
-		files = nil
-		for _, path := range o.Arenas {
-			f, err := LoadArenaFile(path, KindNames())
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, f)
-		}
+	files, err := arenaFiles(o)
+	if err != nil {
+		return nil, err
 	}
 	// No sandbox, no play: found out before anything is opened.
 	d, root, err := openDriver(ctx, o)
@@ -45,7 +31,7 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 		return nil, err
 	}
 	o.say("boxes: %s %s (%s)", d.Info().Name, d.Info().Version, strings.Join(d.Info().Limits, ", "))
-	ks := kinds(root)
+	ks := kinds(o, root)
 	s, err := openServer(ctx, o, ks)
 	if err != nil {
 		return nil, err
@@ -77,11 +63,11 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlayer(ctx, o, d, ks, source, s.data.Path("validator", "trees"))
+	p, err := newPlayer(ctx, o, d, root, ks, source, s.data.Path("validator", "trees"))
 	if err != nil {
 		return nil, err
 	}
-	defer p.gateway.Stop()
+	defer p.close()
 	p.Gateway = &gateways{own: p.gateway, key: val.Hotkey}
 
 	if o.Ready != nil {
@@ -145,17 +131,21 @@ func (s *server) openArena(ctx context.Context, f ArenaFile, val *party) error {
 		return err
 	}
 	s.o.say("arena %s: %d tasks", a.ID, len(refs))
-	return s.serveForeign(a)
+	return s.openForeign(ctx, a)
 }
 
 // enterSamples submits agon's own agents by their own miners, over HTTP like
 // anybody. Entering them again changes nothing.
 func (s *server) enterSamples(ctx context.Context, f ArenaFile) error {
 	keyed := s.o.Getenv("AGON_LLM_BASE_URL") != ""
-	for _, sa := range sampleAgents {
-		b, err := samples.FS.ReadFile(f.Kind + "/" + sa.name + "/agent.py")
+	k, ok := kitOf(f.Kind)
+	if !ok {
+		return fmt.Errorf("enter samples: no kind %q", f.Kind)
+	}
+	for _, sa := range k.samples {
+		files, err := sa.files(f.Kind)
 		if err != nil {
-			return fmt.Errorf("read sample %s: %w", sa.name, err)
+			return err
 		}
 		miner, err := loadParty(s.data.Path("wallets"), "miner-"+sa.name)
 		if err != nil {
@@ -168,8 +158,8 @@ func (s *server) enterSamples(ctx context.Context, f ArenaFile) error {
 		if err != nil {
 			return err
 		}
-		scripted := sa.needsLM && !keyed
-		if sa.needsLM && keyed {
+		scripted := sa.model && !keyed
+		if sa.model && keyed {
 			a, err := s.platform.Arena(ctx, f.ID)
 			if err != nil {
 				return err
@@ -178,8 +168,15 @@ func (s *server) enterSamples(ctx context.Context, f ArenaFile) error {
 			s.o.say("sample %s uses a real model: it can cost at most $%.2f", sa.name, float64(bound)/1e6)
 		}
 		sub, err := c.Submit(ctx, f.ID, client.SubmitRequest{
-			Name: sa.name, Licence: f.Licence, Scripted: scripted, Files: []client.File{{Path: "agent.py", Content: b}},
+			Name: sa.name, Licence: f.Licence, Scripted: scripted, Files: files,
 		})
+		if sa.refused {
+			if err == nil {
+				return fmt.Errorf("enter sample %s: the gate that it should show let it in", sa.name)
+			}
+			s.o.say("%s was refused: %v", sa.name, err)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("enter sample %s: %w", sa.name, err)
 		}

@@ -62,7 +62,7 @@ func smallArena(t *testing.T, keys ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	set := filepath.Join(dir, "small")
-	list, err := recipesAndTasks("small")
+	list, err := shippedSet(Options{}, "coding", "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	counted := map[string]int{}
 	o := testOptions(dir)
-	s, err := openServer(context.Background(), o, kinds(""))
+	s, err := openServer(context.Background(), o, kinds(o, ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,10 @@ type Script struct {
 	Rules []Rule `json:"rule" toml:"rule"`
 	// Fallback is the answer when no rule matches.
 	Fallback string `json:"fallback" toml:"fallback"`
+	// For must be part of what stands before the first assistant message in
+	// every conversation that this script answers, once it is joined with
+	// others; empty: any.
+	For string `json:"for" toml:"for"`
 }
 
 // Rule answers requests that meet all of its conditions. A condition that is absent holds.
@@ -50,6 +54,7 @@ type Rule struct {
 	Hang   bool `json:"hang" toml:"hang"`
 
 	taskRE, lastRE *regexp.Regexp
+	scope          string // For of the script that a joined rule comes from
 }
 
 // ToolCall is a call that the reply asks for. Arguments is a table, or a
@@ -114,6 +119,20 @@ func Parse(b []byte, format string) (*Script, error) {
 	return s, s.compile()
 }
 
+// Join makes one script of several, each answering only what is For it: the
+// first of them whose For holds has the last word, by its fallback.
+func Join(list ...*Script) *Script {
+	out := &Script{Version: 1, Fallback: "The script has no reply for this."}
+	for _, s := range list {
+		for _, r := range s.Rules {
+			r.scope = s.For
+			out.Rules = append(out.Rules, r)
+		}
+		out.Rules = append(out.Rules, Rule{scope: s.For, Content: s.Fallback})
+	}
+	return out
+}
+
 func (s *Script) compile() error {
 	if s.Version != 1 {
 		return fmt.Errorf("version %d: want 1", s.Version)
@@ -172,7 +191,8 @@ type conversation struct {
 }
 
 func (r *Rule) matches(c conversation) bool {
-	return strings.Contains(c.task, r.Task) &&
+	return strings.Contains(c.task, r.scope) &&
+		strings.Contains(c.task, r.Task) &&
 		strings.Contains(c.last, r.Last) &&
 		(r.taskRE == nil || r.taskRE.MatchString(c.task)) &&
 		(r.lastRE == nil || r.lastRE.MatchString(c.last)) &&

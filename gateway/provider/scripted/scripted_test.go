@@ -182,3 +182,32 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestJoinKeepsScriptsApart(t *testing.T) {
+	parse := func(text string) *Script {
+		s, err := Parse([]byte(text), "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := Join(
+		parse(`{"version":1,"for":"You mend code.","fallback":"no code","rule":[{"turn":1,"content":"any"}]}`),
+		parse(`{"version":1,"for":"You judge claims.","fallback":"no claim","rule":[{"task":"ships","content":"true"}]}`),
+	)
+	for _, c := range []struct {
+		task string
+		turn int
+		want string
+	}{
+		{"You mend code. The ships sink.", 0, "no code"},
+		{"You mend code.", 1, "any"},
+		{"You judge claims. The ships came.", 1, "true"},
+		{"You judge claims. Cranes.", 1, "no claim"},
+		{"You dance.", 1, "The script has no reply for this."},
+	} {
+		if got := s.find(conversation{task: c.task, turn: c.turn}); got.Content != c.want {
+			t.Errorf("%+v: got %q", c, got.Content)
+		}
+	}
+}

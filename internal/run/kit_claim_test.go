@@ -62,17 +62,21 @@ func TestDemoClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gw.Stop()
-	host, stop, err := openToolHost(testOptions(state), d, root, gw, time.Now)
+	docs, err := shippedDocs(time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, stop, err := openToolHost(testOptions(state), docs, d, root, gw, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	k := claimKind(root, "", false)
-	f := DemoClaim()
+	k := newClaim(parts{rootfs: root})
+	f := claimKit().demo()
 	a := f.Arena()
 	trees := dirs{}
 	for _, set := range f.Sets {
-		list, err := claimSet(set)
+		list, err := shippedSet(Options{}, claim.Name, set)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,63 +12,71 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/claim"
 	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/sandbox"
-	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
 	"github.com/agon-arena/agon/tools"
 	"github.com/agon-arena/agon/tools/index"
 	"github.com/agon-arena/agon/validator"
 )
 
-// DemoClaim is the claim arena that `agon up` opens without a file.
-func DemoClaim() ArenaFile {
-	f := ArenaFile{
-		ID: "demo-claim", Kind: claim.Name, Title: "Claims: judge them by what the sources say", Netuid: 2, Licence: "MIT",
-		Incentive: incentive.RosterArenaRule, Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+func claimKit() kit {
+	return kit{
+		name:  claim.Name,
+		build: newClaim,
+		demo: func() ArenaFile {
+			f := ArenaFile{
+				ID: "demo-claim", Kind: claim.Name, Title: "Claims: judge them by what the sources say", Netuid: 2, Licence: "MIT",
+				Incentive: incentive.RosterArenaRule, Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+			}
+			// The money of a whole run at the gateway; what one claim may spend stands in its task.
+			f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 2000}
+			f.Policy.Agent.MemoryBytes = 512 << 20
+			f.defaults()
+			return f
+		},
+		sets:       []string{"demo"},
+		samples:    []sample{{name: "constant"}, {name: "lexical"}, {name: "search-llm", model: true}},
+		script:     samples.ClaimScript,
+		incentives: map[string]platform.Rule{incentive.RosterArenaRule: rosterRule(0)},
+		// The routes of the seed's platform (docs/harnyx.md).
+		routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/"},
+		serve: func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) {
+			return s.harnyxRoutes(a.ID)
+		},
 	}
-	// The money of a whole run at the gateway; what one claim may spend stands in its task.
-	f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 2000}
-	f.Policy.Agent.MemoryBytes = 512 << 20
-	f.defaults()
-	return f
 }
 
-// claimSet returns a shipped set of claims.
-func claimSet(name string) ([]*task.Task, error) {
-	sub, err := fs.Sub(tasks.FS, "claim/"+name)
-	if err == nil {
-		_, err = fs.Stat(sub, ".")
-	}
-	if err != nil {
-		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "sets", Message: "there is no shipped set of claims " + name, Mend: "a directory is named with a slash: ./" + name}
-	}
-	return task.LoadSet(sub, name)
-}
-
-// claimKind makes the claim kind: a keyed gateway judges by model, a scripted
+// newClaim makes the claim kind: a keyed gateway judges by model, a scripted
 // one has no opinion of its own, so words are compared instead.
-func claimKind(rootfs, model string, keyed bool) *claim.Kind {
-	c := claim.Config{Rootfs: rootfs}
-	if keyed {
-		c.Judge = claim.ModelJudge{Model: model}
+func newClaim(p parts) kind.Kind {
+	c := claim.Config{Rootfs: p.rootfs}
+	if p.keyed {
+		c.Judge = claim.ModelJudge{Model: p.model}
 	}
 	return claim.New(c)
 }
 
-// openToolHost serves the tools of claim scripts on loopback: search over the
-// documents that come with agon or at the configured provider, repositories in
-// boxes of d, models through gw. stop ends it.
-func openToolHost(o Options, d sandbox.Driver, rootfs string, gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolHost, stop func(), err error) {
+// shippedDocs are the documents that come with agon for scripts to search.
+func shippedDocs(now func() time.Time) (tools.Search, error) {
 	sub, err := fs.Sub(tasks.FS, "claim/documents")
 	if err != nil {
-		return nil, nil, fmt.Errorf("open documents: %w", err)
+		return nil, fmt.Errorf("open documents: %w", err)
 	}
 	docs, err := index.Load(sub, "documents", now)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read documents: %w", err)
+		return nil, fmt.Errorf("read documents: %w", err)
 	}
+	return docs, nil
+}
+
+// openToolHost serves the tools of claim scripts on loopback: search over docs
+// or at the configured provider, repositories in boxes of d, models through
+// gw. stop ends it.
+func openToolHost(o Options, docs tools.Search, d sandbox.Driver, rootfs string, gw *gateway.Gateway, now func() time.Time) (_ *validator.ToolHost, stop func(), err error) {
 	conf, err := toolConfig(o, docs, d, rootfs)
 	if err != nil {
 		return nil, nil, err
