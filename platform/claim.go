@@ -25,6 +25,12 @@ const maxLeasesOfRun = 12
 // and returns nil when nothing came. A claim whose caller has gone is given
 // back at once.
 func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
+	return p.ClaimFor(ctx, c, r, 0)
+}
+
+// ClaimFor is Claim with a lease that lives for hold without a heartbeat, for
+// validators whose protocol has none. It may not be longer than the run's longest hold.
+func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, hold time.Duration) (*client.Lease, error) {
 	arenas, err := p.claimable(ctx, c, r)
 	if err != nil {
 		return nil, err
@@ -36,7 +42,7 @@ func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (
 	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
 	defer timer.Stop()
 	for {
-		lease, more, err := p.tryClaim(ctx, c, r, arenas)
+		lease, more, err := p.tryClaim(ctx, c, r, arenas, hold)
 		if lease != nil || err != nil {
 			return lease, err
 		}
@@ -130,7 +136,7 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arena
 
 // tryClaim takes a run if there is one. more says that runs wait which this
 // validator may not have now.
-func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena) (l *client.Lease, more bool, err error) {
+func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena, hold time.Duration) (l *client.Lease, more bool, err error) {
 	ids := make([]string, len(arenas))
 	for i, a := range arenas {
 		ids[i] = a.ID
@@ -159,7 +165,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		}
 		now := p.now()
 		d, _ := agon.StateDeadline(agon.RunLeased, p.cfg.Lease, p.cfg.QueueFor)
-		until := now.Add(d)
+		until := now.Add(min(max(d, hold), run.MaxHold))
 		if err := tx.Lease(run.RunSpec.Run, until); err != nil {
 			return err
 		}

@@ -52,6 +52,13 @@ type Config struct {
 	// false where the owner is not registered. nil means uid 0.
 	OwnerUID func(ctx context.Context, netuid uint16) (uid uint16, ok bool, err error)
 
+	// Trust tells how far the validator behind each run is believed, for arenas
+	// with a contest; nil: wholly. Settled is told, in the same transaction,
+	// whenever such a submission has its result (d nil), is decided, or cannot be
+	// (excluded).
+	Trust   func(tx *store.Tx, a agon.Arena, runs []store.Run) (map[string]float64, error)
+	Settled func(tx *store.Tx, a agon.Arena, e store.Entry, d *agon.Decision) error
+
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
 

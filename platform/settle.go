@@ -206,19 +206,35 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if perr == nil && len(plan.Runs) > 0 {
 		return p.queue(tx, arena, e, plan.Runs)
 	}
+	sum, ok, err := p.sum(tx, arena, e, runs)
+	if err != nil {
+		return 0, err
+	}
+	if ok && perr == nil {
+		if err := tx.SetEntryResult(e.ID, &sum.Score, &sum.Solved, &sum.Total); err != nil {
+			return 0, err
+		}
+		if err := p.settled(tx, arena, e.ID, nil); err != nil {
+			return 0, err
+		}
+		return p.decideReady(tx, arena)
+	}
 	missing := missingRuns(runs)
-	if len(missing) > 0 || perr != nil {
+	if len(missing) > 0 || perr != nil || p.decider(arena) != nil {
 		f := incomplete(missing, perr)
 		if err := tx.SetEntryState(e.ID, agon.SubmissionExcluded, append(e.Findings, f)); err != nil {
 			return 0, err
 		}
-		return 0, p.decideReady(tx, arena)
+		if err := p.settled(tx, arena, e.ID, nil); err != nil {
+			return 0, err
+		}
+		return p.decideReady(tx, arena)
 	}
 	score, solved, total := aggregate(runs)
 	if err := tx.SetEntryResult(e.ID, &score, &solved, &total); err != nil {
 		return 0, err
 	}
-	return 0, p.decideReady(tx, arena)
+	return p.decideReady(tx, arena)
 }
 
 // slot is one thing that needs a score: a list of tasks for one replica.
@@ -253,6 +269,10 @@ func incomplete(missing []store.Run, perr error) agon.Finding {
 	f := agon.Finding{Code: FindingIncomplete, Message: "not decided through no fault of the miner: "}
 	if perr != nil {
 		f.Message += perr.Error()
+		return f
+	}
+	if len(missing) == 0 {
+		f.Message += "its replays do not agree, and no more are allowed"
 		return f
 	}
 	r := missing[0]
@@ -313,17 +333,25 @@ func aggregate(runs []store.Run) (score float64, solved, total int) {
 // its result and none undecided before it. So the outcome does not depend on
 // who finished first, and nobody overtakes by being quick. Every run ends, so
 // nobody is held up for ever.
-func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) error {
+// It returns how many runs were queued because a kind wants more before it decides.
+func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err error) {
 	for {
 		e, err := tx.FirstUndecided(a.ID)
 		if errors.Is(err, store.ErrNotFound) || (err == nil && e.Score == nil) {
-			return nil
+			return queued, nil
 		}
 		if err != nil {
-			return err
+			return queued, err
+		}
+		if d := p.decider(a); d != nil {
+			n, err := p.decideContest(tx, a, e, d)
+			if queued += n; err != nil {
+				return queued, err
+			}
+			continue
 		}
 		if err := p.decide(tx, a, e); err != nil {
-			return err
+			return queued, err
 		}
 	}
 }

@@ -24,6 +24,12 @@ const maxName = 80
 // durable before the row that names them; the row, its runs and everything
 // that refers to them are one transaction. A refusal stores nothing.
 func (p *Platform) Submit(ctx context.Context, c Caller, arena string, r client.SubmitRequest) (*client.Submission, error) {
+	return p.Enter(ctx, c, arena, r, nil)
+}
+
+// Enter is Submit with more to do in the same transaction: also runs where the
+// submission is new, before its runs are queued, and refuses it by an error.
+func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.SubmitRequest, also func(*store.Tx, store.Entry) error) (*client.Submission, error) {
 	if c.Hotkey == "" {
 		return nil, refuse(401, "unsigned", "a submission is signed by its miner")
 	}
@@ -88,7 +94,7 @@ func (p *Platform) Submit(ctx context.Context, c Caller, arena string, r client.
 			queued, err = p.revive(tx, a, old)
 			return err
 		}
-		queued, err = p.admit(tx, a, &entry, files)
+		queued, err = p.admit(tx, a, &entry, files, also)
 		return err
 	})
 	if err != nil {
@@ -236,9 +242,14 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 }
 
 // admit stores a submission, what its files are, and its first runs.
-func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blob.File) (queued int, err error) {
+func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blob.File, also func(*store.Tx, store.Entry) error) (queued int, err error) {
 	if *e, err = tx.InsertEntry(*e); err != nil {
 		return 0, err
+	}
+	if also != nil {
+		if err := also(tx, *e); err != nil {
+			return 0, err
+		}
 	}
 	ref := store.BlobRef{Digest: e.Digest, What: store.RefCode, Owner: e.ID}
 	if err := tx.AddRef(ref); err != nil {
@@ -274,6 +285,9 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	for _, r := range runs {
 		v.Runs = append(v.Runs, r.Run)
 	}
+	if err := p.contest(tx, a, e, runs, &v); err != nil {
+		return agon.Plan{}, err
+	}
 	plan, err := k.Plan(v)
 	if err != nil {
 		return agon.Plan{}, fmt.Errorf("plan submission: %w", err)
@@ -305,7 +319,7 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 		s.Run, s.Arena, s.Seed = newID(), a.ID, runSeed(a.ID, e.Digest, s)
 		err = tx.InsertRun(store.Run{
 			Run:    agon.Run{RunSpec: s, Submission: e.ID, Deadline: now.Add(wait), CreatedAt: now},
-			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s),
+			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s), Group: groupOf(a, s),
 		})
 		if err != nil {
 			return 0, fmt.Errorf("queue run: %w", err)
@@ -317,6 +331,9 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 // runSeed is the same for the same files on the same tasks and replica, wherever they are played.
 func runSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 	parts := []string{arena, string(d), strconv.Itoa(s.Replica)}
+	if s.Rival != nil {
+		parts = append(parts, "duel", s.Rival.Submission, string(s.Rival.Digest))
+	}
 	for _, t := range s.Tasks {
 		parts = append(parts, t.Key, string(t.Digest))
 	}

@@ -161,6 +161,13 @@ func (t *Tx) CountColdkey(arena, coldkey string, since time.Time) (int64, error)
 		arena, coldkey, micros(since))
 }
 
+// CountChallenges counts what a coldkey entered up to seq that was not thrown
+// out by its replays: how often it has tried for the seat.
+func (t *Tx) CountChallenges(arena, coldkey string, seq int64) (int64, error) {
+	return one(t, scanInt, `SELECT count(*) FROM submissions WHERE arena = $1 AND coldkey = $2 AND seq <= $3
+		AND (solved IS NULL OR solved > 0)`, arena, coldkey, seq)
+}
+
 // FirstUndecided returns the oldest submission of an arena that is queued or
 // playing, or ErrNotFound.
 func (t *Tx) FirstUndecided(arena string) (Entry, error) {

@@ -17,18 +17,21 @@ type Run struct {
 	PolicyDigest agon.Digest
 	MaxHold      time.Duration // the longest one attempt may hold it, heartbeats or not
 	Retries      int           // faults of ours that counted against it
+	// Group, where it is not empty, keeps a validator from taking two runs of it
+	// within a submission.
+	Group string
 }
 
 const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.replica, r.seed, r.policy, r.max_hold_us,
-	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, p.body`
+	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, p.body`
 
 const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
 
 func scanRun(r scanner) (x Run, err error) {
-	var tasks, policy string
+	var tasks, policy, rival string
 	var hold, deadline, created, ended int64
 	if err := r.Scan(&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
-		&hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &deadline, &created, &ended, &policy); err != nil {
+		&hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &deadline, &created, &ended, &x.Group, &rival, &policy); err != nil {
 		return x, err
 	}
 	x.MaxHold = time.Duration(hold) * time.Microsecond
@@ -39,6 +42,11 @@ func scanRun(r scanner) (x Run, err error) {
 	if err := json.Unmarshal([]byte(policy), &x.Policy); err != nil {
 		return x, fmt.Errorf("decode policy of run: %w", err)
 	}
+	if rival != "" {
+		if err := json.Unmarshal([]byte(rival), &x.Rival); err != nil {
+			return x, fmt.Errorf("decode rival of run: %w", err)
+		}
+	}
 	return x, nil
 }
 
@@ -48,11 +56,17 @@ func (t *Tx) InsertRun(x Run) error {
 	if err != nil {
 		return fmt.Errorf("encode tasks of run: %w", err)
 	}
+	rival := []byte(nil)
+	if x.Rival != nil {
+		if rival, err = json.Marshal(x.Rival); err != nil {
+			return fmt.Errorf("encode rival of run: %w", err)
+		}
+	}
 	_, err = t.exec(`INSERT INTO runs
-		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12)`,
+		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at, grp, rival)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $13, $14)`,
 		x.RunSpec.Run, x.Arena, x.Submission, x.SubSeq, string(tasks), int64(x.Replica), x.Seed, string(x.PolicyDigest),
-		x.Policy.Driver, x.MaxHold.Microseconds(), micros(x.Deadline), micros(x.CreatedAt))
+		x.Policy.Driver, x.MaxHold.Microseconds(), micros(x.Deadline), micros(x.CreatedAt), x.Group, string(rival))
 	return err
 }
 
@@ -153,21 +167,25 @@ type Claimant struct {
 // ErrNotFound: retried runs first, then by admission of the submission. A run
 // that c has lost is left to a validator that has not had it, as long as one
 // is seen in the arena; if all have had it, c still lets the others go first
-// right after its own loss.
+// right after its own loss. Runs of a group go to different validators: one
+// that holds, or has settled, a run of the group takes no other of it.
 func (t *Tx) NextRun(arena string, c Claimant) (Run, error) {
 	const mayTake = `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $4 AND (
 			NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = s.validator)
 			OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.validator = $3))))`
+	const apart = ` AND (r.grp = '' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
+		WHERE a.submission = r.submission AND a.validator = $3 AND o.grp = r.grp AND a.run <> r.id
+		AND (a.counted = 1 OR a.state IN ('leased', 'playing', 'judging'))))`
 	x, err := one(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
-		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
 	return one(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
-		AND (r.driver = '' OR r.driver = $2) ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver)
+		AND (r.driver = '' OR r.driver = $2)`+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator)
 }
 
 // HeldBy counts the leases that a validator holds in an arena.

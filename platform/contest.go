@@ -1,0 +1,141 @@
+package platform
+
+import (
+	"strconv"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/store"
+)
+
+// Arenas with a contest: replicas go to different validators, whose results
+// weigh by trust, and the kind sums and decides (kind.Decider).
+
+// groupOf names the runs that must go to different validators: the replays of
+// a submission, and those of one round of a duel.
+func groupOf(a agon.Arena, s agon.RunSpec) string {
+	switch {
+	case a.Contest == nil:
+		return ""
+	case s.Rival == nil:
+		return "replay"
+	}
+	return "duel " + strconv.Itoa(s.Rival.Round) + " " + s.Rival.Submission
+}
+
+// decider is the arena's kind, if it decides by itself.
+func (p *Platform) decider(a agon.Arena) kind.Decider {
+	if a.Contest == nil {
+		return nil
+	}
+	d, _ := p.cfg.Kinds[a.Kind].(kind.Decider)
+	return d
+}
+
+// contest fills in what the view of a contest has besides the runs.
+func (p *Platform) contest(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.Run, v *agon.View) error {
+	if a.Contest == nil {
+		return nil
+	}
+	if v.Champion != nil {
+		held, err := tx.Entry(v.Champion.Submission)
+		if err != nil {
+			return err
+		}
+		v.Rival = &agon.Rival{Submission: held.ID, Digest: held.Digest}
+	}
+	if p.cfg.Trust != nil {
+		trust, err := p.cfg.Trust(tx, a, runs)
+		if err != nil {
+			return err
+		}
+		v.Trust = trust
+	}
+	n, err := tx.CountChallenges(a.ID, e.Coldkey, e.Seq)
+	v.Attempts = int(n)
+	return err
+}
+
+// contestView is the view of a submission with all of its runs.
+func (p *Platform) contestView(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.Run) (agon.View, error) {
+	seat, err := tx.Seat(a.ID)
+	if err != nil {
+		return agon.View{}, err
+	}
+	v := agon.View{Arena: a, Submission: e.Submission, Champion: seat}
+	for _, r := range runs {
+		v.Runs = append(v.Runs, r.Run)
+	}
+	return v, p.contest(tx, a, e, runs, &v)
+}
+
+// sum asks a kind that sums by itself. ok is false where it does not, or where
+// faults of ours left no result.
+func (p *Platform) sum(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.Run) (kind.Sum, bool, error) {
+	d := p.decider(a)
+	if d == nil {
+		return kind.Sum{}, false, nil
+	}
+	v, err := p.contestView(tx, a, e, runs)
+	if err != nil {
+		return kind.Sum{}, false, err
+	}
+	s, ok := d.Sum(v)
+	return s, ok, nil
+}
+
+// settled tells Config.Settled how a submission stands now.
+func (p *Platform) settled(tx *store.Tx, a agon.Arena, submission string, d *agon.Decision) error {
+	if a.Contest == nil || p.cfg.Settled == nil {
+		return nil
+	}
+	e, err := tx.Entry(submission)
+	if err != nil {
+		return err
+	}
+	return p.cfg.Settled(tx, a, e, d)
+}
+
+// decideContest lets the kind decide, or queues what it wants played before.
+// Then the submission has no result for as long, so that it stays in its place.
+func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k kind.Decider) (queued int, err error) {
+	runs, err := tx.RunsOf(e.ID)
+	if err != nil {
+		return 0, err
+	}
+	v, err := p.contestView(tx, a, e, runs)
+	if err != nil {
+		return 0, err
+	}
+	var verdict kind.Verdict
+	if e.Scripted {
+		verdict.Rule = "scripted"
+	} else if verdict, err = k.Decide(v); err != nil {
+		return 0, err
+	}
+	if len(verdict.More) > 0 && len(runs)+len(verdict.More) <= p.cfg.MaxRuns {
+		if err := tx.SetEntryResult(e.ID, nil, nil, nil); err != nil {
+			return 0, err
+		}
+		return p.queue(tx, a, e, verdict.More)
+	}
+	d := agon.Decision{
+		Arena: a.ID, Challenger: e.ID, Score: *e.Score, Outcome: agon.KeptSeat, Rule: verdict.Rule, Bar: verdict.Bar, Numbers: verdict.Numbers, At: p.now(),
+	}
+	if v.Champion != nil {
+		d.Incumbent = v.Champion.Submission
+	}
+	if verdict.Takes {
+		d.Outcome = agon.TookSeat
+		if err := tx.PutSeat(agon.Seat{Arena: a.ID, Submission: e.ID, Miner: e.Miner, Score: *e.Score, Since: d.At}); err != nil {
+			return 0, err
+		}
+	}
+	if err := tx.InsertDecision(d); err != nil {
+		return 0, err
+	}
+	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
+		return 0, err
+	}
+	return 0, p.settled(tx, a, e.ID, &d)
+}
