@@ -18,7 +18,7 @@ const module = "github.com/agon-arena/agon"
 var layers = [][]string{
 	{""}, // the nouns: no I/O
 	{"calc", "blob", "samples", "tasks", "sdk", "merkle"},
-	{"auth", "score", "incentive", "copycat"},
+	{"auth", "score", "incentive", "copycat", "shop"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "research/surface", "research/gitserve"},
 	{"kind"},
