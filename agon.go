@@ -139,6 +139,9 @@ type Arena struct {
 	Licence string     `json:"licence"` // SPDX id that every submission agrees to
 	// Incentive names the rule that turns scores into seats ("winner_takes_all").
 	Incentive string `json:"incentive"`
+	// IncentiveNumbers are what the rule lets an arena choose ("margin"); its
+	// defaults hold for what is not here.
+	IncentiveNumbers map[string]float64 `json:"incentive_numbers,omitempty"`
 	// MaxLeases caps the leases one validator may hold in this arena.
 	MaxLeases int `json:"max_leases"`
 	// Attempts is how often a run may be retried after a fault of ours.
@@ -284,8 +287,9 @@ type Finding struct {
 type View struct {
 	Arena      Arena
 	Submission Submission
-	Runs       []Run // of this submission, any state, by creation
-	Champion   *Seat
+	Runs       []Run  // of this submission, any state, by creation
+	Champion   *Seat  // the first of Seats; nil: nobody sits
+	Seats      []Seat // by place
 	// Trust is how far the validator behind a run's result is believed, 0 to 1,
 	// by run id; a run that is not in it is believed.
 	Trust map[string]float64
@@ -302,7 +306,7 @@ type Plan struct {
 	Why  string    // for people
 }
 
-// Seat is the incumbent of an arena.
+// Seat is an incumbent of an arena.
 type Seat struct {
 	Arena      string    `json:"arena"`
 	Submission string    `json:"submission"`

@@ -92,17 +92,22 @@ func arenaHuman(h *output.Human, x *client.Arena) {
 	if x.URL != nil {
 		url = *x.URL
 	}
+	rule := x.Incentive
+	if len(x.IncentiveNumbers) > 0 {
+		rule += " (" + numbers(x.IncentiveNumbers) + ")"
+	}
 	p := x.Policy
 	h.Heading(x.ID + "  " + x.Title)
 	h.Fields(
 		[2]string{"kind", x.Kind}, [2]string{"state", string(x.State)}, [2]string{"champion", champion},
 		[2]string{"queue", fmt.Sprintf("%d queued, %d playing", x.Queued, x.Playing)},
-		[2]string{"netuid", strconv.Itoa(int(x.Netuid))}, [2]string{"licence", x.Licence}, [2]string{"incentive", x.Incentive},
+		[2]string{"netuid", strconv.Itoa(int(x.Netuid))}, [2]string{"licence", x.Licence}, [2]string{"incentive", rule},
 		[2]string{"models", strings.Join(p.Models, ", ")},
 		[2]string{"budget", fmt.Sprintf("%s and %d calls a run", money(p.Budget.Micros), p.Budget.Calls)},
 		[2]string{"agent", limits(p.Agent)}, [2]string{"grader", limits(p.Grader)},
 		[2]string{"url", url},
 	)
+	seatsHuman(h, x.Seats, nil)
 	h.Line("")
 	h.Line("%d tasks", len(x.Tasks))
 	rows := make([][]output.Cell, len(x.Tasks))
@@ -137,7 +142,7 @@ func (a *App) boardCmd() *cobra.Command {
 		Short: "Show who leads, and every decision with its rule and bar",
 		Long: `Show who leads, and every decision with its rule and bar.
 
-JSON with an ARENA: {id, kind, url, champion, submissions, weights, decisions};
+JSON with an ARENA: {id, kind, url, champion, seats, burned, submissions, weights, decisions};
 without one: an array of these.`,
 		Example:           "  agon board demo-coding\n  agon board demo-coding --jq '.submissions[0].score'",
 		Args:              args(0, 1, "at most one arena"),
@@ -164,6 +169,26 @@ without one: an array of these.`,
 			return a.printer.Print(cmd.Context(), output.List(o.Arenas, func(b client.Board) string { return b.ID }, func(h *output.Human) { boardsHuman(h, o.Arenas) }))
 		},
 	}
+}
+
+// seatsHuman shows who sits, where more than one can.
+func seatsHuman(h *output.Human, seats []client.Place, names map[string]string) {
+	if len(seats) == 0 || len(seats) == 1 && seats[0].Share == 1 {
+		return
+	}
+	h.Line("")
+	h.Heading("seats")
+	rows := make([][]output.Cell, len(seats))
+	for i, s := range seats {
+		rows[i] = []output.Cell{
+			output.Text(strconv.Itoa(s.Place)), output.Text(nameOr(names, s.Submission)), output.Text(s.Miner),
+			output.Text(fmt.Sprintf("%.4f", s.Score)), output.Text(fmt.Sprintf("%.4g", s.Share)), output.Text(when(s.Since)),
+		}
+	}
+	h.Table([]output.Column{
+		{Title: "place", Right: true}, {Title: "submission", Min: 8}, {Title: "miner", Min: 7},
+		{Title: "score", Right: true}, {Title: "share", Right: true}, {Title: "since"},
+	}, rows)
 }
 
 func boardsHuman(h *output.Human, boards []client.Board) {
@@ -217,6 +242,10 @@ func boardHuman(h *output.Human, b *client.Board) {
 		{Title: "state"},
 		{Title: ""},
 	}, rows)
+	seatsHuman(h, b.Seats, names)
+	if len(b.Seats) > 0 && b.Burned > 0 {
+		h.Line("%.4g of the reward is burned", b.Burned)
+	}
 	if len(b.Decisions) > 0 {
 		h.Line("")
 		h.Heading("decisions")

@@ -22,9 +22,17 @@ type Arena struct {
 	agon.Arena
 	// URL is where the arena's foreign dialect listens; null without one.
 	URL      *string    `json:"url"`
-	Champion *agon.Seat `json:"champion"`
+	Champion *agon.Seat `json:"champion"` // the first of Seats
+	Seats    []Place    `json:"seats"`
 	Queued   int        `json:"queued"`
 	Playing  int        `json:"playing"`
+}
+
+// Place is an occupied seat of an arena.
+type Place struct {
+	Place int     `json:"place"` // from 1
+	Share float64 `json:"share"` // of the reward, 0 to 1
+	agon.Seat
 }
 
 // File is one file of a submission on the wire.
@@ -152,6 +160,8 @@ type Board struct {
 	Kind        string          `json:"kind"`
 	URL         *string         `json:"url"`
 	Champion    *string         `json:"champion"`
+	Seats       []Place         `json:"seats" doc:"who sits, by place, and what each earns"`
+	Burned      float64         `json:"burned" doc:"the share of the reward that nobody earns"`
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`
 	Decisions   []BoardDecision `json:"decisions"`

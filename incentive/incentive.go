@@ -2,12 +2,7 @@
 // pure: the platform stores what it decides.
 package incentive
 
-import (
-	"math"
-	"time"
-
-	"github.com/agon-arena/agon"
-)
+import "math"
 
 // Names of rules, as decisions and arenas carry them.
 const (
@@ -39,53 +34,18 @@ func Takeover(score float64, incumbent *float64) (bar *float64, takes bool) {
 	return &b, score > 0 && score > *incumbent && score >= b-Tolerance
 }
 
-// Challenge is one submission whose every task has a result.
-type Challenge struct {
-	Arena      string
-	Submission string
-	Score      float64 // 0..1
-	Scripted   bool
-	Incumbent  *agon.Seat // nil: the seat is empty
-	At         time.Time
-}
-
-// WinnerTakesAll decides a challenge. The decision explains itself: rule,
-// numbers and bar are enough to recompute it with agon calc.
-func WinnerTakesAll(c Challenge) agon.Decision {
-	d := agon.Decision{
-		Arena: c.Arena, Challenger: c.Submission, Score: c.Score, At: c.At,
-		Outcome: agon.KeptSeat, Rule: TakeoverRule,
-		Numbers: map[string]float64{"score": c.Score, "margin": Margin, "tolerance": Tolerance},
-	}
-	var incumbent *float64
-	if c.Incumbent != nil {
-		d.Incumbent = c.Incumbent.Submission
-		incumbent = &c.Incumbent.Score
-		d.Numbers["incumbent"] = *incumbent
-	}
-	bar, takes := Takeover(c.Score, incumbent)
-	d.Bar = bar
-	if bar != nil {
-		d.Numbers["bar"] = *bar
-	}
-	switch {
-	case c.Scripted:
-		d.Rule = ScriptedRule
-	case takes:
-		d.Outcome = agon.TookSeat
-	}
-	return d
-}
-
-// Shares is how an arena's reward is split among hotkeys; shares need not sum
-// to one. An empty map means that nobody earned it: the ledger package turns
-// shares into the weights of a subnet and burns what nobody earned.
-type Shares map[string]float64
-
-// SeatShares gives the holder of the one seat everything.
-func SeatShares(seat *agon.Seat) Shares {
-	if seat == nil {
-		return nil
-	}
-	return Shares{seat.Miner: 1}
+// WinnerTakesAll is the rule of one seat: whoever takes it has everything.
+func WinnerTakesAll() Rule {
+	return Rule{Decide: func(c Challenge) Verdict {
+		first := c.First()
+		bar, takes := Takeover(c.Challenger.Score, first)
+		v := Verdict{
+			Rule: TakeoverRule, Bar: bar, Takes: takes,
+			Numbers: map[string]float64{"score": c.Challenger.Score, "margin": Margin, "tolerance": Tolerance},
+		}
+		if first != nil {
+			v.Numbers["incumbent"], v.Numbers["bar"] = *first, *bar
+		}
+		return v
+	}}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
 )
 
@@ -83,40 +82,80 @@ func TestTakeoverProperties(t *testing.T) {
 }
 
 func TestWinnerTakesAll(t *testing.T) {
-	at := time.Unix(1, 0)
-	seat := &agon.Seat{Arena: "a", Submission: "old", Miner: "m", Score: 0.5}
+	r := WinnerTakesAll()
 	for name, c := range map[string]struct {
-		in            Challenge
-		outcome, rule string
-		numbers       int
+		score   float64
+		seats   []Entry
+		takes   bool
+		numbers int
 	}{
-		"first":          {Challenge{Score: 0.2}, agon.TookSeat, TakeoverRule, 3},
-		"first, zero":    {Challenge{Score: 0}, agon.KeptSeat, TakeoverRule, 3},
-		"better":         {Challenge{Score: 0.8, Incumbent: seat}, agon.TookSeat, TakeoverRule, 5},
-		"equal":          {Challenge{Score: 0.5, Incumbent: seat}, agon.KeptSeat, TakeoverRule, 5},
-		"scripted":       {Challenge{Score: 1, Incumbent: seat, Scripted: true}, agon.KeptSeat, ScriptedRule, 5},
-		"scripted first": {Challenge{Score: 1, Scripted: true}, agon.KeptSeat, ScriptedRule, 3},
+		"first":       {0.2, nil, true, 3},
+		"first, zero": {0, nil, false, 3},
+		"better":      {0.8, []Entry{{Submission: "old", Score: 0.5}}, true, 5},
+		"equal":       {0.5, []Entry{{Submission: "old", Score: 0.5}}, false, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.in.Arena, c.in.Submission, c.in.At = "a", "new", at
-			d := WinnerTakesAll(c.in)
-			if d.Outcome != c.outcome || d.Rule != c.rule || len(d.Numbers) != c.numbers ||
-				d.Arena != "a" || d.Challenger != "new" || !d.At.Equal(at) || d.Score != c.in.Score || d.Numbers["score"] != c.in.Score {
-				t.Errorf("got %+v", d)
+			v := r.Decide(Challenge{Numbers: r.Of(nil), Challenger: Entry{Submission: "new", Score: c.score}, Seats: c.seats})
+			if v.Takes != c.takes || v.Rule != TakeoverRule || len(v.Numbers) != c.numbers || v.Numbers["score"] != c.score {
+				t.Errorf("got %+v", v)
 			}
-			if (d.Bar == nil) != (c.in.Incumbent == nil) || c.in.Incumbent != nil && (d.Incumbent != "old" || d.Numbers["bar"] != *d.Bar) {
-				t.Errorf("bar %v, incumbent %q", d.Bar, d.Incumbent)
+			if (v.Bar == nil) != (len(c.seats) == 0) || len(c.seats) > 0 && v.Numbers["bar"] != *v.Bar {
+				t.Errorf("bar %v", v.Bar)
 			}
 		})
 	}
+	seats := r.Sit([]Entry{{Miner: "a"}, {Miner: "b"}})
+	shares, burned, err := r.Split(nil, seats, time.Time{})
+	if len(seats) != 1 || seats[0].Miner != "b" || !slices.Equal(shares, []float64{1}) || burned != 0 || err != nil {
+		t.Errorf("seats %v, shares %v, burned %v, %v", seats, shares, burned, err)
+	}
+	if seats = r.Sit(nil); len(seats) != 0 {
+		t.Errorf("nobody entered: %v", seats)
+	}
+	if shares, burned, err = r.Split(nil, nil, time.Time{}); len(shares) != 0 || burned != 1 || err != nil {
+		t.Errorf("nobody sits: %v %v %v", shares, burned, err)
+	}
 }
 
-func TestSeatShares(t *testing.T) {
-	if got := SeatShares(&agon.Seat{Miner: "b", Score: 0.3}); len(got) != 1 || got["b"] != 1 {
-		t.Errorf("got %v", got)
+func TestRuleNumbers(t *testing.T) {
+	r := Roster()
+	for _, c := range []struct {
+		own  map[string]float64
+		want string
+	}{
+		{nil, ""},
+		{map[string]float64{"margin": 0.01}, ""},
+		{map[string]float64{"share_1": 1, "share_2": 0, "share_3": 0}, ""},
+		{map[string]float64{"margin": -0.01}, "margin: -0.01 is not from 0 to less than 1"},
+		{map[string]float64{"margin": math.NaN()}, "margin: NaN is no number"},
+		{map[string]float64{"marge": 1}, "marge: the rule takes margin, share_1, share_2, share_3 only"},
+		{map[string]float64{"share_1": 0.9}, "split: the shares sum to 1.3, more than 1"},
+	} {
+		err := r.CheckNumbers(c.own)
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%v: %v, want %q", c.own, err, c.want)
+		}
 	}
-	if got := SeatShares(nil); len(got) != 0 {
-		t.Errorf("empty seat: %v", got)
+	if err := WinnerTakesAll().CheckNumbers(map[string]float64{"margin": 1}); err == nil {
+		t.Error("a number that no rule reads was taken")
+	}
+	own := map[string]float64{"margin": 0.1}
+	if n := r.Of(own); n["margin"] != 0.1 || n["share_2"] != 0.3 || len(own) != 1 || Roster().Numbers["margin"] != 0 {
+		t.Errorf("numbers %v of %v", n, own)
+	}
+}
+
+func TestSplitRefusesBadShares(t *testing.T) {
+	for name, shares := range map[string][]float64{"negative": {-0.1}, "nan": {math.NaN()}, "over": {0.7, 0.7}, "more than one": {1.1}} {
+		r := Rule{Shares: func(map[string]float64, []Entry, time.Time) []float64 { return shares }}
+		if got, burned, err := r.Split(nil, make([]Entry, len(shares)), time.Time{}); err == nil {
+			t.Errorf("%s: %v, burned %v", name, got, burned)
+		}
+	}
+	// Shares of places that nobody holds are burned.
+	r := Rule{Shares: func(map[string]float64, []Entry, time.Time) []float64 { return []float64{0.5, 0.25, 0.25} }}
+	if got, burned, err := r.Split(nil, make([]Entry, 2), time.Time{}); err != nil || burned != 0.25 || !slices.Equal(got, []float64{0.5, 0.25}) {
+		t.Errorf("got %v %v %v", got, burned, err)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/agon-arena/agon"
 )
 
 const (
@@ -41,13 +39,6 @@ func RosterEnters(score float64, first *float64, margin float64) (bar *float64, 
 	return &b, score > b
 }
 
-// Place is an occupied place of a roster.
-type Place struct {
-	Submission string  `json:"submission"`
-	Miner      string  `json:"miner"`
-	Score      float64 `json:"score"`
-}
-
 // shift puts c first and moves the others down; the last one leaves. Who
 // stood on the roster already stands there once: nobody is paid for two places.
 func shift[T any](places []T, c T, same func(a, b T) bool) []T {
@@ -60,69 +51,51 @@ func shift[T any](places []T, c T, same func(a, b T) bool) []T {
 	return out
 }
 
-// RosterChallenge is one submission whose every task has a result.
-type RosterChallenge struct {
-	Arena    string
-	Place    Place
-	Scripted bool
-	Margin   float64
-	At       time.Time
+// Roster is the rule of the sticky top three. Numbers: margin, how much more
+// than the first's a challenger's score must be; share_1, share_2 and share_3,
+// what the places earn.
+func Roster() Rule {
+	d := DefaultRosterSplit
+	return Rule{
+		Numbers: map[string]float64{"margin": 0, "share_1": d[0], "share_2": d[1], "share_3": d[2]},
+		Check: func(n map[string]float64) error {
+			if n["margin"] < 0 || n["margin"] >= 1 {
+				return fmt.Errorf("margin: %v is not from 0 to less than 1", n["margin"])
+			}
+			split := rosterSplit(n)
+			return CheckSplit(split[:])
+		},
+		Decide: func(c Challenge) Verdict {
+			first := c.First()
+			bar, enters := RosterEnters(c.Challenger.Score, first, c.Numbers["margin"])
+			v := Verdict{
+				Rule: RosterRule, Bar: bar, Takes: enters,
+				Numbers: map[string]float64{"score": c.Challenger.Score, "margin": c.Numbers["margin"], "places": float64(len(c.Seats))},
+			}
+			if first != nil {
+				v.Numbers["first"], v.Numbers["bar"] = *first, *bar
+			}
+			return v
+		},
+		Seats: rosterSeats,
+		Shares: func(n map[string]float64, seats []Entry, _ time.Time) []float64 {
+			split := rosterSplit(n)
+			return split[:min(len(seats), RosterPlaces)]
+		},
+	}
 }
 
-// RosterStep decides a challenge. places are those of the roster in order, at
-// most three, without gaps; the slice is not changed. The decision explains
-// itself: rule, numbers and bar are enough to recompute it.
-func RosterStep(places []Place, c RosterChallenge) ([]Place, agon.Decision) {
-	d := agon.Decision{
-		Arena: c.Arena, Challenger: c.Place.Submission, Score: c.Place.Score, At: c.At,
-		Outcome: agon.KeptSeat, Rule: RosterRule,
-		Numbers: map[string]float64{"score": c.Place.Score, "margin": c.Margin, "places": float64(len(places))},
-	}
-	var first *float64
-	if len(places) > 0 {
-		first, d.Incumbent = &places[0].Score, places[0].Submission
-		d.Numbers["first"] = *first
-	}
-	bar, enters := RosterEnters(c.Place.Score, first, c.Margin)
-	d.Bar = bar
-	if bar != nil {
-		d.Numbers["bar"] = *bar
-	}
-	switch {
-	case c.Scripted:
-		d.Rule = ScriptedRule
-	case enters:
-		d.Outcome = agon.TookSeat
-		return shift(places, c.Place, func(a, b Place) bool { return a.Submission == b.Submission || a.Miner == b.Miner && a.Miner != "" }), d
-	}
-	return places, d
+func rosterSplit(n map[string]float64) [RosterPlaces]float64 {
+	return [RosterPlaces]float64{n["share_1"], n["share_2"], n["share_3"]}
 }
 
-// RosterReplay rebuilds a roster from its entries, oldest first. A roster has
-// no state besides who entered when.
-func RosterReplay(entered []Place) []Place {
-	var out []Place
-	for _, p := range entered {
-		out = shift(out, p, func(a, b Place) bool { return a.Submission == b.Submission || a.Miner == b.Miner && a.Miner != "" })
+// rosterSeats rebuilds a roster from its entries, oldest first: it has no state
+// besides who entered when.
+func rosterSeats(entered []Entry) (out []Entry) {
+	for _, e := range entered {
+		out = shift(out, e, func(a, b Entry) bool { return a.Submission == b.Submission || a.Miner == b.Miner && a.Miner != "" })
 	}
 	return out
-}
-
-// RosterShares splits the reward over the places. burned is what empty places
-// leave over, and what split leaves below 1: it is nobody's and must be
-// burned, not spread. Miners may hold one place each.
-func RosterShares(places []Place, split [RosterPlaces]float64) (shares Shares, burned float64) {
-	shares, burned = Shares{}, 1
-	for i, p := range places {
-		if i < RosterPlaces && split[i] > 0 {
-			shares[p.Miner] += split[i]
-			burned -= split[i]
-		}
-	}
-	if burned = math.Max(0, burned); burned < 1e-12 {
-		burned = 0 // the rest of adding binary fractions
-	}
-	return shares, burned
 }
 
 // CheckSplit says what is wrong with a split: three shares from 0 to 1 that do

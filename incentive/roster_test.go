@@ -11,24 +11,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
 )
 
-func names(places []Place) string {
+func names(seats []Entry) string {
 	var out []string
-	for _, p := range places {
+	for _, p := range seats {
 		out = append(out, p.Submission)
 	}
 	return strings.Join(out, " ")
 }
 
-func challenge(name string, score float64) RosterChallenge {
-	return RosterChallenge{Arena: "a", Place: Place{Submission: name, Miner: "m-" + name, Score: score}, At: time.Unix(1, 0)}
+// roster is an arena that remembers only who entered.
+type roster struct {
+	entered []Entry
+	numbers map[string]float64
+}
+
+// challenge plays one challenge; it returns the verdict and who sits then.
+func (r *roster) challenge(name, miner string, score float64) (Verdict, []Entry) {
+	rule := Roster()
+	e := Entry{Submission: name, Miner: miner, Score: score}
+	v := rule.Decide(Challenge{Numbers: rule.Of(r.numbers), Challenger: e, Seats: rule.Sit(r.entered)})
+	if v.Takes {
+		r.entered = append(r.entered, e)
+	}
+	return v, rule.Sit(r.entered)
 }
 
 func TestRosterSteps(t *testing.T) {
-	var places []Place
+	var r roster
 	for i, c := range []struct {
 		name  string
 		score float64
@@ -46,95 +58,86 @@ func TestRosterSteps(t *testing.T) {
 		{"h", 0.9, "h a f"},  // the second beats the first: nobody holds two places
 		{"i", math.NaN(), "h a f"},
 	} {
-		before := slices.Clone(places)
-		next, d := RosterStep(places, challenge(c.name, c.score))
+		before := slices.Clone(Roster().Sit(r.entered))
+		v, next := r.challenge(c.name, "m-"+c.name, c.score)
 		if names(next) != c.want {
 			t.Fatalf("step %d: %q, want %q", i, names(next), c.want)
 		}
-		if !reflect.DeepEqual(before, places) {
-			t.Fatalf("step %d changed its input", i)
+		if entered := names(next) != names(before); v.Takes != entered || v.Rule != RosterRule || (v.Bar == nil) != (len(before) == 0) {
+			t.Fatalf("step %d: %+v", i, v)
 		}
-		entered := names(next) != names(before)
-		if (d.Outcome == agon.TookSeat) != entered || d.Rule != RosterRule || (d.Bar == nil) != (len(before) == 0) {
-			t.Fatalf("step %d: %+v", i, d)
+		if len(before) > 0 && (v.Numbers["bar"] != *v.Bar || v.Numbers["first"] != before[0].Score || v.Numbers["places"] != float64(len(before))) {
+			t.Fatalf("step %d is not explained: %+v", i, v)
 		}
-		if len(before) > 0 && (d.Incumbent != before[0].Submission || d.Numbers["bar"] != *d.Bar || d.Numbers["first"] != before[0].Score) {
-			t.Fatalf("step %d is not explained: %+v", i, d)
-		}
-		places = next
 	}
 }
 
-func TestRosterMarginAndScripted(t *testing.T) {
-	places := []Place{{"a", "m", 0.5}}
+func TestRosterMargin(t *testing.T) {
 	for _, c := range []struct {
 		score, margin float64
 		enters        bool
 	}{{0.5, 0, false}, {0.51, 0, true}, {0.6, 0.1, false}, {0.61, 0.1, true}, {0.55, 0.1, false}} {
-		x := challenge("b", c.score)
-		x.Margin = c.margin
-		if _, d := RosterStep(places, x); (d.Outcome == agon.TookSeat) != c.enters {
-			t.Errorf("%+v: %s", c, d.Outcome)
+		r := roster{entered: []Entry{{Submission: "a", Miner: "m", Score: 0.5}}, numbers: map[string]float64{"margin": c.margin}}
+		if v, _ := r.challenge("b", "n", c.score); v.Takes != c.enters {
+			t.Errorf("%+v: %+v", c, v)
 		}
-	}
-	x := challenge("b", 1)
-	x.Scripted = true
-	if next, d := RosterStep(places, x); d.Outcome != agon.KeptSeat || d.Rule != ScriptedRule || len(next) != 1 {
-		t.Errorf("scripted: %+v", d)
 	}
 }
 
 // A copy of the first scores what the first scores. Whatever the order of
-// challengers, it never enters, and replaying the entries gives the same roster.
+// challengers, it never enters.
 func TestCopyNeverEnters(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
+	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
-		var places, entered []Place
+		var r roster
 		for i := range 30 {
-			score := float64(r.IntN(13)) / 12
-			if len(places) > 0 && r.IntN(2) == 0 {
-				dup := challenge(fmt.Sprintf("copy%d", i), places[0].Score)
-				next, d := RosterStep(places, dup)
-				if d.Outcome != agon.KeptSeat || !reflect.DeepEqual(next, places) {
-					t.Fatalf("a copy of the first entered: %+v", d)
+			seats := Roster().Sit(r.entered)
+			if len(seats) > 0 && rnd.IntN(2) == 0 {
+				v, next := r.challenge(fmt.Sprintf("copy%d", i), fmt.Sprint("m", i), seats[0].Score)
+				if v.Takes || !reflect.DeepEqual(next, seats) {
+					t.Fatalf("a copy of the first entered: %+v", v)
 				}
 				continue
 			}
-			next, d := RosterStep(places, challenge(fmt.Sprint("s", i), score))
-			if d.Outcome == agon.TookSeat {
-				entered = append(entered, next[0])
-				for _, p := range places {
+			v, next := r.challenge(fmt.Sprint("s", i), fmt.Sprint("m", rnd.IntN(8)), float64(rnd.IntN(13))/12)
+			if v.Takes {
+				for _, p := range seats {
 					if next[0].Score <= p.Score {
 						t.Fatalf("%+v entered above %+v", next[0], p)
 					}
 				}
 			}
-			if len(next) > RosterPlaces {
-				t.Fatalf("%d places", len(next))
+			held := map[string]bool{}
+			for _, p := range next {
+				held[p.Miner] = true
 			}
-			places = next
-		}
-		if got := RosterReplay(entered); !reflect.DeepEqual(got, places) {
-			t.Fatalf("replay gives %v, want %v", got, places)
+			if len(next) > RosterPlaces || len(held) != len(next) {
+				t.Fatalf("seats %+v", next)
+			}
 		}
 	}
 }
 
 func TestRosterShares(t *testing.T) {
-	full := []Place{{"a", "m1", 1}, {"b", "m2", 1}, {"c", "m3", 1}}
+	full := []Entry{{Miner: "m1"}, {Miner: "m2"}, {Miner: "m3"}}
+	r := Roster()
 	for n, want := range []struct {
 		burned float64
-		shares Shares
+		shares []float64
 	}{
-		{1, Shares{}},
-		{0.4, Shares{"m1": 0.6}},
-		{0.1, Shares{"m1": 0.6, "m2": 0.3}},
-		{0, Shares{"m1": 0.6, "m2": 0.3, "m3": 0.1}},
+		{1, []float64{}},
+		{0.4, []float64{0.6}},
+		{0.1, []float64{0.6, 0.3}},
+		{0, []float64{0.6, 0.3, 0.1}},
 	} {
-		shares, burned := RosterShares(full[:n], DefaultRosterSplit)
-		if math.Abs(burned-want.burned) > 1e-12 || !reflect.DeepEqual(shares, want.shares) {
-			t.Errorf("%d places: %v %v", n, shares, burned)
+		shares, burned, err := r.Split(nil, full[:n], time.Time{})
+		if err != nil || math.Abs(burned-want.burned) > 1e-12 || !slices.Equal(shares, want.shares) {
+			t.Errorf("%d places: %v %v %v", n, shares, burned, err)
 		}
+	}
+	own := map[string]float64{"share_1": 0.5, "share_2": 0.25, "share_3": 0.125}
+	if shares, burned, err := r.Split(own, full, time.Time{}); err != nil || burned != 0.125 || !slices.Equal(shares, []float64{0.5, 0.25, 0.125}) {
+		t.Errorf("own split: %v %v %v", shares, burned, err)
 	}
 }
 

@@ -108,10 +108,18 @@ func (r reader) arenas(ctx context.Context, _ none) (any, error) {
 	for _, a := range list {
 		out = append(out, m{
 			"id": a.ID, "kind": a.Kind, "title": clean(a.Title), "state": a.State, "netuid": a.Netuid, "tasks": len(a.Tasks), "incentive": a.Incentive,
-			"licence": a.Licence, "queued": a.Queued, "playing": a.Playing, "champion": seat(a.Champion),
+			"licence": a.Licence, "queued": a.Queued, "playing": a.Playing, "champion": seat(a.Champion), "seats": seats(a.Seats),
 		})
 	}
 	return m{"arenas": out}, nil
+}
+
+func seats(list []client.Place) []m {
+	out := []m{}
+	for _, s := range list {
+		out = append(out, m{"place": s.Place, "share": s.Share, "submission": s.Submission, "miner": s.Miner, "score": s.Score, "since": stamp(s.Since)})
+	}
+	return out
 }
 
 func seat(s *agon.Seat) any {
@@ -133,7 +141,7 @@ func (r reader) board(ctx context.Context, in boardIn) (any, error) {
 			"scripted": s.Scripted, "agent_text": m{"name": said(s.Name, in.AgentText)},
 		})
 	}
-	return m{"arena": b.ID, "kind": b.Kind, "champion": b.Champion, "submissions": rows, "decisions": b.Decisions, "weights": b.Weights}, nil
+	return m{"arena": b.ID, "kind": b.Kind, "champion": b.Champion, "seats": seats(b.Seats), "burned": b.Burned, "submissions": rows, "decisions": b.Decisions, "weights": b.Weights}, nil
 }
 
 func (r reader) champion(ctx context.Context, in arenaIn) (any, error) {
@@ -149,7 +157,7 @@ func (r reader) champion(ctx context.Context, in arenaIn) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out := m{"arena": a.ID, "champion": seat(a.Champion), "weights": b.Weights, "decision": nil}
+		out := m{"arena": a.ID, "champion": seat(a.Champion), "seats": seats(a.Seats), "weights": b.Weights, "decision": nil}
 		if a.Champion != nil {
 			for _, d := range b.Decisions {
 				if d.Challenger == a.Champion.Submission && d.Outcome == agon.TookSeat {

@@ -77,8 +77,12 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	if p.cfg.Kinds[a.Kind] == nil {
 		return fmt.Errorf("unknown kind %q", a.Kind)
 	}
-	if p.cfg.Incentives[a.Incentive] == nil {
+	rule, ok := p.cfg.Incentives[a.Incentive]
+	if !ok || rule.Decide == nil {
 		return fmt.Errorf("unknown incentive %q", a.Incentive)
+	}
+	if err := rule.CheckNumbers(a.IncentiveNumbers); err != nil {
+		return fmt.Errorf("incentive_numbers: %w", err)
 	}
 	if len(a.Tasks) == 0 {
 		return errors.New("no tasks")
@@ -159,7 +163,7 @@ func (p *Platform) Arenas(ctx context.Context) ([]client.Arena, error) {
 			return err
 		}
 		for _, a := range list {
-			x, err := arenaView(tx, a)
+			x, err := p.arenaView(tx, a)
 			if err != nil {
 				return err
 			}
@@ -178,7 +182,7 @@ func (p *Platform) Arena(ctx context.Context, id string) (*client.Arena, error) 
 		if err != nil {
 			return found(err, "arena", id)
 		}
-		out, err = arenaView(tx, a)
+		out, err = p.arenaView(tx, a)
 		return err
 	})
 	if err != nil {
@@ -187,13 +191,18 @@ func (p *Platform) Arena(ctx context.Context, id string) (*client.Arena, error) 
 	return &out, nil
 }
 
-func arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
-	seat, err := tx.Seat(a.ID)
+func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
+	places, _, err := p.places(tx, a)
 	if err != nil {
 		return client.Arena{}, err
 	}
+	out := client.Arena{Arena: a, Seats: places}
+	if len(places) > 0 {
+		out.Champion = &places[0].Seat
+	}
 	q, h, err := tx.Waiting(a.ID)
-	return client.Arena{Arena: a, Champion: seat, Queued: int(q), Playing: int(h)}, err
+	out.Queued, out.Playing = int(q), int(h)
+	return out, err
 }
 
 // Board returns the leaderboard of an arena: at most 1,000 submissions by
@@ -206,12 +215,11 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 			return found(err, "arena", arena)
 		}
 		b.ID, b.Kind = a.ID, a.Kind
-		seat, err := tx.Seat(arena)
-		if err != nil {
+		if b.Seats, b.Burned, err = p.places(tx, a); err != nil {
 			return err
 		}
-		if seat != nil {
-			b.Champion = &seat.Submission
+		if len(b.Seats) > 0 {
+			b.Champion = &b.Seats[0].Submission
 		}
 		list, err := tx.Ranked(arena, maxBoard)
 		if err != nil {
@@ -334,49 +342,4 @@ func (p *Platform) FaultCounts(ctx context.Context) ([]store.Counter, error) {
 		return nil
 	})
 	return out, err
-}
-
-// Target is what weights the arena's rule wants now: all to the seat, or to
-// the owner of the subnet while the seat is empty or has left the ledger.
-// It is empty where there is no such owner either.
-func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, error) {
-	var a agon.Arena
-	var seat *agon.Seat
-	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if a, err = tx.Arena(arena); err != nil {
-			return found(err, "arena", arena)
-		}
-		seat, err = tx.Seat(arena)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
-	uid, ok, err := p.targetUID(ctx, a.Netuid, seat)
-	if err != nil {
-		return nil, ledgerError(err)
-	}
-	if ok {
-		target.UIDs, target.Values = append(target.UIDs, uid), append(target.Values, math.MaxUint16)
-	}
-	return target, nil
-}
-
-func (p *Platform) targetUID(ctx context.Context, netuid uint16, seat *agon.Seat) (uint16, bool, error) {
-	if seat != nil {
-		g, err := p.cfg.Ledger.Metagraph(ctx, netuid)
-		if err != nil {
-			return 0, false, err
-		}
-		for _, n := range g.Neurons {
-			if n.Hotkey == seat.Miner {
-				return n.UID, true, nil
-			}
-		}
-	}
-	if p.cfg.OwnerUID == nil {
-		return 0, true, nil
-	}
-	return p.cfg.OwnerUID(ctx, netuid)
 }

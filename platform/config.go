@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 )
@@ -28,17 +29,6 @@ type Ledger interface {
 	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
 }
 
-// Verdict is what an incentive rule says of one challenger.
-type Verdict struct {
-	Rule    string   // name for agon calc, e.g. "coding.takeover"
-	Bar     *float64 // what the challenger had to reach; nil: the seat was empty
-	Takes   bool
-	Numbers map[string]float64
-}
-
-// Rule is an incentive rule: pure. incumbent is nil while the seat is empty.
-type Rule func(score float64, incumbent *float64) Verdict
-
 // Config configures a Platform. Store, Blobs, Kinds, Ledger and Incentives are
 // needed; a zero value elsewhere means the default named.
 type Config struct {
@@ -47,9 +37,9 @@ type Config struct {
 	Kinds  map[string]kind.Kind
 	Ledger Ledger
 	// Incentives maps agon.Arena.Incentive to its rule.
-	Incentives map[string]Rule
-	// OwnerUID names who gets the weight of an arena whose seat is empty; ok is
-	// false where the owner is not registered. nil means uid 0.
+	Incentives map[string]incentive.Rule
+	// OwnerUID names who gets what is burned, such as the weight of an arena where
+	// nobody sits; ok is false where the owner is not registered. nil means uid 0.
 	OwnerUID func(ctx context.Context, netuid uint16) (uid uint16, ok bool, err error)
 
 	// Trust tells how far the validator behind each run is believed, for arenas

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
@@ -114,17 +115,6 @@ func (k *fakeKind) Plan(v agon.View) (agon.Plan, error) {
 	return p, nil
 }
 
-func takeover(score float64, incumbent *float64) Verdict {
-	if incumbent == nil {
-		return Verdict{Rule: "coding.takeover", Takes: score > 0}
-	}
-	bar := min(1, *incumbent*1.015)
-	return Verdict{
-		Rule: "coding.takeover", Bar: &bar, Takes: score > *incumbent && score >= bar-1e-9,
-		Numbers: map[string]float64{"score": score, "incumbent": *incumbent},
-	}
-}
-
 type fixture struct {
 	*Platform
 	t      testing.TB
@@ -161,7 +151,10 @@ func (f *fixture) open(blobs blob.Store, change ...func(*Config, *agon.Arena)) {
 	f.t.Cleanup(func() { s.Close() })
 	cfg := Config{
 		Store: s, Blobs: blobs, Kinds: map[string]kind.Kind{"fake": f.kind}, Ledger: f.ledger,
-		Incentives: map[string]Rule{"winner_takes_all": takeover}, Now: f.clock.Now,
+		Now: f.clock.Now,
+		Incentives: map[string]incentive.Rule{
+			incentive.WinnerTakesAllRule: incentive.WinnerTakesAll(), incentive.RosterArenaRule: incentive.Roster(),
+		},
 	}
 	for _, c := range change {
 		c(&cfg, &f.arena)

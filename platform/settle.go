@@ -356,39 +356,6 @@ func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err erro
 	}
 }
 
-// decide lets a scored submission challenge the seat and stores why it took it or not.
-func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
-	seat, err := tx.Seat(a.ID)
-	if err != nil {
-		return err
-	}
-	rule := p.cfg.Incentives[a.Incentive]
-	if rule == nil {
-		return fmt.Errorf("arena %s: unknown incentive %q", a.ID, a.Incentive)
-	}
-	var held *float64
-	d := agon.Decision{Arena: a.ID, Challenger: e.ID, Score: *e.Score, Outcome: agon.KeptSeat, At: p.now()}
-	if seat != nil {
-		held, d.Incumbent = &seat.Score, seat.Submission
-	}
-	v := rule(*e.Score, held)
-	d.Rule, d.Bar, d.Numbers = v.Rule, v.Bar, v.Numbers
-	switch {
-	case e.Scripted:
-		d.Rule = "scripted"
-	case v.Takes:
-		d.Outcome = agon.TookSeat
-		s := agon.Seat{Arena: a.ID, Submission: e.ID, Miner: e.Miner, Score: *e.Score, Since: d.At}
-		if err := tx.PutSeat(s); err != nil {
-			return err
-		}
-	}
-	if err := tx.InsertDecision(d); err != nil {
-		return err
-	}
-	return tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings)
-}
-
 // revive queues again what a submission lacks through faults of ours. A run
 // that was scored, or cancelled by the operator, is never played again.
 func (p *Platform) revive(tx *store.Tx, a agon.Arena, e *store.Entry) (int, error) {

@@ -277,11 +277,17 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	if k == nil {
 		return agon.Plan{}, fmt.Errorf("unknown kind %q", a.Kind)
 	}
-	seat, err := tx.Seat(a.ID)
+	_, seats, err := p.seats(tx, a)
 	if err != nil {
 		return agon.Plan{}, err
 	}
-	v := agon.View{Arena: a, Submission: e.Submission, Champion: seat}
+	v := agon.View{Arena: a, Submission: e.Submission}
+	for _, s := range seats {
+		v.Seats = append(v.Seats, seatOf(a.ID, s))
+	}
+	if len(v.Seats) > 0 {
+		v.Champion = &v.Seats[0]
+	}
 	for _, r := range runs {
 		v.Runs = append(v.Runs, r.Run)
 	}

@@ -64,11 +64,20 @@ type Entry struct {
 const entryColumns = `seq, id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at,
 	score, solved, total, cost_micros, findings`
 
-func scanEntry(r scanner) (e Entry, err error) {
+// seatedColumns are entryColumns where decisions have columns of the same names.
+const seatedColumns = `s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at,
+	s.score, s.solved, s.total, s.cost_micros, s.findings`
+
+func scanEntry(r scanner) (Entry, error) { return scanEntryAnd(r) }
+
+// scanEntryAnd scans entryColumns and what a query selects after them.
+func scanEntryAnd(r scanner, more ...any) (e Entry, err error) {
 	var scripted, created int64
 	var findings string
-	if err := r.Scan(&e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
-		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings); err != nil {
+	if err := r.Scan(append([]any{
+		&e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
+		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings,
+	}, more...)...); err != nil {
 		return e, err
 	}
 	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
@@ -200,7 +209,8 @@ func (t *Tx) AddCost(id string, m agon.Micros) error {
 	return t.exec1(`UPDATE submissions SET cost_micros = cost_micros + $1 WHERE id = $2`, int64(m), id)
 }
 
-// Seat returns the incumbent of an arena; nil if the seat is empty.
+// Seat returns the incumbent of an arena, the first where there are several;
+// nil if nobody sits.
 func (t *Tx) Seat(arena string) (*agon.Seat, error) {
 	s, err := one(t, func(r scanner) (s agon.Seat, err error) {
 		var since int64
@@ -217,12 +227,30 @@ func (t *Tx) Seat(arena string) (*agon.Seat, error) {
 	return &s, nil
 }
 
-// PutSeat gives the seat to s.
+// PutSeat makes s the incumbent.
 func (t *Tx) PutSeat(s agon.Seat) error {
 	_, err := t.exec(`INSERT INTO seats (arena, submission, miner, score, since) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (arena) DO UPDATE SET submission = excluded.submission, miner = excluded.miner,
 		score = excluded.score, since = excluded.since`, s.Arena, s.Submission, s.Miner, s.Score, micros(s.Since))
 	return err
+}
+
+// Seated returns the submissions of an arena that ever took a seat, in that
+// order, each with the time it did.
+func (t *Tx) Seated(arena string) ([]Seated, error) {
+	return many(t, func(r scanner) (s Seated, err error) {
+		var at int64
+		s.Entry, err = scanEntryAnd(r, &at)
+		s.At = fromMicros(at)
+		return s, err
+	}, `SELECT `+seatedColumns+`, d.at FROM decisions d JOIN submissions s ON s.id = d.challenger
+		WHERE d.arena = $1 AND d.outcome = 'took_seat' ORDER BY d.n`, arena)
+}
+
+// Seated is a submission that took a seat.
+type Seated struct {
+	Entry
+	At time.Time
 }
 
 // InsertDecision stores a decision; ErrConflict if the challenger has one.

@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/kindtest"
@@ -100,9 +101,7 @@ func open(t *testing.T, dir string, f *fixture) {
 	l := ledgerStub{f.miner.SS58(), f.val.SS58()}
 	p, err := platform.New(platform.Config{
 		Store: st, Blobs: bl, Kinds: map[string]kind.Kind{"fake": kindtest.Fake{}}, Ledger: l, Log: slog.New(slog.DiscardHandler),
-		Incentives: map[string]platform.Rule{"winner_takes_all": func(s float64, i *float64) platform.Verdict {
-			return platform.Verdict{Rule: "test", Takes: i == nil && s > 0}
-		}},
+		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,23 +13,26 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/incentive"
 )
 
 // ArenaFile is an arena as an operator writes it (TOML). Unknown fields are
 // mistakes. Sets are names of shipped sets ("small", "released") or
 // directories of task directories.
 type ArenaFile struct {
-	ID                    string   `toml:"id"`
-	Kind                  string   `toml:"kind"`
-	Title                 string   `toml:"title"`
-	Netuid                uint16   `toml:"netuid"`
-	Licence               string   `toml:"licence"`
-	Incentive             string   `toml:"incentive"`
-	Sets                  []string `toml:"sets"`
-	Hidden                []string `toml:"hidden"` // sets whose tasks only validators may read
-	MaxLeases             int      `toml:"max_leases"`
-	Attempts              *int     `toml:"attempts"`
-	SubmissionsPerColdkey int      `toml:"submissions_per_coldkey"`
+	ID        string `toml:"id"`
+	Kind      string `toml:"kind"`
+	Title     string `toml:"title"`
+	Netuid    uint16 `toml:"netuid"`
+	Licence   string `toml:"licence"`
+	Incentive string `toml:"incentive"`
+	// IncentiveNumbers are numbers of the rule, by name: its defaults otherwise.
+	IncentiveNumbers      map[string]float64 `toml:"incentive_numbers"`
+	Sets                  []string           `toml:"sets"`
+	Hidden                []string           `toml:"hidden"` // sets whose tasks only validators may read
+	MaxLeases             int                `toml:"max_leases"`
+	Attempts              *int               `toml:"attempts"`
+	SubmissionsPerColdkey int                `toml:"submissions_per_coldkey"`
 	Policy                struct {
 		Models []string    `toml:"models"`
 		Driver string      `toml:"driver"`
@@ -101,8 +104,11 @@ func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
 	if !known {
 		no("kind", "%q is not one of %s", f.Kind, strings.Join(kinds, ", "))
 	}
-	if incentives()[f.Incentive] == nil {
-		no("incentive", "%q is not one of %s", f.Incentive, strings.Join(slices.Sorted(maps.Keys(incentives())), ", "))
+	rules := incentives()
+	if rule, ok := rules[f.Incentive]; !ok {
+		no("incentive", "%q is not one of %s", f.Incentive, strings.Join(slices.Sorted(maps.Keys(rules)), ", "))
+	} else if err := rule.CheckNumbers(f.IncentiveNumbers); err != nil {
+		no("incentive_numbers", "%v", err)
 	}
 	if len(f.Sets)+len(f.Hidden) == 0 {
 		no("sets", "name at least one set of tasks")
@@ -153,7 +159,7 @@ func (f *ArenaFile) defaults() {
 		f.Licence = "MIT"
 	}
 	if f.Incentive == "" {
-		f.Incentive = "winner_takes_all"
+		f.Incentive = incentive.WinnerTakesAllRule
 	}
 	if f.MaxLeases == 0 {
 		f.MaxLeases = 16
@@ -197,7 +203,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	}
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
-		Incentive: f.Incentive, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
+		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools,

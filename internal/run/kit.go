@@ -13,8 +13,8 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
-	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
@@ -37,7 +37,7 @@ type kit struct {
 	// script answers the samples' model calls where no model is configured (JSON).
 	script func() []byte
 	// incentives are the rules that arenas of this kind may name.
-	incentives map[string]platform.Rule
+	incentives map[string]incentive.Rule
 	// routes are the patterns of the foreign dialect of this kind; serve makes
 	// their handler for the first arena of the kind that is opened.
 	routes []string
@@ -96,8 +96,8 @@ func kinds(o Options, rootfs string) map[string]kind.Kind {
 }
 
 // incentives returns every rule that arenas may name.
-func incentives() map[string]platform.Rule {
-	m := map[string]platform.Rule{}
+func incentives() map[string]incentive.Rule {
+	m := map[string]incentive.Rule{}
 	for _, k := range kits() {
 		maps.Copy(m, k.incentives)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/claim"
-	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/tasks"
@@ -41,7 +40,7 @@ func claimKit() kit {
 		sets:       []string{"demo"},
 		samples:    []sample{{name: "constant"}, {name: "lexical"}, {name: "search-llm", model: true}},
 		script:     samples.ClaimScript,
-		incentives: map[string]platform.Rule{incentive.RosterArenaRule: rosterRule(0)},
+		incentives: map[string]incentive.Rule{incentive.RosterArenaRule: incentive.Roster()},
 		// The routes of the seed's platform (docs/harnyx.md).
 		routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/"},
 		serve: func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) {
@@ -109,17 +108,4 @@ func openToolHost(o Options, docs tools.Search, d sandbox.Driver, rootfs string,
 		}
 		<-done
 	}, nil
-}
-
-// rosterRule is the roster's only question in the platform's words: does the
-// challenger beat the first place. Who moves where follows from who entered when.
-func rosterRule(margin float64) platform.Rule {
-	return func(score float64, first *float64) platform.Verdict {
-		bar, enters := incentive.RosterEnters(score, first, margin)
-		v := platform.Verdict{Rule: incentive.RosterRule, Bar: bar, Takes: enters, Numbers: map[string]float64{"score": score, "margin": margin}}
-		if first != nil {
-			v.Numbers["first"], v.Numbers["bar"] = *first, *bar
-		}
-		return v
-	}
 }

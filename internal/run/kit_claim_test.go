@@ -107,8 +107,8 @@ func TestDemoClaim(t *testing.T) {
 		t.Fatalf("%d claims, want at least 12", len(a.Tasks))
 	}
 	p := &validator.Player{Driver: d, Gateway: gw, Kinds: map[string]kind.Kind{claim.Name: k}, Trees: trees, Now: time.Now, Tools: host}
-	rule := rosterRule(0)
-	var roster []incentive.Place
+	rule := incentive.Roster()
+	var entered []incentive.Entry
 	var last float64
 	for i, name := range samples.ClaimAgents {
 		src, err := samples.ClaimSource(name)
@@ -148,17 +148,12 @@ func TestDemoClaim(t *testing.T) {
 			t.Errorf("%s scores %.3f, no more than the one before (%.3f)", name, mean, last)
 		}
 		last = mean
-		var first *float64
-		if len(roster) > 0 {
-			first = &roster[0].Score
+		e := incentive.Entry{Submission: name, Miner: name, Score: mean}
+		if v := rule.Decide(incentive.Challenge{Arena: a, Numbers: rule.Of(nil), Challenger: e, Seats: rule.Sit(entered)}); v.Takes {
+			entered = append(entered, e)
 		}
-		v := rule(mean, first)
-		next, dec := incentive.RosterStep(roster, incentive.RosterChallenge{Arena: a.ID, Place: incentive.Place{Submission: name, Miner: name, Score: mean}})
-		if v.Takes != (dec.Outcome == agon.TookSeat) || v.Rule != dec.Rule {
-			t.Errorf("%s: %+v and %+v", name, v, dec)
-		}
-		roster = next
 	}
+	roster := rule.Sit(entered)
 	if len(roster) != 3 || roster[0].Submission != "search-llm" || roster[2].Submission != "constant" {
 		t.Errorf("roster %+v", roster)
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding"
-	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/samples"
 )
 
@@ -23,16 +22,6 @@ func codingKit() kit {
 		sets:       []string{"small", releasedSet},
 		samples:    []sample{{name: "nop"}, {name: "repair"}, {name: "llm", model: true}},
 		script:     samples.Script,
-		incentives: map[string]platform.Rule{incentive.WinnerTakesAllRule: takeover},
+		incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 	}
-}
-
-// takeover is the incentive rule in the platform's words.
-func takeover(score float64, incumbent *float64) platform.Verdict {
-	bar, takes := incentive.Takeover(score, incumbent)
-	v := platform.Verdict{Rule: incentive.TakeoverRule, Bar: bar, Takes: takes, Numbers: map[string]float64{"score": score, "margin": incentive.Margin}}
-	if incumbent != nil {
-		v.Numbers["incumbent"], v.Numbers["bar"] = *incumbent, *bar
-	}
-	return v
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -146,9 +147,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.api, err = platform.New(platform.Config{
 		Store: st, Blobs: blobs, Kinds: map[string]kind.Kind{"claim": oneTask{}}, Ledger: w.net, Now: w.clock,
-		Incentives: map[string]platform.Rule{incentive.RosterArenaRule: func(score float64, inc *float64) platform.Verdict {
-			return platform.Verdict{Rule: "r", Takes: inc == nil || score > *inc, Bar: inc}
-		}},
+		Incentives: map[string]incentive.Rule{incentive.RosterArenaRule: incentive.Roster()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +328,13 @@ func TestBatchLife(t *testing.T) {
 		t.Errorf("progress: %v", out)
 	}
 	status, out, raw := send(t, w.h, v, "GET", "/v1/weights", "")
-	if status != 200 || fmt.Sprint(out["weights"]) != "map[2:1]" || out["champion_uid"] != 2.0 || fmt.Sprint(out["final_top"]) != "[2 1 <nil>]" {
+	weights, _ := out["weights"].(map[string]any)
+	for uid, share := range map[string]float64{"2": .6, "1": .3, "0": .1} {
+		if got, _ := weights[uid].(float64); math.Abs(got-share) > 1e-4 { // 16 bits of a weight
+			t.Errorf("weight of uid %s is %v, want %v", uid, got, share)
+		}
+	}
+	if status != 200 || len(weights) != 3 || out["champion_uid"] != 2.0 || fmt.Sprint(out["final_top"]) != "[2 1 <nil>]" {
 		t.Errorf("weights: %d %s", status, raw)
 	}
 	if _, out, _ := send(t, w.h, nil, "GET", mon, ""); len(out["batch"].(map[string]any)["tasks"].([]any)) != 2 || len(out["artifact_aggregates"].([]any)) != 2 {

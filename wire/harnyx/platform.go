@@ -23,7 +23,6 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/platform"
 )
 
@@ -36,9 +35,6 @@ type PlatformConfig struct {
 	Verifier *dialect.Verifier
 	// Claims are the arena's tasks now, for a batch that brings no own.
 	Claims func(ctx context.Context) ([]Claim, error)
-	// Roster gives the hotkeys of the three places; "" is an empty one. nil:
-	// they follow from the board: who took the seat, and from whom.
-	Roster func(ctx context.Context) ([3]string, error)
 	Dir    string // batches and registrations
 	// Recent is how long a finished batch lets a validator ask for weights;
 	// default 120 h. Zero batches let nobody ask, as in the original, unless
@@ -390,59 +386,18 @@ func (p *Platform) championUID(ctx context.Context) *int {
 
 // roster gives the uids of the three places.
 func (p *Platform) roster(ctx context.Context) (out [3]*int, err error) {
-	var keys [3]string
-	if p.cfg.Roster != nil {
-		if keys, err = p.cfg.Roster(ctx); err != nil {
-			return out, err
-		}
-	} else if keys, err = p.seats(ctx); err != nil {
+	a, err := p.cfg.API.Arena(ctx, p.cfg.Arena)
+	if err != nil {
 		return out, err
 	}
-	for i, k := range keys {
-		if k == "" {
-			continue
-		}
-		uid, ok, err := p.uid(ctx, k)
+	for i, seat := range a.Seats[:min(len(a.Seats), len(out))] {
+		uid, ok, err := p.uid(ctx, seat.Miner)
 		if err != nil {
 			return out, err
 		}
 		if ok {
 			out[i] = &uid
 		}
-	}
-	return out, nil
-}
-
-// seats replays the arena's decisions: a roster has no state besides who
-// entered when. An arena whose rule is another has one seat.
-func (p *Platform) seats(ctx context.Context) (out [3]string, err error) {
-	a, err := p.cfg.API.Arena(ctx, p.cfg.Arena)
-	if err != nil || a.Champion == nil {
-		return out, err
-	}
-	if out[0] = a.Champion.Miner; a.Incentive != incentive.RosterArenaRule {
-		return out, nil
-	}
-	b, err := p.cfg.API.Board(ctx, p.cfg.Arena)
-	if err != nil {
-		return out, err
-	}
-	before, miner := map[string]string{}, map[string]string{}
-	for _, d := range b.Decisions {
-		if d.Outcome == agon.TookSeat {
-			before[d.Challenger] = d.Incumbent
-		}
-	}
-	for _, r := range b.Submissions {
-		miner[r.ID] = r.Miner
-	}
-	var entered []incentive.Place // newest first
-	for id := a.Champion.Submission; id != "" && len(entered) <= len(before); id = before[id] {
-		entered = append(entered, incentive.Place{Submission: id, Miner: miner[id]})
-	}
-	slices.Reverse(entered)
-	for i, place := range incentive.RosterReplay(entered) {
-		out[i] = place.Miner
 	}
 	return out, nil
 }
