@@ -89,8 +89,12 @@ func (l *loader) check(c *Config) {
 		l.claim(a)
 		return
 	}
+	if a.Kind == "research" {
+		l.research(a)
+		return
+	}
 	if a.Kind != "coding" {
-		l.add("agon.kind", "", "%.40q: want \"coding\" or \"claim\"", a.Kind)
+		l.add("agon.kind", "", "%.40q: want \"coding\", \"claim\" or \"research\"", a.Kind)
 	}
 	l.seconds("agon.test_timeout_sec", a.TestTimeoutSec, maxTestTimeoutSec)
 	if a.TestTimeoutSec == 0 {
@@ -135,6 +139,26 @@ func (l *loader) claim(a *Agon) {
 	}
 	if a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0 {
 		l.add("agon", "", "a claim task has no field but kind")
+	}
+}
+
+// ResearchFile is what a research task is; kind/research reads it.
+const ResearchFile = "environment/research.toml"
+
+// research wants the description and a base tree, and none of what only
+// coding tasks have.
+func (l *loader) research(a *Agon) {
+	switch f, ok := l.files[ResearchFile]; {
+	case !ok || f.mode == blob.ModeLink:
+		l.add(ResearchFile, "", "missing")
+	case f.size > maxClaimFile:
+		l.add(ResearchFile, fmt.Sprintf("%d bytes", maxClaimFile), "%d bytes are too many", f.size)
+	}
+	if !l.holds("environment/repo") {
+		l.add("environment/repo", "", "missing or holds no file")
+	}
+	if a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0 {
+		l.add("agon", "", "a research task has no field but kind")
 	}
 }
 

@@ -70,7 +70,7 @@ type Environment struct {
 
 // Agon is the [agon] table: what the coding kind needs besides Harbor's fields.
 type Agon struct {
-	Kind string `toml:"kind"` // "coding", or "claim", which has no other field
+	Kind string `toml:"kind"` // "coding", or "claim" or "research", which have no other field
 	// Base is the directory with the tree at the bug, relative to the task ("environment/repo").
 	Base string `toml:"base"`
 	// Hidden is the directory whose files are laid over the tree before
