@@ -63,6 +63,15 @@ type Decider interface {
 	Decide(v agon.View) (Verdict, error)
 }
 
+// Copier is a Kind that knows copies whose bytes differ. The platform refuses
+// what has the structure of an earlier submission of the arena, whoever enters it.
+type Copier interface {
+	// Structure names what files do; what only looks different has the same
+	// name. Empty means that there is nothing to compare. Pure. It is asked only
+	// after Check, and an error refuses the submission.
+	Structure(files fs.FS) (string, error)
+}
+
 // Env is all that a kind may touch. It is made by the engine for one attempt,
 // watches every box it hands out, and is the only source of fault evidence.
 type Env interface {

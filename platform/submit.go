@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -63,7 +64,11 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, filesError(err)
 	}
-	entry := store.Entry{Findings: findings, Submission: agon.Submission{
+	structure, err := p.structure(a, files)
+	if err != nil {
+		return nil, err
+	}
+	entry := store.Entry{Findings: findings, Structure: structure, Submission: agon.Submission{
 		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: digest,
 		Licence: r.Licence, State: agon.SubmissionQueued, Scripted: r.Scripted, CreatedAt: p.now(),
 	}}
@@ -208,9 +213,24 @@ func (p *Platform) checkKind(ctx context.Context, a agon.Arena, files []blob.Fil
 	return nil, e
 }
 
-// lastGates looks for the same bytes and counts the coldkey's entries. It
-// returns the submission that the same miner made of these bytes before, if
-// any: sending again is not entering again, so no cap applies.
+// structure asks the kind what files do, if it can tell.
+func (p *Platform) structure(a agon.Arena, files []blob.File) (string, error) {
+	k, ok := p.cfg.Kinds[a.Kind].(kind.Copier)
+	if !ok {
+		return "", nil
+	}
+	s, err := k.Structure(blob.FS(files))
+	if err != nil {
+		e := refuse(422, "structure", "what the files do cannot be told: %s", cut(err.Error(), 300))
+		e.Field = "files"
+		return "", e
+	}
+	return s, nil
+}
+
+// lastGates looks for the same bytes, or others that do the same, and counts
+// the coldkey's entries. It returns the submission that the same miner made of
+// these bytes before, if any: sending again is not entering again, so no cap applies.
 func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.Entry, error) {
 	old, err := tx.EntryByDigest(a.ID, e.Digest)
 	switch {
@@ -238,7 +258,22 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 		}
 		return nil, x
 	}
-	return nil, nil
+	first, err := tx.EntryByStructure(a.ID, e.Structure)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := refuse(409, "duplicate_structure", "an earlier submission does the same; names, layout and padding are no difference")
+	switch {
+	case first.Miner == e.Miner:
+		x.Message = fmt.Sprintf("your submission %s does the same; names, layout and padding are no difference", first.ID)
+		x.Mend = "change what the agent does; the same bytes may be sent again"
+	case MayRead(WhatCode, StageOf(first.State), RolePublic):
+		x.Message = fmt.Sprintf("submission %s of miner %s does the same; names, layout and padding are no difference", first.ID, first.Miner)
+	}
+	return nil, x
 }
 
 // admit stores a submission, what its files are, and its first runs.

@@ -59,14 +59,15 @@ type Entry struct {
 	Total      *int
 	CostMicros agon.Micros
 	Findings   []agon.Finding
+	Structure  string // what its files do (kind.Copier); empty: not known
 }
 
 const entryColumns = `seq, id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at,
-	score, solved, total, cost_micros, findings`
+	score, solved, total, cost_micros, findings, structure`
 
 // seatedColumns are entryColumns where decisions have columns of the same names.
 const seatedColumns = `s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at,
-	s.score, s.solved, s.total, s.cost_micros, s.findings`
+	s.score, s.solved, s.total, s.cost_micros, s.findings, s.structure`
 
 func scanEntry(r scanner) (Entry, error) { return scanEntryAnd(r) }
 
@@ -76,7 +77,7 @@ func scanEntryAnd(r scanner, more ...any) (e Entry, err error) {
 	var findings string
 	if err := r.Scan(append([]any{
 		&e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
-		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings,
+		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings, &e.Structure,
 	}, more...)...); err != nil {
 		return e, err
 	}
@@ -95,10 +96,10 @@ func (t *Tx) InsertEntry(e Entry) (Entry, error) {
 		return e, err
 	}
 	n, err := t.exec(`INSERT INTO submissions
-		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings, structure)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		e.ID, e.Arena, e.Miner, e.Coldkey, int64(e.Netuid), e.Name, string(e.Digest), e.Licence, string(e.State),
-		bit(e.Scripted), micros(e.CreatedAt), f)
+		bit(e.Scripted), micros(e.CreatedAt), f, e.Structure)
 	if err != nil {
 		return e, err
 	}
@@ -128,6 +129,12 @@ func (t *Tx) Entry(id string) (Entry, error) {
 // EntryByDigest returns the submission of these bytes, or ErrNotFound.
 func (t *Tx) EntryByDigest(arena string, d agon.Digest) (Entry, error) {
 	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE arena = $1 AND digest = $2`, arena, string(d))
+}
+
+// EntryByStructure returns the first submission whose files do the same, or ErrNotFound.
+func (t *Tx) EntryByStructure(arena, structure string) (Entry, error) {
+	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions
+		WHERE arena = $1 AND structure = $2 AND structure <> '' ORDER BY seq LIMIT 1`, arena, structure)
 }
 
 // EntryFilter selects submissions; empty fields select all.

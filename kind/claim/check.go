@@ -76,6 +76,16 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 	return findings, nil
 }
 
+// Structure implements kind.Copier: scripts that differ only in names, layout,
+// order of helpers and padding are copies.
+func (k *Kind) Structure(files fs.FS) (string, error) {
+	src, err := readLimited(files, AgentFile, MaxAgentBytes+1)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", AgentFile, err)
+	}
+	return copycat.StructureHash(string(src))
+}
+
 func readLimited(files fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {

@@ -59,7 +59,10 @@ type Config struct {
 // Kind implements kind.Kind for claim arenas.
 type Kind struct{ cfg Config }
 
-var _ kind.Kind = (*Kind)(nil)
+var (
+	_ kind.Kind   = (*Kind)(nil)
+	_ kind.Copier = (*Kind)(nil)
+)
 
 // New returns the kind.
 func New(cfg Config) *Kind {
