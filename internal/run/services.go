@@ -22,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/kind/claim"
+	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/samples"
 	shopscore "github.com/agon-arena/agon/shop/score"
@@ -92,7 +93,7 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules())...)
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules())...)
 }
 
 // templates holds what `agon agent new KIND` writes, a directory per kind.
