@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 func (a *App) agentCmd() *cobra.Command {
@@ -102,6 +103,6 @@ func (a *App) agentNew(ctx context.Context, kind, dir string) error {
 	}}); err != nil {
 		return err
 	}
-	a.IO.Notef("try it with `agon try %s --arena demo-%s`", output.Line(names[0]), kind)
+	a.IO.Notef("try it with `agon try %s --arena demo-%s`", plain.Line(names[0]), kind)
 	return nil
 }

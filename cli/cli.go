@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 // App is one invocation of agon. The zero values of optional fields are usable.
@@ -200,7 +201,7 @@ func (a *App) config() (*config.Config, error) {
 		return nil, err
 	}
 	for _, w := range c.Warnings {
-		a.IO.Notef("warning: %s", output.Line(w))
+		a.IO.Notef("warning: %s", plain.Line(w))
 	}
 	a.conf = c
 	return c, nil
@@ -235,7 +236,7 @@ func (a *App) reader() (*client.Client, error) {
 	key, err := a.key()
 	if err != nil {
 		if !errors.Is(err, auth.ErrKeyfileMissing) {
-			a.IO.Notef("warning: reading without a key: %s", output.Line(err.Error()))
+			a.IO.Notef("warning: reading without a key: %s", plain.Line(err.Error()))
 		}
 		return a.client(nil)
 	}
@@ -382,7 +383,7 @@ func (a *App) complete(ask func(ctx context.Context, c *client.Client) ([]string
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		for i := range ids {
-			ids[i] = output.Line(ids[i])
+			ids[i] = plain.Line(ids[i])
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 func TestExitCode(t *testing.T) {
@@ -332,7 +333,7 @@ func FuzzEventLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, typ string, data []byte) {
 		e := agon.Event{Type: typ, Data: data}
 		for _, line := range []string{EventLine(e), EventLine(withhold(e))} {
-			if strings.ContainsFunc(line, unicode.IsControl) || output.Line(line) != line {
+			if strings.ContainsFunc(line, unicode.IsControl) || plain.Line(line) != line {
 				t.Fatalf("%q reaches the terminal", line)
 			}
 		}

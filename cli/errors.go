@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Exit codes. Scripts may rely on them.
@@ -177,28 +178,28 @@ func printError(s *iostreams.IO, err error, asJSON bool) {
 	if p.Limit != "" && len(p.Findings) == 0 && !strings.Contains(detail, p.Limit) {
 		detail += " (limit " + p.Limit + ")"
 	}
-	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), output.Line(detail))
+	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), plain.Line(detail))
 	for _, f := range p.Findings {
 		if line := findingLine(f); !f.Warning && strings.TrimSpace(line) != p.Detail {
 			s.Notef("  - %s", line)
 		}
 	}
 	if p.Mend != "" {
-		s.Notef("%s %s", iostreams.Paint(on, iostreams.Cyan, "mend:"), output.Line(p.Mend))
+		s.Notef("%s %s", iostreams.Paint(on, iostreams.Cyan, "mend:"), plain.Line(p.Mend))
 	}
 	if p.RequestID != "" && p.Status >= 500 {
-		s.Notef("request: %s", output.Line(p.RequestID))
+		s.Notef("request: %s", plain.Line(p.RequestID))
 	}
 }
 
 // findingLine is a finding in one line, clean.
 func findingLine(f agon.Finding) string {
-	s := output.Line(f.Message)
+	s := plain.Line(f.Message)
 	if f.Field != "" && !strings.Contains(f.Message, f.Field) {
-		s = output.Line(f.Field) + ": " + s
+		s = plain.Line(f.Field) + ": " + s
 	}
 	if f.Limit != "" {
-		s += " (limit " + output.Line(f.Limit) + ")"
+		s += " (limit " + plain.Line(f.Limit) + ")"
 	}
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Bounds on what is read to be signed or imported.
@@ -237,7 +238,7 @@ func (a *App) ensureColdkey(w auth.Wallet, o keyNewOptions) error {
 		return err
 	}
 	if o.SaveColdkey {
-		a.IO.Notef("the coldkey is written without a password: whoever reads %s owns it", output.Line(w.ColdkeyPath()))
+		a.IO.Notef("the coldkey is written without a password: whoever reads %s owns it", plain.Line(w.ColdkeyPath()))
 		return w.CreateColdkey(cold)
 	}
 	if err := w.CreateColdkeyPub(cold.SS58()); err != nil {

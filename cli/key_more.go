@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/auth/agent"
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 )
 
 // maxImport bounds a file to import, in bytes.
@@ -66,7 +67,7 @@ func (a *App) askPassword(path string) (string, error) {
 		return "", fmt.Errorf("open terminal: %w", err)
 	}
 	defer tty.Close()
-	fmt.Fprintf(tty, "password of %s: ", output.Line(path))
+	fmt.Fprintf(tty, "password of %s: ", plain.Line(path))
 	b, err := term.ReadPassword(int(tty.Fd()))
 	fmt.Fprintln(tty)
 	if err != nil {
@@ -327,7 +328,7 @@ the agent's own user, or those of --uid.`,
 			if err != nil {
 				return err
 			}
-			a.IO.Notef("signing for %d hotkey(s) on %s; stop with Ctrl-C", len(c.Keys), output.Line(socket))
+			a.IO.Notef("signing for %d hotkey(s) on %s; stop with Ctrl-C", len(c.Keys), plain.Line(socket))
 			return endOfService(cmd.Context(), server.Serve(cmd.Context(), ln))
 		},
 	}

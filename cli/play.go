@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 // common prepares what a long-running service is given. done ends the
@@ -33,7 +34,7 @@ func (a *App) common() (Common, func(), error) {
 		Progress: func(st progress.State) { bar.Set(st) },
 		Say: func(format string, args ...any) {
 			// The bar hands a broken stderr to nobody, as there is nobody left to tell.
-			_, _ = fmt.Fprintln(bar, output.Line(fmt.Sprintf(format, args...)))
+			_, _ = fmt.Fprintln(bar, plain.Line(fmt.Sprintf(format, args...)))
 		},
 		raw: func(line string) { _, _ = io.WriteString(bar, line) },
 	}, bar.Close, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 )
 
 // MarkerFile names a directory as a data directory of agon. What lacks it is
@@ -50,7 +51,7 @@ func (a *App) reset(ctx context.Context, sure bool) error {
 	}
 	dir, err := filepath.EvalSymlinks(conf.Get(config.Data))
 	if errors.Is(err, fs.ErrNotExist) {
-		a.IO.Notef("there is no %s: nothing to remove", output.Line(conf.Get(config.Data)))
+		a.IO.Notef("there is no %s: nothing to remove", plain.Line(conf.Get(config.Data)))
 		return a.printReset(ctx, conf.Get(config.Data), false)
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func (a *App) reset(ctx context.Context, sure bool) error {
 			return output.Usage("yes", "add --yes", "reset asks before it removes %s, and nobody is there to answer", dir)
 		}
 		// A question is for the person: stderr.
-		_, _ = fmt.Fprintf(a.IO.Err, "Remove %s and everything in it? Type yes: ", output.Line(dir))
+		_, _ = fmt.Fprintf(a.IO.Err, "Remove %s and everything in it? Type yes: ", plain.Line(dir))
 		answer, err := bufio.NewReader(io.LimitReader(a.IO.In, 64)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read answer: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/trajectory"
 )
 
@@ -247,7 +248,7 @@ func (a *App) watch(ctx context.Context, o watchOptions) error {
 	})
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			resume := "agon run watch " + output.Line(o.Run)
+			resume := "agon run watch " + plain.Line(o.Run)
 			if last != (client.Cursor{}) {
 				resume += " --after " + last.String()
 			}
@@ -297,9 +298,9 @@ func (p eventPrinter) print(ctx context.Context, e agon.Event) error {
 	if p.a.printer.Format == output.Table {
 		on := p.a.IO.OutColour()
 		at := iostreams.Paint(on, iostreams.Dim, e.At.UTC().Format("15:04:05.000"))
-		line := fmt.Sprintf("%-6s %-12s ", client.CursorOf(e), output.Line(e.Type)) + EventLine(e)
+		line := fmt.Sprintf("%-6s %-12s ", client.CursorOf(e), plain.Line(e.Type)) + EventLine(e)
 		if p.a.IO.OutTTY() {
-			line = output.Cut(line, max(10, p.a.IO.Width()-14))
+			line = plain.Cut(line, max(10, p.a.IO.Width()-14))
 		}
 		if _, err := fmt.Fprintln(p.a.IO.Out, at, line); err != nil {
 			return fmt.Errorf("write output: %w", err)
@@ -369,7 +370,7 @@ func EventLine(e agon.Event) string {
 		case nil:
 			return ""
 		case string:
-			return output.Line(v)
+			return plain.Line(v)
 		case float64:
 			return strconv.FormatFloat(v, 'f', -1, 64)
 		case bool:
@@ -470,7 +471,7 @@ func (a *App) logText(ctx context.Context, run string, follow bool, want func(ag
 		if err := json.Unmarshal(e.Data, &d); err != nil {
 			return nil // an event of a newer server
 		}
-		text := output.Clean(d.Text)
+		text := plain.Clean(d.Text)
 		if d.Truncated {
 			text = strings.TrimSuffix(text, "\n") + "\n[cut at the limit]\n"
 		}

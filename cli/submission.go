@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of an entry as this side reads it; the arena's own are checked there.
@@ -193,13 +194,13 @@ func (a *App) submit(ctx context.Context, o submitOptions) error {
 		a.IO.Notef("warning: %s", findingLine(f))
 	}
 	if s.Created {
-		a.IO.Notef("entered %s under licence %s", output.Line(s.ID), output.Line(o.Licence))
+		a.IO.Notef("entered %s under licence %s", plain.Line(s.ID), plain.Line(o.Licence))
 	} else {
-		a.IO.Notef("the same bytes were entered before: %s", output.Line(s.ID))
+		a.IO.Notef("the same bytes were entered before: %s", plain.Line(s.ID))
 	}
 	if o.Wait == 0 {
 		if !decided(s) {
-			a.IO.Notef("follow it with `agon submission view %s`", output.Line(s.ID))
+			a.IO.Notef("follow it with `agon submission view %s`", plain.Line(s.ID))
 		}
 		return a.printSubmitted(ctx, s)
 	}
@@ -249,7 +250,7 @@ func (a *App) await(ctx context.Context, c *client.Client, s *client.Submission,
 	defer tick.Stop()
 	end := time.NewTimer(wait)
 	defer end.Stop()
-	follow := fmt.Sprintf("follow it with `agon submission view %s`", output.Line(s.ID))
+	follow := fmt.Sprintf("follow it with `agon submission view %s`", plain.Line(s.ID))
 	for {
 		if decided(s) {
 			return s, nil
@@ -260,7 +261,7 @@ func (a *App) await(ctx context.Context, c *client.Client, s *client.Submission,
 		select {
 		case <-ctx.Done():
 			bar.Close()
-			a.IO.Notef("detached; %s goes on being played. %s", output.Line(s.ID), follow)
+			a.IO.Notef("detached; %s goes on being played. %s", plain.Line(s.ID), follow)
 			return s, &Exit{Code: CodeInterrupted}
 		case <-end.C:
 			bar.Close()
@@ -333,7 +334,7 @@ func defaultName(file string) string {
 	if name == "agent" { // as the template is called: the directory says more
 		name = filepath.Base(filepath.Dir(abs))
 	}
-	return output.Cut(output.Line(name), 80)
+	return plain.Cut(plain.Line(name), 80)
 }
 
 // readEntry reads what is to be entered: one file under the given name, or
@@ -516,7 +517,7 @@ func writeForeign(dir string, files []client.File) error {
 		switch {
 		case !fs.ValidPath(f.Path) || f.Path == "." || !filepath.IsLocal(f.Path) || strings.Contains(f.Path, "\\"):
 			return bad(f.Path, "leaves the directory")
-		case output.Line(f.Path) != f.Path || len(f.Path) > 255:
+		case plain.Line(f.Path) != f.Path || len(f.Path) > 255:
 			return bad(f.Path, "no name to show in a terminal")
 		case strings.HasPrefix(f.Path, ".") || strings.Contains(f.Path, "/."):
 			return bad(f.Path, "starts with a dot")

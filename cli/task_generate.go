@@ -7,6 +7,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/supply"
 )
 
@@ -90,7 +91,7 @@ Exit codes: 0 complete, 8 stopped early by budget, draws or a provider: run it a
 				return err
 			}
 			if !r.Complete {
-				a.IO.Notef("not complete: %s", output.Line(r.Why))
+				a.IO.Notef("not complete: %s", plain.Line(r.Why))
 				return &Exit{Code: CodePending}
 			}
 			return nil

@@ -1,3 +1,5 @@
+// Package output prints what commands found: a table for a person, JSON for a
+// program. Hostile text goes through package plain first.
 package output
 
 import (
@@ -16,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/iostreams"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Format is a way to print a result.
@@ -114,7 +117,7 @@ func (p *Printer) Print(ctx context.Context, r Result) error {
 			return Usage("output", "use -o json", "-o id: this result has no identifiers")
 		}
 		for _, id := range r.IDs {
-			if _, err := fmt.Fprintln(p.IO.Out, Line(id)); err != nil {
+			if _, err := fmt.Fprintln(p.IO.Out, plain.Line(id)); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
@@ -157,7 +160,7 @@ func (p *Printer) Render(human func(*Human)) string {
 }
 
 func (p *Printer) printQuery(ctx context.Context, v any) error {
-	in, err := plain(v)
+	in, err := generic(v)
 	if err != nil {
 		return err
 	}
@@ -176,7 +179,7 @@ func (p *Printer) printQuery(ctx context.Context, v any) error {
 		}
 		if s, ok := v.(string); ok { // raw, as jq -r
 			if p.IO.OutTTY() {
-				s = Clean(s)
+				s = plain.Clean(s)
 			}
 			if _, err := fmt.Fprintln(p.IO.Out, s); err != nil {
 				return fmt.Errorf("write output: %w", err)
@@ -189,8 +192,8 @@ func (p *Printer) printQuery(ctx context.Context, v any) error {
 	}
 }
 
-// plain turns v into the maps, slices and numbers that jq works on.
-func plain(v any) (any, error) {
+// generic turns v into the maps, slices and numbers that jq works on.
+func generic(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode output: %w", err)
@@ -225,14 +228,14 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 // EscapeUnsafe writes \u escapes for the runes that could steer a terminal. In
 // JSON such runes stand inside strings only, so the document stays the same.
 func EscapeUnsafe(b []byte) []byte {
-	if bytes.IndexFunc(b, unsafe) < 0 {
+	if bytes.IndexFunc(b, plain.Unsafe) < 0 {
 		return b
 	}
 	var out bytes.Buffer
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		switch {
-		case !unsafe(r):
+		case !plain.Unsafe(r):
 			out.Write(b[:n])
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
@@ -276,19 +279,19 @@ const gap = 2 // blanks between columns
 
 // Line writes one line.
 func (h *Human) Line(format string, args ...any) {
-	h.b.WriteString(Line(fmt.Sprintf(format, args...)))
+	h.b.WriteString(plain.Line(fmt.Sprintf(format, args...)))
 	h.b.WriteByte('\n')
 }
 
 // Heading writes one marked line.
 func (h *Human) Heading(s string) {
-	h.b.WriteString(iostreams.Paint(h.colour, iostreams.Bold, Line(s)))
+	h.b.WriteString(iostreams.Paint(h.colour, iostreams.Bold, plain.Line(s)))
 	h.b.WriteByte('\n')
 }
 
 // Text writes a text of several lines.
 func (h *Human) Text(s string) {
-	h.b.WriteString(strings.TrimRight(Clean(s), "\n"))
+	h.b.WriteString(strings.TrimRight(plain.Clean(s), "\n"))
 	h.b.WriteByte('\n')
 }
 
@@ -297,15 +300,15 @@ func (h *Human) Fields(rows ...[2]string) {
 	w := 0
 	for _, r := range rows {
 		if r[1] != "" {
-			w = max(w, Width(r[0]))
+			w = max(w, plain.Width(r[0]))
 		}
 	}
 	for _, r := range rows {
 		if r[1] == "" {
 			continue
 		}
-		pad := strings.Repeat(" ", w-Width(r[0])+gap)
-		h.b.WriteString(iostreams.Paint(h.colour, iostreams.Dim, r[0]) + pad + Line(r[1]) + "\n")
+		pad := strings.Repeat(" ", w-plain.Width(r[0])+gap)
+		h.b.WriteString(iostreams.Paint(h.colour, iostreams.Dim, r[0]) + pad + plain.Line(r[1]) + "\n")
 	}
 }
 
@@ -314,14 +317,14 @@ func (h *Human) Fields(rows ...[2]string) {
 func (h *Human) Table(cols []Column, rows [][]Cell) {
 	widths := make([]int, len(cols))
 	for i, c := range cols {
-		widths[i] = Width(c.Title)
+		widths[i] = plain.Width(c.Title)
 	}
 	texts := make([][]string, len(rows))
 	for r, row := range rows {
 		texts[r] = make([]string, len(cols))
 		for i := range min(len(cols), len(row)) {
-			texts[r][i] = Line(row[i].Text)
-			widths[i] = max(widths[i], Width(texts[r][i]))
+			texts[r][i] = plain.Line(row[i].Text)
+			widths[i] = max(widths[i], plain.Width(texts[r][i]))
 		}
 	}
 	if h.width > 0 && !shrink(cols, widths, h.width) {
@@ -370,8 +373,8 @@ func (h *Human) row(cols []Column, widths []int, row []Cell, texts []string) {
 		if texts != nil {
 			s = texts[i]
 		}
-		s = Cut(s, widths[i])
-		pad := strings.Repeat(" ", widths[i]-Width(s))
+		s = plain.Cut(s, widths[i])
+		pad := strings.Repeat(" ", widths[i]-plain.Width(s))
 		s = iostreams.Paint(h.colour, row[i].Style, s)
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", gap))
@@ -397,7 +400,7 @@ func (h *Human) blocks(cols []Column, rows [][]Cell, texts [][]string) {
 			if i >= len(row) || texts[r][i] == "" {
 				continue
 			}
-			line := Cut(c.Title+": "+texts[r][i], h.width)
+			line := plain.Cut(c.Title+": "+texts[r][i], h.width)
 			h.b.WriteString(iostreams.Paint(h.colour, row[i].Style, line) + "\n")
 		}
 	}

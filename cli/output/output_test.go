@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agon-arena/agon/plain"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/iostreams"
 )
@@ -154,7 +156,7 @@ func FuzzWriteJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 		line := strings.TrimSuffix(b.String(), "\n")
-		if strings.ContainsFunc(line, func(r rune) bool { return unsafe(r) || r == '\n' }) {
+		if strings.ContainsFunc(line, func(r rune) bool { return plain.Unsafe(r) || r == '\n' }) {
 			t.Fatalf("unsafe output %q", line)
 		}
 		var back, want map[string]string

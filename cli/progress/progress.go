@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/cli/iostreams"
-	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 )
 
 // State is how far the work has come.
@@ -150,7 +150,7 @@ func (b *Bar) count() string {
 func (b *Bar) words() string {
 	parts := []string{b.count()}
 	if b.state.Label != "" {
-		parts[0] = output.Line(b.state.Label) + " " + parts[0]
+		parts[0] = plain.Line(b.state.Label) + " " + parts[0]
 	}
 	if b.state.Running > 0 {
 		parts = append(parts, fmt.Sprintf("%d running", b.state.Running))
@@ -164,12 +164,12 @@ func (b *Bar) words() string {
 // line is the state in at most width columns: words, with a bar where there is room.
 func (b *Bar) line(width int) string {
 	words := b.words()
-	room := width - output.Width(words) - 3
+	room := width - plain.Width(words) - 3
 	if b.state.Total <= 0 || room < 10 {
-		if output.Width(words) > width {
+		if plain.Width(words) > width {
 			words = b.count()
 		}
-		return output.Cut(words, width)
+		return plain.Cut(words, width)
 	}
 	room = min(room, 30)
 	full := min(room, max(0, b.state.Done*room/b.state.Total))

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/cli/iostreams"
-	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/plain"
 )
 
 type clock struct{ t time.Time }
@@ -78,8 +78,8 @@ func screen(t *testing.T, s string, width int) []string {
 		s = s[1:]
 	}
 	for _, l := range lines {
-		if output.Width(l) >= width {
-			t.Errorf("line of %d columns in a window of %d: %q", output.Width(l), width, l)
+		if plain.Width(l) >= width {
+			t.Errorf("line of %d columns in a window of %d: %q", plain.Width(l), width, l)
 		}
 	}
 	return lines

@@ -17,8 +17,7 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "blob", "samples", "tasks", "sdk", "merkle"},
-	{"auth", "score", "incentive", "copycat", "shop"},
+	{"calc", "blob", "samples", "tasks", "sdk", "merkle", "auth", "score", "incentive", "copycat", "shop", "plain"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "research/surface", "research/gitserve"},
 	{"kind"},

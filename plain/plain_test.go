@@ -1,4 +1,4 @@
-package output
+package plain
 
 import (
 	"strings"
@@ -82,7 +82,7 @@ func FuzzClean(f *testing.F) {
 			t.Fatalf("%q: not UTF-8", c)
 		}
 		for _, r := range c {
-			if unsafe(r) {
+			if Unsafe(r) {
 				t.Fatalf("%q keeps %U", c, r)
 			}
 		}

@@ -1,6 +1,6 @@
-// Package output prints what commands found: a table for a person, JSON for a
-// program. It also keeps hostile text from reaching a terminal.
-package output
+// Package plain makes hostile text plain: it strips what could steer a terminal
+// or mislead a reader, and measures and cuts what is left.
+package plain
 
 import (
 	"strings"
@@ -38,7 +38,7 @@ func Clean(s string) string {
 		case r == 0x1b, r == 0x9b, r == 0x9d, r == 0x90, r == 0x98, r == 0x9e, r == 0x9f:
 			i += escape(s[i:], r, n)
 			continue
-		case !unsafe(r):
+		case !Unsafe(r):
 			b.WriteRune(r)
 		}
 		i += n
@@ -59,7 +59,7 @@ func Line(s string) string {
 func clean(s string) bool {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if unsafe(r) || r == utf8.RuneError && n == 1 {
+		if Unsafe(r) || r == utf8.RuneError && n == 1 {
 			return false
 		}
 		i += n
@@ -67,8 +67,8 @@ func clean(s string) bool {
 	return true
 }
 
-// unsafe reports whether r may not reach a terminal.
-func unsafe(r rune) bool {
+// Unsafe reports whether r may not reach a terminal.
+func Unsafe(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
 		return false
