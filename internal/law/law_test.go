@@ -17,7 +17,8 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "blob", "samples", "tasks", "sdk", "merkle", "auth", "score", "incentive", "copycat", "shop", "plain"},
+	{"calc", "plain", "blob", "samples", "tasks", "sdk", "merkle"},
+	{"auth", "score", "incentive", "copycat", "shop"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "research/surface", "research/gitserve"},
 	{"kind"},
