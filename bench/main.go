@@ -83,6 +83,7 @@ func main() {
 		gotest("sign and verify", "sign >= 40,000/s, verify >= 15,000/s a core", "./auth", "Sign$|Verify$", "-cpu", "1"),
 		gotest("signed request checked", "<= 0.2 ms", "./auth", "VerifyRequest"),
 		gotest("claim and result, in process", ">= 3,000/s", "./platform", "ClaimAndResult"),
+		{"claim and complete over HTTP, 200 workers", ">= 3,000/s, p99 <= 20 ms at that pace", leasePath, "go run ./bench/lease"},
 		gotest("box: start, print(1), close (runc)", "<= 4x bare python", "./sandbox/runc", "Box"),
 		gotest("box: start, print(1), close (runsc)", "<= 15x bare python", "./sandbox/runsc", "Box"),
 		gotest("warm invocation", ">= 150/s, p50 <= 15 ms", "./sandbox/warm", "Invoke"),
@@ -110,6 +111,22 @@ func main() {
 	if failed {
 		os.Exit(1)
 	}
+}
+
+// leasePath is the table of bench/lease in one line.
+func leasePath(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "run", "./bench/lease").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, tail(out))
+	}
+	var parts []string
+	for l := range strings.Lines(string(out)) {
+		f := strings.Split(strings.Trim(l, "| \n"), " | ")
+		if len(f) == 9 && strings.HasSuffix(f[3], " ms") {
+			parts = append(parts, fmt.Sprintf("%s: %s pairs/s, p99 claim %s, result %s", f[1], f[2], f[4], f[6]))
+		}
+	}
+	return strings.Join(parts, "; "), nil
 }
 
 // start runs bin/agon with its own data directory and returns its address.

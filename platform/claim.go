@@ -31,23 +31,27 @@ func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (
 // ClaimFor is Claim with a lease that lives for hold without a heartbeat, for
 // validators whose protocol has none. It may not be longer than the run's longest hold.
 func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, hold time.Duration) (*client.Lease, error) {
-	arenas, err := p.claimable(ctx, c, r)
+	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
+	defer p.waiters.leave(me)
+	arenas, any, err := p.claimable(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
 	p.noteSeen(ctx, c.Hotkey, r.Driver, arenas...)
-
-	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
-	defer p.waiters.leave(me)
 	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
 	defer timer.Stop()
-	for {
-		lease, more, err := p.tryClaim(ctx, c, r, arenas, hold)
-		if lease != nil || err != nil {
-			return lease, err
+	for ; ; any, err = p.anyQueued(ctx, arenas) {
+		if err != nil {
+			return nil, err
 		}
-		if more {
-			p.waiters.pass() // there is work, but not for this one
+		if any {
+			lease, more, err := p.tryClaim(ctx, c, r, arenas, hold)
+			if lease != nil || err != nil {
+				return lease, err
+			}
+			if more {
+				p.waiters.pass() // there is work, but not for this one
+			}
 		}
 		select {
 		case <-me.ch:
@@ -59,28 +63,31 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 	}
 }
 
-// claimable returns the arenas that the caller asks for and may serve.
-func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) ([]agon.Arena, error) {
+// claimable returns the arenas that the caller asks for and may serve, and
+// whether any of the server's arenas has a queued run.
+func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) (out []agon.Arena, any bool, err error) {
 	if c.Hotkey == "" {
-		return nil, refuse(401, "unsigned", "a claim is signed by its validator")
+		return nil, false, refuse(401, "unsigned", "a claim is signed by its validator")
 	}
 	if len(r.Arenas) > 100 || len(r.Kinds) > 100 || len(r.Driver) > 80 {
-		return nil, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
+		return nil, false, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
 	}
 	var list []agon.Arena
-	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		list, err = tx.Arenas()
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if list, err = tx.Arenas(); err != nil {
+			return err
+		}
+		any, err = tx.AnyQueued(ids(list))
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, id := range r.Arenas {
 		if !slices.ContainsFunc(list, func(a agon.Arena) bool { return a.ID == id }) {
-			return nil, notFound("arena", id)
+			return nil, false, notFound("arena", id)
 		}
 	}
-	var out []agon.Arena
 	permits := map[uint16]bool{}
 	refused := false
 	for _, a := range list {
@@ -89,8 +96,8 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 		}
 		ok, known := permits[a.Netuid]
 		if !known {
-			if ok, err = p.cfg.Ledger.IsValidator(ctx, a.Netuid, c.Hotkey); err != nil {
-				return nil, ledgerError(err)
+			if ok, err = p.permits.ask(ctx, p.cfg.Ledger, a.Netuid, c.Hotkey, p.now()); err != nil {
+				return nil, false, ledgerError(err)
 			}
 			permits[a.Netuid] = ok
 		}
@@ -103,9 +110,27 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 	if len(out) == 0 && refused {
 		e := refuse(403, "no_permit", "hotkey %s holds no validator permit here", c.Hotkey)
 		e.Mend = "get a permit on the arena's netuid: agon ledger register --validator"
-		return nil, e
+		return nil, false, e
 	}
-	return out, nil
+	return out, any && len(out) > 0, nil
+}
+
+func ids(arenas []agon.Arena) []string {
+	out := make([]string, len(arenas))
+	for i, a := range arenas {
+		out[i] = a.ID
+	}
+	return out
+}
+
+// anyQueued reports whether one of arenas has a queued run. It is a read, so
+// that an idle long-poll costs no write.
+func (p *Platform) anyQueued(ctx context.Context, arenas []agon.Arena) (any bool, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		any, err = tx.AnyQueued(ids(arenas))
+		return err
+	})
+	return any, err
 }
 
 // noteSeen remembers that a validator serves arenas. It writes rarely.
@@ -137,18 +162,6 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arena
 // tryClaim takes a run if there is one. more says that runs wait which this
 // validator may not have now.
 func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena, hold time.Duration) (l *client.Lease, more bool, err error) {
-	ids := make([]string, len(arenas))
-	for i, a := range arenas {
-		ids[i] = a.ID
-	}
-	var any bool
-	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		any, err = tx.AnyQueued(ids)
-		return err
-	})
-	if err != nil || !any {
-		return nil, false, err
-	}
 	token := hex.EncodeToString(randomBytes(32))
 	id := newID()
 	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
@@ -176,12 +189,15 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err != nil {
 			return err
 		}
-		if err := tx.StartEntry(run.Submission); err != nil {
-			return err
-		}
 		e, err := tx.Entry(run.Submission)
 		if err != nil {
 			return err
+		}
+		if e.State == agon.SubmissionQueued {
+			if err := tx.StartEntry(run.Submission); err != nil {
+				return err
+			}
+			e.State = agon.SubmissionPlaying
 		}
 		l = &client.Lease{
 			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e.Submission,

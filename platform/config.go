@@ -111,6 +111,7 @@ type Platform struct {
 	hub     hub     // who waits for changes of a run
 	waiters waiters // who waits for work
 	seen    seen    // when each validator last served an arena
+	permits permits // who lately held a validator permit
 
 	started time.Time // attempts not heard from since are the platform's loss
 

@@ -89,8 +89,10 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client
 	if err := p.countFault(tx, a); err != nil {
 		return reply, 0, err
 	}
-	if err := tx.AddCost(run.Submission, r.Cost); err != nil {
-		return reply, 0, err
+	if r.Cost > 0 {
+		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
+			return reply, 0, err
+		}
 	}
 	to := run
 	to.State, to.Fault, to.Reason, to.Deadline, to.EndedAt = agon.RunScored, r.Fault, a.Reason, now, now

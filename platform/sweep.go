@@ -39,11 +39,21 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
+// purgeBatch bounds how many nonces one transaction forgets: a busy minute
+// leaves hundreds of thousands, and claims wait behind the writer.
+const purgeBatch = 500
+
 func (p *Platform) purge(ctx context.Context) error {
-	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.PurgeNonces(p.now())
-		return err
-	})
+	for {
+		var n int64
+		err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+			n, err = tx.PurgeNonces(p.now(), purgeBatch)
+			return err
+		})
+		if err != nil || n < purgeBatch {
+			return err
+		}
+	}
 }
 
 // Sweep moves every run whose deadline has passed: lost leases back to the

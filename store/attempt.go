@@ -76,13 +76,13 @@ func (t *Tx) Attempts(run string) ([]Attempt, error) {
 // LiveAttempt returns the attempt that holds a run, or ErrNotFound.
 func (t *Tx) LiveAttempt(run string) (Attempt, error) {
 	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE run = $1
-		AND state IN ('leased', 'playing', 'judging')`, run)
+		AND `+held, run)
 }
 
 // LiveOf returns the attempts that hold runs, of one validator or (empty) of all.
 func (t *Tx) LiveOf(validator string) ([]Attempt, error) {
 	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts
-		WHERE state IN ('leased', 'playing', 'judging') AND ($1 = '' OR validator = $1)`, validator)
+		WHERE `+held+` AND ($1 = '' OR validator = $1)`, validator)
 }
 
 // HasAttempt reports whether a validator ever held a run of a submission.
@@ -95,7 +95,7 @@ func (t *Tx) HasAttempt(submission, validator string) (bool, error) {
 // BeatAttempt extends a live lease.
 func (t *Tx) BeatAttempt(a Attempt) error {
 	return t.exec1(`UPDATE attempts SET state = $1, lease_until = $2, seen_at = $3 WHERE run = $4 AND n = $5
-		AND state IN ('leased', 'playing', 'judging')`,
+		AND `+held,
 		a.State, micros(a.LeaseUntil), micros(a.SeenAt), a.Run, int64(a.N))
 }
 

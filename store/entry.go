@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -20,25 +21,26 @@ func (t *Tx) PutArena(a agon.Arena) error {
 	return err
 }
 
-func scanArena(r scanner) (a agon.Arena, err error) {
+func (t *Tx) scanArena(r scanner) (a agon.Arena, err error) {
 	var body string
 	if err := r.Scan(&body); err != nil {
 		return a, err
 	}
-	if err := json.Unmarshal([]byte(body), &a); err != nil {
+	if a, err = t.s.arenas.decode(body); err != nil {
 		return a, fmt.Errorf("decode arena: %w", err)
 	}
+	a.Tasks = slices.Clone(a.Tasks) // no caller changes what others see
 	return a, nil
 }
 
 // Arena returns one arena, or ErrNotFound.
 func (t *Tx) Arena(id string) (agon.Arena, error) {
-	return one(t, scanArena, `SELECT body FROM arenas WHERE id = $1`, id)
+	return one(t, t.scanArena, `SELECT body FROM arenas WHERE id = $1`, id)
 }
 
 // Arenas returns all arenas by creation.
 func (t *Tx) Arenas() ([]agon.Arena, error) {
-	return many(t, scanArena, `SELECT body FROM arenas ORDER BY created_at, id`)
+	return many(t, t.scanArena, `SELECT body FROM arenas ORDER BY created_at, id`)
 }
 
 // PutPolicy stores a policy under its digest.

@@ -66,9 +66,10 @@ func (t *Tx) UseNonce(scheme, hotkey, nonce string, until time.Time) (bool, erro
 	return n == 1, err
 }
 
-// PurgeNonces forgets nonces whose time is over and returns how many.
-func (t *Tx) PurgeNonces(now time.Time) (int64, error) {
-	return t.exec(`DELETE FROM nonces WHERE until < $1`, micros(now))
+// PurgeNonces forgets at most limit nonces whose time is over, and returns how many.
+func (t *Tx) PurgeNonces(now time.Time, limit int) (int64, error) {
+	return t.exec(`DELETE FROM nonces WHERE until <= (SELECT max(until) FROM
+		(SELECT until FROM nonces WHERE until < $1 ORDER BY until LIMIT $2) AS old)`, micros(now), int64(limit))
 }
 
 // Scopes of counters.

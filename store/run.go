@@ -22,12 +22,19 @@ type Run struct {
 	Group string
 }
 
+// held and live are written as the partial indexes are, or these are not used.
+// Not with IN: SQLite would fill a table with its list for each index of each row that changes.
+const (
+	held = `(state = 'leased' OR state = 'playing' OR state = 'judging')`
+	live = `(state = 'queued' OR state = 'leased' OR state = 'playing' OR state = 'judging')`
+)
+
 const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.replica, r.seed, r.policy, r.max_hold_us,
 	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, p.body`
 
 const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
 
-func scanRun(r scanner) (x Run, err error) {
+func (t *Tx) scanRun(r scanner) (x Run, err error) {
 	var tasks, policy, rival string
 	var hold, deadline, created, ended int64
 	if err := r.Scan(&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
@@ -39,7 +46,7 @@ func scanRun(r scanner) (x Run, err error) {
 	if err := json.Unmarshal([]byte(tasks), &x.Tasks); err != nil {
 		return x, fmt.Errorf("decode tasks of run: %w", err)
 	}
-	if err := json.Unmarshal([]byte(policy), &x.Policy); err != nil {
+	if x.Policy, err = t.s.policies.decode(policy); err != nil {
 		return x, fmt.Errorf("decode policy of run: %w", err)
 	}
 	if rival != "" {
@@ -72,7 +79,7 @@ func (t *Tx) InsertRun(x Run) error {
 
 // Run returns one run without its scores, or ErrNotFound.
 func (t *Tx) Run(id string) (Run, error) {
-	return one(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.id = $1`, id)
+	return one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.id = $1`, id)
 }
 
 // RunFilter selects runs; empty fields select all.
@@ -102,12 +109,12 @@ func (t *Tx) Runs(f RunFilter) ([]Run, error) {
 		add("r.n <", f.Before)
 	}
 	args = append(args, f.Limit)
-	return many(t, scanRun, q+fmt.Sprintf(" ORDER BY r.n DESC LIMIT $%d", len(args)), args...)
+	return many(t, t.scanRun, q+fmt.Sprintf(" ORDER BY r.n DESC LIMIT $%d", len(args)), args...)
 }
 
 // RunsOf returns every run of a submission by creation, with scores.
 func (t *Tx) RunsOf(submission string) ([]Run, error) {
-	runs, err := many(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.submission = $1 ORDER BY r.n`, submission)
+	runs, err := many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.submission = $1 ORDER BY r.n`, submission)
 	if err != nil {
 		return nil, err
 	}
@@ -129,18 +136,18 @@ func (t *Tx) RunsOf(submission string) ([]Run, error) {
 // AnyLive reports whether a run of a submission has not ended.
 func (t *Tx) AnyLive(submission string) (bool, error) {
 	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM runs WHERE submission = $1
-		AND state IN ('queued', 'leased', 'playing', 'judging')) THEN 1 ELSE 0 END`, submission)
+		AND `+live+`) THEN 1 ELSE 0 END`, submission)
 	return n > 0, err
 }
 
 // Waiting counts the queued and the held runs of an arena.
-func (t *Tx) Waiting(arena string) (queued, held int64, err error) {
+func (t *Tx) Waiting(arena string) (queued, holding int64, err error) {
 	queued, err = one(t, scanInt, `SELECT count(*) FROM runs WHERE arena = $1 AND state = 'queued'`, arena)
 	if err != nil {
 		return 0, 0, err
 	}
-	held, err = one(t, scanInt, `SELECT count(*) FROM runs WHERE arena = $1 AND state IN ('leased', 'playing', 'judging')`, arena)
-	return queued, held, err
+	holding, err = one(t, scanInt, `SELECT count(*) FROM attempts WHERE arena = $1 AND `+held, arena)
+	return queued, holding, err
 }
 
 // AnyQueued reports whether one of the arenas has a queued run. It is cheap,
@@ -178,25 +185,25 @@ func (t *Tx) NextRun(arena string, c Claimant) (Run, error) {
 	const apart = ` AND (r.grp = '' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
 		WHERE a.submission = r.submission AND a.validator = $3 AND o.grp = r.grp AND a.run <> r.id
 		AND (a.counted = 1 OR a.state IN ('leased', 'playing', 'judging'))))`
-	x, err := one(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
+	x, err := one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
 		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
-	return one(t, scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
+	return one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
 		AND (r.driver = '' OR r.driver = $2)`+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator)
 }
 
 // HeldBy counts the leases that a validator holds in an arena.
 func (t *Tx) HeldBy(validator, arena string) (int64, error) {
 	return one(t, scanInt, `SELECT count(*) FROM attempts WHERE validator = $1 AND arena = $2
-		AND state IN ('leased', 'playing', 'judging')`, validator, arena)
+		AND `+held, validator, arena)
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.
 func (t *Tx) Overdue(now time.Time, limit int) ([]string, error) {
-	return many(t, scanString, `SELECT id FROM runs WHERE state IN ('queued', 'leased', 'playing', 'judging')
+	return many(t, scanString, `SELECT id FROM runs WHERE `+live+`
 		AND deadline <= $1 ORDER BY deadline LIMIT $2`, micros(now), limit)
 }
 

@@ -9,11 +9,15 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/agon-arena/agon"
 )
 
 // ErrNotFound is returned by lookups of a row that does not exist.
@@ -43,7 +47,11 @@ type Engine interface {
 }
 
 // Store is the state of a platform.
-type Store struct{ e Engine }
+type Store struct {
+	e        Engine
+	arenas   memo[agon.Arena]
+	policies memo[agon.Policy]
+}
 
 // New wraps an engine whose schema is current (Migrate).
 func New(e Engine) *Store { return &Store{e: e} }
@@ -53,12 +61,12 @@ func (s *Store) Close() error { return s.e.Close() }
 
 // Write runs fn in a serialisable transaction; see Engine.Write.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
-	return s.e.Write(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e}) })
+	return s.e.Write(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s}) })
 }
 
 // Read runs fn on one consistent snapshot; see Engine.Read.
 func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
-	return s.e.Read(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e}) })
+	return s.e.Read(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s}) })
 }
 
 // Tx is one transaction. It ends with the function it was given to and is not
@@ -68,6 +76,35 @@ type Tx struct {
 	q   Querier
 	ctx context.Context
 	e   Engine
+	s   *Store
+}
+
+// memo remembers what texts of the database decode to: the same few arenas and
+// policies are read all day. What it returns is shared: nobody may change what
+// it points to. The zero value is ready.
+type memo[T any] struct {
+	mu   sync.Mutex
+	seen map[string]T // guarded by mu
+}
+
+// maxMemo bounds the texts of a memo.
+const maxMemo = 256
+
+func (m *memo[T]) decode(text string) (v T, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.seen[text]
+	if ok {
+		return v, nil
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return v, err
+	}
+	if m.seen == nil || len(m.seen) >= maxMemo {
+		m.seen = map[string]T{}
+	}
+	m.seen[text] = v
+	return v, nil
 }
 
 // exec runs a statement and returns how many rows it changed.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"strings"
 	"sync"
 
 	sqlite "modernc.org/sqlite"
@@ -49,12 +50,19 @@ func dsn(path string, pragmas ...string) string {
 type engine struct {
 	write *sql.DB
 	conn  *sql.Conn
-	stmts map[string]*sql.Stmt // of conn; owned by loop
+	stmts statements // of conn; owned by loop
 	read  *sql.DB
+	idle  chan *reader // readers that no Read uses; nil: one that is yet to be made
 	jobs  chan *job
 	quit  chan struct{} // closed by Close
 	done  chan struct{} // closed when loop has ended
 	once  sync.Once
+}
+
+// reader is a connection that reads, owned by one Read at a time.
+type reader struct {
+	conn  *sql.Conn
+	stmts statements
 }
 
 // job is one Write on its way. err may be read after done is closed.
@@ -68,7 +76,8 @@ type job struct {
 
 func openEngine(ctx context.Context, path string) (*engine, error) {
 	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
-	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)"))
+	// cache_size: 32 MiB, so that indexes of many finished runs stay at hand.
+	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)", "cache_size(-32768)"))
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +94,14 @@ func openEngine(ctx context.Context, path string) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close(), w.Close())
 	}
-	r.SetMaxOpenConns(2 + runtime.GOMAXPROCS(0))
+	readers := 2 + runtime.GOMAXPROCS(0)
+	r.SetMaxOpenConns(readers)
 	e := &engine{
-		write: w, conn: conn, stmts: map[string]*sql.Stmt{}, read: r,
+		write: w, conn: conn, stmts: statements{}, read: r, idle: make(chan *reader, readers),
 		jobs: make(chan *job, groupMax), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	for range readers {
+		e.idle <- nil
 	}
 	go e.loop()
 	return e, nil
@@ -100,8 +113,11 @@ func (e *engine) Close() error {
 	e.once.Do(func() {
 		close(e.quit)
 		<-e.done
-		for _, s := range e.stmts {
-			err = errors.Join(err, s.Close())
+		err = e.stmts.close()
+		for range cap(e.idle) { // waits for those that read
+			if r := <-e.idle; r != nil {
+				err = errors.Join(err, r.close())
+			}
 		}
 		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close())
 	})
@@ -164,14 +180,11 @@ func (e *engine) loop() {
 	}
 }
 
-// commit runs a group in one transaction, each job inside a savepoint. Nobody
-// is told before the commit is on disk.
+// commit runs a group in one transaction. Nobody is told before the commit is on disk.
 func (e *engine) commit(group []*job) {
-	ctx := context.Background()
-	err := e.runGroup(ctx, group)
-	if err != nil {
-		_, rerr := e.conn.ExecContext(ctx, "ROLLBACK") // fails if SQLite has rolled back itself
-		_ = rerr
+	err := e.runGroup(group, false)
+	if errors.Is(err, errPartly) {
+		err = e.runGroup(group, true)
 	}
 	for _, j := range group {
 		if err != nil {
@@ -181,59 +194,117 @@ func (e *engine) commit(group []*job) {
 	}
 }
 
-func (e *engine) runGroup(ctx context.Context, group []*job) error {
-	q := querier{e}
+// errPartly says that a job of a group failed after it had written something.
+var errPartly = errors.New("a job failed half-way")
+
+// runGroup runs the jobs of a group and commits them. Few jobs fail, and most
+// that do have written nothing by then: only a group in which one failed
+// half-way is run again with a savepoint for each job, which undoes that job alone.
+func (e *engine) runGroup(group []*job, careful bool) (err error) {
+	ctx := context.Background()
+	q := &querier{conn: e.conn, stmts: e.stmts}
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	for _, j := range group {
-		if _, err := q.ExecContext(ctx, "SAVEPOINT job"); err != nil {
-			return err
+	defer func() {
+		if err != nil {
+			_, rerr := e.conn.ExecContext(ctx, "ROLLBACK") // fails if SQLite has rolled back itself
+			_ = rerr
 		}
+	}()
+	for _, j := range group {
+		if careful {
+			if _, err := q.ExecContext(ctx, "SAVEPOINT job"); err != nil {
+				return err
+			}
+		}
+		q.wrote = false
 		j.run(q)
-		if j.err != nil || j.pan != nil {
+		if failed := j.err != nil || j.pan != nil; failed && q.wrote {
+			if !careful {
+				return errPartly
+			}
 			if _, err := q.ExecContext(ctx, "ROLLBACK TO job"); err != nil {
 				// Disk full and the like end the whole transaction.
 				return errors.Join(j.err, err)
 			}
 		}
-		if _, err := q.ExecContext(ctx, "RELEASE job"); err != nil {
-			return err
+		if careful {
+			if _, err := q.ExecContext(ctx, "RELEASE job"); err != nil {
+				return err
+			}
 		}
 	}
-	_, err := q.ExecContext(ctx, "COMMIT")
+	_, err = q.ExecContext(ctx, "COMMIT")
 	return err
 }
 
-func (j *job) run(q querier) {
+func (j *job) run(q *querier) {
+	j.err = nil // of the run before
 	defer func() { j.pan = recover() }()
 	j.err = j.fn(j.ctx, q)
 }
 
-// querier runs statements on the writer's connection, each prepared once.
-type querier struct{ e *engine }
+// statements are the prepared statements of a connection by their text.
+type statements map[string]*sql.Stmt
 
-func (q querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := q.e.stmts[query]; s != nil {
+func (m statements) close() (err error) {
+	for _, s := range m {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// maxStatements bounds how many statements a connection keeps prepared: the
+// texts of lists with filters vary.
+const maxStatements = 200
+
+// querier runs statements on one connection, each prepared once.
+type querier struct {
+	conn  *sql.Conn
+	stmts statements
+	wrote bool // a statement that may have written has run
+}
+
+func (q *querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s := q.stmts[query]; s != nil {
 		return s, nil
 	}
-	s, err := q.e.conn.PrepareContext(ctx, query)
+	if len(q.stmts) >= maxStatements {
+		err := q.stmts.close()
+		clear(q.stmts)
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := q.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	q.e.stmts[query] = s
+	q.stmts[query] = s
 	return s, nil
 }
 
-func (q querier) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (q *querier) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := q.prepare(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return s.ExecContext(ctx, args...)
+	r, err := s.ExecContext(ctx, args...)
+	if err == nil && !q.wrote { // one that fails undoes itself
+		n, rerr := r.RowsAffected()
+		q.wrote = n > 0 || rerr != nil || !countsRows(query)
+	}
+	return r, err
 }
 
-func (q querier) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+// countsRows reports whether no affected row means no change: not so for
+// statements that change the schema.
+func countsRows(query string) bool {
+	return strings.HasPrefix(query, "INSERT ") || strings.HasPrefix(query, "UPDATE ") || strings.HasPrefix(query, "DELETE ")
+}
+
+func (q *querier) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := q.prepare(ctx, query)
 	if err != nil {
 		return nil, err
@@ -241,32 +312,61 @@ func (q querier) QueryContext(ctx context.Context, query string, args ...any) (*
 	return s.QueryContext(ctx, args...)
 }
 
-func (q querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (q *querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s, err := q.prepare(ctx, query)
 	if err != nil {
 		// A *sql.Row cannot be made to carry an error: let the driver fail alike.
-		return q.e.conn.QueryRowContext(ctx, query, args...)
+		return q.conn.QueryRowContext(ctx, query, args...)
 	}
 	return s.QueryRowContext(ctx, args...)
 }
 
 // Read runs fn on a snapshot of its own.
 func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querier) error) error {
+	var r *reader
+	select {
+	case r = <-e.idle:
+	case <-e.quit:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var back *reader // stays nil when r panicked or could not end its transaction
+	defer func() {
+		if back == nil && r != nil {
+			_ = r.close() // what was wrong with it is told already
+		}
+		e.idle <- back
+	}()
 	select {
 	case <-e.quit:
+		back = r
 		return ErrClosed
 	default:
 	}
-	tx, err := e.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
+	if r == nil {
+		c, err := e.read.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("read store: %w", err)
+		}
+		r = &reader{conn: c, stmts: statements{}}
+	}
+	// Reads are short and bounded: they are not interrupted, which would cost
+	// each statement a goroutine that watches the context.
+	ctx = context.WithoutCancel(ctx)
+	q := &querier{conn: r.conn, stmts: r.stmts}
+	if _, err := q.ExecContext(ctx, "BEGIN"); err != nil {
 		return fmt.Errorf("read store: %w", err)
 	}
-	err = fn(ctx, tx)
-	if rerr := tx.Rollback(); err == nil && rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-		return fmt.Errorf("read store: %w", rerr)
+	err := fn(ctx, q)
+	if _, rerr := q.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+		return errors.Join(err, fmt.Errorf("read store: %w", rerr))
 	}
+	back = r
 	return err
 }
+
+func (r *reader) close() error { return errors.Join(r.stmts.close(), r.conn.Close()) }
 
 // Conflict reports whether err broke a uniqueness rule.
 func (e *engine) Conflict(err error) bool {

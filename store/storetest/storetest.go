@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -572,15 +573,27 @@ func nonces(t *testing.T, s *suite) {
 		t.Error("the nonce is fresh again after a reopen")
 	}
 	s.write(func(tx *store.Tx) error {
-		n, err := tx.PurgeNonces(t0)
+		n, err := tx.PurgeNonces(t0, 10)
 		if n != 0 {
 			t.Errorf("purged %d before their time", n)
 		}
-		n, err2 := tx.PurgeNonces(t0.Add(time.Second))
-		if n != 1 {
-			t.Errorf("purged %d, want 1", n)
+		for i := range 5 {
+			if _, err := tx.UseNonce("s", "k", fmt.Sprint("more", i), t0.Add(time.Duration(i)*time.Microsecond)); err != nil {
+				return err
+			}
 		}
-		return errors.Join(err, err2)
+		var got []int64
+		for range 4 {
+			n, err := tx.PurgeNonces(t0.Add(time.Second), 3)
+			if err != nil {
+				return err
+			}
+			got = append(got, n)
+		}
+		if want := []int64{3, 3, 0, 0}; !slices.Equal(got, want) {
+			t.Errorf("purged %d, want %d", got, want)
+		}
+		return err
 	})
 }
 

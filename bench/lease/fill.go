@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	_ "modernc.org/sqlite" // bulk inserts go around the store
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/store"
+	"github.com/agon-arena/agon/store/sqlite"
+)
+
+const (
+	arenaID = "demo-coding"
+	netuid  = 1
+)
+
+// fill queues submissions of a run for each task, as the platform does, and
+// puts so many finished runs before them.
+func fill(ctx context.Context, path string, finished, queued int) error {
+	st, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	var arena agon.Arena
+	err = st.Read(ctx, func(tx *store.Tx) (err error) {
+		arena, err = tx.Arena(arenaID)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	pd, err := platform.PolicyDigest(arena.Policy)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	now := time.Now()
+	for done := 0; done < queued && err == nil; {
+		n := min(200, queued-done)
+		err = st.Write(ctx, func(tx *store.Tx) error {
+			if err := tx.PutPolicy(pd, arena.Policy); err != nil {
+				return err
+			}
+			for i := range n {
+				if err := enter(tx, arena, pd, done+i, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		done += n
+	}
+	if err := errors.Join(err, st.Close()); err != nil || finished == 0 {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "lease: storing %d finished runs\n", finished)
+	return history(ctx, path, finished, len(arena.Tasks))
+}
+
+func enter(tx *store.Tx, arena agon.Arena, pd agon.Digest, n int, now time.Time) error {
+	id := fmt.Sprintf("sub%029d", n)
+	e, err := tx.InsertEntry(store.Entry{Submission: agon.Submission{
+		ID: id, Arena: arena.ID, Netuid: netuid, Miner: fmt.Sprintf("miner-%d", n), Coldkey: fmt.Sprintf("cold-%d", n),
+		Digest: agon.Sum([]byte(id)), Licence: arena.Licence, State: agon.SubmissionQueued, CreatedAt: now,
+	}})
+	if err != nil {
+		return err
+	}
+	for i, t := range arena.Tasks {
+		err := tx.InsertRun(store.Run{
+			Run: agon.Run{
+				RunSpec:    agon.RunSpec{Run: agon.Sum(fmt.Appendf(nil, "%s-%d", id, i)).Hex()[:32], Arena: arena.ID, Tasks: []agon.TaskRef{t}},
+				Submission: id, Deadline: now.Add(24 * time.Hour), CreatedAt: now,
+			},
+			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: time.Hour,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// history multiplies the first submission into finished ones, each run with
+// its attempt, score and evidence, as an arena that has been open for years has them.
+func history(ctx context.Context, path string, runs, tasks int) error {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=cache_size(-200000)")
+	if err != nil {
+		return err
+	}
+	subs := max(1, runs/tasks)
+	args := []any{sql.Named("subs", subs), sql.Named("runs", subs*tasks), sql.Named("tasks", tasks), sql.Named("now", time.Now().UnixMicro())}
+	const (
+		count = `WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < @subs) `
+		each  = `WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < @runs) `
+		runID = `substr('00000000', 1 + length(hex(i))) || printf('%024x', i * 2654435761)`
+	)
+	for _, q := range []string{
+		count + `INSERT INTO submissions (id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, score, solved, total)
+			SELECT printf('old%029d', i), arena, 'old-miner-' || (i % 500), 'old-cold-' || (i % 500), netuid, '', 'sha256:' || lower(hex(randomblob(32))), licence,
+			'scored', 0, @now, 0.5, 13, 27 FROM c, (SELECT arena, netuid, licence FROM submissions WHERE seq = 1)`,
+		each + `INSERT INTO runs (id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, attempts, deadline, created_at, ended_at)
+			SELECT ` + runID + `, r.arena, printf('old%029d', i / @tasks), (SELECT seq FROM submissions WHERE id = 'old00000000000000000000000000000') + i / @tasks,
+			r.tasks, 0, i, r.policy, r.driver, r.max_hold_us, 'scored', 1, @now, @now, @now
+			FROM c JOIN runs r ON r.n = 1 + i % @tasks`,
+		each + `INSERT INTO attempts (run, n, lease, token_hash, arena, submission, validator, state, outcome, driver, counted, leased_at, lease_until, seen_at, ended_at, result_hash, reply)
+			SELECT ` + runID + `, 1, lower(hex(randomblob(16))), lower(hex(randomblob(32))), '` + arenaID + `', printf('old%029d', i / @tasks), 'old-validator-' || (i % 20), 'done', 'ok',
+			'{"name":"runsc"}', 1, @now, @now, @now, @now, lower(hex(randomblob(32))), '{"state":"scored","counted":true,"late":false}' FROM c`,
+		each + `INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
+			SELECT ` + runID + `, 'small/t', 1, 'sha256:' || lower(hex(randomblob(32))), 1, 1, '{}', 'coding-1', '12 of 12 tests passed' FROM c`,
+		count + `INSERT INTO decisions (arena, challenger, incumbent, score, outcome, rule, numbers, at)
+			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'coding.takeover', '{}', @now FROM c`,
+		`ANALYZE`,
+	} {
+		if _, err := db.ExecContext(ctx, q, args...); err != nil {
+			return errors.Join(err, db.Close())
+		}
+	}
+	return db.Close()
+}

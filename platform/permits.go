@@ -1,0 +1,48 @@
+package platform
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// permitFor is how long a validator permit that the ledger has confirmed is
+// taken for granted by claims. Ledgers change once a block, which is longer.
+const permitFor = time.Second
+
+// maxPermits bounds the permits remembered.
+const maxPermits = 10_000
+
+// permits remembers who held a validator permit: a crowd of claims asks the
+// ledger once a second for each validator. Only good news is kept. The zero
+// value is ready; safe for concurrent use.
+type permits struct {
+	mu    sync.Mutex
+	until map[permitKey]time.Time // guarded by mu
+}
+
+type permitKey struct {
+	netuid uint16
+	hotkey string
+}
+
+func (p *permits) ask(ctx context.Context, l Ledger, netuid uint16, hotkey string, now time.Time) (bool, error) {
+	k := permitKey{netuid, hotkey}
+	p.mu.Lock()
+	until := p.until[k]
+	p.mu.Unlock()
+	if now.Before(until) {
+		return true, nil
+	}
+	ok, err := l.IsValidator(ctx, netuid, hotkey)
+	if err != nil || !ok {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.until == nil || len(p.until) >= maxPermits {
+		p.until = map[permitKey]time.Time{}
+	}
+	p.until[k] = now.Add(permitFor)
+	return true, nil
+}
