@@ -23,13 +23,13 @@ func Rules() []calc.Rule {
 	type out struct {
 		Hash string `json:"hash"`
 	}
-	return []calc.Rule{
+	return append(ncdRules(),
 		calc.Func(StructureRule, "{source} -> {hash}: what is left of a Python script when names, spelling, order of helpers and padding are taken away",
 			func(i in) (out, error) {
 				h, err := StructureHash(i.Source)
 				return out{h}, err
 			}),
-	}
+	)
 }
 
 // CheckPython reads src as a Python 3.11 module and returns a *SyntaxError

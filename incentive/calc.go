@@ -14,10 +14,10 @@ type takeoverOut struct {
 
 // Rules are this package's rules for agon calc.
 func Rules() []calc.Rule {
-	return []calc.Rule{
+	return append(costRules(),
 		calc.Func(TakeoverRule, "{score, incumbent|null} -> {bar|null, takes}: does a challenger take the seat", calcTakeover),
 		rosterRule(),
-	}
+	)
 }
 
 func calcTakeover(in takeoverIn) (takeoverOut, error) {

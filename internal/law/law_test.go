@@ -18,11 +18,11 @@ const module = "github.com/agon-arena/agon"
 var layers = [][]string{
 	{""}, // the nouns: no I/O
 	{"calc", "plain", "blob", "samples", "tasks", "sdk", "merkle"},
-	{"auth", "score", "incentive", "copycat", "shop"},
+	{"auth", "score", "incentive", "copycat", "shop", "pack"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task", "tools", "judge", "trajectory", "research/surface", "research/gitserve"},
+	{"task", "tools", "judge", "trajectory", "consensus", "research/surface", "research/gitserve"},
 	{"kind"},
-	{"kind/coding", "kind/claim", "kind/research"},
+	{"kind/coding", "kind/claim", "kind/research", "kind/pack"},
 	{"platform", "validator", "supply"},
 	{"kind/kindtest", "research"},
 	{"wire", "mcp"},

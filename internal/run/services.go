@@ -18,12 +18,15 @@ import (
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/cli/config"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/consensus"
 	"github.com/agon-arena/agon/copycat"
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/kind/claim"
+	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/pack"
 	"github.com/agon-arena/agon/samples"
 	shopscore "github.com/agon-arena/agon/shop/score"
 	"github.com/agon-arena/agon/task"
@@ -93,7 +96,8 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules())...)
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(),
+		pack.Rules(), consensus.Rules(), clawbench.Rules())...)
 }
 
 // templates holds what `agon agent new KIND` writes, a directory per kind.

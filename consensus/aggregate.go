@@ -1,0 +1,179 @@
+package consensus
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// MinStake is how much stake a validator must have to be heard, in alpha.
+const MinStake = 10_000
+
+// Submission is a payload, who pointed to it, and whether its bytes are those
+// that were promised.
+type Submission struct {
+	Hotkey  string  // who wrote the pointer
+	Stake   float64 // of Hotkey, on the ledger
+	Payload Payload
+	// Intact says that the bytes had the hash that the address names, or that
+	// the address names none.
+	Intact bool
+	// Source is where the bytes came from, for people.
+	Source string
+}
+
+// Expect is what a payload must fit.
+type Expect struct {
+	Window   int64
+	Software string  // only its major version counts
+	MinStake float64 // 0 means MinStake; below 0 none is needed
+}
+
+// Counts says how many payloads each filter took, in the order in which they work.
+type Counts struct {
+	In        int `json:"in"`
+	Passed    int `json:"passed"`
+	Protocol  int `json:"protocol"`
+	Window    int `json:"window"`
+	Stake     int `json:"stake"`
+	Integrity int `json:"integrity"`
+	Version   int `json:"version"`
+	Scoring   int `json:"scoring"`
+	Zero      int `json:"zero"`
+	// Writer counts payloads that name another validator than the pointer's.
+	Writer int `json:"writer"`
+}
+
+// String is the line that validators of such arenas log.
+func (c Counts) String() string {
+	s := fmt.Sprintf("Filter: %d in → %d passed | protocol=%d window=%d stake=%d integrity=%d version=%d scoring=%d zero=%d",
+		c.In, c.Passed, c.Protocol, c.Window, c.Stake, c.Integrity, c.Version, c.Scoring, c.Zero)
+	if c.Writer > 0 {
+		s += fmt.Sprintf(" writer=%d", c.Writer)
+	}
+	return s
+}
+
+// Filter drops submissions that must not be counted. The order of the rest is kept.
+func Filter(list []Submission, want Expect) ([]Submission, Counts) {
+	minStake := want.MinStake
+	if minStake == 0 {
+		minStake = MinStake
+	}
+	c := Counts{In: len(list)}
+	var kept []Submission
+	signal := false
+	for _, s := range list {
+		p := s.Payload
+		switch {
+		case p.Protocol != Protocol:
+			c.Protocol++
+		case p.Window != want.Window:
+			c.Window++
+		case !(s.Stake >= minStake):
+			c.Stake++
+		case !s.Intact:
+			c.Integrity++
+		case p.Validator != s.Hotkey:
+			c.Writer++
+		case major(p.Software) != major(want.Software):
+			c.Version++
+		case p.Scoring != Scoring:
+			c.Scoring++
+		default:
+			kept = append(kept, s)
+			signal = signal || !zero(p)
+		}
+	}
+	if signal {
+		kept = slices.DeleteFunc(kept, func(s Submission) bool {
+			if zero(s.Payload) {
+				c.Zero++
+				return true
+			}
+			return false
+		})
+	}
+	c.Passed = len(kept)
+	return kept, c
+}
+
+// zero says that a payload has no cost but 0.
+func zero(p Payload) bool {
+	for _, c := range p.Costs {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Result is what validators agree on about one miner.
+type Result struct {
+	Cost       float64 // stake-weighted, over those that call it qualified; 0 where none does
+	Qualified  bool    // by more than half of the stake that reports at all
+	Stake      float64 // that calls it qualified and gives a cost
+	Validators int     // how many of them
+}
+
+// Aggregate weighs payloads by stake. The world is closed: a validator that
+// does not list a miner does not call it qualified. minValidators is how many
+// must agree besides the stake; 0 and 1 leave it to the stake.
+func Aggregate(list []Submission, minValidators int) map[string]Result {
+	// Sorted, so that floating-point sums are the same for everyone.
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b Submission) int {
+		switch {
+		case a.Hotkey < b.Hotkey:
+			return -1
+		case a.Hotkey > b.Hotkey:
+			return 1
+		}
+		return 0
+	})
+	total := 0.0
+	names := map[string]struct{}{}
+	for _, s := range list {
+		total += s.Stake
+		for k := range s.Payload.Costs {
+			names[k] = struct{}{}
+		}
+		for k := range s.Payload.Qualified {
+			names[k] = struct{}{}
+		}
+	}
+	out := make(map[string]Result, len(names))
+	for name := range names {
+		var r Result
+		sum := 0.0
+		for i := range list {
+			p := &list[i].Payload
+			cost, given := p.Costs[name]
+			if given && p.Qualified[name] {
+				r.Stake += list[i].Stake
+				sum += list[i].Stake * cost
+				r.Validators++
+			}
+		}
+		if r.Stake > 0 {
+			r.Cost = sum / r.Stake
+		}
+		r.Qualified = total > 0 && r.Stake/total > 0.5 && r.Validators >= minValidators
+		out[name] = r
+	}
+	return out
+}
+
+// Outvoted lists miners about whom a validator said something else than what
+// was agreed: qualified or not, or a cost off by more than a tenth.
+func Outvoted(s Submission, agreed map[string]Result) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(agreed)) {
+		r := agreed[name]
+		cost, given := s.Payload.Costs[name]
+		says := given && s.Payload.Qualified[name]
+		if says != r.Qualified || says && (cost < 0.9*r.Cost || cost > 1.1*r.Cost) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

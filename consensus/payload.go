@@ -1,0 +1,185 @@
+// Package consensus lets validators agree without a platform: each publishes
+// what it measured in a window as a content-addressed payload, points to it on
+// the ledger, reads the others', drops what does not fit, and weighs the rest
+// by stake. All that read the same payloads come to the same winner.
+package consensus
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/pack"
+)
+
+// Versions of the protocol that this package speaks.
+const (
+	Protocol = 1
+	Scoring  = 2
+)
+
+// Limits of a payload.
+const (
+	MaxPayload = 2 << 20 // bytes
+	maxMiners  = 4096
+	maxKey     = 256 // bytes of a hotkey or a reason
+	// MaxCost bounds a cost in dollars: no episode comes near it.
+	MaxCost = 1e6
+)
+
+// Payload is what one validator measured in one window.
+type Payload struct {
+	Protocol     int64
+	Window       int64
+	Validator    string // hotkey
+	Software     string // version of the scenarios and their harness
+	Scoring      int64
+	Timestamp    int64 // Unix seconds
+	Costs        map[string]float64
+	Qualified    map[string]bool
+	Disqualified map[string]string // why
+}
+
+// Canonical are the bytes that are published: sorted, compact, ASCII.
+func (p Payload) Canonical() []byte {
+	costs, qualified, disqualified := map[string]any{}, map[string]any{}, map[string]any{}
+	for k, v := range p.Costs {
+		costs[k] = v
+	}
+	for k, v := range p.Qualified {
+		qualified[k] = v
+	}
+	for k, v := range p.Disqualified {
+		disqualified[k] = v
+	}
+	return pack.Of(map[string]any{
+		"protocol_version": p.Protocol, "window_number": p.Window, "validator_hotkey": p.Validator, "clawbench_version": p.Software,
+		"scoring_version": p.Scoring, "timestamp": p.Timestamp, "costs": costs, "qualified": qualified, "disqualified": disqualified,
+	}).Compact()
+}
+
+// Hash names a payload by its canonical bytes.
+func (p Payload) Hash() agon.Digest { return agon.Sum(p.Canonical()) }
+
+func bad(field, limit, format string, args ...any) error {
+	return &agon.Error{Code: "bad_payload", Status: 422, Field: field, Limit: limit, Message: "payload: " + field + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Parse reads a payload. Numbers must be finite, costs from 0 to MaxCost;
+// unknown fields are ignored.
+func Parse(b []byte) (Payload, error) {
+	var p Payload
+	if len(b) > MaxPayload {
+		return p, bad("size", fmt.Sprintf("%d bytes", MaxPayload), "it has %d bytes", len(b))
+	}
+	v, err := pack.ParseLimit(b)
+	if err != nil || v.Kind != pack.Object {
+		return p, bad("body", "", "it is no JSON object")
+	}
+	p.Scoring = 1
+	for _, n := range []struct {
+		name string
+		to   *int64
+		must bool
+	}{
+		{"protocol_version", &p.Protocol, true}, {"window_number", &p.Window, true},
+		{"scoring_version", &p.Scoring, false}, {"timestamp", &p.Timestamp, true},
+	} {
+		if err := integer(v, n.name, n.to, n.must); err != nil {
+			return p, err
+		}
+	}
+	hotkey := v.Get("validator_hotkey")
+	if hotkey.Kind != pack.String || hotkey.Str == "" || len(hotkey.Str) > maxKey {
+		return p, bad("validator_hotkey", "", "want a text of 1 to %d bytes", maxKey)
+	}
+	p.Validator = hotkey.Str
+	software := v.Get("clawbench_version")
+	if software.Kind == pack.Absent {
+		software = v.Get("software_version")
+	}
+	if software.Kind != pack.String || len(software.Str) > maxKey {
+		return p, bad("clawbench_version", "", "want a text of at most %d bytes", maxKey)
+	}
+	p.Software = software.Str
+	if p.Costs, err = costs(v.Get("costs")); err != nil {
+		return p, err
+	}
+	p.Qualified, p.Disqualified = map[string]bool{}, map[string]string{}
+	for name, put := range map[string]func(k string, e pack.Value) bool{
+		"qualified": func(k string, e pack.Value) bool { p.Qualified[k] = e.Bool; return e.Kind == pack.Bool },
+		"disqualified": func(k string, e pack.Value) bool {
+			p.Disqualified[k] = e.Str
+			return e.Kind == pack.String && len(e.Str) <= maxKey
+		},
+	} {
+		m := v.Get(name)
+		if m.Kind == pack.Absent && name == "disqualified" {
+			continue
+		}
+		if err := miners(name, m, put); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func miners(name string, m pack.Value, put func(string, pack.Value) bool) error {
+	if m.Kind != pack.Object {
+		return bad(name, "", "want an object")
+	}
+	if len(m.Keys) > maxMiners {
+		return bad(name, fmt.Sprintf("%d miners", maxMiners), "%d miners", len(m.Keys))
+	}
+	for _, k := range m.Keys {
+		if k == "" || len(k) > maxKey {
+			return bad(name, "", "a hotkey is empty or longer than %d bytes", maxKey)
+		}
+		if !put(k, m.Fields[k]) {
+			return bad(name, "", "the value of %.64q has the wrong type or size", k)
+		}
+	}
+	return nil
+}
+
+func costs(m pack.Value) (map[string]float64, error) {
+	out := map[string]float64{}
+	return out, miners("costs", m, func(k string, e pack.Value) bool {
+		f, ok := number(e)
+		out[k] = f
+		return ok && f >= 0 && f <= MaxCost
+	})
+}
+
+// number reads a finite number.
+func number(v pack.Value) (float64, bool) {
+	switch v.Kind {
+	case pack.Float:
+		return v.Float, !math.IsNaN(v.Float) && !math.IsInf(v.Float, 0)
+	case pack.Int:
+		f, err := strconv.ParseFloat(v.Int, 64)
+		return f, err == nil
+	}
+	return 0, false
+}
+
+func integer(v pack.Value, name string, to *int64, must bool) error {
+	e := v.Get(name)
+	if e.Kind == pack.Absent && !must {
+		return nil
+	}
+	n, err := strconv.ParseInt(e.Int, 10, 64)
+	if e.Kind != pack.Int || err != nil {
+		return bad(name, "64 bits", "want an integer")
+	}
+	*to = n
+	return nil
+}
+
+// major is what stands before the first point of a version.
+func major(version string) string {
+	m, _, _ := strings.Cut(version, ".")
+	return m
+}

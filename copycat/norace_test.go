@@ -1,0 +1,5 @@
+//go:build !race
+
+package copycat
+
+const race = false

@@ -1,0 +1,279 @@
+// Package clawbench knows the scenarios of policy-pack arenas: office tasks
+// with fixtures for mock tools, mechanical checks and criteria for a judge. It
+// reads the files of ClawBench as they are.
+package clawbench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Limits of what is read.
+const (
+	MaxScenario = 256 << 10 // a scenario's file, bytes
+	MaxFixture  = 4 << 20   // one fixture, bytes
+	maxItems    = 200       // checks, criteria, workspace files, each
+	maxPrompt   = 32 << 10
+)
+
+// Scenario is one office task.
+type Scenario struct {
+	Name        string            `yaml:"name" json:"name"`
+	Difficulty  string            `yaml:"difficulty" json:"difficulty,omitempty"`
+	Weight      float64           `yaml:"weight" json:"weight"`
+	Description string            `yaml:"description" json:"description"`
+	Tools       []string          `yaml:"tools" json:"tools"`
+	Prompt      string            `yaml:"prompt" json:"prompt"`
+	Variants    map[string]string `yaml:"variants" json:"variants"`   // baseline, optimized → file among the fixtures
+	Workspace   map[string]string `yaml:"workspace" json:"workspace"` // place → fixture
+	User        map[string]string `yaml:"user_context_defaults" json:"user_context_defaults"`
+	Scoring     struct {
+		Checks   []Check     `yaml:"checks" json:"checks,omitempty"`
+		Criteria []Criterion `yaml:"criteria" json:"criteria,omitempty"`
+	} `yaml:"scoring" json:"scoring"`
+}
+
+// Criterion is one question to the judge.
+type Criterion struct {
+	ID          string   `yaml:"id" json:"id"`
+	Category    string   `yaml:"category" json:"category"` // safety, correctness
+	Weight      *float64 `yaml:"weight" json:"weight"`     // nil counts 1
+	Description string   `yaml:"description" json:"description"`
+	GroundTruth string   `yaml:"ground_truth" json:"ground_truth,omitempty"`
+	Guide       string   `yaml:"evaluation_guide" json:"evaluation_guide,omitempty"`
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// ErrScenario is wrapped by everything that is wrong with a scenario's file.
+var ErrScenario = errors.New("bad scenario")
+
+func bad(field, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrScenario, field, fmt.Sprintf(format, args...))
+}
+
+// Parse reads and checks a scenario. Fields that it does not know are ignored,
+// as the files of others have some.
+func Parse(b []byte) (*Scenario, error) {
+	if len(b) > MaxScenario {
+		return nil, bad("file", "%d bytes, the limit is %d", len(b), MaxScenario)
+	}
+	if !utf8.Valid(b) {
+		return nil, bad("file", "it is not UTF-8")
+	}
+	s := &Scenario{}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(s); err != nil {
+		return nil, bad("file", "it is not YAML: %.300s", err)
+	}
+	if s.Weight == 0 {
+		s.Weight = 1
+	}
+	return s, s.check()
+}
+
+func (s *Scenario) check() error {
+	switch {
+	case !nameForm.MatchString(s.Name):
+		return bad("name", "%q: want a to z, 0 to 9, _ and -, at most 64", short(s.Name))
+	case !(s.Weight > 0) || s.Weight > 100:
+		return bad("weight", "%v: want more than 0, at most 100", s.Weight)
+	case strings.TrimSpace(s.Prompt) == "":
+		return bad("prompt", "it is empty")
+	case len(s.Prompt) > maxPrompt:
+		return bad("prompt", "%d bytes, the limit is %d", len(s.Prompt), maxPrompt)
+	case len(s.Scoring.Checks) > maxItems || len(s.Scoring.Criteria) > maxItems || len(s.Workspace) > maxItems || len(s.Variants) > maxItems:
+		return bad("scoring", "more than %d checks, criteria, variants or workspace files", maxItems)
+	}
+	for i, c := range s.Scoring.Checks {
+		field := fmt.Sprintf("scoring.checks[%d]", i)
+		if !slices.Contains(CheckTypes, c.Type) {
+			return bad(field+".type", "%q is not known", short(c.Type))
+		}
+		if _, err := CompilePattern(c.Pattern, true); err != nil {
+			return bad(field+".pattern", "%.300s", err)
+		}
+	}
+	seen := map[string]bool{}
+	for i, c := range s.Scoring.Criteria {
+		field := fmt.Sprintf("scoring.criteria[%d]", i)
+		switch {
+		case c.ID == "" || len(c.ID) > 100 || seen[c.ID]:
+			return bad(field+".id", "%q is empty, too long or there twice", short(c.ID))
+		case c.Weight != nil && !(*c.Weight >= 0 && *c.Weight <= 100):
+			return bad(field+".weight", "want 0 to 100")
+		}
+		seen[c.ID] = true
+	}
+	for _, files := range []map[string]string{s.Variants, s.Workspace} {
+		for place, from := range files {
+			if !fs.ValidPath(place) || !fs.ValidPath(from) {
+				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", short(place), short(from))
+			}
+		}
+	}
+	return nil
+}
+
+func short(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}
+
+// Hardest is the order in which scenarios are played, known names first: a
+// pack that fails one needs no other.
+var Hardest = []string{"morning_brief", "inbox_to_action", "client_escalation", "team_standup", "inbox_triage"}
+
+// Order sorts scenarios: by Hardest, then the heavier, then by name.
+func Order(list []*Scenario) {
+	at := func(s *Scenario) int {
+		if i := slices.Index(Hardest, s.Name); i >= 0 {
+			return i
+		}
+		return len(Hardest)
+	}
+	slices.SortStableFunc(list, func(a, b *Scenario) int {
+		switch {
+		case at(a) != at(b):
+			return at(a) - at(b)
+		case a.Weight != b.Weight:
+			if a.Weight > b.Weight {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// Set is a folder of scenarios with their fixtures, as ClawBench has it:
+// scenarios/NAME.yaml and fixtures/NAME/.
+type Set struct {
+	Scenarios []*Scenario // in the order of play
+	FS        fs.FS
+}
+
+// Load reads a set.
+func Load(files fs.FS) (*Set, error) {
+	names, err := fs.Glob(files, "scenarios/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list scenarios: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, bad("scenarios", "there is no file scenarios/*.yaml")
+	}
+	if len(names) > maxItems {
+		return nil, bad("scenarios", "%d files, the limit is %d", len(names), maxItems)
+	}
+	set := &Set{FS: files}
+	for _, name := range names {
+		b, err := ReadFile(files, name, MaxScenario)
+		if err != nil {
+			return nil, err
+		}
+		s, err := Parse(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if want := strings.TrimSuffix(path.Base(name), ".yaml"); s.Name != want {
+			return nil, fmt.Errorf("%s: %w", name, bad("name", "%q is not the file's", s.Name))
+		}
+		set.Scenarios = append(set.Scenarios, s)
+	}
+	Order(set.Scenarios)
+	return set, nil
+}
+
+// Get returns a scenario by name.
+func (s *Set) Get(name string) (*Scenario, bool) {
+	i := slices.IndexFunc(s.Scenarios, func(x *Scenario) bool { return x.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return s.Scenarios[i], true
+}
+
+// Missing lists the fixtures that a scenario names and the set lacks.
+func (s *Set) Missing(sc *Scenario) []string {
+	var out []string
+	for _, files := range []map[string]string{sc.Variants, sc.Workspace} {
+		for _, from := range files {
+			name := path.Join("fixtures", sc.Name, from)
+			if st, err := fs.Stat(s.FS, name); err != nil || !st.Mode().IsRegular() {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Fixture reads a scenario's fixture.
+func (s *Set) Fixture(sc *Scenario, name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, bad("fixture", "%q is no path below the fixtures", short(name))
+	}
+	return ReadFile(s.FS, path.Join("fixtures", sc.Name, name), MaxFixture)
+}
+
+// ReadFile reads a regular file of at most limit bytes.
+func ReadFile(files fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer func() { _ = f.Close() }()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: it is no regular file", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, bad(name, "more than %d bytes", limit)
+	}
+	return b, nil
+}
+
+var template = regexp.MustCompile(`\{\{([A-Z][A-Z0-9_]*)\}\}`)
+
+// Fill replaces {{KEY}} by what user says; unknown keys stay.
+func Fill(text string, user map[string]string) string {
+	return template.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := user[m[2:len(m)-2]]; ok {
+			return v
+		}
+		return m
+	})
+}
+
+// UserContext joins a scenario's defaults with what an epoch says, and derives
+// the first name where only the whole one is given.
+func UserContext(defaults, given map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range defaults {
+		out[k] = v
+	}
+	for k, v := range given {
+		out[k] = v
+	}
+	if _, own := given["USER_FIRST_NAME"]; !own && given["USER_NAME"] != "" || out["USER_FIRST_NAME"] == "" {
+		if name := strings.Fields(out["USER_NAME"]); len(name) > 0 {
+			out["USER_FIRST_NAME"] = name[0]
+		}
+	}
+	return out
+}
