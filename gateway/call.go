@@ -255,7 +255,7 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 		return
 	}
 	if f := c.s.policy.NonceField; f != "" && e.message != nil && !c.rt.a0 {
-		out = c.s.nonces.mark(c.s.policy.Run, f, out, e.message.ToolCalls)
+		out = c.s.nonces.mark(c.s.policy.Run, f, out, c.s.asked(e.message))
 	}
 	c.send(w, ctype, http.StatusOK, out)
 }
@@ -422,7 +422,7 @@ func (c *call) finish(e ending) bool {
 		return false
 	}
 	if e.message != nil {
-		s.nonces.emit(rec.ID, e.message.ToolCalls)
+		s.nonces.emit(rec.ID, s.asked(e.message))
 	}
 	ev := ModelCall{
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),

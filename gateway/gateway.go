@@ -16,6 +16,9 @@ const (
 	DialectRidgesA0 = "ridges-a0"
 	// DialectTools is GET /v1/tools and POST /v1/tools/{name}.
 	DialectTools = "tools"
+	// DialectORO is what ORO's proxy offers to shopping agents: GET /search/find_product,
+	// GET /search/view_product_information, POST /inference/chat/completions and GET /health.
+	DialectORO = "oro"
 )
 
 // TokenHeader carries the session's token, 64 hex digits. The door of a box

@@ -72,7 +72,7 @@ func (n *nonces) emit(receipt string, calls []ToolCall) {
 		if c.ID == "" {
 			continue
 		}
-		if old := n.calls[c.ID]; old != nil && !old.used && n.clock().Before(old.until) {
+		if old := n.calls[c.ID]; old != nil && !old.used && n.clock().Before(old.until) && !gatewayID(c.ID) {
 			continue
 		}
 		if _, known := n.calls[c.ID]; !known {

@@ -265,8 +265,8 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		return nil, errors.New("open gateway session: no dialect is named")
 	}
 	for _, d := range p.Dialects {
-		if d != DialectOpenAI && d != DialectRidgesA0 && d != DialectTools {
-			return nil, fmt.Errorf("open gateway session: dialect %q: want %s, %s or %s", d, DialectOpenAI, DialectRidgesA0, DialectTools)
+		if d != DialectOpenAI && d != DialectRidgesA0 && d != DialectTools && d != DialectORO {
+			return nil, fmt.Errorf("open gateway session: dialect %q: want %s, %s, %s or %s", d, DialectOpenAI, DialectRidgesA0, DialectTools, DialectORO)
 		}
 	}
 	if err := checkFields(p.Fields); err != nil {
@@ -334,7 +334,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
-	if s.toolRoutes(w, r) {
+	if s.toolRoutes(w, r) || s.oroRoutes(w, r) {
 		return
 	}
 	rt, ok := routes[r.Method+" "+r.URL.Path]

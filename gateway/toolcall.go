@@ -79,17 +79,22 @@ func (s *session) callTool(w http.ResponseWriter, r *http.Request, name string) 
 		return
 	}
 	defer func() { <-s.slots }()
-	t := s.tool(name)
-	if t == nil {
-		refuse(&refusal{status: http.StatusNotFound, code: "tool_not_found", param: "name", msg: fmt.Sprintf("tool: %.64q is not offered here", name)})
-		return
-	}
 	args, ref := readBody(w, r)
 	if ref == nil && len(args) > maxToolArgs {
 		ref = &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxToolArgs)}
 	}
 	if ref != nil {
 		refuse(ref)
+		return
+	}
+	s.runTool(w, r, name, args, route, refuse)
+}
+
+// runTool carries a call out whose arguments have been read.
+func (s *session) runTool(w http.ResponseWriter, r *http.Request, name string, args []byte, route string, refuse func(*refusal)) {
+	t := s.tool(name)
+	if t == nil {
+		refuse(&refusal{status: http.StatusNotFound, code: "tool_not_found", param: "name", msg: fmt.Sprintf("tool: %.64q is not offered here", name)})
 		return
 	}
 	checked, err := t.Check(args)
