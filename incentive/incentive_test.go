@@ -104,12 +104,12 @@ func TestWinnerTakesAll(t *testing.T) {
 			}
 		})
 	}
-	seats := r.Sit([]Entry{{Miner: "a"}, {Miner: "b"}})
+	seats := r.Sit(nil, []Entry{{Miner: "a"}, {Miner: "b"}})
 	shares, burned, err := r.Split(nil, seats, time.Time{})
 	if len(seats) != 1 || seats[0].Miner != "b" || !slices.Equal(shares, []float64{1}) || burned != 0 || err != nil {
 		t.Errorf("seats %v, shares %v, burned %v, %v", seats, shares, burned, err)
 	}
-	if seats = r.Sit(nil); len(seats) != 0 {
+	if seats = r.Sit(nil, nil); len(seats) != 0 {
 		t.Errorf("nobody entered: %v", seats)
 	}
 	if shares, burned, err = r.Split(nil, nil, time.Time{}); len(shares) != 0 || burned != 1 || err != nil {

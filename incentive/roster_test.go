@@ -32,11 +32,11 @@ type roster struct {
 func (r *roster) challenge(name, miner string, score float64) (Verdict, []Entry) {
 	rule := Roster()
 	e := Entry{Submission: name, Miner: miner, Score: score}
-	v := rule.Decide(Challenge{Numbers: rule.Of(r.numbers), Challenger: e, Seats: rule.Sit(r.entered)})
+	v := rule.Decide(Challenge{Numbers: rule.Of(r.numbers), Challenger: e, Seats: rule.Sit(nil, r.entered)})
 	if v.Takes {
 		r.entered = append(r.entered, e)
 	}
-	return v, rule.Sit(r.entered)
+	return v, rule.Sit(nil, r.entered)
 }
 
 func TestRosterSteps(t *testing.T) {
@@ -58,7 +58,7 @@ func TestRosterSteps(t *testing.T) {
 		{"h", 0.9, "h a f"},  // the second beats the first: nobody holds two places
 		{"i", math.NaN(), "h a f"},
 	} {
-		before := slices.Clone(Roster().Sit(r.entered))
+		before := slices.Clone(Roster().Sit(nil, r.entered))
 		v, next := r.challenge(c.name, "m-"+c.name, c.score)
 		if names(next) != c.want {
 			t.Fatalf("step %d: %q, want %q", i, names(next), c.want)
@@ -91,7 +91,7 @@ func TestCopyNeverEnters(t *testing.T) {
 	for range 2000 {
 		var r roster
 		for i := range 30 {
-			seats := Roster().Sit(r.entered)
+			seats := Roster().Sit(nil, r.entered)
 			if len(seats) > 0 && rnd.IntN(2) == 0 {
 				v, next := r.challenge(fmt.Sprintf("copy%d", i), fmt.Sprint("m", i), seats[0].Score)
 				if v.Takes || !reflect.DeepEqual(next, seats) {

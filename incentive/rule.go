@@ -81,9 +81,16 @@ type Rule struct {
 	// Seats says who sits after those entered, oldest first; by place, without
 	// gaps. It must not change its input. nil: the last one to enter has the only seat.
 	Seats func(entered []Entry) []Entry
+	// Standings is Seats for rules whose order depends on the arena's numbers; it
+	// gets the entries' plays where Plays is set.
+	Standings func(numbers map[string]float64, entered []Entry) []Entry
 	// Shares gives each seat's share of the reward, from 0 to 1; what they leave
 	// of 1 is burned. nil: the first has all.
 	Shares func(numbers map[string]float64, seats []Entry, at time.Time) []float64
+	// Weights gives the whole vector of a subnet itself, for rules that are exact
+	// to the unit: a weight per uid, hotkeys by uid, what nobody earned at uid 0.
+	// nil for an empty metagraph; nil func: weights follow from Shares.
+	Weights func(numbers map[string]float64, seats []Entry, hotkeys []string) ([]uint16, error)
 }
 
 // Of returns the numbers of an arena: its own, or the rule's defaults.
@@ -116,10 +123,13 @@ func (r Rule) CheckNumbers(own map[string]float64) error {
 	return r.Check(r.Of(own))
 }
 
-// Sit says who sits after those entered, oldest first.
-func (r Rule) Sit(entered []Entry) []Entry {
+// Sit says who sits after those entered, oldest first, in an arena with these numbers.
+func (r Rule) Sit(own map[string]float64, entered []Entry) []Entry {
 	if len(entered) == 0 {
 		return nil
+	}
+	if r.Standings != nil {
+		return r.Standings(r.Of(own), entered)
 	}
 	if r.Seats == nil {
 		return entered[len(entered)-1:]

@@ -104,3 +104,34 @@ type ToolSession struct {
 	// URL is the host's address on this machine: the Target of a door.
 	URL string
 }
+
+// Tallier is a Kind that sums the runs of a submission itself, where the mean
+// over all tasks is not what counts. Pure; asked when Plan has nothing more and no run lacks its score.
+type Tallier interface {
+	Tally(v agon.View) Sum
+}
+
+// Watcher is what the engine's Env offers besides, to kinds whose judge needs
+// what the gateway saw: a session of its own, in a dialect of the kind's, whose
+// events can be read once it is sealed.
+type Watcher interface {
+	// Watch opens a session on the agent's budget, like Env.Door.
+	Watch(ctx context.Context, task string, d Dialect, listen ...string) (Watched, error)
+}
+
+// Dialect is how a kind's agents speak to the gateway.
+type Dialect struct {
+	Names []string // gateway.Dialect*
+	// NonceField is gateway.Policy's.
+	NonceField string
+}
+
+// Watched is a session under watch.
+type Watched struct {
+	Doors []sandbox.Door
+	// Seal ends the session: later calls are refused, open ones are settled. It
+	// returns, in order, the events that the gateway wrote of it: the only
+	// evidence there is of what an agent did outside its box. The error says
+	// that the gateway lost what happened: nobody's evidence then.
+	Seal func() ([]agon.Event, error)
+}

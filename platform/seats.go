@@ -41,8 +41,13 @@ func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentiv
 	for i, s := range list {
 		entered[i] = entryOf(s.Entry)
 		entered[i].At = s.At
+		if rule.Plays && rule.Standings != nil {
+			if entered[i].Plays, err = plays(tx, s.ID); err != nil {
+				return rule, nil, err
+			}
+		}
 	}
-	return rule, rule.Sit(entered), nil
+	return rule, rule.Sit(a.IncentiveNumbers, entered), nil
 }
 
 // entryOf is a scored submission in a rule's words.
@@ -153,17 +158,25 @@ func (p *Platform) places(tx *store.Tx, a agon.Arena) ([]client.Place, float64, 
 // a share that is nobody's is never spread over the others.
 func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, error) {
 	var a agon.Arena
+	var rule incentive.Rule
+	var seats []incentive.Entry
 	var places []client.Place
 	var burned float64
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if a, err = tx.Arena(arena); err != nil {
 			return found(err, "arena", arena)
 		}
+		if rule, seats, err = p.seats(tx, a); err != nil || rule.Weights != nil {
+			return err
+		}
 		places, burned, err = p.places(tx, a)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if rule.Weights != nil {
+		return p.exactTarget(ctx, a, rule, seats)
 	}
 	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
 	uids := map[string]uint16{}
@@ -198,6 +211,32 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	}
 	if target.UIDs, target.Values, err = ledger.NormalizeWeights(weights); err != nil {
 		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	return target, nil
+}
+
+// exactTarget is the vector of a rule that gives it whole.
+func (p *Platform) exactTarget(ctx context.Context, a agon.Arena, rule incentive.Rule, seats []incentive.Entry) (*client.Target, error) {
+	g, err := p.cfg.Ledger.Metagraph(ctx, a.Netuid)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	var hotkeys []string
+	for _, n := range g.Neurons {
+		for len(hotkeys) <= int(n.UID) {
+			hotkeys = append(hotkeys, "")
+		}
+		hotkeys[n.UID] = n.Hotkey
+	}
+	weights, err := rule.Weights(rule.Of(a.IncentiveNumbers), seats, hotkeys)
+	if err != nil {
+		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
+	for uid, w := range weights {
+		if w > 0 {
+			target.UIDs, target.Values = append(target.UIDs, uint16(uid)), append(target.Values, w)
+		}
 	}
 	return target, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -233,6 +234,14 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		return p.decideReady(tx, arena)
 	}
 	score, solved, total := aggregate(runs)
+	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
+		v, err := p.contestView(tx, arena, e, runs)
+		if err != nil {
+			return 0, err
+		}
+		t := k.Tally(v)
+		score, solved, total = t.Score, t.Solved, t.Total
+	}
 	if err := tx.SetEntryResult(e.ID, &score, &solved, &total); err != nil {
 		return 0, err
 	}

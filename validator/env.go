@@ -254,7 +254,10 @@ type recorder struct {
 }
 
 // Record implements gateway.Recorder.
-func (r *recorder) Record(typ, taskKey string, data any) {
+func (r *recorder) Record(typ, taskKey string, data any) { r.add(typ, taskKey, data) }
+
+// add records an event and returns it as it was stamped.
+func (r *recorder) add(typ, taskKey string, data any) agon.Event {
 	b, err := json.Marshal(data)
 	if err != nil {
 		b, _ = json.Marshal(map[string]string{"error": "event could not be encoded: " + err.Error()})
@@ -267,6 +270,7 @@ func (r *recorder) Record(typ, taskKey string, data any) {
 	if r.sink != nil {
 		r.sink(ev)
 	}
+	return ev
 }
 
 // unsent returns the next events that were not acknowledged: at most limit of

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "consensus", "research/surface", "research/gitserve"},
 	{"kind"},
-	{"kind/coding", "kind/claim", "kind/research", "kind/pack"},
+	{"kind/coding", "kind/claim", "kind/research", "kind/pack", "kind/shopping"},
 	{"platform", "validator", "supply"},
 	{"kind/kindtest", "research"},
 	{"wire", "mcp"},

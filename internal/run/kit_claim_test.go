@@ -149,11 +149,11 @@ func TestDemoClaim(t *testing.T) {
 		}
 		last = mean
 		e := incentive.Entry{Submission: name, Miner: name, Score: mean}
-		if v := rule.Decide(incentive.Challenge{Arena: a, Numbers: rule.Of(nil), Challenger: e, Seats: rule.Sit(entered)}); v.Takes {
+		if v := rule.Decide(incentive.Challenge{Arena: a, Numbers: rule.Of(nil), Challenger: e, Seats: rule.Sit(nil, entered)}); v.Takes {
 			entered = append(entered, e)
 		}
 	}
-	roster := rule.Sit(entered)
+	roster := rule.Sit(nil, entered)
 	if len(roster) != 3 || roster[0].Submission != "search-llm" || roster[2].Submission != "constant" {
 		t.Errorf("roster %+v", roster)
 	}
