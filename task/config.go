@@ -93,8 +93,12 @@ func (l *loader) check(c *Config) {
 		l.research(a)
 		return
 	}
+	if a.Kind == "shopping" {
+		l.shopping(a)
+		return
+	}
 	if a.Kind != "coding" {
-		l.add("agon.kind", "", "%.40q: want \"coding\", \"claim\" or \"research\"", a.Kind)
+		l.add("agon.kind", "", "%.40q: want \"coding\", \"claim\", \"research\" or \"shopping\"", a.Kind)
 	}
 	l.seconds("agon.test_timeout_sec", a.TestTimeoutSec, maxTestTimeoutSec)
 	if a.TestTimeoutSec == 0 {
@@ -126,19 +130,31 @@ const (
 	maxClaimFile  = 1 << 20
 )
 
+// Files of a shopping task; kind/shopping reads them.
+const (
+	ProblemFile     = "environment/problem.json"
+	RewardFile      = "tests/reward.json"
+	maxShoppingFile = 4 << 20
+)
+
 // claim wants the two files of a claim task and none of what only coding
 // tasks have. What stands in them is the kind's business.
-func (l *loader) claim(a *Agon) {
-	for _, name := range []string{ClaimFile, ReferenceFile} {
+func (l *loader) claim(a *Agon) { l.two(a, ClaimFile, ReferenceFile, maxClaimFile) }
+
+// shopping wants the two files of a shopping task likewise.
+func (l *loader) shopping(a *Agon) { l.two(a, ProblemFile, RewardFile, maxShoppingFile) }
+
+func (l *loader) two(a *Agon, shown, kept string, limit int64) {
+	for _, name := range []string{shown, kept} {
 		switch f, ok := l.files[name]; {
 		case !ok || f.mode == blob.ModeLink:
 			l.add(name, "", "missing")
-		case f.size > maxClaimFile:
-			l.add(name, fmt.Sprintf("%d bytes", maxClaimFile), "%d bytes are too many", f.size)
+		case f.size > limit:
+			l.add(name, fmt.Sprintf("%d bytes", limit), "%d bytes are too many", f.size)
 		}
 	}
 	if a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0 {
-		l.add("agon", "", "a claim task has no field but kind")
+		l.add("agon", "", "a %s task has no field but kind", a.Kind)
 	}
 }
 
