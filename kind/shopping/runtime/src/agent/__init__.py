@@ -1,0 +1,1 @@
+"""The interface between an agent and the arena."""
