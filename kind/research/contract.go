@@ -16,6 +16,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kind/research/surface"
 )
 
 // Name is the kind's name.
@@ -131,6 +132,14 @@ type Task struct {
 	// Network lists what setup may reach: "none" (default) or "setup", which
 	// means that setup, and only setup, has the box's package door.
 	Network string `toml:"network,omitempty" json:"network"`
+	// SetupWrites are globs of what setup may leave besides AllowedPatchPaths.
+	// Empty: new files anywhere, but none that Python loads unasked (caches,
+	// sitecustomize, .pth). What the base holds may change in no case.
+	SetupWrites []string `toml:"setup_writes,omitempty" json:"setup_writes,omitempty"`
+	// Isolate runs the miner's programs apart from the benchmark: it asks for
+	// them by the socket that AGON_LAUNCH names, and they run as a user who can
+	// neither read hidden data nor write the workspace.
+	Isolate bool `toml:"isolate,omitempty" json:"isolate,omitempty"`
 	// Artifact says whether a submission may (or must) name an artifact: "", "allowed", "required".
 	Artifact         string `toml:"artifact,omitempty" json:"artifact"`
 	ArtifactMaxBytes int64  `toml:"artifact_max_bytes,omitempty" json:"artifact_max_bytes"`
@@ -337,6 +346,11 @@ func (t *Task) Validate() error {
 	between := func(field string, n, low, high int) {
 		if n < low || n > high {
 			no(field, fmt.Sprintf("%d to %d", low, high), "%d", n)
+		}
+	}
+	if len(t.SetupWrites) > 0 {
+		if err := surface.CheckGlobs(t.SetupWrites); err != nil {
+			no("setup_writes", "", "%v", err)
 		}
 	}
 	between("max_patch_bytes", t.MaxPatchBytes, 1, HighestMaxPatch)

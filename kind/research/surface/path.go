@@ -84,7 +84,19 @@ func gitName(c string) bool {
 // Fold is the form in which names that some file system cannot tell apart are
 // the same: case folded, compatibility forms joined.
 func Fold(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // mixedScripts reports a component in which Latin letters stand beside those

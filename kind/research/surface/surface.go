@@ -189,7 +189,8 @@ func Check(t *Tree, patch []byte, rule Rule) (*Result, error) {
 	return &c.res, nil
 }
 
-func (c *check) run(patch []byte) error {
+// read parses the patch and judges its sections one by one.
+func (c *check) read(patch []byte) []section {
 	limit := c.rule.MaxBytes
 	if limit <= 0 {
 		limit = DefaultMaxBytes
@@ -223,6 +224,11 @@ func (c *check) run(patch []byte) error {
 	for _, n := range slices.Compact(disallowed) {
 		c.refuse(CodeDisallowed, "", n, "outside the paths that the task allows (%s)", cut(strings.Join(c.rule.Allowed, ", ")))
 	}
+	return sections
+}
+
+func (c *check) run(patch []byte) error {
+	sections := c.read(patch)
 	if len(c.res.Reasons) > 0 {
 		return nil
 	}
@@ -415,4 +421,12 @@ func BlobID(data []byte) string {
 	fmt.Fprintf(h, "blob %d\x00", len(data))
 	h.Write(data)
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Inspect judges a patch without its base: size, form, names and modes. What
+// it refuses Check refuses too.
+func Inspect(patch []byte, maxBytes int) []Reason {
+	c := &check{t: NewTree(nil), rule: Rule{Allowed: []string{"**"}, MaxBytes: maxBytes}, seen: map[string]bool{}}
+	c.read(patch)
+	return c.res.Reasons
 }
