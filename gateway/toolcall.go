@@ -164,12 +164,19 @@ func (c *toolCall) run(w http.ResponseWriter, checked any) {
 		return
 	}
 	used := Amount{Micros: toolCost(c.t.Price(), reply.Results), Calls: 1}
-	if !c.finish(agon.Receipt{Outcome: outcomeOK, Status: http.StatusOK}, used, reply.Body, "") {
+	end := agon.Receipt{Outcome: outcomeOK, Status: http.StatusOK}
+	if reply.Status >= 400 && reply.Status < 500 {
+		used, end = Amount{Calls: 1}, agon.Receipt{Outcome: outcomeRefused, Status: reply.Status}
+		c.s.mu.Lock()
+		c.s.ev.AgentErrors++
+		c.s.mu.Unlock()
+	}
+	if !c.finish(end, used, reply.Body, "") {
 		noBooks().write(w, false)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(end.Status)
 	_, _ = w.Write(reply.Body) // a client that is gone has been paid for
 }
 

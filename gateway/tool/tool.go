@@ -28,6 +28,9 @@ type Tool interface {
 type Reply struct {
 	Body    json.RawMessage
 	Results int64
+	// Status is set, from 400 to 499, where the tool refuses the arguments: the
+	// agent's own error, told in Body. It costs a call and no money.
+	Status int
 }
 
 // Price is what a call costs, in micro-dollars: reserved for MaxResults,
