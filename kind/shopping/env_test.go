@@ -79,7 +79,7 @@ type shelf struct {
 
 func (*shelf) Name() string { return "shelf" }
 
-func (s *shelf) Answer(_ context.Context, tool string, args map[string]string) ([]byte, bool, error) {
+func (s *shelf) Answer(_ context.Context, tool string, args map[string]string) ([]byte, int, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, tool+" "+args["q"]+args["product_ids"])
 	s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *shelf) Answer(_ context.Context, tool string, args map[string]string) (
 		}
 	}
 	b, err := json.Marshal(out)
-	return b, true, err
+	return b, 200, err
 }
 
 func newShelf() *shelf {

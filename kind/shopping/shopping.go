@@ -137,7 +137,7 @@ func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
 		return agon.Plan{Done: true, Why: fmt.Sprintf("finished the race with %.4f", s.hidden.Score())}, nil
 	}
 	if v.Champion != nil && v.Champion.Submission != v.Submission.ID {
-		if bound, least := s.hidden.Bound(), r.least(v.Champion.Score); bound < least {
+		if bound, least := s.hidden.Bound(), r.least(v.Champion.Score); bound < least-incentive.Tolerance {
 			return agon.Plan{Done: true, Why: fmt.Sprintf(
 				"stopped: with %d of %d hidden problems played it can reach %.4f at most, the champion's %.4f needs %.4f", s.hidden.Played, s.hidden.Total, bound, v.Champion.Score, least)}, nil
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strconv"
 	"unicode/utf8"
 
@@ -19,9 +21,9 @@ type Searcher interface {
 	// Name says in receipts which catalogue answered.
 	Name() string
 	// Answer carries out find_product or view_product_information and returns
-	// JSON. ok is false where the arguments are such that the original service
-	// fails; an error is the service's own failure.
-	Answer(ctx context.Context, tool string, args map[string]string) (reply []byte, ok bool, err error)
+	// JSON with its HTTP status: 200, or one from 400 to 499 where it refuses
+	// the arguments. An error is the service's own failure.
+	Answer(ctx context.Context, tool string, args map[string]string) (reply []byte, status int, err error)
 }
 
 // Limits of a catalogue tool's arguments.
@@ -107,14 +109,63 @@ func (t catalogueTool) Do(ctx context.Context, checked any) (tool.Reply, error) 
 	if !ok {
 		return tool.Reply{}, &provider.Failure{Class: provider.ClassBadReply, Detail: "arguments were not checked"}
 	}
-	b, ok, err := t.s.Answer(ctx, t.name, args)
-	switch {
-	case err != nil:
+	b, status, err := t.s.Answer(ctx, t.name, args)
+	if err != nil {
 		return tool.Reply{}, &provider.Failure{Class: provider.ClassServer, Detail: err.Error()}
-	case !ok:
-		return tool.Reply{}, &provider.Failure{Class: provider.ClassServer, Status: 500, Detail: "the arguments make the original service fail"}
+	}
+	if status != http.StatusOK {
+		return tool.Reply{Body: b, Status: status}, nil
 	}
 	var list []json.RawMessage
 	_ = json.Unmarshal(b, &list) // what is no list has no results
 	return tool.Reply{Body: b, Results: int64(len(list))}, nil
+}
+
+// Service is a search service as HTTP: GET /find_product and
+// /view_product_information (package shop/search).
+type Service struct {
+	Handler http.Handler
+	Label   string // for receipts
+}
+
+// Name implements Searcher.
+func (s Service) Name() string { return s.Label }
+
+// Answer implements Searcher. What the original service answers with 500 is
+// the fault of the arguments: it is a 422 here.
+func (s Service) Answer(ctx context.Context, tool string, args map[string]string) ([]byte, int, error) {
+	q := url.Values{}
+	for k, v := range args {
+		q.Set(k, v)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://catalogue/"+tool+"?"+q.Encode(), nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("ask the catalogue: %w", err)
+	}
+	w := &capture{head: http.Header{}, status: http.StatusOK}
+	s.Handler.ServeHTTP(w, r)
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	switch {
+	case w.status >= 500 && args["product_ids"] == "" && tool == "view_product_information":
+		w.status = http.StatusUnprocessableEntity
+	case w.status >= 500:
+		return nil, 0, fmt.Errorf("ask the catalogue: status %d", w.status)
+	}
+	return w.body, w.status, nil
+}
+
+// capture is a response in memory.
+type capture struct {
+	head   http.Header
+	status int
+	body   []byte
+}
+
+func (c *capture) Header() http.Header    { return c.head }
+func (c *capture) WriteHeader(status int) { c.status = status }
+func (c *capture) Write(p []byte) (int, error) {
+	c.body = append(c.body, p...)
+	return len(p), nil
 }
