@@ -210,7 +210,11 @@ func (a *App) tryCmd() *cobra.Command {
 the same gateway, the same grading, so the same score as the arena on its public
 tasks. No running arena is needed. An unsolved task is no error: the exit code is 0.
 
-JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms}]}.
+Where the configured server (--url) runs the arena, it also says how the champion
+did, and whether this file would take the seat by the arena's rule.
+
+JSON: {arena, score, solved, total, cost_micros, box_ms, runs: [{task, state, fault, score, solved, ms, detail}],
+champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
 Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
 		Example: "  agon try ./agent.py --arena demo-coding\n  agon try ./agent.py --arena demo-coding --task small/stack-pop",
 		Args:    args(1, 1, "one agent file"),
@@ -263,7 +267,19 @@ func tryHuman(h *output.Human, r *TryResult) {
 	}
 	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "fault"}, {Title: "score", Right: true}, {Title: "time", Right: true}, {Title: "detail", Min: 10}}, rows)
 	h.Line("")
-	h.Line("%s: score %s, solved %d/%d, cost %s", r.Arena, score(r.Score), r.Solved, r.Total, money(r.CostMicros))
+	h.Line("%s: score %s, solved %d/%d, cost %s, %.1f s in boxes", r.Arena, score(r.Score), r.Solved, r.Total, money(r.CostMicros), float64(r.BoxMS)/1000)
+	if c := r.Champion; c != nil {
+		took := ""
+		if c.BoxMS != nil {
+			took = fmt.Sprintf(", %.1f s in boxes", float64(*c.BoxMS)/1000)
+		}
+		h.Line("champion %s (%s): score %.4f, cost %s%s", c.Name, c.Submission, c.Score, money(c.CostMicros), took)
+		would := "would not enter"
+		if c.Takes {
+			would = "would enter"
+		}
+		h.Line("by %s it %s: bar %s", c.Rule, would, score(c.Bar))
+	}
 }
 
 func (a *App) setupCmd() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"slices"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
@@ -117,7 +118,56 @@ type TryResult struct {
 	Solved     int         `json:"solved"`
 	Total      int         `json:"total"`
 	CostMicros agon.Micros `json:"cost_micros"`
+	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
 	Runs       []TryRun    `json:"runs"`
+	// Champion is who sits in the arena of the configured server; null where it
+	// does not answer, nobody sits, or not every task was tried.
+	Champion *TryChampion `json:"champion"`
+}
+
+// TryChampion is who sits, and what the arena's rule would say of the file.
+type TryChampion struct {
+	Submission string      `json:"submission"`
+	Name       string      `json:"name"`
+	Score      float64     `json:"score"`
+	CostMicros agon.Micros `json:"cost_micros"`
+	BoxMS      *int64      `json:"box_ms"`
+	Rule       string      `json:"rule"`
+	Bar        *float64    `json:"bar"`
+	Takes      bool        `json:"takes"`
+}
+
+// Sum sets Score and Solved from the runs, each of which has a score: the mean
+// over tasks of the mean of each, as the arena sums.
+func (r *TryResult) Sum() {
+	type task struct {
+		value  float64
+		n      int
+		solved bool
+	}
+	by := map[string]*task{}
+	var keys []string
+	for _, x := range r.Runs {
+		t := by[x.Task]
+		if t == nil {
+			t = &task{solved: true}
+			by[x.Task], keys = t, append(keys, x.Task)
+		}
+		t.value += *x.Score
+		t.n++
+		t.solved = t.solved && x.Solved
+	}
+	slices.Sort(keys) // sums of floats depend on the order
+	mean := 0.0
+	r.Solved = 0
+	for _, k := range keys {
+		mean += by[k].value / float64(by[k].n)
+		if by[k].solved {
+			r.Solved++
+		}
+	}
+	mean /= float64(max(1, len(keys)))
+	r.Score = &mean
 }
 
 // TryRun is one task of a try.
@@ -126,8 +176,10 @@ type TryRun struct {
 	State agon.RunState `json:"state"`
 	Fault agon.Fault    `json:"fault"`
 	Score *float64      `json:"score"`
-	MS    int64         `json:"ms"`
-	// Detail is one line for the miner: why it failed.
+	// Solved is the judge's word, not a threshold on Score.
+	Solved bool  `json:"solved"`
+	MS     int64 `json:"ms"` // its share of the run's time
+	// Detail is one line for the miner: what was wrong.
 	Detail string `json:"detail,omitempty"`
 }
 

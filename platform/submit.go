@@ -357,7 +357,7 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 		if err := tx.PutPolicy(pd, s.Policy); err != nil {
 			return 0, err
 		}
-		s.Run, s.Arena, s.Seed = newID(), a.ID, runSeed(a.ID, e.Digest, s)
+		s.Run, s.Arena, s.Seed = newID(), a.ID, RunSeed(a.ID, e.Digest, s)
 		err = tx.InsertRun(store.Run{
 			Run:    agon.Run{RunSpec: s, Submission: e.ID, Deadline: now.Add(wait), CreatedAt: now},
 			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s), Group: groupOf(a, s),
@@ -369,8 +369,8 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 	return len(specs), nil
 }
 
-// runSeed is the same for the same files on the same tasks and replica, wherever they are played.
-func runSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
+// RunSeed is the same for the same files on the same tasks and replica, wherever they are played.
+func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 	parts := []string{arena, string(d), strconv.Itoa(s.Replica)}
 	if s.Rival != nil {
 		parts = append(parts, "duel", s.Rival.Submission, string(s.Rival.Digest))

@@ -51,6 +51,8 @@ type Options struct {
 	Progress func(progress.State)
 	Ready    func(url string)
 	Decided  func(*client.Overview)
+
+	lease time.Duration // of runs that this server hands out; 0: the platform's default
 }
 
 func (o *Options) say(format string, args ...any) {
@@ -120,7 +122,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	c := chain{s.ledger}
 	s.platform, err = platform.New(platform.Config{
 		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
-		Incentives: incentives(),
+		Incentives: incentives(), Lease: o.lease,
 	})
 	if err != nil {
 		return s, err

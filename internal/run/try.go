@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,6 +21,9 @@ import (
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/validator"
 )
@@ -82,63 +87,161 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	}
 
 	sub := agon.Submission{ID: "try", Arena: a.ID, Name: filepath.Base(file), Digest: digest, Licence: a.Licence}
-	res := &cli.TryResult{Arena: a.ID, Total: len(refs), Runs: make([]cli.TryRun, len(refs))}
+	specs, err := tryRuns(k, *a, sub, refs)
+	if err != nil {
+		return nil, err
+	}
+	res := &cli.TryResult{Arena: a.ID, Total: len(refs)}
 	parallel := o.Parallel
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()
 	}
-	var mu sync.Mutex // guards res, sum and done
-	sum, done := 0.0, 0
+	var mu sync.Mutex // guards done
+	done := 0
+	played := make([]*validator.Attempt, len(specs)) // each goroutine owns one
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for i, ref := range refs {
+	for i, spec := range specs {
 		g.Go(func() error {
 			if gctx.Err() != nil {
 				return gctx.Err()
 			}
-			att := p.Play(gctx, validator.Job{
-				Run: agon.RunSpec{
-					Run: fmt.Sprintf("try-%d", i+1), Arena: a.ID, Tasks: []agon.TaskRef{ref}, Policy: a.Policy,
-					Seed: agon.DeriveSeed("run", a.ID, string(digest), ref.Key, "0"),
-				},
-				Attempt: 1, Arena: *a, Submission: sub,
-			})
-			r := cli.TryRun{Task: ref.Key, State: agon.RunScored, Fault: att.Fault, MS: att.Wall.Milliseconds(), Detail: att.Outcome}
-			if att.Detail != "" {
-				r.Detail += ": " + att.Detail
-			}
-			if att.Fault.Ours() {
-				r.State, r.Detail = agon.RunFailed, att.Reason
-			} else {
-				v := att.Scores[0].Value
-				r.Score = &v
-			}
+			played[i] = p.Play(gctx, validator.Job{Run: spec, Attempt: 1, Arena: *a, Submission: sub})
 			mu.Lock()
 			defer mu.Unlock()
-			res.Runs[i] = r
-			res.CostMicros += att.Cost
-			if r.Score != nil {
-				sum += *r.Score
-				if att.Scores[0].Solved {
-					res.Solved++
-				}
-			}
-			done++
-			o.progress(progress.State{Label: "trying", Total: len(refs), Done: done})
+			done += len(spec.Tasks)
+			o.progress(progress.State{Label: "trying", Total: len(refs), Done: min(done, len(refs))})
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	for i, att := range played {
+		res.CostMicros += att.Cost
+		res.BoxMS += att.BoxTime.Milliseconds()
+		res.Runs = append(res.Runs, tryRows(specs[i], att)...)
+	}
 	for _, r := range res.Runs {
 		if r.Score == nil {
 			return res, &agon.Error{Code: "failed_here", Status: 503, Fault: agon.FaultValidator, Message: "a run failed on our side: " + r.Task + ": " + r.Detail, Mend: "try it again; agon doctor may say more"}
 		}
 	}
-	mean := sum / float64(len(refs))
-	res.Score = &mean
+	res.Sum()
+	if len(refs) == len(a.Tasks) {
+		res.Champion = tryChampion(ctx, a, sub, res, url)
+	}
 	return res, nil
+}
+
+// tryRuns are the runs that the arena would queue for s on refs.
+func tryRuns(k kind.Kind, a agon.Arena, s agon.Submission, refs []agon.TaskRef) ([]agon.RunSpec, error) {
+	a.Tasks = refs
+	plan, err := k.Plan(agon.View{Arena: a, Submission: s})
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if len(plan.Runs) == 0 {
+		return nil, fmt.Errorf("plan: nothing to play: %s", plan.Why)
+	}
+	for i := range plan.Runs {
+		r := &plan.Runs[i]
+		r.Run, r.Arena = fmt.Sprintf("try-%d", i+1), a.ID
+		if reflect.ValueOf(r.Policy).IsZero() {
+			r.Policy = a.Policy
+		}
+		r.Seed = platform.RunSeed(a.ID, s.Digest, *r)
+	}
+	return plan.Runs, nil
+}
+
+// tryRows tells how each task of a run went.
+func tryRows(spec agon.RunSpec, att *validator.Attempt) []cli.TryRun {
+	rows := make([]cli.TryRun, len(spec.Tasks))
+	for i, t := range spec.Tasks {
+		r := cli.TryRun{Task: t.Key, State: agon.RunScored, Fault: att.Fault, MS: att.Wall.Milliseconds() / int64(len(spec.Tasks)), Detail: att.Outcome}
+		if att.Detail != "" {
+			r.Detail += ": " + att.Detail
+		}
+		j := slices.IndexFunc(att.Scores, func(s agon.Score) bool { return s.Task == t.Key })
+		switch {
+		case att.Fault.Ours() || j < 0:
+			r.State, r.Detail = agon.RunFailed, att.Reason
+		default:
+			s := att.Scores[j]
+			r.Score, r.Solved = &s.Value, s.Solved
+			if s.Detail != "" {
+				r.Detail = s.Detail
+			}
+		}
+		rows[i] = r
+	}
+	return rows
+}
+
+// tryChampion compares what was tried with who sits in the arena of the server
+// at url, by the arena's own rule; nil where no server shows it or nobody sits.
+func tryChampion(ctx context.Context, a *agon.Arena, s agon.Submission, res *cli.TryResult, url string) *cli.TryChampion {
+	rule, ok := incentives()[a.Incentive]
+	c, err := client.New(url, nil)
+	if err != nil || !ok || rule.Plays {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	b, err := c.Board(ctx, a.ID)
+	if err != nil || len(b.Seats) == 0 {
+		return nil
+	}
+	ch := incentive.Challenge{
+		Arena: *a, Numbers: rule.Of(a.IncentiveNumbers), At: time.Now(),
+		Challenger: incentive.Entry{Submission: s.ID, Score: *res.Score, Solved: res.Solved, Total: res.Total, Cost: res.CostMicros},
+	}
+	out := &cli.TryChampion{}
+	for i, seat := range b.Seats {
+		e := incentive.Entry{Submission: seat.Submission, Miner: seat.Miner, Score: seat.Score, At: seat.Since}
+		for _, row := range b.Submissions {
+			if row.ID != seat.Submission {
+				continue
+			}
+			e.Cost = row.CostMicros
+			if row.Solved != nil && row.Total != nil {
+				e.Solved, e.Total = *row.Solved, *row.Total
+			}
+			if i == 0 {
+				out.Name = row.Name
+			}
+		}
+		ch.Seats = append(ch.Seats, e)
+	}
+	first := ch.Seats[0]
+	out.Submission, out.Score, out.CostMicros = first.Submission, first.Score, first.Cost
+	out.BoxMS = boxTime(ctx, c, a.ID, first.Submission)
+	v := rule.Decide(ch)
+	out.Rule, out.Bar, out.Takes = v.Rule, v.Bar, v.Takes
+	return out
+}
+
+// boxTime sums what the counted attempts of a submission spent in boxes; nil
+// where the server does not tell.
+func boxTime(ctx context.Context, c *client.Client, arena, submission string) *int64 {
+	page, err := c.Runs(ctx, arena, submission, string(agon.RunScored), client.ListOptions{Limit: 200})
+	if err != nil || page.Next != "" {
+		return nil
+	}
+	var sum int64
+	for _, r := range page.Items {
+		run, err := c.Run(ctx, r.RunSpec.Run)
+		if err != nil {
+			return nil
+		}
+		for _, at := range run.List {
+			if at.Counted {
+				sum += at.BoxMS
+			}
+		}
+	}
+	return &sum
 }
 
 // tryArena returns an arena to try on: a shipped demo without any server, else

@@ -25,6 +25,13 @@ import (
 // The test binary is also the process that the kill test kills.
 func TestMain(m *testing.M) {
 	netns.MaybeChild()
+	if url := os.Getenv("AGON_TEST_VALIDATOR"); url != "" {
+		if err := testValidator(url, os.Getenv("AGON_TEST_WALLETS"), os.Getenv("AGON_TEST_DATA")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir := os.Getenv("AGON_TEST_UP"); dir != "" {
 		o := testOptions(dir)
 		o.Once = os.Getenv("AGON_TEST_ONCE") != ""
