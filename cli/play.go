@@ -213,7 +213,7 @@ tasks. No running arena is needed. An unsolved task is no error: the exit code i
 Where the configured server (--url) runs the arena, it also says how the champion
 did, and whether this file would take the seat by the arena's rule.
 
-JSON: {arena, score, solved, total, cost_micros, box_ms, runs: [{task, state, fault, score, solved, ms, detail}],
+JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms, detail, solved}], box_ms,
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
 Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
 		Example: "  agon try ./agent.py --arena demo-coding\n  agon try ./agent.py --arena demo-coding --task small/stack-pop",

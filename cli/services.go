@@ -118,8 +118,8 @@ type TryResult struct {
 	Solved     int         `json:"solved"`
 	Total      int         `json:"total"`
 	CostMicros agon.Micros `json:"cost_micros"`
-	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
 	Runs       []TryRun    `json:"runs"`
+	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
 	// Champion is who sits in the arena of the configured server; null where it
 	// does not answer, nobody sits, or not every task was tried.
 	Champion *TryChampion `json:"champion"`
@@ -176,11 +176,11 @@ type TryRun struct {
 	State agon.RunState `json:"state"`
 	Fault agon.Fault    `json:"fault"`
 	Score *float64      `json:"score"`
-	// Solved is the judge's word, not a threshold on Score.
-	Solved bool  `json:"solved"`
-	MS     int64 `json:"ms"` // its share of the run's time
+	MS    int64         `json:"ms"` // its share of the run's time
 	// Detail is one line for the miner: what was wrong.
 	Detail string `json:"detail,omitempty"`
+	// Solved is the judge's word, not a threshold on Score.
+	Solved bool `json:"solved"`
 }
 
 // DoctorOptions is `agon doctor`.
