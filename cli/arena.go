@@ -186,8 +186,12 @@ func seatsHuman(h *output.Human, seats []client.Place, names map[string]string) 
 		}
 	}
 	h.Table([]output.Column{
-		{Title: "place", Right: true}, {Title: "submission", Min: 8}, {Title: "miner", Min: 7},
-		{Title: "score", Right: true}, {Title: "share", Right: true}, {Title: "since"},
+		{Title: "place", Right: true},
+		{Title: "submission", Min: 8},
+		{Title: "miner", Min: 7},
+		{Title: "score", Right: true},
+		{Title: "share", Right: true},
+		{Title: "since"},
 	}, rows)
 }
 

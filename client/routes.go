@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -74,6 +75,18 @@ func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaSt
 	}{s}
 	_, err := c.json(ctx, post(path("arenas", arena, "state"), true), in, nil)
 	return err
+}
+
+// SignIn makes a sign-in for a browser in the name of the client's key: a link
+// that works once, within a minute (POST /web/sessions).
+func (c *Client) SignIn(ctx context.Context) (link string, err error) {
+	var out struct {
+		Path string `json:"path"`
+	}
+	if _, err := c.json(ctx, post("/web/sessions", false), nil, &out); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(c.base.String(), "/") + out.Path, nil
 }
 
 // Submit enters files. Sending the same bytes again returns the same

@@ -138,6 +138,7 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 	page := &client.Page[client.Run]{Items: []client.Run{}}
 	var list []store.Run
 	entries := map[string]agon.Submission{}
+	arenas := map[string]agon.Arena{}
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if list, err = tx.Runs(store.RunFilter{Arena: arena, Submission: submission, State: state, Before: before, Limit: n + 1}); err != nil {
 			return err
@@ -157,6 +158,11 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 				}
 				entries[r.Submission] = e.Submission
 			}
+			if _, ok := arenas[r.Arena]; !ok {
+				if arenas[r.Arena], err = tx.Arena(r.Arena); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	})
@@ -172,7 +178,7 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 			}
 			views[r.Submission] = v
 		}
-		page.Items = append(page.Items, runView(r, nil, v))
+		page.Items = append(page.Items, runView(arenas[r.Arena], r, nil, v))
 	}
 	return page, nil
 }
@@ -181,10 +187,14 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, error) {
 	var r store.Run
 	var e store.Entry
+	var a agon.Arena
 	var list []store.Attempt
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if r, err = tx.Run(id); err != nil {
 			return found(err, "run", id)
+		}
+		if a, err = tx.Arena(r.Arena); err != nil {
+			return err
 		}
 		if r.Scores, err = tx.Scores(id); err != nil {
 			return err
@@ -202,19 +212,28 @@ func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, e
 	if err != nil {
 		return nil, err
 	}
-	out := runView(r, list, v)
+	out := runView(a, r, list, v)
 	return &out, nil
 }
 
 // runView shows the progress of a run to all, and words about what happened in
-// it to those who may read its logs: they may quote the agent or the task.
-func runView(r store.Run, list []store.Attempt, v view) client.Run {
+// it to those who may read its logs: they may quote the agent or the task. What
+// a judge said of a hidden task goes to those only who may read the task.
+func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
 	out := client.Run{Run: r.Run}
 	logs := v.may(WhatLogs)
+	hidden := map[string]bool{}
+	for _, t := range r.Tasks {
+		if stillHidden(arena, t) && !v.may(WhatHidden) {
+			hidden[t.Key] = true
+		}
+	}
 	if !logs {
 		out.Reason = ""
-		out.Scores = slices.Clone(out.Scores)
-		for i := range out.Scores {
+	}
+	out.Scores = slices.Clone(out.Scores)
+	for i, s := range out.Scores {
+		if !logs || hidden[s.Task] {
 			out.Scores[i].Detail, out.Scores[i].Metrics = "", nil
 		}
 	}

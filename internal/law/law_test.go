@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"platform", "validator", "supply"},
 	{"kind/kindtest", "research"},
 	{"wire", "mcp"},
-	{"internal/api", "cli"},
+	{"internal/api", "cli", "web"},
 	{"internal/run"},
 	{"cmd", "bench", "internal/law"},
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/agon-arena/agon/store/sqlite"
 	"github.com/agon-arena/agon/tools"
 	"github.com/agon-arena/agon/validator"
+	"github.com/agon-arena/agon/web"
 )
 
 // Options are what every role takes.
@@ -147,10 +148,19 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle(remote.PathInfo+"/", lh)
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{API: s.platform})))
 	s.routeForeign(mux)
-	mux.Handle("/", api.New(api.Config{
-		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log,
-		Server: client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()},
-	}))
+	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()}
+	v1 := api.New(api.Config{
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info,
+	})
+	mux.Handle("/v1/", v1)
+	mux.Handle("/openapi.json", v1)
+	pages, err := web.New(web.Config{
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Now: time.Now, Log: o.Log,
+	})
+	if err != nil {
+		return s, err
+	}
+	mux.Handle("/", pages)
 	s.http = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,

@@ -1,0 +1,352 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/score"
+	"github.com/agon-arena/agon/store"
+)
+
+// arenaCard is one arena on the first page.
+type arenaCard struct {
+	client.Arena
+	Facts platform.ArenaFacts
+	Name  string // of the champion's submission
+}
+
+func (s *server) arenas(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		list, err := s.cfg.Platform.Arenas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data := struct {
+			base
+			Arenas []arenaCard
+		}{base: q.base("Arenas", "")}
+		data.Live = "/live"
+		for _, a := range list {
+			card := arenaCard{Arena: a}
+			if card.Facts, err = s.cfg.Platform.Facts(ctx, a.ID); err != nil {
+				return nil, err
+			}
+			if a.Champion != nil {
+				sub, err := s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission)
+				if err != nil {
+					return nil, err
+				}
+				card.Name = sub.Name
+			}
+			data.Arenas = append(data.Arenas, card)
+		}
+		return s.bytes("arenas", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+// shared renders a page once a second for all who are not signed in; the
+// signed in get their own.
+func (s *server) shared(q *request, make func(ctx context.Context) ([]byte, error)) ([]byte, error) {
+	if q.caller.Hotkey != "" {
+		return make(q.Context())
+	}
+	// The rendering outlives the one who asked first: others wait for it.
+	return s.cache.get(q.URL.Path+"?"+strconv.Itoa(pageNumber(q, 1)), func() ([]byte, error) { return make(context.WithoutCancel(q.Context())) })
+}
+
+func (s *server) bytes(page string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := s.pages[page].Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", page, err)
+	}
+	return b.Bytes(), nil
+}
+
+const boardPage = 50
+
+// boardRow is one line of a board.
+type boardRow struct {
+	client.Submission
+	Rank     int
+	Tier     int // 0: not worked out
+	NewTier  bool
+	Champion bool
+	Band     *score.Band
+	Mark     Whisker
+}
+
+// decisionRow is a decision with the names of those it is about.
+type decisionRow struct {
+	agon.Decision
+	Name, Against string
+}
+
+type boardData struct {
+	base
+	Arena      *client.Arena
+	Facts      platform.ArenaFacts
+	Rows       []boardRow
+	Page       int
+	Prev, Next int // 0: none
+	Decisions  []decisionRow
+	Reigns     []reign
+	Scatter    *Chart
+	History    *Chart
+	Weights    []agon.Weight
+	LedgerDown bool
+}
+
+func (s *server) board(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		data, err := s.boardOf(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return s.bytes("board", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
+	id := q.PathValue("arena")
+	a, err := s.cfg.Platform.Arena(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1)}
+	d.Live = "/live?arena=" + a.ID
+	if d.Facts, err = s.cfg.Platform.Facts(ctx, id); err != nil {
+		return nil, err
+	}
+	list, err := s.cfg.Platform.Standings(ctx, id, (d.Page-1)*boardPage, boardPage)
+	if err != nil {
+		return nil, err
+	}
+	var values []map[string]float64
+	for _, st := range list {
+		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
+		if r.Score != nil {
+			band := score.Interval(score.Values(st.Values))
+			// The board's mean is the platform's; the band is about the tasks.
+			band.Mean = *r.Score
+			r.Band, r.Mark = &band, whisker(band.Low, *r.Score, band.High)
+			values = append(values, st.Values)
+		}
+		d.Rows = append(d.Rows, r)
+	}
+	if d.Page == 1 { // tiers hang on the first: a later page cannot know them
+		for i, t := range score.Tiers(values) {
+			d.Rows[i].Tier, d.Rows[i].NewTier = t, i > 0 && t != d.Rows[i-1].Tier
+		}
+	} else {
+		d.Prev = d.Page - 1
+	}
+	if d.Page*boardPage < d.Facts.Submissions {
+		d.Next = d.Page + 1
+	}
+	if err := s.decisions(ctx, q, d); err != nil {
+		return nil, err
+	}
+	d.Scatter = scoreCost(d.Rows)
+	d.History = seatHistory(d.Reigns, s.cfg.Now())
+	if g, err := s.cfg.Ledger.Metagraph(ctx, a.Netuid); err != nil {
+		d.LedgerDown = true
+	} else {
+		d.Weights = g.Weights
+	}
+	return d, nil
+}
+
+// shownDecisions are the last decisions on a board; reigns come from all that the platform returns.
+const shownDecisions = 20
+
+func (s *server) decisions(ctx context.Context, q *request, d *boardData) error {
+	list, err := s.cfg.Platform.Decisions(ctx, d.Arena.ID, 1000)
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if x.Outcome != agon.TookSeat {
+			continue
+		}
+		if n := len(d.Reigns); n > 0 {
+			d.Reigns[n-1].To = x.At
+		}
+		d.Reigns = append(d.Reigns, reign{Submission: x.Challenger, Score: x.Score, From: x.At})
+	}
+	names := map[string]string{}
+	for _, r := range d.Rows {
+		names[r.ID] = r.Name
+	}
+	name := func(id string) (string, error) {
+		if id == "" {
+			return "", nil
+		}
+		if n, ok := names[id]; ok {
+			return n, nil
+		}
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, id)
+		if err != nil {
+			return "", err
+		}
+		names[id] = sub.Name
+		return sub.Name, nil
+	}
+	for i := len(list) - 1; i >= 0 && len(d.Decisions) < shownDecisions; i-- {
+		r := decisionRow{Decision: list[i]}
+		if r.Name, err = name(r.Challenger); err != nil {
+			return err
+		}
+		if r.Against, err = name(r.Incumbent); err != nil {
+			return err
+		}
+		d.Decisions = append(d.Decisions, r)
+	}
+	return nil
+}
+
+// pageNumber reads ?page=N; anything else is the default.
+func pageNumber(q *request, def int) int {
+	n, err := strconv.Atoi(q.URL.Query().Get("page"))
+	if err != nil || n < 1 || n > 1_000_000 {
+		return def
+	}
+	return n
+}
+
+// taskRow is one task of an arena: how often it was played, and by whom it was solved first.
+type taskRow struct {
+	agon.TaskRef
+	Stat   *store.TaskStat
+	Drift  float64
+	Drifts bool
+}
+
+func (s *server) tasks(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		a, err := s.cfg.Platform.Arena(ctx, q.PathValue("arena"))
+		if err != nil {
+			return nil, err
+		}
+		stats, err := s.cfg.Platform.Tasks(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		by := map[string]*store.TaskStat{}
+		for i := range stats {
+			by[stats[i].Task] = &stats[i]
+		}
+		data := struct {
+			base
+			Arena *client.Arena
+			Tasks []taskRow
+		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a}
+		for _, t := range a.Tasks {
+			r := taskRow{TaskRef: t, Stat: by[t.Key]}
+			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 {
+				r.Drift, r.Drifts = x.Late-x.Early, true
+			}
+			data.Tasks = append(data.Tasks, r)
+		}
+		return s.bytes("tasks", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) validators(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		a, err := s.cfg.Platform.Arena(ctx, q.PathValue("arena"))
+		if err != nil {
+			return nil, err
+		}
+		list, err := s.cfg.Platform.Validators(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		type row struct {
+			store.ValidatorStat
+			OursRate float64
+		}
+		data := struct {
+			base
+			Arena *client.Arena
+			Rows  []row
+		}{base: q.base("Validators of "+a.Title, a.ID), Arena: a}
+		for _, v := range list {
+			r := row{ValidatorStat: v}
+			if v.Attempts > 0 {
+				r.OursRate = float64(v.Ours) / float64(v.Attempts)
+			}
+			data.Rows = append(data.Rows, r)
+		}
+		return s.bytes("validators", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) ledger(q *request) error {
+	n, err := strconv.ParseUint(q.PathValue("netuid"), 10, 16)
+	if err != nil {
+		return &agon.Error{Code: "not_found", Status: 404, Field: "netuid", Message: "A subnet is a number up to 65535."}
+	}
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		g, err := s.cfg.Ledger.Metagraph(ctx, uint16(n))
+		if err != nil {
+			return nil, err
+		}
+		list, err := s.cfg.Platform.Arenas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data := struct {
+			base
+			Graph *client.Metagraph
+			// Due is what each arena of this subnet wants now.
+			Due []struct {
+				Arena string
+				*client.Target
+			}
+			Set map[uint16]uint16
+		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}}
+		for _, w := range g.Weights {
+			data.Set[w.UID] = w.Weight
+		}
+		for _, a := range list {
+			if a.Netuid != uint16(n) {
+				continue
+			}
+			t, err := s.cfg.Platform.Target(ctx, a.ID)
+			if err != nil {
+				return nil, err
+			}
+			data.Due = append(data.Due, struct {
+				Arena string
+				*client.Target
+			}{a.ID, t})
+		}
+		return s.bytes("ledger", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
