@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -262,15 +262,8 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 
 // parseReply reads an answer; false if it is none.
 func parseReply(b []byte) (*wireReply, bool) {
-	if i := skipSpace(b, 0); i == len(b) || b[i] != '{' {
-		return nil, false
-	}
-	var w wireReply
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(b, &w); errors.As(err, &syntax) {
-		return nil, false // members of wrong types are skipped, as in read
-	}
-	return &w, len(w.Choices) > 0 || len(w.Data) > 0
+	w, ok := read(b)
+	return &w, ok && (len(w.Choices) > 0 || len(w.Data) > 0)
 }
 
 // send writes the provider's bytes, unchanged.
@@ -279,10 +272,12 @@ func (c *call) send(w http.ResponseWriter, ctype string, status int, b []byte) {
 		ctype = "application/json"
 	}
 	w.Header().Set("Content-Type", ctype)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // a client that is gone has been paid for
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Time{})
 }
 
 // stream passes events on as they come and watches them.

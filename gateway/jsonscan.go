@@ -156,13 +156,16 @@ func skipSpace(b []byte, i int) int {
 
 // stringEnd returns the index after the string that begins at i.
 func stringEnd(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for i++; i < len(b); {
+		q := bytes.IndexByte(b[i:], '"')
+		if q < 0 {
+			return len(b)
 		}
+		esc := bytes.IndexByte(b[i:i+q], '\\')
+		if esc < 0 {
+			return i + q + 1
+		}
+		i += esc + 2 // what the backslash escapes is no end
 	}
 	return len(b)
 }

@@ -33,40 +33,41 @@ type usage struct {
 // wireReply is the part of a reply, or of a stream's chunk, that the gateway
 // reads. Everything is optional and of any type: a provider may send anything.
 type wireReply struct {
-	Choices []struct {
-		Message *wireMessage `json:"message"`
-		Delta   *wireMessage `json:"delta"`
-		Finish  string       `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     json.Number `json:"prompt_tokens"`
-		Completion json.Number `json:"completion_tokens"`
-		Total      json.Number `json:"total_tokens"`
-	} `json:"usage"`
-	Data []struct {
-		Embedding json.RawMessage `json:"embedding"`
-	} `json:"data"`
+	Choices []wireChoice `json:"choices"`
+	Usage   *wireUsage   `json:"usage"`
+	Data    []wireVector `json:"data"`
+}
+
+type wireChoice struct {
+	Message *wireMessage `json:"message"`
+	Delta   *wireMessage `json:"delta"`
+	Finish  string       `json:"finish_reason"`
+}
+
+type wireUsage struct {
+	Prompt     json.Number `json:"prompt_tokens"`
+	Completion json.Number `json:"completion_tokens"`
+}
+
+type wireVector struct {
+	Embedding json.RawMessage `json:"embedding"`
 }
 
 type wireMessage struct {
-	Content   string `json:"content"`
-	Reasoning string `json:"reasoning_content"`
-	ToolCalls []struct {
-		Index    int    `json:"index"`
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
+	Content   string         `json:"content"`
+	Reasoning string         `json:"reasoning_content"`
+	ToolCalls []wireToolCall `json:"tool_calls"`
 }
 
-// read decodes what it can. A member of a wrong type is skipped by the
-// decoder, which goes on with the rest and reports it at the end.
-func read(raw []byte) wireReply {
-	var w wireReply
-	_ = json.Unmarshal(raw, &w) // what could not be read stays empty and is estimated
-	return w
+type wireToolCall struct {
+	Index    int          `json:"index"`
+	ID       string       `json:"id"`
+	Function wireFunction `json:"function"`
+}
+
+type wireFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }
 
 // used returns the usage, not ok unless both counts are whole numbers that a call can have.
@@ -176,7 +177,7 @@ func (t *tailer) flush() {
 	if len(data) == 0 || data[0] != '{' {
 		return
 	}
-	w := read(data)
+	w, _ := read(data) // what cannot be read stays empty and is estimated
 	// The last usage wins: some servers count up in every chunk.
 	if w.Usage != nil {
 		t.usage = w.used(false)

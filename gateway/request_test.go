@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -266,8 +268,19 @@ func FuzzTailer(f *testing.F) {
 func FuzzReply(f *testing.F) {
 	f.Add([]byte(answerJSON))
 	f.Add([]byte(`{"data":[{"embedding":[0.1,2]},{"embedding":"AAAA"}],"usage":{"prompt_tokens":3,"total_tokens":3}}`))
+	f.Add([]byte(`{"choices":[{"message":"x"},1,null,{"delta":{"content":5,"tool_calls":[{"index":1.5,"id":null,"function":[]},{"index":"1"},{"index":-2,"function":{"name":"n","arguments":"\u00e9\ud800"}}]}}],"usage":[1]}`))
+	f.Add([]byte(`{"Choices":[{"Message":{"CONTENT":"a"},"finish_reason":null}],"usage":{"prompt_tokens":"12","completion_tokens":"0x1p4"},"data":{}}`))
+	f.Add([]byte("{\"choices\":[{\"message\":{\"content\":\"\xff\"}}],\"usage\":{\"prompt_tokens\":1e2,\"completion_tokens\":null}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		w, ok := parseReply(in)
+		// It reads what encoding/json reads, but for keys that come twice.
+		if checkJSON(bytes.ToLower(in)) == nil {
+			var want wireReply
+			_ = json.Unmarshal(in, &want) // members of wrong types are told and skipped
+			if whole := w; isObject(bytes.TrimSpace(in)) && json.Valid(in) && !reflect.DeepEqual(*whole, want) {
+				t.Fatalf("%q\n got %+v\nwant %+v", in, *whole, want)
+			}
+		}
 		if !ok {
 			return
 		}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -149,18 +149,29 @@ func badRequest(err error) *refusal {
 	return ref
 }
 
+func tooLarge() *refusal {
+	return &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxBody)}
+}
+
+// isJSON reports whether a Content-Type says JSON in UTF-8.
+func isJSON(ctype string) bool {
+	if ctype == "application/json" {
+		return true
+	}
+	ct, params, err := mime.ParseMediaType(ctype)
+	return err == nil && ct == "application/json" && (params["charset"] == "" || strings.EqualFold(params["charset"], "utf-8"))
+}
+
 // readBody reads a JSON body within the limits of size, time and shape.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	ct, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || ct != "application/json" || (params["charset"] != "" && params["charset"] != "utf-8" && params["charset"] != "UTF-8") {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", msg: "Content-Type: want application/json"}
 	}
 	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
 		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", msg: "Content-Encoding: want none"}
 	}
-	tooLarge := &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxBody)}
 	if r.ContentLength > maxBody {
-		return nil, tooLarge
+		return nil, tooLarge()
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
@@ -168,12 +179,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	_, err = io.Copy(&buf, http.MaxBytesReader(w, r.Body, maxBody))
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = rc.SetReadDeadline(time.Time{})
 	if err != nil {
 		var mb *http.MaxBytesError
 		if errors.As(err, &mb) {
-			return nil, tooLarge
+			return nil, tooLarge()
 		}
 		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_request", msg: "body broke off"}
 	}

@@ -27,11 +27,17 @@ func newProxy(up string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httputil.ReverseProxy{
+	p := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u) },
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
 		FlushInterval: -1,
-	}, nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else the server closes the request's body with the first flush, while
+		// the transport still looks for its end, and the stream breaks off.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		p.ServeHTTP(w, r)
+	}), nil
 }
 
 // perSession is how many calls a session gets before the next one is opened.
@@ -152,12 +158,19 @@ func newBifrost(up string) (http.Handler, error) {
 		var q struct {
 			Model    string                `json:"model"`
 			Messages []schemas.ChatMessage `json:"messages"`
+			Stream   bool                  `json:"stream"`
 		}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 			http.Error(w, err.Error(), 400)
 			return
 		}
-		resp, berr := b.ChatCompletionRequest(schemas.NewBifrostContext(r.Context(), schemas.NoDeadline), &schemas.BifrostChatRequest{Provider: schemas.OpenAI, Model: q.Model, Input: q.Messages})
+		ctx := schemas.NewBifrostContext(r.Context(), schemas.NoDeadline)
+		req := &schemas.BifrostChatRequest{Provider: schemas.OpenAI, Model: q.Model, Input: q.Messages}
+		if q.Stream {
+			streamed(w, b, ctx, req)
+			return
+		}
+		resp, berr := b.ChatCompletionRequest(ctx, req)
 		if berr != nil {
 			http.Error(w, errors.New(berr.Error.Message).Error(), 502)
 			return
@@ -165,4 +178,24 @@ func newBifrost(up string) (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(resp)
 	}), nil
+}
+
+// streamed writes bifrost's events as they come.
+func streamed(w http.ResponseWriter, b *bifrost.Bifrost, ctx *schemas.BifrostContext, req *schemas.BifrostChatRequest) {
+	events, berr := b.ChatCompletionStreamRequest(ctx, req)
+	if berr != nil {
+		http.Error(w, berr.Error.Message, 502)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	rc := http.NewResponseController(w)
+	for e := range events {
+		p, err := json.Marshal(e)
+		if err != nil {
+			return
+		}
+		_, _ = w.Write(append(append([]byte("data: "), p...), "\n\n"...)) // a caller that left is counted as failed there
+		_ = rc.Flush()
+	}
+	_, _ = w.Write([]byte("data: [DONE]\n\n"))
 }

@@ -116,7 +116,6 @@ func history(ctx context.Context, path string, runs, tasks int) error {
 			SELECT ` + runID + `, 'small/t', 1, 'sha256:' || lower(hex(randomblob(32))), 1, 1, '{}', 'coding-1', '12 of 12 tests passed' FROM c`,
 		count + `INSERT INTO decisions (arena, challenger, incumbent, score, outcome, rule, numbers, at)
 			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'coding.takeover', '{}', @now FROM c`,
-		`ANALYZE`,
 	} {
 		if _, err := db.ExecContext(ctx, q, args...); err != nil {
 			return errors.Join(err, db.Close())

@@ -58,9 +58,9 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 
 // Upstream is an OpenAI-compatible server. It implements provider.Upstream.
 type Upstream struct {
-	cfg    Config
-	base   string
-	client *http.Client
+	cfg  Config
+	base string
+	rt   http.RoundTripper
 }
 
 // New checks c. It does not connect. Its errors never hold the key or the
@@ -114,11 +114,7 @@ func New(c Config) (*Upstream, error) {
 	return &Upstream{
 		cfg:  c,
 		base: strings.TrimRight(u.String(), "/"),
-		client: &http.Client{
-			Transport: rt,
-			// A redirect would carry the key, or the prompt, elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		rt:   rt,
 	}, nil
 }
 
@@ -147,7 +143,8 @@ func (u *Upstream) Do(ctx context.Context, req provider.Request) (*provider.Repl
 	if u.cfg.Key != "" {
 		r.Header.Set("Authorization", "Bearer "+u.cfg.Key)
 	}
-	resp, err := u.client.Do(r)
+	// No http.Client: it would follow redirects, which carry the key, or the prompt, elsewhere.
+	resp, err := u.rt.RoundTrip(r)
 	if err != nil {
 		defer cancel()
 		return nil, u.failure(ctx, err, provider.ClassServer)
