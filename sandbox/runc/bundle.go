@@ -4,19 +4,31 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/internal/container"
+	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/internal/oci"
 	"github.com/agon-arena/agon/sandbox/internal/seccomp"
 )
 
-// pause waits for the end of its input. Children that lose their parent come to
-// it; ignoring SIGCHLD lets the kernel reap them.
-var pause = []string{"/bin/sh", "-c", "trap '' CHLD; exec cat"}
-
-// bundle is the OCI configuration of a box.
-func bundle(spec sandbox.Spec, root string, sources []string, group string) *specs.Spec {
-	return oci.Bundle(spec, oci.Options{
-		Root: root, Sources: sources, Group: group, Seccomp: seccomp.OCI(),
-		First: oci.Process(pause, []string{"PATH=/usr/bin:/bin"}, "/", sandbox.PauseUID, sandbox.PauseUID, spec.Limits.DiskBytes),
-		Pids:  spec.Limits.Pids + 1, // the first process
-	})
+// Bundle implements container.Runtime.
+func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
+	spec := b.Spec
+	spec.Mounts = append([]sandbox.Mount{container.EntryMount(m.d.entry)}, spec.Mounts...)
+	o := oci.Options{Group: b.Group.Path(), Seccomp: seccomp.OCI(), Pids: spec.Limits.Pids + container.EntryThreads}
+	for _, m := range spec.Mounts {
+		src := ""
+		var err error
+		if m.Kind != sandbox.MountTmp { // the runtime mounts those
+			if src, err = b.Space.Add(m); err != nil {
+				return nil, err
+			}
+		}
+		o.Sources = append(o.Sources, src)
+	}
+	var err error
+	if o.Root, err = b.Space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts); err != nil {
+		return nil, err
+	}
+	o.First = container.First(spec, nil)
+	return oci.Bundle(spec, o), nil
 }

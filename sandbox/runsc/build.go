@@ -14,10 +14,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/agon-arena/agon/sandbox/internal/entry"
 )
 
 // What is built. docs/sandbox.md tells how to move to another release.
@@ -26,8 +27,6 @@ var (
 	pinMod string
 	//go:embed pin/go.sum.txt
 	pinSum string
-	//go:embed entry/main.go
-	entrySource string
 )
 
 // patches change gVisor where its kernel is more open than Linux is to a process
@@ -76,61 +75,17 @@ func Version() string {
 // dir is named after everything that decides what the programs are.
 func (c BuildConfig) dir() string {
 	h := sha256.New()
-	for _, s := range []string{fmt.Sprint(buildVersion), runtime.GOARCH, pinMod, pinSum, entrySource, fmt.Sprint(patches)} {
+	for _, s := range []string{fmt.Sprint(buildVersion), runtime.GOARCH, pinMod, pinSum, fmt.Sprint(patches)} {
 		_, _ = fmt.Fprintf(h, "%d\n%s", len(s), s)
 	}
-	base := c.Dir
-	if base == "" {
-		base = os.Getenv("AGON_CACHE")
-	}
-	if base == "" && os.Geteuid() == 0 {
-		base = systemDir
-	}
-	if base == "" {
-		d, err := os.UserCacheDir()
-		if err != nil {
-			d = os.TempDir()
-		}
-		base = filepath.Join(d, "agon")
-	}
-	return filepath.Join(base, "runsc-"+hex.EncodeToString(h.Sum(nil)[:6]))
+	return filepath.Join(entry.Cache(c.Dir), "runsc-"+hex.EncodeToString(h.Sum(nil)[:6]))
 }
-
-// systemDir is root's cache, which serves everybody.
-const systemDir = "/var/cache/agon"
 
 // Find returns the path of a runsc that was built before. It never builds.
 func Find(c BuildConfig) (string, bool) {
-	dir := c.dir()
-	bases := []string{filepath.Dir(dir), systemDir}
-	if d, err := os.UserCacheDir(); err == nil {
-		bases = append(bases, filepath.Join(d, "agon"))
-	}
-	for _, b := range bases {
-		if bin, ok := trusted(filepath.Join(b, filepath.Base(dir), "runsc")); ok {
-			return bin, true
-		}
-	}
-	return "", false
+	at, ok := entry.Find(c.Dir, filepath.Base(c.dir()), "runsc")
+	return filepath.Join(at, "runsc"), ok
 }
-
-func trusted(bin string) (string, bool) {
-	for _, p := range []string{bin, entryOf(bin), filepath.Dir(bin)} {
-		fi, err := os.Stat(p)
-		if err != nil {
-			return "", false
-		}
-		// Whoever can write there could run code as us.
-		st, ok := fi.Sys().(*syscall.Stat_t)
-		if !ok || fi.Mode()&0o022 != 0 || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-			return "", false
-		}
-	}
-	return bin, true
-}
-
-// entryOf is the box's first process, which lies beside runsc.
-func entryOf(bin string) string { return filepath.Join(filepath.Dir(bin), "entry") }
 
 // Ensure returns the path of runsc at the pinned version, building it from the
 // Go module proxy first if it is not cached (about two minutes). Processes that
@@ -193,17 +148,17 @@ func Ensure(ctx context.Context, c BuildConfig) (string, error) {
 	return bin, nil
 }
 
-// build makes both programs below out. runsc runs itself again in an empty
+// build makes the program below out. runsc runs itself again in an empty
 // directory, so it must be static: no cgo.
 func build(ctx context.Context, tool, src, out string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
-	for _, d := range []string{filepath.Join(src, "entry"), out} {
+	for _, d := range []string{src, out} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	for p, text := range map[string]string{"go.mod": pinMod, "go.sum": pinSum, "entry/main.go": entrySource} {
+	for p, text := range map[string]string{"go.mod": pinMod, "go.sum": pinSum} {
 		if err := os.WriteFile(filepath.Join(src, p), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -235,14 +190,12 @@ func build(ctx context.Context, tool, src, out string) error {
 	if _, err := call("mod", "edit", "-replace="+module+"=./gvisor"); err != nil {
 		return err
 	}
-	for name, pkg := range map[string]string{"runsc": module + "/runsc", "entry": "./entry"} {
-		_, err := call("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(out, name), pkg)
-		if err != nil {
-			return err
-		}
-		if err := os.Chmod(filepath.Join(out, name), 0o755); err != nil {
-			return err
-		}
+	bin := filepath.Join(out, "runsc")
+	if _, err := call("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin, module+"/runsc"); err != nil {
+		return err
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		return err
 	}
 	return os.Chmod(out, 0o755)
 }

@@ -4,7 +4,7 @@
 //
 // The network is gVisor's own stack with a loopback device only. The one thing
 // that leads out is a unix socket which the box's first process relays doors
-// over (see link and entry). Running gVisor in a namespace whose listeners the
+// over (see link and sandbox/internal/entry). Running gVisor in a namespace whose listeners the
 // host owns would need none of that, but then every socket call of hostile code
 // would reach the host's TCP stack, which is what gVisor is there to prevent.
 //
@@ -13,16 +13,13 @@
 package runsc
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -31,9 +28,10 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
+	"github.com/agon-arena/agon/sandbox/internal/container"
+	"github.com/agon-arena/agon/sandbox/internal/entry"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/internal/oci"
-	"github.com/agon-arena/agon/sandbox/internal/proc"
 	"github.com/agon-arena/agon/sandbox/internal/seccomp"
 	"github.com/agon-arena/agon/sandbox/netns"
 )
@@ -50,6 +48,7 @@ type Config struct {
 // Driver implements sandbox.Driver.
 type Driver struct {
 	bin   string
+	entry string // the box's first process
 	info  agon.Driver
 	cg    *cgroup.Host
 	store *layers.Store
@@ -64,8 +63,7 @@ const (
 	// sentryBytes are added to a box's memory for gVisor itself, so that a limit
 	// means the same under every driver.
 	sentryBytes = 64 << 20
-	// Where the box sees its first process and the link.
-	entryPath  = "/.box/entry"
+	// Where the box sees the link.
 	linkDir    = "/.box/net"
 	linkSocket = "s"
 )
@@ -73,7 +71,7 @@ const (
 // New looks whether gVisor can work here, without starting a box. It makes this
 // process the reaper of its orphaned descendants, as gVisor's processes become
 // our children when the client that starts them ends.
-func New(_ context.Context, c Config) (*Driver, error) {
+func New(ctx context.Context, c Config) (*Driver, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: gVisor boxes need root", sandbox.ErrHost)
 	}
@@ -84,10 +82,12 @@ func New(_ context.Context, c Config) (*Driver, error) {
 			return nil, fmt.Errorf("%w: runsc is not built; run: agon setup", sandbox.ErrHost)
 		}
 	}
-	for _, p := range []string{bin, entryOf(bin)} {
-		if _, err := os.Stat(p); err != nil {
-			return nil, fmt.Errorf("%w: %w; run: agon setup", sandbox.ErrHost, err)
-		}
+	if _, err := os.Stat(bin); err != nil {
+		return nil, fmt.Errorf("%w: %w; run: agon setup", sandbox.ErrHost, err)
+	}
+	first, err := entry.Ensure(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 	}
 	cg, err := cgroup.Detect()
 	if err != nil {
@@ -103,7 +103,7 @@ func New(_ context.Context, c Config) (*Driver, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("%w: become reaper of orphans: %w", sandbox.ErrHost, err)
 	}
-	return &Driver{bin: bin, cg: cg, store: store, info: agon.Driver{
+	return &Driver{bin: bin, entry: first, cg: cg, store: store, info: agon.Driver{
 		Name: "runsc", Version: Version(),
 		Limits: []string{"memory", "memory_box", "pids", "cpu", "cpu_time", "disk", "inodes", "output", "wall", "seccomp", "userns", "kernel"},
 	}}, nil
@@ -113,162 +113,111 @@ func New(_ context.Context, c Config) (*Driver, error) {
 func (d *Driver) Info() agon.Driver { return d.info }
 
 // Start implements sandbox.Driver.
-func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, err error) {
-	spec, err = spec.Complete()
+func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	spec, err := spec.Complete()
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{d: d, spec: spec, running: map[*run]bool{}, dead: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			_ = b.Close()
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-		}
-	}()
-	if b.space, err = d.store.New(spec.Limits, spec.UID, spec.GID); err != nil {
-		return nil, err
-	}
-	b.group = d.cg.Group(b.space.ID)
-	conf, err := b.bundle()
+	b, err := container.Start(ctx, container.Config{Spec: spec, Store: d.store, Cgroups: d.cg, Runtime: &machine{d: d}, Own: true})
 	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(conf)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(b.path("config.json"), raw, 0o600); err != nil {
-		return nil, fmt.Errorf("%w: write bundle: %w", sandbox.ErrHost, err)
-	}
-	if err := b.launch(ctx); err != nil {
-		return nil, err
+		return nil, err // and no Box, not even a nil one
 	}
 	return b, nil
 }
 
-// bundle prepares the box's files and returns its configuration.
-func (b *Box) bundle() (*specs.Spec, error) {
-	spec := b.spec
-	own := []sandbox.Mount{{Kind: sandbox.MountReadOnly, Source: entryOf(b.d.bin), Target: entryPath, Exec: true}}
-	args := []string{entryPath, filepath.Join(linkDir, linkSocket)}
-	dir := filepath.Join(b.space.MountDir(), "net")
+// machine implements container.Runtime.
+type machine struct {
+	d     *Driver
+	link  *link
+	doors *netns.Doors
+}
+
+// Bundle implements container.Runtime.
+func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
+	spec := b.Spec
+	args := []string{filepath.Join(linkDir, linkSocket)}
+	dir := filepath.Join(b.Space.MountDir(), "net")
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("%w: make link: %w", sandbox.ErrHost, err)
 	}
 	var err error
-	if b.link, err = listen(filepath.Join(dir, linkSocket), len(spec.Doors)); err != nil {
+	if m.link, err = listen(filepath.Join(dir, linkSocket), len(spec.Doors)); err != nil {
 		return nil, fmt.Errorf("%w: make link: %w", sandbox.ErrHost, err)
 	}
-	if b.doors, err = netns.Serve(spec.Doors, func(i int) (net.Listener, error) { return b.link.doors[i], nil }); err != nil {
+	if m.doors, err = netns.Serve(spec.Doors, func(i int) (net.Listener, error) { return m.link.doors[i], nil }); err != nil {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 	}
 	for _, d := range spec.Doors {
 		args = append(args, d.Listen)
 	}
-	own = append(own, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Target: linkDir})
-	spec.Mounts = append(own, spec.Mounts...)
+	spec.Mounts = append([]sandbox.Mount{
+		container.EntryMount(m.d.entry),
+		{Kind: sandbox.MountReadOnly, Source: dir, Target: linkDir},
+	}, spec.Mounts...)
 
-	o := oci.Options{Group: b.group.Path(), Pids: hostPids, HostTmp: true, Seccomp: seccomp.OCIOwnKernel()}
+	o := oci.Options{Group: b.Group.Path(), Pids: hostPids, HostTmp: true, Seccomp: seccomp.OCIOwnKernel()}
 	// gVisor's own memory file systems do not bound their inodes; the host's do.
 	hasTmp := false
 	for _, m := range spec.Mounts {
 		hasTmp = hasTmp || m.Target == "/tmp"
 	}
 	if !hasTmp {
-		if o.Tmp, err = b.space.Add(sandbox.Mount{Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: oci.TmpBytes}); err != nil {
+		if o.Tmp, err = b.Space.Add(sandbox.Mount{Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: oci.TmpBytes}); err != nil {
 			return nil, err
 		}
 	}
-	if o.Shm, err = b.space.Add(sandbox.Mount{Kind: sandbox.MountTmp, Target: "/dev/shm", SizeBytes: oci.ShmBytes}); err != nil {
+	if o.Shm, err = b.Space.Add(sandbox.Mount{Kind: sandbox.MountTmp, Target: "/dev/shm", SizeBytes: oci.ShmBytes}); err != nil {
 		return nil, err
 	}
 	for _, m := range spec.Mounts {
-		src, err := b.space.Add(m)
+		src, err := b.Space.Add(m)
 		if err != nil {
 			return nil, err
 		}
 		o.Sources = append(o.Sources, src)
 	}
-	if o.Root, err = b.space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts); err != nil {
+	if o.Root, err = b.Space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts); err != nil {
 		return nil, err
 	}
-	// Nothing of this is inherited by commands: each brings its own description.
-	o.First = oci.Process(args, []string{"GOMAXPROCS=2", "GOMEMLIMIT=32MiB"}, "/", sandbox.PauseUID, sandbox.PauseUID, spec.Limits.DiskBytes)
-	caps := []string{"CAP_KILL", "CAP_NET_BIND_SERVICE"}
-	o.First.Capabilities = &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps, Inheritable: caps, Ambient: caps}
-	// gVisor takes the limits of all commands from here. One user's processes
-	// are counted together; the first process is another user's.
-	n := uint64(spec.Limits.Pids)
-	o.First.Rlimits = append(o.First.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: n, Soft: n})
+	o.First = container.First(spec, args, "CAP_KILL", "CAP_NET_BIND_SERVICE")
 	spec.Limits.MemoryBytes += sentryBytes
 	return oci.Bundle(spec, o), nil
 }
 
-func (b *Box) path(name string) string { return filepath.Join(b.space.Dir(), name) }
-
-// client is a call of runsc for this box. The arguments say: gVisor's own
-// network, no host sockets but those mounted, nothing kept elsewhere.
-func (b *Box) client(logFile string, args ...string) *exec.Cmd {
+// client is a call of runsc for a box. The arguments say: gVisor's own network,
+// no host sockets but those mounted, nothing kept elsewhere.
+func (m *machine) client(b *container.Box, logFile string, args ...string) *exec.Cmd {
 	network := "--network=none"
-	if b.spec.Network {
+	if b.Spec.Network {
 		network = "--network=host"
 	}
 	full := append([]string{
-		"--root", b.path("runsc"), "--log", logFile, "--log-format", "json", "--panic-log", b.path("panic.log"),
+		"--root", b.Path("runsc"), "--log", logFile, "--log-format", "json", "--panic-log", b.Path("panic.log"),
 		"--platform=systrap", network, "--host-uds=open", "--overlay2=none", "--oci-seccomp", "--host-settings=ignore",
 		"--gofer-network-namespace=new", "--watchdog-action=log",
 	}, args...)
-	cmd := exec.Command(b.d.bin, full...)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=" + b.space.Dir()}
+	cmd := exec.Command(m.d.bin, full...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=" + b.Dir()}
 	cmd.Dir = "/"
 	return cmd
 }
 
-// launch starts gVisor and waits for the box's first process to answer.
-func (b *Box) launch(ctx context.Context) error {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("%w: %w", sandbox.ErrHost, err)
-	}
-	b.life = w
-	logFile, pidFile := b.path("start.log"), b.path("start.pid")
-	cmd := b.client(logFile, "run", "--detach", "--bundle", b.space.Dir(), "--pid-file", pidFile, b.space.ID)
-	cmd.Stdin = r
-	err = b.call(ctx, cmd)
-	_ = r.Close()
-	if err != nil {
-		if text := lastError(logFile); text != "" {
+// Launch implements container.Runtime.
+func (m *machine) Launch(ctx context.Context, b *container.Box, stdin *os.File) (int, error) {
+	logFile, pidFile := b.Path("start.log"), b.Path("start.pid")
+	cmd := m.client(b, logFile, "run", "--detach", "--bundle", b.Dir(), "--pid-file", pidFile, b.ID())
+	cmd.Stdin = stdin
+	if err := call(ctx, cmd); err != nil {
+		if text := container.LastError(logFile); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return fmt.Errorf("%w: start box: %w", sandbox.ErrHost, err)
+		return 0, err
 	}
-	pid, err := readPID(pidFile)
-	if err != nil {
-		return fmt.Errorf("%w: start box: %w", sandbox.ErrHost, err)
-	}
-	if b.init, err = proc.Open(pid); err != nil {
-		return fmt.Errorf("%w: gVisor is gone: %w", sandbox.ErrHost, err)
-	}
-	b.helpers = b.adopted()
-	go b.watch()
-	t := time.NewTimer(readyTime)
-	defer t.Stop()
-	select {
-	case <-b.link.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-b.dead:
-		return fmt.Errorf("%w: start box: the first process ended", sandbox.ErrHost)
-	case <-t.C:
-		return fmt.Errorf("%w: start box: the first process does not answer", sandbox.ErrHost)
-	}
+	return container.ReadPID(pidFile)
 }
 
 // call runs a short-lived client and kills it when ctx ends.
-func (b *Box) call(ctx context.Context, cmd *exec.Cmd) error {
+func call(ctx context.Context, cmd *exec.Cmd) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
@@ -286,28 +235,40 @@ func (b *Box) call(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-func readPID(file string) (int, error) {
-	raw, err := os.ReadFile(file)
+// Dial implements container.Runtime.
+func (m *machine) Dial(ctx context.Context, b *container.Box, port int) (net.Conn, error) {
+	key, conn := m.link.expect()
+	defer m.link.forget(key)
+	id, failed, err := b.AskDial(port, key)
 	if err != nil {
-		return 0, fmt.Errorf("read pid file: %w", err)
+		return nil, fmt.Errorf("dial port %d in the box: %w", port, err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil || pid <= 1 {
-		return 0, fmt.Errorf("read pid file: %.40q", raw)
+	defer b.Forget(id)
+	t := time.NewTimer(answerTime)
+	defer t.Stop()
+	select {
+	case c := <-conn:
+		return c, nil
+	case a := <-failed:
+		return nil, fmt.Errorf("dial port %d in the box: %.200q", port, a.Text)
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-b.Gone():
+		err = net.ErrClosed
+	case <-t.C:
+		err = errors.New("the box's first process does not answer")
 	}
-	return pid, nil
+	return nil, fmt.Errorf("dial port %d in the box: %w", port, err)
 }
 
-// lastError returns the last message of a runtime's JSON log.
-func lastError(path string) string {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return ""
+// Close implements container.Runtime.
+func (m *machine) Close() error {
+	var err error
+	if m.link != nil {
+		err = m.link.close()
 	}
-	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
-	var l struct{ Msg string }
-	if json.Unmarshal(lines[len(lines)-1], &l) != nil {
-		return ""
+	if m.doors != nil {
+		err = errors.Join(err, m.doors.Close())
 	}
-	return l.Msg[:min(len(l.Msg), 500)]
+	return err
 }

@@ -1,8 +1,7 @@
 package runsc
 
 import (
-	"bufio"
-	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/agon-arena/agon/sandbox"
 )
 
 // Bounds of a link. What comes over it may come from hostile code.
@@ -22,9 +19,7 @@ const (
 	maxLine     = 300
 	maxLinks    = 512 // connections at once
 	helloTime   = 10 * time.Second
-	readyTime   = 30 * time.Second
 	answerTime  = 10 * time.Second
-	killTime    = 10 * time.Second
 	socketMode  = 0o666 // the directory above is the box's own
 	doorBacklog = 128
 )
@@ -35,22 +30,13 @@ const (
 type link struct {
 	l     net.Listener
 	doors []*door
-	ready chan struct{} // closed when the control connection is there
 	done  chan struct{} // closed by close
 
-	mu      sync.Mutex // guards what follows
-	control net.Conn
-	next    int
-	wait    map[int]chan answer
-	conns   map[net.Conn]bool
-	once    sync.Once
-}
-
-// answer is what a request on the control connection led to.
-type answer struct {
-	conn net.Conn
-	text string
-	n    int
+	mu    sync.Mutex // guards what follows
+	next  int
+	wait  map[int]chan net.Conn // dialled connections by key
+	conns map[net.Conn]bool
+	once  sync.Once
 }
 
 // listen opens the socket at path, for n doors.
@@ -71,7 +57,7 @@ func listen(path string, n int) (*link, error) {
 		_ = u.Close()
 		return nil, err
 	}
-	k := &link{l: u, ready: make(chan struct{}), done: make(chan struct{}), wait: map[int]chan answer{}, conns: map[net.Conn]bool{}}
+	k := &link{l: u, done: make(chan struct{}), wait: map[int]chan net.Conn{}, conns: map[net.Conn]bool{}}
 	for range n {
 		k.doors = append(k.doors, &door{k: k, conns: make(chan net.Conn, doorBacklog), closed: make(chan struct{})})
 	}
@@ -123,23 +109,12 @@ func (k *link) hello(c *tracked) {
 	kind, arg, _ := strings.Cut(line, " ")
 	n, err := strconv.Atoi(arg)
 	switch {
-	case line == "C":
-		k.mu.Lock()
-		first := k.control == nil
-		if first {
-			k.control = c
-		}
-		k.mu.Unlock()
-		if first {
-			close(k.ready)
-			k.answers(c)
-		}
 	case kind == "L" && err == nil && n >= 0 && n < len(k.doors):
 		if k.doors[n].give(c) {
 			return
 		}
 	case kind == "R" && err == nil:
-		if k.answer(n, answer{conn: c}) {
+		if k.dialled(n, c) {
 			return
 		}
 	}
@@ -162,104 +137,48 @@ func readLine(r io.Reader) (string, error) {
 	return "", errors.New("line too long")
 }
 
-// answers reads the control connection until it ends.
-func (k *link) answers(c net.Conn) {
-	r := bufio.NewReaderSize(c, maxLine+16)
-	for {
-		raw, err := r.ReadSlice('\n')
-		if err != nil {
-			return
-		}
-		f := strings.SplitN(strings.TrimSpace(string(raw)), " ", 3)
-		if len(f) != 3 {
-			continue
-		}
-		id, err := strconv.Atoi(f[1])
-		if err != nil {
-			continue
-		}
-		n, _ := strconv.Atoi(f[2])
-		k.answer(id, answer{text: f[2], n: n})
+// expect returns a key that nobody in the box can guess, and where a connection
+// arrives that says it.
+func (k *link) expect() (key int, conn <-chan net.Conn) {
+	var b [7]byte
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
+	for _, v := range b {
+		key = key<<8 | int(v)
+	}
+	ch := make(chan net.Conn, 1)
+	k.mu.Lock()
+	k.wait[key] = ch
+	k.mu.Unlock()
+	return key, ch
+}
+
+// forget gives a key up and closes what came too late for it.
+func (k *link) forget(key int) {
+	k.mu.Lock()
+	ch := k.wait[key]
+	delete(k.wait, key)
+	k.mu.Unlock()
+	select {
+	case c := <-ch:
+		_ = c.Close()
+	default:
 	}
 }
 
-func (k *link) answer(id int, a answer) bool {
+// dialled hands a connection to who expects it.
+func (k *link) dialled(key int, c net.Conn) bool {
 	k.mu.Lock()
-	ch := k.wait[id]
-	delete(k.wait, id)
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	ch := k.wait[key]
 	if ch == nil {
 		return false
 	}
-	ch <- a // has room for one
-	return true
-}
-
-// ask sends one request and waits for its answer.
-func (k *link) ask(ctx context.Context, patience time.Duration, format string, a ...any) (answer, error) {
-	k.mu.Lock()
-	k.next++
-	id, ch, c := k.next, make(chan answer, 1), k.control
-	if c == nil {
-		k.mu.Unlock()
-		return answer{}, errors.New("the box's first process has not answered")
-	}
-	k.wait[id] = ch
-	_ = c.SetWriteDeadline(time.Now().Add(patience)) //nolint:forbidigo // a deadline of a real socket
-	_, err := fmt.Fprintf(c, format+"\n", append([]any{id}, a...)...)
-	k.mu.Unlock()
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	if err == nil {
-		select {
-		case got := <-ch:
-			return got, nil
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-k.done:
-			err = net.ErrClosed
-		case <-t.C:
-			err = errors.New("the box's first process does not answer")
-		}
-	}
-	k.mu.Lock()
-	delete(k.wait, id)
-	k.mu.Unlock()
 	select {
-	case got := <-ch: // came while we gave up
-		if got.conn != nil {
-			_ = got.conn.Close()
-		}
+	case ch <- c: // has room for one
+		return true
 	default:
+		return false
 	}
-	return answer{}, err
-}
-
-// dial connects to a port inside.
-func (k *link) dial(ctx context.Context, port int) (net.Conn, error) {
-	if port < 1 || port > 65535 {
-		return nil, fmt.Errorf("dial port %d in the box: no such port", port)
-	}
-	a, err := k.ask(ctx, answerTime, "D %d %d", port)
-	if err != nil {
-		return nil, fmt.Errorf("dial port %d in the box: %w", port, err)
-	}
-	if a.conn == nil {
-		return nil, fmt.Errorf("dial port %d in the box: %.200q", port, a.text)
-	}
-	return a.conn, nil
-}
-
-// killAll kills every process but the first.
-func (k *link) killAll() error {
-	a, err := k.ask(context.Background(), killTime, "K %d")
-	if err != nil {
-		return err
-	}
-	if a.n != 0 {
-		return fmt.Errorf("kill box: %d processes are still there", a.n)
-	}
-	return nil
 }
 
 // close ends every connection.
@@ -337,6 +256,3 @@ func (d *door) Close() error {
 func (d *door) Addr() net.Addr { return d.k.l.Addr() }
 
 var _ net.Listener = (*door)(nil)
-
-// errSpecNetwork refuses a dial into a box that shares the host's network.
-var errSpecNetwork = fmt.Errorf("%w: the box has the host's network", sandbox.ErrSpec)

@@ -1,7 +1,6 @@
 package runsc
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -16,8 +15,6 @@ import (
 type insider struct {
 	t    testing.TB
 	path string
-	c    net.Conn
-	r    *bufio.Reader
 }
 
 func (i *insider) dial(hello string) net.Conn {
@@ -40,62 +37,45 @@ func newLink(t testing.TB, doors int) (*link, *insider) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.close() })
-	i := &insider{t: t, path: path}
-	return k, i
+	return k, &insider{t: t, path: path}
 }
 
-func (i *insider) control(k *link) {
-	i.c = i.dial("C\n")
-	i.r = bufio.NewReader(i.c)
-	<-k.ready
+// refused tells whether the host closes c without a word.
+func refused(c net.Conn) error {
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
+		return fmt.Errorf("%d bytes, %w", n, err)
+	}
+	return nil
 }
 
 func TestLink(t *testing.T) {
 	k, in := newLink(t, 2)
-	if _, err := k.dial(t.Context(), 80); err == nil {
-		t.Error("dialled before there was a control connection")
-	}
-	in.control(k)
-	for _, port := range []int{0, -1, 70000} {
-		if _, err := k.dial(t.Context(), port); err == nil {
-			t.Errorf("dialled port %d", port)
-		}
-	}
-	// A dial that works, one that is refused, a kill that leaves something.
-	go func() {
-		for {
-			line, err := in.r.ReadString('\n')
-			if err != nil {
-				return
-			}
-			var id, port int
-			switch {
-			case strings.HasPrefix(line, "D"):
-				_, _ = fmt.Sscanf(line, "D %d %d", &id, &port)
-				if port == 81 {
-					_, _ = fmt.Fprintf(in.c, "E %d connection refused\n", id)
-					continue
-				}
-				_, _ = fmt.Fprintf(in.dial(fmt.Sprintf("R %d\n", id)), "port %d", port)
-			case strings.HasPrefix(line, "K"):
-				_, _ = fmt.Sscanf(line, "K %d", &id)
-				_, _ = fmt.Fprintf(in.c, "nonsense\nK x 1\nE\nK 999 0\nK %d 3\n", id)
-			}
-		}
-	}()
-	c, err := k.dial(t.Context(), 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	// A dialled connection goes to who expects it, once.
+	key, conn := k.expect()
+	hello := fmt.Sprintf("R %d\nport 80", key)
+	in.dial(hello)
+	c := <-conn
 	buf := make([]byte, 7)
 	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "port 80" {
 		t.Errorf("%q, %v", buf, err)
 	}
-	if _, err := k.dial(t.Context(), 81); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("got %v", err)
+	k.forget(key)
+	if err := refused(in.dial(hello)); err != nil {
+		t.Errorf("a key that was used: %v", err)
 	}
-	if err := k.killAll(); err == nil || !strings.Contains(err.Error(), "3 processes") {
-		t.Errorf("got %v", err)
+	// What comes for who does not wait any more is closed.
+	key, conn = k.expect()
+	late := in.dial(fmt.Sprintf("R %d\n", key))
+	for len(conn) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	k.forget(key)
+	if err := refused(late); err != nil {
+		t.Errorf("too late: %v", err)
+	}
+	if len(k.wait) != 0 {
+		t.Errorf("%d keys are kept", len(k.wait))
 	}
 	// Doors, each by its number.
 	for n, d := range k.doors {
@@ -119,31 +99,19 @@ func TestLink(t *testing.T) {
 	if _, err := k.doors[0].Accept(); err == nil {
 		t.Error("accepted on a closed link")
 	}
-	if err := k.killAll(); err == nil {
-		t.Error("killed over a closed link")
-	}
 }
 
 // What hostile code says to the socket closes its connection, and nothing else.
 func TestLinkHostile(t *testing.T) {
 	k, in := newLink(t, 1)
-	in.control(k)
+	key, conn := k.expect()
 	for _, s := range []string{"C\n", "L 1\n", "L -1\n", "L\n", "R 1\n", "R -1\n", "R x\n", "K 1\n", "\n", strings.Repeat("x", 400) + "\n", "C\nK 1 0\n", "L 0x0\n", "\x00\n"} {
-		c := in.dial(s)
-		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
-		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
-			t.Errorf("%.20q: %d bytes, %v", s, n, err)
+		if err := refused(in.dial(s)); err != nil {
+			t.Errorf("%.20q: %v", s, err)
 		}
 	}
-	go func() {
-		line, _ := in.r.ReadString('\n')
-		var id int
-		_, _ = fmt.Sscanf(line, "K %d", &id)
-		_, _ = fmt.Fprintf(in.c, "K %d 0\n", id)
-	}()
-	if err := k.killAll(); err != nil {
-		t.Errorf("the control connection was harmed: %v", err)
-	}
+	in.dial(fmt.Sprintf("R %d\n", key))
+	<-conn
 }
 
 func FuzzHello(f *testing.F) {
@@ -151,7 +119,7 @@ func FuzzHello(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k := &link{ready: make(chan struct{}), done: make(chan struct{}), wait: map[int]chan answer{}, conns: map[net.Conn]bool{}}
+		k := &link{done: make(chan struct{}), wait: map[int]chan net.Conn{1: make(chan net.Conn, 1)}, conns: map[net.Conn]bool{}}
 		k.doors = []*door{{k: k, conns: make(chan net.Conn, 1), closed: make(chan struct{})}}
 		ours, theirs := net.Pipe()
 		go func() { _, _ = theirs.Write(b); _ = theirs.Close() }()

@@ -24,7 +24,7 @@ func bare1(rootfs string) *osexec.Cmd {
 func Benchmark(b *testing.B, d sandbox.Driver, rootfs string) {
 	src := b.TempDir()
 	ctx := context.Background()
-	var boxes, bare []time.Duration
+	var boxes, bare, started, ran, closed []time.Duration
 	for b.Loop() {
 		start := time.Now()
 		box, err := d.Start(ctx, sandbox.Spec{Name: "bench", Rootfs: rootfs, Limits: limits(), Mounts: []sandbox.Mount{
@@ -34,14 +34,19 @@ func Benchmark(b *testing.B, d sandbox.Driver, rootfs string) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		started = append(started, time.Since(start))
+		phase := time.Now()
 		var out strings.Builder
 		e, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"python3", "-c", "print(1)"}, Stdout: &out})
 		if err != nil || out.String() != "1\n" {
 			b.Fatal(e, err, out.String())
 		}
+		ran = append(ran, time.Since(phase))
+		phase = time.Now()
 		if err := box.Close(); err != nil {
 			b.Fatal(err)
 		}
+		closed = append(closed, time.Since(phase))
 		boxes = append(boxes, time.Since(start))
 		b.StopTimer()
 		start = time.Now()
@@ -51,9 +56,14 @@ func Benchmark(b *testing.B, d sandbox.Driver, rootfs string) {
 		bare = append(bare, time.Since(start))
 		b.StartTimer()
 	}
-	slices.Sort(boxes)
-	slices.Sort(bare)
-	b.ReportMetric(float64(boxes[len(boxes)/2].Microseconds())/1000, "p50-ms")
+	for _, l := range [][]time.Duration{boxes, bare, started, ran, closed} {
+		slices.Sort(l)
+	}
+	ms := func(l []time.Duration) float64 { return float64(l[len(l)/2].Microseconds()) / 1000 }
+	b.ReportMetric(ms(boxes), "p50-ms")
+	b.ReportMetric(ms(started), "start-ms")
+	b.ReportMetric(ms(ran), "exec-ms")
+	b.ReportMetric(ms(closed), "close-ms")
 	// The quick ones, because a machine that does other things too delays many
 	// processes more often than one.
 	b.ReportMetric(float64(boxes[len(boxes)/10])/float64(bare[len(bare)/10]), "x-bare")
