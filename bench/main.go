@@ -36,15 +36,22 @@ type row struct {
 
 // gotest is a row from a Go benchmark: its metrics as they are printed.
 func gotest(name, bar, pkg, pattern string, flags ...string) row {
+	return gotestEnv(name, bar, pkg, pattern, nil, flags...)
+}
+
+// gotestEnv is gotest with more environment.
+func gotestEnv(name, bar, pkg, pattern string, env []string, flags ...string) row {
 	args := append([]string{"test", "-run", "^$", "-bench", pattern, "-benchtime", "2s"}, flags...)
 	args = append(args, pkg)
 	return row{name, bar, func(ctx context.Context) (string, error) {
-		out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("%w: %s", err, tail(out))
 		}
 		return metrics(out), nil
-	}, "go " + strings.Join(args, " ")}
+	}, strings.Join(append(slices.Clone(env), "go "+strings.Join(args, " ")), " ")}
 }
 
 func tail(b []byte) string {
@@ -87,6 +94,11 @@ func main() {
 		gotest("box: start, print(1), close (runc)", "<= 4x bare python", "./sandbox/runc", "Box"),
 		gotest("box: start, print(1), close (runsc)", "<= 15x bare python", "./sandbox/runsc", "Box"),
 		gotest("warm invocation", ">= 150/s, p50 <= 15 ms", "./sandbox/warm", "Invoke"),
+		gotestEnv("claim pairs: box, script, receipts, grade", ">= 100/s on 2 cores", "./kind/claim", "Pairs$", nil),
+		gotestEnv("claim pairs in runc", ">= 100/s on 2 cores", "./kind/claim", "Pairs$", []string{"AGON_DRIVER=runc"}),
+		gotestEnv("claim pairs, one caller", "p50 <= 30 ms", "./kind/claim", "Pairs$", nil, "-cpu", "1"),
+		gotest("10,000 claim pairs settle", "flat memory", "./platform", "PairsSettle", "-benchtime", "1x"),
+		gotest("claim tool call, overhead", "<= 1 ms", "./tools", "ToolCall"),
 		gotest("gateway, added latency", "<= 1 ms at the median", "./gateway", "Latency"),
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),

@@ -1,10 +1,13 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -273,11 +276,20 @@ func TestSupportDecidesTheOtherHalf(t *testing.T) {
 	}
 }
 
+// benchPairs is how many pairs a run of the benchmark has, by AGON_BENCH_PAIRS.
+func benchPairs(b *testing.B) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("AGON_BENCH_PAIRS"), "0"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
 // BenchmarkPairs plays whole runs, as many at once as there are cores: box,
 // tool sessions, script, receipts, grade. Its pairs/s are what a validator does.
 func BenchmarkPairs(b *testing.B) {
 	w := newWorld(b, &fixedJudge{ok: true})
-	for range perRun {
+	for range cmp.Or(benchPairs(b), perRun) {
 		w.task("x", 1, "y")
 	}
 	_, d := w.dir(map[string]string{AgentFile: head + "    return GOOD\n"})
@@ -291,7 +303,7 @@ func BenchmarkPairs(b *testing.B) {
 				Arena: agon.Arena{ID: "a", Kind: Name, Tasks: w.refs, Policy: policy()}, Submission: agon.Submission{ID: "s", Digest: d},
 			})
 			pairs, err := DecodePairs(a.Files[PairsFile])
-			if err != nil || len(a.Scores) != perRun {
+			if err != nil || len(a.Scores) != len(w.refs) {
 				b.Error(a.Reason, err)
 				return
 			}
