@@ -169,6 +169,8 @@ type Problem struct {
 	// TitleVectors are the encoder's vectors of the reward's titles, made when
 	// the problem was.
 	TitleVectors map[string][]float32 `json:"reward_title_embeddings,omitempty"`
+	// TitleEncoder names who made them; "" = not told, as in ORO's suites.
+	TitleEncoder string `json:"title_encoder,omitempty"`
 }
 
 // Public is what an agent is told of a problem, nothing else.

@@ -337,6 +337,15 @@ func (s *Scorer) match(it *shop.Item, p *shop.Product, met int) Outcome {
 	return o
 }
 
+// Meets reports whether p meets every constraint of the item but its titles.
+func Meets(it *shop.Item, p *shop.Product) bool {
+	plain := *it
+	plain.ProductID, plain.Title = "", nil
+	o := (&Scorer{}).match(&plain, p, 0)
+	bare := len(plain.Price)+len(plain.Service)+len(plain.SKUOptions)+len(plain.Attributes) == 0
+	return bare || o.Rule == 1
+}
+
 func contains(list []string, s string) bool {
 	for _, v := range list {
 		if v == s {
@@ -412,6 +421,9 @@ func (s *Scorer) titles(ctx context.Context, p *shop.Problem, chosen []*shop.Pro
 				continue
 			}
 			return nil, fmt.Errorf("title constraint of %.60q: %w", it.ProductID, shop.ErrNoEncoder)
+		}
+		if p.TitleEncoder != "" && p.TitleEncoder != s.cfg.Encoder.Name() {
+			return nil, fmt.Errorf("title constraint of %.60q was made for %.60q, not for %.60q: %w", it.ProductID, p.TitleEncoder, s.cfg.Encoder.Name(), shop.ErrNoEncoder)
 		}
 		need(c.Title)
 		for _, want := range it.Title {

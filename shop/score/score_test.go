@@ -81,6 +81,20 @@ func TestMissingEncoder(t *testing.T) {
 	}
 }
 
+// Vectors of one encoder are not compared with those of another.
+func TestOtherEncoder(t *testing.T) {
+	p := wanted()
+	p.TitleVectors, p.TitleEncoder = map[string][]float32{"T": {1, 0}}, "m1"
+	cat := Products{"B": {ProductID: "B", Title: "other"}}
+	for name, want := range map[string]error{"m1": nil, "m2": shop.ErrNoEncoder} {
+		enc := shop.Vectors{Model: name, Table: map[string][]float32{"other": {1, .1}}}
+		s, err := New(Config{Encoder: enc}).Score(context.Background(), p, cat, episodeOf(recommend("B")))
+		if !errors.Is(err, want) || (err == nil && s.Title != 1) {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
 func TestVouchers(t *testing.T) {
 	items := []shop.Item{{ProductID: "1"}, {ProductID: "2"}}
 	run := func(fix Fix, v shop.Voucher, shops ...string) (float64, error) {

@@ -59,16 +59,17 @@ type Index struct {
 	// blobAt has three ends per product and a first 0: find row, view row, raw.
 	blobAt []uint64
 
-	ids     []byte // of all products, in order of products
-	idAt    []uint32
-	rank    []uint32 // place of a product among all ids, sorted
-	byRank  []uint32
-	price   []float64
-	sold    []int64
-	shop    []uint32
-	shops   map[string]uint32
-	service []uint8 // a bit for each of shop.Services
-	norm    []uint8 // length, as Lucene keeps it
+	ids       []byte // of all products, in order of products
+	idAt      []uint32
+	rank      []uint32 // place of a product among all ids, sorted
+	byRank    []uint32
+	price     []float64
+	sold      []int64
+	shop      []uint32
+	shops     map[string]uint32
+	shopNames []string // by number
+	service   []uint8  // a bit for each of shop.Services
+	norm      []uint8  // length, as Lucene keeps it
 
 	terms  map[string]uint32
 	postAt []uint64
@@ -88,6 +89,10 @@ type scratch struct {
 
 // ready makes what is derived from the columns.
 func (x *Index) ready() {
+	x.shopNames = make([]string, len(x.shops))
+	for s, i := range x.shops {
+		x.shopNames[i] = s
+	}
 	average := float32(1)
 	if x.meta.Documents > 0 {
 		average = float32(float64(x.meta.Tokens) / float64(x.meta.Documents))
@@ -193,7 +198,30 @@ func (x *Index) Strict(ctx context.Context, q Query) ([]uint32, error) {
 	return x.find(ctx, q, false)
 }
 
+// Relevant are the hits of all five pages of Compat; q.Page does not count.
+func (x *Index) Relevant(ctx context.Context, q Query) ([]uint32, error) {
+	q.Page = 1
+	return x.hits(ctx, q, true)
+}
+
+// Best are the first n hits of Strict; q.Page does not count.
+func (x *Index) Best(ctx context.Context, q Query, n int) ([]uint32, error) {
+	q.Page = (n + pageSize - 1) / pageSize
+	hits, err := x.hits(ctx, q, false)
+	return hits[:min(n, len(hits))], err
+}
+
 func (x *Index) find(ctx context.Context, q Query, compat bool) ([]uint32, error) {
+	hits, err := x.hits(ctx, q, compat)
+	from := (q.Page - 1) * pageSize
+	if err != nil || q.Page < 1 || from >= len(hits) {
+		return nil, err
+	}
+	return hits[from:min(len(hits), from+pageSize)], nil
+}
+
+// hits are those of the first pages: five in compat, else as many as q.Page says.
+func (x *Index) hits(ctx context.Context, q Query, compat bool) ([]uint32, error) {
 	f := x.filter(q)
 	if q.Page < 1 || f.never || len(x.norm) == 0 {
 		return nil, nil
@@ -240,11 +268,7 @@ func (x *Index) find(ctx context.Context, q Query, compat bool) ([]uint32, error
 		}
 		x.sort(hits, q.Sort)
 	}
-	from := (q.Page - 1) * pageSize
-	if from >= len(hits) {
-		return nil, nil
-	}
-	return hits[from:min(len(hits), from+pageSize)], nil
+	return hits, nil
 }
 
 // collect adds up the scores of all products that hold a word of the query.
@@ -458,6 +482,9 @@ func (x *Index) blob(d uint32, row int) ([]byte, error) {
 
 func (x *Index) id(d uint32) []byte { return x.ids[x.idAt[d]:x.idAt[d+1]] }
 
+// ID is the product_id of a product that Compat or Strict returned.
+func (x *Index) ID(d uint32) string { return string(x.id(d)) }
+
 // lookup finds the product of an id.
 func (x *Index) lookup(id string) (uint32, bool) {
 	i, ok := slices.BinarySearchFunc(x.byRank, id, func(d uint32, id string) int { return strings.Compare(string(x.id(d)), id) })
@@ -465,6 +492,15 @@ func (x *Index) lookup(id string) (uint32, bool) {
 		return 0, false
 	}
 	return x.byRank[i], true
+}
+
+// ShopOf is the shop_id of a product, "" where there is none of that id.
+func (x *Index) ShopOf(id string) string {
+	d, ok := x.lookup(id)
+	if !ok {
+		return ""
+	}
+	return x.shopNames[x.shop[d]]
 }
 
 // Product returns the product of an id, nil where there is none. It makes an
