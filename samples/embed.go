@@ -6,33 +6,38 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // FS holds the samples by kind and name: coding/repair/agent.py. A script.json
 // beside an agent is what a scripted model answers it; it is never entered.
 //
-//go:embed all:coding all:claim
+//go:embed all:coding all:claim all:research
 var FS embed.FS
 
 //go:embed templates
 var templateFS embed.FS
 
-// scriptFile is the name of a script beside a sample.
-const scriptFile = "script.json"
+// Files beside a sample that are never entered: a script of a model, and what
+// must come of the sample.
+const (
+	scriptFile = "script.json"
+	expectFile = "expect.json"
+)
 
 // Files returns what a sample of a kind enters, by path.
 func Files(kind, name string) (map[string][]byte, error) {
 	dir := path.Join(kind, name)
 	out := map[string][]byte{}
 	err := fs.WalkDir(FS, dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || p == path.Join(dir, scriptFile) {
+		if err != nil || d.IsDir() || p == path.Join(dir, scriptFile) || p == path.Join(dir, expectFile) {
 			return err
 		}
 		b, err := FS.ReadFile(p)
 		out[p[len(dir)+1:]] = b
 		return err
 	})
-	if err != nil || len(out) == 0 || path.Dir(dir) != kind {
+	if err != nil || len(out) == 0 || !strings.HasPrefix(dir, kind+"/") {
 		return nil, fmt.Errorf("no sample %q of the kind %s", name, kind)
 	}
 	return out, nil

@@ -137,8 +137,8 @@ type Task struct {
 	// sitecustomize, .pth). What the base holds may change in no case.
 	SetupWrites []string `toml:"setup_writes,omitempty" json:"setup_writes,omitempty"`
 	// Isolate runs the miner's programs apart from the benchmark: it asks for
-	// them by the socket that AGON_LAUNCH names, and they run as a user who can
-	// neither read hidden data nor write the workspace.
+	// each by HTTP at AGON_PLAY, and each runs in a box of its own, without
+	// hidden data and with nothing that an earlier one left.
 	Isolate bool `toml:"isolate,omitempty" json:"isolate,omitempty"`
 	// Artifact says whether a submission may (or must) name an artifact: "", "allowed", "required".
 	Artifact         string `toml:"artifact,omitempty" json:"artifact"`

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
@@ -32,6 +33,8 @@ type Config struct {
 	// PackageIndex is the base URL that setup may reach where a task's network
 	// is "setup" ("https://pypi.org"). Empty: such tasks cannot be played here.
 	PackageIndex string
+	// Now is the clock of time budgets; nil means time.Now.
+	Now func() time.Time
 	// Artifacts fetches what submissions name by URL.
 	Artifacts artifact.Config
 }
@@ -51,7 +54,12 @@ var (
 )
 
 // New returns the kind.
-func New(cfg Config) *Kind { return &Kind{cfg: cfg, bases: map[agon.Digest]*baseInfo{}} }
+func New(cfg Config) *Kind {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Kind{cfg: cfg, bases: map[agon.Digest]*baseInfo{}}
+}
 
 // Name returns "research".
 func (k *Kind) Name() string { return Name }

@@ -242,7 +242,8 @@ type side struct {
 	changes  *surface.Result
 	artifact string // host directory with the file "artifact"; empty: none
 	claim    Claim
-	layer    *sandbox.Layer // workspace after setup; nil: there was none, the base and the patch are it
+	layer    *sandbox.Layer // workspace with the patch, after setup; nil: boxes start from the base
+	ran      bool           // setup has run over it
 }
 
 // side reads an entry and judges its patch, before anything of it runs.

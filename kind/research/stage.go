@@ -22,17 +22,11 @@ const (
 	workspace   = "/workspace"
 	hiddenMount = "/agon/hidden"   // of the benchmark only
 	artMount    = "/agon/artifact" // the file "artifact" in it
-	launchName  = "agon-launch"    // abstract socket of box/launch.py
+	playDoor    = "127.0.0.1:8000" // of the benchmark only, where the task is isolated
 )
-
-// playUID is who the miner's programs run as in isolated benchmarks.
-const playUID = 1001
 
 //go:embed box/workspace.py
 var workspaceScript string
-
-//go:embed box/launch.py
-var launchScript string
 
 // baseEnv is the environment of both stages. HOME is not in the workspace and
 // user sites are off, so that setup cannot leave what the benchmark's shell or
@@ -146,7 +140,10 @@ func (p *player) apply(ctx context.Context, b sandbox.Box, x *side) error {
 // before anything else starts. The workspace it leaves is the side's layer.
 func (p *player) setup(ctx context.Context, x *side, obs *Observed) error {
 	if p.t.SetupCommand == "" {
-		return nil
+		if p.t.Isolate || p.run.Rival != nil {
+			return p.prepare(ctx, x)
+		}
+		return nil // the benchmark's box takes base and patch itself
 	}
 	spec := p.spec("setup", x, p.budget(0))
 	if p.t.Network == "setup" {
@@ -178,8 +175,26 @@ func (p *player) setup(ctx context.Context, x *side, obs *Observed) error {
 	if exit.Code != 0 {
 		return &ended{OutcomeSetup, "", fmt.Sprintf("setup ended with status %d", exit.Code)}
 	}
-	x.layer, err = b.Layer(ctx, workspace)
+	x.ran = true
+	return x.keep(ctx, b)
+}
+
+// prepare makes the workspace of a task without setup once, for many boxes.
+func (p *player) prepare(ctx context.Context, x *side) error {
+	b, err := p.env.Box(ctx, p.spec("prepare", x, p.budget(0)))
 	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }()
+	if err := p.apply(ctx, b, x); err != nil {
+		return err
+	}
+	return x.keep(ctx, b)
+}
+
+// keep ends a box and keeps its workspace as the side's layer.
+func (x *side) keep(ctx context.Context, b sandbox.Box) (err error) {
+	if x.layer, err = b.Layer(ctx, workspace); err != nil {
 		return fmt.Errorf("keep the workspace: %w", err)
 	}
 	return nil
@@ -227,6 +242,15 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 	if p.hidden != "" {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: p.hidden, Target: hiddenMount})
 	}
+	var programs *programs
+	if p.t.Isolate {
+		var err error
+		if programs, err = p.programs(ctx, x, wall); err != nil {
+			return nil, err
+		}
+		defer func() { _ = programs.stop() }()
+		spec.Doors = []sandbox.Door{programs.door()}
+	}
 	b, err := p.env.Box(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -240,14 +264,10 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 	if err := p.verify(ctx, b, x); err != nil {
 		return nil, err
 	}
-	stop := func() {}
-	if p.t.Isolate {
-		if stop, err = launch(ctx, b, wall); err != nil {
-			return nil, err
-		}
-	}
 	exit, out, err := p.stage(ctx, b, "benchmark", x, p.t.BenchmarkCommand, p.benchmarkEnv(x, seed), wall)
-	stop()
+	if err == nil && programs != nil {
+		err = programs.stop()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +283,8 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 	j := job{Do: "verify", Remove: p.t.ResultPath, Files: p.base.protected(&p.t)}
 	delete(j.Files, p.t.ResultPath)
-	if x.layer == nil {
-		// Nothing has run yet: only an old result must go.
+	if !x.ran {
+		// Only an old result must go.
 		if p.t.ResultPath == "" {
 			return nil
 		}
@@ -334,7 +354,7 @@ func (p *player) benchmarkEnv(x *side, seed int64) []string {
 			fmt.Sprintf("AUTORESEARCH_SUBMISSION_ARTIFACT_BYTES=%d", x.claim.ArtifactBytes))
 	}
 	if p.t.Isolate {
-		env = append(env, "AGON_LAUNCH=@"+launchName)
+		env = append(env, "AGON_PLAY=http://"+playDoor+"/run")
 	}
 	return env
 }
@@ -382,31 +402,4 @@ func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[stri
 		}
 	}
 	return m, nil
-}
-
-// launch starts the launcher of the miner's programs as another user and
-// waits until it listens. stop ends it and everything of that user.
-func launch(ctx context.Context, b sandbox.Box, wall time.Duration) (stop func(), err error) {
-	hold, release := io.Pipe()
-	out, ready := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		_, err := b.Exec(ctx, sandbox.Cmd{
-			Args: []string{"python3", "-I", "-S", "-B", "-c", launchScript}, Dir: "/tmp", UID: playUID, Stdin: hold, Stdout: ready, Wall: wall,
-		})
-		_ = ready.Close()
-		done <- err
-	}()
-	line := make([]byte, 6)
-	if _, err := io.ReadFull(out, line); err != nil || string(line) != "ready\n" {
-		_ = release.Close()
-		return nil, fmt.Errorf("start the launcher: %v %q", err, line)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return func() {
-		_ = release.Close()
-		// What a miner has stopped does not see the end of its input.
-		_, _ = b.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/sh", "-c", "kill -9 -1"}, Dir: "/tmp", UID: playUID})
-		<-done
-	}, nil
 }
