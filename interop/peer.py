@@ -331,6 +331,15 @@ def op_axon_verify(a):
     return {"ok": True}
 
 
+def op_atif(a):
+    """Harbor's own validator of trajectory files."""
+    from harbor.utils.trajectory_validator import TrajectoryValidator
+
+    v = TrajectoryValidator()
+    ok = v.validate(json.loads(a["document"]))  # a text would be taken for a path
+    return {"ok": ok, "errors": [str(e)[:500] for e in v.errors][:5]}
+
+
 def main():
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # packages print; answers are ours alone

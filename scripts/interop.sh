@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the real Python wallet and signing packages from the package index
 # into virtual environments below .cache/interop, then lets them and agon
-# exchange keyfiles, signatures and signed requests, both ways.
+# exchange keyfiles, signatures and signed requests, both ways; and lets Harbor's
+# own validator read the trajectories that agon writes.
 # What cannot be installed is named; without the wallet package itself it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -40,6 +41,15 @@ env wallet bittensor-wallet==4.1.1 bittensor-auth==0.1.1 fastapi==0.121.3 httpx=
 env wallet3 bittensor-wallet==3.1.0
 env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
+
+# Harbor's validator of trajectories needs a few of its modules and pydantic only, not what its agents need.
+env harbor pydantic==2.14.3
+bare='--no-deps --ignore-requires-python'
+if ! "$dir/harbor/bin/python" -c 'import harbor.utils.trajectory_validator' 2>/dev/null; then
+	say "harbor: installing harbor==0.25.0 alone"
+	# shellcheck disable=SC2086 # two flags
+	"$dir/harbor/bin/pip" install --quiet --disable-pip-version-check $bare harbor==0.25.0 >"$dir/pip.log" 2>&1 || absent+=("harbor/harbor==0.25.0")
+fi
 
 "$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
 
