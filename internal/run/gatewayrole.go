@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +29,7 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/gateway/tool"
 	"github.com/agon-arena/agon/gateway/tool/search"
+	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
 )
 
@@ -111,26 +113,76 @@ func gatewayRole(ctx context.Context, c cli.GatewayOptions) error {
 		return err
 	}
 	defer gw.Stop()
+	seen, err := sqlite.Open(ctx, d.Path("nonces.db"))
+	if err != nil {
+		return err
+	}
+	defer seen.Close()
 	control := gateway.NewControl(gateway.ControlConfig{
 		Gateway: gw, Log: o.Log, Authorize: leaseholders{c.Platform, c.Allow}.authorize,
-		Verifier: &auth.Verifier{Audience: d.Audience, Now: time.Now, Replay: auth.NewMemoryReplay(time.Now)},
+		Verifier: &auth.Verifier{Audience: d.Audience, Now: time.Now, Replay: &nonceGuard{store: seen, now: time.Now}},
 	})
 	defer control.Close()
+	srv := &http.Server{Handler: control, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return &agon.Error{Code: "bad_tls", Status: 422, Field: "tls-cert", Message: fmt.Sprintf("cannot use the certificate: %v", err), Mend: "name a PEM certificate and its key with --tls-cert and --tls-key"}
+		}
+		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err), Mend: "choose another address with --listen"}
 	}
-	srv := &http.Server{Handler: control, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }() // ends with Close below
+	go func() { // ends with Close below
+		if srv.TLSConfig != nil {
+			done <- srv.ServeTLS(ln, "", "")
+		} else {
+			done <- srv.Serve(ln)
+		}
+	}()
 	defer srv.Close()
-	c.Ready("http://"+ln.Addr().String(), gw.Signer())
+	c.Ready(scheme+"://"+ln.Addr().String(), gw.Signer())
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-done:
 		return err
 	}
+}
+
+// nonceGuard is an auth.ReplayGuard that survives a restart.
+type nonceGuard struct {
+	store *store.Store
+	now   func() time.Time
+
+	mu     sync.Mutex
+	purged time.Time // guarded by mu
+}
+
+// Seen implements auth.ReplayGuard.
+func (g *nonceGuard) Seen(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (fresh bool, err error) {
+	now := g.now()
+	g.mu.Lock()
+	purge := now.Sub(g.purged) > time.Minute
+	if purge {
+		g.purged = now
+	}
+	g.mu.Unlock()
+	err = g.store.Write(ctx, func(tx *store.Tx) error {
+		if purge {
+			if _, err := tx.PurgeNonces(now, 10_000); err != nil {
+				return err
+			}
+		}
+		fresh, err = tx.UseNonce(scheme, hotkey, nonce, until)
+		return err
+	})
+	return fresh, err
 }
 
 // leaseholders lets a validator open sessions for the runs that it holds.
