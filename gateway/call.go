@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -308,7 +309,8 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	}
 	var t tailer
 	sum, total := sha256.New(), int64(0)
-	var kept, last []byte
+	var kept, last, hold []byte
+	marks := c.s.policy.NonceField
 	buf := make([]byte, 32<<10)
 	var err error
 	for first := true; err == nil; first = false {
@@ -324,17 +326,29 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 		was := t.done
 		_, _ = t.Write(p)
 		switch {
-		case !t.done:
+		case !t.done && marks == "":
 			pass(p)
+		case !t.done:
+			// Marks go before the line of [DONE]: no part of a line may be out by then.
+			hold = append(hold, p...)
+			if i := bytes.LastIndexAny(hold, "\r\n"); i >= 0 || len(hold) > maxLine {
+				if i < 0 {
+					i = len(hold) - 1
+				}
+				pass(hold[:i+1])
+				hold = append(hold[:0], hold[i+1:]...)
+			}
 		case !was:
 			// The client may leave at [DONE]: it is held until the books are closed.
-			last = append(last, p...)
+			last = append(append(last, hold...), p...)
+			hold = nil
 			stop := time.AfterFunc(afterDone, c.cancel)
 			defer stop.Stop()
 		case len(last) < keepStream:
 			last = append(last, p...)
 		}
 	}
+	last = append(hold, last...) // one of the two is empty
 	msg, used, complete := t.end()
 	e := ending{
 		outcome: outcomeOK, status: http.StatusOK, response: kept, total: total, sum: sum, used: used, message: &msg,
@@ -360,6 +374,9 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	if !c.finish(e) || e.outcome == outcomeTruncated {
 		// What broke off must not look finished to the client.
 		panic(http.ErrAbortHandler)
+	}
+	if marks != "" {
+		last = c.s.nonces.markStream(c.s.policy.Run, marks, c.o.model, last, msg.ToolCalls)
 	}
 	pass(last)
 }

@@ -54,9 +54,9 @@ type Policy struct {
 	// that the gateway has. They need DialectTools.
 	Tools []string
 	// NonceField, if set, is the member under which the gateway adds its marks
-	// of the tool calls that a model asked for to a JSON reply, as
-	// {"tool_nonces": {call id: token}}: "oro_metadata" for ORO's agents. It is
-	// the one thing that is ever added to a provider's bytes.
+	// of the tool calls that a model asked for to a JSON reply, or to one more
+	// event of a stream, as {"tool_nonces": {call id: token}}: "oro_metadata" for
+	// ORO's agents. It is the one thing that is ever added to a provider's bytes.
 	NonceField string
 }
 

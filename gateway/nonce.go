@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,15 +149,8 @@ func (n *nonces) check(run, tool, id, token string, args []byte) (status, receip
 	return nonceValid, e.receipt
 }
 
-// mark adds the marks of a reply's calls to its JSON object, under field.
-func (n *nonces) mark(run, field string, reply []byte, calls []ToolCall) []byte {
-	end := len(reply)
-	for end > 0 && reply[end-1] != '}' {
-		end--
-	}
-	if end < 2 || len(calls) == 0 {
-		return reply
-	}
+// marks mints the marks of calls as a JSON object, `{"tool_nonces":{…}}`; nil if none has an id.
+func (n *nonces) marks(run string, calls []ToolCall) []byte {
 	until := n.clock().Add(nonceTTL)
 	tokens := map[string]string{}
 	for _, c := range calls {
@@ -163,15 +158,71 @@ func (n *nonces) mark(run, field string, reply []byte, calls []ToolCall) []byte 
 			tokens[c.ID] = n.mint(run, c, until)
 		}
 	}
+	if len(tokens) == 0 {
+		return nil
+	}
 	b, err := json.Marshal(map[string]any{"tool_nonces": tokens})
-	name, err2 := json.Marshal(field)
-	if err != nil || err2 != nil {
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return b
+}
+
+// mark adds the marks of a reply's calls to its JSON object, under field.
+func (n *nonces) mark(run, field string, reply []byte, calls []ToolCall) []byte {
+	end := len(reply)
+	for end > 0 && reply[end-1] != '}' {
+		end--
+	}
+	marks := n.marks(run, calls)
+	if end < 2 || marks == nil {
 		return reply
 	}
 	out := append([]byte(nil), reply[:end-1]...)
 	out = append(out, ',')
-	out = append(out, name...)
+	out = appendText(out, field)
 	out = append(out, ':')
-	out = append(out, b...)
+	out = append(out, marks...)
 	return append(append(out, '}'), reply[end:]...)
+}
+
+// markStream adds the marks to the end of a stream: an event of their own, a
+// chunk without choices, before that of [DONE] where there is one.
+func (n *nonces) markStream(run, field, model string, last []byte, calls []ToolCall) []byte {
+	marks := n.marks(run, calls)
+	if marks == nil {
+		return last
+	}
+	e := append([]byte(nil), `data: {"object":"chat.completion.chunk","id":"","created":0,"model":`...)
+	e = appendText(e, model)
+	e = append(e, `,"choices":[],`...)
+	e = appendText(e, field)
+	e = append(e, ':')
+	e = append(e, marks...)
+	e = append(e, "}\n\n"...)
+	at := doneLine(last)
+	if at < 0 {
+		at = len(last)
+		e = append([]byte("\n\n"), e...) // the last event may lack its end
+	}
+	return slices.Concat(last[:at], e, last[at:])
+}
+
+// doneLine finds the line of [DONE]; -1 if there is none.
+func doneLine(b []byte) int {
+	for at := 0; at < len(b); {
+		end := bytes.IndexAny(b[at:], "\r\n")
+		line := b[at:]
+		if end >= 0 {
+			line = b[at : at+end]
+		}
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && string(bytes.TrimSpace(data)) == "[DONE]" {
+			return at
+		}
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	return -1
 }
