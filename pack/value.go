@@ -353,9 +353,102 @@ func (v Value) Readable() []byte {
 	return v.append(nil, style{comma: ", ", colon: ": ", unicode: true})
 }
 
+// Indented is Plain with two blanks an indent, as tools print lists.
+func (v Value) Indented() string {
+	return string(v.indent(nil, "\n"))
+}
+
+func (v Value) indent(b []byte, line string) []byte {
+	st := style{comma: ", ", colon: ": "}
+	switch {
+	case v.Kind == List && len(v.List) > 0:
+		b = append(b, '[')
+		for i, e := range v.List {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = e.indent(append(append(b, line...), "  "...), line+"  ")
+		}
+		return append(append(b, line...), ']')
+	case v.Kind == Object && len(v.Keys) > 0:
+		b = append(b, '{')
+		for i, k := range v.Keys {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(append(append(b, line...), "  "...), k, false), ": "...)
+			b = v.Fields[k].indent(b, line+"  ")
+		}
+		return append(append(b, line...), '}')
+	}
+	return v.append(b, st)
+}
+
+// Obj makes an object of names and values in turn, in that order.
+func Obj(pairs ...any) Value {
+	v := Value{Kind: Object, Fields: map[string]Value{}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		k, ok := pairs[i].(string)
+		if !ok {
+			panic("pack: a name is no text")
+		}
+		v.Keys = append(v.Keys, k)
+		v.Fields[k] = Of(pairs[i+1])
+	}
+	return v
+}
+
+// With returns a copy of an object with one more field, or another value of it.
+func (v Value) With(key string, e Value) Value {
+	out := Value{Kind: Object, Keys: slices.Clone(v.Keys), Fields: make(map[string]Value, len(v.Fields)+1)}
+	for k, f := range v.Fields {
+		out.Fields[k] = f
+	}
+	if _, ok := out.Fields[key]; !ok {
+		out.Keys = append(out.Keys, key)
+	}
+	out.Fields[key] = e
+	return out
+}
+
+// MarshalJSON writes the value as standard JSON: lone surrogates, NaN and
+// infinities, which that has not, become U+FFFD and null.
+func (v Value) MarshalJSON() ([]byte, error) {
+	return v.append(nil, style{comma: ",", colon: ":", unicode: true, strict: true}), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Value) UnmarshalJSON(b []byte) error {
+	x, err := ParseLimit(b)
+	if err == nil {
+		*v = x
+	}
+	return err
+}
+
+// Truth is Python's idea of whether a value counts as true.
+func (v Value) Truth() bool {
+	switch v.Kind {
+	case Bool:
+		return v.Bool
+	case Int:
+		return v.Int != "0"
+	case Float:
+		return v.Float != 0
+	case String:
+		return v.Str != ""
+	case List:
+		return len(v.List) > 0
+	case Object:
+		return len(v.Keys) > 0
+	}
+	return false
+}
+
 type style struct {
 	sorted       bool
 	unicode      bool
+	strict       bool
 	comma, colon string
 }
 
@@ -368,8 +461,14 @@ func (v Value) append(b []byte, st style) []byte {
 	case Int:
 		return append(b, v.Int...)
 	case Float:
+		if st.strict && (math.IsNaN(v.Float) || math.IsInf(v.Float, 0)) {
+			return append(b, "null"...)
+		}
 		return append(b, FloatRepr(v.Float)...)
 	case String:
+		if st.strict {
+			return appendString(b, printable(v.Str), true)
+		}
 		return appendString(b, v.Str, st.unicode)
 	case List:
 		b = append(b, '[')
