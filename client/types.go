@@ -58,6 +58,10 @@ type Submission struct {
 	CostMicros agon.Micros    `json:"cost_micros"`
 	Findings   []agon.Finding `json:"findings,omitempty"`
 	Decision   *agon.Decision `json:"decision,omitempty"`
+	// Qualified says whether every task is solved; nil until it is decided.
+	Qualified *bool `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
+	// ExcludedReason says why a submission is not played.
+	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
 	// Created is false when the same miner sent the same bytes before.
 	Created bool `json:"created,omitempty"`
 }

@@ -72,6 +72,26 @@ type Copier interface {
 	Structure(files fs.FS) (string, error)
 }
 
+// Gater is a Kind that looks at submissions beyond their own bytes: for near
+// copies of earlier ones, for what breaks the spirit of the arena. What it
+// excludes is taken in, shown with the reason, and never played.
+type Gater interface {
+	// Gate says why files are not played; nil: they are. earlier are the arena's
+	// submissions of other people that were not excluded, oldest first. read
+	// returns the files of one; it is asked only for those that the kind does not
+	// remember. It is asked only after Check. The error means that the gate could not be asked.
+	Gate(files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*Exclusion, error)
+}
+
+// Exclusion says why a submission is not played.
+type Exclusion struct {
+	Code       string // "near_copy", "integrity_failed", …
+	Message    string // for people, with the measure and its bound
+	Refused    bool   // by a rule, not as a copy
+	Of         string // submission that it copies
+	Similarity float64
+}
+
 // Env is all that a kind may touch. It is made by the engine for one attempt,
 // watches every box it hands out, and is the only source of fault evidence.
 type Env interface {

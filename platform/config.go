@@ -113,6 +113,8 @@ type Platform struct {
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
 
+	gateMu sync.Mutex // held from a kind's gate until the submission is stored
+
 	started time.Time // attempts not heard from since are the platform's loss
 
 	mu        sync.Mutex

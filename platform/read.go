@@ -72,6 +72,18 @@ func entryView(tx *store.Tx, e store.Entry) (client.Submission, error) {
 	s := client.Submission{
 		Submission: e.Submission, Score: e.Score, Solved: e.Solved, Total: e.Total, CostMicros: e.CostMicros, Findings: e.Findings,
 	}
+	switch e.State {
+	case agon.SubmissionScored:
+		q := e.Solved != nil && e.Total != nil && *e.Total > 0 && *e.Solved == *e.Total
+		s.Qualified = &q
+	case agon.SubmissionRefused, agon.SubmissionExcluded:
+		s.Qualified = new(bool)
+		for _, f := range e.Findings {
+			if !f.Warning {
+				s.ExcludedReason = f.Message
+			}
+		}
+	}
 	d, err := tx.Decision(e.ID)
 	if err == nil {
 		s.Decision = &d

@@ -75,6 +75,14 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if entry.Name == "" {
 		entry.Name = "unnamed"
 	}
+	// What the gate compares with must not change before the submission is in.
+	if _, ok := p.cfg.Kinds[a.Kind].(kind.Gater); ok {
+		p.gateMu.Lock()
+		defer p.gateMu.Unlock()
+		if err := p.gate(ctx, a, &entry, files); err != nil {
+			return nil, err
+		}
+	}
 	// Look before the files are stored; the transaction looks again.
 	var old *store.Entry
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -295,6 +303,9 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 		if err := tx.AddRef(ref); err != nil {
 			return 0, err
 		}
+	}
+	if e.State != agon.SubmissionQueued {
+		return 0, nil // a gate has excluded it
 	}
 	plan, err := p.plan(tx, a, *e, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // FS holds the samples by kind and name: coding/repair/agent.py. A script.json
 // beside an agent is what a scripted model answers it; it is never entered.
 //
-//go:embed all:coding all:claim all:research
+//go:embed all:coding all:claim all:research all:pack
 var FS embed.FS
 
 //go:embed templates

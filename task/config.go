@@ -89,6 +89,10 @@ func (l *loader) check(c *Config) {
 		l.claim(a)
 		return
 	}
+	if a.Kind == "pack" {
+		l.pack(a)
+		return
+	}
 	if a.Kind == "research" {
 		l.research(a)
 		return
@@ -98,7 +102,7 @@ func (l *loader) check(c *Config) {
 		return
 	}
 	if a.Kind != "coding" {
-		l.add("agon.kind", "", "%.40q: want \"coding\", \"claim\", \"research\" or \"shopping\"", a.Kind)
+		l.add("agon.kind", "", "%.40q: want \"coding\", \"claim\", \"research\", \"shopping\" or \"pack\"", a.Kind)
 	}
 	l.seconds("agon.test_timeout_sec", a.TestTimeoutSec, maxTestTimeoutSec)
 	if a.TestTimeoutSec == 0 {
@@ -120,6 +124,22 @@ func (l *loader) check(c *Config) {
 		tree := l.merged(a)
 		l.pythonPath(a, tree)
 		l.modules(a, tree)
+	}
+}
+
+// ScenarioFile is what a policy-pack task asks and how it is judged; kind/pack reads it.
+const ScenarioFile = "tests/scenario.yaml"
+
+// pack wants the scenario of a policy-pack task and none of what only coding tasks have.
+func (l *loader) pack(a *Agon) {
+	switch f, ok := l.files[ScenarioFile]; {
+	case !ok || f.mode == blob.ModeLink:
+		l.add(ScenarioFile, "", "missing")
+	case f.size > maxClaimFile:
+		l.add(ScenarioFile, fmt.Sprintf("%d bytes", maxClaimFile), "%d bytes are too many", f.size)
+	}
+	if a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0 {
+		l.add("agon", "", "a pack task has no field but kind")
 	}
 }
 

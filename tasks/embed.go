@@ -10,5 +10,5 @@ import "embed"
 // FS holds the committed files of every set: "coding/small", "coding/released",
 // "claim/demo"; "claim/documents" is what scripts of the latter may search.
 //
-//go:embed all:coding all:claim all:research
+//go:embed all:coding all:claim all:research all:pack
 var FS embed.FS
