@@ -145,6 +145,9 @@ type BoardRow struct {
 	CostMicros agon.Micros          `json:"cost_micros"`
 	State      agon.SubmissionState `json:"state"`
 	Scripted   bool                 `json:"scripted"`
+
+	Qualified      *bool  `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
+	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
 }
 
 // BoardDecision is a decision as the board shows it.

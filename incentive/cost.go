@@ -340,21 +340,21 @@ func (h *holderIn) UnmarshalJSON(b []byte) error {
 	return errors.Join(json.Unmarshal(pair[0], &h.Key), json.Unmarshal(pair[1], &h.Cost))
 }
 
-// costOf is what a pack's plays cost together, per episode, in dollars, and
-// whether all of them qualified and have a cost. The judge's calls are not in it.
-func costOf(e Entry) (dollars float64, qualified bool) {
+// costOf is what a pack's plays cost together, per episode, in dollars; whether
+// it qualified, by all of at least tasks of them; and whether every one has a
+// cost that was measured. The judge's calls are not in it.
+func costOf(e Entry, tasks int) (dollars float64, qualified, measured bool) {
 	if len(e.Plays) == 0 {
-		return 0, false
+		return 0, false, false
 	}
-	qualified = e.Total > 0 && e.Solved == e.Total
+	qualified, measured = e.Total > 0 && e.Solved == e.Total && len(e.Plays) >= tasks, true
 	for _, p := range e.Plays {
-		micros, known := p.Metrics[CostMetric]
-		if !known || !(micros > 0) || !p.Solved {
-			qualified = false
-		}
+		micros := p.Metrics[CostMetric]
+		measured = measured && micros > 0
+		qualified = qualified && p.Solved
 		dollars += micros / 1e6
 	}
-	return dollars / float64(len(e.Plays)), qualified
+	return dollars / float64(len(e.Plays)), qualified, measured
 }
 
 // CostMetric is the metric of a score that holds what its episode cost the
@@ -379,16 +379,16 @@ func CostTakeover() Rule {
 		},
 		Plays: true,
 		Decide: func(c Challenge) Verdict {
-			cost, qualified := costOf(c.Challenger)
+			cost, qualified, measured := costOf(c.Challenger, len(c.Arena.Tasks))
 			v := Verdict{Rule: CostRule, Numbers: map[string]float64{"cost": cost, "qualified": 0, "factor": c.Numbers["factor"]}}
 			if qualified {
 				v.Numbers["qualified"] = 1
 			}
-			v.Takes = qualified
+			v.Takes = qualified && measured
 			if len(c.Seats) > 0 {
-				held, _ := costOf(c.Seats[0])
+				held, _, _ := costOf(c.Seats[0], 0)
 				bar := held * c.Numbers["factor"]
-				v.Bar, v.Takes = &bar, qualified && cost < bar
+				v.Bar, v.Takes = &bar, v.Takes && cost < bar
 				v.Numbers["incumbent_cost"], v.Numbers["bar"] = held, bar
 			}
 			return v

@@ -226,9 +226,10 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 			return err
 		}
 		for _, e := range list {
+			qualified, excluded := verdictOf(e)
 			b.Submissions = append(b.Submissions, client.BoardRow{
 				ID: e.ID, Name: e.Name, Miner: e.Miner, Score: e.Score, Solved: e.Solved, Total: e.Total,
-				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted,
+				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded,
 			})
 		}
 		decisions, err := tx.Decisions(arena, maxBoard)

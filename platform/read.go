@@ -72,18 +72,7 @@ func entryView(tx *store.Tx, e store.Entry) (client.Submission, error) {
 	s := client.Submission{
 		Submission: e.Submission, Score: e.Score, Solved: e.Solved, Total: e.Total, CostMicros: e.CostMicros, Findings: e.Findings,
 	}
-	switch e.State {
-	case agon.SubmissionScored:
-		q := e.Solved != nil && e.Total != nil && *e.Total > 0 && *e.Solved == *e.Total
-		s.Qualified = &q
-	case agon.SubmissionRefused, agon.SubmissionExcluded:
-		s.Qualified = new(bool)
-		for _, f := range e.Findings {
-			if !f.Warning {
-				s.ExcludedReason = f.Message
-			}
-		}
-	}
+	s.Qualified, s.ExcludedReason = verdictOf(e)
 	d, err := tx.Decision(e.ID)
 	if err == nil {
 		s.Decision = &d
@@ -485,4 +474,22 @@ func (p *Platform) Replay(ctx context.Context, scheme, hotkey, nonce string, unt
 		return err
 	})
 	return fresh, err
+}
+
+// verdictOf says whether a submission solved everything, once that is known,
+// and why it is not played, if it is not.
+func verdictOf(e store.Entry) (qualified *bool, excluded string) {
+	switch e.State {
+	case agon.SubmissionScored:
+		q := e.Solved != nil && e.Total != nil && *e.Total > 0 && *e.Solved == *e.Total
+		return &q, ""
+	case agon.SubmissionRefused, agon.SubmissionExcluded:
+		for _, f := range e.Findings {
+			if !f.Warning {
+				excluded = f.Message
+			}
+		}
+		return new(bool), excluded
+	}
+	return nil, ""
 }

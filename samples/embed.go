@@ -87,3 +87,6 @@ func mustRead(name string) []byte {
 	}
 	return b
 }
+
+// PackScript returns the script (JSON) on which the sample packs play without a key.
+func PackScript() []byte { return mustRead("pack/optimised/script.json") }

@@ -61,7 +61,7 @@ type sample struct {
 }
 
 // kits are the kinds of this binary.
-func kits() []kit { return []kit{codingKit(), claimKit()} }
+func kits() []kit { return []kit{codingKit(), claimKit(), packKit()} }
 
 // kitOf returns the kit of a kind.
 func kitOf(name string) (kit, bool) {
