@@ -39,6 +39,8 @@ type Driver struct {
 	store *layers.Store
 	cg    *cgroup.Host // nil where we may make no group
 	tools map[string]string
+	// noProc says that boxes have an empty /proc (see mounts).
+	noProc bool
 }
 
 // Sizes of the temporary directories that every box gets.
@@ -93,8 +95,22 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	} else {
 		limits = append(limits, "disk_soft", "inodes_soft", "memory_soft", "cpu_time_soft")
 	}
+	if !d.store.Root() && !d.mounts(ctx, "--proc") && d.mounts(ctx, "--tmpfs") {
+		d.noProc = true
+		limits = append(limits, "no_proc")
+	}
 	d.info = agon.Driver{Name: "bwrap", Version: version, Limits: limits}
 	return d, nil
+}
+
+// mounts tells whether a box can have a /proc of a kind. A container engine covers
+// parts of /proc, and then the kernel lets nobody without privileges mount a
+// whole one (fs/namespace.c, mount_too_revealing). The container's own would show
+// boxes our processes and their environments, so they get an empty one.
+func (d *Driver) mounts(ctx context.Context, kind string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return exec.CommandContext(ctx, d.bin, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", kind, "/proc", "--", d.tools["sh"], "-c", ":").Run() == nil
 }
 
 // canGroup tries to make a group.
@@ -202,7 +218,21 @@ func (b *Box) fileSystem() ([]string, error) {
 		}
 		args = append(args, top...)
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev")
+	if b.d.noProc {
+		args = append(args, "--tmpfs", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+	} else {
+		args = append(args, "--proc", "/proc", "--dev", "/dev")
+		args = append(args, maskProc()...)
+	}
+	args = append(args, binds...)
+	if !b.d.store.Root() {
+		args = append(args, "--remount-ro", "/")
+	}
+	return append(args, "--remount-ro", "/dev"), nil
+}
+
+// maskProc covers what /proc tells of the host.
+func maskProc() (args []string) {
 	for _, p := range []string{
 		"/proc/acpi", "/proc/asound", "/proc/scsi", "/proc/bus", "/proc/fs", "/proc/irq",
 	} {
@@ -219,11 +249,7 @@ func (b *Box) fileSystem() ([]string, error) {
 			args = append(args, "--ro-bind", "/dev/null", p)
 		}
 	}
-	args = append(args, binds...)
-	if !b.d.store.Root() {
-		args = append(args, "--remount-ro", "/")
-	}
-	return append(args, "--remount-ro", "/dev"), nil
+	return args
 }
 
 // topLevel builds the root for those who cannot mount an overlay: a memory file

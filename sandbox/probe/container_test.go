@@ -13,12 +13,19 @@ import (
 )
 
 // container does what an engine does for the image of deploy/ with its one
-// option: own mounts, processes, IPC and host name, an own /proc, no cgroup to
-// write, uid 1000 without any capability or the way to one.
+// option: own mounts, processes, IPC and host name, an own /proc with the parts
+// covered that engines cover (unless $1 is bare), no cgroup to write, uid 1000
+// without any capability or the way to one.
 const container = `
 set -e
 mount --make-rprivate /
 mount -t proc proc /proc
+if [ "$1" = covered ]; then
+	for p in bus fs irq sys sysrq-trigger; do [ -e /proc/$p ] || continue; mount --bind /proc/$p /proc/$p; mount -o remount,bind,ro /proc/$p; done
+	for p in acpi scsi; do [ ! -d /proc/$p ] || mount -t tmpfs -o ro tmpfs /proc/$p; done
+	for p in kcore keys timer_list; do [ ! -e /proc/$p ] || mount --bind /dev/null /proc/$p; done
+fi
+shift
 mount -t tmpfs -o ro tmpfs /sys/fs/cgroup
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 exec setpriv --reuid 1000 --regid 1000 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
@@ -52,22 +59,24 @@ func TestBinaryInAContainer(t *testing.T) {
 	if err := os.Chown(home, 1000, 1000); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", "--kill-child", "sh", "-c", container, "sh", bin, "doctor", "-o", "json")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AGON_DATA=" + home + "/data"}
-	out, _ := cmd.Output() // other things than the sandbox may be missing there
-	var checks []struct{ Name, Status, Detail string }
-	if err := json.Unmarshal(out, &checks); err != nil {
-		t.Fatalf("%v: %.500s", err, out)
-	}
-	found := ""
-	for _, c := range checks {
-		if c.Name == "sandbox" {
-			found = c.Status + " " + c.Detail
+	for proc, want := range map[string]bool{"covered": true, "bare": false} {
+		cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", "--kill-child", "sh", "-c", container, "sh", proc, bin, "doctor", "-o", "json")
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AGON_DATA=" + home + "/data"}
+		out, _ := cmd.Output() // other things than the sandbox may be missing there
+		var checks []struct{ Name, Status, Detail string }
+		if err := json.Unmarshal(out, &checks); err != nil {
+			t.Fatalf("%s /proc: %v: %.500s", proc, err, out)
 		}
-	}
-	t.Log(found)
-	if !strings.HasPrefix(found, "ok bwrap") {
-		t.Errorf("sandbox: %q", found)
+		found := ""
+		for _, c := range checks {
+			if c.Name == "sandbox" {
+				found = c.Status + " " + c.Detail
+			}
+		}
+		t.Log(proc, found)
+		if !strings.HasPrefix(found, "ok bwrap") || strings.Contains(found, "no_proc") != want {
+			t.Errorf("%s /proc: %q", proc, found)
+		}
 	}
 }
 
@@ -92,6 +101,9 @@ func TestDeployFiles(t *testing.T) {
 		if !strings.Contains(docker, want) {
 			t.Errorf("Dockerfile lacks %q", want)
 		}
+	}
+	if n := strings.Count(compose, "unconfined"); n != 1 || strings.Contains(docker, "systempaths") {
+		t.Errorf("compose.yaml lifts %d restrictions; one has to do", n)
 	}
 	for _, want := range []string{"seccomp=unconfined", "cap_drop: [ALL]", "read_only: true", `user: "1000"`} {
 		if !strings.Contains(compose, want) {

@@ -92,6 +92,9 @@ func Find(c BuildConfig) (string, bool) {
 // ask at once build it once. It appears by one rename. Errors wrap ErrNoGo where
 // there is no go tool.
 func Ensure(ctx context.Context, c BuildConfig) (string, error) {
+	if _, err := entry.Ensure(ctx, c.Dir); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoGo, err)
+	}
 	if bin, ok := Find(c); ok {
 		return bin, nil
 	}
