@@ -223,7 +223,11 @@ func Doctor(ctx context.Context, o Options) []cli.Check {
 			for _, t := range trees {
 				n += t.Bytes
 			}
-			add("cache", "ok", fmt.Sprintf("%d root file systems, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), "")
+			status, mend := "ok", ""
+			if n > rootfs.DefaultQuota {
+				status, mend = "warn", "run agon setup: it removes those that were not used for longest"
+			}
+			add("cache", status, fmt.Sprintf("%d root file systems, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), mend)
 		}
 	}
 	if list, missing, err := loadSet(o, "coding", releasedSet); err != nil {

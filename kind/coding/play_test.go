@@ -105,6 +105,19 @@ func TestPlayTimeout(t *testing.T) {
 	}
 }
 
+// An arena budgets the time of processors, too: waiting costs none of it, and
+// several processes share it.
+func TestPlayCPUBudget(t *testing.T) {
+	k, d := newKind(t)
+	e := newEnv(t, d, calcTask(t), "import os\ndef agent_main(input):\n    os.fork(); os.fork()\n    while True: pass\n")
+	r := runSpec()
+	r.Policy.Agent.WallMS, r.Policy.Agent.CPUMS = 60_000, 1500
+	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
+	if err != nil || rec.Outcome != OutcomeTimeout || !strings.Contains(rec.Detail, "cpu limit") {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+}
+
 func TestAgentFailed(t *testing.T) {
 	for outcome, want := range map[string]bool{OutcomeOK: false, OutcomeEmpty: false, OutcomeInvalid: true, OutcomeBadPatch: true, OutcomeTimeout: true, "": true, "whatever": true} {
 		if AgentFailed(outcome) != want {
