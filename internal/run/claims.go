@@ -379,7 +379,16 @@ func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work stri
 // harnyxRoutes mounts the seed's endpoints of a claim arena: their paths do
 // not meet those of /v1.
 func (s *server) harnyxRoutes(arena string) (http.Handler, error) {
+	docs, err := shippedDocs(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	items, err := feeds(s.o, docs, time.Now)
+	if err != nil {
+		return nil, err
+	}
 	_, h, err := harnyx.NewPlatform(harnyx.PlatformConfig{
+		Items: items, Repo: newLazyRepo(s.o),
 		API: s.platform, Arena: arena, Dir: s.data.Path("harnyx"), Log: s.o.Log,
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{dialect.Caster{}}, Now: time.Now, Replay: replay{s.platform}, Members: members{s, arena}},
 		Claims: func(ctx context.Context) ([]harnyx.Claim, error) {

@@ -42,7 +42,7 @@ func claimKit() kit {
 		script:     samples.ClaimScript,
 		incentives: map[string]incentive.Rule{incentive.RosterArenaRule: incentive.Roster()},
 		// The routes of the seed's platform (docs/harnyx.md).
-		routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/"},
+		routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/", "/v1/feeds/", "/v1/repo-search/"},
 		serve: func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) {
 			return s.harnyxRoutes(a.ID)
 		},

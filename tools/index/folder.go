@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -330,16 +329,24 @@ type Items struct {
 // Name implements tools.Items.
 func (x Items) Name() string { return x.Folder.name }
 
+// Feeds are feeds by id.
+type Feeds map[string]*Folder
+
+// Name implements tools.Items.
+func (Feeds) Name() string { return "feeds" }
+
+// Items implements tools.Items.
+func (f Feeds) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
+	return Items{FeedID: q.FeedID, Folder: f[q.FeedID]}.Items(ctx, q)
+}
+
 // Items implements tools.Items: documents enqueued before the claim, best first.
 func (x Items) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if q.FeedID != x.FeedID {
+	if q.FeedID != x.FeedID || x.Folder == nil {
 		return nil, &tools.Failure{Class: "not_found", Own: true}
-	}
-	if x.Folder == nil {
-		return nil, errors.New("feed has no documents")
 	}
 	best := map[int]float64{}
 	for _, s := range q.Queries {

@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/tools"
 )
 
 // PlatformConfig is what the platform's side is made of. API, Arena, Verifier,
@@ -36,6 +37,9 @@ type PlatformConfig struct {
 	// Claims are the arena's tasks now, for a batch that brings no own.
 	Claims func(ctx context.Context) ([]Claim, error)
 	Dir    string // batches and registrations
+	// Items and Repo answer /v1/feeds and /v1/repo-search; nil: 503.
+	Items tools.Items
+	Repo  tools.Repo
 	// Recent is how long a finished batch lets a validator ask for weights;
 	// default 120 h. Zero batches let nobody ask, as in the original, unless
 	// AnyTime is set.
@@ -84,6 +88,7 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 	m.HandleFunc("GET /v1/monitoring/miner-task-batches/{id}/artifacts/{aid}/tasks", p.monitorTasks)
 	m.HandleFunc("GET /v1/monitoring/miner-task-batches/{id}/artifacts/{aid}/tasks/{tid}/results", p.monitorResults)
 	m.HandleFunc("GET /v1/monitoring/miner-scripts/{id}", p.monitorScript)
+	p.searchRoutes(m)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
