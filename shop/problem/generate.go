@@ -53,9 +53,11 @@ func (c Counts) Total() int {
 type Config struct {
 	Index   *search.Index
 	Encoder shop.Encoder // makes the vectors of the reward's titles
-	Seed    uint64       // whoever knows it knows the answers: keep a hidden set's secret
-	Label   string       // of the set; other labels give other problems
-	Counts  Counts
+	// NoVectors leaves them out of the problems, for an encoder that every scorer has.
+	NoVectors bool
+	Seed      uint64 // whoever knows it knows the answers: keep a hidden set's secret
+	Label     string // of the set; other labels give other problems
+	Counts    Counts
 	// Pool splits the products among sets: only those whose id falls into pool
 	// Pool of Pools are ground truth, so that sets of different pools share no
 	// answer. 0 pools = all products.
@@ -568,6 +570,10 @@ func deref(f *float64) float64 {
 }
 
 func (g *generator) vectors(ctx context.Context, p *shop.Problem) error {
+	if g.c.NoVectors {
+		p.TitleVectors = nil
+		return nil
+	}
 	for _, it := range p.Reward.Items {
 		v, err := g.c.Encoder.Encode(ctx, it.Title)
 		if err != nil {

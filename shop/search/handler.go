@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/shop"
 )
 
@@ -48,16 +49,10 @@ type Problem struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// reply is a refusal with its status.
-type reply struct {
-	status int
-	Problem
-}
-
-func (r *reply) Error() string { return r.Problem.Error }
-
 func refuse(field, limit, format string, args ...any) error {
-	return &reply{http.StatusBadRequest, Problem{fmt.Sprintf(format, args...), field, limit}}
+	return &agon.Error{
+		Code: "invalid_argument", Status: http.StatusBadRequest, Field: field, Limit: limit, Message: fmt.Sprintf(format, args...), Mend: "docs/shopping.md lists the arguments",
+	}
 }
 
 // ServeHTTP answers GET /, /health, /find_product, /view_product_information
@@ -87,14 +82,14 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/get_product_raw":
 		body, err = s.Raw(r.Context(), args)
 	default:
-		err = &reply{http.StatusNotFound, Problem{Error: "not found"}}
+		err = &agon.Error{Code: "not_found", Status: http.StatusNotFound, Message: "not found"}
 	}
-	var refused *reply
+	var refused *agon.Error
 	switch {
 	case err == nil:
 		answer(w, http.StatusOK, body)
 	case errors.As(err, &refused):
-		answer(w, refused.status, marshal(refused.Problem))
+		answer(w, refused.Status, marshal(Problem{refused.Message, refused.Field, refused.Limit}))
 	case r.Context().Err() != nil:
 		answer(w, http.StatusServiceUnavailable, marshal(Problem{Error: "the request was given up"}))
 	default:
@@ -297,7 +292,7 @@ func (s *Service) strictQuery(q *Query, args Args) error {
 // the other server does.
 func (s *Service) View(_ context.Context, args Args) ([]byte, error) {
 	if _, ok := args["product_ids"]; !ok && !s.Strict {
-		return nil, &reply{http.StatusInternalServerError, Problem{Error: "product_ids is missing", Field: "product_ids"}}
+		return nil, &agon.Error{Code: "invalid_argument", Status: http.StatusInternalServerError, Field: "product_ids", Message: "product_ids is missing"}
 	}
 	return s.byID(args, rowView)
 }

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/shop"
 	"github.com/agon-arena/agon/shop/catalogue"
 )
@@ -619,7 +620,7 @@ func FuzzFind(f *testing.F) {
 			s := &Service{Index: x, Strict: strict}
 			for _, route := range []func(context.Context, Args) ([]byte, error){s.Find, s.View, s.Raw} {
 				body, err := route(t.Context(), args)
-				var refused *reply
+				var refused *agon.Error
 				if err != nil && !errors.As(err, &refused) || err == nil && !json.Valid(body) {
 					t.Fatalf("%q: %v, %s", raw, err, body)
 				}
