@@ -8,7 +8,7 @@ package tasks
 import "embed"
 
 // FS holds the committed files of every set: "coding/small", "coding/released",
-// "claim/demo"; "claim/documents" is what scripts of the latter may search.
+// "claim/demo", "shopping/demo"; "claim/documents" is what scripts of the latter may search.
 //
-//go:embed all:coding all:claim all:research all:pack
+//go:embed all:coding all:claim all:research all:pack all:shopping
 var FS embed.FS

@@ -11,12 +11,13 @@ import (
 // TestSets loads every committed task: a mistake in one fails here, by name.
 func TestSets(t *testing.T) {
 	for _, set := range []struct {
+		kind   string
 		name   string
 		least  int
 		recipe bool
-	}{{"small", 12, false}, {"released", 6, true}} {
-		t.Run(set.name, func(t *testing.T) {
-			fsys, err := fs.Sub(tasks.FS, "coding/"+set.name)
+	}{{"coding", "small", 12, false}, {"coding", "released", 6, true}, {"shopping", "demo", 12, false}} {
+		t.Run(set.kind+"/"+set.name, func(t *testing.T) {
+			fsys, err := fs.Sub(tasks.FS, set.kind+"/"+set.name)
 			if err != nil {
 				t.Fatal(err)
 			}
