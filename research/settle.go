@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/score"
 	"github.com/agon-arena/agon/store"
@@ -400,6 +401,19 @@ func AttestedBytes(r Record) ([]byte, error) {
 		return nil, errors.New("the record is not what was attested")
 	}
 	return append([]byte(attestPrefix), b...), nil
+}
+
+// VerifyRecord checks the coordinator's signature on a record, offline.
+func VerifyRecord(r Record) error {
+	msg, err := AttestedBytes(r)
+	if err != nil {
+		return err
+	}
+	sig, err := hex.DecodeString(r.Attestation.Signature)
+	if err != nil {
+		return fmt.Errorf("read signature: %w", err)
+	}
+	return auth.Verify(r.Attestation.Signer, msg, sig)
 }
 
 // age is for decay: how long ago at was.
