@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agon-arena/agon/cli/output"
+	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/research/miner"
+	"github.com/agon-arena/agon/tasks"
 )
 
 // stockOut prints an answer as the public client does: JSON with two spaces, else the text.
@@ -288,9 +291,41 @@ back. results.tsv in the workspace root notes every cycle; the next one starts f
 
 func (a *App) researchBuiltins() *cobra.Command {
 	return &cobra.Command{
-		Use: "list-builtins", Short: "Print built-in task templates as JSON", Args: args(0, 0, ""), Hidden: true,
+		Use: "list-builtins", Short: "Print the tasks that ship with agon as JSON", Args: args(0, 0, ""),
+		Long:    "Print the research tasks that ship with agon. JSON: [{slug, title, repository, base_ref, metric_name, metric_direction, summary}].",
+		Example: "  agon research list-builtins",
 		RunE: func(_ *cobra.Command, _ []string) error {
-			a.stockOut([]byte("[]")) // agon's templates are written by agon task init research
+			type builtin struct {
+				Slug       string `json:"slug"`
+				Title      string `json:"title"`
+				Repository string `json:"repository"`
+				BaseRef    string `json:"base_ref"`
+				Metric     string `json:"metric_name"`
+				Direction  string `json:"metric_direction"`
+				Summary    string `json:"summary"`
+			}
+			list := []builtin{}
+			found, err := fs.Glob(tasks.FS, "research/*/*/"+kr.TaskFile)
+			if err != nil {
+				return err
+			}
+			for _, name := range found {
+				dir, err := fs.Sub(tasks.FS, strings.TrimSuffix(name, "/"+kr.TaskFile))
+				if err != nil {
+					return err
+				}
+				t, _, err := kr.LoadTask(dir)
+				if err != nil {
+					return err
+				}
+				summary, _, _ := strings.Cut(t.Brief, "\n")
+				list = append(list, builtin{t.Slug, t.Title, t.Repository, t.BaseRef, t.MetricName, t.MetricDirection, summary})
+			}
+			b, err := json.Marshal(list)
+			if err != nil {
+				return err
+			}
+			a.stockOut(b)
 			return nil
 		},
 	}
