@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
@@ -26,7 +25,7 @@ func TestBadInput(t *testing.T) {
 	journal := openStore(t, filepath.Join(t.TempDir(), "b.db"))
 	var answer http.HandlerFunc
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r) }, func(c *openai.Config) {
-		c.Header, c.MaxReply = 500*time.Millisecond, 1<<20
+		c.MaxReply = 1 << 20
 	})
 	g := start(t, Config{Upstreams: []provider.Upstream{u}, Books: durable(t, journal), RetryFor: -1})
 	p := policy("m")
