@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/tools"
 )
 
 // RejudgeOptions asks for a run to be judged again from its evidence.
@@ -112,7 +115,7 @@ func (a *App) verify(ctx context.Context, run string, attempt int, gateways []st
 	add := func(name, status, format string, args ...any) {
 		v.Checks = append(v.Checks, Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...)})
 	}
-	receipts, outcome, seen := verifyBodies(events, add)
+	receipts, hosted, outcome, seen := verifyBodies(events, add)
 	v.Chain = gateway.VerifyChain(receipts, gateways)
 	switch {
 	case seen.cut > 0:
@@ -125,10 +128,11 @@ func (a *App) verify(ctx context.Context, run string, attempt int, gateways []st
 	default:
 		add("chain", CheckOK, "%d receipts, signed by %s", v.Chain.Receipts, strings.Join(v.Chain.Signers, ", "))
 	}
-	if v.Chain.Cost == att.CostMicros {
+	sum := v.Chain.Cost + verifyTools(hosted, gateways, add)
+	if sum == att.CostMicros {
 		add("cost", CheckOK, "the receipts sum to %s", money(att.CostMicros))
 	} else {
-		add("cost", CheckFail, "the receipts sum to %s, the attempt says %s", money(v.Chain.Cost), money(att.CostMicros))
+		add("cost", CheckFail, "the receipts sum to %s, the attempt says %s", money(sum), money(att.CostMicros))
 	}
 	a.verifyScore(ctx, c, r, att, outcome, judge, add)
 	v.OK = true
@@ -136,6 +140,46 @@ func (a *App) verify(ctx context.Context, run string, attempt int, gateways []st
 		v.OK = v.OK && k.Status != CheckFail
 	}
 	return v, nil
+}
+
+// verifyTools checks what a tool host wrote: a chain for each of its sessions.
+// It returns what the tools cost; models are paid through the gateway's receipts.
+func verifyTools(list []tools.Receipt, gateways []string, add func(name, status, format string, args ...any)) (cost agon.Micros) {
+	if len(list) == 0 {
+		return 0
+	}
+	chains := map[string][]agon.Receipt{}
+	n, unsigned, bad := 0, 0, ""
+	for _, r := range list {
+		if r.Tool != tools.LLMChat {
+			cost += r.Cost
+		}
+		s := r.Signed
+		switch {
+		case s != nil:
+			n++
+			chains[s.Run] = append(chains[s.Run], *s)
+			if s.ID != r.ReceiptID || s.Cost != r.Cost || s.Model != r.Tool || s.RequestHash.Hex() != r.RequestHash {
+				bad = fmt.Sprintf("receipt %s is not what was signed", r.ReceiptID)
+			}
+		case r.Cost != 0 || r.Reserved != 0 && r.Outcome == tools.OutcomeOK:
+			unsigned++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(chains)) {
+		if c := gateway.VerifyChain(chains[id], gateways); len(c.Problems) > 0 && bad == "" {
+			bad = fmt.Sprintf("session %s: receipt %d: %s", id, c.Problems[0].N, c.Problems[0].Message)
+		}
+	}
+	switch {
+	case bad != "":
+		add("tools", CheckFail, "%s", bad)
+	case unsigned > 0:
+		add("tools", CheckWarn, "%d calls of tools that cost money are under no signature", unsigned)
+	default:
+		add("tools", CheckOK, "%d receipts of tools in %d chains", n, len(chains))
+	}
+	return cost
 }
 
 // attemptOf finds the attempt to look at: the one named, the counted one, the last.
@@ -153,7 +197,7 @@ func attemptOf(r *client.Run, n int) *agon.Attempt {
 type bodyCount struct{ whole, part, cut int }
 
 // verifyBodies hashes what was said and returns the receipts and the outcome that the events tell.
-func verifyBodies(events []agon.Event, add func(name, status, format string, args ...any)) (list []agon.Receipt, outcome string, n bodyCount) {
+func verifyBodies(events []agon.Event, add func(name, status, format string, args ...any)) (list []agon.Receipt, hosted []tools.Receipt, outcome string, n bodyCount) {
 	bad := ""
 	check := func(id, what string, b gateway.Body, want agon.Digest) {
 		switch {
@@ -178,10 +222,11 @@ func verifyBodies(events []agon.Event, add func(name, status, format string, arg
 			check(m.Receipt.ID, "the response", m.Response, m.Receipt.ResponseHash)
 		case agon.EventTool:
 			var host struct {
-				Tool json.RawMessage `json:"tool"`
+				Tool *tools.Receipt `json:"tool"`
 			}
 			if json.Unmarshal(e.Data, &host) == nil && host.Tool != nil {
-				continue // of the tool host, whose receipts stand in no chain of the gateway
+				hosted = append(hosted, *host.Tool)
+				continue
 			}
 			var t gateway.ToolCallEvent
 			if json.Unmarshal(e.Data, &t) != nil || t.Receipt.ID == "" {
@@ -207,7 +252,7 @@ func verifyBodies(events []agon.Event, add func(name, status, format string, arg
 	default:
 		add("bodies", CheckOK, "%d requests and responses match their hashes", n.whole)
 	}
-	return list, outcome, n
+	return list, hosted, outcome, n
 }
 
 // verifyScore judges the stored evidence again.

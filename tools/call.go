@@ -57,6 +57,10 @@ var errNoBackend = errors.New("tool has no back end")
 // errBudget marks a call that the session cannot carry.
 var errBudget = errors.New("budget does not carry the call")
 
+// errBooks marks a call that was answered and could not be booked: its answer
+// may not be given, and settle has said whose failure that is.
+type errBooks struct{ error }
+
 const (
 	callTimeout = 60 * time.Second
 	longTimeout = 120 * time.Second
@@ -120,6 +124,9 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		r.Outcome = OutcomeProvider
 		var f *Failure
 		switch {
+		case errors.As(err, &errBooks{}):
+			s.host.cfg.Log.Error("tool call", "session", s.id, "error", err)
+			return nil, TextFailed
 		case errors.As(err, &f):
 			r.Error = f.Class
 			if f.Class == "timeout" {
@@ -135,7 +142,9 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		if s.ctx.Err() != nil {
 			f.Own = true // we cut it off ourselves
 		}
-		s.settle(id, 0) // a failed call is not billed to the script
+		if err := s.settle(&r, 0); err != nil { // a failed call is not billed to the script
+			s.host.cfg.Log.Error("tool call", "session", s.id, "error", err)
+		}
 		s.blame(p, f)
 		s.host.cfg.Log.Warn("tool call failed", "tool", inv.Tool, "backend", p.backend, "class", f.Class, "detail", f.Detail)
 		s.failed(r)
@@ -207,7 +216,9 @@ func (s *Session) finish(r *Receipt, got *reply) (any, error) {
 	if got.usage != nil {
 		r.Prompt, r.Completion = got.usage.Prompt, got.usage.Completion
 	}
-	r.Cost = s.settle(r.ReceiptID, got.cost)
+	if err := s.settle(r, got.cost); err != nil {
+		return nil, errBooks{err}
+	}
 	s.stamp(r)
 	s.write(*r)
 	type shown struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon/auth/signing"
+	"github.com/agon-arena/agon/gateway"
 )
 
 // Config is what a host is made of. Zero values mean the defaults.
@@ -25,8 +26,11 @@ type Config struct {
 	Search Search
 	Items  Items
 	Repo   Repo
-	Now    func() time.Time // time.Now
-	Log    *slog.Logger     // discards; it gets classes of errors, never arguments
+	// Books keep the money and the receipts of all sessions; default: in memory,
+	// with a key of their own. A gateway's (Gateway.Books) make them durable.
+	Books *gateway.Books
+	Now   func() time.Time // time.Now
+	Log   *slog.Logger     // discards; it gets classes of errors, never arguments
 	// CallTimeout bounds one call (default 60 s; llm_chat and repositories 120 s).
 	CallTimeout time.Duration
 }
@@ -47,6 +51,12 @@ func New(c Config) *Host {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Books == nil {
+		var err error
+		if c.Books, err = gateway.NewBooks(context.Background(), gateway.BooksConfig{Clock: c.Now}); err != nil {
+			panic("tools: " + err.Error()) // in memory, with a new key: there is nothing that could fail
+		}
 	}
 	return &Host{cfg: c, sessions: map[string]*Session{}}
 }

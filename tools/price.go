@@ -9,6 +9,9 @@ import (
 	"github.com/agon-arena/agon"
 )
 
+// priceVersion names this table in signed receipts.
+const priceVersion = "caster-seed"
+
 // ModelPrice is what a model costs in micro-dollars per 1,000,000 tokens.
 // Reasoning tokens are counted twice by the seed's rule: they are part of the
 // completion and have a rate of their own.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,8 +33,12 @@ const (
 
 // SessionConfig is one session: one (task, script, attempt).
 type SessionConfig struct {
-	ID  string // uuid; empty: a new one
-	UID int    // of the miner; the seed demands ≥ 1, which is the caller's business
+	ID string // uuid; empty: a new one
+	// Run, Attempt and Task say what the session is played for; receipts in the books name them.
+	Run     string
+	Attempt int
+	Task    string
+	UID     int // of the miner; the seed demands ≥ 1, which is the caller's business
 	// Budget in micro-dollars; it is reserved before each call, so that it is
 	// never passed. 0 allows only what is free.
 	Budget agon.Micros
@@ -82,16 +87,16 @@ type Session struct {
 	slots chan struct{}
 
 	mu       sync.Mutex
-	status   string           // guarded by mu
-	account  *gateway.Account // guarded by mu
-	receipts []Receipt        // guarded by mu
-	kept     int64            // bytes of payloads in receipts; guarded by mu
-	calls    int              // with the right token; guarded by mu
-	waiting  int              // for a place; guarded by mu
-	ev       Evidence         // guarded by mu
-	closed   bool             // guarded by mu
-	active   int              // guarded by mu
-	idle     chan struct{}    // closed when closed and active == 0
+	status   string // guarded by mu
+	purse    *gateway.Purse
+	receipts []Receipt     // guarded by mu
+	kept     int64         // bytes of payloads in receipts; guarded by mu
+	calls    int           // with the right token; guarded by mu
+	waiting  int           // for a place; guarded by mu
+	ev       Evidence      // guarded by mu
+	closed   bool          // guarded by mu
+	active   int           // guarded by mu
+	idle     chan struct{} // closed when closed and active == 0
 
 	recMu  sync.Mutex // orders Record
 	ctx    context.Context
@@ -139,32 +144,46 @@ func (h *Host) Open(c SessionConfig) (*Session, error) {
 	if c.Repo == nil {
 		c.Repo = h.cfg.Repo
 	}
-	acct, err := gateway.NewAccount(agon.Budget{Micros: c.Budget, Calls: int64(c.MaxCalls)})
-	if err != nil {
-		return nil, fmt.Errorf("open tool session: %w", err)
-	}
 	var raw [16]byte
 	if _, err := rand.Read(raw[:]); err != nil {
 		return nil, fmt.Errorf("open tool session: %w", err)
 	}
 	s := &Session{
 		host: h, cfg: c, id: c.ID, token: base64.RawURLEncoding.EncodeToString(raw[:]), issued: h.cfg.Now().UTC(),
-		slots: make(chan struct{}, c.Parallel), status: StatusActive, account: acct, idle: make(chan struct{}),
+		slots: make(chan struct{}, c.Parallel), status: StatusActive, idle: make(chan struct{}),
 	}
 	s.digest = blake2b.Sum256([]byte(s.token))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	// A chain of its own: the run's is the gateway's, which may be elsewhere.
+	chain := "tools/" + s.id
+	if c.Run != "" {
+		chain = c.Run + "/" + chain
+	}
+	var err error
+	if s.purse, err = h.cfg.Books.Purse(s.ctx, chain, max(c.Attempt, 1), "tools", agon.Budget{Micros: c.Budget, Calls: int64(c.MaxCalls)}); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("open tool session: %w", err)
+	}
+	if err := h.enter(s); err != nil {
+		_ = s.purse.Close(s.ctx) // nothing was reserved
+		s.cancel()
+		return nil, fmt.Errorf("open tool session: %w", err)
+	}
+	return s, nil
+}
+
+// enter puts a session among the open ones.
+func (h *Host) enter(s *Session) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
-		s.cancel()
-		return nil, errors.New("open tool session: the host was stopped")
+		return errors.New("the host was stopped")
 	}
 	if _, ok := h.sessions[s.id]; ok {
-		s.cancel()
-		return nil, fmt.Errorf("open tool session: %s is open already", s.id)
+		return fmt.Errorf("%s is open already", s.id)
 	}
 	h.sessions[s.id] = s
-	return s, nil
+	return nil
 }
 
 // ID is the session's uuid.
@@ -182,9 +201,8 @@ func (s *Session) Budget() agon.Micros { return s.cfg.Budget }
 
 // Spent is what was settled.
 func (s *Session) Spent() agon.Micros {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.Spent().Micros
+	spent, _ := s.purse.Balance()
+	return spent.Micros
 }
 
 // Status is where the session stands.
@@ -242,6 +260,10 @@ func (s *Session) Close(status string) {
 	s.host.mu.Lock()
 	delete(s.host.sessions, s.id)
 	s.host.mu.Unlock()
+	if err := s.purse.Close(context.WithoutCancel(s.ctx)); err != nil {
+		// What a call holds that never ended is released when the books are opened next.
+		s.host.cfg.Log.Error("close tool session", "session", s.id, "error", err)
+	}
 }
 
 // enter admits a call. The order of the checks is the seed's: permit, session
@@ -328,26 +350,41 @@ func (s *Session) refused() {
 
 // left is what is neither spent nor held.
 func (s *Session) left() agon.Micros {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.Left().Micros
+	_, left := s.purse.Balance()
+	return left.Micros
 }
 
 func (s *Session) reserve(id string, m agon.Micros) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.Reserve(id, gateway.Amount{Micros: m, Calls: 1})
+	return s.purse.Reserve(id, gateway.Amount{Micros: m, Calls: 1})
 }
 
-// settle books what a call used, at most what it reserved, and tells what was booked.
-func (s *Session) settle(id string, m agon.Micros) agon.Micros {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, err := s.account.Settle(id, gateway.Amount{Micros: m, Calls: 1})
-	if err != nil {
-		panic("tools: " + err.Error()) // every id is settled once, by the call that reserved it
+// settle books what a call used, at most what it reserved, signs that and fills
+// in the receipt's cost. It returns when all of it is durable.
+func (s *Session) settle(r *Receipt, m agon.Micros) error {
+	response := agon.Sum(nil)
+	if r.ResponseHash != "" {
+		response = agon.Digest(agon.DigestPrefix + r.ResponseHash)
 	}
-	return a.Micros
+	end := s.host.cfg.Now().UTC()
+	signed := &agon.Receipt{
+		ID: r.ReceiptID, Session: s.id, Task: s.cfg.Task, Payer: "run", Route: Path, Model: r.Tool, Provider: r.Backend,
+		RequestHash: agon.Digest(agon.DigestPrefix + hexSum(r.Request)), ResponseHash: response, Prompt: r.Prompt, Completion: r.Completion,
+		PriceVersion: priceVersion, Reserved: r.Reserved, Status: http.StatusOK, Outcome: OutcomeOK, Start: r.IssuedAt, End: end,
+	}
+	if r.Outcome != OutcomeOK {
+		signed.Status, signed.Outcome = http.StatusBadRequest, OutcomeProvider
+	}
+	booked, err := s.purse.Settle(context.WithoutCancel(s.ctx), r.ReceiptID, gateway.Amount{Micros: m, Calls: 1}, signed)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		// The host's own failure, as bad as a provider's: no script may pay for it.
+		s.ev.ProviderErrors++
+		s.ev.LastError, s.ev.CanaryFailed, s.ev.Recovered = "books", true, false
+		return fmt.Errorf("settle tool call %s: %w", r.ReceiptID, err)
+	}
+	r.Cost, r.Signed = booked.Micros, signed
+	return nil
 }
 
 // write keeps a receipt and hands it on.
@@ -370,9 +407,7 @@ func (s *Session) write(r Receipt) {
 
 // snapshot is the budget as answers show it.
 func (s *Session) snapshot() map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	used := s.account.Spent().Micros
+	used := s.Spent()
 	return map[string]any{
 		"session_budget_usd": usd(s.cfg.Budget), "session_hard_limit_usd": usd(s.cfg.Budget),
 		"session_used_budget_usd": usd(used), "session_remaining_budget_usd": usd(max(s.cfg.Budget-used, 0)),

@@ -89,6 +89,10 @@ type Receipt struct {
 	Completion   int64           `json:"completion_tokens,omitempty"`
 	// Backend names what answered: a search index, a provider; never a key or an address.
 	Backend string `json:"backend,omitempty"`
+	// Signed is the call in the books: chained for each session, signed by the
+	// host's key, durable before the answer where the books are. Calls that
+	// reserved nothing have none.
+	Signed *agon.Receipt `json:"signed,omitempty"`
 	// Error is the class of what failed. It is for evidence, no script sees it.
 	Error string `json:"error,omitempty"`
 }

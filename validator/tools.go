@@ -35,6 +35,7 @@ func (e *env) Tools(ctx context.Context, taskKey string, c tools.SessionConfig) 
 	if c.LLM == nil {
 		c.LLM = &lazyLLM{e: e, task: taskKey, alias: th.Alias}
 	}
+	c.Run, c.Attempt, c.Task = e.job.Run.Run, e.job.Attempt, taskKey
 	next := c.Record
 	c.Record = func(r tools.Receipt) {
 		e.rec.Record(agon.EventTool, taskKey, map[string]any{"tool": r})

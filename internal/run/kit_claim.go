@@ -80,7 +80,7 @@ func openToolHost(o Options, docs tools.Search, d sandbox.Driver, rootfs string,
 	if err != nil {
 		return nil, nil, err
 	}
-	conf.Now = now
+	conf.Now, conf.Books = now, gw.Books()
 	host := tools.New(conf)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
