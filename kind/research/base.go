@@ -183,7 +183,7 @@ func exists(dir, name string) bool {
 	return err == nil && st.IsDir()
 }
 
-// copyTree copies regular files for one user's eyes only.
+// copyTree copies regular files.
 func copyTree(src, dst string) error {
 	root, err := os.OpenRoot(src)
 	if err != nil {
@@ -195,7 +195,7 @@ func copyTree(src, dst string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return os.MkdirAll(filepath.Join(dst, name), 0o700)
+			return os.MkdirAll(filepath.Join(dst, name), 0o755)
 		case !d.Type().IsRegular():
 			return nil
 		}
@@ -203,6 +203,6 @@ func copyTree(src, dst string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dst, name), b, 0o600)
+		return os.WriteFile(filepath.Join(dst, name), b, 0o644)
 	})
 }

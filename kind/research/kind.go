@@ -30,9 +30,15 @@ type Config struct {
 	// Cache keeps clones of foreign repositories, by commit. Empty: a
 	// temporary directory for each play.
 	Cache string
+	// PlainRepositories lets tasks name repositories by http too, as a
+	// coordinator in the same process serves them.
+	PlainRepositories bool
 	// PackageIndex is the base URL that setup may reach where a task's network
 	// is "setup" ("https://pypi.org"). Empty: such tasks cannot be played here.
 	PackageIndex string
+	// RowsURL answers rows of data sets that held-out sources name; empty means
+	// the public server.
+	RowsURL string
 	// Now is the clock of time budgets; nil means time.Now.
 	Now func() time.Time
 	// Artifacts fetches what submissions name by URL.

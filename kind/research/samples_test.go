@@ -48,7 +48,7 @@ func TestSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			honest, cheats := 0, 0
+			honest, cheats, kernel := 0, 0, 0.0
 			for _, s := range list {
 				if s.Expect.Better {
 					honest++
@@ -65,9 +65,6 @@ func TestSamples(t *testing.T) {
 					}
 					r := w.run()
 					r.Tasks = []agon.TaskRef{{Key: tk.Key}}
-					if task.Rules.Band > 0 && s.Expect.Status == StatusAccepted {
-						r.Rival = &agon.Rival{Round: 1, Pairs: 1} // time: beside the base, on this machine
-					}
 					rec, obs := w.play(sub, r)
 					if obs.Status != s.Expect.Status || obs.Reason != s.Expect.Reason {
 						t.Fatalf("%s %q, want %s %q\n%s", obs.Status, obs.Reason, s.Expect.Status, s.Expect.Reason, rec.Files[LogFile])
@@ -75,17 +72,17 @@ func TestSamples(t *testing.T) {
 					if obs.Status != StatusAccepted {
 						return
 					}
-					better := agon.Better(task.MetricDirection, obs.Metrics[task.MetricName], task.Baseline*0.98)
-					if r.Rival != nil {
-						better = faster(t, obs, 1)
-						if better != s.Expect.Better {
-							r.Rival.Pairs = 3 // one pair on a busy machine proves nothing
-							_, obs = w.play(sub, r)
-							better = faster(t, obs, 3)
+					metric, bar := task.MetricName, task.Baseline*0.98
+					if name == "kernel" {
+						// Wall time on a busy machine proves nothing; TestDuel has the pairs.
+						if kernel == 0 {
+							kernel = kernelBase(w, r)
 						}
+						metric, bar = "cpu_seconds", kernel
 					}
+					better := agon.Better(task.MetricDirection, obs.Metrics[metric], bar)
 					if better != s.Expect.Better {
-						t.Errorf("%v, base %v, pairs %v: better is %t", obs.Metrics, task.Baseline, obs.Duel, better)
+						t.Errorf("%v against %v: better is %t", obs.Metrics, bar, better)
 					}
 				})
 			}
@@ -96,17 +93,12 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// faster reports whether the challenger is clearly faster in most pairs.
-func faster(t *testing.T, obs Observed, pairs int) bool {
-	t.Helper()
-	if len(obs.Duel) != pairs {
-		t.Fatalf("%d pairs, want %d", len(obs.Duel), pairs)
+// kernelBase is three quarters of the processor time that the base takes here.
+func kernelBase(w *world, r agon.RunSpec) float64 {
+	const comment = "--- a/kernel/kernel.py\n+++ b/kernel/kernel.py\n@@ -1,3 +1,4 @@\n \"\"\"Reads two polynomials, writes their product.\"\"\"\n+# as it was\n import sys\n \n"
+	rec, obs := w.play(w.submission(comment, Claim{}), r)
+	if obs.Status != StatusAccepted || obs.Metrics["cpu_seconds"] == 0 {
+		w.t.Fatalf("the base gives no number: %+v\n%s", obs, rec.Files[LogFile])
 	}
-	n := 0
-	for _, p := range obs.Duel {
-		if p.Challenger < 0.75*p.Incumbent {
-			n++
-		}
-	}
-	return 2*n > pairs
+	return 0.75 * obs.Metrics["cpu_seconds"]
 }

@@ -67,9 +67,6 @@ func Fetch(ctx context.Context, c Config, uri, sha string, size, limit int64, ds
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
 	}
-	if c.Allow == nil {
-		c.Allow = Public
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
@@ -77,7 +74,7 @@ func Fetch(ctx context.Context, c Config, uri, sha string, size, limit int64, ds
 		return refuse("%v", err)
 	}
 	req.Header.Set("Accept-Encoding", "identity") // the digest is of the bytes as they are
-	resp, err := c.client().Do(req)
+	resp, err := c.Client().Do(req)
 	if err != nil {
 		return refuse("fetch: %v", cause(err))
 	}
@@ -123,7 +120,12 @@ func cause(err error) error {
 	return err
 }
 
-func (c Config) client() *http.Client {
+// Client is an HTTP client that dials public addresses only and stays on https
+// when it is redirected.
+func (c Config) Client() *http.Client {
+	if c.Allow == nil {
+		c.Allow = Public
+	}
 	d := &net.Dialer{Timeout: 20 * time.Second, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		// The address is the resolved one: a name that changes its mind between
 		// a check and the dial gains nothing.

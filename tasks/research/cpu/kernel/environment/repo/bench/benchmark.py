@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import arena  # noqa: E402
 
 METRIC, WORST = "seconds", 1e6
-LENGTH, RUNS = 1600, 3
+LENGTH, RUNS = 2400, 2
 PRIME = 2**61 - 1
 
 
@@ -20,7 +20,7 @@ def at(poly, x):
 
 def main():
     rng = random.Random(int(os.environ.get("AGON_SEED", "1")))
-    best = WORST
+    best = cpu = WORST
     for _ in range(RUNS):
         a, b = ([rng.randrange(1000) for _ in range(LENGTH)] for _ in range(2))
         r = arena.run(["python3", "-I", "kernel/kernel.py"], f"{' '.join(map(str, a))}\n{' '.join(map(str, b))}\n".encode(), 30)
@@ -33,8 +33,8 @@ def main():
         x = random.SystemRandom().randrange(PRIME)
         if len(c) != 2 * LENGTH - 1 or max(c) >= 1000 * 1000 * LENGTH or min(c) < 0 or at(c, x) != at(a, x) * at(b, x) % PRIME:
             arena.reject(METRIC, WORST, "wrong_answer")
-        best = min(best, r.wall)
-    arena.finish(METRIC, best)
+        best, cpu = min(best, r.wall), min(cpu, r.cpu)
+    arena.finish(METRIC, best, cpu_seconds=cpu)
 
 
 main()
