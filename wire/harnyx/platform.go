@@ -25,6 +25,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/tools"
+	"github.com/agon-arena/agon/wire/folder"
 )
 
 // PlatformConfig is what the platform's side is made of. API, Arena, Verifier,
@@ -52,7 +53,7 @@ type PlatformConfig struct {
 // Platform serves the platform's endpoints of the seed.
 type Platform struct {
 	cfg PlatformConfig
-	dir folder
+	dir folder.Folder
 
 	mu      sync.Mutex
 	known   map[string]bool      // tree digests entered in the arena; guarded by mu
@@ -74,7 +75,7 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Platform{cfg: c, dir: folder(c.Dir), known: map[string]bool{}, scripts: map[string]Candidate{}}
+	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), known: map[string]bool{}, scripts: map[string]Candidate{}}
 	m := http.NewServeMux()
 	m.HandleFunc("POST /v1/miners/scripts", p.upload)
 	m.HandleFunc("POST /v1/miner-task-batches/batch", p.createBatch)
@@ -367,14 +368,14 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 		b.ChampionUID = p.championUID(r.Context())
 	}
 	var old Batch
-	if was, err := p.dir.get(batchName(id), &old); err != nil {
+	if was, err := p.dir.Get(batchName(id), &old); err != nil {
 		p.broken(w, "create batch", err)
 		return
 	} else if was {
 		reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
 		return
 	}
-	if err := p.dir.put(batchName(id), b); err != nil {
+	if err := p.dir.Put(batchName(id), b); err != nil {
 		p.broken(w, "create batch", err)
 		return
 	}
@@ -428,7 +429,7 @@ func (p *Platform) batch(w http.ResponseWriter, r *http.Request, id string) (Bat
 	u, err := uuid.Parse(id)
 	ok := false
 	if err == nil {
-		ok, err = p.dir.get(batchName(u.String()), &b)
+		ok, err = p.dir.Get(batchName(u.String()), &b)
 		if err != nil {
 			p.broken(w, "read batch", err)
 			return b, false
@@ -513,7 +514,7 @@ func (p *Platform) register(w http.ResponseWriter, r *http.Request) {
 		invalid(w, "url_parsing", "Input should be a valid URL", "base_url")
 		return
 	}
-	if err := p.dir.put(regName(id.Hotkey), registration{id.Hotkey, *in.BaseURL, p.cfg.Now().UTC()}); err != nil {
+	if err := p.dir.Put(regName(id.Hotkey), registration{id.Hotkey, *in.BaseURL, p.cfg.Now().UTC()}); err != nil {
 		p.broken(w, "register", err)
 		return
 	}
@@ -527,7 +528,7 @@ func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var reg registration
-	if was, err := p.dir.get(regName(id.Hotkey), &reg); err != nil {
+	if was, err := p.dir.Get(regName(id.Hotkey), &reg); err != nil {
 		p.broken(w, "weights", err)
 		return
 	} else if !was {
@@ -584,14 +585,14 @@ func (p *Platform) recent(ctx context.Context) (bool, error) {
 
 // batches lists all, newest first.
 func (p *Platform) batches(ctx context.Context) ([]Batch, error) {
-	names, err := p.dir.names("batch-")
+	names, err := p.dir.Names("batch-")
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Batch, 0, len(names))
 	for _, n := range names {
 		var b Batch
-		if ok, err := p.dir.get(n, &b); err != nil {
+		if ok, err := p.dir.Get(n, &b); err != nil {
 			return nil, err
 		} else if ok {
 			out = append(out, p.shown(ctx, b))

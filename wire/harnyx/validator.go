@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/wire/folder"
 )
 
 // Pair is one script on one claim, for one attempt.
@@ -92,7 +93,7 @@ type ValidatorConfig struct {
 // where it was, and no pair is graded twice.
 type Validator struct {
 	cfg ValidatorConfig
-	dir folder
+	dir folder.Folder
 
 	mu      sync.Mutex
 	queue   []string        // ids of batches that are not done; guarded by mu
@@ -139,15 +140,15 @@ func NewValidator(c ValidatorConfig) (*Validator, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	v := &Validator{cfg: c, dir: folder(c.Dir), seen: map[string]bool{}, wake: make(chan struct{}, 1)}
-	names, err := v.dir.names("push-")
+	v := &Validator{cfg: c, dir: folder.Folder(c.Dir), seen: map[string]bool{}, wake: make(chan struct{}, 1)}
+	names, err := v.dir.Names("push-")
 	if err != nil {
 		return nil, fmt.Errorf("open batches: %w", err)
 	}
 	var open []record
 	for _, n := range names {
 		var r record
-		if ok, err := v.dir.get(n, &r); err != nil {
+		if ok, err := v.dir.Get(n, &r); err != nil {
 			return nil, err
 		} else if !ok {
 			continue
@@ -260,7 +261,7 @@ func (v *Validator) accept(w http.ResponseWriter, r *http.Request) {
 			reply(w, http.StatusServiceUnavailable, map[string]string{"detail": "too many batches are waiting"})
 			return
 		}
-		if err := v.dir.put("push-"+b.BatchID, record{len(v.seen) + 1, b}); err != nil {
+		if err := v.dir.Put("push-"+b.BatchID, record{len(v.seen) + 1, b}); err != nil {
 			v.cfg.Log.Error("storing a batch", "err", err)
 			reply(w, http.StatusInternalServerError, map[string]string{"detail": "internal error"})
 			return
@@ -283,7 +284,7 @@ func cmpErr(err error, text string) error {
 }
 
 func (c Candidate) check() error {
-	if !nameForm.MatchString(c.ArtifactID) {
+	if !folder.NameForm.MatchString(c.ArtifactID) {
 		return errors.New("artifact_id: want a uuid")
 	}
 	if len(c.ContentHash) != 64 || strings.Trim(c.ContentHash, "0123456789abcdef") != "" {
@@ -339,7 +340,7 @@ func (v *Validator) step(ctx context.Context) bool {
 // play plays the pairs of a batch that have no result yet.
 func (v *Validator) play(ctx context.Context, id string) error {
 	var r record
-	if ok, err := v.dir.get("push-"+id, &r); err != nil || !ok {
+	if ok, err := v.dir.Get("push-"+id, &r); err != nil || !ok {
 		return fmt.Errorf("read batch %s: %w", id, cmpErr(err, "it is gone"))
 	}
 	done, err := v.results(id)
@@ -378,7 +379,7 @@ func (v *Validator) play(ctx context.Context, id string) error {
 				res.Citations = []Citation{}
 			}
 			o := outcome{uuid.NewSHA1(uuid.NameSpaceURL, []byte("agon-evaluation:"+id+":"+c.ArtifactID+":"+claim.ClaimID)).String(), c.UID, c.ArtifactID, claim.ClaimID, res}
-			if err := v.dir.put(resultName(id, c.ArtifactID, i), o); err != nil {
+			if err := v.dir.Put(resultName(id, c.ArtifactID, i), o); err != nil {
 				return err
 			}
 		}
@@ -431,14 +432,14 @@ func (v *Validator) pair(ctx context.Context, p Pair) Result {
 
 // results reads what is stored of a batch.
 func (v *Validator) results(id string) ([]outcome, error) {
-	names, err := v.dir.names("result-" + id + "-")
+	names, err := v.dir.Names("result-" + id + "-")
 	if err != nil {
 		return nil, err
 	}
 	out := make([]outcome, 0, len(names))
 	for _, n := range names {
 		var o outcome
-		if ok, err := v.dir.get(n, &o); err != nil {
+		if ok, err := v.dir.Get(n, &o); err != nil {
 			return nil, err
 		} else if ok {
 			out = append(out, o)
@@ -457,7 +458,7 @@ func (v *Validator) progress(w http.ResponseWriter, r *http.Request) {
 	var rec record
 	ok := false
 	if err == nil {
-		if ok, err = v.dir.get("push-"+u.String(), &rec); err != nil {
+		if ok, err = v.dir.Get("push-"+u.String(), &rec); err != nil {
 			reply(w, http.StatusInternalServerError, map[string]string{"detail": "internal error"})
 			return
 		}

@@ -1,4 +1,5 @@
-package harnyx
+// Package folder keeps what the foreign dialects remember beside the store: small JSON documents in a directory.
+package folder
 
 import (
 	"encoding/json"
@@ -9,21 +10,22 @@ import (
 	"regexp"
 )
 
-// folder keeps small JSON documents by name. A document is durable when put
+// Folder keeps small JSON documents by name. A document is durable when put
 // returns, and is whole or not there.
-type folder string
+type Folder string
 
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,79}$`)
+// NameForm is what names of documents look like.
+var NameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,79}$`)
 
-func (f folder) path(name string) (string, error) {
-	if !nameForm.MatchString(name) {
+func (f Folder) path(name string) (string, error) {
+	if !NameForm.MatchString(name) {
 		return "", fmt.Errorf("bad document name %.80q", name)
 	}
 	return filepath.Join(string(f), name+".json"), nil
 }
 
-// get reads a document; ok is false where there is none.
-func (f folder) get(name string, v any) (ok bool, err error) {
+// Get reads a document; ok is false where there is none.
+func (f Folder) Get(name string, v any) (ok bool, err error) {
 	p, err := f.path(name)
 	if err != nil {
 		return false, nil // foreign names look like absent ones
@@ -41,7 +43,7 @@ func (f folder) get(name string, v any) (ok bool, err error) {
 	return true, nil
 }
 
-func (f folder) put(name string, v any) error {
+func (f Folder) Put(name string, v any) error {
 	p, err := f.path(name)
 	if err != nil {
 		return err
@@ -72,8 +74,8 @@ func (f folder) put(name string, v any) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// names lists the documents that begin with prefix, sorted.
-func (f folder) names(prefix string) ([]string, error) {
+// Names lists the documents that begin with prefix, sorted.
+func (f Folder) Names(prefix string) ([]string, error) {
 	list, err := os.ReadDir(string(f))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
