@@ -12,7 +12,7 @@ import (
 // FS holds the samples by kind and name: coding/repair/agent.py. A script.json
 // beside an agent is what a scripted model answers it; it is never entered.
 //
-//go:embed all:coding all:claim all:research all:pack
+//go:embed all:coding all:claim all:research all:pack all:shopping
 var FS embed.FS
 
 //go:embed templates
@@ -90,3 +90,6 @@ func mustRead(name string) []byte {
 
 // PackScript returns the script (JSON) on which the sample packs play without a key.
 func PackScript() []byte { return mustRead("pack/optimised/script.json") }
+
+// ShoppingScript returns the script (JSON) on which the shopping sample react runs without a key.
+func ShoppingScript() []byte { return mustRead("shopping/react/script.json") }

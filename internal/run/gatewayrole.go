@@ -29,6 +29,7 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/gateway/tool"
 	"github.com/agon-arena/agon/gateway/tool/search"
+	"github.com/agon-arena/agon/kind/shopping"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
 )
@@ -299,10 +300,11 @@ func withOthers(o Options, prices gateway.Prices, up provider.Upstream) ([]provi
 	return out, nil
 }
 
-// gatewayTools are the metered tools that are configured: search_web at
+// gatewayTools are the metered tools: those of the catalogue, and search_web at
 // AGON_SEARCH_URL (key in AGON_SEARCH_KEY), or over the documents in
 // AGON_SEARCH_DIR. AGON_SEARCH_PRICE is in micro-dollars per result.
 func gatewayTools(o Options) ([]tool.Tool, error) {
+	out := shopping.Tools(o.floor())
 	var src search.Source
 	var err error
 	url, dir := o.Getenv("AGON_SEARCH_URL"), o.Getenv("AGON_SEARCH_DIR")
@@ -314,7 +316,7 @@ func gatewayTools(o Options) ([]tool.Tool, error) {
 	case dir != "":
 		src, err = search.NewIndex(os.DirFS(dir), "https://documents.invalid")
 	default:
-		return nil, nil
+		return out, nil
 	}
 	if err != nil {
 		return nil, err
@@ -327,5 +329,5 @@ func gatewayTools(o Options) ([]tool.Tool, error) {
 		}
 		price.PerResult = agon.Micros(n)
 	}
-	return []tool.Tool{search.New(src, price)}, nil
+	return append(out, search.New(src, price)), nil
 }

@@ -42,9 +42,6 @@ type kit struct {
 	// their handler for the first arena of the kind that is opened.
 	routes []string
 	serve  func(ctx context.Context, s *server, a agon.Arena) (http.Handler, error)
-	// prepare completes every arena of the kind before it is opened, opened is
-	// told after. Both optional.
-	prepare, opened func(ctx context.Context, s *server, a *agon.Arena) error
 }
 
 // parts are what a kind may be made of.
@@ -64,7 +61,7 @@ type sample struct {
 }
 
 // kits are the kinds of this binary.
-func kits() []kit { return []kit{codingKit(), claimKit(), packKit(), researchKit()} }
+func kits() []kit { return []kit{codingKit(), claimKit(), packKit(), shoppingKit()} }
 
 // kitOf returns the kit of a kind.
 func kitOf(name string) (kit, bool) {
@@ -87,6 +84,7 @@ func KindNames() []string {
 
 // kinds returns every kind, playing in boxes over rootfs.
 func kinds(o Options, rootfs string) map[string]kind.Kind {
+	o.floor()
 	p := parts{o: o, rootfs: rootfs}
 	if o.Getenv != nil {
 		p.model, p.keyed = o.Getenv("AGON_LLM_MODEL"), o.Getenv("AGON_LLM_BASE_URL") != ""
@@ -111,9 +109,7 @@ func incentives() map[string]incentive.Rule {
 func demos() []ArenaFile {
 	var out []ArenaFile
 	for _, k := range kits() {
-		if k.demo != nil {
-			out = append(out, k.demo())
-		}
+		out = append(out, k.demo())
 	}
 	return out
 }

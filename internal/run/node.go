@@ -27,7 +27,6 @@ import (
 	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/mcp"
 	"github.com/agon-arena/agon/platform"
-	"github.com/agon-arena/agon/research"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
@@ -54,6 +53,7 @@ type Options struct {
 	Ready    func(url string)
 	Decided  func(*client.Overview)
 
+	shop  *shopFloor    // see floor
 	lease time.Duration // of runs that this server hands out; 0: the platform's default
 }
 
@@ -81,7 +81,6 @@ type server struct {
 	http     *http.Server
 	addr     string // host:port that was bound
 	done     chan error
-	research *research.Coordinator  // of the research arenas, if there are any
 	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
 }
 
@@ -123,15 +122,11 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 		return s, err
 	}
 	c := chain{s.ledger}
-	pc := platform.Config{
+	s.platform, err = platform.New(platform.Config{
 		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
 		Incentives: incentives(), Lease: o.lease,
-	}
-	s.research = research.Hooks(&pc)
-	if s.platform, err = platform.New(pc); err != nil {
-		return s, err
-	}
-	if err = s.openResearch(); err != nil {
+	})
+	if err != nil {
 		return s, err
 	}
 	if err = s.platform.Start(ctx); err != nil {

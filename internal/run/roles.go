@@ -14,6 +14,7 @@ import (
 
 // Serve runs the platform, the embedded ledger and /v1 without playing.
 func Serve(ctx context.Context, o Options) error {
+	o.floor()
 	files, err := arenaFiles(o)
 	if err != nil {
 		return err
@@ -44,6 +45,7 @@ func Serve(ctx context.Context, o Options) error {
 // Validator plays for the platform that c speaks to, signing with key, which
 // must hold a validator permit there. Data holds its caches only.
 func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer, arenas []string) error {
+	o.floor()
 	d, root, err := openDriver(ctx, o)
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ const maxTryFile = 16 << 20
 // Try plays a file on an arena's public tasks with the validator's own Player,
 // on this machine, for nobody's account. only names tasks; none means all.
 func Try(ctx context.Context, o Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
+	o.floor()
 	b, err := readBounded(file, maxTryFile)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 // With Once it returns when every submission is decided, with the outcome;
 // else when ctx ends.
 func Up(ctx context.Context, o Options) (*client.Overview, error) {
+	o.floor()
 	files, err := arenaFiles(o)
 	if err != nil {
 		return nil, err
@@ -127,21 +128,10 @@ func (s *server) openArena(ctx context.Context, f ArenaFile, val *party) error {
 	if err := s.ensureSubnet(ctx, a.Netuid, val); err != nil {
 		return err
 	}
-	k, _ := kitOf(a.Kind)
-	if k.prepare != nil {
-		if err := k.prepare(ctx, s, &a); err != nil {
-			return err
-		}
-	}
 	if err := s.platform.EnsureArena(ctx, a); err != nil {
 		return err
 	}
 	s.o.say("arena %s: %d tasks", a.ID, len(refs))
-	if k.opened != nil {
-		if err := k.opened(ctx, s, &a); err != nil {
-			return err
-		}
-	}
 	return s.openForeign(ctx, a)
 }
 

@@ -109,7 +109,7 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 			}
 		}
 	}()
-	defer c.Cgroups.KeepWarm()()
+	go c.Cgroups.Warm()
 	if b.Space, err = c.Store.New(c.Spec.Limits, c.Spec.UID, c.Spec.GID); err != nil {
 		return nil, err
 	}

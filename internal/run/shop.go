@@ -1,0 +1,267 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/kind/shopping"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/shop"
+	"github.com/agon-arena/agon/shop/catalogue"
+	"github.com/agon-arena/agon/shop/encode"
+	"github.com/agon-arena/agon/shop/problem"
+	"github.com/agon-arena/agon/shop/score"
+	"github.com/agon-arena/agon/shop/search"
+	"github.com/agon-arena/agon/task"
+)
+
+// shopFloor is the catalogue of this process: one index for the gateway's
+// tools and for the grader, opened when it is first needed.
+type shopFloor struct {
+	o Options
+
+	mu    sync.Mutex
+	index *search.Index // guarded by mu
+	label string        // of index, for receipts and scorer versions; guarded by mu
+}
+
+// floor returns the process's catalogue; copies of o made later share it.
+func (o *Options) floor() *shopFloor {
+	if o.shop == nil {
+		o.shop = &shopFloor{o: *o}
+	}
+	return o.shop
+}
+
+func (f *shopFloor) getenv(name string) string {
+	if f.o.Getenv == nil {
+		return ""
+	}
+	return f.o.Getenv(name)
+}
+
+// open returns the index of the catalogue in AGON_SHOP_CATALOGUE (ShoppingBench's
+// product lines), else of the demo's, which a seed makes. A failure is tried
+// again by the next caller.
+func (f *shopFloor) open(ctx context.Context) (*search.Index, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.index != nil {
+		return f.index, f.label, nil
+	}
+	dir := filepath.Join(cacheDir(f.o), "shop")
+	lines := func() (io.ReadCloser, error) { return problem.DemoCatalogue(), nil }
+	path := filepath.Join(dir, fmt.Sprintf("demo-%s-%d-%d.idx", catalogue.Version, problem.DemoProducts, problem.DemoSeed))
+	label := "demo"
+	if file := f.getenv("AGON_SHOP_CATALOGUE"); file != "" {
+		sum, err := sumFile(file)
+		if err != nil {
+			return nil, "", fmt.Errorf("read AGON_SHOP_CATALOGUE: %w", err)
+		}
+		path, label = filepath.Join(dir, sum+".idx"), "file"
+		lines = func() (io.ReadCloser, error) { return os.Open(file) }
+	}
+	x, err := search.Open(path)
+	if err != nil {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, "", fmt.Errorf("open catalogue: %w", err)
+		}
+		in, err := lines()
+		if err != nil {
+			return nil, "", fmt.Errorf("open catalogue: %w", err)
+		}
+		_, err = search.Build(ctx, in, path)
+		_ = in.Close() // read only
+		if err != nil {
+			return nil, "", err
+		}
+		if x, err = search.Open(path); err != nil {
+			return nil, "", err
+		}
+	}
+	f.index, f.label = x, label+"-"+x.Meta().Catalogue.Hex()[:12]
+	return f.index, f.label, nil
+}
+
+func sumFile(path string) (string, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, in); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// mode is AGON_SHOP_MODE: strict (default) or compat, for search and scores alike.
+func (f *shopFloor) mode() (score.Fix, error) {
+	switch m := f.getenv("AGON_SHOP_MODE"); m {
+	case "", "strict":
+		return score.Strict, nil
+	case "compat":
+		return score.Compat, nil
+	default:
+		return 0, &agon.Error{Code: "bad_setting", Status: 422, Field: "AGON_SHOP_MODE", Message: fmt.Sprintf("AGON_SHOP_MODE: %.40q: want strict or compat", m)}
+	}
+}
+
+// encoder is the service of embeddings at AGON_ENCODER_URL, else the built-in
+// one, which needs no model and knows no meaning.
+func (f *shopFloor) encoder() (shop.Encoder, error) {
+	url := f.getenv("AGON_ENCODER_URL")
+	if url == "" {
+		return encode.Ngram{}, nil
+	}
+	return encode.NewHTTP(encode.HTTPConfig{BaseURL: url, APIKey: f.getenv("AGON_ENCODER_KEY"), Model: f.getenv("AGON_ENCODER_MODEL")})
+}
+
+// Name implements shopping.Searcher.
+func (f *shopFloor) Name() string { return "catalogue" }
+
+// Answer implements shopping.Searcher.
+func (f *shopFloor) Answer(ctx context.Context, tool string, args map[string]string) ([]byte, int, error) {
+	x, label, err := f.open(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	fix, err := f.mode()
+	if err != nil {
+		return nil, 0, err
+	}
+	return shopping.Service{Handler: &search.Service{Index: x, Strict: fix != score.Compat}, Label: label}.Answer(ctx, tool, args)
+}
+
+// Version implements shopping.Grader.
+func (f *shopFloor) Version() string {
+	_, label, err := f.open(context.Background())
+	if err != nil {
+		return "no-catalogue" // nothing can be graded then
+	}
+	fix, err1 := f.mode()
+	enc, err2 := f.encoder()
+	if err1 != nil || err2 != nil {
+		return "no-encoder"
+	}
+	return fix.String() + "+" + label + "+" + enc.Name()
+}
+
+// Grade implements shopping.Grader.
+func (f *shopFloor) Grade(ctx context.Context, raw, dialogue []byte) (shopping.Grade, error) {
+	x, _, err := f.open(ctx)
+	if err != nil {
+		return shopping.Grade{}, err
+	}
+	fix, err := f.mode()
+	if err != nil {
+		return shopping.Grade{}, err
+	}
+	enc, err := f.encoder()
+	if err != nil {
+		return shopping.Grade{}, err
+	}
+	return shopping.ShopGrader{Scorer: score.New(score.Config{Fix: fix, Encoder: enc}), Catalogue: x}.Grade(ctx, raw, dialogue)
+}
+
+// Sets of the demo. The public one ships; the hidden one is made of a secret of
+// this installation: nobody can read its answers out of agon.
+const (
+	shopPublic = "demo"
+	shopHidden = "demo-hidden"
+)
+
+// shopSet makes the hidden set of the demo; the same one every time.
+func shopSet(o Options, set string) ([]*task.Task, bool, error) {
+	if set != shopHidden {
+		return nil, false, nil
+	}
+	seed, err := hiddenSeed(o)
+	if err != nil {
+		return nil, false, err
+	}
+	ctx := context.Background()
+	f := o.floor()
+	x, _, err := f.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	enc, err := f.encoder()
+	if err != nil {
+		return nil, false, err
+	}
+	c := problem.DemoHidden(x, enc, seed, problem.DemoProblems)
+	problems, err := problem.Generate(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	tmp, err := tempdir.Make("shop")
+	if err != nil {
+		return nil, false, err
+	}
+	defer os.RemoveAll(tmp)
+	dir := filepath.Join(tmp, "set")
+	if _, err := problem.WriteTasks(dir, "agon's generator of shopping problems", problems); err != nil {
+		return nil, false, err
+	}
+	files, err := readFiles(os.DirFS(dir))
+	if err != nil {
+		return nil, false, err
+	}
+	list, err := task.LoadSet(blob.FS(files), set)
+	return list, true, err
+}
+
+// readFiles reads a small tree of ours into memory.
+func readFiles(tree fs.FS) ([]blob.File, error) {
+	var out []blob.File
+	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(tree, p)
+		out = append(out, blob.File{Path: p, Content: b})
+		return err
+	})
+	return out, err
+}
+
+// hiddenSeed is the secret of this installation's hidden problems, made on first use.
+func hiddenSeed(o Options) (uint64, error) {
+	if o.Data == "" {
+		return 0, &agon.Error{Code: "not_found", Status: 404, Field: "hidden", Message: "the hidden problems of the demo belong to a data directory", Mend: "name one with --data"}
+	}
+	path := filepath.Join(o.Data, "shopping.seed")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		b = make([]byte, 8)
+		if _, err := rand.Read(b); err != nil {
+			return 0, fmt.Errorf("make the hidden seed: %w", err)
+		}
+		if err = os.MkdirAll(o.Data, 0o700); err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("keep the hidden seed: %w", err)
+		}
+	} else if err != nil {
+		return 0, fmt.Errorf("read the hidden seed: %w", err)
+	}
+	if len(b) != 8 {
+		return 0, fmt.Errorf("read the hidden seed: %s has %d bytes, want 8", path, len(b))
+	}
+	return binary.BigEndian.Uint64(b), nil
+}

@@ -1,0 +1,34 @@
+"""Takes the first product that search finds for the name of each item. It asks no model and looks at nothing."""
+
+import re
+from os import getenv
+
+from src.agent.agent_interface import create_dialogue_step, execute_tool_call, register_tool
+from src.agent.proxy_client import ProxyClient
+
+client = ProxyClient(getenv("SANDBOX_PROXY_URL"), max_retries=1)
+register_tool("find_product", lambda **args: client.get("/search/find_product", args) or [])
+register_tool("recommend_product", lambda product_ids: f"Having recommended the products to the user: {product_ids}.")
+register_tool("terminate", lambda status="success": f"The interaction has been completed with status: {status}")
+
+
+def agent_main(problem_data):
+    query = problem_data["query"]
+    steps, ids, shop = [], [], None
+
+    def step(think, *calls):
+        done = [execute_tool_call(n, p) for n, p in calls]
+        steps.append(create_dialogue_step(think, done, "", query, len(steps) + 1))
+        return done[0]["result"]
+
+    wishes = re.findall(r": ([^:.]+?), [^.]*[.?]", query.split(" Rules of the voucher")[0])
+    for words in wishes:
+        args = {"q": words, "page": 1}
+        if shop and problem_data.get("category") == "Shop":
+            args["shop_id"] = shop
+        hits = step("I search for the words.", ("find_product", args))
+        if hits:
+            ids.append(hits[0]["product_id"])
+            shop = shop or hits[0]["shop_id"]
+    step("I take the first ones.", ("recommend_product", {"product_ids": ",".join(ids)}), ("terminate", {"status": "success"}))
+    return steps
