@@ -159,6 +159,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	}
 	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.verifyCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd(), a.mcpCmd(), a.webCmd())
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.gatewayCmd(), a.taskCmd(), a.judgeCmd(), a.claimCmd(), a.shopCmd(), a.ledgerCmd())
+	add("play", a.corpusCmd())
 	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())
 	return cmd
 }

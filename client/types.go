@@ -186,6 +186,15 @@ type Overview struct {
 	Arenas    []Board   `json:"arenas"`
 	Runs      RunCounts `json:"runs"`
 	BoxDriver string    `json:"box_driver"`
+	// Corpus is what agon up made of the runs when all were decided.
+	Corpus *CorpusSummary `json:"corpus,omitempty"`
+}
+
+// CorpusSummary sums up a built corpus.
+type CorpusSummary struct {
+	Rows     int            `json:"rows"`
+	Rejected map[string]int `json:"rejected" doc:"tasks of runs that became no row, by reason"`
+	Dir      string         `json:"dir"`
 }
 
 // Neuron is one row of a metagraph.

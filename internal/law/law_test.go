@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"platform", "validator", "supply"},
 	{"kind/kindtest", "research"},
 	{"wire", "mcp"},
+	{"corpus"},
 	{"internal/api", "cli", "web"},
 	{"internal/run"},
 	{"cmd", "bench", "internal/law"},

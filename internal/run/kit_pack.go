@@ -36,8 +36,10 @@ func packKit() kit {
 		sets: []string{officeSet},
 		load: loadOffice,
 		samples: []sample{
-			{name: "baseline", model: true}, {name: "optimised", model: true},
-			{name: "near-copy", model: true}, {name: "gaming", model: true},
+			{name: "baseline", model: true},
+			{name: "optimised", model: true},
+			{name: "near-copy", model: true},
+			{name: "gaming", model: true},
 		},
 		script:     samples.PackScript,
 		incentives: map[string]incentive.Rule{incentive.CostArenaRule: incentive.CostTakeover(), incentive.ScoreArenaRule: incentive.ScoreTakeover()},

@@ -81,6 +81,7 @@ type server struct {
 	http     *http.Server
 	addr     string // host:port that was bound
 	done     chan error
+	corpus   *client.CorpusSummary  // the last that was built here
 	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
 }
 
@@ -156,7 +157,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Now: time.Now, Log: o.Log,
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err

@@ -113,7 +113,7 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	ov.BoxDriver = d.Info().Name
+	ov.BoxDriver, ov.Corpus = d.Info().Name, s.corpus
 	return ov, nil
 }
 
@@ -226,8 +226,13 @@ func (s *server) watch(ctx context.Context, wake chan<- struct{}) error {
 			default:
 			}
 		}
-		if queued+playing == 0 && s.o.Decided != nil && !told {
-			s.o.Decided(ov)
+		if queued+playing == 0 && !told {
+			if err := s.buildCorpus(ctx); err != nil {
+				s.o.Log.Warn("the corpus is not built", "error", err)
+			}
+			if s.o.Decided != nil {
+				s.o.Decided(ov)
+			}
 		}
 		told = queued+playing == 0
 		if s.o.Once && queued+playing == 0 {

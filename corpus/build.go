@@ -1,0 +1,680 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/trajectory"
+)
+
+// Version of the filter; it changes whenever the same runs could give other rows.
+const Version = "corpus-1"
+
+// Source is where runs come from. What it withholds becomes no row, so a
+// corpus made with nobody's rights holds public data only.
+type Source interface {
+	Arenas(ctx context.Context) ([]client.Arena, error)
+	Submission(ctx context.Context, id string) (*client.Submission, error)
+	Runs(ctx context.Context, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error)
+	Run(ctx context.Context, id string) (*client.Run, error)
+	Events(ctx context.Context, run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error)
+}
+
+// Why a run, or a task of it, did not become a row, beside the structural rejects.
+const (
+	RejectOpen         = "open_run"         // not final: a corpus is made of what is over
+	RejectFailed       = "failed_run"       // through us, or cancelled: there is no score
+	RejectWithdrawn    = "withdrawn"        // the submission is banned, excluded or refused
+	RejectWithheld     = "withheld"         // the reader may not see its trace
+	RejectHidden       = "hidden_task"      // the task is not public
+	RejectCut          = "cut_log"          // the log is not whole
+	RejectNoModel      = "no_model_call"    // no model took part
+	RejectDuplicate    = "duplicate"        // the same calls on the same problem
+	RejectNear         = "near_duplicate"   // nearly the same text on the same problem
+	RejectClusterCap   = "cluster_cap"      // its cluster has its share
+	RejectColdkeyCap   = "coldkey_cap"      // its coldkey has its share
+	RejectContaminated = "contaminated"     // it stands in a public benchmark
+	RejectLicence      = "licence"          // no licence
+	RejectUnreadable   = "unreadable_event" // the log does not parse
+)
+
+// Splits.
+const (
+	Train = "train"
+	Eval  = "eval"
+	Held  = "held" // never to be trained on or looked at: for the last word
+)
+
+// Config configures a build. Zero values mean the default named.
+type Config struct {
+	Source Source
+	Arenas []string // empty: all
+	Out    string   // directory to make; it must not exist
+	Poison *Poison
+	Salt   string // of the split; "agon"
+
+	PerCluster int // rows of one leak cluster; 32
+	PerColdkey int // rows of one coldkey; 2,000
+	PerAgent   int // rows of one cluster and submission; 4
+	EvalShare  float64
+	HeldShare  float64 // 0.15 and 0.05 where both are 0
+
+	// LeakKeys names what problems of a kind share: those that share one stand
+	// in one cluster. Optional.
+	LeakKeys func(kind string, t agon.TaskRef) []string
+	// Progress is told how many runs were read. Optional.
+	Progress func(runs, rows int)
+}
+
+func (c *Config) fill() error {
+	if c.Source == nil || c.Out == "" {
+		return errors.New("corpus config: Source and Out are needed")
+	}
+	c.Salt = cmp.Or(c.Salt, "agon")
+	c.PerCluster, c.PerColdkey, c.PerAgent = cmp.Or(c.PerCluster, 32), cmp.Or(c.PerColdkey, 2000), cmp.Or(c.PerAgent, 4)
+	if c.EvalShare == 0 && c.HeldShare == 0 {
+		c.EvalShare, c.HeldShare = 0.15, 0.05
+	}
+	if c.EvalShare < 0 || c.HeldShare < 0 || c.EvalShare+c.HeldShare >= 1 {
+		return fmt.Errorf("corpus config: shares %v and %v leave nothing to train on", c.EvalShare, c.HeldShare)
+	}
+	return nil
+}
+
+// Result sums up a build.
+type Result struct {
+	Rows     int            `json:"rows"`
+	Rejected map[string]int `json:"rejected"`
+	Dir      string         `json:"dir"`
+}
+
+// kept is what stays in memory of a row; the rest waits in the spool.
+type kept struct {
+	id                string
+	offset            int64
+	cluster, coldkey  string
+	submission        string
+	success           bool
+	value, quality    float64
+	cost              agon.Micros
+	calls             string // hash of what it did
+	sig               Signature
+	split             string
+	keys              []string
+	run, task         string
+	axis              Axis
+	tokens            int
+	arena, kind       string
+	contaminatedByKey bool
+}
+
+// builder is one build under way.
+type builder struct {
+	cfg    Config
+	ctx    context.Context //nolint:containedctx // a builder lives no longer than one call
+	spool  *os.File
+	w      *bufio.Writer
+	at     int64
+	rows   []kept
+	report *Report
+	scrub  *Scrubber
+	union  *union
+	query  *index
+	qname  []string
+	subs   map[string]*client.Submission
+}
+
+// Build reads every final run of the arenas and writes a corpus. The directory
+// appears whole or not at all.
+func Build(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(cfg.Out); err == nil {
+		return nil, &agon.Error{Code: "exists", Status: 409, Field: "out", Message: cfg.Out + " is there already", Mend: "name a new directory"}
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(cfg.Out)), ".corpus-")
+	if err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	b := &builder{
+		cfg: cfg, ctx: ctx, report: newReport(), scrub: NewScrubber(), union: newUnion(), query: newIndex(), subs: map[string]*client.Submission{},
+	}
+	if b.spool, err = os.Create(filepath.Join(tmp, "spool")); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	defer b.spool.Close()
+	b.w = bufio.NewWriterSize(b.spool, 1<<20)
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	if err := b.w.Flush(); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	b.choose()
+	dir := filepath.Join(tmp, "out")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	if err := b.write(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(dir, cfg.Out); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	return &Result{Rows: len(b.rows), Rejected: b.report.Rejected, Dir: cfg.Out}, nil
+}
+
+// read goes over the arenas' runs, oldest first, and spools a row for each
+// task that passes the filters that need no other row.
+func (b *builder) read() error {
+	arenas, err := b.cfg.Source.Arenas(b.ctx)
+	if err != nil {
+		return fmt.Errorf("list arenas: %w", err)
+	}
+	for _, id := range b.cfg.Arenas {
+		if !slices.ContainsFunc(arenas, func(a client.Arena) bool { return a.ID == id }) {
+			return &agon.Error{Code: "not_found", Status: 404, Field: "arena", Message: "there is no arena " + id}
+		}
+	}
+	slices.SortFunc(arenas, func(x, y client.Arena) int { return strings.Compare(x.ID, y.ID) })
+	for _, a := range arenas {
+		if len(b.cfg.Arenas) > 0 && !slices.Contains(b.cfg.Arenas, a.ID) {
+			continue
+		}
+		b.report.arena(a)
+		ids, err := b.runIDs(a.ID)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := b.ctx.Err(); err != nil {
+				return err
+			}
+			if err := b.run(&a, id); err != nil {
+				return fmt.Errorf("read run %s: %w", id, err)
+			}
+			if b.cfg.Progress != nil {
+				b.cfg.Progress(b.report.Runs, len(b.rows))
+			}
+		}
+	}
+	return nil
+}
+
+// runIDs lists the runs of an arena by id, which grows with time.
+func (b *builder) runIDs(arena string) ([]string, error) {
+	var ids []string
+	for cursor := ""; ; {
+		p, err := b.cfg.Source.Runs(b.ctx, arena, "", "", cursor, 200)
+		if err != nil {
+			return nil, fmt.Errorf("list runs of %s: %w", arena, err)
+		}
+		for _, r := range p.Items {
+			ids = append(ids, r.Run.Run)
+		}
+		if cursor = p.Next; cursor == "" {
+			slices.Sort(ids)
+			return ids, nil
+		}
+	}
+}
+
+func (b *builder) submission(id string) (*client.Submission, error) {
+	if s := b.subs[id]; s != nil {
+		return s, nil
+	}
+	s, err := b.cfg.Source.Submission(b.ctx, id)
+	if err == nil {
+		if len(b.subs) > 10_000 {
+			clear(b.subs)
+		}
+		b.subs[id] = s
+	}
+	return s, err
+}
+
+func (b *builder) run(a *client.Arena, id string) error {
+	r, err := b.cfg.Source.Run(b.ctx, id)
+	if err != nil {
+		return err
+	}
+	b.report.Runs++
+	whole := func(reason string) { // a reason that stops all tasks of the run
+		for range max(1, len(r.Tasks)) {
+			b.report.reject(reason, a.Kind)
+		}
+	}
+	sub, err := b.submission(r.Submission)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !r.State.Final():
+		b.report.Open = append(b.report.Open, id)
+		whole(RejectOpen)
+		return nil
+	case sub.State == agon.SubmissionExcluded || sub.State == agon.SubmissionRefused:
+		whole(RejectWithdrawn)
+		return nil
+	case r.State != agon.RunScored:
+		whole(RejectFailed)
+		return nil
+	case sub.Licence == "":
+		whole(RejectLicence)
+		return nil
+	}
+	var att agon.Attempt
+	for _, x := range r.List {
+		if x.Counted {
+			att = x
+		}
+	}
+	events, err := b.events(id, att.N)
+	if err != nil {
+		return err
+	}
+	for _, t := range r.Tasks {
+		if i := slices.IndexFunc(a.Tasks, func(x agon.TaskRef) bool { return x.Digest == t.Digest }); t.Hidden && (i < 0 || a.Tasks[i].Hidden) {
+			b.report.reject(RejectHidden, a.Kind)
+			continue
+		}
+		row, reason := b.row(a, r, sub, att, t, events)
+		if reason != "" {
+			b.report.reject(reason, a.Kind)
+			continue
+		}
+		if err := b.keep(row, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) events(run string, attempt int) ([]agon.Event, error) {
+	var out []agon.Event
+	for seq := int64(0); ; {
+		list, err := b.cfg.Source.Events(b.ctx, run, attempt, seq, 500)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			if e.Attempt != attempt {
+				return out, nil
+			}
+			out = append(out, e)
+			seq = e.Seq
+			b.report.EventBytes += int64(len(e.Data))
+		}
+		if len(list) == 0 {
+			return out, nil
+		}
+	}
+}
+
+// row makes the record of one task of a run, or says why there is none.
+func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, att agon.Attempt, t agon.TaskRef, all []agon.Event) (*Row, string) {
+	var events []agon.Event
+	for _, e := range all {
+		if e.Task != "" && e.Task != t.Key {
+			continue
+		}
+		if bytes.Equal(e.Data, []byte(`{"withheld":true}`)) {
+			return nil, RejectWithheld
+		}
+		if bytes.HasPrefix(e.Data, []byte(`{"cut":true`)) {
+			return nil, RejectCut
+		}
+		events = append(events, e)
+	}
+	talks, ev, err := trajectory.Conversations(events, att.N)
+	if err != nil {
+		return nil, RejectUnreadable
+	}
+	if ev.ModelCalls == 0 || len(talks) == 0 {
+		return nil, RejectNoModel
+	}
+	main := talks[0]
+	for _, c := range talks[1:] {
+		if len(c.Said) > len(main.Said) {
+			main = c
+		}
+	}
+	row := &Row{Messages: chatOf(main.Said), Tools: []json.RawMessage{}, From: Provenance{
+		Arena: a.ID, Kind: a.Kind, Task: t.Key, TaskDigest: t.Digest, Run: r.Run.Run, Attempt: att.N, Seed: r.Seed,
+		Submission: sub.ID, Agent: sub.Digest, Miner: sub.Miner, Coldkey: sub.Coldkey, Validator: att.Validator,
+		Model: main.Model, Licence: sub.Licence, Scripted: main.Provider == "scripted",
+	}}
+	row.Tools = append(row.Tools, main.Tools...)
+	row.Reward.CostMicros = att.CostMicros
+	for _, s := range r.Scores {
+		if s.Task == t.Key {
+			v, solved := s.Value, 0
+			if s.Solved {
+				solved = 1
+			}
+			row.Reward.Outcome, row.Reward.Rule, row.From.Scorer = &solved, &v, s.Scorer
+			row.Reward.Components = map[string]float64{}
+			for k, x := range s.Metrics {
+				if k == "judge" {
+					row.Reward.Judge = &x
+				} else {
+					row.Reward.Components[k] = x
+				}
+			}
+		}
+	}
+	b.scrubRow(row)
+	calls, credited := ev.Dispatched, ev.Credited
+	if calls == 0 { // tools of the agent's own: what a model asked for, of all calls in the conversation
+		for _, m := range row.Messages {
+			if m.Role == "assistant" {
+				calls += len(m.ToolCalls)
+				if !m.harness {
+					credited += len(m.ToolCalls)
+				}
+			}
+		}
+	}
+	if calls > 0 {
+		row.Ratio = round(float64(credited)/float64(calls), 6)
+	}
+	row.Axis = axisOf(row.Ratio, calls, ev.ModelCalls)
+	if finalTool[a.Kind] == "" {
+		row.Messages = closeLast(row.Messages)
+	}
+	if why := structure(row.Messages, finalTool[a.Kind]); len(why) > 0 {
+		return nil, why[0]
+	}
+	text := canonicalChat(row.Messages, row.Tools)
+	over, n, exact := overLimit(text)
+	if over {
+		return nil, RejectTooLong
+	}
+	if !exact {
+		n = Tokens(text)
+	}
+	row.Tokens = n
+	row.annotate()
+	id, err := canonical([]any{a.ID, r.Run.Run, t.Key, row.Messages})
+	if err != nil {
+		return nil, RejectUnreadable
+	}
+	row.ID = agon.Sum(id).Hex()[:32]
+	return row, ""
+}
+
+// endedWith answers the calls with which a run ended: nobody has told the model
+// what came of them, but trainers want every call answered.
+const endedWith = "(the run ended with this call)"
+
+// closeLast answers calls of the last message that nothing answered.
+func closeLast(list []Message) []Message {
+	last := len(list) - 1
+	for last >= 0 && list[last].Role == "tool" {
+		last--
+	}
+	if last < 0 || list[last].Role != "assistant" {
+		return list
+	}
+	answered := map[string]bool{}
+	for _, m := range list[last+1:] {
+		answered[m.ToolCallID] = true
+	}
+	for _, c := range list[last].ToolCalls {
+		if !answered[c.ID] {
+			list = append(list, Message{Role: "tool", ToolCallID: c.ID, Name: c.Function.Name, Content: endedWith})
+		}
+	}
+	return list
+}
+
+func chatOf(said []trajectory.Said) []Message {
+	out := make([]Message, 0, len(said))
+	seen := map[string]bool{}
+	now := map[string]string{} // an agent's id -> ours; agents repeat theirs
+	names := map[string]string{}
+	for i, s := range said {
+		m := Message{Role: s.Role, Content: s.Content, Reasoning: s.Reasoning, harness: s.Role == "assistant" && !s.ByModel}
+		switch s.Role {
+		case "assistant":
+			for j, c := range s.Calls {
+				id := c.ID
+				if id == "" || seen[id] {
+					id = strconv.Itoa(i+1) + "_" + strconv.Itoa(j) + "_" + c.ID
+				}
+				seen[id] = true
+				now[c.ID], names[id] = id, c.Name
+				m.ToolCalls = append(m.ToolCalls, ToolCall{ID: id, Type: "function", Function: Function{Name: c.Name, Arguments: c.Arguments}})
+			}
+		case "tool":
+			m.ToolCallID = cmp.Or(now[s.ToolCallID], s.ToolCallID)
+			m.Name = cmp.Or(names[m.ToolCallID], s.Name)
+		case "system", "user":
+		case "developer":
+			m.Role = "system"
+		default:
+			m.Role = "user"
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func (b *builder) scrubRow(r *Row) {
+	for i, m := range r.Messages {
+		h := m.harness
+		r.Messages[i] = b.scrub.message(m)
+		r.Messages[i].harness = h
+	}
+	for i, t := range r.Tools {
+		r.Tools[i] = b.scrub.JSON(t)
+	}
+	r.From.Model = b.scrub.Text(r.From.Model)
+}
+
+// keep spools a row and remembers what choosing needs.
+func (b *builder) keep(r *Row, t agon.TaskRef) error {
+	q := Normalise(r.query())
+	k := kept{
+		id: r.ID, offset: b.at, coldkey: r.From.Coldkey, submission: r.From.Submission, quality: r.Quality, cost: r.Reward.CostMicros,
+		calls: agon.Sum([]byte(r.callSequence())).Hex(), sig: signature(shingles(r.text(), shingleWords)), run: r.From.Run, task: t.Key,
+		axis: r.Axis, tokens: r.Tokens, arena: r.From.Arena, kind: r.From.Kind,
+		keys: []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key},
+	}
+	if r.Reward.Outcome != nil {
+		k.success = *r.Reward.Outcome == 1
+	}
+	if r.Reward.Rule != nil {
+		k.value = *r.Reward.Rule
+	}
+	if q != "" {
+		name := "query " + agon.Sum([]byte(q)).Hex()
+		k.keys = append(k.keys, name)
+		for _, i := range b.query.like(signature(shingles(q, 3)), SameQuery) {
+			k.keys = append(k.keys, b.qname[i])
+		}
+		b.qname = append(b.qname, name)
+	} else {
+		b.query.like(signature(nil), 1)
+		b.qname = append(b.qname, "")
+	}
+	var ids []string
+	if b.cfg.LeakKeys != nil {
+		for _, x := range b.cfg.LeakKeys(r.From.Kind, t) {
+			k.keys = append(k.keys, "leak "+r.From.Kind+" "+x)
+			ids = append(ids, x)
+		}
+	}
+	for _, m := range r.Messages {
+		for _, c := range m.ToolCalls {
+			if c.Function.Name == finalTool[r.From.Kind] {
+				if p, err := productIDs(c.Function.Arguments); err == nil {
+					ids = append(ids, p...)
+					if k.success { // what was rightly recommended is the ground truth
+						for _, x := range p {
+							k.keys = append(k.keys, "leak "+r.From.Kind+" "+x)
+						}
+					}
+				}
+			}
+		}
+	}
+	var texts []string
+	for _, m := range r.Messages {
+		if m.Role == "user" {
+			texts = append(texts, m.Content)
+		}
+	}
+	if hit, ok := b.cfg.Poison.Find(texts, ids); ok {
+		b.report.contaminated(r, hit)
+		b.report.reject(RejectContaminated, r.From.Kind)
+		return nil
+	}
+	for _, x := range k.keys[1:] {
+		b.union.join(k.keys[0], x)
+	}
+	line, err := json.Marshal(spooled{Row: r, Harness: harnessOf(r.Messages)})
+	if err != nil {
+		return fmt.Errorf("spool row: %w", err)
+	}
+	var n [4]byte
+	binary.BigEndian.PutUint32(n[:], uint32(len(line))) //nolint:gosec // a row is far below 4 GiB
+	if _, err := b.w.Write(append(n[:], line...)); err != nil {
+		return fmt.Errorf("spool row: %w", err)
+	}
+	b.at += int64(len(line)) + 4
+	b.rows = append(b.rows, k)
+	return nil
+}
+
+// spooled is a row on disk, with what its JSON does not carry.
+type spooled struct {
+	Row     *Row   `json:"row"`
+	Harness []bool `json:"harness"`
+}
+
+func harnessOf(list []Message) []bool {
+	out := make([]bool, len(list))
+	for i, m := range list {
+		out[i] = m.harness
+	}
+	return out
+}
+
+// load reads a row back from the spool.
+func (b *builder) load(k *kept) (*Row, error) {
+	var n [4]byte
+	if _, err := b.spool.ReadAt(n[:], k.offset); err != nil {
+		return nil, fmt.Errorf("read spool: %w", err)
+	}
+	line := make([]byte, binary.BigEndian.Uint32(n[:]))
+	if _, err := b.spool.ReadAt(line, k.offset+4); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read spool: %w", err)
+	}
+	var s spooled
+	if err := json.Unmarshal(line, &s); err != nil {
+		return nil, fmt.Errorf("read spool: %w", err)
+	}
+	for i := range s.Row.Messages {
+		s.Row.Messages[i].harness = s.Harness[i]
+	}
+	s.Row.Cluster, s.Row.Split = k.cluster, k.split
+	return s.Row, nil
+}
+
+// choose ranks the rows of each cluster, drops duplicates, applies the caps and
+// gives whole clusters to splits. The order is the same for the same rows.
+func (b *builder) choose() {
+	for i := range b.rows {
+		k := &b.rows[i]
+		k.cluster = agon.Sum([]byte(b.union.find(k.keys[0]))).Hex()[:16]
+		k.split = splitOf(k.cluster, b.cfg.Salt, b.cfg.EvalShare, b.cfg.HeldShare)
+		k.keys = nil
+	}
+	slices.SortFunc(b.rows, func(x, y kept) int {
+		return cmp.Or(
+			strings.Compare(x.cluster, y.cluster), -boolCmp(x.success, y.success), -cmp.Compare(x.value, y.value),
+			-cmp.Compare(x.quality, y.quality), cmp.Compare(x.cost, y.cost), strings.Compare(x.id, y.id))
+	})
+	coldkeys := map[string]int{}
+	var out []kept
+	for i := 0; i < len(b.rows); {
+		j := i
+		for j < len(b.rows) && b.rows[j].cluster == b.rows[i].cluster {
+			j++
+		}
+		out = append(out, b.cluster(b.rows[i:j], coldkeys)...)
+		i = j
+	}
+	b.rows = out
+}
+
+func boolCmp(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func (b *builder) cluster(list []kept, coldkeys map[string]int) []kept {
+	var out []kept
+	calls := map[string]bool{}
+	near := newIndex()
+	agents := map[string]int{}
+	for _, k := range list {
+		// Success and failure of the same calls are both worth keeping: they differ in something.
+		same := fmt.Sprint(k.calls, k.success)
+		reason := ""
+		switch {
+		case calls[same]:
+			reason = RejectDuplicate
+		case len(near.like(k.sig, NearDuplicate)) > 0:
+			reason = RejectNear
+		case len(out) >= b.cfg.PerCluster, agents[k.submission] >= b.cfg.PerAgent:
+			reason = RejectClusterCap
+		case coldkeys[k.coldkey] >= b.cfg.PerColdkey:
+			reason = RejectColdkeyCap
+		}
+		calls[same] = true
+		if reason != "" {
+			b.report.reject(reason, k.kind)
+			continue
+		}
+		agents[k.submission]++
+		coldkeys[k.coldkey]++
+		out = append(out, k)
+	}
+	return out
+}
+
+// splitOf gives a whole cluster to one split.
+func splitOf(cluster, salt string, eval, held float64) string {
+	h := hash64(salt + " " + cluster)
+	x := float64(h>>11) / (1 << 53)
+	switch {
+	case x < held:
+		return Held
+	case x < held+eval:
+		return Eval
+	}
+	return Train
+}

@@ -1,0 +1,453 @@
+// Package corpus turns runs into data that a trainer can trust: records with
+// axis, rewards and provenance, filtered, scrubbed, deduplicated, split by leak
+// cluster, decontaminated, and written in the formats of trainers. Everything
+// is a function of what gateway and engine wrote; no word of an agent decides.
+package corpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/agon-arena/agon/trajectory"
+)
+
+// Axis says who acted.
+type Axis string
+
+// Axes. Agentic: the model itself asked for nearly all tool calls. Narrated:
+// a harness acted and the model only spoke. Sub-task: anything between, and
+// whatever had no model at all.
+const (
+	Agentic  Axis = "agentic"
+	SubTask  Axis = "sub_task"
+	Narrated Axis = "narrated"
+)
+
+// Bounds of the axes, on the ratio of credited tool calls.
+const (
+	AgenticFrom   = 0.9
+	NarratedBelow = 0.1
+)
+
+// MaxTokens is the longest record that is kept, in tokens of o200k_base.
+const MaxTokens = 14_336
+
+// Reasons for which a record's structure is refused.
+const (
+	RejectUnanswered   = "unanswered_call"   // a tool call without its result before the model's next turn
+	RejectFinalCount   = "final_call_count"  // not exactly one call that hands the answer over
+	RejectFinalInvalid = "final_call_bad"    // its arguments do not parse, or name nothing that was found
+	RejectTooLong      = "too_long"          // over MaxTokens
+	RejectThinkingEnd  = "thinking_only_end" // the model's last turn says and does nothing
+)
+
+// Class is what Classify says of a trajectory.
+type Class struct {
+	Axis    Axis     `json:"axis"`
+	Ratio   float64  `json:"ratio"`   // credited tool calls of all; 0 without any
+	Rejects []string `json:"rejects"` // sorted as listed above
+	Tokens  int      `json:"tokens"`  // o200k_base over the canonical JSON of messages and tools
+}
+
+// MaxDocument bounds a foreign ATIF file, in bytes.
+const MaxDocument = 64 << 20
+
+// document is an ATIF file as far as this package reads it.
+type document struct {
+	SchemaVersion string `json:"schema_version"`
+	Agent         struct {
+		Name  string            `json:"name"`
+		Model string            `json:"model_name"`
+		Tools []json.RawMessage `json:"tool_definitions"`
+	} `json:"agent"`
+	Steps []docStep `json:"steps"`
+	Extra struct {
+		Kind string `json:"kind"`
+	} `json:"extra"`
+}
+
+type docStep struct {
+	Source      string                `json:"source"`
+	Message     json.RawMessage       `json:"message"`
+	Reasoning   string                `json:"reasoning_content"`
+	ToolCalls   []trajectory.StepCall `json:"tool_calls"`
+	Observation *struct {
+		Results []struct {
+			Source  string          `json:"source_call_id"`
+			Content json.RawMessage `json:"content"`
+		} `json:"results"`
+	} `json:"observation"`
+	Copied   bool            `json:"is_copied_context"`
+	LLMCalls *int            `json:"llm_call_count"`
+	Metrics  json.RawMessage `json:"metrics"`
+}
+
+// byHarness reports that no model made this agent step.
+func (s *docStep) byHarness() bool { return s.LLMCalls != nil && *s.LLMCalls == 0 }
+
+// plainText is a message or content: a string, or the text parts together.
+func plainText(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return string(raw)
+	}
+	for _, p := range parts {
+		s += p.Text
+	}
+	return s
+}
+
+// ParseATIF reads a foreign file of at most MaxDocument bytes.
+func ParseATIF(b []byte) (*document, error) { //nolint:revive // callers only hand it to Classify
+	if len(b) > MaxDocument {
+		return nil, fmt.Errorf("read trajectory: %d bytes, at most %d", len(b), MaxDocument)
+	}
+	if err := trajectory.Validate(b); err != nil {
+		return nil, fmt.Errorf("read trajectory: %w", err)
+	}
+	var d document
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("read trajectory: %w", err)
+	}
+	return &d, nil
+}
+
+// ClassifyFile classifies the bytes of an ATIF file. kind says which rules of
+// structure hold beside the common ones; empty: what the file itself says.
+func ClassifyFile(b []byte, kind string) (Class, error) {
+	d, err := ParseATIF(b)
+	if err != nil {
+		return Class{}, err
+	}
+	return classify(d, kind)
+}
+
+func classify(d *document, kind string) (Class, error) {
+	c := Class{Rejects: []string{}}
+	calls, credited, models := 0, 0, 0
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		if s.Source != "agent" || s.Copied {
+			continue
+		}
+		if !s.byHarness() {
+			models++
+			credited += len(s.ToolCalls)
+		}
+		calls += len(s.ToolCalls)
+	}
+	if calls > 0 {
+		c.Ratio = float64(credited) / float64(calls)
+	}
+	c.Axis = axisOf(c.Ratio, calls, models)
+	messages := d.chat()
+	c.Tokens = Tokens(canonicalChat(messages, d.Agent.Tools))
+	c.Rejects = append(c.Rejects, structure(messages, finalCall(d, kind))...)
+	if c.Tokens > MaxTokens {
+		c.Rejects = append(c.Rejects, RejectTooLong)
+	}
+	slices.SortFunc(c.Rejects, func(a, b string) int { return rejectRank(a) - rejectRank(b) })
+	return c, nil
+}
+
+func rejectRank(r string) int {
+	return slices.Index([]string{RejectUnanswered, RejectFinalCount, RejectFinalInvalid, RejectTooLong, RejectThinkingEnd}, r)
+}
+
+func axisOf(ratio float64, calls, models int) Axis {
+	switch {
+	case calls > 0 && ratio >= AgenticFrom:
+		return Agentic
+	case ratio < NarratedBelow && models > 0:
+		return Narrated
+	}
+	return SubTask
+}
+
+// Message is one message in OpenAI's shape.
+type Message struct {
+	Role       string     `json:"role"`
+	Content    string     `json:"content"`
+	Reasoning  string     `json:"reasoning_content,omitempty"`
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+	Name       string     `json:"name,omitempty"` // of the tool, on tool messages
+
+	harness bool // no model said this
+}
+
+// ToolCall is a call in OpenAI's shape: Arguments is JSON in a string.
+type ToolCall struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"` // "function"
+	Function Function `json:"function"`
+}
+
+// Function names what is called.
+type Function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// chat renders the steps as a conversation. Ids are made unique, since some
+// agents repeat theirs.
+func (d *document) chat() []Message {
+	var out []Message
+	seen := map[string]bool{}
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		m := Message{Content: plainText(s.Message)}
+		switch s.Source {
+		case "system", "user":
+			m.Role = s.Source
+		default:
+			m.Role, m.Reasoning, m.harness = "assistant", s.Reasoning, s.byHarness()
+		}
+		ids := map[string]string{}
+		names := map[string]string{}
+		for j, c := range s.ToolCalls {
+			id := c.ID
+			if seen[id] || id == "" {
+				id = fmt.Sprintf("%d_%d_%s", i+1, j, c.ID)
+			}
+			seen[id] = true
+			ids[c.ID], names[c.ID] = id, c.Name
+			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: id, Type: "function", Function: Function{Name: c.Name, Arguments: arguments(c.Arguments)}})
+		}
+		if m.Role != "assistant" || m.Content != "" || m.Reasoning != "" || len(m.ToolCalls) > 0 || !s.byHarness() {
+			out = append(out, m)
+		}
+		if s.Observation == nil {
+			continue
+		}
+		for _, r := range s.Observation.Results {
+			if id, ok := ids[r.Source]; ok {
+				out = append(out, Message{Role: "tool", ToolCallID: id, Name: names[r.Source], Content: plainText(r.Content)})
+			}
+		}
+	}
+	return out
+}
+
+// arguments are the compact JSON of an object; "_text" is how a call that was no JSON is kept.
+func arguments(raw json.RawMessage) string {
+	var odd struct {
+		Text *string `json:"_text"`
+	}
+	if json.Unmarshal(raw, &odd) == nil && odd.Text != nil {
+		return *odd.Text
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// canonicalChat is the text whose tokens are counted: sorted keys, no blanks.
+func canonicalChat(messages []Message, tools []json.RawMessage) string {
+	b, err := canonical(map[string]any{"messages": messages, "tools": tools})
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// canonical encodes v with sorted keys, no blanks and nothing escaped that JSON does not ask for.
+func canonical(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var tree any
+	if err := d.Decode(&tree); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(tree); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// encoding is made once: its tables are large.
+var encoding = sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.O200kBase) })
+
+// Tokens counts s in tokens of o200k_base.
+func Tokens(s string) int {
+	enc, err := encoding()
+	if err != nil {
+		return len(s) // never less than the truth
+	}
+	n, err := enc.Count(s)
+	if err != nil {
+		return len(s)
+	}
+	return n
+}
+
+// overLimit decides the token limit by bytes where they can: no token is longer
+// than maxTokenBytes, and none is shorter than one byte. exact is false where
+// the bytes decided.
+func overLimit(s string) (over bool, tokens int, exact bool) {
+	if len(s) <= MaxTokens {
+		return false, 0, false
+	}
+	if len(s) > MaxTokens*maxTokenBytes {
+		return true, 0, false
+	}
+	tokens = Tokens(s)
+	return tokens > MaxTokens, tokens, true
+}
+
+// maxTokenBytes is the length of the longest token of o200k_base, in bytes.
+const maxTokenBytes = 128
+
+// finalTool is the call that hands an answer over, by kind.
+var finalTool = map[string]string{"shopping": "recommend_product"}
+
+// finalCall names the call that must come exactly once; empty: there is none.
+func finalCall(d *document, kind string) string {
+	if kind == "" {
+		kind = d.Extra.Kind
+	}
+	if kind != "" {
+		return finalTool[kind]
+	}
+	// A file that says no kind: whoever offers or calls a shop's tool is a shopper.
+	shop := []string{"recommend_product", "find_product", "view_product_information"}
+	for _, t := range d.Agent.Tools {
+		for _, n := range shop {
+			if strings.Contains(string(t), `"`+n+`"`) {
+				return finalTool["shopping"]
+			}
+		}
+	}
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].ToolCalls {
+			if slices.Contains(shop, c.Name) {
+				return finalTool["shopping"]
+			}
+		}
+	}
+	return ""
+}
+
+// structure returns why a conversation's form is refused; the token limit is the caller's.
+func structure(list []Message, final string) []string {
+	var out []string
+	add := func(r string) {
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	open := map[string]bool{}
+	finals, finalOK, last := 0, true, -1
+	var found strings.Builder
+	for i, m := range list {
+		switch m.Role {
+		case "tool":
+			if !open[m.ToolCallID] {
+				add(RejectUnanswered) // an answer to nothing
+			}
+			delete(open, m.ToolCallID)
+			if final != "" && m.Name != final {
+				found.WriteString(m.Content)
+				found.WriteByte('\n')
+			}
+		case "assistant":
+			if len(open) > 0 {
+				add(RejectUnanswered)
+				clear(open)
+			}
+			last = i
+			for _, c := range m.ToolCalls {
+				open[c.ID] = true
+				if c.Function.Name == final && final != "" {
+					finals++
+					finalOK = finalOK && resolves(c.Function.Arguments, found.String())
+				}
+			}
+		}
+	}
+	if len(open) > 0 {
+		add(RejectUnanswered)
+	}
+	if final != "" && finals != 1 {
+		add(RejectFinalCount)
+	}
+	if finals > 0 && !finalOK {
+		add(RejectFinalInvalid)
+	}
+	if last >= 0 && strings.TrimSpace(list[last].Content) == "" && len(list[last].ToolCalls) == 0 {
+		add(RejectThinkingEnd)
+	}
+	return out
+}
+
+var errNoIDs = errors.New("no product ids")
+
+// resolves reports whether the ids of a recommendation are those of products
+// that some tool has shown before.
+func resolves(args, shown string) bool {
+	ids, err := productIDs(args)
+	if err != nil {
+		return false
+	}
+	for _, id := range ids {
+		if !strings.Contains(shown, id) {
+			return false
+		}
+	}
+	return true
+}
+
+// productIDs reads product_ids: "1,2", ["1","2"] or [1,2].
+func productIDs(args string) ([]string, error) {
+	var a struct {
+		IDs json.RawMessage `json:"product_ids"`
+		ID  json.RawMessage `json:"product_id"`
+	}
+	if err := json.Unmarshal([]byte(args), &a); err != nil {
+		return nil, err
+	}
+	raw := a.IDs
+	if len(raw) == 0 {
+		raw = a.ID
+	}
+	var out []string
+	var text string
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		out = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == ';' })
+	case json.Unmarshal(raw, &list) == nil:
+		for _, x := range list {
+			out = append(out, strings.Trim(string(x), `"`))
+		}
+	case len(raw) > 0:
+		out = append(out, string(raw))
+	}
+	out = slices.DeleteFunc(out, func(s string) bool { return s == "" })
+	if len(out) == 0 {
+		return nil, errNoIDs
+	}
+	return out, nil
+}

@@ -1,0 +1,177 @@
+package corpus
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon"
+)
+
+// PoisonNGram is how many words in a row of a public benchmark make a row
+// contaminated.
+const PoisonNGram = 13
+
+// MaxPoisonLine bounds a line of a poison list, in bytes.
+const MaxPoisonLine = 1 << 20
+
+// Poison is what must not be trained on: questions and ids of public benchmarks.
+type Poison struct {
+	Names  []string
+	hashes map[string]int // sha256 of a normalised text -> list
+	grams  []gram         // sorted by h
+	ids    map[string]int
+	sorted bool
+}
+
+type gram struct {
+	h    uint64
+	list int32
+}
+
+// NewPoison returns an empty list.
+func NewPoison() *Poison { return &Poison{hashes: map[string]int{}, ids: map[string]int{}} }
+
+// Add reads one named list, a line each: "sha256:HEX" of a normalised text,
+// "id:ID" of a ground truth, {"text"|"hash"|"id": …}, or the text itself. Empty
+// lines and those that start with # are skipped.
+func (p *Poison) Add(name string, r io.Reader) error {
+	at := len(p.Names)
+	p.Names = append(p.Names, name)
+	p.sorted = false
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 64<<10), MaxPoisonLine)
+	line := 0
+	for s.Scan() {
+		line++
+		t := strings.TrimSpace(s.Text())
+		if t == "" || t[0] == '#' {
+			continue
+		}
+		if t[0] == '{' {
+			var x struct {
+				Text string `json:"text"`
+				Hash string `json:"hash"`
+				ID   string `json:"id"`
+			}
+			if err := json.Unmarshal([]byte(t), &x); err != nil || x.Text+x.Hash+x.ID == "" {
+				return fmt.Errorf("read poison list %s: line %d: want {\"text\"}, {\"hash\"} or {\"id\"}", name, line)
+			}
+			switch {
+			case x.Hash != "":
+				t = agon.DigestPrefix + strings.TrimPrefix(x.Hash, agon.DigestPrefix)
+			case x.ID != "":
+				t = "id:" + x.ID
+			default:
+				p.text(x.Text, at)
+				continue
+			}
+		}
+		switch {
+		case strings.HasPrefix(t, agon.DigestPrefix):
+			h := strings.TrimPrefix(t, agon.DigestPrefix)
+			if b, err := hex.DecodeString(h); err != nil || len(b) != 32 {
+				return fmt.Errorf("read poison list %s: line %d: not a sha256", name, line)
+			}
+			p.hashes[strings.ToLower(h)] = at
+		case strings.HasPrefix(t, "id:"):
+			p.ids[t[3:]] = at
+		default:
+			p.text(t, at)
+		}
+	}
+	if err := s.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return fmt.Errorf("read poison list %s: line %d is longer than %d bytes", name, line+1, MaxPoisonLine)
+		}
+		return fmt.Errorf("read poison list %s: %w", name, err)
+	}
+	return nil
+}
+
+func (p *Poison) text(t string, at int) {
+	n := Normalise(t)
+	if n == "" {
+		return
+	}
+	if strings.Count(n, " ")+1 < PoisonNGram {
+		p.hashes[agon.Sum([]byte(n)).Hex()] = at
+		return
+	}
+	for _, h := range shingles(n, PoisonNGram) {
+		p.grams = append(p.grams, gram{h, int32(at)}) //nolint:gosec // lists are few
+	}
+}
+
+// Hit says where a row stands in a public benchmark.
+type Hit struct {
+	List string `json:"list"`
+	How  string `json:"how"` // hash, ngram, id
+	Text string `json:"text"`
+}
+
+// Find returns the first hit of a row's query, user messages or ground-truth ids.
+func (p *Poison) Find(texts, ids []string) (Hit, bool) {
+	if p == nil || len(p.Names) == 0 {
+		return Hit{}, false
+	}
+	if !p.sorted {
+		slices.SortFunc(p.grams, func(a, b gram) int {
+			switch {
+			case a.h < b.h:
+				return -1
+			case a.h > b.h:
+				return 1
+			}
+			return int(a.list - b.list)
+		})
+		p.sorted = true
+	}
+	for _, id := range ids {
+		if at, ok := p.ids[id]; ok {
+			return Hit{p.Names[at], "id", id}, true
+		}
+	}
+	for _, t := range texts {
+		n := Normalise(t)
+		if at, ok := p.hashes[agon.Sum([]byte(n)).Hex()]; ok && n != "" {
+			return Hit{p.Names[at], "hash", cut(n)}, true
+		}
+		// Short questions stand whole in longer prompts, a line each.
+		for l := range strings.Lines(t) {
+			if x := Normalise(l); x != n && x != "" {
+				if at, ok := p.hashes[agon.Sum([]byte(x)).Hex()]; ok {
+					return Hit{p.Names[at], "hash", cut(x)}, true
+				}
+			}
+		}
+		words := strings.Fields(n)
+		for i, h := range shingles(n, PoisonNGram) {
+			j, ok := slices.BinarySearchFunc(p.grams, h, func(g gram, h uint64) int {
+				switch {
+				case g.h < h:
+					return -1
+				case g.h > h:
+					return 1
+				}
+				return 0
+			})
+			if ok && len(words) >= PoisonNGram {
+				return Hit{p.Names[p.grams[j].list], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, true
+			}
+		}
+	}
+	return Hit{}, false
+}
+
+func cut(s string) string {
+	if len(s) > 200 {
+		return strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return s
+}

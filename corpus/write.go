@@ -1,0 +1,296 @@
+package corpus
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon"
+)
+
+// Manifest is manifest.json: what the folder holds, and of what it was made.
+// It holds no time: the same runs give the same bytes.
+type Manifest struct {
+	Format  string            `json:"format"` // "agon-corpus-1"
+	Filter  string            `json:"filter_version"`
+	Scorers []string          `json:"scorer_versions"`
+	Licence string            `json:"licence"` // SPDX expression over all rows
+	Counts  Counts            `json:"counts"`
+	Report  *Report           `json:"report"`
+	Poison  []string          `json:"poison_lists"`
+	Salt    string            `json:"split_salt"`
+	Files   map[string]FileID `json:"files"`
+	// Clusters says in which split each leak cluster stands.
+	Clusters map[string]string `json:"clusters"`
+}
+
+// FileID names the bytes of a file.
+type FileID struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	Rows   int    `json:"rows,omitempty"`
+}
+
+// ManifestName is the manifest's file.
+const ManifestName = "manifest.json"
+
+// write lays the corpus out in dir.
+func (b *builder) write(dir string) error {
+	b.report.Scrubbed = b.scrub.Counts
+	counts := Counts{Rows: len(b.rows), Axis: map[string]int{}, Kind: map[string]int{}, SolvedByKind: map[string]int{}, Licences: map[string]int{}}
+	clusters, scorers := map[string]string{}, map[string]bool{}
+	for _, split := range []string{Train, Eval, Held} {
+		w := newWriters(filepath.Join(dir, split))
+		var group []*Row
+		flush := func() error {
+			if len(group) == 0 {
+				return nil
+			}
+			err := w.group(group)
+			group = nil
+			return err
+		}
+		for i := range b.rows {
+			k := &b.rows[i]
+			if k.split != split {
+				continue
+			}
+			if err := b.ctx.Err(); err != nil {
+				return err
+			}
+			r, err := b.load(k)
+			if err != nil {
+				return err
+			}
+			counts.add(r)
+			clusters[r.Cluster], scorers[r.From.Scorer] = r.Split, true
+			if len(group) > 0 && group[0].Cluster != r.Cluster {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			group = append(group, r)
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		if err := w.close(); err != nil {
+			return err
+		}
+	}
+	counts.Cluster = len(clusters)
+	var lists []string
+	if b.cfg.Poison != nil {
+		lists = b.cfg.Poison.Names
+	}
+	m := Manifest{
+		Format: "agon-corpus-1", Filter: Version, Scorers: slices.DeleteFunc(slices.Sorted(maps.Keys(scorers)), func(s string) bool { return s == "" }),
+		Licence: strings.Join(slices.Sorted(maps.Keys(counts.Licences)), " AND "), Counts: counts, Report: b.report, Poison: lists, Salt: b.cfg.Salt, Clusters: clusters,
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.md"), []byte(b.report.markdown(counts, lists)), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	var err error
+	if m.Files, err = hashTree(dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(card(&m)), 0o644); err != nil {
+		return fmt.Errorf("write card: %w", err)
+	}
+	if m.Files, err = hashTree(dir); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ManifestName), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write manifest: %w", err)
+	}
+	return nil
+}
+
+func (c *Counts) add(r *Row) {
+	switch r.Split {
+	case Train:
+		c.Train++
+	case Eval:
+		c.Eval++
+	default:
+		c.Held++
+	}
+	c.Tokens += r.Tokens
+	c.Axis[string(r.Axis)]++
+	c.Kind[r.From.Kind]++
+	c.Licences[r.From.Licence]++
+	if r.Reward.Outcome != nil && *r.Reward.Outcome == 1 {
+		c.Solved++
+		c.SolvedByKind[r.From.Kind]++
+	}
+}
+
+// hashTree hashes every file below dir but the manifest.
+func hashTree(dir string) (map[string]FileID, error) {
+	out := map[string]FileID{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil || rel == ManifestName {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s is no regular file", rel)
+		}
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		h := sha256.New()
+		lines := &lineCounter{}
+		n, err := io.Copy(io.MultiWriter(h, lines), f)
+		if err != nil {
+			return err
+		}
+		id := FileID{SHA256: hex.EncodeToString(h.Sum(nil)), Bytes: n}
+		if strings.HasSuffix(rel, ".jsonl") {
+			id.Rows = lines.n
+		}
+		out[filepath.ToSlash(rel)] = id
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hash corpus: %w", err)
+	}
+	return out, nil
+}
+
+type lineCounter struct{ n int }
+
+func (c *lineCounter) Write(b []byte) (int, error) {
+	for _, x := range b {
+		if x == '\n' {
+			c.n++
+		}
+	}
+	return len(b), nil
+}
+
+// writers hold the open files of one split. A file is made with its first row,
+// so that no trainer meets an empty one.
+type writers struct {
+	dir   string
+	files map[string]*jsonl
+	verl  *verlWriter
+}
+
+type jsonl struct {
+	f *os.File
+	w *bufio.Writer
+}
+
+func newWriters(dir string) *writers { return &writers{dir: dir, files: map[string]*jsonl{}} }
+
+// line appends v to the file of a format.
+func (w *writers) line(format string, v any) error {
+	j := w.files[format]
+	if j == nil {
+		if err := os.MkdirAll(w.dir, 0o755); err != nil {
+			return fmt.Errorf("write %s: %w", format, err)
+		}
+		f, err := os.Create(filepath.Join(w.dir, format+".jsonl"))
+		if err != nil {
+			return fmt.Errorf("write %s: %w", format, err)
+		}
+		j = &jsonl{f, bufio.NewWriterSize(f, 1<<18)}
+		w.files[format] = j
+	}
+	b, err := canonical(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	if _, err := j.w.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	return nil
+}
+
+func (w *writers) close() error {
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		j := w.files[name]
+		if err := j.w.Flush(); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		if err := j.f.Close(); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	if w.verl != nil {
+		return w.verl.close()
+	}
+	return nil
+}
+
+// card is the dataset card, with the header that Hugging Face reads.
+func card(m *Manifest) string {
+	var b strings.Builder
+	b.WriteString("---\n")
+	licence := "other"
+	if len(m.Counts.Licences) == 1 {
+		licence = strings.ToLower(m.Licence)
+	}
+	fmt.Fprintf(&b, "license: %s\n", licence)
+	b.WriteString("language:\n- en\ntask_categories:\n- text-generation\ntags:\n- agents\n- trajectories\n- tool-use\nconfigs:\n")
+	names := map[string]bool{}
+	for f := range m.Files {
+		if split, file, ok := strings.Cut(f, "/"); ok && (split == Train || split == Eval) {
+			names[file] = true
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(names)) {
+		base, _, _ := strings.Cut(file, ".")
+		if base == "openai" {
+			base = "default"
+		}
+		fmt.Fprintf(&b, "- config_name: %s\n  data_files:\n", base)
+		for _, s := range [][2]string{{Train, "train"}, {Eval, "test"}} {
+			if _, ok := m.Files[s[0]+"/"+file]; ok {
+				fmt.Fprintf(&b, "  - split: %s\n    path: %s/%s\n", s[1], s[0], file)
+			}
+		}
+	}
+	b.WriteString("---\n\n# Trajectories of agent arenas\n\n")
+	fmt.Fprintf(&b, "%d rows in %d leak clusters, written by agon %s with filter %s. Every row names run, attempt, validator, scorer and licence; licence over all rows: %s.\n\n",
+		m.Counts.Rows, m.Counts.Cluster, agon.Version, m.Filter, m.Licence)
+	b.WriteString("Axis, credits and costs are what the arena's gateway recorded and signed, never what an agent said. Whole clusters (same problem, same ground truth, nearly the same query) stand in one split. " +
+		"`report.md` says which runs became no row and why, what was removed as secret or personal, and what was found of public benchmarks. `agon corpus verify .` checks hashes and leaks.\n\n")
+	b.WriteString("| file | for |\n|---|---|\n")
+	for _, x := range [][2]string{
+		{"rows.jsonl", "everything: messages, tools, steps with credits and loss masks, rewards, provenance"},
+		{"openai.jsonl", "OpenAI chat with tools; solved and agentic"},
+		{"trl_sft.jsonl", "TRL SFT; arguments as objects in JSON text per column"},
+		{"trl_preference.jsonl", "TRL preference pairs of one problem"},
+		{"trl_kto.jsonl", "TRL KTO"},
+		{"trl_stepwise.jsonl", "TRL stepwise supervision"},
+		{"trl_grpo.jsonl", "TRL GRPO prompts with ground truth by name"},
+		{"verl_sft.parquet", "verl multi-turn SFT"},
+		{"verl_rl.parquet", "verl RL"},
+		{"atif.jsonl", "ATIF v1.7, a document a line"},
+		{"qwen3.jsonl", "Qwen3 rendering with the spans that loss is taken on"},
+	} {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", x[0], x[1])
+	}
+	b.WriteString("\nThe held split is never to be trained on or tuned with; it is for one last look.\n")
+	return b.String()
+}

@@ -1,0 +1,82 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/mcp"
+	"github.com/agon-arena/agon/web"
+)
+
+// buildCorpus makes the corpus of all arenas, of what everybody may read, in
+// the data directory, in place of the one before.
+func (s *server) buildCorpus(ctx context.Context) error {
+	dir := s.data.Path("corpus")
+	next := s.data.Path("corpus.new")
+	if err := os.RemoveAll(next); err != nil {
+		return fmt.Errorf("build corpus: %w", err)
+	}
+	r, err := corpus.Build(ctx, corpus.Config{Source: mcp.Local{API: s.platform}, Out: next})
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("build corpus: %w", err)
+	}
+	if err := os.Rename(next, dir); err != nil {
+		return fmt.Errorf("build corpus: %w", err)
+	}
+	s.corpus = &client.CorpusSummary{Rows: r.Rows, Rejected: r.Rejected, Dir: dir}
+	s.o.say("corpus: %d rows in %s", r.Rows, dir)
+	return nil
+}
+
+// corpusPage is what the corpus page shows; nil while none was built.
+func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
+	dir := s.data.Path("corpus")
+	m, err := corpus.ReadManifest(dir)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status == 404 {
+		return nil, nil //nolint:nilnil // the page says so
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &web.Corpus{
+		Dir: dir, Rows: m.Counts.Rows, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
+		Axes: listed(m.Counts.Axis), Scrubbed: listed(m.Report.Scrubbed),
+	}
+	rows, err := corpus.Sample(dir, 200)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		out.Sample = append(out.Sample, web.CorpusRow{
+			ID: r.ID, Arena: r.From.Arena, Run: r.From.Run, Axis: string(r.Axis), Split: r.Split, Tokens: r.Tokens, Score: r.Reward.Rule,
+		})
+	}
+	return out, nil
+}
+
+// listed turns counts into a list, most first.
+func listed(m map[string]int) []web.CorpusCount {
+	keys := slices.SortedFunc(maps.Keys(m), func(x, y string) int {
+		if m[x] != m[y] {
+			return m[y] - m[x]
+		}
+		return strings.Compare(x, y)
+	})
+	out := make([]web.CorpusCount, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, web.CorpusCount{Name: k, N: m[k]})
+	}
+	return out
+}
