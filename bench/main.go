@@ -54,6 +54,18 @@ func gotestEnv(name, bar, pkg, pattern string, env []string, flags ...string) ro
 	}, strings.Join(append(slices.Clone(env), "go "+strings.Join(args, " ")), " ")}
 }
 
+// waiting is the row of 50 boxes that each wait 10 s for their model.
+func waiting(driver string) row {
+	args := []string{"run", "./sandbox/sandboxtest/soak", "-driver", driver, "-boxes", "50", "-wait", "10s"}
+	return row{"50 boxes that wait 10 s (" + driver + ")", "within 15 s", func(ctx context.Context) (string, error) {
+		out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, tail(out))
+		}
+		return tail(out), nil
+	}, "go " + strings.Join(args, " ")}
+}
+
 func tail(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " | ")
@@ -93,6 +105,8 @@ func main() {
 		{"claim and complete over HTTP, 200 workers", ">= 3,000/s, p99 <= 20 ms at that pace", leasePath, "go run ./bench/lease"},
 		gotest("box: start, print(1), close (runc)", "<= 4x bare python", "./sandbox/runc", "Box"),
 		gotest("box: start, print(1), close (runsc)", "<= 15x bare python", "./sandbox/runsc", "Box"),
+		gotest("a box's view of a tree of 200 MB", "cp -a / overlay >= 50", "./sandbox/internal/layers", "Overlay"),
+		waiting("runsc"), waiting("runc"),
 		gotest("warm invocation", ">= 150/s, p50 <= 15 ms", "./sandbox/warm", "Invoke"),
 		gotestEnv("claim pairs: box, script, receipts, grade", ">= 100/s on 2 cores", "./kind/claim", "Pairs$", nil),
 		gotestEnv("claim pairs in runc", ">= 100/s on 2 cores", "./kind/claim", "Pairs$", []string{"AGON_DRIVER=runc"}),

@@ -25,12 +25,20 @@ const maxLeasesOfRun = 12
 // and returns nil when nothing came. A claim whose caller has gone is given
 // back at once.
 func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
-	return p.ClaimFor(ctx, c, r, 0)
+	return p.ClaimFor(ctx, c, r, Terms{})
 }
 
-// ClaimFor is Claim with a lease that lives for hold without a heartbeat, for
-// validators whose protocol has none. It may not be longer than the run's longest hold.
-func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, hold time.Duration) (*client.Lease, error) {
+// Terms are what a foreign protocol needs of a lease.
+type Terms struct {
+	// Hold is how long the lease lives without a heartbeat, where a protocol has
+	// none; at most the run's longest hold.
+	Hold time.Duration
+	// NoDuels leaves out runs against a rival.
+	NoDuels bool
+}
+
+// ClaimFor is Claim on other terms.
+func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, terms Terms) (*client.Lease, error) {
 	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
 	defer p.waiters.leave(me)
 	arenas, any, err := p.claimable(ctx, c, r)
@@ -45,7 +53,7 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 			return nil, err
 		}
 		if any {
-			lease, more, err := p.tryClaim(ctx, c, r, arenas, hold)
+			lease, more, err := p.tryClaim(ctx, c, r, arenas, terms)
 			if lease != nil || err != nil {
 				return lease, err
 			}
@@ -161,7 +169,7 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arena
 
 // tryClaim takes a run if there is one. more says that runs wait which this
 // validator may not have now.
-func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena, hold time.Duration) (l *client.Lease, more bool, err error) {
+func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena, terms Terms) (l *client.Lease, more bool, err error) {
 	token := hex.EncodeToString(randomBytes(32))
 	id := newID()
 	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
@@ -169,7 +177,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err := ctx.Err(); err != nil {
 			return err // the caller left while the claim was in line
 		}
-		run, arena, err := p.nextRun(tx, c.Hotkey, r.Driver, arenas)
+		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels}, arenas)
 		if err != nil {
 			return err
 		}
@@ -178,7 +186,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		}
 		now := p.now()
 		d, _ := agon.StateDeadline(agon.RunLeased, p.cfg.Lease, p.cfg.QueueFor)
-		until := now.Add(min(max(d, hold), run.MaxHold))
+		until := now.Add(min(max(d, terms.Hold), run.MaxHold))
 		if err := tx.Lease(run.RunSpec.Run, until); err != nil {
 			return err
 		}
@@ -220,11 +228,11 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 }
 
 // nextRun chooses among arenas, within the validator's cap in each.
-func (p *Platform) nextRun(tx *store.Tx, validator, driver string, arenas []agon.Arena) (best store.Run, arena agon.Arena, err error) {
-	claimant := store.Claimant{Validator: validator, Driver: driver, SeenSince: p.now().Add(-p.cfg.SeenFor)}
+func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena) (best store.Run, arena agon.Arena, err error) {
+	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
 	for _, a := range arenas {
-		held, herr := tx.HeldBy(validator, a.ID)
+		held, herr := tx.HeldBy(claimant.Validator, a.ID)
 		if herr != nil {
 			return best, arena, herr
 		}

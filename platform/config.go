@@ -48,6 +48,9 @@ type Config struct {
 	// (excluded).
 	Trust   func(tx *store.Tx, a agon.Arena, runs []store.Run) (map[string]float64, error)
 	Settled func(tx *store.Tx, a agon.Arena, e store.Entry, d *agon.Decision) error
+	// Seatable says why such a submission may not take the seat, whatever it
+	// scored ("" = it may); nil: all may.
+	Seatable func(tx *store.Tx, e store.Entry) (why string, err error)
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()

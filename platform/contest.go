@@ -1,9 +1,13 @@
 package platform
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 )
@@ -108,10 +112,25 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 		return 0, err
 	}
 	var verdict kind.Verdict
-	if e.Scripted {
-		verdict.Rule = "scripted"
-	} else if verdict, err = k.Decide(v); err != nil {
+	if _, err := tx.Decision(e.ID); err == nil { // it was reopened: what was decided stands
+		if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
+			return 0, err
+		}
+		return 0, p.settled(tx, a, e.ID, nil)
+	} else if !errors.Is(err, store.ErrNotFound) {
 		return 0, err
+	}
+	if e.Scripted {
+		verdict.Rule = incentive.ScriptedRule
+	} else if p.cfg.Seatable != nil {
+		if verdict.Rule, err = p.cfg.Seatable(tx, e); err != nil {
+			return 0, err
+		}
+	}
+	if verdict.Rule == "" {
+		if verdict, err = k.Decide(v); err != nil {
+			return 0, err
+		}
 	}
 	if len(verdict.More) > 0 && len(runs)+len(verdict.More) <= p.cfg.MaxRuns {
 		if err := tx.SetEntryResult(e.ID, nil, nil, nil); err != nil {
@@ -138,4 +157,58 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 		return 0, err
 	}
 	return 0, p.settled(tx, a, e.ID, &d)
+}
+
+// Reopen has a submission of a contest replayed once more by as many
+// validators as must agree, by the operator. What was measured stays, and so
+// does a decision.
+func (p *Platform) Reopen(ctx context.Context, c Caller, id string) (queued int, err error) {
+	if err := operatorOnly(c); err != nil {
+		return 0, err
+	}
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		queued = 0
+		e, err := tx.Entry(id)
+		if err != nil {
+			return found(err, "submission", id)
+		}
+		a, err := tx.Arena(e.Arena)
+		if err != nil {
+			return err
+		}
+		if a.Contest == nil {
+			return refuse(409, "no_contest", "arena %s has no replays to repeat", a.ID)
+		}
+		if e.State != agon.SubmissionScored && e.State != agon.SubmissionExcluded {
+			return refuse(409, "not_final", "submission %s is %s: its replays are under way", id, e.State)
+		}
+		runs, err := tx.RunsOf(id)
+		if err != nil {
+			return err
+		}
+		replica := 0
+		for _, r := range runs {
+			if r.Rival == nil {
+				replica = max(replica, r.Replica+1)
+			}
+		}
+		var specs []agon.RunSpec
+		for i := range a.Contest.Agree {
+			specs = append(specs, agon.RunSpec{Tasks: a.Tasks, Replica: replica + i, Policy: a.Policy})
+		}
+		e.Findings = slices.DeleteFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete })
+		if err := tx.SetEntryState(id, agon.SubmissionPlaying, e.Findings); err != nil {
+			return err
+		}
+		if err := tx.SetEntryResult(id, nil, nil, nil); err != nil {
+			return err
+		}
+		queued, err = p.queue(tx, a, e, specs)
+		return err
+	})
+	if err == nil && queued > 0 {
+		p.waiters.news(queued)
+		p.hub.changed("")
+	}
+	return queued, err
 }

@@ -168,6 +168,7 @@ type Claimant struct {
 	Validator string
 	Driver    string
 	SeenSince time.Time // others count as serving an arena if seen after this
+	NoDuels   bool      // leave out runs against a rival
 }
 
 // NextRun returns the queued run of an arena that c should take, or
@@ -185,14 +186,18 @@ func (t *Tx) NextRun(arena string, c Claimant) (Run, error) {
 	const apart = ` AND (r.grp = '' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
 		WHERE a.submission = r.submission AND a.validator = $3 AND o.grp = r.grp AND a.run <> r.id
 		AND (a.counted = 1 OR a.state IN ('leased', 'playing', 'judging'))))`
+	plain := ""
+	if c.NoDuels {
+		plain = ` AND r.rival = ''`
+	}
 	x, err := one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
-		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
 	return one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
-		AND (r.driver = '' OR r.driver = $2)`+apart+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator)
+		AND (r.driver = '' OR r.driver = $2)`+apart+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator)
 }
 
 // HeldBy counts the leases that a validator holds in an arena.

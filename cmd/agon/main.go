@@ -35,5 +35,10 @@ func start() int {
 		return cli.CodeFailed
 	}
 	app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Commit: commit, Services: run.Services()}
-	return app.Main(ctx, os.Args[1:])
+	args, stock := cli.StockArgs(os.Args[0], os.Args[1:])
+	code := app.Main(ctx, args)
+	if stock {
+		return cli.StockExit(code)
+	}
+	return code
 }

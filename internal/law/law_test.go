@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"calc", "plain", "blob", "samples", "tasks", "sdk", "merkle"},
 	{"auth", "score", "incentive", "copycat", "shop", "pack"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
-	{"task", "tools", "judge", "trajectory", "consensus", "research/surface", "research/gitserve"},
+	{"task", "tools", "judge", "trajectory", "consensus", "kind/research/surface", "research/gitserve"},
 	{"kind"},
 	{"kind/coding", "kind/claim", "kind/research", "kind/pack", "kind/shopping"},
 	{"platform", "validator", "supply"},

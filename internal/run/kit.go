@@ -42,6 +42,9 @@ type kit struct {
 	// their handler for the first arena of the kind that is opened.
 	routes []string
 	serve  func(ctx context.Context, s *server, a agon.Arena) (http.Handler, error)
+	// prepare completes every arena of the kind before it is opened, opened is
+	// told after. Both optional.
+	prepare, opened func(ctx context.Context, s *server, a *agon.Arena) error
 }
 
 // parts are what a kind may be made of.
@@ -61,7 +64,7 @@ type sample struct {
 }
 
 // kits are the kinds of this binary.
-func kits() []kit { return []kit{codingKit(), claimKit(), packKit(), shoppingKit()} }
+func kits() []kit { return []kit{codingKit(), claimKit(), packKit(), shoppingKit(), researchKit()} }
 
 // kitOf returns the kit of a kind.
 func kitOf(name string) (kit, bool) {
@@ -109,7 +112,9 @@ func incentives() map[string]incentive.Rule {
 func demos() []ArenaFile {
 	var out []ArenaFile
 	for _, k := range kits() {
-		out = append(out, k.demo())
+		if k.demo != nil {
+			out = append(out, k.demo())
+		}
 	}
 	return out
 }

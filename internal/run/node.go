@@ -27,6 +27,7 @@ import (
 	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/mcp"
 	"github.com/agon-arena/agon/platform"
+	"github.com/agon-arena/agon/research"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
@@ -82,6 +83,7 @@ type server struct {
 	addr     string // host:port that was bound
 	done     chan error
 	corpus   *client.CorpusSummary  // the last that was built here
+	research *research.Coordinator  // of the research arenas, if there are any
 	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
 }
 
@@ -123,11 +125,15 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 		return s, err
 	}
 	c := chain{s.ledger}
-	s.platform, err = platform.New(platform.Config{
+	pc := platform.Config{
 		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
 		Incentives: incentives(), Lease: o.lease,
-	})
-	if err != nil {
+	}
+	s.research = research.Hooks(&pc)
+	if s.platform, err = platform.New(pc); err != nil {
+		return s, err
+	}
+	if err = s.openResearch(); err != nil {
 		return s, err
 	}
 	if err = s.platform.Start(ctx); err != nil {

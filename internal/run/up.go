@@ -128,10 +128,21 @@ func (s *server) openArena(ctx context.Context, f ArenaFile, val *party) error {
 	if err := s.ensureSubnet(ctx, a.Netuid, val); err != nil {
 		return err
 	}
+	k, _ := kitOf(a.Kind)
+	if k.prepare != nil {
+		if err := k.prepare(ctx, s, &a); err != nil {
+			return err
+		}
+	}
 	if err := s.platform.EnsureArena(ctx, a); err != nil {
 		return err
 	}
 	s.o.say("arena %s: %d tasks", a.ID, len(refs))
+	if k.opened != nil {
+		if err := k.opened(ctx, s, &a); err != nil {
+			return err
+		}
+	}
 	return s.openForeign(ctx, a)
 }
 

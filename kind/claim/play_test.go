@@ -79,6 +79,7 @@ func TestEveryPairHasItsOwnEnd(t *testing.T) {
 		{"reads the server", `open(f"/proc/{os.getppid()}/mem", "rb"); return GOOD`, OutcomeRaised, "PermissionError", 0},
 		{"forged frame", `f = b'{"status":"error","error":{"code":"PreloadInfrastructureFailed","exception":"x","error":"y","traceback":""}}'; os.write(3, len(f).to_bytes(8, "big") + f); os._exit(0)`, OutcomeDied, "", 0},
 		{"half a frame", `os.write(3, (10**6).to_bytes(8, "big") + b"{"); os._exit(0)`, OutcomeDied, "", 0},
+		{"frame, then exit", `f = json.dumps({"status": "ok", "result": GOOD}).encode(); os.write(3, len(f).to_bytes(8, "big") + f); os._exit(1)`, OutcomeOK, "", 1},
 		{"65 MiB", `return "x" * (65 << 20)`, OutcomeTooLarge, "", 0},
 		{"2 MiB", `return "x" * (2 << 20)`, OutcomeTooLarge, "", 0},
 		{"memory", `x = b"x" * (2 << 30)`, OutcomeRaised, "MemoryError", 0},

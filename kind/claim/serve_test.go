@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +97,14 @@ async def f(request):
     if m == "key": raise KeyError("evaluate_criterion")
     if m == "sleep": time.sleep(30)
     if m == "die": os._exit(0)
+    if m == "mark":
+        open("/tmp/begun", "w").write("x")
+        time.sleep(1.2)
+        open("/tmp/marker", "w").write("x")
+    if m == "look": return {"begun": os.path.exists("/tmp/begun"), "marker": os.path.exists("/tmp/marker")}
+    if m == "look later":
+        time.sleep(1.3)
+        return {"marker": os.path.exists("/tmp/marker")}
     if m == "search":
         found = await search_web("harbour", num=1)
         return {"note": found.results[0].note, "left": found.budget.session_remaining_budget_usd, "data": found.response.data[0].link}
@@ -139,7 +148,7 @@ async def f(request):
 			{"no token", "/entry/evaluate_criterion", body("x"), without("x-caster-token"), 401, `{"detail":"missing x-caster-token header"}`},
 			{"no session", "/entry/evaluate_criterion", body("x"), without("x-caster-session-id"), 500, `"code":"UnhandledException","exception":"RuntimeError"`},
 			{"no host", "/entry/evaluate_criterion", body("x"), without("x-caster-host-container-url"), 500, `"exception":"RuntimeError"`},
-			{"later headers", "/entry/evaluate_criterion", body("search"), map[string]string{"x-platform-token": s.Token(), "x-session-id": s.ID(), "x-host-container-url": srv.URL}, 0, ""},
+			{"later headers", "/entry/evaluate_criterion", body("x"), map[string]string{"x-platform-token": s.Token(), "x-session-id": s.ID(), "x-host-container-url": srv.URL}, 200, `"seen":1`},
 			{"unknown", "/entry/nope", body("x"), all, 404, `{"detail":{"code":"MissingEntrypoint","exception":"KeyError","error":"'nope'"`},
 			{"key error", "/entry/evaluate_criterion", body("key"), all, 500, `"code":"UnhandledException","exception":"KeyError"`},
 			{"dies", "/entry/evaluate_criterion", body("die"), all, 500, `{"detail":{"error":"entrypoint worker failed","exception":"EOFError"}}`},
@@ -150,9 +159,6 @@ async def f(request):
 			{"late", "/entry/evaluate_criterion", body("sleep"), all, 504, `{"detail":{"error":"entrypoint exceeded 1.5s","exception":"TimeoutError"}}`},
 			{"after", "/entry/evaluate_criterion", body("x"), all, 200, `"ok":true`},
 		} {
-			if c.status == 0 {
-				continue
-			}
 			start := time.Now()
 			status, got := post(t, u+c.path, c.body, c.header)
 			if status != c.status || !strings.Contains(got, c.holds) {
@@ -164,6 +170,40 @@ async def f(request):
 		}
 		if bare {
 			continue // the session's money is spent
+		}
+		// A caller that goes away takes its worker along.
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, u+"/entry/evaluate_criterion", strings.NewReader(body("mark")))
+			if err != nil {
+				gone <- err
+				return
+			}
+			for k, v := range all {
+				req.Header.Set(k, v)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			gone <- err
+		}()
+		for {
+			_, got := post(t, u+"/entry/evaluate_criterion", body("look"), all)
+			if strings.Contains(got, `"marker":true`) {
+				t.Fatal("the worker ended before its caller could go away")
+			}
+			if strings.Contains(got, `"begun":true`) {
+				break
+			}
+		}
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller that went away got %v", err)
+		}
+		if status, got := post(t, u+"/entry/evaluate_criterion", body("look later"), all); status != 200 || !strings.Contains(got, `"marker":false`) {
+			t.Errorf("after a caller went away: %d %s", status, got)
 		}
 		status, got := post(t, u+"/entry/evaluate_criterion", body("search"), all)
 		var out struct {

@@ -192,6 +192,9 @@ func refuses(paths ...string) func(*testing.T, *attackRun) {
 	}
 }
 
+// checkStarts demands that the box still takes commands.
+func checkStarts(t *testing.T, a *attackRun) { usable(t, a.box) }
+
 // code demands an exit status, because nothing else the program says counts.
 func code(want int) func(*testing.T, *attackRun) {
 	return func(t *testing.T, a *attackRun) {

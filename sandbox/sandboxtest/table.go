@@ -65,6 +65,8 @@ func Attacks() []Attack {
 		ends("keyrings", "kernel keys, which have no namespace", "filter", "refused"),
 		ends("memory_of_others", "read and write other users' processes", "another user, filter, pid namespace", "refused"),
 		{Name: "own_memory", Tries: "patch the shared interpreter through its own memory", Defence: "private pages, read-only root", Outcome: "the file does not change"},
+		with(ends("first_process", "read, stop, slow, steer or imitate what starts the commands", "another user's process, without a capability when started by others", "refused; the next command starts"),
+			func(a *Attack) { a.check = checkStarts }),
 		ends("signal_everything", "signal every pid it can name", "pid namespace, first process of another user", "harms itself only, not lost"),
 		ends("memfd_exec", "run code that has no file", "nothing is gained by it: same user, same filter", "uid 1000"),
 		ends("core_pattern", "write kernel settings", "read-only or absent", "refused"),
@@ -88,7 +90,7 @@ func Attacks() []Attack {
 		ends("door_protocols", "CONNECT, upgrades, absolute URLs, smuggling, huge headers", "HTTP/1.1 only, one target, bounds", "refused or sent to the gateway"),
 		with(ended(ends("slow_loris", "hold 300 unfinished requests", "bounded connections and header time, per box", "other boxes are served"), true, "wall"),
 			func(a *Attack) { a.wall = 4 * time.Second; a.check = checkServed }),
-		ends("box_link", "speak to the relay of gVisor boxes", "one control connection, unknown words closed", "no answer"),
+		ends("box_link", "speak to the relay of gVisor boxes", "doors by their number, dials by a secret key, other words closed", "no answer"),
 		// information
 		ends("environment", "read the host's environment, files, processes", "clean environment, pid namespace, neutral paths", "nothing of the host"),
 		with(ended(ends("covert_files", "leave words, keys and locks for other boxes (read by covert_reader)", "nothing writable is shared; ipc namespace; locks per mount", "the next box sees nothing"), true, "wall"),

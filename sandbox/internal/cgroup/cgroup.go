@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,10 @@ type Host struct {
 	Parent string
 	// all lists every cgroup mount, for removal.
 	all []string
+
+	warm    sync.Mutex // guards what follows; see KeepWarm
+	callers int
+	warming bool
 }
 
 // Detect reads the mount table.
@@ -79,11 +84,44 @@ func parseMounts(text string) *Host {
 	return h
 }
 
-// Warm spares the next process that moves between groups a wait. The kernel
-// makes the first one in a while wait for an RCU grace period, 5 to 15 ms. Moving
-// ourselves to where we are changes nothing else and has that wait over by the
-// time an OCI runtime comes to it. Best effort.
-func (h *Host) Warm() {
+// KeepWarm spares OCI runtimes a wait until stop is called. The kernel makes a
+// process that moves between groups wait for an RCU grace period, 5 to 15 ms,
+// unless another moved just before, and a runtime moves itself in and out again.
+// So we move, every few milliseconds, to where we are, which changes nothing else.
+// Callers share one goroutine, which ends with the last of them. Best effort.
+func (h *Host) KeepWarm() (stop func()) {
+	h.warm.Lock()
+	defer h.warm.Unlock()
+	h.callers++
+	if !h.warming {
+		h.warming = true
+		go func() {
+			for h.warmed() {
+				h.move()
+				time.Sleep(warmFor)
+			}
+		}()
+	}
+	return sync.OnceFunc(func() {
+		h.warm.Lock()
+		h.callers--
+		h.warm.Unlock()
+	})
+}
+
+// warmFor is less than what the kernel's readiness lasts, one grace period.
+const warmFor = 3 * time.Millisecond
+
+// warmed tells whether somebody still starts a box.
+func (h *Host) warmed() bool {
+	h.warm.Lock()
+	defer h.warm.Unlock()
+	h.warming = h.callers > 0
+	return h.warming
+}
+
+// move moves this process to the group it is in.
+func (h *Host) move() {
 	raw, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return

@@ -113,3 +113,28 @@ func TestCreateV2(t *testing.T) {
 		t.Error(j)
 	}
 }
+
+func TestKeepWarm(t *testing.T) {
+	h, err := Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := h.KeepWarm(), h.KeepWarm()
+	h.move()
+	first()
+	first()
+	if !h.warmed() {
+		t.Error("stopped while somebody still starts a box")
+	}
+	second()
+	if h.warmed() {
+		t.Fatal("goes on for nobody")
+	}
+	if after, err := os.ReadFile("/proc/self/cgroup"); err != nil || string(after) != string(before) {
+		t.Errorf("moved from %s to %s, %v", before, after, err)
+	}
+}

@@ -109,7 +109,7 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 			}
 		}
 	}()
-	go c.Cgroups.Warm()
+	defer c.Cgroups.KeepWarm()()
 	if b.Space, err = c.Store.New(c.Spec.Limits, c.Spec.UID, c.Spec.GID); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/kind"
+	kr "github.com/agon-arena/agon/kind/research"
+	"github.com/agon-arena/agon/research"
+	"github.com/agon-arena/agon/wire/bitsota"
+)
+
+// researchTokenEnv names the admin's token of the coordinator.
+const researchTokenEnv = "AGON_RESEARCH_ADMIN_TOKEN"
+
+func researchKit() kit {
+	return kit{
+		name: kr.Name,
+		build: func(p parts) kind.Kind {
+			return kr.New(kr.Config{Rootfs: p.rootfs})
+		},
+		incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
+		routes:     []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md"},
+		serve:      func(_ context.Context, s *server, _ agon.Arena) (http.Handler, error) { return s.researchRoutes() },
+		prepare: func(ctx context.Context, s *server, a *agon.Arena) error {
+			for i := range a.Tasks {
+				a.Tasks[i].Hidden = true // hidden data and the private environment are in the tree; miners clone the repository
+			}
+			return s.research.Prepare(ctx, a)
+		},
+		opened: func(ctx context.Context, s *server, a *agon.Arena) error {
+			if err := s.research.OpenTask(ctx, *a); err != nil {
+				return err
+			}
+			s.o.say("arena %s: research task %s is claimed with agon research", a.ID, a.Title)
+			return nil
+		},
+	}
+}
+
+// openResearch completes the coordinator once there is a platform.
+func (s *server) openResearch() error {
+	c := chain{s.ledger}
+	stake, err := rao(s.o.Getenv, "AGON_RESEARCH_MIN_STAKE")
+	if err != nil {
+		return err
+	}
+	return s.research.Open(research.Config{
+		Platform: s.platform, Store: s.store, Blobs: s.blobs, Signer: s.operator.Hotkey, URL: s.publicURL, Now: time.Now, Log: s.o.Log, MinMinerStake: stake,
+		Member: func(ctx context.Context, netuid uint16, hotkey string) (research.Member, bool, error) {
+			coldkey, ok, err := c.Registered(ctx, netuid, hotkey)
+			m := research.Member{Coldkey: coldkey, Stake: stake}
+			if err != nil || !ok || stake == 0 {
+				return m, ok, err
+			}
+			g, err := c.Metagraph(ctx, netuid)
+			if err != nil {
+				return m, false, err
+			}
+			for _, n := range g.Neurons {
+				if n.Hotkey == hotkey {
+					m.Stake, m.Validator = n.Stake, n.Validator
+				}
+			}
+			return m, true, nil
+		},
+		Template: researchTemplate(),
+	})
+}
+
+// researchTemplate is what tasks that an admin creates get besides themselves.
+func researchTemplate() agon.Arena {
+	f := ArenaFile{ID: "template", Kind: kr.Name, Netuid: 1, SubmissionsPerColdkey: 200}
+	f.defaults()
+	return f.Arena()
+}
+
+// rao reads an amount of the environment; "" is 0.
+func rao(getenv func(string) string, name string) (uint64, error) {
+	text := ""
+	if getenv != nil {
+		text = getenv(name)
+	}
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, &agon.Error{Code: "bad_setting", Status: 422, Field: name, Message: name + ": want rao, a whole number"}
+	}
+	return n, nil
+}
+
+// publicURL is the address that task repositories are served at.
+func (s *server) publicURL() string {
+	if s.o.Getenv != nil {
+		if u := s.o.Getenv("AGON_PUBLIC_URL"); u != "" {
+			return strings.TrimRight(u, "/")
+		}
+	}
+	return s.url()
+}
+
+// researchRoutes serves the coordinator's wire (docs/research.md).
+func (s *server) researchRoutes() (http.Handler, error) {
+	token, err := s.adminToken()
+	if err != nil {
+		return nil, err
+	}
+	getenv := s.o.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	return bitsota.New(bitsota.Config{
+		Coordinator: s.research, AdminToken: token, SignedReads: getenv("AGON_RESEARCH_SIGNED_READS") == "1", Verify: getenv("AGON_RESEARCH_VERIFY") != "0",
+		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{dialect.BitSota{}}, Now: time.Now, Replay: replay{s.platform}},
+		Version:  agon.Version, Log: s.o.Log,
+	})
+}
+
+// adminToken is that of the environment, or one that is made once and kept
+// beside the database, for its owner only.
+func (s *server) adminToken() (string, error) {
+	if s.o.Getenv != nil {
+		if t := s.o.Getenv(researchTokenEnv); t != "" {
+			return t, nil
+		}
+	}
+	path := s.data.Path("research.token")
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) >= 16 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read admin token: %w", err)
+	}
+	var raw [24]byte
+	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
+	t := hex.EncodeToString(raw[:])
+	if err := os.WriteFile(path, []byte(t+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write admin token: %w", err)
+	}
+	return t, nil
+}
