@@ -162,3 +162,30 @@ func TestWait(t *testing.T) {
 		t.Errorf("topics left: %v", f.hub.topic)
 	}
 }
+
+// TestAbandonedIsClaimedAgain: with the real clock and sweeper a run whose
+// holder fell silent is with the next validator within a second of the lease's
+// end. A loaded machine may need a second try, not a third.
+func TestAbandonedIsClaimedAgain(t *testing.T) {
+	const lease = 300 * time.Millisecond
+	late := []time.Duration{}
+	for range 3 {
+		f := newFixture(t, 1, func(c *Config, _ *agon.Arena) { c.Now, c.Lease, c.Heartbeat = time.Now, lease, lease/3 })
+		must(t, f.Start(bg))
+		f.submit(miner1, "x")
+		first := f.claim(val1)
+		second := receive(t, "the abandoned run", f.longClaim(val2))
+		took := time.Since(first.Until)
+		if second == nil || second.Run.Run != first.Run.Run || second.Attempt != 2 {
+			t.Fatalf("claimed %+v after %+v", second, first)
+		}
+		if took < 0 {
+			t.Fatalf("claimed again %v before the lease ended", -took)
+		}
+		f.Stop()
+		if late = append(late, took); took <= time.Second {
+			return
+		}
+	}
+	t.Errorf("claimed again %v after the leases ended", late)
+}
