@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -33,13 +33,26 @@ func (b *broken) Search(ctx context.Context, q search.Query) ([]search.Hit, erro
 	return b.Source.Search(ctx, q)
 }
 
+// documents finds every document that holds one of the words.
+type documents []search.Hit
+
+func (documents) Name() string { return "index" }
+
+func (d documents) Search(_ context.Context, q search.Query) (out []search.Hit, err error) {
+	for _, h := range d {
+		if slices.ContainsFunc(strings.Fields(strings.ToLower(strings.Join(q.Terms, " "))), func(w string) bool { return strings.Contains(strings.ToLower(h.Snippet), w) }) {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
 func toolGateway(t *testing.T, answer string, change ...func(*Policy)) (*session, *log, *broken) {
 	t.Helper()
-	x, err := search.NewIndex(fstest.MapFS{"a.md": {Data: []byte("# Rivers\nThe Aare flows through Bern.")}, "b.txt": {Data: []byte("Lakes are no rivers.")}}, "https://docs.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	src := &broken{Source: x}
+	src := &broken{Source: documents{
+		{Link: "https://docs.example/a.md", Title: "Rivers", Snippet: "# Rivers\nThe Aare flows through Bern."},
+		{Link: "https://docs.example/b.txt", Title: "Lakes are no rivers.", Snippet: "Lakes are no rivers."},
+	}}
 	g := start(t, Config{
 		Upstreams: []provider.Upstream{upstream(t, says(answer))},
 		Tools:     []tool.Tool{search.New(src, tool.Price{PerCall: 100, PerResult: 10, Version: "test"})},

@@ -32,6 +32,8 @@ import (
 	"github.com/agon-arena/agon/kind/shopping"
 	"github.com/agon-arena/agon/store"
 	"github.com/agon-arena/agon/store/sqlite"
+	"github.com/agon-arena/agon/tools"
+	"github.com/agon-arena/agon/tools/index"
 )
 
 // openBooks gives a gateway durable books, its key and a place for long bodies, all in dir. What a
@@ -314,7 +316,10 @@ func gatewayTools(o Options) ([]tool.Tool, error) {
 	case url != "":
 		src, err = search.NewHTTP("search", url, o.Getenv("AGON_SEARCH_KEY"))
 	case dir != "":
-		src, err = search.NewIndex(os.DirFS(dir), "https://documents.invalid")
+		var docs *index.Folder
+		if docs, err = index.Load(os.DirFS(dir), "index", time.Now); err == nil {
+			src = tools.Source(docs)
+		}
 	default:
 		return out, nil
 	}

@@ -1,5 +1,6 @@
-// Package search is the tool search_web: an HTTP provider, or an index over a
-// folder of documents that this process holds.
+// Package search is the tool search_web of the gateway's own route: over an
+// HTTP provider, or over any back end of the tool host (tools.Source), such as
+// its index over a folder of documents.
 package search
 
 import (

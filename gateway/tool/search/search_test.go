@@ -7,46 +7,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/tool"
 )
-
-func TestIndex(t *testing.T) {
-	x, err := NewIndex(fstest.MapFS{
-		"go/a.md": {Data: []byte("# Channels\nA channel moves values. channel channel")},
-		"go/b.md": {Data: []byte("# Maps\nA map holds values; a CHANNEL does not. " + strings.Repeat("filler ", 200))},
-		"c.bin":   {Data: []byte("channel")},
-		"d.txt":   {Data: []byte("\xff nothing \x00 here")},
-	}, "https://d/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tl := New(x, tool.Price{PerCall: 1})
-	for _, c := range []struct{ args, want string }{
-		{`{"query":"channel"}`, `https://d/go/a.md https://d/go/b.md`},
-		{`{"query":"Channel","num":1}`, `https://d/go/a.md`},
-		{`{"search_queries":["maps","holds"]}`, `https://d/go/b.md`},
-		{`{"query":"absent"}`, ``},
-	} {
-		q, err := tl.Check([]byte(c.args))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := tl.Do(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var links []string
-		for _, part := range strings.Split(string(r.Body), `"link":"`)[1:] {
-			links = append(links, part[:strings.Index(part, `"`)])
-		}
-		if got := strings.Join(links, " "); got != c.want || r.Results != int64(len(links)) {
-			t.Errorf("%s: %s (%s)", c.args, got, r.Body)
-		}
-	}
-}
 
 func TestHTTP(t *testing.T) {
 	const key = "sk-search-0123456789"
