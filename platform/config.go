@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,7 +179,17 @@ func PolicyDigest(pol agon.Policy) (agon.Digest, error) {
 	return agon.Sum(b), nil
 }
 
-// ScoreKey names what a score depends on (design rule 6).
+// PlayedPolicy names a policy and the box driver that a run was played with: its
+// name, version and what it enforced, because scores compare within one driver.
+func PlayedPolicy(policy agon.Digest, d agon.Driver) (agon.Digest, error) {
+	b, err := json.Marshal([]any{"agon-played-v1", policy, d.Name, d.Version, slices.Sorted(slices.Values(d.Limits))})
+	if err != nil {
+		return "", fmt.Errorf("encode driver: %w", err)
+	}
+	return agon.Sum(b), nil
+}
+
+// ScoreKey names what a score depends on (design rule 6); policy is from PlayedPolicy.
 func ScoreKey(submission, task agon.Digest, scorer string, policy agon.Digest, seed int64) (agon.Digest, error) {
 	b, err := json.Marshal([]any{"agon-score-v1", submission, task, scorer, policy, seed})
 	if err != nil {

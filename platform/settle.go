@@ -70,8 +70,12 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client
 	if err != nil {
 		return reply, 0, err
 	}
+	policy, err := PlayedPolicy(run.PolicyDigest, r.Driver)
+	if err != nil {
+		return reply, 0, err
+	}
 	for i, s := range scores {
-		key, err := ScoreKey(e.Digest, run.Tasks[i].Digest, s.Scorer, run.PolicyDigest, run.Seed)
+		key, err := ScoreKey(e.Digest, run.Tasks[i].Digest, s.Scorer, policy, run.Seed)
 		if err != nil {
 			return reply, 0, err
 		}

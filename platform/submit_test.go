@@ -217,6 +217,19 @@ func TestScoreKeys(t *testing.T) {
 	if k := key(func(a *agon.Arena) { a.Policy.Budget.Calls = 7 }, 1); k[one(base)] {
 		t.Error("another policy has the same key")
 	}
+	// What a run was played with is part of it; the order of words is not.
+	played := func(d agon.Driver) agon.Digest {
+		k, err := PlayedPolicy("sha256:p", d)
+		must(t, err)
+		return k
+	}
+	runsc := agon.Driver{Name: "runsc", Version: "1", Limits: []string{"memory", "pids"}}
+	if k := played(runsc); k != played(agon.Driver{Name: "runsc", Version: "1", Limits: []string{"pids", "memory"}}) {
+		t.Error("the order of limits changes the key")
+	} else if k == played(agon.Driver{Name: "runc", Version: "1", Limits: runsc.Limits}) || k == played(agon.Driver{Name: "runsc", Version: "2", Limits: runsc.Limits}) ||
+		k == played(agon.Driver{Name: "runsc", Version: "1", Limits: runsc.Limits[:1]}) {
+		t.Error("another driver, version or limit has the same key")
+	}
 	if k := key(nil, 2); len(k) != 2 || !k[one(base)] {
 		t.Errorf("replicas: %v", k)
 	}
