@@ -3,9 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agon-arena/agon/store"
@@ -121,5 +125,104 @@ func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
 				t.Errorf("%s\n  %s", query, step)
 			}
 		}
+	}
+}
+
+// TestHalfWayInAGroup: a job that fails or panics after it has written undoes
+// itself alone, and its group is committed without it.
+func TestHalfWayInAGroup(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx := t.Context()
+	exec := func(q store.Querier, text string, args ...any) error {
+		_, err := q.ExecContext(ctx, text, args...)
+		return err
+	}
+	if err := e.Write(ctx, func(_ context.Context, q store.Querier) error {
+		return exec(q, "CREATE TABLE x (a bigint PRIMARY KEY)")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	odd := errors.New("odd")
+	for _, bad := range []struct {
+		name string
+		fail func(q store.Querier) error
+	}{
+		{"an error", func(store.Querier) error { return odd }},
+		{"a panic", func(store.Querier) error { panic(odd) }},
+		{"a broken rule", func(q store.Querier) error { return exec(q, "INSERT INTO x (a) VALUES (0)") }},
+		{"a table made", func(q store.Querier) error { return errors.Join(exec(q, "CREATE TABLE y (a bigint)"), odd) }},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			if err := e.Write(ctx, func(_ context.Context, q store.Querier) error {
+				return errors.Join(exec(q, "DELETE FROM x"), exec(q, "INSERT INTO x (a) VALUES (0)"))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			// The first job holds the writer until all others wait: they are one group.
+			release, began := make(chan struct{}), make(chan struct{})
+			errs := make([]error, 9)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				errs[0] = e.Write(ctx, func(context.Context, store.Querier) error { close(began); <-release; return nil })
+			})
+			<-began
+			for i := 1; i < len(errs); i++ {
+				wg.Go(func() {
+					defer func() {
+						if p := recover(); p != nil {
+							errs[i] = p.(error)
+						}
+					}()
+					errs[i] = e.Write(ctx, func(_ context.Context, q store.Querier) error {
+						if err := exec(q, "INSERT INTO x (a) VALUES ($1)", i); err != nil {
+							return err
+						}
+						if i%4 == 0 {
+							return bad.fail(q)
+						}
+						return nil
+					})
+				})
+			}
+			for len(e.jobs) < len(errs)-1 {
+				runtime.Gosched()
+			}
+			close(release)
+			wg.Wait()
+			for i, err := range errs {
+				if (err != nil) != (i > 0 && i%4 == 0) {
+					t.Errorf("job %d: %v", i, err)
+				}
+			}
+			var got []int64
+			err := e.Read(ctx, func(_ context.Context, q store.Querier) error {
+				rows, err := q.QueryContext(ctx, "SELECT a FROM x ORDER BY a")
+				if err != nil {
+					return err
+				}
+				defer rows.Close()
+				for rows.Next() {
+					var a int64
+					if err := rows.Scan(&a); err != nil {
+						return err
+					}
+					got = append(got, a)
+				}
+				return rows.Err()
+			})
+			if want := []int64{0, 1, 2, 3, 5, 6, 7}; err != nil || !slices.Equal(got, want) {
+				t.Errorf("kept %d, %v; want %d", got, err, want)
+			}
+			if err := e.Read(ctx, func(_ context.Context, q store.Querier) error {
+				var n int
+				return q.QueryRowContext(ctx, "SELECT count(*) FROM y").Scan(&n)
+			}); err == nil {
+				t.Error("a table of a failed job is there")
+			}
+		})
 	}
 }
