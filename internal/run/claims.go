@@ -390,7 +390,10 @@ func (s *server) harnyxRoutes(arena string) (http.Handler, error) {
 	_, h, err := harnyx.NewPlatform(harnyx.PlatformConfig{
 		Items: items, Repo: newLazyRepo(s.o),
 		API: s.platform, Arena: arena, Dir: s.data.Path("harnyx"), Log: s.o.Log,
-		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{dialect.Caster{}}, Now: time.Now, Replay: replay{s.platform}, Members: members{s, arena}},
+		Verifier: &dialect.Verifier{
+			Dialects: []dialect.Dialect{dialect.Caster{}}, Now: time.Now, Replay: replay{s.platform}, Members: members{s, arena},
+			Strict: s.o.Getenv("AGON_STRICT_SIGNATURES") != "",
+		},
 		Claims: func(ctx context.Context) ([]harnyx.Claim, error) {
 			a, err := s.platform.Arena(ctx, arena)
 			if err != nil {

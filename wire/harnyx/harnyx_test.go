@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -346,6 +347,49 @@ func TestBatchLife(t *testing.T) {
 	if status, out, _ := send(t, w.h, nil, "GET", "/v1/monitoring/miner-scripts/"+first["artifact_id"].(string)+"?include_content=true", ""); status != 200 || out["content_b64"] != "b25l" {
 		t.Errorf("script: %d %v", status, out)
 	}
+}
+
+// One batch at a time; the champion's script is always in it, though its miner
+// has a newer one; claims come with the request, from the arena, or from the batch before.
+func TestBatchCreation(t *testing.T) {
+	w := newWorld(t)
+	v := w.keys['v']
+	const route = "/v1/miner-task-batches/batch"
+	_, best, _ := send(t, w.h, w.keys['a'], "POST", scripts, upload("best"))
+	w.settle(.75)
+	_, newer, _ := send(t, w.h, w.keys['a'], "POST", scripts, upload("newer"))
+	_, other, _ := send(t, w.h, w.keys['b'], "POST", scripts, upload("other"))
+	status, b, raw := send(t, w.h, v, "POST", route, `{"override_miner_task_dataset":{"entrypoint":"evaluate_criterion","claims":`+claimsJSON(t, claims()[:1])+`}}`)
+	var have []any
+	for _, c := range b["candidates"].([]any) {
+		have = append(have, c.(map[string]any)["artifact_id"])
+	}
+	slices.SortFunc(have, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	want := []any{best["artifact_id"], newer["artifact_id"], other["artifact_id"]}
+	slices.SortFunc(want, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	if status != 200 || fmt.Sprint(have) != fmt.Sprint(want) || len(b["claims"].([]any)) != 1 || b["champion_uid"] != 1.0 {
+		t.Fatalf("%d %s", status, raw)
+	}
+	if status, out, _ := send(t, w.h, v, "POST", route, `{}`); status != 409 || out["error_code"] != "batch_running" || !strings.Contains(out["message"].(string), b["batch_id"].(string)) {
+		t.Errorf("while one runs: %d %v", status, out)
+	}
+	w.settle(.5)
+	w.settle(.5)
+	if status, out, raw := send(t, w.h, v, "POST", route, `{"use_previous_task_dataset":true}`); status != 200 || len(out["claims"].([]any)) != 1 {
+		t.Errorf("claims of the batch before: %d %s", status, raw)
+	}
+	if status, out, raw := send(t, w.h, v, "POST", route, `{}`); status != 200 || len(out["claims"].([]any)) != 2 {
+		t.Errorf("claims of the arena: %d %s", status, raw)
+	}
+}
+
+func claimsJSON(t *testing.T, list []Claim) string {
+	t.Helper()
+	b, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // Paging walks every batch once.

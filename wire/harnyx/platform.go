@@ -59,6 +59,8 @@ type Platform struct {
 	known   map[string]bool      // tree digests entered in the arena; guarded by mu
 	upto    int64                // Seq up to which known is complete; guarded by mu
 	scripts map[string]Candidate // by submission id; guarded by mu
+
+	freeze sync.Mutex // held while a batch is made
 }
 
 // NewPlatform returns a handler of every platform route.
@@ -228,7 +230,8 @@ func (p *Platform) learn(ctx context.Context) error {
 	}
 }
 
-// candidates are the newest submission of every registered hotkey up to cutoff.
+// candidates are the newest submission of every registered hotkey up to cutoff,
+// and the champion's, even where its miner has a newer one.
 func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidate, error) {
 	var out []Candidate
 	seen := map[string]bool{}
@@ -261,7 +264,25 @@ func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidat
 			break
 		}
 	}
-	slices.SortFunc(out, func(a, b Candidate) int { return a.UID - b.UID })
+	arena, err := p.cfg.API.Arena(ctx, p.cfg.Arena)
+	if err != nil {
+		return nil, err
+	}
+	if ch := arena.Champion; ch != nil && !slices.ContainsFunc(out, func(c Candidate) bool { return c.ArtifactID == ch.Submission }) {
+		uid, ok, err := p.uid(ctx, ch.Miner)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			c, err := p.candidate(ctx, ch.Submission)
+			if err != nil {
+				return nil, err
+			}
+			c.UID = uid
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Candidate) int { return a.UID - b.UID })
 	return out, nil
 }
 
@@ -320,6 +341,7 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 			Entrypoint string  `json:"entrypoint"`
 			Claims     []Claim `json:"claims"`
 		} `json:"override_miner_task_dataset"`
+		Reuse bool `json:"use_previous_task_dataset"`
 	}
 	if !decode(w, body, true, &in) {
 		return
@@ -334,18 +356,41 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 		id = u.String()
 	}
 	// Freezing looks at what is there and writes: one at a time.
+	p.freeze.Lock()
+	defer p.freeze.Unlock()
+	var old Batch
+	if was, err := p.dir.Get(batchName(id), &old); err != nil {
+		p.broken(w, "create batch", err)
+		return
+	} else if was {
+		reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
+		return
+	}
+	earlier, err := p.batches(r.Context())
+	if err != nil {
+		p.broken(w, "create batch", err)
+		return
+	}
+	if i := slices.IndexFunc(earlier, func(b Batch) bool { return b.Status == "running" }); i >= 0 {
+		refuse(w, http.StatusConflict, "batch_running", "batch %s is running", earlier[i].BatchID)
+		return
+	}
 	now := p.cfg.Now().UTC()
 	b := Batch{BatchID: id, Entrypoint: Entrypoint, CutoffAt: now, CreatedAt: now, Status: "running", ChampionUID: in.Champion}
-	var err error
-	if in.Override != nil {
+	switch {
+	case in.Override != nil:
 		b.Claims = in.Override.Claims
 		if e := in.Override.Entrypoint; e != "" && e != Entrypoint {
 			invalid(w, "value_error", "entrypoint: want "+Entrypoint, "override_miner_task_dataset", "entrypoint")
 			return
 		}
-	} else if b.Claims, err = p.cfg.Claims(r.Context()); err != nil {
-		p.broken(w, "create batch", err)
-		return
+	case in.Reuse && len(earlier) > 0:
+		b.Claims = earlier[0].Claims // the newest comes first
+	default:
+		if b.Claims, err = p.cfg.Claims(r.Context()); err != nil {
+			p.broken(w, "create batch", err)
+			return
+		}
 	}
 	if len(b.Claims) == 0 || len(b.Claims) > maxClaims {
 		invalid(w, "value_error", fmt.Sprintf("want 1 to %d claims", maxClaims), "claims")
@@ -366,14 +411,6 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	}
 	if b.ChampionUID == nil {
 		b.ChampionUID = p.championUID(r.Context())
-	}
-	var old Batch
-	if was, err := p.dir.Get(batchName(id), &old); err != nil {
-		p.broken(w, "create batch", err)
-		return
-	} else if was {
-		reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
-		return
 	}
 	if err := p.dir.Put(batchName(id), b); err != nil {
 		p.broken(w, "create batch", err)
