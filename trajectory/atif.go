@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
 )
 
 // ATIFVersion is the version of the format that ATIF writes.
@@ -284,26 +285,58 @@ func (b *atifBuilder) define(raw json.RawMessage) {
 	}
 }
 
-// metered adds the calls of the gateway's own tools. One that a model asked
-// for is noted at that model's step, the rest were the agent's code alone.
+// metered adds the calls of the gateway's own tools. One that a model asked for
+// is already told by that model's step: it is noted there, and answered there
+// if no message has. The rest were the agent's code alone.
 func (b *atifBuilder) metered(r *run) {
 	for _, t := range r.tools {
 		b.cost += t.Receipt.Cost
+		if t.Receipt.Emitted != "" && b.dispatched(t) {
+			continue
+		}
 		none := 0
 		args := t.Arguments
 		var obj map[string]json.RawMessage
 		if json.Unmarshal(args, &obj) != nil || obj == nil {
 			args, _ = json.Marshal(map[string]string{"_text": string(args)})
 		}
-		by := "harness"
-		if t.Receipt.Emitted != "" {
-			by = "model"
-		}
 		b.add(Step{
 			Timestamp: stamp(t.Receipt.Start), Source: "agent", Message: "", LLMCalls: &none,
 			ToolCalls:   []StepCall{{ID: t.Receipt.ID, Name: t.Receipt.Model, Arguments: args}},
 			Observation: &Observation{Results: []Result{{Source: t.Receipt.ID, Content: t.Response.Text}}},
-			Extra:       map[string]any{"receipt": t.Receipt.ID, "dispatcher": by, "emitted_by": t.Receipt.Emitted, "cost_usd": usd(t.Receipt.Cost), "nonce": t.Nonce},
+			Extra:       map[string]any{"receipt": t.Receipt.ID, "dispatcher": "harness", "cost_usd": usd(t.Receipt.Cost), "nonce": t.Nonce},
 		})
 	}
+}
+
+// dispatched notes a metered call at the step of the model that asked for it;
+// false if there is no such step or none of its calls is still open for it.
+func (b *atifBuilder) dispatched(t gateway.ToolCallEvent) bool {
+	for i := range b.d.Steps {
+		s := &b.d.Steps[i]
+		if s.Extra["receipt"] != t.Receipt.Emitted {
+			continue
+		}
+		for j := range s.ToolCalls {
+			c := &s.ToolCalls[j]
+			if c.Name != t.Receipt.Model || c.Extra != nil {
+				continue
+			}
+			c.Extra = map[string]any{"receipt": t.Receipt.ID, "dispatcher": "model", "cost_usd": usd(t.Receipt.Cost), "nonce": t.Nonce}
+			answered := false
+			if s.Observation != nil {
+				for _, r := range s.Observation.Results {
+					answered = answered || r.Source == c.ID
+				}
+			}
+			if !answered {
+				if s.Observation == nil {
+					s.Observation = &Observation{}
+				}
+				s.Observation.Results = append(s.Observation.Results, Result{Source: c.ID, Content: t.Response.Text})
+			}
+			return true
+		}
+	}
+	return false
 }
