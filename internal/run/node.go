@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/api"
+	"github.com/agon-arena/agon/internal/metrics"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
@@ -169,6 +170,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 		return s, err
 	}
 	mux.Handle("/", pages)
+	mux.Handle("GET /metrics", metrics.Handler(metrics.Config{Source: s.platform, Now: time.Now, Log: o.Log}))
 	s.http = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
