@@ -157,7 +157,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 			cmd.AddCommand(c)
 		}
 	}
-	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.verifyCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd(), a.researchCmd(), a.mcpCmd(), a.webCmd())
+	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.verifyCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd(), a.researchCmd(), a.merkleCmd(), a.mcpCmd(), a.webCmd())
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.gatewayCmd(), a.taskCmd(), a.judgeCmd(), a.claimCmd(), a.shopCmd(), a.ledgerCmd())
 	add("play", a.corpusCmd())
 	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())

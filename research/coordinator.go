@@ -138,6 +138,9 @@ func Hooks(pc *platform.Config) *Coordinator {
 
 func (c *Coordinator) now() time.Time { return c.cfg.Now().UTC().Truncate(time.Microsecond) }
 
+// clock tells the time.
+type clock func() time.Time
+
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // encode writes a row's body. Its types always encode, unless a number is not finite.

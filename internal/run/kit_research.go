@@ -31,7 +31,7 @@ func researchKit() kit {
 			return kr.New(kr.Config{Rootfs: p.rootfs})
 		},
 		incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
-		routes:     []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md"},
+		routes:     []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		serve:      func(_ context.Context, s *server, _ agon.Arena) (http.Handler, error) { return s.researchRoutes() },
 		prepare: func(ctx context.Context, s *server, a *agon.Arena) error {
 			for i := range a.Tasks {

@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/merkle"
 	"github.com/agon-arena/agon/pack"
 	"github.com/agon-arena/agon/samples"
 	shopscore "github.com/agon-arena/agon/shop/score"
@@ -96,7 +97,7 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(),
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(),
 		pack.Rules(), consensus.Rules(), clawbench.Rules())...)
 }
 

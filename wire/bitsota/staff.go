@@ -177,5 +177,3 @@ func (h *handler) putPolicy(w http.ResponseWriter, r *http.Request) {
 	v, err := h.Coordinator.SetRewardPolicy(r.Context(), in)
 	h.send(w, r, v, err)
 }
-
-func (h *handler) rewardRoutes() []route { return nil }
