@@ -17,8 +17,8 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "plain", "blob", "samples", "tasks", "sdk", "merkle"},
-	{"auth", "score", "incentive", "copycat", "shop", "pack"},
+	{"calc", "plain", "blob", "samples", "tasks", "sdk"},
+	{"auth", "score", "incentive", "copycat", "shop", "pack", "merkle"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "consensus", "kind/research/surface", "research/gitserve"},
 	{"kind"},
