@@ -32,9 +32,12 @@ type Services struct {
 	Try       func(context.Context, TryOptions) (*TryResult, error)
 	Doctor    func(context.Context, DoctorOptions) ([]Check, error)
 	TaskCheck func(context.Context, TaskCheckOptions) ([]TaskReport, error)
-	TaskFetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
-	TaskList  func(context.Context, TaskListOptions) ([]TaskInfo, error)
-	Setup     func(context.Context, SetupOptions) error
+	// TaskInit writes a task of a kind into a directory; TaskPreflight tries research tasks.
+	TaskInit      func(ctx context.Context, kind, dir string) ([]string, error)
+	TaskPreflight func(context.Context, TaskCheckOptions) ([]TaskPreflight, error)
+	TaskFetch     func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
+	TaskList      func(context.Context, TaskListOptions) ([]TaskInfo, error)
+	Setup         func(context.Context, SetupOptions) error
 	// Gateway runs a gateway that validators elsewhere use.
 	Gateway func(context.Context, GatewayOptions) error
 	// Rejudge judges stored evidence again, in a box on this machine.
@@ -216,6 +219,20 @@ type TaskReport struct {
 	Nop    []float64 `json:"nop"`    // each must be below 1
 	MS     int64     `json:"ms"`
 	Reason string    `json:"reason,omitempty"`
+}
+
+// TaskPreflight is what is known of a research task before it goes live.
+type TaskPreflight struct {
+	Task   string  `json:"task"`
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+	// Values are the metric of the unpatched base; Baseline is their middle, Band their spread.
+	Values      []float64 `json:"values"`
+	Baseline    float64   `json:"baseline"`
+	Band        float64   `json:"band"`
+	SetupMS     int64     `json:"setup_ms"`
+	BenchmarkMS int64     `json:"benchmark_ms"`
+	MaxRSS      int64     `json:"max_rss_bytes"`
 }
 
 // TaskFetchOptions is `agon task fetch`.

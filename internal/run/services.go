@@ -65,8 +65,12 @@ func Services() cli.Services {
 		Doctor: func(ctx context.Context, d cli.DoctorOptions) ([]cli.Check, error) {
 			return Doctor(ctx, options(d.Common, "")), nil
 		},
-		Gateway: gatewayRole,
-		Rejudge: rejudge,
+		Gateway:  gatewayRole,
+		Rejudge:  rejudge,
+		TaskInit: initTask,
+		TaskPreflight: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskPreflight, error) {
+			return preflightTasks(ctx, options(t.Common, t.Driver), t.Dirs)
+		},
 		TaskCheck: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskReport, error) {
 			return CheckTasks(ctx, options(t.Common, t.Driver), t.Dirs)
 		},

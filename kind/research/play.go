@@ -91,33 +91,11 @@ func (e *ended) Error() string { return e.notes }
 // Play replays a submission: its patch on the clean base, setup, then the
 // benchmark in a box that holds nothing but what setup left.
 func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon.RunSpec) (agon.Record, error) {
-	if len(r.Tasks) != 1 {
-		return agon.Record{}, fmt.Errorf("research: a run has one task, this one has %d", len(r.Tasks))
-	}
-	p := &player{k: k, env: env, run: r, key: r.Tasks[0].Key, log: tail{limit: maxReplayLog}}
-	var err error
-	if p.tk, err = env.Task(ctx, r.Tasks[0]); err != nil {
-		return agon.Record{}, err
-	}
-	if p.t, p.priv, err = OpenTask(p.tk); err != nil {
-		return agon.Record{}, err
-	}
-	if p.tmp, err = tempdir.Make("replay"); err != nil {
-		return agon.Record{}, err
-	}
-	defer func() { _ = tempdir.Remove(p.tmp) }()
-	if err := os.Chmod(p.tmp, 0o711); err != nil { // boxes mount what lies below
-		return agon.Record{}, fmt.Errorf("open replay directory: %w", err)
-	}
-	if err := p.hiddenData(ctx); err != nil {
-		return agon.Record{}, err
-	}
-	base, done, err := k.baseOf(ctx, env, &p.t, p.tk, r)
+	p, done, err := k.player(ctx, env, r)
 	if err != nil {
 		return agon.Record{}, err
 	}
 	defer done()
-	p.base = base
 	obs, outcome, err := p.play(ctx, s)
 	if err != nil {
 		return agon.Record{}, err
@@ -128,6 +106,41 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	}
 	rec := agon.Record{Outcome: outcome, Detail: cut(obs.Notes, 400), Files: map[string][]byte{ObservedFile: b, LogFile: p.redacted()}}
 	return rec, nil
+}
+
+// player reads the task and brings its base and hidden data onto this host.
+func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *player, done func(), err error) {
+	if len(r.Tasks) != 1 {
+		return nil, nil, fmt.Errorf("research: a run has one task, this one has %d", len(r.Tasks))
+	}
+	p := &player{k: k, env: env, run: r, key: r.Tasks[0].Key, log: tail{limit: maxReplayLog}}
+	if p.tk, err = env.Task(ctx, r.Tasks[0]); err != nil {
+		return nil, nil, err
+	}
+	if p.t, p.priv, err = OpenTask(p.tk); err != nil {
+		return nil, nil, err
+	}
+	if p.tmp, err = tempdir.Make("replay"); err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = tempdir.Remove(p.tmp) }
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	if err := os.Chmod(p.tmp, 0o711); err != nil { // boxes mount what lies below
+		return nil, nil, fmt.Errorf("open replay directory: %w", err)
+	}
+	if err := p.hiddenData(ctx); err != nil {
+		return nil, nil, err
+	}
+	base, release, err := k.baseOf(ctx, env, &p.t, p.tk, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.base = base
+	return p, func() { release(); remove() }, nil
 }
 
 // play makes the observation. An error is never the miner's doing.

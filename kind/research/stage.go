@@ -77,6 +77,9 @@ type told struct {
 	Extra   [][2]string `json:"extra"`
 }
 
+// scriptWall bounds our own part, which is not taken from the task's budget.
+const scriptWall = 2 * time.Minute
+
 // script runs workspace.py, before anything of a miner does in this box.
 func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, error) {
 	var out told
@@ -94,7 +97,7 @@ func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, er
 	stderr := tail{limit: 4 << 10}
 	x, err := b.Exec(ctx, sandbox.Cmd{
 		Args: []string{"python3", "-I", "-S", "-B", "-c", workspaceScript}, Dir: "/",
-		Stdin: io.MultiReader(bytes.NewReader(append(head, '\n')), data), Stdout: &stdout, Stderr: &stderr,
+		Stdin: io.MultiReader(bytes.NewReader(append(head, '\n')), data), Stdout: &stdout, Stderr: &stderr, Wall: scriptWall,
 	})
 	switch {
 	case err != nil:
