@@ -66,6 +66,17 @@ func waiting(driver string) row {
 	}, "go " + strings.Join(args, " ")}
 }
 
+// printed is a row whose command prints its figures in one line.
+func printed(pkg string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		out, err := exec.CommandContext(ctx, "go", "run", pkg).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, tail(out))
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+}
+
 func tail(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " | ")
@@ -114,6 +125,9 @@ func main() {
 		gotest("10,000 claim pairs settle", "flat memory", "./platform", "PairsSettle", "-benchtime", "1x"),
 		gotest("claim tool call, overhead", "<= 1 ms", "./tools", "ToolCall"),
 		gotest("gateway, added latency", "<= 1 ms at the median", "./gateway", "Latency"),
+		{"shopping: scoring, beside Python", ">= 5,000 episodes/s and 20x", printed("./bench/shopscore"), "go run ./bench/shopscore"},
+		gotest("shopping: first page of 100,000 products", "p50 <= 3 ms, >= 1,000/s on 2 cores", "./shop/search", "Find"),
+		gotest("shopping: index of 100,000 products", "<= 60 s, <= 1.5 GB", "./shop/search", "Build", "-benchtime", "1x"),
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
 	}

@@ -121,7 +121,21 @@ func (s *Scorer) format(t *tape, step, number int) (float64, error) {
 	if t.kind(msg) != kindObject {
 		return 0, nil // skipped, but it stays in the mean
 	}
-	think, calls, response, obs := t.get(msg, "think"), t.get(msg, "tool_call"), t.get(msg, "response"), t.get(msg, "obs")
+	think, calls, response, obs := -1, -1, -1, -1
+	for i := msg + 1; i < int(t.nodes[msg].next); {
+		v := int(t.nodes[i].next)
+		switch {
+		case t.is(i, "think"):
+			think = v
+		case t.is(i, "tool_call"):
+			calls = v
+		case t.is(i, "response"):
+			response = v
+		case t.is(i, "obs"):
+			obs = v
+		}
+		i = int(t.nodes[v].next)
+	}
 	for _, part := range []struct {
 		name string
 		node *int
@@ -166,7 +180,7 @@ func (s *Scorer) format(t *tape, step, number int) (float64, error) {
 func (s *Scorer) timed(t *tape, n int) float64 {
 	switch t.kind(n) {
 	case kindNumber:
-		if f := t.float(n); !(f <= 0) {
+		if t.positive(n) {
 			return 1
 		}
 	case kindBool:

@@ -95,6 +95,38 @@ type Outcome struct {
 	SKUAttrs float64 `json:"sku & attrs"`
 }
 
+// MarshalJSON writes the fields that there are, in one order.
+func (s *Score) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 192)
+	add := func(name string, f float64) {
+		b = append(b, '"')
+		b = append(b, name...)
+		b = append(b, '"', ':')
+		b = strconv.AppendFloat(b, f, 'f', -1, 64)
+		b = append(b, ',')
+	}
+	b = append(b, '{')
+	add("length", s.Length)
+	add("format", s.Format)
+	if o := s.Outcome; o != nil {
+		add("product", o.Product)
+		add("gt", o.GT)
+		add("rule", o.Rule)
+		add("title", o.Title)
+		add("price", o.Price)
+		add("service", o.Service)
+		add("sku & attrs", o.SKUAttrs)
+	}
+	if s.Shop != nil {
+		add("shop", *s.Shop)
+	}
+	if s.Budget != nil {
+		add("budget", *s.Budget)
+	}
+	b[len(b)-1] = '}'
+	return b, nil
+}
+
 // Success reports whether the episode solved a problem of category (any case).
 func (s *Score) Success(category string) bool {
 	if s == nil || s.Outcome == nil || s.Rule < 1 {
@@ -358,41 +390,37 @@ func contains(list []string, s string) bool {
 // options counts the pairs of SKU and attribute constraints that p meets with
 // its best SKU option, or with none.
 func options(it *shop.Item, p *shop.Product) (hits, all int) {
-	count := func(option map[string]string) int {
-		n := 0
-		hit := func(k, v string) {
-			if got, ok := option[k]; (ok && got == v) || contains(p.Attributes[k], v) {
-				n++
+	hits, all = pairs(it, p, nil)
+	for _, option := range p.SKUOptions {
+		if hits == all {
+			break
+		}
+		n, _ := pairs(it, p, option)
+		hits = max(hits, n)
+	}
+	return hits, all
+}
+
+func pairs(it *shop.Item, p *shop.Product, option map[string]string) (hits, all int) {
+	hit := func(k, v string) bool {
+		got, ok := option[k]
+		return (ok && got == v) || contains(p.Attributes[k], v)
+	}
+	for _, m := range it.SKUOptions {
+		for k, v := range m {
+			if all++; hit(k, v) {
+				hits++
 			}
 		}
-		for _, m := range it.SKUOptions {
-			for k, v := range m {
-				hit(k, v)
-			}
-		}
-		for _, m := range it.Attributes {
-			for k, vs := range m {
-				for _, v := range vs {
-					hit(k, v)
+	}
+	for _, m := range it.Attributes {
+		for k, vs := range m {
+			for _, v := range vs {
+				if all++; hit(k, v) {
+					hits++
 				}
 			}
 		}
-		return n
-	}
-	for _, m := range it.SKUOptions {
-		all += len(m)
-	}
-	for _, m := range it.Attributes {
-		for _, vs := range m {
-			all += len(vs)
-		}
-	}
-	if all == 0 {
-		return 0, 0
-	}
-	hits = count(nil)
-	for _, option := range p.SKUOptions {
-		hits = max(hits, count(option))
 	}
 	return hits, all
 }

@@ -151,6 +151,36 @@ func TestShopOrder(t *testing.T) {
 	}
 }
 
+func TestPositive(t *testing.T) {
+	for in, want := range map[string]bool{
+		"1": true, "0": false, "-1": false, "-0": false, "0.0": false, "0.5": true, "1e-400": false, "1e400": true, "0e5": false, "0.0E9": false, "2E-3": true,
+		"NaN": true, "Infinity": true, "-Infinity": false, "1700000000000": true,
+	} {
+		var tp tape
+		if err := tp.parse([]byte(in)); err != nil {
+			t.Fatal(err)
+		}
+		if got := tp.positive(0); got != want {
+			t.Errorf("%s: %v", in, got)
+		}
+	}
+}
+
+// A score is written as its fields say, and can be read again.
+func TestScoreJSON(t *testing.T) {
+	one := 1.0
+	for _, s := range []*Score{{}, {Length: .25, Format: 1. / 3}, {Outcome: &Outcome{Rule: 1, SKUAttrs: .5}, Budget: &one}, {Outcome: &Outcome{}, Shop: &one}} {
+		type plain Score // without MarshalJSON
+		want, err := json.Marshal((*plain)(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(s); err != nil || string(got) != string(want) && strings.ReplaceAll(string(want), `\u0026`, "&") != string(got) {
+			t.Errorf("%s, want %s, %v", got, want, err)
+		}
+	}
+}
+
 func TestSplitIDs(t *testing.T) {
 	for in, want := range map[string][]string{
 		"p1, p2\t,\np3 ": {"p1", "p2", "p3"}, "p3,p1,p2,p1": {"p3", "p1", "p2"}, "p1,p1": {"p1"}, " , ,": nil, "": nil, "\x1cp\u00a0": {"p"},

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"strconv"
 	"strings"
 )
 
@@ -278,10 +278,10 @@ func (t *tape) kind(n int) kind {
 // is reports whether string n reads s.
 func (t *tape) is(n int, s string) bool {
 	raw := t.src[t.nodes[n].start+1 : t.nodes[n].end-1]
-	if bytes.IndexByte(raw, '\\') < 0 {
+	if len(raw) <= len(s) { // an escape is longer than what it stands for
 		return string(raw) == s
 	}
-	return t.text(n) == s
+	return bytes.IndexByte(raw, '\\') >= 0 && t.text(n) == s
 }
 
 // text is the text of string n. What is not UTF-8 becomes U+FFFD, as do lone
@@ -319,26 +319,18 @@ func (t *tape) each(n int, f func(child int) bool) {
 	}
 }
 
-// float is number n as Python reads it: an integer or float beyond the range is infinite.
-func (t *tape) float(n int) float64 {
-	v := t.nodes[n]
-	var f float64
-	switch raw := t.src[v.start:v.end]; string(raw) {
-	case "NaN":
-		return math.NaN()
-	case "Infinity":
-		return math.Inf(1)
-	case "-Infinity":
-		return math.Inf(-1)
-	default:
-		if json.Unmarshal(raw, &f) != nil {
-			f = math.Inf(1)
-			if raw[0] == '-' {
-				f = math.Inf(-1)
-			}
-		}
+// positive reports whether number n is above 0, as Python reads it; what is not
+// a number (NaN) is not below.
+func (t *tape) positive(n int) bool {
+	raw := t.src[t.nodes[n].start:t.nodes[n].end]
+	switch {
+	case raw[0] == '-':
+		return false
+	case bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0:
+		return bytes.ContainsAny(raw, "123456789NI")
 	}
-	return f
+	f, err := strconv.ParseFloat(string(raw), 64)
+	return f > 0 || err != nil // beyond the range is infinite
 }
 
 // tags are the marks of a rendered message; any of them inside a part breaks its format.

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -126,19 +127,19 @@ func generated(t testing.TB, n int) []*shop.Product {
 	return list
 }
 
-// naive finds in the slowest way that could be right.
-func naive(products []*shop.Product, q Query, compat bool, window int) []string {
-	type doc struct {
-		p     *shop.Product
-		tf    map[string]int
-		n     int
-		score float64
-	}
+// naiveDoc is a product with its words.
+type naiveDoc struct {
+	p     *shop.Product
+	tf    map[string]int
+	n     int
+	score float64
+}
+
+func naiveDocs(products []*shop.Product) []naiveDoc {
 	var a analyzer
-	df, total := map[string]int{}, 0
-	docs := make([]doc, len(products))
+	docs := make([]naiveDoc, len(products))
 	for i, p := range products {
-		d := doc{p: p, tf: map[string]int{}}
+		d := naiveDoc{p: p, tf: map[string]int{}}
 		texts := []string{p.Title}
 		for _, o := range p.SKUOptions {
 			for _, v := range o {
@@ -151,27 +152,38 @@ func naive(products []*shop.Product, q Query, compat bool, window int) []string 
 		for _, s := range texts {
 			a.terms(s, func(t string) bool { d.tf[t]++; d.n++; return true })
 		}
-		for t := range d.tf {
-			df[t]++
-		}
-		total += d.n
 		docs[i] = d
 	}
+	return docs
+}
+
+// naive finds in the slowest way that could be right.
+func naive(docs []naiveDoc, q Query, compat bool, window int) []string {
+	var a analyzer
+	total := 0
 	n := float64(len(docs))
+	for _, d := range docs {
+		total += d.n
+	}
 	average := float32(float64(total) / n)
 	var words []string
-	counts := map[string]int{}
+	counts, df := map[string]int{}, map[string]float64{}
 	a.terms(q.Text, func(t string) bool {
 		if counts[t]++; counts[t] == 1 {
 			words = append(words, t)
+			for _, d := range docs {
+				if d.tf[t] > 0 {
+					df[t]++
+				}
+			}
 		}
 		return true
 	})
-	var hits []doc
+	var hits []naiveDoc
 	for _, d := range docs {
 		for _, w := range words {
 			if d.tf[w] > 0 {
-				weight := float32(counts[w]) * float32(math.Log(1+(n-float64(df[w])+.5)/(float64(df[w])+.5)))
+				weight := float32(counts[w]) * float32(math.Log(1+(n-df[w]+.5)/(df[w]+.5)))
 				inverse := 1 / (k1 * ((1 - b) + b*float32(byte4ToInt(intToByte4(d.n)))/average))
 				d.score += float64(weight - weight/(1+float32(d.tf[w])*inverse))
 			}
@@ -180,19 +192,13 @@ func naive(products []*shop.Product, q Query, compat bool, window int) []string 
 			hits = append(hits, d)
 		}
 	}
-	slices.SortFunc(hits, func(a, b doc) int {
-		if x, y := float32(a.score), float32(b.score); x != y {
-			if x > y {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.p.ProductID, b.p.ProductID)
+	slices.SortFunc(hits, func(a, b naiveDoc) int {
+		return cmp.Or(cmp.Compare(float32(b.score), float32(a.score)), strings.Compare(a.p.ProductID, b.p.ProductID))
 	})
 	if compat {
 		hits = hits[:min(window, len(hits))]
 	}
-	hits = slices.DeleteFunc(hits, func(d doc) bool {
+	hits = slices.DeleteFunc(hits, func(d naiveDoc) bool {
 		for _, s := range q.Service {
 			if !slices.Contains(d.p.Service, s) {
 				return true
@@ -203,14 +209,14 @@ func naive(products []*shop.Product, q Query, compat bool, window int) []string 
 	if compat {
 		hits = hits[:min(relevant, len(hits))]
 	}
-	slices.SortStableFunc(hits, func(a, b doc) int {
+	slices.SortStableFunc(hits, func(a, b naiveDoc) int {
 		switch q.Sort {
 		case BySales:
-			return int(b.p.SoldCount - a.p.SoldCount)
+			return cmp.Compare(b.p.SoldCount, a.p.SoldCount)
 		case ByPriceAsc:
-			return int(math.Round((a.p.Price - b.p.Price) * 1000))
+			return cmp.Compare(a.p.Price, b.p.Price)
 		case ByPriceDesc:
-			return int(math.Round((b.p.Price - a.p.Price) * 1000))
+			return cmp.Compare(b.p.Price, a.p.Price)
 		}
 		return 0
 	})
@@ -232,7 +238,7 @@ func found(x *Index, hits []uint32) []string {
 
 func TestFindAgainstNaive(t *testing.T) {
 	products := generated(t, 600)
-	x := indexOf(t, products)
+	x, docs := indexOf(t, products), naiveDocs(products)
 	r := catalogue.NewRandom(5, "test")
 	ptr := func(f float64) *float64 { return &f }
 	some := 0
@@ -256,7 +262,7 @@ func TestFindAgainstNaive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, want := found(x, hits), naive(products, q, compat, window)
+			got, want := found(x, hits), naive(docs, q, compat, window)
 			if !slices.Equal(got, want) {
 				t.Errorf("query %d, compat %v, %+v:\n got %v\nwant %v", i, compat, q, got, want)
 			}
@@ -283,7 +289,7 @@ func TestWindow(t *testing.T) {
 		}
 		products = append(products, p)
 	}
-	x := indexOf(t, products)
+	x, docs := indexOf(t, products), naiveDocs(products)
 	for _, s := range []string{"few", "long", "many"} {
 		for _, page := range []int{1, 5} {
 			q := Query{Text: "lamp", Shop: s, Page: page}
@@ -291,7 +297,7 @@ func TestWindow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := found(x, hits), naive(products, q, true, window); !slices.Equal(got, want) {
+			if got, want := found(x, hits), naive(docs, q, true, window); !slices.Equal(got, want) {
 				t.Errorf("%s, page %d: %v, want %v", s, page, got, want)
 			}
 		}
