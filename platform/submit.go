@@ -38,6 +38,11 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, err
 	}
+	if a.Contest != nil && also == nil {
+		e := refuse(409, "use_coordinator", "arena %s is entered through its coordinator, by a claim", a.ID)
+		e.Mend = "agon research claim, then agon research submit-workspace"
+		return nil, e
+	}
 	files, err := p.checkFiles(r)
 	if err != nil {
 		return nil, err

@@ -320,6 +320,9 @@ func stateOf(s agon.ArenaState) string {
 func (c *Coordinator) view(t *task, a agon.Arena) TaskView {
 	v := TaskView{ID: t.id, Task: t.pub, BaseSHA: t.sha, State: stateOf(a.State), Arena: t.arena, CreatedAt: Time{t.created}}
 	v.Active = v.State == StateLive
+	if a.Contest != nil {
+		v.Rules = *a.Contest // an operator may ask for more or fewer replays than the task does
+	}
 	if v.Repository == "" {
 		v.Repository = c.cfg.URL() + "/git/" + t.pub.Slug + ".git"
 	}

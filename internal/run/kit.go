@@ -45,6 +45,8 @@ type kit struct {
 	// prepare completes every arena of the kind before it is opened, opened is
 	// told after. Both optional.
 	prepare, opened func(ctx context.Context, s *server, a *agon.Arena) error
+	// enter enters the samples where that is not a plain submission.
+	enter func(ctx context.Context, s *server, f ArenaFile) error
 }
 
 // parts are what a kind may be made of.

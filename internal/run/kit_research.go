@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,10 @@ import (
 	"github.com/agon-arena/agon/kind"
 	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/research"
+	"github.com/agon-arena/agon/research/miner"
+	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tasks"
 	"github.com/agon-arena/agon/wire/bitsota"
 )
 
@@ -30,6 +37,16 @@ func researchKit() kit {
 		build: func(p parts) kind.Kind {
 			return kr.New(kr.Config{Rootfs: p.rootfs})
 		},
+		demo: func() ArenaFile {
+			f := ArenaFile{
+				ID: demoResearch, Kind: kr.Name, Title: "Research: compress a text better", Netuid: 4, Licence: "MIT", Sets: []string{"compress"}, Samples: true, SubmissionsPerColdkey: 50,
+			}
+			f.defaults()
+			return f
+		},
+		sets:       []string{"compress", "kernel", "charlm"},
+		load:       loadResearch,
+		enter:      enterResearch,
 		incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 		routes:     []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		serve:      func(_ context.Context, s *server, _ agon.Arena) (http.Handler, error) { return s.researchRoutes() },
@@ -37,7 +54,13 @@ func researchKit() kit {
 			for i := range a.Tasks {
 				a.Tasks[i].Hidden = true // hidden data and the private environment are in the tree; miners clone the repository
 			}
-			return s.research.Prepare(ctx, a)
+			if err := s.research.Prepare(ctx, a); err != nil {
+				return err
+			}
+			if a.ID == demoResearch {
+				a.Contest.Agree = 1 // the demo has one validator
+			}
+			return nil
 		},
 		opened: func(ctx context.Context, s *server, a *agon.Arena) error {
 			if err := s.research.OpenTask(ctx, *a); err != nil {
@@ -47,6 +70,94 @@ func researchKit() kit {
 			return nil
 		},
 	}
+}
+
+const demoResearch = "demo-research"
+
+// loadResearch makes a set of each shipped task: an arena has one.
+func loadResearch(_ Options, set string) ([]*task.Task, bool, error) {
+	if !slices.Contains([]string{"compress", "kernel", "charlm"}, set) {
+		return nil, false, nil
+	}
+	sub, err := fs.Sub(tasks.FS, "research/cpu")
+	if err != nil {
+		return nil, false, err
+	}
+	list, err := task.LoadSet(sub, "cpu")
+	for _, t := range list {
+		if t.Key == "cpu/"+set {
+			return []*task.Task{t}, true, err
+		}
+	}
+	return nil, true, err
+}
+
+// demoEntries are the samples of the demo, in this order: an improvement, an
+// honest patch with a claim that is too good, a cheat that replays uncover, and
+// one that is refused when it is submitted.
+var demoEntries = []string{"word-codes", "overclaim", "stash", "rename-benchmark"}
+
+// enterResearch enters the samples as miners do: claim, then submit, signed over HTTP.
+func enterResearch(ctx context.Context, s *server, f ArenaFile) error {
+	list, err := samples.Research("compress")
+	if err != nil {
+		return err
+	}
+	for _, name := range demoEntries {
+		i := slices.IndexFunc(list, func(x samples.ResearchSample) bool { return x.Name == name })
+		if i < 0 {
+			return fmt.Errorf("enter samples: there is no sample %s", name)
+		}
+		if err := s.enterPatch(ctx, f, list[i]); err != nil {
+			return fmt.Errorf("enter sample %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// enterPatch enters one sample; one that is there already changes nothing.
+func (s *server) enterPatch(ctx context.Context, f ArenaFile, x samples.ResearchSample) error {
+	p, err := loadParty(s.data.Path("wallets"), "miner-"+x.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.ensureRegistered(ctx, f.Netuid, p); err != nil {
+		return err
+	}
+	c := &miner.Client{URL: s.url(), Key: p.Hotkey}
+	t, err := c.Task(ctx, "", x.Task, false)
+	if err != nil {
+		return err
+	}
+	old, err := s.research.Submissions(ctx, research.SubmissionFilter{Task: t.ID, Miner: p.Hotkey.SS58(), Limit: 1})
+	if err != nil || len(old) > 0 || t.State != research.StateLive {
+		return err
+	}
+	var side miner.Sidecar
+	if err := json.Unmarshal(x.Claim, &side); err != nil {
+		return fmt.Errorf("read claim: %w", err)
+	}
+	cl, _, err := c.Claim(ctx, t.ID, "", "sample "+x.Name)
+	if err != nil {
+		return err
+	}
+	b, err := c.Submit(ctx, &miner.Submission{ClaimID: cl.ID, BaseRef: t.BaseSHA, Patch: string(x.Patch), Sidecar: side})
+	var no *miner.APIError
+	if errors.As(err, &no) {
+		// A refusal is what some samples show. Its claim is free again.
+		s.o.say("%s was refused: %s", x.Name, no.Code())
+		_, err = c.Cancel(ctx, cl.ID)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	var sub research.Submission
+	if err := json.Unmarshal(b, &sub); err != nil {
+		return fmt.Errorf("read submission: %w", err)
+	}
+	s.o.say("entered %s as %s", x.Name, sub.ID)
+	return nil
 }
 
 // openResearch completes the coordinator once there is a platform.

@@ -154,6 +154,9 @@ func (s *server) enterSamples(ctx context.Context, f ArenaFile) error {
 	if !ok {
 		return fmt.Errorf("enter samples: no kind %q", f.Kind)
 	}
+	if k.enter != nil {
+		return k.enter(ctx, s, f)
+	}
 	for _, sa := range k.samples {
 		files, err := sa.files(f.Kind)
 		if err != nil {
