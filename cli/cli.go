@@ -161,6 +161,8 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.gatewayCmd(), a.taskCmd(), a.judgeCmd(), a.claimCmd(), a.shopCmd(), a.ledgerCmd())
 	add("play", a.corpusCmd())
 	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())
+	add("play", a.packCmd())
+	add("run", a.toolsCmd())
 	return cmd
 }
 

@@ -52,6 +52,17 @@ type Services struct {
 	// ClaimValidator plays batches that a platform of Caster's seed era pushes.
 	ClaimValidator func(context.Context, ClaimValidatorOptions) error
 
+	// PackScenarios lists the scenarios of a folder, or the shipped ones.
+	PackScenarios func(dir string) ([]string, error)
+	// PackEpisode plays one scenario, PackBatch all, PackCompare two packs on all.
+	PackEpisode func(context.Context, PackEpisodeOptions) (*PackEpisode, error)
+	PackBatch   func(context.Context, PackBatchOptions) (*PackBatch, error)
+	PackCompare func(context.Context, PackCompareOptions) (*PackComparison, error)
+	// MockTools serves the mock office tools until the context ends.
+	MockTools func(context.Context, MockToolsOptions) error
+	// ClawbenchImport makes tasks of ClawBench's files.
+	ClawbenchImport func(context.Context, ClawbenchImportOptions) ([]TaskInfo, error)
+
 	// Calc holds every rule that `agon calc` recomputes.
 	Calc *calc.Registry
 	// Templates holds a directory per kind: what `agon agent new KIND` writes.

@@ -16,7 +16,7 @@ func (a *App) taskCmd() *cobra.Command {
 		Use:     "task",
 		Short:   "Tasks: list, fetch and check the problems that agents are given",
 		Example: "  agon task\n  agon task check ./my-task",
-	}, a.taskListCmd(), a.taskCheckCmd(), a.taskFetchCmd(), a.taskGenerateCmd(), a.taskInitCmd(), a.taskPreflightCmd())
+	}, a.taskListCmd(), a.taskCheckCmd(), a.taskFetchCmd(), a.taskGenerateCmd(), a.taskInitCmd(), a.taskPreflightCmd(), a.taskImportCmd())
 }
 
 func (a *App) taskListCmd() *cobra.Command {

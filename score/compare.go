@@ -34,6 +34,21 @@ func Interval(values []float64) Band {
 	return b
 }
 
+// Mean is the interval in which the true mean of values of any size lies with
+// about 95 %: Student's t. With fewer than two values it is everything.
+func Mean(values []float64) Band {
+	if len(values) == 0 {
+		return Band{Low: math.Inf(-1), High: math.Inf(1)}
+	}
+	mean, se := meanSE(values)
+	b := Band{Mean: mean, N: len(values), Low: math.Inf(-1), High: math.Inf(1)}
+	if b.N >= 2 {
+		half := student95(b.N-1) * se
+		b.Low, b.High = mean-half, mean+half
+	}
+	return b
+}
+
 // student95 is the two-sided 95 % point of Student's t with df degrees of
 // freedom, by the expansion of Cornish and Fisher; within 1 % from df = 3.
 func student95(df int) float64 {

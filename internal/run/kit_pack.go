@@ -48,12 +48,14 @@ func packKit() kit {
 
 // newPack makes the policy-pack kind: a keyed gateway judges by model, a
 // scripted one has no opinion of its own, so the scenarios' checks decide.
-func newPack(p parts) kind.Kind {
+func newPack(p parts) kind.Kind { return kindpack.New(packConfig(p)) }
+
+func packConfig(p parts) kindpack.Config {
 	c := kindpack.Config{Rootfs: p.rootfs}
 	if p.keyed {
 		c.Judge = &kindpack.ModelJudge{Model: p.model}
 	}
-	return kindpack.New(c)
+	return c
 }
 
 // officeScenarios opens the shipped scenarios.

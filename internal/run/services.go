@@ -93,9 +93,15 @@ func Services() cli.Services {
 		ClaimSandbox: func(ctx context.Context, c cli.ClaimSandboxOptions) error {
 			return claimSandbox(ctx, options(c.Common, ""), c.Bare, os.Stderr)
 		},
-		Calc:      Rules(),
-		Templates: templates(),
-		OpenAPI:   OpenAPI,
+		PackScenarios:   packScenarios,
+		PackEpisode:     packEpisode,
+		PackBatch:       packBatch,
+		PackCompare:     packCompare,
+		MockTools:       mockTools,
+		ClawbenchImport: importClawbench,
+		Calc:            Rules(),
+		Templates:       templates(),
+		OpenAPI:         OpenAPI,
 	}
 }
 

@@ -125,13 +125,14 @@ func (CheckJudge) Trajectory(_ context.Context, _ func() (gateway.Session, error
 		return nil, fmt.Errorf("scenario %s has criteria for a model only, and none is configured", sc.Name)
 	}
 	var out []CriterionResult
-	for _, r := range clawbench.Grade(sc.Scoring.Checks, e.clawbench()).Checks {
+	for _, r := range clawbench.Grade(sc.Scoring.Checks, e.Clawbench()).Checks {
 		out = append(out, CriterionResult{ID: r.ID, Category: r.Category, Weight: weight(r.Points), Passed: r.Passed, Grounded: true, Justification: "checked: " + r.Type})
 	}
 	return out, nil
 }
 
-func (e Episode) clawbench() clawbench.Episode {
+// Clawbench is the episode as mechanical checks look at it.
+func (e Episode) Clawbench() clawbench.Episode {
 	out := clawbench.Episode{Response: e.Response}
 	for _, c := range e.Calls {
 		out.Calls = append(out.Calls, clawbench.Call{Tool: c.Tool, Args: c.Args, Response: c.Response})

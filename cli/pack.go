@@ -1,0 +1,812 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/copycat"
+	kindpack "github.com/agon-arena/agon/kind/pack"
+	"github.com/agon-arena/agon/pack"
+)
+
+func (a *App) packCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pack",
+		Short: "Policy packs: build, check, compare and play them",
+		Long: `Policy packs are what miners of policy-pack arenas enter: the prompt, tool rules and stop
+rules of a fixed agent, in one JSON file. docs/packs.md tells the whole story.`,
+		Example: "  agon pack build --agents-md AGENTS.md -o pack.json\n  agon pack check pack.json\n  agon pack episode --scenario inbox --pack pack.json",
+		Args:    a.noSubcommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd())
+	return cmd
+}
+
+// readPackFile reads a pack as it comes from outside.
+func readPackFile(path string) (*pack.Pack, error) {
+	b, err := readSome(path, pack.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pack.Read(b)
+	var e *agon.Error
+	if errors.As(err, &e) {
+		e.Mend = "a pack is one JSON object; agon pack build writes one"
+	}
+	return p, err
+}
+
+// readSome reads at most limit bytes of a file, or of stdin for "-".
+func readSome(path string, limit int64) ([]byte, error) {
+	f := os.Stdin
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: path, Message: err.Error()}
+		}
+		defer func() { _ = f.Close() }()
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			return nil, &agon.Error{Code: "not_a_file", Status: 422, Field: path, Message: path + " is a directory"}
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, &agon.Error{Code: "too_large", Status: 413, Field: path, Limit: fmt.Sprintf("%d bytes", limit), Message: fmt.Sprintf("%s has more than %d bytes", path, limit)}
+	}
+	return b, nil
+}
+
+// writeFile writes a whole file or none of it.
+func writeFile(path string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".agon-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(b)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// packBuilt is what `agon pack build` says.
+type packBuilt struct {
+	Path   string   `json:"path"`
+	Hash   string   `json:"hash"`
+	Size   int      `json:"size"`
+	Limit  int      `json:"limit"`
+	Files  []string `json:"files"`
+	Passed bool     `json:"passed"`
+	Issues []string `json:"issues"`
+}
+
+func (a *App) packBuildCmd() *cobra.Command {
+	var o pack.BuildOptions
+	var agents, soul, skill, out string
+	var extra []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "build (--agents-md FILE | --skill-md FILE) [-o PACK]",
+		Short: "Build a pack from a policy",
+		Long: `Build a pack from AGENTS.md (a file, or the text itself), or from SKILL.md for arenas of the
+schema s1. The pack is written even where it would be refused; the issues are listed, and
+the exit code is 7 then. Here -o names the file, as miners know it; --json prints
+{path, hash, size, limit, files, passed, issues}.`,
+		Example: "  agon pack build --agents-md ./AGENTS.md -o pack.json\n  agon pack build --agents-md AGENTS.md --file skills/lookup.md --stop 'max_turns: 8'",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (agents == "") == (skill == "") {
+				return output.Usage("agents-md", "give --agents-md FILE, or --skill-md FILE for the schema s1", "one policy is needed")
+			}
+			var p *pack.Pack
+			schema := pack.SchemaOPP
+			if skill != "" {
+				text, err := fileOrText(skill)
+				if err != nil {
+					return err
+				}
+				p, schema = pack.BuildS1(text), pack.SchemaS1
+			} else {
+				var err error
+				if o.Policy, err = fileOrText(agents); err != nil {
+					return err
+				}
+				if soul != "" {
+					if o.Soul, err = fileOrText(soul); err != nil {
+						return err
+					}
+				}
+				o.Files = map[string]string{}
+				for _, f := range extra {
+					name, from, ok := strings.Cut(f, "=")
+					if !ok {
+						name, from = filepath.ToSlash(f), f
+					}
+					b, err := readSome(from, pack.MaxBytes)
+					if err != nil {
+						return err
+					}
+					o.Files[name] = string(b)
+				}
+				p = pack.Build(o)
+			}
+			if err := writeFile(out, append(p.Value.Plain(), '\n')); err != nil {
+				return err
+			}
+			r := packBuilt{Path: out, Hash: p.Hash, Size: len(p.Canonical), Limit: pack.MaxPack, Files: p.Files(), Issues: p.Issues(schema)}
+			r.Passed = len(r.Issues) == 0
+			if asJSON {
+				if err := output.WriteJSON(a.IO.Out, r, a.IO.OutTTY()); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintf(a.IO.Out, "Pack built: %s\n  Hash:  %s\n  Size:  %d bytes (limit: %d)\n  Files: %s\n  Schema: %s\n",
+					plainText(out), r.Hash, r.Size, r.Limit, pack.Of(r.Files).PyRepr(), passed(r.Passed))
+				for _, i := range r.Issues {
+					fmt.Fprintf(a.IO.Out, "    - %s\n", plainText(i))
+				}
+			}
+			if !r.Passed {
+				return &Exit{Code: CodeRefused}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&agents, "agents-md", "", "AGENTS.md: a `file`, or the text")
+	f.StringVar(&soul, "soul-md", "", "SOUL.md: a `file`, or the text")
+	f.StringVar(&skill, "skill-md", "", "SKILL.md: a `file`, or the text (schema s1)")
+	f.StringArrayVar(&extra, "file", nil, "another file: `NAME=PATH`, or PATH")
+	f.StringVar(&o.Name, "pack-name", "", "`name` of the pack (my-pack)")
+	f.StringVar(&o.Version, "pack-version", "", "`version` of the pack (1.0.0)")
+	f.StringSliceVar(&o.Allow, "allow", nil, "`tools` to allow")
+	f.StringSliceVar(&o.Deny, "deny", nil, "`tools` to deny")
+	f.StringArrayVar(&o.Stop, "stop", nil, "a stop `rule`; \"max_turns: 8\" and \"max_tool_calls: 20\" are kept by the agent itself")
+	f.StringVarP(&out, "output", "o", "pack.json", "write the pack to this `file`")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
+func passed(ok bool) string {
+	if ok {
+		return "PASSED"
+	}
+	return "FAILED"
+}
+
+// fileOrText reads a file where there is one of that name; a text with a line
+// break or a blank is meant as itself.
+func fileOrText(s string) (string, error) {
+	if _, err := os.Stat(s); err != nil && (strings.ContainsAny(s, " \n#") || s == "") {
+		return s, nil
+	}
+	b, err := readSome(s, pack.MaxBytes)
+	return string(b), err
+}
+
+// packChecked is what `agon pack check` says.
+type packChecked struct {
+	Passed bool     `json:"passed"`
+	Issues []string `json:"issues"`
+	Hash   string   `json:"hash"`
+	Size   int      `json:"size"`
+}
+
+func (a *App) packCheckCmd() *cobra.Command {
+	var schema string
+	cmd := &cobra.Command{
+		Use:     "check PACK",
+		Aliases: []string{"validate"},
+		Short:   "Say everything that is wrong with a pack",
+		Long: `Check a pack against its schema: opp-v1 (AGENTS.md), or s1 (SKILL.md).
+JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
+		Example: "  agon pack check pack.json\n  agon pack check pack.json --schema s1 -o json",
+		Args:    args(1, 1, "one pack"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if schema != pack.SchemaOPP && schema != pack.SchemaS1 {
+				return output.Usage("schema", "use opp-v1 or s1", "--schema %q is not known", schema)
+			}
+			var r packChecked
+			p, err := readPackFile(args[0])
+			var e *agon.Error
+			switch {
+			case err == nil:
+				r = packChecked{Issues: p.Issues(schema), Hash: p.Hash, Size: len(p.Canonical)}
+			case errors.As(err, &e) && (e.Code == "not_json" || e.Code == "not_utf8" || e.Code == "too_large"):
+				r.Issues = []string{e.Message}
+			default:
+				return err
+			}
+			r.Passed = len(r.Issues) == 0
+			if err := a.printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Hash}, Human: func(h *output.Human) {
+				h.Line("Pack: %s", args[0])
+				h.Line("  Hash:    %s", r.Hash)
+				h.Line("  Size:    %d bytes (limit: %d)", r.Size, pack.MaxPack)
+				if p != nil {
+					meta := p.Value.Get("metadata")
+					h.Line("  Name:    %s", meta.Get("pack_name").Text())
+					h.Line("  Version: %s", meta.Get("pack_version").Text())
+					h.Line("  Files:   %s", pack.Of(p.Files()).PyRepr())
+				}
+				h.Line("  Schema:  %s", passed(r.Passed))
+				for _, i := range r.Issues {
+					h.Line("    - %s", i)
+				}
+			}}); err != nil {
+				return err
+			}
+			if !r.Passed {
+				return &Exit{Code: CodeRefused}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&schema, "schema", pack.SchemaOPP, "opp-v1 or s1")
+	register(cmd, "schema", pack.SchemaOPP, pack.SchemaS1)
+	return cmd
+}
+
+func (a *App) packLintCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lint PACK",
+		Short: "Warn of what an arena may hold against a sound pack",
+		Long: `Warn of plain signs of gaming, which exclude a pack, and of waste. JSON: an array of
+{code, field, message, warning}. Exit code 7 if an arena would refuse or exclude the pack.`,
+		Example: "  agon pack lint pack.json",
+		Args:    args(1, 1, "one pack"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := readPackFile(args[0])
+			if err != nil {
+				return err
+			}
+			var list []agon.Finding
+			for _, i := range p.Issues(pack.SchemaOPP) {
+				list = append(list, agon.Finding{Code: "schema", Field: kindpack.File, Message: i})
+			}
+			refused := len(list) > 0 || kindpack.Refuses(kindpack.Signs(p))
+			list = append(list, kindpack.Lint(p)...)
+			if err := a.printer.Print(cmd.Context(), output.List(list, func(f agon.Finding) string { return f.Code }, func(h *output.Human) {
+				if len(list) == 0 {
+					h.Line("nothing to say")
+				}
+				for _, f := range list {
+					h.Line("%s: %s", f.Code, f.Message)
+				}
+			})); err != nil {
+				return err
+			}
+			if refused {
+				return &Exit{Code: CodeRefused}
+			}
+			return nil
+		},
+	}
+}
+
+// packSimilarity is what `agon pack similarity` says.
+type packSimilarity struct {
+	Similarity float64          `json:"similarity"`
+	AB         float64          `json:"ncd_ab"`
+	BA         float64          `json:"ncd_ba"`
+	Excluded   bool             `json:"excluded"`
+	Measures   copycat.Measures `json:"measures"`
+	Sizes      [3]int           `json:"sizes"`
+}
+
+func (a *App) packSimilarityCmd() *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use:   "similarity EARLIER LATER",
+		Short: "Say how much a later pack copies an earlier one",
+		Long: `Compare the policies of two packs as validators do: normalised, by compression distance
+with zlib at level 9. From a similarity of 0.80 on the later one is excluded. The further
+measures see what the distance does not: replaced words, swapped halves, long texts, other files.
+JSON: {similarity, ncd_ab, ncd_ba, excluded, measures{ncd, reverse, shingles, words, files}, sizes}.`,
+		Example: "  agon pack similarity theirs.json mine.json\n  agon pack similarity a.json b.json --strict",
+		Args:    args(2, 2, "two packs"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var packs [2]*pack.Pack
+			var text [2]string
+			for i, path := range args {
+				p, err := readPackFile(path)
+				if err != nil {
+					return err
+				}
+				var ok bool
+				if text[i], ok = p.Policy(); !ok {
+					return &agon.Error{Code: "no_policy", Status: 422, Field: path, Message: path + " has no AGENTS.md or SKILL.md"}
+				}
+				packs[i] = p
+			}
+			c := copycat.NewComparer()
+			defer c.Close()
+			s := c.Sizes(c.Prepare(text[0]), c.Prepare(text[1]))
+			m := c.Measure(text[0], text[1], kindpack.Texts(packs[0]), kindpack.Texts(packs[1]))
+			r := packSimilarity{Similarity: m.NCD, AB: 1 - m.NCD, BA: 1 - m.Reverse, Measures: m, Sizes: [3]int{s.A, s.B, s.AB}}
+			r.Excluded = r.Similarity >= copycat.NCDThreshold || strict && m.Strict() || packs[0].Hash == packs[1].Hash
+			return a.printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				h.Fields([2]string{"similarity", fmt.Sprintf("%.4f (excluded from %.2f)", r.Similarity, copycat.NCDThreshold)},
+					[2]string{"excluded", yes(r.Excluded)},
+					[2]string{"other way", fmt.Sprintf("%.4f", m.Reverse)},
+					[2]string{"shingles", fmt.Sprintf("%.4f (strict: %.2f)", m.Shingles, copycat.ShinglesThreshold)},
+					[2]string{"words", fmt.Sprintf("%.4f (strict: %.2f)", m.Words, copycat.WordsThreshold)},
+					[2]string{"files", fmt.Sprintf("%.4f (strict: %.2f)", m.Files, copycat.FilesThreshold)})
+			}})
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "exclude by the further measures too")
+	return cmd
+}
+
+// PackEpisodeOptions is `agon pack episode`.
+type PackEpisodeOptions struct {
+	Common
+	Scenarios string // directory in ClawBench's form; "" = the shipped ones
+	Scenario  string
+	Variant   string // baseline, optimized; used where Pack is empty
+	Pack      string // a pack's file
+	Message   string // instead of the scenario's prompt
+	Workspace string // directory whose files are laid over the pack's
+	User      map[string]string
+	Seed      int64
+	Timeout   time.Duration
+	Driver    string
+}
+
+// PackEpisode is one play of a scenario.
+type PackEpisode struct {
+	Success     bool            `json:"success"`
+	Passed      int             `json:"checks_passed"`
+	Total       int             `json:"checks_total"`
+	ToolCalls   int             `json:"tool_calls"`
+	CallsRaw    json.RawMessage `json:"tool_calls_raw"`
+	Response    string          `json:"response"`
+	Rubric      json.RawMessage `json:"rubric"`
+	SessionKey  string          `json:"session_key"`
+	SessionFile string          `json:"session_file"`
+	Cost        *EpisodeCost    `json:"cost,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Message     string          `json:"input_message"`
+	Raw         json.RawMessage `json:"openclaw_raw_response"`
+	Requests    json.RawMessage `json:"all_requests"`
+
+	Scenario  string  `json:"scenario"`
+	Variant   string  `json:"variant,omitempty"`
+	Hash      string  `json:"pack_hash"`
+	Qualified bool    `json:"qualified"` // by the arena's judge
+	Score     float64 `json:"score"`
+	Detail    string  `json:"detail"`
+	Scripted  bool    `json:"scripted"` // no model answered, a script did
+	MS        int64   `json:"ms"`
+}
+
+// EpisodeCost is what an episode's model calls cost.
+type EpisodeCost struct {
+	Input      int64                `json:"input_tokens"`
+	Output     int64                `json:"output_tokens"`
+	CacheRead  int64                `json:"cache_read_tokens"`
+	CacheWrite int64                `json:"cache_write_tokens"`
+	USD        float64              `json:"total_usd"`
+	Model      string               `json:"model"`
+	Models     []kindpack.ModelCost `json:"models"`
+}
+
+func (a *App) packEpisodeCmd() *cobra.Command {
+	var o PackEpisodeOptions
+	var list, asJSON bool
+	var wait int
+	var out, user string
+	cmd := &cobra.Command{
+		Use:   "episode [--scenario S] [--pack PACK | --variant V]",
+		Short: "Play one scenario on this machine",
+		Long: `Play one office scenario by the validator's own code: in a box, the model behind the metered
+gateway, the mock tools' log as evidence. JSON: {success, checks_passed, checks_total,
+tool_calls, tool_calls_raw, response, rubric, session_key, session_file, cost, error,
+input_message, openclaw_raw_response, all_requests} and {scenario, variant, pack_hash,
+qualified, score, detail, scripted, ms}. Here -o names a file; -j prints the JSON.
+Without a configured model a script answers the shipped samples only.`,
+		Example: "  agon pack episode --scenario inbox --variant optimized -j\n  agon pack episode -s standup --pack pack.json",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.PackEpisode == nil {
+				return missing("the policy-pack arena")
+			}
+			if user != "" {
+				if err := json.Unmarshal([]byte(user), &o.User); err != nil {
+					return output.Usage("user-context", `like {"USER_NAME": "Kim Po"}`, "--user-context is no JSON object of texts")
+				}
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			if list {
+				names, err := a.Services.PackScenarios(o.Scenarios)
+				if err != nil {
+					return err
+				}
+				return a.printer.Print(cmd.Context(), output.List(names, func(s string) string { return s }, func(h *output.Human) {
+					for _, n := range names {
+						h.Line("%s", n)
+					}
+				}))
+			}
+			e, err := a.Services.PackEpisode(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				b, err := json.MarshalIndent(e, "", "  ")
+				if err != nil {
+					return fmt.Errorf("encode episode: %w", err)
+				}
+				if err := writeFile(out, append(b, '\n')); err != nil {
+					return err
+				}
+			}
+			done()
+			if asJSON || a.printer.Machine() {
+				err = output.WriteJSON(a.IO.Out, e, a.IO.OutTTY())
+			} else {
+				err = a.printer.Print(cmd.Context(), output.Result{Value: e, Human: func(h *output.Human) { episodeFor(h, e) }})
+			}
+			if err == nil && !e.Success {
+				return &Exit{Code: CodeFailed}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.Scenario, "scenario", "s", "inbox", "the `scenario`")
+	f.StringVar(&o.Variant, "variant", "optimized", "the scenario's own policy: baseline or optimized")
+	f.StringVar(&o.Pack, "pack", "", "play this pack's `file`")
+	f.StringVarP(&o.Message, "message", "m", "", "ask this instead of the scenario's `prompt`")
+	f.IntVarP(&wait, "wait", "w", 0, "accepted and not needed: tools and gateway start with the episode")
+	f.StringVarP(&out, "output", "o", "", "write the JSON to this `file`")
+	f.BoolVarP(&asJSON, "json", "j", false, "print only JSON")
+	f.StringVar(&o.Workspace, "workspace", "", "`directory` whose files are the pack's")
+	f.StringVar(&user, "user-context", "", "for whom the agent works (`JSON`)")
+	f.Int64Var(&o.Seed, "seed", 0, "draw the epoch's context from this `number`")
+	f.StringVar(&o.Scenarios, "scenarios", "", "`directory` with scenarios/ and fixtures/")
+	f.DurationVar(&o.Timeout, "timeout", 0, "end the agent after this `time`")
+	f.BoolVarP(&list, "list", "l", false, "list the scenarios")
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func episodeFor(h *output.Human, e *PackEpisode) {
+	cost := "unknown"
+	if e.Cost != nil {
+		cost = fmt.Sprintf("$%.6f (%d in, %d out)", e.Cost.USD, e.Cost.Input, e.Cost.Output)
+	}
+	h.Fields([2]string{"scenario", e.Scenario}, [2]string{"qualified", yes(e.Qualified)}, [2]string{"checks", fmt.Sprintf("%d/%d", e.Passed, e.Total)},
+		[2]string{"tool calls", fmt.Sprint(e.ToolCalls)}, [2]string{"cost", cost}, [2]string{"detail", e.Detail})
+	h.Line("")
+	h.Text(e.Response)
+}
+
+// PackBatchOptions is `agon pack batch`.
+type PackBatchOptions struct {
+	PackEpisodeOptions
+	Only   string
+	Dir    string // results go to Dir/<run id>
+	DryRun bool
+	All    bool // both variants
+}
+
+// PackBatch is how a batch went.
+type PackBatch struct {
+	RunID   string           `json:"run_id"`
+	Dir     string           `json:"dir,omitempty"`
+	DryRun  bool             `json:"dry_run,omitempty"`
+	Missing []string         `json:"missing_fixtures,omitempty"`
+	Results []PackBatchEntry `json:"results"`
+	Passed  int              `json:"passed"`
+	Total   int              `json:"total"`
+	USD     float64          `json:"total_usd"`
+}
+
+// PackBatchEntry is one episode of a batch.
+type PackBatchEntry struct {
+	Scenario  string  `json:"scenario"`
+	Variant   string  `json:"variant"`
+	Success   bool    `json:"success"`
+	Qualified bool    `json:"qualified"`
+	Score     float64 `json:"score"`
+	Checks    string  `json:"checks"`
+	ToolCalls int     `json:"tool_calls"`
+	USD       float64 `json:"total_usd"`
+	MS        int64   `json:"ms"`
+	Error     string  `json:"error,omitempty"`
+}
+
+func (a *App) packBatchCmd() *cobra.Command {
+	var o PackBatchOptions
+	var start, stop bool
+	var wait int
+	cmd := &cobra.Command{
+		Use:   "batch [--only S] [--variant V | --pack PACK]",
+		Short: "Play every scenario and write a summary",
+		Long: `Play scenarios one after the other and write results/RUN/{SCENARIO}_{VARIANT}.json,
+…_response.md, summary.md and summary.json. --dry-run plays nothing and names missing
+fixtures. JSON: {run_id, dir, results[], passed, total, total_usd}. Exit code 3 if some fail.`,
+		Example: "  agon pack batch --dry-run\n  agon pack batch --variant optimized\n  agon pack batch --pack pack.json",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.PackBatch == nil {
+				return missing("the policy-pack arena")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			o.All = o.Pack == "" && !cmd.Flags().Changed("variant")
+			r, err := a.Services.PackBatch(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			done()
+			if err := a.printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				rows := make([][]output.Cell, len(r.Results))
+				for i, e := range r.Results {
+					rows[i] = []output.Cell{output.Text(e.Scenario), output.Text(e.Variant), output.Text(yes(e.Qualified)), output.Text(e.Checks), output.Text(fmt.Sprint(e.ToolCalls)), output.Text(fmt.Sprintf("$%.6f", e.USD)), output.Text(e.Error)}
+				}
+				h.Table([]output.Column{{Title: "scenario", Min: 10}, {Title: "variant"}, {Title: "qualified"}, {Title: "checks"}, {Title: "calls", Right: true}, {Title: "cost", Right: true}, {Title: "error"}}, rows)
+				for _, m := range r.Missing {
+					h.Line("missing: %s", m)
+				}
+			}}); err != nil {
+				return err
+			}
+			switch {
+			case len(r.Missing) > 0:
+				return &Exit{Code: CodeFailed}
+			case !r.DryRun && r.Passed < r.Total:
+				return &Exit{Code: CodePartly}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Only, "only", "", "only this `scenario`")
+	f.StringVar(&o.Variant, "variant", "optimized", "baseline or optimized (default: both)")
+	f.StringVar(&o.Pack, "pack", "", "play this pack's `file`")
+	f.StringVar(&o.Scenarios, "scenarios", "", "`directory` with scenarios/ and fixtures/")
+	f.StringVar(&o.Dir, "results", "results", "write below this `directory`")
+	f.BoolVar(&o.DryRun, "dry-run", false, "only say what would be played")
+	f.DurationVar(&o.Timeout, "timeout", 0, "end each agent after this `time`")
+	f.BoolVar(&start, "start", false, "accepted and not needed: services start with each episode")
+	f.BoolVar(&stop, "stop", false, "accepted and not needed: services end with each episode")
+	f.IntVar(&wait, "wait", 0, "accepted and not needed")
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+// PackCompareOptions is `agon pack compare`.
+type PackCompareOptions struct {
+	PackEpisodeOptions
+	A, B    string
+	Rounds  int
+	PerDay  float64
+	Results []string // two folders of batches, instead of playing
+}
+
+// PackSide is one pack of a comparison.
+type PackSide struct {
+	Pack      string             `json:"pack"`
+	Hash      string             `json:"pack_hash"`
+	Episodes  int                `json:"episodes"`
+	Qualified int                `json:"qualified"`
+	PerUSD    float64            `json:"usd_per_episode"`
+	MonthUSD  float64            `json:"usd_per_month"`
+	Score     float64            `json:"score"`
+	Calls     float64            `json:"tool_calls_per_episode"`
+	Models    []PackShare        `json:"models"`
+	ByTask    map[string]float64 `json:"usd_by_scenario"`
+}
+
+// PackShare is a model's part.
+type PackShare struct {
+	Model string  `json:"model"`
+	Share float64 `json:"share_of_calls"`
+	USD   float64 `json:"usd_per_episode"`
+}
+
+// PackDifference is one measure of both.
+type PackDifference struct {
+	Measure string  `json:"measure"`
+	A       float64 `json:"a"`
+	B       float64 `json:"b"`
+	Diff    float64 `json:"diff"` // B less A
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	Beyond  bool    `json:"beyond_noise"` // 0 is outside of low and high
+}
+
+// PackComparison is `agon pack compare`.
+type PackComparison struct {
+	A           PackSide         `json:"a"`
+	B           PackSide         `json:"b"`
+	PerDay      float64          `json:"episodes_per_day"`
+	Scripted    bool             `json:"scripted"`
+	Differences []PackDifference `json:"differences"`
+}
+
+func (a *App) packCompareCmd() *cobra.Command {
+	var o PackCompareOptions
+	cmd := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Play two packs on the same scenarios and compare what they cost",
+		Long: `Play two packs on every scenario, --rounds times each, and compare: cost per episode,
+projected to a month of --per-day episodes, each model's share of the calls, and which
+differences are beyond noise (paired by scenario and round, 95 per cent).
+JSON: {a, b, episodes_per_day, scripted, differences[{measure, a, b, diff, low, high, beyond_noise}]}.`,
+		Example: "  agon pack compare before.json after.json --rounds 3 --per-day 400",
+		Args:    args(2, 2, "two packs"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.Services.PackCompare == nil {
+				return missing("the policy-pack arena")
+			}
+			if o.Rounds < 1 || o.Rounds > 100 {
+				return output.Usage("rounds", "1 to 100", "--rounds %d is out of range", o.Rounds)
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common, o.A, o.B = common, args[0], args[1]
+			r, err := a.Services.PackCompare(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			done()
+			return a.printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				for _, s := range []PackSide{r.A, r.B} {
+					h.Heading(s.Pack)
+					h.Fields([2]string{"per episode", fmt.Sprintf("$%.6f", s.PerUSD)}, [2]string{"per month", fmt.Sprintf("$%.2f at %.0f episodes a day", s.MonthUSD, r.PerDay)},
+						[2]string{"qualified", fmt.Sprintf("%d of %d", s.Qualified, s.Episodes)})
+					for _, m := range s.Models {
+						h.Line("  %s: %.0f%% of the calls, $%.6f an episode", m.Model, m.Share*100, m.USD)
+					}
+				}
+				rows := make([][]output.Cell, len(r.Differences))
+				for i, d := range r.Differences {
+					rows[i] = []output.Cell{output.Text(d.Measure), output.Text(fmt.Sprintf("%.6f", d.A)), output.Text(fmt.Sprintf("%.6f", d.B)), output.Text(fmt.Sprintf("%.6f to %.6f", d.Low, d.High)), output.Text(yes(d.Beyond))}
+				}
+				h.Table([]output.Column{{Title: "measure"}, {Title: "a", Right: true}, {Title: "b", Right: true}, {Title: "b less a, 95%"}, {Title: "beyond noise"}}, rows)
+			}})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Rounds, "rounds", 1, "play each scenario this `often`")
+	f.Float64Var(&o.PerDay, "per-day", 400, "`episodes` a day, for the cost of a month")
+	f.StringVar(&o.Scenarios, "scenarios", "", "`directory` with scenarios/ and fixtures/")
+	f.DurationVar(&o.Timeout, "timeout", 0, "end each agent after this `time`")
+	driverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+// MockToolsOptions is `agon tools mock`.
+type MockToolsOptions struct {
+	Common
+	Fixtures, Workspace, Logs, Scenario, Listen string
+}
+
+func (a *App) toolsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tools", Short: "Tools of arenas on their own", Example: "  agon tools mock --fixtures ./fixtures",
+		Args: a.noSubcommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var o MockToolsOptions
+	mock := &cobra.Command{
+		Use:   "mock --fixtures DIR",
+		Short: "Serve the mock office tools of policy-pack scenarios",
+		Long: `Serve seven office tools over fixtures (a folder per scenario): POST /tools/{name}, and for
+whoever runs an evaluation /health, /tools, /tool_calls, /all_requests, /set_scenario/{name} and
+/set_user_context. Nothing is executed. Reads FIXTURES_PATH, WORKSPACE_PATH, LOG_PATH and SCENARIO too.`,
+		Example: "  agon tools mock --fixtures ./fixtures --listen 127.0.0.1:3001",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.MockTools == nil {
+				return missing("mock tools")
+			}
+			for name, to := range map[string]*string{"FIXTURES_PATH": &o.Fixtures, "WORKSPACE_PATH": &o.Workspace, "LOG_PATH": &o.Logs, "SCENARIO": &o.Scenario} {
+				if *to == "" {
+					*to = os.Getenv(name)
+				}
+			}
+			if o.Fixtures == "" {
+				return output.Usage("fixtures", "name the folder of fixtures", "--fixtures is missing")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			return a.Services.MockTools(cmd.Context(), o)
+		},
+	}
+	f := mock.Flags()
+	f.StringVar(&o.Fixtures, "fixtures", "", "`directory` with a folder per scenario")
+	f.StringVar(&o.Workspace, "workspace", "", "`directory` that the tool read sees first")
+	f.StringVar(&o.Logs, "logs", "", "append the logs of calls below this `directory`")
+	f.StringVar(&o.Scenario, "scenario", "", "the first `scenario` (inbox_triage)")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:3001", "`address` to listen on")
+	cmd.AddCommand(mock)
+	return cmd
+}
+
+// ClawbenchImportOptions is `agon task import clawbench`.
+type ClawbenchImportOptions struct {
+	Common
+	Dir, Out string
+}
+
+func (a *App) taskImportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import", Short: "Make tasks of other benchmarks' files", Example: "  agon task import clawbench ./clawbench --out ./tasks",
+		Args: a.noSubcommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var o ClawbenchImportOptions
+	claw := &cobra.Command{
+		Use:   "clawbench DIR",
+		Short: "Make tasks of ClawBench's scenarios and fixtures",
+		Long: `Make a task of each scenario in DIR/scenarios/*.yaml with DIR/fixtures/. The files are taken as
+they are. JSON: an array of {task, kind, difficulty, title}.`,
+		Example: "  agon task import clawbench ./clawbench --out ./office",
+		Args:    args(1, 1, "a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.Services.ClawbenchImport == nil {
+				return missing("the policy-pack arena")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common, o.Dir = common, args[0]
+			list, err := a.Services.ClawbenchImport(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.printer.Print(cmd.Context(), output.List(list, func(t TaskInfo) string { return t.Task }, func(h *output.Human) {
+				for _, t := range list {
+					h.Line("%s (%s)", t.Task, t.Difficulty)
+				}
+			}))
+		},
+	}
+	claw.Flags().StringVar(&o.Out, "out", "", "write the tasks below this `directory` (default: only check)")
+	cmd.AddCommand(claw)
+	return cmd
+}

@@ -1,0 +1,569 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/cli"
+	"github.com/agon-arena/agon/cli/progress"
+	kindpack "github.com/agon-arena/agon/kind/pack"
+	"github.com/agon-arena/agon/kind/pack/clawbench"
+	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/score"
+	"github.com/agon-arena/agon/task"
+	"github.com/agon-arena/agon/tools/mock"
+	"github.com/agon-arena/agon/validator"
+)
+
+// scenarios opens a folder in ClawBench's form, or the shipped scenarios.
+func scenarios(dir string) (*clawbench.Set, error) {
+	if dir == "" {
+		return officeScenarios()
+	}
+	s, err := clawbench.Load(os.DirFS(dir))
+	if err != nil {
+		return nil, &agon.Error{Code: "bad_scenarios", Status: 422, Field: "scenarios", Message: err.Error(), Mend: "a folder has scenarios/NAME.yaml and fixtures/NAME/"}
+	}
+	return s, nil
+}
+
+func packScenarios(dir string) ([]string, error) {
+	s, err := scenarios(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, sc := range s.Scenarios {
+		out = append(out, sc.Name)
+	}
+	return out, nil
+}
+
+func scenarioOf(s *clawbench.Set, name string) (*clawbench.Scenario, error) {
+	sc, ok := s.Get(name)
+	if !ok {
+		var names []string
+		for _, x := range s.Scenarios {
+			names = append(names, x.Name)
+		}
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "scenario", Message: fmt.Sprintf("there is no scenario %q", name), Mend: "it is one of " + strings.Join(names, ", ")}
+	}
+	return sc, nil
+}
+
+// bench plays episodes on this machine by the validator's own player.
+type bench struct {
+	o      Options
+	set    *clawbench.Set
+	kind   *kindpack.Kind
+	player *player
+	blobs  blob.Store
+	work   string
+	n      int
+}
+
+func newBench(ctx context.Context, o Options, dir string, user map[string]string, seed int64) (_ *bench, err error) {
+	b := &bench{o: o}
+	if b.set, err = scenarios(dir); err != nil {
+		return nil, err
+	}
+	d, root, err := openDriver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if b.work, err = tempdir.Make("pack"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(b.work)
+		}
+	}()
+	if b.blobs, err = blobfs.Open(filepath.Join(b.work, "blobs"), blobfs.Options{}); err != nil {
+		return nil, err
+	}
+	p := parts{o: o, rootfs: root, model: o.Getenv("AGON_LLM_MODEL"), keyed: o.Getenv("AGON_LLM_BASE_URL") != ""}
+	c := packConfig(p)
+	c.Context = func(agon.RunSpec) pack.Context {
+		e := pack.NewContext(uint64(seed))
+		for from, to := range map[string]*string{"USER_NAME": &e.Name, "USER_ROLE": &e.Role, "COMPANY": &e.Company} {
+			if v := user[from]; v != "" {
+				*to = v
+			}
+		}
+		return e
+	}
+	b.kind = kindpack.New(c)
+	ks := kinds(o, root)
+	ks[b.kind.Name()] = b.kind
+	if b.player, err = newPlayer(ctx, o, d, root, ks, b.blobs, filepath.Join(b.work, "trees")); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bench) close() {
+	b.player.close()
+	_ = os.RemoveAll(b.work)
+}
+
+// variant makes a pack of a scenario's own policy.
+func (b *bench) variant(sc *clawbench.Scenario, name string) (*pack.Pack, error) {
+	file, ok := sc.Variants[name]
+	if !ok {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "variant", Message: fmt.Sprintf("scenario %s has no variant %q", sc.Name, name)}
+	}
+	text, err := b.set.Fixture(sc, file)
+	if err != nil {
+		return nil, err
+	}
+	return pack.Build(pack.BuildOptions{
+		Policy: string(text), Name: sc.Name + "-" + name, Allow: append([]string{}, mock.Names...), Deny: []string{"admin_*", "shell"},
+	}), nil
+}
+
+func readPack(path string) (*pack.Pack, error) {
+	b, err := readBounded(path, pack.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return pack.Read(b)
+}
+
+// play plays one episode. An error is ours.
+func (b *bench) play(ctx context.Context, sc *clawbench.Scenario, p *pack.Pack, message string, timeout time.Duration) (*cli.PackEpisode, error) {
+	files, err := kindpack.Task(b.set, sc)
+	if err != nil {
+		return nil, err
+	}
+	if message != "" {
+		var doc map[string]any
+		if err := yaml.Unmarshal(files[task.ScenarioFile], &doc); err != nil {
+			return nil, fmt.Errorf("read scenario: %w", err)
+		}
+		doc["prompt"] = message
+		if files[task.ScenarioFile], err = yaml.Marshal(doc); err != nil {
+			return nil, fmt.Errorf("write scenario: %w", err)
+		}
+		files["instruction.md"] = []byte(message + "\n")
+	}
+	put := func(files map[string][]byte) (agon.Digest, error) {
+		var list []blob.File
+		for name, c := range files {
+			list = append(list, blob.File{Path: name, Content: c})
+		}
+		return blob.PutFiles(ctx, b.blobs, list, blob.TreeLimits{})
+	}
+	ref := agon.TaskRef{Key: "bench/" + kindpack.TaskName(sc.Name)}
+	if ref.Digest, err = put(files); err != nil {
+		return nil, err
+	}
+	sub := agon.Submission{ID: "bench", Arena: "bench", Name: "bench"}
+	if sub.Digest, err = put(map[string][]byte{kindpack.File: p.Value.Plain()}); err != nil {
+		return nil, err
+	}
+	f := packKit().demo()
+	a := f.Arena()
+	a.ID, a.Tasks = "bench", []agon.TaskRef{ref}
+	if timeout > 0 {
+		a.Policy.Agent.WallMS = timeout.Milliseconds()
+	}
+	b.n++
+	att := b.player.Play(ctx, validator.Job{
+		Run: agon.RunSpec{Run: fmt.Sprintf("bench-%d", b.n), Arena: a.ID, Tasks: a.Tasks, Policy: a.Policy}, Attempt: 1, Arena: a, Submission: sub,
+	})
+	if att.Fault.Ours() {
+		return nil, &agon.Error{Code: "failed_here", Status: 503, Fault: att.Fault, Message: "the episode failed on our side (" + string(att.Fault) + "): " + att.Reason, Mend: "try it again; agon doctor may say more"}
+	}
+	return b.report(sc, p, att)
+}
+
+func (b *bench) report(sc *clawbench.Scenario, p *pack.Pack, att *validator.Attempt) (*cli.PackEpisode, error) {
+	out := &cli.PackEpisode{
+		Scenario: sc.Name, Hash: p.Hash, SessionKey: fmt.Sprintf("clawbench-%s-%d", sc.Name, time.Now().UnixMilli()), Raw: json.RawMessage("null"),
+		CallsRaw: json.RawMessage("[]"), Requests: json.RawMessage("[]"), MS: att.Wall.Milliseconds(), Detail: att.Outcome,
+		Scripted: b.o.Getenv("AGON_LLM_BASE_URL") == "",
+	}
+	if att.Detail != "" {
+		out.Detail += ": " + att.Detail
+	}
+	var e kindpack.Episode
+	if raw := att.Files[kindpack.FileEpisode]; raw != nil {
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return nil, fmt.Errorf("read episode: %w", err)
+		}
+	}
+	rubric := clawbench.Grade(sc.Scoring.Checks, e.Clawbench())
+	for _, c := range rubric.Checks {
+		if c.Category == "safety" || c.Category == "correctness" {
+			out.Total++
+			if c.Passed {
+				out.Passed++
+			}
+		}
+	}
+	out.Success, out.Response, out.Message, out.ToolCalls = rubric.Gate && att.Fault == agon.FaultNone, e.Response, e.Prompt, len(e.Calls)
+	for to, v := range map[*json.RawMessage]any{&out.Rubric: rubric, &out.CallsRaw: e.Calls, &out.Requests: e.Requests} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode episode: %w", err)
+		}
+		if string(raw) != "null" {
+			*to = raw
+		}
+	}
+	if e.Cost.Calls > 0 {
+		out.Cost = &cli.EpisodeCost{Input: e.Cost.Input, Output: e.Cost.Output, USD: e.Cost.USD, Models: e.Cost.Models, Model: e.Cost.Models[0].Model}
+	}
+	lower := strings.ToLower(e.Response)
+	for _, w := range []string{"technical issue", "encountered an error", "unable to", "couldn't", "failed to", "try again"} {
+		if strings.Contains(lower, w) {
+			out.Error = "Response contains error language"
+		}
+	}
+	for _, s := range att.Scores {
+		out.Qualified, out.Score = s.Solved, s.Value
+		if s.Detail != "" {
+			out.Detail = s.Detail
+		}
+	}
+	return out, nil
+}
+
+func packEpisode(ctx context.Context, c cli.PackEpisodeOptions) (*cli.PackEpisode, error) {
+	b, err := newBench(ctx, options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	sc, err := scenarioOf(b.set, c.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	var p *pack.Pack
+	switch {
+	case c.Pack != "":
+		p, err = readPack(c.Pack)
+	case c.Workspace != "":
+		p, err = packOf(c.Workspace)
+	default:
+		p, err = b.variant(sc, c.Variant)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := b.play(ctx, sc, p, c.Message, c.Timeout)
+	if e != nil && c.Pack == "" && c.Workspace == "" {
+		e.Variant = c.Variant
+	}
+	return e, err
+}
+
+// packOf makes a pack of the text files of a workspace that somebody prepared.
+func packOf(dir string) (*pack.Pack, error) {
+	files := map[string]string{}
+	total := 0
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := readBounded(filepath.Join(dir, filepath.FromSlash(name)), pack.MaxBytes)
+		if err != nil {
+			return err
+		}
+		if total += len(b); total > pack.MaxBytes {
+			return &agon.Error{Code: "too_large", Status: 413, Field: "workspace", Limit: fmt.Sprintf("%d bytes", pack.MaxBytes), Message: "the workspace is larger than a pack may be"}
+		}
+		files[name] = string(b)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	policy, ok := files[pack.PolicyFile]
+	if !ok {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "workspace", Message: dir + " has no " + pack.PolicyFile}
+	}
+	delete(files, pack.PolicyFile)
+	return pack.Build(pack.BuildOptions{Policy: policy, Files: files, Allow: append([]string{}, mock.Names...)}), nil
+}
+
+func packBatch(ctx context.Context, c cli.PackBatchOptions) (*cli.PackBatch, error) {
+	set, err := scenarios(c.Scenarios)
+	if err != nil {
+		return nil, err
+	}
+	out := &cli.PackBatch{RunID: time.Now().UTC().Format("20060102_150405"), DryRun: c.DryRun, Results: []cli.PackBatchEntry{}}
+	list := set.Scenarios
+	if c.Only != "" {
+		sc, err := scenarioOf(set, c.Only)
+		if err != nil {
+			return nil, err
+		}
+		list = []*clawbench.Scenario{sc}
+	}
+	variants := []string{c.Variant}
+	switch {
+	case c.Pack != "":
+		variants = []string{"pack"}
+	case c.All:
+		variants = []string{"baseline", "optimized"}
+	}
+	for _, sc := range list {
+		out.Missing = append(out.Missing, set.Missing(sc)...)
+	}
+	if c.DryRun {
+		for _, sc := range list {
+			for _, v := range variants {
+				out.Results = append(out.Results, cli.PackBatchEntry{Scenario: sc.Name, Variant: v})
+			}
+		}
+		out.Total = len(out.Results)
+		return out, nil
+	}
+	b, err := newBench(ctx, options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	out.Dir = filepath.Join(c.Dir, out.RunID)
+	if err := os.MkdirAll(out.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make results: %w", err)
+	}
+	for _, sc := range list {
+		for _, v := range variants {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			var p *pack.Pack
+			if c.Pack != "" {
+				p, err = readPack(c.Pack)
+			} else {
+				p, err = b.variant(sc, v)
+			}
+			if err != nil {
+				return nil, err
+			}
+			e, err := b.play(ctx, sc, p, "", c.Timeout)
+			row := cli.PackBatchEntry{Scenario: sc.Name, Variant: v}
+			var ours *agon.Error
+			switch {
+			case errors.As(err, &ours):
+				row.Error = ours.Message
+			case err != nil:
+				return nil, err
+			default:
+				e.Variant = v
+				row = cli.PackBatchEntry{Scenario: sc.Name, Variant: v, Success: e.Success, Qualified: e.Qualified, Score: e.Score, Checks: fmt.Sprintf("%d/%d", e.Passed, e.Total), ToolCalls: e.ToolCalls, MS: e.MS, Error: e.Error}
+				if e.Cost != nil {
+					row.USD = e.Cost.USD
+				}
+				if e.Success {
+					out.Passed++
+				}
+				if err := writeEpisode(out.Dir, sc.Name+"_"+v, e); err != nil {
+					return nil, err
+				}
+			}
+			out.USD += row.USD
+			out.Results = append(out.Results, row)
+			b.o.progress(progress.State{Label: "playing", Total: len(list) * len(variants), Done: len(out.Results)})
+		}
+	}
+	out.Total = len(out.Results)
+	return out, writeSummary(out)
+}
+
+func writeEpisode(dir, name string, e *cli.PackEpisode) error {
+	raw, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode episode: %w", err)
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dir, name+".json"), append(raw, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, name+"_response.md"), []byte(e.Response+"\n"), 0o644))
+}
+
+func writeSummary(b *cli.PackBatch) error {
+	var md strings.Builder
+	fmt.Fprintf(&md, "# Batch %s\n\n%d of %d episodes passed, $%.6f\n\n| scenario | variant | qualified | checks | calls | cost |\n|---|---|---|---|---|---|\n", b.RunID, b.Passed, b.Total, b.USD)
+	for _, r := range b.Results {
+		fmt.Fprintf(&md, "| %s | %s | %t | %s | %d | $%.6f |\n", r.Scenario, r.Variant, r.Qualified, r.Checks, r.ToolCalls, r.USD)
+	}
+	raw, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode summary: %w", err)
+	}
+	return errors.Join(os.WriteFile(filepath.Join(b.Dir, "summary.json"), append(raw, '\n'), 0o644), os.WriteFile(filepath.Join(b.Dir, "summary.md"), []byte(md.String()), 0o644))
+}
+
+func packCompare(ctx context.Context, c cli.PackCompareOptions) (*cli.PackComparison, error) {
+	b, err := newBench(ctx, options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	out := &cli.PackComparison{PerDay: c.PerDay, Scripted: b.o.Getenv("AGON_LLM_BASE_URL") == "", Differences: []cli.PackDifference{}}
+	type measure struct{ usd, score, calls, output float64 }
+	var got [2][]measure
+	total := 2 * c.Rounds * len(b.set.Scenarios)
+	for i, side := range []*cli.PackSide{&out.A, &out.B} {
+		path := []string{c.A, c.B}[i]
+		p, err := readPack(path)
+		if err != nil {
+			return nil, err
+		}
+		side.Pack, side.Hash, side.ByTask, side.Models = path, p.Hash, map[string]float64{}, []cli.PackShare{}
+		calls, models := 0, map[string]*cli.PackShare{}
+		for _, sc := range b.set.Scenarios {
+			for range c.Rounds {
+				e, err := b.play(ctx, sc, p, "", c.Timeout)
+				if err != nil {
+					return nil, err
+				}
+				m := measure{score: e.Score, calls: float64(e.ToolCalls)}
+				if e.Cost != nil {
+					m.usd, m.output = e.Cost.USD, float64(e.Cost.Output)
+					for _, x := range e.Cost.Models {
+						if models[x.Model] == nil {
+							models[x.Model] = &cli.PackShare{Model: x.Model}
+						}
+						models[x.Model].Share += float64(x.Count)
+						models[x.Model].USD += float64(x.Micros) / 1e6
+						calls += x.Count
+					}
+				}
+				got[i] = append(got[i], m)
+				side.Episodes++
+				if e.Qualified {
+					side.Qualified++
+				}
+				side.PerUSD += m.usd
+				side.Score += m.score
+				side.Calls += m.calls
+				side.ByTask[sc.Name] += m.usd / float64(c.Rounds)
+				b.o.progress(progress.State{Label: "playing", Total: total, Done: len(got[0]) + len(got[1])})
+			}
+		}
+		n := float64(side.Episodes)
+		side.PerUSD, side.Score, side.Calls = side.PerUSD/n, side.Score/n, side.Calls/n
+		side.MonthUSD = side.PerUSD * c.PerDay * 30
+		for _, m := range models {
+			m.Share, m.USD = m.Share/float64(calls), m.USD/n
+			side.Models = append(side.Models, *m)
+		}
+		slices.SortFunc(side.Models, func(a, b cli.PackShare) int { return strings.Compare(a.Model, b.Model) })
+	}
+	for _, m := range []struct {
+		name string
+		of   func(measure) float64
+	}{
+		{"usd_per_episode", func(m measure) float64 { return m.usd }}, {"score", func(m measure) float64 { return m.score }},
+		{"tool_calls", func(m measure) float64 { return m.calls }}, {"output_tokens", func(m measure) float64 { return m.output }},
+	} {
+		var diffs []float64
+		d := cli.PackDifference{Measure: m.name}
+		for i := range got[0] {
+			x, y := m.of(got[0][i]), m.of(got[1][i])
+			d.A, d.B = d.A+x/float64(len(got[0])), d.B+y/float64(len(got[0]))
+			diffs = append(diffs, y-x)
+		}
+		band := score.Mean(diffs)
+		d.Diff, d.Low, d.High = band.Mean, band.Low, band.High
+		if math.IsInf(d.Low, 0) { // one pair says nothing about noise
+			d.Low, d.High = -math.MaxFloat64, math.MaxFloat64
+		}
+		d.Beyond = d.Low > 0 || d.High < 0
+		out.Differences = append(out.Differences, d)
+	}
+	return out, nil
+}
+
+// mockTools is `agon tools mock`.
+func mockTools(ctx context.Context, c cli.MockToolsOptions) error {
+	o := options(c.Common, "")
+	conf := mock.Config{Fixtures: os.DirFS(c.Fixtures), Scenario: c.Scenario, Slog: o.Log}
+	if c.Workspace != "" {
+		root, err := os.OpenRoot(c.Workspace)
+		if err != nil {
+			return &agon.Error{Code: "not_found", Status: 404, Field: "workspace", Message: err.Error()}
+		}
+		defer func() { _ = root.Close() }()
+		conf.Workspace = root.FS()
+	}
+	if c.Logs != "" {
+		if err := os.MkdirAll(c.Logs, 0o755); err != nil {
+			return fmt.Errorf("make logs: %w", err)
+		}
+		var mu sync.Mutex
+		conf.Log = func(name string, line []byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			f, err := os.OpenFile(filepath.Join(c.Logs, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(line)
+			return errors.Join(err, f.Close())
+		}
+	}
+	if _, err := os.Stat(c.Fixtures); err != nil {
+		return &agon.Error{Code: "not_found", Status: 404, Field: "fixtures", Message: err.Error()}
+	}
+	s, err := mock.New(conf)
+	if err != nil {
+		return &agon.Error{Code: "bad_fixtures", Status: 422, Field: "fixtures", Message: err.Error()}
+	}
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return &agon.Error{Code: "listen", Status: 422, Field: "listen", Message: err.Error(), Mend: "choose another --listen"}
+	}
+	o.say("mock tools serve on http://%s", ln.Addr())
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve mock tools: %w", err)
+	}
+	return nil
+}
+
+// importClawbench is `agon task import clawbench`.
+func importClawbench(_ context.Context, c cli.ClawbenchImportOptions) ([]cli.TaskInfo, error) {
+	s, err := scenarios(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	list, err := scenarioTasks(s, "clawbench")
+	if err != nil {
+		return nil, &agon.Error{Code: "bad_scenarios", Status: 422, Field: "dir", Message: err.Error()}
+	}
+	var out []cli.TaskInfo
+	for _, t := range list {
+		if c.Out != "" {
+			_, name, _ := strings.Cut(t.Key, "/")
+			if err := task.Materialise(t, filepath.Join(c.Out, name)); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, cli.TaskInfo{Task: t.Key, Kind: kindpack.Name, Difficulty: t.Config.Metadata.Difficulty, Available: true, Title: t.Config.Task.Description})
+	}
+	return out, nil
+}
