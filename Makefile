@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build up test faults bench interop lint fmt docs clean
+.PHONY: help setup build up test faults bench interop browser lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ bench: build ## benchmarks, printed as a table
 
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh
+
+browser: build ## every page in a real Chromium with axe, over the demo arenas (slow)
+	@GO="$(GO)" ./scripts/browser.sh
 
 SOAK ?= 10m
 KILLS ?= 200

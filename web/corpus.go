@@ -8,7 +8,6 @@ import (
 
 // Corpus is what the corpus page shows of a built corpus.
 type Corpus struct {
-	Dir      string
 	Rows     int
 	Rejected []CorpusCount // why runs did not become rows
 	Kinds    []CorpusCount

@@ -51,7 +51,7 @@ func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
 		return nil, err
 	}
 	out := &web.Corpus{
-		Dir: dir, Rows: m.Counts.Rows, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
+		Rows: m.Counts.Rows, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
 		Axes: listed(m.Counts.Axis), Scrubbed: listed(m.Report.Scrubbed),
 	}
 	rows, err := corpus.Sample(dir, 200)
