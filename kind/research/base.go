@@ -73,16 +73,20 @@ func readRegular(dir, name string, size int64) ([]byte, error) {
 
 // baseOf returns the base of a task: its own tree, or the clone of the
 // repository that it names.
-func (k *Kind) baseOf(ctx context.Context, env kind.Env, t *Task, tk *task.Task, r agon.RunSpec) (*base, func(), error) {
+func (k *Kind) baseOf(ctx context.Context, env kind.Env, t *Task, taskDir string, r agon.RunSpec) (*base, func(), error) {
 	if t.Repository != "" {
 		return k.clone(ctx, env, t, r)
 	}
-	dir := filepath.Join(tk.Dir, filepath.FromSlash(BaseDir))
+	dir, digest := filepath.Join(taskDir, filepath.FromSlash(BaseDir)), r.Tasks[0].Digest
 	k.mu.Lock()
-	info := k.bases[tk.Digest]
+	info := k.bases[digest]
 	k.mu.Unlock()
 	if info == nil {
-		var err error
+		// Reads and digests every file of the task: once is enough.
+		tk, err := env.Task(ctx, r.Tasks[0])
+		if err != nil {
+			return nil, nil, err
+		}
 		if info, err = infoOf(tk); err != nil {
 			return nil, nil, err
 		}
@@ -90,7 +94,7 @@ func (k *Kind) baseOf(ctx context.Context, env kind.Env, t *Task, tk *task.Task,
 		if len(k.bases) >= maxBases {
 			clear(k.bases)
 		}
-		k.bases[tk.Digest] = info
+		k.bases[digest] = info
 		k.mu.Unlock()
 	}
 	return info.open(dir), func() {}, nil
@@ -131,8 +135,8 @@ func infoOf(tk *task.Task) (*baseInfo, error) {
 }
 
 // OpenTask reads the research half of a task directory on this host.
-func OpenTask(tk *task.Task) (Task, Private, error) {
-	root, err := os.OpenRoot(tk.Dir)
+func OpenTask(dir string) (Task, Private, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Task{}, Private{}, fmt.Errorf("open task: %w", err)
 	}

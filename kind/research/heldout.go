@@ -86,8 +86,8 @@ func HeldoutOffset(dataset, config, split string, base, limit int64, slot, numbe
 // hiddenData finds the task's hidden directory, and makes the manifest of
 // held-out documents where the private environment names their sources.
 func (p *player) hiddenData(ctx context.Context) error {
-	own := exists(p.tk.Dir, HiddenDir)
-	dir := filepath.Join(p.tk.Dir, filepath.FromSlash(HiddenDir))
+	own := exists(p.dir, HiddenDir)
+	dir := filepath.Join(p.dir, filepath.FromSlash(HiddenDir))
 	raw := p.priv.BenchmarkEnv[heldoutSources]
 	if raw == "" {
 		if own {

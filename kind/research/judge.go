@@ -16,11 +16,11 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	if len(r.Tasks) != 1 {
 		return nil, fmt.Errorf("research: a run has one task, this one has %d", len(r.Tasks))
 	}
-	tk, err := env.Task(ctx, r.Tasks[0])
+	dir, err := env.Tree(ctx, r.Tasks[0].Digest)
 	if err != nil {
 		return nil, err
 	}
-	t, _, err := OpenTask(tk)
+	t, _, err := OpenTask(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
-	"github.com/agon-arena/agon/task"
 )
 
 // Files of a record.
@@ -72,7 +71,8 @@ type player struct {
 	key    string // of the task
 	t      Task
 	priv   Private
-	tk     *task.Task
+	dir    string // of the task's tree
+	digest agon.Digest
 	base   *base
 	tmp    string // host directory of this play
 	hidden string // host directory; empty: the task has none
@@ -113,11 +113,11 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 	if len(r.Tasks) != 1 {
 		return nil, nil, fmt.Errorf("research: a run has one task, this one has %d", len(r.Tasks))
 	}
-	p := &player{k: k, env: env, run: r, key: r.Tasks[0].Key, log: tail{limit: maxReplayLog}}
-	if p.tk, err = env.Task(ctx, r.Tasks[0]); err != nil {
+	p := &player{k: k, env: env, run: r, key: r.Tasks[0].Key, digest: r.Tasks[0].Digest, log: tail{limit: maxReplayLog}}
+	if p.dir, err = env.Tree(ctx, p.digest); err != nil {
 		return nil, nil, err
 	}
-	if p.t, p.priv, err = OpenTask(p.tk); err != nil {
+	if p.t, p.priv, err = OpenTask(p.dir); err != nil {
 		return nil, nil, err
 	}
 	if p.tmp, err = tempdir.Make("replay"); err != nil {
@@ -135,7 +135,7 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 	if err := p.hiddenData(ctx); err != nil {
 		return nil, nil, err
 	}
-	base, release, err := k.baseOf(ctx, env, &p.t, p.tk, r)
+	base, release, err := k.baseOf(ctx, env, &p.t, p.dir, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +145,7 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 
 // play makes the observation. An error is never the miner's doing.
 func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string, error) {
-	obs := Observed{Status: StatusAccepted, Seed: seedOf(p.tk.Digest, "replay", 0)}
+	obs := Observed{Status: StatusAccepted, Seed: seedOf(p.digest, "replay", 0)}
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
@@ -215,7 +215,7 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		return err
 	}
 	for i := range max(1, p.run.Rival.Pairs) {
-		pair := DuelPair{Seed: seedOf(p.tk.Digest, fmt.Sprintf("duel %d %d", p.run.Seed, p.run.Rival.Round), i)}
+		pair := DuelPair{Seed: seedOf(p.digest, fmt.Sprintf("duel %d %d", p.run.Seed, p.run.Rival.Round), i)}
 		sides := []*side{challenger, incumbent}
 		if i%2 == 1 {
 			sides[0], sides[1] = sides[1], sides[0]
@@ -255,8 +255,9 @@ type side struct {
 	changes  *surface.Result
 	artifact string // host directory with the file "artifact"; empty: none
 	claim    Claim
-	layer    *sandbox.Layer // workspace with the patch, after setup; nil: boxes start from the base
-	ran      bool           // setup has run over it
+	layer    *sandbox.Layer   // workspace with the patch, after setup; nil: boxes start from the base
+	ran      bool             // setup has run over it
+	times    map[string]int64 // when protected files last changed, before setup
 }
 
 // side reads an entry and judges its patch, before anything of it runs.

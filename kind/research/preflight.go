@@ -82,7 +82,7 @@ func (k *Kind) Preflight(ctx context.Context, env kind.Env, r agon.RunSpec) (Pre
 
 // preflightRuns measures the base.
 func (p *player) preflightRuns(ctx context.Context, rep *PreflightReport) error {
-	seed := seedOf(p.tk.Digest, "replay", 0)
+	seed := seedOf(p.digest, "replay", 0)
 	for range preflightRuns {
 		var obs Observed
 		m, err := p.measureBase(ctx, seed, &obs)

@@ -40,7 +40,7 @@ func TestInitPassesPreflight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.tasks[tk.Key] = tk
+	w.put(tk)
 	rep, checks := w.preflight()
 	if !rep.OK || rep.Band != 0 || len(rep.Values) != 3 {
 		t.Fatalf("%+v", rep)

@@ -29,7 +29,7 @@ func (w *world) shipped(name string) *task.Task {
 	if tk, err = task.LoadDir(dir, tk.Key); err != nil {
 		w.t.Fatal(err)
 	}
-	w.tasks[tk.Key] = tk
+	w.put(tk)
 	return tk
 }
 
@@ -40,7 +40,7 @@ func TestSamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			tk := w.shipped(name)
-			task, _, err := OpenTask(tk)
+			task, _, err := OpenTask(tk.Dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestSamples(t *testing.T) {
 						t.Fatalf("check: %v %v", f, err)
 					}
 					r := w.run()
-					r.Tasks = []agon.TaskRef{{Key: tk.Key}}
+					r.Tasks = []agon.TaskRef{{Key: tk.Key, Digest: tk.Digest}}
 					rec, obs := w.play(sub, r)
 					if obs.Status != s.Expect.Status || obs.Reason != s.Expect.Reason {
 						t.Fatalf("%s %q, want %s %q\n%s", obs.Status, obs.Reason, s.Expect.Status, s.Expect.Reason, rec.Files[LogFile])

@@ -68,6 +68,9 @@ type job struct {
 	Delete []string        `json:"delete"`
 	Write  [][3]any        `json:"write"` // path, size, mode
 	Files  map[string]mark `json:"files"`
+	// Watch asks when each file last changed; Times says it again later.
+	Watch []string         `json:"watch"`
+	Times map[string]int64 `json:"times,omitempty"`
 }
 
 // told is what workspace.py says.
@@ -75,6 +78,7 @@ type told struct {
 	Error   string      `json:"error"`
 	Changed []string    `json:"changed"`
 	Extra   [][2]string `json:"extra"`
+	Times   []int64     `json:"times"` // nanoseconds, in the order of Watch
 }
 
 // scriptWall bounds our own part, which is not taken from the task's budget.
@@ -88,6 +92,9 @@ func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, er
 	}
 	if j.Write == nil {
 		j.Write = [][3]any{}
+	}
+	if j.Watch == nil {
+		j.Watch = []string{}
 	}
 	head, err := json.Marshal(j)
 	if err != nil {
@@ -116,8 +123,10 @@ func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, er
 	return out, nil
 }
 
-// apply lays a side's patch over the pristine base.
-func (p *player) apply(ctx context.Context, b sandbox.Box, x *side) error {
+// apply lays a side's patch over the pristine base. watch notes when the
+// protected files last changed: where that stays the same, nothing of setup has
+// touched them, and verify need not read them.
+func (p *player) apply(ctx context.Context, b sandbox.Box, x *side, watch bool) error {
 	j := job{Do: "apply"}
 	var data []io.Reader
 	for _, c := range x.changes.Changes {
@@ -132,11 +141,23 @@ func (p *player) apply(ctx context.Context, b sandbox.Box, x *side) error {
 		j.Write = append(j.Write, [3]any{c.Path, len(c.Data), mode})
 		data = append(data, bytes.NewReader(c.Data))
 	}
-	if len(j.Delete)+len(j.Write) == 0 {
+	if watch {
+		j.Watch = sortedKeys(p.base.protected(&p.t))
+	}
+	if len(j.Delete)+len(j.Write)+len(j.Watch) == 0 {
 		return nil
 	}
-	_, err := script(ctx, b, j, io.MultiReader(data...))
-	return err
+	w, err := script(ctx, b, j, io.MultiReader(data...))
+	if err != nil {
+		return err
+	}
+	x.times = map[string]int64{}
+	for i, t := range w.Times {
+		if i < len(j.Watch) {
+			x.times[j.Watch[i]] = t
+		}
+	}
+	return nil
 }
 
 // setup runs the task's setup command in a box of its own, which is dead
@@ -160,7 +181,7 @@ func (p *player) setup(ctx context.Context, x *side, obs *Observed) error {
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	if err := p.apply(ctx, b, x); err != nil {
+	if err := p.apply(ctx, b, x, true); err != nil {
 		return err
 	}
 	var env []string
@@ -189,7 +210,7 @@ func (p *player) prepare(ctx context.Context, x *side) error {
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	if err := p.apply(ctx, b, x); err != nil {
+	if err := p.apply(ctx, b, x, false); err != nil {
 		return err
 	}
 	return x.keep(ctx, b)
@@ -260,7 +281,7 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 	}
 	defer func() { _ = b.Close() }()
 	if x.layer == nil {
-		if err := p.apply(ctx, b, x); err != nil {
+		if err := p.apply(ctx, b, x, false); err != nil {
 			return nil, err
 		}
 	}
@@ -284,7 +305,7 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 // verify demands that whatever a patch may not change is as the base has it,
 // and that setup left nothing where it must not. An old result goes.
 func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
-	j := job{Do: "verify", Remove: p.t.ResultPath, Files: p.base.protected(&p.t)}
+	j := job{Do: "verify", Remove: p.t.ResultPath, Files: p.base.protected(&p.t), Times: x.times}
 	delete(j.Files, p.t.ResultPath)
 	if !x.ran {
 		// Only an old result must go.
