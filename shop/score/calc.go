@@ -18,6 +18,7 @@ const (
 	CoefficientRule = "oro.coefficient"
 	WeightsRule     = "oro.weights"
 	ThresholdRule   = "oro.threshold"
+	PanelRuleName   = "oro.panel"
 )
 
 type scoreIn struct {
@@ -67,6 +68,12 @@ type thresholdOut struct {
 	Bar float64 `json:"bar"`
 }
 
+type panelIn struct {
+	Reports   []Report `json:"reports"`
+	Tolerance float64  `json:"tolerance,omitempty"`
+	MaxShare  float64  `json:"max_share,omitempty"`
+}
+
 // UnmarshalJSON reads [hotkey, agent_version_id, race_score].
 func (f *Finisher) UnmarshalJSON(raw []byte) error {
 	var row []json.RawMessage
@@ -109,6 +116,9 @@ func Rules() []calc.Rule {
 				return thresholdOut{}, errors.New("the bar is not finite")
 			}
 			return thresholdOut{bar}, nil
+		}),
+		calc.Func(PanelRuleName, "{reports [{validator, records {episode: {field: number}}}…], tolerance?, max_share?} -> {accepted, flagged, undecided, success_rate, standing}: validators compared on the same episodes", func(in panelIn) (*Panel, error) {
+			return Agree(PanelRule{in.Tolerance, in.MaxShare}, in.Reports)
 		}),
 	}
 }
