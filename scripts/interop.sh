@@ -2,7 +2,8 @@
 # Installs the real Python wallet and signing packages from the package index
 # into virtual environments below .cache/interop, then lets them and agon
 # exchange keyfiles, signatures and signed requests, both ways; and lets Harbor's
-# own validator read the trajectories that agon writes.
+# own validator read the trajectories that agon writes; and lets ORO's own SDK
+# work as miner, validator and reader.
 # What cannot be installed is named; without the wallet package itself it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,6 +42,7 @@ env wallet bittensor-wallet==4.1.1 bittensor-auth==0.1.1 fastapi==0.121.3 httpx=
 env wallet3 bittensor-wallet==3.1.0
 env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
+env oro oro-sdk==1.0.50 bittensor-wallet==4.1.1
 
 # Harbor's validator of trajectories needs a few of its modules and pydantic only, not what its agents need.
 env harbor pydantic==2.14.3
@@ -54,7 +56,7 @@ fi
 "$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
 
 status=0
-AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... "$@" || status=$?
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... ./wire/oro/... "$@" || status=$?
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi

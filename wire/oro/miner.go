@@ -39,7 +39,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		invalid(w, "value_error", why)
 		return
 	case !nameForm.MatchString(name):
-		refuse(w, http.StatusUnprocessableEntity, "INVALID_AGENT_NAME", "agent_name: want 1 to 100 of A-Z, a-z, 0-9, blank, _, . and -")
+		refuse(w, http.StatusBadRequest, "INVALID_AGENT_NAME", "agent_name: want 1 to 100 of A-Z, a-z, 0-9, blank, _, . and -")
 		return
 	case len(source) > maxAgent:
 		refuse(w, http.StatusRequestEntityTooLarge, "FILE_TOO_LARGE", "the file is larger than %d bytes", maxAgent)
@@ -51,7 +51,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(arena.Tasks) == 0 || arena.State != agon.ArenaOpen {
-		refuse(w, http.StatusConflict, "NO_ACTIVE_SUITE", "There is no open suite")
+		refuse(w, http.StatusServiceUnavailable, "NO_ACTIVE_SUITE", "There is no open suite")
 		return
 	}
 	// One entry at a time: whether a hotkey may enter is looked up and changed together.
@@ -158,15 +158,58 @@ func (b *Backend) agents(w http.ResponseWriter, r *http.Request) {
 		b.broken(w, "agents", err)
 		return
 	}
-	versions := []map[string]any{}
-	for i, s := range list {
-		versions = append(versions, map[string]any{
-			"agent_version_id": versionID(s.ID), "agent_name": s.Name, "version_number": len(list) - i, "created_at": stamp(s.CreatedAt), "state": s.State, "final_score": s.Score,
-		})
+	out := map[string]any{"agents": []any{}, "can_submit": true, "next_allowed_at": nil}
+	if len(list) > 0 {
+		last, first := list[0], list[len(list)-1]
+		next := last.CreatedAt.Add(cooldown)
+		out["agents"] = []any{map[string]any{
+			"agent_id": uuidOf("agent", id.Hotkey), "miner_hotkey": id.Hotkey, "agent_name": last.Name, "created_at": stamp(first.CreatedAt), "latest_version": historyEntry(&last, len(list)),
+		}}
+		out["can_submit"], out["next_allowed_at"] = !b.cfg.Now().Before(next), stamp(next)
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func historyEntry(s *client.Submission, n int) map[string]any {
+	return map[string]any{
+		"agent_version_id": versionID(s.ID), "version_number": n, "submitted_at": stamp(s.CreatedAt), "state": versionState(s), "eliminated_at": eliminated(s), "final_score": qualifyingScore(s),
+	}
+}
+
+// agentVersions is GET /v1/miner/agents/{id}/versions.
+func (b *Backend) agentVersions(w http.ResponseWriter, r *http.Request) {
+	id, _, ok := b.signed(w, r, asMiner, maxBody)
+	if !ok {
+		return
+	}
+	list, err := b.submissions(r.Context(), id.Hotkey)
+	switch {
+	case err != nil:
+		b.broken(w, "agent versions", err)
+		return
+	case r.PathValue("id") != uuidOf("agent", id.Hotkey) || len(list) == 0:
+		refuse(w, http.StatusNotFound, "AGENT_NOT_FOUND", "You have no such agent")
+		return
 	}
 	out := []any{}
-	if len(list) > 0 {
-		out = append(out, map[string]any{"agent_id": uuidOf("agent", id.Hotkey), "agent_name": list[0].Name, "versions": versions})
+	for i, s := range list {
+		out = append(out, historyEntry(&s, len(list)-i))
 	}
-	reply(w, http.StatusOK, map[string]any{"agents": out})
+	reply(w, http.StatusOK, out)
+}
+
+// ownVersion is GET /v1/miner/agent-versions/{id}.
+func (b *Backend) ownVersion(w http.ResponseWriter, r *http.Request) {
+	id, _, ok := b.signed(w, r, asMiner, maxBody)
+	if !ok {
+		return
+	}
+	s, n, ok := b.byVersion(w, r)
+	switch {
+	case !ok:
+	case s.Miner != id.Hotkey:
+		refuse(w, http.StatusNotFound, "AGENT_VERSION_NOT_FOUND", "You have no such agent version")
+	default:
+		b.status(w, r, s, n)
+	}
 }

@@ -78,39 +78,44 @@ type Backend struct {
 type Route struct {
 	Name    string
 	Pattern string // "METHOD /path"
-	// Unproven routes are known at second hand only: their place may be wrong.
+	// Unproven routes were not called by the published SDK (oro-sdk 1.0.50); the
+	// others are, unmodified, by interop.
 	Unproven bool
 	serve    func(*Backend, http.ResponseWriter, *http.Request)
 }
 
 // Routes is the table, in the order of the documentation.
 func Routes() []Route {
-	const run = "/v1/validator/evaluation-runs/{id}"
+	const run, version = "/v1/validator/evaluation-runs/{id}", "/v1/public/agent-versions/{id}"
 	return []Route{
 		{"claim", "POST /v1/validator/work/claim", false, (*Backend).claim},
 		{"heartbeat", "POST " + run + "/heartbeat", false, (*Backend).heartbeat},
-		{"problems", "GET " + run + "/problems", true, (*Backend).problems},
-		{"progress", "POST " + run + "/progress", true, (*Backend).progress},
-		{"progress-put", "PUT " + run + "/progress", true, (*Backend).progress},
-		{"presign", "POST /v1/validator/uploads/presign", true, (*Backend).presign},
+		{"problems", "GET " + run + "/problems", false, (*Backend).problems},
+		{"progress", "POST " + run + "/progress", false, (*Backend).progress},
+		{"presign", "POST /v1/validator/uploads/presign", false, (*Backend).presign},
 		{"complete", "POST " + run + "/complete", false, (*Backend).complete},
-		{"code", "GET " + run + "/code", false, (*Backend).code},
-		{"upload", "PUT /v1/validator/uploads/{id}/{problem}", false, (*Backend).upload},
+		{"code", "GET " + run + "/code", true, (*Backend).code},                         // a link of ours
+		{"upload", "PUT /v1/validator/uploads/{id}/{problem}", true, (*Backend).upload}, // likewise
 		{"submit", "POST /v1/miner/submit", false, (*Backend).submit},
 		{"agents", "GET /v1/miner/agents", false, (*Backend).agents},
+		{"agent-versions", "GET /v1/miner/agents/{id}/versions", false, (*Backend).agentVersions},
+		{"own-version", "GET /v1/miner/agent-versions/{id}", false, (*Backend).ownVersion},
+		{"suites", "GET /v1/public/suites", false, (*Backend).suites},
 		{"suite", "GET /v1/public/suites/current", false, (*Backend).suite},
 		{"suite-problems", "GET /v1/public/suites/{id}/problems", false, (*Backend).suiteProblems},
-		{"version", "GET /v1/public/agent-versions/{id}", false, (*Backend).version},
-		{"version-status", "GET /v1/public/agent-versions/{id}/status", false, (*Backend).versionStatus},
-		{"version-runs", "GET /v1/public/agent-versions/{id}/runs", false, (*Backend).versionRuns},
-		{"version-problems", "GET /v1/public/agent-versions/{id}/problems", false, (*Backend).versionProblems},
-		{"version-code", "GET /v1/public/agent-versions/{id}/code", true, (*Backend).versionCode},
+		{"version", "GET " + version, false, (*Backend).version},
+		{"version-status", "GET " + version + "/status", false, (*Backend).versionStatus},
+		{"version-runs", "GET " + version + "/runs", false, (*Backend).versionRuns},
+		{"version-problems", "GET " + version + "/problems", false, (*Backend).versionProblems},
+		{"version-code", "GET " + version + "/code", true, (*Backend).versionCode}, // a link of ours
+		{"artifact", "POST /v1/public/artifacts/download-url", false, (*Backend).artifact},
 		{"evaluation-run", "GET /v1/public/evaluation-runs/{id}", false, (*Backend).evaluationRun},
 		{"validators", "GET /v1/public/validators", false, (*Backend).validators},
 		{"running", "GET /v1/public/evaluations/running", false, (*Backend).running},
 		{"pending", "GET /v1/public/evaluations/pending", false, (*Backend).pending},
 		{"leaderboard", "GET /v1/public/leaderboard", false, (*Backend).leaderboard},
 		{"top", "GET /v1/public/top", false, (*Backend).top},
+		{"top-history", "GET /v1/public/top/history", false, (*Backend).topHistory},
 		{"race", "GET /v1/public/races/current", false, (*Backend).race},
 		{"race-history", "GET /v1/public/races/history", false, (*Backend).raceHistory},
 		{"race-detail", "GET /v1/public/races/{id}", false, (*Backend).raceDetail},

@@ -288,14 +288,14 @@ func TestValidatorFlow(t *testing.T) {
 	}
 
 	w.must('v', "POST", "/v1/validator/work/claim", "", 204, "") // the cap of leases: nothing for this one now
-	w.must('w', "POST", base+"/heartbeat", "", 403, "NOT_RUN_OWNER")
+	w.must('w', "POST", base+"/heartbeat", "", 409, "NOT_RUN_OWNER")
 	w.must('v', "POST", "/v1/validator/evaluation-runs/"+uuid.NewString()+"/heartbeat", "", 404, "EVAL_RUN_NOT_FOUND")
 	w.must('v', "POST", "/v1/validator/evaluation-runs/x/heartbeat", "", 422, "")
 	w.must('v', "POST", base+"/progress", fmt.Sprintf(`{"problems":[{"problem_id":%q,"status":"SUCCESS"}]}`, uuid.NewString()), 400, "INVALID_PROBLEM_ID")
 	w.must('v', "POST", base+"/progress", fmt.Sprintf(`{"problems":[{"problem_id":%q,"status":"DONE"}]}`, problems[0]), 422, "")
 	w.must('v', "POST", base+"/complete", `{"terminal_status":"SUCCESS"}`, 400, "MISSING_SCORE")
 	w.must('v', "POST", base+"/complete", `{"terminal_status":"GOOD"}`, 422, "")
-	w.must('v', "POST", base+"/complete", `{"terminal_status":"SUCCESS","validator_score":1.5}`, 422, "")
+	w.must('v', "POST", base+"/complete", `{"terminal_status":"SUCCESS","validator_score":1.5}`, 400, "VALIDATION_ERROR")
 	done := w.must('v', "POST", base+"/complete", `{"terminal_status":"SUCCESS","validator_score":0.3688,"score_components":{"reasoning_coefficient":0.7375,"success_rate":0.5},"sandbox_metadata":{"exit_code":0,"duration_seconds":12.5,"stderr_tail":null}}`, 200, "")
 	work, _ := done["work_item"].(map[string]any)
 	if done["status"] != "SUCCESS" || work["is_closed"] != true || work["included_success_count"] != 1.0 {
@@ -348,7 +348,7 @@ func TestLeaseExpiry(t *testing.T) {
 	}
 	w.must('v', "POST", base+"/heartbeat", "", 409, "LEASE_EXPIRED")
 	w.must('v', "POST", base+"/complete", `{"terminal_status":"SUCCESS","validator_score":1}`, 409, "LEASE_EXPIRED")
-	w.must('v', "POST", "/v1/validator/evaluation-runs/"+text(t, again, "eval_run_id")+"/heartbeat", "", 403, "NOT_RUN_OWNER")
+	w.must('v', "POST", "/v1/validator/evaluation-runs/"+text(t, again, "eval_run_id")+"/heartbeat", "", 409, "NOT_RUN_OWNER")
 }
 
 func TestWhoMayWhat(t *testing.T) {
@@ -390,7 +390,7 @@ func TestSessions(t *testing.T) {
 		w.h.ServeHTTP(rec, r)
 		return rec.Code, rec.Body.String()
 	}
-	if status, body := ask("GET", "/v1/miner/agents"); status != 200 || body != `{"agents":[]}` {
+	if status, body := ask("GET", "/v1/miner/agents"); status != 200 || !strings.HasPrefix(body, `{"agents":[],"can_submit":true`) {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, body := ask("POST", "/v1/auth/logout"); status != 200 {
@@ -412,8 +412,8 @@ func TestSubmit(t *testing.T) {
 		status       int
 		code         string
 	}{
-		"name":      {"ä", goodAgent, 422, "INVALID_AGENT_NAME"},
-		"long name": {strings.Repeat("a", 101), goodAgent, 422, "INVALID_AGENT_NAME"},
+		"name":      {"ä", goodAgent, 400, "INVALID_AGENT_NAME"},
+		"long name": {strings.Repeat("a", 101), goodAgent, 400, "INVALID_AGENT_NAME"},
 		"too large": {"a", goodAgent + strings.Repeat("#", maxAgent), 413, "FILE_TOO_LARGE"},
 		"import":    {"a", "import os\n" + goodAgent, 422, "CODE_ANALYSIS_ERROR"},
 		"syntax":    {"a", "def (", 422, "CODE_ANALYSIS_ERROR"},
@@ -459,9 +459,18 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("after the cooldown: %d %v", status, out)
 	}
 	agents := w.must('b', "GET", "/v1/miner/agents", "", 200, "")
-	if b, _ := json.Marshal(agents); strings.Count(string(b), "agent_version_id") != 2 {
+	if b, _ := json.Marshal(agents); !strings.Contains(string(b), `"version_number":2`) || !strings.Contains(string(b), `"can_submit":false`) {
 		t.Errorf("%s", b)
 	}
+	list, _ := agents["agents"].([]any)
+	mine, _ := list[0].(map[string]any)
+	if status, _, raw := w.json('b', "GET", "/v1/miner/agents/"+text(t, mine, "agent_id")+"/versions", ""); status != 200 || strings.Count(string(raw), "agent_version_id") != 2 {
+		t.Errorf("%d %s", status, raw)
+	}
+	w.must('a', "GET", "/v1/miner/agents/"+text(t, mine, "agent_id")+"/versions", "", 404, "AGENT_NOT_FOUND")
+	latest, _ := mine["latest_version"].(map[string]any)
+	w.must('b', "GET", "/v1/miner/agent-versions/"+text(t, latest, "agent_version_id"), "", 200, "")
+	w.must('a', "GET", "/v1/miner/agent-versions/"+text(t, latest, "agent_version_id"), "", 404, "AGENT_VERSION_NOT_FOUND")
 }
 
 // Every public read answers, has its fields, and shows nothing hidden.
@@ -478,8 +487,8 @@ func TestPublicReads(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		run, _ := w.play('v', n)
 		id := text(t, run, "eval_run_id")
-		if b, _ := json.Marshal(w.must(0, "GET", "/v1/public/evaluations/running", "", 200, "")); !strings.Contains(string(b), id) {
-			t.Errorf("running: %s", b)
+		if _, _, raw := w.json(0, "GET", "/v1/public/evaluations/running", ""); !strings.Contains(string(raw), id) {
+			t.Errorf("running: %s", raw)
 		}
 		w.must('v', "POST", "/v1/validator/evaluation-runs/"+id+"/complete", `{"terminal_status":"SUCCESS","validator_score":1}`, 200, "")
 		got := w.must(0, "GET", "/v1/public/evaluation-runs/"+id, "", 200, "")
@@ -489,31 +498,34 @@ func TestPublicReads(t *testing.T) {
 	}
 	suite := w.must(0, "GET", "/v1/public/suites/current", "", 200, "")
 	paths := map[string]string{
-		"/v1/public/suites/current":                                       "suite_id suite_version is_active",
-		fmt.Sprintf("/v1/public/suites/%.0f/problems", suite["suite_id"]): "problems",
-		"/v1/public/agent-versions/" + version:                            "agent_version_id agent_name miner_hotkey race_score",
-		"/v1/public/agent-versions/" + version + "/status":                "status",
-		"/v1/public/agent-versions/" + version + "/runs":                  "runs",
-		"/v1/public/agent-versions/" + version + "/problems":              "problems",
-		"/v1/public/agent-versions/" + version + "/problems?phase=RACE":   "problems",
-		"/v1/public/validators":                                           "validators",
-		"/v1/public/evaluations/running":                                  "evaluations",
-		"/v1/public/evaluations/pending":                                  "evaluations",
+		"/v1/public/suites":         "suite_id suite_version is_active",
+		"/v1/public/suites/current": "suite_id suite_version is_active",
+		fmt.Sprintf("/v1/public/suites/%.0f/problems", suite["suite_id"]): "suite problems metadata",
+		"/v1/public/agent-versions/" + version:                            "agent_version_id agent_id agent_name miner_hotkey version_number submitted_at",
+		"/v1/public/agent-versions/" + version + "/status":                "state required_successes is_closed release_state race_score",
+		"/v1/public/agent-versions/" + version + "/runs":                  "eval_run_id validator_hotkey status claimed_at lease_expires_at is_included phase",
+		"/v1/public/agent-versions/" + version + "/problems":              "problems validator_results",
+		"/v1/public/agent-versions/" + version + "/problems?phase=RACE":   "problems validator_results",
+		"/v1/public/validators":                                           "hotkey status registered_at",
+		"/v1/public/evaluations/pending":                                  "summary items total_pending",
 		"/v1/public/leaderboard":                                          "total limit offset suite entries unique_miners agents_submitted_24h challenge_threshold",
 		"/v1/public/leaderboard?score_type=race&limit=1&q=my":             "entries",
-		"/v1/public/top":                                                  "suite_id computed_at top_agent_version_id top_miner_hotkey top_score emission_weight",
-		"/v1/public/races/current":                                        "race_id status qualifiers",
-		"/v1/public/races/history":                                        "total limit offset races",
-		"/v1/public/inference/models":                                     "models",
+		"/v1/public/top":              "suite_id computed_at top_agent_version_id top_miner_hotkey top_score emission_weight",
+		"/v1/public/top/history":      "entries top_at is_current_top",
+		"/v1/public/races/current":    "race race_id status qualifiers race_rank",
+		"/v1/public/races/history":    "total limit offset races",
+		"/v1/public/inference/models": "models",
 	}
 	for path, fields := range paths {
-		out := w.must(0, "GET", path, "", 200, "")
+		status, _, b := w.json(0, "GET", path, "")
+		if status != 200 {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
 		for _, f := range strings.Fields(fields) {
-			if _, ok := out[f]; !ok {
-				t.Errorf("%s lacks %s", path, f)
+			if !strings.Contains(string(b), fmt.Sprintf("%q:", f)) {
+				t.Errorf("%s lacks %s: %s", path, f, b)
 			}
 		}
-		b, _ := json.Marshal(out)
 		for i := 2; i < 6; i++ {
 			if strings.Contains(string(b), fmt.Sprintf("secret wish %d", i)) || strings.Contains(string(b), fmt.Sprintf("s/%d", i)) || strings.Contains(string(b), fmt.Sprintf("10000%d", i)) || strings.Contains(string(b), fmt.Sprintf("%012d", i)) {
 				t.Errorf("%s shows hidden problem %d: %s", path, i, b)
@@ -534,20 +546,25 @@ func TestPublicReads(t *testing.T) {
 	if e["race_score"] != .75 || e["is_current_top"] != true {
 		t.Errorf("%v", e)
 	}
-	race := w.must(0, "GET", "/v1/public/races/current", "", 200, "")
+	race, _ := w.must(0, "GET", "/v1/public/races/current", "", 200, "")["race"].(map[string]any)
 	if race["status"] != "RACE_COMPLETE" || race["winner_agent_version_id"] != version || race["winner_score"] != .75 {
 		t.Errorf("%v", race)
 	}
-	if same := w.must(0, "GET", "/v1/public/races/"+text(t, race, "race_id"), "", 200, ""); same["status"] != race["status"] {
+	if same, _ := w.must(0, "GET", "/v1/public/races/"+text(t, race, "race_id"), "", 200, "")["race"].(map[string]any); same["status"] != race["status"] {
 		t.Errorf("%v", same)
 	}
-	w.must(0, "GET", "/v1/public/races/"+uuid.NewString(), "", 404, "NOT_FOUND")
-	w.must(0, "GET", "/v1/public/agent-versions/"+uuid.NewString(), "", 404, "NOT_FOUND")
+	w.must(0, "GET", "/v1/public/races/"+uuid.NewString(), "", 404, "RACE_NOT_FOUND")
+	w.must(0, "GET", "/v1/public/agent-versions/"+uuid.NewString(), "", 404, "AGENT_VERSION_NOT_FOUND")
 	w.must(0, "GET", "/v1/public/leaderboard?limit=0", "", 422, "")
-	w.must(0, "GET", "/v1/public/suites/1/problems", "", 404, "NOT_FOUND")
+	w.must(0, "GET", "/v1/public/suites/1/problems", "", 404, "SUITE_NOT_FOUND")
 	if status, _, raw := w.json(0, "GET", "/v1/public/agent-versions/"+version+"/code", ""); status != 200 || string(raw) != goodAgent {
 		t.Errorf("code after the decision: %d", status)
 	}
+	link := w.must(0, "POST", "/v1/public/artifacts/download-url", fmt.Sprintf(`{"artifact_type":"AGENT_CODE","agent_version_id":%q}`, version), 200, "")
+	if !strings.HasPrefix(text(t, link, "download_url"), "http://arena/v1/public/agent-versions/") {
+		t.Errorf("%v", link)
+	}
+	w.must(0, "POST", "/v1/public/artifacts/download-url", fmt.Sprintf(`{"artifact_type":"EVAL_LOGS_BUNDLE","agent_version_id":%q}`, version), 404, "ARTIFACT_NOT_FOUND")
 	for range publicPerMinute {
 		w.json(0, "GET", "/v1/public/top", "")
 	}

@@ -5,16 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"hash/crc32"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/platform"
 )
 
@@ -75,18 +76,21 @@ func (b *Backend) arena(w http.ResponseWriter, r *http.Request) (*client.Arena, 
 	return a, true
 }
 
+// suitePublic is a suite as it is shown everywhere.
+func suitePublic(a *client.Arena) map[string]any {
+	return map[string]any{"suite_id": suiteID(a.Tasks), "suite_version": 1, "is_active": a.State == agon.ArenaOpen}
+}
+
 func (b *Backend) suite(w http.ResponseWriter, r *http.Request) {
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
+	if a, ok := b.arena(w, r); ok {
+		reply(w, http.StatusOK, suitePublic(a))
 	}
-	public := 0
-	for _, t := range a.Tasks {
-		if !t.Hidden {
-			public++
-		}
+}
+
+func (b *Backend) suites(w http.ResponseWriter, r *http.Request) {
+	if a, ok := b.arena(w, r); ok {
+		reply(w, http.StatusOK, []any{suitePublic(a)})
 	}
-	reply(w, http.StatusOK, map[string]any{"suite_id": suiteID(a.Tasks), "suite_version": 1, "is_active": a.State == agon.ArenaOpen, "problem_count": public, "created_at": stamp(a.CreatedAt)})
 }
 
 // suiteProblems shows the public problems as agents get them. Hidden ones are
@@ -96,8 +100,9 @@ func (b *Backend) suiteProblems(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if id, err := strconv.Atoi(r.PathValue("id")); err != nil || id != suiteID(a.Tasks) {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "There is no such suite")
+	id := suiteID(a.Tasks)
+	if n, err := strconv.Atoi(r.PathValue("id")); err != nil || n != id {
+		refuse(w, http.StatusNotFound, "SUITE_NOT_FOUND", "There is no such suite")
 		return
 	}
 	out := []any{}
@@ -110,9 +115,9 @@ func (b *Backend) suiteProblems(w http.ResponseWriter, r *http.Request) {
 			b.broken(w, "suite problems", err)
 			return
 		}
-		out = append(out, p)
+		out = append(out, map[string]any{"problem_id": p.ID, "suite_id": id, "metadata": p})
 	}
-	reply(w, http.StatusOK, map[string]any{"suite_id": suiteID(a.Tasks), "problems": out})
+	reply(w, http.StatusOK, map[string]any{"suite": suitePublic(a), "problems": out})
 }
 
 // shownProblem is what everybody may know of a public problem.
@@ -132,28 +137,44 @@ func (b *Backend) shown(ctx context.Context, t agon.TaskRef) (p shownProblem, er
 	return p, json.Unmarshal(raw, &p)
 }
 
-// byVersion finds the submission of a request's version.
-func (b *Backend) byVersion(w http.ResponseWriter, r *http.Request) (*client.Submission, bool) {
+// byVersion finds the submission of a request's version, and its number among
+// its miner's.
+func (b *Backend) byVersion(w http.ResponseWriter, r *http.Request) (*client.Submission, int, bool) {
 	u, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
 		invalid(w, "uuid_parsing", "Input should be a valid UUID", "agent_version_id")
-		return nil, false
+		return nil, 0, false
 	}
 	id, err := b.submissionOf(r.Context(), u.String())
 	if err != nil {
 		b.broken(w, "agent version", err)
-		return nil, false
+		return nil, 0, false
 	}
 	if id == "" {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "There is no such agent version")
-		return nil, false
+		refuse(w, http.StatusNotFound, "AGENT_VERSION_NOT_FOUND", "There is no such agent version")
+		return nil, 0, false
 	}
 	s, err := b.cfg.API.Submission(r.Context(), anybody, id)
 	if err != nil {
 		b.broken(w, "agent version", err)
-		return nil, false
+		return nil, 0, false
 	}
-	return s, true
+	list, err := b.submissions(r.Context(), s.Miner)
+	if err != nil {
+		b.broken(w, "agent version", err)
+		return nil, 0, false
+	}
+	return s, versionNumbers(list)[s.ID], true
+}
+
+// versionNumbers counts each miner's submissions from 1.
+func versionNumbers(list []client.Submission) map[string]int {
+	out, n := map[string]int{}, map[string]int{}
+	for _, s := range slices.Backward(list) {
+		n[s.Miner]++
+		out[s.ID] = n[s.Miner]
+	}
+	return out
 }
 
 func raceScore(s *client.Submission) *float64 {
@@ -179,34 +200,89 @@ func eliminated(s *client.Submission) *string {
 	return stamp(s.Decision.At)
 }
 
+// versionState is the wire's word for where a submission stands.
+func versionState(s *client.Submission) string {
+	switch s.State {
+	case agon.SubmissionQueued:
+		return "QUEUED"
+	case agon.SubmissionPlaying:
+		return "RUNNING"
+	case agon.SubmissionScored:
+		return "ELIGIBLE"
+	case agon.SubmissionExcluded:
+		return "DISCARDED"
+	}
+	return "CANCELLED"
+}
+
 func (b *Backend) version(w http.ResponseWriter, r *http.Request) {
-	s, ok := b.byVersion(w, r)
+	s, n, ok := b.byVersion(w, r)
+	if !ok {
+		return
+	}
+	a, ok := b.arena(w, r)
 	if !ok {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{
-		"agent_version_id": versionID(s.ID), "agent_id": uuidOf("agent", s.Miner), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": 1,
-		"state": s.State, "created_at": stamp(s.CreatedAt), "final_score": qualifyingScore(s), "race_score": raceScore(s), "eliminated_at": eliminated(s), "decision": s.Decision,
+		"agent_version_id": versionID(s.ID), "agent_id": uuidOf("agent", s.Miner), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": n,
+		"submitted_at": stamp(s.CreatedAt), "suite_id": suiteID(a.Tasks), "latest_final_score": qualifyingScore(s),
 	})
 }
 
 func (b *Backend) versionStatus(w http.ResponseWriter, r *http.Request) {
-	s, ok := b.byVersion(w, r)
+	if s, n, ok := b.byVersion(w, r); ok {
+		b.status(w, r, s, n)
+	}
+}
+
+func (b *Backend) status(w http.ResponseWriter, r *http.Request, s *client.Submission, n int) {
+	a, ok := b.arena(w, r)
 	if !ok {
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"agent_version_id": versionID(s.ID), "status": strings.ToUpper(string(s.State)), "final_score": qualifyingScore(s), "findings": s.Findings})
+	runs, err := b.runsOf(r.Context(), s.ID, "")
+	if err != nil {
+		b.broken(w, "status", err)
+		return
+	}
+	done, active := 0, 0
+	var coefficient *float64
+	for _, x := range runs {
+		switch {
+		case x.State == agon.RunScored:
+			done++
+			for _, sc := range x.Scores {
+				if c, ok := sc.Metrics["coefficient"]; ok {
+					coefficient = &c
+				}
+			}
+		case !x.State.Final():
+			active++
+		}
+	}
+	place := slices.IndexFunc(a.Seats, func(p client.Place) bool { return p.Submission == s.ID })
+	out := map[string]any{
+		"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": n, "submitted_at": stamp(s.CreatedAt), "state": versionState(s),
+		"eliminated_at": eliminated(s), "suite_id": suiteID(a.Tasks), "required_successes": len(runs), "success_count": done, "active_count": active,
+		"is_closed": active == 0 && done > 0, "final_score": qualifyingScore(s), "race_score": raceScore(s), "reasoning_coefficient": coefficient,
+		"release_state": "HIDDEN", "code_available_at": nil, "is_active_qualifier": place >= 0, "outranked_by_agent_version_id": outranked(a, place),
+	}
+	if s.Decision != nil {
+		out["release_state"], out["code_available_at"] = "RELEASED", stamp(s.Decision.At)
+	}
+	reply(w, http.StatusOK, out)
 }
 
 // versionCode gives the source once it is public (the table of rights decides).
 func (b *Backend) versionCode(w http.ResponseWriter, r *http.Request) {
-	s, ok := b.byVersion(w, r)
+	s, _, ok := b.byVersion(w, r)
 	if !ok {
 		return
 	}
 	files, err := b.cfg.API.SubmissionFiles(r.Context(), anybody, s.ID)
 	if err != nil {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "The code of this agent version is not public yet")
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "The code of this agent version is not public yet")
 		return
 	}
 	for _, f := range files {
@@ -216,7 +292,39 @@ func (b *Backend) versionCode(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	refuse(w, http.StatusNotFound, "NOT_FOUND", "The agent has no file")
+	refuse(w, http.StatusNotFound, "ARTIFACT_NOT_FOUND", "The agent has no file")
+}
+
+// artifact is POST /v1/public/artifacts/download-url.
+func (b *Backend) artifact(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Type    string `json:"artifact_type"`
+		Version string `json:"agent_version_id"`
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	if err != nil {
+		invalid(w, "json_invalid", "JSON decode error")
+		return
+	}
+	if !decode(w, body, &in) {
+		return
+	}
+	r.SetPathValue("id", in.Version)
+	s, _, ok := b.byVersion(w, r)
+	if !ok {
+		return
+	}
+	if in.Type != "AGENT_CODE" {
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_FOUND", "Trajectories are at /v1/runs of this server's own API")
+		return
+	}
+	if _, err := b.cfg.API.SubmissionFiles(r.Context(), anybody, s.ID); err != nil {
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "The code of this agent version is not public yet")
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{
+		"download_url": b.cfg.Base() + "/v1/public/agent-versions/" + versionID(s.ID) + "/code", "expires_at": stamp(b.cfg.Now().Add(time.Hour)),
+	})
 }
 
 func (b *Backend) runsOf(ctx context.Context, submission, state string) ([]client.Run, error) {
@@ -236,27 +344,54 @@ func phase(r client.Run) string {
 	return "QUALIFYING"
 }
 
-func shownRun(r client.Run) map[string]any {
-	status := map[agon.RunState]string{agon.RunQueued: "PENDING", agon.RunLeased: "RUNNING", agon.RunPlaying: "RUNNING", agon.RunJudging: "RUNNING", agon.RunScored: "SUCCESS", agon.RunFailed: "FAILED", agon.RunCancelled: "FAILED"}[r.State]
-	out := map[string]any{
-		"eval_run_id": attemptID(r.RunSpec.Run, max(1, r.Attempts)), "run": r.RunSpec.Run, "agent_version_id": versionID(r.Submission), "status": status, "phase": phase(r),
-		"problem_count": len(r.Tasks), "created_at": stamp(r.CreatedAt), "completed_at": stamp(r.EndedAt), "validator_hotkey": nil, "validator_score": nil,
+// runStatus is the wire's word for an attempt's state.
+func runStatus(r client.Run, a agon.Attempt, last bool) string {
+	switch {
+	case !last || a.State == "expired":
+		return "STALE"
+	case r.State == agon.RunScored:
+		return "SUCCESS"
+	case r.State == agon.RunCancelled:
+		return "CANCELLED"
+	case r.State == agon.RunLeased:
+		return "CLAIMED"
+	case r.State.Final() || a.Fault.Ours():
+		return "FAILED"
 	}
-	if n := len(r.List); n > 0 {
-		out["validator_hotkey"] = r.List[n-1].Validator
+	return "RUNNING"
+}
+
+func shownScore(r client.Run) *float64 {
+	if r.State != agon.RunScored || len(r.Scores) == 0 {
+		return nil
 	}
-	if r.State == agon.RunScored && len(r.Scores) > 0 {
-		sum := 0.0
-		for _, s := range r.Scores {
-			sum += s.Value
-		}
-		out["validator_score"] = sum / float64(len(r.Scores))
+	sum := 0.0
+	for _, s := range r.Scores {
+		sum += s.Value
 	}
-	return out
+	sum /= float64(len(r.Scores))
+	return &sum
+}
+
+// attempts are a run's leases: the wire's evaluation runs. Lists of runs do
+// not carry them.
+func (b *Backend) attempts(ctx context.Context, r client.Run) (client.Run, error) {
+	if len(r.List) > 0 || r.Attempts == 0 {
+		return r, nil
+	}
+	got, err := b.cfg.API.Run(ctx, anybody, r.RunSpec.Run)
+	if err != nil {
+		return r, err
+	}
+	return *got, nil
 }
 
 func (b *Backend) versionRuns(w http.ResponseWriter, r *http.Request) {
-	s, ok := b.byVersion(w, r)
+	s, _, ok := b.byVersion(w, r)
+	if !ok {
+		return
+	}
+	a, ok := b.arena(w, r)
 	if !ok {
 		return
 	}
@@ -267,56 +402,92 @@ func (b *Backend) versionRuns(w http.ResponseWriter, r *http.Request) {
 	}
 	out := []any{}
 	for _, x := range list {
-		out = append(out, shownRun(x))
+		if x, err = b.attempts(r.Context(), x); err != nil {
+			b.broken(w, "runs", err)
+			return
+		}
+		for i, t := range x.List {
+			last := i == len(x.List)-1
+			row := map[string]any{
+				"eval_run_id": attemptID(x.RunSpec.Run, t.N), "agent_version_id": versionID(s.ID), "suite_id": suiteID(a.Tasks), "validator_hotkey": t.Validator,
+				"status": runStatus(x, t, last), "claimed_at": stamp(t.LeasedAt), "lease_expires_at": stamp(t.LeaseUntil), "is_included": t.Counted, "completed_at": stamp(t.EndedAt),
+				"failure_reason": nil, "validator_score": nil, "phase": phase(x), "race_id": nil, "race_number": nil,
+			}
+			if t.Counted {
+				row["validator_score"] = shownScore(x)
+			}
+			if t.Fault.Ours() {
+				row["failure_reason"] = t.Reason
+			}
+			if phase(x) == "RACE" {
+				row["race_id"], row["race_number"] = raceID(a), 1
+			}
+			out = append(out, row)
+		}
 	}
-	reply(w, http.StatusOK, map[string]any{"agent_version_id": versionID(s.ID), "runs": out})
+	reply(w, http.StatusOK, out)
 }
 
 // versionProblems shows results by problem. Of a race nothing but the result
 // is shown while its problems are hidden: no query, no key.
 func (b *Backend) versionProblems(w http.ResponseWriter, r *http.Request) {
-	s, ok := b.byVersion(w, r)
+	s, _, ok := b.byVersion(w, r)
+	if !ok {
+		return
+	}
+	a, ok := b.arena(w, r)
 	if !ok {
 		return
 	}
 	want := r.URL.Query().Get("phase")
-	list, err := b.runsOf(r.Context(), s.ID, "")
+	list, err := b.runsOf(r.Context(), s.ID, string(agon.RunScored))
 	if err != nil {
 		b.broken(w, "problems", err)
 		return
 	}
 	out := []any{}
 	for _, x := range list {
-		if x.State != agon.RunScored || want != "" && want != phase(x) {
+		if want != "" && want != phase(x) {
 			continue
 		}
-		hidden := map[string]agon.TaskRef{}
+		if x, err = b.attempts(r.Context(), x); err != nil {
+			b.broken(w, "problems", err)
+			return
+		}
+		i := slices.IndexFunc(x.List, func(t agon.Attempt) bool { return t.Counted })
+		if i < 0 {
+			continue
+		}
+		tasks := map[string]agon.TaskRef{}
 		for _, t := range x.Tasks {
-			hidden[t.Key] = t
+			tasks[t.Key] = t
 		}
 		for _, sc := range x.Scores {
-			status := "FAILED"
+			result := map[string]any{
+				"eval_run_id": attemptID(x.RunSpec.Run, x.List[i].N), "validator_hotkey": x.List[i].Validator, "status": "FAILED", "score": 0.0, "score_components": sc.Metrics,
+				"reasoning_score": nil, "updated_at": stamp(x.EndedAt), "inference_total": int(sc.Metrics["model_calls"]), "execution_time": sc.Metrics["seconds"],
+			}
 			if sc.Solved {
-				status = "SUCCESS"
+				result["status"], result["score"] = "SUCCESS", 1.0
 			}
-			row := map[string]any{"status": status, "score": sc.Value, "phase": phase(x), "reasoning_score": nil, "components": sc.Metrics}
 			if q, ok := sc.Metrics["quality"]; ok {
-				row["reasoning_score"] = q
+				result["reasoning_score"] = q
 			}
-			if t := hidden[sc.Task]; !t.Hidden {
+			row := map[string]any{"problem_id": uuidOf("hidden", sc.Task), "category": nil, "phase": phase(x), "race_id": nil, "validator_results": []any{result}}
+			if t := tasks[sc.Task]; !t.Hidden {
 				p, err := b.shown(r.Context(), t)
 				if err != nil {
 					b.broken(w, "problems", err)
 					return
 				}
-				row["problem_id"], row["query"], row["category"], row["detail"] = p.ID, p.Query, p.Category, sc.Detail
+				row["problem_id"], row["category"] = p.ID, p.Category
 			} else {
-				row["problem_id"] = uuidOf("hidden", sc.Task)
+				row["race_id"] = raceID(a)
 			}
 			out = append(out, row)
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"agent_version_id": versionID(s.ID), "problems": out})
+	reply(w, http.StatusOK, map[string]any{"agent_version_id": versionID(s.ID), "suite_id": suiteID(a.Tasks), "problems": out})
 }
 
 func (b *Backend) evaluationRun(w http.ResponseWriter, r *http.Request) {
@@ -325,46 +496,68 @@ func (b *Backend) evaluationRun(w http.ResponseWriter, r *http.Request) {
 		invalid(w, "uuid_parsing", "Input should be a valid UUID", "eval_run_id")
 		return
 	}
-	var run evalRun
-	found, err := b.dir.Get(docName(u.String()), &run)
+	got, i, err := b.byAttempt(r.Context(), u.String())
 	if err != nil {
 		b.broken(w, "evaluation run", err)
 		return
 	}
-	id := run.Run
-	if !found { // a run of this arena's own validators
-		if id, err = b.runByAttempt(r.Context(), u.String()); err != nil {
-			b.broken(w, "evaluation run", err)
-			return
-		}
-	}
-	if id == "" {
+	if got == nil {
 		refuse(w, http.StatusNotFound, "EVAL_RUN_NOT_FOUND", "Evaluation run not found")
 		return
 	}
-	got, err := b.cfg.API.Run(r.Context(), anybody, id)
+	s, err := b.cfg.API.Submission(r.Context(), anybody, got.Submission)
 	if err != nil {
 		b.broken(w, "evaluation run", err)
 		return
 	}
-	out := shownRun(*got)
-	out["eval_run_id"] = u.String()
+	t := got.List[i]
+	out := map[string]any{
+		"eval_run_id": u.String(), "agent_version_id": versionID(s.ID), "agent_name": s.Name, "validator_hotkey": t.Validator, "version_number": 1,
+		"status": runStatus(*got, t, i == len(got.List)-1), "claimed_at": stamp(t.LeasedAt), "completed_at": stamp(t.EndedAt), "is_included": t.Counted, "score": nil, "failure_reason": nil,
+	}
+	if t.Counted {
+		out["score"] = shownScore(*got)
+	}
+	if t.Fault.Ours() {
+		out["failure_reason"] = t.Reason
+	}
 	reply(w, http.StatusOK, out)
 }
 
-func (b *Backend) runByAttempt(ctx context.Context, id string) (string, error) {
-	list, err := b.runsOf(ctx, "", "")
+// byAttempt finds the run and the place in it of an evaluation run.
+func (b *Backend) byAttempt(ctx context.Context, id string) (*client.Run, int, error) {
+	var doc evalRun
+	found, err := b.dir.Get(docName(id), &doc)
 	if err != nil {
-		return "", err
+		return nil, 0, err
 	}
-	for _, x := range list {
-		for n := 1; n <= x.Attempts && n <= 20; n++ {
-			if attemptID(x.RunSpec.Run, n) == id {
-				return x.RunSpec.Run, nil
+	run := doc.Run
+	if !found { // a run of this arena's own validators
+		list, err := b.runsOf(ctx, "", "")
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, x := range list {
+			for n := 1; n <= x.Attempts && n <= 20; n++ {
+				if attemptID(x.RunSpec.Run, n) == id {
+					run = x.RunSpec.Run
+				}
 			}
 		}
 	}
-	return "", nil
+	if run == "" {
+		return nil, 0, nil
+	}
+	got, err := b.cfg.API.Run(ctx, anybody, run)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, t := range got.List {
+		if attemptID(run, t.N) == id {
+			return got, i, nil
+		}
+	}
+	return nil, 0, nil
 }
 
 func (b *Backend) validators(w http.ResponseWriter, r *http.Request) {
@@ -374,25 +567,32 @@ func (b *Backend) validators(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	type row struct {
-		Hotkey string  `json:"hotkey"`
-		Runs   int     `json:"runs"`
-		Failed int     `json:"failed"`
-		Last   *string `json:"last_seen_at"`
+		Hotkey     string  `json:"hotkey"`
+		Status     string  `json:"status"`
+		Registered *string `json:"registered_at"` // when it was first seen here
+		Last       *string `json:"last_claim_at"`
 	}
 	by := map[string]*row{}
 	for _, x := range list {
-		for _, a := range x.List {
-			v := by[a.Validator]
+		if x, err = b.attempts(r.Context(), x); err != nil {
+			b.broken(w, "validators", err)
+			return
+		}
+		for _, t := range x.List {
+			at := stamp(t.LeasedAt)
+			v := by[t.Validator]
 			if v == nil {
-				v = &row{Hotkey: a.Validator}
-				by[a.Validator] = v
+				v = &row{Hotkey: t.Validator, Status: "available", Registered: at, Last: at}
+				by[t.Validator] = v
 			}
-			v.Runs++
-			if a.Fault.Ours() {
-				v.Failed++
+			if at != nil && *at > *v.Last {
+				v.Last = at
 			}
-			if s := stamp(a.LeasedAt); s != nil && (v.Last == nil || *s > *v.Last) {
-				v.Last = s
+			if at != nil && *at < *v.Registered {
+				v.Registered = at
+			}
+			if agon.RunState(t.State).Held() {
+				v.Status = "evaluating"
 			}
 		}
 	}
@@ -401,243 +601,83 @@ func (b *Backend) validators(w http.ResponseWriter, r *http.Request) {
 		out = append(out, *v)
 	}
 	slices.SortFunc(out, func(a, b row) int { return cmp.Compare(a.Hotkey, b.Hotkey) })
-	reply(w, http.StatusOK, map[string]any{"validators": out})
+	reply(w, http.StatusOK, out)
 }
 
-func (b *Backend) byState(w http.ResponseWriter, r *http.Request, states ...agon.RunState) {
+// names are the submissions of the arena by id, with their version numbers.
+func (b *Backend) names(ctx context.Context) (map[string]client.Submission, map[string]int, error) {
+	list, err := b.submissions(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	by := map[string]client.Submission{}
+	for _, s := range list {
+		by[s.ID] = s
+	}
+	return by, versionNumbers(list), nil
+}
+
+func (b *Backend) running(w http.ResponseWriter, r *http.Request) {
+	by, numbers, err := b.names(r.Context())
+	if err != nil {
+		b.broken(w, "evaluations", err)
+		return
+	}
 	out := []any{}
-	for _, s := range states {
-		list, err := b.runsOf(r.Context(), "", string(s))
+	for _, state := range []agon.RunState{agon.RunLeased, agon.RunPlaying, agon.RunJudging} {
+		list, err := b.runsOf(r.Context(), "", string(state))
 		if err != nil {
 			b.broken(w, "evaluations", err)
 			return
 		}
 		for _, x := range list {
-			out = append(out, shownRun(x))
+			if x, err = b.attempts(r.Context(), x); err != nil {
+				b.broken(w, "evaluations", err)
+				return
+			}
+			if len(x.List) == 0 {
+				continue
+			}
+			t, s := x.List[len(x.List)-1], by[x.Submission]
+			row := map[string]any{
+				"eval_run_id": attemptID(x.RunSpec.Run, t.N), "agent_version_id": versionID(x.Submission), "agent_name": s.Name, "version_number": numbers[x.Submission],
+				"miner_hotkey": s.Miner, "validator_hotkey": t.Validator, "status": runStatus(x, t, true), "started_at": stamp(t.LeasedAt), "progress_percent": 0.0, "phase": phase(x),
+			}
+			if run := (evalRun{}); true {
+				if ok, err := b.dir.Get(docName(attemptID(x.RunSpec.Run, t.N)), &run); err == nil && ok && len(run.Problems) > 0 {
+					row["progress_percent"] = 100 * float64(len(run.Reports)) / float64(len(run.Problems))
+				}
+			}
+			out = append(out, row)
 		}
-	}
-	reply(w, http.StatusOK, map[string]any{"evaluations": out})
-}
-
-func (b *Backend) running(w http.ResponseWriter, r *http.Request) {
-	b.byState(w, r, agon.RunLeased, agon.RunPlaying, agon.RunJudging)
-}
-
-func (b *Backend) pending(w http.ResponseWriter, r *http.Request) { b.byState(w, r, agon.RunQueued) }
-
-func (b *Backend) models(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"models": append([]string{}, b.cfg.Models()...)})
-}
-
-// leaderboard ranks by score, then by who came first: what comes in later never
-// moves what stands above it to another page.
-func (b *Backend) leaderboard(w http.ResponseWriter, r *http.Request) {
-	limit, offset, ok := paging(w, r, 500, 100)
-	if !ok {
-		return
-	}
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
-	}
-	list, err := b.submissions(r.Context(), "")
-	if err != nil {
-		b.broken(w, "leaderboard", err)
-		return
-	}
-	race := r.URL.Query().Get("score_type") == "race"
-	q := strings.ToLower(r.URL.Query().Get("q"))
-	miners, day := map[string]bool{}, 0
-	shown := list[:0:0]
-	by := func(s *client.Submission) *float64 {
-		if race {
-			return raceScore(s)
-		}
-		return qualifyingScore(s)
-	}
-	for _, s := range list {
-		miners[s.Miner] = true
-		if b.cfg.Now().Sub(s.CreatedAt).Hours() < 24 {
-			day++
-		}
-		if by(&s) != nil && (q == "" || strings.Contains(strings.ToLower(s.Name+" "+s.Miner), q)) {
-			shown = append(shown, s)
-		}
-	}
-	slices.SortFunc(shown, func(x, y client.Submission) int {
-		return cmp.Or(cmp.Compare(*by(&y), *by(&x)), cmp.Compare(x.Seq, y.Seq))
-	})
-	entries := []any{}
-	for i, s := range window(shown, offset, limit) {
-		place := slices.IndexFunc(a.Seats, func(p client.Place) bool { return p.Submission == s.ID })
-		var topAt *string
-		if place == 0 {
-			topAt = stamp(a.Seats[0].Since)
-		}
-		entries = append(entries, map[string]any{
-			"rank": offset + i + 1, "agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": 1,
-			"final_score": qualifyingScore(&s), "race_score": raceScore(&s), "eligible_at": eligibleAt(&s), "is_discarded": s.State == agon.SubmissionExcluded, "is_miner_banned": false,
-			"is_current_top": place == 0, "was_top": s.Decision != nil && s.Decision.Numbers["leads"] == 1, "top_at": topAt, "is_active_qualifier": place >= 0,
-			"outranked_by_agent_version_id": outranked(a, place), "eliminated_at": eliminated(&s),
-		})
-	}
-	reply(w, http.StatusOK, map[string]any{
-		"total": len(shown), "limit": limit, "offset": offset, "suite": map[string]any{"suite_id": suiteID(a.Tasks), "suite_version": 1, "is_active": a.State == agon.ArenaOpen},
-		"entries": entries, "unique_miners": len(miners), "agents_submitted_24h": day, "challenge_threshold": b.threshold(list, a),
-	})
-}
-
-func eligibleAt(s *client.Submission) *string {
-	if s.Decision == nil || s.Decision.Rule == "race.qualify" {
-		return nil
-	}
-	return stamp(s.Decision.At)
-}
-
-func outranked(a *client.Arena, place int) *string {
-	if place <= 0 {
-		return nil
-	}
-	id := versionID(a.Seats[0].Submission)
-	return &id
-}
-
-// threshold is the newest bar that a challenger met; it only falls until somebody leads anew.
-func (b *Backend) threshold(list []client.Submission, a *client.Arena) *float64 {
-	for _, s := range list {
-		if s.Decision != nil && s.Decision.Bar != nil && len(a.Seats) > 0 && s.Decision.Incumbent == a.Seats[0].Submission {
-			return s.Decision.Bar
-		}
-	}
-	return nil
-}
-
-func (b *Backend) top(w http.ResponseWriter, r *http.Request) {
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
-	}
-	out := map[string]any{"suite_id": suiteID(a.Tasks), "computed_at": stamp(b.cfg.Now()), "top_agent_version_id": nil, "top_miner_hotkey": nil, "top_score": nil, "emission_weight": nil}
-	if len(a.Seats) > 0 {
-		s := a.Seats[0]
-		out["top_agent_version_id"], out["top_miner_hotkey"], out["top_score"], out["emission_weight"] = versionID(s.Submission), s.Miner, s.Score, s.Share
 	}
 	reply(w, http.StatusOK, out)
 }
 
-// raceView is the race over the hidden problems of today: it runs from the
-// first decision on, and is complete when nobody of it is undecided.
-func (b *Backend) raceView(ctx context.Context, a *client.Arena, detail bool) (map[string]any, error) {
-	list, err := b.submissions(ctx, "")
+func (b *Backend) pending(w http.ResponseWriter, r *http.Request) {
+	a, ok := b.arena(w, r)
+	if !ok {
+		return
+	}
+	by, numbers, err := b.names(r.Context())
 	if err != nil {
-		return nil, err
+		b.broken(w, "evaluations", err)
+		return
 	}
-	state, open, winner := incentive.RaceQualifying, 0, any(nil)
-	var finished []client.Submission
-	var ended, started *string
-	for _, s := range list {
-		switch {
-		case s.State == agon.SubmissionQueued || s.State == agon.SubmissionPlaying:
-			open++
-		case raceScore(&s) != nil && !s.Scripted:
-			finished = append(finished, s)
-			if t := stamp(s.Decision.At); ended == nil || *t > *ended {
-				ended = t
-			}
-			if t := stamp(s.CreatedAt); started == nil || *t < *started {
-				started = t
-			}
-		}
+	list, err := b.runsOf(r.Context(), "", string(agon.RunQueued))
+	if err != nil {
+		b.broken(w, "evaluations", err)
+		return
 	}
-	if len(finished) > 0 {
-		state = incentive.RaceRunning
-		if open == 0 || a.State == agon.ArenaClosed {
-			state = incentive.RaceComplete
-		}
+	items := []any{}
+	for _, x := range list {
+		s := by[x.Submission]
+		items = append(items, map[string]any{
+			"work_item_id": uuidOf("run", x.RunSpec.Run), "agent_version_id": versionID(x.Submission), "agent_name": s.Name, "version_number": numbers[x.Submission], "miner_hotkey": s.Miner,
+			"suite_id": suiteID(a.Tasks), "required_successes": 1, "completed_successes": 0, "active_runs": 0, "remaining": 1, "queued_at": stamp(x.CreatedAt), "phase": phase(x),
+		})
 	}
-	slices.SortFunc(finished, func(x, y client.Submission) int {
-		return cmp.Or(cmp.Compare(*raceScore(&y), *raceScore(&x)), cmp.Compare(versionID(x.ID), versionID(y.ID)))
+	reply(w, http.StatusOK, map[string]any{
+		"summary": map[string]any{"total_pending": len(items), "total_runs_needed": len(items), "total_runs_active": a.Playing, "projected_completion_at": nil}, "items": items,
 	})
-	if state != incentive.RaceComplete {
-		ended = nil
-	}
-	var qualify any
-	if n, ok := a.IncentiveNumbers["qualify"]; ok {
-		qualify = n
-	}
-	out := map[string]any{
-		"race_id": raceID(a), "suite_id": suiteID(a.Tasks), "race_number": 1, "status": state, "qualifying_closes_at": nil, "race_started_at": started, "race_completed_at": ended,
-		"winner_agent_version_id": winner, "winner_score": nil, "qualifying_threshold": qualify, "winner_agent_name": nil, "qualifier_count": len(finished),
-		"created_at": stamp(a.CreatedAt), "projected_completion_at": nil,
-	}
-	if state == incentive.RaceComplete && len(a.Seats) > 0 {
-		out["winner_agent_version_id"], out["winner_score"] = versionID(a.Seats[0].Submission), a.Seats[0].Score
-		if i := slices.IndexFunc(list, func(s client.Submission) bool { return s.ID == a.Seats[0].Submission }); i >= 0 {
-			out["winner_agent_name"] = list[i].Name
-		}
-	}
-	if detail {
-		rows := []any{}
-		for i, s := range finished {
-			rows = append(rows, map[string]any{
-				"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": 1, "qualification_type": "SCORE",
-				"qualifying_score": qualifyingScore(&s), "race_score": raceScore(&s), "eliminated_at": eliminated(&s), "race_rank": i + 1,
-			})
-		}
-		for _, s := range list {
-			if at := eliminated(&s); at != nil {
-				rows = append(rows, map[string]any{
-					"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": 1, "qualification_type": "SCORE",
-					"qualifying_score": qualifyingScore(&s), "race_score": nil, "eliminated_at": at, "race_rank": nil,
-				})
-			}
-		}
-		out["qualifiers"] = rows
-	}
-	return out, nil
-}
-
-func (b *Backend) race(w http.ResponseWriter, r *http.Request) { b.oneRace(w, r, "") }
-
-func (b *Backend) raceDetail(w http.ResponseWriter, r *http.Request) {
-	u, err := uuid.Parse(r.PathValue("id"))
-	if err != nil {
-		invalid(w, "uuid_parsing", "Input should be a valid UUID", "race_id")
-		return
-	}
-	b.oneRace(w, r, u.String())
-}
-
-func (b *Backend) oneRace(w http.ResponseWriter, r *http.Request, id string) {
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
-	}
-	if id != "" && id != raceID(a) {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "There is no such race")
-		return
-	}
-	v, err := b.raceView(r.Context(), a, true)
-	if err != nil {
-		b.broken(w, "race", err)
-		return
-	}
-	reply(w, http.StatusOK, v)
-}
-
-func (b *Backend) raceHistory(w http.ResponseWriter, r *http.Request) {
-	limit, offset, ok := paging(w, r, 100, 20)
-	if !ok {
-		return
-	}
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
-	}
-	v, err := b.raceView(r.Context(), a, false)
-	if err != nil {
-		b.broken(w, "races", err)
-		return
-	}
-	reply(w, http.StatusOK, map[string]any{"total": 1, "limit": limit, "offset": offset, "races": window([]any{v}, offset, limit)})
 }

@@ -36,6 +36,7 @@ type evalRun struct {
 	Attempt    int                `json:"attempt"`
 	Submission string             `json:"submission"`
 	Until      time.Time          `json:"until"`
+	Suite      int                `json:"suite_id"`
 	Tasks      []agon.TaskRef     `json:"tasks"`
 	Problems   []string           `json:"problems"` // ids, by task
 	Reports    map[string]report  `json:"reports"`  // by problem id
@@ -125,7 +126,7 @@ func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease) (*ev
 	}
 	run := &evalRun{
 		ID: attemptID(l.Run.Run, l.Attempt), Validator: hotkey, Lease: l.ID, Token: l.Token, Run: l.Run.Run, Attempt: l.Attempt, Submission: l.Submission.ID,
-		Until: l.Until, Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret,
+		Until: l.Until, Suite: suiteID(l.Arena.Tasks), Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret,
 	}
 	for _, t := range l.Run.Tasks {
 		raw, err := b.cfg.Problem(ctx, t)
@@ -182,7 +183,7 @@ func (b *Backend) open(w http.ResponseWriter, id, hotkey string) (run *evalRun, 
 	case !found:
 		refuse(w, http.StatusNotFound, "EVAL_RUN_NOT_FOUND", "Evaluation run not found")
 	case run.Validator != hotkey:
-		refuse(w, http.StatusForbidden, "NOT_RUN_OWNER", "This evaluation run belongs to another validator")
+		refuse(w, http.StatusConflict, "NOT_RUN_OWNER", "This evaluation run belongs to another validator")
 	default:
 		return run, lock.Unlock, true
 	}
@@ -244,6 +245,7 @@ func (b *Backend) problems(w http.ResponseWriter, r *http.Request) {
 	}
 	type problem struct {
 		ID       string          `json:"problem_id"`
+		Suite    int             `json:"suite_id"`
 		Metadata json.RawMessage `json:"metadata"`
 	}
 	out := []problem{}
@@ -253,12 +255,12 @@ func (b *Backend) problems(w http.ResponseWriter, r *http.Request) {
 			b.broken(w, "problems", err)
 			return
 		}
-		out = append(out, problem{run.Problems[i], raw})
+		out = append(out, problem{run.Problems[i], run.Suite, raw})
 	}
 	reply(w, http.StatusOK, map[string]any{"problems": out})
 }
 
-// progress is POST (or PUT) …/progress.
+// progress is POST …/progress.
 func (b *Backend) progress(w http.ResponseWriter, r *http.Request) {
 	id, body, ok := b.signed(w, r, asValidator, maxBody)
 	if !ok {
@@ -335,13 +337,16 @@ func (b *Backend) presign(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	switch {
 	case !slices.Contains(run.Problems, in.Problem):
-		refuse(w, http.StatusBadRequest, "INVALID_PROBLEM_ID", "Problem %.80q is not part of this evaluation run", in.Problem)
+		refuse(w, http.StatusNotFound, "PROBLEM_NOT_FOUND", "Problem %.80q is not part of this evaluation run", in.Problem)
 		return
-	case in.Length < 1 || in.Length > maxUpload:
-		invalid(w, "value_error", fmt.Sprintf("want 1 to %d bytes", maxUpload), "content_length")
+	case in.Length > maxUpload:
+		refuse(w, http.StatusBadRequest, "FILE_TOO_LARGE", "content_length: at most %d bytes", maxUpload)
 		return
-	case in.Type != "application/gzip":
-		invalid(w, "value_error", "want application/gzip", "content_type")
+	case in.Length < 1:
+		refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "content_length: want at least 1")
+		return
+	case len(in.Type) > 100:
+		refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "content_type: at most 100 bytes") // what comes is gzip whatever it says
 		return
 	}
 	key := fmt.Sprintf("trajectories/%s/%s.json.gz", run.ID, in.Problem)
@@ -463,7 +468,7 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "MISSING_SCORE", "A successful run has a validator_score")
 		return
 	case in.Score != nil && !(*in.Score >= 0 && *in.Score <= 1):
-		invalid(w, "value_error", "a score is from 0 to 1", "validator_score")
+		refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "validator_score: a score is from 0 to 1")
 		return
 	}
 	res := client.Result{Token: run.Token, Outcome: "ok", Driver: agon.Driver{Name: "docker"}}
