@@ -23,16 +23,22 @@ type encoderFlags struct{ vectors, url, model string }
 func (e *encoderFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&e.vectors, "vectors", "", "`file` of precomputed title vectors, {title, vector} a line")
-	f.StringVar(&e.url, "encoder-url", "", "`address` of a service of embeddings in OpenAI's form (key: AGON_ENCODER_API_KEY)")
-	f.StringVar(&e.model, "encoder-model", "", "its `model`")
+	f.StringVar(&e.url, "encoder-url", "", "`address` of a service of embeddings in OpenAI's form (AGON_ENCODER_URL; key: AGON_ENCODER_KEY)")
+	f.StringVar(&e.model, "encoder-model", "", "its `model` (AGON_ENCODER_MODEL)")
 }
 
 // encoder is the one that the flags choose: the built-in one by default.
 func (a *App) encoder(e encoderFlags) (shop.Encoder, error) {
+	if e.url == "" {
+		e.url = a.Env.Getenv("AGON_ENCODER_URL")
+	}
+	if e.model == "" {
+		e.model = a.Env.Getenv("AGON_ENCODER_MODEL")
+	}
 	var next shop.Encoder
 	switch {
 	case e.url != "":
-		h, err := encode.NewHTTP(encode.HTTPConfig{BaseURL: e.url, Model: e.model, APIKey: a.Env.Getenv("AGON_ENCODER_API_KEY")})
+		h, err := encode.NewHTTP(encode.HTTPConfig{BaseURL: e.url, Model: e.model, APIKey: a.Env.Getenv("AGON_ENCODER_KEY")})
 		if err != nil {
 			return nil, output.Usage("encoder-url", "give --encoder-url and --encoder-model", "%v", err)
 		}
@@ -247,7 +253,7 @@ by the bank's policy. Whoever can read the file can read the answers: it is 0600
 		Args:    a.noSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.bankNewCmd(), a.bankShowCmd(), a.bankDrawCmd(), a.bankCloseCmd())
+	cmd.AddCommand(a.bankNewCmd(), a.bankShowCmd(), a.bankAddCmd(), a.bankDrawCmd(), a.bankExposeCmd(), a.bankCloseCmd())
 	return cmd
 }
 
@@ -342,6 +348,73 @@ func (a *App) bankDrawCmd() *cobra.Command {
 	f.StringVar(&race, "race", "", "`name` of the race")
 	f.IntVar(&count, "count", 12, "how many problems")
 	f.StringVar(&tasks, "tasks", "", "write task directories below this new `directory`")
+	return cmd
+}
+
+func (a *App) bankAddCmd() *cobra.Command {
+	var hidden string
+	cmd := &cobra.Command{
+		Use:     "add BANK --hidden SUITE",
+		Short:   "Put further hidden problems into a bank",
+		Example: "  agon shop bank add bank.json --hidden more.json",
+		Args:    args(1, 1, "a bank"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if hidden == "" {
+				return output.Usage("hidden", "name a suite", "--hidden is missing")
+			}
+			b, err := problem.LoadBank(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := readSuite(hidden)
+			if err != nil {
+				return err
+			}
+			if err := b.Add(problem.StateHidden, list); err != nil {
+				return err
+			}
+			if err := b.Save(args[0]); err != nil {
+				return err
+			}
+			return a.printBank(cmd, b, nil)
+		},
+	}
+	cmd.Flags().StringVar(&hidden, "hidden", "", "`suite` that races draw from")
+	return cmd
+}
+
+func (a *App) bankExposeCmd() *cobra.Command {
+	var race string
+	cmd := &cobra.Command{
+		Use:   "expose BANK --race NAME SUBMISSION...",
+		Short: "Note which submissions have played an open race",
+		Long: `Note that submissions have seen the problems of an open race; noting it again changes
+nothing. The counts decide what the next race draws and what retires.`,
+		Example: "  agon submission list --arena shop -o id | xargs agon shop bank expose bank.json --race r1",
+		Args:    args(2, -1, "a bank and submissions"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := problem.LoadBank(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := b.Racing(race)
+			if err != nil {
+				return err
+			}
+			for _, p := range list {
+				for _, submission := range args[1:] {
+					if err := b.Expose(race, p.ProblemID, submission); err != nil {
+						return err
+					}
+				}
+			}
+			if err := b.Save(args[0]); err != nil {
+				return err
+			}
+			return a.printBank(cmd, b, nil)
+		},
+	}
+	cmd.Flags().StringVar(&race, "race", "", "`name` of the race")
 	return cmd
 }
 
