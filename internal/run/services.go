@@ -29,6 +29,7 @@ import (
 	"github.com/agon-arena/agon/merkle"
 	"github.com/agon-arena/agon/pack"
 	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/score"
 	shopscore "github.com/agon-arena/agon/shop/score"
 	"github.com/agon-arena/agon/task"
 )
@@ -107,7 +108,7 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(),
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(), score.ContestRules(),
 		pack.Rules(), consensus.Rules(), clawbench.Rules())...)
 }
 
