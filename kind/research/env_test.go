@@ -25,7 +25,11 @@ var state string
 
 func TestMain(m *testing.M) {
 	netns.MaybeChild()
-	var err error
+	err := os.Setenv("AGON_TEST_HOST_ONLY", "host-only-value") // must be seen in no box
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if state, err = os.MkdirTemp("", "agon-test-"); err == nil {
 		err = os.Chmod(state, 0o755)
 	}

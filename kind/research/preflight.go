@@ -77,6 +77,10 @@ func (k *Kind) Preflight(ctx context.Context, env kind.Env, r agon.RunSpec) (Pre
 	if err := p.preflightHidden(&rep); err != nil {
 		return rep, err
 	}
+	if !rep.OK {
+		rep.add("benchmark", "warn", "not replayed: mend what stands above first")
+		return rep, nil
+	}
 	return rep, p.preflightRuns(ctx, &rep)
 }
 

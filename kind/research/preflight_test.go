@@ -76,6 +76,7 @@ func TestPreflightFinds(t *testing.T) {
 		"another baseline":         {edit(oneTask, "baseline = 1.0", "baseline = 7.0"), oneBase, "baseline", "warn", "the base gives 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.task(c.toml, c.base)
 			rep, checks := w.preflight()
