@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,7 +120,11 @@ type Result struct {
 // Aggregate weighs payloads by stake. The world is closed: a validator that
 // does not list a miner does not call it qualified. minValidators is how many
 // must agree besides the stake; 0 and 1 leave it to the stake.
-func Aggregate(list []Submission, minValidators int) map[string]Result {
+//
+// trim leaves costs out of the mean that are less than half or more than twice
+// the stake-weighted median: a mean alone lets a quarter of the stake move a
+// cost as far as it likes. Arenas that want the plain mean have it without.
+func Aggregate(list []Submission, minValidators int, trim bool) map[string]Result {
 	// Sorted, so that floating-point sums are the same for everyone.
 	list = slices.SortedStableFunc(slices.Values(list), func(a, b Submission) int {
 		switch {
@@ -144,23 +149,44 @@ func Aggregate(list []Submission, minValidators int) map[string]Result {
 	out := make(map[string]Result, len(names))
 	for name := range names {
 		var r Result
-		sum := 0.0
+		var votes []costVote
 		for i := range list {
 			p := &list[i].Payload
 			cost, given := p.Costs[name]
 			if given && p.Qualified[name] {
 				r.Stake += list[i].Stake
-				sum += list[i].Stake * cost
 				r.Validators++
+				votes = append(votes, costVote{cost, list[i].Stake})
 			}
 		}
-		if r.Stake > 0 {
-			r.Cost = sum / r.Stake
+		middle := median(votes, r.Stake)
+		sum, weight := 0.0, 0.0
+		for _, v := range votes {
+			if !trim || v.cost >= middle/2 && v.cost <= middle*2 {
+				sum, weight = sum+v.stake*v.cost, weight+v.stake
+			}
+		}
+		if weight > 0 {
+			r.Cost = sum / weight
 		}
 		r.Qualified = total > 0 && r.Stake/total > 0.5 && r.Validators >= minValidators
 		out[name] = r
 	}
 	return out
+}
+
+type costVote struct{ cost, stake float64 }
+
+// median is the cost at which half of the stake is reached.
+func median(votes []costVote, total float64) float64 {
+	sorted := slices.SortedStableFunc(slices.Values(votes), func(a, b costVote) int { return cmp.Compare(a.cost, b.cost) })
+	sum := 0.0
+	for _, v := range sorted {
+		if sum += v.stake; sum >= total/2 {
+			return v.cost
+		}
+	}
+	return 0
 }
 
 // Outvoted lists miners about whom a validator said something else than what
@@ -176,4 +202,62 @@ func Outvoted(s Submission, agreed map[string]Result) []string {
 		}
 	}
 	return out
+}
+
+// Owners says whose each pack is: the miner whose first commitment of it is
+// the earliest. A block counts as seen once more than half of the stake reports
+// it, or an earlier one; of equals the first by name. A miner whose pack is
+// another's is mapped to that one.
+func Owners(list []Submission) (owner map[string]string, copies map[string]string) {
+	total := 0.0
+	type report struct {
+		block uint64
+		stake float64
+	}
+	reports := map[[2]string][]report{} // hash, miner
+	for _, s := range list {
+		total += s.Stake
+		for miner, at := range s.Payload.Sightings {
+			k := [2]string{at.Hash, miner}
+			reports[k] = append(reports[k], report{at.Block, s.Stake})
+		}
+	}
+	type claim struct {
+		miner string
+		block uint64
+	}
+	first := map[string]claim{}
+	agreed := map[[2]string]bool{}
+	for _, k := range slices.SortedFunc(maps.Keys(reports), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		list := reports[k]
+		slices.SortFunc(list, func(a, b report) int {
+			switch {
+			case a.block < b.block:
+				return -1
+			case a.block > b.block:
+				return 1
+			}
+			return 0
+		})
+		sum := 0.0
+		for _, r := range list {
+			if sum += r.stake; sum > total/2 {
+				agreed[k] = true
+				if c, ok := first[k[0]]; !ok || r.block < c.block {
+					first[k[0]] = claim{k[1], r.block}
+				}
+				break
+			}
+		}
+	}
+	owner, copies = map[string]string{}, map[string]string{}
+	for hash, c := range first {
+		owner[hash] = c.miner
+	}
+	for k := range agreed {
+		if o := owner[k[0]]; o != k[1] {
+			copies[k[1]] = o
+		}
+	}
+	return owner, copies
 }

@@ -56,7 +56,7 @@ func Rules() []calc.Rule {
 				list[i] = v.Submission
 			}
 			out.Cost, out.Qualified = map[string]float64{}, map[string]bool{}
-			for k, r := range Aggregate(list, 0) {
+			for k, r := range Aggregate(list, 0, false) {
 				out.Cost[k], out.Qualified[k] = r.Cost, r.Qualified
 			}
 			return out, nil

@@ -7,6 +7,7 @@ package consensus
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,14 @@ type Payload struct {
 	Costs        map[string]float64
 	Qualified    map[string]bool
 	Disqualified map[string]string // why
+	// Sightings says where on the ledger each miner's pack was first committed.
+	Sightings map[string]Sighting
+}
+
+// Sighting is the first commitment of a pack by a miner.
+type Sighting struct {
+	Hash  string // of the pack
+	Block uint64
 }
 
 // Canonical are the bytes that are published: sorted, compact, ASCII.
@@ -54,10 +63,18 @@ func (p Payload) Canonical() []byte {
 	for k, v := range p.Disqualified {
 		disqualified[k] = v
 	}
-	return pack.Of(map[string]any{
+	fields := map[string]any{
 		"protocol_version": p.Protocol, "window_number": p.Window, "validator_hotkey": p.Validator, "clawbench_version": p.Software,
 		"scoring_version": p.Scoring, "timestamp": p.Timestamp, "costs": costs, "qualified": qualified, "disqualified": disqualified,
-	}).Compact()
+	}
+	if len(p.Sightings) > 0 { // agon's own; other validators ignore it
+		seen := map[string]any{}
+		for k, s := range p.Sightings {
+			seen[k] = map[string]any{"hash": s.Hash, "block": int64(s.Block)}
+		}
+		fields["sightings"] = seen
+	}
+	return pack.Of(fields).Compact()
 }
 
 // Hash names a payload by its canonical bytes.
@@ -123,8 +140,22 @@ func Parse(b []byte) (Payload, error) {
 			return p, err
 		}
 	}
-	return p, nil
+	return p, sightings(&p, v.Get("sightings"))
 }
+
+func sightings(p *Payload, m pack.Value) error {
+	if m.Kind == pack.Absent {
+		return nil
+	}
+	p.Sightings = map[string]Sighting{}
+	return miners("sightings", m, func(k string, e pack.Value) bool {
+		block, err := strconv.ParseUint(e.Get("block").Int, 10, 63)
+		p.Sightings[k] = Sighting{e.Get("hash").Str, block}
+		return err == nil && hashForm.MatchString(e.Get("hash").Str)
+	})
+}
+
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func miners(name string, m pack.Value, put func(string, pack.Value) bool) error {
 	if m.Kind != pack.Object {

@@ -131,14 +131,14 @@ func TestAggregateClosedWorld(t *testing.T) {
 	}
 	liar := p("liar", 30, 100)
 	liar.Payload.Costs["own"], liar.Payload.Qualified["own"] = 0.001, true
-	got := Aggregate([]Submission{p("a", 40, 1), p("b", 30, 1), liar}, 2)
+	got := Aggregate([]Submission{p("a", 40, 1), p("b", 30, 1), liar}, 2, false)
 	if got["own"].Qualified || !got["m"].Qualified {
 		t.Errorf("got %+v", got)
 	}
 	if out := Outvoted(liar, got); strings.Join(out, " ") != "m own" {
 		t.Errorf("outvoted about %v", out)
 	}
-	if one := Aggregate([]Submission{p("a", 90, 1), {Hotkey: "b", Stake: 10, Payload: Payload{}}}, 2); one["m"].Qualified {
+	if one := Aggregate([]Submission{p("a", 90, 1), {Hotkey: "b", Stake: 10, Payload: Payload{}}}, 2, true); one["m"].Qualified {
 		t.Error("one validator alone decided where two must")
 	}
 }
@@ -178,7 +178,7 @@ func BenchmarkAggregate64x256(b *testing.B) {
 			list[i] = Submission{Hotkey: p.Validator, Stake: 20_000, Payload: p, Intact: true}
 		}
 		kept, _ := Filter(list, Expect{Window: 7, Software: "1"})
-		if len(Aggregate(kept, 2)) != 257 {
+		if len(Aggregate(kept, 2, true)) != 257 {
 			b.Fatal("lost some")
 		}
 	}

@@ -18,7 +18,7 @@ const module = "github.com/agon-arena/agon"
 var layers = [][]string{
 	{""}, // the nouns: no I/O
 	{"calc", "plain", "blob", "samples", "tasks", "sdk"},
-	{"auth", "score", "incentive", "copycat", "shop", "pack", "merkle"},
+	{"auth", "score", "incentive", "copycat", "shop", "pack", "merkle", "fetch"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "consensus", "kind/research/surface", "research/gitserve"},
 	{"kind"},
