@@ -34,9 +34,9 @@ it. Every command also takes ShoppingBench's files. docs/shopping.md tells the f
 	return cmd
 }
 
-// replaceFile writes path as a whole: a temporary file beside it, synced, then
+// replaceFile writes path as a whole, with mode: a temporary file beside it, synced, then
 // renamed. Where write fails nothing is left and the old file stands.
-func replaceFile(path string, write func(io.Writer) error) (err error) {
+func replaceFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("write file: %w", err)
@@ -50,7 +50,7 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
+	if err := f.Chmod(mode); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
 	if err := f.Sync(); err != nil {
@@ -95,7 +95,7 @@ generator}.`,
 			if out == "" {
 				return make(a.IO.Out)
 			}
-			if err := replaceFile(out, make); err != nil {
+			if err := replaceFile(out, 0o644, make); err != nil {
 				return err
 			}
 			return a.printer.Print(cmd.Context(), output.Result{
