@@ -237,8 +237,14 @@ func Check(p *shop.Product) error {
 	for _, f := range []struct {
 		name, s string
 	}{
-		{"title", p.Title}, {"brand", p.Brand}, {"category", p.Category}, {"short_description", p.ShortDescription}, {"description", p.Description},
-		{"specification", p.Specification}, {"main_image_url", p.MainImageURL}, {"product_url", p.ProductURL},
+		{"title", p.Title},
+		{"brand", p.Brand},
+		{"category", p.Category},
+		{"short_description", p.ShortDescription},
+		{"description", p.Description},
+		{"specification", p.Specification},
+		{"main_image_url", p.MainImageURL},
+		{"product_url", p.ProductURL},
 	} {
 		if err := text(f.name, f.s, MaxText); err != nil {
 			return err

@@ -141,8 +141,15 @@ func TestShopOrder(t *testing.T) {
 		free       bool
 		rule, shop float64
 	}{
-		{"A,B", false, 1, 1}, {"B,A", false, 0, 0}, {"A,B,C,D", false, 1, 1}, {"A", false, .5, 0}, {"", false, 0, 0},
-		{"B,A", true, 1, 1}, {"C,D,A,B", true, 0, 0}, {"A,B,C,D", true, 1, 1}, {"B", true, .5, 0},
+		{"A,B", false, 1, 1},
+		{"B,A", false, 0, 0},
+		{"A,B,C,D", false, 1, 1},
+		{"A", false, .5, 0},
+		{"", false, 0, 0},
+		{"B,A", true, 1, 1},
+		{"C,D,A,B", true, 0, 0},
+		{"A,B,C,D", true, 1, 1},
+		{"B", true, .5, 0},
 	} {
 		s := mustScore(t, Config{OrderFree: c.free}, p, cat, episodeOf(recommend(c.ids)))
 		if s.Rule != c.rule || *s.Shop != c.shop {

@@ -3,20 +3,20 @@ package search
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"crypto/sha256"
-	"encoding/hex"
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/shop"
 	"github.com/agon-arena/agon/shop/catalogue"
-	"hash"
 )
 
 // builder gathers products in the order in which they come.
