@@ -340,3 +340,13 @@ type Weight struct {
 	Hotkey string `json:"hotkey"`
 	Weight uint16 `json:"weight"`
 }
+
+// OperatorAction is a thing that the operator did, and why.
+type OperatorAction struct {
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor"`  // hotkey
+	What   string    `json:"what"`   // state, retune, cancel, ban, retry
+	Target string    `json:"target"` // id of the arena, run or submission
+	Reason string    `json:"reason"`
+	Change string    `json:"change,omitempty"` // what it changed, for people
+}

@@ -160,6 +160,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	add("play", a.arenaCmd(), a.submissionCmd(), a.runCmd(), a.verifyCmd(), a.boardCmd(), a.agentCmd(), a.tryCmd(), a.researchCmd(), a.merkleCmd(), a.mcpCmd(), a.webCmd())
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.gatewayCmd(), a.taskCmd(), a.judgeCmd(), a.claimCmd(), a.shopCmd(), a.ledgerCmd())
 	add("play", a.corpusCmd())
+	add("run", a.operatorCmd())
 	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())
 	add("play", a.packCmd())
 	add("run", a.toolsCmd())

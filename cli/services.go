@@ -38,6 +38,9 @@ type Services struct {
 	TaskFetch     func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
 	TaskList      func(context.Context, TaskListOptions) ([]TaskInfo, error)
 	Setup         func(context.Context, SetupOptions) error
+	// ArenaTemplate is a commented arena file of a kind; ArenaCheck names every mistake of one.
+	ArenaTemplate func(kind string) ([]byte, error)
+	ArenaCheck    func(path string) (*ArenaChecked, error)
 	// Gateway runs a gateway that validators elsewhere use.
 	Gateway func(context.Context, GatewayOptions) error
 	// Rejudge judges stored evidence again, in a box on this machine.

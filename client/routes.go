@@ -77,6 +77,39 @@ func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaSt
 	return err
 }
 
+// Retune changes an arena's numbers; for operators.
+func (c *Client) Retune(ctx context.Context, arena string, r RetuneRequest) (*Arena, error) {
+	var out Arena
+	_, err := c.json(ctx, post(path("arenas", arena, "retune"), true), r, &out)
+	return &out, err
+}
+
+// reasoned is the body of the operator's acts on one thing.
+type reasoned struct {
+	Reason string `json:"reason"`
+}
+
+// Ban takes a submission out of its arena; for operators.
+func (c *Client) Ban(ctx context.Context, submission, reason string) (*Submission, error) {
+	var out Submission
+	_, err := c.json(ctx, post(path("submissions", submission, "ban"), false), reasoned{reason}, &out)
+	return &out, err
+}
+
+// Retry queues again what a submission lacks through faults of ours; for operators.
+func (c *Client) Retry(ctx context.Context, submission, reason string) (*Submission, error) {
+	var out Submission
+	_, err := c.json(ctx, post(path("submissions", submission, "retry"), false), reasoned{reason}, &out)
+	return &out, err
+}
+
+// Actions lists what the operator did, newest first; for operators.
+func (c *Client) Actions(ctx context.Context) ([]agon.OperatorAction, error) {
+	var out Page[agon.OperatorAction]
+	_, err := c.json(ctx, get(path("operator", "log"), nil), nil, &out)
+	return out.Items, err
+}
+
 // SignIn makes a sign-in for a browser in the name of the client's key: a link
 // that works once, within a minute (POST /web/sessions).
 func (c *Client) SignIn(ctx context.Context) (link string, err error) {

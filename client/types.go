@@ -134,6 +134,21 @@ type ResultReply struct {
 	Late    bool          `json:"late"`
 }
 
+// Retune is a change of an arena while it runs; absent fields stay. Runs that
+// were planned keep the policy they were planned with.
+type Retune struct {
+	MaxLeases             *int         `json:"max_leases,omitempty" doc:"1 to 1000"`
+	Attempts              *int         `json:"attempts,omitempty" doc:"retries after a fault of ours, 0 to 5"`
+	SubmissionsPerColdkey *int         `json:"submissions_per_coldkey,omitempty" doc:"a day; 0: no cap"`
+	BudgetMicros          *agon.Micros `json:"budget_micros,omitempty" doc:"of a run at the gateway"`
+}
+
+// RetuneRequest is POST /v1/arenas/{arena}/retune (operator).
+type RetuneRequest struct {
+	Retune
+	Reason string `json:"reason" maxLength:"2000"`
+}
+
 // BoardRow is one line of a leaderboard.
 type BoardRow struct {
 	ID         string               `json:"id"`

@@ -137,8 +137,12 @@ func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s ago
 		if err != nil {
 			return found(err, "arena", id)
 		}
+		was := a.State
 		a.State = s
-		return tx.PutArena(a)
+		if err := tx.PutArena(a); err != nil {
+			return err
+		}
+		return p.logAction(tx, c, "state", id, "", string(was)+" to "+string(s))
 	})
 }
 

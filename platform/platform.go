@@ -24,6 +24,11 @@ type API interface {
 	Board(ctx context.Context, arena string) (*client.Board, error)
 	Overview(ctx context.Context) (*client.Overview, error)
 	SetArenaState(ctx context.Context, c Caller, id string, s agon.ArenaState) error
+	// Retune, Ban and Retry are the operator's, with a reason; Actions is what the operator did.
+	Retune(ctx context.Context, c Caller, arena string, r client.Retune, reason string) error
+	Ban(ctx context.Context, c Caller, submission, reason string) error
+	Retry(ctx context.Context, c Caller, submission, reason string) (queued int, err error)
+	Actions(ctx context.Context, c Caller, limit int) ([]agon.OperatorAction, error)
 
 	// Submit checks, stores durably (fsync) and queues. Errors are *agon.Error.
 	Submit(ctx context.Context, c Caller, arena string, r client.SubmitRequest) (*client.Submission, error)

@@ -228,35 +228,11 @@ func (p *Platform) CancelRun(ctx context.Context, c Caller, id, reason string) e
 		reason = "cancelled by the operator"
 	}
 	queued := 0
-	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		run, err := tx.Run(id)
-		if err != nil {
-			return found(err, "run", id)
-		}
-		if err := agon.CheckTransition(run.State, agon.RunCancelled, agon.ByOperator); err != nil {
-			e := refuse(409, "bad_transition", "run %s is %s already", id, run.State)
-			e.Err = err
-			return e
-		}
-		arena, err := tx.Arena(run.Arena)
-		if err != nil {
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		if queued, err = p.cancel(tx, id, reason); err != nil {
 			return err
 		}
-		now := p.now()
-		a, err := tx.LiveAttempt(id)
-		switch {
-		case err == nil:
-			a.State, a.Reason, a.EndedAt = store.AttemptCancelled, cut(reason, maxReason), now
-			if err := tx.EndAttempt(a); err != nil {
-				return err
-			}
-		case !errors.Is(err, store.ErrNotFound):
-			return err
-		}
-		to := run
-		to.State, to.Fault, to.Reason, to.EndedAt, to.Deadline = agon.RunCancelled, agon.FaultNone, cut(reason, maxReason), now, now
-		queued, err = p.end(tx, arena, run, to)
-		return err
+		return p.logAction(tx, c, "cancel", id, reason, "")
 	})
 	if err != nil {
 		return err
@@ -266,4 +242,35 @@ func (p *Platform) CancelRun(ctx context.Context, c Caller, id, reason string) e
 	}
 	p.hub.changed(id)
 	return nil
+}
+
+// cancel ends a run by the operator's word; it returns how many runs its end queued.
+func (p *Platform) cancel(tx *store.Tx, id, reason string) (int, error) {
+	run, err := tx.Run(id)
+	if err != nil {
+		return 0, found(err, "run", id)
+	}
+	if err := agon.CheckTransition(run.State, agon.RunCancelled, agon.ByOperator); err != nil {
+		e := refuse(409, "bad_transition", "run %s is %s already", id, run.State)
+		e.Err = err
+		return 0, e
+	}
+	arena, err := tx.Arena(run.Arena)
+	if err != nil {
+		return 0, err
+	}
+	now := p.now()
+	a, err := tx.LiveAttempt(id)
+	switch {
+	case err == nil:
+		a.State, a.Reason, a.EndedAt = store.AttemptCancelled, cut(reason, maxReason), now
+		if err := tx.EndAttempt(a); err != nil {
+			return 0, err
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return 0, err
+	}
+	to := run
+	to.State, to.Fault, to.Reason, to.EndedAt, to.Deadline = agon.RunCancelled, agon.FaultNone, cut(reason, maxReason), now, now
+	return p.end(tx, arena, run, to)
 }

@@ -245,7 +245,7 @@ func (t *Tx) PutSeat(s agon.Seat) error {
 }
 
 // Seated returns the submissions of an arena that ever took a seat, in that
-// order, each with the time it did.
+// order, each with the time it did. One that was banned since never sat.
 func (t *Tx) Seated(arena string) ([]Seated, error) {
 	return many(t, func(r scanner) (s Seated, err error) {
 		var at int64
@@ -253,7 +253,7 @@ func (t *Tx) Seated(arena string) ([]Seated, error) {
 		s.At = fromMicros(at)
 		return s, err
 	}, `SELECT `+seatedColumns+`, d.at FROM decisions d JOIN submissions s ON s.id = d.challenger
-		WHERE d.arena = $1 AND d.outcome = 'took_seat' ORDER BY d.n`, arena)
+		WHERE d.arena = $1 AND d.outcome = 'took_seat' AND s.state <> 'excluded' ORDER BY d.n`, arena)
 }
 
 // Seated is a submission that took a seat.

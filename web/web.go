@@ -95,6 +95,9 @@ func New(cfg Config) (http.Handler, error) {
 	act("/signout", s.signOut)
 	act("/operator/arena", s.arenaState)
 	act("/operator/cancel", s.cancelRun)
+	act("/operator/retune", s.retune)
+	act("/operator/ban", s.ban)
+	act("/operator/retry", s.retry)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if cfg.Other != nil && !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			cfg.Other.ServeHTTP(w, r)

@@ -93,6 +93,44 @@ func (a *server) routes(api huma.API) {
 		}
 		return p.Arena(ctx, in.Arena)
 	})
+	op(a, api, "POST", "/v1/arenas/{arena}/retune", "retune-arena", "Change an arena's numbers, with a reason (operator)", func(ctx context.Context, in *struct {
+		ByArena
+		Body client.RetuneRequest
+	},
+	) (*client.Arena, error) {
+		if err := p.Retune(ctx, caller(ctx), in.Arena, in.Body.Retune, in.Body.Reason); err != nil {
+			return nil, err
+		}
+		return p.Arena(ctx, in.Arena)
+	})
+	op(a, api, "POST", "/v1/submissions/{id}/ban", "ban-submission", "Take a submission out of its arena (operator)", func(ctx context.Context, in *struct {
+		ByID
+		Body struct {
+			Reason string `json:"reason" maxLength:"2000"`
+		}
+	},
+	) (*client.Submission, error) {
+		if err := p.Ban(ctx, caller(ctx), in.ID, in.Body.Reason); err != nil {
+			return nil, err
+		}
+		return p.Submission(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "POST", "/v1/submissions/{id}/retry", "retry-submission", "Play again what a submission lacks through faults of ours (operator)", func(ctx context.Context, in *struct {
+		ByID
+		Body struct {
+			Reason string `json:"reason" maxLength:"2000"`
+		}
+	},
+	) (*client.Submission, error) {
+		if _, err := p.Retry(ctx, caller(ctx), in.ID, in.Body.Reason); err != nil {
+			return nil, err
+		}
+		return p.Submission(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "GET", "/v1/operator/log", "operator-log", "What the operator did and why, newest first (operator)", func(ctx context.Context, _ *none) (client.Page[agon.OperatorAction], error) {
+		list, err := p.Actions(ctx, caller(ctx), 200)
+		return client.Page[agon.OperatorAction]{Items: list}, err
+	})
 	op(a, api, "POST", "/v1/arenas/{arena}/submissions", "submit", "Enter a submission; the signer is the miner", func(ctx context.Context, in *struct {
 		ByArena
 		Body client.SubmitRequest

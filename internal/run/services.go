@@ -88,6 +88,8 @@ func Services() cli.Services {
 			}
 			return Setup(ctx, o)
 		},
+		ArenaTemplate:  arenaTemplate,
+		ArenaCheck:     checkArena,
 		JudgeCalibrate: calibrate,
 		ClaimsGenerate: generateClaims,
 		ClaimValidator: seedValidator,

@@ -1,0 +1,47 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What agon arena new writes is an arena that agon arena check takes, for
+// every kind; mistakes are named all at once.
+func TestArenaTemplates(t *testing.T) {
+	for _, k := range KindNames() {
+		text, err := arenaTemplate(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "arena.toml")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := checkArena(path)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", k, err, text)
+			continue
+		}
+		if got.ID != "my-"+k || got.Kind != k {
+			t.Errorf("%+v", got)
+		}
+		broken := strings.NewReplacer(`id = "my-`, `id = "My_`, "wall_ms = ", "wall_ms = -", "netuid = ", "max_leases = 5000\nnetuid = ").Replace(string(text))
+		if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = checkArena(path)
+		if err == nil {
+			t.Fatalf("%s: a broken file was let in", k)
+		}
+		for _, want := range []string{"id:", "wall_ms", "max_leases"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not named in %v", k, want, err)
+			}
+		}
+	}
+	if _, err := arenaTemplate("chess"); err == nil {
+		t.Error("a kind that is none")
+	}
+}
