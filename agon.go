@@ -148,6 +148,9 @@ type Arena struct {
 	Attempts int `json:"attempts"`
 	// SubmissionsPerColdkey caps entries of one coldkey per day (0 = no cap): attempts cost.
 	SubmissionsPerColdkey int `json:"submissions_per_coldkey"`
+	// Replicas is how many validators play each run (0, 1: one). With three or more,
+	// results of one that disagrees with the others are excluded (score.Concord).
+	Replicas int `json:"replicas,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`

@@ -19,6 +19,8 @@ import (
 // a submission, and those of one round of a duel.
 func groupOf(a agon.Arena, s agon.RunSpec) string {
 	switch {
+	case a.Contest == nil && a.Replicas > 1 && len(s.Tasks) > 0:
+		return "replica " + s.Tasks[0].Key
 	case a.Contest == nil:
 		return ""
 	case s.Rival == nil:

@@ -42,7 +42,7 @@ func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentiv
 		entered[i] = entryOf(s.Entry)
 		entered[i].At = s.At
 		if rule.Plays && rule.Standings != nil {
-			if entered[i].Plays, err = plays(tx, s.ID); err != nil {
+			if entered[i].Plays, err = plays(tx, a, s.ID); err != nil {
 				return rule, nil, err
 			}
 		}
@@ -63,9 +63,12 @@ func entryOf(e store.Entry) incentive.Entry {
 }
 
 // plays lists every score of a submission, by run, then task.
-func plays(tx *store.Tx, submission string) (out []incentive.Play, err error) {
+func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play, err error) {
 	runs, err := tx.RunsOf(submission)
 	if err != nil {
+		return nil, err
+	}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
 		return nil, err
 	}
 	for _, r := range runs {
@@ -87,11 +90,11 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
 	c.Challenger.At = c.At
 	if rule.Plays {
 		c.Seats = slices.Clone(seats)
-		if c.Challenger.Plays, err = plays(tx, e.ID); err != nil {
+		if c.Challenger.Plays, err = plays(tx, a, e.ID); err != nil {
 			return err
 		}
 		for i := range c.Seats {
-			if c.Seats[i].Plays, err = plays(tx, c.Seats[i].Submission); err != nil {
+			if c.Seats[i].Plays, err = plays(tx, a, c.Seats[i].Submission); err != nil {
 				return err
 			}
 		}

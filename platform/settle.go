@@ -237,6 +237,15 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		}
 		return p.decideReady(tx, arena)
 	}
+	runs, standings, err := agreed(tx, arena, runs)
+	if err != nil {
+		return 0, err
+	}
+	if f := disagreements(standings); len(f) > 0 {
+		if err := tx.SetEntryState(e.ID, e.State, append(e.Findings, f...)); err != nil {
+			return 0, err
+		}
+	}
 	score, solved, total := aggregate(runs)
 	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
 		v, err := p.contestView(tx, arena, e, runs)

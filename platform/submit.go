@@ -339,6 +339,9 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	if len(v.Seats) > 0 {
 		v.Champion = &v.Seats[0]
 	}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
+		return agon.Plan{}, err
+	}
 	for _, r := range runs {
 		v.Runs = append(v.Runs, r.Run)
 	}
@@ -349,6 +352,7 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	if err != nil {
 		return agon.Plan{}, fmt.Errorf("plan submission: %w", err)
 	}
+	plan.Runs = replicate(a, plan.Runs)
 	if len(plan.Runs)+len(runs) > p.cfg.MaxRuns {
 		return agon.Plan{}, fmt.Errorf("plan submission: over %d runs", p.cfg.MaxRuns)
 	}

@@ -32,6 +32,7 @@ type ArenaFile struct {
 	Hidden                []string           `toml:"hidden"` // sets whose tasks only validators may read
 	MaxLeases             int                `toml:"max_leases"`
 	Attempts              *int               `toml:"attempts"`
+	Replicas              int                `toml:"replicas"` // validators that play each run
 	SubmissionsPerColdkey int                `toml:"submissions_per_coldkey"`
 	Policy                struct {
 		Models []string    `toml:"models"`
@@ -112,6 +113,9 @@ func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
 	}
 	if len(f.Sets)+len(f.Hidden) == 0 {
 		no("sets", "name at least one set of tasks")
+	}
+	if f.Replicas < 0 || f.Replicas > 9 {
+		no("replicas", "%d validators: want 0 to 9", f.Replicas)
 	}
 	if f.Attempts != nil && (*f.Attempts < 0 || *f.Attempts > 5) {
 		no("attempts", "%d retries: want 0 to 5", *f.Attempts)
@@ -203,7 +207,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	}
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
-		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
+		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools,

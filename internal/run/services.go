@@ -110,7 +110,7 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(), score.ContestRules(),
+	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(), score.ContestRules(), score.AgreementRules(),
 		pack.Rules(), consensus.Rules(), clawbench.Rules())...)
 }
 
