@@ -128,6 +128,8 @@ func main() {
 		{"shopping: scoring, beside Python", ">= 5,000 episodes/s and 20x", printed("./bench/shopscore"), "go run ./bench/shopscore"},
 		gotest("shopping: first page of 100,000 products", "p50 <= 3 ms, >= 1,000/s on 2 cores", "./shop/search", "Find"),
 		gotest("shopping: index of 100,000 products", "<= 60 s, <= 1.5 GB", "./shop/search", "Build", "-benchtime", "1x"),
+		gotest("research: signed claim and submit over HTTP", ">= 1,000/s", "./wire/bitsota", "ClaimSubmit", "-benchtime", "2000x"),
+		gotest("merkle: standard tree of 100,000 leaves", "<= 1 s", "./merkle", "Tree", "-benchtime", "3x"),
 		gotest("research: check of a patch of 256 KB", "<= 50 ms", "./kind/research/surface", "Check256K"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead <= 300 ms", "./kind/research", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),

@@ -65,6 +65,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The root that OpenZeppelin's own library (1.0.8) makes of 37 rows.
+func TestOpenZeppelinRoot(t *testing.T) {
+	in := OZInput{Types: []string{"address", "uint256"}}
+	for i := range 37 {
+		in.Values = append(in.Values, []any{fmt.Sprintf("0x%040x", i*7919+1), fmt.Sprint(i * 1000)})
+	}
+	tree, err := in.Tree()
+	if err != nil || tree.Root().String() != "0xc64728f962446470dca0261091cb6fbfe8c9aee42188f306b7acb1f4f0972a1e" {
+		t.Fatalf("%v %v", tree, err)
+	}
+}
+
 // naiveRoot is written apart from the package, from the words of the standard
 // alone: sort, fill the array from the back, hash pairs.
 func naiveRoot(rows [][]byte) string {

@@ -57,6 +57,9 @@ func (p *Platform) contest(tx *store.Tx, a agon.Arena, e store.Entry, runs []sto
 		}
 		v.Trust = trust
 	}
+	if len(runs) == 0 {
+		return nil // nothing is decided on admission, and the count grows with the coldkey's entries
+	}
 	n, err := tx.CountChallenges(a.ID, e.Coldkey, e.Seq)
 	v.Attempts = int(n)
 	return err

@@ -53,6 +53,15 @@ if ! "$dir/harbor/bin/python" -c 'import harbor.utils.trajectory_validator' 2>/d
 	"$dir/harbor/bin/pip" install --quiet --disable-pip-version-check $bare harbor==0.25.0 >"$dir/pip.log" 2>&1 || absent+=("harbor/harbor==0.25.0")
 fi
 
+# OpenZeppelin's library of Merkle trees, and what the nine manual steps of a research miner use.
+for tool in jq curl git; do command -v $tool >/dev/null || die "no $tool here: the steps of a research miner need it"; done
+if command -v npm >/dev/null; then
+	mkdir -p "$dir/node"
+	npm install --prefix "$dir/node" --no-audit --no-fund --silent @openzeppelin/merkle-tree@1.0.8 >"$dir/npm.log" 2>&1 || absent+=("@openzeppelin/merkle-tree@1.0.8")
+else
+	absent+=("@openzeppelin/merkle-tree@1.0.8 (no npm)")
+fi
+
 "$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
 
 status=0
