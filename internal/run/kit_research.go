@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func researchKit() kit {
 	return kit{
 		name: kr.Name,
 		build: func(p parts) kind.Kind {
-			return kr.New(kr.Config{Rootfs: p.rootfs})
+			return kr.New(researchConfig(p.o, p.rootfs))
 		},
 		demo: func() ArenaFile {
 			f := ArenaFile{
@@ -70,6 +71,15 @@ func researchKit() kit {
 			return nil
 		},
 	}
+}
+
+// researchConfig is what replays need to know of this host.
+func researchConfig(o Options, rootfs string) kr.Config {
+	c := kr.Config{Rootfs: rootfs, Cache: filepath.Join(cacheDir(o), "clones")}
+	if o.Getenv != nil {
+		c.PackageIndex = o.Getenv("AGON_PACKAGE_INDEX")
+	}
+	return c
 }
 
 const demoResearch = "demo-research"

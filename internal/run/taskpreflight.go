@@ -43,7 +43,7 @@ func preflightTasks(ctx context.Context, o Options, dirs []string) ([]cli.TaskPr
 	if err != nil {
 		return nil, err
 	}
-	k := kr.New(kr.Config{Rootfs: root})
+	k := kr.New(researchConfig(o, root))
 	p, err := newPlayer(ctx, o, d, root, kinds(o, root), blobs, filepath.Join(work, "trees"))
 	if err != nil {
 		return nil, err

@@ -145,7 +145,10 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 
 // play makes the observation. An error is never the miner's doing.
 func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string, error) {
-	obs := Observed{Status: StatusAccepted, Seed: seedOf(p.digest, "replay", 0)}
+	// All validators use one seed for a submission, so that their numbers can be
+	// compared; it hangs on the submission's own bytes, so that none can be
+	// written for it. Submissions are compared by duels, on common seeds.
+	obs := Observed{Status: StatusAccepted, Seed: seedOf(p.digest, "replay "+string(s.Digest), 0)}
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
