@@ -26,6 +26,8 @@ import (
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/scale"
+	"github.com/agon-arena/agon/ledger/timelock"
 	"github.com/agon-arena/agon/merkle"
 	"github.com/agon-arena/agon/pack"
 	"github.com/agon-arena/agon/samples"
@@ -110,7 +112,8 @@ func Services() cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules() *calc.Registry {
-	return calc.New(slices.Concat(auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(), score.ContestRules(), score.AgreementRules(),
+	return calc.New(slices.Concat(scale.Rules(), timelock.Rules(),
+		auth.Rules(), ledger.Rules(), incentive.Rules(), claim.Rules(), copycat.Rules(), shopscore.Rules(), surface.Rules(), merkle.Rules(), score.ContestRules(), score.AgreementRules(),
 		pack.Rules(), consensus.Rules(), clawbench.Rules())...)
 }
 
