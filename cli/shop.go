@@ -17,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/shop/catalogue"
+	"github.com/agon-arena/agon/shop/encode"
 	"github.com/agon-arena/agon/shop/search"
 )
 
@@ -30,7 +31,7 @@ it. Every command also takes ShoppingBench's files. docs/shopping.md tells the f
 		Args:    a.noSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.shopGenerateCmd(), a.shopIndexCmd(), a.shopSearchCmd(), a.shopServeCmd(), a.shopProblemsCmd(), a.shopBankCmd())
+	cmd.AddCommand(a.shopGenerateCmd(), a.shopIndexCmd(), a.shopSearchCmd(), a.shopServeCmd(), a.shopVectorsCmd(), a.shopProblemsCmd(), a.shopBankCmd())
 	return cmd
 }
 
@@ -272,5 +273,59 @@ interrupted. There is no login: listen where only scorers and gateways reach it.
 	}
 	cmd.Flags().StringVar(&listen, "at", "127.0.0.1:5632", "`address` to listen on")
 	cmd.Flags().BoolVar(&strict, "strict", false, "without the quirks of ORO's server")
+	return cmd
+}
+
+func (a *App) shopVectorsCmd() *cobra.Command {
+	var out string
+	var enc encoderFlags
+	cmd := &cobra.Command{
+		Use:   "vectors INDEX --out FILE",
+		Short: "Encode all titles of an index, once",
+		Long: `Encode every title of an index and write the table that --vectors and AGON_ENCODER_VECTORS
+read, {title, vector} a line. JSON: {file, encoder, vectors}.`,
+		Example: "  agon shop vectors catalogue.jsonl.index --encoder-url http://127.0.0.1:8080/v1 --encoder-model qwen3-embedding --out vectors.jsonl",
+		Args:    args(1, 1, "an index"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return output.Usage("out", "name a file", "--out is missing")
+			}
+			ctx := cmd.Context()
+			e, err := a.encoder(enc)
+			if err != nil {
+				return err
+			}
+			x, err := openIndex(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = x.Close() }()
+			n := 0
+			err = replaceFile(out, 0o644, func(w io.Writer) (err error) {
+				n, err = encode.WriteVectors(ctx, w, e, func(yield func(string, error) bool) {
+					for id := range x.IDs {
+						p, err := x.Product(ctx, id)
+						if err != nil {
+							yield("", err)
+							return
+						}
+						if !yield(p.Title, nil) {
+							return
+						}
+					}
+				})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return a.printer.Print(ctx, output.Result{
+				Value: map[string]any{"file": out, "encoder": e.Name(), "vectors": n}, IDs: []string{out},
+				Human: func(h *output.Human) { h.Line("%d vectors of %s in %s", n, e.Name(), out) },
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "write the table to this `file`")
+	enc.add(cmd)
 	return cmd
 }

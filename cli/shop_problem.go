@@ -22,49 +22,23 @@ type encoderFlags struct{ vectors, url, model string }
 
 func (e *encoderFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&e.vectors, "vectors", "", "`file` of precomputed title vectors, {title, vector} a line")
+	f.StringVar(&e.vectors, "vectors", "", "`file` of precomputed title vectors, see agon shop vectors (AGON_ENCODER_VECTORS)")
 	f.StringVar(&e.url, "encoder-url", "", "`address` of a service of embeddings in OpenAI's form (AGON_ENCODER_URL; key: AGON_ENCODER_KEY)")
 	f.StringVar(&e.model, "encoder-model", "", "its `model` (AGON_ENCODER_MODEL)")
 }
 
-// encoder is the one that the flags choose: the built-in one by default.
+// encoder is the one that flags or environment choose: the built-in one by default.
 func (a *App) encoder(e encoderFlags) (shop.Encoder, error) {
-	if e.url == "" {
-		e.url = a.Env.Getenv("AGON_ENCODER_URL")
-	}
-	if e.model == "" {
-		e.model = a.Env.Getenv("AGON_ENCODER_MODEL")
-	}
-	var next shop.Encoder
-	switch {
-	case e.url != "":
-		h, err := encode.NewHTTP(encode.HTTPConfig{BaseURL: e.url, Model: e.model, APIKey: a.Env.Getenv("AGON_ENCODER_KEY")})
-		if err != nil {
-			return nil, output.Usage("encoder-url", "give --encoder-url and --encoder-model", "%v", err)
+	s := encode.FromEnv(a.Env.Getenv)
+	for _, f := range []struct {
+		to   *string
+		flag string
+	}{{&s.Vectors, e.vectors}, {&s.URL, e.url}, {&s.Model, e.model}} {
+		if f.flag != "" {
+			*f.to = f.flag
 		}
-		next = h
-	case e.vectors == "":
-		return encode.Ngram{}, nil
 	}
-	if e.vectors == "" {
-		return next, nil
-	}
-	f, err := os.Open(e.vectors)
-	if err != nil {
-		return nil, fmt.Errorf("read vectors: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	name, table, err := encode.ReadVectors(f)
-	if err != nil {
-		return nil, err
-	}
-	if name == "" {
-		name = e.model
-	}
-	if next != nil && name != next.Name() {
-		return nil, output.Usage("encoder-model", "use the model that made the file", "%s holds vectors of %q, not of %q", e.vectors, name, next.Name())
-	}
-	return shop.Vectors{Model: name, Table: table, Next: next}, nil
+	return encode.Open(s)
 }
 
 // madeProblem is a line of `agon shop problems`.

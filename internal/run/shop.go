@@ -35,6 +35,7 @@ type shopFloor struct {
 	mu    sync.Mutex
 	index *search.Index // guarded by mu
 	label string        // of index, for receipts and scorer versions; guarded by mu
+	enc   shop.Encoder  // guarded by mu
 }
 
 // floor returns the process's catalogue; copies of o made later share it.
@@ -120,14 +121,19 @@ func (f *shopFloor) mode() (score.Fix, error) {
 	}
 }
 
-// encoder is the service of embeddings at AGON_ENCODER_URL, else the built-in
-// one, which needs no model and knows no meaning.
+// encoder is the one that AGON_ENCODER_* describe, else the built-in one, which
+// needs no model and knows no meaning. It is made once: it keeps what it was told.
 func (f *shopFloor) encoder() (shop.Encoder, error) {
-	url := f.getenv("AGON_ENCODER_URL")
-	if url == "" {
-		return encode.Ngram{}, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.enc == nil {
+		e, err := encode.Open(encode.FromEnv(f.getenv))
+		if err != nil {
+			return nil, err
+		}
+		f.enc = e
 	}
-	return encode.NewHTTP(encode.HTTPConfig{BaseURL: url, APIKey: f.getenv("AGON_ENCODER_KEY"), Model: f.getenv("AGON_ENCODER_MODEL")})
+	return f.enc, nil
 }
 
 // Name implements shopping.Searcher.

@@ -209,9 +209,7 @@ func (g *generator) product(i int) *shop.Product {
 	var d []string
 	for range 3 + r.N(4) {
 		line := pick(r, sentences)
-		if strings.Contains(line, "%s") {
-			line = strings.Replace(line, "%s", english, 1)
-		}
+		line = strings.Replace(line, "%s", english, 1)
 		d = append(d, line)
 	}
 	p.Description = title + ". " + strings.Join(d, " ")

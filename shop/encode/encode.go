@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"iter"
 	"math"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -120,6 +122,121 @@ func ReadVectors(in io.Reader) (name string, table map[string][]float32, err err
 		return "", nil, fmt.Errorf("read vectors: a line is longer than %d bytes: %w", maxVectorLine, err)
 	}
 	return name, table, nil
+}
+
+// Settings say where vectors come from. All empty means Ngram.
+type Settings struct {
+	URL, Model, Key string // a service of embeddings, see HTTPConfig
+	Vectors         string // file of a table, see ReadVectors
+}
+
+// FromEnv reads AGON_ENCODER_URL, _MODEL, _KEY and _VECTORS.
+func FromEnv(getenv func(string) string) Settings {
+	return Settings{
+		URL: getenv("AGON_ENCODER_URL"), Model: getenv("AGON_ENCODER_MODEL"), Key: getenv("AGON_ENCODER_KEY"), Vectors: getenv("AGON_ENCODER_VECTORS"),
+	}
+}
+
+// Open makes the encoder that s describes. A table stands before the service:
+// titles that are in it are not asked for. Without a service a title that is
+// not in the table cannot be encoded.
+func Open(s Settings) (shop.Encoder, error) {
+	var next shop.Encoder
+	switch {
+	case s.URL != "":
+		h, err := NewHTTP(HTTPConfig{BaseURL: s.URL, Model: s.Model, APIKey: s.Key})
+		if err != nil {
+			return nil, err
+		}
+		next = h
+	case s.Vectors == "":
+		return Ngram{}, nil
+	}
+	if s.Vectors == "" {
+		return next, nil
+	}
+	f, err := os.Open(s.Vectors)
+	if err != nil {
+		return nil, fmt.Errorf("read vectors: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	name, table, err := ReadVectors(f)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = s.Model
+	}
+	if name == "" {
+		return nil, fmt.Errorf("read vectors: %s does not name its encoder, and no model is named", s.Vectors)
+	}
+	if next != nil && name != next.Name() {
+		return nil, fmt.Errorf("read vectors: %s holds vectors of %.60q, not of %.60q", s.Vectors, name, next.Name())
+	}
+	return shop.Vectors{Model: name, Table: table, Next: next}, nil
+}
+
+// batch is how many titles WriteVectors encodes at once.
+const batch = 64
+
+// WriteVectors encodes titles, each once, and writes the table that
+// ReadVectors reads. It returns how many vectors it wrote.
+func WriteVectors(ctx context.Context, w io.Writer, e shop.Encoder, titles iter.Seq2[string, error]) (int, error) {
+	buf := bufio.NewWriter(w)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(map[string]string{"encoder": e.Name()}); err != nil {
+		return 0, fmt.Errorf("write vectors: %w", err)
+	}
+	type row struct {
+		Title  string    `json:"title"`
+		Vector []float32 `json:"vector"`
+	}
+	var waiting []string
+	seen := map[string]bool{}
+	flush := func() error {
+		if len(waiting) == 0 {
+			return nil
+		}
+		vectors, err := e.Encode(ctx, waiting)
+		if err != nil {
+			return err
+		}
+		if len(vectors) != len(waiting) {
+			return fmt.Errorf("encode titles: %d vectors for %d titles", len(vectors), len(waiting))
+		}
+		for i, t := range waiting {
+			if err := enc.Encode(row{t, vectors[i]}); err != nil {
+				return fmt.Errorf("write vectors: %w", err)
+			}
+		}
+		waiting = waiting[:0]
+		return nil
+	}
+	for t, err := range titles {
+		if err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if seen[t] {
+			continue
+		}
+		seen[t] = true
+		if waiting = append(waiting, t); len(waiting) == batch {
+			if err := flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return 0, err
+	}
+	if err := buf.Flush(); err != nil {
+		return 0, fmt.Errorf("write vectors: %w", err)
+	}
+	return len(seen), nil
 }
 
 // HTTPConfig is a service of embeddings in OpenAI's form.

@@ -1,10 +1,15 @@
 package encode
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,6 +118,48 @@ func TestHTTP(t *testing.T) {
 	for _, c := range []HTTPConfig{{}, {BaseURL: "file:///x", Model: "m"}, {BaseURL: "http://x"}} {
 		if _, err := NewHTTP(c); err == nil {
 			t.Errorf("%+v passes", c)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vectors")
+	titles := []string{"a b c", "kettle", "a b c", "lamp"}
+	var b bytes.Buffer
+	n, err := WriteVectors(t.Context(), &b, Ngram{}, func(yield func(string, error) bool) {
+		for _, s := range titles {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	})
+	if err != nil || n != 3 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(Settings{Vectors: path})
+	if err != nil || e.Name() != NgramName {
+		t.Fatalf("%v, %v", e, err)
+	}
+	want, err := Ngram{}.Encode(t.Context(), titles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Encode(t.Context(), titles)
+	if err != nil || !slices.Equal(got[1], want[1]) || !slices.Equal(got[2], want[0]) {
+		t.Errorf("%v", err)
+	}
+	if _, err := e.Encode(t.Context(), []string{"new"}); !errors.Is(err, shop.ErrNoEncoder) {
+		t.Errorf("a title that is not in the table: %v", err)
+	}
+	if e, err := Open(Settings{}); err != nil || e.Name() != NgramName {
+		t.Errorf("%v, %v", e, err)
+	}
+	for _, s := range []Settings{{Vectors: path + "x"}, {URL: "http://x", Model: "other", Vectors: path}, {URL: "x"}} {
+		if e, err := Open(s); err == nil {
+			t.Errorf("%+v gives %v", s, e)
 		}
 	}
 }

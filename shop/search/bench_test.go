@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -129,5 +128,5 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.ReportMetric(float64(peak)/(1<<20), "heap-MB")
 	b.ReportMetric(float64(st.Size())/(1<<20), "file-MB")
-	b.Log(fmt.Sprintf("catalogue of %d MB", c.Len()>>20))
+	b.Logf("catalogue of %d MB", c.Len()>>20)
 }

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/shop/catalogue"
 )
 
@@ -371,33 +370,4 @@ func (x *Index) consistent(blobs uint64) error {
 		}
 	}
 	return nil
-}
-
-// Ensure opens the index at path if it was made of the catalogue with that
-// digest, and builds it anew otherwise.
-func Ensure(ctx context.Context, digest agon.Digest, catalogue func() (io.ReadCloser, error), path string) (*Index, error) {
-	x, err := Open(path)
-	if err == nil && x.meta.Catalogue == digest {
-		return x, nil
-	}
-	if err == nil {
-		_ = x.Close()
-	}
-	in, err := catalogue()
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("build index: %w", err)
-	}
-	meta, err := Build(ctx, in, path)
-	if err != nil {
-		return nil, err
-	}
-	if meta.Catalogue != digest {
-		_ = os.Remove(path)
-		return nil, fmt.Errorf("build index: the catalogue has digest %s, want %s", meta.Catalogue, digest)
-	}
-	return Open(path)
 }

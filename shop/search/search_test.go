@@ -561,29 +561,6 @@ func TestBuildAndOpen(t *testing.T) {
 	}
 }
 
-func TestEnsure(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sub", "index")
-	src := lines(t, generated(t, 50))
-	want := indexOf(t, generated(t, 50)).Meta().Catalogue
-	opened := 0
-	open := func() (io.ReadCloser, error) { opened++; return io.NopCloser(bytes.NewReader(src)), nil }
-	for range 2 {
-		x, err := Ensure(t.Context(), want, open, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if opened != 1 {
-		t.Errorf("built %d times", opened)
-	}
-	if _, err := Ensure(t.Context(), "sha256:00", open, path); err == nil {
-		t.Error("another catalogue passes")
-	}
-}
-
 // Many queries at once share the memory of a few.
 func TestConcurrentQueries(t *testing.T) {
 	x := indexOf(t, generated(t, 300))
