@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
+	"net/http"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -13,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/samples"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
+	"github.com/agon-arena/agon/wire/trajrl"
 )
 
 // officeSet is the shipped set of office scenarios.
@@ -42,6 +45,8 @@ func packKit() kit {
 			{name: "gaming", model: true},
 		},
 		script:     samples.PackScript,
+		routes:     trajrl.Patterns(),
+		serve:      func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) { return s.trajrlRoutes(a) },
 		incentives: map[string]incentive.Rule{incentive.CostArenaRule: incentive.CostTakeover(), incentive.ScoreArenaRule: incentive.ScoreTakeover()},
 	}
 }
