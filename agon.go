@@ -353,3 +353,12 @@ type OperatorAction struct {
 	Reason string    `json:"reason"`
 	Change string    `json:"change,omitempty"` // what it changed, for people
 }
+
+// Webhook is an address that is told of events.
+type Webhook struct {
+	ID        string    `json:"id"`
+	URL       string    `json:"url"`
+	Types     []string  `json:"types"` // event types; "*" is all
+	CreatedAt time.Time `json:"created_at"`
+	Disabled  string    `json:"disabled,omitempty"` // why it is told no more
+}

@@ -52,7 +52,7 @@ func (a *App) operatorCmd() *cobra.Command {
 		a.act("retry SUBMISSION", "Play again what it lacks through faults of ours", "agon operator retry SUBMISSION --reason 'the provider is back'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
 			return c.Retry(ctx, id, reason)
 		}),
-		a.retuneCmd(), a.operatorLogCmd(),
+		a.retuneCmd(), a.operatorLogCmd(), a.webhookCmd(),
 	)
 	return cmd
 }
@@ -154,6 +154,67 @@ func (a *App) operatorLogCmd() *cobra.Command {
 			}))
 		},
 	}
+}
+
+func (a *App) webhookCmd() *cobra.Command {
+	show := func(ctx context.Context, w *client.Webhooks) error {
+		return a.printer.Print(ctx, output.Result{Value: w, IDs: ids(w.Items, func(h agon.Webhook) string { return h.ID }), Human: func(h *output.Human) {
+			h.Line("signed with %s", w.Key)
+			rows := make([][]output.Cell, len(w.Items))
+			for i, x := range w.Items {
+				rows[i] = []output.Cell{output.Text(x.ID), output.Text(x.URL), output.Text(fmt.Sprint(x.Types)), output.Text(x.Disabled)}
+			}
+			h.Table([]output.Column{{Title: "id", Min: 8}, {Title: "url", Min: 12}, {Title: "types"}, {Title: "disabled", Min: 8}}, rows)
+		}})
+	}
+	cmd := &cobra.Command{
+		Use: "webhook", Short: "Tell other programs of decisions, new champions and the operator's acts",
+		Long: `Webhooks by the Standard Webhooks protocol, signed with ed25519 (v1a). Types: submission.decided,
+seat.taken, operator.acted. A message is told again with growing pauses for about three days.`,
+		Example: "  agon operator webhook add https://example.org/hook --types seat.taken\n  agon operator webhook", Args: args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := a.writer()
+			if err != nil {
+				return err
+			}
+			w, err := c.Webhooks(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), w)
+		},
+	}
+	var types []string
+	add := &cobra.Command{
+		Use: "add URL", Short: "Tell an address of events", Long: "Tell an address of events. JSON: {id, url, types, created_at}.", Example: "  agon operator webhook add https://example.org/hook --types seat.taken", Args: args(1, 1, "one address"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := a.writer()
+			if err != nil {
+				return err
+			}
+			h, err := c.AddWebhook(cmd.Context(), client.WebhookRequest{URL: args[0], Types: types})
+			if err != nil {
+				return err
+			}
+			return a.printer.Print(cmd.Context(), output.Result{Value: h, IDs: []string{h.ID}, Human: func(x *output.Human) { x.Line("%s", h.ID) }})
+		},
+	}
+	add.Flags().StringSliceVar(&types, "types", nil, "event types (default: all)")
+	cmd.AddCommand(add, &cobra.Command{
+		Use: "remove ID", Short: "Tell it no more", Long: "Tell it no more. JSON: those that are left.", Example: "  agon operator webhook remove wh_…", Args: args(1, 1, "one id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := a.writer()
+			if err != nil {
+				return err
+			}
+			w, err := c.RemoveWebhook(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), w)
+		},
+	})
+	return cmd
 }
 
 // arenaNewCmd writes an arena file to start from.

@@ -110,6 +110,27 @@ func (c *Client) Actions(ctx context.Context) ([]agon.OperatorAction, error) {
 	return out.Items, err
 }
 
+// Webhooks lists the webhooks of a server; for operators.
+func (c *Client) Webhooks(ctx context.Context) (*Webhooks, error) {
+	var out Webhooks
+	_, err := c.json(ctx, get(path("webhooks"), nil), nil, &out)
+	return &out, err
+}
+
+// AddWebhook tells an address of events; for operators.
+func (c *Client) AddWebhook(ctx context.Context, r WebhookRequest) (*agon.Webhook, error) {
+	var out agon.Webhook
+	_, err := c.json(ctx, post(path("webhooks"), false), r, &out)
+	return &out, err
+}
+
+// RemoveWebhook tells it no more; for operators.
+func (c *Client) RemoveWebhook(ctx context.Context, id string) (*Webhooks, error) {
+	var out Webhooks
+	_, err := c.json(ctx, post(path("webhooks", id, "remove"), false), nil, &out)
+	return &out, err
+}
+
 // SignIn makes a sign-in for a browser in the name of the client's key: a link
 // that works once, within a minute (POST /web/sessions).
 func (c *Client) SignIn(ctx context.Context) (link string, err error) {

@@ -149,6 +149,18 @@ type RetuneRequest struct {
 	Reason string `json:"reason" maxLength:"2000"`
 }
 
+// WebhookRequest is POST /v1/webhooks (operator).
+type WebhookRequest struct {
+	URL   string   `json:"url" maxLength:"2048"`
+	Types []string `json:"types,omitempty" maxItems:"20" doc:"event types; none or * for all"`
+}
+
+// Webhooks is GET /v1/webhooks.
+type Webhooks struct {
+	Key   string         `json:"key" doc:"ed25519 key that signs, whpk_ and base64"`
+	Items []agon.Webhook `json:"items"`
+}
+
 // BoardRow is one line of a leaderboard.
 type BoardRow struct {
 	ID         string               `json:"id"`

@@ -3,6 +3,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,6 +128,28 @@ func checkAddress(address string) error {
 		return refuse("private_address", "%s is no public address", address)
 	}
 	return nil
+}
+
+// Post sends a body and returns the status of the answer, which is not read
+// beyond its head. Redirects are not followed: what is sent is for that address.
+func (f *Client) Post(ctx context.Context, raw string, h http.Header, body []byte) (int, error) {
+	if err := CheckURL(raw); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, raw, bytes.NewReader(body))
+	if err != nil {
+		return 0, refuse("bad_url", "it is no address")
+	}
+	req.Header = h.Clone()
+	req.Header.Set("User-Agent", "agon/"+agon.Version)
+	resp, err := f.http.Transport.RoundTrip(req)
+	if err != nil {
+		return 0, fmt.Errorf("post: %w", err)
+	}
+	_ = resp.Body.Close() // nothing in it is wanted
+	return resp.StatusCode, nil
 }
 
 // Get returns the body of a successful answer: status 200 exactly, not

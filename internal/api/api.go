@@ -38,8 +38,17 @@ type Ledger interface {
 	SetWeights(ctx context.Context, netuid uint16, hotkey string, r client.SetWeightsRequest) error
 }
 
+// Webhooks is what /v1 needs of them; nil: this server tells nobody.
+type Webhooks interface {
+	Add(ctx context.Context, url string, types []string) (*agon.Webhook, error)
+	List(ctx context.Context) ([]agon.Webhook, error)
+	Remove(ctx context.Context, id string) error
+	PublicKey() string
+}
+
 // Config configures the API.
 type Config struct {
+	Webhooks Webhooks
 	Platform platform.API
 	Ledger   Ledger
 	Verifier Verifier

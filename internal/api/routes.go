@@ -131,6 +131,7 @@ func (a *server) routes(api huma.API) {
 		list, err := p.Actions(ctx, caller(ctx), 200)
 		return client.Page[agon.OperatorAction]{Items: list}, err
 	})
+	a.webhooks(api)
 	op(a, api, "POST", "/v1/arenas/{arena}/submissions", "submit", "Enter a submission; the signer is the miner", func(ctx context.Context, in *struct {
 		ByArena
 		Body client.SubmitRequest

@@ -22,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/internal/metrics"
+	"github.com/agon-arena/agon/internal/webhook"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
@@ -83,6 +84,8 @@ type server struct {
 	http     *http.Server
 	addr     string // host:port that was bound
 	done     chan error
+	hooks    *webhook.Teller
+	unhook   func()                 // ends the teller
 	corpus   *client.CorpusSummary  // the last that was built here
 	research *research.Coordinator  // of the research arenas, if there are any
 	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
@@ -157,9 +160,12 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle(remote.PathInfo+"/", lh)
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{API: s.platform})))
 	s.routeForeign(mux)
+	if err = s.openWebhooks(); err != nil {
+		return s, err
+	}
 	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()}
 	v1 := api.New(api.Config{
-		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info,
+		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
@@ -189,6 +195,9 @@ func (s *server) close() {
 			s.http.Close()
 		}
 		cancel()
+	}
+	if s.unhook != nil {
+		s.unhook()
 	}
 	if s.platform != nil {
 		s.platform.Stop()

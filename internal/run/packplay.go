@@ -475,8 +475,10 @@ func packCompare(ctx context.Context, c cli.PackCompareOptions) (*cli.PackCompar
 		name string
 		of   func(measure) float64
 	}{
-		{"usd_per_episode", func(m measure) float64 { return m.usd }}, {"score", func(m measure) float64 { return m.score }},
-		{"tool_calls", func(m measure) float64 { return m.calls }}, {"output_tokens", func(m measure) float64 { return m.output }},
+		{"usd_per_episode", func(m measure) float64 { return m.usd }},
+		{"score", func(m measure) float64 { return m.score }},
+		{"tool_calls", func(m measure) float64 { return m.calls }},
+		{"output_tokens", func(m measure) float64 { return m.output }},
 	} {
 		var diffs []float64
 		d := cli.PackDifference{Measure: m.name}
