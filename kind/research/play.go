@@ -167,7 +167,7 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 		if !errors.As(err, &e) {
 			return obs, "", err
 		}
-		p.log.Write(fmt.Appendf(nil, "%s\n", e.notes))
+		_, _ = p.log.Write(fmt.Appendf(nil, "%s\n", e.notes))
 		obs.Notes, obs.Status = e.notes, StatusError
 		if e.rejected != "" {
 			obs.Status, obs.Reason = StatusRejected, e.rejected

@@ -58,12 +58,16 @@ exec(open("submission/run.py").read())
 		log     string // must be in the log
 		never   string // must not be in it
 	}{
-		{name: "47 host environment absent, hidden environment redacted", toml: runTask,
+		{
+			name: "47 host environment absent, hidden environment redacted", toml: runTask,
 			base:  with(runBase, "private", "[benchmark_env]\nHIDDEN_TOKEN = \"s3cr3t-value\"\n"),
 			patch: run("import os\nprint(sorted(os.environ.items()))\nprint('score=2.5')"), status: StatusAccepted, score: 2.5,
-			log: "('HIDDEN_TOKEN', '[REDACTED]')", never: "host-only-value"},
-		{name: "48 the metric is read before redaction", toml: runTask, base: with(runBase, "private", "[benchmark_env]\nPIN = \"1234\"\n"),
-			patch: run("print('score=0.1234')"), status: StatusAccepted, score: 0.1234, log: "score=0.[REDACTED]"},
+			log: "('HIDDEN_TOKEN', '[REDACTED]')", never: "host-only-value",
+		},
+		{
+			name: "48 the metric is read before redaction", toml: runTask, base: with(runBase, "private", "[benchmark_env]\nPIN = \"1234\"\n"),
+			patch: run("print('score=0.1234')"), status: StatusAccepted, score: 0.1234, log: "score=0.[REDACTED]",
+		},
 		{name: "49 the last match counts", toml: runTask, base: runBase, patch: run("print('SCORE: 9')\nprint('{\"score\": 3.5}')"), status: StatusAccepted, score: 3.5},
 		{name: "49 nan at the end", toml: runTask, base: runBase, patch: run("print('score=9')\nprint('score=nan')"), status: StatusError, outcome: OutcomeNoMetric, notes: "not a finite number"},
 		{name: "49 infinite", toml: runTask, base: runBase, patch: run("print('score=1e999')"), status: StatusError, outcome: OutcomeNoMetric, notes: "not a finite number"},
@@ -75,9 +79,11 @@ exec(open("submission/run.py").read())
 		{name: "50 the task rejects", toml: runTask, base: runBase, patch: run("print('validator_rejection=too_slow')\nsys.exit(1)"), status: StatusRejected, reason: "too_slow", outcome: OutcomeOK},
 		{name: "50 a mark does not replace the result file", toml: oneTask, base: with(oneBase, "bench.py", "print('validator_rejection=x')\nraise SystemExit(1)"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric},
 		{name: "50 failing without a mark", toml: runTask, base: runBase, patch: run("print('score=2')\nsys.exit(3)"), status: StatusError, outcome: OutcomeBenchmark, notes: "status 3"},
-		{name: "51 timeout with a tree of processes", toml: edit(runTask, budget, "time_budget_seconds = 1"), base: runBase,
+		{
+			name: "51 timeout with a tree of processes", toml: edit(runTask, budget, "time_budget_seconds = 1"), base: runBase,
 			patch:  run("import os\nif os.fork() == 0:\n    os.setsid()\n    subprocess.run(['sleep', '98767'])\nsubprocess.run(['sleep', '98767'])"),
-			status: StatusError, outcome: OutcomeTimeout, notes: "time budget"},
+			status: StatusError, outcome: OutcomeTimeout, notes: "time budget",
+		},
 		{name: "52 the box", toml: runTask, base: runBase, patch: run(boxProbe), status: StatusAccepted, score: 6, log: "root read-only"},
 		{name: "53 setup edits the benchmark", toml: setupTask, base: setup("echo 'print(9)' > bench.py"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "bench.py"},
 		{name: "53 setup deletes a protected file", toml: setupTask, base: setup("rm data/big.txt"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "data/big.txt"},
@@ -87,11 +93,13 @@ exec(open("submission/run.py").read())
 		{name: "53 setup plants a module where none is expected", toml: edit(setupTask, cmd, cmd+"setup_writes = [\"build/**\"]\n"), base: setup("mkdir build && touch build/ok json.py"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json.py"},
 		{name: "53 an honest setup", toml: setupTask, base: setup("mkdir -p build && echo 1 > build/ok && (sleep 1; echo 'print(9)' > bench.py) & sleep 0"), patch: scorePatch("2"), status: StatusAccepted, score: 2},
 		{name: "53 setup fails", toml: setupTask, base: setup("exit 7"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeSetup, notes: "status 7"},
-		{name: "56 hidden data is the benchmark's only", toml: edit(runTask, cmd, "setup_command = \"sh setup.sh\"\n"+cmd),
+		{
+			name: "56 hidden data is the benchmark's only", toml: edit(runTask, cmd, "setup_command = \"sh setup.sh\"\n"+cmd),
 			base: with(runBase, "hidden/answer.txt", "42\n",
 				"setup.sh", "ls /agon/hidden 2>/dev/null && exit 9; env | grep -q AGON_HIDDEN && exit 8; grep -r . /agon 2>/dev/null | grep 42 && exit 7; exit 0\n",
 				"bench.py", "import os\nprint('score=' + open(os.environ['AGON_HIDDEN'] + '/answer.txt').read())\n"),
-			patch: run("pass"), status: StatusAccepted, score: 42},
+			patch: run("pass"), status: StatusAccepted, score: 42,
+		},
 		{name: "21 a rename header", toml: oneTask, base: oneBase, patch: "diff --git a/submission/score.txt b/submission/score.txt\nsimilarity index 100%\nrename from bench.py\nrename to submission/x\n", status: StatusRejected, reason: surface.CodeForbidden, outcome: OutcomeOK},
 		{name: "20 outside", toml: oneTask, base: oneBase, patch: newFile("json.py", "x"), status: StatusRejected, reason: surface.CodeDisallowed, outcome: OutcomeOK},
 	} {

@@ -38,6 +38,7 @@ func (w *world) shipped(name string) *task.Task {
 func TestSamples(t *testing.T) {
 	for _, name := range []string{"compress", "kernel", "charlm"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			tk := w.shipped(name)
 			task, _, err := OpenTask(tk.Dir)

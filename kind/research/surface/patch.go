@@ -67,7 +67,6 @@ type hunkLine struct {
 // parseError tells where a patch cannot be read.
 type parseError struct {
 	line int
-	kind string
 	msg  string
 }
 
@@ -413,7 +412,7 @@ func (h *hunk) header(l string) bool {
 
 func hunkRange(s string) (pos, n int, rest string, ok bool) {
 	if pos, s, ok = number(s); !ok {
-		return
+		return pos, n, rest, ok
 	}
 	r, found := strings.CutPrefix(s, ",")
 	if !found {
