@@ -167,6 +167,7 @@ func (a *App) serveCmd() *cobra.Command {
 
 func (a *App) validatorCmd() *cobra.Command {
 	var o ValidatorOptions
+	var d DiscoverOptions
 	cmd := &cobra.Command{
 		Use:   "validator",
 		Short: "Play runs for a platform and set weights",
@@ -175,6 +176,10 @@ validator permit there, and set weights.`,
 		Example: "  agon validator --url https://arena.example --wallet.name val --boxes 4",
 		Args:    args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.From != "" {
+				d.Boxes, d.Driver = o.Boxes, o.Driver
+				return a.discover(cmd, d, o.Arenas)
+			}
 			if a.Services.Validator == nil {
 				return missing("validator")
 			}
@@ -195,9 +200,10 @@ validator permit there, and set weights.`,
 			return endOfService(cmd.Context(), a.Services.Validator(cmd.Context(), o))
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated)")
+	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated); with --discover, the arena's file")
 	boxesFlag(cmd, &o.Boxes)
 	driverFlag(cmd, &o.Driver)
+	discoverFlags(cmd, &d)
 	return cmd
 }
 

@@ -55,6 +55,8 @@ type Services struct {
 	// ClaimValidator plays batches that a platform of Caster's seed era pushes.
 	ClaimValidator func(context.Context, ClaimValidatorOptions) error
 
+	// Discover runs a validator that asks no platform.
+	Discover func(context.Context, DiscoverOptions) error
 	// PackScenarios lists the scenarios of a folder, or the shipped ones.
 	PackScenarios func(dir string) ([]string, error)
 	// PackEpisode plays one scenario, PackBatch all, PackCompare two packs on all.

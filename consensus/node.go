@@ -120,6 +120,7 @@ type Node struct {
 	status  Status
 	started bool
 	packs   map[string]*pack.Pack // by hash: content that was checked
+	retry   map[string]uint64     // by hash: the block from which it is tried again
 }
 
 // NewNode reads the state that an earlier process left.
@@ -148,7 +149,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state: %w", err)
 	}
-	n := &Node{cfg: c, packs: map[string]*pack.Pack{}}
+	n := &Node{cfg: c, packs: map[string]*pack.Pack{}, retry: map[string]uint64{}}
 	n.reset()
 	b, err := os.ReadFile(n.path())
 	switch {
@@ -368,43 +369,54 @@ func compare(a, b string) int {
 	return 0
 }
 
+// retryAfter is how many blocks a pack waits after it could not be played: five minutes.
+const retryAfter = 25
+
 // evaluate plays what is new or due again. What a provider spoils keeps the
 // evaluation it had.
 func (n *Node) evaluate(ctx context.Context, block uint64, list []candidate) error {
-	played, spoilt := 0, 0
+	tried, good, spoilt := 0, 0, 0
 	var last error
+	n.status.Judged = 0
 	for _, c := range list {
 		old, ok := n.st.Evaluations[c.pack.Hash]
-		if ok && block < old.Block+n.cfg.Reevaluate {
-			played++
+		if ok && block < old.Block+n.cfg.Reevaluate || block < n.retry[c.pack.Hash] {
+			if ok {
+				n.status.Judged++
+			}
 			continue
 		}
-		var e Evaluation
-		var err error
 		if n.cfg.Exclude != nil {
-			e.Reason = n.cfg.Exclude(c.pack)
+			if why := n.cfg.Exclude(c.pack); why != "" {
+				n.st.Evaluations[c.pack.Hash] = Evaluation{Reason: why, Block: block}
+				n.status.Judged++
+				continue
+			}
 		}
-		if e.Reason == "" {
-			e, err = n.cfg.Evaluate(ctx, c.hotkey, c.pack)
-		}
-		switch {
-		case ctx.Err() != nil:
+		tried++
+		e, err := n.cfg.Evaluate(ctx, c.hotkey, c.pack)
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case errors.Is(err, ErrProvider):
-			spoilt, last = spoilt+1, err
-		case err != nil:
-			last = err
-			n.cfg.Log.Warn("evaluating a pack", "pack", c.pack.Hash, "err", err)
-		default:
-			played++
-			e.Block = block
-			n.st.Evaluations[c.pack.Hash] = e
 		}
+		if err != nil {
+			last = err
+			n.retry[c.pack.Hash] = block + retryAfter
+			if errors.Is(err, ErrProvider) {
+				spoilt++
+			}
+			n.cfg.Log.Warn("evaluating a pack", "pack", c.pack.Hash, "err", err)
+			continue
+		}
+		good++
+		e.Block = block
+		n.st.Evaluations[c.pack.Hash] = e
+		delete(n.retry, c.pack.Hash)
+		n.status.Judged++
 	}
-	n.status.Judged = played
 	switch {
-	case played > 0 || last == nil:
+	case good > 0:
 		n.status.Fault, n.status.Reason = "", ""
+	case tried == 0: // nothing new is known
 	case spoilt > 0:
 		n.status.Fault, n.status.Reason = agon.FaultProvider, last.Error()
 	default:
@@ -430,7 +442,7 @@ func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen
 			p.Costs[c.hotkey], p.Qualified[c.hotkey] = e.Cost, e.Qualified
 		}
 	}
-	if len(p.Costs)+len(p.Disqualified) == 0 {
+	if len(p.Costs) == 0 {
 		return nil
 	}
 	b := p.Canonical()

@@ -557,15 +557,25 @@ func importClawbench(_ context.Context, c cli.ClawbenchImportOptions) ([]cli.Tas
 	if err != nil {
 		return nil, &agon.Error{Code: "bad_scenarios", Status: 422, Field: "dir", Message: err.Error()}
 	}
+	if c.Out != "" {
+		if err := materialiseTasks(list, c.Out); err != nil {
+			return nil, err
+		}
+	}
 	var out []cli.TaskInfo
 	for _, t := range list {
-		if c.Out != "" {
-			_, name, _ := strings.Cut(t.Key, "/")
-			if err := task.Materialise(t, filepath.Join(c.Out, name)); err != nil {
-				return nil, err
-			}
-		}
 		out = append(out, cli.TaskInfo{Task: t.Key, Kind: kindpack.Name, Difficulty: t.Config.Metadata.Difficulty, Available: true, Title: t.Config.Task.Description})
 	}
 	return out, nil
+}
+
+// materialiseTasks writes tasks as a set of directories.
+func materialiseTasks(list []*task.Task, dir string) error {
+	for _, t := range list {
+		_, name, _ := strings.Cut(t.Key, "/")
+		if err := task.Materialise(t, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

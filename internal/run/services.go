@@ -98,6 +98,7 @@ func Services() cli.Services {
 		ClaimSandbox: func(ctx context.Context, c cli.ClaimSandboxOptions) error {
 			return claimSandbox(ctx, options(c.Common, ""), c.Bare, os.Stderr)
 		},
+		Discover:        discover,
 		PackScenarios:   packScenarios,
 		PackEpisode:     packEpisode,
 		PackBatch:       packBatch,

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/cli/config"
+	"github.com/agon-arena/agon/cli/output"
+)
+
+// DiscoverOptions is `agon validator --discover ledger`.
+type DiscoverOptions struct {
+	Common
+	Key           auth.Signer
+	From          string // "ledger"
+	ArenaFile     string
+	Ledger        string // address of the ledger
+	Store         string // content store: a folder, s3://…, ipfs+http://…
+	WindowBlocks  int64
+	Anchor        int64
+	MinStake      float64 // alpha
+	MinValidators int
+	Burn          float64
+	PlainMean     bool
+	AllowPrivate  bool
+	Poll          time.Duration
+	Boxes         int
+	Driver        string
+}
+
+func discoverFlags(cmd *cobra.Command, d *DiscoverOptions) {
+	f := cmd.Flags()
+	f.StringVar(&d.From, "discover", "", "find submissions on the `ledger`, without a platform (policy packs)")
+	register(cmd, "discover", "ledger")
+	f.StringVar(&d.Store, "store", "", "with --discover: content `store` of payloads: a folder, s3://BUCKET/PREFIX, ipfs+http://HOST:5001/api/v0 (AGON_STORE)")
+	f.Int64Var(&d.WindowBlocks, "window-blocks", 7200, "with --discover: `blocks` of a window")
+	f.Int64Var(&d.Anchor, "window-anchor", 0, "with --discover: first `block` of window 0")
+	f.Float64Var(&d.MinStake, "min-stake", 10_000, "with --discover: `alpha` that a validator must have to be heard; below 0: none")
+	f.IntVar(&d.MinValidators, "min-validators", 0, "with --discover: validators that must agree (0: two)")
+	f.Float64Var(&d.Burn, "burn", 0.5, "with --discover: `share` of the reward that is burned")
+	f.BoolVar(&d.PlainMean, "plain-mean", false, "with --discover: average costs without trimming outliers")
+	f.BoolVar(&d.AllowPrivate, "allow-private", false, "with --discover: fetch packs from private addresses too")
+	f.DurationVar(&d.Poll, "poll", 12*time.Second, "with --discover: `time` between looks at the ledger")
+}
+
+func (a *App) discover(cmd *cobra.Command, d DiscoverOptions, arenas []string) error {
+	switch {
+	case d.From != "ledger":
+		return output.Usage("discover", "use --discover ledger", "--discover %q is not known", d.From)
+	case a.Services.Discover == nil:
+		return missing("validators without a platform")
+	case len(arenas) != 1:
+		return output.Usage("arena", "name the arena's file: --arena arena.toml", "--discover ledger wants one arena file")
+	case d.WindowBlocks < 10:
+		return output.Usage("window-blocks", "give at least 10", "--window-blocks %d is too short", d.WindowBlocks)
+	case d.Poll < 10*time.Millisecond:
+		return output.Usage("poll", "give at least 10ms", "--poll %s is too short", d.Poll)
+	case !(d.Burn >= 0 && d.Burn <= 1):
+		return output.Usage("burn", "give a share from 0 to 1", "--burn %v is no share", d.Burn)
+	}
+	if err := checkBoxes(d.Boxes); err != nil {
+		return err
+	}
+	key, err := a.key()
+	if err != nil {
+		return err
+	}
+	common, done, err := a.common()
+	if err != nil {
+		return err
+	}
+	defer done()
+	d.Common, d.Key, d.ArenaFile = common, key, arenas[0]
+	if d.Store == "" {
+		d.Store = a.Env.Getenv("AGON_STORE")
+	}
+	if d.Ledger = a.Env.Getenv("AGON_LEDGER"); d.Ledger == "" {
+		d.Ledger = common.Config.Get(config.URL)
+	}
+	return endOfService(cmd.Context(), a.Services.Discover(cmd.Context(), d))
+}
