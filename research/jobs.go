@@ -240,7 +240,9 @@ func (c *Coordinator) job(ctx context.Context, t *task, id, submission string, u
 		return nil, err
 	}
 	s.Observed, s.ClaimedMetrics, s.LogText = nil, map[string]json.RawMessage{}, "" // a replay is not told what to find
-	s.BaseRef = t.sha
+	if t.sha != "" {
+		s.BaseRef = t.sha
+	}
 	return &Job{ID: id, Submission: JobSubmission{s.Submission, patch}, Spec: c.spec(t, a), Task: c.view(t, a), ExpiresAt: until}, nil
 }
 

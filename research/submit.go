@@ -1,6 +1,7 @@
 package research
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,7 +86,7 @@ func CheckEntry(pub kr.Task, base *surface.Tree, sha string, e *Entry) (*surface
 	if err := checkArtifact(pub, e); err != nil {
 		return nil, err
 	}
-	if e.BaseRef != "" && e.BaseRef != pub.BaseRef && e.BaseRef != "HEAD" && !(shaForm.MatchString(e.BaseRef) && strings.HasPrefix(sha, e.BaseRef)) {
+	if sha != "" && e.BaseRef != "" && e.BaseRef != pub.BaseRef && e.BaseRef != "HEAD" && !(shaForm.MatchString(e.BaseRef) && strings.HasPrefix(sha, e.BaseRef)) {
 		return nil, refuse(422, "unknown_base_ref", "base_ref %.60q is not the task's base: make the patch against %s (agon research submit-workspace does)", e.BaseRef, sha).
 			with("base_commit_sha", sha).with("base_ref", pub.BaseRef)
 	}
@@ -99,7 +100,12 @@ func CheckEntry(pub kr.Task, base *surface.Tree, sha string, e *Entry) (*surface
 }
 
 // checkPatch refuses by the codes and statuses of the wire's error table.
+// Where the base is a foreign repository (base nil) the text alone is looked
+// at; the replay applies it.
 func checkPatch(pub kr.Task, base *surface.Tree, patch string) (*surface.Result, error) {
+	if base == nil {
+		return inspect(pub, patch)
+	}
 	style := surface.StylePath
 	if pub.Fnmatch {
 		style = surface.StyleFnmatch
@@ -108,6 +114,20 @@ func checkPatch(pub kr.Task, base *surface.Tree, patch string) (*surface.Result,
 	if err != nil {
 		return nil, fmt.Errorf("check patch: %w", err)
 	}
+	return judged(pub, patch, res)
+}
+
+// inspect is checkPatch without a base.
+func inspect(pub kr.Task, patch string) (*surface.Result, error) {
+	res := &surface.Result{Reasons: surface.Inspect([]byte(patch), pub.MaxPatchBytes)}
+	if res.OK = len(res.Reasons) == 0; res.OK {
+		res.Digest = agon.Sum([]byte(patch))
+	}
+	return judged(pub, patch, res)
+}
+
+// judged turns what is wrong with a patch into a refusal.
+func judged(pub kr.Task, patch string, res *surface.Result) (*surface.Result, error) {
 	if res.OK {
 		return res, nil
 	}
@@ -248,7 +268,7 @@ func (c *Coordinator) compose(t *task, hotkey string, m Member, e *Entry, res *s
 	}
 	s.PatchDigest = change
 	claim := kr.Claim{
-		ClaimID: e.ClaimID, BaseRef: t.sha, Summary: e.Summary, ClaimedMetrics: numbers(e.ClaimedMetrics), ProposedIdea: e.ProposedIdea, Implemented: e.Implemented,
+		ClaimID: e.ClaimID, BaseRef: cmp.Or(t.sha, s.BaseRef), Summary: e.Summary, ClaimedMetrics: numbers(e.ClaimedMetrics), ProposedIdea: e.ProposedIdea, Implemented: e.Implemented,
 		ExecutionLog: e.ExecutionLog,
 	}
 	if t.pub.Artifact != "" && e.ArtifactURI != "" {
