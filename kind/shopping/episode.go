@@ -18,9 +18,11 @@ const (
 
 // Limits of an episode.
 const (
-	MaxEpisode = 32 << 20 // bytes of its JSON
-	MaxSteps   = 10_000
-	maxDepth   = 200 // of nested values
+	MaxEpisode = 16 << 20 // bytes of its JSON
+	// MaxRun bounds the episodes of one run together, packed: evidence has to be stored.
+	MaxRun   = 192 << 20
+	MaxSteps = 10_000
+	maxDepth = 200 // of nested values
 )
 
 // Failure is why a problem has no episode. Foreign text, cut.

@@ -18,7 +18,8 @@ const (
 	maxCallArgs = 2000 // bytes
 	maxCallIDs  = 20   // returned product ids
 	maxAsked    = 64   // calls asked for in one reply
-	maxCalls    = 20_000
+	maxCalls    = 5_000
+	maxEvidence = 4 << 20 // bytes of arguments in all; calls beyond keep their counts
 )
 
 // Kinds of a call.
@@ -45,6 +46,8 @@ type Evidence struct {
 	LongCompletion int64       `json:"long_completion"`
 	Cost           agon.Micros `json:"cost_micros"`
 	Cut            int         `json:"cut,omitempty"` // calls beyond what is kept
+
+	bytes int // of arguments kept
 }
 
 // Call is one call at the gateway, in the order in which they ended.
@@ -121,6 +124,12 @@ func (e *Evidence) keep(c Call) {
 	if len(e.Calls) == maxCalls {
 		e.Cut++
 		return
+	}
+	for _, a := range c.Asked {
+		e.bytes += len(a.Name) + len(a.Args)
+	}
+	if e.bytes += len(c.Args); e.bytes > maxEvidence {
+		c.Asked, c.Args = nil, ""
 	}
 	e.Calls = append(e.Calls, c)
 }

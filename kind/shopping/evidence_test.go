@@ -3,6 +3,7 @@ package shopping
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -135,6 +136,51 @@ func TestEvidenceCounts(t *testing.T) {
 	}
 	if _, err := Gather([]agon.Event{{Type: agon.EventTool, Data: json.RawMessage(`[]`)}}); err == nil {
 		t.Error("an event of another form became evidence")
+	}
+}
+
+// Who calls without end fills no disk: what is kept is bounded, what is counted is not.
+func TestEvidenceIsBounded(t *testing.T) {
+	e := &events{t: t}
+	long := strings.Repeat("x", 1900)
+	for range maxCalls + 50 {
+		e.tool("find_product", fmt.Sprintf(`{"q":%q}`, long))
+	}
+	ev, err := Gather(e.list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(ev)
+	if err != nil || ev.Tools != maxCalls+50 || ev.Cut != 50 || len(ev.Calls) != maxCalls || len(b) > 2*maxEvidence {
+		t.Errorf("%v: %d calls, %d cut, %d bytes", err, ev.Tools, ev.Cut, len(b))
+	}
+}
+
+// What the problems of a run leave together is bounded too, by the agent's failure.
+func TestRunIsBounded(t *testing.T) {
+	noise := make([]byte, MaxEpisode-1024)
+	r := rand.New(rand.NewPCG(1, 1))
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"
+	for i := range noise {
+		noise[i] = letters[r.IntN(len(letters))]
+	}
+	d := json.RawMessage(`[{"completion":{"message":{"think":"` + string(noise) + `"}}}]`)
+	var spec agon.RunSpec
+	var all []played
+	for i := range 20 {
+		spec.Tasks = append(spec.Tasks, agon.TaskRef{Key: fmt.Sprint(i)})
+		all = append(all, played{Envelope{Status: StatusSuccess, Dialogue: d}, &Evidence{}})
+	}
+	rec, err := record(spec, all)
+	if err != nil || rec.Outcome != OutcomeOK || rec.Tasks["0"] != OutcomeOK || rec.Tasks["19"] != OutcomeFailed {
+		t.Fatalf("%v %s %v", err, rec.Outcome, rec.Tasks)
+	}
+	total := 0
+	for _, b := range rec.Files {
+		total += len(b)
+	}
+	if total > MaxRun+1<<20 {
+		t.Errorf("%d bytes", total)
 	}
 }
 

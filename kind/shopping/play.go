@@ -97,8 +97,20 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 // record makes a run's record of its problems.
 func record(r agon.RunSpec, all []played) (agon.Record, error) {
 	rec := agon.Record{Outcome: OutcomeFailed, Tasks: map[string]string{}, Files: map[string][]byte{}}
-	timeouts := 0
+	timeouts, total := 0, 0
 	for i, p := range all {
+		b, err := pack(p.env)
+		if err != nil {
+			return agon.Record{}, err
+		}
+		if total += len(b); total > MaxRun {
+			total -= len(b)
+			p.env.Status, p.env.Dialogue, p.env.Error = StatusFailed, nil, &Failure{"ValueError", fmt.Sprintf("the episodes of the run together are larger than %d bytes", MaxRun)}
+			if b, err = pack(p.env); err != nil {
+				return agon.Record{}, err
+			}
+			all[i] = p
+		}
 		word := OutcomeOK
 		switch p.env.Status {
 		case StatusFailed:
@@ -110,10 +122,6 @@ func record(r agon.RunSpec, all []played) (agon.Record, error) {
 			rec.Outcome = OutcomeOK
 		}
 		rec.Tasks[r.Tasks[i].Key] = word
-		b, err := pack(p.env)
-		if err != nil {
-			return agon.Record{}, err
-		}
 		rec.Files[episodeFile(i)] = b
 		if b, err = json.Marshal(p.ev); err != nil {
 			return agon.Record{}, fmt.Errorf("encode evidence: %w", err)
@@ -189,7 +197,7 @@ func (p *player) child(ctx context.Context, key string, pub Public, doors []sand
 		memory = sandbox.DefaultLimits.MemoryBytes
 	}
 	limits.WallMS = (wall + 30*time.Second).Milliseconds()
-	limits.OutputBytes = MaxEpisode + 1<<20
+	limits.OutputBytes = 2*MaxEpisode + 1<<20 // of the episode, and of what it prints
 	box, err := p.env.Box(ctx, sandbox.Spec{
 		Name:   "shopper",
 		Rootfs: p.k.cfg.Rootfs,

@@ -46,7 +46,7 @@ func TestEveryProblemHasItsOwnEnd(t *testing.T) {
 		{"last step no message", `return answer("100001") + [{"completion": {"message": None}}]`, StatusFailed, "no completion.message", false},
 		{"null think", `x = answer("100001"); x[0]["completion"]["message"]["think"] = None; return x`, StatusSuccess, "", true},
 		{"nan", `x = answer("100001"); x[0]["extra"] = float("nan"); return x`, StatusSuccess, "", true},
-		{"10 MB", `x = answer("100001", 20); x[0]["completion"]["message"]["note"] = "é" * 5_000_000; return x`, StatusSuccess, "", true},
+		{"10 MB", `x = answer("100001", 20); x[0]["completion"]["message"]["note"] = "é" * 6_000_000; return x`, StatusSuccess, "", true},
 		{"40 MB", `return answer("x" * 40_000_000)`, StatusFailed, "", false},
 		{"half a frame", `os.write(3, b"agon-episode 100\n{"); os._exit(0)`, StatusFailed, "broke off", false},
 		{"another frame", `os.write(3, b"agon-episode 2\n{}\n"); return answer("100001")`, StatusFailed, "broke off", false},

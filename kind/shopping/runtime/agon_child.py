@@ -23,9 +23,9 @@ def _finite(v):
 
 def _encode(v):
     try:
-        return json.dumps(v, allow_nan=False)
+        return json.dumps(v, allow_nan=False, ensure_ascii=False)
     except ValueError:
-        return json.dumps(_finite(v), allow_nan=False)
+        return json.dumps(_finite(v), allow_nan=False, ensure_ascii=False)
 
 
 def _fill(dialogue, problem, took):

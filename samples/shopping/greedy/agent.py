@@ -1,4 +1,4 @@
-"""Takes the first product that search finds for the name of each item. It asks no model and looks at nothing."""
+"""Takes the first product that search finds for the name and brand of each item. It asks no model and looks at nothing."""
 
 import re
 from os import getenv
@@ -14,21 +14,18 @@ register_tool("terminate", lambda status="success": f"The interaction has been c
 
 def agent_main(problem_data):
     query = problem_data["query"]
-    steps, ids, shop = [], [], None
+    steps, ids = [], []
 
     def step(think, *calls):
         done = [execute_tool_call(n, p) for n, p in calls]
         steps.append(create_dialogue_step(think, done, "", query, len(steps) + 1))
         return done[0]["result"]
 
-    wishes = re.findall(r": ([^:.]+?), [^.]*[.?]", query.split(" Rules of the voucher")[0])
-    for words in wishes:
-        args = {"q": words, "page": 1}
-        if shop and problem_data.get("category") == "Shop":
-            args["shop_id"] = shop
-        hits = step("I search for the words.", ("find_product", args))
+    wishes = re.findall(r": ([^:.]+?), ([^.]*)[.?]", query.split(" Rules of the voucher")[0])
+    for words, rest in wishes:
+        brand = re.findall(r"of the brand ([^,]+)", rest)
+        hits = step("I search for the words.", ("find_product", {"q": " ".join([words, *brand]), "page": 1}))
         if hits:
             ids.append(hits[0]["product_id"])
-            shop = shop or hits[0]["shop_id"]
     step("I take the first ones.", ("recommend_product", {"product_ids": ",".join(ids)}), ("terminate", {"status": "success"}))
     return steps
