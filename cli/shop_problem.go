@@ -53,12 +53,12 @@ type madeProblem struct {
 func (a *App) shopProblemsCmd() *cobra.Command {
 	var count int
 	var seed uint64
-	var label, pool, suite, tasks, check string
+	var label, pool, suite, tasks, from string
 	var hard, hidden bool
 	var enc encoderFlags
 	cmd := &cobra.Command{
 		Use:   "problems INDEX",
-		Short: "Make problems with ground truth from an index, or check a suite",
+		Short: "Make problems with ground truth from an index, or read a suite",
 		Long: `Make problems of the three kinds: one product, several of one shop, several within a
 voucher's budget. The difficulty is measured: easy, where a plain search lists every ground
 truth on its first page; medium, on one of its five; hard (--hard), where it does not. Every
@@ -67,14 +67,20 @@ ground truth is scored before its problem is kept.
 Who knows the seed knows the answers: --hidden draws one and tells nobody. Sets of
 different --pool, 0/2 and 1/2, share no answer. --suite writes ORO's form, --tasks a
 directory of tasks. JSON: a list of {problem_id, category, difficulty, items, query}.
---check FILE reads a suite in ORO's form instead.`,
-		Example: "  agon shop problems catalogue.jsonl.index --count 30 --seed 7 --pool 0/2 --tasks public\n  agon shop problems catalogue.jsonl.index --count 90 --hidden --pool 1/2 --suite hidden.json\n  agon shop problems --check hidden.json",
+--from FILE takes the problems of a suite in ORO's form instead, to check it or to write
+its tasks.`,
+		Example: "  agon shop problems catalogue.jsonl.index --count 30 --seed 7 --pool 0/2 --tasks public\n  agon shop problems catalogue.jsonl.index --count 90 --hidden --pool 1/2 --suite hidden.json\n  agon shop problems --from problem_suite_v3.json --tasks oro",
 		Args:    args(0, 1, "an index"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if check != "" {
-				list, err := readSuite(check)
+			if from != "" {
+				list, err := readSuite(from)
 				if err != nil {
 					return err
+				}
+				if tasks != "" {
+					if _, err := problem.WriteTasks(tasks, "a suite in ORO's form", list); err != nil {
+						return err
+					}
 				}
 				return a.printProblems(cmd, list)
 			}
@@ -146,7 +152,7 @@ directory of tasks. JSON: a list of {problem_id, category, difficulty, items, qu
 	f.StringVar(&pool, "pool", "", "use only the products of one part, `I/N`")
 	f.StringVar(&suite, "suite", "", "write a suite in ORO's form to this `file`")
 	f.StringVar(&tasks, "tasks", "", "write task directories below this new `directory`")
-	f.StringVar(&check, "check", "", "read this suite in ORO's form and tell what is in it")
+	f.StringVar(&from, "from", "", "take the problems of this `suite` in ORO's form")
 	f.BoolVar(&hard, "hard", false, "hard problems too")
 	f.BoolVar(&hidden, "hidden", false, "draw a seed that nobody is told")
 	enc.add(cmd)

@@ -180,7 +180,7 @@ func (g *generator) problem(ctx context.Context, category, band string, number i
 			return nil, err
 		}
 		r := catalogue.NewRandom(g.c.Seed, "problem", g.c.Label, category, band, strconv.Itoa(number), strconv.Itoa(try))
-		items, err := g.items(ctx, r, category, band)
+		items, err := g.items(ctx, r, category, band, try >= tries/4)
 		if err != nil {
 			return nil, err
 		}
@@ -228,8 +228,9 @@ func (g *generator) problem(ctx context.Context, category, band string, number i
 }
 
 // items draws products and says what is asked of them; nil where the draw is
-// of no use.
-func (g *generator) items(ctx context.Context, r *catalogue.Random, category, band string) ([]item, error) {
+// of no use. loose tells less of a Medium item: in a small catalogue more would
+// find it at once.
+func (g *generator) items(ctx context.Context, r *catalogue.Random, category, band string, loose bool) ([]item, error) {
 	n, ids := 1, g.ids
 	switch category {
 	case shop.CategoryShop:
@@ -261,7 +262,7 @@ func (g *generator) items(ctx context.Context, r *catalogue.Random, category, ba
 		if kinds[p.Category] || p.Price < 1 {
 			continue
 		}
-		it, ok := describe(r, p, band)
+		it, ok := describe(r, p, band, loose)
 		if !ok {
 			continue
 		}
@@ -274,13 +275,18 @@ func (g *generator) items(ctx context.Context, r *catalogue.Random, category, ba
 }
 
 // describe chooses what is asked of a product, and puts it in words.
-func describe(r *catalogue.Random, p *shop.Product, band string) (item, bool) {
+func describe(r *catalogue.Random, p *shop.Product, band string, loose bool) (item, bool) {
 	it := item{p: p, want: shop.Item{ProductID: p.ProductID, Title: []string{p.Title}}}
 	// The harder, the less is told of the title, and the less narrows a search.
-	if it.head = head(p, band); it.head == "" {
+	loose = loose && band == Medium
+	it.head = head(p, band)
+	if loose {
+		it.head = head(p, Hard)
+	}
+	if it.head == "" {
 		return it, false
 	}
-	if p.Brand != "" && p.Brand != "no brand" && (band == Easy || band == Medium && r.Bool(.5)) {
+	if p.Brand != "" && p.Brand != "no brand" && (band == Easy || band == Medium && !loose && r.Bool(.5)) {
 		it.want.Attributes = append(it.want.Attributes, attribute(p, "brand", &it, "of the brand %s")...)
 	}
 	round := func(f float64) float64 { // to two digits

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,6 +176,19 @@ func sanitize(q string) string {
 	}, q))
 }
 
+// quoted is what a second quoting leaves of text that is not ASCII.
+var quoted = regexp.MustCompile(`(?:%[89A-Fa-f][0-9A-Fa-f])+`)
+
+// unquote undoes the second quoting of a query that its sender quoted before the client did.
+func unquote(q string) string {
+	return quoted.ReplaceAllStringFunc(q, func(run string) string {
+		if out := unescape(run); !strings.ContainsRune(out, utf8.RuneError) {
+			return out
+		}
+		return run
+	})
+}
+
 // Find answers find_product: a list of at most ten products.
 func (s *Service) Find(ctx context.Context, args Args) ([]byte, error) {
 	q, err := s.query(args)
@@ -206,6 +220,7 @@ func (s *Service) query(args Args) (*Query, error) {
 	}
 	q := &Query{Text: sanitize(args["q"]), Shop: args["shop_id"]}
 	if s.Strict {
+		q.Text = sanitize(unquote(args["q"]))
 		return q, s.strictQuery(q, args)
 	}
 	page, ok := digits(args["page"])
