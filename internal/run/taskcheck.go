@@ -10,6 +10,7 @@ import (
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/kind/coding"
+	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/task/check"
@@ -45,6 +46,9 @@ func CheckTasks(ctx context.Context, o Options, dirs []string) ([]cli.TaskReport
 	policy := codingKit().demo().Arena().Policy
 	out := []cli.TaskReport{}
 	for _, t := range list {
+		if t.Config.Agon.Kind == kr.Name {
+			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is a research task, which has no reference solution", Mend: "agon task preflight tries it"}
+		}
 		start := time.Now()
 		ref, err := putTask(ctx, blobs, t, work)
 		if err != nil {
