@@ -176,7 +176,7 @@ func (a *App) submit(ctx context.Context, o submitOptions) error {
 	if err != nil {
 		return err
 	}
-	files, err := readEntry(o.File, entryName(arena.Kind, o.File))
+	files, err := readEntry(o.File, client.EntryName(arena.Kind, o.File))
 	if err != nil {
 		return err
 	}
@@ -315,14 +315,6 @@ func (a *App) showRuns(ctx context.Context, c *client.Client, s *client.Submissi
 // bar returns a progress bar on stderr.
 func (a *App) bar() *progress.Bar {
 	return progress.New(a.IO, a.Now, a.Env.Getenv("TERM") == "dumb")
-}
-
-// entryName is the path under which a single file is entered.
-func entryName(kind, file string) string {
-	if kind == "coding" {
-		return "agent.py" // the contract of the kind
-	}
-	return filepath.Base(file)
 }
 
 func defaultName(file string) string {

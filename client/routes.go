@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -129,6 +130,18 @@ func (c *Client) RemoveWebhook(ctx context.Context, id string) (*Webhooks, error
 	var out Webhooks
 	_, err := c.json(ctx, post(path("webhooks", id, "remove"), false), nil, &out)
 	return &out, err
+}
+
+// EntryName is the path under which a single file is entered in an arena of a
+// kind: kinds whose agents are one script know it by one name.
+func EntryName(kind, file string) string {
+	switch kind {
+	case "coding", "claim", "shopping":
+		return "agent.py"
+	case "pack":
+		return "pack.json"
+	}
+	return filepath.Base(file)
 }
 
 // SignIn makes a sign-in for a browser in the name of the client's key: a link

@@ -2,10 +2,12 @@ package run
 
 import (
 	"errors"
+	"io/fs"
 	"testing"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
 )
 
 // Every kit is whole: its demo names what exists, its samples pass the gate
@@ -56,6 +58,40 @@ func TestKits(t *testing.T) {
 				if !x.Warning && !s.refused {
 					t.Errorf("%s: sample %s: %+v", k.name, s.name, x)
 				}
+			}
+		}
+	}
+	// What agon agent new writes passes the gate of its kind, too.
+	list, err := fs.ReadDir(templates(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		k, ok := kitOf(d.Name())
+		if !ok {
+			t.Errorf("a template of no kind: %s", d.Name())
+			continue
+		}
+		var files []blob.File
+		err := fs.WalkDir(templates(), d.Name(), func(p string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			b, err := fs.ReadFile(templates(), p)
+			files = append(files, blob.File{Path: client.EntryName(k.name, p), Content: b})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := k.demo().Arena()
+		found, err := ks[k.name].Check(t.Context(), &a, blob.FS(files))
+		if err != nil {
+			t.Errorf("template %s: %v", d.Name(), err)
+		}
+		for _, x := range found {
+			if !x.Warning {
+				t.Errorf("template %s: %+v", d.Name(), x)
 			}
 		}
 	}

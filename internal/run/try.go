@@ -65,7 +65,7 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	if !ok {
 		return nil, &agon.Error{Code: "unknown_kind", Status: 422, Message: "this agon does not play " + a.Kind}
 	}
-	files := []blob.File{{Path: "agent.py", Content: b}}
+	files := []blob.File{{Path: client.EntryName(a.Kind, file), Content: b}}
 	findings, err := k.Check(ctx, a, blob.FS(files))
 	if err != nil {
 		return nil, err
