@@ -95,6 +95,30 @@ func (e *Evidence) Ratio() (ratio float64, ok bool) {
 	return float64(e.Credited) / float64(e.Tools), true
 }
 
+// maxShown bounds the calls that Text lists.
+const maxShown = 200
+
+// Text tells the calls for people: each tool call with who asked for it, and
+// what it cost. Arguments are the agent's: foreign text.
+func (e *Evidence) Text() string {
+	if len(e.Calls) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range e.Calls[:min(len(e.Calls), maxShown)] {
+		switch {
+		case c.Kind == CallModel:
+			fmt.Fprintf(&b, "model %s: %d tokens, asked for %d calls, %d µ$\n", cut(c.Name, 60), c.Completion, len(c.Asked), c.Cost)
+		case c.Credit != "":
+			fmt.Fprintf(&b, "%s %s: credited to the model by %s, %d µ$\n", c.Name, cut(c.Args, 200), c.Credit, c.Cost)
+		default:
+			fmt.Fprintf(&b, "%s %s: not credited, no model asked for it, %d µ$\n", c.Name, cut(c.Args, 200), c.Cost)
+		}
+	}
+	fmt.Fprintf(&b, "%d of %d tool calls credited, %d model calls", e.Credited, e.Tools, e.Models)
+	return b.String()
+}
+
 // Gather makes evidence of the events of one problem's session.
 func Gather(events []agon.Event) (*Evidence, error) {
 	e := &Evidence{Calls: []Call{}}

@@ -118,6 +118,9 @@ func TestAgenticRatio(t *testing.T) {
 			if got := strings.Join(how, " "); got != c.how {
 				t.Errorf("credits %q, want %q", got, c.how)
 			}
+			if n := strings.Count(ev.Text(), ": credited to the model"); n != ev.Credited {
+				t.Errorf("%d of %d credits are shown:\n%s", n, ev.Credited, ev.Text())
+			}
 		})
 	}
 }

@@ -177,6 +177,9 @@ func (p *player) problem(ctx context.Context, key string, pub Public) (played, e
 	if out.ev, err = Gather(events); err != nil {
 		return out, err
 	}
+	if text := out.ev.Text(); text != "" {
+		p.env.Progress(agon.EventOutput, key, map[string]any{"stream": "evidence", "text": text, "truncated": out.ev.Cut > 0 || len(out.ev.Calls) > maxShown})
+	}
 	out.env.Calls = out.ev.Models
 	for _, c := range out.ev.Calls {
 		if c.Kind == CallModel && c.Status != 200 {

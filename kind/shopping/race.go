@@ -20,6 +20,7 @@ const RaceRule = "race"
 const (
 	ruleNotQualified = "race.qualify"
 	ruleEliminated   = "race.bound"
+	ruleRacing       = "race.open" // only told by agon try, which has no hidden problems
 	ruleZero         = "zero_score"
 )
 
@@ -168,6 +169,9 @@ func decide(c incentive.Challenge) incentive.Verdict {
 		v.Rule = ruleNotQualified
 		return v
 	case incentive.StageFinished:
+	case incentive.StageRacing: // the hidden problems are still to come
+		v.Rule, v.Numbers["bound"] = ruleRacing, hidden.Bound()
+		return v
 	default: // stopped before the end
 		v.Rule, v.Numbers["bound"] = ruleEliminated, hidden.Bound()
 		return v
