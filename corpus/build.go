@@ -451,6 +451,9 @@ func chatOf(said []trajectory.Said) []Message {
 	names := map[string]string{}
 	for i, s := range said {
 		m := Message{Role: s.Role, Content: s.Content, Reasoning: s.Reasoning, harness: s.Role == "assistant" && !s.ByModel}
+		if s.ByModel {
+			m.receipt, m.cost = s.Receipt, &s.Cost
+		}
 		switch s.Role {
 		case "assistant":
 			for j, c := range s.Calls {
@@ -478,9 +481,7 @@ func chatOf(said []trajectory.Said) []Message {
 
 func (b *builder) scrubRow(r *Row) {
 	for i, m := range r.Messages {
-		h := m.harness
 		r.Messages[i] = b.scrub.message(m)
-		r.Messages[i].harness = h
 	}
 	for i, t := range r.Tools {
 		r.Tools[i] = b.scrub.JSON(t)
@@ -549,10 +550,13 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	for _, x := range k.keys[1:] {
 		b.union.join(k.keys[0], x)
 	}
-	line, err := json.Marshal(spooled{Row: r, Harness: harnessOf(r.Messages)})
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it would reach into the tools
+	if err := e.Encode(spooled{Row: r, Harness: harnessOf(r.Messages)}); err != nil {
 		return fmt.Errorf("spool row: %w", err)
 	}
+	line := text.Bytes()
 	var n [4]byte
 	binary.BigEndian.PutUint32(n[:], uint32(len(line))) //nolint:gosec // a row is far below 4 GiB
 	if _, err := b.w.Write(append(n[:], line...)); err != nil {

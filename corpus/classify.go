@@ -15,6 +15,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/trajectory"
 )
 
@@ -186,7 +187,9 @@ type Message struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 	Name       string     `json:"name,omitempty"` // of the tool, on tool messages
 
-	harness bool // no model said this
+	harness bool         // no model said this
+	receipt string       // of the call that brought it, where the gateway saw one
+	cost    *agon.Micros // of that call
 }
 
 // ToolCall is a call in OpenAI's shape: Arguments is JSON in a string.
@@ -255,36 +258,6 @@ func arguments(raw json.RawMessage) string {
 		return string(raw)
 	}
 	return b.String()
-}
-
-// canonicalChat is the text whose tokens are counted: sorted keys, no blanks.
-func canonicalChat(messages []Message, tools []json.RawMessage) string {
-	b, err := canonical(map[string]any{"messages": messages, "tools": tools})
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
-
-// canonical encodes v with sorted keys, no blanks and nothing escaped that JSON does not ask for.
-func canonical(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var tree any
-	if err := d.Decode(&tree); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(tree); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // encoding is made once: its tables are large.

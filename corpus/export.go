@@ -3,17 +3,26 @@ package corpus
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/trajectory"
 )
 
 // group writes the rows of one cluster, best first, in every format.
 func (w *writers) group(rows []*Row) error {
-	mean, std := spread(rows)
+	problems := byProblem(rows)
+	for _, list := range problems {
+		g := spread(list)
+		for _, r := range list {
+			r.Group = &g
+		}
+		processRewards(list)
+	}
 	for _, r := range rows {
 		if err := w.line("rows", r); err != nil {
 			return err
@@ -27,42 +36,73 @@ func (w *writers) group(rows []*Row) error {
 		if r.Axis != Agentic {
 			continue // a narrator's words teach nothing about acting
 		}
-		solved := r.Reward.Outcome != nil && *r.Reward.Outcome == 1
-		prompt, completion := halves(r.Messages)
-		if solved {
-			if err := w.line("openai", map[string]any{"messages": openAI(r.Messages), "tools": nested(r.Tools)}); err != nil {
-				return err
-			}
-			if err := w.line("trl_sft", map[string]any{"messages": trl(r.Messages), "tools": toolText(r.Tools)}); err != nil {
-				return err
-			}
-			text, spans := RenderQwen3(r.Messages, r.Tools)
-			if err := w.line("qwen3", map[string]any{"text": text, "loss_spans": spans, "id": r.ID}); err != nil {
-				return err
-			}
-			if err := w.parquet(r); err != nil {
-				return err
-			}
-		}
-		if r.Reward.Outcome != nil && len(completion) > 0 {
-			if err := w.line("trl_kto", map[string]any{"prompt": trl(prompt), "completion": trl(completion), "label": solved}); err != nil {
-				return err
-			}
-			texts, labels := stepwise(r)
-			if len(texts) > 0 {
-				if err := w.line("trl_stepwise", map[string]any{"prompt": promptText(prompt), "completions": texts, "labels": labels}); err != nil {
-					return err
-				}
-			}
+		if err := w.agentic(r); err != nil {
+			return err
 		}
 	}
 	if rows[0].Split == Held {
 		return nil
 	}
-	if err := w.preferences(rows); err != nil {
+	for _, list := range problems {
+		if err := w.preferences(list); err != nil {
+			return err
+		}
+		if err := w.grpo(list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byProblem parts the rows of a cluster by their problem, in the order of each one's first.
+func byProblem(rows []*Row) [][]*Row {
+	at := map[agon.Digest]int{}
+	var out [][]*Row
+	for _, r := range rows {
+		i, ok := at[r.From.TaskDigest]
+		if !ok {
+			i = len(out)
+			at[r.From.TaskDigest] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], r)
+	}
+	return out
+}
+
+// agentic writes a row in which a model acted: what it did right to be copied,
+// all of it to be judged.
+func (w *writers) agentic(r *Row) error {
+	prompt, completion := halves(r.Messages)
+	if r.solved() {
+		if err := w.line("openai", map[string]any{"messages": openAI(r.Messages), "tools": nested(r.Tools)}); err != nil {
+			return err
+		}
+		if err := w.line("oro_flat", map[string]any{"messages": openAI(r.Messages), "tools": flat(r.Tools)}); err != nil {
+			return err
+		}
+		if err := w.line("trl_sft", map[string]any{"messages": trl(r.Messages), "tools": toolText(r.Tools)}); err != nil {
+			return err
+		}
+		text, spans := RenderQwen3(r.Messages, r.Tools)
+		if err := w.line("qwen3", map[string]any{"text": text, "loss_spans": spans, "id": r.ID}); err != nil {
+			return err
+		}
+		if err := w.parquet(r); err != nil {
+			return err
+		}
+	}
+	if r.Reward.Outcome == nil || len(completion) == 0 {
+		return nil
+	}
+	if err := w.line("trl_kto", map[string]any{"prompt": trl(prompt), "completion": trl(completion), "label": r.solved(), "tools": toolText(r.Tools)}); err != nil {
 		return err
 	}
-	return w.grpo(rows, mean, std)
+	texts, labels := stepwise(r)
+	if len(texts) == 0 {
+		return nil
+	}
+	return w.line("trl_stepwise", map[string]any{"prompt": promptText(prompt), "completions": texts, "labels": labels})
 }
 
 // preferences pairs the best solved row of each problem with its worst.
@@ -98,30 +138,21 @@ func (w *writers) preferences(rows []*Row) error {
 		}
 		p, chosen := halves(a.Messages)
 		_, rejected := halves(z.Messages)
-		if err := w.line("trl_preference", map[string]any{"prompt": trl(p), "chosen": trl(chosen), "rejected": trl(rejected)}); err != nil {
+		if err := w.line("trl_preference", map[string]any{"prompt": trl(p), "chosen": trl(chosen), "rejected": trl(rejected), "tools": toolText(a.Tools)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// grpo writes one prompt per problem, with what its group earned.
-func (w *writers) grpo(rows []*Row, mean, std float64) error {
-	seen := map[string]bool{}
-	for _, r := range rows {
-		if seen[r.From.Task] {
-			continue
-		}
-		seen[r.From.Task] = true
-		p, _ := halves(r.Messages)
-		if err := w.line("trl_grpo", map[string]any{
-			"prompt": trl(p), "problem_id": r.From.Task, "group_id": r.Cluster, "group_size": len(rows), "group_mean": mean, "group_std": std,
-			"problem_digest": r.From.TaskDigest, "data_source": r.From.Arena, "scorer_version": r.From.Scorer,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+// grpo writes the prompt of a problem once, with what its group earned.
+func (w *writers) grpo(rows []*Row) error {
+	r := rows[0]
+	p, _ := halves(r.Messages)
+	return w.line("trl_grpo", map[string]any{
+		"prompt": trl(p), "problem_id": r.From.Task, "group_id": r.Cluster, "group_size": r.Group.Size, "group_mean": r.Group.Mean, "group_std": r.Group.Std,
+		"problem_digest": r.From.TaskDigest, "data_source": r.From.Arena, "scorer_version": r.From.Scorer,
+	})
 }
 
 // halves parts a conversation before the first word of the assistant.
@@ -159,15 +190,19 @@ func openAI(list []Message) []map[string]any {
 }
 
 // trl are the messages in one shape for all rows, as Arrow wants it: every
-// field there, arguments as JSON text, because no two tools share a struct.
+// field there, arguments as JSON text, because no two tools share a struct. The
+// text is spaced as chat templates write an object, so that it renders as one.
 func trl(list []Message) []map[string]any {
 	out := make([]map[string]any, 0, len(list))
 	for _, m := range list {
 		calls := []map[string]any{}
 		for _, c := range m.ToolCalls {
-			calls = append(calls, map[string]any{"type": "function", "function": map[string]any{"name": c.Function.Name, "arguments": c.Function.Arguments}})
+			calls = append(calls, map[string]any{"type": "function", "function": map[string]any{"name": c.Function.Name, "arguments": spacedArguments(c.Function.Arguments)}})
 		}
-		x := map[string]any{"role": m.Role, "content": m.Content, "name": "", "tool_calls": calls}
+		x := map[string]any{"role": m.Role, "content": m.Content, "reasoning_content": "", "name": "", "tool_calls": calls}
+		if !m.harness {
+			x["reasoning_content"] = m.Reasoning
+		}
 		if m.Role == "tool" {
 			x["name"] = m.Name
 		}
@@ -184,6 +219,25 @@ func nested(tools []json.RawMessage) []json.RawMessage {
 		if json.Unmarshal(t, &d) == nil && d["function"] == nil && d["name"] != nil {
 			delete(d, "type")
 			if b, err := canonical(map[string]any{"type": "function", "function": d}); err == nil {
+				t = b
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// flat puts tools into the form {type, name, description, parameters} of the
+// published sets of the field, which OpenAI and TRL do not take.
+func flat(tools []json.RawMessage) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(tools))
+	for _, t := range nested(tools) {
+		var d struct {
+			Function map[string]json.RawMessage `json:"function"`
+		}
+		if json.Unmarshal(t, &d) == nil && d.Function != nil {
+			d.Function["type"] = json.RawMessage(`"function"`)
+			if b, err := canonical(d.Function); err == nil {
 				t = b
 			}
 		}
@@ -214,14 +268,16 @@ func stepwise(r *Row) (texts []string, labels []bool) {
 		}
 		ok := s.ToolValid == nil || (*s.ToolValid && s.Result != nil && *s.Result)
 		if i == len(r.Steps)-1 {
-			ok = r.Reward.Outcome != nil && *r.Reward.Outcome == 1
+			ok = r.solved()
 		}
 		texts, labels = append(texts, t), append(labels, ok)
 	}
 	return texts, labels
 }
 
-func spread(rows []*Row) (mean, std float64) {
+// spread is the group of the rows of one problem.
+func spread(rows []*Row) Group {
+	g := Group{Size: len(rows)}
 	var list []float64
 	for _, r := range rows {
 		if r.Reward.Rule != nil {
@@ -229,16 +285,18 @@ func spread(rows []*Row) (mean, std float64) {
 		}
 	}
 	if len(list) == 0 {
-		return 0, 0
+		return g
 	}
+	mean, sum := 0.0, 0.0
 	for _, v := range list {
 		mean += v
 	}
 	mean /= float64(len(list))
 	for _, v := range list {
-		std += (v - mean) * (v - mean)
+		sum += (v - mean) * (v - mean)
 	}
-	return round(mean, 6), round(sqrt(std/float64(len(list))), 6)
+	g.Mean, g.Std = round(mean, 6), round(math.Sqrt(sum/float64(len(list))), 6)
+	return g
 }
 
 // atifOf writes a row as an ATIF document.
@@ -297,11 +355,16 @@ type verlWriter struct {
 	rows      int
 	split     string
 	problemAt map[string]bool
+	waiting   int // tokens in the open row group of sft
 }
+
+// parquetGroup bounds a row group, in tokens.
+const parquetGroup = 4 << 20
 
 type verlMessage struct {
 	Role       string         `parquet:"role"`
 	Content    string         `parquet:"content"`
+	Reasoning  string         `parquet:"reasoning_content"`
 	ToolCalls  []verlToolCall `parquet:"tool_calls,list"`
 	ToolCallID string         `parquet:"tool_call_id"`
 	Name       string         `parquet:"name"`
@@ -376,6 +439,9 @@ func (v *verlWriter) add(r *Row) error {
 	row := verlSFT{Tools: toolText(r.Tools), EnableThinking: false}
 	for _, m := range r.Messages {
 		x := verlMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID, Name: m.Name}
+		if !m.harness {
+			x.Reasoning = m.Reasoning
+		}
 		for _, c := range m.ToolCalls {
 			x.ToolCalls = append(x.ToolCalls, verlToolCall{c.ID, c.Type, verlFunction(c.Function)})
 		}
@@ -383,6 +449,13 @@ func (v *verlWriter) add(r *Row) error {
 	}
 	if _, err := v.sftW.Write([]verlSFT{row}); err != nil {
 		return fmt.Errorf("write parquet: %w", err)
+	}
+	// A row group waits in memory for its end.
+	if v.waiting += r.Tokens; v.waiting > parquetGroup {
+		v.waiting = 0
+		if err := v.sftW.Flush(); err != nil {
+			return fmt.Errorf("write parquet: %w", err)
+		}
 	}
 	if v.problemAt[r.From.Task] {
 		return nil

@@ -2,11 +2,8 @@ package corpus
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 )
-
-func sqrt(x float64) float64 { return math.Sqrt(x) }
 
 // RenderQwen3 renders a conversation as the chat template of Qwen3 does and
 // returns the spans, in bytes of the text, on which a loss may be taken: what a
@@ -54,7 +51,7 @@ func RenderQwen3(list []Message, tools []json.RawMessage) (text string, spans []
 				if j > 0 || m.Content != "" {
 					b.WriteByte('\n')
 				}
-				b.WriteString("<tool_call>\n{\"name\": \"" + c.Function.Name + "\", \"arguments\": " + c.Function.Arguments + "}\n</tool_call>")
+				b.WriteString("<tool_call>\n{\"name\": \"" + c.Function.Name + "\", \"arguments\": " + spacedArguments(c.Function.Arguments) + "}\n</tool_call>")
 			}
 			b.WriteString("<|im_end|>")
 			if !m.harness {
@@ -74,7 +71,16 @@ func RenderQwen3(list []Message, tools []json.RawMessage) (text string, spans []
 	return b.String(), spans
 }
 
-// spaced writes JSON as the template's tojson does: a blank after ":" and ",".
+// spacedArguments are the arguments of a call as the template writes an object;
+// what is no JSON stays as it is.
+func spacedArguments(s string) string {
+	if !json.Valid([]byte(s)) {
+		return s
+	}
+	return string(spaced(json.RawMessage(s)))
+}
+
+// spaced writes compact JSON as the template's tojson does: a blank after ":" and ",".
 func spaced(raw json.RawMessage) []byte {
 	var out []byte
 	in, esc := false, false

@@ -77,6 +77,8 @@ type Counts struct {
 	Kind    map[string]int `json:"kind"`
 	// SolvedByKind counts rows whose task was solved.
 	SolvedByKind map[string]int `json:"solved_by_kind"`
+	TokensByKind map[string]int `json:"tokens_by_kind"`
+	Tools        map[string]int `json:"tools"` // calls by name
 	Licences     map[string]int `json:"licences"`
 }
 

@@ -22,18 +22,32 @@ type Row struct {
 	Quality  float64           `json:"quality"`
 	Reward   Reward            `json:"reward"`
 	Cluster  string            `json:"group_id"` // leak cluster
+	Group    *Group            `json:"group"`    // the rows of the same problem in this corpus
 	Split    string            `json:"split"`
 	From     Provenance        `json:"provenance"`
 }
 
 // StepInfo is what is known of one message of the assistant.
 type StepInfo struct {
-	Step      int      `json:"step_id"` // index in Messages
-	Credited  bool     `json:"credited"`
-	ToolValid *bool    `json:"tool_valid"` // its calls name tools that were offered, with arguments that parse; null without calls
-	Result    *bool    `json:"result_nonempty"`
-	Reward    *float64 `json:"reward_step"`
-	LossMask  bool     `json:"loss_mask"` // train on it: a model said it
+	Step      int   `json:"step_id"` // index in Messages
+	Credited  bool  `json:"credited"`
+	ToolValid *bool `json:"tool_valid"` // its calls name tools that were offered, with arguments that parse; null without calls
+	Result    *bool `json:"result_nonempty"`
+	NewIDs    int   `json:"new_ids_seen"` // product ids that no result has shown before
+	// Reward is how well its calls match those of the best solved row of the
+	// problem, from -3 to 3 (toolMatch); null without calls or without such a row.
+	Reward   *float64     `json:"reward_step"`
+	LossMask bool         `json:"loss_mask"` // train on it: a model said it
+	Cost     *agon.Micros `json:"cost_micros"`
+	Receipt  string       `json:"receipt,omitempty"` // of the gateway's call
+}
+
+// Group is what GRPO wants to know of the rows of one problem. It teaches
+// where Size is at least 2 and Std is not 0.
+type Group struct {
+	Size int     `json:"group_size"`
+	Mean float64 `json:"group_mean"` // of Reward.Rule where it is known
+	Std  float64 `json:"group_std"`  // of the population
 }
 
 // Reward is what the row earned.
@@ -64,6 +78,9 @@ type Provenance struct {
 	Licence    string      `json:"licence"`
 	Scripted   bool        `json:"scripted,omitempty"` // its model was a script
 }
+
+// solved reports that the judge says so.
+func (r *Row) solved() bool { return r.Reward.Outcome != nil && *r.Reward.Outcome == 1 }
 
 // query is the problem as the row's first user message tells it.
 func (r *Row) query() string {
@@ -133,18 +150,24 @@ func (r *Row) annotate() {
 	r.Steps = []StepInfo{}
 	var calls []string
 	depth, verified := 0, false
-	queries := map[string]bool{}
+	queries, ids := map[string]bool{}, map[string]bool{}
 	for i, m := range r.Messages {
 		if m.Role != "assistant" {
 			continue
 		}
-		s := StepInfo{Step: i, Credited: !m.harness, LossMask: !m.harness}
+		s := StepInfo{Step: i, Credited: !m.harness, LossMask: !m.harness, Cost: m.cost, Receipt: m.receipt}
 		if len(m.ToolCalls) > 0 {
 			depth++
 			valid, full := true, true
 			for _, c := range m.ToolCalls {
 				valid = valid && (len(offered) == 0 || offered[c.Function.Name]) && json.Valid([]byte(c.Function.Arguments))
 				full = full && strings.TrimSpace(results[c.ID]) != ""
+				for _, id := range shownIDs(results[c.ID]) {
+					if !ids[id] {
+						ids[id] = true
+						s.NewIDs++
+					}
+				}
 				calls = append(calls, c.Function.Name+" "+c.Function.Arguments)
 				if strings.Contains(c.Function.Name, "search") || strings.Contains(c.Function.Name, "find") {
 					queries[c.Function.Arguments] = true

@@ -46,8 +46,8 @@ const ManifestName = "manifest.json"
 // write lays the corpus out in dir.
 func (b *builder) write(dir string) error {
 	b.report.Scrubbed = b.scrub.Counts
-	counts := Counts{Rows: len(b.rows), Axis: map[string]int{}, Kind: map[string]int{}, SolvedByKind: map[string]int{}, Licences: map[string]int{}}
-	clusters, scorers := map[string]string{}, map[string]bool{}
+	counts := Counts{Rows: len(b.rows), Axis: map[string]int{}, Kind: map[string]int{}, SolvedByKind: map[string]int{}, TokensByKind: map[string]int{}, Tools: map[string]int{}, Licences: map[string]int{}}
+	clusters, scorers, tools := map[string]string{}, map[string]bool{}, offered{}
 	for _, split := range []string{Train, Eval, Held} {
 		w := newWriters(filepath.Join(dir, split))
 		var group []*Row
@@ -72,6 +72,9 @@ func (b *builder) write(dir string) error {
 				return err
 			}
 			counts.add(r)
+			if split != Held && r.Axis == Agentic {
+				tools.add(r.Tools)
+			}
 			clusters[r.Cluster], scorers[r.From.Scorer] = r.Split, true
 			if len(group) > 0 && group[0].Cluster != r.Cluster {
 				if err := flush(); err != nil {
@@ -95,6 +98,15 @@ func (b *builder) write(dir string) error {
 	m := Manifest{
 		Format: "agon-corpus-1", Filter: Version, Scorers: slices.DeleteFunc(slices.Sorted(maps.Keys(scorers)), func(s string) bool { return s == "" }),
 		Licence: strings.Join(slices.Sorted(maps.Keys(counts.Licences)), " AND "), Counts: counts, Report: b.report, Poison: lists, Salt: b.cfg.Salt, Clusters: clusters,
+	}
+	if len(tools) > 0 {
+		text, err := verlTools(tools)
+		if err != nil {
+			return fmt.Errorf("encode tools: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "verl_tools.yaml"), text, 0o644); err != nil {
+			return fmt.Errorf("write tools: %w", err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "report.md"), []byte(b.report.markdown(counts, lists)), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -129,12 +141,46 @@ func (c *Counts) add(r *Row) {
 		c.Held++
 	}
 	c.Tokens += r.Tokens
+	c.TokensByKind[r.From.Kind] += r.Tokens
+	for _, m := range r.Messages {
+		for _, t := range m.ToolCalls {
+			if len(c.Tools) < maxCountedTools || c.Tools[t.Function.Name] > 0 {
+				c.Tools[t.Function.Name]++
+			} else {
+				c.Tools["(others)"]++
+			}
+		}
+	}
 	c.Axis[string(r.Axis)]++
 	c.Kind[r.From.Kind]++
 	c.Licences[r.From.Licence]++
-	if r.Reward.Outcome != nil && *r.Reward.Outcome == 1 {
+	if r.solved() {
 		c.Solved++
 		c.SolvedByKind[r.From.Kind]++
+	}
+}
+
+// maxCountedTools bounds the names of tools that are told apart: agents make up theirs.
+const maxCountedTools = 1000
+
+// offered collects what verl's list of tools needs: the schema of each name,
+// the smallest where agents offer several.
+type offered map[string]json.RawMessage
+
+func (o offered) add(tools []json.RawMessage) {
+	for _, t := range nested(tools) {
+		var d struct {
+			Function struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		if json.Unmarshal(t, &d) != nil || d.Function.Name == "" {
+			continue
+		}
+		old, ok := o[d.Function.Name]
+		if (!ok && len(o) < maxCountedTools) || (ok && string(t) < string(old)) {
+			o[d.Function.Name] = t
+		}
 	}
 }
 
@@ -254,7 +300,8 @@ func card(m *Manifest) string {
 	b.WriteString("language:\n- en\ntask_categories:\n- text-generation\ntags:\n- agents\n- trajectories\n- tool-use\nconfigs:\n")
 	names := map[string]bool{}
 	for f := range m.Files {
-		if split, file, ok := strings.Cut(f, "/"); ok && (split == Train || split == Eval) {
+		// One card cannot name JSON and Parquet; verl reads its files by path.
+		if split, file, ok := strings.Cut(f, "/"); ok && (split == Train || split == Eval) && strings.HasSuffix(file, ".jsonl") {
 			names[file] = true
 		}
 	}
@@ -279,13 +326,14 @@ func card(m *Manifest) string {
 	for _, x := range [][2]string{
 		{"rows.jsonl", "everything: messages, tools, steps with credits and loss masks, rewards, provenance"},
 		{"openai.jsonl", "OpenAI chat with tools; solved and agentic"},
-		{"trl_sft.jsonl", "TRL SFT; arguments as objects in JSON text per column"},
-		{"trl_preference.jsonl", "TRL preference pairs of one problem"},
-		{"trl_kto.jsonl", "TRL KTO"},
+		{"oro_flat.jsonl", "the same with flat tools, as published sets have them; neither OpenAI nor TRL takes it"},
+		{"trl_sft.jsonl", "TRL SFT; tools and each call's arguments as JSON text, since no Arrow struct holds them all"},
+		{"trl_preference.jsonl", "TRL preference pairs of one prompt: its best solved row, its worst failed one"},
+		{"trl_kto.jsonl", "TRL KTO: every row, right or wrong"},
 		{"trl_stepwise.jsonl", "TRL stepwise supervision"},
 		{"trl_grpo.jsonl", "TRL GRPO prompts with ground truth by name"},
 		{"verl_sft.parquet", "verl multi-turn SFT"},
-		{"verl_rl.parquet", "verl RL"},
+		{"verl_rl.parquet", "verl RL; `verl_tools.yaml` beside the folders names its tools: put your own classes in"},
 		{"atif.jsonl", "ATIF v1.7, a document a line"},
 		{"qwen3.jsonl", "Qwen3 rendering with the spans that loss is taken on"},
 	} {

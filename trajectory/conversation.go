@@ -27,6 +27,9 @@ type Said struct {
 	// ByModel: the gateway saw a model answer exactly this. Messages of the
 	// assistant without it were put there by the agent's code.
 	ByModel bool
+	// Receipt and Cost are of the call that brought it, ByModel only.
+	Receipt string
+	Cost    agon.Micros
 }
 
 // SaidCall is a tool call of a message; Arguments is the JSON text as it was sent.
@@ -71,7 +74,9 @@ func Conversations(events []agon.Event, attempt int) ([]Conversation, Evidence, 
 		for _, m := range t.messages[known:] {
 			c.Said = append(c.Said, saidOf(m, false))
 		}
-		c.Said = append(c.Said, saidOf(*t.reply, true))
+		said := saidOf(*t.reply, true)
+		said.Receipt, said.Cost = t.receipt.ID, t.receipt.Cost
+		c.Said = append(c.Said, said)
 		threads[i].said = append(slices.Clone(t.messages), *t.reply)
 		c.Model, c.Provider = t.receipt.Model, t.receipt.Provider
 		c.Receipts = append(c.Receipts, t.receipt.ID)

@@ -1,0 +1,99 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/corpus/corpustest"
+)
+
+// corpusOf builds a corpus with every format in it.
+func corpusOf(t *testing.T) string {
+	t.Helper()
+	r, err := corpus.Build(t.Context(), corpus.Config{
+		Source: corpustest.Source{Problems: 24, Agents: 4, Steps: 4, Words: 40, Wild: true}, Out: filepath.Join(t.TempDir(), "corpus"), EvalShare: 0.3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := corpus.Verify(r.Dir)
+	if err != nil || len(v.Problems) > 0 {
+		t.Fatalf("%v %v", err, v)
+	}
+	return r.Dir
+}
+
+// python is the interpreter of an environment of scripts/interop.sh.
+func python(t *testing.T, name string) string {
+	t.Helper()
+	p, err := filepath.Abs(filepath.Join(os.Getenv("AGON_INTEROP"), name, "bin", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(p); err != nil {
+		t.Skipf("NOT RUN: no Python environment %s", name)
+	}
+	return p
+}
+
+// TestCorpus: every export loads in the library that it is made for, and one
+// step of training can be taken on it.
+func TestCorpus(t *testing.T) {
+	cmd := exec.Command(python(t, "trainer"), "corpus.py", corpusOf(t), t.TempDir())
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1", "CUDA_VISIBLE_DEVICES=")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errs.String())
+	}
+	out = bytes.TrimSpace(out)
+	var got map[string]struct {
+		OK     bool   `json:"ok"`
+		Rows   int    `json:"rows"`
+		Absent string `json:"absent"`
+		Error  string `json:"error"`
+	}
+	if err := json.Unmarshal(out[bytes.LastIndexByte(out, '\n')+1:], &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, x := range got {
+		t.Run(name, func(t *testing.T) {
+			switch {
+			case x.Absent != "":
+				t.Skipf("NOT RUN: %s is not installed", x.Absent)
+			case !x.OK || x.Rows == 0:
+				t.Errorf("%d rows: %s", x.Rows, x.Error)
+			default:
+				t.Logf("%d rows", x.Rows)
+			}
+		})
+	}
+}
+
+// TestCorpusATIF: Harbor's validator takes every document of a corpus.
+func TestCorpusATIF(t *testing.T) {
+	p := start(t, "harbor")
+	b, err := os.ReadFile(filepath.Join(corpusOf(t), "train", "atif.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for l := range strings.Lines(string(b)) {
+		if got := p.ask(t, "atif", args{"document": l}); got["ok"] != true {
+			t.Errorf("%v", got["errors"])
+		}
+		n++
+	}
+	if n == 0 {
+		t.Error("no document")
+	}
+}
