@@ -97,3 +97,39 @@ func TestCorpusATIF(t *testing.T) {
 		t.Error("no document")
 	}
 }
+
+// TestDistill: the dry run of each method passes on a CPU.
+func TestDistill(t *testing.T) {
+	py, dir := python(t, "trainer"), corpusOf(t)
+	if err := exec.Command(py, "-c", "import trl, torch, peft").Run(); err != nil {
+		t.Skip("NOT RUN: trl, torch or peft is not installed")
+	}
+	run := func(method, corpus string) (string, string, error) {
+		cmd := exec.Command(py, "../examples/distill/distill.py", "--corpus", corpus, "--method", method, "--dry-run", "--out", t.TempDir())
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		return string(out), errs.String(), err
+	}
+	for _, method := range []string{"sft", "dpo", "kto", "grpo"} {
+		t.Run(method, func(t *testing.T) {
+			out, errs, err := run(method, dir)
+			if err != nil || !strings.Contains(out, `"steps": 2`) {
+				t.Fatalf("%v %s\n%s", err, out, errs)
+			}
+			t.Log(strings.TrimSpace(out))
+		})
+	}
+	path := filepath.Join(dir, "train", "qwen3.jsonl")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(b, []byte("mend"), []byte("bend"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, err := run("sft", dir); err == nil || !strings.Contains(errs, "is not the file that was written") {
+		t.Errorf("a changed export was trained on: %v %s", err, errs)
+	}
+}

@@ -3,7 +3,8 @@
 # into virtual environments below .cache/interop, then lets them and agon
 # exchange keyfiles, signatures and signed requests, both ways; and lets Harbor's
 # own validator read the trajectories that agon writes; and lets ORO's own SDK
-# work as miner, validator and reader.
+# work as miner, validator and reader; and loads every export of a corpus with the
+# trainers' own libraries.
 # What cannot be installed is named; without the wallet package itself it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,6 +44,14 @@ env wallet3 bittensor-wallet==3.1.0
 env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
 env oro oro-sdk==1.0.50 bittensor-wallet==4.1.1
+
+# What trainers load exports of a corpus with. torch is large (3 GB): AGON_INTEROP_TORCH=0 leaves training out.
+env trainer datasets==5.2.0 pyarrow==26.0.1 pyyaml==6.0.3 jinja2==3.1.6 openai==3.52.0 pydantic==2.14.3
+if [ "${AGON_INTEROP_TORCH:-1}" = 0 ]; then
+	absent+=("trainer/torch and trl: left out by AGON_INTEROP_TORCH=0")
+else
+	env trainer torch==2.15.0 transformers==5.23.0 trl==1.16.0 peft==0.21.2 accelerate==1.15.0
+fi
 
 # Harbor's validator of trajectories needs a few of its modules and pydantic only, not what its agents need.
 env harbor pydantic==2.14.3
