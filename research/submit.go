@@ -28,9 +28,19 @@ const (
 	maxLog     = 128_000
 	maxURI     = 2000
 	maxMetrics = 100
-	// MaxBody bounds the request: a patch of kr.HighestMaxPatch whose every byte is escaped.
-	MaxBody = 6*kr.HighestMaxPatch + 2<<20
+	// otherBytes is what the other fields of a request may have, escaped.
+	otherBytes = 2 << 20
 )
+
+// MaxBody bounds a submission's request, in bytes: the largest patch that an
+// open task takes, with room to be refused by name, every byte escaped.
+func (c *Coordinator) MaxBody() int64 {
+	largest := kr.DefaultMaxPatch
+	for _, t := range c.list() {
+		largest = max(largest, t.pub.MaxPatchBytes)
+	}
+	return int64(6*largest + otherBytes)
+}
 
 // Entry is what a miner submits (spec/bitsota.md 2.5).
 type Entry struct {

@@ -35,11 +35,18 @@ func (c *Coordinator) WorkItem(ctx context.Context, id string) (*WorkItem, error
 // WorkItems lists work items by (-priority, created_at): the order in which they should be taken.
 func (c *Coordinator) WorkItems(ctx context.Context, taskID, status string, limit int) ([]WorkItem, error) {
 	out := []WorkItem{}
-	err := c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		if err := c.freeItems(tx, taskID); err != nil {
-			return err
-		}
-		out = out[:0]
+	stale := false
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		stale, err = c.anyStale(tx, taskID)
+		return err
+	})
+	if err == nil && stale { // a read writes only where there is something to free
+		err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error { return c.freeItems(tx, taskID) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: taskID, Status: status, Limit: limit, Oldest: true})
 		if err != nil {
 			return err
@@ -55,6 +62,28 @@ func (c *Coordinator) WorkItems(ctx context.Context, taskID, status string, limi
 	})
 	slices.SortStableFunc(out, func(a, b WorkItem) int { return b.Priority - a.Priority })
 	return out, err
+}
+
+// anyStale reports whether an item is held by a claim that has expired.
+func (c *Coordinator) anyStale(tx *store.Tx, taskID string) (bool, error) {
+	rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: taskID, Status: ItemClaimed})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range rows {
+		d, err := tx.Doc(store.ResearchClaims, r.Ref)
+		if err != nil {
+			return false, err
+		}
+		cl, err := decode[Claim](d)
+		if err != nil {
+			return false, err
+		}
+		if cl.Status == ClaimActive && !cl.ExpiresAt.After(c.now()) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // freeItems opens items whose claim has expired.

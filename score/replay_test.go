@@ -11,7 +11,7 @@ import (
 
 var contest = agon.Contest{Direction: agon.Minimize, Agree: 2, Replays: 5, Absolute: 0.5, Alpha: 0.01, Pairs: 12}
 
-func TestAgree(t *testing.T) {
+func TestReplaysAgree(t *testing.T) {
 	r := func(id string, verdict int, x, trust float64) Replay { return Replay{id, verdict, x, trust} }
 	for _, c := range []struct {
 		name    string

@@ -41,9 +41,9 @@ type Config struct {
 	Admit func(ctx context.Context, hotkey string) bool
 	// SignedReads demands a signature for lists of submissions too.
 	SignedReads bool
-	// PeersOnly switches the legacy /verify off.
+	// Verify opens the legacy /verify; else it answers 503.
 	Verify bool
-	// Title of the OpenAPI document.
+	// Version of the OpenAPI document.
 	Version string
 	Log     *slog.Logger
 }
@@ -158,6 +158,10 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, limit int64) ([]b
 
 // signed reads the body and checks the signature. ok is false when it has answered.
 func (h *handler) signed(w http.ResponseWriter, r *http.Request, limit int64) (hotkey string, b []byte, ok bool) {
+	if r.Header.Get("X-Hotkey") == "" || r.Header.Get("X-Signature") == "" { // before anything large is read
+		reply(w, http.StatusUnauthorized, detail("missing auth headers"))
+		return "", nil, false
+	}
 	if b, ok = h.body(w, r, limit); !ok {
 		return "", nil, false
 	}

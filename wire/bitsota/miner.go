@@ -70,7 +70,7 @@ func (h *handler) workItems(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) submit(w http.ResponseWriter, r *http.Request) {
-	hotkey, b, ok := h.signed(w, r, research.MaxBody)
+	hotkey, b, ok := h.signed(w, r, h.Coordinator.MaxBody())
 	var in research.Entry
 	if !ok || !decode(w, b, false, &in) {
 		return
@@ -153,7 +153,7 @@ type evaluation struct {
 }
 
 func (h *handler) peerEvaluate(w http.ResponseWriter, r *http.Request) {
-	hotkey, b, ok := h.signed(w, r, research.MaxBody)
+	hotkey, b, ok := h.signed(w, r, 2<<20)
 	var in evaluation
 	if !ok || !decode(w, b, false, &in) {
 		return
