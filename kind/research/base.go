@@ -176,6 +176,34 @@ func unasked(name string) bool {
 	return strings.HasSuffix(b, ".pyc") || strings.HasSuffix(b, ".pyo") || strings.HasSuffix(b, ".pth")
 }
 
+// codeDirs lists the directories that hold protected Python files.
+func codeDirs(files map[string]mark) map[string]bool {
+	out := map[string]bool{}
+	for name := range files {
+		if strings.HasSuffix(name, ".py") {
+			out[path.Dir(name)] = true
+		}
+	}
+	return out
+}
+
+// shadows reports a new module below a directory whose protected code would
+// find it before the one that it means: json.py beside benchmark.py. What is
+// installed in .venv is reached by those who ask for it.
+func shadows(name string, code map[string]bool) bool {
+	if l := strings.ToLower(name); !strings.HasSuffix(l, ".py") && !strings.HasSuffix(l, ".so") || strings.HasPrefix(l, ".venv/") {
+		return false
+	}
+	for d := path.Dir(name); ; d = path.Dir(d) {
+		if code[d] {
+			return true
+		}
+		if d == "." {
+			return false
+		}
+	}
+}
+
 // exists reports whether a directory is in a task's tree.
 func exists(dir, name string) bool {
 	root, err := os.OpenRoot(dir)

@@ -134,7 +134,8 @@ type Task struct {
 	Network string `toml:"network,omitempty" json:"network"`
 	// SetupWrites are globs of what setup may leave besides AllowedPatchPaths.
 	// Empty: new files anywhere, but none that Python loads unasked (caches,
-	// sitecustomize, .pth). What the base holds may change in no case.
+	// sitecustomize, .pth) and no module below a directory of protected ones,
+	// which might take it for another. What the base holds may change in no case.
 	SetupWrites []string `toml:"setup_writes,omitempty" json:"setup_writes,omitempty"`
 	// Isolate runs the miner's programs apart from the benchmark: it asks for
 	// each by HTTP at AGON_PLAY, and each runs in a box of its own, without

@@ -91,6 +91,10 @@ exec(open("submission/run.py").read())
 		{name: "53 setup puts a link for a directory", toml: setupTask, base: setup("cp -r data /workspace/copy && rm -r data && ln -s copy data"), patch: scorePatch("2"), status: StatusRejected, reason: "protected_paths_changed", outcome: OutcomeOK, notes: "data/big.txt"},
 		{name: "53 setup plants bytecode", toml: setupTask, base: setup("mkdir __pycache__ && echo x > __pycache__/json.cpython-311.pyc"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json.cpython-311.pyc"},
 		{name: "53 setup plants a module where none is expected", toml: edit(setupTask, cmd, cmd+"setup_writes = [\"build/**\"]\n"), base: setup("mkdir build && touch build/ok json.py"), patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json.py"},
+		{
+			name: "53 setup plants a module beside the benchmark", toml: setupTask, base: setup("mkdir json && echo x=1 > json/__init__.py"),
+			patch: scorePatch("2"), status: StatusRejected, reason: "unexpected_files", outcome: OutcomeOK, notes: "json/__init__.py",
+		},
 		{name: "53 an honest setup", toml: setupTask, base: setup("mkdir -p build && echo 1 > build/ok && (sleep 1; echo 'print(9)' > bench.py) & sleep 0"), patch: scorePatch("2"), status: StatusAccepted, score: 2},
 		{name: "53 setup fails", toml: setupTask, base: setup("exit 7"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeSetup, notes: "status 7"},
 		{

@@ -327,7 +327,7 @@ func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 		return &ended{OutcomeOK, "protected_paths_changed", "setup has changed protected files: " + list(w.Changed)}
 	}
 	var bad []string
-	rule := p.t.Rule()
+	rule, code := p.t.Rule(), codeDirs(j.Files)
 	for _, e := range w.Extra {
 		name, kind := e[0], e[1]
 		switch {
@@ -339,7 +339,7 @@ func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 			if !surface.Match(rule.Style, p.t.SetupWrites, name) {
 				bad = append(bad, name)
 			}
-		case unasked(name):
+		case unasked(name), shadows(name, code):
 			bad = append(bad, name)
 		}
 	}
