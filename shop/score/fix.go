@@ -1,6 +1,9 @@
 package score
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Fix is a set of faults of ORO's scorer that are mended.
 type Fix uint32
@@ -76,4 +79,4 @@ func ParseFix(s string) (Fix, bool) {
 }
 
 // Fixes lists the names of all fixes.
-func Fixes() []string { return fixNames[:] }
+func Fixes() []string { return slices.Clone(fixNames[:]) }
