@@ -184,3 +184,35 @@ func TestHiddenSets(t *testing.T) {
 		t.Error("hidden problems without an installation")
 	}
 }
+
+// The whole way on this machine: real boxes, the gateway's own catalogue, the
+// shipped suite. What the forger makes up has no effect: it is worth what any
+// script is, and the model that asked for its searches is credited with them.
+func TestTryShoppingSamples(t *testing.T) {
+	tasks := []string{"demo/product-easy-01", "demo/shop-easy-05"}
+	for name, c := range map[string]struct {
+		solved int
+		score  float64
+		detail string
+	}{
+		"rules":  {2, .3875, "Gate 1: the gateway recorded no model call"},
+		"forger": {1, .3875 / 2, "Gate 1: the gateway recorded no model call"},
+		"react":  {2, 1, "All gates"},
+	} {
+		file := filepath.Join("..", "..", "samples", "shopping", name, shopping.AgentFile)
+		r, err := Try(t.Context(), testOptions(t.TempDir()), file, "demo-shopping", tasks, "")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if r.Solved != c.solved || r.Score == nil || *r.Score != c.score {
+			b, _ := json.Marshal(r)
+			t.Errorf("%s: %s", name, b)
+			continue
+		}
+		for _, x := range r.Runs {
+			if !strings.HasPrefix(x.Detail, c.detail) {
+				t.Errorf("%s: %s says %q", name, x.Task, x.Detail)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -69,8 +70,33 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	out := make([]agon.Score, len(all))
 	for i, t := range r.Tasks {
 		out[i] = all[i].score(t.Key, k.Scorer(), coefficient, q)
+		if t.Hidden {
+			hide(&out[i])
+		}
 	}
 	return out, nil
+}
+
+// hide leaves of a score on a hidden problem, which everybody may read, what
+// cannot carry its words: no text that an agent or a judge wrote, no count that
+// an agent chose.
+func hide(s *agon.Score) {
+	for _, gate := range []string{"Gate 1", "Gate 2", "Gate 3", "Gate 4", "All gates"} {
+		if strings.HasPrefix(s.Detail, gate) {
+			s.Detail = gate
+		}
+	}
+	if !strings.HasPrefix(s.Detail, "Gate ") && s.Detail != "All gates" {
+		s.Detail = "hidden"
+	}
+	for name, v := range s.Metrics {
+		switch {
+		case name == "agentic_ratio":
+			s.Metrics[name] = math.Round(v*10) / 10
+		case strings.HasSuffix(name, "_calls"), strings.HasSuffix(name, "_tokens"), name == "seconds", name == "judge_failed", name == "format", name == "length":
+			delete(s.Metrics, name)
+		}
+	}
 }
 
 // judgeOne grades one problem of a run. An error is never the agent's.

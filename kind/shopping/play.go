@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +132,8 @@ func record(r agon.RunSpec, all []played) (agon.Record, error) {
 	if timeouts == len(all) {
 		rec.Outcome = OutcomeTimeout
 	}
-	if rec.Outcome != OutcomeOK && all[0].env.Error != nil {
+	hidden := slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return t.Hidden })
+	if rec.Outcome != OutcomeOK && all[0].env.Error != nil && !hidden { // an agent could raise what it was asked
 		rec.Detail = cut(all[0].env.Error.Type+": "+all[0].env.Error.Message, 500)
 	}
 	return rec, nil

@@ -131,14 +131,14 @@ func bar(n numbers, leader incentive.Entry, at time.Time) (bar, floor float64) {
 		law.Floor = noise
 		law.Initial = math.Max(law.Initial, law.Floor)
 	}
-	return math.Min(1, law.Bar(leader.Score, unix(leader.At), unix(at))), law.Floor
+	return law.Bar(leader.Score, unix(leader.At), unix(at)), law.Floor
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// leads reports whether a score takes the lead at a bar.
+// leads reports whether a score takes the lead at a bar. Full marks reach any.
 func leads(s, leader, bar float64) bool {
-	return s > leader && s >= bar-incentive.Tolerance
+	return s > leader && s >= math.Min(1, bar)-incentive.Tolerance
 }
 
 func decide(c incentive.Challenge) incentive.Verdict {
