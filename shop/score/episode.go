@@ -44,7 +44,7 @@ func (s *Scorer) read(t *tape) (episode, error) {
 	}
 	e.format = sum / float64(steps)
 	msg := message(t, last)
-	if msg < 0 && !s.cfg.Fix.has(FixMalformedStep) {
+	if t.kind(msg) != kindObject && !s.cfg.Fix.has(FixMalformedStep) {
 		return e, fmt.Errorf("%w: step %d, the last, has no completion.message", ErrUnscored, steps)
 	}
 	if calls := t.get(msg, "tool_call"); t.kind(calls) == kindArray {

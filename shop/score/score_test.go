@@ -291,6 +291,7 @@ func TestFixes(t *testing.T) {
 		"null tool_call":          {FixMalformedStep, []string{good, step(`{"think":"a","tool_call":null}`)}, "", outcome{0, ErrUnscored}, outcome{1, nil}},
 		"wrong obs":               {FixMalformedStep, []string{good, step(`{"think":"a","obs":"x"}`)}, "", outcome{0, ErrUnscored}, outcome{1, nil}},
 		"last step without":       {FixMalformedStep, []string{good, `{}`}, "", outcome{0, ErrUnscored}, outcome{1, nil}},
+		"last message null":       {FixMalformedStep, []string{good, `{"completion":{"message":null}}`}, "", outcome{0, ErrUnscored}, outcome{1, nil}},
 		"last step a number":      {FixMalformedStep, []string{good, `7`}, "", outcome{0, ErrUnscored}, outcome{1, nil}},
 		"entry without a name":    {FixMalformedStep, []string{step(`{"think":"a","tool_call":[{},{"name":"recommend_product","parameters":{"product_ids":"7"}}]}`)}, "", outcome{0, nil}, outcome{1, nil}},
 		"numeric ids":             {FixNumericIDs, []string{say("recommend_product", `{"product_ids":7}`)}, "", outcome{0, nil}, outcome{1, nil}},
