@@ -53,7 +53,7 @@ func shoppingKit() kit {
 func newShopping(p parts) kind.Kind {
 	c := shopping.Config{Rootfs: p.rootfs, Grader: p.o.floor(), Model: scripted.Name}
 	if p.keyed {
-		models := strings.FieldsFunc(p.model, func(r rune) bool { return r == ',' || r == ' ' })
+		models := modelNames(p.model)
 		c.Judge = shopping.ModelJudge{Models: models}
 		if len(models) > 0 {
 			c.Model = models[0]
@@ -62,17 +62,28 @@ func newShopping(p parts) kind.Kind {
 	return shopping.New(c)
 }
 
+// modelNames splits AGON_LLM_MODEL.
+func modelNames(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
 // oroRoutes are ORO's routes over a shopping arena.
 func (s *server) oroRoutes(arena string) (http.Handler, error) {
 	sessions := &dialect.Sessions{Keep: dialect.NewMemoryKeep(time.Now)}
 	v := &dialect.Verifier{
 		Dialects: []dialect.Dialect{dialect.ORO{Sessions: sessions}}, Now: time.Now, Replay: replay{s.platform}, Members: members{s, arena},
+		Strict: s.o.Getenv("AGON_STRICT_SIGNATURES") != "",
 	}
 	sessions.Verifier = v
 	trees := &validator.TreeCache{Dir: s.data.Path("oro", "trees"), Source: s.blobs}
 	return oro.New(oro.Config{
 		API: s.platform, Arena: arena, Verifier: v, Sessions: sessions, Dir: s.data.Path("oro", "runs"), Base: s.url, Log: s.o.Log,
-		Models: func() []string { return []string{scripted.Name} },
+		Models: func() []string {
+			if list := modelNames(s.o.Getenv("AGON_LLM_MODEL")); s.o.Getenv("AGON_LLM_BASE_URL") != "" && len(list) > 0 {
+				return list
+			}
+			return []string{scripted.Name}
+		},
 		Problem: func(ctx context.Context, t agon.TaskRef) (json.RawMessage, error) {
 			dir, err := trees.Tree(ctx, t.Digest)
 			if err != nil {
