@@ -81,7 +81,7 @@ func (a *App) arenaCmd() *cobra.Command {
 		Use:     "arena",
 		Short:   "Arenas: what is open, by which rules",
 		Example: "  agon arena\n  agon arena view demo-coding",
-	}, list, view, a.arenaNewCmd(), a.arenaCheckCmd())
+	}, list, view, a.arenaNewCmd(), a.arenaCheckCmd(), a.arenaPublishCmd())
 }
 
 func arenaHuman(h *output.Human, x *client.Arena) {

@@ -94,14 +94,20 @@ func (k *Comparer) far(earlier, later *Text, threshold float64) bool {
 		k.table.fill(earlier.grams)
 		k.earlier = earlier
 	}
-	shared := uint32(0)
+	// What it may add before the pair is out of reach, in the later text's weights.
+	limit := (most - float64(earlier.size)) / (caution * float64(later.size)) * float64(later.total)
+	if limit < 0 {
+		return true
+	}
+	novel, bound := uint64(0), uint64(limit)
 	for _, g := range later.grams {
-		if k.table.has(g.hash) {
-			shared += g.weight
+		if !k.table.has(g.hash) {
+			if novel += uint64(g.weight); novel > bound {
+				return true
+			}
 		}
 	}
-	adds := caution * float64(later.size) * float64(later.total-shared) / float64(later.total)
-	return float64(earlier.size)+adds > most
+	return false
 }
 
 // sample returns the distinct grams whose hash is sampled, in order of their
@@ -172,6 +178,9 @@ func costs(s string) []uint16 {
 type gramTable struct {
 	slots []uint32 // hash, 0 for a free place
 	zero  bool
+	// maybe has a bit for every hash that is there: most that are asked for are
+	// not, and these few bytes stay in the nearest cache.
+	maybe [1024]uint64
 }
 
 func (t *gramTable) fill(grams []gram) {
@@ -182,7 +191,9 @@ func (t *gramTable) fill(grams []gram) {
 		clear(t.slots)
 	}
 	t.zero = false
+	clear(t.maybe[:])
 	for _, g := range grams {
+		t.maybe[g.hash>>8&1023] |= 1 << (g.hash >> 2 & 63)
 		if g.hash == 0 {
 			t.zero = true
 			continue
@@ -196,6 +207,9 @@ func (t *gramTable) fill(grams []gram) {
 }
 
 func (t *gramTable) has(h uint32) bool {
+	if t.maybe[h>>8&1023]>>(h>>2&63)&1 == 0 {
+		return false
+	}
 	if h == 0 {
 		return t.zero
 	}

@@ -127,3 +127,33 @@ func TestBuild(t *testing.T) {
 		t.Error(is)
 	}
 }
+
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{minimal, `{"a":1e400,"b":[-0.0,"\ud800"]}`, "[[[[", `{"a":1,"a":2}`, "\ufeff{}", `"\u12"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Read(b)
+		if err != nil {
+			return
+		}
+		p.Issues(SchemaOPP)
+		p.Issues(SchemaS1)
+		again, err := ParseLimit(p.Canonical)
+		if err != nil || New(again).Hash != p.Hash {
+			t.Errorf("%q: the canonical form %q has another hash (%v)", b, p.Canonical, err)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	p := Build(BuildOptions{Policy: strings.Repeat("Ask before you send. \u00e9\n", 1100)})
+	raw := p.Value.Plain()
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		q, err := Read(raw)
+		if err != nil || len(q.Issues(SchemaOPP)) > 0 {
+			b.Fatal(err, q.Issues(SchemaOPP))
+		}
+	}
+}

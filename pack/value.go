@@ -513,6 +513,10 @@ func nextRune(s string) (rune, int) {
 func appendString(b []byte, s string, keep bool) []byte {
 	b = append(b, '"')
 	for len(s) > 0 {
+		if c := s[0]; c >= 0x20 && c < 0x7f && c != '"' && c != '\\' {
+			b, s = append(b, c), s[1:]
+			continue
+		}
 		r, n := nextRune(s)
 		switch at := strings.IndexRune("\"\\\n\r\t\b\f", r); {
 		case at >= 0:

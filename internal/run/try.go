@@ -65,6 +65,10 @@ func Try(ctx context.Context, o Options, file, arena string, only []string, url 
 	if !ok {
 		return nil, &agon.Error{Code: "unknown_kind", Status: 422, Message: "this agon does not play " + a.Kind}
 	}
+	if a.Kind == "pack" {
+		// Its scenarios are played one after the other, as far as they qualify.
+		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: "policy packs are tried by a command of their own", Mend: "agon pack batch --pack " + file}
+	}
 	files := []blob.File{{Path: client.EntryName(a.Kind, file), Content: b}}
 	findings, err := k.Check(ctx, a, blob.FS(files))
 	if err != nil {
