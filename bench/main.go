@@ -136,6 +136,7 @@ func main() {
 		gotest("research: signed claim and submit over HTTP", ">= 1,000/s", "./wire/bitsota", "ClaimSubmit", "-benchtime", "2000x"),
 		gotest("merkle: standard tree of 100,000 leaves", "<= 1 s", "./merkle", "Tree", "-benchtime", "3x"),
 		gotest("research: check of a patch of 256 KB", "<= 50 ms", "./kind/research/surface", "Check256K"),
+		gotest("packs: GET /api/validators as its readers know it", ">= 5,000/s", "./wire/trajrl", "Validators"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead <= 300 ms", "./kind/research", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),

@@ -4,7 +4,8 @@
 # exchange keyfiles, signatures and signed requests, both ways; and lets Harbor's
 # own validator read the trajectories that agon writes; and lets ORO's own SDK
 # work as miner, validator and reader; and loads every export of a corpus with the
-# trainers' own libraries.
+# trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
+# read a filled arena with every command.
 # What cannot be installed is named; without the wallet package itself it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,6 +71,11 @@ if command -v npm >/dev/null; then
 else
 	absent+=("@openzeppelin/merkle-tree@1.0.8 (no npm)")
 fi
+
+# The observer CLI runs on a terminal of its own too, for which it needs script(1).
+env trajrl-seed trajrl==0.2.1
+env trajrl-newer trajrl==2.2.0
+command -v script >/dev/null || die "no script here: install it (Debian: apt-get install bsdutils)"
 
 "$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
 

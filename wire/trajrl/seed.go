@@ -276,8 +276,8 @@ func (s *snapshot) describe(out map[string]any, e *entry, base string) {
 		if rep.cost != nil {
 			costs = append(costs, *rep.cost)
 		}
-		out["hasDivergence"] = out["hasDivergence"] == true || rep.qualified != e.reports[0].qualified
 	}
+	out["hasDivergence"] = e.divergent()
 	out["validators"], out["costDeviation"], out["scoreDeviation"] = rows, deviation(costs), deviation(scores)
 	out["scenarioSummary"] = e.summary()
 }

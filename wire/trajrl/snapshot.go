@@ -375,6 +375,9 @@ func (e *entry) report(s *snapshot) {
 	}
 	for _, r := range e.reports {
 		r.sum()
+		// Scenarios are dealt out to validators: who played only what went well
+		// does not vouch for the rest.
+		r.qualified = r.qualified && (e.open() || e.status() == "passed")
 		r.weight = s.share(e.ID)
 		r.block = s.block(r.at)
 		if stage, detail, ok := e.rejection(); ok {
@@ -596,6 +599,20 @@ func (s *snapshot) ranking() []*entry {
 		return cmp.Or(cmp.Compare(value(y.Score), value(x.Score)), cmp.Compare(x.Seq, y.Seq))
 	})
 	return out
+}
+
+// divergent says whether two validators judged one scenario differently.
+func (e *entry) divergent() bool {
+	first := map[string]bool{}
+	for _, r := range e.reports {
+		for _, sc := range r.scenarios {
+			if was, ok := first[sc.Name]; ok && was != sc.Qualified {
+				return true
+			}
+			first[sc.Name] = sc.Qualified
+		}
+	}
+	return false
 }
 
 func bit(b bool) int {
