@@ -56,6 +56,14 @@ runs give the same bytes. JSON: {rows, rejected, dir}.`,
 			if cfg.Poison, err = readPoison(poison); err != nil {
 				return err
 			}
+			if a.Services.CorpusKeys != nil {
+				common, done, err := a.common()
+				if err != nil {
+					return err
+				}
+				defer done()
+				cfg.LeakKeys = a.Services.CorpusKeys(common)
+			}
 			r, err := corpus.Build(cmd.Context(), cfg)
 			if err != nil {
 				return err

@@ -57,6 +57,9 @@ type Services struct {
 
 	// Discover runs a validator that asks no platform.
 	Discover func(context.Context, DiscoverOptions) error
+	// CorpusKeys returns what tasks of a kind share with others, for a corpus. Optional.
+	CorpusKeys func(Common) func(kind string, t agon.TaskRef) []string
+
 	// PackScenarios lists the scenarios of a folder, or the shipped ones.
 	PackScenarios func(dir string) ([]string, error)
 	// PackEpisode plays one scenario, PackBatch all, PackCompare two packs on all.

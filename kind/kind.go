@@ -92,6 +92,16 @@ type Exclusion struct {
 	Similarity float64
 }
 
+// LeakKeyer is a Kind whose tasks may give each other away: who has seen the
+// answer to one knows something of the answer to the other.
+type LeakKeyer interface {
+	// LeakKeys names what a task shares with others. Tasks with a key in common
+	// never stand in two splits of a corpus. read returns a file of the task's
+	// tree, fs.ErrNotExist where there is none. Pure; keys may tell secrets of
+	// the task and are never published.
+	LeakKeys(t agon.TaskRef, read func(name string) ([]byte, error)) ([]string, error)
+}
+
 // Env is all that a kind may touch. It is made by the engine for one attempt,
 // watches every box it hands out, and is the only source of fault evidence.
 type Env interface {

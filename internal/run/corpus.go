@@ -24,7 +24,7 @@ func (s *server) buildCorpus(ctx context.Context) error {
 	if err := os.RemoveAll(next); err != nil {
 		return fmt.Errorf("build corpus: %w", err)
 	}
-	r, err := corpus.Build(ctx, corpus.Config{Source: mcp.Local{API: s.platform}, Out: next})
+	r, err := corpus.Build(ctx, corpus.Config{Source: mcp.Local{API: s.platform}, Out: next, LeakKeys: leakKeys(ctx, s.o, kinds(s.o, ""), s.blobs)})
 	if err != nil {
 		return err
 	}

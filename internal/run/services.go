@@ -98,7 +98,10 @@ func Services() cli.Services {
 		ClaimSandbox: func(ctx context.Context, c cli.ClaimSandboxOptions) error {
 			return claimSandbox(ctx, options(c.Common, ""), c.Bare, os.Stderr)
 		},
-		Discover:        discover,
+		Discover: discover,
+		CorpusKeys: func(c cli.Common) func(string, agon.TaskRef) []string {
+			return CorpusKeys(options(c, ""))
+		},
 		PackScenarios:   packScenarios,
 		PackEpisode:     packEpisode,
 		PackBatch:       packBatch,
