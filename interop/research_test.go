@@ -84,13 +84,15 @@ baseline = 100.0
 	"environment/repo/src/work.py": "def size():\n    return 100\n",
 }
 
-// The nine steps, literally, on a fresh data directory.
-func TestNineSteps(t *testing.T) {
+// serveToy starts agon serve with the toy task on a fresh data directory. It
+// returns a shell that runs scripts in dir as a registered miner.
+func serveToy(t *testing.T) (dir, url, agon string, sh func(script string) string) {
+	t.Helper()
 	agon, err := filepath.Abs("../bin/agon")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for name, text := range toy {
 		p := filepath.Join(dir, "set", "toy", name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -110,7 +112,7 @@ func TestNineSteps(t *testing.T) {
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	url := "http://" + addr
+	url = "http://" + addr
 	serve := exec.Command(agon, "serve", "--data", filepath.Join(dir, "data"), "--listen", addr, "--arena", arena)
 	serve.Stderr = os.Stderr
 	if err := serve.Start(); err != nil {
@@ -141,7 +143,7 @@ func TestNineSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "AGON_URL=" + url, "BITSOTA_COORDINATOR_URL=" + url, "BITSOTA_TASK_SLUG=toy"}
-	sh := func(script string) string {
+	sh = func(script string) string {
 		cmd := exec.Command("bash", "-c", "set -euo pipefail\n"+script)
 		cmd.Dir, cmd.Env = dir, env
 		out, err := cmd.CombinedOutput()
@@ -151,10 +153,34 @@ func TestNineSteps(t *testing.T) {
 		return string(out)
 	}
 	sh(agon + " key new && " + agon + " ledger register --netuid 4")
+	return dir, url, agon, sh
+}
+
+// The nine steps, literally, on a fresh data directory.
+func TestNineSteps(t *testing.T) {
+	_, _, _, sh := serveToy(t)
 	out := sh(nine)
 	for _, want := range []string{`"status": "active"`, `"status": "pending_verification"`, `"observed_metrics": null`, `"base_ref": "main"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the steps do not print %s:\n%s", want, out)
 		}
+	}
+}
+
+// A client in Python, with the reference signatures, claims, cancels, submits and reads.
+func TestPythonResearchMiner(t *testing.T) {
+	python := filepath.Join(os.Getenv("AGON_INTEROP"), "wallet", "bin", "python")
+	if out, err := exec.Command(python, "-c", "import substrateinterface").CombinedOutput(); err != nil {
+		t.Skipf("NOT RUN: substrate-interface is not installed: %s", out)
+	}
+	script, err := filepath.Abs("research_miner.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, agon, sh := serveToy(t)
+	sh("echo //Miner | " + agon + " key import - python")
+	out := sh("AGON_WALLET_HOTKEY=python " + agon + " ledger register --netuid 4 && " + python + " " + script + " " + url + " //Miner toy")
+	if !strings.Contains(out, "ok ") {
+		t.Error(out)
 	}
 }
