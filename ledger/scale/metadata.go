@@ -21,6 +21,8 @@ type Metadata struct {
 	APIs              []API // none before V15
 	// Types of the whole runtime; nil where the metadata does not say.
 	CallType, EventType, ErrorType *Type
+	// Parts of a signed extrinsic; nil in V14, whose type of extrinsics holds them.
+	AddressType, SignatureType *Type
 
 	pallets map[string]*Pallet
 	index   map[uint8]*Pallet
@@ -62,6 +64,7 @@ type Storage struct {
 	Keys     []*Type
 	Value    *Type
 	Default  []byte
+	key      *Type // Keys as one type, as the metadata has them
 }
 
 // Constant is a named value of a pallet.
@@ -411,14 +414,14 @@ func (p *parser) readRest(m *Metadata) {
 	}
 	switch m.Version {
 	case 15:
-		p.typ(&unused)
+		p.typ(&m.AddressType)
 		p.typ(&m.CallType)
-		p.typ(&unused)
+		p.typ(&m.SignatureType)
 		p.typ(&unused)
 	case 16:
-		p.typ(&unused)
+		p.typ(&m.AddressType)
 		p.typ(&m.CallType)
-		p.typ(&unused)
+		p.typ(&m.SignatureType)
 	}
 	var order []uint64 // of extensions, for extrinsic version 4; nil = as listed
 	if m.Version == 16 {
@@ -536,6 +539,9 @@ func (m *Metadata) outer(names ...string) *Type {
 
 func (s *Storage) split() error {
 	n := len(s.Hashers)
+	if len(s.Keys) > 0 {
+		s.key = s.Keys[0]
+	}
 	switch {
 	case len(s.Keys) == 0:
 		return nil

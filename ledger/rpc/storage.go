@@ -1,0 +1,537 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/scale"
+)
+
+// reading answers one request; it looks at each subnet once.
+type reading struct {
+	*Server
+	ctx   context.Context
+	block uint64
+	metas map[uint16]*ledger.Metagraph
+}
+
+func (s *Server) reading(ctx context.Context, block uint64) *reading {
+	return &reading{s, ctx, block, map[uint16]*ledger.Metagraph{}}
+}
+
+// subnet returns nil for one that does not exist.
+func (r *reading) subnet(key any) (*ledger.Metagraph, error) {
+	n, ok := key.(uint64)
+	if !ok || n > 65535 {
+		return nil, nil
+	}
+	if m, ok := r.metas[uint16(n)]; ok {
+		return m, nil
+	}
+	m, err := r.cfg.Ledger.Metagraph(r.ctx, uint16(n))
+	if errors.Is(err, ledger.ErrSubnetNotExists) {
+		m, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.metas[uint16(n)] = m
+	return m, nil
+}
+
+func (r *reading) all() (out []*ledger.Metagraph, err error) {
+	ids, err := r.cfg.Ledger.Subnets(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		m, err := r.subnet(uint64(id))
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// stored is the value at a key; nil = none.
+func (r *reading) stored(key []byte) ([]byte, error) {
+	if len(key) < 32 {
+		return nil, nil
+	}
+	name, ok := r.prefixes[[32]byte(key[:32])]
+	if !ok {
+		return nil, nil
+	}
+	keys, err := r.meta.SplitKey(name[0], name[1], key)
+	if err != nil {
+		return nil, nil // no value of ours has such a key
+	}
+	_, item, err := r.meta.Storage(name[0], name[1])
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.value(name[0]+"."+name[1], keys)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	b, err := scale.Encode(nil, item.Value, v)
+	if err != nil {
+		return nil, fmt.Errorf("storage %s.%s: %w", name[0], name[1], err)
+	}
+	return b, nil
+}
+
+// value answers an item; nil = absent.
+func (r *reading) value(item string, keys []any) (any, error) {
+	switch item {
+	case "System.Number":
+		return r.block, nil
+	case "System.ParentHash":
+		h := r.hashOf(max(r.block, 1) - 1)
+		return h, nil
+	case "System.BlockHash":
+		if n, ok := keys[0].(uint64); ok && n <= r.block {
+			return r.hashOf(n), nil
+		}
+		return nil, nil
+	case "System.Events":
+		return orEmpty(r.Server.block(r.block).events), nil
+	case "System.EventCount":
+		return len(r.Server.block(r.block).events), nil
+	case "System.Account":
+		return r.account(keys[0])
+	case "Timestamp.Now":
+		return uint64(r.cfg.Now().UnixMilli()), nil
+	case "Commitments.MaxSpace":
+		all, err := r.all()
+		if err != nil || len(all) == 0 {
+			return nil, err
+		}
+		return min(all[0].Hyper.CommitmentSpace, 1<<32-1), nil
+	case "Commitments.CommitmentOf", "Commitments.LastCommitment":
+		return r.commitment(item, keys)
+	case "SubtensorModule.StakeThreshold", "SubtensorModule.SubnetOwnerCut", "SubtensorModule.BlockEmission":
+		all, err := r.all()
+		if err != nil || len(all) == 0 {
+			return nil, err
+		}
+		h := &all[0].Hyper
+		return map[string]any{"StakeThreshold": h.StakeThreshold, "SubnetOwnerCut": h.OwnerCut, "BlockEmission": h.EmissionPerBlock}[item[len("SubtensorModule."):]], nil
+	case "SubtensorModule.Owner":
+		all, err := r.all()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range all {
+			if n, ok := m.Neuron(keys[0].(string)); ok {
+				return n.Coldkey, nil
+			}
+		}
+		return nil, nil
+	case "SubtensorModule.TotalHotkeyAlpha":
+		m, err := r.subnet(keys[1])
+		if err != nil || m == nil {
+			return nil, err
+		}
+		if n, ok := m.Neuron(keys[0].(string)); ok {
+			return n.Stake, nil
+		}
+		return nil, nil
+	}
+	m, err := r.subnet(keys[0])
+	if err != nil || m == nil {
+		return nil, err
+	}
+	return ofSubnet(m, item[len("SubtensorModule."):], keys)
+}
+
+func orEmpty(s []any) []any {
+	if s == nil {
+		return []any{}
+	}
+	return s
+}
+
+func (r *reading) account(key any) (any, error) {
+	address, _ := key.(string)
+	pub, err := auth.ParseSS58(address)
+	if err != nil {
+		return nil, nil
+	}
+	free, err := r.cfg.Ledger.Balance(r.ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	_, item, err := r.meta.Storage("System", "Account")
+	if err != nil {
+		return nil, err
+	}
+	v, ok := scale.Zero(item.Value).(scale.Map)
+	if !ok {
+		return nil, errors.New("account is no struct")
+	}
+	v["nonce"], v["providers"] = r.nonce(pub), 1
+	if data, ok := v["data"].(scale.Map); ok {
+		data["free"] = free
+	}
+	return v, nil
+}
+
+func (r *reading) commitment(item string, keys []any) (any, error) {
+	n, hotkey := uint16(keys[0].(uint64)), keys[1].(string)
+	all, err := r.cfg.Ledger.History(r.ctx, n, hotkey, 0)
+	if errors.Is(err, ledger.ErrSubnetNotExists) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// As of the block that is asked for; who lost its uid since has none.
+	m, err := r.subnet(keys[0])
+	if err != nil || m == nil {
+		return nil, err
+	}
+	if _, ok := m.Neuron(hotkey); !ok {
+		return nil, nil
+	}
+	var last *ledger.Commitment
+	for i := range all {
+		if all[i].Block <= r.block {
+			last = &all[i]
+		}
+	}
+	if last == nil {
+		return nil, nil
+	}
+	if item == "Commitments.LastCommitment" {
+		return last.Block, nil
+	}
+	fields := make([]any, len(last.Fields))
+	for i, f := range last.Fields {
+		name := map[ledger.FieldType]string{ledger.FieldRaw: "Raw", ledger.FieldBigRaw: "BigRaw", ledger.FieldSha256: "Sha256"}[f.Type]
+		fields[i] = scale.Value{Name: name, Of: scale.Bytes(f.Data)}
+	}
+	return scale.Map{"deposit": 0, "block": last.Block, "info": scale.Map{"fields": fields}}, nil
+}
+
+func column[T any](m *ledger.Metagraph, f func(*ledger.Neuron) T) []any {
+	out := make([]any, len(m.Neurons))
+	for i := range m.Neurons {
+		out[i] = f(&m.Neurons[i])
+	}
+	return out
+}
+
+// ofSubnet answers the items of SubtensorModule whose first key is a netuid.
+func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
+	h := &m.Hyper
+	if len(keys) == 2 {
+		return ofNeuron(m, item, keys[1])
+	}
+	switch item {
+	case "NetworksAdded":
+		return true, nil
+	case "SubnetworkN":
+		return len(m.Neurons), nil
+	case "SubnetOwner":
+		return m.OwnerColdkey, nil
+	case "SubnetOwnerHotkey":
+		return m.OwnerHotkey, nil
+	case "Tempo":
+		return h.Tempo, nil
+	case "LastEpochBlock":
+		return m.Epoch.LastBlock, nil
+	case "PendingEpochAt":
+		return m.Epoch.PendingAt, nil
+	case "SubnetEpochIndex":
+		return m.Epoch.Index, nil
+	case "BlocksSinceLastStep":
+		return m.Block - min(m.Block, m.Epoch.Since), nil
+	case "LastMechansimStepBlock":
+		return m.Epoch.LastStep, nil
+	case "Kappa":
+		return h.Kappa, nil
+	case "ImmunityPeriod":
+		return min(h.ImmunityPeriod, 65535), nil
+	case "MinAllowedWeights":
+		return h.MinAllowedWeights, nil
+	case "WeightsVersionKey":
+		return h.WeightsVersionKey, nil
+	case "WeightsSetRateLimit":
+		return h.WeightsRateLimit, nil
+	case "ActivityCutoffFactorMilli":
+		if h.ActivityCutoffFactor == 0 {
+			return nil, nil
+		}
+		return h.ActivityCutoffFactor, nil
+	case "MaxAllowedValidators":
+		return h.MaxValidators, nil
+	case "MaxAllowedUids":
+		return h.MaxUIDs, nil
+	case "BondsMovingAverage":
+		return h.BondsMovingAverage, nil
+	case "BondsPenalty":
+		return h.BondsPenalty, nil
+	case "CommitRevealWeightsEnabled":
+		return h.CommitReveal, nil
+	case "RevealPeriodEpochs":
+		return h.RevealEpochs(), nil
+	case "LiquidAlphaOn":
+		return h.LiquidAlpha, nil
+	case "Yuma3On":
+		return h.Yuma3, nil
+	case "AlphaValues":
+		return []any{h.AlphaLow, h.AlphaHigh}, nil
+	case "AlphaSigmoidSteepness":
+		return int64(h.AlphaSteepness), nil
+	case "NetworkRegistrationAllowed":
+		return h.RegistrationOpen, nil
+	case "MinNonImmuneUids":
+		return h.MinNonImmuneUIDs, nil
+	case "Burn":
+		return m.Burn, nil
+	case "MinBurn":
+		return h.MinBurn, nil
+	case "MaxBurn":
+		return h.MaxBurn, nil
+	case "BurnHalfLife":
+		return min(h.BurnHalfLife, 65535), nil
+	case "Active":
+		return column(m, func(n *ledger.Neuron) bool { return n.Active }), nil
+	case "Consensus":
+		return column(m, func(n *ledger.Neuron) uint16 { return n.Consensus }), nil
+	case "Incentive":
+		return column(m, func(n *ledger.Neuron) uint16 { return n.Incentive }), nil
+	case "Dividends":
+		return column(m, func(n *ledger.Neuron) uint16 { return n.Dividends }), nil
+	case "Emission":
+		return column(m, func(n *ledger.Neuron) uint64 { return n.Emission }), nil
+	case "LastUpdate":
+		return column(m, func(n *ledger.Neuron) uint64 { return n.LastUpdate }), nil
+	case "ValidatorTrust":
+		return column(m, func(n *ledger.Neuron) uint16 { return n.ValidatorTrust }), nil
+	case "ValidatorPermit":
+		return column(m, func(n *ledger.Neuron) bool { return n.Permit }), nil
+	}
+	return nil, nil
+}
+
+func ofNeuron(m *ledger.Metagraph, item string, key any) (any, error) {
+	if hotkey, ok := key.(string); ok {
+		n, ok := m.Neuron(hotkey)
+		switch {
+		case !ok:
+		case item == "Uids":
+			return n.UID, nil
+		case item == "WeightCommits" && len(n.Commits) > 0:
+			out := make([]any, len(n.Commits))
+			for i, c := range n.Commits {
+				out[i] = []any{[32]byte(c.Hash), c.Epoch, c.Block, 0}
+			}
+			return out, nil
+		}
+		return nil, nil
+	}
+	uid, _ := key.(uint64)
+	if uid >= uint64(len(m.Neurons)) {
+		return nil, nil
+	}
+	switch item {
+	case "Keys":
+		return m.Neurons[uid].Hotkey, nil
+	case "BlockAtRegistration":
+		return m.Neurons[uid].RegisteredAt, nil
+	case "Weights":
+		for _, row := range m.Weights {
+			if uint64(row.UID) == uid {
+				out := make([]any, len(row.UIDs))
+				for i := range row.UIDs {
+					out[i] = []any{row.UIDs[i], row.Values[i]}
+				}
+				return out, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// list gives the keys that begin with prefix and have a value, sorted.
+func (r *reading) list(prefix []byte) ([][]byte, error) {
+	if len(prefix) < 32 {
+		return nil, nil
+	}
+	name, ok := r.prefixes[[32]byte(prefix[:32])]
+	if !ok {
+		return nil, nil
+	}
+	_, item, err := r.meta.Storage(name[0], name[1])
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.all()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var out [][]byte
+	add := func(keys ...any) error {
+		k, err := r.meta.StorageKey(name[0], name[1], keys...)
+		if err != nil || seen[string(k)] || !bytes.HasPrefix(k, prefix) {
+			return err
+		}
+		seen[string(k)] = true
+		v, err := r.value(name[0]+"."+name[1], keys)
+		if err == nil && v != nil {
+			out = append(out, k)
+		}
+		return err
+	}
+	account := make([]bool, len(item.Keys))
+	for i, t := range item.Keys {
+		account[i] = t.Name() == "AccountId32"
+	}
+	if len(item.Keys) == 0 {
+		return out, add()
+	}
+	for _, m := range all {
+		netuid := uint64(m.Netuid)
+		if len(account) == 1 && !account[0] {
+			if err := add(netuid); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, n := range m.Neurons {
+			keys := [][]any{{netuid, uint64(n.UID)}}
+			switch {
+			case len(account) == 1 && item.Name == "Account":
+				keys = [][]any{{n.Hotkey}, {n.Coldkey}}
+			case len(account) == 1:
+				keys = [][]any{{n.Hotkey}}
+			case account[0]:
+				keys = [][]any{{n.Hotkey, netuid}}
+			case account[1]:
+				keys = [][]any{{netuid, n.Hotkey}}
+			}
+			for _, k := range keys {
+				if err := add(k...); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, bytes.Compare)
+	return out, nil
+}
+
+// api answers a method of a runtime API.
+func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
+	switch name {
+	case "Core_version":
+		v, _ := scale.Zero(x.Output).(scale.Map)
+		for k, value := range map[string]any{"spec_name": SpecName, "impl_name": SpecName, "authoring_version": 1, "spec_version": SpecVersion, "impl_version": 1, "transaction_version": TxVersion} {
+			v[k] = value
+		}
+		return v, nil
+	case "Metadata_metadata":
+		return scale.Bytes(r.v14), nil
+	case "Metadata_metadata_versions":
+		return []any{14, 15}, nil
+	case "Metadata_metadata_at_version":
+		switch args[0] {
+		case uint64(14):
+			return scale.Bytes(r.v14), nil
+		case uint64(15):
+			return scale.Bytes(r.v15), nil
+		}
+		return nil, nil
+	case "AccountNonceApi_account_nonce":
+		pub, err := auth.ParseSS58(args[0].(string))
+		if err != nil {
+			return nil, err
+		}
+		return r.nonce(pub), nil
+	case "TransactionPaymentApi_query_info":
+		return scale.Zero(x.Output), nil
+	}
+	m, err := r.subnet(args[0])
+	if err != nil || m == nil {
+		return nil, err
+	}
+	switch name {
+	case "SubnetInfoRuntimeApi_get_next_epoch_start_block":
+		next, err := m.NextEpoch()
+		if err != nil {
+			return nil, nil
+		}
+		return next, nil
+	case "SubnetInfoRuntimeApi_get_metagraph":
+		return r.metagraph(m, x.Output), nil
+	case "SubnetInfoRuntimeApi_get_selective_metagraph":
+		full, err := r.meta.Method("SubnetInfoRuntimeApi", "get_metagraph")
+		if err != nil {
+			return nil, err
+		}
+		asked := map[uint64]bool{0: true}
+		list, _ := args[1].([]any)
+		for _, i := range list {
+			if n, ok := i.(uint64); ok {
+				asked[n] = true
+			}
+		}
+		whole := r.metagraph(m, full.Output)
+		out := scale.Map{}
+		for i, f := range x.Output.Cases[1].Fields[0].Type.Fields {
+			if v, ok := whole[f.Name]; ok && asked[uint64(i)] {
+				if i > 0 {
+					v = scale.Value{Name: "Some", Of: v}
+				}
+				out[f.Name] = v
+			}
+		}
+		return out, nil
+	}
+	return nil, errors.New(name + " is not answered")
+}
+
+// metagraph fills the struct that t is an Option of.
+func (r *reading) metagraph(m *ledger.Metagraph, t *scale.Type) scale.Map {
+	v, _ := scale.Zero(t.Cases[1].Fields[0].Type).(scale.Map)
+	h := &m.Hyper
+	zeros := column(m, func(*ledger.Neuron) int { return 0 })
+	axons := make([]any, len(m.Neurons))
+	for _, f := range t.Cases[1].Fields[0].Type.Fields {
+		if f.Name == "axons" {
+			for i := range axons {
+				axons[i] = scale.Zero(f.Type.Elem)
+			}
+		}
+	}
+	for name, x := range map[string]any{
+		"netuid": m.Netuid, "owner_hotkey": m.OwnerHotkey, "owner_coldkey": m.OwnerColdkey, "block": m.Block, "tempo": h.Tempo, "last_step": m.Epoch.LastStep,
+		"blocks_since_last_step": m.Block - min(m.Block, m.Epoch.Since), "kappa": h.Kappa, "min_allowed_weights": h.MinAllowedWeights, "max_weights_limit": 65535,
+		"weights_version": h.WeightsVersionKey, "weights_rate_limit": h.WeightsRateLimit, "activity_cutoff": h.ActivityCutoff(), "max_validators": h.MaxValidators,
+		"num_uids": len(m.Neurons), "max_uids": h.MaxUIDs, "burn": m.Burn, "registration_allowed": h.RegistrationOpen, "immunity_period": min(h.ImmunityPeriod, 65535),
+		"min_burn": h.MinBurn, "max_burn": h.MaxBurn, "commit_reveal_weights_enabled": h.CommitReveal, "commit_reveal_period": h.RevealEpochs(),
+		"liquid_alpha_enabled": h.LiquidAlpha, "alpha_high": h.AlphaHigh, "alpha_low": h.AlphaLow, "bonds_moving_avg": h.BondsMovingAverage,
+		"hotkeys": column(m, func(n *ledger.Neuron) string { return n.Hotkey }), "coldkeys": column(m, func(n *ledger.Neuron) string { return n.Coldkey }),
+		"identities": make([]any, len(m.Neurons)), "axons": axons, "active": column(m, func(n *ledger.Neuron) bool { return n.Active }),
+		"validator_permit": column(m, func(n *ledger.Neuron) bool { return n.Permit }), "pruning_score": zeros,
+		"last_update": column(m, func(n *ledger.Neuron) uint64 { return n.LastUpdate }), "emission": column(m, func(n *ledger.Neuron) uint64 { return n.Emission }),
+		"dividends": column(m, func(n *ledger.Neuron) uint16 { return n.Dividends }), "incentives": column(m, func(n *ledger.Neuron) uint16 { return n.Incentive }),
+		"consensus": column(m, func(n *ledger.Neuron) uint16 { return n.Consensus }), "trust": column(m, func(n *ledger.Neuron) uint16 { return n.Trust }), "rank": zeros,
+		"block_at_registration": column(m, func(n *ledger.Neuron) uint64 { return n.RegisteredAt }), "alpha_stake": column(m, func(n *ledger.Neuron) uint64 { return n.Stake }),
+		"tao_stake": zeros, "total_stake": column(m, func(n *ledger.Neuron) uint64 { return n.Stake }),
+	} {
+		v[name] = x
+	}
+	return v
+}
