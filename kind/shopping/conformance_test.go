@@ -31,7 +31,8 @@ func TestConformance(t *testing.T) {
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
 		Good:       code(good),
 		Bad: []fs.FS{
-			fstest.MapFS{}, code("x = ("), code("\xff"), code(""), code("import os\n" + good), code("x = 1\n"), code(strings.Repeat("#", MaxAgentBytes+1)),
+			fstest.MapFS{},
+			code("x = ("), code("\xff"), code(""), code("import os\n" + good), code("x = 1\n"), code(strings.Repeat("#", MaxAgentBytes+1)),
 			fstest.MapFS{AgentFile: {Data: []byte(good)}, "b.py": {Data: []byte("x")}},
 		},
 		Without: map[string]string{

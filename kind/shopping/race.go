@@ -2,7 +2,6 @@ package shopping
 
 import (
 	"cmp"
-
 	"fmt"
 	"math"
 	"slices"

@@ -113,10 +113,14 @@ func TestPlanStages(t *testing.T) {
 		"not qualified": {func(agon.TaskRef) bool { return false }, -1, "did not qualify: 0.0000 of the 0.2500 it takes", false, false, ruleNotQualified, 1, 0},
 		"first":         {func(agon.TaskRef) bool { return true }, -1, "finished the race with 1.0000", true, true, score.ThresholdRule, 3, 1},
 		"beats":         {func(agon.TaskRef) bool { return true }, .5, "finished the race with 1.0000", true, true, score.ThresholdRule, 3, 1},
-		"finishes behind": {func(r agon.TaskRef) bool { return r.Key != "h/00" && r.Key != "h/01" && r.Key != "h/05" }, .6,
-			"finished the race with 0.5000", true, false, score.ThresholdRule, 3, .5},
-		"stopped": {func(r agon.TaskRef) bool { return !r.Hidden || r.Key == "h/00" }, .9,
-			"stopped: with 4 of 6 hidden problems played it can reach 0.5000 at most, the champion's 0.9000 needs 0.9200", false, false, ruleEliminated, 2, 1.0 / 6},
+		"finishes behind": {
+			func(r agon.TaskRef) bool { return r.Key != "h/00" && r.Key != "h/01" && r.Key != "h/05" }, .6,
+			"finished the race with 0.5000", true, false, score.ThresholdRule, 3, .5,
+		},
+		"stopped": {
+			func(r agon.TaskRef) bool { return !r.Hidden || r.Key == "h/00" }, .9,
+			"stopped: with 4 of 6 hidden problems played it can reach 0.5000 at most, the champion's 0.9000 needs 0.9200", false, false, ruleEliminated, 2, 1.0 / 6,
+		},
 		"full marks stand": {func(agon.TaskRef) bool { return true }, 1, "finished the race with 1.0000", true, false, score.ThresholdRule, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
