@@ -244,6 +244,30 @@ func (c *Coordinator) OpenTask(ctx context.Context, a agon.Arena) error {
 	return nil
 }
 
+// Resume opens the tasks of every research arena that the store holds: those
+// that an admin created, and those that results may still come for.
+func (c *Coordinator) Resume(ctx context.Context) error {
+	var list []agon.Arena
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.Arenas()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		if a.Kind == kr.Name && len(a.Tasks) == 1 {
+			if err := c.OpenTask(ctx, a); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				c.cfg.Log.ErrorContext(ctx, "open research task", "arena", a.ID, "err", err) // one broken tree keeps no other arena closed
+			}
+		}
+	}
+	return nil
+}
+
 // load reads what is derived from a task's tree.
 func (c *Coordinator) load(ctx context.Context, a agon.Arena) (*task, error) {
 	files, err := blob.GetFiles(ctx, c.cfg.Blobs, a.Tasks[0].Digest, treeLimits)

@@ -420,7 +420,7 @@ func (c *Coordinator) admit(tx *store.Tx, t *task, s *storedSubmission) error {
 			return err
 		}
 		switch {
-		case old.Status == kr.StatusError && old.Owner == s.Miner: // nothing was measured: it may be tried again
+		case old.Status == kr.StatusError: // nothing was measured: it may be tried again, by anybody
 			if err := tx.SetDoc(store.ResearchChanges, change, "first"); err != nil {
 				return err
 			}

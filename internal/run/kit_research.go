@@ -171,13 +171,13 @@ func (s *server) enterPatch(ctx context.Context, f ArenaFile, x samples.Research
 }
 
 // openResearch completes the coordinator once there is a platform.
-func (s *server) openResearch() error {
+func (s *server) openResearch(ctx context.Context) error {
 	c := chain{s.ledger}
 	stake, err := rao(s.o.Getenv, "AGON_RESEARCH_MIN_STAKE")
 	if err != nil {
 		return err
 	}
-	return s.research.Open(research.Config{
+	err = s.research.Open(research.Config{
 		Platform: s.platform, Store: s.store, Blobs: s.blobs, Signer: s.operator.Hotkey, URL: s.publicURL, Now: time.Now, Log: s.o.Log, MinMinerStake: stake,
 		Member: func(ctx context.Context, netuid uint16, hotkey string) (research.Member, bool, error) {
 			coldkey, ok, err := c.Registered(ctx, netuid, hotkey)
@@ -198,6 +198,10 @@ func (s *server) openResearch() error {
 		},
 		Template: researchTemplate(),
 	})
+	if err != nil {
+		return err
+	}
+	return s.research.Resume(ctx)
 }
 
 // researchTemplate is what tasks that an admin creates get besides themselves.

@@ -137,7 +137,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	if s.platform, err = platform.New(pc); err != nil {
 		return s, err
 	}
-	if err = s.openResearch(); err != nil {
+	if err = s.openResearch(ctx); err != nil {
 		return s, err
 	}
 	if err = s.platform.Start(ctx); err != nil {

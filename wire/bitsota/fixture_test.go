@@ -66,15 +66,15 @@ func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.at 
 func (c *clock) Add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.at = c.at.Add(d) }
 
 type fixture struct {
-	t      testing.TB
-	p      *platform.Platform
-	c      *research.Coordinator
-	led    *members
-	clock  *clock
-	url    string
-	blobs  blob.Store
-	keys   map[string]*auth.Key
-	closed func()
+	t     testing.TB
+	p     *platform.Platform
+	c     *research.Coordinator
+	led   *members
+	clock *clock
+	url   string
+	blobs blob.Store
+	keys  map[string]*auth.Key
+	conf  research.Config
 }
 
 // replays makes a verifier's guard of the platform.
@@ -120,6 +120,7 @@ func open(t testing.TB, change ...func(*research.Config, *bitsota.Config)) *fixt
 	for _, c := range change {
 		c(&rc, &bc)
 	}
+	f.conf = rc
 	if err := f.c.Open(rc); err != nil {
 		t.Fatal(err)
 	}

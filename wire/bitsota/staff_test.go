@@ -504,3 +504,31 @@ func TestAdminAndObservers(t *testing.T) {
 		t.Errorf("%v", no)
 	}
 }
+
+// Tasks that an admin created are there again after a restart, with the same
+// ids and commits, and their submissions go on.
+func TestResume(t *testing.T) {
+	f := open(t)
+	task := f.task()
+	s := f.submit(f.miner("alice"), task.ID, patch("2"))
+	again, err := research.New(f.conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := again.Tasks(t.Context()); err != nil || len(list) != 0 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	if err := again.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := again.Task(t.Context(), task.ID)
+	if err != nil || got.BaseSHA != task.BaseSHA || got.Slug != task.Slug || !got.CreatedAt.Equal(task.CreatedAt.Time) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if x, err := again.Submission(t.Context(), s.ID); err != nil || x.Replays == nil || x.Replays.Queued != 2 {
+		t.Fatalf("%+v %v", x, err)
+	}
+	if err := again.Resume(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
