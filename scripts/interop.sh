@@ -80,7 +80,7 @@ command -v script >/dev/null || die "no script here: install it (Debian: apt-get
 "$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
 
 status=0
-AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... ./wire/oro/... "$@" || status=$?
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -127,6 +128,11 @@ func TestWebSubmit(t *testing.T) {
 	w.skip(time.Second)
 	if status, got = w.post('a', path, purpose, body(p)); status != 200 || got["pack_url"] != url || got["submission_id"] != id {
 		t.Errorf("the same again: %d %v", status, got)
+	}
+	// A name that is none is no reason to refuse a pack.
+	odd := pack.Build(pack.BuildOptions{Policy: "Keep the day's list short; ask before deleting anything.", Name: strings.Repeat("\U0001F600", 30) + "\u2028[/]\x1b"})
+	if status, got = w.post('c', path, purpose, body(odd)); status != 200 {
+		t.Errorf("odd name: %d %v", status, got)
 	}
 	// A pack that the gate excludes is taken in and told so.
 	gaming, err := pack.Read(samplePack(t, "gaming"))
@@ -305,7 +311,6 @@ func TestUploads(t *testing.T) {
 		"climbing":       {'v', cycle, purpose, archive(t, member{name: "../../x"}), nil, 400, "log_archive must be a valid .tar.gz file"},
 		"absolute":       {'v', cycle, purpose, archive(t, member{name: "/etc/x"}), nil, 400, "log_archive must be a valid .tar.gz file"},
 		"escape in name": {'v', cycle, purpose, archive(t, member{name: "a\x1b[2J"}), nil, 400, "log_archive must be a valid .tar.gz file"},
-		"bomb":           {'v', cycle, purpose, archive(t, member{name: "validator.log", content: strings.Repeat("\x00", maxUnpacked+1)}), nil, 400, "it unpacks to more than"},
 		"no gzip":        {'v', cycle, purpose, []byte("plain text"), nil, 400, "log_archive must be a valid .tar.gz file"},
 		"cut off":        {'v', cycle, purpose, good[:len(good)-9], nil, 400, "log_archive must be a valid .tar.gz file"},
 		"empty":          {'v', cycle, purpose, archive(t), nil, 400, "log_archive must be a valid .tar.gz file"},
@@ -368,6 +373,31 @@ func TestUploads(t *testing.T) {
 	}
 }
 
+func TestCheckArchiveBounds(t *testing.T) {
+	bomb := archive(t, member{name: "validator.log", content: strings.Repeat("\x00", 1<<20)})
+	if err := checkArchive(bomb, 1<<20); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Errorf("bomb: %v", err)
+	}
+	if err := checkArchive(bomb, 2<<20); err != nil {
+		t.Errorf("within: %v", err)
+	}
+	// Bytes after the end of the archive count too.
+	var tail bytes.Buffer
+	gz := gzip.NewWriter(&tail)
+	_, err := gz.Write(make([]byte, 1<<20))
+	must(t, errors.Join(err, gz.Close()))
+	if err := checkArchive(append(archive(t, member{name: "a"}), tail.Bytes()...), 1<<20); err == nil {
+		t.Error("a tail was not counted")
+	}
+	var many []member
+	for i := range maxMembers + 1 {
+		many = append(many, member{name: fmt.Sprint("f", i)})
+	}
+	if err := checkArchive(archive(t, many...), maxUnpacked); err == nil || !strings.Contains(err.Error(), "1000 members") {
+		t.Errorf("members: %v", err)
+	}
+}
+
 func TestReadFormTwice(t *testing.T) {
 	var b bytes.Buffer
 	m := multipart.NewWriter(&b)
@@ -394,7 +424,7 @@ func FuzzCheckArchive(f *testing.F) {
 	f.Add(archive(f, member{name: "validator.log", content: "x"}))
 	f.Add(archive(f, member{name: "../x"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if checkArchive(b) != nil {
+		if checkArchive(b, 1<<20) != nil {
 			return
 		}
 		gz, err := gzip.NewReader(bytes.NewReader(b))

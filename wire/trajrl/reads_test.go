@@ -339,7 +339,7 @@ func TestEvalLogs(t *testing.T) {
 			if status != 200 || float64(len(body)) != l["sizeBytes"] {
 				t.Fatalf("%s: %d with %d bytes, listed with %v", target, status, len(body), l["sizeBytes"])
 			}
-			if err := checkArchive(body); err != nil {
+			if err := checkArchive(body, maxUnpacked); err != nil {
 				t.Errorf("%s: %v", target, err)
 			}
 			files := unpack(t, body)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
@@ -223,7 +224,7 @@ func plain(s string, n int) string {
 			r = ')'
 		case r == '\n' || r == '\t':
 			r = ' '
-		case r < 0x20, r >= 0x7f && r < 0xa0, r == '\ufffd', r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+		case r == '\ufffd' || !unicode.IsPrint(r):
 			r = '·'
 		}
 		b.WriteRune(r)

@@ -80,7 +80,7 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request, typ string) {
 			return
 		}
 	}
-	if err := checkArchive(archive); err != nil {
+	if err := checkArchive(archive, maxUnpacked); err != nil {
 		reply(w, http.StatusBadRequest, problem{Error: "log_archive must be a valid .tar.gz file", Code: "bad_archive", Field: "log_archive", Limit: err.Error()})
 		return
 	}
@@ -175,17 +175,17 @@ func readForm(contentType string, body io.Reader) (map[string]string, []byte, er
 
 // checkArchive reads an archive to its end. Readers unpack it without looking,
 // so nothing may be in it but files and directories below its root.
-func checkArchive(b []byte) error {
+func checkArchive(b []byte, most int64) error {
 	gz, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return errors.New("no gzip")
 	}
-	limited := &io.LimitedReader{R: gz, N: maxUnpacked + 1}
+	limited := &io.LimitedReader{R: gz, N: most + 1}
 	tr := tar.NewReader(limited)
 	for n := 0; ; n++ {
 		h, err := tr.Next()
 		if limited.N <= 0 {
-			return fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+			return fmt.Errorf("it unpacks to more than %d bytes", most)
 		}
 		if errors.Is(err, io.EOF) {
 			if n == 0 {
@@ -212,7 +212,7 @@ func checkArchive(b []byte) error {
 		return errors.New("no gzip")
 	}
 	if limited.N <= 0 {
-		return fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+		return fmt.Errorf("it unpacks to more than %d bytes", most)
 	}
 	return nil
 }

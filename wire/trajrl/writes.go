@@ -283,7 +283,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		b.refused(w, "submit", err)
 		return
 	}
-	name := plain(p.Value.Get("metadata").Get("pack_name").Str, 20)
+	name := plain(p.Value.Get("metadata").Get("pack_name").Str, 18) // within the 80 bytes of a name
 	sub, err := b.cfg.API.Submit(ctx, platform.Caller{Hotkey: q.Miner}, b.cfg.Arena, client.SubmitRequest{
 		Name: name, Licence: a.Licence, Files: []client.File{{Path: kindpack.File, Content: []byte(q.Content)}},
 	})
