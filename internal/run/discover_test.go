@@ -94,7 +94,7 @@ const judged = `{"version":1,"fallback":"no","rule":[
 // fault is the provider's.
 func TestDiscoverConverges(t *testing.T) {
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	must := func(err error) {
 		t.Helper()

@@ -49,6 +49,9 @@ func CheckTasks(ctx context.Context, o Options, dirs []string) ([]cli.TaskReport
 		if t.Config.Agon.Kind == kr.Name {
 			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is a research task, which has no reference solution", Mend: "agon task preflight tries it"}
 		}
+		if t.Config.Agon.Kind == "pack" {
+			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is an office scenario, which has no reference solution", Mend: "agon pack batch --dry-run names missing fixtures, agon pack batch plays its two policies"}
+		}
 		start := time.Now()
 		ref, err := putTask(ctx, blobs, t, work)
 		if err != nil {
