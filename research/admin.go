@@ -77,7 +77,10 @@ func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) 
 	if err != nil {
 		return nil, refuse(422, "bad_files", "%s", err)
 	}
-	a := c.cfg.Template
+	a, err := c.template(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a.ID, a.Kind, a.State, a.CreatedAt = t.Slug, kr.Name, agon.ArenaOpen, c.now()
 	a.Tasks = []agon.TaskRef{{Key: "research/" + t.Slug, Digest: d, Hidden: true}}
 	if err := c.Prepare(ctx, &a); err != nil {
@@ -90,6 +93,23 @@ func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) 
 		return nil, err
 	}
 	return c.Task(ctx, c.taskOfArena(a.ID).id)
+}
+
+// template is what a new task's arena has besides the task: what the oldest
+// open task's has, so that its miners and validators are on the same subnet.
+func (c *Coordinator) template(ctx context.Context) (agon.Arena, error) {
+	list := c.list()
+	if len(list) == 0 {
+		return c.cfg.Template, nil
+	}
+	oldest := slices.MinFunc(list, func(a, b *task) int { return a.created.Compare(b.created) })
+	var a agon.Arena
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = tx.Arena(oldest.arena)
+		return err
+	})
+	a.Policy.Agent.WallMS = c.cfg.Template.Policy.Agent.WallMS
+	return a, err
 }
 
 // base is the repository of a new task, below kr.BaseDir.

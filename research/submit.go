@@ -93,6 +93,11 @@ func CheckEntry(pub kr.Task, base *surface.Tree, sha string, e *Entry) (*surface
 	if len(e.ClaimedMetrics) > maxMetrics {
 		return nil, refuse(422, "bad_claimed_metrics", "claimed_metrics has %d entries, at most %d are allowed", len(e.ClaimedMetrics), maxMetrics)
 	}
+	for k, v := range e.ClaimedMetrics {
+		if len(k) > 120 || len(v) > 1000 {
+			return nil, refuse(422, "bad_claimed_metrics", "claimed_metrics: %.40q: a name has at most 120 bytes and a value 1000", k).with("field", "claimed_metrics")
+		}
+	}
 	if err := checkArtifact(pub, e); err != nil {
 		return nil, err
 	}
@@ -279,8 +284,7 @@ func (c *Coordinator) compose(t *task, hotkey string, m Member, e *Entry, res *s
 	s.PatchDigest = change
 	claim := kr.Claim{
 		ClaimID: e.ClaimID, BaseRef: cmp.Or(t.sha, s.BaseRef), Summary: e.Summary, ClaimedMetrics: numbers(e.ClaimedMetrics), ProposedIdea: e.ProposedIdea, Implemented: e.Implemented,
-		ExecutionLog: e.ExecutionLog,
-	}
+	} // the log stays with the coordinator: no replay needs it
 	if t.pub.Artifact != "" && e.ArtifactURI != "" {
 		claim.ArtifactURI, claim.ArtifactSHA256, claim.ArtifactBytes = e.ArtifactURI, e.ArtifactSHA256, *e.ArtifactBytes
 	}

@@ -235,6 +235,8 @@ func TestSubmitRefusals(t *testing.T) {
 		{"unknown base", with("base_ref", strings.Repeat("ab", 20)), 422, "unknown_base_ref", task.BaseSHA},
 		{"no summary", with("summary", ""), 422, "missing_summary", ""},
 		{"long summary", with("summary", strings.Repeat("x", 8001)), 413, "field_too_large", ""},
+		{"a metric of many bytes", with("claimed_metrics", map[string]any{"a": strings.Repeat("x", 1001)}), 422, "bad_claimed_metrics", ""},
+		{"a metric's long name", with("claimed_metrics", map[string]any{strings.Repeat("x", 121): 1}), 422, "bad_claimed_metrics", ""},
 		{"NUL", with("summary", "a\x00b"), 422, "bad_text", ""},
 		{"unknown claim", with("claim_id", "nope"), 404, "not_found", ""},
 		{"unknown idea", with("implemented_submission_id", "nope"), 422, "unknown_implemented_submission", ""},
