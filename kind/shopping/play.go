@@ -92,11 +92,11 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err := g.Wait(); err != nil {
 		return agon.Record{}, err
 	}
-	return record(r, out)
+	return record(r, out, MaxRun)
 }
 
-// record makes a run's record of its problems.
-func record(r agon.RunSpec, all []played) (agon.Record, error) {
+// record makes a run's record of its problems, whose episodes have at most limit bytes together.
+func record(r agon.RunSpec, all []played, limit int) (agon.Record, error) {
 	rec := agon.Record{Outcome: OutcomeFailed, Tasks: map[string]string{}, Files: map[string][]byte{}}
 	timeouts, total := 0, 0
 	for i, p := range all {
@@ -104,9 +104,9 @@ func record(r agon.RunSpec, all []played) (agon.Record, error) {
 		if err != nil {
 			return agon.Record{}, err
 		}
-		if total += len(b); total > MaxRun {
+		if total += len(b); total > limit {
 			total -= len(b)
-			p.env.Status, p.env.Dialogue, p.env.Error = StatusFailed, nil, &Failure{"ValueError", fmt.Sprintf("the episodes of the run together are larger than %d bytes", MaxRun)}
+			p.env.Status, p.env.Dialogue, p.env.Error = StatusFailed, nil, &Failure{"ValueError", fmt.Sprintf("the episodes of the run together are larger than %d bytes", limit)}
 			if b, err = pack(p.env); err != nil {
 				return agon.Record{}, err
 			}
