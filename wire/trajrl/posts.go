@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -116,6 +117,23 @@ func (p *posts) load(b *Backend) error {
 		}
 	}
 	slices.SortFunc(p.logs, func(x, y *upload) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID)) })
+	return p.sweep(b)
+}
+
+// sweep drops archives that a crash left without the document that names them.
+func (p *posts) sweep(b *Backend) error {
+	list, err := filepath.Glob(filepath.Join(b.cfg.Dir, uploadPrefix+"*.tar.gz"))
+	if err != nil {
+		return fmt.Errorf("list archives: %w", err)
+	}
+	for _, path := range list {
+		name := filepath.Base(path)
+		if !slices.ContainsFunc(p.logs, func(u *upload) bool { return u.ID+".tar.gz" == name }) {
+			if err := b.remove(name); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -359,6 +359,7 @@ func TestUploads(t *testing.T) {
 	}
 	// Only so many bytes are kept: the oldest go, with their files.
 	w.cfg.Keep = int64(len(good)) + 1
+	must(t, os.WriteFile(filepath.Join(w.cfg.Dir, "upload.orphan.tar.gz"), good, 0o600)) // of a crash
 	w.open()
 	w.skip(time.Minute)
 	ctype, body = w.form('v', purpose, good, map[string]string{"eval_id": "last"})

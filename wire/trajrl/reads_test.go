@@ -379,6 +379,51 @@ func TestEvalLogs(t *testing.T) {
 	}
 }
 
+// Of a hidden scenario nobody learns more than that it was played and how it went.
+func TestHidden(t *testing.T) {
+	w := newWorld(t, "morning-brief")
+	_, hash := w.enter('a', samplePack(t, "baseline"))
+	for w.playOne('v', func(string, string) (bool, float64) { return true, 0.03 }) {
+	}
+	p := w.get("/api/miners/"+w.ss58('a')+"/packs/"+hash, 200)
+	if p["evalStatus"] != "passed" || fmt.Sprint(p["scenarios"]) != "[inbox_triage stand_up hidden_3]" {
+		t.Errorf("scenarios %v of %v", p["scenarios"], p["evalStatus"])
+	}
+	if last := rows(t, rows(t, p, "validators")[0], "scenarios")[2]; last["cost"] != nil || last["qualified"] != true {
+		t.Errorf("hidden: %v", last)
+	}
+	for _, l := range rows(t, w.get("/api/eval-logs", 200), "logs") {
+		_, body := w.do("GET", strings.TrimPrefix(l["gcsUrl"].(string), "http://arena.example:8900"), "", nil)
+		for name, content := range unpack(t, body) {
+			if strings.Contains(name+content, "morning") || strings.HasPrefix(name, "hidden_") {
+				t.Errorf("%s shows the hidden scenario: %s", name, content)
+			}
+		}
+	}
+}
+
+// What an undecided pack left is not shown: no file, no reason, no log, no cost.
+func TestUndecided(t *testing.T) {
+	w := newWorld(t)
+	_, hash := w.enter('a', samplePack(t, "baseline"))
+	w.playOne('v', func(string, string) (bool, float64) { return true, 0.03 })
+	p := w.get("/api/miners/"+w.ss58('a')+"/packs/"+hash, 200)
+	sc := rows(t, rows(t, p, "validators")[0], "scenarios")
+	if p["evalStatus"] != "pending" || p["gcsPackUrl"] != nil || p["evalReason"] != nil || len(sc) != 1 || sc[0]["cost"] != nil {
+		t.Errorf("pending: %v", p)
+	}
+	if got := rows(t, w.get("/api/eval-logs?type=miner", 200), "logs"); len(got) != 0 {
+		t.Errorf("logs of a pending pack: %v", got)
+	}
+	if got := rows(t, w.get("/api/skills", 200), "skills"); len(got) != 0 {
+		t.Errorf("skills of a pending pack: %v", got)
+	}
+	cur, _ := w.get("/api/challenge/state", 200)["current_epoch"].(map[string]any)
+	if subs := rows(t, w.get("/api/challenge/state", 200), "current_submissions"); cur["status"] != "in_progress" || len(subs) != 1 || subs[0]["validator_hotkey"] != w.ss58('v') {
+		t.Errorf("challenge: %v %v", cur, subs)
+	}
+}
+
 // An empty arena answers everything, too.
 func TestEmpty(t *testing.T) {
 	w := newWorld(t)

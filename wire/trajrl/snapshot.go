@@ -61,7 +61,6 @@ type play struct {
 	evidence  agon.Digest
 	at        time.Time
 	n         int    // the attempt
-	model     string // unknown: empty
 }
 
 // scenario is the result of one scenario at one validator.

@@ -84,7 +84,7 @@ func (w *world) skip(d time.Duration) {
 	w.mu.Unlock()
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, hidden ...string) *world {
 	t.Helper()
 	w := &world{t: t, keys: map[byte]*auth.Key{}, time: time.Date(2026, 3, 4, 5, 6, 7, 89_000_000, time.UTC)}
 	w.net.g = &ledger.Metagraph{Netuid: 11, Block: 50_000}
@@ -118,7 +118,7 @@ func newWorld(t testing.TB) *world {
 	for _, name := range []string{"inbox-triage", "stand-up", "morning-brief"} {
 		d, err := blob.PutFiles(bg, w.blobs, []blob.File{{Path: "task.toml", Content: []byte(name)}}, blob.TreeLimits{})
 		must(t, err)
-		a.Tasks = append(a.Tasks, agon.TaskRef{Key: "office/" + name, Digest: d})
+		a.Tasks = append(a.Tasks, agon.TaskRef{Key: "office/" + name, Digest: d, Hidden: slices.Contains(hidden, name)})
 	}
 	must(t, w.api.EnsureArena(bg, a))
 	w.cfg = Config{
