@@ -375,6 +375,9 @@ type PackEpisodeOptions struct {
 	Seed      int64
 	Timeout   time.Duration
 	Driver    string
+	// OpenClaw is the address of another harness, MockListen where it reaches
+	// the mock tools, Workspace what it works in.
+	OpenClaw, MockListen string
 }
 
 // PackEpisode is one play of a scenario.
@@ -495,6 +498,8 @@ Without a configured model a script answers the shipped samples only.`,
 	f.Int64Var(&o.Seed, "seed", 0, "draw the epoch's context from this `number`")
 	f.StringVar(&o.Scenarios, "scenarios", "", "`directory` with scenarios/ and fixtures/")
 	f.DurationVar(&o.Timeout, "timeout", 0, "end the agent after this `time`")
+	f.StringVar(&o.OpenClaw, "openclaw", "", "play on an OpenClaw gateway at this `address`, in --workspace (OPENCLAW_GATEWAY_TOKEN)")
+	f.StringVar(&o.MockListen, "mock-listen", "127.0.0.1:3001", "with --openclaw: `address` at which it reaches the mock tools")
 	f.BoolVarP(&list, "list", "l", false, "list the scenarios")
 	driverFlag(cmd, &o.Driver)
 	return cmd

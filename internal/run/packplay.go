@@ -249,6 +249,9 @@ func (b *bench) report(sc *clawbench.Scenario, p *pack.Pack, att *validator.Atte
 }
 
 func packEpisode(ctx context.Context, c cli.PackEpisodeOptions) (*cli.PackEpisode, error) {
+	if c.OpenClaw != "" {
+		return openClawEpisode(ctx, c)
+	}
 	b, err := newBench(ctx, options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
 	if err != nil {
 		return nil, err
