@@ -9,7 +9,7 @@ import (
 // DocTable names a table of the research coordinator.
 type DocTable string
 
-// Tables of the coordinator (migrations/0004_research.sql says what a row is).
+// Tables of the coordinator (migrations/0005_research.sql says what a row is).
 const (
 	ResearchTasks       DocTable = "research_tasks"
 	ResearchClaims      DocTable = "research_claims"
