@@ -179,6 +179,7 @@ func TestInteropSeed(t *testing.T) {
 	o.same("/api/eval-logs?limit=2&type=cycle", "logs", "-t", "cycle", "-l", "2")
 	o.same("/api/eval-logs?limit=50&miner="+b+"&pack_hash="+hashes['b'], "logs", "-m", b, "--pack-hash", hashes['b'])
 	o.same("/api/eval-logs?limit=50&validator="+v+"&eval_id=20260304_0506_w8", "logs", "-v", v, "--eval-id", "20260304_0506_w8")
+	o.same("/api/eval-logs?limit=50&validator="+v, "logs", "-v", "1") // a uid, as its help says
 	if log := o.json("logs", "--show", "-v", v); log["text"] != "a cycle that was uploaded\n" {
 		t.Errorf("the newest cycle of v: %v", log)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -333,9 +334,10 @@ func (b *Backend) evalLogs(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		return
 	}
+	validator := s.hotkeyOf(q.Get("validator"))
 	list := b.allLogs(s)
 	list = slices.DeleteFunc(list, func(l *logEntry) bool {
-		return q.Get("validator") != "" && l.Validator != q.Get("validator") || q.Get("miner") != "" && or(l.Miner) != q.Get("miner") || typ != "" && l.Type != typ ||
+		return validator != "" && l.Validator != validator || q.Get("miner") != "" && or(l.Miner) != q.Get("miner") || typ != "" && l.Type != typ ||
 			q.Get("eval_id") != "" && l.EvalID != q.Get("eval_id") || q.Get("pack_hash") != "" && or(l.PackHash) != q.Get("pack_hash") ||
 			!from.IsZero() && l.at.Before(from) || !to.IsZero() && l.at.After(to)
 	})
@@ -353,6 +355,20 @@ func (b *Backend) evalLogs(w http.ResponseWriter, r *http.Request) {
 		out = append(out, row)
 	}
 	reply(w, http.StatusOK, map[string]any{"logs": out})
+}
+
+// hotkeyOf turns a uid into its hotkey: the readers' help offers both and sends either.
+func (s *snapshot) hotkeyOf(v string) string {
+	uid, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return v
+	}
+	for _, n := range s.graph.Neurons {
+		if uint64(n.UID) == uid {
+			return n.Hotkey
+		}
+	}
+	return v
 }
 
 func (b *Backend) allLogs(s *snapshot) []*logEntry {

@@ -358,7 +358,7 @@ func TestEvalLogs(t *testing.T) {
 	day := w.now().UTC().Format(time.DateOnly)
 	next := w.now().UTC().Add(24 * time.Hour).Format(time.DateOnly)
 	for query, want := range map[string]int{
-		"miner=" + w.ss58('b'): 2, "pack_hash=" + hashes['b']: 2, "validator=" + w.ss58('v') + "&type=cycle": 1, "validator=nobody": 0, "limit=1": 1, "offset=1": len(all) - 1, "offset=900": 0,
+		"miner=" + w.ss58('b'): 2, "pack_hash=" + hashes['b']: 2, "validator=" + w.ss58('v') + "&type=cycle": 1, "validator=1&type=cycle": 1, "validator=77": 0, "validator=nobody": 0, "limit=1": 1, "offset=1": len(all) - 1, "offset=900": 0,
 		"from=" + day: len(all), "to=" + day: len(all), "from=" + next: 0, "to=2026-03-03": 0, "from=2026-03-04T00:00:00Z&to=2026-03-04T23:59:59Z": len(all),
 		"eval_id=20260304_0000_w20516": len(all), "eval_id=other": 0, "limit=5000": len(all),
 	} {

@@ -60,7 +60,7 @@ type play struct {
 	validator string // of the attempt that counts, else of the last
 	evidence  agon.Digest
 	at        time.Time
-	n         int    // the attempt
+	n         int // the attempt
 }
 
 // scenario is the result of one scenario at one validator.
