@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/plain"
 )
 
@@ -40,7 +41,9 @@ type App struct {
 	settings *pflag.FlagSet // of the command that runs, for config
 	printer  *output.Printer
 	conf     *config.Config
-	ledger   string // --ledger
+	ledger   string              // --ledger
+	wait     string              // --wait
+	included *subtensor.Included // what the chain last took
 }
 
 type globalFlags struct {

@@ -21,14 +21,17 @@ func (a *App) ledgerCmd() *cobra.Command {
 		Use:   "ledger",
 		Short: "The ledger: registrations, stake, commitments, weights, epochs",
 		Long: `The ledger: registrations, stake, commitments, weights, epochs. --ledger names the file
-of an embedded ledger, or the address of one that is served (AGON_LEDGER); without it
-the arena server's is meant.`,
+of an embedded ledger, the http address of one that is served, or the ws, wss or http
+address of a chain's node, several with commas (AGON_LEDGER); finney, test and the
+variable NETWORK name networks. Without it, or as local, the arena server's is meant.`,
 		Example: "  agon ledger\n  agon ledger register\n  agon ledger init --ledger lab.db --stepped",
 		Args:    a.noSubcommand,
 		RunE:    view.RunE,
 	}
 	cmd.Flags().AddFlagSet(view.Flags())
 	cmd.PersistentFlags().StringVar(&a.ledger, "ledger", "", "`file or address` of the ledger (AGON_LEDGER)")
+	cmd.PersistentFlags().StringVar(&a.wait, "wait", waitFinalized, "on a chain, `until` the extrinsic is inblock or finalized")
+	register(cmd, "wait", waitInBlock, waitFinalized)
 	cmd.AddCommand(view, a.ledgerRegisterCmd(), a.ledgerMetagraphCmd(), a.ledgerEpochCmd(), a.ledgerCommitmentsCmd(), a.ledgerCommitCmd(),
 		a.ledgerSetWeightsCmd(), a.ledgerStakeCmd(), a.ledgerInitCmd(), a.ledgerStepCmd(), a.ledgerFundCmd(), a.ledgerServeCmd())
 	return cmd

@@ -22,21 +22,38 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/serve"
+	"github.com/agon-arena/agon/ledger/subtensor"
 )
 
 // envLedger names the ledger where --ledger does not.
 const envLedger = "AGON_LEDGER"
 
-// ledgerPlace is what --ledger or AGON_LEDGER says: a file, an address, or "".
+// envNetwork names a network of the chain where AGON_LEDGER names nothing: finney, test or local.
+const envNetwork = "NETWORK"
+
+// ledgerPlace is what --ledger, AGON_LEDGER or NETWORK says: a file, an address, or "".
 func (a *App) ledgerPlace() string {
-	if a.ledger != "" {
-		return a.ledger
+	place := a.ledger
+	if place == "" {
+		place = a.Env.Getenv(envLedger)
 	}
-	return a.Env.Getenv(envLedger)
+	if place == "local" { // the embedded ledger of the arena server
+		return ""
+	}
+	if place == "" {
+		place = a.Env.Getenv(envNetwork)
+	}
+	if url, ok := subtensor.Networks[place]; ok {
+		return url
+	}
+	return place
 }
 
-func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+func isURL(s string) bool {
+	return isWS(s) || strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+}
 
 // openLedger opens what --ledger names; without it the ledger that the arena
 // server serves. The second result closes it.
@@ -56,16 +73,10 @@ func (a *App) openLedger(ctx context.Context) (ledger.Full, func() error, error)
 		}
 		place = strings.TrimSuffix(c.Get(config.URL), "/")
 	}
-	c, err := remote.New(remote.Config{URL: place, Now: a.Now, Signer: func(address string) (auth.Signer, error) {
-		key, err := a.key()
-		if err != nil {
-			return nil, err
-		}
-		if key.SS58() != address {
-			return nil, fmt.Errorf("the hotkey in force is %s", key.SS58())
-		}
-		return key, nil
-	}})
+	if a.speaksSubstrate(ctx, place) {
+		return a.openChain(place)
+	}
+	c, err := remote.New(remote.Config{URL: place, Now: a.Now, Signer: a.hotkeySigner})
 	return c, func() error { return nil }, err
 }
 
@@ -286,7 +297,8 @@ func (a *App) ledgerServeCmd() *cobra.Command {
 		Short: "Offer an embedded ledger to other processes",
 		Long: `Offer the embedded ledger in the file that --ledger names to other processes: open
 reads, extrinsics signed by the hotkey (registrations that cost something and stake
-by the coldkey). Others reach it with --ledger http://HOST:PORT.`,
+by the coldkey). Others reach it with --ledger http://HOST:PORT, clients of Substrate
+chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 		Example: "  agon ledger serve --ledger lab.db --listen 127.0.0.1:9950",
 		Args:    args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -303,11 +315,20 @@ func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) e
 		return &agon.Error{Code: "listen", Status: http.StatusConflict, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", listen, err), Mend: "choose another address with --listen"}
 	}
 	url := "http://" + ln.Addr().String()
-	handler := serve.New(serve.Config{
+	genesis := "agon-ledger:" + strconv.FormatInt(l.Genesis().UnixMilli(), 36)
+	chain, err := rpc.New(rpc.Config{Ledger: l, Genesis: genesis, Replay: l, BlockTime: l.BlockTime(), Now: a.Now, Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	handler := http.NewServeMux()
+	handler.Handle("/", chain)
+	own := serve.New(serve.Config{
 		Ledger: l, BlockTime: l.BlockTime(), Log: slog.New(slog.NewTextHandler(a.IO.Err, nil)),
 		// The genesis is the ledger's own: a signature for another ledger is none here.
-		Verifier: &auth.Verifier{Audience: "agon-ledger:" + strconv.FormatInt(l.Genesis().UnixMilli(), 36), Now: a.Now, Replay: l},
+		Verifier: &auth.Verifier{Audience: genesis, Now: a.Now, Replay: l},
 	})
+	handler.Handle(remote.PathInfo, own)
+	handler.Handle(remote.PathInfo+"/", own)
 	s := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,

@@ -68,7 +68,7 @@ func (a *App) printNeuron(ctx context.Context, l ledger.Full, netuid uint16, hot
 	if err != nil {
 		return err
 	}
-	return a.printer.Print(ctx, output.Result{Value: neuronOf{netuid, n, balance}, IDs: []string{hotkey}, Human: func(h *output.Human) {
+	return a.printer.Print(ctx, output.Result{Value: a.withReceipt(neuronOf{netuid, n, balance}), IDs: []string{hotkey}, Human: func(h *output.Human) {
 		permit := "no"
 		if n.Permit {
 			permit = "yes"
@@ -234,7 +234,7 @@ another. JSON: {netuid, hotkey, block, fields}.`,
 					return err
 				}
 				c := ledger.Commitment{Netuid: n, Hotkey: key.SS58(), Block: block, Fields: []ledger.Field{field}}
-				return a.printer.Print(ctx, output.Result{Value: c, IDs: []string{strconv.FormatUint(block, 10)}, Human: func(h *output.Human) { h.Line("committed in block %d", block) }})
+				return a.printer.Print(ctx, output.Result{Value: a.withReceipt(c), IDs: []string{strconv.FormatUint(block, 10)}, Human: func(h *output.Human) { h.Line("committed in block %d", block) }})
 			})
 		},
 	}
@@ -433,7 +433,7 @@ func (a *App) setWeights(ctx context.Context, o setWeightsOptions, words []strin
 			}
 			v.Actions = append(v.Actions, keeper.ActionSet)
 		}
-		return a.printer.Print(ctx, output.Result{Value: v, IDs: []string{key.SS58()}, Human: func(h *output.Human) {
+		return a.printer.Print(ctx, output.Result{Value: a.withReceipt(v), IDs: []string{key.SS58()}, Human: func(h *output.Human) {
 			if len(v.Actions) == 0 {
 				h.Line("nothing was due in block %d", v.Block)
 			}

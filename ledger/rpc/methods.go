@@ -24,7 +24,7 @@ func readAll(r io.Reader) ([]byte, error) {
 func (s *Server) table() map[string]method {
 	constant := func(v any) method { return func(context.Context, []json.RawMessage) (any, error) { return v, nil } }
 	head := func(ctx context.Context, _ []json.RawMessage) (any, error) {
-		n, err := s.cfg.Ledger.Block(ctx)
+		n, err := s.newest(ctx)
 		return hexHash(s.hashOf(n)), err
 	}
 	t := map[string]method{
@@ -111,7 +111,7 @@ func (s *Server) nonce(pub [32]byte) uint64 {
 
 // blockHash takes a number, a list of them, or nothing for the newest.
 func (s *Server) blockHash(ctx context.Context, p []json.RawMessage) (any, error) {
-	newest, err := s.cfg.Ledger.Block(ctx)
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,9 @@ type Config struct {
 	// Replay keeps an extrinsic from being taken twice, over restarts too.
 	Replay auth.ReplayGuard
 	Now    func() time.Time
+	// BlockTime is how long a block takes. The newest block is told when it is over, so
+	// that no block changes once it is told. 0 = stepped by hand: the newest block is told while it fills.
+	BlockTime time.Duration
 	// Poll is how often subscriptions look for a new block; 0 = 250 ms.
 	Poll time.Duration
 	// Log takes what clients are not told; nil = none.
@@ -142,6 +145,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// newest is the newest block that is told.
+func (s *Server) newest(ctx context.Context) (uint64, error) {
+	n, err := s.cfg.Ledger.Block(ctx)
+	if s.cfg.BlockTime > 0 && n > 0 {
+		n--
+	}
+	return n, err
+}
+
 // hashOf names a block.
 func (s *Server) hashOf(n uint64) (h [32]byte) {
 	copy(h[:], s.genesis[:])
@@ -185,17 +197,16 @@ func hexArg(params []json.RawMessage, i int, name string) ([]byte, bool, error) 
 	if !ok || err != nil {
 		return nil, false, err
 	}
-	digits, ok := strings.CutPrefix(text, "0x")
-	b, err := hex.DecodeString(digits)
-	if !ok || err != nil {
-		return nil, false, badParams("%s is no hex that begins with 0x", name)
+	b, err := hex.DecodeString(strings.TrimPrefix(text, "0x")) // some clients leave the 0x out
+	if err != nil {
+		return nil, false, badParams("%s is no hex", name)
 	}
 	return b, true, nil
 }
 
 // at reads a block's hash; without one it is the newest block.
 func (s *Server) at(ctx context.Context, params []json.RawMessage, i int) (uint64, error) {
-	newest, err := s.cfg.Ledger.Block(ctx)
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -219,7 +230,7 @@ func (s *Server) stateAt(ctx context.Context, params []json.RawMessage, i int) (
 	if err != nil {
 		return 0, err
 	}
-	newest, err := s.cfg.Ledger.Block(ctx)
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -243,15 +254,24 @@ type digest struct {
 	Logs []string `json:"logs"`
 }
 
+func (s *Server) parentOf(n uint64) (h [32]byte) {
+	if n > 0 {
+		h = s.hashOf(n - 1)
+	}
+	return h
+}
+
+// aliasOf is the hash of a header's encoding, by which some clients name the block.
+func (s *Server) aliasOf(n uint64) [32]byte {
+	parent := s.parentOf(n)
+	b := append(parent[:], scale.AppendCompact(nil, n)...)
+	return scale.Hash(append(b, make([]byte, 32+32+1)...)) // two roots, no digests
+}
+
 // header describes a block and remembers the hash that its encoding has.
 func (s *Server) header(n uint64) header {
-	var parent, root [32]byte
-	if n > 0 {
-		parent = s.hashOf(n - 1)
-	}
-	b := append(parent[:], scale.AppendCompact(nil, n)...)
-	b = append(append(b, root[:]...), root[:]...)
-	alias := scale.Hash(append(b, 0))
+	var root [32]byte
+	parent, alias := s.parentOf(n), s.aliasOf(n)
 	s.mu.Lock()
 	if len(s.aliases) >= maxAliases {
 		clear(s.aliases)

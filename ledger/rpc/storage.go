@@ -40,6 +40,9 @@ func (r *reading) subnet(key any) (*ledger.Metagraph, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m != nil {
+		m.Block = min(m.Block, r.block)
+	}
 	r.metas[uint16(n)] = m
 	return m, nil
 }
@@ -463,16 +466,42 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 		return scale.Zero(x.Output), nil
 	}
 	m, err := r.subnet(args[0])
-	if err != nil || m == nil {
+	if err != nil {
 		return nil, err
 	}
+	if m == nil {
+		if name == "NeuronInfoRuntimeApi_get_neurons_lite" {
+			return []any{}, nil
+		}
+		return nil, nil
+	}
 	switch name {
+	case "NeuronInfoRuntimeApi_get_neurons_lite":
+		return column(m, func(n *ledger.Neuron) any { return lite(m, n, x.Output.Elem) }), nil
+	case "NeuronInfoRuntimeApi_get_neuron_lite":
+		if uid, _ := args[1].(uint64); uid < uint64(len(m.Neurons)) {
+			return lite(m, &m.Neurons[uid], x.Output.Cases[1].Fields[0].Type), nil
+		}
+		return nil, nil
 	case "SubnetInfoRuntimeApi_get_next_epoch_start_block":
 		next, err := m.NextEpoch()
 		if err != nil {
 			return nil, nil
 		}
 		return next, nil
+	case "SubnetInfoRuntimeApi_get_subnet_state":
+		full, err := r.meta.Method("SubnetInfoRuntimeApi", "get_metagraph")
+		if err != nil {
+			return nil, err
+		}
+		v, _ := scale.Zero(x.Output.Cases[1].Fields[0].Type).(scale.Map)
+		whole := r.metagraph(m, full.Output)
+		for name := range v {
+			if of, ok := whole[name]; ok {
+				v[name] = of
+			}
+		}
+		return v, nil
 	case "SubnetInfoRuntimeApi_get_metagraph":
 		return r.metagraph(m, x.Output), nil
 	case "SubnetInfoRuntimeApi_get_selective_metagraph":
@@ -500,6 +529,19 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 		return out, nil
 	}
 	return nil, errors.New(name + " is not answered")
+}
+
+// lite fills NeuronInfoLite.
+func lite(m *ledger.Metagraph, n *ledger.Neuron, t *scale.Type) any {
+	v, _ := scale.Zero(t).(scale.Map)
+	for name, x := range map[string]any{
+		"hotkey": n.Hotkey, "coldkey": n.Coldkey, "uid": n.UID, "netuid": m.Netuid, "active": n.Active, "stake": []any{[]any{n.Coldkey, n.Stake}}, "emission": n.Emission,
+		"incentive": n.Incentive, "consensus": n.Consensus, "trust": n.Trust, "validator_trust": n.ValidatorTrust, "dividends": n.Dividends, "last_update": n.LastUpdate,
+		"validator_permit": n.Permit,
+	} {
+		v[name] = x
+	}
+	return v
 }
 
 // metagraph fills the struct that t is an Option of.

@@ -31,7 +31,7 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	}
 	s.submitting.Lock()
 	defer s.submitting.Unlock()
-	newest, err := s.cfg.Ledger.Block(ctx)
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return hash, 0, err
 	}
@@ -68,7 +68,7 @@ func (s *Server) check(x *scale.Extrinsic, newest uint64) error {
 	case x.Nonce > want:
 		return invalid("Transaction will be valid in the future")
 	}
-	birth := s.hashOf(0)
+	births := [][32]byte{s.hashOf(0)}
 	if len(x.Era) == 2 {
 		code := uint64(x.Era[0]) | uint64(x.Era[1])<<8
 		period := uint64(2) << (code & 15)
@@ -77,21 +77,22 @@ func (s *Server) check(x *scale.Extrinsic, newest uint64) error {
 			return invalid("Transaction has an era that cannot be read")
 		}
 		at := (max(newest, phase)-phase)/period*period + phase
-		birth = s.hashOf(at)
-	}
-	additional, err := s.meta.Additional(s.chain(), birth)
-	if err != nil {
-		return err
+		births = [][32]byte{s.hashOf(at), s.aliasOf(at)}
 	}
 	scheme := auth.Sr25519
 	if x.Scheme == "Ed25519" {
 		scheme = auth.Ed25519
 	}
-	payload := scale.Payload(x.Call, x.Extra, additional)
-	if err := auth.VerifyPublic(scheme, x.Signer, payload, x.Signature); err != nil {
-		return invalid("Transaction has a bad signature")
+	for _, birth := range births {
+		additional, err := s.meta.Additional(s.chain(), birth)
+		if err != nil {
+			return err
+		}
+		if auth.VerifyPublic(scheme, x.Signer, scale.Payload(x.Call, x.Extra, additional), x.Signature) == nil {
+			return nil
+		}
 	}
-	return nil
+	return invalid("Transaction has a bad signature")
 }
 
 // apply makes the change that a call asks for. event is what it leaves besides success.

@@ -36,6 +36,7 @@ type conn struct {
 	watch map[string][]string // keys by subscription
 	said  map[string]string   // the last answer by subscription
 	after [][]byte            // what is sent after the answer under way
+	sent  map[string]uint64   // blocks of extrinsics that are not told yet, by subscription
 }
 
 func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	}
 	ws.SetReadLimit(MaxRequest)
 	ctx, cancel := context.WithCancel(r.Context())
-	c := &conn{Server: s, ws: ws, heads: map[string]string{}, watch: map[string][]string{}, said: map[string]string{}}
+	c := &conn{Server: s, ws: ws, heads: map[string]string{}, watch: map[string][]string{}, said: map[string]string{}, sent: map[string]uint64{}}
 	var follow sync.WaitGroup
 	follow.Go(func() { c.follow(ctx) })
 	defer func() {
@@ -100,7 +101,7 @@ func (c *conn) later(method, id string, result any) error {
 }
 
 func (c *conn) id() (string, error) {
-	if len(c.heads)+len(c.watch) >= maxSubscriptions {
+	if len(c.heads)+len(c.watch)+len(c.sent) >= maxSubscriptions {
 		return "", &rpcError{Code: -32000, Message: fmt.Sprintf("at most %d subscriptions", maxSubscriptions)}
 	}
 	c.next++
@@ -110,7 +111,7 @@ func (c *conn) id() (string, error) {
 func (c *conn) table() map[string]method {
 	heads := func(told string) method {
 		return func(ctx context.Context, _ []json.RawMessage) (any, error) {
-			n, err := c.cfg.Ledger.Block(ctx)
+			n, err := c.newest(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -134,6 +135,7 @@ func (c *conn) table() map[string]method {
 		delete(c.heads, id)
 		delete(c.watch, id)
 		delete(c.said, id)
+		delete(c.sent, id)
 		return true, nil
 	}
 	t := map[string]method{
@@ -164,7 +166,7 @@ func (c *conn) subscribeStorage(ctx context.Context, p []json.RawMessage) (any, 
 	if _, err := arg(p, 0, "keys", &keys); err != nil || len(keys) > maxKeys {
 		return nil, badParams("keys: a list of at most %d", maxKeys)
 	}
-	n, err := c.cfg.Ledger.Block(ctx)
+	n, err := c.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -198,26 +200,53 @@ func (c *conn) submitAndWatch(ctx context.Context, p []json.RawMessage) (any, er
 	if err != nil {
 		return nil, err
 	}
+	newest, err := c.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Who watches values, such as the account's nonce, has them before the extrinsic's end.
+	if err := c.tell(ctx, newest, newest); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.id()
 	if err != nil {
 		return nil, err
 	}
-	hash := hexHash(c.hashOf(number))
-	for _, status := range []any{"ready", map[string]any{"inBlock": hash}, map[string]any{"finalized": hash}} {
-		if err := c.later("author_extrinsicUpdate", id, status); err != nil {
-			return nil, err
+	if err := c.later("author_extrinsicUpdate", id, "ready"); err != nil {
+		return nil, err
+	}
+	c.sent[id] = number
+	all, err := c.included(newest)
+	c.after = append(c.after, all...)
+	return id, err
+}
+
+// included tells of extrinsics whose block is told. c.mu is held.
+func (c *conn) included(newest uint64) (out [][]byte, err error) {
+	for id, number := range c.sent {
+		if number > newest {
+			continue
+		}
+		delete(c.sent, id)
+		hash := hexHash(c.hashOf(number))
+		for _, status := range []string{"inBlock", "finalized"} {
+			b, err := message("author_extrinsicUpdate", id, map[string]any{status: hash})
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, b)
 		}
 	}
-	return id, nil
+	return out, nil
 }
 
 // follow tells new blocks and changed values until the connection ends.
 func (c *conn) follow(ctx context.Context) {
 	tick := time.NewTicker(c.cfg.Poll)
 	defer tick.Stop()
-	last, err := c.cfg.Ledger.Block(ctx)
+	last, err := c.newest(ctx)
 	for err == nil {
 		select {
 		case <-ctx.Done():
@@ -225,7 +254,7 @@ func (c *conn) follow(ctx context.Context) {
 		case <-tick.C:
 		}
 		var n uint64
-		if n, err = c.cfg.Ledger.Block(ctx); err == nil {
+		if n, err = c.newest(ctx); err == nil {
 			err = c.tell(ctx, last, n)
 			last = n
 		}
@@ -271,7 +300,13 @@ func (c *conn) tell(ctx context.Context, last, newest uint64) error {
 		}
 		c.mu.Unlock()
 	}
-	for _, b := range out {
+	c.mu.Lock()
+	ended, err := c.included(newest)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, b := range append(out, ended...) {
 		if err := c.send(ctx, b); err != nil {
 			return err
 		}
