@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -116,11 +117,14 @@ func newMemory() memory {
 // meanwhile others get the one before, unless it is much too old.
 func (b *Backend) look(ctx context.Context) (*snapshot, error) {
 	s := b.last.Load()
-	// A big arena is looked at less often: at most a twentieth of the time.
-	if s != nil && !b.stale.Load() && b.cfg.Now().Sub(s.at) < max(b.cfg.Fresh, 20*s.took) {
+	fresh := b.cfg.Fresh
+	if s != nil { // a big arena is looked at less often
+		fresh = max(fresh, min(20*s.took, slowest))
+	}
+	if s != nil && !b.stale.Load() && b.cfg.Now().Sub(s.at) < fresh {
 		return s, nil
 	}
-	if s != nil && !b.stale.Load() && b.cfg.Now().Sub(s.at) < max(10*b.cfg.Fresh, 40*s.took) {
+	if s != nil && !b.stale.Load() && b.cfg.Now().Sub(s.at) < 10*fresh {
 		if !b.building.TryLock() {
 			return s, nil
 		}
@@ -629,7 +633,7 @@ func value(p *float64) float64 {
 }
 
 // maxEvidence is how many episodes one snapshot reads; the next goes on.
-const maxEvidence = 200
+const maxEvidence = 25
 
 // readUsage sums what the models of decided runs took, from their evidence.
 func (b *Backend) readUsage(ctx context.Context, s *snapshot) {
@@ -644,9 +648,12 @@ func (b *Backend) readUsage(ctx context.Context, s *snapshot) {
 			u, ok := b.memory.used[p.RunSpec.Run]
 			if !ok && e.State == agon.SubmissionScored && left > 0 {
 				left--
-				if ep, err := b.episode(ctx, p); err == nil {
-					u = usage{Calls: int64(ep.Cost.Calls), Tokens: ep.Cost.Input + ep.Cost.Output, Micros: ep.Cost.Micros}
+				ep, err := b.episode(ctx, p)
+				var withheld *agon.Error
+				if err != nil && !errors.As(err, &withheld) && !errors.Is(err, blob.ErrNotFound) {
+					continue // it is read at the next look
 				}
+				u = usage{Calls: int64(ep.Cost.Calls), Tokens: ep.Cost.Input + ep.Cost.Output, Micros: ep.Cost.Micros}
 				if len(b.memory.used) > 4*maxRuns {
 					clear(b.memory.used)
 				}
@@ -659,22 +666,37 @@ func (b *Backend) readUsage(ctx context.Context, s *snapshot) {
 
 func (b *Backend) episode(ctx context.Context, p *play) (kindpack.Episode, error) {
 	var ep kindpack.Episode
-	files, err := b.evidence(ctx, p.evidence)
+	if p.evidence == "" {
+		return ep, blob.ErrNotFound
+	}
+	m, err := blob.GetManifest(ctx, publicBlobs{b}, p.evidence, evidenceLimits)
 	if err != nil {
 		return ep, err
 	}
-	if err := json.Unmarshal(files[kindpack.FileEpisode], &ep); err != nil {
-		return ep, fmt.Errorf("read episode of %s: %w", p.RunSpec.Run, err)
+	for _, f := range m.Files {
+		if f.Path != kindpack.FileEpisode {
+			continue
+		}
+		c, err := publicBlobs{b}.Get(ctx, f.Digest)
+		if err != nil {
+			return ep, err
+		}
+		if err := json.Unmarshal(c, &ep); err != nil {
+			return ep, fmt.Errorf("read episode of %s: %w", p.RunSpec.Run, err)
+		}
 	}
 	return ep, nil
 }
+
+// evidenceLimits bound what an attempt left, as it is read here.
+var evidenceLimits = blob.TreeLimits{Files: 100, FileBytes: 8 << 20, Bytes: 32 << 20}
 
 // evidence returns the files that an attempt left, if the public may read them.
 func (b *Backend) evidence(ctx context.Context, d agon.Digest) (map[string][]byte, error) {
 	if d == "" {
 		return nil, blob.ErrNotFound
 	}
-	list, err := blob.GetFiles(ctx, publicBlobs{b}, d, blob.TreeLimits{Files: 100, FileBytes: 8 << 20, Bytes: 32 << 20})
+	list, err := blob.GetFiles(ctx, publicBlobs{b}, d, evidenceLimits)
 	if err != nil {
 		return nil, err
 	}

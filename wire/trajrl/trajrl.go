@@ -30,6 +30,8 @@ const (
 	maxRuns    = 20_000 // newest runs
 	// DefaultFresh is how old an answer may be where Config does not say.
 	DefaultFresh = time.Second
+	// slowest is how old the answers of an arena may be that takes long to look at.
+	slowest = 10 * time.Second
 	// DefaultKeep bounds uploaded archives on disk, in bytes, where Config does not say.
 	DefaultKeep = 1 << 30
 )
