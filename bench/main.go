@@ -138,6 +138,7 @@ func main() {
 		gotest("research: check of a patch of 256 KB", "<= 50 ms", "./kind/research/surface", "Check256K"),
 		gotest("packs: GET /api/validators as its readers know it", ">= 5,000/s", "./wire/trajrl", "Validators"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead <= 300 ms", "./kind/research", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
+		{"corpus: filter of event logs, beside Python", ">= 50 MB/s a core and 20x", printed("./bench/corpus"), "go run ./bench/corpus"},
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
 	}

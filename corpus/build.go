@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,22 +104,17 @@ type Result struct {
 
 // kept is what stays in memory of a row; the rest waits in the spool.
 type kept struct {
-	id                string
-	offset            int64
-	cluster, coldkey  string
-	submission        string
-	success           bool
-	value, quality    float64
-	cost              agon.Micros
-	calls             string // hash of what it did
-	sig               Signature
-	split             string
-	keys              []string
-	run, task         string
-	axis              Axis
-	tokens            int
-	arena, kind       string
-	contaminatedByKey bool
+	id               string
+	offset           int64
+	cluster, coldkey string
+	submission       string
+	success          bool
+	value, quality   float64
+	cost             agon.Micros
+	calls            [32]byte // of what it did
+	split            string
+	keys             []string
+	kind             string
 }
 
 // builder is one build under way.
@@ -166,7 +161,9 @@ func Build(ctx context.Context, cfg Config) (*Result, error) {
 	if err := b.w.Flush(); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	b.choose()
+	if err := b.choose(); err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(tmp, "out")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
@@ -401,20 +398,18 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 	if why := structure(row.Messages, finalTool[a.Kind]); len(why) > 0 {
 		return nil, why[0]
 	}
-	text := canonicalChat(row.Messages, row.Tools)
-	over, n, exact := overLimit(text)
+	over, n, exact := overLimit(chatText(row.Messages, row.Tools))
 	if over {
 		return nil, RejectTooLong
 	}
-	if !exact {
-		n = Tokens(text)
+	if exact {
+		row.Tokens = n // else they are counted when the row is written, if it is
 	}
-	row.Tokens = n
 	row.annotate()
-	id, err := canonical([]any{a.ID, r.Run.Run, t.Key, row.Messages})
-	if err != nil {
-		return nil, RejectUnreadable
-	}
+	id := appendString(append([]byte(nil), '['), a.ID)
+	id = appendString(append(id, ','), r.Run.Run)
+	id = appendString(append(id, ','), t.Key)
+	id = append(appendMessages(append(id, ','), row.Messages), ']')
 	row.ID = agon.Sum(id).Hex()[:32]
 	return row, ""
 }
@@ -479,14 +474,40 @@ func chatOf(said []trajectory.Said) []Message {
 	return out
 }
 
+// scrubRow removes secrets from all that a contestant, a model or a validator wrote.
 func (b *builder) scrubRow(r *Row) {
+	ids := map[string]string{}
+	id := func(s string) string { // ids that were scrubbed must still be told apart
+		if now, ok := ids[s]; ok || s == "" {
+			return now
+		}
+		ids[s] = s
+		if b.scrub.Text(s) != s {
+			ids[s] = "removed_" + strconv.Itoa(len(ids))
+		}
+		return ids[s]
+	}
 	for i, m := range r.Messages {
+		m.ToolCallID = id(m.ToolCallID)
+		for j := range m.ToolCalls {
+			m.ToolCalls[j].ID = id(m.ToolCalls[j].ID)
+		}
 		r.Messages[i] = b.scrub.message(m)
 	}
 	for i, t := range r.Tools {
-		r.Tools[i] = b.scrub.JSON(t)
+		r.Tools[i] = b.scrub.tool(t)
 	}
-	r.From.Model = b.scrub.Text(r.From.Model)
+	f := &r.From
+	for _, s := range []*string{&f.Model, &f.Validator, &f.Scorer, &f.Licence, &f.Miner, &f.Coldkey} {
+		*s = b.scrub.Text(*s)
+	}
+	if len(r.Reward.Components) > 0 {
+		clean := make(map[string]float64, len(r.Reward.Components))
+		for _, k := range slices.Sorted(maps.Keys(r.Reward.Components)) {
+			clean[b.scrub.Text(k)] = r.Reward.Components[k]
+		}
+		r.Reward.Components = clean
+	}
 }
 
 // keep spools a row and remembers what choosing needs.
@@ -494,8 +515,7 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	q := Normalise(r.query())
 	k := kept{
 		id: r.ID, offset: b.at, coldkey: r.From.Coldkey, submission: r.From.Submission, quality: r.Quality, cost: r.Reward.CostMicros,
-		calls: agon.Sum([]byte(r.callSequence())).Hex(), sig: signature(shingles(r.text(), shingleWords)), run: r.From.Run, task: t.Key,
-		axis: r.Axis, tokens: r.Tokens, arena: r.From.Arena, kind: r.From.Kind,
+		calls: sha256.Sum256([]byte(r.callSequence())), kind: r.From.Kind,
 		keys: []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key},
 	}
 	if r.Reward.Outcome != nil {
@@ -507,13 +527,12 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	if q != "" {
 		name := "query " + agon.Sum([]byte(q)).Hex()
 		k.keys = append(k.keys, name)
-		for _, i := range b.query.like(signature(shingles(q, 3)), SameQuery) {
-			k.keys = append(k.keys, b.qname[i])
+		if !b.union.has(name) { // else its likes are joined already
+			for _, i := range b.query.like(signature(shingles(q, 3)), SameQuery) {
+				k.keys = append(k.keys, b.qname[i])
+			}
+			b.qname = append(b.qname, name)
 		}
-		b.qname = append(b.qname, name)
-	} else {
-		b.query.like(signature(nil), 1)
-		b.qname = append(b.qname, "")
 	}
 	var ids []string
 	if b.cfg.LeakKeys != nil {
@@ -550,61 +569,17 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	for _, x := range k.keys[1:] {
 		b.union.join(k.keys[0], x)
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // it would reach into the tools
-	if err := e.Encode(spooled{Row: r, Harness: harnessOf(r.Messages)}); err != nil {
-		return fmt.Errorf("spool row: %w", err)
+	if err := b.spoolRow(r); err != nil {
+		return err
 	}
-	line := text.Bytes()
-	var n [4]byte
-	binary.BigEndian.PutUint32(n[:], uint32(len(line))) //nolint:gosec // a row is far below 4 GiB
-	if _, err := b.w.Write(append(n[:], line...)); err != nil {
-		return fmt.Errorf("spool row: %w", err)
-	}
-	b.at += int64(len(line)) + 4
+	k.keys = k.keys[:1] // the rest is joined to it
 	b.rows = append(b.rows, k)
 	return nil
 }
 
-// spooled is a row on disk, with what its JSON does not carry.
-type spooled struct {
-	Row     *Row   `json:"row"`
-	Harness []bool `json:"harness"`
-}
-
-func harnessOf(list []Message) []bool {
-	out := make([]bool, len(list))
-	for i, m := range list {
-		out[i] = m.harness
-	}
-	return out
-}
-
-// load reads a row back from the spool.
-func (b *builder) load(k *kept) (*Row, error) {
-	var n [4]byte
-	if _, err := b.spool.ReadAt(n[:], k.offset); err != nil {
-		return nil, fmt.Errorf("read spool: %w", err)
-	}
-	line := make([]byte, binary.BigEndian.Uint32(n[:]))
-	if _, err := b.spool.ReadAt(line, k.offset+4); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read spool: %w", err)
-	}
-	var s spooled
-	if err := json.Unmarshal(line, &s); err != nil {
-		return nil, fmt.Errorf("read spool: %w", err)
-	}
-	for i := range s.Row.Messages {
-		s.Row.Messages[i].harness = s.Harness[i]
-	}
-	s.Row.Cluster, s.Row.Split = k.cluster, k.split
-	return s.Row, nil
-}
-
 // choose ranks the rows of each cluster, drops duplicates, applies the caps and
 // gives whole clusters to splits. The order is the same for the same rows.
-func (b *builder) choose() {
+func (b *builder) choose() error {
 	for i := range b.rows {
 		k := &b.rows[i]
 		k.cluster = agon.Sum([]byte(b.union.find(k.keys[0]))).Hex()[:16]
@@ -623,10 +598,15 @@ func (b *builder) choose() {
 		for j < len(b.rows) && b.rows[j].cluster == b.rows[i].cluster {
 			j++
 		}
-		out = append(out, b.cluster(b.rows[i:j], coldkeys)...)
+		list, err := b.cluster(b.rows[i:j], coldkeys)
+		if err != nil {
+			return err
+		}
+		out = append(out, list...)
 		i = j
 	}
 	b.rows = out
+	return nil
 }
 
 func boolCmp(a, b bool) int {
@@ -639,19 +619,27 @@ func boolCmp(a, b bool) int {
 	return -1
 }
 
-func (b *builder) cluster(list []kept, coldkeys map[string]int) []kept {
+func (b *builder) cluster(list []kept, coldkeys map[string]int) ([]kept, error) {
 	var out []kept
-	calls := map[string]bool{}
+	type did struct {
+		calls   [32]byte
+		success bool
+	}
+	calls := map[did]bool{}
 	near := newIndex()
 	agents := map[string]int{}
 	for _, k := range list {
 		// Success and failure of the same calls are both worth keeping: they differ in something.
-		same := fmt.Sprint(k.calls, k.success)
+		same := did{k.calls, k.success}
+		sig, err := b.signatureAt(&k)
+		if err != nil {
+			return nil, err
+		}
 		reason := ""
 		switch {
 		case calls[same]:
 			reason = RejectDuplicate
-		case len(near.like(k.sig, NearDuplicate)) > 0:
+		case len(near.like(sig, NearDuplicate)) > 0:
 			reason = RejectNear
 		case len(out) >= b.cfg.PerCluster, agents[k.submission] >= b.cfg.PerAgent:
 			reason = RejectClusterCap
@@ -667,7 +655,7 @@ func (b *builder) cluster(list []kept, coldkeys map[string]int) []kept {
 		coldkeys[k.coldkey]++
 		out = append(out, k)
 	}
-	return out
+	return out, nil
 }
 
 // splitOf gives a whole cluster to one split.

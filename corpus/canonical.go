@@ -160,6 +160,18 @@ func appendMessages(b []byte, list []Message) []byte {
 	return append(b, ']')
 }
 
+// chatText is canonicalChat where the tools are canonical already.
+func chatText(messages []Message, tools []json.RawMessage) string {
+	b := append(appendMessages([]byte(`{"messages":`), messages), `,"tools":[`...)
+	for i, t := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, t...)
+	}
+	return string(append(b, "]}"...))
+}
+
 // canonicalChat is the text whose tokens are counted: sorted keys, no blanks.
 // tools may be in any spelling.
 func canonicalChat(messages []Message, tools []json.RawMessage) string {

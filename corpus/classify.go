@@ -11,9 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/tiktoken-go/tokenizer"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/trajectory"
@@ -259,39 +256,6 @@ func arguments(raw json.RawMessage) string {
 	}
 	return b.String()
 }
-
-// encoding is made once: its tables are large.
-var encoding = sync.OnceValues(func() (tokenizer.Codec, error) { return tokenizer.Get(tokenizer.O200kBase) })
-
-// Tokens counts s in tokens of o200k_base.
-func Tokens(s string) int {
-	enc, err := encoding()
-	if err != nil {
-		return len(s) // never less than the truth
-	}
-	n, err := enc.Count(s)
-	if err != nil {
-		return len(s)
-	}
-	return n
-}
-
-// overLimit decides the token limit by bytes where they can: no token is longer
-// than maxTokenBytes, and none is shorter than one byte. exact is false where
-// the bytes decided.
-func overLimit(s string) (over bool, tokens int, exact bool) {
-	if len(s) <= MaxTokens {
-		return false, 0, false
-	}
-	if len(s) > MaxTokens*maxTokenBytes {
-		return true, 0, false
-	}
-	tokens = Tokens(s)
-	return tokens > MaxTokens, tokens, true
-}
-
-// maxTokenBytes is the length of the longest token of o200k_base, in bytes.
-const maxTokenBytes = 128
 
 // finalTool is the call that hands an answer over, by kind.
 var finalTool = map[string]string{"shopping": "recommend_product"}

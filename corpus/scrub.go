@@ -13,31 +13,64 @@ var patterns = []struct {
 	// hint must stand in a text before the expression is tried: it is what makes scrubbing fast.
 	hint []string
 	re   *regexp.Regexp
+	// may is asked besides: what it refuses the expression cannot match.
+	may func(string) bool
 }{
-	{"private_key", []string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)},
+	{"private_key", []string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), nil},
 	{"api_key", []string{"sk-", "sk_", "rk_", "pk_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "hf_", "npm_", "pypi-", "SG.", "cpk_"}, regexp.MustCompile(
-		`\b(?:sk-[A-Za-z0-9_-]{16,}|[srp]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[opsu]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|xox[abprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|cpk_[A-Za-z0-9.]{20,})`)},
-	{"jwt", []string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
-	{"bearer", []string{"earer ", "EARER "}, regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9._~+/=-]{16,}`)},
-	{"password", []string{"assw", "ASSW", "ecret", "ECRET", "oken", "OKEN", "pi_key", "PI_KEY", "pikey", "piKey"}, regexp.MustCompile(`(?i)\b(?:password|passwd|secret|api_?key|access_?token|auth_?token)["']?\s*[:=]\s*["']?[^\s"',;]{8,}`)},
-	{"url_credentials", []string{"@"}, regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"']+:[^\s/@"']+@`)},
-	{"email", []string{"@"}, regexp.MustCompile(`\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}\b`)},
-	{"card", nil, regexp.MustCompile(`\b(?:4\d{3}|5[1-5]\d{2}|3[47]\d{2}|6011)[ -]?\d{4}[ -]?\d{4}[ -]?\d{3,4}\b`)},
-	{"phone", []string{"+"}, regexp.MustCompile(`\+\d{1,3}[ .-]?\(?\d{1,4}\)?(?:[ .-]?\d{2,4}){2,4}\b`)},
-	{"iban", nil, regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`)},
+		`\b(?:sk-[A-Za-z0-9_-]{16,}|[srp]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[opsu]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|xox[abprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|cpk_[A-Za-z0-9.]{20,})`), nil},
+	{"jwt", []string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`), nil},
+	{"bearer", []string{"earer ", "EARER "}, regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9._~+/=-]{16,}`), nil},
+	{"password", []string{"assw", "ASSW", "ecret", "ECRET", "oken", "OKEN", "pi_key", "PI_KEY", "pikey", "piKey"}, regexp.MustCompile(`(?i)\b(?:password|passwd|secret|api_?key|access_?token|auth_?token)["']?\s*[:=]\s*["']?[^\s"',;]{8,}`), nil},
+	{"url_credentials", []string{"@"}, regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"']+:[^\s/@"']+@`), nil},
+	{"email", []string{"@"}, regexp.MustCompile(`\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}\b`), nil},
+	{"card", nil, regexp.MustCompile(`\b(?:4\d{3}|5[1-5]\d{2}|3[47]\d{2}|6011)[ -]?\d{4}[ -]?\d{4}[ -]?\d{3,4}\b`), digitRun},
+	{"phone", []string{"+"}, regexp.MustCompile(`\+\d{1,3}[ .-]?\(?\d{1,4}\)?(?:[ .-]?\d{2,4}){2,4}\b`), plusDigit},
+	{"iban", nil, regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`), ibanStart},
 }
 
 // Scrubber removes secrets and personal data from texts and counts what it
 // removed, by pattern.
-type Scrubber struct{ Counts map[string]int }
+type Scrubber struct {
+	Counts map[string]int
+	tools  map[string]scrubbedTool
+}
+
+// scrubbedTool is a definition that was scrubbed before: every run of an agent offers the same.
+type scrubbedTool struct {
+	out    json.RawMessage
+	counts map[string]int
+}
+
+// maxKnownTools bounds what is remembered.
+const maxKnownTools = 10_000
+
+// tool is JSON for definitions of tools.
+func (c *Scrubber) tool(raw json.RawMessage) json.RawMessage {
+	t, ok := c.tools[string(raw)]
+	if !ok {
+		one := NewScrubber()
+		t = scrubbedTool{one.JSON(raw), one.Counts}
+		if len(c.tools) >= maxKnownTools {
+			clear(c.tools)
+		}
+		c.tools[string(raw)] = t
+	}
+	for k, n := range t.counts {
+		c.Counts[k] += n
+	}
+	return t.out
+}
 
 // NewScrubber returns a scrubber that has found nothing yet.
-func NewScrubber() *Scrubber { return &Scrubber{Counts: map[string]int{}} }
+func NewScrubber() *Scrubber {
+	return &Scrubber{Counts: map[string]int{}, tools: map[string]scrubbedTool{}}
+}
 
 // Text returns s with every match replaced by its pattern's name.
 func (c *Scrubber) Text(s string) string {
 	for _, p := range patterns {
-		if !hinted(s, p.hint) {
+		if !hinted(s, p.hint) || (p.may != nil && !p.may(s)) {
 			continue
 		}
 		n := 0
@@ -65,6 +98,52 @@ func hinted(s string, hints []string) bool {
 	}
 	for _, h := range hints {
 		if strings.Contains(s, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// digitRun reports 13 digits with at most one sign between each two.
+func digitRun(s string) bool {
+	n, gap := 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			if n++; n >= 13 {
+				return true
+			}
+			gap = 0
+		case (c == ' ' || c == '-') && gap == 0:
+			gap++
+		default:
+			n, gap = 0, 0
+		}
+	}
+	return false
+}
+
+// plusDigit reports a plus sign before a digit.
+func plusDigit(s string) bool {
+	for i := strings.IndexByte(s, '+'); i >= 0; {
+		if i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9' {
+			return true
+		}
+		j := strings.IndexByte(s[i+1:], '+')
+		if j < 0 {
+			return false
+		}
+		i += 1 + j
+	}
+	return false
+}
+
+// ibanStart reports two capitals before two digits.
+func ibanStart(s string) bool {
+	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	for i := 0; i+3 < len(s); i++ {
+		if digit(s[i+3]) && digit(s[i+2]) && upper(s[i+1]) && upper(s[i]) {
 			return true
 		}
 	}

@@ -1,11 +1,11 @@
 package corpus
 
 import (
-	"hash/fnv"
 	"math"
 	"math/bits"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Near-duplicates are found by MinHash: the share of equal minima estimates the
@@ -27,6 +27,22 @@ func Normalise(s string) string {
 	b.Grow(len(s))
 	gap := false
 	for _, r := range s {
+		if r < utf8.RuneSelf { // nearly all
+			switch {
+			case r >= 'A' && r <= 'Z':
+				r += 'a' - 'A'
+			case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			default:
+				gap = true
+				continue
+			}
+			if gap && b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			gap = false
+			b.WriteByte(byte(r))
+			continue
+		}
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			if gap && b.Len() > 0 {
 				b.WriteByte(' ')
@@ -41,9 +57,11 @@ func Normalise(s string) string {
 }
 
 func hash64(s string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(s)) // never fails
-	return mix(h.Sum64())
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return mix(h)
 }
 
 // mix spreads the bits of x (the finaliser of splitmix64).
@@ -147,6 +165,11 @@ func (x *index) like(s Signature, bound float64) (out []int) {
 type union struct{ parent map[string]string }
 
 func newUnion() *union { return &union{parent: map[string]string{}} }
+
+func (u *union) has(k string) bool {
+	_, ok := u.parent[k]
+	return ok
+}
 
 func (u *union) find(k string) string {
 	p, ok := u.parent[k]

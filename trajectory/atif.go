@@ -206,7 +206,7 @@ func (b *atifBuilder) shared(t turn) (*thread, int) {
 	most := 0
 	for _, th := range b.threads {
 		n := 0
-		for n < len(th.said) && n < len(t.messages) && th.said[n].same(t.messages[n]) {
+		for n < len(th.said) && n < len(t.messages) && th.said[n].same(&t.messages[n]) {
 			n++
 		}
 		if n > most {

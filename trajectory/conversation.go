@@ -2,9 +2,11 @@ package trajectory
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
 )
 
 // Conversation is one thread of chat calls, as it stood at its end.
@@ -45,24 +47,48 @@ type Evidence struct {
 
 // Conversations returns the threads of an attempt (0: the last), in the order in which they began.
 func Conversations(events []agon.Event, attempt int) ([]Conversation, Evidence, error) {
-	r, err := parse(events, attempt)
-	if err != nil {
-		return nil, Evidence{}, err
-	}
-	ev := Evidence{Skipped: r.skipped, Dispatched: len(r.tools)}
-	for _, t := range r.tools {
-		if t.Receipt.Emitted != "" {
-			ev.Credited++
+	if attempt == 0 {
+		for _, e := range events {
+			attempt = max(attempt, e.Attempt)
 		}
 	}
+	var ev Evidence
+	var rd reader
 	var threads []*thread
 	var out []Conversation
-	for _, t := range r.turns {
+	var last []byte
+	found := false
+	for i := range events {
+		e := &events[i]
+		if e.Attempt != attempt {
+			continue
+		}
+		found = true
+		switch e.Type {
+		case agon.EventTool:
+			var t gateway.ToolCallEvent
+			if json.Unmarshal(e.Data, &t) == nil && t.Receipt.ID != "" {
+				ev.Dispatched++
+				if t.Receipt.Emitted != "" {
+					ev.Credited++
+				}
+			}
+			continue
+		case agon.EventModel:
+		default:
+			continue
+		}
+		t, chat, ok := rd.turn(e.Data)
+		if !ok || !chat { // cut by a full log, or no chat of the agent's
+			ev.Skipped++
+			continue
+		}
 		ev.ModelCalls++
 		if t.cut {
 			ev.Skipped++
 			continue
 		}
+		t.reply.settle()
 		th, known := grow(threads, t)
 		i := slices.Index(threads, th)
 		if th == nil {
@@ -80,8 +106,10 @@ func Conversations(events []agon.Event, attempt int) ([]Conversation, Evidence, 
 		threads[i].said = append(slices.Clone(t.messages), *t.reply)
 		c.Model, c.Provider = t.receipt.Model, t.receipt.Provider
 		c.Receipts = append(c.Receipts, t.receipt.ID)
-		c.Tools = nil
-		_ = json.Unmarshal(t.tools, &c.Tools) // tools that are no list are none
+		c.Tools, last = rd.offered(t.tools, last), t.tools
+	}
+	if !found {
+		return nil, Evidence{}, errors.New("read trajectory: the run has no events of this attempt")
 	}
 	return out, ev, nil
 }

@@ -31,7 +31,13 @@ type message struct {
 	ToolCalls  []toolCall      `json:"tool_calls,omitempty"`
 	// Reasoning is kept beside the message; no request carries it.
 	Reasoning string `json:"-"`
+
+	plain   string // text, once settled
+	settled bool
 }
+
+// settle works the text out once, for messages that are compared often.
+func (m *message) settle() { m.plain, m.settled = m.text(), true }
 
 type toolCall struct {
 	ID       string `json:"id"`
@@ -44,6 +50,9 @@ type toolCall struct {
 
 // text is the content as plain text: a string, or the text parts together.
 func (m message) text() string {
+	if m.settled {
+		return m.plain
+	}
 	var s string
 	if json.Unmarshal(m.Content, &s) == nil {
 		return s
@@ -60,7 +69,7 @@ func (m message) text() string {
 
 // same reports whether two messages say the same. The model's own message
 // comes back from the agent in its own spelling, so texts are compared, not bytes.
-func (m message) same(o message) bool {
+func (m *message) same(o *message) bool {
 	if m.Role != o.Role || m.ToolCallID != o.ToolCallID || m.text() != o.text() || len(m.ToolCalls) != len(o.ToolCalls) {
 		return false
 	}
@@ -174,7 +183,14 @@ func replyOf(m gateway.Message) *message {
 	if err != nil {
 		content = []byte(`""`)
 	}
-	out := &message{Role: "assistant", Content: content, Reasoning: m.Reasoning}
+	out := callsOf(m)
+	out.Content = content
+	return out
+}
+
+// callsOf is replyOf without the content.
+func callsOf(m gateway.Message) *message {
+	out := &message{Role: "assistant", Reasoning: m.Reasoning}
 	for _, c := range m.ToolCalls {
 		tc := toolCall{ID: c.ID, Type: "function"}
 		tc.Function.Name, tc.Function.Arguments = c.Name, c.Arguments
@@ -198,7 +214,7 @@ func grow(threads []*thread, t turn) (*thread, int) {
 	known := 0
 	for _, th := range threads {
 		n := 0
-		for n < len(th.said) && n < len(t.messages) && th.said[n].same(t.messages[n]) {
+		for n < len(th.said) && n < len(t.messages) && th.said[n].same(&t.messages[n]) {
 			n++
 		}
 		// A thread is only gone on with as a whole: else it is a branch.
