@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/fetch"
 	"github.com/agon-arena/agon/kind"
-	"github.com/agon-arena/agon/kind/research/artifact"
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
@@ -149,7 +149,7 @@ func (k *Kind) repository(ctx context.Context, raw string) (target, repo string,
 	}
 	allow := k.cfg.Artifacts.Allow
 	if allow == nil {
-		allow = artifact.Public
+		allow = fetch.Public
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {

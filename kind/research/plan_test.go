@@ -158,8 +158,10 @@ func TestScoreValueKeepsOrder(t *testing.T) {
 		base float64
 		xs   []float64 // from worse to better
 	}{
-		{agon.Minimize, 2, []float64{9, 2, 1, 0}}, {agon.Maximize, 2, []float64{0, 1, 2, 9}},
-		{agon.Minimize, -2, []float64{0, -1, -2, -9}}, {agon.Maximize, -2, []float64{-9, -2, -1, 0}},
+		{agon.Minimize, 2, []float64{9, 2, 1, 0}},
+		{agon.Maximize, 2, []float64{0, 1, 2, 9}},
+		{agon.Minimize, -2, []float64{0, -1, -2, -9}},
+		{agon.Maximize, -2, []float64{-9, -2, -1, 0}},
 	} {
 		task := Task{MetricDirection: c.dir, Baseline: c.base}
 		last := -1.0

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/agon-arena/agon/fetch"
 )
 
 // Config says how to fetch. The zero value is right outside of tests.
@@ -124,7 +126,7 @@ func cause(err error) error {
 // when it is redirected.
 func (c Config) Client() *http.Client {
 	if c.Allow == nil {
-		c.Allow = Public
+		c.Allow = fetch.Public
 	}
 	d := &net.Dialer{Timeout: 20 * time.Second, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		// The address is the resolved one: a name that changes its mind between
@@ -150,30 +152,4 @@ func (c Config) Client() *http.Client {
 			return nil
 		},
 	}
-}
-
-// special are ranges that the methods of netip.Addr do not know as private.
-var special = func() []netip.Prefix {
-	var out []netip.Prefix
-	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		"64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
-	} {
-		out = append(out, netip.MustParsePrefix(s))
-	}
-	return out
-}()
-
-// Public reports whether a is an address of the public internet.
-func Public(a netip.Addr) bool {
-	a = a.Unmap()
-	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
-		return false
-	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
 }
