@@ -68,8 +68,9 @@ for tool in jq curl git; do command -v $tool >/dev/null || die "no $tool here: t
 if command -v npm >/dev/null; then
 	mkdir -p "$dir/node"
 	npm install --prefix "$dir/node" --no-audit --no-fund --silent @openzeppelin/merkle-tree@1.0.8 >"$dir/npm.log" 2>&1 || absent+=("@openzeppelin/merkle-tree@1.0.8")
+	npm install --prefix "$dir/node" --no-audit --no-fund --silent @polkadot/api@16.5.6 >>"$dir/npm.log" 2>&1 || absent+=("@polkadot/api@16.5.6")
 else
-	absent+=("@openzeppelin/merkle-tree@1.0.8 (no npm)")
+	absent+=("@openzeppelin/merkle-tree@1.0.8, @polkadot/api@16.5.6 (no npm)")
 fi
 
 # The observer CLI runs on a terminal of its own too, for which it needs script(1).

@@ -504,13 +504,16 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 		return v, nil
 	case "SubnetInfoRuntimeApi_get_metagraph":
 		return r.metagraph(m, x.Output), nil
-	case "SubnetInfoRuntimeApi_get_selective_metagraph":
+	case "SubnetInfoRuntimeApi_get_selective_metagraph", "SubnetInfoRuntimeApi_get_selective_mechagraph":
+		if len(args) == 3 && args[1] != uint64(0) {
+			return nil, nil // there is one mechanism
+		}
 		full, err := r.meta.Method("SubnetInfoRuntimeApi", "get_metagraph")
 		if err != nil {
 			return nil, err
 		}
 		asked := map[uint64]bool{0: true}
-		list, _ := args[1].([]any)
+		list, _ := args[len(args)-1].([]any)
 		for _, i := range list {
 			if n, ok := i.(uint64); ok {
 				asked[n] = true

@@ -427,7 +427,10 @@ func (c *Client) weights(ctx context.Context, m *scale.Metadata, at point, g *le
 		if uid >= uint64(len(g.Neurons)) || len(pairs) == 0 {
 			continue
 		}
-		row := ledger.WeightRow{UID: uint16(uid), Block: g.Neurons[uid].LastUpdate}
+		row := ledger.WeightRow{UID: uint16(uid)}
+		if !g.Hyper.CommitReveal { // else the last update is that of a promise
+			row.Block = g.Neurons[uid].LastUpdate
+		}
 		for _, p := range pairs {
 			v := values{"": p}
 			row.UIDs, row.Values = append(row.UIDs, uint16(v.at("", 0))), append(row.Values, uint16(v.at("", 1)))

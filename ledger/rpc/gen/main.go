@@ -34,7 +34,7 @@ var parts = []scale.Part{
 var methods = []string{
 	"Core.version", "Metadata.metadata", "Metadata.metadata_at_version", "Metadata.metadata_versions", "AccountNonceApi.account_nonce",
 	"TransactionPaymentApi.query_info", "SubnetInfoRuntimeApi.get_metagraph", "SubnetInfoRuntimeApi.get_selective_metagraph", "SubnetInfoRuntimeApi.get_next_epoch_start_block",
-	"NeuronInfoRuntimeApi.get_neurons_lite", "NeuronInfoRuntimeApi.get_neuron_lite", "SubnetInfoRuntimeApi.get_subnet_state",
+	"NeuronInfoRuntimeApi.get_neurons_lite", "NeuronInfoRuntimeApi.get_neuron_lite", "SubnetInfoRuntimeApi.get_subnet_state", "SubnetInfoRuntimeApi.get_selective_mechagraph",
 }
 
 func main() {
