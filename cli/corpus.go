@@ -190,11 +190,20 @@ func (a *App) corpusStatsCmd() *cobra.Command {
 				c := m.Counts
 				h.Line("%d rows in %d clusters: %d train, %d eval, %d held; %d solved; %d tokens; %s", c.Rows, c.Cluster, c.Train, c.Eval, c.Held, c.Solved, c.Tokens, m.Licence)
 				counts(h, "kind", c.Kind)
+				counts(h, "solved", c.SolvedByKind)
+				counts(h, "tokens", c.TokensByKind)
+				counts(h, "tool calls", c.Tools)
 				counts(h, "axis", c.Axis)
 				counts(h, "no row", m.Report.Rejected)
 				counts(h, "removed", m.Report.Scrubbed)
+				if len(m.Poison) == 0 {
+					h.Line("no list of a public benchmark was given: nothing is known about contamination")
+				}
 				for _, n := range m.Report.Contamination {
 					h.Line("contaminated by %s: %d", n.List, n.Cut)
+				}
+				if len(m.Report.Open) > 0 {
+					h.Line("refused, since they are not over: %d runs", len(m.Report.Open))
 				}
 			}})
 		},

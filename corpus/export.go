@@ -359,7 +359,7 @@ type verlWriter struct {
 }
 
 // parquetGroup bounds a row group, in tokens.
-const parquetGroup = 4 << 20
+const parquetGroup = 1 << 20
 
 type verlMessage struct {
 	Role       string         `parquet:"role"`

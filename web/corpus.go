@@ -11,7 +11,14 @@ type Corpus struct {
 	Kinds    []CorpusCount
 	Axes     []CorpusCount
 	Scrubbed []CorpusCount
-	Sample   []CorpusRow
+	Splits   []CorpusCount
+	Tools    []CorpusCount // calls by name, the most frequent ones
+	Success  []CorpusKind
+	Tokens   int
+	// Lists are the public benchmarks that were looked for; Contaminated is what each has cut.
+	Lists        []string
+	Contaminated []CorpusCount
+	Sample       []CorpusRow
 }
 
 // CorpusCount is one counted reason.
@@ -20,11 +27,17 @@ type CorpusCount struct {
 	N    int
 }
 
+// CorpusKind is how the rows of a kind did.
+type CorpusKind struct {
+	Name                 string
+	Rows, Solved, Tokens int
+}
+
 // CorpusRow is one row of the browser.
 type CorpusRow struct {
-	ID, Arena, Run, Axis, Split string
-	Tokens                      int
-	Score                       *float64
+	ID, Arena, Kind, Task, Run, Axis, Split string
+	Tokens                                  int
+	Score                                   *float64
 }
 
 func (s *server) corpus(q *request) error {

@@ -52,7 +52,16 @@ func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
 	}
 	out := &web.Corpus{
 		Rows: m.Counts.Rows, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
-		Axes: listed(m.Counts.Axis), Scrubbed: listed(m.Report.Scrubbed),
+		Axes: listed(m.Counts.Axis), Scrubbed: listed(m.Report.Scrubbed), Tokens: m.Counts.Tokens, Lists: m.Poison,
+		Splits: []web.CorpusCount{{Name: corpus.Train, N: m.Counts.Train}, {Name: corpus.Eval, N: m.Counts.Eval}, {Name: corpus.Held, N: m.Counts.Held}},
+		Tools:  listed(m.Counts.Tools),
+	}
+	out.Tools = out.Tools[:min(len(out.Tools), 20)]
+	for _, k := range out.Kinds {
+		out.Success = append(out.Success, web.CorpusKind{Name: k.Name, Rows: k.N, Solved: m.Counts.SolvedByKind[k.Name], Tokens: m.Counts.TokensByKind[k.Name]})
+	}
+	for _, n := range m.Report.Contamination {
+		out.Contaminated = append(out.Contaminated, web.CorpusCount{Name: n.List, N: n.Cut})
 	}
 	rows, err := corpus.Sample(dir, 200)
 	if err != nil {
@@ -60,7 +69,7 @@ func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
 	}
 	for _, r := range rows {
 		out.Sample = append(out.Sample, web.CorpusRow{
-			ID: r.ID, Arena: r.From.Arena, Run: r.From.Run, Axis: string(r.Axis), Split: r.Split, Tokens: r.Tokens, Score: r.Reward.Rule,
+			ID: r.ID, Arena: r.From.Arena, Kind: r.From.Kind, Task: r.From.Task, Run: r.From.Run, Axis: string(r.Axis), Split: r.Split, Tokens: r.Tokens, Score: r.Reward.Rule,
 		})
 	}
 	return out, nil
