@@ -141,6 +141,9 @@ func main() {
 		{"corpus: filter of event logs, beside Python", ">= 50 MB/s a core and 20x", printed("./bench/corpus"), "go run ./bench/corpus"},
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
+		gotest("chain: metadata of spec 424 decoded", "<= 100 ms", "./ledger/scale", "Metadata"),
+		gotest("chain: compose and sign set_weights", ">= 5,000/s", "./ledger/scale", "ComposeAndSign"),
+		gotest("chain: metagraph of 256 neurons over WebSocket", "<= 20 ms", "./ledger/subtensor", "Metagraph"),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()

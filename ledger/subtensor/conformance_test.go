@@ -91,7 +91,7 @@ func TestConformance(t *testing.T) {
 		ws    bool
 		noAPI bool
 		final bool
-	}{{name: "http"}, {name: "websocket, finalized", ws: true, final: true}, {name: "websocket, storage walk", ws: true, noAPI: true}} {
+	}{{name: "websocket, finalized", ws: true, final: true}, {name: "http, storage walk", noAPI: true}} {
 		t.Run(x.name, func(t *testing.T) {
 			ledgertest.Run(t, func(t *testing.T) *ledgertest.Bench {
 				l, s := newBed(t)

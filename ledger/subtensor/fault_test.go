@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 	"github.com/agon-arena/agon/ledger/subtensor"
@@ -131,6 +133,39 @@ func TestHalfOpen(t *testing.T) {
 	alone := client(t, subtensor.Config{URLs: []string{dead.URL}, Timeout: 50 * time.Millisecond})
 	if _, err := alone.Block(t.Context()); !errors.Is(err, subtensor.ErrNoNode) {
 		t.Errorf("no node: %v", err)
+	}
+}
+
+// TestHalfOpenSocket holds connections that never answer and such that end
+// after one request: each is dropped, and the call goes on elsewhere.
+func TestHalfOpenSocket(t *testing.T) {
+	_, s := newBed(t)
+	for name, answers := range map[string]bool{"silent": false, "cut": true} {
+		t.Run(name, func(t *testing.T) {
+			var conns atomic.Int32
+			bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ws, err := websocket.Accept(w, r, nil)
+				if err != nil {
+					return
+				}
+				defer ws.CloseNow()
+				conns.Add(1)
+				for {
+					if _, _, err := ws.Read(r.Context()); err != nil || answers {
+						return
+					}
+				}
+			}))
+			defer bad.Close()
+			at := func(u string) string { return "ws" + strings.TrimPrefix(u, "http") }
+			c := client(t, subtensor.Config{URLs: []string{at(bad.URL), at(s.URL)}, Timeout: time.Second})
+			if _, err := c.Block(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if h := c.Health(); h[0].InUse || h[0].Failed != 1 || conns.Load() != 1 {
+				t.Errorf("%d connections, health %+v", conns.Load(), h)
+			}
+		})
 	}
 }
 
