@@ -24,14 +24,8 @@ const MaxPoisonLine = 1 << 20
 type Poison struct {
 	Names  []string
 	hashes map[string]int // sha256 of a normalised text -> list
-	grams  []gram         // sorted by h
+	grams  [][]uint64     // of each list: hashes of PoisonNGram words, sorted
 	ids    map[string]int
-	sorted bool
-}
-
-type gram struct {
-	h    uint64
-	list int32
 }
 
 // NewPoison returns an empty list.
@@ -43,7 +37,11 @@ func NewPoison() *Poison { return &Poison{hashes: map[string]int{}, ids: map[str
 func (p *Poison) Add(name string, r io.Reader) error {
 	at := len(p.Names)
 	p.Names = append(p.Names, name)
-	p.sorted = false
+	p.grams = append(p.grams, nil)
+	defer func() {
+		slices.Sort(p.grams[at])
+		p.grams[at] = slices.Clip(slices.Compact(p.grams[at]))
+	}()
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 64<<10), MaxPoisonLine)
 	line := 0
@@ -103,9 +101,7 @@ func (p *Poison) text(t string, at int) {
 		p.hashes[agon.Sum([]byte(n)).Hex()] = at
 		return
 	}
-	for _, h := range shingles(n, PoisonNGram) {
-		p.grams = append(p.grams, gram{h, int32(at)}) //nolint:gosec // lists are few
-	}
+	p.grams[at] = append(p.grams[at], shingles(n, PoisonNGram)...)
 }
 
 // Hit says where a row stands in a public benchmark.
@@ -119,18 +115,6 @@ type Hit struct {
 func (p *Poison) Find(texts, ids []string) (Hit, bool) {
 	if p == nil || len(p.Names) == 0 {
 		return Hit{}, false
-	}
-	if !p.sorted {
-		slices.SortFunc(p.grams, func(a, b gram) int {
-			switch {
-			case a.h < b.h:
-				return -1
-			case a.h > b.h:
-				return 1
-			}
-			return int(a.list - b.list)
-		})
-		p.sorted = true
 	}
 	for _, id := range ids {
 		if at, ok := p.ids[id]; ok {
@@ -151,18 +135,14 @@ func (p *Poison) Find(texts, ids []string) (Hit, bool) {
 			}
 		}
 		words := strings.Fields(n)
+		if len(words) < PoisonNGram {
+			continue
+		}
 		for i, h := range shingles(n, PoisonNGram) {
-			j, ok := slices.BinarySearchFunc(p.grams, h, func(g gram, h uint64) int {
-				switch {
-				case g.h < h:
-					return -1
-				case g.h > h:
-					return 1
+			for at, list := range p.grams {
+				if _, ok := slices.BinarySearch(list, h); ok {
+					return Hit{p.Names[at], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, true
 				}
-				return 0
-			})
-			if ok && len(words) >= PoisonNGram {
-				return Hit{p.Names[p.grams[j].list], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, true
 			}
 		}
 	}
