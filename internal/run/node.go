@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,9 +26,12 @@ import (
 	"github.com/agon-arena/agon/internal/metrics"
 	"github.com/agon-arena/agon/internal/webhook"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/ledger/keeper"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/serve"
+	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/mcp"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/research"
@@ -158,6 +163,13 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	lh := serve.New(serve.Config{Ledger: s.ledger, Verifier: verifier, BlockTime: s.ledger.BlockTime(), Log: o.Log})
 	mux.Handle(remote.PathInfo, lh)
 	mux.Handle(remote.PathInfo+"/", lh)
+	chainRPC, err := rpc.New(rpc.Config{
+		Ledger: s.ledger, Genesis: "agon-ledger:" + strconv.FormatInt(s.ledger.Genesis().UnixMilli(), 36), Replay: s.ledger, BlockTime: s.ledger.BlockTime(), Now: time.Now, Log: o.Log,
+	})
+	if err != nil {
+		return s, err
+	}
+	mux.Handle("/rpc", chainRPC) // Substrate JSON-RPC over HTTP and WebSocket, as a chain's node answers it
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{API: s.platform})))
 	s.routeForeign(mux)
 	if err = s.openWebhooks(); err != nil {
@@ -284,14 +296,26 @@ func newValidator(o Options, p *player, c *client.Client, arenas []string, paral
 	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
 }
 
-// newWeights makes the setter of key's weights on the ledger at url.
-func newWeights(o Options, c *client.Client, url string, key auth.Signer, dir string, every time.Duration) (*validator.Weights, error) {
-	l, err := remote.New(remote.Config{URL: url, Signer: func(address string) (auth.Signer, error) {
+// newWeights makes the setter of key's weights on the ledger at place: the
+// server of an embedded ledger, or a chain, by the address of a node (ws, wss)
+// or the name of a network.
+func newWeights(o Options, c *client.Client, place string, key auth.Signer, dir string, every time.Duration) (*validator.Weights, error) {
+	signer := func(address string) (auth.Signer, error) {
 		if address != key.SS58() {
 			return nil, fmt.Errorf("no key of %s is here", address)
 		}
 		return key, nil
-	}})
+	}
+	var l keeper.Ledger
+	var err error
+	if node, ok := subtensor.Networks[place]; ok {
+		place = node
+	}
+	if strings.HasPrefix(place, "ws://") || strings.HasPrefix(place, "wss://") {
+		l, err = subtensor.New(subtensor.Config{URLs: strings.Split(place, ","), Signer: signer, Finalized: true})
+	} else {
+		l, err = remote.New(remote.Config{URL: place, Signer: signer})
+	}
 	if err != nil {
 		return nil, err
 	}
