@@ -152,7 +152,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"not TOML", good(edit{"task.toml": text("[agon")}), "task.toml:1:"},
 		{"unknown field", good(config("kind = ", "kinds = 1\nkind = ")), `unknown field "agon.kinds"`},
 		{"unknown released field", recipe(edit{"task.toml": text(recipeConfig + "sauces = []\n")}), `unknown field "agon.released.sauces"`},
-		{"other kind", good(config(`kind = "coding"`, `kind = "pack"`)), "agon.kind"},
+		{"other kind", good(config(`kind = "coding"`, `kind = "chess"`)), "agon.kind"},
 		{"no failing test", good(config(`["tests.test_stack.TestPop.test_empty"]`, "[]")), "agon.fail_to_pass: empty"},
 		{"test of another style", good(config("tests.test_stack.TestPop.test_one", "tests/test_stack.py::TestPop")), "want a unittest id"},
 		{"test id with an option", good(config("tests.test_stack.TestPop.test_one", "-v.a.b")), "want a unittest id"},
@@ -221,7 +221,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestLoadNamesEveryMistake(t *testing.T) {
-	cfg := strings.NewReplacer(`kind = "coding"`, `kind = "pack"`, "cpus = 1", "cpus = -1", "tests/hidden", "tests/hid").Replace(goodConfig)
+	cfg := strings.NewReplacer(`kind = "coding"`, `kind = "chess"`, "cpus = 1", "cpus = -1", "tests/hidden", "tests/hid").Replace(goodConfig)
 	_, err := Load(good(edit{"task.toml": text(cfg), "instruction.md": text("")}), "small/x")
 	var bad *InvalidError
 	if !errors.As(err, &bad) || len(bad.Findings) != 4 {
