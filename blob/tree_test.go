@@ -117,8 +117,10 @@ func TestPutTreeRefuses(t *testing.T) {
 			write(t, dir, "a", "", 0o600)
 			write(t, dir, "b", "", 0o600)
 		}, limits: blob.TreeLimits{Files: 1}, want: "over 1 files"},
-		"file too large": {make: func(t *testing.T, dir string) { write(t, dir, "a", "12345", 0o600) },
-			limits: blob.TreeLimits{FileBytes: 4}, want: "over 4 bytes"},
+		"file too large": {
+			make:   func(t *testing.T, dir string) { write(t, dir, "a", "12345", 0o600) },
+			limits: blob.TreeLimits{FileBytes: 4}, want: "over 4 bytes",
+		},
 		"tree too large": {make: func(t *testing.T, dir string) {
 			write(t, dir, "a", "123", 0o600)
 			write(t, dir, "b", "456", 0o600)

@@ -101,8 +101,10 @@ func Parse(b []byte) (Payload, error) {
 		to   *int64
 		must bool
 	}{
-		{"protocol_version", &p.Protocol, true}, {"window_number", &p.Window, true},
-		{"scoring_version", &p.Scoring, false}, {"timestamp", &p.Timestamp, true},
+		{"protocol_version", &p.Protocol, true},
+		{"window_number", &p.Window, true},
+		{"scoring_version", &p.Scoring, false},
+		{"timestamp", &p.Timestamp, true},
 	} {
 		if err := integer(v, n.name, n.to, n.must); err != nil {
 			return p, err

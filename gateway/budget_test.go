@@ -222,8 +222,10 @@ func TestPrices(t *testing.T) {
 		t.Error("an operator's price loses the field of the limit")
 	}
 	for _, kv := range []map[string]string{
-		{"AGON_LLM_PRICE_IN": "7"}, {"AGON_LLM_PRICE_OUT": "7"},
-		{"AGON_LLM_PRICE_IN": "0.5", "AGON_LLM_PRICE_OUT": "1"}, {"AGON_LLM_PRICE_IN": "-1", "AGON_LLM_PRICE_OUT": "1"},
+		{"AGON_LLM_PRICE_IN": "7"},
+		{"AGON_LLM_PRICE_OUT": "7"},
+		{"AGON_LLM_PRICE_IN": "0.5", "AGON_LLM_PRICE_OUT": "1"},
+		{"AGON_LLM_PRICE_IN": "-1", "AGON_LLM_PRICE_OUT": "1"},
 	} {
 		if _, err := p.Operator("x", env(kv)); err == nil {
 			t.Errorf("took %v", kv)

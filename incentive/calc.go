@@ -17,6 +17,7 @@ func Rules() []calc.Rule {
 	return append(costRules(),
 		calc.Func(TakeoverRule, "{score, incumbent|null} -> {bar|null, takes}: does a challenger take the seat", calcTakeover),
 		rosterRule(),
+		mediansRule(),
 	)
 }
 

@@ -77,8 +77,11 @@ func TestGoldenCost(t *testing.T) {
 
 func TestProtectTiesAndNonsense(t *testing.T) {
 	list := []Contender{
-		{Key: "b", Cost: 2, Qualified: true, Block: 9}, {Key: "a", Cost: 2, Qualified: true, Block: 5},
-		{Key: "free", Cost: 0, Qualified: true}, {Key: "nan", Cost: math.NaN(), Qualified: true}, {Key: "neg", Cost: -1, Qualified: true},
+		{Key: "b", Cost: 2, Qualified: true, Block: 9},
+		{Key: "a", Cost: 2, Qualified: true, Block: 5},
+		{Key: "free", Cost: 0, Qualified: true},
+		{Key: "nan", Cost: math.NaN(), Qualified: true},
+		{Key: "neg", Cost: -1, Qualified: true},
 	}
 	if w, frozen := Protect(list, nil); w == nil || w.Key != "a" || frozen != 2 {
 		t.Errorf("got %+v at %v: equal costs go to the earlier commitment, and no cost is no win", w, frozen)

@@ -181,6 +181,7 @@ func (l Local) SubmissionFiles(ctx context.Context, id string) ([]client.File, e
 func (l Local) Runs(ctx context.Context, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error) {
 	return l.API.Runs(ctx, anybody, arena, submission, state, cursor, limit)
 }
+
 func (l Local) Run(ctx context.Context, id string) (*client.Run, error) {
 	return l.API.Run(ctx, anybody, id)
 }
@@ -209,6 +210,7 @@ func (r Remote) SubmissionFiles(ctx context.Context, id string) ([]client.File, 
 func (r Remote) Runs(ctx context.Context, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error) {
 	return r.Client.Runs(ctx, arena, submission, state, client.ListOptions{Cursor: cursor, Limit: limit})
 }
+
 func (r Remote) Run(ctx context.Context, id string) (*client.Run, error) {
 	return r.Client.Run(ctx, id)
 }

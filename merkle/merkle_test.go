@@ -170,8 +170,11 @@ func TestEncode(t *testing.T) {
 	}{
 		{[]string{"uint32", "bool"}, []any{json.Number("69"), true}, word64(0x45) + word64(1)},
 		{[]string{"bytes3[2]"}, []any{[]any{"0x616263", "0x646566"}}, "616263" + strings.Repeat("0", 58) + "646566" + strings.Repeat("0", 58)},
-		{[]string{"bytes", "bool", "uint256[]"}, []any{"0x64617665", true, []any{"1", "2", "3"}},
-			word64(0x60) + word64(1) + word64(0xa0) + word64(4) + "64617665" + strings.Repeat("0", 56) + word64(3) + word64(1) + word64(2) + word64(3)},
+		{
+			[]string{"bytes", "bool", "uint256[]"},
+			[]any{"0x64617665", true, []any{"1", "2", "3"}},
+			word64(0x60) + word64(1) + word64(0xa0) + word64(4) + "64617665" + strings.Repeat("0", 56) + word64(3) + word64(1) + word64(2) + word64(3),
+		},
 		{[]string{"int8"}, []any{"-1"}, strings.Repeat("f", 64)},
 		{[]string{"string"}, []any{""}, word64(0x20) + word64(0)},
 	} {
@@ -184,9 +187,19 @@ func TestEncode(t *testing.T) {
 		types  []string
 		values []any
 	}{
-		{[]string{"uint8"}, []any{"256"}}, {[]string{"uint8"}, []any{"-1"}}, {[]string{"int8"}, []any{"128"}}, {[]string{"uint7"}, []any{"1"}},
-		{[]string{"bytes33"}, []any{"0x00"}}, {[]string{"address"}, []any{"0x11"}}, {[]string{"uint256"}, []any{"1.5"}}, {[]string{"uint256"}, []any{json.Number("1e999999999")}},
-		{[]string{"uint256", "bool"}, []any{"1"}}, {[]string{"tuple"}, []any{"1"}}, {[]string{"bool"}, []any{"true"}}, {[]string{"uint256[2]"}, []any{[]any{"1"}}}, {nil, nil},
+		{[]string{"uint8"}, []any{"256"}},
+		{[]string{"uint8"}, []any{"-1"}},
+		{[]string{"int8"}, []any{"128"}},
+		{[]string{"uint7"}, []any{"1"}},
+		{[]string{"bytes33"}, []any{"0x00"}},
+		{[]string{"address"}, []any{"0x11"}},
+		{[]string{"uint256"}, []any{"1.5"}},
+		{[]string{"uint256"}, []any{json.Number("1e999999999")}},
+		{[]string{"uint256", "bool"}, []any{"1"}},
+		{[]string{"tuple"}, []any{"1"}},
+		{[]string{"bool"}, []any{"true"}},
+		{[]string{"uint256[2]"}, []any{[]any{"1"}}},
+		{nil, nil},
 	} {
 		if b, err := Encode(c.types, c.values); err == nil {
 			t.Errorf("%v %v: %x", c.types, c.values, b)

@@ -83,8 +83,12 @@ type Zone struct{ Name, Abbr string }
 // The pools from which a context is drawn, in order.
 var (
 	zones = []Zone{
-		{"America/New_York", "ET"}, {"America/Chicago", "CT"}, {"America/Denver", "MT"},
-		{"America/Los_Angeles", "PT"}, {"Europe/London", "GMT"}, {"Asia/Tokyo", "JST"},
+		{"America/New_York", "ET"},
+		{"America/Chicago", "CT"},
+		{"America/Denver", "MT"},
+		{"America/Los_Angeles", "PT"},
+		{"Europe/London", "GMT"},
+		{"Asia/Tokyo", "JST"},
 	}
 	names = []string{
 		"Jordan Rivera", "Alex Chen", "Sam Patel", "Morgan Kim", "Casey Williams", "Riley Johnson", "Dakota Lee", "Quinn Martinez",

@@ -80,8 +80,12 @@ func CheckEntry(pub kr.Task, base *surface.Tree, sha string, e *Entry) (*surface
 		name, v string
 		limit   int
 	}{
-		{"summary", e.Summary, MaxSummary}, {"proposed_idea", e.ProposedIdea, maxIdea}, {"execution_log", e.ExecutionLog, maxLog},
-		{"artifact_uri", e.ArtifactURI, maxURI}, {"base_ref", e.BaseRef, 255}, {"implemented_submission_id", e.Implemented, maxID},
+		{"summary", e.Summary, MaxSummary},
+		{"proposed_idea", e.ProposedIdea, maxIdea},
+		{"execution_log", e.ExecutionLog, maxLog},
+		{"artifact_uri", e.ArtifactURI, maxURI},
+		{"base_ref", e.BaseRef, 255},
+		{"implemented_submission_id", e.Implemented, maxID},
 	} {
 		if err := checkText(f.name, f.v, f.limit); err != nil {
 			return nil, err

@@ -47,9 +47,11 @@ func (s *stub) Web(ctx context.Context, _ tools.WebQuery) ([]tools.WebHit, error
 	note := "snippet"
 	return []tools.WebHit{{Link: "https://a.example/1", Snippet: &note}}, s.err
 }
+
 func (s *stub) X(context.Context, tools.XQuery) ([]tools.Post, error) {
 	return []tools.Post{{URL: "https://x.example/1", Text: "a post", User: &tools.PostUser{DisplayName: "n"}}}, s.err
 }
+
 func (s *stub) AI(_ context.Context, q tools.AIQuery) ([]tools.AIHit, error) {
 	s.calls++
 	s.count = q.Count

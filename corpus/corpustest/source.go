@@ -106,9 +106,11 @@ const wild = " \"quoted\" back\\slash <b>&amp; naïve 日本語 🙂 \u2028\ttab
 // tools are what is offered: no struct of Arrow's holds both their schemas.
 var tools = []any{
 	map[string]any{"type": "function", "function": map[string]any{"name": "read_file", "description": "Reads a file.", "parameters": map[string]any{
-		"type": "object", "properties": map[string]any{"path": map[string]any{"type": "string", "default": "."}}, "required": []string{"path"}}}},
+		"type": "object", "properties": map[string]any{"path": map[string]any{"type": "string", "default": "."}}, "required": []string{"path"},
+	}}},
 	map[string]any{"type": "function", "function": map[string]any{"name": "run_tests", "description": "Runs tests & says which failed.", "parameters": map[string]any{
-		"type": "object", "properties": map[string]any{"count": map[string]any{"type": "integer", "default": 1}, "opts": map[string]any{"type": "object", "default": map[string]any{"x": []int{1}}}, "path": map[string]any{"type": "array", "default": []string{}}}}}},
+		"type": "object", "properties": map[string]any{"count": map[string]any{"type": "integer", "default": 1}, "opts": map[string]any{"type": "object", "default": map[string]any{"x": []int{1}}}, "path": map[string]any{"type": "array", "default": []string{}}},
+	}}},
 }
 
 // Events returns a page of the log of a run: a call of the model a turn, each

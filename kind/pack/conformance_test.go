@@ -71,10 +71,12 @@ func TestConformance(t *testing.T) {
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: d.write(t, "pack", map[string][]byte{File: good})},
 		Good:       one(string(good)),
 		Bad: []fs.FS{
-			fstest.MapFS{}, one("{"), one("[]"), one("\ufeff{}"), one("{}"), one(strings.Repeat("[", 100_000)), one("\x00"), one("\xff"),
+			fstest.MapFS{},
+			one("{"), one("[]"), one("\ufeff{}"), one("{}"), one(strings.Repeat("[", 100_000)), one("\x00"), one("\xff"),
 			one(strings.Replace(string(good), "Be brief", strings.Repeat("x", 32_769), 1)),
 			one(strings.Replace(string(good), `"allow": [`, `"allow": [[], {}, null, `, 1)),
-			fstest.MapFS{File: {Data: good}, "more": {Data: []byte("x")}}, fstest.MapFS{File + "/x": {Data: good}},
+			fstest.MapFS{File: {Data: good}, "more": {Data: []byte("x")}},
+			fstest.MapFS{File + "/x": {Data: good}},
 		},
 		Without: map[string]string{
 			"host disk full at the judge's start": "the judge needs no box",

@@ -59,12 +59,14 @@ func TestIndices(t *testing.T) {
 		fields        uint64 // Commitments.MaxFields
 	}{
 		{
-			218, 14, 30, map[string]uint8{"SubtensorModule": 7},
+			218, 14, 30,
+			map[string]uint8{"SubtensorModule": 7},
 			map[string]uint8{"set_weights": 0, "add_stake": 2, "serve_axon": 4, "burned_register": 7, "serve_axon_tls": 40, "commit_weights": 96, "reveal_weights": 97, "batch_reveal_weights": 98},
 			"ChargeTransactionPayment SubtensorSignedExtension CommitmentsSignedExtension CheckMetadataHash", 1,
 		},
 		{
-			393, 16, 28, map[string]uint8{"SubtensorModule": 7, "Registry": 17, "Commitments": 18, "Drand": 26},
+			393, 16, 28,
+			map[string]uint8{"SubtensorModule": 7, "Registry": 17, "Commitments": 18, "Drand": 26},
 			map[string]uint8{
 				"set_weights": 0, "set_mechanism_weights": 119, "batch_set_weights": 80, "commit_weights": 96, "commit_mechanism_weights": 115, "reveal_weights": 97, "reveal_mechanism_weights": 116,
 				"batch_reveal_weights": 98, "commit_timelocked_weights": 113, "commit_timelocked_mechanism_weights": 118, "burned_register": 7, "serve_axon": 4, "serve_axon_tls": 40, "add_stake": 2,
@@ -73,7 +75,8 @@ func TestIndices(t *testing.T) {
 			"CheckNonZeroSender CheckSpecVersion CheckTxVersion CheckGenesis CheckMortality CheckNonce CheckWeight ChargeTransactionPayment SudoTransactionExtension CheckShieldedTxValidity SubtensorTransactionExtension DrandPriority CheckMetadataHash", 3,
 		},
 		{
-			424, 16, 29, map[string]uint8{
+			424, 16, 29,
+			map[string]uint8{
 				"System": 0, "RandomnessCollectiveFlip": 1, "Timestamp": 2, "Aura": 3, "Grandpa": 4, "Balances": 5, "TransactionPayment": 6, "SubtensorModule": 7, "Utility": 11, "Sudo": 12,
 				"Multisig": 13, "Preimage": 14, "Scheduler": 15, "Proxy": 16, "Commitments": 18, "AdminUtils": 19, "SafeMode": 20, "Ethereum": 21, "EVM": 22, "EVMChainId": 23, "BaseFee": 25,
 				"Drand": 26, "Crowdloan": 27, "Swap": 28, "Contracts": 29, "MevShield": 30, "AlphaAssets": 31, "LimitOrders": 32,

@@ -195,8 +195,13 @@ func TestPoolCodes(t *testing.T) {
 		code       int
 		data, want string
 	}{
-		{1010, "Custom error: 6", "Custom6"}, {1010, "Inability to pay some fees", "InabilityToPay"}, {1010, "Transaction call is not expected", "InvalidTransaction"},
-		{1011, "", "UnknownValidity"}, {1012, "", "TemporarilyBanned"}, {1014, "Priority is too low: (18446744073709551615 vs 1)", "PriorityTooLow"}, {1016, "", "ImmediatelyDropped"},
+		{1010, "Custom error: 6", "Custom6"},
+		{1010, "Inability to pay some fees", "InabilityToPay"},
+		{1010, "Transaction call is not expected", "InvalidTransaction"},
+		{1011, "", "UnknownValidity"},
+		{1012, "", "TemporarilyBanned"},
+		{1014, "Priority is too low: (18446744073709551615 vs 1)", "PriorityTooLow"},
+		{1016, "", "ImmediatelyDropped"},
 		{1010, "Transaction has a bad signature", "InvalidTransaction"},
 	} {
 		url := faulty(t, s.Config.Handler, func(method string, b []byte) []byte {
@@ -224,9 +229,17 @@ func TestLies(t *testing.T) {
 		method string
 		answer []byte
 	}{
-		{"state_call", result("0x01")}, {"state_call", result("0xff")}, {"state_call", result("zz")}, {"state_call", result("0x01" + "feffffff")}, {"state_call", result(17)},
-		{"state_call", []byte("not JSON")}, {"state_queryStorageAt", result([]any{map[string]any{"changes": []any{[]any{"0x00", "0x01"}}}})}, {"state_getKeysPaged", result([]string{"0x02", "0x01"})},
-		{"state_getRuntimeVersion", result(map[string]any{"specVersion": -1})}, {"chain_getHeader", result(map[string]any{"number": "0xzz"})}, {"chain_getBlockHash", result("0x12")},
+		{"state_call", result("0x01")},
+		{"state_call", result("0xff")},
+		{"state_call", result("zz")},
+		{"state_call", result("0x01" + "feffffff")},
+		{"state_call", result(17)},
+		{"state_call", []byte("not JSON")},
+		{"state_queryStorageAt", result([]any{map[string]any{"changes": []any{[]any{"0x00", "0x01"}}}})},
+		{"state_getKeysPaged", result([]string{"0x02", "0x01"})},
+		{"state_getRuntimeVersion", result(map[string]any{"specVersion": -1})},
+		{"chain_getHeader", result(map[string]any{"number": "0xzz"})},
+		{"chain_getBlockHash", result("0x12")},
 		{"chain_getHeader", []byte(`{`)},
 	} {
 		var armed atomic.Bool

@@ -251,7 +251,9 @@ func (s *Submission) Body() ([]byte, error) {
 		{"claim_id", s.ClaimID}, {"base_ref", s.BaseRef}, {"patch", s.Patch}, {"summary", cut(x.Summary, maxSummary)}, {"claimed_metrics", x.ClaimedMetrics},
 	}
 	for _, f := range []struct{ name, v string }{
-		{"proposed_idea", x.ProposedIdea}, {"implemented_submission_id", x.Implemented}, {"artifact_uri", x.ArtifactURI},
+		{"proposed_idea", x.ProposedIdea},
+		{"implemented_submission_id", x.Implemented},
+		{"artifact_uri", x.ArtifactURI},
 		{"artifact_sha256", strings.ToLower(x.ArtifactSHA256)},
 	} {
 		if f.v != "" {

@@ -89,8 +89,15 @@ func TestPatchIsByteExact(t *testing.T) {
 	write(t, dir, "submission.json", "{}")
 	// The user's configuration would change the format, and run a program.
 	for _, kv := range [][2]string{
-		{"diff.noprefix", "true"}, {"diff.mnemonicPrefix", "true"}, {"diff.renames", "copies"}, {"core.quotePath", "true"}, {"color.ui", "always"}, {"core.autocrlf", "true"},
-		{"diff.external", "touch " + filepath.Join(dir, "ran")}, {"diff.secret.textconv", "touch " + filepath.Join(dir, "ran") + "; cat"}, {"diff.context", "0"},
+		{"diff.noprefix", "true"},
+		{"diff.mnemonicPrefix", "true"},
+		{"diff.renames", "copies"},
+		{"core.quotePath", "true"},
+		{"color.ui", "always"},
+		{"core.autocrlf", "true"},
+		{"diff.external", "touch " + filepath.Join(dir, "ran")},
+		{"diff.secret.textconv", "touch " + filepath.Join(dir, "ran") + "; cat"},
+		{"diff.context", "0"},
 	} {
 		git(t, dir, "config", kv[0], kv[1])
 	}
@@ -234,9 +241,12 @@ func TestRequestShapes(t *testing.T) {
 	// The wire body of the specification, byte for byte.
 	const w = `{"claim_id": "c1", "base_ref": "main", "patch": "diff --git a/x b/x\n+\u00e9\ud83d\ude00 \"q\" \\ / <&> \u007f\t\u0001\r\n", "summary": "s", "claimed_metrics": {"heldout_ppl": 0.0, "tiny": 1e-07, "n": 3, "big": 1e+16, "neg": -2.5}}`
 	for i, want := range []seen{
-		{line: "POST /api/v1/tasks/t1/claim", body: `{"claim_description": "manual miner run"}`}, {line: "POST /api/v1/work-items/w1/claim", body: "{}"},
-		{line: "POST /api/v1/claims/c1/cancel"}, {line: "POST /api/v1/submissions", body: w},
-		{line: "POST /api/v1/submissions", body: ""}, {line: "GET /api/v1/submissions?task_id=t+1&x=a&x=b"},
+		{line: "POST /api/v1/tasks/t1/claim", body: `{"claim_description": "manual miner run"}`},
+		{line: "POST /api/v1/work-items/w1/claim", body: "{}"},
+		{line: "POST /api/v1/claims/c1/cancel"},
+		{line: "POST /api/v1/submissions", body: w},
+		{line: "POST /api/v1/submissions", body: ""},
+		{line: "GET /api/v1/submissions?task_id=t+1&x=a&x=b"},
 	} {
 		g := got[i]
 		if g.line != want.line || i != 4 && g.body != want.body {
