@@ -70,5 +70,46 @@ sessions are opened by signed requests, but calls carry a session's token. Model
 	f.StringVar(&o.TLSCert, "tls-cert", "", "serve TLS with this certificate, a PEM `file`")
 	f.StringVar(&o.TLSKey, "tls-key", "", "its key, a PEM `file`")
 	f.String("listen", "", "`address` to serve on (AGON_LISTEN)")
+	cmd.AddCommand(a.gatewayCheckCmd())
 	return cmd
+}
+
+// ModelKey is what `agon gateway check` prints.
+type ModelKey struct {
+	Status string `json:"status"` // valid, invalid, no-credit, unreachable
+	Model  string `json:"model"`
+}
+
+func (a *App) gatewayCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Ask the provider of models what it thinks of the configured key",
+		Long: `Ask the provider one question of one token: valid, invalid (401, 403), no-credit (402) or
+unreachable. A provider that is busy or broken (429, 5xx) has not refused the key: valid. The
+key is never shown. Exit code 7 for invalid and no-credit, 9 for unreachable. JSON: {status, model}.`,
+		Example: "  agon gateway check",
+		Args:    args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Services.GatewayCheck == nil {
+				return missing("gateway check")
+			}
+			common, done, err := a.common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			k, err := a.Services.GatewayCheck(cmd.Context(), common)
+			if err != nil {
+				return err
+			}
+			err = a.printer.Print(cmd.Context(), output.Result{Value: k, IDs: []string{k.Status}, Human: func(h *output.Human) { h.Line("%s (%s)", k.Status, k.Model) }})
+			switch {
+			case err != nil || k.Status == "valid":
+				return err
+			case k.Status == "unreachable":
+				return &Exit{Code: CodeOurs}
+			}
+			return &Exit{Code: CodeRefused}
+		},
+	}
 }

@@ -43,6 +43,8 @@ type Services struct {
 	ArenaCheck    func(path string) (*ArenaChecked, error)
 	// Gateway runs a gateway that validators elsewhere use.
 	Gateway func(context.Context, GatewayOptions) error
+	// GatewayCheck asks the provider what it thinks of the configured key.
+	GatewayCheck func(context.Context, Common) (*ModelKey, error)
 	// Rejudge judges stored evidence again, in a box on this machine.
 	Rejudge func(context.Context, RejudgeOptions) ([]agon.Score, error)
 

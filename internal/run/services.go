@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/consensus"
 	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/kind/claim"
@@ -68,7 +69,19 @@ func Services() cli.Services {
 		Doctor: func(ctx context.Context, d cli.DoctorOptions) ([]cli.Check, error) {
 			return Doctor(ctx, options(d.Common, "")), nil
 		},
-		Gateway:  gatewayRole,
+		Gateway: gatewayRole,
+		GatewayCheck: func(ctx context.Context, c cli.Common) (*cli.ModelKey, error) {
+			o := options(c, "")
+			conf, keyed, err := openai.FromEnv(o.Getenv)
+			if err != nil {
+				return nil, err
+			}
+			if !keyed {
+				return nil, noModel(o, "checking a key")
+			}
+			status, err := openai.Check(ctx, conf)
+			return &cli.ModelKey{Status: string(status), Model: conf.Models[0]}, err
+		},
 		Rejudge:  rejudge,
 		TaskInit: initTask,
 		TaskPreflight: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskPreflight, error) {
