@@ -82,6 +82,15 @@ func Open(stateDir string) (*Store, error) {
 	return s, nil
 }
 
+// MountDir is where the boxes of a state directory are mounted.
+func MountDir(stateDir string) (string, error) {
+	s, err := place(stateDir)
+	if err != nil {
+		return "", err
+	}
+	return s.mnt, nil
+}
+
 // place decides where things lie, without touching anything.
 func place(stateDir string) (*Store, error) {
 	abs, err := filepath.Abs(stateDir)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/netns"
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
@@ -159,14 +160,10 @@ type state struct {
 
 func look(stateDir string) state {
 	count := func(dir string) int { e, _ := os.ReadDir(dir); return len(e) }
-	m, _ := os.ReadFile("/proc/self/mountinfo")
 	var s state
 	s.fds, s.goroutines = count("/proc/self/fd"), runtime.NumGoroutine()
-	for l := range strings.Lines(string(m)) {
-		if strings.Contains(l, stateDir) || strings.Contains(l, "/run/agon/") {
-			s.mounts++
-		}
-	}
+	list, _ := mounts(stateDir)
+	s.mounts = len(list)
 	for _, c := range []string{"memory", "pids", "cpu", "freezer", "unified", ""} {
 		s.groups += count(filepath.Join("/sys/fs/cgroup", c, "agon"))
 	}
@@ -306,20 +303,37 @@ func leftBehind(stateDir string) (err error) {
 	return err
 }
 
+// mounts lists those of the boxes of a state directory. Other processes on the
+// machine have their own, which come and go.
+func mounts(stateDir string) (out []string, err error) {
+	at, err := layers.MountDir(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	for l := range strings.Lines(string(m)) {
+		if strings.Contains(l, stateDir) || strings.Contains(l, at) {
+			out = append(out, strings.TrimSpace(l))
+		}
+	}
+	return out, nil
+}
+
 func remains(stateDir string) error {
 	var left []string
 	ents, _ := os.ReadDir(filepath.Join(stateDir, "boxes"))
 	for _, e := range ents {
 		left = append(left, "directory "+e.Name())
 	}
-	m, err := os.ReadFile("/proc/self/mountinfo")
+	list, err := mounts(stateDir)
 	if err != nil {
 		return err
 	}
-	for l := range strings.Lines(string(m)) {
-		if strings.Contains(l, stateDir) {
-			left = append(left, "mount "+strings.TrimSpace(l))
-		}
+	for _, l := range list {
+		left = append(left, "mount "+l)
 	}
 	more, err := probe.Leftovers(stateDir)
 	if err != nil {
