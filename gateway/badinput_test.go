@@ -38,6 +38,11 @@ func TestBadInput(t *testing.T) {
 		return says(`{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":` + u + `}`)
 	}
 	streamed := strings.Replace(hello, "{", `{"stream":true,`, 1)
+	// The account's opening is committed with the first reservation at the latest.
+	answer = good
+	if r := post(t, s, chatPath, hello); r.status != http.StatusOK {
+		t.Fatalf("a good call before all: %d %.200s", r.status, r.body)
+	}
 	for _, c := range []struct {
 		name, ctype, body string
 		answer            http.HandlerFunc

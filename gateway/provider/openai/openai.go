@@ -239,61 +239,92 @@ func retryAfter(s string) time.Duration {
 	return time.Duration(min(n, 3600)) * time.Second
 }
 
-// body bounds a reply in bytes and silence, and stops if the provider echoes our key.
+// body bounds a reply in bytes and silence, and stops if the provider echoes our
+// key. What may be the beginning of the key is held back until the next bytes
+// show that it is not, so no part of an echoed key is ever handed out.
 type body struct {
 	u      *Upstream
 	ctx    context.Context
 	cancel func()
 	rc     io.ReadCloser
 	left   int64
-	tail   []byte      // last bytes handed out, shorter than the key
+	held   []byte      // the longest end of what was read that begins the key
+	ready  []byte      // read and cleared, for a reader with little room
 	idle   *time.Timer // runs only while a Read waits: a slow client is no silent provider
 	err    error
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if len(b.ready) == 0 && b.err == nil && len(p) <= 2*len(b.u.cfg.Key) {
+		room := make([]byte, 2*len(b.u.cfg.Key)+512)
+		n, _ := b.Read(room) // b.err keeps what it says until the room is empty
+		b.ready = room[:n]
+	}
+	if len(b.ready) > 0 {
+		n := copy(p, b.ready)
+		b.ready = b.ready[n:]
+		return n, nil
+	}
+	n := 0
+	for n == 0 && b.err == nil {
+		n = b.fill(p)
+	}
+	return n, b.err
+}
+
+// fill reads once into p, which has room for the key twice over, and returns
+// how many bytes are safe. It sets b.err at the end.
+func (b *body) fill(p []byte) int {
+	h := copy(p, b.held)
 	b.idle.Reset(b.u.cfg.Idle)
-	n, err := b.rc.Read(p)
+	n, err := b.rc.Read(p[h:])
 	b.idle.Stop()
 	b.left -= int64(n)
-	switch {
-	case b.left < 0:
+	if b.left < 0 {
 		b.err = &provider.Failure{Class: provider.ClassBadReply, Detail: fmt.Sprintf("reply is larger than %d bytes", b.u.cfg.MaxReply)}
-		return 0, b.err
-	case b.echo(p[:n]):
-		b.err = &provider.Failure{Class: provider.ClassBadReply, Detail: "reply holds our key"}
-		return 0, b.err
+		return 0
+	}
+	switch {
 	case err == io.EOF:
 		b.err = io.EOF
 	case err != nil:
 		b.err = b.u.failure(b.ctx, err, provider.ClassTruncated)
 	}
-	return n, b.err
+	safe, echoed := b.clear(p[:h+n], err != nil)
+	if echoed {
+		b.err = &provider.Failure{Class: provider.ClassBadReply, Detail: "reply holds our key"}
+	}
+	return safe
 }
 
-// echo looks for the key across read boundaries.
-func (b *body) echo(p []byte) bool {
+// clear says how much of p can be handed out and holds back the rest. At the
+// end nothing is held back: a reply that stops within the key has echoed it if
+// half of it was told.
+func (b *body) clear(p []byte, end bool) (safe int, echoed bool) {
 	key := b.u.cfg.Key
-	if key == "" || len(p) == 0 {
-		return false
+	b.held = b.held[:0]
+	if key == "" {
+		return len(p), false
 	}
-	keep := len(key) - 1
-	edge := append(b.tail, p[:min(len(p), keep)]...)
-	if bytes.Contains(p, []byte(key)) || bytes.Contains(edge, []byte(key)) {
-		return true
+	if i := bytes.Index(p, []byte(key)); i >= 0 {
+		return i, true
 	}
-	if len(p) >= keep {
-		b.tail = append(b.tail[:0], p[len(p)-keep:]...)
-	} else {
-		b.tail = append(b.tail[:0], edge[max(0, len(edge)-keep):]...)
+	for n := min(len(key)-1, len(p)); n > 0; n-- {
+		switch {
+		case key[:n] != string(p[len(p)-n:]):
+			continue
+		case !end:
+			b.held = append(b.held, p[len(p)-n:]...)
+			return len(p) - n, false
+		case 2*n >= len(key):
+			return len(p) - n, true
+		}
+		return len(p), false
 	}
-	return false
+	return len(p), false
 }
 
 func (b *body) Close() error {

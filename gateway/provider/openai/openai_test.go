@@ -79,24 +79,47 @@ func TestErrorsAreNeutral(t *testing.T) {
 	}
 }
 
-// The key is found however the reply is split, even byte by byte.
+// The key is found however the reply is split and read, even byte by byte, and
+// no part of it is handed out. Other text arrives as it was sent.
 func TestEchoIsFound(t *testing.T) {
-	for _, text := range []string{key, "x" + key, strings.Repeat("s", 40) + key, key[:20] + key, strings.Repeat("a", 100) + key + "tail"} {
-		for step := 1; step < 40; step += 3 {
-			b := &body{u: &Upstream{cfg: Config{Key: key}}}
-			found := false
-			for i := 0; i < len(text) && !found; i += step {
-				found = b.echo([]byte(text[i:min(i+step, len(text))]))
+	read := func(step, room int, parts ...string) (string, error) {
+		t.Helper()
+		var rs []io.Reader
+		for _, text := range parts {
+			for i := 0; i < len(text); i += step {
+				rs = append(rs, strings.NewReader(text[i:min(i+step, len(text))]))
 			}
-			if !found {
-				t.Errorf("step %d: not found in %q", step, text)
+		}
+		b := &body{
+			u: &Upstream{cfg: Config{Key: key, Idle: time.Hour, MaxReply: 1 << 20}}, left: 1 << 20,
+			rc: io.NopCloser(io.MultiReader(rs...)), idle: time.NewTimer(time.Hour),
+		}
+		var out strings.Builder
+		p := make([]byte, room)
+		for {
+			n, err := b.Read(p)
+			out.Write(p[:n])
+			if err != nil {
+				return out.String(), err
 			}
 		}
 	}
-	b := &body{u: &Upstream{cfg: Config{Key: key}}}
-	for _, p := range []string{key[:36], "-", key[1:], ""} {
-		if b.echo([]byte(p)) {
-			t.Errorf("found in %q", p)
+	for _, room := range []int{1, 7, len(key), 2*len(key) + 1, 4096} {
+		for step := 1; step < 40; step += 3 {
+			for _, before := range []string{"", "x", strings.Repeat("s", 40), key[:20], strings.Repeat("a", 100)} {
+				got, err := read(step, room, before+key+"tail")
+				if f := (*provider.Failure)(nil); !errors.As(err, &f) || f.Class != provider.ClassBadReply || got != before {
+					t.Errorf("step %d, room %d: %q gives %q, %v", step, room, before+key, got, err)
+				}
+			}
+			for _, text := range []string{"", key[:36] + "-" + key[1:] + "-", key[:len(key)/2-1], strings.Repeat("s", 100)} {
+				if got, err := read(step, room, text); err != io.EOF || got != text {
+					t.Errorf("step %d, room %d: %q gives %q, %v", step, room, text, got, err)
+				}
+			}
+			if got, err := read(step, room, "cut "+key[:len(key)-1]); err == io.EOF || got != "cut " {
+				t.Errorf("step %d, room %d: a cut key gives %q, %v", step, room, got, err)
+			}
 		}
 	}
 }
