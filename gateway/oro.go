@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Places of ORO's proxy (spec/oro.md 3.1).
@@ -155,7 +156,7 @@ func (s *session) oroInference(w http.ResponseWriter, r *http.Request) {
 		bad(http.StatusForbidden, "model_not_found", struct {
 			Error  string   `json:"error"`
 			Models []string `json:"allowed_models"`
-		}{fmt.Sprintf("Model '%s' is not allowed", cut(model, 200)), allowed})
+		}{fmt.Sprintf("Model '%s' is not allowed", plain.Head(model, 200)), allowed})
 		return
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

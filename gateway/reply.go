@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/agon-arena/agon/plain"
 )
 
 // Message is what a model said, put together from a JSON reply or a stream.
@@ -187,7 +189,7 @@ func (t *tailer) flush() {
 	}
 	c := w.Choices[0]
 	if c.Finish != "" {
-		t.msg.Finish = cut(c.Finish, 64)
+		t.msg.Finish = plain.Head(c.Finish, 64)
 	}
 	if c.Delta == nil {
 		return
@@ -209,7 +211,7 @@ func (t *tailer) flush() {
 		if d.ID != "" {
 			x.id = d.ID
 		}
-		x.name += cut(d.Function.Name, 256)
+		x.name += plain.Head(d.Function.Name, 256)
 		x.args.WriteString(d.Function.Arguments)
 	}
 }

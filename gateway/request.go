@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of a request's shape.
@@ -632,7 +633,7 @@ func parseA0(raw []byte, path string, rules fieldRules) (*request, error) {
 			if !isString(v) {
 				return nil, bad(m.key, "want a string")
 			}
-			q.claim = cut(unquote(v), 200)
+			q.claim = plain.Head(unquote(v), 200)
 		case "model":
 			if !isNull(v) {
 				q.model, err = modelName(v)
@@ -669,15 +670,4 @@ func parseA0(raw []byte, path string, rules fieldRules) (*request, error) {
 	}
 	q.fields = b.Bytes()
 	return q, nil
-}
-
-// cut shortens s to n bytes without halving a rune.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n]
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/plain"
 )
 
 const (
@@ -237,7 +238,7 @@ func (s *session) refused(route string, r *refusal, status int) {
 	s.recMu.Lock()
 	defer s.recMu.Unlock()
 	if s.refusals++; s.refusals <= maxRefusals {
-		s.record(agon.EventRefused, Refused{Route: cut(route, 200), Status: status, Code: r.code, Message: cut(r.msg, 500)})
+		s.record(agon.EventRefused, Refused{Route: plain.Head(route, 200), Status: status, Code: r.code, Message: plain.Head(r.msg, 500)})
 	}
 }
 

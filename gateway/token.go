@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of counting.
@@ -35,7 +37,7 @@ func countTokens(text string) int64 {
 	}
 	total := int64(0)
 	for text != "" {
-		piece := cut(text, countPiece)
+		piece := plain.Head(text, countPiece)
 		if piece == "" { // no start of a rune within a piece: not text
 			piece = text[:countPiece]
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/plain"
 )
 
 const (
@@ -69,7 +70,7 @@ func (s *session) listTools(w http.ResponseWriter) {
 
 // callTool serves one metered call: the same books, receipts and limits as a model's.
 func (s *session) callTool(w http.ResponseWriter, r *http.Request, name string) {
-	route := toolsPath + "/" + cut(name, 64)
+	route := toolsPath + "/" + plain.Head(name, 64)
 	refuse := func(ref *refusal) {
 		s.refused(route, ref, ref.status)
 		ref.write(w, false)

@@ -195,3 +195,32 @@ func Cut(s string, width int) string {
 	}
 	return s
 }
+
+// Short shortens foreign text to n characters, with "…" where it was cut, and
+// shows each control character and each wrong byte as "·". It is for a value
+// inside a message.
+func Short(s string, n int) string {
+	var b strings.Builder
+	for _, r := range s {
+		if n--; n < 0 {
+			b.WriteRune('…')
+			break
+		}
+		if r == utf8.RuneError || r < 0x20 || r >= 0x7f && r < 0xa0 {
+			r = '·'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Head is the beginning of s, at most n bytes, without halving a character.
+func Head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -99,3 +99,27 @@ func FuzzClean(f *testing.F) {
 		}
 	})
 }
+
+func TestShortAndHead(t *testing.T) {
+	for _, tt := range []struct {
+		in          string
+		n           int
+		short, head string
+	}{
+		{"plain", 5, "plain", "plain"},
+		{"plain", 3, "pla…", "pla"},
+		{"añb", 2, "añ…", "a"},
+		{"añb", 3, "añb", "añ"},
+		{"a\x1b[1m\n\x7f\xffb", 20, "a·[1m···b", "a\x1b[1m\n\x7f\xffb"},
+		{"日本", 1, "日…", ""},
+		{"", 0, "", ""},
+		{"a", 0, "…", ""},
+	} {
+		if got := Short(tt.in, tt.n); got != tt.short {
+			t.Errorf("Short(%q, %d) = %q, want %q", tt.in, tt.n, got, tt.short)
+		}
+		if got := Head(tt.in, tt.n); got != tt.head {
+			t.Errorf("Head(%q, %d) = %q, want %q", tt.in, tt.n, got, tt.head)
+		}
+	}
+}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -165,6 +168,32 @@ func (t *Task) Manifest() blob.Manifest {
 		m.Files = append(m.Files, blob.Entry{Path: f.path, Mode: f.mode, Size: f.size, Digest: f.digest})
 	}
 	return m
+}
+
+// ReadFile reads a file of at most limit bytes of the task's tree, which may hold
+// anything: links out of it, pipes, files without end.
+func (t *Task) ReadFile(name string, limit int64) ([]byte, error) {
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
+	}
+	defer func() { _ = root.Close() }()
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a pipe would wait for its writer
+	if err != nil {
+		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
+	}
+	defer func() { _ = f.Close() }()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("open task %s: %s is not a regular file", t.Key, name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read task %s: %w", t.Key, err)
+	case int64(len(b)) > limit:
+		return nil, fmt.Errorf("read task %s: %s is larger than %d bytes", t.Key, name, limit)
+	}
+	return b, nil
 }
 
 // SolutionPatch reads the reference patch.

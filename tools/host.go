@@ -17,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon/auth/signing"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Config is what a host is made of. Zero values mean the defaults.
@@ -146,7 +147,7 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, err := uuid.Parse(sid)
 	if err != nil || len(sid) > 64 {
-		fail := fieldFail{"uuid_parsing", []any{"header", strings.ToLower(sessionName)}, "Input should be a valid UUID", cut(sid, 80)}
+		fail := fieldFail{"uuid_parsing", []any{"header", strings.ToLower(sessionName)}, "Input should be a valid UUID", plain.Head(sid, 80)}
 		if sid == "" {
 			fail = fieldFail{"missing", fail.Loc, "Field required", nil}
 		}
@@ -215,7 +216,7 @@ func parseBody(b []byte) (inv invocation, old *bodyAuth, bad []fieldFail) {
 			}
 		default:
 			if old == nil {
-				bad = append(bad, one("extra_forbidden", cut(k, 80), "Extra inputs are not permitted")...)
+				bad = append(bad, one("extra_forbidden", plain.Head(k, 80), "Extra inputs are not permitted")...)
 			}
 		}
 	}
@@ -334,15 +335,4 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(bytes.TrimRight(b.Bytes(), "\n"))
-}
-
-// cut shortens foreign text at a rune's edge.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

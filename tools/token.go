@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/agon-arena/agon/plain"
 )
 
 const (
@@ -27,7 +29,7 @@ func countTokens(text []byte) int64 {
 	}
 	total := 0
 	for rest := string(text); rest != ""; {
-		piece := cut(rest, countPiece)
+		piece := plain.Head(rest, countPiece)
 		if piece == "" {
 			return int64(len(text))
 		}

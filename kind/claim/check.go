@@ -13,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/plain"
 )
 
 // MaxAgentBytes bounds the script, in bytes.
@@ -47,7 +48,7 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 		switch {
 		case name == ".":
 		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: cut(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
+			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
 			if len(findings) >= 10 {
 				return errStop
 			}
@@ -117,7 +118,7 @@ func CheckSource(src []byte) []agon.Finding {
 		return one(FindNotUTF8, "agent.py is not UTF-8")
 	}
 	if err := copycat.CheckPython(string(src)); err != nil {
-		return one(FindSyntax, "agent.py is not Python 3.11: %s", cut(err.Error(), 300))
+		return one(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
 	}
 	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
 		f := one(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)

@@ -3,9 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
@@ -130,31 +127,9 @@ func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
 	return p, nil
 }
 
-// readTask reads a file of a task's tree, which may hold anything.
-func readTask(t *task.Task, name string) ([]byte, error) {
-	root, err := os.OpenRoot(t.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
-	}
-	defer func() { _ = root.Close() }()
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
-	}
-	defer func() { _ = f.Close() }()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("open task %s: %s is not a regular file", t.Key, name)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, MaxClaimFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read task %s: %w", t.Key, err)
-	}
-	return b, nil
-}
-
 // LoadTask reads the claim and its reference answer from a task's tree.
 func LoadTask(t *task.Task) (Claim, Reference, error) {
-	b, err := readTask(t, task.ClaimFile)
+	b, err := t.ReadFile(task.ClaimFile, MaxClaimFile)
 	if err != nil {
 		return Claim{}, Reference{}, err
 	}
@@ -162,7 +137,7 @@ func LoadTask(t *task.Task) (Claim, Reference, error) {
 	if err != nil {
 		return c, Reference{}, fmt.Errorf("task %s: %w", t.Key, err)
 	}
-	if b, err = readTask(t, task.ReferenceFile); err != nil {
+	if b, err = t.ReadFile(task.ReferenceFile, MaxClaimFile); err != nil {
 		return c, Reference{}, err
 	}
 	ref, err := ParseReference(b, c.Payload)
@@ -170,20 +145,4 @@ func LoadTask(t *task.Task) (Claim, Reference, error) {
 		return c, ref, fmt.Errorf("task %s: %w", t.Key, err)
 	}
 	return c, ref, nil
-}
-
-// cut shortens foreign text to n runes and drops what is not printable.
-func cut(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if n--; n < 0 {
-			b.WriteRune('…')
-			break
-		}
-		if r == '\ufffd' || r < 0x20 || r >= 0x7f && r < 0xa0 {
-			r = '·'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/plain"
 )
 
 // rationaleMismatch is what a miner reads where no judge was asked.
@@ -73,7 +74,7 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	if err != nil {
 		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)
 	}
-	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), cut(v.Rationale, 1000)), nil
+	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), plain.Short(v.Rationale, 1000)), nil
 }
 
 // citationLine is what a judge sees of a citation: the first that is there.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/tools"
 )
 
@@ -84,7 +85,7 @@ func digests(list []tools.Receipt) (out []ToolDigest, spent agon.Micros) {
 
 // fail sets the outcome of a pair that is worth nothing.
 func (p *Pair) fail(outcome string, e PairError) {
-	e.Code, e.Exception, e.Message = cut(e.Code, 60), cut(e.Exception, 100), cut(e.Message, 500)
+	e.Code, e.Exception, e.Message = plain.Short(e.Code, 60), plain.Short(e.Exception, 100), plain.Short(e.Message, 500)
 	p.Outcome, p.Error, p.Response = outcome, &e, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/tools"
 )
@@ -226,7 +227,7 @@ func (s *server) warm(ctx context.Context) (*warmBox, error) {
 		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: 1000},
 		open:   s.c.Driver.Start,
 		output: func(_ string, l outputLine) {
-			s.c.Log(fmt.Sprintf("%s %s: %s", cut(l.Session, 64), l.Stream, cut(l.Message, 4000)))
+			s.c.Log(fmt.Sprintf("%s %s: %s", plain.Short(l.Session, 64), l.Stream, plain.Short(l.Message, 4000)))
 		},
 	})
 	if err != nil {
@@ -406,9 +407,9 @@ func serveBare(ctx context.Context, c ServeConfig, v serveVars) error {
 		if bytes.HasPrefix(b, []byte(`{"type":"ready"`)) {
 			say()
 		}
-		c.Log(cut(string(b), 4000))
+		c.Log(plain.Short(string(b), 4000))
 	}}
-	cmd.Stderr = &lineWriter{max: 64 << 10, line: func(b []byte) { c.Log(cut(string(b), 4000)) }}
+	cmd.Stderr = &lineWriter{max: 64 << 10, line: func(b []byte) { c.Log(plain.Short(string(b), 4000)) }}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run the sandbox: %w", err)
 	}

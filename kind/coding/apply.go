@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding/patch"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
 )
@@ -49,7 +50,7 @@ func (k *Kind) apply(ctx context.Context, env kind.Env, t *task.Task, pol agon.P
 	paths := p.Paths()
 	for _, name := range paths {
 		if link := linkOn(root, name); link != "" {
-			return &applied{refused: fmt.Sprintf("patch: path %q goes through the symbolic link %q", cut(name, 120), cut(link, 120))}, nil
+			return &applied{refused: fmt.Sprintf("patch: path %q goes through the symbolic link %q", plain.Short(name, 120), plain.Short(link, 120))}, nil
 		}
 	}
 	box, err := env.Box(ctx, sandbox.Spec{
@@ -74,7 +75,7 @@ func (k *Kind) apply(ctx context.Context, env kind.Env, t *task.Task, pol agon.P
 		return nil, fmt.Errorf("apply patch: command was lost: %s", x.Lost)
 	}
 	if x.Code != 0 {
-		return &applied{refused: "git apply: " + cut(lastLine(out), 300)}, nil
+		return &applied{refused: "git apply: " + plain.Short(lastLine(out), 300)}, nil
 	}
 	a := &applied{changed: map[string][]byte{}, exec: map[string]bool{}}
 	var total int64

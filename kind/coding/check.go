@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/plain"
 )
 
 // AgentFile is the only file of a submission.
@@ -58,7 +59,7 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 		case name == ".":
 			return nil
 		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: cut(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
+			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
 			if len(findings) >= 10 {
 				return errStop
 			}
@@ -121,7 +122,7 @@ func CheckSource(src []byte) []agon.Finding {
 		if m := codingLine.FindStringSubmatch(l); i < 2 && m != nil {
 			enc := strings.ReplaceAll(strings.ToLower(m[1]), "_", "-")
 			if enc != "utf-8" && enc != "utf8" && enc != "ascii" && enc != "us-ascii" {
-				return one(FindEncoding, "agent.py declares the encoding %q; only utf-8 is read", cut(m[1], 40))
+				return one(FindEncoding, "agent.py declares the encoding %q; only utf-8 is read", plain.Short(m[1], 40))
 			}
 		}
 	}
@@ -154,20 +155,4 @@ func CheckSource(src []byte) []agon.Finding {
 		return f
 	}
 	return nil
-}
-
-// cut shortens foreign text to n runes and drops what is not printable.
-func cut(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if n--; n < 0 {
-			b.WriteRune('…')
-			break
-		}
-		if r == utf8.RuneError || r < 0x20 || r >= 0x7f && r < 0xa0 {
-			r = '·'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
@@ -103,7 +104,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 // detail is one line for the miner; of a hidden task it holds counts only.
 func (v *Verdict) detail(hidden bool) string {
 	if v.Refused != "" {
-		return cut(v.Refused, 400)
+		return plain.Short(v.Refused, 400)
 	}
 	fp, ft := v.Count(FailToPass)
 	pp, pt := v.Count(PassToPass)
@@ -113,7 +114,7 @@ func (v *Verdict) detail(hidden bool) string {
 	}
 	for _, t := range v.Tests {
 		if !t.Passed {
-			return s + "; " + cut(t.ID+": "+t.Why, 300)
+			return s + "; " + plain.Short(t.ID+": "+t.Why, 300)
 		}
 	}
 	return s
@@ -243,7 +244,7 @@ func (k *Kind) grade(ctx context.Context, env kind.Env, t *task.Task, pol agon.P
 	// Until it is ready the grader has run no code under test: what stops it
 	// there is the task or this host.
 	if !rep.ready {
-		return fmt.Errorf("%w: exit %d %s: %s", ErrGrader, x.Code, x.Limit, cut(rep.broken+" "+stderr.String(), 400))
+		return fmt.Errorf("%w: exit %d %s: %s", ErrGrader, x.Code, x.Limit, plain.Short(rep.broken+" "+stderr.String(), 400))
 	}
 	v.Closed = rep.closed
 	v.Tests = rep.results(t, x)
@@ -398,7 +399,7 @@ func (r *report) results(t *task.Task, x sandbox.Exit) []TestResult {
 			res.Group = PassToPass
 		}
 		if !res.Passed {
-			res.Why = cut(r.why(i, x), 300)
+			res.Why = plain.Short(r.why(i, x), 300)
 		}
 		out[i] = res
 	}

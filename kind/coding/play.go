@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/coding/patch"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
 )
@@ -91,7 +92,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 		return agon.Record{}, fmt.Errorf("prepare repository: %w", err)
 	}
 	if x.Code != 0 {
-		return agon.Record{}, fmt.Errorf("prepare repository: exit %d: %s", x.Code, cut(out, 300))
+		return agon.Record{}, fmt.Errorf("prepare repository: exit %d: %s", x.Code, plain.Short(out, 300))
 	}
 	rec, err := k.runAgent(ctx, env, box, t.Key, t.Instruction, r)
 	if err != nil {
@@ -206,7 +207,7 @@ func parseResult(raw []byte) (outcome, detail string, body []byte) {
 	if !ok || !ok2 || !utf8.Valid(line) {
 		return OutcomeInvalid, "the result file is malformed", nil
 	}
-	detail = cut(string(line), 500)
+	detail = plain.Short(string(line), 500)
 	switch outcome = string(head); outcome {
 	case OutcomeInvalid, OutcomeRaised, OutcomeExited, OutcomeLoadError:
 		return outcome, detail, nil

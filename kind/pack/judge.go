@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Judge reads packs and what agents did with them. An error means that it
@@ -257,10 +258,10 @@ func parseIntegrity(obj []byte) (Integrity, error) {
 	if len(in.Flags) > maxFlags {
 		return Integrity{}, fmt.Errorf("integrity reply: more than %d flags", maxFlags)
 	}
-	out := Integrity{Passed: in.Passed == nil || *in.Passed, Summary: cut(in.Summary, 500), Flags: []Flag{}}
+	out := Integrity{Passed: in.Passed == nil || *in.Passed, Summary: plain.Short(in.Summary, 500), Flags: []Flag{}}
 	for _, f := range in.Flags {
 		f.Severity = strings.ToLower(strings.TrimSpace(f.Severity))
-		out.Flags = append(out.Flags, Flag{cut(f.Type, 60), cut(f.Severity, 20), cut(f.Evidence, 200), cut(f.Why, 200)})
+		out.Flags = append(out.Flags, Flag{plain.Short(f.Type, 60), plain.Short(f.Severity, 20), plain.Short(f.Evidence, 200), plain.Short(f.Why, 200)})
 	}
 	if Refuses(out.Flags) {
 		out.Passed = false
@@ -323,7 +324,7 @@ func parseVerdicts(obj []byte, list []clawbench.Criterion) ([]CriterionResult, e
 				break
 			}
 			seen = true
-			out[i].Passed, out[i].Grounded, out[i].Justification = pass, r.Grounded, cut(r.Justification, 500)
+			out[i].Passed, out[i].Grounded, out[i].Justification = pass, r.Grounded, plain.Short(r.Justification, 500)
 		}
 	}
 	return out, nil
@@ -382,7 +383,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		return nil, fmt.Errorf("judge integrity: %w", err)
 	}
 	if !in.Passed {
-		score.Detail = "integrity_failed: " + cut(in.Summary, 200)
+		score.Detail = "integrity_failed: " + plain.Short(in.Summary, 200)
 		for _, f := range in.Flags[:min(len(in.Flags), 3)] {
 			score.Detail += fmt.Sprintf("; %s (%s): %s", f.Type, f.Severity, f.Why)
 		}

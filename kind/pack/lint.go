@@ -8,6 +8,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Flag is something in a pack that games the evaluation, or may.
@@ -58,7 +59,7 @@ func Signs(p *pack.Pack) []Flag {
 		for _, s := range signs {
 			if at := s.re.FindStringIndex(text); at != nil {
 				from, to := max(0, at[0]-30), min(len(text), at[1]+30)
-				out = append(out, Flag{s.typ, s.severity, name + ": " + cut(strings.ToValidUTF8(text[from:to], ""), 200), s.why})
+				out = append(out, Flag{s.typ, s.severity, name + ": " + plain.Short(strings.ToValidUTF8(text[from:to], ""), 200), s.why})
 			}
 		}
 		if r, ok := hidden(text); ok {
@@ -122,13 +123,13 @@ func Lint(p *pack.Pack) []agon.Finding {
 	for _, a := range allow {
 		for _, d := range deny {
 			if a == d {
-				warn("denied", "%q is both allowed and denied: it is denied", cut(a, 60))
+				warn("denied", "%q is both allowed and denied: it is denied", plain.Short(a, 60))
 			}
 		}
 	}
 	for _, name := range p.Files() {
 		if !workspacePath(name) {
-			warn("path", "file %q leaves the workspace and is not written", cut(name, 80))
+			warn("path", "file %q leaves the workspace and is not written", plain.Short(name, 80))
 		}
 	}
 	return out

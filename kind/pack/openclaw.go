@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/plain"
 )
 
 // OpenClaw is another harness: an agent behind an OpenAI-style gateway, by its
@@ -110,7 +111,7 @@ func (u *openClawUsage) cost() (c Cost, known bool) {
 		if c.Calls > 0 {
 			share = float64(max(0, m.Count)) / float64(c.Calls)
 		}
-		c.Models = append(c.Models, ModelCost{Model: cut(m.Model, 100), Provider: cut(m.Provider, 100), Count: max(0, m.Count), Share: share, Micros: micros(m.Cost)})
+		c.Models = append(c.Models, ModelCost{Model: plain.Short(m.Model, 100), Provider: plain.Short(m.Provider, 100), Count: max(0, m.Count), Share: share, Micros: micros(m.Cost)})
 	}
 	if u.Cost != nil && *u.Cost >= 0 && *u.Cost <= 1e6 {
 		c.Micros, c.USD, known = micros(*u.Cost), *u.Cost, true
@@ -146,7 +147,7 @@ func (o OpenClaw) do(ctx context.Context, method, path, session string, body []b
 	case err != nil:
 		return nil, fmt.Errorf("read harness: %w", err)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("ask harness: status %d: %s", resp.StatusCode, cut(string(b), 200))
+		return nil, fmt.Errorf("ask harness: status %d: %s", resp.StatusCode, plain.Short(string(b), 200))
 	case len(b) > maxHarness:
 		return nil, fmt.Errorf("ask harness: the answer has more than %d bytes", maxHarness)
 	}

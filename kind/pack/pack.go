@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/task"
 )
 
@@ -99,7 +100,7 @@ func readPack(files fs.FS) (p *pack.Pack, findings []agon.Finding, err error) {
 	}
 	for _, e := range list {
 		if e.Name() != File {
-			findings = append(findings, agon.Finding{Code: "extra_file", Field: cut(e.Name(), 120), Limit: "1 file", Message: "only " + File + " may be entered"})
+			findings = append(findings, agon.Finding{Code: "extra_file", Field: plain.Short(e.Name(), 120), Limit: "1 file", Message: "only " + File + " may be entered"})
 		}
 		if len(findings) >= 10 {
 			break
@@ -110,7 +111,7 @@ func readPack(files fs.FS) (p *pack.Pack, findings []agon.Finding, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, append(findings, agon.Finding{Code: "no_pack", Field: File, Message: File + " is missing"}), nil
 	case err != nil:
-		return nil, append(findings, agon.Finding{Code: "bad_file", Field: File, Limit: fmt.Sprintf("%d bytes", pack.MaxBytes), Message: cut(err.Error(), 300)}), nil
+		return nil, append(findings, agon.Finding{Code: "bad_file", Field: File, Limit: fmt.Sprintf("%d bytes", pack.MaxBytes), Message: plain.Short(err.Error(), 300)}), nil
 	}
 	p, err = pack.Read(b)
 	var e *agon.Error
@@ -252,24 +253,8 @@ func taskTOML(sc *clawbench.Scenario) string {
 		difficulty = "medium"
 	}
 	return fmt.Sprintf("version = \"1.0\"\n\n[task]\nname = %q\ndescription = %q\n\n[metadata]\ndifficulty = %q\n\n[agon]\nkind = \"pack\"\n",
-		"office/"+TaskName(sc.Name), cut(strings.Join(strings.Fields(sc.Description), " "), 180), cut(difficulty, 40))
+		"office/"+TaskName(sc.Name), plain.Short(strings.Join(strings.Fields(sc.Description), " "), 180), plain.Short(difficulty, 40))
 }
 
 // TaskName is a scenario's name as a task may have it.
 func TaskName(scenario string) string { return strings.ReplaceAll(scenario, "_", "-") }
-
-// cut shortens foreign text to n runes and drops what is not printable.
-func cut(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if n--; n < 0 {
-			b.WriteRune('…')
-			break
-		}
-		if r == '\ufffd' || r < 0x20 || r >= 0x7f && r < 0xa0 {
-			r = '·'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}

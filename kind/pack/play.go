@@ -27,6 +27,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/tools"
 	"github.com/agon-arena/agon/tools/mock"
@@ -244,8 +245,8 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 		return agon.Record{}, err
 	}
 	e := Episode{
-		Scenario: sc.Name, Pack: p.Hash, Prompt: j.Prompt, User: user, Response: result.Response, Turns: result.Turns, Stopped: cut(result.Stopped, 200),
-		Error: cut(result.Error, 500), Calls: server.Calls(), Requests: server.Requests(), Cost: costFrom(receipts),
+		Scenario: sc.Name, Pack: p.Hash, Prompt: j.Prompt, User: user, Response: result.Response, Turns: result.Turns, Stopped: plain.Short(result.Stopped, 200),
+		Error: plain.Short(result.Error, 500), Calls: server.Calls(), Requests: server.Requests(), Cost: costFrom(receipts),
 	}
 	for i, c := range e.Calls {
 		env.Progress(agon.EventTool, tk.Key, map[string]any{"tool": toolReceipt(r.Run, i, c)})
@@ -415,7 +416,7 @@ func Skills(p *pack.Pack, models []string) []Skill {
 							s.Model = val
 						}
 					case "description":
-						s.Description = cut(val, 300)
+						s.Description = plain.Short(val, 300)
 					}
 				}
 			}
@@ -505,7 +506,7 @@ func runAgent(ctx context.Context, box sandbox.Box, j job) (agon.Record, result,
 	case "empty_response":
 		rec.Outcome = "empty"
 	default:
-		rec.Outcome, rec.Detail = OutcomeModel, cut(res.Error, 300)
+		rec.Outcome, rec.Detail = OutcomeModel, plain.Short(res.Error, 300)
 	}
 	return rec, res, nil
 }

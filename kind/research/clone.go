@@ -28,6 +28,7 @@ import (
 	"github.com/agon-arena/agon/fetch"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/research/surface"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
@@ -182,7 +183,7 @@ func (g gitBox) stream(stdin io.Reader, out io.Writer, args ...string) error {
 	case x.Lost != "":
 		return fmt.Errorf("run git: command was lost: %s", x.Lost)
 	case x.Code != 0:
-		return fmt.Errorf("git ended with status %d %s: %s", x.Code, x.Limit, cut(string(stderr.bytes()), 300))
+		return fmt.Errorf("git ended with status %d %s: %s", x.Code, x.Limit, plain.Short(string(stderr.bytes()), 300))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/score"
 )
 
@@ -33,7 +34,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 
 // ScoreOf is the score of an observation. Pure.
 func ScoreOf(t *Task, key string, obs Observed) agon.Score {
-	s := agon.Score{Task: key, Scorer: scorer, Detail: cut(obs.Notes, 400), Metrics: map[string]float64{
+	s := agon.Score{Task: key, Scorer: scorer, Detail: plain.Short(obs.Notes, 400), Metrics: map[string]float64{
 		"setup_ms": float64(obs.SetupMS), "benchmark_ms": float64(obs.BenchmarkMS), "max_rss_bytes": float64(obs.MaxRSS),
 	}}
 	switch obs.Status {
@@ -41,7 +42,7 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 		s.Metrics[MetricVerdict] = score.VerdictAccepted
 	case StatusRejected:
 		s.Metrics[MetricVerdict] = score.VerdictRejected
-		s.Detail = cut(obs.Reason+": "+obs.Notes, 400)
+		s.Detail = plain.Short(obs.Reason+": "+obs.Notes, 400)
 		return s
 	default:
 		s.Metrics[MetricVerdict] = score.VerdictError

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/research/artifact"
 	"github.com/agon-arena/agon/kind/research/surface"
+	"github.com/agon-arena/agon/plain"
 )
 
 // scorer names the replaying and judging code: change it whenever the same
@@ -89,7 +90,7 @@ func (k *Kind) Check(_ context.Context, _ *agon.Arena, files fs.FS) ([]agon.Find
 	}
 	for _, e := range entries {
 		if n := e.Name(); n != PatchFile && n != ClaimFile || !e.Type().IsRegular() {
-			add("unknown_file", cut(n, 80), "an entry holds %s and %s only", PatchFile, ClaimFile)
+			add("unknown_file", plain.Short(n, 80), "an entry holds %s and %s only", PatchFile, ClaimFile)
 			break
 		}
 	}
@@ -175,22 +176,6 @@ func (t *Task) Rule() surface.Rule {
 // ask alike.
 func (t *Task) CheckPatch(base *surface.Tree, patch []byte) (*surface.Result, error) {
 	return surface.Check(base, patch, t.Rule())
-}
-
-// cut shortens foreign text to n runes and drops what is not printable.
-func cut(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if n--; n < 0 {
-			b.WriteRune('…')
-			break
-		}
-		if r == '\ufffd' || r < 0x20 || r >= 0x7f && r < 0xa0 {
-			r = '·'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/research/artifact"
 	"github.com/agon-arena/agon/kind/research/surface"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
@@ -104,7 +105,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, fmt.Errorf("encode result: %w", err)
 	}
-	rec := agon.Record{Outcome: outcome, Detail: cut(obs.Notes, 400), Files: map[string][]byte{ObservedFile: b, LogFile: p.redacted()}}
+	rec := agon.Record{Outcome: outcome, Detail: plain.Short(obs.Notes, 400), Files: map[string][]byte{ObservedFile: b, LogFile: p.redacted()}}
 	return rec, nil
 }
 
@@ -339,7 +340,7 @@ func (p *player) rival(ctx context.Context, r *agon.Rival) (*side, error) {
 }
 
 // line appends to the replay's log.
-func (p *player) line(s string) { _, _ = p.log.Write([]byte(cut(s, 500) + "\n")) }
+func (p *player) line(s string) { _, _ = p.log.Write([]byte(plain.Short(s, 500) + "\n")) }
 
 func (p *player) redacted() []byte {
 	var secrets []string

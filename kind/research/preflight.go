@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/kind/research/surface"
+	"github.com/agon-arena/agon/plain"
 )
 
 // preflightRuns is how often the unpatched base is replayed.
@@ -45,7 +46,7 @@ type PreflightReport struct {
 }
 
 func (r *PreflightReport) add(name, status, format string, args ...any) {
-	r.Checks = append(r.Checks, PreflightCheck{name, status, cut(fmt.Sprintf(format, args...), 600)})
+	r.Checks = append(r.Checks, PreflightCheck{name, status, plain.Short(fmt.Sprintf(format, args...), 600)})
 	if status == "fail" {
 		r.OK = false
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/plain"
 )
 
 // maxMetrics bounds the numbers that are kept of a result besides the task's own.
@@ -87,7 +89,7 @@ func parseResultText(out []byte, metric string) (map[string]float64, error) {
 	}
 	s := string(all[len(all)-1][1])
 	if m := plainNumber.FindString(s); m == "" || len(m) != len(strings.TrimRight(s, ".)]}\"'")) {
-		return nil, fmt.Errorf("the metric %s of the output is %.40q, not a finite number", metric, cut(s, 40))
+		return nil, fmt.Errorf("the metric %s of the output is %.40q, not a finite number", metric, plain.Short(s, 40))
 	}
 	x, err := strconv.ParseFloat(plainNumber.FindString(s), 64)
 	if err != nil || math.IsInf(x, 0) {

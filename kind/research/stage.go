@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind/research/surface"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -112,7 +113,7 @@ func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, er
 	case x.Lost != "":
 		return out, fmt.Errorf("%s workspace: command was lost: %s", j.Do, x.Lost)
 	case x.Code != 0:
-		return out, fmt.Errorf("%s workspace: exit %d %s: %s", j.Do, x.Code, x.Limit, cut(string(stderr.bytes()), 400))
+		return out, fmt.Errorf("%s workspace: exit %d %s: %s", j.Do, x.Code, x.Limit, plain.Short(string(stderr.bytes()), 400))
 	}
 	if stdout.Len() == 0 {
 		return out, nil // a driver without programs
@@ -354,7 +355,7 @@ func list(names []string) string {
 	if n := len(names) - 8; n > 0 {
 		names, more = names[:8], fmt.Sprintf(" and %d more", n)
 	}
-	return cut(strings.Join(names, ", "), 400) + more
+	return plain.Short(strings.Join(names, ", "), 400) + more
 }
 
 // benchmarkEnv is the private environment and what this replay gives to the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of a submission (spec/oro.md 1.9).
@@ -64,7 +65,7 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 			return ctx.Err()
 		case name == ".":
 		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: cut(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
+			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
 			if len(findings) >= 10 {
 				return errStop
 			}
@@ -121,7 +122,7 @@ func CheckSource(src []byte) []agon.Finding {
 		err = copycat.CheckPython(string(src))
 	}
 	if err != nil {
-		return one(FindSyntax, "agent.py is not Python 3.11: %s", cut(err.Error(), 300))
+		return one(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
 	}
 	s := scan{tokens: tokens}
 	s.run()
@@ -237,7 +238,7 @@ func (s *scan) imports(i int) {
 		}
 		name, next := s.dotted(i)
 		if refused(name) {
-			s.add(FindImport, line, "import of %s is not allowed", cut(name, 80))
+			s.add(FindImport, line, "import of %s is not allowed", plain.Short(name, 80))
 		}
 		if s.text(next) == "as" {
 			next += 2
@@ -266,7 +267,7 @@ func (s *scan) from(i int) {
 		case t.Text == "as":
 			next++
 		case t.Kind == copycat.TokenName && !slices.Contains(allowed, t.Text), t.Text == "*":
-			s.add(FindImport, line, "import of %s from %s is not allowed", cut(t.Text, 80), cut(module, 80))
+			s.add(FindImport, line, "import of %s from %s is not allowed", plain.Short(t.Text, 80), plain.Short(module, 80))
 			return
 		}
 	}
@@ -283,7 +284,7 @@ func (s *scan) call(i int) {
 		s.add(FindWrite, t.Line, ".%s() is not allowed", t.Text)
 	case t.Text == "open":
 		if mode := s.openMode(i + 2); strings.ContainsAny(mode, "wax+") {
-			s.add(FindWrite, t.Line, "open() with mode %q is not allowed", cut(mode, 10))
+			s.add(FindWrite, t.Line, "open() with mode %q is not allowed", plain.Short(mode, 10))
 		}
 	}
 }

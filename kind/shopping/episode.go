@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/agon-arena/agon/plain"
 )
 
 // How a problem ended (spec/oro.md 3.2).
@@ -68,7 +70,7 @@ func readFrame(b []byte) (body []byte, err error) {
 func readEpisode(e *Envelope, b []byte) {
 	fail := func(typ, format string, args ...any) {
 		e.Status, e.Dialogue = StatusFailed, nil
-		e.Error = &Failure{cut(typ, 100), cut(fmt.Sprintf(format, args...), 1000)}
+		e.Error = &Failure{plain.Short(typ, 100), plain.Short(fmt.Sprintf(format, args...), 1000)}
 	}
 	body, err := readFrame(b)
 	if err != nil {

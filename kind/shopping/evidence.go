@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of what evidence keeps of one call.
@@ -108,11 +109,11 @@ func (e *Evidence) Text() string {
 	for _, c := range e.Calls[:min(len(e.Calls), maxShown)] {
 		switch {
 		case c.Kind == CallModel:
-			fmt.Fprintf(&b, "model %s: %d tokens, asked for %d calls, %d µ$\n", cut(c.Name, 60), c.Completion, len(c.Asked), c.Cost)
+			fmt.Fprintf(&b, "model %s: %d tokens, asked for %d calls, %d µ$\n", plain.Short(c.Name, 60), c.Completion, len(c.Asked), c.Cost)
 		case c.Credit != "":
-			fmt.Fprintf(&b, "%s %s: credited to the model by %s, %d µ$\n", c.Name, cut(c.Args, 200), c.Credit, c.Cost)
+			fmt.Fprintf(&b, "%s %s: credited to the model by %s, %d µ$\n", c.Name, plain.Short(c.Args, 200), c.Credit, c.Cost)
 		default:
-			fmt.Fprintf(&b, "%s %s: not credited, no model asked for it, %d µ$\n", c.Name, cut(c.Args, 200), c.Cost)
+			fmt.Fprintf(&b, "%s %s: not credited, no model asked for it, %d µ$\n", c.Name, plain.Short(c.Args, 200), c.Cost)
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d tool calls credited, %d model calls", e.Credited, e.Tools, e.Models)

@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/judge"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/shop/score"
 	"github.com/agon-arena/agon/task"
 )
@@ -116,7 +117,7 @@ func (k *Kind) judgeOne(ctx context.Context, env kind.Env, t agon.TaskRef, i int
 	if err != nil {
 		return err
 	}
-	problem, err := readTask(tk, task.RewardFile)
+	problem, err := tk.ReadFile(task.RewardFile, maxProblem)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (k *Kind) judgeOne(ctx context.Context, env kind.Env, t agon.TaskRef, i int
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			out.word.Explanation = "no verdict: " + cut(err.Error(), 200)
+			out.word.Explanation = "no verdict: " + plain.Short(err.Error(), 200)
 			return nil // unknown, never zero
 		}
 	}
@@ -208,7 +209,7 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 	}
 	switch {
 	case j.env.Error != nil:
-		s.Detail = cut(j.env.Status+": "+j.env.Error.Type+": "+j.env.Error.Message, 500)
+		s.Detail = plain.Short(j.env.Status+": "+j.env.Error.Type+": "+j.env.Error.Message, 500)
 	case len(j.env.Dialogue) == 0:
 		s.Detail = "agent_main returned no list"
 	default:

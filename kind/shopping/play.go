@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kind"
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -134,7 +135,7 @@ func record(r agon.RunSpec, all []played, limit int) (agon.Record, error) {
 	}
 	hidden := slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return t.Hidden })
 	if rec.Outcome != OutcomeOK && all[0].env.Error != nil && !hidden { // an agent could raise what it was asked
-		rec.Detail = cut(all[0].env.Error.Type+": "+all[0].env.Error.Message, 500)
+		rec.Detail = plain.Short(all[0].env.Error.Type+": "+all[0].env.Error.Message, 500)
 	}
 	return rec, nil
 }
@@ -242,7 +243,7 @@ func (p *player) child(ctx context.Context, key string, pub Public, doors []sand
 	}
 	ended(e, x, result.buf, wall)
 	if e.Error != nil {
-		p.env.Progress(agon.EventOutput, key, map[string]any{"stream": "episode", "text": cut(e.Status+": "+e.Error.Type+": "+e.Error.Message, 1200), "truncated": false})
+		p.env.Progress(agon.EventOutput, key, map[string]any{"stream": "episode", "text": plain.Short(e.Status+": "+e.Error.Type+": "+e.Error.Message, 1200), "truncated": false})
 	}
 	return nil
 }

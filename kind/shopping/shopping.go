@@ -10,9 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -241,35 +238,10 @@ type Public struct {
 // maxProblem bounds a problem's file, in bytes.
 const maxProblem = 4 << 20
 
-// readTask reads a file of a task's tree, which may hold anything.
-func readTask(t *task.Task, name string) ([]byte, error) {
-	root, err := os.OpenRoot(t.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
-	}
-	defer func() { _ = root.Close() }()
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
-	}
-	defer func() { _ = f.Close() }()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("open task %s: %s is not a regular file", t.Key, name)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxProblem+1))
-	if err != nil {
-		return nil, fmt.Errorf("read task %s: %w", t.Key, err)
-	}
-	if len(b) > maxProblem {
-		return nil, fmt.Errorf("read task %s: %s is larger than %d bytes", t.Key, name, maxProblem)
-	}
-	return b, nil
-}
-
 // loadPublic reads what the agent may see of a problem.
 func loadPublic(t *task.Task) (Public, error) {
 	var p Public
-	b, err := readTask(t, task.ProblemFile)
+	b, err := t.ReadFile(task.ProblemFile, maxProblem)
 	if err != nil {
 		return p, err
 	}
@@ -280,20 +252,4 @@ func loadPublic(t *task.Task) (Public, error) {
 		return p, fmt.Errorf("task %s: %s: %w", t.Key, task.ProblemFile, errors.New("problem_id and query are needed"))
 	}
 	return p, nil
-}
-
-// cut shortens foreign text to n runes and drops what is not printable.
-func cut(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if n--; n < 0 {
-			b.WriteRune('…')
-			break
-		}
-		if r == '\ufffd' || r < 0x20 || r >= 0x7f && r < 0xa0 {
-			r = '·'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

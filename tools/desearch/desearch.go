@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/tools"
 )
 
@@ -163,7 +164,7 @@ func parseX(b []byte) ([]tools.Post, error) {
 	out := make([]tools.Post, 0, len(in))
 	for _, p := range in {
 		x := p.Post
-		x.Text = cut(x.Text)
+		x.Text = plain.Head(x.Text, maxField)
 		if !webURL(x.URL) {
 			x.URL = ""
 		}
@@ -341,15 +342,8 @@ func some(s string) *string {
 	if strings.TrimSpace(s) == "" {
 		return nil
 	}
-	s = cut(s)
+	s = plain.Head(s, maxField)
 	return &s
-}
-
-func cut(s string) string {
-	if len(s) <= maxField {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxField], "")
 }
 
 func webURL(s string) bool {
