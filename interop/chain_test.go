@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon/internal/interoptest"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/rpc"
@@ -20,13 +21,9 @@ import (
 // TestChain lets the clients that the ecosystem uses read the embedded ledger
 // as a chain's node and land extrinsics on it.
 func TestChain(t *testing.T) {
-	dir, err := filepath.Abs(os.Getenv("AGON_INTEROP"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, command := range map[string][]string{
-		"polkadot.js":         {"node", "chain.mjs", "URL", filepath.Join(dir, "node")},
-		"substrate-interface": {filepath.Join(dir, "wallet", "bin", "python"), "chain.py", "URL"},
+		"polkadot.js":         {"node", "chain.mjs", "URL", interoptest.File(t, "node")},
+		"substrate-interface": {interoptest.Python(t, "wallet"), "chain.py", "URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 500 * time.Millisecond})

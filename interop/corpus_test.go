@@ -13,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/corpus/corpustest"
+	"github.com/agon-arena/agon/internal/interoptest"
 )
 
 // corpusOf builds a corpus with every format in it.
@@ -31,23 +32,10 @@ func corpusOf(t *testing.T) string {
 	return r.Dir
 }
 
-// python is the interpreter of an environment of scripts/interop.sh.
-func python(t *testing.T, name string) string {
-	t.Helper()
-	p, err := filepath.Abs(filepath.Join(os.Getenv("AGON_INTEROP"), name, "bin", "python"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(p); err != nil {
-		t.Skipf("NOT RUN: no Python environment %s", name)
-	}
-	return p
-}
-
 // TestCorpus: every export loads in the library that it is made for, and one
 // step of training can be taken on it.
 func TestCorpus(t *testing.T) {
-	cmd := exec.Command(python(t, "trainer"), "corpus.py", corpusOf(t), t.TempDir())
+	cmd := exec.Command(interoptest.Python(t, "trainer"), "corpus.py", corpusOf(t), t.TempDir())
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1", "CUDA_VISIBLE_DEVICES=")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -69,7 +57,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			switch {
 			case x.Absent != "":
-				t.Skipf("NOT RUN: %s is not installed", x.Absent)
+				interoptest.Absent(t, x.Absent)
 			case !x.OK || x.Rows == 0:
 				t.Errorf("%d rows: %s", x.Rows, x.Error)
 			default:
@@ -100,9 +88,9 @@ func TestCorpusATIF(t *testing.T) {
 
 // TestDistill: the dry run of each method passes on a CPU.
 func TestDistill(t *testing.T) {
-	py, dir := python(t, "trainer"), corpusOf(t)
+	py, dir := interoptest.Python(t, "trainer"), corpusOf(t)
 	if err := exec.Command(py, "-c", "import trl, torch, peft").Run(); err != nil {
-		t.Skip("NOT RUN: trl, torch or peft is not installed")
+		interoptest.Absent(t, "trl, torch or peft")
 	}
 	run := func(method, corpus string) (string, string, error) {
 		cmd := exec.Command(py, "../examples/distill/distill.py", "--corpus", corpus, "--method", method, "--dry-run", "--out", t.TempDir())

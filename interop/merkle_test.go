@@ -6,21 +6,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/agon-arena/agon/internal/interoptest"
 	"github.com/agon-arena/agon/merkle"
 )
 
 // OpenZeppelin's own library makes the same tree: root and every proof.
 func TestStandardTreeAgainstOpenZeppelin(t *testing.T) {
-	dir := filepath.Join(os.Getenv("AGON_INTEROP"), "node")
-	if _, err := os.Stat(filepath.Join(dir, "node_modules", "@openzeppelin", "merkle-tree")); err != nil {
-		t.Skip("NOT RUN: @openzeppelin/merkle-tree is not installed")
-	}
+	dir := interoptest.File(t, "node")
+	interoptest.File(t, "node", "node_modules", "@openzeppelin", "merkle-tree")
 	for _, n := range []int{1, 2, 3, 37, 128} {
 		in := merkle.OZInput{Types: []string{"address", "uint256"}}
 		var rows [][]string

@@ -8,12 +8,14 @@ package interop
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/agon-arena/agon/internal/interoptest"
 )
 
 // args is one request to a peer, or its answer.
@@ -27,19 +29,10 @@ type peer struct {
 	lines *bufio.Reader
 }
 
-// start runs peer.py in the environment. One that is not there at all is said
-// aloud and skipped: scripts/interop.sh decides which must be.
+// start runs peer.py in the environment.
 func start(t *testing.T, name string) *peer {
 	t.Helper()
-	root := os.Getenv("AGON_INTEROP")
-	if root == "" {
-		t.Fatal("AGON_INTEROP is not set: run scripts/interop.sh")
-	}
-	python := filepath.Join(root, name, "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Skipf("NOT RUN: no Python environment %s", name)
-	}
-	cmd := exec.Command(python, "peer.py")
+	cmd := exec.Command(interoptest.Python(t, name), "peer.py")
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -89,12 +82,12 @@ func (p *peer) try(t *testing.T, op string, a args) (args, string) {
 	return answer, ""
 }
 
-// ask is try that must succeed. A package that is not installed is said aloud.
+// ask is try that must succeed.
 func (p *peer) ask(t *testing.T, op string, a args) args {
 	t.Helper()
 	answer, problem := p.try(t, op, a)
 	if strings.HasPrefix(problem, "ModuleNotFoundError") || strings.HasPrefix(problem, "ImportError") {
-		t.Skipf("NOT RUN in %s: %s: %s", p.name, op, problem)
+		interoptest.Absent(t, fmt.Sprintf("%s needs in %s: %s", op, p.name, problem))
 	}
 	if problem != "" {
 		t.Fatalf("%s: %s: %s", p.name, op, problem)

@@ -3,14 +3,13 @@
 package interop
 
 import (
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/agon-arena/agon/internal/interoptest"
 )
 
 // nine are the manual steps of BitSota's page on mining without an agent, as
@@ -88,11 +87,7 @@ baseline = 100.0
 // returns a shell that runs scripts in dir as a registered miner.
 func serveToy(t *testing.T) (dir, url, agon string, sh func(script string) string) {
 	t.Helper()
-	agon, err := filepath.Abs("../bin/agon")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir = t.TempDir()
+	agon, dir = agonBinary(t), t.TempDir()
 	for name, text := range toy {
 		p := filepath.Join(dir, "set", "toy", name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -106,35 +101,7 @@ func serveToy(t *testing.T) (dir, url, agon string, sh func(script string) strin
 	if err := os.WriteFile(arena, []byte("id = \"toy\"\nkind = \"research\"\nnetuid = 4\ntitle = \"toy\"\nsets = [\""+filepath.Join(dir, "set")+"\"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
-	url = "http://" + addr
-	serve := exec.Command(agon, "serve", "--data", filepath.Join(dir, "data"), "--listen", addr, "--arena", arena)
-	serve.Stderr = os.Stderr
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = serve.Process.Signal(os.Interrupt)
-		_ = serve.Wait()
-	})
-	for end := time.Now().Add(30 * time.Second); ; {
-		resp, err := http.Get(url + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusNoContent {
-				break
-			}
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s does not answer: %v", url, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	url = serve(t, dir, "serve", "--arena", arena)
 	bin := filepath.Join(dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -169,9 +136,9 @@ func TestNineSteps(t *testing.T) {
 
 // A client in Python, with the reference signatures, claims, cancels, submits and reads.
 func TestPythonResearchMiner(t *testing.T) {
-	python := filepath.Join(os.Getenv("AGON_INTEROP"), "wallet", "bin", "python")
-	if out, err := exec.Command(python, "-c", "import substrateinterface").CombinedOutput(); err != nil {
-		t.Skipf("NOT RUN: substrate-interface is not installed: %s", out)
+	python := interoptest.Python(t, "wallet")
+	if err := exec.Command(python, "-c", "import substrateinterface").Run(); err != nil {
+		interoptest.Absent(t, "substrate-interface")
 	}
 	script, err := filepath.Abs("research_miner.py")
 	if err != nil {

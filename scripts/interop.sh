@@ -6,7 +6,7 @@
 # work as miner, validator and reader; and loads every export of a corpus with the
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
 # read a filled arena with every command.
-# What cannot be installed is named; without the wallet package itself it fails.
+# What cannot be installed is named and fails; INTEROP_PARTIAL=1 runs what can be.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,7 +46,8 @@ env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
 env oro oro-sdk==1.0.50 bittensor-wallet==4.1.1
 
-# What trainers load exports of a corpus with. torch is large (3 GB): AGON_INTEROP_TORCH=0 leaves training out.
+# What trainers load exports of a corpus with. torch is large (3 GB): AGON_INTEROP_TORCH=0
+# leaves training out, which needs INTEROP_PARTIAL=1 too.
 env trainer datasets==5.2.0 pyarrow==26.0.1 pyyaml==6.0.3 jinja2==3.1.6 openai==3.52.0 pydantic==2.14.3
 if [ "${AGON_INTEROP_TORCH:-1}" = 0 ]; then
 	absent+=("trainer/torch and trl: left out by AGON_INTEROP_TORCH=0")
@@ -78,10 +79,12 @@ env trajrl-seed trajrl==0.2.1
 env trajrl-newer trajrl==2.2.0
 command -v script >/dev/null || die "no script here: install it (Debian: apt-get install bsdutils)"
 
-"$dir/wallet/bin/python" -c 'import bittensor_wallet' 2>/dev/null || die "the package bittensor-wallet is not there: nothing can be proved"
+if [ ${#absent[@]} -gt 0 ] && [ "${INTEROP_PARTIAL:-}" != 1 ]; then
+	die "the index did not give these: ${absent[*]} (INTEROP_PARTIAL=1 runs the rest)"
+fi
 
 status=0
-AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 15m -v ./interop/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi

@@ -7,24 +7,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/agon-arena/agon/internal/interoptest"
 )
 
 // ORO's published SDK, unmodified, works as miner, validator and reader.
 // scripts/interop.sh installs it.
 func TestPublishedSDK(t *testing.T) {
-	root := os.Getenv("AGON_INTEROP")
-	if root == "" {
-		t.Fatal("AGON_INTEROP is not set: run scripts/interop.sh")
-	}
-	python := filepath.Join(root, "oro", "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Skipf("NOT RUN: no Python environment oro")
-	}
+	python := interoptest.Python(t, "oro")
 	w := newWorld(t)
 	w.now = time.Now() // the SDK signs with the machine's clock
 	srv := httptest.NewServer(nil)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agon-arena/agon/internal/interoptest"
 )
 
 // observer is one version of the field's CLI in an environment of its own,
@@ -30,14 +32,7 @@ type observer struct {
 
 func newObserver(t *testing.T, env, version string, url string) *observer {
 	t.Helper()
-	root := os.Getenv("AGON_INTEROP")
-	if root == "" {
-		t.Fatal("AGON_INTEROP is not set: run scripts/interop.sh")
-	}
-	o := &observer{t: t, bin: filepath.Join(root, env, "bin", "trajrl"), url: url, home: t.TempDir()}
-	if _, err := os.Stat(o.bin); err != nil {
-		t.Fatalf("NOT RUN: the package index did not give trajrl %s", version)
-	}
+	o := &observer{t: t, bin: interoptest.File(t, env, "bin", "trajrl"), url: url, home: t.TempDir()}
 	if out, code := o.piped("--version"); code != 0 || !strings.Contains(out, version) {
 		t.Fatalf("this is %q, not %s", out, version)
 	}
