@@ -129,10 +129,13 @@ const (
 
 // Arena is a running competition.
 type Arena struct {
-	ID      string     `json:"id"`
-	Kind    string     `json:"kind"`
-	Title   string     `json:"title"`
-	Netuid  uint16     `json:"netuid"`
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	Title  string `json:"title"`
+	Netuid uint16 `json:"netuid"`
+	// Ledger is where Netuid is: "" on the embedded ledger of the arena's server, a
+	// network's name, or addresses of nodes (package ledger/dial).
+	Ledger  string     `json:"ledger,omitempty"`
 	State   ArenaState `json:"state"`
 	Tasks   []TaskRef  `json:"tasks"`
 	Policy  Policy     `json:"policy"`

@@ -76,7 +76,7 @@ func (a *App) discover(cmd *cobra.Command, d DiscoverOptions, arenas []string) e
 	if d.Store == "" {
 		d.Store = a.Env.Getenv("AGON_STORE")
 	}
-	if d.Ledger = a.Env.Getenv("AGON_LEDGER"); d.Ledger == "" {
+	if d.Ledger = a.Env.Getenv("AGON_LEDGER"); d.Ledger == "" || d.Ledger == "local" {
 		d.Ledger = common.Config.Get(config.URL)
 	}
 	return endOfService(cmd.Context(), a.Services.Discover(cmd.Context(), d))

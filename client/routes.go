@@ -294,6 +294,13 @@ func (c *Client) Ledger(ctx context.Context, netuid uint16) (*Metagraph, error) 
 	return ptr(&out, err)
 }
 
+// ArenaLedger returns the subnet of an arena, on whichever ledger it is.
+func (c *Client) ArenaLedger(ctx context.Context, arena string) (*Metagraph, error) {
+	var out Metagraph
+	_, err := c.json(ctx, get(path("arenas", arena, "metagraph"), nil), nil, &out)
+	return ptr(&out, err)
+}
+
 // Register registers a hotkey on a subnet.
 func (c *Client) Register(ctx context.Context, netuid uint16, r RegisterRequest) error {
 	_, err := c.json(ctx, post(path("ledger", strconv.Itoa(int(netuid)), "register"), false), r, nil)

@@ -251,7 +251,7 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 	if err != nil {
 		return nil, err
 	}
-	g, err := p.cfg.Ledger.Metagraph(ctx, a.Netuid)
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
 	if err != nil {
 		return nil, ledgerError(err)
 	}

@@ -96,18 +96,19 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 			return nil, false, notFound("arena", id)
 		}
 	}
-	permits := map[uint16]bool{}
+	permits := map[place]bool{}
 	refused := false
 	for _, a := range list {
 		if (len(r.Arenas) > 0 && !slices.Contains(r.Arenas, a.ID)) || !slices.Contains(r.Kinds, a.Kind) {
 			continue
 		}
-		ok, known := permits[a.Netuid]
+		at := placeOf(a)
+		ok, known := permits[at]
 		if !known {
-			if ok, err = p.permits.ask(ctx, p.cfg.Ledger, a.Netuid, c.Hotkey, p.now()); err != nil {
+			if ok, err = p.permits.ask(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
 				return nil, false, ledgerError(err)
 			}
-			permits[a.Netuid] = ok
+			permits[at] = ok
 		}
 		if ok {
 			out = append(out, a)

@@ -30,6 +30,31 @@ type Ledger interface {
 	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
 }
 
+// Burner is a Ledger of Config.Ledgers that knows who gets what is burned there.
+type Burner interface {
+	// OwnerUID is the uid of the subnet owner's hotkey; ok is false where it is not registered.
+	OwnerUID(ctx context.Context, netuid uint16) (uid uint16, ok bool, err error)
+}
+
+// ledgerOf is the ledger that an arena is on.
+func (p *Platform) ledgerOf(a agon.Arena) Ledger {
+	if a.Ledger == "" || p.cfg.Ledgers == nil {
+		return p.cfg.Ledger
+	}
+	return p.cfg.Ledgers(a.Ledger)
+}
+
+// ownerUID is who gets what is burned on an arena's subnet.
+func (p *Platform) ownerUID(ctx context.Context, a agon.Arena) (uint16, bool, error) {
+	if b, ok := p.ledgerOf(a).(Burner); ok {
+		return b.OwnerUID(ctx, a.Netuid)
+	}
+	if p.cfg.OwnerUID != nil {
+		return p.cfg.OwnerUID(ctx, a.Netuid)
+	}
+	return 0, true, nil
+}
+
 // Config configures a Platform. Store, Blobs, Kinds, Ledger and Incentives are
 // needed; a zero value elsewhere means the default named.
 type Config struct {
@@ -37,6 +62,9 @@ type Config struct {
 	Blobs  blob.Store
 	Kinds  map[string]kind.Kind
 	Ledger Ledger
+	// Ledgers returns the ledger that an arena names (agon.Arena.Ledger, not
+	// empty); nil: all arenas are on Ledger.
+	Ledgers func(name string) Ledger
 	// Incentives maps agon.Arena.Incentive to its rule.
 	Incentives map[string]incentive.Rule
 	// OwnerUID names who gets what is burned, such as the weight of an arena where

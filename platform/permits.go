@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/agon-arena/agon"
 )
 
 // permitFor is how long a validator permit that the ledger has confirmed is
@@ -21,20 +23,28 @@ type permits struct {
 	until map[permitKey]time.Time // guarded by mu
 }
 
-type permitKey struct {
+// place is a subnet of a ledger.
+type place struct {
+	ledger string // agon.Arena.Ledger
 	netuid uint16
+}
+
+func placeOf(a agon.Arena) place { return place{a.Ledger, a.Netuid} }
+
+type permitKey struct {
+	place
 	hotkey string
 }
 
-func (p *permits) ask(ctx context.Context, l Ledger, netuid uint16, hotkey string, now time.Time) (bool, error) {
-	k := permitKey{netuid, hotkey}
+func (p *permits) ask(ctx context.Context, l Ledger, at place, hotkey string, now time.Time) (bool, error) {
+	k := permitKey{at, hotkey}
 	p.mu.Lock()
 	until := p.until[k]
 	p.mu.Unlock()
 	if now.Before(until) {
 		return true, nil
 	}
-	ok, err := l.IsValidator(ctx, netuid, hotkey)
+	ok, err := l.IsValidator(ctx, at.netuid, hotkey)
 	if err != nil || !ok {
 		return false, err
 	}

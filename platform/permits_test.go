@@ -35,7 +35,7 @@ func TestPermitsAreAskedAgain(t *testing.T) {
 		{on: false, want: false, asked: 4},
 	} {
 		l.on, now = step.on, now.Add(step.later)
-		got, err := p.ask(bg, l, 1, "v", now)
+		got, err := p.ask(bg, l, place{netuid: 1}, "v", now)
 		if err != nil || got != step.want || l.asked != step.asked {
 			t.Errorf("step %d: %v after %d questions, %v; want %v after %d", i, got, l.asked, err, step.want, step.asked)
 		}

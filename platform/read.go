@@ -397,7 +397,7 @@ func (p *Platform) mayReadTask(ctx context.Context, c Caller, r store.BlobRef) (
 	if err != nil || c.Hotkey == "" {
 		return false, err
 	}
-	permit, err := p.cfg.Ledger.IsValidator(ctx, a.Netuid, c.Hotkey)
+	permit, err := p.ledgerOf(a).IsValidator(ctx, a.Netuid, c.Hotkey)
 	if err != nil {
 		return false, ledgerError(err)
 	}
@@ -445,13 +445,14 @@ func (p *Platform) permitAnywhere(ctx context.Context, hotkey string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	asked := map[uint16]bool{}
+	asked := map[place]bool{}
 	for _, a := range arenas {
-		if asked[a.Netuid] {
+		at := placeOf(a)
+		if asked[at] {
 			continue
 		}
-		asked[a.Netuid] = true
-		ok, err := p.cfg.Ledger.IsValidator(ctx, a.Netuid, hotkey)
+		asked[at] = true
+		ok, err := p.ledgerOf(a).IsValidator(ctx, a.Netuid, hotkey)
 		if err != nil {
 			return false, ledgerError(err)
 		}

@@ -184,7 +184,7 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
 	uids := map[string]uint16{}
 	if len(places) > 0 {
-		g, err := p.cfg.Ledger.Metagraph(ctx, a.Netuid)
+		g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
 		if err != nil {
 			return nil, ledgerError(err)
 		}
@@ -201,11 +201,9 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 		}
 	}
 	if burned > 0 {
-		owner, ok := uint16(0), true
-		if p.cfg.OwnerUID != nil {
-			if owner, ok, err = p.cfg.OwnerUID(ctx, a.Netuid); err != nil {
-				return nil, ledgerError(err)
-			}
+		owner, ok, err := p.ownerUID(ctx, a)
+		if err != nil {
+			return nil, ledgerError(err)
 		}
 		if !ok {
 			return target, nil
@@ -220,7 +218,7 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 
 // exactTarget is the vector of a rule that gives it whole.
 func (p *Platform) exactTarget(ctx context.Context, a agon.Arena, rule incentive.Rule, seats []incentive.Entry) (*client.Target, error) {
-	g, err := p.cfg.Ledger.Metagraph(ctx, a.Netuid)
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
 	if err != nil {
 		return nil, ledgerError(err)
 	}

@@ -47,7 +47,7 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, err
 	}
-	coldkey, ok, err := p.cfg.Ledger.Registered(ctx, a.Netuid, c.Hotkey)
+	coldkey, ok, err := p.ledgerOf(a).Registered(ctx, a.Netuid, c.Hotkey)
 	if err != nil {
 		return nil, ledgerError(err)
 	}

@@ -18,14 +18,14 @@ const (
 )
 
 // member lets only hotkeys in that are registered on a task's subnet with enough stake.
-func (c *Coordinator) member(ctx context.Context, netuid uint16, hotkey string) (Member, error) {
-	m, ok, err := c.cfg.Member(ctx, netuid, hotkey)
+func (c *Coordinator) member(ctx context.Context, t *task, hotkey string) (Member, error) {
+	m, ok, err := c.cfg.Member(ctx, t.arena, t.netuid, hotkey)
 	if err != nil {
 		return m, &agon.Error{Status: 503, Code: "ledger", Message: "the ledger does not answer", Mend: "try again", Fault: agon.FaultLedger, Err: err}
 	}
 	if !ok || m.Stake < c.cfg.MinMinerStake {
-		r := refuse(403, "insufficient_miner_stake", "hotkey %s is not registered on subnet %d", hotkey, netuid).
-			with("required_stake_rao", c.cfg.MinMinerStake).with("stake_rao", m.Stake).with("netuid", netuid)
+		r := refuse(403, "insufficient_miner_stake", "hotkey %s is not registered on subnet %d", hotkey, t.netuid).
+			with("required_stake_rao", c.cfg.MinMinerStake).with("stake_rao", m.Stake).with("netuid", t.netuid)
 		if ok {
 			r.Message = "the hotkey has too little stake"
 		}
@@ -85,7 +85,7 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.member(ctx, t.netuid, hotkey); err != nil {
+	if _, err := c.member(ctx, t, hotkey); err != nil {
 		return nil, err
 	}
 	now := c.now()

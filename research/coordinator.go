@@ -44,7 +44,7 @@ type Config struct {
 	Store    *store.Store
 	Blobs    blob.Store
 	// Member looks a hotkey up on a subnet.
-	Member func(ctx context.Context, netuid uint16, hotkey string) (Member, bool, error)
+	Member func(ctx context.Context, arena string, netuid uint16, hotkey string) (Member, bool, error)
 	// Signer attests records; nil: they are not attested.
 	Signer auth.Signer
 	// URL is where this server is reached, for the addresses of repositories; "" makes them relative.

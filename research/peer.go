@@ -54,7 +54,7 @@ func (c *Coordinator) PeerEvaluate(ctx context.Context, hotkey, id string, r Job
 	if m := t.pub.CompetitionMode; m != kr.ModePeer && m != kr.ModeSelfValidation {
 		return nil, refuse(409, "not_peer_evaluated", "task %s is %s: validators replay it", t.pub.Slug, m)
 	}
-	m, err := c.member(ctx, t.netuid, hotkey)
+	m, err := c.member(ctx, t, hotkey)
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,7 @@ func (c *Coordinator) Submit(ctx context.Context, hotkey string, e *Entry) (*Sub
 	if err := c.usable(cl); err != nil {
 		return nil, err
 	}
-	m, err := c.member(ctx, t.netuid, hotkey)
+	m, err := c.member(ctx, t, hotkey)
 	if err != nil {
 		return nil, err
 	}

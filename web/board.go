@@ -162,7 +162,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	}
 	d.Scatter = scoreCost(d.Rows)
 	d.History = seatHistory(d.Reigns, s.cfg.Now())
-	if g, err := s.cfg.Ledger.Metagraph(ctx, a.Netuid); err != nil {
+	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
 		d.LedgerDown = true
 	} else {
 		d.Weights = g.Weights
@@ -308,8 +308,30 @@ func (s *server) ledger(q *request) error {
 	if err != nil {
 		return &agon.Error{Code: "not_found", Status: 404, Field: "netuid", Message: "A subnet is a number up to 65535."}
 	}
+	return s.subnet(q, s.cfg.Ledger, "", uint16(n))
+}
+
+// ledgerOf is the ledger that an arena is on.
+func (s *server) ledgerOf(a agon.Arena) Ledger {
+	if a.Ledger == "" || s.cfg.LedgerOf == nil {
+		return s.cfg.Ledger
+	}
+	return s.cfg.LedgerOf(a)
+}
+
+// arenaLedger shows the subnet of an arena, on whichever ledger it is.
+func (s *server) arenaLedger(q *request) error {
+	a, err := s.cfg.Platform.Arena(q.Context(), q.PathValue("arena"))
+	if err != nil {
+		return err
+	}
+	return s.subnet(q, s.ledgerOf(a.Arena), a.Ledger, a.Netuid)
+}
+
+// subnet shows a subnet of l, which arenas call name.
+func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
 	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
-		g, err := s.cfg.Ledger.Metagraph(ctx, uint16(n))
+		g, err := l.Metagraph(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -325,13 +347,14 @@ func (s *server) ledger(q *request) error {
 				Arena string
 				*client.Target
 			}
-			Set map[uint16]uint16
-		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}}
+			Set  map[uint16]uint16
+			Name string
+		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}, Name: name}
 		for _, w := range g.Weights {
 			data.Set[w.UID] = w.Weight
 		}
 		for _, a := range list {
-			if a.Netuid != uint16(n) {
+			if a.Netuid != n || a.Ledger != name {
 				continue
 			}
 			t, err := s.cfg.Platform.Target(ctx, a.ID)

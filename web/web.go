@@ -41,6 +41,8 @@ type Verifier interface {
 type Config struct {
 	Platform Platform
 	Ledger   Ledger
+	// LedgerOf is the ledger that an arena is on; nil: all are on Ledger.
+	LedgerOf func(a agon.Arena) Ledger
 	Verifier Verifier // of sign-ins
 	Server   client.Server
 	// Corpus returns what the corpus page shows; nil: there is none yet.
@@ -77,6 +79,7 @@ func New(cfg Config) (http.Handler, error) {
 	page("/arenas/{arena}", s.board)
 	page("/arenas/{arena}/tasks", s.tasks)
 	page("/arenas/{arena}/validators", s.validators)
+	page("/arenas/{arena}/ledger", s.arenaLedger)
 	page("/submissions/{id}", s.submission)
 	page("/submissions/{id}/file", s.file)
 	page("/runs/{id}", s.run)

@@ -31,6 +31,11 @@ type Verifier interface {
 	VerifyRequest(ctx context.Context, method, pathAndQuery string, h http.Header, body []byte) (hotkey string, err error)
 }
 
+// Graphs shows the subnets of a ledger.
+type Graphs interface {
+	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
+}
+
 // Ledger is the part of the embedded ledger that /v1 offers to other processes.
 type Ledger interface {
 	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
@@ -51,6 +56,8 @@ type Config struct {
 	Webhooks Webhooks
 	Platform platform.API
 	Ledger   Ledger
+	// LedgerOf is the ledger that an arena is on; nil: all are on Ledger.
+	LedgerOf func(a agon.Arena) Graphs
 	Verifier Verifier
 	Server   client.Server // Time is filled in per request
 	// OpenRegistration lets anybody register a hotkey (a demo's ledger);

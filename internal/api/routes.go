@@ -250,6 +250,16 @@ func (a *server) ledger(api huma.API) {
 	op(a, api, "GET", "/v1/ledger/{netuid}", "metagraph", "Metagraph and weights of a subnet", func(ctx context.Context, in *ByNetuid) (*client.Metagraph, error) {
 		return l.Metagraph(ctx, in.Netuid)
 	})
+	op(a, api, "GET", "/v1/arenas/{arena}/metagraph", "arena-metagraph", "Metagraph and weights of the arena's subnet, on whichever ledger it is", func(ctx context.Context, in *ByArena) (*client.Metagraph, error) {
+		x, err := a.cfg.Platform.Arena(ctx, in.Arena)
+		if err != nil {
+			return nil, err
+		}
+		if x.Ledger == "" || a.cfg.LedgerOf == nil {
+			return l.Metagraph(ctx, x.Netuid)
+		}
+		return a.cfg.LedgerOf(x.Arena).Metagraph(ctx, x.Netuid)
+	})
 	op(a, api, "POST", "/v1/ledger/{netuid}/register", "register", "Register a hotkey on the embedded ledger", func(ctx context.Context, in *struct {
 		ByNetuid
 		Body client.RegisterRequest

@@ -14,16 +14,19 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/ledger/dial"
 )
 
 // ArenaFile is an arena as an operator writes it (TOML). Unknown fields are
 // mistakes. Sets are names of shipped sets ("small", "released") or
 // directories of task directories.
 type ArenaFile struct {
-	ID        string `toml:"id"`
-	Kind      string `toml:"kind"`
-	Title     string `toml:"title"`
-	Netuid    uint16 `toml:"netuid"`
+	ID     string `toml:"id"`
+	Kind   string `toml:"kind"`
+	Title  string `toml:"title"`
+	Netuid uint16 `toml:"netuid"`
+	// Ledger is where Netuid is: local (default), finney, test, or addresses.
+	Ledger    string `toml:"ledger"`
 	Licence   string `toml:"licence"`
 	Incentive string `toml:"incentive"`
 	// IncentiveNumbers are numbers of the rule, by name: its defaults otherwise.
@@ -104,6 +107,11 @@ func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
 	}
 	if !known {
 		no("kind", "%q is not one of %s", f.Kind, strings.Join(kinds, ", "))
+	}
+	if p, err := dial.Parse(f.Ledger); err != nil {
+		no("ledger", "%s", strings.TrimPrefix(err.Error(), "ledger: "))
+	} else if p.Own() {
+		f.Ledger = ""
 	}
 	rules := incentives()
 	if rule, ok := rules[f.Incentive]; !ok {
@@ -206,7 +214,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		at = ""
 	}
 	return agon.Arena{
-		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, State: agon.ArenaOpen, Licence: f.Licence,
+		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,

@@ -19,6 +19,7 @@ id = "my-{{.Kind}}"            # 2 to 40 of a-z, 0-9 and -
 kind = "{{.Kind}}"
 title = "{{.Title}}"
 netuid = {{.Netuid}}                      # subnet on the ledger
+# ledger = "local"                 # or finney, test, or addresses of nodes (docs/chain.md)
 licence = "{{.Licence}}"                # SPDX id that every submission agrees to
 incentive = "{{.Incentive}}"
 sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Sets}}                      # shipped sets, or directories of tasks named with a slash: "./tasks"{{end}}

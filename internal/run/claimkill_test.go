@@ -101,7 +101,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ensureRegistered(ctx, f.Netuid, miner); err != nil {
+		if _, err := s.ensureRegistered(ctx, f.Arena(), miner); err != nil {
 			t.Fatal(err)
 		}
 		c, err := client.New(s.url(), miner.Hotkey)

@@ -416,7 +416,7 @@ func (m members) Member(ctx context.Context, hotkey string) (dialect.Member, boo
 	if err != nil {
 		return dialect.Member{}, false, err
 	}
-	g, err := chain{m.s.ledger}.Metagraph(ctx, a.Netuid)
+	g, err := chain{m.s.graphsOf(a.Arena)}.Metagraph(ctx, a.Netuid)
 	if err != nil {
 		return dialect.Member{}, false, err
 	}

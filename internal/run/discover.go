@@ -16,7 +16,7 @@ import (
 	"github.com/agon-arena/agon/fetch"
 	"github.com/agon-arena/agon/incentive"
 	kindpack "github.com/agon-arena/agon/kind/pack"
-	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/pack"
 	"github.com/agon-arena/agon/validator"
 )
@@ -48,15 +48,25 @@ func runDiscover(ctx context.Context, o Options, c cli.DiscoverOptions) error {
 		return err
 	}
 	key := c.Key
-	l, err := remote.New(remote.Config{URL: c.Ledger, Signer: func(address string) (auth.Signer, error) {
+	at := c.Ledger
+	if f.Ledger != "" { // this machine's operator wrote the file
+		at = f.Ledger
+	}
+	place, err := dial.Parse(at)
+	if err != nil {
+		return err
+	}
+	l := dial.NewLazy(place, dial.Config{Signer: func(address string) (auth.Signer, error) {
 		if address != key.SS58() {
 			return nil, fmt.Errorf("no key of %s is here", address)
 		}
 		return key, nil
 	}})
-	if err != nil {
-		return err
-	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			o.Log.Warn("closing the ledger", "err", err)
+		}
+	}()
 	dir := filepath.Join(o.Data, "discover-"+key.SS58())
 	e, err := newEvaluator(ctx, o, f, dir)
 	if err != nil {
@@ -72,7 +82,7 @@ func runDiscover(ctx context.Context, o Options, c cli.DiscoverOptions) error {
 	if err != nil {
 		return err
 	}
-	o.say("validator %s reads the ledger at %s and plays %s without a platform; its state is in %s", key.SS58(), c.Ledger, f.ID, dir)
+	o.say("validator %s reads the ledger at %s and plays %s without a platform; its state is in %s", key.SS58(), at, f.ID, dir)
 	tick := time.NewTicker(c.Poll)
 	defer tick.Stop()
 	said := ""

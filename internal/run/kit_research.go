@@ -131,7 +131,7 @@ func (s *server) enterPatch(ctx context.Context, f ArenaFile, x samples.Research
 	if err != nil {
 		return err
 	}
-	if err := s.ensureRegistered(ctx, f.Netuid, p); err != nil {
+	if ok, err := s.ensureRegistered(ctx, f.Arena(), p); err != nil || !ok {
 		return err
 	}
 	c := &miner.Client{URL: s.url(), Key: p.Hotkey}
@@ -172,14 +172,18 @@ func (s *server) enterPatch(ctx context.Context, f ArenaFile, x samples.Research
 
 // openResearch completes the coordinator once there is a platform.
 func (s *server) openResearch(ctx context.Context) error {
-	c := chain{s.ledger}
 	stake, err := rao(s.o.Getenv, "AGON_RESEARCH_MIN_STAKE")
 	if err != nil {
 		return err
 	}
 	err = s.research.Open(research.Config{
 		Platform: s.platform, Store: s.store, Blobs: s.blobs, Signer: s.operator.Hotkey, URL: s.publicURL, Now: time.Now, Log: s.o.Log, MinMinerStake: stake,
-		Member: func(ctx context.Context, netuid uint16, hotkey string) (research.Member, bool, error) {
+		Member: func(ctx context.Context, arena string, netuid uint16, hotkey string) (research.Member, bool, error) {
+			a, err := s.platform.Arena(ctx, arena)
+			if err != nil {
+				return research.Member{}, false, err
+			}
+			c := chain{s.graphsOf(a.Arena)}
 			coldkey, ok, err := c.Registered(ctx, netuid, hotkey)
 			m := research.Member{Coldkey: coldkey, Stake: stake}
 			if err != nil || !ok || stake == 0 {

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
@@ -12,8 +11,13 @@ import (
 	"github.com/agon-arena/agon/ledger/local"
 )
 
-// chain is the embedded ledger in the words of the platform and of /v1.
-type chain struct{ l *local.Ledger }
+// graphs is what a chain is read from.
+type graphs interface {
+	Metagraph(ctx context.Context, netuid uint16) (*ledger.Metagraph, error)
+}
+
+// chain is a ledger in the words of the platform and of /v1.
+type chain struct{ l graphs }
 
 // Metagraph answers client.Metagraph.
 func (c chain) Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error) {
@@ -35,7 +39,7 @@ func (c chain) Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph,
 func (c chain) Registered(ctx context.Context, netuid uint16, hotkey string) (string, bool, error) {
 	m, err := c.l.Metagraph(ctx, netuid)
 	if err != nil {
-		return "", false, err
+		return "", false, ledgerError(err)
 	}
 	n, ok := m.Neuron(hotkey)
 	return n.Coldkey, ok, nil
@@ -45,17 +49,17 @@ func (c chain) Registered(ctx context.Context, netuid uint16, hotkey string) (st
 func (c chain) IsValidator(ctx context.Context, netuid uint16, hotkey string) (bool, error) {
 	m, err := c.l.Metagraph(ctx, netuid)
 	if err != nil {
-		return false, err
+		return false, ledgerError(err)
 	}
 	n, ok := m.Neuron(hotkey)
 	return ok && n.Permit, nil
 }
 
-// burnUID names who gets the weight of an empty seat: it is burned.
-func (c chain) burnUID(ctx context.Context, netuid uint16) (uint16, bool, error) {
+// OwnerUID names who gets the weight of an empty seat: it is burned.
+func (c chain) OwnerUID(ctx context.Context, netuid uint16) (uint16, bool, error) {
 	m, err := c.l.Metagraph(ctx, netuid)
 	if err != nil {
-		return 0, false, err
+		return 0, false, ledgerError(err)
 	}
 	uid, ok := m.BurnUID()
 	return uid, ok, nil
@@ -75,7 +79,10 @@ func ledgerError(err error) error {
 }
 
 // apiLedger is the embedded ledger in the words of /v1.
-type apiLedger struct{ chain }
+type apiLedger struct {
+	chain
+	own *local.Ledger
+}
 
 // Register implements api.Ledger. A validator's permit and stake are for the
 // operator to give; the API has checked that.
@@ -85,12 +92,12 @@ func (a apiLedger) Register(ctx context.Context, netuid uint16, r client.Registe
 			return 0, &agon.Error{Code: "bad_address", Status: 422, Field: field, Message: field + ": " + err.Error()}
 		}
 	}
-	uid, err := a.l.Register(ctx, netuid, r.Hotkey, r.Coldkey)
+	uid, err := a.own.Register(ctx, netuid, r.Hotkey, r.Coldkey)
 	if err != nil {
 		return 0, ledgerError(err)
 	}
 	if r.Validator {
-		if err := a.l.SetValidator(ctx, netuid, r.Hotkey, true, demoStake); err != nil {
+		if err := a.own.SetValidator(ctx, netuid, r.Hotkey, true, demoStake); err != nil {
 			return 0, ledgerError(err)
 		}
 	}
@@ -99,43 +106,9 @@ func (a apiLedger) Register(ctx context.Context, netuid uint16, r client.Registe
 
 // SetWeights implements api.Ledger.
 func (a apiLedger) SetWeights(ctx context.Context, netuid uint16, hotkey string, r client.SetWeightsRequest) error {
-	err := a.l.SetWeights(ctx, netuid, hotkey, ledger.Weights{UIDs: r.UIDs, Values: r.Values, VersionKey: r.VersionKey})
+	err := a.own.SetWeights(ctx, netuid, hotkey, ledger.Weights{UIDs: r.UIDs, Values: r.Values, VersionKey: r.VersionKey})
 	if err != nil {
 		return ledgerError(err)
-	}
-	return nil
-}
-
-// demoStake is what a validator of the embedded ledger stakes, in rao.
-const demoStake = 1_000_000_000_000
-
-// ensureSubnet makes the subnet of an arena, owned by the operator, and
-// registers the validator of this process, if there is one.
-func (s *server) ensureSubnet(ctx context.Context, netuid uint16, val *party) error {
-	err := s.ledger.EnsureSubnet(ctx, netuid, local.Subnet{OwnerHotkey: s.operator.Hotkey.SS58(), OwnerColdkey: s.operator.Coldkey})
-	if err != nil {
-		return fmt.Errorf("make subnet %d: %w", netuid, err)
-	}
-	if val == nil {
-		return nil
-	}
-	if err := s.ensureRegistered(ctx, netuid, val); err != nil {
-		return err
-	}
-	if err := s.ledger.SetValidator(ctx, netuid, val.Hotkey.SS58(), true, demoStake); err != nil {
-		return fmt.Errorf("give the validator its permit: %w", err)
-	}
-	return nil
-}
-
-// ensureRegistered registers a demo party unless it is.
-func (s *server) ensureRegistered(ctx context.Context, netuid uint16, p *party) error {
-	_, ok, err := chain{s.ledger}.Registered(ctx, netuid, p.Hotkey.SS58())
-	if err != nil || ok {
-		return err
-	}
-	if _, err := s.ledger.Register(ctx, netuid, p.Hotkey.SS58(), p.Coldkey); err != nil {
-		return fmt.Errorf("register %s: %w", p.Name, err)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,12 +25,10 @@ import (
 	"github.com/agon-arena/agon/internal/metrics"
 	"github.com/agon-arena/agon/internal/webhook"
 	"github.com/agon-arena/agon/kind"
-	"github.com/agon-arena/agon/ledger/keeper"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/serve"
-	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/mcp"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/research"
@@ -79,21 +76,23 @@ func (o *Options) progress(s progress.State) {
 
 // server is the platform's side: store, ledger, platform and /v1.
 type server struct {
-	o        Options
-	data     *Data
-	store    *store.Store
-	blobs    blob.Store
-	ledger   *local.Ledger
-	platform *platform.Platform
-	operator *party
-	http     *http.Server
-	addr     string // host:port that was bound
-	done     chan error
-	hooks    *webhook.Teller
-	unhook   func()                 // ends the teller
-	corpus   *client.CorpusSummary  // the last that was built here
-	research *research.Coordinator  // of the research arenas, if there are any
-	foreign  map[string]*handlerBox // of each kind that has a dialect, that of its first arena
+	o      Options
+	data   *Data
+	store  *store.Store
+	blobs  blob.Store
+	ledger *local.Ledger
+	// foreignLedgers are those that arenas name.
+	foreignLedgers *foreign
+	platform       *platform.Platform
+	operator       *party
+	http           *http.Server
+	addr           string // host:port that was bound
+	done           chan error
+	hooks          *webhook.Teller
+	unhook         func()                 // ends the teller
+	corpus         *client.CorpusSummary  // the last that was built here
+	research       *research.Coordinator  // of the research arenas, if there are any
+	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
 }
 
 // handlerBox is a handler that comes later; until then nothing is found.
@@ -133,9 +132,11 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	if s.ledger, err = local.Open(ctx, s.data.Path("ledger.db"), local.Config{Preset: local.PresetDemo}); err != nil {
 		return s, err
 	}
+	s.foreignLedgers = newForeign(time.Now)
 	c := chain{s.ledger}
 	pc := platform.Config{
-		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.burnUID,
+		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
+		Ledgers:    func(name string) platform.Ledger { return chain{s.foreignLedgers.of(name)} },
 		Incentives: incentives(), Lease: o.lease,
 	}
 	s.research = research.Hooks(&pc)
@@ -177,12 +178,12 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	}
 	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.data.Audience, Operator: s.operator.Hotkey.SS58()}
 	v1 := api.New(api.Config{
-		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
+		Platform: s.platform, Ledger: apiLedger{c, s.ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return chain{s.graphsOf(a)} }, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.platform, Ledger: apiLedger{c}, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Now: time.Now, Log: o.Log,
+		Platform: s.platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return chain{s.graphsOf(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err
@@ -213,6 +214,11 @@ func (s *server) close() {
 	}
 	if s.platform != nil {
 		s.platform.Stop()
+	}
+	if s.foreignLedgers != nil {
+		if err := s.foreignLedgers.close(); err != nil {
+			s.o.Log.Error("closing a ledger elsewhere", "err", err)
+		}
 	}
 	if s.ledger != nil {
 		if err := s.ledger.Close(); err != nil {
@@ -296,30 +302,10 @@ func newValidator(o Options, p *player, c *client.Client, arenas []string, paral
 	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
 }
 
-// newWeights makes the setter of key's weights on the ledger at place: the
-// server of an embedded ledger, or a chain, by the address of a node (ws, wss)
-// or the name of a network.
-func newWeights(o Options, c *client.Client, place string, key auth.Signer, dir string, every time.Duration) (*validator.Weights, error) {
-	signer := func(address string) (auth.Signer, error) {
-		if address != key.SS58() {
-			return nil, fmt.Errorf("no key of %s is here", address)
-		}
-		return key, nil
-	}
-	var l keeper.Ledger
-	var err error
-	if node, ok := subtensor.Networks[place]; ok {
-		place = node
-	}
-	if strings.HasPrefix(place, "ws://") || strings.HasPrefix(place, "wss://") {
-		l, err = subtensor.New(subtensor.Config{URLs: strings.Split(place, ","), Signer: signer, Finalized: true})
-	} else {
-		l, err = remote.New(remote.Config{URL: place, Signer: signer})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &validator.Weights{Targets: c, Ledger: l, Hotkey: key.SS58(), Dir: dir, Every: every, Log: o.Log}, nil
+// newWeights makes the setter of key's weights, each arena's on the ledger that
+// it names.
+func newWeights(o Options, c *client.Client, l *weightLedgers, dir string, every time.Duration) *validator.Weights {
+	return &validator.Weights{Targets: c, Ledgers: l.open, Hotkey: l.key.SS58(), Dir: dir, Every: every, Log: o.Log}
 }
 
 // remoteSource reads blobs through to the platform.

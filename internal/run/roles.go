@@ -53,6 +53,11 @@ func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer
 	i := d.Info()
 	o.say("boxes: %s %s", i.Name, i.Version)
 	dir := filepath.Join(o.Data, "validator-"+key.SS58())
+	ledgers, err := validatorLedgers(o, c.URL(), key)
+	if err != nil {
+		return err
+	}
+	setter := newWeights(o, c, ledgers, dir, 10*time.Second)
 	source, err := remoteSource(c, dir)
 	if err != nil {
 		return err
@@ -70,14 +75,6 @@ func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer
 	o.say("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
 	wg.Go(func() { newValidator(o, p, c, arenas, parallel).Run(ctx) })
-	ledgerURL := o.Getenv("AGON_LEDGER") // the ledger of the arenas; by default the platform serves it
-	if ledgerURL == "" {
-		ledgerURL = c.URL()
-	}
-	setter, err := newWeights(o, c, ledgerURL, key, dir, 10*time.Second)
-	if err != nil {
-		return err
-	}
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {

@@ -20,7 +20,7 @@ func (s *server) trajrlRoutes(a agon.Arena) (http.Handler, error) {
 	}
 	return trajrl.New(trajrl.Config{
 		API: s.platform, Views: s.platform, Arena: a.ID, BlockTime: s.ledger.BlockTime(), Dir: s.data.Path("trajrl"), Model: model, Now: time.Now, Log: s.o.Log,
-		Metagraph: func(ctx context.Context) (*ledger.Metagraph, error) { return s.ledger.Metagraph(ctx, a.Netuid) },
+		Metagraph: func(ctx context.Context) (*ledger.Metagraph, error) { return s.graphsOf(a).Metagraph(ctx, a.Netuid) },
 		Verifier: &dialect.Verifier{
 			Now: time.Now, Replay: replay{s.platform}, Members: members{s, a.ID}, Strict: s.o.Getenv("AGON_STRICT_SIGNATURES") != "",
 		},

@@ -107,7 +107,7 @@ func open(t testing.TB, change ...func(*research.Config, *bitsota.Config)) *fixt
 	}
 	rc := research.Config{
 		Platform: f.p, Store: s, Blobs: f.blobs, Signer: f.key("operator"), Now: f.clock.Now, URL: func() string { return f.url },
-		Member: func(ctx context.Context, netuid uint16, hotkey string) (research.Member, bool, error) {
+		Member: func(ctx context.Context, _ string, netuid uint16, hotkey string) (research.Member, bool, error) {
 			c, ok, err := f.led.Registered(ctx, netuid, hotkey)
 			return research.Member{Coldkey: c}, ok, err
 		},
