@@ -42,7 +42,7 @@ const (
 
 const (
 	gitDoor = "127.0.0.1:8080" // leads to the repository's host and nowhere else
-	cloned  = "/work/r.git"
+	cloned  = "/clone/r.git"
 )
 
 // gitSettings keep git from obeying anything but the command line.
@@ -76,7 +76,7 @@ func (k *Kind) clone(ctx context.Context, env kind.Env, t *Task, r agon.RunSpec)
 	limits.MemoryBytes = max(limits.MemoryBytes, 1<<30)
 	box, err := env.Box(ctx, sandbox.Spec{
 		Name: "clone", Rootfs: k.cfg.Rootfs, Env: append(slices.Clone(baseEnv), gitEnv...), Limits: limits,
-		Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/tmp"}, {Kind: sandbox.MountScratch, Target: "/work"}},
+		Mounts: []sandbox.Mount{{Kind: sandbox.MountScratch, Target: "/tmp"}, {Kind: sandbox.MountScratch, Target: "/clone"}},
 		Doors:  []sandbox.Door{{Listen: gitDoor, Target: target}},
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func (g gitBox) run(stdin io.Reader, args ...string) ([]byte, error) {
 
 func (g gitBox) stream(stdin io.Reader, out io.Writer, args ...string) error {
 	stderr := &tail{limit: 2 << 10}
-	x, err := g.b.Exec(g.ctx, sandbox.Cmd{Args: append(append([]string{"git"}, gitSettings...), args...), Dir: "/work", Stdin: stdin, Stdout: out, Stderr: stderr})
+	x, err := g.b.Exec(g.ctx, sandbox.Cmd{Args: append(append([]string{"git"}, gitSettings...), args...), Dir: "/clone", Stdin: stdin, Stdout: out, Stderr: stderr})
 	switch {
 	case err != nil:
 		return fmt.Errorf("run git: %w", err)
