@@ -16,6 +16,9 @@ const (
 // and results into a takeover (package score has the arithmetic).
 type Contest struct {
 	Direction string `json:"direction" toml:"-"` // of the metric
+	// Secondary is the direction of a second metric that decides where the first
+	// stays inside the band; empty: one metric alone counts.
+	Secondary string `json:"secondary,omitempty" toml:"-"`
 	// Agree is how many replays by different validators must agree, Replays
 	// the most that are tried until they do.
 	Agree   int `json:"agree" toml:"agree"`
@@ -44,6 +47,8 @@ func (c Contest) Validate() error {
 	switch {
 	case c.Direction != Minimize && c.Direction != Maximize:
 		return fmt.Errorf("direction: %.20q is neither %s nor %s", c.Direction, Minimize, Maximize)
+	case c.Secondary != "" && c.Secondary != Minimize && c.Secondary != Maximize:
+		return fmt.Errorf("secondary: %.20q is neither %s nor %s", c.Secondary, Minimize, Maximize)
 	case c.Agree < 1 || c.Agree > 9 || c.Replays < c.Agree || c.Replays > 25:
 		return errors.New("agree, replays: want 1 to 9 that agree of at most 25")
 	case !(c.Alpha > 0 && c.Alpha <= 0.5):

@@ -33,6 +33,8 @@ type Terms struct {
 	// Hold is how long the lease lives without a heartbeat, where a protocol has
 	// none; at most the run's longest hold.
 	Hold time.Duration
+	// HoldPair is added for each pair of a duel.
+	HoldPair time.Duration
 	// NoDuels leaves out runs against a rival.
 	NoDuels bool
 }
@@ -187,7 +189,11 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		}
 		now := p.now()
 		d, _ := agon.StateDeadline(agon.RunLeased, p.cfg.Lease, p.cfg.QueueFor)
-		until := now.Add(min(max(d, terms.Hold), run.MaxHold))
+		hold := terms.Hold
+		if run.Rival != nil {
+			hold += time.Duration(run.Rival.Pairs) * terms.HoldPair
+		}
+		until := now.Add(min(max(d, hold), run.MaxHold))
 		if err := tx.Lease(run.RunSpec.Run, until); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,6 +86,8 @@ type task struct {
 	base    *surface.Tree
 	sha     string // of the served repository's commit
 	repo    *gitserve.Repo
+	same    string // a patch that changes nothing (basePatch); "" where there is none
+	ownOnly bool   // the wire's validators cannot replay it as it should be
 }
 
 // New makes a coordinator; Attach it to its platform's configuration before.
@@ -278,6 +281,7 @@ func (c *Coordinator) load(ctx context.Context, a agon.Arena) (*task, error) {
 	if t.pub, t.private, err = kr.LoadTask(taskFS(files)); err != nil {
 		return nil, err
 	}
+	t.ownOnly = t.pub.Isolate || slices.ContainsFunc(files, func(f blob.File) bool { return strings.HasPrefix(f.Path, kr.HiddenDir+"/") })
 	if t.pub.Repository != "" { // validators clone it, in a box; nothing of it is here
 		if fullSHA.MatchString(t.pub.BaseRef) {
 			t.sha = t.pub.BaseRef
@@ -306,17 +310,23 @@ func (c *Coordinator) load(ctx context.Context, a agon.Arena) (*task, error) {
 		return nil, err
 	}
 	t.base, t.sha = surface.NewTree(base), t.repo.Commit()
+	t.same = basePatch(t.base, t.pub.Rule())
 	return t, nil
 }
 
 // taskOf finds an open task by id.
 func (c *Coordinator) taskOf(id string) (*task, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if t := c.byID[id]; t != nil {
+	if t := c.taskOfID(id); t != nil {
 		return t, nil
 	}
 	return nil, notFound("task", id)
+}
+
+// taskOfID is taskOf; nil where there is none.
+func (c *Coordinator) taskOfID(id string) *task {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.byID[id]
 }
 
 func (c *Coordinator) list() []*task {

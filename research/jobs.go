@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +22,8 @@ import (
 )
 
 // Validators that speak only the coordinator's wire replay through jobs: each
-// is a lease of a run. The protocol has no heartbeat, so a lease lives for the
-// task's time budget and LeaseSlack.
+// is a lease of a run, or a part of one (duel.go). The protocol has no
+// heartbeat, so a lease lives for the task's time budget and LeaseSlack.
 
 // Scorer names what turns a job's numbers into a score; part of a score's key.
 const Scorer = "research-wire-1"
@@ -72,6 +74,8 @@ type storedJob struct {
 	Observed map[string]float64 `json:"observed_metrics,omitempty"`
 	Notes    string             `json:"notes,omitempty"`
 	Log      string             `json:"replay_log,omitempty"`
+	Ended    Time               `json:"ended_at"`
+	Duel     *duelJob           `json:"duel,omitempty"`
 }
 
 // JobResult is what a validator says of a job.
@@ -86,13 +90,10 @@ type JobResult struct {
 // Scan returns the jobs of a validator: those it holds, and new ones up to
 // MaxJobs, of one task or (empty) of all.
 func (c *Coordinator) Scan(ctx context.Context, hotkey, taskID string, limit int) ([]Job, error) {
-	var arenas []string
 	if taskID != "" {
-		t, err := c.taskOf(taskID)
-		if err != nil {
+		if _, err := c.taskOf(taskID); err != nil {
 			return nil, err
 		}
-		arenas = []string{t.arena}
 	}
 	out, err := c.held(ctx, hotkey, taskID)
 	if err != nil {
@@ -104,31 +105,51 @@ func (c *Coordinator) Scan(ctx context.Context, hotkey, taskID string, limit int
 	if len(out) > limit {
 		return out[:limit], nil
 	}
-	for len(out) < limit {
-		j, err := c.lease(ctx, hotkey, arenas)
-		if err != nil {
-			return nil, err
-		}
-		if j == nil {
-			break
-		}
-		out = append(out, *j)
+	withDuels, without, err := c.wireArenas(ctx, taskID)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	var refused error
+	served := false
+	for _, group := range []struct {
+		arenas  []string
+		noDuels bool
+	}{{withDuels, false}, {without, true}} {
+		for len(group.arenas) > 0 && len(out) < limit {
+			jobs, err := c.lease(ctx, hotkey, group.arenas, group.noDuels)
+			var no *Refusal
+			if errors.As(err, &no) { // it may be admitted on the subnets of the others
+				refused = err
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			served = true
+			if len(jobs) == 0 {
+				break
+			}
+			out = append(out, jobs...)
+		}
+	}
+	if refused != nil && !served && len(out) == 0 {
+		return nil, refused
+	}
+	return out[:min(len(out), limit)], nil
 }
 
-// lease takes one run for a validator; nil when there is none.
-func (c *Coordinator) lease(ctx context.Context, hotkey string, arenas []string) (*Job, error) {
+// lease takes one run for a validator and returns its jobs; none when there is no run.
+func (c *Coordinator) lease(ctx context.Context, hotkey string, arenas []string, noDuels bool) ([]Job, error) {
 	budget := 0
 	for _, t := range c.list() {
-		if len(arenas) == 0 || slices.Contains(arenas, t.arena) {
+		if slices.Contains(arenas, t.arena) {
 			budget = max(budget, t.pub.TimeBudgetSeconds)
 		}
 	}
-	hold := time.Duration(budget)*time.Second + c.cfg.LeaseSlack
+	replay := time.Duration(budget) * time.Second
 	l, err := c.cfg.Platform.ClaimFor(ctx, platform.Caller{Hotkey: hotkey}, client.ClaimRequest{
 		Arenas: arenas, Kinds: []string{kr.Name}, Driver: "wire",
-	}, platform.Terms{Hold: hold, NoDuels: true})
+	}, platform.Terms{Hold: replay + c.cfg.LeaseSlack, HoldPair: 2 * replay, NoDuels: noDuels})
 	var ae *agon.Error
 	if errors.As(err, &ae) && ae.Code == "no_permit" {
 		return nil, refuse(403, "validator_not_allowlisted", "hotkey %s holds no validator permit here", hotkey)
@@ -136,44 +157,57 @@ func (c *Coordinator) lease(ctx context.Context, hotkey string, arenas []string)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	body, err := encode(storedJob{Token: l.Token, Run: l.Run.Run, Expires: Time{l.Until}})
-	if err != nil {
-		return nil, err
-	}
 	t := c.taskOfArena(l.Arena.ID)
 	if t == nil {
 		return nil, fmt.Errorf("arena %s: its task is not open", l.Arena.ID)
 	}
+	var rows []store.Doc
+	if l.Run.Rival != nil {
+		rows = duelJobs(t, l)
+	} else {
+		body, err := encode(storedJob{Token: l.Token, Run: l.Run.Run, Expires: Time{l.Until}})
+		if err != nil {
+			return nil, err
+		}
+		rows = []store.Doc{{ID: l.ID, Ref: l.Submission.ID, Body: body}}
+	}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		return tx.InsertDoc(store.ResearchJobs, store.Doc{
-			ID: l.ID, Task: t.id, Owner: hotkey, Ref: l.Submission.ID, Status: "open", At: c.now(), Body: body,
-		})
+		for i := range rows {
+			rows[i].Task, rows[i].Owner, rows[i].Status, rows[i].At = t.id, hotkey, "open", c.now()
+			if err := tx.InsertDoc(store.ResearchJobs, rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.job(ctx, t, l.ID, l.Submission.ID, Time{l.Until})
+	var out []Job
+	for _, r := range rows {
+		j, err := c.job(ctx, t, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *j)
+	}
+	return out, nil
 }
 
 // held returns the open jobs of a validator whose leases still live, and closes the others.
 func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, error) {
-	type open struct {
-		doc store.Doc
-		job storedJob
-	}
-	var list []open
-	var lost []store.Doc
+	var list, lost []store.Doc
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Owner: hotkey, Task: taskID, Status: "open", Oldest: true})
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			at, err := tx.AttemptByLease(r.ID)
+			j, err := decode[storedJob](r)
 			if err != nil {
 				return err
 			}
-			j, err := decode[storedJob](r)
+			at, err := tx.AttemptByLease(j.lease(r.ID))
 			if err != nil {
 				return err
 			}
@@ -181,7 +215,7 @@ func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, e
 				lost = append(lost, r)
 				continue
 			}
-			list = append(list, open{r, j})
+			list = append(list, r)
 		}
 		return nil
 	})
@@ -203,12 +237,12 @@ func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, e
 		}
 	}
 	var out []Job
-	for _, x := range list {
-		t, err := c.taskOf(x.doc.Task)
+	for _, r := range list {
+		t, err := c.taskOf(r.Task)
 		if err != nil {
 			return nil, err
 		}
-		j, err := c.job(ctx, t, x.doc.ID, x.doc.Ref, x.job.Expires)
+		j, err := c.job(ctx, t, r)
 		if err != nil {
 			return nil, err
 		}
@@ -218,11 +252,15 @@ func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, e
 }
 
 // job writes a job whole, so that its validator needs to read nothing else.
-func (c *Coordinator) job(ctx context.Context, t *task, id, submission string, until Time) (*Job, error) {
+func (c *Coordinator) job(ctx context.Context, t *task, r store.Doc) (*Job, error) {
+	j, err := decode[storedJob](r)
+	if err != nil {
+		return nil, err
+	}
 	var s storedSubmission
 	var a agon.Arena
-	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		row, err := tx.Doc(store.ResearchSubmissions, submission)
+	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		row, err := tx.Doc(store.ResearchSubmissions, r.Ref)
 		if err != nil {
 			return err
 		}
@@ -233,25 +271,41 @@ func (c *Coordinator) job(ctx context.Context, t *task, id, submission string, u
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read submission %s: %w", submission, err)
+		return nil, fmt.Errorf("read submission %s: %w", r.Ref, err)
 	}
-	patch, err := c.patch(ctx, s.Files)
-	if err != nil {
+	files, seed := s.Files, kr.ReplaySeed(t.digest, agon.Digest(s.Files))
+	patch := ""
+	if d := j.Duel; d != nil {
+		files, seed = d.Files, d.Seed
+	}
+	if files == "" { // the base
+		patch = t.same
+		s.ArtifactURI, s.ArtifactSHA256, s.ArtifactBytes = nil, nil, nil
+	} else if patch, err = c.patch(ctx, files); err != nil {
 		return nil, err
 	}
-	s.Observed, s.ClaimedMetrics, s.LogText = nil, map[string]json.RawMessage{}, "" // a replay is not told what to find
+	hideOutcome(&s.Submission)
+	s.ClaimedMetrics, s.LogText = map[string]json.RawMessage{}, "" // a replay is not told what to find
 	if t.sha != "" {
 		s.BaseRef = t.sha
 	}
-	return &Job{ID: id, Submission: JobSubmission{s.Submission, patch}, Spec: c.spec(t, a), Task: c.view(t, a), ExpiresAt: until}, nil
+	spec := c.spec(t, a)
+	spec.Env[kr.SeedVar] = strconv.FormatInt(seed, 10)
+	return &Job{ID: r.ID, Submission: JobSubmission{s.Submission, patch}, Spec: spec, Task: c.view(t, a), ExpiresAt: j.Expires}, nil
+}
+
+// lease is the lease that a job is of; id is the job's.
+func (j storedJob) lease(id string) string {
+	if j.Duel != nil {
+		return j.Duel.Lease
+	}
+	return id
 }
 
 func (c *Coordinator) spec(t *task, a agon.Arena) ReplaySpec {
 	v := c.view(t, a)
-	env := t.private.BenchmarkEnv
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := map[string]string{}
+	maps.Copy(env, t.private.BenchmarkEnv)
 	return ReplaySpec{
 		Repository: v.Repository, BaseRef: t.pub.BaseRef, BaseSHA: t.sha, Setup: t.pub.SetupCommand, Benchmark: t.pub.BenchmarkCommand, ResultPath: t.pub.ResultPath,
 		Allowed: t.pub.AllowedPatchPaths, MaxPatchBytes: t.pub.MaxPatchBytes, Metric: t.pub.MetricName, Direction: t.pub.MetricDirection, Ranking: t.pub.RankingMode,
@@ -331,11 +385,13 @@ func (c *Coordinator) Result(ctx context.Context, hotkey, id string, r JobResult
 			return nil, refuse(409, "result_conflict", "job %s has reported another result before", id)
 		}
 	} else {
-		_, err = c.cfg.Platform.Result(ctx, platform.Caller{Hotkey: hotkey}, id, engineResult(t, j.Token, run.Tasks[0].Key, r.Status, observed))
-		if err != nil {
-			return nil, err
+		if j.Duel == nil {
+			_, err = c.cfg.Platform.Result(ctx, platform.Caller{Hotkey: hotkey}, id, engineResult(t, j.Token, run.Tasks[0].Key, r.Status, observed))
+			if err != nil {
+				return nil, err
+			}
 		}
-		j.Status, j.Observed, j.Notes, j.Log = r.Status, observed, r.Notes, redact(r.Log, t.private.BenchmarkEnv)
+		j.Status, j.Observed, j.Notes, j.Log, j.Ended = r.Status, observed, r.Notes, redact(r.Log, t.private.BenchmarkEnv), Time{c.now()}
 		if doc.Body, err = encode(j); err != nil {
 			return nil, err
 		}
@@ -343,6 +399,11 @@ func (c *Coordinator) Result(ctx context.Context, hotkey, id string, r JobResult
 		doc.Status = "done"
 		err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.SetDoc(store.ResearchJobs, doc, from) })
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // the same result came twice at once
+			return nil, err
+		}
+	}
+	if j.Duel != nil {
+		if err := c.settleDuel(ctx, t, hotkey, j); err != nil {
 			return nil, err
 		}
 	}
@@ -403,14 +464,22 @@ func redact(log string, env map[string]string) string {
 func (c *Coordinator) Verification(ctx context.Context, id string) (*Verification, error) {
 	var out *Verification
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		at, err := tx.AttemptByLease(id)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("verification", id)
-		}
-		if err != nil {
+		submission := ""
+		if row, err := tx.Doc(store.ResearchJobs, id); err == nil {
+			submission = row.Ref
+		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
+		} else {
+			at, err := tx.AttemptByLease(id)
+			if errors.Is(err, store.ErrNotFound) {
+				return notFound("verification", id)
+			}
+			if err != nil {
+				return err
+			}
+			submission = at.Submission
 		}
-		list, err := c.verifications(tx, at.Submission)
+		list, err := c.verifications(tx, submission)
 		if err != nil {
 			return err
 		}
@@ -510,5 +579,6 @@ func (c *Coordinator) verifications(tx *store.Tx, submission string) ([]Verifica
 			out = append(out, v)
 		}
 	}
-	return out, nil
+	parts, err := duelRows(tx, t, submission)
+	return append(out, parts...), err
 }

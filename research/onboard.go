@@ -42,6 +42,9 @@ func Onboard(v TaskView, url string) string {
 			p("- `best` must beat the incumbent in paired replays on the same machine; the metric has no noise\n")
 		}
 	}
+	if r.Secondary != "" {
+		p("- inside the noise band the better `%s` takes the best\n", v.SecondaryMetricName)
+	}
 	if v.CompetitionMode == kr.ModeCenterless {
 		p("- every submission proposes an idea (`proposed_idea`); who implements another miner's accepted idea (`implemented_submission_id`) shares the reward, %d%% to the proposer\n", v.ProposerPercent)
 	}

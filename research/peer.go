@@ -196,7 +196,10 @@ func (c *Coordinator) tryPeers(tx *store.Tx, t *task, s *storedSubmission) error
 	}
 	if b.Accepted {
 		s.Status, s.Reason = kr.StatusAccepted, "peers accepted it"
-		s.Observed = map[string]float64{t.pub.MetricName: b.Value}
+		if s.Observed, err = observedByPeers(tx, s.ID); err != nil {
+			return err
+		}
+		s.Observed[t.pub.MetricName] = b.Value
 		s.OverClaim = overClaim(t.pub, s.ClaimedMetrics, b.Value)
 		if err := c.peerBest(tx, t, s, b); err != nil {
 			return err
@@ -206,6 +209,28 @@ func (c *Coordinator) tryPeers(tx *store.Tx, t *task, s *storedSubmission) error
 		return err
 	}
 	return setSubmission(tx, s, from)
+}
+
+// observedByPeers is the median of each metric that every peer who accepted gave.
+func observedByPeers(tx *store.Tx, id string) (map[string]float64, error) {
+	peers, err := peersOf(tx, PeerFilter{Submission: id, Status: kr.StatusAccepted})
+	if err != nil {
+		return nil, err
+	}
+	values := map[string][]float64{}
+	for _, p := range peers {
+		for k, x := range p.Observed {
+			values[k] = append(values[k], x)
+		}
+	}
+	out := map[string]float64{}
+	for k, list := range values {
+		if len(list) == len(peers) {
+			slices.Sort(list)
+			out[k] = list[(len(list)-1)/2]/2 + list[len(list)/2]/2
+		}
+	}
+	return out, nil
 }
 
 // peerBest is the takeover rule without validators: the median must pass the
@@ -234,7 +259,13 @@ func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b sco
 	if p := t.pub.SelfValidation; p != nil {
 		need += p.MinImprovement * max(bar, -bar)
 	}
-	s.Best = &Best{Took: gain > need, Incumbent: parent, Rule: "research.peer", At: Time{c.now()}, Numbers: map[string]float64{
+	took := gain > need
+	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -t.pub.Rules.Band {
+		mine, ok := s.Observed[second]
+		theirs, had := best.Observed[second]
+		took = ok && had && agon.Better(t.pub.Rules.Secondary, mine, theirs)
+	}
+	s.Best = &Best{Took: took, Incumbent: parent, Rule: "research.peer", At: Time{c.now()}, Numbers: map[string]float64{
 		"observed": b.Value, "bar": bar, "gain": gain, "need": need, "accepted": float64(b.AcceptedCount), "rejected": float64(b.RejectedCount),
 	}}
 	if !s.Best.Took {

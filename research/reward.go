@@ -265,18 +265,7 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 			if i == 0 {
 				best = &r.Submission
 			}
-			gain := 0.0
-			if r.Delta != nil {
-				gain = *r.Delta
-			}
-			unit := r.Band
-			if unit == 0 {
-				unit = math.Abs(r.Value) / 100
-			}
-			if unit > 0 {
-				gain /= unit
-			}
-			credit := max(gain, 0) * math.Exp2(-c.age(r.At).Hours()/24/halfLife)
+			credit := c.gainOf(r) * math.Exp2(-c.age(r.At).Hours()/24/halfLife)
 			mine := credit
 			if idea, err := tx.Doc(store.ResearchIdeas, r.Submission); err == nil {
 				x, err := decode[Idea](idea)
@@ -301,6 +290,27 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 		return nil
 	})
 	return best, out, err
+}
+
+// gainOf is the gain of a record in units of the noise band, without noise in
+// units of 1 % of the value; of one that took the best by its second metric, in
+// units of 1 % of that.
+func (c *Coordinator) gainOf(r Record) float64 {
+	gain, unit := 0.0, r.Band
+	if r.Delta != nil {
+		gain = *r.Delta
+	}
+	if unit == 0 {
+		unit = math.Abs(r.Value) / 100
+	}
+	second := r.Numbers["gain2"]
+	if t := c.taskOfID(r.TaskID); t != nil && second > 0 && gain <= r.Band {
+		gain, unit = second, (math.Abs(r.Observed[t.pub.SecondaryMetricName])+second)/100
+	}
+	if unit > 0 {
+		gain /= unit
+	}
+	return max(gain, 0)
 }
 
 // lastEpoch is the newest published epoch, -1 if there is none.

@@ -136,6 +136,24 @@ func weightedMedian(runs []Replay) float64 {
 type Pair struct {
 	Challenger float64 `json:"challenger"`
 	Incumbent  float64 `json:"incumbent"`
+	// Challenger2 and Incumbent2 are of the second metric, where a contest has one.
+	Challenger2 float64 `json:"challenger2,omitempty"`
+	Incumbent2  float64 `json:"incumbent2,omitempty"`
+}
+
+// gain is how much better a is than b in a direction; negative for worse.
+func gain(direction string, a, b float64) float64 {
+	if direction == agon.Maximize {
+		return a - b
+	}
+	return b - a
+}
+
+// Beats reports whether the challenger wins a pair: by more than the band, or
+// inside the band by the second metric.
+func Beats(c agon.Contest, p Pair) bool {
+	g := gain(c.Direction, p.Challenger, p.Incumbent)
+	return g > c.Band || c.Secondary != "" && g >= -c.Band && agon.Better(c.Secondary, p.Challenger2, p.Incumbent2)
 }
 
 // Duel is how a sequence of pairs stands.
@@ -148,10 +166,11 @@ type Duel struct {
 	Need     float64 `json:"need"`
 	Alpha    float64 `json:"alpha"` // charged to this attempt
 	Pairs    int     `json:"pairs"`
-	Won      int     `json:"won"` // pairs whose gain passed the band
+	Won      int     `json:"won"` // pairs that the challenger won
 	MaxPairs int     `json:"max_pairs"`
 	Gain     float64 `json:"gain"`    // mean gain, in the metric's unit; positive is better
 	GainSE   float64 `json:"gain_se"` // its standard error; 0 with fewer than two pairs
+	Gain2    float64 `json:"gain2"`   // mean gain of the second metric
 	Band     float64 `json:"band"`
 }
 
@@ -172,22 +191,22 @@ func AttemptAlpha(alpha float64, n int) float64 {
 // nth attempt of a coldkey. A task without noise (Band 0) is decided by its
 // first pair; else pairs are played until the evidence suffices, until it no
 // longer can, or until MaxPairs.
-func RunDuel(c agon.Contest, attempt int, pairs []Pair) Duel {
-	d := Duel{Alpha: AttemptAlpha(c.Alpha, attempt), Band: c.Band, Evidence: 1}
+func RunDuel(c agon.Contest, attempt int, pairs []Pair) (d Duel) {
+	d = Duel{Alpha: AttemptAlpha(c.Alpha, attempt), Band: c.Band, Evidence: 1}
 	d.Need = 1 / d.Alpha
-	gains := make([]float64, 0, len(pairs))
+	gains, gains2 := make([]float64, 0, len(pairs)), make([]float64, 0, len(pairs))
 	for _, p := range pairs {
-		g := p.Incumbent - p.Challenger
-		if c.Direction == agon.Maximize {
-			g = -g
+		gains = append(gains, gain(c.Direction, p.Challenger, p.Incumbent))
+		if c.Secondary != "" {
+			gains2 = append(gains2, gain(c.Secondary, p.Challenger2, p.Incumbent2))
 		}
-		gains = append(gains, g)
 	}
+	defer func() { d.Gain2, _ = meanSE(gains2[:min(d.Pairs, len(gains2))]) }()
 	if c.Band == 0 {
 		d.MaxPairs, d.Pairs = 1, min(len(gains), 1)
 		if d.Pairs == 1 {
 			d.Done, d.Gain = true, gains[0]
-			if d.Wins = gains[0] > 0; d.Wins {
+			if d.Wins = Beats(c, pairs[0]); d.Wins {
 				d.Won, d.Evidence = 1, d.Need
 			} else {
 				d.Evidence = 0
@@ -202,13 +221,13 @@ func RunDuel(c agon.Contest, attempt int, pairs []Pair) Duel {
 		wealth[i] = 1
 	}
 	best := math.Log(1 + bets[len(bets)-1])
-	for i, g := range gains {
+	for i, p := range pairs {
 		if d.Done || i >= d.MaxPairs {
 			break
 		}
 		d.Pairs++
 		win := -1.0
-		if g > c.Band {
+		if Beats(c, p) {
 			win = 1
 			d.Won++
 		}

@@ -42,7 +42,7 @@ func ContestRules() []calc.Rule {
 				}
 				return Agree(in.Contest, in.Replays, len(in.Replays)), nil
 			}),
-		calc.Func(DuelRule, "{contest, attempt, pairs [{challenger, incumbent}]} -> {done, wins, evidence, need, ...}: does a challenger take the best",
+		calc.Func(DuelRule, "{contest, attempt, pairs [{challenger, incumbent, challenger2, incumbent2}]} -> {done, wins, evidence, need, ...}: does a challenger take the best",
 			func(in duelIn) (Duel, error) {
 				if err := in.Contest.Validate(); err != nil {
 					return Duel{}, err

@@ -92,7 +92,7 @@ func TestDuelOfExactTasks(t *testing.T) {
 		p    Pair
 		wins bool
 	}{
-		{agon.Minimize, Pair{1, 2}, true}, {agon.Minimize, Pair{2, 2}, false}, {agon.Minimize, Pair{3, 2}, false}, {agon.Maximize, Pair{3, 2}, true}, {agon.Maximize, Pair{1, 2}, false},
+		{agon.Minimize, Pair{Challenger: 1, Incumbent: 2}, true}, {agon.Minimize, Pair{Challenger: 2, Incumbent: 2}, false}, {agon.Minimize, Pair{Challenger: 3, Incumbent: 2}, false}, {agon.Maximize, Pair{Challenger: 3, Incumbent: 2}, true}, {agon.Maximize, Pair{Challenger: 1, Incumbent: 2}, false},
 	} {
 		k := contest
 		k.Direction = c.dir
@@ -102,6 +102,63 @@ func TestDuelOfExactTasks(t *testing.T) {
 	}
 	if d := RunDuel(contest, 1, nil); d.Done {
 		t.Errorf("decided without a pair: %+v", d)
+	}
+}
+
+// Inside the band the second metric decides, where there is one, and only there.
+func TestSecondMetric(t *testing.T) {
+	two := contest
+	two.Direction, two.Band, two.Secondary = agon.Minimize, 0.5, agon.Maximize
+	pair := func(challenger, second float64) Pair {
+		return Pair{Challenger: challenger, Incumbent: 10, Challenger2: second, Incumbent2: 7}
+	}
+	for _, c := range []struct {
+		name string
+		p    Pair
+		wins bool
+	}{
+		{"passes the band, second worse", pair(9.4, 1), true},
+		{"inside, second better", pair(10.4, 8), true},
+		{"inside, second equal", pair(9.6, 7), false},
+		{"inside, second worse", pair(9.6, 6), false},
+		{"worse than the band, second better", pair(10.6, 99), false},
+	} {
+		if got := Beats(two, c.p); got != c.wins {
+			t.Errorf("%s: %t", c.name, got)
+		}
+		one := two
+		if one.Secondary = ""; Beats(one, c.p) != (c.p.Challenger < 9.5) {
+			t.Errorf("%s: the second metric counts in a contest without one", c.name)
+		}
+	}
+	var pairs []Pair
+	for range 30 {
+		pairs = append(pairs, pair(10.2, 9))
+	}
+	if d := RunDuel(two, 1, pairs); !d.Wins || d.Gain > -0.19 || d.Gain2 != 2 {
+		t.Errorf("%+v", d)
+	}
+	exact := two
+	exact.Band = 0
+	if d := RunDuel(exact, 1, []Pair{pair(10, 8)}); !d.Done || !d.Wins {
+		t.Errorf("equal, second better: %+v", d)
+	}
+	if d := RunDuel(exact, 1, []Pair{pair(10.1, 8)}); !d.Done || d.Wins {
+		t.Errorf("worse, second better: %+v", d)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	wins := 0
+	for range 2000 { // equals: both metrics noise
+		var list []Pair
+		for range 40 {
+			list = append(list, Pair{Challenger: 10 + rng.NormFloat64(), Incumbent: 10 + rng.NormFloat64(), Challenger2: rng.NormFloat64(), Incumbent2: rng.NormFloat64()})
+		}
+		if RunDuel(two, 1, list).Wins {
+			wins++
+		}
+	}
+	if float64(wins)/2000 > AttemptAlpha(two.Alpha, 1)*1.5 {
+		t.Errorf("an equal wins %d of 2000 duels at alpha %v", wins, AttemptAlpha(two.Alpha, 1))
 	}
 }
 

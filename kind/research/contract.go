@@ -45,6 +45,12 @@ const (
 	ModeSelfValidation = "self_validation"
 )
 
+// Ranking modes.
+const (
+	RankScalar = "scalar"
+	RankPareto = "pareto" // inside the noise band the second metric decides
+)
+
 // Statuses of a submission, and of one verification of it.
 const (
 	StatusPending  = "pending_verification"
@@ -66,7 +72,7 @@ const (
 	MetricObserved = "observed" // the task's metric
 	// A duel replays the incumbent beside the challenger on the same machine
 	// and seeds: Score.Metrics has one pair per seed, numbered from 0.
-	MetricDuelPrefix  = "duel." // duel.<i>.challenger, duel.<i>.incumbent
+	MetricDuelPrefix  = "duel." // duel.<i>.challenger, duel.<i>.incumbent, of a second metric challenger2, incumbent2
 	MetricDuelNumbers = "duel"  // how many pairs
 )
 
@@ -244,7 +250,7 @@ func (t *Task) Defaults() {
 		}
 	}
 	def(&t.BaseRef, "main")
-	def(&t.RankingMode, "scalar")
+	def(&t.RankingMode, RankScalar)
 	def(&t.CompetitionMode, ModeCenterless)
 	def(&t.Network, "none")
 	def(&t.MetricDirection, agon.Minimize)
@@ -257,6 +263,9 @@ func (t *Task) Defaults() {
 	}
 	r := &t.Rules
 	r.Direction = t.MetricDirection
+	if r.Secondary = ""; t.RankingMode == RankPareto {
+		r.Secondary = t.SecondaryMetricDirection
+	}
 	num(&r.Agree, defaultAgree)
 	num(&r.Replays, max(defaultReplays, r.Agree))
 	num(&r.Pairs, defaultPairs)
@@ -362,8 +371,8 @@ func (t *Task) Validate() error {
 		no("metric_name", fmt.Sprintf("%d bytes", maxName), "%.40q: want a word of letters, digits and _.-", t.MetricName)
 	}
 	oneOf("metric_direction", t.MetricDirection, agon.Minimize, agon.Maximize)
-	oneOf("ranking_mode", t.RankingMode, "scalar", "pareto")
-	if t.RankingMode == "pareto" || t.SecondaryMetricName != "" {
+	oneOf("ranking_mode", t.RankingMode, RankScalar, RankPareto)
+	if t.RankingMode == RankPareto || t.SecondaryMetricName != "" {
 		if !metricForm.MatchString(t.SecondaryMetricName) || len(t.SecondaryMetricName) > maxName || t.SecondaryMetricName == t.MetricName {
 			no("secondary_metric_name", "", "pareto needs the name of a second metric")
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kind"
@@ -54,13 +55,11 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 	x := obs.Metrics[t.MetricName]
 	s.Metrics[MetricObserved] = x
 	s.Value, s.Solved = t.ScoreValue(x), true
-	for i, p := range obs.Duel {
-		s.Metrics[fmt.Sprintf("%s%d.challenger", MetricDuelPrefix, i)] = p.Challenger
-		s.Metrics[fmt.Sprintf("%s%d.incumbent", MetricDuelPrefix, i)] = p.Incumbent
+	var pairs []score.Pair
+	for _, p := range obs.Duel {
+		pairs = append(pairs, p.Pair)
 	}
-	if len(obs.Duel) > 0 {
-		s.Metrics[MetricDuelNumbers] = float64(len(obs.Duel))
-	}
+	maps.Copy(s.Metrics, PairMetrics(pairs))
 	s.Detail = fmt.Sprintf("%s %v", t.MetricName, x)
 	return s
 }

@@ -163,6 +163,9 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	} {
 		numbers[k] = x
 	}
+	if c.Secondary != "" {
+		numbers["gain2"] = d.Gain2
+	}
 	rule := RuleDuel
 	if v.Rival == nil {
 		rule = RuleFirst
@@ -236,7 +239,7 @@ func duelsOf(c agon.Contest, v agon.View, rival string, a score.Agreement) (pair
 // majority is the first pair on whose winner more than half of the duels agree.
 func majority(c agon.Contest, duels [][]score.Pair) (score.Pair, bool) {
 	wins := 0
-	won := func(d []score.Pair) bool { return agon.Better(c.Direction, d[0].Challenger, d[0].Incumbent) }
+	won := func(d []score.Pair) bool { return score.Beats(c, d[0]) }
 	for _, d := range duels {
 		if won(d) {
 			wins++
@@ -266,7 +269,26 @@ func PairsOf(m map[string]float64) []score.Pair {
 		if !ok1 || !ok2 {
 			return nil
 		}
-		out = append(out, score.Pair{Challenger: ch, Incumbent: in})
+		out = append(out, score.Pair{
+			Challenger: ch, Incumbent: in,
+			Challenger2: m[fmt.Sprintf("%s%d.challenger2", MetricDuelPrefix, i)], Incumbent2: m[fmt.Sprintf("%s%d.incumbent2", MetricDuelPrefix, i)],
+		})
 	}
 	return out
+}
+
+// PairMetrics writes the pairs of a duel as PairsOf reads them.
+func PairMetrics(pairs []score.Pair) map[string]float64 {
+	m := map[string]float64{}
+	if len(pairs) > 0 {
+		m[MetricDuelNumbers] = float64(len(pairs))
+	}
+	for i, p := range pairs {
+		at := fmt.Sprintf("%s%d.", MetricDuelPrefix, i)
+		m[at+"challenger"], m[at+"incumbent"] = p.Challenger, p.Incumbent
+		if p.Challenger2 != 0 || p.Incumbent2 != 0 {
+			m[at+"challenger2"], m[at+"incumbent2"] = p.Challenger2, p.Incumbent2
+		}
+	}
+	return m
 }

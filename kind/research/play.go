@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/score"
 )
 
 // Files of a record.
@@ -59,9 +60,8 @@ type Observed struct {
 
 // DuelPair is one paired replay.
 type DuelPair struct {
-	Seed       int64   `json:"seed"`
-	Challenger float64 `json:"challenger"`
-	Incumbent  float64 `json:"incumbent"`
+	Seed int64 `json:"seed"`
+	score.Pair
 }
 
 // player is one replay under way. One goroutine uses it.
@@ -149,7 +149,7 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	// All validators use one seed for a submission, so that their numbers can be
 	// compared; it hangs on the submission's own bytes, so that none can be
 	// written for it. Submissions are compared by duels, on common seeds.
-	obs := Observed{Status: StatusAccepted, Seed: seedOf(p.digest, "replay "+string(s.Digest), 0)}
+	obs := Observed{Status: StatusAccepted, Seed: ReplaySeed(p.digest, s.Digest)}
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
@@ -219,7 +219,7 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		return err
 	}
 	for i := range max(1, p.run.Rival.Pairs) {
-		pair := DuelPair{Seed: seedOf(p.digest, fmt.Sprintf("duel %d %d", p.run.Seed, p.run.Rival.Round), i)}
+		pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i)}
 		sides := []*side{challenger, incumbent}
 		if i%2 == 1 {
 			sides[0], sides[1] = sides[1], sides[0]
@@ -229,9 +229,9 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 			m, err := p.benchmark(ctx, x, pair.Seed, &ignored)
 			switch {
 			case err == nil && x == challenger:
-				pair.Challenger = m[p.t.MetricName]
+				pair.Challenger, pair.Challenger2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
 			case err == nil:
-				pair.Incumbent = m[p.t.MetricName]
+				pair.Incumbent, pair.Incumbent2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
 			case x == incumbent && errors.As(err, &e):
 				broken = true
 				p.line("duel: the incumbent gave no number: " + e.notes)
@@ -245,6 +245,19 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		}
 	}
 	return nil
+}
+
+// SeedVar is the variable of the benchmark that holds the seed of a replay.
+const SeedVar = "AGON_SEED"
+
+// ReplaySeed is the seed of every replay of a submission of a task.
+func ReplaySeed(task, submission agon.Digest) int64 {
+	return seedOf(task, "replay "+string(submission), 0)
+}
+
+// DuelSeed is the seed of both sides of the ith pair of a duel.
+func DuelSeed(task agon.Digest, r agon.RunSpec, i int) int64 {
+	return seedOf(task, fmt.Sprintf("duel %d %d", r.Seed, r.Rival.Round), i)
 }
 
 // seedOf derives a seed that everybody derives alike; it is not negative.

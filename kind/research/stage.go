@@ -367,7 +367,7 @@ func (p *player) benchmarkEnv(x *side, seed int64) []string {
 			env = append(env, k+"="+p.priv.BenchmarkEnv[k])
 		}
 	}
-	env = append(env, fmt.Sprintf("AGON_SEED=%d", seed))
+	env = append(env, fmt.Sprintf("%s=%d", SeedVar, seed))
 	if p.hidden != "" {
 		env = append(env, "AGON_HIDDEN="+hiddenMount, "AUTORESEARCH_PRIVATE_HELDOUT_ROOT="+hiddenMount, "AUTORESEARCH_PRIVATE_HELDOUT_MANIFEST="+path.Join(hiddenMount, manifestFile))
 		if p.priv.BenchmarkEnv[heldoutSources] != "" {
@@ -421,7 +421,7 @@ func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[stri
 			return nil, &ended{OutcomeNoMetric, "", err.Error()}
 		}
 	}
-	if s := p.t.SecondaryMetricName; s != "" && p.t.RankingMode == "pareto" {
+	if s := p.t.SecondaryMetricName; s != "" && p.t.RankingMode == RankPareto {
 		if _, ok := m[s]; !ok {
 			return nil, &ended{OutcomeNoMetric, "", "the benchmark gave no finite secondary metric " + s}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -310,7 +309,7 @@ func (f *fixture) scan(c *miner.Client) []research.Job {
 func (f *fixture) answer(c *miner.Client, submission, status string, x float64) bool {
 	f.t.Helper()
 	for _, j := range f.scan(c) {
-		if j.Submission.ID != submission {
+		if j.Submission.ID != submission || strings.Contains(j.ID, ".") {
 			continue
 		}
 		body := map[string]any{"submission_id": submission, "status": status, "observed_metrics": map[string]float64{}, "notes": "n", "replay_log": "log with hidden-value-1234 in it"}
@@ -332,35 +331,34 @@ func (f *fixture) submission(id string) research.Submission {
 	return s
 }
 
-// duels answers every duel as agon's own validators do: over the engine's leases.
+// duels answers every duel over the wire: each side's job with its number.
 func (f *fixture) duels(incumbent float64, names ...string) {
 	f.t.Helper()
-	ctx := context.Background()
+	f.duelsBy(func(j research.Job, challenger bool) map[string]float64 {
+		if challenger {
+			return f.submission(j.Submission.ID).Observed
+		}
+		return map[string]float64{"size": incumbent}
+	}, names...)
+}
+
+// duelsBy answers every duel with what observe says of each side's job.
+func (f *fixture) duelsBy(observe func(j research.Job, challenger bool) map[string]float64, names ...string) {
+	f.t.Helper()
 	for again := true; again; {
 		again = false
 		for _, n := range names {
-			who := platform.Caller{Hotkey: f.key(n).SS58()}
-			l, err := f.p.Claim(ctx, who, client.ClaimRequest{Kinds: []string{kr.Name}, Driver: "runsc"})
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			if l == nil {
-				continue
-			}
-			if l.Run.Rival == nil {
-				f.t.Fatalf("run %s is no duel", l.Run.Run)
-			}
-			again = true
-			s := f.submission(l.Submission.ID)
-			m := map[string]float64{kr.MetricVerdict: 0, kr.MetricObserved: s.Observed["size"], kr.MetricPrefix + "size": s.Observed["size"], kr.MetricDuelNumbers: float64(l.Run.Rival.Pairs)}
-			for i := range l.Run.Rival.Pairs {
-				m[fmt.Sprintf("duel.%d.challenger", i)], m[fmt.Sprintf("duel.%d.incumbent", i)] = s.Observed["size"], incumbent
-			}
-			_, err = f.p.Result(ctx, who, l.ID, client.Result{
-				Token: l.Token, Outcome: "ok", Driver: agon.Driver{Name: "runsc"}, Scores: []agon.Score{{Task: l.Run.Tasks[0].Key, Value: 0.5, Solved: true, Scorer: "test", Metrics: m}},
-			})
-			if err != nil {
-				f.t.Fatal(err)
+			c := f.validator(n)
+			for _, j := range f.scan(c) {
+				_, part, ok := strings.Cut(j.ID, ".")
+				if !ok {
+					f.t.Fatalf("job %s is of no duel", j.ID)
+				}
+				again = true
+				body := map[string]any{"submission_id": j.Submission.ID, "status": "accepted", "observed_metrics": observe(j, strings.HasSuffix(part, "c"))}
+				if code, b := f.post(c, "/api/v1/validator/jobs/"+j.ID+"/result", body); code != 200 {
+					f.t.Fatalf("result: %d %s", code, b)
+				}
 			}
 		}
 	}
