@@ -161,6 +161,13 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	d.Scatter = scoreCost(d.Rows)
+	for i := range d.Reigns {
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)
+		if err != nil {
+			return nil, err
+		}
+		d.Reigns[i].Name = sub.Name
+	}
 	d.History = seatHistory(d.Reigns, s.cfg.Now())
 	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
 		d.LedgerDown = true
@@ -253,6 +260,7 @@ func (s *server) tasks(q *request) error {
 			base
 			Arena *client.Arena
 			Tasks []taskRow
+			Chart *Chart
 		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a}
 		for _, t := range a.Tasks {
 			r := taskRow{TaskRef: t, Stat: by[t.Key]}
@@ -261,6 +269,7 @@ func (s *server) tasks(q *request) error {
 			}
 			data.Tasks = append(data.Tasks, r)
 		}
+		data.Chart = taskMeans(data.Tasks)
 		return s.bytes("tasks", data)
 	})
 	if err != nil {
@@ -287,6 +296,7 @@ func (s *server) validators(q *request) error {
 			base
 			Arena *client.Arena
 			Rows  []row
+			Chart *Chart
 		}{base: q.base("Validators of "+a.Title, a.ID), Arena: a}
 		for _, v := range list {
 			r := row{ValidatorStat: v}
@@ -295,12 +305,29 @@ func (s *server) validators(q *request) error {
 			}
 			data.Rows = append(data.Rows, r)
 		}
+		data.Chart = work(list)
 		return s.bytes("validators", data)
 	})
 	if err != nil {
 		return err
 	}
 	return q.send(http.StatusOK, b)
+}
+
+// dueWeights is what an arena wants set now.
+type dueWeights struct {
+	Arena string
+	*client.Target
+	Chart *Chart
+}
+
+func weightBars(arena string, t *client.Target, set map[uint16]uint16) *Chart {
+	var list []item
+	for i, uid := range t.UIDs {
+		now := float64(set[uid])
+		list = append(list, item{name: strconv.Itoa(int(uid)), bar: float64(t.Values[i]), dot: &now})
+	}
+	return bars("Weights of "+arena, "uid", "weight", "due", "set", list, trim)
 }
 
 func (s *server) ledger(q *request) error {
@@ -343,10 +370,7 @@ func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
 			base
 			Graph *client.Metagraph
 			// Due is what each arena of this subnet wants now.
-			Due []struct {
-				Arena string
-				*client.Target
-			}
+			Due  []dueWeights
 			Set  map[uint16]uint16
 			Name string
 		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}, Name: name}
@@ -361,10 +385,7 @@ func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
 			if err != nil {
 				return nil, err
 			}
-			data.Due = append(data.Due, struct {
-				Arena string
-				*client.Target
-			}{a.ID, t})
+			data.Due = append(data.Due, dueWeights{a.ID, t, weightBars(a.ID, t, data.Set)})
 		}
 		return s.bytes("ledger", data)
 	})

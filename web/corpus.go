@@ -44,6 +44,7 @@ func (s *server) corpus(q *request) error {
 	data := struct {
 		base
 		Corpus *Corpus
+		Chart  *Chart
 	}{base: q.base("Corpus", "")}
 	if s.cfg.Corpus != nil {
 		c, err := s.cfg.Corpus(q.Context())
@@ -51,6 +52,18 @@ func (s *server) corpus(q *request) error {
 			return err
 		}
 		data.Corpus = c
+		if c != nil {
+			data.Chart = rowBars(c.Success)
+		}
 	}
 	return s.render(q, http.StatusOK, "corpus", data)
+}
+
+func rowBars(kinds []CorpusKind) *Chart {
+	var list []item
+	for _, k := range kinds {
+		solved := float64(k.Solved)
+		list = append(list, item{name: k.Name, bar: float64(k.Rows), dot: &solved})
+	}
+	return bars("Rows by kind", "kind", "rows", "rows", "solved", list, trim)
 }

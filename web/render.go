@@ -77,6 +77,7 @@ var funcs = template.FuncMap{
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"ms":     showMS,
 	"line":   plain.Line,
+	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
 	"count":  count,
 	"faults": faultWord,
 	"add":    func(a, b int) int { return a + b },

@@ -37,7 +37,11 @@ func rowOf(r client.Run) runRow {
 		out.Value = &v
 	}
 	if !r.EndedAt.IsZero() {
-		out.Took = r.EndedAt.Sub(r.CreatedAt).Milliseconds()
+		from := r.CreatedAt
+		if n := len(r.List); n > 0 { // what it waited in the queue is not its time
+			from = r.List[n-1].LeasedAt
+		}
+		out.Took = r.EndedAt.Sub(from).Milliseconds()
 	}
 	return out
 }
@@ -94,6 +98,7 @@ func (s *server) submission(q *request) error {
 		MoreRuns string
 		Band     *score.Band
 		Faults   map[agon.Fault]int
+		Chart    *Chart
 	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
@@ -129,6 +134,11 @@ func (s *server) submission(q *request) error {
 	if sub.Score != nil {
 		band := score.Interval(score.Values(values[sub.ID]))
 		data.Band = &band
+	}
+	if a.Champion != nil && a.Champion.Submission != sub.ID {
+		data.Chart = taskScores(values[sub.ID], values[a.Champion.Submission])
+	} else {
+		data.Chart = taskScores(values[sub.ID], nil)
 	}
 	files, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, sub.ID)
 	if refused := denied(err); refused != nil {

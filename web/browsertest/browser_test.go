@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -26,10 +28,27 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// perType is how many pages of one form are looked at.
-const perType = 3
+// perType is how many pages of one form are looked at for each arena, and of a
+// form with a query.
+const perType, perQuery = 2, 1
 
-var ids = regexp.MustCompile(`/[0-9a-f-]{36}|/[0-9]+(\.[0-9]+)?$|=[^&]*`)
+// minPages is what the five demo arenas have at least.
+const minPages = 50
+
+var (
+	ids   = regexp.MustCompile(`/[0-9a-f-]{36}|/[0-9]+(\.[0-9]+)?$|=[^&]*`)
+	plain = regexp.MustCompile(`[^a-z0-9]+`)
+	arena = regexp.MustCompile(`^/arenas/([^/?]+)`)
+)
+
+// browser is one Chromium that notes what goes wrong in it.
+type browser struct {
+	context.Context
+	t               *testing.T
+	base, shots, ax string
+	mu              sync.Mutex
+	trouble         []string
+}
 
 func setting(t *testing.T, name string) string {
 	v := os.Getenv(name)
@@ -39,128 +58,212 @@ func setting(t *testing.T, name string) string {
 	return v
 }
 
-func TestPages(t *testing.T) {
-	base := setting(t, "AGON_BROWSER_URL")
-	shots := setting(t, "AGON_BROWSER_SHOTS")
+func open(t *testing.T) *browser {
 	axe, err := os.ReadFile(setting(t, "AGON_AXE"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(shots, 0o755); err != nil {
+	b := &browser{t: t, base: setting(t, "AGON_BROWSER_URL"), shots: setting(t, "AGON_BROWSER_SHOTS"), ax: string(axe)}
+	if err := os.MkdirAll(b.shots, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(setting(t, "AGON_CHROMIUM")))
-	actx, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	defer stop()
-	ctx, cancel := chromedp.NewContext(actx)
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 15*time.Minute)
-	defer cancel()
-
-	home, err := url.Parse(base)
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b.Context, cancel = context.WithTimeout(ctx, 20*time.Minute)
+	t.Cleanup(cancel)
+	home, err := url.Parse(b.base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var trouble []string
-	chromedp.ListenTarget(ctx, func(ev any) {
-		mu.Lock()
-		defer mu.Unlock()
+	chromedp.ListenTarget(b.Context, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		switch e := ev.(type) {
 		case *network.EventRequestWillBeSent:
 			if u, err := url.Parse(e.Request.URL); err == nil && u.Host != home.Host && u.Scheme != "data" && u.Scheme != "about" {
-				trouble = append(trouble, "a request left the machine: "+e.Request.URL)
+				b.trouble = append(b.trouble, "a request left the machine: "+e.Request.URL)
 			}
 		case *runtime.EventExceptionThrown:
-			trouble = append(trouble, "exception: "+e.ExceptionDetails.Error())
+			b.trouble = append(b.trouble, "exception: "+e.ExceptionDetails.Error())
 		case *cdplog.EventEntryAdded:
 			if e.Entry.Level == cdplog.LevelError {
-				trouble = append(trouble, "console: "+e.Entry.Text+" "+e.Entry.URL)
+				b.trouble = append(b.trouble, "console: "+e.Entry.Text+" "+e.Entry.URL)
 			}
 		}
 	})
-	if err := chromedp.Run(ctx, network.Enable(), cdplog.Enable()); err != nil {
-		t.Fatal(err)
-	}
+	b.run(network.Enable(), cdplog.Enable())
+	return b
+}
 
-	todo, seen, types := []string{"/"}, map[string]bool{}, map[string]int{}
+func (b *browser) run(acts ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b, acts...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// close tells what went wrong meanwhile.
+func (b *browser) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.trouble {
+		b.t.Error(x)
+	}
+}
+
+// drawn waits until every chart of a page has been drawn by its script.
+const drawn = `[...document.querySelectorAll("figure[data-plot]")].every(f => f.querySelector(".plot canvas"))`
+
+// look opens a page (or stays on this one for ""), wide and light, narrow and
+// dark: nothing serious for axe, nothing wider than the screen, a picture. It
+// returns the links.
+func (b *browser) look(at, name string) (links []string) {
+	b.t.Helper()
+	for _, view := range []struct {
+		name, scheme string
+		width        int64
+	}{{"wide", "light", 1280}, {"phone", "dark", 390}} {
+		var found string
+		var scroll int64
+		var shot []byte
+		acts := chromedp.Tasks{
+			emulation.SetDeviceMetricsOverride(view.width, 900, 1, view.width < 500),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: view.scheme}}),
+		}
+		if at != "" {
+			acts = append(acts, chromedp.Navigate(b.base+at))
+		}
+		acts = append(acts, chromedp.WaitReady("main"), chromedp.Poll(drawn, nil, chromedp.WithPollingTimeout(20*time.Second)),
+			chromedp.Evaluate(`[...document.querySelectorAll("a[href^='/']")].map(a => a.getAttribute("href").split("#")[0])`, &links),
+			chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scroll),
+			chromedp.Evaluate(b.ax+"; true", nil),
+			chromedp.Evaluate(`axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r =>
+				JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
+				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+			chromedp.FullScreenshot(&shot, 100))
+		if err := chromedp.Run(b, acts); err != nil {
+			b.t.Fatalf("%s (%s): %v", at, view.name, err)
+		}
+		if err := os.WriteFile(filepath.Join(b.shots, name+"-"+view.name+".png"), shot, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+		if scroll > 1 {
+			b.t.Errorf("%s (%s): %d pixels wider than the screen", at, view.name, scroll)
+		}
+		var list []struct {
+			ID, Impact, Help string
+			Nodes            []string
+		}
+		if err := json.Unmarshal([]byte(found), &list); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, v := range list {
+			if v.Impact == "serious" || v.Impact == "critical" {
+				b.t.Errorf("%s (%s): %s: %s\n\t%s", at, view.name, v.ID, v.Help, strings.Join(v.Nodes, "\n\t"))
+			} else {
+				b.t.Logf("%s (%s): %s, %s", at, view.name, v.Impact, v.Help)
+			}
+		}
+	}
+	return links
+}
+
+// TestPages follows the links of every page from the first one. Each form of
+// page is looked at for each arena.
+func TestPages(t *testing.T) {
+	b := open(t)
+	type link struct{ at, arena string }
+	todo, seen, types, arenas := []link{{at: "/"}}, map[string]bool{}, map[string]int{}, map[string]bool{}
 	n := 0
 	for len(todo) > 0 {
-		at := todo[0]
+		l := todo[0]
 		todo = todo[1:]
-		form := ids.ReplaceAllString(at, "/X")
-		if seen[at] || types[form] >= perType {
+		if m := arena.FindStringSubmatch(l.at); m != nil {
+			l.arena = m[1]
+			arenas[m[1]] = true
+		}
+		form := l.arena + ids.ReplaceAllString(strings.TrimPrefix(l.at, "/arenas/"+l.arena), "/x")
+		most := perType
+		if strings.Contains(form, "?") {
+			most = perQuery
+		}
+		if seen[l.at] || types[form] >= most || (l.arena == "" && types[form] > 0) {
 			continue
 		}
-		seen[at] = true
+		seen[l.at] = true
 		types[form]++
 		n++
-		var links []string
-		for _, view := range []struct {
-			name  string
-			width int64
-			dark  bool
-		}{{"wide", 1280, false}, {"phone", 390, true}} {
-			scheme := "light"
-			if view.dark {
-				scheme = "dark"
-			}
-			var found string
-			var scroll int64
-			var shot []byte
-			err := chromedp.Run(ctx,
-				emulation.SetDeviceMetricsOverride(view.width, 900, 1, view.width < 500),
-				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-				chromedp.Navigate(base+at), chromedp.WaitReady("main"),
-				chromedp.Evaluate(`[...document.querySelectorAll("a[href^='/']")].map(a => a.getAttribute("href").split("#")[0])`, &links),
-				chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scroll),
-				chromedp.Evaluate(string(axe)+"; true", nil),
-				chromedp.Evaluate(`axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r =>
-					JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
-					&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
-				chromedp.FullScreenshot(&shot, 100),
-			)
-			if err != nil {
-				t.Fatalf("%s (%s): %v", at, view.name, err)
-			}
-			name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(form, "-"), "-")
-			if name == "" {
-				name = "home"
-			}
-			if err := os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%d-%s.png", name, types[form], view.name)), shot, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if scroll > 1 {
-				t.Errorf("%s (%s): %d pixels wider than the screen", at, view.name, scroll)
-			}
-			var list []struct {
-				ID, Impact, Help string
-				Nodes            []string
-			}
-			if err := json.Unmarshal([]byte(found), &list); err != nil {
-				t.Fatal(err)
-			}
-			for _, v := range list {
-				if v.Impact == "serious" || v.Impact == "critical" {
-					t.Errorf("%s (%s): %s: %s\n\t%s", at, view.name, v.ID, v.Help, strings.Join(v.Nodes, "\n\t"))
-				} else {
-					t.Logf("%s (%s): %s, %s", at, view.name, v.Impact, v.Help)
-				}
-			}
+		name := strings.Trim(plain.ReplaceAllString(form, "-"), "-")
+		if name == "" {
+			name = "home"
 		}
-		for _, l := range links {
-			if !strings.HasPrefix(l, "/openapi") && !strings.Contains(l, "/file?") {
-				todo = append(todo, l)
+		for _, at := range b.look(l.at, fmt.Sprintf("%s-%d", name, types[form])) {
+			if !strings.HasPrefix(at, "/openapi") && !strings.Contains(at, "/file?") {
+				todo = append(todo, link{at, l.arena})
 			}
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	for _, x := range trouble {
-		t.Error(x)
+	b.close()
+	t.Logf("%d pages of %d forms in %d arenas, each wide and light, narrow and dark", n, len(types), len(arenas))
+	if n < minPages || len(arenas) < 5 {
+		t.Errorf("only %d pages of %d arenas were found", n, len(arenas))
 	}
-	t.Logf("%d pages of %d forms, each wide and light, narrow and dark", n, len(types))
-	if n < 12 {
-		t.Errorf("only %d pages were found", n)
+}
+
+// TestOperator signs a browser in by the operator's link and uses the forms of its page.
+func TestOperator(t *testing.T) {
+	b := open(t)
+	out, err := exec.CommandContext(t.Context(), setting(t, "AGON_BIN"), "web", "login", "-o", "id",
+		"--url", b.base, "--wallet.path", filepath.Join(setting(t, "AGON_BROWSER_DATA"), "wallets"), "--wallet.name", "operator").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
+	b.run(chromedp.Navigate(strings.TrimSpace(string(out))), chromedp.WaitVisible(`form[action="/signin"] button`))
+	b.look("", "signin")
+	b.run(chromedp.Click(`form[action="/signin"] button`), chromedp.WaitVisible(`form[action="/operator/arena"]`))
+	b.look("", "operator")
+	var state string
+	press := func(button, want string) {
+		t.Helper()
+		b.run(chromedp.Click(`form[action="/operator/arena"] button[value="`+button+`"]`), chromedp.WaitVisible(`section.card .s-`+want), chromedp.Text(`section.card .state`, &state))
+		if state != want {
+			t.Errorf("after the button %s the first arena is %s", button, state)
+		}
+	}
+	press("paused", "paused")
+	press("open", "open")
+	b.run(chromedp.Click(`section.card summary`), chromedp.SetValue(`form[action="/operator/retune"] input[name="attempts"]`, "3"),
+		chromedp.SetValue(`form[action="/operator/retune"] input[name="reason"]`, "a test of the form"),
+		chromedp.Submit(`form[action="/operator/retune"]`), chromedp.WaitVisible(`//td[contains(., "a test of the form")]`))
+	b.look("", "operator-after")
+	var sub string
+	b.run(chromedp.Navigate(b.base+"/"), chromedp.WaitReady("main"),
+		chromedp.Evaluate(`document.querySelector("a[href^='/submissions/']").getAttribute("href")`, &sub))
+	b.look(sub, "operator-submission")
+	b.close()
+}
+
+// TestKeysAndNoScript steps through a run by keys, and reads a board without any script.
+func TestKeysAndNoScript(t *testing.T) {
+	b := open(t)
+	var run, board string
+	var here int
+	b.run(chromedp.Navigate(b.base+"/"), chromedp.WaitReady("main"),
+		chromedp.Evaluate(`document.querySelector(".card h2 a").getAttribute("href")`, &board),
+		chromedp.Click(`a[href^="/submissions/"]`, chromedp.ByQuery), chromedp.WaitVisible(`a[href^="/runs/"]`, chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelector("a[href^='/runs/']").getAttribute("href")`, &run))
+	b.run(chromedp.Navigate(b.base+run), chromedp.WaitVisible(".step", chromedp.ByQuery), chromedp.KeyEvent("jjk"),
+		chromedp.Evaluate(`[...document.querySelectorAll(".step")].findIndex(s => s.classList.contains("here"))`, &here))
+	if here != 0 {
+		t.Errorf("j, j, k lead to step %d, want the first", here)
+	}
+	var dots []*cdp.Node
+	b.run(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.base+board), chromedp.Nodes(".chart svg circle", &dots, chromedp.ByQueryAll, chromedp.AtLeast(0)))
+	if len(dots) == 0 {
+		t.Error("no chart is drawn without a script")
+	}
+	b.close()
 }

@@ -7,6 +7,10 @@
 
   // Fetch this page again and put its parts in place of ours, unless someone is
   // reading with something open or typing.
+  // What the server sent is kept, since charts are drawn into the page.
+  const served = new WeakMap();
+  const parts = () => document.querySelectorAll("[data-part]");
+  for (const part of parts()) served.set(part, part.innerHTML);
   let busy = false, again = false;
   async function refresh() {
     if (busy) { again = true; return; }
@@ -15,10 +19,14 @@
       const r = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (!r.ok) return;
       const doc = new DOMParser().parseFromString(await r.text(), "text/html");
-      for (const part of document.querySelectorAll("[data-part]")) {
+      for (const part of parts()) {
         const next = doc.querySelector(`[data-part="${part.dataset.part}"]`);
-        if (!next || part.contains(document.activeElement) || part.querySelector("details[open]")) continue;
-        if (next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes);
+        if (!next || part.contains(document.activeElement) || next.innerHTML === served.get(part)) continue;
+        served.set(part, next.innerHTML);
+        const open = [...part.querySelectorAll("details")].map((d) => d.open);
+        part.replaceChildren(...next.childNodes);
+        part.querySelectorAll("details").forEach((d, i) => { if (open[i] !== undefined) d.open = open[i]; });
+        draw();
       }
     } catch { /* the next change tries again */ } finally {
       busy = false;
@@ -43,6 +51,88 @@
     });
     es.addEventListener("end", () => { es.close(); say("ended"); refresh(); });
   }
+
+  // Charts: uPlot draws the numbers that the server put beside its own drawing.
+  let ready;
+  function library() {
+    const at = "/static/uplot-1.6.32/uPlot";
+    ready ??= new Promise((ok, fail) => {
+      const css = document.createElement("link");
+      css.rel = "stylesheet"; css.href = at + ".css";
+      const js = document.createElement("script");
+      js.src = at + ".js"; js.onload = ok; js.onerror = fail;
+      document.head.append(css, js);
+    });
+    return ready;
+  }
+  const theme = window.matchMedia("(prefers-color-scheme: dark)");
+  const drawn = new Map();
+  async function draw() {
+    const figures = [...document.querySelectorAll("figure[data-plot]")];
+    for (const [f, u] of drawn) if (!f.isConnected) { u.destroy(); drawn.delete(f); }
+    if (!figures.length) return;
+    try { await library(); } catch { return; } // the server's drawing stays
+    for (const f of figures) if (f.isConnected && !drawn.has(f)) drawn.set(f, chart(f));
+  }
+  function chart(f) {
+    const p = JSON.parse(f.dataset.plot);
+    const css = getComputedStyle(document.documentElement);
+    const colour = (c) => css.getPropertyValue({ champion: "--gold", dim: "--dim", line: "--line", bg: "--bg" }[c] || "--dot").trim();
+    const box = f.querySelector(".plot") || document.createElement("div");
+    box.className = "plot";
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", f.querySelector("figcaption").textContent + "; the numbers stand in the table below");
+    const svg = f.querySelector("svg");
+    svg.before(box);
+    svg.classList.add("drawn");
+    const num = (v) => (v == null ? "–" : String(+v.toPrecision(5)));
+    const utc = (v) => new Date(v * 1000).toISOString().slice(0, 16).replace("T", " ");
+    const axis = (label) => ({ label, labelSize: 20, labelFont: "12px system-ui", font: "12px system-ui", stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } });
+    const x = axis(p.xlabel), y = { ...axis(p.ylabel), size: 56 };
+    if (p.ticks) {
+      x.splits = (u, i, min, max) => {
+        const step = Math.max(1, Math.ceil(p.ticks.length / Math.max(2, Math.floor(u.width / 90))));
+        return p.ticks.map((_, n) => n).filter((n) => n % step === 0 && n >= min && n <= max);
+      };
+      x.values = (u, splits) => splits.map((n) => p.ticks[n] ?? "");
+    } else if (p.time) {
+      x.space = 110;
+      x.values = (u, splits) => splits.map((v) => utc(v).slice(5));
+    } else {
+      x.values = (u, splits) => splits.map(num);
+    }
+    const how = {
+      dots: () => ({ paths: () => null, points: { show: true, size: 10 } }),
+      bars: () => ({ paths: uPlot.paths.bars({ size: [0.7, 60] }), points: { show: false } }),
+      steps: () => ({ paths: uPlot.paths.stepped({ align: 1 }), points: { show: true, size: 9 } }),
+    };
+    const size = () => ({ width: Math.max(240, box.clientWidth), height: 260 });
+    const span = p.x[p.x.length - 1] - p.x[0] || 1;
+    const u = new uPlot({
+      ...size(),
+      scales: {
+        x: { time: !!p.time, range: (u, min, max) => p.ticks ? [min - 0.5, max + 0.5] : min === p.x[0] && max === p.x[p.x.length - 1] && !p.time ? [Math.min(0, min), max + span * 0.05] : [min, max] },
+        y: { range: [p.ymin, p.ymax] },
+      },
+      axes: [x, y],
+      cursor: { points: { size: 12 } },
+      series: [
+        { label: p.xlabel, value: (u, v, s, i) => (i == null ? "–" : p.names[i] + (p.ticks ? "" : ", " + (p.time ? utc(v) : num(v)))) },
+        ...p.series.filter((s) => s.y.some((v) => v != null)).map((s) => ({
+          label: s.label, stroke: colour(s.class), width: 2, fill: s.how === "bars" ? colour(s.class) : undefined,
+          value: (u, v) => num(v), ...how[s.how](),
+          ...(s.how === "dots" ? { points: { show: true, size: 10, stroke: colour(s.class), fill: s.class === "scripted" ? colour("bg") : colour(s.class) } } : {}),
+        })),
+      ],
+    }, [p.x, ...p.series.filter((s) => s.y.some((v) => v != null)).map((s) => s.y)], box);
+    const wide = new ResizeObserver(() => { if (box.clientWidth && Math.abs(box.clientWidth - u.width) > 1) u.setSize(size()); });
+    wide.observe(box);
+    const destroy = u.destroy;
+    u.destroy = () => { wide.disconnect(); destroy(); };
+    return u;
+  }
+  theme.addEventListener("change", () => { for (const [f, u] of drawn) { u.destroy(); f.querySelector(".plot").replaceChildren(); drawn.set(f, chart(f)); } });
+  draw();
 
   // j and k go from step to step, o opens and folds.
   let at = -1;
