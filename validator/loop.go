@@ -36,6 +36,8 @@ type LoopConfig struct {
 	Log      *slog.Logger
 	// Backoff is the pause after an error of the platform (default 2 s).
 	Backoff time.Duration
+	// Traced is told of each lease when all about it is done; optional.
+	Traced func(l *client.Lease, a *Attempt, from time.Time)
 }
 
 // Loop leases and plays until it is stopped.
@@ -107,6 +109,7 @@ func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
 	log := l.cfg.Log.With("run", lease.Run.Run, "attempt", lease.Attempt)
 	playCtx, stop := context.WithCancel(ctx)
 	defer stop()
+	from := l.cfg.Player.Now()
 	rec := &recorder{run: lease.Run.Run, attempt: lease.Attempt, now: l.cfg.Player.Now}
 
 	// The beat goroutine owns heartbeats: it is told of states through a
@@ -136,6 +139,9 @@ func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
 	}
 	defer cancel()
 	l.report(reportCtx, lease, a, rec, log)
+	if l.cfg.Traced != nil {
+		l.cfg.Traced(lease, a, from)
+	}
 }
 
 func (l *Loop) beat(ctx context.Context, stop func(), done <-chan struct{}, states <-chan agon.RunState, lease *client.Lease, rec *recorder, log *slog.Logger) {

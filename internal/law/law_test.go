@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"kind/kindtest", "research"},
 	{"wire", "mcp"},
 	{"corpus"},
-	{"internal/api", "internal/metrics", "internal/webhook", "cli", "web"},
+	{"internal/api", "internal/metrics", "internal/tracing", "internal/webhook", "cli", "web"},
 	{"internal/run"},
 	{"cmd", "bench", "internal/law"},
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/api"
 	"github.com/agon-arena/agon/internal/metrics"
+	"github.com/agon-arena/agon/internal/tracing"
 	"github.com/agon-arena/agon/internal/webhook"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/ledger/local"
@@ -58,14 +59,24 @@ type Options struct {
 	Ready    func(url string)
 	Decided  func(*client.Overview)
 
-	shop  *shopFloor    // see floor
-	lease time.Duration // of runs that this server hands out; 0: the platform's default
+	shop   *shopFloor      // see floor
+	lease  time.Duration   // of runs that this server hands out; 0: the platform's default
+	traces *tracing.Tracer // see trace; nil: none are sent
 }
 
 func (o *Options) say(format string, args ...any) {
 	if o.Say != nil {
 		o.Say(format, args...)
 	}
+}
+
+// trace opens the traces of a role, if the environment asks for them; end sends the last.
+func (o *Options) trace(ctx context.Context, role string) (end func(), err error) {
+	o.traces, err = tracing.Open(ctx, tracing.Config{URL: o.Getenv(tracing.Env), Role: role, Log: o.Log, Now: time.Now})
+	if err == nil && o.traces != nil {
+		o.say("traces go to %s", o.Getenv(tracing.Env))
+	}
+	return o.traces.Close, err
 }
 
 func (o *Options) progress(s progress.State) {
@@ -191,7 +202,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle("/", pages)
 	mux.Handle("GET /metrics", metrics.Handler(metrics.Config{Source: s.platform, Now: time.Now, Log: o.Log}))
 	s.http = &http.Server{
-		Handler:           mux,
+		Handler:           o.traces.Handler(mux),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
@@ -299,7 +310,7 @@ func (p *player) close() {
 
 // newValidator makes a loop that plays for the platform at url with key.
 func newValidator(o Options, p *player, c *client.Client, arenas []string, parallel int) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log})
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.traces.Attempt})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that

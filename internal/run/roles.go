@@ -19,6 +19,11 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	untrace, err := o.trace(ctx, "serve")
+	if err != nil {
+		return err
+	}
+	defer untrace()
 	s, err := openServer(ctx, o, kinds(o, ""))
 	if err != nil {
 		return err
@@ -46,6 +51,11 @@ func Serve(ctx context.Context, o Options) error {
 // must hold a validator permit there. Data holds its caches only.
 func Validator(ctx context.Context, o Options, c *client.Client, key auth.Signer, arenas []string) error {
 	o.floor()
+	untrace, err := o.trace(ctx, "validator")
+	if err != nil {
+		return err
+	}
+	defer untrace()
 	d, root, err := openDriver(ctx, o)
 	if err != nil {
 		return err

@@ -26,6 +26,11 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	if err != nil {
 		return nil, err
 	}
+	untrace, err := o.trace(ctx, "up")
+	if err != nil {
+		return nil, err
+	}
+	defer untrace()
 	// No sandbox, no play: found out before anything is opened.
 	d, root, err := openDriver(ctx, o)
 	if err != nil {

@@ -108,12 +108,14 @@ func TestUpOnce(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(dir)
 	o.Once, o.Arenas = true, []string{smallArena(t, "small/interval-merge", "small/semver", "small/ring-buffer")}
+	sent := collectSpans(t, &o)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
 	first, err := Up(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	sent.check(t, 9)
 	b, _ := json.MarshalIndent(first, "", " ")
 	t.Logf("%s", b)
 	a := first.Arenas[0]
