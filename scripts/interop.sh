@@ -3,7 +3,8 @@
 # into virtual environments below .cache/interop, then lets them and agon
 # exchange keyfiles, signatures and signed requests, both ways; and lets Harbor's
 # own validator read the trajectories that agon writes; and lets ORO's own SDK
-# work as miner, validator and reader; and loads every export of a corpus with the
+# work as miner, validator and reader; and holds the ranking of products against
+# Lucene's; and loads every export of a corpus with the
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
 # read a filled arena with every command.
 # What cannot be installed is named and fails; INTEROP_PARTIAL=1 runs what can be.
@@ -46,6 +47,21 @@ env wallet2 bittensor-wallet==2.1.3
 env sdk bittensor==10.5.0
 env oro oro-sdk==1.0.50 bittensor-wallet==4.1.1
 
+# Pyserini's package holds Anserini, and that Lucene: the engine of ORO's search server. Only the jar is taken.
+if command -v javac >/dev/null; then
+	mkdir -p "$dir/lucene"
+	if [ ! -f "$dir/lucene/anserini-0.22.1-fatjar.jar" ]; then
+		say "lucene: getting pyserini==0.22.1"
+		if "$dir/wallet/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$dir/lucene" pyserini==0.22.1 >"$dir/pip.log" 2>&1; then
+			(cd "$dir/lucene" && "$python" -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); n = [x for x in z.namelist() if x.endswith(".jar")][0]; open("jar", "wb").write(z.read(n))' pyserini-0.22.1-*.whl && mv jar anserini-0.22.1-fatjar.jar && rm -f ./*.whl)
+		else
+			absent+=("lucene/pyserini==0.22.1")
+		fi
+	fi
+else
+	absent+=("lucene (no javac: Debian: apt-get install default-jdk-headless)")
+fi
+
 # What trainers load exports of a corpus with. torch is large (3 GB): AGON_INTEROP_TORCH=0
 # leaves training out, which needs INTEROP_PARTIAL=1 too.
 env trainer datasets==5.2.0 pyarrow==26.0.1 pyyaml==6.0.3 jinja2==3.1.6 openai==3.52.0 pydantic==2.14.3
@@ -84,7 +100,7 @@ if [ ${#absent[@]} -gt 0 ] && [ "${INTEROP_PARTIAL:-}" != 1 ]; then
 fi
 
 status=0
-AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/... ./shop/search/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi

@@ -30,8 +30,20 @@ const (
 	single     // a word of its own: Han, Hiragana
 	katakana   // runs of it
 	southeast  // runs of scripts without blanks: Thai, Lao, Khmer, Myanmar
+	hebrew     // a letter that quotation marks may follow
 	attachment // combining marks and format characters: part of what stands before
+	mark       // of a script without blanks: an attachment, or the start of a run
 )
+
+// alsoLetters are letters to the rules of word boundaries that are none to
+// Unicode's categories.
+var alsoLetters = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x2c2, 0x2c5, 1}, {0x2d2, 0x2d7, 1}, {0x2de, 0x2df, 1}, {0x2ed, 0x2ed, 1}, {0x2ef, 0x2ff, 1}, {0x55b, 0x55c, 1}, {0x55e, 0x55e, 1}, {0x5f3, 0x5f3, 1},
+		{0x24b6, 0x24e9, 1}, {0xa720, 0xa721, 1}, {0xa789, 0xa78a, 1}, {0xab5b, 0xab5b, 1},
+	},
+	R32: []unicode.Range32{{0x1f130, 0x1f149, 1}, {0x1f150, 0x1f169, 1}, {0x1f170, 0x1f189, 1}},
+}
 
 func classOf(r rune) class {
 	if r < utf8.RuneSelf {
@@ -62,23 +74,33 @@ func classOf(r rune) class {
 		return midBoth
 	}
 	switch {
+	case r == 0x3005, r == 0x303b:
+		return letter
+	case r == 0x202f:
+		return joiner
+	case r == 0x3006, unicode.In(r, unicode.Tangut, unicode.Nushu):
+		return other
 	case unicode.Is(unicode.Han, r), unicode.Is(unicode.Hiragana, r):
 		return single
-	case unicode.Is(unicode.Thai, r), unicode.Is(unicode.Lao, r), unicode.Is(unicode.Khmer, r), unicode.Is(unicode.Myanmar, r):
-		if unicode.IsLetter(r) || unicode.IsMark(r) {
+	case unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.New_Tai_Lue, unicode.Tai_Le, unicode.Tai_Tham, unicode.Tai_Viet, unicode.Ahom):
+		switch {
+		case unicode.IsMark(r):
+			return mark
+		case unicode.IsLetter(r), r == 0x109e, r == 0x109f, r >= 0x19da && r <= 0x19df, r >= 0x1aa0 && r <= 0x1aad, r == 0xaade, r == 0xaadf:
 			return southeast
-		}
-		if unicode.IsDigit(r) {
+		case unicode.IsDigit(r):
 			return digit
 		}
 		return other
-	case unicode.Is(unicode.Katakana, r), r >= 0x3031 && r <= 0x3035, r == 0x30fc, r == 0xff70:
+	case unicode.Is(unicode.Katakana, r), r >= 0x3031 && r <= 0x3035, r == 0x30fc, r == 0xff70, r == 0x309b, r == 0x309c, r == 0x30a0:
 		return katakana
-	case unicode.IsMark(r), unicode.Is(unicode.Cf, r) && r != 0x200b:
+	case unicode.IsMark(r), unicode.Is(unicode.Cf, r) && r != 0x200b, r == 0xff9e, r == 0xff9f, isSkin(r):
 		return attachment
-	case unicode.IsLetter(r):
+	case unicode.Is(unicode.Hebrew, r) && unicode.IsLetter(r):
+		return hebrew
+	case unicode.IsLetter(r), unicode.Is(unicode.Nl, r), unicode.Is(alsoLetters, r):
 		return letter
-	case unicode.IsDigit(r):
+	case unicode.IsDigit(r), r == 0x66b:
 		return digit
 	case unicode.Is(unicode.Pc, r):
 		return joiner
@@ -150,49 +172,83 @@ func nextWord(s string) (word, rest string) {
 	}
 }
 
-// wordAt finds the first run of s that boundaries enclose; real says that it
-// holds more than joiners.
+// wordAt finds the first run of s that boundaries enclose, or the first emoji;
+// real says that it holds more than joiners.
 func wordAt(s string) (from, to int, real bool) {
-	i, size := 0, 0
+	i, size, emoji := 0, 0, 0
 	var last class
 	for ; i < len(s); i += size {
 		var r rune
 		r, size = utf8.DecodeRuneInString(s[i:])
-		if last = classOf(r); last == letter || last == digit || last == joiner || last == single || last == katakana || last == southeast {
+		if r == '#' || r == '*' || r >= utf8.RuneSelf {
+			emoji = emojiAt(s[i:])
+		}
+		if last = classOf(r); last == mark {
+			last = southeast
+		}
+		if last != other && last != midLetter && last != midNumber && last != midBoth && last != attachment {
 			break
+		}
+		if emoji > 0 {
+			return i, i + emoji, true
 		}
 	}
 	if i == len(s) {
 		return i, i, false
 	}
-	from, real = i, last != joiner
+	if emoji > 0 { // a few are letters too: the longer one counts
+		if to, real := runAt(s, i, size, last); to > i+emoji {
+			return i, to, real
+		}
+		return i, i + emoji, true
+	}
+	to, real = runAt(s, i, size, last)
+	return i, to, real
+}
+
+// runAt finds the end of the run that begins at from with a character of size
+// bytes and class last.
+func runAt(s string, from, size int, last class) (i int, real bool) {
+	i, real = from, last != joiner
 	i += size
 	for chars := 1; i < len(s) && chars < maxToken; chars++ {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		next := classOf(r)
 		switch {
-		case next == attachment:
+		case next == attachment, next == mark:
 			// stays with what stands before
-		case last == single:
-			return from, i, true
-		case last == southeast, last == katakana:
+		case last == single, last == southeast && next != southeast:
+			return i, true
+		case last == southeast:
+		case last == katakana:
 			if next != last && next != joiner {
-				return from, i, true
+				return i, true
 			}
 			last = next
-		case next == letter, next == digit, next == katakana && last == joiner:
+		case next == letter, next == digit, next == hebrew, next == katakana && last == joiner:
 			last, real = next, true
 		case next == joiner:
 			last = next
-		case (next == midBoth || next == midLetter) && last == letter, (next == midBoth || next == midNumber) && last == digit:
-			after, n := utf8.DecodeRuneInString(s[i+size:])
-			if n == 0 || classOf(after) != last {
-				return from, i, real
+		case last == hebrew && (r == '\'' || r == '"'):
+			// one quotation mark belongs to it, two are one if letters follow
+			after, _ := utf8.DecodeRuneInString(s[i+size:])
+			if c := classOf(after); r == '"' && c != hebrew || r == '\'' && c != hebrew && c != letter {
+				if r == '\'' {
+					i += size
+				}
+				return i, real
+			}
+		case (next == midBoth || next == midLetter) && (last == letter || last == hebrew), (next == midBoth || next == midNumber) && last == digit:
+			at := attached(s, i+size)
+			after, n := utf8.DecodeRuneInString(s[at:])
+			c := classOf(after)
+			if letters := c == letter || c == hebrew; n == 0 || (last == digit) != (c == digit) || last != digit && !letters {
+				return i, real
 			}
 		default:
-			return from, i, real
+			return i, real
 		}
 		i += size
 	}
-	return from, i, real
+	return i, real
 }

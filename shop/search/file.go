@@ -24,7 +24,7 @@ import (
 // Rows are read when they are asked for; the columns are loaded and checked.
 // Numbers are little-endian.
 const (
-	formatVersion = 1
+	formatVersion = 2
 	magic         = "agonshop"
 	trailerSize   = 8 + 8 + sha256.Size + len(magic)
 )

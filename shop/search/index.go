@@ -22,10 +22,11 @@ import (
 	"github.com/agon-arena/agon/shop"
 )
 
-// BM25 as Pyserini sets it.
+// BM25 as Pyserini sets it. The floats are of 32 bits, as Lucene computes:
+// 1 - b of them is not their 0.6, and the order of near ties depends on it.
 const (
-	k1 = 0.9
-	b  = 0.4
+	k1 float32 = 0.9
+	b  float32 = 0.4
 )
 
 // Limits of a query.
@@ -97,8 +98,11 @@ func (x *Index) ready() {
 	if x.meta.Documents > 0 {
 		average = float32(float64(x.meta.Tokens) / float64(x.meta.Documents))
 	}
+	rest := float32(1)
+	rest -= b // at run time: the compiler would compute it exactly
 	for i := range x.inverse {
-		x.inverse[i] = 1 / (k1 * ((1 - b) + b*float32(byte4ToInt(uint8(i)))/average))
+		part := float32(b*float32(byte4ToInt(uint8(i)))) / average
+		x.inverse[i] = 1 / float32(k1*float32(rest+part))
 	}
 	n := 2 * runtime.GOMAXPROCS(0)
 	x.free = make(chan *scratch, n)

@@ -28,12 +28,14 @@ import (
 
 func TestTerms(t *testing.T) {
 	for in, want := range map[string]string{
-		"The Running shoes, of MEN'S size":     "run shoe men size",
-		"0.6l 3.14 1,000 2.4ghz 60% a_b _ x:y": "0.6l 3.14 1,000 2.4ghz 60 a_b x:y",
-		"e.g. don't rock’n’roll 5- -x . .. ::": "e.g don't rock’n’rol 5 x",
-		"保温杯 便携A5":                             "保 温 杯 便 携 a5",
-		"กระเป๋าเป้ พรีเมียม":                  "กระเป๋าเป้ พรีเมียม",
-		"カタカナ ひら 한국어 tiếng việt":               "カタカナ ひ ら 한국어 tiếng việt",
+		"The Running shoes, of MEN'S size":       "run shoe men size",
+		"0.6l 3.14 1,000 2.4ghz 60% a_b _ x:y":   "0.6l 3.14 1,000 2.4ghz 60 a_b x:y",
+		"e.g. don't rock’n’roll 5- -x . .. ::":   "e.g don't rock’n’rol 5 x",
+		"保温杯 便携A5":                               "保 温 杯 便 携 a5",
+		"กระเป๋าเป้ พรีเมียม":                    "กระเป๋าเป้ พรีเมียม",
+		"カタカナ ひら 한국어 tiếng việt":                 "カタカナ ひ ら 한국어 tiếng việt",
+		"kettle🙂❤️ 👩‍👩‍👧x 🇵🇭🇺 # #️⃣ 👍🏽":          "kettl 🙂 ❤️ 👩‍👩‍👧 x 🇵🇭 #️⃣ 👍🏽",
+		"צה\"ל קג' Ⅳ 々 x\u0301":                  "צה\"ל קג' ⅳ 々 x\u0301",
 		"no on with":                             "",
 		"":                                       "",
 		"__ __ __":                               "",
