@@ -104,9 +104,11 @@ type Neuron struct {
 
 // WeightCommit is a promise of weights, made in an epoch.
 type WeightCommit struct {
-	Hash  Hash   `json:"hash"`
+	Hash  Hash   `json:"hash"`  // of weights and salt (CommitHash), or of the ciphertext where Round is set
 	Epoch uint64 `json:"epoch"` // index of the epoch it was made in
 	Block uint64 `json:"block"`
+	// Round is the drand round after which the ledger opens it by itself; 0: it has to be revealed.
+	Round uint64 `json:"reveal_round,omitempty"`
 }
 
 // WeightRow is the weights of one validator as they stand: scaled up so that

@@ -144,6 +144,9 @@ func (w *Weights) open(at place) (*net, error) {
 
 func (w *Weights) tick(ctx context.Context, at place, k *keeper.Keeper, ids []string) error {
 	rep, err := k.Tick(ctx, func(*ledger.Metagraph) ([]uint16, []uint16, error) { return w.want(ctx, ids) })
+	for _, note := range rep.Notes {
+		w.Log.Info("weights", "ledger", at.ledger, "netuid", at.netuid, "note", note)
+	}
 	for _, act := range rep.Actions {
 		w.Log.Info("weights", "ledger", at.ledger, "netuid", at.netuid, "action", act, "block", rep.Block)
 	}

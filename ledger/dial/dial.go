@@ -80,7 +80,11 @@ type Config struct {
 	InBlock bool
 	// Included is told each extrinsic that came into a block of a chain; nil = nobody.
 	Included func(subtensor.Included)
-	Now      func() time.Time // nil = time.Now
+	// Retracted is told when a block with an extrinsic on its way is none any more; nil = nobody.
+	Retracted func(hash string, block uint64)
+	// Relays are drand's HTTP relays, for rounds that a chain does not have; nil = none.
+	Relays []string
+	Now    func() time.Time // nil = time.Now
 }
 
 // Open opens the ledger at a place that is not the arena server's own. An http
@@ -95,7 +99,7 @@ func Open(ctx context.Context, p Place, cfg Config) (ledger.Full, func() error, 
 		return nil, nil, err
 	}
 	if substrate {
-		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included})
+		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included, Retracted: cfg.Retracted, Relays: cfg.Relays})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -257,4 +261,44 @@ func (z *Lazy) RevealWeights(ctx context.Context, netuid uint16, hotkey string, 
 		return err
 	}
 	return l.RevealWeights(ctx, netuid, hotkey, w, salt)
+}
+
+// timelocks is the ledger's side of timelocked weights, if it has one.
+func (z *Lazy) timelocks(ctx context.Context) (ledger.TimelockCommitter, error) {
+	l, err := z.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := l.(ledger.TimelockCommitter)
+	if !ok {
+		return nil, ledger.ErrNoTimelocks
+	}
+	return t, nil
+}
+
+// SealWeights implements ledger.TimelockCommitter.
+func (z *Lazy) SealWeights(ctx context.Context, m *ledger.Metagraph, hotkey string, w ledger.Weights) (ledger.Sealed, error) {
+	t, err := z.timelocks(ctx)
+	if err != nil {
+		return ledger.Sealed{}, err
+	}
+	return t.SealWeights(ctx, m, hotkey, w)
+}
+
+// CommitSealed implements ledger.TimelockCommitter.
+func (z *Lazy) CommitSealed(ctx context.Context, netuid uint16, hotkey string, s ledger.Sealed) error {
+	t, err := z.timelocks(ctx)
+	if err != nil {
+		return err
+	}
+	return t.CommitSealed(ctx, netuid, hotkey, s)
+}
+
+// OpenWeights implements ledger.TimelockCommitter.
+func (z *Lazy) OpenWeights(ctx context.Context, hotkey string, s ledger.Sealed) (ledger.Weights, error) {
+	t, err := z.timelocks(ctx)
+	if err != nil {
+		return ledger.Weights{}, err
+	}
+	return t.OpenWeights(ctx, hotkey, s)
 }

@@ -39,6 +39,8 @@ type promise struct {
 	Salt    []uint16       `json:"salt"`
 	Epoch   uint64         `json:"epoch"` // of the commit
 	Tried   uint64         `json:"tried"` // block
+	// Sealed is what was committed where the ledger opens it by itself.
+	Sealed *ledger.Sealed `json:"sealed,omitempty"`
 }
 
 const (

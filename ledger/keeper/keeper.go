@@ -16,6 +16,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/crypto/blake2b"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/ledger"
 )
@@ -67,6 +69,8 @@ type Report struct {
 	Block   uint64
 	Epoch   uint64
 	Actions []Action
+	// Notes say what came of promises that are gone.
+	Notes []string
 	// Done says that this tempo has its weights, or their promise.
 	Done bool
 	// Plan says why not, when not.
@@ -156,6 +160,15 @@ func (k *Keeper) reveal(ctx context.Context, m *ledger.Metagraph, n ledger.Neuro
 		}
 		due, now := p.Epoch+m.Hyper.RevealEpochs(), m.EpochIndex()
 		switch {
+		case p.Sealed != nil && live:
+			kept = append(kept, p) // the ledger opens it
+		case p.Sealed != nil && m.Block < p.Tried+retryBlocks:
+			kept = append(kept, p) // it may still be on its way
+		case p.Sealed != nil && p.Epoch == now:
+			// It never arrived: this tempo makes another.
+		case p.Sealed != nil:
+			action, note := k.opened(ctx, m, n, p)
+			r.Actions, r.Notes = append(r.Actions, action), append(r.Notes, note)
 		case live && now < due:
 			kept = append(kept, p)
 		case live && now == due:
@@ -180,6 +193,35 @@ func (k *Keeper) reveal(ctx context.Context, m *ledger.Metagraph, n ledger.Neuro
 	}
 	k.state.Promises = kept
 	return errors.Join(append(errs, k.save(m))...)
+}
+
+// opened says what came of a timelocked promise that the ledger has no more: it
+// shows the weights, or they are lost. What was committed is opened as the
+// ledger does it, so that a loss is known to be ours, the ledger's or the network's.
+func (k *Keeper) opened(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron, p promise) (Action, string) {
+	what := fmt.Sprintf("weights of epoch %d, sealed to round %d", p.Epoch, p.Sealed.Round)
+	var got ledger.Weights
+	err := ledger.ErrNoTimelocks
+	if t := k.timelocks(); t != nil {
+		call, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+		got, err = t.OpenWeights(call, k.cfg.Hotkey, *p.Sealed)
+		cancel()
+	}
+	same := err == nil && slices.Equal(got.UIDs, p.Weights.UIDs) && slices.Equal(got.Values, p.Weights.Values) && got.VersionKey == p.Weights.VersionKey
+	shown := shows(m, n, p)
+	switch {
+	case shown && same:
+		return ActionRevealed, what + ": revealed, and the commitment opens to them"
+	case shown && err != nil:
+		return ActionRevealed, what + ": revealed; the commitment was not opened here: " + err.Error()
+	case shown:
+		return ActionRevealed, what + ": revealed, though the commitment opens to other weights"
+	case err != nil:
+		return ActionLost, what + ": not revealed; the commitment does not open: " + err.Error()
+	case !same:
+		return ActionLost, what + ": not revealed; the commitment opens to other weights"
+	}
+	return ActionLost, what + ": not revealed, though the commitment opens to them: the ledger refused them, or had the round too late"
 }
 
 // send reveals p and reads back whether the ledger shows it.
@@ -227,12 +269,15 @@ func (k *Keeper) give(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron,
 	k.state.Tried = m.Block
 	send, action := func(ctx context.Context) error { return k.cfg.Ledger.SetWeights(ctx, k.cfg.Netuid, k.cfg.Hotkey, w) }, ActionSet
 	if p.Call == ledger.CallCommitWeights {
-		made, err := k.promise(w, r.Epoch, m.Block)
+		made, err := k.promise(ctx, m, w, r.Epoch)
 		if err != nil {
 			return err
 		}
 		k.state.Promises = append(k.state.Promises, made)
 		send, action = func(ctx context.Context) error {
+			if made.Sealed != nil {
+				return k.timelocks().CommitSealed(ctx, k.cfg.Netuid, k.cfg.Hotkey, *made.Sealed)
+			}
 			return k.cfg.Ledger.CommitWeights(ctx, k.cfg.Netuid, k.cfg.Hotkey, made.Hash)
 		}, ActionCommitted
 	}
@@ -258,13 +303,32 @@ func (k *Keeper) give(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron,
 	return k.save(m)
 }
 
-// promise makes a salted promise of w.
-func (k *Keeper) promise(w ledger.Weights, epoch, block uint64) (promise, error) {
+// timelocks is the ledger's side of timelocked weights; nil = it has none.
+func (k *Keeper) timelocks() ledger.TimelockCommitter {
+	t, _ := k.cfg.Ledger.(ledger.TimelockCommitter)
+	return t
+}
+
+// promise makes a promise of w: a timelock where the ledger opens those, else a salted hash.
+func (k *Keeper) promise(ctx context.Context, m *ledger.Metagraph, w ledger.Weights, epoch uint64) (promise, error) {
+	p := promise{Weights: w, Epoch: epoch, Tried: m.Block}
+	if t := k.timelocks(); t != nil {
+		call, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+		s, err := t.SealWeights(call, m, k.cfg.Hotkey, w)
+		cancel()
+		if err == nil {
+			p.Sealed, p.Hash = &s, blake2b.Sum256(s.Data)
+			return p, nil
+		}
+		if !errors.Is(err, ledger.ErrNoTimelocks) {
+			return p, ours("seal weights", err)
+		}
+	}
 	var b [16]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return promise{}, fmt.Errorf("make salt: %w", err)
 	}
-	p := promise{Weights: w, Salt: make([]uint16, len(b)/2), Epoch: epoch, Tried: block}
+	p.Salt = make([]uint16, len(b)/2)
 	for i := range p.Salt {
 		p.Salt[i] = binary.LittleEndian.Uint16(b[2*i:])
 	}

@@ -86,7 +86,7 @@ func (s *Server) version() any {
 		apis = append(apis, [2]any{hexed(h.Sum(nil)), max(numbers[a.Name], 1)})
 	}
 	return map[string]any{
-		"specName": SpecName, "implName": SpecName, "authoringVersion": 1, "specVersion": SpecVersion, "implVersion": 1,
+		"specName": SpecName, "implName": SpecName, "authoringVersion": 1, "specVersion": s.cfg.SpecVersion, "implVersion": 1,
 		"apis": apis, "transactionVersion": TxVersion, "stateVersion": 1,
 	}
 }

@@ -60,6 +60,10 @@ type Config struct {
 	// Replay keeps an extrinsic from being taken twice, over restarts too.
 	Replay auth.ReplayGuard
 	Now    func() time.Time
+	// Metadata is told instead of the ledger's own, with SpecVersion: that of a
+	// chain whose form the ledger is to have. Items that the ledger lacks are absent.
+	Metadata    []byte
+	SpecVersion uint32
 	// BlockTime is how long a block takes. The newest block is told when it is over, so
 	// that no block changes once it is told. 0 = stepped by hand: the newest block is told while it fills.
 	BlockTime time.Duration
@@ -67,6 +71,24 @@ type Config struct {
 	Poll time.Duration
 	// Log takes what clients are not told; nil = none.
 	Log *slog.Logger
+}
+
+// Timelocks is a Ledger that takes timelocked weights, which the embedded one does not.
+type Timelocks interface {
+	CommitTimelocked(ctx context.Context, netuid uint16, hotkey string, data []byte, round uint64, version uint16) error
+	// Timelocked lists the commits that are not opened.
+	Timelocked(ctx context.Context, netuid uint16) ([]Timelocked, error)
+	// Pulse is the signature of a drand round that the ledger has; nil = none.
+	Pulse(ctx context.Context, round uint64) ([]byte, error)
+}
+
+// Timelocked is one commit of timelocked weights.
+type Timelocked struct {
+	Hotkey      string
+	Epoch       uint64
+	Block       uint64
+	Data        []byte
+	RevealRound uint64
 }
 
 // Server answers. It is safe for concurrent use.
@@ -119,15 +141,21 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m, err := scale.Decode(runtime)
+	if cfg.Metadata == nil {
+		cfg.Metadata, cfg.SpecVersion = runtime, SpecVersion
+	}
+	m, err := scale.Decode(cfg.Metadata)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, meta: m, v15: runtime, prefixes: map[[32]byte][2]string{},
+		cfg: cfg, meta: m, prefixes: map[[32]byte][2]string{},
 		nonces: map[[32]byte]uint64{}, blocks: map[uint64]*block{}, aliases: map[[32]byte]uint64{},
 	}
 	if s.v14, err = m.Encode(14); err != nil {
+		return nil, err
+	}
+	if s.v15, err = m.Encode(15); err != nil {
 		return nil, err
 	}
 	sum := blake2b.Sum256([]byte("agon ledger\x00" + cfg.Genesis))
@@ -173,7 +201,7 @@ func (s *Server) numberOf(h [32]byte) (uint64, bool) {
 }
 
 func (s *Server) chain() scale.Chain {
-	return scale.Chain{Genesis: s.hashOf(0), SpecVersion: SpecVersion, Version: TxVersion}
+	return scale.Chain{Genesis: s.hashOf(0), SpecVersion: s.cfg.SpecVersion, Version: TxVersion}
 }
 
 func hexed(b []byte) string { return "0x" + hex.EncodeToString(b) }

@@ -128,6 +128,8 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		}
 		h := &all[0].Hyper
 		return map[string]any{"StakeThreshold": h.StakeThreshold, "SubnetOwnerCut": h.OwnerCut, "BlockEmission": h.EmissionPerBlock}[item[len("SubtensorModule."):]], nil
+	case "SubtensorModule.TimelockedWeightCommits", "Drand.Pulses", "Drand.LastStoredRound":
+		return r.timelocked(item, keys)
 	case "SubtensorModule.Owner":
 		all, err := r.all()
 		if err != nil {
@@ -404,6 +406,16 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 	if len(item.Keys) == 0 {
 		return out, add()
 	}
+	if item.Name == "TimelockedWeightCommits" {
+		for _, m := range all {
+			for epoch := uint64(0); epoch <= m.EpochIndex(); epoch++ {
+				if err := add(uint64(m.Netuid), epoch); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return out, nil
+	}
 	for _, m := range all {
 		netuid := uint64(m.Netuid)
 		if len(account) == 1 && !account[0] {
@@ -440,7 +452,7 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 	switch name {
 	case "Core_version":
 		v, _ := scale.Zero(x.Output).(scale.Map)
-		for k, value := range map[string]any{"spec_name": SpecName, "impl_name": SpecName, "authoring_version": 1, "spec_version": SpecVersion, "impl_version": 1, "transaction_version": TxVersion} {
+		for k, value := range map[string]any{"spec_name": SpecName, "impl_name": SpecName, "authoring_version": 1, "spec_version": r.cfg.SpecVersion, "impl_version": 1, "transaction_version": TxVersion} {
 			v[k] = value
 		}
 		return v, nil

@@ -123,6 +123,15 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (event any, er
 		return nil, l.CommitWeights(ctx, netuid, signer, h)
 	case "SubtensorModule.reveal_weights":
 		return nil, l.RevealWeights(ctx, netuid, signer, ledger.Weights{UIDs: words(a["uids"]), Values: words(a["values"]), VersionKey: version}, words(a["salt"]))
+	case "SubtensorModule.commit_timelocked_weights":
+		t, ok := l.(Timelocks)
+		if !ok {
+			break
+		}
+		data, _ := a["commit"].(scale.Bytes)
+		round, _ := a["reveal_round"].(uint64)
+		v, _ := a["commit_reveal_version"].(uint64)
+		return nil, t.CommitTimelocked(ctx, netuid, signer, data, round, uint16(min(v, 65535)))
 	case "SubtensorModule.burned_register":
 		uid, err := l.Register(ctx, netuid, hotkey, signer)
 		return module("NeuronRegistered", []any{netuid, uid, hotkey}), err

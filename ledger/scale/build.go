@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 )
 
 // Part says what Subset keeps of a pallet. Errors are all kept.
@@ -67,6 +68,9 @@ func (m *Metadata) Subset(parts []Part, methods []string) (*Metadata, error) {
 			}
 			y := *s
 			y.Value, y.Keys = c.clone(s.Value), nil
+			if y.Elements() == nil {
+				y.Docs = "" // only what clients need
+			}
 			for _, k := range s.Keys {
 				y.Keys = append(y.Keys, c.clone(k))
 			}
@@ -331,7 +335,11 @@ func (w *writer) storage(s Storage) {
 	}
 	w.ref(s.Value)
 	w.b = AppendBlob(w.b, s.Default)
-	w.none()
+	if s.Docs == "" {
+		w.none()
+		return
+	}
+	listOf(w, strings.Split(s.Docs, "\n"), w.text)
 }
 
 // Zero is a value of t of zeros, empty lists and first cases. Fields may then

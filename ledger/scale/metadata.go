@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -64,7 +66,9 @@ type Storage struct {
 	Keys     []*Type
 	Value    *Type
 	Default  []byte
-	key      *Type // Keys as one type, as the metadata has them
+	// Docs is what the metadata says of the item, at most 4 KiB.
+	Docs string
+	key  *Type // Keys as one type, as the metadata has them
 }
 
 // Constant is a named value of a pallet.
@@ -199,6 +203,27 @@ func (p *parser) docs() {
 			return
 		}
 	}
+}
+
+// maxDocs bounds the docs of one item that are kept, in bytes.
+const maxDocs = 4 << 10
+
+// text is docs for docs that are kept, cut where they are too long.
+func (p *parser) text() string {
+	var b strings.Builder
+	for i := range p.Length(1) {
+		line := p.Blob()
+		if p.err != nil {
+			return ""
+		}
+		if b.Len()+len(line) < maxDocs && utf8.Valid(line) {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			b.Write(line)
+		}
+	}
+	return b.String()
 }
 
 // typ takes the number of a type, to be linked into *to.
@@ -383,7 +408,7 @@ func (p *parser) storage(s *Storage, v16 bool) {
 		p.fail(fmt.Errorf("storage of form %d is unknown", k))
 	}
 	s.Default = p.Blob()
-	p.docs()
+	s.Docs = p.text()
 	if v16 {
 		p.deprecated()
 	}

@@ -391,3 +391,22 @@ func splitTypes(s string) []string {
 	}
 	return out
 }
+
+// Elements are the names that the metadata's docs give the parts of a tuple,
+// such as hash, commit_epoch of "VecDeque<(hash, commit_epoch)>"; nil where they
+// give none. The types of tuples have no names, and their order has changed between runtimes.
+func (s *Storage) Elements() []string {
+	_, inner, ok := strings.Cut(s.Docs, "<(")
+	if !ok {
+		return nil
+	}
+	inner, _, ok = strings.Cut(inner, ")>")
+	if !ok || len(inner) > 200 {
+		return nil
+	}
+	out := strings.Split(inner, ",")
+	for i := range out {
+		out[i] = strings.TrimLeft(strings.TrimSpace(out[i]), "_")
+	}
+	return out
+}

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ var (
 	// ErrUnknownFate says that an extrinsic was sent and not seen in a block for
 	// as long as it could be taken. It cannot be taken any more.
 	ErrUnknownFate = errors.New("extrinsic was not taken into a block before it died")
+	// ErrStalled says that no new block came while an extrinsic was on its way.
+	ErrStalled = errors.New("no new block came")
 	// ErrBadState says that a node's answer does not make sense.
 	ErrBadState = errors.New("node's answer does not make sense")
 )
@@ -57,12 +60,19 @@ type Config struct {
 	Poll time.Duration
 	// Stall is after how long without a new block the node is changed; 0 = 90 s.
 	Stall time.Duration
+	// Patience is after how long without a new block an extrinsic on its way is given up; 0 = 10 min.
+	Patience time.Duration
 	// Period is how many blocks an extrinsic lives; 0 = 128.
 	Period uint64
+	// Retracted is told when a block that held an extrinsic on its way is none any
+	// more; the extrinsic is sent again and watched on. nil = nobody.
+	Retracted func(hash string, block uint64)
 	// Included is told each extrinsic that came into a block, refused or not; nil = nobody.
 	Included func(Included)
 	// NoAPI reads metagraphs from storage, as from a runtime without the API.
 	NoAPI bool
+	// Relays are drand's HTTP relays, asked for rounds that the chain does not have; nil = none.
+	Relays []string
 	// Now is the clock; nil = time.Now.
 	Now func() time.Time
 }
@@ -75,10 +85,11 @@ type Client struct {
 	mu      sync.Mutex // guards what follows
 	current int        // index of the node in use
 	genesis *[32]byte
-	rt      *runtime
-	best    uint64    // highest block told
-	rose    time.Time // when best rose last
-	queues  map[string]*sync.Mutex
+	// runtimes are those read, the last one last.
+	runtimes []*runtime
+	best     uint64    // highest block told
+	rose     time.Time // when best rose last
+	queues   map[string]*sync.Mutex
 }
 
 // runtime is what was read of one spec version.
@@ -102,6 +113,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Stall == 0 {
 		cfg.Stall = 90 * time.Second
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 10 * time.Minute
 	}
 	if cfg.Period == 0 {
 		cfg.Period = 128
@@ -279,11 +293,19 @@ type point struct {
 
 // head is the block that counts as the newest.
 func (c *Client) head(ctx context.Context) (point, error) {
+	p, err := c.newest(ctx, c.cfg.Finalized)
+	if err == nil {
+		c.rise(p.number)
+	}
+	return p, err
+}
+
+// newest is the newest block, or the newest that stays.
+func (c *Client) newest(ctx context.Context, finalized bool) (p point, err error) {
 	method := "chain_getBlockHash"
-	if c.cfg.Finalized {
+	if finalized {
 		method = "chain_getFinalizedHead"
 	}
-	var p point
 	if err := c.call(ctx, false, &p.hash, method); err != nil {
 		return p, err
 	}
@@ -296,13 +318,20 @@ func (c *Client) head(ctx context.Context) (point, error) {
 	if err := c.call(ctx, false, &h, "chain_getHeader", p.hash); err != nil {
 		return p, err
 	}
-	n, err := strconv.ParseUint(strings.TrimPrefix(h.Number, "0x"), 16, 32)
-	if err != nil {
+	if p.number, err = strconv.ParseUint(strings.TrimPrefix(h.Number, "0x"), 16, 32); err != nil {
 		return p, fmt.Errorf("%w: block number %q", ErrBadState, h.Number)
 	}
-	p.number = n
-	c.rise(n)
 	return p, nil
+}
+
+// hashAt is the hash of the block of a number; "" where there is none yet.
+func (c *Client) hashAt(ctx context.Context, number uint64) (string, error) {
+	var text *string
+	if err := c.call(ctx, false, &text, "chain_getBlockHash", number); err != nil || text == nil {
+		return "", err
+	}
+	_, err := hash32(*text)
+	return *text, err
 }
 
 // rise is the watchdog: it sees that blocks come. A node that tells none for too
@@ -337,51 +366,61 @@ func (c *Client) Block(ctx context.Context) (uint64, error) {
 	return c.best, nil
 }
 
-// runtime gives the metadata in force; it is read again after an upgrade.
-func (c *Client) runtime(ctx context.Context) (*runtime, error) {
+// maxRuntimes bounds the runtimes remembered: the one in force, and that of blocks before an upgrade.
+const maxRuntimes = 4
+
+// runtime gives the runtime of a block, by its hash; of the newest where that
+// is empty. Metadata is read once for each version.
+func (c *Client) runtime(ctx context.Context, hash string) (*runtime, error) {
+	params := []any{}
+	if hash != "" {
+		params = append(params, hash)
+	}
 	var v struct {
 		Spec uint32 `json:"specVersion"`
 		Tx   uint32 `json:"transactionVersion"`
 	}
-	if err := c.call(ctx, false, &v, "state_getRuntimeVersion"); err != nil {
+	if err := c.call(ctx, false, &v, "state_getRuntimeVersion", params...); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
-	rt := c.rt
-	c.mu.Unlock()
-	if rt != nil && rt.spec == v.Spec && rt.tx == v.Tx {
-		return rt, nil
+	for _, rt := range c.runtimes {
+		if rt.spec == v.Spec && rt.tx == v.Tx {
+			c.mu.Unlock()
+			return rt, nil
+		}
 	}
-	m, err := c.metadata(ctx)
+	c.mu.Unlock()
+	m, err := c.metadata(ctx, params)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("metadata of runtime %d: %w", v.Spec, err)
 	}
-	rt = &runtime{v.Spec, v.Tx, m}
+	rt := &runtime{v.Spec, v.Tx, m}
 	c.mu.Lock()
-	c.rt = rt
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.runtimes = append(c.runtimes, rt); len(c.runtimes) > maxRuntimes {
+		c.runtimes = slices.Delete(c.runtimes, 0, 1)
+	}
 	return rt, nil
 }
 
-// known gives the metadata without asking for the version, if there is any.
-func (c *Client) known(ctx context.Context) (*scale.Metadata, error) {
-	c.mu.Lock()
-	rt := c.rt
-	c.mu.Unlock()
-	if rt != nil {
-		return rt.meta, nil
-	}
-	rt, err := c.runtime(ctx)
+// now gives the newest block that counts and the metadata of its runtime.
+func (c *Client) now(ctx context.Context) (point, *scale.Metadata, error) {
+	at, err := c.head(ctx)
 	if err != nil {
-		return nil, err
+		return at, nil, err
 	}
-	return rt.meta, nil
+	rt, err := c.runtime(ctx, at.hash)
+	if err != nil {
+		return at, nil, err
+	}
+	return at, rt.meta, nil
 }
 
 // metadata reads version 15, which has the APIs, or what the node has.
-func (c *Client) metadata(ctx context.Context) (*scale.Metadata, error) {
+func (c *Client) metadata(ctx context.Context, at []any) (*scale.Metadata, error) {
 	var text string
-	err := c.call(ctx, false, &text, "state_call", "Metadata_metadata_at_version", "0x0f000000")
+	err := c.call(ctx, false, &text, "state_call", append([]any{"Metadata_metadata_at_version", "0x0f000000"}, at...)...)
 	if b, herr := unhex(text); err == nil && herr == nil {
 		if m, err := scale.Decode(b); err == nil {
 			return m, nil
@@ -391,7 +430,7 @@ func (c *Client) metadata(ctx context.Context) (*scale.Metadata, error) {
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}
-	if err := c.call(ctx, false, &text, "state_getMetadata"); err != nil {
+	if err := c.call(ctx, false, &text, "state_getMetadata", at...); err != nil {
 		return nil, err
 	}
 	b, err := unhex(text)

@@ -3,7 +3,6 @@ package subtensor_test
 import (
 	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 	"github.com/agon-arena/agon/ledger/local"
-	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/subtensor"
 )
 
@@ -45,26 +43,8 @@ func keys(t testing.TB) func(string) (auth.Signer, error) {
 // newBed is a stepped ledger behind JSON-RPC.
 func newBed(t testing.TB) (*local.Ledger, *httptest.Server) {
 	t.Helper()
-	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Stepped: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner := local.Subnet{OwnerHotkey: ledgertest.Key(t, "owner"), OwnerColdkey: ledgertest.Key(t, "owner-cold")}
-	if err := l.EnsureSubnet(t.Context(), netuid, owner); err != nil {
-		t.Fatal(err)
-	}
-	h, err := rpc.New(rpc.Config{Ledger: l, Genesis: "test", Replay: l, Now: time.Now, Poll: 5 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(h)
-	t.Cleanup(func() {
-		s.Close()
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l, s
+	l := newLedger(t)
+	return l, newNode(t, l, l, 0).http
 }
 
 func client(t testing.TB, cfg subtensor.Config) *subtensor.Client {
@@ -91,11 +71,16 @@ func TestConformance(t *testing.T) {
 		ws    bool
 		noAPI bool
 		final bool
-	}{{name: "websocket, finalized", ws: true, final: true}, {name: "http, storage walk", noAPI: true}} {
+		spec  uint32
+	}{
+		{name: "websocket, finalized", ws: true, final: true},
+		{name: "http, storage walk", noAPI: true},
+		{name: "metadata 424, websocket", ws: true, spec: 424},
+	} {
 		t.Run(x.name, func(t *testing.T) {
 			ledgertest.Run(t, func(t *testing.T) *ledgertest.Bench {
-				l, s := newBed(t)
-				url := s.URL
+				l := newLedger(t)
+				url := newNode(t, l, l, x.spec).http.URL
 				if x.ws {
 					url = "ws" + strings.TrimPrefix(url, "http")
 				}

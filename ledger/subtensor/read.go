@@ -220,11 +220,7 @@ var vectors = []string{"Active", "Consensus", "Incentive", "Dividends", "Emissio
 
 // Subnets implements ledger.Full. The root network is none.
 func (c *Client) Subnets(ctx context.Context) ([]uint16, error) {
-	m, err := c.known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at, err := c.head(ctx)
+	at, m, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +241,7 @@ func (c *Client) Subnets(ctx context.Context) ([]uint16, error) {
 // Metagraph implements ledger.Reader: all of it at one block, the neurons in
 // one runtime call where the runtime has it.
 func (c *Client) Metagraph(ctx context.Context, netuid uint16) (*ledger.Metagraph, error) {
-	m, err := c.known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at, err := c.head(ctx)
+	at, m, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -441,56 +433,12 @@ func (c *Client) weights(ctx context.Context, m *scale.Metadata, at point, g *le
 	if !g.Hyper.CommitReveal {
 		return nil
 	}
-	commits, err := c.entries(ctx, m, at, module, "WeightCommits", g.Netuid)
-	if errors.Is(err, scale.ErrUnknown) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	for _, e := range commits {
-		i := slices.IndexFunc(g.Neurons, func(n ledger.Neuron) bool { return n.Hotkey == e.keys[1] })
-		if i < 0 {
-			continue
-		}
-		list, _ := e.value.([]any)
-		for _, x := range list {
-			g.Neurons[i].Commits = append(g.Neurons[i].Commits, weightCommit(g, x))
-		}
-	}
-	return nil
-}
-
-// weightCommit reads (hash, block, first, last), or (hash, epoch, block, 0).
-func weightCommit(g *ledger.Metagraph, x any) (w ledger.WeightCommit) {
-	v := values{"": x}
-	list, _ := x.([]any)
-	if len(list) == 4 {
-		b, _ := list[0].(scale.Bytes)
-		copy(w.Hash[:], b)
-	}
-	if v.at("", 3) == 0 {
-		w.Epoch, w.Block = v.at("", 1), v.at("", 2)
-		return w
-	}
-	w.Block = v.at("", 1)
-	switch tempo := uint64(g.Hyper.Tempo); {
-	case g.Hyper.Model == ledger.Modulo:
-		w.Epoch = ledger.EpochIndex(&g.Hyper, g.Epoch, g.Netuid, w.Block)
-	case w.Block >= g.Epoch.LastBlock || tempo == 0:
-		w.Epoch = g.Epoch.Index
-	default:
-		w.Epoch = g.Epoch.Index - min(g.Epoch.Index, (g.Epoch.LastBlock-w.Block+tempo-1)/tempo)
-	}
-	return w
+	return c.promises(ctx, m, at, g)
 }
 
 // Commitments implements ledger.Reader.
 func (c *Client) Commitments(ctx context.Context, netuid uint16) ([]ledger.Commitment, error) {
-	m, err := c.known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at, err := c.head(ctx)
+	at, m, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -581,11 +529,7 @@ func (c *Client) History(ctx context.Context, netuid uint16, hotkey string, from
 	if _, err := auth.ParseSS58(hotkey); err != nil {
 		return nil, badAddress("hotkey", err)
 	}
-	m, err := c.known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	at, err := c.head(ctx)
+	at, m, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -616,14 +560,17 @@ func (c *Client) History(ctx context.Context, netuid uint16, hotkey string, from
 			break
 		}
 		at.number = x.Block - 1
-		var hash *string
-		if err := c.call(ctx, false, &hash, "chain_getBlockHash", at.number); err != nil {
+		if at.hash, err = c.hashAt(ctx, at.number); err != nil {
 			return nil, err
 		}
-		if hash == nil {
+		if at.hash == "" {
 			return nil, fmt.Errorf("%w: no hash of block %d", ErrBadState, at.number)
 		}
-		at.hash = *hash
+		rt, err := c.runtime(ctx, at.hash) // of then
+		if err != nil {
+			return nil, err
+		}
+		m = rt.meta
 	}
 	slices.Reverse(out)
 	return out, nil
@@ -634,11 +581,7 @@ func (c *Client) Balance(ctx context.Context, coldkey string) (uint64, error) {
 	if _, err := auth.ParseSS58(coldkey); err != nil {
 		return 0, badAddress("coldkey", err)
 	}
-	m, err := c.known(ctx)
-	if err != nil {
-		return 0, err
-	}
-	at, err := c.head(ctx)
+	at, m, err := c.now(ctx)
 	if err != nil {
 		return 0, err
 	}
