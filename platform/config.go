@@ -80,6 +80,9 @@ type Config struct {
 	// Seatable says why such a submission may not take the seat, whatever it
 	// scored ("" = it may); nil: all may.
 	Seatable func(tx *store.Tx, e store.Entry) (why string, err error)
+	// Fixed, where it is set, tells the weights that an operator gives an arena
+	// instead of its rule; none: the rule counts.
+	Fixed func(ctx context.Context, a agon.Arena) ([]FixedWeight, error)
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
@@ -99,6 +102,13 @@ type Config struct {
 	MaxEvents      int64 // of one attempt; 50,000
 	MaxLogBytes    int64 // event data of one attempt; 64 MiB
 	MaxRuns        int   // of one submission; 10,000
+}
+
+// FixedWeight is a weight for a uid, or for the hotkey if there is one.
+type FixedWeight struct {
+	UID    uint16
+	Hotkey string
+	Weight float64 // above 0, of any scale
 }
 
 func (c *Config) fill() error {

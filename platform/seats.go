@@ -178,6 +178,9 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	if err != nil {
 		return nil, err
 	}
+	if t, err := p.fixedTarget(ctx, a); t != nil || err != nil {
+		return t, err
+	}
 	if rule.Weights != nil {
 		return p.exactTarget(ctx, a, rule, seats)
 	}
@@ -214,6 +217,49 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
 	}
 	return target, nil
+}
+
+// fixedTarget is the vector that an operator gives an arena; nil where it gives
+// none, or nobody of it is on the subnet.
+func (p *Platform) fixedTarget(ctx context.Context, a agon.Arena) (*client.Target, error) {
+	if p.cfg.Fixed == nil {
+		return nil, nil
+	}
+	list, err := p.cfg.Fixed(ctx, a)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	uids, there := map[string]uint16{}, map[uint16]bool{}
+	for _, n := range g.Neurons {
+		uids[n.Hotkey], there[n.UID] = n.UID, true
+	}
+	weights := make([]float64, ledger.MaxUID+1)
+	sum := 0.0
+	for _, x := range list {
+		uid, ok := x.UID, there[x.UID]
+		if x.Hotkey != "" {
+			uid, ok = uids[x.Hotkey]
+		}
+		if ok {
+			weights[uid] += x.Weight
+			sum += x.Weight
+		}
+	}
+	if sum == 0 {
+		return nil, nil
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+	t := &client.Target{Netuid: a.Netuid}
+	if t.UIDs, t.Values, err = ledger.NormalizeWeights(weights); err != nil {
+		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	return t, nil
 }
 
 // exactTarget is the vector of a rule that gives it whole.

@@ -136,7 +136,7 @@ func (c *Coordinator) Open(cfg Config) error {
 func Hooks(pc *platform.Config) *Coordinator {
 	c := &Coordinator{byID: map[string]*task{}, slugs: map[string]*task{}, arena: map[string]*task{}}
 	c.cfg.Now = time.Now
-	pc.Trust, pc.Settled, pc.Seatable = c.trust, c.settled, c.seatable
+	pc.Trust, pc.Settled, pc.Seatable, pc.Fixed = c.trust, c.settled, c.seatable, c.fixedWeights
 	return c
 }
 

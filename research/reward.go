@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -72,8 +74,8 @@ func (p *RewardPolicy) check() error {
 				return no(field, "want either uid or hotkey")
 			case t.UID != nil && (*t.UID < 0 || *t.UID > math.MaxUint16):
 				return no(field, "uid %d is out of range", *t.UID)
-			case !(t.Weight > 0) || math.IsInf(t.Weight, 0):
-				return no(field, "want a weight above 0")
+			case !(t.Weight > 0 && t.Weight <= 1e9):
+				return no(field, "want a weight above 0 and at most 1e9")
 			}
 			if t.Hotkey != nil {
 				if _, err := auth.ParseSS58(*t.Hotkey); err != nil {
@@ -164,6 +166,33 @@ func (c *Coordinator) SetRewardPolicy(ctx context.Context, p RewardPolicy) (*Rew
 		return tx.InsertDoc(store.ResearchPolicies, store.Doc{ID: fmt.Sprint(p.Version), Status: "policy", At: p.At.Time, Body: body})
 	})
 	return &p, err
+}
+
+// fixedWeights is platform.Config.Fixed: what the policy in force wants instead
+// of a research arena's own rule.
+func (c *Coordinator) fixedWeights(ctx context.Context, a agon.Arena) ([]platform.FixedWeight, error) {
+	if c.taskOfArena(a.ID) == nil {
+		return nil, nil
+	}
+	p, err := c.RewardPolicy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch p.ValidatorWeights.Mode {
+	case WeightsBurn:
+		return []platform.FixedWeight{{UID: 0, Weight: 1}}, nil
+	case WeightsTargets:
+		var out []platform.FixedWeight
+		for _, t := range p.ValidatorWeights.Targets {
+			x := platform.FixedWeight{Hotkey: val(t.Hotkey), Weight: t.Weight}
+			if t.UID != nil {
+				x.UID = uint16(*t.UID) // check has seen that it fits
+			}
+			out = append(out, x)
+		}
+		return out, nil
+	}
+	return nil, nil
 }
 
 // Competition is one task of the snapshot.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,8 +53,15 @@ func (m *members) IsValidator(_ context.Context, _ uint16, hotkey string) (bool,
 	return m.vali[hotkey], nil
 }
 
+// Metagraph numbers the members by the order of their hotkeys.
 func (m *members) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
-	return &client.Metagraph{}, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := &client.Metagraph{}
+	for i, k := range slices.Sorted(maps.Keys(m.cold)) {
+		g.Neurons = append(g.Neurons, client.Neuron{UID: uint16(i), Hotkey: k, Coldkey: m.cold[k], Validator: m.vali[k]})
+	}
+	return g, nil
 }
 
 type clock struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -531,4 +532,46 @@ func TestResume(t *testing.T) {
 	if err := again.Resume(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Row 59: what the reward policy wants reaches the weights that validators set.
+func TestPolicyWeights(t *testing.T) {
+	f := open(t)
+	task := f.task()
+	f.miner("alice")
+	f.miner("bob")
+	g, err := f.led.Metagraph(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(status int, mode string, targets ...map[string]any) {
+		t.Helper()
+		f.admin("PUT", "/api/v1/reward-policy", map[string]any{"validator_weights": map[string]any{"mode": mode, "targets": targets}}, status, nil)
+	}
+	want := func(uids, values []uint16) {
+		t.Helper()
+		got, err := f.p.Target(t.Context(), task.Arena)
+		if err != nil || got.Netuid != 4 || !slices.Equal(got.UIDs, uids) || !slices.Equal(got.Values, values) {
+			t.Errorf("%+v %v, want %v %v", got, err, uids, values)
+		}
+	}
+	own, err := f.p.Target(t.Context(), task.Arena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid0, bob := map[string]any{"uid": 0, "weight": 90}, map[string]any{"hotkey": g.Neurons[1].Hotkey, "weight": 10}
+	put(200, "targets", uid0, bob)
+	want([]uint16{0, 1}, []uint16{65535, 7282})
+	put(200, "targets", uid0, bob, map[string]any{"uid": 1, "weight": 80}) // the same neuron adds up
+	want([]uint16{0, 1}, []uint16{65535, 65535})
+	put(422, "targets")
+	put(422, "targets", map[string]any{"uid": 0, "weight": 0})
+	put(422, "anything")
+	want([]uint16{0, 1}, []uint16{65535, 65535}) // a bad policy changes nothing
+	put(200, "targets", bob, map[string]any{"hotkey": f.key("stranger").SS58(), "weight": 1000})
+	want([]uint16{1}, []uint16{65535})
+	put(200, "burn_uid0")
+	want([]uint16{0}, []uint16{65535})
+	put(200, "local")
+	want(own.UIDs, own.Values)
 }
