@@ -25,6 +25,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/judge"
 	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/kind/research/surface"
 	"github.com/agon-arena/agon/platform"
@@ -52,6 +53,9 @@ type Config struct {
 	URL func() string
 	Now func() time.Time // time.Now
 	Log *slog.Logger
+
+	// Planner lends a model to a pass of the planner; nil: there is none.
+	Planner func(ctx context.Context, use func(*judge.Judge) error) error
 
 	MinMinerStake uint64        // rao; 0: registration suffices
 	MinClaim      time.Duration // least life of a claim; 4 h

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon/store"
 )
@@ -176,6 +177,16 @@ func (c *Coordinator) Plan(ctx context.Context, taskID string) ([]WorkItem, erro
 }
 
 func (c *Coordinator) planTask(tx *store.Tx, t *task) ([]WorkItem, error) {
+	want, err := c.wanted(tx, t)
+	if err != nil {
+		return nil, err
+	}
+	return c.openItems(tx, t, want)
+}
+
+// openItems opens those of the wanted items that are not there yet, as many as
+// may be open at once.
+func (c *Coordinator) openItems(tx *store.Tx, t *task, want []WorkItem) ([]WorkItem, error) {
 	if err := c.freeItems(tx, t.id); err != nil {
 		return nil, err
 	}
@@ -192,11 +203,7 @@ func (c *Coordinator) planTask(tx *store.Tx, t *task) ([]WorkItem, error) {
 		if w.Status != ItemCompleted {
 			open++
 		}
-		have[w.Strategy] = have[w.Strategy] || w.Status != ItemCompleted || w.Kind == "implement"
-	}
-	want, err := c.wanted(tx, t)
-	if err != nil {
-		return nil, err
+		have[w.Strategy] = have[w.Strategy] || w.Status != ItemCompleted || w.Kind == "implement" || strings.HasPrefix(w.Strategy, "model:")
 	}
 	var made []WorkItem
 	for _, w := range want {
@@ -212,6 +219,7 @@ func (c *Coordinator) planTask(tx *store.Tx, t *task) ([]WorkItem, error) {
 			return nil, err
 		}
 		made = append(made, w)
+		have[w.Strategy] = true
 	}
 	return made, nil
 }

@@ -19,11 +19,13 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/judge"
 	"github.com/agon-arena/agon/kind"
 	kr "github.com/agon-arena/agon/kind/research"
 	"github.com/agon-arena/agon/research"
 	"github.com/agon-arena/agon/research/miner"
 	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
 	"github.com/agon-arena/agon/wire/bitsota"
@@ -200,12 +202,40 @@ func (s *server) openResearch(ctx context.Context) error {
 			}
 			return m, true, nil
 		},
-		Template: researchTemplate(),
+		Template: researchTemplate(), Planner: s.researchPlanner(),
 	})
 	if err != nil {
 		return err
 	}
 	return s.research.Resume(ctx)
+}
+
+// plannerBudget bounds what one pass of the planner by a model costs.
+const plannerBudget = agon.Micros(500_000)
+
+// researchPlanner lends the configured model to the planner; nil without one.
+func (s *server) researchPlanner() func(context.Context, func(*judge.Judge) error) error {
+	if s.o.Getenv == nil || s.o.Getenv("AGON_LLM_BASE_URL") == "" {
+		return nil
+	}
+	return func(ctx context.Context, use func(*judge.Judge) error) error {
+		work, err := tempdir.Make("plan")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		gw, err := newGateway(ctx, s.o, work)
+		if err != nil {
+			return err
+		}
+		defer gw.Stop()
+		j, session, err := judgeSession(ctx, gw, "planner", "plan", "", plannerBudget)
+		if err != nil {
+			return err
+		}
+		defer session.Close()
+		return use(j)
+	}
 }
 
 // researchTemplate is what tasks that an admin creates get besides themselves.

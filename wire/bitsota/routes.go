@@ -61,7 +61,7 @@ func (h *handler) routes() []route {
 		{"POST", v1 + "/tasks/{id}/claim", byMiner, "claim a task", h.claimTask},
 
 		{"POST", v1 + "/planner/run", byAdmin, "open work items", h.admin(h.plan)},
-		{"POST", v1 + "/planner/run-agentic", byAdmin, "open work items; needs a model", h.admin(h.planAgentic)},
+		{"POST", v1 + "/planner/run-agentic", byAdmin, "open work items of one task that a model proposes", h.admin(h.planAgentic)},
 		{"GET", v1 + "/work-items", public, "list work items", h.workItems},
 		{"POST", v1 + "/work-items/{id}/claim", byMiner, "claim a work item", h.claimItem},
 

@@ -120,7 +120,13 @@ func (h *handler) plan(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) planAgentic(w http.ResponseWriter, r *http.Request) {
-	h.fail(w, r, &research.Refusal{Status: 503, Code: "no_planner_model", Message: "no model is configured for planning: use /planner/run"})
+	b, ok := h.body(w, r, maxSmall)
+	var in scanBody
+	if !ok || !decode(w, b, true, &in) {
+		return
+	}
+	v, err := h.Coordinator.PlanByModel(r.Context(), in.Task)
+	h.send(w, r, map[string]any{"created": v}, err)
 }
 
 func (h *handler) canary(w http.ResponseWriter, r *http.Request) {
