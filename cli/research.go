@@ -97,6 +97,8 @@ func coded(err error) error {
 		return &agon.Error{Code: no.Code, Status: no.Status, Message: no.Message}
 	case errors.Is(err, miner.ErrNoTask):
 		return &agon.Error{Code: "no_task", Status: 404, Message: err.Error(), Mend: "list the live ones: agon research tasks"}
+	case errors.Is(err, miner.ErrNothingToEvaluate):
+		return &agon.Error{Code: "nothing_to_evaluate", Status: 404, Message: err.Error()}
 	case errors.Is(err, miner.ErrNoPatch):
 		return &agon.Error{Code: "empty_submission", Status: 422, Message: err.Error(), Mend: "change a file that the task allows, or give an artifact"}
 	}
@@ -110,7 +112,7 @@ func (a *App) researchCmd() *cobra.Command {
 		Long: `Work with research arenas: claim a live task, change only the files that it allows,
 submit the patch with the metric you claim, and follow its replays by validators.
 
-list-tasks, signed-request, submit-workspace, mine-once and loop take the flags of the public
+list-tasks, signed-request, submit-workspace, mine-once, peer-evaluate-once and loop take the flags of the public
 client of such coordinators and answer as it does; started under the name
 ` + StockResearch + `, agon is that client.`,
 		Example: "  agon research tasks\n  agon research claim my-task --description \"smaller alphabet\"\n  agon research submit-workspace --claim-id CLAIM --repo-dir work",
@@ -118,7 +120,7 @@ client of such coordinators and answer as it does; started under the name
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.researchTasks(), a.researchOnboard(), a.researchClaim(), a.researchCancel(), a.researchStatus(), a.researchRecord(), a.researchCheck(),
-		a.researchListTasks(), a.researchSigned(), a.researchSubmit(), a.researchMine("mine-once"), a.researchMine("loop"), a.researchBuiltins())
+		a.researchListTasks(), a.researchSigned(), a.researchSubmit(), a.researchMine("mine-once"), a.researchMine("peer-evaluate-once"), a.researchMine("loop"), a.researchBuiltins())
 	return cmd
 }
 

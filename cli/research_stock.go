@@ -212,7 +212,10 @@ func (a *App) researchMine(name string) *cobra.Command {
 	var ignoredI int
 	var ignoredF float64
 	short := "Run one cycle: claim, run an agent's command, submit"
-	if name == "loop" {
+	switch name {
+	case "peer-evaluate-once":
+		short = "Evaluate one submission of another miner by an agent's command"
+	case "loop":
 		short = "Run cycles of claim, agent's command, submit; keep what improves"
 	}
 	cmd := &cobra.Command{
@@ -222,7 +225,12 @@ the command there, and submit what it left. The command sees BITSOTA_AGENT_WORKS
 _SUBMISSION_PATH, _SUBMISSION_RESULT_PATH, BITSOTA_RESEARCH_CLAIM_ID, _TASK_ID, _TASK_SLUG, _COORDINATOR_URL, and
 {workspace_dir}, {repo_dir}, {intro_path}, {submission_path}, {submission_result_path} (and each with _quoted) in its
 text; of the other variables only PATH, HOME and locale, and those named with --pass-env. A failure gives the claim
-back. results.tsv in the workspace root notes every cycle; the next one starts from the best patch so far.`,
+back. results.tsv in the workspace root notes every cycle; the next one starts from the best patch so far.
+
+peer-evaluate-once takes the oldest submission of another miner that waits for an evaluation of yours, lays its change over
+a clean clone and runs the command there, which measures it and writes peer_review.json ({submission_path}): an object with
+status (accepted or rejected), observed_metrics and notes. A change that the task does not allow is rejected without running
+anything. The change is foreign code: have the command run it in a sandbox.`,
 		Example: "  agon research " + name + " --task-slug my-task --agent-command 'my-agent {repo_dir_quoted}'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ag.Command == "" {
@@ -244,10 +252,15 @@ back. results.tsv in the workspace root notes every cycle; the next one starts f
 					return output.Usage("submission-file", "give a name without a directory", "%q is no plain name", n)
 				}
 			}
-			if name == "loop" {
+			var out any
+			switch name {
+			case "loop":
 				return ag.Loop(cmd.Context(), cycles, time.Duration(max(every, 1)*float64(time.Second)))
+			case "peer-evaluate-once":
+				out, err = ag.Evaluate(cmd.Context())
+			default:
+				out, err = ag.Once(cmd.Context(), 1)
 			}
-			out, err := ag.Once(cmd.Context(), 1)
 			if err != nil {
 				return coded(err)
 			}
@@ -284,7 +297,7 @@ back. results.tsv in the workspace root notes every cycle; the next one starts f
 	if name == "loop" {
 		f.IntVar(&cycles, "cycles", 0, "cycles to run, 0 = for ever")
 		f.Float64Var(&every, "interval-seconds", 15, "pause between cycles, at least 1")
-		f.BoolVar(&ignoredB, "allow-peer-evaluation", false, "not used: peers evaluate with signed-request")
+		f.BoolVar(&ag.Peers, "allow-peer-evaluation", false, "evaluate submissions of other miners first, where peers decide")
 	}
 	return cmd
 }

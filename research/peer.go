@@ -113,6 +113,20 @@ func (c *Coordinator) PeerEvaluate(ctx context.Context, hotkey, id string, r Job
 	return &p, nil
 }
 
+// mayEvaluate reports whether a hotkey is one of those who evaluate a submission.
+func (c *Coordinator) mayEvaluate(ctx context.Context, t *task, hotkey string, s *storedSubmission) (bool, error) {
+	m, err := c.member(ctx, t, hotkey)
+	var no *Refusal
+	if errors.As(err, &no) {
+		return false, nil
+	}
+	if err != nil || m.Coldkey == s.Coldkey {
+		return false, err
+	}
+	committee, err := c.committee(t, s)
+	return len(committee) == 0 || slices.Contains(committee, hotkey), err
+}
+
 // committee draws who may evaluate a submission where the policy names
 // hotkeys: as many as it wants, by a seed that the submission is part of.
 func (c *Coordinator) committee(t *task, s *storedSubmission) ([]string, error) {

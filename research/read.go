@@ -176,7 +176,7 @@ func (c *Coordinator) progress(ctx context.Context, s *storedSubmission) (*Progr
 }
 
 // mayReadPatch says who may read the patch and the logs of a submission: its
-// miner, the admin, validators that replay it, and everybody once it is decided.
+// miner, the admin, who replays or evaluates it, and everybody once it is decided.
 func (c *Coordinator) mayReadPatch(ctx context.Context, v Viewer, s *storedSubmission) (bool, error) {
 	if v.Admin || v.Hotkey == s.Miner || s.Best != nil || s.Status == kr.StatusRejected && s.DuplicateOf == nil {
 		return true, nil
@@ -190,6 +190,9 @@ func (c *Coordinator) mayReadPatch(ctx context.Context, v Viewer, s *storedSubmi
 	}
 	if v.Hotkey == "" {
 		return false, nil
+	}
+	if t.pub.CompetitionMode == kr.ModePeer || t.pub.CompetitionMode == kr.ModeSelfValidation {
+		return c.mayEvaluate(ctx, t, v.Hotkey, s)
 	}
 	var had bool
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {

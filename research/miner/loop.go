@@ -33,6 +33,7 @@ type Agent struct {
 	TaskID  string
 	Slug    string
 	Pool    bool   // take work items first
+	Peers   bool   // in a loop, evaluate peers' submissions first
 	Root    string // workspaces and results.tsv stand here
 	// Sidecar and Result are the names of the agent's files in its workspace.
 	Sidecar, Result string
@@ -113,7 +114,7 @@ func (a *Agent) Once(ctx context.Context, n int) (out *Cycle, err error) {
 	if !a.Keep {
 		defer os.RemoveAll(w.dir)
 	}
-	out.Execution, err = a.launch(ctx, w, out)
+	out.Execution, err = a.launch(ctx, w, out.Task, out.Claim.ID)
 	if err != nil {
 		return out, err
 	}
@@ -184,20 +185,19 @@ func (a *Agent) pick(ctx context.Context, task string) (*research.WorkItem, erro
 
 type workspace struct{ dir, repo, intro, sidecar, result string }
 
-// prepare clones the repository and writes what an agent needs to know.
-func (a *Agent) prepare(ctx context.Context, out *Cycle) (*workspace, error) {
-	t := out.Task
+// clone makes a workspace with a checkout of the task's base.
+func (a *Agent) clone(ctx context.Context, t *research.TaskView, prefix, sidecar string) (*workspace, error) {
 	if err := os.MkdirAll(a.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("make workspace: %w", err)
 	}
-	dir, err := os.MkdirTemp(a.Root, "external-agent-"+t.Slug+"-")
+	dir, err := os.MkdirTemp(a.Root, prefix+t.Slug+"-")
 	if err != nil {
 		return nil, fmt.Errorf("make workspace: %w", err)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	w := &workspace{dir: dir, repo: filepath.Join(dir, "repo"), intro: filepath.Join(dir, "INTRO_GUI.md"), sidecar: filepath.Join(dir, a.Sidecar), result: filepath.Join(dir, a.Result)}
+	w := &workspace{dir: dir, repo: filepath.Join(dir, "repo"), intro: filepath.Join(dir, "INTRO_GUI.md"), sidecar: filepath.Join(dir, sidecar), result: filepath.Join(dir, a.Result)}
 	if a.Mode == ModeAutonomous {
 		w.intro = filepath.Join(dir, "INTRO.md")
 	}
@@ -206,9 +206,18 @@ func (a *Agent) prepare(ctx context.Context, out *Cycle) (*workspace, error) {
 		return nil, err
 	}
 	at := &repo{dir: w.repo}
-	if _, err := at.git(ctx, nil, "checkout", "--quiet", t.BaseRef, "--"); err != nil {
+	_, err = at.git(ctx, nil, "checkout", "--quiet", t.BaseRef, "--")
+	return w, err
+}
+
+// prepare makes a workspace and writes what an agent needs to know.
+func (a *Agent) prepare(ctx context.Context, out *Cycle) (*workspace, error) {
+	t := out.Task
+	w, err := a.clone(ctx, t, "external-agent-", a.Sidecar)
+	if err != nil {
 		return nil, err
 	}
+	at := &repo{dir: w.repo}
 	if b, err := os.ReadFile(a.bestPatch(t.Slug)); err == nil && len(b) > 0 { // the next cycle starts from what was kept
 		if _, err := at.git(ctx, b, "apply", "--whitespace=nowarn", "-"); err != nil {
 			return nil, fmt.Errorf("apply the kept patch: %w", err)
@@ -226,7 +235,7 @@ func (a *Agent) prepare(ctx context.Context, out *Cycle) (*workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, b := range map[string][]byte{w.intro: []byte(a.introText(w, out)), filepath.Join(dir, "onboard.md"): onboard, filepath.Join(dir, "claim_context.json"): about} {
+	for name, b := range map[string][]byte{w.intro: []byte(a.introText(w, out)), filepath.Join(w.dir, "onboard.md"): onboard, filepath.Join(w.dir, "claim_context.json"): about} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			return nil, fmt.Errorf("make workspace: %w", err)
 		}
@@ -266,7 +275,7 @@ func (a *Agent) introText(w *workspace, out *Cycle) string {
 }
 
 // launch runs the agent's command, for at least a minute and at most the task's budget.
-func (a *Agent) launch(ctx context.Context, w *workspace, out *Cycle) (*Execution, error) {
+func (a *Agent) launch(ctx context.Context, w *workspace, t *research.TaskView, claim string) (*Execution, error) {
 	line := a.Command
 	for name, v := range map[string]string{
 		"workspace_dir": w.dir, "repo_dir": w.repo, "intro_path": w.intro, "submission_path": w.sidecar, "submission_result_path": w.result,
@@ -274,12 +283,12 @@ func (a *Agent) launch(ctx context.Context, w *workspace, out *Cycle) (*Executio
 		line = strings.ReplaceAll(line, "{"+name+"_quoted}", "'"+strings.ReplaceAll(v, "'", `'"'"'`)+"'")
 		line = strings.ReplaceAll(line, "{"+name+"}", v)
 	}
-	budget := max(time.Minute, time.Duration(out.Task.TimeBudgetSeconds)*time.Second)
+	budget := max(time.Minute, time.Duration(t.TimeBudgetSeconds)*time.Second)
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = w.dir
-	cmd.Env = a.environment(w, out)
+	cmd.Env = a.environment(w, t, claim)
 	// The whole tree of processes ends with the command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -311,11 +320,11 @@ func (a *Agent) launch(ctx context.Context, w *workspace, out *Cycle) (*Executio
 	return e, nil
 }
 
-func (a *Agent) environment(w *workspace, out *Cycle) []string {
+func (a *Agent) environment(w *workspace, t *research.TaskView, claim string) []string {
 	env := []string{
 		"BITSOTA_AGENT_WORKSPACE=" + w.dir, "BITSOTA_AGENT_REPO_DIR=" + w.repo, "BITSOTA_AGENT_INTRO_PATH=" + w.intro, "BITSOTA_AGENT_SUBMISSION_PATH=" + w.sidecar,
-		"BITSOTA_AGENT_SUBMISSION_RESULT_PATH=" + w.result, "BITSOTA_RESEARCH_CLAIM_ID=" + out.Claim.ID, "BITSOTA_RESEARCH_TASK_ID=" + out.Task.ID,
-		"BITSOTA_RESEARCH_TASK_SLUG=" + out.Task.Slug, "BITSOTA_RESEARCH_COORDINATOR_URL=" + a.CoordinatorURL,
+		"BITSOTA_AGENT_SUBMISSION_RESULT_PATH=" + w.result, "BITSOTA_RESEARCH_CLAIM_ID=" + claim, "BITSOTA_RESEARCH_TASK_ID=" + t.ID,
+		"BITSOTA_RESEARCH_TASK_SLUG=" + t.Slug, "BITSOTA_RESEARCH_COORDINATOR_URL=" + a.CoordinatorURL,
 	}
 	for _, name := range append([]string{"PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR"}, a.Passed...) {
 		if v, ok := os.LookupEnv(name); ok {
@@ -404,22 +413,38 @@ func (a *Agent) note(t *research.TaskView, metric, word, what string) error {
 	return err
 }
 
+// cycle is one cycle of the loop as it is printed: an evaluation of a peer's
+// submission where one waits and that is asked for, else a submission of one's own.
+func (a *Agent) cycle(ctx context.Context, n int) ([]byte, error) {
+	if a.Peers {
+		out, err := a.Evaluate(ctx)
+		idle := errors.Is(err, ErrNothingToEvaluate) || out.Task != nil && !peerMode(out.Task.CompetitionMode)
+		if !idle {
+			if err != nil {
+				out.Error = err.Error()
+			}
+			return json.Marshal(out)
+		}
+	}
+	out, err := a.Once(ctx, n)
+	if err != nil {
+		out.Error = err.Error()
+		if out.Task != nil {
+			_ = os.MkdirAll(a.Root, 0o700)
+			_ = a.note(out.Task, "", "crash", out.Error) // what is printed next says it too
+		}
+	}
+	return json.Marshal(out)
+}
+
 // Loop runs cycles until ctx ends, or so many of them; 0 = for ever. A failing
 // cycle is printed and the loop goes on.
 func (a *Agent) Loop(ctx context.Context, cycles int, every time.Duration) error {
 	for n := 1; cycles == 0 || n <= cycles; n++ {
-		out, err := a.Once(ctx, n)
+		b, err := a.cycle(ctx, n)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil {
-			out.Error = err.Error()
-			if out.Task != nil {
-				_ = os.MkdirAll(a.Root, 0o700)
-				_ = a.note(out.Task, "", "crash", out.Error) // what is printed next says it too
-			}
-		}
-		b, err := json.Marshal(out)
 		if err != nil {
 			return err
 		}
