@@ -7,14 +7,13 @@ import (
 	"github.com/agon-arena/agon/sandbox/internal/container"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/internal/oci"
-	"github.com/agon-arena/agon/sandbox/internal/seccomp"
 )
 
 // Bundle implements container.Runtime.
 func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
 	spec := b.Spec
 	spec.Mounts = append([]sandbox.Mount{container.EntryMount(m.d.entry)}, spec.Mounts...)
-	o := oci.Options{Group: b.Group.Path(), Seccomp: seccomp.OCI(), Pids: spec.Limits.Pids + container.EntryThreads}
+	o := oci.Options{Group: b.Group.Path(), Pids: spec.Limits.Pids + container.EntryThreads}
 	for _, m := range spec.Mounts {
 		src := ""
 		var err error

@@ -40,8 +40,9 @@ type Config struct {
 
 // Driver implements sandbox.Driver.
 type Driver struct {
-	bin   string
-	entry string // the box's first process
+	bin   string   // what is executed
+	image *os.File // the runtime in memory, which bin names; may be nil
+	entry string   // the box's first process
 	info  agon.Driver
 	cg    *cgroup.Host
 	store *layers.Store
@@ -65,7 +66,22 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is missing; install it with: apt-get install runc", sandbox.ErrHost, c.Binary)
 	}
-	out, err := exec.CommandContext(ctx, bin, "--version").Output()
+	// From memory where that works; see sealed.
+	var out []byte
+	image, err := sealed(bin)
+	if err == nil {
+		// The name holds in a child too, until it executes.
+		name := fmt.Sprintf("/proc/self/fd/%d", image.Fd())
+		if out, err = exec.CommandContext(ctx, name, "--version").Output(); err == nil {
+			bin = name
+		} else {
+			_ = image.Close()
+			image = nil
+		}
+	}
+	if image == nil {
+		out, err = exec.CommandContext(ctx, bin, "--version").Output()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: run %s --version: %w", sandbox.ErrHost, bin, err)
 	}
@@ -90,7 +106,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("%w: become reaper of orphans: %w", sandbox.ErrHost, err)
 	}
-	return &Driver{bin: bin, entry: first, cg: cg, store: store, info: agon.Driver{
+	return &Driver{bin: bin, image: image, entry: first, cg: cg, store: store, info: agon.Driver{
 		Name: "runc", Version: version(string(out)),
 		Limits: []string{"memory", "pids", "cpu", "cpu_time", "disk", "inodes", "output", "wall", "seccomp", "userns"},
 	}}, nil

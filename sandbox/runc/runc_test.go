@@ -184,7 +184,7 @@ func TestHostDiskFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(dir+"/fill", make([]byte, 60<<10), 0o600); err != nil {
+		if err := os.WriteFile(dir+"/fill", make([]byte, 64<<10), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Start(t.Context(), sandbox.Spec{Name: "x", Rootfs: root}); !errors.Is(err, sandbox.ErrHost) {

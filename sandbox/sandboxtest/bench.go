@@ -37,7 +37,7 @@ func Benchmark(b *testing.B, d sandbox.Driver, rootfs string) {
 		started = append(started, time.Since(start))
 		phase := time.Now()
 		var out strings.Builder
-		e, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"python3", "-c", "print(1)"}, Stdout: &out})
+		e, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"python3", "-I", "-c", "print(1)"}, Stdout: &out})
 		if err != nil || out.String() != "1\n" {
 			b.Fatal(e, err, out.String())
 		}

@@ -338,6 +338,9 @@ func (g *Group) Procs() []int {
 func (g *Group) Kill(except int, wait time.Duration) error {
 	end := time.Now().Add(wait) //nolint:forbidigo // real processes need real time
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if len(g.Procs()) == 0 { // nothing that could fork
+			return nil
+		}
 		g.freeze(true)
 		left := g.signal(except)
 		g.freeze(false)

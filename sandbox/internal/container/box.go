@@ -382,13 +382,18 @@ func (b *Box) Close() error {
 		if b.control != nil {
 			b.control.close()
 		}
-		err = errors.Join(err, b.Runtime.Close())
+		// Removing groups, mounts and a network namespace is waiting for the kernel, mostly.
+		var group, space error
+		var wg sync.WaitGroup
 		if b.Group != nil {
-			err = errors.Join(err, b.Group.Remove())
+			wg.Go(func() { group = b.Group.Remove() })
 		}
 		if b.Space != nil {
-			err = errors.Join(err, b.Space.Close())
+			wg.Go(func() { space = b.Space.Close() })
 		}
+		err = errors.Join(err, b.Runtime.Close())
+		wg.Wait()
+		err = errors.Join(err, group, space)
 		if b.init != nil {
 			_ = b.init.Close()
 		}

@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/oci"
+	"github.com/agon-arena/agon/sandbox/internal/seccomp"
 )
 
 // EntryThreads is what the process limit of a box has on top, for the threads of
@@ -25,9 +27,11 @@ func EntryMount(program string) sandbox.Mount {
 
 // First describes the first process, with what it needs of capabilities in the
 // box's user namespace: to change to the command's user, to leave commands none,
-// and whatever more names. Commands inherit its limits and nothing else.
+// and whatever more names. Commands inherit its limits and its filter, which it
+// installs before anything else runs, and nothing else.
 func First(spec sandbox.Spec, args []string, more ...string) *specs.Process {
-	p := oci.Process(append([]string{EntryPath}, args...), []string{"GOMAXPROCS=2", "GOMEMLIMIT=32MiB"}, "/",
+	filter := base64.StdEncoding.EncodeToString(seccomp.Bytes())
+	p := oci.Process(append([]string{EntryPath, filter}, args...), []string{"GOMAXPROCS=2", "GOMEMLIMIT=32MiB"}, "/",
 		sandbox.PauseUID, sandbox.PauseUID, spec.Limits.DiskBytes)
 	caps := append([]string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"}, more...)
 	p.Capabilities = &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps, Inheritable: caps, Ambient: caps}

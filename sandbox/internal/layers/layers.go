@@ -38,6 +38,12 @@ const (
 	Span     = 65_536
 )
 
+// ownBytes and ownNodes bound the memory file system of a box's own files.
+const (
+	ownBytes = 4 << 20
+	ownNodes = 1024
+)
+
 // maxTmpfs is the largest DiskBytes kept in memory. Larger quotas lie on the
 // host's disk and are polled instead of enforced by the kernel.
 const maxTmpfs = 1 << 30
@@ -137,7 +143,8 @@ type Space struct {
 
 	s    *Store
 	dir  string // on disk
-	mnt  string // mount points
+	mnt  string // for mounts
+	own  string // what is ours alone: mount points, small files; a memory file system where we may mount
 	uid  int    // host ids of the command user
 	gid  int
 	lim  agon.Limits
@@ -145,7 +152,6 @@ type Space struct {
 
 	mu     sync.Mutex // guards what follows
 	mounts []entry
-	undo   []string // mounted paths, in order
 	pins   []pin
 	n      int
 	closed bool
@@ -232,6 +238,24 @@ func (s *Store) New(lim agon.Limits, uid, gid int) (_ *Space, err error) {
 			return nil, err
 		}
 	}
+	// Making and removing a dozen small files and directories on a disk takes
+	// longer than mounting a file system for them, and one call takes away both
+	// it and all that is mounted in it.
+	sp.own = sp.dir
+	if s.root {
+		o := filepath.Join(sp.mnt, "o")
+		if err := os.Mkdir(o, 0o711); err != nil {
+			return nil, err
+		}
+		opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0711", ownBytes, ownNodes)
+		if err := unix.Mount("tmpfs", o, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+			return nil, fmt.Errorf("mount tmpfs: %w", err)
+		}
+		sp.own = o
+		if err := os.Mkdir(sp.Dir(), 0o700); err != nil {
+			return nil, err
+		}
+	}
 	w := filepath.Join(sp.mnt, "w")
 	if !sp.tmpfs() {
 		w = filepath.Join(sp.dir, "w")
@@ -261,11 +285,17 @@ func (sp *Space) tmpfs() bool { return sp.s.root && sp.lim.DiskBytes <= maxTmpfs
 // Soft tells whether DiskBytes and Inodes must be polled with Usage.
 func (sp *Space) Soft() bool { return !sp.tmpfs() }
 
-// Dir is a private directory of the box on the host's disk.
-func (sp *Space) Dir() string { return sp.dir }
+// Dir is a private directory for small files of ours.
+func (sp *Space) Dir() string {
+	if sp.own == sp.dir {
+		return sp.dir
+	}
+	return filepath.Join(sp.own, "b")
+}
 
-// MountDir is a directory for mount points that mapped users may pass through.
-func (sp *Space) MountDir() string { return sp.mnt }
+// MountDir is a directory that mapped users may pass through. What is mounted in
+// it goes with the space.
+func (sp *Space) MountDir() string { return sp.own }
 
 // HostIDs returns the host uid and gid of the box's command user.
 func (sp *Space) HostIDs() (uid, gid int) { return sp.uid, sp.gid }
@@ -276,9 +306,6 @@ func (sp *Space) next(base string) (string, error) {
 	d := filepath.Join(base, fmt.Sprintf("m%d", sp.n))
 	return d, os.Mkdir(d, 0o711)
 }
-
-// mounted remembers a mount for Close.
-func (sp *Space) mounted(p string) { sp.undo = append(sp.undo, p) }
 
 // Add prepares one mount and returns the host path to bind, recursively, at its
 // target. An empty path means that it comes with the mount that the target lies
@@ -428,7 +455,7 @@ func (sp *Space) tmp(size int64, at string) (string, error) {
 		}
 		return d, os.Chmod(d, 0o777|os.ModeSticky)
 	}
-	p, err := sp.next(sp.mnt)
+	p, err := sp.next(sp.own)
 	if err != nil {
 		return "", err
 	}
@@ -436,7 +463,6 @@ func (sp *Space) tmp(size int64, at string) (string, error) {
 	if err := unix.Mount("tmpfs", p, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
 		return "", fmt.Errorf("mount tmpfs: %w", err)
 	}
-	sp.mounted(p)
 	return p, nil
 }
 
@@ -611,8 +637,8 @@ func (sp *Space) Close() error {
 	}
 	sp.closed = true
 	var err error
-	for i := len(sp.undo) - 1; i >= 0; i-- {
-		err = errors.Join(err, unmount(sp.undo[i]))
+	if sp.own != "" && sp.own != sp.dir {
+		err = unmount(sp.own) // and all that is mounted in it
 	}
 	keep := ""
 	if sp.pool != nil {

@@ -250,7 +250,7 @@ func TestSweepLeavesOthers(t *testing.T) {
 	if err != nil || n != len(ended) || !slices.Contains(ended, "b00000000000000000000000f") || slices.Contains(ended, sp.ID) {
 		t.Errorf("%d, %v, %v", n, ended, err)
 	}
-	for _, p := range []string{s.data + "/not-a-box/x", sp.Dir() + "/owner"} {
+	for _, p := range []string{s.data + "/not-a-box/x", sp.dir + "/owner"} {
 		if _, err := os.Lstat(p); err != nil {
 			t.Error(err)
 		}

@@ -33,7 +33,6 @@ func (sp *Space) bind(src string, flags uintptr) (string, error) {
 	if err := unix.Mount(src, p, "", unix.MS_BIND, ""); err != nil {
 		return "", fmt.Errorf("bind: %w", err)
 	}
-	sp.mounted(p)
 	if err := unix.Mount("", p, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
 		return "", fmt.Errorf("restrict bind: %w", err)
 	}
@@ -47,13 +46,13 @@ func (sp *Space) point(src string) (string, error) {
 		return "", err
 	}
 	if fi.IsDir() {
-		return sp.next(sp.mnt)
+		return sp.next(sp.own)
 	}
 	if !fi.Mode().IsRegular() {
 		return "", fmt.Errorf("%w: %s is neither file nor directory", sandbox.ErrSpec, src)
 	}
 	sp.n++
-	p := filepath.Join(sp.mnt, fmt.Sprintf("m%d", sp.n))
+	p := filepath.Join(sp.own, fmt.Sprintf("m%d", sp.n))
 	return p, os.WriteFile(p, nil, 0o644)
 }
 
@@ -111,7 +110,6 @@ func (sp *Space) mapped(src string, attr uint64) (string, error) {
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, p, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return "", fmt.Errorf("attach mount: %w", err)
 	}
-	sp.mounted(p)
 	return p, nil
 }
 
@@ -179,7 +177,7 @@ func (sp *Space) overlay(e *entry, at string) error {
 	if err != nil {
 		return err
 	}
-	if e.path, err = sp.next(sp.mnt); err != nil {
+	if e.path, err = sp.next(sp.own); err != nil {
 		return err
 	}
 	if e.lower == "" {
@@ -230,7 +228,6 @@ func (sp *Space) mountOverlay(e *entry, lowers []string, work string) error {
 	if err := unix.Mount("overlay", e.path, "overlay", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
 		return fmt.Errorf("mount overlay: %w", err)
 	}
-	sp.mounted(e.path)
 	return nil
 }
 
@@ -288,7 +285,7 @@ func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (st
 		return "", hostOrSpec("open rootfs", err)
 	}
 	defer func() { _ = lower.Close() }()
-	skel, err := sp.next(sp.dir)
+	skel, err := sp.next(sp.own)
 	if err != nil {
 		return "", hostOrSpec("make skeleton", err)
 	}
@@ -358,7 +355,7 @@ func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (st
 			}
 		}
 	}
-	p, err := sp.next(sp.mnt)
+	p, err := sp.next(sp.own)
 	if err != nil {
 		return "", hostOrSpec("make root", err)
 	}
@@ -366,7 +363,6 @@ func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (st
 	if err := unix.Mount("overlay", p, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
 		return "", hostOrSpec("mount root", err)
 	}
-	sp.mounted(p)
 	return p, nil
 }
 

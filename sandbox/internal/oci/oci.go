@@ -38,8 +38,6 @@ type Options struct {
 	// of the kind have sources. Else the runtime mounts them.
 	HostTmp  bool
 	Tmp, Shm string
-	// Seccomp is the system-call policy.
-	Seccomp *specs.LinuxSeccomp
 }
 
 // Bundle is the OCI configuration of a box.
@@ -78,7 +76,6 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 				CPU:     &specs.LinuxCPU{Quota: &quota, Period: &period},
 				Pids:    &specs.LinuxPids{Limit: &o.Pids},
 			},
-			Seccomp: o.Seccomp,
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/asound", "/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/kallsyms",
 				"/proc/kcore", "/proc/keys", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats",

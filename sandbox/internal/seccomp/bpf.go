@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -109,10 +110,15 @@ func spans() []span {
 	return out
 }
 
-// Bytes returns Program in the form that bwrap --seccomp reads.
-func Bytes() []byte {
+// Bytes returns Program as the bytes of struct sock_filter, which is the form that
+// bwrap --seccomp and the first process of a box read. Not to be changed.
+func Bytes() []byte { return encoded() }
+
+var encoded = sync.OnceValue(func() []byte { return encode(Program()) })
+
+func encode(p []unix.SockFilter) []byte {
 	var b bytes.Buffer
-	for _, f := range Program() {
+	for _, f := range p {
 		_ = binary.Write(&b, binary.NativeEndian, f) // a bytes.Buffer never fails
 	}
 	return b.Bytes()

@@ -1,8 +1,6 @@
 package seccomp
 
 import (
-	"bytes"
-	"encoding/binary"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -60,9 +58,5 @@ func Leaf() []byte {
 	for _, nr := range nrs {
 		p = append(p, jump(unix.BPF_JEQ, nr, 0, 1), ret(retEPERM))
 	}
-	var b bytes.Buffer
-	for _, f := range append(p, ret(retAllow)) {
-		_ = binary.Write(&b, binary.NativeEndian, f) // a bytes.Buffer never fails
-	}
-	return b.Bytes()
+	return encode(append(p, ret(retAllow)))
 }

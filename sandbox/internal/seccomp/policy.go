@@ -1,5 +1,5 @@
-// Package seccomp holds the one system-call policy of all boxes, as an OCI
-// section for runc and as a BPF program for bubblewrap.
+// Package seccomp holds the one system-call policy of all boxes, as a BPF program
+// that bubblewrap or the first process of a box installs.
 //
 // It is an allow-list: every call that the tables know and denied does not
 // name. Calls newer than the tables answer ENOSYS, so that libraries fall back.
@@ -8,7 +8,6 @@ package seccomp
 import (
 	"slices"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,58 +71,4 @@ func allowed() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// OCI returns the policy for an OCI runtime with libseccomp. Names that an
-// older libseccomp does not know are skipped by runc and so refused.
-func OCI() *specs.LinuxSeccomp {
-	enosys := uint(unix.ENOSYS)
-	calls := append([]specs.LinuxSyscall{
-		{Names: allowed(), Action: specs.ActAllow},
-		// glibc falls back from clone3, whose flags a filter cannot read, to clone.
-		{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
-	}, harmless()...)
-	return &specs.LinuxSeccomp{
-		DefaultAction: specs.ActErrno, DefaultErrnoRet: eperm(),
-		Architectures: []specs.Arch{ociArch}, Syscalls: calls,
-	}
-}
-
-// OCIOwnKernel refuses what OCI refuses, for gVisor, but clone3: gVisor answers
-// EPERM to whatever a filter refuses, which libraries do not take for "use clone
-// instead", and its namespaces are its own kernel's. It names what is denied
-// instead of what is allowed, because gVisor compiles the filter at each start of
-// a box (a third of the processor time of a start, when all 340 calls are named)
-// and has no calls newer than the table: its release is pinned.
-func OCIOwnKernel() *specs.LinuxSeccomp {
-	// The first entry that fits a call decides.
-	calls := append(harmless(), specs.LinuxSyscall{
-		Names: append([]string{"clone", "socket", "socketpair"}, denied...), Action: specs.ActErrno, ErrnoRet: eperm(),
-	})
-	return &specs.LinuxSeccomp{DefaultAction: specs.ActAllow, Architectures: []specs.Arch{ociArch}, Syscalls: calls}
-}
-
-func eperm() *uint {
-	n := uint(unix.EPERM)
-	return &n
-}
-
-// harmless are the allowed uses of conditional calls, clone3 apart.
-func harmless() []specs.LinuxSyscall {
-	equal := func(i uint, v uint32) specs.LinuxSeccompArg {
-		return specs.LinuxSeccompArg{Index: i, Value: uint64(v), Op: specs.OpEqualTo}
-	}
-	calls := []specs.LinuxSyscall{
-		{Names: []string{"clone"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{
-			{Index: 0, Value: newNamespaces, ValueTwo: 0, Op: specs.OpMaskedEqual},
-		}},
-		{Names: []string{"socketpair"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{equal(0, unix.AF_UNIX)}},
-	}
-	for _, k := range socketKinds {
-		calls = append(calls, specs.LinuxSyscall{
-			Names: []string{"socket"}, Action: specs.ActAllow,
-			Args: []specs.LinuxSeccompArg{equal(0, k.family), equal(2, k.protocol)},
-		})
-	}
-	return calls
 }

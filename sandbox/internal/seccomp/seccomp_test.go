@@ -127,8 +127,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s", n)
 		}
 	}
-	o := OCI()
-	if len(o.Syscalls) != 4+len(socketKinds) || len(o.Syscalls[0].Names) < 250 {
-		t.Errorf("%d rules, %d names", len(o.Syscalls), len(o.Syscalls[0].Names))
+	if n := len(allowed()); n < 250 {
+		t.Errorf("%d names are allowed", n)
 	}
 }

@@ -390,5 +390,3 @@ var numbers = map[string]uint32{
 }
 
 const auditArch = 0xc000003e // AUDIT_ARCH_X86_64
-
-const ociArch = "SCMP_ARCH_X86_64"

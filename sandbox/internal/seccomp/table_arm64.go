@@ -332,5 +332,3 @@ var numbers = map[string]uint32{
 }
 
 const auditArch = 0xc00000b7 // AUDIT_ARCH_AARCH64
-
-const ociArch = "SCMP_ARCH_AARCH64"
