@@ -34,13 +34,15 @@ type world struct {
 	dirs   []string
 	costs  map[string]float64 // by pack hash
 	eval   []func(p *pack.Pack) (Evaluation, error)
+	now    time.Time
+	conf   func(*NodeConfig) // of the validators that start from now on
 }
 
 func address(t *testing.T, n byte) string { return ledgertest.Key(t, fmt.Sprint("key-", n)) }
 
 func newWorld(t *testing.T, stakes ...uint64) *world {
 	t.Helper()
-	w := &world{t: t, store: Folder{t.TempDir()}, urls: map[string][]byte{}, costs: map[string]float64{}}
+	w := &world{t: t, store: Folder{t.TempDir()}, urls: map[string][]byte{}, costs: map[string]float64{}, now: time.Unix(1_700_000_000, 0)}
 	var err error
 	if w.l, err = local.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), local.Config{Stepped: true}); err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func newWorld(t *testing.T, stakes ...uint64) *world {
 // start starts a validator from what is on its disk.
 func (w *world) start(i int) {
 	w.t.Helper()
-	n, err := NewNode(NodeConfig{
+	c := NodeConfig{
 		Ledger: w.l, Netuid: testNet, Hotkey: w.vals[i], Store: w.store, Dir: w.dirs[i], Software: "1.0.0", Burn: 0.5, Window: pack.WindowRule{Blocks: 100},
 		Fetch: func(_ context.Context, url string) ([]byte, error) {
 			b, ok := w.urls[url]
@@ -94,8 +96,12 @@ func (w *world) start(i int) {
 			return b, nil
 		},
 		Evaluate: func(_ context.Context, _ string, p *pack.Pack) (Evaluation, error) { return w.eval[i](p) },
-		Now:      func() time.Time { return time.Unix(1_700_000_000, 0) }, Log: slog.New(slog.DiscardHandler),
-	})
+		Now:      func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), CacheTTL: -1,
+	}
+	if w.conf != nil {
+		w.conf(&c)
+	}
+	n, err := NewNode(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
