@@ -275,6 +275,31 @@ func boardHuman(h *output.Human, b *client.Board) {
 		h.Heading("weights")
 		weightsTable(h, b.Weights)
 	}
+	if b.Agreement != nil {
+		h.Line("")
+		agreementHuman(h, b.Agreement)
+	}
+}
+
+// agreementHuman tells what validators without a platform came to.
+func agreementHuman(h *output.Human, g *client.Agreement) {
+	h.Heading("without a platform")
+	switch {
+	case !g.Agreed:
+		h.Line("%d validators have not agreed yet: %s", len(g.Validators), g.Note)
+	case g.Winner == nil:
+		h.Line("%d validators agree that nobody sits", len(g.Validators))
+	default:
+		h.Line("%d validators agree on %s at $%.6f an episode", len(g.Validators), *g.Winner, g.CostUSD)
+	}
+	if g.Scripted {
+		h.Line("scripted: a script was the model, at a made-up price; everything is burned")
+	}
+	rows := make([][]output.Cell, len(g.Validators))
+	for i, v := range g.Validators {
+		rows[i] = []output.Cell{output.Text(v.Hotkey), output.Text(v.Winner), output.Text(fmt.Sprintf("$%.6f", v.CostUSD)), output.Text(strconv.Itoa(v.Judged)), output.Text(v.Filter)}
+	}
+	h.Table([]output.Column{{Title: "validator", Min: 7}, {Title: "winner", Min: 7}, {Title: "its cost", Right: true}, {Title: "judged", Right: true}, {Title: "payloads", Min: 8}}, rows)
 }
 
 func weightsTable(h *output.Human, w []agon.Weight) {

@@ -24,6 +24,9 @@ type DiscoverOptions struct {
 	MinValidators int
 	Burn          float64
 	PlainMean     bool
+	Bootstrap     bool
+	CacheTTL      time.Duration
+	Blacklist     []string
 	AllowPrivate  bool
 	Poll          time.Duration
 	Boxes         int
@@ -41,6 +44,9 @@ func discoverFlags(cmd *cobra.Command, d *DiscoverOptions) {
 	f.IntVar(&d.MinValidators, "min-validators", 0, "with --discover: validators that must agree (0: two)")
 	f.Float64Var(&d.Burn, "burn", 0.5, "with --discover: `share` of the reward that is burned")
 	f.BoolVar(&d.PlainMean, "plain-mean", false, "with --discover: average costs without trimming outliers")
+	f.BoolVar(&d.Bootstrap, "bootstrap", false, "with --discover: pay the three cheapest 70, 20 and 10 % while fewer than ten miners are active")
+	f.DurationVar(&d.CacheTTL, "cache-ttl", 7*24*time.Hour, "with --discover: `time` for which a pack is not played again; below 0: it is in every window")
+	f.StringSliceVar(&d.Blacklist, "blacklist", nil, "with --discover: `coldkeys` whose miners are passed over")
 	f.BoolVar(&d.AllowPrivate, "allow-private", false, "with --discover: fetch packs from private addresses too")
 	f.DurationVar(&d.Poll, "poll", 12*time.Second, "with --discover: `time` between looks at the ledger")
 }

@@ -199,6 +199,38 @@ type Board struct {
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`
 	Decisions   []BoardDecision `json:"decisions"`
+	// Agreement is what validators that ask no platform came to over the same packs.
+	Agreement *Agreement `json:"agreement,omitempty" doc:"what validators without a platform agree on, where some play here"`
+}
+
+// Agreement is what the validators of a policy-pack arena that ask no platform
+// say of its seat. Each found the packs on the ledger and played them itself.
+type Agreement struct {
+	Netuid     uint16     `json:"netuid" doc:"the subnet on which they do so"`
+	Window     int64      `json:"window" doc:"the last that all have aggregated; -1: none yet"`
+	Agreed     bool       `json:"agreed" doc:"all name one winner, or none, and their weights on the ledger are the same"`
+	Winner     *string    `json:"winner" doc:"hotkey"`
+	PackHash   *string    `json:"pack_hash"`
+	CostUSD    float64    `json:"cost_usd" doc:"of the winner, per episode, averaged by stake"`
+	Scripted   bool       `json:"scripted" doc:"a script was the model, at a made-up price: the winner is named and everything is burned"`
+	Tasks      []string   `json:"tasks" doc:"the scenarios that they play"`
+	Validators []Agreeing `json:"validators"`
+	Note       string     `json:"note,omitempty" doc:"why there is no agreement yet"`
+}
+
+// Agreeing is one validator of an agreement.
+type Agreeing struct {
+	Hotkey   string            `json:"hotkey"`
+	Stake    uint64            `json:"stake" doc:"rao"`
+	Winner   string            `json:"winner"`
+	CostUSD  float64           `json:"cost_usd"`
+	Judged   int               `json:"judged" doc:"packs that it has an evaluation of"`
+	Filter   string            `json:"filter" doc:"how many payloads each filter took"`
+	Outvoted []string          `json:"outvoted" doc:"validators that it saw outvoted"`
+	Excluded map[string]string `json:"excluded" doc:"miners whose packs it does not play, and why"`
+	Weights  []agon.Weight     `json:"weights"`
+	Fault    agon.Fault        `json:"fault,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
 }
 
 // RunCounts counts runs and the faults of their attempts.

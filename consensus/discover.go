@@ -127,7 +127,6 @@ func (n *Node) unique(list []candidate) []candidate {
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(n.status.Excluded, func(a, b Excluded) int { return compare(a.Miner, b.Miner) })
 	n.status.Packs = len(out)
 	return out
 }
@@ -198,4 +197,14 @@ func (n *Node) evaluate(ctx context.Context, block uint64, list []candidate) err
 		n.status.Fault, n.status.Reason = agon.FaultValidator, last.Error()
 	}
 	return nil
+}
+
+// disqualified lists those whose pack was looked at and may not take part.
+func (n *Node) disqualified(list []candidate) {
+	for _, c := range list {
+		if e, ok := n.st.Evaluations[c.pack.Hash]; ok && e.Reason != "" {
+			n.status.Excluded = append(n.status.Excluded, Excluded{Miner: c.hotkey, Reason: e.Reason})
+		}
+	}
+	slices.SortFunc(n.status.Excluded, func(a, b Excluded) int { return compare(a.Miner, b.Miner) })
 }

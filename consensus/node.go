@@ -249,6 +249,7 @@ func (n *Node) Step(ctx context.Context) error {
 			return err
 		}
 	}
+	n.disqualified(entries)
 	if w.Phase == pack.PhasePropagation && n.st.Published < w.Number {
 		if err := n.publish(ctx, w.Number, entries, sightings); err != nil {
 			n.cfg.Log.Warn("publishing the payload", "err", err)

@@ -256,6 +256,9 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		return nil, ledgerError(err)
 	}
 	b.Weights = scaleWeights(g.Weights)
+	if p.cfg.Agreement != nil {
+		b.Agreement = p.cfg.Agreement(arena)
+	}
 	return b, nil
 }
 

@@ -84,6 +84,10 @@ type Config struct {
 	// instead of its rule; none: the rule counts.
 	Fixed func(ctx context.Context, a agon.Arena) ([]FixedWeight, error)
 
+	// Agreement is what validators without a platform say of an arena, for its
+	// board; nil, or nil from it: there are none here.
+	Agreement func(arena string) *client.Agreement
+
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
 

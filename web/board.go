@@ -104,6 +104,7 @@ type boardData struct {
 	History    *Chart
 	Weights    []agon.Weight
 	LedgerDown bool
+	Agreement  *client.Agreement
 }
 
 func (s *server) board(q *request) error {
@@ -173,6 +174,9 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		d.LedgerDown = true
 	} else {
 		d.Weights = g.Weights
+	}
+	if s.cfg.Agreement != nil {
+		d.Agreement = s.cfg.Agreement(a.ID)
 	}
 	return d, nil
 }

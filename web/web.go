@@ -47,6 +47,9 @@ type Config struct {
 	Server   client.Server
 	// Corpus returns what the corpus page shows; nil: there is none yet.
 	Corpus func(ctx context.Context) (*Corpus, error)
+	// Agreement is what validators without a platform say of an arena; nil, or nil
+	// from it: there are none here.
+	Agreement func(arena string) *client.Agreement
 	// Other answers what no page does (/v1 …).
 	Other http.Handler
 	Now   func() time.Time

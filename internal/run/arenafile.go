@@ -52,6 +52,8 @@ type ArenaFile struct {
 	} `toml:"policy"`
 	// Samples enters agon's own sample agents by demo miners.
 	Samples bool `toml:"samples"`
+
+	only string // of its tasks, that whose key ends so
 }
 
 // maxArenaFile bounds an arena file, in bytes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +18,10 @@ import (
 	"github.com/agon-arena/agon/fetch"
 	"github.com/agon-arena/agon/incentive"
 	kindpack "github.com/agon-arena/agon/kind/pack"
+	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/pack"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/validator"
 )
 
@@ -43,62 +47,28 @@ func runDiscover(ctx context.Context, o Options, c cli.DiscoverOptions) error {
 	if f.Kind != kindpack.Name {
 		return &agon.Error{Code: "bad_kind", Status: 422, Field: "arena", Message: "only policy-pack arenas can be played without a platform, this is one of kind " + f.Kind}
 	}
-	store, err := consensus.OpenStore(c.Store, o.Getenv)
+	d, root, err := openDriver(ctx, o)
 	if err != nil {
 		return err
 	}
-	key := c.Key
-	at := c.Ledger
-	if f.Ledger != "" { // this machine's operator wrote the file
-		at = f.Ledger
-	}
-	place, err := dial.Parse(at)
+	v, err := openAlone(ctx, o, d, root, f, c, nil)
 	if err != nil {
 		return err
 	}
-	l := dial.NewLazy(place, dial.Config{Signer: func(address string) (auth.Signer, error) {
-		if address != key.SS58() {
-			return nil, fmt.Errorf("no key of %s is here", address)
-		}
-		return key, nil
-	}})
-	defer func() {
-		if err := l.Close(); err != nil {
-			o.Log.Warn("closing the ledger", "err", err)
-		}
-	}()
-	dir := filepath.Join(o.Data, "discover-"+key.SS58())
-	e, err := newEvaluator(ctx, o, f, dir)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	get := fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate})
-	node, err := consensus.NewNode(consensus.NodeConfig{
-		Ledger: l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: get.Get, Evaluate: e.evaluate, Exclude: e.exclude,
-		Window: pack.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}, Software: packSoftware, Dir: dir, MinStake: c.MinStake, MinValidators: c.MinValidators,
-		PlainMean: c.PlainMean, Burn: c.Burn, Log: o.Log,
-	})
-	if err != nil {
-		return err
-	}
-	o.say("validator %s reads the ledger at %s and plays %s without a platform; its state is in %s", key.SS58(), at, f.ID, dir)
+	defer v.close()
+	o.say("validator %s reads the ledger at %s and plays %s without a platform; its state is in %s", c.Key.SS58(), v.at, f.ID, v.dir)
 	tick := time.NewTicker(c.Poll)
 	defer tick.Stop()
 	said := ""
 	for {
-		block, err := l.Block(ctx)
-		if err == nil {
-			e.epoch.Store(pack.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}.At(int64(block)).Number)
-			err = node.Step(ctx)
-		}
+		err := v.step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			o.Log.Warn("a step of the validator", "err", err)
 		}
-		if s := node.Status(); s.Agreed >= 0 {
+		if s := v.node.Status(); s.Agreed >= 0 {
 			if line := fmt.Sprintf("window %d: winner %s at $%.6f, %s", s.Agreed, s.Winner, s.Cost, s.Filter); line != said {
 				o.say("%s", line)
 				said = line
@@ -115,32 +85,111 @@ func runDiscover(ctx context.Context, o Options, c cli.DiscoverOptions) error {
 	}
 }
 
+// alone is one validator that asks no platform.
+type alone struct {
+	node   *consensus.Node
+	eval   *evaluator
+	ledger ledger.Ledger
+	clock  func(block int64) pack.Window
+	at     string // where the ledger is
+	dir    string
+	close  func()
+}
+
+// openAlone makes a validator of c's key that plays f's arena. more changes
+// what its node is made of.
+func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f ArenaFile, c cli.DiscoverOptions, more func(*consensus.NodeConfig)) (_ *alone, err error) {
+	store, err := consensus.OpenStore(c.Store, o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	key := c.Key
+	at := c.Ledger
+	if f.Ledger != "" { // this machine's operator wrote the file
+		at = f.Ledger
+	}
+	place, err := dial.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	l := dial.NewLazy(place, dial.Config{Signer: func(address string) (auth.Signer, error) {
+		if address != key.SS58() {
+			return nil, fmt.Errorf("no key of %s is here", address)
+		}
+		return key, nil
+	}})
+	v := &alone{ledger: l, at: at, dir: filepath.Join(o.Data, "discover-"+key.SS58())}
+	v.close = func() {
+		if v.eval != nil {
+			v.eval.close()
+		}
+		if err := l.Close(); err != nil {
+			o.Log.Warn("closing the ledger", "err", err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			v.close()
+		}
+	}()
+	if v.eval, err = newEvaluator(ctx, o, d, root, f, v.dir); err != nil {
+		return nil, err
+	}
+	window := pack.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
+	conf := consensus.NodeConfig{
+		Ledger: l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
+		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: packSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
+		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap, Blacklist: c.Blacklist, Log: o.Log,
+	}
+	if more != nil {
+		more(&conf)
+	}
+	v.clock = conf.Clock
+	if v.node, err = consensus.NewNode(conf); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// step does what the present block asks for.
+func (v *alone) step(ctx context.Context) error {
+	block, err := v.ledger.Block(ctx)
+	if err != nil {
+		return err
+	}
+	v.eval.epoch.Store(v.clock(int64(block)).Number)
+	return v.node.Step(ctx)
+}
+
 // evaluator plays packs by the validator's own player.
 type evaluator struct {
 	arena  agon.Arena
 	player *player
 	blobs  blob.Store
-	epoch  atomic.Int64
-	n      int
+	scorer string
+	// scripted says that no model answers but a script.
+	scripted bool
+	epoch    atomic.Int64
+	n        int
 }
 
-func newEvaluator(ctx context.Context, o Options, f ArenaFile, dir string) (*evaluator, error) {
-	d, root, err := openDriver(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	e := &evaluator{arena: f.Arena()}
+func newEvaluator(ctx context.Context, o Options, d sandbox.Driver, root string, f ArenaFile, dir string) (_ *evaluator, err error) {
+	e := &evaluator{arena: f.Arena(), scripted: o.Getenv("AGON_LLM_BASE_URL") == ""}
 	if e.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		return nil, err
 	}
 	if e.arena.Tasks, err = arenaTasks(ctx, o, f, e.blobs, filepath.Join(dir, "tmp")); err != nil {
 		return nil, err
 	}
+	if f.only != "" {
+		e.arena.Tasks = slices.DeleteFunc(e.arena.Tasks, func(t agon.TaskRef) bool { return !strings.HasSuffix(t.Key, "/"+f.only) })
+	}
 	c := packConfig(parts{o: o, rootfs: root, model: o.Getenv("AGON_LLM_MODEL"), keyed: o.Getenv("AGON_LLM_BASE_URL") != ""})
 	// For whom the agent works changes with the window, and is the same for all.
 	c.Context = func(agon.RunSpec) pack.Context { return pack.NewContext(pack.EpochSeed(int(f.Netuid), e.epoch.Load())) }
 	ks := kinds(o, root)
-	ks[kindpack.Name] = kindpack.New(c)
+	k := kindpack.New(c)
+	ks[kindpack.Name], e.scorer = k, k.Scorer()
 	if e.player, err = newPlayer(ctx, o, d, root, ks, e.blobs, filepath.Join(dir, "trees")); err != nil {
 		return nil, err
 	}
@@ -148,6 +197,16 @@ func newEvaluator(ctx context.Context, o Options, f ArenaFile, dir string) (*eva
 }
 
 func (e *evaluator) close() { e.player.close() }
+
+// tasks names what is played and how it is judged.
+func (e *evaluator) tasks() string {
+	var b strings.Builder
+	for _, t := range e.arena.Tasks {
+		fmt.Fprintln(&b, t.Key, t.Digest)
+	}
+	fmt.Fprintln(&b, e.scorer, packSoftware, e.arena.Policy.Models)
+	return string(agon.Sum([]byte(b.String())))
+}
 
 // exclude says what needs no play: plain signs of gaming.
 func (e *evaluator) exclude(p *pack.Pack) string {

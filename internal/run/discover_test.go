@@ -52,7 +52,7 @@ func discoverChild(conf string) error {
 	}
 	return runDiscover(context.Background(), o, cli.DiscoverOptions{
 		Key: key, From: "ledger", ArenaFile: c.Arena, Ledger: c.Ledger, Store: c.Store, WindowBlocks: 100, MinStake: 10_000, Burn: 0.5, AllowPrivate: true,
-		Poll: 50 * time.Millisecond,
+		Poll: 50 * time.Millisecond, CacheTTL: -1,
 	})
 }
 
@@ -283,8 +283,12 @@ func TestDiscoverConverges(t *testing.T) {
 	if len(s.Outvoted) != 1 || s.Outvoted[0].Validator != vals[2].hotkey {
 		t.Errorf("outvoted %+v", s.Outvoted)
 	}
-	if len(s.Excluded) != 1 || s.Excluded[0].Miner != miners["near-copy"] || !strings.Contains(s.Excluded[0].Reason, "NCD") {
-		t.Errorf("excluded %+v", s.Excluded)
+	excluded := map[string]string{}
+	for _, x := range s.Excluded {
+		excluded[x.Miner] = x.Reason
+	}
+	if len(excluded) != 2 || !strings.Contains(excluded[miners["near-copy"]], "NCD") || excluded[miners["gaming"]] != "integrity_failed" {
+		t.Errorf("excluded %v", excluded)
 	}
 
 	// A window without credit.

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/incentive"
 	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
 )
@@ -47,6 +48,15 @@ type kit struct {
 	prepare, opened func(ctx context.Context, s *server, a *agon.Arena) error
 	// enter enters the samples where that is not a plain submission.
 	enter func(ctx context.Context, s *server, f ArenaFile) error
+	// beside makes what plays next to the platform in a demo of the kind. Optional.
+	beside func(ctx context.Context, s *server, f ArenaFile, d sandbox.Driver, root string) (beside, error)
+}
+
+// beside plays next to the platform until its context ends; with once it ends
+// when there is something to see.
+type beside interface {
+	run(ctx context.Context, once bool)
+	close()
 }
 
 // parts are what a kind may be made of.

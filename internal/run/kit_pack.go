@@ -13,6 +13,7 @@ import (
 	kindpack "github.com/agon-arena/agon/kind/pack"
 	"github.com/agon-arena/agon/kind/pack/clawbench"
 	"github.com/agon-arena/agon/samples"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/task"
 	"github.com/agon-arena/agon/tasks"
 	"github.com/agon-arena/agon/wire/trajrl"
@@ -44,9 +45,21 @@ func packKit() kit {
 			{name: "near-copy", model: true},
 			{name: "gaming", model: true},
 		},
-		script:     samples.PackScript,
-		routes:     trajrl.Patterns(),
-		serve:      func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) { return s.trajrlRoutes(a) },
+		script: samples.PackScript,
+		routes: append(trajrl.Patterns(), samplePacks),
+		serve: func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) {
+			wire, err := s.trajrlRoutes(a)
+			if err != nil {
+				return nil, err
+			}
+			mux := http.NewServeMux()
+			mux.Handle("/", wire)
+			mux.HandleFunc("GET "+samplePacks+"{file}", serveSamplePacks)
+			return mux, nil
+		},
+		beside: func(ctx context.Context, s *server, f ArenaFile, d sandbox.Driver, root string) (beside, error) {
+			return s.openTogether(ctx, f, d, root)
+		},
 		incentives: map[string]incentive.Rule{incentive.CostArenaRule: incentive.CostTakeover(), incentive.ScoreArenaRule: incentive.ScoreTakeover()},
 	}
 }

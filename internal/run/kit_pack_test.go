@@ -49,6 +49,20 @@ func TestDemoPack(t *testing.T) {
 	if s := by["gaming"]; s.State != agon.SubmissionRefused || *s.Qualified || !strings.HasPrefix(s.ExcludedReason, "integrity_failed") {
 		t.Errorf("gaming: %+v", s)
 	}
+	g := a.Agreement
+	if g == nil || !g.Agreed || !g.Scripted || g.Winner == nil || *g.Winner != by["optimised"].Miner || g.CostUSD <= 0 || len(g.Validators) != 3 {
+		t.Fatalf("agreement %+v", g)
+	}
+	for _, v := range g.Validators {
+		if v.Judged != 3 || !strings.Contains(v.Filter, "3 in → 3 passed") || len(v.Excluded) != 2 ||
+			!strings.Contains(v.Excluded[by["near-copy"].Miner], "NCD") || v.Excluded[by["gaming"].Miner] != "integrity_failed" {
+			t.Errorf("validator %+v", v)
+		}
+		// A script was the model: the winner is named, and the owner's uid has all.
+		if len(v.Weights) != 1 || v.Weights[0].Weight != 65535 || v.Weights[0].Hotkey == *g.Winner {
+			t.Errorf("weights %+v", v.Weights)
+		}
+	}
 	if a.Champion != nil || len(a.Decisions) != 2 || a.Decisions[0].Rule != "scripted" || a.Decisions[0].Numbers["qualified"] != 1 {
 		t.Errorf("champion %v, decisions %+v", a.Champion, a.Decisions)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,9 @@ type Options struct {
 	shop   *shopFloor      // see floor
 	lease  time.Duration   // of runs that this server hands out; 0: the platform's default
 	traces *tracing.Tracer // see trace; nil: none are sent
+	// scriptPrice gives a script's calls the price of a cheap model: the demo's
+	// validators without a platform go by cost, and say that it is made up.
+	scriptPrice bool
 }
 
 func (o *Options) say(format string, args ...any) {
@@ -103,6 +107,7 @@ type server struct {
 	unhook         func()                 // ends the teller
 	corpus         *client.CorpusSummary  // the last that was built here
 	research       *research.Coordinator  // of the research arenas, if there are any
+	without        sync.Map               // *together by arena id: validators without a platform that play here
 	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
 }
 
@@ -148,7 +153,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	pc := platform.Config{
 		Store: s.store, Blobs: s.blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
 		Ledgers:    func(name string) platform.Ledger { return chain{s.foreignLedgers.of(name)} },
-		Incentives: incentives(), Lease: o.lease,
+		Incentives: incentives(), Lease: o.lease, Agreement: s.agreement,
 	}
 	s.research = research.Hooks(&pc)
 	if s.platform, err = platform.New(pc); err != nil {
@@ -194,7 +199,7 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return chain{s.graphsOf(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Now: time.Now, Log: o.Log,
+		Platform: s.platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return chain{s.graphsOf(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Agreement: s.agreement, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err

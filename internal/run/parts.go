@@ -55,6 +55,13 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 			return nil, err
 		}
 		up = scripted.New(script)
+		if o.scriptPrice {
+			p := prices[scripted.Name]
+			p.In, p.Out, p.Version = 1_000_000, 3_200_000, "made-up"
+			if err := prices.Set(scripted.Name, p); err != nil {
+				return nil, err
+			}
+		}
 		o.say("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
 	}
 	if cfg.Upstreams, err = withOthers(o, prices, up); err != nil {

@@ -89,9 +89,23 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 
 	// Everything below ends with this context, in this order: the loop first,
 	// then the weights, so that the last seat still reaches the ledger.
+	var wg, aside sync.WaitGroup
+	defer aside.Wait()
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	var wg sync.WaitGroup
+	for _, f := range files {
+		if k, _ := kitOf(f.Kind); f.Samples && f.Ledger == "" && k.beside != nil {
+			b, err := k.beside(ctx, s, f, d, root)
+			if err != nil {
+				stop()
+				return nil, fmt.Errorf("play %s without a platform: %w", f.ID, err)
+			}
+			aside.Go(func() {
+				defer b.close()
+				b.run(work, o.Once)
+			})
+		}
+	}
 	parallel := o.Parallel
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()
@@ -104,6 +118,9 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	wg.Go(func() { setter.Run(work, wake) })
 
 	err = s.watch(work, wake)
+	if o.Once && err == nil {
+		aside.Wait() // each of its phases is tried a few times, and no more
+	}
 	stop()
 	wg.Wait()
 	if err != nil && !errors.Is(err, errStopped) {
