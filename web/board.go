@@ -9,6 +9,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/score"
 	"github.com/agon-arena/agon/store"
@@ -56,12 +57,13 @@ func (s *server) arenas(q *request) error {
 
 // shared renders a page once a second for all who are not signed in; the
 // signed in get their own.
-func (s *server) shared(q *request, make func(ctx context.Context) ([]byte, error)) ([]byte, error) {
+func (s *server) shared(q *request, fill func(ctx context.Context) ([]byte, error)) (*served.Document, error) {
 	if q.caller.Hotkey != "" {
-		return make(q.Context())
+		b, err := fill(q.Context())
+		return served.New(b), err
 	}
 	// The rendering outlives the one who asked first: others wait for it.
-	return s.cache.get(q.URL.Path+"?"+strconv.Itoa(pageNumber(q, 1)), func() ([]byte, error) { return make(context.WithoutCancel(q.Context())) })
+	return s.cache.Get(q.URL.Path+"?"+strconv.Itoa(pageNumber(q, 1)), func() ([]byte, error) { return fill(context.WithoutCancel(q.Context())) })
 }
 
 func (s *server) bytes(page string, data any) ([]byte, error) {
@@ -162,6 +164,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	d.Scatter = scoreCost(d.Rows)
+	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
 	for i := range d.Reigns {
 		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)
 		if err != nil {
@@ -181,8 +184,11 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	return d, nil
 }
 
-// shownDecisions are the last decisions on a board; reigns come from all that the platform returns.
-const shownDecisions = 20
+// What a board shows of the past: the last decisions, and the last times in the seat.
+const (
+	shownDecisions = 20
+	shownReigns    = 50
+)
 
 func (s *server) decisions(ctx context.Context, q *request, d *boardData) error {
 	list, err := s.cfg.Platform.Decisions(ctx, d.Arena.ID, 1000)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/plain"
 )
 
@@ -58,14 +59,12 @@ func (s *server) render(q *request, status int, name string, data any) error {
 	if err := s.pages[name].Execute(&b, data); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
 	}
-	return q.send(status, b.Bytes())
+	return q.send(status, served.New(b.Bytes()))
 }
 
-func (q *request) send(status int, b []byte) error {
+func (q *request) send(status int, d *served.Document) error {
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	q.w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	q.w.WriteHeader(status)
-	_, _ = q.w.Write(b) // the client is gone if this fails
+	d.Write(q.w, q.Request, status)
 	return nil
 }
 

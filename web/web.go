@@ -15,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/platform"
 )
 
@@ -60,7 +61,7 @@ type server struct {
 	cfg      Config
 	pages    pages
 	sessions *sessions
-	cache    *cache
+	cache    *served.Cache
 	feeds    *feeds
 }
 
@@ -70,13 +71,17 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, sessions: newSessions(cfg.Now), cache: newCache(cfg.Now), feeds: newFeeds()}
-	static, err := fs.Sub(files, "static")
+	s := &server{cfg: cfg, pages: p, sessions: newSessions(cfg.Now), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
+	dir, err := fs.Sub(files, "static")
+	if err != nil {
+		return nil, err
+	}
+	static, err := statics(dir)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /static/", http.StripPrefix("/static/", immutable(http.FileServerFS(static))))
+	mux.Handle("GET /static/", static)
 	page := func(pattern string, h func(*request) error) { mux.Handle("GET "+pattern, s.page(h)) }
 	page("/{$}", s.arenas)
 	page("/arenas/{arena}", s.board)
@@ -128,14 +133,6 @@ func headers(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// immutable lets browsers keep what the binary carries for an hour.
-func immutable(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=3600")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -67,6 +67,7 @@ type fixture struct {
 	t    testing.TB
 	url  string
 	http *httptest.Server
+	db   string // its database
 }
 
 // newFixture serves the pages of a real platform on a real database.
@@ -78,7 +79,7 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 	t.Cleanup(func() { st.Close() })
 	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	must(t, err)
-	f := &fixture{t: t}
+	f := &fixture{t: t, db: filepath.Join(dir, "agon.db")}
 	f.Platform, err = platform.New(platform.Config{
 		Store: st, Blobs: blobs, Kinds: map[string]kind.Kind{kindtest.Fake{}.Name(): kindtest.Fake{}}, Ledger: ledger{},
 		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
@@ -427,25 +428,4 @@ func FuzzStep(f *testing.F) {
 			t.Fatalf("%q", b.String())
 		}
 	})
-}
-
-// BenchmarkTrajectory opens a page of a trajectory of 10,000 steps.
-func BenchmarkTrajectory(b *testing.B) {
-	f := newFixture(b, agon.TaskRef{Key: "small/one"})
-	f.submit(miner, "long", "x = 1")
-	l := f.claim()
-	for i := int64(0); i < 10_000; i += 500 {
-		var evs []agon.Event
-		for j := range int64(500) {
-			evs = append(evs, event(i+j+1, agon.EventNote, "small/one", map[string]any{"text": fmt.Sprintf("note %d", i+j)}))
-		}
-		f.beat(l, evs...)
-	}
-	f.score(l, 1, "")
-	c := f.browser("")
-	for b.Loop() {
-		if status, _ := f.get(c, "/runs/"+l.Run.Run+"?attempt=1&step=5000"); status != 200 {
-			b.Fatal(status)
-		}
-	}
 }

@@ -107,7 +107,7 @@ func New(cfg Config) http.Handler {
 	api := humago.New(mux, hc)
 	a.routes(api)
 	a.streams(mux, api.OpenAPI())
-	return a.wrap(mux)
+	return a.wrap(a.shared(mux))
 }
 
 // schemaName names a type in the document. A noun and what the API shows of it
