@@ -89,7 +89,7 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 		tasks = []agon.TaskRef{{Key: "small/open"}, {Key: "small/closed", Hidden: true}}
 	}
 	for i := range tasks {
-		tasks[i].Digest, err = blob.PutFiles(ctx, blobs, []blob.File{{Path: "task.toml", Content: []byte(tasks[i].Key)}}, blob.TreeLimits{})
+		tasks[i].Digest, err = blob.PutFiles(ctx, blobs, []blob.File{{Path: "task.toml", Content: []byte(taskText(tasks[i]))}}, blob.TreeLimits{})
 		must(t, err)
 	}
 	must(t, f.EnsureArena(ctx, agon.Arena{
@@ -105,6 +105,29 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 	f.url = f.http.URL
 	return f
 }
+
+// taskText is what stands in the tree of a task.
+func taskText(t agon.TaskRef) string {
+	if t.Hidden {
+		return "TASK-HIDDEN " + t.Key
+	}
+	return "TASK-OPEN " + t.Key
+}
+
+// putter is somebody who stores blobs at a platform.
+type putter struct {
+	*platform.Platform
+	who string
+}
+
+func (p putter) Put(ctx context.Context, b []byte) (agon.Digest, error) {
+	d := agon.Sum(b)
+	return d, p.PutBlob(ctx, platform.Caller{Hotkey: p.who}, d, b)
+}
+
+func (putter) Get(context.Context, agon.Digest) ([]byte, error) { return nil, blob.ErrNotFound }
+
+func (putter) Has(context.Context, agon.Digest) (bool, error) { return false, nil }
 
 type testWriter struct{ t testing.TB }
 
@@ -152,7 +175,12 @@ func (f *fixture) beat(l *client.Lease, evs ...agon.Event) {
 
 func (f *fixture) score(l *client.Lease, value float64, detail string) {
 	f.t.Helper()
-	r := client.Result{Token: l.Token, Outcome: "ok", Driver: agon.Driver{Name: "runc", Version: "1"}, Cost: 1234, BoxMS: 5}
+	f.scoreWith(l, value, detail, "")
+}
+
+func (f *fixture) scoreWith(l *client.Lease, value float64, detail string, evidence agon.Digest) {
+	f.t.Helper()
+	r := client.Result{Evidence: evidence, Token: l.Token, Outcome: "ok", Driver: agon.Driver{Name: "runc", Version: "1"}, Cost: 1234, BoxMS: 5}
 	for _, t := range l.Run.Tasks {
 		r.Scores = append(r.Scores, agon.Score{Task: t.Key, Value: value, Solved: value == 1, Scorer: "fake-1", Detail: detail})
 	}
@@ -266,7 +294,9 @@ func (f *fixture) plant() (decided, playing string, run string) {
 			event(4, agon.EventNote, l.Run.Tasks[0].Key, map[string]any{"text": secret + strings.Repeat("x", 30_000)}),
 			event(5, "unknown_kind", l.Run.Tasks[0].Key, map[string]any{"x": secret + hostile}),
 		)
-		f.score(l, 1, secret+hostile)
+		evidence, err := blob.PutFiles(context.Background(), putter{f.Platform, player}, []blob.File{{Path: "log", Content: []byte(strings.Replace(secret, "LOG", "EVIDENCE", 1))}}, blob.TreeLimits{})
+		must(f.t, err)
+		f.scoreWith(l, 1, secret+hostile, evidence)
 	}
 	b := f.submit(rival, "second", "# CODE-PLAYING")
 	l := f.claim()
