@@ -43,6 +43,8 @@ type Store struct {
 	// locks serialise writers of the same digest by its first byte, so that a
 	// second Put of the same bytes does not return before the first is durable.
 	locks [256]sync.Mutex
+	// journal makes small blobs durable; nil: each is synced on its own.
+	journal *journal
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -60,9 +62,17 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob folder: %w", err)
 	}
-	if err := s.syncDir(dir); err != nil {
+	if o.Cache {
+		return s, s.syncDir(dir)
+	}
+	logs := filepath.Join(dir, journalDir)
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return nil, fmt.Errorf("make blob folder: %w", err)
+	}
+	if err := errors.Join(s.syncDir(dir), s.recover(logs)); err != nil {
 		return nil, err
 	}
+	s.journal = &journal{dir: logs, maxBytes: journalBytes, maxCount: journalCount}
 	return s, nil
 }
 
@@ -94,13 +104,31 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 		// made the directory durable.
 		return d, s.syncDir(filepath.Dir(path))
 	}
-	if err := s.makeDir(filepath.Dir(path)); err != nil {
-		return "", fmt.Errorf("put blob %s: %w", d, err)
-	}
-	if err := s.writeFile(path, b); err != nil {
+	if err := s.store(path, d, b); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)
 	}
 	return d, nil
+}
+
+// store writes a blob that is not there yet, or not whole.
+func (s *Store) store(path string, d agon.Digest, b []byte) error {
+	if err := s.makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if s.journal == nil || len(b) > smallBlob {
+		return s.writeFile(path, b, !s.cache)
+	}
+	log, full, err := s.journal.add(d, b)
+	if err != nil {
+		return err
+	}
+	err = s.writeFile(path, b, false)
+	log.users.Done()
+	if full {
+		// The blob is durable as it is: a file that stays is read again by Open.
+		_ = log.retire(s.dir)
+	}
+	return err
 }
 
 // makeDir makes one of the 256 directories, durably, when it is first needed.
@@ -114,8 +142,9 @@ func (s *Store) makeDir(dir string) error {
 	return s.syncDir(s.dir)
 }
 
-// writeFile is the atomic recipe: temporary file, fsync, rename, fsync of the directory.
-func (s *Store) writeFile(path string, b []byte) (err error) {
+// writeFile is the atomic recipe: temporary file, fsync, rename, fsync of the
+// directory; without the syncs where durable is false.
+func (s *Store) writeFile(path string, b []byte, durable bool) (err error) {
 	f, err := os.CreateTemp(filepath.Join(s.dir, tempDir), "put-*")
 	if err != nil {
 		return err
@@ -129,16 +158,16 @@ func (s *Store) writeFile(path string, b []byte) (err error) {
 	if err == nil {
 		err = f.Chmod(0o400)
 	}
-	if err == nil && !s.cache {
+	if err == nil && durable {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	if err = os.Rename(f.Name(), path); err != nil || !durable {
 		return err
 	}
-	return s.syncDir(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
 }
 
 func ignoreMissing(err error) error {
@@ -152,6 +181,10 @@ func (s *Store) syncDir(dir string) error {
 	if s.cache {
 		return nil
 	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)
