@@ -145,6 +145,9 @@ type Arena struct {
 	// IncentiveNumbers are what the rule lets an arena choose ("margin"); its
 	// defaults hold for what is not here.
 	IncentiveNumbers map[string]float64 `json:"incentive_numbers,omitempty"`
+	// Options are what the kind lets an arena choose besides ("schema"); its
+	// defaults hold for what is not here.
+	Options map[string]string `json:"options,omitempty"`
 	// MaxLeases caps the leases one validator may hold in this arena.
 	MaxLeases int `json:"max_leases"`
 	// Attempts is how often a run may be retried after a fault of ours.

@@ -220,13 +220,13 @@ func (a *App) packCheckCmd() *cobra.Command {
 		Use:     "check PACK",
 		Aliases: []string{"validate"},
 		Short:   "Say everything that is wrong with a pack",
-		Long: `Check a pack against its schema: opp-v1 (AGENTS.md), or s1 (SKILL.md).
+		Long: `Check a pack against its schema: opp-v1 (AGENTS.md), s1 (SKILL.md), or any of the two.
 JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
 		Example: "  agon pack check pack.json\n  agon pack check pack.json --schema s1 -o json",
 		Args:    args(1, 1, "one pack"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if schema != pack.SchemaOPP && schema != pack.SchemaS1 {
-				return output.Usage("schema", "use opp-v1 or s1", "--schema %q is not known", schema)
+			if err := checkSchema(schema); err != nil {
+				return err
 			}
 			var r packChecked
 			p, err := readPackFile(args[0])
@@ -263,13 +263,26 @@ JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&schema, "schema", pack.SchemaOPP, "opp-v1 or s1")
-	register(cmd, "schema", pack.SchemaOPP, pack.SchemaS1)
+	schemaFlag(cmd, &schema, pack.SchemaOPP)
 	return cmd
 }
 
+func schemaFlag(cmd *cobra.Command, to *string, def string) {
+	cmd.Flags().StringVar(to, "schema", def, "opp-v1, s1 or any")
+	register(cmd, "schema", pack.SchemaOPP, pack.SchemaS1, pack.SchemaAny)
+}
+
+func checkSchema(schema string) error {
+	switch schema {
+	case pack.SchemaOPP, pack.SchemaS1, pack.SchemaAny:
+		return nil
+	}
+	return output.Usage("schema", "use opp-v1, s1 or any", "--schema %q is not known", schema)
+}
+
 func (a *App) packLintCmd() *cobra.Command {
-	return &cobra.Command{
+	var schema string
+	cmd := &cobra.Command{
 		Use:   "lint PACK",
 		Short: "Warn of what an arena may hold against a sound pack",
 		Long: `Warn of plain signs of gaming, which exclude a pack, and of waste. JSON: an array of
@@ -277,12 +290,15 @@ func (a *App) packLintCmd() *cobra.Command {
 		Example: "  agon pack lint pack.json",
 		Args:    args(1, 1, "one pack"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSchema(schema); err != nil {
+				return err
+			}
 			p, err := readPackFile(args[0])
 			if err != nil {
 				return err
 			}
 			var list []agon.Finding
-			for _, i := range p.Issues(pack.SchemaOPP) {
+			for _, i := range p.Issues(schema) {
 				list = append(list, agon.Finding{Code: "schema", Field: kindpack.File, Message: i})
 			}
 			refused := len(list) > 0 || kindpack.Refuses(kindpack.Signs(p))
@@ -303,6 +319,8 @@ func (a *App) packLintCmd() *cobra.Command {
 			return nil
 		},
 	}
+	schemaFlag(cmd, &schema, pack.SchemaOPP)
+	return cmd
 }
 
 // packSimilarity is what `agon pack similarity` says.

@@ -39,7 +39,7 @@ AWS_SECRET_ACCESS_KEY. JSON: {url, hash, size}.`,
 			if err != nil {
 				return err
 			}
-			if issues := p.Issues(pack.SchemaOPP); len(issues) > 0 && len(p.Issues(pack.SchemaS1)) > 0 {
+			if issues := p.Issues(pack.SchemaAny); len(issues) > 0 {
 				return &agon.Error{Code: "schema", Status: 422, Field: args[0], Message: issues[0], Mend: "agon pack check " + args[0]}
 			}
 			s, err := consensus.NewS3("s3://"+bucket, a.Env.Getenv)
@@ -69,6 +69,7 @@ AWS_SECRET_ACCESS_KEY. JSON: {url, hash, size}.`,
 func (a *App) packSubmitCmd() *cobra.Command {
 	var netuid int
 	var private bool
+	var schema string
 	cmd := &cobra.Command{
 		Use:   "submit URL",
 		Short: "Commit a published pack on the ledger: fetch, check, hash, commit, read back",
@@ -77,6 +78,9 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 		Example: "  agon pack submit https://example.org/pack.json --netuid 11",
 		Args:    args(1, 1, "an address"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSchema(schema); err != nil {
+				return err
+			}
 			ctx := cmd.Context()
 			b, err := fetch.New(fetch.Config{AllowPrivate: private}).Get(ctx, args[0])
 			if err != nil {
@@ -86,7 +90,7 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 			if err != nil {
 				return err
 			}
-			if issues := p.Issues(pack.SchemaOPP); len(issues) > 0 {
+			if issues := p.Issues(schema); len(issues) > 0 {
 				return &agon.Error{Code: "schema", Status: 422, Field: "pack", Message: "the pack at that address would be refused: " + issues[0]}
 			}
 			text, err := pack.Commitment{Hash: p.Hash, URL: args[0]}.Write()
@@ -122,6 +126,7 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 		},
 	}
 	netuidFlag(cmd, &netuid)
+	schemaFlag(cmd, &schema, pack.SchemaOPP)
 	cmd.Flags().BoolVar(&private, "allow-private", false, "fetch from a private address too")
 	return cmd
 }

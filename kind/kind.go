@@ -4,7 +4,11 @@ package kind
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
@@ -76,11 +80,38 @@ type Copier interface {
 // copies of earlier ones, for what breaks the spirit of the arena. What it
 // excludes is taken in, shown with the reason, and never played.
 type Gater interface {
-	// Gate says why files are not played; nil: they are. earlier are the arena's
+	// Gate says why files are not played in a; nil: they are. earlier are the arena's
 	// submissions of other people that were not excluded, oldest first. read
 	// returns the files of one; it is asked only for those that the kind does not
 	// remember. It is asked only after Check. The error means that the gate could not be asked.
-	Gate(files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*Exclusion, error)
+	Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*Exclusion, error)
+}
+
+// Chooser is a Kind that lets an arena choose (agon.Arena.Options).
+type Chooser interface {
+	// Options are the names that an arena may set, each with its values; the
+	// first is the default.
+	Options() map[string][]string
+}
+
+// CheckOptions says what is wrong with the options of an arena of kind k.
+func CheckOptions(k Kind, own map[string]string) error {
+	var known map[string][]string
+	if c, ok := k.(Chooser); ok {
+		known = c.Options()
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		values, ok := known[name]
+		switch {
+		case !ok && len(known) == 0:
+			return fmt.Errorf("%s: the kind %s has no options", name, k.Name())
+		case !ok:
+			return fmt.Errorf("%s: the kind %s has %s only", name, k.Name(), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case !slices.Contains(values, own[name]):
+			return fmt.Errorf("%s: %q is not one of %s", name, own[name], strings.Join(values, ", "))
+		}
+	}
+	return nil
 }
 
 // Exclusion says why a submission is not played.

@@ -21,6 +21,7 @@ const (
 const (
 	SchemaOPP = "opp-v1"
 	SchemaS1  = "s1"
+	SchemaAny = "any" // either: s1 where there is a SKILL.md and no AGENTS.md
 )
 
 // Pack is a pack that was read, whatever it holds.
@@ -85,10 +86,15 @@ func (p *Pack) Policy() (text string, ok bool) {
 }
 
 // Issues says everything that is wrong with a pack, in a fixed order and in
-// words that other validators use too. schema is SchemaOPP or SchemaS1.
+// words that other validators use too. schema is SchemaOPP, SchemaS1 or SchemaAny.
 func (p *Pack) Issues(schema string) []string {
-	if schema == SchemaS1 {
+	switch schema {
+	case SchemaS1:
 		return issuesS1(p.Value, len(p.Canonical))
+	case SchemaAny: // what it looks like is what it is checked as
+		if files := p.Value.Get("files"); files.Get(PolicyFile).Kind == Absent && files.Get(SkillFile).Kind != Absent {
+			return issuesS1(p.Value, len(p.Canonical))
+		}
 	}
 	return issuesOPP(p.Value, len(p.Canonical))
 }

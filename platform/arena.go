@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -76,6 +77,9 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if p.cfg.Kinds[a.Kind] == nil {
 		return fmt.Errorf("unknown kind %q", a.Kind)
+	}
+	if err := kind.CheckOptions(p.cfg.Kinds[a.Kind], a.Options); err != nil {
+		return fmt.Errorf("options: %w", err)
 	}
 	rule, ok := p.cfg.Incentives[a.Incentive]
 	if !ok || rule.Decide == nil {

@@ -23,7 +23,7 @@ func (p *Platform) gate(ctx context.Context, a agon.Arena, e *store.Entry, files
 	if err != nil {
 		return err
 	}
-	x, err := g.Gate(blob.FS(files), earlier, func(d agon.Digest) (fs.FS, error) {
+	x, err := g.Gate(&a, blob.FS(files), earlier, func(d agon.Digest) (fs.FS, error) {
 		list, err := blob.GetFiles(ctx, p.cfg.Blobs, d, p.submitLimits())
 		if err != nil {
 			return nil, fmt.Errorf("read submission %s: %w", d, err)

@@ -406,7 +406,7 @@ func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 func (p *Platform) maxHold(s agon.RunSpec) time.Duration {
 	perTask := time.Duration(max(s.Policy.Agent.WallMS, 0)+max(s.Policy.Grader.WallMS, 0)) * time.Millisecond
 	if s.Rival != nil {
-		perTask *= time.Duration(2*max(s.Rival.Pairs, 1)) // each pair plays both sides
+		perTask *= time.Duration(2 * max(s.Rival.Pairs, 1)) // each pair plays both sides
 	}
 	return max(p.cfg.MaxHold, 4*perTask*time.Duration(len(s.Tasks)))
 }

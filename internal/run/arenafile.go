@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/ledger/dial"
 )
 
@@ -30,13 +31,15 @@ type ArenaFile struct {
 	Licence   string `toml:"licence"`
 	Incentive string `toml:"incentive"`
 	// IncentiveNumbers are numbers of the rule, by name: its defaults otherwise.
-	IncentiveNumbers      map[string]float64 `toml:"incentive_numbers"`
-	Sets                  []string           `toml:"sets"`
-	Hidden                []string           `toml:"hidden"` // sets whose tasks only validators may read
-	MaxLeases             int                `toml:"max_leases"`
-	Attempts              *int               `toml:"attempts"`
-	Replicas              int                `toml:"replicas"` // validators that play each run
-	SubmissionsPerColdkey int                `toml:"submissions_per_coldkey"`
+	IncentiveNumbers map[string]float64 `toml:"incentive_numbers"`
+	// Options are what the kind lets an arena choose.
+	Options               map[string]string `toml:"options"`
+	Sets                  []string          `toml:"sets"`
+	Hidden                []string          `toml:"hidden"` // sets whose tasks only validators may read
+	MaxLeases             int               `toml:"max_leases"`
+	Attempts              *int              `toml:"attempts"`
+	Replicas              int               `toml:"replicas"` // validators that play each run
+	SubmissionsPerColdkey int               `toml:"submissions_per_coldkey"`
 	Policy                struct {
 		Models []string    `toml:"models"`
 		Driver string      `toml:"driver"`
@@ -120,6 +123,11 @@ func ParseArenaFile(b []byte, kinds []string) (ArenaFile, error) {
 		no("incentive", "%q is not one of %s", f.Incentive, strings.Join(slices.Sorted(maps.Keys(rules)), ", "))
 	} else if err := rule.CheckNumbers(f.IncentiveNumbers); err != nil {
 		no("incentive_numbers", "%v", err)
+	}
+	if k, ok := kitOf(f.Kind); ok && known {
+		if err := kind.CheckOptions(k.build(parts{}), f.Options); err != nil {
+			no("options", "%v", err)
+		}
 	}
 	if len(f.Sets)+len(f.Hidden) == 0 {
 		no("sets", "name at least one set of tasks")
@@ -217,7 +225,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	}
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
-		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
+		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools,

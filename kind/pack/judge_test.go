@@ -189,17 +189,17 @@ func TestGate(t *testing.T) {
 	old := agon.Submission{ID: "old", Digest: "d1"}
 	reads := 0
 	read := func(agon.Digest) (fs.FS, error) { reads++; return files(text), nil }
-	x, err := k.Gate(files(text+" Be brief."), []agon.Submission{old}, read)
+	x, err := k.Gate(nil, files(text+" Be brief."), []agon.Submission{old}, read)
 	if err != nil || x == nil || x.Code != CodeNearCopy || x.Of != "old" || x.Similarity < 0.8 || !strings.Contains(x.Message, "similarity 0.") {
 		t.Errorf("%v %+v", err, x)
 	}
-	if x, err := k.Gate(files("Something else entirely: write haiku about ferries, then rest."), []agon.Submission{old}, read); err != nil || x != nil {
+	if x, err := k.Gate(nil, files("Something else entirely: write haiku about ferries, then rest."), []agon.Submission{old}, read); err != nil || x != nil {
 		t.Errorf("%v %+v", err, x)
 	}
 	if reads != 1 {
 		t.Errorf("%d reads: texts are not remembered", reads)
 	}
-	if x, err := k.Gate(files("Read inbox.json."), nil, read); err != nil || x == nil || !x.Refused || x.Code != CodeIntegrity {
+	if x, err := k.Gate(nil, files("Read inbox.json."), nil, read); err != nil || x == nil || !x.Refused || x.Code != CodeIntegrity {
 		t.Errorf("%v %+v", err, x)
 	}
 }

@@ -22,7 +22,7 @@ const (
 // Gate refuses packs with plain signs of gaming, and finds the earliest
 // submission whose policy a pack copies. A model's integrity verdict comes with
 // the first run; this needs none.
-func (k *Kind) Gate(files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*kind.Exclusion, error) {
+func (k *Kind) Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*kind.Exclusion, error) {
 	p, _, err := readPack(files)
 	if err != nil || p == nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (k *Kind) Gate(files fs.FS, earlier []agon.Submission, read func(agon.Diges
 		}
 		similarity, _, reached := k.comp.Similar(old, late, copycat.NCDThreshold)
 		message := fmt.Sprintf("its policy is a copy of that of submission %s: similarity %.3f, the bound is %.2f", s.ID, similarity, copycat.NCDThreshold)
-		if !reached && k.cfg.Strict {
+		if !reached && a != nil && a.Options[OptionCopies] == CopiesStrict {
 			m, err := k.strict(s.Digest, p, text, read)
 			if err != nil {
 				return nil, err

@@ -39,8 +39,6 @@ type Config struct {
 	Rootfs string
 	// Judge reads packs and trajectories; nil means CheckJudge, which needs no model.
 	Judge Judge
-	// Strict excludes copies by the stricter measures too.
-	Strict bool
 	// Context says for whom the agent works; nil: who the run's seed gives.
 	Context func(r agon.RunSpec) pack.Context
 }
@@ -55,8 +53,9 @@ type Kind struct {
 }
 
 var (
-	_ kind.Kind  = (*Kind)(nil)
-	_ kind.Gater = (*Kind)(nil)
+	_ kind.Kind    = (*Kind)(nil)
+	_ kind.Gater   = (*Kind)(nil)
+	_ kind.Chooser = (*Kind)(nil)
 )
 
 // New returns the kind.
@@ -76,14 +75,36 @@ func (k *Kind) Name() string { return Name }
 // Scorer names the grading code and the judge.
 func (k *Kind) Scorer() string { return scorer + "+" + k.cfg.Judge.Version() }
 
+// Options of an arena.
+const (
+	OptionSchema = "schema" // pack.Schema*: which packs may be entered
+	OptionCopies = "copies" // CopiesNCD or CopiesStrict
+	// CopiesNCD excludes by compression distance alone, as other validators do.
+	CopiesNCD = "ncd"
+	// CopiesStrict excludes by copycat's stricter measures too.
+	CopiesStrict = "strict"
+)
+
+// Options implements kind.Chooser.
+func (k *Kind) Options() map[string][]string {
+	return map[string][]string{OptionSchema: {pack.SchemaOPP, pack.SchemaS1, pack.SchemaAny}, OptionCopies: {CopiesNCD, CopiesStrict}}
+}
+
+// Schema is that of an arena's packs.
+func Schema(a *agon.Arena) string {
+	if a != nil && a.Options[OptionSchema] != "" {
+		return a.Options[OptionSchema]
+	}
+	return pack.SchemaOPP
+}
+
 // Check decides whether files hold one sound pack.
-func (k *Kind) Check(_ context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+func (k *Kind) Check(_ context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
 	p, findings, err := readPack(files)
 	if err != nil || p == nil {
 		return findings, err
 	}
-	schema := pack.SchemaOPP
-	for _, issue := range p.Issues(schema) {
+	for _, issue := range p.Issues(Schema(a)) {
 		findings = append(findings, agon.Finding{Code: "schema", Field: File, Message: issue})
 	}
 	for _, f := range Lint(p) {
