@@ -22,6 +22,22 @@ def answer(id, steps=1, think="I found it."):
         {"name": "terminate", "parameters": {"status": "success"}, "tool_call_id": "b", "result": "ok"}], "", "q", i + 1) for i in range(steps)]
 `
 
+// A problem that is not done in its time has timed out; a run with no other is
+// the agent's fault.
+func TestSlowProblem(t *testing.T) {
+	w := newWorld(t, "")
+	w.task("slow", "100001")
+	pol := policy()
+	pol.Agent.WallMS = 3000
+	a, got := w.playWith(prelude+"\ndef agent_main(p): time.sleep(600)\n", pol)
+	if a.Fault != agon.FaultAgent || a.Reason != "timeout" || len(a.Scores) != 1 {
+		t.Fatalf("fault %q %s, %d scores", a.Fault, a.Reason, len(a.Scores))
+	}
+	if g := got[0]; g.env.Status != StatusTimedOut || !strings.Contains(g.score.Detail, "exceeded timeout") || g.score.Solved || g.score.Value > 0 {
+		t.Errorf("%s %q solved %t %v", g.env.Status, g.score.Detail, g.score.Solved, g.score.Value)
+	}
+}
+
 // One agent, one problem for each way to end: every problem has its own end and
 // none spoils another.
 func TestEveryProblemHasItsOwnEnd(t *testing.T) {
@@ -39,7 +55,6 @@ func TestEveryProblemHasItsOwnEnd(t *testing.T) {
 		{"system exit", `sys.exit(0)`, StatusFailed, "SystemExit", false},
 		{"dies", `os._exit(0)`, StatusFailed, "produced no result", false},
 		{"kills itself", `os.kill(os.getpid(), 9)`, StatusFailed, "produced no result", false},
-		{"slow", `time.sleep(60)`, StatusTimedOut, "exceeded timeout", false},
 		{"not json", `return [{"completion": {"message": {"think": object()}}}]`, StatusFailed, "TypeError", false},
 		{"step no object", `return [1]`, StatusFailed, "step 1", false},
 		{"last step malformed", `return answer("100001") + [{"extra_info": {}}]`, StatusFailed, "last step (2) has no completion", false},
@@ -88,7 +103,7 @@ func TestEveryProblemHasItsOwnEnd(t *testing.T) {
 		agent += fmt.Sprintf("\ndef f%d(p):\n    %s\n", i+1, c.code)
 	}
 	pol := policy()
-	pol.Agent.WallMS = 6000
+	pol.Agent.WallMS = 60_000 // TestSlowProblem has a problem that needs more than it may
 	start := time.Now()
 	a, got := w.playWith(agent, pol)
 	if a.Fault != agon.FaultNone || len(a.Scores) != len(cases) {

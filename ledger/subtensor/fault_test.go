@@ -123,7 +123,7 @@ func TestHalfOpen(t *testing.T) {
 	}))
 	defer dead.Close()
 	defer close(release)
-	c := client(t, subtensor.Config{URLs: []string{dead.URL, s.URL}, Timeout: 500 * time.Millisecond})
+	c := client(t, subtensor.Config{URLs: []string{dead.URL, s.URL}, Timeout: 3 * time.Second})
 	if _, err := c.Metagraph(t.Context(), netuid); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,14 @@ import (
 
 func provider(t *testing.T, h http.HandlerFunc) *Search {
 	t.Helper()
+	return patient(t, h, time.Minute)
+}
+
+func patient(t *testing.T, h http.HandlerFunc, timeout time.Duration) *Search {
+	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	s, err := New(Config{BaseURL: srv.URL, Key: "secret-key", Timeout: 200 * time.Millisecond})
+	s, err := New(Config{BaseURL: srv.URL, Key: "secret-key", Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +82,11 @@ func TestFailures(t *testing.T) {
 		"slow":     {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := provider(t, c.h).Web(context.Background(), tools.WebQuery{Query: "q"})
+			timeout := time.Minute
+			if name == "slow" {
+				timeout = 200 * time.Millisecond
+			}
+			_, err := patient(t, c.h, timeout).Web(context.Background(), tools.WebQuery{Query: "q"})
 			var f *tools.Failure
 			if !errors.As(err, &f) || f.Class != c.class || f.Own != c.own {
 				t.Errorf("%v, want %s", err, c.class)
