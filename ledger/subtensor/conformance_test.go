@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,21 +17,36 @@ import (
 
 const netuid = 1
 
-func keys(t testing.TB) func(string) (auth.Signer, error) {
-	t.Helper()
+// testKeys are the keys of test accounts, by address: made once, each costs some thousand hashes.
+var testKeys = sync.OnceValues(func() (map[string]*auth.Key, error) {
 	names := []string{"owner", "a", "b", "c", "d", "m", "r", "v", "w", "x", "z", "late", "stranger"}
 	for i := range 12 {
 		names = append(names, fmt.Sprint("miner", i))
+	}
+	for i := range maxRows {
+		names = append(names, fmt.Sprint("row", i))
 	}
 	m := map[string]*auth.Key{}
 	for _, name := range names {
 		for _, uri := range []string{"//" + name, "//" + name + "-cold"} {
 			k, err := auth.KeyFromURI(uri)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			m[k.SS58()] = k
 		}
+	}
+	return m, nil
+})
+
+// maxRows is how many rows of TestFaults have an account.
+const maxRows = 40
+
+func keys(t testing.TB) func(string) (auth.Signer, error) {
+	t.Helper()
+	m, err := testKeys()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return func(address string) (auth.Signer, error) {
 		if k := m[address]; k != nil {
