@@ -300,7 +300,7 @@ func (p eventPrinter) print(ctx context.Context, e agon.Event) error {
 		at := iostreams.Paint(on, iostreams.Dim, e.At.UTC().Format("15:04:05.000"))
 		line := fmt.Sprintf("%-6s %-12s ", client.CursorOf(e), plain.Line(e.Type)) + EventLine(e)
 		if p.a.IO.OutTTY() {
-			line = plain.Cut(line, max(10, p.a.IO.Width()-14))
+			line = plain.Cut(line, max(30, p.a.IO.Width()-14))
 		}
 		if _, err := fmt.Fprintln(p.a.IO.Out, at, line); err != nil {
 			return fmt.Errorf("write output: %w", err)

@@ -400,7 +400,11 @@ func (h *Human) blocks(cols []Column, rows [][]Cell, texts [][]string) {
 			if i >= len(row) || texts[r][i] == "" {
 				continue
 			}
-			line := plain.Cut(c.Title+": "+texts[r][i], h.width)
+			// Not cut: here there is room below, and the terminal breaks lines.
+			line := texts[r][i]
+			if c.Title != "" {
+				line = c.Title + ": " + line
+			}
 			h.b.WriteString(iostreams.Paint(h.colour, row[i].Style, line) + "\n")
 		}
 	}

@@ -40,7 +40,7 @@ func TestPrint(t *testing.T) {
 		{"terminal: table", "", "", 80, "ID  NAME    N\ns1  repair  7\ns2  <evil>  7\n"},
 		{"table in a pipe", "table", "", 0, "ID  NAME    N\ns1  repair  7\ns2  <evil>  7\n"},
 		{"narrow", "", "", 11, "ID  NAME  N\ns1  rep…  7\ns2  <ev…  7\n"},
-		{"too narrow for a table", "", "", 9, "id: s1\nname: re…\nn: 7\n\nid: s2\nname: <e…\nn: 7\n"},
+		{"too narrow for a table", "", "", 9, "id: s1\nname: repair\nn: 7\n\nid: s2\nname: <evil>\nn: 7\n"},
 		{"jsonl", "jsonl", "", 80, `{"id":"s1","name":"repair","n":9007199254740993}` + "\n" + `{"id":"s2","name":"<evil>\u001b[31m\u202e\udb40\udc41","n":2}` + "\n"},
 		{"id", "id", "", 80, "s1\ns2\n"},
 		{"jq", "", ".[].name", 80, "repair\n<evil>\n"},
