@@ -27,7 +27,7 @@ rules of a fixed agent, in one JSON file. docs/packs.md tells the whole story.`,
 		Args:    a.noSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd())
+	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd(), a.packRunCmd())
 	return cmd
 }
 

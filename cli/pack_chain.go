@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,22 +19,76 @@ import (
 	"github.com/agon-arena/agon/pack"
 )
 
+// packPlace is where a miner's packs lie for everybody to read.
+type packPlace struct{ bucket, dir, base string }
+
+func (p *packPlace) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.bucket, "bucket", "", "the `bucket` of an S3-compatible store (S3_BUCKET)")
+	f.StringVar(&p.dir, "dir", "", "a `directory` that a web server shows, instead of a bucket")
+	f.StringVar(&p.base, "base", "", "with --dir: the `address` at which it does")
+}
+
+// check completes p from the environment.
+func (p *packPlace) check(getenv func(string) string) error {
+	if p.bucket == "" && p.dir == "" {
+		p.bucket = getenv("S3_BUCKET")
+	}
+	switch {
+	case (p.dir == "") != (p.base == ""):
+		return output.Usage("dir", "give --dir DIR and --base URL", "--dir and --base go together")
+	case p.dir == "" && p.bucket == "":
+		return output.Usage("bucket", "name it: --bucket NAME, or --dir DIR --base URL", "no place is named")
+	case p.dir != "" && p.bucket != "":
+		return output.Usage("bucket", "give one of them", "--bucket and --dir are two places")
+	}
+	return nil
+}
+
+// put shows a pack under the first 8 digits of its hash, at an address that a
+// commitment can hold.
+func (p *packPlace) put(ctx context.Context, getenv func(string) string, x *pack.Pack) (at string, err error) {
+	key := x.Hash[:8] + ".json"
+	switch e := getenv("S3_ENDPOINT_URL"); {
+	case p.dir != "":
+		at = strings.TrimRight(p.base, "/") + "/" + key
+	case e != "":
+		at = strings.TrimRight(e, "/") + "/" + p.bucket + "/" + key
+	default:
+		at = "https://" + p.bucket + ".s3.amazonaws.com/" + key
+	}
+	if _, err := (pack.Commitment{Hash: x.Hash, URL: at}).Write(); err != nil {
+		return "", &agon.Error{Code: "too_long", Status: 422, Field: "base", Limit: "63 bytes", Message: err.Error(), Mend: "choose a shorter bucket, endpoint or base"}
+	}
+	if p.dir != "" {
+		return at, writeFile(filepath.Join(p.dir, key), x.Canonical)
+	}
+	s, err := consensus.NewS3("s3://"+p.bucket, getenv)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := s.Client.PutObject(ctx, p.bucket, key, bytes.NewReader(x.Canonical), int64(len(x.Canonical)), minio.PutObjectOptions{ContentType: "application/json"}); err != nil {
+		return "", &agon.Error{Code: "upload", Status: 503, Fault: agon.FaultProvider, Message: "the store takes no upload: " + err.Error()}
+	}
+	return at, nil
+}
+
 func (a *App) packUploadCmd() *cobra.Command {
-	var bucket string
+	var place packPlace
 	cmd := &cobra.Command{
-		Use:   "upload PACK --bucket NAME",
-		Short: "Put a pack into an S3-compatible store, at an address that a commitment can hold",
-		Long: `Put a pack into a bucket, under the first 8 digits of its hash. The address must fit a
-commitment: at most 63 bytes. Reads S3_BUCKET, S3_ENDPOINT_URL, S3_REGION, AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY. JSON: {url, hash, size}.`,
-		Example: "  agon pack upload pack.json --bucket packs\n  agon pack submit $(agon pack upload pack.json --bucket packs -o id) --netuid 11",
+		Use:   "upload PACK (--bucket NAME | --dir DIR --base URL)",
+		Short: "Put a pack where validators can read it, at an address that a commitment can hold",
+		Long: `Put a pack into a bucket of an S3-compatible store, or into a directory that a web server
+shows, under the first 8 digits of its hash. The address must fit a commitment: at most 63 bytes.
+Reads S3_BUCKET, S3_ENDPOINT_URL, S3_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+JSON: {url, hash, size}.`,
+		Example: "  agon pack upload pack.json --bucket packs\n  agon pack upload pack.json --dir /srv/www/p --base https://example.org/p\n  agon pack submit $(agon pack upload pack.json --bucket packs -o id) --netuid 11",
 		Args:    args(1, 1, "one pack"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if bucket == "" {
-				bucket = a.Env.Getenv("S3_BUCKET")
-			}
-			if bucket == "" {
-				return output.Usage("bucket", "name it: --bucket NAME", "no bucket is named")
+			if err := place.check(a.Env.Getenv); err != nil {
+				return err
 			}
 			p, err := readPackFile(args[0])
 			if err != nil {
@@ -42,27 +97,14 @@ AWS_SECRET_ACCESS_KEY. JSON: {url, hash, size}.`,
 			if issues := p.Issues(pack.SchemaAny); len(issues) > 0 {
 				return &agon.Error{Code: "schema", Status: 422, Field: args[0], Message: issues[0], Mend: "agon pack check " + args[0]}
 			}
-			s, err := consensus.NewS3("s3://"+bucket, a.Env.Getenv)
+			at, err := place.put(cmd.Context(), a.Env.Getenv, p)
 			if err != nil {
 				return err
-			}
-			key := p.Hash[:8] + ".json"
-			at := "https://" + bucket + ".s3.amazonaws.com/" + key
-			if e := a.Env.Getenv("S3_ENDPOINT_URL"); e != "" {
-				at = strings.TrimRight(e, "/") + "/" + bucket + "/" + key
-			}
-			if _, err := (pack.Commitment{Hash: p.Hash, URL: at}).Write(); err != nil {
-				return &agon.Error{Code: "too_long", Status: 422, Field: "bucket", Limit: "63 bytes", Message: err.Error(), Mend: "choose a shorter bucket or endpoint"}
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-			defer cancel()
-			if _, err := s.Client.PutObject(ctx, bucket, key, bytes.NewReader(p.Canonical), int64(len(p.Canonical)), minio.PutObjectOptions{ContentType: "application/json"}); err != nil {
-				return &agon.Error{Code: "upload", Status: 503, Fault: agon.FaultProvider, Message: "the store takes no upload: " + err.Error()}
 			}
 			return a.printer.Print(cmd.Context(), output.Result{Value: map[string]any{"url": at, "hash": p.Hash, "size": len(p.Canonical)}, IDs: []string{at}, Human: func(h *output.Human) { h.Line("%s", at) }})
 		},
 	}
-	cmd.Flags().StringVar(&bucket, "bucket", "", "the `bucket` (S3_BUCKET)")
+	place.flags(cmd)
 	return cmd
 }
 
@@ -106,16 +148,9 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 				if err != nil {
 					return err
 				}
-				block, err := l.Commit(ctx, n, key.SS58(), ledger.Raw([]byte(text)))
+				block, err := commitPack(ctx, l, n, key.SS58(), p.Hash, text)
 				if err != nil {
 					return err
-				}
-				got, _, err := ownCommitment(ctx, l, n, key.SS58())
-				if err != nil {
-					return err
-				}
-				if got.Hash != p.Hash {
-					return &agon.Error{Code: "not_read_back", Status: 409, Message: "the ledger does not show the commitment that was made", Mend: "agon pack status says what it shows"}
 				}
 				return a.printer.Print(ctx, output.Result{Value: map[string]any{"hash": p.Hash, "url": args[0], "block": block}, IDs: []string{p.Hash}, Human: func(h *output.Human) {
 					h.Line("Submitted successfully!")
@@ -129,6 +164,21 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 	schemaFlag(cmd, &schema, pack.SchemaOPP)
 	cmd.Flags().BoolVar(&private, "allow-private", false, "fetch from a private address too")
 	return cmd
+}
+
+// commitPack commits and reads back.
+func commitPack(ctx context.Context, l ledger.Full, netuid uint16, hotkey, hash, text string) (block uint64, err error) {
+	if block, err = l.Commit(ctx, netuid, hotkey, ledger.Raw([]byte(text))); err != nil {
+		return 0, err
+	}
+	got, _, err := ownCommitment(ctx, l, netuid, hotkey)
+	if err != nil {
+		return 0, err
+	}
+	if got.Hash != hash {
+		return 0, &agon.Error{Code: "not_read_back", Status: 409, Message: "the ledger does not show the commitment that was made", Mend: "agon pack status says what it shows"}
+	}
+	return block, nil
 }
 
 // ownCommitment reads what a hotkey has committed; raw is empty where that is nothing.
