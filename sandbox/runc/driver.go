@@ -189,7 +189,7 @@ func (m *machine) run(b *container.Box, stdin *os.File) (int, error) {
 	logFile, pidFile := b.Path("start.log"), b.Path("start.pid")
 	cmd := exec.CommandContext(ctx, m.d.bin, "--root", b.Path("runc"), "--log", logFile, "--log-format", "json",
 		"run", "--detach", "--bundle", b.Dir(), "--pid-file", pidFile, b.ID())
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOGC=off"}
 	cmd.Dir = "/"
 	cmd.Stdin = stdin
 	if err := cmd.Run(); err != nil {

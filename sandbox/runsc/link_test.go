@@ -67,9 +67,10 @@ func TestLink(t *testing.T) {
 	// What comes for who does not wait any more is closed.
 	key, conn = k.expect()
 	late := in.dial(fmt.Sprintf("R %d\n", key))
-	for len(conn) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	k.mu.Lock()
+	back := k.wait[key]
+	k.mu.Unlock()
+	back <- <-conn // it has come, and nobody took it
 	k.forget(key)
 	if err := refused(late); err != nil {
 		t.Errorf("too late: %v", err)

@@ -36,6 +36,7 @@ type Host struct {
 	warm    sync.Mutex // guards what follows; see KeepWarm
 	callers int
 	warming bool
+	idle    int // rounds without a caller
 }
 
 // Detect reads the mount table.
@@ -88,7 +89,8 @@ func parseMounts(text string) *Host {
 // process that moves between groups wait for an RCU grace period, 5 to 15 ms,
 // unless another moved just before, and a runtime moves itself in and out again.
 // So we move, every few milliseconds, to where we are, which changes nothing else.
-// Callers share one goroutine, which ends with the last of them. Best effort.
+// Callers share one goroutine, which ends some time after the last of them: who
+// has started a box often starts another. Best effort.
 func (h *Host) KeepWarm() (stop func()) {
 	h.warm.Lock()
 	defer h.warm.Unlock()
@@ -98,7 +100,7 @@ func (h *Host) KeepWarm() (stop func()) {
 		go func() {
 			for h.warmed() {
 				h.move()
-				time.Sleep(warmFor)
+				time.Sleep(warmFor) // between moves, however long they take
 			}
 		}()
 	}
@@ -112,11 +114,18 @@ func (h *Host) KeepWarm() (stop func()) {
 // warmFor is less than what the kernel's readiness lasts, one grace period.
 const warmFor = 3 * time.Millisecond
 
-// warmed tells whether somebody still starts a box.
+// lingers is for how many rounds nobody needs to start a box before the last one.
+const lingers = 30
+
+// warmed tells whether somebody starts a box, or did not long ago.
 func (h *Host) warmed() bool {
 	h.warm.Lock()
 	defer h.warm.Unlock()
-	h.warming = h.callers > 0
+	h.idle++
+	if h.callers > 0 {
+		h.idle = 0
+	}
+	h.warming = h.idle <= lingers
 	return h.warming
 }
 
@@ -350,6 +359,7 @@ func (g *Group) Kill(except int, wait time.Duration) error {
 		if time.Now().After(end) { //nolint:forbidigo // see above
 			return fmt.Errorf("kill box: %d processes are still there", left)
 		}
+		// No event tells when the last process has left a v1 group.
 		time.Sleep(pause)
 	}
 }
@@ -429,7 +439,7 @@ func removeTree(dir string) error {
 			if !errors.Is(err, unix.EBUSY) || try == 200 {
 				return fmt.Errorf("remove cgroup: %w", err)
 			}
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(min(time.Duration(try+1)*500*time.Microsecond, 10*time.Millisecond)) // 1.9 s in all
 		}
 	}
 	return nil

@@ -131,6 +131,9 @@ func TestKeepWarm(t *testing.T) {
 		t.Error("stopped while somebody still starts a box")
 	}
 	second()
+	for range lingers {
+		h.warmed()
+	}
 	if h.warmed() {
 		t.Fatal("goes on for nobody")
 	}

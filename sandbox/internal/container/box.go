@@ -364,15 +364,15 @@ func parent(pid int) int {
 	return n
 }
 
-// reap waits for a killed process if it is our child.
+// reap waits for a killed process, at most 200 ms, and takes it if it is our child.
 func reap(pid int) {
-	for range 200 {
-		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		if got == pid || err != nil && !errors.Is(err, unix.EINTR) {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	if h, err := proc.Open(pid); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		_ = h.Wait(ctx)
+		cancel()
+		_ = h.Close()
 	}
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // not interrupted, as it does not wait
 }
 
 // Close implements sandbox.Box.
