@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,9 +23,12 @@ var operatorCaller = platform.Caller{Operator: true}
 
 // testValidator is `agon validator` in a process of its own.
 func testValidator(url, wallets, data string) error {
-	val, err := loadParty(wallets, "validator")
+	val, err := loadParty(wallets, cmp.Or(os.Getenv("AGON_TEST_AS"), "validator"))
 	if err != nil {
 		return err
+	}
+	if os.Getenv("AGON_TEST_LIAR") != "" {
+		return liarValidator(url, val, data)
 	}
 	c, err := client.New(url, val.Hotkey)
 	if err != nil {

@@ -1,0 +1,314 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kind"
+	kr "github.com/agon-arena/agon/kind/research"
+	"github.com/agon-arena/agon/research"
+	"github.com/agon-arena/agon/research/miner"
+)
+
+// liar replays as it should and reports half of what it saw.
+type liar struct{ *kr.Kind }
+
+func (l liar) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
+	scores, err := l.Kind.Judge(ctx, env, r, rec)
+	for _, s := range scores {
+		for name := range s.Metrics {
+			if name == kr.MetricObserved || strings.HasPrefix(name, kr.MetricPrefix) || strings.HasPrefix(name, kr.MetricDuelPrefix) && strings.HasSuffix(name, "challenger") {
+				s.Metrics[name] /= 2
+			}
+		}
+	}
+	return scores, err
+}
+
+// liarValidator is a validator in a process of its own that lies.
+func liarValidator(url string, p *party, data string) error {
+	ctx := context.Background()
+	o := testOptions(data)
+	o.floor()
+	d, root, err := openDriver(ctx, o)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(url, p.Hotkey)
+	if err != nil {
+		return err
+	}
+	source, err := remoteSource(c, data)
+	if err != nil {
+		return err
+	}
+	play, err := newPlayer(ctx, o, d, root, map[string]kind.Kind{kr.Name: liar{kr.New(researchConfig(o, root))}}, source, filepath.Join(data, "trees"))
+	if err != nil {
+		return err
+	}
+	defer play.close()
+	newValidator(o, play, c, nil, 1).Run(ctx)
+	return nil
+}
+
+// quorumSet writes a task whose number is what the patch says.
+func quorumSet(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"task.toml": "version = \"1.0\"\n[task]\nname = \"research/quorum\"\n[agon]\nkind = \"research\"\n", "instruction.md": "Make the number smaller.\n",
+		"environment/research.toml": `slug = "quorum"
+title = "Quorum"
+benchmark_command = "python3 -I bench.py"
+result_path = "out.json"
+allowed_patch_paths = ["src/*.py"]
+metric_name = "size"
+metric_direction = "minimize"
+competition_mode = "standard"
+time_budget_seconds = 120
+baseline = 100.0
+[rules]
+agree = 2
+replays = 6
+absolute = 0.5
+`,
+		"environment/repo/bench.py": `import json, re, time
+time.sleep(0.5)
+size = float(re.search(r"size = ([0-9.]+)", open("src/work.py").read())[1])
+json.dump({"metrics": {"size": size}}, open("out.json", "w"))
+`,
+		"environment/repo/src/work.py": "size = 100\n",
+	} {
+		p := filepath.Join(dir, "set", "quorum", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "set")
+}
+
+// quorum is a coordinator with validators in processes of their own.
+type quorum struct {
+	t     *testing.T
+	ctx   context.Context
+	s     *server
+	arena agon.Arena
+	token string
+	keys  map[string]*party
+}
+
+// register makes a party a member of the subnet.
+func (q *quorum) register(name string, validator bool) *party {
+	q.t.Helper()
+	p, err := loadParty(q.s.data.Path("wallets"), name)
+	if err == nil {
+		_, err = q.s.ensureRegistered(q.ctx, q.arena, p)
+	}
+	if err == nil && validator {
+		err = q.s.ledger.SetValidator(q.ctx, q.arena.Netuid, p.Hotkey.SS58(), true, demoStake)
+	}
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	q.keys[p.Hotkey.SS58()] = p
+	return p
+}
+
+// start runs a validator in a process of its own, with its own key and data.
+func (q *quorum) start(name string, env ...string) *exec.Cmd {
+	q.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	data := q.t.TempDir()
+	if err := os.Chmod(data, 0o755); err != nil { // boxes enter it
+		q.t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "AGON_TEST_VALIDATOR="+q.s.url(), "AGON_TEST_WALLETS="+q.s.data.Path("wallets"), "AGON_TEST_DATA="+data, "AGON_TEST_AS="+name)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		q.t.Fatal(err)
+	}
+	q.t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+func (q *quorum) get(path string, v any) {
+	q.t.Helper()
+	read(q.t, q.s.url()+path, v)
+}
+
+// until waits for a condition, at most until the test's context ends.
+func (q *quorum) until(what string, ok func() bool) {
+	q.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !ok() {
+		select {
+		case <-again.C:
+		case <-q.ctx.Done():
+			q.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// submit enters a patch that makes the number x.
+func (q *quorum) submit(name, task string, x float64) string {
+	q.t.Helper()
+	c := &miner.Client{URL: q.s.url(), Key: q.register(name, false).Hotkey}
+	cl, _, err := c.Claim(q.ctx, task, "", "a try")
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	b, err := c.Submit(q.ctx, &miner.Submission{
+		ClaimID: cl.ID, BaseRef: "main", Sidecar: miner.Sidecar{Summary: "a try", ClaimedMetrics: json.RawMessage(`{"size": 1}`)},
+		Patch: fmt.Sprintf("--- a/src/work.py\n+++ b/src/work.py\n@@ -1 +1 @@\n-size = 100\n+size = %v\n", x),
+	})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	var s research.Submission
+	if err := json.Unmarshal(b, &s); err != nil {
+		q.t.Fatal(err)
+	}
+	return s.ID
+}
+
+func (q *quorum) verifications(id string) map[string]research.Verification {
+	var list []research.Verification
+	q.get("/api/v1/verifications?submission_id="+id, &list)
+	out := map[string]research.Verification{}
+	for _, v := range list {
+		if !v.Duel {
+			out[q.keys[v.Validator].Name] = v
+		}
+	}
+	return out
+}
+
+func (q *quorum) submission(id string) (s research.Submission) {
+	q.get("/api/v1/submissions/"+id, &s)
+	return s
+}
+
+// Four validators, each a process with its own key, replay in real boxes over
+// HTTP: one is killed and its job is issued again, one lies, is outvoted, and a
+// canary takes its voice away.
+func TestResearchQuorum(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	o := testOptions(t.TempDir())
+	o.lease = 5 * time.Second
+	s, err := openServer(ctx, o, kinds(o, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	f := ArenaFile{ID: "quorum", Kind: kr.Name, Title: "Quorum", Netuid: 4, Licence: "MIT", Sets: []string{quorumSet(t)}, SubmissionsPerColdkey: 50}
+	f.defaults()
+	if err := s.openArena(ctx, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	q := &quorum{t: t, ctx: ctx, s: s, arena: f.Arena(), keys: map[string]*party{}}
+	if q.token, err = s.adminToken(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"victim", "liar", "honest", "other"} {
+		q.register(name, true)
+	}
+	var tasks []research.TaskView
+	q.get("/api/v1/tasks", &tasks)
+
+	can := q.submit("alice", tasks[0].ID, 60)
+	q.canary(can, 60)
+	victim := q.start("victim")
+	q.until("the victim has a job", func() bool { return q.verifications(can)["victim"].Status == research.VerificationPending })
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // it was killed
+	q.start("liar", "AGON_TEST_LIAR=1")
+	q.until("the liar has reported", func() bool { return q.verifications(can)["liar"].Counted })
+	q.start("honest")
+	q.start("other")
+	q.until("the canary is decided", func() bool { return q.submission(can).Best != nil })
+	got, by := q.submission(can), q.verifications(can)
+	if got.Status != "accepted" || got.Observed["size"] != 60 || got.Best.Took || got.Best.Rule != "research.canary" {
+		t.Errorf("the canary: %+v %+v", got, got.Best)
+	}
+	if v := by["liar"]; v.Observed["size"] != 30 || v.Deviation == nil || *v.Deviation != -30 {
+		t.Errorf("the liar: %+v", v)
+	}
+	if by["victim"].Status != research.VerificationExpired || by["honest"].Observed["size"] != 60 || by["other"].Observed["size"] != 60 || by["honest"].Driver == "" {
+		t.Errorf("%+v", by)
+	}
+	var list []research.ValidatorView
+	q.get("/api/v1/validators", &list)
+	for _, v := range list {
+		if want := map[string]float64{"liar": 0.25, "honest": 1, "other": 1}[q.keys[v.Hotkey].Name]; v.Trust != want {
+			t.Errorf("%s is trusted %v, want %v", q.keys[v.Hotkey].Name, v.Trust, want)
+		}
+	}
+
+	next := q.submit("bob", tasks[0].ID, 50)
+	q.until("the next is decided", func() bool { return q.submission(next).Best != nil })
+	if got := q.submission(next); got.Status != "accepted" || got.Observed["size"] != 50 || !got.Best.Took {
+		t.Errorf("%+v %+v", got, got.Best)
+	}
+	var records []research.Record
+	q.get("/api/v1/tasks/"+tasks[0].ID+"/records", &records)
+	if len(records) != 1 || records[0].Submission != next || research.VerifyRecord(records[0]) != nil {
+		t.Fatalf("%+v", records)
+	}
+	var agree []string
+	for _, r := range records[0].Replays {
+		if r.Agrees && !r.Duel {
+			agree = append(agree, q.keys[r.Validator].Name)
+		}
+	}
+	slices.Sort(agree)
+	if !slices.Equal(agree, []string{"honest", "other"}) {
+		t.Errorf("the record rests on %q", agree)
+	}
+}
+
+// canary marks a submission as one of a known number.
+func (q *quorum) canary(id string, x float64) {
+	q.t.Helper()
+	body := fmt.Sprintf(`{"submission_id": %q, "verdict": "accepted", "known_value": %v}`, id, x)
+	r, err := http.NewRequestWithContext(q.ctx, http.MethodPost, q.s.url()+"/api/v1/canaries", strings.NewReader(body))
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	r.Header.Set("X-Admin-Token", q.token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		q.t.Fatalf("canary: %s", resp.Status)
+	}
+}
