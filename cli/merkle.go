@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/merkle"
+	"github.com/agon-arena/agon/plain"
 )
 
 // maxMerkle bounds the files that merkle commands read, in bytes.
@@ -166,7 +167,7 @@ func (a *App) merkleVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify FILE", Short: "Verify a proof, or an epoch's evidence", Args: args(1, 1, "a file, or -"),
 		Long: `Verify what prove printed, or the evidence of a reward epoch: its root, its standard root, its totals, its floors and,
-with --previous, that every claim grew by what it earned. Everything is computed again from the file alone. Exit code 1
+with --previous, that every claim grew by what it earned; or the evidence of an emission root. Everything is computed again from the file alone. Exit code 1
 and every mistake, if anything does not fit.`,
 		Example: "  agon merkle verify proof.json\n  curl -fsS $URL/claims/epoch/3 | agon merkle verify - --previous epoch2.json",
 		RunE: func(cmd *cobra.Command, in []string) error {
@@ -187,6 +188,13 @@ and every mistake, if anything does not fit.`,
 					return fmt.Errorf("epoch %d is not what it says: %w", e.Epoch, err)
 				}
 				return a.verified(cmd, map[string]any{"ok": true, "epoch": e.Epoch, "root": e.Root, "leaf_count": e.LeafCount, "total_rao": e.Total})
+			}
+			var m merkle.Emission
+			if json.Unmarshal(raw, &m) == nil && m.Bundle.Version != "" {
+				if err := m.Verify(); err != nil {
+					return fmt.Errorf("epoch %d of %s is not what it says: %w", m.Root.Epoch, plain.Line(m.Root.Subnet), err)
+				}
+				return a.verified(cmd, map[string]any{"ok": true, "subnet_id": m.Root.Subnet, "epoch": m.Root.Epoch, "root": m.Root.Root, "leaf_count": m.Root.LeafCount, "total_amount_units": m.Root.Total})
 			}
 			var p merkleProof
 			d := json.NewDecoder(bytes.NewReader(raw))

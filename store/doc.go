@@ -26,6 +26,9 @@ const (
 	ResearchEpochs      DocTable = "research_epochs"
 	ResearchPackages    DocTable = "research_packages"
 	ResearchRecipients  DocTable = "research_recipients"
+	ResearchLanes       DocTable = "research_lanes" // these three: migrations/0011_lanes.sql
+	ResearchEmissions   DocTable = "research_emissions"
+	ResearchPaid        DocTable = "research_paid"
 )
 
 // Doc is one row: who and what it is about in columns, the rest in Body.

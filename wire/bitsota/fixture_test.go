@@ -372,3 +372,17 @@ func (f *fixture) duelsBy(observe func(j research.Job, challenger bool) map[stri
 		}
 	}
 }
+
+func bareStatus(method, url string) (int, error) {
+	r, err := http.NewRequest(method, url, strings.NewReader("{}"))
+	if err != nil {
+		return 0, err
+	}
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	resp.Body.Close()
+	return resp.StatusCode, nil
+}

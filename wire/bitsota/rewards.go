@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/research"
 )
 
 // rewardRoutes are the reward packages: the pool's under /claims, and ours.
@@ -79,6 +80,10 @@ func (h *handler) claimPackage(w http.ResponseWriter, r *http.Request) {
 // recipient takes either form of signature: the whole request by BT-AUTH-V1, or
 // the pool's X-Key, X-Timestamp and X-Signature over the recipient alone.
 func (h *handler) recipient(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Hotkey") == "" && r.Header.Get("X-Key") == "" {
+		reply(w, http.StatusUnauthorized, detail("missing auth headers"))
+		return
+	}
 	b, ok := h.body(w, r, maxSmall)
 	if !ok {
 		return
@@ -111,4 +116,54 @@ func (h *handler) recipient(w http.ResponseWriter, r *http.Request) {
 	}
 	v, err := h.Coordinator.SetRecipient(r.Context(), id.Hotkey, coldkey)
 	h.send(w, r, v, err)
+}
+
+// sotaRoutes are the emission roots of the later era.
+func (h *handler) sotaRoutes() []route {
+	const sota = "/api/v1/sota"
+	return []route{
+		{"POST", sota + "/subnets", byAdmin, "open a lane of emissions", h.admin(func(w http.ResponseWriter, r *http.Request) {
+			b, ok := h.body(w, r, maxSmall)
+			var in research.Lane
+			if !ok || !decode(w, b, false, &in) {
+				return
+			}
+			v, err := h.Coordinator.MakeLane(r.Context(), in)
+			h.send(w, r, v, err)
+		})},
+		{"POST", sota + "/subnets/{lane}/epochs/{n}/root", byAdmin, "publish the root of an epoch", h.admin(func(w http.ResponseWriter, r *http.Request) {
+			n, ok := epochNumber(w, r)
+			if !ok {
+				return
+			}
+			b, ok := h.body(w, r, maxSmall)
+			var in struct {
+				Proofs bool `json:"include_proofs"`
+			}
+			if !ok || !decode(w, b, true, &in) {
+				return
+			}
+			v, err := h.Coordinator.Emit(r.Context(), r.PathValue("lane"), n, in.Proofs)
+			h.send(w, r, v, err)
+		})},
+		{"GET", sota + "/subnets/{lane}/epochs/{n}/evidence", public, "all that a root is made of", func(w http.ResponseWriter, r *http.Request) {
+			if n, ok := epochNumber(w, r); ok {
+				v, err := h.Coordinator.Emission(r.Context(), r.PathValue("lane"), n)
+				h.send(w, r, v, err)
+			}
+		}},
+		{"GET", sota + "/emission-roots", public, "list published roots", func(w http.ResponseWriter, r *http.Request) {
+			v, err := h.Coordinator.EmissionRoots(r.Context(), r.URL.Query().Get("subnet_id"), limit(r))
+			h.send(w, r, v, err)
+		}},
+	}
+}
+
+// epochNumber reads {n}. ok is false when it has answered.
+func epochNumber(w http.ResponseWriter, r *http.Request) (uint64, bool) {
+	n, err := strconv.ParseUint(r.PathValue("n"), 10, 32)
+	if err != nil {
+		reply(w, http.StatusUnprocessableEntity, detail(map[string]string{"error": "bad_epoch", "message": "an epoch is a number from 0"}))
+	}
+	return n, err == nil
 }

@@ -107,7 +107,8 @@ func (h *handler) routes() []route {
 		{"GET", v1 + "/onchain/status", public, "the contract in use", h.onchain},
 		{"GET", v1 + "/dashboard", public, "totals", h.dashboard},
 	}
-	return append(out, h.rewardRoutes()...)
+	out = append(out, h.rewardRoutes()...)
+	return append(out, h.sotaRoutes()...)
 }
 
 func (h *handler) git(w http.ResponseWriter, r *http.Request) {
