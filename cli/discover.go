@@ -37,7 +37,7 @@ func discoverFlags(cmd *cobra.Command, d *DiscoverOptions) {
 	f := cmd.Flags()
 	f.StringVar(&d.From, "discover", "", "find submissions on the `ledger`, without a platform (policy packs)")
 	register(cmd, "discover", "ledger")
-	f.StringVar(&d.Store, "store", "", "with --discover: content `store` of payloads: a folder, s3://BUCKET/PREFIX, ipfs+http://HOST:5001/api/v0 (AGON_STORE)")
+	f.StringVar(&d.Store, "store", "", "with --discover: content `store` of payloads: a folder, s3://BUCKET/PREFIX, ipfs+http://HOST:5001/api/v0, https://SERVER, or several with commas (AGON_STORE)")
 	f.Int64Var(&d.WindowBlocks, "window-blocks", 7200, "with --discover: `blocks` of a window")
 	f.Int64Var(&d.Anchor, "window-anchor", 0, "with --discover: first `block` of window 0")
 	f.Float64Var(&d.MinStake, "min-stake", 10_000, "with --discover: `alpha` that a validator must have to be heard; below 0: none")

@@ -182,14 +182,14 @@ func (n *Node) read(ctx context.Context, address string) (Submission, error) {
 		b, source, err = n.cfg.Store.Get(ctx, cid)
 	}
 	if (cid == "" || err != nil) && url != "" {
-		b, err = n.cfg.Fetch(ctx, url)
+		b, err = n.cfg.FetchPayload(ctx, url)
 		source = "url"
 	}
 	if err != nil {
 		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
 	}
-	// A bare URL names no bytes: what it gives is not believed.
-	s := Submission{Source: source, Intact: cid != "" && Verify(cid, b)}
+	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
+	s := Submission{Source: source, Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
 	if s.Payload, err = Parse(b); err != nil {
 		return Submission{}, err
 	}

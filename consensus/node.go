@@ -37,6 +37,8 @@ type NodeConfig struct {
 	Store  Store
 	// Fetch reads what a miner's URL names.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
+	// FetchPayload reads what a validator's URL names, up to MaxPayload; nil: Fetch.
+	FetchPayload func(ctx context.Context, url string) ([]byte, error)
 	// Evaluate plays a pack. An error says that it could not: ErrProvider where
 	// the provider is to blame. It is never the miner's.
 	Evaluate func(ctx context.Context, hotkey string, p *pack.Pack) (Evaluation, error)
@@ -171,6 +173,9 @@ func NewNode(c NodeConfig) (*Node, error) {
 	}
 	if c.Schema == "" {
 		c.Schema = pack.SchemaOPP
+	}
+	if c.FetchPayload == nil {
+		c.FetchPayload = c.Fetch
 	}
 	if c.Clock == nil {
 		c.Clock = c.Window.At

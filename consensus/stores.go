@@ -24,6 +24,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 )
 
 // Store keeps payloads by content. Safe for concurrent use.
@@ -39,9 +40,13 @@ type Store interface {
 // ErrNotHere says that a store does not have what an address names.
 var ErrNotHere = errors.New("no payload at that address")
 
-// Verify reports whether b is what an address names: by SHA-256, or by the
-// content id of a payload in one block. Addresses that name nothing (URLs) cannot be checked.
+// Verify reports whether b is what an address names: by SHA-256, at the end of
+// a URL too, or by the content id of a payload in one block. Addresses that
+// name nothing (other URLs) cannot be checked.
 func Verify(address string, b []byte) bool {
+	if m := urlDigest.FindStringSubmatch(address); m != nil {
+		address = m[1]
+	}
 	if d, ok := strings.CutPrefix(address, agon.DigestPrefix); ok {
 		h := sha256.Sum256(b)
 		return d == hex.EncodeToString(h[:])
@@ -300,12 +305,29 @@ func (s *IPFS) Get(ctx context.Context, address string) ([]byte, string, error) 
 	return nil, "", fmt.Errorf("read from IPFS: %w", errs)
 }
 
-// OpenStore opens a store by its address: a folder, s3://BUCKET/PREFIX, or
-// ipfs+http://HOST/api/v0.
-func OpenStore(at string, getenv func(string) string) (Store, error) {
+// OpenStore opens a store by its address: a folder, s3://BUCKET/PREFIX,
+// ipfs+http://HOST/api/v0, https://SERVER (which signer signs for), or several
+// of them with commas.
+func OpenStore(at string, getenv func(string) string, signer auth.Signer, now func() time.Time) (Store, error) {
+	if first, rest, several := strings.Cut(at, ","); several {
+		var all Both
+		for _, one := range append([]string{first}, strings.Split(rest, ",")...) {
+			s, err := OpenStore(strings.TrimSpace(one), getenv, signer, now)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s)
+		}
+		return all, nil
+	}
 	switch {
+	case strings.HasPrefix(at, "http://"), strings.HasPrefix(at, "https://"):
+		if signer == nil {
+			return nil, &agon.Error{Code: "usage", Status: 400, Field: "store", Message: "a server as the store needs a key"}
+		}
+		return &Server{URL: strings.TrimRight(at, "/"), Signer: signer, Now: now}, nil
 	case at == "":
-		return nil, &agon.Error{Code: "usage", Status: 400, Field: "store", Message: "no content store is named", Mend: "name a folder, s3://BUCKET/PREFIX or ipfs+http://HOST:5001/api/v0"}
+		return nil, &agon.Error{Code: "usage", Status: 400, Field: "store", Message: "no content store is named", Mend: "name a folder, s3://BUCKET/PREFIX, ipfs+http://HOST:5001/api/v0 or https://SERVER; several with commas"}
 	case strings.HasPrefix(at, "s3://"):
 		return NewS3(at, getenv)
 	case strings.HasPrefix(at, "ipfs+http://"), strings.HasPrefix(at, "ipfs+https://"):

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 )
@@ -97,7 +98,7 @@ func TestIPFS(t *testing.T) {
 	env := func(k string) string {
 		return map[string]string{"IPFS_GATEWAYS": corrupt.URL + ", " + good.URL}[k]
 	}
-	s, err := OpenStore("ipfs+"+node.URL+"/api/v0", env)
+	s, err := OpenStore("ipfs+"+node.URL+"/api/v0", env, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +121,8 @@ func TestIPFS(t *testing.T) {
 	if _, _, err := s.Get(context.Background(), "../x"); !errors.Is(err, ErrNotHere) {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []string{"", "s3://"} {
-		if _, err := OpenStore(bad, env); err == nil {
+	for _, bad := range []string{"", "s3://", "https://x.example", "folder,s3://"} {
+		if _, err := OpenStore(bad, env, nil, time.Now); err == nil {
 			t.Errorf("%q was opened", bad)
 		}
 	}
@@ -157,7 +158,7 @@ func TestS3(t *testing.T) {
 	defer h.Close()
 	s, err := OpenStore("s3://packs/window", func(k string) string {
 		return map[string]string{"S3_ENDPOINT_URL": h.URL, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}[k]
-	})
+	}, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,5 +172,43 @@ func TestS3(t *testing.T) {
 	}
 	if _, _, err := s.Get(t.Context(), string(agon.Sum([]byte("none")))); !errors.Is(err, ErrNotHere) {
 		t.Errorf("%v", err)
+	}
+}
+
+type brokenStore struct{ lies []byte }
+
+func (s brokenStore) Put(context.Context, []byte) (string, error) {
+	return "", errors.New("it is down")
+}
+
+func (s brokenStore) Get(context.Context, string) ([]byte, string, error) {
+	if s.lies != nil {
+		return s.lies, "a liar", nil
+	}
+	return nil, "", errors.New("it is down")
+}
+
+// Of two stores one may be down, or give other bytes; an address names what
+// both have.
+func TestBoth(t *testing.T) {
+	good := Folder{t.TempDir()}
+	b := sound().Canonical()
+	at, err := Both{brokenStore{}, good}.Put(t.Context(), b)
+	if err != nil || at != string(agon.Sum(b)) {
+		t.Fatal(at, err)
+	}
+	for name, s := range map[string]Both{"down": {brokenStore{}, good}, "other bytes": {brokenStore{[]byte("{}")}, good}, "not there": {Folder{t.TempDir()}, good}} {
+		if got, from, err := s.Get(t.Context(), at); err != nil || string(got) != string(b) || from != "folder" {
+			t.Errorf("%s: %v from %s", name, err, from)
+		}
+	}
+	if _, err := (Both{brokenStore{}, brokenStore{}}).Put(t.Context(), b); err == nil {
+		t.Error("nobody took it, and it was stored")
+	}
+	if _, _, err := (Both{Folder{t.TempDir()}, good}).Get(t.Context(), string(agon.Sum(nil))); !errors.Is(err, ErrNotHere) {
+		t.Error(err)
+	}
+	if _, _, err := (Both{brokenStore{[]byte("{}")}, brokenStore{}}).Get(t.Context(), at); err == nil || !strings.Contains(err.Error(), "other bytes") {
+		t.Error(err)
 	}
 }

@@ -99,7 +99,7 @@ type alone struct {
 // openAlone makes a validator of c's key that plays f's arena. more changes
 // what its node is made of.
 func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f ArenaFile, c cli.DiscoverOptions, more func(*consensus.NodeConfig)) (_ *alone, err error) {
-	store, err := consensus.OpenStore(c.Store, o.Getenv)
+	store, err := consensus.OpenStore(c.Store, o.Getenv, c.Key, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,8 @@ func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f 
 	}
 	window := pack.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
 	conf := consensus.NodeConfig{
-		Ledger: l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
+		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
+		Ledger:       l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: packSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap, Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}

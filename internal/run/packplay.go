@@ -418,7 +418,9 @@ func writeSummary(b *cli.PackBatch) error {
 }
 
 func packCompare(ctx context.Context, c cli.PackCompareOptions) (*cli.PackComparison, error) {
-	b, err := newBench(ctx, options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
+	o := options(c.Common, c.Driver)
+	o.scriptPrice = true // costs are what is compared; the outcome says that a script answered
+	b, err := newBench(ctx, o, c.Scenarios, c.User, c.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -92,3 +92,15 @@ func (f Folder) Names(prefix string) ([]string, error) {
 	}
 	return out, nil
 }
+
+// Remove drops a document; that it is not there is no error.
+func (f Folder) Remove(name string) error {
+	p, err := f.path(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}

@@ -71,6 +71,7 @@ type Backend struct {
 	entering sync.Mutex // held while a pack is looked at and entered
 	posts    posts
 	archives archives
+	payloads payloads
 	uploads  chan struct{} // holds a place per archive that is being read
 }
 
@@ -115,18 +116,21 @@ func Routes() []Route {
 		{"POST /api/validators/logs/cycle", (*Backend).uploadCycle},
 		{"POST /api/validators/heartbeat", (*Backend).heartbeat},
 		{"POST /api/v2/validators/heartbeat", (*Backend).heartbeat},
+		{"POST /api/v1/consensus/payload", (*Backend).putPayload},
+		{"POST /api/v2/consensus/payload", (*Backend).putPayload},
+		{"GET /c/{hash}", (*Backend).payload},
 		{"POST /api/scores/submit", (*Backend).submitScore},
 		{"POST /api/v2/scores/submit", (*Backend).submitScore},
 	}
 }
 
 // Patterns are the prefixes that a server gives to New's handler. They leave
-// /api/v1 to others.
+// the rest of /api/v1 to others.
 func Patterns() []string {
 	return []string{
 		"/api/validators", "/api/validators/", "/api/scores/", "/api/miners", "/api/miners/", "/api/submissions", "/api/eval-logs", "/api/challenge/state", "/api/queue",
 		"/api/epoch/", "/api/v2/", "/api/winner/", "/api/validator/", "/api/stats", "/api/previous-epoch", "/api/previous-epoch/", "/api/skills", "/api/skills/",
-		"/api/packs/", "/api/logs/",
+		"/api/packs/", "/api/logs/", "/api/v1/consensus/", "/c/",
 	}
 }
 
