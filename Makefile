@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build up test faults bench interop browser lint fmt docs clean
+.PHONY: help setup build install up test faults bench interop browser walk lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,14 @@ setup: ## install what is missing, build, prepare boxes and tasks
 build: ## build bin/agon
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/agon ./cmd/agon
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+install: build ## agon, its manual pages and completions below PREFIX=/usr/local
+	@install -D -m 755 bin/agon "$(DESTDIR)$(PREFIX)/bin/agon"
+	@./bin/agon man "$(DESTDIR)$(PREFIX)/share/man/man1"
+	@for s in bash/bash-completion/completions/agon zsh/zsh/site-functions/_agon fish/fish/vendor_completions.d/agon.fish; do \
+		f="$(DESTDIR)$(PREFIX)/share/$${s#*/}" && mkdir -p "$$(dirname "$$f")" && ./bin/agon completion "$${s%%/*}" >"$$f" || exit 1; done
 
 up: setup ## play the demo arena until Ctrl-C (ONCE=1: end when all is decided)
 	@./bin/agon up $(if $(ONCE),--once,) $(ARGS)
@@ -41,6 +49,9 @@ interop: build ## real clients from the package indexes against agon (slow, need
 
 browser: build ## every page in a real Chromium with axe, over the demo arenas (slow)
 	@GO="$(GO)" ./scripts/browser.sh
+
+walk: ## the first ten minutes of README.md, each command as it stands there, in a clean clone (slow)
+	@./scripts/walk.sh
 
 SOAK ?= 10m
 KILLS ?= 200

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type App struct {
 	Now func() time.Time
 	// Poll is how often --wait looks; 0 = one second.
 	Poll time.Duration
+	// CompleteIn bounds how long a completion may ask a server; 0 = 200 ms.
+	CompleteIn time.Duration
 
 	flags    globalFlags
 	settings *pflag.FlagSet // of the command that runs, for config
@@ -164,7 +167,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	add("run", a.upCmd(), a.serveCmd(), a.validatorCmd(), a.gatewayCmd(), a.taskCmd(), a.judgeCmd(), a.claimCmd(), a.shopCmd(), a.ledgerCmd())
 	add("play", a.corpusCmd())
 	add("run", a.operatorCmd())
-	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.setupCmd(), a.docsCmd())
+	add("own", a.keyCmd(), a.doctorCmd(), a.configCmd(), a.resetCmd(), a.calcCmd(), a.versionCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(), a.docsCmd())
 	add("play", a.packCmd())
 	add("run", a.toolsCmd())
 	return cmd
@@ -368,7 +371,7 @@ func (a *App) completionCmd() *cobra.Command {
 	}
 }
 
-// completeBudget bounds how long a completion may ask a server.
+// completeBudget is what a person at a prompt waits without noticing.
 const completeBudget = 200 * time.Millisecond
 
 // complete offers the ids that ask returns; it is silent when the server is.
@@ -377,7 +380,7 @@ func (a *App) complete(ask func(ctx context.Context, c *client.Client) ([]string
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeBudget)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), cmp.Or(a.CompleteIn, completeBudget))
 		defer cancel()
 		a.settings = cmd.Flags()
 		c, err := a.client(nil)

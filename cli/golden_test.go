@@ -321,3 +321,41 @@ func TestColourAndJQ(t *testing.T) {
 		}
 	}
 }
+
+// Ids are offered as arguments, and nothing else when the server is away.
+func TestCompleteIDs(t *testing.T) {
+	srv, home := filled(t), t.TempDir()
+	for _, x := range []struct {
+		args []string
+		want string // each line up to the directive
+	}{
+		{[]string{"arena", "view"}, "demo-coding demo-claim"},
+		{[]string{"board"}, "demo-coding demo-claim"},
+		{[]string{"submission", "view"}, "sub-scored sub-playing sub-refused"},
+		{[]string{"submission", "download"}, "sub-scored sub-playing sub-refused"},
+		{[]string{"verify"}, "run-scored run-failed run-queued"},
+		{[]string{"operator", "pause"}, "demo-coding demo-claim"},
+		{[]string{"operator", "retune"}, "demo-coding demo-claim"},
+		{[]string{"operator", "cancel"}, "run-scored run-failed run-queued"},
+		{[]string{"operator", "ban"}, "sub-scored sub-playing sub-refused"},
+		{[]string{"run", "view"}, "run-scored run-failed run-queued"},
+		{[]string{"run", "watch"}, "run-scored run-failed run-queued"},
+		{[]string{"run", "logs"}, "run-scored run-failed run-queued"},
+		{[]string{"run", "trace"}, "run-scored run-failed run-queued"},
+		{[]string{"run", "view", "run-scored"}, ""}, // one is enough
+	} {
+		for _, url := range []string{srv.URL, "http://127.0.0.1:1"} {
+			a, out, errOut := goldenApp(home, url, 0, nil)
+			a.CompleteIn = time.Minute // a busy machine is slower than a prompt may be
+			code := a.Main(t.Context(), append(append([]string{"__complete"}, x.args...), ""))
+			words, _, _ := strings.Cut(out.String(), ":4\n")
+			want := x.want
+			if url != srv.URL {
+				want = ""
+			}
+			if got := strings.Join(strings.Fields(words), " "); code != 0 || got != want {
+				t.Errorf("%v at %s: %d, %q, want %q (%s)", x.args, url, code, got, want, errOut)
+			}
+		}
+	}
+}

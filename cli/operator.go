@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,11 +58,23 @@ func (a *App) operatorCmd() *cobra.Command {
 	return cmd
 }
 
+// idsOf are the ids that a command takes, by the word in its use.
+func idsOf(use string) func(context.Context, *client.Client) ([]string, error) {
+	switch _, what, _ := strings.Cut(use, " "); what {
+	case "RUN":
+		return runIDs
+	case "SUBMISSION":
+		return submissionIDs
+	}
+	return arenaIDs
+}
+
 // act is a command that does one thing to one thing and prints what became of it.
 func (a *App) act(use, short, example string, reasoned bool, do func(ctx context.Context, c *client.Client, id, reason string) (any, error)) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ". JSON: what it was done to, as it is now.", Example: "  " + example, Args: args(1, 1, "one id"),
+		ValidArgsFunction: a.complete(idsOf(use)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reasoned && reason == "" {
 				return output.Usage("reason", "add --reason 'why'", "say why: it is written down")
@@ -91,6 +104,7 @@ func (a *App) retuneCmd() *cobra.Command {
 		Use: "retune ARENA", Short: "Change an arena's numbers while it runs",
 		Long:    "Change an arena's numbers while it runs. Runs that are planned keep theirs. JSON: the arena.",
 		Example: "  agon operator retune demo-coding --max-leases 4 --reason 'the model is slow today'", Args: args(1, 1, "one arena"),
+		ValidArgsFunction: a.complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := client.RetuneRequest{Reason: reason}
 			set := cmd.Flags().Changed
