@@ -184,6 +184,9 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err != nil {
 			return err
 		}
+		if err := deferred(ctx).use(tx); err != nil {
+			return err
+		}
 		if err := agon.CheckTransition(run.State, agon.RunLeased, agon.ByScheduler); err != nil {
 			return err
 		}
@@ -194,7 +197,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 			hold += time.Duration(run.Rival.Pairs) * terms.HoldPair
 		}
 		until := now.Add(min(max(d, hold), run.MaxHold))
-		if err := tx.Lease(run.RunSpec.Run, until); err != nil {
+		if err := tx.LeaseRun(run.RunSpec.Run, until); err != nil {
 			return err
 		}
 		err = tx.InsertAttempt(store.Attempt{
@@ -204,18 +207,16 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err != nil {
 			return err
 		}
-		e, err := tx.Entry(run.Submission)
-		if err != nil {
-			return err
-		}
+		e := run.Entered
 		if e.State == agon.SubmissionQueued {
 			if err := tx.StartEntry(run.Submission); err != nil {
 				return err
 			}
 			e.State = agon.SubmissionPlaying
 		}
+		arena.Tasks = run.Tasks // no others concern who plays it
 		l = &client.Lease{
-			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e.Submission,
+			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e,
 			Until: until, HeartbeatMS: int(p.cfg.Heartbeat.Milliseconds()),
 		}
 		return nil
@@ -226,6 +227,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 	if err != nil {
 		return nil, false, err
 	}
+	deferred(ctx).kept()
 	p.hub.changed(l.Run.Run)
 	if ctx.Err() != nil {
 		p.giveBack(context.WithoutCancel(ctx), l)
@@ -235,7 +237,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 }
 
 // nextRun chooses among arenas, within the validator's cap in each.
-func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena) (best store.Run, arena agon.Arena, err error) {
+func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena) (best store.Offer, arena agon.Arena, err error) {
 	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
 	for _, a := range arenas {
@@ -253,7 +255,7 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 		if nerr != nil {
 			return best, arena, nerr
 		}
-		if err != nil || before(x, best) {
+		if err != nil || before(x.Run, best.Run) {
 			best, arena, err = x, a, nil
 		}
 	}

@@ -32,18 +32,18 @@ const (
 	maxSeq      = 10_000_000 // events of an attempt are numbered up to this
 )
 
-// holder finds the attempt of a lease and checks who asks. Whether the lease
-// still lives is the caller's question.
-func holder(tx *store.Tx, c Caller, lease, token string) (store.Attempt, error) {
-	a, err := tx.AttemptByLease(lease)
+// holder finds a lease, checks who asks and uses up the request's nonce.
+// Whether the lease still lives is the caller's question.
+func holder(ctx context.Context, tx *store.Tx, c Caller, lease, token string) (store.Lease, error) {
+	l, err := tx.Lease(lease)
 	if err != nil {
-		return a, found(err, "lease", lease)
+		return l, found(err, "lease", lease)
 	}
 	sum := tokenHash(token)
-	if a.Validator != c.Hotkey || subtle.ConstantTimeCompare([]byte(sum), []byte(a.TokenHash)) != 1 {
-		return a, refuse(403, "not_holder", "this lease belongs to another validator, or the token is wrong")
+	if l.Validator != c.Hotkey || subtle.ConstantTimeCompare([]byte(sum), []byte(l.TokenHash)) != 1 {
+		return l, refuse(403, "not_holder", "this lease belongs to another validator, or the token is wrong")
 	}
-	return a, nil
+	return l, deferred(ctx).use(tx)
 }
 
 // Heartbeat extends a lease, moves its run and appends events. Repeating it
@@ -56,13 +56,12 @@ func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h clie
 	var reply client.HeartbeatReply
 	var a store.Attempt
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if a, err = holder(tx, c, lease, h.Token); err != nil {
-			return err
-		}
-		run, err := tx.Run(a.Run)
+		l, err := holder(ctx, tx, c, lease, h.Token)
 		if err != nil {
 			return err
 		}
+		a = l.Attempt
+		run := l.Of
 		if a.ResultHash == "" {
 			if err := p.appendEvents(tx, &a, run, h.Events); err != nil {
 				return err
@@ -92,6 +91,7 @@ func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h clie
 	if err != nil {
 		return nil, err
 	}
+	deferred(ctx).kept()
 	p.noteSeen(ctx, c.Hotkey, "", agon.Arena{ID: a.Arena})
 	p.hub.changed(a.Run)
 	return &reply, nil
@@ -220,18 +220,17 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 	queued := 0
 	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		queued = 0
-		if a, err = holder(tx, c, lease, r.Token); err != nil {
+		l, err := holder(ctx, tx, c, lease, r.Token)
+		if err != nil {
 			return err
 		}
+		a = l.Attempt
+		run := l.Of
 		if a.ResultHash != "" {
 			if a.ResultHash != hash {
 				return refuse(409, "result_conflict", "this lease has reported another result before")
 			}
 			return json.Unmarshal([]byte(a.Reply), &reply)
-		}
-		run, err := tx.Run(a.Run)
-		if err != nil {
-			return err
 		}
 		if err := attested(run, a, r); err != nil {
 			return err
@@ -240,12 +239,13 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 			return err
 		}
 		a.ResultHash = hash
-		reply, queued, err = p.settle(tx, run, a, r)
+		reply, queued, err = p.settle(tx, run, l.Code, a, r)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	deferred(ctx).kept()
 	p.noteSeen(ctx, c.Hotkey, r.Driver.Name, agon.Arena{ID: a.Arena})
 	if queued > 0 {
 		p.waiters.news(queued)

@@ -57,4 +57,6 @@ type API interface {
 	Target(ctx context.Context, arena string) (*client.Target, error)
 	// Replay records a nonce; false when it was seen before. It survives a restart.
 	Replay(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error)
+	// SettleNonce ends what DeferNonce began, before the reply.
+	SettleNonce(ctx context.Context) error
 }

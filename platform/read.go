@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -461,20 +460,6 @@ func (p *Platform) permitAnywhere(ctx context.Context, hotkey string) (bool, err
 		}
 	}
 	return false, nil
-}
-
-// Replay records a nonce until its time is over; false when it was seen
-// before. It is durable when it returns.
-func (p *Platform) Replay(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
-	if len(scheme) > 40 || len(hotkey) > 128 || len(nonce) > 128 {
-		return false, refuse(401, "bad_nonce", "the nonce is over 128 bytes")
-	}
-	var fresh bool
-	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		fresh, err = tx.UseNonce(scheme, hotkey, nonce, until)
-		return err
-	})
-	return fresh, err
 }
 
 // verdictOf says whether a submission solved everything, once that is known,

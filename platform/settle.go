@@ -18,9 +18,9 @@ import (
 // missing replayed; what was scored stays.
 const FindingIncomplete = "incomplete"
 
-// settle ends the attempt a with result r: everything that follows from it, in
+// settle ends the attempt a of a run with result r; code is what was played: everything that follows from it, in
 // the same transaction. It returns how many runs were queued by it.
-func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client.Result) (reply client.ResultReply, queued int, err error) {
+func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store.Attempt, r client.Result) (reply client.ResultReply, queued int, err error) {
 	now := p.now()
 	if !a.Live() {
 		a.Late = true
@@ -66,16 +66,12 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, a store.Attempt, r client
 			return reply, 0, err
 		}
 	}
-	e, err := tx.Entry(run.Submission)
-	if err != nil {
-		return reply, 0, err
-	}
 	policy, err := PlayedPolicy(run.PolicyDigest, r.Driver)
 	if err != nil {
 		return reply, 0, err
 	}
 	for i, s := range scores {
-		key, err := ScoreKey(e.Digest, run.Tasks[i].Digest, s.Scorer, policy, run.Seed)
+		key, err := ScoreKey(code, run.Tasks[i].Digest, s.Scorer, policy, run.Seed)
 		if err != nil {
 			return reply, 0, err
 		}

@@ -33,20 +33,28 @@ const (
 // Live reports whether the attempt still holds its run.
 func (a Attempt) Live() bool { return agon.RunState(a.State).Held() }
 
-const attemptColumns = `run, n, lease, token_hash, arena, submission, validator, state, fault, reason, outcome, driver,
-	cost_micros, box_ms, evidence, counted, late, leased_at, lease_until, seen_at, ended_at, event_bytes, event_count,
-	result_hash, reply`
+const attemptColumns = `a.run, a.n, a.lease, a.token_hash, a.arena, a.submission, a.validator, a.state, a.fault, a.reason, a.outcome,
+	a.driver, a.cost_micros, a.box_ms, a.evidence, a.counted, a.late, a.leased_at, a.lease_until, a.seen_at, a.ended_at, a.event_bytes,
+	a.event_count, a.result_hash, a.reply`
 
-func scanAttempt(r scanner) (a Attempt, err error) {
+func scanAttempt(r scanner) (Attempt, error) { return scanAttemptAnd(r) }
+
+// scanAttemptAnd scans attemptColumns and what a query selects after them.
+func scanAttemptAnd(r scanner, more ...any) (a Attempt, err error) {
 	var driver string
 	var counted, late, leased, until, seen, ended int64
-	if err := r.Scan(&a.Run, &a.N, &a.Lease, &a.TokenHash, &a.Arena, &a.Submission, &a.Validator, &a.State, &a.Fault,
+	if err := r.Scan(append([]any{
+		&a.Run, &a.N, &a.Lease, &a.TokenHash, &a.Arena, &a.Submission, &a.Validator, &a.State, &a.Fault,
 		&a.Reason, &a.Outcome, &driver, &a.CostMicros, &a.BoxMS, &a.Evidence, &counted, &late, &leased, &until, &seen,
-		&ended, &a.EventBytes, &a.EventCount, &a.ResultHash, &a.Reply); err != nil {
+		&ended, &a.EventBytes, &a.EventCount, &a.ResultHash, &a.Reply,
+	}, more...)...); err != nil {
 		return a, err
 	}
 	a.Counted, a.Late = counted != 0, late != 0
 	a.LeasedAt, a.LeaseUntil, a.SeenAt, a.EndedAt = fromMicros(leased), fromMicros(until), fromMicros(seen), fromMicros(ended)
+	if driver == "{}" { // of an attempt that has not reported
+		return a, nil
+	}
 	if err := json.Unmarshal([]byte(driver), &a.Driver); err != nil {
 		return a, fmt.Errorf("decode driver: %w", err)
 	}
@@ -65,23 +73,44 @@ func (t *Tx) InsertAttempt(a Attempt) error {
 
 // AttemptByLease returns the attempt of a lease, or ErrNotFound.
 func (t *Tx) AttemptByLease(lease string) (Attempt, error) {
-	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE lease = $1`, lease)
+	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.lease = $1`, lease)
+}
+
+// Lease is an attempt with what it is an attempt of.
+type Lease struct {
+	Attempt
+	Of   Run         // without its scores
+	Code agon.Digest // of the submission's files
+}
+
+// Lease returns all that the holder of a lease is asked about, in one look, or
+// ErrNotFound.
+func (t *Tx) Lease(lease string) (Lease, error) {
+	return one(t, func(r scanner) (l Lease, err error) {
+		var x runRow
+		if l.Attempt, err = scanAttemptAnd(r, append(x.into(), &l.Code)...); err != nil {
+			return l, err
+		}
+		l.Of, err = t.runOf(&x)
+		return l, err
+	}, `SELECT `+attemptColumns+`, `+runColumns+`, s.digest FROM attempts a JOIN runs r ON r.id = a.run
+		JOIN policies p ON p.digest = r.policy JOIN submissions s ON s.id = r.submission WHERE a.lease = $1`, lease)
 }
 
 // Attempts returns the attempts of a run, oldest first.
 func (t *Tx) Attempts(run string) ([]Attempt, error) {
-	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE run = $1 ORDER BY n`, run)
+	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1 ORDER BY a.n`, run)
 }
 
 // LiveAttempt returns the attempt that holds a run, or ErrNotFound.
 func (t *Tx) LiveAttempt(run string) (Attempt, error) {
-	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts WHERE run = $1
+	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1
 		AND `+held, run)
 }
 
 // LiveOf returns the attempts that hold runs, of one validator or (empty) of all.
 func (t *Tx) LiveOf(validator string) ([]Attempt, error) {
-	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts
+	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a
 		WHERE `+held+` AND ($1 = '' OR validator = $1)`, validator)
 }
 

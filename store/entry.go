@@ -16,6 +16,7 @@ func (t *Tx) PutArena(a agon.Arena) error {
 	if err != nil {
 		return fmt.Errorf("encode arena: %w", err)
 	}
+	t.arenasMove()
 	_, err = t.exec(`INSERT INTO arenas (id, body, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET body = excluded.body`, a.ID, string(b), micros(a.CreatedAt))
 	return err
@@ -26,21 +27,39 @@ func (t *Tx) scanArena(r scanner) (a agon.Arena, err error) {
 	if err := r.Scan(&body); err != nil {
 		return a, err
 	}
-	if a, err = t.s.arenas.decode(body); err != nil {
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
 		return a, fmt.Errorf("decode arena: %w", err)
 	}
-	a.Tasks = slices.Clone(a.Tasks) // no caller changes what others see
 	return a, nil
 }
 
-// Arena returns one arena, or ErrNotFound.
+// Arena returns one arena, or ErrNotFound. What it points to is shared: only
+// its list of tasks may be changed.
 func (t *Tx) Arena(id string) (agon.Arena, error) {
-	return one(t, t.scanArena, `SELECT body FROM arenas WHERE id = $1`, id)
+	list, err := t.Arenas()
+	if err != nil {
+		return agon.Arena{}, err
+	}
+	i := slices.IndexFunc(list, func(a agon.Arena) bool { return a.ID == id })
+	if i < 0 {
+		return agon.Arena{}, ErrNotFound
+	}
+	a := list[i]
+	a.Tasks = slices.Clone(a.Tasks)
+	return a, nil
 }
 
-// Arenas returns all arenas by creation.
+// Arenas returns all arenas by creation. The list is shared: nobody may change
+// it, nor what it points to.
 func (t *Tx) Arenas() ([]agon.Arena, error) {
-	return many(t, t.scanArena, `SELECT body FROM arenas ORDER BY created_at, id`)
+	if list, ok := t.s.arenas.get(t.arenasAt); ok && !t.arenasMoved {
+		return list, nil
+	}
+	list, err := many(t, t.scanArena, `SELECT body FROM arenas ORDER BY created_at, id`)
+	if err == nil && !t.arenasMoved {
+		t.s.arenas.put(t.arenasAt, list)
+	}
+	return list, err
 }
 
 // PutPolicy stores a policy under its digest.

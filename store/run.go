@@ -34,27 +34,45 @@ const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.repl
 
 const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
 
-func (t *Tx) scanRun(r scanner) (x Run, err error) {
-	var tasks, policy, rival string
-	var hold, deadline, created, ended int64
-	if err := r.Scan(&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
-		&hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &deadline, &created, &ended, &x.Group, &rival, &policy); err != nil {
-		return x, err
+// runRow is a row of runColumns on its way to a Run.
+type runRow struct {
+	Run
+	tasks, policy, rival           string
+	hold, deadline, created, ended int64
+}
+
+// into is where the columns go.
+func (x *runRow) into() []any {
+	return []any{
+		&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &x.tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
+		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.policy,
 	}
-	x.MaxHold = time.Duration(hold) * time.Microsecond
-	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(deadline), fromMicros(created), fromMicros(ended)
-	if err := json.Unmarshal([]byte(tasks), &x.Tasks); err != nil {
-		return x, fmt.Errorf("decode tasks of run: %w", err)
+}
+
+// runOf decodes a row.
+func (t *Tx) runOf(x *runRow) (_ Run, err error) {
+	x.MaxHold = time.Duration(x.hold) * time.Microsecond
+	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(x.deadline), fromMicros(x.created), fromMicros(x.ended)
+	if err := json.Unmarshal([]byte(x.tasks), &x.Tasks); err != nil {
+		return x.Run, fmt.Errorf("decode tasks of run: %w", err)
 	}
-	if x.Policy, err = t.s.policies.decode(policy); err != nil {
-		return x, fmt.Errorf("decode policy of run: %w", err)
+	if x.Policy, err = t.s.policies.decode(x.policy); err != nil {
+		return x.Run, fmt.Errorf("decode policy of run: %w", err)
 	}
-	if rival != "" {
-		if err := json.Unmarshal([]byte(rival), &x.Rival); err != nil {
-			return x, fmt.Errorf("decode rival of run: %w", err)
+	if x.rival != "" {
+		if err := json.Unmarshal([]byte(x.rival), &x.Rival); err != nil {
+			return x.Run, fmt.Errorf("decode rival of run: %w", err)
 		}
 	}
-	return x, nil
+	return x.Run, nil
+}
+
+func (t *Tx) scanRun(r scanner) (Run, error) {
+	var x runRow
+	if err := r.Scan(x.into()...); err != nil {
+		return x.Run, err
+	}
+	return t.runOf(&x)
 }
 
 // InsertRun queues a run. Its policy must be stored.
@@ -171,13 +189,36 @@ type Claimant struct {
 	NoDuels   bool      // leave out runs against a rival
 }
 
+// Offer is a queued run with whose it is.
+type Offer struct {
+	Run
+	Entered agon.Submission
+}
+
+const offerColumns = runColumns + `, s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at`
+
+const offerFrom = runFrom + `JOIN submissions s ON s.id = r.submission `
+
+func (t *Tx) scanOffer(r scanner) (o Offer, err error) {
+	var x runRow
+	var scripted, created int64
+	e := &o.Entered
+	if err := r.Scan(append(x.into(), &e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
+		&e.State, &scripted, &created)...); err != nil {
+		return o, err
+	}
+	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
+	o.Run, err = t.runOf(&x)
+	return o, err
+}
+
 // NextRun returns the queued run of an arena that c should take, or
 // ErrNotFound: retried runs first, then by admission of the submission. A run
 // that c has lost is left to a validator that has not had it, as long as one
 // is seen in the arena; if all have had it, c still lets the others go first
 // right after its own loss. Runs of a group go to different validators: one
 // that holds, or has settled, a run of the group takes no other of it.
-func (t *Tx) NextRun(arena string, c Claimant) (Run, error) {
+func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	const mayTake = `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $4 AND (
@@ -190,13 +231,13 @@ func (t *Tx) NextRun(arena string, c Claimant) (Run, error) {
 	if c.NoDuels {
 		plain = ` AND r.rival = ''`
 	}
-	x, err := one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
+	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
 		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
-	return one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
+	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
 		AND (r.driver = '' OR r.driver = $2)`+apart+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator)
 }
 
@@ -214,8 +255,8 @@ func (t *Tx) Overdue(now time.Time, limit int) ([]string, error) {
 
 func scanString(r scanner) (s string, err error) { err = r.Scan(&s); return s, err }
 
-// Lease moves a queued run to leased: attempts grows by one. ErrNotFound if it is not queued.
-func (t *Tx) Lease(run string, deadline time.Time) error {
+// LeaseRun moves a queued run to leased: attempts grows by one. ErrNotFound if it is not queued.
+func (t *Tx) LeaseRun(run string, deadline time.Time) error {
 	return t.exec1(`UPDATE runs SET state = 'leased', attempts = attempts + 1, deadline = $1 WHERE id = $2 AND state = 'queued'`,
 		micros(deadline), run)
 }

@@ -49,7 +49,7 @@ type Engine interface {
 // Store is the state of a platform.
 type Store struct {
 	e        Engine
-	arenas   memo[agon.Arena]
+	arenas   arenas
 	policies memo[agon.Policy]
 }
 
@@ -61,12 +61,23 @@ func (s *Store) Close() error { return s.e.Close() }
 
 // Write runs fn in a serialisable transaction; see Engine.Write.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
-	return s.e.Write(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s}) })
+	moved := false
+	defer func() {
+		if moved {
+			s.arenas.settled()
+		}
+	}()
+	return s.e.Write(ctx, func(ctx context.Context, q Querier) error {
+		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: s.arenas.now(), moved: &moved})
+	})
 }
 
 // Read runs fn on one consistent snapshot; see Engine.Read.
 func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
-	return s.e.Read(ctx, func(ctx context.Context, q Querier) error { return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s}) })
+	at := s.arenas.now() // before the snapshot: what it sees is at least as new
+	return s.e.Read(ctx, func(ctx context.Context, q Querier) error {
+		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: at})
+	})
 }
 
 // Tx is one transaction. It ends with the function it was given to and is not
@@ -77,10 +88,69 @@ type Tx struct {
 	ctx context.Context
 	e   Engine
 	s   *Store
+
+	arenasAt    int64 // the version of the arenas when it began
+	arenasMoved bool  // it changes arenas itself
+	moved       *bool // of its Write: some try of it did
 }
 
-// memo remembers what texts of the database decode to: the same few arenas and
-// policies are read all day. What it returns is shared: nobody may change what
+// arenasMove says that this transaction is about to change arenas.
+func (t *Tx) arenasMove() {
+	t.arenasMoved = true
+	if t.moved != nil && !*t.moved {
+		*t.moved = true
+		t.s.arenas.move()
+	}
+}
+
+// arenas is the list of all arenas as of a version: nearly every transaction
+// asks for one of the few, and they change when an operator says so. A store is
+// of one process, so nobody else changes them. The zero value is ready.
+type arenas struct {
+	mu      sync.Mutex
+	version int64 // guarded by mu; grows when a change begins and when it ends
+	writers int   // guarded by mu; changes under way: the list is not kept then
+	list    []agon.Arena
+	known   bool // guarded by mu, as list is: list is that of version
+}
+
+func (a *arenas) now() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.version
+}
+
+func (a *arenas) get(at int64) ([]agon.Arena, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list, a.known && a.version == at
+}
+
+func (a *arenas) put(at int64, list []agon.Arena) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.writers == 0 && a.version == at {
+		a.list, a.known = list, true
+	}
+}
+
+func (a *arenas) move() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.version++
+	a.writers++
+	a.list, a.known = nil, false
+}
+
+func (a *arenas) settled() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.version++
+	a.writers--
+}
+
+// memo remembers what texts of the database decode to: the same few policies
+// are read all day. What it returns is shared: nobody may change what
 // it points to. The zero value is ready.
 type memo[T any] struct {
 	mu   sync.Mutex

@@ -108,6 +108,7 @@ func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
 		_, _ = tx.Overdue(p.now(), 10)
 		_, _ = tx.Run("r")
 		_, _ = tx.AttemptByLease("l")
+		_, _ = tx.Lease("l")
 		_, _ = tx.HasAttempt("s", "v")
 		return nil
 	})

@@ -136,12 +136,12 @@ func attempt(r string, n int, validator string) store.Attempt {
 func take(tx *store.Tx, v string) (store.Run, error) {
 	r, err := tx.NextRun("demo", store.Claimant{Validator: v, SeenSince: t0})
 	if err != nil {
-		return r, err
+		return r.Run, err
 	}
-	if err := tx.Lease(r.RunSpec.Run, t0.Add(time.Minute)); err != nil {
-		return r, err
+	if err := tx.LeaseRun(r.RunSpec.Run, t0.Add(time.Minute)); err != nil {
+		return r.Run, err
 	}
-	return r, tx.InsertAttempt(attempt(r.RunSpec.Run, r.Attempts+1, v))
+	return r.Run, tx.InsertAttempt(attempt(r.RunSpec.Run, r.Attempts+1, v))
 }
 
 // lose ends the live attempt of a run and queues it again.
@@ -180,7 +180,7 @@ func roundTrip(t *testing.T, s *suite) {
 	sc := agon.Score{Run: "r0", Task: "a/b", Value: 0.25, Solved: true, Metrics: map[string]float64{"m": 2}, Scorer: "v1", Detail: "ok"}
 	a := attempt("r0", 1, "val")
 	s.write(func(tx *store.Tx) error {
-		if err := errors.Join(tx.Lease("r0", t0.Add(time.Minute)), tx.InsertAttempt(a)); err != nil {
+		if err := errors.Join(tx.LeaseRun("r0", t0.Add(time.Minute)), tx.InsertAttempt(a)); err != nil {
 			return err
 		}
 		a.State, a.Fault, a.Reason, a.Outcome, a.Counted = store.AttemptDone, agon.FaultAgent, "why\x00\xff", "raised", true
@@ -211,6 +211,10 @@ func roundTrip(t *testing.T, s *suite) {
 		wantAttempt := a
 		wantAttempt.Reason = "why\uFFFD"
 		same(t, "attempts", attempts, []store.Attempt{wantAttempt})
+		lease, err10 := tx.Lease(a.Lease)
+		wantLease := store.Lease{Attempt: wantAttempt, Of: wantRun, Code: e.Digest}
+		wantLease.Of.Scores = nil
+		same(t, "lease", lease, wantLease)
 		seat, err5 := tx.Seat("demo")
 		same(t, "seat", seat, &agon.Seat{Arena: "demo", Submission: e.ID, Miner: "miner", Score: score, Since: t0})
 		decisions, err6 := tx.Decisions("demo", 10)
@@ -221,12 +225,12 @@ func roundTrip(t *testing.T, s *suite) {
 		same(t, "refs", refs, []store.BlobRef{{Digest: "d", What: store.RefTask, Owner: "demo/a", Hidden: true}, {Digest: "d", What: store.RefCode, Owner: e.ID}})
 		keys, err9 := tx.ScoreKeys("r0")
 		same(t, "score keys", keys, map[string]agon.Digest{"a/b": "key"})
-		return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9)
+		return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10)
 	})
 	s.read(func(tx *store.Tx) error {
 		for name, err := range map[string]error{
 			"arena": second(tx.Arena("x")), "entry": second(tx.Entry("x")), "run": second(tx.Run("x")),
-			"lease": second(tx.AttemptByLease("x")), "decision": second(tx.Decision("x")),
+			"attempt": second(tx.AttemptByLease("x")), "lease": second(tx.Lease("x")), "decision": second(tx.Decision("x")),
 			"undecided": second(tx.FirstUndecided("demo")), "live": second(tx.LiveAttempt("r0")),
 		} {
 			if !errors.Is(err, store.ErrNotFound) {
@@ -247,7 +251,7 @@ func atomicWrite(t *testing.T, s *suite) {
 	s.seed(1)
 	boom := errors.New("boom")
 	err := s.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.Lease("r0", t0); err != nil {
+		if err := tx.LeaseRun("r0", t0); err != nil {
 			return err
 		}
 		if _, err := tx.InsertEntry(entry(2)); err != nil {
@@ -473,7 +477,7 @@ func anotherFirst(t *testing.T, s *suite) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(tx.Lease("r0", t0), tx.InsertAttempt(attempt("r0", r.Attempts+1, v)), lose(tx, "r0"))
+			return errors.Join(tx.LeaseRun("r0", t0), tx.InsertAttempt(attempt("r0", r.Attempts+1, v)), lose(tx, "r0"))
 		})
 	}
 	see := func(v string, at time.Time) {
