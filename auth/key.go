@@ -200,6 +200,11 @@ func VerifyPublic(scheme Scheme, pub [32]byte, msg, sig []byte) error {
 	if err != nil {
 		return err
 	}
+	return checkEither(check, msg)
+}
+
+// checkEither checks msg, then msg as browser wallets sign it.
+func checkEither(check func([]byte) bool, msg []byte) error {
 	if check(msg) {
 		return nil
 	}
@@ -217,24 +222,42 @@ func verifier(scheme Scheme, pub [32]byte, sig []byte) (func([]byte) bool, error
 	if len(sig) != SignatureSize {
 		return nil, fmt.Errorf("signature of %d bytes: want %d", len(sig), SignatureSize)
 	}
-	// Under the identity point anybody can sign: its secret is zero.
-	if pub == [32]byte{} {
-		return nil, errors.New("public key is zero")
-	}
 	switch scheme {
 	case Sr25519:
-		key, err := sr25519.NewPublicKeyFromBytes(pub[:])
+		key, err := parsePublic(pub)
 		if err != nil {
-			return nil, errors.New("public key is not a canonical sr25519 point")
+			return nil, err
 		}
-		s, err := sr25519.NewSignatureFromBytes(sig)
-		if err != nil {
-			return nil, errors.New("signature is not a canonical sr25519 signature")
-		}
-		return func(m []byte) bool { return key.Verify(signingContext.NewTranscriptBytes(m), s) }, nil
+		return srVerifier(key, sig)
 	case Ed25519:
+		if pub == [32]byte{} {
+			return nil, errZeroKey
+		}
 		return func(m []byte) bool { return ed25519.Verify(pub[:], m, sig) }, nil
 	default:
 		return nil, fmt.Errorf("scheme %d: want 0 (ed25519) or 1 (sr25519)", scheme)
 	}
+}
+
+// Under the identity point anybody can sign: its secret is zero.
+var errZeroKey = errors.New("public key is zero")
+
+func parsePublic(pub [32]byte) (*sr25519.PublicKey, error) {
+	if pub == [32]byte{} {
+		return nil, errZeroKey
+	}
+	key, err := sr25519.NewPublicKeyFromBytes(pub[:])
+	if err != nil {
+		return nil, errors.New("public key is not a canonical sr25519 point")
+	}
+	return key, nil
+}
+
+// srVerifier checks sig, of SignatureSize bytes, over messages.
+func srVerifier(key *sr25519.PublicKey, sig []byte) (func([]byte) bool, error) {
+	s, err := sr25519.NewSignatureFromBytes(sig)
+	if err != nil {
+		return nil, errors.New("signature is not a canonical sr25519 signature")
+	}
+	return func(m []byte) bool { return key.Verify(signingContext.NewTranscriptBytes(m), s) }, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/oasisprotocol/curve25519-voi/primitives/sr25519"
 
 	"github.com/agon-arena/agon"
 )
@@ -106,12 +107,46 @@ func Signed(h http.Header) bool {
 	return false
 }
 
-// Verifier checks agon-v1 requests.
+// Verifier checks agon-v1 requests. Safe for concurrent use; it must not be copied.
 type Verifier struct {
 	Audience string
 	Window   time.Duration    // 0 = DefaultWindow
 	Now      func() time.Time // required
 	Replay   ReplayGuard      // required
+
+	mu   sync.Mutex
+	keys map[string]*sr25519.PublicKey // guarded by mu; see key
+}
+
+// maxKeys bounds the public keys that a Verifier keeps parsed.
+const maxKeys = 4096
+
+// key returns the public key of an address. The same few sign all day, and
+// parsing a key (a square root) is a fifth of a check. The second result keeps
+// what was parsed; it is called once a signature of the key has held, so that
+// made-up keys push out nobody's.
+func (v *Verifier) key(address string) (*sr25519.PublicKey, func(), error) {
+	v.mu.Lock()
+	key := v.keys[address]
+	v.mu.Unlock()
+	if key != nil {
+		return key, func() {}, nil
+	}
+	pub, err := ParseSS58(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = parsePublic(pub); err != nil {
+		return nil, nil, err
+	}
+	return key, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.keys == nil || len(v.keys) >= maxKeys {
+			v.keys = map[string]*sr25519.PublicKey{}
+		}
+		v.keys[address] = key
+	}, nil
 }
 
 // Verify returns the hotkey that signed, or why the request is refused (401;
@@ -132,9 +167,9 @@ func (v *Verifier) Verify(ctx context.Context, method, pathAndQuery string, head
 	}
 	hotkey, timestamp, nonce, signature := values[0], values[1], values[2], values[3]
 
-	pub, err := ParseSS58(hotkey)
+	pub, keep, err := v.key(hotkey)
 	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderHotkey, "hotkey is not an SS58 address with prefix 42", "", err)
+		return "", refuse(CodeBadSignature, HeaderHotkey, "hotkey is not an SS58 address with prefix 42 of a key", "", err)
 	}
 	ms, err := parseTimestamp(timestamp)
 	if err != nil {
@@ -159,9 +194,14 @@ func (v *Verifier) Verify(ctx context.Context, method, pathAndQuery string, head
 	if err != nil {
 		return "", refuse(CodeBadSignature, HeaderSignature, "signature is not 128 hex digits", "", err)
 	}
-	if err := VerifyPublic(Sr25519, pub, SigningBytes(method, pathAndQuery, body, nonce, timestamp, v.Audience), sig); err != nil {
+	check, err := srVerifier(pub, sig)
+	if err == nil {
+		err = checkEither(check, SigningBytes(method, pathAndQuery, body, nonce, timestamp, v.Audience))
+	}
+	if err != nil {
 		return "", refuse(CodeBadSignature, HeaderSignature, "signature does not hold", "check method, path, body, audience ("+v.Audience+") and key", err)
 	}
+	keep()
 	// A record must outlive every moment at which the timestamp is still accepted.
 	fresh, err := v.Replay.Seen(ctx, SchemeAgonV1, hotkey, id, at.Add(window+time.Second))
 	if err != nil {

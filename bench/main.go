@@ -180,8 +180,8 @@ func leasePath(ctx context.Context) (string, error) {
 	var parts []string
 	for l := range strings.Lines(string(out)) {
 		f := strings.Split(strings.Trim(l, "| \n"), " | ")
-		if len(f) == 9 && strings.HasSuffix(f[3], " ms") {
-			parts = append(parts, fmt.Sprintf("%s: %s pairs/s, p99 claim %s, result %s", f[1], f[2], f[4], f[6]))
+		if len(f) == 10 && strings.HasSuffix(f[4], " ms") {
+			parts = append(parts, fmt.Sprintf("%s workers, %s: %s pairs/s, p99 claim %s, result %s, CPU of a pair: %s", f[1], f[2], f[3], f[5], f[7], f[9]))
 		}
 	}
 	return strings.Join(parts, "; "), nil

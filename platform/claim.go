@@ -43,9 +43,13 @@ type Terms struct {
 func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, terms Terms) (*client.Lease, error) {
 	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
 	defer p.waiters.leave(me)
-	arenas, any, err := p.claimable(ctx, c, r)
+	arenas, err := p.claimable(ctx, c, r)
 	if err != nil {
 		return nil, err
+	}
+	any := len(arenas) > 0 && p.busy.Load()
+	if !any {
+		any, err = p.anyQueued(ctx, arenas)
 	}
 	p.noteSeen(ctx, c.Hotkey, r.Driver, arenas...)
 	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
@@ -73,29 +77,21 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 	}
 }
 
-// claimable returns the arenas that the caller asks for and may serve, and
-// whether any of the server's arenas has a queued run.
-func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) (out []agon.Arena, any bool, err error) {
+// claimable returns the arenas that the caller asks for and may serve.
+func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) (out []agon.Arena, err error) {
 	if c.Hotkey == "" {
-		return nil, false, refuse(401, "unsigned", "a claim is signed by its validator")
+		return nil, refuse(401, "unsigned", "a claim is signed by its validator")
 	}
 	if len(r.Arenas) > 100 || len(r.Kinds) > 100 || len(r.Driver) > 80 {
-		return nil, false, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
+		return nil, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
 	}
-	var list []agon.Arena
-	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if list, err = tx.Arenas(); err != nil {
-			return err
-		}
-		any, err = tx.AnyQueued(ids(list))
-		return err
-	})
+	list, err := p.cfg.Store.Arenas(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for _, id := range r.Arenas {
 		if !slices.ContainsFunc(list, func(a agon.Arena) bool { return a.ID == id }) {
-			return nil, false, notFound("arena", id)
+			return nil, notFound("arena", id)
 		}
 	}
 	permits := map[place]bool{}
@@ -108,7 +104,7 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 		ok, known := permits[at]
 		if !known {
 			if ok, err = p.permits.ask(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
-				return nil, false, ledgerError(err)
+				return nil, ledgerError(err)
 			}
 			permits[at] = ok
 		}
@@ -121,9 +117,9 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 	if len(out) == 0 && refused {
 		e := refuse(403, "no_permit", "hotkey %s holds no validator permit here", c.Hotkey)
 		e.Mend = "get a permit on the arena's netuid: agon ledger register --validator"
-		return nil, false, e
+		return nil, e
 	}
-	return out, any && len(out) > 0, nil
+	return out, nil
 }
 
 func ids(arenas []agon.Arena) []string {
@@ -222,11 +218,13 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
+		p.busy.Store(false)
 		return nil, true, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
+	p.busy.Store(true)
 	deferred(ctx).kept()
 	p.hub.changed(l.Run.Run)
 	if ctx.Err() != nil {

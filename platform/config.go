@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -158,6 +159,9 @@ type Platform struct {
 	waiters waiters // who waits for work
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
+	// busy says that the last look for work found some: the next claim looks at
+	// once, without asking first whether that is worth a turn at the writer.
+	busy atomic.Bool
 
 	gateMu sync.Mutex // held from a kind's gate until the submission is stored
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -59,6 +60,18 @@ func (t *Tx) Arenas() ([]agon.Arena, error) {
 	if err == nil && !t.arenasMoved {
 		t.s.arenas.put(t.arenasAt, list)
 	}
+	return list, err
+}
+
+// Arenas is Tx.Arenas in a transaction of its own, if it needs one.
+func (s *Store) Arenas(ctx context.Context) (list []agon.Arena, err error) {
+	if list, ok := s.arenas.get(s.arenas.now()); ok {
+		return list, nil
+	}
+	err = s.Read(ctx, func(tx *Tx) (err error) {
+		list, err = tx.Arenas()
+		return err
+	})
 	return list, err
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"encoding/hex"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
 )
@@ -32,15 +31,15 @@ type sample struct {
 	claims, results []time.Duration
 }
 
-// run lets every worker play for d: as fast as it can, or at so many pairs per
-// second of all together.
-func (l *load) run(d time.Duration, rate int) (sample, error) {
+// run lets so many workers play for d: as fast as they can, or at so many pairs
+// per second of all together. A paced claim is timed from when it was due: what
+// waits for a slow server is its time too.
+func (l *load) run(d time.Duration, workers, rate int) (sample, error) {
 	var mu sync.Mutex
 	var out sample
 	var failed error
 	began := time.Now()
 	var wg sync.WaitGroup
-	workers := len(l.keys) * perOne
 	for i := range workers {
 		wg.Go(func() {
 			w := worker{load: l, key: l.keys[i%len(l.keys)]}
@@ -64,6 +63,7 @@ type worker struct {
 	key             *auth.Key
 	conn            net.Conn
 	br              *bufio.Reader
+	buf, body       []byte // of the last request and reply, to be used again
 	claims, results []time.Duration
 }
 
@@ -73,83 +73,107 @@ func (w *worker) play(began time.Time, d time.Duration, rate, index, workers int
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(began.Add(d + time.Minute)); err != nil {
+		return err
+	}
 	w.conn, w.br = conn, bufio.NewReaderSize(conn, 16<<10)
 	claim, err := json.Marshal(client.ClaimRequest{Kinds: []string{"coding"}, Driver: "runsc", WaitMS: 1000})
 	if err != nil {
 		return err
 	}
 	for n := 0; time.Since(began) < d; n++ {
+		at := time.Now()
 		if rate > 0 { // worker i is due at i, i+workers, i+2*workers, ... of all pairs
-			at := began.Add(time.Duration(n*workers+index) * time.Second / time.Duration(rate))
+			at = began.Add(time.Duration(n*workers+index) * time.Second / time.Duration(rate))
 			time.Sleep(time.Until(at))
 		}
-		at := time.Now()
-		var lease client.Lease
-		if err := w.post("/v1/leases", claim, &lease); err != nil {
-			return err
-		}
-		if lease.ID == "" {
-			return fmt.Errorf("the queue is empty: raise -queued")
-		}
-		w.claims = append(w.claims, time.Since(at))
-		result, err := json.Marshal(client.Result{
-			Token: lease.Token, Outcome: "ok", Driver: agon.Driver{Name: "runsc", Version: "1"}, BoxMS: 1200,
-			Scores: []agon.Score{{Task: lease.Run.Tasks[0].Key, Value: 0.5, Scorer: "bench", Detail: "6 of 12 tests passed"}},
-		})
+		lease, err := w.post(claimPath, claim)
 		if err != nil {
 			return err
 		}
+		w.claims = append(w.claims, time.Since(at))
+		id, token, task := text(lease, "id"), text(lease, "token"), text(lease, "key")
+		if id == "" || token == "" || task == "" {
+			return fmt.Errorf("no lease (is the queue empty? raise -queued): %.300s", lease)
+		}
 		at = time.Now()
-		var reply client.ResultReply
-		if err := w.post("/v1/leases/"+lease.ID+"/result", result, &reply); err != nil {
+		result := fmt.Appendf(nil, resultForm, token, task)
+		reply, err := w.post(claimPath+"/"+id+"/result", result)
+		if err != nil {
 			return err
 		}
-		if !reply.Counted {
-			return fmt.Errorf("a result was not counted: %+v", reply)
+		if !bytes.Contains(reply, []byte(`"counted":true`)) {
+			return fmt.Errorf("a result was not counted: %.300s", reply)
 		}
 		w.results = append(w.results, time.Since(at))
 	}
 	return nil
 }
 
-// post sends a signed request and decodes the answer.
-func (w *worker) post(target string, body []byte, into any) error {
+const (
+	claimPath  = "/v1/leases"
+	resultForm = `{"token":%q,"fault":"","outcome":"ok","driver":{"name":"runsc","version":"1","limits":[]},"cost_micros":0,"box_ms":1200,` +
+		`"scores":[{"task":%q,"value":0.5,"solved":false,"scorer":"bench","detail":"6 of 12 tests passed"}]}`
+)
+
+// text finds the first field of a name in a reply; ids and keys hold no escapes.
+func text(b []byte, name string) string {
+	_, rest, _ := bytes.Cut(b, []byte(`"`+name+`":"`))
+	v, _, _ := bytes.Cut(rest, []byte{'"'})
+	return string(v)
+}
+
+// post sends a signed request and returns the body of the answer, valid until
+// the next one.
+func (w *worker) post(target string, body []byte) ([]byte, error) {
 	nonce, stamp := uuid.NewString(), strconv.FormatInt(time.Now().UnixMilli(), 10)
 	sig, err := w.key.Sign(auth.SigningBytes(http.MethodPost, target, body, nonce, stamp, w.audience))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b := make([]byte, 0, 1024+len(body))
-	b = fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", target, w.addr, len(body))
-	for _, h := range [][2]string{
-		{auth.HeaderHotkey, w.key.SS58()},
-		{auth.HeaderTimestamp, stamp},
-		{auth.HeaderNonce, nonce},
-		{auth.HeaderSignature, hex.EncodeToString(sig)},
-	} {
-		b = append(b, h[0]+": "+h[1]+"\r\n"...)
-	}
-	b = append(append(b, "\r\n"...), body...)
-	if err := w.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		return err
-	}
+	b := w.buf[:0]
+	b = fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		auth.HeaderHotkey+": %s\r\n"+auth.HeaderTimestamp+": %s\r\n"+auth.HeaderNonce+": %s\r\n"+auth.HeaderSignature+": %x\r\n\r\n",
+		target, w.addr, len(body), w.key.SS58(), stamp, nonce, sig)
+	b = append(b, body...)
+	w.buf = b
 	if _, err := w.conn.Write(b); err != nil {
-		return err
+		return nil, err
 	}
-	resp, err := http.ReadResponse(w.br, nil)
-	if err != nil {
-		return err
+	return w.read(target)
+}
+
+// read reads a reply that names its length, as all of these do.
+func (w *worker) read(target string) ([]byte, error) {
+	status, length := "", 0
+	for n := 0; ; n++ {
+		line, err := w.br.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		line = bytes.TrimSuffix(line, []byte("\r\n"))
+		if n == 0 {
+			status = string(line)
+			continue
+		}
+		if len(line) == 0 {
+			break
+		}
+		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(v)); err != nil {
+				return nil, err
+			}
+		}
 	}
-	got, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if err != nil {
-		return err
+	if cap(w.body) < length {
+		w.body = make([]byte, length)
 	}
-	if resp.StatusCode == http.StatusNoContent {
-		return nil
+	got := w.body[:length]
+	if _, err := io.ReadFull(w.br, got); err != nil {
+		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("POST %s: status %d: %.300s", target, resp.StatusCode, got)
+	if status != "HTTP/1.1 200 OK" {
+		return nil, fmt.Errorf("POST %s: %s: %.300s", target, status, got)
 	}
-	return json.Unmarshal(got, into)
+	return got, nil
 }

@@ -1,6 +1,6 @@
 // Command lease measures the path of a lease over HTTP: `agon serve` as its own
-// process on a durable store, and 200 workers of 20 validators that claim runs
-// and report results over /v1, each request signed.
+// process on a durable store, and 200 (then 20) workers of 20 validators that
+// claim runs and report results over /v1, each request signed.
 //
 //	make build && go run ./bench/lease [-finished 1000000]
 package main
@@ -54,9 +54,9 @@ func main() {
 }
 
 func measure(ctx context.Context, o options) error {
-	fmt.Printf("%d workers of %d validators; caller and server share the machine\n\n", validators*perOne, validators)
-	fmt.Println("| finished runs | pace | pairs/s | claim p50 | claim p99 | result p50 | result p99 | worst | CPU of a pair: server, workers |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	fmt.Printf("workers of %d validators; caller and server share the machine\n\n", validators)
+	fmt.Println("| finished runs | workers | pace | pairs/s | claim p50 | claim p99 | result p50 | result p99 | worst | CPU of a pair: server, workers |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	counts := []int{0}
 	if o.finished > 0 {
 		counts = append(counts, o.finished)
@@ -100,22 +100,22 @@ func one(ctx context.Context, o options, finished int) error {
 		return err
 	}
 	l := load{addr: o.listen, audience: audience, keys: keys}
-	if _, err := l.run(o.runFor/3, 0); err != nil {
+	if _, err := l.run(o.runFor/3, validators*perOne, 0); err != nil {
 		return err
 	}
-	for _, rate := range []int{0, o.rate} {
+	for _, m := range []struct{ workers, rate int }{{validators * perOne, 0}, {validators * perOne, o.rate}, {validators * perOne, o.rate / 2}, {validators, 0}} {
 		server, own := cpu(strconv.Itoa(pid)), cpu("self")
-		s, err := l.run(o.runFor, rate)
+		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
 			return err
 		}
 		pairs := float64(len(s.results))
 		server, own = cpu(strconv.Itoa(pid))-server, cpu("self")-own
 		pace := "as fast as it goes"
-		if rate > 0 {
-			pace = fmt.Sprintf("%d/s", rate)
+		if m.rate > 0 {
+			pace = fmt.Sprintf("%d/s", m.rate)
 		}
-		fmt.Printf("| %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f µs, %.0f µs |\n", finished, pace, s.rate,
+		fmt.Printf("| %d | %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f µs, %.0f µs |\n", finished, m.workers, pace, s.rate,
 			ms(s.claims, 50), ms(s.claims, 99), ms(s.results, 50), ms(s.results, 99), ms(append(s.claims, s.results...), 100), server/pairs*1e6, own/pairs*1e6)
 	}
 	return nil

@@ -105,7 +105,7 @@ func New(cfg Config) http.Handler {
 		return problemOf(ctx.Context(), e)
 	}
 	api := humago.New(mux, hc)
-	a.routes(api)
+	a.routes(mux, api)
 	a.streams(mux, api.OpenAPI())
 	return a.wrap(a.shared(mux))
 }
@@ -174,6 +174,9 @@ func (a *server) wrap(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if strings.HasPrefix(r.URL.Path, pathLeases) {
+			ctx = platform.DeferNonce(ctx)
+		}
 		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
 		if mutates || r.Header.Get("Agon-Signature") != "" {
 			hotkey, err := a.cfg.Verifier.VerifyRequest(ctx, r.Method, r.URL.RequestURI(), r.Header, body)

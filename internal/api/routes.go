@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/platform"
 )
 
 // Inputs and outputs of handlers; each output has its body alone. The exported
@@ -58,7 +57,7 @@ func op[I, O any](a *server, api huma.API, method, path, id, summary string, h f
 	})
 }
 
-func (a *server) routes(api huma.API) {
+func (a *server) routes(mux *http.ServeMux, api huma.API) {
 	p := a.cfg.Platform
 	op(a, api, "GET", "/v1/server", "server", "What this server is, and the audience of signatures", func(context.Context, *none) (client.Server, error) {
 		s := a.cfg.Server
@@ -198,51 +197,8 @@ func (a *server) routes(api huma.API) {
 		}
 		return pg, err
 	})
-	a.leases(api, p)
+	a.leases(mux, api, p)
 	a.ledger(api)
-}
-
-func (a *server) leases(api huma.API, p platform.API) {
-	huma.Register(api, huma.Operation{
-		OperationID: "claim", Method: "POST", Path: "/v1/leases", Summary: "Claim a run, waiting for one (validators)",
-		Description: "Signed (agon-v1). 200 with a lease, 204 when nothing came within wait_ms.", DefaultStatus: http.StatusOK,
-		BodyReadTimeout: noReadTimeout,
-	}, func(ctx context.Context, in *struct{ Body client.ClaimRequest }) (*struct {
-		Status int
-		Body   *client.Lease
-	}, error,
-	) {
-		l, err := p.Claim(ctx, caller(ctx), in.Body)
-		if err != nil {
-			pr := problemOf(ctx, err)
-			if pr.Status >= 500 && !errors.Is(err, context.Canceled) {
-				a.cfg.Log.Error("claim failed", "request", pr.RequestID, "err", err)
-			}
-			return nil, pr
-		}
-		o := &struct {
-			Status int
-			Body   *client.Lease
-		}{Status: http.StatusNoContent}
-		if l != nil {
-			o.Status, o.Body = http.StatusOK, l
-		}
-		return o, nil
-	})
-	op(a, api, "POST", "/v1/leases/{id}/heartbeat", "heartbeat", "Extend a lease, move its run, append events", func(ctx context.Context, in *struct {
-		ByID
-		Body client.Heartbeat
-	},
-	) (*client.HeartbeatReply, error) {
-		return p.Heartbeat(ctx, caller(ctx), in.ID, in.Body)
-	})
-	op(a, api, "POST", "/v1/leases/{id}/result", "result", "Report how the attempt ended (idempotent)", func(ctx context.Context, in *struct {
-		ByID
-		Body client.Result
-	},
-	) (*client.ResultReply, error) {
-		return p.Result(ctx, caller(ctx), in.ID, in.Body)
-	})
 }
 
 func (a *server) ledger(api huma.API) {
