@@ -65,7 +65,7 @@ func quick[I, O any](a *server, mux *http.ServeMux, api huma.API, o huma.Operati
 	api.OpenAPI().AddOperation(&o)
 	mux.HandleFunc("POST "+o.Path, func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		out, err := answer(ctx, r, h)
+		out, err := perform(ctx, r, h)
 		if nerr := a.cfg.Platform.SettleNonce(ctx); nerr != nil {
 			err = nerr
 		}
@@ -86,7 +86,7 @@ func quick[I, O any](a *server, mux *http.ServeMux, api huma.API, o huma.Operati
 
 const maxID = 80 // bytes of an id in a path
 
-func answer[I, O any](ctx context.Context, r *http.Request, h func(ctx context.Context, id string, in I) (*O, error)) (*O, error) {
+func perform[I, O any](ctx context.Context, r *http.Request, h func(ctx context.Context, id string, in I) (*O, error)) (*O, error) {
 	id := r.PathValue("id")
 	if len(id) > maxID {
 		return nil, &agon.Error{Code: "invalid", Status: 422, Field: "path.id", Limit: strconv.Itoa(maxID) + " bytes", Message: "the id is too long"}
