@@ -161,7 +161,7 @@ func judged(pub kr.Task, patch string, res *surface.Result) (*surface.Result, er
 	if code == surface.CodeCache {
 		code = surface.CodeDisallowed
 	}
-	r := refuse(422, code, "%s", first.Message)
+	r := refuse(422, code, "%s", first)
 	var paths []string
 	for _, x := range res.Reasons {
 		if x.Path != "" && !slices.Contains(paths, x.Path) {

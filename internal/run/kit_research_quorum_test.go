@@ -88,7 +88,7 @@ time.sleep(0.5)
 size = float(re.search(r"size = ([0-9.]+)", open("src/work.py").read())[1])
 json.dump({"metrics": {"size": size}}, open("out.json", "w"))
 `,
-		"environment/repo/src/work.py": "size = 100\n",
+		"environment/repo/src/work.py": "size = 100\n-- old\n",
 	} {
 		p := filepath.Join(dir, "set", "quorum", filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -109,6 +109,34 @@ type quorum struct {
 	arena agon.Arena
 	token string
 	keys  map[string]*party
+	task  research.TaskView
+}
+
+// openQuorum opens a server with one task. Nobody validates yet.
+func openQuorum(t *testing.T) *quorum {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	o := testOptions(t.TempDir())
+	o.lease = 5 * time.Second
+	s, err := openServer(ctx, o, kinds(o, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	f := ArenaFile{ID: "quorum", Kind: kr.Name, Title: "Quorum", Netuid: 4, Licence: "MIT", Sets: []string{quorumSet(t)}, SubmissionsPerColdkey: 50}
+	f.defaults()
+	if err := s.openArena(ctx, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	q := &quorum{t: t, ctx: ctx, s: s, arena: f.Arena(), keys: map[string]*party{}}
+	if q.token, err = s.adminToken(); err != nil {
+		t.Fatal(err)
+	}
+	var tasks []research.TaskView
+	q.get("/api/v1/tasks", &tasks)
+	q.task = tasks[0]
+	return q
 }
 
 // register makes a party a member of the subnet.
@@ -184,7 +212,7 @@ func (q *quorum) submit(name, task string, x float64) string {
 	}
 	b, err := c.Submit(q.ctx, &miner.Submission{
 		ClaimID: cl.ID, BaseRef: "main", Sidecar: miner.Sidecar{Summary: "a try", ClaimedMetrics: json.RawMessage(`{"size": 1}`)},
-		Patch: fmt.Sprintf("--- a/src/work.py\n+++ b/src/work.py\n@@ -1 +1 @@\n-size = 100\n+size = %v\n", x),
+		Patch: fmt.Sprintf("--- a/src/work.py\n+++ b/src/work.py\n@@ -1,2 +1,2 @@\n-size = 100\n+size = %v\n -- old\n", x),
 	})
 	if err != nil {
 		q.t.Fatal(err)
@@ -217,31 +245,11 @@ func (q *quorum) submission(id string) (s research.Submission) {
 // HTTP: one is killed and its job is issued again, one lies, is outvoted, and a
 // canary takes its voice away.
 func TestResearchQuorum(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	o := testOptions(t.TempDir())
-	o.lease = 5 * time.Second
-	s, err := openServer(ctx, o, kinds(o, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	f := ArenaFile{ID: "quorum", Kind: kr.Name, Title: "Quorum", Netuid: 4, Licence: "MIT", Sets: []string{quorumSet(t)}, SubmissionsPerColdkey: 50}
-	f.defaults()
-	if err := s.openArena(ctx, f, nil); err != nil {
-		t.Fatal(err)
-	}
-	q := &quorum{t: t, ctx: ctx, s: s, arena: f.Arena(), keys: map[string]*party{}}
-	if q.token, err = s.adminToken(); err != nil {
-		t.Fatal(err)
-	}
+	q := openQuorum(t)
 	for _, name := range []string{"victim", "liar", "honest", "other"} {
 		q.register(name, true)
 	}
-	var tasks []research.TaskView
-	q.get("/api/v1/tasks", &tasks)
-
-	can := q.submit("alice", tasks[0].ID, 60)
+	can := q.submit("alice", q.task.ID, 60)
 	q.canary(can, 60)
 	victim := q.start("victim")
 	q.until("the victim has a job", func() bool { return q.verifications(can)["victim"].Status == research.VerificationPending })
@@ -272,13 +280,13 @@ func TestResearchQuorum(t *testing.T) {
 		}
 	}
 
-	next := q.submit("bob", tasks[0].ID, 50)
+	next := q.submit("bob", q.task.ID, 50)
 	q.until("the next is decided", func() bool { return q.submission(next).Best != nil })
 	if got := q.submission(next); got.Status != "accepted" || got.Observed["size"] != 50 || !got.Best.Took {
 		t.Errorf("%+v %+v", got, got.Best)
 	}
 	var records []research.Record
-	q.get("/api/v1/tasks/"+tasks[0].ID+"/records", &records)
+	q.get("/api/v1/tasks/"+q.task.ID+"/records", &records)
 	if len(records) != 1 || records[0].Submission != next || research.VerifyRecord(records[0]) != nil {
 		t.Fatalf("%+v", records)
 	}

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv("AGON_TEST_CLI") != "" {
+		os.Exit(testCLI())
+	}
 	if conf := os.Getenv("AGON_TEST_DISCOVER"); conf != "" {
 		if err := discoverChild(conf); err != nil {
 			fmt.Fprintln(os.Stderr, err)
