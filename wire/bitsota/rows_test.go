@@ -1,0 +1,184 @@
+package bitsota_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon/auth/signing"
+	"github.com/agon-arena/agon/research"
+	"github.com/agon-arena/agon/research/miner"
+)
+
+// Row 5: what is signed is the parsed body: order and blanks do not matter.
+// Row 10: a read may be repeated as it is, what changes something may not.
+func TestBodyOrderAndRepeats(t *testing.T) {
+	f := open(t)
+	task := f.task()
+	f.miner("alice")
+	path := "/api/v1/tasks/" + task.ID + "/claim"
+	canonical := []byte(`{"base_submission_id":"","claim_description":"manual miner run"}`)
+	for _, wire := range []string{"{\"claim_description\": \"manual miner run\",\n\t\"base_submission_id\": \"\"}", `{"base_submission_id":"" ,"claim_description":"manual \u006diner run"}`} {
+		f.expect(signedBy(f, "alice", "POST", path, []byte(wire), canonical, f.clock.Now()), 200, nil)
+	}
+	locked := signedBy(f, "alice", "GET", "/api/v1/submissions/none/detail", nil, nil, f.clock.Now())
+	for range 2 {
+		again := locked.Clone(t.Context())
+		f.expect(again, 404, nil) // signed and seen before, and answered all the same
+	}
+}
+
+// dropper loses the answers of results after the server has made them.
+type dropper struct{ dropped int }
+
+func (d *dropper) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil || filepath.Base(r.URL.Path) != "result" {
+		return resp, err
+	}
+	_, _ = io.Copy(io.Discard, resp.Body) // the server is through
+	resp.Body.Close()
+	d.dropped++
+	return nil, errors.New("connection reset by peer")
+}
+
+// Row 45: the answer to a result is lost. The stock client asks for the
+// verifications of the submission and finds its job's id there, final.
+func TestLostAnswer(t *testing.T) {
+	f := open(t)
+	task := f.task()
+	s := f.submit(f.miner("alice"), task.ID, patch("2"))
+	v := f.validator("v1")
+	j := f.scan(v)[0]
+	d := &dropper{}
+	v.HTTP = &http.Client{Transport: d}
+	body, err := json.Marshal(map[string]any{"submission_id": s.ID, "status": "accepted", "observed_metrics": map[string]float64{"size": 90}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Do(t.Context(), "POST", "/api/v1/validator/jobs/"+j.ID+"/result", nil, body, true)
+	var answer *miner.APIError
+	if err == nil || errors.As(err, &answer) || d.dropped != 1 {
+		t.Fatalf("the answer arrived: %v", err)
+	}
+	var rows []research.Verification
+	f.get("/api/v1/verifications?submission_id="+s.ID, 200, &rows)
+	if len(rows) != 1 || rows[0].ID != j.ID || rows[0].Status != "accepted" {
+		t.Errorf("%+v", rows)
+	}
+	if status, b := f.post(f.validator("v1"), "/api/v1/validator/jobs/"+j.ID+"/result", json.RawMessage(body)); status != 200 {
+		t.Errorf("sent again: %d %s", status, b)
+	}
+	f.get("/api/v1/verifications?submission_id="+s.ID, 200, &rows)
+	if len(rows) != 1 {
+		t.Errorf("%d verifications", len(rows))
+	}
+}
+
+// Row 63: a paused or closed task takes nothing new; what is under way ends.
+func TestPausedJobsFinish(t *testing.T) {
+	for _, word := range []string{"pause", "close"} {
+		f := open(t)
+		task := f.task(func(m map[string]any) { m["rules"] = map[string]any{"agree": 1, "replays": 2} })
+		s := f.submit(f.miner("alice"), task.ID, patch("2"))
+		v := f.validator("v1")
+		j := f.scan(v)[0]
+		var view research.TaskView
+		f.admin("POST", "/api/v1/tasks/"+task.ID+"/"+word, nil, 200, &view)
+		if view.State != word+"d" || view.Active {
+			t.Errorf("%+v", view)
+		}
+		if status, b := f.post(v, "/api/v1/validator/jobs/"+j.ID+"/result", map[string]any{"submission_id": s.ID, "status": "accepted", "observed_metrics": map[string]float64{"size": 90}}); status != 200 {
+			t.Fatalf("%s: %d %s", word, status, b)
+		}
+		if got := f.submission(s.ID); got.Status != "accepted" || got.Observed["size"] != 90 {
+			t.Errorf("%s: %+v", word, got)
+		}
+	}
+}
+
+// Row 36: pool style resumes one's own item, else takes the highest priority, else the oldest.
+func TestPoolStyle(t *testing.T) {
+	item := func(title string, priority int) map[string]any {
+		return map[string]any{"kind": "explore", "title": title, "instructions": "Do " + title + ".", "priority": priority, "base_submission_id": ""}
+	}
+	b, err := json.Marshal(map[string]any{"items": []any{item("low", 1), item("high", 9), item("high too", 9), item("middle", 5)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, planner(t, map[string]any{"last": "Make it smaller.", "content": string(b)}))
+	task := f.task()
+	f.admin("POST", "/api/v1/planner/run-agentic", map[string]string{"task_id": task.ID}, 200, nil)
+	var printed bytes.Buffer
+	a := &miner.Agent{
+		Client: f.miner("alice"), Command: "exit 1", Mode: miner.ModeManaged, Slug: "toy", Root: filepath.Join(t.TempDir(), "w"), Sidecar: "submission.json", Pool: true,
+		Result: "submission_result.json", MaxLog: 1000, CoordinatorURL: f.url, Now: time.Now, Out: &printed,
+	}
+	once := func() *miner.Cycle {
+		out, _ := a.Once(t.Context(), 1) // the command fails, and the claim goes back
+		return out
+	}
+	if out := once(); out.WorkItem == nil || out.WorkItem.Title != "high" {
+		t.Errorf("first %+v", out.WorkItem)
+	}
+	var list []research.WorkItem
+	f.get("/api/v1/work-items?status=open&task_id="+task.ID, 200, &list)
+	if len(list) != 4 || list[0].Title != "high" || list[1].Title != "high too" || list[2].Title != "middle" {
+		t.Fatalf("%+v", list)
+	}
+	own, _, err := a.Client.Claim(t.Context(), "", list[3].ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := once(); out.WorkItem == nil || out.WorkItem.Title != "low" || out.Claim.ID != own.ID {
+		t.Errorf("one's own: %+v %+v", out.WorkItem, out.Claim)
+	}
+	if _, _, err := f.miner("bob").Claim(t.Context(), "", list[0].ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if out := once(); out.WorkItem == nil || out.WorkItem.Title != "high too" {
+		t.Errorf("another has the first: %+v", out.WorkItem)
+	}
+}
+
+// Row 39: who signs for another recipient than the message names is refused.
+func TestRecipientOfAnother(t *testing.T) {
+	f := open(t)
+	f.miner("alice")
+	mine, other := f.key("alice/elsewhere").SS58(), f.key("mallory").SS58()
+	ts := strconv.FormatInt(f.clock.Now().Unix(), 10)
+	sig, err := f.key("alice").Sign(signing.BitSotaRecipient(ts, mine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(recipient string, status int) {
+		t.Helper()
+		body, err := json.Marshal(map[string]string{"recipient_coldkey": recipient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequest("POST", f.url+"/coldkey_address/update", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Key", f.key("alice").SS58())
+		r.Header.Set("X-Timestamp", ts)
+		r.Header.Set("X-Signature", hex.EncodeToString(sig))
+		f.expect(r, status, nil)
+	}
+	send(other, 401)
+	f.get("/api/v1/miners/recipient-coldkey/"+f.key("alice").SS58(), 404, nil)
+	send(mine, 200)
+	var rec research.Recipient
+	f.get("/api/v1/miners/recipient-coldkey/"+f.key("alice").SS58(), 200, &rec)
+	if rec.Coldkey != mine {
+		t.Errorf("%+v", rec)
+	}
+}
