@@ -27,6 +27,7 @@ type DiscoverOptions struct {
 	Bootstrap     bool
 	CacheTTL      time.Duration
 	Blacklist     []string
+	Report        string // address of a server that is told
 	AllowPrivate  bool
 	Poll          time.Duration
 	Boxes         int
@@ -47,6 +48,7 @@ func discoverFlags(cmd *cobra.Command, d *DiscoverOptions) {
 	f.BoolVar(&d.Bootstrap, "bootstrap", false, "with --discover: pay the three cheapest 70, 20 and 10 % while fewer than ten miners are active")
 	f.DurationVar(&d.CacheTTL, "cache-ttl", 7*24*time.Hour, "with --discover: `time` for which a pack is not played again; below 0: it is in every window")
 	f.StringSliceVar(&d.Blacklist, "blacklist", nil, "with --discover: `coldkeys` whose miners are passed over")
+	f.StringVar(&d.Report, "report", "", "with --discover: `address` of a server that gets heartbeats, reports and logs, and may refuse packs (TRAJECTORYRL_API_BASE_URL)")
 	f.BoolVar(&d.AllowPrivate, "allow-private", false, "with --discover: fetch packs from private addresses too")
 	f.DurationVar(&d.Poll, "poll", 12*time.Second, "with --discover: `time` between looks at the ledger")
 }
@@ -79,6 +81,9 @@ func (a *App) discover(cmd *cobra.Command, d DiscoverOptions, arenas []string) e
 	}
 	defer done()
 	d.Common, d.Key, d.ArenaFile = common, key, arenas[0]
+	if d.Report == "" {
+		d.Report = a.Env.Getenv("TRAJECTORYRL_API_BASE_URL")
+	}
 	if d.Store == "" {
 		d.Store = a.Env.Getenv("AGON_STORE")
 	}

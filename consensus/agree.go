@@ -241,7 +241,7 @@ func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
 	if err := n.cfg.Ledger.SetWeights(ctx, n.cfg.Netuid, n.cfg.Hotkey, w); err != nil {
 		return fmt.Errorf("set weights: %w", err)
 	}
-	n.st.WeightsAt, n.st.WeightsDue = m.Block, false
+	n.st.WeightsAt, n.st.WeightsDue, n.status.LastWeights = m.Block, false, n.cfg.Now()
 	n.status.Weights = []agon.Weight{}
 	for i, uid := range w.UIDs {
 		if int(uid) < len(m.Neurons) {

@@ -1,7 +1,9 @@
 package consensus
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,4 +104,53 @@ func TestBootstrap(t *testing.T) {
 	w.start(0)
 	w.window(4, 0)
 	paid(9363, 65535, 18724, 0)
+}
+
+// What another refuses is not played and is told, until it is let in; copies
+// are told once.
+func TestAdmitAndTold(t *testing.T) {
+	w := newWorld(t, 40_000)
+	refuse := map[string]string{}
+	var told []Report
+	w.conf = func(c *NodeConfig) {
+		c.CacheTTL = 0
+		c.Admit = func(_ context.Context, _, hash, _ string) string { return refuse[hash] }
+		c.Told = func(r Report) { told = append(told, r) }
+	}
+	played := 0
+	w.eval[0] = func(p *pack.Pack) (Evaluation, error) {
+		played++
+		return Evaluation{Cost: w.costs[p.Hash], Qualified: true}, nil
+	}
+	w.start(0)
+	w.to(5)
+	a := w.commit(0, policyA, 1)
+	w.to(6)
+	w.commit(1, policyA+" Be brief.", 0.1)
+	b := w.commit(2, policyB, 2)
+	refuse[a.Hash] = "hardcoded"
+	w.window(0, 0)
+	w.agree(w.miners[2], 0)
+	by := map[string][]Report{}
+	for _, r := range told {
+		by[r.Miner] = append(by[r.Miner], r)
+	}
+	if r := by[w.miners[0]]; len(r) != 1 || r[0].Stage != "integrity_check" || r[0].Detail != "pre-eval rejected: hardcoded" || r[0].Hash != a.Hash {
+		t.Errorf("refused: %+v", r)
+	}
+	if r := by[w.miners[1]]; len(r) != 1 || r[0].Stage != "integrity_check" || !strings.HasPrefix(r[0].Detail, "NCD: ") {
+		t.Errorf("a copy: %+v", r)
+	}
+	if r := by[w.miners[2]]; len(r) != 1 || r[0].Stage != "" || !r[0].Evaluation.Qualified || r[0].Hash != b.Hash || r[0].URL == "" {
+		t.Errorf("played: %+v", r)
+	}
+	if x := w.nodes[0].Status().Excluded; len(x) != 2 || played != 1 {
+		t.Errorf("excluded %+v, played %d times", x, played)
+	}
+	delete(refuse, a.Hash)
+	w.window(2, 0)
+	w.agree(w.miners[0], 0)
+	if played != 2 {
+		t.Errorf("played %d times", played)
+	}
 }

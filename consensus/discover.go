@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -17,8 +18,23 @@ import (
 // candidate is a miner's pack, ready to be played.
 type candidate struct {
 	hotkey string
+	uid    uint16
 	block  uint64
+	url    string
 	pack   *pack.Pack
+}
+
+// preEvalPrefix begins the reason of packs that Admit refused. They are asked
+// about again after Reevaluate.
+const preEvalPrefix = "pre_eval_rejected:"
+
+// tell passes on what became of a pack.
+func (n *Node) tell(c candidate, e Evaluation, stage, detail string) {
+	if n.cfg.Told != nil {
+		n.cfg.Told(Report{
+			Miner: c.hotkey, UID: c.uid, Block: n.status.Block, Window: n.status.Window.Number, Hash: c.pack.Hash, URL: c.url, Evaluation: e, Stage: stage, Detail: detail,
+		})
+	}
 }
 
 // text is a commitment's text.
@@ -82,7 +98,7 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 		}
 		block := n.firstBlock(ctx, c, at.Hash)
 		seen[c.Hotkey] = Sighting{at.Hash, block}
-		list = append(list, candidate{c.Hotkey, block, p})
+		list = append(list, candidate{c.Hotkey, neuron.UID, block, at.URL, p})
 	}
 	return n.unique(list), seen, nil
 }
@@ -122,7 +138,15 @@ func (n *Node) unique(list []candidate) []candidate {
 	var out []candidate
 	for _, c := range list {
 		if x, ok := copies[c.hotkey]; ok {
-			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of), x.Similarity})
+			why := fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of)
+			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, why, x.Similarity})
+			if key := [2]string{c.hotkey, c.pack.Hash}; !n.told[key] {
+				if len(n.told) > 10_000 {
+					clear(n.told)
+				}
+				n.told[key] = true
+				n.tell(c, Evaluation{}, "integrity_check", why)
+			}
 			continue
 		}
 		out = append(out, c)
@@ -154,16 +178,30 @@ func (n *Node) evaluate(ctx context.Context, block uint64, list []candidate) err
 	n.status.Judged = 0
 	for _, c := range list {
 		old, ok := n.st.Evaluations[c.pack.Hash]
-		if ok && (block < old.Block+n.cfg.Reevaluate || n.cfg.CacheTTL > 0 && now-old.At < int64(n.cfg.CacheTTL/time.Second)) || block < n.retry[c.pack.Hash] {
+		cached := n.cfg.CacheTTL > 0 && !strings.HasPrefix(old.Reason, preEvalPrefix)
+		if ok && (block < old.Block+n.cfg.Reevaluate || cached && now-old.At < int64(n.cfg.CacheTTL/time.Second)) || block < n.retry[c.pack.Hash] {
 			if ok {
 				n.status.Judged++
 			}
 			continue
 		}
+		if n.cfg.Admit != nil {
+			if why := n.cfg.Admit(ctx, c.hotkey, c.pack.Hash, c.url); why != "" {
+				n.st.Evaluations[c.pack.Hash] = Evaluation{Reason: preEvalPrefix + why, Block: block, At: now}
+				n.status.Judged++
+				stage := "pack_fetch"
+				if why == "hardcoded" {
+					stage = "integrity_check"
+				}
+				n.tell(c, Evaluation{}, stage, "pre-eval rejected: "+why)
+				continue
+			}
+		}
 		if n.cfg.Exclude != nil {
 			if why := n.cfg.Exclude(c.pack); why != "" {
 				n.st.Evaluations[c.pack.Hash] = Evaluation{Reason: why, Block: block, At: now}
 				n.status.Judged++
+				n.tell(c, Evaluation{}, "integrity_check", why)
 				continue
 			}
 		}
@@ -182,8 +220,14 @@ func (n *Node) evaluate(ctx context.Context, block uint64, list []candidate) err
 			continue
 		}
 		good++
+		n.status.LastEval = n.cfg.Now()
 		e.Block, e.At = block, now
 		n.st.Evaluations[c.pack.Hash] = e
+		if e.Reason == "" {
+			n.tell(c, e, "", "")
+		} else {
+			n.tell(c, e, "integrity_check", e.Reason)
+		}
 		delete(n.retry, c.pack.Hash)
 		n.status.Judged++
 	}

@@ -26,6 +26,19 @@ type Evaluation struct {
 	Reason string `json:"reason,omitempty"`
 	Block  uint64 `json:"block"` // when
 	At     int64  `json:"at"`    // when, in Unix seconds
+	// Scenarios are what was played, in that order.
+	Scenarios []Scenario `json:"scenarios,omitempty"`
+	// Logs are the files of an archive of it; nobody needs them later.
+	Logs map[string][]byte `json:"-"`
+}
+
+// Scenario is the result of one scenario.
+type Scenario struct {
+	Name      string  `json:"name"`
+	Cost      float64 `json:"cost"` // dollars; 0: not measured
+	Score     float64 `json:"score"`
+	Weight    float64 `json:"weight"`
+	Qualified bool    `json:"qualified"`
 }
 
 // NodeConfig is what a validator without a platform is made of. Ledger, Store,
@@ -42,6 +55,10 @@ type NodeConfig struct {
 	// Evaluate plays a pack. An error says that it could not: ErrProvider where
 	// the provider is to blame. It is never the miner's.
 	Evaluate func(ctx context.Context, hotkey string, p *pack.Pack) (Evaluation, error)
+	// Admit asks somebody else whether a pack may be played; "" lets it. Optional.
+	Admit func(ctx context.Context, miner, hash, url string) (refused string)
+	// Told is given what became of each pack that was looked at. Optional.
+	Told func(Report)
 	// Exclude says why a pack may not be played at all; "" lets it.
 	Exclude func(p *pack.Pack) string
 
@@ -96,24 +113,27 @@ type state struct {
 
 // Status is what a node last saw and did, for people.
 type Status struct {
-	Hotkey     string        `json:"hotkey"`
-	Block      uint64        `json:"block"`
-	Window     pack.Window   `json:"window"`
-	Packs      int           `json:"packs"` // of this window that may be played
-	Judged     int           `json:"judged"`
-	Active     int           `json:"active"` // miners that payloads have named of late
-	Fault      agon.Fault    `json:"fault"`  // why nothing was judged in this window, if it was not the packs'
-	Reason     string        `json:"reason,omitempty"`
-	Excluded   []Excluded    `json:"excluded"`
-	Filter     Counts        `json:"filter"`
-	Rejected   []Rejected    `json:"rejected"` // pointers that led to no payload that counts
-	Outvoted   []Outvote     `json:"outvoted"`
-	Winner     string        `json:"winner,omitempty"`
-	Cost       float64       `json:"winner_cost,omitempty"`
-	Weights    []agon.Weight `json:"weights"`
-	WinnerPack string        `json:"winner_pack_hash,omitempty"`
-	Published  int64         `json:"published_window"` // of the last payload; -1: none yet
-	Agreed     int64         `json:"agreed_window"`    // of the last aggregation; -1: none yet
+	Hotkey   string        `json:"hotkey"`
+	Block    uint64        `json:"block"`
+	Window   pack.Window   `json:"window"`
+	Packs    int           `json:"packs"` // of this window that may be played
+	Judged   int           `json:"judged"`
+	Active   int           `json:"active"` // miners that payloads have named of late
+	Fault    agon.Fault    `json:"fault"`  // why nothing was judged in this window, if it was not the packs'
+	Reason   string        `json:"reason,omitempty"`
+	Excluded []Excluded    `json:"excluded"`
+	Filter   Counts        `json:"filter"`
+	Rejected []Rejected    `json:"rejected"` // pointers that led to no payload that counts
+	Outvoted []Outvote     `json:"outvoted"`
+	Winner   string        `json:"winner,omitempty"`
+	Cost     float64       `json:"winner_cost,omitempty"`
+	Weights  []agon.Weight `json:"weights"`
+	// LastEval and LastWeights are when a pack was last played, and weights last set; zero: not by this process.
+	LastEval    time.Time `json:"last_eval_at,omitzero"`
+	LastWeights time.Time `json:"last_set_weights_at,omitzero"`
+	WinnerPack  string    `json:"winner_pack_hash,omitempty"`
+	Published   int64     `json:"published_window"` // of the last payload; -1: none yet
+	Agreed      int64     `json:"agreed_window"`    // of the last aggregation; -1: none yet
 }
 
 // Excluded is a miner whose pack is not played.
@@ -143,6 +163,7 @@ type Node struct {
 	started bool
 	packs   map[string]*pack.Pack // by hash: content that was checked
 	retry   map[string]uint64     // by hash: the block from which it is tried again
+	told    map[[2]string]bool    // miner and hash of copies that were told
 }
 
 // NewNode reads the state that an earlier process left.
@@ -186,7 +207,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state: %w", err)
 	}
-	n := &Node{cfg: c, packs: map[string]*pack.Pack{}, retry: map[string]uint64{}}
+	n := &Node{cfg: c, packs: map[string]*pack.Pack{}, retry: map[string]uint64{}, told: map[[2]string]bool{}}
 	n.reset()
 	b, err := os.ReadFile(n.path())
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/cli"
 	"github.com/agon-arena/agon/consensus"
 	"github.com/agon-arena/agon/fetch"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/incentive"
 	kindpack "github.com/agon-arena/agon/kind/pack"
 	"github.com/agon-arena/agon/ledger"
@@ -94,6 +95,8 @@ type alone struct {
 	at     string // where the ledger is
 	dir    string
 	close  func()
+	report *consensus.Reporter // nil: nobody is told
+	log    strings.Builder     // of the cycle, a line for each pack
 }
 
 // openAlone makes a validator of c's key that plays f's arena. more changes
@@ -120,6 +123,9 @@ func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f 
 	}})
 	v := &alone{ledger: l, at: at, dir: filepath.Join(o.Data, "discover-"+key.SS58())}
 	v.close = func() {
+		if v.report != nil {
+			v.report.Close()
+		}
 		if v.eval != nil {
 			v.eval.close()
 		}
@@ -142,6 +148,20 @@ func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f 
 		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: packSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap, Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}
+	if c.Report != "" {
+		model := o.Getenv("AGON_LLM_MODEL")
+		if v.eval.scripted {
+			model = scripted.Name
+		}
+		if v.report, err = consensus.NewReporter(consensus.ReporterConfig{URL: c.Report, Signer: key, Dir: filepath.Join(v.dir, "logs"), Version: packSoftware, Model: model, Log: o.Log}); err != nil {
+			return nil, err
+		}
+		conf.Admit = v.report.Admit
+		conf.Told = func(x consensus.Report) {
+			v.report.Tell(x)
+			fmt.Fprintf(&v.log, "%s window=%d block=%d miner=%s pack=%s qualified=%t cost=%.6f %s %s\n", time.Now().UTC().Format(time.RFC3339), x.Window, x.Block, x.Miner, x.Hash, x.Evaluation.Qualified, x.Evaluation.Cost, x.Stage, x.Detail)
+		}
+	}
 	if more != nil {
 		more(&conf)
 	}
@@ -159,7 +179,17 @@ func (v *alone) step(ctx context.Context) error {
 		return err
 	}
 	v.eval.epoch.Store(v.clock(int64(block)).Number)
-	return v.node.Step(ctx)
+	err = v.node.Step(ctx)
+	if v.report != nil {
+		s := v.node.Status()
+		v.report.Beat(s.LastEval, s.LastWeights)
+		if v.log.Len() > 0 {
+			fmt.Fprintf(&v.log, "%s\n", s.Filter)
+			v.report.Cycle(s.Window.Number, s.Block, []byte(v.log.String()))
+			v.log.Reset()
+		}
+	}
+	return err
 }
 
 // evaluator plays packs by the validator's own player.
@@ -224,7 +254,7 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *pack.Pack) (
 		return consensus.Evaluation{}, err
 	}
 	sub := agon.Submission{ID: p.Hash, Arena: e.arena.ID, Miner: hotkey, Name: p.Hash[:8], Digest: digest}
-	out := consensus.Evaluation{Qualified: true}
+	out := consensus.Evaluation{Qualified: true, Logs: map[string][]byte{}}
 	played := 0
 	for _, t := range e.arena.Tasks {
 		e.n++
@@ -240,7 +270,16 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *pack.Pack) (
 		case att.Fault.Ours():
 			return out, fmt.Errorf("play %s: fault %s: %s", t.Key, att.Fault, att.Reason)
 		}
+		name := strings.ReplaceAll(t.Key[strings.LastIndexByte(t.Key, '/')+1:], "-", "_")
+		for from, to := range map[string]string{kindpack.FileCalls: "_calls.jsonl", kindpack.FileRequests: "_all_requests.jsonl", kindpack.FileConversation: "_conversation.jsonl"} {
+			if b := att.Files[from]; b != nil {
+				out.Logs[name+to] = b
+			}
+		}
+		out.Logs["miner.log"] = append(out.Logs["miner.log"], att.Files[kindpack.FileLog]...)
 		for _, s := range att.Scores {
+			out.Scenarios = append(out.Scenarios, consensus.Scenario{Name: name, Cost: s.Metrics[incentive.CostMetric] / 1e6, Score: s.Value, Weight: max(s.Metrics[kindpack.MetricWeight], 0.001), Qualified: s.Solved})
+			out.Logs["validator.log"] = fmt.Appendf(out.Logs["validator.log"], "%s %s qualified=%t score=%.4f cost_micros=%.0f %s\n", time.Now().UTC().Format(time.RFC3339), name, s.Solved, s.Value, s.Metrics[incentive.CostMetric], s.Detail)
 			if cost, ok := s.Metrics[incentive.CostMetric]; ok {
 				out.Cost += cost / 1e6
 				played++
