@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
@@ -151,11 +152,15 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		}
 		return nil, nil
 	}
+	name, ok := strings.CutPrefix(item, "SubtensorModule.")
+	if !ok || len(keys) == 0 || len(keys) > 2 {
+		return nil, nil
+	}
 	m, err := r.subnet(keys[0])
 	if err != nil || m == nil {
 		return nil, err
 	}
-	return ofSubnet(m, item[len("SubtensorModule."):], keys)
+	return ofSubnet(m, name, keys)
 }
 
 func orEmpty(s []any) []any {

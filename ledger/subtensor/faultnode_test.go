@@ -247,3 +247,13 @@ func (s switchHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.old.ServeHTTP(w, r)
 }
+
+// scriptKey answers one storage item with a value.
+func scriptKey(key, value string) script {
+	return func(q *asked, _ func() json.RawMessage) (any, act) {
+		if q.Method == "state_getStorage" && q.text(0) == key {
+			return value, send
+		}
+		return nil, send
+	}
+}

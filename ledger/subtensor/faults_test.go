@@ -323,8 +323,7 @@ func TestPatience(t *testing.T) {
 		}
 		return nil, send
 	})
-	var now atomic.Int64
-	c := client(t, subtensor.Config{URLs: []string{f.url(true)}, Patience: time.Minute, Stall: time.Hour, Now: func() time.Time { return time.Unix(now.Add(1), 0) }})
+	c := client(t, subtensor.Config{URLs: []string{f.url(true)}, Patience: time.Minute, Stall: time.Hour, Now: fastClock()})
 	if err := registers(t, c); !errors.Is(err, subtensor.ErrStalled) {
 		t.Errorf("%v", err)
 	}
