@@ -147,6 +147,7 @@ func main() {
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
 		gotest("chain: metadata of spec 424 decoded", "<= 100 ms", "./ledger/scale", "Metadata"),
 		gotest("chain: compose and sign set_weights", ">= 5,000/s", "./ledger/scale", "ComposeAndSign"),
+		gotest("chain: memory over 100,000 blocks followed", "flat: heap-growth-bytes", "./ledger/subtensor", "Follow", "-benchtime", "100000x"),
 		gotest("chain: metagraph of 256 neurons over WebSocket", "<= 20 ms", "./ledger/subtensor", "Metagraph"),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)

@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/coldkey"
 	"github.com/agon-arena/agon/cli/output"
 	"github.com/agon-arena/agon/ledger"
-	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/ledger/subtensor"
 )
 
@@ -25,56 +26,63 @@ const (
 	waitFinalized = "finalized"
 )
 
-// hotkeySigner signs for the hotkey in force only.
-func (a *App) hotkeySigner(address string) (auth.Signer, error) {
+// ledgerSigner signs for the hotkey in force, and for the wallet's coldkey where
+// its secret is on this machine: registrations and stake are the coldkey's to sign.
+func (a *App) ledgerSigner(address string) (auth.Signer, error) {
 	key, err := a.key()
 	if err != nil {
 		return nil, err
 	}
-	if key.SS58() != address {
-		return nil, &agon.Error{
-			Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign, the hotkey in force is %s", address, key.SS58()),
-			Mend: "name the wallet with --wallet.name and --wallet.hotkey; what a coldkey signs is done where the coldkey is",
+	if key.SS58() == address {
+		return key, nil
+	}
+	w, err := a.wallet()
+	if err != nil {
+		return nil, err
+	}
+	cold, err := w.ColdkeyAddress()
+	if err == nil && cold == address {
+		// Opened for this one command; a password comes from BT_PW_… or the terminal.
+		k, err := coldkey.Open(w, func(path string) (string, error) { return a.importPassword(keyImportOptions{}, path) })
+		if err == nil {
+			return coldSigner{k}, nil
+		}
+		if !errors.Is(err, auth.ErrKeyfileMissing) {
+			return nil, err
 		}
 	}
-	return key, nil
+	return nil, &agon.Error{
+		Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign; the hotkey in force is %s, and the wallet's coldkey is not on this machine", address, key.SS58()),
+		Mend: "name the wallet with --wallet.name and --wallet.hotkey; do what a coldkey signs where the coldkey is",
+	}
 }
 
-// speaksSubstrate reports whether an address is that of a chain's node. An
-// http address is where it does not know the embedded ledger's own paths.
-func (a *App) speaksSubstrate(ctx context.Context, place string) bool {
-	if isWS(place) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(place, "/")+remote.PathInfo, nil)
-	if err != nil {
-		return false
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false // the client says what is wrong
-	}
-	defer res.Body.Close()
-	return res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusUnsupportedMediaType
-}
+// coldSigner signs extrinsics of commands with a coldkey.
+type coldSigner struct{ k *coldkey.Key }
 
-// openChain opens the client of a chain. Several addresses are separated by commas.
-func (a *App) openChain(place string) (ledger.Full, func() error, error) {
+func (c coldSigner) SS58() string                    { return c.k.Address() }
+func (c coldSigner) Sign(msg []byte) ([]byte, error) { return c.k.SignTransaction(msg) }
+
+// envRelays names drand's HTTP relays, with blanks between them.
+const envRelays = "AGON_DRAND_RELAYS"
+
+// openAt opens the ledger at an address: that of an embedded ledger's server, or of a chain's nodes.
+func (a *App) openAt(ctx context.Context, place string) (ledger.Full, func() error, error) {
 	switch a.wait {
 	case "", waitInBlock, waitFinalized:
 	default:
 		return nil, nil, output.Usage("wait", "give inblock or finalized", "--wait %q is neither", a.wait)
 	}
-	c, err := subtensor.New(subtensor.Config{
-		URLs: strings.Split(place, ","), Now: a.Now, Signer: a.hotkeySigner, Finalized: a.wait != waitInBlock,
-		Included: func(in subtensor.Included) { a.included = &in },
-	})
+	p, err := dial.Parse(place)
 	if err != nil {
-		return nil, nil, output.Usage("ledger", "give a file, or an http, https, ws or wss address", "%v", err)
+		return nil, nil, output.Usage("ledger", "give a file, a network, or an http, https, ws or wss address", "%v", err)
 	}
-	return c, c.Close, nil
+	return dial.Open(ctx, p, dial.Config{
+		Now: a.Now, Signer: a.ledgerSigner, InBlock: a.wait == waitInBlock, Included: func(in subtensor.Included) { a.included = &in }, Relays: strings.Fields(a.Env.Getenv(envRelays)),
+		Retracted: func(hash string, block uint64) {
+			a.IO.Notef("block %d was retracted: extrinsic %s is sent again and watched on", block, hash)
+		},
+	})
 }
 
 // withReceipt adds where the extrinsic is, if the ledger is a chain.

@@ -60,6 +60,9 @@ func isURL(s string) bool {
 func (a *App) openLedger(ctx context.Context) (ledger.Full, func() error, error) {
 	place := a.ledgerPlace()
 	if place != "" && !isURL(place) {
+		if strings.Contains(place, "://") {
+			return nil, nil, output.Usage("ledger", "give a file, a network, or an http, https, ws or wss address", "%q is no ledger", place)
+		}
 		l, err := a.openFile(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -73,11 +76,7 @@ func (a *App) openLedger(ctx context.Context) (ledger.Full, func() error, error)
 		}
 		place = strings.TrimSuffix(c.Get(config.URL), "/")
 	}
-	if a.speaksSubstrate(ctx, place) {
-		return a.openChain(place)
-	}
-	c, err := remote.New(remote.Config{URL: place, Now: a.Now, Signer: a.hotkeySigner})
-	return c, func() error { return nil }, err
+	return a.openAt(ctx, place)
 }
 
 // openFile opens the embedded ledger in the file that --ledger names. Who may
@@ -118,6 +117,11 @@ func (a *App) withFile(ctx context.Context, f func(*local.Ledger) error) error {
 func ledgerError(err error) error {
 	var e *ledger.Error
 	if !errors.As(err, &e) {
+		for _, sick := range []error{subtensor.ErrNoNode, subtensor.ErrGenesis, subtensor.ErrStalled, subtensor.ErrBadState, subtensor.ErrUnknownFate} {
+			if errors.Is(err, sick) {
+				return &agon.Error{Code: "ledger_unavailable", Status: http.StatusBadGateway, Field: "ledger", Message: err.Error(), Mend: "name other nodes with --ledger, or try again later", Fault: agon.FaultLedger, Err: err}
+			}
+		}
 		return err
 	}
 	out := &agon.Error{Code: e.Name, Status: http.StatusUnprocessableEntity, Message: e.Error(), Mend: "see `agon ledger metagraph` and `agon ledger epoch`", Err: err}

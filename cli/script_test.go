@@ -26,6 +26,8 @@ import (
 	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/incentive"
+	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/rpc"
 )
 
 func TestMain(m *testing.M) {
@@ -112,8 +114,27 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the detector would sleep a second at each exit
 			return os.MkdirAll(e.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "node": node},
 	})
+}
+
+// node serves the ledger in a file as a chain's node, at $NODE and $NODE_HTTP.
+func node(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: node FILE")
+	}
+	ctx := context.Background()
+	l, err := local.Open(ctx, ts.MkAbs(args[0]), local.Config{})
+	ts.Check(err)
+	h, err := rpc.New(rpc.Config{Ledger: l, Genesis: "script", Replay: l, Now: time.Now})
+	ts.Check(err)
+	s := httptest.NewServer(h)
+	ts.Defer(func() {
+		s.Close()
+		ts.Check(l.Close())
+	})
+	ts.Setenv("NODE_HTTP", s.URL)
+	ts.Setenv("NODE", "ws"+strings.TrimPrefix(s.URL, "http"))
 }
 
 // exits runs `agon ARGS` and demands an exit code: exits CODE [-in FILE] ARGS.

@@ -205,6 +205,8 @@ type weightLedgers struct {
 	// answers there says itself which chain it is and what a call means, so that a
 	// signature for it may be one for another chain.
 	trust func(name string) bool
+	// relays are drand's HTTP relays (AGON_DRAND_RELAYS).
+	relays []string
 }
 
 func (w *weightLedgers) open(name string) (keeper.Ledger, error) {
@@ -228,7 +230,7 @@ func (w *weightLedgers) open(name string) (keeper.Ledger, error) {
 		}
 		return w.key, nil
 	}
-	return dial.NewLazy(p, dial.Config{Signer: signer}), nil
+	return dial.NewLazy(p, dial.Config{Signer: signer, Relays: w.relays}), nil
 }
 
 // validatorLedgers reads AGON_LEDGER, where arenas that name no ledger are (the
@@ -250,5 +252,5 @@ func validatorLedgers(o Options, platform string, key auth.Signer) (*weightLedge
 		}
 		trusted[name] = true
 	}
-	return &weightLedgers{key: key, own: own, trust: func(name string) bool { return trusted[name] }}, nil
+	return &weightLedgers{key: key, own: own, trust: func(name string) bool { return trusted[name] }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, nil
 }

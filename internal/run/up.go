@@ -114,7 +114,7 @@ func Up(ctx context.Context, o Options) (*client.Overview, error) {
 	wg.Go(func() { loop.Run(work) })
 	wake := make(chan struct{}, 1)
 	// Who runs this process wrote the arenas' files: what they name is trusted.
-	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, own: s.url(), trust: func(string) bool { return true }}, s.data.Path("validator"), time.Second)
+	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, own: s.url(), trust: func(string) bool { return true }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, s.data.Path("validator"), time.Second)
 	wg.Go(func() { setter.Run(work, wake) })
 
 	err = s.watch(work, wake)

@@ -172,6 +172,7 @@ func (c *Client) call(ctx context.Context, sticky bool, out any, method string, 
 	first := c.current
 	c.mu.Unlock()
 	var problems []error
+	failed := make([]error, len(c.nodes)) // in this call
 	for _, rested := range []bool{true, false} {
 		for i := range c.nodes {
 			at := (first + i) % len(c.nodes)
@@ -179,7 +180,9 @@ func (c *Client) call(ctx context.Context, sticky bool, out any, method string, 
 			e.mu.Lock()
 			rests := c.cfg.Now().Before(e.until)
 			e.mu.Unlock()
-			if rests == rested {
+			// A connection that the other side had closed is made anew; who let a
+			// deadline pass is not asked twice.
+			if failed[at] != nil && !errors.Is(failed[at], errClosed) || failed[at] == nil && rests == rested {
 				continue
 			}
 			sent, err := c.ask(ctx, e, out, method, params)
@@ -190,6 +193,7 @@ func (c *Client) call(ctx context.Context, sticky bool, out any, method string, 
 				c.mu.Unlock()
 				return err
 			}
+			failed[at] = err
 			problems = append(problems, err)
 			if ctx.Err() != nil || sticky && sent {
 				return errors.Join(problems...)

@@ -2,6 +2,7 @@ package subtensor_test
 
 import (
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -71,4 +72,49 @@ func BenchmarkMetagraph(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// follow lets blocks pass and reads each, a metagraph every hundredth, and says
+// how much the heap grew after the first tenth.
+func follow(tb testing.TB, blocks int) (grown int64) {
+	tb.Helper()
+	l, s := newBed(tb)
+	c := client(tb, subtensor.Config{URLs: []string{"ws" + strings.TrimPrefix(s.URL, "http")}})
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var start int64
+	for i := range blocks {
+		if i == blocks/10 {
+			start = heap()
+		}
+		if _, err := l.Step(tb.Context(), 1); err != nil {
+			tb.Fatal(err)
+		}
+		n, err := c.Block(tb.Context())
+		if err != nil || n != uint64(i+1) {
+			tb.Fatalf("block %d, want %d: %v", n, i+1, err)
+		}
+		if i%100 == 0 {
+			if _, err := c.Metagraph(tb.Context(), netuid); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return heap() - start
+}
+
+// TestFollowedMemory: what client and node keep does not grow with the blocks.
+// BenchmarkFollow does the same over as many as -benchtime says.
+func TestFollowedMemory(t *testing.T) {
+	if grown := follow(t, 1000); grown > 1<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+}
+
+func BenchmarkFollow(b *testing.B) {
+	b.ReportMetric(float64(follow(b, b.N)), "heap-growth-bytes")
 }

@@ -210,6 +210,9 @@ func (t *wsTransport) call(ctx context.Context, method string, params []any) (js
 		return nil, err
 	}
 	if err := t.ws.Write(ctx, websocket.MessageText, b); err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", errClosed, err)
+		}
 		return nil, fmt.Errorf("ask %s: %w", t.url, err)
 	}
 	select {
