@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/cassette"
 	"github.com/agon-arena/agon/gateway/provider/openai"
+	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/gateway/tool/search"
 )
 
 // A key is planted in the upstream, whose server says it back in every way it
@@ -110,9 +114,97 @@ func TestPlantedKey(t *testing.T) {
 	if files < 2 {
 		t.Errorf("%d files", files)
 	}
+	wantNoKey(t, all.String())
+}
+
+// wantNoKey looks for the planted key, whole and in half.
+func wantNoKey(t *testing.T, all string) {
+	t.Helper()
 	for _, part := range []string{testKey, testKey[:len(testKey)/2], testKey[len(testKey)/2:]} {
-		if i := strings.Index(all.String(), part); i >= 0 {
-			t.Errorf("%q is out: …%.200s", part, all.String()[max(0, i-100):])
+		if i := strings.Index(all, part); i >= 0 {
+			t.Errorf("%q is out: …%.200s", part, all[max(0, i-100):])
 		}
 	}
+}
+
+// The same for a tool whose provider says the key back: in hits, in an error,
+// escaped, cut, as a name, in a header, in a redirect.
+func TestPlantedToolKey(t *testing.T) {
+	dir := t.TempDir()
+	st := openStore(t, filepath.Join(dir, "gateway.db"))
+	escaped := `\u0073` + testKey[1:]
+	hit := func(text string) string {
+		return `{"data":[{"link":"https://a/","snippet":"` + text + `","title":"t"}]}`
+	}
+	answers := []struct {
+		status int
+		body   string
+		good   bool
+	}{
+		{200, hit("nothing"), true},
+		{200, hit(testKey), false},
+		{200, hit(escaped), false},
+		{200, hit(testKey[:len(testKey)/2+1]), false},
+		{200, hit(strings.Repeat("x", 290) + testKey), false}, // the title's and the snippet's limits cut it in two
+		{200, `{"data":[],"` + testKey + `":1}`, false},
+		{401, `{"error":"bad key ` + testKey + `"}`, false},
+		{422, testKey, false},
+		{307, testKey, false},
+		{503, testKey, false},
+	}
+	var n atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+testKey {
+			t.Errorf("authorization %q", r.Header.Get("Authorization"))
+		}
+		a := answers[int(n.Load())]
+		w.Header().Set("X-Key", testKey)
+		w.Header().Set("Location", "http://127.0.0.1:1/"+testKey)
+		w.WriteHeader(a.status)
+		_, _ = io.WriteString(w, a.body)
+	}))
+	t.Cleanup(srv.Close)
+	src, err := search.NewHTTP("seeker", srv.URL, testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged syncBuffer
+	g := start(t, Config{
+		Upstreams: []provider.Upstream{upstream(t, says(answerJSON))}, Books: durable(t, st),
+		Tools: []tool.Tool{search.New(src, tool.Price{PerCall: 100, Version: "test"})},
+		Log:   slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	p := policy("m")
+	p.Dialects, p.Tools = append(p.Dialects, DialectTools), []string{"search_web"}
+	var l log
+	s := open(t, g, p, &l)
+	var all strings.Builder
+	for i, a := range answers {
+		n.Store(int64(i))
+		status, word, body := dispatch(t, s, `{"query":"q`+strings.Repeat("x", i)+`"}`, "", "")
+		if good := strings.Contains(body, "nothing"); good != a.good {
+			t.Errorf("answer %d: %d %s %s", i, status, word, body)
+		}
+		all.WriteString(word + body)
+	}
+	receipts := s.Receipts()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(receipts) != len(answers) {
+		t.Errorf("%d receipts of %d calls: the test looks at too little", len(receipts), len(answers))
+	}
+	fmt.Fprintf(&all, "%+v%s%s", receipts, l.text(t), logged.String())
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(b)
+	}
+	wantNoKey(t, all.String())
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/plain"
 	"github.com/agon-arena/agon/tools"
 )
@@ -304,6 +305,9 @@ func (s *Search) do(ctx context.Context, method, path string, q url.Values, body
 	}
 	if len(b) > maxReply {
 		return nil, bad("reply is larger than 4 MiB")
+	}
+	if provider.Echoes(b, s.cfg.Key) {
+		return nil, bad("reply holds our key")
 	}
 	return b, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/agon-arena/agon/tools"
 )
 
-func provider(t *testing.T, h http.HandlerFunc) *Search {
+func serve(t *testing.T, h http.HandlerFunc) *Search {
 	t.Helper()
 	return patient(t, h, time.Minute)
 }
@@ -30,7 +30,7 @@ func patient(t *testing.T, h http.HandlerFunc, timeout time.Duration) *Search {
 
 func TestShapes(t *testing.T) {
 	var asked *http.Request
-	s := provider(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r
 		w.Header().Set("Content-Type", "application/json")
 		body := map[string]string{
@@ -71,7 +71,13 @@ func TestFailures(t *testing.T) {
 		class string
 		own   bool
 	}{
-		"key":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret-key is wrong", 401) }, "auth", false},
+		"key": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret-key is wrong", 401) }, "auth", false},
+		"echo": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"data":[{"link":"https://a","snippet":"secret-key"}]}`))
+		}, "bad_reply", false},
+		"escaped": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"data":[{"link":"https://a","snippet":"\u0073ecret-key"}]}`))
+		}, "bad_reply", false},
 		"money":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(402) }, "payment", false},
 		"busy":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "rate_limit", false},
 		"down":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "server", false},

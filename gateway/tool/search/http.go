@@ -80,7 +80,7 @@ func (h *HTTP) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if len(b) > maxReply || json.Unmarshal(b, &out) != nil {
 		return nil, &provider.Failure{Class: provider.ClassBadReply, Detail: "hits are not what they should be"}
 	}
-	if h.key != "" && bytes.Contains(b, []byte(h.key)) {
+	if provider.Echoes(b, h.key) {
 		return nil, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply holds our key"}
 	}
 	hits := out.Data[:0]
