@@ -146,6 +146,31 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// What stands on the ledger is anybody's: what parses is written the same again.
+func FuzzCommitment(f *testing.F) {
+	hash := strings.Repeat("ab", 32)
+	for _, s := range []string{hash + "|https://a.example/p", "consensus:1|7|2|bafy;https://a.example/x", "consensus:1|2|x", "consensus:9999999999999999999|1|1|a", "|", "consensus:", hash + "|http://a b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, ok := ParseCommitment(s); ok {
+			if text, err := c.Write(); err == nil {
+				if again, ok := ParseCommitment(text); !ok || again != c {
+					t.Errorf("%q: %+v, then %+v", s, c, again)
+				}
+			}
+		}
+		if p, ok := ParsePointer(s); ok {
+			if text, err := p.Write(); err == nil {
+				again, ok := ParsePointer(text)
+				if cid, _ := DualAddress(p.Address); !ok || again.Window != p.Window || again.Address != p.Address && again.Address != cid {
+					t.Errorf("%q: %+v, then %+v", s, p, again)
+				}
+			}
+		}
+	})
+}
+
 func BenchmarkCheck(b *testing.B) {
 	p := Build(BuildOptions{Policy: strings.Repeat("Ask before you send. \u00e9\n", 1100)})
 	raw := p.Value.Plain()

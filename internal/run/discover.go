@@ -146,7 +146,7 @@ func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f 
 		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
 		Ledger:       l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: packSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
-		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap, Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
+		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}
 	if c.Report != "" {
 		model := o.Getenv("AGON_LLM_MODEL")

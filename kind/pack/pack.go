@@ -79,6 +79,9 @@ func (k *Kind) Scorer() string { return scorer + "+" + k.cfg.Judge.Version() }
 const (
 	OptionSchema = "schema" // pack.Schema*: which packs may be entered
 	OptionCopies = "copies" // CopiesNCD or CopiesStrict
+	// OptionBootstrap "on" pays the three cheapest while few mine, where validators
+	// agree without a platform (consensus.NodeConfig.Bootstrap).
+	OptionBootstrap = "bootstrap"
 	// CopiesNCD excludes by compression distance alone, as other validators do.
 	CopiesNCD = "ncd"
 	// CopiesStrict excludes by copycat's stricter measures too.
@@ -87,7 +90,7 @@ const (
 
 // Options implements kind.Chooser.
 func (k *Kind) Options() map[string][]string {
-	return map[string][]string{OptionSchema: {pack.SchemaOPP, pack.SchemaS1, pack.SchemaAny}, OptionCopies: {CopiesNCD, CopiesStrict}}
+	return map[string][]string{OptionSchema: {pack.SchemaOPP, pack.SchemaS1, pack.SchemaAny}, OptionCopies: {CopiesNCD, CopiesStrict}, OptionBootstrap: {"off", "on"}}
 }
 
 // Schema is that of an arena's packs.
