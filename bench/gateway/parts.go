@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync"
 
@@ -90,6 +91,7 @@ func newAgon(up string, durable bool) (http.Handler, string, error) {
 			return nil, "", err
 		}
 	}
+	debug.SetGCPercent(300) // as agon gateway does when it serves
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return nil, "", err

@@ -149,6 +149,7 @@ func gatewayRole(ctx context.Context, c cli.GatewayOptions) error {
 		}
 	}()
 	defer srv.Close()
+	defer roomy(o.Getenv)()
 	c.Ready(scheme+"://"+ln.Addr().String(), gw.Signer())
 	select {
 	case <-ctx.Done():

@@ -36,6 +36,7 @@ func Serve(ctx context.Context, o Options) error {
 		}
 	}
 	o.say("the operator's key is wallet %q below %s", "operator", s.data.Path("wallets"))
+	defer roomy(o.Getenv)()
 	if o.Ready != nil {
 		o.Ready(s.url())
 	}
