@@ -55,6 +55,26 @@ func TestExtrinsicVector(t *testing.T) {
 
 // TestExtensions refuses what it does not know and is not empty, and leaves
 // out what an old runtime has not.
+// TestSignedBytes is the second vector of spec/chain.md 2.4: runtime 446, version
+// 1, nonce 7, immortal. Its extensions are those of 424.
+func TestSignedBytes(t *testing.T) {
+	m := metadata(t, 424)
+	call, err := m.EncodeCall("Balances", "transfer_keep_alive", parse(t, `["5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty",12345]`))
+	if err != nil || hex.EncodeToString(call) != "0503008eaf04151687736326c9fea17e25fc5287613693c912909cb226aa4794f26a48e5c0" {
+		t.Errorf("call %x %v", call, err)
+	}
+	extra, err := m.Extra([]byte{0}, 7, 0)
+	if err != nil || hex.EncodeToString(extra) != "001c0000" {
+		t.Errorf("extra %x %v", extra, err)
+	}
+	genesis := [32]byte{0x90, 0x8a, 0x4c, 0x92}
+	additional, err := m.Additional(Chain{Genesis: genesis, SpecVersion: 446, Version: 1}, genesis)
+	g := hex.EncodeToString(genesis[:])
+	if err != nil || hex.EncodeToString(additional) != "be01000001000000"+g+g+"00" {
+		t.Errorf("additional %x %v", additional, err)
+	}
+}
+
 func TestExtensions(t *testing.T) {
 	m := *metadata(t, 424)
 	u8, err := m.Named("u8")
