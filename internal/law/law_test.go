@@ -17,7 +17,7 @@ const module = "github.com/agon-arena/agon"
 // Longest prefix wins. ARCHITECTURE.md draws the same table.
 var layers = [][]string{
 	{""}, // the nouns: no I/O
-	{"calc", "internal/served", "plain", "blob", "samples", "tasks", "sdk", "internal/interoptest"},
+	{"calc", "gitdiff", "internal/served", "plain", "blob", "samples", "tasks", "sdk", "internal/interoptest"},
 	{"auth", "score", "incentive", "copycat", "shop", "pack", "merkle", "fetch"},
 	{"client", "store", "sandbox", "gateway", "ledger"},
 	{"task", "tools", "judge", "trajectory", "consensus", "kind/research/surface", "research/gitserve"},

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/gitdiff"
 )
 
 // Limits on a patch. They hold before anything is interpreted.
@@ -324,7 +326,8 @@ func (p *parser) name(f *File, n string) error {
 // hunks reads the hunks of a section; p.at stands on the first "@@".
 func (p *parser) hunks(f *File) error {
 	for strings.HasPrefix(p.line(p.at), "@@ -") {
-		oldN, newN, ok := hunkHeader(p.line(p.at))
+		h, ok := gitdiff.ReadHunk(p.line(p.at))
+		oldN, newN := h.Old, h.New
 		if !ok {
 			return p.fail(ReasonCorrupt, "bad hunk header")
 		}
@@ -355,45 +358,6 @@ func (p *parser) hunks(f *File) error {
 		f.Hunks++
 	}
 	return nil
-}
-
-// hunkHeader reads "@@ -a[,b] +c[,d] @@"; counts default to 1.
-func hunkHeader(l string) (oldN, newN int, ok bool) {
-	rest, ok := strings.CutPrefix(l, "@@ -")
-	if !ok {
-		return 0, 0, false
-	}
-	if oldN, rest, ok = hunkRange(rest); !ok {
-		return 0, 0, false
-	}
-	if rest, ok = strings.CutPrefix(rest, " +"); !ok {
-		return 0, 0, false
-	}
-	if newN, rest, ok = hunkRange(rest); !ok {
-		return 0, 0, false
-	}
-	return oldN, newN, strings.HasPrefix(rest, " @@")
-}
-
-func hunkRange(s string) (n int, rest string, ok bool) {
-	if _, s, ok = number(s); !ok {
-		return 0, "", false
-	}
-	r, found := strings.CutPrefix(s, ",")
-	if !found {
-		return 1, s, true
-	}
-	return number(r)
-}
-
-// number reads up to 9 digits.
-func number(s string) (n int, rest string, ok bool) {
-	i := 0
-	for i < len(s) && i < 9 && s[i] >= '0' && s[i] <= '9' {
-		n = n*10 + int(s[i]-'0')
-		i++
-	}
-	return n, s[i:], i > 0
 }
 
 // headerNames splits the two names of a "diff --git" line. Unquoted names may
@@ -432,7 +396,7 @@ func headerNames(s string) (oldName, newName string) {
 
 func readHeaderName(s string) (name, rest string, err error) {
 	if strings.HasPrefix(s, `"`) {
-		return unquote(s)
+		return gitdiff.Unquote(s)
 	}
 	name, rest, _ = strings.Cut(s, " ")
 	return name, rest, nil
@@ -441,7 +405,7 @@ func readHeaderName(s string) (name, rest string, err error) {
 // readName reads a name up to a tab (after which a time stamp may stand) or a quoted one.
 func readName(s string) (name, rest string, err error) {
 	if strings.HasPrefix(s, `"`) {
-		return unquote(s)
+		return gitdiff.Unquote(s)
 	}
 	name, rest, _ = strings.Cut(s, "\t")
 	name = strings.TrimRight(name, "\r")
@@ -449,42 +413,6 @@ func readName(s string) (name, rest string, err error) {
 		return "", "", fmt.Errorf("empty file name")
 	}
 	return name, rest, nil
-}
-
-// unquote decodes a C-style quoted name as git writes it.
-func unquote(s string) (name, rest string, err error) {
-	var out []byte
-	for i := 1; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '"':
-			return string(out), s[i+1:], nil
-		case c != '\\':
-			out = append(out, c)
-			continue
-		}
-		i++
-		if i == len(s) {
-			break
-		}
-		if k := strings.IndexByte(`abtnvfr"\`, s[i]); k >= 0 {
-			out = append(out, "\a\b\t\n\v\f\r\"\\"[k])
-			continue
-		}
-		if i+2 >= len(s) || s[i] > '3' {
-			break
-		}
-		v := 0
-		for _, d := range []byte(s[i : i+3]) {
-			if d < '0' || d > '7' {
-				return "", "", fmt.Errorf("bad escape in a quoted name")
-			}
-			v = v*8 + int(d-'0')
-		}
-		out = append(out, byte(v))
-		i += 2
-	}
-	return "", "", fmt.Errorf("bad quoted name")
 }
 
 // CheckPath decides whether a path may be named in a patch. reason is "" for

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/agon-arena/agon/gitdiff"
 )
 
 // binaryHunk is one direction of a binary patch.
@@ -41,7 +43,7 @@ func (p *parser) binaryHunk() (binaryHunk, error) {
 	var h binaryHunk
 	l := trimCR(p.text(p.at))
 	word, rest, _ := strings.Cut(l, " ")
-	n, rest, ok := number(rest)
+	n, rest, ok := gitdiff.Number(rest)
 	if !ok || rest != "" || word != "literal" && word != "delta" {
 		return h, p.fail("binary data begins with neither literal nor delta and a size")
 	}

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/gitdiff"
 )
 
 // Limits on a patch. They hold before anything is interpreted or allocated.
@@ -394,53 +396,20 @@ func (p *parser) readHunks(s *section) error {
 
 // header reads "@@ -a[,b] +c[,d] @@"; counts default to 1.
 func (h *hunk) header(l string) bool {
-	rest, ok := strings.CutPrefix(l, "@@ -")
-	if !ok {
-		return false
-	}
-	if h.oldPos, h.oldN, rest, ok = hunkRange(rest); !ok {
-		return false
-	}
-	if rest, ok = strings.CutPrefix(rest, " +"); !ok {
-		return false
-	}
-	if h.newPos, h.newN, rest, ok = hunkRange(rest); !ok {
-		return false
-	}
-	return strings.HasPrefix(rest, " @@") && h.oldN+h.newN > 0
-}
-
-func hunkRange(s string) (pos, n int, rest string, ok bool) {
-	if pos, s, ok = number(s); !ok {
-		return pos, n, rest, ok
-	}
-	r, found := strings.CutPrefix(s, ",")
-	if !found {
-		return pos, 1, s, true
-	}
-	n, rest, ok = number(r)
-	return pos, n, rest, ok
-}
-
-// number reads up to 9 digits.
-func number(s string) (n int, rest string, ok bool) {
-	i := 0
-	for i < len(s) && i < 9 && s[i] >= '0' && s[i] <= '9' {
-		n = n*10 + int(s[i]-'0')
-		i++
-	}
-	return n, s[i:], i > 0
+	x, ok := gitdiff.ReadHunk(l)
+	h.oldPos, h.oldN, h.newPos, h.newN = x.OldPos, x.Old, x.NewPos, x.New
+	return ok && h.oldN+h.newN > 0
 }
 
 // headerName returns the name of a "diff --git" line whose two sides agree. A
 // name may hold spaces, so that its length alone tells where it ends.
 func headerName(s string) (string, bool) {
 	if strings.HasPrefix(s, `"`) {
-		o, rest, err := unquote(s)
+		o, rest, err := gitdiff.Unquote(s)
 		if err != nil || !strings.HasPrefix(rest, ` "`) {
 			return "", false
 		}
-		n, rest, err := unquote(rest[1:])
+		n, rest, err := gitdiff.Unquote(rest[1:])
 		if err != nil || rest != "" {
 			return "", false
 		}
@@ -461,7 +430,7 @@ func sameName(o, n string) (string, bool) {
 // readName reads a name up to a tab, after which a time may stand, or a quoted one.
 func readName(s string) (string, error) {
 	if strings.HasPrefix(s, `"`) {
-		n, _, err := unquote(s)
+		n, _, err := gitdiff.Unquote(s)
 		return n, err
 	}
 	n, _, _ := strings.Cut(s, "\t")
@@ -469,41 +438,6 @@ func readName(s string) (string, error) {
 		return "", fmt.Errorf("empty file name")
 	}
 	return n, nil
-}
-
-// unquote decodes a name as git quotes it and returns what follows it.
-func unquote(s string) (name, rest string, err error) {
-	var out []byte
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			return string(out), s[i+1:], nil
-		case c != '\\':
-			out = append(out, c)
-			continue
-		}
-		i++
-		if i == len(s) {
-			break
-		}
-		if k := strings.IndexByte(`abtnvfr"\`, s[i]); k >= 0 {
-			out = append(out, "\a\b\t\n\v\f\r\"\\"[k])
-			continue
-		}
-		if i+2 >= len(s) || s[i] > '3' {
-			break
-		}
-		v := 0
-		for _, d := range []byte(s[i : i+3]) {
-			if d < '0' || d > '7' {
-				return "", "", fmt.Errorf("bad escape in a quoted name")
-			}
-			v = v*8 + int(d-'0')
-		}
-		out = append(out, byte(v))
-		i += 2
-	}
-	return "", "", fmt.Errorf("bad quoted name")
 }
 
 const maxQuoted = 120
