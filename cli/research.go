@@ -432,7 +432,14 @@ record is checked here, offline; a record that is not what was signed ends with 
 					h.Fields([2]string{"submission", r.Submission}, [2]string{"miner", r.Miner}, [2]string{"at", when(r.At.Time)}, [2]string{"beat", parent},
 						[2]string{"gain", delta}, [2]string{"noise band", fmt.Sprintf("%.6g", r.Band)}, [2]string{"rule", r.Rule})
 					for _, x := range r.Replays {
-						h.Line("  verified by %s: %s %.6g (trust %.2f)", x.Validator, x.Verdict, x.Value, x.Trust)
+						what := "replay"
+						switch {
+						case x.Duel:
+							what = "duel"
+						case !x.Agrees:
+							what = "replay, outvoted"
+						}
+						h.Line("  verified by %s: %s %.6g (%s in %s, trust %.2f)", x.Validator, x.Verdict, x.Value, what, x.Driver, x.Trust)
 					}
 				}
 			}))

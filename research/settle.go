@@ -201,6 +201,9 @@ func (c *Coordinator) resolve(tx *store.Tx, s *storedSubmission, a agon.Arena, e
 			s.Observed[t.pub.MetricName] = agree.Value
 			s.OverClaim = overClaim(t.pub, s.ClaimedMetrics, agree.Value)
 			s.Reason = fmt.Sprintf("%d replays agree", len(agree.Runs))
+			if len(agree.Runs) == 1 {
+				s.Reason = "one replay decides"
+			}
 		}
 	}
 	if err := c.settleIdea(tx, s); err != nil {

@@ -3,6 +3,7 @@ package bitsota_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -34,7 +35,8 @@ func planner(t *testing.T, rules ...map[string]any) func(*research.Config, *bits
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { gw.Stop() })
-	return func(c *research.Config, _ *bitsota.Config) {
+	return func(c *research.Config, w *bitsota.Config) {
+		w.Log = slog.New(slog.DiscardHandler)
 		c.Planner = func(ctx context.Context, use func(*judge.Judge) error) error {
 			s, err := gw.Open(ctx, gateway.Policy{
 				Run: "plan", Attempt: 1, Payer: "platform", Models: []string{"*"}, Dialects: []string{gateway.DialectOpenAI}, Budget: agon.Budget{Micros: 1 << 30, Calls: 100},
