@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/cli/iostreams"
 	"github.com/agon-arena/agon/fetch"
+	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/pack"
 )
@@ -49,6 +51,21 @@ func TestPackRun(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	state := func() (int, string) {
+		t.Helper()
+		a.IO, out, errOut = iostreams.Test("")
+		return a.Main(t.Context(), []string{"pack", "status", "--netuid", "11", "-o", "json"}), out.String()
+	}
+	raw := func(text string) {
+		t.Helper()
+		l, err := local.Open(t.Context(), file, local.Config{})
+		if err == nil {
+			_, err = l.Commit(t.Context(), 11, key.SS58(), ledger.Raw([]byte(text)))
+		}
+		if err = errors.Join(err, l.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	reply, status := "", 200
 	var asked string
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,6 +96,13 @@ func TestPackRun(t *testing.T) {
 		return code, r
 	}
 	place := []string{"--dir", web, "--base", site.URL}
+	if code, out := state(); code != 1 || !strings.Contains(out, `"raw":""`) {
+		t.Errorf("status before any commitment: exit %d, %s", code, out)
+	}
+	raw("https://nothing.example")
+	if code, out := state(); code != 1 || !strings.Contains(out, `"valid":false`) || !strings.Contains(out, "nothing.example") {
+		t.Errorf("status of another text: exit %d, %s", code, out)
+	}
 
 	reply = "```markdown\nRead the list first. Ask before anything is sent.\n```"
 	code, first := run(place...)
@@ -125,6 +149,25 @@ func TestPackRun(t *testing.T) {
 	if code, r := run(place...); code != 0 || !r.Changed || r.Hash == first.Hash {
 		t.Errorf("another policy: exit %d, %+v", code, r)
 	}
+	// Submitting an address: what validators would refuse is not committed.
+	for name, content := range map[string]string{
+		"none.json": "", "big.json": "{" + strings.Repeat(" ", 64<<10) + "}", "text.json": "no pack", "schema.json": `{"schema_version":1,"files":{}}`,
+	} {
+		if content != "" {
+			if err := os.WriteFile(filepath.Join(web, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.IO, out, errOut = iostreams.Test("")
+		if code := a.Main(t.Context(), []string{"pack", "submit", site.URL + "/" + name, "--netuid", "11", "--allow-private"}); code == 0 {
+			t.Errorf("%s: it was committed: %s", name, out.String())
+		}
+	}
+	a.IO, out, errOut = iostreams.Test("")
+	if code := a.Main(t.Context(), []string{"pack", "submit", first.URL, "--netuid", "11", "--allow-private", "-o", "json"}); code != 0 || !strings.Contains(out.String(), first.Hash) {
+		t.Errorf("submit: exit %d, %s", code, errOut.String())
+	}
+	run(place...) // another policy again
 	// The demo commits what lies at an address.
 	if code, r := run("--mode", "demo", "--url", first.URL, "--allow-private"); code != 0 || !r.Changed || r.Hash != first.Hash || r.URL != first.URL {
 		t.Errorf("demo: exit %d, %+v: %s", code, r, errOut.String())
