@@ -440,6 +440,9 @@ func (c *call) finish(e ending) bool {
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
 		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.claim,
 	}
+	if !estimated && u.ok {
+		ev.Doubt = c.doubt(u, e.message)
+	}
 
 	s.recMu.Lock()
 	defer s.recMu.Unlock()
@@ -479,6 +482,7 @@ func (c *call) charge(e ending) (Amount, usage, bool) {
 		return free, usage{}, false
 	}
 	u, estimated := e.used, false
+	u.ok = u.ok && !c.impossible(u, e.message)
 	if !u.ok {
 		estimated = true
 		u.prompt, u.completion = 0, 0

@@ -22,6 +22,8 @@ type ModelCall struct {
 	// Over is what the provider billed beyond the reservation, in
 	// micro-dollars: the platform's loss.
 	Over agon.Micros `json:"over_micros,omitempty"`
+	// Doubt says where the provider's usage does not fit what was sent and said.
+	Doubt string `json:"usage_doubt,omitempty"`
 	// ClaimedRun is the run id in the body of an A0 call. It identifies nothing.
 	ClaimedRun string `json:"claimed_run_id,omitempty"`
 }

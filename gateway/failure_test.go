@@ -362,6 +362,41 @@ func TestAbsurdUsage(t *testing.T) {
 	}
 }
 
+// What a provider counts is held against the text: none where there is some is
+// estimated, and what does not fit is said beside what is booked.
+func TestUsageIsCrossChecked(t *testing.T) {
+	const prose = "The quick brown fox jumps over the lazy dog and runs home before it rains. "
+	long := strings.Repeat(prose, 40) // 3,000 bytes, 600 tokens
+	for _, c := range []struct {
+		usage, say string
+		estimated  bool
+		doubt      string
+	}{
+		{`{"prompt_tokens":650,"completion_tokens":640}`, long, false, ""},
+		{`{"prompt_tokens":250,"completion_tokens":240}`, long, false, ""},  // a coarser vocabulary
+		{`{"prompt_tokens":650,"completion_tokens":9000}`, long, false, ""}, // hidden reasoning
+		{`{"prompt_tokens":0,"completion_tokens":640}`, long, true, ""},
+		{`{"prompt_tokens":650,"completion_tokens":0}`, long, true, ""},
+		{`{"prompt_tokens":650,"completion_tokens":0}`, "", false, ""},
+		{`{"prompt_tokens":7,"completion_tokens":640}`, long, false, "the provider counts 7 prompt tokens, the tokenizer "},
+		{`{"prompt_tokens":650,"completion_tokens":3}`, long, false, "the provider counts 3 completion tokens, the tokenizer "},
+		{`{"prompt_tokens":9000,"completion_tokens":640}`, long, false, "the provider counts 9000 prompt tokens, the prompt has at most "},
+	} {
+		body := `{"choices":[{"message":{"role":"assistant","content":"` + c.say + `"},"finish_reason":"stop"}],"usage":` + c.usage + `}`
+		g := start(t, Config{Upstreams: []provider.Upstream{upstream(t, says(body))}})
+		var l log
+		s := open(t, g, policy("m"), &l)
+		if r := post(t, s, chatPath, strings.Replace(hello, "hello", long, 1)); r.status != 200 || r.body != body {
+			t.Errorf("%s: reply %d %s", c.usage, r.status, r.body)
+		}
+		x := s.Receipts()[0]
+		ev := l.of(agon.EventModel)[0].(ModelCall)
+		if x.Estimated != c.estimated || x.Cost <= 0 || x.Cost > x.Reserved || !strings.HasPrefix(ev.Doubt, c.doubt) || (c.doubt == "") != (ev.Doubt == "") {
+			t.Errorf("%s: doubt %q, receipt %+v", c.usage, ev.Doubt, x)
+		}
+	}
+}
+
 // Invalid UTF-8 in a reply passes unchanged and is kept.
 func TestReplyOfBadUTF8(t *testing.T) {
 	body := strings.Replace(answerJSON, "hi", "\xff\xfe", 1)

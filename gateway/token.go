@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/tiktoken-go/tokenizer"
@@ -61,4 +62,50 @@ func (q *request) roughPrompt() int64 {
 func (q *request) countedPrompt() int64 {
 	n := countTokens(string(q.fields))
 	return min(n+n/4+int64(q.texts)*perMessage, q.roughPrompt())
+}
+
+// impossible reports whether a provider's usage cannot be: no tokens for a
+// prompt, or for text that the model wrote. It is worth no more than none.
+func (c *call) impossible(u usage, m *Message) bool {
+	return (u.prompt == 0 && len(c.q.fields) > 0) || (u.completion == 0 && m.bytes() > 0)
+}
+
+const (
+	// thinToken is more bytes of text than the tokens of a real one have on
+	// average: a provider that counts fewer is looked at closely.
+	thinToken = 16
+	// offBy is how far a provider's count may be below ours: vocabularies differ.
+	offBy = 4
+)
+
+// doubt holds a provider's usage, which is what is booked, against the text of
+// the call: by its bytes, and with the tokenizer where these look odd. It
+// returns what does not fit, or "". Hidden reasoning bounds no completion from above.
+func (c *call) doubt(u usage, m *Message) string {
+	if most := c.q.roughPrompt(); u.prompt > most {
+		return fmt.Sprintf("the provider counts %d prompt tokens, the prompt has at most %d", u.prompt, most)
+	}
+	if u.prompt < int64(len(c.q.fields))/thinToken {
+		if n := countTokens(string(c.q.fields)); u.prompt < n/offBy {
+			return fmt.Sprintf("the provider counts %d prompt tokens, the tokenizer %d", u.prompt, n)
+		}
+	}
+	if u.completion < m.bytes()/thinToken {
+		if n := m.tokens(); u.completion < n/offBy {
+			return fmt.Sprintf("the provider counts %d completion tokens, the tokenizer %d", u.completion, n)
+		}
+	}
+	return ""
+}
+
+// bytes is the length of what the model wrote; nil wrote nothing.
+func (m *Message) bytes() int64 {
+	if m == nil {
+		return 0
+	}
+	n := len(m.Content) + len(m.Reasoning)
+	for _, t := range m.ToolCalls {
+		n += len(t.Name) + len(t.Arguments)
+	}
+	return int64(n)
 }
