@@ -128,7 +128,7 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 		if h.Typeflag == tar.TypeDir {
 			dirs = append(dirs, h)
 		}
-		if err := entry(root, tr, h, b); err != nil {
+		if err := unpackOne(root, tr, h, b); err != nil {
 			return fmt.Errorf("unpack %.200q: %w", p, err)
 		}
 	}
@@ -141,7 +141,7 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 	return nil
 }
 
-func entry(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {
+func unpackOne(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {
 	old, err := root.Lstat(h.Name)
 	exists := err == nil
 	if h.Typeflag == tar.TypeDir {

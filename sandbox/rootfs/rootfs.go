@@ -22,8 +22,7 @@ import (
 	"sort"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/agon-arena/agon/sandbox/internal/entry"
 	trees "github.com/agon-arena/agon/sandbox/internal/tree"
 )
 
@@ -120,7 +119,7 @@ func Ensure(ctx context.Context, c Config) (string, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return "", fmt.Errorf("make cache directory: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(c.Dir, ".lock"))
+	unlock, err := entry.Lock(ctx, filepath.Join(c.Dir, ".lock"), "the root file system")
 	if err != nil {
 		return "", err
 	}
@@ -161,27 +160,6 @@ func Ensure(ctx context.Context, c Config) (string, error) {
 func ready(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, marker))
 	return err == nil
-}
-
-// lock waits for an exclusive lock on path, looking at ctx four times a second.
-func lock(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- unix.Flock(int(f.Fd()), unix.LOCK_EX) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		return func() { _ = f.Close() }, nil
-	case <-ctx.Done():
-		go func() { <-done; _ = f.Close() }() // the lock call cannot be called back; give it up when it comes
-		return nil, fmt.Errorf("wait for another build of the root file system: %w", ctx.Err())
-	}
 }
 
 // sweepTemp removes what a killed build left. The caller holds the lock.

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/agon-arena/agon/sandbox/internal/entry"
 )
 
@@ -129,7 +127,7 @@ func Ensure(ctx context.Context, c BuildConfig) (string, error) {
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return "", fmt.Errorf("make cache directory: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(base, ".runsc-lock"))
+	unlock, err := entry.Lock(ctx, filepath.Join(base, ".runsc-lock"), "runsc")
 	if err != nil {
 		return "", err
 	}
@@ -252,25 +250,4 @@ func patched(modDir, dir string) error {
 		}
 	}
 	return nil
-}
-
-// lock waits for an exclusive lock on path.
-func lock(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- unix.Flock(int(f.Fd()), unix.LOCK_EX) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		return func() { _ = f.Close() }, nil
-	case <-ctx.Done():
-		go func() { <-done; _ = f.Close() }() // the lock call cannot be called back; give it up when it comes
-		return nil, fmt.Errorf("wait for another build of runsc: %w", ctx.Err())
-	}
 }

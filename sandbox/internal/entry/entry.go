@@ -82,6 +82,28 @@ func trusted(p string) bool {
 	return ok && fi.Mode()&0o022 == 0 && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }
 
+// Lock waits for the exclusive lock on path, or until ctx ends. What is built
+// under it is for the error.
+func Lock(ctx context.Context, path, what string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return func() { _ = f.Close() }, nil
+	case <-ctx.Done():
+		go func() { <-done; _ = f.Close() }() // the call cannot be called back; give the lock up when it comes
+		return nil, fmt.Errorf("wait for another build of %s: %w", what, ctx.Err())
+	}
+}
+
 // name of the directory, after everything that decides what the program is.
 func name() string {
 	h := sha256.Sum256([]byte("1\n" + runtime.GOARCH + "\n" + source))
