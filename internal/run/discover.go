@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -91,6 +92,7 @@ type alone struct {
 	node   *consensus.Node
 	eval   *evaluator
 	ledger ledger.Ledger
+	kept   *keptLedger // ledger, with the promises that a subnet may want
 	clock  func(block int64) pack.Window
 	at     string // where the ledger is
 	dir    string
@@ -141,10 +143,13 @@ func openAlone(ctx context.Context, o Options, d sandbox.Driver, root string, f 
 	if v.eval, err = newEvaluator(ctx, o, d, root, f, v.dir); err != nil {
 		return nil, err
 	}
+	if v.kept, err = newKeptLedger(l, f.Netuid, key.SS58(), filepath.Join(v.dir, "promises.json")); err != nil {
+		return nil, err
+	}
 	window := pack.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
 	conf := consensus.NodeConfig{
 		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
-		Ledger:       l, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
+		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: packSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}
@@ -179,7 +184,7 @@ func (v *alone) step(ctx context.Context) error {
 		return err
 	}
 	v.eval.epoch.Store(v.clock(int64(block)).Number)
-	err = v.node.Step(ctx)
+	err = errors.Join(v.node.Step(ctx), v.kept.Keep(ctx))
 	if v.report != nil {
 		s := v.node.Status()
 		v.report.Beat(s.LastEval, s.LastWeights)

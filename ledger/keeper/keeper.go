@@ -378,3 +378,6 @@ func ours(what string, err error) error {
 	}
 	return &agon.Error{Code: "ledger_unavailable", Status: http.StatusBadGateway, Message: what, Mend: "it is tried again", Fault: agon.FaultLedger, Err: err}
 }
+
+// Waiting reports whether promises wait for their reveal.
+func (k *Keeper) Waiting() bool { return len(k.state.Promises) > 0 }
