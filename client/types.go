@@ -78,6 +78,8 @@ type ClaimRequest struct {
 	Kinds  []string `json:"kinds" doc:"kinds this validator can play"`
 	Driver string   `json:"driver" doc:"its box driver"`
 	WaitMS int      `json:"wait_ms"`
+	// Version of the validator's agon, for people who look after an arena.
+	Version string `json:"version,omitempty" doc:"version of its agon" maxLength:"100"`
 }
 
 // Lease is a claimed run. Token proves the lease; it is in no log.

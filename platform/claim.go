@@ -51,7 +51,7 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 	if !any {
 		any, err = p.anyQueued(ctx, arenas)
 	}
-	p.noteSeen(ctx, c.Hotkey, r.Driver, arenas...)
+	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, arenas...)
 	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
 	defer timer.Stop()
 	for ; ; any, err = p.anyQueued(ctx, arenas) {
@@ -141,7 +141,7 @@ func (p *Platform) anyQueued(ctx context.Context, arenas []agon.Arena) (any bool
 }
 
 // noteSeen remembers that a validator serves arenas. It writes rarely.
-func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arenas ...agon.Arena) {
+func (p *Platform) noteSeen(ctx context.Context, validator, driver, version string, arenas ...agon.Arena) {
 	now := p.now()
 	var due []string
 	for _, a := range arenas {
@@ -154,7 +154,7 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver string, arena
 	}
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, id := range due {
-			if err := tx.SawValidator(id, validator, driver, now); err != nil {
+			if err := tx.SawValidator(id, validator, driver, version, now); err != nil {
 				return err
 			}
 		}

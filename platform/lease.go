@@ -92,7 +92,7 @@ func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h clie
 		return nil, err
 	}
 	deferred(ctx).kept()
-	p.noteSeen(ctx, c.Hotkey, "", agon.Arena{ID: a.Arena})
+	p.noteSeen(ctx, c.Hotkey, "", "", agon.Arena{ID: a.Arena})
 	p.hub.changed(a.Run)
 	return &reply, nil
 }
@@ -246,7 +246,7 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 		return nil, err
 	}
 	deferred(ctx).kept()
-	p.noteSeen(ctx, c.Hotkey, r.Driver.Name, agon.Arena{ID: a.Arena})
+	p.noteSeen(ctx, c.Hotkey, r.Driver.Name, "", agon.Arena{ID: a.Arena})
 	if queued > 0 {
 		p.waiters.news(queued)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/score"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -30,6 +31,8 @@ type Views interface {
 	Values(ctx context.Context, submissions []string) (map[string]map[string]float64, error)
 	Tasks(ctx context.Context, arena string) ([]store.TaskStat, error)
 	Validators(ctx context.Context, arena string) ([]store.ValidatorStat, error)
+	// Agreement tells how validators stand to each other where runs have replicas.
+	Agreement(ctx context.Context, arena string) ([]score.Standing, error)
 	Decisions(ctx context.Context, arena string, limit int) ([]agon.Decision, error)
 	// RoleOf says what c is to a submission: the same role reads the same.
 	RoleOf(ctx context.Context, c Caller, submission string) (Role, error)
@@ -131,6 +134,26 @@ func (p *Platform) Validators(ctx context.Context, arena string) (out []store.Va
 		return err
 	})
 	return out, err
+}
+
+// maxOpinions bounds what Agreement looks at: the latest.
+const maxOpinions = 20_000
+
+// Agreement compares validators by score.Concord over the latest submissions.
+func (p *Platform) Agreement(ctx context.Context, arena string) ([]score.Standing, error) {
+	var list []store.Opinion
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.Opinions(arena, maxOpinions)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	opinions := make([]score.Opinion, 0, len(list))
+	for _, o := range list {
+		opinions = append(opinions, score.Opinion{Validator: o.Validator, Item: o.Submission + " " + o.Task, Value: o.Value})
+	}
+	return score.Concord(opinions), nil
 }
 
 // Decisions returns the last decisions of an arena, oldest first.

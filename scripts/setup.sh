@@ -37,7 +37,8 @@ fi
 
 # --- Go -------------------------------------------------------------------
 want=1.26.0
-have=$(go env GOVERSION 2>/dev/null | sed 's/^go//; s/[ -].*//' || true)
+have=
+if command -v go >/dev/null 2>&1; then have=$(cd / && GOTOOLCHAIN=local go env GOVERSION | sed 's/^go//; s/[ -].*//'); fi
 older() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" != "$2" ]; } # is $1 < $2
 if [ -z "$have" ] || older "$have" "$want"; then
 	fetch=1.26.8
@@ -49,7 +50,12 @@ if [ -z "$have" ] || older "$have" "$want"; then
 			say "installing the distribution's Go, to ask it for the module proxy"
 			$sudo apt-get install -y -qq --no-install-recommends golang-go >/dev/null
 		fi
-		proxy=$(printf '%s' "${GOPROXY:-$(go env GOPROXY 2>/dev/null || true)}" | tr ',|' '\n\n' | grep -m1 -E '^https?://' || true)
+		list=${GOPROXY:-}
+		if [ -z "$list" ] && command -v go >/dev/null 2>&1; then list=$(cd / && GOTOOLCHAIN=local go env GOPROXY); fi
+		proxy=
+		for p in ${list//[,|]/ }; do
+			case $p in http://* | https://*) proxy=$p && break ;; esac
+		done
 		[ -n "$proxy" ] || die "Go $want or newer is needed (found: ${have:-none}) and GOPROXY names no proxy to fetch it from"
 		say "fetching Go $fetch (found: ${have:-none})"
 		mkdir -p .cache
@@ -58,7 +64,7 @@ if [ -z "$have" ] || older "$have" "$want"; then
 			die "Go $fetch could not be fetched from the module proxy; install Go $want or newer and run make setup again"
 		unzip -q "$tmp/go.zip" -d "$tmp"
 		mv "$tmp/golang.org/toolchain@v0.0.1-go$fetch.linux-$arch" "$dir"
-		chmod -R u+w "$dir" && chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/* 2>/dev/null
+		chmod -R u+w "$dir" && chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
 		rm -rf "$tmp"
 	fi
 	export PATH="$PWD/$dir/bin:$PATH" GOTOOLCHAIN=local

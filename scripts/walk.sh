@@ -52,9 +52,10 @@ background() {
 	set +m
 }
 
-answers() {
+answers() { # it prints its address when all is open
+	local before=$2
 	for _ in $(seq 1 1800); do
-		if curl -fsS -o "$dir/server" "$AGON_URL/v1/server" 2>>"$dir/curl"; then return; fi
+		if tail -n "+$before" "$log" | grep -qE 'agon (is up|serves) at'; then return; fi
 		kill -0 "${pids[-1]}" 2>/dev/null || die "it ended: $1"
 		sleep 1
 	done
@@ -72,8 +73,9 @@ for section in 'The first ten minutes of a miner' '… of an operator' '… of a
 		case $cmd in
 		'make up'* | 'bin/agon up'* | 'bin/agon serve'*) # one server at a time
 			stop
+			before=$(wc -l <"$log")
 			background "$cmd"
-			answers "$cmd"
+			answers "$cmd" "$before"
 			;;
 		'bin/agon validator'*)
 			before=$(wc -l <"$log")

@@ -7,11 +7,11 @@ import (
 )
 
 // SawValidator notes that a validator serves an arena. Keep it rare: it is a write.
-func (t *Tx) SawValidator(arena, validator, driver string, at time.Time) error {
-	_, err := t.exec(`INSERT INTO seen (arena, validator, driver, at) VALUES ($1, $2, $3, $4)
+func (t *Tx) SawValidator(arena, validator, driver, version string, at time.Time) error {
+	_, err := t.exec(`INSERT INTO seen (arena, validator, driver, version, at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (arena, validator) DO UPDATE SET
-		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, at = excluded.at`,
-		arena, validator, clean(driver), micros(at))
+		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, version = CASE WHEN excluded.version = '' THEN seen.version ELSE excluded.version END, at = excluded.at`,
+		arena, validator, clean(driver), clean(version), micros(at))
 	return err
 }
 

@@ -137,18 +137,37 @@ type ValidatorStat struct {
 	BoxMS      int64
 	CostMicros agon.Micros
 	Driver     string
+	Version    string // of its agon, as it says itself
 	SeenAt     time.Time
+}
+
+// Opinion is the value that a validator's counted results give a task of a submission.
+type Opinion struct {
+	Validator, Submission, Task string
+	Value                       float64
+}
+
+// Opinions returns what validators say of the latest submissions of an arena
+// whose runs have replicas, newest first; at most limit of them.
+func (t *Tx) Opinions(arena string, limit int) ([]Opinion, error) {
+	return many(t, func(r scanner) (o Opinion, err error) {
+		err = r.Scan(&o.Validator, &o.Submission, &o.Task, &o.Value)
+		return o, err
+	}, `SELECT a.validator, r.submission, s.task, avg(s.value) FROM runs r
+		JOIN attempts a ON a.run = r.id AND a.counted = 1 JOIN scores s ON s.run = r.id
+		WHERE r.arena = $1 AND r.submission IN (SELECT id FROM submissions WHERE arena = $1 ORDER BY seq DESC LIMIT 200)
+		GROUP BY a.validator, r.submission, s.task ORDER BY max(r.sub_seq) DESC, s.task, a.validator LIMIT $2`, arena, limit)
 }
 
 // ValidatorStats returns who plays for an arena, most attempts first.
 func (t *Tx) ValidatorStats(arena string) ([]ValidatorStat, error) {
 	return many(t, func(r scanner) (v ValidatorStat, err error) {
 		var seen int64
-		err = r.Scan(&v.Validator, &v.Attempts, &v.Live, &v.Counted, &v.LateOnes, &v.Ours, &v.Own, &v.BoxMS, &v.CostMicros, &v.Driver, &seen)
+		err = r.Scan(&v.Validator, &v.Attempts, &v.Live, &v.Counted, &v.LateOnes, &v.Ours, &v.Own, &v.BoxMS, &v.CostMicros, &v.Driver, &v.Version, &seen)
 		v.SeenAt = fromMicros(seen)
 		return v, err
 	}, `SELECT n.validator, COALESCE(x.attempts, 0), COALESCE(x.live, 0), COALESCE(x.counted, 0), COALESCE(x.late, 0),
-			COALESCE(x.ours, 0), COALESCE(x.own, 0), COALESCE(x.box_ms, 0), COALESCE(x.cost, 0), n.driver, n.at
+			COALESCE(x.ours, 0), COALESCE(x.own, 0), COALESCE(x.box_ms, 0), COALESCE(x.cost, 0), n.driver, n.version, n.at
 		FROM seen n LEFT JOIN (
 			SELECT validator, count(*) AS attempts,
 				sum(CASE WHEN state IN ('leased', 'playing', 'judging') THEN 1 ELSE 0 END) AS live,

@@ -74,7 +74,7 @@ func (l *Loop) work(ctx context.Context) {
 		kinds = append(kinds, k)
 	}
 	sort.Strings(kinds)
-	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000}
+	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version}
 	for ctx.Err() == nil {
 		lease, err := l.cfg.Platform.Claim(ctx, req)
 		if err != nil {

@@ -301,6 +301,7 @@ func (s *server) validators(q *request) error {
 		type row struct {
 			store.ValidatorStat
 			OursRate float64
+			Agrees   *score.Standing // nil: nobody else has played the same
 		}
 		data := struct {
 			base
@@ -308,8 +309,17 @@ func (s *server) validators(q *request) error {
 			Rows  []row
 			Chart *Chart
 		}{base: q.base("Validators of "+a.Title, a.ID), Arena: a}
+		standings, err := s.cfg.Platform.Agreement(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
 		for _, v := range list {
 			r := row{ValidatorStat: v}
+			for i := range standings {
+				if x := &standings[i]; x.Validator == v.Validator && x.Items > 0 {
+					r.Agrees = x
+				}
+			}
 			if v.Attempts > 0 {
 				r.OursRate = float64(v.Ours) / float64(v.Attempts)
 			}

@@ -79,6 +79,7 @@ var funcs = template.FuncMap{
 	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
 	"count":  count,
 	"faults": faultWord,
+	"neg":    func(n int) int { return -n },
 	"add":    func(a, b int) int { return a + b },
 	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
 	"num":    func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) },

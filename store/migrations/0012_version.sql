@@ -1,0 +1,2 @@
+-- Which agon a validator runs, as it says itself.
+ALTER TABLE seen ADD COLUMN version text NOT NULL DEFAULT '';
