@@ -103,6 +103,7 @@ type Config struct {
 	MaxSubmitBytes int64 // a submission; 8 MiB
 	MaxFiles       int   // of a submission; 64
 	MaxBlobBytes   int64 // PutBlob; 32 MiB
+	UploadPerDay   int64 // bytes that one validator may store by PutBlob on a day (UTC); 32 GiB
 	MaxEventBytes  int64 // data of one event; 1 MiB
 	MaxEvents      int64 // of one attempt; 50,000
 	MaxLogBytes    int64 // event data of one attempt; 64 MiB
@@ -136,6 +137,7 @@ func (c *Config) fill() error {
 	setDefault(&c.MaxSubmitBytes, 8<<20)
 	setDefault(&c.MaxFiles, 64)
 	setDefault(&c.MaxBlobBytes, 32<<20)
+	setDefault(&c.UploadPerDay, 32<<30)
 	setDefault(&c.MaxEventBytes, 1<<20)
 	setDefault(&c.MaxEvents, 50_000)
 	setDefault(&c.MaxLogBytes, 64<<20)
@@ -159,6 +161,7 @@ type Platform struct {
 	waiters waiters // who waits for work
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
+	uploads uploads // what validators have stored today
 	// busy says that the last look for work found some: the next claim looks at
 	// once, without asking first whether that is worth a turn at the writer.
 	busy atomic.Bool

@@ -431,7 +431,22 @@ func (p *Platform) PutBlob(ctx context.Context, c Caller, d agon.Digest, b []byt
 			return refuse(403, "no_permit", "only validators and the operator may store blobs")
 		}
 	}
-	_, err := p.cfg.Blobs.Put(ctx, b)
+	// What is there already costs nothing; it is put again, since whoever is
+	// putting it now may not have it on disk yet.
+	has, err := p.cfg.Blobs.Has(ctx, d)
+	if err != nil {
+		return err
+	}
+	counts := !c.Operator && !has
+	if counts {
+		if err := p.uploads.take(c.Hotkey, int64(len(b)), p.cfg.UploadPerDay, p.now()); err != nil {
+			return err
+		}
+	}
+	_, err = p.cfg.Blobs.Put(ctx, b)
+	if err != nil && counts {
+		_ = p.uploads.take(c.Hotkey, -int64(len(b)), p.cfg.UploadPerDay, p.now()) // giving back is never refused
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -198,4 +199,24 @@ func TestPutBlob(t *testing.T) {
 	wantCode(t, err, 404, "not_found") // part of nothing yet
 	_, err = f.Blob(bg, Caller{Operator: true}, "../../etc/passwd")
 	wantCode(t, err, 422, "bad_digest")
+}
+
+// A permit is no right to fill the disk: what a validator stores is counted by day.
+func TestUploadQuota(t *testing.T) {
+	f := newFixture(t, 1, func(c *Config, _ *agon.Arena) { c.UploadPerDay = 10 })
+	put := func(c Caller, text string) error { return f.PutBlob(bg, c, agon.Sum([]byte(text)), []byte(text)) }
+	one, two := Caller{Hotkey: val1}, Caller{Hotkey: val2}
+	must(t, put(one, "1234567"))
+	must(t, put(one, "1234567")) // the same bytes again cost nothing
+	wantCode(t, put(one, "abcd"), 429, "upload_quota")
+	if ok, err := f.cfg.Blobs.Has(bg, agon.Sum([]byte("abcd"))); ok || err != nil {
+		t.Error("what was refused is stored")
+	}
+	must(t, put(one, "abc"))                                 // just fits
+	must(t, put(two, "abcd"))                                // another's day is its own
+	must(t, put(one, "abcd"))                                // there by now
+	must(t, put(Caller{Operator: true}, "the operator may")) // has no limit
+	wantCode(t, put(one, "x"), 429, "upload_quota")
+	f.clock.add(24 * time.Hour)
+	must(t, put(one, "x"))
 }

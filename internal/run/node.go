@@ -155,6 +155,9 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 		Ledgers:    func(name string) platform.Ledger { return chain{s.foreignLedgers.of(name)} },
 		Incentives: incentives(), Lease: o.lease, Agreement: s.agreement,
 	}
+	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
+		return s, err
+	}
 	s.research = research.Hooks(&pc)
 	if s.platform, err = platform.New(pc); err != nil {
 		return s, err

@@ -1,6 +1,11 @@
 package run
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strconv"
+
+	"github.com/agon-arena/agon"
+)
 
 // collectAt is how far the heap of a server may grow before garbage is
 // collected, in percent of what is alive. A server's heap is small (some 20 MB)
@@ -17,4 +22,16 @@ func roomy(getenv func(string) string) (back func()) {
 	debug.FreeOSMemory()
 	was := debug.SetGCPercent(collectAt)
 	return func() { debug.SetGCPercent(was) }
+}
+
+// uploadPerDay reads AGON_UPLOAD_PER_DAY, in bytes; 0 is the default of the platform.
+func uploadPerDay(getenv func(string) string) (int64, error) {
+	if getenv == nil || getenv("AGON_UPLOAD_PER_DAY") == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(getenv("AGON_UPLOAD_PER_DAY"), 10, 64)
+	if err != nil || n < 1 {
+		return 0, &agon.Error{Code: "bad_setting", Status: 422, Field: "AGON_UPLOAD_PER_DAY", Message: "want a number of bytes above 0", Mend: "for example 34359738368 (32 GiB), or unset it"}
+	}
+	return n, nil
 }
