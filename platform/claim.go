@@ -39,6 +39,35 @@ type Terms struct {
 	NoDuels bool
 }
 
+// Extend is a heartbeat of a lease on other terms: it lives for hold from now,
+// never shorter than before and never beyond the run's longest hold. It tells
+// until when, also for a lease that has ended.
+func (p *Platform) Extend(ctx context.Context, c Caller, lease, token string, hold time.Duration) (until time.Time, err error) {
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		l, err := holder(ctx, tx, c, lease, token)
+		if err != nil {
+			return err
+		}
+		a, run := l.Attempt, l.Of
+		if until = a.LeaseUntil; !a.Live() {
+			return nil
+		}
+		a.SeenAt = p.now()
+		if t := a.SeenAt.Add(hold); t.After(until) {
+			until = t
+		}
+		if end := a.LeasedAt.Add(run.MaxHold); until.After(end) {
+			until = end
+		}
+		a.LeaseUntil = until
+		if err := tx.BeatAttempt(a); err != nil {
+			return err
+		}
+		return tx.Touch(a.Run, run.State, run.State, until)
+	})
+	return until, err
+}
+
 // ClaimFor is Claim on other terms.
 func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, terms Terms) (*client.Lease, error) {
 	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed

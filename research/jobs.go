@@ -410,6 +410,45 @@ func (c *Coordinator) Result(ctx context.Context, hotkey, id string, r JobResult
 	return c.Verification(ctx, id)
 }
 
+// Beat tells that a job is under way: its lease lives for another time budget
+// and LeaseSlack. Who sends none has the lease that it was given.
+func (c *Coordinator) Beat(ctx context.Context, hotkey, id string) (*Verification, error) {
+	var doc store.Doc
+	var j storedJob
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if doc, err = tx.Doc(store.ResearchJobs, id); err == nil {
+			j, err = decode[storedJob](doc)
+		}
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("job", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if doc.Owner != hotkey {
+		return nil, refuse(403, "not_job_holder", "job %s belongs to another validator", id)
+	}
+	t, err := c.taskOf(doc.Task)
+	if err != nil {
+		return nil, err
+	}
+	hold := time.Duration(t.pub.TimeBudgetSeconds) * time.Second
+	if j.Duel != nil {
+		hold *= time.Duration(2 * j.Duel.Pairs)
+	}
+	until, err := c.cfg.Platform.Extend(ctx, platform.Caller{Hotkey: hotkey}, j.lease(id), j.Token, hold+c.cfg.LeaseSlack)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.Verification(ctx, id)
+	if err == nil {
+		v.ExpiresAt = Time{until}
+	}
+	return v, err
+}
+
 // engineResult is a job's result in the engine's words: a vote, also where it
 // says rejected or error.
 func engineResult(t *task, token, key, status string, observed map[string]float64) client.Result {

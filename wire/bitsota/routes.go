@@ -96,7 +96,7 @@ func (h *handler) routes() []route {
 		{"POST", v1 + "/validator/submissions/scan", byStaff, "the worklist", h.scan},
 		{"POST", v1 + "/validator/jobs/claim", byStaff, "one job (legacy)", h.claimJob},
 		{"POST", v1 + "/validator/jobs/{id}/result", byStaff, "report a job", h.result},
-		{"POST", v1 + "/validator/jobs/{id}/heartbeat", byStaff, "tell that a job is under way", h.heartbeat},
+		{"POST", v1 + "/validator/jobs/{id}/heartbeat", byStaff, "tell that a job is under way: it is held longer", h.heartbeat},
 		{"GET", v1 + "/validators", public, "validators with their canaries", h.validators},
 		{"POST", v1 + "/canaries", byAdmin, "make a submission a canary", h.admin(h.canary)},
 

@@ -182,3 +182,50 @@ func TestRecipientOfAnother(t *testing.T) {
 		t.Errorf("%+v", rec)
 	}
 }
+
+// A validator that says that a job is under way keeps it beyond its lease, up to
+// the longest hold; one that says nothing loses it.
+func TestJobHeartbeat(t *testing.T) {
+	f := open(t)
+	task := f.task(func(m map[string]any) { m["rules"] = map[string]any{"agree": 1, "replays": 3} })
+	s := f.submit(f.miner("alice"), task.ID, patch("2"))
+	v, other := f.validator("v1"), f.validator("v2")
+	j := f.scan(v)[0]
+	path := "/api/v1/validator/jobs/" + j.ID + "/heartbeat"
+	if status, b := f.post(other, path, nil); status != 403 {
+		t.Errorf("another's job: %d %s", status, b)
+	}
+	if status, b := f.post(v, "/api/v1/validator/jobs/none/heartbeat", nil); status != 404 {
+		t.Errorf("no job: %d %s", status, b)
+	}
+	pass := func(d time.Duration) {
+		t.Helper()
+		f.clock.Add(d)
+		if err := f.p.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass(15 * time.Minute) // the lease is 10 min of budget and 10 min more
+	status, b := f.post(v, path, nil)
+	var row research.Verification
+	if status != 200 || json.Unmarshal([]byte(b), &row) != nil || row.ID != j.ID || !row.ExpiresAt.Equal(f.clock.Now().Add(20*time.Minute)) {
+		t.Fatalf("%d %s", status, b)
+	}
+	pass(15 * time.Minute)
+	if jobs := f.scan(other); len(jobs) != 0 {
+		t.Fatalf("a held job is issued again: %+v", jobs)
+	}
+	if jobs := f.scan(v); len(jobs) != 1 || jobs[0].ID != j.ID {
+		t.Fatalf("%+v", jobs)
+	}
+	for range 10 { // for ever is too long
+		f.post(v, path, nil)
+		pass(15 * time.Minute)
+	}
+	if jobs := f.scan(other); len(jobs) != 1 || jobs[0].Submission.ID != s.ID {
+		t.Errorf("a job that is held for ever: %+v", jobs)
+	}
+	if status, b := f.post(v, path, nil); status != 200 || json.Unmarshal([]byte(b), &row) != nil || row.ExpiresAt.After(f.clock.Now()) {
+		t.Errorf("a lost job: %d %s", status, b)
+	}
+}

@@ -90,10 +90,7 @@ func (h *handler) heartbeat(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	v, err := h.Coordinator.Verification(r.Context(), r.PathValue("id"))
-	if err == nil && v.Validator != hotkey {
-		err = &research.Refusal{Status: 403, Code: "not_job_holder", Message: "the job belongs to another validator"}
-	}
+	v, err := h.Coordinator.Beat(r.Context(), hotkey, r.PathValue("id"))
 	h.send(w, r, v, err)
 }
 
