@@ -51,6 +51,13 @@ func (n *nonce) kept() {
 	}
 }
 
+// UseNonce records the nonce that was deferred, if one was, in a transaction of
+// the caller's own; NonceKept says that it was committed.
+func UseNonce(ctx context.Context, tx *store.Tx) error { return deferred(ctx).use(tx) }
+
+// NonceKept says that the transaction of UseNonce was committed.
+func NonceKept(ctx context.Context) { deferred(ctx).kept() }
+
 func replayed() error {
 	e := refuse(401, auth.CodeReplayed, "nonce was used before")
 	e.Field, e.Mend = auth.HeaderNonce, "sign again with a new nonce"

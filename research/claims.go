@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/platform"
 	"github.com/agon-arena/agon/store"
 )
 
@@ -64,6 +65,20 @@ type ClaimRequest struct {
 	Item        string // work item; empty: the task itself
 }
 
+// Once defers the nonce of a signed request, so that Claim and Submit record it
+// in their own transaction. end takes their outcome, records the nonce where
+// they did not, and returns what to answer: the outcome, or that the request
+// was used before.
+func (c *Coordinator) Once(ctx context.Context) (_ context.Context, end func(error) error) {
+	ctx = platform.DeferNonce(ctx)
+	return ctx, func(err error) error {
+		if serr := c.cfg.Platform.SettleNonce(ctx); serr != nil && err == nil {
+			return serr
+		}
+		return err
+	}
+}
+
 // Claim reserves an attempt on a task, or on a work item of it.
 func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimRequest) (*Claim, error) {
 	if err := checkText("claim_description", r.Description, maxDescription); err != nil {
@@ -94,6 +109,9 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 		CreatedAt: Time{now}, ExpiresAt: Time{now.Add(c.claimLife(t))},
 	}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := platform.UseNonce(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := c.live(tx, t); err != nil {
 			return err
 		}
@@ -128,6 +146,7 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 	if err != nil {
 		return nil, err
 	}
+	platform.NonceKept(ctx)
 	return out, nil
 }
 

@@ -262,6 +262,7 @@ func (c *Coordinator) Submit(ctx context.Context, hotkey string, e *Entry) (*Sub
 	if err != nil {
 		return nil, err
 	}
+	platform.NonceKept(ctx)
 	return &s.Submission, nil
 }
 
@@ -352,7 +353,7 @@ func (c *Coordinator) enterEngine(ctx context.Context, t *task, hotkey string, s
 	}
 	_, err = c.cfg.Platform.Enter(ctx, platform.Caller{Hotkey: hotkey}, t.arena, r, func(tx *store.Tx, e store.Entry) error {
 		s.ID, s.Files = e.ID, string(e.Digest)
-		return c.admit(tx, t, s)
+		return c.admit(ctx, tx, t, s)
 	})
 	return err
 }
@@ -386,7 +387,7 @@ func (c *Coordinator) enterAlone(ctx context.Context, t *task, s *storedSubmissi
 		if _, err := c.live(tx, t); err != nil {
 			return err
 		}
-		return c.admit(tx, t, s)
+		return c.admit(ctx, tx, t, s)
 	})
 }
 
@@ -407,12 +408,12 @@ func (c *Coordinator) enterTwin(ctx context.Context, t *task, s *storedSubmissio
 		}
 		s.Status, s.DuplicateOf = kr.StatusRejected, opt(first.Ref)
 		s.Reason = "duplicate_submission: another miner submitted the same change before"
-		return c.insert(tx, t, s)
+		return c.insert(ctx, tx, t, s)
 	})
 }
 
 // admit stores a new submission in the transaction that makes it one.
-func (c *Coordinator) admit(tx *store.Tx, t *task, s *storedSubmission) error {
+func (c *Coordinator) admit(ctx context.Context, tx *store.Tx, t *task, s *storedSubmission) error {
 	change := store.Doc{ID: t.id + "/" + s.PatchDigest, Task: t.id, Owner: s.Miner, Ref: s.ID, Status: "first", At: s.CreatedAt.Time, Body: []byte("{}")}
 	first, err := tx.Doc(store.ResearchChanges, change.ID)
 	switch {
@@ -443,11 +444,14 @@ func (c *Coordinator) admit(tx *store.Tx, t *task, s *storedSubmission) error {
 			return err
 		}
 	}
-	return c.insert(tx, t, s)
+	return c.insert(ctx, tx, t, s)
 }
 
-// insert writes the row and ends the claim.
-func (c *Coordinator) insert(tx *store.Tx, t *task, s *storedSubmission) error {
+// insert writes the row and ends the claim, with the nonce of the request that was deferred.
+func (c *Coordinator) insert(ctx context.Context, tx *store.Tx, t *task, s *storedSubmission) error {
+	if err := platform.UseNonce(ctx, tx); err != nil {
+		return err
+	}
 	cl, err := c.ownClaim(tx, s.Miner, s.ClaimID)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/research"
 )
@@ -109,6 +110,8 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		body["error"], body["message"] = no.Code, no.Message
 		reply(w, no.Status, detail(body))
+	case errors.As(err, &ae) && ae.Code == auth.CodeReplayed:
+		reply(w, http.StatusUnauthorized, detail("request was used before: sign it again"))
 	case errors.As(err, &ae) && ae.Status >= 400:
 		if ae.Status >= 500 {
 			h.Log.ErrorContext(r.Context(), "research request", "path", r.URL.Path, "err", err)

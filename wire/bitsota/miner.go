@@ -28,24 +28,33 @@ type claimBody struct {
 	Base        string `json:"base_submission_id"`
 }
 
+// once is the request under a context in which what it asks for, and that it was
+// asked, become one commit. end must see the outcome before it is answered.
+func (h *handler) once(r *http.Request) (_ *http.Request, end func(error) error) {
+	ctx, end := h.Coordinator.Once(r.Context())
+	return r.WithContext(ctx), end
+}
+
 func (h *handler) claimTask(w http.ResponseWriter, r *http.Request) {
+	r, end := h.once(r)
 	hotkey, b, ok := h.signed(w, r, maxSmall)
 	var in claimBody
 	if !ok || !decode(w, b, true, &in) {
 		return
 	}
 	v, err := h.Coordinator.Claim(r.Context(), hotkey, r.PathValue("id"), research.ClaimRequest{Description: in.Description, Base: in.Base})
-	h.send(w, r, v, err)
+	h.send(w, r, v, end(err))
 }
 
 func (h *handler) claimItem(w http.ResponseWriter, r *http.Request) {
+	r, end := h.once(r)
 	hotkey, b, ok := h.signed(w, r, maxSmall)
 	var in claimBody
 	if !ok || !decode(w, b, true, &in) {
 		return
 	}
 	v, err := h.Coordinator.Claim(r.Context(), hotkey, "", research.ClaimRequest{Description: in.Description, Base: in.Base, Item: r.PathValue("id")})
-	h.send(w, r, v, err)
+	h.send(w, r, v, end(err))
 }
 
 func (h *handler) cancel(w http.ResponseWriter, r *http.Request) {
@@ -70,13 +79,14 @@ func (h *handler) workItems(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) submit(w http.ResponseWriter, r *http.Request) {
+	r, end := h.once(r)
 	hotkey, b, ok := h.signed(w, r, h.Coordinator.MaxBody())
 	var in research.Entry
 	if !ok || !decode(w, b, false, &in) {
 		return
 	}
 	v, err := h.Coordinator.Submit(r.Context(), hotkey, &in)
-	h.send(w, r, v, err)
+	h.send(w, r, v, end(err))
 }
 
 func (h *handler) submissions(w http.ResponseWriter, r *http.Request) {

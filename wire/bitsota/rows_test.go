@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,5 +228,67 @@ func TestJobHeartbeat(t *testing.T) {
 	}
 	if status, b := f.post(v, path, nil); status != 200 || json.Unmarshal([]byte(b), &row) != nil || row.ExpiresAt.After(f.clock.Now()) {
 		t.Errorf("a lost job: %d %s", status, b)
+	}
+}
+
+// Of requests that are alike and come at once only one does anything, and what
+// was refused is used too.
+func TestReplayedAtOnce(t *testing.T) {
+	f := open(t)
+	task := f.task()
+	f.miner("alice")
+	path, body := "/api/v1/tasks/"+task.ID+"/claim", []byte(`{"claim_description":"a try"}`)
+	send := func(r *http.Request) (int, string) {
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	first := signedBy(f, "alice", "POST", path, body, body, f.clock.Now())
+	copyOf := func() *http.Request {
+		r := first.Clone(t.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return r
+	}
+	var mu sync.Mutex
+	by := map[int]int{}
+	var wg sync.WaitGroup
+	for range 8 {
+		r := copyOf()
+		wg.Go(func() {
+			status, b := send(r)
+			mu.Lock()
+			defer mu.Unlock()
+			if by[status]++; status == 401 && b != `{"detail":"request was used before: sign it again"}` {
+				t.Errorf("%s", b)
+			}
+		})
+	}
+	wg.Wait()
+	var claims []research.Claim
+	f.get("/api/v1/claims?task_id="+task.ID, 200, &claims)
+	if by[200] != 1 || by[401] != 7 || len(claims) != 1 {
+		t.Fatalf("%v, %d claims", by, len(claims))
+	}
+	// Refused while the task is paused; the same request does nothing later.
+	f.admin("POST", "/api/v1/tasks/"+task.ID+"/pause", nil, 200, nil)
+	first = signedBy(f, "alice", "POST", path, body, body, f.clock.Now())
+	if status, b := send(copyOf()); status != 409 {
+		t.Fatalf("%d %s", status, b)
+	}
+	f.admin("POST", "/api/v1/tasks/"+task.ID+"/resume", nil, 200, nil)
+	if status, b := send(copyOf()); status != 401 {
+		t.Errorf("a refused request later: %d %s", status, b)
+	}
+	f.get("/api/v1/claims?task_id="+task.ID, 200, &claims)
+	if len(claims) != 1 {
+		t.Errorf("%d claims", len(claims))
 	}
 }
