@@ -64,6 +64,9 @@ type Config struct {
 	Patience time.Duration
 	// Period is how many blocks an extrinsic lives; 0 = 128.
 	Period uint64
+	// Immortal makes extrinsics that never die, for signers that cannot be asked
+	// again. One that is not seen is given up after Patience, and may be taken later.
+	Immortal bool
 	// Retracted is told when a block that held an extrinsic on its way is none any
 	// more; the extrinsic is sent again and watched on. nil = nobody.
 	Retracted func(hash string, block uint64)

@@ -2,6 +2,7 @@ package subtensor_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -386,5 +387,35 @@ func TestRuntimeUpgrade(t *testing.T) {
 				t.Errorf("after: %+v %v", m, err)
 			}
 		})
+	}
+}
+
+// TestImmortal sends an extrinsic that never dies, and one that has an era.
+func TestImmortal(t *testing.T) {
+	for _, immortal := range []bool{true, false} {
+		l := newLedger(t)
+		n := newNode(t, l, l, 424)
+		var era atomic.Value
+		f := newFaultNode(t, n, func(q *asked, _ func() json.RawMessage) (any, act) {
+			if q.Method == "author_submitExtrinsic" {
+				raw, err := hex.DecodeString(strings.TrimPrefix(q.text(0), "0x"))
+				if err != nil {
+					t.Error(err)
+				}
+				x, err := n.meta.ParseExtrinsic(raw)
+				if err != nil {
+					t.Error(err)
+					return nil, cut
+				}
+				era.Store(fmt.Sprintf("%x", x.Era))
+			}
+			return nil, send
+		})
+		if err := live(t.Context(), t, client(t, subtensor.Config{URLs: []string{f.url(true)}, Immortal: immortal}), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if e := era.Load().(string); immortal != (e == "00") || !immortal && len(e) != 4 {
+			t.Errorf("immortal %v: era %s", immortal, e)
+		}
 	}
 }

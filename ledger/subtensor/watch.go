@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -62,7 +63,11 @@ func (c *Client) attempt(ctx context.Context, signer auth.Signer, address, palle
 	if err := c.send(ctx, raw); err != nil {
 		return nil, err
 	}
-	return c.watch(ctx, raw, start.number, birth.number+eraPeriod(c.cfg.Period))
+	dies := birth.number + eraPeriod(c.cfg.Period)
+	if c.cfg.Immortal {
+		dies = math.MaxUint64
+	}
+	return c.watch(ctx, raw, start.number, dies)
 }
 
 // send gives an extrinsic to one node. No error says that it may be on its way:
@@ -87,6 +92,11 @@ func eraPeriod(period uint64) uint64 {
 
 // era makes the mortality of an extrinsic that is made now, and the block in which it begins.
 func (c *Client) era(ctx context.Context) ([]byte, point, error) {
+	if c.cfg.Immortal {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return []byte{0}, point{hash: hexed(c.genesis[:])}, nil
+	}
 	final, err := c.newest(ctx, true)
 	if err != nil {
 		return nil, final, err
