@@ -356,9 +356,10 @@ type verlWriter struct {
 	split     string
 	problemAt map[string]bool
 	waiting   int // tokens in the open row group of sft
+	prompts   int // bytes in the open row group of rl
 }
 
-// parquetGroup bounds a row group, in tokens.
+// parquetGroup bounds a row group, in tokens, or in bytes of prompts.
 const parquetGroup = 1 << 20
 
 type verlMessage struct {
@@ -468,10 +469,17 @@ func (v *verlWriter) add(r *Row) error {
 	}
 	for _, m := range p {
 		rl.Prompt = append(rl.Prompt, verlPrompt{m.Role, m.Content})
+		v.prompts += len(m.Content)
 	}
 	v.rows++
 	if _, err := v.rlW.Write([]verlRL{rl}); err != nil {
 		return fmt.Errorf("write parquet: %w", err)
+	}
+	if v.prompts > parquetGroup {
+		v.prompts = 0
+		if err := v.rlW.Flush(); err != nil {
+			return fmt.Errorf("write parquet: %w", err)
+		}
 	}
 	return nil
 }
