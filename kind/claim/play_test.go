@@ -88,7 +88,7 @@ func TestEveryPairHasItsOwnEnd(t *testing.T) {
 		{"fork", `os.fork()`, OutcomeRaised, "PermissionError", 0},
 		{"much output", `print("x" * (100 << 20)); return GOOD`, OutcomeOK, "", 1},
 		{"writes tmp", `open("/tmp/a", "w").write("x"); return GOOD`, OutcomeOK, "", 1},
-		{"writes root", `open("/root/a", "w").write("x"); return GOOD`, OutcomeRaised, "Error", 0},
+		{"writes root", `open("/etc/a", "w").write("x"); return GOOD`, OutcomeRaised, "Error", 0},
 		{"writes itself", `open("/agon/agent.py", "a").write("x"); return GOOD`, OutcomeRaised, "Error", 0},
 		{"no network", `await asyncio.open_connection("1.1.1.1", 80); return GOOD`, OutcomeRaised, "OSError", 0},
 		{"state", `first = not hasattr(sys, "seen"); sys.seen = 1; return dict(GOOD, verdict=1 if first else -1)`, OutcomeOK, "", 1},
