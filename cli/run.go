@@ -104,7 +104,11 @@ func knownState(s string) bool {
 	return false
 }
 
+// taskNames names a run's task, or the first of them and how many follow.
 func taskNames(tasks []agon.TaskRef) string {
+	if len(tasks) > 2 {
+		return fmt.Sprintf("%s and %d more", tasks[0].Key, len(tasks)-1)
+	}
 	return strings.Join(ids(tasks, func(t agon.TaskRef) string { return t.Key }), ",")
 }
 

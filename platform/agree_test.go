@@ -59,4 +59,15 @@ func TestDisagreementIsExcluded(t *testing.T) {
 	if len(named) != 1 || named[0] != val3 {
 		t.Errorf("excluded %v", named)
 	}
+	// The page of validators says the same.
+	list, err := f.Agreement(bg, "demo")
+	must(t, err)
+	if len(list) != 3 {
+		t.Fatalf("%d standings", len(list))
+	}
+	for _, x := range list {
+		if x.Flagged != (x.Validator == val3) || (x.Flagged && (x.Items != tasks || x.Deviates != tasks)) {
+			t.Errorf("standing %+v", x)
+		}
+	}
 }

@@ -92,7 +92,7 @@ for section in 'The first ten minutes of a miner' '… of an operator' '… of a
 	done <<<"$list"
 	if [ "$section" = 'The first ten minutes of a miner' ]; then # the page of what was entered
 		id=$(./bin/agon submission list --arena demo-claim -o id --limit 1)
-		curl -fsS -H 'Accept: text/html' "$AGON_URL/submissions/$id" | grep -q 'Gates and decision' || die "no page of submission $id"
+		curl -fsS -H 'Accept: text/html' -o "$dir/page" "$AGON_URL/submissions/$id" && grep -q 'Gates and decision' "$dir/page" || die "no page of submission $id"
 	fi
 done
 [ "$count" -ge 12 ] || die "only $count commands were found"

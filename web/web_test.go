@@ -154,7 +154,7 @@ func (f *fixture) submit(hotkey, name, code string) *client.Submission {
 
 func (f *fixture) claim() *client.Lease {
 	f.t.Helper()
-	l, err := f.Claim(context.Background(), platform.Caller{Hotkey: player}, client.ClaimRequest{Kinds: []string{kindtest.Fake{}.Name()}, Driver: "runc"})
+	l, err := f.Claim(context.Background(), platform.Caller{Hotkey: player}, client.ClaimRequest{Kinds: []string{kindtest.Fake{}.Name()}, Driver: "runc", Version: "7.7.7\x1b"})
 	must(f.t, err)
 	return l
 }
@@ -350,6 +350,9 @@ func TestWhoSeesWhat(t *testing.T) {
 				if seen[s] == "" {
 					t.Errorf("no page shows %s", s)
 				}
+			}
+			if page := pages["/arenas/demo/validators"]; !strings.Contains(page, "<td>7.7.7</td>") {
+				t.Errorf("no version of a validator: %s", page)
 			}
 			if (strings.Contains(pages["/operator"], "Only the operator")) == (c.hotkey == boss) {
 				t.Error("the operator's page is open to the wrong ones")
