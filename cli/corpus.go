@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/cli/output"
+	"github.com/agon-arena/agon/cli/progress"
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/mcp"
 )
@@ -64,7 +65,11 @@ runs give the same bytes. JSON: {rows, rejected, dir}.`,
 				defer done()
 				cfg.LeakKeys = a.Services.CorpusKeys(common)
 			}
+			bar := a.bar()
+			cfg.Progress = func(runs, _ int) { bar.Set(progress.State{Label: "reading runs", Done: runs}) }
+			cfg.Wrote = func(rows, of int) { bar.Set(progress.State{Label: "writing rows", Done: rows, Total: of}) }
 			r, err := corpus.Build(cmd.Context(), cfg)
+			bar.Close()
 			if err != nil {
 				return err
 			}

@@ -78,6 +78,8 @@ type Config struct {
 	LeakKeys func(kind string, t agon.TaskRef) []string
 	// Progress is told how many runs were read. Optional.
 	Progress func(runs, rows int)
+	// Wrote is told how many of the chosen rows were written. Optional.
+	Wrote func(rows, of int)
 }
 
 func (c *Config) fill() error {

@@ -48,6 +48,7 @@ func (b *builder) write(dir string) error {
 	b.report.Scrubbed = b.scrub.Counts
 	counts := Counts{Rows: len(b.rows), Axis: map[string]int{}, Kind: map[string]int{}, SolvedByKind: map[string]int{}, TokensByKind: map[string]int{}, Tools: map[string]int{}, Licences: map[string]int{}}
 	clusters, scorers, tools := map[string]string{}, map[string]bool{}, offered{}
+	done := 0
 	for _, split := range []string{Train, Eval, Held} {
 		w := newWriters(filepath.Join(dir, split))
 		var group []*Row
@@ -82,6 +83,9 @@ func (b *builder) write(dir string) error {
 				}
 			}
 			group = append(group, r)
+			if done++; b.cfg.Wrote != nil {
+				b.cfg.Wrote(done, len(b.rows))
+			}
 		}
 		if err := flush(); err != nil {
 			return err

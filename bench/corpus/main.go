@@ -160,7 +160,8 @@ func readLogs(path string) ([][]agon.Event, error) {
 	return out, nil
 }
 
-// build makes a corpus of steps and prints the peak of memory at a quarter and at the end.
+// build makes a corpus of steps and prints what memory is resident, at each
+// fifth of reading and of writing, and the peak.
 func build(steps int) error {
 	dir, err := os.MkdirTemp("", "agon-bench-")
 	if err != nil {
@@ -169,20 +170,23 @@ func build(steps int) error {
 	defer os.RemoveAll(dir)
 	s := corpustest.Source{Agents: 20, Steps: 20, Words: 20}
 	s.Problems = steps / s.Agents / s.Steps
-	var marks []string
+	marks := map[string][]string{}
+	mark := func(phase string, done, of int) {
+		if done%max(1, of/5) == 0 {
+			marks[phase] = append(marks[phase], status("VmRSS:"))
+		}
+	}
 	began := time.Now()
 	r, err := corpus.Build(context.Background(), corpus.Config{
 		Source: s, Out: filepath.Join(dir, "out"), PerColdkey: 1 << 30,
-		Progress: func(runs, _ int) {
-			if runs%(s.Len()/4) == 0 {
-				marks = append(marks, fmt.Sprintf("%d steps: %s", runs*s.Steps, peak()))
-			}
-		},
+		Progress: func(runs, _ int) { mark("read", runs, s.Len()) },
+		Wrote:    func(rows, of int) { mark("wrote", rows, of) },
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d rows of %d steps in %s; peak RSS while reading: %s; after writing: %s\n", r.Rows, s.Len()*s.Steps, time.Since(began).Round(time.Second), strings.Join(marks, ", "), peak())
+	fmt.Printf("%d rows of %d steps in %s, %s of processors; MB resident at each fifth: reading %s; writing %s; peak %s\n", r.Rows, s.Len()*s.Steps,
+		time.Since(began).Round(time.Second), processTime().Round(time.Second), strings.Join(marks["read"], " "), strings.Join(marks["wrote"], " "), status("VmHWM:"))
 	return nil
 }
 
@@ -196,16 +200,16 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peak is the most memory that this process has had resident.
-func peak() string {
+// status is a field of this process's memory, in MB.
+func status(field string) string {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return "unknown"
 	}
 	for l := range strings.Lines(string(b)) {
-		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmHWM:" {
+		if f := strings.Fields(l); len(f) > 1 && f[0] == field {
 			if kb, err := strconv.Atoi(f[1]); err == nil {
-				return fmt.Sprintf("%d MB", kb/1024)
+				return strconv.Itoa(kb / 1024)
 			}
 		}
 	}
