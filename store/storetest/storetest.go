@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 	}{
 		{"rows come back as they went in", roundTrip},
 		{"a failed write leaves nothing", atomicWrite},
+		{"arenas are current", arenasAreCurrent},
 		{"writes survive a reopen", reopen},
 		{"two claimers never get the same run", claimers},
 		{"one live lease a run", oneLive},
