@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/shop"
@@ -56,6 +57,9 @@ type Race struct {
 	ID       string   `json:"id"`
 	Problems []string `json:"problems"` // ids
 	Open     bool     `json:"open"`
+	// Opened and Closes are set for races that a clock opened (see Turn).
+	Opened time.Time `json:"opened,omitzero"`
+	Closes time.Time `json:"closes,omitzero"`
 	// Played lists, for each submission, how many of the problems it has seen.
 	Played map[string][]string `json:"played,omitempty"`
 }

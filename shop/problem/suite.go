@@ -246,6 +246,11 @@ const (
 	rewardFile  = "tests/reward.json"
 )
 
+// taskName is the name of the i-th problem's task.
+func taskName(p *shop.Problem, i int) string {
+	return fmt.Sprintf("%s-%s-%02d", slug(p.Category), slug(p.Difficulty), i+1)
+}
+
 // WriteTasks writes one task directory per problem below dir, which must not
 // exist yet: what the agent sees in environment/problem.json, the whole
 // problem in tests/reward.json. It returns the directories' names, in order.
@@ -256,7 +261,7 @@ func WriteTasks(dir, source string, problems []shop.Problem) ([]string, error) {
 	var names []string
 	for i := range problems {
 		p := &problems[i]
-		name := fmt.Sprintf("%s-%s-%02d", slug(p.Category), slug(p.Difficulty), i+1)
+		name := taskName(p, i)
 		names = append(names, name)
 		shown, err := marshal(p.Public())
 		if err != nil {
