@@ -41,7 +41,16 @@ func shoppingKit() kit {
 		samples:    []sample{{name: "greedy"}, {name: "rules"}, {name: "forger"}, {name: "react", model: true}},
 		script:     samples.ShoppingScript,
 		incentives: map[string]incentive.Rule{shopping.RaceRule: shopping.Race()},
-		routes:     oro.Patterns(),
+		prepare: func(ctx context.Context, s *server, a *agon.Arena) error {
+			return prepareRace(ctx, s, a, time.Now())
+		},
+		opened: func(_ context.Context, s *server, a *agon.Arena) error {
+			if c := s.races[a.ID]; c != nil {
+				s.background(c.run)
+			}
+			return nil
+		},
+		routes: oro.Patterns(),
 		serve: func(_ context.Context, s *server, a agon.Arena) (http.Handler, error) {
 			return s.oroRoutes(a.ID)
 		},

@@ -109,6 +109,20 @@ type server struct {
 	research       *research.Coordinator  // of the research arenas, if there are any
 	without        sync.Map               // *together by arena id: validators without a platform that play here
 	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
+	races          map[string]*raceClock  // by arena id: those whose races have a clock
+	ends           []func()               // each ends one goroutine of background
+}
+
+// background runs f next to the server, which ends its context and waits for it
+// before it closes what f uses.
+func (s *server) background(f func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	s.ends = append(s.ends, func() { cancel(); <-done })
 }
 
 // handlerBox is a handler that comes later; until then nothing is found.
@@ -126,7 +140,7 @@ func (b *handlerBox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // openServer opens what is in the data directory and starts to serve it. On
 // error everything opened so far is closed.
 func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *server, err error) {
-	s = &server{o: o, done: make(chan error, 1), foreign: map[string]*handlerBox{}}
+	s = &server{o: o, done: make(chan error, 1), foreign: map[string]*handlerBox{}, races: map[string]*raceClock{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -221,6 +235,9 @@ func openServer(ctx context.Context, o Options, ks map[string]kind.Kind) (s *ser
 func (s *server) url() string { return "http://" + s.addr }
 
 func (s *server) close() {
+	for _, end := range s.ends {
+		end()
+	}
 	if s.http != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		if err := s.http.Shutdown(ctx); err != nil {

@@ -219,16 +219,20 @@ func shopSet(o Options, set string) ([]*task.Task, bool, error) {
 		return nil, false, err
 	}
 	defer os.RemoveAll(tmp)
-	dir := filepath.Join(tmp, "set")
-	if _, err := problem.WriteTasks(dir, "agon's generator of shopping problems", problems); err != nil {
-		return nil, false, err
+	list, err := writtenTasks(filepath.Join(tmp, "set"), set, "agon's generator of shopping problems", problems)
+	return list, true, err
+}
+
+// writtenTasks makes tasks of problems, by way of dir, which must not exist yet.
+func writtenTasks(dir, set, source string, problems []shop.Problem) ([]*task.Task, error) {
+	if _, err := problem.WriteTasks(dir, source, problems); err != nil {
+		return nil, err
 	}
 	files, err := readFiles(os.DirFS(dir))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	list, err := task.LoadSet(blob.FS(files), set)
-	return list, true, err
+	return task.LoadSet(blob.FS(files), set)
 }
 
 // readFiles reads a small tree of ours into memory.

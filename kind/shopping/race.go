@@ -15,6 +15,12 @@ import (
 // RaceRule is the name of the arena's rule.
 const RaceRule = "race"
 
+// Numbers of the rule that the race's clock reads.
+const (
+	RaceHours    = "race_hours"
+	RaceProblems = "race_problems"
+)
+
 // Why a decision of a race went as it did, besides score.ThresholdRule.
 const (
 	ruleNotQualified = "race.qualify"
@@ -33,6 +39,8 @@ func raceDefaults() map[string]float64 {
 		"half_life_s": 86_400,
 		"t_top":       0.25, // of the reward to the leader
 		"t_burn":      0.75,
+		RaceHours:     0,  // how long a race on problems of a bank is open; 0: no clock, the arena's hidden sets race
+		RaceProblems:  12, // problems of such a race
 	}
 }
 
@@ -41,11 +49,14 @@ type numbers struct {
 	Qualify   float64
 	Law       score.Law
 	Top, Burn float64
+	Hours     float64
+	Problems  float64
 }
 
 func numbersOf(n map[string]float64) numbers {
 	return numbers{
 		Qualify: n["qualify"], Law: score.Law{Initial: n["initial"], Floor: n["floor"], HalfLifeS: n["half_life_s"]}, Top: n["t_top"], Burn: n["t_burn"],
+		Hours: n[RaceHours], Problems: n[RaceProblems],
 	}
 }
 
@@ -55,6 +66,12 @@ func (n numbers) check() error {
 	}
 	if err := n.Law.Check(); err != nil {
 		return err
+	}
+	if !(n.Hours == 0 || n.Hours >= 1.0/60 && n.Hours <= 24*366) {
+		return fmt.Errorf("%s: %v is neither 0 nor from a minute to a year", RaceHours, n.Hours)
+	}
+	if !(n.Problems >= 1 && n.Problems <= 1000 && n.Problems == math.Trunc(n.Problems)) {
+		return fmt.Errorf("%s: %v is no whole number from 1 to 1000", RaceProblems, n.Problems)
 	}
 	_, err := score.Weights(nil, nil, n.Top, n.Burn)
 	return err
