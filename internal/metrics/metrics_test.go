@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,20 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)
 		}
+	}
+	// The dashboard that is shipped asks for nothing else.
+	dashboard, err := os.ReadFile("../../deploy/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`agon_[a-z_]+`).FindAllString(string(dashboard), -1)
+	for _, name := range names {
+		if !strings.Contains(text, "# TYPE "+name+" ") {
+			t.Errorf("the dashboard asks for %s, which nobody serves", name)
+		}
+	}
+	if len(names) < 8 {
+		t.Errorf("the dashboard asks for %d figures", len(names))
 	}
 	get()
 	if s.reads != 1 {
