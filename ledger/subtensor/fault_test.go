@@ -158,7 +158,7 @@ func TestHalfOpenSocket(t *testing.T) {
 			}))
 			defer bad.Close()
 			at := func(u string) string { return "ws" + strings.TrimPrefix(u, "http") }
-			c := client(t, subtensor.Config{URLs: []string{at(bad.URL), at(s.URL)}, Timeout: time.Second})
+			c := client(t, subtensor.Config{URLs: []string{at(bad.URL), at(s.URL)}, Timeout: 5 * time.Second})
 			if _, err := c.Block(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,7 @@ func every(n int32, do act) script {
 // runtime that cuts, delays, reorders, half-opens and lies: each ends in the
 // right result, or in an error that says what is wrong, and in time.
 func TestFaults(t *testing.T) {
-	const short = 1500 * time.Millisecond
+	const short = 5 * time.Second // also what the sound node has for an answer
 	l := newLedger(t)
 	n := newNode(t, l, l, 424)
 	row := 0
@@ -130,6 +130,9 @@ func TestFaults(t *testing.T) {
 			miner := fmt.Sprint("row", row)
 			row++
 			t.Run(fmt.Sprintf("%s, websocket %v", x.name, ws), func(t *testing.T) {
+				if x.short {
+					t.Parallel() // they wait
+				}
 				f := newFaultNode(t, n, x.script())
 				cfg := subtensor.Config{URLs: []string{f.url(ws)}, Timeout: 30 * time.Second}
 				if x.short {
@@ -195,8 +198,9 @@ func live(ctx context.Context, t *testing.T, c *subtensor.Client, miner string) 
 
 // TestHugeFrame leaves a node that announces a terabyte.
 func TestHugeFrame(t *testing.T) {
+	t.Parallel() // it waits
 	_, s := newBed(t)
-	c := client(t, subtensor.Config{URLs: []string{hugeFrame(t), s.URL}, Timeout: 2 * time.Second})
+	c := client(t, subtensor.Config{URLs: []string{hugeFrame(t), s.URL}, Timeout: 5 * time.Second})
 	if _, err := c.Block(t.Context()); err != nil {
 		t.Fatal(err)
 	}
