@@ -31,7 +31,7 @@ it. Every command also takes ShoppingBench's files. docs/shopping.md tells the f
 		Args:    a.noSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.shopGenerateCmd(), a.shopIndexCmd(), a.shopSearchCmd(), a.shopServeCmd(), a.shopVectorsCmd(), a.shopProblemsCmd(), a.shopScoreCmd(), a.shopBankCmd())
+	cmd.AddCommand(a.shopGenerateCmd(), a.shopIndexCmd(), a.shopSearchCmd(), a.shopServeCmd(), a.shopVectorsCmd(), a.shopProblemsCmd(), a.shopScoreCmd(), a.shopBankCmd(), a.shopReportCmd())
 	return cmd
 }
 
