@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -183,8 +182,9 @@ func (f *shopFloor) Grade(ctx context.Context, raw, dialogue []byte) (shopping.G
 	return shopping.ShopGrader{Scorer: score.New(score.Config{Fix: fix, Encoder: enc}), Catalogue: x}.Grade(ctx, raw, dialogue)
 }
 
-// Sets of the demo. The public one ships; the hidden one is made of a secret of
-// this installation: nobody can read its answers out of agon.
+// Sets of the demo. The public one ships; the hidden one is made of a seed that
+// everybody can read (see demoHiddenSeed). Arenas that pay draw theirs in secret:
+// agon shop problems --hidden.
 const (
 	shopPublic = "demo"
 	shopHidden = "demo-hidden"
@@ -249,7 +249,12 @@ func readFiles(tree fs.FS) ([]blob.File, error) {
 	return out, err
 }
 
-// hiddenSeed is the secret of this installation's hidden problems, made on first use.
+// demoHiddenSeed makes the hidden problems of the demo. It is public, in the
+// demo only: so the samples score the same, and the same one wins, everywhere.
+const demoHiddenSeed = 2027
+
+// hiddenSeed is the seed of the demo's hidden problems: the eight bytes of
+// shopping.seed in the data directory, where somebody wants them secret.
 func hiddenSeed(o Options) (uint64, error) {
 	if o.Data == "" {
 		return 0, &agon.Error{Code: "not_found", Status: 404, Field: "hidden", Message: "the hidden problems of the demo belong to a data directory", Mend: "name one with --data"}
@@ -257,17 +262,9 @@ func hiddenSeed(o Options) (uint64, error) {
 	path := filepath.Join(o.Data, "shopping.seed")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		b = make([]byte, 8)
-		if _, err := rand.Read(b); err != nil {
-			return 0, fmt.Errorf("make the hidden seed: %w", err)
-		}
-		if err = os.MkdirAll(o.Data, 0o700); err == nil {
-			err = os.WriteFile(path, b, 0o600)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("keep the hidden seed: %w", err)
-		}
-	} else if err != nil {
+		return demoHiddenSeed, nil
+	}
+	if err != nil {
 		return 0, fmt.Errorf("read the hidden seed: %w", err)
 	}
 	if len(b) != 8 {
