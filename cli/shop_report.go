@@ -47,7 +47,7 @@ of right answers, and what they are made of. The race's problems stand apart fro
 public suite. Scores of validators that the platform excluded are left out.
 JSON: {submission, rows [{suite, category, problems, success_rate, gt_rate, rule_rate,
 format_rate, score, agentic_ratio}]}.`,
-		Example:           "  agon shop report 01JD…\n  agon shop report 01JD… --jq '.rows[] | select(.category == \"Shop\")'",
+		Example:           "  agon shop report 01JD…\n  agon shop report 01JD… --jq '.rows[] | select(.category == \"shop\")'",
 		Args:              args(1, 1, "a submission"),
 		ValidArgsFunction: a.complete(submissionIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
