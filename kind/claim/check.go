@@ -3,9 +3,7 @@ package claim
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/plain"
 )
 
@@ -21,9 +20,9 @@ const MaxAgentBytes = 256_000
 
 // Finding codes of Check.
 const (
-	FindNoFile     = "no_agent_file"
-	FindExtraFile  = "extra_file"
-	FindNotRegular = "not_regular"
+	FindNoFile     = kind.FindNoFile
+	FindExtraFile  = kind.FindExtraFile
+	FindNotRegular = kind.FindNotRegular
 	FindEmpty      = "empty"
 	FindTooLarge   = "too_large"
 	FindNotText    = "not_text"
@@ -32,68 +31,19 @@ const (
 	FindNoEntry    = "no_entrypoint" // warning: a name may be made at run time
 )
 
-var errStop = errors.New("enough")
-
 // Check decides whether files hold one Python script. The script is never run.
 func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	var findings []agon.Finding
-	seen := false
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		switch {
-		case name == ".":
-		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
-			if len(findings) >= 10 {
-				return errStop
-			}
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case !d.Type().IsRegular():
-			seen = true
-			findings = append(findings, agon.Finding{Code: FindNotRegular, Field: AgentFile, Message: "agent.py must be a regular file"})
-		default:
-			seen = true
-			src, err := readLimited(files, name, MaxAgentBytes+1)
-			if err != nil {
-				return err
-			}
-			findings = append(findings, CheckSource(src)...)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, fmt.Errorf("walk submission: %w", err)
-	}
-	if !seen && !errors.Is(err, errStop) {
-		findings = append(findings, agon.Finding{Code: FindNoFile, Field: AgentFile, Message: "agent.py is missing"})
-	}
-	return findings, nil
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
 }
 
 // Structure implements kind.Copier: scripts that differ only in names, layout,
 // order of helpers and padding are copies.
 func (k *Kind) Structure(files fs.FS) (string, error) {
-	src, err := readLimited(files, AgentFile, MaxAgentBytes+1)
+	src, err := kind.ReadLimited(files, AgentFile, MaxAgentBytes+1)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", AgentFile, err)
 	}
 	return copycat.StructureHash(string(src))
-}
-
-func readLimited(files fs.FS, name string, limit int64) ([]byte, error) {
-	f, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // registers finds a decorator that may register the entrypoint.

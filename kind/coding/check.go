@@ -3,9 +3,7 @@ package coding
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/plain"
 )
 
@@ -24,9 +23,9 @@ const MaxAgentBytes = 2 << 20
 
 // Finding codes of Check.
 const (
-	FindNoFile       = "no_agent_file"
-	FindExtraFile    = "extra_file"
-	FindNotRegular   = "not_regular"
+	FindNoFile       = kind.FindNoFile
+	FindExtraFile    = kind.FindExtraFile
+	FindNotRegular   = kind.FindNotRegular
 	FindTooLarge     = "too_large"
 	FindNotUTF8      = "not_utf8"
 	FindNotText      = "not_text"
@@ -38,63 +37,10 @@ const (
 	FindRebound      = "agent_main_rebound" // warning
 )
 
-// errStop ends the walk of a submission that already has too many files.
-var errStop = errors.New("enough")
-
 // Check decides whether files hold one Python file with a top-level function
 // agent_main that takes one argument. The file is never run.
 func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	var (
-		findings []agon.Finding
-		seen     bool
-	)
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		switch {
-		case name == ".":
-			return nil
-		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
-			if len(findings) >= 10 {
-				return errStop
-			}
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case !d.Type().IsRegular():
-			seen = true
-			findings = append(findings, agon.Finding{Code: FindNotRegular, Field: AgentFile, Message: "agent.py must be a regular file"})
-		default:
-			seen = true
-			src, err := readLimited(files, name, MaxAgentBytes+1)
-			if err != nil {
-				return err
-			}
-			findings = append(findings, CheckSource(src)...)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, fmt.Errorf("walk submission: %w", err)
-	}
-	if !seen && !errors.Is(err, errStop) {
-		findings = append(findings, agon.Finding{Code: FindNoFile, Field: AgentFile, Message: "agent.py is missing"})
-	}
-	return findings, nil
-}
-
-func readLimited(files fs.FS, name string, limit int64) ([]byte, error) {
-	f, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
 }
 
 // codingLine is PEP 263's declaration, looked for in the first two lines.

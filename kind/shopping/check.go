@@ -3,9 +3,7 @@ package shopping
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/kind"
 	"github.com/agon-arena/agon/plain"
 )
 
@@ -26,9 +25,9 @@ const (
 
 // Finding codes of Check.
 const (
-	FindNoFile     = "no_agent_file"
-	FindExtraFile  = "extra_file"
-	FindNotRegular = "not_regular"
+	FindNoFile     = kind.FindNoFile
+	FindExtraFile  = kind.FindExtraFile
+	FindNotRegular = kind.FindNotRegular
 	FindEmpty      = "empty"
 	FindTooLarge   = "too_large"
 	FindNotText    = "not_text"
@@ -40,8 +39,6 @@ const (
 	FindWrite      = "banned_write"
 	FindAnswers    = "embedded_answers"
 )
-
-var errStop = errors.New("enough")
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9 _.-]{1,100}$`)
 
@@ -55,48 +52,7 @@ func CheckName(name string) string {
 
 // Check decides whether files hold one Python agent. It is never run.
 func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	var findings []agon.Finding
-	seen := false
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case name == ".":
-		case name != AgentFile:
-			findings = append(findings, agon.Finding{Code: FindExtraFile, Field: plain.Short(name, 120), Limit: "1 file", Message: "only agent.py may be entered"})
-			if len(findings) >= 10 {
-				return errStop
-			}
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case !d.Type().IsRegular():
-			seen = true
-			findings = append(findings, agon.Finding{Code: FindNotRegular, Field: AgentFile, Message: "agent.py must be a regular file"})
-		default:
-			seen = true
-			f, err := files.Open(name)
-			if err != nil {
-				return err
-			}
-			src, err := io.ReadAll(io.LimitReader(f, MaxAgentBytes+1))
-			_ = f.Close() // read only
-			if err != nil {
-				return err
-			}
-			findings = append(findings, CheckSource(src)...)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, fmt.Errorf("walk submission: %w", err)
-	}
-	if !seen && err == nil {
-		findings = append(findings, agon.Finding{Code: FindNoFile, Field: AgentFile, Message: "agent.py is missing"})
-	}
-	return findings, nil
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
 }
 
 // CheckSource checks the bytes of one agent. A byte more than MaxAgentBytes is
