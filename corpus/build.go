@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,21 +105,6 @@ type Result struct {
 	Dir      string         `json:"dir"`
 }
 
-// kept is what stays in memory of a row; the rest waits in the spool.
-type kept struct {
-	id               string
-	offset           int64
-	cluster, coldkey string
-	submission       string
-	success          bool
-	value, quality   float64
-	cost             agon.Micros
-	calls            [32]byte // of what it did
-	split            string
-	keys             []string
-	kind             string
-}
-
 // builder is one build under way.
 type builder struct {
 	cfg    Config
@@ -127,6 +113,7 @@ type builder struct {
 	w      *bufio.Writer
 	at     int64
 	rows   []kept
+	names  names
 	report *Report
 	scrub  *Scrubber
 	union  *union
@@ -150,7 +137,7 @@ func Build(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	defer os.RemoveAll(tmp)
 	b := &builder{
-		cfg: cfg, ctx: ctx, report: newReport(), scrub: NewScrubber(), union: newUnion(), query: newIndex(), subs: map[string]*client.Submission{},
+		cfg: cfg, ctx: ctx, names: names{at: map[string]name{}}, report: newReport(), scrub: NewScrubber(), union: newUnion(), query: newIndex(), subs: map[string]*client.Submission{},
 	}
 	if b.spool, err = os.Create(filepath.Join(tmp, "spool")); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
@@ -515,10 +502,14 @@ func (b *builder) scrubRow(r *Row) {
 // keep spools a row and remembers what choosing needs.
 func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	q := Normalise(r.query())
+	calls := sha256.Sum256([]byte(r.callSequence()))
+	keys := []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key}
 	k := kept{
-		id: r.ID, offset: b.at, coldkey: r.From.Coldkey, submission: r.From.Submission, quality: r.Quality, cost: r.Reward.CostMicros,
-		calls: sha256.Sum256([]byte(r.callSequence())), kind: r.From.Kind,
-		keys: []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key},
+		calls: [16]byte(calls[:16]), offset: b.at, quality: r.Quality, cost: r.Reward.CostMicros,
+		task: b.names.of(keys[0]), kind: b.names.of(r.From.Kind), coldkey: b.names.of(r.From.Coldkey), submission: b.names.of(r.From.Submission),
+	}
+	if _, err := hex.Decode(k.id[:], []byte(r.ID)); err != nil {
+		return fmt.Errorf("row %s: %w", r.ID, err)
 	}
 	if r.Reward.Outcome != nil {
 		k.success = *r.Reward.Outcome == 1
@@ -527,19 +518,19 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 		k.value = *r.Reward.Rule
 	}
 	if q != "" {
-		name := "query " + agon.Sum([]byte(q)).Hex()
-		k.keys = append(k.keys, name)
-		if !b.union.has(name) { // else its likes are joined already
+		asked := "query " + agon.Sum([]byte(q)).Hex()
+		keys = append(keys, asked)
+		if !b.union.has(asked) { // else its likes are joined already
 			for _, i := range b.query.like(signature(shingles(q, 3)), SameQuery) {
-				k.keys = append(k.keys, b.qname[i])
+				keys = append(keys, b.qname[i])
 			}
-			b.qname = append(b.qname, name)
+			b.qname = append(b.qname, asked)
 		}
 	}
 	var ids []string
 	if b.cfg.LeakKeys != nil {
 		for _, x := range b.cfg.LeakKeys(r.From.Kind, t) {
-			k.keys = append(k.keys, "leak "+r.From.Kind+" "+x)
+			keys = append(keys, "leak "+r.From.Kind+" "+x)
 			ids = append(ids, x)
 		}
 	}
@@ -550,7 +541,7 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 					ids = append(ids, p...)
 					if k.success { // what was rightly recommended is the ground truth
 						for _, x := range p {
-							k.keys = append(k.keys, "leak "+r.From.Kind+" "+x)
+							keys = append(keys, "leak "+r.From.Kind+" "+x)
 						}
 					}
 				}
@@ -568,13 +559,12 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 		b.report.reject(RejectContaminated, r.From.Kind)
 		return nil
 	}
-	for _, x := range k.keys[1:] {
-		b.union.join(k.keys[0], x)
+	for _, x := range keys[1:] {
+		b.union.join(keys[0], x)
 	}
 	if err := b.spoolRow(r); err != nil {
 		return err
 	}
-	k.keys = k.keys[:1] // the rest is joined to it
 	b.rows = append(b.rows, k)
 	return nil
 }
@@ -582,18 +572,22 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 // choose ranks the rows of each cluster, drops duplicates, applies the caps and
 // gives whole clusters to splits. The order is the same for the same rows.
 func (b *builder) choose() error {
+	clusters := map[name]string{} // of a task
 	for i := range b.rows {
 		k := &b.rows[i]
-		k.cluster = agon.Sum([]byte(b.union.find(k.keys[0]))).Hex()[:16]
-		k.split = splitOf(k.cluster, b.cfg.Salt, b.cfg.EvalShare, b.cfg.HeldShare)
-		k.keys = nil
+		c, ok := clusters[k.task]
+		if !ok {
+			c = agon.Sum([]byte(b.union.find(b.names.all[k.task]))).Hex()[:16]
+			clusters[k.task] = c
+		}
+		k.cluster, k.split = c, splitOf(c, b.cfg.Salt, b.cfg.EvalShare, b.cfg.HeldShare)
 	}
 	slices.SortFunc(b.rows, func(x, y kept) int {
 		return cmp.Or(
 			strings.Compare(x.cluster, y.cluster), -boolCmp(x.success, y.success), -cmp.Compare(x.value, y.value),
-			-cmp.Compare(x.quality, y.quality), cmp.Compare(x.cost, y.cost), strings.Compare(x.id, y.id))
+			-cmp.Compare(x.quality, y.quality), cmp.Compare(x.cost, y.cost), bytes.Compare(x.id[:], y.id[:]))
 	})
-	coldkeys := map[string]int{}
+	coldkeys := map[name]int{}
 	var out []kept
 	for i := 0; i < len(b.rows); {
 		j := i
@@ -621,15 +615,15 @@ func boolCmp(a, b bool) int {
 	return -1
 }
 
-func (b *builder) cluster(list []kept, coldkeys map[string]int) ([]kept, error) {
+func (b *builder) cluster(list []kept, coldkeys map[name]int) ([]kept, error) {
 	var out []kept
 	type did struct {
-		calls   [32]byte
+		calls   [16]byte
 		success bool
 	}
 	calls := map[did]bool{}
 	near := newIndex()
-	agents := map[string]int{}
+	agents := map[name]int{}
 	for _, k := range list {
 		// Success and failure of the same calls are both worth keeping: they differ in something.
 		same := did{k.calls, k.success}
@@ -650,7 +644,7 @@ func (b *builder) cluster(list []kept, coldkeys map[string]int) ([]kept, error) 
 		}
 		calls[same] = true
 		if reason != "" {
-			b.report.reject(reason, k.kind)
+			b.report.reject(reason, b.names.all[k.kind])
 			continue
 		}
 		agents[k.submission]++
