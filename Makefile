@@ -39,7 +39,7 @@ test: setup ## all tests with the race detector
 
 ROUNDS ?= 200
 faults: ## kill gateway and platform at random moments, ROUNDS=200 times each, and check every invariant
-	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestKillGateway|TestKillNine' ./gateway ./platform | grep -E '^(---|ok|FAIL|    )'
+	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestKillGateway|TestKillNine' ./gateway ./engine/platform | grep -E '^(---|ok|FAIL|    )'
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench

@@ -115,6 +115,15 @@ type Policy struct {
 	Fields map[string]string `json:"fields,omitempty"`
 	// Tools are the metered tools that agents may call; "*" is all that the gateway has.
 	Tools []string `json:"tools,omitempty"`
+	// Judge bounds what judging one run may spend at the platform's gateway; nil:
+	// what the kind's judges need.
+	Judge *Judging `json:"judge,omitempty"`
+}
+
+// Judging is what the judges of one run may ask for, all of its tasks together.
+type Judging struct {
+	Models []string `json:"models" toml:"models"` // allow-list; "*" admits any priced model
+	Budget Budget   `json:"budget" toml:"budget"`
 }
 
 // ArenaState is where an arena stands.
@@ -150,18 +159,33 @@ type Arena struct {
 	Options map[string]string `json:"options,omitempty"`
 	// MaxLeases caps the leases one validator may hold in this arena.
 	MaxLeases int `json:"max_leases"`
-	// Attempts is how often a run may be retried after a fault of ours.
+	// Attempts is how often a run may be retried after a fault of ours; 0: never.
 	Attempts int `json:"attempts"`
 	// SubmissionsPerColdkey caps entries of one coldkey per day (0 = no cap): attempts cost.
 	SubmissionsPerColdkey int `json:"submissions_per_coldkey"`
 	// Replicas is how many validators play each run (0, 1: one). With three or more,
 	// results of one that disagrees with the others are excluded (score.Concord).
 	Replicas int `json:"replicas,omitempty"`
+	// Evidence says what a result without a fault must carry: EvidenceRequired
+	// (also where it is empty) or EvidenceForeign.
+	Evidence string `json:"evidence,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
+
+// What results must carry.
+const (
+	// EvidenceRequired refuses a result that nobody could judge again.
+	EvidenceRequired = "required"
+	// EvidenceForeign also takes results of validators that speak a foreign
+	// protocol, which has no evidence; they are marked Unattested.
+	EvidenceForeign = "foreign"
+)
+
+// Unattested marks an attempt whose result nobody can judge again.
+const Unattested = "unattested"
 
 // SubmissionState is where a submission stands.
 type SubmissionState string
@@ -249,6 +273,10 @@ type Attempt struct {
 	LeaseUntil time.Time `json:"lease_until"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	BoxMS      int64     `json:"box_ms"` // wall time inside boxes
+	// Statement is the gateway's word of how many calls were made and what they
+	// cost. Mark is "unattested" where the result came without evidence and statement.
+	Statement *Statement `json:"statement,omitempty"`
+	Mark      string     `json:"mark,omitempty"`
 }
 
 // Driver says what enforced the box of an attempt.
@@ -332,9 +360,12 @@ type Decision struct {
 	Score      float64            `json:"score"`
 	Bar        *float64           `json:"bar"`     // null: there was no incumbent
 	Outcome    string             `json:"outcome"` // took_seat, kept_seat
-	Rule       string             `json:"rule"`    // name for agon calc, or "scripted", "zero_score"
+	Rule       string             `json:"rule"`    // of the arena's incentive (name for agon calc), or "scripted", "zero_score"
 	Numbers    map[string]float64 `json:"numbers"`
 	At         time.Time          `json:"at"`
+	// Sentence is the decision in words. It is made when the decision is read, and
+	// not stored.
+	Sentence string `json:"sentence,omitempty"`
 }
 
 // Decision outcomes.

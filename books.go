@@ -11,6 +11,7 @@ const (
 	BookReserve BookOp = "reserve" // Amount is held for Call
 	BookSettle  BookOp = "settle"  // Call ends; Amount was booked, Receipt proves it
 	BookClose   BookOp = "close"   // the last session of the account has ended
+	BookSeal    BookOp = "seal"    // the attempt is closed: no account of it opens again
 )
 
 // BookEntry is one line of the gateway's books. A store applies entries in
@@ -43,4 +44,5 @@ type RunBooks struct {
 	Attempt  int
 	Accounts []BookAccount
 	Last     *Receipt
+	Sealed   bool // its statement is signed
 }

@@ -69,3 +69,16 @@ type Receipt struct {
 	Signer string `json:"signer,omitempty"`
 	Sig    string `json:"sig,omitempty"`
 }
+
+// Statement is what a gateway signs when an attempt has ended: how many calls
+// it answered, where their chain ends and what they cost, also for none. An
+// attempt has one, and no call follows it: receipts that are left out show.
+type Statement struct {
+	Run     string `json:"run"`
+	Attempt int    `json:"attempt"`
+	Calls   int64  `json:"calls"`
+	Head    Digest `json:"head,omitempty"` // hash of the last receipt; empty without calls
+	Cost    Micros `json:"cost_micros"`    // of all payers
+	Signer  string `json:"signer"`         // the gateway's key, SS58
+	Sig     string `json:"sig"`            // ed25519, hex
+}

@@ -1,6 +1,8 @@
 package agon
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,25 +38,48 @@ func TestRunMachine(t *testing.T) {
 	}
 }
 
-// The machine is the table: every cell not listed is refused.
+// Every cell of the machine, written out once more: who may move a run from the
+// state of the row to the state of the column (s scheduler, h holder, o operator).
 func TestTransitionCells(t *testing.T) {
-	listed := map[[3]string]bool{}
-	for _, tr := range Transitions {
-		k := [3]string{string(tr.From), string(tr.To), string(tr.By)}
-		if listed[k] {
-			t.Errorf("%v is listed twice", k)
-		}
-		listed[k] = true
+	actors := map[rune]Actor{'s': ByScheduler, 'h': ByHolder, 'o': ByOperator}
+	columns := []RunState{"queued", "leased", "playing", "judging", "scored", "failed", "cancelled"}
+	cells := map[RunState][]string{
+		//           queued leased playing judging scored failed cancelled
+		"queued":    {"-", "s", "-", "-", "-", "s", "o"},
+		"leased":    {"s", "-", "h", "-", "h", "s", "o"},
+		"playing":   {"s", "-", "-", "h", "h", "s", "o"},
+		"judging":   {"s", "-", "-", "-", "h", "s", "o"},
+		"scored":    {"-", "-", "-", "-", "-", "-", "-"},
+		"failed":    {"-", "-", "-", "-", "-", "-", "-"},
+		"cancelled": {"-", "-", "-", "-", "-", "-", "-"},
 	}
-	for _, from := range RunStates {
-		for _, to := range RunStates {
-			for _, by := range []Actor{ByScheduler, ByHolder, ByOperator} {
-				err := CheckTransition(from, to, by)
-				if want := listed[[3]string{string(from), string(to), string(by)}]; (err == nil) != want {
-					t.Errorf("%s to %s by %s: %v", from, to, by, err)
+	if !slices.Equal(RunStates, columns) || len(cells) != len(columns) {
+		t.Fatalf("states %v, want %v", RunStates, columns)
+	}
+	allowed := 0
+	for from, row := range cells {
+		for i, to := range columns {
+			for letter, by := range actors {
+				want := strings.ContainsRune(row[i], letter)
+				if err := CheckTransition(from, to, by); (err == nil) != want {
+					t.Errorf("%s to %s by %s: %v, want allowed %t", from, to, by, err, want)
+				}
+				if want {
+					allowed++
 				}
 			}
 		}
+	}
+	if len(Transitions) != allowed { // none is listed twice, or for states and actors that there are not
+		t.Errorf("%d transitions, want %d", len(Transitions), allowed)
+	}
+	for _, state := range []RunState{"", "other"} {
+		if CheckTransition(RunQueued, state, ByScheduler) == nil || CheckTransition(state, RunQueued, ByScheduler) == nil {
+			t.Errorf("state %q is taken", state)
+		}
+	}
+	if CheckTransition(RunQueued, RunLeased, "") == nil || CheckTransition(RunQueued, RunLeased, "miner") == nil {
+		t.Error("another actor may move a run")
 	}
 }
 

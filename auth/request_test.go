@@ -228,6 +228,61 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// forgetful is a guard that keeps a nonce for exactly as long as it was told.
+type forgetful struct {
+	now  func() time.Time
+	kept map[string]time.Time
+}
+
+func (g *forgetful) Seen(_ context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	key := scheme + " " + hotkey + " " + nonce
+	if last, ok := g.kept[key]; ok && !last.Before(g.now()) {
+		return false, nil
+	}
+	g.kept[key] = until
+	return true, nil
+}
+
+// A request is taken once, however far its stamp is from the server's clock and
+// whenever it is sent again: its nonce is kept until its stamp is stale.
+func TestReplayNeverFresh(t *testing.T) {
+	alice := mustURI(t, "//Alice")
+	for _, ahead := range []time.Duration{-60 * time.Second, -30 * time.Second, 0, 30 * time.Second, 59 * time.Second, 60 * time.Second} {
+		now := testNow
+		clock := func() time.Time { return now }
+		guard := &forgetful{clock, map[string]time.Time{}}
+		v := &Verifier{Audience: "agon-test", Now: clock, Replay: guard}
+		req := httptest.NewRequest(http.MethodPost, "/v1/x", nil)
+		if err := SignRequest(req, nil, alice, "agon-test", testNow.Add(ahead)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Verify(t.Context(), "POST", "/v1/x", req.Header, nil); err != nil {
+			t.Fatalf("stamped %v ahead: %v", ahead, err)
+		}
+		stale := false
+		for ; now.Before(testNow.Add(5 * time.Minute)); now = now.Add(500 * time.Millisecond) {
+			_, err := v.Verify(t.Context(), "POST", "/v1/x", req.Header, nil)
+			switch {
+			case err == nil:
+				t.Fatalf("stamped %v ahead: taken again after %v", ahead, now.Sub(testNow))
+			case err.Code == CodeStale:
+				stale = true
+			case err.Code != CodeReplayed || stale:
+				t.Fatalf("stamped %v ahead: after %v %v", ahead, now.Sub(testNow), err)
+			}
+		}
+		// Nor is it kept for much longer: nonces are the guard's memory.
+		for _, until := range guard.kept {
+			if over := until.Sub(testNow.Add(ahead + DefaultWindow)); over < 0 || over > 5*time.Second {
+				t.Errorf("stamped %v ahead: kept %v beyond its window", ahead, over)
+			}
+		}
+		if !stale {
+			t.Errorf("stamped %v ahead: never stale", ahead)
+		}
+	}
+}
+
 type brokenGuard struct{}
 
 func (brokenGuard) Seen(context.Context, string, string, string, time.Time) (bool, error) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/copycat"
+	"github.com/agon-arena/agon/kinds/pack/ncd"
 )
 
 // loop is the straightforward way: every pair compressed with Python's zlib.
@@ -73,14 +73,14 @@ func packPairs(ctx context.Context) (string, error) {
 	if err := json.Unmarshal(raw, &py); err != nil {
 		return "", err
 	}
-	entries := make([]copycat.Entry, len(texts))
+	entries := make([]ncd.Entry, len(texts))
 	for i, t := range texts {
-		entries[i] = copycat.Entry{Key: fmt.Sprint(i), Hash: fmt.Sprint(i), Block: uint64(i), Text: t}
+		entries[i] = ncd.Entry{Key: fmt.Sprint(i), Hash: fmt.Sprint(i), Block: uint64(i), Text: t}
 	}
 	start := time.Now()
-	k := copycat.NewComparer()
+	k := ncd.NewComparer()
 	defer k.Close()
-	copies := k.Exclude(entries, copycat.NCDThreshold)
+	copies := k.Exclude(entries, ncd.NCDThreshold)
 	ours := time.Since(start).Seconds()
 	if len(copies) != 1 || py.Copies != 1 {
 		return "", fmt.Errorf("%d and %d copies found, want 1", len(copies), py.Copies)

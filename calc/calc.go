@@ -21,7 +21,7 @@ var ErrUnknownRule = errors.New("unknown rule")
 
 // Rule is a named function over JSON.
 type Rule struct {
-	Name string // "coding.takeover"
+	Name string // "winner_takes_all"
 	Doc  string // input -> output, in one line
 	run  func(line []byte) (any, error)
 }

@@ -133,7 +133,7 @@ func TestRoutes(t *testing.T) {
 			return err
 		}},
 		{"PUT /v1/blobs/" + string(d) + " x", ``, func(ctx context.Context, c *Client) error {
-			got, err := c.PutBlob(ctx, []byte("x"))
+			got, err := c.PutBlob(ctx, "", []byte("x"))
 			if got != d {
 				return fmt.Errorf("digest %s", got)
 			}
@@ -345,7 +345,7 @@ func TestBounds(t *testing.T) {
 	})
 	t.Run("blob out", func(t *testing.T) {
 		c := newServer(t, newKey(t), func(w http.ResponseWriter, r *http.Request) { t.Error("sent") })
-		if _, err := c.PutBlob(t.Context(), make([]byte, MaxBlob+1)); !IsCode(err, "too_large") {
+		if _, err := c.PutBlob(t.Context(), "", make([]byte, MaxBlob+1)); !IsCode(err, "too_large") {
 			t.Errorf("error %v", err)
 		}
 	})

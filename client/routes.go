@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -130,18 +129,6 @@ func (c *Client) RemoveWebhook(ctx context.Context, id string) (*Webhooks, error
 	var out Webhooks
 	_, err := c.json(ctx, post(path("webhooks", id, "remove"), false), nil, &out)
 	return &out, err
-}
-
-// EntryName is the path under which a single file is entered in an arena of a
-// kind: kinds whose agents are one script know it by one name.
-func EntryName(kind, file string) string {
-	switch kind {
-	case "coding", "claim", "shopping":
-		return "agent.py"
-	case "pack":
-		return "pack.json"
-	}
-	return filepath.Base(file)
 }
 
 // SignIn makes a sign-in for a browser in the name of the client's key: a link
@@ -271,8 +258,10 @@ func (c *Client) Blob(ctx context.Context, d agon.Digest) ([]byte, error) {
 	return r.body, nil
 }
 
-// PutBlob stores b and returns its digest; the bytes are durable on return.
-func (c *Client) PutBlob(ctx context.Context, b []byte) (agon.Digest, error) {
+// PutBlob stores b and returns its digest; the bytes are durable on return. They
+// can be evidence of the caller's lease, or with none named of the leases that
+// the caller holds now.
+func (c *Client) PutBlob(ctx context.Context, lease string, b []byte) (agon.Digest, error) {
 	if len(b) > MaxBlob {
 		return "", &agon.Error{
 			Code: "too_large", Status: http.StatusRequestEntityTooLarge, Limit: fmt.Sprintf("%d bytes", MaxBlob),
@@ -280,8 +269,12 @@ func (c *Client) PutBlob(ctx context.Context, b []byte) (agon.Digest, error) {
 		}
 	}
 	d := agon.Sum(b)
+	to := path("blobs", string(d))
+	if lease != "" {
+		to += "?" + url.Values{"lease": {lease}}.Encode()
+	}
 	_, err := c.send(ctx, call{
-		method: http.MethodPut, path: path("blobs", string(d)), body: b,
+		method: http.MethodPut, path: to, body: b,
 		contentType: "application/octet-stream", idempotent: true, limit: MaxReply, timeout: callTimeout,
 	})
 	return d, err

@@ -126,7 +126,9 @@ type Result struct {
 	BoxMS    int64          `json:"box_ms"`
 	Evidence agon.Digest    `json:"evidence,omitempty" doc:"tree put before by PUT /v1/blobs"`
 	Receipts []agon.Receipt `json:"receipts,omitempty"`
-	Events   []agon.Event   `json:"events,omitempty" doc:"the rest of the log"`
+	// Statement closes the receipts: the gateway's signature over their number, end and sum.
+	Statement *agon.Statement `json:"statement,omitempty"`
+	Events    []agon.Event    `json:"events,omitempty" doc:"the rest of the log"`
 }
 
 // ResultReply says what the result did.
@@ -188,6 +190,7 @@ type BoardDecision struct {
 	Outcome    string             `json:"outcome"`
 	Rule       string             `json:"rule"`
 	Numbers    map[string]float64 `json:"numbers,omitempty"`
+	Sentence   string             `json:"sentence,omitempty" doc:"the decision in words"`
 }
 
 // Board is GET /v1/arenas/{id}/board, and one entry of Overview.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/trajectory"
+	"github.com/agon-arena/agon/corpus/trajectory"
 )
 
 // Version of the filter; it changes whenever the same runs could give other rows.
@@ -77,6 +77,8 @@ type Config struct {
 	// LeakKeys names what problems of a kind share: those that share one stand
 	// in one cluster. Optional.
 	LeakKeys func(kind string, t agon.TaskRef) []string
+	// Finals are the final calls of the kinds that have one. Optional.
+	Finals Finals
 	// Progress is told how many runs were read. Optional.
 	Progress func(runs, rows int)
 	// Wrote is told how many of the chosen rows were written. Optional.
@@ -381,10 +383,11 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 		row.Ratio = round(float64(credited)/float64(calls), 6)
 	}
 	row.Axis = axisOf(row.Ratio, calls, ev.ModelCalls)
-	if finalTool[a.Kind] == "" {
+	final := b.cfg.Finals[a.Kind]
+	if final == nil {
 		row.Messages = closeLast(row.Messages)
 	}
-	if why := structure(row.Messages, finalTool[a.Kind]); len(why) > 0 {
+	if why := structure(row.Messages, final); len(why) > 0 {
 		return nil, why[0]
 	}
 	over, n, exact := overLimit(chatText(row.Messages, row.Tools))
@@ -534,18 +537,10 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 			ids = append(ids, x)
 		}
 	}
-	for _, m := range r.Messages {
-		for _, c := range m.ToolCalls {
-			if c.Function.Name == finalTool[r.From.Kind] {
-				if p, err := productIDs(c.Function.Arguments); err == nil {
-					ids = append(ids, p...)
-					if k.success { // what was rightly recommended is the ground truth
-						for _, x := range p {
-							keys = append(keys, "leak "+r.From.Kind+" "+x)
-						}
-					}
-				}
-			}
+	for _, x := range b.cfg.Finals.named(r) {
+		ids = append(ids, x)
+		if k.success { // the right answer is the ground truth
+			keys = append(keys, "leak "+r.From.Kind+" "+x)
 		}
 	}
 	var texts []string

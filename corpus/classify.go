@@ -7,13 +7,13 @@ package corpus
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/trajectory"
+	"github.com/agon-arena/agon/corpus/trajectory"
 )
 
 // Axis says who acted.
@@ -125,15 +125,15 @@ func ParseATIF(b []byte) (*document, error) { //nolint:revive // callers only ha
 
 // ClassifyFile classifies the bytes of an ATIF file. kind says which rules of
 // structure hold beside the common ones; empty: what the file itself says.
-func ClassifyFile(b []byte, kind string) (Class, error) {
+func ClassifyFile(b []byte, kind string, finals Finals) (Class, error) {
 	d, err := ParseATIF(b)
 	if err != nil {
 		return Class{}, err
 	}
-	return classify(d, kind)
+	return classify(d, kind, finals)
 }
 
-func classify(d *document, kind string) (Class, error) {
+func classify(d *document, kind string, finals Finals) (Class, error) {
 	c := Class{Rejects: []string{}}
 	calls, credited, models := 0, 0, 0
 	for i := range d.Steps {
@@ -153,7 +153,7 @@ func classify(d *document, kind string) (Class, error) {
 	c.Axis = axisOf(c.Ratio, calls, models)
 	messages := d.chat()
 	c.Tokens = Tokens(canonicalChat(messages, d.Agent.Tools))
-	c.Rejects = append(c.Rejects, structure(messages, finalCall(d, kind))...)
+	c.Rejects = append(c.Rejects, structure(messages, finals.of(d, kind))...)
 	if c.Tokens > MaxTokens {
 		c.Rejects = append(c.Rejects, RejectTooLong)
 	}
@@ -257,38 +257,71 @@ func arguments(raw json.RawMessage) string {
 	return b.String()
 }
 
-// finalTool is the call that hands an answer over, by kind.
-var finalTool = map[string]string{"shopping": "recommend_product"}
+// FinalCall is what a kind demands of the end of a conversation: one call of a
+// tool that hands over an answer, which names only what was shown before.
+type FinalCall struct {
+	Tool string // whose call must come exactly once
+	// Marks are tools by which a file that names no kind is taken for one of this
+	// kind, besides Tool: it offers or calls one of them.
+	Marks []string
+	// IDs reads what the call's arguments name. An error refuses the row.
+	IDs  func(arguments string) ([]string, error)
+	Noun string // what IDs are, for people: "product"
+}
 
-// finalCall names the call that must come exactly once; empty: there is none.
-func finalCall(d *document, kind string) string {
+// Finals are the final calls of the kinds that have one, by kind.
+type Finals map[string]*FinalCall
+
+// named is what the answers of a row name.
+func (f Finals) named(r *Row) []string {
+	final := f[r.From.Kind]
+	if final == nil {
+		return nil
+	}
+	var out []string
+	for _, m := range r.Messages {
+		for _, c := range m.ToolCalls {
+			if c.Function.Name != final.Tool {
+				continue
+			}
+			if ids, err := final.IDs(c.Function.Arguments); err == nil {
+				out = append(out, ids...)
+			}
+		}
+	}
+	return out
+}
+
+// of returns the final call that a file must have; nil: there is none.
+func (f Finals) of(d *document, kind string) *FinalCall {
 	if kind == "" {
 		kind = d.Extra.Kind
 	}
 	if kind != "" {
-		return finalTool[kind]
+		return f[kind]
 	}
-	// A file that says no kind: whoever offers or calls a shop's tool is a shopper.
-	shop := []string{"recommend_product", "find_product", "view_product_information"}
-	for _, t := range d.Agent.Tools {
-		for _, n := range shop {
-			if strings.Contains(string(t), `"`+n+`"`) {
-				return finalTool["shopping"]
+	for _, k := range slices.Sorted(maps.Keys(f)) {
+		marks := append([]string{f[k].Tool}, f[k].Marks...)
+		for _, t := range d.Agent.Tools {
+			for _, n := range marks {
+				if strings.Contains(string(t), `"`+n+`"`) {
+					return f[k]
+				}
+			}
+		}
+		for i := range d.Steps {
+			for _, c := range d.Steps[i].ToolCalls {
+				if slices.Contains(marks, c.Name) {
+					return f[k]
+				}
 			}
 		}
 	}
-	for i := range d.Steps {
-		for _, c := range d.Steps[i].ToolCalls {
-			if slices.Contains(shop, c.Name) {
-				return finalTool["shopping"]
-			}
-		}
-	}
-	return ""
+	return nil
 }
 
 // structure returns why a conversation's form is refused; the token limit is the caller's.
-func structure(list []Message, final string) []string {
+func structure(list []Message, final *FinalCall) []string {
 	var out []string
 	add := func(r string) {
 		if !slices.Contains(out, r) {
@@ -305,7 +338,7 @@ func structure(list []Message, final string) []string {
 				add(RejectUnanswered) // an answer to nothing
 			}
 			delete(open, m.ToolCallID)
-			if final != "" && m.Name != final {
+			if final != nil && m.Name != final.Tool {
 				found.WriteString(m.Content)
 				found.WriteByte('\n')
 			}
@@ -317,9 +350,9 @@ func structure(list []Message, final string) []string {
 			last = i
 			for _, c := range m.ToolCalls {
 				open[c.ID] = true
-				if c.Function.Name == final && final != "" {
+				if final != nil && c.Function.Name == final.Tool {
 					finals++
-					finalOK = finalOK && resolves(c.Function.Arguments, found.String())
+					finalOK = finalOK && final.resolves(c.Function.Arguments, found.String())
 				}
 			}
 		}
@@ -327,7 +360,7 @@ func structure(list []Message, final string) []string {
 	if len(open) > 0 {
 		add(RejectUnanswered)
 	}
-	if final != "" && finals != 1 {
+	if final != nil && finals != 1 {
 		add(RejectFinalCount)
 	}
 	if finals > 0 && !finalOK {
@@ -339,12 +372,9 @@ func structure(list []Message, final string) []string {
 	return out
 }
 
-var errNoIDs = errors.New("no product ids")
-
-// resolves reports whether the ids of a recommendation are those of products
-// that some tool has shown before.
-func resolves(args, shown string) bool {
-	ids, err := productIDs(args)
+// resolves reports whether all that the answer names was shown by some tool before.
+func (f *FinalCall) resolves(args, shown string) bool {
+	ids, err := f.IDs(args)
 	if err != nil {
 		return false
 	}
@@ -354,37 +384,4 @@ func resolves(args, shown string) bool {
 		}
 	}
 	return true
-}
-
-// productIDs reads product_ids: "1,2", ["1","2"] or [1,2].
-func productIDs(args string) ([]string, error) {
-	var a struct {
-		IDs json.RawMessage `json:"product_ids"`
-		ID  json.RawMessage `json:"product_id"`
-	}
-	if err := json.Unmarshal([]byte(args), &a); err != nil {
-		return nil, err
-	}
-	raw := a.IDs
-	if len(raw) == 0 {
-		raw = a.ID
-	}
-	var out []string
-	var text string
-	var list []json.RawMessage
-	switch {
-	case json.Unmarshal(raw, &text) == nil:
-		out = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == ';' })
-	case json.Unmarshal(raw, &list) == nil:
-		for _, x := range list {
-			out = append(out, strings.Trim(string(x), `"`))
-		}
-	case len(raw) > 0:
-		out = append(out, string(raw))
-	}
-	out = slices.DeleteFunc(out, func(s string) bool { return s == "" })
-	if len(out) == 0 {
-		return nil, errNoIDs
-	}
-	return out, nil
 }

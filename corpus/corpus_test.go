@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -48,6 +49,17 @@ func atif(t testing.TB, steps ...map[string]any) []byte {
 	return b
 }
 
+// shop is a kind whose answer is a recommendation of products.
+var shop = Finals{"shop": {Tool: "recommend_product", Marks: []string{"find_product"}, Noun: "product", IDs: func(args string) ([]string, error) {
+	var a struct {
+		IDs string `json:"product_ids"`
+	}
+	if err := json.Unmarshal([]byte(args), &a); err != nil || a.IDs == "" {
+		return nil, errors.Join(err, errors.New("no ids"))
+	}
+	return strings.Split(a.IDs, ","), nil
+}}}
+
 const pick = `recommend_product {"product_ids":"11"}`
 
 func TestClassify(t *testing.T) {
@@ -74,7 +86,7 @@ func TestClassify(t *testing.T) {
 		{"ends in thought", []map[string]any{agent(1, "find_product"), agent(1, pick), silent}, Agentic, 1, []string{RejectThinkingEnd}},
 		{"says nothing of a shop", []map[string]any{agent(1, "read_file")}, Agentic, 1, nil},
 	} {
-		got, err := ClassifyFile(atif(t, c.steps...), "")
+		got, err := ClassifyFile(atif(t, c.steps...), "", shop)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -90,7 +102,7 @@ func TestTokenLimit(t *testing.T) {
 	at := func(words int) Class {
 		s := agent(1)
 		s["message"] = strings.Repeat(" a", words)
-		c, err := ClassifyFile(atif(t, s), "coding")
+		c, err := ClassifyFile(atif(t, s), "other", shop)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,11 +260,73 @@ func build(t *testing.T, s *source, change func(*Config)) (*Result, *Manifest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := Verify(r.Dir)
+	v, err := Verify(r.Dir, cfg.Finals)
 	if err != nil || len(v.Problems) > 0 {
 		t.Fatalf("verify: %v %v", err, v)
 	}
 	return r, m
+}
+
+// sell adds a run in which a model looks for a product and recommends it.
+func (s *source) sell(n, task int, query, product string, value float64) {
+	id := s.play(n, fmt.Sprint("sub-", n), task, query, product, value)
+	s.evs[id] = nil
+	ref := s.runs[id].Tasks[0]
+	ask := []map[string]any{{"role": "user", "content": query}}
+	for i, call := range []map[string]any{
+		{"name": "find_product", "arguments": fmt.Sprintf(`{"q":"x%d"}`, n)},
+		{"name": "recommend_product", "arguments": `{"product_ids":"` + product + `"}`},
+	} {
+		call["id"] = fmt.Sprint("c", i)
+		s.model(id, ref.Key, ask, map[string]any{"content": "I act.", "tool_calls": []any{call}})
+		ask = append(
+			ask,
+			map[string]any{"role": "assistant", "content": "I act.", "tool_calls": []any{map[string]any{"id": call["id"], "type": "function", "function": map[string]any{"name": call["name"], "arguments": call["arguments"]}}}},
+			map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "found " + product},
+		)
+	}
+	s.model(id, ref.Key, ask, map[string]any{"content": "Done."})
+}
+
+// Problems with the same right answer never stand in two splits, and a corpus
+// in which they do is found out.
+func TestFinalCallsJoinClusters(t *testing.T) {
+	s := newSource(12)
+	s.arena.Kind = "shop"
+	for i := range 12 {
+		product := fmt.Sprint("4711", i)
+		if i < 6 {
+			product = "0815"
+		}
+		s.sell(i, i, words(i), product, 1)
+	}
+	clusters := func(dir string) map[string]int {
+		m := map[string]int{}
+		for _, split := range []string{Train, Eval, Held} {
+			err := eachLine(filepath.Join(dir, split, "rows.jsonl"), func(line []byte) error {
+				var r Row
+				err := json.Unmarshal(line, &r)
+				m[r.Cluster]++
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m
+	}
+	with, _ := build(t, s, func(c *Config) { c.Finals = shop })
+	if got := clusters(with.Dir); with.Rows != 12 || len(got) != 7 {
+		t.Errorf("%d rows in %d clusters, want 12 in 7: %v; %v", with.Rows, len(got), got, with.Rejected)
+	}
+	without, _ := build(t, s, func(c *Config) { c.EvalShare, c.HeldShare = 0.4, 0.3 })
+	if got := clusters(without.Dir); len(got) != 12 {
+		t.Errorf("without a final call: %d clusters, want 12", len(got))
+	}
+	v, err := Verify(without.Dir, shop)
+	if err != nil || len(v.Problems) == 0 || !strings.HasPrefix(v.Problems[0], "product 0815 stands in ") {
+		t.Errorf("a leak is not found: %v %v", v, err)
+	}
 }
 
 // words makes a query of its own for each n.
@@ -301,7 +375,7 @@ func TestBuild(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "text of", "test of", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := Verify(b.Dir); err != nil || len(v.Problems) == 0 {
+	if v, err := Verify(b.Dir, nil); err != nil || len(v.Problems) == 0 {
 		t.Errorf("a changed file: %v %v", v, err)
 	}
 }
@@ -378,7 +452,7 @@ func FuzzClassify(f *testing.F) {
 	f.Add(atif(f, agent(1, "find_product"), agent(0, pick)))
 	f.Add([]byte(`{"schema_version":"ATIF-v1.7","agent":{"name":"a","version":"1"},"steps":[]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ClassifyFile(b, "")
+		c, err := ClassifyFile(b, "", shop)
 		if err == nil && (c.Ratio < 0 || c.Ratio > 1 || c.Rejects == nil) {
 			t.Fatalf("%+v", c)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/trajectory"
+	"github.com/agon-arena/agon/corpus/trajectory"
 )
 
 // group writes the rows of one cluster, best first, in every format.

@@ -147,7 +147,7 @@ func TestSecretsInEveryField(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if v, err := Verify(r.Dir); err != nil || len(v.Problems) > 0 {
+	if v, err := Verify(r.Dir, nil); err != nil || len(v.Problems) > 0 {
 		t.Errorf("%v %v", v, err)
 	}
 }

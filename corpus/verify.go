@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/trajectory"
+	"github.com/agon-arena/agon/corpus/trajectory"
 )
 
 // Verification is what Verify found; Problems is empty for a good corpus.
@@ -46,8 +46,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 
 // Verify hashes the files of a corpus again and looks for leaks: a cluster, a
 // problem or a query in two splits, an ATIF document that is none, a row that
-// does not say where it comes from.
-func Verify(dir string) (*Verification, error) {
+// does not say where it comes from. finals are those that the corpus was built with.
+func Verify(dir string, finals Finals) (*Verification, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return nil, err
@@ -102,16 +102,9 @@ func Verify(dir string) (*Verification, error) {
 			if q := Normalise(r.query()); q != "" {
 				once("query "+agon.Sum([]byte(q)).Hex(), split, "the query of row "+r.ID)
 			}
-			for _, msg := range r.Messages {
-				for _, c := range msg.ToolCalls {
-					if c.Function.Name != finalTool[r.From.Kind] || r.Reward.Outcome == nil || *r.Reward.Outcome != 1 {
-						continue
-					}
-					if ids, err := productIDs(c.Function.Arguments); err == nil {
-						for _, id := range ids {
-							once("product "+r.From.Kind+" "+id, split, "product "+id)
-						}
-					}
+			if r.Reward.Outcome != nil && *r.Reward.Outcome == 1 {
+				for _, id := range finals.named(&r) {
+					once("answer "+r.From.Kind+" "+id, split, finals[r.From.Kind].Noun+" "+id)
 				}
 			}
 			return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/agon-arena/agon/auth"
 )
 
-// Who pays for a call.
+// Who pays for a call: there are no others.
 const (
-	payerRun      = "run"
-	payerPlatform = "platform"
+	payerRun      = PayerRun
+	payerPlatform = PayerJudge
 )
 
 // Journal keeps the books through a crash. *store.Store is one.
@@ -72,7 +72,8 @@ type runBooks struct {
 	accounts map[string]*openAccount
 	n        int64 // receipts in the chain
 	head     agon.Digest
-	users    int // open sessions
+	users    int  // open sessions
+	sealed   bool // its statement is signed: nothing is opened any more
 }
 
 // openAccount is one budget. Guarded by Books.mu.
@@ -164,16 +165,12 @@ func (b *Books) open(ctx context.Context, run string, attempt int, name string, 
 		return nil, b.broken
 	}
 	key := runKey{run, attempt}
-	r := b.runs[key]
-	if r == nil {
-		r = &runBooks{key: key, accounts: map[string]*openAccount{}}
-		if b.cfg.Journal != nil {
-			// Under the lock: two sessions of an attempt must find one chain.
-			if err := b.load(ctx, r); err != nil {
-				return nil, err
-			}
-		}
-		b.runs[key] = r
+	r, err := b.runOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if r.sealed {
+		return nil, fmt.Errorf("open account %s: %w", name, errSealed)
 	}
 	a := r.accounts[name]
 	if a != nil && a.limit != limit {
@@ -195,6 +192,22 @@ func (b *Books) open(ctx context.Context, run string, attempt int, name string, 
 	return &account{b, r, a}, nil
 }
 
+// runOf returns the books of an attempt. The caller holds mu.
+func (b *Books) runOf(ctx context.Context, key runKey) (*runBooks, error) {
+	if r := b.runs[key]; r != nil {
+		return r, nil
+	}
+	r := &runBooks{key: key, accounts: map[string]*openAccount{}}
+	if b.cfg.Journal != nil {
+		// Under the lock: two sessions of an attempt must find one chain.
+		if err := b.load(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	b.runs[key] = r
+	return r, nil
+}
+
 // load reads what the journal has of an attempt.
 func (b *Books) load(ctx context.Context, r *runBooks) error {
 	was, err := b.cfg.Journal.RunBooks(ctx, r.key.run, r.key.attempt)
@@ -212,6 +225,7 @@ func (b *Books) load(ctx context.Context, r *runBooks) error {
 	if was.Last != nil {
 		r.n, r.head = was.Last.N, ReceiptHash(*was.Last)
 	}
+	r.sealed = was.Sealed
 	return nil
 }
 

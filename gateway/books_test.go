@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway/provider"
-	"github.com/agon-arena/agon/store"
-	"github.com/agon-arena/agon/store/sqlite"
 )
 
 func openStore(t testing.TB, path string) *store.Store {
@@ -73,6 +73,22 @@ func TestAccountIsPerRunAndPayer(t *testing.T) {
 	judge.Payer = "platform"
 	if r := post(t, open(t, g, judge, nil), chatPath, hello); r.status != 200 {
 		t.Errorf("the platform's account: %d", r.status)
+	}
+	// An attempt's agents share one account, whatever they play; each task's judge has its own.
+	elsewhere := p
+	elsewhere.Task = "small/y"
+	if r := post(t, open(t, g, elsewhere, nil), chatPath, hello); r.status != 429 {
+		t.Errorf("another task of the attempt: %d", r.status)
+	}
+	judge.Budget.Calls, judge.Attempt = 1, 7
+	other = judge
+	other.Task = "small/y"
+	statuses = nil
+	for _, p := range []Policy{judge, judge, other, other} {
+		statuses = append(statuses, post(t, open(t, g, p, nil), chatPath, hello).status)
+	}
+	if !slices.Equal(statuses, []int{200, 429, 200, 429}) {
+		t.Errorf("judges of two tasks, one call each: statuses %v", statuses)
 	}
 	retry := p
 	retry.Attempt++
@@ -364,6 +380,35 @@ func TestVerifyChain(t *testing.T) {
 		}
 		if code != c.want {
 			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A gateway that signs a receipt of more than it reserved broke the rule that no
+// budget is overrun, however good its signature is.
+func TestVerifyChainCost(t *testing.T) {
+	for _, c := range []struct {
+		reserved, cost agon.Micros
+		want           string
+	}{{9, 0, ""}, {9, 9, ""}, {0, 0, ""}, {9, 10, "cost"}, {0, 1, "cost"}, {-1, 0, "cost"}} {
+		b, err := NewBooks(t.Context(), BooksConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := b.open(t.Context(), "r", 1, "r/1/run", agon.Budget{Micros: 100, Calls: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.reserve("1", Amount{Micros: max(c.reserved, c.cost), Calls: 1}); err != nil {
+			t.Fatal(err)
+		}
+		r := &agon.Receipt{ID: "1", Run: "r", Attempt: 1, Reserved: c.reserved, Payer: "run"}
+		if _, err := a.settle(t.Context(), "1", Amount{Micros: c.cost, Calls: 1}, r); err != nil {
+			t.Fatal(err)
+		}
+		got := VerifyChain([]agon.Receipt{*r}, []string{b.Signer()})
+		if r.Cost != c.cost || (c.want == "") != (len(got.Problems) == 0) || c.want != "" && (len(got.Problems) != 1 || got.Problems[0].Code != c.want) {
+			t.Errorf("%d of %d reserved: receipt %+v, %+v", c.cost, c.reserved, r, got)
 		}
 	}
 }

@@ -41,8 +41,8 @@ type call struct {
 	s      *session
 	n      int64
 	id     string
-	rt     route
-	q      *request
+	rt     Route
+	q      *Request
 	o      offer
 	up     *target // that was asked last
 	failed []failedTry
@@ -58,8 +58,8 @@ type call struct {
 }
 
 // begin resolves the model and reserves the worst case.
-func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refusal) {
-	o, ok := s.pick(q, rt.prefer)
+func (s *session) begin(ctx context.Context, rt Route, q *Request) (*call, *Refusal) {
+	o, ok := s.pick(q, rt.Prefer)
 	if !ok {
 		return nil, noModel(q.model)
 	}
@@ -79,7 +79,7 @@ func (s *session) begin(ctx context.Context, rt route, q *request) (*call, *refu
 	if s.closed {
 		s.mu.Unlock()
 		_, _ = s.acct.settle(context.WithoutCancel(ctx), c.id, Amount{}, nil)
-		return nil, &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
+		return nil, &Refusal{Status: http.StatusForbidden, Code: "session_closed", Message: "the session is closed"}
 	}
 	s.open[c] = struct{}{}
 	s.ev.Calls++
@@ -136,15 +136,16 @@ func (c *call) fail(w http.ResponseWriter, f *provider.Failure, got []byte) {
 	if c.closed() {
 		// The provider may be working on it still: the worst case is booked.
 		c.suspect()
-		ref := &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
-		c.finish(ending{outcome: outcomeTruncated, status: ref.status, worst: true, response: got, total: int64(len(got))})
-		ref.write(w, false)
+		ref := &Refusal{Status: http.StatusForbidden, Code: "session_closed", Message: "the session is closed"}
+		c.finish(ending{outcome: outcomeTruncated, status: ref.Status, worst: true, response: got, total: int64(len(got))})
+		ref.write(w)
 		return
 	}
 	ref := failed(f)
 	c.blame(f)
-	c.finish(ending{outcome: outcomeProvider, status: ref.shown(c.rt.a0), class: f.Class, response: got, total: int64(len(got))})
-	ref.write(w, c.rt.a0)
+	status, _ := c.rt.shown(ref)
+	c.finish(ending{outcome: outcomeProvider, status: status, class: f.Class, response: got, total: int64(len(got))})
+	c.rt.refuse(w, ref)
 }
 
 // blame notes that the providers failed a call, and asks whether the gateway's
@@ -212,19 +213,17 @@ func (c *call) suspect() {
 
 // own hands on a reply that calls the request bad. It costs a call and no money.
 func (c *call) own(w http.ResponseWriter, a *answer) {
-	status := a.reply.Status
-	if c.rt.a0 {
-		status = http.StatusOK
-	}
+	ref := &Refusal{Status: a.reply.Status, Code: CodeRefused, Message: "the model's provider refused this request as malformed"}
+	status, _ := c.rt.shown(ref)
 	c.s.mu.Lock()
 	c.s.ev.AgentErrors++
 	c.s.mu.Unlock()
 	if !c.finish(ending{outcome: outcomeRefused, status: status, response: a.body, total: int64(len(a.body))}) {
-		noBooks().write(w, c.rt.a0)
+		c.rt.refuse(w, noBooks())
 		return
 	}
-	if c.rt.a0 {
-		writeJSON(w, http.StatusOK, "Error: the model's provider refused this request as malformed.")
+	if c.rt.Refuse != nil {
+		c.rt.refuse(w, ref)
 		return
 	}
 	c.send(w, a.reply.ContentType, status, a.body)
@@ -233,9 +232,9 @@ func (c *call) own(w http.ResponseWriter, a *answer) {
 // whole answers with a reply that is one JSON document.
 func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 	out, ctype := a.body, a.reply.ContentType
-	if c.rt.a0 {
+	if c.rt.Reply != nil {
 		ok := false
-		if out, ok = a0Reply(c.q.path, a.wire); !ok {
+		if out, ok = c.rt.Reply(replyOf(a.wire)); !ok {
 			c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply has no answer in it"}, a.body)
 			return
 		}
@@ -252,10 +251,10 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 		e.outcome = outcomeClientGone
 	}
 	if !c.finish(e) {
-		noBooks().write(w, c.rt.a0)
+		c.rt.refuse(w, noBooks())
 		return
 	}
-	if f := c.s.policy.NonceField; f != "" && e.message != nil && !c.rt.a0 {
+	if f := c.s.policy.NonceField; f != "" && e.message != nil && c.rt.Reply == nil {
 		out = c.s.nonces.mark(c.s.policy.Run, f, out, c.s.asked(e.message))
 	}
 	c.send(w, ctype, http.StatusOK, out)
@@ -413,7 +412,7 @@ func (c *call) finish(e ending) bool {
 	want, u, estimated := c.charge(e)
 	rec := &agon.Receipt{
 		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task, Payer: s.policy.Payer,
-		Route: c.rt.path, Model: c.o.model, Provider: c.provider(),
+		Route: c.rt.Path, Model: c.o.model, Provider: c.provider(),
 		RequestHash: agon.Sum(c.body), ResponseHash: agon.Sum(e.response),
 		Prompt: u.prompt, Completion: u.completion, Estimated: estimated,
 		PriceVersion: c.o.price.Version, Reserved: c.held.Micros,
@@ -438,7 +437,7 @@ func (c *call) finish(e ending) bool {
 	}
 	ev := ModelCall{
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
-		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.claim,
+		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.Claim,
 	}
 	if !estimated && u.ok {
 		ev.Doubt = c.doubt(u, e.message)
@@ -467,8 +466,8 @@ func (c *call) provider() string {
 }
 
 // noBooks is the answer when a call cannot be booked: the client gets no reply that was not paid for.
-func noBooks() *refusal {
-	return &refusal{status: http.StatusInternalServerError, code: "internal", msg: "the gateway's books do not answer"}
+func noBooks() *Refusal {
+	return &Refusal{Status: http.StatusInternalServerError, Code: "internal", Message: "the gateway's books do not answer"}
 }
 
 // charge tells what a call is to be billed. It is not clamped: the books do that.

@@ -82,7 +82,7 @@ func loadClass(f *provider.Failure) bool {
 
 // ping makes the minimal call; nil means that the upstream answers. Its cost is the platform's.
 func ping(t *target, path string) *provider.Failure {
-	q := &request{path: path, fields: []byte(`"input":"ping"`)}
+	q := &Request{path: path, fields: []byte(`"input":"ping"`)}
 	field := ""
 	if path == provider.PathChat {
 		q.fields = []byte(`"messages":[{"role":"user","content":"ping"}]`)

@@ -19,6 +19,7 @@ import (
 const (
 	controlInfo     = "/gateway/v1/info"
 	controlSessions = "/gateway/v1/sessions"
+	controlSeal     = "/gateway/v1/statements"
 )
 
 const (
@@ -69,6 +70,12 @@ type ControlConfig struct {
 	// policy to open it with: what the platform knows of the run, not what the
 	// validator asks for. A refusal is an *agon.Error.
 	Authorize func(ctx context.Context, hotkey string, p Policy) (Policy, error)
+	// Seal says whether hotkey may close an attempt and take its statement: the
+	// attempt was its own, whether or not it still is. A refusal is an *agon.Error.
+	Seal func(ctx context.Context, hotkey, run string, attempt int) error
+	// Recheck is how often Authorize is asked again of a session that lives
+	// (default 10 s): a refusal ends it, and so does no answer for IdleFor.
+	Recheck time.Duration
 	// IdleFor is how long a session lives without a word of its validator (default 5 min).
 	IdleFor time.Duration
 	Log     *slog.Logger
@@ -89,7 +96,9 @@ type Control struct {
 type lent struct {
 	s      Session
 	hotkey string
+	asked  Policy // what the session was opened with, as the validator asked
 	log    *remoteLog
+	gone   chan struct{} // closed when the session has ended
 
 	mu    sync.Mutex
 	idle  *time.Timer // guarded by mu
@@ -152,6 +161,9 @@ func NewControl(c ControlConfig) *Control {
 	if c.IdleFor <= 0 {
 		c.IdleFor = 5 * time.Minute
 	}
+	if c.Recheck <= 0 {
+		c.Recheck = 10 * time.Second
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -162,6 +174,7 @@ func NewControl(c ControlConfig) *Control {
 	k.mux.HandleFunc("POST "+controlSessions, k.signed(k.openSession))
 	k.mux.HandleFunc("POST "+controlSessions+"/{id}/events", k.signed(k.events))
 	k.mux.HandleFunc("POST "+controlSessions+"/{id}/close", k.signed(k.closeSession))
+	k.mux.HandleFunc("POST "+controlSeal, k.signed(k.seal))
 	k.mux.Handle("/", c.Gateway)
 	return k
 }
@@ -217,11 +230,12 @@ func (k *Control) openSession(w http.ResponseWriter, r *http.Request, hotkey str
 	if err := json.Unmarshal(body, &p); err != nil {
 		return &agon.Error{Code: "invalid_request", Status: http.StatusUnprocessableEntity, Message: "the body is no policy"}
 	}
+	asked := p
 	p, err := k.cfg.Authorize(r.Context(), hotkey, p)
 	if err != nil {
 		return err
 	}
-	l := &lent{hotkey: hotkey, log: &remoteLog{news: make(chan struct{})}}
+	l := &lent{hotkey: hotkey, asked: asked, log: &remoteLog{news: make(chan struct{})}, gone: make(chan struct{})}
 	if l.s, err = k.cfg.Gateway.Open(r.Context(), p, l.log); err != nil {
 		return &agon.Error{Code: "refused", Status: http.StatusUnprocessableEntity, Message: err.Error()}
 	}
@@ -229,7 +243,67 @@ func (k *Control) openSession(w http.ResponseWriter, r *http.Request, hotkey str
 	k.mu.Lock()
 	k.open[l.s.ID()] = l
 	k.mu.Unlock()
+	go k.watch(l) // ends with the session
 	writeJSON(w, http.StatusOK, opened{l.s.ID(), l.s.Header()})
+	return nil
+}
+
+// watch ends a session when its validator may not have it any more: the lease
+// was lost or the run has ended.
+func (k *Control) watch(l *lent) {
+	t := time.NewTicker(k.cfg.Recheck)
+	defer t.Stop()
+	silent := 0
+	for {
+		select {
+		case <-l.gone:
+			return
+		case <-t.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), max(k.cfg.Recheck, time.Second))
+		_, err := k.cfg.Authorize(ctx, l.hotkey, l.asked)
+		cancel()
+		var e *agon.Error
+		switch {
+		case err == nil:
+			silent = 0
+			continue
+		case errors.As(err, &e) && e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests:
+			k.cfg.Log.Info("a session ends with its lease", "session", l.s.ID(), "run", l.asked.Run, "attempt", l.asked.Attempt, "why", e.Message)
+		default:
+			if silent++; time.Duration(silent)*k.cfg.Recheck < k.cfg.IdleFor {
+				continue
+			}
+			k.cfg.Log.Warn("a session ends because the platform does not answer", "session", l.s.ID(), "err", err)
+		}
+		l.finish() // what it left can still be taken
+		return
+	}
+}
+
+// seal closes what is open of an attempt and answers with its statement. It may be repeated.
+func (k *Control) seal(w http.ResponseWriter, r *http.Request, hotkey string, body []byte) error {
+	var q struct {
+		Run     string `json:"run"`
+		Attempt int    `json:"attempt"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil || q.Run == "" || len(q.Run) > 200 || q.Attempt < 1 {
+		return &agon.Error{Code: "invalid_request", Status: http.StatusUnprocessableEntity, Message: "want {run, attempt}"}
+	}
+	if k.cfg.Seal == nil {
+		return &agon.Error{Code: "not_found", Status: http.StatusNotFound, Message: "this gateway signs no statements"}
+	}
+	if err := k.cfg.Seal(r.Context(), hotkey, q.Run, q.Attempt); err != nil {
+		return err
+	}
+	s, err := k.cfg.Gateway.Seal(r.Context(), q.Run, q.Attempt)
+	if errors.Is(err, errSessionsOpen) {
+		return &agon.Error{Code: "sessions_open", Status: http.StatusConflict, Message: err.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, s)
 	return nil
 }
 
@@ -248,6 +322,7 @@ func (l *lent) finish() {
 		}
 		l.end.Spent, l.end.Receipts, l.end.Evidence = l.s.Spent(), l.s.Receipts(), l.s.Evidence()
 		l.log.end()
+		close(l.gone)
 	})
 }
 

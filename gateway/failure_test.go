@@ -106,9 +106,9 @@ func TestProviderFailures(t *testing.T) {
 			if c.name == "429" && r.header.Get("Retry-After") != "40" {
 				t.Errorf("headers %v", r.header)
 			}
-			a0 := post(t, s, "/agents/inference", `{"run_id":"r","messages":[{"role":"user","content":"x"}]}`)
-			if a0.status != 200 || a0.body != `"Error: the model's provider did not answer this call."` {
-				t.Errorf("a0 reply %d %.300s", a0.status, a0.body)
+			told := post(t, s, "/words/chat", `{"say":"x"}`)
+			if told.status != 200 || told.body != `"sorry: upstream_failed"` {
+				t.Errorf("in words: %d %.300s", told.status, told.body)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -123,11 +123,11 @@ func TestProviderFailures(t *testing.T) {
 			if x := s.Receipts()[1]; x.Outcome != "provider_error" || x.Status != 200 || x.Prompt != 0 {
 				t.Errorf("receipt %+v", x)
 			}
-			all := r.body + fmt.Sprint(r.header) + a0.body + l.text(t) + logged.String() + fmt.Sprintf("%+v %+v", s.Receipts(), e)
+			all := r.body + fmt.Sprint(r.header) + told.body + l.text(t) + logged.String() + fmt.Sprintf("%+v %+v", s.Receipts(), e)
 			if strings.Contains(all, testKey) || strings.Contains(all, testKey[8:]) {
 				t.Errorf("the key leaks: %s", all)
 			}
-			if strings.Contains(r.body+a0.body, "org-secret") {
+			if strings.Contains(r.body+told.body, "org-secret") {
 				t.Errorf("the provider's text reaches the agent: %s", r.body)
 			}
 		})
@@ -206,9 +206,9 @@ func TestOwnErrorsPass(t *testing.T) {
 		if r.status != code || r.body != text || r.header.Get("Content-Type") != "application/json; v=1" {
 			t.Errorf("%d: reply %d %s", code, r.status, r.body)
 		}
-		a0 := post(t, s, "/agents/inference", `{"run_id":"r","messages":[{"role":"user","content":"x"}]}`)
-		if a0.status != 200 || !strings.HasPrefix(a0.body, `"Error: `) {
-			t.Errorf("%d: a0 reply %d %s", code, a0.status, a0.body)
+		told := post(t, s, "/words/chat", `{"say":"x"}`)
+		if told.status != 200 || told.body != `"sorry: upstream_refused"` {
+			t.Errorf("%d: in words: %d %s", code, told.status, told.body)
 		}
 		if e := s.Evidence(); e.AgentErrors != 2 || e.ProviderErrors != 0 || e.CanaryFailed || s.Spent() != 0 {
 			t.Errorf("%d: evidence %+v spent %d", code, e, s.Spent())

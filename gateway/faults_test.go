@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/openai"
-	"github.com/agon-arena/agon/store/sqlite"
 )
 
 // faultDB, if set, makes the test binary the victim of TestKillGateway: a

@@ -22,10 +22,10 @@ const (
 // FieldGroups lists the groups that Policy.Fields may name.
 var FieldGroups = []string{fieldsSampling, fieldsRouting, fieldsProviderTools, fieldsMedia, fieldsState, fieldsN}
 
-// fieldRules is Policy.Fields after checkFields.
-type fieldRules map[string]string
+// FieldRules are a session's rules for groups of fields (Policy.Fields).
+type FieldRules map[string]string
 
-func (r fieldRules) strips(group string) bool { return r[group] == fieldStrip }
+func (r FieldRules) strips(group string) bool { return r[group] == fieldStrip }
 
 // checkFields refuses rules that the gateway cannot keep. Only sampling can be
 // allowed: the rest would spend what no budget has reserved, or go where no

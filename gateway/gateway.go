@@ -8,22 +8,15 @@ import (
 	"github.com/agon-arena/agon"
 )
 
-// The dialects: sets of routes that a session may switch on.
-const (
-	// DialectOpenAI is POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models.
-	DialectOpenAI = "openai"
-	// DialectRidgesA0 is POST /agents/inference and POST /agents/embedding.
-	DialectRidgesA0 = "ridges-a0"
-	// DialectTools is GET /v1/tools and POST /v1/tools/{name}.
-	DialectTools = "tools"
-	// DialectORO is what ORO's proxy offers to shopping agents: GET /search/find_product,
-	// GET /search/view_product_information, POST /inference/chat/completions and GET /health.
-	DialectORO = "oro"
-)
-
 // TokenHeader carries the session's token, 64 hex digits. The door of a box
 // sets it on the host's side; an agent never sees it.
 const TokenHeader = "Agon-Session"
+
+// The payers. A judge's calls are the platform's money: that is its name in receipts.
+const (
+	PayerRun   = "run"
+	PayerJudge = "platform"
+)
 
 // Policy is what one session may do. Nothing is implied: a session without
 // dialects is refused by Open, one without calls or without money for a
@@ -32,14 +25,18 @@ type Policy struct {
 	Run     string
 	Attempt int
 	Task    string
-	// Payer is who is billed: "run" (default) for agents, "platform" for judges.
+	// Payer is who is billed: PayerRun (default) for agents, PayerJudge for judges.
 	Payer  string
 	Models []string // allow-list; "*" admits any model with a price
 	// Budget is that of the account, not of the session: every session of one
 	// run, attempt and payer (for a platform also task) draws on the same one
 	// and must name the same budget.
 	Budget agon.Budget
-	// Dialects switches route sets on: "openai" (/v1/chat/completions, /v1/embeddings), "ridges-a0" (/agents/*).
+	// Whole makes a judge's account that of the attempt instead of one task: its
+	// budget is then for all tasks together.
+	Whole bool `json:"-"`
+	// Dialects switches route sets on, by name: DialectOpenAI, DialectTools and
+	// those of Config.Dialects. A request goes to the first that knows its route.
 	Dialects []string
 	// At is the URL of the gateway that is to open the session, and Key the
 	// address of the key that it must have; empty: this process's own. A
@@ -55,15 +52,15 @@ type Policy struct {
 	Tools []string
 	// NonceField, if set, is the member under which the gateway adds its marks
 	// of the tool calls that a model asked for to a JSON reply, or to one more
-	// event of a stream, as {"tool_nonces": {call id: token}}: "oro_metadata" for
-	// ORO's agents. It is the one thing that is ever added to a provider's bytes.
+	// event of a stream, as {"tool_nonces": {call id: token}}. It is the one thing
+	// that is ever added to a provider's bytes.
 	NonceField string
 }
 
 // account names the account that a session draws on.
 func (p Policy) account() string {
 	name := fmt.Sprintf("%s/%d/%s", p.Run, p.Attempt, p.Payer)
-	if p.Payer != payerRun {
+	if p.Payer != payerRun && !p.Whole {
 		name += "/" + p.Task
 	}
 	return name

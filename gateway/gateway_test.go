@@ -74,7 +74,7 @@ func TestDoors(t *testing.T) {
 		{"wrong method", s, "GET", chatPath, "", "", 403, "forbidden", ""},
 		{"deeper path", s, "POST", "/v1/chat/completions/x", "application/json", "{}", 403, "forbidden", ""},
 		{"dotted path", s, "POST", "/v1/../v1/chat/completions", "application/json", "{}", 403, "forbidden", ""},
-		{"dialect off", o, "POST", "/agents/inference", "application/json", "{}", 403, "forbidden", ""},
+		{"dialect off", o, "POST", "/words/chat", "application/json", "{}", 403, "forbidden", ""},
 		{"content type", s, "POST", chatPath, "text/plain", hello, 415, "unsupported_media_type", ""},
 		{"no content type", s, "POST", chatPath, "", hello, 415, "unsupported_media_type", ""},
 		{"model", s, "POST", chatPath, "application/json", hello, 404, "model_not_found", ""},

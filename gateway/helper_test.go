@@ -82,6 +82,9 @@ func start(t testing.TB, c Config) *Gateway {
 	if c.CanaryDelay == 0 {
 		c.CanaryDelay = time.Millisecond
 	}
+	if c.Dialects == nil {
+		c.Dialects = []Dialect{words()}
+	}
 	g, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func policy(models ...string) Policy {
 	return Policy{
 		Run: "run-1", Attempt: 2, Task: "small/x", Payer: "run", Models: models,
 		Budget:   agon.Budget{Micros: 1_000_000, Calls: 100},
-		Dialects: []string{DialectOpenAI, DialectRidgesA0},
+		Dialects: []string{DialectOpenAI, "words"},
 	}
 }
 

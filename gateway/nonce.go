@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -225,4 +226,74 @@ func doneLine(b []byte) int {
 		at += end + 1
 	}
 	return -1
+}
+
+// Prefixes of the ids that the gateway gives to calls that came without one.
+const (
+	idNative = "native_0_"
+	idText   = "xml_0_"
+)
+
+// gatewayID reports whether an id is one that the gateway gave: every reply starts counting anew.
+func gatewayID(id string) bool {
+	return strings.HasPrefix(id, idNative) || strings.HasPrefix(id, idText)
+}
+
+// asked returns the calls that a model's message asks for. Where replies are
+// marked, calls without an id and calls written as text get ids.
+func (s *session) asked(m *Message) []ToolCall {
+	if s.policy.NonceField == "" {
+		return m.ToolCalls
+	}
+	calls := slices.Clone(m.ToolCalls)
+	for i := range calls {
+		if calls[i].ID == "" {
+			calls[i].ID = fmt.Sprintf("%s%d", idNative, i)
+		}
+	}
+	if len(calls) == 0 {
+		calls = TextCalls(m.Content)
+	}
+	return calls
+}
+
+// TextCalls returns the calls that a model wrote into its text, between
+// <tool_call> and </tool_call>: an object or a list of them, with name and
+// parameters (or arguments). Blocks that are no JSON are skipped. The ids are
+// those of the order, the arguments the bytes that the model wrote.
+func TextCalls(text string) []ToolCall {
+	const open, shut = "<tool_call>", "</tool_call>"
+	var out []ToolCall
+	for len(out) < maxToolCalls {
+		_, rest, ok := strings.Cut(text, open)
+		if !ok {
+			break
+		}
+		block, after, _ := strings.Cut(rest, shut)
+		text = after
+		type call struct {
+			Name       string          `json:"name"`
+			Parameters json.RawMessage `json:"parameters"`
+			Arguments  json.RawMessage `json:"arguments"`
+		}
+		var list []call
+		if json.Unmarshal([]byte(block), &list) != nil {
+			var one call
+			if json.Unmarshal([]byte(block), &one) != nil {
+				continue
+			}
+			list = []call{one}
+		}
+		for _, c := range list {
+			args := c.Parameters
+			if args == nil {
+				args = c.Arguments
+			}
+			if c.Name == "" || len(out) == maxToolCalls {
+				continue
+			}
+			out = append(out, ToolCall{ID: fmt.Sprintf("%s%d", idText, len(out)), Name: c.Name, Arguments: string(args)})
+		}
+	}
+	return out
 }

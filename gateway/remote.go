@@ -126,6 +126,15 @@ func (r *Remote) Open(ctx context.Context, p Policy, rec Recorder) (Session, err
 	return s, nil
 }
 
+// Seal closes an attempt there and returns its statement; see Gateway.Seal.
+func (r *Remote) Seal(ctx context.Context, run string, attempt int) (*agon.Statement, error) {
+	var s agon.Statement
+	if err := r.again(ctx, controlSeal, map[string]any{"run": run, "attempt": attempt}, &s); err != nil {
+		return nil, fmt.Errorf("close attempt at the gateway: %w", err)
+	}
+	return &s, nil
+}
+
 // remoteSession implements Session.
 type remoteSession struct {
 	r       *Remote

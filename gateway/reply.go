@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agon-arena/agon/plain"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Message is what a model said, put together from a JSON reply or a stream.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/agon-arena/agon/gateway/provider"
-	"github.com/agon-arena/agon/plain"
 )
 
 // Limits of a request's shape.
@@ -19,19 +18,32 @@ const (
 	maxName     = 256 // bytes of a model's name
 )
 
-// request is a call reduced to what may reach a model.
-type request struct {
+// Request is a call reduced to what may reach a model. ParseChat and
+// ParseEmbedding make one; a dialect may add to it.
+type Request struct {
+	// Limit is the most tokens that the reply may have; 0: the client gave none.
+	Limit int64
+	// Claim is the run that the client names. It is recorded and identifies nothing.
+	Claim string
+
 	path   string // provider.PathChat or PathEmbeddings
 	model  string // as asked for; empty = the session's default
 	stream bool
-	limit  int64  // output limit the client gave, 0 = none
 	fields []byte // `"messages":[…],"temperature":0.7,…`: everything but model, stream and limit
 	texts  int    // messages or inputs: each may cost some tokens beyond its text
-	claim  string // run id that the client named (ridges-a0); it identifies nothing
+}
+
+// Set adds a field that ParseChat and ParseEmbedding left out. It goes to the
+// provider as it is: value is a dialect's own, or checked by it.
+func (q *Request) Set(name string, value json.RawMessage) {
+	b := builder{}
+	b.Write(q.fields)
+	b.field(name, value)
+	q.fields = b.Bytes()
 }
 
 // body is what the upstream gets. limitField is empty for embeddings.
-func (q *request) body(model string, limit int64, limitField string) []byte {
+func (q *Request) body(model string, limit int64, limitField string) []byte {
 	name, _ := json.Marshal(model) // a string always encodes
 	var b bytes.Buffer
 	b.Grow(len(q.fields) + len(name) + 128)
@@ -62,7 +74,8 @@ func (e *fieldError) Error() string {
 	return e.field + ": " + e.msg
 }
 
-func bad(field, format string, args ...any) error {
+// BadField is the error of a request whose field is wrong; "" is the whole body.
+func BadField(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
@@ -79,13 +92,14 @@ func (b *builder) field(name string, raw []byte) {
 	b.Write(raw)
 }
 
-// parseChat reduces a chat completion request. raw has passed checkJSON.
-func parseChat(raw []byte, rules fieldRules) (*request, error) {
+// ParseChat reads a chat completion request as OpenAI has it, and keeps what may
+// reach a model. raw is a body as Route.Parse gets it.
+func ParseChat(raw []byte, rules FieldRules) (*Request, error) {
 	ms, ok := members(raw)
 	if !ok {
-		return nil, bad("", "body is not a JSON object")
+		return nil, BadField("", "body is not a JSON object")
 	}
-	q := &request{path: provider.PathChat}
+	q := &Request{path: provider.PathChat}
 	var b builder
 	seen := false
 	for _, m := range ms {
@@ -94,14 +108,14 @@ func parseChat(raw []byte, rules fieldRules) (*request, error) {
 			if rules.strips(groupOf(why)) {
 				continue
 			}
-			return nil, bad(name, "not allowed here: %s", why)
+			return nil, BadField(name, "not allowed here: %s", why)
 		}
 		if isNull(v) {
 			continue
 		}
 		if samplingField[name] {
 			if rules[fieldsSampling] == fieldRefuse {
-				return nil, bad(name, "not allowed here: sampling is fixed")
+				return nil, BadField(name, "not allowed here: sampling is fixed")
 			}
 			if rules.strips(fieldsSampling) {
 				continue
@@ -117,30 +131,30 @@ func parseChat(raw []byte, rules fieldRules) (*request, error) {
 			b.field(name, v)
 		case "temperature", "top_p", "frequency_penalty", "presence_penalty":
 			if !isNumber(v) {
-				return nil, bad(name, "want a number")
+				return nil, BadField(name, "want a number")
 			}
 			b.field(name, v)
 		case "seed":
 			if _, e := strconv.ParseInt(string(v), 10, 64); e != nil {
-				return nil, bad(name, "want a whole number")
+				return nil, BadField(name, "want a whole number")
 			}
 			b.field(name, v)
 		case "max_tokens", "max_completion_tokens":
 			n, e := strconv.ParseInt(string(v), 10, 64)
 			if e != nil || n < 1 {
-				return nil, bad(name, "want a whole number ≥ 1")
+				return nil, BadField(name, "want a whole number ≥ 1")
 			}
-			if q.limit == 0 || n < q.limit {
-				q.limit = n
+			if q.Limit == 0 || n < q.Limit {
+				q.Limit = n
 			}
 		case "stream":
 			if !isBool(v) {
-				return nil, bad(name, "want true or false")
+				return nil, BadField(name, "want true or false")
 			}
 			q.stream = string(v) == "true"
 		case "n":
 			if string(v) != "1" && !rules.strips(fieldsN) {
-				return nil, bad(name, "only one answer per call")
+				return nil, BadField(name, "only one answer per call")
 			}
 		case "stop":
 			err = stops(v)
@@ -158,7 +172,7 @@ func parseChat(raw []byte, rules fieldRules) (*request, error) {
 			b.field(name, v)
 		case "parallel_tool_calls":
 			if !isBool(v) {
-				return nil, bad(name, "want true or false")
+				return nil, BadField(name, "want true or false")
 			}
 			b.field(name, v)
 		}
@@ -167,7 +181,7 @@ func parseChat(raw []byte, rules fieldRules) (*request, error) {
 		}
 	}
 	if !seen {
-		return nil, bad("messages", "missing")
+		return nil, BadField("messages", "missing")
 	}
 	q.fields = b.Bytes()
 	return q, nil
@@ -175,11 +189,11 @@ func parseChat(raw []byte, rules fieldRules) (*request, error) {
 
 func modelName(v []byte) (string, error) {
 	if !isString(v) {
-		return "", bad("model", "want a string")
+		return "", BadField("model", "want a string")
 	}
 	s := unquote(v)
 	if len(s) > maxName {
-		return "", bad("model", "longer than %d bytes", maxName)
+		return "", BadField("model", "longer than %d bytes", maxName)
 	}
 	return s, nil
 }
@@ -187,13 +201,13 @@ func modelName(v []byte) (string, error) {
 var roles = map[string]bool{"system": true, "developer": true, "user": true, "assistant": true, "tool": true}
 
 // messages rebuilds the conversation: known roles, text only.
-func messages(v []byte, rules fieldRules) ([]byte, int, error) {
+func messages(v []byte, rules FieldRules) ([]byte, int, error) {
 	es, ok := elements(v)
 	if !ok || len(es) == 0 {
-		return nil, 0, bad("messages", "want a list of at least one message")
+		return nil, 0, BadField("messages", "want a list of at least one message")
 	}
 	if len(es) > maxMessages {
-		return nil, 0, bad("messages", "more than %d", maxMessages)
+		return nil, 0, BadField("messages", "more than %d", maxMessages)
 	}
 	var out bytes.Buffer
 	out.Grow(len(v))
@@ -214,10 +228,10 @@ func messages(v []byte, rules fieldRules) ([]byte, int, error) {
 	return out.Bytes(), len(es), nil
 }
 
-func messageOf(at string, raw []byte, rules fieldRules) ([]byte, error) {
+func messageOf(at string, raw []byte, rules FieldRules) ([]byte, error) {
 	ms, ok := members(raw)
 	if !ok {
-		return nil, bad(at, "want an object")
+		return nil, BadField(at, "want an object")
 	}
 	var b builder
 	role, content, calls := "", false, false
@@ -226,7 +240,7 @@ func messageOf(at string, raw []byte, rules fieldRules) ([]byte, error) {
 		switch m.key {
 		case "role":
 			if !isString(v) || !roles[unquote(v)] {
-				return nil, bad(at+".role", "want system, developer, user, assistant or tool")
+				return nil, BadField(at+".role", "want system, developer, user, assistant or tool")
 			}
 			role = unquote(v)
 			b.field("role", v)
@@ -242,7 +256,7 @@ func messageOf(at string, raw []byte, rules fieldRules) ([]byte, error) {
 				continue
 			}
 			if !isString(v) {
-				return nil, bad(at+"."+m.key, "want a string")
+				return nil, BadField(at+"."+m.key, "want a string")
 			}
 			b.field(m.key, v)
 		case "tool_calls":
@@ -259,29 +273,29 @@ func messageOf(at string, raw []byte, rules fieldRules) ([]byte, error) {
 			}
 		case "audio", "function_call", "attachments", "files":
 			if !isNull(v) {
-				return nil, bad(at+"."+m.key, "not allowed here: text and tool calls only")
+				return nil, BadField(at+"."+m.key, "not allowed here: text and tool calls only")
 			}
 		}
 	}
 	switch {
 	case role == "":
-		return nil, bad(at+".role", "missing")
+		return nil, BadField(at+".role", "missing")
 	case calls && role != "assistant":
-		return nil, bad(at+".tool_calls", "only an assistant's message has them")
+		return nil, BadField(at+".tool_calls", "only an assistant's message has them")
 	case !content && !calls && role != "assistant":
-		return nil, bad(at+".content", "missing")
+		return nil, BadField(at+".content", "missing")
 	}
 	return b.Bytes(), nil
 }
 
 // contentOf allows a string, null, or a list of text parts.
-func contentOf(at string, v []byte, rules fieldRules) ([]byte, error) {
+func contentOf(at string, v []byte, rules FieldRules) ([]byte, error) {
 	if isString(v) || isNull(v) {
 		return v, nil
 	}
 	es, ok := elements(v)
 	if !ok || len(es) == 0 {
-		return nil, bad(at, "want a string or a list of text parts")
+		return nil, BadField(at, "want a string or a list of text parts")
 	}
 	var out bytes.Buffer
 	out.WriteByte('[')
@@ -289,14 +303,14 @@ func contentOf(at string, v []byte, rules fieldRules) ([]byte, error) {
 		at := fmt.Sprintf("%s[%d]", at, i)
 		ms, ok := members(e)
 		if !ok {
-			return nil, bad(at, "want an object")
+			return nil, BadField(at, "want an object")
 		}
 		typ, text := "", []byte(nil)
 		for _, m := range ms {
 			switch m.key {
 			case "type":
 				if !isString(m.value) {
-					return nil, bad(at+".type", "want a string")
+					return nil, BadField(at+".type", "want a string")
 				}
 				typ = unquote(m.value)
 			case "text":
@@ -307,10 +321,10 @@ func contentOf(at string, v []byte, rules fieldRules) ([]byte, error) {
 			continue
 		}
 		if typ != "text" {
-			return nil, bad(at+".type", "%.40q is not allowed here: text parts only", typ)
+			return nil, BadField(at+".type", "%.40q is not allowed here: text parts only", typ)
 		}
 		if !isString(text) {
-			return nil, bad(at+".text", "want a string")
+			return nil, BadField(at+".text", "want a string")
 		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
@@ -330,7 +344,7 @@ func contentOf(at string, v []byte, rules fieldRules) ([]byte, error) {
 func toolCalls(at string, v []byte) ([]byte, error) {
 	es, ok := elements(v)
 	if !ok {
-		return nil, bad(at, "want a list")
+		return nil, BadField(at, "want a list")
 	}
 	if len(es) == 0 {
 		return nil, nil
@@ -341,7 +355,7 @@ func toolCalls(at string, v []byte) ([]byte, error) {
 		at := fmt.Sprintf("%s[%d]", at, i)
 		ms, ok := members(e)
 		if !ok {
-			return nil, bad(at, "want an object")
+			return nil, BadField(at, "want an object")
 		}
 		var id, name, args []byte
 		for _, m := range ms {
@@ -350,12 +364,12 @@ func toolCalls(at string, v []byte) ([]byte, error) {
 				id = m.value
 			case "type":
 				if !isString(m.value) || unquote(m.value) != "function" {
-					return nil, bad(at+".type", "only function is allowed")
+					return nil, BadField(at+".type", "only function is allowed")
 				}
 			case "function":
 				fs, ok := members(m.value)
 				if !ok {
-					return nil, bad(at+".function", "want an object")
+					return nil, BadField(at+".function", "want an object")
 				}
 				for _, f := range fs {
 					switch f.key {
@@ -368,7 +382,7 @@ func toolCalls(at string, v []byte) ([]byte, error) {
 			}
 		}
 		if !isString(id) || !isString(name) || !isString(args) {
-			return nil, bad(at, "want id, function.name and function.arguments as strings")
+			return nil, BadField(at, "want id, function.name and function.arguments as strings")
 		}
 		if i > 0 {
 			out.WriteByte(',')
@@ -380,13 +394,13 @@ func toolCalls(at string, v []byte) ([]byte, error) {
 }
 
 // tools rebuilds the client's own functions; an empty list gives nothing.
-func tools(v []byte, rules fieldRules) ([]byte, error) {
+func tools(v []byte, rules FieldRules) ([]byte, error) {
 	es, ok := elements(v)
 	if !ok {
-		return nil, bad("tools", "want a list")
+		return nil, BadField("tools", "want a list")
 	}
 	if len(es) > maxTools {
-		return nil, bad("tools", "more than %d", maxTools)
+		return nil, BadField("tools", "more than %d", maxTools)
 	}
 	if len(es) == 0 {
 		return nil, nil
@@ -397,7 +411,7 @@ func tools(v []byte, rules fieldRules) ([]byte, error) {
 		at := fmt.Sprintf("tools[%d]", i)
 		ms, ok := members(e)
 		if !ok {
-			return nil, bad(at, "want an object")
+			return nil, BadField(at, "want an object")
 		}
 		typ := ""
 		var fn []byte
@@ -415,11 +429,11 @@ func tools(v []byte, rules fieldRules) ([]byte, error) {
 			continue
 		}
 		if typ != "function" {
-			return nil, bad(at+".type", "%.40q is not allowed here: only function", typ)
+			return nil, BadField(at+".type", "%.40q is not allowed here: only function", typ)
 		}
 		fs, ok := members(fn)
 		if !ok {
-			return nil, bad(at+".function", "want an object")
+			return nil, BadField(at+".function", "want an object")
 		}
 		var b builder
 		named := false
@@ -442,12 +456,12 @@ func tools(v []byte, rules fieldRules) ([]byte, error) {
 				continue
 			}
 			if !good {
-				return nil, bad(at+".function."+f.key, "wrong type")
+				return nil, BadField(at+".function."+f.key, "wrong type")
 			}
 			b.field(f.key, f.value)
 		}
 		if !named {
-			return nil, bad(at+".function.name", "missing")
+			return nil, BadField(at+".function.name", "missing")
 		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
@@ -469,7 +483,7 @@ func toolChoice(v []byte) ([]byte, error) {
 		case "none", "auto", "required":
 			return v, nil
 		}
-		return nil, bad("tool_choice", "want none, auto, required or a function")
+		return nil, BadField("tool_choice", "want none, auto, required or a function")
 	}
 	ms, _ := members(v)
 	typ := ""
@@ -490,7 +504,7 @@ func toolChoice(v []byte) ([]byte, error) {
 		}
 	}
 	if typ != "function" || !isString(name) {
-		return nil, bad("tool_choice", "want none, auto, required or a function")
+		return nil, BadField("tool_choice", "want none, auto, required or a function")
 	}
 	return fmt.Appendf(nil, `{"type":"function","function":{"name":%s}}`, name), nil
 }
@@ -501,11 +515,11 @@ func stops(v []byte) error {
 	}
 	es, ok := elements(v)
 	if !ok || len(es) == 0 || len(es) > 16 {
-		return bad("stop", "want a string or a list of at most 16")
+		return BadField("stop", "want a string or a list of at most 16")
 	}
 	for _, e := range es {
 		if !isString(e) {
-			return bad("stop", "want strings")
+			return BadField("stop", "want strings")
 		}
 	}
 	return nil
@@ -514,7 +528,7 @@ func stops(v []byte) error {
 func responseFormat(v []byte) ([]byte, error) {
 	ms, ok := members(v)
 	if !ok {
-		return nil, bad("response_format", "want an object")
+		return nil, BadField("response_format", "want an object")
 	}
 	typ := ""
 	var schema []byte
@@ -533,20 +547,21 @@ func responseFormat(v []byte) ([]byte, error) {
 		return fmt.Appendf(nil, `{"type":%q}`, typ), nil
 	case "json_schema":
 		if !isObject(schema) {
-			return nil, bad("response_format.json_schema", "want an object")
+			return nil, BadField("response_format.json_schema", "want an object")
 		}
 		return fmt.Appendf(nil, `{"type":"json_schema","json_schema":%s}`, schema), nil
 	}
-	return nil, bad("response_format.type", "want text, json_object or json_schema")
+	return nil, BadField("response_format.type", "want text, json_object or json_schema")
 }
 
-// parseEmbedding reduces an embedding request. raw has passed checkJSON.
-func parseEmbedding(raw []byte, rules fieldRules) (*request, error) {
+// ParseEmbedding reads an embedding request as OpenAI has it. raw is a body as
+// Route.Parse gets it.
+func ParseEmbedding(raw []byte, rules FieldRules) (*Request, error) {
 	ms, ok := members(raw)
 	if !ok {
-		return nil, bad("", "body is not a JSON object")
+		return nil, BadField("", "body is not a JSON object")
 	}
-	q := &request{path: provider.PathEmbeddings}
+	q := &Request{path: provider.PathEmbeddings}
 	var b builder
 	for _, m := range ms {
 		v := m.value
@@ -554,7 +569,7 @@ func parseEmbedding(raw []byte, rules fieldRules) (*request, error) {
 			if rules.strips(groupOf(why)) {
 				continue
 			}
-			return nil, bad(m.key, "not allowed here: %s", why)
+			return nil, BadField(m.key, "not allowed here: %s", why)
 		}
 		if isNull(v) {
 			continue
@@ -568,13 +583,13 @@ func parseEmbedding(raw []byte, rules fieldRules) (*request, error) {
 			b.field("input", v)
 		case "encoding_format":
 			if !isString(v) || (unquote(v) != "float" && unquote(v) != "base64") {
-				return nil, bad("encoding_format", "want float or base64")
+				return nil, BadField("encoding_format", "want float or base64")
 			}
 			b.field(m.key, v)
 		case "dimensions":
 			n, e := strconv.ParseInt(string(v), 10, 64)
 			if e != nil || n < 1 || n > math.MaxInt32 {
-				return nil, bad("dimensions", "want a whole number ≥ 1")
+				return nil, BadField("dimensions", "want a whole number ≥ 1")
 			}
 			b.field(m.key, v)
 		}
@@ -583,7 +598,7 @@ func parseEmbedding(raw []byte, rules fieldRules) (*request, error) {
 		}
 	}
 	if q.texts == 0 {
-		return nil, bad("input", "missing")
+		return nil, BadField("input", "missing")
 	}
 	q.fields = b.Bytes()
 	return q, nil
@@ -595,79 +610,12 @@ func inputs(v []byte) (int, error) {
 	}
 	es, ok := elements(v)
 	if !ok || len(es) == 0 || len(es) > maxInputs {
-		return 0, bad("input", "want a string or a list of 1 to %d strings", maxInputs)
+		return 0, BadField("input", "want a string or a list of 1 to %d strings", maxInputs)
 	}
 	for _, e := range es {
 		if !isString(e) {
-			return 0, bad("input", "want strings")
+			return 0, BadField("input", "want strings")
 		}
 	}
 	return len(es), nil
-}
-
-// The A0 dialect's defaults (ridges.md section 3.1).
-const (
-	a0Temperature = "0.7"
-	a0MaxTokens   = 1024
-	a0Model       = "deepseek-ai/DeepSeek-V3-0324"
-)
-
-// parseA0 reads the body of an A0 route and makes an OpenAI request of it.
-func parseA0(raw []byte, path string, rules fieldRules) (*request, error) {
-	ms, ok := members(raw)
-	if !ok {
-		return nil, bad("", "body is not a JSON object")
-	}
-	q := &request{path: path}
-	want := "messages"
-	if path == provider.PathEmbeddings {
-		want = "input"
-	}
-	temperature := []byte(a0Temperature)
-	var b builder
-	for _, m := range ms {
-		v := m.value
-		var err error
-		switch m.key {
-		case "run_id", "evaluation_run_id":
-			if !isString(v) {
-				return nil, bad(m.key, "want a string")
-			}
-			q.claim = plain.Head(unquote(v), 200)
-		case "model":
-			if !isNull(v) {
-				q.model, err = modelName(v)
-			}
-		case "temperature":
-			if isNull(v) {
-				continue
-			}
-			if !isNumber(v) {
-				return nil, bad(m.key, "want a number")
-			}
-			temperature = v
-		case want:
-			if path == provider.PathChat {
-				v, q.texts, err = messages(v, rules)
-			} else {
-				q.texts, err = inputs(v)
-			}
-			b.field(want, v)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if q.claim == "" {
-		return nil, bad("run_id", "missing")
-	}
-	if q.texts == 0 {
-		return nil, bad(want, "missing")
-	}
-	if path == provider.PathChat {
-		b.field("temperature", temperature)
-		q.limit = a0MaxTokens
-	}
-	q.fields = b.Bytes()
-	return q, nil
 }

@@ -81,7 +81,7 @@ func TestParseChat(t *testing.T) {
 			if err := checkJSON([]byte(c.in)); err != nil {
 				t.Fatal(err)
 			}
-			q, err := parseChat([]byte(c.in), nil)
+			q, err := ParseChat([]byte(c.in), nil)
 			if c.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), c.err) && !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("got %v, want %s", err, c.err)
@@ -96,8 +96,8 @@ func TestParseChat(t *testing.T) {
 			}
 		})
 	}
-	q, err := parseChat([]byte(`{`+msg+`,"max_tokens":50,"max_completion_tokens":40}`), nil)
-	if err != nil || q.limit != 40 || strings.Contains(string(q.fields), "max_") {
+	q, err := ParseChat([]byte(`{`+msg+`,"max_tokens":50,"max_completion_tokens":40}`), nil)
+	if err != nil || q.Limit != 40 || strings.Contains(string(q.fields), "max_") {
 		t.Errorf("%+v %v", q, err)
 	}
 }
@@ -129,31 +129,22 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-func TestParseEmbeddingAndA0(t *testing.T) {
+func TestParseEmbedding(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		parse func([]byte, fieldRules) (*request, error)
-		in    string
-		want  string
-		err   string
+		name string
+		in   string
+		want string
+		err  string
 	}{
-		{"string", parseEmbedding, `{"model":"e","input":"x","user":"u"}`, `{"model":"e","input":"x"}`, ""},
-		{"list", parseEmbedding, `{"input":["x","y"],"encoding_format":"base64","dimensions":8}`, `{"model":"e","input":["x","y"],"encoding_format":"base64","dimensions":8}`, ""},
-		{"tokens", parseEmbedding, `{"input":[1,2]}`, "", "input"},
-		{"none", parseEmbedding, `{}`, "", "input"},
-		{"empty list", parseEmbedding, `{"input":[]}`, "", "input"},
-		{"dimensions", parseEmbedding, `{"input":"x","dimensions":0}`, "", "dimensions"},
-		{"format", parseEmbedding, `{"input":"x","encoding_format":"bits"}`, "", "encoding_format"},
-		{"a0 chat", routes["POST /agents/inference"].parse, `{"run_id":"r","messages":[{"role":"user","content":"x"}],"n":5}`, `{"model":"e","messages":[{"role":"user","content":"x"}],"temperature":0.7,"max_tokens":1024}`, ""},
-		{"a0 evaluation run", routes["POST /agents/inference"].parse, `{"evaluation_run_id":"r","temperature":0,"messages":[{"role":"user","content":"x"}]}`, `{"model":"e","messages":[{"role":"user","content":"x"}],"temperature":0,"max_tokens":1024}`, ""},
-		{"a0 without run", routes["POST /agents/inference"].parse, `{"messages":[{"role":"user","content":"x"}]}`, "", "run_id"},
-		{"a0 without messages", routes["POST /agents/inference"].parse, `{"run_id":"r"}`, "", "messages"},
-		{"a0 odd run", routes["POST /agents/inference"].parse, `{"run_id":7}`, "", "run_id"},
-		{"a0 image", routes["POST /agents/inference"].parse, `{"run_id":"r","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "", "messages[0].content[0].type"},
-		{"a0 embedding", routes["POST /agents/embedding"].parse, `{"run_id":"r","input":"x"}`, `{"model":"e","input":"x"}`, ""},
-		{"a0 without input", routes["POST /agents/embedding"].parse, `{"run_id":"r"}`, "", "input"},
+		{"string", `{"model":"e","input":"x","user":"u"}`, `{"model":"e","input":"x"}`, ""},
+		{"list", `{"input":["x","y"],"encoding_format":"base64","dimensions":8}`, `{"model":"e","input":["x","y"],"encoding_format":"base64","dimensions":8}`, ""},
+		{"tokens", `{"input":[1,2]}`, "", "input"},
+		{"none", `{}`, "", "input"},
+		{"empty list", `{"input":[]}`, "", "input"},
+		{"dimensions", `{"input":"x","dimensions":0}`, "", "dimensions"},
+		{"format", `{"input":"x","encoding_format":"bits"}`, "", "encoding_format"},
 	} {
-		q, err := c.parse([]byte(c.in), nil)
+		q, err := ParseEmbedding([]byte(c.in), nil)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %s", c.name, err, c.err)
@@ -164,11 +155,7 @@ func TestParseEmbeddingAndA0(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		field := ""
-		if q.path == provider.PathChat {
-			field = "max_tokens"
-		}
-		if got := string(q.body("e", q.limit, field)); got != c.want {
+		if got := string(q.body("e", q.Limit, "")); got != c.want {
 			t.Errorf("%s: got %s want %s", c.name, got, c.want)
 		}
 	}
@@ -203,11 +190,8 @@ func FuzzRequest(f *testing.F) {
 		if !utf8.Valid(in) || !json.Valid(in) {
 			t.Fatal("bad JSON passed")
 		}
-		for key, rt := range routes {
-			if rt.parse == nil {
-				continue
-			}
-			q, err := rt.parse(in, nil)
+		for key, rt := range openAI().Routes {
+			q, err := rt.Parse(in, nil)
 			if err != nil {
 				continue
 			}
@@ -228,10 +212,7 @@ func FuzzRequest(f *testing.F) {
 					t.Fatalf("%s: unknown key %q passed", key, m.key)
 				}
 			}
-			if rt.a0 {
-				continue
-			}
-			q2, err := rt.parse(out, nil)
+			q2, err := rt.Parse(out, nil)
 			if err != nil {
 				t.Fatalf("%s: own output is refused: %v\n%s", key, err, out)
 			}
@@ -284,10 +265,12 @@ func FuzzReply(f *testing.F) {
 		if !ok {
 			return
 		}
-		for _, path := range []string{provider.PathChat, provider.PathEmbeddings} {
-			if out, ok := a0Reply(path, w); ok && !json.Valid(out) {
-				t.Fatalf("%s: %q", path, out)
+		for _, v := range replyOf(w).Embeddings {
+			if len(v) > 0 && !json.Valid(v) {
+				t.Fatalf("%q", v)
 			}
+		}
+		for _, path := range []string{provider.PathChat, provider.PathEmbeddings} {
 			if u := w.used(path == provider.PathEmbeddings); u.ok && (u.prompt < 0 || u.completion < 0 || u.prompt > maxUsage || u.completion > maxUsage) {
 				t.Fatalf("usage %+v", u)
 			}
@@ -296,11 +279,11 @@ func FuzzReply(f *testing.F) {
 }
 
 func TestFieldPolicy(t *testing.T) {
-	strip := fieldRules{"sampling": "strip", "routing": "strip", "provider_tools": "strip", "media": "strip", "state": "strip", "n": "strip"}
+	strip := FieldRules{"sampling": "strip", "routing": "strip", "provider_tools": "strip", "media": "strip", "state": "strip", "n": "strip"}
 	const in = `{"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://a"}}]}],` +
 		`"temperature":1,"seed":3,"models":["a"],"provider":{"order":["z"]},"plugins":[],"store":true,"n":4,"best_of":2,` +
 		`"tools":[{"type":"web_search"},{"type":"function","function":{"name":"f"}}]}`
-	q, err := parseChat([]byte(in), strip)
+	q, err := ParseChat([]byte(in), strip)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,13 +297,13 @@ func TestFieldPolicy(t *testing.T) {
 		{"state", `"store":true`, "store"},
 		{"n", `"n":2`, "n"},
 	} {
-		rules := fieldRules{c.group: fieldRefuse}
-		_, err := parseChat([]byte(`{"messages":[{"role":"user","content":"x"}],`+c.in+`}`), rules)
+		rules := FieldRules{c.group: fieldRefuse}
+		_, err := ParseChat([]byte(`{"messages":[{"role":"user","content":"x"}],`+c.in+`}`), rules)
 		if err == nil || !strings.HasPrefix(err.Error(), c.field+": ") {
 			t.Errorf("%s: %v", c.group, err)
 		}
 	}
-	only, err := parseChat([]byte(`{"messages":[{"role":"user","content":[{"type":"image_url"}]}],"tools":[{"type":"web_search"}]}`), strip)
+	only, err := ParseChat([]byte(`{"messages":[{"role":"user","content":[{"type":"image_url"}]}],"tools":[{"type":"web_search"}]}`), strip)
 	if err != nil || string(only.fields) != `"messages":[{"role":"user","content":""}]` {
 		t.Errorf("nothing left: %v", err)
 	}

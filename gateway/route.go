@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -24,67 +23,29 @@ const (
 	writeTime = time.Minute
 )
 
-// route is one entry of the allow-list.
-type route struct {
-	path    string
-	dialect string
-	a0      bool // refusals and failures are sentences with status 200
-	prefer  string
-	parse   func([]byte, fieldRules) (*request, error) // nil: the list of models
-}
-
-// routes is everything that a session can reach, by method and path.
-var routes = map[string]route{
-	"GET /v1/models":            {path: "/v1/models", dialect: DialectOpenAI},
-	"POST /v1/chat/completions": {path: "/v1/chat/completions", dialect: DialectOpenAI, parse: parseChat},
-	"POST /v1/embeddings":       {path: "/v1/embeddings", dialect: DialectOpenAI, parse: parseEmbedding},
-	"POST /agents/inference": {
-		path: "/agents/inference", dialect: DialectRidgesA0, a0: true, prefer: a0Model,
-		parse: func(b []byte, r fieldRules) (*request, error) { return parseA0(b, provider.PathChat, r) },
-	},
-	"POST /agents/embedding": {
-		path: "/agents/embedding", dialect: DialectRidgesA0, a0: true,
-		parse: func(b []byte, r fieldRules) (*request, error) { return parseA0(b, provider.PathEmbeddings, r) },
-	},
-}
-
-// refusal is an answer of the gateway itself.
-type refusal struct {
-	status    int
-	code, msg string
-	param     string        // the field that is wrong
-	remaining *agon.Micros  // what is left, where the budget was the reason
-	retry     time.Duration // when to come back
-	sentence  string        // for the A0 dialect; else the refusal has a status there too
+// openAI is the dialect that most clients speak.
+func openAI() Dialect {
+	return Dialect{
+		Name: DialectOpenAI,
+		Routes: map[string]Route{
+			"POST /v1/chat/completions": {Path: "/v1/chat/completions", Parse: ParseChat},
+			"POST /v1/embeddings":       {Path: "/v1/embeddings", Parse: ParseEmbedding},
+		},
+		Serve: func(x *Exchange) bool {
+			if x.R.Method != http.MethodGet || x.R.URL.Path != "/v1/models" {
+				return false
+			}
+			x.s.models(x.W)
+			return true
+		},
+	}
 }
 
 // agent reports whether the refusal is one of the statuses that are the agent's own errors.
-func (r *refusal) agent() bool { return provider.Own(r.status) }
+func (r *Refusal) agent() bool { return provider.Own(r.Status) }
 
-// shown is the status that the client gets.
-func (r *refusal) shown(a0 bool) int {
-	if a0 && r.sentence != "" {
-		return http.StatusOK
-	}
-	if a0 && r.status == http.StatusBadRequest {
-		return http.StatusUnprocessableEntity // the dialect's word for a body of the wrong shape
-	}
-	return r.status
-}
-
-// write answers in the route's dialect.
-func (r *refusal) write(w http.ResponseWriter, a0 bool) {
-	if a0 && r.sentence != "" {
-		writeJSON(w, http.StatusOK, r.sentence)
-		return
-	}
-	if r.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(r.retry/time.Second)))
-	}
-	if a0 {
-		writeJSON(w, r.shown(true), map[string]string{"detail": r.msg})
-		return
-	}
+// object is OpenAI's error object.
+func (r *Refusal) object() any {
 	type body struct {
 		Message   string       `json:"message"`
 		Type      string       `json:"type"`
@@ -92,29 +53,37 @@ func (r *refusal) write(w http.ResponseWriter, a0 bool) {
 		Param     *string      `json:"param"`
 		Remaining *agon.Micros `json:"remaining_micros,omitempty"`
 	}
-	b := body{Message: r.msg, Code: r.code, Remaining: r.remaining}
+	b := body{Message: r.Message, Code: r.Code, Remaining: r.Remaining}
 	switch {
-	case r.remaining != nil:
-		b.Type = r.code
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
+	case r.Remaining != nil:
+		b.Type = r.Code
+	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
 		b.Type = "permission_error"
-	case r.status >= 500:
+	case r.Status >= 500:
 		b.Type = "upstream_error"
 	default:
 		b.Type = "invalid_request_error"
 	}
-	if r.param != "" {
-		b.Param = &r.param
+	if r.Param != "" {
+		b.Param = &r.Param
 	}
-	writeJSON(w, r.status, map[string]body{"error": b})
+	return map[string]body{"error": b}
 }
 
-// post serves a metered call.
-func (s *session) post(w http.ResponseWriter, r *http.Request, rt route) {
-	refuse := func(ref *refusal) {
-		status := ref.shown(rt.a0)
-		s.refused(rt.path, ref, status)
-		ref.write(w, rt.a0)
+// write answers with OpenAI's error object.
+func (r *Refusal) write(w http.ResponseWriter) {
+	if r.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(r.Retry/time.Second)))
+	}
+	writeJSON(w, r.Status, r.object())
+}
+
+// post serves a metered call of a model; read returns the request's body.
+func (s *session) post(w http.ResponseWriter, r *http.Request, rt Route, read func() ([]byte, *Refusal)) {
+	refuse := func(ref *Refusal) {
+		status, _ := rt.shown(ref)
+		s.refused(rt.Path, ref, status)
+		rt.refuse(w, ref)
 	}
 	// The slot comes before the body: what waits costs a connection, not megabytes.
 	if ref := s.slot(r.Context()); ref != nil {
@@ -122,15 +91,18 @@ func (s *session) post(w http.ResponseWriter, r *http.Request, rt route) {
 		return
 	}
 	defer func() { <-s.slots }()
-	raw, ref := readBody(w, r)
+	raw, ref := read()
 	if ref != nil {
 		refuse(ref)
 		return
 	}
-	q, err := rt.parse(raw, s.policy.Fields)
+	q, err := rt.Parse(raw, s.policy.Fields)
 	if err != nil {
 		refuse(badRequest(err))
 		return
+	}
+	if rt.Reply != nil {
+		q.stream = false // its reply is written whole
 	}
 	c, ref := s.begin(r.Context(), rt, q)
 	if ref != nil {
@@ -140,17 +112,17 @@ func (s *session) post(w http.ResponseWriter, r *http.Request, rt route) {
 	c.run(w, r)
 }
 
-func badRequest(err error) *refusal {
-	ref := &refusal{status: http.StatusBadRequest, code: "invalid_request", msg: err.Error()}
+func badRequest(err error) *Refusal {
+	ref := &Refusal{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()}
 	var fe *fieldError
 	if errors.As(err, &fe) {
-		ref.param = fe.field
+		ref.Param = fe.field
 	}
 	return ref
 }
 
-func tooLarge() *refusal {
-	return &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxBody)}
+func tooLarge() *Refusal {
+	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: fmt.Sprintf("body is larger than %d bytes", maxBody)}
 }
 
 // isJSON reports whether a Content-Type says JSON in UTF-8.
@@ -163,12 +135,12 @@ func isJSON(ctype string) bool {
 }
 
 // readBody reads a JSON body within the limits of size, time and shape.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Refusal) {
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", msg: "Content-Type: want application/json"}
+		return nil, &Refusal{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Message: "Content-Type: want application/json"}
 	}
 	if ce := r.Header.Get("Content-Encoding"); ce != "" && ce != "identity" {
-		return nil, &refusal{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", msg: "Content-Encoding: want none"}
+		return nil, &Refusal{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Message: "Content-Encoding: want none"}
 	}
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
@@ -186,7 +158,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 		if errors.As(err, &mb) {
 			return nil, tooLarge()
 		}
-		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_request", msg: "body broke off"}
+		return nil, &Refusal{Status: http.StatusBadRequest, Code: "invalid_request", Message: "body broke off"}
 	}
 	if err := checkJSON(buf.Bytes()); err != nil {
 		return nil, badRequest(err)
@@ -195,29 +167,23 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 }
 
 // noModel refuses a model that the session may not call or that has no price.
-func noModel(name string) *refusal {
-	if name == "" {
-		return &refusal{
-			status: http.StatusNotFound, code: "model_not_found", param: "model", msg: "no model is offered here",
-			sentence: "Error: no model is offered here.",
-		}
+func noModel(name string) *Refusal {
+	ref := &Refusal{Status: http.StatusNotFound, Code: CodeModel, Param: "model", Model: name, Message: "no model is offered here"}
+	if name != "" {
+		ref.Message = fmt.Sprintf("model: %q is not offered here", name)
 	}
-	return &refusal{
-		status: http.StatusNotFound, code: "model_not_found", param: "model", msg: fmt.Sprintf("model: %q is not offered here", name),
-		sentence: fmt.Sprintf("Error: the model %q is not supported here.", name),
-	}
+	return ref
 }
 
-func noBudget(e *ErrBudget) *refusal {
-	return &refusal{
-		status: http.StatusTooManyRequests, code: "budget_exceeded", remaining: &e.Left.Micros,
-		msg:      fmt.Sprintf("the run's budget of %s does not carry this call: %s and %d calls are left", e.What, usd(e.Left.Micros), e.Left.Calls),
-		sentence: fmt.Sprintf("Error: the budget of this run is used up: its %s does not carry this call.", e.What),
+func noBudget(e *ErrBudget) *Refusal {
+	return &Refusal{
+		Status: http.StatusTooManyRequests, Code: CodeBudget, Lacks: e.What, Remaining: &e.Left.Micros,
+		Message: fmt.Sprintf("the run's budget of %s does not carry this call: %s and %d calls are left", e.What, usd(e.Left.Micros), e.Left.Calls),
 	}
 }
 
 // failed is what a client hears of a provider's failure: neutral words, no byte of the provider's.
-func failed(f *provider.Failure) *refusal {
+func failed(f *provider.Failure) *Refusal {
 	status := http.StatusBadGateway
 	switch f.Class {
 	case provider.ClassRateLimit:
@@ -225,34 +191,8 @@ func failed(f *provider.Failure) *refusal {
 	case provider.ClassTimeout:
 		status = http.StatusGatewayTimeout
 	}
-	return &refusal{
-		status: status, code: "upstream_failed", retry: f.RetryAfter,
-		msg:      "the model's provider did not answer this call; it may work later",
-		sentence: "Error: the model's provider did not answer this call.",
+	return &Refusal{
+		Status: status, Code: CodeUpstream, Retry: f.RetryAfter,
+		Message: "the model's provider did not answer this call; it may work later",
 	}
-}
-
-// a0Reply turns an OpenAI reply into the A0 form: a JSON string, or a list of vectors.
-func a0Reply(path string, w *wireReply) ([]byte, bool) {
-	if path == provider.PathChat {
-		m, ok := w.message()
-		if !ok {
-			return nil, false
-		}
-		b, err := json.Marshal(m.Content)
-		return b, err == nil
-	}
-	var out bytes.Buffer
-	out.WriteByte('[')
-	for i, d := range w.Data {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		if len(d.Embedding) == 0 {
-			return nil, false
-		}
-		out.Write(d.Embedding)
-	}
-	out.WriteByte(']')
-	return out.Bytes(), len(w.Data) > 0
 }

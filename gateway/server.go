@@ -56,6 +56,9 @@ type Config struct {
 	KeepBytes int64
 	// Bodies keeps, compressed, what is too long for an event. Optional.
 	Bodies blob.Store
+	// Dialects are what sessions may speak besides the gateway's own: those of the
+	// kinds that the process serves.
+	Dialects []Dialect
 	// Tools are the metered tools that sessions may be given.
 	Tools []tool.Tool
 	// AfterStop is called once, when Stop has closed every session: to close
@@ -67,6 +70,7 @@ type Config struct {
 type Gateway struct {
 	cfg      Config
 	models   []offer // everything that has an upstream and a price, in order
+	dialects map[string]Dialect
 	canaries canaries
 
 	mu       sync.RWMutex
@@ -159,6 +163,9 @@ func New(c Config) (*Gateway, error) {
 		c.KeepBytes = 48 << 20
 	}
 	g := &Gateway{cfg: c, sessions: map[[32]byte]*session{}}
+	if g.dialects, err = dialects(c.Dialects); err != nil {
+		return nil, err
+	}
 	g.canaries = canaries{every: c.CanaryEvery, delay: c.CanaryDelay, clock: c.Clock, last: map[string]*probe{}}
 	at := map[string]int{}
 	for _, u := range c.Upstreams {
@@ -265,8 +272,8 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 		return nil, errors.New("open gateway session: no dialect is named")
 	}
 	for _, d := range p.Dialects {
-		if d != DialectOpenAI && d != DialectRidgesA0 && d != DialectTools && d != DialectORO {
-			return nil, fmt.Errorf("open gateway session: dialect %q: want %s, %s, %s or %s", d, DialectOpenAI, DialectRidgesA0, DialectTools, DialectORO)
+		if _, ok := g.dialects[d]; !ok {
+			return nil, fmt.Errorf("open gateway session: dialect %q: this gateway speaks %s", d, known(g.dialects))
 		}
 	}
 	if err := checkFields(p.Fields); err != nil {
@@ -276,8 +283,12 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if _, err := rand.Read(raw[:]); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
-	if p.Payer == "" {
+	switch p.Payer {
+	case "":
 		p.Payer = payerRun
+	case payerRun, payerPlatform:
+	default:
+		return nil, fmt.Errorf("open gateway session: payer %.40q: want %s or %s", p.Payer, payerRun, payerPlatform)
 	}
 	p.Models, p.Dialects, p.Tools = slices.Clone(p.Models), slices.Clone(p.Dialects), slices.Clone(p.Tools)
 	p.Fields = maps.Clone(p.Fields)
@@ -330,25 +341,11 @@ func (g *Gateway) session(r *http.Request) *session {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := g.session(r)
 	if s == nil || !s.enter() {
-		(&refusal{status: http.StatusUnauthorized, code: "unauthorized", msg: "no open session belongs to this request"}).write(w, false)
+		(&Refusal{Status: http.StatusUnauthorized, Code: "unauthorized", Message: "no open session belongs to this request"}).write(w)
 		return
 	}
 	defer s.leave()
-	if s.toolRoutes(w, r) || s.oroRoutes(w, r) {
-		return
-	}
-	rt, ok := routes[r.Method+" "+r.URL.Path]
-	if !ok || !slices.Contains(s.policy.Dialects, rt.dialect) {
-		ref := &refusal{status: http.StatusForbidden, code: "forbidden", msg: "this route is not open here"}
-		s.refused(r.URL.Path, ref, ref.status)
-		ref.write(w, false)
-		return
-	}
-	if rt.parse == nil {
-		s.models(w)
-		return
-	}
-	s.post(w, r, rt)
+	s.serve(w, r)
 }
 
 var _ Session = (*session)(nil)

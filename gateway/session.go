@@ -14,7 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
-	"github.com/agon-arena/agon/plain"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 const (
@@ -229,7 +229,7 @@ func (s *session) note(format string, args ...any) {
 }
 
 // refused records a call that reached no upstream. status is what the client gets.
-func (s *session) refused(route string, r *refusal, status int) {
+func (s *session) refused(route string, r *Refusal, status int) {
 	if r.agent() {
 		s.mu.Lock()
 		s.ev.AgentErrors++
@@ -238,12 +238,12 @@ func (s *session) refused(route string, r *refusal, status int) {
 	s.recMu.Lock()
 	defer s.recMu.Unlock()
 	if s.refusals++; s.refusals <= maxRefusals {
-		s.record(agon.EventRefused, Refused{Route: plain.Head(route, 200), Status: status, Code: r.code, Message: plain.Head(r.msg, 500)})
+		s.record(agon.EventRefused, Refused{Route: plain.Head(route, 200), Status: status, Code: r.Code, Message: plain.Head(r.Message, 500)})
 	}
 }
 
 // slot waits for a place among the session's parallel calls.
-func (s *session) slot(ctx context.Context) *refusal {
+func (s *session) slot(ctx context.Context) *Refusal {
 	select {
 	case s.slots <- struct{}{}:
 		return nil
@@ -251,7 +251,7 @@ func (s *session) slot(ctx context.Context) *refusal {
 	}
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)
-		return &refusal{status: http.StatusTooManyRequests, code: "too_many_calls", msg: fmt.Sprintf("more than %d calls are waiting", maxWaiting)}
+		return &Refusal{Status: http.StatusTooManyRequests, Code: "too_many_calls", Message: fmt.Sprintf("more than %d calls are waiting", maxWaiting)}
 	}
 	defer s.waiting.Add(-1)
 	select {
@@ -260,13 +260,13 @@ func (s *session) slot(ctx context.Context) *refusal {
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}
-	return &refusal{status: http.StatusForbidden, code: "session_closed", msg: "the session is closed"}
+	return &Refusal{Status: http.StatusForbidden, Code: "session_closed", Message: "the session is closed"}
 }
 
 // pick finds the offer for a request, or the default of its kind where none is named.
-func (s *session) pick(q *request, preferred string) (offer, bool) {
+func (s *session) pick(q *Request, preferred string) (offer, bool) {
 	if q.model == "" && preferred != "" {
-		if o, ok := s.pick(&request{path: q.path, model: preferred}, ""); ok {
+		if o, ok := s.pick(&Request{path: q.path, model: preferred}, ""); ok {
 			return o, true
 		}
 	}
@@ -296,13 +296,13 @@ func (s *session) models(w http.ResponseWriter) {
 // reserve holds the worst case of a call: every byte of the prompt that could
 // be a token, and the output limit, which it lowers to what the account
 // carries where the client gave none.
-func (s *session) reserve(id string, q *request, o offer) (limit int64, held Amount, kept *commit, err error) {
+func (s *session) reserve(id string, q *Request, o offer) (limit int64, held Amount, kept *commit, err error) {
 	chat := q.path == provider.PathChat
 	most := int64(0)
 	if chat {
 		most = o.price.MaxOutput
-		if q.limit > 0 {
-			most = min(most, q.limit)
+		if q.Limit > 0 {
+			most = min(most, q.Limit)
 		} else {
 			most = min(most, defaultMaxOutput)
 		}
@@ -317,14 +317,14 @@ func (s *session) reserve(id string, q *request, o offer) (limit int64, held Amo
 	}
 	for range reserveTries {
 		limit = most
-		if chat && q.limit == 0 {
+		if chat && q.Limit == 0 {
 			limit = min(o.price.affordable(left.Micros, prompt, most), left.Tokens-prompt, most)
 			limit = max(limit, least)
 		}
 		held = Amount{Micros: o.price.cost(prompt, limit), Calls: 1, Tokens: addCapped(prompt, limit)}
 		kept, err = s.acct.reserve(id, held)
 		var short *ErrBudget
-		if !errors.As(err, &short) || !chat || q.limit > 0 || limit == least {
+		if !errors.As(err, &short) || !chat || q.Limit > 0 || limit == least {
 			return limit, held, kept, err
 		}
 		left = short.Left // another call came between: lower the limit again

@@ -134,9 +134,9 @@ func TestOutputLimitFitsBudget(t *testing.T) {
 			if r.status != 429 || sent != "" || !strings.Contains(r.body, fmt.Sprintf(`"remaining_micros":%d`, c.micros)) {
 				t.Errorf("%s: %d %s, upstream got %s", c.name, r.status, r.body, sent)
 			}
-			a0 := post(t, s, "/agents/inference", `{"run_id":"r","messages":[{"role":"user","content":"`+strings.Repeat("some words ", 30)+`"}]}`)
-			if a0.status != 200 || !strings.HasPrefix(a0.body, `"Error: the budget of this run`) {
-				t.Errorf("%s: a0 reply %d %s", c.name, a0.status, a0.body)
+			told := post(t, s, "/words/chat", `{"say":"`+strings.Repeat("some words ", 30)+`"}`)
+			if told.status != 200 || !strings.HasPrefix(told.body, `"sorry: budget_exceeded for want of `) {
+				t.Errorf("%s: in words: %d %s", c.name, told.status, told.body)
 			}
 			continue
 		}
@@ -160,50 +160,6 @@ func TestCallBudget(t *testing.T) {
 		if r := post(t, s, chatPath, body); r.status != want {
 			t.Errorf("call %d: %d %s", i, r.status, r.body)
 		}
-	}
-}
-
-func TestA0(t *testing.T) {
-	var got atomic.Value
-	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		got.Store(r.URL.Path + " " + string(b))
-		if strings.HasSuffix(r.URL.Path, "/embeddings") {
-			says(`{"object":"list","data":[{"embedding":[0.25,-1e-3]},{"embedding":[1, 2]}],"usage":{"prompt_tokens":4,"total_tokens":4}}`)(w, r)
-			return
-		}
-		says(answerJSON)(w, r)
-	})
-	g := start(t, Config{Upstreams: []provider.Upstream{u}})
-	var l log
-	s := open(t, g, policy("*"), &l)
-	for _, c := range []struct {
-		name, path, body string
-		status           int
-		want, sent       string
-	}{
-		{"chat", "/agents/inference", `{"run_id":"11111111-2222","messages":[{"role":"user","content":"x"}]}`, 200, `"hi \u003cb\u003e"`, `/v1/chat/completions {"model":"m","messages":[{"role":"user","content":"x"}],"temperature":0.7,"max_tokens":1000}`},
-		{"embedding", "/agents/embedding", `{"run_id":"r","input":["a","b"]}`, 200, `[[0.25,-1e-3],[1, 2]]`, `/v1/embeddings {"model":"m","input":["a","b"]}`},
-		{"model", "/agents/inference", `{"run_id":"r","model":"gpt-9","messages":[{"role":"user","content":"x"}]}`, 200, `"Error: the model \"gpt-9\" is not supported here."`, ""},
-		{"shape", "/agents/inference", `{"messages":[{"role":"user","content":"x"}]}`, 422, `{"detail":"run_id: missing"}`, ""},
-		{"broken", "/agents/inference", `{`, 422, `{"detail":"body is not valid JSON at byte 1: unexpected end of JSON input"}`, ""},
-	} {
-		got.Store("")
-		r := post(t, s, c.path, c.body)
-		if r.status != c.status || r.body != c.want || got.Load() != c.sent {
-			t.Errorf("%s: %d %s\nupstream got %s", c.name, r.status, r.body, got.Load())
-		}
-	}
-	first := l.of(agon.EventModel)[0].(ModelCall)
-	if first.ClaimedRun != "11111111-2222" || first.Receipt.Run != "run-1" || first.Receipt.Route != "/agents/inference" {
-		t.Errorf("event %+v", first)
-	}
-	// The spec's model is taken where it is offered.
-	two := upstream(t, says(answerJSON), func(c *openaiConfig) { c.Models = []string{"m", a0Model} })
-	s2 := open(t, start(t, Config{Upstreams: []provider.Upstream{two}}), policy("*"), nil)
-	post(t, s2, "/agents/inference", `{"run_id":"r","messages":[{"role":"user","content":"x"}]}`)
-	if m := s2.Receipts()[0].Model; m != a0Model {
-		t.Errorf("model %s", m)
 	}
 }
 
@@ -293,8 +249,8 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("%d %.200s, want %d", r.status, r.body, c.want)
 		}
 	}
-	if r := post(t, s, "/agents/inference", strings.Repeat(" ", maxBody+1)); r.status != 413 || !strings.Contains(r.body, `"detail"`) {
-		t.Errorf("a0: %d %s", r.status, r.body)
+	if r := post(t, s, "/words/chat", strings.Repeat(" ", maxBody+1)); r.status != 413 || r.body != `"sorry: too_large"` {
+		t.Errorf("in words: %d %s", r.status, r.body)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
-	"github.com/agon-arena/agon/plain"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Limits of counting.
@@ -53,13 +53,13 @@ func countTokens(text string) int64 {
 }
 
 // roughPrompt bounds a prompt from above without counting: a token is at least a byte.
-func (q *request) roughPrompt() int64 {
+func (q *Request) roughPrompt() int64 {
 	return int64(len(q.fields)) + int64(q.texts)*perMessage
 }
 
 // countedPrompt is a closer bound: counted, with a quarter on top for models
 // that cut text finer than o200k_base does. It is never above roughPrompt.
-func (q *request) countedPrompt() int64 {
+func (q *Request) countedPrompt() int64 {
 	n := countTokens(string(q.fields))
 	return min(n+n/4+int64(q.texts)*perMessage, q.roughPrompt())
 }

@@ -13,14 +13,12 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/tool"
-	"github.com/agon-arena/agon/plain"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 const (
 	toolsPath   = "/v1/tools"
 	toolTimeout = 2 * time.Minute
-	// maxToolArgs bounds the arguments of a tool call in bytes.
-	maxToolArgs = 64 << 10
 )
 
 // tool finds a tool that the session may call.
@@ -36,21 +34,29 @@ func (s *session) tool(name string) tool.Tool {
 	return nil
 }
 
-// toolRoutes serves the tools dialect; false if the request is none of it.
-func (s *session) toolRoutes(w http.ResponseWriter, r *http.Request) bool {
-	if !slices.Contains(s.policy.Dialects, DialectTools) {
-		return false
-	}
-	name, below := strings.CutPrefix(r.URL.Path, toolsPath+"/")
-	switch {
-	case r.Method == http.MethodGet && r.URL.Path == toolsPath:
-		s.listTools(w)
-	case r.Method == http.MethodPost && below:
-		s.callTool(w, r, name)
-	default:
-		return false
-	}
-	return true
+// toolsDialect lists and calls metered tools.
+func toolsDialect() Dialect {
+	return Dialect{Name: DialectTools, Serve: func(x *Exchange) bool {
+		name, below := strings.CutPrefix(x.R.URL.Path, toolsPath+"/")
+		switch {
+		case x.R.Method == http.MethodGet && x.R.URL.Path == toolsPath:
+			x.s.listTools(x.W)
+		case x.R.Method == http.MethodPost && below:
+			x.Tool(toolsPath+"/"+plain.Head(name, 64), name, func() ([]byte, error) {
+				args, ref := readBody(x.W, x.R)
+				switch {
+				case ref != nil:
+					return nil, ref
+				case len(args) > MaxToolArgs:
+					return nil, &Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: fmt.Sprintf("body is larger than %d bytes", MaxToolArgs)}
+				}
+				return args, nil
+			})
+		default:
+			return false
+		}
+		return true
+	}}
 }
 
 func (s *session) listTools(w http.ResponseWriter) {
@@ -69,33 +75,31 @@ func (s *session) listTools(w http.ResponseWriter) {
 }
 
 // callTool serves one metered call: the same books, receipts and limits as a model's.
-func (s *session) callTool(w http.ResponseWriter, r *http.Request, name string) {
-	route := toolsPath + "/" + plain.Head(name, 64)
-	refuse := func(ref *refusal) {
-		s.refused(route, ref, ref.status)
-		ref.write(w, false)
+func (s *session) callTool(w http.ResponseWriter, r *http.Request, route, name string, read func() ([]byte, error)) {
+	refuse := func(ref *Refusal) {
+		s.refused(route, ref, ref.Status)
+		ref.write(w)
 	}
 	if ref := s.slot(r.Context()); ref != nil {
 		refuse(ref)
 		return
 	}
 	defer func() { <-s.slots }()
-	args, ref := readBody(w, r)
-	if ref == nil && len(args) > maxToolArgs {
-		ref = &refusal{status: http.StatusRequestEntityTooLarge, code: "too_large", msg: fmt.Sprintf("body is larger than %d bytes", maxToolArgs)}
+	args, err := read()
+	if err == nil {
+		err = checkJSON(args)
 	}
-	if ref != nil {
+	if err != nil {
+		var ref *Refusal
+		if !errors.As(err, &ref) {
+			ref = badRequest(err)
+		}
 		refuse(ref)
 		return
 	}
-	s.runTool(w, r, name, args, route, refuse)
-}
-
-// runTool carries a call out whose arguments have been read.
-func (s *session) runTool(w http.ResponseWriter, r *http.Request, name string, args []byte, route string, refuse func(*refusal)) {
 	t := s.tool(name)
 	if t == nil {
-		refuse(&refusal{status: http.StatusNotFound, code: "tool_not_found", param: "name", msg: fmt.Sprintf("tool: %.64q is not offered here", name)})
+		refuse(&Refusal{Status: http.StatusNotFound, Code: "tool_not_found", Param: "name", Message: fmt.Sprintf("tool: %.64q is not offered here", name)})
 		return
 	}
 	checked, err := t.Check(args)
@@ -157,11 +161,11 @@ func (c *toolCall) run(w http.ResponseWriter, checked any) {
 		f := failureOf(err)
 		c.s.g.cfg.Log.Warn("tool failed", "session", c.s.id, "tool", c.t.Name(), "class", string(f.Class), "status", f.Status, "detail", f.Detail)
 		ref := failed(f)
-		ref.msg = "the tool did not answer this call; it may work later"
-		if !c.finish(agon.Receipt{Outcome: outcomeProvider, Status: ref.status}, Amount{Calls: 1}, nil, string(f.Class)) {
+		ref.Message = "the tool did not answer this call; it may work later"
+		if !c.finish(agon.Receipt{Outcome: outcomeProvider, Status: ref.Status}, Amount{Calls: 1}, nil, string(f.Class)) {
 			ref = noBooks()
 		}
-		ref.write(w, false)
+		ref.write(w)
 		return
 	}
 	used := Amount{Micros: toolCost(c.t.Price(), reply.Results), Calls: 1}
@@ -173,7 +177,7 @@ func (c *toolCall) run(w http.ResponseWriter, checked any) {
 		c.s.mu.Unlock()
 	}
 	if !c.finish(end, used, reply.Body, "") {
-		noBooks().write(w, false)
+		noBooks().write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon/trajectory"
+	"github.com/agon-arena/agon/corpus/trajectory"
 )
 
 // TestATIF: Harbor's validator takes what agon writes, and refuses what agon's refuses.
 func TestATIF(t *testing.T) {
 	p := start(t, "harbor")
-	golden, err := os.ReadFile("../trajectory/testdata/small.atif.json")
+	golden, err := os.ReadFile("../corpus/trajectory/testdata/small.atif.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,8 +104,10 @@ func TestPythonDecodes(t *testing.T) {
 		{"SubtensorModule", "reveal_weights", `[3,[1,2],[10,20],[5,6],7]`, `[3,[1,2],[10,20],[5,6],7]`},
 		{"SubtensorModule", "register_limit", `[3,"` + alice + `",1000000000]`, `[3,"` + alice + `",1000000000]`},
 		{"SubtensorModule", "add_stake_limit", `["` + alice + `",3,5,6,true]`, `["` + alice + `",3,5,6,true]`},
-		{"Commitments", "set_commitment", `{"netuid":3,"info":{"fields":[{"TimelockEncrypted":{"encrypted":"0xdeadbeef","reveal_round":30668812}},"ResetBondsFlag"]}}`,
-			`[3,{"fields":[{"TimelockEncrypted":{"encrypted":"0xdeadbeef","reveal_round":30668812}},"ResetBondsFlag"]}]`},
+		{
+			"Commitments", "set_commitment", `{"netuid":3,"info":{"fields":[{"TimelockEncrypted":{"encrypted":"0xdeadbeef","reveal_round":30668812}},"ResetBondsFlag"]}}`,
+			`[3,{"fields":[{"TimelockEncrypted":{"encrypted":"0xdeadbeef","reveal_round":30668812}},"ResetBondsFlag"]}]`,
+		},
 		{"Balances", "transfer_keep_alive", `["` + alice + `",12345]`, `["` + alice + `",12345]`},
 	}
 	var in strings.Builder

@@ -25,7 +25,7 @@ func corpusOf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := corpus.Verify(r.Dir)
+	v, err := corpus.Verify(r.Dir, nil)
 	if err != nil || len(v.Problems) > 0 {
 		t.Fatalf("%v %v", err, v)
 	}
@@ -93,7 +93,7 @@ func TestDistill(t *testing.T) {
 		interoptest.Absent(t, "trl, torch or peft")
 	}
 	run := func(method, corpus string) (string, string, error) {
-		cmd := exec.Command(py, "../examples/distill/distill.py", "--corpus", corpus, "--method", method, "--dry-run", "--out", t.TempDir())
+		cmd := exec.Command(py, "../docs/examples/distill/distill.py", "--corpus", corpus, "--method", method, "--dry-run", "--out", t.TempDir())
 		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
 		var errs bytes.Buffer
 		cmd.Stderr = &errs

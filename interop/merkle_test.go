@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon/internal/interoptest"
-	"github.com/agon-arena/agon/merkle"
+	"github.com/agon-arena/agon/kinds/research/merkle"
 )
 
 // OpenZeppelin's own library makes the same tree: root and every proof.

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/auth/signing"
+	"github.com/agon-arena/agon/kinds/shopping/signin"
 )
 
 // server is our side of the ORO form: the same routes as peer.py serves.
@@ -38,10 +39,10 @@ func server(t *testing.T) (*httptest.Server, *dialect.Verifier) {
 		Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: g,
 		Banned: func(_ context.Context, hotkey string) (bool, error) { return hotkey == eve, nil },
 	}
-	sessions := &dialect.Sessions{Keep: dialect.NewMemoryKeep(time.Now), Verifier: v}
-	v.Dialects = []dialect.Dialect{dialect.ORO{}}
+	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(time.Now), Verifier: v}
+	v.Dialects = []dialect.Dialect{signin.ORO{}}
 	bearer := *v
-	bearer.Dialects = []dialect.Dialect{dialect.ORO{Sessions: sessions}}
+	bearer.Dialects = []dialect.Dialect{signin.ORO{Sessions: sessions}}
 	mux := http.NewServeMux()
 	mux.Handle("/auth/", http.StripPrefix("/auth", sessions.Handler()))
 	route := func(pattern string, v *dialect.Verifier, need dialect.Need) {
@@ -102,7 +103,7 @@ func call(t *testing.T, base, method, path, body string, headers map[string]stri
 
 func oroHeaders(t *testing.T, k *auth.Key, at time.Time, nonce string) map[string]string {
 	ts := strconv.FormatInt(at.Unix(), 10)
-	return map[string]string{"X-Hotkey": k.SS58(), "X-Timestamp": ts, "X-Nonce": nonce, "X-Signature": "0x" + sign(t, k, signing.Colon(k.SS58(), ts, nonce))}
+	return map[string]string{"X-Hotkey": k.SS58(), "X-Timestamp": ts, "X-Nonce": nonce, "X-Signature": "0x" + sign(t, k, signin.Colon(k.SS58(), ts, nonce))}
 }
 
 func with(h map[string]string, pairs ...string) map[string]string {
@@ -167,7 +168,7 @@ func TestOROServers(t *testing.T) {
 		{"0X", "/registered", with(oroHeaders(t, alice, now, "n6"), "X-Signature", "0X"+oroHeaders(t, alice, now, "n6")["X-Signature"][2:])},
 		{"of another", "/registered", with(oroHeaders(t, alice, now, "n7"), "X-Hotkey", bob.SS58())},
 		{"browser", "/registered", with(oroHeaders(t, alice, now, "n8"), "X-Signature",
-			sign(t, alice, []byte("<Bytes>"+string(signing.Colon(alice.SS58(), strconv.FormatInt(now.Unix(), 10), "n8"))+"</Bytes>")))},
+			sign(t, alice, []byte("<Bytes>"+string(signin.Colon(alice.SS58(), strconv.FormatInt(now.Unix(), 10), "n8"))+"</Bytes>")))},
 	} {
 		both(t, c.name, "POST", c.path, "{}", c.headers)
 	}

@@ -38,6 +38,57 @@ var (
 	hostRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62})$`)
 )
 
+// BadLimit is a limit that no box takes.
+type BadLimit struct {
+	Name     string // as in JSON and in arena files
+	Value    int64
+	Min, Max int64 // what a box takes
+}
+
+// String names the limit, what it is and what a box takes.
+func (b BadLimit) String() string {
+	if b.Value < b.Min {
+		return fmt.Sprintf("%s is %d, at least %d", b.Name, b.Value, b.Min)
+	}
+	return fmt.Sprintf("%s is %d, at most %d", b.Name, b.Value, b.Max)
+}
+
+// maxLimit bounds every limit: in nanoseconds or micro-units it is still a number.
+const maxLimit = math.MaxInt64 / 1_000_000
+
+// limitRow is one limit: what stands in for zero, and the least that a box takes.
+type limitRow struct {
+	name          string
+	value         *int64
+	standard, min int64
+}
+
+func limitRows(l *agon.Limits) []limitRow {
+	d := DefaultLimits
+	return []limitRow{
+		{"wall_ms", &l.WallMS, d.WallMS, 1},
+		{"cpu_ms", &l.CPUMS, 0, 1},
+		{"cpu_milli", &l.CPUMilli, d.CPUMilli, 1},
+		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes, 8 << 20},
+		{"pids", &l.Pids, d.Pids, 16},
+		{"disk_bytes", &l.DiskBytes, d.DiskBytes, 1},
+		{"inodes", &l.Inodes, d.Inodes, 1},
+		{"output_bytes", &l.OutputBytes, d.OutputBytes, 1},
+	}
+}
+
+// CheckLimits lists the limits of l that no box takes, in the order of the type.
+// Zero stands for a default and is always taken. Whatever lets an operator choose
+// limits asks it, so that no run is planned that cannot be played.
+func CheckLimits(l agon.Limits) (wrong []BadLimit) {
+	for _, r := range limitRows(&l) {
+		if v := *r.value; v != 0 && (v < r.min || v > maxLimit) {
+			wrong = append(wrong, BadLimit{r.name, v, r.min, maxLimit})
+		}
+	}
+	return wrong
+}
+
 // Complete fills the defaults and checks the spec. Errors wrap ErrSpec and name
 // the field. Drivers call it first; it touches nothing outside the spec.
 func (s Spec) Complete() (Spec, error) {
@@ -64,33 +115,13 @@ func (s Spec) Complete() (Spec, error) {
 			return bad("uid or gid %d: want 1 to %d", id, PauseUID-1)
 		}
 	}
-	l, d := &s.Limits, DefaultLimits
-	for _, p := range []struct {
-		name string
-		v    *int64
-		def  int64
-	}{
-		{"wall_ms", &l.WallMS, d.WallMS},
-		{"cpu_ms", &l.CPUMS, 0},
-		{"cpu_milli", &l.CPUMilli, d.CPUMilli},
-		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes},
-		{"pids", &l.Pids, d.Pids},
-		{"disk_bytes", &l.DiskBytes, d.DiskBytes},
-		{"inodes", &l.Inodes, d.Inodes},
-		{"output_bytes", &l.OutputBytes, d.OutputBytes},
-	} {
-		if *p.v < 0 || *p.v > math.MaxInt64/1_000_000 {
-			return bad("limit %s is %d", p.name, *p.v)
-		}
-		if *p.v == 0 {
-			*p.v = p.def
-		}
+	if wrong := CheckLimits(s.Limits); len(wrong) > 0 {
+		return bad("limit %s", wrong[0])
 	}
-	if s.Limits.MemoryBytes < 8<<20 {
-		return bad("limit memory_bytes is %d, at least %d", s.Limits.MemoryBytes, 8<<20)
-	}
-	if s.Limits.Pids < 16 {
-		return bad("limit pids is %d, at least 16", s.Limits.Pids)
+	for _, r := range limitRows(&s.Limits) {
+		if *r.value == 0 {
+			*r.value = r.standard
+		}
 	}
 	var err error
 	if s.Env, err = checkEnv(s.Env, true); err != nil {

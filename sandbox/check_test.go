@@ -85,3 +85,37 @@ func TestCommandEnv(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// CheckLimits and Complete agree: a limit is listed if, and only if, no
+// box takes it.
+func TestCheckLimits(t *testing.T) {
+	for _, c := range []struct {
+		limits agon.Limits
+		want   string
+	}{
+		{agon.Limits{}, ""},
+		{DefaultLimits, ""},
+		{agon.Limits{Pids: 16, MemoryBytes: 8 << 20, WallMS: 1, CPUMS: 1, CPUMilli: 1, DiskBytes: 1, Inodes: 1, OutputBytes: 1}, ""},
+		{agon.Limits{Pids: 15}, "pids is 15, at least 16"},
+		{agon.Limits{MemoryBytes: 8<<20 - 1}, "memory_bytes is 8388607, at least 8388608"},
+		{agon.Limits{WallMS: maxLimit}, ""},
+		{agon.Limits{WallMS: maxLimit + 1}, "wall_ms is 9223372036855, at most 9223372036854"},
+		{agon.Limits{WallMS: -1, CPUMS: -1, CPUMilli: -1, MemoryBytes: -1, Pids: -1, DiskBytes: -1, Inodes: -1, OutputBytes: -1}, "wall_ms cpu_ms cpu_milli memory_bytes pids disk_bytes inodes output_bytes"},
+	} {
+		var names []string
+		wrong := CheckLimits(c.limits)
+		for _, b := range wrong {
+			names = append(names, b.Name)
+		}
+		got := strings.Join(names, " ")
+		if len(wrong) == 1 {
+			got = wrong[0].String()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, want %q", c.limits, got, c.want)
+		}
+		if _, err := (Spec{Name: "a", Rootfs: "/", Limits: c.limits}).Complete(); (err == nil) != (len(wrong) == 0) {
+			t.Errorf("%+v: %v of a spec with it", c.limits, err)
+		}
+	}
+}

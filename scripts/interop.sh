@@ -100,7 +100,7 @@ if [ ${#absent[@]} -gt 0 ] && [ "${INTEROP_PARTIAL:-}" != 1 ]; then
 fi
 
 status=0
-AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/... ./shop/search/... ./wire/oro/... ./wire/trajrl/... "$@" || status=$?
+AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/... ./kinds/... "$@" || status=$?
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi

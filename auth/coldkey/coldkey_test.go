@@ -106,7 +106,7 @@ func TestWhoImports(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		for _, imp := range fields[1:] {
-			if imp == module+"/auth/coldkey" && fields[0] != module+"/cli" {
+			if imp == module+"/auth/coldkey" && fields[0] != module+"/ui/cli" {
 				t.Errorf("%s imports auth/coldkey", fields[0])
 			}
 		}

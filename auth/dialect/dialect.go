@@ -1,11 +1,12 @@
 // Package dialect checks signed requests in the forms that arenas of this field
 // speak. One Verifier tries its dialects; each is a straight list of checks in
-// the order, and with the answers, that its clients know (docs/auth.md).
+// the order, and with the answers, that its clients know (docs/auth.md). The
+// dialects of one arena stand with its kind; here stands what they share.
 //
-// What is common stands here: signatures with the <Bytes> form of browser
-// wallets, replays, membership of the subnet, bans. What a dialect cannot do
-// (a signature that does not cover the body, or has no time) is its Identity's
-// Bound; Verifier.Strict refuses what can be replayed or moved to another request.
+// Common are signatures with the <Bytes> form of browser wallets, replays,
+// membership of the subnet, bans. What a dialect cannot do (a signature that
+// does not cover the body, or has no time) is its Identity's Bound;
+// Verifier.Strict refuses what can be replayed or moved to another request.
 package dialect
 
 import (
@@ -21,6 +22,17 @@ import (
 
 	"github.com/agon-arena/agon/auth"
 )
+
+// Headers that several forms share.
+const (
+	HeaderHotkey    = "X-Hotkey"
+	HeaderTimestamp = "X-Timestamp"
+	HeaderNonce     = "X-Nonce"
+	HeaderSignature = "X-Signature"
+)
+
+// Forever is how long Strict remembers a signature of a form that signs no time.
+const Forever = 10 * 365 * 24 * time.Hour
 
 // Request is a request as it came.
 type Request struct {
@@ -45,19 +57,20 @@ func (r *Request) Target() string {
 	return r.Path + "?" + r.Query
 }
 
-// mutates reports whether the request may change something.
-func (r *Request) mutates() bool {
+// Mutates reports whether the request may change something.
+func (r *Request) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }
 
-// get returns a header's text and whether it is there. One given twice reads
+// Get returns a header's text and whether it is there. One given twice reads
 // as HTTP joins them, so that no two readers see different values.
-func (r *Request) get(name string) (string, bool) {
+func (r *Request) Get(name string) (string, bool) {
 	all := r.Header.Values(name)
 	return strings.Join(all, ", "), len(all) > 0
 }
 
-func (r *Request) any(names ...string) bool {
+// Any reports whether any of these headers is there.
+func (r *Request) Any(names ...string) bool {
 	for _, n := range names {
 		if len(r.Header.Values(n)) > 0 {
 			return true
@@ -119,6 +132,35 @@ func broken(body any, err error) *Refusal {
 	return &Refusal{Status: http.StatusInternalServerError, Code: "internal", Body: body, Err: err}
 }
 
+// Plain is a refusal whose body is {"detail": text}. err is the cause, for logs
+// only; nil where the text says all.
+func Plain(status int, detail string, err error) *Refusal {
+	return &Refusal{Status: status, Code: detail, Body: map[string]string{"detail": detail}, Err: err}
+}
+
+// PlainBroken is the refusal when we ourselves failed, in plain form.
+func PlainBroken(err error) *Refusal {
+	return broken(map[string]string{"detail": "Internal Server Error"}, err)
+}
+
+// PlainStanding is the refusal of a standing in plain form; nil for a good one.
+func PlainStanding(s Standing, err error) *Refusal {
+	detail := map[Standing]string{
+		StandingUnregistered: "Hotkey is not registered", StandingNoValidator: "Hotkey is not a validator",
+		StandingNotOwner: "Hotkey belongs to another coldkey", StandingBanned: "Hotkey is banned",
+	}[s]
+	switch {
+	case s == StandingGood:
+		return nil
+	case errors.Is(err, ErrStale):
+		return Plain(http.StatusServiceUnavailable, "Metagraph is too old", err)
+	case s == StandingUnknown:
+		return PlainBroken(err)
+	default:
+		return Plain(http.StatusForbidden, detail, nil)
+	}
+}
+
 // Dialect is one form of signed request. Implementations are immutable and safe
 // for concurrent use.
 type Dialect interface {
@@ -161,8 +203,8 @@ func (v *Verifier) Verify(ctx context.Context, r *Request, need Need) (Identity,
 	return chosen.Check(ctx, v, r, need)
 }
 
-// once records nonce and reports whether it is fresh. Long nonces are recorded by their hash.
-func (v *Verifier) once(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
+// Once records nonce and reports whether it is fresh. Long nonces are recorded by their hash.
+func (v *Verifier) Once(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
 	if len(nonce) > 100 {
 		sum := sha256.Sum256([]byte(nonce))
 		nonce = "sha256:" + hex.EncodeToString(sum[:])
@@ -170,16 +212,16 @@ func (v *Verifier) once(ctx context.Context, scheme, hotkey, nonce string, until
 	return v.Replay.Seen(ctx, scheme, hotkey, nonce, until)
 }
 
-// onceSigned records a signature itself, where a dialect has no nonce. That
+// OnceSigned records a signature itself, where a dialect has no nonce. That
 // holds because a signature is randomised (an honest retry signs anew) and has
 // one spelling (non-canonical ones are refused).
-func (v *Verifier) onceSigned(ctx context.Context, scheme, hotkey string, sig []byte, until time.Time) (bool, error) {
+func (v *Verifier) OnceSigned(ctx context.Context, scheme, hotkey string, sig []byte, until time.Time) (bool, error) {
 	sum := sha256.Sum256(sig)
 	return v.Replay.Seen(ctx, scheme, hotkey, "sig:"+hex.EncodeToString(sum[:]), until)
 }
 
-// holds reports whether sig is pub's over any of msgs, or their <Bytes> forms.
-func holds(pub [32]byte, sig []byte, msgs ...[]byte) bool {
+// Holds reports whether sig is pub's over any of msgs, or their <Bytes> forms.
+func Holds(pub [32]byte, sig []byte, msgs ...[]byte) bool {
 	for i, m := range msgs {
 		if i > 0 && bytes.Equal(m, msgs[i-1]) {
 			continue
@@ -191,8 +233,8 @@ func holds(pub [32]byte, sig []byte, msgs ...[]byte) bool {
 	return false
 }
 
-// unhex reads hex digits with 0x or 0X in front or not, at most limit bytes.
-func unhex(s string, limit int) ([]byte, error) {
+// Unhex reads hex digits with 0x or 0X in front or not, at most limit bytes.
+func Unhex(s string, limit int) ([]byte, error) {
 	if len(s) >= 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') {
 		s = s[2:]
 	}
@@ -202,8 +244,8 @@ func unhex(s string, limit int) ([]byte, error) {
 	return hex.DecodeString(s)
 }
 
-// decimal reads ASCII digits, at most 18 of them.
-func decimal(s string) (int64, bool) {
+// Decimal reads ASCII digits, at most 18 of them.
+func Decimal(s string) (int64, bool) {
 	if s == "" || len(s) > 18 {
 		return 0, false
 	}
@@ -217,8 +259,8 @@ func decimal(s string) (int64, bool) {
 	return n, true
 }
 
-// near reports whether at is at most window from now, both ways.
-func near(now, at time.Time, window time.Duration) bool {
+// Near reports whether at is at most window from now, both ways.
+func Near(now, at time.Time, window time.Duration) bool {
 	d := now.Sub(at)
 	return d <= window && d >= -window
 }

@@ -45,7 +45,7 @@ const (
 
 // Speaks implements Dialect.
 func (n Native) Speaks(r *Request) bool {
-	return r.any(nativeNonce, nativeHotkey, nativeUUID, nativeSignature)
+	return r.Any(nativeNonce, nativeHotkey, nativeUUID, nativeSignature)
 }
 
 func nativeRefuse(status int, why string, err error) *Refusal {
@@ -54,17 +54,17 @@ func nativeRefuse(status int, why string, err error) *Refusal {
 
 // Check implements Dialect.
 func (n Native) Check(ctx context.Context, v *Verifier, r *Request, need Need) (Identity, *Refusal) {
-	hotkey, _ := r.get(nativeHotkey)
+	hotkey, _ := r.Get(nativeHotkey)
 	pub, err := auth.ParseSS58(hotkey)
 	if err != nil {
 		return Identity{}, nativeRefuse(401, "Invalid dendrite hotkey", err)
 	}
-	nonceText, _ := r.get(nativeNonce)
+	nonceText, _ := r.Get(nativeNonce)
 	nonce, err := strconv.ParseInt(nonceText, 10, 64)
 	if err != nil || nonce < 0 || nonceText[0] == '+' {
 		return Identity{}, nativeRefuse(401, "Missing Nonce", err)
 	}
-	uuid, _ := r.get(nativeUUID)
+	uuid, _ := r.Get(nativeUUID)
 	if len(uuid) > 64 || strings.Contains(uuid, ".") {
 		return Identity{}, nativeRefuse(401, "Invalid uuid", nil)
 	}
@@ -80,15 +80,15 @@ func (n Native) Check(ctx context.Context, v *Verifier, r *Request, need Need) (
 	if err != nil {
 		return Identity{}, nativeRefuse(400, "Hash fields are missing from the body", err)
 	}
-	signature, ok := r.get(nativeSignature)
-	sig, err := unhex(signature, auth.SignatureSize)
-	if !ok || err != nil || !holds(pub, sig, signing.Native(nonceText, hotkey, n.Self, uuid, hash)) {
+	signature, ok := r.Get(nativeSignature)
+	sig, err := Unhex(signature, auth.SignatureSize)
+	if !ok || err != nil || !Holds(pub, sig, signing.Native(nonceText, hotkey, n.Self, uuid, hash)) {
 		return Identity{}, nativeRefuse(401, "Signature mismatch", err)
 	}
 	if v.Strict && !covered {
 		return Identity{}, nativeRefuse(401, "Body is not covered by the signature", nil)
 	}
-	fresh, err := v.once(ctx, n.Name(), hotkey, uuid+":"+strconv.FormatInt(nonce, 10), at.Add(nativeWindow+nativeMaxTimeout+time.Second))
+	fresh, err := v.Once(ctx, n.Name(), hotkey, uuid+":"+strconv.FormatInt(nonce, 10), at.Add(nativeWindow+nativeMaxTimeout+time.Second))
 	if err != nil {
 		return Identity{}, broken(map[string]string{"message": "Internal Server Error"}, err)
 	}
@@ -110,7 +110,7 @@ func (n Native) Check(ctx context.Context, v *Verifier, r *Request, need Need) (
 
 // nativeTimeout is the sender's timeout, within bounds.
 func nativeTimeout(r *Request) time.Duration {
-	text, _ := r.get("timeout")
+	text, _ := r.Get("timeout")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds > 0) {
 		return 0

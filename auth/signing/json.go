@@ -14,10 +14,10 @@ import (
 // per level, so the bound is also one on the work.
 const maxDepth = 256
 
-// CanonicalJSON re-writes one JSON text the way BT-AUTH-V1 hashes it: members
+// CanonicalJSON writes one JSON text in the form that hashed bodies take: members
 // sorted by code point (of members of one name the last stands), no blanks,
-// every character outside printable ASCII escaped, numbers as they are spelled
-// (spec/bitsota.md 3). The caller bounds the text's size.
+// every character outside printable ASCII escaped, numbers as they are spelled.
+// The caller bounds the text's size.
 func CanonicalJSON(text []byte) ([]byte, error) { return canonical(text, false) }
 
 // PythonJSON is CanonicalJSON with numbers as Python would print them after

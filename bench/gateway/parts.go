@@ -17,10 +17,10 @@ import (
 	"github.com/maximhq/bifrost/core/schemas"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/openai"
-	"github.com/agon-arena/agon/store/sqlite"
 )
 
 func newProxy(up string) (http.Handler, error) {

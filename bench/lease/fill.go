@@ -11,9 +11,9 @@ import (
 	_ "modernc.org/sqlite" // bulk inserts go around the store
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/platform"
-	"github.com/agon-arena/agon/store"
-	"github.com/agon-arena/agon/store/sqlite"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/sqlite"
 )
 
 const (
@@ -115,7 +115,7 @@ func history(ctx context.Context, path string, runs, tasks int) error {
 		each + `INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
 			SELECT ` + runID + `, 'small/t', 1, 'sha256:' || lower(hex(randomblob(32))), 1, 1, '{}', 'coding-1', '12 of 12 tests passed' FROM c`,
 		count + `INSERT INTO decisions (arena, challenger, incumbent, score, outcome, rule, numbers, at)
-			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'coding.takeover', '{}', @now FROM c`,
+			SELECT '` + arenaID + `', printf('old%029d', i), '', 0.5, 'kept', 'winner_takes_all', '{}', @now FROM c`,
 	} {
 		if _, err := db.ExecContext(ctx, q, args...); err != nil {
 			return errors.Join(err, db.Close())

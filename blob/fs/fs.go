@@ -31,6 +31,9 @@ type Options struct {
 	// Cache is for bytes that can be had again: writes are atomic but do not
 	// wait for the disk. What a crash tore is found by its digest on Get.
 	Cache bool
+	// Quota bounds all blobs of a Cache together, in bytes on the disk: the
+	// oldest are removed, and Get says ErrNotFound of them; 0 means no bound.
+	Quota int64
 }
 
 // Store keeps blobs below one directory. One process at a time should own the
@@ -45,6 +48,7 @@ type Store struct {
 	locks [256]sync.Mutex
 	// journal makes small blobs durable; nil: each is synced on its own.
 	journal *journal
+	quota   *quota // nil: no bound
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -53,6 +57,9 @@ var _ blob.Store = (*Store)(nil)
 func Open(dir string, o Options) (*Store, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Quota != 0 && (!o.Cache || o.Quota < 0) {
+		return nil, fmt.Errorf("open blob folder: a quota of %d bytes: only a cache takes one, above 0", o.Quota)
 	}
 	s := &Store{dir: dir, max: o.MaxBytes, cache: o.Cache}
 	tmp := filepath.Join(dir, tempDir)
@@ -63,6 +70,12 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("make blob folder: %w", err)
 	}
 	if o.Cache {
+		if o.Quota > 0 {
+			s.quota = &quota{limit: o.Quota}
+			if err := s.quota.count(s); err != nil {
+				return nil, err
+			}
+		}
 		return s, s.syncDir(dir)
 	}
 	logs := filepath.Join(dir, journalDir)
@@ -116,7 +129,10 @@ func (s *Store) store(path string, d agon.Digest, b []byte) error {
 		return err
 	}
 	if s.journal == nil || len(b) > smallBlob {
-		return s.writeFile(path, b, !s.cache)
+		if err := s.writeFile(path, b, !s.cache); err != nil || s.quota == nil {
+			return err
+		}
+		return s.quota.add(s, int64(len(b)))
 	}
 	log, full, err := s.journal.add(d, b)
 	if err != nil {
@@ -255,6 +271,10 @@ func (s *Store) Has(ctx context.Context, d agon.Digest) (bool, error) {
 // Each calls fn for every stored digest, in order. It serves checks and
 // collection of what nothing refers to.
 func (s *Store) Each(ctx context.Context, fn func(agon.Digest) error) error {
+	return s.each(ctx, func(d agon.Digest, _ iofs.DirEntry) error { return fn(d) })
+}
+
+func (s *Store) each(ctx context.Context, fn func(agon.Digest, iofs.DirEntry) error) error {
 	for i := range 256 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -272,7 +292,7 @@ func (s *Store) Each(ctx context.Context, fn func(agon.Digest) error) error {
 			if d.Validate() != nil || strings.HasPrefix(e.Name(), ".") {
 				continue
 			}
-			if err := fn(d); err != nil {
+			if err := fn(d, e); err != nil {
 				return err
 			}
 		}

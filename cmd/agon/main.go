@@ -1,5 +1,5 @@
-// Command agon runs agent arenas. It only puts the parts together: the
-// commands (package cli) and the work they start (package internal/run).
+// Command agon runs agent arenas. It only puts the parts together: the commands
+// (package cli, and those of the kinds) and the work they start (package roles).
 package main
 
 import (
@@ -9,11 +9,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/agon-arena/agon/cli"
-	"github.com/agon-arena/agon/cli/config"
-	"github.com/agon-arena/agon/cli/iostreams"
-	"github.com/agon-arena/agon/internal/run"
+	"github.com/agon-arena/agon/cmd/agon/roles"
+	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/sandbox/netns"
+	"github.com/agon-arena/agon/ui/cli"
+	"github.com/agon-arena/agon/ui/cli/config"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
 )
 
 // commit is the revision that was built; the linker sets it.
@@ -34,11 +35,8 @@ func start() int {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return cli.CodeFailed
 	}
-	app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Commit: commit, Services: run.Services()}
-	args, stock := cli.StockArgs(os.Args[0], os.Args[1:])
-	code := app.Main(ctx, args)
-	if stock {
-		return cli.StockExit(code)
-	}
-	return code
+	kits := kinds.All()
+	app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Commit: commit, Services: roles.Services(kits), Extras: kits.Commands()}
+	program := kits.Program(os.Args[0])
+	return program.Exit(app.Main(ctx, program.Args(os.Args[1:])))
 }

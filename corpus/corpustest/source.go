@@ -15,7 +15,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 )
 
-// Source is one coding arena. Its agents all get the same prompt on a problem;
+// Source is one arena. Its agents all get the same prompt on a problem;
 // half of them solve it.
 type Source struct {
 	Problems int // 10
@@ -36,7 +36,7 @@ func (s Source) task(i int) agon.TaskRef {
 
 // Arenas returns the one arena.
 func (s Source) Arenas(context.Context) ([]client.Arena, error) {
-	a := client.Arena{Arena: agon.Arena{ID: "synth", Kind: "coding", Licence: "CC-BY-4.0"}}
+	a := client.Arena{Arena: agon.Arena{ID: "synth", Kind: "synth", Licence: "CC-BY-4.0"}}
 	for i := range s.Problems {
 		a.Tasks = append(a.Tasks, s.task(i))
 	}

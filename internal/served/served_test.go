@@ -91,8 +91,14 @@ func TestDocument(t *testing.T) {
 		doc    *Document
 		zip    bool
 	}{
-		{"gzip", long, true}, {"br, gzip;q=0.5", long, true}, {"deflate,gzip", long, true}, {"", long, false}, {"identity", long, false},
-		{"gzip;q=0", long, false}, {"xgzip", long, false}, {"gzip", New([]byte("short")), false},
+		{"gzip", long, true},
+		{"br, gzip;q=0.5", long, true},
+		{"deflate,gzip", long, true},
+		{"", long, false},
+		{"identity", long, false},
+		{"gzip;q=0", long, false},
+		{"xgzip", long, false},
+		{"gzip", New([]byte("short")), false},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", x.accept)

@@ -185,6 +185,70 @@ func TestSetsOncePerTempo(t *testing.T) {
 	}
 }
 
+// swallowing takes reveals and does nothing with them while lost is set.
+type swallowing struct {
+	*world
+	lost bool
+}
+
+func (l *swallowing) RevealWeights(ctx context.Context, netuid uint16, hotkey string, x ledger.Weights, salt []uint16) error {
+	if l.lost {
+		return nil
+	}
+	return l.world.RevealWeights(ctx, netuid, hotkey, x, salt)
+}
+
+// Weights that stay the same from tempo to tempo: what the ledger shows of an
+// earlier reveal does not make a lost one good.
+func TestSameWeightsAreNoReveal(t *testing.T) {
+	w := newWorld(t, func(h *ledger.Hyperparameters) { h.Tempo, h.WeightsRateLimit, h.CommitReveal = 20, 1, true }, 1)
+	hot := w.validator(1, "v")
+	l := &swallowing{world: w}
+	k, err := Open(Config{
+		Ledger: l, Netuid: 1, Hotkey: hot, Path: filepath.Join(w.dir, "k.json"),
+		Now: func() time.Time { return time.Unix(int64(w.block())*12, 0) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(*ledger.Metagraph) ([]uint16, []uint16, error) { return []uint16{0, 1}, []uint16{65535, 7}, nil }
+	unseen := 0
+	// until ticks at each block until an action, and returns those of that tick.
+	until := func(want Action) []Action {
+		t.Helper()
+		for range 100 {
+			w.step(1)
+			r, err := k.Tick(t.Context(), same)
+			var coded *agon.Error
+			switch {
+			case errors.As(err, &coded) && coded.Code == "reveal_unseen" && l.lost:
+				unseen++
+			case err != nil:
+				t.Fatal(err)
+			}
+			if slices.Contains(r.Actions, want) {
+				return r.Actions
+			}
+			if l.lost && slices.Contains(r.Actions, ActionRevealed) {
+				t.Fatalf("block %d: a reveal that the ledger lost counts: %v", r.Block, r.Actions)
+			}
+		}
+		t.Fatalf("no %s in 100 blocks", want)
+		return nil
+	}
+	until(ActionRevealed)
+	shown := w.graph(1).Weights
+	l.lost = true
+	if got := until(ActionLost); slices.Contains(got, ActionRevealed) || unseen == 0 {
+		t.Errorf("the ledger lost the reveal: %v, %d complaints", got, unseen)
+	}
+	if now := w.graph(1).Weights; len(now) != 1 || len(shown) != 1 || now[0].Block != shown[0].Block {
+		t.Errorf("weights %v, before %v", now, shown)
+	}
+	l.lost = false
+	until(ActionRevealed)
+}
+
 func TestPlanIsReported(t *testing.T) {
 	w := newWorld(t, func(*ledger.Hyperparameters) {}, 1)
 	k := w.open(1, ledgertest.Key(t, "nobody"))

@@ -40,7 +40,6 @@ type Reader struct {
 	at     int
 	err    error
 	values int
-	prefix uint16 // of addresses; 0 stands for 42
 }
 
 // NewReader reads b.

@@ -249,7 +249,7 @@ func (r *Reader) compacted(t *Type) any {
 	case !ok && t.empty:
 		return nil
 	case !ok:
-		r.fail(fmt.Errorf("Compact<%s> cannot be read", t))
+		r.fail(fmt.Errorf("read Compact<%s>: it has no such form", t))
 		return nil
 	}
 	n := r.CompactBig()

@@ -465,7 +465,7 @@ func (b *Box) supervise(ctx context.Context, r *run, p *plumbing, wall time.Dura
 	defer timer.Stop()
 	poll := time.NewTicker(tick)
 	defer poll.Stop()
-	if !b.space.Soft() && b.spec.Limits.CPUMS == 0 {
+	if !b.space.Soft() && b.spec.Limits.CPUMS == 0 && b.ns == nil {
 		poll.Stop()
 	}
 	cancelled := ctx.Done()
@@ -494,11 +494,18 @@ func (b *Box) supervise(ctx context.Context, r *run, p *plumbing, wall time.Dura
 	}
 }
 
-// poll looks at CPU time and at quotas that lie on the host's disk.
+// poll looks at CPU time, at sockets, and at quotas that lie on the host's disk.
 func (b *Box) poll(r *run) {
 	if l := time.Duration(b.spec.Limits.CPUMS) * time.Millisecond; l > 0 && b.used(r) > l {
 		r.kill("cpu", "")
 		return
+	}
+	// What an unaccepted connection holds is charged to no group.
+	if b.ns != nil {
+		if n, err := b.ns.Sockets(); err == nil && n > netns.MaxSockets(b.spec.Limits.MemoryBytes) {
+			r.kill("memory", "")
+			return
+		}
 	}
 	if !b.space.Soft() {
 		return

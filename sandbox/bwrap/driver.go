@@ -7,6 +7,7 @@ package bwrap
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +39,9 @@ type Driver struct {
 	info  agon.Driver
 	store *layers.Store
 	cg    *cgroup.Host // nil where we may make no group
-	tools map[string]string
+	// bounds says that the memory of sockets is bounded, without which memory is not.
+	bounds bool
+	tools  map[string]string
 	// noProc says that boxes have an empty /proc (see mounts).
 	noProc bool
 }
@@ -61,7 +64,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	if d.bin, err = exec.LookPath(c.Binary); err != nil {
 		return nil, fmt.Errorf("%w: %s is missing; install it with: apt-get install bubblewrap", sandbox.ErrHost, c.Binary)
 	}
-	for _, t := range []string{"sh", "nsenter", "setpriv"} {
+	for _, t := range []string{"sh", "nsenter", "setpriv", "prlimit"} {
 		if d.tools[t], err = exec.LookPath(t); err != nil {
 			return nil, fmt.Errorf("%w: %s is missing; install it with: apt-get install util-linux", sandbox.ErrHost, t)
 		}
@@ -87,7 +90,11 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 		limits = append(limits, "disk", "inodes")
 		if cg, err := cgroup.Detect(); err == nil && canGroup(cg) {
 			d.cg = cg
-			limits = append(limits, "memory", "cpu", "cpu_time")
+			memory := "memory"
+			if d.bounds = errors.Join(cg.BoundsSockets(), netns.CanBound()) == nil; !d.bounds {
+				memory = "memory_soft"
+			}
+			limits = append(limits, memory, "cpu", "cpu_time")
 		} else {
 			// Without a cgroup nothing counts the processes of root's boxes.
 			limits = append(limits[:len(limits)-3], "disk", "inodes", "memory_soft", "cpu_time_soft")
@@ -148,9 +155,17 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 		if err := b.group.Create(cgroup.Limits{MemoryBytes: l.MemoryBytes, Pids: l.Pids + 2, CPUMilli: l.CPUMilli}); err != nil {
 			return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 		}
+		if d.bounds {
+			if err := b.group.BoundSockets(l.MemoryBytes); err != nil {
+				return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
+			}
+		}
 	}
 	if !spec.Network {
 		if b.ns, err = netns.New(); err != nil {
+			return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
+		}
+		if err := b.ns.Bound(); err != nil && d.bounds {
 			return nil, fmt.Errorf("%w: %w", sandbox.ErrHost, err)
 		}
 		if b.doors, err = b.ns.Open(spec.Doors); err != nil {
@@ -221,7 +236,9 @@ func (b *Box) fileSystem() ([]string, error) {
 	if b.d.noProc {
 		args = append(args, "--tmpfs", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
 	} else {
-		args = append(args, "--proc", "/proc", "--dev", "/dev")
+		// The first process is of the commands' user: by its files they could make
+		// the kernel choose it first when memory ends.
+		args = append(args, "--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1", "--dev", "/dev")
 		args = append(args, maskProc()...)
 	}
 	args = append(args, binds...)
@@ -241,6 +258,7 @@ func maskProc() (args []string) {
 		}
 	}
 	for _, p := range []string{
+		"/proc/sys/kernel/random/boot_id", "/proc/version",
 		"/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys",
 		"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/modules", "/proc/sched_debug",
 		"/proc/slabinfo", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
@@ -319,7 +337,6 @@ func (b *Box) chain(cpu time.Duration) []string {
 		}
 		fmt.Fprintf(&script, "ulimit -%s %d && ", flag, (v+unit-1)/unit)
 	}
-	limit("c", unix.RLIMIT_CORE, 0, 1)
 	limit("n", unix.RLIMIT_NOFILE, 1024, 1)
 	limit("f", unix.RLIMIT_FSIZE, l.DiskBytes, 512)
 	if b.group == nil {
@@ -332,6 +349,12 @@ func (b *Box) chain(cpu time.Duration) []string {
 	}
 	script.WriteString(`exec "$@"`)
 	out := []string{b.d.tools["sh"], "-c", script.String(), "box"}
+	// 1 byte, which shells cannot say, and not 0: a core helper of the host runs
+	// even at 0. Where the host allows none at all that cannot be raised.
+	var host unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &host) == nil && host.Max > 0 {
+		out = append(out, b.d.tools["prlimit"], "--core=1:1", "--")
+	}
 	if b.d.store.Root() {
 		if b.ns != nil {
 			out = append(out, b.d.tools["nsenter"], "--net="+b.ns.Path(), "--")

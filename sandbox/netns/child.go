@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -22,8 +23,10 @@ const childFD = 3
 
 // request is one line to the keeper; the answer carries a socket or an error text.
 type request struct {
-	Listen string `json:"listen,omitempty"` // address for a listener
-	Socket bool   `json:"socket,omitempty"` // an unconnected IPv4 TCP socket
+	Listen  string `json:"listen,omitempty"`  // address for a listener
+	Socket  bool   `json:"socket,omitempty"`  // an unconnected IPv4 TCP socket
+	Counter string `json:"counter,omitempty"` // one of counters
+	Bound   bool   `json:"bound,omitempty"`   // whether sockets are bounded; the answer carries nothing
 }
 
 // child is the keeper process of a namespace made without root.
@@ -33,6 +36,8 @@ type child struct {
 	sock *os.File
 	once sync.Once
 	err  error
+	// bound says why its sockets are not bounded.
+	bound error
 }
 
 // startChild starts this program again in a new user and network namespace.
@@ -63,6 +68,7 @@ func startChild() (*child, error) {
 		_ = c.close()
 		return nil, fmt.Errorf("start network keeper: %w: %.300s", err, stderr.String())
 	}
+	_, c.bound = c.ask(request{Bound: true})
 	return c, nil
 }
 
@@ -78,7 +84,7 @@ func (c *child) ask(r request) (int, error) {
 		return -1, fmt.Errorf("ask network keeper: %w", err)
 	}
 	fd, err := c.receive()
-	if err == nil && fd < 0 {
+	if err == nil && fd < 0 && r.Counter == "" && !r.Bound {
 		err = errors.New("network keeper sent no socket")
 	}
 	return fd, err
@@ -146,6 +152,7 @@ func keep() error {
 	if err := loopbackUp(); err != nil {
 		return err
 	}
+	limits := bound()
 	reply := func(fd int, err error) error {
 		text, oob := "ok", []byte(nil)
 		if err != nil {
@@ -173,12 +180,20 @@ func keep() error {
 			return err
 		}
 		fd := -1
-		if r.Listen != "" {
+		switch {
+		case r.Listen != "":
 			var a *net.TCPAddr
 			if a, err = net.ResolveTCPAddr("tcp", r.Listen); err == nil {
 				fd, err = listenSocket(a)
 			}
-		} else {
+		case r.Bound:
+			err = limits
+		case r.Counter != "":
+			fd, err = -1, errors.New("unknown socket counter")
+			if slices.Contains(counters, r.Counter) {
+				fd, err = openCounter(r.Counter)
+			}
+		default:
 			fd, _, err = socketFor(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		}
 		if err := reply(fd, err); err != nil {

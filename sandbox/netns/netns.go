@@ -23,9 +23,11 @@ import (
 
 // NS is a network namespace. Safe for concurrent use.
 type NS struct {
-	mu    sync.Mutex
-	file  *os.File // the namespace, when made by this process
-	child *child   // its keeper, when made by a child
+	mu     sync.Mutex
+	file   *os.File   // the namespace, when made by this process
+	child  *child     // its keeper, when made by a child
+	counts []*os.File // see Sockets
+	bound  error      // why its sockets are not bounded; not changed after the start
 }
 
 // New makes a namespace with its loopback device up. Nothing of it is visible
@@ -36,9 +38,10 @@ func New() (*NS, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &NS{child: c}, nil
+		return &NS{child: c, bound: c.bound}, nil
 	}
 	var file *os.File
+	var limits error
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make network namespace: %w", err)
@@ -46,6 +49,7 @@ func New() (*NS, error) {
 		if err := loopbackUp(); err != nil {
 			return err
 		}
+		limits = bound()
 		f, err := os.Open(threadNS())
 		if err != nil {
 			return fmt.Errorf("open network namespace: %w", err)
@@ -56,18 +60,18 @@ func New() (*NS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &NS{file: file}, nil
+	return &NS{file: file, bound: limits}, nil
 }
 
-// Of opens the network namespace of a process and sets its loopback device up.
-// It needs root.
+// Of opens the network namespace of a process, which must be the box's own, sets
+// its loopback device up and bounds its sockets. It needs root.
 func Of(pid int) (*NS, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
 		return nil, fmt.Errorf("open network namespace: %w", err)
 	}
 	n := &NS{file: f}
-	if err := n.Do(loopbackUp); err != nil {
+	if err := n.Do(func() error { n.bound = bound(); return loopbackUp() }); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -125,6 +129,11 @@ func (n *NS) Do(f func() error) error {
 	if file == nil {
 		return errors.New("enter network namespace: not of this process")
 	}
+	return enter(file, f)
+}
+
+// enter runs f on a thread in the namespace.
+func enter(file *os.File, f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
@@ -263,6 +272,10 @@ func connect(ctx context.Context, fd int, sa unix.Sockaddr) error {
 func (n *NS) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for _, f := range n.counts {
+		_ = f.Close()
+	}
+	n.counts = nil
 	if n.child != nil {
 		return n.child.close()
 	}

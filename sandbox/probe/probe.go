@@ -269,7 +269,7 @@ func examine(ctx context.Context, d sandbox.Driver, c Config) ([]Check, error) {
 			Listen: "127.0.0.1:80", Target: fmt.Sprintf("http://127.0.0.1:%d", port),
 			Header: map[string]string{"X-Agon-Probe": token},
 		}},
-		Limits: agon.Limits{WallMS: 30_000, DiskBytes: 16 << 20, Inodes: 1024, OutputBytes: 1 << 20},
+		Limits: agon.Limits{WallMS: 30_000, MemoryBytes: memory, DiskBytes: 16 << 20, Inodes: 1024, OutputBytes: 1 << 20},
 	})
 	if err != nil {
 		return nil, err
@@ -279,10 +279,65 @@ func examine(ctx context.Context, d sandbox.Driver, c Config) ([]Check, error) {
 		b, rerr := box.ReadFile("/work/result", 16)
 		checks = append(checks, Check{"read result", rerr == nil && string(b) == "kept", fmt.Sprint(rerr)})
 	}
+	if err == nil {
+		var c Check
+		c, err = sockets(ctx, box, d.Info().Limits)
+		checks = append(checks, c)
+	}
 	if cerr := box.Close(); err == nil {
 		err = cerr
 	}
 	return checks, err
+}
+
+// memory of the box that is examined; fill stops at twice of it.
+const memory = 96 << 20
+
+// fill puts data into sockets that nobody reads: into accepted connections, and
+// into more that nobody accepts, which cgroups do not charge.
+const fill = `
+import socket, sys, time
+most, total, held = 2 * int(sys.argv[1]), 0, []
+def put(s):
+    global total
+    s.setblocking(False)
+    try:
+        while total < most: total += s.send(b"x" * 65536)
+    except OSError: pass
+try:
+    l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(100)
+    while total < most and len(held) < 400:
+        a = socket.socket(); a.connect(l.getsockname()); b = l.accept()[0]; held += [a, b]
+        for s in (a, b):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+        put(a)
+    while total < most:
+        l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30); l.bind(("127.0.0.1", 0)); l.listen(4096); held.append(l)
+        for _ in range(250):
+            a = socket.socket(); a.settimeout(0.5); a.connect(l.getsockname()); put(a); a.close()
+            if total >= most: break
+except OSError: pass
+if total >= most: time.sleep(2)
+print(total)
+`
+
+// sockets measures whether what sockets hold counts as the box's memory. A driver
+// that does not claim to bound memory passes. Call it last: it may end the box.
+func sockets(ctx context.Context, box sandbox.Box, limits []string) (Check, error) {
+	c := Check{Name: "socket memory", OK: true}
+	if !slices.Contains(limits, "memory") {
+		c.Detail = "not claimed"
+		return c, nil
+	}
+	var out bytes.Buffer
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"python3", "-I", "-c", fill, strconv.Itoa(memory)}, Stdout: &out, Stderr: &out, Wall: 20 * time.Second, Untrusted: true})
+	if err != nil {
+		return c, err
+	}
+	held, _ := strconv.Atoi(strings.TrimSpace(out.String()))
+	c.Detail = fmt.Sprintf("%d MB in a box of %d MB, ended by limit %q", held>>20, memory>>20, exit.Limit)
+	c.OK = exit.Limit == "memory" || exit.Code == 0 && held < 2*memory
+	return c, nil
 }
 
 func inside(ctx context.Context, box sandbox.Box, secret string, port int) ([]Check, error) {

@@ -19,7 +19,7 @@ const usedPrefix = ".used-"
 
 // Used notes now as the last use of a cached tree, beside it: a tree never changes.
 func Used(dir string, now time.Time) error {
-	mark := filepath.Join(filepath.Dir(dir), usedPrefix+filepath.Base(dir))
+	mark := usedMark(dir)
 	err := os.Chtimes(mark, now, now)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.WriteFile(mark, nil, 0o644); err == nil {
@@ -31,6 +31,18 @@ func Used(dir string, now time.Time) error {
 		return nil
 	}
 	return err
+}
+
+// Forget removes what Used noted of a tree that is gone.
+func Forget(dir string) error {
+	if err := os.Remove(usedMark(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func usedMark(dir string) string {
+	return filepath.Join(filepath.Dir(dir), usedPrefix+filepath.Base(dir))
 }
 
 // Cached is one tree of a cache.
@@ -60,13 +72,13 @@ func List(cache string) ([]Cached, error) {
 			continue
 		}
 		c := Cached{Dir: filepath.Join(cache, e.Name())}
-		for _, p := range []string{filepath.Join(cache, usedPrefix+e.Name()), c.Dir} {
+		for _, p := range []string{usedMark(c.Dir), c.Dir} {
 			if fi, err := os.Lstat(p); err == nil {
 				c.Used = fi.ModTime()
 				break
 			}
 		}
-		c.Bytes = size(c.Dir)
+		c.Bytes = Size(c.Dir)
 		c.Busy = mentions(string(mounts), c.Dir)
 		out = append(out, c)
 	}
@@ -88,8 +100,8 @@ func mentions(mounts, dir string) bool {
 	}
 }
 
-// size counts the blocks of a tree; hard links count once for each name.
-func size(dir string) (n int64) {
+// Size counts the bytes that a tree takes on the disk; hard links count once for each name.
+func Size(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil //nolint:nilerr // what cannot be seen is not counted
@@ -132,7 +144,7 @@ func Prune(cache string, quota int64, keep ...string) ([]Cached, error) {
 		if err := removeAll(trash); err != nil {
 			return gone, fmt.Errorf("prune: %w", err)
 		}
-		_ = os.Remove(filepath.Join(cache, usedPrefix+filepath.Base(c.Dir)))
+		_ = Forget(c.Dir)
 		total -= c.Bytes
 		gone = append(gone, c)
 	}

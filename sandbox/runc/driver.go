@@ -46,6 +46,8 @@ type Driver struct {
 	info  agon.Driver
 	cg    *cgroup.Host
 	store *layers.Store
+	// bounds says that the memory of sockets is bounded, without which memory is not.
+	bounds bool
 }
 
 // startTimeout bounds one call of the runtime.
@@ -106,10 +108,14 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("%w: become reaper of orphans: %w", sandbox.ErrHost, err)
 	}
-	return &Driver{bin: bin, image: image, entry: first, cg: cg, store: store, info: agon.Driver{
+	d := &Driver{bin: bin, image: image, entry: first, cg: cg, store: store, info: agon.Driver{
 		Name: "runc", Version: version(string(out)),
 		Limits: []string{"memory", "pids", "cpu", "cpu_time", "disk", "inodes", "output", "wall", "seccomp", "userns"},
-	}}, nil
+	}}
+	if d.bounds = errors.Join(cg.BoundsSockets(), netns.CanBound()) == nil; !d.bounds {
+		d.info.Limits[0] = "memory_soft"
+	}
+	return d, nil
 }
 
 // version takes "1.1.5+ds1" out of "runc version 1.1.5+ds1\n…".
@@ -156,6 +162,12 @@ func (m *machine) Launch(_ context.Context, b *container.Box, stdin *os.File) (i
 	if m.ns, err = netns.Of(pid); err != nil {
 		return pid, err
 	}
+	if m.d.bounds {
+		if err := errors.Join(m.ns.Bound(), b.Group.BoundSockets(b.Spec.Limits.MemoryBytes)); err != nil {
+			return pid, err
+		}
+	}
+	b.Sockets = m.ns.Sockets
 	m.doors, err = m.ns.Open(b.Spec.Doors)
 	return pid, err
 }

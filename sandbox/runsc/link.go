@@ -32,8 +32,7 @@ type link struct {
 	doors []*door
 	done  chan struct{} // closed by close
 
-	mu    sync.Mutex // guards what follows
-	next  int
+	mu    sync.Mutex            // guards what follows
 	wait  map[int]chan net.Conn // dialled connections by key
 	conns map[net.Conn]bool
 	once  sync.Once

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -134,7 +136,8 @@ func (s *suite) attack(t *testing.T, a Attack) {
 	if a.during != nil {
 		wg.Go(func() { a.during(t, b, stop) })
 	}
-	r := exec(t, b, sandbox.Cmd{Args: []string{"python3", "-c", source, fmt.Sprint(port)}, Wall: a.wall, Untrusted: true})
+	args := append([]string{"python3", "-c", source, fmt.Sprint(port)}, s.hostWords(secret)...)
+	r := exec(t, b, sandbox.Cmd{Args: args, Wall: a.wall, Untrusted: true})
 	close(stop)
 	wg.Wait()
 	demanded := a.enforces(s.Driver.Info().Limits)
@@ -178,6 +181,55 @@ func (s *suite) attack(t *testing.T, a Attack) {
 			t.Errorf("process %d outlived its box", p)
 		}
 	}
+}
+
+// hostWords are what a box may not find out about the host: our directories, the
+// boot, and who built the kernel.
+func (s *suite) hostWords(dirs ...string) []string {
+	out := append(dirs, s.Rootfs, filepath.Dir(s.Rootfs), s.StateDir)
+	for _, p := range []string{"/proc/version", "/proc/sys/kernel/random/boot_id"} {
+		if b, err := os.ReadFile(p); err == nil {
+			out = append(out, strings.TrimSpace(string(b)))
+		}
+	}
+	return out
+}
+
+// socketWatch looks at what the host's TCP sockets hold while the program runs.
+func socketWatch(t *testing.T, _ sandbox.Box, stop <-chan struct{}) {
+	const memory = 128 << 20 // as in the program
+	before := hostTCP(t)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	most := before
+	for {
+		select {
+		case <-stop:
+			t.Logf("the host's TCP memory went from %d to %d MB", before>>20, most>>20)
+			if most-before > 2*memory {
+				t.Errorf("a box of %d MB took %d MB of the host's TCP memory", memory>>20, (most-before)>>20)
+			}
+			return
+		case <-tick.C:
+			most = max(most, hostTCP(t))
+		}
+	}
+}
+
+// hostTCP is what all TCP sockets of the machine hold, in bytes.
+func hostTCP(t *testing.T) int64 {
+	raw, err := os.ReadFile("/proc/net/sockstat")
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	for l := range strings.Lines(string(raw)) {
+		if f := strings.Fields(l); len(f) > 2 && f[0] == "TCP:" && f[len(f)-2] == "mem" {
+			n, _ := strconv.ParseInt(f[len(f)-1], 10, 64)
+			return n * int64(os.Getpagesize())
+		}
+	}
+	return 0
 }
 
 // refuses demands that paths cannot be read as results.

@@ -65,7 +65,7 @@ func Attacks() []Attack {
 		ends("keyrings", "kernel keys, which have no namespace", "filter", "refused"),
 		ends("memory_of_others", "read and write other users' processes", "another user, filter, pid namespace", "refused"),
 		{Name: "own_memory", Tries: "patch the shared interpreter through its own memory", Defence: "private pages, read-only root", Outcome: "the file does not change"},
-		with(ends("first_process", "read, stop, slow, steer or imitate what starts the commands", "another user's process, without a capability when started by others", "refused; the next command starts"),
+		with(ends("first_process", "read, stop, slow, steer or imitate what starts the commands", "another user's process, or hidden and filtered", "refused; the next command starts"),
 			func(a *Attack) { a.check = checkStarts }),
 		ends("signal_everything", "signal every pid it can name", "pid namespace, first process of another user", "harms itself only, not lost"),
 		ends("memfd_exec", "run code that has no file", "nothing is gained by it: same user, same filter", "uid 1000"),
@@ -92,7 +92,7 @@ func Attacks() []Attack {
 			func(a *Attack) { a.wall = 4 * time.Second; a.check = checkServed }),
 		ends("box_link", "speak to the relay of gVisor boxes", "doors by their number, dials by a secret key, other words closed", "no answer"),
 		// information
-		ends("environment", "read the host's environment, files, processes", "clean environment, pid namespace, neutral paths", "nothing of the host"),
+		ends("environment", "read the host's environment, files, processes", "clean environment, pid namespace, mounts by descriptor, covered files", "nothing of the host but what uname(2) says"),
 		with(ended(ends("covert_files", "leave words, keys and locks for other boxes (read by covert_reader)", "nothing writable is shared; ipc namespace; locks per mount", "the next box sees nothing"), true, "wall"),
 			func(a *Attack) { a.wall = 6 * time.Second; a.check = second("covert_reader") }),
 		// kernel memory
@@ -103,5 +103,7 @@ func Attacks() []Attack {
 		ended(ends("pipes", "fill pipes", "descriptor limit, memory limit", "refused at the limit"), false, "memory"),
 		with(needs(ended(Attack{Name: "shared_memory", Tries: "6 GB of System V memory", Defence: "ipc namespace, memory limit", Outcome: "ended by the memory limit or refused"}, false, "memory"), "memory"),
 			func(a *Attack) { a.edit = small }),
+		with(needs(ended(Attack{Name: "socket_memory", Tries: "fill TCP and UDP sockets, accepted or not, with more than the box's memory", Defence: "cgroup, sizes and number of sockets of the box's network", Outcome: "refused, or ended by the memory limit"}, false, "memory"), "memory"),
+			func(a *Attack) { a.edit = small; a.during = socketWatch }),
 	}
 }

@@ -27,7 +27,9 @@ func TestHTTP(t *testing.T) {
 			_, _ = io.WriteString(w, `{"data":[{"link":"javascript:1"},{"link":"https://a/","snippet":"\u001b[31mred","title":"`+strings.Repeat("t", 999)+`"}]}`)
 		}, `{"data":[{"link":"https://a/","snippet":"[31mred","title":"` + strings.Repeat("t", 300) + `"}]}`, ""},
 		{"429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "", provider.ClassRateLimit},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1", 302) }, "", provider.ClassBadReply},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1", http.StatusFound)
+		}, "", provider.ClassBadReply},
 		{"html", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "", provider.ClassBadReply},
 		{"echo of the key", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"data":[],"k":"`+key+`"}`) }, "", provider.ClassBadReply},
 		{"cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", provider.ClassServer},

@@ -295,6 +295,33 @@ func (g *Group) Create(l Limits) error {
 		write("cpu", "cpu.cfs_period_us", strconv.Itoa(period)), write("cpu", "cpu.cfs_quota_us", quota))
 }
 
+// tcpLimit bounds what sockets hold in a group of the first version, which does
+// not charge it to the group's memory. (What pipes and unix sockets hold is charged.)
+const tcpLimit = "memory.kmem.tcp.limit_in_bytes"
+
+// BoundsSockets says why groups cannot bound the memory of sockets, nil if they can.
+func (h *Host) BoundsSockets() error {
+	if h.V2 != "" {
+		return nil // charged like all other memory
+	}
+	if _, err := os.Stat(filepath.Join(h.V1["memory"], tcpLimit)); err != nil {
+		return fmt.Errorf("bound memory of sockets: %w", err)
+	}
+	return nil
+}
+
+// BoundSockets bounds what the sockets of the group hold to a quarter of its
+// memory, where it is not charged to that. Sockets that exist already are not counted.
+func (g *Group) BoundSockets(memoryBytes int64) error {
+	if g.h.V2 != "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(g.dir("memory"), tcpLimit), []byte(strconv.FormatInt(memoryBytes/4, 10)), 0); err != nil {
+		return fmt.Errorf("bound memory of sockets: %w", err)
+	}
+	return nil
+}
+
 // dirs are the directories that a process must join.
 func (g *Group) dirs() []string {
 	var out []string

@@ -30,6 +30,7 @@ import (
 	"github.com/agon-arena/agon/sandbox/internal/cgroup"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
 	"github.com/agon-arena/agon/sandbox/internal/proc"
+	"github.com/agon-arena/agon/sandbox/netns"
 )
 
 // Runtime is what a driver does in its own way for one box. Its methods are
@@ -75,6 +76,9 @@ type Box struct {
 	Config
 	Space *layers.Space
 	Group *cgroup.Group
+	// Sockets counts the box's internet sockets on the host, at most MaxSockets of
+	// which it may have. Launch sets it where there are any.
+	Sockets func() (int, error)
 
 	control *control
 	init    *proc.Handle  // the process that is the box
@@ -150,6 +154,9 @@ func (b *Box) launch(ctx context.Context) error {
 			b.init = h
 			b.helpers = b.adopted()
 			go b.watch()
+			if b.Sockets != nil {
+				go b.countSockets()
+			}
 		} else if err == nil {
 			err = oerr
 		}
@@ -220,6 +227,25 @@ func (b *Box) watch() {
 	}
 	b.mu.Unlock()
 	close(b.dead)
+}
+
+// countSockets ends the commands of a box whose sockets could hold more than its
+// memory. What an unaccepted connection holds is charged to no group, so their
+// number is bounded, and daemons make sockets between commands too.
+func (b *Box) countSockets() {
+	most := netns.MaxSockets(b.Spec.Limits.MemoryBytes)
+	poll := time.NewTicker(tick)
+	defer poll.Stop()
+	for {
+		select {
+		case <-b.dead:
+			return
+		case <-poll.C:
+			if n, err := b.Sockets(); err == nil && n > most {
+				b.killAll("memory", "")
+			}
+		}
+	}
 }
 
 // End implements sandbox.Box.

@@ -68,19 +68,108 @@ func (sp *Space) readOnly(m sandbox.Mount) (string, error) {
 		attr |= unix.MOUNT_ATTR_NOEXEC
 		flags |= unix.MS_NOEXEC
 	}
-	p, err := sp.mapped(m.Source, attr)
+	if strings.HasPrefix(m.Source, sp.own+"/") {
+		// Ours has a neutral name, and may hold sockets, which overlays do not show.
+		return sp.shown(m.Source, m.Source, attr, flags)
+	}
+	fi, err := os.Stat(m.Source)
+	if err != nil {
+		return "", err
+	}
+	if fi.IsDir() {
+		p, err := sp.shown(m.Source, m.Source, attr, flags)
+		if err != nil {
+			return "", err
+		}
+		return sp.nameless(p, flags)
+	}
+	// An overlay shows directories: the file is taken from its own one's.
+	p, err := sp.shown(filepath.Dir(m.Source), m.Source, attr, flags)
+	if err == nil {
+		p, err = sp.nameless(p, flags)
+	}
+	if err != nil {
+		return "", err
+	}
+	return sp.bind(filepath.Join(p, filepath.Base(m.Source)), flags)
+}
+
+// shown mounts src with the owner of a file as the command user, where that works.
+func (sp *Space) shown(src, owned string, attr uint64, flags uintptr) (string, error) {
+	p, err := sp.mapped(src, owned, attr)
 	if errors.Is(err, errNoMap) {
-		return sp.bind(m.Source, flags)
+		return sp.bind(src, flags)
 	}
 	return p, err
+}
+
+// nameless shows what is mounted at p by a mount that does not name the source:
+// a box can read in /proc/self/mountinfo which directory was bound. Where that
+// does not work, as on overlays that lie too deep for another, p does.
+func (sp *Space) nameless(p string, flags uintptr) (string, error) {
+	empty, err := sp.next(sp.own)
+	if err != nil {
+		return "", err
+	}
+	at, err := sp.next(sp.own)
+	if err != nil {
+		return "", err
+	}
+	if err := mountLayers(at, flags, []string{p, empty}, "", ""); err != nil {
+		return p, nil //nolint:nilerr // see above
+	}
+	return at, nil
+}
+
+// mountLayers mounts an overlay. Layers are given by descriptors, so that boxes
+// cannot read their paths among the options of the mount.
+func mountLayers(at string, flags uintptr, lowers []string, upper, work string) error {
+	var opened []int
+	defer func() {
+		for _, fd := range opened {
+			_ = unix.Close(fd)
+		}
+	}()
+	name := func(dir string) (string, error) {
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return "", &os.PathError{Op: "open", Path: dir, Err: err}
+		}
+		opened = append(opened, fd)
+		return fmt.Sprintf("/proc/self/fd/%d", fd), nil
+	}
+	var names []string
+	for _, d := range lowers {
+		n, err := name(d)
+		if err != nil {
+			return err
+		}
+		names = append(names, n)
+	}
+	opt := "lowerdir=" + strings.Join(names, ":")
+	if upper != "" {
+		u, err := name(upper)
+		if err != nil {
+			return err
+		}
+		w, err := name(work)
+		if err != nil {
+			return err
+		}
+		opt += ",upperdir=" + u + ",workdir=" + w + ",index=off,metacopy=off,redirect_dir=on"
+	}
+	if len(opt) >= os.Getpagesize() {
+		return fmt.Errorf("%w: too many layers", sandbox.ErrSpec)
+	}
+	return unix.Mount("overlay", at, "overlay", flags, opt)
 }
 
 // errNoMap says that id-mapped mounts do not work for a source.
 var errNoMap = errors.New("no id-mapped mount")
 
-// mapped mounts src so that files of its owner belong to the command user.
-func (sp *Space) mapped(src string, attr uint64) (string, error) {
-	fi, err := os.Stat(src)
+// mapped mounts src so that files of the owner of owned belong to the command user.
+func (sp *Space) mapped(src, owned string, attr uint64) (string, error) {
+	fi, err := os.Stat(owned)
 	if err != nil {
 		return "", err
 	}
@@ -185,7 +274,7 @@ func (sp *Space) overlay(e *entry, at string) error {
 	}
 	// Try the caller's own files first; kernels before 5.19 and file systems
 	// without id maps get a private copy as the lowest layer.
-	lower, err := sp.mapped(e.lower, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	lower, err := sp.mapped(e.lower, e.lower, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	if err == nil {
 		err = sp.mountOverlay(e, append(append([]string(nil), e.below...), lower), work)
 		if err == nil {
@@ -220,12 +309,7 @@ func (sp *Space) ownDirPlain() (string, error) {
 }
 
 func (sp *Space) mountOverlay(e *entry, lowers []string, work string) error {
-	opt := "lowerdir=" + strings.Join(lowers, ":") + ",upperdir=" + e.upper + ",workdir=" + work +
-		",index=off,metacopy=off,redirect_dir=on"
-	if len(opt) >= os.Getpagesize() {
-		return fmt.Errorf("%w: too many layers", sandbox.ErrSpec)
-	}
-	if err := unix.Mount("overlay", e.path, "overlay", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+	if err := mountLayers(e.path, unix.MS_NOSUID|unix.MS_NODEV, lowers, e.upper, work); err != nil {
 		return fmt.Errorf("mount overlay: %w", err)
 	}
 	return nil
@@ -359,8 +443,7 @@ func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (st
 	if err != nil {
 		return "", hostOrSpec("make root", err)
 	}
-	opt := "lowerdir=" + skel + ":" + rootfs
-	if err := unix.Mount("overlay", p, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+	if err := mountLayers(p, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, []string{skel, rootfs}, "", ""); err != nil {
 		return "", hostOrSpec("mount root", err)
 	}
 	return p, nil

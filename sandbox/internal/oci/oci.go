@@ -77,6 +77,8 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 				Pids:    &specs.LinuxPids{Limit: &o.Pids},
 			},
 			MaskedPaths: []string{
+				// Whose machine it is, and who built its kernel. uname(2) tells the rest.
+				"/proc/sys/kernel/random/boot_id", "/proc/version",
 				"/proc/acpi", "/proc/asound", "/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/kallsyms",
 				"/proc/kcore", "/proc/keys", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats",
 				"/proc/modules", "/proc/sched_debug", "/proc/scsi", "/proc/slabinfo", "/proc/timer_list",
@@ -134,7 +136,8 @@ func Process(args, env []string, dir string, uid, gid int, fileBytes int64) *spe
 		NoNewPrivileges: true,
 		Rlimits: []specs.POSIXRlimit{
 			limit("RLIMIT_NOFILE", unix.RLIMIT_NOFILE, 1024),
-			limit("RLIMIT_CORE", unix.RLIMIT_CORE, 0),
+			// 1 and not 0: a core helper of the host runs even at 0.
+			limit("RLIMIT_CORE", unix.RLIMIT_CORE, 1),
 			limit("RLIMIT_FSIZE", unix.RLIMIT_FSIZE, uint64(fileBytes)),
 			limit("RLIMIT_MEMLOCK", unix.RLIMIT_MEMLOCK, 64<<10),
 		},

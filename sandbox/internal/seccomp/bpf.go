@@ -21,6 +21,7 @@ const (
 	retErrno  = 0x00050000 // SECCOMP_RET_ERRNO
 	retKill   = 0x80000000 // SECCOMP_RET_KILL_PROCESS
 	retEPERM  = retErrno | uint32(unix.EPERM)
+	retDone   = retErrno // nothing is done, and the caller hears that it was
 	retENOSYS = retErrno | uint32(unix.ENOSYS)
 )
 
@@ -77,6 +78,11 @@ func Program() []unix.SockFilter {
 	sock = append(sock, ret(retEPERM))
 	p = append(p, jump(unix.BPF_JEQ, numbers["socket"], 0, uint8(len(sock))))
 	p = append(p, sock...)
+	for _, r := range rules {
+		if nr, ok := numbers[r.call]; ok {
+			p = append(p, r.block(nr)...)
+		}
+	}
 	for _, n := range denied {
 		if nr, ok := numbers[n]; ok {
 			p = append(p, jump(unix.BPF_JEQ, nr, 0, 1), ret(retEPERM))
@@ -91,6 +97,35 @@ func Program() []unix.SockFilter {
 	}
 	return append(p, ret(retENOSYS))
 }
+
+// block returns the rule's verdict on calls that it fits, and goes on with the
+// call number in the accumulator on others.
+func (r rule) block(nr uint32) []unix.SockFilter {
+	var body []unix.SockFilter
+	for _, a := range r.when {
+		at := offArgs + 8*a.arg
+		if a.set {
+			// A pointer: one half of it is enough.
+			body = append(body, load(at), jump(unix.BPF_JEQ, 0, 0, 2), load(at+4), jump(unix.BPF_JEQ, 0, miss, 0))
+			continue
+		}
+		body = append(body, load(at), jump(unix.BPF_JEQ, a.is, 0, miss))
+	}
+	body = append(body, ret(r.verdict))
+	for i := range body { // what does not fit goes to the reload behind the verdict
+		if body[i].Jt == miss {
+			body[i].Jt = uint8(len(body) - 1 - i)
+		}
+		if body[i].Jf == miss {
+			body[i].Jf = uint8(len(body) - 1 - i)
+		}
+	}
+	out := append([]unix.SockFilter{jump(unix.BPF_JEQ, nr, 0, uint8(len(body)+1))}, body...)
+	return append(out, load(offNr))
+}
+
+// miss stands for a jump behind a rule's verdict until the block is complete.
+const miss = 255
 
 // spans merges the allowed numbers into runs, ascending.
 func spans() []span {

@@ -58,6 +58,53 @@ var socketKinds = []socketKind{
 	{unix.AF_INET6, unix.IPPROTO_UDP},
 }
 
+// rule gives a verdict on a call whose arguments fit all of when. Calls that no
+// rule fits are decided as others are.
+type rule struct {
+	call    string
+	verdict uint32
+	when    []arg
+}
+
+// arg is a condition on an argument, of whose low half is looked at: it is a
+// value, or not null.
+type arg struct {
+	arg uint32
+	is  uint32
+	set bool
+}
+
+// ioprio_set(2) names its targets by numbers that package unix does not have.
+const (
+	ioprioProcess = 1
+	ioprioGroup   = 2
+	ioprioUser    = 3
+)
+
+var rules = []rule{
+	// How much a socket holds is the namespace's choice (sandbox/netns): no cgroup
+	// charges what an unaccepted connection holds. Programs take it for a hint.
+	{"setsockopt", retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_SNDBUF}}},
+	{"setsockopt", retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_RCVBUF}}},
+	// A limit of 1 byte keeps the host's core helper from running for a crash in a
+	// box; with 0 it would run.
+	{"setrlimit", retDone, []arg{{arg: 0, is: unix.RLIMIT_CORE}}},
+	{"prlimit64", retDone, []arg{{arg: 1, is: unix.RLIMIT_CORE}, {arg: 2, set: true}}},
+	// The first process of a bubblewrap box is the commands' own user's, and
+	// belongs to us all the same.
+	{"prlimit64", retEPERM, []arg{{arg: 0, is: 1}}},
+	{"sched_setaffinity", retEPERM, []arg{{arg: 0, is: 1}}},
+	{"sched_setscheduler", retEPERM, []arg{{arg: 0, is: 1}}},
+	{"sched_setparam", retEPERM, []arg{{arg: 0, is: 1}}},
+	{"sched_setattr", retEPERM, []arg{{arg: 0, is: 1}}},
+	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_PROCESS}, {arg: 1, is: 1}}},
+	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_PGRP}}},
+	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_USER}}},
+	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioProcess}, {arg: 1, is: 1}}},
+	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioGroup}}},
+	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioUser}}},
+}
+
 // conditional calls are allowed with some arguments only.
 var conditional = []string{"clone", "clone3", "socket", "socketpair"}
 

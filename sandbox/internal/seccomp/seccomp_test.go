@@ -104,6 +104,27 @@ func TestProgram(t *testing.T) {
 		{"socket", []uint64{1<<32 | unix.AF_VSOCK, unix.SOCK_STREAM, 0}, retEPERM},
 		{"socketpair", []uint64{unix.AF_UNIX}, retAllow},
 		{"socketpair", []uint64{unix.AF_TIPC}, retEPERM},
+		{"setsockopt", []uint64{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, retDone},
+		{"setsockopt", []uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, retDone},
+		{"setsockopt", []uint64{3, 1<<32 | unix.SOL_SOCKET, unix.SO_SNDBUF}, retDone},
+		{"setsockopt", []uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, retAllow},
+		{"setsockopt", []uint64{3, unix.IPPROTO_TCP, unix.SO_RCVBUF}, retAllow},
+		{"setrlimit", []uint64{unix.RLIMIT_CORE, 1}, retDone},
+		{"setrlimit", []uint64{unix.RLIMIT_NOFILE, 1}, retAllow},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0, 1}, retAllow},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0x7f0000000000, 0}, retDone},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0x7f1000, 0}, retDone},
+		{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE, 0x7f1000, 0}, retAllow},
+		{"prlimit64", []uint64{1, unix.RLIMIT_NOFILE, 0x7f1000, 0}, retEPERM},
+		{"prlimit64", []uint64{7, unix.RLIMIT_NOFILE, 0x7f1000, 0}, retAllow},
+		{"sched_setaffinity", []uint64{0, 8}, retAllow},
+		{"sched_setaffinity", []uint64{1, 8}, retEPERM},
+		{"setpriority", []uint64{unix.PRIO_PROCESS, 0, 5}, retAllow},
+		{"setpriority", []uint64{unix.PRIO_PROCESS, 1, 5}, retEPERM},
+		{"setpriority", []uint64{unix.PRIO_USER, 0, 5}, retEPERM},
+		{"setpriority", []uint64{unix.PRIO_PGRP, 0, 5}, retEPERM},
+		{"ioprio_set", []uint64{ioprioProcess, 0}, retAllow},
+		{"ioprio_set", []uint64{ioprioGroup, 0}, retEPERM},
 	} {
 		if got := run(t, p, numbers[tt.call], auditArch, tt.args...); got != tt.want {
 			t.Errorf("%s%#x: %#x, want %#x", tt.call, tt.args, got, tt.want)
@@ -121,6 +142,11 @@ func TestLists(t *testing.T) {
 	}
 	if auditArch == 0xc000003e && amd64Only > 0 {
 		t.Errorf("%d denied names are not system calls", amd64Only)
+	}
+	for _, r := range rules {
+		if _, ok := numbers[r.call]; !ok || slices.Contains(denied, r.call) || slices.Contains(conditional, r.call) {
+			t.Errorf("rule on %s", r.call)
+		}
 	}
 	for _, n := range conditional {
 		if _, ok := numbers[n]; !ok || slices.Contains(denied, n) {

@@ -1,7 +1,8 @@
 port = sys.argv[1].encode()
 def ask(data):
-    s = socket.create_connection(("127.0.0.1", 8000), 10); s.sendall(data); out = b""
+    s = socket.create_connection(("127.0.0.1", 8000), 10); out = b""
     try:
+        s.sendall(data) # a door that refuses closes before it has read all
         while True:
             c = s.recv(65536)
             if not c: return out

@@ -1,0 +1,83 @@
+package roles
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ui/cli"
+)
+
+// arenaText is an arena file to start from: everything that is commented out
+// shows its default.
+var arenaText = template.Must(template.New("arena").Parse(`# An arena of the kind {{.Kind}}. Check it: agon arena check FILE; open it: agon up --arena FILE
+id = "my-{{.Kind}}"            # 2 to 40 of a-z, 0-9 and -
+kind = "{{.Kind}}"
+title = "{{.Title}}"
+netuid = {{.Netuid}}                      # subnet on the ledger
+# ledger = "local"                 # or finney, test, or addresses of nodes (docs/chain.md)
+licence = "{{.Licence}}"                # SPDX id that every submission agrees to
+incentive = "{{.Incentive}}"
+sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Sets}}                      # shipped sets, or directories of tasks named with a slash: "./tasks"{{end}}
+# hidden = ["./hidden-tasks"]  # sets whose tasks only validators may read
+# max_leases = {{.MaxLeases}}              # runs that one validator may hold
+# attempts = {{.Attempts}}                 # retries of a run after a fault of ours
+submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
+# evidence = "foreign"           # also take results of foreign validators, which nobody can judge again (default: required)
+samples = false                # true enters agon's own sample agents
+
+[policy]
+models = ["*"]                 # allow-list; "*" is every model with a price
+# driver = "runsc"             # demand a box driver: scores compare within one
+# gateway = "validator"        # or the URL of the platform's own gateway, with gateway_key
+
+[policy.agent]                 # the box of the agent
+wall_ms = {{.Policy.Agent.WallMS}}
+# cpu_ms = 60000               # CPU time, all processes together
+memory_bytes = {{.Policy.Agent.MemoryBytes}}
+pids = {{.Policy.Agent.Pids}}
+disk_bytes = {{.Policy.Agent.DiskBytes}}
+
+[policy.budget]                # of one run at the gateway, reserved before each call
+micros = {{.Policy.Budget.Micros}}               # 1000000 = 1 US dollar
+calls = {{.Policy.Budget.Calls}}
+`))
+
+// arenaTemplate is a commented arena file of a kind.
+func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
+	k, ok := kits.Of(kind)
+	if !ok {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "kind", Message: "there is no kind " + kind, Mend: "the kinds are " + strings.Join(kits.Names(), ", ")}
+	}
+	var b bytes.Buffer
+	if err := arenaText.Execute(&b, k.Demo()); err != nil {
+		return nil, fmt.Errorf("write arena file: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// checkArena checks an arena file, its sets included, without opening it.
+func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
+	f, err := kit.LoadArenaFile(path, o.Kits)
+	if err != nil {
+		return nil, err
+	}
+	out := &cli.ArenaChecked{File: path, ID: f.ID, Kind: f.Kind}
+	var bad []string
+	for _, names := range [][]string{f.Sets, f.Hidden} {
+		for _, name := range names {
+			list, _, err := kit.LoadSet(o, f.Kind, name)
+			if err != nil {
+				bad = append(bad, "sets: "+err.Error())
+			}
+			out.Tasks += len(list)
+		}
+	}
+	if len(bad) > 0 {
+		return nil, kit.ArenaMistakes("arena file", bad)
+	}
+	return out, nil
+}

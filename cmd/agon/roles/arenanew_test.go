@@ -1,0 +1,50 @@
+package roles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/kinds"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// What agon arena new writes is an arena that agon arena check takes, for
+// every kind; mistakes are named all at once.
+func TestArenaTemplates(t *testing.T) {
+	for _, k := range kinds.All().Names() {
+		text, err := arenaTemplate(kinds.All(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "arena.toml")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := checkArena(kit.Options{Kits: kinds.All(), Getenv: os.Getenv}, path)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", k, err, text)
+			continue
+		}
+		if got.ID != "my-"+k || got.Kind != k {
+			t.Errorf("%+v", got)
+		}
+		broken := strings.NewReplacer(`id = "my-`, `id = "My_`, "wall_ms = ", "wall_ms = -", "netuid = ", "max_leases = 5000\nnetuid = ").Replace(string(text))
+		if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = checkArena(kit.Options{Kits: kinds.All(), Getenv: os.Getenv}, path)
+		if err == nil {
+			t.Fatalf("%s: a broken file was let in", k)
+		}
+		for _, want := range []string{"id:", "wall_ms", "max_leases"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not named in %v", k, want, err)
+			}
+		}
+	}
+	if _, err := arenaTemplate(kinds.All(), "chess"); err == nil {
+		t.Error("a kind that is none")
+	}
+}

@@ -1,0 +1,58 @@
+package roles
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// arenaFiles returns the arenas to open: those of the files named, else the demos.
+func arenaFiles(o kit.Options) ([]kit.ArenaFile, error) {
+	if len(o.Arenas) == 0 {
+		return o.Kits.Demos(), nil
+	}
+	var out []kit.ArenaFile
+	for _, path := range o.Arenas {
+		f, err := kit.LoadArenaFile(path, o.Kits)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// openForeign opens the dialect of an arena's kind, if it has one that is not open yet.
+func (s *server) openForeign(ctx context.Context, a agon.Arena) error {
+	k, ok := s.Options.Kits.Of(a.Kind)
+	if !ok || k.Serve == nil {
+		return nil
+	}
+	at := s.foreign[k.Kind]
+	if at == nil || at.Load() != nil {
+		return nil
+	}
+	h, err := k.Serve(ctx, &s.Server, a)
+	if err != nil {
+		return err
+	}
+	at.Store(&h)
+	return nil
+}
+
+// routeForeign makes room for the dialects of all kinds on mux. Until an arena
+// of a kind is open, its routes are not found.
+func (s *server) routeForeign(mux *http.ServeMux) {
+	for _, k := range s.Options.Kits {
+		if k.Serve == nil {
+			continue
+		}
+		at := &handlerBox{}
+		s.foreign[k.Kind] = at
+		for _, p := range k.Routes {
+			mux.Handle(p, at)
+		}
+	}
+}

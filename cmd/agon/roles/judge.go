@@ -1,0 +1,55 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/ui/cli"
+)
+
+// calibrate is `agon judge calibrate`.
+func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
+	o := kits.Options(c.Common, "")
+	cases, err := judge.ShippedCases()
+	if c.File != "" {
+		var f *os.File
+		if f, err = os.Open(c.File); err != nil {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
+		}
+		cases, err = judge.ReadCases(f)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		return nil, &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
+	}
+	if err := kit.NoModel(o, "a judge"); err != nil {
+		return nil, err
+	}
+	work, err := tempdir.Make("judge")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	gw, err := kit.NewGateway(ctx, o, work)
+	if err != nil {
+		return nil, err
+	}
+	defer gw.Stop()
+	j, s, err := kit.JudgeSession(ctx, gw, "calibrate", "support", c.Model, c.Budget)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	got, err := j.Calibrate(ctx, cases, func(done, total int) { o.Sayf("%d of %d cases", done, total) })
+	if errors.Is(err, judge.ErrBudget) {
+		return nil, &agon.Error{Code: "budget_exceeded", Status: 422, Field: "budget", Message: "the budget does not carry all cases", Mend: "give more with --budget"}
+	}
+	return got, err
+}

@@ -1,0 +1,69 @@
+package roles
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+)
+
+// The whole demo in real boxes: two packs are played on six scenarios, a near
+// copy is excluded with its similarity, one that games is refused, and nobody
+// whose model is a script takes the seat.
+func TestDemoPack(t *testing.T) {
+	dir := t.TempDir()
+	o := testOptions(dir)
+	path := filepath.Join(dir, "arena.toml")
+	text := "id = \"test-pack\"\nkind = \"pack\"\ntitle = \"test\"\nnetuid = 11\nsets = [\"office\"]\nsamples = true\nincentive = \"cost_takeover\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Once, o.Arenas = true, []string{path}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	got, err := Up(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Runs.Failed != 0 || got.Runs.Scored != 12 {
+		t.Errorf("runs %+v, want 12 scored", got.Runs)
+	}
+	a := got.Arenas[0]
+	by := map[string]client.BoardRow{}
+	for _, s := range a.Submissions {
+		by[s.Name] = s
+	}
+	for _, name := range []string{"baseline", "optimised"} {
+		if s := by[name]; s.State != agon.SubmissionScored || s.Qualified == nil || !*s.Qualified || *s.Solved != 6 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := by["near-copy"]; s.State != agon.SubmissionExcluded || *s.Qualified || !strings.Contains(s.ExcludedReason, "similarity 0.9") || !strings.Contains(s.ExcludedReason, by["optimised"].ID) {
+		t.Errorf("near copy: %+v", s)
+	}
+	if s := by["gaming"]; s.State != agon.SubmissionRefused || *s.Qualified || !strings.HasPrefix(s.ExcludedReason, "integrity_failed") {
+		t.Errorf("gaming: %+v", s)
+	}
+	g := a.Agreement
+	if g == nil || !g.Agreed || !g.Scripted || g.Winner == nil || *g.Winner != by["optimised"].Miner || g.CostUSD <= 0 || len(g.Validators) != 3 {
+		t.Fatalf("agreement %+v", g)
+	}
+	for _, v := range g.Validators {
+		if v.Judged != 3 || !strings.Contains(v.Filter, "3 in → 3 passed") || len(v.Excluded) != 2 ||
+			!strings.Contains(v.Excluded[by["near-copy"].Miner], "NCD") || v.Excluded[by["gaming"].Miner] != "integrity_failed" {
+			t.Errorf("validator %+v", v)
+		}
+		// A script was the model: the winner is named, and the owner's uid has all.
+		if len(v.Weights) != 1 || v.Weights[0].Weight != 65535 || v.Weights[0].Hotkey == *g.Winner {
+			t.Errorf("weights %+v", v.Weights)
+		}
+	}
+	if a.Champion != nil || len(a.Decisions) != 2 || a.Decisions[0].Rule != "scripted" || a.Decisions[0].Numbers["qualified"] != 1 {
+		t.Errorf("champion %v, decisions %+v", a.Champion, a.Decisions)
+	}
+}

@@ -1,0 +1,240 @@
+// Package roles wires the parts into roles: `agon up` (everything in one
+// process), `agon serve`, `agon validator`, `agon try` and `agon setup`.
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ledger/rpc"
+	"github.com/agon-arena/agon/ledger/serve"
+	"github.com/agon-arena/agon/ui/api"
+	"github.com/agon-arena/agon/ui/mcp"
+	"github.com/agon-arena/agon/ui/metrics"
+	"github.com/agon-arena/agon/ui/web"
+	"github.com/agon-arena/agon/ui/webhook"
+)
+
+// server is the platform's side: store, ledger, platform and /v1.
+type server struct {
+	kit.Server
+	// foreignLedgers are those that arenas name.
+	foreignLedgers *foreign
+	http           *http.Server
+	addr           string // host:port that was bound
+	done           chan error
+	hooks          *webhook.Teller
+	unhook         func()                 // ends the teller
+	corpus         *client.CorpusSummary  // the last that was built here
+	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
+	ends           []func()               // each ends one goroutine of background
+}
+
+// background runs f next to the server, which ends its context and waits for it
+// before it closes what f uses.
+func (s *server) background(f func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	s.ends = append(s.ends, func() { cancel(); <-done })
+}
+
+// handlerBox is a handler that comes later; until then nothing is found.
+type handlerBox struct{ atomic.Pointer[http.Handler] }
+
+func (b *handlerBox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := b.Load()
+	if h == nil {
+		http.NotFound(w, r)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// openServer opens what is in the data directory and starts to serve it. On
+// error everything opened so far is closed.
+func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s *server, err error) {
+	s = &server{done: make(chan error, 1), foreign: map[string]*handlerBox{}}
+	s.Server = kit.Server{Options: o, URL: s.url, Graphs: s.graphsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
+	defer func() {
+		if err != nil {
+			s.close()
+			s = nil
+		}
+	}()
+	if s.Data, err = kit.OpenData(o.Data); err != nil {
+		return s, err
+	}
+	if s.Operator, err = kit.LoadParty(s.Data.Path("wallets"), "operator"); err != nil {
+		return s, err
+	}
+	if s.Store, err = sqlite.Open(ctx, s.Data.Path("agon.db")); err != nil {
+		return s, err
+	}
+	if s.Blobs, err = blobfs.Open(s.Data.Path("blobs"), blobfs.Options{}); err != nil {
+		return s, err
+	}
+	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo}); err != nil {
+		return s, err
+	}
+	s.foreignLedgers = newForeign(time.Now)
+	c := kit.Chain{Ledger: s.Ledger}
+	pc := platform.Config{
+		Store: s.Store, Blobs: s.Blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
+		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: s.foreignLedgers.of(name)} },
+		Incentives: o.Kits.Incentives(), Lease: o.Lease, Coordinators: o.Kits.Coordinators(), Agreement: o.Kits.Agreement,
+	}
+	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
+		return s, err
+	}
+	if s.Platform, err = platform.New(pc); err != nil {
+		return s, err
+	}
+	for _, k := range o.Kits {
+		if k.Open == nil {
+			continue
+		}
+		if err = k.Open(ctx, &s.Server); err != nil {
+			return s, err
+		}
+	}
+	if err = s.Platform.Start(ctx); err != nil {
+		return s, err
+	}
+	ln, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return s, &agon.Error{
+			Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err),
+			Mend: "choose another address with --listen",
+		}
+	}
+	s.addr = ln.Addr().String()
+	verifier := &auth.Verifier{Audience: s.Data.Audience, Replay: s.Replay(), Now: time.Now}
+	// A read that is sent twice changes nothing: its nonces need not outlive the process, nor wait for the disk.
+	reader := &auth.Verifier{Audience: s.Data.Audience, Replay: auth.NewMemoryReplay(time.Now), Now: time.Now}
+	mux := http.NewServeMux()
+	lh := serve.New(serve.Config{Ledger: s.Ledger, Verifier: verifier, BlockTime: s.Ledger.BlockTime(), Log: o.Log})
+	mux.Handle(remote.PathInfo, lh)
+	mux.Handle(remote.PathInfo+"/", lh)
+	chainRPC, err := rpc.New(rpc.Config{
+		Ledger: s.Ledger, Genesis: "agon-ledger:" + strconv.FormatInt(s.Ledger.Genesis().UnixMilli(), 36), Replay: s.Ledger, BlockTime: s.Ledger.BlockTime(), Now: time.Now, Log: o.Log,
+	})
+	if err != nil {
+		return s, err
+	}
+	mux.Handle("/rpc", chainRPC) // Substrate JSON-RPC over HTTP and WebSocket, as a chain's node answers it
+	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{Platform: s.Platform})))
+	s.routeForeign(mux)
+	if err = s.openWebhooks(); err != nil {
+		return s, err
+	}
+	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58()}
+	v1 := api.New(api.Config{
+		Platform: s.Platform, Ledger: apiLedger{c, s.Ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
+	})
+	mux.Handle("/v1/", v1)
+	mux.Handle("/openapi.json", v1)
+	pages, err := web.New(web.Config{
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Agreement: o.Kits.Agreement, Now: time.Now, Log: o.Log,
+	})
+	if err != nil {
+		return s, err
+	}
+	mux.Handle("/", pages)
+	mux.Handle("GET /metrics", metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}))
+	s.http = &http.Server{
+		Handler:           o.Traces.Handler(mux),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+	}
+	go func() { s.done <- s.http.Serve(ln) }()
+	return s, nil
+}
+
+func (s *server) url() string { return "http://" + s.addr }
+
+func (s *server) close() {
+	for _, end := range s.ends {
+		end()
+	}
+	if s.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		if err := s.http.Shutdown(ctx); err != nil {
+			s.http.Close()
+		}
+		cancel()
+	}
+	if s.unhook != nil {
+		s.unhook()
+	}
+	if s.Platform != nil {
+		s.Platform.Stop()
+	}
+	if s.foreignLedgers != nil {
+		if err := s.foreignLedgers.close(); err != nil {
+			s.Options.Log.Error("closing a ledger elsewhere", "err", err)
+		}
+	}
+	if s.Ledger != nil {
+		if err := s.Ledger.Close(); err != nil {
+			s.Options.Log.Error("closing the ledger", "err", err)
+		}
+	}
+	if s.Store != nil {
+		if err := s.Store.Close(); err != nil {
+			s.Options.Log.Error("closing the store", "err", err)
+		}
+	}
+	if s.Data != nil {
+		s.Data.Close()
+	}
+}
+
+// signatures is the verifier in the API's words: one for what changes
+// something, one for reads.
+type signatures struct{ writes, reads *auth.Verifier }
+
+func (s signatures) VerifyRequest(ctx context.Context, method, target string, h http.Header, body []byte) (string, error) {
+	v := s.writes
+	if method == http.MethodGet || method == http.MethodHead {
+		v = s.reads
+	}
+	hotkey, err := v.Verify(ctx, method, target, h, body)
+	if err != nil {
+		return "", err
+	}
+	return hotkey, nil
+}
+
+// newValidator makes a loop that plays for the platform at url with key.
+func newValidator(o kit.Options, p *kit.Player, c *client.Client, arenas []string, parallel int) *validator.Loop {
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt})
+}
+
+// newWeights makes the setter of key's weights, each arena's on the ledger that
+// it names.
+func newWeights(o kit.Options, c *client.Client, l *weightLedgers, dir string, every time.Duration) *validator.Weights {
+	return &validator.Weights{Targets: c, Ledgers: l.open, Hotkey: l.key.SS58(), Dir: dir, Every: every, Log: o.Log}
+}
+
+var errStopped = errors.New("stopped")

@@ -1,0 +1,114 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// Serve runs the platform, the embedded ledger and /v1 without playing.
+func Serve(ctx context.Context, o kit.Options) error {
+	untrace, err := o.Trace(ctx, "serve")
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	s, err := openArenas(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	o.Sayf("the operator's key is wallet %q below %s", "operator", s.Data.Path("wallets"))
+	defer roomy(o.Getenv)()
+	if o.Ready != nil {
+		o.Ready(s.URL())
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-s.done:
+		return err
+	}
+}
+
+// Open is Serve for a program that goes on: the platform is served when Open
+// returns, until stop is called.
+func Open(ctx context.Context, o kit.Options) (s *kit.Server, stop func(), err error) {
+	n, err := openArenas(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &n.Server, n.close, nil
+}
+
+// openArenas opens a server and the arenas that are configured, without samples.
+func openArenas(ctx context.Context, o kit.Options) (*server, error) {
+	files, err := arenaFiles(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openServer(ctx, o, o.Kinds(""))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		f.Samples = false
+		if err := s.openArena(ctx, f, nil); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Validator plays for the platform that c speaks to, signing with key, which
+// must hold a validator permit there. Data holds its caches only.
+func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Signer, arenas []string) error {
+	untrace, err := o.Trace(ctx, "validator")
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	d, root, err := kit.OpenDriver(ctx, o)
+	if err != nil {
+		return err
+	}
+	i := d.Info()
+	o.Sayf("boxes: %s %s", i.Name, i.Version)
+	dir := filepath.Join(o.Data, "validator-"+key.SS58())
+	ledgers, err := validatorLedgers(o, c.URL(), key)
+	if err != nil {
+		return err
+	}
+	setter := newWeights(o, c, ledgers, dir, 10*time.Second)
+	source, err := kit.RemoteSource(c, dir)
+	if err != nil {
+		return err
+	}
+	p, err := kit.NewPlayer(ctx, o, d, root, o.Kinds(root), source, filepath.Join(dir, "trees"))
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	p.Gateway = &gateways{own: p.Own, key: key}
+	parallel := o.Parallel
+	if parallel <= 0 {
+		parallel = runtime.NumCPU()
+	}
+	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
+	var wg sync.WaitGroup
+	wg.Go(func() { newValidator(o, p, c, arenas, parallel).Run(ctx) })
+	wg.Go(func() { setter.Run(ctx, nil) })
+	wg.Wait()
+	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package roles
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agon-arena/agon"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/task/check"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/ui/cli"
+)
+
+// CheckTasks runs the controls of task directories: the reference solution
+// must solve, doing nothing must not, twice each, in boxes like any grading.
+func CheckTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.TaskReport, error) {
+	list, err := o.Kits.TasksIn(dirs)
+	if err != nil {
+		return nil, err
+	}
+	d, root, err := kit.OpenDriver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	work, err := tempdir.Make("check")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	ks := o.Kinds(root)
+	p, err := kit.NewPlayer(ctx, o, d, root, ks, blobs, filepath.Join(work, "trees"))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	out := []cli.TaskReport{}
+	for _, t := range list {
+		name := t.Config.Agon.Kind
+		own, _ := o.Kits.Of(name)
+		k, ok := ks[name].(kind.Controlled)
+		if i := own.InsteadOfCheck; i != nil || !ok {
+			if i == nil {
+				i = &kit.Instead{Why: "is of a kind whose tasks have no controls"}
+			}
+			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " " + i.Why, Mend: i.Mend}
+		}
+		start := time.Now()
+		ref, err := kit.PutTask(ctx, blobs, t, work)
+		if err != nil {
+			return nil, err
+		}
+		g := grader{p: p.Player, k: k, spec: agon.RunSpec{Run: "check", Tasks: []agon.TaskRef{ref}, Policy: own.Demo().Arena().Policy}}
+		r := check.Check(ctx, g, t)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out = append(out, cli.TaskReport{
+			Task: t.Key, OK: r.OK(), Oracle: marks(r.Oracle), Nop: marks(r.Nop),
+			MS: time.Since(start).Milliseconds(), Reason: r.Reason(),
+		})
+	}
+	return out, nil
+}
+
+// grader judges patches with a kind in an attempt of their own.
+type grader struct {
+	p    *validator.Player
+	k    kind.Controlled
+	spec agon.RunSpec
+}
+
+// JudgePatch implements check.Grader.
+func (g grader) JudgePatch(ctx context.Context, _ *task.Task, patch []byte) (bool, string, error) {
+	env, done := g.p.Env(g.spec)
+	defer done()
+	// The task as a validator gets it, not as it stands in the author's directory.
+	t, err := env.Task(ctx, g.spec.Tasks[0])
+	if err != nil {
+		return false, "", err
+	}
+	return g.k.Control(ctx, env, g.spec, t, patch)
+}
+
+// marks turns solved into scores.
+func marks(solved []bool) []float64 {
+	out := make([]float64, len(solved))
+	for i, s := range solved {
+		if s {
+			out[i] = 1
+		}
+	}
+	return out
+}

@@ -1,0 +1,301 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+	"github.com/agon-arena/agon/ui/cli"
+	"github.com/agon-arena/agon/ui/cli/progress"
+	"golang.org/x/sync/errgroup"
+)
+
+// maxTryFile bounds the file that is tried; the kind has its own, lower limit.
+const maxTryFile = 16 << 20
+
+// Try plays a file on an arena's public tasks with the validator's own Player,
+// on this machine, for nobody's account. only names tasks; none means all.
+func Try(ctx context.Context, o kit.Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
+	b, err := kit.ReadFile(file, maxTryFile)
+	if err != nil {
+		return nil, err
+	}
+	d, root, err := kit.OpenDriver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	work, err := tempdir.Make("try")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	a, source, err := tryArena(ctx, o, arena, url, blobs, work)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := chooseTasks(a, only)
+	if err != nil {
+		return nil, err
+	}
+	ks := o.Kinds(root)
+	k, ok := ks[a.Kind]
+	if !ok {
+		return nil, &agon.Error{Code: "unknown_kind", Status: 422, Message: "this agon does not play " + a.Kind}
+	}
+	own, _ := o.Kits.Of(a.Kind)
+	if i := own.InsteadOfTry; i != nil {
+		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: i.Why, Mend: i.Mend + " " + file}
+	}
+	files := []blob.File{{Path: own.Entry(file), Content: b}}
+	findings, err := k.Check(ctx, a, blob.FS(files))
+	if err != nil {
+		return nil, err
+	}
+	findings = slices.DeleteFunc(findings, func(f agon.Finding) bool { return f.Warning })
+	if len(findings) > 0 {
+		return nil, &agon.Error{Code: findings[0].Code, Status: 422, Field: findings[0].Field, Limit: findings[0].Limit, Message: findings[0].Message, Findings: findings, Mend: "the arena would refuse it for the same reason"}
+	}
+	digest, err := blob.PutFiles(ctx, blobs, files, blob.TreeLimits{})
+	if err != nil {
+		return nil, err
+	}
+	p, err := kit.NewPlayer(ctx, o, d, root, ks, source, filepath.Join(work, "trees"))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if o.Getenv("AGON_LLM_BASE_URL") != "" {
+		o.Sayf("a real model is configured: this can cost at most $%.2f", float64(gateway.UpperBound(a.Policy.Budget, len(refs)))/1e6)
+	}
+
+	sub := agon.Submission{ID: "try", Arena: a.ID, Name: filepath.Base(file), Digest: digest, Licence: a.Licence}
+	specs, err := tryRuns(k, *a, sub, refs)
+	if err != nil {
+		return nil, err
+	}
+	res := &cli.TryResult{Arena: a.ID, Total: len(refs)}
+	parallel := o.Parallel
+	if parallel <= 0 {
+		parallel = runtime.NumCPU()
+	}
+	var mu sync.Mutex // guards done
+	done := 0
+	played := make([]*validator.Attempt, len(specs)) // each goroutine owns one
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i, spec := range specs {
+		g.Go(func() error {
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			played[i] = p.Play(gctx, validator.Job{Run: spec, Attempt: 1, Arena: *a, Submission: sub})
+			mu.Lock()
+			defer mu.Unlock()
+			done += len(spec.Tasks)
+			o.Show(progress.State{Label: "trying", Total: len(refs), Done: min(done, len(refs))})
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, att := range played {
+		res.CostMicros += att.Cost
+		res.BoxMS += att.BoxTime.Milliseconds()
+		res.Runs = append(res.Runs, tryRows(specs[i], att)...)
+	}
+	for _, r := range res.Runs {
+		if r.Score == nil {
+			return res, &agon.Error{Code: "failed_here", Status: 503, Fault: agon.FaultValidator, Message: "a run failed on our side: " + r.Task + ": " + r.Detail, Mend: "try it again; agon doctor may say more"}
+		}
+	}
+	res.Sum()
+	if len(refs) == len(a.Tasks) {
+		res.Champion = tryChampion(ctx, o, a, sub, res, url)
+	}
+	return res, nil
+}
+
+// tryRuns are the runs that the arena would queue for s on refs.
+func tryRuns(k kind.Kind, a agon.Arena, s agon.Submission, refs []agon.TaskRef) ([]agon.RunSpec, error) {
+	a.Tasks = refs
+	plan, err := k.Plan(agon.View{Arena: a, Submission: s})
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if len(plan.Runs) == 0 {
+		return nil, fmt.Errorf("plan: nothing to play: %s", plan.Why)
+	}
+	for i := range plan.Runs {
+		r := &plan.Runs[i]
+		r.Run, r.Arena = fmt.Sprintf("try-%d", i+1), a.ID
+		if reflect.ValueOf(r.Policy).IsZero() {
+			r.Policy = a.Policy
+		}
+		r.Seed = platform.RunSeed(a.ID, s.Digest, *r)
+	}
+	return plan.Runs, nil
+}
+
+// tryRows tells how each task of a run went.
+func tryRows(spec agon.RunSpec, att *validator.Attempt) []cli.TryRun {
+	rows := make([]cli.TryRun, len(spec.Tasks))
+	for i, t := range spec.Tasks {
+		r := cli.TryRun{Task: t.Key, State: agon.RunScored, Fault: att.Fault, MS: att.Wall.Milliseconds() / int64(len(spec.Tasks)), Detail: att.Outcome}
+		if att.Detail != "" {
+			r.Detail += ": " + att.Detail
+		}
+		j := slices.IndexFunc(att.Scores, func(s agon.Score) bool { return s.Task == t.Key })
+		switch {
+		case att.Fault.Ours() || j < 0:
+			r.State, r.Detail = agon.RunFailed, att.Reason
+		default:
+			s := att.Scores[j]
+			r.Score, r.Solved = &s.Value, s.Solved
+			if s.Detail != "" {
+				r.Detail = s.Detail
+			}
+		}
+		rows[i] = r
+	}
+	return rows
+}
+
+// tryChampion compares what was tried with who sits in the arena of the server
+// at url, by the arena's own rule; nil where no server shows it or nobody sits.
+func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submission, res *cli.TryResult, url string) *cli.TryChampion {
+	rule, ok := o.Kits.Incentives()[a.Incentive]
+	c, err := client.New(url, nil)
+	if err != nil || !ok || rule.Plays {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	b, err := c.Board(ctx, a.ID)
+	if err != nil || len(b.Seats) == 0 {
+		return nil
+	}
+	ch := incentive.Challenge{
+		Arena: *a, Numbers: rule.Of(a.IncentiveNumbers), At: time.Now(),
+		Challenger: incentive.Entry{Submission: s.ID, Score: *res.Score, Solved: res.Solved, Total: res.Total, Cost: res.CostMicros},
+	}
+	out := &cli.TryChampion{}
+	for i, seat := range b.Seats {
+		e := incentive.Entry{Submission: seat.Submission, Miner: seat.Miner, Score: seat.Score, At: seat.Since}
+		for _, row := range b.Submissions {
+			if row.ID != seat.Submission {
+				continue
+			}
+			e.Cost = row.CostMicros
+			if row.Solved != nil && row.Total != nil {
+				e.Solved, e.Total = *row.Solved, *row.Total
+			}
+			if i == 0 {
+				out.Name = row.Name
+			}
+		}
+		ch.Seats = append(ch.Seats, e)
+	}
+	first := ch.Seats[0]
+	out.Submission, out.Score, out.CostMicros = first.Submission, first.Score, first.Cost
+	out.BoxMS = boxTime(ctx, c, a.ID, first.Submission)
+	v := rule.Decide(ch)
+	out.Rule, out.Bar, out.Takes = v.Rule, v.Bar, v.Takes
+	return out
+}
+
+// boxTime sums what the counted attempts of a submission spent in boxes; nil
+// where the server does not tell.
+func boxTime(ctx context.Context, c *client.Client, arena, submission string) *int64 {
+	page, err := c.Runs(ctx, arena, submission, string(agon.RunScored), client.ListOptions{Limit: 200})
+	if err != nil || page.Next != "" {
+		return nil
+	}
+	var sum int64
+	for _, r := range page.Items {
+		run, err := c.Run(ctx, r.RunSpec.Run)
+		if err != nil {
+			return nil
+		}
+		for _, at := range run.List {
+			if at.Counted {
+				sum += at.BoxMS
+			}
+		}
+	}
+	return &sum
+}
+
+// tryArena returns an arena to try on: a shipped demo without any server, else
+// what the server at url shows.
+func tryArena(ctx context.Context, o kit.Options, id, url string, blobs blob.Store, work string) (*agon.Arena, blob.Store, error) {
+	for _, f := range o.Kits.Demos() {
+		if f.ID != id {
+			continue
+		}
+		refs, err := kit.ArenaTasks(ctx, o, f, blobs, work)
+		if err != nil {
+			return nil, nil, err
+		}
+		a := f.Arena()
+		a.Tasks = refs
+		return &a, blobs, nil
+	}
+	c, err := client.New(url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.Arena(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &a.Arena, validator.RemoteBlobs{Local: blobs, Remote: c}, nil
+}
+
+// chooseTasks returns the tasks to try: those named, or all public ones.
+func chooseTasks(a *agon.Arena, only []string) ([]agon.TaskRef, error) {
+	var out []agon.TaskRef
+	for _, name := range only {
+		i := slices.IndexFunc(a.Tasks, func(t agon.TaskRef) bool { return t.Key == name })
+		if i < 0 {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "task", Message: fmt.Sprintf("the arena %s has no task %q", a.ID, name), Mend: "agon task list shows them"}
+		}
+		if a.Tasks[i].Hidden {
+			return nil, &agon.Error{Code: "hidden_task", Status: 422, Field: "task", Message: name + " is hidden: only validators may play it", Mend: "try the public tasks"}
+		}
+		out = append(out, a.Tasks[i])
+	}
+	if len(only) > 0 {
+		return out, nil
+	}
+	for _, t := range a.Tasks {
+		if !t.Hidden {
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return nil, &agon.Error{Code: "hidden_task", Status: 422, Field: "arena", Message: "all tasks of " + a.ID + " are hidden: there is nothing to try"}
+	}
+	return out, nil
+}

@@ -1,0 +1,59 @@
+package incentive
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/agon-arena/agon"
+)
+
+// ZeroRule is the reason why a score of 0 takes no seat.
+const ZeroRule = "zero_score"
+
+// Say puts a decision into one sentence with its numbers. rules are those that
+// arenas may name; a rule without a sentence of its own gets the general one.
+func Say(rules map[string]Rule, d agon.Decision) string {
+	if d.Rule == ScriptedRule {
+		return "Played and shown, never seated: its model was the stand-in script."
+	}
+	for name, r := range rules {
+		if r.Sentence == nil || name != d.Rule && !slices.Contains(r.Reasons, d.Rule) {
+			continue
+		}
+		if s := r.Sentence(d); s != "" {
+			return s
+		}
+	}
+	score := Figure(d.Score)
+	switch {
+	case d.Outcome == agon.TookSeat && d.Bar == nil:
+		return "Took the seat: " + score + "; nobody sat there."
+	case d.Outcome == agon.TookSeat:
+		return "Took the seat: " + score + " reached the bar of " + Figure(*d.Bar) + "."
+	case !(d.Score > 0):
+		return "Kept out: a score of 0 never takes a seat."
+	case d.Bar == nil:
+		return "Kept out: " + score + "; the rule " + d.Rule + " does not seat it."
+	}
+	return "Kept out: " + score + "; needs " + Figure(*d.Bar) + champion(d.Numbers) + "."
+}
+
+// champion explains the bar by who sits, where the numbers say so.
+func champion(n map[string]float64) string {
+	held, ok := n["incumbent"]
+	margin, has := n["margin"]
+	if !ok || !has || margin < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (champion %s plus %s %%)", Figure(held), Figure((margin-1)*100))
+}
+
+// Figure writes a number for people: at most four digits behind the point.
+func Figure(f float64) string {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return "no number"
+	}
+	return strconv.FormatFloat(math.Round(f*1e4)/1e4, 'f', -1, 64)
+}

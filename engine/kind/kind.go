@@ -1,0 +1,224 @@
+// Package kind defines what the engine must know about one form of
+// competition. Each kind is one folder below this one.
+package kind
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// Kind is one form of competition. Implementations are stateless and may be
+// called from many goroutines.
+type Kind interface {
+	Name() string
+	// Scorer names the version of Judge; it is part of a score's key, so it
+	// changes whenever the same record could be judged differently.
+	Scorer() string
+	// Check decides whether files may be entered. It never runs them. Findings
+	// that are not warnings refuse the submission; an error means that the
+	// check itself could not be done.
+	Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error)
+	// Plan says what to play next, or why nothing more. Pure.
+	Plan(v agon.View) (agon.Plan, error)
+	// Play plays one run and returns evidence. An error means that the kind
+	// could not do its part; the engine decides whose fault that was from
+	// evidence made outside the box.
+	Play(ctx context.Context, env Env, s agon.Submission, r agon.RunSpec) (agon.Record, error)
+	// Judge scores a record in a place where the agent never was. It returns
+	// one score per task of r. An error is never the contestant's.
+	Judge(ctx context.Context, env Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error)
+}
+
+// Sum is the result of a submission over all of its runs.
+type Sum struct {
+	Score  float64 // 0..1
+	Solved int
+	Total  int
+}
+
+// Verdict is what a Decider says of a challenger.
+type Verdict struct {
+	// More is what must be played before it can be said; then the rest is not final.
+	More    []agon.RunSpec
+	Takes   bool
+	Rule    string
+	Bar     *float64
+	Numbers map[string]float64
+}
+
+// Decider is a Kind that sums runs and decides takeovers itself. Both are pure.
+type Decider interface {
+	// Sum is asked when Plan has nothing more. ok is false where faults of ours
+	// left no result.
+	Sum(v agon.View) (s Sum, ok bool)
+	// Decide is asked when the submission has its sum and none before it in the
+	// arena is undecided; after More was played it is asked again, perhaps with
+	// another champion.
+	Decide(v agon.View) (Verdict, error)
+}
+
+// Copier is a Kind that knows copies whose bytes differ. The platform refuses
+// what has the structure of an earlier submission of the arena, whoever enters it.
+type Copier interface {
+	// Structure names what files do; what only looks different has the same
+	// name. Empty means that there is nothing to compare. Pure. It is asked only
+	// after Check, and an error refuses the submission.
+	Structure(files fs.FS) (string, error)
+}
+
+// Gater is a Kind that looks at submissions beyond their own bytes: for near
+// copies of earlier ones, for what breaks the spirit of the arena. What it
+// excludes is taken in, shown with the reason, and never played.
+type Gater interface {
+	// Gate says why files are not played in a; nil: they are. earlier are the arena's
+	// submissions of other people that were not excluded, oldest first. read
+	// returns the files of one; it is asked only for those that the kind does not
+	// remember. It is asked only after Check. The error means that the gate could not be asked.
+	Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*Exclusion, error)
+}
+
+// Chooser is a Kind that lets an arena choose (agon.Arena.Options).
+type Chooser interface {
+	// Options are the names that an arena may set, each with its values; the
+	// first is the default.
+	Options() map[string][]string
+}
+
+// CheckOptions says what is wrong with the options of an arena of kind k.
+func CheckOptions(k Kind, own map[string]string) error {
+	var known map[string][]string
+	if c, ok := k.(Chooser); ok {
+		known = c.Options()
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		values, ok := known[name]
+		switch {
+		case !ok && len(known) == 0:
+			return fmt.Errorf("%s: the kind %s has no options", name, k.Name())
+		case !ok:
+			return fmt.Errorf("%s: the kind %s has %s only", name, k.Name(), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case !slices.Contains(values, own[name]):
+			return fmt.Errorf("%s: %q is not one of %s", name, own[name], strings.Join(values, ", "))
+		}
+	}
+	return nil
+}
+
+// Controlled is a Kind whose tasks have controls: a reference solution that must
+// solve, and doing nothing, which must not (`agon task check`).
+type Controlled interface {
+	// Control judges a patch of t's tree as it would be judged in play; an empty
+	// one is doing nothing. detail is one line. An error means that judging could
+	// not be done.
+	Control(ctx context.Context, env Env, r agon.RunSpec, t *task.Task, patch []byte) (solved bool, detail string, err error)
+}
+
+// Exclusion says why a submission is not played.
+type Exclusion struct {
+	Code       string // "near_copy", "integrity_failed", …
+	Message    string // for people, with the measure and its bound
+	Refused    bool   // by a rule, not as a copy
+	Of         string // submission that it copies
+	Similarity float64
+}
+
+// LeakKeyer is a Kind whose tasks may give each other away: who has seen the
+// answer to one knows something of the answer to the other.
+type LeakKeyer interface {
+	// LeakKeys names what a task shares with others. Tasks with a key in common
+	// never stand in two splits of a corpus. read returns a file of the task's
+	// tree, fs.ErrNotExist where there is none. Pure; keys may tell secrets of
+	// the task and are never published.
+	LeakKeys(t agon.TaskRef, read func(name string) ([]byte, error)) ([]string, error)
+}
+
+// Env is all that a kind may touch. It is made by the engine for one attempt,
+// watches every box it hands out, and is the only source of fault evidence.
+type Env interface {
+	// Box starts a box. Spec.Doors of kind gateway are opened before the box
+	// is. The engine ends every box when the attempt ends; kinds end them earlier by Close.
+	Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error)
+	// Tree returns a read-only directory on this host that holds the tree d.
+	// It stays valid until the attempt ends. The directory holds foreign
+	// bytes (symlinks included): open it with os.Root only, or mount it.
+	Tree(ctx context.Context, d agon.Digest) (string, error)
+	// Task returns the parsed task of a run, with Dir set to its tree.
+	Task(ctx context.Context, t agon.TaskRef) (*task.Task, error)
+	// Door makes a gateway session for the agent's budget and returns the door
+	// through which a box reaches it on listen ("127.0.0.1:8000"). It speaks the
+	// dialects of the kind (Speaker).
+	Door(ctx context.Context, task string, listen ...string) ([]sandbox.Door, error)
+	// Model makes a gateway session for judges, paid by the platform.
+	Model(ctx context.Context, p gateway.Policy) (gateway.Session, error)
+	// Tools makes a metered tool session for one task, on the agent's account,
+	// for kinds whose scripts call tools by name. The engine fills in what
+	// c leaves open of back ends, keeps every receipt and closes the session
+	// with the attempt; kinds close it earlier.
+	Tools(ctx context.Context, task string, c tools.SessionConfig) (ToolSession, error)
+	// Progress appends to the attempt's event log.
+	Progress(typ, task string, data any)
+}
+
+// ToolSession is a session at this validator's tool host.
+type ToolSession struct {
+	*tools.Session
+	// URL is the host's address on this machine: the Target of a door.
+	URL string
+}
+
+// Tallier is a Kind that sums the runs of a submission itself, where the mean
+// over all tasks is not what counts. Pure; asked when Plan has nothing more and no run lacks its score.
+type Tallier interface {
+	Tally(v agon.View) Sum
+}
+
+// Watcher is what the engine's Env offers besides, to kinds whose judge needs
+// what the gateway saw: a session of its own, in a dialect of the kind's, whose
+// events can be read once it is sealed.
+type Watcher interface {
+	// Watch opens a session on the agent's budget, like Env.Door.
+	Watch(ctx context.Context, task string, d Dialect, listen ...string) (Watched, error)
+}
+
+// Speaker is a Kind whose agents speak to the gateway in dialects of its choice:
+// the gateway's own, and those that its process serves (gateway.Config.Dialects).
+type Speaker interface {
+	// Dialects names what the doors of an attempt speak (gateway.Policy).
+	Dialects() []string
+}
+
+// Dialects names what the doors of k's attempts speak. A kind that is not a
+// Speaker has OpenAI's routes and those of tools.
+func Dialects(k Kind) []string {
+	if s, ok := k.(Speaker); ok {
+		return s.Dialects()
+	}
+	return []string{gateway.DialectOpenAI, gateway.DialectTools}
+}
+
+// Dialect is how the agent of one session under watch speaks to the gateway.
+type Dialect struct {
+	Names []string // gateway.Policy's; empty means those of Door
+	// NonceField is gateway.Policy's.
+	NonceField string
+}
+
+// Watched is a session under watch.
+type Watched struct {
+	Doors []sandbox.Door
+	// Seal ends the session: later calls are refused, open ones are settled. It
+	// returns, in order, the events that the gateway wrote of it: the only
+	// evidence there is of what an agent did outside its box. The error says
+	// that the gateway lost what happened: nobody's evidence then.
+	Seal func() ([]agon.Event, error)
+}

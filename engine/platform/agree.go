@@ -1,0 +1,86 @@
+package platform
+
+import (
+	"fmt"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Arenas that have every run played by several validators (agon.Arena.Replicas):
+// each replica goes to another one, and results of a validator that disagrees
+// with the others are excluded by score.Concord.
+
+// FindingDisagreement names a validator whose results of a submission are excluded.
+const FindingDisagreement = "validator_disagreement"
+
+// replicate makes the replicas of planned runs.
+func replicate(a agon.Arena, specs []agon.RunSpec) []agon.RunSpec {
+	if a.Replicas < 2 {
+		return specs
+	}
+	var out []agon.RunSpec
+	for _, s := range specs {
+		for i := range a.Replicas {
+			r := s
+			r.Replica = s.Replica*a.Replicas + i
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// agreed returns the runs of a submission without the scores of validators that
+// disagree with the others, and how each validator stands. What is excluded is
+// still played: it is not played again.
+func agreed(tx *store.Tx, a agon.Arena, runs []store.Run) ([]store.Run, []score.Standing, error) {
+	if a.Replicas < 3 {
+		return runs, nil, nil
+	}
+	who := make([]string, len(runs))
+	var opinions []score.Opinion
+	for i, r := range runs {
+		if r.State != agon.RunScored {
+			continue
+		}
+		attempts, err := tx.Attempts(r.RunSpec.Run)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, t := range attempts {
+			if t.Counted {
+				who[i] = t.Validator
+			}
+		}
+		for _, s := range r.Scores {
+			o := score.Opinion{Validator: who[i], Item: s.Task}
+			if s.Solved {
+				o.Value = 1
+			}
+			opinions = append(opinions, o)
+		}
+	}
+	list := score.Concord(opinions)
+	out := append([]store.Run(nil), runs...)
+	for _, s := range list {
+		for i := range out {
+			if s.Flagged && who[i] == s.Validator {
+				out[i].Scores = nil
+			}
+		}
+	}
+	return out, list, nil
+}
+
+// disagreements tells of validators whose results were excluded.
+func disagreements(list []score.Standing) []agon.Finding {
+	var out []agon.Finding
+	for _, s := range list {
+		if s.Flagged {
+			out = append(out, agon.Finding{Code: FindingDisagreement, Field: s.Validator, Warning: true, Message: fmt.Sprintf(
+				"validator %s is of another mind than the others on %d of %d tasks (among themselves they differ on %.0f %%): its results are excluded", s.Validator, s.Deviates, s.Items, 100*s.Others)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,379 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Bounds of what a page of the API shows at once.
+const (
+	maxBoard = 1000
+	maxPage  = 500
+	defPage  = 50
+)
+
+var arenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// defaultMaxLeases stands in for an arena's zero.
+const defaultMaxLeases = 16
+
+// EnsureArena makes an arena or brings its tasks, policy and rules up to date.
+// State and CreatedAt of an arena that exists stay as they are. The trees of
+// its tasks must be in the blob store. Runs already planned keep the tasks and
+// the policy they were planned with.
+func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
+	if err := p.checkArena(&a); err != nil {
+		return fmt.Errorf("arena %q: %w", a.ID, err)
+	}
+	var refs []store.BlobRef
+	for _, t := range a.Tasks {
+		m, err := blob.GetManifest(ctx, p.cfg.Blobs, t.Digest, blob.TreeLimits{})
+		if err != nil {
+			return fmt.Errorf("arena %q: task %q: %w", a.ID, t.Key, err)
+		}
+		refs = append(refs, treeRefs(t.Digest, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + t.Key, Hidden: t.Hidden})...)
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		now := a
+		old, err := tx.Arena(a.ID)
+		switch {
+		case err == nil:
+			if old.Kind != a.Kind || old.Netuid != a.Netuid {
+				return fmt.Errorf("arena %q: kind and netuid cannot change (have %s on %d)", a.ID, old.Kind, old.Netuid)
+			}
+			now.State, now.CreatedAt = old.State, old.CreatedAt
+		case errors.Is(err, store.ErrNotFound):
+			if now.CreatedAt.IsZero() {
+				now.CreatedAt = p.now()
+			}
+		default:
+			return err
+		}
+		for _, r := range refs {
+			if err := tx.AddRef(r); err != nil {
+				return err
+			}
+		}
+		return tx.PutArena(now)
+	})
+}
+
+func (p *Platform) checkArena(a *agon.Arena) error {
+	if !arenaID.MatchString(a.ID) {
+		return errors.New("id: want lower-case letters, digits and dashes, at most 63")
+	}
+	if p.cfg.Kinds[a.Kind] == nil {
+		return fmt.Errorf("unknown kind %q", a.Kind)
+	}
+	if err := kind.CheckOptions(p.cfg.Kinds[a.Kind], a.Options); err != nil {
+		return fmt.Errorf("options: %w", err)
+	}
+	rule, ok := p.cfg.Incentives[a.Incentive]
+	if !ok || rule.Decide == nil {
+		return fmt.Errorf("unknown incentive %q", a.Incentive)
+	}
+	if err := rule.CheckNumbers(a.IncentiveNumbers); err != nil {
+		return fmt.Errorf("incentive_numbers: %w", err)
+	}
+	if len(a.Tasks) == 0 {
+		return errors.New("no tasks")
+	}
+	if a.Evidence != "" && a.Evidence != agon.EvidenceRequired && a.Evidence != agon.EvidenceForeign {
+		return fmt.Errorf("evidence: %q is neither %s nor %s", a.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
+	}
+	keys := map[string]bool{}
+	for _, t := range a.Tasks {
+		if t.Key == "" || keys[t.Key] {
+			return fmt.Errorf("task %q: keys must be there and differ", t.Key)
+		}
+		keys[t.Key] = true
+		if err := t.Digest.Validate(); err != nil {
+			return fmt.Errorf("task %q: %w", t.Key, err)
+		}
+	}
+	if a.State == "" {
+		a.State = agon.ArenaOpen
+	}
+	if a.Attempts < 0 { // 0 is no retry; what an arena file leaves open is filled in where it is read
+		return fmt.Errorf("attempts: %d retries: want 0 or more", a.Attempts)
+	}
+	if a.MaxLeases <= 0 {
+		a.MaxLeases = defaultMaxLeases
+	}
+	return nil
+}
+
+// treeRefs makes one reference for a manifest and each of its files.
+func treeRefs(d agon.Digest, m blob.Manifest, r store.BlobRef) []store.BlobRef {
+	r.Digest = d
+	refs := []store.BlobRef{r}
+	for _, e := range m.Files {
+		r.Digest = e.Digest
+		refs = append(refs, r)
+	}
+	return refs
+}
+
+// SetArenaState opens, pauses or closes an arena. Paused and closed arenas
+// admit nothing; what is queued is still played.
+func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s agon.ArenaState) error {
+	if err := operatorOnly(c); err != nil {
+		return err
+	}
+	if !slices.Contains([]agon.ArenaState{agon.ArenaOpen, agon.ArenaPaused, agon.ArenaClosed}, s) {
+		e := refuse(422, "bad_state", "unknown arena state %q", cut(string(s), 40))
+		e.Field, e.Mend = "state", "use open, paused or closed"
+		return e
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		a, err := tx.Arena(id)
+		if err != nil {
+			return found(err, "arena", id)
+		}
+		was := a.State
+		a.State = s
+		if err := tx.PutArena(a); err != nil {
+			return err
+		}
+		return p.logAction(tx, c, "state", id, "", string(was)+" to "+string(s))
+	})
+}
+
+func operatorOnly(c Caller) error {
+	if c.Operator {
+		return nil
+	}
+	if c.Hotkey == "" {
+		return refuse(401, "unsigned", "this needs the operator's signature")
+	}
+	e := refuse(403, "not_operator", "only the operator may do this")
+	e.Mend = "sign with the operator key of this server"
+	return e
+}
+
+// Arenas returns all arenas by creation, without the digests of hidden tasks.
+func (p *Platform) Arenas(ctx context.Context) ([]client.Arena, error) {
+	out := []client.Arena{}
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		list, err := tx.Arenas()
+		if err != nil {
+			return err
+		}
+		for _, a := range list {
+			x, err := p.arenaView(tx, a)
+			if err != nil {
+				return err
+			}
+			x.Tasks = openDigests(x.Tasks)
+			out = append(out, x)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Arena returns one arena, without the digests of hidden tasks.
+func (p *Platform) Arena(ctx context.Context, id string) (*client.Arena, error) {
+	a, err := p.FullArena(ctx, id)
+	if err == nil {
+		a.Tasks = openDigests(a.Tasks)
+	}
+	return a, err
+}
+
+// openDigests leaves out the digests of hidden tasks: leases carry them, and
+// nobody else needs the name of what only validators may read.
+func openDigests(tasks []agon.TaskRef) []agon.TaskRef {
+	out := slices.Clone(tasks)
+	for i := range out {
+		if out[i].Hidden {
+			out[i].Digest = ""
+		}
+	}
+	return out
+}
+
+// FullArena returns one arena as it is stored; for the platform's own process.
+func (p *Platform) FullArena(ctx context.Context, id string) (*client.Arena, error) {
+	var out client.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		a, err := tx.Arena(id)
+		if err != nil {
+			return found(err, "arena", id)
+		}
+		out, err = p.arenaView(tx, a)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
+	places, _, err := p.places(tx, a)
+	if err != nil {
+		return client.Arena{}, err
+	}
+	out := client.Arena{Arena: a, Seats: places}
+	if len(places) > 0 {
+		out.Champion = &places[0].Seat
+	}
+	q, h, err := tx.Waiting(a.ID)
+	out.Queued, out.Playing = int(q), int(h)
+	return out, err
+}
+
+// Board returns the leaderboard of an arena: at most 1,000 submissions by
+// score, then admission, and the last 1,000 decisions.
+func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, error) {
+	var a agon.Arena
+	b := &client.Board{Submissions: []client.BoardRow{}, Weights: []agon.Weight{}, Decisions: []client.BoardDecision{}}
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if a, err = tx.Arena(arena); err != nil {
+			return found(err, "arena", arena)
+		}
+		b.ID, b.Kind = a.ID, a.Kind
+		if b.Seats, b.Burned, err = p.places(tx, a); err != nil {
+			return err
+		}
+		if len(b.Seats) > 0 {
+			b.Champion = &b.Seats[0].Submission
+		}
+		list, err := tx.Ranked(arena, maxBoard)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			qualified, excluded := verdictOf(e)
+			b.Submissions = append(b.Submissions, client.BoardRow{
+				ID: e.ID, Name: e.Name, Miner: e.Miner, Score: e.Score, Solved: e.Solved, Total: e.Total,
+				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded,
+			})
+		}
+		decisions, err := tx.Decisions(arena, maxBoard)
+		if err != nil {
+			return err
+		}
+		for _, d := range decisions {
+			b.Decisions = append(b.Decisions, client.BoardDecision{
+				Challenger: d.Challenger, Incumbent: d.Incumbent, Bar: d.Bar, Score: d.Score,
+				Outcome: d.Outcome, Rule: d.Rule, Numbers: d.Numbers, Sentence: incentive.Say(p.cfg.Incentives, d),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	b.Weights = scaleWeights(g.Weights)
+	if p.cfg.Agreement != nil {
+		b.Agreement = p.cfg.Agreement(arena)
+	}
+	return b, nil
+}
+
+// scaleWeights makes the largest weight 65535 and leaves zeros out.
+func scaleWeights(in []agon.Weight) []agon.Weight {
+	out := []agon.Weight{}
+	var top uint16
+	for _, w := range in {
+		top = max(top, w.Weight)
+	}
+	for _, w := range in {
+		if w.Weight > 0 && top < math.MaxUint16 {
+			w.Weight = uint16((uint64(w.Weight)*math.MaxUint16*2/uint64(top) + 1) / 2)
+		}
+		if w.Weight > 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func ledgerError(err error) error {
+	return &agon.Error{
+		Status: 503, Code: "ledger", Message: "the ledger does not answer", Mend: "try again", Fault: agon.FaultLedger, Err: err,
+	}
+}
+
+// Overview returns the boards of all arenas and the counts of all runs.
+func (p *Platform) Overview(ctx context.Context) (*client.Overview, error) {
+	o := &client.Overview{Arenas: []client.Board{}, Runs: client.RunCounts{ByFault: map[agon.Fault]int{}}}
+	for _, f := range agon.Faults {
+		o.Runs.ByFault[f] = 0
+	}
+	var arenas []agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if arenas, err = tx.Arenas(); err != nil {
+			return err
+		}
+		if o.BoxDriver, err = tx.LastDriver(); err != nil {
+			return err
+		}
+		counters, err := tx.Counters(store.ScopeArena, "")
+		if err != nil {
+			return err
+		}
+		for _, c := range counters {
+			switch c.Key {
+			case string(agon.RunScored):
+				o.Runs.Scored += int(c.N)
+			case string(agon.RunFailed):
+				o.Runs.Failed += int(c.N)
+			default:
+				for _, f := range agon.Faults {
+					if c.Key == faultKey(f) {
+						o.Runs.ByFault[f] += int(c.N)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range arenas {
+		b, err := p.Board(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		o.Arenas = append(o.Arenas, *b)
+	}
+	return o, nil
+}
+
+func faultKey(f agon.Fault) string { return "fault." + string(f) }
+
+// FaultCounts returns the faults of ours by validator and by provider: what
+// each has cost.
+func (p *Platform) FaultCounts(ctx context.Context) ([]store.Counter, error) {
+	var out []store.Counter
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		for _, s := range []string{store.ScopeValidator, store.ScopeProvider} {
+			c, err := tx.Counters(s, "")
+			if err != nil {
+				return err
+			}
+			out = append(out, c...)
+		}
+		return nil
+	})
+	return out, err
+}

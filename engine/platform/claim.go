@@ -1,0 +1,344 @@
+package platform
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// maxWait bounds a long-poll.
+const maxWait = 20 * time.Second
+
+// maxLeasesOfRun bounds the leases of a run whatever the reasons were, so that
+// even a platform that restarts for ever ends every run.
+const maxLeasesOfRun = 12
+
+// Claim takes the next run that the calling validator may play: retried runs
+// first, then the oldest submission's. It waits up to r.WaitMS (at most 20 s)
+// and returns nil when nothing came. A claim whose caller has gone is given
+// back at once.
+func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
+	return p.ClaimFor(ctx, c, r, Terms{})
+}
+
+// Terms are what a foreign protocol needs of a lease.
+type Terms struct {
+	// Hold is how long the lease lives without a heartbeat, where a protocol has
+	// none; at most the run's longest hold.
+	Hold time.Duration
+	// HoldPair is added for each pair of a duel.
+	HoldPair time.Duration
+	// NoDuels leaves out runs against a rival.
+	NoDuels bool
+}
+
+// Extend is a heartbeat of a lease on other terms: it lives for hold from now,
+// never shorter than before and never beyond the run's longest hold. It tells
+// until when, also for a lease that has ended.
+func (p *Platform) Extend(ctx context.Context, c Caller, lease, token string, hold time.Duration) (until time.Time, err error) {
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		l, err := holder(ctx, tx, c, lease, token)
+		if err != nil {
+			return err
+		}
+		a, run := l.Attempt, l.Of
+		if until = a.LeaseUntil; !a.Live() {
+			return nil
+		}
+		a.SeenAt = p.now()
+		if t := a.SeenAt.Add(hold); t.After(until) {
+			until = t
+		}
+		if end := a.LeasedAt.Add(run.MaxHold); until.After(end) {
+			until = end
+		}
+		a.LeaseUntil = until
+		if err := tx.BeatAttempt(a); err != nil {
+			return err
+		}
+		return tx.Touch(a.Run, run.State, run.State, until)
+	})
+	return until, err
+}
+
+// ClaimFor is Claim on other terms.
+func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, terms Terms) (*client.Lease, error) {
+	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
+	defer p.waiters.leave(me)
+	arenas, err := p.claimable(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	owners := map[place]string{}
+	for _, a := range arenas {
+		at := placeOf(a)
+		if _, known := owners[at]; !known {
+			if owners[at], err = p.permits.owned(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
+				return nil, ledgerError(err)
+			}
+		}
+	}
+	any := len(arenas) > 0 && p.busy.Load()
+	if !any {
+		any, err = p.anyQueued(ctx, arenas)
+	}
+	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, arenas...)
+	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
+	defer timer.Stop()
+	for ; ; any, err = p.anyQueued(ctx, arenas) {
+		if err != nil {
+			return nil, err
+		}
+		if any {
+			lease, more, err := p.tryClaim(ctx, c, r, arenas, owners, terms)
+			if lease != nil || err != nil {
+				return lease, err
+			}
+			if more {
+				p.waiters.pass() // there is work, but not for this one
+			}
+		}
+		select {
+		case <-me.ch:
+		case <-timer.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// claimable returns the arenas that the caller asks for and may serve.
+func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimRequest) (out []agon.Arena, err error) {
+	if c.Hotkey == "" {
+		return nil, refuse(401, "unsigned", "a claim is signed by its validator")
+	}
+	if len(r.Arenas) > 100 || len(r.Kinds) > 100 || len(r.Driver) > 80 {
+		return nil, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
+	}
+	list, err := p.cfg.Store.Arenas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range r.Arenas {
+		if !slices.ContainsFunc(list, func(a agon.Arena) bool { return a.ID == id }) {
+			return nil, notFound("arena", id)
+		}
+	}
+	permits := map[place]bool{}
+	refused := false
+	for _, a := range list {
+		if (len(r.Arenas) > 0 && !slices.Contains(r.Arenas, a.ID)) || !slices.Contains(r.Kinds, a.Kind) {
+			continue
+		}
+		at := placeOf(a)
+		ok, known := permits[at]
+		if !known {
+			if ok, err = p.permits.ask(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
+				return nil, ledgerError(err)
+			}
+			permits[at] = ok
+		}
+		if ok {
+			out = append(out, a)
+		} else {
+			refused = true
+		}
+	}
+	if len(out) == 0 && refused {
+		e := refuse(403, "no_permit", "hotkey %s holds no validator permit here", c.Hotkey)
+		e.Mend = "get a permit on the arena's netuid: agon ledger register --validator"
+		return nil, e
+	}
+	return out, nil
+}
+
+func ids(arenas []agon.Arena) []string {
+	out := make([]string, len(arenas))
+	for i, a := range arenas {
+		out[i] = a.ID
+	}
+	return out
+}
+
+// anyQueued reports whether one of arenas has a queued run. It is a read, so
+// that an idle long-poll costs no write.
+func (p *Platform) anyQueued(ctx context.Context, arenas []agon.Arena) (any bool, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		any, err = tx.AnyQueued(ids(arenas))
+		return err
+	})
+	return any, err
+}
+
+// noteSeen remembers that a validator serves arenas. It writes rarely.
+func (p *Platform) noteSeen(ctx context.Context, validator, driver, version string, arenas ...agon.Arena) {
+	now := p.now()
+	var due []string
+	for _, a := range arenas {
+		if p.seen.due(a.ID, validator, now, p.cfg.SeenFor/4) {
+			due = append(due, a.ID)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, id := range due {
+			if err := tx.SawValidator(id, validator, driver, version, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		// Worth no refusal: the run at stake is only offered to its loser earlier.
+		p.cfg.Log.WarnContext(ctx, "note validator", "validator", validator, "err", err)
+	}
+}
+
+// tryClaim takes a run if there is one. more says that runs wait which this
+// validator may not have now.
+func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest, arenas []agon.Arena, owners map[place]string, terms Terms) (l *client.Lease, more bool, err error) {
+	token := hex.EncodeToString(randomBytes(32))
+	id := newID()
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		l = nil
+		if err := ctx.Err(); err != nil {
+			return err // the caller left while the claim was in line
+		}
+		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels}, arenas, owners)
+		if err != nil {
+			return err
+		}
+		if err := deferred(ctx).use(tx); err != nil {
+			return err
+		}
+		if err := agon.CheckTransition(run.State, agon.RunLeased, agon.ByScheduler); err != nil {
+			return err
+		}
+		now := p.now()
+		d, _ := agon.StateDeadline(agon.RunLeased, p.cfg.Lease, p.cfg.QueueFor)
+		hold := terms.Hold
+		if run.Rival != nil {
+			hold += time.Duration(run.Rival.Pairs) * terms.HoldPair
+		}
+		until := now.Add(min(max(d, hold), run.MaxHold))
+		if err := tx.LeaseRun(run.RunSpec.Run, until); err != nil {
+			return err
+		}
+		err = tx.InsertAttempt(store.Attempt{
+			Attempt: agon.Attempt{Run: run.RunSpec.Run, N: run.Attempts + 1, Validator: c.Hotkey, LeasedAt: now, LeaseUntil: until},
+			Lease:   id, TokenHash: tokenHash(token), Arena: arena.ID, Submission: run.Submission, SeenAt: now,
+		})
+		if err != nil {
+			return err
+		}
+		e := run.Entered
+		if e.State == agon.SubmissionQueued {
+			if err := tx.StartEntry(run.Submission); err != nil {
+				return err
+			}
+			e.State = agon.SubmissionPlaying
+		}
+		arena.Tasks = run.Tasks // no others concern who plays it
+		l = &client.Lease{
+			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e,
+			Until: until, HeartbeatMS: int(p.cfg.Heartbeat.Milliseconds()),
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		p.busy.Store(false)
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	p.busy.Store(true)
+	deferred(ctx).kept()
+	p.hub.changed(l.Run.Run)
+	if ctx.Err() != nil {
+		p.giveBack(context.WithoutCancel(ctx), l)
+		return nil, false, ctx.Err()
+	}
+	return l, false, nil
+}
+
+// nextRun chooses among arenas, within the validator's cap in each.
+func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena, owners map[place]string) (best store.Offer, arena agon.Arena, err error) {
+	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
+	err = store.ErrNotFound
+	for _, a := range arenas {
+		held, herr := tx.HeldBy(claimant.Validator, a.ID)
+		if herr != nil {
+			return best, arena, herr
+		}
+		if held >= int64(a.MaxLeases) {
+			continue
+		}
+		claimant.Coldkey = owners[placeOf(a)]
+		x, nerr := tx.NextRun(a.ID, claimant)
+		if errors.Is(nerr, store.ErrNotFound) {
+			continue
+		}
+		if nerr != nil {
+			return best, arena, nerr
+		}
+		if err != nil || before(x.Run, best.Run) {
+			best, arena, err = x, a, nil
+		}
+	}
+	return best, arena, err
+}
+
+// before is the order of the queue across arenas.
+func before(a, b store.Run) bool {
+	if (a.Attempts > 0) != (b.Attempts > 0) {
+		return a.Attempts > 0
+	}
+	if a.SubSeq != b.SubSeq {
+		return a.SubSeq < b.SubSeq
+	}
+	return a.N < b.N
+}
+
+func tokenHash(token string) string {
+	h := sha256.Sum256([]byte("agon-lease-v1\n" + token))
+	return hex.EncodeToString(h[:])
+}
+
+// giveBack returns a lease that never reached its claimant. Nobody has seen
+// its token, so nothing can have been played under it.
+func (p *Platform) giveBack(ctx context.Context, l *client.Lease) {
+	queued := false
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		a, err := tx.AttemptByLease(l.ID)
+		if err != nil || !a.Live() {
+			return err
+		}
+		run, err := tx.Run(a.Run)
+		if err != nil {
+			return err
+		}
+		a.State = store.AttemptExpired
+		queued, err = p.lose(tx, run, a, agon.FaultPlatform, "the claimant left before it had the lease", false)
+		return err
+	})
+	if err != nil {
+		// The sweeper will find it.
+		p.cfg.Log.WarnContext(ctx, "give lease back", "lease", l.ID, "err", err)
+		return
+	}
+	if queued {
+		p.waiters.news(1)
+	}
+	p.hub.changed(l.Run.Run)
+}

@@ -1,0 +1,92 @@
+package platform
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// checkEvidence returns the blobs of a result's evidence. Each must have been
+// put under the lease, or be public: a reference makes them readable to those
+// who may read the run, so a validator must not name what it has never held.
+func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r client.Result) ([]store.BlobRef, error) {
+	if r.Evidence == "" {
+		return nil, nil
+	}
+	bad := func(format string, args ...any) ([]store.BlobRef, error) {
+		e := refuse(422, "bad_result", format, args...)
+		e.Field, e.Mend = "evidence", "put its blobs under this lease first: PUT /v1/blobs/{digest}?lease={id}"
+		return nil, e
+	}
+	if err := r.Evidence.Validate(); err != nil {
+		return bad("%s", err)
+	}
+	var put map[agon.Digest]bool
+	again := false
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		l, err := held(tx, c, lease, r.Token) // nobody else learns what is stored
+		if err != nil {
+			return err
+		}
+		again = l.ResultHash != ""
+		put, err = tx.Uploads(lease)
+		return err
+	})
+	if err != nil || again {
+		return nil, err // a result that is sent again adds nothing
+	}
+	mine := func(d agon.Digest) (bool, error) {
+		if put[d] {
+			return true, nil
+		}
+		return p.mayReadBlob(ctx, Caller{}, d)
+	}
+	ok, err := mine(r.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return bad("the evidence tree was not put under this lease")
+	}
+	m, err := blob.GetManifest(ctx, p.cfg.Blobs, r.Evidence, blob.TreeLimits{Files: maxRefs})
+	if errors.Is(err, blob.ErrNotFound) {
+		return bad("the evidence tree was not put under this lease")
+	}
+	if err != nil {
+		return bad("%s", err)
+	}
+	for _, f := range m.Files {
+		ok, err := mine(f.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ok, err = p.cfg.Blobs.Has(ctx, f.Digest)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return bad("file %q of the evidence was not put under this lease", f.Path)
+		}
+	}
+	return treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence}), nil
+}
+
+// attestable says how a result is to be marked that carries no evidence, or
+// refuses it: what nobody can judge again is a validator's bare word.
+func (p *Platform) attestable(a agon.Arena, c Caller, r client.Result) (mark string, err error) {
+	if r.Fault != agon.FaultNone || r.Evidence != "" {
+		return "", nil
+	}
+	if a.Evidence == agon.EvidenceForeign {
+		return agon.Unattested, nil
+	}
+	e := refuse(422, "evidence_required", "arena %s takes no result without evidence that another can judge again", a.ID)
+	e.Field, e.Mend = "evidence", "put what the play left under the lease and name its tree; of foreign validators an operator takes results with evidence = \"foreign\" in the arena's file"
+	return "", e
+}

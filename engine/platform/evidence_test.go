@@ -1,0 +1,153 @@
+package platform
+
+import (
+	"context"
+	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// under stores blobs through the platform under one lease.
+type under struct {
+	f     *fixture
+	who   string
+	lease string
+}
+
+func (u under) Put(ctx context.Context, b []byte) (agon.Digest, error) {
+	d := agon.Sum(b)
+	return d, u.f.PutBlob(ctx, Caller{Hotkey: u.who}, u.lease, d, b)
+}
+
+func (u under) Get(context.Context, agon.Digest) ([]byte, error) { return nil, blob.ErrNotFound }
+
+func (u under) Has(context.Context, agon.Digest) (bool, error) { return false, nil }
+
+func (u under) tree(content string) agon.Digest {
+	u.f.t.Helper()
+	d, err := blob.PutFiles(bg, u, []blob.File{{Path: "out", Content: []byte(content)}}, blob.TreeLimits{})
+	must(u.f.t, err)
+	return d
+}
+
+// What a validator did not put under the lease is not its evidence, whatever
+// it knows of it, unless everybody may read it already.
+func TestEvidenceIsOfItsLease(t *testing.T) {
+	f := newFixture(t, 3)
+	f.arena.Tasks[2].Hidden = true
+	must(t, f.EnsureArena(bg, f.arena))
+	secret := f.submit(miner1, "secret code")
+	one, two := f.claim(val1), f.claim(val1)
+	other := f.claim(val2)
+
+	mine := under{f, val1, one.ID}.tree("mine")
+	elsewhere := under{f, val1, two.ID}.tree("of the other lease")
+	theirs := under{f, val2, other.ID}.tree("of another validator")
+	// The manifest of a hidden tree may be guessed by one who knows its files' digests.
+	manifest, err := f.cfg.Blobs.Get(bg, f.arena.Tasks[2].Digest)
+	must(t, err)
+	forged := agon.Sum(manifest)
+	must(t, f.PutBlob(bg, Caller{Hotkey: val1}, one.ID, forged, manifest))
+
+	try := func(d agon.Digest) error {
+		r := scored(one, 1)
+		r.Evidence = d
+		_, err := f.Platform.Result(bg, Caller{Hotkey: val1}, one.ID, r)
+		return err
+	}
+	for name, d := range map[string]agon.Digest{
+		"a queued submission": secret.Digest, "another lease's": elsewhere,
+		"another validator's": theirs, "not stored": agon.Sum([]byte("?")), "a manifest over a hidden file": forged,
+	} {
+		if e := wantCode(t, try(d), 422, "bad_result"); e.Field != "evidence" {
+			t.Errorf("%s: field %q", name, e.Field)
+		}
+	}
+	if _, err := f.Blob(bg, Caller{Hotkey: val2}, mine); err == nil {
+		t.Error("bytes of a lease without a result can be read")
+	}
+	must(t, try(mine))
+	must(t, try(mine)) // answered alike
+	wantCode(t, f.PutBlob(bg, Caller{Hotkey: val1}, one.ID, forged, manifest), 409, "result_conflict")
+	wantCode(t, f.PutBlob(bg, Caller{Hotkey: val1}, other.ID, forged, manifest), 403, "not_holder")
+	wantCode(t, f.PutBlob(bg, Caller{Hotkey: val1}, "none", forged, manifest), 403, "not_holder")
+
+	// An open task's tree is public: naming it opens nothing.
+	r := scored(two, 1)
+	r.Evidence = f.arena.Tasks[0].Digest
+	_, err = f.Platform.Result(bg, Caller{Hotkey: val1}, two.ID, r)
+	must(t, err)
+	f.read(func(tx *store.Tx) error {
+		left, err := tx.Uploads(one.ID)
+		if len(left) > 0 {
+			t.Errorf("%d uploads are kept after the result", len(left))
+		}
+		return err
+	})
+}
+
+// A stranger with a lease's id learns nothing of what is stored.
+func TestEvidenceProbe(t *testing.T) {
+	f := newFixture(t, 1)
+	s := f.submit(miner1, "secret")
+	l := f.claim(val1)
+	r := scored(l, 1)
+	r.Evidence = s.Digest
+	_, err := f.Platform.Result(bg, Caller{Hotkey: val2}, l.ID, r)
+	wantCode(t, err, 403, "not_holder")
+}
+
+// Digests name bytes: of hidden tasks and of undecided submissions they are
+// shown to those only who may read them.
+func TestDigestsAreWithheld(t *testing.T) {
+	f := newFixture(t, 2)
+	f.arena.Tasks[1].Hidden = true
+	must(t, f.EnsureArena(bg, f.arena))
+	s := f.submit(miner1, "code")
+	if s.Digest == "" {
+		t.Fatal("the miner is not shown the digest of what it entered")
+	}
+	seen := func(c Caller) (listed, viewed bool) {
+		page, err := f.Submissions(bg, c, "demo", "", "", 0)
+		must(t, err)
+		x, err := f.Submission(bg, c, s.ID)
+		must(t, err)
+		return page.Items[0].Digest != "", x.Digest != ""
+	}
+	check := func(want map[string]bool) {
+		t.Helper()
+		for who, w := range want {
+			if l, v := seen(Caller{Hotkey: who, Operator: who == operator}); l != w || v != w {
+				t.Errorf("%q sees the digest: list %v, view %v, want %v", who, l, v, w)
+			}
+		}
+	}
+	check(map[string]bool{"": false, miner1: true, miner2: false, val1: false, operator: true})
+	l := f.claim(val1)
+	if l.Run.Tasks[0].Digest == "" || l.Submission.Digest == "" {
+		t.Error("a lease lacks what it is about")
+	}
+	f.result(val1, l, scored(l, 1))
+	check(map[string]bool{"": false, miner2: false, val1: true, val2: false})
+	hiddenRun := f.claim(val1)
+	list, err := f.Arenas(bg)
+	must(t, err)
+	one, err := f.Arena(bg, "demo")
+	must(t, err)
+	for _, tasks := range [][]agon.TaskRef{list[0].Tasks, one.Tasks} {
+		if tasks[0].Digest == "" || tasks[1].Digest != "" {
+			t.Errorf("an arena shows %+v", tasks)
+		}
+	}
+	for who, w := range map[string]bool{"": false, miner1: false, val1: true} {
+		r, err := f.Run(bg, Caller{Hotkey: who}, hiddenRun.Run.Run)
+		must(t, err)
+		if got := r.Tasks[0].Digest != ""; got != w {
+			t.Errorf("%q sees the digest of a hidden task of a run: %v", who, got)
+		}
+	}
+	f.result(val1, hiddenRun, scored(hiddenRun, 1))
+	check(map[string]bool{"": true, miner2: true})
+}

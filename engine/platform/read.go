@@ -1,0 +1,578 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// pageOf reads a cursor and a limit. Cursors are opaque to callers.
+func pageOf(cursor string, limit int) (before int64, n int, err error) {
+	if limit <= 0 {
+		limit = defPage
+	}
+	if cursor != "" {
+		before, err = strconv.ParseInt(cursor, 36, 64)
+		if err != nil || before <= 0 {
+			e := refuse(422, "bad_cursor", "this cursor is not from this server")
+			e.Field = "cursor"
+			return 0, 0, e
+		}
+	}
+	return before, min(limit, maxPage), nil
+}
+
+// Submissions lists submissions, newest first.
+func (p *Platform) Submissions(ctx context.Context, c Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error) {
+	before, n, err := pageOf(cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	page := &client.Page[client.Submission]{Items: []client.Submission{}}
+	var list []store.Entry
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if arena != "" {
+			if _, err := tx.Arena(arena); err != nil {
+				return found(err, "arena", arena)
+			}
+		}
+		if list, err = tx.Entries(store.EntryFilter{Arena: arena, Miner: miner, Before: before, Limit: n + 1}); err != nil {
+			return err
+		}
+		if len(list) > n {
+			list = list[:n]
+			page.Next = strconv.FormatInt(list[n-1].Seq, 36)
+		}
+		for _, e := range list {
+			s, err := p.entryView(tx, e)
+			if err != nil {
+				return err
+			}
+			page.Items = append(page.Items, s)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range list {
+		if err := p.nameOnly(ctx, c, e.Submission, &page.Items[i]); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+// nameOnly leaves the digest out of a view for those who may not read the code.
+func (p *Platform) nameOnly(ctx context.Context, c Caller, e agon.Submission, s *client.Submission) error {
+	if StageOf(e.State) == StageDecided {
+		return nil
+	}
+	v, err := p.viewOf(ctx, c, e)
+	if err == nil && !v.may(WhatCode) {
+		s.Digest = ""
+	}
+	return err
+}
+
+func (p *Platform) entryView(tx *store.Tx, e store.Entry) (client.Submission, error) {
+	s := client.Submission{
+		Submission: e.Submission, Score: e.Score, Solved: e.Solved, Total: e.Total, CostMicros: e.CostMicros, Findings: e.Findings,
+	}
+	s.Qualified, s.ExcludedReason = verdictOf(e)
+	d, err := tx.Decision(e.ID)
+	if err == nil {
+		d.Sentence = incentive.Say(p.cfg.Incentives, d)
+		s.Decision = &d
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
+	return s, nil
+}
+
+// Submission returns one submission. That it exists and how it stands is
+// public, its digest is for those who may read its code.
+func (p *Platform) Submission(ctx context.Context, c Caller, id string) (*client.Submission, error) {
+	s, err := p.submission(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s, p.nameOnly(ctx, c, s.Submission, s)
+}
+
+func (p *Platform) submission(ctx context.Context, id string) (*client.Submission, error) {
+	var s client.Submission
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		e, err := tx.Entry(id)
+		if err != nil {
+			return found(err, "submission", id)
+		}
+		s, err = p.entryView(tx, e)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// SubmissionFiles returns the files of a submission to those who may read code.
+func (p *Platform) SubmissionFiles(ctx context.Context, c Caller, id string) ([]client.File, error) {
+	s, err := p.submission(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, s.Submission)
+	if err != nil {
+		return nil, err
+	}
+	if !v.may(WhatCode) {
+		e := refuse(403, "not_public", "the files of submission %s are not public while it is %s", id, s.State)
+		e.Mend = "sign with the key that entered it, or wait until it is decided"
+		return nil, e
+	}
+	files, err := blob.GetFiles(ctx, p.cfg.Blobs, s.Digest, blob.TreeLimits{})
+	if err != nil {
+		return nil, fmt.Errorf("read submission: %w", err)
+	}
+	out := make([]client.File, 0, len(files))
+	for _, f := range files {
+		out = append(out, client.File{Path: f.Path, Content: f.Content})
+	}
+	return out, nil
+}
+
+// Runs lists runs, newest first, without their attempts.
+func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error) {
+	before, n, err := pageOf(cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	if state != "" && !slices.Contains(agon.RunStates, agon.RunState(state)) {
+		e := refuse(422, "bad_state", "unknown run state %q", cut(state, 40))
+		e.Field = "state"
+		return nil, e
+	}
+	page := &client.Page[client.Run]{Items: []client.Run{}}
+	var list []store.Run
+	entries := map[string]agon.Submission{}
+	arenas := map[string]agon.Arena{}
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if list, err = tx.Runs(store.RunFilter{Arena: arena, Submission: submission, State: state, Before: before, Limit: n + 1}); err != nil {
+			return err
+		}
+		if len(list) > n {
+			list = list[:n]
+			page.Next = strconv.FormatInt(list[n-1].N, 36)
+		}
+		for i, r := range list {
+			if list[i].Scores, err = tx.Scores(r.RunSpec.Run); err != nil {
+				return err
+			}
+			if _, ok := entries[r.Submission]; !ok {
+				e, err := tx.Entry(r.Submission)
+				if err != nil {
+					return err
+				}
+				entries[r.Submission] = e.Submission
+			}
+			if _, ok := arenas[r.Arena]; !ok {
+				if arenas[r.Arena], err = tx.Arena(r.Arena); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	views := map[string]view{}
+	for _, r := range list {
+		v, ok := views[r.Submission]
+		if !ok {
+			if v, err = p.viewOf(ctx, c, entries[r.Submission]); err != nil {
+				return nil, err
+			}
+			views[r.Submission] = v
+		}
+		page.Items = append(page.Items, runView(arenas[r.Arena], r, nil, v))
+	}
+	return page, nil
+}
+
+// Run returns one run with its attempts.
+func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, error) {
+	var r store.Run
+	var e store.Entry
+	var a agon.Arena
+	var list []store.Attempt
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(id); err != nil {
+			return found(err, "run", id)
+		}
+		if a, err = tx.Arena(r.Arena); err != nil {
+			return err
+		}
+		if r.Scores, err = tx.Scores(id); err != nil {
+			return err
+		}
+		if e, err = tx.Entry(r.Submission); err != nil {
+			return err
+		}
+		list, err = tx.Attempts(id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return nil, err
+	}
+	out := runView(a, r, list, v)
+	return &out, nil
+}
+
+// runView shows the progress of a run to all, and words about what happened in
+// it to those who may read its logs: they may quote the agent or the task. What
+// a judge said of a hidden task goes to those only who may read the task.
+func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
+	out := client.Run{Run: r.Run}
+	logs := v.may(WhatLogs)
+	hidden := map[string]bool{}
+	for _, t := range r.Tasks {
+		if stillHidden(arena, t) && !v.may(WhatHidden) {
+			hidden[t.Key] = true
+		}
+	}
+	if len(hidden) > 0 {
+		out.Tasks = openDigests(r.Tasks)
+	}
+	if !logs {
+		out.Reason = ""
+	}
+	out.Scores = slices.Clone(out.Scores)
+	for i, s := range out.Scores {
+		if !logs || hidden[s.Task] {
+			out.Scores[i].Detail, out.Scores[i].Metrics = "", nil
+		}
+	}
+	for _, a := range list {
+		if !logs {
+			a.Reason, a.Evidence = "", ""
+		}
+		out.List = append(out.List, a.Attempt)
+	}
+	return out
+}
+
+// withheld stands for the data of an event that the caller may not read. The
+// event itself stays, so that its log has no unexplained gap.
+var withheld = json.RawMessage(`{"withheld":true}`)
+
+// Events returns events after a cursor, in order; what c may not read is withheld.
+func (p *Platform) Events(ctx context.Context, c Caller, run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error) {
+	if limit <= 0 || limit > maxBatch {
+		limit = maxPage
+	}
+	var r store.Run
+	var e store.Entry
+	var a agon.Arena
+	var list []agon.Event
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(run); err != nil {
+			return found(err, "run", run)
+		}
+		if e, err = tx.Entry(r.Submission); err != nil {
+			return err
+		}
+		if a, err = tx.Arena(r.Arena); err != nil {
+			return err
+		}
+		list, err = tx.Events(run, afterAttempt, afterSeq, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return nil, err
+	}
+	for i, ev := range list {
+		w := whatOf(ev.Type)
+		hidden := anyHidden(a, r.Tasks)
+		for _, t := range r.Tasks {
+			if t.Key == ev.Task {
+				hidden = stillHidden(a, t)
+			}
+		}
+		if !v.may(w) || (w != WhatProgress && hidden && !v.may(WhatHidden)) {
+			list[i].Data = withheld
+		}
+	}
+	if list == nil {
+		list = []agon.Event{}
+	}
+	return list, nil
+}
+
+// Wait blocks until something changed in run (or any run, if empty) or ctx
+// ends. It may return without a change; a caller looks, then waits again.
+func (p *Platform) Wait(ctx context.Context, run string) error { return p.hub.wait(ctx, run) }
+
+// Blob returns bytes to those who may read something that they are part of.
+// Bytes that c may not read look like bytes that are not there.
+func (p *Platform) Blob(ctx context.Context, c Caller, d agon.Digest) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		e := refuse(422, "bad_digest", "%s", err)
+		e.Field = "digest"
+		return nil, e
+	}
+	ok, err := p.mayReadBlob(ctx, c, d)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		b, err := p.cfg.Blobs.Get(ctx, d)
+		if err == nil {
+			return b, nil
+		}
+		if !errors.Is(err, blob.ErrNotFound) {
+			return nil, err
+		}
+	}
+	e := notFound("blob", string(d))
+	e.Mend = "sign with a key that may read it"
+	return nil, e
+}
+
+func (p *Platform) mayReadBlob(ctx context.Context, c Caller, d agon.Digest) (bool, error) {
+	if c.Operator || d == agon.Sum(nil) { // no bytes hold no secret
+		return true, nil
+	}
+	var refs []store.BlobRef
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		refs, err = tx.Refs(d)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range refs {
+		ok, err := p.mayReadRef(ctx, c, r)
+		if err != nil || ok {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+func (p *Platform) mayReadRef(ctx context.Context, c Caller, r store.BlobRef) (bool, error) {
+	if r.What == store.RefTask {
+		return p.mayReadTask(ctx, c, r)
+	}
+	var e store.Entry
+	var a agon.Arena
+	var run store.Run
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		id := r.Owner
+		if r.What == store.RefEvidence {
+			if run, err = tx.Run(r.Owner); err != nil {
+				return err
+			}
+			id = run.Submission
+		}
+		if e, err = tx.Entry(id); err != nil {
+			return err
+		}
+		a, err = tx.Arena(e.Arena)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return false, err
+	}
+	if r.What == store.RefCode {
+		return v.may(WhatCode), nil
+	}
+	return v.may(WhatEvidence) && (!anyHidden(a, run.Tasks) || v.may(WhatHidden)), nil
+}
+
+// mayReadTask: tasks stand before any submission, so the stage is the first.
+func (p *Platform) mayReadTask(ctx context.Context, c Caller, r store.BlobRef) (bool, error) {
+	if !r.Hidden {
+		return MayRead(WhatTask, StageQueued, RolePublic), nil
+	}
+	id, _, _ := strings.Cut(r.Owner, "/")
+	var a agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = tx.Arena(id)
+		return err
+	})
+	if err != nil || c.Hotkey == "" {
+		return false, err
+	}
+	permit, err := p.ledgerOf(a).IsValidator(ctx, a.Netuid, c.Hotkey)
+	if err != nil {
+		return false, ledgerError(err)
+	}
+	role := RoleRival
+	if permit {
+		role = RoleValidator
+	}
+	return MayRead(WhatHidden, StageQueued, role), nil
+}
+
+// PutBlob stores evidence of validators, or anything of the operator's. A
+// validator's bytes can be evidence of the lease that it names, which must be
+// its own and without a result, or of the leases that it holds now where it
+// names none: of no other, so that nobody reads by calling it evidence what
+// another has stored.
+func (p *Platform) PutBlob(ctx context.Context, c Caller, lease string, d agon.Digest, b []byte) error {
+	if c.Hotkey == "" && !c.Operator {
+		return refuse(401, "unsigned", "this needs a validator's signature")
+	}
+	if int64(len(b)) > p.cfg.MaxBlobBytes {
+		e := refuse(413, "too_large", "the blob has %d bytes", len(b))
+		e.Limit = strconv.FormatInt(p.cfg.MaxBlobBytes, 10) + " bytes"
+		return e
+	}
+	if agon.Sum(b) != d {
+		e := refuse(422, "bad_digest", "the bytes do not have the digest %s", cut(string(d), 80))
+		e.Field = "digest"
+		return e
+	}
+	if !c.Operator {
+		ok, err := p.permitAnywhere(ctx, c.Hotkey)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return refuse(403, "no_permit", "only validators and the operator may store blobs")
+		}
+	}
+	leases, err := p.uploadsTo(ctx, c, lease)
+	if err != nil {
+		return err
+	}
+	// What is there already costs nothing; it is put again, since whoever is
+	// putting it now may not have it on disk yet.
+	has, err := p.cfg.Blobs.Has(ctx, d)
+	if err != nil {
+		return err
+	}
+	counts := !c.Operator && !has
+	if counts {
+		if err := p.uploads.take(c.Hotkey, int64(len(b)), p.cfg.UploadPerDay, p.now()); err != nil {
+			return err
+		}
+	}
+	_, err = p.cfg.Blobs.Put(ctx, b)
+	if err != nil && counts {
+		_ = p.uploads.take(c.Hotkey, -int64(len(b)), p.cfg.UploadPerDay, p.now()) // giving back is never refused
+	}
+	if err != nil || len(leases) == 0 {
+		return err
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, id := range leases {
+			if err := tx.AddUpload(id, d, p.now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// uploadsTo returns the leases whose evidence the bytes may be that c puts now.
+func (p *Platform) uploadsTo(ctx context.Context, c Caller, lease string) (out []string, err error) {
+	if c.Hotkey == "" {
+		return nil, nil
+	}
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if lease == "" {
+			held, err := tx.LiveOf(c.Hotkey)
+			for _, a := range held {
+				out = append(out, a.Lease)
+			}
+			return err
+		}
+		a, err := tx.AttemptByLease(lease)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err != nil || a.Validator != c.Hotkey {
+			e := refuse(403, "not_holder", "this lease belongs to another validator")
+			e.Field = "lease"
+			return e
+		}
+		if a.ResultHash != "" {
+			e := refuse(409, "result_conflict", "this lease has reported its result: nothing more is its evidence")
+			e.Field = "lease"
+			return e
+		}
+		out = []string{lease}
+		return nil
+	})
+	return out, err
+}
+
+func (p *Platform) permitAnywhere(ctx context.Context, hotkey string) (bool, error) {
+	var arenas []agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		arenas, err = tx.Arenas()
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	asked := map[place]bool{}
+	for _, a := range arenas {
+		at := placeOf(a)
+		if asked[at] {
+			continue
+		}
+		asked[at] = true
+		ok, err := p.ledgerOf(a).IsValidator(ctx, a.Netuid, hotkey)
+		if err != nil {
+			return false, ledgerError(err)
+		}
+		if ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// verdictOf says whether a submission solved everything, once that is known,
+// and why it is not played, if it is not.
+func verdictOf(e store.Entry) (qualified *bool, excluded string) {
+	switch e.State {
+	case agon.SubmissionScored:
+		q := e.Solved != nil && e.Total != nil && *e.Total > 0 && *e.Solved == *e.Total
+		return &q, ""
+	case agon.SubmissionRefused, agon.SubmissionExcluded:
+		for _, f := range e.Findings {
+			if !f.Warning {
+				excluded = f.Message
+			}
+		}
+		return new(bool), excluded
+	}
+	return nil, ""
+}

@@ -1,0 +1,159 @@
+package platform
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Who may read what is one table (design rule 13). Every read asks it.
+
+// Role is what a caller is to one submission.
+type Role string
+
+// Roles. A validator is one that holds or held a lease on the submission, or
+// for tasks one with a permit in the arena; to other submissions it is a rival.
+const (
+	RolePublic    Role = "public"
+	RoleMiner     Role = "miner" // the owner
+	RoleRival     Role = "rival"
+	RoleValidator Role = "validator"
+	RoleOperator  Role = "operator"
+)
+
+// Roles lists every role.
+var Roles = []Role{RolePublic, RoleMiner, RoleRival, RoleValidator, RoleOperator}
+
+// Stage is how far a submission has come, as far as reading goes.
+type Stage string
+
+// Stages. A refused or excluded submission stays at StagePlaying: it was never
+// decided on its merit, so its files stay its miner's.
+const (
+	StageQueued  Stage = "queued"
+	StagePlaying Stage = "playing"
+	StageDecided Stage = "decided"
+)
+
+// Stages lists every stage.
+var Stages = []Stage{StageQueued, StagePlaying, StageDecided}
+
+// What is a class of things to read.
+type What string
+
+// Classes. Progress is that a run exists, its states, times, scores and
+// faults. Hidden is everything of a hidden task: its data, and logs, traces
+// and evidence of runs on it, which would show it.
+const (
+	WhatProgress What = "progress"
+	WhatCode     What = "code"
+	WhatLogs     What = "logs"
+	WhatTraces   What = "traces"
+	WhatEvidence What = "evidence"
+	WhatTask     What = "task"
+	WhatHidden   What = "hidden"
+)
+
+// Whats lists every class.
+var Whats = []What{WhatProgress, WhatCode, WhatLogs, WhatTraces, WhatEvidence, WhatTask, WhatHidden}
+
+var (
+	all   = Roles
+	party = []Role{RoleMiner, RoleValidator, RoleOperator}
+	owner = []Role{RoleMiner, RoleOperator}
+	staff = []Role{RoleValidator, RoleOperator}
+)
+
+// rights is the table.
+var rights = map[What]map[Stage][]Role{
+	WhatProgress: {StageQueued: all, StagePlaying: all, StageDecided: all},
+	WhatCode:     {StageQueued: owner, StagePlaying: party, StageDecided: all},
+	WhatLogs:     {StageQueued: owner, StagePlaying: party, StageDecided: all},
+	WhatTraces:   {StageQueued: owner, StagePlaying: party, StageDecided: all},
+	WhatEvidence: {StageQueued: owner, StagePlaying: party, StageDecided: all},
+	WhatTask:     {StageQueued: all, StagePlaying: all, StageDecided: all},
+	WhatHidden:   {StageQueued: staff, StagePlaying: staff, StageDecided: staff},
+}
+
+// MayRead answers one cell of the table; what is not in it is refused.
+func MayRead(w What, s Stage, r Role) bool { return slices.Contains(rights[w][s], r) }
+
+// StageOf maps the state of a submission to its stage.
+func StageOf(s agon.SubmissionState) Stage {
+	switch s {
+	case agon.SubmissionQueued:
+		return StageQueued
+	case agon.SubmissionScored:
+		return StageDecided
+	}
+	return StagePlaying
+}
+
+// roleOf says what c is to a submission.
+func (p *Platform) roleOf(ctx context.Context, c Caller, e agon.Submission) (Role, error) {
+	switch {
+	case c.Operator:
+		return RoleOperator, nil
+	case c.Hotkey == "":
+		return RolePublic, nil
+	case c.Hotkey == e.Miner:
+		return RoleMiner, nil
+	}
+	var had bool
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		had, err = tx.HasAttempt(e.ID, c.Hotkey)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if had {
+		return RoleValidator, nil
+	}
+	return RoleRival, nil
+}
+
+// view is what one caller may read of one submission.
+type view struct {
+	role  Role
+	stage Stage
+}
+
+func (p *Platform) viewOf(ctx context.Context, c Caller, e agon.Submission) (view, error) {
+	r, err := p.roleOf(ctx, c, e)
+	return view{role: r, stage: StageOf(e.State)}, err
+}
+
+func (v view) may(w What) bool { return MayRead(w, v.stage, v.role) }
+
+// whatOf is the class of an event. Unknown types count as traces.
+func whatOf(typ string) What {
+	switch typ {
+	case agon.EventPhase, agon.EventBox, agon.EventScore:
+		return WhatProgress
+	case agon.EventOutput, agon.EventNote:
+		return WhatLogs
+	}
+	return WhatTraces
+}
+
+// stillHidden reports whether a task of a run is hidden today. A task that the
+// arena lists openly with the same bytes has been published since; one that it
+// no longer lists stays hidden, since it may come back.
+func stillHidden(a agon.Arena, t agon.TaskRef) bool {
+	if !t.Hidden {
+		return false
+	}
+	for _, now := range a.Tasks {
+		if now.Digest == t.Digest && !now.Hidden {
+			return false
+		}
+	}
+	return true
+}
+
+func anyHidden(a agon.Arena, tasks []agon.TaskRef) bool {
+	return slices.ContainsFunc(tasks, func(t agon.TaskRef) bool { return stillHidden(a, t) })
+}

@@ -1,0 +1,291 @@
+package platform
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/ledger"
+)
+
+// Seats have no state of their own: who sits follows from who took a seat, in
+// that order, by the arena's rule (incentive.Rule). The row of the first seat
+// is kept beside the decisions for those who ask only for the champion.
+
+// rule returns the incentive rule of an arena.
+func (p *Platform) rule(a agon.Arena) (incentive.Rule, error) {
+	r, ok := p.cfg.Incentives[a.Incentive]
+	if !ok || r.Decide == nil {
+		return r, fmt.Errorf("arena %s: unknown incentive %q", a.ID, a.Incentive)
+	}
+	return r, nil
+}
+
+// seats returns who sits in an arena, by place.
+func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentive.Entry, error) {
+	rule, err := p.rule(a)
+	if err != nil {
+		return rule, nil, err
+	}
+	list, err := tx.Seated(a.ID)
+	if err != nil {
+		return rule, nil, err
+	}
+	entered := make([]incentive.Entry, len(list))
+	for i, s := range list {
+		entered[i] = entryOf(s.Entry)
+		entered[i].At = s.At
+		if rule.Plays && rule.Standings != nil {
+			if entered[i].Plays, err = plays(tx, a, s.ID); err != nil {
+				return rule, nil, err
+			}
+		}
+	}
+	return rule, rule.Sit(a.IncentiveNumbers, entered), nil
+}
+
+// entryOf is a scored submission in a rule's words.
+func entryOf(e store.Entry) incentive.Entry {
+	out := incentive.Entry{Submission: e.ID, Miner: e.Miner, Scripted: e.Scripted, Cost: e.CostMicros}
+	if e.Score != nil {
+		out.Score = *e.Score
+	}
+	if e.Solved != nil && e.Total != nil {
+		out.Solved, out.Total = *e.Solved, *e.Total
+	}
+	return out
+}
+
+// plays lists every score of a submission, by run, then task.
+func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play, err error) {
+	runs, err := tx.RunsOf(submission)
+	if err != nil {
+		return nil, err
+	}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		for _, s := range r.Scores {
+			out = append(out, incentive.Play{Task: s.Task, Replica: r.Replica, Seed: r.Seed, Value: s.Value, Solved: s.Solved, Metrics: s.Metrics})
+		}
+	}
+	return out, nil
+}
+
+// decide lets a scored submission challenge who sits and stores why it took a
+// seat or not.
+func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
+	rule, seats, err := p.seats(tx, a)
+	if err != nil {
+		return err
+	}
+	c := incentive.Challenge{Arena: a, Numbers: rule.Of(a.IncentiveNumbers), Challenger: entryOf(e), Seats: seats, At: p.now()}
+	c.Challenger.At = c.At
+	if rule.Plays {
+		c.Seats = slices.Clone(seats)
+		if c.Challenger.Plays, err = plays(tx, a, e.ID); err != nil {
+			return err
+		}
+		for i := range c.Seats {
+			if c.Seats[i].Plays, err = plays(tx, a, c.Seats[i].Submission); err != nil {
+				return err
+			}
+		}
+	}
+	v := rule.Decide(c)
+	d := agon.Decision{
+		Arena: a.ID, Challenger: e.ID, Incumbent: v.Incumbent, Score: c.Challenger.Score, Bar: finite(v.Bar),
+		Outcome: agon.KeptSeat, Rule: cmp.Or(v.Rule, a.Incentive), Numbers: v.Numbers, At: c.At,
+	}
+	// JSON has no such numbers, and a rule's slip must not stop an arena.
+	maps.DeleteFunc(d.Numbers, func(_ string, x float64) bool { return finite(&x) == nil })
+	if d.Incumbent == "" && len(seats) > 0 {
+		d.Incumbent = seats[0].Submission
+	}
+	switch {
+	case e.Scripted:
+		d.Rule = incentive.ScriptedRule
+	case v.Takes:
+		d.Outcome = agon.TookSeat
+	}
+	if err := tx.InsertDecision(d); err != nil {
+		return err
+	}
+	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil || d.Outcome != agon.TookSeat {
+		return err
+	}
+	if _, seats, err = p.seats(tx, a); err != nil || len(seats) == 0 {
+		return err
+	}
+	return tx.PutSeat(seatOf(a.ID, seats[0]))
+}
+
+func seatOf(arena string, e incentive.Entry) agon.Seat {
+	return agon.Seat{Arena: arena, Submission: e.Submission, Miner: e.Miner, Score: e.Score, Since: e.At}
+}
+
+func finite(f *float64) *float64 {
+	if f == nil || math.IsNaN(*f) || math.IsInf(*f, 0) {
+		return nil
+	}
+	return f
+}
+
+// places are the seats of an arena with what each earns now.
+func (p *Platform) places(tx *store.Tx, a agon.Arena) ([]client.Place, float64, error) {
+	rule, seats, err := p.seats(tx, a)
+	if err != nil {
+		return nil, 0, err
+	}
+	shares, burned, err := rule.Split(a.IncentiveNumbers, seats, p.now())
+	if err != nil {
+		return nil, 0, fmt.Errorf("arena %s: incentive %s: %w", a.ID, a.Incentive, err)
+	}
+	out := make([]client.Place, len(seats))
+	for i, e := range seats {
+		out[i] = client.Place{Place: i + 1, Share: shares[i], Seat: seatOf(a.ID, e)}
+	}
+	return out, burned, nil
+}
+
+// Target is what weights the arena's rule wants now: to each seat its share,
+// and to the owner of the subnet what nobody earned or whose hotkey has left
+// the ledger. It is empty where something must be burned and there is no owner:
+// a share that is nobody's is never spread over the others.
+func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, error) {
+	var a agon.Arena
+	var rule incentive.Rule
+	var seats []incentive.Entry
+	var places []client.Place
+	var burned float64
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if a, err = tx.Arena(arena); err != nil {
+			return found(err, "arena", arena)
+		}
+		if rule, seats, err = p.seats(tx, a); err != nil || rule.Weights != nil {
+			return err
+		}
+		places, burned, err = p.places(tx, a)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t, err := p.fixedTarget(ctx, a); t != nil || err != nil {
+		return t, err
+	}
+	if rule.Weights != nil {
+		return p.exactTarget(ctx, a, rule, seats)
+	}
+	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
+	uids := map[string]uint16{}
+	if len(places) > 0 {
+		g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
+		if err != nil {
+			return nil, ledgerError(err)
+		}
+		for _, n := range g.Neurons {
+			uids[n.Hotkey] = n.UID
+		}
+	}
+	weights := make([]float64, ledger.MaxUID+1)
+	for _, x := range places {
+		if uid, ok := uids[x.Miner]; ok {
+			weights[uid] += x.Share
+		} else {
+			burned += x.Share
+		}
+	}
+	if burned > 0 {
+		owner, ok, err := p.ownerUID(ctx, a)
+		if err != nil {
+			return nil, ledgerError(err)
+		}
+		if !ok {
+			return target, nil
+		}
+		weights[owner] += burned
+	}
+	if target.UIDs, target.Values, err = ledger.NormalizeWeights(weights); err != nil {
+		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	return target, nil
+}
+
+// fixedTarget is the vector that an operator gives an arena; nil where it gives
+// none, or nobody of it is on the subnet.
+func (p *Platform) fixedTarget(ctx context.Context, a agon.Arena) (*client.Target, error) {
+	c := p.cfg.Coordinators[a.Kind]
+	if c == nil {
+		return nil, nil
+	}
+	list, err := c.FixedWeights(ctx, a)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	uids, there := map[string]uint16{}, map[uint16]bool{}
+	for _, n := range g.Neurons {
+		uids[n.Hotkey], there[n.UID] = n.UID, true
+	}
+	weights := make([]float64, ledger.MaxUID+1)
+	sum := 0.0
+	for _, x := range list {
+		uid, ok := x.UID, there[x.UID]
+		if x.Hotkey != "" {
+			uid, ok = uids[x.Hotkey]
+		}
+		if ok {
+			weights[uid] += x.Weight
+			sum += x.Weight
+		}
+	}
+	if sum == 0 {
+		return nil, nil
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+	t := &client.Target{Netuid: a.Netuid}
+	if t.UIDs, t.Values, err = ledger.NormalizeWeights(weights); err != nil {
+		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	return t, nil
+}
+
+// exactTarget is the vector of a rule that gives it whole.
+func (p *Platform) exactTarget(ctx context.Context, a agon.Arena, rule incentive.Rule, seats []incentive.Entry) (*client.Target, error) {
+	g, err := p.ledgerOf(a).Metagraph(ctx, a.Netuid)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	var hotkeys []string
+	for _, n := range g.Neurons {
+		for len(hotkeys) <= int(n.UID) {
+			hotkeys = append(hotkeys, "")
+		}
+		hotkeys[n.UID] = n.Hotkey
+	}
+	weights, err := rule.Weights(rule.Of(a.IncentiveNumbers), seats, hotkeys)
+	if err != nil {
+		return nil, fmt.Errorf("weights of arena %s: %w", a.ID, err)
+	}
+	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}
+	for uid, w := range weights {
+		if w > 0 {
+			target.UIDs, target.Values = append(target.UIDs, uint16(uid)), append(target.Values, w)
+		}
+	}
+	return target, nil
+}

@@ -1,0 +1,410 @@
+package platform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// FindingIncomplete marks a submission that could not be decided because of
+// faults of ours. Its miner may send the same files again to have what is
+// missing replayed; what was scored stays.
+const FindingIncomplete = "incomplete"
+
+// settle ends the attempt a of a run with result r; code is what was played: everything that follows from it, in
+// the same transaction. It returns how many runs were queued by it.
+func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store.Attempt, r client.Result) (reply client.ResultReply, queued int, err error) {
+	now := p.now()
+	if !a.Live() {
+		a.Late = true
+		reply = client.ResultReply{State: run.State, Late: true}
+		a.Reason = cut(fmt.Sprintf("%s; reported late: %s %s", a.Reason, r.Fault, r.Reason), maxReason)
+		a.Reply, err = encode(reply)
+		if err != nil {
+			return reply, 0, err
+		}
+		return reply, 0, tx.EndAttempt(a)
+	}
+	arena, err := tx.Arena(run.Arena)
+	if err != nil {
+		return reply, 0, err
+	}
+	a.State, a.EndedAt = store.AttemptDone, now
+	if r.Fault.Ours() {
+		a.Fault, a.Reason = r.Fault, cut(r.Reason, maxReason)
+		counts := r.Fault != agon.FaultValidator || r.Outcome != client.OutcomeGivenBack
+		to := retryState(arena, run, counts)
+		a.Reply, err = encode(client.ResultReply{State: to})
+		if err != nil {
+			return reply, 0, err
+		}
+		if r.Fault == agon.FaultProvider {
+			if err := tx.Count(store.ScopeProvider, failedProvider(r.Receipts), faultKey(r.Fault)); err != nil {
+				return reply, 0, err
+			}
+		}
+		again, err := p.lose(tx, run, a, r.Fault, r.Reason, counts)
+		if again {
+			queued++
+		}
+		return client.ResultReply{State: to}, queued, err
+	}
+
+	if err := agon.CheckTransition(run.State, agon.RunScored, agon.ByHolder); err != nil {
+		return reply, 0, err
+	}
+	scores := p.zeros(arena, run, r)
+	if r.Fault == agon.FaultNone {
+		if scores, err = checkScores(run, r.Scores); err != nil {
+			return reply, 0, err
+		}
+	}
+	policy, err := PlayedPolicy(run.PolicyDigest, r.Driver)
+	if err != nil {
+		return reply, 0, err
+	}
+	for i, s := range scores {
+		key, err := ScoreKey(code, run.Tasks[i].Digest, s.Scorer, policy, run.Seed)
+		if err != nil {
+			return reply, 0, err
+		}
+		if err := tx.InsertScore(s, a.N, key); err != nil {
+			return reply, 0, err
+		}
+	}
+	reply = client.ResultReply{State: agon.RunScored, Counted: true}
+	a.Fault, a.Reason, a.Counted = r.Fault, cut(r.Reason, maxReason), true
+	if a.Reply, err = encode(reply); err != nil {
+		return reply, 0, err
+	}
+	if err := tx.EndAttempt(a); err != nil {
+		return reply, 0, err
+	}
+	if err := p.countFault(tx, a); err != nil {
+		return reply, 0, err
+	}
+	if r.Cost > 0 {
+		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
+			return reply, 0, err
+		}
+	}
+	to := run
+	to.State, to.Fault, to.Reason, to.Deadline, to.EndedAt = agon.RunScored, r.Fault, a.Reason, now, now
+	queued, err = p.end(tx, arena, run, to)
+	return reply, queued, err
+}
+
+func encode(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode reply: %w", err)
+	}
+	return string(b), nil
+}
+
+// failedProvider names the upstream of the last call that failed upstream.
+func failedProvider(list []agon.Receipt) string {
+	for _, r := range slices.Backward(list) {
+		if r.Outcome == "provider_error" || r.Outcome == "truncated" {
+			return cut(r.Provider, 80)
+		}
+	}
+	return "unknown"
+}
+
+// countFault books a fault: by arena, and a fault of ours by validator.
+func (p *Platform) countFault(tx *store.Tx, a store.Attempt) error {
+	if a.Fault == agon.FaultNone {
+		return nil
+	}
+	if err := tx.Count(store.ScopeArena, a.Arena, faultKey(a.Fault)); err != nil {
+		return err
+	}
+	if a.Fault.Ours() {
+		return tx.Count(store.ScopeValidator, a.Validator, faultKey(a.Fault))
+	}
+	return nil
+}
+
+// retryState is where a run goes when an attempt ends by a fault of ours.
+func retryState(a agon.Arena, run store.Run, counts bool) agon.RunState {
+	used := run.Retries
+	if counts {
+		used++
+	}
+	if used > a.Attempts || run.Attempts >= maxLeasesOfRun {
+		return agon.RunFailed
+	}
+	return agon.RunQueued
+}
+
+// lose ends a live attempt by a fault of ours, and requeues its run or fails
+// it. counts is false where the retry is not used up: the platform itself lost
+// the lease. It reports whether something is in the queue now.
+func (p *Platform) lose(tx *store.Tx, run store.Run, a store.Attempt, f agon.Fault, reason string, counts bool) (bool, error) {
+	arena, err := tx.Arena(run.Arena)
+	if err != nil {
+		return false, err
+	}
+	now := p.now()
+	to := run
+	to.State = retryState(arena, run, counts)
+	if err := agon.CheckTransition(run.State, to.State, agon.ByScheduler); err != nil {
+		return false, err
+	}
+	if counts {
+		to.Retries++
+	}
+	to.Fault, to.Reason, to.Deadline = f, cut(reason, maxReason), now
+	a.Fault, a.Reason, a.EndedAt = f, to.Reason, now
+	if err := tx.EndAttempt(a); err != nil {
+		return false, err
+	}
+	if err := p.countFault(tx, a); err != nil {
+		return false, err
+	}
+	if to.State == agon.RunQueued {
+		wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
+		to.Deadline = now.Add(wait)
+		return true, tx.MoveRun(run.RunSpec.Run, run.State, to)
+	}
+	to.EndedAt = now
+	n, err := p.end(tx, arena, run, to)
+	return n > 0, err
+}
+
+// end moves a run to a final state and, if it was the last one under way, asks
+// the kind what comes next: more runs, or the decision. It returns how many
+// runs were queued.
+func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int, error) {
+	if err := tx.MoveRun(from.RunSpec.Run, from.State, to); err != nil {
+		return 0, err
+	}
+	if err := tx.Count(store.ScopeArena, arena.ID, string(to.State)); err != nil {
+		return 0, err
+	}
+	live, err := tx.AnyLive(from.Submission)
+	if err != nil || live {
+		return 0, err
+	}
+	e, err := tx.Entry(from.Submission)
+	if err != nil {
+		return 0, err
+	}
+	if e.State != agon.SubmissionQueued && e.State != agon.SubmissionPlaying {
+		return 0, nil
+	}
+	runs, err := tx.RunsOf(e.ID)
+	if err != nil {
+		return 0, err
+	}
+	plan, perr := p.plan(tx, arena, e, runs)
+	if perr == nil && len(plan.Runs) > 0 {
+		return p.queue(tx, arena, e, plan.Runs)
+	}
+	sum, ok, err := p.sum(tx, arena, e, runs)
+	if err != nil {
+		return 0, err
+	}
+	if ok && perr == nil {
+		if err := tx.SetEntryResult(e.ID, &sum.Score, &sum.Solved, &sum.Total); err != nil {
+			return 0, err
+		}
+		if err := p.settled(tx, arena, e.ID, nil); err != nil {
+			return 0, err
+		}
+		return p.decideReady(tx, arena)
+	}
+	missing := missingRuns(runs)
+	if len(missing) > 0 || perr != nil || p.decider(arena) != nil {
+		f := incomplete(missing, perr)
+		if err := tx.SetEntryState(e.ID, agon.SubmissionExcluded, append(e.Findings, f)); err != nil {
+			return 0, err
+		}
+		if err := p.settled(tx, arena, e.ID, nil); err != nil {
+			return 0, err
+		}
+		return p.decideReady(tx, arena)
+	}
+	runs, standings, err := agreed(tx, arena, runs)
+	if err != nil {
+		return 0, err
+	}
+	if f := disagreements(standings); len(f) > 0 {
+		if err := tx.SetEntryState(e.ID, e.State, append(e.Findings, f...)); err != nil {
+			return 0, err
+		}
+	}
+	score, solved, total := aggregate(runs)
+	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
+		v, err := p.contestView(tx, arena, e, runs)
+		if err != nil {
+			return 0, err
+		}
+		t := k.Tally(v)
+		score, solved, total = t.Score, t.Solved, t.Total
+	}
+	if err := tx.SetEntryResult(e.ID, &score, &solved, &total); err != nil {
+		return 0, err
+	}
+	return p.decideReady(tx, arena)
+}
+
+// slot is one thing that needs a score: a list of tasks for one replica.
+func slot(r store.Run) string {
+	s := strconv.Itoa(r.Replica)
+	for _, t := range r.Tasks {
+		s += "\n" + t.Key
+	}
+	return s
+}
+
+// missingRuns returns the last run of each slot that has no score.
+func missingRuns(runs []store.Run) []store.Run {
+	scored := map[string]bool{}
+	last := map[string]store.Run{}
+	for _, r := range runs {
+		s := slot(r)
+		scored[s] = scored[s] || r.State == agon.RunScored
+		last[s] = r
+	}
+	var out []store.Run
+	for _, r := range runs {
+		if s := slot(r); !scored[s] && last[s].RunSpec.Run == r.RunSpec.Run {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// incomplete explains why a submission could not be decided.
+func incomplete(missing []store.Run, perr error) agon.Finding {
+	f := agon.Finding{Code: FindingIncomplete, Message: "not decided through no fault of the miner: "}
+	if perr != nil {
+		f.Message += perr.Error()
+		return f
+	}
+	if len(missing) == 0 {
+		f.Message += "its replays do not agree, and no more are allowed"
+		return f
+	}
+	r := missing[0]
+	f.Field = r.RunSpec.Run
+	f.Message += fmt.Sprintf("%d of its runs ended without a score; run %s %s", len(missing), r.RunSpec.Run, r.State)
+	if r.Fault != agon.FaultNone {
+		f.Message += fmt.Sprintf(" (%s)", r.Fault)
+	}
+	if r.State == agon.RunFailed {
+		f.Message += "; send the same files again to have them replayed"
+	}
+	return f
+}
+
+// aggregate is the mean over tasks of the mean value of each, in a fixed order
+// so that the sum is the same everywhere. A task is solved if all of its
+// scores say so.
+func aggregate(runs []store.Run) (score float64, solved, total int) {
+	type sum struct {
+		value  float64
+		n      int
+		solved bool
+	}
+	byTask := map[string]*sum{}
+	var keys []string
+	for _, r := range runs {
+		if r.State != agon.RunScored {
+			continue
+		}
+		for _, s := range r.Scores {
+			x := byTask[s.Task]
+			if x == nil {
+				x = &sum{solved: true}
+				byTask[s.Task] = x
+				keys = append(keys, s.Task)
+			}
+			x.value += s.Value
+			x.n++
+			x.solved = x.solved && s.Solved
+		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		x := byTask[k]
+		score += x.value / float64(x.n)
+		if x.solved {
+			solved++
+		}
+	}
+	total = len(keys)
+	if total > 0 {
+		score /= float64(total)
+	}
+	return score, solved, total
+}
+
+// decideReady decides, in the order of admission, every submission that has
+// its result and none undecided before it. So the outcome does not depend on
+// who finished first, and nobody overtakes by being quick. Every run ends, so
+// nobody is held up for ever.
+// It returns how many runs were queued because a kind wants more before it decides.
+func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err error) {
+	for {
+		e, err := tx.FirstUndecided(a.ID)
+		if errors.Is(err, store.ErrNotFound) || (err == nil && e.Score == nil) {
+			return queued, nil
+		}
+		if err != nil {
+			return queued, err
+		}
+		if d := p.decider(a); d != nil {
+			n, err := p.decideContest(tx, a, e, d)
+			if queued += n; err != nil {
+				return queued, err
+			}
+			continue
+		}
+		if err := p.decide(tx, a, e); err != nil {
+			return queued, err
+		}
+	}
+}
+
+// revive queues again what a submission lacks through faults of ours. A run
+// that was scored, or cancelled by the operator, is never played again.
+func (p *Platform) revive(tx *store.Tx, a agon.Arena, e *store.Entry) (int, error) {
+	i := slices.IndexFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete })
+	if e.State != agon.SubmissionExcluded || i < 0 {
+		return 0, nil
+	}
+	runs, err := tx.RunsOf(e.ID)
+	if err != nil {
+		return 0, err
+	}
+	tries := map[string]int{}
+	for _, r := range runs {
+		tries[slot(r)]++
+	}
+	var specs []agon.RunSpec
+	for _, r := range missingRuns(runs) {
+		// Someone who makes a provider fail at will must not keep validators busy for ever.
+		if r.State != agon.RunFailed || tries[slot(r)] >= 3 {
+			return 0, nil
+		}
+		specs = append(specs, r.RunSpec)
+	}
+	if len(specs) == 0 {
+		return 0, nil
+	}
+	e.State, e.Findings = agon.SubmissionPlaying, slices.Delete(slices.Clone(e.Findings), i, i+1)
+	if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+		return 0, err
+	}
+	return p.queue(tx, a, *e, specs)
+}

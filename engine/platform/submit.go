@@ -1,0 +1,412 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// maxName bounds the name of a submission, in bytes.
+const maxName = 80
+
+// Submit passes a submission through the gates and queues its runs. Files are
+// durable before the row that names them; the row, its runs and everything
+// that refers to them are one transaction. A refusal stores nothing.
+func (p *Platform) Submit(ctx context.Context, c Caller, arena string, r client.SubmitRequest) (*client.Submission, error) {
+	return p.Enter(ctx, c, arena, r, nil)
+}
+
+// Enter is Submit with more to do in the same transaction: also runs where the
+// submission is new, before its runs are queued, and refuses it by an error.
+func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.SubmitRequest, also func(*store.Tx, store.Entry) error) (*client.Submission, error) {
+	if c.Hotkey == "" {
+		return nil, refuse(401, "unsigned", "a submission is signed by its miner")
+	}
+	a, err := p.openArena(ctx, arena)
+	if err != nil {
+		return nil, err
+	}
+	if a.Contest != nil && also == nil {
+		e := refuse(409, "use_coordinator", "arena %s is entered through its coordinator, by a claim", a.ID)
+		e.Mend = "agon research claim, then agon research submit-workspace"
+		return nil, e
+	}
+	files, err := p.checkFiles(r)
+	if err != nil {
+		return nil, err
+	}
+	coldkey, ok, err := p.ledgerOf(a).Registered(ctx, a.Netuid, c.Hotkey)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	if !ok {
+		e := refuse(403, "unregistered", "hotkey %s is not registered on netuid %d", c.Hotkey, a.Netuid)
+		e.Mend = "register the hotkey first: agon ledger register"
+		return nil, e
+	}
+	if r.Licence != a.Licence {
+		e := refuse(422, "licence", "arena %s takes submissions under %s only", a.ID, a.Licence)
+		e.Field, e.Limit, e.Mend = "licence", a.Licence, "agree to it: set licence to "+a.Licence
+		return nil, e
+	}
+	findings, err := p.checkKind(ctx, a, files)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := blob.SumFiles(files, p.submitLimits())
+	if err != nil {
+		return nil, filesError(err)
+	}
+	structure, err := p.structure(a, files)
+	if err != nil {
+		return nil, err
+	}
+	entry := store.Entry{Findings: findings, Structure: structure, Submission: agon.Submission{
+		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: digest,
+		Licence: r.Licence, State: agon.SubmissionQueued, Scripted: r.Scripted, CreatedAt: p.now(),
+	}}
+	if entry.Name == "" {
+		entry.Name = "unnamed"
+	}
+	// What the gate compares with must not change before the submission is in.
+	if _, ok := p.cfg.Kinds[a.Kind].(kind.Gater); ok {
+		p.gateMu.Lock()
+		defer p.gateMu.Unlock()
+		if err := p.gate(ctx, a, &entry, files); err != nil {
+			return nil, err
+		}
+	}
+	// Look before the files are stored; the transaction looks again.
+	var old *store.Entry
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		old, err = p.lastGates(tx, a, entry)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		if _, err := blob.PutFiles(ctx, p.cfg.Blobs, files, p.submitLimits()); err != nil {
+			return nil, fmt.Errorf("store submission: %w", err)
+		}
+	}
+	queued := 0
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		queued = 0
+		if old, err = p.lastGates(tx, a, entry); err != nil {
+			return err
+		}
+		if old != nil {
+			queued, err = p.revive(tx, a, old)
+			return err
+		}
+		queued, err = p.admit(tx, a, &entry, files, also)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if queued > 0 {
+		p.waiters.news(queued)
+		p.hub.changed("")
+	}
+	id := entry.ID
+	if old != nil {
+		id = old.ID
+	}
+	s, err := p.Submission(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	s.Created = old == nil
+	return s, nil
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func (p *Platform) openArena(ctx context.Context, id string) (a agon.Arena, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if a, err = tx.Arena(id); err != nil {
+			return found(err, "arena", id)
+		}
+		return nil
+	})
+	if err != nil {
+		return a, err
+	}
+	if a.State != agon.ArenaOpen {
+		e := refuse(409, "arena_"+string(a.State), "arena %s is %s and takes no submissions", a.ID, a.State)
+		e.Mend = "wait until it opens, or choose another: agon arena list"
+		return a, e
+	}
+	return a, nil
+}
+
+func (p *Platform) submitLimits() blob.TreeLimits {
+	return blob.TreeLimits{Files: p.cfg.MaxFiles, FileBytes: p.cfg.MaxFileBytes, Bytes: p.cfg.MaxSubmitBytes}
+}
+
+func filesError(err error) error {
+	e := refuse(422, "bad_files", "%s", err)
+	e.Field = "files"
+	if errors.Is(err, blob.ErrTooLarge) {
+		e.Status, e.Code = 413, "too_large"
+	}
+	return e
+}
+
+// checkFiles is the size gate, and that names are what they seem.
+func (p *Platform) checkFiles(r client.SubmitRequest) ([]blob.File, error) {
+	tooLarge := func(field string, limit int64, format string, args ...any) error {
+		e := refuse(413, "too_large", format, args...)
+		e.Field, e.Limit = field, strconv.FormatInt(limit, 10)+" bytes"
+		return e
+	}
+	if len(r.Files) > p.cfg.MaxFiles {
+		e := refuse(413, "too_large", "%d files are too many", len(r.Files))
+		e.Field, e.Limit = "files", strconv.Itoa(p.cfg.MaxFiles)+" files"
+		return nil, e
+	}
+	var total int64
+	files := make([]blob.File, 0, len(r.Files))
+	for _, f := range r.Files {
+		n := int64(len(f.Content))
+		if n > p.cfg.MaxFileBytes {
+			return nil, tooLarge(cut(f.Path, 80), p.cfg.MaxFileBytes, "file %q has %d bytes", cut(f.Path, 80), n)
+		}
+		if total += n; total > p.cfg.MaxSubmitBytes {
+			return nil, tooLarge("files", p.cfg.MaxSubmitBytes, "the files together are too large")
+		}
+		files = append(files, blob.File{Path: f.Path, Content: f.Content})
+	}
+	if len(files) == 0 {
+		e := refuse(422, "no_files", "a submission has at least one file")
+		e.Field = "files"
+		return nil, e
+	}
+	if !plainLine(r.Name) || len(r.Name) > maxName {
+		e := refuse(422, "bad_name", "the name is one line of printable text")
+		e.Field, e.Limit = "name", strconv.Itoa(maxName)+" bytes"
+		return nil, e
+	}
+	if _, err := blob.SumFiles(files, p.submitLimits()); err != nil {
+		return nil, filesError(err)
+	}
+	return files, nil
+}
+
+// checkKind asks the kind; it returns the warnings.
+func (p *Platform) checkKind(ctx context.Context, a agon.Arena, files []blob.File) ([]agon.Finding, error) {
+	k := p.cfg.Kinds[a.Kind]
+	if k == nil {
+		return nil, fmt.Errorf("arena %s: unknown kind %q", a.ID, a.Kind)
+	}
+	findings, err := k.Check(ctx, &a, blob.FS(files))
+	if err != nil {
+		return nil, fmt.Errorf("check submission: %w", err)
+	}
+	i := slices.IndexFunc(findings, func(f agon.Finding) bool { return !f.Warning })
+	if i < 0 {
+		return findings, nil
+	}
+	e := refuse(422, findings[i].Code, "%s", findings[i].Message)
+	e.Field, e.Limit, e.Findings = findings[i].Field, findings[i].Limit, findings
+	return nil, e
+}
+
+// structure asks the kind what files do, if it can tell.
+func (p *Platform) structure(a agon.Arena, files []blob.File) (string, error) {
+	k, ok := p.cfg.Kinds[a.Kind].(kind.Copier)
+	if !ok {
+		return "", nil
+	}
+	s, err := k.Structure(blob.FS(files))
+	if err != nil {
+		e := refuse(422, "structure", "what the files do cannot be told: %s", cut(err.Error(), 300))
+		e.Field = "files"
+		return "", e
+	}
+	return s, nil
+}
+
+// lastGates looks for the same bytes, or others that do the same, and counts
+// the coldkey's entries. It returns the submission that the same miner made of
+// these bytes before, if any: sending again is not entering again, so no cap applies.
+func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.Entry, error) {
+	old, err := tx.EntryByDigest(a.ID, e.Digest)
+	switch {
+	case err == nil && old.Miner == e.Miner:
+		return &old, nil
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	if a.SubmissionsPerColdkey > 0 {
+		n, cerr := tx.CountColdkey(a.ID, e.Coldkey, e.CreatedAt.Add(-24*time.Hour))
+		if cerr != nil {
+			return nil, cerr
+		}
+		if n >= int64(a.SubmissionsPerColdkey) {
+			x := refuse(429, "coldkey_cap", "coldkey %s has entered %d submissions in the last 24 hours", e.Coldkey, n)
+			x.Limit = strconv.Itoa(a.SubmissionsPerColdkey) + " a day and coldkey"
+			x.Mend = "wait, and try changes with agon try first"
+			return nil, x
+		}
+	}
+	if err == nil {
+		x := refuse(409, "duplicate", "another miner entered the same files before")
+		if MayRead(WhatCode, StageOf(old.State), RolePublic) {
+			x.Message = fmt.Sprintf("miner %s entered the same files before, as submission %s", old.Miner, old.ID)
+		}
+		return nil, x
+	}
+	first, err := tx.EntryByStructure(a.ID, e.Structure)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := refuse(409, "duplicate_structure", "an earlier submission does the same; names, layout and padding are no difference")
+	switch {
+	case first.Miner == e.Miner:
+		x.Message = fmt.Sprintf("your submission %s does the same; names, layout and padding are no difference", first.ID)
+		x.Mend = "change what the agent does; the same bytes may be sent again"
+	case MayRead(WhatCode, StageOf(first.State), RolePublic):
+		x.Message = fmt.Sprintf("submission %s of miner %s does the same; names, layout and padding are no difference", first.ID, first.Miner)
+	}
+	return nil, x
+}
+
+// admit stores a submission, what its files are, and its first runs.
+func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blob.File, also func(*store.Tx, store.Entry) error) (queued int, err error) {
+	if *e, err = tx.InsertEntry(*e); err != nil {
+		return 0, err
+	}
+	if also != nil {
+		if err := also(tx, *e); err != nil {
+			return 0, err
+		}
+	}
+	ref := store.BlobRef{Digest: e.Digest, What: store.RefCode, Owner: e.ID}
+	if err := tx.AddRef(ref); err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		ref.Digest = agon.Sum(f.Content)
+		if err := tx.AddRef(ref); err != nil {
+			return 0, err
+		}
+	}
+	if e.State != agon.SubmissionQueued {
+		return 0, nil // a gate has excluded it
+	}
+	plan, err := p.plan(tx, a, *e, nil)
+	if err != nil {
+		return 0, err
+	}
+	if len(plan.Runs) == 0 {
+		return 0, fmt.Errorf("plan submission: nothing to play: %s", plan.Why)
+	}
+	return p.queue(tx, a, *e, plan.Runs)
+}
+
+// plan asks the kind what to play next.
+func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.Run) (agon.Plan, error) {
+	k := p.cfg.Kinds[a.Kind]
+	if k == nil {
+		return agon.Plan{}, fmt.Errorf("unknown kind %q", a.Kind)
+	}
+	_, seats, err := p.seats(tx, a)
+	if err != nil {
+		return agon.Plan{}, err
+	}
+	v := agon.View{Arena: a, Submission: e.Submission}
+	for _, s := range seats {
+		v.Seats = append(v.Seats, seatOf(a.ID, s))
+	}
+	if len(v.Seats) > 0 {
+		v.Champion = &v.Seats[0]
+	}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
+		return agon.Plan{}, err
+	}
+	for _, r := range runs {
+		v.Runs = append(v.Runs, r.Run)
+	}
+	if err := p.contest(tx, a, e, runs, &v); err != nil {
+		return agon.Plan{}, err
+	}
+	plan, err := k.Plan(v)
+	if err != nil {
+		return agon.Plan{}, fmt.Errorf("plan submission: %w", err)
+	}
+	plan.Runs = replicate(a, plan.Runs)
+	if len(plan.Runs)+len(runs) > p.cfg.MaxRuns {
+		return agon.Plan{}, fmt.Errorf("plan submission: over %d runs", p.cfg.MaxRuns)
+	}
+	return plan, nil
+}
+
+// queue stores planned runs.
+func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec) (int, error) {
+	now := p.now()
+	wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
+	for _, s := range specs {
+		if len(s.Tasks) == 0 {
+			return 0, errors.New("plan submission: a run without tasks")
+		}
+		if reflect.ValueOf(s.Policy).IsZero() {
+			s.Policy = a.Policy
+		}
+		pd, err := PolicyDigest(s.Policy)
+		if err != nil {
+			return 0, err
+		}
+		if err := tx.PutPolicy(pd, s.Policy); err != nil {
+			return 0, err
+		}
+		s.Run, s.Arena, s.Seed = newID(), a.ID, RunSeed(a.ID, e.Digest, s)
+		err = tx.InsertRun(store.Run{
+			Run:    agon.Run{RunSpec: s, Submission: e.ID, Deadline: now.Add(wait), CreatedAt: now},
+			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s), Group: groupOf(a, s),
+		})
+		if err != nil {
+			return 0, fmt.Errorf("queue run: %w", err)
+		}
+	}
+	return len(specs), nil
+}
+
+// RunSeed is the same for the same files on the same tasks and replica, wherever they are played.
+func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
+	parts := []string{arena, string(d), strconv.Itoa(s.Replica)}
+	if s.Rival != nil {
+		parts = append(parts, "duel", s.Rival.Submission, string(s.Rival.Digest))
+	}
+	for _, t := range s.Tasks {
+		parts = append(parts, t.Key, string(t.Digest))
+	}
+	return agon.DeriveSeed("run", parts...)
+}
+
+// maxHold bounds one attempt: a holder that heartbeats for ever would
+// otherwise keep a run for ever.
+func (p *Platform) maxHold(s agon.RunSpec) time.Duration {
+	perTask := time.Duration(max(s.Policy.Agent.WallMS, 0)+max(s.Policy.Grader.WallMS, 0)) * time.Millisecond
+	if s.Rival != nil {
+		perTask *= time.Duration(2 * max(s.Rival.Pairs, 1)) // each pair plays both sides
+	}
+	return max(p.cfg.MaxHold, 4*perTask*time.Duration(len(s.Tasks)))
+}

@@ -1,0 +1,169 @@
+package platform
+
+import (
+	"context"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Standing is one line of a leaderboard, with the values behind its score.
+type Standing struct {
+	Rank       int // from 1, by score, then admission
+	Submission client.Submission
+	// Values holds the mean value of each task played so far.
+	Values map[string]float64
+}
+
+// ArenaFacts are the counts of an arena.
+type ArenaFacts struct {
+	Submissions, Miners int
+	CostMicros          agon.Micros
+}
+
+// Standings returns a stretch of an arena's ranking.
+func (p *Platform) Standings(ctx context.Context, arena string, offset, limit int) ([]Standing, error) {
+	offset, limit = max(offset, 0), min(max(limit, 1), maxPage)
+	var out []Standing
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Arena(arena); err != nil {
+			return found(err, "arena", arena)
+		}
+		list, err := tx.RankedFrom(arena, offset, limit)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, 0, len(list))
+		for _, e := range list {
+			ids = append(ids, e.ID)
+		}
+		values, err := valuesOf(tx, ids)
+		if err != nil {
+			return err
+		}
+		out = make([]Standing, 0, len(list))
+		for i, e := range list {
+			s, err := p.entryView(tx, e)
+			if err != nil {
+				return err
+			}
+			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID]})
+		}
+		return nil
+	})
+	return out, err
+}
+
+func valuesOf(tx *store.Tx, ids []string) (map[string]map[string]float64, error) {
+	list, err := tx.TaskValues(ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]map[string]float64, len(ids))
+	for _, v := range list {
+		m := out[v.Submission]
+		if m == nil {
+			m = map[string]float64{}
+			out[v.Submission] = m
+		}
+		m[v.Task] = v.Value
+	}
+	return out, nil
+}
+
+// Values returns the values of submissions by task; at most 500 of them.
+func (p *Platform) Values(ctx context.Context, submissions []string) (out map[string]map[string]float64, err error) {
+	if len(submissions) > maxPage {
+		return nil, refuse(422, "too_many", "%d submissions at once", len(submissions))
+	}
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		out, err = valuesOf(tx, submissions)
+		return err
+	})
+	return out, err
+}
+
+// Facts counts an arena.
+func (p *Platform) Facts(ctx context.Context, arena string) (ArenaFacts, error) {
+	var t store.ArenaTotals
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		t, err = tx.Totals(arena)
+		return err
+	})
+	return ArenaFacts{Submissions: int(t.Submissions), Miners: int(t.Miners), CostMicros: t.CostMicros}, err
+}
+
+// Tasks tells how the tasks of an arena were played.
+func (p *Platform) Tasks(ctx context.Context, arena string) (out []store.TaskStat, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		mid, err := tx.MiddleSeq(arena)
+		if err != nil {
+			return err
+		}
+		out, err = tx.TaskStats(arena, mid)
+		return err
+	})
+	return out, err
+}
+
+// Validators tells who plays for an arena.
+func (p *Platform) Validators(ctx context.Context, arena string) (out []store.ValidatorStat, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		out, err = tx.ValidatorStats(arena)
+		return err
+	})
+	return out, err
+}
+
+// maxOpinions bounds what Agreement looks at: the latest.
+const maxOpinions = 20_000
+
+// Agreement compares validators by score.Concord over the latest submissions.
+func (p *Platform) Agreement(ctx context.Context, arena string) ([]score.Standing, error) {
+	var list []store.Opinion
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.Opinions(arena, maxOpinions)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	opinions := make([]score.Opinion, 0, len(list))
+	for _, o := range list {
+		opinions = append(opinions, score.Opinion{Validator: o.Validator, Item: o.Submission + " " + o.Task, Value: o.Value})
+	}
+	return score.Concord(opinions), nil
+}
+
+// Decisions returns the last decisions of an arena, oldest first.
+func (p *Platform) Decisions(ctx context.Context, arena string, limit int) (out []agon.Decision, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		out, err = tx.Decisions(arena, min(max(limit, 1), maxBoard))
+		for i, d := range out {
+			out[i].Sentence = incentive.Say(p.cfg.Incentives, d)
+		}
+		return err
+	})
+	return out, err
+}
+
+// RoleOf says what c is to a submission.
+func (p *Platform) RoleOf(ctx context.Context, c Caller, submission string) (Role, error) {
+	s, err := p.Submission(ctx, c, submission)
+	if err != nil {
+		return "", err
+	}
+	return p.roleOf(ctx, c, s.Submission)
+}
+
+// EventCounts counts the events of an attempt by type: how much there is, not what.
+func (p *Platform) EventCounts(ctx context.Context, run string, attempt int) (out map[string]int64, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		out, err = tx.EventTypes(run, attempt)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// Attempt is one lease with what proves and settles it.
+type Attempt struct {
+	agon.Attempt
+	Lease      string // its public id
+	TokenHash  string // hex sha256 of the token; the token itself is nowhere
+	Arena      string
+	Submission string
+	Outcome    string // the kind's word for what the agent did
+	SeenAt     time.Time
+	EventBytes int64
+	EventCount int64
+	ResultHash string // of the result that was answered; empty: none yet
+	Reply      string // JSON of the answer
+}
+
+// Attempt states beyond agon.RunState's held ones.
+const (
+	AttemptDone      = "done"
+	AttemptExpired   = "expired"
+	AttemptCancelled = "cancelled" // its run was cancelled
+)
+
+// Live reports whether the attempt still holds its run.
+func (a Attempt) Live() bool { return agon.RunState(a.State).Held() }
+
+const attemptColumns = `a.run, a.n, a.lease, a.token_hash, a.arena, a.submission, a.validator, a.state, a.fault, a.reason, a.outcome,
+	a.driver, a.cost_micros, a.box_ms, a.evidence, a.counted, a.late, a.leased_at, a.lease_until, a.seen_at, a.ended_at, a.event_bytes,
+	a.event_count, a.result_hash, a.reply, a.statement, a.mark`
+
+func scanAttempt(r scanner) (Attempt, error) { return scanAttemptAnd(r) }
+
+// scanAttemptAnd scans attemptColumns and what a query selects after them.
+func scanAttemptAnd(r scanner, more ...any) (a Attempt, err error) {
+	var driver, statement string
+	var counted, late, leased, until, seen, ended int64
+	if err := r.Scan(append([]any{
+		&a.Run, &a.N, &a.Lease, &a.TokenHash, &a.Arena, &a.Submission, &a.Validator, &a.State, &a.Fault,
+		&a.Reason, &a.Outcome, &driver, &a.CostMicros, &a.BoxMS, &a.Evidence, &counted, &late, &leased, &until, &seen,
+		&ended, &a.EventBytes, &a.EventCount, &a.ResultHash, &a.Reply, &statement, &a.Mark,
+	}, more...)...); err != nil {
+		return a, err
+	}
+	a.Counted, a.Late = counted != 0, late != 0
+	a.LeasedAt, a.LeaseUntil, a.SeenAt, a.EndedAt = fromMicros(leased), fromMicros(until), fromMicros(seen), fromMicros(ended)
+	if statement != "" {
+		if err := json.Unmarshal([]byte(statement), &a.Statement); err != nil {
+			return a, fmt.Errorf("decode statement: %w", err)
+		}
+	}
+	if driver == "{}" { // of an attempt that has not reported
+		return a, nil
+	}
+	if err := json.Unmarshal([]byte(driver), &a.Driver); err != nil {
+		return a, fmt.Errorf("decode driver: %w", err)
+	}
+	return a, nil
+}
+
+// InsertAttempt stores a new lease. ErrConflict if the run has a live one.
+func (t *Tx) InsertAttempt(a Attempt) error {
+	_, err := t.exec(`INSERT INTO attempts
+		(run, n, lease, token_hash, arena, submission, validator, state, leased_at, lease_until, seen_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 'leased', $8, $9, $10)`,
+		a.Run, int64(a.N), a.Lease, a.TokenHash, a.Arena, a.Submission, a.Validator,
+		micros(a.LeasedAt), micros(a.LeaseUntil), micros(a.SeenAt))
+	return err
+}
+
+// AttemptByLease returns the attempt of a lease, or ErrNotFound.
+func (t *Tx) AttemptByLease(lease string) (Attempt, error) {
+	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.lease = $1`, lease)
+}
+
+// Lease is an attempt with what it is an attempt of.
+type Lease struct {
+	Attempt
+	Of   Run         // without its scores
+	Code agon.Digest // of the submission's files
+}
+
+// Lease returns all that the holder of a lease is asked about, in one look, or
+// ErrNotFound.
+func (t *Tx) Lease(lease string) (Lease, error) {
+	return one(t, func(r scanner) (l Lease, err error) {
+		var x runRow
+		if l.Attempt, err = scanAttemptAnd(r, append(x.into(), &l.Code)...); err != nil {
+			return l, err
+		}
+		l.Of, err = t.runOf(&x)
+		return l, err
+	}, `SELECT `+attemptColumns+`, `+runColumns+`, s.digest FROM attempts a JOIN runs r ON r.id = a.run
+		JOIN policies p ON p.digest = r.policy JOIN submissions s ON s.id = r.submission WHERE a.lease = $1`, lease)
+}
+
+// Attempts returns the attempts of a run, oldest first.
+func (t *Tx) Attempts(run string) ([]Attempt, error) {
+	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1 ORDER BY a.n`, run)
+}
+
+// LiveAttempt returns the attempt that holds a run, or ErrNotFound.
+func (t *Tx) LiveAttempt(run string) (Attempt, error) {
+	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1
+		AND `+held, run)
+}
+
+// LiveOf returns the attempts that hold runs, of one validator or (empty) of all.
+func (t *Tx) LiveOf(validator string) ([]Attempt, error) {
+	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a
+		WHERE `+held+` AND ($1 = '' OR validator = $1)`, validator)
+}
+
+// HasAttempt reports whether a validator ever held a run of a submission.
+func (t *Tx) HasAttempt(submission, validator string) (bool, error) {
+	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS
+		(SELECT 1 FROM attempts WHERE submission = $1 AND validator = $2) THEN 1 ELSE 0 END`, submission, validator)
+	return n > 0, err
+}
+
+// BeatAttempt extends a live lease.
+func (t *Tx) BeatAttempt(a Attempt) error {
+	return t.exec1(`UPDATE attempts SET state = $1, lease_until = $2, seen_at = $3 WHERE run = $4 AND n = $5
+		AND `+held,
+		a.State, micros(a.LeaseUntil), micros(a.SeenAt), a.Run, int64(a.N))
+}
+
+// EndAttempt writes how an attempt ended, or what a lost one reported late.
+// ErrConflict if another attempt of the run is counted.
+func (t *Tx) EndAttempt(a Attempt) error {
+	driver, err := json.Marshal(a.Driver)
+	if err != nil {
+		return fmt.Errorf("encode driver: %w", err)
+	}
+	statement := []byte(nil)
+	if a.Statement != nil {
+		if statement, err = json.Marshal(a.Statement); err != nil {
+			return fmt.Errorf("encode statement: %w", err)
+		}
+	}
+	return t.exec1(`UPDATE attempts SET state = $1, fault = $2, reason = $3, outcome = $4, driver = $5, cost_micros = $6,
+		box_ms = $7, evidence = $8, counted = $9, late = $10, ended_at = $11, result_hash = $12, reply = $13, statement = $14, mark = $15
+		WHERE run = $16 AND n = $17`,
+		a.State, string(a.Fault), clean(a.Reason), clean(a.Outcome), string(driver), int64(a.CostMicros), a.BoxMS,
+		string(a.Evidence), bit(a.Counted), bit(a.Late), micros(a.EndedAt), a.ResultHash, a.Reply, string(statement), a.Mark, a.Run, int64(a.N))
+}
+
+// SetEventUse stores how much of its event allowance an attempt has used.
+func (t *Tx) SetEventUse(a Attempt) error {
+	return t.exec1(`UPDATE attempts SET event_bytes = $1, event_count = $2 WHERE run = $3 AND n = $4`,
+		a.EventBytes, a.EventCount, a.Run, int64(a.N))
+}
+
+// InsertEvent appends an event; false if its (run, attempt, seq) is there already.
+func (t *Tx) InsertEvent(e agon.Event) (bool, error) {
+	n, err := t.exec(`INSERT INTO events (run, attempt, seq, at, task, type, data) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (run, attempt, seq) DO NOTHING`,
+		e.Run, int64(e.Attempt), e.Seq, micros(e.At), e.Task, e.Type, string(e.Data))
+	return n == 1, err
+}
+
+// HasEvent reports whether (run, attempt, seq) is stored.
+func (t *Tx) HasEvent(run string, attempt int, seq int64) (bool, error) {
+	n, err := one(t, scanInt, `SELECT count(*) FROM events WHERE run = $1 AND attempt = $2 AND seq = $3`, run, int64(attempt), seq)
+	return n > 0, err
+}
+
+// Events returns events of a run after a cursor, in order.
+func (t *Tx) Events(run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error) {
+	return many(t, func(r scanner) (e agon.Event, err error) {
+		var at int64
+		var data string
+		err = r.Scan(&e.Run, &e.Attempt, &e.Seq, &at, &e.Task, &e.Type, &data)
+		e.At = fromMicros(at)
+		if data != "" {
+			e.Data = json.RawMessage(data)
+		}
+		return e, err
+	}, `SELECT run, attempt, seq, at, task, type, data FROM events WHERE run = $1
+		AND (attempt > $2 OR (attempt = $2 AND seq > $3)) ORDER BY attempt, seq LIMIT $4`,
+		run, int64(afterAttempt), afterSeq, limit)
+}
+
+// InsertReceipt stores a receipt of an attempt; a repeated id changes nothing.
+func (t *Tx) InsertReceipt(run string, attempt int, r agon.Receipt) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode receipt: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO receipts (run, attempt, id, task, body) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (run, attempt, id) DO NOTHING`, run, int64(attempt), r.ID, r.Task, string(b))
+	return err
+}
+
+// Receipts returns the receipts of an attempt by id.
+func (t *Tx) Receipts(run string, attempt int) ([]agon.Receipt, error) {
+	return many(t, func(r scanner) (x agon.Receipt, err error) {
+		var body string
+		if err := r.Scan(&body); err != nil {
+			return x, err
+		}
+		return x, json.Unmarshal([]byte(body), &x)
+	}, `SELECT body FROM receipts WHERE run = $1 AND attempt = $2 ORDER BY id`, run, int64(attempt))
+}

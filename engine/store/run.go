@@ -1,0 +1,342 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// Run is a run with what the queue needs to know of it.
+type Run struct {
+	agon.Run
+	N            int64 // order of creation
+	SubSeq       int64 // Seq of its submission: the queue's order
+	PolicyDigest agon.Digest
+	MaxHold      time.Duration // the longest one attempt may hold it, heartbeats or not
+	Retries      int           // faults of ours that counted against it
+	// Group, where it is not empty, keeps a validator from taking two runs of it
+	// within a submission.
+	Group string
+}
+
+// held and live are written as the partial indexes are, or these are not used.
+// Not with IN: SQLite would fill a table with its list for each index of each row that changes.
+const (
+	held = `(state = 'leased' OR state = 'playing' OR state = 'judging')`
+	live = `(state = 'queued' OR state = 'leased' OR state = 'playing' OR state = 'judging')`
+)
+
+const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.replica, r.seed, r.policy, r.max_hold_us,
+	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, p.body`
+
+const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
+
+// runRow is a row of runColumns on its way to a Run.
+type runRow struct {
+	Run
+	tasks, policy, rival           string
+	hold, deadline, created, ended int64
+}
+
+// into is where the columns go.
+func (x *runRow) into() []any {
+	return []any{
+		&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &x.tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
+		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.policy,
+	}
+}
+
+// runOf decodes a row.
+func (t *Tx) runOf(x *runRow) (_ Run, err error) {
+	x.MaxHold = time.Duration(x.hold) * time.Microsecond
+	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(x.deadline), fromMicros(x.created), fromMicros(x.ended)
+	if err := json.Unmarshal([]byte(x.tasks), &x.Tasks); err != nil {
+		return x.Run, fmt.Errorf("decode tasks of run: %w", err)
+	}
+	if x.Policy, err = t.s.policies.decode(x.policy); err != nil {
+		return x.Run, fmt.Errorf("decode policy of run: %w", err)
+	}
+	if x.rival != "" {
+		if err := json.Unmarshal([]byte(x.rival), &x.Rival); err != nil {
+			return x.Run, fmt.Errorf("decode rival of run: %w", err)
+		}
+	}
+	return x.Run, nil
+}
+
+func (t *Tx) scanRun(r scanner) (Run, error) {
+	var x runRow
+	if err := r.Scan(x.into()...); err != nil {
+		return x.Run, err
+	}
+	return t.runOf(&x)
+}
+
+// InsertRun queues a run. Its policy must be stored.
+func (t *Tx) InsertRun(x Run) error {
+	tasks, err := json.Marshal(x.Tasks)
+	if err != nil {
+		return fmt.Errorf("encode tasks of run: %w", err)
+	}
+	rival := []byte(nil)
+	if x.Rival != nil {
+		if rival, err = json.Marshal(x.Rival); err != nil {
+			return fmt.Errorf("encode rival of run: %w", err)
+		}
+	}
+	_, err = t.exec(`INSERT INTO runs
+		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at, grp, rival)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $13, $14)`,
+		x.RunSpec.Run, x.Arena, x.Submission, x.SubSeq, string(tasks), int64(x.Replica), x.Seed, string(x.PolicyDigest),
+		x.Policy.Driver, x.MaxHold.Microseconds(), micros(x.Deadline), micros(x.CreatedAt), x.Group, string(rival))
+	return err
+}
+
+// Run returns one run without its scores, or ErrNotFound.
+func (t *Tx) Run(id string) (Run, error) {
+	return one(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.id = $1`, id)
+}
+
+// RunFilter selects runs; empty fields select all.
+type RunFilter struct {
+	Arena, Submission, State string
+	Before                   int64 // N below this; 0: from the newest
+	Limit                    int
+}
+
+// Runs returns runs without scores, newest first.
+func (t *Tx) Runs(f RunFilter) ([]Run, error) {
+	q, args := `SELECT `+runColumns+runFrom+`WHERE 1 = 1`, []any(nil)
+	add := func(cond string, v any) {
+		args = append(args, v)
+		q += fmt.Sprintf(" AND %s $%d", cond, len(args))
+	}
+	if f.Arena != "" {
+		add("r.arena =", f.Arena)
+	}
+	if f.Submission != "" {
+		add("r.submission =", f.Submission)
+	}
+	if f.State != "" {
+		add("r.state =", f.State)
+	}
+	if f.Before > 0 {
+		add("r.n <", f.Before)
+	}
+	args = append(args, f.Limit)
+	return many(t, t.scanRun, q+fmt.Sprintf(" ORDER BY r.n DESC LIMIT $%d", len(args)), args...)
+}
+
+// RunsOf returns every run of a submission by creation, with scores.
+func (t *Tx) RunsOf(submission string) ([]Run, error) {
+	runs, err := many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.submission = $1 ORDER BY r.n`, submission)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := many(t, scanScore, `SELECT `+scoreColumns+` FROM scores s JOIN runs r ON r.id = s.run
+		WHERE r.submission = $1 ORDER BY r.n, s.task`, submission)
+	if err != nil {
+		return nil, err
+	}
+	byRun := map[string][]agon.Score{}
+	for _, s := range scores {
+		byRun[s.Run] = append(byRun[s.Run], s)
+	}
+	for i := range runs {
+		runs[i].Scores = byRun[runs[i].RunSpec.Run]
+	}
+	return runs, nil
+}
+
+// AnyLive reports whether a run of a submission has not ended.
+func (t *Tx) AnyLive(submission string) (bool, error) {
+	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM runs WHERE submission = $1
+		AND `+live+`) THEN 1 ELSE 0 END`, submission)
+	return n > 0, err
+}
+
+// Waiting counts the queued and the held runs of an arena.
+func (t *Tx) Waiting(arena string) (queued, holding int64, err error) {
+	queued, err = one(t, scanInt, `SELECT count(*) FROM runs WHERE arena = $1 AND state = 'queued'`, arena)
+	if err != nil {
+		return 0, 0, err
+	}
+	holding, err = one(t, scanInt, `SELECT count(*) FROM attempts WHERE arena = $1 AND `+held, arena)
+	return queued, holding, err
+}
+
+// AnyQueued reports whether one of the arenas has a queued run. It is cheap,
+// so that an idle long-poll costs no write.
+func (t *Tx) AnyQueued(arenas []string) (bool, error) {
+	for _, a := range arenas {
+		n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS
+			(SELECT 1 FROM runs WHERE arena = $1 AND state = 'queued') THEN 1 ELSE 0 END`, a)
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+	return false, nil
+}
+
+// Claimant is who asks for work.
+type Claimant struct {
+	Validator string
+	Coldkey   string // its owner; empty: not known
+	Driver    string
+	SeenSince time.Time // others count as serving an arena if seen after this
+	NoDuels   bool      // leave out runs against a rival
+}
+
+// Offer is a queued run with whose it is.
+type Offer struct {
+	Run
+	Entered agon.Submission
+}
+
+const offerColumns = runColumns + `, s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at`
+
+const offerFrom = runFrom + `JOIN submissions s ON s.id = r.submission `
+
+func (t *Tx) scanOffer(r scanner) (o Offer, err error) {
+	var x runRow
+	var scripted, created int64
+	e := &o.Entered
+	if err := r.Scan(append(x.into(), &e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
+		&e.State, &scripted, &created)...); err != nil {
+		return o, err
+	}
+	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
+	o.Run, err = t.runOf(&x)
+	return o, err
+}
+
+// NextRun returns the queued run of an arena that c should take, or
+// ErrNotFound: retried runs first, then by admission of the submission. A run
+// that c has lost is left to a validator that has not had it, as long as one
+// is seen in the arena; if all have had it, c still lets the others go first
+// right after its own loss. Runs of a group go to different validators: one
+// that holds, or has settled, a run of the group takes no other of it.
+func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
+	const mayTake = `(
+		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
+		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5 AND (
+			NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = s.validator)
+			OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.validator = $3))))`
+	const apart = ` AND (r.grp = '' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
+		WHERE a.submission = r.submission AND a.validator = $3 AND o.grp = r.grp AND a.run <> r.id
+		AND (a.counted = 1 OR a.state IN ('leased', 'playing', 'judging'))))`
+	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
+	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
+		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
+	plain := ""
+	if c.NoDuels {
+		plain = ` AND r.rival = ''`
+	}
+	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
+		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
+	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
+		return x, err
+	}
+	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
+		AND (r.driver = '' OR r.driver = $2)`+apart+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`, arena, c.Driver, c.Validator, c.Coldkey)
+}
+
+// HeldBy counts the leases that a validator holds in an arena.
+func (t *Tx) HeldBy(validator, arena string) (int64, error) {
+	return one(t, scanInt, `SELECT count(*) FROM attempts WHERE validator = $1 AND arena = $2
+		AND `+held, validator, arena)
+}
+
+// Overdue returns the ids of runs whose deadline has passed, oldest first.
+func (t *Tx) Overdue(now time.Time, limit int) ([]string, error) {
+	return many(t, scanString, `SELECT id FROM runs WHERE `+live+`
+		AND deadline <= $1 ORDER BY deadline LIMIT $2`, micros(now), limit)
+}
+
+func scanString(r scanner) (s string, err error) { err = r.Scan(&s); return s, err }
+
+// LeaseRun moves a queued run to leased: attempts grows by one. ErrNotFound if it is not queued.
+func (t *Tx) LeaseRun(run string, deadline time.Time) error {
+	return t.exec1(`UPDATE runs SET state = 'leased', attempts = attempts + 1, deadline = $1 WHERE id = $2 AND state = 'queued'`,
+		micros(deadline), run)
+}
+
+// MoveRun writes a run's state, deadline and last fault, guarded by the state
+// it was read in: ErrNotFound if it has moved since.
+func (t *Tx) MoveRun(run string, from agon.RunState, to Run) error {
+	return t.exec1(`UPDATE runs SET state = $1, deadline = $2, fault = $3, reason = $4, retries = $5, again = $6, ended_at = $7
+		WHERE id = $8 AND state = $9`,
+		string(to.State), micros(to.Deadline), string(to.Fault), clean(to.Reason), int64(to.Retries),
+		bit(to.State == agon.RunQueued && to.Attempts > 0), micros(to.EndedAt), run, string(from))
+}
+
+// Touch moves the deadline of a held run and its state.
+func (t *Tx) Touch(run string, from, to agon.RunState, deadline time.Time) error {
+	return t.exec1(`UPDATE runs SET state = $1, deadline = $2 WHERE id = $3 AND state = $4`,
+		string(to), micros(deadline), run, string(from))
+}
+
+const scoreColumns = `s.run, s.task, s.value, s.solved, s.metrics, s.scorer, s.detail`
+
+func scanScore(r scanner) (s agon.Score, err error) {
+	var solved int64
+	var metrics string
+	if err := r.Scan(&s.Run, &s.Task, &s.Value, &solved, &metrics, &s.Scorer, &s.Detail); err != nil {
+		return s, err
+	}
+	s.Solved = solved != 0
+	if err := json.Unmarshal([]byte(metrics), &s.Metrics); err != nil {
+		return s, fmt.Errorf("decode metrics: %w", err)
+	}
+	return s, nil
+}
+
+// InsertScore stores the score of one task of a run under its key (design
+// rule 6). ErrConflict if the run has a score for the task.
+func (t *Tx) InsertScore(s agon.Score, attempt int, key agon.Digest) error {
+	m, err := json.Marshal(s.Metrics)
+	if err != nil {
+		return fmt.Errorf("encode metrics: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		s.Run, s.Task, int64(attempt), string(key), s.Value, bit(s.Solved), string(m), clean(s.Scorer), clean(s.Detail))
+	return err
+}
+
+// Scores returns the scores of a run by task.
+func (t *Tx) Scores(run string) ([]agon.Score, error) {
+	return many(t, scanScore, `SELECT `+scoreColumns+` FROM scores s WHERE s.run = $1 ORDER BY s.task`, run)
+}
+
+// ScoreKeys returns the keys of a run's scores by task (design rule 6).
+func (t *Tx) ScoreKeys(run string) (map[string]agon.Digest, error) {
+	type kv struct {
+		task string
+		key  agon.Digest
+	}
+	list, err := many(t, func(r scanner) (x kv, err error) { err = r.Scan(&x.task, &x.key); return x, err },
+		`SELECT task, score_key FROM scores WHERE run = $1`, run)
+	out := make(map[string]agon.Digest, len(list))
+	for _, x := range list {
+		out[x.task] = x.key
+	}
+	return out, err
+}
+
+// clean makes foreign text fit for a column: PostgreSQL refuses NUL in text,
+// and neither driver should see half a character.
+func clean(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+}
+
+// AnyRetry reports whether a run that was lost before waits in any queue.
+func (t *Tx) AnyRetry() (bool, error) {
+	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM arenas a WHERE EXISTS
+		(SELECT 1 FROM runs r WHERE r.arena = a.id AND r.state = 'queued' AND r.again = 1)) THEN 1 ELSE 0 END`)
+	return n > 0, err
+}

@@ -1,0 +1,378 @@
+// Package sqlite is the store on one SQLite file: write-ahead log,
+// synchronous=FULL, one writer that commits in groups, a pool of readers.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// groupMax bounds how many writes share one commit, so that none waits long
+// for the work of others.
+const groupMax = 128
+
+// ErrClosed is returned after Close.
+var ErrClosed = errors.New("store is closed")
+
+// Open opens or makes the database file and brings its schema up to date.
+// Close it with Store.Close.
+func Open(ctx context.Context, path string) (*store.Store, error) {
+	e, err := openEngine(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	if err := store.Migrate(ctx, e, "integer PRIMARY KEY AUTOINCREMENT"); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
+	}
+	return store.New(e), nil
+}
+
+func dsn(path string, pragmas ...string) string {
+	q := url.Values{}
+	for _, p := range append(pragmas, "busy_timeout(10000)") {
+		q.Add("_pragma", p)
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// engine implements store.Engine. The goroutine of loop owns conn.
+type engine struct {
+	write *sql.DB
+	conn  *sql.Conn
+	stmts statements // of conn; owned by loop
+	read  *sql.DB
+	idle  chan *reader // readers that no Read uses; nil: one that is yet to be made
+	jobs  chan *job
+	quit  chan struct{} // closed by Close
+	done  chan struct{} // closed when loop has ended
+	once  sync.Once
+}
+
+// reader is a connection that reads, owned by one Read at a time.
+type reader struct {
+	conn  *sql.Conn
+	stmts statements
+}
+
+// job is one Write on its way. err may be read after done is closed.
+type job struct {
+	ctx  context.Context
+	fn   func(context.Context, store.Querier) error
+	err  error
+	pan  any // what fn panicked with, raised again in the caller
+	done chan struct{}
+}
+
+func openEngine(ctx context.Context, path string) (*engine, error) {
+	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
+	// cache_size: 32 MiB, so that indexes of many finished runs stay at hand.
+	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)", "cache_size(-32768)"))
+	if err != nil {
+		return nil, err
+	}
+	w.SetMaxOpenConns(1)
+	conn, err := w.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
+		return nil, errors.Join(fmt.Errorf("journal mode is %q, want wal", mode), err, conn.Close(), w.Close())
+	}
+	r, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(), w.Close())
+	}
+	readers := 2 + runtime.GOMAXPROCS(0)
+	r.SetMaxOpenConns(readers)
+	e := &engine{
+		write: w, conn: conn, stmts: statements{}, read: r, idle: make(chan *reader, readers),
+		jobs: make(chan *job, groupMax), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	for range readers {
+		e.idle <- nil
+	}
+	go e.loop()
+	return e, nil
+}
+
+// Close ends the writer after the group under way, then both pools.
+func (e *engine) Close() error {
+	var err error
+	e.once.Do(func() {
+		close(e.quit)
+		<-e.done
+		err = e.stmts.close()
+		for range cap(e.idle) { // waits for those that read
+			if r := <-e.idle; r != nil {
+				err = errors.Join(err, r.close())
+			}
+		}
+		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close())
+	})
+	return err
+}
+
+// Write hands fn to the writer and waits for its commit. A caller that gives
+// up while fn runs does not know whether it was kept; callers' statements are
+// idempotent for that reason.
+func (e *engine) Write(ctx context.Context, fn func(context.Context, store.Querier) error) error {
+	// A cancelled context would interrupt SQLite in the middle of a statement,
+	// which rolls back the whole group: fn runs to its end.
+	j := &job{ctx: context.WithoutCancel(ctx), fn: fn, done: make(chan struct{})}
+	select {
+	case <-e.quit:
+		return ErrClosed
+	default:
+	}
+	select {
+	case e.jobs <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.quit:
+		return ErrClosed
+	}
+	select {
+	case <-j.done:
+	case <-e.done:
+		select {
+		case <-j.done:
+		default:
+			return ErrClosed
+		}
+	}
+	if j.pan != nil {
+		panic(j.pan)
+	}
+	return j.err
+}
+
+// loop commits jobs in groups: whatever waits when the writer is free.
+func (e *engine) loop() {
+	defer close(e.done)
+	for {
+		select {
+		case <-e.quit:
+			return
+		case j := <-e.jobs:
+			group := []*job{j}
+			for more := true; more && len(group) < groupMax; {
+				select {
+				case j := <-e.jobs:
+					group = append(group, j)
+				default:
+					more = false
+				}
+			}
+			e.commit(group)
+		}
+	}
+}
+
+// commit runs a group in one transaction. Nobody is told before the commit is on disk.
+func (e *engine) commit(group []*job) {
+	err := e.runGroup(group, false)
+	if errors.Is(err, errPartly) {
+		err = e.runGroup(group, true)
+	}
+	for _, j := range group {
+		if err != nil {
+			j.err = fmt.Errorf("write store: %w", err)
+		}
+		close(j.done)
+	}
+}
+
+// errPartly says that a job of a group failed after it had written something.
+var errPartly = errors.New("a job failed half-way")
+
+// runGroup runs the jobs of a group and commits them. Few jobs fail, and most
+// that do have written nothing by then: only a group in which one failed
+// half-way is run again with a savepoint for each job, which undoes that job alone.
+func (e *engine) runGroup(group []*job, careful bool) (err error) {
+	ctx := context.Background()
+	q := &querier{conn: e.conn, stmts: e.stmts}
+	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, rerr := e.conn.ExecContext(ctx, "ROLLBACK") // fails if SQLite has rolled back itself
+			_ = rerr
+		}
+	}()
+	for _, j := range group {
+		if careful {
+			if _, err := q.ExecContext(ctx, "SAVEPOINT job"); err != nil {
+				return err
+			}
+		}
+		q.wrote = false
+		j.run(q)
+		if failed := j.err != nil || j.pan != nil; failed && q.wrote {
+			if !careful {
+				return errPartly
+			}
+			if _, err := q.ExecContext(ctx, "ROLLBACK TO job"); err != nil {
+				// Disk full and the like end the whole transaction.
+				return errors.Join(j.err, err)
+			}
+		}
+		if careful {
+			if _, err := q.ExecContext(ctx, "RELEASE job"); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = q.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func (j *job) run(q *querier) {
+	j.err = nil // of the run before
+	defer func() { j.pan = recover() }()
+	j.err = j.fn(j.ctx, q)
+}
+
+// statements are the prepared statements of a connection by their text.
+type statements map[string]*sql.Stmt
+
+func (m statements) close() (err error) {
+	for _, s := range m {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// maxStatements bounds how many statements a connection keeps prepared: the
+// texts of lists with filters vary.
+const maxStatements = 200
+
+// querier runs statements on one connection, each prepared once.
+type querier struct {
+	conn  *sql.Conn
+	stmts statements
+	wrote bool // a statement that may have written has run
+}
+
+func (q *querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s := q.stmts[query]; s != nil {
+		return s, nil
+	}
+	if len(q.stmts) >= maxStatements {
+		err := q.stmts.close()
+		clear(q.stmts)
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := q.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	q.stmts[query] = s
+	return s, nil
+}
+
+func (q *querier) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := q.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.ExecContext(ctx, args...)
+	if err == nil && !q.wrote { // one that fails undoes itself
+		n, rerr := r.RowsAffected()
+		q.wrote = n > 0 || rerr != nil || !countsRows(query)
+	}
+	return r, err
+}
+
+// countsRows reports whether no affected row means no change: not so for
+// statements that change the schema.
+func countsRows(query string) bool {
+	return strings.HasPrefix(query, "INSERT ") || strings.HasPrefix(query, "UPDATE ") || strings.HasPrefix(query, "DELETE ")
+}
+
+func (q *querier) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := q.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+func (q *querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	s, err := q.prepare(ctx, query)
+	if err != nil {
+		// A *sql.Row cannot be made to carry an error: let the driver fail alike.
+		return q.conn.QueryRowContext(ctx, query, args...)
+	}
+	return s.QueryRowContext(ctx, args...)
+}
+
+// Read runs fn on a snapshot of its own.
+func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querier) error) error {
+	var r *reader
+	select {
+	case r = <-e.idle:
+	case <-e.quit:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var back *reader // stays nil when r panicked or could not end its transaction
+	defer func() {
+		if back == nil && r != nil {
+			_ = r.close() // what was wrong with it is told already
+		}
+		e.idle <- back
+	}()
+	select {
+	case <-e.quit:
+		back = r
+		return ErrClosed
+	default:
+	}
+	if r == nil {
+		c, err := e.read.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("read store: %w", err)
+		}
+		r = &reader{conn: c, stmts: statements{}}
+	}
+	// Reads are short and bounded: they are not interrupted, which would cost
+	// each statement a goroutine that watches the context.
+	ctx = context.WithoutCancel(ctx)
+	q := &querier{conn: r.conn, stmts: r.stmts}
+	if _, err := q.ExecContext(ctx, "BEGIN"); err != nil {
+		return fmt.Errorf("read store: %w", err)
+	}
+	err := fn(ctx, q)
+	if _, rerr := q.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+		return errors.Join(err, fmt.Errorf("read store: %w", rerr))
+	}
+	back = r
+	return err
+}
+
+func (r *reader) close() error { return errors.Join(r.stmts.close(), r.conn.Close()) }
+
+// Conflict reports whether err broke a uniqueness rule.
+func (e *engine) Conflict(err error) bool {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return false
+	}
+	return se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || se.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+}

@@ -1,0 +1,229 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, dir string) *store.Store {
+		s, err := Open(context.Background(), filepath.Join(dir, "agon.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+// TestDurability: the promise of Write rests on these settings.
+func TestDurability(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "a b?%#.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
+		var got string
+		if err := e.conn.QueryRowContext(context.Background(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s = %s, %v; want %s", pragma, got, err, want)
+		}
+	}
+	err = e.Read(context.Background(), func(ctx context.Context, q store.Querier) error {
+		_, err := q.ExecContext(ctx, "CREATE TABLE x (a bigint)")
+		return err
+	})
+	if err == nil {
+		t.Error("a reader could write")
+	}
+}
+
+func TestRefusesNewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agon.db")
+	s, err := Open(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE schema_version SET version = 999"); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	if _, err := Open(context.Background(), path); err == nil || !strings.Contains(err.Error(), "newer agon") {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+}
+
+func TestOpenRefusesForeignFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agon.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(context.Background(), path); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+// TestHotQueriesUseTheQueueIndexes: what the queue asks all day may not read
+// finished runs, however many there are.
+func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &planner{engine: e, plans: map[string][]string{}}
+	if err := store.Migrate(context.Background(), e, "integer PRIMARY KEY AUTOINCREMENT"); err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(p)
+	defer s.Close()
+	err = s.Read(context.Background(), func(tx *store.Tx) error {
+		// Only the statements matter: on an empty store most find nothing.
+		_, _ = tx.NextRun("a", store.Claimant{Validator: "v"})
+		_, _ = tx.AnyQueued([]string{"a"})
+		_, _ = tx.AnyRetry()
+		_, _ = tx.HeldBy("v", "a")
+		_, _ = tx.LiveOf("")
+		_, _ = tx.AnyLive("s")
+		_, _ = tx.LiveAttempt("r")
+		_, _ = tx.FirstUndecided("a")
+		_, _, _ = tx.Waiting("a")
+		_, _ = tx.RunsOf("s")
+		_, _ = tx.Overdue(p.now(), 10)
+		_, _ = tx.Run("r")
+		_, _ = tx.AttemptByLease("l")
+		_, _ = tx.Lease("l")
+		_, _ = tx.HasAttempt("s", "v")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.plans) < 15 {
+		t.Fatalf("only %d statements were seen", len(p.plans))
+	}
+	for query, plan := range p.plans {
+		for _, step := range plan {
+			scan := strings.HasPrefix(step, "SCAN ") && !strings.HasPrefix(step, "SCAN CONSTANT ROW") && !strings.HasPrefix(step, "SCAN a USING COVERING INDEX sqlite_autoindex_arenas")
+			live := strings.Contains(step, "attempts_held") || strings.Contains(step, "runs_deadline")
+			if (scan && !live) || (strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "s.task")) {
+				t.Errorf("%s\n  %s", query, step)
+			}
+		}
+	}
+}
+
+// TestHalfWayInAGroup: a job that fails or panics after it has written undoes
+// itself alone, and its group is committed without it.
+func TestHalfWayInAGroup(t *testing.T) {
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx := t.Context()
+	exec := func(q store.Querier, text string, args ...any) error {
+		_, err := q.ExecContext(ctx, text, args...)
+		return err
+	}
+	if err := e.Write(ctx, func(_ context.Context, q store.Querier) error {
+		return exec(q, "CREATE TABLE x (a bigint PRIMARY KEY)")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	odd := errors.New("odd")
+	for _, bad := range []struct {
+		name string
+		fail func(q store.Querier) error
+	}{
+		{"an error", func(store.Querier) error { return odd }},
+		{"a panic", func(store.Querier) error { panic(odd) }},
+		{"a broken rule", func(q store.Querier) error { return exec(q, "INSERT INTO x (a) VALUES (0)") }},
+		{"a table made", func(q store.Querier) error { return errors.Join(exec(q, "CREATE TABLE y (a bigint)"), odd) }},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			if err := e.Write(ctx, func(_ context.Context, q store.Querier) error {
+				return errors.Join(exec(q, "DELETE FROM x"), exec(q, "INSERT INTO x (a) VALUES (0)"))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			// The first job holds the writer until all others wait: they are one group.
+			release, began := make(chan struct{}), make(chan struct{})
+			errs := make([]error, 9)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				errs[0] = e.Write(ctx, func(context.Context, store.Querier) error { close(began); <-release; return nil })
+			})
+			<-began
+			for i := 1; i < len(errs); i++ {
+				wg.Go(func() {
+					defer func() {
+						if p := recover(); p != nil {
+							errs[i] = p.(error)
+						}
+					}()
+					errs[i] = e.Write(ctx, func(_ context.Context, q store.Querier) error {
+						if err := exec(q, "INSERT INTO x (a) VALUES ($1)", i); err != nil {
+							return err
+						}
+						if i%4 == 0 {
+							return bad.fail(q)
+						}
+						return nil
+					})
+				})
+			}
+			for len(e.jobs) < len(errs)-1 {
+				runtime.Gosched()
+			}
+			close(release)
+			wg.Wait()
+			for i, err := range errs {
+				if (err != nil) != (i > 0 && i%4 == 0) {
+					t.Errorf("job %d: %v", i, err)
+				}
+			}
+			var got []int64
+			err := e.Read(ctx, func(_ context.Context, q store.Querier) error {
+				rows, err := q.QueryContext(ctx, "SELECT a FROM x ORDER BY a")
+				if err != nil {
+					return err
+				}
+				defer rows.Close()
+				for rows.Next() {
+					var a int64
+					if err := rows.Scan(&a); err != nil {
+						return err
+					}
+					got = append(got, a)
+				}
+				return rows.Err()
+			})
+			if want := []int64{0, 1, 2, 3, 5, 6, 7}; err != nil || !slices.Equal(got, want) {
+				t.Errorf("kept %d, %v; want %d", got, err, want)
+			}
+			if err := e.Read(ctx, func(_ context.Context, q store.Querier) error {
+				var n int
+				return q.QueryRowContext(ctx, "SELECT count(*) FROM y").Scan(&n)
+			}); err == nil {
+				t.Error("a table of a failed job is there")
+			}
+		})
+	}
+}

@@ -1,0 +1,694 @@
+// Package storetest is the conformance suite of the store: every driver runs it.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+var (
+	ctx = context.Background()
+	t0  = time.Date(2026, 5, 6, 7, 8, 9, 123456000, time.UTC)
+)
+
+// Run tests stores made by open. open with the same dir opens the same data
+// again; the suite closes what it opens.
+func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
+	for _, tt := range []struct {
+		name string
+		fn   func(t *testing.T, s *suite)
+	}{
+		{"rows come back as they went in", roundTrip},
+		{"a failed write leaves nothing", atomicWrite},
+		{"arenas are current", arenasAreCurrent},
+		{"writes survive a reopen", reopen},
+		{"two claimers never get the same run", claimers},
+		{"one live lease a run", oneLive},
+		{"one counted result a run", oneCounted},
+		{"a guarded move loses to the first", guardedMove},
+		{"order of the queue", queueOrder},
+		{"a lost run goes to another first", anotherFirst},
+		{"events are idempotent", events},
+		{"nonces", nonces},
+		{"counters", counters},
+		{"same bytes once an arena", sameBytes},
+		{"overdue", overdue},
+		{"a panic is the caller's", panics},
+		{"runs of a group go to different validators", groups},
+		{"rows of the research coordinator", docs},
+		{"closed", closed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &suite{t: t, dir: t.TempDir(), open: open}
+			s.start()
+			t.Cleanup(func() { s.Close() })
+			tt.fn(t, s)
+		})
+	}
+}
+
+type suite struct {
+	*store.Store
+	t    *testing.T
+	dir  string
+	open func(t *testing.T, dir string) *store.Store
+}
+
+func (s *suite) start() { s.Store = s.open(s.t, s.dir) }
+
+func (s *suite) write(fn func(tx *store.Tx) error) {
+	s.t.Helper()
+	if err := s.Write(ctx, fn); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *suite) read(fn func(tx *store.Tx) error) {
+	s.t.Helper()
+	if err := s.Read(ctx, fn); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func arena() agon.Arena {
+	return agon.Arena{ID: "demo", Kind: "fake", Netuid: 3, State: agon.ArenaOpen, CreatedAt: t0}
+}
+
+func entry(i int) store.Entry {
+	return store.Entry{Submission: agon.Submission{
+		ID: fmt.Sprintf("sub-%d", i), Arena: "demo", Miner: "miner", Coldkey: "cold", Netuid: 3, Name: "näme",
+		Digest: agon.Sum([]byte{byte(i)}), Licence: "MIT", State: agon.SubmissionQueued, Scripted: i%2 == 1, CreatedAt: t0,
+	}, Findings: []agon.Finding{{Code: "style", Warning: true}}}
+}
+
+var policy = agon.Policy{Models: []string{"*"}, Agent: agon.Limits{WallMS: 1000}}
+
+func run(id string, e store.Entry) store.Run {
+	return store.Run{
+		Run: agon.Run{
+			RunSpec: agon.RunSpec{
+				Run: id, Arena: e.Arena, Tasks: []agon.TaskRef{{Key: "a/b", Digest: agon.Sum(nil), Hidden: true}},
+				Replica: 2, Seed: 1<<53 - 1, Policy: policy,
+			},
+			Submission: e.ID, State: agon.RunQueued, Deadline: t0.Add(time.Hour), CreatedAt: t0,
+		},
+		SubSeq: e.Seq, PolicyDigest: agon.Sum([]byte("policy")), MaxHold: time.Hour,
+	}
+}
+
+// seed stores one arena and a submission with n queued runs r0, r1, …
+func (s *suite) seed(n int) (e store.Entry) {
+	s.t.Helper()
+	s.write(func(tx *store.Tx) (err error) {
+		if err := errors.Join(tx.PutArena(arena()), tx.PutPolicy(agon.Sum([]byte("policy")), policy)); err != nil {
+			return err
+		}
+		if e, err = tx.InsertEntry(entry(1)); err != nil {
+			return err
+		}
+		for i := range n {
+			if err := tx.InsertRun(run(fmt.Sprintf("r%d", i), e)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return e
+}
+
+func attempt(r string, n int, validator string) store.Attempt {
+	return store.Attempt{
+		Attempt: agon.Attempt{Run: r, N: n, Validator: validator, State: "leased", LeasedAt: t0, LeaseUntil: t0.Add(time.Minute)},
+		Lease:   fmt.Sprintf("%s-%d", r, n), TokenHash: "hash", Arena: "demo", Submission: "sub-1", SeenAt: t0,
+	}
+}
+
+// take leases the next run to v, or returns ErrNotFound.
+func take(tx *store.Tx, v string) (store.Run, error) {
+	r, err := tx.NextRun("demo", store.Claimant{Validator: v, SeenSince: t0})
+	if err != nil {
+		return r.Run, err
+	}
+	if err := tx.LeaseRun(r.RunSpec.Run, t0.Add(time.Minute)); err != nil {
+		return r.Run, err
+	}
+	return r.Run, tx.InsertAttempt(attempt(r.RunSpec.Run, r.Attempts+1, v))
+}
+
+// lose ends the live attempt of a run and queues it again.
+func lose(tx *store.Tx, id string) error {
+	a, err := tx.LiveAttempt(id)
+	if err != nil {
+		return err
+	}
+	a.State, a.Fault, a.EndedAt = store.AttemptExpired, agon.FaultValidator, t0
+	if err := tx.EndAttempt(a); err != nil {
+		return err
+	}
+	r, err := tx.Run(id)
+	if err != nil {
+		return err
+	}
+	from := r.State
+	r.State, r.Fault, r.Retries = agon.RunQueued, agon.FaultValidator, r.Retries+1
+	return tx.MoveRun(id, from, r)
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+func roundTrip(t *testing.T, s *suite) {
+	e := s.seed(1)
+	bar, score, solved, total := 0.5, 0.75, 3, 4
+	d := agon.Decision{
+		Arena: "demo", Challenger: e.ID, Incumbent: "x", Score: score, Bar: &bar, Outcome: agon.TookSeat, Rule: "r",
+		Numbers: map[string]float64{"n": 1.5}, At: t0,
+	}
+	sc := agon.Score{Run: "r0", Task: "a/b", Value: 0.25, Solved: true, Metrics: map[string]float64{"m": 2}, Scorer: "v1", Detail: "ok"}
+	a := attempt("r0", 1, "val")
+	s.write(func(tx *store.Tx) error {
+		if err := errors.Join(tx.LeaseRun("r0", t0.Add(time.Minute)), tx.InsertAttempt(a)); err != nil {
+			return err
+		}
+		a.State, a.Fault, a.Reason, a.Outcome, a.Counted = store.AttemptDone, agon.FaultAgent, "why\x00\xff", "raised", true
+		a.Driver = agon.Driver{Name: "runc", Limits: []string{"memory"}}
+		a.CostMicros, a.BoxMS, a.Evidence, a.EndedAt, a.ResultHash, a.Reply = 12, 34, agon.Sum([]byte("e")), t0, "h", "{}"
+		return errors.Join(
+			tx.EndAttempt(a), tx.InsertScore(sc, 1, "key"), tx.InsertDecision(d), tx.SetEntryResult(e.ID, &score, &solved, &total),
+			tx.AddCost(e.ID, 12), tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings),
+			tx.PutSeat(agon.Seat{Arena: "demo", Submission: e.ID, Miner: "miner", Score: score, Since: t0}),
+			tx.InsertReceipt("r0", 1, agon.Receipt{ID: "x", Model: "m", Cost: 5}),
+			tx.AddRef(store.BlobRef{Digest: "d", What: store.RefCode, Owner: e.ID}),
+			tx.AddRef(store.BlobRef{Digest: "d", What: store.RefTask, Owner: "demo/a", Hidden: true}),
+		)
+	})
+	s.read(func(tx *store.Tx) error {
+		gotArena, err1 := tx.Arena("demo")
+		same(t, "arena", gotArena, arena())
+		gotEntry, err2 := tx.Entry(e.ID)
+		want := e
+		want.Score, want.Solved, want.Total, want.CostMicros, want.State = &score, &solved, &total, 12, agon.SubmissionScored
+		same(t, "entry", gotEntry, want)
+		runs, err3 := tx.RunsOf(e.ID)
+		wantRun := run("r0", e)
+		wantRun.N, wantRun.State, wantRun.Attempts, wantRun.Deadline = runs[0].N, agon.RunLeased, 1, t0.Add(time.Minute)
+		wantRun.Scores = []agon.Score{sc}
+		same(t, "runs", runs, []store.Run{wantRun})
+		attempts, err4 := tx.Attempts("r0")
+		wantAttempt := a
+		wantAttempt.Reason = "why\uFFFD"
+		same(t, "attempts", attempts, []store.Attempt{wantAttempt})
+		lease, err10 := tx.Lease(a.Lease)
+		wantLease := store.Lease{Attempt: wantAttempt, Of: wantRun, Code: e.Digest}
+		wantLease.Of.Scores = nil
+		same(t, "lease", lease, wantLease)
+		seat, err5 := tx.Seat("demo")
+		same(t, "seat", seat, &agon.Seat{Arena: "demo", Submission: e.ID, Miner: "miner", Score: score, Since: t0})
+		decisions, err6 := tx.Decisions("demo", 10)
+		same(t, "decisions", decisions, []agon.Decision{d})
+		receipts, err7 := tx.Receipts("r0", 1)
+		same(t, "receipts", receipts, []agon.Receipt{{ID: "x", Model: "m", Cost: 5}})
+		refs, err8 := tx.Refs("d")
+		same(t, "refs", refs, []store.BlobRef{{Digest: "d", What: store.RefTask, Owner: "demo/a", Hidden: true}, {Digest: "d", What: store.RefCode, Owner: e.ID}})
+		keys, err9 := tx.ScoreKeys("r0")
+		same(t, "score keys", keys, map[string]agon.Digest{"a/b": "key"})
+		return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10)
+	})
+	s.read(func(tx *store.Tx) error {
+		for name, err := range map[string]error{
+			"arena": second(tx.Arena("x")), "entry": second(tx.Entry("x")), "run": second(tx.Run("x")),
+			"attempt": second(tx.AttemptByLease("x")), "lease": second(tx.Lease("x")), "decision": second(tx.Decision("x")),
+			"undecided": second(tx.FirstUndecided("demo")), "live": second(tx.LiveAttempt("r0")),
+		} {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("missing %s: %v, want ErrNotFound", name, err)
+			}
+		}
+		seat, err := tx.Seat("x")
+		if seat != nil || err != nil {
+			t.Errorf("empty seat: %v, %v", seat, err)
+		}
+		return nil
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func atomicWrite(t *testing.T, s *suite) {
+	s.seed(1)
+	boom := errors.New("boom")
+	err := s.Write(ctx, func(tx *store.Tx) error {
+		if err := tx.LeaseRun("r0", t0); err != nil {
+			return err
+		}
+		if _, err := tx.InsertEntry(entry(2)); err != nil {
+			return err
+		}
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Fatalf("got %v", err)
+	}
+	s.read(func(tx *store.Tx) error {
+		r, err := tx.Run("r0")
+		if r.State != agon.RunQueued {
+			t.Errorf("run is %s, want queued", r.State)
+		}
+		if _, err := tx.Entry("sub-2"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("entry: %v, want ErrNotFound", err)
+		}
+		return err
+	})
+	// A neighbour in the same group commit is not touched by a failure.
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			err := s.Write(ctx, func(tx *store.Tx) error {
+				if err := tx.Count("scope", "name", "key"); err != nil {
+					return err
+				}
+				if i%2 == 0 {
+					return boom
+				}
+				return nil
+			})
+			if (i%2 == 0) != errors.Is(err, boom) {
+				t.Errorf("write %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	s.read(func(tx *store.Tx) error {
+		c, err := tx.Counters("scope", "")
+		same(t, "counters", c, []store.Counter{{Scope: "scope", Name: "name", Key: "key", N: 25}})
+		return err
+	})
+}
+
+func reopen(t *testing.T, s *suite) {
+	e := s.seed(2)
+	s.write(func(tx *store.Tx) error { return second(take(tx, "v1")) })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.read(func(tx *store.Tx) error {
+		runs, err := tx.RunsOf(e.ID)
+		if len(runs) != 2 || runs[0].State != agon.RunLeased || runs[1].State != agon.RunQueued {
+			t.Errorf("runs: %+v", runs)
+		}
+		return err
+	})
+	var e2 store.Entry
+	s.write(func(tx *store.Tx) (err error) { e2, err = tx.InsertEntry(entry(2)); return err })
+	if e2.Seq != e.Seq+1 {
+		t.Errorf("seq %d after %d", e2.Seq, e.Seq)
+	}
+}
+
+func claimers(t *testing.T, s *suite) {
+	const n = 200
+	s.seed(n)
+	var mu sync.Mutex
+	got := map[string]string{}
+	var wg sync.WaitGroup
+	for w := range 16 {
+		v := fmt.Sprintf("v%d", w)
+		wg.Go(func() {
+			for {
+				var r store.Run
+				err := s.Write(ctx, func(tx *store.Tx) (err error) { r, err = take(tx, v); return err })
+				if errors.Is(err, store.ErrNotFound) {
+					return
+				}
+				if err != nil {
+					t.Errorf("take: %v", err)
+					return
+				}
+				mu.Lock()
+				if other, twice := got[r.RunSpec.Run]; twice {
+					t.Errorf("run %s: both %s and %s have it", r.RunSpec.Run, other, v)
+				}
+				got[r.RunSpec.Run] = v
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(got) != n {
+		t.Errorf("%d runs taken, want %d", len(got), n)
+	}
+	s.read(func(tx *store.Tx) error {
+		q, h, err := tx.Waiting("demo")
+		if q != 0 || h != n {
+			t.Errorf("waiting: %d queued, %d held", q, h)
+		}
+		return err
+	})
+}
+
+func oneLive(t *testing.T, s *suite) {
+	s.seed(1)
+	s.write(func(tx *store.Tx) error { return second(take(tx, "v1")) })
+	err := s.Write(ctx, func(tx *store.Tx) error { return tx.InsertAttempt(attempt("r0", 2, "v2")) })
+	if !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("second live lease: %v, want ErrConflict", err)
+	}
+}
+
+func oneCounted(t *testing.T, s *suite) {
+	s.seed(1)
+	s.write(func(tx *store.Tx) error {
+		a := attempt("r0", 1, "v1")
+		b := attempt("r0", 2, "v2")
+		if err := tx.InsertAttempt(a); err != nil {
+			return err
+		}
+		a.State, a.Counted = store.AttemptDone, true
+		return errors.Join(tx.EndAttempt(a), tx.InsertAttempt(b))
+	})
+	err := s.Write(ctx, func(tx *store.Tx) error {
+		b := attempt("r0", 2, "v2")
+		b.State, b.Counted = store.AttemptDone, true
+		return tx.EndAttempt(b)
+	})
+	if !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("second counted result: %v, want ErrConflict", err)
+	}
+	err = s.Write(ctx, func(tx *store.Tx) error {
+		sc := agon.Score{Run: "r0", Task: "a/b", Scorer: "v1"}
+		return errors.Join(tx.InsertScore(sc, 1, "k"), tx.InsertScore(sc, 2, "k"))
+	})
+	if !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("second score: %v, want ErrConflict", err)
+	}
+}
+
+func guardedMove(t *testing.T, s *suite) {
+	s.seed(1)
+	s.write(func(tx *store.Tx) error { return second(take(tx, "v1")) })
+	wins := make(chan error, 8)
+	for range 8 {
+		go func() {
+			wins <- s.Write(ctx, func(tx *store.Tx) error {
+				to := store.Run{Run: agon.Run{State: agon.RunScored, EndedAt: t0}}
+				return tx.MoveRun("r0", agon.RunLeased, to)
+			})
+		}()
+	}
+	won := 0
+	for range 8 {
+		switch err := <-wins; {
+		case err == nil:
+			won++
+		case !errors.Is(err, store.ErrNotFound):
+			t.Errorf("loser: %v, want ErrNotFound", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d moves won, want 1", won)
+	}
+}
+
+func queueOrder(t *testing.T, s *suite) {
+	first := s.seed(2)
+	s.write(func(tx *store.Tx) error {
+		e, err := tx.InsertEntry(entry(2))
+		if err != nil {
+			return err
+		}
+		x := run("other-driver", first)
+		x.Policy.Driver = "runsc"
+		return errors.Join(tx.InsertRun(run("younger", e)), tx.InsertRun(run("late", first)), tx.InsertRun(x))
+	})
+	var got []string
+	s.write(func(tx *store.Tx) error {
+		r, err := take(tx, "v1")
+		if err != nil {
+			return err
+		}
+		if err := lose(tx, r.RunSpec.Run); err != nil {
+			return err
+		}
+		for {
+			r, err := take(tx, "v2")
+			if errors.Is(err, store.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			got = append(got, r.RunSpec.Run)
+		}
+	})
+	same(t, "order", got, []string{"r0", "r1", "late", "younger"})
+}
+
+func anotherFirst(t *testing.T, s *suite) {
+	s.seed(1)
+	next := func(v string) string {
+		var id string
+		err := s.Read(ctx, func(tx *store.Tx) error {
+			r, err := tx.NextRun("demo", store.Claimant{Validator: v, SeenSince: t0})
+			id = r.RunSpec.Run
+			return err
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return id
+	}
+	lost := func(v string) {
+		s.write(func(tx *store.Tx) error {
+			r, err := tx.Run("r0")
+			if err != nil {
+				return err
+			}
+			return errors.Join(tx.LeaseRun("r0", t0), tx.InsertAttempt(attempt("r0", r.Attempts+1, v)), lose(tx, "r0"))
+		})
+	}
+	see := func(v string, at time.Time) {
+		s.write(func(tx *store.Tx) error { return tx.SawValidator("demo", v, "runc", "0.1.0", at) })
+	}
+	lost("v1")
+	if next("v1") != "r0" {
+		t.Error("nobody else serves the arena: v1 should get it back")
+	}
+	see("v2", t0.Add(-time.Hour))
+	if next("v1") != "r0" {
+		t.Error("v2 was seen too long ago: v1 should get it back")
+	}
+	see("v2", t0.Add(time.Second))
+	if next("v1") != "" || next("v2") != "r0" {
+		t.Error("v2 serves the arena: it goes first")
+	}
+	lost("v2")
+	see("v1", t0.Add(time.Second))
+	if next("v2") != "" || next("v1") != "r0" {
+		t.Error("both have lost it: not the last loser first")
+	}
+	see("v3", t0.Add(time.Second))
+	if next("v1") != "" || next("v2") != "" || next("v3") != "r0" {
+		t.Error("v3 has not had it: it goes first")
+	}
+	s.read(func(tx *store.Tx) error {
+		d, err := tx.LastDriver()
+		if d != "runc" {
+			t.Errorf("last driver %q", d)
+		}
+		any, err2 := tx.AnyRetry()
+		if !any {
+			t.Error("no retried run is seen")
+		}
+		return errors.Join(err, err2)
+	})
+}
+
+func events(t *testing.T, s *suite) {
+	e := agon.Event{Run: "r0", Attempt: 1, Seq: 1, At: t0, Type: "note", Data: json.RawMessage(`{"text":"a"}`)}
+	s.write(func(tx *store.Tx) error {
+		for i, want := range []bool{true, false} {
+			added, err := tx.InsertEvent(e)
+			if err != nil || added != want {
+				t.Errorf("insert %d: %v, %v", i, added, err)
+			}
+			e.Data = json.RawMessage(`{"text":"b"}`)
+		}
+		for _, x := range []struct {
+			attempt int
+			seq     int64
+		}{{2, 1}, {1, 3}, {1, 2}} {
+			if _, err := tx.InsertEvent(agon.Event{Run: "r0", Attempt: x.attempt, Seq: x.seq, At: t0, Type: "note"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.read(func(tx *store.Tx) error {
+		list, err := tx.Events("r0", 0, 0, 3)
+		if len(list) != 3 || string(list[0].Data) != `{"text":"a"}` || list[1].Seq != 2 || list[2].Seq != 3 || list[1].Data != nil {
+			t.Errorf("events: %+v", list)
+		}
+		rest, err2 := tx.Events("r0", 1, 3, 10)
+		if len(rest) != 1 || rest[0].Attempt != 2 {
+			t.Errorf("rest: %+v", rest)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
+func nonces(t *testing.T, s *suite) {
+	use := func(nonce string) (fresh bool) {
+		s.write(func(tx *store.Tx) (err error) { fresh, err = tx.UseNonce("agon-v1", "key", nonce, t0); return err })
+		return fresh
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 8 {
+		wg.Go(func() {
+			if use("n") {
+				mu.Lock()
+				won++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if won != 1 {
+		t.Errorf("%d uses of one nonce were fresh", won)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	if use("n") {
+		t.Error("the nonce is fresh again after a reopen")
+	}
+	s.write(func(tx *store.Tx) error {
+		n, err := tx.PurgeNonces(t0, 10)
+		if n != 0 {
+			t.Errorf("purged %d before their time", n)
+		}
+		for i := range 5 {
+			if _, err := tx.UseNonce("s", "k", fmt.Sprint("more", i), t0.Add(time.Duration(i)*time.Microsecond)); err != nil {
+				return err
+			}
+		}
+		var got []int64
+		for range 4 {
+			n, err := tx.PurgeNonces(t0.Add(time.Second), 3)
+			if err != nil {
+				return err
+			}
+			got = append(got, n)
+		}
+		if want := []int64{3, 3, 0, 0}; !slices.Equal(got, want) {
+			t.Errorf("purged %d, want %d", got, want)
+		}
+		return err
+	})
+}
+
+func counters(t *testing.T, s *suite) {
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { s.write(func(tx *store.Tx) error { return tx.Count("a", "b", "c") }) })
+	}
+	wg.Wait()
+	s.write(func(tx *store.Tx) error { return tx.Count("a", "x", "c") })
+	s.read(func(tx *store.Tx) error {
+		one, err := tx.Counters("a", "b")
+		same(t, "one", one, []store.Counter{{Scope: "a", Name: "b", Key: "c", N: 20}})
+		all, err2 := tx.Counters("a", "")
+		same(t, "all", all, []store.Counter{{Scope: "a", Name: "b", Key: "c", N: 20}, {Scope: "a", Name: "x", Key: "c", N: 1}})
+		return errors.Join(err, err2)
+	})
+}
+
+func sameBytes(t *testing.T, s *suite) {
+	s.seed(0)
+	e := entry(1)
+	e.ID = "other"
+	err := s.Write(ctx, func(tx *store.Tx) error { return second(tx.InsertEntry(e)) })
+	if !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("same bytes: %v, want ErrConflict", err)
+	}
+	e.Arena = "elsewhere"
+	s.write(func(tx *store.Tx) error { return second(tx.InsertEntry(e)) })
+	s.read(func(tx *store.Tx) error {
+		n, err := tx.CountColdkey("demo", "cold", t0.Add(-time.Second))
+		m, err2 := tx.CountColdkey("demo", "cold", t0)
+		if n != 1 || m != 0 {
+			t.Errorf("entries of the coldkey: %d, %d", n, m)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
+func overdue(t *testing.T, s *suite) {
+	s.seed(3)
+	s.write(func(tx *store.Tx) error {
+		return errors.Join(second(take(tx, "v1")), tx.MoveRun("r2", agon.RunQueued, store.Run{Run: agon.Run{State: agon.RunCancelled}}))
+	})
+	for _, tt := range []struct {
+		at   time.Duration
+		want []string
+	}{{59 * time.Second, nil}, {time.Minute, []string{"r0"}}, {2 * time.Hour, []string{"r0", "r1"}}} {
+		s.read(func(tx *store.Tx) error {
+			got, err := tx.Overdue(t0.Add(tt.at), 10)
+			same(t, tt.at.String(), got, tt.want)
+			return err
+		})
+	}
+}
+
+func panics(t *testing.T, s *suite) {
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic did not come back")
+			}
+		}()
+		_ = s.Write(ctx, func(tx *store.Tx) error {
+			if err := tx.Count("p", "p", "p"); err != nil {
+				return err
+			}
+			panic("boom")
+		})
+	}()
+	s.read(func(tx *store.Tx) error {
+		c, err := tx.Counters("p", "")
+		if len(c) != 0 {
+			t.Errorf("kept %v", c)
+		}
+		return err
+	})
+	s.write(func(tx *store.Tx) error { return tx.Count("p", "p", "p") })
+}
+
+func closed(t *testing.T, s *suite) {
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(ctx, func(*store.Tx) error { return nil }); err == nil {
+		t.Error("write after close: no error")
+	}
+	if err := s.Read(ctx, func(*store.Tx) error { return nil }); err == nil {
+		t.Error("read after close: no error")
+	}
+}

@@ -1,0 +1,120 @@
+// Package task reads task directories in the Harbor form (task.toml,
+// instruction.md, environment/, tests/, solution/) with one table of our own.
+package task
+
+import (
+	"io/fs"
+
+	"github.com/agon-arena/agon"
+)
+
+// Task is a parsed task directory. It does not change after Load.
+type Task struct {
+	Key string // set/name, e.g. "small/stack-pop"
+	// Dir is the directory it was read from (LoadDir), empty after Load from
+	// an fs.FS. Foreign bytes: open it with os.Root only, or mount it.
+	Dir string
+	// Digest names the task's exact data: the manifest digest (package blob)
+	// of what Materialise writes. A recipe's digest covers the recipe only.
+	Digest      agon.Digest
+	Instruction string // instruction.md
+	Config      Config
+
+	files []file // sorted by path
+	fsys  fs.FS  // where their bytes are read from again
+}
+
+// Recipe reports whether t only says how a released task is made: base,
+// tests and solution come through Fetch.
+func (t *Task) Recipe() bool {
+	return t.Config.Agon.Released != nil && t.Config.Agon.Base == ""
+}
+
+// Config is task.toml.
+type Config struct {
+	Version     string      `toml:"version"`
+	Task        Meta        `toml:"task"`
+	Metadata    Metadata    `toml:"metadata"`
+	Agent       AgentConf   `toml:"agent"`
+	Verifier    AgentConf   `toml:"verifier"`
+	Environment Environment `toml:"environment"`
+	Agon        Agon        `toml:"agon"`
+}
+
+// Meta is the [task] table.
+type Meta struct {
+	Name        string   `toml:"name"` // org/name
+	Description string   `toml:"description"`
+	Keywords    []string `toml:"keywords"`
+}
+
+// Metadata is the [metadata] table: provenance and difficulty.
+type Metadata struct {
+	Difficulty string `toml:"difficulty"`
+	Source     string `toml:"source"`
+	Licence    string `toml:"licence"`
+}
+
+// AgentConf holds the timeouts of [agent] and [verifier].
+type AgentConf struct {
+	TimeoutSec float64 `toml:"timeout_sec"`
+}
+
+// Environment is the [environment] table.
+type Environment struct {
+	CPUs      float64 `toml:"cpus"`
+	MemoryMB  int64   `toml:"memory_mb"`
+	StorageMB int64   `toml:"storage_mb"`
+	Workdir   string  `toml:"workdir"`
+}
+
+// Agon is the [agon] table: the kind that the task is of and, for repository
+// tasks, what Harbor's fields do not say.
+type Agon struct {
+	Kind string `toml:"kind"`
+	// Base is the directory with the tree at the bug, relative to the task ("environment/repo").
+	Base string `toml:"base"`
+	// Hidden is the directory whose files are laid over the tree before
+	// grading, relative to the task ("tests/hidden"). Its paths are protected: a patch may touch them, the copy wins.
+	Hidden string `toml:"hidden"`
+	// Solution is the reference patch, relative to the task ("solution/fix.patch").
+	Solution string `toml:"solution"`
+	// PythonPath lists directories of the tree to put on sys.path ("", "src").
+	// Load fills in [""] where the file says nothing.
+	PythonPath []string `toml:"python_path"`
+	// FailToPass and PassToPass name tests as unittest ids: "tests.test_stack.TestPop.test_empty".
+	FailToPass []string `toml:"fail_to_pass"`
+	PassToPass []string `toml:"pass_to_pass"`
+	// TestTimeoutSec bounds each test (default 20).
+	TestTimeoutSec float64 `toml:"test_timeout_sec"`
+	// Visible says that the failing tests are in the base tree, so that an agent can run them.
+	Visible bool `toml:"visible"`
+	// Released is set for tasks made from published packages (see Fetch).
+	Released *Released `toml:"released"`
+}
+
+// Repository reports whether the task is to mend a repository: base tree, hidden
+// tests and a reference patch, which Load then checks. Tasks of other forms have
+// no field but Kind, and files that their kind reads (see Form).
+func (a *Agon) Repository() bool {
+	return a.Base != "" || a.Hidden != "" || a.Solution != "" || a.Released != nil || len(a.FailToPass)+len(a.PassToPass)+len(a.PythonPath) > 0
+}
+
+// Released pins a task's bytes to two published versions of one package.
+type Released struct {
+	Package    string `toml:"package"`     // name on the package index
+	Base       string `toml:"base"`        // version with the bug
+	BaseSHA256 string `toml:"base_sha256"` // of its sdist
+	Fix        string `toml:"fix"`         // version that mends it
+	FixSHA256  string `toml:"fix_sha256"`
+	Licence    string `toml:"licence"`
+	// Tests maps files of the fixed version to where they are laid as hidden tests.
+	Tests map[string]string `toml:"tests"`
+	// Sources lists the files of the fixed version that make up the reference solution.
+	Sources []string `toml:"sources"`
+	// Drop lists paths removed from the base tree (e.g. its own tests when they would clash).
+	Drop []string `toml:"drop"`
+	// Digest pins the task that Fetch makes of this recipe, so that everybody
+	// plays the same bytes. Empty in the made task itself.
+	Digest agon.Digest `toml:"digest,omitempty"`
+}

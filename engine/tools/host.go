@@ -1,0 +1,338 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon/auth/signing"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// Config is what a host is made of. Zero values mean the defaults.
+type Config struct {
+	// LLM, Search, Items and Repo are the back ends of sessions that bring none.
+	LLM    LLM
+	Search Search
+	Items  Items
+	Repo   Repo
+	// Books keep the money and the receipts of all sessions; default: in memory,
+	// with a key of their own. A gateway's (Gateway.Books) make them durable.
+	Books *gateway.Books
+	Now   func() time.Time // time.Now
+	Log   *slog.Logger     // discards; it gets classes of errors, never arguments
+	// CallTimeout bounds one call (default 60 s; llm_chat and repositories 120 s).
+	CallTimeout time.Duration
+}
+
+// Host serves sessions. It is an http.Handler and safe for concurrent use.
+type Host struct {
+	cfg Config
+
+	mu       sync.RWMutex
+	sessions map[string]*Session // guarded by mu
+	stopped  bool                // guarded by mu
+}
+
+// New returns a host that has no session yet.
+func New(c Config) *Host {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Books == nil {
+		var err error
+		if c.Books, err = gateway.NewBooks(context.Background(), gateway.BooksConfig{Clock: c.Now}); err != nil {
+			panic("tools: " + err.Error()) // in memory, with a new key: there is nothing that could fail
+		}
+	}
+	return &Host{cfg: c, sessions: map[string]*Session{}}
+}
+
+// Stop closes every session; later ones are refused. Idempotent.
+func (h *Host) Stop() {
+	h.mu.Lock()
+	h.stopped = true
+	open := make([]*Session, 0, len(h.sessions))
+	for _, s := range h.sessions {
+		open = append(open, s)
+	}
+	h.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, s := range open {
+		wg.Go(func() { s.Close(StatusError) })
+	}
+	wg.Wait()
+}
+
+// Path is the only route of a host besides GET /healthz.
+const Path = "/v1/tools/execute"
+
+const (
+	// maxBody bounds a request's body, maxReply an answer.
+	maxBody  = 2 << 20
+	maxReply = 8 << 20
+	bodyTime = 30 * time.Second
+)
+
+// Header names of the two eras that share the tool host's wire.
+const (
+	HeaderToken    = "X-Caster-Token"
+	HeaderSession  = "X-Caster-Session-Id"
+	HeaderToken2   = "X-Platform-Token"
+	HeaderSession2 = "X-Session-Id"
+)
+
+// invocation is a request's body.
+type invocation struct {
+	Tool   string                     `json:"tool"`
+	Args   []json.RawMessage          `json:"args"`
+	Kwargs map[string]json.RawMessage `json:"kwargs"`
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		answer(w, http.StatusOK, map[string]string{"status": "ok"})
+		return
+	case r.URL.Path != Path:
+		detail(w, http.StatusNotFound, "Not Found")
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		detail(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = rc.SetReadDeadline(time.Time{})
+	if err != nil {
+		var big *http.MaxBytesError
+		if errors.As(err, &big) {
+			detail(w, http.StatusRequestEntityTooLarge, "body is larger than 2 MiB")
+			return
+		}
+		detail(w, http.StatusBadRequest, "There was an error parsing the body")
+		return
+	}
+	inv, old, bad := parseBody(body)
+	tokenName, sessionName := HeaderToken, HeaderSession
+	if r.Header.Get(HeaderToken) == "" && r.Header.Get(HeaderToken2) != "" {
+		tokenName, sessionName = HeaderToken2, HeaderSession2
+	}
+	token, sid := r.Header.Get(tokenName), r.Header.Get(sessionName)
+	if old != nil && token == "" { // the form of January: token and session in the body
+		token, sid = old.token, old.session
+	} else if old != nil && sid == "" {
+		sid = old.session
+	}
+	if token == "" {
+		detail(w, http.StatusUnauthorized, "missing "+strings.ToLower(tokenName)+" header")
+		return
+	}
+	id, err := uuid.Parse(sid)
+	if err != nil || len(sid) > 64 {
+		fail := fieldFail{"uuid_parsing", []any{"header", strings.ToLower(sessionName)}, "Input should be a valid UUID", plain.Head(sid, 80)}
+		if sid == "" {
+			fail = fieldFail{"missing", fail.Loc, "Field required", nil}
+		}
+		bad = append([]fieldFail{fail}, bad...)
+	}
+	if len(bad) > 0 {
+		answer(w, http.StatusUnprocessableEntity, map[string]any{"detail": bad})
+		return
+	}
+	status, out := h.execute(r.Context(), id.String(), token, inv)
+	answer(w, status, out)
+}
+
+// fieldFail is one entry of the list that FastAPI answers 422 with.
+type fieldFail struct {
+	Type  string `json:"type"`
+	Loc   []any  `json:"loc"`
+	Msg   string `json:"msg"`
+	Input any    `json:"input"`
+}
+
+type bodyAuth struct{ token, session string }
+
+// parseBody reads a body in either form of the seed. It never fails half way:
+// what is wrong is told in bad.
+func parseBody(b []byte) (inv invocation, old *bodyAuth, bad []fieldFail) {
+	one := func(typ, field, msg string) []fieldFail {
+		loc := []any{"body"}
+		if field != "" {
+			loc = append(loc, field)
+		}
+		return []fieldFail{{typ, loc, msg, nil}}
+	}
+	if !utf8.Valid(b) || checkDepth(b) != nil {
+		return inv, nil, one("json_invalid", "", "JSON decode error")
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(b, &top); err != nil || top == nil {
+		if json.Valid(b) {
+			return inv, nil, one("model_attributes_type", "", "Input should be a valid dictionary or object to extract fields from")
+		}
+		return inv, nil, one("json_invalid", "", "JSON decode error")
+	}
+	str := func(k string) (string, bool) {
+		var s string
+		v, ok := top[k]
+		if !ok || json.Unmarshal(v, &s) != nil || bytes.Equal(bytes.TrimSpace(v), []byte("null")) {
+			return "", false
+		}
+		return s, true
+	}
+	if t, ok := str("token"); ok {
+		old = &bodyAuth{token: t}
+		old.session, _ = str("session_id")
+	}
+	for k, v := range top {
+		switch k {
+		case "tool":
+		case "args":
+			if json.Unmarshal(v, &inv.Args) != nil || inv.Args == nil {
+				bad = append(bad, one("list_type", k, "Input should be a valid list")...)
+			}
+		case "kwargs":
+			if json.Unmarshal(v, &inv.Kwargs) != nil || inv.Kwargs == nil {
+				bad = append(bad, one("dict_type", k, "Input should be a valid dictionary")...)
+			}
+		default:
+			if old == nil {
+				bad = append(bad, one("extra_forbidden", plain.Head(k, 80), "Extra inputs are not permitted")...)
+			}
+		}
+	}
+	name, ok := str("tool")
+	switch {
+	case !ok && top["tool"] == nil:
+		bad = append(bad, one("missing", "tool", "Field required")...)
+	case !ok:
+		bad = append(bad, one("string_type", "tool", "Input should be a valid string")...)
+	case !known(name):
+		bad = append(bad, one("literal_error", "tool", "Input should be '"+strings.Join(toolNames(), "', '")+"'")...)
+	}
+	if len(inv.Kwargs) > maxArgs || len(inv.Args) > maxArgs {
+		bad = append(bad, one("too_long", "kwargs", "More than 64 arguments")...)
+	}
+	inv.Tool = name
+	return inv, old, bad
+}
+
+// maxDepth bounds the nesting of a body: decoders recurse.
+const maxDepth = 64
+
+func checkDepth(b []byte) error {
+	depth, inString := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return errors.New("nested too deep")
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// execute runs one call to its end and returns what the script gets.
+func (h *Host) execute(ctx context.Context, session, token string, inv invocation) (int, any) {
+	h.mu.RLock()
+	s := h.sessions[session]
+	h.mu.RUnlock()
+	if s == nil {
+		return http.StatusBadRequest, map[string]string{"detail": TextSession}
+	}
+	leave, text := s.enter(ctx, token)
+	if text != "" {
+		return http.StatusBadRequest, map[string]string{"detail": text}
+	}
+	defer leave()
+	out, text := s.call(ctx, inv)
+	if text != "" {
+		return http.StatusBadRequest, map[string]string{"detail": text}
+	}
+	return http.StatusOK, out
+}
+
+// Execute makes one call in the session, as a script would. It is for our own
+// use of the tools (task supply); text is one of the fixed sentences, or empty.
+func (s *Session) Execute(ctx context.Context, tool string, kwargs map[string]any) (out json.RawMessage, text string) {
+	kw := map[string]json.RawMessage{}
+	for k, v := range kwargs {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, TextInvalid
+		}
+		kw[k] = b
+	}
+	if !known(tool) {
+		return nil, TextInvalid
+	}
+	leave, text := s.enter(ctx, s.token)
+	if text != "" {
+		return nil, text
+	}
+	defer leave()
+	v, text := s.call(ctx, invocation{Tool: tool, Kwargs: kw})
+	if text != "" {
+		return nil, text
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, TextFailed
+	}
+	return b, ""
+}
+
+// canonical is the form that hashes cover. What it cannot write (lone
+// surrogates, numbers out of range) is an invalid argument.
+func canonical(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return signing.PythonJSON(b)
+}
+
+func detail(w http.ResponseWriter, status int, text string) {
+	answer(w, status, map[string]string{"detail": text})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil || b.Len() > maxReply {
+		status = http.StatusBadRequest
+		b.Reset()
+		b.WriteString(`{"detail":"` + TextFailed + `"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(bytes.TrimRight(b.Bytes(), "\n"))
+}

@@ -1,0 +1,291 @@
+package validator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+)
+
+// Platform is what the loop needs of the platform; *client.Client is one.
+type Platform interface {
+	// Claim waits up to the request's WaitMS; nil without an error means that nothing came.
+	Claim(ctx context.Context, r client.ClaimRequest) (*client.Lease, error)
+	Heartbeat(ctx context.Context, lease string, h client.Heartbeat) (*client.HeartbeatReply, error)
+	// Result may be repeated: the platform answers the same result alike.
+	Result(ctx context.Context, lease string, r client.Result) (*client.ResultReply, error)
+	// PutBlob stores bytes that may be evidence of a lease.
+	PutBlob(ctx context.Context, lease string, b []byte) (agon.Digest, error)
+}
+
+// LoopConfig configures a Loop.
+type LoopConfig struct {
+	Platform Platform
+	Player   *Player
+	// Arenas to serve; empty means all whose kind Player has.
+	Arenas []string
+	// Parallel is how many runs are played at once (≥ 1).
+	Parallel int
+	Log      *slog.Logger
+	// Backoff is the pause after an error of the platform (default 2 s).
+	Backoff time.Duration
+	// Traced is told of each lease when all about it is done; optional.
+	Traced func(l *client.Lease, a *Attempt, from time.Time)
+}
+
+// Loop leases and plays until it is stopped.
+type Loop struct {
+	cfg LoopConfig
+}
+
+// NewLoop returns a loop; Run starts it.
+func NewLoop(cfg LoopConfig) *Loop {
+	if cfg.Parallel < 1 {
+		cfg.Parallel = 1
+	}
+	if cfg.Backoff <= 0 {
+		cfg.Backoff = 2 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Loop{cfg: cfg}
+}
+
+// Run serves until ctx ends, and returns when every worker has stopped.
+func (l *Loop) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range l.cfg.Parallel {
+		wg.Go(func() { l.work(ctx) })
+	}
+	wg.Wait()
+}
+
+func (l *Loop) work(ctx context.Context) {
+	kinds := make([]string, 0, len(l.cfg.Player.Kinds))
+	for k := range l.cfg.Player.Kinds {
+		kinds = append(kinds, k)
+	}
+	sort.Strings(kinds)
+	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version}
+	for ctx.Err() == nil {
+		lease, err := l.cfg.Platform.Claim(ctx, req)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.cfg.Log.Warn("claiming a run", "err", err)
+				l.pause(ctx)
+			}
+			continue
+		}
+		if lease != nil {
+			l.serve(ctx, lease)
+		}
+	}
+}
+
+func (l *Loop) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(l.cfg.Backoff):
+	}
+}
+
+// eventBatch and batchBytes bound the events of one request: a platform takes
+// 48 MiB, and data can grow when it is encoded again.
+const (
+	eventBatch = 200
+	batchBytes = 8 << 20
+)
+
+// reportFor is how long a result is offered to a platform that does not take it.
+const reportFor = 10 * time.Minute
+
+// serve plays one lease to its end.
+func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
+	log := l.cfg.Log.With("run", lease.Run.Run, "attempt", lease.Attempt)
+	playCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	from := l.cfg.Player.Now()
+	rec := &recorder{run: lease.Run.Run, attempt: lease.Attempt, now: l.cfg.Player.Now}
+
+	// The beat goroutine owns heartbeats: it is told of states through a
+	// channel so that a slow platform never delays the play.
+	states := make(chan agon.RunState, 4)
+	done := make(chan struct{})
+	var beat sync.WaitGroup
+	beat.Go(func() { l.beat(playCtx, stop, done, states, lease, rec, log) })
+
+	a := l.cfg.Player.play(playCtx, Job{
+		Run: lease.Run, Attempt: lease.Attempt, Arena: lease.Arena, Submission: lease.Submission,
+		OnState: func(s agon.RunState) {
+			select {
+			case states <- s:
+			default:
+			}
+		},
+	}, rec)
+	close(done)
+	beat.Wait()
+
+	// A stopped validator still reports, so that the run is free at once; it has a few seconds for it.
+	reportCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	if ctx.Err() == nil {
+		cancel()
+		reportCtx, cancel = context.WithTimeout(ctx, reportFor)
+	}
+	defer cancel()
+	l.report(reportCtx, lease, a, rec, log)
+	if l.cfg.Traced != nil {
+		l.cfg.Traced(lease, a, from)
+	}
+}
+
+// beat sends heartbeats until done is closed or ctx ends. It stops the attempt
+// when the lease is lost: the platform says so, or is silent until the lease's
+// own time is over, from when on the run may be leased to another validator. The
+// two clocks may differ, so that silence counts from two heartbeats on.
+func (l *Loop) beat(ctx context.Context, stop func(), done <-chan struct{}, states <-chan agon.RunState, lease *client.Lease, rec *recorder, log *slog.Logger) {
+	every := time.Duration(lease.HeartbeatMS) * time.Millisecond
+	if every <= 0 {
+		every = 10 * time.Second
+	}
+	now := l.cfg.Player.Now
+	ends := func(until time.Time) time.Time {
+		if floor := now().Add(2 * every); until.Before(floor) {
+			return floor
+		}
+		return until
+	}
+	end := ends(lease.Until)
+	over := time.NewTimer(end.Sub(now()))
+	defer over.Stop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var state agon.RunState
+	var silence error // of the last heartbeat that had no answer
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		case <-over.C:
+			log.Warn("lease ran out while the platform was silent", "err", silence)
+			stop()
+			return
+		case state = <-states:
+		case <-tick.C:
+		}
+		evs, _ := rec.unsent(eventBatch, batchBytes)
+		hctx, cancel := context.WithTimeout(ctx, min(every, end.Sub(now())))
+		r, err := l.cfg.Platform.Heartbeat(hctx, lease.ID, client.Heartbeat{Token: lease.Token, State: state, Events: evs})
+		cancel()
+		if err != nil {
+			if ae := (*agon.Error)(nil); errors.As(err, &ae) && (ae.Status == http.StatusConflict || ae.Status == http.StatusNotFound) {
+				log.Warn("lease lost", "err", err)
+				stop()
+				return
+			}
+			silence = err
+			continue
+		}
+		rec.ack(len(evs))
+		state, end = "", ends(r.Until)
+		over.Reset(end.Sub(now()))
+		if r.Cancel {
+			stop()
+			return
+		}
+	}
+}
+
+// report sends the evidence and the result, repeating until it is acknowledged
+// or ctx ends: the platform keeps late results as evidence.
+func (l *Loop) report(ctx context.Context, lease *client.Lease, a *Attempt, rec *recorder, log *slog.Logger) {
+	res := client.Result{
+		Token: lease.Token, Fault: a.Fault, Reason: a.Reason, Outcome: a.Outcome, Scores: a.Scores,
+		Driver: a.Driver, Cost: a.Cost, BoxMS: a.BoxTime.Milliseconds(), Receipts: a.Receipts, Statement: a.Statement,
+	}
+	if a.Observed.Interrupted {
+		res.Outcome = client.OutcomeGivenBack // costs the run no retry
+	}
+	for try := 1; ; try++ {
+		err := l.reportOnce(ctx, lease, a, rec, &res)
+		if err == nil {
+			return
+		}
+		ae := (*agon.Error)(nil)
+		final := errors.As(err, &ae) && ae.Status >= 400 && ae.Status < 500 && ae.Status != http.StatusTooManyRequests
+		if final || ctx.Err() != nil {
+			log.Warn("result not taken", "err", err, "tries", try)
+			return
+		}
+		log.Warn("reporting a result", "err", err, "try", try)
+		l.pause(ctx)
+	}
+}
+
+func (l *Loop) reportOnce(ctx context.Context, lease *client.Lease, a *Attempt, rec *recorder, res *client.Result) error {
+	files := a.Files
+	if len(files) == 0 && a.Fault == agon.FaultNone {
+		// An agent that did nothing leaves nothing: the tree says so.
+		files = map[string][]byte{"outcome": []byte(a.Outcome + "\n")}
+	}
+	if res.Evidence == "" && len(files) > 0 {
+		d, err := putFiles(ctx, l.cfg.Platform, lease.ID, files)
+		if err != nil {
+			return fmt.Errorf("store evidence: %w", err)
+		}
+		res.Evidence = d
+	}
+	// Long logs go ahead in batches; the rest travels with the result.
+	for {
+		evs, more := rec.unsent(eventBatch, batchBytes)
+		if !more {
+			res.Events = evs
+			break
+		}
+		if _, err := l.cfg.Platform.Heartbeat(ctx, lease.ID, client.Heartbeat{Token: lease.Token, Events: evs}); err != nil {
+			ae := (*agon.Error)(nil)
+			if !errors.As(err, &ae) {
+				return err
+			}
+			res.Events = nil // the lease is lost: the result itself says the rest
+			break
+		}
+		rec.ack(len(evs))
+	}
+	_, err := l.cfg.Platform.Result(ctx, lease.ID, *res)
+	return err
+}
+
+// putFiles stores small files as a tree at the platform and returns its digest.
+func putFiles(ctx context.Context, p Platform, lease string, files map[string][]byte) (agon.Digest, error) {
+	list := make([]blob.File, 0, len(files))
+	for name, b := range files {
+		list = append(list, blob.File{Path: name, Content: b})
+	}
+	return blob.PutFiles(ctx, upload{p, lease}, list, blob.TreeLimits{})
+}
+
+// upload is a write-only blob.Store at the platform.
+type upload struct {
+	p     Platform
+	lease string
+}
+
+func (u upload) Put(ctx context.Context, b []byte) (agon.Digest, error) {
+	return u.p.PutBlob(ctx, u.lease, b)
+}
+
+func (u upload) Get(context.Context, agon.Digest) ([]byte, error) { return nil, blob.ErrNotFound }
+
+func (u upload) Has(context.Context, agon.Digest) (bool, error) { return false, nil }

@@ -1,0 +1,218 @@
+// Package validator plays runs: it leases them, plays them in boxes, judges
+// the records, reports results and sets weights. The same Player serves
+// `agon validator`, `agon up` and `agon try`.
+package validator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// Trees resolves tree digests to read-only directories. Safe for concurrent use.
+type Trees interface {
+	Tree(ctx context.Context, d agon.Digest) (dir string, err error)
+}
+
+// TreeHolder is a Trees that removes trees which are not in use.
+type TreeHolder interface {
+	Trees
+	// Hold is Tree; the directory stays until release is called, which may be
+	// done more than once.
+	Hold(ctx context.Context, d agon.Digest) (dir string, release func(), err error)
+}
+
+// Gateway opens sessions.
+type Gateway interface {
+	Open(ctx context.Context, p gateway.Policy, r gateway.Recorder) (gateway.Session, error)
+}
+
+// Sealer is a Gateway that closes attempts and signs what was called in them.
+// Every gateway of agon is one; at and key are those of the run's policy.
+type Sealer interface {
+	SealAt(ctx context.Context, at, key, run string, attempt int) (*agon.Statement, error)
+}
+
+// Player plays single attempts. All fields but Tools and CheckTask must be set.
+type Player struct {
+	Driver  sandbox.Driver
+	Gateway Gateway
+	Kinds   map[string]kind.Kind
+	Trees   Trees
+	Now     func() time.Time
+	// Tools serves kinds whose scripts call tools; nil: no such kind is played.
+	Tools *ToolHost
+	// CheckTask says what is wrong with a task for its kind; nil: nothing is.
+	CheckTask func(*task.Task) error
+}
+
+// Job is one attempt to make.
+type Job struct {
+	Run        agon.RunSpec
+	Attempt    int
+	Arena      agon.Arena
+	Submission agon.Submission
+	// OnState is told when playing and judging begin. Optional.
+	OnState func(agon.RunState)
+	// OnEvent sees each event as it happens. Optional.
+	OnEvent func(agon.Event)
+}
+
+// Attempt is how one attempt ended.
+type Attempt struct {
+	Fault    agon.Fault
+	Reason   string
+	Outcome  string
+	Detail   string
+	Scores   []agon.Score // one per task; all zero when the fault is the agent's; none when it is ours
+	Driver   agon.Driver
+	Cost     agon.Micros
+	BoxTime  time.Duration
+	Wall     time.Duration
+	Files    map[string][]byte
+	Receipts []agon.Receipt
+	// Statement closes the receipts; nil where the gateway signs none.
+	Statement *agon.Statement
+	Observed  Observed
+	rec       *recorder
+}
+
+// Events returns the whole log.
+func (a *Attempt) Events() []agon.Event {
+	a.rec.mu.Lock()
+	defer a.rec.mu.Unlock()
+	return append([]agon.Event(nil), a.rec.all...)
+}
+
+// Play makes one attempt. It always returns an Attempt; ctx ending makes it
+// the validator's fault.
+func (p *Player) Play(ctx context.Context, job Job) *Attempt {
+	return p.play(ctx, job, &recorder{run: job.Run.Run, attempt: job.Attempt, now: p.Now, sink: job.OnEvent})
+}
+
+func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
+	start := p.Now()
+	a := &Attempt{Driver: p.Driver.Info(), rec: rec}
+	defer func() { a.Wall = p.Now().Sub(start) }()
+	k, ok := p.Kinds[job.Arena.Kind]
+	if !ok {
+		a.Fault, a.Reason = agon.FaultValidator, "this validator does not play "+job.Arena.Kind
+		return a
+	}
+	if d := job.Run.Policy.Driver; d != "" && d != a.Driver.Name {
+		a.Fault, a.Reason = agon.FaultValidator, fmt.Sprintf("the arena demands box driver %s, this is %s", d, a.Driver.Name)
+		return a
+	}
+	e := &env{p: p, kind: k, job: job, rec: rec, phase: PhasePlay}
+	rec.Record(agon.EventPhase, "", map[string]any{"phase": agon.RunPlaying, "driver": a.Driver, "policy": job.Run.Policy, "seed": job.Run.Seed})
+	if job.OnState != nil {
+		job.OnState(agon.RunPlaying)
+	}
+	record, playErr := guard(func() (agon.Record, error) { return k.Play(ctx, e, job.Submission, job.Run) })
+	var scores []agon.Score
+	var judgeErr error
+	// A record that is the agent's failure needs no judge: it scores 0.
+	if playErr == nil && GoodOutcomes[record.Outcome] && ctx.Err() == nil {
+		e.setPhase(PhaseJudge)
+		rec.Record(agon.EventPhase, "", map[string]any{"phase": agon.RunJudging, "outcome": record.Outcome})
+		if job.OnState != nil {
+			job.OnState(agon.RunJudging)
+		}
+		scores, judgeErr = guard(func() ([]agon.Score, error) { return k.Judge(ctx, e, job.Run, record) })
+		if judgeErr == nil {
+			judgeErr = checkScores(job.Run.Tasks, scores)
+			if judgeErr != nil {
+				e.note(agon.FaultPlatform, judgeErr.Error())
+			}
+		}
+	}
+	obs, cost, receipts, boxTime := e.close()
+	if a.Statement, obs.Notes = e.seal(ctx, obs.Notes); a.Statement != nil {
+		slices.SortFunc(receipts, func(x, y agon.Receipt) int { return cmp.Compare(x.N, y.N) })
+	}
+	obs.Interrupted = ctx.Err() != nil
+	solved := len(scores) > 0
+	for _, s := range scores {
+		solved = solved && s.Solved
+	}
+	a.Observed, a.Cost, a.Receipts, a.BoxTime = obs, cost, receipts, boxTime
+	a.Outcome, a.Detail, a.Files = record.Outcome, record.Detail, record.Files
+	a.Fault, a.Reason = AssignFault(obs, record, playErr, judgeErr, solved)
+	switch {
+	case a.Fault.Ours():
+	case a.Fault == agon.FaultAgent:
+		for _, t := range job.Run.Tasks {
+			a.Scores = append(a.Scores, agon.Score{Run: job.Run.Run, Task: t.Key, Scorer: k.Scorer(), Detail: record.Detail})
+		}
+	default:
+		a.Scores = scores
+	}
+	for i := range a.Scores {
+		a.Scores[i].Run, a.Scores[i].Scorer = job.Run.Run, k.Scorer()
+		rec.Record(agon.EventScore, a.Scores[i].Task, a.Scores[i])
+	}
+	final := map[string]any{"phase": agon.RunScored, "outcome": a.Outcome, "cost_micros": a.Cost, "box_ms": a.BoxTime.Milliseconds()}
+	if a.Fault != agon.FaultNone {
+		final["fault"], final["reason"] = a.Fault, a.Reason
+	}
+	if a.Fault.Ours() {
+		final["phase"] = "attempt_failed"
+	}
+	rec.Record(agon.EventPhase, "", final)
+	return a
+}
+
+// guard turns a kind's panic into an error: one broken kind or record must not
+// end the validator.
+func guard[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("kind panicked: %v", r)
+		}
+	}()
+	return f()
+}
+
+// checkScores demands exactly one finite score in [0, 1] for each task.
+func checkScores(tasks []agon.TaskRef, scores []agon.Score) error {
+	if len(scores) != len(tasks) {
+		return fmt.Errorf("judge gave %d scores for %d tasks", len(scores), len(tasks))
+	}
+	want := make([]string, len(tasks))
+	for i, t := range tasks {
+		want[i] = t.Key
+	}
+	got := make([]string, len(scores))
+	for i, s := range scores {
+		if math.IsNaN(s.Value) || s.Value < 0 || s.Value > 1 {
+			return fmt.Errorf("judge gave score %v for %s: want 0 to 1", s.Value, s.Task)
+		}
+		got[i] = s.Task
+	}
+	sort.Strings(want)
+	sort.Strings(got)
+	for i := range want {
+		if want[i] != got[i] {
+			return errors.New("judge's scores name other tasks than the run")
+		}
+	}
+	return nil
+}
+
+// Env returns an environment outside any attempt, for controls such as agon
+// task check. done ends everything it handed out.
+func (p *Player) Env(spec agon.RunSpec) (_ kind.Env, done func()) {
+	e := &env{p: p, job: Job{Run: spec, Attempt: 1}, rec: &recorder{run: spec.Run, attempt: 1, now: p.Now}, phase: PhaseJudge}
+	return e, func() { e.close() }
+}

@@ -1,0 +1,79 @@
+package play
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/copycat"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// MaxAgentBytes bounds the script, in bytes.
+const MaxAgentBytes = 256_000
+
+// Finding codes of Check.
+const (
+	FindNoFile     = kind.FindNoFile
+	FindExtraFile  = kind.FindExtraFile
+	FindNotRegular = kind.FindNotRegular
+	FindEmpty      = "empty"
+	FindTooLarge   = "too_large"
+	FindNotText    = "not_text"
+	FindNotUTF8    = "not_utf8"
+	FindSyntax     = "syntax"
+	FindNoEntry    = "no_entrypoint" // warning: a name may be made at run time
+)
+
+// Check decides whether files hold one Python script. The script is never run.
+func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
+}
+
+// Structure implements kind.Copier: scripts that differ only in names, layout,
+// order of helpers and padding are copies.
+func (k *Kind) Structure(files fs.FS) (string, error) {
+	src, err := kind.ReadLimited(files, AgentFile, MaxAgentBytes+1)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", AgentFile, err)
+	}
+	return copycat.StructureHash(string(src))
+}
+
+// registers finds a decorator that may register the entrypoint.
+var registers = regexp.MustCompile(`(?m)^[ \t]*@[^\n]*entrypoint[^\n]*\(|entrypoint\s*\(`)
+
+// CheckSource checks the bytes of one script. A byte more than MaxAgentBytes
+// is enough to tell that it is too large.
+func CheckSource(src []byte) []agon.Finding {
+	one := func(code, format string, args ...any) []agon.Finding {
+		return []agon.Finding{{Code: code, Field: AgentFile, Message: fmt.Sprintf(format, args...)}}
+	}
+	switch {
+	case len(src) > MaxAgentBytes:
+		f := one(FindTooLarge, "agent.py is too large")
+		f[0].Limit = fmt.Sprintf("%d bytes", MaxAgentBytes)
+		return f
+	case len(bytes.TrimSpace(src)) == 0:
+		return one(FindEmpty, "agent.py is empty")
+	case bytes.IndexByte(src, 0) >= 0:
+		return one(FindNotText, "agent.py holds a NUL byte")
+	case !utf8.Valid(src):
+		return one(FindNotUTF8, "agent.py is not UTF-8")
+	}
+	if err := copycat.CheckPython(string(src)); err != nil {
+		return one(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
+	}
+	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
+		f := one(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)
+		f[0].Warning = true
+		return f
+	}
+	return nil
+}

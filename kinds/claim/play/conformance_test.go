@@ -1,0 +1,44 @@
+package play
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind/kindtest"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
+)
+
+// The engine's rules hold of this kind too: what fails on our side is no
+// score, what a script does to itself is.
+func TestConformance(t *testing.T) {
+	w := newWorld(t, &fixedJudge{ok: true})
+	w.task("one", 1, "x")
+	w.task("two", 1, "x")
+	_, digest := w.dir(map[string]string{AgentFile: head + "    return GOOD\n"})
+	code := func(s string) fs.FS { return fstest.MapFS{AgentFile: {Data: []byte(s)}} }
+	kindtest.Run(t, kindtest.Case{
+		Kind: w.kind, Trees: w, Tools: w.player.Tools,
+		Arena:      agon.Arena{ID: "a", Kind: Name, Tasks: w.refs, Policy: policy()},
+		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
+		Good:       code(head + "    return GOOD\n"),
+		Bad:        []fs.FS{fstest.MapFS{}, code("x = ("), code("\xff"), code(""), fstest.MapFS{AgentFile: {Data: []byte(head)}, "b.py": {Data: []byte("x")}}},
+		// The runner says that it serves and ends: no claim is answered.
+		Without: map[string]string{
+			"host disk full at the judge's start": "the judge needs no box",
+			"our own commands lost":               "every command in the box serves the script",
+			"provider out, canary too":            "no session is opened before a script asks a model; TestProviderOut has it",
+		},
+		Behave: func(_ context.Context, _ *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
+			if cmd.Untrusted {
+				_, _ = io.Copy(cmd.Stdout, strings.NewReader(`{"type":"ready"}`+"\n"))
+			}
+			return sandbox.Exit{}
+		},
+	})
+}

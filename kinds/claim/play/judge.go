@@ -1,0 +1,88 @@
+package play
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// rationaleMismatch is what a miner reads where no judge was asked.
+const rationaleMismatch = "the verdict differs from the reference"
+
+// Judge grades each pair. The model is asked only where the verdict is right.
+func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
+	pairs, err := DecodePairs(rec.Files[PairsFile])
+	if err != nil {
+		return nil, err
+	}
+	if len(pairs) != len(r.Tasks) {
+		return nil, fmt.Errorf("judge: %d pairs for %d tasks", len(pairs), len(r.Tasks))
+	}
+	out := make([]agon.Score, 0, len(pairs))
+	for i, t := range r.Tasks {
+		if pairs[i].Task != t.Key {
+			return nil, fmt.Errorf("judge: pair %d is of task %s, not %s", i, pairs[i].Task, t.Key)
+		}
+		s, err := k.judgePair(ctx, env, t, pairs[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pair) (agon.Score, error) {
+	if p.Outcome != OutcomeOK || p.Response == nil {
+		return Grade{}.score(t.Key, k.Scorer(), p.detail()), nil
+	}
+	tk, err := env.Task(ctx, t)
+	if err != nil {
+		return agon.Score{}, err
+	}
+	c, ref, err := LoadTask(tk)
+	if err != nil {
+		return agon.Score{}, err
+	}
+	if p.Response.Verdict != ref.Verdict {
+		return GradeOf(p.Response.Verdict, ref.Verdict, nil).score(t.Key, k.Scorer(), rationaleMismatch), nil
+	}
+	in := SupportInput{Claim: c.Payload.ClaimText, ReferenceJustification: ref.Justification, Justification: p.Response.Justification}
+	in.ReferenceOption, _ = c.Payload.Option(ref.Verdict)
+	in.Option, _ = c.Payload.Option(p.Response.Verdict)
+	for _, h := range p.Response.Citations {
+		in.Citations = append(in.Citations, citationLine(h))
+	}
+	var session gateway.Session
+	open := func() (gateway.Session, error) {
+		if session != nil {
+			return session, nil
+		}
+		pol := k.cfg.Judge.Policy()
+		pol.Task = t.Key
+		s, err := env.Model(ctx, pol)
+		if err == nil {
+			session = s
+		}
+		return s, err
+	}
+	v, err := k.cfg.Judge.Support(ctx, open, in)
+	if err != nil {
+		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)
+	}
+	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), plain.Short(v.Rationale, 1000)), nil
+}
+
+// citationLine is what a judge sees of a citation: the first that is there.
+func citationLine(h Hydrated) string {
+	for _, s := range []*string{h.Note, h.URL} {
+		if s != nil && *s != "" {
+			return *s
+		}
+	}
+	return h.ReceiptID
+}

@@ -1,0 +1,64 @@
+package play
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
+)
+
+type silent struct{}
+
+func (silent) Record(string, string, any) {}
+
+// The model is asked through the session that the platform pays, which is
+// opened once and only when it is needed.
+func TestModelJudge(t *testing.T) {
+	script, err := scripted.Parse([]byte(`{"version":1,"fallback":"not JSON","rule":[
+		{"last":"fourteen metres","content":"{\"rationale\":\"same facts\",\"support_ok\":true}"},
+		{"last":"guess","content":"{\"rationale\":\"no facts\",\"support_ok\":false}"}]}`), "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gw, err := gateway.New(gateway.Config{Upstreams: []provider.Upstream{scripted.New(script)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gw.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer gw.Stop()
+	j := ModelJudge{}
+	if v := j.Version(); !strings.HasPrefix(v, "support+support.1-") || !strings.HasPrefix(New(Config{Judge: j}).Scorer(), "claim-1+"+v) {
+		t.Errorf("version %q", v)
+	}
+	opens := 0
+	open := func() (gateway.Session, error) {
+		opens++
+		p := j.Policy()
+		p.Run, p.Attempt, p.Payer, p.Task = "r", opens, "platform", "t"
+		return gw.Open(t.Context(), p, silent{})
+	}
+	in := SupportInput{Claim: "c", ReferenceOption: "Pass", ReferenceJustification: "It was dredged.", Option: "Pass"}
+	for said, want := range map[string]bool{"It is fourteen metres deep.": true, "I guess so.": false} {
+		in.Justification = said
+		v, err := j.Support(t.Context(), open, in)
+		if err != nil || v.OK != want || v.Rationale == "" {
+			t.Errorf("%q: %+v %v", said, v, err)
+		}
+	}
+	if opens != 2 {
+		t.Errorf("%d sessions for 2 questions", opens)
+	}
+	in.Justification = "something else"
+	if v, err := j.Support(t.Context(), open, in); err == nil {
+		t.Errorf("a reply that is no verdict became one: %+v", v)
+	}
+	broken := errors.New("no session")
+	if _, err := j.Support(t.Context(), func() (gateway.Session, error) { return nil, broken }, in); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,234 @@
+package play
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// AgentFile is the only file of a submission.
+const AgentFile = "agent.py"
+
+// Places inside a box.
+const (
+	agentDir  = "/agon"
+	toolsDoor = "127.0.0.1:8100"
+	port      = 8000
+)
+
+const (
+	defaultTimeout = 120 * time.Second
+	readyWait      = 60 * time.Second
+	// grace is what an answer may take beyond the script's own time: the
+	// runner's grace before it kills, and the way back.
+	grace      = 3 * time.Second
+	sessionTTL = 5 * time.Minute
+	// maxSandboxReply bounds an answer of the runner as it is read.
+	maxSandboxReply = MaxReply + 64<<10
+)
+
+// Play calls the script once for every claim of the run, in one warm box as
+// long as that lives, with a tool session of its own each time.
+func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon.RunSpec) (agon.Record, error) {
+	if len(r.Tasks) == 0 {
+		return agon.Record{}, errors.New("claim: a run has at least one task")
+	}
+	claims := make([]Claim, len(r.Tasks))
+	for i, t := range r.Tasks {
+		tk, err := env.Task(ctx, t)
+		if err != nil {
+			return agon.Record{}, err
+		}
+		if claims[i], _, err = LoadTask(tk); err != nil {
+			return agon.Record{}, err
+		}
+	}
+	dir, err := env.Tree(ctx, s.Digest)
+	if err != nil {
+		return agon.Record{}, err
+	}
+	timeout := defaultTimeout
+	if ms := r.Policy.Agent.WallMS; ms > 0 {
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	p := &player{k: k, env: env, run: r, dir: dir, uid: k.cfg.UID(s), timeout: timeout, left: len(claims)}
+	defer p.stop()
+	rec := agon.Record{Outcome: OutcomeOK, Tasks: map[string]string{}}
+	pairs := make([]Pair, len(claims))
+	dead := 0
+	for i, c := range claims {
+		p.left = len(claims) - i
+		if pairs[i], err = p.pair(ctx, r.Tasks[i].Key, c); err != nil {
+			return agon.Record{}, err
+		}
+		rec.Tasks[r.Tasks[i].Key] = pairs[i].Outcome
+		if pairs[i].Outcome == OutcomeBox {
+			dead++
+		}
+	}
+	if dead == len(pairs) {
+		// Not one claim was answered or even failed by itself: whose fault the
+		// box's end was is for the engine to say, from what it saw.
+		rec.Outcome, rec.Detail = OutcomeBox, pairs[0].detail()
+	}
+	b, err := EncodePairs(pairs)
+	if err != nil {
+		return agon.Record{}, err
+	}
+	rec.Files = map[string][]byte{PairsFile: b}
+	return rec, nil
+}
+
+// player is one Play under way. One goroutine uses it.
+type player struct {
+	k       *Kind
+	env     kind.Env
+	run     agon.RunSpec
+	dir     string // the submission's tree
+	uid     int
+	timeout time.Duration // of one call
+	left    int           // claims that are not played yet
+	box     *warmBox      // nil: none is running
+}
+
+// pair plays one claim. An error is never the script's.
+func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
+	out := Pair{Task: key, ClaimID: c.ClaimID}
+	ttl := max(sessionTTL, p.timeout+time.Minute)
+	s, err := p.env.Tools(ctx, key, tools.SessionConfig{UID: p.uid, Budget: c.Budget, TTL: ttl})
+	if err != nil {
+		return out, err
+	}
+	defer s.Close(tools.StatusError) // of a session that was not closed below
+	if p.box == nil {
+		if p.box, err = p.start(ctx, s.URL); err != nil && ctx.Err() == nil && !errors.Is(err, sandbox.ErrHost) {
+			p.box, err = p.start(ctx, s.URL) // nothing of the script ran in it: it was only slow, or unlucky
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	body, err := json.Marshal(map[string]any{"payload": c.Payload, "context": map[string]string{"claim_id": c.ClaimID}})
+	if err != nil {
+		return out, fmt.Errorf("encode payload of %s: %w", key, err)
+	}
+	p.box.tasks.Store(s.ID(), key)
+	began := time.Now() // for the miner's eyes only; nothing is decided by it
+	status, reply, err := p.box.call(ctx, p.timeout+grace, body, s.Session)
+	out.ElapsedMS = time.Since(began).Milliseconds()
+	if ctx.Err() != nil {
+		return out, ctx.Err()
+	}
+	var raw json.RawMessage
+	if err == nil {
+		raw = readReply(&out, status, reply)
+	} else {
+		outcome, e := p.box.died(ctx, err)
+		out.fail(outcome, e)
+		p.stop()
+	}
+	// Calls still under way are cut off here: what can be cited stands.
+	switch {
+	case raw != nil:
+		s.Close(tools.StatusCompleted)
+		p.check(&out, raw, c, s.Session)
+	case out.Outcome == OutcomeTimeout:
+		s.Close(tools.StatusTimedOut)
+	default:
+		s.Close(tools.StatusError)
+	}
+	tool, spent := digests(s.Receipts())
+	out.Tools = tool
+	out.Session = PairSession{
+		ID: s.ID(), Status: s.Status(), IssuedAt: s.IssuedAt(), ExpiresAt: s.ExpiresAt(), Budget: c.Budget, Spent: spent, Calls: len(tool),
+	}
+	return out, nil
+}
+
+// check reads the return value against the contract and hydrates it.
+func (p *player) check(out *Pair, raw json.RawMessage, c Claim, s *tools.Session) {
+	r, err := ParseResponse(raw, &c.Payload)
+	if err != nil {
+		out.fail(OutcomeInvalid, PairError{Status: http.StatusOK, Message: err.Error()})
+		return
+	}
+	h := HydrateSeed(r.Citations, s.ID(), receiptsOf(s.Receipts()))
+	out.Outcome = OutcomeOK
+	out.Response = &PairReply{Verdict: r.Verdict, Justification: r.Justification, Citations: h, Dropped: len(r.Citations) - len(h)}
+}
+
+// readReply understands an answer of the sandbox protocol. It returns the
+// script's result, or sets why there is none. What the answer says is the
+// script's word or the runner's; no word of it blames anybody but the script.
+func readReply(out *Pair, status int, body []byte) json.RawMessage {
+	if len(body) >= maxSandboxReply {
+		out.fail(OutcomeTooLarge, PairError{Status: status, Message: fmt.Sprintf("the result is longer than %d bytes", MaxReply)})
+		return nil
+	}
+	f, err := object(body)
+	if err != nil {
+		out.fail(OutcomeDied, PairError{Status: status, Message: "the sandbox's answer is no JSON object"})
+		return nil
+	}
+	if status == http.StatusOK {
+		if raw, ok := f["result"]; ok {
+			return raw
+		}
+		return body // an answer without the key is the result itself
+	}
+	e := PairError{Status: status}
+	var d struct {
+		Code      string `json:"code"`
+		Exception string `json:"exception"`
+		Error     string `json:"error"`
+	}
+	if json.Unmarshal(f["detail"], &d) == nil {
+		e.Code, e.Exception, e.Message = d.Code, d.Exception, d.Error
+	}
+	outcome := OutcomeRaised
+	switch {
+	case status == http.StatusGatewayTimeout:
+		outcome = OutcomeTimeout
+	case status == http.StatusNotFound:
+		outcome = OutcomeMissing
+	case d.Code == "PreloadFailed":
+		outcome = OutcomeLoad
+	case d.Code == "ResultTooLarge":
+		outcome = OutcomeTooLarge
+	case d.Code == "":
+		outcome = OutcomeDied
+	}
+	out.fail(outcome, e)
+	return nil
+}
+
+// start makes a box for the claims that are left.
+func (p *player) start(ctx context.Context, toolsURL string) (*warmBox, error) {
+	return startWarm(ctx, warmConfig{
+		rootfs: p.k.cfg.Rootfs, dir: p.dir, tools: toolsURL, limits: p.run.Policy.Agent, timeout: p.timeout,
+		// The policy's wall time is one call's; the box lives for all that are left.
+		wall: (p.timeout+grace+2*time.Second)*time.Duration(p.left) + readyWait + 30*time.Second,
+		env:  []string{fmt.Sprintf("CASTER_MINER_UID=%d", p.uid), "CASTER_EVALUATION_RUN_ID=" + p.run.Run},
+		open: p.env.Box,
+		output: func(task string, l outputLine) {
+			p.env.Progress(agon.EventOutput, task, map[string]any{"stream": l.Stream, "text": strings.ToValidUTF8(l.Message, "\ufffd"), "truncated": l.Dropped > 0})
+		},
+	})
+}
+
+// stop ends the box, if one runs.
+func (p *player) stop() {
+	if p.box != nil {
+		p.box.close()
+		p.box = nil
+	}
+}

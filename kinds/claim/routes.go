@@ -1,0 +1,85 @@
+package claim
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/kinds/claim/signin"
+	"github.com/agon-arena/agon/kinds/claim/wire"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// wireClaims are an arena's tasks as foreign validators take them.
+func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work string) ([]wire.Claim, error) {
+	trees := &validator.TreeCache{Dir: work, Source: source}
+	var out []wire.Claim
+	for _, ref := range a.Tasks {
+		dir, err := trees.Tree(ctx, ref.Digest)
+		if err != nil {
+			return nil, err
+		}
+		t, err := task.LoadDir(dir, ref.Key)
+		if err != nil {
+			return nil, err
+		}
+		c, r, err := play.LoadTask(t)
+		if err != nil {
+			return nil, err
+		}
+		w := wire.Claim{
+			ClaimID: c.ClaimID, Text: c.Payload.ClaimText, BudgetUSD: float64(c.Budget) / 1e6,
+			Rubric:    wire.Rubric{Title: c.Payload.RubricTitle, Description: c.Payload.RubricDescription},
+			Reference: wire.Reference{Verdict: r.Verdict, Justification: r.Justification, Citations: []wire.Citation{}, Spans: []wire.Span{}},
+		}
+		for _, v := range c.Payload.VerdictOptions {
+			w.Rubric.Options = append(w.Rubric.Options, wire.Option(v))
+		}
+		for _, x := range r.Citations {
+			w.Reference.Citations = append(w.Reference.Citations, wire.Citation{URL: x.URL, Note: x.Note})
+		}
+		for _, x := range r.Spans {
+			w.Reference.Spans = append(w.Reference.Spans, wire.Span(x))
+		}
+		if x := c.Payload.Context; x != nil {
+			w.Context = &wire.Context{FeedID: x.FeedID, EnqueueSeq: x.EnqueueSeq}
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// harnyxRoutes mounts the seed's endpoints of a claim arena: their paths do
+// not meet those of /v1.
+func harnyxRoutes(s *kit.Server, arena string) (http.Handler, error) {
+	docs, err := shippedDocs(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	items, err := feeds(s.Options, docs, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	_, h, err := wire.NewPlatform(wire.PlatformConfig{
+		Items: items, Repo: newLazyRepo(s.Options),
+		Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx"), Log: s.Options.Log,
+		Verifier: &dialect.Verifier{
+			Dialects: []dialect.Dialect{signin.Caster{}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
+			Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",
+		},
+		Claims: func(ctx context.Context) ([]wire.Claim, error) {
+			a, err := s.Platform.Arena(ctx, arena)
+			if err != nil {
+				return nil, err
+			}
+			return wireClaims(ctx, s.Blobs, &a.Arena, s.Data.Path("harnyx", "trees"))
+		},
+	})
+	return h, err
+}

@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+)
+
+// The monitoring reads of 4.8, as far as the seed's data fits: public, without
+// signature. Claims and results show when the batch is completed.
+
+type summary struct {
+	BatchID       string    `json:"batch_id"`
+	Status        string    `json:"status"`
+	CreatedAt     time.Time `json:"created_at"`
+	CutoffAt      time.Time `json:"cutoff_at"`
+	CompletedAt   any       `json:"completed_at"`
+	FailedAt      any       `json:"failed_at"`
+	ArtifactCount int       `json:"artifact_count"`
+	TaskCount     int       `json:"task_count"`
+	Champion      any       `json:"champion_artifact_id"`
+}
+
+func summaryOf(b Batch) summary {
+	s := summary{BatchID: b.BatchID, Status: b.Status, CreatedAt: b.CreatedAt, CutoffAt: b.CutoffAt, ArtifactCount: len(b.Candidates), TaskCount: len(b.Claims)}
+	for _, c := range b.Candidates {
+		if b.ChampionUID != nil && c.UID == *b.ChampionUID {
+			s.Champion = c.ArtifactID
+		}
+	}
+	return s
+}
+
+// monitorList pages with before (a time) and before_batch_id.
+func (p *Platform) monitorList(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit := 100
+	if v := q.Get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > 500 {
+			reply(w, http.StatusUnprocessableEntity, map[string]any{"detail": []field{{"value_error", []any{"query", "limit"}, "Input should be 1 to 500", nil}}})
+			return
+		}
+		limit = n
+	}
+	var before time.Time
+	if v := q.Get("before"); v != "" {
+		var err error
+		if before, err = time.Parse(time.RFC3339Nano, v); err != nil {
+			reply(w, http.StatusUnprocessableEntity, map[string]any{"detail": []field{{"datetime_parsing", []any{"query", "before"}, "Input should be a valid datetime", nil}}})
+			return
+		}
+	}
+	list, err := p.batches(r.Context())
+	if err != nil {
+		p.broken(w, "list batches", err)
+		return
+	}
+	if !before.IsZero() {
+		id := q.Get("before_batch_id")
+		list = slices.DeleteFunc(list, func(b Batch) bool {
+			return b.CreatedAt.After(before) || (b.CreatedAt.Equal(before) && (id == "" || strings.Compare(b.BatchID, id) >= 0))
+		})
+	}
+	out := map[string]any{"next_before": nil, "next_before_batch_id": nil}
+	if len(list) > limit {
+		last := list[limit-1]
+		out["next_before"], out["next_before_batch_id"] = last.CreatedAt.Format(time.RFC3339Nano), last.BatchID
+		list = list[:limit]
+	}
+	rows := make([]summary, 0, len(list))
+	for _, b := range list {
+		rows = append(rows, summaryOf(b))
+	}
+	out["batches"] = rows
+	reply(w, http.StatusOK, out)
+}
+
+func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
+	b, ok := p.batch(w, r, r.PathValue("id"))
+	if !ok {
+		return
+	}
+	full := map[string]any{"batch_id": b.BatchID, "entrypoint": b.Entrypoint, "artifacts": b.Candidates, "tasks": []Claim{}}
+	if b.Status == "completed" {
+		full["tasks"] = b.Claims
+	}
+	aggregates := []any{}
+	total := agon.Micros(0)
+	for _, c := range b.Candidates {
+		s, err := p.cfg.Arenas.Submission(r.Context(), anybody, c.ArtifactID)
+		if err != nil {
+			continue // it shows as soon as it is there
+		}
+		total += s.CostMicros
+		row := map[string]any{"artifact_id": c.ArtifactID, "uid": c.UID, "state": s.State, "score": nil, "cost_usd": float64(s.CostMicros) / 1e6}
+		if b.Status == "completed" {
+			row["score"] = s.Score
+		}
+		aggregates = append(aggregates, row)
+	}
+	reply(w, http.StatusOK, map[string]any{
+		"summary": summaryOf(b), "batch": full, "artifact_aggregates": aggregates, "observed_artifact_aggregates": aggregates, "deliveries": []any{},
+		"cost_totals": map[string]any{"total_cost_usd": float64(total) / 1e6},
+	})
+}
+
+// rows are the results of one artifact, by task key.
+func (p *Platform) rows(ctx context.Context, artifact string) (map[string]row, error) {
+	out := map[string]row{}
+	cursor := ""
+	for {
+		page, err := p.cfg.Arenas.Runs(ctx, anybody, p.cfg.Arena, artifact, "", cursor, 200)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range page.Items {
+			for _, t := range x.Tasks {
+				out[t.Key] = row{run: x, task: t}
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			return out, nil
+		}
+	}
+}
+
+type row struct {
+	run  client.Run
+	task agon.TaskRef
+}
+
+// shown is a row as 4.8 has it; unfinished ones carry a lifecycle_status.
+func (x row) shown() map[string]any {
+	out := map[string]any{"task_id": x.task.Key, "run_id": x.run.RunSpec.Run}
+	if !x.run.State.Final() {
+		out["lifecycle_status"] = x.run.State
+		return out
+	}
+	out["status"], out["fault"] = x.run.State, x.run.Fault
+	for _, s := range x.run.Scores {
+		if s.Task == x.task.Key {
+			out["score"], out["metrics"], out["scoring_version"] = s.Value, s.Metrics, s.Scorer
+		}
+	}
+	return out
+}
+
+func (p *Platform) artifactRows(w http.ResponseWriter, r *http.Request) (map[string]row, bool) {
+	b, ok := p.batch(w, r, r.PathValue("id"))
+	if !ok {
+		return nil, false
+	}
+	aid := r.PathValue("aid")
+	if !slices.ContainsFunc(b.Candidates, func(c Candidate) bool { return c.ArtifactID == aid }) {
+		refuse(w, http.StatusNotFound, "artifact_not_found", "the batch has no such artifact")
+		return nil, false
+	}
+	rows, err := p.rows(r.Context(), aid)
+	if err != nil {
+		p.broken(w, "list results", err)
+		return nil, false
+	}
+	return rows, true
+}
+
+func (p *Platform) monitorTasks(w http.ResponseWriter, r *http.Request) {
+	rows, ok := p.artifactRows(w, r)
+	if !ok {
+		return
+	}
+	keys := make([]string, 0, len(rows))
+	for k := range rows {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	out := []any{}
+	for _, k := range keys {
+		out = append(out, rows[k].shown())
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func (p *Platform) monitorResults(w http.ResponseWriter, r *http.Request) {
+	rows, ok := p.artifactRows(w, r)
+	if !ok {
+		return
+	}
+	out := []any{}
+	if x, ok := rows[r.PathValue("tid")]; ok && x.run.State.Final() {
+		out = append(out, x.shown())
+	}
+	reply(w, http.StatusOK, out)
+}
+
+// monitorScript shows a script as far as the public may read it.
+func (p *Platform) monitorScript(w http.ResponseWriter, r *http.Request) {
+	s, err := p.cfg.Arenas.Submission(r.Context(), anybody, r.PathValue("id"))
+	if err != nil || s.Arena != p.cfg.Arena {
+		refuse(w, http.StatusNotFound, "artifact_not_found", "no such script")
+		return
+	}
+	c, err := p.candidate(r.Context(), s.ID)
+	if err != nil {
+		p.broken(w, "read script", err)
+		return
+	}
+	out := map[string]any{"artifact_id": s.ID, "content_hash": c.ContentHash, "size_bytes": c.SizeBytes, "uid": nil}
+	if uid, ok, err := p.uid(r.Context(), s.Miner); err == nil && ok {
+		out["uid"] = uid
+	}
+	if r.URL.Query().Get("include_content") == "true" {
+		b, err := p.script(r.Context(), anybody, s.ID)
+		var e *agon.Error
+		if errors.As(err, &e) && e.Status < 500 {
+			refuse(w, e.Status, e.Code, "%s", e.Message)
+			return
+		}
+		if err != nil {
+			p.broken(w, "read script", err)
+			return
+		}
+		out["content_b64"] = base64.StdEncoding.EncodeToString(b)
+	}
+	reply(w, http.StatusOK, out)
+}

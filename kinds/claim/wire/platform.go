@@ -1,0 +1,650 @@
+package wire
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/internal/folder"
+)
+
+// PlatformConfig is what the platform's side is made of. Arenas, Arena, Verifier,
+// Claims and Dir are needed.
+type PlatformConfig struct {
+	Arenas Arenas
+	Arena  string // id of the claim arena behind the routes
+	// Verifier checks dialect.Caster{} requests; its Members tell uids.
+	Verifier *dialect.Verifier
+	// Claims are the arena's tasks now, for a batch that brings no own.
+	Claims func(ctx context.Context) ([]Claim, error)
+	Dir    string // batches and registrations
+	// Items and Repo answer /v1/feeds and /v1/repo-search; nil: 503.
+	Items tools.Items
+	Repo  tools.Repo
+	// Recent is how long a finished batch lets a validator ask for weights;
+	// default 120 h. Zero batches let nobody ask, as in the original, unless
+	// AnyTime is set.
+	Recent  time.Duration
+	AnyTime bool
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Platform serves the platform's endpoints of the seed.
+type Platform struct {
+	cfg PlatformConfig
+	dir folder.Folder
+
+	mu      sync.Mutex
+	known   map[string]bool      // tree digests entered in the arena; guarded by mu
+	upto    int64                // Seq up to which known is complete; guarded by mu
+	scripts map[string]Candidate // by submission id; guarded by mu
+
+	freeze sync.Mutex // held while a batch is made
+}
+
+// NewPlatform returns a handler of every platform route.
+func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
+	if c.Arenas == nil || c.Arena == "" || c.Verifier == nil || c.Claims == nil || c.Dir == "" {
+		return nil, nil, errors.New("harnyx platform: Arenas, Arena, Verifier, Claims and Dir are needed")
+	}
+	if c.Recent <= 0 {
+		c.Recent = 120 * time.Hour
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), known: map[string]bool{}, scripts: map[string]Candidate{}}
+	m := http.NewServeMux()
+	m.HandleFunc("POST /v1/miners/scripts", p.upload)
+	m.HandleFunc("POST /v1/miner-task-batches/batch", p.createBatch)
+	m.HandleFunc("GET /v1/miner-task-batches/batch/{id}", p.getBatch)
+	m.HandleFunc("GET /v1/miner-task-batches/progress/{id}", p.progress)
+	m.HandleFunc("GET /v1/miner-task-batches/{batch}/artifacts/{artifact}", p.artifact)
+	m.HandleFunc("POST /v1/validators/register", p.register)
+	m.HandleFunc("GET /v1/weights", p.weights)
+	m.HandleFunc("GET /v1/monitoring/miner-task-batches", p.monitorList)
+	m.HandleFunc("GET /v1/monitoring/miner-task-batches/{id}", p.monitorBatch)
+	m.HandleFunc("GET /v1/monitoring/miner-task-batches/{id}/artifacts/{aid}/tasks", p.monitorTasks)
+	m.HandleFunc("GET /v1/monitoring/miner-task-batches/{id}/artifacts/{aid}/tasks/{tid}/results", p.monitorResults)
+	m.HandleFunc("GET /v1/monitoring/miner-scripts/{id}", p.monitorScript)
+	p.searchRoutes(m)
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	m.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+	})
+	return p, m, nil
+}
+
+// operator reads what the platform itself needs to hand out.
+var operator = platform.Caller{Operator: true}
+
+var anybody platform.Caller
+
+// asValidator is what every route but the upload and monitoring asks for.
+var asValidator = dialect.Need{Registered: true, Validator: true}
+
+// broken answers an error of ours, or the platform's refusal.
+func (p *Platform) broken(w http.ResponseWriter, what string, err error) {
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status < 500 {
+		refuse(w, e.Status, e.Code, "%s", e.Message)
+		return
+	}
+	p.cfg.Log.Error("request failed", "what", what, "err", err)
+	refuse(w, http.StatusInternalServerError, "internal_server_error", "internal error")
+}
+
+const scriptName = "agent.py"
+
+// upload is POST /v1/miners/scripts.
+func (p *Platform) upload(w http.ResponseWriter, r *http.Request) {
+	id, body, ok := signed(w, r, p.cfg.Verifier, dialect.Need{Registered: true}, maxUpload)
+	if !ok {
+		return
+	}
+	var in struct {
+		Script *string `json:"script_b64"`
+		SHA256 *string `json:"sha256"`
+	}
+	if !decode(w, body, true, &in) {
+		return
+	}
+	if in.Script == nil {
+		invalid(w, "missing", "Field required", "script_b64")
+		return
+	}
+	if in.SHA256 == nil {
+		invalid(w, "missing", "Field required", "sha256")
+		return
+	}
+	script, err := base64.StdEncoding.Strict().DecodeString(*in.Script)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "script_b64 is not Base64")
+		return
+	case len(script) == 0 || len(script) > MaxScript:
+		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "the script has %d bytes, want 1 to %d", len(script), MaxScript)
+		return
+	case !utf8.Valid(script):
+		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "the script is not UTF-8")
+		return
+	}
+	hash := sha(script)
+	if !strings.EqualFold(*in.SHA256, hash) {
+		refuse(w, http.StatusUnprocessableEntity, "sha_mismatch", "sha256 is not that of the script")
+		return
+	}
+	// One at a time: whether the bytes are known is looked up and changed together.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arena, err := p.cfg.Arenas.Arena(r.Context(), p.cfg.Arena)
+	if err != nil {
+		p.broken(w, "upload", err)
+		return
+	}
+	files := []blob.File{{Path: scriptName, Content: script}}
+	tree, err := blob.SumFiles(files, blob.TreeLimits{})
+	if err == nil {
+		err = p.learn(r.Context())
+	}
+	if err != nil {
+		p.broken(w, "upload", err)
+		return
+	}
+	if p.known[string(tree)] {
+		refuse(w, http.StatusConflict, "duplicate_script", "this script was entered before")
+		return
+	}
+	s, err := p.cfg.Arenas.Submit(r.Context(), platform.Caller{Hotkey: id.Hotkey}, p.cfg.Arena, client.SubmitRequest{
+		Name: "script", Licence: arena.Licence, Files: []client.File{{Path: scriptName, Content: script}},
+	})
+	if err != nil {
+		var e *agon.Error
+		switch {
+		case errors.As(err, &e) && e.Status == http.StatusConflict && strings.Contains(e.Code, "duplicate"):
+			refuse(w, http.StatusConflict, "duplicate_script", "%s", e.Message)
+		case errors.As(err, &e) && (e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusRequestEntityTooLarge):
+			refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "%s", e.Message)
+		default:
+			p.broken(w, "upload", err)
+		}
+		return
+	}
+	if !s.Created {
+		refuse(w, http.StatusConflict, "duplicate_script", "this script was entered before")
+		return
+	}
+	p.known[string(tree)] = true
+	p.scripts[s.ID] = Candidate{ArtifactID: s.ID, ContentHash: hash, SizeBytes: len(script)}
+	reply(w, http.StatusOK, map[string]any{
+		"uid": int(id.Member.UID), "artifact_id": s.ID, "content_hash": hash, "size_bytes": len(script), "submitted_at": s.CreatedAt.UTC().Format(time.RFC3339Nano),
+	})
+}
+
+// learn takes over the submissions that came since it was last called. The caller holds mu.
+func (p *Platform) learn(ctx context.Context) error {
+	cursor, top := "", p.upto
+	for {
+		page, err := p.cfg.Arenas.Submissions(ctx, operator, p.cfg.Arena, "", cursor, 200)
+		if err != nil {
+			return err
+		}
+		for _, s := range page.Items {
+			if s.Seq <= p.upto {
+				p.upto = top
+				return nil
+			}
+			p.known[string(s.Digest)] = true
+			top = max(top, s.Seq)
+		}
+		if cursor = page.Next; cursor == "" {
+			p.upto = top
+			return nil
+		}
+	}
+}
+
+// candidates are the newest submission of every registered hotkey up to cutoff,
+// and the champion's, even where its miner has a newer one.
+func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidate, error) {
+	var out []Candidate
+	seen := map[string]bool{}
+	cursor := ""
+	for {
+		page, err := p.cfg.Arenas.Submissions(ctx, operator, p.cfg.Arena, "", cursor, 200)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range page.Items {
+			if seen[s.Miner] || s.CreatedAt.After(cutoff) || s.State == agon.SubmissionRefused || s.State == agon.SubmissionExcluded {
+				continue
+			}
+			uid, ok, err := p.uid(ctx, s.Miner)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			seen[s.Miner] = true
+			c, err := p.candidate(ctx, s.ID)
+			if err != nil {
+				return nil, err
+			}
+			c.UID = uid
+			out = append(out, c)
+		}
+		if cursor = page.Next; cursor == "" || len(out) >= maxCandidates {
+			break
+		}
+	}
+	arena, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
+	if err != nil {
+		return nil, err
+	}
+	if ch := arena.Champion; ch != nil && !slices.ContainsFunc(out, func(c Candidate) bool { return c.ArtifactID == ch.Submission }) {
+		uid, ok, err := p.uid(ctx, ch.Miner)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			c, err := p.candidate(ctx, ch.Submission)
+			if err != nil {
+				return nil, err
+			}
+			c.UID = uid
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Candidate) int { return a.UID - b.UID })
+	return out, nil
+}
+
+// candidate tells hash and size of a submission's script.
+func (p *Platform) candidate(ctx context.Context, id string) (Candidate, error) {
+	p.mu.Lock()
+	c, ok := p.scripts[id]
+	p.mu.Unlock()
+	if ok {
+		return c, nil
+	}
+	b, err := p.script(ctx, operator, id)
+	if err != nil {
+		return Candidate{}, err
+	}
+	c = Candidate{ArtifactID: id, ContentHash: sha(b), SizeBytes: len(b)}
+	p.mu.Lock()
+	p.scripts[id] = c
+	p.mu.Unlock()
+	return c, nil
+}
+
+func (p *Platform) script(ctx context.Context, c platform.Caller, id string) ([]byte, error) {
+	files, err := p.cfg.Arenas.SubmissionFiles(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if f.Path == scriptName {
+			return f.Content, nil
+		}
+	}
+	return nil, &agon.Error{Code: "not_found", Status: http.StatusNotFound, Message: "the submission has no script"}
+}
+
+func (p *Platform) uid(ctx context.Context, hotkey string) (int, bool, error) {
+	if p.cfg.Verifier.Members == nil {
+		return 0, false, nil
+	}
+	m, ok, err := p.cfg.Verifier.Members.Member(ctx, hotkey)
+	return int(m.UID), ok, err
+}
+
+func batchName(id string) string { return "batch-" + id }
+
+// createBatch is POST /v1/miner-task-batches/batch.
+func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
+	_, body, ok := signed(w, r, p.cfg.Verifier, asValidator, maxBatch)
+	if !ok {
+		return
+	}
+	var in struct {
+		BatchID  *string `json:"batch_id"`
+		Champion *int    `json:"champion_uid"`
+		Override *struct {
+			Entrypoint string  `json:"entrypoint"`
+			Claims     []Claim `json:"claims"`
+		} `json:"override_miner_task_dataset"`
+		Reuse bool `json:"use_previous_task_dataset"`
+	}
+	if !decode(w, body, true, &in) {
+		return
+	}
+	id := uuid.NewString()
+	if in.BatchID != nil {
+		u, err := uuid.Parse(*in.BatchID)
+		if err != nil {
+			invalid(w, "uuid_parsing", "Input should be a valid UUID", "batch_id")
+			return
+		}
+		id = u.String()
+	}
+	// Freezing looks at what is there and writes: one at a time.
+	p.freeze.Lock()
+	defer p.freeze.Unlock()
+	var old Batch
+	if was, err := p.dir.Get(batchName(id), &old); err != nil {
+		p.broken(w, "create batch", err)
+		return
+	} else if was {
+		reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
+		return
+	}
+	earlier, err := p.batches(r.Context())
+	if err != nil {
+		p.broken(w, "create batch", err)
+		return
+	}
+	if i := slices.IndexFunc(earlier, func(b Batch) bool { return b.Status == "running" }); i >= 0 {
+		refuse(w, http.StatusConflict, "batch_running", "batch %s is running", earlier[i].BatchID)
+		return
+	}
+	now := p.cfg.Now().UTC()
+	b := Batch{BatchID: id, Entrypoint: Entrypoint, CutoffAt: now, CreatedAt: now, Status: "running", ChampionUID: in.Champion}
+	switch {
+	case in.Override != nil:
+		b.Claims = in.Override.Claims
+		if e := in.Override.Entrypoint; e != "" && e != Entrypoint {
+			invalid(w, "value_error", "entrypoint: want "+Entrypoint, "override_miner_task_dataset", "entrypoint")
+			return
+		}
+	case in.Reuse && len(earlier) > 0:
+		b.Claims = earlier[0].Claims // the newest comes first
+	default:
+		if b.Claims, err = p.cfg.Claims(r.Context()); err != nil {
+			p.broken(w, "create batch", err)
+			return
+		}
+	}
+	if len(b.Claims) == 0 || len(b.Claims) > maxClaims {
+		invalid(w, "value_error", fmt.Sprintf("want 1 to %d claims", maxClaims), "claims")
+		return
+	}
+	for i := range b.Claims {
+		if err := b.Claims[i].check(); err != nil {
+			invalid(w, "value_error", err.Error(), "override_miner_task_dataset", "claims", i)
+			return
+		}
+	}
+	if b.Candidates, err = p.candidates(r.Context(), now); err != nil {
+		p.broken(w, "create batch", err)
+		return
+	}
+	if b.Candidates == nil {
+		b.Candidates = []Candidate{}
+	}
+	if b.ChampionUID == nil {
+		b.ChampionUID = p.championUID(r.Context())
+	}
+	if err := p.dir.Put(batchName(id), b); err != nil {
+		p.broken(w, "create batch", err)
+		return
+	}
+	reply(w, http.StatusOK, p.shown(r.Context(), b))
+}
+
+func (p *Platform) championUID(ctx context.Context) *int {
+	roster, err := p.roster(ctx)
+	if err != nil || roster[0] == nil {
+		return nil
+	}
+	return roster[0]
+}
+
+// roster gives the uids of the three places.
+func (p *Platform) roster(ctx context.Context) (out [3]*int, err error) {
+	a, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
+	if err != nil {
+		return out, err
+	}
+	for i, seat := range a.Seats[:min(len(a.Seats), len(out))] {
+		uid, ok, err := p.uid(ctx, seat.Miner)
+		if err != nil {
+			return out, err
+		}
+		if ok {
+			out[i] = &uid
+		}
+	}
+	return out, nil
+}
+
+// shown is a batch with its state now: it is completed when every candidate is decided.
+func (p *Platform) shown(ctx context.Context, b Batch) Batch {
+	if b.Status != "running" {
+		return b
+	}
+	for _, c := range b.Candidates {
+		s, err := p.cfg.Arenas.Submission(ctx, operator, c.ArtifactID)
+		if err != nil || s.State == agon.SubmissionQueued || s.State == agon.SubmissionPlaying {
+			return b
+		}
+	}
+	b.Status = "completed"
+	return b
+}
+
+// batch reads a batch, or answers.
+func (p *Platform) batch(w http.ResponseWriter, r *http.Request, id string) (Batch, bool) {
+	var b Batch
+	u, err := uuid.Parse(id)
+	ok := false
+	if err == nil {
+		ok, err = p.dir.Get(batchName(u.String()), &b)
+		if err != nil {
+			p.broken(w, "read batch", err)
+			return b, false
+		}
+	}
+	if !ok {
+		refuse(w, http.StatusNotFound, "batch_not_found", "no such batch")
+		return b, false
+	}
+	return p.shown(r.Context(), b), true
+}
+
+func (p *Platform) getBatch(w http.ResponseWriter, r *http.Request) {
+	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+		return
+	}
+	if b, ok := p.batch(w, r, r.PathValue("id")); ok {
+		reply(w, http.StatusOK, b)
+	}
+}
+
+func (p *Platform) progress(w http.ResponseWriter, r *http.Request) {
+	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+		return
+	}
+	if b, ok := p.batch(w, r, r.PathValue("id")); ok {
+		reply(w, http.StatusOK, map[string]any{"batch_id": b.BatchID, "status": b.Status, "created_at": b.CreatedAt, "cutoff_at": b.CutoffAt, "candidate_count": len(b.Candidates)})
+	}
+}
+
+func (p *Platform) artifact(w http.ResponseWriter, r *http.Request) {
+	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+		return
+	}
+	b, ok := p.batch(w, r, r.PathValue("batch"))
+	if !ok {
+		return
+	}
+	// Only scripts of this batch: a validator may not read what is queued for later.
+	if !slices.ContainsFunc(b.Candidates, func(c Candidate) bool { return c.ArtifactID == r.PathValue("artifact") }) {
+		refuse(w, http.StatusNotFound, "artifact_not_found", "the batch has no such artifact")
+		return
+	}
+	script, err := p.script(r.Context(), operator, r.PathValue("artifact"))
+	if err != nil {
+		p.broken(w, "read artifact", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(script)
+}
+
+// registration is what a validator told of itself.
+type registration struct {
+	Hotkey  string    `json:"hotkey"`
+	BaseURL string    `json:"base_url"`
+	At      time.Time `json:"at"`
+}
+
+func regName(hotkey string) string {
+	return "validator-" + sha([]byte(hotkey))[:32]
+}
+
+func (p *Platform) register(w http.ResponseWriter, r *http.Request) {
+	id, body, ok := signed(w, r, p.cfg.Verifier, asValidator, 16<<10)
+	if !ok {
+		return
+	}
+	var in struct {
+		BaseURL *string `json:"base_url"`
+	}
+	if !decode(w, body, false, &in) { // later validators send more fields
+		return
+	}
+	if in.BaseURL == nil {
+		invalid(w, "missing", "Field required", "base_url")
+		return
+	}
+	u, err := url.Parse(*in.BaseURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || len(*in.BaseURL) > 500 {
+		invalid(w, "url_parsing", "Input should be a valid URL", "base_url")
+		return
+	}
+	if err := p.dir.Put(regName(id.Hotkey), registration{id.Hotkey, *in.BaseURL, p.cfg.Now().UTC()}); err != nil {
+		p.broken(w, "register", err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// weights is GET /v1/weights in the shape that the parsers of both eras read.
+func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
+	id, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	if !ok {
+		return
+	}
+	var reg registration
+	if was, err := p.dir.Get(regName(id.Hotkey), &reg); err != nil {
+		p.broken(w, "weights", err)
+		return
+	} else if !was {
+		refuse(w, http.StatusForbidden, "validator_not_registered", "register with POST /v1/validators/register first")
+		return
+	}
+	if ok, err := p.recent(r.Context()); err != nil {
+		p.broken(w, "weights", err)
+		return
+	} else if !ok && !p.cfg.AnyTime {
+		refuse(w, http.StatusForbidden, "no_recent_batch", "no batch was completed in the last %d hours", int(p.cfg.Recent.Hours()))
+		return
+	}
+	t, err := p.cfg.Arenas.Target(r.Context(), p.cfg.Arena)
+	if err == nil && (t == nil || len(t.UIDs) != len(t.Values)) {
+		err = errors.New("target has uids without values")
+	}
+	var roster [3]*int
+	if err == nil {
+		roster, err = p.roster(r.Context())
+	}
+	if err != nil {
+		p.cfg.Log.Error("request failed", "what", "weights", "err", err)
+		refuse(w, http.StatusServiceUnavailable, "weights_unavailable", "weights are not available now")
+		return
+	}
+	sum := 0.0
+	for _, v := range t.Values {
+		sum += float64(v)
+	}
+	out := map[string]float64{}
+	for i, u := range t.UIDs {
+		if sum > 0 {
+			out[strconv.Itoa(int(u))] += float64(t.Values[i]) / sum
+		}
+	}
+	// final_top is null or three long: the seed's client indexes into it.
+	answer := map[string]any{"weights": out, "champion_uid": roster[0], "final_top": nil}
+	if roster[0] != nil {
+		answer["final_top"] = roster
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+// recent reports whether a batch was completed within the time.
+func (p *Platform) recent(ctx context.Context) (bool, error) {
+	list, err := p.batches(ctx)
+	if err != nil {
+		return false, err
+	}
+	since := p.cfg.Now().Add(-p.cfg.Recent)
+	return slices.ContainsFunc(list, func(b Batch) bool { return b.Status == "completed" && b.CreatedAt.After(since) }), nil
+}
+
+// batches lists all, newest first.
+func (p *Platform) batches(ctx context.Context) ([]Batch, error) {
+	names, err := p.dir.Names("batch-")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Batch, 0, len(names))
+	for _, n := range names {
+		var b Batch
+		if ok, err := p.dir.Get(n, &b); err != nil {
+			return nil, err
+		} else if ok {
+			out = append(out, p.shown(ctx, b))
+		}
+	}
+	slices.SortFunc(out, func(a, b Batch) int {
+		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(b.BatchID, a.BatchID)
+	})
+	return out, nil
+}
+
+func sha(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}

@@ -1,0 +1,40 @@
+// Package coding is the software-engineering arena: agents mend bugs in repositories.
+package coding
+
+import (
+	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/coding/data"
+	"github.com/agon-arena/agon/kinds/coding/door"
+	"github.com/agon-arena/agon/kinds/coding/play"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// Kit makes the coding kind for one process.
+func Kit() kit.Kit {
+	return kit.Kit{
+		Kind:      "coding",
+		EntryName: "agent.py",
+		Data:      data.FS,
+		CheckTask: task.Form{Repository: true}.Check,
+		New:       func(p kit.Parts) kind.Kind { return play.New(play.Config{Rootfs: p.Rootfs}) },
+		Demo: func() kit.ArenaFile {
+			f := kit.ArenaFile{
+				ID:   "demo-coding",
+				Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, Licence: "MIT",
+				Sets: []string{"small", "released"}, Samples: true, SubmissionsPerColdkey: 50,
+			}
+			f.Defaults()
+			return f
+		},
+		Sets:       []string{"small", "released"},
+		Samples:    []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
+		Script:     func() []byte { return kit.SampleScript(data.FS, "llm") },
+		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
+		Dialects:   door.Dialects(),
+		// Decisions of earlier versions carry this name, in arenas of every kind.
+		Calc: []calc.Rule{incentive.TakeoverCalc("coding.takeover")},
+	}
+}

@@ -1,0 +1,96 @@
+// Package coding is the kind of arena in which agents mend bugs: one Python
+// file is shown a repository and a problem statement, and returns a diff.
+// Hidden tests decide. README.md holds the threat model of the judge.
+package play
+
+import (
+	"fmt"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/kinds/coding/door"
+)
+
+// Name is the kind's name.
+const Name = "coding"
+
+// scorer names the judging code: change it whenever a record could be judged differently.
+const scorer = "coding-1"
+
+// Config is what the kind needs to know of this host.
+type Config struct {
+	// Rootfs is the directory of the root file system of all boxes, with
+	// python3 and git. Only Play and Judge need it.
+	Rootfs string
+}
+
+// Kind implements kind.Kind for coding arenas.
+type Kind struct {
+	cfg Config
+}
+
+// New returns the kind.
+func New(cfg Config) *Kind { return &Kind{cfg: cfg} }
+
+// Name returns "coding".
+func (k *Kind) Name() string { return Name }
+
+// Scorer returns the version of the judge.
+func (k *Kind) Scorer() string { return scorer }
+
+// Dialects implements kind.Speaker: agents that were written for Ridges' proxy
+// find it, too.
+func (k *Kind) Dialects() []string {
+	return []string{gateway.DialectOpenAI, gateway.DialectTools, door.A0}
+}
+
+// Outcomes of a play, told by Record.Outcome. OutcomeOK and OutcomeEmpty are
+// ordinary ends; every other word says that the agent failed, unless evidence
+// made outside the box says whose failure it was (see AgentFailed).
+const (
+	OutcomeOK          = "ok"           // a patch was returned and may be judged
+	OutcomeEmpty       = "empty"        // an empty or blank patch: unsolved, no fault
+	OutcomeInvalid     = "invalid"      // None, wrong type, dict without patch, coroutine
+	OutcomeRaised      = "raised"       // agent_main raised
+	OutcomeExited      = "exited"       // the process ended before a result was written
+	OutcomeLoadError   = "load_error"   // the file could not be loaded or has no agent_main
+	OutcomeTimeout     = "timeout"      // wall or CPU limit
+	OutcomeOutputLimit = "output_limit" // wrote more than Limits.OutputBytes
+	OutcomeOOM         = "oom"          // memory limit
+	OutcomeLimit       = "limit"        // another limit of the box (disk, pids)
+	OutcomeKilled      = "killed"       // by a signal
+	OutcomeBadPatch    = "bad_patch"    // the patch breaks a rule or does not apply
+)
+
+// AgentFailed reports whether outcome says that the agent failed, so that the
+// run's fault is the agent's unless evidence from outside the box moves it.
+func AgentFailed(outcome string) bool {
+	return outcome != OutcomeOK && outcome != OutcomeEmpty
+}
+
+// Plan asks for one run per task that no run covers yet, and is done when
+// every task has a run that ended.
+func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
+	covered, final := map[string]bool{}, map[string]bool{}
+	for _, r := range v.Runs {
+		for _, t := range r.Tasks {
+			covered[t.Key] = true
+			if r.State.Final() {
+				final[t.Key] = true
+			}
+		}
+	}
+	var p agon.Plan
+	done := 0
+	for _, t := range v.Arena.Tasks {
+		if final[t.Key] {
+			done++
+		}
+		if !covered[t.Key] {
+			p.Runs = append(p.Runs, agon.RunSpec{Arena: v.Arena.ID, Tasks: []agon.TaskRef{t}, Policy: v.Arena.Policy})
+		}
+	}
+	p.Done = done == len(v.Arena.Tasks)
+	p.Why = fmt.Sprintf("%d of %d tasks have ended, %d to plan", done, len(v.Arena.Tasks), len(p.Runs))
+	return p, nil
+}

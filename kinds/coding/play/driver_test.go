@@ -1,0 +1,53 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/netns"
+	"github.com/agon-arena/agon/sandbox/probe"
+)
+
+// state is where boxes of this test process live.
+var state string
+
+func TestMain(m *testing.M) {
+	netns.MaybeChild()
+	var err error
+	if state, err = os.MkdirTemp("", "agon-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := os.Chmod(state, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(state)
+	os.Exit(code)
+}
+
+var drivers struct {
+	sync.Mutex
+	made map[string]sandbox.Driver
+}
+
+// openDriver probes once per process. AGON_DRIVER names another driver than the strongest.
+func openDriver(t *testing.T, rootfs string) sandbox.Driver {
+	t.Helper()
+	drivers.Lock()
+	defer drivers.Unlock()
+	if d := drivers.made[rootfs]; d != nil {
+		return d
+	}
+	d, reports, err := probe.Probe(context.Background(), probe.Config{Rootfs: rootfs, StateDir: state, Want: os.Getenv("AGON_DRIVER")})
+	if err != nil {
+		t.Fatalf("no box, nothing can be tested: %v %+v", err, reports)
+	}
+	drivers.made = map[string]sandbox.Driver{rootfs: d}
+	return d
+}

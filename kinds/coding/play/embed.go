@@ -1,0 +1,14 @@
+package play
+
+import _ "embed"
+
+// The programs that run in boxes, and the assertions that grade.py reads with its tests. They are handed over as an argument of
+// python3 -c, so no file in a box holds them and nothing in a box can change them.
+var (
+	//go:embed harness/run.py
+	runSource string
+	//go:embed harness/grade.py
+	gradeSource string
+	//go:embed harness/asserts.py
+	assertSource string
+)

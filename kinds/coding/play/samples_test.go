@@ -1,0 +1,190 @@
+package play
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/kinds/coding/data"
+	"github.com/agon-arena/agon/kinds/coding/door"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// smallTask loads one task that comes with agon and writes it where boxes can see it.
+func smallTask(t *testing.T, name string) *task.Task {
+	t.Helper()
+	tk, err := task.Load(mustSub(t, path.Join("tasks/small", name)), "small/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := filepath.Join(t.TempDir(), "task")
+	if err := task.Materialise(tk, dst); err != nil {
+		t.Fatal(err)
+	}
+	openPath(t, dst)
+	if tk, err = task.LoadDir(dst, tk.Key); err != nil {
+		t.Fatal(err)
+	}
+	return tk
+}
+
+func mustSub(t *testing.T, dir string) fs.FS {
+	t.Helper()
+	sub, err := fs.Sub(data.FS, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+// playAndJudge plays a sample on a task as a validator would.
+func playAndJudge(t *testing.T, e *testEnv, k *Kind, tk *task.Task) (agon.Record, agon.Score) {
+	t.Helper()
+	r := runSpec()
+	r.Tasks[0].Key = tk.Key
+	r.Policy.Agent.WallMS = 60_000
+	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Judge(t.Context(), e, r, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec, s[0]
+}
+
+func sample(t *testing.T, name string) string {
+	t.Helper()
+	files, err := kit.SampleFiles(data.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(files["agent.py"])
+}
+
+// The repair sample mends what a visible test shows to be broken.
+func TestRepairSample(t *testing.T) {
+	for _, name := range []string{"bank-ledger", "interval-merge", "lru-cache", "pagination", "ring-buffer", "semver"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, d := newKind(t)
+			tk := smallTask(t, name)
+			if rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "repair")), k, tk); !s.Solved {
+				t.Errorf("%s %s: %s\n%s\n%s\n%s", rec.Outcome, rec.Detail, s.Detail, rec.Files[FilePatch], rec.Files[FileStdout], rec.Files[FileStderr])
+			}
+		})
+	}
+}
+
+func TestNopSample(t *testing.T) {
+	k, d := newKind(t)
+	tk := smallTask(t, "semver")
+	if rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "nop")), k, tk); rec.Outcome != OutcomeEmpty || s.Value != 0 {
+		t.Errorf("%+v %+v", rec, s)
+	}
+}
+
+// gatewayEnv is a testEnv whose doors lead to a real gateway on the samples' script.
+type gatewayEnv struct {
+	*testEnv
+	g *gateway.Gateway
+	s gateway.Session
+}
+
+func (e *gatewayEnv) Record(string, string, any) {}
+
+func (e *gatewayEnv) Door(ctx context.Context, key string, listen ...string) ([]sandbox.Door, error) {
+	s, err := e.g.Open(ctx, gateway.Policy{
+		Run: "run-1", Attempt: 1, Task: key, Payer: "run", Models: []string{"*"},
+		Budget: agon.Budget{Micros: 1_000_000, Calls: 50}, Dialects: []string{gateway.DialectOpenAI, door.A0},
+	}, e)
+	if err != nil {
+		return nil, err
+	}
+	e.s = s
+	var out []sandbox.Door
+	for _, l := range listen {
+		out = append(out, sandbox.Door{Listen: l, Target: s.BaseURL(), Header: s.Header()})
+	}
+	return out, nil
+}
+
+// The llm sample works through the gateway: on its script it mends some tasks and leaves others alone.
+func TestLLMSample(t *testing.T) {
+	script, err := scripted.Parse(kit.SampleScript(data.FS, "llm"), "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Config{Upstreams: []provider.Upstream{scripted.New(script)}, Dialects: door.Dialects()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Stop() })
+	t.Run("tasks", func(t *testing.T) {
+		for name, solved := range map[string]bool{"interval-merge": true, "lru-cache": true, "pagination": true, "semver": true, "tilemap": true, "url-router": false} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				k, d := newKind(t)
+				tk := smallTask(t, name)
+				e := &gatewayEnv{testEnv: newEnv(t, d, tk, sample(t, "llm")), g: g}
+				r := runSpec()
+				r.Policy.Models = []string{"scripted"}
+				rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := k.Judge(t.Context(), e, r, rec)
+				if err != nil || s[0].Solved != solved || AgentFailed(rec.Outcome) {
+					t.Errorf("%s %s: %+v %v\n%s\n%s", rec.Outcome, rec.Detail, s, err, rec.Files[FileStdout], rec.Files[FileStderr])
+				}
+				if n := len(e.s.Receipts()); n < 3 {
+					t.Errorf("%d receipts", n)
+				}
+				e.s.Close()
+			})
+		}
+	})
+}
+
+// The binary symbolic-link and CRLF tasks are graded like any other.
+func TestOddTasks(t *testing.T) {
+	for _, name := range []string{"csv-sniffer", "job-schedule", "release-catalog", "notes-index", "url-router", "template-loops"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tk := smallTask(t, name)
+			diff, err := tk.SolutionPatch()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := judge(t, tk, string(diff)); !v.Solved {
+				t.Errorf("oracle: %s", v.Detail)
+			}
+			if v := judge(t, tk, ""); v.Solved {
+				t.Error("nop solves it")
+			}
+		})
+	}
+}
+
+// openPath lets other users come to p.
+func openPath(t *testing.T, p string) {
+	t.Helper()
+	for ; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package kit
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/probe"
+	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/sandbox/runsc"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+)
+
+// OpenDriver makes sure of the root file system and picks the strongest
+// sandbox that works. There is no falling back to none.
+func OpenDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) {
+	root, err := rootfs.Ensure(ctx, rootfs.Config{Dir: filepath.Join(CacheDir(o), "rootfs"), Image: o.Getenv("AGON_ROOTFS_IMAGE"), Log: o.Writer()})
+	if err != nil {
+		return nil, "", &agon.Error{
+			Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
+			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE",
+		}
+	}
+	// What killed processes left, before the first box of this one.
+	if n, err := probe.Sweep(StateDir(o)); err != nil {
+		o.Log.Warn("leftovers of killed processes stay", "error", err)
+	} else if n > 0 {
+		o.Sayf("removed what killed processes left of %d boxes", n)
+	}
+	if _, err := tempdir.Sweep(""); err != nil {
+		o.Log.Warn("temporary directories of killed processes stay", "error", err)
+	}
+	if err := rootfs.Used(root, time.Now()); err != nil {
+		o.Log.Warn("the use of the root file system is not noted", "error", err)
+	}
+	bin, _ := runsc.Find(runsc.BuildConfig{Dir: CacheDir(o)})
+	d, reports, err := probe.Probe(ctx, probe.Config{Rootfs: root, StateDir: StateDir(o), Want: o.Getenv("AGON_DRIVER"), Runsc: bin})
+	for _, r := range reports {
+		o.Log.Debug("sandbox probed", "report", r)
+	}
+	if err != nil {
+		return nil, "", &agon.Error{
+			Code: "no_sandbox", Status: 503, Fault: agon.FaultValidator, Message: err.Error(),
+			Mend: "install runc or bubblewrap (make setup does); agon never plays without a sandbox", Err: err,
+		}
+	}
+	return d, root, nil
+}
+
+// StateDir is where drivers keep what boxes need while they live. Its path is
+// short and neutral: boxes can see parts of it in their mount tables.
+func StateDir(o Options) string { return filepath.Join(CacheDir(o), "boxes") }
+
+// Writer makes what is written to it lines for people.
+func (o Options) Writer() io.Writer { return sayWriter{o} }
+
+type sayWriter struct{ o Options }
+
+func (w sayWriter) Write(b []byte) (int, error) {
+	w.o.Sayf("%s", string(b))
+	return len(b), nil
+}
+
+// CacheDir is where root file systems and fetched tasks are kept.
+func CacheDir(o Options) string {
+	if o.Cache != "" {
+		return o.Cache
+	}
+	return filepath.Dir(rootfs.DefaultDir())
+}
+
+// TasksDir is where released tasks stand after agon setup.
+func TasksDir(o Options) string { return filepath.Join(CacheDir(o), "tasks") }

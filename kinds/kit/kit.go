@@ -1,0 +1,399 @@
+// Package kit is what a kind of arena hands over (Kit), and what it may use of
+// the process that it is part of: Options, Server, boxes, gateways, players.
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/ui/cli"
+)
+
+// Kit is all that the roles know of one kind: `agon up`, `serve`, `validator`,
+// `try` and the rest are put together from a list of kits. Only Kind and New are
+// required; everything else is an ability that a kind may have, and this is the
+// one place where they are listed.
+//
+// A Kit is made anew for every process: its functions may share state.
+type Kit struct {
+	// Kind is the name that arenas give (kind = "golf").
+	Kind string
+	// New makes the kind. A server that does not play has no root file system.
+	New func(Parts) kind.Kind
+
+	// Data holds samples/NAME, template (what `agon agent new KIND` writes) and
+	// tasks/SET/TASK. Optional; package embed makes one.
+	Data fs.FS
+	// Sets are the shipped sets of tasks, in the order of listing: directories of
+	// Data's tasks, unless LoadSet makes one of them otherwise (ok).
+	Sets    []string
+	LoadSet func(o Options, set string) (list []*task.Task, ok bool, err error)
+	// CheckTask says what is wrong with a task of the kind, beyond what every
+	// task is checked for.
+	CheckTask func(*task.Task) error
+	// TaskInit writes the template of a task of the kind into dir and returns the
+	// names of its files. TaskPreflight tries tasks before they are paid for.
+	TaskInit      func(dir string) ([]string, error)
+	TaskPreflight func(ctx context.Context, o Options, d sandbox.Driver, rootfs string, list []*task.Task) ([]cli.TaskPreflight, error)
+	// InsteadOfCheck and InsteadOfTry name what serves the kind better than
+	// `agon task check` and `agon try`; nil: these do.
+	InsteadOfCheck, InsteadOfTry *Instead
+	// EntryName is the path under which a single file is entered ("agent.py"); "":
+	// under its own name.
+	EntryName string
+	// FinalCall is the call that hands over an agent's answer, if the kind has one:
+	// a corpus keeps only conversations that end with it.
+	FinalCall *corpus.FinalCall
+
+	// Judge is what the judges of a run of so many tasks may ask of a platform's
+	// gateway where the arena does not say; nil: they ask no model.
+	Judge func(tasks int) *agon.Judging
+
+	// Demo is the arena that `agon up` opens without a file, on a subnet of its
+	// own. Samples are entered there, in this order; Enter does it where entering
+	// is not a plain submission. Script (JSON) answers the samples' model calls
+	// where no model is configured.
+	Demo    func() ArenaFile
+	Samples []Sample
+	Enter   func(ctx context.Context, s *Server, f ArenaFile) error
+	Script  func() []byte
+	// Beside makes what plays next to the platform in a demo of the kind.
+	Beside func(ctx context.Context, s *Server, f ArenaFile, d sandbox.Driver, rootfs string) (Beside, error)
+	// Agreement is what validators without a platform say of an arena; nil from
+	// it: there are none here.
+	Agreement func(arena string) *client.Agreement
+
+	// Incentives are the rules that arenas may name, Calc those that `agon calc`
+	// recomputes.
+	Incentives map[string]incentive.Rule
+	Calc       []calc.Rule
+
+	// Dialects are what the kind's agents may speak at a gateway besides its own
+	// dialects; the kind says which of them its doors speak (kind.Speaker).
+	Dialects []gateway.Dialect
+	// Tools are the metered tools that the kind adds to a gateway.
+	Tools func(o Options) ([]tool.Tool, error)
+	// ToolHost serves the tools that scripts call by name, next to gateway gw; stop
+	// ends it. At most one kit of a list has it.
+	ToolHost func(o Options, docs any, d sandbox.Driver, rootfs string, gw *gateway.Gateway) (h *validator.ToolHost, stop func(), err error)
+
+	// Coordinator keeps the kind's own books in the platform's transactions. Open
+	// is called once, when there is a platform and before any arena is opened.
+	Coordinator platform.Coordinator
+	Open        func(ctx context.Context, s *Server) error
+	// Prepare completes every arena of the kind before it is opened, Opened is
+	// called after.
+	Prepare, Opened func(ctx context.Context, s *Server, a *agon.Arena) error
+	// Routes are the patterns of the kind's foreign dialect (net/http); Serve makes
+	// their handler for the first arena of the kind that is opened.
+	Routes []string
+	Serve  func(ctx context.Context, s *Server, a agon.Arena) (http.Handler, error)
+
+	// Commands are what the kind adds to the command line a; kits is the list that
+	// the kit is of.
+	Commands func(a *cli.App, kits List) []cli.Extra
+	// Programs are public clients of the kind that agon stands in for: it is one of
+	// them when it is started under its name.
+	Programs []Program
+	// Setup prepares what the kind's tasks need on this machine (`agon setup`),
+	// Doctor says whether it is there.
+	Setup  func(ctx context.Context, o Options, d sandbox.Driver, rootfs string) error
+	Doctor func(o Options) []cli.Check
+}
+
+// Program is a client that agon is when it is started under another name.
+type Program struct {
+	Name string
+	Args func(args []string) []string // its command line as agon's
+	Exit func(code int) int           // agon's exit code as its own
+}
+
+// Instead names a command that serves a kind better.
+type Instead struct {
+	Why  string // "is a research task, which has no reference solution"
+	Mend string // "agon task preflight tries it"
+}
+
+// Entry is the path under which a miner's file is entered.
+func (k Kit) Entry(file string) string {
+	if k.EntryName == "" {
+		return filepath.Base(file)
+	}
+	return k.EntryName
+}
+
+// Beside plays next to a platform until its context ends; with once it ends
+// when there is something to see.
+type Beside interface {
+	Run(ctx context.Context, once bool)
+	Close()
+}
+
+// Parts are what a kind may be made of.
+type Parts struct {
+	Options Options
+	Rootfs  string // of the boxes; "" on a server that does not play
+	Model   string // of judges; "" is the gateway's first
+	Keyed   bool   // a real model is configured
+}
+
+// Sample is one of the kind's own agents, in Kit.Data.
+type Sample struct {
+	Name  string
+	Model bool // it asks a model: without a configured one it plays on the script and is never seated
+	// Refused samples show a gate at work: entering them fails, and that is shown.
+	Refused bool
+}
+
+// List is the kinds of one binary, in the order of listing.
+type List []Kit
+
+// Of returns the kit of a kind.
+func (l List) Of(kind string) (Kit, bool) {
+	for _, k := range l {
+		if k.Kind == kind {
+			return k, true
+		}
+	}
+	return Kit{}, false
+}
+
+// Names lists the kinds that arenas may name.
+func (l List) Names() []string {
+	var out []string
+	for _, k := range l {
+		out = append(out, k.Kind)
+	}
+	return out
+}
+
+// Commands returns what the kinds add to a command line.
+func (l List) Commands() []func(a *cli.App) []cli.Extra {
+	var out []func(a *cli.App) []cli.Extra
+	for _, k := range l {
+		if k.Commands != nil {
+			out = append(out, func(a *cli.App) []cli.Extra { return k.Commands(a, l) })
+		}
+	}
+	return out
+}
+
+// Program is what the binary is when it is started as path: agon itself, unless
+// a kind has a program of this name.
+func (l List) Program(path string) Program {
+	name := filepath.Base(path)
+	for _, k := range l {
+		for _, p := range k.Programs {
+			if p.Name == name {
+				return p
+			}
+		}
+	}
+	return Program{Name: name, Args: func(args []string) []string { return args }, Exit: func(code int) int { return code }}
+}
+
+// Incentives returns every rule that arenas may name.
+func (l List) Incentives() map[string]incentive.Rule {
+	m := map[string]incentive.Rule{}
+	for _, k := range l {
+		maps.Copy(m, k.Incentives)
+	}
+	return m
+}
+
+// Finals returns the final calls of the kinds that have one.
+func (l List) Finals() corpus.Finals {
+	out := corpus.Finals{}
+	for _, k := range l {
+		if k.FinalCall != nil {
+			out[k.Kind] = k.FinalCall
+		}
+	}
+	return out
+}
+
+// Dialects returns what a gateway of this process speaks besides its own dialects.
+func (l List) Dialects() []gateway.Dialect {
+	var out []gateway.Dialect
+	for _, k := range l {
+		out = append(out, k.Dialects...)
+	}
+	return out
+}
+
+// Demos returns the arenas that are opened without a file.
+func (l List) Demos() []ArenaFile {
+	var out []ArenaFile
+	for _, k := range l {
+		if k.Demo != nil {
+			out = append(out, k.Demo())
+		}
+	}
+	return out
+}
+
+// Script joins the scripts of all kinds' samples: the first rule that matches answers.
+func (l List) Script() (*scripted.Script, error) {
+	var all []*scripted.Script
+	for _, k := range l {
+		if k.Script == nil {
+			continue
+		}
+		s, err := scripted.Parse(k.Script(), "json")
+		if err != nil {
+			return nil, fmt.Errorf("read the script of %s: %w", k.Kind, err)
+		}
+		all = append(all, s)
+	}
+	return scripted.Join(all...), nil
+}
+
+// Templates returns what `agon agent new KIND` writes, by kind.
+func (l List) Templates() map[string]fs.FS {
+	out := map[string]fs.FS{}
+	for _, k := range l {
+		if k.Data == nil {
+			continue
+		}
+		if _, err := fs.Stat(k.Data, "template"); err != nil {
+			continue
+		}
+		if sub, err := fs.Sub(k.Data, "template"); err == nil {
+			out[k.Kind] = sub
+		}
+	}
+	return out
+}
+
+// Agreement is what validators without a platform say of an arena; nil where
+// there are none.
+func (l List) Agreement(arena string) *client.Agreement {
+	for _, k := range l {
+		if k.Agreement == nil {
+			continue
+		}
+		if a := k.Agreement(arena); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// Coordinators returns those of the kinds that have one.
+func (l List) Coordinators() map[string]platform.Coordinator {
+	out := map[string]platform.Coordinator{}
+	for _, k := range l {
+		if k.Coordinator != nil {
+			out[k.Kind] = k.Coordinator
+		}
+	}
+	return out
+}
+
+// Kinds returns every kind, playing in boxes over rootfs.
+func (o Options) Kinds(rootfs string) map[string]kind.Kind {
+	p := Parts{Options: o, Rootfs: rootfs}
+	if o.Getenv != nil {
+		p.Model, p.Keyed = o.Getenv("AGON_LLM_MODEL"), o.Getenv("AGON_LLM_BASE_URL") != ""
+	}
+	m := map[string]kind.Kind{}
+	for _, k := range o.Kits {
+		m[k.Kind] = k.New(p)
+	}
+	return m
+}
+
+// Files returns what a sample of the kit enters.
+func (k Kit) Files(sample string) ([]client.File, error) {
+	list, err := SampleFiles(k.Data, sample)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.File
+	for _, path := range slices.Sorted(maps.Keys(list)) {
+		out = append(out, client.File{Path: path, Content: list[path]})
+	}
+	return out, nil
+}
+
+// ShippedSet returns a set of a kind as it ships: whole tasks, and recipes of
+// tasks that are made from published packages.
+func (o Options) ShippedSet(kind, name string) ([]*task.Task, error) {
+	none := &agon.Error{
+		Code: "not_found", Status: 404, Field: "sets", Message: "there is no shipped set " + name + " of the kind " + kind,
+		Mend: "a directory is named with a slash: ./" + name,
+	}
+	k, ok := o.Kits.Of(kind)
+	if !ok {
+		return nil, none
+	}
+	if k.LoadSet != nil {
+		list, mine, err := k.LoadSet(o, name)
+		if err != nil {
+			return nil, fmt.Errorf("make set %s: %w", name, err)
+		}
+		if mine {
+			return o.Kits.checked(kind, list, nil)
+		}
+	}
+	if strings.ContainsAny(name, `./\`) || k.Data == nil {
+		return nil, none
+	}
+	sub, err := fs.Sub(k.Data, "tasks/"+name)
+	if err != nil {
+		return nil, none
+	}
+	if _, err := fs.Stat(sub, "."); errors.Is(err, fs.ErrNotExist) {
+		return nil, none
+	}
+	list, err := task.LoadSet(sub, name)
+	return o.Kits.checked(kind, list, err)
+}
+
+// Server is what a kind may use of the process that serves its arenas. The
+// roles make it; nothing in it is to be changed.
+type Server struct {
+	Options  Options
+	Data     *Data
+	Store    *store.Store
+	Blobs    blob.Store
+	Ledger   *local.Ledger // the embedded one
+	Platform *platform.Platform
+	Operator *Party
+	// URL is the address of /v1 on this machine, once it is served.
+	URL func() string
+	// Graphs is the ledger that an arena is on.
+	Graphs func(a agon.Arena) Graphs
+	// EnsureSubnet makes the subnet of an arena, owned by the operator, and
+	// registers val there, if it is not nil.
+	EnsureSubnet func(ctx context.Context, a agon.Arena, val *Party) error
+	// EnsureRegistered registers a demo's party unless it is registered; false
+	// means that it could not be done here (a ledger elsewhere costs money).
+	EnsureRegistered func(ctx context.Context, a agon.Arena, p *Party) (bool, error)
+	// Background runs f next to the server, which ends its context and waits for
+	// it before it closes what f uses.
+	Background func(f func(ctx context.Context))
+}

@@ -1,0 +1,196 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/task"
+)
+
+// LoadSet returns the tasks of a shipped set or of a directory. Of the
+// released set only those that were fetched are returned, and missing counts the rest.
+func LoadSet(o Options, kind, name string) (list []*task.Task, missing int, err error) {
+	if strings.ContainsRune(name, os.PathSeparator) {
+		list, err = task.LoadSet(os.DirFS(name), filepath.Base(name))
+		list, err = o.Kits.checked(kind, list, err)
+		return list, 0, err
+	}
+	list, err = o.ShippedSet(kind, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := list[:0]
+	for _, t := range list {
+		if !t.Recipe() {
+			out = append(out, t)
+			continue
+		}
+		got, err := task.Fetched(t, TasksDir(o))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, task.ErrPin):
+			missing++ // never fetched, or fetched by an agon that pinned it otherwise
+		case err != nil:
+			return nil, 0, err
+		default:
+			out = append(out, got)
+		}
+	}
+	return out, missing, nil
+}
+
+// CheckTask says what is wrong with a task for its kind, beyond what every task
+// is checked for.
+func (l List) CheckTask(t *task.Task) error {
+	k, ok := l.Of(t.Config.Agon.Kind)
+	if !ok {
+		return wrongKind(t, "%q: want "+strings.Join(l.Names(), ", "), t.Config.Agon.Kind)
+	}
+	if k.CheckTask == nil {
+		return nil
+	}
+	return k.CheckTask(t)
+}
+
+func wrongKind(t *task.Task, format string, args ...any) error {
+	return &task.InvalidError{Key: t.Key, Findings: []agon.Finding{{Code: "invalid_task", Field: "agon.kind", Message: fmt.Sprintf(format, args...)}}}
+}
+
+// checked drops what is no task of the kind and joins the reasons to err.
+func (l List) checked(kind string, list []*task.Task, err error) ([]*task.Task, error) {
+	out, errs := list[:0], []error{err}
+	for _, t := range list {
+		bad := l.CheckTask(t)
+		if own := t.Config.Agon.Kind; bad == nil && own != kind {
+			bad = wrongKind(t, "%q: tasks of the kind %s are wanted here", own, kind)
+		}
+		if bad != nil {
+			errs = append(errs, bad)
+			continue
+		}
+		out = append(out, t)
+	}
+	return out, errors.Join(errs...)
+}
+
+// Recipes returns the shipped tasks that are made from published packages, of all kinds.
+func (o Options) Recipes() ([]*task.Task, error) {
+	var out []*task.Task
+	for _, k := range o.Kits {
+		for _, set := range k.Sets {
+			list, err := o.ShippedSet(k.Kind, set)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range list {
+				if t.Recipe() {
+					out = append(out, t)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// PutTask stores the tree of t as blobs and returns its reference. work is a
+// directory for its files while they are read.
+func PutTask(ctx context.Context, s blob.Store, t *task.Task, work string) (agon.TaskRef, error) {
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return agon.TaskRef{}, fmt.Errorf("store task %s: %w", t.Key, err)
+	}
+	tmp, err := os.MkdirTemp(work, "task-")
+	if err != nil {
+		return agon.TaskRef{}, fmt.Errorf("store task %s: %w", t.Key, err)
+	}
+	defer os.RemoveAll(tmp)
+	dir := filepath.Join(tmp, "t")
+	if err := task.Materialise(t, dir); err != nil {
+		return agon.TaskRef{}, err
+	}
+	d, err := blob.PutTree(ctx, s, dir, blob.TreeLimits{})
+	if err != nil {
+		return agon.TaskRef{}, fmt.Errorf("store task %s: %w", t.Key, err)
+	}
+	if d != t.Digest {
+		return agon.TaskRef{}, fmt.Errorf("store task %s: the tree has digest %s, the task %s", t.Key, d, t.Digest)
+	}
+	return agon.TaskRef{Key: t.Key, Digest: d}, nil
+}
+
+// ArenaTasks stores the tasks of an arena file and returns their references in
+// order. It says which sets are not complete.
+func ArenaTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string) ([]agon.TaskRef, error) {
+	var refs []agon.TaskRef
+	seen := map[string]bool{}
+	add := func(names []string, hidden bool) error {
+		for _, name := range names {
+			list, missing, err := LoadSet(o, f.Kind, name)
+			if err != nil {
+				return err
+			}
+			if missing > 0 {
+				o.Sayf("%s: %d tasks of the set %s are not here (made from published packages by `agon setup`; is the package index reachable?): playing without them", f.ID, missing, name)
+			}
+			for _, t := range list {
+				if seen[t.Key] {
+					return &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "task " + t.Key + " stands in two sets"}
+				}
+				seen[t.Key] = true
+				ref, err := PutTask(ctx, s, t, work)
+				if err != nil {
+					return err
+				}
+				ref.Hidden = hidden
+				refs = append(refs, ref)
+			}
+		}
+		return nil
+	}
+	if err := errors.Join(add(f.Sets, false), add(f.Hidden, true)); err != nil {
+		return nil, err
+	}
+	if len(refs) == 0 {
+		return nil, &agon.Error{Code: "no_tasks", Status: 422, Field: "sets", Message: "the arena " + f.ID + " has no task", Mend: "run agon setup, or name other sets"}
+	}
+	return refs, nil
+}
+
+// TasksIn loads task directories, or directories of them.
+func (l List) TasksIn(dirs []string) ([]*task.Task, error) {
+	var out []*task.Task
+	for _, dir := range dirs {
+		dir = filepath.Clean(dir)
+		if _, err := os.Stat(filepath.Join(dir, "task.toml")); err == nil {
+			t, err := task.LoadDir(dir, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
+			if err == nil {
+				err = l.CheckTask(t)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, t)
+			continue
+		}
+		if _, err := os.Stat(dir); err != nil {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "dir", Message: "there is no directory " + dir}
+		}
+		list, err := task.LoadSet(os.DirFS(dir), filepath.Base(dir))
+		for _, t := range list {
+			err = errors.Join(err, l.CheckTask(t))
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	if len(out) == 0 {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "dir", Message: "no task stands there", Mend: "a task directory holds task.toml"}
+	}
+	return out, nil
+}

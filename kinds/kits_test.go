@@ -1,0 +1,50 @@
+package kinds
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/gatewaytest"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// Agents reach the routes of their own kind's dialects and of no other kind's,
+// though one gateway serves them all.
+func TestDoorsAreOfTheKind(t *testing.T) {
+	open := map[string][]string{ // what is open of routes, besides chat
+		"coding":   {"POST /agents/inference", "POST /agents/embedding", "GET /v1/tools"},
+		"claim":    {"GET /v1/tools"},
+		"pack":     nil,
+		"shopping": {"GET /health", "GET /search/find_product", "POST /inference/chat/completions"},
+		"research": {"GET /v1/tools"},
+	}
+	routes := map[string]bool{}
+	for _, list := range open {
+		for _, r := range list {
+			routes[r] = true
+		}
+	}
+	all := All()
+	if got := slices.Sorted(slices.Values(all.Names())); !slices.Equal(got, slices.Sorted(maps.Keys(open))) {
+		t.Fatalf("kinds %v: say here what their doors open", got)
+	}
+	g := gatewaytest.Start(t, gateway.Config{Dialects: all.Dialects()}, gatewaytest.Says(gatewaytest.Answer))
+	for _, k := range all {
+		s := gatewaytest.Open(t, g, gatewaytest.Policy(kind.Dialects(k.New(kit.Parts{}))...), nil)
+		const chat = `{"model":"m","messages":[{"role":"user","content":"x"}]}`
+		if r := gatewaytest.Post(t, s, "/v1/chat/completions", chat); r.Status != 200 {
+			t.Errorf("%s: chat: %d %s", k.Kind, r.Status, r.Body)
+		}
+		for at := range routes {
+			method, path, _ := strings.Cut(at, " ")
+			r := gatewaytest.Send(t, s, method, path, chat, "Content-Type", "application/json")
+			if is := r.Status != 403; is != slices.Contains(open[k.Kind], at) {
+				t.Errorf("%s: %s is open: %t (%d %s)", k.Kind, at, is, r.Status, r.Body)
+			}
+		}
+	}
+}

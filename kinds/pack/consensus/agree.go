@@ -1,0 +1,252 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/pack/cost"
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+	"github.com/agon-arena/agon/ledger"
+)
+
+// publish stores what this validator measured and points to it. A window in
+// which it judged nothing has no payload: an empty one would be a vote.
+func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen map[string]Sighting) error {
+	p := Payload{
+		Protocol: Protocol, Scoring: Scoring, Window: window, Validator: n.cfg.Hotkey, Software: n.cfg.Software, Timestamp: n.cfg.Now().Unix(),
+		Costs: map[string]float64{}, Qualified: map[string]bool{}, Disqualified: map[string]string{}, Sightings: seen,
+	}
+	for _, c := range list {
+		e, ok := n.st.Evaluations[c.pack.Hash]
+		switch {
+		case !ok:
+		case e.Reason != "":
+			p.Disqualified[c.hotkey] = e.Reason
+		default:
+			p.Costs[c.hotkey], p.Qualified[c.hotkey] = e.Cost, e.Qualified
+		}
+	}
+	if len(p.Costs) == 0 {
+		return nil
+	}
+	b := p.Canonical()
+	address, err := n.cfg.Store.Put(ctx, b)
+	if err != nil {
+		return err
+	}
+	pointer, err := packfile.Pointer{Protocol: Protocol, Window: window, Scoring: Scoring, Address: address}.Write()
+	if err != nil {
+		return err
+	}
+	if _, err := n.cfg.Ledger.Commit(ctx, n.cfg.Netuid, n.cfg.Hotkey, ledger.Raw([]byte(pointer))); err != nil {
+		return fmt.Errorf("commit pointer: %w", err)
+	}
+	n.st.Published, n.status.Published = window, window
+	return nil
+}
+
+// aggregate reads the payloads of a window (below 0: the newest that any
+// pointer names), and decides. Where nothing passes, everything stays.
+func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64) error {
+	commits, err := n.cfg.Ledger.Commitments(ctx, n.cfg.Netuid)
+	if err != nil {
+		return fmt.Errorf("read pointers: %w", err)
+	}
+	type pointed struct {
+		neuron ledger.Neuron
+		at     packfile.Pointer
+	}
+	var pointers []pointed
+	newest := int64(-1)
+	for _, c := range commits {
+		neuron, ok := m.Neuron(c.Hotkey)
+		at, parses := packfile.ParsePointer(text(c))
+		if !ok || !neuron.Permit || !parses || at.Scoring != Scoring {
+			continue
+		}
+		pointers = append(pointers, pointed{neuron, at})
+		newest = max(newest, at.Window)
+	}
+	counts := window >= 0
+	if !counts {
+		if window = newest; window < 0 {
+			return nil
+		}
+	}
+	var list []Submission
+	n.status.Rejected = []Rejected{}
+	for _, p := range pointers {
+		if p.at.Window != window {
+			n.status.Rejected = append(n.status.Rejected, Rejected{p.neuron.Hotkey, fmt.Sprintf("its pointer is of window %d", p.at.Window)})
+			continue
+		}
+		s, err := n.read(ctx, p.at.Address)
+		if err != nil {
+			n.status.Rejected = append(n.status.Rejected, Rejected{p.neuron.Hotkey, err.Error()})
+			continue
+		}
+		s.Hotkey, s.Stake = p.neuron.Hotkey, float64(p.neuron.Stake)/1e9
+		list = append(list, s)
+	}
+	kept, filter := Filter(list, Expect{Window: window, Software: n.cfg.Software, MinStake: n.cfg.MinStake})
+	n.status.Filter = filter
+	n.cfg.Log.Info(filter.String())
+	if len(kept) == 0 {
+		return nil // the winner stays; the next step asks again
+	}
+	least := n.cfg.MinValidators
+	if least == 0 {
+		least = min(2, len(kept))
+	}
+	agreed := Aggregate(kept, least, !n.cfg.PlainMean)
+	owner, copies := Owners(kept)
+	n.status.Outvoted = []Outvote{}
+	for _, s := range kept {
+		if about := Outvoted(s, agreed); len(about) > 0 {
+			n.status.Outvoted = append(n.status.Outvoted, Outvote{s.Hotkey, about})
+		}
+	}
+	hashOf := map[string]string{}
+	for hash, miner := range owner {
+		hashOf[miner] = hash
+	}
+	var contenders []cost.Contender
+	for _, name := range slices.Sorted(maps.Keys(agreed)) {
+		r := agreed[name]
+		neuron, ok := m.Neuron(name)
+		if _, copied := copies[name]; copied || !ok || neuron.Permit {
+			continue
+		}
+		contenders = append(contenders, cost.Contender{Key: name, Cost: r.Cost, Qualified: r.Qualified, Block: sighted(kept, name)})
+	}
+	var holder *cost.Holder
+	if n.st.Winner != "" {
+		holder = &cost.Holder{Key: n.st.Winner, Cost: n.st.WinnerCost}
+	}
+	winner, frozen := cost.Protect(contenders, holder)
+	if winner != nil {
+		neuron, _ := m.Neuron(winner.Key)
+		n.st.Winner, n.st.WinnerCost, n.st.WinnerUID, n.st.WinnerPack = winner.Key, frozen, neuron.UID, hashOf[winner.Key]
+	}
+	if counts {
+		n.st.Aggregated = window
+	}
+	n.share(m.Block, agreed, contenders)
+	n.status.Winner, n.status.WinnerPack, n.status.Cost, n.status.Agreed = n.st.Winner, n.st.WinnerPack, n.st.WinnerCost, window
+	n.st.WeightsDue = true
+	return nil
+}
+
+// share counts who is active, and pays more than the winner while few are, where the arena wants that.
+func (n *Node) share(block uint64, agreed map[string]Result, list []cost.Contender) {
+	for name := range agreed {
+		n.st.Seen[name] = block
+	}
+	for name, at := range n.st.Seen {
+		if block > at+n.cfg.Inactive {
+			delete(n.st.Seen, name)
+		}
+	}
+	n.status.Active, n.st.Shares = len(n.st.Seen), nil
+	if n.cfg.Bootstrap && n.status.Active < cost.BootstrapSize {
+		n.st.Shares = cost.PayByCost(slices.DeleteFunc(list, func(c cost.Contender) bool { return !(c.Cost > 0) }), n.st.Winner, n.status.Active)
+	}
+}
+
+// sighted is the median block at which validators first saw a miner's pack.
+func sighted(list []Submission, miner string) uint64 {
+	var blocks []uint64
+	for _, s := range list {
+		if at, ok := s.Payload.Sightings[miner]; ok {
+			blocks = append(blocks, at.Block)
+		}
+	}
+	if len(blocks) == 0 {
+		return math.MaxInt64
+	}
+	slices.Sort(blocks)
+	return blocks[(len(blocks)-1)/2]
+}
+
+// read gets a payload by its address and checks its bytes.
+func (n *Node) read(ctx context.Context, address string) (Submission, error) {
+	cid, url := packfile.DualAddress(address)
+	var b []byte
+	var source string
+	var err error
+	if cid != "" {
+		b, source, err = n.cfg.Store.Get(ctx, cid)
+	}
+	if (cid == "" || err != nil) && url != "" {
+		b, err = n.cfg.FetchPayload(ctx, url)
+		source = "url"
+	}
+	if err != nil {
+		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
+	}
+	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
+	s := Submission{Source: source, Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
+	if s.Payload, err = Parse(b); err != nil {
+		return Submission{}, err
+	}
+	return s, nil
+}
+
+// setWeights gives the winner its share and burns the rest. Without a winner
+// the owner's own row is copied, or everything burned.
+func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
+	burn, hasOwner := m.BurnUID()
+	w := ledger.Weights{}
+	add := func(uid uint16, share float64) {
+		if v := uint16(math.Round(share * math.MaxUint16)); v > 0 {
+			w.UIDs, w.Values = append(w.UIDs, uid), append(w.Values, v)
+		}
+	}
+	winner, seated := m.Neuron(n.st.Winner)
+	switch {
+	case n.cfg.Unpaid && hasOwner:
+		add(burn, 1)
+	case len(n.st.Shares) > 0 && hasOwner:
+		burned := n.cfg.Burn
+		for _, name := range slices.Sorted(maps.Keys(n.st.Shares)) {
+			paid := n.st.Shares[name] * (1 - n.cfg.Burn)
+			if neuron, ok := m.Neuron(name); ok && neuron.UID != burn {
+				add(neuron.UID, paid)
+			} else {
+				burned += paid
+			}
+		}
+		add(burn, burned)
+	case n.st.Winner != "" && seated && (winner.UID == burn && hasOwner || !hasOwner):
+		add(winner.UID, 1)
+	case n.st.Winner != "" && seated:
+		add(winner.UID, 1-n.cfg.Burn)
+		add(burn, n.cfg.Burn)
+	case hasOwner:
+		for _, row := range m.Weights {
+			if row.UID == burn {
+				w.UIDs, w.Values = row.UIDs, row.Values
+			}
+		}
+		if len(w.UIDs) == 0 {
+			add(burn, 1)
+		}
+	default:
+		return nil
+	}
+	if err := n.cfg.Ledger.SetWeights(ctx, n.cfg.Netuid, n.cfg.Hotkey, w); err != nil {
+		return fmt.Errorf("set weights: %w", err)
+	}
+	n.st.WeightsAt, n.st.WeightsDue, n.status.LastWeights = m.Block, false, n.cfg.Now()
+	n.status.Weights = []agon.Weight{}
+	for i, uid := range w.UIDs {
+		if int(uid) < len(m.Neurons) {
+			n.status.Weights = append(n.status.Weights, agon.Weight{UID: uid, Hotkey: m.Neurons[uid].Hotkey, Weight: w.Values[i]})
+		}
+	}
+	return nil
+}

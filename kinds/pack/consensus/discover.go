@@ -1,0 +1,254 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/pack/ncd"
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+	"github.com/agon-arena/agon/ledger"
+)
+
+// candidate is a miner's pack, ready to be played.
+type candidate struct {
+	hotkey string
+	uid    uint16
+	block  uint64
+	url    string
+	pack   *packfile.Pack
+}
+
+// preEvalPrefix begins the reason of packs that Admit refused. They are asked
+// about again after Reevaluate.
+const preEvalPrefix = "pre_eval_rejected:"
+
+// tell passes on what became of a pack.
+func (n *Node) tell(c candidate, e Evaluation, stage, detail string) {
+	if n.cfg.Told != nil {
+		n.cfg.Told(Report{
+			Miner: c.hotkey, UID: c.uid, Block: n.status.Block, Window: n.status.Window.Number, Hash: c.pack.Hash, URL: c.url, Evaluation: e, Stage: stage, Detail: detail,
+		})
+	}
+}
+
+// text is a commitment's text.
+func text(c ledger.Commitment) string {
+	var b []byte
+	for _, f := range c.Fields {
+		if f.Type == ledger.FieldRaw || f.Type == ledger.FieldBigRaw {
+			b = append(b, f.Data...)
+		}
+	}
+	return string(b)
+}
+
+// firstBlock is when a hotkey first committed a pack. Where the ledger does not
+// tell, the present commitment's block makes a miner late, never early.
+func (n *Node) firstBlock(ctx context.Context, c ledger.Commitment, hash string) uint64 {
+	list, err := n.cfg.Ledger.History(ctx, n.cfg.Netuid, c.Hotkey, 0)
+	if err == nil {
+		for _, old := range list {
+			if p, ok := packfile.ParseCommitment(text(old)); ok && p.Hash == hash {
+				return old.Block
+			}
+		}
+	}
+	if c.Block > 0 {
+		return c.Block
+	}
+	return math.MaxInt64
+}
+
+// discover reads the miners' commitments, fetches and checks what they point
+// to, and drops copies.
+func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, map[string]Sighting, error) {
+	commits, err := n.cfg.Ledger.Commitments(ctx, n.cfg.Netuid)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read commitments: %w", err)
+	}
+	var list []candidate
+	seen := map[string]Sighting{}
+	n.status.Excluded = []Excluded{}
+	exclude := func(hotkey, format string, args ...any) {
+		n.status.Excluded = append(n.status.Excluded, Excluded{Miner: hotkey, Reason: fmt.Sprintf(format, args...)})
+	}
+	for _, c := range commits {
+		neuron, ok := m.Neuron(c.Hotkey)
+		if !ok || neuron.Permit || slices.Contains(n.cfg.Blacklist, neuron.Coldkey) {
+			continue // validators point to payloads; nobody plays for them
+		}
+		at, ok := packfile.ParseCommitment(text(c))
+		if !ok {
+			continue
+		}
+		p, err := n.fetch(ctx, at)
+		if err != nil {
+			exclude(c.Hotkey, "pack_fetch: %v", err)
+			continue
+		}
+		if issues := p.Issues(n.cfg.Schema); len(issues) > 0 {
+			exclude(c.Hotkey, "schema_validation: %s", issues[0])
+			continue
+		}
+		block := n.firstBlock(ctx, c, at.Hash)
+		seen[c.Hotkey] = Sighting{at.Hash, block}
+		list = append(list, candidate{c.Hotkey, neuron.UID, block, at.URL, p})
+	}
+	return n.unique(list), seen, nil
+}
+
+func (n *Node) fetch(ctx context.Context, at packfile.Commitment) (*packfile.Pack, error) {
+	if p, ok := n.packs[at.Hash]; ok {
+		return p, nil
+	}
+	b, err := n.cfg.Fetch(ctx, at.URL)
+	if err != nil {
+		return nil, err
+	}
+	p, err := packfile.Read(b)
+	if err != nil {
+		return nil, err
+	}
+	if p.Hash != at.Hash {
+		return nil, fmt.Errorf("the pack has hash %s, not the one that was committed", p.Hash)
+	}
+	if len(n.packs) > 10_000 {
+		clear(n.packs)
+	}
+	n.packs[at.Hash] = p
+	return p, nil
+}
+
+// unique drops copies, and what may not be played at all.
+func (n *Node) unique(list []candidate) []candidate {
+	entries := make([]ncd.Entry, len(list))
+	for i, c := range list {
+		t, ok := c.pack.Policy()
+		entries[i] = ncd.Entry{Key: c.hotkey, Hash: c.pack.Hash, Block: c.block, Text: t, Bare: !ok}
+	}
+	k := ncd.NewComparer()
+	defer k.Close()
+	copies := k.Exclude(entries, ncd.NCDThreshold)
+	var out []candidate
+	for _, c := range list {
+		if x, ok := copies[c.hotkey]; ok {
+			why := fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of)
+			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, why, x.Similarity})
+			if key := [2]string{c.hotkey, c.pack.Hash}; !n.told[key] {
+				if len(n.told) > 10_000 {
+					clear(n.told)
+				}
+				n.told[key] = true
+				n.tell(c, Evaluation{}, "integrity_check", why)
+			}
+			continue
+		}
+		out = append(out, c)
+	}
+	n.status.Packs = len(out)
+	return out
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// retryAfter is how many blocks a pack waits after it could not be played: five minutes.
+const retryAfter = 25
+
+// evaluate plays what is new or due again. What a provider spoils keeps the
+// evaluation it had, and failures are never remembered as evaluations: nobody
+// is kept out because a provider was.
+func (n *Node) evaluate(ctx context.Context, block uint64, list []candidate) error {
+	tried, good, spoilt := 0, 0, 0
+	var last error
+	now := n.cfg.Now().Unix()
+	n.status.Judged = 0
+	for _, c := range list {
+		old, ok := n.st.Evaluations[c.pack.Hash]
+		cached := n.cfg.CacheTTL > 0 && !strings.HasPrefix(old.Reason, preEvalPrefix)
+		if ok && (block < old.Block+n.cfg.Reevaluate || cached && now-old.At < int64(n.cfg.CacheTTL/time.Second)) || block < n.retry[c.pack.Hash] {
+			if ok {
+				n.status.Judged++
+			}
+			continue
+		}
+		if n.cfg.Admit != nil {
+			if why := n.cfg.Admit(ctx, c.hotkey, c.pack.Hash, c.url); why != "" {
+				n.st.Evaluations[c.pack.Hash] = Evaluation{Reason: preEvalPrefix + why, Block: block, At: now}
+				n.status.Judged++
+				stage := "pack_fetch"
+				if why == "hardcoded" {
+					stage = "integrity_check"
+				}
+				n.tell(c, Evaluation{}, stage, "pre-eval rejected: "+why)
+				continue
+			}
+		}
+		if n.cfg.Exclude != nil {
+			if why := n.cfg.Exclude(c.pack); why != "" {
+				n.st.Evaluations[c.pack.Hash] = Evaluation{Reason: why, Block: block, At: now}
+				n.status.Judged++
+				n.tell(c, Evaluation{}, "integrity_check", why)
+				continue
+			}
+		}
+		tried++
+		e, err := n.cfg.Evaluate(ctx, c.hotkey, c.pack)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			last = err
+			n.retry[c.pack.Hash] = block + retryAfter
+			if errors.Is(err, ErrProvider) {
+				spoilt++
+			}
+			n.cfg.Log.Warn("evaluating a pack", "pack", c.pack.Hash, "err", err)
+			continue
+		}
+		good++
+		n.status.LastEval = n.cfg.Now()
+		e.Block, e.At = block, now
+		n.st.Evaluations[c.pack.Hash] = e
+		if e.Reason == "" {
+			n.tell(c, e, "", "")
+		} else {
+			n.tell(c, e, "integrity_check", e.Reason)
+		}
+		delete(n.retry, c.pack.Hash)
+		n.status.Judged++
+	}
+	switch {
+	case good > 0:
+		n.status.Fault, n.status.Reason = "", ""
+	case tried == 0: // nothing new is known
+	case spoilt > 0:
+		n.status.Fault, n.status.Reason = agon.FaultProvider, last.Error()
+	default:
+		n.status.Fault, n.status.Reason = agon.FaultValidator, last.Error()
+	}
+	return nil
+}
+
+// disqualified lists those whose pack was looked at and may not take part.
+func (n *Node) disqualified(list []candidate) {
+	for _, c := range list {
+		if e, ok := n.st.Evaluations[c.pack.Hash]; ok && e.Reason != "" {
+			n.status.Excluded = append(n.status.Excluded, Excluded{Miner: c.hotkey, Reason: e.Reason})
+		}
+	}
+	slices.SortFunc(n.status.Excluded, func(a, b Excluded) int { return compare(a.Miner, b.Miner) })
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package ncd
+
+const race = false

@@ -1,0 +1,136 @@
+package play
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+)
+
+// Flag is something in a pack that games the evaluation, or may.
+type Flag struct {
+	Type     string `json:"type"`
+	Severity string `json:"severity"` // critical, high, medium, low
+	Evidence string `json:"evidence"`
+	Why      string `json:"explanation"`
+}
+
+// Types of flags.
+const (
+	FlagHardcoded   = "hardcoded_response"
+	FlagOverride    = "instruction_override"
+	FlagAvoidance   = "tool_avoidance"
+	FlagStuffing    = "keyword_stuffing"
+	FlagGaming      = "scenario_gaming"
+	FlagInjection   = "prompt_injection"
+	FlagFixture     = "fixture_shortcut"
+	FlagHidden      = "hidden_text" // ours: characters that people do not see
+	FlagExtraPolicy = "second_policy"
+)
+
+// signs are wordings that no honest policy needs. They are few and plain on
+// purpose: a model judges the rest.
+var signs = []struct {
+	typ, severity string
+	re            *regexp.Regexp
+	why           string
+}{
+	{FlagFixture, "critical", regexp.MustCompile(`(?i)\b(inbox|calendar|contacts|slack_messages|slack_channels|tasks|documents|web_search|web_pages)\.json\b`), "it sends the agent to raw fixture files"},
+	{FlagGaming, "critical", regexp.MustCompile(`(?i)\b(ground[_ ]truth|evaluation_guide|qualification_gate|criteria_results|rubric\s+(says|asks|wants)|the (judge|grader|evaluator) (wants|checks|looks|will|only))`), "it speaks to the evaluation and not to the work"},
+	{FlagInjection, "critical", regexp.MustCompile(`(?i)(\b(dear|attention|note to|message to|instructions? (to|for)) (the )?(judge|grader|evaluator|reviewer)s?\b|integrity_passed|"verdict"\s*:\s*"pass")`), "it speaks to the judge"},
+	{FlagOverride, "high", regexp.MustCompile(`(?i)\b(ignore|disregard|forget) (all |any |the )?(previous|prior|above|user'?s?|earlier) (instructions?|prompts?|requests?|messages?|task)`), "it overrides what the user asks"},
+	{FlagAvoidance, "high", regexp.MustCompile(`(?i)\b(do not|don't|never) (call|use|run|invoke) (any|the) tools?\b`), "it keeps the agent from its tools"},
+	{FlagHardcoded, "critical", regexp.MustCompile(`(?i)\b(always |simply |just )?(answer|respond|reply|output) (exactly|verbatim|word for word|with (exactly )?the following (text|answer|response))\b`), "it brings its answer along"},
+	{FlagGaming, "high", regexp.MustCompile(`(?i)\bif (the )?(scenario|task|test|prompt) (is|mentions|contains|name)\b`), "it tells one scenario from another"},
+}
+
+// Signs looks for what games the evaluation, in every file and all of it.
+func Signs(p *packfile.Pack) []Flag {
+	var out []Flag
+	for _, name := range p.Files() {
+		text, ok := p.File(name)
+		if !ok {
+			continue
+		}
+		for _, s := range signs {
+			if at := s.re.FindStringIndex(text); at != nil {
+				from, to := max(0, at[0]-30), min(len(text), at[1]+30)
+				out = append(out, Flag{s.typ, s.severity, name + ": " + plain.Short(strings.ToValidUTF8(text[from:to], ""), 200), s.why})
+			}
+		}
+		if r, ok := hidden(text); ok {
+			out = append(out, Flag{FlagHidden, "high", fmt.Sprintf("%s: U+%04X", name, r), "it has characters that people do not see"})
+		}
+	}
+	return out
+}
+
+// hidden finds a character that shows nothing or turns text round.
+func hidden(s string) (rune, bool) {
+	for _, r := range s {
+		switch {
+		case r == '\n', r == '\t', r == '\r', r == 0x200d: // joiners stand in emoji
+		case r < 0x20, r == 0x7f, r >= 0x80 && r < 0xa0, r == 0x200b, r == 0x200c, r == 0x2060, r == 0xfeff,
+			r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r >= 0xe0000 && r <= 0xe007f, unicode.Is(unicode.Co, r):
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// Refuses says whether flags are enough to refuse a pack: one critical or two high ones.
+func Refuses(flags []Flag) bool {
+	high := 0
+	for _, f := range flags {
+		switch f.Severity {
+		case "critical":
+			return true
+		case "high":
+			high++
+		}
+	}
+	return high >= 2
+}
+
+// Lint warns of what a sound pack may regret: signs of gaming, which exclude
+// it (Gate), and waste.
+func Lint(p *packfile.Pack) []agon.Finding {
+	var out []agon.Finding
+	for _, f := range Signs(p) {
+		out = append(out, agon.Finding{
+			Code: CodeIntegrity, Field: File, Message: f.Type + " (" + f.Severity + "): " + f.Why + " [" + f.Evidence + "]", Warning: true,
+		})
+	}
+	warn := func(code, format string, args ...any) {
+		out = append(out, agon.Finding{Code: code, Field: File, Message: fmt.Sprintf(format, args...), Warning: true})
+	}
+	if text, ok := p.File(packfile.PolicyFile); ok {
+		switch {
+		case strings.TrimSpace(text) == "":
+			warn("empty_policy", "%s is empty", packfile.PolicyFile)
+		case len(text) > 16<<10:
+			warn("long_policy", "%s has %d bytes: every call of the model pays for them", packfile.PolicyFile, len(text))
+		}
+	}
+	allow, deny := p.Tools()
+	if allow != nil && len(allow) == 0 {
+		warn("no_tools", "'allow' is empty: the agent gets no tool")
+	}
+	for _, a := range allow {
+		for _, d := range deny {
+			if a == d {
+				warn("denied", "%q is both allowed and denied: it is denied", plain.Short(a, 60))
+			}
+		}
+	}
+	for _, name := range p.Files() {
+		if !workspacePath(name) {
+			warn("path", "file %q leaves the workspace and is not written", plain.Short(name, 80))
+		}
+	}
+	return out
+}

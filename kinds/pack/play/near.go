@@ -1,0 +1,119 @@
+package play
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/pack/ncd"
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+)
+
+// maxTexts bounds how many prepared texts are remembered.
+const maxTexts = 20_000
+
+// Codes of exclusions.
+const (
+	CodeIntegrity = "integrity_failed"
+	CodeNearCopy  = "near_copy"
+)
+
+// Gate refuses packs with plain signs of gaming, and finds the earliest
+// submission whose policy a pack copies. A model's integrity verdict comes with
+// the first run; this needs none.
+func (k *Kind) Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read func(agon.Digest) (fs.FS, error)) (*kind.Exclusion, error) {
+	p, _, err := readPack(files)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	if flags := Signs(p); Refuses(flags) {
+		f := flags[0]
+		return &kind.Exclusion{Code: CodeIntegrity, Refused: true, Message: fmt.Sprintf("%s: %s (%s): %s [%s]", CodeIntegrity, f.Type, f.Severity, f.Why, f.Evidence)}, nil
+	}
+	text, ok := p.Policy()
+	if !ok {
+		return nil, nil
+	}
+	k.mu.Lock() // a comparer serves one at a time
+	defer k.mu.Unlock()
+	if k.comp == nil {
+		k.comp = ncd.NewComparer()
+	}
+	late := k.comp.Prepare(text)
+	for _, s := range earlier {
+		old, err := k.text(s.Digest, read)
+		if err != nil {
+			return nil, fmt.Errorf("compare with submission %s: %w", s.ID, err)
+		}
+		if old == nil {
+			continue
+		}
+		similarity, _, reached := k.comp.Similar(old, late, ncd.NCDThreshold)
+		message := fmt.Sprintf("its policy is a copy of that of submission %s: similarity %.3f, the bound is %.2f", s.ID, similarity, ncd.NCDThreshold)
+		if !reached && a != nil && a.Options[OptionCopies] == CopiesStrict {
+			m, err := k.strict(s.Digest, p, text, read)
+			if err != nil {
+				return nil, err
+			}
+			if m.Strict() {
+				reached, similarity = true, max(m.NCD, m.Reverse, m.Shingles, m.Words, m.Files)
+				message = fmt.Sprintf("it is a copy of submission %s by the stricter measures: shingles %.2f, words %.2f, files %.2f", s.ID, m.Shingles, m.Words, m.Files)
+			}
+		}
+		if reached {
+			return &kind.Exclusion{Code: CodeNearCopy, Of: s.ID, Similarity: similarity, Message: message}, nil
+		}
+	}
+	return nil, nil
+}
+
+// text returns the prepared policy of an earlier submission; nil where it has none.
+func (k *Kind) text(d agon.Digest, read func(agon.Digest) (fs.FS, error)) (*ncd.Text, error) {
+	if t, ok := k.texts[d]; ok {
+		return t, nil
+	}
+	files, err := read(d)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := readPack(files)
+	if err != nil {
+		return nil, err
+	}
+	var t *ncd.Text
+	if p != nil {
+		if text, ok := p.Policy(); ok {
+			t = k.comp.Prepare(text)
+		}
+	}
+	if len(k.texts) >= maxTexts {
+		clear(k.texts) // they are prepared again
+	}
+	k.texts[d] = t
+	return t, nil
+}
+
+func (k *Kind) strict(d agon.Digest, late *packfile.Pack, text string, read func(agon.Digest) (fs.FS, error)) (ncd.Measures, error) {
+	files, err := read(d)
+	if err != nil {
+		return ncd.Measures{}, err
+	}
+	old, _, err := readPack(files)
+	if err != nil || old == nil {
+		return ncd.Measures{}, err
+	}
+	before, _ := old.Policy()
+	return k.comp.Measure(before, text, Texts(old), Texts(late)), nil
+}
+
+// Texts are all files of a pack, in order.
+func Texts(p *packfile.Pack) []string {
+	var out []string
+	for _, name := range p.Files() {
+		if t, ok := p.File(name); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,259 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
+	kr "github.com/agon-arena/agon/kinds/research/play"
+)
+
+// MaxCreate bounds the body of a new task, in bytes.
+const MaxCreate = 8 << 20
+
+// URL is where this server is reached.
+func (c *Coordinator) URL() string { return c.cfg.URL() }
+
+// NewTask is what an admin creates: a task's fields, and its repository as
+// texts by path or as a tree that was put before.
+type NewTask struct {
+	kr.Task
+	RepositoryURL string            `json:"repository_url"`
+	Env           map[string]string `json:"validator_benchmark_env"`
+	Files         map[string]string `json:"files"`
+	Tree          agon.Digest       `json:"tree"`
+}
+
+// Create opens a new task: an arena of its own.
+func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) {
+	t := n.Task
+	if t.Repository == "" {
+		t.Repository = n.RepositoryURL
+	}
+	if t.Baseline == 0 {
+		t.Baseline = 1 // scores are relative to it; preflight measures a true one
+	}
+	t.Defaults()
+	if err := errors.Join(t.Validate(), kr.Private{BenchmarkEnv: n.Env}.Validate()); err != nil {
+		r := refuse(422, "invalid_task", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		var fe *kr.FieldError
+		if errors.As(err, &fe) {
+			r.with("field", fe.Field).with("limit", fe.Limit)
+		}
+		return nil, r
+	}
+	c.mu.RLock()
+	_, taken := c.slugs[t.Slug]
+	c.mu.RUnlock()
+	if taken {
+		return nil, refuse(409, "duplicate_slug", "the slug %s belongs to another task", t.Slug).with("field", "slug")
+	}
+	files, err := c.base(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	t.Repository = "" // what is scored is the tree that is here, so it is served from here
+	text, err := toml.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("write task: %w", err)
+	}
+	secret, err := toml.Marshal(kr.Private{BenchmarkEnv: n.Env})
+	if err != nil {
+		return nil, fmt.Errorf("write task: %w", err)
+	}
+	files = append(files,
+		blob.File{Path: "task.toml", Content: []byte("version = \"1.0\"\n[task]\nname = \"research/" + t.Slug + "\"\n[agon]\nkind = \"research\"\n")},
+		blob.File{Path: "instruction.md", Content: []byte(t.Brief)}, blob.File{Path: kr.OnboardFile, Content: []byte(t.Onboard)},
+		blob.File{Path: kr.TaskFile, Content: text}, blob.File{Path: kr.PrivateFile, Content: secret})
+	d, err := blob.PutFiles(ctx, c.cfg.Blobs, files, treeLimits)
+	if err != nil {
+		return nil, refuse(422, "bad_files", "%s", err)
+	}
+	a, err := c.template(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.ID, a.Kind, a.State, a.CreatedAt = t.Slug, kr.Name, agon.ArenaOpen, c.now()
+	a.Tasks = []agon.TaskRef{{Key: "research/" + t.Slug, Digest: d, Hidden: true}}
+	if err := c.Prepare(ctx, &a); err != nil {
+		return nil, err
+	}
+	if err := c.cfg.Platform.EnsureArena(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := c.OpenTask(ctx, a); err != nil {
+		return nil, err
+	}
+	return c.Task(ctx, c.taskOfArena(a.ID).id)
+}
+
+// template is what a new task's arena has besides the task: what the oldest
+// open task's has, so that its miners and validators are on the same subnet.
+func (c *Coordinator) template(ctx context.Context) (agon.Arena, error) {
+	list := c.list()
+	if len(list) == 0 {
+		return c.cfg.Template, nil
+	}
+	oldest := slices.MinFunc(list, func(a, b *task) int { return a.created.Compare(b.created) })
+	var a agon.Arena
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = tx.Arena(oldest.arena)
+		return err
+	})
+	a.Policy.Agent.WallMS = c.cfg.Template.Policy.Agent.WallMS
+	return a, err
+}
+
+// base is the repository of a new task, below kr.BaseDir.
+func (c *Coordinator) base(ctx context.Context, n NewTask) ([]blob.File, error) {
+	var files []blob.File
+	switch {
+	case n.Tree != "":
+		list, err := blob.GetFiles(ctx, c.cfg.Blobs, n.Tree, treeLimits)
+		if err != nil {
+			return nil, refuse(422, "bad_tree", "tree: %s", err).with("field", "tree")
+		}
+		files = list
+	case len(n.Files) > 0:
+		for p, text := range n.Files {
+			files = append(files, blob.File{Path: p, Content: []byte(text)})
+		}
+	default:
+		return nil, refuse(422, "missing_repository", "give the repository as files {path: text}, or as the digest of a tree that was put before: foreign repositories are not cloned by the server").with("field", "files")
+	}
+	for i := range files {
+		files[i].Path = kr.BaseDir + "/" + files[i].Path
+	}
+	return files, nil
+}
+
+// OpenJob finds the job that a validator holds of a submission.
+func (c *Coordinator) OpenJob(ctx context.Context, hotkey, submission string) (string, error) {
+	s, err := c.stored(ctx, submission)
+	if err != nil {
+		return "", err
+	}
+	t, err := c.taskOf(s.TaskID)
+	if err != nil {
+		return "", err
+	}
+	if m := t.pub.CompetitionMode; m == kr.ModePeer || m == kr.ModeSelfValidation {
+		return "", refuse(409, "peer_evaluated", "task %s is %s: peers evaluate it, not validators", t.pub.Slug, m)
+	}
+	var id string
+	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Ref: submission, Owner: hotkey, Limit: 1})
+		if err == nil && len(rows) == 0 {
+			return refuse(409, "no_open_job", "you hold no job of submission %s: take one from the worklist", submission)
+		}
+		if err == nil {
+			id = rows[0].ID
+		}
+		return err
+	})
+	return id, err
+}
+
+// ValidatorView is how a validator stands.
+type ValidatorView struct {
+	Hotkey   string  `json:"hotkey"`
+	Canaries int     `json:"canaries"`
+	Missed   int     `json:"missed"`
+	Trust    float64 `json:"trust"`
+	Last     Time    `json:"last_canary_at"`
+}
+
+// Validators lists the validators that have replayed a canary, by hotkey.
+func (c *Coordinator) Validators(ctx context.Context) ([]ValidatorView, error) {
+	by := map[string]*ValidatorView{}
+	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Docs(store.ResearchHits, store.DocFilter{Status: "hit", Limit: 10_000})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			h, err := decode[Hit](r)
+			if err != nil {
+				return err
+			}
+			v := by[h.Validator]
+			if v == nil {
+				v = &ValidatorView{Hotkey: h.Validator, Last: h.At}
+				if v.Trust, err = validatorTrust(tx, agon.Contest{}, h.Validator); err != nil {
+					return err
+				}
+				by[h.Validator] = v
+			}
+			v.Canaries++
+			if !h.Within {
+				v.Missed++
+			}
+		}
+		return nil
+	})
+	out := []ValidatorView{}
+	for _, v := range by {
+		out = append(out, *v)
+	}
+	slices.SortFunc(out, func(a, b ValidatorView) int { return strings.Compare(a.Hotkey, b.Hotkey) })
+	return out, err
+}
+
+// MakeCanary marks a pending submission as one whose score is known. It wins
+// nothing, and what each validator says of it is held against its trust.
+func (c *Coordinator) MakeCanary(ctx context.Context, n Canary) (*Canary, error) {
+	if !slices.Contains([]string{kr.StatusAccepted, kr.StatusRejected, kr.StatusError}, n.Verdict) {
+		return nil, refuse(422, "bad_verdict", "verdict: want accepted, rejected or error").with("field", "verdict")
+	}
+	n.At = Time{c.now()}
+	err := c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		row, err := tx.Doc(store.ResearchSubmissions, n.Submission)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("submission", n.Submission)
+		}
+		if err != nil {
+			return err
+		}
+		if row.Status != kr.StatusPending {
+			return refuse(409, "already_final", "submission %s is %s: a canary is marked before it is decided", n.Submission, row.Status)
+		}
+		body, err := encode(n)
+		if err != nil {
+			return err
+		}
+		err = tx.InsertDoc(store.ResearchCanaries, store.Doc{ID: n.Submission, Task: row.Task, Owner: row.Owner, Status: "canary", At: n.At.Time, Body: body})
+		if errors.Is(err, store.ErrConflict) {
+			return refuse(409, "already_canary", "submission %s is a canary", n.Submission)
+		}
+		return err
+	})
+	return &n, err
+}
+
+// Requeue has a final submission replayed again. Old verifications stay.
+func (c *Coordinator) Requeue(ctx context.Context, id string) (*Submission, error) {
+	s, err := c.stored(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.cfg.Platform.Reopen(ctx, platform.Caller{Operator: true}, id); err != nil {
+		return nil, err
+	}
+	if s.Best == nil { // decided ones keep their status until the replays say otherwise
+		from := s.Status
+		s.Status, s.Reason, s.UpdatedAt = kr.StatusPending, "replayed again", Time{c.now()}
+		err := c.cfg.Store.Write(ctx, func(tx *store.Tx) error { return setSubmission(tx, s, from) })
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return c.Submission(ctx, id)
+}

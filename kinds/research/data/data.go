@@ -1,0 +1,14 @@
+// Package data carries the files of the research arena in the binary: sample
+// agents and task sets and task sets.
+//
+// Embedding keeps neither modes nor links; package task restores both (see task.Load).
+package data
+
+import "embed"
+
+// FS holds samples/NAME (a sample agent; script.json is what a scripted model
+// answers it and is never entered), template (what `agon agent new` writes)
+// and tasks/SET/TASK.
+//
+//go:embed all:samples all:tasks
+var FS embed.FS

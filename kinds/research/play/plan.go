@@ -1,0 +1,294 @@
+package play
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/research/quorum"
+)
+
+// Names of the rules in decisions.
+const (
+	RuleDuel     = "research.duel"     // paired replays against the incumbent
+	RuleFirst    = "research.first"    // the seat was empty: the base is the incumbent
+	RuleRejected = "research.rejected" // replays agree that it is no entry
+	RuleClaim    = "research.no_gain"  // the agreed number does not pass the incumbent's
+	RuleBroken   = "research.duel_broken"
+)
+
+// MetricVerdict is the name of the number in Score.Metrics that says how a
+// replay ended (score.VerdictAccepted …). A score without it, the engine's own
+// zero for a fault of the contestant, is an error.
+const MetricVerdict = "verdict"
+
+// maxBroken bounds the rounds of a duel that left no pair.
+const maxBroken = 3
+
+// duelReplica numbers the runs of duels apart from the replays.
+const duelReplica = 1000
+
+// Rules is the planning half of the kind: all pure, all from the View.
+type Rules struct{}
+
+var _ kind.Decider = Rules{}
+
+func contestOf(v agon.View) (agon.Contest, error) {
+	if v.Arena.Contest == nil || len(v.Arena.Tasks) != 1 {
+		return agon.Contest{}, fmt.Errorf("arena %s: a research arena has a contest and one task", v.Arena.ID)
+	}
+	return *v.Arena.Contest, nil
+}
+
+// Plan asks for replays by different validators until enough of them agree.
+func (Rules) Plan(v agon.View) (agon.Plan, error) {
+	c, err := contestOf(v)
+	if err != nil {
+		return agon.Plan{}, err
+	}
+	a, tried := agreement(c, v)
+	if a.Decided || a.More == 0 {
+		return agon.Plan{Done: true, Why: fmt.Sprintf("%d replays agree with trust %.2f of %d", len(a.Runs), a.Support, c.Agree)}, nil
+	}
+	plan := agon.Plan{Why: fmt.Sprintf("%d replays more can decide", a.More)}
+	for i := range a.More {
+		plan.Runs = append(plan.Runs, agon.RunSpec{Tasks: v.Arena.Tasks, Replica: tried + i, Policy: v.Arena.Policy})
+	}
+	return plan, nil
+}
+
+// agreement is what the replays of v say, and how many were tried. Replays
+// that failed by our faults are not counted as tried more than twice.
+func agreement(c agon.Contest, v agon.View) (quorum.Agreement, int) {
+	var list []quorum.Replay
+	tried := 0
+	for _, r := range v.Runs {
+		if r.Rival != nil {
+			continue
+		}
+		tried++
+		if x, ok := ReplayOf(r, v.Trust); ok {
+			list = append(list, x)
+		}
+	}
+	return quorum.Agree(c, list, tried), tried
+}
+
+// ReplayOf reads what a scored run says; ok is false for runs without a result.
+func ReplayOf(r agon.Run, trust map[string]float64) (quorum.Replay, bool) {
+	if r.State != agon.RunScored || len(r.Scores) != 1 {
+		return quorum.Replay{}, false
+	}
+	x := quorum.Replay{Run: r.RunSpec.Run, Verdict: quorum.VerdictError, Trust: 1}
+	if t, ok := trust[r.RunSpec.Run]; ok {
+		x.Trust = t
+	}
+	m := r.Scores[0].Metrics
+	if w, ok := m[MetricVerdict]; ok {
+		x.Verdict = int(w)
+	}
+	if x.Verdict == quorum.VerdictAccepted {
+		value, ok := m[MetricObserved]
+		if !ok {
+			x.Verdict = quorum.VerdictError
+		}
+		x.Value = value
+	}
+	return x, true
+}
+
+// Agreement tells what the replays of v say together.
+func Agreement(v agon.View) (quorum.Agreement, error) {
+	c, err := contestOf(v)
+	if err != nil {
+		return quorum.Agreement{}, err
+	}
+	a, _ := agreement(c, v)
+	return a, nil
+}
+
+// Sum implements kind.Decider: the score is that of the replay nearest to the
+// agreed median among those that agree.
+func (Rules) Sum(v agon.View) (kind.Sum, bool) {
+	c, err := contestOf(v)
+	if err != nil {
+		return kind.Sum{}, false
+	}
+	a, _ := agreement(c, v)
+	if !a.Decided {
+		return kind.Sum{}, false
+	}
+	if a.Verdict != quorum.VerdictAccepted {
+		return kind.Sum{Total: 1}, true
+	}
+	s := kind.Sum{Total: 1, Solved: 1}
+	near := -1.0
+	for _, r := range v.Runs {
+		if !slices.Contains(a.Runs, r.RunSpec.Run) {
+			continue
+		}
+		d := r.Scores[0].Metrics[MetricObserved] - a.Value
+		d = max(d, -d)
+		if near < 0 || d < near {
+			near, s.Score = d, r.Scores[0].Value
+		}
+	}
+	return s, true
+}
+
+// Decide implements kind.Decider: a challenger takes the seat by a duel with
+// the incumbent, which is the unpatched base while the seat is empty.
+func (Rules) Decide(v agon.View) (kind.Verdict, error) {
+	c, err := contestOf(v)
+	if err != nil {
+		return kind.Verdict{}, err
+	}
+	a, _ := agreement(c, v)
+	if a.Verdict != quorum.VerdictAccepted {
+		return kind.Verdict{Rule: RuleRejected, Numbers: map[string]float64{"verdict": float64(a.Verdict), "support": a.Support}}, nil
+	}
+	numbers := map[string]float64{
+		"observed": a.Value, "spread": a.Spread, "support": a.Support, "replays": float64(len(a.Runs)), "band": c.Band, "attempt": float64(max(v.Attempts, 1)),
+	}
+	rival := agon.Rival{}
+	if v.Rival != nil {
+		rival = *v.Rival
+	}
+	pairs, round, broken := duelsOf(c, v, rival.Submission, a)
+	d := quorum.RunDuel(c, v.Attempts, pairs)
+	for k, x := range map[string]float64{
+		"evidence": d.Evidence, "need": d.Need, "alpha": d.Alpha, "pairs": float64(d.Pairs), "won": float64(d.Won), "max_pairs": float64(d.MaxPairs),
+		"gain": d.Gain, "gain_se": d.GainSE, "rounds": float64(round),
+	} {
+		numbers[k] = x
+	}
+	if c.Secondary != "" {
+		numbers["gain2"] = d.Gain2
+	}
+	rule := RuleDuel
+	if v.Rival == nil {
+		rule = RuleFirst
+	}
+	switch {
+	case d.Done:
+		return kind.Verdict{Takes: d.Wins, Rule: rule, Numbers: numbers}, nil
+	case broken >= maxBroken:
+		return kind.Verdict{Rule: RuleBroken, Numbers: numbers}, nil
+	}
+	// A round is one duel each by as many validators as must agree, so that no
+	// single one makes most of the pairs.
+	out := kind.Verdict{Rule: rule, Numbers: numbers}
+	n := 1
+	if c.Band > 0 {
+		n = max(1, (d.MaxPairs-d.Pairs+c.Agree-1)/c.Agree)
+		n = min(n, 4)
+	}
+	for i := range c.Agree {
+		r := rival
+		r.Round, r.Pairs = round+1, n
+		out.More = append(out.More, agon.RunSpec{Tasks: v.Arena.Tasks, Replica: duelReplica*(round+1) + i, Policy: v.Arena.Policy, Rival: &r})
+	}
+	return out, nil
+}
+
+// duelsOf returns the pairs of the duels with rival, by round and in the order
+// of their runs, the rounds played, and how many of those left no pair. Pairs
+// of validators that are not believed, and of duels whose challenger is not
+// the one that the replays saw, are left out. On a task without noise the
+// majority of the duels of a round is one pair.
+func duelsOf(c agon.Contest, v agon.View, rival string, a quorum.Agreement) (pairs []quorum.Pair, rounds, broken int) {
+	byRound := map[int][][]quorum.Pair{}
+	for _, r := range v.Runs {
+		if r.Rival == nil || r.Rival.Submission != rival {
+			continue
+		}
+		rounds = max(rounds, r.Rival.Round)
+		if r.State != agon.RunScored || len(r.Scores) != 1 {
+			continue
+		}
+		if t, ok := v.Trust[r.RunSpec.Run]; ok && t < 0.5 {
+			continue
+		}
+		if p := PairsOf(r.Scores[0].Metrics); len(p) > 0 {
+			byRound[r.Rival.Round] = append(byRound[r.Rival.Round], p)
+		}
+	}
+	for i := 1; i <= rounds; i++ {
+		duels := byRound[i]
+		if len(duels) == 0 {
+			broken++
+			continue
+		}
+		if c.Band > 0 {
+			for _, d := range duels {
+				pairs = append(pairs, d...)
+			}
+			continue
+		}
+		p, ok := majority(c, duels)
+		if !ok {
+			broken++
+			continue
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, rounds, broken
+}
+
+// majority is the first pair on whose winner more than half of the duels agree.
+func majority(c agon.Contest, duels [][]quorum.Pair) (quorum.Pair, bool) {
+	wins := 0
+	won := func(d []quorum.Pair) bool { return quorum.Beats(c, d[0]) }
+	for _, d := range duels {
+		if won(d) {
+			wins++
+		}
+	}
+	if 2*wins == len(duels) {
+		return quorum.Pair{}, false
+	}
+	for _, d := range duels {
+		if won(d) == (2*wins > len(duels)) {
+			return d[0], true
+		}
+	}
+	return quorum.Pair{}, false
+}
+
+// PairsOf reads the pairs of a duel from a score's metrics.
+func PairsOf(m map[string]float64) []quorum.Pair {
+	n := int(m[MetricDuelNumbers])
+	if n < 0 || n > 90 {
+		return nil
+	}
+	var out []quorum.Pair
+	for i := range n {
+		ch, ok1 := m[fmt.Sprintf("%s%d.challenger", MetricDuelPrefix, i)]
+		in, ok2 := m[fmt.Sprintf("%s%d.incumbent", MetricDuelPrefix, i)]
+		if !ok1 || !ok2 {
+			return nil
+		}
+		out = append(out, quorum.Pair{
+			Challenger: ch, Incumbent: in,
+			Challenger2: m[fmt.Sprintf("%s%d.challenger2", MetricDuelPrefix, i)], Incumbent2: m[fmt.Sprintf("%s%d.incumbent2", MetricDuelPrefix, i)],
+		})
+	}
+	return out
+}
+
+// PairMetrics writes the pairs of a duel as PairsOf reads them.
+func PairMetrics(pairs []quorum.Pair) map[string]float64 {
+	m := map[string]float64{}
+	if len(pairs) > 0 {
+		m[MetricDuelNumbers] = float64(len(pairs))
+	}
+	for i, p := range pairs {
+		at := fmt.Sprintf("%s%d.", MetricDuelPrefix, i)
+		m[at+"challenger"], m[at+"incumbent"] = p.Challenger, p.Incumbent
+		if p.Challenger2 != 0 || p.Incumbent2 != 0 {
+			m[at+"challenger2"], m[at+"incumbent2"] = p.Challenger2, p.Incumbent2
+		}
+	}
+	return m
+}

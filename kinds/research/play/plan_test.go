@@ -1,0 +1,187 @@
+package play
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/research/quorum"
+)
+
+func replay(id string, verdict int, x float64) agon.Run {
+	m := map[string]float64{MetricVerdict: float64(verdict)}
+	if verdict == quorum.VerdictAccepted {
+		m[MetricObserved] = x
+	}
+	return agon.Run{RunSpec: agon.RunSpec{Run: id}, State: agon.RunScored, Scores: []agon.Score{{Value: 1 / (1 + x), Metrics: m}}}
+}
+
+func duel(id, rival string, round int, pairs ...quorum.Pair) agon.Run {
+	m := map[string]float64{MetricDuelNumbers: float64(len(pairs))}
+	for i, p := range pairs {
+		m[fmt.Sprintf("duel.%d.challenger", i)], m[fmt.Sprintf("duel.%d.incumbent", i)] = p.Challenger, p.Incumbent
+	}
+	return agon.Run{
+		RunSpec: agon.RunSpec{Run: id, Rival: &agon.Rival{Submission: rival, Round: round}}, State: agon.RunScored,
+		Scores: []agon.Score{{Metrics: m}},
+	}
+}
+
+func view(c agon.Contest, runs ...agon.Run) agon.View {
+	return agon.View{Arena: agon.Arena{ID: "a", Contest: &c, Tasks: []agon.TaskRef{{Key: "t"}}}, Runs: runs, Attempts: 1}
+}
+
+var exact = agon.Contest{Direction: agon.Minimize, Agree: 2, Replays: 4, Alpha: 0.01, Pairs: 12}
+
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		trust map[string]float64
+		runs  []agon.Run
+		more  int
+	}{
+		{"first", nil, nil, 2},
+		{"one more after a lost one", nil, []agon.Run{replay("a", 0, 2), {State: agon.RunFailed}}, 1},
+		{"agree", nil, []agon.Run{replay("a", 0, 2), replay("b", 0, 2)}, 0},
+		{"disagree", nil, []agon.Run{replay("a", 0, 2), replay("b", 0, 1)}, 1},
+		{"rejected by one", nil, []agon.Run{replay("a", 0, 2), replay("b", 1, 0)}, 1},
+		{"a liar's vote is not enough", map[string]float64{"b": 0.25}, []agon.Run{replay("a", 0, 2), replay("b", 0, 2)}, 1},
+		{"used up", nil, []agon.Run{replay("a", 0, 2), replay("b", 0, 1), replay("c", 0, 4), replay("d", 0, 5)}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := view(exact, c.runs...)
+			v.Trust = c.trust
+			p, err := Rules{}.Plan(v)
+			if err != nil || len(p.Runs) != c.more || p.Done != (c.more == 0) {
+				t.Fatalf("got %d runs, done %v, %v; want %d", len(p.Runs), p.Done, err, c.more)
+			}
+			for i, r := range p.Runs {
+				if r.Replica != len(c.runs)+i {
+					t.Errorf("run %d has replica %d", i, r.Replica)
+				}
+			}
+		})
+	}
+}
+
+// One liar against two that agree: the median is theirs.
+func TestLiarOutvoted(t *testing.T) {
+	v := view(exact, replay("a", 0, 2), replay("liar", 0, 1), replay("c", 0, 2))
+	a, err := Agreement(v)
+	if err != nil || !a.Decided || a.Value != 2 || fmt.Sprint(a.Runs) != "[a c]" {
+		t.Fatalf("%+v %v", a, err)
+	}
+	if s, ok := (Rules{}).Sum(v); !ok || s.Solved != 1 || s.Score != 1./3 {
+		t.Fatalf("sum %+v %v", s, ok)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	two := []agon.Run{replay("a", 0, 2), replay("b", 0, 2)}
+	with := func(c agon.Contest, more ...agon.Run) agon.View { return view(c, append(two[:2:2], more...)...) }
+	noisy := exact
+	noisy.Band, noisy.Absolute = 0.1, 0.1
+	win, loss := quorum.Pair{Challenger: 2, Incumbent: 3}, quorum.Pair{Challenger: 2, Incumbent: 2}
+	pairs := func(p quorum.Pair, n int) []quorum.Pair {
+		out := make([]quorum.Pair, n)
+		for i := range out {
+			out[i] = p
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name  string
+		v     agon.View
+		more  int
+		takes bool
+	}{
+		{"a duel with the base first", with(exact), 2, false},
+		{"better", with(exact, duel("d", "", 1, win), duel("e", "", 1, win)), 0, true},
+		{"equal", with(exact, duel("d", "", 1, loss), duel("e", "", 1, loss)), 0, false},
+		{"validators differ: again", with(exact, duel("d", "", 1, loss), duel("e", "", 1, win)), 2, false},
+		{"with another incumbent: again", with(exact, duel("d", "old", 1, win), duel("e", "old", 1, win)), 2, false},
+		{"noise: four pairs do not suffice", with(noisy, duel("d", "", 1, pairs(win, 4)...)), 2, false},
+		{"noise: enough", with(noisy, duel("d", "", 1, pairs(win, 6)...), duel("e", "", 1, pairs(win, 6)...)), 0, true},
+		{"noise: hopeless", with(noisy, duel("d", "", 1, pairs(loss, 12)...)), 0, false},
+		{"rejected", view(exact, replay("a", 1, 0), replay("b", 1, 0)), 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Rules{}.Decide(c.v)
+			if err != nil || len(got.More) != c.more || got.Takes != c.takes || got.Rule == "" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestParseTask(t *testing.T) {
+	const good = `slug = "x-task"
+title = "A task"
+benchmark_command = "python3 bench.py"
+allowed_patch_paths = ["src/*.py"]
+metric_name = "bpb"
+metric_direction = "minimize"
+baseline = 2.5
+`
+	task, err := ParseTask([]byte(good))
+	if err != nil || task.MaxPatchBytes != 262144 || task.CompetitionMode != ModeCenterless || task.Rules.Agree != 2 {
+		t.Fatalf("%+v %v", task, err)
+	}
+	for line, field := range map[string]string{
+		`slug = "X"`: "slug", `title = "x"`: "title", `allowed_patch_paths = ["../x"]`: "allowed_patch_paths", `allowed_patch_paths = []`: "allowed_patch_paths",
+		`metric_name = "a b"`: "metric_name", `baseline = nan`: "baseline", `metric_direction = "up"`: "metric_direction",
+	} {
+		key, _, _ := strings.Cut(line, " ")
+		var b strings.Builder
+		for l := range strings.Lines(good) {
+			if strings.HasPrefix(l, key+" ") {
+				l = line + "\n"
+			}
+			b.WriteString(l)
+		}
+		_, err := ParseTask([]byte(b.String()))
+		var fe *FieldError
+		if !errors.As(err, &fe) || fe.Field != field {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, err := ParseTask([]byte(good + "extra = 1\n")); err == nil {
+		t.Error("an unknown field is let in")
+	}
+}
+
+func TestScoreValueKeepsOrder(t *testing.T) {
+	for _, c := range []struct {
+		dir  string
+		base float64
+		xs   []float64 // from worse to better
+	}{
+		{agon.Minimize, 2, []float64{9, 2, 1, 0}},
+		{agon.Maximize, 2, []float64{0, 1, 2, 9}},
+		{agon.Minimize, -2, []float64{0, -1, -2, -9}},
+		{agon.Maximize, -2, []float64{-9, -2, -1, 0}},
+	} {
+		task := Task{MetricDirection: c.dir, Baseline: c.base}
+		last := -1.0
+		for _, x := range c.xs {
+			v := task.ScoreValue(x)
+			if v <= last || v < 0 || v > 1 || (x == c.base && v != 0.5) {
+				t.Errorf("%s %v: %v gives %v after %v", c.dir, c.base, x, v, last)
+			}
+			last = v
+		}
+	}
+}
+
+func FuzzParseTask(f *testing.F) {
+	f.Add([]byte("slug = \"abc\"\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if task, err := ParseTask(b); err == nil {
+			if err := task.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

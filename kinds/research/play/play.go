@@ -1,0 +1,369 @@
+package play
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/research/artifact"
+	"github.com/agon-arena/agon/kinds/research/quorum"
+	"github.com/agon-arena/agon/kinds/research/surface"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/tempdir"
+)
+
+// Files of a record.
+const (
+	ObservedFile = "observed.json" // Observed
+	LogFile      = "replay.log"    // secrets are out of it
+)
+
+// Outcomes of a replay besides OutcomeOK. Each is an error: no number came.
+const (
+	OutcomeSetup     = "setup_failed"
+	OutcomeTimeout   = "timeout"
+	OutcomeLimit     = "limit"
+	OutcomeNoMetric  = "no_metric"
+	OutcomeBenchmark = "benchmark_failed"
+)
+
+// maxReplayLog bounds a replay's log, in bytes.
+const maxReplayLog = 128_000
+
+// Observed is what a replay came to.
+type Observed struct {
+	Status  string             `json:"status"`           // StatusAccepted, StatusRejected, StatusError
+	Reason  string             `json:"reason,omitempty"` // of a rejection: the code behind validator_rejection=
+	Notes   string             `json:"notes,omitempty"`  // one line
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	// Duel holds the pairs of challenger and incumbent: same machine, same seed.
+	Duel []DuelPair `json:"duel,omitempty"`
+	// Changed lists the paths that the patch changes; Digest names the change
+	// whatever way the patch is written.
+	Changed []string    `json:"changed,omitempty"`
+	Digest  agon.Digest `json:"digest,omitempty"`
+	// SetupMS and BenchmarkMS are wall times; MaxRSS is in bytes, where the driver knows it.
+	SetupMS     int64 `json:"setup_ms"`
+	BenchmarkMS int64 `json:"benchmark_ms"`
+	MaxRSS      int64 `json:"max_rss,omitempty"`
+	Seed        int64 `json:"seed"`
+}
+
+// DuelPair is one paired replay.
+type DuelPair struct {
+	Seed int64 `json:"seed"`
+	quorum.Pair
+}
+
+// player is one replay under way. One goroutine uses it.
+type player struct {
+	k      *Kind
+	env    kind.Env
+	run    agon.RunSpec
+	key    string // of the task
+	t      Task
+	priv   Private
+	dir    string // of the task's tree
+	digest agon.Digest
+	base   *base
+	tmp    string // host directory of this play
+	hidden string // host directory; empty: the task has none
+	log    tail
+}
+
+// ended is an end that is the miner's: no number came, or the task says no.
+type ended struct {
+	outcome  string
+	rejected string // code of a rejection; empty for errors
+	notes    string
+}
+
+func (e *ended) Error() string { return e.notes }
+
+// Play replays a submission: its patch on the clean base, setup, then the
+// benchmark in a box that holds nothing but what setup left.
+func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon.RunSpec) (agon.Record, error) {
+	p, done, err := k.player(ctx, env, r)
+	if err != nil {
+		return agon.Record{}, err
+	}
+	defer done()
+	obs, outcome, err := p.play(ctx, s)
+	if err != nil {
+		return agon.Record{}, err
+	}
+	b, err := json.Marshal(obs)
+	if err != nil {
+		return agon.Record{}, fmt.Errorf("encode result: %w", err)
+	}
+	rec := agon.Record{Outcome: outcome, Detail: plain.Short(obs.Notes, 400), Files: map[string][]byte{ObservedFile: b, LogFile: p.redacted()}}
+	return rec, nil
+}
+
+// player reads the task and brings its base and hidden data onto this host.
+func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *player, done func(), err error) {
+	if len(r.Tasks) != 1 {
+		return nil, nil, fmt.Errorf("research: a run has one task, this one has %d", len(r.Tasks))
+	}
+	p := &player{k: k, env: env, run: r, key: r.Tasks[0].Key, digest: r.Tasks[0].Digest, log: tail{limit: maxReplayLog}}
+	if p.dir, err = env.Tree(ctx, p.digest); err != nil {
+		return nil, nil, err
+	}
+	if p.t, p.priv, err = OpenTask(p.dir); err != nil {
+		return nil, nil, err
+	}
+	if p.tmp, err = tempdir.Make("replay"); err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = tempdir.Remove(p.tmp) }
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	if err := os.Chmod(p.tmp, 0o711); err != nil { // boxes mount what lies below
+		return nil, nil, fmt.Errorf("open replay directory: %w", err)
+	}
+	if err := p.hiddenData(ctx); err != nil {
+		return nil, nil, err
+	}
+	base, release, err := k.baseOf(ctx, env, &p.t, p.dir, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.base = base
+	return p, func() { release(); remove() }, nil
+}
+
+// play makes the observation. An error is never the miner's doing.
+func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string, error) {
+	// All validators use one seed for a submission, so that their numbers can be
+	// compared; it hangs on the submission's own bytes, so that none can be
+	// written for it. Submissions are compared by duels, on common seeds.
+	obs := Observed{Status: StatusAccepted, Seed: ReplaySeed(p.digest, s.Digest)}
+	p.line("replay_execution_surface=box")
+	if p.base.commit != "" {
+		p.line("base_commit_sha=" + p.base.commit)
+	}
+	var challenger, incumbent *side
+	// Whatever was made for a side is taken down in the end.
+	defer func() {
+		for _, x := range []*side{challenger, incumbent} {
+			if x != nil && x.layer != nil {
+				_ = x.layer.Remove()
+			}
+		}
+	}()
+	fail := func(err error) (Observed, string, error) {
+		var e *ended
+		if !errors.As(err, &e) {
+			return obs, "", err
+		}
+		_, _ = p.log.Write(fmt.Appendf(nil, "%s\n", e.notes))
+		obs.Notes, obs.Status = e.notes, StatusError
+		if e.rejected != "" {
+			obs.Status, obs.Reason = StatusRejected, e.rejected
+			p.line("validator_rejection=" + e.rejected)
+		}
+		return obs, e.outcome, nil
+	}
+	dir, err := p.env.Tree(ctx, s.Digest)
+	if err != nil {
+		return obs, "", err
+	}
+	if challenger, err = p.side(ctx, "challenger", dir); err != nil {
+		return fail(err)
+	}
+	obs.Changed, obs.Digest = challenger.changes.Paths(), challenger.changes.Digest
+	if p.run.Rival != nil {
+		if incumbent, err = p.rival(ctx, p.run.Rival); err != nil {
+			return obs, "", err
+		}
+	}
+	if err := p.setup(ctx, challenger, &obs); err != nil {
+		return fail(err)
+	}
+	m, err := p.benchmark(ctx, challenger, obs.Seed, &obs)
+	if err != nil {
+		return fail(err)
+	}
+	obs.Metrics = m
+	if incumbent != nil {
+		if err := p.duel(ctx, challenger, incumbent, &obs); err != nil {
+			return fail(err)
+		}
+	}
+	return obs, OutcomeOK, nil
+}
+
+// duel replays both sides on the same machine and seeds, taking turns in who
+// goes first. Pairs whose incumbent gives no number are left out: that is not
+// the challenger's doing.
+func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Observed) error {
+	var ignored Observed
+	var e *ended
+	if err := p.setup(ctx, incumbent, &ignored); err != nil {
+		if errors.As(err, &e) {
+			p.line("duel: the incumbent's setup failed: " + e.notes)
+			return nil
+		}
+		return err
+	}
+	for i := range max(1, p.run.Rival.Pairs) {
+		pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i)}
+		sides := []*side{challenger, incumbent}
+		if i%2 == 1 {
+			sides[0], sides[1] = sides[1], sides[0]
+		}
+		broken := false
+		for _, x := range sides {
+			m, err := p.benchmark(ctx, x, pair.Seed, &ignored)
+			switch {
+			case err == nil && x == challenger:
+				pair.Challenger, pair.Challenger2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
+			case err == nil:
+				pair.Incumbent, pair.Incumbent2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
+			case x == incumbent && errors.As(err, &e):
+				broken = true
+				p.line("duel: the incumbent gave no number: " + e.notes)
+			default:
+				return err
+			}
+		}
+		if !broken {
+			obs.Duel = append(obs.Duel, pair)
+			p.line(fmt.Sprintf("duel pair=%d seed=%d challenger=%v incumbent=%v", i, pair.Seed, pair.Challenger, pair.Incumbent))
+		}
+	}
+	return nil
+}
+
+// SeedVar is the variable of the benchmark that holds the seed of a replay.
+const SeedVar = "AGON_SEED"
+
+// ReplaySeed is the seed of every replay of a submission of a task.
+func ReplaySeed(task, submission agon.Digest) int64 {
+	return seedOf(task, "replay "+string(submission), 0)
+}
+
+// DuelSeed is the seed of both sides of the ith pair of a duel.
+func DuelSeed(task agon.Digest, r agon.RunSpec, i int) int64 {
+	return seedOf(task, fmt.Sprintf("duel %d %d", r.Seed, r.Rival.Round), i)
+}
+
+// seedOf derives a seed that everybody derives alike; it is not negative.
+func seedOf(d agon.Digest, what string, i int) int64 {
+	h := sha256.Sum256(fmt.Appendf(nil, "agon research seed\n%s\n%s\n%d", d, what, i))
+	return int64(binary.BigEndian.Uint64(h[:8]) >> 11) // exact in every language's numbers
+}
+
+// side is one contestant of a replay.
+type side struct {
+	name     string
+	changes  *surface.Result
+	artifact string // host directory with the file "artifact"; empty: none
+	claim    Claim
+	layer    *sandbox.Layer   // workspace with the patch, after setup; nil: boxes start from the base
+	ran      bool             // setup has run over it
+	times    map[string]int64 // when protected files last changed, before setup
+}
+
+// side reads an entry and judges its patch, before anything of it runs.
+func (p *player) side(ctx context.Context, name, dir string) (*side, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open submission: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	e, err := ReadEntry(root.FS())
+	if errors.Is(err, errEntry) {
+		return nil, &ended{OutcomeOK, "invalid_entry", err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	x := &side{name: name, changes: &surface.Result{OK: true}, claim: e.Claim}
+	if len(e.Patch) > 0 || e.Claim.ArtifactURI == "" {
+		if x.changes, err = p.t.CheckPatch(p.base.tree, e.Patch); err != nil {
+			return nil, err
+		}
+		if !x.changes.OK {
+			return nil, &ended{OutcomeOK, x.changes.Reasons[0].Code, x.changes.Error()}
+		}
+		for _, c := range x.changes.Changes {
+			p.line("changed_path=" + c.Path)
+		}
+	}
+	return x, p.fetchArtifact(ctx, x)
+}
+
+// fetchArtifact brings the file that the entry names onto this host.
+func (p *player) fetchArtifact(ctx context.Context, x *side) error {
+	c := x.claim
+	switch {
+	case p.t.Artifact == "required" && c.ArtifactURI == "":
+		return &ended{OutcomeOK, "", "the task wants an artifact and the submission names none"}
+	case p.t.Artifact == "" || c.ArtifactURI == "":
+		if c.ArtifactURI != "" && len(x.changes.Changes) == 0 {
+			return &ended{OutcomeOK, surface.CodeEmpty, "the task takes no artifacts and the submission has no patch"}
+		}
+		return nil
+	}
+	dir := filepath.Join(p.tmp, "artifact-"+x.name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("make artifact directory: %w", err)
+	}
+	err := artifact.Fetch(ctx, p.k.cfg.Artifacts, c.ArtifactURI, c.ArtifactSHA256, c.ArtifactBytes, p.t.ArtifactMaxBytes, filepath.Join(dir, "artifact"))
+	var bad *artifact.Error
+	if errors.As(err, &bad) && ctx.Err() == nil {
+		return &ended{OutcomeOK, "", bad.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	p.line(fmt.Sprintf("submission_artifact_sha256=%s submission_artifact_bytes=%d", c.ArtifactSHA256, c.ArtifactBytes))
+	x.artifact = dir
+	return nil
+}
+
+// rival makes the incumbent's side. What is wrong with it is our failure: it
+// was accepted before.
+func (p *player) rival(ctx context.Context, r *agon.Rival) (*side, error) {
+	if r.Submission == "" {
+		return &side{name: "incumbent", changes: &surface.Result{OK: true}}, nil
+	}
+	dir, err := p.env.Tree(ctx, r.Digest)
+	if err != nil {
+		return nil, err
+	}
+	x, err := p.side(ctx, "incumbent", dir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the incumbent %s: %v", r.Submission, err) // its text only: it is nobody's rejection
+	}
+	return x, nil
+}
+
+// line appends to the replay's log.
+func (p *player) line(s string) { _, _ = p.log.Write([]byte(plain.Short(s, 500) + "\n")) }
+
+func (p *player) redacted() []byte {
+	var secrets []string
+	for _, v := range p.priv.BenchmarkEnv {
+		secrets = append(secrets, v)
+	}
+	return redact(p.log.bytes(), secrets)
+}
+
+// budget is what is left of the task's time for setup and benchmark.
+func (p *player) budget(used time.Duration) time.Duration {
+	return time.Duration(p.t.TimeBudgetSeconds)*time.Second - used
+}

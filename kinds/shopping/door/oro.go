@@ -1,0 +1,130 @@
+// Package door is how agents of the shopping arena reach tools and models: the
+// proxy of ORO, byte for byte where its clients compare.
+package door
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// ORO is the name of the dialect: GET and POST /search/find_product and
+// /search/view_product_information, POST /inference/chat/completions and
+// GET /health. Nothing else is open but for OpenAI's models and chat, where the
+// session has that dialect after this one.
+const ORO = "oro"
+
+// Places of the proxy (spec/oro.md 3.1).
+const (
+	searchPath = "/search/"
+	chatPath   = "/inference/chat/completions"
+	maxBody    = 10 << 20 // bytes of a request for a model
+)
+
+// searches are the tools that agents reach below /search/. Raw products hold
+// what scoring reads: no agent gets them.
+var searches = []string{"find_product", "view_product_information"}
+
+// Dialects are those that the shopping arena brings to a gateway.
+func Dialects() []gateway.Dialect { return []gateway.Dialect{{Name: ORO, Serve: serve}} }
+
+func serve(x *gateway.Exchange) bool {
+	method, path := x.R.Method, x.R.URL.Path
+	name, search := strings.CutPrefix(path, searchPath)
+	switch {
+	case method == http.MethodGet && path == "/health":
+		x.W.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(x.W, "healthy\n")
+	case search && slices.Contains(searches, name) && (method == http.MethodGet || method == http.MethodPost):
+		x.Tool(searchPath+name, name, func() ([]byte, error) { return arguments(x) })
+	case path == chatPath && method == http.MethodPost:
+		inference(x)
+	case method+" "+path == "GET /v1/models", method+" "+path == "POST /v1/chat/completions":
+		return false
+	default:
+		x.Refuse(path, http.StatusForbidden, "forbidden", `{"error": "forbidden"}`+"\n")
+	}
+	return true
+}
+
+// arguments are a search's. A request without a body has them as parameters:
+// texts, sorted. Where it has a body, that is the arguments, as the model wrote
+// them, and parameters do not count: what a nonce vouches for is what is carried out.
+func arguments(x *gateway.Exchange) ([]byte, error) {
+	args, err := x.Body(gateway.MaxToolArgs + 1)
+	if err != nil || len(args) > gateway.MaxToolArgs || len(x.R.URL.RawQuery) > gateway.MaxToolArgs {
+		return nil, &gateway.Refusal{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Message: fmt.Sprintf("arguments are larger than %d bytes", gateway.MaxToolArgs)}
+	}
+	if len(bytes.TrimSpace(args)) > 0 {
+		return args, nil
+	}
+	return parameters(x.R.URL.RawQuery)
+}
+
+// parameters writes the parameters of a URL as a JSON object; of several values
+// of one name the first counts, as in the original service.
+func parameters(raw string) ([]byte, error) {
+	q, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, fmt.Errorf("query: %w", err)
+	}
+	args := make(map[string]string, len(q))
+	for k, v := range q {
+		args[k] = v[0]
+	}
+	return json.Marshal(args)
+}
+
+// inference checks a model call in the order of ORO's proxy and hands it on.
+func inference(x *gateway.Exchange) {
+	type text struct {
+		Error string `json:"error"`
+	}
+	bad := func(status int, code string, v any) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // texts always encode
+		}
+		x.Refuse(chatPath, status, code, string(b))
+	}
+	body, err := x.Body(maxBody)
+	if err != nil || len(body) == 0 {
+		bad(http.StatusBadRequest, "invalid_request", text{"Missing or unreadable request body"})
+		return
+	}
+	var q struct {
+		Model  json.RawMessage `json:"model"`
+		Stream json.RawMessage `json:"stream"`
+	}
+	if json.Unmarshal(body, &q) != nil {
+		bad(http.StatusBadRequest, "invalid_request", text{"Invalid JSON in request body"})
+		return
+	}
+	var model string
+	if json.Unmarshal(q.Model, &model) != nil || model == "" {
+		bad(http.StatusBadRequest, "invalid_request", text{"Missing 'model' field in request body"})
+		return
+	}
+	if string(q.Stream) == "true" {
+		bad(http.StatusBadRequest, "invalid_request", text{"Streaming is not supported through the proxy"})
+		return
+	}
+	if models := x.Models(provider.PathChat); !slices.Contains(models, model) {
+		bad(http.StatusForbidden, "model_not_found", struct {
+			Error  string   `json:"error"`
+			Models []string `json:"allowed_models"`
+		}{fmt.Sprintf("Model '%s' is not allowed", plain.Head(model, 200)), models})
+		return
+	}
+	// Its proxy does not ask for a Content-Type: the body is handed on as read.
+	x.Call(gateway.Route{Path: chatPath, Parse: gateway.ParseChat}, body)
+}

@@ -1,0 +1,135 @@
+// Package shopping is the arena of shopping agents: find what was asked for.
+package shopping
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/kinds/shopping/commands"
+	"github.com/agon-arena/agon/kinds/shopping/data"
+	"github.com/agon-arena/agon/kinds/shopping/door"
+	"github.com/agon-arena/agon/kinds/shopping/play"
+	"github.com/agon-arena/agon/kinds/shopping/score"
+	"github.com/agon-arena/agon/kinds/shopping/signin"
+	"github.com/agon-arena/agon/kinds/shopping/wire"
+	"github.com/agon-arena/agon/ui/cli"
+)
+
+// Kit makes the shopping kind for one process.
+func Kit() kit.Kit { return kitOver(&shopFloor{}, map[string]*raceClock{}) }
+
+// kitOver is Kit with its state: the catalogue, and by arena id
+// the clocks of those whose races have one.
+func kitOver(floor *shopFloor, races map[string]*raceClock) kit.Kit {
+	return kit.Kit{
+		EntryName: "agent.py",
+		Kind:      play.Name,
+		Data:      data.FS,
+		CheckTask: play.CheckTask,
+		FinalCall: play.FinalCall(),
+		New:       func(p kit.Parts) kind.Kind { return newShopping(p, floor) },
+		// A bound for each task as the kind's judges set it.
+		Judge: func(tasks int) *agon.Judging {
+			n := int64(max(tasks, 1))
+			return &agon.Judging{Models: []string{"*"}, Budget: agon.Budget{Micros: 50_000 * agon.Micros(n), Calls: 8 * n}}
+		},
+		Demo: func() kit.ArenaFile {
+			f := kit.ArenaFile{
+				ID: "demo-shopping", Kind: play.Name, Title: "Shopping: find what was asked for", Netuid: 5, Licence: "MIT",
+				Incentive: play.RaceRule, IncentiveNumbers: map[string]float64{"qualify": 0.1, "initial": 0.05},
+				Sets: []string{publicSet}, Hidden: []string{hiddenSet}, Samples: true, SubmissionsPerColdkey: 50,
+				Evidence: agon.EvidenceForeign, // validators of ORO play here
+			}
+			f.Policy.Tools = play.ToolNames()
+			f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 5000}
+			f.Policy.Agent.WallMS, f.Policy.Agent.MemoryBytes, f.Policy.Agent.Pids = 300_000, 512<<20, 64
+			f.Defaults()
+			return f
+		},
+		Sets:       []string{publicSet},
+		LoadSet:    func(o kit.Options, set string) ([]*task.Task, bool, error) { return shopSet(o, floor.With(o), set) },
+		Tools:      func(o kit.Options) ([]tool.Tool, error) { return play.Tools(floor.With(o)), nil },
+		Samples:    []kit.Sample{{Name: "greedy"}, {Name: "rules"}, {Name: "forger"}, {Name: "react", Model: true}},
+		Script:     func() []byte { return kit.SampleScript(data.FS, "react") },
+		Incentives: map[string]incentive.Rule{play.RaceRule: play.Race()},
+		Commands:   func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
+		Dialects:   door.Dialects(),
+		Calc:       score.Rules(),
+		Prepare: func(ctx context.Context, s *kit.Server, a *agon.Arena) error {
+			return prepareRace(ctx, s, races, a, time.Now())
+		},
+		Opened: func(_ context.Context, s *kit.Server, a *agon.Arena) error {
+			if c := races[a.ID]; c != nil {
+				s.Background(c.run)
+			}
+			return nil
+		},
+		Routes: wire.Patterns(),
+		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
+			return oroRoutes(s, a.ID)
+		},
+	}
+}
+
+// newShopping makes the shopping kind: a keyed gateway judges reasoning by
+// model, a scripted one has no opinion of its own, so a rule walks the gates.
+func newShopping(p kit.Parts, floor *shopFloor) kind.Kind {
+	c := play.Config{Rootfs: p.Rootfs, Grader: floor.With(p.Options), Model: scripted.Name}
+	if p.Keyed {
+		models := modelNames(p.Model)
+		c.Judge = play.ModelJudge{Models: models}
+		if len(models) > 0 {
+			c.Model = models[0]
+		}
+	}
+	return play.New(c)
+}
+
+// modelNames splits AGON_LLM_MODEL.
+func modelNames(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// oroRoutes are ORO's routes over a shopping arena.
+func oroRoutes(s *kit.Server, arena string) (http.Handler, error) {
+	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(time.Now)}
+	v := &dialect.Verifier{
+		Dialects: []dialect.Dialect{signin.ORO{Sessions: sessions}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
+		Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",
+	}
+	sessions.Verifier = v
+	trees := &validator.TreeCache{Dir: s.Data.Path("oro", "trees"), Source: s.Blobs}
+	return wire.New(wire.Config{
+		Platform: s.Platform, Arena: arena, Verifier: v, Sessions: sessions, Dir: s.Data.Path("oro", "runs"), Base: s.URL, Log: s.Options.Log,
+		Models: func() []string {
+			if list := modelNames(s.Options.Getenv("AGON_LLM_MODEL")); s.Options.Getenv("AGON_LLM_BASE_URL") != "" && len(list) > 0 {
+				return list
+			}
+			return []string{scripted.Name}
+		},
+		Problem: func(ctx context.Context, t agon.TaskRef) (json.RawMessage, error) {
+			dir, err := trees.Tree(ctx, t.Digest)
+			if err != nil {
+				return nil, err
+			}
+			tk, err := task.LoadDir(dir, t.Key)
+			if err != nil {
+				return nil, err
+			}
+			return kit.ReadFile(filepath.Join(tk.Dir, filepath.FromSlash(play.RewardFile)), 4<<20)
+		},
+	})
+}

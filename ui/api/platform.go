@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+)
+
+// Platform is what the routes are made of; *platform.Platform has it. Its methods may
+// run at once; errors are *agon.Error, or the context's.
+type Platform interface {
+	Arenas
+	Submissions
+	Runs
+	Leases
+	Blobs
+	Operator
+	OperatorLog
+}
+
+// Arenas reads arenas and what they came to.
+type Arenas interface {
+	Overview(ctx context.Context) (*client.Overview, error)
+	Arenas(ctx context.Context) ([]client.Arena, error)
+	Arena(ctx context.Context, id string) (*client.Arena, error)
+	Board(ctx context.Context, arena string) (*client.Board, error)
+	// Target is what weights the incentive rule wants now.
+	Target(ctx context.Context, arena string) (*client.Target, error)
+}
+
+// Submissions enters submissions and reads them.
+type Submissions interface {
+	// Submit returns when the submission is on disk and its runs are queued.
+	Submit(ctx context.Context, c platform.Caller, arena string, r client.SubmitRequest) (*client.Submission, error)
+	Submissions(ctx context.Context, c platform.Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error)
+	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
+	SubmissionFiles(ctx context.Context, c platform.Caller, id string) ([]client.File, error)
+}
+
+// Runs reads runs and follows them.
+type Runs interface {
+	Runs(ctx context.Context, c platform.Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error)
+	Run(ctx context.Context, c platform.Caller, id string) (*client.Run, error)
+	// Events are those after the cursor, in order, cut by the reading rights of c.
+	Events(ctx context.Context, c platform.Caller, run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error)
+	// Wait blocks until something changed in run (or any run, if empty) or ctx
+	// ends. It may return without a change.
+	Wait(ctx context.Context, run string) error
+}
+
+// Leases is the work of validators.
+type Leases interface {
+	// Claim returns nil when no run came within the time that r waits.
+	Claim(ctx context.Context, c platform.Caller, r client.ClaimRequest) (*client.Lease, error)
+	// Heartbeat and Result may be repeated; a lost lease is a reply, not an error.
+	Heartbeat(ctx context.Context, c platform.Caller, lease string, h client.Heartbeat) (*client.HeartbeatReply, error)
+	Result(ctx context.Context, c platform.Caller, lease string, r client.Result) (*client.ResultReply, error)
+	// SettleNonce ends what platform.DeferNonce began, before the reply.
+	SettleNonce(ctx context.Context) error
+}
+
+// Blobs moves content-addressed bytes: submissions, tasks, evidence.
+type Blobs interface {
+	// Blob returns not_found for bytes that c may not read.
+	Blob(ctx context.Context, c platform.Caller, d agon.Digest) ([]byte, error)
+	// PutBlob returns when the bytes are on disk. They may be evidence of lease, or
+	// with none named of the leases that c holds now.
+	PutBlob(ctx context.Context, c platform.Caller, lease string, d agon.Digest, b []byte) error
+}
+
+// Operator is what an operator does, with a reason.
+type Operator interface {
+	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState) error
+	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
+	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
+	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
+	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+}
+
+// OperatorLog is what the operator did, newest first.
+type OperatorLog interface {
+	Actions(ctx context.Context, c platform.Caller, limit int) ([]agon.OperatorAction, error)
+}

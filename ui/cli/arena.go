@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) arenaCmd(f Arenas) *cobra.Command {
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List the arenas of the server",
+		Long:    "List the arenas of the server. JSON: an array of arenas {id, kind, title, netuid, state, tasks, policy, licence, url, champion, queued, playing, …}.",
+		Example: "  agon arena list\n  agon arena list -o id",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			arenas, err := c.Arenas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(arenas, func(x client.Arena) string { return x.ID }, func(h *output.Human) {
+				if len(arenas) == 0 {
+					h.Line("no arenas")
+					return
+				}
+				rows := make([][]output.Cell, len(arenas))
+				for i, x := range arenas {
+					champion := "-"
+					if x.Champion != nil {
+						champion = x.Champion.Submission
+					}
+					rows[i] = []output.Cell{
+						output.Text(x.ID), output.Text(x.Kind), StateCell(string(x.State)), output.Text(strconv.Itoa(len(x.Tasks))),
+						output.Text(strconv.Itoa(x.Queued)), output.Text(strconv.Itoa(x.Playing)), output.Text(champion), output.Text(x.Title),
+					}
+				}
+				h.Table([]output.Column{
+					{Title: "id", Min: 8},
+					{Title: "kind"},
+					{Title: "state"},
+					{Title: "tasks", Right: true},
+					{Title: "queued", Right: true},
+					{Title: "playing", Right: true},
+					{Title: "champion", Min: 8},
+					{Title: "title", Min: 10},
+				}, rows)
+			}))
+		},
+	}
+	view := &cobra.Command{
+		Use:               "view ARENA",
+		Short:             "Show one arena: tasks, rules, budget, seat",
+		Example:           "  agon arena view demo-coding\n  agon arena view demo-coding --jq .policy.budget",
+		Args:              Args(1, 1, "an arena"),
+		ValidArgsFunction: a.Complete(arenaIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			x, err := c.Arena(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: x, IDs: []string{x.ID}, Human: func(h *output.Human) { arenaHuman(h, x) }})
+		},
+	}
+	return a.noun(&cobra.Command{
+		Use:     "arena",
+		Short:   "Arenas: what is open, by which rules",
+		Example: "  agon arena\n  agon arena view demo-coding",
+	}, list, view, a.arenaNewCmd(f), a.arenaCheckCmd(f), a.arenaPublishCmd())
+}
+
+func arenaHuman(h *output.Human, x *client.Arena) {
+	champion, url := "none", ""
+	if x.Champion != nil {
+		champion = fmt.Sprintf("%s (%.4f, since %s)", x.Champion.Submission, x.Champion.Score, When(x.Champion.Since))
+	}
+	if x.URL != nil {
+		url = *x.URL
+	}
+	rule := x.Incentive
+	if len(x.IncentiveNumbers) > 0 {
+		rule += " (" + numbers(x.IncentiveNumbers) + ")"
+	}
+	p := x.Policy
+	h.Heading(x.ID + "  " + x.Title)
+	h.Fields(
+		[2]string{"kind", x.Kind}, [2]string{"state", string(x.State)}, [2]string{"champion", champion},
+		[2]string{"queue", fmt.Sprintf("%d queued, %d playing", x.Queued, x.Playing)},
+		[2]string{"netuid", strconv.Itoa(int(x.Netuid))}, [2]string{"licence", x.Licence}, [2]string{"incentive", rule},
+		[2]string{"models", strings.Join(p.Models, ", ")},
+		[2]string{"budget", fmt.Sprintf("%s and %d calls a run", money(p.Budget.Micros), p.Budget.Calls)},
+		[2]string{"agent", limits(p.Agent)}, [2]string{"grader", limits(p.Grader)},
+		[2]string{"url", url},
+	)
+	seatsHuman(h, x.Seats, nil)
+	h.Line("")
+	h.Line("%d tasks", len(x.Tasks))
+	rows := make([][]output.Cell, len(x.Tasks))
+	for i, t := range x.Tasks {
+		hidden := ""
+		if t.Hidden {
+			hidden = "hidden"
+		}
+		rows[i] = []output.Cell{output.Text(t.Key), output.Text(t.Digest.Hex()[:min(12, len(t.Digest.Hex()))]), output.Text(hidden)}
+	}
+	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "digest"}, {Title: "access"}}, rows)
+}
+
+func limits(l agon.Limits) string {
+	var parts []string
+	add := func(v int64, format string, unit float64) {
+		if v > 0 {
+			parts = append(parts, fmt.Sprintf(format, float64(v)/unit))
+		}
+	}
+	add(l.WallMS, "%g s", 1000)
+	add(l.CPUMilli, "%g CPU", 1000)
+	add(l.MemoryBytes, "%g MiB memory", 1<<20)
+	add(l.DiskBytes, "%g MiB disk", 1<<20)
+	add(l.Pids, "%g processes", 1)
+	return strings.Join(parts, ", ")
+}
+
+func (a *App) boardCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "board [ARENA]",
+		Short: "Show who leads, and every decision with its rule and bar",
+		Long: `Show who leads, and every decision with its rule and bar.
+
+JSON with an ARENA: {id, kind, url, champion, seats, burned, submissions, weights, decisions};
+without one: an array of these.`,
+		Example:           "  agon board demo-coding\n  agon board demo-coding --jq '.submissions[0].score'",
+		Args:              Args(0, 1, "at most one arena"),
+		ValidArgsFunction: a.Complete(arenaIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				b, err := c.Board(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.Printer.Print(cmd.Context(), output.Result{
+					Value: b, IDs: ids(b.Submissions, func(r client.BoardRow) string { return r.ID }),
+					Human: func(h *output.Human) { boardHuman(h, b) },
+				})
+			}
+			o, err := c.Overview(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(o.Arenas, func(b client.Board) string { return b.ID }, func(h *output.Human) { boardsHuman(h, o.Arenas) }))
+		},
+	}
+}
+
+// seatsHuman shows who sits, where more than one can.
+func seatsHuman(h *output.Human, seats []client.Place, names map[string]string) {
+	if len(seats) == 0 || len(seats) == 1 && seats[0].Share == 1 {
+		return
+	}
+	h.Line("")
+	h.Heading("seats")
+	rows := make([][]output.Cell, len(seats))
+	for i, s := range seats {
+		rows[i] = []output.Cell{
+			output.Text(strconv.Itoa(s.Place)), output.Text(nameOr(names, s.Submission)), output.Text(s.Miner),
+			output.Text(fmt.Sprintf("%.4f", s.Score)), output.Text(fmt.Sprintf("%.4g", s.Share)), output.Text(When(s.Since)),
+		}
+	}
+	h.Table([]output.Column{
+		{Title: "place", Right: true},
+		{Title: "submission", ID: true},
+		{Title: "miner", Min: 7},
+		{Title: "score", Right: true},
+		{Title: "share", Right: true},
+		{Title: "since"},
+	}, rows)
+}
+
+func boardsHuman(h *output.Human, boards []client.Board) {
+	for i := range boards {
+		if i > 0 {
+			h.Line("")
+		}
+		boardHuman(h, &boards[i])
+	}
+	if len(boards) == 0 {
+		h.Line("no arenas")
+	}
+}
+
+func boardHuman(h *output.Human, b *client.Board) {
+	h.Heading(b.ID)
+	if len(b.Submissions) == 0 {
+		h.Line("no submissions yet")
+		return
+	}
+	names := map[string]string{}
+	rows := make([][]output.Cell, 0, len(b.Submissions))
+	rank := 0
+	for _, r := range b.Submissions {
+		names[r.ID] = r.Name
+		place := "-"
+		if r.Score != nil && r.State == agon.SubmissionScored {
+			rank++
+			place = strconv.Itoa(rank)
+		}
+		mark, style := "", iostreams.Style("")
+		switch {
+		case b.Champion != nil && *b.Champion == r.ID:
+			mark, style = "champion", iostreams.Bold
+		case r.Scripted:
+			mark = "scripted"
+		}
+		rows = append(rows, []output.Cell{
+			output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(ScoreText(r.Score)),
+			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), StateCell(string(r.State)), output.Styled(style, mark),
+		})
+	}
+	h.Table([]output.Column{
+		{Title: "rank", Right: true},
+		{Title: "name", Min: 6},
+		{Title: "id", ID: true},
+		{Title: "miner", Min: 7},
+		{Title: "score", Right: true},
+		{Title: "solved", Right: true},
+		{Title: "cost", Right: true},
+		{Title: "state"},
+		{Title: ""},
+	}, rows)
+	seatsHuman(h, b.Seats, names)
+	if len(b.Seats) > 0 && b.Burned > 0 {
+		h.Line("%.4g of the reward is burned", b.Burned)
+	}
+	if len(b.Decisions) > 0 {
+		h.Line("")
+		h.Heading("decisions")
+		rows := make([][]output.Cell, len(b.Decisions))
+		for i, d := range b.Decisions {
+			rows[i] = []output.Cell{
+				output.Text(nameOr(names, d.Challenger)), StateCell(d.Outcome), output.Text(fmt.Sprintf("%.4f", d.Score)),
+				output.Text(ScoreText(d.Bar)), output.Text(d.Rule), output.Text(nameOr(names, d.Incumbent)), output.Text(numbers(d.Numbers)),
+			}
+		}
+		h.Table([]output.Column{
+			{Title: "challenger", Min: 8},
+			{Title: "outcome"},
+			{Title: "score", Right: true},
+			{Title: "bar", Right: true},
+			{Title: "rule", Min: 8},
+			{Title: "incumbent", Min: 8},
+			{Title: "numbers", Min: 8},
+		}, rows)
+	}
+	if len(b.Weights) > 0 {
+		h.Line("")
+		h.Heading("weights")
+		weightsTable(h, b.Weights)
+	}
+	if b.Agreement != nil {
+		h.Line("")
+		agreementHuman(h, b.Agreement)
+	}
+}
+
+// agreementHuman tells what validators without a platform came to.
+func agreementHuman(h *output.Human, g *client.Agreement) {
+	h.Heading("without a platform")
+	switch {
+	case !g.Agreed:
+		h.Line("%d validators have not agreed yet: %s", len(g.Validators), g.Note)
+	case g.Winner == nil:
+		h.Line("%d validators agree that nobody sits", len(g.Validators))
+	default:
+		h.Line("%d validators agree on %s at $%.6f an episode", len(g.Validators), *g.Winner, g.CostUSD)
+	}
+	if g.Scripted {
+		h.Line("scripted: a script was the model, at a made-up price; everything is burned")
+	}
+	rows := make([][]output.Cell, len(g.Validators))
+	for i, v := range g.Validators {
+		rows[i] = []output.Cell{output.Text(v.Hotkey), output.Text(v.Winner), output.Text(fmt.Sprintf("$%.6f", v.CostUSD)), output.Text(strconv.Itoa(v.Judged)), output.Text(v.Filter)}
+	}
+	h.Table([]output.Column{{Title: "validator", Min: 7}, {Title: "winner", Min: 7}, {Title: "its cost", Right: true}, {Title: "judged", Right: true}, {Title: "payloads", Min: 8}}, rows)
+}
+
+func weightsTable(h *output.Human, w []agon.Weight) {
+	rows := make([][]output.Cell, len(w))
+	for i, x := range w {
+		rows[i] = []output.Cell{output.Text(strconv.Itoa(int(x.UID))), output.Text(x.Hotkey), output.Text(strconv.Itoa(int(x.Weight)))}
+	}
+	h.Table([]output.Column{{Title: "uid", Right: true}, {Title: "hotkey", Min: 7}, {Title: "weight", Right: true}}, rows)
+}
+
+func nameOr(names map[string]string, id string) string {
+	if n := names[id]; n != "" {
+		return n
+	}
+	return id
+}
+
+// numbers writes a decision's numbers in the order of their names.
+func numbers(m map[string]float64) string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for i, k := range keys {
+		keys[i] = k + "=" + strconv.FormatFloat(m[k], 'g', 6, 64)
+	}
+	return strings.Join(keys, " ")
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/ui/cli/output"
+	"github.com/agon-arena/agon/ui/cli/progress"
+	"github.com/agon-arena/agon/ui/mcp"
+)
+
+func (a *App) corpusCmd(s Corpora) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "corpus",
+		Short: "Corpora: turn runs into data to train on",
+		Long: `Turn the runs of arenas into data that a trainer can trust: filtered by what the gateway
+saw, scrubbed, without duplicates, split by leak cluster, checked against public benchmarks,
+and written for OpenAI, TRL, verl, ATIF and Hugging Face (docs/corpus.md).`,
+		Example: "  agon corpus build --arena demo-coding --out ./corpus\n  agon corpus verify ./corpus",
+		Args:    a.NoSubcommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.corpusBuildCmd(s), a.corpusClassifyCmd(s.Finals), a.corpusStatsCmd(), a.corpusVerifyCmd(s.Finals))
+	return cmd
+}
+
+func (a *App) corpusBuildCmd(s Corpora) *cobra.Command {
+	var cfg corpus.Config
+	var poison []string
+	cmd := &cobra.Command{
+		Use:   "build --out DIR",
+		Short: "Build a corpus from the runs of arenas",
+		Long: `Build a corpus from the runs of the server's arenas (default: all). It holds what your key
+may read; hidden tasks, open runs and withdrawn submissions never become rows. The same
+runs give the same bytes. JSON: {rows, rejected, dir}.`,
+		Example: "  agon corpus build --out ./corpus\n  agon corpus build --arena demo-coding --poison ./public-tests.txt --out ./corpus",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.Out == "" {
+				return output.Usage("out", "agon corpus build --out ./corpus", "--out names the directory to make")
+			}
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			cfg.Source, cfg.Finals = mcp.Remote{Client: c}, s.Finals
+			if cfg.Poison, err = readPoison(poison); err != nil {
+				return err
+			}
+			if s.Keys != nil {
+				common, done, err := a.Common()
+				if err != nil {
+					return err
+				}
+				defer done()
+				cfg.LeakKeys = s.Keys(common)
+			}
+			bar := a.bar()
+			cfg.Progress = func(runs, _ int) { bar.Set(progress.State{Label: "reading runs", Done: runs}) }
+			cfg.Wrote = func(rows, of int) { bar.Set(progress.State{Label: "writing rows", Done: rows, Total: of}) }
+			r, err := corpus.Build(cmd.Context(), cfg)
+			bar.Close()
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Dir}, Human: func(h *output.Human) {
+				h.Line("%d rows in %s", r.Rows, r.Dir)
+				counts(h, "no row", r.Rejected)
+			}})
+		},
+	}
+	cmd.Flags().StringSliceVar(&cfg.Arenas, "arena", nil, "only this arena (again for more)")
+	cmd.Flags().StringVar(&cfg.Out, "out", "", "directory to make")
+	cmd.Flags().StringArrayVar(&poison, "poison", nil, "list of a public benchmark, at most 256 MiB: rows that stand in it are cut (again for more)")
+	cmd.Flags().StringVar(&cfg.Salt, "salt", "", "of the split into train, eval and held (default \"agon\")")
+	cmd.Flags().IntVar(&cfg.PerCluster, "per-cluster", 0, "rows of one leak cluster (default 32)")
+	cmd.Flags().IntVar(&cfg.PerColdkey, "per-coldkey", 0, "rows of one coldkey (default 2000)")
+	return cmd
+}
+
+// maxPoisonFile bounds one poison list.
+const maxPoisonFile = 256 << 20
+
+func readPoison(paths []string) (*corpus.Poison, error) {
+	if len(paths) == 0 {
+		return nil, nil //nolint:nilnil // no list is no poison
+	}
+	p := corpus.NewPoison()
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "poison", Message: err.Error()}
+		}
+		st, err := f.Stat()
+		if err == nil && st.Size() > maxPoisonFile {
+			err = &agon.Error{Code: "too_large", Status: 413, Field: "poison", Limit: "256 MiB", Message: path + " is too large"}
+		}
+		if err == nil {
+			err = p.Add(filepath.Base(path), f)
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			var e *agon.Error
+			if !errors.As(err, &e) {
+				err = &agon.Error{Code: "bad_poison", Status: 422, Field: "poison", Message: err.Error()}
+			}
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// counts prints counted things, most first.
+func counts(h *output.Human, what string, m map[string]int) {
+	keys := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(keys, func(x, y string) int { return cmp.Compare(m[y], m[x]) })
+	var rows [][]output.Cell
+	for _, k := range keys {
+		rows = append(rows, []output.Cell{output.Text(k), output.Text(fmt.Sprint(m[k]))})
+	}
+	if len(rows) > 0 {
+		h.Table([]output.Column{{Title: what, Min: 12}, {Title: "n"}}, rows)
+	}
+}
+
+func (a *App) corpusClassifyCmd(finals corpus.Finals) *cobra.Command {
+	var kind string
+	cmd := &cobra.Command{
+		Use:   "classify FILE",
+		Short: "Say of an ATIF file who acted, and what is wrong with its form",
+		Long: `Classify a trajectory (ATIF v1.7): agentic, sub_task or narrated by the share of tool calls
+that a model made; structural rejects; tokens of o200k_base over the canonical JSON of
+messages and tools. JSON: {axis, ratio, rejects, tokens}.`,
+		Example: "  agon corpus classify run.atif.json -o json",
+		Args:    Args(1, 1, "one file, or - for stdin"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := a.IO.In
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
+				}
+				defer f.Close()
+				in = f
+			}
+			b, err := io.ReadAll(io.LimitReader(in, corpus.MaxDocument+1))
+			if err != nil {
+				return fmt.Errorf("read file: %w", err)
+			}
+			c, err := corpus.ClassifyFile(b, kind, finals)
+			if err != nil {
+				return &agon.Error{Code: "bad_trajectory", Status: 422, Field: "file", Message: err.Error(), Mend: "it must be one ATIF v1.7 document"}
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: c, Human: func(h *output.Human) {
+				h.Line("%s, ratio %.3f, %d tokens", c.Axis, c.Ratio, c.Tokens)
+				for _, r := range c.Rejects {
+					h.Line("rejected: %s", r)
+				}
+			}})
+		},
+	}
+	cmd.Flags().StringVar(&kind, "kind", "", "kind whose rules of form hold (default: as the file says)")
+	return cmd
+}
+
+func (a *App) corpusStatsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "stats DIR",
+		Short:   "Sum up a corpus: rows, why runs became none, contamination",
+		Long:    "Sum up a built corpus. JSON: the manifest's counts and report.",
+		Example: "  agon corpus stats ./corpus",
+		Args:    Args(1, 1, "one directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := corpus.ReadManifest(args[0])
+			if err != nil {
+				return err
+			}
+			v := struct {
+				Counts corpus.Counts  `json:"counts"`
+				Report *corpus.Report `json:"report"`
+			}{m.Counts, m.Report}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, Human: func(h *output.Human) {
+				c := m.Counts
+				h.Line("%d rows in %d clusters: %d train, %d eval, %d held; %d solved; %d tokens; %s", c.Rows, c.Cluster, c.Train, c.Eval, c.Held, c.Solved, c.Tokens, m.Licence)
+				counts(h, "kind", c.Kind)
+				counts(h, "solved", c.SolvedByKind)
+				counts(h, "tokens", c.TokensByKind)
+				counts(h, "tool calls", c.Tools)
+				counts(h, "axis", c.Axis)
+				counts(h, "no row", m.Report.Rejected)
+				counts(h, "removed", m.Report.Scrubbed)
+				if len(m.Poison) == 0 {
+					h.Line("no list of a public benchmark was given: nothing is known about contamination")
+				}
+				for _, n := range m.Report.Contamination {
+					h.Line("contaminated by %s: %d", n.List, n.Cut)
+				}
+				if len(m.Report.Open) > 0 {
+					h.Line("refused, since they are not over: %d runs", len(m.Report.Open))
+				}
+			}})
+		},
+	}
+}
+
+func (a *App) corpusVerifyCmd(finals corpus.Finals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "verify DIR",
+		Short:   "Hash a corpus again and look for leaks between its splits",
+		Long:    "Hash the files of a corpus again and look for leaks. Exit code 7 if anything is wrong. JSON: {rows, files, problems}.",
+		Example: "  agon corpus verify ./corpus",
+		Args:    Args(1, 1, "one directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := corpus.Verify(args[0], finals)
+			if err != nil {
+				return err
+			}
+			err = a.Printer.Print(cmd.Context(), output.Result{Value: v, Human: func(h *output.Human) {
+				h.Line("%d files, %d rows", v.Files, v.Rows)
+				for _, p := range v.Problems {
+					h.Line("%s", p)
+				}
+			}})
+			if err == nil && len(v.Problems) > 0 {
+				return &Exit{Code: CodeRefused}
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Extra is a command that a kind adds to the command line.
+type Extra struct {
+	// Parent is the command below which it stands, as words ("task generate");
+	// "" is agon itself. An extra before it in the list may have made the parent.
+	Parent string
+	// Group is the heading below which `agon --help` lists it: play, run or own.
+	// Only without a parent.
+	Group string
+	// Command is added to the parent, if it is not nil.
+	Command *cobra.Command
+	// Extend changes the parent itself: it may add flags, and a branch in front of
+	// its RunE.
+	Extend func(parent *cobra.Command)
+}
+
+// addExtras puts the kinds' commands into the tree.
+func addExtras(root *cobra.Command, list []Extra) {
+	for _, x := range list {
+		at := root
+		for word := range strings.FieldsSeq(x.Parent) {
+			var next *cobra.Command
+			for _, c := range at.Commands() {
+				if c.Name() == word {
+					next = c
+				}
+			}
+			if next == nil {
+				panic("cli: no command " + x.Parent) // a programming error
+			}
+			at = next
+		}
+		if x.Command != nil {
+			if at == root {
+				x.Command.GroupID = x.Group
+			}
+			at.AddCommand(x.Command)
+		}
+		if x.Extend != nil {
+			x.Extend(at)
+		}
+	}
+}

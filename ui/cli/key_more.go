@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/agent"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/ui/cli/config"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+// maxImport bounds a file to import, in bytes.
+const maxImport = 64 << 10
+
+// signer returns what signs as the hotkey in force: the agent that
+// AGON_KEY_AGENT names, or the keyfile, unlocked at most once.
+func (a *App) signer() (auth.Signer, error) {
+	w, err := a.wallet()
+	if err != nil {
+		return nil, err
+	}
+	if socket := a.Env.Getenv(agent.EnvSocket); socket != "" {
+		address, err := w.HotkeyAddress()
+		if errors.Is(err, auth.ErrKeyfileMissing) {
+			address, err = "", nil // this host has no wallet: the agent's only key is meant
+		}
+		if err != nil {
+			return nil, err
+		}
+		return agent.Dial(socket, address)
+	}
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	key, err := a.unlocker().Key(w.HotkeyPath())
+	if err != nil {
+		return nil, err
+	}
+	return key, nil
+}
+
+// unlocker asks the environment and then the person at the terminal, if there is one.
+func (a *App) unlocker() *auth.Unlocker {
+	u := &auth.Unlocker{Getenv: a.Env.Getenv}
+	if a.IO.InTTY() && a.IO.ErrTTY() {
+		u.Ask = a.askPassword
+	}
+	return u
+}
+
+// askPassword reads a password from the terminal without showing it.
+func (a *App) askPassword(path string) (string, error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return "", fmt.Errorf("open terminal: %w", err)
+	}
+	defer tty.Close()
+	fmt.Fprintf(tty, "password of %s: ", plain.Line(path))
+	b, err := term.ReadPassword(int(tty.Fd()))
+	fmt.Fprintln(tty)
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	return string(b), nil
+}
+
+type keyImportOptions struct {
+	keyNewOptions
+	File         string
+	PasswordFile string
+}
+
+func (a *App) keyImportCmd() *cobra.Command {
+	var o keyImportOptions
+	cmd := &cobra.Command{
+		Use:   "import FILE [HOTKEY]",
+		Short: "Import a key of any known form as a hotkey",
+		Long: `Import a key as a hotkey of the wallet in force; a key that is there is never replaced.
+
+FILE (- for stdin) holds 12 to 24 words, a hex seed or private key, a URI such as
+//Alice, a keyfile of the Bittensor tools, encrypted or not, or the JSON that
+polkadot.js and browser wallets export (sr25519). The password of an encrypted file
+comes from --password-file, from the variable of the Bittensor tools (BT_PW_…), or
+is asked for on the terminal. The hotkey is written without a password.`,
+		Example: "  agon key import ~/Downloads/5Grw.json miner\n  agon key import words.txt --wallet.name me",
+		Args:    Args(1, 2, "a file, and at most one hotkey name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.File = args[0]
+			if len(args) == 2 {
+				o.Hotkey = args[1]
+			}
+			c, err := a.Config()
+			if err != nil {
+				return err
+			}
+			w := auth.Wallet{Path: c.Get(config.WalletPath), Name: c.Get(config.WalletName), Hotkey: c.Get(config.WalletHotkey)}
+			if o.Hotkey != "" {
+				w.Hotkey = o.Hotkey
+			}
+			if err := w.Validate(); err != nil {
+				return output.Usage("", "choose another name", "%v", err)
+			}
+			key, err := a.readSecret(o)
+			if err != nil {
+				return err
+			}
+			if err := w.CreateHotkey(key); err != nil {
+				return err
+			}
+			if err := a.ensureColdkey(w, o.keyNewOptions); err != nil {
+				return err
+			}
+			info := describeKey(w)
+			return a.Printer.Print(cmd.Context(), output.Result{Value: info, IDs: []string{info.SS58}, Human: func(h *output.Human) { keyHuman(h, info) }})
+		},
+	}
+	cmd.Flags().StringVar(&o.PasswordFile, "password-file", "", "`file` whose first line is the password")
+	cmd.Flags().StringVar(&o.Coldkey, "coldkey", "", "`address` of the coldkey that owns it")
+	return cmd
+}
+
+// readSecret makes a key of the file in whatever form it is. No error shows the secret.
+func (a *App) readSecret(o keyImportOptions) (*auth.Key, error) {
+	var b []byte
+	var err error
+	path := ""
+	if o.File == "-" {
+		b, err = io.ReadAll(io.LimitReader(a.IO.In, maxImport+1))
+	} else {
+		if path, err = filepath.Abs(o.File); err == nil {
+			b, err = readLimited(path, maxImport)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read secret: %w", err)
+	}
+	if len(b) > maxImport {
+		return nil, tooLarge("the file", fmt.Sprintf("%d bytes", maxImport))
+	}
+	f, err := auth.ParseKeyfile(b)
+	switch {
+	case err == nil && f.Key == nil:
+		return nil, auth.ErrPublicOnly
+	case err == nil:
+		return f.Key, nil
+	case errors.Is(err, auth.ErrKeyfileEncrypted):
+		password, err := a.importPassword(o, path)
+		if err != nil {
+			return nil, err
+		}
+		plain, err := auth.DecryptKeyfile(b, password)
+		if err != nil {
+			return nil, err
+		}
+		return importKey(strings.TrimSpace(string(plain)))
+	case isPolkadotExport(b):
+		if key, err := auth.ParsePolkadotExport(b, ""); err == nil {
+			return key, nil // exported without a password
+		}
+		password, err := a.importPassword(o, path)
+		if err != nil {
+			return nil, err
+		}
+		return auth.ParsePolkadotExport(b, password)
+	case len(b) > 0 && strings.TrimSpace(string(b))[:1] == "{":
+		return nil, err // a keyfile, and what is wrong with it
+	default:
+		return importKey(strings.TrimSpace(string(b)))
+	}
+}
+
+// isPolkadotExport tells an export from a keyfile by its field.
+func isPolkadotExport(b []byte) bool {
+	var f struct {
+		Encoded  string          `json:"encoded"`
+		Encoding json.RawMessage `json:"encoding"`
+	}
+	return json.Unmarshal(b, &f) == nil && f.Encoded != "" && f.Encoding != nil
+}
+
+// readLimited reads at most limit+1 bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+func (a *App) importPassword(o keyImportOptions, path string) (string, error) {
+	if o.PasswordFile != "" {
+		b, err := readLimited(o.PasswordFile, maxSecret)
+		if err != nil {
+			return "", fmt.Errorf("read password: %w", err)
+		}
+		line, _, _ := strings.Cut(string(b), "\n")
+		return strings.TrimSuffix(line, "\r"), nil
+	}
+	if path != "" {
+		if password, ok, err := auth.PasswordFromEnv(a.Env.Getenv, path); ok || err != nil {
+			return password, err
+		}
+	}
+	if !a.IO.InTTY() || !a.IO.ErrTTY() {
+		return "", output.Usage("password-file", "give --password-file", "the key is encrypted, and there is no terminal to ask for its password")
+	}
+	return a.askPassword(path)
+}
+
+// publicKey is the public file of a key, with the names that wallets give its fields.
+type publicKey struct {
+	AccountID string `json:"accountId"`
+	PublicKey string `json:"publicKey"`
+	SS58      string `json:"ss58Address"`
+}
+
+func (a *App) keyExportCmd() *cobra.Command {
+	var coldkey bool
+	cmd := &cobra.Command{
+		Use:   "export-public [HOTKEY]",
+		Short: "Print the public file of a key, as wallets write it",
+		Long: `Print the public file of a hotkey, or of the wallet's coldkey with --coldkey: what a
+host needs that shall know the key but not sign with it.
+JSON: {accountId, publicKey, ss58Address}, the content of HOTKEYpub.txt and coldkeypub.txt.`,
+		Example: "  agon key export-public > miner.pub.json\n  agon key export-public --coldkey",
+		Args:    Args(0, 1, "at most one hotkey name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := a.wallet()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				w.Hotkey = args[0]
+			}
+			address, err := w.HotkeyAddress()
+			if coldkey {
+				address, err = w.ColdkeyAddress()
+			}
+			if err != nil {
+				return err
+			}
+			pub, err := auth.ParseSS58(address)
+			if err != nil {
+				return err
+			}
+			p := publicKey{AccountID: fmt.Sprintf("0x%x", pub), PublicKey: fmt.Sprintf("0x%x", pub), SS58: address}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: p, IDs: []string{p.SS58}, Human: func(h *output.Human) {
+				h.Fields([2]string{"address", p.SS58}, [2]string{"public key", p.PublicKey})
+			}})
+		},
+	}
+	cmd.Flags().BoolVar(&coldkey, "coldkey", false, "the wallet's coldkey")
+	return cmd
+}
+
+// agentSocket is the socket where none is named.
+func (a *App) agentSocket() string {
+	if s := a.Env.Getenv(agent.EnvSocket); s != "" {
+		return s
+	}
+	if dir := a.Env.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "agon", "key-agent.sock")
+	}
+	return filepath.Join(a.Env.Home, ".agon", "run", "key-agent.sock")
+}
+
+func (a *App) keyAgentCmd() *cobra.Command {
+	var socket string
+	var uids []int
+	cmd := &cobra.Command{
+		Use:   "agent [HOTKEY...]",
+		Short: "Sign for daemons over a unix socket, so that they hold no key",
+		Long: `Sign for daemons over a unix socket, so that they hold no key, until interrupted.
+
+The agent signs with the hotkey in force, or with those named. An encrypted hotkey's
+password is asked for once, at the start. Point daemons at the socket with
+AGON_KEY_AGENT; agon itself then asks the agent for every signature.
+The socket has mode 0600 in a directory of mode 0700, and the kernel tells who asks:
+the agent's own user, or those of --uid.`,
+		Example: "  agon key agent &\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example",
+		Args:    Args(0, -1, ""),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := a.wallet()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				args = []string{w.Hotkey}
+			}
+			c := agent.Config{Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))}
+			if len(uids) > 0 {
+				c.UIDs = append([]int{os.Getuid()}, uids...)
+			}
+			unlocker := a.unlocker()
+			slices.Sort(args)
+			for _, name := range slices.Compact(args) {
+				w.Hotkey = name
+				if err := w.Validate(); err != nil {
+					return output.Usage("", "name a hotkey of the wallet", "%v", err)
+				}
+				key, err := unlocker.Key(w.HotkeyPath())
+				if err != nil {
+					return err
+				}
+				c.Keys = append(c.Keys, key)
+			}
+			server, err := agent.New(c)
+			if err != nil {
+				return err
+			}
+			if socket == "" {
+				socket = a.agentSocket()
+			}
+			ln, err := agent.Listen(socket)
+			if err != nil {
+				return err
+			}
+			a.IO.Notef("signing for %d hotkey(s) on %s; stop with Ctrl-C", len(c.Keys), plain.Line(socket))
+			return EndOfService(cmd.Context(), server.Serve(cmd.Context(), ln))
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", "", "`path` of the socket (default: AGON_KEY_AGENT, or agon/key-agent.sock in XDG_RUNTIME_DIR)")
+	cmd.Flags().IntSliceVar(&uids, "uid", nil, "numeric `user` who may ask, besides your own (may be repeated)")
+	return cmd
+}

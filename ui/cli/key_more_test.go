@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/agent"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+)
+
+const (
+	alice   = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+	alicePK = "0xd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d"
+)
+
+// TestKeyImport imports every form that other tools write.
+func TestKeyImport(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	password := file("password", "grün\nnot this line\n")
+	wrong := file("wrong", "gruen\n")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string // on stderr
+	}{
+		"uri":              {args: []string{file("uri", "//Alice\n")}},
+		"browser wallet":   {args: []string{"../../auth/testdata/polkadot-alice.json", "--password-file", password}},
+		"vault":            {args: []string{"../../auth/testdata/vault-alice", "--password-file", password}},
+		"keyfile":          {args: []string{file("keyfile", `{"privateKey":"0x33a6f3093f158a7109f679410bef1a0c54168145e0cecb4df006c1c2fffb1f09925a225d97aa00682d6a59b95b18780c10d7032336e88f3442b42361f4a66011"}`)}},
+		"wrong password":   {args: []string{"../../auth/testdata/vault-alice", "--password-file", wrong}, code: 4, says: "wrong password"},
+		"wrong password 2": {args: []string{"../../auth/testdata/polkadot-alice.json", "--password-file", wrong}, code: 4, says: "wrong password"},
+		"nobody to ask":    {args: []string{"../../auth/testdata/vault-alice"}, code: 2, says: "--password-file"},
+		"public only":      {args: []string{file("public", `{"publicKey":"`+alicePK+`"}`)}, code: 4, says: "no secret"},
+		"broken keyfile":   {args: []string{file("broken", `{"cryptoType":7,"secretPhrase":"correct horse"}`)}, code: 1, says: "cryptoType"},
+		"junk":             {args: []string{file("junk", "correct horse battery staple")}, code: 2, says: "no secret that agon knows"},
+		"no file":          {args: []string{filepath.Join(dir, "none")}, code: 5},
+		"empty":            {args: []string{file("empty", "")}, code: 2},
+		"too large":        {args: []string{file("large", strings.Repeat("x", maxImport+1))}, code: 7},
+		"evil name":        {args: []string{file("uri2", "//Alice"), "../evil"}, code: 2},
+	} {
+		app, out, errOut := newApp(t)
+		code := app.Main(context.Background(), append([]string{"key", "import", "-o", "json"}, c.args...))
+		if code != c.code || !strings.Contains(errOut.String(), c.says) {
+			t.Errorf("%s: exit %d: %s", name, code, errOut)
+		}
+		if code == 0 && !strings.Contains(out.String(), `"ss58":"`+alice+`"`) {
+			t.Errorf("%s: %s", name, out)
+		}
+		for _, secret := range []string{"horse", "33a6f309", "grün", "gruen"} {
+			if strings.Contains(out.String()+errOut.String(), secret) {
+				t.Errorf("%s: shows the secret: %s %s", name, out, errOut)
+			}
+		}
+	}
+}
+
+func TestKeyExportPublic(t *testing.T) {
+	app, _, errOut := newApp(t)
+	app.IO.In = strings.NewReader("//Alice")
+	if code := app.Main(context.Background(), []string{"key", "import", "-", "--coldkey", alice}); code != 0 {
+		t.Fatalf("exit %d: %s", code, errOut)
+	}
+	for _, args := range [][]string{{"key", "export-public"}, {"key", "export-public", "default"}, {"key", "export-public", "--coldkey"}} {
+		next, out, errOut := newApp(t)
+		next.Env = app.Env
+		if code := next.Main(context.Background(), args); code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, errOut)
+		}
+		// What a wallet reads back.
+		f, err := auth.ParseKeyfile([]byte(out.String()))
+		var fields map[string]string
+		if err != nil || f.Address != alice || f.Key != nil || json.Unmarshal([]byte(out.String()), &fields) != nil ||
+			fields["publicKey"] != alicePK || fields["accountId"] != alicePK || len(fields) != 3 {
+			t.Errorf("%v: %s %v", args, out, err)
+		}
+	}
+}
+
+// signal closes ready when it has seen text.
+type signal struct {
+	iostreams.Buffer
+	text  string
+	ready chan struct{}
+	once  sync.Once
+}
+
+func (s *signal) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if bytes.Contains([]byte(s.String()), []byte(s.text)) {
+		s.once.Do(func() { close(s.ready) })
+	}
+	return n, err
+}
+
+// TestKeyAgent signs through the agent with no key at hand, and not without it.
+func TestKeyAgent(t *testing.T) {
+	host, _, errOut := newApp(t)
+	host.IO.In = strings.NewReader("//Alice")
+	if code := host.Main(context.Background(), []string{"key", "import", "-"}); code != 0 {
+		t.Fatalf("exit %d: %s", code, errOut)
+	}
+	short, err := os.MkdirTemp("", "agon-") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	socket := filepath.Join(short, "run", "agent.sock")
+
+	keeper, _, _ := newApp(t)
+	keeper.Env = host.Env
+	said := &signal{text: "signing for 1 hotkey(s)", ready: make(chan struct{})}
+	keeper.IO.Err = said
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	exit := make(chan int, 1)
+	go func() { exit <- keeper.Main(ctx, []string{"key", "agent", "--socket", socket}) }()
+	select {
+	case <-said.ready:
+	case code := <-exit:
+		t.Fatalf("agent ended with %d: %s", code, said.String())
+	}
+
+	sign := func() (int, string, string) {
+		daemon, out, errOut := newApp(t) // another home: no wallet there
+		daemon.Env.Getenv = func(name string) string {
+			return map[string]string{agent.EnvSocket: socket}[name]
+		}
+		code := daemon.Main(context.Background(), []string{"key", "sign", "hello", "-o", "json"})
+		return code, out.String(), errOut.String()
+	}
+	code, out, said2 := sign()
+	var got struct{ SS58, Signature string }
+	if code != 0 || json.Unmarshal([]byte(out), &got) != nil || got.SS58 != alice {
+		t.Fatalf("exit %d: %s %s", code, out, said2)
+	}
+	sig, err := auth.ParseSignature(got.Signature)
+	if err != nil || auth.Verify(alice, []byte("hello"), sig) != nil {
+		t.Errorf("signature %s: %v", got.Signature, err)
+	}
+	second, _, errOut2 := newApp(t)
+	second.Env = host.Env
+	if code := second.Main(context.Background(), []string{"key", "agent", "--socket", socket}); code == 0 || !strings.Contains(errOut2.String(), "already") {
+		t.Errorf("second agent: exit %d: %s", code, errOut2)
+	}
+	cancel()
+	if code := <-exit; code != 0 {
+		t.Errorf("agent ended with %d: %s", code, said.String())
+	}
+	if code, out, _ := sign(); code == 0 {
+		t.Errorf("signed without the agent: %s", out)
+	}
+}

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) operatorCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Run an arena: pause, retune, cancel, ban, retry; with the operator's key",
+		Long: `What only the operator may do. Every act is signed with the operator's key (wallet
+"operator" below the data directory of the server) and written down with its reason.`,
+		Example: "  agon operator pause demo-coding --wallet.name operator\n  agon operator log",
+		Args:    a.NoSubcommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, s := range []struct {
+		verb, short string
+		state       agon.ArenaState
+	}{
+		{"open", "Take submissions again", agon.ArenaOpen},
+		{"pause", "Take no submissions and drain the queue", agon.ArenaPaused},
+		{"close", "Take no submissions any more", agon.ArenaClosed},
+	} {
+		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" demo-coding", false, func(ctx context.Context, c *client.Client, id, _ string) (any, error) {
+			if err := c.SetArenaState(ctx, id, s.state); err != nil {
+				return nil, err
+			}
+			return c.Arena(ctx, id)
+		}))
+	}
+	cmd.AddCommand(
+		a.act("cancel RUN", "Cancel a run: it ends without a score", "agon operator cancel RUN --reason 'the task was broken'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			if err := c.CancelRun(ctx, id, reason); err != nil {
+				return nil, err
+			}
+			return c.Run(ctx, id)
+		}),
+		a.act("ban SUBMISSION", "Take a submission out: its runs end, its seat falls, no corpus takes its rows", "agon operator ban SUBMISSION --reason 'it copied hidden tests'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			return c.Ban(ctx, id, reason)
+		}),
+		a.act("retry SUBMISSION", "Play again what it lacks through faults of ours", "agon operator retry SUBMISSION --reason 'the provider is back'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			return c.Retry(ctx, id, reason)
+		}),
+		a.retuneCmd(), a.operatorLogCmd(), a.webhookCmd(),
+	)
+	return cmd
+}
+
+// idsOf are the ids that a command takes, by the word in its use.
+func idsOf(use string) func(context.Context, *client.Client) ([]string, error) {
+	switch _, what, _ := strings.Cut(use, " "); what {
+	case "RUN":
+		return runIDs
+	case "SUBMISSION":
+		return SubmissionIDs
+	}
+	return arenaIDs
+}
+
+// act is a command that does one thing to one thing and prints what became of it.
+func (a *App) act(use, short, example string, reasoned bool, do func(ctx context.Context, c *client.Client, id, reason string) (any, error)) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ". JSON: what it was done to, as it is now.", Example: "  " + example, Args: Args(1, 1, "one id"),
+		ValidArgsFunction: a.Complete(idsOf(use)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reasoned && reason == "" {
+				return output.Usage("reason", "add --reason 'why'", "say why: it is written down")
+			}
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			v, err := do(cmd.Context(), c, args[0], reason)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: done", args[0]) }})
+		},
+	}
+	if reasoned {
+		cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
+	}
+	return cmd
+}
+
+func (a *App) retuneCmd() *cobra.Command {
+	var leases, attempts, perColdkey int
+	var budget int64
+	var reason string
+	cmd := &cobra.Command{
+		Use: "retune ARENA", Short: "Change an arena's numbers while it runs",
+		Long:    "Change an arena's numbers while it runs. Runs that are planned keep theirs. JSON: the arena.",
+		Example: "  agon operator retune demo-coding --max-leases 4 --reason 'the model is slow today'", Args: Args(1, 1, "one arena"),
+		ValidArgsFunction: a.Complete(arenaIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := client.RetuneRequest{Reason: reason}
+			set := cmd.Flags().Changed
+			if set("max-leases") {
+				r.MaxLeases = &leases
+			}
+			if set("attempts") {
+				r.Attempts = &attempts
+			}
+			if set("per-coldkey") {
+				r.SubmissionsPerColdkey = &perColdkey
+			}
+			if set("budget-micros") {
+				m := agon.Micros(budget)
+				r.BudgetMicros = &m
+			}
+			if r.Retune == (client.Retune{}) {
+				return output.Usage("", "agon operator retune --help shows them", "nothing to change: name at least one number")
+			}
+			if reason == "" {
+				return output.Usage("reason", "add --reason 'why'", "say why: it is written down")
+			}
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			v, err := c.Retune(cmd.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: done", args[0]) }})
+		},
+	}
+	cmd.Flags().IntVar(&leases, "max-leases", 0, "leases that one validator may hold")
+	cmd.Flags().IntVar(&attempts, "attempts", 0, "retries of a run after a fault of ours")
+	cmd.Flags().IntVar(&perColdkey, "per-coldkey", 0, "submissions of one coldkey a day (0: no cap)")
+	cmd.Flags().Int64Var(&budget, "budget-micros", 0, "money of one run, in millionths of a US dollar")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
+	return cmd
+}
+
+func (a *App) operatorLogCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "log", Short: "What the operator did and why, newest first",
+		Long: "List what the operator did and why, newest first. JSON: [{at, actor, what, target, reason, change}].", Example: "  agon operator log", Args: Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			list, err := c.Actions(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(list, func(x agon.OperatorAction) string { return x.Target }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(list))
+				for i, x := range list {
+					rows[i] = []output.Cell{output.Text(When(x.At)), output.Text(x.What), output.Text(x.Target), output.Text(x.Change), output.Text(x.Reason)}
+				}
+				h.Table([]output.Column{{Title: "when"}, {Title: "what"}, {Title: "target", Min: 8}, {Title: "change", Min: 8}, {Title: "reason", Min: 10}}, rows)
+			}))
+		},
+	}
+}
+
+func (a *App) webhookCmd() *cobra.Command {
+	show := func(ctx context.Context, w *client.Webhooks) error {
+		return a.Printer.Print(ctx, output.Result{Value: w, IDs: ids(w.Items, func(h agon.Webhook) string { return h.ID }), Human: func(h *output.Human) {
+			h.Line("signed with %s", w.Key)
+			rows := make([][]output.Cell, len(w.Items))
+			for i, x := range w.Items {
+				rows[i] = []output.Cell{output.Text(x.ID), output.Text(x.URL), output.Text(fmt.Sprint(x.Types)), output.Text(x.Disabled)}
+			}
+			h.Table([]output.Column{{Title: "id", Min: 8}, {Title: "url", Min: 12}, {Title: "types"}, {Title: "disabled", Min: 8}}, rows)
+		}})
+	}
+	cmd := &cobra.Command{
+		Use: "webhook", Short: "Tell other programs of decisions, new champions and the operator's acts",
+		Long: `Webhooks by the Standard Webhooks protocol, signed with ed25519 (v1a). Types: submission.decided,
+seat.taken, operator.acted. A message is told again with growing pauses for about three days.`,
+		Example: "  agon operator webhook add https://example.org/hook --types seat.taken\n  agon operator webhook", Args: Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			w, err := c.Webhooks(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), w)
+		},
+	}
+	var types []string
+	add := &cobra.Command{
+		Use: "add URL", Short: "Tell an address of events", Long: "Tell an address of events. JSON: {id, url, types, created_at}.", Example: "  agon operator webhook add https://example.org/hook --types seat.taken", Args: Args(1, 1, "one address"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			h, err := c.AddWebhook(cmd.Context(), client.WebhookRequest{URL: args[0], Types: types})
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: h, IDs: []string{h.ID}, Human: func(x *output.Human) { x.Line("%s", h.ID) }})
+		},
+	}
+	add.Flags().StringSliceVar(&types, "types", nil, "event types (default: all)")
+	cmd.AddCommand(add, &cobra.Command{
+		Use: "remove ID", Short: "Tell it no more", Long: "Tell it no more. JSON: those that are left.", Example: "  agon operator webhook remove wh_…", Args: Args(1, 1, "one id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			w, err := c.RemoveWebhook(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), w)
+		},
+	})
+	return cmd
+}
+
+// arenaNewCmd writes an arena file to start from.
+func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
+	return &cobra.Command{
+		Use: "new KIND [FILE]", Short: "Write a commented arena file to start from",
+		Long:    "Write a commented arena file of a kind (default: ./arena.toml). JSON: {file, kind}.",
+		Example: "  agon arena new coding ./mine.toml\n  agon arena check ./mine.toml && agon up --arena ./mine.toml", Args: Args(1, 2, "a kind and at most one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.Template == nil {
+				return Missing("arena new")
+			}
+			path := "arena.toml"
+			if len(args) == 2 {
+				path = args[1]
+			}
+			text, err := f.Template(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				return &agon.Error{Code: "exists", Status: 409, Field: "file", Message: path + " is there already", Mend: "name another file"}
+			}
+			if err == nil {
+				_, err = f.Write(text)
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				return fmt.Errorf("write arena file: %w", err)
+			}
+			v := map[string]string{"file": path, "kind": args[0]}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{path}, Human: func(h *output.Human) {
+				h.Line("%s", path)
+				h.Line("next: agon arena check %s && agon up --arena %s", path, path)
+			}})
+		},
+	}
+}
+
+// arenaCheckCmd checks an arena file and names every mistake.
+func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "Check an arena file; every mistake is named at once",
+		Long: "Check an arena file without opening the arena. Exit code 7 with every mistake. JSON: {file, id, kind, tasks}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.Check == nil {
+				return Missing("arena check")
+			}
+			c, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			v, err := f.Check(c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.ID}, Human: func(h *output.Human) { h.Line("%s: a good %s arena of %d tasks", v.ID, v.Kind, v.Tasks) }})
+		},
+	}
+}
+
+// ArenaChecked is what `agon arena check` prints.
+type ArenaChecked struct {
+	File  string `json:"file"`
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Tasks int    `json:"tasks"`
+}

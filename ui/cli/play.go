@@ -1,0 +1,309 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/ui/cli/output"
+	"github.com/agon-arena/agon/ui/cli/progress"
+)
+
+// Common prepares what a long-running service is given. done ends the
+// progress line; it may be called twice.
+func (a *App) Common() (Common, func(), error) {
+	conf, err := a.Config()
+	if err != nil {
+		return Common{}, nil, err
+	}
+	bar := a.bar()
+	level := slog.LevelWarn
+	if a.flags.verbose {
+		level = slog.LevelDebug
+	}
+	return Common{
+		Config:   conf,
+		Log:      slog.New(slog.NewTextHandler(bar, &slog.HandlerOptions{Level: level})),
+		Progress: func(st progress.State) { bar.Set(st) },
+		Say: func(format string, args ...any) {
+			// The bar hands a broken stderr to nobody, as there is nobody left to tell.
+			_, _ = fmt.Fprintln(bar, plain.Line(fmt.Sprintf(format, args...)))
+		},
+		raw: func(line string) { _, _ = io.WriteString(bar, line) },
+	}, bar.Close, nil
+}
+
+func DriverFlag(cmd *cobra.Command, driver *string) {
+	cmd.Flags().StringVar(driver, "driver", "", "demand this box `driver`: runsc, runc or bwrap (default: the strongest that works here)")
+	Register(cmd, "driver", "runsc", "runc", "bwrap")
+}
+
+func boxesFlag(cmd *cobra.Command, boxes *int) {
+	cmd.Flags().IntVar(boxes, "boxes", 0, "play this `many` runs at once (default: by the machine)")
+}
+
+func CheckBoxes(n int) error {
+	if n < 0 || n > 1000 {
+		return output.Usage("boxes", "give 1 to 1000", "--boxes %d: out of range", n)
+	}
+	return nil
+}
+
+func (a *App) upCmd(r Roles) *cobra.Command {
+	var o UpOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole arena on this machine: platform, validator, ledger",
+		Long: `Run a whole arena on this machine, in one process: platform, ledger, gateway and a
+validator that plays in boxes. It stays up until Ctrl-C and goes on where it was
+when it is started again. With --once it ends when every submission is decided.
+
+JSON of --once: {arenas: [{id, kind, champion, submissions, weights, decisions}],
+runs: {scored, failed, by_fault}, box_driver}.`,
+		Example: "  agon up\n  agon up --once -o json\n  agon up --arena ./my-arena.toml",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := CheckBoxes(o.Boxes); err != nil {
+				return err
+			}
+			return a.up(cmd.Context(), r, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
+	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	boxesFlag(cmd, &o.Boxes)
+	DriverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) up(ctx context.Context, r Roles, o UpOptions) error {
+	if r.Up == nil {
+		return Missing("up")
+	}
+	common, done, err := a.Common()
+	if err != nil {
+		return err
+	}
+	o.Common = common
+	o.Ready = func(url string) {
+		common.Say("agon is up at %s; from a second terminal: AGON_URL=%s agon board", url, url)
+	}
+	o.Decided = func(v *client.Overview) {
+		if !o.Once { // else it is the result, and goes to stdout
+			common.Say("every submission is decided")
+			if a.Printer.Format == output.Table {
+				a.sayTable(common, func(h *output.Human) { boardsHuman(h, v.Arenas) })
+			}
+		}
+	}
+	outcome, err := r.Up(ctx, o)
+	done()
+	if !o.Once {
+		return EndOfService(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	if outcome == nil {
+		return errors.New("up: ended without an outcome")
+	}
+	return a.Printer.Print(ctx, output.Result{Value: outcome, Rows: nil, IDs: ids(outcome.Arenas, func(b client.Board) string { return b.ID }), Human: func(h *output.Human) {
+		boardsHuman(h, outcome.Arenas)
+		h.Line("")
+		h.Line("%d runs scored, %d failed, boxes by %s", outcome.Runs.Scored, outcome.Runs.Failed, outcome.BoxDriver)
+	}})
+}
+
+// sayTable writes a form for a person to stderr, above the progress line.
+func (a *App) sayTable(c Common, human func(*output.Human)) {
+	for line := range strings.Lines(a.Printer.Render(human)) {
+		c.raw(line)
+	}
+}
+
+// EndOfService makes an interrupt the ordinary end of what runs until it is
+// interrupted: exit code 0.
+func EndOfService(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return &Exit{Code: CodeOK}
+	}
+	return err
+}
+
+func (a *App) serveCmd(r Roles) *cobra.Command {
+	var o ServeOptions
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run the platform and the ledger; validators play elsewhere",
+		Example: "  agon serve --listen 0.0.0.0:8900 --arena ./my-arena.toml",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.Serve == nil {
+				return Missing("serve")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			o.Ready = func(url string) { common.Say("agon serves at %s", url) }
+			return EndOfService(cmd.Context(), r.Serve(cmd.Context(), o))
+		},
+	}
+	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	return cmd
+}
+
+func (a *App) validatorCmd(r Roles) *cobra.Command {
+	var o ValidatorOptions
+	cmd := &cobra.Command{
+		Use:   "validator",
+		Short: "Play runs for a platform and set weights",
+		Long: `Play runs for the platform at --url with the hotkey in force, which must hold a
+validator permit there, and set weights.`,
+		Example: "  agon validator --url https://arena.example --wallet.name val --boxes 4",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.Validator == nil {
+				return Missing("validator")
+			}
+			if err := CheckBoxes(o.Boxes); err != nil {
+				return err
+			}
+			c, key, err := a.Writer() // before any box is made
+			if err != nil {
+				return err
+			}
+			c.Tries = 6 // nobody waits, and a result must not be lost
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common, o.Client, o.Key = common, c, key
+			return EndOfService(cmd.Context(), r.Validator(cmd.Context(), o))
+		},
+	}
+	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated); with --discover, the arena's file")
+	boxesFlag(cmd, &o.Boxes)
+	DriverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) tryCmd(in Agents) *cobra.Command {
+	var o TryOptions
+	cmd := &cobra.Command{
+		Use:   "try FILE",
+		Short: "Play an agent on this machine, by the validator's own code path",
+		Long: `Play an agent on this machine by the validator's own code path: the same boxes,
+the same gateway, the same grading, so the same score as the arena on its public
+tasks. No running arena is needed. An unsolved task is no error: the exit code is 0.
+
+Where the configured server (--url) runs the arena, it also says how the champion
+did, and whether this file would take the seat by the arena's rule.
+
+JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms, detail, solved}], box_ms,
+champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
+Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
+		Example: "  agon try ./agent.py --arena demo-coding\n  agon try ./agent.py --arena demo-coding --task small/stack-pop",
+		Args:    Args(1, 1, "one agent file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.File = args[0]
+			if o.Arena == "" {
+				return output.Usage("arena", "name one, for example --arena demo-coding", "--arena is missing")
+			}
+			if err := CheckBoxes(o.Boxes); err != nil {
+				return err
+			}
+			return a.try(cmd.Context(), in, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Arena, "arena", "", "the `arena` whose tasks and rules are played")
+	f.StringArrayVar(&o.Tasks, "task", nil, "only this `task` (may be repeated)")
+	boxesFlag(cmd, &o.Boxes)
+	DriverFlag(cmd, &o.Driver)
+	return cmd
+}
+
+func (a *App) try(ctx context.Context, in Agents, o TryOptions) error {
+	if in.Try == nil {
+		return Missing("try")
+	}
+	common, done, err := a.Common()
+	if err != nil {
+		return err
+	}
+	o.Common = common
+	r, err := in.Try(ctx, o)
+	done()
+	if r != nil {
+		// Runs that were played are worth showing even if another could not be.
+		if perr := a.Printer.Print(context.WithoutCancel(ctx), output.Result{Value: r, IDs: ids(r.Runs, func(x TryRun) string { return x.Task }), Human: func(h *output.Human) { tryHuman(h, r) }}); perr != nil {
+			return perr
+		}
+	}
+	return err
+}
+
+func tryHuman(h *output.Human, r *TryResult) {
+	rows := make([][]output.Cell, len(r.Runs))
+	for i, x := range r.Runs {
+		rows[i] = []output.Cell{
+			output.Text(x.Task), StateCell(string(x.State)), output.Text(faultText(x.Fault)), output.Text(ScoreText(x.Score)),
+			output.Text(fmt.Sprintf("%d ms", x.MS)), output.Text(x.Detail),
+		}
+	}
+	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "fault"}, {Title: "score", Right: true}, {Title: "time", Right: true}, {Title: "detail", Min: 10}}, rows)
+	h.Line("")
+	h.Line("%s: score %s, solved %d/%d, cost %s, %.1f s in boxes", r.Arena, ScoreText(r.Score), r.Solved, r.Total, money(r.CostMicros), float64(r.BoxMS)/1000)
+	if c := r.Champion; c != nil {
+		took := ""
+		if c.BoxMS != nil {
+			took = fmt.Sprintf(", %.1f s in boxes", float64(*c.BoxMS)/1000)
+		}
+		h.Line("champion %s (%s): score %.4f, cost %s%s", c.Name, c.Submission, c.Score, money(c.CostMicros), took)
+		would := "would not enter"
+		if c.Takes {
+			would = "would enter"
+		}
+		h.Line("by %s it %s: bar %s", c.Rule, would, ScoreText(c.Bar))
+	}
+}
+
+func (a *App) setupCmd(host Host) *cobra.Command {
+	var o SetupOptions
+	cmd := &cobra.Command{
+		Use:     "setup",
+		Short:   "Prepare this machine: the boxes' root file system and the fetched tasks",
+		Hidden:  true, // make setup calls it
+		Example: "  agon setup\n  agon setup --image docker.io/library/python:3.13-slim",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if host.Setup == nil {
+				return Missing("setup")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common = common
+			return host.Setup(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Image, "image", "", "OCI `image` to take the root file system from (AGON_ROOTFS_IMAGE)")
+	DriverFlag(cmd, &o.Driver)
+	return cmd
+}

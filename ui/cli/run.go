@@ -1,0 +1,664 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/corpus/trajectory"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) runCmd() *cobra.Command {
+	return a.noun(&cobra.Command{
+		Use:     "run",
+		Short:   "Runs: watch them live, read their logs and traces",
+		Example: "  agon run list --submission 01JD…\n  agon run watch 01JD…",
+	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd())
+}
+
+func (a *App) runListCmd() *cobra.Command {
+	var arena, submission, state string
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List runs, newest first",
+		Long:    "List runs, newest first. JSON: an array of runs {run, arena, submission, tasks, state, fault, reason, attempts, scores, …}.",
+		Example: "  agon run list --state failed\n  agon run list --submission 01JD… -o id",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return output.Usage("limit", "ask for at least 1", "--limit %d: out of range", limit)
+			}
+			if state != "" && !knownState(state) {
+				return output.Usage("state", "use one of "+strings.Join(stateNames(), ", "), "--state %q: no such state", state)
+			}
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			runs, err := All(limit, func(o client.ListOptions) (*client.Page[client.Run], error) {
+				return c.Runs(cmd.Context(), arena, submission, state, o)
+			})
+			if err != nil {
+				return err
+			}
+			if len(runs) == 0 {
+				if err := knownArena(cmd.Context(), c, arena); err != nil {
+					return err
+				}
+			}
+			return a.Printer.Print(cmd.Context(), output.List(runs, func(r client.Run) string { return r.Run.Run }, func(h *output.Human) {
+				if len(runs) == 0 {
+					h.Line("no runs")
+					return
+				}
+				rows := make([][]output.Cell, len(runs))
+				for i, r := range runs {
+					rows[i] = []output.Cell{
+						output.Text(r.Run.Run), output.Text(taskNames(r.Tasks)), output.Text(r.Submission), StateCell(string(r.State)),
+						output.Text(faultText(r.Fault)), output.Text(runScore(r)), output.Text(strconv.Itoa(r.Attempts)), output.Text(When(r.CreatedAt)),
+					}
+				}
+				h.Table([]output.Column{
+					{Title: "id", ID: true},
+					{Title: "task", Min: 10},
+					{Title: "submission", ID: true},
+					{Title: "state"},
+					{Title: "fault"},
+					{Title: "score", Right: true},
+					{Title: "attempts", Right: true},
+					{Title: "created", Min: 10},
+				}, rows)
+			}))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&arena, "arena", "", "only of this `arena`")
+	f.StringVar(&submission, "submission", "", "only of this submission (`id`)")
+	f.StringVar(&state, "state", "", "only in this `state`")
+	f.IntVar(&limit, "limit", 50, "at most this many")
+	Register(cmd, "state", stateNames()...)
+	return cmd
+}
+
+func stateNames() []string {
+	out := make([]string, len(agon.RunStates))
+	for i, s := range agon.RunStates {
+		out[i] = string(s)
+	}
+	return out
+}
+
+func knownState(s string) bool {
+	for _, k := range stateNames() {
+		if k == s {
+			return true
+		}
+	}
+	return false
+}
+
+// taskNames names a run's task, or the first of them and how many follow.
+func taskNames(tasks []agon.TaskRef) string {
+	if len(tasks) > 2 {
+		return fmt.Sprintf("%s and %d more", tasks[0].Key, len(tasks)-1)
+	}
+	return strings.Join(ids(tasks, func(t agon.TaskRef) string { return t.Key }), ",")
+}
+
+func faultText(f agon.Fault) string {
+	if f == agon.FaultNone {
+		return "-"
+	}
+	return string(f)
+}
+
+// runScore is the mean of a run's scores, or "-".
+func runScore(r client.Run) string {
+	if len(r.Scores) == 0 {
+		return "-"
+	}
+	sum := 0.0
+	for _, s := range r.Scores {
+		sum += s.Value
+	}
+	return fmt.Sprintf("%.4f", sum/float64(len(r.Scores)))
+}
+
+func (a *App) runViewCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "view ID",
+		Short:             "Show one run: its attempts, faults and scores",
+		Example:           "  agon run view 01JD…\n  agon run view 01JD… --jq '.list[].fault'",
+		Args:              Args(1, 1, "a run"),
+		ValidArgsFunction: a.Complete(runIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			id, err := a.runID(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := c.Run(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Run.Run}, Human: func(h *output.Human) { runHuman(h, r) }})
+		},
+	}
+}
+
+func runHuman(h *output.Human, r *client.Run) {
+	fault := ""
+	if r.Fault != agon.FaultNone {
+		fault = string(r.Fault)
+	}
+	deadline := ""
+	if !r.State.Final() {
+		deadline = When(r.Deadline)
+	}
+	h.Heading(r.Run.Run)
+	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", r.Submission}, [2]string{"state", string(r.State)},
+		[2]string{"fault", fault}, [2]string{"reason", r.Reason}, [2]string{"seed", strconv.FormatInt(r.Seed, 10)},
+		[2]string{"created", When(r.CreatedAt)}, [2]string{"ended", When(r.EndedAt)}, [2]string{"deadline", deadline})
+	if len(r.Scores) > 0 {
+		h.Line("")
+		h.Heading("scores")
+		rows := make([][]output.Cell, len(r.Scores))
+		for i, s := range r.Scores {
+			rows[i] = []output.Cell{output.Text(s.Task), output.Text(fmt.Sprintf("%.4f", s.Value)), output.Text(strconv.FormatBool(s.Solved)), output.Text(numbers(s.Metrics)), output.Text(s.Detail)}
+		}
+		h.Table([]output.Column{{Title: "task", Min: 10}, {Title: "score", Right: true}, {Title: "solved"}, {Title: "metrics", Min: 8}, {Title: "detail", Min: 8}}, rows)
+	}
+	if len(r.List) > 0 {
+		h.Line("")
+		h.Heading("attempts")
+		rows := make([][]output.Cell, len(r.List))
+		for i, t := range r.List {
+			mark := ""
+			switch {
+			case t.Counted:
+				mark = "counted"
+			case t.Late:
+				mark = "late"
+			}
+			rows[i] = []output.Cell{
+				output.Text(strconv.Itoa(t.N)), output.Text(t.Validator), StateCell(t.State), output.Text(faultText(t.Fault)),
+				output.Text(t.Driver.Name), output.Text(fmt.Sprintf("%d ms", t.BoxMS)), output.Text(money(t.CostMicros)), output.Text(mark), output.Text(t.Reason),
+			}
+		}
+		h.Table([]output.Column{
+			{Title: "n", Right: true},
+			{Title: "validator", Min: 7},
+			{Title: "state"},
+			{Title: "fault"},
+			{Title: "driver"},
+			{Title: "box", Right: true},
+			{Title: "cost", Right: true},
+			{Title: "result"},
+			{Title: "reason", Min: 8},
+		}, rows)
+	}
+}
+
+type watchOptions struct {
+	Run     string
+	After   client.Cursor
+	Content bool // show what the agent wrote
+}
+
+func (a *App) watchCmd() *cobra.Command {
+	var after string
+	var content bool
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow a run live until it ends",
+		Long: `Follow a run live until it ends. A lost connection is taken up again. What the
+agent wrote is withheld unless --content asks for it. Ctrl-C detaches and
+cancels nothing.
+
+With -o json or in a pipe: one event a line, then the run as it ended.
+Exit codes: 0 scored, 1 cancelled, 9 failed by a fault of ours.`,
+		Example:           "  agon run watch 01JD…\n  agon run watch 01JD… --after 1.42",
+		Args:              Args(1, 1, "a run"),
+		ValidArgsFunction: a.Complete(runIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := client.ParseCursor(after)
+			if err != nil {
+				return output.Usage("after", "use ATTEMPT.SEQ of an event, such as 1.42", "--after: %v", err)
+			}
+			id, err := a.wholeRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.watch(cmd.Context(), watchOptions{id, from, content})
+		},
+	}
+	cmd.Flags().StringVar(&after, "after", "", "resume after this event (`ATTEMPT.SEQ`)")
+	cmd.Flags().BoolVar(&content, "content", false, "show what the agent wrote (cleaned of terminal controls)")
+	return cmd
+}
+
+func (a *App) watch(ctx context.Context, o watchOptions) error {
+	c, err := a.Reader()
+	if err != nil {
+		return err
+	}
+	p := eventPrinter{a, o.Content}
+	last := o.After
+	run, err := c.Stream(ctx, o.Run, o.After, func(e agon.Event) error {
+		last = client.CursorOf(e)
+		return p.print(ctx, e)
+	})
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			resume := "agon run watch " + plain.Line(o.Run)
+			if last != (client.Cursor{}) {
+				resume += " --after " + last.String()
+			}
+			a.IO.Notef("detached; the run goes on. Resume with `%s`", resume)
+			return &Exit{Code: CodeInterrupted}
+		}
+		return err
+	}
+	if err := a.Printer.Print(ctx, output.Result{Value: run, IDs: []string{run.Run.Run}, Human: func(h *output.Human) {
+		h.Line("%s: %s%s", run.Run.Run, run.State, endDetail(run))
+	}}); err != nil {
+		return err
+	}
+	switch run.State {
+	case agon.RunFailed:
+		return &Exit{Code: CodeOurs}
+	case agon.RunCancelled:
+		return &Exit{Code: CodeFailed}
+	}
+	return nil
+}
+
+func endDetail(r *client.Run) string {
+	switch {
+	case r.State == agon.RunScored:
+		s := ", score " + runScore(*r)
+		if r.Fault != agon.FaultNone {
+			s += ", fault " + string(r.Fault)
+		}
+		return s
+	case r.Reason != "":
+		return ", " + faultText(r.Fault) + ": " + r.Reason
+	}
+	return ""
+}
+
+// eventPrinter prints events as they come.
+type eventPrinter struct {
+	a       *App
+	content bool
+}
+
+func (p eventPrinter) print(ctx context.Context, e agon.Event) error {
+	if !p.content {
+		e = withhold(e)
+	}
+	if p.a.Printer.Format == output.Table {
+		on := p.a.IO.OutColour()
+		at := iostreams.Paint(on, iostreams.Dim, e.At.UTC().Format("15:04:05.000"))
+		line := fmt.Sprintf("%-6s %-12s ", client.CursorOf(e), plain.Line(e.Type)) + EventLine(e)
+		if p.a.IO.OutTTY() {
+			line = plain.Cut(line, max(30, p.a.IO.Width()-14))
+		}
+		if _, err := fmt.Fprintln(p.a.IO.Out, at, line); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
+	}
+	if p.a.Printer.Format == output.JSON {
+		// A stream has no end to wait for: json means one document a line here.
+		q := *p.a.Printer
+		q.Format = output.JSONL
+		return q.Print(ctx, output.Result{Value: e, IDs: []string{client.CursorOf(e).String()}})
+	}
+	return p.a.Printer.Print(ctx, output.Result{Value: e, IDs: []string{client.CursorOf(e).String()}})
+}
+
+// outputData is the data of an output event.
+type outputData struct {
+	Stream    string `json:"stream"`
+	Text      string `json:"text"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// withhold replaces what an agent or a model wrote by its size, so that who
+// watches (a person, or a program that reads for one) is not talked to by a contestant.
+func withhold(e agon.Event) agon.Event {
+	var kept any
+	switch e.Type {
+	case agon.EventOutput:
+		var d outputData
+		if err := json.Unmarshal(e.Data, &d); err == nil {
+			kept = map[string]any{"stream": d.Stream, "bytes": len(d.Text), "withheld": true}
+		}
+	case agon.EventModel, agon.EventTool:
+		var d struct {
+			Receipt json.RawMessage `json:"receipt"`
+		}
+		if err := json.Unmarshal(e.Data, &d); err == nil && d.Receipt != nil {
+			kept = map[string]any{"receipt": d.Receipt, "bytes": len(e.Data), "withheld": true}
+		}
+	default:
+		return e
+	}
+	b, err := json.Marshal(kept)
+	if err != nil {
+		b = nil
+	}
+	e.Data = b
+	return e
+}
+
+// EventLine says in one clean line what an event is.
+func EventLine(e agon.Event) string {
+	var m map[string]any
+	if err := json.Unmarshal(e.Data, &m); err != nil {
+		return ""
+	}
+	get := func(path ...string) string {
+		var v any = m
+		for _, k := range path {
+			o, ok := v.(map[string]any)
+			if !ok {
+				return ""
+			}
+			v = o[k]
+		}
+		switch v := v.(type) {
+		case nil:
+			return ""
+		case string:
+			return plain.Line(v)
+		case float64:
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		case bool:
+			return strconv.FormatBool(v)
+		}
+		return ""
+	}
+	join := func(parts ...string) string {
+		var out []string
+		for _, p := range parts {
+			if p != "" {
+				out = append(out, p)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	with := func(name, v string) string {
+		if v == "" {
+			return ""
+		}
+		return name + "=" + v
+	}
+	switch e.Type {
+	case agon.EventPhase:
+		return join(get("phase"), get("detail"))
+	case agon.EventBox:
+		return join(get("role"), get("action"), get("driver"), with("code", get("exit", "code")), with("cause", get("exit", "cause")), with("ms", get("ms")))
+	case agon.EventModel, agon.EventTool:
+		return join(get("receipt", "model"), get("receipt", "outcome"), with("prompt", get("receipt", "prompt_tokens")),
+			with("completion", get("receipt", "completion_tokens")), with("micros", get("receipt", "cost_micros")), with("status", get("receipt", "status")))
+	case agon.EventRefused:
+		return join(get("route"), get("status"), get("code"), get("message"))
+	case agon.EventOutput:
+		if get("withheld") == "true" {
+			return join(get("stream"), get("bytes"), "bytes withheld (--content shows them)")
+		}
+		return join(get("stream"), get("text"))
+	case agon.EventScore:
+		return join(get("task"), get("value"), with("solved", get("solved")), get("detail"))
+	case agon.EventNote:
+		return get("text")
+	}
+	return ""
+}
+
+func (a *App) logsCmd() *cobra.Command {
+	var follow bool
+	var attempt int
+	var stream string
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show what the agent wrote to stdout and stderr",
+		Long: `Show what the agent wrote to stdout and stderr: text of a contestant, cleaned of
+terminal controls. With -o json or jsonl: its output events.`,
+		Example:           "  agon run logs 01JD…\n  agon run logs 01JD… --follow --stream stderr",
+		Args:              Args(1, 1, "a run"),
+		ValidArgsFunction: a.Complete(runIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if stream != "" && stream != "stdout" && stream != "stderr" {
+				return output.Usage("stream", "use stdout or stderr", "--stream %q: no such stream", stream)
+			}
+			want := func(e agon.Event) bool {
+				return e.Type == agon.EventOutput && (attempt == 0 || e.Attempt == attempt) && streamIs(e, stream)
+			}
+			id, err := a.wholeRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if !a.Printer.Explicit {
+				a.Printer.Format = output.Table // text is the data here, in a pipe too
+			}
+			if a.Printer.Format == output.Table {
+				return a.logText(cmd.Context(), id, follow, want)
+			}
+			return a.events(cmd.Context(), id, follow, want)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&follow, "follow", "f", false, "stay until the run ends")
+	f.IntVar(&attempt, "attempt", 0, "only of this attempt (`number`)")
+	f.StringVar(&stream, "stream", "", "only `stdout` or stderr")
+	Register(cmd, "stream", "stdout", "stderr")
+	return cmd
+}
+
+func streamIs(e agon.Event, stream string) bool {
+	if stream == "" {
+		return true
+	}
+	var d outputData
+	return json.Unmarshal(e.Data, &d) == nil && d.Stream == stream
+}
+
+// logText writes the text of output events, clean, stdout and stderr alike as data.
+func (a *App) logText(ctx context.Context, run string, follow bool, want func(agon.Event) bool) error {
+	endsLine := true
+	err := a.eachEvent(ctx, run, follow, func(e agon.Event) error {
+		if !want(e) {
+			return nil
+		}
+		var d outputData
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return nil // an event of a newer server
+		}
+		text := plain.Clean(d.Text)
+		if d.Truncated {
+			text = strings.TrimSuffix(text, "\n") + "\n[cut at the limit]\n"
+		}
+		if text == "" {
+			return nil
+		}
+		endsLine = strings.HasSuffix(text, "\n")
+		if _, err := io.WriteString(a.IO.Out, text); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
+	})
+	if !endsLine {
+		_, _ = io.WriteString(a.IO.Out, "\n") // only the last line's end
+	}
+	return err
+}
+
+// Forms of a trajectory.
+const (
+	formEvents = "events"
+	formATIF   = "atif"
+	formOpenAI = "openai"
+)
+
+func (a *App) traceCmd() *cobra.Command {
+	var format string
+	var follow bool
+	var attempt int
+	cmd := &cobra.Command{
+		Use:   "trace ID",
+		Short: "Show a run's trajectory: every event in order",
+		Long: `Show a run's trajectory: every event in order, as the engine and the gateway wrote
+it (docs/events.md). With --format events, or in a pipe: one event a line; atif: one
+document in the Agent Trajectory Interchange Format v1.7; openai: one conversation a
+line, as chat messages. What agents and models wrote is in all of them: hostile text.`,
+		Example:           "  agon run trace 01JD…\n  agon run trace 01JD… --format events > run.jsonl\n  agon run trace 01JD… --format atif > trajectory.json",
+		Args:              Args(1, 1, "a run"),
+		ValidArgsFunction: a.Complete(runIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := a.wholeRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			switch format {
+			case "":
+			case formEvents:
+				if !a.Printer.Explicit {
+					a.Printer.Format = output.JSONL
+				}
+			case formATIF, formOpenAI:
+				if follow {
+					return output.Usage("follow", "leave --follow out: the form is made of the whole run", "--follow with --format %s", format)
+				}
+				return a.export(cmd.Context(), id, format, attempt)
+			default:
+				return output.Usage("format", "use events, atif or openai", "--format %q: no such format", format)
+			}
+			if a.Printer.Format == output.JSON && !a.Printer.Explicit {
+				a.Printer.Format = output.JSONL
+			}
+			return a.events(cmd.Context(), id, follow, func(e agon.Event) bool { return attempt == 0 || e.Attempt == attempt })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "", "`form` of the trajectory: events, atif or openai")
+	f.IntVar(&attempt, "attempt", 0, "of this attempt (`number`); atif and openai show one, by default the last")
+	f.BoolVarP(&follow, "follow", "f", false, "stay until the run ends")
+	Register(cmd, "format", formEvents, formATIF, formOpenAI)
+	return cmd
+}
+
+// export writes a run in the form of others.
+func (a *App) export(ctx context.Context, run, form string, attempt int) error {
+	c, err := a.Reader()
+	if err != nil {
+		return err
+	}
+	r, err := c.Run(ctx, run)
+	if err != nil {
+		return err
+	}
+	var events []agon.Event
+	if err := a.eachEvent(ctx, run, false, func(e agon.Event) error { events = append(events, e); return nil }); err != nil {
+		return err
+	}
+	m := trajectory.Meta{Run: run, Arena: r.Arena, Submission: r.Submission, Agent: r.Submission, Version: "unknown"}
+	if s, err := c.Submission(ctx, r.Submission); err == nil {
+		m.Agent, m.Version = s.Name, string(s.Digest)
+	}
+	if form == formATIF {
+		d, err := trajectory.ATIF(events, attempt, m)
+		if err != nil {
+			return err
+		}
+		if !a.Printer.Explicit {
+			a.Printer.Format = output.JSON
+		}
+		return a.Printer.Print(ctx, output.Result{Value: d})
+	}
+	lines, err := trajectory.OpenAI(events, attempt, m)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(a.IO.Out, "%s\n", l); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+// events prints the wanted events: an array for -o json, else as they come.
+func (a *App) events(ctx context.Context, run string, follow bool, want func(agon.Event) bool) error {
+	p := eventPrinter{a, true}
+	list := []agon.Event{}
+	err := a.eachEvent(ctx, run, follow, func(e agon.Event) error {
+		switch {
+		case !want(e):
+			return nil
+		case a.Printer.Format == output.JSON && !follow:
+			list = append(list, e)
+			return nil
+		}
+		return p.print(ctx, e)
+	})
+	if err != nil {
+		return err
+	}
+	if a.Printer.Format == output.JSON && !follow {
+		return a.Printer.Print(ctx, output.Result{Value: list})
+	}
+	return nil
+}
+
+// eventPage is how many events are asked for at once: one may hold a whole model reply.
+const eventPage = 100
+
+// eachEvent calls on for every event in order; with follow, until the run ends.
+func (a *App) eachEvent(ctx context.Context, run string, follow bool, on func(agon.Event) error) error {
+	c, err := a.Reader()
+	if err != nil {
+		return err
+	}
+	if follow {
+		_, err := c.Stream(ctx, run, client.Cursor{}, on)
+		return err
+	}
+	var at client.Cursor
+	for {
+		page, err := c.Events(ctx, run, at, eventPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, e := range page {
+			if err := on(e); err != nil {
+				return err
+			}
+		}
+		next := client.CursorOf(page[len(page)-1])
+		if !at.Before(next) {
+			return errors.New("read events: the server repeats itself")
+		}
+		at = next
+	}
+}

@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/ui/cli/config"
+	"github.com/agon-arena/agon/ui/cli/progress"
+)
+
+// Services is the work that commands start but do not know how to do, in one
+// part for each group of commands; main fills it from the packages that wire
+// things. Each command is given its own part. A nil function makes its command
+// say that this binary has no such part.
+//
+// Every function stops when its context ends and returns the context's error
+// then, or nil if it had nothing left to do. Errors for people are *agon.Error.
+type Services struct {
+	Roles   Roles
+	Host    Host
+	Arenas  Arenas
+	Agents  Agents
+	Tasks   Tasks
+	Judges  Judges
+	Corpora Corpora
+	// Calc holds every rule that `agon calc` recomputes.
+	Calc *calc.Registry
+	// OpenAPI returns the document of /v1, for `agon docs`.
+	OpenAPI func() ([]byte, error)
+}
+
+// Roles are the processes that agon can be.
+type Roles struct {
+	// Up runs everything in one process. With Once it returns the outcome when
+	// every submission is decided; else it runs until the context ends.
+	Up        func(context.Context, UpOptions) (*client.Overview, error)
+	Serve     func(context.Context, ServeOptions) error
+	Validator func(context.Context, ValidatorOptions) error
+	// Gateway is a gateway that validators elsewhere use.
+	Gateway func(context.Context, GatewayOptions) error
+}
+
+// Host is this machine.
+type Host struct {
+	Setup  func(context.Context, SetupOptions) error
+	Doctor func(context.Context, DoctorOptions) ([]Check, error)
+	// Model asks the provider what it thinks of the configured key.
+	Model func(context.Context, Common) (*ModelKey, error)
+}
+
+// Arenas are files of arenas.
+type Arenas struct {
+	// Template is a commented arena file of a kind.
+	Template func(kind string) ([]byte, error)
+	// Check names every mistake of one.
+	Check func(c Common, path string) (*ArenaChecked, error)
+}
+
+// Agents is what miners enter.
+type Agents struct {
+	// EntryName is the path under which a single file is entered in an arena of a
+	// kind; nil: its own name.
+	EntryName func(kind, file string) string
+	// Templates holds what `agon agent new KIND` writes, by kind.
+	Templates map[string]fs.FS
+	// Try plays one agent file by the validator's own code path.
+	Try func(context.Context, TryOptions) (*TryResult, error)
+}
+
+// Tasks are directories of tasks.
+type Tasks struct {
+	List  func(context.Context, TaskListOptions) ([]TaskInfo, error)
+	Check func(context.Context, TaskCheckOptions) ([]TaskReport, error)
+	Fetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
+	// Init writes a task of one of Kinds into a directory.
+	Init  func(ctx context.Context, kind, dir string) ([]string, error)
+	Kinds []string
+	// Preflight tries tasks of kinds that measure a gain.
+	Preflight func(context.Context, TaskCheckOptions) ([]TaskPreflight, error)
+}
+
+// Corpora are made of runs by what their kinds say. Both are optional.
+type Corpora struct {
+	// Keys returns what tasks of a kind share with others.
+	Keys func(Common) func(kind string, t agon.TaskRef) []string
+	// Finals is how answers are handed over, by kind.
+	Finals corpus.Finals
+}
+
+// Judges are asked again, or tried.
+type Judges struct {
+	// Rejudge judges stored evidence again, in a box on this machine.
+	Rejudge func(context.Context, RejudgeOptions) ([]agon.Score, error)
+	// Calibrate measures a judge on labelled cases.
+	Calibrate func(context.Context, JudgeCalibrateOptions) (*judge.Calibration, error)
+}
+
+// Common is what every long-running service is given.
+type Common struct {
+	Config *config.Config
+	// Log writes to stderr, above the progress line.
+	Log *slog.Logger
+	// Progress shows how far the work has come; never nil.
+	Progress func(progress.State)
+	// Say writes one line for people to stderr, above the progress line; never nil.
+	Say func(format string, args ...any)
+
+	raw func(line string) // writes a clean line, styled or not, as Say does
+}
+
+// UpOptions is `agon up`.
+type UpOptions struct {
+	Common
+	Once      bool
+	ArenaFile string // "" = the demo arena
+	Boxes     int    // at once; 0 = by the machine
+	Driver    string // demanded box driver; "" = the best that works here
+	// Ready is called once, when /v1 answers at url; never nil.
+	Ready func(url string)
+	// Decided is called whenever the last open submission has been decided; never nil.
+	Decided func(*client.Overview)
+}
+
+// ServeOptions is `agon serve`: the platform without a validator.
+type ServeOptions struct {
+	Common
+	ArenaFile string
+	// Ready is called once, when /v1 answers at url; never nil.
+	Ready func(url string)
+}
+
+// ValidatorOptions is `agon validator`.
+type ValidatorOptions struct {
+	Common
+	Client *client.Client // of the platform; signs with Key
+	Key    auth.Signer
+	Arenas []string // empty: any
+	Boxes  int
+	Driver string
+}
+
+// TryOptions is `agon try`.
+type TryOptions struct {
+	Common
+	File   string
+	Arena  string
+	Tasks  []string // keys; empty: all public tasks
+	Boxes  int
+	Driver string
+}
+
+// TryResult is what `agon try` prints.
+type TryResult struct {
+	Arena      string      `json:"arena"`
+	Score      *float64    `json:"score"` // null while a task has no result
+	Solved     int         `json:"solved"`
+	Total      int         `json:"total"`
+	CostMicros agon.Micros `json:"cost_micros"`
+	Runs       []TryRun    `json:"runs"`
+	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
+	// Champion is who sits in the arena of the configured server; null where it
+	// does not answer, nobody sits, or not every task was tried.
+	Champion *TryChampion `json:"champion"`
+}
+
+// TryChampion is who sits, and what the arena's rule would say of the file.
+type TryChampion struct {
+	Submission string      `json:"submission"`
+	Name       string      `json:"name"`
+	Score      float64     `json:"score"`
+	CostMicros agon.Micros `json:"cost_micros"`
+	BoxMS      *int64      `json:"box_ms"`
+	Rule       string      `json:"rule"`
+	Bar        *float64    `json:"bar"`
+	Takes      bool        `json:"takes"`
+}
+
+// Sum sets Score and Solved from the runs, each of which has a score: the mean
+// over tasks of the mean of each, as the arena sums.
+func (r *TryResult) Sum() {
+	type task struct {
+		value  float64
+		n      int
+		solved bool
+	}
+	by := map[string]*task{}
+	var keys []string
+	for _, x := range r.Runs {
+		t := by[x.Task]
+		if t == nil {
+			t = &task{solved: true}
+			by[x.Task], keys = t, append(keys, x.Task)
+		}
+		t.value += *x.Score
+		t.n++
+		t.solved = t.solved && x.Solved
+	}
+	slices.Sort(keys) // sums of floats depend on the order
+	mean := 0.0
+	r.Solved = 0
+	for _, k := range keys {
+		mean += by[k].value / float64(by[k].n)
+		if by[k].solved {
+			r.Solved++
+		}
+	}
+	mean /= float64(max(1, len(keys)))
+	r.Score = &mean
+}
+
+// TryRun is one task of a try.
+type TryRun struct {
+	Task  string        `json:"task"`
+	State agon.RunState `json:"state"`
+	Fault agon.Fault    `json:"fault"`
+	Score *float64      `json:"score"`
+	MS    int64         `json:"ms"` // its share of the run's time
+	// Detail is one line for the miner: what was wrong.
+	Detail string `json:"detail,omitempty"`
+	// Solved is the judge's word, not a threshold on Score.
+	Solved bool `json:"solved"`
+}
+
+// DoctorOptions is `agon doctor`.
+type DoctorOptions struct{ Common }
+
+// Statuses of a check.
+const (
+	CheckOK   = "ok"
+	CheckWarn = "warn"
+	CheckFail = "fail"
+)
+
+// Check is one thing that doctor looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warn, fail
+	Detail string `json:"detail"`
+	Mend   string `json:"mend,omitempty"`
+}
+
+// TaskCheckOptions is `agon task check`.
+type TaskCheckOptions struct {
+	Common
+	Dirs   []string // task directories, or directories of them
+	Driver string
+}
+
+// TaskReport is what the controls said about one task.
+type TaskReport struct {
+	Task   string    `json:"task"`
+	OK     bool      `json:"ok"`
+	Oracle []float64 `json:"oracle"` // scores, one per repeat; each must be 1
+	Nop    []float64 `json:"nop"`    // each must be below 1
+	MS     int64     `json:"ms"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// TaskPreflight is what is known of a task that measures a gain, before it goes live.
+type TaskPreflight struct {
+	Task   string  `json:"task"`
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+	// Values are the metric of the unpatched base; Baseline is their middle, Band their spread.
+	Values      []float64 `json:"values"`
+	Baseline    float64   `json:"baseline"`
+	Band        float64   `json:"band"`
+	SetupMS     int64     `json:"setup_ms"`
+	BenchmarkMS int64     `json:"benchmark_ms"`
+	MaxRSS      int64     `json:"max_rss_bytes"`
+}
+
+// TaskFetchOptions is `agon task fetch`.
+type TaskFetchOptions struct {
+	Common
+	Tasks []string // keys; empty: all
+}
+
+// TaskFetched is one task made from published packages.
+type TaskFetched struct {
+	Task   string      `json:"task"`
+	OK     bool        `json:"ok"`
+	Cached bool        `json:"cached"` // was there before
+	Digest agon.Digest `json:"digest,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// TaskListOptions is `agon task list`.
+type TaskListOptions struct {
+	Common
+	Set string // "" = all
+}
+
+// TaskInfo describes one task.
+type TaskInfo struct {
+	Task       string `json:"task"`
+	Kind       string `json:"kind"`
+	Difficulty string `json:"difficulty,omitempty"`
+	Visible    bool   `json:"visible"`   // the failing tests are in the tree
+	Available  bool   `json:"available"` // its files are here (released tasks: fetched)
+	Title      string `json:"title,omitempty"`
+}
+
+// SetupOptions is `agon setup`: what make setup calls after the build.
+type SetupOptions struct {
+	Common
+	Image  string // OCI image to take the root file system from; "" = made here
+	Driver string
+}

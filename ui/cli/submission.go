@@ -1,0 +1,611 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/ui/cli/output"
+	"github.com/agon-arena/agon/ui/cli/progress"
+)
+
+// Limits of an entry as this side reads it; the arena's own are checked there.
+const (
+	maxEntryFiles = 64
+	maxEntryBytes = 8 << 20
+)
+
+func (a *App) submissionCmd(in Agents) *cobra.Command {
+	return a.noun(&cobra.Command{
+		Use:     "submission",
+		Short:   "Submissions: enter an agent, see why it lost",
+		Example: "  agon submission submit ./agent.py --arena demo-coding --wait\n  agon submission",
+	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd())
+}
+
+func (a *App) submissionListCmd() *cobra.Command {
+	var arena, miner string
+	var mine bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List submissions, newest first",
+		Long:    "List submissions, newest first. JSON: an array of submissions {id, arena, miner, name, digest, state, score, solved, total, cost_micros, scripted, …}.",
+		Example: "  agon submission list --arena demo-coding\n  agon submission list --mine -o id",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return output.Usage("limit", "ask for at least 1", "--limit %d: out of range", limit)
+			}
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			if mine {
+				key, err := a.Key()
+				if err != nil {
+					return err
+				}
+				miner = key.SS58()
+			}
+			subs, err := All(limit, func(o client.ListOptions) (*client.Page[client.Submission], error) {
+				return c.Submissions(cmd.Context(), arena, miner, o)
+			})
+			if err != nil {
+				return err
+			}
+			if len(subs) == 0 {
+				if err := knownArena(cmd.Context(), c, arena); err != nil {
+					return err
+				}
+			}
+			return a.Printer.Print(cmd.Context(), output.List(subs, func(s client.Submission) string { return s.ID }, func(h *output.Human) {
+				if len(subs) == 0 {
+					h.Line("no submissions")
+					return
+				}
+				rows := make([][]output.Cell, len(subs))
+				for i, s := range subs {
+					rows[i] = []output.Cell{
+						output.Text(s.ID), output.Text(s.Name), output.Text(s.Arena), output.Text(s.Miner), StateCell(string(s.State)),
+						output.Text(ScoreText(s.Score)), output.Text(solved(s.Solved, s.Total)), output.Text(money(s.CostMicros)), output.Text(When(s.CreatedAt)),
+					}
+				}
+				h.Table([]output.Column{
+					{Title: "id", ID: true},
+					{Title: "name", Min: 6},
+					{Title: "arena", Min: 6},
+					{Title: "miner", Min: 7},
+					{Title: "state"},
+					{Title: "score", Right: true},
+					{Title: "solved", Right: true},
+					{Title: "cost", Right: true},
+					{Title: "entered", Min: 10},
+				}, rows)
+			}))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&arena, "arena", "", "only of this `arena`")
+	f.StringVar(&miner, "miner", "", "only of this miner (`address`)")
+	f.BoolVar(&mine, "mine", false, "only of the hotkey in force")
+	f.IntVar(&limit, "limit", 50, "at most this many")
+	cmd.MarkFlagsMutuallyExclusive("miner", "mine")
+	return cmd
+}
+
+// All follows a listing's cursor up to limit items.
+func All[T any](limit int, page func(client.ListOptions) (*client.Page[T], error)) ([]T, error) {
+	var out []T
+	o := client.ListOptions{}
+	for {
+		o.Limit = min(200, limit-len(out))
+		p, err := page(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.Items...)
+		if p.Next == "" || p.Next == o.Cursor || len(p.Items) == 0 || len(out) >= limit {
+			return out[:min(len(out), limit)], nil
+		}
+		o.Cursor = p.Next
+	}
+}
+
+type submitOptions struct {
+	File, Arena, Name, Licence string
+	Scripted                   bool
+	Wait                       time.Duration // 0 = do not wait
+}
+
+func (a *App) submitCmd(in Agents) *cobra.Command {
+	var o submitOptions
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Enter an agent in an arena",
+		Long: `Enter an agent in an arena. FILE is a file, or a directory of files.
+
+By entering you agree that the files stand under the arena's licence. Entering
+the same bytes again gives the same submission. With --wait the command stays
+until the submission is decided and says why it won or lost; Ctrl-C detaches and
+cancels nothing.
+
+JSON: the submission {id, arena, digest, state, score, solved, total, decision, created, …}.
+Exit codes: 4 no key or not registered, 5 no such arena, 6 entered by another miner
+before, 7 refused by the arena's rules, 8 --wait ended before the decision.`,
+		Example: "  agon submission submit ./agent.py --arena demo-coding --wait\n  agon submission submit ./agent.py --arena demo-coding --name tuned -o id",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && cmd.Flags().Changed("wait") {
+				// The time of --wait may be left out, so a time after a blank is an argument.
+				if n, err := strconv.Atoi(args[1]); err == nil {
+					return output.Usage("wait", fmt.Sprintf("write --wait=%dm", n), "--wait takes its time after =, with a unit")
+				}
+				if _, err := time.ParseDuration(args[1]); err == nil {
+					return output.Usage("wait", "write --wait="+args[1], "--wait takes its time after =")
+				}
+			}
+			return Args(1, 1, "one file or directory")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.File = args[0]
+			if o.Arena == "" {
+				var err error
+				if o.Arena, err = a.onlyArena(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			if o.Wait < 0 {
+				return output.Usage("wait", "give a duration such as 30m", "--wait %v: not a time to wait", o.Wait)
+			}
+			return a.submit(cmd.Context(), in, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Arena, "arena", "", "the `arena` to enter")
+	f.StringVar(&o.Name, "name", "", "`name` on the board (default: the file's)")
+	f.StringVar(&o.Licence, "licence", "", "SPDX `id` you agree to (default: the arena's)")
+	f.BoolVar(&o.Scripted, "scripted", false, "mark it as a sample whose model is a script: played, never seated")
+	f.DurationVar(&o.Wait, "wait", 0, "wait for the decision, at most this `long`")
+	f.Lookup("wait").NoOptDefVal = "30m"
+	if err := cmd.RegisterFlagCompletionFunc("arena", a.Complete(arenaIDs)); err != nil {
+		panic("cli: no flag arena")
+	}
+	return cmd
+}
+
+func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {
+	c, _, err := a.Writer()
+	if err != nil {
+		return err
+	}
+	arena, err := c.Arena(ctx, o.Arena)
+	if err != nil {
+		return err
+	}
+	files, err := readEntry(o.File, in.entryName(arena.Kind, o.File))
+	if err != nil {
+		return err
+	}
+	if o.Name == "" {
+		o.Name = defaultName(o.File)
+	}
+	if o.Licence == "" {
+		o.Licence = arena.Licence
+	}
+	s, err := c.Submit(ctx, arena.ID, client.SubmitRequest{Name: o.Name, Licence: o.Licence, Files: files, Scripted: o.Scripted})
+	if err != nil {
+		return err
+	}
+	for _, f := range s.Findings {
+		a.IO.Notef("warning: %s", findingLine(f))
+	}
+	if s.Created {
+		a.IO.Notef("entered %s under licence %s", plain.Line(s.ID), plain.Line(o.Licence))
+	} else {
+		a.IO.Notef("the same bytes were entered before: %s", plain.Line(s.ID))
+	}
+	if o.Wait == 0 {
+		if !decided(s) {
+			a.IO.Notef("follow it with `agon submission view %s`", plain.Line(s.ID))
+		}
+		return a.printSubmitted(ctx, s)
+	}
+	created := s.Created
+	s, err = a.await(ctx, c, s, o.Wait)
+	if s != nil {
+		s.Created = created
+		// The caller may be gone; the last known state is still worth printing.
+		if perr := a.printSubmitted(context.WithoutCancel(ctx), s); perr != nil {
+			return perr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if s.State == agon.SubmissionRefused || s.State == agon.SubmissionExcluded {
+		return &Exit{Code: CodeRefused}
+	}
+	return nil
+}
+
+func (a *App) printSubmitted(ctx context.Context, s *client.Submission) error {
+	return a.Printer.Print(ctx, output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
+		if !decided(s) {
+			h.Line("%s", s.ID)
+			return
+		}
+		submissionHuman(h, s)
+	}})
+}
+
+// decided reports whether nothing about s changes any more.
+func decided(s *client.Submission) bool {
+	switch s.State {
+	case agon.SubmissionScored, agon.SubmissionRefused, agon.SubmissionExcluded:
+		return true
+	}
+	return false
+}
+
+// await polls until s is decided. It returns the last state seen with an Exit
+// of 8 when the time is up, and 130 when the user detached.
+func (a *App) await(ctx context.Context, c *client.Client, s *client.Submission, wait time.Duration) (*client.Submission, error) {
+	bar := a.bar()
+	defer bar.Close()
+	tick := time.NewTicker(a.Poll)
+	defer tick.Stop()
+	end := time.NewTimer(wait)
+	defer end.Stop()
+	follow := fmt.Sprintf("follow it with `agon submission view %s`", plain.Line(s.ID))
+	for {
+		if decided(s) {
+			return s, nil
+		}
+		if err := a.showRuns(ctx, c, s, bar); err != nil && ctx.Err() == nil {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			bar.Close()
+			a.IO.Notef("detached; %s goes on being played. %s", plain.Line(s.ID), follow)
+			return s, &Exit{Code: CodeInterrupted}
+		case <-end.C:
+			bar.Close()
+			a.IO.Notef("not decided after %v. %s", wait, follow)
+			return s, &Exit{Code: CodePending}
+		case <-tick.C:
+		}
+		next, err := c.Submission(ctx, s.ID)
+		if err != nil {
+			if ctx.Err() != nil {
+				continue
+			}
+			return s, err
+		}
+		s = next
+	}
+}
+
+// showRuns puts the state of s's runs on the bar. When every run has ended and
+// some failed by a fault of ours there will be no decision: it says so.
+func (a *App) showRuns(ctx context.Context, c *client.Client, s *client.Submission, bar *progress.Bar) error {
+	runs, err := All(10_000, func(o client.ListOptions) (*client.Page[client.Run], error) { return c.Runs(ctx, "", s.ID, "", o) })
+	if err != nil {
+		return err
+	}
+	st := progress.State{Label: "playing " + s.ID, Total: len(runs)}
+	var broken *client.Run
+	for i, r := range runs {
+		switch {
+		case r.State.Final():
+			st.Done++
+		case r.State.Held():
+			st.Running++
+		}
+		if r.State == agon.RunFailed {
+			st.Failed++
+			broken = &runs[i]
+		}
+	}
+	bar.Set(st)
+	if broken != nil && st.Done == st.Total {
+		return &agon.Error{
+			Code: "run_failed", Status: http.StatusServiceUnavailable, Fault: broken.Fault,
+			Message: fmt.Sprintf("%d of %d runs could not be played (fault: %s): %s", st.Failed, st.Total, broken.Fault, broken.Reason),
+			Mend:    "this costs you nothing; tell the arena's operator run " + broken.Run.Run,
+		}
+	}
+	return nil
+}
+
+// bar returns a progress bar on stderr.
+func (a *App) bar() *progress.Bar {
+	return progress.New(a.IO, a.Now, a.Env.Getenv("TERM") == "dumb")
+}
+
+func defaultName(file string) string {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		abs = file
+	}
+	name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if name == "agent" { // as the template is called: the directory says more
+		name = filepath.Base(filepath.Dir(abs))
+	}
+	return plain.Cut(plain.Line(name), 80)
+}
+
+// readEntry reads what is to be entered: one file under the given name, or
+// every regular file of a directory.
+func readEntry(file, name string) ([]client.File, error) {
+	st, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("read entry: %w", err)
+	}
+	if st.Mode().IsRegular() {
+		b, err := readBounded(os.DirFS(filepath.Dir(file)), filepath.Base(file), maxEntryBytes)
+		if err != nil {
+			return nil, err
+		}
+		return []client.File{{Path: name, Content: b}}, nil
+	}
+	if !st.IsDir() {
+		return nil, output.Usage("", "give a file or a directory", "%s is neither a file nor a directory", file)
+	}
+	var files []client.File
+	total := 0
+	tree := os.DirFS(file)
+	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("read entry: %w", err)
+		case p == ".":
+			return nil
+		case strings.HasPrefix(d.Name(), "."), d.Name() == "__pycache__":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			return &agon.Error{Code: "not_regular", Status: http.StatusUnprocessableEntity, Field: p, Message: p + " is not a regular file", Mend: "enter regular files only"}
+		case len(files) == maxEntryFiles:
+			return tooLarge(file, fmt.Sprintf("%d files", maxEntryFiles))
+		}
+		b, err := readBounded(tree, p, maxEntryBytes-total)
+		if err != nil {
+			return err
+		}
+		total += len(b)
+		files = append(files, client.File{Path: p, Content: b})
+		return nil
+	})
+	return files, err
+}
+
+func readBounded(tree fs.FS, name string, limit int) ([]byte, error) {
+	f, err := tree.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read entry: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("read entry: %w", err)
+	}
+	if len(b) > limit {
+		return nil, tooLarge(name, fmt.Sprintf("%d bytes", maxEntryBytes))
+	}
+	return b, nil
+}
+
+func tooLarge(what, limit string) error {
+	return &agon.Error{
+		Code: "too_large", Status: http.StatusRequestEntityTooLarge, Field: what, Limit: limit,
+		Message: fmt.Sprintf("%s is larger than %s", what, limit), Mend: "enter less",
+	}
+}
+
+func (a *App) submissionViewCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "view ID",
+		Short:             "Show one submission and why it won or lost",
+		Example:           "  agon submission view 01JD… \n  agon submission view 01JD… --jq .decision",
+		Args:              Args(1, 1, "a submission"),
+		ValidArgsFunction: a.Complete(SubmissionIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			id, err := a.submissionID(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			s, err := c.Submission(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) { submissionHuman(h, s) }})
+		},
+	}
+}
+
+func submissionHuman(h *output.Human, s *client.Submission) {
+	scripted := ""
+	if s.Scripted {
+		scripted = "yes: its model is a script, it takes no seat"
+	}
+	h.Heading(s.ID + "  " + s.Name)
+	h.Fields([2]string{"arena", s.Arena}, [2]string{"miner", s.Miner}, [2]string{"state", string(s.State)}, [2]string{"score", ScoreText(s.Score)},
+		[2]string{"solved", solved(s.Solved, s.Total)}, [2]string{"cost", money(s.CostMicros)}, [2]string{"scripted", scripted},
+		[2]string{"licence", s.Licence}, [2]string{"digest", string(s.Digest)}, [2]string{"entered", When(s.CreatedAt)}, [2]string{"reason", reason(s)})
+	for _, f := range s.Findings {
+		h.Line("- %s", findingLine(f))
+	}
+}
+
+// reason says in one line why s stands where it stands.
+func reason(s *client.Submission) string {
+	d := s.Decision
+	if d == nil {
+		return ""
+	}
+	if d.Sentence != "" {
+		return d.Sentence + " (rule " + d.Rule + ")"
+	}
+	out := "kept out" // a server that says no sentences
+	if d.Outcome == agon.TookSeat {
+		out = "took the seat"
+	}
+	switch {
+	case d.Bar != nil:
+		out += fmt.Sprintf(": score %.6g against a bar of %.6g", d.Score, *d.Bar)
+	default:
+		out += fmt.Sprintf(": score %.6g, no incumbent", d.Score)
+	}
+	return out + " (rule " + d.Rule + ")"
+}
+
+type downloadOptions struct{ ID, Dir string }
+
+func (a *App) downloadCmd() *cobra.Command {
+	var o downloadOptions
+	cmd := &cobra.Command{
+		Use:               "download ID",
+		Short:             "Write a submission's files into a new directory",
+		Long:              "Write a submission's files into a new directory. They are a contestant's: do not run them outside a box. JSON: {dir, files}.",
+		Example:           "  agon submission download 01JD… --dir ./rival",
+		Args:              Args(1, 1, "a submission"),
+		ValidArgsFunction: a.Complete(SubmissionIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			if o.ID, err = a.submissionID(cmd.Context(), c, args[0]); err != nil {
+				return err
+			}
+			if o.Dir == "" {
+				o.Dir = filepath.Base(filepath.Clean("/" + o.ID))
+			}
+			files, err := c.SubmissionFiles(cmd.Context(), o.ID)
+			if err != nil {
+				return err
+			}
+			if err := writeForeign(o.Dir, files); err != nil {
+				return err
+			}
+			names := ids(files, func(f client.File) string { return f.Path })
+			return a.Printer.Print(cmd.Context(), output.Result{Value: map[string]any{"dir": o.Dir, "files": names}, IDs: names, Human: func(h *output.Human) {
+				for _, n := range names {
+					h.Line("%s", filepath.Join(o.Dir, n))
+				}
+			}})
+		},
+	}
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "new `directory` to write (default: ./ID)")
+	return cmd
+}
+
+// writeForeign writes files with hostile names and contents into dir, which it
+// makes or which must be empty: nothing of the user's can be replaced, no name
+// starts with a dot (a .git would run its hooks), nothing is executable.
+func writeForeign(dir string, files []client.File) error {
+	bad := func(name, why string) error {
+		return &agon.Error{
+			Code: "unsafe_name", Status: http.StatusUnprocessableEntity, Field: "files", Message: fmt.Sprintf("file %q: %s", name, why),
+			Mend: "look at it with -o json on `agon submission view`; nothing was written",
+		}
+	}
+	seen := map[string]bool{}
+	for _, f := range files {
+		switch {
+		case !fs.ValidPath(f.Path) || f.Path == "." || !filepath.IsLocal(f.Path) || strings.Contains(f.Path, "\\"):
+			return bad(f.Path, "leaves the directory")
+		case plain.Line(f.Path) != f.Path || len(f.Path) > 255:
+			return bad(f.Path, "no name to show in a terminal")
+		case strings.HasPrefix(f.Path, ".") || strings.Contains(f.Path, "/."):
+			return bad(f.Path, "starts with a dot")
+		case seen[strings.ToLower(f.Path)]:
+			return bad(f.Path, "stands there twice")
+		}
+		seen[strings.ToLower(f.Path)] = true
+	}
+	return writeNew(dir, files)
+}
+
+// writeNew writes files of checked names into dir, which it makes or which must be empty.
+func writeNew(dir string, files []client.File) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read directory: %w", err)
+	}
+	if len(entries) > 0 {
+		return &agon.Error{Code: "dir_not_empty", Status: http.StatusConflict, Field: "dir", Message: dir + " is not empty", Mend: "name a new directory"}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	defer root.Close()
+	for _, f := range files {
+		if d := path.Dir(f.Path); d != "." {
+			if err := root.MkdirAll(d, 0o755); err != nil {
+				return fmt.Errorf("make directory: %w", err)
+			}
+		}
+		out, err := root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return fmt.Errorf("write file: %w", err)
+		}
+		_, err = out.Write(f.Content)
+		if err := errors.Join(err, out.Close()); err != nil {
+			return fmt.Errorf("write file: %w", err)
+		}
+	}
+	return nil
+}
+
+// onlyArena is the server's arena, where it has one: nobody need name it.
+func (a *App) onlyArena(ctx context.Context) (string, error) {
+	c, err := a.Reader()
+	if err != nil {
+		return "", err
+	}
+	list, err := c.Arenas(ctx)
+	if err != nil {
+		return "", err
+	}
+	names := ids(list, func(x client.Arena) string { return x.ID })
+	if len(names) != 1 {
+		return "", output.Usage("arena", "name one of "+strings.Join(names, ", "), "--arena is missing")
+	}
+	return names[0], nil
+}
+
+// entryName is the path under which a single file is entered in an arena of a kind.
+func (in Agents) entryName(kind, file string) string {
+	if in.EntryName == nil {
+		return filepath.Base(file)
+	}
+	return in.EntryName(kind, file)
+}

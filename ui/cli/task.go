@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) taskCmd(t Tasks) *cobra.Command {
+	return a.noun(&cobra.Command{
+		Use:     "task",
+		Short:   "Tasks: list, fetch and check the problems that agents are given",
+		Example: "  agon task\n  agon task check ./my-task",
+	}, a.taskListCmd(t), a.taskCheckCmd(t), a.taskFetchCmd(t), a.taskInitCmd(t), a.taskPreflightCmd(t))
+}
+
+func (a *App) taskListCmd(t Tasks) *cobra.Command {
+	var set string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the shipped tasks",
+		Long:    "List the shipped tasks. JSON: an array of {task, kind, difficulty, visible, available, title}.",
+		Example: "  agon task list\n  agon task list --set released",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.List == nil {
+				return Missing("tasks")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			tasks, err := t.List(cmd.Context(), TaskListOptions{common, set})
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(tasks, func(t TaskInfo) string { return t.Task }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(tasks))
+				for i, t := range tasks {
+					state := "here"
+					if !t.Available {
+						state = "not fetched"
+					}
+					rows[i] = []output.Cell{output.Text(t.Task), output.Text(t.Kind), output.Text(t.Difficulty), output.Text(Yes(t.Visible)), output.Text(state), output.Text(t.Title)}
+				}
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "kind"}, {Title: "difficulty"}, {Title: "visible"}, {Title: "files"}, {Title: "title", Min: 10}}, rows)
+			}))
+		},
+	}
+	cmd.Flags().StringVar(&set, "set", "", "only of this `set`")
+	return cmd
+}
+
+func Yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (a *App) taskCheckCmd(t Tasks) *cobra.Command {
+	var driver string
+	cmd := &cobra.Command{
+		Use:   "check DIR...",
+		Short: "Prove that tasks are sound: the reference solves them, doing nothing does not",
+		Long: `Prove that tasks are sound. The reference solution must solve a task and an agent
+that does nothing must not, twice each; a task that drifts is refused.
+JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is refused.`,
+		Example: "  agon task check ./my-task\n  agon task check tasks/coding/small",
+		Args:    Args(1, -1, "at least one task directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.Check == nil {
+				return Missing("tasks")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			reports, err := t.Check(cmd.Context(), TaskCheckOptions{common, args, driver})
+			done()
+			if err != nil {
+				return err
+			}
+			bad := false
+			if err := a.Printer.Print(cmd.Context(), output.List(reports, func(r TaskReport) string { return r.Task }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(reports))
+				for i, r := range reports {
+					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracle)), output.Text(floats(r.Nop)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
+				}
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "verdict"}, {Title: "oracle"}, {Title: "nop"}, {Title: "time", Right: true}, {Title: "reason", Min: 10}}, rows)
+			})); err != nil {
+				return err
+			}
+			for _, r := range reports {
+				bad = bad || !r.OK
+			}
+			if bad {
+				return &Exit{Code: CodeRefused}
+			}
+			return nil
+		},
+	}
+	DriverFlag(cmd, &driver)
+	return cmd
+}
+
+func verdict(ok bool) output.Cell {
+	if ok {
+		return output.Styled(iostreams.Green, "sound")
+	}
+	return output.Styled(iostreams.Red, "refused")
+}
+
+func floats(list []float64) string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	return strings.Join(out, " ")
+}
+
+func (a *App) taskFetchCmd(t Tasks) *cobra.Command {
+	return &cobra.Command{
+		Use:   "fetch [TASK...]",
+		Short: "Make the tasks that come from published packages",
+		Long: `Make the tasks that come from published packages: two versions each, pinned by
+hash, fetched and built in a throw-away box. JSON: an array of {task, ok, cached, digest, reason}.
+Exit code 3 if some could not be made, 9 if none could.`,
+		Example: "  agon task fetch\n  agon task fetch released/NAME",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.Fetch == nil {
+				return Missing("tasks")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			got, err := t.Fetch(cmd.Context(), TaskFetchOptions{common, args})
+			done()
+			if err != nil {
+				return err
+			}
+			failed := 0
+			for _, t := range got {
+				if !t.OK {
+					failed++
+				}
+			}
+			if err := a.Printer.Print(cmd.Context(), output.List(got, func(t TaskFetched) string { return t.Task }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(got))
+				for i, t := range got {
+					state := output.Styled(iostreams.Green, "made")
+					switch {
+					case !t.OK:
+						state = output.Styled(iostreams.Red, "failed")
+					case t.Cached:
+						state = output.Text("here")
+					}
+					rows[i] = []output.Cell{output.Text(t.Task), state, output.Text(t.Reason)}
+				}
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "reason", Min: 10}}, rows)
+			})); err != nil {
+				return err
+			}
+			switch {
+			case failed > 0 && failed == len(got):
+				return &Exit{Code: CodeOurs}
+			case failed > 0:
+				return &Exit{Code: CodePartly}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) taskInitCmd(t Tasks) *cobra.Command {
+	example := "KIND"
+	if len(t.Kinds) > 0 {
+		example = t.Kinds[0]
+	}
+	return &cobra.Command{
+		Use:   "init KIND DIR",
+		Short: "Write a task that works into a new directory, to be changed step by step",
+		Long: "Write a task that works into a new directory; its last part is the task's slug.\nKIND is " +
+			cmp.Or(strings.Join(t.Kinds, ", "), "a kind that has such a task") + ". JSON: an array of the files' names.",
+		Example: "  agon task init " + example + " ./my-task && agon task preflight ./my-task",
+		Args:    Args(2, 2, "a kind and a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.Init == nil {
+				return Missing("tasks")
+			}
+			names, err := t.Init(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(names, func(n string) string { return n }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(names))
+				for i, n := range names {
+					rows[i] = []output.Cell{output.Text(n)}
+				}
+				h.Table([]output.Column{{Title: "file", Min: 12}}, rows)
+			}))
+		},
+	}
+}
+
+func (a *App) taskPreflightCmd(t Tasks) *cobra.Command {
+	var driver string
+	cmd := &cobra.Command{
+		Use:   "preflight DIR...",
+		Short: "Try measured tasks before they go live: clean replays, noise, surface, hidden data",
+		Long: `Try tasks before they go live, of kinds that measure what a patch gains: three
+replays of the unpatched base from clean trees (the noise band is measured),
+attacks on the patch surface, hidden data in the repository, time and memory.
+JSON: an array of {task, ok, checks: [{name, status, detail}], values, baseline,
+band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check of one fails.`,
+		Example: "  agon task preflight ./my-task\n  agon task preflight ./my-tasks",
+		Args:    Args(1, -1, "at least one task directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.Preflight == nil {
+				return Missing("tasks")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			reports, err := t.Preflight(cmd.Context(), TaskCheckOptions{common, args, driver})
+			done()
+			if err != nil {
+				return err
+			}
+			bad := false
+			for _, r := range reports {
+				bad = bad || !r.OK
+			}
+			if err := a.Printer.Print(cmd.Context(), output.List(reports, func(r TaskPreflight) string { return r.Task }, func(h *output.Human) {
+				var rows [][]output.Cell
+				for _, r := range reports {
+					for _, c := range r.Checks {
+						rows = append(rows, []output.Cell{output.Text(r.Task), output.Text(c.Name), status(c.Status), output.Text(c.Detail)})
+					}
+					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v", r.Baseline, r.Band))})
+				}
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
+			})); err != nil {
+				return err
+			}
+			if bad {
+				return &Exit{Code: CodeRefused}
+			}
+			return nil
+		},
+	}
+	DriverFlag(cmd, &driver)
+	return cmd
+}
+
+func status(s string) output.Cell {
+	switch s {
+	case "ok":
+		return output.Styled(iostreams.Green, s)
+	case "fail":
+		return output.Styled(iostreams.Red, s)
+	}
+	return output.Text(s)
+}

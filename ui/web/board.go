@@ -1,0 +1,416 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/served"
+)
+
+// arenaCard is one arena on the first page.
+type arenaCard struct {
+	client.Arena
+	Facts platform.ArenaFacts
+	Name  string // of the champion's submission
+}
+
+func (s *server) arenas(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		list, err := s.cfg.Platform.Arenas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data := struct {
+			base
+			Arenas []arenaCard
+		}{base: q.base("Arenas", "")}
+		data.Live = "/live"
+		for _, a := range list {
+			card := arenaCard{Arena: a}
+			if card.Facts, err = s.cfg.Platform.Facts(ctx, a.ID); err != nil {
+				return nil, err
+			}
+			if a.Champion != nil {
+				sub, err := s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission)
+				if err != nil {
+					return nil, err
+				}
+				card.Name = sub.Name
+			}
+			data.Arenas = append(data.Arenas, card)
+		}
+		return s.bytes("arenas", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+// shared renders a page once a second for all who are not signed in; the
+// signed in get their own.
+func (s *server) shared(q *request, fill func(ctx context.Context) ([]byte, error)) (*served.Document, error) {
+	if q.caller.Hotkey != "" {
+		b, err := fill(q.Context())
+		return served.New(b), err
+	}
+	// The rendering outlives the one who asked first: others wait for it.
+	return s.cache.Get(q.URL.Path+"?"+strconv.Itoa(pageNumber(q, 1)), func() ([]byte, error) { return fill(context.WithoutCancel(q.Context())) })
+}
+
+func (s *server) bytes(page string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := s.pages[page].Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", page, err)
+	}
+	return b.Bytes(), nil
+}
+
+const boardPage = 50
+
+// boardRow is one line of a board.
+type boardRow struct {
+	client.Submission
+	Rank     int
+	Tier     int // 0: not worked out
+	NewTier  bool
+	Champion bool
+	Band     *score.Band
+	Mark     Whisker
+}
+
+// decisionRow is a decision with the names of those it is about.
+type decisionRow struct {
+	agon.Decision
+	Name, Against string
+}
+
+type boardData struct {
+	base
+	Arena      *client.Arena
+	Facts      platform.ArenaFacts
+	Rows       []boardRow
+	Page       int
+	Prev, Next int // 0: none
+	Decisions  []decisionRow
+	Reigns     []reign
+	Scatter    *Chart
+	History    *Chart
+	Weights    []agon.Weight
+	LedgerDown bool
+	Agreement  *client.Agreement
+}
+
+func (s *server) board(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		data, err := s.boardOf(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return s.bytes("board", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
+	id := q.PathValue("arena")
+	a, err := s.cfg.Platform.Arena(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1)}
+	d.Live = "/live?arena=" + a.ID
+	if d.Facts, err = s.cfg.Platform.Facts(ctx, id); err != nil {
+		return nil, err
+	}
+	list, err := s.cfg.Platform.Standings(ctx, id, (d.Page-1)*boardPage, boardPage)
+	if err != nil {
+		return nil, err
+	}
+	var values []map[string]float64
+	for _, st := range list {
+		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
+		if r.Score != nil {
+			band := score.Interval(score.Values(st.Values))
+			// The board's mean is the platform's; the band is about the tasks.
+			band.Mean = *r.Score
+			r.Band, r.Mark = &band, whisker(band.Low, *r.Score, band.High)
+			values = append(values, st.Values)
+		}
+		d.Rows = append(d.Rows, r)
+	}
+	if d.Page == 1 { // tiers hang on the first: a later page cannot know them
+		for i, t := range score.Tiers(values) {
+			d.Rows[i].Tier, d.Rows[i].NewTier = t, i > 0 && t != d.Rows[i-1].Tier
+		}
+	} else {
+		d.Prev = d.Page - 1
+	}
+	if d.Page*boardPage < d.Facts.Submissions {
+		d.Next = d.Page + 1
+	}
+	if err := s.decisions(ctx, q, d); err != nil {
+		return nil, err
+	}
+	d.Scatter = scoreCost(d.Rows)
+	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
+	for i := range d.Reigns {
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)
+		if err != nil {
+			return nil, err
+		}
+		d.Reigns[i].Name = sub.Name
+	}
+	d.History = seatHistory(d.Reigns, s.cfg.Now())
+	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
+		d.LedgerDown = true
+	} else {
+		d.Weights = g.Weights
+	}
+	if s.cfg.Agreement != nil {
+		d.Agreement = s.cfg.Agreement(a.ID)
+	}
+	return d, nil
+}
+
+// What a board shows of the past: the last decisions, and the last times in the seat.
+const (
+	shownDecisions = 20
+	shownReigns    = 50
+)
+
+func (s *server) decisions(ctx context.Context, q *request, d *boardData) error {
+	list, err := s.cfg.Platform.Decisions(ctx, d.Arena.ID, 1000)
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if x.Outcome != agon.TookSeat {
+			continue
+		}
+		if n := len(d.Reigns); n > 0 {
+			d.Reigns[n-1].To = x.At
+		}
+		d.Reigns = append(d.Reigns, reign{Submission: x.Challenger, Score: x.Score, From: x.At})
+	}
+	names := map[string]string{}
+	for _, r := range d.Rows {
+		names[r.ID] = r.Name
+	}
+	name := func(id string) (string, error) {
+		if id == "" {
+			return "", nil
+		}
+		if n, ok := names[id]; ok {
+			return n, nil
+		}
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, id)
+		if err != nil {
+			return "", err
+		}
+		names[id] = sub.Name
+		return sub.Name, nil
+	}
+	for i := len(list) - 1; i >= 0 && len(d.Decisions) < shownDecisions; i-- {
+		r := decisionRow{Decision: list[i]}
+		if r.Name, err = name(r.Challenger); err != nil {
+			return err
+		}
+		if r.Against, err = name(r.Incumbent); err != nil {
+			return err
+		}
+		d.Decisions = append(d.Decisions, r)
+	}
+	return nil
+}
+
+// pageNumber reads ?page=N; anything else is the default.
+func pageNumber(q *request, def int) int {
+	n, err := strconv.Atoi(q.URL.Query().Get("page"))
+	if err != nil || n < 1 || n > 1_000_000 {
+		return def
+	}
+	return n
+}
+
+// taskRow is one task of an arena: how often it was played, and by whom it was solved first.
+type taskRow struct {
+	agon.TaskRef
+	Stat   *store.TaskStat
+	Drift  float64
+	Drifts bool
+}
+
+func (s *server) tasks(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		a, err := s.cfg.Platform.Arena(ctx, q.PathValue("arena"))
+		if err != nil {
+			return nil, err
+		}
+		stats, err := s.cfg.Platform.Tasks(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		by := map[string]*store.TaskStat{}
+		for i := range stats {
+			by[stats[i].Task] = &stats[i]
+		}
+		data := struct {
+			base
+			Arena *client.Arena
+			Tasks []taskRow
+			Chart *Chart
+		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a}
+		for _, t := range a.Tasks {
+			r := taskRow{TaskRef: t, Stat: by[t.Key]}
+			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 {
+				r.Drift, r.Drifts = x.Late-x.Early, true
+			}
+			data.Tasks = append(data.Tasks, r)
+		}
+		data.Chart = taskMeans(data.Tasks)
+		return s.bytes("tasks", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) validators(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		a, err := s.cfg.Platform.Arena(ctx, q.PathValue("arena"))
+		if err != nil {
+			return nil, err
+		}
+		list, err := s.cfg.Platform.Validators(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		type row struct {
+			store.ValidatorStat
+			OursRate float64
+			Agrees   *score.Standing // nil: nobody else has played the same
+		}
+		data := struct {
+			base
+			Arena *client.Arena
+			Rows  []row
+			Chart *Chart
+		}{base: q.base("Validators of "+a.Title, a.ID), Arena: a}
+		standings, err := s.cfg.Platform.Agreement(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range list {
+			r := row{ValidatorStat: v}
+			for i := range standings {
+				if x := &standings[i]; x.Validator == v.Validator && x.Items > 0 {
+					r.Agrees = x
+				}
+			}
+			if v.Attempts > 0 {
+				r.OursRate = float64(v.Ours) / float64(v.Attempts)
+			}
+			data.Rows = append(data.Rows, r)
+		}
+		data.Chart = work(list)
+		return s.bytes("validators", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+// dueWeights is what an arena wants set now.
+type dueWeights struct {
+	Arena string
+	*client.Target
+	Chart *Chart
+}
+
+func weightBars(arena string, t *client.Target, set map[uint16]uint16) *Chart {
+	var list []item
+	for i, uid := range t.UIDs {
+		now := float64(set[uid])
+		list = append(list, item{name: strconv.Itoa(int(uid)), bar: float64(t.Values[i]), dot: &now})
+	}
+	return bars("Weights of "+arena, "uid", "weight", "due", "set", list, trim)
+}
+
+func (s *server) ledger(q *request) error {
+	n, err := strconv.ParseUint(q.PathValue("netuid"), 10, 16)
+	if err != nil {
+		return &agon.Error{Code: "not_found", Status: 404, Field: "netuid", Message: "A subnet is a number up to 65535."}
+	}
+	return s.subnet(q, s.cfg.Ledger, "", uint16(n))
+}
+
+// ledgerOf is the ledger that an arena is on.
+func (s *server) ledgerOf(a agon.Arena) Ledger {
+	if a.Ledger == "" || s.cfg.LedgerOf == nil {
+		return s.cfg.Ledger
+	}
+	return s.cfg.LedgerOf(a)
+}
+
+// arenaLedger shows the subnet of an arena, on whichever ledger it is.
+func (s *server) arenaLedger(q *request) error {
+	a, err := s.cfg.Platform.Arena(q.Context(), q.PathValue("arena"))
+	if err != nil {
+		return err
+	}
+	return s.subnet(q, s.ledgerOf(a.Arena), a.Ledger, a.Netuid)
+}
+
+// subnet shows a subnet of l, which arenas call name.
+func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		g, err := l.Metagraph(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		list, err := s.cfg.Platform.Arenas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data := struct {
+			base
+			Graph *client.Metagraph
+			// Due is what each arena of this subnet wants now.
+			Due  []dueWeights
+			Set  map[uint16]uint16
+			Name string
+		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}, Name: name}
+		for _, w := range g.Weights {
+			data.Set[w.UID] = w.Weight
+		}
+		for _, a := range list {
+			if a.Netuid != n || a.Ledger != name {
+				continue
+			}
+			t, err := s.cfg.Platform.Target(ctx, a.ID)
+			if err != nil {
+				return nil, err
+			}
+			data.Due = append(data.Due, dueWeights{a.ID, t, weightBars(a.ID, t, data.Set)})
+		}
+		return s.bytes("ledger", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}

@@ -1,0 +1,80 @@
+package web
+
+import (
+	"context"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Platform is what pages read, and what an operator does on them;
+// *platform.Platform has it. Its methods may
+// run at once; errors are *agon.Error, or the context's.
+type Platform interface {
+	Arenas
+	Judging
+	Submissions
+	Runs
+	Operator
+	OperatorLog
+}
+
+// Arenas reads arenas and their rankings.
+type Arenas interface {
+	Arenas(ctx context.Context) ([]client.Arena, error)
+	Arena(ctx context.Context, id string) (*client.Arena, error)
+	// Target is what weights the incentive rule wants now.
+	Target(ctx context.Context, arena string) (*client.Target, error)
+	Standings(ctx context.Context, arena string, offset, limit int) ([]platform.Standing, error)
+	Facts(ctx context.Context, arena string) (platform.ArenaFacts, error)
+}
+
+// Judging reads how an arena was judged: progress, which all may read.
+type Judging interface {
+	Tasks(ctx context.Context, arena string) ([]store.TaskStat, error)
+	Validators(ctx context.Context, arena string) ([]store.ValidatorStat, error)
+	// Agreement tells how validators stand to each other where runs have replicas.
+	Agreement(ctx context.Context, arena string) ([]score.Standing, error)
+	Decisions(ctx context.Context, arena string, limit int) ([]agon.Decision, error)
+}
+
+// Submissions reads submissions.
+type Submissions interface {
+	Submissions(ctx context.Context, c platform.Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error)
+	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
+	SubmissionFiles(ctx context.Context, c platform.Caller, id string) ([]client.File, error)
+	// Values are the values of submissions by task.
+	Values(ctx context.Context, submissions []string) (map[string]map[string]float64, error)
+	// RoleOf says what c is to a submission: the same role reads the same.
+	RoleOf(ctx context.Context, c platform.Caller, submission string) (platform.Role, error)
+}
+
+// Runs reads runs and follows them.
+type Runs interface {
+	Runs(ctx context.Context, c platform.Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error)
+	Run(ctx context.Context, c platform.Caller, id string) (*client.Run, error)
+	// Events are those after the cursor, in order, cut by the reading rights of c.
+	Events(ctx context.Context, c platform.Caller, run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error)
+	// EventCounts counts the events of an attempt by type.
+	EventCounts(ctx context.Context, run string, attempt int) (map[string]int64, error)
+	// Wait blocks until something changed in run (or any run, if empty) or ctx
+	// ends. It may return without a change.
+	Wait(ctx context.Context, run string) error
+}
+
+// Operator is what an operator does, with a reason.
+type Operator interface {
+	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState) error
+	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
+	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
+	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
+	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+}
+
+// OperatorLog is what the operator did, newest first.
+type OperatorLog interface {
+	Actions(ctx context.Context, c platform.Caller, limit int) ([]agon.OperatorAction, error)
+}

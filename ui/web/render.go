@@ -1,0 +1,213 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"math"
+	"path"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/internal/served"
+)
+
+// pages holds a template set per page: the layout and the page's own blocks.
+type pages map[string]*template.Template
+
+func loadPages() (pages, error) {
+	names, err := fs.Glob(files, "template/*.html")
+	if err != nil {
+		return nil, err
+	}
+	out := pages{}
+	for _, n := range names {
+		name := strings.TrimSuffix(path.Base(n), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "template/layout.html", "template/parts.html", n)
+		if err != nil {
+			return nil, fmt.Errorf("parse page %s: %w", name, err)
+		}
+		out[name] = t
+	}
+	return out, nil
+}
+
+// base is what the layout shows around every page.
+type base struct {
+	Title    string
+	At       string // the arena that the page belongs to, for the trail
+	Hotkey   string
+	Operator bool
+	Live     string // what the page's script listens to; empty: nothing
+	Version  string
+}
+
+func (q *request) base(title, arena string) base {
+	return base{Title: title, At: arena, Hotkey: q.caller.Hotkey, Operator: q.caller.Operator, Version: agon.Version}
+}
+
+// render writes a page whole or not at all.
+func (s *server) render(q *request, status int, name string, data any) error {
+	var b bytes.Buffer
+	if err := s.pages[name].Execute(&b, data); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
+	}
+	return q.send(status, served.New(b.Bytes()))
+}
+
+func (q *request) send(status int, d *served.Document) error {
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	d.Write(q.w, q.Request, status)
+	return nil
+}
+
+var funcs = template.FuncMap{
+	"usd":    usd,
+	"score":  showScore,
+	"short":  short,
+	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"ms":     showMS,
+	"line":   plain.Line,
+	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
+	"count":  count,
+	"faults": faultWord,
+	"neg":    func(n int) int { return -n },
+	"add":    func(a, b int) int { return a + b },
+	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
+	"num":    func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) },
+	"bytes":  showBytes,
+}
+
+// usd shows money with as many digits as it has, at least two.
+func usd(m agon.Micros) string {
+	s := strconv.FormatFloat(float64(m)/1e6, 'f', 6, 64)
+	s = strings.TrimRight(s, "0")
+	if i := strings.IndexByte(s, '.'); len(s)-i < 3 {
+		s += strings.Repeat("0", 3-(len(s)-i))
+	}
+	return "$" + s
+}
+
+func showScore(v any) string {
+	switch x := v.(type) {
+	case float64:
+		return strconv.FormatFloat(x, 'f', 4, 64)
+	case *float64:
+		if x != nil {
+			return strconv.FormatFloat(*x, 'f', 4, 64)
+		}
+	}
+	return "–"
+}
+
+// short shows the ends of an address or a digest.
+func short(v any) string {
+	// A field that may be missing comes as a pointer: what it holds is meant.
+	for r := reflect.ValueOf(v); r.Kind() == reflect.Pointer; r = r.Elem() {
+		if r.IsNil() {
+			return "–"
+		}
+		v = r.Elem().Interface()
+	}
+	s := strings.TrimPrefix(fmt.Sprint(v), agon.DigestPrefix)
+	if len(s) <= 14 {
+		return s
+	}
+	return s[:6] + "…" + s[len(s)-6:]
+}
+
+func showMS(n int64) string {
+	switch d := time.Duration(n) * time.Millisecond; {
+	case d < time.Second:
+		return strconv.FormatInt(n, 10) + " ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+func showBytes(n int) string {
+	switch {
+	case n < 1<<10:
+		return strconv.Itoa(n) + " B"
+	case n < 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MB"
+}
+
+// count says "1 run", "2 runs".
+func count(n any, one string) string {
+	s := fmt.Sprint(n)
+	if s == "1" {
+		return s + " " + one
+	}
+	return s + " " + one + "s"
+}
+
+// faultWord says whose failure it was, as the contestant sees it.
+func faultWord(f agon.Fault) string {
+	switch {
+	case f == agon.FaultNone:
+		return ""
+	case f.Ours():
+		return "ours: " + string(f)
+	}
+	return "yours"
+}
+
+// Bounds of agent text in a page.
+const (
+	maxBlock = 6 << 10 // bytes of one block in a list of steps
+	maxWhole = 1 << 20 // bytes of one block on its own page
+	maxLine  = 2000    // runes of one line
+)
+
+// text is hostile text made plain and short enough for a page. The template
+// escapes it; more says that the rest is left out.
+func text(s string, limit int) (out string, more bool) {
+	if len(s) > limit {
+		s, more = s[:limit], true
+	}
+	s = plain.Clean(s)
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == '\n' }) && len(s) <= maxLine {
+		return s, more
+	}
+	var b strings.Builder
+	for l := range strings.Lines(s) {
+		n := 0
+		for _, r := range l {
+			if n++; n > maxLine {
+				b.WriteByte('\n') // a line that never ends is broken, not hidden
+				n = 1
+			}
+			b.WriteRune(r)
+		}
+	}
+	return b.String(), more
+}
+
+// nice returns a round step so that at most n of them span width.
+func nice(width float64, n int) float64 {
+	if width <= 0 {
+		return 1
+	}
+	raw := width / float64(n)
+	mag := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if raw <= m*mag {
+			return m * mag
+		}
+	}
+	return 10 * mag
+}

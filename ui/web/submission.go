@@ -1,0 +1,309 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/score"
+)
+
+// runRow is one run in a list.
+type runRow struct {
+	client.Run
+	Task  string // its only task, or how many
+	Value *float64
+	Took  int64 // ms, of runs that ended
+}
+
+func rowOf(r client.Run) runRow {
+	out := runRow{Run: r, Task: count(len(r.Tasks), "task")}
+	if len(r.Tasks) == 1 {
+		out.Task = r.Tasks[0].Key
+	}
+	if len(r.Scores) > 0 {
+		sum := 0.0
+		for _, s := range r.Scores {
+			sum += s.Value
+		}
+		v := sum / float64(len(r.Scores))
+		out.Value = &v
+	}
+	if !r.EndedAt.IsZero() {
+		from := r.CreatedAt
+		if n := len(r.List); n > 0 { // what it waited in the queue is not its time
+			from = r.List[n-1].LeasedAt
+		}
+		out.Took = r.EndedAt.Sub(from).Milliseconds()
+	}
+	return out
+}
+
+// fileView is one file of a submission, cut to what a page can hold.
+type fileView struct {
+	Path   string
+	Size   int
+	Text   string
+	Binary bool
+	More   bool
+}
+
+// diffView is what changed against another submission.
+type diffView struct {
+	Against string // its id
+	Name    string
+	What    string // "the champion", "its predecessor"
+	Lines   []diffLine
+	More    bool
+	Shared  float64 // part of this submission's lines that stand in the other, 0..1
+	Paired  *score.Paired
+}
+
+type diffLine struct {
+	Class string // add, del, at, ""
+	Text  string
+}
+
+const (
+	maxDiffLines = 2000
+	maxDiffInput = 512 << 10
+	runsPage     = 200
+)
+
+func (s *server) submission(q *request) error {
+	ctx := q.Context()
+	sub, err := s.cfg.Platform.Submission(ctx, q.caller, q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	a, err := s.cfg.Platform.Arena(ctx, sub.Arena)
+	if err != nil {
+		return err
+	}
+	data := struct {
+		base
+		Sub      *client.Submission
+		Arena    *client.Arena
+		Files    []fileView
+		Withheld string // why there are no files
+		Diffs    []diffView
+		Runs     []runRow
+		MoreRuns string
+		Band     *score.Band
+		Faults   map[agon.Fault]int
+		Chart    *Chart
+	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Faults: map[agon.Fault]int{}}
+	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
+		data.Live = "/live?arena=" + a.ID
+	}
+	page, err := s.cfg.Platform.Runs(ctx, q.caller, "", sub.ID, "", q.URL.Query().Get("runs"), runsPage)
+	if err != nil {
+		return err
+	}
+	data.MoreRuns = page.Next
+	for _, r := range page.Items {
+		data.Runs = append(data.Runs, rowOf(r))
+		if r.Fault != agon.FaultNone {
+			data.Faults[r.Fault]++
+		}
+	}
+	others := []struct{ id, what string }{}
+	if a.Champion != nil && a.Champion.Submission != sub.ID {
+		others = append(others, struct{ id, what string }{a.Champion.Submission, "the champion"})
+	}
+	if before, err := s.predecessor(ctx, q, sub); err != nil {
+		return err
+	} else if before != "" && (len(others) == 0 || before != others[0].id) {
+		others = append(others, struct{ id, what string }{before, "its predecessor"})
+	}
+	ids := []string{sub.ID}
+	for _, o := range others {
+		ids = append(ids, o.id)
+	}
+	values, err := s.cfg.Platform.Values(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if sub.Score != nil {
+		band := score.Interval(score.Values(values[sub.ID]))
+		data.Band = &band
+	}
+	if a.Champion != nil && a.Champion.Submission != sub.ID {
+		data.Chart = taskScores(values[sub.ID], values[a.Champion.Submission])
+	} else {
+		data.Chart = taskScores(values[sub.ID], nil)
+	}
+	files, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, sub.ID)
+	if refused := denied(err); refused != nil {
+		data.Withheld = refused.Message
+	} else if err != nil {
+		return err
+	}
+	for _, f := range files {
+		data.Files = append(data.Files, viewFile(f))
+	}
+	for _, o := range others {
+		d := diffView{Against: o.id, What: o.what}
+		other, err := s.cfg.Platform.Submission(ctx, q.caller, o.id)
+		if err != nil {
+			return err
+		}
+		d.Name = other.Name
+		if len(values[sub.ID]) > 0 {
+			p := score.Compare(values[sub.ID], values[o.id])
+			d.Paired = &p
+		}
+		theirs, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, o.id)
+		if denied(err) == nil && err != nil {
+			return err
+		}
+		if len(files) > 0 && err == nil {
+			d.Lines, d.More = diffFiles(theirs, files)
+			d.Shared = sharedLines(files, theirs)
+		}
+		data.Diffs = append(data.Diffs, d)
+	}
+	return s.render(q, http.StatusOK, "submission", data)
+}
+
+// denied returns err if it is a refusal to show something.
+func denied(err error) *agon.Error {
+	var e *agon.Error
+	if errors.As(err, &e) && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound) {
+		return e
+	}
+	return nil
+}
+
+// predecessor finds the miner's last submission before this one.
+func (s *server) predecessor(ctx context.Context, q *request, sub *client.Submission) (string, error) {
+	page, err := s.cfg.Platform.Submissions(ctx, q.caller, sub.Arena, sub.Miner, strconv.FormatInt(sub.Seq, 36), 1)
+	if err != nil || len(page.Items) == 0 {
+		return "", err
+	}
+	return page.Items[0].ID, nil
+}
+
+const maxShownFile = 64 << 10
+
+func viewFile(f client.File) fileView {
+	v := fileView{Path: f.Path, Size: len(f.Content)}
+	if !utf8.Valid(f.Content) {
+		v.Binary = true
+		return v
+	}
+	v.Text, v.More = text(string(f.Content), maxShownFile)
+	return v
+}
+
+// diffFiles is the unified difference of two sets of files, old to new.
+func diffFiles(old, now []client.File) (out []diffLine, more bool) {
+	was := map[string][]byte{}
+	for _, f := range old {
+		was[f.Path] = f.Content
+	}
+	budget := maxDiffInput
+	one := func(path string, a, b []byte) {
+		if string(a) == string(b) || more {
+			return
+		}
+		if budget -= len(a) + len(b); budget < 0 {
+			more = true
+			return
+		}
+		if !utf8.Valid(a) || !utf8.Valid(b) {
+			out = append(out, diffLine{"at", path + ": not text, and different"})
+			return
+		}
+		for l := range strings.Lines(string(diff.Diff(path, a, path, b))) {
+			if len(out) >= maxDiffLines {
+				more = true
+				return
+			}
+			d := diffLine{}
+			switch {
+			case strings.HasPrefix(l, "diff "), strings.HasPrefix(l, "--- "), strings.HasPrefix(l, "+++ "), strings.HasPrefix(l, "@@"):
+				d.Class = "at"
+			case strings.HasPrefix(l, "+"):
+				d.Class = "add"
+			case strings.HasPrefix(l, "-"):
+				d.Class = "del"
+			}
+			d.Text, _ = text(strings.TrimSuffix(l, "\n"), maxLine)
+			out = append(out, d)
+		}
+	}
+	for _, f := range now {
+		one(f.Path, was[f.Path], f.Content)
+		delete(was, f.Path)
+	}
+	for _, f := range old { // in the order given, not the map's
+		if gone, ok := was[f.Path]; ok {
+			one(f.Path, gone, nil)
+		}
+	}
+	return out, more
+}
+
+// sharedLines is the part of the lines of a, blanks aside, that stand in b.
+func sharedLines(a, b []client.File) float64 {
+	have := map[string]bool{}
+	for _, f := range b {
+		for l := range strings.Lines(string(f.Content)) {
+			have[strings.TrimSpace(l)] = true
+		}
+	}
+	n, same := 0, 0
+	for _, f := range a {
+		for l := range strings.Lines(string(f.Content)) {
+			if l = strings.TrimSpace(l); l == "" {
+				continue
+			}
+			n++
+			if have[l] {
+				same++
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return float64(same) / float64(n)
+}
+
+// file hands one file over as a download: never as something to show.
+func (s *server) file(q *request) error {
+	path := q.URL.Query().Get("path")
+	files, err := s.cfg.Platform.SubmissionFiles(q.Context(), q.caller, q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.Path != path {
+			continue
+		}
+		q.w.Header().Set("Content-Type", "application/octet-stream")
+		q.w.Header().Set("Content-Disposition", `attachment; filename="`+safeName(path)+`"`)
+		q.w.Header().Set("Content-Length", strconv.Itoa(len(f.Content)))
+		_, _ = q.w.Write(f.Content) // the client is gone if this fails
+		return nil
+	}
+	return &agon.Error{Code: "not_found", Status: 404, Field: "path", Message: "This submission has no such file."}
+}
+
+func safeName(path string) string {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, base)
+}

@@ -1,0 +1,179 @@
+// Package web serves agon's pages: rendered on the server, live over
+// server-sent events, whole without JavaScript, and part of the binary. Every
+// page asks the platform as its caller, so it shows what that caller may read.
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/served"
+)
+
+//go:embed template/*.html static/*
+var files embed.FS
+
+// Ledger shows a subnet.
+type Ledger interface {
+	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
+}
+
+// Verifier checks the agon-v1 signature of a request.
+type Verifier interface {
+	VerifyRequest(ctx context.Context, method, pathAndQuery string, h http.Header, body []byte) (hotkey string, err error)
+}
+
+// Config configures the pages. Corpus may be nil.
+type Config struct {
+	Platform Platform
+	Ledger   Ledger
+	// LedgerOf is the ledger that an arena is on; nil: all are on Ledger.
+	LedgerOf func(a agon.Arena) Ledger
+	Verifier Verifier // of sign-ins
+	Server   client.Server
+	// Corpus returns what the corpus page shows; nil: there is none yet.
+	Corpus func(ctx context.Context) (*Corpus, error)
+	// Agreement is what validators without a platform say of an arena; nil, or nil
+	// from it: there are none here.
+	Agreement func(arena string) *client.Agreement
+	// Other answers what no page does (/v1 …).
+	Other http.Handler
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+type server struct {
+	cfg      Config
+	pages    pages
+	sessions *sessions
+	cache    *served.Cache
+	feeds    *feeds
+}
+
+// New returns the handler of all pages.
+func New(cfg Config) (http.Handler, error) {
+	p, err := loadPages()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{cfg: cfg, pages: p, sessions: newSessions(cfg.Now), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
+	dir, err := fs.Sub(files, "static")
+	if err != nil {
+		return nil, err
+	}
+	static, err := statics(dir)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /static/", static)
+	page := func(pattern string, h func(*request) error) { mux.Handle("GET "+pattern, s.page(h)) }
+	page("/{$}", s.arenas)
+	page("/arenas/{arena}", s.board)
+	page("/arenas/{arena}/tasks", s.tasks)
+	page("/arenas/{arena}/validators", s.validators)
+	page("/arenas/{arena}/ledger", s.arenaLedger)
+	page("/submissions/{id}", s.submission)
+	page("/submissions/{id}/file", s.file)
+	page("/runs/{id}", s.run)
+	page("/runs/{id}/events/{cursor}", s.event)
+	page("/runs/{id}/with/{other}", s.sideBySide)
+	page("/ledger/{netuid}", s.ledger)
+	page("/corpus", s.corpus)
+	page("/operator", s.operator)
+	page("/signin", s.signInPage)
+	mux.HandleFunc("GET /runs/{id}/live", s.live)
+	mux.HandleFunc("GET /live", s.changes)
+	mux.HandleFunc("POST /web/sessions", s.openSession)
+	same := http.NewCrossOriginProtection()
+	act := func(pattern string, h func(*request) error) { mux.Handle("POST "+pattern, same.Handler(s.page(h))) }
+	act("/signin", s.signIn)
+	act("/signout", s.signOut)
+	act("/operator/arena", s.arenaState)
+	act("/operator/cancel", s.cancelRun)
+	act("/operator/retune", s.retune)
+	act("/operator/ban", s.ban)
+	act("/operator/retry", s.retry)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if cfg.Other != nil && !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			cfg.Other.ServeHTTP(w, r)
+			return
+		}
+		s.page(func(*request) error {
+			return &agon.Error{Code: "not_found", Status: 404, Message: "There is no such page."}
+		}).ServeHTTP(w, r)
+	})
+	return headers(mux), nil
+}
+
+// policy lets a page load what stands on this server and nothing else: no
+// inline script or style, no frame, no form to elsewhere.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// request is one request for a page and who makes it.
+type request struct {
+	*http.Request
+	w      http.ResponseWriter
+	s      *server
+	caller platform.Caller
+	token  string // of the session; empty: not signed in
+}
+
+// page turns a handler's error into a page of its own.
+func (s *server) page(h func(*request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := &request{Request: r, w: w, s: s}
+		q.caller, q.token = s.callerOf(r)
+		w.Header().Set("Cache-Control", "no-store")
+		if err := h(q); err != nil {
+			s.fail(q, err)
+		}
+	})
+}
+
+func (s *server) callerOf(r *http.Request) (platform.Caller, string) {
+	hotkey, token := s.sessions.of(r)
+	return platform.Caller{Hotkey: hotkey, Operator: hotkey != "" && hotkey == s.cfg.Server.Operator}, token
+}
+
+// fail shows an error as a page. What went wrong inside stays in the log.
+func (s *server) fail(q *request, err error) {
+	if q.Context().Err() != nil {
+		return
+	}
+	var e *agon.Error
+	if !errors.As(err, &e) {
+		s.cfg.Log.Error("page failed", "path", q.URL.Path, "err", err)
+		e = &agon.Error{Code: "internal", Status: 500, Message: "This page could not be made. The server's log says why."}
+	}
+	data := struct {
+		base
+		Status        int
+		Message, Mend string
+		Findings      []agon.Finding
+	}{q.base("Error", ""), e.Status, e.Message, e.Mend, e.Findings}
+	if err := s.render(q, e.Status, "error", data); err != nil {
+		s.cfg.Log.Error("error page failed", "err", err)
+	}
+}
