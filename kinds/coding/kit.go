@@ -32,7 +32,6 @@ func Kit() kit.Kit {
 		Sets:       []string{"small", "released"},
 		Samples:    []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
 		Script:     func() []byte { return kit.SampleScript(data.FS, "llm") },
-		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 		Dialects:   door.Dialects(),
 		// Decisions of earlier versions carry this name, in arenas of every kind.
 		Calc: []calc.Rule{incentive.TakeoverCalc("coding.takeover")},

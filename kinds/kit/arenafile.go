@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"regexp"
@@ -71,9 +72,18 @@ const maxArenaFile = 256 << 10
 var ArenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
 
 // LoadArenaFile reads and checks an arena file. The error names every mistake.
+// KIND.toml, where no such file is, is the arena that the kind ships (Kit.Demo).
 func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 	var f ArenaFile
 	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if k, ok := kits.Of(strings.TrimSuffix(path, ".toml")); ok && k.Demo != nil && strings.HasSuffix(path, ".toml") {
+			return k.Demo().checked(kits)
+		}
+		if !strings.ContainsRune(path, os.PathSeparator) {
+			err = fmt.Errorf("%w, nor does a kind of this binary ship it", err)
+		}
+	}
 	if err != nil {
 		return f, fmt.Errorf("read arena file: %w", err)
 	}
@@ -87,8 +97,7 @@ func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 	return ParseArenaFile(b, kits)
 }
 
-// ParseArenaFile parses and checks the bytes of an arena file.
-func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
+func decodeArenaFile(b []byte) (ArenaFile, error) {
 	var f ArenaFile
 	dec := toml.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -104,7 +113,21 @@ func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
 		}
 		return f, ArenaMistakes("arena file", []string{err.Error()})
 	}
+	return f, nil
+}
+
+// ParseArenaFile parses and checks the bytes of an arena file.
+func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
+	f, err := decodeArenaFile(b)
+	if err != nil {
+		return f, err
+	}
 	f.Defaults()
+	return f.checked(kits)
+}
+
+// checked returns f, and all that is wrong with it.
+func (f ArenaFile) checked(kits List) (ArenaFile, error) {
 	var bad []string
 	no := func(field, format string, args ...any) {
 		bad = append(bad, field+": "+fmt.Sprintf(format, args...))
@@ -188,6 +211,21 @@ func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
 	return f, nil
 }
 
+// ShippedArena is a Kit.Demo that is written as an arena file, which the kind
+// embeds. The file is part of the program: a mistake in it panics, and the
+// kind's tests find it (package kittest).
+func ShippedArena(b []byte) func() ArenaFile {
+	return func() ArenaFile {
+		f, err := decodeArenaFile(b)
+		if err != nil {
+			panic("kit: " + err.Error())
+		}
+		f.Defaults()
+		return f
+	}
+}
+
+// ArenaMistakes is the error that lists what is wrong with an arena file: "field: message".
 func ArenaMistakes(what string, list []string) error {
 	e := &agon.Error{Code: "bad_arena_file", Status: 422, Message: what + ": " + strings.Join(list, "; "), Mend: "mend each and start again"}
 	for _, l := range list {

@@ -3,12 +3,12 @@ package kit_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -18,7 +18,7 @@ import (
 func fakes() kit.List {
 	return kit.List{{
 		Kind: "fake", New: func(kit.Parts) kind.Kind { return kindtest.Fake{} },
-		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
+		Demo: kit.ShippedArena([]byte(plainArena)),
 	}}
 }
 
@@ -95,6 +95,54 @@ func TestArenaFileLimits(t *testing.T) {
 			if len(e.Findings) != 1 || !slices.ContainsFunc(e.Findings, named) {
 				t.Errorf("%s %s: findings %+v", part, c.line, e.Findings)
 			}
+		}
+	}
+}
+
+// KIND.toml is the arena that a kind ships, unless there is such a file.
+func TestShippedArena(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if f, err := kit.LoadArenaFile("fake.toml", fakes()); err != nil || f.ID != "mine" || f.Policy.Agent.WallMS == 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	for _, path := range []string{"other.toml", "./fake.toml", "fake", "sub/fake.toml"} {
+		if _, err := kit.LoadArenaFile(path, fakes()); err == nil || !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := os.WriteFile("fake.toml", []byte(strings.Replace(plainArena, "mine", "file", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := kit.LoadArenaFile("fake.toml", fakes()); err != nil || f.ID != "file" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	// What a kind ships is checked like any file.
+	bad := fakes()
+	bad[0].Demo = kit.ShippedArena([]byte("id = \"mine\"\nkind = \"fake\"\nincentive = \"x\""))
+	if err := os.Remove("fake.toml"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kit.LoadArenaFile("fake.toml", bad); err == nil || !strings.Contains(err.Error(), "incentive: ") || !strings.Contains(err.Error(), "sets: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestListCheck(t *testing.T) {
+	one := fakes()[0]
+	for _, c := range []struct {
+		name string
+		list kit.List
+		want string
+	}{
+		{"good", kit.List{one}, ""},
+		{"twice", kit.List{one, one}, "two kits"},
+		{"no New", kit.List{{Kind: "fake"}}, "no New"},
+		{"no name", kit.List{{New: one.New}}, "want 2 to 40"},
+		{"upper case", kit.List{{Kind: "Fake", New: one.New}}, "want 2 to 40"},
+	} {
+		err := c.list.Check()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

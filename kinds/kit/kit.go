@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -86,8 +87,8 @@ type Kit struct {
 	// it: there are none here.
 	Agreement func(arena string) *client.Agreement
 
-	// Incentives are the rules that arenas may name, Calc those that `agon calc`
-	// recomputes.
+	// Incentives are the rules that arenas may name besides winner_takes_all, Calc
+	// those that `agon calc` recomputes.
 	Incentives map[string]incentive.Rule
 	Calc       []calc.Rule
 
@@ -181,6 +182,26 @@ func (l List) Of(kind string) (Kit, bool) {
 	return Kit{}, false
 }
 
+// Check says what is wrong with a list: every kit has a name of its own and makes a kind.
+func (l List) Check() error {
+	seen := map[string]bool{}
+	for _, k := range l {
+		switch {
+		case !kindName.MatchString(k.Kind):
+			return fmt.Errorf("kind %q: want 2 to 40 of a-z, 0-9 and -, starting with a letter", k.Kind)
+		case k.New == nil:
+			return fmt.Errorf("kind %s: its kit has no New", k.Kind)
+		case seen[k.Kind]:
+			return fmt.Errorf("kind %s: two kits have this name", k.Kind)
+		}
+		seen[k.Kind] = true
+	}
+	return nil
+}
+
+// kindName is what a task and an arena file may name.
+var kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{1,39}$`)
+
 // Names lists the kinds that arenas may name.
 func (l List) Names() []string {
 	var out []string
@@ -215,9 +236,10 @@ func (l List) Program(path string) Program {
 	return Program{Name: name, Args: func(args []string) []string { return args }, Exit: func(code int) int { return code }}
 }
 
-// Incentives returns every rule that arenas may name.
+// Incentives returns every rule that arenas may name: the engine's own, which is
+// the default, and those of the kinds.
 func (l List) Incentives() map[string]incentive.Rule {
-	m := map[string]incentive.Rule{}
+	m := map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()}
 	for _, k := range l {
 		maps.Copy(m, k.Incentives)
 	}

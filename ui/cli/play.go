@@ -78,7 +78,7 @@ runs: {scored, failed, by_fault}, box_driver}.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
-	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`; KIND.toml: the one that a kind ships (default: all demos)")
 	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
@@ -160,7 +160,7 @@ func (a *App) serveCmd(r Roles) *cobra.Command {
 			return EndOfService(cmd.Context(), r.Serve(cmd.Context(), o))
 		},
 	}
-	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file` (default: the demo arena)")
+	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`; KIND.toml: the one that a kind ships (default: all demos)")
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
 	return cmd
 }

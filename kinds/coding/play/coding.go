@@ -4,9 +4,8 @@
 package play
 
 import (
-	"fmt"
-
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/coding/door"
 )
@@ -68,29 +67,5 @@ func AgentFailed(outcome string) bool {
 	return outcome != OutcomeOK && outcome != OutcomeEmpty
 }
 
-// Plan asks for one run per task that no run covers yet, and is done when
-// every task has a run that ended.
-func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
-	covered, final := map[string]bool{}, map[string]bool{}
-	for _, r := range v.Runs {
-		for _, t := range r.Tasks {
-			covered[t.Key] = true
-			if r.State.Final() {
-				final[t.Key] = true
-			}
-		}
-	}
-	var p agon.Plan
-	done := 0
-	for _, t := range v.Arena.Tasks {
-		if final[t.Key] {
-			done++
-		}
-		if !covered[t.Key] {
-			p.Runs = append(p.Runs, agon.RunSpec{Arena: v.Arena.ID, Tasks: []agon.TaskRef{t}, Policy: v.Arena.Policy})
-		}
-	}
-	p.Done = done == len(v.Arena.Tasks)
-	p.Why = fmt.Sprintf("%d of %d tasks have ended, %d to plan", done, len(v.Arena.Tasks), len(p.Runs))
-	return p, nil
-}
+// Plan plays each task once.
+func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return kind.EachTask(v), nil }
