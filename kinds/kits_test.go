@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +28,14 @@ func TestDoorsAreOfTheKind(t *testing.T) {
 		}
 	}
 	all := All()
-	if got := slices.Sorted(slices.Values(all.Names())); !slices.Equal(got, slices.Sorted(maps.Keys(open))) {
-		t.Fatalf("kinds %v: say here what their doors open", got)
+	for _, k := range all {
+		if _, ok := open[k.Kind]; ok {
+			continue
+		}
+		if _, ok := k.New(kit.Parts{}).(kind.Speaker); ok {
+			t.Errorf("%s chooses its dialects: say here what its doors open", k.Kind)
+		}
+		open[k.Kind] = []string{"GET /v1/tools"}
 	}
 	g := gatewaytest.Start(t, gateway.Config{Dialects: all.Dialects()}, gatewaytest.Says(gatewaytest.Answer))
 	for _, k := range all {

@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/validator"
-	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
@@ -32,16 +29,19 @@ type Case struct {
 	Submission agon.Submission
 	// Tools serves kinds whose scripts call tools. Optional.
 	Tools *validator.ToolHost
-	// Without names injected failures that the kind has no place for, with the
-	// reason, e.g. the judge's box of a kind that judges without one.
-	Without map[string]string
-	// Behave plays the agent's command so that the kind sees outcome "ok"; it
-	// writes whatever the kind reads back. Trusted commands exit 0.
+	// Behave plays the commands of boxes, so that the kind sees outcome "ok": for
+	// the agent's (Cmd.Untrusted) it writes whatever the kind reads back; trusted
+	// commands exit 0. nil: every command exits 0.
 	Behave func(ctx context.Context, box *fake.Box, cmd sandbox.Cmd) sandbox.Exit
 }
 
-// Run runs the whole suite.
+// Run runs the whole suite. What a kind has no place for is not asked of it: the
+// suite plays it once with nothing wrong, sees which boxes, commands, sessions
+// and trees it uses, and makes each of those fail.
 func Run(t *testing.T, c Case) {
+	if c.Behave == nil {
+		c.Behave = func(context.Context, *fake.Box, sandbox.Cmd) sandbox.Exit { return sandbox.Exit{} }
+	}
 	t.Run("names", func(t *testing.T) {
 		if c.Kind.Name() == "" || c.Kind.Scorer() == "" {
 			t.Error("a kind has a name and a scorer version")
@@ -143,166 +143,39 @@ func (c Case) job() validator.Job {
 	}
 }
 
-// noGateway is a gateway whose sessions see nothing.
-type noGateway struct{ ev gateway.Evidence }
-
-func (g noGateway) Open(context.Context, gateway.Policy, gateway.Recorder) (gateway.Session, error) {
-	return noSession(g), nil
-}
-
-type noSession struct{ ev gateway.Evidence }
-
-func (s noSession) ID() string                 { return "none" }
-func (s noSession) BaseURL() string            { return "http://127.0.0.1:1" }
-func (s noSession) Header() map[string]string  { return nil }
-func (s noSession) Spent() agon.Micros         { return 0 }
-func (s noSession) Receipts() []agon.Receipt   { return nil }
-func (s noSession) Evidence() gateway.Evidence { return s.ev }
-func (s noSession) Close() error               { return nil }
-
-// faults plays the kind on a driver that fails on demand.
-func faults(t *testing.T, c Case) {
-	type inject struct {
-		name string
-		cfg  func(*fake.Config)
-		ev   gateway.Evidence
-		want agon.Fault
-	}
-	onAgent := func(f func(b *fake.Box) sandbox.Exit) func(*fake.Config) {
-		return func(fc *fake.Config) {
-			fc.Exec = func(ctx context.Context, b *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
-				if cmd.Untrusted {
-					return f(b)
-				}
-				return sandbox.Exit{}
-			}
-		}
-	}
-	onTrusted := func(f func(b *fake.Box) sandbox.Exit) func(*fake.Config) {
-		return func(fc *fake.Config) {
-			fc.Exec = func(ctx context.Context, b *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
-				if !cmd.Untrusted {
-					return f(b)
-				}
-				return c.Behave(ctx, b, cmd)
-			}
-		}
-	}
-	kill := func(how string) func(b *fake.Box) sandbox.Exit {
-		return func(b *fake.Box) sandbox.Exit { b.Kill(how); return sandbox.Exit{Code: 137} }
-	}
-	limit := func(l string) func(b *fake.Box) sandbox.Exit {
-		return func(b *fake.Box) sandbox.Exit {
-			b.SetEnd(sandbox.End{Ended: true, Limit: l})
-			return sandbox.Exit{Code: 137, Limit: l}
-		}
-	}
-	startFails := func(nth int64, err error) func(*fake.Config) {
-		var n atomic.Int64
-		return func(fc *fake.Config) {
-			fc.Exec = c.Behave
-			fc.Start = func(context.Context, *fake.Box) error {
-				if n.Add(1) == nth {
-					return err
-				}
-				return nil
-			}
-		}
-	}
-	host := func(s string) error { return fmt.Errorf("%w: %s", sandbox.ErrHost, s) }
-	for _, in := range []inject{
-		{name: "host disk full at start", cfg: startFails(1, host("no space left on device")), want: agon.FaultValidator},
-		{name: "driver died at start", cfg: startFails(1, host("runtime killed")), want: agon.FaultValidator},
-		{name: "host disk full at the judge's start", cfg: startFails(2, host("no space left on device")), want: agon.FaultValidator},
-		{name: "agent's box killed from outside", cfg: onAgent(kill("killed")), want: agon.FaultValidator},
-		{name: "host out of memory", cfg: onAgent(kill("host_oom")), want: agon.FaultValidator},
-		{name: "host disk full", cfg: onAgent(kill("host_disk")), want: agon.FaultValidator},
-		{name: "driver died", cfg: onAgent(kill("driver_died")), want: agon.FaultValidator},
-		{name: "our own commands lost", cfg: onTrusted(kill("killed")), want: agon.FaultValidator},
-		{name: "exec refused by the host", cfg: func(fc *fake.Config) {
-			fc.ExecErr = func(*fake.Box, sandbox.Cmd) error { return host("cannot fork") }
-		}, want: agon.FaultValidator},
-		{
-			name: "provider out, canary too", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
-			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "payment", CanaryFailed: true}, want: agon.FaultProvider,
-		},
-		{
-			name: "provider errors, canary well", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1} }),
-			ev: gateway.Evidence{Calls: 3, ProviderErrors: 3, LastError: "rate_limit"}, want: agon.FaultAgent,
-		},
-		{name: "own memory limit", cfg: onAgent(limit("memory")), want: agon.FaultAgent},
-		{name: "own wall limit", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 137, Limit: "wall"} }), want: agon.FaultAgent},
-		{name: "own output limit", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 137, Limit: "output"} }), want: agon.FaultAgent},
-		{name: "own disk limit", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 1, Limit: "disk"} }), want: agon.FaultAgent},
-		{name: "kills itself", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{Code: 137, Signal: 9} }), want: agon.FaultAgent},
-		{name: "exits early", cfg: onAgent(func(*fake.Box) sandbox.Exit { return sandbox.Exit{} }), want: agon.FaultAgent},
-		{name: "exits with our words", cfg: onAgent(func(b *fake.Box) sandbox.Exit {
-			for _, m := range b.Spec.Mounts {
-				b.SetFile(m.Target+"/fault", []byte(`{"fault":"provider","http_status":503,"exception":"ConnectionError"}`))
-			}
-			return sandbox.Exit{Code: 1}
-		}), want: agon.FaultAgent},
-	} {
-		t.Run(in.name, func(t *testing.T) {
-			if why, ok := c.Without[in.name]; ok {
-				t.Skipf("not for this kind: %s", why)
-			}
-			var fc fake.Config
-			in.cfg(&fc)
-			d := fake.New(fc)
-			p := &validator.Player{Driver: d, Gateway: noGateway{in.ev}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now, Tools: c.Tools}
-			a := p.Play(context.Background(), c.job())
-			if a.Fault != in.want {
-				t.Errorf("fault %q (%s), want %q", a.Fault, a.Reason, in.want)
-			}
-			Verdict(t, a, c.job())
-			if n := d.Open(); n != 0 {
-				t.Errorf("%d boxes left open", n)
-			}
-		})
-	}
-	t.Run("stopped while playing", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
-		d := fake.New(fake.Config{Exec: func(_ context.Context, _ *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
-			if cmd.Untrusted {
-				cancel()
-				return sandbox.Exit{Code: 137}
-			}
-			return sandbox.Exit{}
-		}})
-		p := &validator.Player{Driver: d, Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now, Tools: c.Tools}
-		a := p.Play(ctx, c.job())
-		if a.Fault != agon.FaultValidator {
-			t.Errorf("fault %q, want validator", a.Fault)
-		}
-		Verdict(t, a, c.job())
-	})
-}
-
 // Verdict checks what must hold of any attempt: a fault of ours carries no
 // score, the agent's carries a zero for each task, and the log has no gaps.
 func Verdict(t *testing.T, a *validator.Attempt, job validator.Job) {
 	t.Helper()
+	for _, p := range verdict(a, job) {
+		t.Error(p)
+	}
+}
+
+func verdict(a *validator.Attempt, job validator.Job) (problems []string) {
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	switch {
 	case a.Fault.Ours():
 		if len(a.Scores) != 0 {
-			t.Errorf("a fault of ours (%s) became a score: %+v", a.Fault, a.Scores)
+			add("a fault of ours (%s) became a score: %+v", a.Fault, a.Scores)
 		}
 	default:
 		if len(a.Scores) != len(job.Run.Tasks) {
-			t.Errorf("%d scores for %d tasks", len(a.Scores), len(job.Run.Tasks))
+			add("%d scores for %d tasks", len(a.Scores), len(job.Run.Tasks))
 		}
 		for _, s := range a.Scores {
 			if a.Fault == agon.FaultAgent && (s.Value != 0 || s.Solved) {
-				t.Errorf("the agent's fault scored %v", s.Value)
+				add("the agent's fault scored %v", s.Value)
 			}
 		}
 	}
 	for i, e := range a.Events() {
 		if e.Seq != int64(i+1) {
-			t.Fatalf("event %d has seq %d", i, e.Seq)
+			add("event %d has seq %d", i, e.Seq)
+			break
 		}
 	}
+	return problems
 }
 
 // ErrNoTrees is what NoTrees answers.

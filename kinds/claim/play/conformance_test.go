@@ -28,12 +28,6 @@ func TestConformance(t *testing.T) {
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
 		Good:       code(head + "    return GOOD\n"),
 		Bad:        []fs.FS{fstest.MapFS{}, code("x = ("), code("\xff"), code(""), fstest.MapFS{AgentFile: {Data: []byte(head)}, "b.py": {Data: []byte("x")}}},
-		// The runner says that it serves and ends: no claim is answered.
-		Without: map[string]string{
-			"host disk full at the judge's start": "the judge needs no box",
-			"our own commands lost":               "every command in the box serves the script",
-			"provider out, canary too":            "no session is opened before a script asks a model; TestProviderOut has it",
-		},
 		Behave: func(_ context.Context, _ *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
 			if cmd.Untrusted {
 				_, _ = io.Copy(cmd.Stdout, strings.NewReader(`{"type":"ready"}`+"\n"))

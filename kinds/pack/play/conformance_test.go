@@ -78,10 +78,6 @@ func TestConformance(t *testing.T) {
 			fstest.MapFS{File: {Data: good}, "more": {Data: []byte("x")}},
 			fstest.MapFS{File + "/x": {Data: good}},
 		},
-		Without: map[string]string{
-			"host disk full at the judge's start": "the judge needs no box",
-			"our own commands lost":               "every command in the box is the agent",
-		},
 		Behave: func(_ context.Context, b *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
 			if cmd.Untrusted {
 				b.SetFile(resultFile, []byte(`{"outcome":"ok","response":"done","turns":1,"calls":0}`))

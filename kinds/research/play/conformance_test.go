@@ -55,8 +55,5 @@ func TestConformance(t *testing.T) {
 			}
 			return sandbox.Exit{}
 		},
-		Without: map[string]string{
-			"provider out, canary too": "a replay opens no session at the gateway",
-		},
 	})
 }

@@ -35,10 +35,6 @@ func TestConformance(t *testing.T) {
 			code("x = ("), code("\xff"), code(""), code("import os\n" + good), code("x = 1\n"), code(strings.Repeat("#", MaxAgentBytes+1)),
 			fstest.MapFS{AgentFile: {Data: []byte(good)}, "b.py": {Data: []byte("x")}},
 		},
-		Without: map[string]string{
-			"host disk full at the judge's start": "the judge needs no box",
-			"our own commands lost":               "every command in a box is the agent's",
-		},
 		Behave: func(_ context.Context, _ *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
 			if cmd.Untrusted {
 				_, _ = io.WriteString(cmd.Stdout, fmt.Sprintf("agon-episode %d\n%s\n", len(body), body))
