@@ -15,6 +15,7 @@ type Server struct {
 	Audience string    `json:"audience" doc:"the last line of what agon-v1 signatures cover"`
 	Time     time.Time `json:"time"`
 	Operator string    `json:"operator" doc:"hotkey of the operator, SS58"`
+	Log      string    `json:"log,omitempty" doc:"public key of the transparency log, as golang.org/x/mod/sumdb/note reads it"`
 }
 
 // Arena is an arena as the API shows it.

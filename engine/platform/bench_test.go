@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkClaimAndResult measures pairs of claim and result by 200 workers on
-// a durable store, with AGON_BENCH_FINISHED finished runs beside the queue.
+// a durable store, with AGON_BENCH_FINISHED finished runs beside the queue;
+// AGON_BENCH_LOG publishes the transparency log beside it.
 func BenchmarkClaimAndResult(b *testing.B) {
 	finished, err := strconv.Atoi(os.Getenv("AGON_BENCH_FINISHED"))
 	if err != nil {
@@ -35,6 +36,13 @@ func BenchmarkClaimAndResult(b *testing.B) {
 	must(b, err)
 	must(b, f.Start(bg))
 	defer f.Stop()
+	if os.Getenv("AGON_BENCH_LOG") != "" {
+		l := f.withHistory()
+		ctx, cancel := context.WithCancel(bg)
+		done := make(chan struct{})
+		go func() { defer close(done); l.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+	}
 	const workers = 200
 	var left atomic.Int64
 	left.Store(int64(b.N))

@@ -159,6 +159,8 @@ type Platform struct {
 
 	gateMu sync.Mutex // held from a kind's gate until the submission is stored
 
+	history History // the transparency log; nil: there is none
+
 	started time.Time // attempts not heard from since are the platform's loss
 
 	mu        sync.Mutex

@@ -175,8 +175,12 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 			if a.EventCount == p.cfg.MaxEvents {
 				// The last event of a full log says so.
 				e.Type, e.Data = agon.EventNote, mark("the log is full: later events are not kept", nil)
-				if _, err := tx.InsertEvent(e); err != nil {
+				added, err := tx.InsertEvent(e)
+				if err != nil {
 					return err
+				}
+				if added {
+					a.EventHead = nextHead(a, e)
 				}
 				a.EventCount++
 			}
@@ -190,6 +194,7 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 			return err
 		}
 		if added {
+			a.EventHead = nextHead(a, e)
 			a.EventCount++
 			a.EventBytes += int64(len(e.Data))
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -19,8 +20,10 @@ type Attempt struct {
 	SeenAt     time.Time
 	EventBytes int64
 	EventCount int64
-	ResultHash string // of the result that was answered; empty: none yet
-	Reply      string // JSON of the answer
+	EventHead  agon.Digest // running hash of the events
+	Fact       int64       // the row of log_facts that names its result; 0: it has none
+	ResultHash string      // of the result that was answered; empty: none yet
+	Reply      string      // JSON of the answer
 }
 
 // Attempt states beyond agon.RunState's held ones.
@@ -35,7 +38,7 @@ func (a Attempt) Live() bool { return agon.RunState(a.State).Held() }
 
 const attemptColumns = `a.run, a.n, a.lease, a.token_hash, a.arena, a.submission, a.validator, a.state, a.fault, a.reason, a.outcome,
 	a.driver, a.cost_micros, a.box_ms, a.evidence, a.counted, a.late, a.leased_at, a.lease_until, a.seen_at, a.ended_at, a.event_bytes,
-	a.event_count, a.result_hash, a.reply, a.statement, a.mark`
+	a.event_count, a.event_head, a.result_hash, a.reply, a.statement, a.mark, a.fact`
 
 func scanAttempt(r scanner) (Attempt, error) { return scanAttemptAnd(r) }
 
@@ -46,7 +49,7 @@ func scanAttemptAnd(r scanner, more ...any) (a Attempt, err error) {
 	if err := r.Scan(append([]any{
 		&a.Run, &a.N, &a.Lease, &a.TokenHash, &a.Arena, &a.Submission, &a.Validator, &a.State, &a.Fault,
 		&a.Reason, &a.Outcome, &driver, &a.CostMicros, &a.BoxMS, &a.Evidence, &counted, &late, &leased, &until, &seen,
-		&ended, &a.EventBytes, &a.EventCount, &a.ResultHash, &a.Reply, &statement, &a.Mark,
+		&ended, &a.EventBytes, &a.EventCount, &a.EventHead, &a.ResultHash, &a.Reply, &statement, &a.Mark, &a.Fact,
 	}, more...)...); err != nil {
 		return a, err
 	}
@@ -102,6 +105,20 @@ func (t *Tx) Lease(lease string) (Lease, error) {
 		JOIN policies p ON p.digest = r.policy JOIN submissions s ON s.id = r.submission WHERE a.lease = $1`, lease)
 }
 
+// Played returns an attempt with its run, or ErrNotFound.
+func (t *Tx) Played(run, attempt string) (a Attempt, of Run, err error) {
+	a, err = one(t, func(r scanner) (a Attempt, err error) {
+		var x runRow
+		if a, err = scanAttemptAnd(r, x.into()...); err != nil {
+			return a, err
+		}
+		of, err = t.runOf(&x)
+		return a, err
+	}, `SELECT `+attemptColumns+`, `+runColumns+` FROM attempts a JOIN runs r ON r.id = a.run
+		JOIN policies p ON p.digest = r.policy WHERE a.run = $1 AND CAST(a.n AS text) = $2`, run, attempt)
+	return a, of, err
+}
+
 // Attempts returns the attempts of a run, oldest first.
 func (t *Tx) Attempts(run string) ([]Attempt, error) {
 	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1 ORDER BY a.n`, run)
@@ -140,6 +157,9 @@ func (t *Tx) EndAttempt(a Attempt) error {
 	if err != nil {
 		return fmt.Errorf("encode driver: %w", err)
 	}
+	if a.ResultHash != "" && !a.Late {
+		a.Fact = t.fact(FactResult, a.Run+"/"+strconv.Itoa(a.N))
+	}
 	statement := []byte(nil)
 	if a.Statement != nil {
 		if statement, err = json.Marshal(a.Statement); err != nil {
@@ -147,16 +167,16 @@ func (t *Tx) EndAttempt(a Attempt) error {
 		}
 	}
 	return t.exec1(`UPDATE attempts SET state = $1, fault = $2, reason = $3, outcome = $4, driver = $5, cost_micros = $6,
-		box_ms = $7, evidence = $8, counted = $9, late = $10, ended_at = $11, result_hash = $12, reply = $13, statement = $14, mark = $15
-		WHERE run = $16 AND n = $17`,
+		box_ms = $7, evidence = $8, counted = $9, late = $10, ended_at = $11, result_hash = $12, reply = $13, statement = $14, mark = $15, fact = $16
+		WHERE run = $17 AND n = $18`,
 		a.State, string(a.Fault), clean(a.Reason), clean(a.Outcome), string(driver), int64(a.CostMicros), a.BoxMS,
-		string(a.Evidence), bit(a.Counted), bit(a.Late), micros(a.EndedAt), a.ResultHash, a.Reply, string(statement), a.Mark, a.Run, int64(a.N))
+		string(a.Evidence), bit(a.Counted), bit(a.Late), micros(a.EndedAt), a.ResultHash, a.Reply, string(statement), a.Mark, a.Fact, a.Run, int64(a.N))
 }
 
 // SetEventUse stores how much of its event allowance an attempt has used.
 func (t *Tx) SetEventUse(a Attempt) error {
-	return t.exec1(`UPDATE attempts SET event_bytes = $1, event_count = $2 WHERE run = $3 AND n = $4`,
-		a.EventBytes, a.EventCount, a.Run, int64(a.N))
+	return t.exec1(`UPDATE attempts SET event_bytes = $1, event_count = $2, event_head = $3 WHERE run = $4 AND n = $5`,
+		a.EventBytes, a.EventCount, string(a.EventHead), a.Run, int64(a.N))
 }
 
 // InsertEvent appends an event; false if its (run, attempt, seq) is there already.

@@ -130,10 +130,10 @@ func (t *Tx) InsertEntry(e Entry) (Entry, error) {
 		return e, err
 	}
 	n, err := t.exec(`INSERT INTO submissions
-		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings, structure)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings, structure, fact)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		e.ID, e.Arena, e.Miner, e.Coldkey, int64(e.Netuid), e.Name, string(e.Digest), e.Licence, string(e.State),
-		bit(e.Scripted), micros(e.CreatedAt), f, e.Structure)
+		bit(e.Scripted), micros(e.CreatedAt), f, e.Structure, t.fact(FactSubmission, e.ID))
 	if err != nil {
 		return e, err
 	}
@@ -300,9 +300,9 @@ func (t *Tx) InsertDecision(d agon.Decision) error {
 	if err != nil {
 		return fmt.Errorf("encode decision: %w", err)
 	}
-	_, err = t.exec(`INSERT INTO decisions (arena, challenger, incumbent, score, bar, outcome, rule, numbers, at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		d.Arena, d.Challenger, d.Incumbent, d.Score, d.Bar, d.Outcome, d.Rule, string(n), micros(d.At))
+	_, err = t.exec(`INSERT INTO decisions (arena, challenger, incumbent, score, bar, outcome, rule, numbers, at, fact)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		d.Arena, d.Challenger, d.Incumbent, d.Score, d.Bar, d.Outcome, d.Rule, string(n), micros(d.At), t.fact(FactDecision, d.Challenger))
 	return err
 }
 

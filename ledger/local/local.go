@@ -22,6 +22,7 @@ import (
 	_ "modernc.org/sqlite" // the database driver
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/guard"
 	"github.com/agon-arena/agon/ledger"
 )
 
@@ -39,6 +40,9 @@ type Config struct {
 	Genesis time.Time
 	// Now is the clock; nil = time.Now.
 	Now func() time.Time
+	// AcceptLoss opens a ledger that has lost extrinsics which were acknowledged:
+	// the operator has said so. Otherwise that is an error (lost_commits).
+	AcceptLoss bool
 }
 
 // Ledger is the embedded ledger. All methods may run at once; writes are
@@ -58,6 +62,7 @@ type Ledger struct {
 	quit    chan struct{} // closed by Close
 	stopped chan struct{} // closed by the writer
 	once    sync.Once
+	guard   *guard.File // owned by the writer
 
 	mu       sync.Mutex // guards what follows
 	state    *state
@@ -99,7 +104,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	l.db.SetMaxOpenConns(1)
-	if err := l.load(ctx, p, cfg); err != nil {
+	if err := l.load(ctx, p, cfg, abs); err != nil {
 		if strings.Contains(err.Error(), "database is locked") {
 			err = &agon.Error{Code: "ledger_in_use", Status: http.StatusConflict, Message: "ledger " + path + " is open in another process", Mend: "stop it, or talk to it with --ledger URL", Err: err}
 		}
@@ -109,7 +114,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-func (l *Ledger) load(ctx context.Context, p preset, cfg Config) error {
+func (l *Ledger) load(ctx context.Context, p preset, cfg Config, path string) (err error) {
 	if err := l.tx(ctx, func(tx *sql.Tx) error { return l.ensureSchema(ctx, tx, p, cfg) }); err != nil {
 		return err
 	}
@@ -127,7 +132,21 @@ func (l *Ledger) load(ctx context.Context, p preset, cfg Config) error {
 	if !cfg.Genesis.IsZero() && cfg.Genesis.UnixMilli() != genesis {
 		return fmt.Errorf("genesis is %v, not %v", l.genesis, cfg.Genesis.UTC())
 	}
-	return l.recover(ctx)
+	if err := l.recover(ctx); err != nil {
+		return err
+	}
+	if l.guard, err = guard.Open(path + "-commits"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.guard.Close())
+		}
+	}()
+	if err := l.guard.Check("the ledger", guard.Mark{Count: l.seq}); err != nil && !cfg.AcceptLoss {
+		return err
+	}
+	return l.guard.Write(guard.Mark{Count: l.seq})
 }
 
 // Close ends the ledger. Calls that are under way are finished or fail.
@@ -142,7 +161,7 @@ func (l *Ledger) Close() error {
 			err = l.saveLast()
 		}
 		l.dead = errClosed
-		err = errors.Join(err, l.db.Close())
+		err = errors.Join(err, l.db.Close(), l.guard.Close())
 	})
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/agon-arena/agon/internal/guard"
 )
 
 // maxBatch is how many changes share one transaction, and how many may wait.
@@ -141,7 +143,11 @@ func (l *Ledger) commitBatch(batch []*job) []outcome {
 		}
 		return nil
 	})
-	if err == nil || errors.Is(err, errNothing) {
+	if err == nil {
+		_ = l.guard.Write(guard.Mark{Count: l.seq}) // the database has it: a mark that is behind means nothing
+		return out
+	}
+	if errors.Is(err, errNothing) {
 		return out
 	}
 	if rerr := l.recover(ctx); rerr != nil {

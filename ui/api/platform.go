@@ -18,6 +18,17 @@ type Platform interface {
 	Blobs
 	Operator
 	OperatorLog
+	History
+}
+
+// History proves what was, from the transparency log.
+type History interface {
+	// Proof shows that a fact is in the log; its salt goes to those who may read the fact.
+	Proof(ctx context.Context, c platform.Caller, typ, id string) (*client.LogProof, error)
+	// Consistency proves that the log of a size begins the newest.
+	Consistency(ctx context.Context, size int64) (*client.LogConsistency, error)
+	// Receipts are those of an attempt, for those who may read its trace.
+	Receipts(ctx context.Context, c platform.Caller, run string, attempt int) ([]agon.Receipt, error)
 }
 
 // Arenas reads arenas and what they came to.

@@ -72,6 +72,33 @@ func (a *server) routes(mux *http.ServeMux, api huma.API) {
 	a.runs(api, p)
 	a.leases(mux, api, p)
 	a.ledger(api, p)
+	a.history(api, p)
+}
+
+// history registers proofs from the transparency log. The log itself (checkpoint
+// and tiles) is served as files below /log/.
+func (a *server) history(api huma.API, p History) {
+	op(a, api, "GET", "/v1/log/proof", "log-proof", "Proof that a fact stands in the transparency log", func(ctx context.Context, in *struct {
+		Type string `query:"type" required:"true" enum:"submission,result,decision,operator,loss,key"`
+		ID   string `query:"id" required:"true" maxLength:"200" doc:"of the submission, RUN/ATTEMPT, the challenger, or what the operator acted on"`
+	},
+	) (*client.LogProof, error) {
+		return p.Proof(ctx, caller(ctx), in.Type, in.ID)
+	})
+	op(a, api, "GET", "/v1/log/consistency", "log-consistency", "Proof that the log of a size begins the newest one", func(ctx context.Context, in *struct {
+		Size int64 `query:"size" minimum:"1"`
+	},
+	) (*client.LogConsistency, error) {
+		return p.Consistency(ctx, in.Size)
+	})
+	op(a, api, "GET", "/v1/runs/{id}/receipts", "run-receipts", "Receipts of an attempt, for those who may read its trace", func(ctx context.Context, in *struct {
+		ByID
+		Attempt int `query:"attempt" minimum:"1"`
+	},
+	) (client.Page[agon.Receipt], error) {
+		list, err := p.Receipts(ctx, caller(ctx), in.ID, in.Attempt)
+		return client.Page[agon.Receipt]{Items: list}, err
+	})
 }
 
 // arenas registers what is read of arenas.

@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger/local"
@@ -41,6 +42,7 @@ type server struct {
 	addr           string // host:port that was bound
 	done           chan error
 	hooks          *webhook.Teller
+	history        *translog.Log
 	unhook         func()                 // ends the teller
 	corpus         *client.CorpusSummary  // the last that was built here
 	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
@@ -88,13 +90,17 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.Operator, err = kit.LoadParty(s.Data.Path("wallets"), "operator"); err != nil {
 		return s, err
 	}
-	if s.Store, err = sqlite.Open(ctx, s.Data.Path("agon.db")); err != nil {
+	accept := o.Getenv("AGON_ACCEPT_LOSS") != ""
+	if s.Store, err = sqlite.OpenWith(ctx, s.Data.Path("agon.db"), sqlite.Options{AcceptLoss: accept}); err != nil {
+		return s, err
+	}
+	if s.history, err = openHistory(ctx, s.Data, s.Store, accept, o.Log); err != nil {
 		return s, err
 	}
 	if s.Blobs, err = blobfs.Open(s.Data.Path("blobs"), blobfs.Options{}); err != nil {
 		return s, err
 	}
-	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo}); err != nil {
+	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
 		return s, err
 	}
 	s.foreignLedgers = newForeign(time.Now)
@@ -110,6 +116,8 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.Platform, err = platform.New(pc); err != nil {
 		return s, err
 	}
+	s.Platform.SetHistory(s.history)
+	s.background(s.history.Run)
 	for _, k := range o.Kits {
 		if k.Open == nil {
 			continue
@@ -148,7 +156,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if err = s.openWebhooks(); err != nil {
 		return s, err
 	}
-	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58()}
+	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Log: s.history.Key()}
 	v1 := api.New(api.Config{
 		Platform: s.Platform, Ledger: apiLedger{c, s.Ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
@@ -161,6 +169,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 		return s, err
 	}
 	mux.Handle("/", pages)
+	mux.Handle("GET /log/", http.StripPrefix("/log/", logFiles(s.Data.Path("log"))))
 	mux.Handle("GET /metrics", metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}))
 	s.http = &http.Server{
 		Handler:           o.Traces.Handler(mux),

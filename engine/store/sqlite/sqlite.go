@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	sqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/guard"
 )
 
 // groupMax bounds how many writes share one commit, so that none waits long
@@ -25,17 +28,43 @@ const groupMax = 128
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("store is closed")
 
+// Options of Open.
+type Options struct {
+	// AcceptLoss opens a database that has lost commits which were acknowledged:
+	// the operator has said so. Otherwise that is an error (lost_commits).
+	AcceptLoss bool
+}
+
 // Open opens or makes the database file and brings its schema up to date.
 // Close it with Store.Close.
 func Open(ctx context.Context, path string) (*store.Store, error) {
-	e, err := openEngine(ctx, path)
+	return OpenWith(ctx, path, Options{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(ctx context.Context, path string, o Options) (*store.Store, error) {
+	e, err := openEngine(ctx, path, o)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
 	if err := store.Migrate(ctx, e, "integer PRIMARY KEY AUTOINCREMENT"); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
 	}
+	if err := e.loadFacts(ctx); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
+	}
 	return store.New(e), nil
+}
+
+// loadFacts finds out where the facts for the log go on.
+func (e *engine) loadFacts(ctx context.Context) error {
+	st := store.New(e)
+	return st.Read(ctx, func(tx *store.Tx) (err error) {
+		if e.factRow, err = tx.FactRow(); err == nil {
+			e.factNext, err = tx.FactCount()
+		}
+		return err
+	})
 }
 
 func dsn(path string, pragmas ...string) string {
@@ -57,6 +86,13 @@ type engine struct {
 	quit  chan struct{} // closed by Close
 	done  chan struct{} // closed when loop has ended
 	once  sync.Once
+
+	factRow  int64 // owned by loop, once it is loaded: the last row of log_facts
+	factNext int64 // owned by loop, as factRow is: the index of the next fact
+
+	guard *guard.File // owned by loop; the count of commits beside the database
+	salt  [16]byte    // sets this process's commits apart from those of a copy
+	mark  atomic.Pointer[guard.Mark]
 }
 
 // reader is a connection that reads, owned by one Read at a time.
@@ -74,7 +110,7 @@ type job struct {
 	done chan struct{}
 }
 
-func openEngine(ctx context.Context, path string) (*engine, error) {
+func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
 	// cache_size: 32 MiB, so that indexes of many finished runs stay at hand.
 	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)", "cache_size(-32768)"))
@@ -90,16 +126,22 @@ func openEngine(ctx context.Context, path string) (*engine, error) {
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
 		return nil, errors.Join(fmt.Errorf("journal mode is %q, want wal", mode), err, conn.Close(), w.Close())
 	}
-	r, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
+	g, mark, err := openGuard(ctx, conn, path, o)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close(), w.Close())
+	}
+	r, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
+	if err != nil {
+		return nil, errors.Join(err, g.Close(), conn.Close(), w.Close())
 	}
 	readers := 2 + runtime.GOMAXPROCS(0)
 	r.SetMaxOpenConns(readers)
 	e := &engine{
 		write: w, conn: conn, stmts: statements{}, read: r, idle: make(chan *reader, readers),
-		jobs: make(chan *job, groupMax), quit: make(chan struct{}), done: make(chan struct{}),
+		jobs: make(chan *job, groupMax), quit: make(chan struct{}), done: make(chan struct{}), guard: g,
 	}
+	_, _ = rand.Read(e.salt[:]) // never fails (crypto/rand)
+	e.mark.Store(&mark)
 	for range readers {
 		e.idle <- nil
 	}
@@ -119,7 +161,7 @@ func (e *engine) Close() error {
 				err = errors.Join(err, r.close())
 			}
 		}
-		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close())
+		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close(), e.guard.Close())
 	})
 	return err
 }
@@ -202,7 +244,7 @@ var errPartly = errors.New("a job failed half-way")
 // half-way is run again with a savepoint for each job, which undoes that job alone.
 func (e *engine) runGroup(group []*job, careful bool) (err error) {
 	ctx := context.Background()
-	q := &querier{conn: e.conn, stmts: e.stmts}
+	q := &writer{querier: querier{conn: e.conn, stmts: e.stmts}, row: e.factRow + 1, first: e.factNext}
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -212,6 +254,7 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 			_ = rerr
 		}
 	}()
+	wrote := false
 	for _, j := range group {
 		if careful {
 			if _, err := q.ExecContext(ctx, "SAVEPOINT job"); err != nil {
@@ -219,6 +262,7 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 			}
 		}
 		q.wrote = false
+		facts := len(q.facts)
 		j.run(q)
 		if failed := j.err != nil || j.pan != nil; failed && q.wrote {
 			if !careful {
@@ -228,6 +272,9 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 				// Disk full and the like end the whole transaction.
 				return errors.Join(j.err, err)
 			}
+			q.facts = q.facts[:facts]
+		} else {
+			wrote = wrote || q.wrote
 		}
 		if careful {
 			if _, err := q.ExecContext(ctx, "RELEASE job"); err != nil {
@@ -235,11 +282,65 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 			}
 		}
 	}
-	_, err = q.ExecContext(ctx, "COMMIT")
-	return err
+	if !wrote {
+		_, err = q.ExecContext(ctx, "COMMIT")
+		return err
+	}
+	mark := e.mark.Load().Next(e.salt[:])
+	if len(q.facts) > 0 {
+		if _, err := q.ExecContext(ctx, "INSERT INTO log_facts (n, first, facts) VALUES ($1, $2, $3)", q.row, q.first, strings.Join(q.facts, "\n")); err != nil {
+			return err
+		}
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE commits SET n = $1, hash = $2 WHERE one = 1", mark.Count, mark.Hash[:]); err != nil {
+		return err
+	}
+	if _, err = q.ExecContext(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	e.mark.Store(&mark)
+	if len(q.facts) > 0 {
+		e.factRow, e.factNext = q.row, q.first+int64(len(q.facts))
+	}
+	// The database has it: a mark that cannot be written is behind, no more.
+	_ = e.guard.Write(mark)
+	return nil
 }
 
-func (j *job) run(q *querier) {
+// openGuard compares the database with the count of its commits.
+func openGuard(ctx context.Context, conn *sql.Conn, path string, o Options) (g *guard.File, m guard.Mark, err error) {
+	if _, err := conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS commits (one integer PRIMARY KEY, n bigint NOT NULL, hash blob NOT NULL)"); err != nil {
+		return nil, m, err
+	}
+	if _, err := conn.ExecContext(ctx, "INSERT INTO commits (one, n, hash) VALUES (1, 0, $1) ON CONFLICT (one) DO NOTHING", m.Hash[:]); err != nil {
+		return nil, m, err
+	}
+	var hash []byte
+	if err := conn.QueryRowContext(ctx, "SELECT n, hash FROM commits WHERE one = 1").Scan(&m.Count, &hash); err != nil {
+		return nil, m, err
+	}
+	if copy(m.Hash[:], hash) != len(m.Hash) {
+		return nil, m, errors.New("the running hash of its commits is not 32 bytes")
+	}
+	if g, err = guard.Open(path + "-commits"); err != nil {
+		return nil, m, err
+	}
+	if err := g.Check("the database", m); err != nil && !o.AcceptLoss {
+		return nil, m, errors.Join(err, g.Close())
+	}
+	if err := g.Write(m); err != nil {
+		return nil, m, errors.Join(err, g.Close())
+	}
+	return g, m, nil
+}
+
+// Commits is how often the database was written, and the running hash of it.
+func (e *engine) Commits() (n int64, hash string) {
+	m := e.mark.Load()
+	return m.Count, m.Hex()
+}
+
+func (j *job) run(q *writer) {
 	j.err = nil // of the run before
 	defer func() { j.pan = recover() }()
 	j.err = j.fn(j.ctx, q)
@@ -265,6 +366,22 @@ type querier struct {
 	stmts statements
 	wrote bool // a statement that may have written has run
 }
+
+// writer is the querier of a group; it takes notes of facts (store.Facts).
+type writer struct {
+	querier
+	facts      []string // TYPE ID, in order
+	row, first int64    // where they will stand
+}
+
+// Fact implements store.Facts.
+func (w *writer) Fact(typ, id string) int64 {
+	w.facts = append(w.facts, typ+" "+strings.ReplaceAll(id, "\n", " "))
+	return w.row
+}
+
+// SkipTo implements store.Facts. Only the start of a server skips, alone.
+func (w *writer) SkipTo(index int64) { w.first = max(w.first, index) }
 
 func (q *querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s := q.stmts[query]; s != nil {

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 
 // TestDurability: the promise of Write rests on these settings.
 func TestDurability(t *testing.T) {
-	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "a b?%#.db"))
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "a b?%#.db"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestOpenRefusesForeignFile(t *testing.T) {
 // TestHotQueriesUseTheQueueIndexes: what the queue asks all day may not read
 // finished runs, however many there are.
 func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
-	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
 // TestHalfWayInAGroup: a job that fails or panics after it has written undoes
 // itself alone, and its group is committed without it.
 func TestHalfWayInAGroup(t *testing.T) {
-	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"))
+	e, err := openEngine(context.Background(), filepath.Join(t.TempDir(), "agon.db"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,6 +211,9 @@ func roundTrip(t *testing.T, s *suite) {
 		attempts, err4 := tx.Attempts("r0")
 		wantAttempt := a
 		wantAttempt.Reason = "why\uFFFD"
+		if wantAttempt.Fact = attempts[0].Fact; wantAttempt.Fact == 0 {
+			t.Error("the result is noted for no log")
+		}
 		same(t, "attempts", attempts, []store.Attempt{wantAttempt})
 		lease, err10 := tx.Lease(a.Lease)
 		wantLease := store.Lease{Attempt: wantAttempt, Of: wantRun, Code: e.Digest}
