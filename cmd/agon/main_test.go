@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agon-arena/agon/cmd/agon/roles"
+	"github.com/agon-arena/agon/cmd/agon/app"
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
@@ -21,7 +21,7 @@ func whole(t *testing.T) (*cli.App, *iostreams.Buffer) {
 	s, _, errOut := iostreams.Test("")
 	home, kits := t.TempDir(), kinds.All()
 	return &cli.App{
-		IO: s, Now: time.Now, Services: roles.Services(kits), Extras: kits.Commands(),
+		IO: s, Now: time.Now, Services: app.Services(kits), Extras: kits.Commands(),
 		Env: config.Env{Getenv: func(string) string { return "" }, Dir: home, Home: home, UserCacheDir: home},
 	}, errOut
 }

@@ -126,6 +126,12 @@ func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
 	return f.checked(kits)
 }
 
+// Check says all that is wrong with an arena: an *agon.Error.
+func (f ArenaFile) Check(kits List) error {
+	_, err := f.checked(kits)
+	return err
+}
+
 // checked returns f, and all that is wrong with it.
 func (f ArenaFile) checked(kits List) (ArenaFile, error) {
 	var bad []string

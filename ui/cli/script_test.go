@@ -103,6 +103,21 @@ func fakeServices() cli.Services {
 				return []cli.TaskInfo{{Task: "small/a", Kind: "coding", Available: true}}, nil
 			},
 		},
+		Kinds: cli.Kinds{
+			List: func() []cli.KindInfo {
+				return []cli.KindInfo{{Kind: "coding", Arena: "demo-coding", Sets: []string{"small"}, Samples: []string{"nop", "repair"}}}
+			},
+			New: func(o cli.KindNewOptions) (*cli.KindNew, error) {
+				if o.Name == "func" {
+					return nil, &agon.Error{Code: "bad_name", Status: 422, Field: "name", Message: "\"func\" is a word of Go", Mend: "choose another name"}
+				}
+				return &cli.KindNew{Kind: o.Name, Dir: o.Dir, Module: o.Module, Package: o.Module, Arena: o.Name + ".toml", Files: []string{o.Dir + "/kit.go"}, Next: []string{"make build", "bin/agon up"}}, nil
+			},
+			Build: func(_ context.Context, o cli.BuildOptions) (*cli.Built, error) {
+				o.Say("building with %d", len(o.With))
+				return &cli.Built{File: o.File, With: o.With, Agon: o.Agon}, nil
+			},
+		},
 		Calc:    calc.New(append(incentive.Rules(), auth.Rules()...)...),
 		OpenAPI: func() ([]byte, error) { return []byte("{}\n"), nil },
 	}

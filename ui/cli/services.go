@@ -26,6 +26,7 @@ import (
 type Services struct {
 	Roles   Roles
 	Host    Host
+	Kinds   Kinds
 	Arenas  Arenas
 	Agents  Agents
 	Tasks   Tasks

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/agon-arena/agon/cmd/agon/roles"
+	"github.com/agon-arena/agon/cmd/agon/scaffold"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox/netns"
 	"github.com/agon-arena/agon/ui/cli"
@@ -35,7 +36,33 @@ func Main(commit string, kits kit.List) int {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return cli.CodeFailed
 	}
-	app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Commit: commit, Services: roles.Services(kits), Extras: kits.Commands()}
+	app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Commit: commit, Services: Services(kits), Extras: kits.Commands()}
 	program := kits.Program(os.Args[0])
 	return program.Exit(app.Main(ctx, program.Args(os.Args[1:])))
+}
+
+// Services is all the work that commands start.
+func Services(kits kit.List) cli.Services {
+	s := roles.Services(kits)
+	s.Kinds = cli.Kinds{
+		List:  func() []cli.KindInfo { return list(kits) },
+		New:   func(o cli.KindNewOptions) (*cli.KindNew, error) { return scaffold.New(kits, o) },
+		Build: scaffold.Build,
+	}
+	return s
+}
+
+func list(kits kit.List) []cli.KindInfo {
+	out := []cli.KindInfo{}
+	for _, k := range kits {
+		x := cli.KindInfo{Kind: k.Kind, Sets: append([]string{}, k.Sets...), Samples: []string{}}
+		if k.Demo != nil {
+			x.Arena = k.Demo().ID
+		}
+		for _, s := range k.Samples {
+			x.Samples = append(x.Samples, s.Name)
+		}
+		out = append(out, x)
+	}
+	return out
 }
