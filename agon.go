@@ -237,7 +237,19 @@ type Rival struct {
 	Digest     Digest `json:"digest,omitempty"`
 	Round      int    `json:"round"` // of duels with it, from 1
 	Pairs      int    `json:"pairs"` // paired replays to make
+	// Side is set where the run plays one side only, like any other run, and is
+	// paired with that of the other side by its seed: SideChallenger or SideIncumbent.
+	Side string `json:"side,omitempty"`
 }
+
+// Sides of a pair.
+const (
+	SideChallenger = "challenger"
+	SideIncumbent  = "incumbent"
+)
+
+// Half reports whether a run plays one side of a pair, and nothing else.
+func (s RunSpec) Half() bool { return s.Rival != nil && s.Rival.Side != "" }
 
 // RunState is a state of the machine in runstate.go.
 type RunState string

@@ -14,7 +14,7 @@ type takeoverOut struct {
 
 // Rules are this package's rules for agon calc.
 func Rules() []calc.Rule {
-	return append(pairedRules(), TakeoverCalc(WinnerTakesAllRule))
+	return append(pairedRules(), seatRule(), TakeoverCalc(WinnerTakesAllRule))
 }
 
 // TakeoverCalc recomputes a takeover under a name of the caller's: that of an

@@ -96,9 +96,27 @@ type Contest struct {
 // Add takes one pair. The first of Seated and KeptAt decides; pairs after it
 // change the numbers, but not the outcome.
 func (c *Contest) Add(p Pair, cfg PairedConfig) {
+	c.take(p, cfg)
+	c.look(cfg)
+}
+
+// AddRound takes the pairs of one round, and looks at the evidence only after
+// the last: inside a round pairs stand in an order that is not random, and
+// stopping there would break the bound.
+func (c *Contest) AddRound(pairs []Pair, cfg PairedConfig) {
+	for _, p := range pairs {
+		c.take(p, cfg)
+	}
+	c.look(cfg)
+}
+
+func (c *Contest) take(p Pair, cfg PairedConfig) {
 	x := p.Challenger - p.Incumbent
 	c.For.Add(x)
 	c.Against.Add(mirror(x, cfg.MinGain))
+}
+
+func (c *Contest) look(cfg PairedConfig) {
 	if c.Seated == 0 && c.KeptAt == 0 {
 		switch {
 		case c.For.Value() >= 1/cfg.Alpha:

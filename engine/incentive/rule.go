@@ -78,6 +78,12 @@ type Rule struct {
 	Plays bool
 	// Decide judges one challenge.
 	Decide func(c Challenge) Verdict
+	// Pairing, where it is set, decides instead, by pairs that are played for it.
+	Pairing *Pairing
+	// CopyRate is the measured rate at which an identical copy of a sampling
+	// champion takes the seat, in one try and in five (docs/incentive.md); nil:
+	// bounded by the rule, or not measured.
+	CopyRate *CopyRate
 	// Seats says who sits after those entered, oldest first; by place, without
 	// gaps. It must not change its input. nil: the last one to enter has the only seat.
 	Seats func(entered []Entry) []Entry
@@ -167,3 +173,6 @@ func (r Rule) Split(own map[string]float64, seats []Entry, at time.Time) (shares
 	}
 	return shares, max(0, math.Round(burned*1e12)/1e12), nil // without what adding binary fractions left
 }
+
+// CopyRate says how often an identical copy of a champion that samples takes the seat.
+type CopyRate struct{ One, Five float64 }

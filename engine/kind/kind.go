@@ -67,6 +67,15 @@ type Decider interface {
 	Decide(v agon.View) (Verdict, error)
 }
 
+// Pairer is a Kind whose scores of one task do not say by their values alone who
+// did better, such as where it is a cost or a time.
+type Pairer interface {
+	// Pair returns both sides of a pair as scores of 0 to 1, of which more is
+	// better. Differences of values that are not scores count only above both
+	// bands, an absolute and a relative one (incentive.Banded). Pure.
+	Pair(challenger, incumbent agon.Score, bandAbs, bandRel float64) (c, i float64)
+}
+
 // Copier is a Kind that knows copies whose bytes differ. The platform refuses
 // what has the structure of an earlier submission of the arena, whoever enters it.
 type Copier interface {

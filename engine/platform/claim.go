@@ -241,6 +241,11 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err != nil {
 			return err
 		}
+		if run.Half() {
+			if err := tx.BindStream(run.Group, c.Hotkey, now); err != nil {
+				return err
+			}
+		}
 		e := run.Entered
 		if e.State == agon.SubmissionQueued {
 			if err := tx.StartEntry(run.Submission); err != nil {

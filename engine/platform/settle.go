@@ -90,7 +90,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	if err := p.countFault(tx, a); err != nil {
 		return reply, 0, err
 	}
-	if r.Cost > 0 {
+	if r.Cost > 0 && !run.Half() { // what pairs cost is the contest's
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
 			return reply, 0, err
 		}
@@ -189,6 +189,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	}
 	if err := tx.Count(store.ScopeArena, arena.ID, string(to.State)); err != nil {
 		return 0, err
+	}
+	if from.Half() {
+		return p.endHalf(tx, arena, from.Group)
 	}
 	live, err := tx.AnyLive(from.Submission)
 	if err != nil || live {
@@ -366,6 +369,13 @@ func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err erro
 		if d := p.decider(a); d != nil {
 			n, err := p.decideContest(tx, a, e, d)
 			if queued += n; err != nil {
+				return queued, err
+			}
+			continue
+		}
+		if rule, rerr := p.rule(a); rerr == nil && rule.Pairing != nil {
+			done, n, err := p.decidePaired(tx, a, e, rule)
+			if queued += n; err != nil || !done {
 				return queued, err
 			}
 			continue

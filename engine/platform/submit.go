@@ -361,6 +361,11 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 
 // queue stores planned runs.
 func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec) (int, error) {
+	return p.queueIn(tx, a, e, specs, "")
+}
+
+// queueIn is queue into a group of pairs, whose runs bring their seeds.
+func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec, pairs string) (int, error) {
 	now := p.now()
 	wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
 	for _, s := range specs {
@@ -377,10 +382,14 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 		if err := tx.PutPolicy(pd, s.Policy); err != nil {
 			return 0, err
 		}
-		s.Run, s.Arena, s.Seed = newID(), a.ID, RunSeed(a.ID, e.Digest, s)
+		s.Run, s.Arena = newID(), a.ID
+		group := pairs
+		if !s.Half() {
+			s.Seed, group = RunSeed(a.ID, e.Digest, s), groupOf(a, s)
+		}
 		err = tx.InsertRun(store.Run{
 			Run:    agon.Run{RunSpec: s, Submission: e.ID, Deadline: now.Add(wait), CreatedAt: now},
-			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s), Group: groupOf(a, s),
+			SubSeq: e.Seq, PolicyDigest: pd, MaxHold: p.maxHold(s), Group: group,
 		})
 		if err != nil {
 			return 0, fmt.Errorf("queue run: %w", err)
@@ -405,7 +414,7 @@ func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 // otherwise keep a run for ever.
 func (p *Platform) maxHold(s agon.RunSpec) time.Duration {
 	perTask := time.Duration(max(s.Policy.Agent.WallMS, 0)+max(s.Policy.Grader.WallMS, 0)) * time.Millisecond
-	if s.Rival != nil {
+	if s.Rival != nil && !s.Half() {
 		perTask *= time.Duration(2 * max(s.Rival.Pairs, 1)) // each pair plays both sides
 	}
 	return max(p.cfg.MaxHold, 4*perTask*time.Duration(len(s.Tasks)))

@@ -39,6 +39,9 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 			if err := p.purge(ctx); err != nil && ctx.Err() == nil {
 				p.cfg.Log.ErrorContext(ctx, "purge nonces", "err", err)
 			}
+			if err := p.periods(ctx); err != nil && ctx.Err() == nil {
+				p.cfg.Log.ErrorContext(ctx, "begin period", "err", err)
+			}
 		}
 	}
 }
@@ -62,6 +65,19 @@ func (p *Platform) purge(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// periods decides what waited for a new period.
+func (p *Platform) periods(ctx context.Context) error {
+	queued := 0
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		queued, err = p.awaken(tx)
+		return err
+	})
+	if err == nil && queued > 0 {
+		p.news(queued)
+	}
+	return err
 }
 
 // Sweep moves every run whose deadline has passed: lost leases back to the

@@ -239,7 +239,7 @@ func (l List) Program(path string) Program {
 // Incentives returns every rule that arenas may name: the engine's own, which is
 // the default, and those of the kinds.
 func (l List) Incentives() map[string]incentive.Rule {
-	m := map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()}
+	m := map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll(), incentive.PairedRule: incentive.Paired()}
 	for _, k := range l {
 		maps.Copy(m, k.Incentives)
 	}

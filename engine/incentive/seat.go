@@ -1,0 +1,316 @@
+package incentive
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/calc"
+)
+
+// Numbers that an arena under the paired rule may set.
+const (
+	NumAlpha      = "alpha"              // error of all attempts of one coldkey, or of one cluster of copies
+	NumArenaAlpha = "alpha_arena"        // error of all entries of one period
+	NumEntries    = "entries_per_period" // entries that share alpha_arena; later ones wait; 0: no bound
+	NumPeriod     = "period_days"        // length of a period
+	NumMaxPairs   = "max_pairs"          // of each validator
+	NumMinGain    = "min_gain"           // the incumbent is kept when the pairs speak against this gain
+	NumKept       = "kept"               // evidence against min_gain at which the incumbent is kept
+	NumValidators = "validators"         // that make pairs of their own
+	NumAgree      = "agree"              // of them whose own evidence must reach the need
+	NumBatch      = "batch"              // pairs of each validator between two looks at the evidence
+	NumBaseline   = "baseline"           // score on every task of what holds an empty seat
+	NumMaxUSD     = "max_usd"            // money that the pairs of one entry may cost; 0: no cap
+	NumBandAbs    = "band_abs"           // differences up to this much, or
+	NumBandRel    = "band_rel"           // up to this share of the incumbent's value, are no difference
+)
+
+// Pairing makes a rule one that seats by pairs: the platform has both sides
+// played on the same tasks and seeds, and asks again (Contested.Decide) until
+// the outcome is not OutcomeMore.
+type Pairing struct {
+	// Decide judges what has been played. Pure.
+	Decide func(c Contested) PairedVerdict
+}
+
+// Contested is one challenge by pairs, as far as it has been played.
+type Contested struct {
+	Numbers map[string]float64 // of the arena, with the rule's defaults
+	Attempt int                // of the coldkey or of the cluster of copies, whichever is larger; from 1
+	Solved  int                // tasks that the challenger has solved
+	Streams []Stream           // by validator
+	Spent   agon.Micros        // by both sides of all pairs
+}
+
+// Stream is what one validator has played, by round.
+type Stream struct {
+	Validator string
+	Index     int // under which the platform asks it for more
+	Rounds    [][]Pair
+}
+
+// PairedVerdict says where a challenge stands.
+type PairedVerdict struct {
+	Outcome string // OutcomeMore, or how it ended
+	Numbers map[string]float64
+	More    int // pairs that each validator plays next; with OutcomeMore
+	// Settled are the indexes of streams that need no more.
+	Settled []int
+}
+
+// Paired is the rule that seats by paired evidence.
+func Paired() Rule {
+	return Rule{
+		Numbers: map[string]float64{
+			NumAlpha: PairedAlpha, NumArenaAlpha: PairedArenaAlpha, NumEntries: PairedEntries, NumPeriod: 7,
+			NumMaxPairs: PairedMax, NumMinGain: PairedMinGain, NumKept: PairedKept, NumValidators: 3, NumAgree: 2,
+			NumBatch: 16, NumBaseline: 0, NumMaxUSD: 0, NumBandAbs: 0, NumBandRel: 0,
+		},
+		Check:   checkPaired,
+		Pairing: &Pairing{Decide: decidePaired},
+		// Scores of different days say nothing about who is better.
+		Decide:   func(Challenge) Verdict { return Verdict{Rule: PairedRule} },
+		Sentence: sayPaired,
+	}
+}
+
+// AttemptConfig are the numbers of one attempt.
+func AttemptConfig(n map[string]float64, attempt int) (PairedConfig, error) {
+	a, err := AttemptAlpha(n[NumAlpha], attempt, n[NumArenaAlpha], int(n[NumEntries]))
+	return PairedConfig{Alpha: a, MinGain: n[NumMinGain], Kept: KeptNeed(n), Max: int(n[NumMaxPairs])}, err
+}
+
+// KeptNeed is the evidence against min_gain that each validator must have. With
+// several validators one of them may lie: then each honest one alone can end a
+// contest, so that all honest ones together err in one of a hundred at most.
+func KeptNeed(n map[string]float64) float64 {
+	if v := n[NumValidators]; v > 1 {
+		return max(n[NumKept], 100*(v-1))
+	}
+	return n[NumKept]
+}
+
+func checkPaired(n map[string]float64) error {
+	whole := func(name string, least, most float64) error {
+		if v := n[name]; v != math.Trunc(v) || v < least || v > most {
+			return fmt.Errorf("%s: want a whole number of %v to %v, got %v", name, least, most, v)
+		}
+		return nil
+	}
+	for _, x := range []struct {
+		name        string
+		least, most float64
+	}{{NumEntries, 0, 1e6}, {NumMaxPairs, 1, maxCalcPairs}, {NumValidators, 1, 99}, {NumAgree, 1, 99}, {NumBatch, 1, 1000}} {
+		if err := whole(x.name, x.least, x.most); err != nil {
+			return err
+		}
+	}
+	switch v := n[NumValidators]; {
+	case n[NumAgree] > v || 2*n[NumAgree] <= v:
+		return fmt.Errorf("%s: want more than half of %v validators, got %v", NumAgree, v, n[NumAgree])
+	case !(n[NumPeriod] > 0 && n[NumPeriod] <= 3660):
+		return fmt.Errorf("%s: want more than 0 and at most 3660, got %v", NumPeriod, n[NumPeriod])
+	case !(n[NumBaseline] >= 0 && n[NumBaseline] < 1):
+		return fmt.Errorf("%s: want 0 or more and less than 1, got %v", NumBaseline, n[NumBaseline])
+	case !(n[NumMaxUSD] >= 0 && n[NumMaxUSD] <= 1e9):
+		return fmt.Errorf("%s: want 0 to 1e9, got %v", NumMaxUSD, n[NumMaxUSD])
+	case !(n[NumBandAbs] >= 0):
+		return fmt.Errorf("%s: want 0 or more, got %v", NumBandAbs, n[NumBandAbs])
+	case !(n[NumBandRel] >= 0 && n[NumBandRel] < 1):
+		return fmt.Errorf("%s: want 0 or more and less than 1, got %v", NumBandRel, n[NumBandRel])
+	}
+	c, err := AttemptConfig(n, 1)
+	if err != nil {
+		return err
+	}
+	return c.Validate()
+}
+
+// Banded is the pair of scores of 0 to 1 that two values which are not scores
+// count as, such as seconds or a loss, of which less is better: a difference of
+// at most the larger of abs and rel times the incumbent's value is none. What
+// is no number has lost.
+func Banded(challenger, incumbent, abs, rel float64) Pair {
+	bad := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+	switch {
+	case bad(challenger) && bad(incumbent):
+		return Pair{}
+	case bad(challenger):
+		return Pair{Incumbent: 1}
+	case bad(incumbent):
+		return Pair{Challenger: 1}
+	}
+	band := max(abs, rel*math.Abs(incumbent))
+	switch d := incumbent - challenger; {
+	case d > band:
+		return Pair{Challenger: 1}
+	case d < -band:
+		return Pair{Incumbent: 1}
+	}
+	return Pair{}
+}
+
+// decidePaired asks for pairs until enough validators, each by its own pairs,
+// say that the challenger is better, or that cannot come about any more.
+func decidePaired(c Contested) PairedVerdict {
+	n := c.Numbers
+	attempt := max(c.Attempt, 1)
+	cfg, err := AttemptConfig(n, attempt)
+	validators, agree := int(n[NumValidators]), int(n[NumAgree])
+	v := PairedVerdict{Outcome: OutcomeUndecided, Numbers: map[string]float64{
+		"attempt": float64(attempt), "alpha": cfg.Alpha, "need": 1 / cfg.Alpha, "max_pairs": float64(cfg.Max), "min_gain": cfg.MinGain,
+		"kept_need": cfg.Kept, "validators": float64(validators), "agree": float64(agree), "cost_usd": float64(c.Spent) / 1e6, "max_usd": n[NumMaxUSD],
+	}}
+	if err != nil || c.Solved < 1 {
+		return v // who has solved nothing never sits; the caller says so by ZeroRule
+	}
+	type result struct {
+		Contest
+		outcome string
+	}
+	var results []result
+	pairs, won, lost, gain := 0, 0, 0, 0.0
+	left := cfg.Max // pairs of the open stream that has the fewest
+	if len(c.Streams) < validators {
+		left = 0
+	}
+	for _, s := range c.Streams {
+		var r result
+		for _, round := range s.Rounds {
+			r.AddRound(round, cfg)
+			for _, p := range round {
+				switch d := p.Challenger - p.Incumbent; {
+				case d > 0:
+					won++
+				case d < 0:
+					lost++
+				}
+				gain += p.Challenger - p.Incumbent
+				pairs++
+			}
+		}
+		if r.outcome = r.Outcome(cfg); r.outcome != OutcomeMore {
+			v.Settled = append(v.Settled, s.Index)
+		} else {
+			left = min(left, r.For.N())
+		}
+		results = append(results, r)
+	}
+	// A validator that stands in for one that has gone adds a stream: those with
+	// most pairs count, so that nobody can add opinions by being many.
+	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(b.For.N(), a.For.N()) })
+	results = results[:min(len(results), validators)]
+	count := map[string]int{}
+	var values []float64
+	for _, r := range results {
+		count[r.outcome]++
+		values = append(values, r.For.Value())
+	}
+	count[OutcomeMore] += validators - len(results) // who has not begun
+	slices.Sort(values)
+	slices.Reverse(values)
+	// What it has: the evidence that as many as must agree have at least.
+	has := 1.0
+	if len(values) >= agree {
+		has = values[agree-1]
+	}
+	maps.Copy(v.Numbers, map[string]float64{
+		"evidence": min(has, math.MaxFloat64), "pairs": float64(pairs), "won": float64(won), "lost": float64(lost),
+		"seated_by": float64(count[OutcomeSeated]), "kept_by": float64(count[OutcomeKept]),
+	})
+	for i, x := range values {
+		v.Numbers[fmt.Sprintf("evidence_%d", i+1)] = min(x, math.MaxFloat64)
+	}
+	if pairs > 0 {
+		v.Numbers["gain"] = gain / float64(pairs)
+	}
+	switch {
+	case count[OutcomeSeated] >= agree:
+		v.Outcome = OutcomeSeated
+	case count[OutcomeKept] > validators-agree:
+		v.Outcome = OutcomeKept
+	case count[OutcomeSeated]+count[OutcomeMore] < agree:
+		// The pairs ran out.
+	case n[NumMaxUSD] > 0 && float64(c.Spent)/1e6 >= n[NumMaxUSD]:
+		v.Numbers["money_ended"] = 1
+	default:
+		v.Outcome, v.More = OutcomeMore, max(1, min(int(n[NumBatch]), cfg.Max-left))
+	}
+	v.Numbers["outcome"] = map[string]float64{OutcomeSeated: 1, OutcomeKept: -1}[v.Outcome]
+	return v
+}
+
+func sayPaired(d agon.Decision) string {
+	n := d.Numbers
+	if d.Rule != PairedRule {
+		return ""
+	}
+	if _, ok := n["need"]; !ok {
+		return ""
+	}
+	rival := "the champion"
+	if d.Incumbent == "" {
+		rival = "the baseline that holds the empty seat"
+	}
+	who := ""
+	if n["validators"] > 1 {
+		who = fmt.Sprintf(" from %s of %s validators", Figure(n["agree"]), Figure(n["validators"]))
+	} else {
+		who = " from one validator"
+	}
+	tail := fmt.Sprintf("needs evidence %s%s (attempt %s, alpha %.3g), has %s after %s pairs: %s won, %s lost", amount(n["need"]), who,
+		Figure(n["attempt"]), n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
+	switch {
+	case d.Outcome == agon.TookSeat:
+		return fmt.Sprintf("Took the seat: better than %s on the same tasks and seeds; %s.", rival, tail)
+	case n["outcome"] < 0:
+		return fmt.Sprintf("Kept out: not better than %s by %s points; %s.", rival, Figure(100*n["min_gain"]), tail)
+	case n["money_ended"] > 0:
+		return fmt.Sprintf("Kept out: cannot be told apart from %s for $%s; %s.", rival, Figure(n["max_usd"]), tail)
+	}
+	return fmt.Sprintf("Kept out: cannot be told apart from %s; %s.", rival, tail)
+}
+
+// amount writes evidence: whole where it is large.
+func amount(f float64) string {
+	switch {
+	case f >= 1e6:
+		return "over a million"
+	case f >= 10:
+		return Figure(math.Round(f))
+	}
+	return Figure(math.Round(f*100) / 100)
+}
+
+type seatIn struct {
+	Need     float64   `json:"need"`
+	Agree    int       `json:"agree"`
+	Evidence []float64 `json:"evidence"` // of each validator
+}
+
+type seatOut struct {
+	Takes bool `json:"takes"`
+	By    int  `json:"by"`
+}
+
+func calcSeat(in seatIn) (seatOut, error) {
+	if !(in.Need > 1) || in.Agree < 1 || len(in.Evidence) > 100 {
+		return seatOut{}, fmt.Errorf("need: want more than 1; agree: want at least 1; evidence: at most 100 numbers")
+	}
+	var out seatOut
+	for _, e := range in.Evidence {
+		if e >= in.Need {
+			out.By++
+		}
+	}
+	out.Takes = out.By >= in.Agree
+	return out, nil
+}
+
+func seatRule() calc.Rule {
+	return calc.Func(PairedRule, "{need, agree, evidence: [of each validator]} -> {takes, by}: does own evidence of enough validators reach the need", calcSeat)
+}
