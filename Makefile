@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build install up test faults bench interop browser walk lint fmt docs clean
+.PHONY: help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ browser: build ## every page in a real Chromium with axe, over the demo arenas (
 
 walk: ## the first ten minutes of README.md, each command as it stands there, in a clean clone (slow)
 	@./scripts/walk.sh
+
+kind: ## a sixth kind, as docs/kinds.md says, in a clean clone and in a module elsewhere (slow, plays in boxes)
+	@GO="$(GO)" ./scripts/kind.sh
 
 SOAK ?= 10m
 KILLS ?= 200

@@ -41,6 +41,7 @@ var views = map[string][]string{
 	"operator-log":     {"operator", "log", "--wallet.name", "alice"},
 	"operator-webhook": {"operator", "webhook", "--wallet.name", "alice"},
 	"task-list":        {"task", "list"},
+	"kind-list":        {"kind", "list"},
 	"key-list":         {"key", "list"},
 	"key-show":         {"key", "show", "--wallet.name", "alice"},
 	"config-view":      {"config", "view", "--origin"},
