@@ -40,7 +40,7 @@ scores bin/agon "$dir/in" golf.toml
 [ "$(git status --porcelain)" = "$changed" ] || die "playing changed the clone"
 go test ./kinds ./kinds/golf ./internal/law ./cmd/agon || die "tests of the clone fail with a sixth kind"
 go test -run TestKits ./cmd/agon/roles || die "the sixth kit is not whole"
-make -s lint >/dev/null 2>"$dir/lint" || { cat "$dir/lint" >&2; die "what was written is not clean"; }
+{ go vet ./kinds/golf && go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./kinds/golf && [ -z "$(go run mvdan.cc/gofumpt@v0.9.1 -l kinds/golf)" ]; } || die "what was written is not clean"
 git checkout -q kinds/kits.go && rm -rf kinds/golf && make -s build
 
 say "in a module elsewhere"
