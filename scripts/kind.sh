@@ -38,7 +38,7 @@ changed=$(git status --porcelain)
 make -s build
 scores bin/agon "$dir/in" golf.toml
 [ "$(git status --porcelain)" = "$changed" ] || die "playing changed the clone"
-go test ./kinds ./kinds/golf ./internal/law ./cmd/agon || die "tests of the clone fail with a sixth kind"
+go test -count=1 ./kinds ./kinds/golf ./internal/law ./cmd/agon || die "tests of the clone fail with a sixth kind"
 go test -run TestKits ./cmd/agon/roles || die "the sixth kit is not whole"
 { go vet ./kinds/golf && go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./kinds/golf && [ -z "$(go run mvdan.cc/gofumpt@v0.9.1 -l kinds/golf)" ]; } || die "what was written is not clean"
 git checkout -q kinds/kits.go && rm -rf kinds/golf && make -s build
@@ -50,7 +50,7 @@ cd "$dir/out"
 "$dir/agon/bin/agon" kind new chess ./chess >/dev/null # a second one, beside it
 "$dir/agon/bin/agon" build --with example.org/golf="$dir/out/golf" -o ./agon-golf >/dev/null
 scores ./agon-golf "$dir/outside" golf.toml
-(cd golf && go test .) || die "tests of the module fail"
+(cd golf && go test -count=1 .) || die "tests of the module fail"
 # The binary builds others: it knows where agon is.
 ./agon-golf build --with example.org/golf=./golf --with example.org/chess=./chess -o ./agon-both >/dev/null
 [ "$(./agon-both kind list -o id | tail -n 2 | paste -sd, -)" = golf,chess ] || die "agon-both has not both kinds: $(./agon-both kind list -o id)"

@@ -178,6 +178,28 @@ func TestAnotherModule(t *testing.T) {
 	if made.Module != "example.org/golf" || made.Package != made.Module {
 		t.Errorf("%+v", made)
 	}
+	// The other suites can be imported, too.
+	suites := `package golf
+
+import (
+	"testing"
+
+	"github.com/agon-arena/agon/auth/dialect/dialecttest"
+	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/gateway/gatewaytest"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/sandboxtest"
+)
+
+func TestSuites(t *testing.T) {
+	sandboxtest.Run(t, sandboxtest.Config{Driver: sandbox.Driver(nil)})
+	gatewaytest.Start(t, gateway.Config{}, gatewaytest.Says(gatewaytest.Answer))
+	dialecttest.Verifier(t)
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "suites_test.go"), []byte(suites), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// -mod=readonly: go.mod is whole as it was written.
 	for _, args := range [][]string{{"vet", "-mod=readonly", "."}, {"list", "-mod=readonly", "-deps", "-test", "."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
