@@ -139,7 +139,11 @@ func Build(ctx context.Context, o cli.BuildOptions) (*cli.Built, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &agon.Error{Code: "build_failed", Status: 422, Field: "with", Message: "go build: " + err.Error(), Mend: "what Go said stands above; a module's root package must have: func Kit() kit.Kit"}
+		mend := "what Go said stands above; a module's root package must have: func Kit() kit.Kit"
+		if src.Dir == "" {
+			mend = "what Go said stands above; if it could not get agon's own code, name a clone with --agon DIR"
+		}
+		return nil, &agon.Error{Code: "build_failed", Status: 422, Field: "with", Message: "go build: " + err.Error(), Mend: mend}
 	}
 	// The list of kinds is checked when the binary starts: a name that is taken is found now.
 	if os.Getenv("GOOS") == "" && os.Getenv("GOARCH") == "" {
