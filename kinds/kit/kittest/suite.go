@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -18,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/netns"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
@@ -180,6 +182,26 @@ func Case(t testing.TB, k kit.Kit, sample string) kindtest.Case {
 	return kindtest.Case{Kind: k.New(kit.Parts{Options: o, Rootfs: "/"}), Arena: a, Trees: trees, Submission: sub, Good: files.FS()}
 }
 
+// opened is the driver of this process: probing takes a second.
+var opened struct {
+	sync.Mutex
+	driver sandbox.Driver
+	root   string
+}
+
+func driver(t testing.TB, o kit.Options) (sandbox.Driver, string) {
+	t.Helper()
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.driver == nil {
+		var err error
+		if opened.driver, opened.root, err = kit.OpenDriver(t.Context(), o); err != nil {
+			t.Fatalf("no box, nothing can be played: %v", err)
+		}
+	}
+	return opened.driver, opened.root
+}
+
 // Play enters files in the kit's arena and plays them as a validator does: in
 // boxes of this machine, with a gateway on which the kit's script answers. It
 // returns every attempt; a fault of ours fails the test. No box, no test: it fails.
@@ -192,10 +214,7 @@ func Play(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays is removed by the next sweep
 	ctx, o := t.Context(), Options(dir, kit.List{k})
-	d, root, err := kit.OpenDriver(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, root := driver(t, o)
 	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	if err != nil {
 		t.Fatal(err)
