@@ -87,7 +87,7 @@ type Kit struct {
 	// it: there are none here.
 	Agreement func(arena string) *client.Agreement
 
-	// Incentives are the rules that arenas may name besides winner_takes_all, Calc
+	// Incentives are the rules that arenas may name besides the engine's own, Calc
 	// those that `agon calc` recomputes.
 	Incentives map[string]incentive.Rule
 	Calc       []calc.Rule
