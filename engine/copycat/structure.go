@@ -12,24 +12,20 @@ import (
 	"github.com/agon-arena/agon/calc"
 )
 
-// StructureRule is the name under which agon calc computes structure hashes.
-const StructureRule = "caster.structure_hash"
-
-// Rules are this package's rules for agon calc.
-func Rules() []calc.Rule {
+// Rule makes the rule by which agon calc computes structure hashes, under the
+// name that a kind gives it.
+func Rule(name string) calc.Rule {
 	type in struct {
 		Source string `json:"source"`
 	}
 	type out struct {
 		Hash string `json:"hash"`
 	}
-	return []calc.Rule{
-		calc.Func(StructureRule, "{source} -> {hash}: what is left of a Python script when names, spelling, order of helpers and padding are taken away",
-			func(i in) (out, error) {
-				h, err := StructureHash(i.Source)
-				return out{h}, err
-			}),
-	}
+	return calc.Func(name, "{source} -> {hash}: what is left of a Python script when names, spelling, order of helpers and padding are taken away",
+		func(i in) (out, error) {
+			h, err := StructureHash(i.Source)
+			return out{h}, err
+		})
 }
 
 // CheckPython reads src as a Python 3.11 module and returns a *SyntaxError

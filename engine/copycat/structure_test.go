@@ -203,7 +203,7 @@ func TestCheckPython(t *testing.T) {
 func TestCalcStructureHash(t *testing.T) {
 	var out bytes.Buffer
 	in := "{\"source\":\"x = 1\\nprint(x)\"}\n{\"source\":\"y = 0x1 # z\\nprint(y)\"}\n{\"source\":\"x = (\"}\n"
-	bad, err := calc.New(Rules()...).Run(StructureRule, strings.NewReader(in), &out)
+	bad, err := calc.New(Rule("golf.structure_hash")).Run("golf.structure_hash", strings.NewReader(in), &out)
 	lines := strings.Split(out.String(), "\n")
 	if err != nil || bad != 1 || lines[0] != lines[1] || len(lines[0]) != len(`{"hash":""}`)+64 || !strings.HasPrefix(lines[2], `{"error":"line `) {
 		t.Errorf("%v %d\n%s", err, bad, out.String())

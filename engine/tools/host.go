@@ -30,8 +30,13 @@ type Config struct {
 	// Books keep the money and the receipts of all sessions; default: in memory,
 	// with a key of their own. A gateway's (Gateway.Books) make them durable.
 	Books *gateway.Books
-	Now   func() time.Time // time.Now
-	Log   *slog.Logger     // discards; it gets classes of errors, never arguments
+	// Headers are the pairs of headers in which a caller may name its session, the
+	// preferred one first; default: X-Platform-Token and X-Session-Id.
+	Headers []Headers
+	// PriceVersion names the price table in signed receipts; default "tools-1".
+	PriceVersion string
+	Now          func() time.Time // time.Now
+	Log          *slog.Logger     // discards; it gets classes of errors, never arguments
 	// CallTimeout bounds one call (default 60 s; llm_chat and repositories 120 s).
 	CallTimeout time.Duration
 }
@@ -52,6 +57,12 @@ func New(c Config) *Host {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(c.Headers) == 0 {
+		c.Headers = []Headers{DefaultHeaders}
+	}
+	if c.PriceVersion == "" {
+		c.PriceVersion = defaultPrices
 	}
 	if c.Books == nil {
 		var err error
@@ -88,13 +99,27 @@ const (
 	bodyTime = 30 * time.Second
 )
 
-// Header names of the two eras that share the tool host's wire.
-const (
-	HeaderToken    = "X-Caster-Token"
-	HeaderSession  = "X-Caster-Session-Id"
-	HeaderToken2   = "X-Platform-Token"
-	HeaderSession2 = "X-Session-Id"
-)
+// Headers are the names of the two headers that say whose call it is.
+type Headers struct{ Token, Session string }
+
+// DefaultHeaders are what a host reads if its Config names no others.
+var DefaultHeaders = Headers{Token: "X-Platform-Token", Session: "X-Session-Id"}
+
+// Set names a session in the headers of a call.
+func (n Headers) Set(h http.Header, s *Session) {
+	h.Set(n.Token, s.Token())
+	h.Set(n.Session, s.ID())
+}
+
+// headers is the first pair whose token a request has, else the preferred one.
+func (h *Host) headers(r *http.Request) Headers {
+	for _, n := range h.cfg.Headers {
+		if r.Header.Get(n.Token) != "" {
+			return n
+		}
+	}
+	return h.cfg.Headers[0]
+}
 
 // invocation is a request's body.
 type invocation struct {
@@ -131,23 +156,20 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inv, old, bad := parseBody(body)
-	tokenName, sessionName := HeaderToken, HeaderSession
-	if r.Header.Get(HeaderToken) == "" && r.Header.Get(HeaderToken2) != "" {
-		tokenName, sessionName = HeaderToken2, HeaderSession2
-	}
-	token, sid := r.Header.Get(tokenName), r.Header.Get(sessionName)
+	names := h.headers(r)
+	token, sid := r.Header.Get(names.Token), r.Header.Get(names.Session)
 	if old != nil && token == "" { // the form of January: token and session in the body
 		token, sid = old.token, old.session
 	} else if old != nil && sid == "" {
 		sid = old.session
 	}
 	if token == "" {
-		detail(w, http.StatusUnauthorized, "missing "+strings.ToLower(tokenName)+" header")
+		detail(w, http.StatusUnauthorized, "missing "+strings.ToLower(names.Token)+" header")
 		return
 	}
 	id, err := uuid.Parse(sid)
 	if err != nil || len(sid) > 64 {
-		fail := fieldFail{"uuid_parsing", []any{"header", strings.ToLower(sessionName)}, "Input should be a valid UUID", plain.Head(sid, 80)}
+		fail := fieldFail{"uuid_parsing", []any{"header", strings.ToLower(names.Session)}, "Input should be a valid UUID", plain.Head(sid, 80)}
 		if sid == "" {
 			fail = fieldFail{"missing", fail.Loc, "Field required", nil}
 		}

@@ -71,12 +71,15 @@ func (c *chat) Chat(_ context.Context, model string, body map[string]json.RawMes
 	return []byte(c.reply), c.err
 }
 
+// first is what every host reads, second what a host reads if it is told to.
+var first, second = tools.DefaultHeaders, tools.Headers{Token: "X-Era-Token", Session: "X-Era-Session-Id"}
+
 // call posts one invocation and returns status and body.
 func call(t *testing.T, h http.Handler, s *tools.Session, body string, header ...string) (int, map[string]any) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, tools.Path, strings.NewReader(body))
 	if len(header) == 0 {
-		header = []string{tools.HeaderToken, s.Token(), tools.HeaderSession, s.ID()}
+		header = []string{first.Token, s.Token(), first.Session, s.ID()}
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -106,7 +109,7 @@ func web(q string) string {
 
 // The wire of section 2.2: shapes and sentences, character by character.
 func TestWire(t *testing.T) {
-	h := tools.New(tools.Config{Search: &stub{}})
+	h := tools.New(tools.Config{Search: &stub{}, Headers: []tools.Headers{first, second}})
 	s := open(t, h, tools.SessionConfig{UID: 5, Budget: 50_000})
 	status, out := call(t, h, s, `{"tool":"test_tool","args":["hello"],"kwargs":{}}`)
 	if status != 200 {
@@ -126,14 +129,14 @@ func TestWire(t *testing.T) {
 	}
 
 	id, tok := s.ID(), s.Token()
-	T, S := tools.HeaderToken, tools.HeaderSession
+	T, S := first.Token, first.Session
 	for _, c := range []struct {
 		name, body string
 		header     []string
 		status     int
 		detail     string
 	}{
-		{"no token", web("q"), []string{S, id}, 401, "missing x-caster-token header"},
+		{"no token", web("q"), []string{S, id}, 401, "missing x-platform-token header"},
 		{"wrong token", web("q"), []string{T, "nope", S, id}, 400, "session token rejected"},
 		{"other session", web("q"), []string{T, tok, S, "6ba7b810-9dad-11d1-80b4-00c04fd430c8"}, 400, "session not found"},
 		{"no session", web("q"), []string{T, tok}, 422, ""},
@@ -147,7 +150,7 @@ func TestWire(t *testing.T) {
 		{"unknown argument", `{"tool":"search_web","args":[],"kwargs":{"query":"q","extra":1}}`, nil, 400, "tool response validation failed"},
 		{"info with argument", `{"tool":"tooling_info","args":[1],"kwargs":{}}`, nil, 400, "tool response validation failed"},
 		{"no back end", `{"tool":"llm_chat","args":[],"kwargs":{"model":"openai/gpt-oss-20b","messages":[]}}`, nil, 400, "session not found"},
-		{"other era's headers", `{"tool":"test_tool","args":["x"],"kwargs":{}}`, []string{tools.HeaderToken2, tok, tools.HeaderSession2, id}, 200, ""},
+		{"other era's headers", `{"tool":"test_tool","args":["x"],"kwargs":{}}`, []string{second.Token, tok, second.Session, id}, 200, ""},
 		{"january's body", fmt.Sprintf(`{"tool":"test_tool","args":["x"],"kwargs":{},"token":%q,"session_id":%q}`, tok, id), []string{"X", "y"}, 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -267,7 +270,7 @@ func TestSessionEnds(t *testing.T) {
 		t.Errorf("expired: %d %v", status, out)
 	}
 	// The session is looked at before the token is.
-	if _, out := call(t, h, s, web("q"), tools.HeaderToken, "x", tools.HeaderSession, s.ID()); out["detail"] != tools.TextFailed {
+	if _, out := call(t, h, s, web("q"), first.Token, "x", first.Session, s.ID()); out["detail"] != tools.TextFailed {
 		t.Errorf("expired with a wrong token: %v", out)
 	}
 	s.Close(tools.StatusCompleted)
@@ -295,7 +298,7 @@ func TestMaxCalls(t *testing.T) {
 	h := tools.New(tools.Config{Search: &stub{}})
 	s := open(t, h, tools.SessionConfig{Budget: 100_000, MaxCalls: 3, Parallel: 2, Queue: true})
 	for range 5 {
-		call(t, h, s, web("q"), tools.HeaderToken, "x", tools.HeaderSession, s.ID())
+		call(t, h, s, web("q"), first.Token, "x", first.Session, s.ID())
 	}
 	for i := range 4 {
 		if status, out := call(t, h, s, web("q")); (status == 200) != (i < 3) {
@@ -405,8 +408,8 @@ func BenchmarkToolCall(b *testing.B) {
 	body := []byte(web("q"))
 	for b.Loop() {
 		r, _ := http.NewRequest(http.MethodPost, srv.URL+tools.Path, bytes.NewReader(body))
-		r.Header.Set(tools.HeaderToken, s.Token())
-		r.Header.Set(tools.HeaderSession, s.ID())
+		r.Header.Set(first.Token, s.Token())
+		r.Header.Set(first.Session, s.ID())
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil || resp.StatusCode != 200 {
 			b.Fatal(err, resp)

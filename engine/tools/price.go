@@ -9,8 +9,8 @@ import (
 	"github.com/agon-arena/agon"
 )
 
-// priceVersion names this table in signed receipts.
-const priceVersion = "caster-seed"
+// defaultPrices names SeedModels in signed receipts.
+const defaultPrices = "tools-1"
 
 // ModelPrice is what a model costs in micro-dollars per 1,000,000 tokens.
 // Reasoning tokens are counted twice by the seed's rule: they are part of the

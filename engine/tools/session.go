@@ -369,7 +369,7 @@ func (s *Session) settle(r *Receipt, m agon.Micros) error {
 	signed := &agon.Receipt{
 		ID: r.ReceiptID, Session: s.id, Task: s.cfg.Task, Payer: "run", Route: Path, Model: r.Tool, Provider: r.Backend,
 		RequestHash: agon.Digest(agon.DigestPrefix + hexSum(r.Request)), ResponseHash: response, Prompt: r.Prompt, Completion: r.Completion,
-		PriceVersion: priceVersion, Reserved: r.Reserved, Status: http.StatusOK, Outcome: OutcomeOK, Start: r.IssuedAt, End: end,
+		PriceVersion: s.host.cfg.PriceVersion, Reserved: r.Reserved, Status: http.StatusOK, Outcome: OutcomeOK, Start: r.IssuedAt, End: end,
 	}
 	if r.Outcome != OutcomeOK {
 		signed.Status, signed.Outcome = http.StatusBadRequest, OutcomeProvider

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools/desearch"
 	"github.com/agon-arena/agon/engine/tools/gitrepo"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/google/uuid"
@@ -95,7 +96,7 @@ func (l *lazyRepo) GetFile(ctx context.Context, q tools.FileQuery) (*tools.RepoF
 // AGON_DESEARCH_URL and AGON_DESEARCH_KEY where one is configured, else docs;
 // and git in boxes of d.
 func toolConfig(o kit.Options, docs tools.Search, d sandbox.Driver, rootfs string) (tools.Config, error) {
-	c := tools.Config{Search: docs, Log: o.Log}
+	c := tools.Config{Search: docs, Log: o.Log, Headers: play.Headers(), PriceVersion: play.PriceVersion}
 	items, err := feeds(o, docs, time.Now)
 	if err != nil {
 		return c, err

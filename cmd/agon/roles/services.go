@@ -14,7 +14,6 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/engine/copycat"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/score"
@@ -130,7 +129,7 @@ func Services(kits kit.List) cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules(kits kit.List) *calc.Registry {
-	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), copycat.Rules(), score.AgreementRules())
+	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules())
 	for _, k := range kits {
 		list = append(list, k.Calc...)
 	}

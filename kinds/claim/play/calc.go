@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/engine/copycat"
 )
 
 // Names of this package's rules.
 const (
 	GradeRule   = "caster.grade"
 	HydrateRule = "caster.hydrate"
+	// StructureRule computes structure hashes.
+	StructureRule = "caster.structure_hash"
 )
 
 type gradeIn struct {
@@ -45,6 +48,7 @@ func Rules() []calc.Rule {
 		calc.Func(GradeRule, "{verdict, reference_verdict, support_ok|null} -> {verdict_score, support_score, total}: 0.5 for the verdict, 0.5 for its support",
 			func(in gradeIn) (Grade, error) { return GradeOf(in.Verdict, in.Reference, in.SupportOK), nil }),
 		calc.Func(HydrateRule, "{response, session_id, receipts, era? seed|head} -> {response}: citations replaced by what the session's receipts say", calcHydrate),
+		copycat.Rule(StructureRule),
 	}
 }
 

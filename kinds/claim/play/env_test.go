@@ -105,7 +105,7 @@ func newWorldWith(t testing.TB, judge SupportJudge, search tools.Search) *world 
 	t.Helper()
 	d, root := openDriver(t)
 	w := &world{t: t, kind: New(Config{Rootfs: root, Judge: judge}), dirs: map[agon.Digest]string{}}
-	host := tools.New(tools.Config{Search: search})
+	host := tools.New(tools.Config{Search: search, Headers: Headers(), PriceVersion: PriceVersion})
 	srv := httptest.NewServer(host)
 	t.Cleanup(func() { host.Stop(); srv.Close() })
 	w.player = &validator.Player{

@@ -247,11 +247,7 @@ func (s *server) drop(old *warmBox) {
 	}
 }
 
-const (
-	headerHost  = "X-Caster-Host-Container-Url"
-	headerHost2 = "X-Host-Container-Url"
-	maxRequest  = 8 << 20
-)
+const maxRequest = 8 << 20
 
 // front hands a caller's request to the runner in the box.
 func (s *server) front(w http.ResponseWriter, r *http.Request) {
@@ -261,13 +257,9 @@ func (s *server) front(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	for _, h := range []string{tools.HeaderToken, tools.HeaderSession, tools.HeaderToken2, tools.HeaderSession2} {
-		if v := r.Header.Get(h); v != "" {
-			header.Set(h, v)
-		}
-	}
+	copySession(r.Header.Get, header.Set)
 	host := first(r.Header.Get(headerHost), r.Header.Get(headerHost2), s.v.host)
-	if session := first(r.Header.Get(tools.HeaderSession), r.Header.Get(tools.HeaderSession2)); host != "" {
+	if session := sessionOf(r.Header.Get); host != "" {
 		header.Set(headerHost, "http://"+toolsDoor)
 		defer s.remember(session, host)()
 	}
@@ -339,7 +331,7 @@ func (s *server) remember(session, host string) (forget func()) {
 // tool relays a script's tool call to the host that its caller named, and to nothing else.
 func (s *server) tool(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	h, ok := s.hosts[first(r.Header.Get(tools.HeaderSession), r.Header.Get(tools.HeaderSession2))]
+	h, ok := s.hosts[sessionOf(r.Header.Get)]
 	s.mu.Unlock()
 	u, err := url.Parse(h.url)
 	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || r.URL.Path != tools.Path || r.Method != http.MethodPost {
@@ -355,11 +347,7 @@ func (s *server) tool(w http.ResponseWriter, r *http.Request) {
 	}
 	req.ContentLength = r.ContentLength
 	req.Header = http.Header{"Content-Type": {"application/json"}}
-	for _, name := range []string{tools.HeaderToken, tools.HeaderSession, tools.HeaderToken2, tools.HeaderSession2} {
-		if v := r.Header.Get(name); v != "" {
-			req.Header.Set(name, v)
-		}
-	}
+	copySession(r.Header.Get, req.Header.Set)
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		http.Error(w, `{"detail":"tool execution failed"}`, http.StatusBadGateway)

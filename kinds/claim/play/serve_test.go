@@ -77,7 +77,7 @@ func post(t *testing.T, u, body string, header map[string]string) (int, string) 
 
 func TestServeProtocol(t *testing.T) {
 	docs := index.New([]index.Doc{{URL: "https://d/1", Title: "Harbour", Text: "The harbour is 14 metres deep."}}, "docs", time.Now)
-	host := tools.New(tools.Config{Search: docs})
+	host := tools.New(tools.Config{Search: docs, Headers: Headers(), PriceVersion: PriceVersion})
 	srv := httptest.NewServer(host)
 	defer srv.Close()
 	defer host.Stop()

@@ -147,12 +147,11 @@ func (w *warmBox) call(ctx context.Context, within time.Duration, body []byte, s
 		return 0, nil, fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for k, v := range map[string]string{
-		tools.HeaderToken: s.Token(), tools.HeaderSession: s.ID(), "X-Caster-Host-Container-Url": "http://" + toolsDoor,
-		tools.HeaderToken2: s.Token(), tools.HeaderSession2: s.ID(), "X-Host-Container-Url": "http://" + toolsDoor,
-	} {
-		req.Header.Set(k, v)
+	for _, n := range Headers() {
+		n.Set(req.Header, s)
 	}
+	req.Header.Set(headerHost, "http://"+toolsDoor)
+	req.Header.Set(headerHost2, "http://"+toolsDoor)
 	resp, err := w.client.Do(req)
 	if err != nil {
 		return 0, nil, err
