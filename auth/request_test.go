@@ -56,8 +56,8 @@ func TestSignedRequestOverHTTP(t *testing.T) {
 
 // The text that is signed, spelled out once: other people's clients build it by hand.
 func TestSigningBytes(t *testing.T) {
-	got := string(SigningBytes("POST", "/v1/arenas/demo-coding/submissions?x=1", nil, "6f1d1c5e-1111-4222-8333-444444444444", "1760000000123", "agon-test"))
-	want := "agon-v1\nPOST\n/v1/arenas/demo-coding/submissions?x=1\n" +
+	got := string(SigningBytes("POST", "/v1/arenas/demo-golf/submissions?x=1", nil, "6f1d1c5e-1111-4222-8333-444444444444", "1760000000123", "agon-test"))
+	want := "agon-v1\nPOST\n/v1/arenas/demo-golf/submissions?x=1\n" +
 		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n" +
 		"6f1d1c5e-1111-4222-8333-444444444444\n1760000000123\nagon-test"
 	if got != want {

@@ -114,8 +114,8 @@ func TestRoutes(t *testing.T) {
 			return err
 		}},
 		{`POST /v1/runs/r1/cancel {"reason":"why"}`, ``, func(ctx context.Context, c *Client) error { return c.CancelRun(ctx, "r1", "why") }},
-		{`POST /v1/leases {"kinds":["coding"],"driver":"runc","wait_ms":5}`, `{"id":"l1"}`, func(ctx context.Context, c *Client) error {
-			l, err := c.Claim(ctx, ClaimRequest{Kinds: []string{"coding"}, Driver: "runc", WaitMS: 5})
+		{`POST /v1/leases {"kinds":["golf"],"driver":"runc","wait_ms":5}`, `{"id":"l1"}`, func(ctx context.Context, c *Client) error {
+			l, err := c.Claim(ctx, ClaimRequest{Kinds: []string{"golf"}, Driver: "runc", WaitMS: 5})
 			if err == nil && l.ID != "l1" {
 				return fmt.Errorf("lease %+v", l)
 			}

@@ -181,7 +181,7 @@ type source struct {
 
 func newSource(tasks int) *source {
 	s := &source{subs: map[string]*client.Submission{}, runs: map[string]*client.Run{}, evs: map[string][]agon.Event{}}
-	s.arena = client.Arena{Arena: agon.Arena{ID: "a", Kind: "coding", Licence: "MIT"}}
+	s.arena = client.Arena{Arena: agon.Arena{ID: "a", Kind: "golf", Licence: "MIT"}}
 	for i := range tasks {
 		s.arena.Tasks = append(s.arena.Tasks, agon.TaskRef{Key: fmt.Sprintf("t%d", i), Digest: agon.Sum([]byte{byte(i)})})
 	}

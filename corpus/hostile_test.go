@@ -53,7 +53,7 @@ func TestLogCutAtAnyByte(t *testing.T) {
 		if len(got) != n {
 			t.Fatalf("cut at %d: %d events, want %d", at, len(got), n)
 		}
-		out := NewFilter().Run("coding", got)
+		out := NewFilter().Run("golf", got)
 		if (out.Reason == RejectCut) != (n == 0) {
 			t.Fatalf("cut at %d: %+v of %d events", at, out, n)
 		}
@@ -61,7 +61,7 @@ func TestLogCutAtAnyByte(t *testing.T) {
 		if k := at - (len(log) - len(events[len(events)-1].Data)); k > 0 && k < len(events[len(events)-1].Data) {
 			last := events[len(events)-1]
 			last.Data = last.Data[:k]
-			out = NewFilter().Run("coding", append(append([]agon.Event{}, events[:2]...), last))
+			out = NewFilter().Run("golf", append(append([]agon.Event{}, events[:2]...), last))
 		}
 		reasons[out.Reason]++
 	}

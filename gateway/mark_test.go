@@ -39,10 +39,10 @@ func TestStreamMarks(t *testing.T) {
 				}
 			})
 			p := policy("m")
-			p.NonceField = "oro_metadata"
+			p.NonceField = "golf_metadata"
 			s := open(t, start(t, Config{Upstreams: []provider.Upstream{u}}), p, nil)
 			got := post(t, s, chatPath, strings.Replace(hello, "{", `{"stream":true,`, 1)).body
-			i := strings.Index(got, `data: {"object":"chat.completion.chunk","id":"","created":0,"model":"m","choices":[],"oro_metadata":`)
+			i := strings.Index(got, `data: {"object":"chat.completion.chunk","id":"","created":0,"model":"m","choices":[],"golf_metadata":`)
 			if !c.marked {
 				if i >= 0 || got != c.sent {
 					t.Errorf("%s, cut at %d: %q", c.name, cut, got)
@@ -63,7 +63,7 @@ func TestStreamMarks(t *testing.T) {
 			var m struct {
 				Meta struct {
 					Nonces map[string]string `json:"tool_nonces"`
-				} `json:"oro_metadata"`
+				} `json:"golf_metadata"`
 			}
 			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &m); err != nil {
 				t.Fatal(err)
@@ -80,9 +80,9 @@ func TestStreamMarksBrokenOff(t *testing.T) {
 	sent := chunk("a") + `data: {"choices":[{"ind`
 	u := upstream(t, streams(true, sent))
 	p := policy("m")
-	p.NonceField = "oro_metadata"
+	p.NonceField = "golf_metadata"
 	s := open(t, start(t, Config{Upstreams: []provider.Upstream{u}}), p, nil)
-	if got := post(t, s, chatPath, strings.Replace(hello, "{", `{"stream":true,`, 1)); strings.Contains(got.body, "oro_metadata") || !strings.HasPrefix(got.body, chunk("a")) {
+	if got := post(t, s, chatPath, strings.Replace(hello, "{", `{"stream":true,`, 1)); strings.Contains(got.body, "golf_metadata") || !strings.HasPrefix(got.body, chunk("a")) {
 		t.Errorf("%q", got.body)
 	}
 }

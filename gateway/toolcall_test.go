@@ -182,13 +182,13 @@ func TestNonces(t *testing.T) {
 	}
 
 	// With marks in the reply.
-	s, _, _ = toolGateway(t, answer, func(p *Policy) { p.NonceField = "oro_metadata" })
+	s, _, _ = toolGateway(t, answer, func(p *Policy) { p.NonceField = "golf_metadata" })
 	r := post(t, s, chatPath, hello)
 	var m struct {
 		Choices []any
 		Meta    struct {
 			Nonces map[string]string `json:"tool_nonces"`
-		} `json:"oro_metadata"`
+		} `json:"golf_metadata"`
 	}
 	if err := json.Unmarshal([]byte(r.body), &m); err != nil || len(m.Choices) != 1 || len(m.Meta.Nonces) != 1 {
 		t.Fatalf("reply %s %v", r.body, err)

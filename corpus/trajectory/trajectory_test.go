@@ -117,7 +117,7 @@ func play(t *testing.T) []agon.Event {
 		t.Fatal(err)
 	}
 	_ = judge.Close()
-	rec.Record(agon.EventScore, "small/x", agon.Score{Run: "run_1", Task: "small/x", Value: 0.5, Scorer: "coding/1"})
+	rec.Record(agon.EventScore, "small/x", agon.Score{Run: "run_1", Task: "small/x", Value: 0.5, Scorer: "golf/1"})
 	rec.Record(agon.EventPhase, "", map[string]any{"phase": "scored", "outcome": "ok"})
 	rec.Record(agon.EventModel, "", map[string]any{"cut": true})
 	return rec.all

@@ -17,7 +17,7 @@ func TestSay(t *testing.T) {
 		"Kept out: 0.1852; needs 0.2255 (champion 0.2222 plus 1.5 %).":       {Rule: WinnerTakesAllRule, Score: 0.18518, Bar: bar, Outcome: agon.KeptSeat, Numbers: map[string]float64{"incumbent": 0.22222, "margin": Margin}},
 		"Kept out: 0.1; needs 0.2255.":                                       {Rule: "shy", Score: 0.1, Bar: bar, Outcome: agon.KeptSeat},
 		"Said by the rule.":                                                  {Rule: "own", Score: 0.1, Bar: bar, Outcome: agon.KeptSeat},
-		"Kept out: 0.5; the rule research.canary does not seat it.":          {Rule: "research.canary", Score: 0.5, Outcome: agon.KeptSeat},
+		"Kept out: 0.5; the rule golf.caddie does not seat it.":              {Rule: "golf.caddie", Score: 0.5, Outcome: agon.KeptSeat},
 	} {
 		if got := Say(own, d); got != want {
 			t.Errorf("%+v\n got %s\nwant %s", d, got, want)

@@ -31,6 +31,10 @@ type Coordinator interface {
 	FixedWeights(ctx context.Context, a agon.Arena) ([]FixedWeight, error)
 }
 
+// An Entrance is a Coordinator that says how its arenas are entered; whoever
+// tries to submit to one without it is shown this.
+type Entrance interface{ Entrance() string }
+
 // Arenas with a contest: replicas go to different validators, whose results
 // weigh by trust, and the kind sums and decides (kind.Decider).
 

@@ -63,7 +63,7 @@ func (p *player) step() string {
 		if l != nil {
 			p.leases = append(p.leases, heldLease{Lease: l, by: v})
 		}
-		return "claim"
+		return "lease"
 	case k < 55:
 		if l := p.pick(); l != nil {
 			s := []agon.RunState{"", agon.RunPlaying, agon.RunJudging, agon.RunScored}[p.r.IntN(4)]

@@ -40,7 +40,9 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	}
 	if a.Contest != nil && also == nil {
 		e := refuse(409, "use_coordinator", "arena %s is entered through its coordinator, by a claim", a.ID)
-		e.Mend = "agon research claim, then agon research submit-workspace"
+		if c, ok := p.cfg.Coordinators[a.Kind].(Entrance); ok {
+			e.Mend = c.Entrance()
+		}
 		return nil, e
 	}
 	files, err := p.checkFiles(r)

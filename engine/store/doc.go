@@ -6,30 +6,9 @@ import (
 	"time"
 )
 
-// DocTable names a table of the research coordinator.
+// DocTable names a table of documents that a kind keeps beside the engine's
+// rows; a migration makes it, the kind has its name.
 type DocTable string
-
-// Tables of the coordinator (migrations/0005_research.sql says what a row is).
-const (
-	ResearchTasks       DocTable = "research_tasks"
-	ResearchClaims      DocTable = "research_claims"
-	ResearchSubmissions DocTable = "research_submissions"
-	ResearchChanges     DocTable = "research_changes"
-	ResearchWorkItems   DocTable = "research_work_items"
-	ResearchJobs        DocTable = "research_jobs"
-	ResearchPeers       DocTable = "research_peers"
-	ResearchRecords     DocTable = "research_records"
-	ResearchIdeas       DocTable = "research_ideas"
-	ResearchCanaries    DocTable = "research_canaries"
-	ResearchHits        DocTable = "research_hits"
-	ResearchPolicies    DocTable = "research_policies"
-	ResearchEpochs      DocTable = "research_epochs"
-	ResearchPackages    DocTable = "research_packages"
-	ResearchRecipients  DocTable = "research_recipients"
-	ResearchLanes       DocTable = "research_lanes" // these three: migrations/0011_lanes.sql
-	ResearchEmissions   DocTable = "research_emissions"
-	ResearchPaid        DocTable = "research_paid"
-)
 
 // Doc is one row: who and what it is about in columns, the rest in Body.
 type Doc struct {

@@ -14,7 +14,7 @@ import (
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
-	for name, text := range map[string]string{filepath.Join(dir, "claim.json"): "12345", outside: "secret"} {
+	for name, text := range map[string]string{filepath.Join(dir, "hole.json"): "12345", outside: "secret"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestReadFile(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("claim.json", filepath.Join(dir, "in")); err != nil {
+	if err := os.Symlink("hole.json", filepath.Join(dir, "in")); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
@@ -35,9 +35,9 @@ func TestReadFile(t *testing.T) {
 		limit int64
 		err   string
 	}{
-		{"claim.json", 5, ""},
+		{"hole.json", 5, ""},
 		{"in", 5, ""},
-		{"claim.json", 4, "claim.json is larger than 4 bytes"},
+		{"hole.json", 4, "hole.json is larger than 4 bytes"},
 		{"out", 100, "escapes"},
 		{"../" + filepath.Base(filepath.Dir(outside)) + "/secret", 100, "escapes"},
 		{"pipe", 100, "pipe is not a regular file"},

@@ -312,7 +312,7 @@ func TestLifeOfARun(t *testing.T) {
 	for range 2 {
 		l, err := val.Claim(ctx, client.ClaimRequest{Kinds: []string{"fake"}, Driver: "x", WaitMS: 1000})
 		if err != nil || l == nil {
-			t.Fatal("claim", l, err)
+			t.Fatal("no lease:", l, err)
 		}
 		if _, err := val.Heartbeat(ctx, l.ID, client.Heartbeat{Token: l.Token, State: agon.RunPlaying, Events: []agon.Event{
 			{Run: l.Run.Run, Attempt: l.Attempt, Seq: 1, At: time.Now(), Type: agon.EventNote, Data: json.RawMessage(`{"text":"hello"}`)},

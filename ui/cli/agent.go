@@ -19,7 +19,7 @@ func (a *App) agentCmd(in Agents) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "agent",
 		Short:   "Agents: start one from a commented template",
-		Example: "  agon agent new coding ./mine",
+		Example: "  agon agent new {kind} ./mine",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,7 +32,7 @@ func (a *App) agentNewCmd(in Agents) *cobra.Command {
 		Use:     "new KIND [DIR]",
 		Short:   "Write a commented agent to start from",
 		Long:    "Write a commented agent of a kind into a new directory (default: ./agent). JSON: {kind, dir, files}.",
-		Example: "  agon agent new coding\n  agon agent new coding ./mine && agon try ./mine/agent.py --arena demo-coding",
+		Example: "  agon agent new {kind}\n  agon agent new {kind} ./mine && agon try ./mine/agent.py --arena {arena}",
 		Args:    Args(1, 2, "a kind and at most one directory"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

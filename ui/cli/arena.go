@@ -62,7 +62,7 @@ func (a *App) arenaCmd(f Arenas) *cobra.Command {
 	view := &cobra.Command{
 		Use:               "view ARENA",
 		Short:             "Show one arena: tasks, rules, budget, seat",
-		Example:           "  agon arena view demo-coding\n  agon arena view demo-coding --jq .policy.budget",
+		Example:           "  agon arena view {arena}\n  agon arena view {arena} --jq .policy.budget",
 		Args:              Args(1, 1, "an arena"),
 		ValidArgsFunction: a.Complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,7 +80,7 @@ func (a *App) arenaCmd(f Arenas) *cobra.Command {
 	return a.noun(&cobra.Command{
 		Use:     "arena",
 		Short:   "Arenas: what is open, by which rules",
-		Example: "  agon arena\n  agon arena view demo-coding",
+		Example: "  agon arena\n  agon arena view {arena}",
 	}, list, view, a.arenaNewCmd(f), a.arenaCheckCmd(f), a.arenaPublishCmd())
 }
 
@@ -144,7 +144,7 @@ func (a *App) boardCmd() *cobra.Command {
 
 JSON with an ARENA: {id, kind, url, champion, seats, burned, submissions, weights, decisions};
 without one: an array of these.`,
-		Example:           "  agon board demo-coding\n  agon board demo-coding --jq '.submissions[0].score'",
+		Example:           "  agon board {arena}\n  agon board {arena} --jq '.submissions[0].score'",
 		Args:              Args(0, 1, "at most one arena"),
 		ValidArgsFunction: a.Complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

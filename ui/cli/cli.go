@@ -49,6 +49,7 @@ type App struct {
 	ledger   string              // --ledger
 	wait     string              // --wait
 	included *subtensor.Included // what the chain last took
+	example  *strings.Replacer   // names that examples show; set by root
 }
 
 type globalFlags struct {
@@ -128,7 +129,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 partly done, 4 not authorised, 5 not foun
 
 Settings: flag, then AGON_* environment, then agon.toml (here or above), then the
 user's agon/config.toml, then the default; see agon config view --origin.`,
-		Example:           "  agon up\n  agon board demo-coding\n  agon try ./agent.py --arena demo-coding",
+		Example:           "  agon up\n  agon board {arena}\n  agon try ./agent.py --arena {arena}",
 		Version:           a.versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -174,6 +175,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	for _, f := range a.Extras {
 		addExtras(cmd, f(a))
 	}
+	a.fillExamples(cmd)
 	return cmd
 }
 

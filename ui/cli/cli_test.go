@@ -244,10 +244,10 @@ func TestReadEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("pack/a.md", "a")
-	write("pack/sub/b.md", "b")
-	write("pack/.git/config", "x")
-	write("pack/__pycache__/c.pyc", "x")
+	write("folder/a.md", "a")
+	write("folder/sub/b.md", "b")
+	write("folder/.git/config", "x")
+	write("folder/__pycache__/c.pyc", "x")
 	write("big/x", strings.Repeat("x", maxEntryBytes+1))
 	for i := range maxEntryFiles + 1 {
 		write(fmt.Sprintf("many/%d", i), "")
@@ -256,11 +256,11 @@ func TestReadEntry(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "linked", "z")); err != nil {
 		t.Fatal(err)
 	}
-	files, err := readEntry(filepath.Join(dir, "pack"), "")
+	files, err := readEntry(filepath.Join(dir, "folder"), "")
 	if err != nil || len(files) != 2 || files[0].Path != "a.md" || files[1].Path != "sub/b.md" {
-		t.Errorf("pack: %v, %+v", err, files)
+		t.Errorf("folder: %v, %+v", err, files)
 	}
-	if files, err := readEntry(filepath.Join(dir, "pack", "a.md"), "agent.py"); err != nil || len(files) != 1 || files[0].Path != "agent.py" || string(files[0].Content) != "a" {
+	if files, err := readEntry(filepath.Join(dir, "folder", "a.md"), "agent.py"); err != nil || len(files) != 1 || files[0].Path != "agent.py" || string(files[0].Content) != "a" {
 		t.Errorf("file: %v, %+v", err, files)
 	}
 	for name, want := range map[string]int{"big": 7, "big/x": 7, "many": 7, "linked": 7, "nosuch": 5} {

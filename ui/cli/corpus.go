@@ -26,7 +26,7 @@ func (a *App) corpusCmd(s Corpora) *cobra.Command {
 		Long: `Turn the runs of arenas into data that a trainer can trust: filtered by what the gateway
 saw, scrubbed, without duplicates, split by leak cluster, checked against public benchmarks,
 and written for OpenAI, TRL, verl, ATIF and Hugging Face (docs/corpus.md).`,
-		Example: "  agon corpus build --arena demo-coding --out ./corpus\n  agon corpus verify ./corpus",
+		Example: "  agon corpus build --arena {arena} --out ./corpus\n  agon corpus verify ./corpus",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -43,7 +43,7 @@ func (a *App) corpusBuildCmd(s Corpora) *cobra.Command {
 		Long: `Build a corpus from the runs of the server's arenas (default: all). It holds what your key
 may read; hidden tasks, open runs and withdrawn submissions never become rows. The same
 runs give the same bytes. JSON: {rows, rejected, dir}.`,
-		Example: "  agon corpus build --out ./corpus\n  agon corpus build --arena demo-coding --poison ./public-tests.txt --out ./corpus",
+		Example: "  agon corpus build --out ./corpus\n  agon corpus build --arena {arena} --poison ./public-tests.txt --out ./corpus",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.Out == "" {

@@ -27,8 +27,8 @@ import (
 // views are the commands; the key names the file in testdata/golden.
 var views = map[string][]string{
 	"arena-list":       {"arena", "list"},
-	"arena-view":       {"arena", "view", "demo-coding"},
-	"board":            {"board", "demo-coding"},
+	"arena-view":       {"arena", "view", "demo-golf"},
+	"board":            {"board", "demo-golf"},
 	"submission-list":  {"submission", "list"},
 	"submission-view":  {"submission", "view", "sub-scored"},
 	"submission-gate":  {"submission", "view", "sub-refused"},
@@ -69,24 +69,24 @@ func filled(t *testing.T) *httptest.Server {
 	open := agon.TaskRef{Key: "small/a", Digest: agon.Sum([]byte("a"))}
 	arenas := []client.Arena{
 		{Arena: agon.Arena{
-			ID: "demo-coding", Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT", Incentive: "winner_takes_all",
+			ID: "demo-golf", Kind: "golf", Title: "Software engineering: mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT", Incentive: "winner_takes_all",
 			Tasks: []agon.TaskRef{open, hidden}, MaxLeases: 4, Attempts: 2, SubmissionsPerColdkey: 10,
 			Policy: agon.Policy{Models: []string{"*"}, Budget: agon.Budget{Micros: 2_000_000, Calls: 50}, Agent: agon.Limits{WallMS: 300_000}},
-		}, Queued: 12, Playing: 3, Champion: &agon.Seat{Arena: "demo-coding", Submission: "sub-scored", Score: 0.75, Since: golden}},
-		{Arena: agon.Arena{ID: "demo-claim", Kind: "claim", Title: "Claims \x1b[31mred \u202eesrever", Netuid: 2, State: agon.ArenaPaused, Licence: "CC-BY-4.0"}},
+		}, Queued: 12, Playing: 3, Champion: &agon.Seat{Arena: "demo-golf", Submission: "sub-scored", Score: 0.75, Since: golden}},
+		{Arena: agon.Arena{ID: "demo-chess", Kind: "chess", Title: "Claims \x1b[31mred \u202eesrever", Netuid: 2, State: agon.ArenaPaused, Licence: "CC-BY-4.0"}},
 	}
 	subs := []client.Submission{
-		{Submission: agon.Submission{ID: "sub-scored", Arena: "demo-coding", Name: "repair", Miner: alice, Coldkey: bob, Digest: agon.Sum([]byte("s")), Licence: "MIT", State: agon.SubmissionScored, Seq: 3, CreatedAt: golden}, Score: f(0.75), Solved: n(9), Total: n(12), CostMicros: 1500, Decision: &agon.Decision{Arena: "demo-coding", Challenger: "sub-scored", Incumbent: "sub-old", Bar: f(0.7), Score: 0.75, Outcome: agon.TookSeat, Rule: "winner_takes_all", Numbers: map[string]float64{"margin": 1.015, "incumbent": 0.69}, At: golden}},
-		{Submission: agon.Submission{ID: "sub-playing", Arena: "demo-coding", Name: "a submission whose name goes on for rather longer than a terminal is wide", Miner: bob, Licence: "MIT", State: agon.SubmissionPlaying, Scripted: true, Seq: 4, CreatedAt: golden}},
-		{Submission: agon.Submission{ID: "sub-refused", Arena: "demo-claim", Name: "evil\x1b[2J\u202ename\nline", Miner: bob, Licence: "MIT", State: agon.SubmissionExcluded, Seq: 5, CreatedAt: golden}, Findings: []agon.Finding{{Code: "copy", Field: "agent.py", Limit: "0.9", Message: "a copy of sub-scored\x1b[1m"}}},
+		{Submission: agon.Submission{ID: "sub-scored", Arena: "demo-golf", Name: "repair", Miner: alice, Coldkey: bob, Digest: agon.Sum([]byte("s")), Licence: "MIT", State: agon.SubmissionScored, Seq: 3, CreatedAt: golden}, Score: f(0.75), Solved: n(9), Total: n(12), CostMicros: 1500, Decision: &agon.Decision{Arena: "demo-golf", Challenger: "sub-scored", Incumbent: "sub-old", Bar: f(0.7), Score: 0.75, Outcome: agon.TookSeat, Rule: "winner_takes_all", Numbers: map[string]float64{"margin": 1.015, "incumbent": 0.69}, At: golden}},
+		{Submission: agon.Submission{ID: "sub-playing", Arena: "demo-golf", Name: "a submission whose name goes on for rather longer than a terminal is wide", Miner: bob, Licence: "MIT", State: agon.SubmissionPlaying, Scripted: true, Seq: 4, CreatedAt: golden}},
+		{Submission: agon.Submission{ID: "sub-refused", Arena: "demo-chess", Name: "evil\x1b[2J\u202ename\nline", Miner: bob, Licence: "MIT", State: agon.SubmissionExcluded, Seq: 5, CreatedAt: golden}, Findings: []agon.Finding{{Code: "copy", Field: "agent.py", Limit: "0.9", Message: "a copy of sub-scored\x1b[1m"}}},
 	}
 	runs := []client.Run{
-		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-scored", Arena: "demo-coding", Tasks: []agon.TaskRef{open}, Seed: 42}, Submission: "sub-scored", State: agon.RunScored, Attempts: 2, CreatedAt: golden, EndedAt: golden.Add(90 * time.Second), Scores: []agon.Score{{Run: "run-scored", Task: "small/a", Value: 1, Solved: true, Scorer: "coding-1", Detail: "12 of 12 tests passed", Metrics: map[string]float64{"tests": 12}}}}, List: []agon.Attempt{
+		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-scored", Arena: "demo-golf", Tasks: []agon.TaskRef{open}, Seed: 42}, Submission: "sub-scored", State: agon.RunScored, Attempts: 2, CreatedAt: golden, EndedAt: golden.Add(90 * time.Second), Scores: []agon.Score{{Run: "run-scored", Task: "small/a", Value: 1, Solved: true, Scorer: "golf-1", Detail: "12 of 12 tests passed", Metrics: map[string]float64{"tests": 12}}}}, List: []agon.Attempt{
 			{Run: "run-scored", N: 1, Validator: alice, State: "done", Fault: agon.FaultProvider, Reason: "the provider is down\x1b[0m", Driver: agon.Driver{Name: "runsc", Version: "1"}, LeasedAt: golden, EndedAt: golden.Add(time.Second)},
 			{Run: "run-scored", N: 2, Validator: bob, State: "done", Driver: agon.Driver{Name: "runc", Version: "1.1"}, Counted: true, CostMicros: 1500, BoxMS: 4321, LeasedAt: golden.Add(time.Minute), EndedAt: golden.Add(90 * time.Second)},
 		}},
-		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-failed", Arena: "demo-coding", Tasks: []agon.TaskRef{hidden}, Replica: 1, Seed: 7}, Submission: "sub-playing", State: agon.RunFailed, Attempts: 3, Fault: agon.FaultValidator, Reason: "the box \x1b]0;owned\x07died", CreatedAt: golden, EndedAt: golden.Add(time.Hour)}},
-		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-queued", Arena: "demo-claim", Tasks: []agon.TaskRef{open, hidden}}, Submission: "sub-playing", State: agon.RunQueued, CreatedAt: golden}},
+		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-failed", Arena: "demo-golf", Tasks: []agon.TaskRef{hidden}, Replica: 1, Seed: 7}, Submission: "sub-playing", State: agon.RunFailed, Attempts: 3, Fault: agon.FaultValidator, Reason: "the box \x1b]0;owned\x07died", CreatedAt: golden, EndedAt: golden.Add(time.Hour)}},
+		{Run: agon.Run{RunSpec: agon.RunSpec{Run: "run-queued", Arena: "demo-chess", Tasks: []agon.TaskRef{open, hidden}}, Submission: "sub-playing", State: agon.RunQueued, CreatedAt: golden}},
 	}
 	event := func(seq int64, typ, data string) agon.Event {
 		return agon.Event{Run: "run-scored", Attempt: 2, Seq: seq, Type: typ, At: golden.Add(time.Duration(seq) * time.Second), Task: "small/a", Data: json.RawMessage(data)}
@@ -103,8 +103,8 @@ func filled(t *testing.T) *httptest.Server {
 	}
 	reply("/v1/server", client.Server{Name: "stub", Version: agon.Version, Audience: "agon:test", Operator: alice, Time: golden})
 	reply("/v1/arenas", client.Page[client.Arena]{Items: arenas})
-	reply("/v1/arenas/demo-coding", arenas[0])
-	reply("/v1/arenas/demo-coding/board", board())
+	reply("/v1/arenas/demo-golf", arenas[0])
+	reply("/v1/arenas/demo-golf/board", board())
 	reply("/v1/overview", client.Overview{Arenas: []client.Board{board()}})
 	reply("/v1/submissions", client.Page[client.Submission]{Items: subs})
 	reply("/v1/submissions/sub-scored", subs[0])
@@ -113,7 +113,7 @@ func filled(t *testing.T) *httptest.Server {
 	reply("/v1/runs/run-scored", runs[0])
 	reply("/v1/runs/run-failed", runs[1])
 	reply("/v1/operator/log", client.Page[agon.OperatorAction]{Items: []agon.OperatorAction{
-		{At: golden, Actor: alice, What: "retune", Target: "demo-coding", Reason: "the model is slow today", Change: "max_leases 2 -> 4"},
+		{At: golden, Actor: alice, What: "retune", Target: "demo-golf", Reason: "the model is slow today", Change: "max_leases 2 -> 4"},
 		{At: golden, Actor: alice, What: "ban", Target: "sub-refused", Reason: "a copy\x1b[2J"},
 	}})
 	reply("/v1/webhooks", client.Webhooks{Key: "whpk_AAAA", Items: []agon.Webhook{
@@ -299,13 +299,13 @@ func TestCompleteIDs(t *testing.T) {
 		args []string
 		want string // each line up to the directive
 	}{
-		{[]string{"arena", "view"}, "demo-coding demo-claim"},
-		{[]string{"board"}, "demo-coding demo-claim"},
+		{[]string{"arena", "view"}, "demo-golf demo-chess"},
+		{[]string{"board"}, "demo-golf demo-chess"},
 		{[]string{"submission", "view"}, "sub-scored sub-playing sub-refused"},
 		{[]string{"submission", "download"}, "sub-scored sub-playing sub-refused"},
 		{[]string{"verify"}, "run-scored run-failed run-queued"},
-		{[]string{"operator", "pause"}, "demo-coding demo-claim"},
-		{[]string{"operator", "retune"}, "demo-coding demo-claim"},
+		{[]string{"operator", "pause"}, "demo-golf demo-chess"},
+		{[]string{"operator", "retune"}, "demo-golf demo-chess"},
 		{[]string{"operator", "cancel"}, "run-scored run-failed run-queued"},
 		{[]string{"operator", "ban"}, "sub-scored sub-playing sub-refused"},
 		{[]string{"run", "view"}, "run-scored run-failed run-queued"},

@@ -21,7 +21,7 @@ func (a *App) operatorCmd() *cobra.Command {
 		Short: "Run an arena: pause, retune, cancel, ban, retry; with the operator's key",
 		Long: `What only the operator may do. Every act is signed with the operator's key (wallet
 "operator" below the data directory of the server) and written down with its reason.`,
-		Example: "  agon operator pause demo-coding --wallet.name operator\n  agon operator log",
+		Example: "  agon operator pause {arena} --wallet.name operator\n  agon operator log",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -33,7 +33,7 @@ func (a *App) operatorCmd() *cobra.Command {
 		{"pause", "Take no submissions and drain the queue", agon.ArenaPaused},
 		{"close", "Take no submissions any more", agon.ArenaClosed},
 	} {
-		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" demo-coding", false, func(ctx context.Context, c *client.Client, id, _ string) (any, error) {
+		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" {arena}", false, func(ctx context.Context, c *client.Client, id, _ string) (any, error) {
 			if err := c.SetArenaState(ctx, id, s.state); err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func (a *App) retuneCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retune ARENA", Short: "Change an arena's numbers while it runs",
 		Long:    "Change an arena's numbers while it runs. Runs that are planned keep theirs. JSON: the arena.",
-		Example: "  agon operator retune demo-coding --max-leases 4 --reason 'the model is slow today'", Args: Args(1, 1, "one arena"),
+		Example: "  agon operator retune {arena} --max-leases 4 --reason 'the model is slow today'", Args: Args(1, 1, "one arena"),
 		ValidArgsFunction: a.Complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := client.RetuneRequest{Reason: reason}
@@ -236,7 +236,7 @@ func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
 	return &cobra.Command{
 		Use: "new KIND [FILE]", Short: "Write a commented arena file to start from",
 		Long:    "Write a commented arena file of a kind (default: ./arena.toml). JSON: {file, kind}.",
-		Example: "  agon arena new coding ./mine.toml\n  agon arena check ./mine.toml && agon up --arena ./mine.toml", Args: Args(1, 2, "a kind and at most one file"),
+		Example: "  agon arena new {kind} ./mine.toml\n  agon arena check ./mine.toml && agon up --arena ./mine.toml", Args: Args(1, 2, "a kind and at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Template == nil {
 				return Missing("arena new")

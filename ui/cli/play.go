@@ -216,12 +216,12 @@ did, and whether this file would take the seat by the arena's rule.
 JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms, detail, solved}], box_ms,
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
 Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
-		Example: "  agon try ./agent.py --arena demo-coding\n  agon try ./agent.py --arena demo-coding --task small/stack-pop",
+		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop",
 		Args:    Args(1, 1, "one agent file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
 			if o.Arena == "" {
-				return output.Usage("arena", "name one, for example --arena demo-coding", "--arena is missing")
+				return output.Usage("arena", a.example.Replace("name one, for example --arena {arena}"), "--arena is missing")
 			}
 			if err := CheckBoxes(o.Boxes); err != nil {
 				return err

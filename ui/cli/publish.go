@@ -43,7 +43,7 @@ submission.json with scores, costs and the decision; index.json lists them. Subm
 than --embargo, excluded or undecided are left out. Nothing that is there is changed twice.
 With --git the folder is a git repository and what is new is committed; no hook of it runs.
 JSON: {arena, dir, published[], unchanged, withheld, commit}.`,
-		Example: "  agon arena publish demo-pack --to ./packs --git\n  agon arena publish demo-coding --to /srv/www/agents --embargo 48h",
+		Example: "  agon arena publish {arena} --to ./packs --git\n  agon arena publish {arena} --to /srv/www/agents --embargo 48h",
 		Args:    Args(1, 1, "an arena"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {

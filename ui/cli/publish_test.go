@@ -20,7 +20,7 @@ func TestCommitAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("a/files/pack.json", "{}", 0o644)
+	put("a/files/recipe.json", "{}", 0o644)
 	put("a/files/.gitattributes", "* filter=evil\n", 0o644)
 	put("a/files/.gitignore", "*\n", 0o644)
 	one, err := commitAll(t.Context(), dir, "one")
@@ -30,7 +30,7 @@ func TestCommitAll(t *testing.T) {
 	for _, hook := range []string{"pre-commit", "post-commit"} {
 		put(".git/hooks/"+hook, "#!/bin/sh\ntouch "+filepath.Join(dir, "owned")+"\nexit 1\n", 0o755)
 	}
-	put("b/files/pack.json", "{}", 0o644)
+	put("b/files/recipe.json", "{}", 0o644)
 	two, err := commitAll(t.Context(), dir, "two")
 	if err != nil || two == one {
 		t.Fatal(two, err)
@@ -39,7 +39,7 @@ func TestCommitAll(t *testing.T) {
 		t.Error("a hook ran")
 	}
 	out, err := exec.CommandContext(t.Context(), "git", "-C", dir, "ls-files").Output()
-	if err != nil || strings.Count(string(out), "pack.json") != 2 || !strings.Contains(string(out), ".gitignore") {
+	if err != nil || strings.Count(string(out), "recipe.json") != 2 || !strings.Contains(string(out), ".gitignore") {
 		t.Errorf("%v %s", err, out)
 	}
 }

@@ -77,7 +77,7 @@ func fakeServices() cli.Services {
 		},
 		Agents: cli.Agents{
 			EntryName: func(string, string) string { return "agent.py" },
-			Templates: map[string]fs.FS{"coding": fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    return {\"patch\": \"\"}\n")}}},
+			Templates: map[string]fs.FS{"golf": fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    return {\"patch\": \"\"}\n")}}},
 			Try: func(_ context.Context, o cli.TryOptions) (*cli.TryResult, error) {
 				if len(o.Tasks) > 0 && o.Tasks[0] == "secret/one" {
 					return nil, &agon.Error{Code: "hidden_task", Status: 422, Message: "secret/one is hidden", Mend: "try the public tasks"}
@@ -100,12 +100,12 @@ func fakeServices() cli.Services {
 				return out, nil
 			},
 			List: func(context.Context, cli.TaskListOptions) ([]cli.TaskInfo, error) {
-				return []cli.TaskInfo{{Task: "small/a", Kind: "coding", Available: true}}, nil
+				return []cli.TaskInfo{{Task: "small/a", Kind: "golf", Available: true}}, nil
 			},
 		},
 		Kinds: cli.Kinds{
 			List: func() []cli.KindInfo {
-				return []cli.KindInfo{{Kind: "coding", Arena: "demo-coding", Sets: []string{"small"}, Samples: []string{"nop", "repair"}}}
+				return []cli.KindInfo{{Kind: "golf", Arena: "demo-golf", Sets: []string{"small"}, Samples: []string{"nop", "repair"}}}
 			},
 			New: func(o cli.KindNewOptions) (*cli.KindNew, error) {
 				if o.Name == "func" {
@@ -177,7 +177,7 @@ func board() client.Board {
 	n := func(v int) *int { return &v }
 	champion := "s1"
 	return client.Board{
-		ID: "demo-coding", Kind: "coding", Champion: &champion,
+		ID: "demo-golf", Kind: "golf", Champion: &champion,
 		Submissions: []client.BoardRow{
 			{ID: "s1", Name: "repair", Miner: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY", Score: f(0.75), Solved: n(9), Total: n(12), CostMicros: 1500, State: agon.SubmissionScored},
 			{ID: "s2", Name: "evil\x1b[2J\u202ename", Miner: "5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty", Score: f(0), Solved: n(0), Total: n(12), State: agon.SubmissionScored, Scripted: true},
@@ -198,17 +198,17 @@ func newStub() *stub {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { send(w, 200, v) })
 	}
 	arena := client.Arena{Arena: agon.Arena{
-		ID: "demo-coding", Kind: "coding", Title: "Mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT",
+		ID: "demo-golf", Kind: "golf", Title: "Mend the bug", Netuid: 1, State: agon.ArenaOpen, Licence: "MIT",
 		Tasks: []agon.TaskRef{{Key: "small/a", Digest: agon.Sum([]byte("a"))}},
 	}, Queued: 2}
 	reply("GET /v1/server", client.Server{Name: "stub", Version: agon.Version, Audience: "agon:test", Time: time.Now()})
 	reply("GET /v1/arenas", client.Page[client.Arena]{Items: []client.Arena{arena}})
-	reply("GET /v1/arenas/demo-coding", arena)
-	reply("GET /v1/arenas/demo-coding/board", board())
+	reply("GET /v1/arenas/demo-golf", arena)
+	reply("GET /v1/arenas/demo-golf/board", board())
 	reply("GET /v1/overview", client.Overview{Arenas: []client.Board{board()}})
 	s.mux.HandleFunc("GET /v1/arenas/{arena}", fail(404, "not_found", "no arena", "list them with `agon arena list`"))
 	s.mux.HandleFunc("GET /v1/arenas/{arena}/board", fail(404, "not_found", "no arena \x1b[31mred", "list them with `agon arena list`"))
-	s.mux.HandleFunc("POST /v1/arenas/demo-coding/submissions", s.submit)
+	s.mux.HandleFunc("POST /v1/arenas/demo-golf/submissions", s.submit)
 	s.mux.HandleFunc("GET /v1/submissions", func(w http.ResponseWriter, r *http.Request) {
 		items := []client.Submission{submission("s3", agon.SubmissionQueued), submission("s1", agon.SubmissionScored)}
 		if r.URL.Query().Get("cursor") == "" { // two pages
@@ -264,9 +264,9 @@ func newStub() *stub {
 
 func (s *stub) runs() {
 	run := func(id string, state agon.RunState) client.Run {
-		r := client.Run{Run: agon.Run{RunSpec: agon.RunSpec{Run: id, Arena: "demo-coding", Tasks: []agon.TaskRef{{Key: "small/a"}}, Seed: 1 << 52}, Submission: "s1", State: state, Attempts: 1}}
+		r := client.Run{Run: agon.Run{RunSpec: agon.RunSpec{Run: id, Arena: "demo-golf", Tasks: []agon.TaskRef{{Key: "small/a"}}, Seed: 1 << 52}, Submission: "s1", State: state, Attempts: 1}}
 		if state == agon.RunScored {
-			r.Scores = []agon.Score{{Run: id, Task: "small/a", Value: 1, Solved: true, Scorer: "coding/1"}}
+			r.Scores = []agon.Score{{Run: id, Task: "small/a", Value: 1, Solved: true, Scorer: "golf/1"}}
 			r.List = []agon.Attempt{{Run: id, N: 1, Validator: "5Grw", State: "done", Driver: agon.Driver{Name: "runc"}, Counted: true, BoxMS: 40}}
 		}
 		if state == agon.RunFailed {
@@ -332,7 +332,7 @@ func (s *stub) runs() {
 }
 
 func submission(id string, state agon.SubmissionState) client.Submission {
-	x := client.Submission{Submission: agon.Submission{ID: id, Arena: "demo-coding", Name: "mine", Miner: "5Grw", Licence: "MIT", State: state, Seq: 3}}
+	x := client.Submission{Submission: agon.Submission{ID: id, Arena: "demo-golf", Name: "mine", Miner: "5Grw", Licence: "MIT", State: state, Seq: 3}}
 	if state == agon.SubmissionScored {
 		v, n, total, bar := 0.5, 6, 12, 0.76125
 		x.Score, x.Solved, x.Total = &v, &n, &total

@@ -33,7 +33,7 @@ func (a *App) submissionCmd(in Agents) *cobra.Command {
 	return a.noun(&cobra.Command{
 		Use:     "submission",
 		Short:   "Submissions: enter an agent, see why it lost",
-		Example: "  agon submission submit ./agent.py --arena demo-coding --wait\n  agon submission",
+		Example: "  agon submission submit ./agent.py --arena {arena} --wait\n  agon submission",
 	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd())
 }
 
@@ -45,7 +45,7 @@ func (a *App) submissionListCmd() *cobra.Command {
 		Use:     "list",
 		Short:   "List submissions, newest first",
 		Long:    "List submissions, newest first. JSON: an array of submissions {id, arena, miner, name, digest, state, score, solved, total, cost_micros, scripted, …}.",
-		Example: "  agon submission list --arena demo-coding\n  agon submission list --mine -o id",
+		Example: "  agon submission list --arena {arena}\n  agon submission list --mine -o id",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -147,7 +147,7 @@ cancels nothing.
 JSON: the submission {id, arena, digest, state, score, solved, total, decision, created, …}.
 Exit codes: 4 no key or not registered, 5 no such arena, 6 entered by another miner
 before, 7 refused by the arena's rules, 8 --wait ended before the decision.`,
-		Example: "  agon submission submit ./agent.py --arena demo-coding --wait\n  agon submission submit ./agent.py --arena demo-coding --name tuned -o id",
+		Example: "  agon submission submit ./agent.py --arena {arena} --wait\n  agon submission submit ./agent.py --arena {arena} --name tuned -o id",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && cmd.Flags().Changed("wait") {
 				// The time of --wait may be left out, so a time after a blank is an argument.

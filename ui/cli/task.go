@@ -72,7 +72,7 @@ func (a *App) taskCheckCmd(t Tasks) *cobra.Command {
 		Long: `Prove that tasks are sound. The reference solution must solve a task and an agent
 that does nothing must not, twice each; a task that drifts is refused.
 JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is refused.`,
-		Example: "  agon task check ./my-task\n  agon task check tasks/coding/small",
+		Example: "  agon task check ./my-task\n  agon task check ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.Check == nil {

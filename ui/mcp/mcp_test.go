@@ -35,7 +35,7 @@ func runOf() client.Run {
 }
 
 func (arena) Arenas(context.Context) ([]client.Arena, error) {
-	return []client.Arena{{Arena: agon.Arena{ID: "a1", Kind: "claim", Title: "A"}, Champion: &agon.Seat{Submission: "s1", Miner: "5Miner", Score: .75}}}, nil
+	return []client.Arena{{Arena: agon.Arena{ID: "a1", Kind: "chess", Title: "A"}, Champion: &agon.Seat{Submission: "s1", Miner: "5Miner", Score: .75}}}, nil
 }
 
 func (arena) Board(_ context.Context, id string) (*client.Board, error) {

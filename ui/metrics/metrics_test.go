@@ -32,7 +32,7 @@ func (s *source) Arenas(context.Context) ([]client.Arena, error) {
 	if s.fail {
 		return nil, errors.New("down")
 	}
-	return []client.Arena{{Arena: agon.Arena{ID: "a", Kind: "coding", State: agon.ArenaOpen}, Queued: 3, Champion: &agon.Seat{Score: .5}}}, nil
+	return []client.Arena{{Arena: agon.Arena{ID: "a", Kind: "golf", State: agon.ArenaOpen}, Queued: 3, Champion: &agon.Seat{Score: .5}}}, nil
 }
 
 func (s *source) Facts(context.Context, string) (platform.ArenaFacts, error) {

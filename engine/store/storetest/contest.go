@@ -49,12 +49,12 @@ func groups(t *testing.T, s *suite) {
 	})
 }
 
-// docs: rows of the research coordinator.
+// docs: rows of a coordinator.
 func docs(t *testing.T, s *suite) {
 	row := func(id, task, owner, status string) store.Doc {
 		return store.Doc{ID: id, Task: task, Owner: owner, Ref: "r-" + id, Status: status, At: t0, Body: []byte(`{"x":"\u0000é"}`)}
 	}
-	const table = store.ResearchClaims
+	const table = store.DocTable("research_claims")
 	s.write(func(tx *store.Tx) error {
 		return errors.Join(tx.InsertDoc(table, row("a", "t1", "m1", "active")), tx.InsertDoc(table, row("b", "t1", "m2", "active")), tx.InsertDoc(table, row("c", "t2", "m1", "done")))
 	})

@@ -45,7 +45,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"overdue", overdue},
 		{"a panic is the caller's", panics},
 		{"runs of a group go to different validators", groups},
-		{"rows of the research coordinator", docs},
+		{"rows of a coordinator", docs},
 		{"closed", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

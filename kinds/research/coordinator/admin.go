@@ -150,7 +150,7 @@ func (c *Coordinator) OpenJob(ctx context.Context, hotkey, submission string) (s
 	}
 	var id string
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Ref: submission, Owner: hotkey, Limit: 1})
+		rows, err := tx.Docs(tableJobs, store.DocFilter{Ref: submission, Owner: hotkey, Limit: 1})
 		if err == nil && len(rows) == 0 {
 			return refuse(409, "no_open_job", "you hold no job of submission %s: take one from the worklist", submission)
 		}
@@ -175,7 +175,7 @@ type ValidatorView struct {
 func (c *Coordinator) Validators(ctx context.Context) ([]ValidatorView, error) {
 	by := map[string]*ValidatorView{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchHits, store.DocFilter{Status: "hit", Limit: 10_000})
+		rows, err := tx.Docs(tableHits, store.DocFilter{Status: "hit", Limit: 10_000})
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (c *Coordinator) MakeCanary(ctx context.Context, n Canary) (*Canary, error)
 	}
 	n.At = Time{c.now()}
 	err := c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		row, err := tx.Doc(store.ResearchSubmissions, n.Submission)
+		row, err := tx.Doc(tableSubmissions, n.Submission)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("submission", n.Submission)
 		}
@@ -229,7 +229,7 @@ func (c *Coordinator) MakeCanary(ctx context.Context, n Canary) (*Canary, error)
 		if err != nil {
 			return err
 		}
-		err = tx.InsertDoc(store.ResearchCanaries, store.Doc{ID: n.Submission, Task: row.Task, Owner: row.Owner, Status: "canary", At: n.At.Time, Body: body})
+		err = tx.InsertDoc(tableCanaries, store.Doc{ID: n.Submission, Task: row.Task, Owner: row.Owner, Status: "canary", At: n.At.Time, Body: body})
 		if errors.Is(err, store.ErrConflict) {
 			return refuse(409, "already_canary", "submission %s is a canary", n.Submission)
 		}

@@ -124,7 +124,7 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 				with("max_active_claims", c.cfg.MaxActive).with("active_claim_ids", active)
 		}
 		if r.Base != "" {
-			b, err := tx.Doc(store.ResearchSubmissions, r.Base)
+			b, err := tx.Doc(tableSubmissions, r.Base)
 			if errors.Is(err, store.ErrNotFound) || (err == nil && b.Task != t.id) {
 				return refuse(422, "unknown_base_submission", "base_submission_id names no submission of this task")
 			}
@@ -141,7 +141,7 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 		if err != nil {
 			return err
 		}
-		return tx.InsertDoc(store.ResearchClaims, store.Doc{ID: out.ID, Task: t.id, Owner: hotkey, Ref: r.Item, Status: ClaimActive, At: now, Body: body})
+		return tx.InsertDoc(tableClaims, store.Doc{ID: out.ID, Task: t.id, Owner: hotkey, Ref: r.Item, Status: ClaimActive, At: now, Body: body})
 	})
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (c *Coordinator) claimLife(t *task) time.Duration {
 
 // activeClaims lists a hotkey's live claims on a task and ends those whose time is over.
 func (c *Coordinator) activeClaims(tx *store.Tx, t *task, hotkey string) ([]string, error) {
-	rows, err := tx.Docs(store.ResearchClaims, store.DocFilter{Task: t.id, Owner: hotkey, Status: ClaimActive})
+	rows, err := tx.Docs(tableClaims, store.DocFilter{Task: t.id, Owner: hotkey, Status: ClaimActive})
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func endClaim(tx *store.Tx, cl *Claim, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.SetDoc(store.ResearchClaims, store.Doc{ID: cl.ID, Owner: cl.Miner, Ref: val(cl.WorkItem), Status: to, Body: body}, ClaimActive); err != nil {
+	if err := tx.SetDoc(tableClaims, store.Doc{ID: cl.ID, Owner: cl.Miner, Ref: val(cl.WorkItem), Status: to, Body: body}, ClaimActive); err != nil {
 		return err
 	}
 	if cl.WorkItem == nil {
@@ -220,7 +220,7 @@ func (c *Coordinator) CancelClaim(ctx context.Context, hotkey, id string) (*Clai
 
 // ownClaim reads a claim of hotkey. Its status may still say active when its time is over.
 func (c *Coordinator) ownClaim(tx *store.Tx, hotkey, id string) (Claim, error) {
-	d, err := tx.Doc(store.ResearchClaims, id)
+	d, err := tx.Doc(tableClaims, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return Claim{}, notFound("claim", id)
 	}
@@ -252,7 +252,7 @@ func (c *Coordinator) Claims(ctx context.Context, taskID, status string, limit i
 	}
 	out := []Claim{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchClaims, f)
+		rows, err := tx.Docs(tableClaims, f)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (c *Coordinator) showExpired(cl *Claim) {
 func (c *Coordinator) ClaimByID(ctx context.Context, id string) (*Claim, error) {
 	var out Claim
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err := tx.Doc(store.ResearchClaims, id)
+		d, err := tx.Doc(tableClaims, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("claim", id)
 		}

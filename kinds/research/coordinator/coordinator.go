@@ -225,7 +225,7 @@ func (c *Coordinator) OpenTask(ctx context.Context, a agon.Arena) error {
 		return fmt.Errorf("open task of arena %s: %w", a.ID, err)
 	}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchTasks, store.DocFilter{Oldest: true})
+		rows, err := tx.Docs(tableTasks, store.DocFilter{Oldest: true})
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (c *Coordinator) OpenTask(ctx context.Context, a agon.Arena) error {
 			}
 		}
 		t.id, t.created = uuid.NewString(), c.now()
-		return tx.InsertDoc(store.ResearchTasks, store.Doc{ID: t.id, Task: t.id, Owner: t.pub.Slug, Ref: a.ID, Status: "open", At: t.created, Body: []byte("{}")})
+		return tx.InsertDoc(tableTasks, store.Doc{ID: t.id, Task: t.id, Owner: t.pub.Slug, Ref: a.ID, Status: "open", At: t.created, Body: []byte("{}")})
 	})
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func (c *Coordinator) settleDuel(ctx context.Context, t *task, hotkey string, on
 		for i := range d.Pairs {
 			for _, side := range []string{sideChallenger, sideIncumbent} {
 				id := duelJobID(d.Lease, i, side)
-				row, err := tx.Doc(store.ResearchJobs, id)
+				row, err := tx.Doc(tableJobs, id)
 				if err != nil {
 					return err
 				}
@@ -137,7 +137,7 @@ func duelResult(t *task, token, key string, d *duelJob, jobs map[string]storedJo
 
 // duelRows lists the answered jobs of duels in which a submission was a side.
 func duelRows(tx *store.Tx, t *task, submission string) ([]Verification, error) {
-	rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Ref: submission, Oldest: true, Limit: MaxLimit})
+	rows, err := tx.Docs(tableJobs, store.DocFilter{Ref: submission, Oldest: true, Limit: MaxLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (c *Coordinator) MakeLane(ctx context.Context, n Lane) (*Lane, error) {
 		return nil, err
 	}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		err := tx.InsertDoc(store.ResearchLanes, store.Doc{ID: n.Subnet, Ref: n.Lane.String(), Status: "open", At: n.CreatedAt.Time, Body: body})
+		err := tx.InsertDoc(tableLanes, store.Doc{ID: n.Subnet, Ref: n.Lane.String(), Status: "open", At: n.CreatedAt.Time, Body: body})
 		if errors.Is(err, store.ErrConflict) {
 			return refuse(409, "duplicate_subnet", "subnet %s is there already", n.Subnet)
 		}
@@ -108,7 +108,7 @@ func (c *Coordinator) MakeLane(ctx context.Context, n Lane) (*Lane, error) {
 // lane finds a lane by subnet or by the lane's hash.
 func lane(tx *store.Tx, name string) (l Lane, err error) {
 	if strings.HasPrefix(name, "0x") {
-		rows, err := tx.Docs(store.ResearchLanes, store.DocFilter{Ref: name, Limit: 1})
+		rows, err := tx.Docs(tableLanes, store.DocFilter{Ref: name, Limit: 1})
 		if err != nil {
 			return l, err
 		}
@@ -117,7 +117,7 @@ func lane(tx *store.Tx, name string) (l Lane, err error) {
 		}
 		return decode[Lane](rows[0])
 	}
-	d, err := tx.Doc(store.ResearchLanes, name)
+	d, err := tx.Doc(tableLanes, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return l, notFound("subnet", name)
 	}
@@ -137,7 +137,7 @@ func (c *Coordinator) Emit(ctx context.Context, name string, epoch uint64, proof
 			return err
 		}
 		id := emissionID(l, epoch)
-		if d, err := tx.Doc(store.ResearchEmissions, id); err == nil {
+		if d, err := tx.Doc(tableEmissions, id); err == nil {
 			out, err = decode[merkle.Emission](d)
 			return err
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -157,12 +157,12 @@ func (c *Coordinator) Emit(ctx context.Context, name string, epoch uint64, proof
 			return err
 		}
 		for _, w := range out.Bundle.Why {
-			err := tx.InsertDoc(store.ResearchPaid, store.Doc{ID: l.Subnet + "/" + w.Evidence.Submission, Ref: id, Status: "paid", At: c.now(), Body: []byte("{}")})
+			err := tx.InsertDoc(tablePaid, store.Doc{ID: l.Subnet + "/" + w.Evidence.Submission, Ref: id, Status: "paid", At: c.now(), Body: []byte("{}")})
 			if err != nil {
 				return err
 			}
 		}
-		return tx.InsertDoc(store.ResearchEmissions, store.Doc{ID: id, Ref: l.Subnet, Status: "published", At: c.now(), Body: body})
+		return tx.InsertDoc(tableEmissions, store.Doc{ID: id, Ref: l.Subnet, Status: "published", At: c.now(), Body: body})
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func emissionID(l Lane, epoch uint64) string { return fmt.Sprintf("%s/%d", l.Sub
 
 // fillEmission lists the claims of an epoch, oldest submission first.
 func (c *Coordinator) fillEmission(tx *store.Tx, l Lane, b *merkle.EmissionBundle) error {
-	rows, err := tx.Docs(store.ResearchSubmissions, store.DocFilter{Status: kr.StatusAccepted, Oldest: true})
+	rows, err := tx.Docs(tableSubmissions, store.DocFilter{Status: kr.StatusAccepted, Oldest: true})
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (c *Coordinator) fillEmission(tx *store.Tx, l Lane, b *merkle.EmissionBundl
 		for _, table := range []struct {
 			name store.DocTable
 			id   string
-		}{{store.ResearchPaid, l.Subnet + "/" + s.ID}, {store.ResearchCanaries, s.ID}} {
+		}{{tablePaid, l.Subnet + "/" + s.ID}, {tableCanaries, s.ID}} {
 			if _, err = tx.Doc(table.name, table.id); !errors.Is(err, store.ErrNotFound) {
 				break
 			}
@@ -294,7 +294,7 @@ func (c *Coordinator) Emission(ctx context.Context, name string, epoch uint64) (
 		if err != nil {
 			return err
 		}
-		d, err := tx.Doc(store.ResearchEmissions, emissionID(l, epoch))
+		d, err := tx.Doc(tableEmissions, emissionID(l, epoch))
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(404, "no_epoch", "epoch %d of subnet %s is not published", epoch, l.Subnet)
 		}
@@ -311,7 +311,7 @@ func (c *Coordinator) Emission(ctx context.Context, name string, epoch uint64) (
 func (c *Coordinator) EmissionRoots(ctx context.Context, subnet string, limit int) ([]merkle.EmissionRoot, error) {
 	out := []merkle.EmissionRoot{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchEmissions, store.DocFilter{Ref: subnet, Limit: limit})
+		rows, err := tx.Docs(tableEmissions, store.DocFilter{Ref: subnet, Limit: limit})
 		if err != nil {
 			return err
 		}

@@ -54,10 +54,10 @@ func (c *Coordinator) SetRecipient(ctx context.Context, hotkey, coldkey string) 
 	}
 	d := store.Doc{ID: hotkey, Owner: hotkey, Ref: coldkey, Status: "set", At: out.At.Time, Body: body}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.InsertDoc(store.ResearchRecipients, d); !errors.Is(err, store.ErrConflict) {
+		if err := tx.InsertDoc(tableRecipients, d); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		return tx.SetDoc(store.ResearchRecipients, d, "set")
+		return tx.SetDoc(tableRecipients, d, "set")
 	})
 	return out, err
 }
@@ -66,7 +66,7 @@ func (c *Coordinator) SetRecipient(ctx context.Context, hotkey, coldkey string) 
 func (c *Coordinator) RecipientOf(ctx context.Context, hotkey string) (*Recipient, error) {
 	var out Recipient
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err := tx.Doc(store.ResearchRecipients, hotkey)
+		d, err := tx.Doc(tableRecipients, hotkey)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("recipient of hotkey", hotkey)
 		}
@@ -96,13 +96,13 @@ func (c *Coordinator) Publish(ctx context.Context) (*merkle.Evidence, error) {
 	}
 	var out *merkle.Evidence
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		n, err := tx.CountDocs(store.ResearchEpochs, store.DocFilter{})
+		n, err := tx.CountDocs(tableEpochs, store.DocFilter{})
 		if err != nil {
 			return err
 		}
 		before := &merkle.Evidence{}
 		if n > 0 {
-			d, err := tx.Doc(store.ResearchEpochs, strconv.FormatInt(n-1, 10))
+			d, err := tx.Doc(tableEpochs, strconv.FormatInt(n-1, 10))
 			if err != nil {
 				return err
 			}
@@ -178,14 +178,14 @@ func (c *Coordinator) fillClaims(tx *store.Tx, e, before *merkle.Evidence, earne
 // recipientOf is the recipient that a hotkey has set, else the coldkey that it
 // submitted under.
 func recipientOf(tx *store.Tx, hotkey string) (string, error) {
-	d, err := tx.Doc(store.ResearchRecipients, hotkey)
+	d, err := tx.Doc(tableRecipients, hotkey)
 	if err == nil {
 		return d.Ref, nil
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
-	rows, err := tx.Docs(store.ResearchSubmissions, store.DocFilter{Owner: hotkey, Limit: 1})
+	rows, err := tx.Docs(tableSubmissions, store.DocFilter{Owner: hotkey, Limit: 1})
 	if err != nil {
 		return "", err
 	}
@@ -202,7 +202,7 @@ func storeEpoch(tx *store.Tx, e *merkle.Evidence, now clock) error {
 		return err
 	}
 	id := strconv.FormatUint(e.Epoch, 10)
-	if err := tx.InsertDoc(store.ResearchEpochs, store.Doc{ID: id, Status: "published", At: now(), Body: body}); err != nil {
+	if err := tx.InsertDoc(tableEpochs, store.Doc{ID: id, Status: "published", At: now(), Body: body}); err != nil {
 		return err
 	}
 	ink, oz, err := e.Trees()
@@ -226,7 +226,7 @@ func storeEpoch(tx *store.Tx, e *merkle.Evidence, now clock) error {
 		if body, err = encode(p); err != nil {
 			return err
 		}
-		if err := tx.InsertDoc(store.ResearchPackages, store.Doc{ID: id + "/" + x.Hotkey, Owner: x.Hotkey, Ref: id, Status: "published", At: now(), Body: body}); err != nil {
+		if err := tx.InsertDoc(tablePackages, store.Doc{ID: id + "/" + x.Hotkey, Owner: x.Hotkey, Ref: id, Status: "published", At: now(), Body: body}); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (c *Coordinator) Epoch(ctx context.Context, n int) (*merkle.Evidence, error
 	}
 	var out merkle.Evidence
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err := tx.Doc(store.ResearchEpochs, strconv.Itoa(n))
+		d, err := tx.Doc(tableEpochs, strconv.Itoa(n))
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(404, "no_epoch", "epoch %d is not published", n)
 		}
@@ -278,7 +278,7 @@ func (c *Coordinator) PackageOf(ctx context.Context, n int, hotkey string) (*Pac
 	}
 	var out Package
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err := tx.Doc(store.ResearchPackages, strconv.Itoa(n)+"/"+hotkey)
+		d, err := tx.Doc(tablePackages, strconv.Itoa(n)+"/"+hotkey)
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(404, "no_claim", "hotkey %.60s has no claim in epoch %d", hotkey, n)
 		}

@@ -13,7 +13,7 @@ type IdeaFilter struct{ Task, Submission, Proposer, Implementer string }
 func (c *Coordinator) Ideas(ctx context.Context, f IdeaFilter) ([]Idea, error) {
 	out := []Idea{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchIdeas, store.DocFilter{Task: f.Task, Owner: f.Proposer})
+		rows, err := tx.Docs(tableIdeas, store.DocFilter{Task: f.Task, Owner: f.Proposer})
 		if err != nil {
 			return err
 		}

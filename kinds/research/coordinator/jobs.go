@@ -174,7 +174,7 @@ func (c *Coordinator) lease(ctx context.Context, hotkey string, arenas []string,
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		for i := range rows {
 			rows[i].Task, rows[i].Owner, rows[i].Status, rows[i].At = t.id, hotkey, "open", c.now()
-			if err := tx.InsertDoc(store.ResearchJobs, rows[i]); err != nil {
+			if err := tx.InsertDoc(tableJobs, rows[i]); err != nil {
 				return err
 			}
 		}
@@ -198,7 +198,7 @@ func (c *Coordinator) lease(ctx context.Context, hotkey string, arenas []string,
 func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, error) {
 	var list, lost []store.Doc
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Owner: hotkey, Task: taskID, Status: "open", Oldest: true})
+		rows, err := tx.Docs(tableJobs, store.DocFilter{Owner: hotkey, Task: taskID, Status: "open", Oldest: true})
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (c *Coordinator) held(ctx context.Context, hotkey, taskID string) ([]Job, e
 		err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 			for _, r := range lost {
 				r.Status = "lost"
-				if err := tx.SetDoc(store.ResearchJobs, r, "open"); err != nil && !errors.Is(err, store.ErrNotFound) {
+				if err := tx.SetDoc(tableJobs, r, "open"); err != nil && !errors.Is(err, store.ErrNotFound) {
 					return err
 				}
 			}
@@ -260,7 +260,7 @@ func (c *Coordinator) job(ctx context.Context, t *task, r store.Doc) (*Job, erro
 	var s storedSubmission
 	var a agon.Arena
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		row, err := tx.Doc(store.ResearchSubmissions, r.Ref)
+		row, err := tx.Doc(tableSubmissions, r.Ref)
 		if err != nil {
 			return err
 		}
@@ -343,7 +343,7 @@ func (c *Coordinator) Result(ctx context.Context, hotkey, id string, r JobResult
 	var j storedJob
 	var run store.Run
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		doc, err = tx.Doc(store.ResearchJobs, id)
+		doc, err = tx.Doc(tableJobs, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("job", id)
 		}
@@ -397,7 +397,7 @@ func (c *Coordinator) Result(ctx context.Context, hotkey, id string, r JobResult
 		}
 		from := doc.Status
 		doc.Status = "done"
-		err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.SetDoc(store.ResearchJobs, doc, from) })
+		err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.SetDoc(tableJobs, doc, from) })
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // the same result came twice at once
 			return nil, err
 		}
@@ -416,7 +416,7 @@ func (c *Coordinator) Beat(ctx context.Context, hotkey, id string) (*Verificatio
 	var doc store.Doc
 	var j storedJob
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if doc, err = tx.Doc(store.ResearchJobs, id); err == nil {
+		if doc, err = tx.Doc(tableJobs, id); err == nil {
 			j, err = decode[storedJob](doc)
 		}
 		return err
@@ -504,7 +504,7 @@ func (c *Coordinator) Verification(ctx context.Context, id string) (*Verificatio
 	var out *Verification
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		submission := ""
-		if row, err := tx.Doc(store.ResearchJobs, id); err == nil {
+		if row, err := tx.Doc(tableJobs, id); err == nil {
 			submission = row.Ref
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -549,7 +549,7 @@ func (c *Coordinator) Verifications(ctx context.Context, submission, status stri
 }
 
 func (c *Coordinator) verifications(tx *store.Tx, submission string) ([]Verification, error) {
-	row, err := tx.Doc(store.ResearchSubmissions, submission)
+	row, err := tx.Doc(tableSubmissions, submission)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("submission", submission)
 	}
@@ -601,7 +601,7 @@ func (c *Coordinator) verifications(tx *store.Tx, submission string) ([]Verifica
 			default:
 				v.Status, v.Notes = kr.StatusError, at.Reason
 			}
-			if d, err := tx.Doc(store.ResearchJobs, at.Lease); err == nil {
+			if d, err := tx.Doc(tableJobs, at.Lease); err == nil {
 				j, err := decode[storedJob](d)
 				if err != nil {
 					return nil, err

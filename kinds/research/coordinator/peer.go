@@ -25,7 +25,7 @@ func (c *Coordinator) Peers(ctx context.Context, f PeerFilter) ([]Peer, error) {
 }
 
 func peersOf(tx *store.Tx, f PeerFilter) ([]Peer, error) {
-	rows, err := tx.Docs(store.ResearchPeers, store.DocFilter{Ref: f.Submission, Owner: f.Evaluator, Status: f.Status, Oldest: true, Limit: MaxLimit})
+	rows, err := tx.Docs(tablePeers, store.DocFilter{Ref: f.Submission, Owner: f.Evaluator, Status: f.Status, Oldest: true, Limit: MaxLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *Coordinator) PeerEvaluate(ctx context.Context, hotkey, id string, r Job
 	}
 	p := Peer{ID: id + "/" + hotkey, Submission: id, TaskID: t.id, Evaluator: hotkey, Status: r.Status, Observed: observed, Notes: r.Notes, CreatedAt: Time{c.now()}}
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		row, err := tx.Doc(store.ResearchSubmissions, id)
+		row, err := tx.Doc(tableSubmissions, id)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (c *Coordinator) PeerEvaluate(ctx context.Context, hotkey, id string, r Job
 		if err != nil {
 			return err
 		}
-		err = tx.InsertDoc(store.ResearchPeers, store.Doc{ID: p.ID, Task: t.id, Owner: hotkey, Ref: id, Status: p.Status, At: p.CreatedAt.Time, Body: body})
+		err = tx.InsertDoc(tablePeers, store.Doc{ID: p.ID, Task: t.id, Owner: hotkey, Ref: id, Status: p.Status, At: p.CreatedAt.Time, Body: body})
 		if errors.Is(err, store.ErrConflict) {
 			return refuse(409, "already_evaluated", "hotkey %s has evaluated submission %s", hotkey, id)
 		}
@@ -175,7 +175,7 @@ func (c *Coordinator) ballot(tx *store.Tx, t *task, s *storedSubmission) (quorum
 // grows with votes that stood, and falls with those that were slashed.
 func (c *Coordinator) reputation(tx *store.Tx, t *task, hotkey string) (float64, error) {
 	p := t.pub.SelfValidation
-	rows, err := tx.Docs(store.ResearchHits, store.DocFilter{Task: t.id, Owner: "peer/" + hotkey, Limit: maxHits})
+	rows, err := tx.Docs(tableHits, store.DocFilter{Task: t.id, Owner: "peer/" + hotkey, Limit: maxHits})
 	if err != nil {
 		return 0, err
 	}
@@ -203,7 +203,7 @@ func (c *Coordinator) tryPeers(tx *store.Tx, t *task, s *storedSubmission) error
 		if slices.Contains(b.Slashed, voter) {
 			status = "slashed"
 		}
-		err := tx.InsertDoc(store.ResearchHits, store.Doc{ID: "peer/" + s.ID + "/" + voter, Task: t.id, Owner: "peer/" + voter, Ref: s.ID, Status: status, At: c.now(), Body: []byte("{}")})
+		err := tx.InsertDoc(tableHits, store.Doc{ID: "peer/" + s.ID + "/" + voter, Task: t.id, Owner: "peer/" + voter, Ref: s.ID, Status: status, At: c.now(), Body: []byte("{}")})
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func observedByPeers(tx *store.Tx, id string) (map[string]float64, error) {
 // peerBest is the takeover rule without validators: the median must pass the
 // best by the noise band and the policy's least improvement.
 func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b quorum.Ballot) error {
-	_, err := tx.Doc(store.ResearchCanaries, s.ID)
+	_, err := tx.Doc(tableCanaries, s.ID)
 	if err == nil {
 		return nil
 	}

@@ -127,7 +127,7 @@ func (c *Coordinator) planInput(ctx context.Context, t *task) (planInput, map[st
 			return err
 		}
 		in.Band = a.Contest.Band
-		records, err := tx.Docs(store.ResearchRecords, store.DocFilter{Task: t.id, Limit: maxPlanHistory})
+		records, err := tx.Docs(tableRecords, store.DocFilter{Task: t.id, Limit: maxPlanHistory})
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (c *Coordinator) planInput(ctx context.Context, t *task) (planInput, map[st
 			in.Best = append(in.Best, r.Value)
 		}
 		for _, status := range []string{kr.StatusAccepted, kr.StatusRejected, kr.StatusError} {
-			rows, err := tx.Docs(store.ResearchSubmissions, store.DocFilter{Task: t.id, Status: status, Limit: maxPlanHistory})
+			rows, err := tx.Docs(tableSubmissions, store.DocFilter{Task: t.id, Status: status, Limit: maxPlanHistory})
 			if err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (c *Coordinator) planInput(ctx context.Context, t *task) (planInput, map[st
 				})
 			}
 		}
-		items, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: t.id, Limit: maxPlanHistory})
+		items, err := tx.Docs(tableWorkItems, store.DocFilter{Task: t.id, Limit: maxPlanHistory})
 		if err != nil {
 			return err
 		}

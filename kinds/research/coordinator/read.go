@@ -98,7 +98,7 @@ type SubmissionFilter struct {
 func (c *Coordinator) Submissions(ctx context.Context, f SubmissionFilter) ([]Submission, error) {
 	out := []Submission{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchSubmissions, store.DocFilter{Task: f.Task, Status: f.Status, Owner: f.Miner, Limit: f.Limit})
+		rows, err := tx.Docs(tableSubmissions, store.DocFilter{Task: f.Task, Status: f.Status, Owner: f.Miner, Limit: f.Limit})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (c *Coordinator) Submission(ctx context.Context, id string) (*Submission, e
 func (c *Coordinator) stored(ctx context.Context, id string) (*storedSubmission, error) {
 	var s storedSubmission
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		row, err := tx.Doc(store.ResearchSubmissions, id)
+		row, err := tx.Doc(tableSubmissions, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("submission", id)
 		}
@@ -290,7 +290,7 @@ func (c *Coordinator) lineage(ctx context.Context, id string) (*Record, []Link, 
 	links := []Link{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		for at := id; at != "" && len(links) < MaxLimit; {
-			row, err := tx.Doc(store.ResearchRecords, at)
+			row, err := tx.Doc(tableRecords, at)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
@@ -316,7 +316,7 @@ func (c *Coordinator) lineage(ctx context.Context, id string) (*Record, []Link, 
 func (c *Coordinator) Records(ctx context.Context, taskID string, limit int) ([]Record, error) {
 	out := []Record{}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchRecords, store.DocFilter{Task: taskID, Limit: limit})
+		rows, err := tx.Docs(tableRecords, store.DocFilter{Task: taskID, Limit: limit})
 		if err != nil {
 			return err
 		}
@@ -408,7 +408,7 @@ func (c *Coordinator) ReplayLog(ctx context.Context, id string) (string, error) 
 	var at Time
 	log := ""
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchJobs, store.DocFilter{Ref: id, Status: "done", Limit: 1})
+		rows, err := tx.Docs(tableJobs, store.DocFilter{Ref: id, Status: "done", Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -500,10 +500,10 @@ func (c *Coordinator) Dashboard(ctx context.Context) (*Counts, error) {
 			}
 			return nil
 		}
-		if err := count(d.Submissions, store.ResearchSubmissions, kr.StatusPending, kr.StatusAccepted, kr.StatusRejected, kr.StatusError); err != nil {
+		if err := count(d.Submissions, tableSubmissions, kr.StatusPending, kr.StatusAccepted, kr.StatusRejected, kr.StatusError); err != nil {
 			return err
 		}
-		if err := count(d.WorkItems, store.ResearchWorkItems, ItemOpen, ItemClaimed, ItemCompleted); err != nil {
+		if err := count(d.WorkItems, tableWorkItems, ItemOpen, ItemClaimed, ItemCompleted); err != nil {
 			return err
 		}
 		for _, t := range list {
@@ -525,7 +525,7 @@ func (c *Coordinator) Dashboard(ctx context.Context) (*Counts, error) {
 				}
 			}
 		}
-		d.Records, err = tx.CountDocs(store.ResearchRecords, store.DocFilter{})
+		d.Records, err = tx.CountDocs(tableRecords, store.DocFilter{})
 		return err
 	})
 	return d, err

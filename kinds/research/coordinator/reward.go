@@ -116,7 +116,7 @@ type PolicyHistory struct {
 func (c *Coordinator) RewardPolicy(ctx context.Context) (*PolicyHistory, error) {
 	out := &PolicyHistory{RewardPolicy: DefaultPolicy(), History: []RewardPolicy{}}
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchPolicies, store.DocFilter{Limit: MaxLimit})
+		rows, err := tx.Docs(tablePolicies, store.DocFilter{Limit: MaxLimit})
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (c *Coordinator) SetRewardPolicy(ctx context.Context, p RewardPolicy) (*Rew
 		return nil, err
 	}
 	err := c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		n, err := tx.CountDocs(store.ResearchPolicies, store.DocFilter{})
+		n, err := tx.CountDocs(tablePolicies, store.DocFilter{})
 		if err != nil {
 			return err
 		}
@@ -163,9 +163,14 @@ func (c *Coordinator) SetRewardPolicy(ctx context.Context, p RewardPolicy) (*Rew
 		if err != nil {
 			return err
 		}
-		return tx.InsertDoc(store.ResearchPolicies, store.Doc{ID: fmt.Sprint(p.Version), Status: "policy", At: p.At.Time, Body: body})
+		return tx.InsertDoc(tablePolicies, store.Doc{ID: fmt.Sprint(p.Version), Status: "policy", At: p.At.Time, Body: body})
 	})
 	return &p, err
+}
+
+// Entrance implements platform.Entrance.
+func (*Coordinator) Entrance() string {
+	return "agon research claim, then agon research submit-workspace"
 }
 
 // FixedWeights implements platform.Coordinator: what the policy in force wants instead
@@ -281,7 +286,7 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 	out := map[string]float64{}
 	var best *string
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchRecords, store.DocFilter{Task: taskID})
+		rows, err := tx.Docs(tableRecords, store.DocFilter{Task: taskID})
 		if err != nil {
 			return err
 		}
@@ -296,7 +301,7 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 			}
 			credit := c.gainOf(r) * math.Exp2(-c.age(r.At).Hours()/24/halfLife)
 			mine := credit
-			if idea, err := tx.Doc(store.ResearchIdeas, r.Submission); err == nil {
+			if idea, err := tx.Doc(tableIdeas, r.Submission); err == nil {
 				x, err := decode[Idea](idea)
 				if err != nil {
 					return err
@@ -346,7 +351,7 @@ func (c *Coordinator) gainOf(r Record) float64 {
 func (c *Coordinator) lastEpoch(ctx context.Context) (int, error) {
 	n := int64(0)
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		n, err = tx.CountDocs(store.ResearchEpochs, store.DocFilter{})
+		n, err = tx.CountDocs(tableEpochs, store.DocFilter{})
 		return err
 	})
 	return int(n) - 1, err

@@ -86,7 +86,7 @@ type Hit struct {
 }
 
 func hitsOf(tx *store.Tx, validator string) ([]Hit, error) {
-	rows, err := tx.Docs(store.ResearchHits, store.DocFilter{Owner: validator, Limit: maxHits})
+	rows, err := tx.Docs(tableHits, store.DocFilter{Owner: validator, Limit: maxHits})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ type Canary struct {
 
 // Seatable implements platform.Coordinator: a canary wins nothing.
 func (c *Coordinator) Seatable(tx *store.Tx, e store.Entry) (string, error) {
-	_, err := tx.Doc(store.ResearchCanaries, e.ID)
+	_, err := tx.Doc(tableCanaries, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
@@ -121,7 +121,7 @@ func (c *Coordinator) Seatable(tx *store.Tx, e store.Entry) (string, error) {
 // Settled implements platform.Coordinator: it writes the coordinator's half of what
 // a result or a decision changes.
 func (c *Coordinator) Settled(tx *store.Tx, a agon.Arena, e store.Entry, d *agon.Decision) error {
-	row, err := tx.Doc(store.ResearchSubmissions, e.ID)
+	row, err := tx.Doc(tableSubmissions, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // entered by another way than the coordinator
 	}
@@ -170,7 +170,7 @@ func setSubmission(tx *store.Tx, s *storedSubmission, from string) error {
 	if err != nil {
 		return err
 	}
-	return tx.SetDoc(store.ResearchSubmissions, store.Doc{ID: s.ID, Owner: s.Miner, Ref: s.ClaimID, Status: s.Status, Body: body}, from)
+	return tx.SetDoc(tableSubmissions, store.Doc{ID: s.ID, Owner: s.Miner, Ref: s.ClaimID, Status: s.Status, Body: body}, from)
 }
 
 // resolve ends the replays of a submission.
@@ -236,7 +236,7 @@ func overClaim(pub kr.Task, claimed map[string]json.RawMessage, observed float64
 }
 
 func (c *Coordinator) settleIdea(tx *store.Tx, s *storedSubmission) error {
-	d, err := tx.Doc(store.ResearchIdeas, s.ID)
+	d, err := tx.Doc(tableIdeas, s.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -253,12 +253,12 @@ func (c *Coordinator) settleIdea(tx *store.Tx, s *storedSubmission) error {
 		return err
 	}
 	d.Status = x.Status
-	return tx.SetDoc(store.ResearchIdeas, d, from)
+	return tx.SetDoc(tableIdeas, d, from)
 }
 
 // bookCanary notes what each validator said of a canary.
 func (c *Coordinator) bookCanary(tx *store.Tx, contest agon.Contest, s *storedSubmission, runs []store.Run) error {
-	row, err := tx.Doc(store.ResearchCanaries, s.ID)
+	row, err := tx.Doc(tableCanaries, s.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -291,7 +291,7 @@ func (c *Coordinator) bookCanary(tx *store.Tx, contest agon.Contest, s *storedSu
 			if err != nil {
 				return err
 			}
-			err = tx.InsertDoc(store.ResearchHits, store.Doc{ID: at.Lease, Task: s.TaskID, Owner: at.Validator, Ref: s.ID, Status: "hit", At: h.At.Time, Body: body})
+			err = tx.InsertDoc(tableHits, store.Doc{ID: at.Lease, Task: s.TaskID, Owner: at.Validator, Ref: s.ID, Status: "hit", At: h.At.Time, Body: body})
 			if err != nil && !errors.Is(err, store.ErrConflict) {
 				return err
 			}
@@ -308,7 +308,7 @@ func (c *Coordinator) taskOfArena(arena string) *task {
 
 // lastRecord is the present best of a task, nil if there is none.
 func lastRecord(tx *store.Tx, taskID string) (*Record, error) {
-	rows, err := tx.Docs(store.ResearchRecords, store.DocFilter{Task: taskID, Limit: 1})
+	rows, err := tx.Docs(tableRecords, store.DocFilter{Task: taskID, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -330,7 +330,7 @@ func (c *Coordinator) record(tx *store.Tx, a agon.Arena, e store.Entry, s *store
 	if g, ok := d.Numbers["gain"]; ok {
 		r.Delta = &g
 	}
-	if cl, err := tx.Doc(store.ResearchClaims, s.ClaimID); err == nil {
+	if cl, err := tx.Doc(tableClaims, s.ClaimID); err == nil {
 		x, err := decode[Claim](cl)
 		if err != nil {
 			return err
@@ -362,7 +362,7 @@ func (c *Coordinator) record(tx *store.Tx, a agon.Arena, e store.Entry, s *store
 
 // appendRecord numbers, attests and stores a record.
 func (c *Coordinator) appendRecord(tx *store.Tx, r *Record) error {
-	n, err := tx.CountDocs(store.ResearchRecords, store.DocFilter{Task: r.TaskID})
+	n, err := tx.CountDocs(tableRecords, store.DocFilter{Task: r.TaskID})
 	if err != nil {
 		return err
 	}
@@ -382,7 +382,7 @@ func (c *Coordinator) appendRecord(tx *store.Tx, r *Record) error {
 	if err != nil {
 		return err
 	}
-	return tx.InsertDoc(store.ResearchRecords, store.Doc{ID: r.Submission, Task: r.TaskID, Owner: r.Miner, Ref: r.Submission, Status: "record", At: r.At.Time, Body: body})
+	return tx.InsertDoc(tableRecords, store.Doc{ID: r.Submission, Task: r.TaskID, Owner: r.Miner, Ref: r.Submission, Status: "record", At: r.At.Time, Body: body})
 }
 
 const attestPrefix = "agon-record-v1\n"

@@ -402,7 +402,7 @@ func (c *Coordinator) enterTwin(ctx context.Context, t *task, s *storedSubmissio
 		if _, err := c.live(tx, t); err != nil {
 			return err
 		}
-		first, err := tx.Doc(store.ResearchChanges, t.id+"/"+s.PatchDigest)
+		first, err := tx.Doc(tableChanges, t.id+"/"+s.PatchDigest)
 		if err != nil {
 			return err
 		}
@@ -415,22 +415,22 @@ func (c *Coordinator) enterTwin(ctx context.Context, t *task, s *storedSubmissio
 // admit stores a new submission in the transaction that makes it one.
 func (c *Coordinator) admit(ctx context.Context, tx *store.Tx, t *task, s *storedSubmission) error {
 	change := store.Doc{ID: t.id + "/" + s.PatchDigest, Task: t.id, Owner: s.Miner, Ref: s.ID, Status: "first", At: s.CreatedAt.Time, Body: []byte("{}")}
-	first, err := tx.Doc(store.ResearchChanges, change.ID)
+	first, err := tx.Doc(tableChanges, change.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if err := tx.InsertDoc(store.ResearchChanges, change); err != nil {
+		if err := tx.InsertDoc(tableChanges, change); err != nil {
 			return err
 		}
 	case err != nil:
 		return err
 	default:
-		old, err := tx.Doc(store.ResearchSubmissions, first.Ref)
+		old, err := tx.Doc(tableSubmissions, first.Ref)
 		if err != nil {
 			return err
 		}
 		switch {
 		case old.Status == kr.StatusError: // nothing was measured: it may be tried again, by anybody
-			if err := tx.SetDoc(store.ResearchChanges, change, "first"); err != nil {
+			if err := tx.SetDoc(tableChanges, change, "first"); err != nil {
 				return err
 			}
 		case old.Owner == s.Miner:
@@ -467,7 +467,7 @@ func (c *Coordinator) insert(ctx context.Context, tx *store.Tx, t *task, s *stor
 	if err != nil {
 		return err
 	}
-	return tx.InsertDoc(store.ResearchSubmissions, store.Doc{ID: s.ID, Task: t.id, Owner: s.Miner, Ref: s.ClaimID, Status: s.Status, At: s.CreatedAt.Time, Body: body})
+	return tx.InsertDoc(tableSubmissions, store.Doc{ID: s.ID, Task: t.id, Owner: s.Miner, Ref: s.ClaimID, Status: s.Status, At: s.CreatedAt.Time, Body: body})
 }
 
 // implements checks that a submission implements an accepted idea of another
@@ -476,7 +476,7 @@ func (c *Coordinator) implements(tx *store.Tx, t *task, s *storedSubmission) err
 	no := func(why string) error {
 		return refuse(422, "unknown_implemented_submission", "implemented_submission_id: %s", why).with("implemented_submission_id", *s.Implemented)
 	}
-	d, err := tx.Doc(store.ResearchSubmissions, *s.Implemented)
+	d, err := tx.Doc(tableSubmissions, *s.Implemented)
 	if errors.Is(err, store.ErrNotFound) || (err == nil && d.Task != t.id) {
 		return no("no such submission of this task")
 	}
@@ -510,7 +510,7 @@ func (c *Coordinator) implements(tx *store.Tx, t *task, s *storedSubmission) err
 	if err != nil {
 		return err
 	}
-	return tx.InsertDoc(store.ResearchIdeas, store.Doc{ID: x.ID, Task: t.id, Owner: idea.Miner, Ref: d.ID, Status: x.Status, At: s.CreatedAt.Time, Body: body})
+	return tx.InsertDoc(tableIdeas, store.Doc{ID: x.ID, Task: t.id, Owner: idea.Miner, Ref: d.ID, Status: x.Status, At: s.CreatedAt.Time, Body: body})
 }
 
 // observedOf are the numbers that a replay saw, by the names of the benchmark.

@@ -17,7 +17,7 @@ const maxOpenItems = 10
 func (c *Coordinator) WorkItem(ctx context.Context, id string) (*WorkItem, error) {
 	var out WorkItem
 	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err := tx.Doc(store.ResearchWorkItems, id)
+		d, err := tx.Doc(tableWorkItems, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("work item", id)
 		}
@@ -48,7 +48,7 @@ func (c *Coordinator) WorkItems(ctx context.Context, taskID, status string, limi
 		return nil, err
 	}
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: taskID, Status: status, Limit: limit, Oldest: true})
+		rows, err := tx.Docs(tableWorkItems, store.DocFilter{Task: taskID, Status: status, Limit: limit, Oldest: true})
 		if err != nil {
 			return err
 		}
@@ -67,12 +67,12 @@ func (c *Coordinator) WorkItems(ctx context.Context, taskID, status string, limi
 
 // anyStale reports whether an item is held by a claim that has expired.
 func (c *Coordinator) anyStale(tx *store.Tx, taskID string) (bool, error) {
-	rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: taskID, Status: ItemClaimed})
+	rows, err := tx.Docs(tableWorkItems, store.DocFilter{Task: taskID, Status: ItemClaimed})
 	if err != nil {
 		return false, err
 	}
 	for _, r := range rows {
-		d, err := tx.Doc(store.ResearchClaims, r.Ref)
+		d, err := tx.Doc(tableClaims, r.Ref)
 		if err != nil {
 			return false, err
 		}
@@ -89,12 +89,12 @@ func (c *Coordinator) anyStale(tx *store.Tx, taskID string) (bool, error) {
 
 // freeItems opens items whose claim has expired.
 func (c *Coordinator) freeItems(tx *store.Tx, taskID string) error {
-	rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: taskID, Status: ItemClaimed})
+	rows, err := tx.Docs(tableWorkItems, store.DocFilter{Task: taskID, Status: ItemClaimed})
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
-		d, err := tx.Doc(store.ResearchClaims, r.Ref)
+		d, err := tx.Doc(tableClaims, r.Ref)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func takeItem(tx *store.Tx, id string, cl *Claim) error {
 
 // moveItem is one step of the machine open -> claimed -> completed | open.
 func moveItem(tx *store.Tx, id, from, to, claim string) error {
-	d, err := tx.Doc(store.ResearchWorkItems, id)
+	d, err := tx.Doc(tableWorkItems, id)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func moveItem(tx *store.Tx, id, from, to, claim string) error {
 		return err
 	}
 	d.Ref, d.Status = claim, to
-	return tx.SetDoc(store.ResearchWorkItems, d, from)
+	return tx.SetDoc(tableWorkItems, d, from)
 }
 
 // Plan is one deterministic pass of the planner: for every live task (or one)
@@ -190,7 +190,7 @@ func (c *Coordinator) openItems(tx *store.Tx, t *task, want []WorkItem) ([]WorkI
 	if err := c.freeItems(tx, t.id); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Docs(store.ResearchWorkItems, store.DocFilter{Task: t.id})
+	rows, err := tx.Docs(tableWorkItems, store.DocFilter{Task: t.id})
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (c *Coordinator) openItems(tx *store.Tx, t *task, want []WorkItem) ([]WorkI
 		if err != nil {
 			return nil, err
 		}
-		if err := tx.InsertDoc(store.ResearchWorkItems, store.Doc{ID: w.ID, Task: t.id, Status: ItemOpen, At: c.now(), Body: body}); err != nil {
+		if err := tx.InsertDoc(tableWorkItems, store.Doc{ID: w.ID, Task: t.id, Status: ItemOpen, At: c.now(), Body: body}); err != nil {
 			return nil, err
 		}
 		made = append(made, w)
@@ -228,7 +228,7 @@ func (c *Coordinator) openItems(tx *store.Tx, t *task, want []WorkItem) ([]WorkI
 // proposed, improve the best, explore.
 func (c *Coordinator) wanted(tx *store.Tx, t *task) ([]WorkItem, error) {
 	var out []WorkItem
-	accepted, err := tx.Docs(store.ResearchSubmissions, store.DocFilter{Task: t.id, Status: "accepted", Limit: 200, Oldest: true})
+	accepted, err := tx.Docs(tableSubmissions, store.DocFilter{Task: t.id, Status: "accepted", Limit: 200, Oldest: true})
 	if err != nil {
 		return nil, err
 	}
