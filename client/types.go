@@ -27,6 +27,7 @@ type Arena struct {
 	Seats    []Place    `json:"seats"`
 	Queued   int        `json:"queued"`
 	Playing  int        `json:"playing"`
+	Fairness string     `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
 }
 
 // Place is an occupied seat of an arena.
@@ -202,6 +203,7 @@ type Board struct {
 	Champion    *string         `json:"champion"`
 	Seats       []Place         `json:"seats" doc:"who sits, by place, and what each earns"`
 	Burned      float64         `json:"burned" doc:"the share of the reward that nobody earns"`
+	Fairness    string          `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`
 	Decisions   []BoardDecision `json:"decisions"`

@@ -1,10 +1,13 @@
 package kinds
 
 import (
+	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/gatewaytest"
@@ -50,6 +53,31 @@ func TestDoorsAreOfTheKind(t *testing.T) {
 			if is := r.Status != 403; is != slices.Contains(open[k.Kind], at) {
 				t.Errorf("%s: %s is open: %t (%d %s)", k.Kind, at, is, r.Status, r.Body)
 			}
+		}
+	}
+}
+
+// Every rule says how luck and copies fare under it, and the rates are what the
+// simulation finds.
+func TestRulesTellTheirLuck(t *testing.T) {
+	for name, r := range All().Incentives() {
+		c := r.CopyRate
+		if r.Fairness(nil) == "" {
+			t.Errorf("%s says nothing of copies", name)
+		}
+		if (c == nil) != (r.Pairing != nil) {
+			t.Errorf("%s: either a bound or a rate", name)
+		}
+		if c == nil {
+			continue
+		}
+		s := incentive.Simulation{Name: name, Rule: r, Copies: 1000, Discordance: c.Discordance, Noise: c.Noise, Tasks: c.Tasks, Seed: 2}
+		out, err := s.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(out.Copy1-c.One) > 0.05 || math.Abs(out.Copy5-c.Five) > 0.05 {
+			t.Errorf("%s says %v and %v, simulated %v and %v", name, c.One, c.Five, out.Copy1, out.Copy5)
 		}
 	}
 }

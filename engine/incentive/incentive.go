@@ -35,7 +35,7 @@ func Takeover(score float64, incumbent *float64) (bar *float64, takes bool) {
 
 // WinnerTakesAll is the rule of one seat: whoever takes it has everything.
 func WinnerTakesAll() Rule {
-	return Rule{Decide: func(c Challenge) Verdict {
+	return Rule{CopyRate: &CopyRate{One: 0.45, Five: 0.80, Discordance: 0.3, Tasks: 50}, Decide: func(c Challenge) Verdict {
 		first := c.First()
 		bar, takes := Takeover(c.Challenger.Score, first)
 		v := Verdict{

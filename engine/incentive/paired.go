@@ -36,7 +36,8 @@ var bets = [...]float64{.05, .1, .2, .3, .45, .6, .8}
 // The zero value is the start, 1.
 type Evidence struct {
 	n    int
-	logs [len(bets)]float64 // of Π(1 + λx)
+	part [len(bets)]float64 // of Π(1 + λx), what is not in logs; 0 while n is 0
+	logs [len(bets)]float64
 }
 
 // Add takes the difference x of one pair, in -1 to 1. A number outside is cut, and
@@ -46,9 +47,18 @@ func (e *Evidence) Add(x float64) {
 		x = -1
 	}
 	x = max(-1, min(1, x))
+	if e.n == 0 {
+		for i := range e.part {
+			e.part[i] = 1
+		}
+	}
 	e.n++
 	for i, b := range bets {
-		e.logs[i] += math.Log1p(b * x)
+		// Products are quick; a logarithm keeps them from running out of digits.
+		if e.part[i] *= 1 + b*x; e.part[i] > 1e100 || e.part[i] < 1e-100 {
+			e.logs[i] += math.Log(e.part[i])
+			e.part[i] = 1
+		}
 	}
 }
 
@@ -58,9 +68,16 @@ func (e *Evidence) N() int { return e.n }
 // Value is the evidence: the mean of Π(1 + λx) over the bets; +Inf where it is
 // too large to be written.
 func (e *Evidence) Value() float64 {
+	if e.n == 0 {
+		return 1
+	}
 	sum := 0.0
-	for _, l := range e.logs {
-		sum += math.Exp(l)
+	for i, l := range e.logs {
+		if l != 0 {
+			sum += e.part[i] * math.Exp(l)
+		} else {
+			sum += e.part[i]
+		}
 	}
 	return sum / float64(len(bets))
 }

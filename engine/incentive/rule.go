@@ -16,7 +16,8 @@ import (
 type Entry struct {
 	Submission string
 	Miner      string // hotkey
-	Scripted   bool   // a sample whose model is a script; it never takes a seat
+	Coldkey    string
+	Scripted   bool // a sample whose model is a script; it never takes a seat
 	Score      float64
 	Solved     int
 	Total      int
@@ -174,5 +175,33 @@ func (r Rule) Split(own map[string]float64, seats []Entry, at time.Time) (shares
 	return shares, max(0, math.Round(burned*1e12)/1e12), nil // without what adding binary fractions left
 }
 
-// CopyRate says how often an identical copy of a champion that samples takes the seat.
-type CopyRate struct{ One, Five float64 }
+// CopyRate says how often an identical copy of a champion that samples takes the
+// seat, in one try and in five, as simulated with these numbers and the rule's defaults.
+type CopyRate struct {
+	One, Five          float64
+	Discordance, Noise float64
+	Tasks              int
+}
+
+// Fairness says in a sentence how luck and copies fare under a rule.
+func (r Rule) Fairness(own map[string]float64) string {
+	n := r.Of(own)
+	switch c := r.CopyRate; {
+	case r.Pairing != nil:
+		s := fmt.Sprintf("A seat moves by paired evidence: a copy takes it in at most %s %% of all its attempts together. ", Figure(100*n[NumAlpha]))
+		if v := n[NumValidators]; v > 1 {
+			s += fmt.Sprintf("%s of %s validators must each have seen it. ", Figure(n[NumAgree]), Figure(v))
+		} else {
+			s += "One validator decides alone, by this arena's word. "
+		}
+		s += "The arena's validators pay for the pairs"
+		if n[NumMaxUSD] > 0 {
+			s += fmt.Sprintf(", at most $%s an entry", Figure(n[NumMaxUSD]))
+		}
+		return s + "."
+	case c != nil:
+		return fmt.Sprintf("By luck, an identical copy of a champion that samples takes the seat in %s %% of single tries and %s %% of five (simulated, docs/incentive.md).",
+			Figure(100*c.One), Figure(100*c.Five))
+	}
+	return ""
+}

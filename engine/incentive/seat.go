@@ -228,20 +228,30 @@ func decidePaired(c Contested) PairedVerdict {
 	if pairs > 0 {
 		v.Numbers["gain"] = gain / float64(pairs)
 	}
+	v.Outcome = joint(count, validators, agree)
 	switch {
-	case count[OutcomeSeated] >= agree:
-		v.Outcome = OutcomeSeated
-	case count[OutcomeKept] > validators-agree:
-		v.Outcome = OutcomeKept
-	case count[OutcomeSeated]+count[OutcomeMore] < agree:
-		// The pairs ran out.
+	case v.Outcome != OutcomeMore:
 	case n[NumMaxUSD] > 0 && float64(c.Spent)/1e6 >= n[NumMaxUSD]:
+		v.Outcome = OutcomeUndecided
 		v.Numbers["money_ended"] = 1
 	default:
-		v.Outcome, v.More = OutcomeMore, max(1, min(int(n[NumBatch]), cfg.Max-left))
+		v.More = max(1, min(int(n[NumBatch]), cfg.Max-left))
 	}
 	v.Numbers["outcome"] = map[string]float64{OutcomeSeated: 1, OutcomeKept: -1}[v.Outcome]
 	return v
+}
+
+// joint is the outcome of a contest by how many validators' own came out how.
+func joint(count map[string]int, validators, agree int) string {
+	switch {
+	case count[OutcomeSeated] >= agree:
+		return OutcomeSeated
+	case count[OutcomeKept] > validators-agree:
+		return OutcomeKept
+	case count[OutcomeSeated]+count[OutcomeMore] < agree:
+		return OutcomeUndecided // the pairs ran out
+	}
+	return OutcomeMore
 }
 
 func sayPaired(d agon.Decision) string {

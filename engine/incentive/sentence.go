@@ -18,6 +18,9 @@ func Say(rules map[string]Rule, d agon.Decision) string {
 	if d.Rule == ScriptedRule {
 		return "Played and shown, never seated: its model was the stand-in script."
 	}
+	if d.Rule == ZeroRule && d.Score > 0 {
+		return "Kept out: who has solved no task never takes a seat."
+	}
 	for name, r := range rules {
 		if r.Sentence == nil || name != d.Rule && !slices.Contains(r.Reasons, d.Rule) {
 			continue

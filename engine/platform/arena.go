@@ -221,12 +221,21 @@ func (p *Platform) FullArena(ctx context.Context, id string) (*client.Arena, err
 	return &out, nil
 }
 
+// fairness says how luck and copies fare in an arena; a kind that decides by
+// tests of its own has none of the rules' rates.
+func (p *Platform) fairness(a agon.Arena) string {
+	if p.decider(a) != nil {
+		return ""
+	}
+	return p.cfg.Incentives[a.Incentive].Fairness(a.IncentiveNumbers)
+}
+
 func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	places, _, err := p.places(tx, a)
 	if err != nil {
 		return client.Arena{}, err
 	}
-	out := client.Arena{Arena: a, Seats: places}
+	out := client.Arena{Arena: a, Seats: places, Fairness: p.fairness(a)}
 	if len(places) > 0 {
 		out.Champion = &places[0].Seat
 	}
@@ -244,7 +253,7 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		if a, err = tx.Arena(arena); err != nil {
 			return found(err, "arena", arena)
 		}
-		b.ID, b.Kind = a.ID, a.Kind
+		b.ID, b.Kind, b.Fairness = a.ID, a.Kind, p.fairness(a)
 		if b.Seats, b.Burned, err = p.places(tx, a); err != nil {
 			return err
 		}

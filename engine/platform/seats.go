@@ -53,7 +53,7 @@ func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentiv
 
 // entryOf is a scored submission in a rule's words.
 func entryOf(e store.Entry) incentive.Entry {
-	out := incentive.Entry{Submission: e.ID, Miner: e.Miner, Scripted: e.Scripted, Cost: e.CostMicros}
+	out := incentive.Entry{Submission: e.ID, Miner: e.Miner, Coldkey: e.Coldkey, Scripted: e.Scripted, Cost: e.CostMicros}
 	if e.Score != nil {
 		out.Score = *e.Score
 	}
@@ -113,6 +113,8 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
 	switch {
 	case e.Scripted:
 		d.Rule = incentive.ScriptedRule
+	case v.Takes && c.Challenger.Solved < 1:
+		d.Rule = incentive.ZeroRule // under no rule sits who has solved nothing
 	case v.Takes:
 		d.Outcome = agon.TookSeat
 	}

@@ -102,6 +102,7 @@ func arenaHuman(h *output.Human, x *client.Arena) {
 		[2]string{"kind", x.Kind}, [2]string{"state", string(x.State)}, [2]string{"champion", champion},
 		[2]string{"queue", fmt.Sprintf("%d queued, %d playing", x.Queued, x.Playing)},
 		[2]string{"netuid", strconv.Itoa(int(x.Netuid))}, [2]string{"licence", x.Licence}, [2]string{"incentive", rule},
+		[2]string{"fairness", x.Fairness},
 		[2]string{"models", strings.Join(p.Models, ", ")},
 		[2]string{"budget", fmt.Sprintf("%s and %d calls a run", money(p.Budget.Micros), p.Budget.Calls)},
 		[2]string{"agent", limits(p.Agent)}, [2]string{"grader", limits(p.Grader)},
@@ -209,6 +210,9 @@ func boardsHuman(h *output.Human, boards []client.Board) {
 
 func boardHuman(h *output.Human, b *client.Board) {
 	h.Heading(b.ID)
+	if b.Fairness != "" {
+		h.Line("%s", b.Fairness)
+	}
 	if len(b.Submissions) == 0 {
 		h.Line("no submissions yet")
 		return

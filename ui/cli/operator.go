@@ -12,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -273,7 +274,7 @@ func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
 func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Check an arena file; every mistake is named at once",
-		Long: "Check an arena file without opening the arena. Exit code 7 with every mistake. JSON: {file, id, kind, tasks}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
+		Long: "Check an arena file without opening the arena, and say what gain its rule, set and budget can tell apart. Exit code 7 with every mistake. JSON: {file, id, kind, tasks, rule, told: {gain, discordance, for_5_points, copy_1, least_pairs, max_usd}}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Check == nil {
 				return Missing("arena check")
@@ -287,7 +288,12 @@ func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.ID}, Human: func(h *output.Human) { h.Line("%s: a good %s arena of %d tasks", v.ID, v.Kind, v.Tasks) }})
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.ID}, Human: func(h *output.Human) {
+				h.Line("%s: a good %s arena of %d tasks", v.ID, v.Kind, v.Tasks)
+				for _, l := range v.lines() {
+					h.Line("%s", l)
+				}
+			}})
 		},
 	}
 }
@@ -298,4 +304,34 @@ type ArenaChecked struct {
 	ID    string `json:"id"`
 	Kind  string `json:"kind"`
 	Tasks int    `json:"tasks"`
+	Rule  string `json:"rule"`
+	// Told is what the rule can tell apart; nil where the kind decides itself.
+	Told *incentive.Told `json:"told,omitempty"`
+}
+
+// lines say what the arena can tell.
+func (v *ArenaChecked) lines() (out []string) {
+	t := v.Told
+	if t == nil {
+		return nil
+	}
+	fig := incentive.Figure
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if t.Gain > 0 {
+		say("rule %s: a true gain of %s points takes the seat four times in five (equal agents differ in %s %% of the tasks)", v.Rule, fig(100*t.Gain), fig(100*t.Discordance))
+	} else {
+		say("rule %s: no gain takes the seat four times in five", v.Rule)
+	}
+	switch {
+	case t.Least > 0 && t.For5 > 0:
+		say("%d pairs of each validator would tell 5 points; at least %d won in a row seat anybody", t.For5, t.Least)
+	case t.Least > 0:
+		say("more than 25600 pairs of each validator would be needed to tell 5 points")
+	default:
+		say("luck: an identical copy takes the seat in %s %% of single tries; %d tasks would tell 5 points", fig(100*t.Copy), t.For5)
+	}
+	if t.MaxUSD > 0 {
+		say("the operator pays for the pairs of an entry: at most $%s", fig(t.MaxUSD))
+	}
+	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -63,6 +64,18 @@ type Arenas struct {
 	Template func(kind string) ([]byte, error)
 	// Check names every mistake of one.
 	Check func(c Common, path string) (*ArenaChecked, error)
+	// Rules are the rules that arenas may name.
+	Rules map[string]incentive.Rule
+	// Rule reads the rule, its numbers, the set and the price of a play from an arena file.
+	Rule func(c Common, path string) (*ArenaRule, error)
+}
+
+// ArenaRule is what decides in an arena.
+type ArenaRule struct {
+	Name    string
+	Numbers map[string]float64
+	Tasks   int
+	PlayUSD float64 // the most that one play may cost
 }
 
 // Agents is what miners enter.

@@ -2,11 +2,14 @@ package roles
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -65,7 +68,7 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &cli.ArenaChecked{File: path, ID: f.ID, Kind: f.Kind}
+	out := &cli.ArenaChecked{File: path, ID: f.ID, Kind: f.Kind, Rule: f.Incentive}
 	var bad []string
 	for _, names := range [][]string{f.Sets, f.Hidden} {
 		for _, name := range names {
@@ -78,6 +81,34 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 	}
 	if len(bad) > 0 {
 		return nil, kit.ArenaMistakes("arena file", bad)
+	}
+	if k, ok := o.Kits.Of(f.Kind); ok && k.Coordinator != nil {
+		return out, nil // the kind decides takeovers by tests of its own
+	}
+	told, err := incentive.Tell(context.Background(), f.Incentive, o.Kits.Incentives()[f.Incentive], f.IncentiveNumbers, out.Tasks, playUSD(f))
+	if err != nil {
+		return nil, kit.ArenaMistakes("arena file", []string{"incentive_numbers: " + err.Error()})
+	}
+	out.Told = &told
+	return out, nil
+}
+
+// playUSD is the most that one play may cost.
+func playUSD(f kit.ArenaFile) float64 { return float64(f.Policy.Budget.Micros) / 1e6 }
+
+// ruleOfArena reads what decides in the arena of a file.
+func ruleOfArena(o kit.Options, path string) (*cli.ArenaRule, error) {
+	f, err := kit.LoadArenaFile(path, o.Kits)
+	if err != nil {
+		return nil, err
+	}
+	out := &cli.ArenaRule{Name: f.Incentive, Numbers: f.IncentiveNumbers, PlayUSD: playUSD(f)}
+	for _, name := range append(slices.Clone(f.Sets), f.Hidden...) {
+		list, _, err := kit.LoadSet(o, f.Kind, name)
+		if err != nil {
+			return nil, kit.ArenaMistakes("arena file", []string{"sets: " + err.Error()})
+		}
+		out.Tasks += len(list)
 	}
 	return out, nil
 }

@@ -81,6 +81,8 @@ func Services(kits kit.List) cli.Services {
 		},
 		Arenas: cli.Arenas{
 			Template: func(kind string) ([]byte, error) { return arenaTemplate(kits, kind) },
+			Rules:    kits.Incentives(),
+			Rule:     func(c cli.Common, path string) (*cli.ArenaRule, error) { return ruleOfArena(kits.Options(c, ""), path) },
 			Check: func(c cli.Common, path string) (*cli.ArenaChecked, error) {
 				return checkArena(kits.Options(c, ""), path)
 			},

@@ -58,11 +58,12 @@ func shift[T any](places []T, c T, same func(a, b T) bool) []T {
 
 // TopThree is the rule of the sticky top three. Numbers: margin, how much more
 // than the first's a challenger's score must be; share_1, share_2 and share_3,
-// what the places earn.
+// what the places earn; same_coldkey, 1 where one coldkey may hold several places.
 func TopThree() incentive.Rule {
 	d := DefaultSplit
 	return incentive.Rule{
-		Numbers: map[string]float64{"margin": 0, "share_1": d[0], "share_2": d[1], "share_3": d[2]},
+		CopyRate: &incentive.CopyRate{One: 0.45, Five: 0.80, Discordance: 0.3, Tasks: 50},
+		Numbers:  map[string]float64{"margin": 0, "same_coldkey": 0, "share_1": d[0], "share_2": d[1], "share_3": d[2]},
 		Check: func(n map[string]float64) error {
 			if n["margin"] < 0 || n["margin"] >= 1 {
 				return fmt.Errorf("margin: %v is not from 0 to less than 1", n["margin"])
@@ -82,7 +83,9 @@ func TopThree() incentive.Rule {
 			}
 			return v
 		},
-		Seats:    rosterSeats,
+		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
+			return rosterSeats(entered, n["same_coldkey"] == 0)
+		},
 		Reasons:  []string{StepRule},
 		Sentence: sentence,
 		Shares: func(n map[string]float64, seats []incentive.Entry, _ time.Time) []float64 {
@@ -97,11 +100,11 @@ func rosterSplit(n map[string]float64) [Places]float64 {
 }
 
 // rosterSeats rebuilds a roster from its entries, oldest first: it has no state
-// besides who entered when.
-func rosterSeats(entered []incentive.Entry) (out []incentive.Entry) {
+// besides who entered when. each: a coldkey holds one place.
+func rosterSeats(entered []incentive.Entry, each bool) (out []incentive.Entry) {
 	for _, e := range entered {
 		out = shift(out, e, func(a, b incentive.Entry) bool {
-			return a.Submission == b.Submission || a.Miner == b.Miner && a.Miner != ""
+			return a.Submission == b.Submission || a.Miner == b.Miner && a.Miner != "" || each && a.Coldkey == b.Coldkey && a.Coldkey != ""
 		})
 	}
 	return out

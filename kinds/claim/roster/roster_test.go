@@ -152,7 +152,7 @@ func TestNumbers(t *testing.T) {
 		{map[string]float64{"margin": 0.01}, ""},
 		{map[string]float64{"share_1": 1, "share_2": 0, "share_3": 0}, ""},
 		{map[string]float64{"margin": -0.01}, "margin: -0.01 is not from 0 to less than 1"},
-		{map[string]float64{"marge": 1}, "marge: the rule takes margin, share_1, share_2, share_3 only"},
+		{map[string]float64{"marge": 1}, "marge: the rule takes margin, same_coldkey, share_1, share_2, share_3 only"},
 		{map[string]float64{"share_1": 0.9}, "split: the shares sum to 1.3, more than 1"},
 	} {
 		err := r.CheckNumbers(c.own)

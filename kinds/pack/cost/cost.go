@@ -372,6 +372,8 @@ const Metric = "cost_micros"
 // reward (the rest is burned).
 func Takeover() incentive.Rule {
 	return incentive.Rule{
+		// What an episode costs varies by 15 % in this number.
+		CopyRate: &incentive.CopyRate{One: 0.09, Five: 0.30, Noise: 0.15, Tasks: 7},
 		Numbers:  map[string]float64{"factor": Factor, "share": 1},
 		Reasons:  []string{TakeoverRule},
 		Sentence: sentence,
@@ -409,7 +411,8 @@ func Takeover() incentive.Rule {
 // scenarios is taken off; share, what the seat earns.
 func ScoreTakeover() incentive.Rule {
 	return incentive.Rule{
-		Numbers: map[string]float64{"delta": ScoreDelta, "variance": 0, "share": 1},
+		CopyRate: &incentive.CopyRate{One: 0.26, Five: 0.58, Discordance: 0.3, Tasks: 50},
+		Numbers:  map[string]float64{"delta": ScoreDelta, "variance": 0, "share": 1},
 		Check: func(n map[string]float64) error {
 			for _, name := range []string{"delta", "variance"} {
 				if !(n[name] >= 0 && n[name] < 1) {

@@ -94,10 +94,11 @@ func (n numbers) least(leader float64) float64 { return math.Min(1, leader+n.Law
 // are those of the original for the same order.
 func Race() incentive.Rule {
 	return incentive.Rule{
-		Numbers: raceDefaults(),
-		Check:   func(n map[string]float64) error { return numbersOf(n).check() },
-		Plays:   true,
-		Decide:  decide,
+		CopyRate: &incentive.CopyRate{One: 0.12, Five: 0.33, Discordance: 0.3, Tasks: 50},
+		Numbers:  raceDefaults(),
+		Check:    func(n map[string]float64) error { return numbersOf(n).check() },
+		Plays:    true,
+		Decide:   decide,
 		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			return standings(numbersOf(n), entered)
 		},
