@@ -279,7 +279,7 @@ func (f *fixture) claim(validator string) *client.Lease {
 func scored(l *client.Lease, value float64) client.Result {
 	r := client.Result{Token: l.Token, Outcome: "ok", Driver: agon.Driver{Name: "runc"}, Cost: 10, BoxMS: 5}
 	for _, t := range l.Run.Tasks {
-		r.Scores = append(r.Scores, agon.Score{Task: t.Key, Value: value, Solved: value == 1, Scorer: "fake-1"})
+		r.Scores = append(r.Scores, agon.Score{Task: t.Key, Value: value, Solved: value > 0, Scorer: "fake-1"})
 	}
 	return r
 }

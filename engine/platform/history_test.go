@@ -92,6 +92,9 @@ func played(t *testing.T) (f *fixture, key, sub, run string) {
 	_, err := f.Heartbeat(bg, Caller{Hotkey: val1}, lease.ID, client.Heartbeat{Token: lease.Token, State: agon.RunPlaying, Events: []agon.Event{ev(1, `{"text": "a <b>"}`), ev(2, `{"text":"two"}`)}})
 	must(t, err)
 	r := scored(lease, 0.75)
+	for i := range r.Scores {
+		r.Scores[i].Solved = false // 2 in place of 1 means the same
+	}
 	r.Events = []agon.Event{ev(3, `{"text":"three"}`)}
 	r.Scores[0].Metrics, r.Scores[0].Detail = map[string]float64{"x": 1.5, "a": 2}, "why \x00 so"
 	r.Driver = agon.Driver{Name: "runc", Version: "1", Limits: []string{"pids", "memory"}}

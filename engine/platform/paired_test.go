@@ -67,7 +67,7 @@ func TestPairedSeat(t *testing.T) {
 	skill := map[string]float64{}
 	play := func(_ string, l *client.Lease) float64 { return skill[l.Submission.ID] }
 	a := f.submit(miner1, "a")
-	skill[a.ID] = 0.5
+	skill[a.ID] = 0
 	f.rounds([]string{val1}, play)
 	d := f.decision(a.ID)
 	if d.Outcome == agon.TookSeat {
