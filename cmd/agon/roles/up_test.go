@@ -34,13 +34,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if conf := os.Getenv("AGON_TEST_DISCOVER"); conf != "" {
-		if err := discoverChild(conf); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	if dir := os.Getenv("AGON_TEST_UP"); dir != "" {
 		o := testOptions(dir)
 		o.Once = os.Getenv("AGON_TEST_ONCE") != ""

@@ -1,4 +1,4 @@
-package roles
+package pack_test
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func discoverChild(conf string) error {
 	if err != nil {
 		return err
 	}
-	o := testOptions(c.Dir)
+	o := options(c.Dir)
 	o.Getenv = os.Getenv
 	if c.Liar != "" {
 		return lie(context.Background(), c, key)

@@ -1,4 +1,4 @@
-package roles
+package pack_test
 
 import (
 	"bytes"
@@ -7,29 +7,44 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/cmd/agon/roles"
 	"github.com/agon-arena/agon/kinds/kit"
-	"github.com/agon-arena/agon/kinds/pack"
 	"github.com/agon-arena/agon/kinds/pack/data"
 	policy "github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
 
+// open serves one arena until the test ends.
+func open(ctx context.Context, t *testing.T, arena string) *kit.Server {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "arena.toml")
+	if err := os.WriteFile(path, []byte(arena), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options(filepath.Join(dir, "data"))
+	o.Arenas = []string{path}
+	s, stop, err := roles.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
 // A server as it runs answers TrajectoryRL's readers and takes a pack of its
 // miners over HTTP, beside all the other routes.
 func TestTrajrlServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	o := testOptions(t.TempDir())
-	s, err := openServer(ctx, o, o.Kinds(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
+	s := open(ctx, t, "id = \"demo-other\"\nkind = \"coding\"\ntitle = \"t\"\nnetuid = 1\nsets = [\"small\"]\n")
 	call := func(method, path string, body any) (int, map[string]any) {
 		t.Helper()
 		b, err := json.Marshal(body)
@@ -50,18 +65,15 @@ func TestTrajrlServer(t *testing.T) {
 		return a.StatusCode, out
 	}
 	if status, _ := call("GET", "/api/validators", nil); status != 404 {
-		t.Errorf("before an arena is open: %d", status)
+		t.Errorf("without an arena of the kind: %d", status)
 	}
-	f := pack.Kit().Demo()
-	f.Samples = false
-	if err := s.openArena(ctx, f, nil); err != nil {
-		t.Fatal(err)
-	}
+	const netuid = 11
+	s = open(ctx, t, "id = \"demo-pack\"\nkind = \"pack\"\ntitle = \"t\"\nnetuid = 11\nsets = [\"office\"]\nincentive = \"cost_takeover\"\n")
 	miner, err := auth.KeyFromSeed(auth.Sr25519, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	uid, err := s.Ledger.Register(ctx, f.Netuid, miner.SS58(), miner.SS58())
+	uid, err := s.Ledger.Register(ctx, netuid, miner.SS58(), miner.SS58())
 	if err != nil {
 		t.Fatal(err)
 	}

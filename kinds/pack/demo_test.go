@@ -1,4 +1,4 @@
-package roles
+package pack_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/cmd/agon/roles"
 )
 
 // The whole demo in real boxes: two packs are played on six scenarios, a near
@@ -17,7 +18,7 @@ import (
 // whose model is a script takes the seat.
 func TestDemoPack(t *testing.T) {
 	dir := t.TempDir()
-	o := testOptions(dir)
+	o := options(dir)
 	path := filepath.Join(dir, "arena.toml")
 	text := "id = \"test-pack\"\nkind = \"pack\"\ntitle = \"test\"\nnetuid = 11\nsets = [\"office\"]\nsamples = true\nincentive = \"cost_takeover\"\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -26,7 +27,7 @@ func TestDemoPack(t *testing.T) {
 	o.Once, o.Arenas = true, []string{path}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	got, err := Up(ctx, o)
+	got, err := roles.Up(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
