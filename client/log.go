@@ -49,3 +49,14 @@ func (c *Client) Receipts(ctx context.Context, run string, attempt int) ([]agon.
 	_, err := c.json(ctx, get(path("runs", run, "receipts"), url.Values{"attempt": {strconv.Itoa(attempt)}}), nil, &out)
 	return out.Items, err
 }
+
+// LogCheckpoint returns the newest signed head of the log, as its file has it.
+func (c *Client) LogCheckpoint(ctx context.Context) (string, error) {
+	ca := get("/log/checkpoint", nil)
+	ca.unsigned, ca.limit = true, 64<<10
+	r, err := c.send(ctx, ca)
+	if err != nil {
+		return "", err
+	}
+	return string(r.body), nil
+}

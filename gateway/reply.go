@@ -237,3 +237,20 @@ func sortedKeys(m map[int]*toolText) []int {
 	slices.Sort(ks)
 	return ks
 }
+
+// MessageOf puts together what a model said from the whole bytes of a chat
+// reply, as an event's Message has it: of a stream, or of one JSON document. ok
+// is false where there is no message in them.
+func MessageOf(response []byte, stream bool) (m Message, ok bool) {
+	if !stream {
+		w, ok := parseReply(response)
+		if !ok {
+			return Message{}, false
+		}
+		return w.message()
+	}
+	var t tailer
+	_, _ = t.Write(response) // never fails
+	m, _, _ = t.end()
+	return m, true
+}

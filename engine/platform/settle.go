@@ -10,6 +10,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -310,46 +311,15 @@ func incomplete(missing []store.Run, perr error) agon.Finding {
 	return f
 }
 
-// aggregate is the mean over tasks of the mean value of each, in a fixed order
-// so that the sum is the same everywhere. A task is solved if all of its
-// scores say so.
-func aggregate(runs []store.Run) (score float64, solved, total int) {
-	type sum struct {
-		value  float64
-		n      int
-		solved bool
-	}
-	byTask := map[string]*sum{}
-	var keys []string
+// aggregate is the score of a submission over its scored runs.
+func aggregate(runs []store.Run) (value float64, solved, total int) {
+	var list []agon.Score
 	for _, r := range runs {
-		if r.State != agon.RunScored {
-			continue
-		}
-		for _, s := range r.Scores {
-			x := byTask[s.Task]
-			if x == nil {
-				x = &sum{solved: true}
-				byTask[s.Task] = x
-				keys = append(keys, s.Task)
-			}
-			x.value += s.Value
-			x.n++
-			x.solved = x.solved && s.Solved
+		if r.State == agon.RunScored {
+			list = append(list, r.Scores...)
 		}
 	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		x := byTask[k]
-		score += x.value / float64(x.n)
-		if x.solved {
-			solved++
-		}
-	}
-	total = len(keys)
-	if total > 0 {
-		score /= float64(total)
-	}
-	return score, solved, total
+	return score.OfTasks(list)
 }
 
 // decideReady decides, in the order of admission, every submission that has

@@ -2,7 +2,12 @@
 // submission. It is pure.
 package score
 
-import "github.com/agon-arena/agon"
+import (
+	"maps"
+	"slices"
+
+	"github.com/agon-arena/agon"
+)
 
 // Tally is how a submission stands on an arena's tasks. Score and Solved are
 // nil while any task lacks a result: a part is not a score.
@@ -51,4 +56,37 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 		t.Score, t.Solved = &mean, &solved
 	}
 	return t
+}
+
+// OfTasks is the mean over tasks of the mean value of each, in a fixed order so
+// that the sum is the same everywhere. A task is solved if all of its scores
+// say so.
+func OfTasks(list []agon.Score) (value float64, solved, total int) {
+	type sum struct {
+		value  float64
+		n      int
+		solved bool
+	}
+	by := map[string]*sum{}
+	for _, s := range list {
+		x := by[s.Task]
+		if x == nil {
+			x = &sum{solved: true}
+			by[s.Task] = x
+		}
+		x.value += s.Value
+		x.n++
+		x.solved = x.solved && s.Solved
+	}
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		x := by[key]
+		value += x.value / float64(x.n)
+		if x.solved {
+			solved++
+		}
+	}
+	if total = len(by); total > 0 {
+		value /= float64(total)
+	}
+	return value, solved, total
 }

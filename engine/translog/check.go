@@ -100,7 +100,7 @@ func Advance(old, c Checkpoint, prove func(oldSize int64, c Checkpoint) (tlog.Tr
 	case c.N == old.N:
 		return nil
 	case c.N < old.N:
-		return &StaleError{Have: c.N, Seen: old.N}
+		return &StaleError{Seen: old.N}
 	}
 	p, err := prove(old.N, c)
 	if err != nil {
@@ -113,10 +113,23 @@ func Advance(old, c Checkpoint, prove func(oldSize int64, c Checkpoint) (tlog.Tr
 }
 
 // StaleError says that a log shows less than it has shown before.
-type StaleError struct{ Have, Seen int64 }
+type StaleError struct{ Seen int64 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("the log shows %d leaves, and has shown %d before", e.Have, e.Seen)
+	return fmt.Sprintf("the log shows fewer leaves than the %d that it has shown before", e.Seen)
+}
+
+// CheckConsistency checks that the head of a proof follows old, and returns it.
+func CheckConsistency(p *client.LogConsistency, old Checkpoint, vkey string) (Checkpoint, error) {
+	c, err := OpenCheckpoint(p.Checkpoint, vkey)
+	if err != nil {
+		return old, err
+	}
+	hashes, err := ParseHashes(p.Hashes)
+	if err != nil {
+		return old, fmt.Errorf("check consistency: %w", err)
+	}
+	return c, Advance(old, c, func(int64, Checkpoint) (tlog.TreeProof, error) { return hashes, nil })
 }
 
 // Known is what somebody remembers of a log: its key, and the newest head that

@@ -215,6 +215,7 @@ func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {
 	}
 	if s.Created {
 		a.IO.Notef("entered %s under licence %s", plain.Line(s.ID), plain.Line(o.Licence))
+		a.keepReceipt(ctx, c, s.ID)
 	} else {
 		a.IO.Notef("the same bytes were entered before: %s", plain.Line(s.ID))
 	}

@@ -3,18 +3,17 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/engine/tools"
-	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/engine/audit"
+	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -29,337 +28,256 @@ type RejudgeOptions struct {
 	Driver  string
 }
 
-// Verification is what `agon verify` prints.
-type Verification struct {
-	Run     string        `json:"run"`
-	Attempt int           `json:"attempt"`
-	OK      bool          `json:"ok"`
-	Checks  []Check       `json:"checks"` // status ok, warn (not checked) or fail
-	Chain   gateway.Chain `json:"chain"`
+// verifyFlags are those of `agon verify`.
+type verifyFlags struct {
+	attempt   int
+	gateways  []string
+	noJudge   bool
+	log       string
+	witnesses []string
+	bundle    string
 }
 
 func (a *App) verifyCmd(j Judges) *cobra.Command {
-	var attempt int
-	var gateways []string
-	var noJudge bool
+	var v verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify RUN",
-		Short: "Recompute a run: chain of receipts, signatures, bodies, cost and score",
-		Long: `Recompute a run from what is stored of it: the hash chain of its receipts, the
-gateway's signatures, the hashes of requests and replies, the cost, and, by judging the
-evidence again in a box on this machine, the score. What cannot be looked at is said, not
-passed over. With --gateway only receipts signed by these keys are accepted.
+		Use:   "verify [RUN|SUBMISSION]",
+		Short: "Recompute a run or a submission: log, receipts, signatures, bodies, cost and score",
+		Long: `Recompute what a server says of a run, or of a submission with its decision, from
+public keys only: that it stands in the transparency log as it is shown, the hash chain of
+the receipts, the gateway's signatures and closing statement, the hashes of requests and
+replies, what the model said, the cost, and, by judging the evidence again in a box on
+this machine, the score.
 
-JSON: {run, attempt, ok, checks: [{name, status: ok|warn|fail, detail}], chain}.
+What cannot be checked is listed as unchecked, never passed over. The log's key is
+remembered when a server is first seen, and every later head must follow from the one
+seen before; --log names the key from somewhere else. With --gateway only receipts signed
+by these keys are accepted; by default those are that the arena names.
+
+With --bundle a file from "agon export" is checked, offline.
+
+JSON: {submission, run, attempt, ok, checked: [NAME], unchecked: [{what, why}],
+wrong: [{what, where}], checks: [{name, status: ok|warn|fail, detail}], chain, log}.
 Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.`,
-		Example:           "  agon verify 01JD…\n  agon verify 01JD… --no-judge --jq .chain.signers",
-		Args:              Args(1, 1, "a run"),
+		Example:           "  agon verify 01JD…\n  agon verify my-arena/my-agent --no-judge\n  agon export 01JD… --bundle run.json && agon verify --bundle run.json --log agon/log/…",
+		Args:              Args(0, 1, "a run or a submission"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := a.wholeRun(cmd.Context(), args[0])
+			if (len(args) == 1) == (v.bundle != "") {
+				return output.Usage("bundle", "name a run or a submission, or give --bundle FILE", "verify what?")
+			}
+			r, err := a.verify(cmd.Context(), j, args, v)
 			if err != nil {
 				return err
 			}
-			v, err := a.verify(cmd.Context(), j, id, attempt, gateways, !noJudge)
-			if err != nil {
-				return err
-			}
-			if err := a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.Run}, Human: func(h *output.Human) {
-				rows := make([][]output.Cell, len(v.Checks))
-				for i, c := range v.Checks {
+			if err := a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Submission}, Human: func(h *output.Human) {
+				rows := make([][]output.Cell, len(r.Checks))
+				for i, c := range r.Checks {
 					rows[i] = []output.Cell{output.Text(c.Name), output.Text(c.Status), output.Text(c.Detail)}
 				}
 				h.Table([]output.Column{{Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
 			}}); err != nil {
 				return err
 			}
-			open := false
-			for _, c := range v.Checks {
-				open = open || c.Status == CheckWarn
-			}
 			switch {
-			case !v.OK:
+			case !r.OK:
 				return &Exit{Code: CodeFailed}
-			case open:
+			case len(r.Unchecked) > 0:
 				return &Exit{Code: CodePartly}
 			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
-	f.StringSliceVar(&gateways, "gateway", nil, "accept receipts of these gateway keys only (`address`)")
-	f.BoolVar(&noJudge, "no-judge", false, "do not judge the evidence again")
+	f.IntVar(&v.attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
+	f.StringSliceVar(&v.gateways, "gateway", nil, "accept receipts of these gateway keys only (`address`)")
+	f.BoolVar(&v.noJudge, "no-judge", false, "do not judge the evidence again")
+	f.StringVar(&v.log, "log", "", "public `key` of the transparency log, NAME+HASH+BASE64")
+	f.StringSliceVar(&v.witnesses, "witness", nil, "public `key` of a witness whose cosignature is looked for")
+	f.StringVar(&v.bundle, "bundle", "", "check this `file` from agon export, offline")
 	return cmd
 }
 
-func (a *App) verify(ctx context.Context, j Judges, run string, attempt int, gateways []string, judge bool) (*Verification, error) {
+func (a *App) exportCmd() *cobra.Command {
+	var file string
+	var attempt int
+	cmd := &cobra.Command{
+		Use:   "export RUN|SUBMISSION --bundle FILE",
+		Short: "Write all that a stranger needs to check a run or a submission offline",
+		Long: `Write a bundle: the run or all runs of a submission with their events, receipts and
+evidence, the decision, and the proofs of the transparency log. It holds what its reader
+may read, no more; "agon verify --bundle FILE" checks it without a server.`,
+		Example: "  agon export 01JD… --bundle run.json",
+		Args:    Args(1, 1, "a run or a submission"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return output.Usage("bundle", "give --bundle FILE", "where to?")
+			}
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			b, err := a.collect(cmd.Context(), c, args[0], attempt, true)
+			if err != nil {
+				return err
+			}
+			raw, err := json.Marshal(b)
+			if err != nil {
+				return fmt.Errorf("encode bundle: %w", err)
+			}
+			if err := WriteFile(file, raw); err != nil {
+				return err
+			}
+			value := map[string]any{"file": file, "bytes": len(raw), "submission": b.Submission.ID, "runs": len(b.Runs), "missing": b.Missing}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: value, IDs: []string{file}, Human: func(h *output.Human) {
+				h.Line("%s: %d runs of submission %s, %d bytes", file, len(b.Runs), b.Submission.ID, len(raw))
+				for _, m := range b.Missing {
+					h.Line("  without the %s", m)
+				}
+				h.Line("check it with: agon verify --bundle %s --log KEY", file)
+			}})
+		},
+	}
+	cmd.Flags().StringVar(&file, "bundle", "", "write to this `file`")
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
+	return cmd
+}
+
+// collect reads the bundle of a run, or of a submission where there is no such run.
+func (a *App) collect(ctx context.Context, c *client.Client, name string, attempt int, evidence bool) (*audit.Bundle, error) {
+	run, err := a.runID(ctx, c, name)
+	if err == nil {
+		_, err = c.Run(ctx, run)
+	}
+	if err == nil {
+		return audit.Collect(ctx, c, audit.Want{Run: run, Attempt: attempt, Evidence: evidence})
+	}
+	if !notFound(err) {
+		return nil, err
+	}
+	sub, serr := a.submissionID(ctx, c, name)
+	if serr != nil {
+		return nil, err // no run of this name is what people mean first
+	}
+	return audit.Collect(ctx, c, audit.Want{Submission: sub, Attempt: attempt, Evidence: evidence})
+}
+
+func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags) (*audit.Report, error) {
+	o := audit.Options{LogKey: v.log, Witnesses: v.witnesses, Gateways: v.gateways, Why: "not judged again (--no-judge)"}
+	if v.bundle != "" {
+		f, err := os.Open(v.bundle)
+		if err != nil {
+			return nil, output.Usage("bundle", "name a file that is there", "%v", err)
+		}
+		defer f.Close()
+		b, err := audit.Read(f)
+		if err != nil {
+			return nil, err
+		}
+		o.Why = "judging again needs the tasks: verify at the server, without --bundle"
+		return audit.Check(ctx, b, o), nil
+	}
 	c, err := a.Reader()
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Run(ctx, run)
+	b, err := a.collect(ctx, c, args[0], v.attempt, !v.noJudge)
 	if err != nil {
 		return nil, err
 	}
-	att := attemptOf(r, attempt)
-	if att == nil {
-		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "attempt", Message: "the run has no such attempt", Mend: "agon run view " + run + " lists them"}
-	}
-	var events []agon.Event
-	if err := a.eachEvent(ctx, run, false, func(e agon.Event) error {
-		if e.Attempt == att.N {
-			events = append(events, e)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	v := &Verification{Run: run, Attempt: att.N}
-	add := func(name, status, format string, args ...any) {
-		v.Checks = append(v.Checks, Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...)})
-	}
-	receipts, hosted, outcome, seen := verifyBodies(events, add)
-	v.Chain = gateway.VerifyChain(receipts, gateways)
 	switch {
-	case seen.cut > 0:
-		add("chain", CheckWarn, "%d events of calls were cut from a full log: the chain cannot be followed", seen.cut)
-	case len(v.Chain.Problems) > 0:
-		p := v.Chain.Problems[0]
-		add("chain", CheckFail, "receipt %d (%s): %s: %s; %d problems in all", p.N, p.ID, p.Code, p.Message, len(v.Chain.Problems))
-	case len(receipts) == 0:
-		add("chain", CheckOK, "the attempt called no model")
-	default:
-		add("chain", CheckOK, "%d receipts, signed by %s", v.Chain.Receipts, strings.Join(v.Chain.Signers, ", "))
-	}
-	sum := v.Chain.Cost + verifyTools(hosted, gateways, add)
-	if sum == att.CostMicros {
-		add("cost", CheckOK, "the receipts sum to %s", money(att.CostMicros))
-	} else {
-		add("cost", CheckFail, "the receipts sum to %s, the attempt says %s", money(sum), money(att.CostMicros))
-	}
-	a.verifyScore(ctx, j, c, r, att, outcome, judge, add)
-	v.OK = true
-	for _, k := range v.Checks {
-		v.OK = v.OK && k.Status != CheckFail
-	}
-	return v, nil
-}
-
-// verifyTools checks what a tool host wrote: a chain for each of its sessions.
-// It returns what the tools cost; models are paid through the gateway's receipts.
-func verifyTools(list []tools.Receipt, gateways []string, add func(name, status, format string, args ...any)) (cost agon.Micros) {
-	if len(list) == 0 {
-		return 0
-	}
-	chains := map[string][]agon.Receipt{}
-	n, unsigned, bad := 0, 0, ""
-	for _, r := range list {
-		if r.Tool != tools.LLMChat {
-			cost += r.Cost
-		}
-		s := r.Signed
-		switch {
-		case s != nil:
-			n++
-			chains[s.Run] = append(chains[s.Run], *s)
-			if s.ID != r.ReceiptID || s.Cost != r.Cost || s.Model != r.Tool || s.RequestHash.Hex() != r.RequestHash {
-				bad = fmt.Sprintf("receipt %s is not what was signed", r.ReceiptID)
-			}
-		case r.Cost != 0 || r.Reserved != 0 && r.Outcome == tools.OutcomeOK:
-			unsigned++
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(chains)) {
-		if c := gateway.VerifyChain(chains[id], gateways); len(c.Problems) > 0 && bad == "" {
-			bad = fmt.Sprintf("session %s: receipt %d: %s", id, c.Problems[0].N, c.Problems[0].Message)
-		}
-	}
-	switch {
-	case bad != "":
-		add("tools", CheckFail, "%s", bad)
-	case unsigned > 0:
-		add("tools", CheckWarn, "%d calls of tools that cost money are under no signature", unsigned)
-	default:
-		add("tools", CheckOK, "%d receipts of tools in %d chains", n, len(chains))
-	}
-	return cost
-}
-
-// attemptOf finds the attempt to look at: the one named, the counted one, the last.
-func attemptOf(r *client.Run, n int) *agon.Attempt {
-	var out *agon.Attempt
-	for i := range r.List {
-		t := &r.List[i]
-		if t.N == n || (n == 0 && (out == nil || !out.Counted)) {
-			out = t
-		}
-	}
-	return out
-}
-
-type bodyCount struct{ whole, part, cut int }
-
-// verifyBodies hashes what was said and returns the receipts and the outcome that the events tell.
-func verifyBodies(events []agon.Event, add func(name, status, format string, args ...any)) (list []agon.Receipt, hosted []tools.Receipt, outcome string, n bodyCount) {
-	bad := ""
-	check := func(id, what string, b gateway.Body, want agon.Digest) {
-		switch {
-		case b.Cut:
-			n.part++
-		case agon.Sum(b.Content()) != want:
-			bad = fmt.Sprintf("%s of %s does not have the hash of its receipt", what, id)
-		default:
-			n.whole++
-		}
-	}
-	for _, e := range events {
-		switch e.Type {
-		case agon.EventModel:
-			var m gateway.ModelCall
-			if json.Unmarshal(e.Data, &m) != nil || m.Receipt.ID == "" {
-				n.cut++
-				continue
-			}
-			list = append(list, m.Receipt)
-			check(m.Receipt.ID, "the request", m.Request, m.Receipt.RequestHash)
-			check(m.Receipt.ID, "the response", m.Response, m.Receipt.ResponseHash)
-		case agon.EventTool:
-			var host struct {
-				Tool *tools.Receipt `json:"tool"`
-			}
-			if json.Unmarshal(e.Data, &host) == nil && host.Tool != nil {
-				hosted = append(hosted, *host.Tool)
-				continue
-			}
-			var t gateway.ToolCallEvent
-			if json.Unmarshal(e.Data, &t) != nil || t.Receipt.ID == "" {
-				n.cut++
-				continue
-			}
-			list = append(list, t.Receipt)
-			check(t.Receipt.ID, "the response", t.Response, t.Receipt.ResponseHash)
-		case agon.EventPhase:
-			var p struct {
-				Outcome string `json:"outcome"`
-			}
-			if json.Unmarshal(e.Data, &p) == nil && p.Outcome != "" {
-				outcome = p.Outcome
-			}
-		}
-	}
-	switch {
-	case bad != "":
-		add("bodies", CheckFail, "%s", bad)
-	case n.part > 0:
-		add("bodies", CheckWarn, "%d match; of %d only the beginning is kept", n.whole, n.part)
-	default:
-		add("bodies", CheckOK, "%d requests and responses match their hashes", n.whole)
-	}
-	return list, hosted, outcome, n
-}
-
-// verifyScore judges the stored evidence again.
-func (a *App) verifyScore(ctx context.Context, j Judges, c *client.Client, r *client.Run, att *agon.Attempt, outcome string, judge bool, add func(name, status, format string, args ...any)) {
-	switch {
-	case !att.Counted:
-		add("score", CheckOK, "the attempt was not counted: it has no score")
-		return
-	case att.Fault == agon.FaultAgent:
-		for _, s := range r.Scores {
-			if s.Value != 0 || s.Solved {
-				add("score", CheckFail, "%s: %.4f, though the fault was the agent's", s.Task, s.Value)
-				return
-			}
-		}
-		add("score", CheckOK, "0: the fault was the agent's (%s)", att.Reason)
-		return
-	case !judge:
-		add("score", CheckWarn, "not judged again (--no-judge)")
-		return
+	case v.noJudge:
 	case j.Rejudge == nil:
-		add("score", CheckWarn, "this binary cannot judge")
-		return
-	case att.Evidence == "":
-		add("score", CheckWarn, "no evidence is stored")
-		return
-	}
-	scores, err := a.rejudge(ctx, j, c, r, att, outcome)
-	if err != nil {
-		add("score", CheckWarn, "not judged again: %v", err)
-		return
-	}
-	by := map[string]agon.Score{}
-	for _, s := range scores {
-		by[s.Task] = s
-	}
-	for _, s := range r.Scores {
-		got, ok := by[s.Task]
-		switch {
-		case !ok:
-			add("score", CheckFail, "%s: stored %.4f, judged again there is none", s.Task, s.Value)
-			return
-		case got.Value != s.Value || got.Solved != s.Solved:
-			add("score", CheckFail, "%s: stored %.4f, judged again %.4f", s.Task, s.Value, got.Value)
-			return
+		o.Why = "this binary cannot judge"
+	default:
+		o.Rejudge = func(ctx context.Context, b *audit.Bundle, r *audit.Run, files map[string][]byte, outcome string) ([]agon.Score, error) {
+			common, done, err := a.Common()
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return j.Rejudge(ctx, RejudgeOptions{
+				Common: common, Client: c, Run: r.Run.RunSpec, Kind: b.Arena.Kind, Attempt: r.Attempt,
+				Record: agon.Record{Outcome: outcome, Files: files},
+			})
 		}
 	}
-	add("score", CheckOK, "%d scores, judged again alike (mean %s)", len(scores), runScore(*r))
-}
-
-func (a *App) rejudge(ctx context.Context, j Judges, c *client.Client, r *client.Run, att *agon.Attempt, outcome string) ([]agon.Score, error) {
-	files, err := evidence(ctx, c, att.Evidence)
+	mem, known, err := a.knownLog(c, b.Server.Log)
 	if err != nil {
 		return nil, err
 	}
-	arena, err := c.Arena(ctx, r.Arena)
-	if err != nil {
-		return nil, err
+	if o.LogKey == "" {
+		o.LogKey = known.Key // as it was when this server was first seen
 	}
-	common, done, err := a.Common()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return j.Rejudge(ctx, RejudgeOptions{
-		Common: common, Client: c, Run: r.RunSpec, Kind: arena.Kind, Attempt: att.N,
-		Record: agon.Record{Outcome: outcome, Files: files},
-	})
-}
-
-// Bounds of the evidence that is judged again.
-const (
-	maxEvidenceFiles = 1000
-	maxEvidenceBytes = 256 << 20
-)
-
-// evidence fetches the files of a tree, each verified against its digest.
-func evidence(ctx context.Context, c *client.Client, d agon.Digest) (map[string][]byte, error) {
-	b, err := c.Blob(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	var m blob.Manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("read evidence: %w", err)
-	}
-	if len(m.Files) > maxEvidenceFiles {
-		return nil, fmt.Errorf("read evidence: more than %d files", maxEvidenceFiles)
-	}
-	out := make(map[string][]byte, len(m.Files))
-	total := 0
-	for _, f := range m.Files {
-		if f.Mode == "link" {
-			continue
+	r := audit.Check(ctx, b, o)
+	if r.Log != nil && r.OK && (known.Key == "" || known.Key == r.Log.Key) {
+		if err := follow(ctx, c, mem, known, r); err != nil {
+			var eq *translog.EquivocationError
+			var stale *translog.StaleError
+			if !errors.As(err, &eq) && !errors.As(err, &stale) {
+				return nil, err
+			}
+			r.OK = false
+			r.Wrong = append(r.Wrong, audit.Wrong{What: "history", Where: err.Error()})
+			r.Checks = append(r.Checks, audit.Line{Name: "history", Status: CheckFail, Detail: err.Error()})
 		}
-		b, err := c.Blob(ctx, f.Digest)
+	}
+	return r, nil
+}
+
+// follow compares the head of a report with the one that was seen before, and
+// remembers it.
+func follow(ctx context.Context, c *client.Client, mem translog.Memory, known translog.Known, r *audit.Report) error {
+	now := r.Log.Checkpoint
+	if now.N == 0 {
+		return nil
+	}
+	if known.Checkpoint != "" {
+		old, err := translog.OpenCheckpoint(known.Checkpoint, r.Log.Key)
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("read %s: %w", mem.Path, err)
 		}
-		if total += len(b); total > maxEvidenceBytes {
-			return nil, fmt.Errorf("read evidence: larger than %d bytes", maxEvidenceBytes)
+		head, err := advance(ctx, c, old, r.Log.Key)
+		if err != nil {
+			return err
 		}
-		out[f.Path] = b
+		// What was proved must be in the same history as the newest head.
+		if _, err := advance(ctx, c, now, r.Log.Key); err != nil {
+			return err
+		}
+		now = head
+		r.Checked = append(r.Checked, "history")
+		r.Checks = append(r.Checks, audit.Line{Name: "history", Status: CheckOK, Detail: fmt.Sprintf("the log of %d begins with the %d seen before", now.N, old.N)})
 	}
-	return out, nil
+	if mem.Path == "" {
+		return nil
+	}
+	return mem.Put(c.URL(), translog.Known{Key: r.Log.Key, Checkpoint: now.Text})
+}
+
+// advance fetches the newest head of a log and checks that it follows old.
+func advance(ctx context.Context, c *client.Client, old translog.Checkpoint, key string) (translog.Checkpoint, error) {
+	p, err := c.LogConsistency(ctx, old.N)
+	if err != nil {
+		var e *agon.Error
+		if errors.As(err, &e) && e.Code == "bad_size" {
+			return old, &translog.StaleError{Seen: old.N}
+		}
+		return old, err
+	}
+	return translog.CheckConsistency(p, old, key)
+}
+
+// knownLog is what is remembered of the log behind a client.
+func (a *App) knownLog(c *client.Client, said string) (translog.Memory, translog.Known, error) {
+	dir := a.Env.UserConfigDir
+	if dir == "" {
+		return translog.Memory{}, translog.Known{}, nil
+	}
+	mem := translog.Memory{Path: filepath.Join(dir, "agon", "logs.json")}
+	k, ok, err := mem.Get(c.URL())
+	if !ok && err == nil && said != "" {
+		a.IO.Notef("the log of %s is new here: its key %s is remembered in %s", c.URL(), said, mem.Path)
+	}
+	return mem, k, err
 }

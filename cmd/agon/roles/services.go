@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger"
@@ -131,7 +132,7 @@ func Services(kits kit.List) cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules(kits kit.List) *calc.Registry {
-	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules())
+	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), translog.Rules())
 	for _, k := range kits {
 		list = append(list, k.Calc...)
 	}

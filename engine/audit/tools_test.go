@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"fmt"
@@ -50,25 +50,23 @@ func TestVerifyTools(t *testing.T) {
 		status string
 		cost   agon.Micros
 	}{
-		{"as written", func(l []tools.Receipt) []tools.Receipt { return l }, CheckOK, 7},
-		{"two sessions", func(l []tools.Receipt) []tools.Receipt { return append(l, write()...) }, CheckOK, 14},
-		{"another cost", func(l []tools.Receipt) []tools.Receipt { l[0].Cost = 1; return l }, CheckFail, 1},
-		{"another tool", func(l []tools.Receipt) []tools.Receipt { l[0].Tool = tools.SearchX; return l }, CheckFail, 7},
-		{"a signed one changed", func(l []tools.Receipt) []tools.Receipt { l[0].Signed.Reserved = 8; return l }, CheckFail, 7},
-		{"one left out", func(l []tools.Receipt) []tools.Receipt { return l[1:] }, CheckFail, 0},
-		{"signature taken off", func(l []tools.Receipt) []tools.Receipt { l[0].Signed, l[1].Signed = nil, nil; return l }, CheckWarn, 7},
+		{"as written", func(l []tools.Receipt) []tools.Receipt { return l }, "ok", 7},
+		{"two sessions", func(l []tools.Receipt) []tools.Receipt { return append(l, write()...) }, "ok", 14},
+		{"another cost", func(l []tools.Receipt) []tools.Receipt { l[0].Cost = 1; return l }, "fail", 1},
+		{"another tool", func(l []tools.Receipt) []tools.Receipt { l[0].Tool = tools.SearchX; return l }, "fail", 7},
+		{"a signed one changed", func(l []tools.Receipt) []tools.Receipt { l[0].Signed.Reserved = 8; return l }, "fail", 7},
+		{"one left out", func(l []tools.Receipt) []tools.Receipt { return l[1:] }, "fail", 0},
+		{"signature taken off", func(l []tools.Receipt) []tools.Receipt { l[0].Signed, l[1].Signed = nil, nil; return l }, "warn", 7},
 	} {
-		var got Check
-		cost := verifyTools(c.change(write()), []string{books.Signer()}, func(name, status, format string, args ...any) {
-			got = Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...)}
-		})
+		k := &checker{o: Options{Gateways: []string{books.Signer()}}}
+		cost := k.tools(c.change(write()))
+		got := k.Checks[0]
 		if got.Name != "tools" || got.Status != c.status || cost != c.cost {
 			t.Errorf("%s: %+v, cost %d; want %s, %d", c.name, got, cost, c.status, c.cost)
 		}
 	}
-	verifyTools(write(), []string{"5Other"}, func(_, status, format string, args ...any) {
-		if d := fmt.Sprintf(format, args...); status != CheckFail || !strings.Contains(d, "not a gateway") {
-			t.Errorf("another signer: %s %s", status, d)
-		}
-	})
+	k := &checker{o: Options{Gateways: []string{"5Other"}}}
+	if k.tools(write()); k.Checks[0].Status != "fail" || !strings.Contains(k.Checks[0].Detail, "not a gateway") {
+		t.Errorf("another signer: %+v", k.Checks)
+	}
 }
