@@ -1,5 +1,5 @@
 // Package client is the signed HTTP client of agon's own API, and the shapes
-// that travel over it. The server (internal/api) uses the same shapes.
+// that travel over it. The server (ui/api) uses the same shapes.
 package client
 
 import (
