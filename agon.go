@@ -217,112 +217,6 @@ type Submission struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// RunSpec is one thing to play: a submission on a list of tasks for one replica.
-type RunSpec struct {
-	Run     string    `json:"run"`
-	Arena   string    `json:"arena"`
-	Tasks   []TaskRef `json:"tasks"`
-	Replica int       `json:"replica"`
-	// Seed is derived from arena, submission, tasks and replica (DeriveSeed); kinds derive further seeds from it.
-	Seed   int64  `json:"seed"`
-	Policy Policy `json:"policy"`
-	// Rival is the incumbent to replay beside the submission (a duel); nil: none.
-	Rival *Rival `json:"rival,omitempty"`
-}
-
-// Rival names what a duel is with: a submission's files, or the task's
-// unpatched base where Submission is empty.
-type Rival struct {
-	Submission string `json:"submission"`
-	Digest     Digest `json:"digest,omitempty"`
-	Round      int    `json:"round"` // of duels with it, from 1
-	Pairs      int    `json:"pairs"` // paired replays to make
-	// Side is set where the run plays one side only, like any other run, and is
-	// paired with that of the other side by its seed: SideChallenger or SideIncumbent.
-	Side string `json:"side,omitempty"`
-}
-
-// Sides of a pair.
-const (
-	SideChallenger = "challenger"
-	SideIncumbent  = "incumbent"
-)
-
-// Half reports whether a run plays one side of a pair, and nothing else.
-func (s RunSpec) Half() bool { return s.Rival != nil && s.Rival.Side != "" }
-
-// RunState is a state of the machine in runstate.go.
-type RunState string
-
-// Run is a RunSpec under way.
-type Run struct {
-	RunSpec
-	Submission string    `json:"submission"`
-	State      RunState  `json:"state"`
-	Fault      Fault     `json:"fault"`            // of the last attempt that ended
-	Reason     string    `json:"reason,omitempty"` // why it failed or was cancelled
-	Deadline   time.Time `json:"deadline"`         // when the present state is left at the latest
-	Attempts   int       `json:"attempts"`         // leases so far
-	Scores     []Score   `json:"scores,omitempty"`
-	CreatedAt  time.Time `json:"created_at"`
-	EndedAt    time.Time `json:"ended_at,omitzero"`
-}
-
-// Attempt is one lease of a run by one validator.
-type Attempt struct {
-	Run        string    `json:"run"`
-	N          int       `json:"n"` // from 1
-	Validator  string    `json:"validator"`
-	State      string    `json:"state"` // leased, playing, judging, done, expired, cancelled
-	Fault      Fault     `json:"fault"`
-	Reason     string    `json:"reason,omitempty"`
-	Driver     Driver    `json:"driver"`
-	CostMicros Micros    `json:"cost_micros"`
-	Evidence   Digest    `json:"evidence,omitempty"` // tree of files the play left
-	Counted    bool      `json:"counted"`            // this attempt's result is the run's
-	Late       bool      `json:"late"`               // reported after the lease was lost
-	LeasedAt   time.Time `json:"leased_at"`
-	LeaseUntil time.Time `json:"lease_until"`
-	EndedAt    time.Time `json:"ended_at,omitzero"`
-	BoxMS      int64     `json:"box_ms"` // wall time inside boxes
-	// Statement is the gateway's word of how many calls were made and what they
-	// cost. Mark is "unattested" where the result came without evidence and statement.
-	Statement *Statement `json:"statement,omitempty"`
-	Mark      string     `json:"mark,omitempty"`
-}
-
-// Driver says what enforced the box of an attempt.
-type Driver struct {
-	Name    string   `json:"name"` // runsc, runc, bwrap
-	Version string   `json:"version"`
-	Limits  []string `json:"limits"` // limits it can enforce here: memory, pids, cpu, disk, inodes, output, wall, seccomp, userns
-}
-
-// Record is what a play left, as the kind tells it. It carries no verdict and
-// no fault: what an agent says about itself is in Outcome and moves nothing.
-type Record struct {
-	// Outcome is the kind's word for what the agent did: "ok", "empty", "invalid", "raised", "exited", "timeout", …
-	Outcome string `json:"outcome"`
-	// Detail is one line for the miner; agent text in it is already cut and cleaned.
-	Detail string `json:"detail,omitempty"`
-	// Files holds small results by name (patch.diff, stdout.txt …), read safely from the box.
-	Files map[string][]byte `json:"-"`
-	// Tasks holds per-task outcomes where a run has several tasks; nil means one task.
-	Tasks map[string]string `json:"tasks,omitempty"`
-}
-
-// Score is what a judge made of a record for one task.
-type Score struct {
-	Run     string             `json:"run"`
-	Task    string             `json:"task"`  // TaskRef.Key
-	Value   float64            `json:"value"` // 0..1
-	Solved  bool               `json:"solved"`
-	Metrics map[string]float64 `json:"metrics,omitempty"` // named, e.g. fail_to_pass, pass_to_pass, patch_bytes
-	// Scorer names the version of the judging code; part of the key.
-	Scorer string `json:"scorer"`
-	Detail string `json:"detail,omitempty"` // for the miner; hidden tests are not named in it
-}
-
 // Finding is one reason why files may not be entered, or a warning.
 type Finding struct {
 	Code    string `json:"code"`            // stable, e.g. "no_agent_main"
@@ -410,4 +304,59 @@ type Webhook struct {
 	Types     []string  `json:"types"` // event types; "*" is all
 	CreatedAt time.Time `json:"created_at"`
 	Disabled  string    `json:"disabled,omitempty"` // why it is told no more
+}
+
+// Error is the one coded error that crosses a package edge to a user. The API
+// maps it to problem+json, the CLI to an exit code.
+type Error struct {
+	Code    string // stable, e.g. "not_found", "too_large", "duplicate"
+	Status  int    // HTTP status
+	Field   string // what the user gave, if one thing is wrong
+	Limit   string // the bound that was passed, with unit
+	Message string // what is wrong
+	Mend    string // what to do about it
+	Fault   Fault
+	Err     error // cause, for logs only
+	// Findings lists every reason where there are several.
+	Findings []Finding
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.Message, e.Err)
+	}
+	return e.Message
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Directions of a metric.
+const (
+	Minimize = "minimize"
+	Maximize = "maximize"
+)
+
+// Contest is how an arena turns replays of one measured number into a result,
+// and results into a takeover (the kind has the arithmetic).
+type Contest struct {
+	Direction string `json:"direction" toml:"-"` // of the metric
+	// Secondary is the direction of a second metric that decides where the first
+	// stays inside the band; empty: one metric alone counts.
+	Secondary string `json:"secondary,omitempty" toml:"-"`
+	// Agree is how many replays by different validators must agree, Replays
+	// the most that are tried until they do.
+	Agree   int `json:"agree" toml:"agree"`
+	Replays int `json:"replays" toml:"replays"`
+	// Two results agree if they differ by at most Absolute + Relative x the
+	// larger size. Both 0: they must be equal.
+	Relative float64 `json:"relative" toml:"relative"`
+	Absolute float64 `json:"absolute" toml:"absolute"`
+	// Band is the noise of the metric as preflight measured it, in its unit. A
+	// gain must pass it.
+	Band float64 `json:"band" toml:"band"`
+	// Alpha is the chance that one coldkey's attempts together may take the
+	// seat without being better; Pairs is the most paired replays of challenger
+	// and incumbent. Deterministic tasks (Band 0) need one pair.
+	Alpha float64 `json:"alpha" toml:"alpha"`
+	Pairs int     `json:"pairs" toml:"pairs"`
 }

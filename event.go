@@ -22,8 +22,8 @@ type Event struct {
 const (
 	EventPhase   = "phase"        // {"phase": "...", "detail": "..."}: leased, playing, judging, scored, failed
 	EventBox     = "box"          // {"role","action":"start|end","driver","exit":{…},"ms"}
-	EventModel   = "model_call"   // {"receipt": Receipt, "request": …, "response": …}
-	EventTool    = "tool_call"    // same shape for metered tools
+	EventModel   = "model_call"   // gateway.ModelCall: {"receipt", "request", "response", "message", …}
+	EventTool    = "tool_call"    // gateway.ToolCallEvent: the same for metered tools
 	EventRefused = "refused_call" // {"route","status","code","message"}
 	EventOutput  = "output"       // {"stream":"stdout|stderr","text","truncated"}: agent text, hostile
 	EventScore   = "score"        // Score

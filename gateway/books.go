@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/gateway/book"
 )
 
 // Who pays for a call: there are no others.
@@ -22,11 +23,11 @@ const (
 type Journal interface {
 	// AppendBooks applies entries in order, all or none, and returns when they
 	// are durable. The books call it once at a time and never repeat a batch.
-	AppendBooks(ctx context.Context, batch []agon.BookEntry) error
+	AppendBooks(ctx context.Context, batch []book.Entry) error
 	// RunBooks returns what is kept of one attempt; none is no error.
-	RunBooks(ctx context.Context, run string, attempt int) (agon.RunBooks, error)
+	RunBooks(ctx context.Context, run string, attempt int) (book.Run, error)
 	// OpenBooks returns the attempts whose accounts were not closed.
-	OpenBooks(ctx context.Context) ([]agon.RunBooks, error)
+	OpenBooks(ctx context.Context) ([]book.Run, error)
 }
 
 // BooksConfig is what books are made of.
@@ -87,7 +88,7 @@ type openAccount struct {
 
 // commit is a batch on its way to the journal.
 type commit struct {
-	entries []agon.BookEntry
+	entries []book.Entry
 	done    chan struct{}
 	err     error // read after done
 }
@@ -121,7 +122,7 @@ func NewBooks(ctx context.Context, c BooksConfig) (*Books, error) {
 		return nil, fmt.Errorf("open books: %w", err)
 	}
 	for _, r := range left {
-		var batch []agon.BookEntry
+		var batch []book.Entry
 		for _, a := range r.Accounts {
 			calls := make([]string, 0, len(a.Holds))
 			for id := range a.Holds {
@@ -129,10 +130,10 @@ func NewBooks(ctx context.Context, c BooksConfig) (*Books, error) {
 			}
 			slices.Sort(calls)
 			for _, id := range calls {
-				batch = append(batch, agon.BookEntry{Op: agon.BookSettle, Run: r.Run, Attempt: r.Attempt, Account: a.Name, Call: id, At: c.Clock()})
+				batch = append(batch, book.Entry{Op: book.Settle, Run: r.Run, Attempt: r.Attempt, Account: a.Name, Call: id, At: c.Clock()})
 			}
 			if !a.Closed {
-				batch = append(batch, agon.BookEntry{Op: agon.BookClose, Run: r.Run, Attempt: r.Attempt, Account: a.Name, At: c.Clock()})
+				batch = append(batch, book.Entry{Op: book.Close, Run: r.Run, Attempt: r.Attempt, Account: a.Name, At: c.Clock()})
 			}
 		}
 		if err := c.Journal.AppendBooks(ctx, batch); err != nil {
@@ -185,7 +186,7 @@ func (b *Books) open(ctx context.Context, run string, attempt int, name string, 
 		r.accounts[name] = a
 	}
 	if a.users == 0 {
-		b.add(agon.BookEntry{Op: agon.BookOpen, Account: name, Run: run, Attempt: attempt, Amount: limit, At: a.opened})
+		b.add(book.Entry{Op: book.Open, Account: name, Run: run, Attempt: attempt, Amount: limit, At: a.opened})
 	}
 	a.users++
 	r.users++
@@ -244,7 +245,7 @@ func (a *account) reserve(id string, want Amount) (*commit, error) {
 	if err := a.acct.Reserve(id, want); err != nil {
 		return nil, err
 	}
-	c := b.add(agon.BookEntry{Op: agon.BookReserve, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, Call: id, Amount: want.budget(), At: b.cfg.Clock().UTC()})
+	c := b.add(book.Entry{Op: book.Reserve, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, Call: id, Amount: want.budget(), At: b.cfg.Clock().UTC()})
 	return c, nil
 }
 
@@ -271,8 +272,8 @@ func (a *account) settle(ctx context.Context, id string, used Amount, rec *agon.
 		rec.Cost, rec.N, rec.Prev, rec.Signer = booked.Micros, a.run.n, a.run.head, b.cfg.Key.SS58()
 		a.run.head = ReceiptHash(*rec)
 	}
-	c := b.add(agon.BookEntry{
-		Op: agon.BookSettle, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, Call: id,
+	c := b.add(book.Entry{
+		Op: book.Settle, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, Call: id,
 		Amount: booked.budget(), Receipt: rec, At: b.cfg.Clock().UTC(),
 	})
 	b.mu.Unlock()
@@ -306,7 +307,7 @@ func (a *account) close(ctx context.Context) error {
 			b.mu.Unlock()
 			return fmt.Errorf("close account %s: %d calls are open", a.acct.name, n)
 		}
-		c := b.add(agon.BookEntry{Op: agon.BookClose, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, At: b.cfg.Clock().UTC()})
+		c := b.add(book.Entry{Op: book.Close, Account: a.acct.name, Run: a.run.key.run, Attempt: a.run.key.attempt, At: b.cfg.Clock().UTC()})
 		if a.run.users == 0 {
 			b.retire(a.run)
 		}
@@ -330,7 +331,7 @@ func (b *Books) retire(r *runBooks) {
 }
 
 // add queues an entry and makes sure that it is written soon. The caller holds mu.
-func (b *Books) add(e agon.BookEntry) *commit {
+func (b *Books) add(e book.Entry) *commit {
 	if b.pending == nil {
 		b.pending = &commit{done: make(chan struct{})}
 		if b.cfg.Journal == nil {
@@ -344,7 +345,7 @@ func (b *Books) add(e agon.BookEntry) *commit {
 	c := b.pending
 	if b.cfg.Journal == nil {
 		if e.Receipt != nil {
-			c.err = b.sign([]agon.BookEntry{e})
+			c.err = b.sign([]book.Entry{e})
 		}
 		b.pending = nil
 		return c
@@ -407,7 +408,7 @@ func (b *Books) write(c *commit) error {
 
 // sign puts a signature on the last receipt of each chain in a batch. Nobody
 // else looks at the receipts before the commit is done.
-func (b *Books) sign(entries []agon.BookEntry) error {
+func (b *Books) sign(entries []book.Entry) error {
 	done := map[runKey]bool{}
 	for _, e := range slices.Backward(entries) {
 		key := runKey{e.Run, e.Attempt}

@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/gateway/book"
 	"github.com/agon-arena/agon/gateway/provider"
 )
 
@@ -268,7 +269,7 @@ type brittle struct {
 	bad error
 }
 
-func (j *brittle) AppendBooks(ctx context.Context, batch []agon.BookEntry) error {
+func (j *brittle) AppendBooks(ctx context.Context, batch []book.Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.bad != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/gateway/book"
 )
 
 // closeDomain keeps a signature over a statement from being one over anything else.
@@ -54,7 +55,7 @@ func (b *Books) Seal(ctx context.Context, run string, attempt int) (*agon.Statem
 	var c *commit
 	if !r.sealed {
 		r.sealed = true
-		c = b.add(agon.BookEntry{Op: agon.BookSeal, Run: run, Attempt: attempt, At: b.cfg.Clock().UTC()})
+		c = b.add(book.Entry{Op: book.Seal, Run: run, Attempt: attempt, At: b.cfg.Clock().UTC()})
 	}
 	b.retire(r)
 	b.mu.Unlock()

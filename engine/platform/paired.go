@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -273,7 +274,7 @@ func (p *Platform) queuePairs(tx *store.Tx, a agon.Arena, e store.Entry, rival s
 // its files are fixed, so that nothing a contestant writes moves a seed, and
 // afterwards anybody can compute it again.
 func pairSeed(what, arena, challenger, rival string, stream, round, i int) int64 {
-	return agon.DeriveSeed(what, arena, challenger, rival, strconv.Itoa(stream), strconv.Itoa(round), strconv.Itoa(i))
+	return seeds.Derive(what, arena, challenger, rival, strconv.Itoa(stream), strconv.Itoa(round), strconv.Itoa(i))
 }
 
 // draw draws n tasks with replacement, in runs of at most each tasks of which

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -409,7 +410,7 @@ func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 	for _, t := range s.Tasks {
 		parts = append(parts, t.Key, string(t.Digest))
 	}
-	return agon.DeriveSeed("run", parts...)
+	return seeds.Derive("run", parts...)
 }
 
 // maxHold bounds one attempt: a holder that heartbeats for ever would

@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/gateway/book"
 )
 
 // AppendBooks applies entries of the gateway's books in order, all or none,
 // and returns when they are durable. A hold that is settled in the same batch
 // never becomes a row.
-func (s *Store) AppendBooks(ctx context.Context, batch []agon.BookEntry) error {
+func (s *Store) AppendBooks(ctx context.Context, batch []book.Entry) error {
 	// Outside the transaction: the single writer is not to wait for encoding.
 	bodies := make([]string, len(batch))
 	settled := make(map[string]bool, len(batch))
 	for i, e := range batch {
-		if e.Op != agon.BookSettle {
+		if e.Op != book.Settle {
 			continue
 		}
 		settled[e.Account+"\x00"+e.Call] = true
@@ -39,7 +40,7 @@ func (s *Store) AppendBooks(ctx context.Context, batch []agon.BookEntry) error {
 			if err := t.bookEntry(e, bodies[i], held, settled); err != nil {
 				return fmt.Errorf("%s in account %s: %w", e.Op, e.Account, err)
 			}
-			if e.Op == agon.BookSettle {
+			if e.Op == book.Settle {
 				sum, known := spent[e.Account]
 				if !known {
 					order = append(order, e.Account)
@@ -61,16 +62,16 @@ func (s *Store) AppendBooks(ctx context.Context, batch []agon.BookEntry) error {
 	})
 }
 
-func (t *Tx) bookEntry(e agon.BookEntry, body string, held, settled map[string]bool) error {
+func (t *Tx) bookEntry(e book.Entry, body string, held, settled map[string]bool) error {
 	key := e.Account + "\x00" + e.Call
 	switch e.Op {
-	case agon.BookOpen:
+	case book.Open:
 		_, err := t.exec(`INSERT INTO gateway_accounts
 			(name, run, attempt, limit_micros, limit_calls, limit_tokens, limit_ms, opened_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (name) DO UPDATE SET closed = 0`,
 			e.Account, e.Run, int64(e.Attempt), int64(e.Amount.Micros), e.Amount.Calls, e.Amount.Tokens, e.Amount.TimeMS, micros(e.At))
 		return err
-	case agon.BookReserve:
+	case book.Reserve:
 		if settled[key] {
 			held[key] = true
 			return nil
@@ -78,7 +79,7 @@ func (t *Tx) bookEntry(e agon.BookEntry, body string, held, settled map[string]b
 		_, err := t.exec(`INSERT INTO gateway_holds (account, call, micros, calls, tokens) VALUES ($1, $2, $3, $4, $5)`,
 			e.Account, e.Call, int64(e.Amount.Micros), e.Amount.Calls, e.Amount.Tokens)
 		return err
-	case agon.BookSettle:
+	case book.Settle:
 		if !held[key] {
 			if err := t.exec1(`DELETE FROM gateway_holds WHERE account = $1 AND call = $2`, e.Account, e.Call); err != nil {
 				return err
@@ -90,10 +91,10 @@ func (t *Tx) bookEntry(e agon.BookEntry, body string, held, settled map[string]b
 		_, err := t.exec(`INSERT INTO gateway_receipts (run, attempt, n, account, body) VALUES ($1, $2, $3, $4, $5)`,
 			e.Run, int64(e.Attempt), e.Receipt.N, e.Account, body)
 		return err
-	case agon.BookClose:
+	case book.Close:
 		return t.exec1(`UPDATE gateway_accounts SET closed = 1 WHERE name = $1`, e.Account)
 	}
-	if e.Op == agon.BookSeal {
+	if e.Op == book.Seal {
 		_, err := t.exec(`INSERT INTO gateway_sealed (run, attempt, at) VALUES ($1, $2, $3) ON CONFLICT (run, attempt) DO NOTHING`,
 			e.Run, int64(e.Attempt), micros(e.At))
 		return err
@@ -105,7 +106,7 @@ const accountColumns = `name, run, attempt, limit_micros, limit_calls, limit_tok
 	spent_tokens, opened_at, closed`
 
 type bookRow struct {
-	agon.BookAccount
+	book.Account
 	run     string
 	attempt int
 }
@@ -138,18 +139,18 @@ func scanReceipt(r scanner) (x agon.Receipt, err error) {
 
 // RunBooks returns the accounts of an attempt, by name, with their holds and
 // the last receipt of its chain. No account is no error.
-func (s *Store) RunBooks(ctx context.Context, run string, attempt int) (agon.RunBooks, error) {
-	out := agon.RunBooks{Run: run, Attempt: attempt}
+func (s *Store) RunBooks(ctx context.Context, run string, attempt int) (book.Run, error) {
+	out := book.Run{Run: run, Attempt: attempt}
 	err := s.Read(ctx, func(t *Tx) error {
 		rows, err := many(t, scanAccount, `SELECT `+accountColumns+` FROM gateway_accounts WHERE run = $1 AND attempt = $2 ORDER BY name`, run, int64(attempt))
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			if err := t.holds(&r.BookAccount); err != nil {
+			if err := t.holds(&r.Account); err != nil {
 				return err
 			}
-			out.Accounts = append(out.Accounts, r.BookAccount)
+			out.Accounts = append(out.Accounts, r.Account)
 		}
 		sealed, err := one(t, scanInt, `SELECT count(*) FROM gateway_sealed WHERE run = $1 AND attempt = $2`, run, int64(attempt))
 		if err != nil {
@@ -169,7 +170,7 @@ func (s *Store) RunBooks(ctx context.Context, run string, attempt int) (agon.Run
 	return out, err
 }
 
-func (t *Tx) holds(a *agon.BookAccount) error {
+func (t *Tx) holds(a *book.Account) error {
 	list, err := many(t, scanHold, `SELECT account, call, micros, calls, tokens FROM gateway_holds WHERE account = $1 ORDER BY call`, a.Name)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func (t *Tx) holds(a *agon.BookAccount) error {
 
 // OpenBooks returns every attempt that has an account which was not closed: at
 // the start of a gateway, what the one before it left.
-func (s *Store) OpenBooks(ctx context.Context) ([]agon.RunBooks, error) {
+func (s *Store) OpenBooks(ctx context.Context) ([]book.Run, error) {
 	type key struct {
 		run     string
 		attempt int
@@ -201,7 +202,7 @@ func (s *Store) OpenBooks(ctx context.Context) ([]agon.RunBooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]agon.RunBooks, 0, len(keys))
+	out := make([]book.Run, 0, len(keys))
 	for _, k := range keys {
 		r, err := s.RunBooks(ctx, k.run, k.attempt)
 		if err != nil {
@@ -272,7 +273,7 @@ func (s *Store) CheckBooks(ctx context.Context) ([]string, error) {
 			sums[l.account] += r.Cost
 		}
 		for _, a := range accounts {
-			if err := t.holds(&a.BookAccount); err != nil {
+			if err := t.holds(&a.Account); err != nil {
 				return err
 			}
 			m, c, k := a.Spent.Micros, a.Spent.Calls, a.Spent.Tokens

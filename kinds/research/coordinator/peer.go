@@ -277,7 +277,7 @@ func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b quo
 	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -t.pub.Rules.Band {
 		mine, ok := s.Observed[second]
 		theirs, had := best.Observed[second]
-		took = ok && had && agon.Better(t.pub.Rules.Secondary, mine, theirs)
+		took = ok && had && quorum.Better(t.pub.Rules.Secondary, mine, theirs)
 	}
 	s.Best = &Best{Took: took, Incumbent: parent, Rule: "research.peer", At: Time{c.now()}, Numbers: map[string]float64{
 		"observed": b.Value, "bar": bar, "gain": gain, "need": need, "accepted": float64(b.AcceptedCount), "rejected": float64(b.RejectedCount),

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	kr "github.com/agon-arena/agon/kinds/research/play"
+	"github.com/agon-arena/agon/kinds/research/quorum"
 )
 
 // Agent modes: who submits.
@@ -380,7 +380,7 @@ func (a *Agent) keep(out *Cycle, side Sidecar, patch *Patch) error {
 	}
 	b, err := os.ReadFile(path)
 	had := err == nil && json.Unmarshal(b, &best) == nil
-	if out.Kept = ok && (!had || agon.Better(t.MetricDirection, x, best.Value)); out.Kept {
+	if out.Kept = ok && (!had || quorum.Better(t.MetricDirection, x, best.Value)); out.Kept {
 		best.Value = x
 		b, err := json.Marshal(best)
 		if err != nil {

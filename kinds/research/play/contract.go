@@ -16,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/research/quorum"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
 
@@ -398,7 +399,7 @@ func (t *Task) Validate() error {
 			no("self_validation_policy", "", "want a committee of 1 to 100 and a threshold between 0 and 1")
 		}
 	}
-	if err := t.Rules.Validate(); err != nil {
+	if err := quorum.CheckContest(t.Rules); err != nil {
 		no("rules", "", "%v", err)
 	}
 	return errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/research/data"
+	"github.com/agon-arena/agon/kinds/research/quorum"
 )
 
 // shipped loads a task of the set "cpu" and lays it out for boxes.
@@ -80,12 +81,12 @@ func TestSamples(t *testing.T) {
 						}
 						metric, bar = "cpu_seconds", kernel
 					}
-					better := agon.Better(task.MetricDirection, obs.Metrics[metric], bar)
+					better := quorum.Better(task.MetricDirection, obs.Metrics[metric], bar)
 					// Processor time is noisy where others play: a gain is looked for in five pairs.
 					for try := 1; name == "kernel" && s.Expect.Better && !better && try < 5; try++ {
 						bar = kernelBase(w, r)
 						_, obs = w.play(sub, r)
-						better = agon.Better(task.MetricDirection, obs.Metrics[metric], bar)
+						better = quorum.Better(task.MetricDirection, obs.Metrics[metric], bar)
 					}
 					if better != s.Expect.Better {
 						t.Errorf("%v against %v: better is %t", obs.Metrics, bar, better)

@@ -37,14 +37,14 @@ func Rules() []calc.Rule {
 	return []calc.Rule{
 		calc.Func(AgreeRule, "{contest, replays [{run, verdict 0|1|2, value, trust}]} -> {decided, verdict, value, runs, spread, support, more}: which replays agree, and their median",
 			func(in agreeIn) (Agreement, error) {
-				if err := in.Contest.Validate(); err != nil {
+				if err := CheckContest(in.Contest); err != nil {
 					return Agreement{}, err
 				}
 				return Agree(in.Contest, in.Replays, len(in.Replays)), nil
 			}),
 		calc.Func(DuelRule, "{contest, attempt, pairs [{challenger, incumbent, challenger2, incumbent2}]} -> {done, wins, evidence, need, ...}: does a challenger take the best",
 			func(in duelIn) (Duel, error) {
-				if err := in.Contest.Validate(); err != nil {
+				if err := CheckContest(in.Contest); err != nil {
 					return Duel{}, err
 				}
 				return RunDuel(in.Contest, in.Attempt, in.Pairs), nil

@@ -62,7 +62,7 @@ func Agree(c agon.Contest, list []Replay, tried int) Agreement {
 		case g.Verdict != best.Verdict:
 			return g.Verdict > best.Verdict
 		}
-		return agon.Better(c.Direction, best.Value, g.Value)
+		return Better(c.Direction, best.Value, g.Value)
 	}
 	for _, v := range []int{VerdictRejected, VerdictError} {
 		g := Agreement{Verdict: v}
@@ -157,7 +157,7 @@ func gain(direction string, a, b float64) float64 {
 // inside the band by the second metric.
 func Beats(c agon.Contest, p Pair) bool {
 	g := gain(c.Direction, p.Challenger, p.Incumbent)
-	return g > c.Band || c.Secondary != "" && g >= -c.Band && agon.Better(c.Secondary, p.Challenger2, p.Incumbent2)
+	return g > c.Band || c.Secondary != "" && g >= -c.Band && Better(c.Secondary, p.Challenger2, p.Incumbent2)
 }
 
 // Duel is how a sequence of pairs stands.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
@@ -75,7 +76,7 @@ type Random struct{ state uint64 }
 
 // NewRandom is domain-separated: different labels give unrelated numbers.
 func NewRandom(seed uint64, labels ...string) *Random {
-	s := agon.DeriveSeed("shop", append([]string{strconv.FormatUint(seed, 10)}, labels...)...)
+	s := seeds.Derive("shop", append([]string{strconv.FormatUint(seed, 10)}, labels...)...)
 	return &Random{uint64(s)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
@@ -185,7 +186,7 @@ func (b *Bank) Draw(race string, n int) ([]shop.Problem, error) {
 	for _, p := range b.inState(StateHidden) {
 		by[p.Category] = append(by[p.Category], p)
 	}
-	lot := func(p shop.Problem) int64 { return agon.DeriveSeed("shop-draw", race, p.ProblemID) } // hidden ids are secret
+	lot := func(p shop.Problem) int64 { return seeds.Derive("shop-draw", race, p.ProblemID) } // hidden ids are secret
 	for _, list := range by {
 		slices.SortFunc(list, func(x, y shop.Problem) int {
 			return cmp.Or(cmp.Compare(b.Entries[x.ProblemID].Exposures, b.Entries[y.ProblemID].Exposures),

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/kinds/shopping/catalogue"
 	"github.com/agon-arena/agon/kinds/shopping/score"
 	"github.com/agon-arena/agon/kinds/shopping/search"
@@ -161,7 +161,7 @@ func (g *generator) product(ctx context.Context, id string) (*shop.Product, erro
 
 // poolOf spreads ids over pools by their hash.
 func poolOf(id string, pools int) int {
-	return int(agon.DeriveSeed("shop-pool", id) % int64(pools))
+	return int(seeds.Derive("shop-pool", id) % int64(pools))
 }
 
 func pick[T any](r *catalogue.Random, list []T) T { return list[r.N(len(list))] }

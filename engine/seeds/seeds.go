@@ -1,4 +1,5 @@
-package agon
+// Package seeds derives seeds: for runs, and for what kinds draw.
+package seeds
 
 import (
 	"crypto/sha256"
@@ -7,9 +8,9 @@ import (
 	"strings"
 )
 
-// DeriveSeed makes a seed from labelled parts, domain-separated: the same
+// Derive makes a seed from labelled parts, domain-separated: the same
 // parts give the same seed everywhere. The result is in [0, 2^53).
-func DeriveSeed(domain string, parts ...string) int64 {
+func Derive(domain string, parts ...string) int64 {
 	var b strings.Builder
 	b.WriteString("agon-seed-v1\n")
 	for _, p := range append([]string{domain}, parts...) {

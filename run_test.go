@@ -83,16 +83,6 @@ func TestTransitionCells(t *testing.T) {
 	}
 }
 
-func TestDeriveSeedSeparates(t *testing.T) {
-	a, b := DeriveSeed("run", "ab", "c"), DeriveSeed("run", "a", "bc")
-	if a == b || a == DeriveSeed("task", "ab", "c") {
-		t.Error("parts or domains run together")
-	}
-	if a != DeriveSeed("run", "ab", "c") || a < 0 || a >= 1<<53 {
-		t.Error("not deterministic or out of range")
-	}
-}
-
 func FuzzDigest(f *testing.F) {
 	f.Add(string(Sum(nil)))
 	f.Add("sha256:XYZ")
