@@ -31,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/ui/cli"
+	"github.com/agon-arena/agon/ui/web"
 )
 
 // Kit is all that the roles know of one kind: `agon up`, `serve`, `validator`,
@@ -86,6 +87,9 @@ type Kit struct {
 	// Agreement is what validators without a platform say of an arena; nil from
 	// it: there are none here.
 	Agreement func(arena string) *client.Agreement
+
+	// Page is what the boards of the kind's arenas show below what all boards show.
+	Page *web.Part
 
 	// Incentives are the rules that arenas may name besides the engine's own, Calc
 	// those that `agon calc` recomputes.
@@ -322,6 +326,17 @@ func (l List) Agreement(arena string) *client.Agreement {
 		}
 	}
 	return nil
+}
+
+// Pages returns what boards show besides, by kind.
+func (l List) Pages() map[string]web.Part {
+	out := map[string]web.Part{}
+	for _, k := range l {
+		if k.Page != nil {
+			out[k.Kind] = *k.Page
+		}
+	}
+	return out
 }
 
 // Coordinators returns those of the kinds that have one.

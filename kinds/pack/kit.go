@@ -99,6 +99,7 @@ func Kit() kit.Kit {
 			})
 		},
 		Agreement:  func(arena string) *client.Agreement { return agreement(without, arena) },
+		Page:       boardPart(without),
 		Incentives: map[string]incentive.Rule{cost.ArenaRule: cost.Takeover(), cost.ScoreArenaRule: cost.ScoreTakeover()},
 		Calc:       slices.Concat(cost.Rules(), ncd.Rules(), packfile.Rules(), consensus.Rules(), clawbench.Rules()),
 	}

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	_ "embed" // board.html
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/ui/web"
 )
 
 // What the demo's validators without a platform are.
@@ -81,6 +83,19 @@ func agreement(without *sync.Map, arena string) *client.Agreement {
 		return nil
 	}
 	return t.(*together).shown.Load()
+}
+
+//go:embed board.html
+var boardHTML string
+
+// boardPart shows on the board what the validators without a platform agree on.
+func boardPart(without *sync.Map) *web.Part {
+	return &web.Part{HTML: boardHTML, Data: func(_ context.Context, arena string) any {
+		if g := agreement(without, arena); g != nil {
+			return g
+		}
+		return nil
+	}}
 }
 
 // openTogether commits the samples on a subnet of their own, each by its

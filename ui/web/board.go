@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strconv"
 
@@ -106,7 +107,7 @@ type boardData struct {
 	History    *Chart
 	Weights    []agon.Weight
 	LedgerDown bool
-	Agreement  *client.Agreement
+	Part       template.HTML // the kind's
 }
 
 func (s *server) board(q *request) error {
@@ -178,9 +179,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	} else {
 		d.Weights = g.Weights
 	}
-	if s.cfg.Agreement != nil {
-		d.Agreement = s.cfg.Agreement(a.ID)
-	}
+	d.Part = s.part(ctx, a.Kind, a.ID)
 	return d, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -42,9 +43,8 @@ type Config struct {
 	Server   client.Server
 	// Corpus returns what the corpus page shows; nil: there is none yet.
 	Corpus func(ctx context.Context) (*Corpus, error)
-	// Agreement is what validators without a platform say of an arena; nil, or nil
-	// from it: there are none here.
-	Agreement func(arena string) *client.Agreement
+	// Parts are what boards show besides, by kind.
+	Parts map[string]Part
 	// Other answers what no page does (/v1 …).
 	Other http.Handler
 	Now   func() time.Time
@@ -54,6 +54,7 @@ type Config struct {
 type server struct {
 	cfg      Config
 	pages    pages
+	parts    map[string]*template.Template // by kind
 	sessions *sessions
 	cache    *served.Cache
 	feeds    *feeds
@@ -65,7 +66,11 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, sessions: newSessions(cfg.Now), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
+	parts, err := loadParts(cfg.Parts)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
 	dir, err := fs.Sub(files, "static")
 	if err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Agreement: o.Kits.Agreement, Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err

@@ -87,6 +87,11 @@ func Whole(t *testing.T, k kit.Kit) {
 			t.Errorf("%s: set %s: %d tasks, %v", k.Kind, set, len(list), err)
 		}
 	}
+	if k.Page != nil {
+		if err := k.Page.Check(); err != nil || k.Page.Data == nil {
+			t.Errorf("%s: the page part: %v, or it has no data", k.Kind, err)
+		}
+	}
 	if k.Script != nil {
 		if _, err := scripted.Parse(k.Script(), "json"); err != nil {
 			t.Errorf("%s: the script: %v", k.Kind, err)
