@@ -46,25 +46,16 @@ func nextHead(a *store.Attempt, e agon.Event) agon.Digest {
 	return translog.HeadOf(a.EventHead, e)
 }
 
-// resultOf gathers what is stored of an attempt's result.
-func resultOf(tx *store.Tx, a store.Attempt, run store.Run) (translog.Result, error) {
-	var scores []agon.Score
-	var err error
-	if a.Counted {
-		if scores, err = tx.Scores(a.Run); err != nil {
+// resultOf puts together what is stored of an attempt's result.
+func resultOf(tx *store.Tx, x *store.Result) (translog.Result, error) {
+	head := x.EventHead
+	if head == unordered {
+		var err error
+		if head, err = eventHead(tx, x.Run, x.N); err != nil {
 			return translog.Result{}, err
 		}
 	}
-	receipts, err := tx.Receipts(a.Run, a.N)
-	if err != nil {
-		return translog.Result{}, err
-	}
-	if a.EventHead == unordered {
-		if a.EventHead, err = eventHead(tx, a.Run, a.N); err != nil {
-			return translog.Result{}, err
-		}
-	}
-	return translog.ResultOf(run.RunSpec, run.PolicyDigest, run.Submission, a.Attempt, scores, a.EventCount, a.EventHead, receipts)
+	return translog.ResultOf(x.Of.RunSpec, x.Of.PolicyDigest, x.Of.Submission, x.Attempt.Attempt, x.Scores, x.EventCount, head, x.Receipts)
 }
 
 // eventHead reads the events of an attempt and hashes them in order.
@@ -104,8 +95,18 @@ func (f Facts) Leaves(ctx context.Context, from int64, limit int, salt func(int6
 		if err != nil {
 			return err
 		}
+		var ids []string
 		for _, x := range facts {
-			l, err := leafOf(tx, x, salt(x.Index))
+			if x.Type == store.FactResult {
+				ids = append(ids, x.ID)
+			}
+		}
+		results, err := tx.Results(ids)
+		if err != nil {
+			return err
+		}
+		for _, x := range facts {
+			l, err := leafOf(tx, x, salt(x.Index), results)
 			if err != nil {
 				l, err = translog.NewLeaf(translog.Leaf{Index: x.Index, Type: x.Type, ID: x.ID}, "", time.Time{}, map[string]string{"unreadable": cut(err.Error(), 200)}, nil)
 			}
@@ -120,7 +121,7 @@ func (f Facts) Leaves(ctx context.Context, from int64, limit int, salt func(int6
 }
 
 // leafOf makes the entry of a fact.
-func leafOf(tx *store.Tx, x store.Fact, salt string) (translog.Leaf, error) {
+func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.Result) (translog.Leaf, error) {
 	l := translog.Leaf{Index: x.Index, Type: x.Type, ID: x.ID, Salt: salt}
 	switch x.Type {
 	case store.FactSubmission:
@@ -130,16 +131,15 @@ func leafOf(tx *store.Tx, x store.Fact, salt string) (translog.Leaf, error) {
 		}
 		return translog.NewLeaf(l, e.Arena, e.CreatedAt, nil, translog.SubmissionOf(e.Submission))
 	case store.FactResult:
-		run, attempt, _ := strings.Cut(x.ID, "/")
-		a, r, err := tx.Played(run, attempt)
+		r := results[x.ID]
+		if r == nil {
+			return l, store.ErrNotFound
+		}
+		res, err := resultOf(tx, r)
 		if err != nil {
 			return l, err
 		}
-		res, err := resultOf(tx, a, r)
-		if err != nil {
-			return l, err
-		}
-		return translog.NewLeaf(l, a.Arena, a.EndedAt, nil, res)
+		return translog.NewLeaf(l, r.Arena, r.EndedAt, nil, res)
 	case store.FactDecision:
 		d, err := tx.Decision(x.ID)
 		if err != nil {

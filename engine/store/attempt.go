@@ -105,20 +105,6 @@ func (t *Tx) Lease(lease string) (Lease, error) {
 		JOIN policies p ON p.digest = r.policy JOIN submissions s ON s.id = r.submission WHERE a.lease = $1`, lease)
 }
 
-// Played returns an attempt with its run, or ErrNotFound.
-func (t *Tx) Played(run, attempt string) (a Attempt, of Run, err error) {
-	a, err = one(t, func(r scanner) (a Attempt, err error) {
-		var x runRow
-		if a, err = scanAttemptAnd(r, x.into()...); err != nil {
-			return a, err
-		}
-		of, err = t.runOf(&x)
-		return a, err
-	}, `SELECT `+attemptColumns+`, `+runColumns+` FROM attempts a JOIN runs r ON r.id = a.run
-		JOIN policies p ON p.digest = r.policy WHERE a.run = $1 AND CAST(a.n AS text) = $2`, run, attempt)
-	return a, of, err
-}
-
 // Attempts returns the attempts of a run, oldest first.
 func (t *Tx) Attempts(run string) ([]Attempt, error) {
 	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1 ORDER BY a.n`, run)
@@ -227,6 +213,13 @@ func (t *Tx) Receipts(run string, attempt int) ([]agon.Receipt, error) {
 		if err := r.Scan(&body); err != nil {
 			return x, err
 		}
-		return x, json.Unmarshal([]byte(body), &x)
+		return decodeReceipt(body)
 	}, `SELECT body FROM receipts WHERE run = $1 AND attempt = $2 ORDER BY id`, run, int64(attempt))
+}
+
+func decodeReceipt(body string) (x agon.Receipt, err error) {
+	if err := json.Unmarshal([]byte(body), &x); err != nil {
+		return x, fmt.Errorf("decode receipt: %w", err)
+	}
+	return x, nil
 }

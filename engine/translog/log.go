@@ -394,6 +394,41 @@ func (l *Log) reader(n int64) tlog.HashReader {
 	return &tilesOf{n: n, keep: map[tlog.Tile][]byte{}, read: l.cfg.Storage.Read}
 }
 
+// Compare reads the entries from an index on and compares each with what the
+// store says today; it reports what differs, a line each.
+func (l *Log) Compare(ctx context.Context, from int64, found func(what string)) error {
+	n := l.Head().N
+	for from = max(from, 0); from < n; {
+		list, err := l.cfg.Source.Leaves(ctx, from, int(min(n-from, tileWidth)), l.Salt)
+		if err != nil {
+			return fmt.Errorf("read leaves: %w", err)
+		}
+		if len(list) == 0 {
+			found(fmt.Sprintf("the store lacks the facts from %d of the log on", from))
+			return nil
+		}
+		for _, x := range list {
+			if x.Index >= n {
+				return nil
+			}
+			entry, err := l.Entry(x.Index)
+			switch {
+			case err != nil:
+				found(err.Error())
+			case x.Index != from:
+				found(fmt.Sprintf("the store lacks the facts %d to %d of the log", from, x.Index-1))
+			case !bytes.Equal(entry, x.Entry):
+				found(fmt.Sprintf("fact %d (%s %s) is not what the log has said", x.Index, x.Type, x.ID))
+			}
+			from = x.Index + 1
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Audit reads the whole log: every tile against the head, every entry against
 // its leaf, and every row of the store against its entry. It reports what is
 // damaged, a line each.

@@ -24,16 +24,23 @@ const doctorTimeout = 5 * time.Second
 
 func (a *App) doctorCmd(h Host) *cobra.Command {
 	return &cobra.Command{
-		Use:     "doctor",
-		Short:   "Name each thing that is wrong on this machine, and its mend",
-		Long:    "Name each thing that is wrong on this machine, and its mend. JSON: an array of {name, status: ok|warn|fail, detail, mend}. Exit code 1 if one fails.",
-		Example: "  agon doctor\n  agon doctor --jq '.[] | select(.status != \"ok\")'",
+		Use:   "doctor",
+		Short: "Name each thing that is wrong on this machine, and its mend",
+		Long: `Name each thing that is wrong on this machine, and its mend. With --data everything that
+the directory holds is read as well: databases with their write-ahead logs, blobs, and the
+transparency log, whose every entry is compared with the store; each damage is named. No
+server may run over the directory then.
+
+JSON: an array of {name, status: ok|warn|fail, detail, mend}. Exit code 1 if one fails.`,
+		Example: "  agon doctor\n  agon doctor --data ./arena\n  agon doctor --jq '.[] | select(.status != \"ok\")'",
 		Args:    Args(0, 0, ""),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), h) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.doctor(cmd.Context(), h, cmd.Flags().Changed("data"))
+		},
 	}
 }
 
-func (a *App) doctor(ctx context.Context, host Host) error {
+func (a *App) doctor(ctx context.Context, host Host, data bool) error {
 	checks := []Check{a.checkConfig()}
 	if checks[0].Status == CheckOK {
 		checks = append(checks, a.checkKey())
@@ -43,7 +50,7 @@ func (a *App) doctor(ctx context.Context, host Host) error {
 			if err != nil {
 				return err
 			}
-			more, err := host.Doctor(ctx, DoctorOptions{common})
+			more, err := host.Doctor(ctx, DoctorOptions{Common: common, Data: data})
 			done()
 			if err != nil {
 				return err

@@ -244,7 +244,11 @@ type TryRun struct {
 }
 
 // DoctorOptions is `agon doctor`.
-type DoctorOptions struct{ Common }
+type DoctorOptions struct {
+	Common
+	// Data reads everything that the data directory holds, too.
+	Data bool
+}
 
 // Statuses of a check.
 const (

@@ -65,3 +65,20 @@ func logFiles(dir string) http.Handler {
 		_, _ = w.Write(b) // the reader is gone
 	})
 }
+
+// compareAtStart is how many of the newest entries a start compares with the
+// store; agon doctor --data compares all.
+const compareAtStart = 20_000
+
+// compareHistory compares what the log has said lately with the store, once.
+func (s *server) compareHistory(ctx context.Context) {
+	n := 0
+	err := s.history.Compare(ctx, s.history.Head().N-compareAtStart, func(what string) {
+		if n++; n <= maxNamedDamage {
+			s.Options.Log.Error("the store is damaged or was changed", "what", what, "mend", "agon doctor --data names all of it, with the server stopped")
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Options.Log.Error("the store is not compared with the log", "err", err)
+	}
+}

@@ -118,6 +118,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	}
 	s.Platform.SetHistory(s.history)
 	s.background(s.history.Run)
+	s.background(s.compareHistory)
 	for _, k := range o.Kits {
 		if k.Open == nil {
 			continue

@@ -58,7 +58,12 @@ func Services(kits kit.List) cli.Services {
 		},
 		Host: cli.Host{
 			Doctor: func(ctx context.Context, d cli.DoctorOptions) ([]cli.Check, error) {
-				return Doctor(ctx, kits.Options(d.Common, "")), nil
+				o := kits.Options(d.Common, "")
+				list := Doctor(ctx, o)
+				if d.Data {
+					list = append(list, inspect(ctx, o)...)
+				}
+				return list, nil
 			},
 			Model: func(ctx context.Context, c cli.Common) (*cli.ModelKey, error) {
 				o := kits.Options(c, "")

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/agon-arena/agon"
+)
+
+// Result is an attempt with what was played and what it left, as the log says it.
+type Result struct {
+	Attempt
+	Of       Run          // without its scores
+	Scores   []agon.Score // of the run
+	Receipts []agon.Receipt
+}
+
+// resultsAtOnce bounds the attempts that one statement names.
+const resultsAtOnce = 200
+
+// Results returns the attempts named RUN/ATTEMPT, by that name; those that are
+// not there are left out. It reads many in a few statements.
+func (t *Tx) Results(ids []string) (map[string]*Result, error) {
+	out := make(map[string]*Result, len(ids))
+	for len(ids) > 0 {
+		n := min(len(ids), resultsAtOnce)
+		if err := t.results(ids[:n], out); err != nil {
+			return nil, err
+		}
+		ids = ids[n:]
+	}
+	return out, nil
+}
+
+func (t *Tx) results(ids []string, out map[string]*Result) error {
+	want := make(map[string]bool, len(ids))
+	runs := make([]any, 0, resultsAtOnce)
+	for _, id := range ids {
+		run, _, _ := strings.Cut(id, "/")
+		want[id] = true
+		runs = append(runs, run)
+	}
+	for len(runs) < resultsAtOnce { // one text for all sizes: it stays prepared
+		runs = append(runs, runs[0])
+	}
+	in := placeholders
+	attempts, err := many(t, func(r scanner) (x Result, err error) {
+		var row runRow
+		if x.Attempt, err = scanAttemptAnd(r, row.into()...); err != nil {
+			return x, err
+		}
+		x.Of, err = t.runOf(&row)
+		return x, err
+	}, `SELECT `+attemptColumns+`, `+runColumns+` FROM attempts a JOIN runs r ON r.id = a.run
+		JOIN policies p ON p.digest = r.policy WHERE a.run IN (`+in+`)`, runs...)
+	if err != nil {
+		return err
+	}
+	counted := map[string]*Result{}
+	for i := range attempts {
+		x := &attempts[i]
+		id := x.Run + "/" + strconv.Itoa(x.N)
+		if !want[id] {
+			continue
+		}
+		out[id] = x
+		if x.Counted {
+			counted[x.Run] = x
+		}
+	}
+	scores, err := many(t, scanScore, `SELECT `+scoreColumns+` FROM scores s WHERE s.run IN (`+in+`) ORDER BY s.run, s.task`, runs...)
+	if err != nil {
+		return err
+	}
+	for _, s := range scores {
+		if x := counted[s.Run]; x != nil {
+			x.Scores = append(x.Scores, s)
+		}
+	}
+	type receipt struct {
+		id   string
+		body agon.Receipt
+	}
+	receipts, err := many(t, func(r scanner) (x receipt, err error) {
+		var run, body string
+		var n int64
+		if err := r.Scan(&run, &n, &body); err != nil {
+			return x, err
+		}
+		x.id = fmt.Sprintf("%s/%d", run, n)
+		x.body, err = decodeReceipt(body)
+		return x, err
+	}, `SELECT run, attempt, body FROM receipts WHERE run IN (`+in+`) ORDER BY run, attempt, id`, runs...)
+	if err != nil {
+		return err
+	}
+	for _, x := range receipts {
+		if r := out[x.id]; r != nil && want[x.id] {
+			r.Receipts = append(r.Receipts, x.body)
+		}
+	}
+	return nil
+}
+
+// placeholders are $1 to $200.
+var placeholders = func() string {
+	var b strings.Builder
+	for i := range resultsAtOnce {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "$%d", i+1)
+	}
+	return b.String()
+}()
