@@ -43,6 +43,9 @@ func CheckPython(src string) error {
 // Every other difference counts: order of statements and keyword arguments,
 // dead code, folded constants. The error is a *SyntaxError.
 //
+// A script that can read itself (reflects) keeps docstrings, constants, helpers
+// and the names of its module: what only looks like padding may be its prompt.
+//
 // It begins with what runs when the module is loaded and numbers helpers in
 // the order in which that reaches them, so where they stand does not matter.
 func StructureHash(src string) (string, error) {
@@ -51,10 +54,10 @@ func StructureHash(src string) (string, error) {
 		return "", err
 	}
 	a := analyse(mod)
-	e := &emitter{a: a, h: sha256.New(), globals: map[string]int{}}
+	e := &emitter{a: a, h: sha256.New(), globals: map[string]int{}, whole: reflects(mod)}
 	e.h.Write([]byte("agon-python-structure-v1\n"))
 	for _, s := range mod.kids {
-		if !a.movable(s) {
+		if e.whole || !a.movable(s) {
 			e.stmt(s, a.module)
 		}
 	}
@@ -71,6 +74,32 @@ type emitter struct {
 	h       hash.Hash
 	globals map[string]int // number by name
 	queue   []*node        // movable definitions that were reached, in order
+	whole   bool           // nothing is padding, and names of the module count
+}
+
+// padding reports whether a statement says nothing here.
+func (e *emitter) padding(n *node) bool { return !e.whole && padding(n) }
+
+// mirrors are the names by which Python code reads its own text and names.
+var mirrors = map[string]bool{
+	"__doc__": true, "__dict__": true, "__code__": true, "__globals__": true, "__import__": true, "__annotations__": true, "__builtins__": true,
+	"globals": true, "locals": true, "vars": true, "dir": true, "getattr": true, "eval": true, "exec": true, "compile": true, "inspect": true, "importlib": true,
+	"getdoc": true, "getsource": true, "_getframe": true, "get_type_hints": true,
+}
+
+// reflects reports whether code may read its own docstrings, constants or names.
+func reflects(n *node) bool {
+	if n == nil {
+		return false
+	}
+	switch n.op {
+	case "name", "ident", "attr", "alias", "from":
+		first, _, _ := strings.Cut(n.str, ".")
+		if mirrors[n.str] || mirrors[first] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.kids, reflects)
 }
 
 func (e *emitter) word(s string) {
@@ -91,6 +120,9 @@ func (e *emitter) name(name string, s *scope) {
 	case owner != e.a.module:
 		e.word("local" + strconv.Itoa(owner.depth))
 		e.word(strconv.Itoa(owner.number(name)))
+	case e.whole:
+		e.word("module")
+		e.word(name)
 	default:
 		if imp := e.a.imported(name); imp != "" {
 			e.word("import")
@@ -125,7 +157,7 @@ func (e *emitter) block(b *node, s *scope) {
 	}
 	kept := false
 	for _, x := range b.kids {
-		if !padding(x) {
+		if !e.padding(x) {
 			if !kept {
 				e.word("(block)")
 			}
@@ -141,7 +173,7 @@ func (e *emitter) block(b *node, s *scope) {
 }
 
 func (e *emitter) stmt(n *node, s *scope) {
-	if padding(n) {
+	if e.padding(n) {
 		return
 	}
 	e.node(n, s)
@@ -158,7 +190,7 @@ func (e *emitter) params(params *node, inner, outer *scope) {
 
 // node writes a statement or an expression that stands in s.
 func (e *emitter) node(n *node, s *scope) {
-	if n.op == "block" && !slices.ContainsFunc(n.kids, func(k *node) bool { return !padding(k) }) {
+	if n.op == "block" && !slices.ContainsFunc(n.kids, func(k *node) bool { return !e.padding(k) }) {
 		n = none // a block of padding is no block
 	}
 	e.word(n.op)

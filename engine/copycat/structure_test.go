@@ -229,3 +229,29 @@ func FuzzStructureHash(f *testing.F) {
 		}
 	})
 }
+
+// A script that reads itself is no copy of one whose docstring or constant
+// differs; without reflection these are padding.
+func TestReflectionKeepsWhatItReads(t *testing.T) {
+	hash := func(src string) string {
+		t.Helper()
+		h, err := StructureHash(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for name, src := range map[string]string{
+		"docstring":        "def ask(q):\n    \"\"\"%s\"\"\"\n    return llm(ask.__doc__ + q)\nrun(ask)\n",
+		"constant by name": "PROMPT_A = \"%s\"\nrun(globals()[\"PROMPT_A\"])\n",
+		"inspect":          "import inspect\ndef ask(q):\n    \"%s\"\n    return llm(inspect.getdoc(ask))\nrun(ask)\n",
+	} {
+		if hash(strings.Replace(src, "%s", "think first", 1)) == hash(strings.Replace(src, "%s", "be quick", 1)) {
+			t.Errorf("%s: two prompts have one hash", name)
+		}
+	}
+	plain := "def ask(q):\n    \"\"\"%s\"\"\"\n    return llm(q)\nrun(ask)\n"
+	if hash(strings.Replace(plain, "%s", "a", 1)) != hash(strings.Replace(plain, "%s", "b", 1)) {
+		t.Error("without reflection a docstring counts")
+	}
+}

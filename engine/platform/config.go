@@ -72,6 +72,10 @@ type Config struct {
 	// nobody sits; ok is false where the owner is not registered. nil means uid 0.
 	OwnerUID func(ctx context.Context, netuid uint16) (uid uint16, ok bool, err error)
 
+	// Commons are what kinds give away, templates and samples: what stands there
+	// makes nobody a copy.
+	Commons Commons
+
 	// Coordinators maps the name of a kind to what keeps books of its own beside
 	// the engine's. Most kinds have none.
 	Coordinators map[string]Coordinator
@@ -157,7 +161,8 @@ type Platform struct {
 	// once, without asking first whether that is worth a turn at the writer.
 	busy atomic.Bool
 
-	gateMu sync.Mutex // held from a kind's gate until the submission is stored
+	clusters clusters   // what is like what
+	gateMu   sync.Mutex // held from a kind's gate until the submission is stored
 
 	history History // the transparency log; nil: there is none
 

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -60,6 +61,11 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 			return false, 0, nil // the sweeper looks again (awaken)
 		}
 	}
+	if len(halves) == 0 {
+		if err := p.behave(tx, a, &e, d.Incumbent); err != nil {
+			return false, 0, err
+		}
+	}
 	c := incentive.Contested{Numbers: numbers, Solved: *e.Solved}
 	if c.Attempt, err = p.attemptOf(tx, a, e); err != nil {
 		return false, 0, err
@@ -96,7 +102,15 @@ func (p *Platform) attemptOf(tx *store.Tx, a agon.Arena, e store.Entry) (int, er
 	if err != nil {
 		return 0, err
 	}
-	return int(max(own, 1)), nil
+	cluster, err := tx.ClusterOf(e.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return int(max(own, 1)), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	all, err := tx.CountCluster(a.ID, cluster, e.Seq)
+	return int(max(own, all, 1)), err
 }
 
 // book stores a decision and who sits after it.

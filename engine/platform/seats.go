@@ -113,8 +113,8 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
 	switch {
 	case e.Scripted:
 		d.Rule = incentive.ScriptedRule
-	case v.Takes && c.Challenger.Solved < 1:
-		d.Rule = incentive.ZeroRule // under no rule sits who has solved nothing
+	case v.Takes && !(c.Challenger.Score > 0):
+		d.Rule = incentive.ZeroRule // under no rule
 	case v.Takes:
 		d.Outcome = agon.TookSeat
 	}

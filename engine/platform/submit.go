@@ -91,6 +91,22 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 			return nil, err
 		}
 	}
+	rule, err := p.rule(a)
+	if err != nil {
+		return nil, err
+	}
+	var like *sketched
+	if rule.Pairing != nil {
+		p.clusters.mu.Lock()
+		defer p.clusters.mu.Unlock()
+		err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			like, err = p.sketch(tx, a, files)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	// Look before the files are stored; the transaction looks again.
 	var old *store.Entry
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -115,11 +131,16 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 			queued, err = p.revive(tx, a, old)
 			return err
 		}
-		queued, err = p.admit(tx, a, &entry, files, also)
-		return err
+		if queued, err = p.admit(tx, a, &entry, files, also); err != nil || like == nil {
+			return err
+		}
+		return p.join(tx, a, &entry, like)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if like != nil && old == nil {
+		like.index.Add(entry.ID, like.sketch)
 	}
 	if queued > 0 {
 		p.waiters.news(queued)

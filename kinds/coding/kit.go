@@ -25,6 +25,7 @@ func Kit() kit.Kit {
 				ID:   "demo-coding",
 				Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, Licence: "MIT",
 				Sets: []string{"small", "released"}, Samples: true, SubmissionsPerColdkey: 50,
+				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(),
 			}
 			f.Defaults()
 			return f

@@ -240,8 +240,36 @@ func (l List) Program(path string) Program {
 	return Program{Name: name, Args: func(args []string) []string { return args }, Exit: func(code int) int { return code }}
 }
 
-// Incentives returns every rule that arenas may name: the engine's own, which is
-// the default, and those of the kinds.
+// Commons returns what the kinds give away: the template and the samples of each.
+func (l List) Commons() platform.Commons {
+	out := platform.Commons{}
+	for _, k := range l {
+		if k.Data == nil {
+			continue
+		}
+		for _, dir := range []string{"template", "samples"} {
+			if sub, err := fs.Sub(k.Data, dir); err == nil {
+				if _, err := fs.Stat(sub, "."); err == nil {
+					out[k.Kind] = append(out[k.Kind], sub)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// DemoPairs are the numbers of the rule paired in a demo: one machine has one
+// validator, the samples are few and far apart, and nobody loses by a mistake,
+// so that its alpha is larger than an arena's should be.
+func DemoPairs() map[string]float64 {
+	return map[string]float64{
+		incentive.NumValidators: 1, incentive.NumAgree: 1, incentive.NumAlpha: 0.05, incentive.NumEntries: 0,
+		incentive.NumMaxPairs: 64, incentive.NumBatch: 8, incentive.NumMinGain: 0.2,
+	}
+}
+
+// Incentives returns every rule that arenas may name: the engine's own, of which
+// winner_takes_all is the default, and those of the kinds.
 func (l List) Incentives() map[string]incentive.Rule {
 	m := map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll(), incentive.PairedRule: incentive.Paired()}
 	for _, k := range l {

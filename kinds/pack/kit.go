@@ -52,8 +52,10 @@ func Kit() kit.Kit {
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
 				ID: "demo-pack", Kind: kindpack.Name, Title: "Policy packs: office work, safe and cheap", Netuid: 11, Licence: "MIT",
-				Incentive: cost.ArenaRule, Sets: []string{officeSet}, Samples: true, SubmissionsPerColdkey: 50,
+				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(), Sets: []string{officeSet}, Samples: true, SubmissionsPerColdkey: 50,
 			}
+			// Costs differ that differ by a tenth and by 100 micro-dollars.
+			f.IncentiveNumbers[incentive.NumBandRel], f.IncentiveNumbers[incentive.NumBandAbs] = 0.1, 100
 			f.Policy.Budget = agon.Budget{Micros: 1_000_000, Calls: 60}
 			f.Policy.Agent.WallMS = 300_000 // the code's five minutes, not the document's two
 			f.Policy.Agent.MemoryBytes = 256 << 20

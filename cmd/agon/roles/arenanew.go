@@ -31,7 +31,10 @@ sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Set
 submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # evidence = "foreign"           # also take results of foreign validators, which nobody can judge again (default: required)
 samples = false                # true enters agon's own sample agents
-
+{{if .IncentiveNumbers}}
+[incentive_numbers]            # of a demo; an arena wants its defaults (docs/incentive.md), which agon arena check judges
+{{range $k, $v := .IncentiveNumbers}}{{$k}} = {{$v}}
+{{end}}{{end}}
 [policy]
 models = ["*"]                 # allow-list; "*" is every model with a price
 # driver = "runsc"             # demand a box driver: scores compare within one

@@ -1,0 +1,220 @@
+package platform
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/copycat"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// Copies whose bytes differ are not refused: they are charged. All submissions
+// of a cluster count as attempts of one, whoever enters them, so that ten
+// rewrites of one agent have no more luck together than one.
+
+// FindingCluster tells a miner that a submission is charged with others.
+const FindingCluster = "copy_cluster"
+
+// Bounds of the behavioural measure: on how many of at least so many tasks two
+// submissions made the same requests.
+const (
+	sameBehaviour = 0.8
+	leastTasks    = 5
+)
+
+// clusters are the sketches of the arenas that charge copies as one.
+type clusters struct {
+	mu   sync.Mutex // held from looking until the submission is stored
+	of   map[string]*copycat.Index
+	free map[string][]copycat.Sketch // by kind: what everybody is given
+}
+
+// sketched is a submission on its way into its arena's index.
+type sketched struct {
+	index  *copycat.Index
+	sketch copycat.Sketch
+	match  *copycat.Match
+	text   string
+}
+
+// sketch compares files with the arena's earlier submissions. The caller holds
+// p.clusters.mu until the submission is stored.
+func (p *Platform) sketch(tx *store.Tx, a agon.Arena, files []blob.File) (*sketched, error) {
+	x, err := p.indexOf(tx, a)
+	if err != nil {
+		return nil, err
+	}
+	s, err := copycat.SketchOf(blob.FS(files))
+	if err != nil {
+		return nil, fmt.Errorf("sketch submission: %w", err)
+	}
+	b, err := s.AppendBinary(nil)
+	if err != nil {
+		return nil, fmt.Errorf("sketch submission: %w", err)
+	}
+	out := &sketched{index: x, sketch: s, text: base64.StdEncoding.EncodeToString(b)}
+	if m, ok := x.Nearest(s); ok {
+		out.match = &m
+	}
+	return out, nil
+}
+
+// indexOf returns an arena's index; the first time it is read from the store.
+func (p *Platform) indexOf(tx *store.Tx, a agon.Arena) (*copycat.Index, error) {
+	if x := p.clusters.of[a.ID]; x != nil {
+		return x, nil
+	}
+	free, ok := p.clusters.free[a.Kind]
+	if !ok {
+		for _, files := range p.cfg.Commons[a.Kind] {
+			s, err := copycat.SketchOf(files)
+			if err != nil {
+				return nil, fmt.Errorf("sketch what the kind gives away: %w", err)
+			}
+			free = append(free, s)
+		}
+		if p.clusters.free == nil {
+			p.clusters.free = map[string][]copycat.Sketch{}
+		}
+		p.clusters.free[a.Kind] = free
+	}
+	x := copycat.NewIndex(free...)
+	list, err := tx.Clusters(a.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		b, err := base64.StdEncoding.DecodeString(c.Sketch)
+		if err != nil {
+			return nil, fmt.Errorf("sketch of submission %s: %w", c.Submission, err)
+		}
+		var s copycat.Sketch
+		if err := s.UnmarshalBinary(b); err != nil {
+			return nil, fmt.Errorf("sketch of submission %s: %w", c.Submission, err)
+		}
+		x.Add(c.Submission, s)
+	}
+	if p.clusters.of == nil {
+		p.clusters.of = map[string]*copycat.Index{}
+	}
+	p.clusters.of[a.ID] = x
+	return x, nil
+}
+
+// join puts a new submission into its cluster.
+func (p *Platform) join(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched) error {
+	cluster := e.ID
+	if s.match != nil {
+		of, err := tx.ClusterOf(s.match.ID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			cluster = of
+			first, err := tx.Entry(s.match.ID)
+			if err != nil {
+				return err
+			}
+			e.Findings = append(e.Findings, clusterFinding(first, *s.match))
+			if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.PutCluster(store.Clustered{Submission: e.ID, Arena: a.ID, Cluster: cluster, Sketch: s.text})
+}
+
+// clusterFinding says why a submission is charged with others. It names an
+// earlier one only where everybody may read it.
+func clusterFinding(first store.Entry, m copycat.Match) agon.Finding {
+	f := agon.Finding{Code: FindingCluster, Warning: true}
+	name := "an earlier submission"
+	if MayRead(WhatCode, StageOf(first.State), RolePublic) {
+		name, f.Field = "submission "+m.ID, m.ID
+	}
+	f.Message = fmt.Sprintf("counts as one with %s (%s %.2f): the attempts of all that are alike are charged together", name, m.Measure, m.Similarity)
+	return f
+}
+
+// behave joins a challenger with the champion's cluster if both did the same on
+// the same tasks, as the gateway wrote it down.
+func (p *Platform) behave(tx *store.Tx, a agon.Arena, e *store.Entry, champion string) error {
+	if champion == "" || slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingCluster }) {
+		return nil
+	}
+	mine, err := requestsOf(tx, e.ID)
+	if err != nil || len(mine) < leastTasks {
+		return err
+	}
+	theirs, err := requestsOf(tx, champion)
+	if err != nil {
+		return err
+	}
+	same, tasks := copycat.Behaviour(mine, theirs)
+	if tasks < leastTasks || same < sameBehaviour {
+		return nil
+	}
+	cluster, err := tx.ClusterOf(champion)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	first, err := tx.Entry(champion)
+	if err != nil {
+		return err
+	}
+	e.Findings = append(e.Findings, clusterFinding(first, copycat.Match{ID: champion, Measure: copycat.MeasureBehaviour, Similarity: same}))
+	if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+		return err
+	}
+	return tx.PutCluster(store.Clustered{Submission: e.ID, Arena: a.ID, Cluster: cluster})
+}
+
+// requestsOf are the hashes of what a submission asked models and tools, by task
+// in order, over its own plays.
+func requestsOf(tx *store.Tx, submission string) (map[string][]string, error) {
+	runs, err := tx.RunsOf(submission)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, r := range runs {
+		if r.State != agon.RunScored || r.Rival != nil {
+			continue
+		}
+		attempts, err := tx.Attempts(r.RunSpec.Run)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range attempts {
+			if !at.Counted {
+				continue
+			}
+			list, err := tx.Receipts(at.Run, at.N)
+			if err != nil {
+				return nil, err
+			}
+			for _, x := range list {
+				task := x.Task
+				if task == "" && len(r.Tasks) == 1 {
+					task = r.Tasks[0].Key
+				}
+				if task != "" && x.RequestHash != "" {
+					out[task] = append(out[task], string(x.RequestHash))
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// Commons are files that everybody is given, by kind (Config.Commons).
+type Commons map[string][]fs.FS

@@ -1,0 +1,114 @@
+package platform
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// agentText is a script of its own for each seed, long enough to be compared.
+func agentText(seed int) string {
+	var b strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&b, "def step_%d_%d(x):\n    value = call_%d(x.field_%d, key_%d=%q)\n    return value.part_%d + x[%q]\n", seed, i, i, seed*31+i, seed, fmt.Sprint("w", seed, i), seed*7+i, fmt.Sprint("k", seed*13+i))
+	}
+	return b.String()
+}
+
+func pyRequest(text string) client.SubmitRequest {
+	return client.SubmitRequest{Name: "a", Licence: "MIT", Files: []client.File{{Path: "agent.py", Content: []byte(text)}}}
+}
+
+// Copies by other coldkeys are charged as attempts of one; who is unlike is not.
+func TestClusterIsChargedAsOne(t *testing.T) {
+	f := pairedArena(t, 3, lone())
+	for i := range 6 {
+		f.ledger.coldkey[fmt.Sprint("m", i)] = fmt.Sprint("c", i)
+	}
+	enter := func(miner, text string) string {
+		t.Helper()
+		s, err := f.Submit(bg, Caller{Hotkey: miner}, "demo", pyRequest(text))
+		must(t, err)
+		return s.ID
+	}
+	one := func(string, *client.Lease) float64 { return 1 }
+	first := enter("m0", agentText(1))
+	f.rounds([]string{val1}, one)
+	var ids []string
+	for i := 1; i <= 3; i++ {
+		text := strings.ReplaceAll(agentText(1), "value", fmt.Sprint("v", i)) + fmt.Sprintf("if False:\n    z = %d\n", i)
+		ids = append(ids, enter(fmt.Sprint("m", i), text))
+		f.rounds([]string{val1}, one)
+	}
+	other := enter("m4", agentText(2))
+	f.rounds([]string{val1}, one)
+	if n := f.decision(first).Numbers["attempt"]; n != 1 {
+		t.Errorf("the first is attempt %v", n)
+	}
+	for i, id := range ids {
+		if n := f.decision(id).Numbers["attempt"]; n != float64(i+2) {
+			t.Errorf("copy %d by another coldkey is attempt %v", i+1, n)
+		}
+		s, err := f.Submission(bg, Caller{Hotkey: fmt.Sprint("m", i+1)}, id)
+		must(t, err)
+		if !strings.Contains(fmt.Sprint(s.Findings), FindingCluster) || !strings.Contains(fmt.Sprint(s.Findings), first) && i == 0 {
+			t.Errorf("findings %+v", s.Findings)
+		}
+	}
+	if n := f.decision(other).Numbers["attempt"]; n != 1 {
+		t.Errorf("an agent of its own is attempt %v", n)
+	}
+	// The index is read again from the store.
+	f.clusters.of = nil
+	late := enter("m5", agentText(2)+"# more\nq = 1\n")
+	f.rounds([]string{val1}, one)
+	if n := f.decision(late).Numbers["attempt"]; n != 2 {
+		t.Errorf("after a restart a copy is attempt %v", n)
+	}
+}
+
+// Files that look different but ask models the same on the same tasks are of
+// one cluster with the champion.
+func TestBehaviourIsClustered(t *testing.T) {
+	f := pairedArena(t, 6, lone())
+	play := func(says func(id, task string) string) {
+		for {
+			l := f.claim(val1)
+			if l == nil {
+				return
+			}
+			r := scored(l, 1)
+			task := l.Run.Tasks[0].Key
+			r.Receipts = []agon.Receipt{{ID: l.ID, Task: task, RequestHash: agon.Sum([]byte(says(l.Submission.ID, task))), Outcome: "ok"}}
+			f.result(val1, l, r)
+		}
+	}
+	a := f.submit(miner1, agentText(1))
+	play(func(_, task string) string { return "q" + task })
+	if f.decision(a.ID).Outcome != agon.TookSeat {
+		t.Fatal("the first does not sit")
+	}
+	b := f.submit(miner2, agentText(2))
+	play(func(_, task string) string { return "q" + task })
+	if n := f.decision(b.ID).Numbers["attempt"]; n != 2 {
+		t.Errorf("the same requests: attempt %v", n)
+	}
+	f.ledger.coldkey["m3"] = "c3"
+	s, err := f.Submit(bg, Caller{Hotkey: "m3"}, "demo", pyRequest(agentText(3)))
+	must(t, err)
+	play(func(id, task string) string { return id + task })
+	if n := f.decision(s.ID).Numbers["attempt"]; n != 1 {
+		t.Errorf("requests of its own: attempt %v", n)
+	}
+	f.read(func(tx *store.Tx) error {
+		c, err := tx.ClusterOf(b.ID)
+		if c != a.ID {
+			t.Errorf("cluster %s of %s", c, a.ID)
+		}
+		return err
+	})
+}

@@ -1,0 +1,26 @@
+package play
+
+import (
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/pack/cost"
+)
+
+var _ kind.Pairer = (*Kind)(nil)
+
+// Pair implements kind.Pairer: who qualifies beats who does not; of two that do,
+// the cheaper one wins, by more than both bands.
+func (k *Kind) Pair(challenger, incumbent agon.Score, bandAbs, bandRel float64) (c, i float64) {
+	if challenger.Solved && incumbent.Solved {
+		p := incentive.Banded(challenger.Metrics[cost.Metric], incumbent.Metrics[cost.Metric], bandAbs, bandRel)
+		return p.Challenger, p.Incumbent
+	}
+	value := func(s agon.Score) float64 {
+		if s.Solved {
+			return 1
+		}
+		return 0
+	}
+	return value(challenger), value(incumbent)
+}
