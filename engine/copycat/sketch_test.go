@@ -23,7 +23,7 @@ const patch = `--- a/codec.py
 +    table = build_table(data, level=9, window=WINDOW)
 +    out = bytearray(struct.pack("<I", len(data)))
 +    for token, count in table.most_common(MAX_TOKENS):
-+        out += pack_token(token, count, width=table.width)
++        out += put_token(token, count, width=table.width)
 +    return bytes(out) + zlib.compress(table.rest, 9)
 `
 
@@ -36,7 +36,7 @@ func TestPatches(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	other := strings.NewReplacer("build_table(data, level=9, window=WINDOW)", "sorted(set(data))", "struct.pack(\"<I\", len(data))", "b''", "most_common(MAX_TOKENS)", "items()",
-		"pack_token(token, count, width=table.width)", "token", "zlib.compress(table.rest, 9)", "lzma.compress(data)").Replace(patch)
+		"put_token(token, count, width=table.width)", "token", "zlib.compress(table.rest, 9)", "lzma.compress(data)").Replace(patch)
 	if m, ok := x.Nearest(sketchOf(t, "p.diff", other)); ok {
 		t.Errorf("another patch is %+v", m)
 	}
