@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -48,6 +50,22 @@ func (c *Client) Receipts(ctx context.Context, run string, attempt int) ([]agon.
 	var out Page[agon.Receipt]
 	_, err := c.json(ctx, get(path("runs", run, "receipts"), url.Values{"attempt": {strconv.Itoa(attempt)}}), nil, &out)
 	return out.Items, err
+}
+
+// LogKeys returns which keys of the log have followed which, as its file has it;
+// nil where the key was never changed.
+func (c *Client) LogKeys(ctx context.Context) ([]byte, error) {
+	ca := get("/log/keys", nil)
+	ca.unsigned, ca.limit = true, 1<<20
+	r, err := c.send(ctx, ca)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.body, nil
 }
 
 // LogCheckpoint returns the newest signed head of the log, as its file has it.

@@ -154,6 +154,12 @@ func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.R
 		// The reason and the change may name what is hidden.
 		open := map[string]string{"actor": a.Actor, "what": a.What, "target": cut(a.Target, 200)}
 		return translog.NewLeaf(l, "", a.At, open, a)
+	case store.FactKey, store.FactWeights:
+		n, err := tx.Note(x.ID)
+		if err != nil {
+			return l, err
+		}
+		return translog.NewLeaf(l, "", n.At, n.Body, nil)
 	case store.FactLoss:
 		return translog.NewLeaf(l, "", time.Time{}, map[string]string{"lost": x.ID}, nil)
 	}

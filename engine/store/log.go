@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 )
@@ -48,6 +50,31 @@ func (t *Tx) Loss(from, to int64) error {
 	return err
 }
 
+// Note is a public fact that stands in no table of its own.
+type Note struct {
+	Type, ID string
+	At       time.Time
+	Body     json.RawMessage
+}
+
+// InsertNote keeps a note for the log; ErrConflict if there is one of this id.
+func (t *Tx) InsertNote(n Note) error {
+	_, err := t.exec(`INSERT INTO log_notes (id, type, at, body, fact) VALUES ($1, $2, $3, $4, $5)`,
+		n.ID, n.Type, micros(n.At), string(n.Body), t.fact(n.Type, n.ID))
+	return err
+}
+
+// Note returns a note, or ErrNotFound.
+func (t *Tx) Note(id string) (Note, error) {
+	return one(t, func(r scanner) (n Note, err error) {
+		var at int64
+		var body string
+		err = r.Scan(&n.ID, &n.Type, &at, &body)
+		n.At, n.Body = fromMicros(at), json.RawMessage(body)
+		return n, err
+	}, `SELECT id, type, at, body FROM log_notes WHERE id = $1`, id)
+}
+
 // Types of facts.
 const (
 	FactSubmission = "submission"
@@ -55,6 +82,8 @@ const (
 	FactDecision   = "decision"
 	FactOperator   = "operator"
 	FactLoss       = "loss"
+	FactKey        = "key"     // the key of the log has changed
+	FactWeights    = "weights" // what validators have set on the embedded ledger
 )
 
 // factRow is a row of log_facts.
@@ -153,7 +182,7 @@ func (t *Tx) FactOf(typ, id string) (Fact, error) {
 	case FactOperator:
 		n, err = one(t, scanInt, `SELECT fact FROM operator_log WHERE CAST(n AS text) = $1`, id)
 	default:
-		return Fact{}, ErrNotFound
+		n, err = one(t, scanInt, `SELECT fact FROM log_notes WHERE id = $1`, id)
 	}
 	if err != nil {
 		return Fact{}, err

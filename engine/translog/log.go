@@ -44,8 +44,9 @@ type Log struct {
 	cfg  Config
 	once sync.Mutex // held by Publish
 
-	mu   sync.RWMutex
-	head Checkpoint // guarded by mu
+	mu    sync.RWMutex
+	head  Checkpoint // guarded by mu
+	stale bool       // guarded by mu: an earlier key has signed head
 }
 
 // LostError says that the store lacks leaves that the log has published.
@@ -95,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open log: %w", err)
 	default:
-		if l.head, err = OpenCheckpoint(string(b), cfg.Key.Public()); err != nil {
+		if l.head, l.stale, err = openHead(string(b), cfg); err != nil {
 			return nil, fmt.Errorf("open log: its newest head: %w", err)
 		}
 	}
@@ -124,6 +125,27 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		}
 	}
 	return l, nil
+}
+
+// openHead reads the newest head, which an earlier key may have signed.
+func openHead(text string, cfg Config) (c Checkpoint, stale bool, err error) {
+	c, err = OpenCheckpoint(text, cfg.Key.Public())
+	if err == nil {
+		return c, false, nil
+	}
+	list, kerr := ReadKeys(cfg.Storage)
+	if kerr != nil {
+		return c, false, errors.Join(err, kerr)
+	}
+	for _, s := range list {
+		if Current(s.Old, list) != cfg.Key.Public() {
+			continue
+		}
+		if old, oerr := OpenCheckpoint(text, s.Old); oerr == nil {
+			return old, true, nil
+		}
+	}
+	return c, false, err
 }
 
 // checkTiles reads the tiles along the right edge: they must give the head's root.
@@ -292,7 +314,10 @@ func (l *Log) Publish(ctx context.Context) (Checkpoint, error) {
 			break
 		}
 	}
-	if tree.N == old.N && old.Text != "" {
+	l.mu.RLock()
+	stale := l.stale
+	l.mu.RUnlock()
+	if tree.N == old.N && old.Text != "" && !stale {
 		return old, nil
 	}
 	c := Checkpoint{Tree: tree}
@@ -307,7 +332,7 @@ func (l *Log) Publish(ctx context.Context) (Checkpoint, error) {
 		return old, err
 	}
 	l.mu.Lock()
-	l.head = c
+	l.head, l.stale = c, false
 	l.mu.Unlock()
 	return c, nil
 }

@@ -25,6 +25,7 @@ type Key struct {
 	Origin string
 	signer note.Signer
 	secret ed25519.PrivateKey
+	salts  []byte // what salts of leaves are made of; it stays when the key changes
 	vkey   string
 }
 
@@ -53,8 +54,21 @@ func LoadKey(path string, name func(public ed25519.PublicKey) string) (*Key, err
 	} else if err != nil {
 		return nil, fmt.Errorf("read log key: %w", err)
 	}
-	return ParseKey(strings.TrimSpace(string(b)))
+	line, rest, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	k, err := ParseKey(line)
+	if err != nil {
+		return nil, err
+	}
+	if salts, ok := strings.CutPrefix(rest, saltLine); ok {
+		if k.salts, err = hex.DecodeString(salts); err != nil || len(k.salts) != ed25519.SeedSize {
+			return nil, errors.New("read log key: the secret of the salts is not 32 bytes in hex")
+		}
+	}
+	return k, nil
 }
+
+// saltLine begins the second line of a key's file, once the key was changed.
+const saltLine = "salts "
 
 // skeyOf writes a key as golang.org/x/mod/sumdb/note does.
 func skeyOf(origin string, sec ed25519.PrivateKey) string {
@@ -73,7 +87,7 @@ func ParseKey(skey string) (*Key, error) {
 	if err != nil || len(raw) != 1+ed25519.SeedSize {
 		return nil, errors.New("read log key: it is not a signed note's Ed25519 key")
 	}
-	k := &Key{Origin: s.Name(), signer: s, secret: ed25519.NewKeyFromSeed(raw[1:])}
+	k := &Key{Origin: s.Name(), signer: s, secret: ed25519.NewKeyFromSeed(raw[1:]), salts: raw[1:]}
 	if k.vkey, err = note.NewEd25519VerifierKey(k.Origin, k.secret.Public().(ed25519.PublicKey)); err != nil {
 		return nil, fmt.Errorf("read log key: %w", err)
 	}
@@ -82,7 +96,7 @@ func ParseKey(skey string) (*Key, error) {
 
 // salt is that of the leaf at an index.
 func (k *Key) salt(index int64) string {
-	m := hmac.New(sha256.New, k.secret.Seed())
+	m := hmac.New(sha256.New, k.salts)
 	fmt.Fprintf(m, "agon-log-salt-v1\n%d", index)
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }

@@ -21,6 +21,7 @@ type Heads interface {
 	Server(ctx context.Context) (*client.Server, error)
 	LogConsistency(ctx context.Context, size int64) (*client.LogConsistency, error)
 	LogCheckpoint(ctx context.Context) (string, error)
+	LogKeys(ctx context.Context) ([]byte, error)
 }
 
 // Peer tells what another witness has seen: the text of its cosigned heads.
@@ -66,9 +67,23 @@ func (w *Witness) Look(ctx context.Context, l Heads, key string, peers ...Peer) 
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	seen := key // under which the head that is remembered was signed
 	c, err := OpenCheckpoint(text, key)
-	if err != nil {
-		return c, err
+	if err != nil { // the key may have changed since
+		b, kerr := l.LogKeys(ctx)
+		if kerr != nil || b == nil {
+			return c, errors.Join(err, kerr)
+		}
+		list, kerr := ParseKeys(b)
+		if kerr != nil {
+			return c, errors.Join(err, kerr)
+		}
+		if key = Current(key, list); key == seen {
+			return c, err
+		}
+		if c, err = OpenCheckpoint(text, key); err != nil {
+			return c, err
+		}
 	}
 	follow := func(old Checkpoint) error {
 		if old.N == 0 || old.N == c.N {
@@ -86,7 +101,7 @@ func (w *Witness) Look(ctx context.Context, l Heads, key string, peers ...Peer) 
 		return err
 	}
 	if known.Checkpoint != "" {
-		old, err := OpenCheckpoint(known.Checkpoint, key)
+		old, err := OpenCheckpoint(known.Checkpoint, seen)
 		if err != nil {
 			return c, fmt.Errorf("read %s: %w", w.Memory.Path, err)
 		}

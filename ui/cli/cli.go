@@ -167,7 +167,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 		}
 	}
 	s := a.Services
-	add("play", a.arenaCmd(s.Arenas), a.submissionCmd(s.Agents), a.runCmd(), a.verifyCmd(s.Judges), a.exportCmd(), a.logCmd(), a.boardCmd(), a.agentCmd(s.Agents), a.tryCmd(s.Agents), a.mcpCmd(), a.webCmd())
+	add("play", a.arenaCmd(s.Arenas), a.submissionCmd(s.Agents), a.runCmd(), a.verifyCmd(s.Judges), a.exportCmd(), a.logCmd(s.Host), a.boardCmd(), a.agentCmd(s.Agents), a.tryCmd(s.Agents), a.mcpCmd(), a.webCmd())
 	add("run", a.upCmd(s.Roles), a.serveCmd(s.Roles), a.validatorCmd(s.Roles), a.gatewayCmd(s.Roles, s.Host), a.taskCmd(s.Tasks), a.kindCmd(s.Kinds), a.buildCmd(s.Kinds), a.judgeCmd(s.Judges), a.incentiveCmd(s.Arenas), a.ledgerCmd())
 	add("play", a.corpusCmd(s.Corpora))
 	add("run", a.operatorCmd())

@@ -36,7 +36,7 @@ func viewOfHead(key string, c translog.Checkpoint) checkpointView {
 	return checkpointView{key, c.Origin, c.N, c.Hash.String(), c.Commits, c.Text, c.Witnesses}
 }
 
-func (a *App) logCmd() *cobra.Command {
+func (a *App) logCmd(host Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "The transparency log: heads, proofs, witnesses, and what you entered",
@@ -48,7 +48,7 @@ any tool for signed notes and tlog-tiles reads them (below /log/ of the server).
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.logCheckpointCmd(), a.logInclusionCmd(), a.logConsistencyCmd(), a.logWitnessCmd(), a.logCheckCmd())
+	cmd.AddCommand(a.logCheckpointCmd(), a.logInclusionCmd(), a.logConsistencyCmd(), a.logWitnessCmd(), a.logCheckCmd(), a.logRotateCmd(host))
 	return cmd
 }
 
@@ -58,19 +58,69 @@ func (a *App) logKeyOf(ctx context.Context, c *client.Client, given string) (str
 	if given != "" {
 		return given, nil
 	}
-	_, known, err := a.knownLog(c, "")
-	if err != nil || known.Key != "" {
-		return known.Key, err
-	}
 	s, err := c.Server(ctx)
 	if err != nil {
 		return "", err
+	}
+	_, known, err := a.knownLog(c, "")
+	if err != nil {
+		return "", err
+	}
+	if known.Key != "" {
+		return successor(ctx, c, known.Key, s.Log)
 	}
 	if s.Log == "" {
 		return "", output.Usage("url", "it may be of an older version", "%s has no transparency log", c.URL())
 	}
 	a.IO.Notef("the key of the log is the server's own word: %s", s.Log)
 	return s.Log, nil
+}
+
+// successor is the key of today of a log whose key was known: the server's word
+// counts only as far as earlier keys have signed it.
+func successor(ctx context.Context, c *client.Client, known, said string) (string, error) {
+	if said == "" || said == known {
+		return known, nil
+	}
+	b, err := c.LogKeys(ctx)
+	if err != nil || b == nil {
+		return known, err
+	}
+	list, err := translog.ParseKeys(b)
+	if err != nil {
+		return known, err
+	}
+	return translog.Current(known, list), nil
+}
+
+func (a *App) logRotateCmd(host Host) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate",
+		Short: "Give the log of the data directory a new key, signed by the old one",
+		Long: `Make a new key for the transparency log in --data. The old key signs that the new one
+follows; the log itself says so, and readers who knew the old key follow. Heads and proofs
+that the old key signed stay good. The server must be stopped.`,
+		Example: "  agon log rotate --data ./arena",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if host.RotateLog == nil {
+				return output.Usage("", "", "this binary has no server")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := host.RotateLog(common)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.New}, Human: func(h *output.Human) {
+				h.Line("the key of the log is now %s", s.New)
+				h.Line("before it was             %s", s.Old)
+			}})
+		},
+	}
 }
 
 func (a *App) logCheckpointCmd() *cobra.Command {

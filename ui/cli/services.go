@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
@@ -54,6 +55,8 @@ type Roles struct {
 type Host struct {
 	Setup  func(context.Context, SetupOptions) error
 	Doctor func(context.Context, DoctorOptions) ([]Check, error)
+	// RotateLog gives the transparency log of the data directory a new key.
+	RotateLog func(Common) (*translog.Succession, error)
 	// Model asks the provider what it thinks of the configured key.
 	Model func(context.Context, Common) (*ModelKey, error)
 }

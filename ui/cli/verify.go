@@ -206,12 +206,17 @@ func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags
 	if err != nil {
 		return nil, err
 	}
+	if known.Key != "" {
+		if known.Key, err = successor(ctx, c, known.Key, b.Server.Log); err != nil {
+			return nil, err
+		}
+	}
 	if o.LogKey == "" {
 		o.LogKey = known.Key // as it was when this server was first seen
 	}
 	r := audit.Check(ctx, b, o)
 	if r.Log != nil && r.OK && (known.Key == "" || known.Key == r.Log.Key) {
-		if err := follow(ctx, c, mem, known, r); err != nil {
+		if err := a.follow(ctx, c, mem, r); err != nil {
 			var eq *translog.EquivocationError
 			var stale *translog.StaleError
 			if !errors.As(err, &eq) && !errors.As(err, &stale) {
@@ -227,13 +232,17 @@ func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags
 
 // follow compares the head of a report with the one that was seen before, and
 // remembers it.
-func follow(ctx context.Context, c *client.Client, mem translog.Memory, known translog.Known, r *audit.Report) error {
+func (a *App) follow(ctx context.Context, c *client.Client, mem translog.Memory, r *audit.Report) error {
 	now := r.Log.Checkpoint
 	if now.N == 0 {
 		return nil
 	}
+	_, known, err := a.knownLog(c, r.Log.Key)
+	if err != nil {
+		return err
+	}
 	if known.Checkpoint != "" {
-		old, err := translog.OpenCheckpoint(known.Checkpoint, r.Log.Key)
+		old, err := translog.OpenCheckpoint(known.Checkpoint, known.Key) // of then
 		if err != nil {
 			return fmt.Errorf("read %s: %w", mem.Path, err)
 		}

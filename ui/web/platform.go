@@ -20,6 +20,12 @@ type Platform interface {
 	Runs
 	Operator
 	OperatorLog
+	History
+}
+
+// History proves that a fact stands in the transparency log.
+type History interface {
+	Proof(ctx context.Context, c platform.Caller, typ, id string) (*client.LogProof, error)
 }
 
 // Arenas reads arenas and their rankings.

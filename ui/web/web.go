@@ -94,6 +94,7 @@ func New(cfg Config) (http.Handler, error) {
 	page("/runs/{id}/with/{other}", s.sideBySide)
 	page("/ledger/{netuid}", s.ledger)
 	page("/corpus", s.corpus)
+	page("/proof", s.proof)
 	page("/operator", s.operator)
 	page("/signin", s.signInPage)
 	mux.HandleFunc("GET /runs/{id}/live", s.live)

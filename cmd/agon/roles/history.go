@@ -4,10 +4,16 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/translog"
@@ -17,8 +23,14 @@ import (
 // openHistory opens the transparency log of a data directory: its key, and what
 // it has published, compared with the store.
 func openHistory(ctx context.Context, d *kit.Data, st *store.Store, accept bool, log *slog.Logger) (*translog.Log, error) {
+	if err := finishRotation(d); err != nil {
+		return nil, err
+	}
 	key, err := translog.LoadKey(d.Path("log.key"), logOrigin)
 	if err != nil {
+		return nil, err
+	}
+	if err := noteKeys(ctx, d, st); err != nil {
 		return nil, err
 	}
 	l, err := translog.Open(ctx, translog.Config{Storage: translog.Dir(d.Path("log")), Source: platform.Facts{Store: st}, Key: key, Commits: st.Commits, AcceptLoss: accept, Log: log})
@@ -44,7 +56,7 @@ func logFiles(dir string) http.Handler {
 	d := translog.Dir(dir)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path
-		if name != "checkpoint" && !strings.HasPrefix(name, "tile/") || strings.Contains(name, "/.") {
+		if name != "checkpoint" && name != "keys" && !strings.HasPrefix(name, "tile/") || strings.Contains(name, "/.") {
 			http.NotFound(w, r)
 			return
 		}
@@ -55,7 +67,7 @@ func logFiles(dir string) http.Handler {
 		}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		if name == "checkpoint" {
+		if name == "checkpoint" || name == "keys" {
 			h.Set("Content-Type", "text/plain; charset=utf-8")
 			h.Set("Cache-Control", "no-cache")
 		} else {
@@ -81,4 +93,81 @@ func (s *server) compareHistory(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		s.Options.Log.Error("the store is not compared with the log", "err", err)
 	}
+}
+
+// nextKey is where a new key waits until the old one has named it.
+const nextKey = "log.key.next"
+
+// rotateLogKey gives the log of a data directory a new key: the old one signs
+// that the new one follows. The server must not run.
+func rotateLogKey(o kit.Options) (*translog.Succession, error) {
+	d, err := kit.OpenData(o.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := finishRotation(d); err != nil {
+		return nil, err
+	}
+	key, err := translog.LoadKey(d.Path("log.key"), logOrigin)
+	if err != nil {
+		return nil, err
+	}
+	file, s, err := key.Succeed()
+	if err != nil {
+		return nil, err
+	}
+	// The new key is on disk before the old one names it: a crash loses neither.
+	if err := os.WriteFile(d.Path(nextKey), file, 0o600); err != nil {
+		return nil, fmt.Errorf("write log key: %w", err)
+	}
+	if err := translog.AddKey(translog.Dir(d.Path("log")), s); err != nil {
+		return nil, err
+	}
+	return &s, finishRotation(d)
+}
+
+// finishRotation puts a key in force that the one before has named.
+func finishRotation(d *kit.Data) error {
+	b, err := os.ReadFile(d.Path(nextKey))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read log key: %w", err)
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	key, err := translog.ParseKey(line)
+	if err != nil {
+		return err
+	}
+	list, err := translog.ReadKeys(translog.Dir(d.Path("log")))
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 || list[len(list)-1].New != key.Public() {
+		return os.Remove(d.Path(nextKey)) // the old key never named it
+	}
+	return os.Rename(d.Path(nextKey), d.Path("log.key"))
+}
+
+// noteKeys lets the log say which keys it has had.
+func noteKeys(ctx context.Context, d *kit.Data, st *store.Store) error {
+	list, err := translog.ReadKeys(translog.Dir(d.Path("log")))
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		body, err := json.Marshal(s)
+		if err != nil {
+			return fmt.Errorf("encode key: %w", err)
+		}
+		err = st.Write(ctx, func(tx *store.Tx) error {
+			return tx.InsertNote(store.Note{Type: store.FactKey, ID: "key-" + agon.Sum([]byte(s.New)).Hex()[:16], At: time.Now(), Body: body})
+		})
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return nil
 }

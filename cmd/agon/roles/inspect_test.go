@@ -209,3 +209,45 @@ func copyTree(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// A log whose key was changed goes on, says so itself, and a crash in the middle
+// of the change loses neither key.
+func TestRotateLogKey(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir)
+	o := kit.Options{Data: dir, Log: slog.New(slog.DiscardHandler)}
+	s, err := rotateLogKey(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), filepath.Join(dir, "agon.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	d := &kit.Data{Dir: dir}
+	l, err := openHistory(t.Context(), d, st, false, o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := l.Head()
+	head, err := l.Publish(t.Context())
+	if err != nil || l.Key() != s.New || head.N != old.N+1 {
+		t.Fatalf("%d leaves after %d under %s: %v", head.N, old.N, l.Key(), err)
+	}
+	if b, err := l.Entry(old.N); err != nil || !strings.Contains(string(b), s.New) {
+		t.Errorf("%s, %v", b, err)
+	}
+	// A next key that the old one never named is forgotten.
+	if err := os.WriteFile(d.Path(nextKey), []byte("PRIVATE+KEY+agon.test/log+c2f6cd47+AXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5eXl5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(d.Path("log.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = finishRotation(d)
+	if now, err := os.ReadFile(d.Path("log.key")); err != nil || string(now) != string(key) {
+		t.Error("a key that nobody named took over")
+	}
+}
