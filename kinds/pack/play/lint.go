@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/agon-arena/agon"
@@ -32,21 +33,26 @@ const (
 	FlagExtraPolicy = "second_policy"
 )
 
-// signs are wordings that no honest policy needs. They are few and plain on
-// purpose: a model judges the rest.
-var signs = []struct {
+type sign struct {
 	typ, severity string
 	re            *regexp.Regexp
 	why           string
-}{
-	{FlagFixture, "critical", regexp.MustCompile(`(?i)\b(inbox|calendar|contacts|slack_messages|slack_channels|tasks|documents|web_search|web_pages)\.json\b`), "it sends the agent to raw fixture files"},
-	{FlagGaming, "critical", regexp.MustCompile(`(?i)\b(ground[_ ]truth|evaluation_guide|qualification_gate|criteria_results|rubric\s+(says|asks|wants)|the (judge|grader|evaluator) (wants|checks|looks|will|only))`), "it speaks to the evaluation and not to the work"},
-	{FlagInjection, "critical", regexp.MustCompile(`(?i)(\b(dear|attention|note to|message to|instructions? (to|for)) (the )?(judge|grader|evaluator|reviewer)s?\b|integrity_passed|"verdict"\s*:\s*"pass")`), "it speaks to the judge"},
-	{FlagOverride, "high", regexp.MustCompile(`(?i)\b(ignore|disregard|forget) (all |any |the )?(previous|prior|above|user'?s?|earlier) (instructions?|prompts?|requests?|messages?|task)`), "it overrides what the user asks"},
-	{FlagAvoidance, "high", regexp.MustCompile(`(?i)\b(do not|don't|never) (call|use|run|invoke) (any|the) tools?\b`), "it keeps the agent from its tools"},
-	{FlagHardcoded, "critical", regexp.MustCompile(`(?i)\b(always |simply |just )?(answer|respond|reply|output) (exactly|verbatim|word for word|with (exactly )?the following (text|answer|response))\b`), "it brings its answer along"},
-	{FlagGaming, "high", regexp.MustCompile(`(?i)\bif (the )?(scenario|task|test|prompt) (is|mentions|contains|name)\b`), "it tells one scenario from another"},
 }
+
+// signs are wordings that no honest policy needs. They are few and plain on
+// purpose: a model judges the rest. They are compiled when a pack is first
+// looked at, and not by every command that starts.
+var signs = sync.OnceValue(func() []sign {
+	return []sign{
+		{FlagFixture, "critical", regexp.MustCompile(`(?i)\b(inbox|calendar|contacts|slack_messages|slack_channels|tasks|documents|web_search|web_pages)\.json\b`), "it sends the agent to raw fixture files"},
+		{FlagGaming, "critical", regexp.MustCompile(`(?i)\b(ground[_ ]truth|evaluation_guide|qualification_gate|criteria_results|rubric\s+(says|asks|wants)|the (judge|grader|evaluator) (wants|checks|looks|will|only))`), "it speaks to the evaluation and not to the work"},
+		{FlagInjection, "critical", regexp.MustCompile(`(?i)(\b(dear|attention|note to|message to|instructions? (to|for)) (the )?(judge|grader|evaluator|reviewer)s?\b|integrity_passed|"verdict"\s*:\s*"pass")`), "it speaks to the judge"},
+		{FlagOverride, "high", regexp.MustCompile(`(?i)\b(ignore|disregard|forget) (all |any |the )?(previous|prior|above|user'?s?|earlier) (instructions?|prompts?|requests?|messages?|task)`), "it overrides what the user asks"},
+		{FlagAvoidance, "high", regexp.MustCompile(`(?i)\b(do not|don't|never) (call|use|run|invoke) (any|the) tools?\b`), "it keeps the agent from its tools"},
+		{FlagHardcoded, "critical", regexp.MustCompile(`(?i)\b(always |simply |just )?(answer|respond|reply|output) (exactly|verbatim|word for word|with (exactly )?the following (text|answer|response))\b`), "it brings its answer along"},
+		{FlagGaming, "high", regexp.MustCompile(`(?i)\bif (the )?(scenario|task|test|prompt) (is|mentions|contains|name)\b`), "it tells one scenario from another"},
+	}
+})
 
 // Signs looks for what games the evaluation, in every file and all of it.
 func Signs(p *packfile.Pack) []Flag {
@@ -56,7 +62,7 @@ func Signs(p *packfile.Pack) []Flag {
 		if !ok {
 			continue
 		}
-		for _, s := range signs {
+		for _, s := range signs() {
 			if at := s.re.FindStringIndex(text); at != nil {
 				from, to := max(0, at[0]-30), min(len(text), at[1]+30)
 				out = append(out, Flag{s.typ, s.severity, name + ": " + plain.Short(strings.ToValidUTF8(text[from:to], ""), 200), s.why})
