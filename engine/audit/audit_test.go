@@ -378,6 +378,23 @@ func foreign(b *Bundle) {
 	}
 }
 
+// The statement of a decision names the submission's bytes, the evidence and
+// the proof; an undecided submission has none.
+func TestStatement(t *testing.T) {
+	b, _ := sample(t)
+	s, err := b.Statement()
+	must(t, err)
+	p := s.Predicate
+	if s.Type != StatementType || s.Subject[0].Digest["sha256"] != b.Submission.Digest.Hex() || !p.Passed || p.Value != 0.75 || p.SampleSize != 1 ||
+		len(p.Evidence) != 1 || p.Evidence[0].Tree != b.Runs[0].Run.List[0].Evidence || p.Proof == nil {
+		t.Errorf("%+v", s)
+	}
+	b.Submission.Decision = nil
+	if _, err := b.Statement(); err == nil {
+		t.Error("an undecided submission has a statement")
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	b, o := sample(f)
 	raw, err := json.Marshal(b)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -400,14 +401,32 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkInclusion proves a leaf of a log of 200,000.
+// generated is a source of n leaves that takes no memory.
+type generated int64
+
+func (g generated) Leaves(_ context.Context, from int64, limit int, _ func(int64) string) (out []Leaf, _ error) {
+	for i := from; i < min(from+int64(limit), int64(g)); i++ {
+		out = append(out, Leaf{Index: i, Entry: fmt.Appendf(nil, `{"type":"submission","id":"%032d","at":"2026-01-01T00:00:00Z"}`, i)})
+	}
+	return out, nil
+}
+
+func (g generated) LeafCount(context.Context) (int64, error) { return int64(g), nil }
+
+// BenchmarkInclusion proves a leaf of a log of AGON_BENCH_LEAVES (200,000).
 func BenchmarkInclusion(b *testing.B) {
-	dir, src := b.TempDir(), &rows{}
-	src.add(b, 200_000)
-	l := open(b, dir, src)
-	c, err := l.Publish(b.Context())
+	n, err := strconv.Atoi(os.Getenv("AGON_BENCH_LEAVES"))
+	if err != nil {
+		n = 200_000
+	}
+	dir := b.TempDir()
+	l, err := Open(b.Context(), Config{Storage: Dir(filepath.Join(dir, "log")), Source: generated(n), Key: testKey(b, dir)})
 	if err != nil {
 		b.Fatal(err)
+	}
+	c, err := l.Publish(b.Context())
+	if err != nil || c.N != int64(n) {
+		b.Fatal(c.N, err)
 	}
 	for i := int64(0); b.Loop(); i++ {
 		if _, err := l.Inclusion(i*7919%c.N, c); err != nil {

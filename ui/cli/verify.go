@@ -99,27 +99,34 @@ Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.
 }
 
 func (a *App) exportCmd() *cobra.Command {
-	var file string
+	var file, statement string
 	var attempt int
 	cmd := &cobra.Command{
-		Use:   "export RUN|SUBMISSION --bundle FILE",
+		Use:   "export RUN|SUBMISSION",
 		Short: "Write all that a stranger needs to check a run or a submission offline",
 		Long: `Write a bundle: the run or all runs of a submission with their events, receipts and
 evidence, the decision, and the proofs of the transparency log. It holds what its reader
-may read, no more; "agon verify --bundle FILE" checks it without a server.`,
-		Example: "  agon export 01JD… --bundle run.json",
+may read, no more; "agon verify --bundle FILE" checks it without a server.
+
+With --in-toto an in-toto statement (v1) of the decision is written, for tools that read
+attestations: subject is the submission's digest, the predicate holds value, threshold,
+evidence and the proof of the log. It is not signed itself: the log's head is.`,
+		Example: "  agon export 01JD… --bundle run.json\n  agon export demo/mine --in-toto decision.json",
 		Args:    Args(1, 1, "a run or a submission"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" {
-				return output.Usage("bundle", "give --bundle FILE", "where to?")
+			if (file == "") == (statement == "") {
+				return output.Usage("bundle", "give --bundle FILE, or --in-toto FILE", "write what, where to?")
 			}
 			c, err := a.Reader()
 			if err != nil {
 				return err
 			}
-			b, err := a.collect(cmd.Context(), c, args[0], attempt, true)
+			b, err := a.collect(cmd.Context(), c, args[0], attempt, statement == "")
 			if err != nil {
 				return err
+			}
+			if statement != "" {
+				return a.writeStatement(cmd.Context(), b, statement)
 			}
 			raw, err := json.Marshal(b)
 			if err != nil {
@@ -138,9 +145,28 @@ may read, no more; "agon verify --bundle FILE" checks it without a server.`,
 			}})
 		},
 	}
-	cmd.Flags().StringVar(&file, "bundle", "", "write to this `file`")
+	cmd.Flags().StringVar(&file, "bundle", "", "write the bundle to this `file`")
+	cmd.Flags().StringVar(&statement, "in-toto", "", "write a statement of the decision to this `file`")
 	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
 	return cmd
+}
+
+// writeStatement writes the in-toto statement of a bundle's decision.
+func (a *App) writeStatement(ctx context.Context, b *audit.Bundle, file string) error {
+	s, err := b.Statement()
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode statement: %w", err)
+	}
+	if err := WriteFile(file, append(raw, '\n')); err != nil {
+		return err
+	}
+	return a.Printer.Print(ctx, output.Result{Value: s, IDs: []string{file}, Human: func(h *output.Human) {
+		h.Line("%s: %s, %v of %d tasks", file, s.Predicate.Decision.Outcome, s.Predicate.Value, s.Predicate.SampleSize)
+	}})
 }
 
 // collect reads the bundle of a run, or of a submission where there is no such run.

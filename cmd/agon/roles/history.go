@@ -171,3 +171,52 @@ func noteKeys(ctx context.Context, d *kit.Data, st *store.Store) error {
 	}
 	return nil
 }
+
+// watchWeights notes for the log what validators have set on the embedded
+// ledger's subnets: one note for each change.
+func (s *server) watchWeights(ctx context.Context) {
+	seen := map[uint16]agon.Digest{}
+	t := time.NewTicker(max(s.Ledger.BlockTime(), 2*time.Second))
+	defer t.Stop()
+	for {
+		if err := s.noteWeights(ctx, seen); err != nil && ctx.Err() == nil {
+			s.Options.Log.Error("weights are not noted for the log", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (s *server) noteWeights(ctx context.Context, seen map[uint16]agon.Digest) error {
+	arenas, err := s.Platform.Arenas(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range arenas {
+		if a.Ledger != "" { // of a chain, which has a history of its own
+			continue
+		}
+		g, err := kit.Chain{Ledger: s.Ledger}.Metagraph(ctx, a.Netuid)
+		if err != nil || len(g.Weights) == 0 {
+			continue // no subnet yet, or nothing set
+		}
+		body, err := json.Marshal(map[string]any{"netuid": a.Netuid, "weights": g.Weights})
+		if err != nil {
+			return fmt.Errorf("encode weights: %w", err)
+		}
+		d := agon.Sum(body)
+		if seen[a.Netuid] == d {
+			continue
+		}
+		n := store.Note{Type: store.FactWeights, ID: fmt.Sprintf("weights-%d-%d", a.Netuid, g.Block), At: time.Now(), Body: body}
+		err = s.Store.Write(ctx, func(tx *store.Tx) error { return tx.InsertNote(n) })
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		seen[a.Netuid] = d
+	}
+	return nil
+}

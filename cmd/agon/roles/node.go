@@ -119,6 +119,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	s.Platform.SetHistory(s.history)
 	s.background(s.history.Run)
 	s.background(s.compareHistory)
+	s.background(s.watchWeights)
 	for _, k := range o.Kits {
 		if k.Open == nil {
 			continue
