@@ -96,6 +96,23 @@ func (c *Client) Ban(ctx context.Context, submission, reason string) (*Submissio
 	return &out, err
 }
 
+// Appeal objects to how a submission was played, by its miner.
+func (c *Client) Appeal(ctx context.Context, submission, reason string) (*agon.Appeal, error) {
+	var out agon.Appeal
+	_, err := c.json(ctx, post(path("submissions", submission, "appeal"), false), reasoned{reason}, &out)
+	return &out, err
+}
+
+// AnswerAppeal grants or denies an appeal; for operators.
+func (c *Client) AnswerAppeal(ctx context.Context, submission string, grant bool, reason string) (*agon.Appeal, error) {
+	var out agon.Appeal
+	_, err := c.json(ctx, post(path("submissions", submission, "answer"), false), struct {
+		Grant  bool   `json:"grant"`
+		Reason string `json:"reason"`
+	}{grant, reason}, &out)
+	return &out, err
+}
+
 // Retry queues again what a submission lacks through faults of ours; for operators.
 func (c *Client) Retry(ctx context.Context, submission, reason string) (*Submission, error) {
 	var out Submission

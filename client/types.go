@@ -64,6 +64,10 @@ type Submission struct {
 	Qualified *bool `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
 	// ExcludedReason says why a submission is not played.
 	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
+	// Credit is what is given back because of a fault of ours.
+	Credit *agon.Credit `json:"credit,omitempty" doc:"what a fault of ours, or a granted appeal, gives back"`
+	// Appeal is the miner's objection to how it was played.
+	Appeal *agon.Appeal `json:"appeal,omitempty" doc:"the miner's objection to how it was played, and its answer"`
 	// Created is false when the same miner sent the same bytes before.
 	Created bool `json:"created,omitempty"`
 }
@@ -207,6 +211,8 @@ type Board struct {
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`
 	Decisions   []BoardDecision `json:"decisions"`
+	// Appeals are answered by the operator until their deadline, or granted.
+	Appeals []agon.Appeal `json:"appeals,omitempty" doc:"objections of miners, newest first: open ones with the deadline until which the operator answers"`
 	// Agreement is what validators that ask no platform came to over the same packs.
 	Agreement *Agreement `json:"agreement,omitempty" doc:"what validators without a platform agree on, where some play here"`
 }

@@ -260,6 +260,9 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		if len(b.Seats) > 0 {
 			b.Champion = &b.Seats[0].Submission
 		}
+		if b.Appeals, err = appealsOf(tx, arena); err != nil {
+			return err
+		}
 		list, err := tx.Ranked(arena, maxBoard)
 		if err != nil {
 			return err

@@ -190,26 +190,39 @@ func requestsOf(tx *store.Tx, submission string) (map[string][]string, error) {
 		if r.State != agon.RunScored || r.Rival != nil {
 			continue
 		}
-		attempts, err := tx.Attempts(r.RunSpec.Run)
+		own, err := requestsOfRun(tx, r)
 		if err != nil {
 			return nil, err
 		}
-		for _, at := range attempts {
-			if !at.Counted {
-				continue
+		for task, list := range own {
+			out[task] = append(out[task], list...)
+		}
+	}
+	return out, nil
+}
+
+// requestsOfRun are those of one run's counted attempt.
+func requestsOfRun(tx *store.Tx, r store.Run) (map[string][]string, error) {
+	out := map[string][]string{}
+	attempts, err := tx.Attempts(r.RunSpec.Run)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range attempts {
+		if !at.Counted {
+			continue
+		}
+		list, err := tx.Receipts(at.Run, at.N)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range list {
+			task := x.Task
+			if task == "" && len(r.Tasks) == 1 {
+				task = r.Tasks[0].Key
 			}
-			list, err := tx.Receipts(at.Run, at.N)
-			if err != nil {
-				return nil, err
-			}
-			for _, x := range list {
-				task := x.Task
-				if task == "" && len(r.Tasks) == 1 {
-					task = r.Tasks[0].Key
-				}
-				if task != "" && x.RequestHash != "" {
-					out[task] = append(out[task], string(x.RequestHash))
-				}
+			if task != "" && x.RequestHash != "" {
+				out[task] = append(out[task], string(x.RequestHash))
 			}
 		}
 	}

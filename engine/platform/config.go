@@ -91,6 +91,7 @@ type Config struct {
 	Heartbeat  time.Duration // how often holders should send one; Lease / 6
 	QueueFor   time.Duration // how long a run may wait for a validator; 24 h
 	MaxHold    time.Duration // least bound of one attempt, heartbeats or not; 1 h
+	AnswerFor  time.Duration // how long the operator has to answer an appeal, which is granted then; 72 h
 	SeenFor    time.Duration // how long a silent validator still counts as serving an arena; 90 s
 	SweepEvery time.Duration // 500 ms
 
@@ -126,6 +127,7 @@ func (c *Config) fill() error {
 	setDefault(&c.Heartbeat, c.Lease/6)
 	setDefault(&c.QueueFor, 24*time.Hour)
 	setDefault(&c.MaxHold, time.Hour)
+	setDefault(&c.AnswerFor, 72*time.Hour)
 	setDefault(&c.SeenFor, 90*time.Second)
 	setDefault(&c.SweepEvery, 500*time.Millisecond)
 	setDefault(&c.MaxFileBytes, 2<<20)

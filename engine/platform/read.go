@@ -90,6 +90,15 @@ func (p *Platform) entryView(tx *store.Tx, e store.Entry) (client.Submission, er
 		Submission: e.Submission, Score: e.Score, Solved: e.Solved, Total: e.Total, CostMicros: e.CostMicros, Findings: e.Findings,
 	}
 	s.Qualified, s.ExcludedReason = verdictOf(e)
+	var err error
+	if s.Credit, err = creditOf(tx, e); err != nil {
+		return s, err
+	}
+	if a, err := tx.Appeal(e.ID); err == nil {
+		s.Appeal = &a.Appeal
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
 	d, err := tx.Decision(e.ID)
 	if err == nil {
 		d.Sentence = incentive.Say(p.cfg.Incentives, d)

@@ -91,7 +91,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	if err := p.countFault(tx, a); err != nil {
 		return reply, 0, err
 	}
-	if r.Cost > 0 && !run.Half() { // what pairs cost is the contest's
+	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" { // what pairs and appeals cost is not the submission's
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
 			return reply, 0, err
 		}
@@ -193,6 +193,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	}
 	if from.Half() {
 		return p.endHalf(tx, arena, from.Group)
+	}
+	if id := store.AppealOf(from.Group); id != "" {
+		return 0, p.endAppeal(tx, id)
 	}
 	live, err := tx.AnyLive(from.Submission)
 	if err != nil || live {

@@ -388,8 +388,8 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 	return p.queueIn(tx, a, e, specs, "")
 }
 
-// queueIn is queue into a group of pairs, whose runs bring their seeds.
-func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec, pairs string) (int, error) {
+// queueIn is queue into a group of pairs or of an appeal, whose runs bring their seeds.
+func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec, own string) (int, error) {
 	now := p.now()
 	wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
 	for _, s := range specs {
@@ -407,8 +407,8 @@ func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []ag
 			return 0, err
 		}
 		s.Run, s.Arena = newID(), a.ID
-		group := pairs
-		if !s.Half() {
+		group := own
+		if own == "" {
 			s.Seed, group = RunSeed(a.ID, e.Digest, s), groupOf(a, s)
 		}
 		err = tx.InsertRun(store.Run{

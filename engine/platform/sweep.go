@@ -67,12 +67,14 @@ func (p *Platform) purge(ctx context.Context) error {
 	}
 }
 
-// periods decides what waited for a new period.
+// periods decides what waited for a new period, and grants appeals that nobody answered.
 func (p *Platform) periods(ctx context.Context) error {
 	queued := 0
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		queued, err = p.awaken(tx)
-		return err
+		if queued, err = p.awaken(tx); err != nil {
+			return err
+		}
+		return p.overdueAppeals(tx)
 	})
 	if err == nil && queued > 0 {
 		p.news(queued)

@@ -31,5 +31,5 @@ func (t *Tx) Clusters(arena string) ([]Clustered, error) {
 // to seq.
 func (t *Tx) CountCluster(arena, cluster string, seq int64) (int64, error) {
 	return one(t, scanInt, `SELECT count(*) FROM clusters c JOIN submissions s ON s.id = c.submission
-		WHERE c.arena = $1 AND c.cluster = $2 AND s.seq <= $3 AND (s.solved IS NULL OR s.solved > 0)`, arena, cluster, seq)
+		WHERE c.arena = $1 AND c.cluster = $2 AND s.seq <= $3 AND (s.solved IS NULL OR s.solved > 0)`+notCredited, arena, cluster, seq)
 }

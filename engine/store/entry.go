@@ -207,15 +207,15 @@ func (t *Tx) Ranked(arena string, limit int) ([]Entry, error) {
 
 // CountColdkey counts what a coldkey entered since a time.
 func (t *Tx) CountColdkey(arena, coldkey string, since time.Time) (int64, error) {
-	return one(t, scanInt, `SELECT count(*) FROM submissions WHERE arena = $1 AND coldkey = $2 AND created_at > $3`,
+	return one(t, scanInt, `SELECT count(*) FROM submissions s WHERE s.arena = $1 AND s.coldkey = $2 AND s.created_at > $3`+notCredited,
 		arena, coldkey, micros(since))
 }
 
 // CountChallenges counts what a coldkey entered up to seq that was not thrown
 // out by its replays: how often it has tried for the seat.
 func (t *Tx) CountChallenges(arena, coldkey string, seq int64) (int64, error) {
-	return one(t, scanInt, `SELECT count(*) FROM submissions WHERE arena = $1 AND coldkey = $2 AND seq <= $3
-		AND (solved IS NULL OR solved > 0)`, arena, coldkey, seq)
+	return one(t, scanInt, `SELECT count(*) FROM submissions s WHERE s.arena = $1 AND s.coldkey = $2 AND s.seq <= $3
+		AND (s.solved IS NULL OR s.solved > 0)`+notCredited, arena, coldkey, seq)
 }
 
 // FirstUndecided returns the oldest submission of an arena that is queued or

@@ -38,8 +38,9 @@ func pairRange(challenger string) (from, to string) {
 	return pairGroup + challenger + " ", pairGroup + challenger + "!"
 }
 
-// noHalf leaves out halves of pairs: they are no part of a submission's result.
-const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair '`
+// noHalf leaves out halves of pairs and what appeals played again: they are no
+// part of a submission's result.
+const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal '`
 
 // Half is one side of a pair, played by Validator; "" where nobody has settled it.
 type Half struct {

@@ -226,7 +226,7 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5 AND (
 			NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = s.validator)
 			OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.validator = $3))))`
-	const apart = ` AND (r.grp = '' OR substr(r.grp, 1, 5) = 'pair ' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
+	const apart = ` AND (r.grp = '' OR substr(r.grp, 1, 5) = 'pair ' OR substr(r.grp, 1, 7) = 'appeal ' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
 		WHERE a.submission = r.submission AND a.validator = $3 AND o.grp = r.grp AND a.run <> r.id
 		AND (a.counted = 1 OR a.state IN ('leased', 'playing', 'judging'))))`
 	// A stream of pairs is one validator's while that is seen, and a validator has one of them.
@@ -234,6 +234,9 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		NOT EXISTS (SELECT 1 FROM pair_streams b WHERE b.grp = r.grp AND b.validator <> $3
 			AND EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator = b.validator AND s.at > $5))
 		AND NOT EXISTS (SELECT 1 FROM pair_streams b WHERE b.challenger = substr(r.grp, 6, 36) AND b.validator = $3 AND b.grp <> r.grp)))`
+	// What an appeal plays again goes to another validator than the one whose result counts.
+	const other = ` AND (substr(r.grp, 1, 7) <> 'appeal ' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
+		WHERE a.submission = r.submission AND a.validator = $3 AND a.counted = 1 AND o.grp <> r.grp AND o.tasks = r.tasks AND o.replica = r.replica))`
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
@@ -242,13 +245,13 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		plain = ` AND r.rival = ''`
 	}
 	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
-		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+other+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
-		AND (r.driver = '' OR r.driver = $2)`+apart+stream+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2)`+apart+stream+other+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
 }
 

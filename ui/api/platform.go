@@ -17,6 +17,7 @@ type Platform interface {
 	Leases
 	Blobs
 	Operator
+	Appeals
 	OperatorLog
 	History
 }
@@ -88,6 +89,12 @@ type Operator interface {
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+}
+
+// Appeals are miners' objections, and the operator's answers.
+type Appeals interface {
+	Appeal(ctx context.Context, c platform.Caller, submission, reason string) (*agon.Appeal, error)
+	AnswerAppeal(ctx context.Context, c platform.Caller, submission string, grant bool, reason string) (*agon.Appeal, error)
 }
 
 // OperatorLog is what the operator did, newest first.

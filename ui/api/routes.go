@@ -186,6 +186,7 @@ func (a *server) runs(api huma.API, p Runs) {
 // operating is what operators do, and reads of what they changed.
 type operating interface {
 	Operator
+	Appeals
 	OperatorLog
 	Arena(ctx context.Context, id string) (*client.Arena, error)
 	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
@@ -227,6 +228,25 @@ func (a *server) operator(api huma.API, p operating) {
 			return nil, err
 		}
 		return p.Submission(ctx, caller(ctx), in.ID)
+	})
+	op(a, api, "POST", "/v1/submissions/{id}/appeal", "appeal-submission", "Object to how a submission was played: others play it again (its miner)", func(ctx context.Context, in *struct {
+		ByID
+		Body struct {
+			Reason string `json:"reason" maxLength:"2000"`
+		}
+	},
+	) (*agon.Appeal, error) {
+		return p.Appeal(ctx, caller(ctx), in.ID, in.Body.Reason)
+	})
+	op(a, api, "POST", "/v1/submissions/{id}/answer", "answer-appeal", "Grant or deny an appeal, with a reason (operator)", func(ctx context.Context, in *struct {
+		ByID
+		Body struct {
+			Grant  bool   `json:"grant"`
+			Reason string `json:"reason" maxLength:"2000"`
+		}
+	},
+	) (*agon.Appeal, error) {
+		return p.AnswerAppeal(ctx, caller(ctx), in.ID, in.Body.Grant, in.Body.Reason)
 	})
 	op(a, api, "POST", "/v1/submissions/{id}/retry", "retry-submission", "Play again what a submission lacks through faults of ours (operator)", func(ctx context.Context, in *struct {
 		ByID

@@ -54,6 +54,12 @@ func (a *App) operatorCmd() *cobra.Command {
 		a.act("retry SUBMISSION", "Play again what it lacks through faults of ours", "agon operator retry SUBMISSION --reason 'the provider is back'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
 			return c.Retry(ctx, id, reason)
 		}),
+		a.act("grant SUBMISSION", "Grant a submission's appeal: its entry and attempt are given back", "agon operator grant SUBMISSION --reason 'the replay differs'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			return c.AnswerAppeal(ctx, id, true, reason)
+		}),
+		a.act("deny SUBMISSION", "Deny a submission's appeal", "agon operator deny SUBMISSION --reason 'the replay scores the same'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			return c.AnswerAppeal(ctx, id, false, reason)
+		}),
 		a.retuneCmd(), a.operatorLogCmd(), a.webhookCmd(),
 	)
 	return cmd

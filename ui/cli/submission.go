@@ -34,7 +34,10 @@ func (a *App) submissionCmd(in Agents) *cobra.Command {
 		Use:     "submission",
 		Short:   "Submissions: enter an agent, see why it lost",
 		Example: "  agon submission submit ./agent.py --arena {arena} --wait\n  agon submission",
-	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd())
+	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd(),
+		a.act("appeal SUBMISSION", "Object to how it was played: others play it again, and the operator answers", "agon submission appeal SUBMISSION --reason 'the model was down in run 3'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			return c.Appeal(ctx, id, reason)
+		}))
 }
 
 func (a *App) submissionListCmd() *cobra.Command {
@@ -456,6 +459,19 @@ func submissionHuman(h *output.Human, s *client.Submission) {
 	h.Fields([2]string{"arena", s.Arena}, [2]string{"miner", s.Miner}, [2]string{"state", string(s.State)}, [2]string{"score", ScoreText(s.Score)},
 		[2]string{"solved", solved(s.Solved, s.Total)}, [2]string{"cost", money(s.CostMicros)}, [2]string{"scripted", scripted},
 		[2]string{"licence", s.Licence}, [2]string{"digest", string(s.Digest)}, [2]string{"entered", When(s.CreatedAt)}, [2]string{"reason", reason(s)})
+	if c := s.Credit; c != nil {
+		given := "given back:"
+		if c.Quota {
+			given += " the entry, the attempt;"
+		}
+		h.Line("%s %s (%s)", given, money(c.Micros), c.Why)
+	}
+	if p := s.Appeal; p != nil {
+		h.Line("appeal %s: played again %d of %d tasks, %d with the same score, %d with the same requests; answer until %s", p.State, p.Compared.Played, p.Compared.Tasks, p.Compared.Same, p.Compared.Requests, When(p.Deadline))
+		if p.Answer != "" {
+			h.Line("answer: %s", p.Answer)
+		}
+	}
 	for _, f := range s.Findings {
 		h.Line("- %s", findingLine(f))
 	}

@@ -1,0 +1,44 @@
+package agon
+
+import "time"
+
+// Appeal is a miner's objection to how a submission was played.
+type Appeal struct {
+	Submission string    `json:"submission"`
+	Arena      string    `json:"arena"`
+	Miner      string    `json:"miner"`
+	Reason     string    `json:"reason"`
+	State      string    `json:"state"` // open, granted, denied
+	At         time.Time `json:"at"`
+	// Deadline is until when the operator answers; an appeal without an answer is granted then.
+	Deadline   time.Time `json:"deadline"`
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
+	Answer     string    `json:"answer,omitempty"`
+	// Compared is what playing again by others came to.
+	Compared Comparison `json:"compared"`
+}
+
+// States of an appeal.
+const (
+	AppealOpen    = "open"
+	AppealGranted = "granted"
+	AppealDenied  = "denied"
+)
+
+// Comparison sets the counted plays of a submission beside those of its appeal.
+type Comparison struct {
+	Tasks    int     `json:"tasks"`    // that were played again
+	Played   int     `json:"played"`   // of them, that have ended with a score
+	Same     int     `json:"same"`     // with the same score
+	Requests int     `json:"requests"` // where the receipts show the same requests to models and tools
+	Before   float64 `json:"before"`   // mean score of the played ones as counted
+	After    float64 `json:"after"`    // and as played again
+}
+
+// Credit is what a fault of ours, or a granted appeal, gives back.
+type Credit struct {
+	Quota   bool   `json:"quota"`   // the entry does not count against the coldkey's daily number
+	Attempt bool   `json:"attempt"` // nor as an attempt that is charged with alpha
+	Micros  Micros `json:"micros"`  // money of attempts that we lost, which nobody is charged with
+	Why     string `json:"why"`
+}
