@@ -2,13 +2,17 @@ package kit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -94,36 +98,276 @@ func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 	if err != nil {
 		return f, fmt.Errorf("read arena file: %w", err)
 	}
-	return ParseArenaFile(b, kits)
-}
-
-func decodeArenaFile(b []byte) (ArenaFile, error) {
-	var f ArenaFile
-	dec := toml.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
-		var strict *toml.StrictMissingError
-		var bad *toml.DecodeError
-		switch {
-		case errors.As(err, &strict):
-			return f, ArenaMistakes("arena file", strings.Split(strings.TrimSpace(strict.String()), "\n"))
-		case errors.As(err, &bad):
-			row, col := bad.Position()
-			return f, ArenaMistakes("arena file", []string{fmt.Sprintf("line %d, column %d: %v", row, col, bad)})
-		}
-		return f, ArenaMistakes("arena file", []string{err.Error()})
+	f, bad := parseArenaFile(b, kits, filepath.Dir(path))
+	if len(bad) > 0 {
+		return f, ArenaMistakes(path, bad)
 	}
 	return f, nil
 }
 
+// below makes folders of tasks relative to the arena file's own. One that is not
+// there is looked up from the current folder, as it was once.
+func (f *ArenaFile) below(dir string) (bad []string) {
+	for field, list := range map[string][]string{"sets": f.Sets, "hidden": f.Hidden} {
+		for i, s := range list {
+			if !strings.ContainsRune(s, os.PathSeparator) || filepath.IsAbs(s) {
+				continue
+			}
+			own := filepath.Join(dir, s)
+			if !strings.ContainsRune(own, os.PathSeparator) {
+				own = "." + string(os.PathSeparator) + own
+			}
+			_, here := os.Stat(own)
+			_, there := os.Stat(s)
+			switch {
+			case here == nil:
+				list[i] = own
+			case there != nil:
+				bad = append(bad, fmt.Sprintf("%s: %q: there is no folder %s (paths are relative to this file)", field, s, own))
+			}
+		}
+	}
+	return bad
+}
+
+// decodeArenaFile reads TOML. What cannot be read is left out of the file, so
+// that all of it is named at once; bad is a line each, by place.
+func decodeArenaFile(b []byte) (f ArenaFile, bad []string) {
+	b = slices.Clone(b)
+	for range maxMistakes {
+		f = ArenaFile{}
+		dec := toml.NewDecoder(bytes.NewReader(b))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&f)
+		var strict *toml.StrictMissingError
+		var wrong *toml.DecodeError
+		switch {
+		case err == nil:
+			return f, bad
+		case errors.As(err, &strict):
+			for _, e := range strict.Errors {
+				row, col := e.Position()
+				key := strings.Join(e.Key(), ".")
+				bad = append(bad, fmt.Sprintf("%d:%d  %s: unknown field%s", row, col, key, meant(key)))
+			}
+			return f, bad // the rest of it was read
+		case !errors.As(err, &wrong):
+			return f, append(bad, err.Error())
+		}
+		row, col := wrong.Position()
+		bad = append(bad, fmt.Sprintf("%d:%d  %s", row, col, plainTOML(wrong)))
+		if !blank(b, row) {
+			return f, bad
+		}
+	}
+	return f, bad
+}
+
+// maxMistakes bounds how many lines of a file are named.
+const maxMistakes = 30
+
+// blank empties a line (from 1), so that the next try reads beyond it; false if
+// there was nothing to empty.
+func blank(b []byte, row int) bool {
+	at := 0
+	for ; row > 1; row-- {
+		i := bytes.IndexByte(b[at:], '\n')
+		if i < 0 {
+			return false
+		}
+		at += i + 1
+	}
+	end := bytes.IndexByte(b[at:], '\n')
+	if end < 0 {
+		end = len(b) - at
+	}
+	line := b[at : at+end]
+	was := len(bytes.TrimSpace(line)) > 0
+	for i := range line {
+		line[i] = ' '
+	}
+	return was
+}
+
+var decodeTOML = regexp.MustCompile(`cannot decode TOML (\S+) into (?:a Go|struct field) .*?(?: of)? type (\S+)$`)
+
+// plainTOML says what is wrong with a value, without the names of Go's types.
+func plainTOML(e *toml.DecodeError) string {
+	key := strings.Join(e.Key(), ".")
+	text := strings.TrimPrefix(e.Error(), "toml: ")
+	if m := decodeTOML.FindStringSubmatch(text); m != nil {
+		text = "want " + kindOfValue(m[2]) + ", this is " + article(m[1])
+	} else if strings.Contains(text, "struct field") || strings.Contains(text, "Go ") {
+		text = "this kind of value does not belong here"
+	}
+	if key == "" {
+		return text
+	}
+	return key + ": " + text
+}
+
+// kindOfValue names what a field takes.
+func kindOfValue(typ string) string {
+	switch typ = strings.TrimPrefix(typ, "*"); {
+	case strings.HasPrefix(typ, "[]"):
+		return "a list"
+	case strings.HasPrefix(typ, "map"):
+		return "a table"
+	case strings.HasPrefix(typ, "uint"):
+		return "a whole number from 0"
+	case strings.HasPrefix(typ, "int"):
+		return "a whole number"
+	case strings.HasPrefix(typ, "float"):
+		return "a number"
+	case typ == "bool":
+		return "true or false"
+	case typ == "string":
+		return "text in quotes"
+	}
+	return "a table"
+}
+
+func article(word string) string {
+	if strings.ContainsRune("aeiou", rune(word[0])) {
+		return "an " + word
+	}
+	return "a " + word
+}
+
+// fieldNames are the names that an arena file knows, by path.
+var fieldNames = func() (names []string) {
+	var walk func(t reflect.Type, prefix string)
+	walk = func(t reflect.Type, prefix string) {
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("toml"), ",")
+			if name == "" || name == "-" {
+				continue
+			}
+			names = append(names, prefix+name)
+			x := t.Field(i).Type
+			if x.Kind() == reflect.Pointer {
+				x = x.Elem()
+			}
+			if x.Kind() == reflect.Struct {
+				walk(x, prefix+name+".")
+			}
+		}
+	}
+	walk(reflect.TypeFor[ArenaFile](), "")
+	return names
+}()
+
+// meant proposes the name that is nearest to an unknown one.
+func meant(key string) string {
+	best, at := "", len(key)/3+1
+	for _, n := range fieldNames {
+		if d := distance(key, n); d <= at {
+			best, at = n, d-1
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// places finds where the fields of an arena file stand: line and column of each
+// key, by its path. It reads no values: a key within text of several lines is
+// taken for one.
+func places(b []byte) map[string]string {
+	out, table := map[string]string{}, ""
+	row := 0
+	for line := range strings.Lines(string(b)) {
+		row++
+		text := strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(text, "["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			table = strings.TrimSpace(name) + "."
+			out[strings.TrimSuffix(table, ".")] = fmt.Sprintf("%d:%d", row, strings.Index(line, "[")+1)
+			continue
+		}
+		key, _, ok := strings.Cut(text, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" || key[0] == '#' {
+			continue
+		}
+		out[table+strings.Trim(key, `"'`)] = fmt.Sprintf("%d:%d", row, strings.Index(line, key)+1)
+	}
+	return out
+}
+
+// placed puts the place of its field before each mistake.
+func placed(bad []string, at map[string]string) []string {
+	out := make([]string, len(bad))
+	for i, l := range bad {
+		field, _, _ := strings.Cut(l, ": ")
+		out[i] = l
+		for ; field != ""; field = parent(field) {
+			if p, ok := at[field]; ok {
+				out[i] = p + "  " + l
+				break
+			}
+		}
+	}
+	return out
+}
+
+func parent(field string) string {
+	i := strings.LastIndexByte(field, '.')
+	return field[:max(i, 0)]
+}
+
 // ParseArenaFile parses and checks the bytes of an arena file.
 func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
-	f, err := decodeArenaFile(b)
-	if err != nil {
-		return f, err
+	f, bad := parseArenaFile(b, kits, "")
+	if len(bad) > 0 {
+		return f, ArenaMistakes("arena file", bad)
 	}
+	return f, nil
+}
+
+// parseArenaFile reads the bytes of an arena file in a folder ("": none), and
+// returns what is wrong with it by place.
+func parseArenaFile(b []byte, kits List, dir string) (ArenaFile, []string) {
+	f, bad := decodeArenaFile(b)
 	f.Defaults()
-	return f.checked(kits)
+	f, more := f.mistakes(kits)
+	if dir != "" {
+		more = append(more, f.below(dir)...)
+	}
+	bad = append(bad, placed(more, places(b))...)
+	slices.SortStableFunc(bad, func(a, b string) int { return cmp.Compare(lineOf(a), lineOf(b)) })
+	return f, bad
+}
+
+// lineOf is the line that a mistake names; 0: none.
+func lineOf(l string) int {
+	row, _, _ := strings.Cut(l, ":")
+	n, err := strconv.Atoi(row)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Check says all that is wrong with an arena: an *agon.Error.
@@ -134,12 +378,20 @@ func (f ArenaFile) Check(kits List) error {
 
 // checked returns f, and all that is wrong with it.
 func (f ArenaFile) checked(kits List) (ArenaFile, error) {
-	var bad []string
+	f, bad := f.mistakes(kits)
+	if len(bad) > 0 {
+		return f, ArenaMistakes("arena file", bad)
+	}
+	return f, nil
+}
+
+// mistakes returns f, and each mistake as "field: message".
+func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	no := func(field, format string, args ...any) {
 		bad = append(bad, field+": "+fmt.Sprintf(format, args...))
 	}
 	if !ArenaID.MatchString(f.ID) {
-		no("id", "want 2 to 40 of a-z, 0-9 and -, not starting or ending with -")
+		no("id", "%.60q: want 2 to 40 of a-z, 0-9 and -, not starting or ending with -", f.ID)
 	}
 	k, known := kits.Of(f.Kind)
 	if !known {
@@ -211,10 +463,7 @@ func (f ArenaFile) checked(kits List) (ArenaFile, error) {
 			}
 		}
 	}
-	if len(bad) > 0 {
-		return f, ArenaMistakes("arena file", bad)
-	}
-	return f, nil
+	return f, bad
 }
 
 // ShippedArena is a Kit.Demo that is written as an arena file, which the kind
@@ -222,9 +471,9 @@ func (f ArenaFile) checked(kits List) (ArenaFile, error) {
 // kind's tests find it (package kittest).
 func ShippedArena(b []byte) func() ArenaFile {
 	return func() ArenaFile {
-		f, err := decodeArenaFile(b)
-		if err != nil {
-			panic("kit: " + err.Error())
+		f, bad := decodeArenaFile(b)
+		if len(bad) > 0 {
+			panic("kit: " + bad[0])
 		}
 		f.Defaults()
 		return f
@@ -233,15 +482,27 @@ func ShippedArena(b []byte) func() ArenaFile {
 
 // ArenaMistakes is the error that lists what is wrong with an arena file: "field: message".
 func ArenaMistakes(what string, list []string) error {
-	e := &agon.Error{Code: "bad_arena_file", Status: 422, Message: what + ": " + strings.Join(list, "; "), Mend: "mend each and start again"}
+	e := &agon.Error{Code: "bad_arena_file", Status: 422, Mend: "correct each and start again"}
+	if len(list) == 1 {
+		e.Field, _, _ = strings.Cut(afterPlace(list[0]), ": ")
+		e.Message = what + ": " + list[0]
+	} else {
+		e.Message = fmt.Sprintf("%s: %d mistakes", what, len(list))
+		e.Err = errors.New(strings.Join(list, "; ")) // for logs; people get the findings
+	}
 	for _, l := range list {
-		field, msg, ok := strings.Cut(l, ": ")
-		if !ok {
-			field, msg = "", l
-		}
-		e.Findings = append(e.Findings, agon.Finding{Code: "bad_arena_file", Field: field, Message: msg})
+		field, _, _ := strings.Cut(afterPlace(l), ": ")
+		e.Findings = append(e.Findings, agon.Finding{Code: "bad_arena_file", Field: field, Message: l})
 	}
 	return e
+}
+
+// afterPlace is a mistake without its line and column.
+func afterPlace(l string) string {
+	if _, rest, ok := strings.Cut(l, "  "); ok && l[0] >= '0' && l[0] <= '9' {
+		return rest
+	}
+	return l
 }
 
 // Defaults fills in what is left open.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -145,4 +146,57 @@ func TestListCheck(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// Every mistake of an arena file is named at once, a line each in the order of
+// the file, with its line and column and without the names of Go's types.
+func TestArenaFileMistakes(t *testing.T) {
+	const text = `titel = "x"
+id = "My Coding"
+kind = "fake"
+netuid = "seven"
+sets = ["./mytasks", "small"]
+incentive = "nope"
+
+[policy.agent]
+  pids = 4
+wall_ms = true
+[polcy]
+x = 1
+`
+	path := filepath.Join(t.TempDir(), "mine.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := kit.LoadArenaFile(path, fakes())
+	var e *agon.Error
+	if !errors.As(err, &e) || e.Message != path+": 8 mistakes" {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"1:1  titel: unknown field; did you mean title?", "2:1  id: \"My Coding\": want", "4:10  netuid: want a whole number from 0, this is a string",
+		"5:1  sets: \"./mytasks\": there is no folder " + filepath.Join(filepath.Dir(path), "mytasks"), "6:1  incentive: \"nope\"",
+		"9:3  policy.agent.pids: 4: want at least 16", "10:11  policy.agent.wall_ms: want a whole number, this is a boolean", "11:2  polcy: unknown field; did you mean policy?",
+	} {
+		if i >= len(e.Findings) || !strings.HasPrefix(e.Findings[i].Message, want) {
+			t.Errorf("mistake %d is %q, want %q", i, e.Findings[min(i, len(e.Findings)-1)].Message, want)
+		}
+	}
+	// Folders of tasks are looked up from the file.
+	if err := os.Mkdir(filepath.Join(filepath.Dir(path), "mytasks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("id = \"mine\"\nkind = \"fake\"\nsets = [\"./mytasks\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := kit.LoadArenaFile(path, fakes())
+	if err != nil || f.Sets[0] != filepath.Join(filepath.Dir(path), "mytasks") {
+		t.Errorf("%v, %v", f.Sets, err)
+	}
+}
+
+func FuzzArenaFile(f *testing.F) {
+	f.Add([]byte(plainArena))
+	f.Add([]byte("id = [\n[x\n=\n"))
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = kit.ParseArenaFile(b, fakes()) })
 }

@@ -30,6 +30,6 @@ func ExampleList() {
 	// Output:
 	// <nil> [golf]
 	// open winner_takes_all MIT <nil>
-	// arena file: kind: "chess" is not one of golf
+	// arena file: 2:1  kind: "chess" is not one of golf
 	// agent.py
 }

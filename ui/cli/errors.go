@@ -180,7 +180,7 @@ func printError(s *iostreams.IO, err error, asJSON bool) {
 	}
 	s.Notef("%s %s", iostreams.Paint(on, iostreams.Red, "error:"), plain.Line(detail))
 	for _, f := range p.Findings {
-		if line := findingLine(f); !f.Warning && strings.TrimSpace(line) != p.Detail {
+		if line := findingLine(f); !f.Warning && !strings.Contains(p.Detail, strings.TrimSpace(line)) {
 			s.Notef("  - %s", line)
 		}
 	}
