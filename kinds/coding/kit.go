@@ -30,10 +30,10 @@ func Kit() kit.Kit {
 			f.Defaults()
 			return f
 		},
-		Sets:       []string{"small", "released"},
-		Samples:    []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
-		Script:     func() []byte { return kit.SampleScript(data.FS, "llm") },
-		Dialects:   door.Dialects(),
+		Sets:     []string{"small", "released"},
+		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
+		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
+		Dialects: door.Dialects(),
 		// Decisions of earlier versions carry this name, in arenas of every kind.
 		Calc: []calc.Rule{incentive.TakeoverCalc("coding.takeover")},
 	}
