@@ -64,6 +64,8 @@ type Submission struct {
 	Qualified *bool `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
 	// ExcludedReason says why a submission is not played.
 	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
+	// Contest is how a challenge by pairs stands that is not decided yet.
+	Contest map[string]float64 `json:"contest,omitempty" doc:"of a challenge by pairs under way: what it needs (need) and has (evidence), attempt, alpha, pairs, max_pairs, cost_usd"`
 	// Credit is what is given back because of a fault of ours.
 	Credit *agon.Credit `json:"credit,omitempty" doc:"what a fault of ours, or a granted appeal, gives back"`
 	// Appeal is the miner's objection to how it was played.

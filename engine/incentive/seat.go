@@ -279,6 +279,8 @@ func sayPaired(d agon.Decision) string {
 		return fmt.Sprintf("Took the seat: better than %s on the same tasks and seeds; %s.", rival, tail)
 	case n["outcome"] < 0:
 		return fmt.Sprintf("Kept out: not better than %s by %s points; %s.", rival, Figure(100*n["min_gain"]), tail)
+	case n["absent"] > 0 && n["outcome"] == 0:
+		return fmt.Sprintf("Kept out: too few validators played; %s of %s were missing; %s.", Figure(n["absent"]), Figure(n["validators"]), tail)
 	case n["money_ended"] > 0:
 		return fmt.Sprintf("Kept out: cannot be told apart from %s for $%s; %s.", rival, Figure(n["max_usd"]), tail)
 	}

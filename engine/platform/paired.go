@@ -77,16 +77,56 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	v := rule.Pairing.Decide(c)
 	d.Numbers = v.Numbers
 	if v.Outcome == incentive.OutcomeMore {
-		if rounds < maxRounds(numbers) {
+		absent := absentStreams(halves, streams, rounds)
+		open := 0
+		for s := range streams {
+			if slices.Contains(absent, s) && !slices.Contains(v.Settled, s) {
+				v.Settled = append(v.Settled, s)
+			} else if !slices.Contains(v.Settled, s) {
+				open++
+			}
+		}
+		can := int(v.Numbers["seated_by"])+open >= int(numbers[incentive.NumAgree])
+		if len(absent) > 0 {
+			d.Numbers["absent"] = float64(len(absent))
+		}
+		if rounds < maxRounds(numbers) && can && open > 0 {
 			n, err := p.queuePairs(tx, a, e, d.Incumbent, rounds, streams, v)
 			return false, n, err
 		}
-		d.Numbers["outcome"] = 0 // faults of ours left too few pairs
+		d.Numbers["outcome"] = 0 // validators were missing, or faults of ours left too few pairs
 	}
 	if v.Outcome == incentive.OutcomeSeated {
 		d.Outcome = agon.TookSeat
 	}
 	return true, 0, p.book(tx, a, e, d)
+}
+
+// pairWait bounds how long a half waits for its validator: one that does not
+// serve the arena must not hold up everybody behind the challenge.
+const pairWait = 2 * time.Hour
+
+// absentStreams are those from which two rounds in a row brought nothing: nobody
+// plays them, and the others go on without.
+func absentStreams(halves []store.Half, streams, rounds int) (out []int) {
+	asked, got := map[[2]int]bool{}, map[[2]int]bool{}
+	for _, h := range halves {
+		k := [2]int{store.PairStream(h.Group), h.Rival.Round}
+		asked[k] = true
+		got[k] = got[k] || h.State == agon.RunScored
+	}
+	for s := range streams {
+		last := 0 // rounds in a row, the newest first, that were asked for and brought nothing
+		for r := rounds; r > 0 && !got[[2]int{s, r}]; r-- {
+			if asked[[2]int{s, r}] {
+				last++
+			}
+		}
+		if last >= 2 {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // maxRounds bounds how often pairs are asked for: twice as often as would do if
@@ -338,4 +378,47 @@ func (p *Platform) awaken(tx *store.Tx) (queued int, err error) {
 		}
 	}
 	return queued, nil
+}
+
+// contestNumbers is how a challenge stands that is not decided yet: what the entry needs, and
+// what it has. nil: it has no pairs, or its arena asks for none.
+func (p *Platform) contestNumbers(tx *store.Tx, e store.Entry) (map[string]float64, error) {
+	if e.State != agon.SubmissionPlaying && e.State != agon.SubmissionQueued {
+		return nil, nil
+	}
+	a, err := tx.Arena(e.Arena)
+	if err != nil {
+		return nil, err
+	}
+	rule, err := p.rule(a)
+	if err != nil || rule.Pairing == nil || e.Scripted {
+		return nil, err
+	}
+	_, seats, err := p.seats(tx, a)
+	if err != nil {
+		return nil, err
+	}
+	rival := ""
+	if len(seats) > 0 {
+		rival = seats[0].Submission
+	}
+	halves, err := tx.Halves(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	c := incentive.Contested{Numbers: rule.Of(a.IncentiveNumbers), Solved: 1}
+	if c.Attempt, err = p.attemptOf(tx, a, e); err != nil {
+		return nil, err
+	}
+	var restarts int
+	c.Streams, c.Spent, _, restarts = pairsOf(p.cfg.Kinds[a.Kind], c.Numbers, rival, halves)
+	c.Attempt += restarts
+	n := rule.Pairing.Decide(c).Numbers
+	delete(n, "outcome")
+	for name, x := range n {
+		if finite(&x) == nil {
+			delete(n, name)
+		}
+	}
+	return n, nil
 }

@@ -321,3 +321,42 @@ func (f *fixture) kindNamed(name string) {
 		return tx.PutArena(a)
 	}))
 }
+
+// While a challenge is under way everybody sees what it needs and has; where
+// validators are missing it ends, and those behind it go on.
+func TestPairedAbsentValidators(t *testing.T) {
+	f := pairedArena(t, 3, nil) // two of three
+	a := f.submit(miner1, "a")
+	b := f.submit(miner2, "b")
+	one := func(string, *client.Lease) float64 { return 1 }
+	f.rounds([]string{val1}, one)
+	s, err := f.Submission(bg, Caller{}, a.ID)
+	must(t, err)
+	if n := s.Contest; n["need"] != 2000 || n["pairs"] != 16 || n["attempt"] != 1 || n["validators"] != 3 {
+		t.Fatalf("under way: %v", n)
+	}
+	for range 2 {
+		f.clock.add(pairWait + time.Minute)
+		must(t, f.Sweep(bg))
+		f.rounds([]string{val1}, one)
+	}
+	d := f.decision(a.ID)
+	if d.Outcome != agon.KeptSeat || d.Numbers["absent"] != 2 || d.Numbers["evidence_1"] < 2000 {
+		t.Errorf("%+v", d)
+	}
+	if s := incentive.Say(f.cfg.Incentives, d); !strings.Contains(s, "2 of 3 were missing") {
+		t.Error(s)
+	}
+	if s, err = f.Submission(bg, Caller{}, a.ID); err != nil || s.Contest != nil {
+		t.Errorf("decided: %v %v", s.Contest, err)
+	}
+	// With two of three there the third is not waited for again.
+	for range 4 {
+		f.clock.add(pairWait + time.Minute)
+		must(t, f.Sweep(bg))
+		f.rounds([]string{val1, val2}, one)
+	}
+	if d = f.decision(b.ID); d.Outcome != agon.TookSeat || d.Numbers["seated_by"] != 2 {
+		t.Errorf("%+v", d)
+	}
+}

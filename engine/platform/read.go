@@ -126,7 +126,10 @@ func (p *Platform) submission(ctx context.Context, id string) (*client.Submissio
 		if err != nil {
 			return found(err, "submission", id)
 		}
-		s, err = p.entryView(tx, e)
+		if s, err = p.entryView(tx, e); err != nil {
+			return err
+		}
+		s.Contest, err = p.contestNumbers(tx, e)
 		return err
 	})
 	if err != nil {

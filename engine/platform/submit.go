@@ -392,6 +392,9 @@ func (p *Platform) queue(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon
 func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []agon.RunSpec, own string) (int, error) {
 	now := p.now()
 	wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
+	if store.PairChallenger(own) != "" {
+		wait = min(wait, pairWait)
+	}
 	for _, s := range specs {
 		if len(s.Tasks) == 0 {
 			return 0, errors.New("plan submission: a run without tasks")

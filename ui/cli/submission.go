@@ -459,6 +459,10 @@ func submissionHuman(h *output.Human, s *client.Submission) {
 	h.Fields([2]string{"arena", s.Arena}, [2]string{"miner", s.Miner}, [2]string{"state", string(s.State)}, [2]string{"score", ScoreText(s.Score)},
 		[2]string{"solved", solved(s.Solved, s.Total)}, [2]string{"cost", money(s.CostMicros)}, [2]string{"scripted", scripted},
 		[2]string{"licence", s.Licence}, [2]string{"digest", string(s.Digest)}, [2]string{"entered", When(s.CreatedAt)}, [2]string{"reason", reason(s)})
+	if n := s.Contest; n["need"] > 0 {
+		h.Line("attempt %.0f of its coldkey or cluster: needs evidence %.6g (alpha %.3g) from %.0f of %.0f validators, has %.3g after %.0f pairs; at most %.0f pairs of each",
+			n["attempt"], n["need"], n["alpha"], n["agree"], n["validators"], max(n["evidence"], 1), n["pairs"], n["max_pairs"])
+	}
 	if c := s.Credit; c != nil {
 		given := "given back:"
 		if c.Quota {
