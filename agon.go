@@ -169,6 +169,12 @@ type Arena struct {
 	// Evidence says what a result without a fault must carry: EvidenceRequired
 	// (also where it is empty) or EvidenceForeign.
 	Evidence string `json:"evidence,omitempty"`
+	// Rejudge is the share of results, 0 to 1, that another validator judges again;
+	// nil: DefaultRejudge. RejudgePerDay caps how many are drawn in 24 hours (0: DefaultRejudgePerDay).
+	Rejudge       *float64 `json:"rejudge,omitempty"`
+	RejudgePerDay int      `json:"rejudge_per_day,omitempty"`
+	// UnjudgedSeats lets a seat move before others have judged the challenger's results again.
+	UnjudgedSeats bool `json:"unjudged_seats,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
@@ -183,6 +189,20 @@ const (
 	// protocol, which has no evidence; they are marked Unattested.
 	EvidenceForeign = "foreign"
 )
+
+// What is judged again where an arena says nothing.
+const (
+	DefaultRejudge       = 0.1
+	DefaultRejudgePerDay = 1000
+)
+
+// RejudgeShare is the share of results that is judged again.
+func (a *Arena) RejudgeShare() float64 {
+	if a.Rejudge == nil {
+		return DefaultRejudge
+	}
+	return *a.Rejudge
+}
 
 // Unattested marks an attempt whose result nobody can judge again.
 const Unattested = "unattested"

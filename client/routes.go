@@ -255,6 +255,48 @@ func (c *Client) Result(ctx context.Context, lease string, r Result) (*ResultRep
 	return ptr(&out, err)
 }
 
+// ClaimJudging takes the next result to judge again; nil when none came.
+func (c *Client) ClaimJudging(ctx context.Context, r ClaimRequest) (*JudgeLease, error) {
+	ca := post(path("judge-leases"), false)
+	ca.timeout = time.Duration(r.WaitMS)*time.Millisecond + callTimeout
+	var out JudgeLease
+	status, err := c.json(ctx, ca, r, &out)
+	if err != nil || status == http.StatusNoContent {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// BeatJudging extends a judge lease.
+func (c *Client) BeatJudging(ctx context.Context, lease string, h JudgeHeartbeat) (*HeartbeatReply, error) {
+	var out HeartbeatReply
+	_, err := c.json(ctx, post(path("judge-leases", lease, "heartbeat"), true), h, &out)
+	return ptr(&out, err)
+}
+
+// JudgingResult reports what was made of the evidence.
+func (c *Client) JudgingResult(ctx context.Context, lease string, r JudgeResult) (*JudgeReply, error) {
+	var out JudgeReply
+	_, err := c.json(ctx, post(path("judge-leases", lease, "result"), true), r, &out)
+	return ptr(&out, err)
+}
+
+// Standings returns how far each validator's word holds.
+func (c *Client) Standings(ctx context.Context) (*Standings, error) {
+	var out Standings
+	_, err := c.json(ctx, get(path("validators", "standing"), nil), nil, &out)
+	return ptr(&out, err)
+}
+
+// Judgings returns what others made of a run's result.
+func (c *Client) Judgings(ctx context.Context, run string) ([]agon.Rejudging, error) {
+	var out struct {
+		Items []agon.Rejudging `json:"items"`
+	}
+	_, err := c.json(ctx, get(path("runs", run, "judgings"), nil), nil, &out)
+	return out.Items, err
+}
+
 // Blob returns the bytes of d, verified against it.
 func (c *Client) Blob(ctx context.Context, d agon.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {

@@ -103,6 +103,79 @@ type Lease struct {
 	HeartbeatMS int `json:"heartbeat_ms"`
 }
 
+// JudgeLease is POST /v1/judge-leases: a result of another validator to judge
+// again. Evidence names the tree that its play left; Outcome is what the kind
+// said of it. What the first judge made of it is not in it.
+type JudgeLease struct {
+	ID          string          `json:"id"`
+	Token       string          `json:"token"`
+	Run         agon.RunSpec    `json:"run"`
+	Attempt     int             `json:"attempt"`
+	Arena       agon.Arena      `json:"arena"`
+	Submission  agon.Submission `json:"submission"`
+	Outcome     string          `json:"outcome"`
+	Evidence    agon.Digest     `json:"evidence"`
+	Until       time.Time       `json:"until"`
+	HeartbeatMS int             `json:"heartbeat_ms"`
+}
+
+// JudgeHeartbeat is POST /v1/judge-leases/{id}/heartbeat.
+type JudgeHeartbeat struct {
+	Token string `json:"token"`
+}
+
+// JudgeResult is POST /v1/judge-leases/{id}/result. Sending it again is answered alike.
+type JudgeResult struct {
+	Token  string       `json:"token"`
+	Fault  agon.Fault   `json:"fault,omitempty" doc:"a fault of ours: the judging is given back"`
+	Reason string       `json:"reason,omitempty"`
+	Scores []agon.Score `json:"scores,omitempty"`
+	Driver agon.Driver  `json:"driver"`
+}
+
+// JudgeReply says where the judging stands now.
+type JudgeReply struct {
+	State agon.JudgingState `json:"state"`
+}
+
+// Standings is GET /v1/validators/standing. Who stands below Bar gets no leases.
+type Standings struct {
+	Bar        float64             `json:"bar"`
+	Validators []ValidatorStanding `json:"validators"`
+}
+
+// ValidatorStanding is how far one validator's word holds.
+type ValidatorStanding struct {
+	Hotkey       string   `json:"hotkey"`
+	Runs         int64    `json:"runs" doc:"results of it that count"`
+	JudgedAgain  int64    `json:"judged_again" doc:"results of it that others judged again, of the last 90 days"`
+	Judged       int64    `json:"judged" doc:"results of others that it judged"`
+	Contradicted int64    `json:"contradicted" doc:"cases that a third settled against it"`
+	Canaries     int      `json:"canaries" doc:"replays and duels of known outcome"`
+	Missed       int      `json:"missed" doc:"those that it got wrong"`
+	Standing     float64  `json:"standing" doc:"0 to 1: agon calc score.standing"`
+	Named        bool     `json:"named" doc:"there is a case against it"`
+	Excluded     bool     `json:"excluded" doc:"it gets no leases, and its results do not count"`
+	Pairs        []Agreed `json:"pairs"`
+	Cases        []Case   `json:"cases"`
+}
+
+// Agreed is how often another judged a validator's results, and of one mind with it.
+type Agreed struct {
+	By     string `json:"by"`
+	Judged int64  `json:"judged"`
+	Agrees int64  `json:"agrees"`
+}
+
+// Case is one that counts against a validator.
+type Case struct {
+	Run   string    `json:"run"`
+	Arena string    `json:"arena"`
+	Role  string    `json:"role" doc:"player: its result was wrong; judge: its judging was"`
+	At    time.Time `json:"at"`
+	URL   string    `json:"url" doc:"what each said"`
+}
+
 // Heartbeat is POST /v1/leases/{id}/heartbeat: extends the lease, moves the
 // run's state, appends events. All parts are optional. Events carry their own
 // Seq, so a repeated batch changes nothing.

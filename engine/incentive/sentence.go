@@ -12,9 +12,24 @@ import (
 // ZeroRule is the reason why a score of 0 takes no seat.
 const ZeroRule = "zero_score"
 
+// UnattestedRule is the reason why a seat does not move on results that nobody can judge again.
+const UnattestedRule = "unattested"
+
 // Say puts a decision into one sentence with its numbers. rules are those that
-// arenas may name; a rule without a sentence of its own gets the general one.
+// arenas may name; a rule without a sentence of its own gets the general one. Where
+// a seat moved on what nobody else has judged, a second sentence says so.
 func Say(rules map[string]Rule, d agon.Decision) string {
+	s := say(rules, d)
+	if n, all := d.Numbers["not_judged"], d.Numbers["not_judged"]+d.Numbers["judged_again"]; n > 0 && d.Outcome == agon.TookSeat {
+		s += fmt.Sprintf(" %s of %s results that count were judged by one validator only.", Figure(n), Figure(all))
+	}
+	return s
+}
+
+func say(rules map[string]Rule, d agon.Decision) string {
+	if d.Rule == UnattestedRule {
+		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
+	}
 	if d.Rule == ScriptedRule {
 		return "Played and shown, never seated: its model was the stand-in script."
 	}

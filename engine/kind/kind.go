@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -121,6 +122,30 @@ func CheckOptions(k Kind, own map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// Rejudged is a Kind whose Judge does not make the same scores of the same
+// evidence each time, to the bit: it says how far they may differ.
+type Rejudged interface {
+	Rejudging() Rejudging
+}
+
+// Rejudging is how results of a kind are judged again by other validators. The
+// zero value: alike to the bit.
+type Rejudging struct {
+	// Tolerance is how far two values of one task may differ.
+	Tolerance float64
+	// Exempt says why judging again proves nothing; then nothing is.
+	Exempt string
+}
+
+// Alike reports whether two scores of one task may come of the same evidence.
+// With a tolerance solved follows the value, and is not compared.
+func (r Rejudging) Alike(x, y agon.Score) bool {
+	if r.Tolerance > 0 {
+		return math.Abs(x.Value-y.Value) <= r.Tolerance
+	}
+	return x.Value == y.Value && x.Solved == y.Solved
 }
 
 // Controlled is a Kind whose tasks have controls: a reference solution that must

@@ -92,6 +92,12 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	if a.Evidence != "" && a.Evidence != agon.EvidenceRequired && a.Evidence != agon.EvidenceForeign {
 		return fmt.Errorf("evidence: %q is neither %s nor %s", a.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
 	}
+	if s := a.RejudgeShare(); !(s >= 0 && s <= 1) {
+		return fmt.Errorf("rejudge: %v: want 0 to 1", s)
+	}
+	if a.RejudgePerDay < 0 {
+		return fmt.Errorf("rejudge_per_day: %d: want 0 (the default) or more", a.RejudgePerDay)
+	}
 	keys := map[string]bool{}
 	for _, t := range a.Tasks {
 		if t.Key == "" || keys[t.Key] {

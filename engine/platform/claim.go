@@ -70,26 +70,25 @@ func (p *Platform) Extend(ctx context.Context, c Caller, lease, token string, ho
 
 // ClaimFor is Claim on other terms.
 func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest, terms Terms) (*client.Lease, error) {
-	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
-	defer p.waiters.leave(me)
 	arenas, err := p.claimable(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
-	owners := map[place]string{}
-	for _, a := range arenas {
-		at := placeOf(a)
-		if _, known := owners[at]; !known {
-			if owners[at], err = p.permits.owned(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
-				return nil, ledgerError(err)
-			}
-		}
+	if err := p.believed(ctx, c.Hotkey); err != nil {
+		return nil, err
 	}
+	owners, err := p.ownersOf(ctx, c, arenas)
+	if err != nil {
+		return nil, err
+	}
+	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, arenas...)
+	p.noteJudge(ctx, c.Hotkey, arenas, owners, false)
+	me := p.waiters.join(c.Hotkey) // before looking, so that no news is missed
+	defer p.waiters.leave(me)
 	any := len(arenas) > 0 && p.busy.Load()
 	if !any {
 		any, err = p.anyQueued(ctx, arenas)
 	}
-	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, arenas...)
 	timer := time.NewTimer(min(max(time.Duration(r.WaitMS)*time.Millisecond, 0), maxWait))
 	defer timer.Stop()
 	for ; ; any, err = p.anyQueued(ctx, arenas) {
@@ -113,6 +112,22 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// ownersOf is the caller's coldkey on the ledgers of arenas.
+func (p *Platform) ownersOf(ctx context.Context, c Caller, arenas []agon.Arena) (map[place]string, error) {
+	owners := map[place]string{}
+	for _, a := range arenas {
+		at := placeOf(a)
+		if _, known := owners[at]; known {
+			continue
+		}
+		var err error
+		if owners[at], err = p.permits.owned(ctx, p.ledgerOf(a), at, c.Hotkey, p.now()); err != nil {
+			return nil, ledgerError(err)
+		}
+	}
+	return owners, nil
 }
 
 // claimable returns the arenas that the caller asks for and may serve.

@@ -84,6 +84,10 @@ type Config struct {
 	// board; nil, or nil from it: there are none here.
 	Agreement func(arena string) *client.Agreement
 
+	// Draw returns a number in [0, 1): below an arena's share, a result is judged
+	// again. Nobody may know it before; nil: the system's randomness.
+	Draw func() float64
+
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
 
@@ -156,6 +160,7 @@ type Platform struct {
 	cfg     Config
 	hub     hub     // who waits for changes of a run
 	waiters waiters // who waits for work
+	judges  waiters // who waits for results to judge again
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today

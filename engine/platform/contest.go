@@ -131,41 +131,43 @@ func (p *Platform) settled(tx *store.Tx, a agon.Arena, submission string, d *ago
 
 // decideContest lets the kind decide, or queues what it wants played before.
 // Then the submission has no result for as long, so that it stays in its place.
-func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k kind.Decider) (queued int, err error) {
+// It reports false where results are being judged again.
+func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k kind.Decider) (done bool, queued int, err error) {
 	runs, err := tx.RunsOf(e.ID)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	v, err := p.contestView(tx, a, e, runs)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	var verdict kind.Verdict
 	if _, err := tx.Decision(e.ID); err == nil { // it was reopened: what was decided stands
 		if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
-			return 0, err
+			return false, 0, err
 		}
-		return 0, p.settled(tx, a, e.ID, nil)
+		return true, 0, p.settled(tx, a, e.ID, nil)
 	} else if !errors.Is(err, store.ErrNotFound) {
-		return 0, err
+		return false, 0, err
 	}
 	if e.Scripted {
 		verdict.Rule = incentive.ScriptedRule
 	} else if c := p.cfg.Coordinators[a.Kind]; c != nil {
 		if verdict.Rule, err = c.Seatable(tx, e); err != nil {
-			return 0, err
+			return false, 0, err
 		}
 	}
 	if verdict.Rule == "" {
 		if verdict, err = k.Decide(v); err != nil {
-			return 0, err
+			return false, 0, err
 		}
 	}
 	if len(verdict.More) > 0 && len(runs)+len(verdict.More) <= p.cfg.MaxRuns {
 		if err := tx.SetEntryResult(e.ID, nil, nil, nil); err != nil {
-			return 0, err
+			return false, 0, err
 		}
-		return p.queue(tx, a, e, verdict.More)
+		queued, err = p.queue(tx, a, e, verdict.More)
+		return true, queued, err
 	}
 	d := agon.Decision{
 		Arena: a.ID, Challenger: e.ID, Score: *e.Score, Outcome: agon.KeptSeat, Rule: verdict.Rule, Bar: verdict.Bar, Numbers: verdict.Numbers, At: p.now(),
@@ -175,17 +177,29 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 	}
 	if verdict.Takes {
 		d.Outcome = agon.TookSeat
+		r, err := p.review(tx, a, runs, true)
+		if err != nil {
+			return false, 0, err
+		}
+		if r.exempt+r.judged+r.unjudged > 0 {
+			r.unattested = 0 // one of ours has replayed it
+		}
+		if waits := p.judgedSeat(a, r, &d); waits {
+			return false, 0, nil
+		}
+	}
+	if d.Outcome == agon.TookSeat {
 		if err := tx.PutSeat(agon.Seat{Arena: a.ID, Submission: e.ID, Miner: e.Miner, Score: *e.Score, Since: d.At}); err != nil {
-			return 0, err
+			return false, 0, err
 		}
 	}
 	if err := tx.InsertDecision(d); err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
-		return 0, err
+		return false, 0, err
 	}
-	return 0, p.settled(tx, a, e.ID, &d)
+	return true, 0, p.settled(tx, a, e.ID, &d)
 }
 
 // Reopen has a submission of a contest replayed once more by as many

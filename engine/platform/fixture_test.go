@@ -219,7 +219,7 @@ func newFixture(t testing.TB, tasks int, change ...func(*Config, *agon.Arena)) *
 	f := &fixture{t: t, clock: newClock(), ledger: newLedger(), kind: &fakeKind{}, dir: t.TempDir()}
 	blobs, err := blobfs.Open(filepath.Join(f.dir, "blobs"), blobfs.Options{})
 	must(t, err)
-	f.arena = agon.Arena{ID: "demo", Kind: "fake", Netuid: netuid, Licence: "MIT", Incentive: "winner_takes_all", Attempts: 2, Evidence: agon.EvidenceForeign}
+	f.arena = agon.Arena{ID: "demo", Kind: "fake", Netuid: netuid, Licence: "MIT", Incentive: "winner_takes_all", Attempts: 2, Evidence: agon.EvidenceForeign, UnjudgedSeats: true}
 	for i := range tasks {
 		key := fmt.Sprintf("small/t%d", i)
 		d, err := blob.PutFiles(bg, blobs, []blob.File{{Path: "task.toml", Content: []byte(key)}}, blob.TreeLimits{})

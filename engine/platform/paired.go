@@ -98,6 +98,17 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	}
 	if v.Outcome == incentive.OutcomeSeated {
 		d.Outcome = agon.TookSeat
+		played := make([]store.Run, 0, len(halves))
+		for _, h := range halves {
+			played = append(played, h.Run)
+		}
+		r, err := p.review(tx, a, played, true)
+		if err != nil {
+			return false, 0, err
+		}
+		if waits := p.judgedSeat(a, r, &d); waits {
+			return false, 0, nil
+		}
 	}
 	return true, 0, p.book(tx, a, e, d)
 }

@@ -81,22 +81,22 @@ func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play,
 }
 
 // decide lets a scored submission challenge who sits and stores why it took a
-// seat or not.
-func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
+// seat or not. It reports false where others must judge its results again first.
+func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool, err error) {
 	rule, seats, err := p.seats(tx, a)
 	if err != nil {
-		return err
+		return false, err
 	}
 	c := incentive.Challenge{Arena: a, Numbers: rule.Of(a.IncentiveNumbers), Challenger: entryOf(e), Seats: seats, At: p.now()}
 	c.Challenger.At = c.At
 	if rule.Plays {
 		c.Seats = slices.Clone(seats)
 		if c.Challenger.Plays, err = plays(tx, a, e.ID); err != nil {
-			return err
+			return false, err
 		}
 		for i := range c.Seats {
 			if c.Seats[i].Plays, err = plays(tx, a, c.Seats[i].Submission); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
@@ -117,17 +117,30 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) error {
 		d.Rule = incentive.ZeroRule // under no rule
 	case v.Takes:
 		d.Outcome = agon.TookSeat
+		r, err := p.reviewed(tx, a, e.ID, true)
+		if err != nil {
+			return false, err
+		}
+		if waits := p.judgedSeat(a, r, &d); waits {
+			return false, nil
+		}
 	}
-	if err := tx.InsertDecision(d); err != nil {
-		return err
+	return true, p.book(tx, a, e, d)
+}
+
+// judgedSeat looks how far what would move a seat has been judged again. It
+// reports true where that is under way.
+func (p *Platform) judgedSeat(a agon.Arena, r review, d *agon.Decision) (waits bool) {
+	if r.wait {
+		p.judges.news(1)
+		return true
 	}
-	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil || d.Outcome != agon.TookSeat {
-		return err
+	d.Numbers = r.mark(d.Numbers)
+	if r.unattested > 0 && !a.UnjudgedSeats {
+		d.Outcome, d.Rule = agon.KeptSeat, incentive.UnattestedRule
+		d.Numbers["unattested"] = float64(r.unattested)
 	}
-	if _, seats, err = p.seats(tx, a); err != nil || len(seats) == 0 {
-		return err
-	}
-	return tx.PutSeat(seatOf(a.ID, seats[0]))
+	return false
 }
 
 func seatOf(arena string, e incentive.Entry) agon.Seat {

@@ -38,6 +38,15 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 		return reply, 0, err
 	}
 	a.State, a.EndedAt = store.AttemptDone, now
+	if !r.Fault.Ours() {
+		out, err := p.outcast(tx, a.Validator)
+		if err != nil {
+			return reply, 0, err
+		}
+		if out { // its leases of before are played by others
+			r.Fault, r.Reason = agon.FaultValidator, "the validator's standing is below the bar: its results do not count"
+		}
+	}
 	if r.Fault.Ours() {
 		a.Fault, a.Reason = r.Fault, cut(r.Reason, maxReason)
 		counts := r.Fault != agon.FaultValidator || r.Outcome != client.OutcomeGivenBack
@@ -93,6 +102,11 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	}
 	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" { // what pairs and appeals cost is not the submission's
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
+			return reply, 0, err
+		}
+	}
+	if r.Fault == agon.FaultNone {
+		if err := p.share(tx, arena, run, a); err != nil {
 			return reply, 0, err
 		}
 	}
@@ -339,9 +353,12 @@ func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err erro
 		if err != nil {
 			return queued, err
 		}
+		if waits, err := p.waits(tx, a, e); waits || err != nil {
+			return queued, err
+		}
 		if d := p.decider(a); d != nil {
-			n, err := p.decideContest(tx, a, e, d)
-			if queued += n; err != nil {
+			done, n, err := p.decideContest(tx, a, e, d)
+			if queued += n; err != nil || !done {
 				return queued, err
 			}
 			continue
@@ -353,10 +370,23 @@ func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err erro
 			}
 			continue
 		}
-		if err := p.decide(tx, a, e); err != nil {
+		if done, err := p.decide(tx, a, e); err != nil || !done {
 			return queued, err
 		}
 	}
+}
+
+// waits reports whether a decision has to wait for results to be judged again.
+func (p *Platform) waits(tx *store.Tx, a agon.Arena, e store.Entry) (bool, error) {
+	open, err := tx.OpenJudgings(e.ID)
+	if open || err != nil {
+		return open, err
+	}
+	v, err := p.reviewed(tx, a, e.ID, false)
+	if err == nil && v.wait {
+		p.judges.news(1)
+	}
+	return v.wait, err
 }
 
 // revive queues again what a submission lacks through faults of ours. A run

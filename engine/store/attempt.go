@@ -122,10 +122,11 @@ func (t *Tx) LiveOf(validator string) ([]Attempt, error) {
 		WHERE `+held+` AND ($1 = '' OR validator = $1)`, validator)
 }
 
-// HasAttempt reports whether a validator ever held a run of a submission.
+// HasAttempt reports whether a validator ever held a run of a submission, or judged one.
 func (t *Tx) HasAttempt(submission, validator string) (bool, error) {
 	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS
-		(SELECT 1 FROM attempts WHERE submission = $1 AND validator = $2) THEN 1 ELSE 0 END`, submission, validator)
+		(SELECT 1 FROM attempts WHERE submission = $1 AND validator = $2) OR EXISTS
+		(SELECT 1 FROM judgings WHERE submission = $1 AND validator = $2) THEN 1 ELSE 0 END`, submission, validator)
 	return n > 0, err
 }
 

@@ -74,6 +74,9 @@ func (t *Tx) Halves(challenger string) ([]Half, error) {
 	for _, s := range scores {
 		byRun[s.Run] = append(byRun[s.Run], s)
 	}
+	if err := t.ruled(byRun, `r.grp <> '' AND r.grp >= $1 AND r.grp < $2`, from, to); err != nil {
+		return nil, err
+	}
 	for i := range halves {
 		halves[i].Scores = byRun[halves[i].RunSpec.Run]
 	}

@@ -130,7 +130,7 @@ func (t *Tx) Runs(f RunFilter) ([]Run, error) {
 	return many(t, t.scanRun, q+fmt.Sprintf(" ORDER BY r.n DESC LIMIT $%d", len(args)), args...)
 }
 
-// RunsOf returns the runs of a submission by creation, with scores, without
+// RunsOf returns the runs of a submission by creation, with the scores that count, without
 // halves of pairs (Halves).
 func (t *Tx) RunsOf(submission string) ([]Run, error) {
 	runs, err := many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.submission = $1`+noHalf+` ORDER BY r.n`, submission)
@@ -145,6 +145,9 @@ func (t *Tx) RunsOf(submission string) ([]Run, error) {
 	byRun := map[string][]agon.Score{}
 	for _, s := range scores {
 		byRun[s.Run] = append(byRun[s.Run], s)
+	}
+	if err := t.ruled(byRun, `r.submission = $1`+noHalf, submission); err != nil {
+		return nil, err
 	}
 	for i := range runs {
 		runs[i].Scores = byRun[runs[i].RunSpec.Run]

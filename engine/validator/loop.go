@@ -66,6 +66,9 @@ func (l *Loop) Run(ctx context.Context) {
 	for range l.cfg.Parallel {
 		wg.Go(func() { l.work(ctx) })
 	}
+	if j, ok := l.cfg.Platform.(Judges); ok {
+		wg.Go(func() { l.judges(ctx, j) })
+	}
 	wg.Wait()
 }
 

@@ -48,7 +48,12 @@ type ArenaFile struct {
 	SubmissionsPerColdkey int               `toml:"submissions_per_coldkey"`
 	// Evidence is "required" (default) or "foreign".
 	Evidence string `toml:"evidence"`
-	Policy   struct {
+	// Rejudge is the share of results that another validator judges again (default
+	// 0.1), RejudgePerDay the most of a day, and UnjudgedSeats lets seats move without.
+	Rejudge       *float64 `toml:"rejudge"`
+	RejudgePerDay int      `toml:"rejudge_per_day"`
+	UnjudgedSeats bool     `toml:"unjudged_seats"`
+	Policy        struct {
 		Models []string    `toml:"models"`
 		Driver string      `toml:"driver"`
 		Agent  agon.Limits `toml:"agent"`
@@ -422,6 +427,12 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if f.Evidence != "" && f.Evidence != agon.EvidenceRequired && f.Evidence != agon.EvidenceForeign {
 		no("evidence", "%.40q is neither %s nor %s", f.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
 	}
+	if f.Rejudge != nil && !(*f.Rejudge >= 0 && *f.Rejudge <= 1) {
+		no("rejudge", "%v: want a share of 0 to 1", *f.Rejudge)
+	}
+	if f.RejudgePerDay < 0 || f.RejudgePerDay > 1_000_000 {
+		no("rejudge_per_day", "%d: want 0 (the default) to 1000000", f.RejudgePerDay)
+	}
 	if f.Attempts != nil && (*f.Attempts < 0 || *f.Attempts > 5) {
 		no("attempts", "%d retries: want 0 to 5", *f.Attempts)
 	}
@@ -556,6 +567,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
+		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools, Judge: f.Policy.Judge,

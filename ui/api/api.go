@@ -174,7 +174,7 @@ func (a *server) wrap(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if strings.HasPrefix(r.URL.Path, pathLeases) {
+		if strings.HasPrefix(r.URL.Path, pathLeases) || strings.HasPrefix(r.URL.Path, pathJudging) {
 			ctx = platform.DeferNonce(ctx)
 		}
 		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead

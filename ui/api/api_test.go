@@ -118,7 +118,7 @@ func open(t *testing.T, dir string, f *fixture) {
 		a.Tasks[i].Digest = d
 	}
 	a.ID, a.Netuid, a.Licence, a.Incentive, a.MaxLeases, a.Attempts, a.State = "arena-1", 1, "MIT", "winner_takes_all", 4, 2, agon.ArenaOpen
-	a.Evidence = agon.EvidenceForeign // the fake kind leaves no evidence
+	a.Evidence, a.UnjudgedSeats = agon.EvidenceForeign, true // the fake kind leaves no evidence
 	if err := p.EnsureArena(ctx, a); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ import (
 // pathLeases is where the routes begin that a crowd of validators calls all day.
 const pathLeases = "/v1/leases"
 
+// pathJudging is where those of judge leases begin.
+const pathJudging = "/v1/judge-leases"
+
 // leases registers the routes of leases by hand: huma decodes a body twice and
 // walks it by reflection, which is a third of what such a request costs. They
 // are described in the document as huma would. Their nonces were deferred
@@ -42,6 +45,24 @@ func (a *server) leases(mux *http.ServeMux, api huma.API, p Leases) {
 		Description: "Signed (agon-v1).",
 	}, func(ctx context.Context, id string, in client.Result) (*client.ResultReply, error) {
 		return p.Result(ctx, caller(ctx), id, in)
+	})
+	quick(a, mux, api, p, huma.Operation{
+		OperationID: "claim-judging", Path: pathJudging, Summary: "Claim a result of another validator to judge again (validators)",
+		Description: "Signed (agon-v1). 200 with a lease, 204 when nothing came within wait_ms.",
+	}, func(ctx context.Context, _ string, in client.ClaimRequest) (*client.JudgeLease, error) {
+		return p.ClaimJudging(ctx, caller(ctx), in)
+	})
+	quick(a, mux, api, p, huma.Operation{
+		OperationID: "judging-heartbeat", Path: pathJudging + "/{id}/heartbeat", Summary: "Extend a judge lease",
+		Description: "Signed (agon-v1).",
+	}, func(ctx context.Context, id string, in client.JudgeHeartbeat) (*client.HeartbeatReply, error) {
+		return p.BeatJudging(ctx, caller(ctx), id, in)
+	})
+	quick(a, mux, api, p, huma.Operation{
+		OperationID: "judging-result", Path: pathJudging + "/{id}/result", Summary: "Report what was made of the evidence (idempotent)",
+		Description: "Signed (agon-v1).",
+	}, func(ctx context.Context, id string, in client.JudgeResult) (*client.JudgeReply, error) {
+		return p.JudgingResult(ctx, caller(ctx), id, in)
 	})
 }
 

@@ -53,6 +53,9 @@ type Submissions interface {
 
 // Runs reads runs and follows them.
 type Runs interface {
+	// ValidatorStandings and Judgings are what comes of judging results again, for everybody.
+	ValidatorStandings(ctx context.Context) (*client.Standings, error)
+	Judgings(ctx context.Context, c platform.Caller, run string) ([]agon.Rejudging, error)
 	Runs(ctx context.Context, c platform.Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error)
 	Run(ctx context.Context, c platform.Caller, id string) (*client.Run, error)
 	// Events are those after the cursor, in order, cut by the reading rights of c.
@@ -69,6 +72,10 @@ type Leases interface {
 	// Heartbeat and Result may be repeated; a lost lease is a reply, not an error.
 	Heartbeat(ctx context.Context, c platform.Caller, lease string, h client.Heartbeat) (*client.HeartbeatReply, error)
 	Result(ctx context.Context, c platform.Caller, lease string, r client.Result) (*client.ResultReply, error)
+	// ClaimJudging returns nil when there was nothing to judge within the time that r waits.
+	ClaimJudging(ctx context.Context, c platform.Caller, r client.ClaimRequest) (*client.JudgeLease, error)
+	BeatJudging(ctx context.Context, c platform.Caller, lease string, h client.JudgeHeartbeat) (*client.HeartbeatReply, error)
+	JudgingResult(ctx context.Context, c platform.Caller, lease string, r client.JudgeResult) (*client.JudgeReply, error)
 	// SettleNonce ends what platform.DeferNonce began, before the reply.
 	SettleNonce(ctx context.Context) error
 }

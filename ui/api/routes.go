@@ -161,6 +161,13 @@ func (a *server) runs(api huma.API, p Runs) {
 	op(a, api, "GET", "/v1/runs/{id}", "view-run", "One run with its attempts", func(ctx context.Context, in *ByID) (*client.Run, error) {
 		return p.Run(ctx, caller(ctx), in.ID)
 	})
+	op(a, api, "GET", "/v1/runs/{id}/judgings", "run-judgings", "What other validators made of a run's result", func(ctx context.Context, in *ByID) (client.Page[agon.Rejudging], error) {
+		list, err := p.Judgings(ctx, caller(ctx), in.ID)
+		return client.Page[agon.Rejudging]{Items: list}, err
+	})
+	op(a, api, "GET", "/v1/validators/standing", "validators-standing", "How far the word of each validator holds, with the cases against it", func(ctx context.Context, _ *none) (*client.Standings, error) {
+		return p.ValidatorStandings(ctx)
+	})
 	op(a, api, "GET", "/v1/runs/{id}/events", "run-events", "Events of a run after a cursor", func(ctx context.Context, in *struct {
 		ByID
 		After string `query:"after" maxLength:"40" doc:"ATTEMPT.SEQ of the last event that was seen"`

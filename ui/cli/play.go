@@ -195,6 +195,7 @@ validator permit there, and set weights.`,
 			return EndOfService(cmd.Context(), r.Validator(cmd.Context(), o))
 		},
 	}
+	cmd.AddCommand(a.validatorStandingCmd())
 	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated); with --discover, the arena's file")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)

@@ -93,7 +93,7 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 		must(t, err)
 	}
 	must(t, f.EnsureArena(ctx, agon.Arena{
-		ID: "demo", Kind: kindtest.Fake{}.Name(), Title: "Demo <b>arena</b>", Netuid: netuid, Licence: "MIT", Incentive: incentive.WinnerTakesAllRule, Evidence: agon.EvidenceForeign, Tasks: tasks,
+		ID: "demo", Kind: kindtest.Fake{}.Name(), Title: "Demo <b>arena</b>", Netuid: netuid, Licence: "MIT", Incentive: incentive.WinnerTakesAllRule, Evidence: agon.EvidenceForeign, UnjudgedSeats: true, Tasks: tasks,
 	}))
 	h, err := New(Config{
 		Platform: f.Platform, Ledger: ledger{}, Verifier: verifier{}, Server: client.Server{Operator: boss}, Now: time.Now,

@@ -138,7 +138,7 @@ func Services(kits kit.List) cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules(kits kit.List) *calc.Registry {
-	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), translog.Rules())
+	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), score.StandingRules(), translog.Rules())
 	for _, k := range kits {
 		list = append(list, k.Calc...)
 	}

@@ -159,7 +159,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	if err := w.api.EnsureArena(bg, agon.Arena{
-		ID: "demo-claim", Kind: "claim", Title: "c", State: agon.ArenaOpen, Licence: "MIT", Incentive: roster.ArenaRule, Evidence: agon.EvidenceForeign, MaxLeases: 4, Attempts: 2,
+		ID: "demo-claim", Kind: "claim", Title: "c", State: agon.ArenaOpen, Licence: "MIT", Incentive: roster.ArenaRule, Evidence: agon.EvidenceForeign, UnjudgedSeats: true, MaxLeases: 4, Attempts: 2,
 		Tasks: []agon.TaskRef{{Key: "small/one", Digest: task}},
 	}); err != nil {
 		t.Fatal(err)

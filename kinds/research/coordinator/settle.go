@@ -421,3 +421,16 @@ func VerifyRecord(r Record) error {
 
 // age is for decay: how long ago at was.
 func (c *Coordinator) age(at Time) time.Duration { return c.now().Sub(at.Time) }
+
+// CanariesOf implements platform.CanaryBook: the replays and duels of known
+// outcome that a validator made.
+func (c *Coordinator) CanariesOf(tx *store.Tx, validator string) (played, missed int, err error) {
+	list, err := hitsOf(tx, validator)
+	for _, h := range list {
+		played++
+		if !h.Within {
+			missed++
+		}
+	}
+	return played, missed, err
+}

@@ -63,3 +63,8 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 	s.Detail = fmt.Sprintf("%s %v", t.MetricName, x)
 	return s
 }
+
+// Rejudging implements kind.Rejudged.
+func (k *Kind) Rejudging() kind.Rejudging {
+	return kind.Rejudging{Exempt: "its submissions are replayed by several validators, and what a replay measured cannot be judged again"}
+}

@@ -122,7 +122,7 @@ func open(t testing.TB, change ...func(*coordinator.Config, *wire.Config)) *fixt
 			c, ok, err := f.led.Registered(ctx, netuid, hotkey)
 			return coordinator.Member{Coldkey: c}, ok, err
 		},
-		Template: agon.Arena{Netuid: 4, Incentive: "winner_takes_all", Licence: "MIT", Evidence: agon.EvidenceForeign, MaxLeases: 16},
+		Template: agon.Arena{Netuid: 4, Incentive: "winner_takes_all", Licence: "MIT", Evidence: agon.EvidenceForeign, UnjudgedSeats: true, MaxLeases: 16},
 	}
 	bc := wire.Config{
 		Coordinator: f.c, AdminToken: adminToken, Verify: true, Version: "test",

@@ -216,3 +216,8 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 	}
 	return s
 }
+
+// Rejudging implements kind.Rejudged.
+func (k *Kind) Rejudging() kind.Rejudging {
+	return kind.Rejudging{Exempt: "its judges are models, which sample"}
+}

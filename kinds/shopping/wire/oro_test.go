@@ -131,7 +131,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := agon.Arena{ID: "demo-shopping", Kind: play.Name, Title: "s", State: agon.ArenaOpen, Licence: "MIT", Incentive: play.RaceRule, MaxLeases: 1, Attempts: 2, Evidence: agon.EvidenceForeign}
+	a := agon.Arena{ID: "demo-shopping", Kind: play.Name, Title: "s", State: agon.ArenaOpen, Licence: "MIT", Incentive: play.RaceRule, MaxLeases: 1, Attempts: 2, Evidence: agon.EvidenceForeign, UnjudgedSeats: true}
 	for i := range 6 {
 		p := fmt.Sprintf(`{"problem_id":"00000000-0000-4000-8000-%012d","query":"secret wish %d","category":"Product","difficulty":"easy","title":"Product %d","reward":{"product_id":"10000%d"}}`, i, i, i, i)
 		d, err := blob.PutFiles(bg, blobs, []blob.File{{Path: "x", Content: []byte(p)}}, blob.TreeLimits{})
