@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -32,7 +33,7 @@ submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # evidence = "foreign"           # also take results of foreign validators, which nobody can judge again (default: required)
 samples = false                # true enters agon's own sample agents
 {{if .IncentiveNumbers}}
-[incentive_numbers]            # of a demo; an arena wants its defaults (docs/incentive.md), which agon arena check judges
+[incentive_numbers]            # docs/incentive.md; agon arena check says what gain they tell
 {{range $k, $v := .IncentiveNumbers}}{{$k}} = {{$v}}
 {{end}}{{end}}
 [policy]
@@ -58,8 +59,19 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 	if !ok {
 		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "kind", Message: "there is no kind " + kind, Mend: "the kinds are " + strings.Join(kits.Names(), ", ")}
 	}
+	f := k.Demo()
+	if f.Incentive == incentive.PairedRule {
+		// A demo's alpha is for a demo. One machine has one validator; where strangers
+		// validate, the rule's three are right.
+		own := maps.Clone(f.IncentiveNumbers)
+		for _, name := range []string{incentive.NumAlpha, incentive.NumEntries, incentive.NumMinGain, incentive.NumBatch} {
+			delete(own, name)
+		}
+		own[incentive.NumMaxPairs] = 200
+		f.IncentiveNumbers = own
+	}
 	var b bytes.Buffer
-	if err := arenaText.Execute(&b, k.Demo()); err != nil {
+	if err := arenaText.Execute(&b, f); err != nil {
 		return nil, fmt.Errorf("write arena file: %w", err)
 	}
 	return b.Bytes(), nil
