@@ -298,6 +298,18 @@ func (l List) Dialects() []gateway.Dialect {
 	return out
 }
 
+// Speaks names every dialect that a session of the kind's agents may have: what
+// its doors speak, and what it brings to a gateway.
+func (k Kit) Speaks() []string {
+	out := slices.Clone(kind.Dialects(k.New(Parts{})))
+	for _, d := range k.Dialects {
+		if !slices.Contains(out, d.Name) {
+			out = append(out, d.Name)
+		}
+	}
+	return out
+}
+
 // Demos returns the arenas that are opened without a file.
 func (l List) Demos() []ArenaFile {
 	var out []ArenaFile

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -199,6 +200,9 @@ func (l leaseholders) authorize(ctx context.Context, hotkey string, p gateway.Po
 		return p, notAuthorised("task %.80q is not part of this run", p.Task)
 	}
 	if p.Payer != gateway.PayerJudge {
+		if err := l.speaks(ctx, r.Arena, p.Dialects); err != nil {
+			return p, err
+		}
 		p.Budget, p.Models, p.Fields, p.Tools = r.Policy.Budget, r.Policy.Models, r.Policy.Fields, r.Policy.Tools
 		return p, nil
 	}
@@ -218,6 +222,26 @@ func (l leaseholders) authorize(ctx context.Context, hotkey string, p gateway.Po
 	// One account for the whole attempt: a budget for each task would be as many budgets as names.
 	p.Budget, p.Models, p.Fields, p.Tools, p.Dialects, p.NonceField, p.Whole = j.Budget, j.Models, nil, nil, []string{gateway.DialectOpenAI}, "", true
 	return p, nil
+}
+
+// speaks refuses dialects that agents of the arena's kind do not speak: this
+// gateway serves those of every kind.
+func (l leaseholders) speaks(ctx context.Context, arena string, names []string) error {
+	a, err := l.platform.Arena(ctx, arena)
+	if err != nil {
+		return err
+	}
+	k, ok := l.kits.Of(a.Kind)
+	if !ok {
+		return notAuthorised("this gateway does not know the kind of arena %s", arena)
+	}
+	may := k.Speaks()
+	for _, d := range names {
+		if !slices.Contains(may, d) {
+			return notAuthorised("dialect %.40q: agents of this arena speak %s", d, strings.Join(may, ", "))
+		}
+	}
+	return nil
 }
 
 // attempt finds an attempt that was hotkey's, and its run.
