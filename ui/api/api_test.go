@@ -201,6 +201,17 @@ func (f *fixture) send(t *testing.T, r raw) (int, client.Problem, http.Header) {
 	return resp.StatusCode, p, resp.Header
 }
 
+// sign signs a request whose body is b as it is sent now.
+func (f *fixture) sign(req *http.Request, k *auth.Key, b []byte, nonce string) error {
+	ts, sum := fmt.Sprint(time.Now().UnixMilli()), sha256.Sum256(b)
+	sig, err := k.Sign([]byte(strings.Join([]string{"agon-v1", req.Method, req.URL.RequestURI(), hex.EncodeToString(sum[:]), nonce, ts, f.audience}, "\n")))
+	req.Header.Set("Agon-Hotkey", k.SS58())
+	req.Header.Set("Agon-Timestamp", ts)
+	req.Header.Set("Agon-Nonce", nonce)
+	req.Header.Set("Agon-Signature", hex.EncodeToString(sig))
+	return err
+}
+
 func submission(files map[string]string, licence string) []byte {
 	r := client.SubmitRequest{Name: "x", Licence: licence}
 	for p, c := range files {
