@@ -129,3 +129,13 @@ func BenchmarkDecision(b *testing.B) {
 		decidePaired(c)
 	}
 }
+
+func TestKeptNeed(t *testing.T) {
+	for want, own := range map[float64]map[string]float64{
+		200: nil, 400: {NumValidators: 5, NumAgree: 3}, 20: {NumValidators: 1, NumAgree: 1}, 500: {NumKept: 500},
+	} {
+		if got := KeptNeed(Paired().Of(own)); got != want {
+			t.Errorf("%v: %v, want %v", own, got, want)
+		}
+	}
+}
