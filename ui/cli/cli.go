@@ -464,7 +464,7 @@ func stateStyle(s string) iostreams.Style {
 	switch s {
 	case "scored", "open", CheckOK, agon.TookSeat:
 		return iostreams.Green
-	case "refused", "excluded", "failed", "closed", CheckFail:
+	case "refused", "excluded", "failed", "error", "closed", CheckFail:
 		return iostreams.Red
 	case "leased", "playing", "judging", "paused", CheckWarn:
 		return iostreams.Yellow

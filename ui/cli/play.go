@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -214,7 +215,12 @@ tasks. No running arena is needed. An unsolved task is no error: the exit code i
 Where the configured server (--url) runs the arena, it also says how the champion
 did, and whether this file would take the seat by the arena's rule.
 
-JSON: {arena, score, solved, total, cost_micros, runs: [{task, state, fault, score, ms, detail, solved}], box_ms,
+What the agent printed (a traceback too) and the trace of each run are kept below
+try/ in the data directory, of the last 20 tries; the end of it is shown where the
+agent failed, or where one task alone was tried.
+
+JSON: {arena, score, solved, total, cost_micros, box_ms, log,
+runs: [{task, state, fault, score, ms, detail, solved, log, output}],
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
 Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
 		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop",
@@ -258,16 +264,38 @@ func (a *App) try(ctx context.Context, in Agents, o TryOptions) error {
 	return err
 }
 
+// maxOutputs bounds how many agents' outputs are shown: mostly they fail alike.
+const maxOutputs = 3
+
 func tryHuman(h *output.Human, r *TryResult) {
 	rows := make([][]output.Cell, len(r.Runs))
 	for i, x := range r.Runs {
+		state := StateCell(string(x.State))
+		if x.Fault == agon.FaultAgent {
+			state = StateCell("error")
+		}
 		rows[i] = []output.Cell{
-			output.Text(x.Task), StateCell(string(x.State)), output.Text(faultText(x.Fault)), output.Text(ScoreText(x.Score)),
+			output.Text(x.Task), state, output.Text(faultText(x.Fault)), output.Text(ScoreText(x.Score)),
 			output.Text(fmt.Sprintf("%d ms", x.MS)), output.Text(x.Detail),
 		}
 	}
 	h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "state"}, {Title: "fault"}, {Title: "score", Right: true}, {Title: "time", Right: true}, {Title: "detail", Min: 10}}, rows)
+	shown := map[string]bool{}
+	for _, x := range r.Runs {
+		if x.Output == "" || shown[x.Output] || len(shown) == maxOutputs {
+			continue
+		}
+		shown[x.Output] = true
+		h.Line("")
+		h.Line("%s printed last:", x.Task)
+		for l := range strings.Lines(x.Output) {
+			h.Line("  %s", strings.TrimRight(l, "\n"))
+		}
+	}
 	h.Line("")
+	if r.Log != "" {
+		h.Line("all that was printed, and the trace of each run: %s", r.Log)
+	}
 	h.Line("%s: score %s, solved %d/%d, cost %s, %.1f s in boxes", r.Arena, ScoreText(r.Score), r.Solved, r.Total, money(r.CostMicros), float64(r.BoxMS)/1000)
 	if c := r.Champion; c != nil {
 		took := ""

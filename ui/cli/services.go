@@ -183,6 +183,7 @@ type TryResult struct {
 	CostMicros agon.Micros `json:"cost_micros"`
 	Runs       []TryRun    `json:"runs"`
 	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
+	Log        string      `json:"log"`    // folder of what all runs left
 	// Champion is who sits in the arena of the configured server; null where it
 	// does not answer, nobody sits, or not every task was tried.
 	Champion *TryChampion `json:"champion"`
@@ -244,6 +245,11 @@ type TryRun struct {
 	Detail string `json:"detail,omitempty"`
 	// Solved is the judge's word, not a threshold on Score.
 	Solved bool `json:"solved"`
+	// Log is the folder of its trace (events.jsonl), of what the agent printed
+	// (output.txt) and of files; Output is the end of what it printed, where the
+	// agent failed or this task alone was tried.
+	Log    string `json:"log,omitempty"`
+	Output string `json:"output,omitempty"`
 }
 
 // DoctorOptions is `agon doctor`.

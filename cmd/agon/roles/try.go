@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,10 +121,24 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	if res.Log, err = newTry(o); err != nil {
+		return nil, err
+	}
 	for i, att := range played {
 		res.CostMicros += att.Cost
 		res.BoxMS += att.BoxTime.Milliseconds()
-		res.Runs = append(res.Runs, tryRows(specs[i], att)...)
+		at, printed, err := keepRun(res.Log, specs[i].Run, att)
+		if err != nil {
+			return nil, err
+		}
+		rows := tryRows(specs[i], att)
+		for j := range rows {
+			rows[j].Log = at
+			if att.Fault == agon.FaultAgent || len(refs) == 1 {
+				rows[j].Output = strings.ToValidUTF8(printed, "\uFFFD")
+			}
+		}
+		res.Runs = append(res.Runs, rows...)
 	}
 	for _, r := range res.Runs {
 		if r.Score == nil {

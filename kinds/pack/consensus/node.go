@@ -287,7 +287,11 @@ func (n *Node) Step(ctx context.Context) error {
 		}
 	}
 	if n.st.WeightsDue || n.st.WeightsAt == 0 || m.Block >= n.st.WeightsAt+n.cfg.WeightsEvery {
-		if err := n.setWeights(ctx, m); err != nil {
+		err := n.setWeights(ctx, m)
+		switch {
+		case errors.Is(err, ledger.ErrSettingWeightsTooFast): // merely early: they stay due, and a later block takes them
+			n.cfg.Log.Debug("weights wait for their block", "err", err)
+		case err != nil:
 			n.cfg.Log.Warn("setting weights", "err", err)
 		}
 	}
