@@ -442,6 +442,10 @@ func (c *call) finish(e ending) bool {
 	if !estimated && u.ok {
 		ev.Doubt = c.doubt(u, e.message)
 	}
+	if ev.Doubt != "" {
+		// Whoever pays the provider has to hear of it: the books believe the count.
+		s.g.cfg.Log.Warn("a provider's usage does not fit the text", "doubt", ev.Doubt, "provider", rec.Provider, "model", rec.Model, "run", rec.Run, "call", c.id, "cost", int64(booked.Micros))
+	}
 
 	s.recMu.Lock()
 	defer s.recMu.Unlock()

@@ -383,7 +383,8 @@ func TestUsageIsCrossChecked(t *testing.T) {
 		{`{"prompt_tokens":9000,"completion_tokens":640}`, long, false, "the provider counts 9000 prompt tokens, the prompt has at most "},
 	} {
 		body := `{"choices":[{"message":{"role":"assistant","content":"` + c.say + `"},"finish_reason":"stop"}],"usage":` + c.usage + `}`
-		g := start(t, Config{Upstreams: []provider.Upstream{upstream(t, says(body))}})
+		var told bytes.Buffer
+		g := start(t, Config{Upstreams: []provider.Upstream{upstream(t, says(body))}, Log: slog.New(slog.NewTextHandler(&told, nil))})
 		var l log
 		s := open(t, g, policy("m"), &l)
 		if r := post(t, s, chatPath, strings.Replace(hello, "hello", long, 1)); r.status != 200 || r.body != body {
@@ -393,6 +394,13 @@ func TestUsageIsCrossChecked(t *testing.T) {
 		ev := l.of(agon.EventModel)[0].(ModelCall)
 		if x.Estimated != c.estimated || x.Cost <= 0 || x.Cost > x.Reserved || !strings.HasPrefix(ev.Doubt, c.doubt) || (c.doubt == "") != (ev.Doubt == "") {
 			t.Errorf("%s: doubt %q, receipt %+v", c.usage, ev.Doubt, x)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		g.Stop()
+		if heard := strings.Contains(told.String(), "does not fit the text") && strings.Contains(told.String(), "call="+x.ID); heard != (c.doubt != "") {
+			t.Errorf("%s: the operator is told %q", c.usage, told.String())
 		}
 	}
 }
