@@ -238,6 +238,22 @@ func TestJudgeIsAStranger(t *testing.T) {
 	}
 }
 
+// Where the ledger knows no coldkeys, a validator still does not judge itself.
+func TestJudgeWithoutColdkeys(t *testing.T) {
+	f := strangers(t, 1, 0)
+	f.ledger.coldkey[val1], f.ledger.coldkey[val2] = "", ""
+	f.judgeClaim(val1)
+	f.judgeClaim(val2)
+	f.submit(miner1, "agent")
+	f.play(val1, 1)
+	if f.judgeClaim(val1) != nil {
+		t.Error("it judges its own result")
+	}
+	if f.judgeClaim(val2) == nil {
+		t.Error("nobody judges it")
+	}
+}
+
 // Below the bar a validator gets no leases, and what it still reports is played by others.
 func TestOutcast(t *testing.T) {
 	f := strangers(t, 1, 1)
