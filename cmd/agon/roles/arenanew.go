@@ -30,7 +30,9 @@ sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Set
 # max_leases = {{.MaxLeases}}              # runs that one validator may hold
 # attempts = {{.Attempts}}                 # retries of a run after a fault of ours
 submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
-# evidence = "foreign"           # also take results of foreign validators, which nobody can judge again (default: required)
+# evidence = "foreign"           # also take results of foreign validators, which nobody can judge again: they move no seat (default: required)
+# rejudge = 0.1                  # share of results that another validator judges again; at most rejudge_per_day (1000)
+# unjudged_seats = true          # seats may move before others have judged the challenger's results again
 samples = false                # true enters agon's own sample agents
 {{if .IncentiveNumbers}}
 [incentive_numbers]            # docs/incentive.md; agon arena check says what gain they tell
