@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -267,8 +268,8 @@ func TestArenaFileNamesEveryMistake(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"id:", "kind:", "sets:", "max_leases:", "policy.agent.wall_ms:"} {
-		if !strings.Contains(e.Message, want) {
-			t.Errorf("%q is not named in: %s", want, e.Message)
+		if !slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return strings.Contains(f.Message, want) }) {
+			t.Errorf("%q is not named in: %+v", want, e.Findings)
 		}
 	}
 	if _, err := kit.ParseArenaFile([]byte("id = \"aa\"\nbudgte = 1\n"), kinds.All()); err == nil {
