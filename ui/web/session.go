@@ -21,11 +21,13 @@ const (
 	codeLife    = time.Minute
 	sessionLife = 12 * time.Hour
 	maxSessions = 10_000
+	maxPerKey   = 5 // of one hotkey; the oldest ends for a sixth
 	cookieName  = "agon_session"
 )
 
 type sessions struct {
 	now   func() time.Time
+	first string // the operator's hotkey: there is always room for it
 	mu    sync.Mutex
 	codes map[[32]byte]held
 	live  map[[32]byte]held
@@ -36,11 +38,13 @@ type held struct {
 	until  time.Time
 }
 
-func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, codes: map[[32]byte]held{}, live: map[[32]byte]held{}}
+func newSessions(now func() time.Time, operator string) *sessions {
+	return &sessions{now: now, first: operator, codes: map[[32]byte]held{}, live: map[[32]byte]held{}}
 }
 
-// put stores a fresh secret in m and returns it; only its hash is kept.
+// put stores a fresh secret in m and returns it; only its hash is kept. A key
+// costs nothing, so each has a few, and where strangers hold all there are the
+// operator takes the place of one.
 func (s *sessions) put(m map[[32]byte]held, hotkey string, life time.Duration) (string, error) {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
@@ -48,12 +52,31 @@ func (s *sessions) put(m map[[32]byte]held, hotkey string, life time.Duration) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
+	var own, any [32]byte // the oldest of this key, and of all
+	n := 0
 	for k, h := range m {
 		if !now.Before(h.until) {
 			delete(m, k)
+			continue
 		}
+		if o, ok := m[any]; !ok || h.until.Before(o.until) {
+			any = k
+		}
+		if h.hotkey != hotkey {
+			continue
+		}
+		if o, ok := m[own]; !ok || h.until.Before(o.until) {
+			own = k
+		}
+		n++
 	}
-	if len(m) >= maxSessions {
+	switch {
+	case n >= maxPerKey:
+		delete(m, own)
+	case len(m) < maxSessions:
+	case hotkey == s.first:
+		delete(m, any)
+	default:
 		return "", &agon.Error{Code: "too_many_sessions", Status: 503, Message: "too many are signed in", Mend: "try again later"}
 	}
 	m[sha256.Sum256([]byte(secret))] = held{hotkey, now.Add(life)}

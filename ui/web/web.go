@@ -70,7 +70,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
+	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
 	dir, err := fs.Sub(files, "static")
 	if err != nil {
 		return nil, err
