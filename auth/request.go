@@ -154,14 +154,65 @@ func (v *Verifier) key(address string) (*sr25519.PublicKey, func(), error) {
 // hotkey, timestamp, window, nonce, signature's form, signature, replay. A nonce
 // is recorded only after the signature held, so nobody can burn another's nonce.
 func (v *Verifier) Verify(ctx context.Context, method, pathAndQuery string, header http.Header, body []byte) (string, *agon.Error) {
+	c, refused := v.claim(header)
+	if refused != nil {
+		return "", refused
+	}
+	check, err := srVerifier(c.pub, c.sig)
+	if err == nil {
+		err = checkEither(check, SigningBytes(method, pathAndQuery, body, c.nonce, c.timestamp, v.Audience))
+	}
+	if err != nil {
+		return "", refuse(CodeBadSignature, HeaderSignature, "signature does not hold", "check method, path, body, audience ("+v.Audience+") and key", err)
+	}
+	c.keep()
+	// A record must outlive every moment at which the timestamp is still accepted.
+	fresh, err := v.Replay.Seen(ctx, SchemeAgonV1, c.hotkey, c.id, c.at.Add(v.window()+time.Second))
+	if err != nil {
+		return "", &agon.Error{Code: "internal", Status: http.StatusInternalServerError, Message: "replay guard failed", Fault: agon.FaultPlatform, Err: err}
+	}
+	if !fresh {
+		return "", refuse(CodeReplayed, HeaderNonce, "nonce was used before", "sign again with a new nonce", nil)
+	}
+	return c.hotkey, nil
+}
+
+// CheckHeaders refuses what no body could make valid, and returns the hotkey
+// that the request claims: nothing is proved until Verify. A server asks it
+// before it reads a body.
+func (v *Verifier) CheckHeaders(header http.Header) (hotkey string, refused *agon.Error) {
+	c, refused := v.claim(header)
+	if refused != nil {
+		return "", refused
+	}
+	return c.hotkey, nil
+}
+
+func (v *Verifier) window() time.Duration {
+	if v.Window == 0 {
+		return DefaultWindow
+	}
+	return v.Window
+}
+
+// claim is what the headers of a request say, well formed and in time.
+type claim struct {
+	hotkey, timestamp, nonce, id string
+	pub                          *sr25519.PublicKey
+	keep                         func()
+	sig                          []byte
+	at                           time.Time
+}
+
+func (v *Verifier) claim(header http.Header) (*claim, *agon.Error) {
 	var values [4]string
 	for i, name := range []string{HeaderHotkey, HeaderTimestamp, HeaderNonce, HeaderSignature} {
 		all := header.Values(name)
 		if len(all) == 0 || all[0] == "" {
-			return "", refuse(CodeMissingSignature, name, "header "+name+" is missing", "sign the request as agon-v1", nil)
+			return nil, refuse(CodeMissingSignature, name, "header "+name+" is missing", "sign the request as agon-v1", nil)
 		}
 		if len(all) > 1 {
-			return "", refuse(CodeBadSignature, name, "header "+name+" is given twice", "send it once", nil)
+			return nil, refuse(CodeBadSignature, name, "header "+name+" is given twice", "send it once", nil)
 		}
 		values[i] = all[0]
 	}
@@ -169,48 +220,29 @@ func (v *Verifier) Verify(ctx context.Context, method, pathAndQuery string, head
 
 	pub, keep, err := v.key(hotkey)
 	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderHotkey, "hotkey is not an SS58 address with prefix 42 of a key", "", err)
+		return nil, refuse(CodeBadSignature, HeaderHotkey, "hotkey is not an SS58 address with prefix 42 of a key", "", err)
 	}
 	ms, err := parseTimestamp(timestamp)
 	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderTimestamp, "timestamp is not Unix time in ms", "", err)
+		return nil, refuse(CodeBadSignature, HeaderTimestamp, "timestamp is not Unix time in ms", "", err)
 	}
-	window := v.Window
-	if window == 0 {
-		window = DefaultWindow
-	}
+	window := v.window()
 	at, now := time.UnixMilli(ms), v.Now()
 	if age := now.Sub(at); age > window || age < -window {
 		e := refuse(CodeStale, HeaderTimestamp,
 			fmt.Sprintf("timestamp is %d ms from the server's clock", age.Milliseconds()), "sign again; check the clock (GET /v1/server tells the server's)", nil)
 		e.Limit = fmt.Sprintf("%d ms", window.Milliseconds())
-		return "", e
+		return nil, e
 	}
 	id, err := parseNonce(nonce)
 	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderNonce, "nonce is not a uuid", "", err)
+		return nil, refuse(CodeBadSignature, HeaderNonce, "nonce is not a uuid", "", err)
 	}
 	sig, err := ParseSignature(signature)
 	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderSignature, "signature is not 128 hex digits", "", err)
+		return nil, refuse(CodeBadSignature, HeaderSignature, "signature is not 128 hex digits", "", err)
 	}
-	check, err := srVerifier(pub, sig)
-	if err == nil {
-		err = checkEither(check, SigningBytes(method, pathAndQuery, body, nonce, timestamp, v.Audience))
-	}
-	if err != nil {
-		return "", refuse(CodeBadSignature, HeaderSignature, "signature does not hold", "check method, path, body, audience ("+v.Audience+") and key", err)
-	}
-	keep()
-	// A record must outlive every moment at which the timestamp is still accepted.
-	fresh, err := v.Replay.Seen(ctx, SchemeAgonV1, hotkey, id, at.Add(window+time.Second))
-	if err != nil {
-		return "", &agon.Error{Code: "internal", Status: http.StatusInternalServerError, Message: "replay guard failed", Fault: agon.FaultPlatform, Err: err}
-	}
-	if !fresh {
-		return "", refuse(CodeReplayed, HeaderNonce, "nonce was used before", "sign again with a new nonce", nil)
-	}
-	return hotkey, nil
+	return &claim{hotkey, timestamp, nonce, id, pub, keep, sig, at}, nil
 }
 
 func refuse(code, field, message, mend string, cause error) *agon.Error {

@@ -544,6 +544,11 @@ func (p *Platform) uploadsTo(ctx context.Context, c Caller, lease string) (out [
 	return out, err
 }
 
+// Permitted says whether hotkey is a validator of any arena here.
+func (p *Platform) Permitted(ctx context.Context, hotkey string) (bool, error) {
+	return p.permitAnywhere(ctx, hotkey)
+}
+
 func (p *Platform) permitAnywhere(ctx context.Context, hotkey string) (bool, error) {
 	var arenas []agon.Arena
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {

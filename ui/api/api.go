@@ -28,6 +28,8 @@ import (
 // Verifier checks the agon-v1 signature of a request. Errors are *agon.Error
 // with status 401.
 type Verifier interface {
+	// CheckHeaders refuses what no body can make valid; the hotkey is only claimed.
+	CheckHeaders(method string, h http.Header) (hotkey string, err error)
 	VerifyRequest(ctx context.Context, method, pathAndQuery string, h http.Header, body []byte) (hotkey string, err error)
 }
 
@@ -60,6 +62,9 @@ type Config struct {
 	LedgerOf func(a agon.Arena) Graphs
 	Verifier Verifier
 	Server   client.Server // Time is filled in per request
+	// Permit says who is a validator; asked before a blob's bytes are read. nil:
+	// only the platform asks, afterwards.
+	Permit func(ctx context.Context, hotkey string) (bool, error)
 	// OpenRegistration lets anybody register a hotkey (a demo's ledger);
 	// otherwise only the operator may.
 	OpenRegistration bool
@@ -124,7 +129,10 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-type server struct{ cfg Config }
+type server struct {
+	cfg      Config
+	inflight inflight
+}
 
 type ctxKey int
 
@@ -164,7 +172,26 @@ func (a *server) wrap(next http.Handler) http.Handler {
 			writeProblem(w, problemOf(ctx, tooLarge(limit)))
 			return
 		}
-		body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
+		signed := mutates || r.Header.Get("Agon-Signature") != ""
+		claimed := ""
+		if signed {
+			var err error
+			if claimed, err = a.cfg.Verifier.CheckHeaders(r.Method, r.Header); err == nil {
+				err = a.mayUpload(ctx, r, claimed)
+			}
+			if err != nil {
+				refuseUnread(w, r, problemOf(ctx, err))
+				return
+			}
+		}
+		body, done, err := a.inflight.read(r, claimed, limit)
+		defer done()
+		if errors.Is(err, errInflight) {
+			w.Header().Set("Retry-After", "1")
+			refuseUnread(w, r, problemOf(ctx, noRoom()))
+			return
+		}
 		if err != nil {
 			writeProblem(w, problemOf(ctx, &agon.Error{Code: "bad_body", Status: 400, Message: "the body could not be read"}))
 			return
@@ -177,8 +204,7 @@ func (a *server) wrap(next http.Handler) http.Handler {
 		if strings.HasPrefix(r.URL.Path, pathLeases) || strings.HasPrefix(r.URL.Path, pathJudging) {
 			ctx = platform.DeferNonce(ctx)
 		}
-		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
-		if mutates || r.Header.Get("Agon-Signature") != "" {
+		if signed {
 			hotkey, err := a.cfg.Verifier.VerifyRequest(ctx, r.Method, r.URL.RequestURI(), r.Header, body)
 			if err != nil {
 				writeProblem(w, problemOf(ctx, err))
@@ -188,6 +214,26 @@ func (a *server) wrap(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// mayUpload refuses the largest bodies to who claims to be no validator.
+func (a *server) mayUpload(ctx context.Context, r *http.Request, claimed string) error {
+	if a.cfg.Permit == nil || claimed == a.cfg.Server.Operator || !strings.HasPrefix(r.URL.Path, "/v1/blobs/") || r.Method != http.MethodPut {
+		return nil
+	}
+	ok, err := a.cfg.Permit(ctx, claimed)
+	if err == nil && !ok {
+		err = &agon.Error{Code: "no_permit", Status: 403, Message: "only validators of an arena here store blobs"}
+	}
+	return err
+}
+
+// refuseUnread answers without the body; a long one is not waited for.
+func refuseUnread(w http.ResponseWriter, r *http.Request, p *problem) {
+	if r.ContentLength < 0 || r.ContentLength > limitDefault {
+		w.Header().Set("Connection", "close")
+	}
+	writeProblem(w, p)
 }
 
 func bodyLimit(r *http.Request) int64 {

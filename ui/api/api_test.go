@@ -71,6 +71,14 @@ func (s sigs) VerifyRequest(ctx context.Context, m, t string, h http.Header, b [
 	return hk, nil
 }
 
+func (s sigs) CheckHeaders(_ string, h http.Header) (string, error) {
+	hk, err := s.v.CheckHeaders(h)
+	if err != nil {
+		return "", err
+	}
+	return hk, nil
+}
+
 type guard struct{ p *platform.Platform }
 
 func (g guard) Seen(ctx context.Context, a, b, c string, u time.Time) (bool, error) {

@@ -160,7 +160,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	}
 	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Log: s.history.Key()}
 	v1 := api.New(api.Config{
-		Platform: s.Platform, Ledger: apiLedger{c, s.Ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
+		Platform: s.Platform, Ledger: apiLedger{c, s.Ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Permit: s.Platform.Permitted, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
@@ -231,6 +231,14 @@ func (s signatures) VerifyRequest(ctx context.Context, method, target string, h 
 		v = s.reads
 	}
 	hotkey, err := v.Verify(ctx, method, target, h, body)
+	if err != nil {
+		return "", err
+	}
+	return hotkey, nil
+}
+
+func (s signatures) CheckHeaders(_ string, h http.Header) (string, error) {
+	hotkey, err := s.writes.CheckHeaders(h)
 	if err != nil {
 		return "", err
 	}
