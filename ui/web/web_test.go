@@ -55,6 +55,10 @@ func (ledger) Metagraph(_ context.Context, n uint16) (*client.Metagraph, error) 
 // verifier takes the hotkey that a test's request names.
 type verifier struct{}
 
+func (verifier) CheckHeaders(_ string, h http.Header) (string, error) {
+	return h.Get("Agon-Hotkey"), nil
+}
+
 func (verifier) VerifyRequest(_ context.Context, _, _ string, h http.Header, _ []byte) (string, error) {
 	if h.Get("Agon-Hotkey") == "" {
 		return "", &agon.Error{Code: "unsigned", Status: 401, Message: "unsigned"}
