@@ -359,6 +359,13 @@ func (c *Client) Register(ctx context.Context, netuid uint16, r RegisterRequest)
 	return err
 }
 
+// Fund gives money of the embedded ledger to a coldkey (operator).
+func (c *Client) Fund(ctx context.Context, r FundRequest) (*Balance, error) {
+	var out Balance
+	_, err := c.json(ctx, post(path("ledger", "fund"), false), r, &out)
+	return ptr(&out, err)
+}
+
 // SetWeights writes the signer's weights to a subnet.
 func (c *Client) SetWeights(ctx context.Context, netuid uint16, r SetWeightsRequest) error {
 	_, err := c.json(ctx, post(path("ledger", strconv.Itoa(int(netuid)), "weights"), false), r, nil)

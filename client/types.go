@@ -15,7 +15,9 @@ type Server struct {
 	Audience string    `json:"audience" doc:"the last line of what agon-v1 signatures cover"`
 	Time     time.Time `json:"time"`
 	Operator string    `json:"operator" doc:"hotkey of the operator, SS58"`
-	Log      string    `json:"log,omitempty" doc:"public key of the transparency log, as golang.org/x/mod/sumdb/note reads it"`
+	// Registration says who signs registrations on the embedded ledger.
+	Registration string `json:"registration,omitempty" doc:"who registers hotkeys on the embedded ledger: open (a hotkey itself), operator, coldkey (the coldkey signs), burn (the coldkey signs and pays)"`
+	Log          string `json:"log,omitempty" doc:"public key of the transparency log, as golang.org/x/mod/sumdb/note reads it"`
 }
 
 // Arena is an arena as the API shows it.
@@ -361,16 +363,30 @@ type Neuron struct {
 type Metagraph struct {
 	Netuid  uint16        `json:"netuid"`
 	Block   uint64        `json:"block"`
+	Price   uint64        `json:"registration_price,omitempty" doc:"rao: what a registration costs now"`
 	Neurons []Neuron      `json:"neurons"`
 	Weights []agon.Weight `json:"weights" doc:"of the validator with the highest stake that has set any"`
 }
 
-// RegisterRequest is POST /v1/ledger/{netuid}/register, signed by the hotkey
-// (or the operator). On the embedded ledger of a demo anybody may register.
+// RegisterRequest is POST /v1/ledger/{netuid}/register. Who signs it depends on
+// Server.Registration: open the hotkey, operator the operator, coldkey and burn
+// the coldkey; the operator may always.
 type RegisterRequest struct {
 	Hotkey    string `json:"hotkey"`
 	Coldkey   string `json:"coldkey"`
 	Validator bool   `json:"validator,omitempty" doc:"operator only: grant a validator permit"`
+}
+
+// FundRequest is POST /v1/ledger/fund, signed by the operator.
+type FundRequest struct {
+	Coldkey string `json:"coldkey"`
+	Rao     uint64 `json:"rao" doc:"10^-9 TAO"`
+}
+
+// Balance is what a coldkey has on the embedded ledger.
+type Balance struct {
+	Coldkey string `json:"coldkey"`
+	Rao     uint64 `json:"balance" doc:"rao, 10^-9 TAO"`
 }
 
 // SetWeightsRequest is POST /v1/ledger/{netuid}/weights, signed by a validator.

@@ -23,7 +23,7 @@ func (c Chain) Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph,
 	if err != nil {
 		return nil, LedgerError(err)
 	}
-	out := &client.Metagraph{Netuid: m.Netuid, Block: m.Block, Neurons: make([]client.Neuron, 0, len(m.Neurons)), Weights: m.TopWeights()}
+	out := &client.Metagraph{Netuid: m.Netuid, Block: m.Block, Price: m.Burn, Neurons: make([]client.Neuron, 0, len(m.Neurons)), Weights: m.TopWeights()}
 	for _, n := range m.Neurons {
 		out.Neurons = append(out.Neurons, client.Neuron{
 			UID: n.UID, Hotkey: n.Hotkey, Coldkey: n.Coldkey, Validator: n.Permit, Stake: n.Stake,

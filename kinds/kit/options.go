@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -33,6 +34,11 @@ type Options struct {
 
 	// Kits are the kinds of this process (see package kinds).
 	Kits List
+
+	// Registration says who may register on the embedded ledger; "": the operator.
+	Registration local.Registration
+	// RegistrationPrice is the least price under local.RegistrationBurn, in rao; 0: 1 TAO.
+	RegistrationPrice uint64
 
 	Lease  time.Duration   // of runs that this server hands out; 0: the platform's default
 	Traces *tracing.Tracer // see Trace; nil: none are sent

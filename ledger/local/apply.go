@@ -16,6 +16,7 @@ const (
 	callHyper        = "set_hyperparameters"
 	callValidator    = "set_validator"
 	callFund         = "fund"
+	callEndFaucet    = "end_faucet"
 	callRegister     = "burned_register"
 	callCommit       = "set_commitment"
 	callSetWeights   = "set_weights"
@@ -33,6 +34,7 @@ type extrinsic struct {
 	Hotkey  string                  `json:"hotkey,omitempty"`
 	Coldkey string                  `json:"coldkey,omitempty"`
 	Signer  string                  `json:"signer,omitempty"` // of a registration; empty = the coldkey
+	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody
 	Rao     uint64                  `json:"rao,omitempty"`
 	Permit  bool                    `json:"permit,omitempty"`
 	Fields  []ledger.Field          `json:"fields,omitempty"`
@@ -57,6 +59,12 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.setValidator(x)
 	case callFund:
 		s.credit(x.Coldkey, x.Rao)
+		return 0, nil
+	case callEndFaucet:
+		if s.Faucet == 0 {
+			return 0, errUnchanged
+		}
+		s.Faucet = 0
 		return 0, nil
 	case callRegister:
 		return s.register(x)
@@ -181,6 +189,9 @@ func (s *state) register(x *extrinsic) (uint16, error) {
 	}
 	uid := len(sub.Neurons) // uids have no gaps
 	if uid >= int(sub.Hyper.MaxUIDs) {
+		if x.Keep {
+			return 0, ledger.ErrSubnetFull.With(fmt.Sprintf("all %d uids are taken, and registrations that cost nothing evict nobody", uid))
+		}
 		if uid, err = sub.victim(s.Block); err != nil {
 			return 0, err
 		}

@@ -73,6 +73,14 @@ func (l *Ledger) Fund(ctx context.Context, coldkey string, rao uint64) error {
 	return err
 }
 
+// EndFaucet takes what coldkeys have that never moved money: from now on a
+// coldkey has what it was given and what it earned. Presets for tests give each
+// new coldkey a balance, which would make every price meaningless.
+func (l *Ledger) EndFaucet(ctx context.Context) error {
+	_, _, err := l.call(ctx, &extrinsic{Call: callEndFaucet})
+	return err
+}
+
 // TriggerEpoch puts the next epoch of a subnet into the next block, where
 // commit-reveal is off.
 func (l *Ledger) TriggerEpoch(ctx context.Context, netuid uint16) error {
@@ -89,14 +97,18 @@ func (l *Ledger) Register(ctx context.Context, netuid uint16, hotkey, coldkey st
 // RegisterSigned is Register by a signer: a registration that costs something
 // must be the coldkey's (ErrBadOrigin).
 func (l *Ledger) RegisterSigned(ctx context.Context, netuid uint16, hotkey, coldkey, signer string) (uint16, error) {
-	if netuid == 0 {
-		return 0, ledger.ErrRootRegistration
-	}
-	if err := checkAddresses(hotkey, coldkey); err != nil {
+	if err := checkRegistration(netuid, hotkey, coldkey); err != nil {
 		return 0, err
 	}
 	uid, _, err := l.call(ctx, &extrinsic{Call: callRegister, Netuid: netuid, Hotkey: hotkey, Coldkey: coldkey, Signer: signer})
 	return uid, err
+}
+
+func checkRegistration(netuid uint16, hotkey, coldkey string) error {
+	if netuid == 0 {
+		return ledger.ErrRootRegistration
+	}
+	return checkAddresses(hotkey, coldkey)
 }
 
 // Commit implements ledger.Writer. It is free; the space per hotkey and epoch is bounded.

@@ -207,9 +207,10 @@ func (s *Server) dispatchError(err error) (any, error) {
 	switch {
 	case err == nil:
 		return nil, nil
-	case errors.As(err, &coded):
-		return scale.Value{Name: "Other"}, nil
 	case !errors.As(err, &refusal):
+		if errors.As(err, &coded) {
+			return scale.Value{Name: "Other"}, nil
+		}
 		return nil, err
 	case refusal.Name == ledger.ErrBadOrigin.Name:
 		return scale.Value{Name: "BadOrigin"}, nil

@@ -41,7 +41,11 @@ type Graphs interface {
 // Ledger is the part of the embedded ledger that /v1 offers to other processes.
 type Ledger interface {
 	Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error)
-	Register(ctx context.Context, netuid uint16, r client.RegisterRequest) (uid uint16, err error)
+	// Register registers a hotkey for signer, whom it checks; a permit is asked for
+	// by the operator only.
+	Register(ctx context.Context, netuid uint16, signer string, r client.RegisterRequest) (uid uint16, err error)
+	// Fund gives money of the embedded ledger to a coldkey and returns what it has.
+	Fund(ctx context.Context, r client.FundRequest) (*client.Balance, error)
 	SetWeights(ctx context.Context, netuid uint16, hotkey string, r client.SetWeightsRequest) error
 }
 
@@ -65,11 +69,8 @@ type Config struct {
 	// Permit says who is a validator; asked before a blob's bytes are read. nil:
 	// only the platform asks, afterwards.
 	Permit func(ctx context.Context, hotkey string) (bool, error)
-	// OpenRegistration lets anybody register a hotkey (a demo's ledger);
-	// otherwise only the operator may.
-	OpenRegistration bool
-	Now              func() time.Time
-	Log              *slog.Logger
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Body limits in bytes. A request over its limit is answered 413 before it is read whole.

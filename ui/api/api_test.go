@@ -46,7 +46,11 @@ func (l ledgerStub) Metagraph(context.Context, uint16) (*client.Metagraph, error
 	return &client.Metagraph{Netuid: 1, Neurons: []client.Neuron{{UID: 0, Hotkey: l.miner}, {UID: 1, Hotkey: l.validator, Validator: true}}}, nil
 }
 
-func (l ledgerStub) Register(context.Context, uint16, client.RegisterRequest) (uint16, error) {
+func (ledgerStub) Fund(context.Context, client.FundRequest) (*client.Balance, error) {
+	return nil, nil
+}
+
+func (l ledgerStub) Register(context.Context, uint16, string, client.RegisterRequest) (uint16, error) {
 	return 7, nil
 }
 
@@ -133,7 +137,7 @@ func open(t *testing.T, dir string, f *fixture) {
 	f.audience = "agon:test"
 	srv := httptest.NewServer(api.New(api.Config{
 		Platform: p, Ledger: l, Verifier: sigs{&auth.Verifier{Audience: f.audience, Replay: guard{p}, Now: time.Now}},
-		OpenRegistration: true, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Server: client.Server{Name: "agon", Audience: f.audience, Operator: f.operator.SS58()},
 	}))
 	f.url = srv.URL

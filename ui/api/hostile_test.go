@@ -53,7 +53,11 @@ func (hostileLedger) Metagraph(context.Context, uint16) (*client.Metagraph, erro
 	return &client.Metagraph{Netuid: 1}, nil
 }
 
-func (hostileLedger) Register(context.Context, uint16, client.RegisterRequest) (uint16, error) {
+func (hostileLedger) Fund(context.Context, client.FundRequest) (*client.Balance, error) {
+	return nil, nil
+}
+
+func (hostileLedger) Register(context.Context, uint16, string, client.RegisterRequest) (uint16, error) {
 	return 0, nil
 }
 

@@ -306,17 +306,20 @@ func (a *server) ledger(api huma.API, p Arenas) {
 	},
 	) (map[string]any, error) {
 		c := caller(ctx)
-		if !c.Operator && (!a.cfg.OpenRegistration || in.Body.Validator) {
-			return nil, &agon.Error{Code: "operator_only", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator's key"}
+		if !c.Operator && in.Body.Validator {
+			return nil, &agon.Error{Code: "operator_only", Status: 403, Field: "validator", Message: "only the operator gives permits", Mend: "sign with the operator's key"}
 		}
-		if !c.Operator && c.Hotkey != in.Body.Hotkey {
-			return nil, &agon.Error{Code: "forbidden", Status: 403, Field: "hotkey", Message: "the signer is not the hotkey to be registered"}
-		}
-		uid, err := l.Register(ctx, in.Netuid, in.Body)
+		uid, err := l.Register(ctx, in.Netuid, c.Hotkey, in.Body)
 		if err != nil {
 			return nil, err
 		}
 		return map[string]any{"netuid": in.Netuid, "hotkey": in.Body.Hotkey, "uid": uid}, nil
+	})
+	op(a, api, "POST", "/v1/ledger/fund", "fund", "Make money on the embedded ledger and give it to a coldkey (operator)", func(ctx context.Context, in *struct{ Body client.FundRequest }) (*client.Balance, error) {
+		if !caller(ctx).Operator {
+			return nil, &agon.Error{Code: "operator_only", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator's key"}
+		}
+		return l.Fund(ctx, in.Body)
 	})
 	op(a, api, "POST", "/v1/ledger/{netuid}/weights", "set-weights", "Set the signer's weights", func(ctx context.Context, in *struct {
 		ByNetuid

@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -131,8 +132,10 @@ func metagraphHuman(h *output.Human, m *client.Metagraph) {
 }
 
 type registerOptions struct {
-	Netuid  int
-	Coldkey string
+	Netuid    int
+	Hotkey    string // of another: the operator registers it
+	Coldkey   string
+	Validator bool
 }
 
 func (a *App) ledgerRegisterCmd() *cobra.Command {
@@ -141,11 +144,19 @@ func (a *App) ledgerRegisterCmd() *cobra.Command {
 		Use:   "register",
 		Short: "Register the hotkey in force on a subnet",
 		Long: `Register the hotkey in force on a subnet. JSON: its neuron {netuid, uid, hotkey, coldkey, …}.
-A hotkey that is registered already is shown, and nothing changes.`,
-		Example: "  agon ledger register\n  agon ledger register --wallet.hotkey second --netuid 1",
+A hotkey that is registered already is shown, and nothing changes. Where the server wants
+the coldkey's signature, the wallet's coldkey signs. With --hotkey and --coldkey the operator
+registers somebody else, with --validator as a validator.`,
+		Example: "  agon ledger register\n  agon ledger register --wallet.hotkey second --netuid 1\n  agon ledger register --hotkey 5F… --coldkey 5G… --wallet.name operator",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Hotkey != "" && o.Coldkey == "" {
+				return output.Usage("coldkey", "add --coldkey", "whose hotkey is it")
+			}
 			if a.ledgerPlace() != "" {
+				if o.Hotkey != "" || o.Validator {
+					return output.Usage("hotkey", "leave --ledger away", "the operator registers others at the server (--url)")
+				}
 				return a.ledgerRegister(cmd.Context(), o)
 			}
 			return a.register(cmd.Context(), o)
@@ -154,6 +165,8 @@ A hotkey that is registered already is shown, and nothing changes.`,
 	cmd.Flags().IntVar(&o.Netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
 	cmd.Flags().Lookup("netuid").DefValue = ""
 	cmd.Flags().StringVar(&o.Coldkey, "coldkey", "", "`address` of the owner (default: the wallet's)")
+	cmd.Flags().StringVar(&o.Hotkey, "hotkey", "", "`address` of the hotkey to register (operator; default: the one in force)")
+	cmd.Flags().BoolVar(&o.Validator, "validator", false, "give it a validator's permit (operator)")
 	return cmd
 }
 
@@ -188,15 +201,27 @@ func (a *App) register(ctx context.Context, o registerOptions) error {
 	if err != nil {
 		return err
 	}
-	neuron, err := findNeuron(ctx, c, n, key.SS58())
+	hotkey := o.Hotkey
+	if hotkey == "" {
+		hotkey = key.SS58()
+	}
+	neuron, err := findNeuron(ctx, c, n, hotkey)
 	if err != nil {
 		return err
 	}
 	if neuron == nil {
-		if err := c.Register(ctx, n, client.RegisterRequest{Hotkey: key.SS58(), Coldkey: o.Coldkey}); err != nil {
+		info, err := c.Server(ctx)
+		if err != nil {
 			return err
 		}
-		if neuron, err = findNeuron(ctx, c, n, key.SS58()); err != nil {
+		if (info.Registration == string(local.RegistrationColdkey) || info.Registration == string(local.RegistrationBurn)) && key.SS58() != info.Operator {
+			o.Netuid = int(n)
+			return a.ledgerRegister(ctx, o) // signed by the coldkey
+		}
+		if err := c.Register(ctx, n, client.RegisterRequest{Hotkey: hotkey, Coldkey: o.Coldkey, Validator: o.Validator}); err != nil {
+			return err
+		}
+		if neuron, err = findNeuron(ctx, c, n, hotkey); err != nil {
 			return err
 		}
 		if neuron == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/keeper"
 	"github.com/agon-arena/agon/ledger/local"
@@ -106,8 +107,8 @@ func (a *App) ledgerFundCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "fund ADDRESS TAO",
 		Short:   "Make money on an embedded ledger",
-		Long:    "Make money on an embedded ledger and give it to a coldkey. JSON: {coldkey, balance} in rao.",
-		Example: "  agon ledger fund 5Grw… 100 --ledger lab.db",
+		Long:    "Make money on an embedded ledger and give it to a coldkey: in the file that --ledger names, else as the operator of the server (--url). JSON: {coldkey, balance} in rao.",
+		Example: "  agon ledger fund 5Grw… 100 --ledger lab.db\n  agon ledger fund 5Grw… 5 --wallet.name operator",
 		Args:    Args(2, 2, "an address and an amount"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rao, err := parseTAO(args[1])
@@ -115,6 +116,17 @@ func (a *App) ledgerFundCmd() *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
+			if a.ledgerPlace() == "" {
+				c, _, err := a.Writer()
+				if err != nil {
+					return err
+				}
+				v, err := c.Fund(ctx, client.FundRequest{Coldkey: args[0], Rao: rao})
+				if err != nil {
+					return err
+				}
+				return a.Printer.Print(ctx, output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s TAO", tao(v.Rao)) }})
+			}
 			return a.withFile(ctx, func(l *local.Ledger) error {
 				if err := l.Fund(ctx, args[0], rao); err != nil {
 					return err

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/output"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
@@ -142,15 +143,37 @@ func EndOfService(ctx context.Context, err error) error {
 
 func (a *App) serveCmd(r Roles) *cobra.Command {
 	var o ServeOptions
+	var registration string
+	var price float64
 	cmd := &cobra.Command{
-		Use:     "serve",
-		Short:   "Run the platform and the ledger; validators play elsewhere",
-		Example: "  agon serve --listen 0.0.0.0:8900 --arena ./my-arena.toml",
+		Use:   "serve",
+		Short: "Run the platform and the ledger; validators play elsewhere",
+		Long: `Run the platform and the embedded ledger; validators play elsewhere.
+
+Who may register hotkeys on the embedded ledger (--registration):
+  operator  the operator only: agon ledger register --hotkey … --coldkey … --wallet.name operator
+  coldkey   the coldkey that a registration names signs it. It costs nothing, so caps per
+            coldkey bind nobody who makes new coldkeys; a full subnet evicts nobody
+  burn      the coldkey signs and pays a price, which each registration raises by a quarter and
+            six minutes of blocks halve. The operator gives money with agon ledger fund
+  open      a hotkey registers itself under any coldkey: for tests, on loopback only`,
+		Example: "  agon serve --listen 0.0.0.0:8900 --arena ./my-arena.toml\n  agon serve --listen 0.0.0.0:8900 --registration burn --registration-price 0.5",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.Serve == nil {
 				return Missing("serve")
 			}
+			var err error
+			if o.Registration, err = local.ParseRegistration(registration); err != nil {
+				return output.Usage("registration", "give operator, coldkey, burn or open", "%v", err)
+			}
+			if price < 0.001 || price > 1e6 {
+				return output.Usage("registration-price", "give 0.001 to 1000000", "--registration-price %v: out of range", price)
+			}
+			if cmd.Flags().Changed("registration-price") && o.Registration != local.RegistrationBurn {
+				return output.Usage("registration-price", "add --registration burn", "a price needs --registration burn")
+			}
+			o.RegistrationPrice = uint64(price * 1e9)
 			common, done, err := a.Common()
 			if err != nil {
 				return err
@@ -163,6 +186,9 @@ func (a *App) serveCmd(r Roles) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`; KIND.toml: the one that a kind ships (default: all demos)")
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	cmd.Flags().StringVar(&registration, "registration", string(local.RegistrationOperator), "who may register hotkeys: operator, coldkey, burn or open")
+	cmd.Flags().Float64Var(&price, "registration-price", 1, "with burn, the least price in `TAO`")
+	Register(cmd, "registration", "operator", "coldkey", "burn", "open")
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/translog"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
@@ -150,6 +151,10 @@ type UpOptions struct {
 type ServeOptions struct {
 	Common
 	ArenaFile string
+	// Registration says who may register on the embedded ledger, RegistrationPrice
+	// the least that it costs where it costs something, in rao.
+	Registration      local.Registration
+	RegistrationPrice uint64
 	// Ready is called once, when /v1 answers at url; never nil.
 	Ready func(url string)
 }

@@ -119,7 +119,11 @@ func newWorld(t *testing.T) *world {
 // writableLedger is the ledger of the test as /v1 wants it.
 type writableLedger struct{ ledger }
 
-func (writableLedger) Register(context.Context, uint16, client.RegisterRequest) (uint16, error) {
+func (writableLedger) Fund(context.Context, client.FundRequest) (*client.Balance, error) {
+	return nil, errors.New("not here")
+}
+
+func (writableLedger) Register(context.Context, uint16, string, client.RegisterRequest) (uint16, error) {
 	return 0, errors.New("not here")
 }
 

@@ -2,9 +2,9 @@ package roles
 
 import (
 	"context"
+	"errors"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger"
@@ -14,20 +14,15 @@ import (
 // apiLedger is the embedded ledger in the words of /v1.
 type apiLedger struct {
 	kit.Chain
-	own *local.Ledger
+	own *local.Served
 }
 
 // Register implements api.Ledger. A validator's permit and stake are for the
 // operator to give; the API has checked that.
-func (a apiLedger) Register(ctx context.Context, netuid uint16, r client.RegisterRequest) (uint16, error) {
-	for field, s := range map[string]string{"hotkey": r.Hotkey, "coldkey": r.Coldkey} {
-		if _, err := auth.ParseSS58(s); err != nil {
-			return 0, &agon.Error{Code: "bad_address", Status: 422, Field: field, Message: field + ": " + err.Error()}
-		}
-	}
-	uid, err := a.own.Register(ctx, netuid, r.Hotkey, r.Coldkey)
+func (a apiLedger) Register(ctx context.Context, netuid uint16, signer string, r client.RegisterRequest) (uint16, error) {
+	uid, err := a.own.RegisterSigned(ctx, netuid, r.Hotkey, r.Coldkey, signer)
 	if err != nil {
-		return 0, kit.LedgerError(err)
+		return 0, codedFirst(err)
 	}
 	if r.Validator {
 		if err := a.own.SetValidator(ctx, netuid, r.Hotkey, true, demoStake); err != nil {
@@ -35,6 +30,27 @@ func (a apiLedger) Register(ctx context.Context, netuid uint16, r client.Registe
 		}
 	}
 	return uid, nil
+}
+
+// codedFirst keeps a coded error that wraps a refusal of the ledger.
+func codedFirst(err error) error {
+	var coded *agon.Error
+	if errors.As(err, &coded) {
+		return coded
+	}
+	return kit.LedgerError(err)
+}
+
+// Fund implements api.Ledger.
+func (a apiLedger) Fund(ctx context.Context, r client.FundRequest) (*client.Balance, error) {
+	if err := a.own.Fund(ctx, r.Coldkey, r.Rao); err != nil {
+		return nil, codedFirst(err)
+	}
+	rao, err := a.own.Balance(ctx, r.Coldkey)
+	if err != nil {
+		return nil, codedFirst(err)
+	}
+	return &client.Balance{Coldkey: r.Coldkey, Rao: rao}, nil
 }
 
 // SetWeights implements api.Ledger.

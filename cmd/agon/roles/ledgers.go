@@ -160,6 +160,9 @@ func (s *server) ensureSubnet(ctx context.Context, a agon.Arena, val *kit.Party)
 	if err != nil {
 		return fmt.Errorf("make subnet %d: %w", a.Netuid, err)
 	}
+	if err := s.ensurePrice(ctx, a.Netuid); err != nil {
+		return fmt.Errorf("price registrations of subnet %d: %w", a.Netuid, err)
+	}
 	if val == nil {
 		return nil
 	}
@@ -172,6 +175,34 @@ func (s *server) ensureSubnet(ctx context.Context, a agon.Arena, val *kit.Party)
 	return nil
 }
 
+// maxPrice bounds what a registration may come to cost, as a multiple of the least.
+const maxPrice = 1000
+
+// ensurePrice makes registrations of a subnet cost at least what was asked for.
+// Each one raises the price by a quarter; it halves every six minutes of blocks.
+func (s *server) ensurePrice(ctx context.Context, netuid uint16) error {
+	if s.Options.Registration != local.RegistrationBurn {
+		return nil
+	}
+	m, err := s.Ledger.Metagraph(ctx, netuid)
+	if err != nil {
+		return err
+	}
+	price := s.Options.RegistrationPrice
+	if price == 0 {
+		price = DefaultRegistrationPrice
+	}
+	h := m.Hyper
+	if h.MinBurn == price {
+		return nil
+	}
+	h.MinBurn, h.MaxBurn = price, maxPrice*price
+	return s.Ledger.SetHyperparameters(ctx, netuid, h)
+}
+
+// DefaultRegistrationPrice is the least price of a registration that costs something, in rao: 1 TAO.
+const DefaultRegistrationPrice = 1_000_000_000
+
 // ensureRegistered registers a demo Party unless it is. On a ledger that is not
 // ours registering may cost money: it is left to people, and false is returned.
 func (s *server) ensureRegistered(ctx context.Context, a agon.Arena, p *kit.Party) (bool, error) {
@@ -183,6 +214,13 @@ func (s *server) ensureRegistered(ctx context.Context, a agon.Arena, p *kit.Part
 		s.Options.Sayf("%s (%s) is not registered on subnet %d of the ledger %s: `agon ledger register --ledger %s --netuid %d`, wallet %q below %s",
 			p.Name, p.Hotkey.SS58(), a.Netuid, a.Ledger, a.Ledger, a.Netuid, p.Name, s.Data.Path("wallets"))
 		return false, nil
+	}
+	if m, err := s.Ledger.Metagraph(ctx, a.Netuid); err != nil {
+		return false, err
+	} else if m.Burn > 0 { // the operator's own parties are given the price
+		if err := s.Ledger.Fund(ctx, p.Coldkey, 2*m.Burn); err != nil {
+			return false, fmt.Errorf("fund %s: %w", p.Name, err)
+		}
 	}
 	if _, err := s.Ledger.Register(ctx, a.Netuid, p.Hotkey.SS58(), p.Coldkey); err != nil {
 		return false, fmt.Errorf("register %s: %w", p.Name, err)

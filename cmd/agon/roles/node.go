@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -103,6 +104,22 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
 		return s, err
 	}
+	mode, err := o.Registration, error(nil)
+	if mode == "" {
+		mode = local.RegistrationOperator
+	}
+	if mode == local.RegistrationOpen && !loopback(o.Listen) {
+		return s, &agon.Error{
+			Code: "bad_setting", Status: 422, Field: "registration", Message: fmt.Sprintf("registration open on %s: anybody could register under any coldkey", o.Listen),
+			Mend: "choose operator, coldkey or burn, or listen on 127.0.0.1",
+		}
+	}
+	if mode == local.RegistrationBurn {
+		if err = s.Ledger.EndFaucet(ctx); err != nil {
+			return s, err
+		}
+	}
+	served := &local.Served{Ledger: s.Ledger, Mode: mode, Operator: s.Operator.Hotkey.SS58()}
 	s.foreignLedgers = newForeign(time.Now)
 	c := kit.Chain{Ledger: s.Ledger}
 	pc := platform.Config{
@@ -143,11 +160,11 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	// A read that is sent twice changes nothing: its nonces need not outlive the process, nor wait for the disk.
 	reader := &auth.Verifier{Audience: s.Data.Audience, Replay: auth.NewMemoryReplay(time.Now), Now: time.Now}
 	mux := http.NewServeMux()
-	lh := serve.New(serve.Config{Ledger: s.Ledger, Verifier: verifier, BlockTime: s.Ledger.BlockTime(), Log: o.Log})
+	lh := serve.New(serve.Config{Ledger: served, Verifier: verifier, BlockTime: s.Ledger.BlockTime(), Log: o.Log})
 	mux.Handle(remote.PathInfo, lh)
 	mux.Handle(remote.PathInfo+"/", lh)
 	chainRPC, err := rpc.New(rpc.Config{
-		Ledger: s.Ledger, Genesis: "agon-ledger:" + strconv.FormatInt(s.Ledger.Genesis().UnixMilli(), 36), Replay: s.Ledger, BlockTime: s.Ledger.BlockTime(), Now: time.Now, Log: o.Log,
+		Ledger: served, Genesis: "agon-ledger:" + strconv.FormatInt(s.Ledger.Genesis().UnixMilli(), 36), Replay: s.Ledger, BlockTime: s.Ledger.BlockTime(), Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err
@@ -158,9 +175,9 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if err = s.openWebhooks(); err != nil {
 		return s, err
 	}
-	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Log: s.history.Key()}
+	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Registration: string(mode), Log: s.history.Key()}
 	v1 := api.New(api.Config{
-		Platform: s.Platform, Ledger: apiLedger{c, s.Ledger}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Permit: s.Platform.Permitted, OpenRegistration: true, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
+		Platform: s.Platform, Ledger: apiLedger{c, served}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Permit: s.Platform.Permitted, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
@@ -219,6 +236,16 @@ func (s *server) close() {
 	if s.Data != nil {
 		s.Data.Close()
 	}
+}
+
+// loopback reports whether only this machine reaches what listens there.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // signatures is the verifier in the API's words: one for what changes

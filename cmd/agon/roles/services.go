@@ -43,7 +43,7 @@ func Services(kits kit.List) cli.Services {
 			},
 			Serve: func(ctx context.Context, s cli.ServeOptions) error {
 				o := kits.Options(s.Common, "")
-				o.Ready = s.Ready
+				o.Ready, o.Registration, o.RegistrationPrice = s.Ready, s.Registration, s.RegistrationPrice
 				if s.ArenaFile != "" {
 					o.Arenas = []string{s.ArenaFile}
 				}

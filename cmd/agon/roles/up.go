@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
 
@@ -38,6 +39,9 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	}
 	o.Sayf("boxes: %s %s (%s)", d.Info().Name, d.Info().Version, strings.Join(d.Info().Limits, ", "))
 	ks := o.Kinds(root)
+	if o.Registration == "" && loopback(o.Listen) {
+		o.Registration = local.RegistrationOpen // a demo: who reaches it has this machine
+	}
 	s, err := openServer(ctx, o, ks)
 	if err != nil {
 		return nil, err
