@@ -235,7 +235,24 @@ type Submission struct {
 	Scripted  bool      `json:"scripted"`
 	Seq       int64     `json:"seq"` // order of admission, from 1
 	CreatedAt time.Time `json:"created_at"`
+	// Beacon is what the seeds of its runs come of; nil: it is older than that.
+	Beacon *Beacon `json:"beacon,omitempty"`
 }
+
+// Beacon is a number that nobody knew when a submission was accepted: with the
+// secret of a period of its arena it makes the seeds of the submission's runs.
+type Beacon struct {
+	Period int64  `json:"period"`          // whose secret, from 0
+	Rule   string `json:"rule"`            // BeaconBlock or BeaconNone
+	Block  uint64 `json:"block,omitempty"` // the first block after the acceptance
+	Hash   string `json:"hash,omitempty"`  // of the block; empty: it is not there yet
+}
+
+// Rules of beacons.
+const (
+	BeaconBlock = "block" // the hash of the first block after the acceptance
+	BeaconNone  = "none"  // the ledger has no hashes of blocks: the secret alone
+)
 
 // Finding is one reason why files may not be entered, or a warning.
 type Finding struct {

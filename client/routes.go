@@ -197,6 +197,13 @@ func (c *Client) Runs(ctx context.Context, arena, submission, state string, o Li
 	return ptr(&out, err)
 }
 
+// Seeds lists an arena's set periods, newest first.
+func (c *Client) Seeds(ctx context.Context, arena string) ([]SeedPeriod, error) {
+	var out Page[SeedPeriod]
+	_, err := c.json(ctx, get(path("arenas", arena, "seeds"), nil), nil, &out)
+	return out.Items, err
+}
+
 // Run returns one run with its attempts.
 func (c *Client) Run(ctx context.Context, id string) (*Run, error) {
 	var out Run

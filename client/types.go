@@ -30,6 +30,27 @@ type Arena struct {
 	Queued   int        `json:"queued"`
 	Playing  int        `json:"playing"`
 	Fairness string     `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
+	Seeds    *Seeds     `json:"seeds,omitempty" doc:"what is known of the seeds of its runs"`
+}
+
+// Seeds is what is known of the seeds of an arena's runs.
+type Seeds struct {
+	BeaconRule string      `json:"beacon_rule" doc:"block: the hash of the first block after a submission is accepted; none: the ledger has no hashes"`
+	Period     *SeedPeriod `json:"period" doc:"the present set period"`
+	Next       agon.Digest `json:"next_commitment,omitempty" doc:"of the secret of the period to come"`
+}
+
+// SeedPeriod is a set period: the time for which one secret makes the seeds.
+type SeedPeriod struct {
+	Arena      string      `json:"arena"`
+	Period     int64       `json:"period"` // from 0
+	Opens      time.Time   `json:"opens"`
+	Closes     time.Time   `json:"closes"`
+	Commitment agon.Digest `json:"commitment" doc:"SHA-256 of the secret's bytes"`
+	Secret     string      `json:"secret,omitempty" doc:"hex, when the period has ended"`
+	RevealedAt *time.Time  `json:"revealed_at,omitempty"`
+	// Unverifiable: the secret was not shown in time.
+	Unverifiable bool `json:"unverifiable,omitempty" doc:"the secret was not shown within a day after the end: nobody can compute the seeds of this period"`
 }
 
 // Place is an occupied seat of an arena.
@@ -62,6 +83,8 @@ type Submission struct {
 	CostMicros agon.Micros    `json:"cost_micros"`
 	Findings   []agon.Finding `json:"findings,omitempty"`
 	Decision   *agon.Decision `json:"decision,omitempty"`
+	// Unverifiable: the seeds of its runs can never be computed again.
+	Unverifiable bool `json:"unverifiable,omitempty" doc:"the secret of its set period was not shown in time: nobody can compute the seeds of its runs"`
 	// Qualified says whether every task is solved; nil until it is decided.
 	Qualified *bool `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
 	// ExcludedReason says why a submission is not played.

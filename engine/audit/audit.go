@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/translog"
@@ -28,6 +29,10 @@ type Options struct {
 	// Rejudge judges evidence again; nil: scores are not judged again, Why says why.
 	Rejudge func(ctx context.Context, b *Bundle, r *Run, files map[string][]byte, outcome string) ([]agon.Score, error)
 	Why     string
+	// Replay plays a run again that asked nobody for anything; nil: nothing is played again.
+	Replay func(ctx context.Context, b *Bundle, r *Run) ([]agon.Score, error)
+	// Pair compares two scores of a task as the arena's kind does; nil: by their values.
+	Pair func(numbers map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair
 }
 
 // Report is what a check came to.
@@ -127,6 +132,7 @@ func Check(ctx context.Context, b *Bundle, o Options) *Report {
 		k.run(ctx, r)
 	}
 	k.where = ""
+	k.seeds()
 	k.decision()
 	k.Report.OK = len(k.Wrong) == 0
 	return &k.Report
@@ -223,6 +229,7 @@ func (k *checker) run(ctx context.Context, r *Run) {
 		k.wrong("cost", "the receipts sum to %s, the attempt says %s", money(sum), money(t.CostMicros))
 	}
 	k.scores(ctx, r, t, outcome)
+	k.replay(ctx, r, t, len(receipts)+len(hosted), seen)
 }
 
 // result opens the run's entry in the log with everything that is shown of it.
@@ -538,6 +545,41 @@ func (k *checker) scores(ctx context.Context, r *Run, t *agon.Attempt, outcome s
 	k.ok("score", "%d scores, judged again alike", len(scores))
 }
 
+// replay plays a run again where the same must come out: it asked no model and
+// no tool. Another score proves nothing, since programs may draw numbers of
+// their own, but is told.
+func (k *checker) replay(ctx context.Context, r *Run, t *agon.Attempt, calls int, n counts) {
+	switch {
+	case k.o.Replay == nil:
+		return
+	case !t.Counted:
+		k.open("replay", "the attempt was not counted")
+		return
+	case calls+n.hidden+n.cut > 0:
+		k.open("replay", "it made %d calls: what models and tools answer is not the same twice", calls+n.hidden+n.cut)
+		return
+	case slices.ContainsFunc(r.Run.Tasks, func(t agon.TaskRef) bool { return t.Hidden }):
+		k.open("replay", "a task of it is hidden")
+		return
+	}
+	scores, err := k.o.Replay(ctx, k.b, r)
+	if err != nil {
+		k.open("replay", "not played again: %v", err)
+		return
+	}
+	by := map[string]agon.Score{}
+	for _, s := range scores {
+		by[s.Task] = s
+	}
+	for _, s := range r.Run.Scores {
+		if got, ok := by[s.Task]; !ok || got.Value != s.Value || got.Solved != s.Solved {
+			k.open("replay", "%s: stored %.4f, played again %.4f: the program, or the machine, is not the same twice", s.Task, s.Value, got.Value)
+			return
+		}
+	}
+	k.ok("replay", "%d scores, played again alike", len(r.Run.Scores))
+}
+
 // decision compares the decision on the submission with the log, and its score
 // with the runs'.
 func (k *checker) decision() {
@@ -559,6 +601,7 @@ func (k *checker) decision() {
 		k.wrong("decision", "it is about a score of %v, the submission has %v", d.Score, *s)
 	}
 	k.mean(d)
+	k.paired(d)
 }
 
 // mean computes the submission's score from its runs, where the bundle has all.

@@ -18,6 +18,8 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/gateway"
@@ -92,10 +94,19 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 	must(t, err)
 	b.Blobs[agon.Sum(raw)], b.Blobs[agon.Sum([]byte("diff"))] = raw, []byte("diff")
 	score := agon.Score{Run: run, Task: task.Key, Value: 0.75, Metrics: map[string]float64{"passed": 3}, Scorer: "s-1", Detail: "three of four"}
+	period := client.SeedPeriod{Arena: "demo", Opens: at, Closes: at.Add(time.Hour), Secret: strings.Repeat("5e", 32)}
+	period.Commitment, err = seeds.Commitment(period.Secret)
+	must(t, err)
+	revealed := at.Add(time.Hour)
+	period.RevealedAt = &revealed
+	b.Seeds = &period
+	beacon := agon.Beacon{Rule: agon.BeaconNone}
+	seed, err := seeds.Of(period.Secret, seeds.Source{Arena: "demo", Submission: sub, Task: task.Key})
+	must(t, err)
 	policy := agon.Policy{Models: []string{"m"}, GatewayKey: books.Signer(), Budget: agon.Budget{Micros: 1000, Calls: 10}}
 	x.Run = client.Run{
 		Run: agon.Run{
-			RunSpec:    agon.RunSpec{Run: run, Arena: "demo", Tasks: []agon.TaskRef{task}, Seed: 42, Policy: policy},
+			RunSpec:    agon.RunSpec{Run: run, Arena: "demo", Tasks: []agon.TaskRef{task}, Seed: seed, Policy: policy},
 			Submission: sub, State: agon.RunScored, Scores: []agon.Score{score}, CreatedAt: at, EndedAt: at.Add(time.Minute), Attempts: 1,
 		},
 		List: []agon.Attempt{{
@@ -106,7 +117,7 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 	value, one := 0.75, 1
 	b.Arena = client.Arena{Arena: agon.Arena{ID: "demo", Kind: "golf", Policy: policy}}
 	b.Submission = client.Submission{
-		Submission: agon.Submission{ID: sub, Arena: "demo", Miner: "5Miner", Coldkey: "5Cold", Netuid: 1, Name: "fixer", Digest: agon.Sum([]byte("code")), Licence: "MIT", State: agon.SubmissionScored, Seq: 1, CreatedAt: at},
+		Submission: agon.Submission{ID: sub, Arena: "demo", Miner: "5Miner", Coldkey: "5Cold", Netuid: 1, Name: "fixer", Digest: agon.Sum([]byte("code")), Licence: "MIT", State: agon.SubmissionScored, Seq: 1, CreatedAt: at, Beacon: &beacon},
 		Score:      &value, Solved: &one, Total: &one,
 		Decision: &agon.Decision{Arena: "demo", Challenger: sub, Score: 0.75, Outcome: agon.TookSeat, Rule: "winner_takes_all", Numbers: map[string]float64{"share": 1}, At: at, Sentence: "made when it is read"},
 	}
@@ -128,7 +139,7 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 	for i, f := range []struct {
 		typ, id      string
 		open, secret any
-	}{{translog.TypeSubmission, sub, nil, translog.SubmissionOf(b.Submission.Submission)}, {translog.TypeResult, run + "/1", nil, res}, {translog.TypeDecision, sub, d, nil}} {
+	}{{translog.TypeSeeds, "demo/0", client.SeedPeriod{Arena: "demo", Opens: at, Closes: at.Add(time.Hour), Commitment: period.Commitment}, nil}, {translog.TypeReveal, "demo/0/secret", period, nil}, {translog.TypeSubmission, sub, nil, translog.SubmissionOf(b.Submission.Submission)}, {translog.TypeResult, run + "/1", nil, res}, {translog.TypeDecision, sub, d, nil}} {
 		leaf, err := translog.NewLeaf(translog.Leaf{Index: int64(i), Type: f.typ, ID: f.id, Salt: l.Salt(int64(i))}, "demo", at, f.open, f.secret)
 		must(t, err)
 		*src = append(*src, leaf)
@@ -139,7 +150,7 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 		p, err := l.Inclusion(f.Index, c)
 		must(t, err)
 		salt := f.Salt
-		if f.Type == translog.TypeDecision {
+		if f.Type != translog.TypeSubmission && f.Type != translog.TypeResult {
 			salt = ""
 		}
 		b.Proofs[f.Type+"/"+f.ID] = &client.LogProof{Index: f.Index, Entry: f.Entry, Salt: salt, Hashes: translog.HashTexts(p), Checkpoint: c.Text, Key: key.Public()}
@@ -184,6 +195,7 @@ var free = map[string]string{
 	"arena.*": "of today: what a run was played by stands in its policy", "runs.*.run.state": "of the queue", "runs.*.run.fault": "that of the attempt is bound", "runs.*.run.deadline": "of the queue",
 	"runs.*.run.attempts": "counted by the reader", "runs.*.run.created_at": "of the queue", "runs.*.run.ended_at": "of the queue", "runs.*.run.reason": "that of the attempt is bound",
 	"runs.*.run.list.*.counted": "others may judge again", "runs.*.run.list.*.lease_until": "of the lease",
+	"seeds.revealed_at": "when it was shown is of the server", "seeds.unverifiable": "follows from the time", "submission.beacon.hash": "none here",
 	"proofs.*.key": "the server's word", "format": "refused when it is read",
 }
 
@@ -421,5 +433,77 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	for b.Loop() {
 		Check(b.Context(), x, o)
+	}
+}
+
+// The evidence of a decision by pairs is computed again from the pairs: a number
+// that they do not give, and a half that was changed, are named.
+func TestPairedEvidence(t *testing.T) {
+	rule := incentive.Paired()
+	numbers := map[string]float64{incentive.NumValidators: 1, incentive.NumAgree: 1, incentive.NumAlpha: 0.05, incentive.NumArenaAlpha: 0.05, incentive.NumEntries: 1, incentive.NumMaxPairs: 40}
+	b := &Bundle{Format: Format, Arena: client.Arena{Arena: agon.Arena{ID: "demo", Incentive: incentive.PairedRule, IncentiveNumbers: numbers}}}
+	b.Submission = client.Submission{Submission: agon.Submission{ID: "challenger", Arena: "demo"}}
+	stream := incentive.Stream{Validator: "5Val"}
+	half := func(round, i int, side, of, against string, value float64) client.Run {
+		id := fmt.Sprint(side, round, i)
+		return client.Run{
+			Run: agon.Run{
+				RunSpec:    agon.RunSpec{Run: id, Replica: i, Rival: &agon.Rival{Submission: against, Round: round, Side: side}},
+				Submission: of, State: agon.RunScored, Scores: []agon.Score{{Run: id, Task: "t", Value: value}},
+			},
+			List: []agon.Attempt{{Run: id, N: 1, Validator: "5Val", Counted: true}},
+		}
+	}
+	for round := 1; round <= 3; round++ {
+		stream.Rounds = append(stream.Rounds, nil)
+		for i := range 8 {
+			held := float64(i % 8 / 7) // the incumbent solves one of eight
+			b.Runs = append(b.Runs, Run{Run: half(round, i, agon.SideChallenger, "challenger", "champion", 1), Attempt: 1})
+			b.Rivals = append(b.Rivals, half(round, i, agon.SideIncumbent, "champion", "challenger", held))
+			stream.Rounds[round-1] = append(stream.Rounds[round-1], incentive.Pair{Challenger: 1, Incumbent: held})
+		}
+	}
+	v := rule.Pairing.Decide(incentive.Contested{Numbers: rule.Of(numbers), Attempt: 2, Solved: 1, Streams: []incentive.Stream{stream}})
+	if v.Outcome != incentive.OutcomeSeated {
+		t.Fatalf("the pairs do not seat: %+v", v)
+	}
+	b.Submission.Decision = &agon.Decision{Arena: "demo", Challenger: "challenger", Incumbent: "champion", Outcome: agon.TookSeat, Rule: incentive.PairedRule, Numbers: v.Numbers}
+	says := func() string {
+		k := &checker{b: b}
+		k.paired(b.Submission.Decision)
+		switch {
+		case len(k.Wrong) > 0:
+			return "wrong " + k.Wrong[0].What
+		case slices.Contains(k.Checked, "evidence"):
+			return "checked"
+		}
+		return fmt.Sprint(k.Unchecked)
+	}
+	if got := says(); got != "checked" {
+		t.Fatalf("sound pairs: %s", got)
+	}
+	for name := range v.Numbers {
+		if slices.Contains([]string{"cost_usd", "max_usd", "outcome", "attempt"}, name) {
+			continue
+		}
+		old := v.Numbers[name]
+		v.Numbers[name] = old + 0.25
+		if got := says(); got != "wrong evidence" {
+			t.Errorf("%s changed: %s", name, got)
+		}
+		v.Numbers[name] = old
+	}
+	b.Rivals[3].Scores[0].Value = 0.5
+	if got := says(); got != "wrong evidence" {
+		t.Errorf("a half changed: %s", got)
+	}
+	b.Rivals[3].Scores[0].Value = 0
+	b.Rivals = b.Rivals[:4]
+	if got := says(); got != "wrong evidence" {
+		t.Errorf("halves left out: %s", got)
+	}
+	b.Rivals = nil
+	if got := says(); strings.HasPrefix(got, "wrong") || got == "checked" {
+		t.Errorf("no halves of the incumbent: %s", got)
 	}
 }

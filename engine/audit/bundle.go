@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/translog"
 )
 
@@ -30,6 +31,10 @@ type Bundle struct {
 	Proofs     map[string]*client.LogProof `json:"proofs"` // by TYPE/ID
 	Blobs      map[agon.Digest][]byte      `json:"blobs"`  // evidence: trees and their files
 	Missing    []string                    `json:"missing,omitempty"`
+	// Seeds is the set period of the submission; nil: the server shows none.
+	Seeds *client.SeedPeriod `json:"seeds,omitempty"`
+	// Rivals are the incumbent's halves of the submission's pairs.
+	Rivals []client.Run `json:"rivals,omitempty"`
 }
 
 // Run is a run with one attempt's evidence.
@@ -121,6 +126,14 @@ func Collect(ctx context.Context, c *client.Client, w Want) (*Bundle, error) {
 			return nil, err
 		}
 	}
+	if err := b.collectSeeds(ctx, c); err != nil {
+		return nil, err
+	}
+	if d := sub.Decision; w.Run == "" && d != nil && d.Rule == incentive.PairedRule && d.Incumbent != "" {
+		if err := b.collectRivals(ctx, c, d.Incumbent); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range runs {
 		x := Run{Run: r, Attempt: attemptOf(r, w.Attempt)}
 		if x.Attempt == 0 {
@@ -135,6 +148,58 @@ func Collect(ctx context.Context, c *client.Client, w Want) (*Bundle, error) {
 		b.Runs = append(b.Runs, x)
 	}
 	return b, nil
+}
+
+// collectSeeds reads what is known of the seeds of the submission's runs.
+func (b *Bundle) collectSeeds(ctx context.Context, c *client.Client) error {
+	if b.Submission.Beacon == nil {
+		return nil
+	}
+	list, err := c.Seeds(ctx, b.Arena.ID)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Status == 404 {
+		return nil // a server of before
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.Period != b.Submission.Beacon.Period {
+			continue
+		}
+		b.Seeds = &p
+		if err := b.prove(ctx, c, translog.TypeSeeds, translog.SeedsID(translog.TypeSeeds, p.Arena, p.Period)); err != nil || p.Secret == "" {
+			return err
+		}
+		return b.prove(ctx, c, translog.TypeReveal, translog.SeedsID(translog.TypeReveal, p.Arena, p.Period))
+	}
+	return nil
+}
+
+// collectRivals reads the incumbent's halves of the submission's pairs.
+func (b *Bundle) collectRivals(ctx context.Context, c *client.Client, incumbent string) error {
+	for at := ""; ; {
+		page, err := c.Runs(ctx, b.Arena.ID, incumbent, "", client.ListOptions{Cursor: at, Limit: 200})
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Items {
+			if r.Rival == nil || r.Rival.Submission != b.Submission.ID {
+				continue
+			}
+			full, err := c.Run(ctx, r.RunSpec.Run)
+			if err != nil {
+				return err
+			}
+			b.Rivals = append(b.Rivals, *full)
+		}
+		if len(b.Rivals) > maxRuns {
+			return fmt.Errorf("collect bundle: over %d runs of the incumbent", maxRuns)
+		}
+		if at = page.Next; at == "" {
+			return nil
+		}
+	}
 }
 
 // attemptOf finds the attempt to look at: the one named, the counted one, the last.
@@ -298,6 +363,9 @@ func Read(r io.Reader) (*Bundle, error) {
 	}
 	if b.Format != Format {
 		return nil, &agon.Error{Code: "bad_bundle", Status: 422, Field: "format", Message: fmt.Sprintf("the bundle's format is %.40q, this program reads %q", b.Format, Format)}
+	}
+	if len(b.Rivals) > maxRuns {
+		return nil, &agon.Error{Code: "too_large", Status: 422, Field: "rivals", Limit: strconv.Itoa(maxRuns), Message: fmt.Sprintf("the bundle has %d runs of the incumbent", len(b.Rivals))}
 	}
 	if len(b.Runs) > maxRuns {
 		return nil, &agon.Error{Code: "too_large", Status: 422, Field: "runs", Limit: strconv.Itoa(maxRuns), Message: fmt.Sprintf("the bundle has %d runs", len(b.Runs))}

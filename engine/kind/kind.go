@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
@@ -75,6 +76,16 @@ type Pairer interface {
 	// better. Differences of values that are not scores count only above both
 	// bands, an absolute and a relative one (incentive.Banded). Pure.
 	Pair(challenger, incumbent agon.Score, bandAbs, bandRel float64) (c, i float64)
+}
+
+// Compare is what one pair of scores of a task says, by the kind where it knows
+// better than their values do; baseline: the incumbent is a number of the arena.
+func Compare(k Kind, n map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair {
+	if x, ok := k.(Pairer); ok && !baseline {
+		c, i := x.Pair(challenger, incumbent, n[incentive.NumBandAbs], n[incentive.NumBandRel])
+		return incentive.Pair{Challenger: c, Incumbent: i}
+	}
+	return incentive.Pair{Challenger: challenger.Value, Incumbent: incumbent.Value}
 }
 
 // Copier is a Kind that knows copies whose bytes differ. The platform refuses

@@ -65,7 +65,11 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 				return err
 			}
 		}
-		return tx.PutArena(now)
+		if err := tx.PutArena(now); err != nil {
+			return err
+		}
+		_, err = p.period(tx, now)
+		return err
 	})
 }
 
@@ -242,6 +246,9 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 		return client.Arena{}, err
 	}
 	out := client.Arena{Arena: a, Seats: places, Fairness: p.fairness(a)}
+	if out.Seeds, err = p.seedsOf(tx, a); err != nil {
+		return out, err
+	}
 	if len(places) > 0 {
 		out.Champion = &places[0].Seat
 	}

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -154,12 +155,21 @@ func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.R
 		// The reason and the change may name what is hidden.
 		open := map[string]string{"actor": a.Actor, "what": a.What, "target": cut(a.Target, 200)}
 		return translog.NewLeaf(l, "", a.At, open, a)
-	case store.FactKey, store.FactWeights:
+	case store.FactKey, store.FactWeights, store.FactSeeds, store.FactReveal, store.FactJudging:
 		n, err := tx.Note(x.ID)
 		if err != nil {
 			return l, err
 		}
-		return translog.NewLeaf(l, "", n.At, n.Body, nil)
+		var of struct {
+			Arena string `json:"arena"`
+		}
+		if err := json.Unmarshal(n.Body, &of); err != nil {
+			return l, fmt.Errorf("read note: %w", err)
+		}
+		if x.Type == store.FactWeights || x.Type == store.FactKey {
+			of.Arena = "" // of a subnet, and of the log
+		}
+		return translog.NewLeaf(l, of.Arena, n.At, n.Body, nil)
 	case store.FactLoss:
 		return translog.NewLeaf(l, "", time.Time{}, map[string]string{"lost": x.ID}, nil)
 	}

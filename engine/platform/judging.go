@@ -594,6 +594,9 @@ func (p *Platform) judged(tx *store.Tx, run store.Run, j store.Judging) (int, er
 	if err := tx.MoveJudging(from, j); err != nil {
 		return 0, err
 	}
+	if err := noteJudging(tx, j); err != nil {
+		return 0, err
+	}
 	if j.K == 2 && j.Verdict == agon.VerdictContradicts {
 		queued, err := p.judgeAgain(tx, run, j.Attempt, j.Player, agon.JudgeSettle, 3)
 		if err != nil || queued {
@@ -601,6 +604,18 @@ func (p *Platform) judged(tx *store.Tx, run store.Run, j store.Judging) (int, er
 		}
 	}
 	return p.afterJudging(tx, j)
+}
+
+// noteJudging puts a judging into the log.
+func noteJudging(tx *store.Tx, j store.Judging) error {
+	body, err := json.Marshal(map[string]any{
+		"arena": j.Arena, "run": j.Run, "attempt": j.Attempt, "k": j.K, "why": j.Why, "player": j.Player, "validator": j.Validator, "verdict": j.Verdict, "against": j.Against,
+		"result": j.ResultHash,
+	})
+	if err != nil {
+		return fmt.Errorf("encode judging: %w", err)
+	}
+	return tx.InsertNote(store.Note{Type: store.FactJudging, ID: j.ID, At: j.EndedAt, Body: body})
 }
 
 // afterJudging looks how a run stands whose judging has ended, and decides what

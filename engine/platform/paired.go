@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -53,7 +52,11 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		return false, 0, err
 	}
 	if len(halves) == 0 && numbers[incentive.NumEntries] > 0 {
-		n, err := tx.CountContests(a.ID, incentive.PairedRule, periodOf(a, numbers, p.now()))
+		now, err := p.period(tx, a)
+		if err != nil {
+			return false, 0, err
+		}
+		n, err := tx.CountContests(a.ID, incentive.PairedRule, now.Opens)
 		if err != nil {
 			return false, 0, err
 		}
@@ -184,15 +187,6 @@ func (p *Platform) book(tx *store.Tx, a agon.Arena, e store.Entry, d agon.Decisi
 	return tx.PutSeat(seatOf(a.ID, seats[0]))
 }
 
-// periodOf is when the arena's present period began.
-func periodOf(a agon.Arena, n map[string]float64, now time.Time) time.Time {
-	length := time.Duration(n[incentive.NumPeriod] * 24 * float64(time.Hour))
-	if a.CreatedAt.IsZero() || length <= 0 {
-		return now.Add(-length)
-	}
-	return a.CreatedAt.Add(now.Sub(a.CreatedAt) / length * length)
-}
-
 // pairsOf puts the halves of a challenge of rival into pairs by validator, in
 // the order in which they were asked for. A pair of which one half was lost to a
 // fault of ours, or whose halves two validators played, is left out: no
@@ -266,19 +260,10 @@ func pairsOf(k kind.Kind, n map[string]float64, rival string, halves []store.Hal
 				}
 				held = x.incumbent.Scores[j]
 			}
-			*now = append(*now, compare(k, n, c, held, rival == ""))
+			*now = append(*now, kind.Compare(k, n, c, held, rival == ""))
 		}
 	}
 	return out, spent, rounds, len(others)
-}
-
-// compare is what one pair says, by the kind where it knows better.
-func compare(k kind.Kind, n map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair {
-	if x, ok := k.(kind.Pairer); ok && !baseline {
-		c, i := x.Pair(challenger, incumbent, n[incentive.NumBandAbs], n[incentive.NumBandRel])
-		return incentive.Pair{Challenger: c, Incumbent: i}
-	}
-	return incentive.Pair{Challenger: challenger.Value, Incumbent: incumbent.Value}
 }
 
 // queuePairs queues the next round: pairs for each stream that is open, on tasks drawn with
@@ -302,15 +287,23 @@ func (p *Platform) queuePairs(tx *store.Tx, a agon.Arena, e store.Entry, rival s
 		held = &x
 	}
 	round, queued := rounds+1, 0
+	drawn, err := p.seedOf(tx, a, &e, seedTasks, int64(round))
+	if err != nil {
+		return 0, err
+	}
+	tasksOf := draw(a.Tasks, drawn, v.More, each)
 	for s := range streams {
 		if slices.Contains(v.Settled, s) {
 			continue
 		}
 		var mine, theirs []agon.RunSpec
-		for i, tasks := range draw(a, e.ID, rival, s, round, v.More, each) {
+		for i, tasks := range tasksOf {
 			r := agon.RunSpec{
-				Tasks: tasks, Replica: i, Policy: a.Policy, Seed: pairSeed("pair seed", a.ID, e.ID, rival, s, round, i),
+				Tasks: tasks, Replica: i, Policy: a.Policy,
 				Rival: &agon.Rival{Submission: rival, Round: round, Side: agon.SideChallenger},
+			}
+			if r.Seed, err = p.seedOf(tx, a, &e, seeds.TaskOf(a, r), int64(round)); err != nil {
+				return queued, err
 			}
 			o := r
 			if held != nil {
@@ -335,20 +328,15 @@ func (p *Platform) queuePairs(tx *store.Tx, a agon.Arena, e store.Entry, rival s
 	return queued, nil
 }
 
-// pairSeed follows from the ids that the platform gives: an entry's is drawn when
-// its files are fixed, so that nothing a contestant writes moves a seed, and
-// afterwards anybody can compute it again.
-func pairSeed(what, arena, challenger, rival string, stream, round, i int) int64 {
-	return seeds.Derive(what, arena, challenger, rival, strconv.Itoa(stream), strconv.Itoa(round), strconv.Itoa(i))
-}
+// seedTasks names the seed with which a round draws its tasks.
+const seedTasks = "tasks"
 
-// draw draws n tasks with replacement, in runs of at most each tasks of which
-// none has one twice.
-func draw(a agon.Arena, challenger, rival string, stream, round, n, each int) (out [][]agon.TaskRef) {
-	seed := pairSeed("pair tasks", a.ID, challenger, rival, stream, round, 0)
-	r := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // it must be the same everywhere, and its seed cannot be known before
+// draw draws n of the tasks with replacement, in runs of at most each tasks of
+// which none has one twice. All validators draw alike.
+func draw(tasks []agon.TaskRef, seed int64, n, each int) (out [][]agon.TaskRef) {
+	r := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // it must be the same everywhere, and nobody knows its seed before
 	for range n {
-		t := a.Tasks[r.IntN(len(a.Tasks))]
+		t := tasks[r.IntN(len(tasks))]
 		i := slices.IndexFunc(out, func(run []agon.TaskRef) bool {
 			return len(run) < each && !slices.ContainsFunc(run, func(o agon.TaskRef) bool { return o.Key == t.Key })
 		})

@@ -173,16 +173,16 @@ func TestPairedTwoOfThree(t *testing.T) {
 			t.Fatalf("the first does not sit: %+v", f.decision(first.ID))
 		}
 		c := f.submit(miner2, "c")
-		byStream := map[string]map[string]bool{}
+		byPair := map[string]map[string]int{}
 		f.rounds(all, func(v string, l *client.Lease) float64 {
 			if !l.Run.Half() {
 				return 1
 			}
 			g := fmt.Sprint(l.Run.Rival.Round, l.Run.Seed)
-			if byStream[g] == nil {
-				byStream[g] = map[string]bool{}
+			if byPair[g] == nil {
+				byPair[g] = map[string]int{}
 			}
-			byStream[g][v] = true
+			byPair[g][v]++
 			mine := l.Submission.ID == c.ID
 			switch {
 			case v == val2 && mine:
@@ -194,10 +194,19 @@ func TestPairedTwoOfThree(t *testing.T) {
 			}
 			return lie
 		})
-		for g, who := range byStream {
-			if len(who) != 1 {
-				t.Errorf("pair %s was played by %v", g, who)
+		shared := 0
+		for g, who := range byPair {
+			for v, halves := range who {
+				if halves != 2 {
+					t.Errorf("pair %s: %s played %d halves", g, v, halves)
+				}
 			}
+			if len(who) == len(all) {
+				shared++
+			}
+		}
+		if shared == 0 {
+			t.Errorf("no pair was played by all on one seed: %v", byPair)
 		}
 		d := f.decision(c.ID)
 		if got, want := d.Outcome == agon.TookSeat, lie == 0; got != want {

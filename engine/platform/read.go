@@ -103,6 +103,9 @@ func (p *Platform) entryView(tx *store.Tx, e store.Entry) (client.Submission, er
 	if err == nil {
 		d.Sentence = incentive.Say(p.cfg.Incentives, d)
 		s.Decision = &d
+		if s.Unverifiable, err = p.unverifiable(tx, e); err != nil {
+			return s, err
+		}
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return s, err
 	}

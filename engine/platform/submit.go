@@ -72,13 +72,17 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, filesError(err)
 	}
+	beacon, err := p.beaconFor(ctx, a) // of a block that comes after all that the miner has chosen
+	if err != nil {
+		return nil, err
+	}
 	structure, err := p.structure(a, files)
 	if err != nil {
 		return nil, err
 	}
 	entry := store.Entry{Findings: findings, Structure: structure, Submission: agon.Submission{
 		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: digest,
-		Licence: r.Licence, State: agon.SubmissionQueued, Scripted: r.Scripted, CreatedAt: p.now(),
+		Licence: r.Licence, State: agon.SubmissionQueued, Scripted: r.Scripted, CreatedAt: p.now(), Beacon: &beacon,
 	}}
 	if entry.Name == "" {
 		entry.Name = "unnamed"
@@ -315,6 +319,12 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 
 // admit stores a submission, what its files are, and its first runs.
 func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blob.File, also func(*store.Tx, store.Entry) error) (queued int, err error) {
+	period, err := p.period(tx, a)
+	if err != nil {
+		return 0, err
+	}
+	b := *e.Beacon // the transaction may run twice
+	b.Period, e.Beacon = period.N, &b
 	if *e, err = tx.InsertEntry(*e); err != nil {
 		return 0, err
 	}
@@ -336,14 +346,22 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 	if e.State != agon.SubmissionQueued {
 		return 0, nil // a gate has excluded it
 	}
-	plan, err := p.plan(tx, a, *e, nil)
+	if b.Rule != agon.BeaconNone && b.Hash == "" {
+		return 0, nil // it begins when the block is there (awaitBeacons)
+	}
+	return p.first(tx, a, *e)
+}
+
+// first queues what is played of a submission first.
+func (p *Platform) first(tx *store.Tx, a agon.Arena, e store.Entry) (int, error) {
+	plan, err := p.plan(tx, a, e, nil)
 	if err != nil {
 		return 0, err
 	}
 	if len(plan.Runs) == 0 {
 		return 0, fmt.Errorf("plan submission: nothing to play: %s", plan.Why)
 	}
-	return p.queue(tx, a, *e, plan.Runs)
+	return p.queue(tx, a, e, plan.Runs)
 }
 
 // plan asks the kind what to play next.
@@ -412,7 +430,14 @@ func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []ag
 		s.Run, s.Arena = newID(), a.ID
 		group := own
 		if own == "" {
-			s.Seed, group = RunSeed(a.ID, e.Digest, s), groupOf(a, s)
+			round := int64(0)
+			if s.Rival != nil {
+				round = int64(s.Rival.Round)
+			}
+			if s.Seed, err = p.seedOf(tx, a, &e, seeds.TaskOf(a, s), round); err != nil {
+				return 0, err
+			}
+			group = groupOf(a, s)
 		}
 		err = tx.InsertRun(store.Run{
 			Run:    agon.Run{RunSpec: s, Submission: e.ID, Deadline: now.Add(wait), CreatedAt: now},
@@ -425,12 +450,9 @@ func (p *Platform) queueIn(tx *store.Tx, a agon.Arena, e store.Entry, specs []ag
 	return len(specs), nil
 }
 
-// RunSeed is the same for the same files on the same tasks and replica, wherever they are played.
-func RunSeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
+// TrySeed is the seed of a try, which no arena's secret goes into.
+func TrySeed(arena string, d agon.Digest, s agon.RunSpec) int64 {
 	parts := []string{arena, string(d), strconv.Itoa(s.Replica)}
-	if s.Rival != nil {
-		parts = append(parts, "duel", s.Rival.Submission, string(s.Rival.Digest))
-	}
 	for _, t := range s.Tasks {
 		parts = append(parts, t.Key, string(t.Digest))
 	}

@@ -31,6 +31,9 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 			return
 		case <-tick.C:
 		}
+		if err := p.awaitBeacons(ctx); err != nil && ctx.Err() == nil {
+			p.cfg.Log.ErrorContext(ctx, "begin submissions", "err", err)
+		}
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "sweep", "err", err)
 		}
@@ -67,10 +70,23 @@ func (p *Platform) purge(ctx context.Context) error {
 	}
 }
 
-// periods decides what waited for a new period, and grants appeals that nobody answered.
+// periods begins new periods, decides what waited for one, shows the secrets of
+// those that have ended, and grants appeals that nobody answered.
 func (p *Platform) periods(ctx context.Context) error {
 	queued := 0
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		arenas, err := tx.Arenas()
+		if err != nil {
+			return err
+		}
+		for _, a := range arenas {
+			if _, err := p.period(tx, a); err != nil {
+				return err
+			}
+		}
+		if err := p.reveal(tx); err != nil {
+			return err
+		}
 		if queued, err = p.awaken(tx); err != nil {
 			return err
 		}

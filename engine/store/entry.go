@@ -97,25 +97,30 @@ type Entry struct {
 }
 
 const entryColumns = `seq, id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at,
-	score, solved, total, cost_micros, findings, structure`
+	score, solved, total, cost_micros, findings, structure, period, beacon_rule, beacon_block, beacon`
 
 // seatedColumns are entryColumns where decisions have columns of the same names.
 const seatedColumns = `s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at,
-	s.score, s.solved, s.total, s.cost_micros, s.findings, s.structure`
+	s.score, s.solved, s.total, s.cost_micros, s.findings, s.structure, s.period, s.beacon_rule, s.beacon_block, s.beacon`
 
 func scanEntry(r scanner) (Entry, error) { return scanEntryAnd(r) }
 
 // scanEntryAnd scans entryColumns and what a query selects after them.
 func scanEntryAnd(r scanner, more ...any) (e Entry, err error) {
-	var scripted, created int64
+	var scripted, created, block int64
 	var findings string
+	var b agon.Beacon
 	if err := r.Scan(append([]any{
 		&e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
 		&e.State, &scripted, &created, &e.Score, &e.Solved, &e.Total, &e.CostMicros, &findings, &e.Structure,
+		&b.Period, &b.Rule, &block, &b.Hash,
 	}, more...)...); err != nil {
 		return e, err
 	}
 	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
+	if b.Block = uint64(block); b.Rule != "" {
+		e.Beacon = &b
+	}
 	if err := json.Unmarshal([]byte(findings), &e.Findings); err != nil {
 		return e, fmt.Errorf("decode findings: %w", err)
 	}
@@ -129,11 +134,15 @@ func (t *Tx) InsertEntry(e Entry) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
+	b := agon.Beacon{Period: -1}
+	if e.Beacon != nil {
+		b = *e.Beacon
+	}
 	n, err := t.exec(`INSERT INTO submissions
-		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings, structure, fact)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		(id, arena, miner, coldkey, netuid, name, digest, licence, state, scripted, created_at, findings, structure, fact, period, beacon_rule, beacon_block, beacon)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		e.ID, e.Arena, e.Miner, e.Coldkey, int64(e.Netuid), e.Name, string(e.Digest), e.Licence, string(e.State),
-		bit(e.Scripted), micros(e.CreatedAt), f, e.Structure, t.fact(FactSubmission, e.ID))
+		bit(e.Scripted), micros(e.CreatedAt), f, e.Structure, t.fact(FactSubmission, e.ID), b.Period, b.Rule, int64(b.Block), b.Hash)
 	if err != nil {
 		return e, err
 	}

@@ -84,6 +84,9 @@ const (
 	FactLoss       = "loss"
 	FactKey        = "key"     // the key of the log has changed
 	FactWeights    = "weights" // what validators have set on the embedded ledger
+	FactSeeds      = "seeds"   // a period of seeds: its commitment
+	FactReveal     = "reveal"  // and its secret
+	FactJudging    = "judging" // another validator has judged a result again
 )
 
 // factRow is a row of log_facts.

@@ -162,12 +162,19 @@ func (t *Tx) AnyLive(submission string) (bool, error) {
 	return n > 0, err
 }
 
-// Waiting counts the queued and the held runs of an arena.
+// Waiting counts the queued and the held runs of an arena; a submission that
+// waits for its block counts as one that is queued.
 func (t *Tx) Waiting(arena string) (queued, holding int64, err error) {
 	queued, err = one(t, scanInt, `SELECT count(*) FROM runs WHERE arena = $1 AND state = 'queued'`, arena)
 	if err != nil {
 		return 0, 0, err
 	}
+	// Their runs are not there yet.
+	waiting, err := one(t, scanInt, `SELECT count(*) FROM submissions WHERE beacon_rule = 'block' AND beacon = '' AND arena = $1 AND state = 'queued'`, arena)
+	if err != nil {
+		return 0, 0, err
+	}
+	queued += waiting
 	holding, err = one(t, scanInt, `SELECT count(*) FROM attempts WHERE arena = $1 AND `+held, arena)
 	return queued, holding, err
 }

@@ -32,7 +32,19 @@ const (
 	TypeOperator   = "operator"   // id: what the act was about
 	TypeLoss       = "loss"       // id: the first leaf that was lost
 	TypeKey        = "key"        // id: the key that follows this one
+	TypeSeeds      = "seeds"      // id: ARENA/PERIOD
+	TypeReveal     = "reveal"     // id: ARENA/PERIOD/secret
+	TypeJudging    = "judging"    // id: the judging
 )
+
+// SeedsID names the leaf of a set period's commitment, or of its secret.
+func SeedsID(typ, arena string, period int64) string {
+	id := fmt.Sprintf("%s/%d", arena, period)
+	if typ == TypeReveal {
+		id += "/secret"
+	}
+	return id
+}
 
 // MaxEntry bounds an entry in bytes: a bundle gives its length in 16 bits.
 const MaxEntry = 1<<16 - 1
@@ -130,11 +142,17 @@ type Submission struct {
 	Name    string      `json:"name"`
 	Licence string      `json:"licence"`
 	At      time.Time   `json:"at"`
+	Period  *int64      `json:"period,omitempty"` // of the arena's seeds
+	Block   uint64      `json:"block,omitempty"`  // whose hash is the beacon
 }
 
 // SubmissionOf is what stands of s when it was entered.
 func SubmissionOf(s agon.Submission) Submission {
-	return Submission{s.ID, s.Arena, s.Miner, s.Coldkey, s.Digest, s.Name, s.Licence, s.CreatedAt.UTC()}
+	x := Submission{ID: s.ID, Arena: s.Arena, Miner: s.Miner, Coldkey: s.Coldkey, Digest: s.Digest, Name: s.Name, Licence: s.Licence, At: s.CreatedAt.UTC()}
+	if b := s.Beacon; b != nil && b.Period >= 0 {
+		x.Period, x.Block = &b.Period, b.Block
+	}
+	return x
 }
 
 // Result is what the leaf of an attempt's result commits to: all that is later

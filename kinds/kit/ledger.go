@@ -14,8 +14,41 @@ type Graphs interface {
 	Metagraph(ctx context.Context, netuid uint16) (*ledger.Metagraph, error)
 }
 
+// Hashed is a ledger whose blocks have hashes that nobody knows before.
+type Hashed interface {
+	Block(ctx context.Context) (uint64, error)
+	// BlockHash returns the hash of a block; empty: it is not there yet.
+	BlockHash(ctx context.Context, number uint64) (string, error)
+}
+
 // Chain is a ledger in the words of the platform and of /v1.
 type Chain struct{ Ledger Graphs }
+
+// Newest implements platform.Beacons.
+func (c Chain) Newest(ctx context.Context, _ uint16) (uint64, error) {
+	h, ok := c.Ledger.(Hashed)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	n, err := h.Block(ctx)
+	if err != nil {
+		err = LedgerError(err)
+	}
+	return n, err
+}
+
+// BlockHash implements platform.Beacons.
+func (c Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
+	h, ok := c.Ledger.(Hashed)
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	hash, err := h.BlockHash(ctx, number)
+	if err != nil {
+		err = LedgerError(err)
+	}
+	return hash, err
+}
 
 // Metagraph answers client.Metagraph.
 func (c Chain) Metagraph(ctx context.Context, netuid uint16) (*client.Metagraph, error) {

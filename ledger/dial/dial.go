@@ -191,6 +191,22 @@ func (z *Lazy) Block(ctx context.Context) (uint64, error) {
 	return l.Block(ctx)
 }
 
+// BlockHash returns the hash of a block; empty: it is not there yet. A ledger
+// without hashes answers errors.ErrUnsupported.
+func (z *Lazy) BlockHash(ctx context.Context, number uint64) (string, error) {
+	l, err := z.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	h, ok := l.(interface {
+		BlockHash(ctx context.Context, number uint64) (string, error)
+	})
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	return h.BlockHash(ctx, number)
+}
+
 // Metagraph implements ledger.Reader.
 func (z *Lazy) Metagraph(ctx context.Context, netuid uint16) (*ledger.Metagraph, error) {
 	l, err := z.open(ctx)

@@ -8,7 +8,11 @@ package local
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,7 +60,8 @@ type Ledger struct {
 	blockTime time.Duration // 0 = stepped
 	// newest is the highest block that was told or written. It keeps Block from
 	// falling when the clock is set back. On a stepped ledger it is the clock.
-	newest atomic.Uint64
+	newest  atomic.Uint64
+	entropy []byte // of hashes of blocks
 
 	jobs    chan *job     // to the writer, which Open starts and Close stops
 	quit    chan struct{} // closed by Close
@@ -122,6 +127,9 @@ func (l *Ledger) load(ctx context.Context, p preset, cfg Config, path string) (e
 	if err := l.db.QueryRowContext(ctx, "SELECT genesis_ms, block_ms FROM chain").Scan(&genesis, &block); err != nil {
 		return fmt.Errorf("read chain: %w", err)
 	}
+	if err := l.loadEntropy(ctx); err != nil {
+		return err
+	}
 	l.genesis, l.blockTime = time.UnixMilli(genesis).UTC(), time.Duration(block)*time.Millisecond
 	if cfg.Stepped && l.blockTime != 0 {
 		return fmt.Errorf("block time is %v, not stepped", l.blockTime)
@@ -176,6 +184,37 @@ func (l *Ledger) Genesis() time.Time { return l.genesis }
 
 // Block implements ledger.Reader.
 func (l *Ledger) Block(context.Context) (uint64, error) { return l.block(), nil }
+
+// loadEntropy reads what hashes of blocks come of, or draws it.
+func (l *Ledger) loadEntropy(ctx context.Context) error {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	err := l.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS entropy (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL)"); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO entropy (id, secret) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", b); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, "SELECT secret FROM entropy").Scan(&l.entropy)
+	})
+	if err != nil {
+		return fmt.Errorf("read entropy: %w", err)
+	}
+	return nil
+}
+
+// BlockHash returns a hash for a block that nobody without the file knows before
+// the block is there; empty: it is not there yet. Whoever runs the ledger knows
+// all of them: it makes the blocks.
+func (l *Ledger) BlockHash(_ context.Context, number uint64) (string, error) {
+	if number > l.block() {
+		return "", nil
+	}
+	m := hmac.New(sha256.New, l.entropy)
+	fmt.Fprintf(m, "agon-block-v1 %d", number)
+	return "0x" + hex.EncodeToString(m.Sum(nil)), nil
+}
 
 // block is the clock's block, or the newest one told if the clock went back.
 func (l *Ledger) block() uint64 {

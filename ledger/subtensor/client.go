@@ -341,6 +341,15 @@ func (c *Client) hashAt(ctx context.Context, number uint64) (string, error) {
 	return *text, err
 }
 
+// BlockHash returns the hash of a block of the chain; empty: it is not there yet.
+func (c *Client) BlockHash(ctx context.Context, number uint64) (string, error) {
+	newest, err := c.Block(ctx)
+	if err != nil || number > newest {
+		return "", err
+	}
+	return c.hashAt(ctx, number)
+}
+
 // rise is the watchdog: it sees that blocks come. A node that tells none for too
 // long, or is far behind what another told, is left if there is another.
 func (c *Client) rise(n uint64) {

@@ -38,6 +38,8 @@ type Arenas interface {
 	Arenas(ctx context.Context) ([]client.Arena, error)
 	Arena(ctx context.Context, id string) (*client.Arena, error)
 	Board(ctx context.Context, arena string) (*client.Board, error)
+	// Seeds lists the arena's set periods, newest first, with the secrets of those that have ended.
+	Seeds(ctx context.Context, arena string) ([]client.SeedPeriod, error)
 	// Target is what weights the incentive rule wants now.
 	Target(ctx context.Context, arena string) (*client.Target, error)
 }

@@ -116,6 +116,10 @@ func (a *server) arenas(api huma.API, p Arenas) {
 	op(a, api, "GET", "/v1/arenas/{arena}/board", "board", "Leaderboard, decisions and weights", func(ctx context.Context, in *ByArena) (*client.Board, error) {
 		return p.Board(ctx, in.Arena)
 	})
+	op(a, api, "GET", "/v1/arenas/{arena}/seeds", "arena-seeds", "Set periods, newest first: commitments of the secrets that seeds come of, and the secrets of those that have ended", func(ctx context.Context, in *ByArena) (client.Page[client.SeedPeriod], error) {
+		list, err := p.Seeds(ctx, in.Arena)
+		return client.Page[client.SeedPeriod]{Items: list}, err
+	})
 	op(a, api, "GET", "/v1/arenas/{arena}/weights", "target-weights", "Weights that the incentive rule wants now", func(ctx context.Context, in *ByArena) (*client.Target, error) {
 		return p.Target(ctx, in.Arena)
 	})

@@ -117,6 +117,10 @@ type Corpora struct {
 type Judges struct {
 	// Rejudge judges stored evidence again, in a box on this machine.
 	Rejudge func(context.Context, RejudgeOptions) ([]agon.Score, error)
+	// Replay plays a run again, in a box on this machine, without a model.
+	Replay func(context.Context, ReplayOptions) ([]agon.Score, error)
+	// Pair returns how a kind compares two scores of a task; nil: by their values.
+	Pair func(kind string) func(numbers map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair
 	// Calibrate measures a judge on labelled cases.
 	Calibrate func(context.Context, JudgeCalibrateOptions) (*judge.Calibration, error)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/audit"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -33,6 +34,7 @@ type verifyFlags struct {
 	attempt   int
 	gateways  []string
 	noJudge   bool
+	replay    bool
 	log       string
 	witnesses []string
 	bundle    string
@@ -91,11 +93,29 @@ Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.
 	f := cmd.Flags()
 	f.IntVar(&v.attempt, "attempt", 0, "of this attempt (`number`); by default the counted one")
 	f.StringSliceVar(&v.gateways, "gateway", nil, "accept receipts of these gateway keys only (`address`)")
+	f.BoolVar(&v.replay, "replay", false, "play again what asked no model and no tool, in a box on this machine")
 	f.BoolVar(&v.noJudge, "no-judge", false, "do not judge the evidence again")
 	f.StringVar(&v.log, "log", "", "public `key` of the transparency log, NAME+HASH+BASE64")
 	f.StringSliceVar(&v.witnesses, "witness", nil, "public `key` of a witness whose cosignature is looked for")
 	f.StringVar(&v.bundle, "bundle", "", "check this `file` from agon export, offline")
 	return cmd
+}
+
+// ReplayOptions asks for a run to be played again.
+type ReplayOptions struct {
+	Common
+	Client     *client.Client // serves the submission and the tasks
+	Run        agon.RunSpec
+	Arena      agon.Arena
+	Submission agon.Submission
+}
+
+// pair is how the kind of a bundle's arena compares scores.
+func (j Judges) pair(b *audit.Bundle) func(map[string]float64, agon.Score, agon.Score, bool) incentive.Pair {
+	if j.Pair == nil {
+		return nil
+	}
+	return j.Pair(b.Arena.Kind)
 }
 
 func (a *App) exportCmd() *cobra.Command {
@@ -201,6 +221,7 @@ func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags
 			return nil, err
 		}
 		o.Why = "judging again needs the tasks: verify at the server, without --bundle"
+		o.Pair = j.pair(b)
 		return audit.Check(ctx, b, o), nil
 	}
 	c, err := a.Reader()
@@ -226,6 +247,17 @@ func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags
 				Common: common, Client: c, Run: r.Run.RunSpec, Kind: b.Arena.Kind, Attempt: r.Attempt,
 				Record: agon.Record{Outcome: outcome, Files: files},
 			})
+		}
+	}
+	o.Pair = j.pair(b)
+	if v.replay && j.Replay != nil {
+		o.Replay = func(ctx context.Context, b *audit.Bundle, r *audit.Run) ([]agon.Score, error) {
+			common, done, err := a.Common()
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return j.Replay(ctx, ReplayOptions{Common: common, Client: c, Run: r.Run.RunSpec, Arena: b.Arena.Arena, Submission: b.Submission.Submission})
 		}
 	}
 	mem, known, err := a.knownLog(c, b.Server.Log)

@@ -90,6 +90,26 @@ type snapshot struct {
 	asked time.Time
 }
 
+// Block implements kit.Hashed.
+func (f *foreignLedger) Block(ctx context.Context) (uint64, error) {
+	if f.bad != nil {
+		return 0, f.bad
+	}
+	ctx, cancel := context.WithTimeout(ctx, graphWait)
+	defer cancel()
+	return f.l.Block(ctx)
+}
+
+// BlockHash implements kit.Hashed.
+func (f *foreignLedger) BlockHash(ctx context.Context, number uint64) (string, error) {
+	if f.bad != nil {
+		return "", f.bad
+	}
+	ctx, cancel := context.WithTimeout(ctx, graphWait)
+	defer cancel()
+	return f.l.BlockHash(ctx, number)
+}
+
 // Metagraph implements graphs. What is returned is not to be changed.
 func (f *foreignLedger) Metagraph(ctx context.Context, netuid uint16) (*ledger.Metagraph, error) {
 	if f.bad != nil {

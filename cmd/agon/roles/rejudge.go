@@ -2,10 +2,15 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
@@ -13,31 +18,64 @@ import (
 
 // rejudge judges stored evidence again, on this machine, with nobody's account.
 func rejudge(ctx context.Context, kits kit.List, r cli.RejudgeOptions) ([]agon.Score, error) {
-	o := kits.Options(r.Common, r.Driver)
-	d, root, err := kit.OpenDriver(ctx, o)
+	p, k, done, err := auditor(ctx, kits.Options(r.Common, r.Driver), r.Client, r.Kind)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
+	env, end := p.Env(r.Run)
+	defer end()
+	return k.Judge(ctx, env, r.Run, r.Record)
+}
+
+// auditor is a player of what a server shows, on this machine, for one kind.
+func auditor(ctx context.Context, o kit.Options, c *client.Client, name string) (*kit.Player, kind.Kind, func(), error) {
+	d, root, err := kit.OpenDriver(ctx, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	ks := o.Kinds(root)
-	k, ok := ks[r.Kind]
+	k, ok := ks[name]
 	if !ok {
-		return nil, fmt.Errorf("this agon does not judge %s", r.Kind)
+		return nil, nil, nil, fmt.Errorf("this agon does not know the kind %s", name)
 	}
 	work, err := tempdir.Make("verify")
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	defer os.RemoveAll(work)
-	source, err := kit.RemoteSource(r.Client, work)
+	source, err := kit.RemoteSource(c, work)
+	if err == nil {
+		var p *kit.Player
+		if p, err = kit.NewPlayer(ctx, o, d, root, ks, source, work+"/trees"); err == nil {
+			return p, k, func() { p.Close(); os.RemoveAll(work) }, nil
+		}
+	}
+	return nil, nil, nil, errors.Join(err, os.RemoveAll(work))
+}
+
+// replay plays a run again as a validator does.
+func replay(ctx context.Context, kits kit.List, r cli.ReplayOptions) ([]agon.Score, error) {
+	p, _, done, err := auditor(ctx, kits.Options(r.Common, ""), r.Client, r.Arena.Kind)
 	if err != nil {
 		return nil, err
 	}
-	p, err := kit.NewPlayer(ctx, o, d, root, ks, source, work+"/trees")
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	env, done := p.Env(r.Run)
 	defer done()
-	return k.Judge(ctx, env, r.Run, r.Record)
+	att := p.Play(ctx, validator.Job{Run: r.Run, Attempt: 1, Arena: r.Arena, Submission: r.Submission})
+	if att.Fault.Ours() {
+		return nil, fmt.Errorf("failed here: %s", att.Reason)
+	}
+	return att.Scores, nil
+}
+
+// pairOf is how a kind compares scores; nil: by their values.
+func pairOf(o kit.Options) func(name string) func(map[string]float64, agon.Score, agon.Score, bool) incentive.Pair {
+	return func(name string) func(map[string]float64, agon.Score, agon.Score, bool) incentive.Pair {
+		k, ok := o.Kinds("")[name]
+		if !ok {
+			return nil
+		}
+		return func(n map[string]float64, c, i agon.Score, baseline bool) incentive.Pair {
+			return kind.Compare(k, n, c, i, baseline)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/gateway/provider/openai"
@@ -121,6 +122,8 @@ func Services(kits kit.List) cli.Services {
 		},
 		Judges: cli.Judges{
 			Rejudge: func(ctx context.Context, c cli.RejudgeOptions) ([]agon.Score, error) { return rejudge(ctx, kits, c) },
+			Replay:  func(ctx context.Context, c cli.ReplayOptions) ([]agon.Score, error) { return replay(ctx, kits, c) },
+			Pair:    pairOf(kit.Options{Kits: kits}),
 			Calibrate: func(ctx context.Context, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 				return calibrate(ctx, kits, c)
 			},
@@ -138,7 +141,7 @@ func Services(kits kit.List) cli.Services {
 
 // Rules is every rule that agon calc recomputes.
 func Rules(kits kit.List) *calc.Registry {
-	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), score.StandingRules(), translog.Rules())
+	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), score.StandingRules(), translog.Rules(), seeds.Rules())
 	for _, k := range kits {
 		list = append(list, k.Calc...)
 	}

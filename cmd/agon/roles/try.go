@@ -168,7 +168,7 @@ func tryRuns(k kind.Kind, a agon.Arena, s agon.Submission, refs []agon.TaskRef) 
 		if reflect.ValueOf(r.Policy).IsZero() {
 			r.Policy = a.Policy
 		}
-		r.Seed = platform.RunSeed(a.ID, s.Digest, *r)
+		r.Seed = platform.TrySeed(a.ID, s.Digest, *r)
 	}
 	return plan.Runs, nil
 }

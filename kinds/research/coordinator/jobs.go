@@ -259,7 +259,11 @@ func (c *Coordinator) job(ctx context.Context, t *task, r store.Doc) (*Job, erro
 	}
 	var s storedSubmission
 	var a agon.Arena
+	var run store.Run
 	err = c.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if run, err = tx.Run(j.Run); err != nil {
+			return err
+		}
 		row, err := tx.Doc(tableSubmissions, r.Ref)
 		if err != nil {
 			return err
@@ -273,7 +277,7 @@ func (c *Coordinator) job(ctx context.Context, t *task, r store.Doc) (*Job, erro
 	if err != nil {
 		return nil, fmt.Errorf("read submission %s: %w", r.Ref, err)
 	}
-	files, seed := s.Files, kr.ReplaySeed(t.digest, agon.Digest(s.Files))
+	files, seed := s.Files, kr.ReplaySeed(t.digest, run.Seed)
 	patch := ""
 	if d := j.Duel; d != nil {
 		files, seed = d.Files, d.Seed

@@ -149,7 +149,7 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	// All validators use one seed for a submission, so that their numbers can be
 	// compared; it hangs on the submission's own bytes, so that none can be
 	// written for it. Submissions are compared by duels, on common seeds.
-	obs := Observed{Status: StatusAccepted, Seed: ReplaySeed(p.digest, s.Digest)}
+	obs := Observed{Status: StatusAccepted, Seed: ReplaySeed(p.digest, p.run.Seed)}
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
@@ -250,9 +250,10 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 // SeedVar is the variable of the benchmark that holds the seed of a replay.
 const SeedVar = "AGON_SEED"
 
-// ReplaySeed is the seed of every replay of a submission of a task.
-func ReplaySeed(task, submission agon.Digest) int64 {
-	return seedOf(task, "replay "+string(submission), 0)
+// ReplaySeed is the seed of every replay of a submission of a task: validators
+// that repeat it get runs of one seed, which nothing that a contestant writes moves.
+func ReplaySeed(task agon.Digest, run int64) int64 {
+	return seedOf(task, fmt.Sprintf("replay %d", run), 0)
 }
 
 // DuelSeed is the seed of both sides of the ith pair of a duel.
