@@ -231,7 +231,9 @@ type Submission struct {
 	Digest  Digest          `json:"digest"` // of the tree manifest (package blob)
 	Licence string          `json:"licence"`
 	State   SubmissionState `json:"state"`
-	// Scripted marks sample agents whose model is a script. They never take a seat.
+	// Scripted marks submissions whose model was a script: by the receipts of a
+	// run that counted (Receipt.Scripted), whatever its miner says.
+	// They never take a seat.
 	Scripted  bool      `json:"scripted"`
 	Seq       int64     `json:"seq"` // order of admission, from 1
 	CreatedAt time.Time `json:"created_at"`

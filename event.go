@@ -70,6 +70,15 @@ type Receipt struct {
 	Sig    string `json:"sig,omitempty"`
 }
 
+// Script is the provider whose replies come from a file (docs/scripted.md).
+const Script = "scripted"
+
+// Scripted reports whether a script answered the agent in a model's place.
+// Calls of judges say nothing of the agent, and failed calls gave it nothing.
+func (r Receipt) Scripted() bool {
+	return r.Provider == Script && r.Payer != "platform" && r.Outcome == "ok"
+}
+
 // Statement is what a gateway signs when an attempt has ended: how many calls
 // it answered, where their chain ends and what they cost, also for none. An
 // attempt has one, and no call follows it: receipts that are left out show.

@@ -68,10 +68,9 @@ type File struct {
 
 // SubmitRequest is POST /v1/arenas/{arena}/submissions. The signer is the miner.
 type SubmitRequest struct {
-	Name     string `json:"name" maxLength:"80"`
-	Licence  string `json:"licence" doc:"SPDX id the miner agrees to; must equal the arena's" maxLength:"40"`
-	Files    []File `json:"files" maxItems:"64"`
-	Scripted bool   `json:"scripted,omitempty" doc:"a sample whose model is a script: played, never seated"`
+	Name    string `json:"name" maxLength:"80"`
+	Licence string `json:"licence" doc:"SPDX id the miner agrees to; must equal the arena's" maxLength:"40"`
+	Files   []File `json:"files" maxItems:"64"`
 }
 
 // Submission is a submission with what its owner and the public may see.

@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/corpus/trajectory"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
 )
 
 // Version of the filter; it changes whenever the same runs could give other rows.
@@ -50,6 +51,7 @@ const (
 	RejectColdkeyCap   = "coldkey_cap"      // its coldkey has its share
 	RejectContaminated = "contaminated"     // it stands in a public benchmark
 	RejectLicence      = "licence"          // no licence
+	RejectNoReply      = "no_reply"         // the script had nothing to say: no real reply in it
 	RejectUnreadable   = "unreadable_event" // the log does not parse
 )
 
@@ -67,6 +69,10 @@ type Config struct {
 	Out    string   // directory to make; it must not exist
 	Poison *Poison
 	Salt   string // of the split; "agon"
+
+	// Scripted writes rows whose model was a script into the files for trainers,
+	// too. Without it they stand, marked, in rows.jsonl only.
+	Scripted bool
 
 	PerCluster int // rows of one leak cluster; 32
 	PerColdkey int // rows of one coldkey; 2,000
@@ -103,6 +109,7 @@ func (c *Config) fill() error {
 // Result sums up a build.
 type Result struct {
 	Rows     int            `json:"rows"`
+	Scripted int            `json:"scripted_rows"` // of them, by the stand-in script
 	Rejected map[string]int `json:"rejected"`
 	Dir      string         `json:"dir"`
 }
@@ -115,6 +122,7 @@ type builder struct {
 	w      *bufio.Writer
 	at     int64
 	rows   []kept
+	faked  int // rows by the stand-in script
 	names  names
 	report *Report
 	scrub  *Scrubber
@@ -165,7 +173,7 @@ func Build(ctx context.Context, cfg Config) (*Result, error) {
 	if err := os.Rename(dir, cfg.Out); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	return &Result{Rows: len(b.rows), Rejected: b.report.Rejected, Dir: cfg.Out}, nil
+	return &Result{Rows: len(b.rows), Scripted: b.faked, Rejected: b.report.Rejected, Dir: cfg.Out}, nil
 }
 
 // read goes over the arenas' runs, oldest first, and spools a row for each
@@ -346,8 +354,12 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 	row := &Row{Messages: chatOf(main.Said), Tools: []json.RawMessage{}, From: Provenance{
 		Arena: a.ID, Kind: a.Kind, Task: t.Key, TaskDigest: t.Digest, Run: r.Run.Run, Attempt: att.N, Seed: r.Seed,
 		Submission: sub.ID, Agent: sub.Digest, Miner: sub.Miner, Coldkey: sub.Coldkey, Validator: att.Validator,
-		Model: main.Model, Licence: sub.Licence, Scripted: main.Provider == "scripted",
+		Model: main.Model, Licence: sub.Licence,
+		Scripted: slices.ContainsFunc(talks, func(c trajectory.Conversation) bool { return c.Provider == agon.Script }),
 	}}
+	if row.From.Scripted && !replied(row.Messages) {
+		return nil, RejectNoReply
+	}
 	row.Tools = append(row.Tools, main.Tools...)
 	row.Reward.CostMicros = att.CostMicros
 	for _, s := range r.Scores {
@@ -409,6 +421,13 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 // endedWith answers the calls with which a run ended: nobody has told the model
 // what came of them, but trainers want every call answered.
 const endedWith = "(the run ended with this call)"
+
+// replied reports whether a script had anything to say in a conversation.
+func replied(list []Message) bool {
+	return slices.ContainsFunc(list, func(m Message) bool {
+		return m.Role == "assistant" && (len(m.ToolCalls) > 0 || strings.TrimSpace(m.Content) != scripted.NoReply)
+	})
+}
 
 // closeLast answers calls of the last message that nothing answered.
 func closeLast(list []Message) []Message {

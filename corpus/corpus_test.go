@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/gateway/provider/scripted"
 )
 
 // step helpers of hand-made ATIF files.
@@ -244,6 +246,50 @@ func (s *source) model(run, task string, messages []map[string]any, reply map[st
 		"request": map[string]any{"text": string(body)}, "message": reply,
 	})
 	s.evs[run] = append(s.evs[run], agon.Event{Run: run, Attempt: 1, Task: task, Seq: int64(len(s.evs[run]) + 1), At: time.Unix(0, 0).UTC(), Type: agon.EventModel, Data: data})
+}
+
+// Rows of a script are marked everywhere, and reach trainers only when asked for.
+func TestScriptedRows(t *testing.T) {
+	s := newSource(3)
+	by := func(run, provider string) {
+		for i, e := range s.evs[run] {
+			s.evs[run][i].Data = bytes.Replace(e.Data, []byte(`"provider":"p"`), []byte(`"provider":"`+provider+`"`), 1)
+		}
+	}
+	s.play(1, "real", 0, words(1), "one", 1)
+	by(s.play(2, "fake", 1, words(2), "two", 1), agon.Script)
+	silent := s.play(3, "fake", 2, words(3), "three", 0)
+	s.evs[silent] = nil
+	s.model(silent, s.arena.Tasks[2].Key, []map[string]any{{"role": "user", "content": words(3)}}, map[string]any{"content": scripted.NoReply})
+	by(silent, agon.Script)
+	trains := func(m *Manifest) (n int) {
+		for name, f := range m.Files {
+			if strings.HasSuffix(name, "/openai.jsonl") {
+				n += f.Rows
+			}
+		}
+		return n
+	}
+	all := func(c *Config) { c.EvalShare, c.HeldShare = 0.01, 0 } // all to train on
+	r, m := build(t, s, all)
+	if r.Rows != 2 || r.Scripted != 1 || r.Rejected[RejectNoReply] != 1 || m.Counts.Scripted != 1 || trains(m) != 1 {
+		t.Fatalf("%+v, counts %+v, %d rows for trainers, want 1", r, m.Counts, trains(m))
+	}
+	const want = "1 of 2 rows comes from the stand-in script"
+	for _, name := range []string{"report.md", "README.md"} {
+		if b, err := os.ReadFile(filepath.Join(r.Dir, name)); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s does not say %q: %v", name, want, err)
+		}
+	}
+	if _, m = build(t, s, func(c *Config) { all(c); c.Scripted = true }); trains(m) != 2 {
+		t.Errorf("asked for: %d rows for trainers, want 2", trains(m))
+	}
+	if c := (&Counts{Rows: 2}); c.Warning() != "" {
+		t.Error(c.Warning())
+	}
+	if c := (&Counts{Rows: 2, Scripted: 2}); !strings.HasPrefix(c.Warning(), "Every row") {
+		t.Error(c.Warning())
+	}
 }
 
 func build(t *testing.T, s *source, change func(*Config)) (*Result, *Manifest) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -27,8 +28,8 @@ func (w *writers) group(rows []*Row) error {
 		if err := w.line("rows", r); err != nil {
 			return err
 		}
-		if r.Split == Held {
-			continue // for one last look, in no trainer's format
+		if r.Split == Held || r.From.Scripted && !w.scripted {
+			continue // for one last look, or no model's: in no trainer's format
 		}
 		if err := w.line("atif", atifOf(r)); err != nil {
 			return err
@@ -42,6 +43,9 @@ func (w *writers) group(rows []*Row) error {
 	}
 	if rows[0].Split == Held {
 		return nil
+	}
+	if !w.scripted {
+		problems = byProblem(slices.DeleteFunc(slices.Clone(rows), func(r *Row) bool { return r.From.Scripted }))
 	}
 	for _, list := range problems {
 		if err := w.preferences(list); err != nil {

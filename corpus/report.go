@@ -66,20 +66,36 @@ func (r *Report) contaminated(row *Row, h Hit) {
 
 // Counts are the rows of a corpus.
 type Counts struct {
-	Rows    int            `json:"rows"`
-	Train   int            `json:"train"`
-	Eval    int            `json:"eval"`
-	Held    int            `json:"held"`
-	Cluster int            `json:"clusters"`
-	Solved  int            `json:"solved"`
-	Tokens  int            `json:"tokens"`
-	Axis    map[string]int `json:"axis"`
-	Kind    map[string]int `json:"kind"`
+	Rows    int `json:"rows"`
+	Train   int `json:"train"`
+	Eval    int `json:"eval"`
+	Held    int `json:"held"`
+	Cluster int `json:"clusters"`
+	Solved  int `json:"solved"`
+	// Scripted counts rows by the stand-in script: no model's, worthless to train on.
+	Scripted int            `json:"scripted"`
+	Tokens   int            `json:"tokens"`
+	Axis     map[string]int `json:"axis"`
+	Kind     map[string]int `json:"kind"`
 	// SolvedByKind counts rows whose task was solved.
 	SolvedByKind map[string]int `json:"solved_by_kind"`
 	TokensByKind map[string]int `json:"tokens_by_kind"`
 	Tools        map[string]int `json:"tools"` // calls by name
 	Licences     map[string]int `json:"licences"`
+}
+
+// Warning says how much of the corpus a script has written; "": nothing.
+func (c *Counts) Warning() string {
+	const where = " Good for testing loaders, worthless for training."
+	switch {
+	case c.Scripted == 0:
+		return ""
+	case c.Scripted == c.Rows:
+		return "Every row comes from the stand-in script, not from a model." + where
+	case c.Scripted == 1:
+		return fmt.Sprintf("1 of %d rows comes from the stand-in script, not from a model.", c.Rows) + where
+	}
+	return fmt.Sprintf("%d of %d rows come from the stand-in script, not from a model.", c.Scripted, c.Rows) + where
 }
 
 // markdown writes the report for people.
@@ -100,6 +116,9 @@ func (r *Report) markdown(c Counts, lists []string) string {
 	}
 	fmt.Fprintf(&b, "# Corpus report\n\n%d runs were read; they gave %d rows in %d clusters: %d to train on, %d to evaluate with, %d held back. %d rows solve their task; %d tokens.\n",
 		r.Runs, c.Rows, c.Cluster, c.Train, c.Eval, c.Held, c.Solved, c.Tokens)
+	if w := c.Warning(); w != "" {
+		fmt.Fprintf(&b, "\n**%s**\n", w)
+	}
 	table("Rows by kind", c.Kind)
 	table("Rows by axis", c.Axis)
 	table("Licences", c.Licences)

@@ -50,7 +50,7 @@ func (b *builder) write(dir string) error {
 	clusters, scorers, tools := map[string]string{}, map[string]bool{}, offered{}
 	done := 0
 	for _, split := range []string{Train, Eval, Held} {
-		w := newWriters(filepath.Join(dir, split))
+		w := newWriters(filepath.Join(dir, split), b.cfg.Scripted)
 		var group []*Row
 		flush := func() error {
 			if len(group) == 0 {
@@ -73,7 +73,7 @@ func (b *builder) write(dir string) error {
 				return err
 			}
 			counts.add(r)
-			if split != Held && r.Axis == Agentic {
+			if split != Held && r.Axis == Agentic && (b.cfg.Scripted || !r.From.Scripted) {
 				tools.add(r.Tools)
 			}
 			clusters[r.Cluster], scorers[r.From.Scorer] = r.Split, true
@@ -95,6 +95,7 @@ func (b *builder) write(dir string) error {
 		}
 	}
 	counts.Cluster = len(clusters)
+	b.faked = counts.Scripted
 	var lists []string
 	if b.cfg.Poison != nil {
 		lists = b.cfg.Poison.Names
@@ -154,6 +155,9 @@ func (c *Counts) add(r *Row) {
 				c.Tools["(others)"]++
 			}
 		}
+	}
+	if r.From.Scripted {
+		c.Scripted++
 	}
 	c.Axis[string(r.Axis)]++
 	c.Kind[r.From.Kind]++
@@ -240,9 +244,10 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 // writers hold the open files of one split. A file is made with its first row,
 // so that no trainer meets an empty one.
 type writers struct {
-	dir   string
-	files map[string]*jsonl
-	verl  *verlWriter
+	dir      string
+	scripted bool // the trainers' files hold rows of a script, too
+	files    map[string]*jsonl
+	verl     *verlWriter
 }
 
 type jsonl struct {
@@ -250,7 +255,9 @@ type jsonl struct {
 	w *bufio.Writer
 }
 
-func newWriters(dir string) *writers { return &writers{dir: dir, files: map[string]*jsonl{}} }
+func newWriters(dir string, scripted bool) *writers {
+	return &writers{dir: dir, scripted: scripted, files: map[string]*jsonl{}}
+}
 
 // line appends v to the file of a format.
 func (w *writers) line(format string, v any) error {
@@ -324,6 +331,9 @@ func card(m *Manifest) string {
 	b.WriteString("---\n\n# Trajectories of agent arenas\n\n")
 	fmt.Fprintf(&b, "%d rows in %d leak clusters, written by agon %s with filter %s. Every row names run, attempt, validator, scorer and licence; licence over all rows: %s.\n\n",
 		m.Counts.Rows, m.Counts.Cluster, agon.Version, m.Filter, m.Licence)
+	if n := m.Counts.Warning(); n != "" {
+		fmt.Fprintf(&b, "> **%s**\n\n", n)
+	}
 	b.WriteString("Axis, credits and costs are what the arena's gateway recorded and signed, never what an agent said. Whole clusters (same problem, same ground truth, nearly the same query) stand in one split. " +
 		"`report.md` says which runs became no row and why, what was removed as secret or personal, and what was found of public benchmarks. `agon corpus verify .` checks hashes and leaks.\n\n")
 	b.WriteString("| file | for |\n|---|---|\n")

@@ -189,7 +189,7 @@ func TestSound(t *testing.T) {
 // free are the fields of a bundle that bind nothing, each with its reason.
 var free = map[string]string{
 	"server.*": "who said it is known by keys", "submission.findings.*": "remarks, not facts", "submission.state": "follows from the decision",
-	"submission.seq": "order of admission is the order of the log", "submission.netuid": "of the arena", "submission.scripted": "what the submitter said", "submission.solved": "computed from scores",
+	"submission.seq": "order of admission is the order of the log", "submission.netuid": "of the arena", "submission.scripted": "what receipts say, which are bound", "submission.solved": "computed from scores",
 	"submission.total": "computed from scores", "submission.cost_micros": "the sum of what is bound", "submission.qualified": "computed", "submission.excluded_reason": "computed",
 	"submission.decision.sentence": "made when it is read", "submission.created": "not a fact",
 	"arena.*": "of today: what a run was played by stands in its policy", "runs.*.run.state": "of the queue", "runs.*.run.fault": "that of the attempt is bound", "runs.*.run.deadline": "of the queue",

@@ -31,7 +31,7 @@ func say(rules map[string]Rule, d agon.Decision) string {
 		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
 	}
 	if d.Rule == ScriptedRule {
-		return "Played and shown, never seated: its model was the stand-in script."
+		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete."
 	}
 	if d.Rule == ZeroRule && d.Score > 0 {
 		return "Kept out: who has solved no task never takes a seat."

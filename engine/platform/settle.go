@@ -105,6 +105,12 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 			return reply, 0, err
 		}
 	}
+	incumbent := run.Rival != nil && run.Rival.Side == agon.SideIncumbent // it sits by other plays than this one
+	if !incumbent && slices.ContainsFunc(r.Receipts, agon.Receipt.Scripted) {
+		if err := tx.MarkScripted(run.Submission); err != nil {
+			return reply, 0, err
+		}
+	}
 	if r.Fault == agon.FaultNone {
 		if err := p.share(tx, arena, run, a); err != nil {
 			return reply, 0, err

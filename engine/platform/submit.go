@@ -82,7 +82,7 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	}
 	entry := store.Entry{Findings: findings, Structure: structure, Submission: agon.Submission{
 		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: digest,
-		Licence: r.Licence, State: agon.SubmissionQueued, Scripted: r.Scripted, CreatedAt: p.now(), Beacon: &beacon,
+		Licence: r.Licence, State: agon.SubmissionQueued, CreatedAt: p.now(), Beacon: &beacon,
 	}}
 	if entry.Name == "" {
 		entry.Name = "unnamed"

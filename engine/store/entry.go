@@ -153,6 +153,11 @@ func (t *Tx) InsertEntry(e Entry) (Entry, error) {
 	return e, err
 }
 
+// MarkScripted notes that a script answered a submission in a model's place.
+func (t *Tx) MarkScripted(id string) error {
+	return t.exec1(`UPDATE submissions SET scripted = 1 WHERE id = $1`, id)
+}
+
 func findingsText(f []agon.Finding) (string, error) {
 	if f == nil {
 		f = []agon.Finding{}

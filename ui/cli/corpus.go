@@ -42,7 +42,8 @@ func (a *App) corpusBuildCmd(s Corpora) *cobra.Command {
 		Short: "Build a corpus from the runs of arenas",
 		Long: `Build a corpus from the runs of the server's arenas (default: all). It holds what your key
 may read; hidden tasks, open runs and withdrawn submissions never become rows. The same
-runs give the same bytes. JSON: {rows, rejected, dir}.`,
+runs give the same bytes. Rows whose model was the stand-in script are marked, and stay out
+of the files for trainers without --scripted. JSON: {rows, scripted_rows, rejected, dir}.`,
 		Example: "  agon corpus build --out ./corpus\n  agon corpus build --arena {arena} --poison ./public-tests.txt --out ./corpus",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,13 +76,20 @@ runs give the same bytes. JSON: {rows, rejected, dir}.`,
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Dir}, Human: func(h *output.Human) {
 				h.Line("%d rows in %s", r.Rows, r.Dir)
-				counts(h, "no row", r.Rejected)
+				if w := (&corpus.Counts{Rows: r.Rows, Scripted: r.Scripted}).Warning(); w != "" {
+					h.Line("%s", w)
+					if !cfg.Scripted {
+						h.Line("They are in rows.jsonl only; --scripted writes them into the files for trainers, too.")
+					}
+				}
+				counts(h, "tasks without a row", r.Rejected)
 			}})
 		},
 	}
 	cmd.Flags().StringSliceVar(&cfg.Arenas, "arena", nil, "only this arena (again for more)")
 	cmd.Flags().StringVar(&cfg.Out, "out", "", "directory to make")
 	cmd.Flags().StringArrayVar(&poison, "poison", nil, "list of a public benchmark, at most 256 MiB: rows that stand in it are cut (again for more)")
+	cmd.Flags().BoolVar(&cfg.Scripted, "scripted", false, "write rows by the stand-in script into the files for trainers, too")
 	cmd.Flags().StringVar(&cfg.Salt, "salt", "", "of the split into train, eval and held (default \"agon\")")
 	cmd.Flags().IntVar(&cfg.PerCluster, "per-cluster", 0, "rows of one leak cluster (default 32)")
 	cmd.Flags().IntVar(&cfg.PerColdkey, "per-coldkey", 0, "rows of one coldkey (default 2000)")
@@ -194,12 +202,15 @@ func (a *App) corpusStatsCmd() *cobra.Command {
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, Human: func(h *output.Human) {
 				c := m.Counts
 				h.Line("%d rows in %d clusters: %d train, %d eval, %d held; %d solved; %d tokens; %s", c.Rows, c.Cluster, c.Train, c.Eval, c.Held, c.Solved, c.Tokens, m.Licence)
+				if w := c.Warning(); w != "" {
+					h.Line("%s", w)
+				}
 				counts(h, "kind", c.Kind)
 				counts(h, "solved", c.SolvedByKind)
 				counts(h, "tokens", c.TokensByKind)
 				counts(h, "tool calls", c.Tools)
 				counts(h, "axis", c.Axis)
-				counts(h, "no row", m.Report.Rejected)
+				counts(h, "tasks without a row", m.Report.Rejected)
 				counts(h, "removed", m.Report.Scrubbed)
 				if len(m.Poison) == 0 {
 					h.Line("no list of a public benchmark was given: nothing is known about contamination")

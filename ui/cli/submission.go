@@ -131,7 +131,6 @@ func All[T any](limit int, page func(client.ListOptions) (*client.Page[T], error
 
 type submitOptions struct {
 	File, Arena, Name, Licence string
-	Scripted                   bool
 	Wait                       time.Duration // 0 = do not wait
 }
 
@@ -181,7 +180,6 @@ before, 7 refused by the arena's rules, 8 --wait ended before the decision.`,
 	f.StringVar(&o.Arena, "arena", "", "the `arena` to enter")
 	f.StringVar(&o.Name, "name", "", "`name` on the board (default: the file's)")
 	f.StringVar(&o.Licence, "licence", "", "SPDX `id` you agree to (default: the arena's)")
-	f.BoolVar(&o.Scripted, "scripted", false, "mark it as a sample whose model is a script: played, never seated")
 	f.DurationVar(&o.Wait, "wait", 0, "wait for the decision, at most this `long`")
 	f.Lookup("wait").NoOptDefVal = "30m"
 	if err := cmd.RegisterFlagCompletionFunc("arena", a.Complete(arenaIDs)); err != nil {
@@ -209,7 +207,7 @@ func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {
 	if o.Licence == "" {
 		o.Licence = arena.Licence
 	}
-	s, err := c.Submit(ctx, arena.ID, client.SubmitRequest{Name: o.Name, Licence: o.Licence, Files: files, Scripted: o.Scripted})
+	s, err := c.Submit(ctx, arena.ID, client.SubmitRequest{Name: o.Name, Licence: o.Licence, Files: files})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 // Corpus is what the corpus page shows of a built corpus.
 type Corpus struct {
 	Rows     int
-	Rejected []CorpusCount // why runs did not become rows
+	Warning  string        // how much of it a script has written; empty: nothing
+	Runs     int           // read
+	Rejected []CorpusCount // why tasks of runs did not become rows
 	Kinds    []CorpusCount
 	Axes     []CorpusCount
 	Scrubbed []CorpusCount
@@ -37,6 +39,7 @@ type CorpusKind struct {
 type CorpusRow struct {
 	ID, Arena, Kind, Task, Run, Axis, Split string
 	Tokens                                  int
+	Scripted                                bool
 	Score                                   *float64
 }
 

@@ -36,6 +36,9 @@ func (s *server) buildCorpus(ctx context.Context) error {
 	}
 	s.corpus = &client.CorpusSummary{Rows: r.Rows, Rejected: r.Rejected, Dir: dir}
 	s.Options.Sayf("corpus: %d rows in %s", r.Rows, dir)
+	if r.Scripted > 0 {
+		s.Options.Sayf("corpus: %s", (&corpus.Counts{Rows: r.Rows, Scripted: r.Scripted}).Warning())
+	}
 	return nil
 }
 
@@ -51,7 +54,7 @@ func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
 		return nil, err
 	}
 	out := &web.Corpus{
-		Rows: m.Counts.Rows, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
+		Rows: m.Counts.Rows, Warning: m.Counts.Warning(), Runs: m.Report.Runs, Rejected: listed(m.Report.Rejected), Kinds: listed(m.Counts.Kind),
 		Axes: listed(m.Counts.Axis), Scrubbed: listed(m.Report.Scrubbed), Tokens: m.Counts.Tokens, Lists: m.Poison,
 		Splits: []web.CorpusCount{{Name: corpus.Train, N: m.Counts.Train}, {Name: corpus.Eval, N: m.Counts.Eval}, {Name: corpus.Held, N: m.Counts.Held}},
 		Tools:  listed(m.Counts.Tools),
@@ -69,7 +72,7 @@ func (s *server) corpusPage(context.Context) (*web.Corpus, error) {
 	}
 	for _, r := range rows {
 		out.Sample = append(out.Sample, web.CorpusRow{
-			ID: r.ID, Arena: r.From.Arena, Kind: r.From.Kind, Task: r.From.Task, Run: r.From.Run, Axis: string(r.Axis), Split: r.Split, Tokens: r.Tokens, Score: r.Reward.Rule,
+			ID: r.ID, Arena: r.From.Arena, Kind: r.From.Kind, Task: r.From.Task, Run: r.From.Run, Axis: string(r.Axis), Split: r.Split, Tokens: r.Tokens, Scripted: r.From.Scripted, Score: r.Reward.Rule,
 		})
 	}
 	return out, nil

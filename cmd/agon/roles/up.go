@@ -209,7 +209,7 @@ func (s *server) enterSamples(ctx context.Context, f kit.ArenaFile) error {
 			s.Options.Sayf("sample %s uses a real model: it can cost at most $%.2f", sa.Name, float64(bound)/1e6)
 		}
 		sub, err := c.Submit(ctx, f.ID, client.SubmitRequest{
-			Name: sa.Name, Licence: f.Licence, Scripted: scripted, Files: files,
+			Name: sa.Name, Licence: f.Licence, Files: files,
 		})
 		if sa.Refused {
 			if err == nil {
@@ -223,7 +223,7 @@ func (s *server) enterSamples(ctx context.Context, f kit.ArenaFile) error {
 		}
 		if sub.Created {
 			note := ""
-			if scripted {
+			if scripted && sub.State == agon.SubmissionQueued {
 				note = " (its model is a script: played, never seated)"
 			}
 			s.Options.Sayf("entered %s as %s%s", sa.Name, sub.ID, note)

@@ -122,7 +122,7 @@ func Parse(b []byte, format string) (*Script, error) {
 // Join makes one script of several, each answering only what is For it: the
 // first of them whose For holds has the last word, by its fallback.
 func Join(list ...*Script) *Script {
-	out := &Script{Version: 1, Fallback: "The script has no reply for this."}
+	out := &Script{Version: 1, Fallback: NoReply}
 	for _, s := range list {
 		for _, r := range s.Rules {
 			r.scope = s.For
@@ -138,7 +138,7 @@ func (s *Script) compile() error {
 		return fmt.Errorf("version %d: want 1", s.Version)
 	}
 	if s.Fallback == "" {
-		s.Fallback = "The script has no reply for this."
+		s.Fallback = NoReply
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]

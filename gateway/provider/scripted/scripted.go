@@ -11,11 +11,15 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
 )
 
 // Name is the provider's and the model's name wherever a scripted reply is shown.
-const Name = "scripted"
+const Name = agon.Script
+
+// NoReply is what a script says where no rule of any sample matches.
+const NoReply = "The script has no reply for this."
 
 // dims is the length of an embedding.
 const dims = 32
@@ -29,7 +33,7 @@ type Upstream struct{ script *Script }
 // New returns an upstream over s; nil is the empty script.
 func New(s *Script) *Upstream {
 	if s == nil {
-		s = &Script{Version: 1, Fallback: "The script has no reply for this."}
+		s = &Script{Version: 1, Fallback: NoReply}
 	}
 	return &Upstream{script: s}
 }
