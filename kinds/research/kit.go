@@ -101,7 +101,7 @@ func Kit() kit.Kit {
 
 // replayConfig is what replays need to know of this host.
 func replayConfig(o kit.Options, rootfs string) kr.Config {
-	c := kr.Config{Rootfs: rootfs, Cache: filepath.Join(kit.CacheDir(o), "clones")}
+	c := kr.Config{Rootfs: rootfs, Cache: filepath.Join(kit.CacheDir(o), "clones"), Mirrors: []string{kit.TasksDir(o)}}
 	if o.Getenv != nil {
 		c.PackageIndex = o.Getenv("AGON_PACKAGE_INDEX")
 	}
@@ -370,7 +370,10 @@ func preflightResearch(ctx context.Context, o kit.Options, d sandbox.Driver, roo
 		}
 		x := cli.TaskPreflight{
 			Task: r.Task, OK: r.OK, Values: r.Values, Baseline: r.Baseline, Band: r.Band,
-			SetupMS: r.SetupMS, BenchmarkMS: r.BenchmarkMS, MaxRSS: r.MaxRSS,
+			SetupMS: r.SetupMS, BenchmarkMS: r.BenchmarkMS, MaxRSS: r.MaxRSS, Value: r.Baseline, Noise: r.Noise, Leaks: r.Leaks, Seeds: []int64{}, BySeed: []cli.TaskSeedValue{},
+		}
+		for _, v := range r.BySeed {
+			x.Seeds, x.BySeed = append(x.Seeds, v.Seed), append(x.BySeed, cli.TaskSeedValue(v))
 		}
 		for _, c := range r.Checks {
 			x.Checks = append(x.Checks, cli.Check{Name: c.Name, Status: c.Status, Detail: c.Detail})

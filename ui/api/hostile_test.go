@@ -29,6 +29,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/ui/api"
 )
@@ -71,6 +72,7 @@ type hostile struct {
 	t                                             *testing.T
 	f                                             *fixture
 	p                                             *platform.Platform
+	st                                            *store.Store
 	miner, rival, val, judge, other, twin, nobody *auth.Key
 	hidden                                        agon.Digest
 
@@ -112,6 +114,7 @@ func newHostile(t *testing.T, gatewayKey string) *hostile {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.st = st
 	w.p, err = platform.New(platform.Config{
 		Store: st, Blobs: bl, Kinds: map[string]kind.Kind{"fake": kindtest.Fake{}}, Ledger: l, Log: slog.New(slog.DiscardHandler), Now: w.now,
 		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},

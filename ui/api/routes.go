@@ -79,7 +79,7 @@ func (a *server) routes(mux *http.ServeMux, api huma.API) {
 // and tiles) is served as files below /log/.
 func (a *server) history(api huma.API, p History) {
 	op(a, api, "GET", "/v1/log/proof", "log-proof", "Proof that a fact stands in the transparency log", func(ctx context.Context, in *struct {
-		Type string `query:"type" required:"true" enum:"submission,result,decision,operator,key,weights"`
+		Type string `query:"type" required:"true" enum:"submission,result,decision,operator,key,weights,seeds,reveal,judging"`
 		ID   string `query:"id" required:"true" maxLength:"200" doc:"of the submission, RUN/ATTEMPT, the challenger, or what the operator acted on"`
 	},
 	) (*client.LogProof, error) {

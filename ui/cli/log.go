@@ -160,7 +160,7 @@ func (a *App) logCheckpointCmd() *cobra.Command {
 }
 
 // kindsOfFact are what a proof can be of.
-var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator}
+var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator, translog.TypeSeeds, translog.TypeReveal, translog.TypeJudging}
 
 func (a *App) logInclusionCmd() *cobra.Command {
 	var key, typ string
@@ -222,7 +222,7 @@ proof, entry the bytes of the leaf, salt what opens its commitment where you may
 		},
 	}
 	cmd.Flags().StringVar(&key, "log", "", "public `key` of the log")
-	cmd.Flags().StringVar(&typ, "type", "", "submission, result, decision or operator (default: result for RUN/ATTEMPT, else submission)")
+	cmd.Flags().StringVar(&typ, "type", "", "submission, result, decision, operator, judging, seeds (ARENA/PERIOD) or reveal (ARENA/PERIOD/secret); default: result for RUN/ATTEMPT, else submission")
 	Register(cmd, "type", kindsOfFact...)
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/config"
@@ -306,12 +307,26 @@ type TaskPreflight struct {
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
 	// Values are the metric of the unpatched base; Baseline is their middle, Band their spread.
-	Values      []float64 `json:"values"`
-	Baseline    float64   `json:"baseline"`
-	Band        float64   `json:"band"`
-	SetupMS     int64     `json:"setup_ms"`
-	BenchmarkMS int64     `json:"benchmark_ms"`
-	MaxRSS      int64     `json:"max_rss_bytes"`
+	Values   []float64 `json:"values"`
+	Baseline float64   `json:"baseline"`
+	Band     float64   `json:"band"`
+	// Value is Baseline; Seeds are the seeds that the base was replayed with, BySeed
+	// what came of each, Noise their spread.
+	Value  float64         `json:"value"`
+	Seeds  []int64         `json:"seeds"`
+	BySeed []TaskSeedValue `json:"by_seed"`
+	Noise  float64         `json:"noise"`
+	// Leaks are places that contestants can read and that hold hidden bytes.
+	Leaks       []leak.Leak `json:"leaks"`
+	SetupMS     int64       `json:"setup_ms"`
+	BenchmarkMS int64       `json:"benchmark_ms"`
+	MaxRSS      int64       `json:"max_rss_bytes"`
+}
+
+// TaskSeedValue is what the base came to with one seed.
+type TaskSeedValue struct {
+	Seed  int64   `json:"seed"`
+	Value float64 `json:"value"`
 }
 
 // TaskFetchOptions is `agon task fetch`.

@@ -48,10 +48,13 @@ func (a *App) taskPreflightCmd(t Tasks) *cobra.Command {
 		Use:   "preflight DIR...",
 		Short: "Try measured tasks before they go live: clean replays, noise, surface, hidden data",
 		Long: `Try tasks before they go live, of kinds that measure what a patch gains: three
-replays of the unpatched base from clean trees (the noise band is measured),
-attacks on the patch surface, hidden data in the repository, time and memory.
-JSON: an array of {task, ok, checks: [{name, status, detail}], values, baseline,
-band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check of one fails.`,
+replays of the unpatched base from clean trees (the noise band is measured) and
+four more with other seeds, attacks on the patch surface, time and memory, and
+whether hidden data can be read: in the repository, the root file system of boxes
+and cached packages, also inside compressed files, from 64 bytes on.
+JSON, of several directories an array: {task, ok, checks: [{name, status, detail}],
+value, seeds, by_seed: [{seed, value}], noise, leaks: [{where, what, bytes}], values,
+baseline, band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check fails.`,
 		Example: "  agon task preflight ./my-task\n  agon task preflight ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,16 +74,20 @@ band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check of one fail
 			for _, r := range reports {
 				bad = bad || !r.OK
 			}
-			if err := a.Printer.Print(cmd.Context(), output.List(reports, func(r TaskPreflight) string { return r.Task }, func(h *output.Human) {
+			result := output.List(reports, func(r TaskPreflight) string { return r.Task }, func(h *output.Human) {
 				var rows [][]output.Cell
 				for _, r := range reports {
 					for _, c := range r.Checks {
 						rows = append(rows, []output.Cell{output.Text(r.Task), output.Text(c.Name), status(c.Status), output.Text(c.Detail)})
 					}
-					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v", r.Baseline, r.Band))})
+					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v, between %d seeds %v", r.Baseline, r.Band, len(r.Seeds), r.Noise))})
 				}
 				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
-			})); err != nil {
+			})
+			if len(reports) == 1 {
+				result.Value = reports[0] // of one task, its report
+			}
+			if err := a.Printer.Print(cmd.Context(), result); err != nil {
 				return err
 			}
 			if bad {

@@ -37,6 +37,9 @@ type Config struct {
 	// PackageIndex is the base URL that setup may reach where a task's network
 	// is "setup" ("https://pypi.org"). Empty: such tasks cannot be played here.
 	PackageIndex string
+	// Mirrors are directories of packages that setup may install; preflight looks
+	// for hidden data there.
+	Mirrors []string
 	// RowsURL answers rows of data sets that held-out sources name; empty means
 	// the public server.
 	RowsURL string

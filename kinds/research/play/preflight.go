@@ -14,12 +14,17 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
 
-// preflightRuns is how often the unpatched base is replayed.
-const preflightRuns = 3
+// The unpatched base is replayed three times with one seed, which tells what
+// machines do, and once with each of four more, which tells what seeds do.
+const (
+	preflightRuns  = 3
+	preflightSeeds = 5
+)
 
 // PreflightCheck is one thing that preflight looked at.
 type PreflightCheck struct {
@@ -39,10 +44,22 @@ type PreflightReport struct {
 	Values   []float64 `json:"values"`
 	Baseline float64   `json:"baseline"`
 	Band     float64   `json:"band"`
+	// BySeed are the values with different seeds, the first of which is Baseline's.
+	// Noise is their spread.
+	BySeed []SeedValue `json:"by_seed"`
+	Noise  float64     `json:"noise"`
+	// Leaks are places that contestants can read and that hold hidden bytes.
+	Leaks []leak.Leak `json:"leaks"`
 	// The longest of the replays.
 	SetupMS     int64 `json:"setup_ms"`
 	BenchmarkMS int64 `json:"benchmark_ms"`
 	MaxRSS      int64 `json:"max_rss_bytes"`
+}
+
+// SeedValue is what the base came to with one seed.
+type SeedValue struct {
+	Seed  int64   `json:"seed"`
+	Value float64 `json:"value"`
 }
 
 func (r *PreflightReport) add(name, status, format string, args ...any) {
@@ -52,11 +69,11 @@ func (r *PreflightReport) add(name, status, format string, args ...any) {
 	}
 }
 
-// Preflight replays the unpatched base of a task three times from clean trees
-// and tries the surface with attacks. r names the task. An error means that it
+// Preflight replays the unpatched base of a task from clean trees, looks for its
+// hidden data in all that contestants can read, and tries the surface with attacks. r names the task. An error means that it
 // could not be tried; what is wrong with the task is in the report.
 func (k *Kind) Preflight(ctx context.Context, env kind.Env, r agon.RunSpec) (PreflightReport, error) {
-	rep := PreflightReport{OK: true}
+	rep := PreflightReport{OK: true, Leaks: []leak.Leak{}, BySeed: []SeedValue{}}
 	if len(r.Tasks) == 1 {
 		rep.Task = r.Tasks[0].Key
 	}
@@ -75,7 +92,7 @@ func (k *Kind) Preflight(ctx context.Context, env kind.Env, r agon.RunSpec) (Pre
 	}
 	rep.add("clean base", "ok", "%d files, %s", len(p.base.marks), commit)
 	p.preflightSurface(&rep)
-	if err := p.preflightHidden(&rep); err != nil {
+	if err := p.preflightHidden(ctx, &rep); err != nil {
 		return rep, err
 	}
 	if !rep.OK {
@@ -107,6 +124,9 @@ func (p *player) preflightRuns(ctx context.Context, rep *PreflightReport) error 
 	rep.Band, rep.Baseline = high-low, sorted[len(sorted)/2]
 	rep.add("benchmark", "ok", "%s of the base: %v", p.t.MetricName, rep.Values)
 	rules := p.t.Rules
+	if err := p.preflightNoise(ctx, rep, seed, rules.Band); err != nil {
+		return err
+	}
 	within := rules.Absolute + rules.Relative*max(abs(low), abs(high))
 	switch {
 	case rep.Band == 0:
@@ -230,8 +250,109 @@ func (p *player) preflightSurface(rep *PreflightReport) {
 	rep.add("surface", "ok", "%d attacks are refused", tried)
 }
 
-// preflightHidden looks for hidden bytes in what miners can clone.
-func (p *player) preflightHidden(rep *PreflightReport) error {
+// preflightNoise replays the base with other seeds: a task is not deterministic
+// because one seed gives one number.
+func (p *player) preflightNoise(ctx context.Context, rep *PreflightReport, first int64, band float64) error {
+	rep.BySeed = append(rep.BySeed, SeedValue{first, rep.Baseline})
+	low, high := rep.Baseline, rep.Baseline
+	for i := 1; i < preflightSeeds; i++ {
+		var obs Observed
+		seed := seedOf(p.digest, "replay", i)
+		m, err := p.measureBase(ctx, seed, &obs)
+		var e *ended
+		if errors.As(err, &e) {
+			rep.add("seeds", "fail", "the unpatched base gives no number with the seed %d: %s", seed, e.notes)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		v := m[p.t.MetricName]
+		rep.BySeed = append(rep.BySeed, SeedValue{seed, v})
+		low, high = min(low, v), max(high, v)
+		rep.SetupMS, rep.BenchmarkMS, rep.MaxRSS = max(rep.SetupMS, obs.SetupMS), max(rep.BenchmarkMS, obs.BenchmarkMS), max(rep.MaxRSS, obs.MaxRSS)
+	}
+	rep.Noise = high - low
+	switch {
+	case rep.Noise == 0:
+		rep.add("seeds", "ok", "%d seeds give the same number", preflightSeeds)
+	case rep.Noise > rep.Band && rep.Noise > band:
+		rep.add("seeds", "fail", "%d seeds give numbers that differ by %v, one seed by %v, and rules.band says %v: luck with a seed would pass for a gain", preflightSeeds, rep.Noise, rep.Band, band)
+	default:
+		rep.add("seeds", "ok", "%d seeds give numbers that differ by %v, rules.band says %v", preflightSeeds, rep.Noise, band)
+	}
+	return nil
+}
+
+// preflightHidden looks for hidden bytes in what contestants can read: the
+// repository, the public part of the task, the root file system and the package
+// mirrors that are cached here.
+func (p *player) preflightHidden(ctx context.Context, rep *PreflightReport) error {
+	x := leak.New()
+	for k, v := range p.priv.BenchmarkEnv {
+		if err := x.Add("variable "+k, []byte(v)); err != nil {
+			return err
+		}
+	}
+	if p.hidden != "" {
+		root, err := os.OpenRoot(p.hidden)
+		if err != nil {
+			return fmt.Errorf("open hidden data: %w", err)
+		}
+		defer func() { _ = root.Close() }()
+		err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			b, err := root.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			return x.Add(filepath.ToSlash(name), b)
+		})
+		if err != nil {
+			return fmt.Errorf("read hidden data: %w", err)
+		}
+	}
+	if x.Files() == 0 {
+		rep.add("hidden data", "ok", "the task has none")
+		return nil
+	}
+	if err := p.plainHidden(rep); err != nil || !rep.OK {
+		return err
+	}
+	var found leak.Report
+	places := []struct{ label, dir string }{{"repository", p.base.dir}, {"root file system", p.k.cfg.Rootfs}}
+	for _, m := range p.k.cfg.Mirrors {
+		places = append(places, struct{ label, dir string }{"package mirror", m})
+	}
+	for _, at := range places {
+		if at.dir == "" {
+			continue
+		}
+		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := x.Dir(ctx, at.label, at.dir, &found); err != nil {
+			return err
+		}
+	}
+	if rep.Leaks = append(rep.Leaks, found.Leaks...); len(found.Leaks) > 0 {
+		l := found.Leaks[0]
+		rep.add("hidden data", "fail", "%s holds %d bytes of %s, and every submission can read it; %d places in all", l.Where, l.Bytes, l.What, len(found.Leaks))
+		return nil
+	}
+	note := ""
+	if len(found.Unread) > 0 {
+		note = "; not opened: " + strings.Join(found.Unread, ", ")
+	}
+	rep.add("hidden data", "ok", "no %d bytes of %d hidden files and variables are in %d files (%d MB) that submissions can read%s", leak.Piece, x.Files(), found.Files, found.Bytes>>20, note)
+	return nil
+}
+
+// plainHidden looks for what is too short for package leak, a variable or a file
+// of few bytes, in the repository.
+func (p *player) plainHidden(rep *PreflightReport) error {
 	needles := map[string][][]byte{}
 	for k, v := range p.priv.BenchmarkEnv {
 		if len(v) >= 8 {
@@ -259,10 +380,6 @@ func (p *player) preflightHidden(rep *PreflightReport) error {
 			return fmt.Errorf("read hidden data: %w", err)
 		}
 	}
-	if len(needles) == 0 {
-		rep.add("hidden data", "ok", "the task has none")
-		return nil
-	}
 	for _, name := range sortedKeys(p.base.modes) {
 		if p.base.modes[name] == surface.ModeLink {
 			continue
@@ -280,7 +397,6 @@ func (p *player) preflightHidden(rep *PreflightReport) error {
 			}
 		}
 	}
-	rep.add("hidden data", "ok", "no piece of %d hidden files and variables is in the repository", len(needles))
 	return nil
 }
 
