@@ -38,7 +38,7 @@ func (d Dir) Read(name string) ([]byte, error) {
 func (d Dir) Write(name string, data []byte, durable bool) (err error) {
 	path := filepath.Join(string(d), filepath.FromSlash(name))
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write log: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".new-*")
@@ -55,7 +55,7 @@ func (d Dir) Write(name string, data []byte, durable bool) (err error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = f.Chmod(0o644) // the log is public
+		err = f.Chmod(0o600) // the server publishes it, not the disk
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err

@@ -107,7 +107,7 @@ func (c *TreeCache) make(ctx context.Context, d agon.Digest, dir string) (made b
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return false, fmt.Errorf("look for tree %s: %w", d, err)
 	}
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return false, fmt.Errorf("make tree cache: %w", err)
 	}
 	if err := prefetch(ctx, c.Source, d); err != nil {

@@ -52,6 +52,12 @@ func OpenData(dir string) (*Data, error) {
 		lock.Close()
 		return nil, err
 	}
+	// Keys, hidden tasks and traces of undecided runs are below it: whoever made it,
+	// other users of the machine have no way in.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("make data directory private: %w", err)
+	}
 	return d, nil
 }
 

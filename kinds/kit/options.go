@@ -37,6 +37,8 @@ type Options struct {
 
 	// Registration says who may register on the embedded ledger; "": the operator.
 	Registration local.Registration
+	// LocalMetrics lets anybody on this machine read /metrics without a token.
+	LocalMetrics bool
 	// RegistrationPrice is the least price under local.RegistrationBurn, in rao; 0: 1 TAO.
 	RegistrationPrice uint64
 

@@ -103,6 +103,9 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	if err := guard.Private(abs); err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
 	// The state is in memory: a second process on the file would see another one. The lock is the file's.
 	dsn := url.URL{Scheme: "file", Path: abs, RawQuery: "_pragma=busy_timeout(1000)&_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
 	if l.db, err = sql.Open("sqlite", dsn.String()); err != nil {

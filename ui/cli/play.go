@@ -188,6 +188,7 @@ Who may register hotkeys on the embedded ledger (--registration):
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
 	cmd.Flags().StringVar(&registration, "registration", string(local.RegistrationOperator), "who may register hotkeys: operator, coldkey, burn or open")
 	cmd.Flags().Float64Var(&price, "registration-price", 1, "with burn, the least price in `TAO`")
+	cmd.Flags().BoolVar(&o.LocalMetrics, "local-metrics", false, "let anybody on this machine read /metrics without the token")
 	Register(cmd, "registration", "operator", "coldkey", "burn", "open")
 	return cmd
 }

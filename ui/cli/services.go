@@ -160,6 +160,8 @@ type ServeOptions struct {
 	// the least that it costs where it costs something, in rao.
 	Registration      local.Registration
 	RegistrationPrice uint64
+	// LocalMetrics lets anybody on the machine read /metrics without a token.
+	LocalMetrics bool
 	// Ready is called once, when /v1 answers at url; never nil.
 	Ready func(url string)
 }

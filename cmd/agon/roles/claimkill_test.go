@@ -98,6 +98,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 	if err := s.openArena(ctx, f, val); err != nil {
 		t.Fatal(err)
 	}
+	s.gate.open.Store(true)
 	for _, v := range []string{"values[0]", "values[-1]", "sorted(values)[len(values) // 2]"} {
 		miner, err := kit.LoadParty(s.Data.Path("wallets"), "miner-"+fmt.Sprint(len(v)))
 		if err != nil {

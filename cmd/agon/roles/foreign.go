@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -40,6 +41,16 @@ func (s *server) openForeign(ctx context.Context, a agon.Arena) error {
 	}
 	at.Store(&h)
 	return nil
+}
+
+// answers reports whether an open arena's dialect has this very path.
+func (s *server) answers(path string) bool {
+	for _, k := range s.Options.Kits {
+		if at := s.foreign[k.Kind]; at != nil && at.Load() != nil && slices.Contains(k.Routes, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // routeForeign makes room for the dialects of all kinds on mux. Until an arena

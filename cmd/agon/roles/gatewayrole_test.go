@@ -112,6 +112,7 @@ func TestGatewayRole(t *testing.T) {
 		return i
 	}
 	body := []byte(`{"Run":"r","Attempt":1,"Models":["*"],"Dialects":["openai"],"Budget":{"micros":1000,"calls":1}}`)
+	checkPrivate(t, filepath.Join(dir, "gateway"))
 	signed := http.Header{}
 	post := func(url string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/gateway/v1/sessions", bytes.NewReader(body))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -40,6 +39,7 @@ type server struct {
 	// foreignLedgers are those that arenas name.
 	foreignLedgers *foreign
 	http           *http.Server
+	gate           *gate
 	addr           string // host:port that was bound
 	done           chan error
 	hooks          *webhook.Teller
@@ -104,7 +104,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
 		return s, err
 	}
-	mode, err := o.Registration, error(nil)
+	mode := o.Registration
 	if mode == "" {
 		mode = local.RegistrationOperator
 	}
@@ -189,9 +189,17 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	}
 	mux.Handle("/", pages)
 	mux.Handle("GET /log/", http.StripPrefix("/log/", logFiles(s.Data.Path("log"))))
-	mux.Handle("GET /metrics", metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}))
+	token, err := metricsToken(s.Data.Path(tokenFile))
+	if err != nil {
+		return s, err
+	}
+	mux.Handle("GET /metrics", &guarded{
+		next:  metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}),
+		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader},
+	})
+	s.gate = &gate{next: mux, kinds: s.answers}
 	s.http = &http.Server{
-		Handler:           o.Traces.Handler(mux),
+		Handler:           o.Traces.Handler(s.gate),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
@@ -236,16 +244,6 @@ func (s *server) close() {
 	if s.Data != nil {
 		s.Data.Close()
 	}
-}
-
-// loopback reports whether only this machine reaches what listens there.
-func loopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // signatures is the verifier in the API's words: one for what changes

@@ -65,6 +65,7 @@ func openArenas(ctx context.Context, o kit.Options) (*server, error) {
 			return nil, err
 		}
 	}
+	s.gate.open.Store(true)
 	return s, nil
 }
 

@@ -45,6 +45,7 @@ func Services(kits kit.List) cli.Services {
 			Serve: func(ctx context.Context, s cli.ServeOptions) error {
 				o := kits.Options(s.Common, "")
 				o.Ready, o.Registration, o.RegistrationPrice = s.Ready, s.Registration, s.RegistrationPrice
+				o.LocalMetrics = s.LocalMetrics
 				if s.ArenaFile != "" {
 					o.Arenas = []string{s.ArenaFile}
 				}

@@ -40,7 +40,7 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	o.Sayf("boxes: %s %s (%s)", d.Info().Name, d.Info().Version, strings.Join(d.Info().Limits, ", "))
 	ks := o.Kinds(root)
 	if o.Registration == "" && loopback(o.Listen) {
-		o.Registration = local.RegistrationOpen // a demo: who reaches it has this machine
+		o.Registration, o.LocalMetrics = local.RegistrationOpen, true // a demo: who reaches it has this machine
 	}
 	s, err := openServer(ctx, o, ks)
 	if err != nil {
@@ -57,6 +57,8 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 			return nil, err
 		}
 	}
+
+	s.gate.open.Store(true)
 
 	// What this validator held when the process before was killed is lost for
 	// certain: it is queued again at once, not when its lease runs out.

@@ -101,6 +101,7 @@ func TestUpOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent.check(t, 9)
+	checkPrivate(t, dir)
 	b, _ := json.MarshalIndent(first, "", " ")
 	t.Logf("%s", b)
 	a := first.Arenas[0]

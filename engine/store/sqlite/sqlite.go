@@ -111,6 +111,9 @@ type job struct {
 }
 
 func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
+	if err := guard.Private(path); err != nil {
+		return nil, err
+	}
 	// temp_store: the undo pages of savepoints stay in memory; only the log is a file.
 	// cache_size: 32 MiB, so that indexes of many finished runs stay at hand.
 	w, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "temp_store(MEMORY)", "cache_size(-32768)"))
