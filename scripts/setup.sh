@@ -58,14 +58,8 @@ if [ -z "$have" ] || older "$have" "$want"; then
 		done
 		[ -n "$proxy" ] || die "Go $want or newer is needed (found: ${have:-none}) and GOPROXY names no proxy to fetch it from"
 		say "fetching Go $fetch (found: ${have:-none})"
-		mkdir -p .cache
-		tmp=$(mktemp -d .cache/go.XXXXXX)
-		curl -fsSL --retry 3 -o "$tmp/go.zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$fetch.linux-$arch.zip" ||
+		scripts/toolchain.sh "$proxy" "$fetch" "$arch" "$dir" ||
 			die "Go $fetch could not be fetched from the module proxy; install Go $want or newer and run make setup again"
-		unzip -q "$tmp/go.zip" -d "$tmp"
-		mv "$tmp/golang.org/toolchain@v0.0.1-go$fetch.linux-$arch" "$dir"
-		chmod -R u+w "$dir" && chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
-		rm -rf "$tmp"
 	fi
 	export PATH="$PWD/$dir/bin:$PATH" GOTOOLCHAIN=local
 fi
