@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/internal/served"
 )
 
@@ -72,7 +73,7 @@ func (s *server) bytes(page string, data any) ([]byte, error) {
 	if err := s.pages[page].Execute(&b, data); err != nil {
 		return nil, fmt.Errorf("render %s: %w", page, err)
 	}
-	return b.Bytes(), nil
+	return plain.Strip(b.Bytes()), nil
 }
 
 const boardPage = 50

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Live parts. A run's feed renders each new step once for all who may read the
@@ -161,7 +162,7 @@ func (s *server) watchRun(f *feed, c platform.Caller, id string) {
 				s.cfg.Log.Error("step failed", "err", err)
 				return
 			}
-			f.add(st.Cursor, "id: "+st.Cursor+"\nevent: step\ndata: "+strings.ReplaceAll(b.String(), "\n", "\ndata: ")+"\n\n")
+			f.add(st.Cursor, "id: "+st.Cursor+"\nevent: step\ndata: "+strings.ReplaceAll(string(plain.Strip(b.Bytes())), "\n", "\ndata: ")+"\n\n")
 			at, seq = e.Attempt, e.Seq
 		}
 		if len(evs) == 200 {

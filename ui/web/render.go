@@ -54,13 +54,14 @@ func (q *request) base(title, arena string) base {
 	return base{Title: title, At: arena, Hotkey: q.caller.Hotkey, Operator: q.caller.Operator, Version: agon.Version}
 }
 
-// render writes a page whole or not at all.
+// render writes a page whole or not at all. Templates make hostile text plain
+// where they show it; what one of them forgets is stripped here.
 func (s *server) render(q *request, status int, name string, data any) error {
 	var b bytes.Buffer
 	if err := s.pages[name].Execute(&b, data); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
 	}
-	return q.send(status, served.New(b.Bytes()))
+	return q.send(status, served.New(plain.Strip(b.Bytes())))
 }
 
 func (q *request) send(status int, d *served.Document) error {

@@ -238,6 +238,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
+	s.gate.open.Store(true)
 	c, err := client.New(s.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
