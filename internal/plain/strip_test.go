@@ -9,7 +9,7 @@ import (
 func TestStrip(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                              "",
-		"plain ü 漢 🙂\n\tx":               "plain ü 漢 🙂\n\tx",
+		"plain ü 漢 🙂\n\tx":              "plain ü 漢 🙂\n\tx",
 		"a\x1b[31mb":                    "a[31mb",
 		"\x1b]<p>a</p>\x07":             "]<p>a</p>", // markup stays, whatever stands around it
 		"a\u202eb\u2066c\u200fd\r\x00e": "abcde",
