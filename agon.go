@@ -113,12 +113,22 @@ type Policy struct {
 	// Fields says what becomes of groups of a call's fields: "refuse" or
 	// "strip", for "sampling" also "allow" (gateway.Policy.Fields).
 	Fields map[string]string `json:"fields,omitempty"`
+	// Usage says what becomes of a provider's count of tokens that the text
+	// contradicts: UsageReport (default, "") or UsageRefuse.
+	Usage string `json:"usage,omitempty"`
 	// Tools are the metered tools that agents may call; "*" is all that the gateway has.
 	Tools []string `json:"tools,omitempty"`
 	// Judge bounds what judging one run may spend at the platform's gateway; nil:
 	// what the kind's judges need.
 	Judge *Judging `json:"judge,omitempty"`
 }
+
+// What becomes of a provider's count of tokens that the text contradicts by a
+// factor of 4 (Policy.Usage). Both report it to the operator.
+const (
+	UsageReport = "report" // it is booked
+	UsageRefuse = "refuse" // it is not believed: the gateway's own count is booked, as where there is none
+)
 
 // Judging is what the judges of one run may ask for, all of its tasks together.
 type Judging struct {

@@ -409,6 +409,14 @@ func (c *call) finish(e ending) bool {
 	if was {
 		return true
 	}
+	doubt := ""
+	if e.outcome != outcomeProvider && e.outcome != outcomeRefused && !e.worst && e.used.ok && !c.impossible(e.used, e.message) {
+		doubt = c.doubt(e.used, e.message)
+	}
+	if doubt != "" && s.policy.Usage == agon.UsageRefuse {
+		e.used.ok = false // it is worth no more than none
+		doubt += "; refused: the tokenizer's count is booked"
+	}
 	want, u, estimated := c.charge(e)
 	rec := &agon.Receipt{
 		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task, Payer: s.policy.Payer,
@@ -439,9 +447,7 @@ func (c *call) finish(e ending) bool {
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
 		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.Claim,
 	}
-	if !estimated && u.ok {
-		ev.Doubt = c.doubt(u, e.message)
-	}
+	ev.Doubt = doubt
 	if ev.Doubt != "" {
 		// Whoever pays the provider has to hear of it: the books believe the count.
 		s.g.cfg.Log.Warn("a provider's usage does not fit the text", "doubt", ev.Doubt, "provider", rec.Provider, "model", rec.Model, "run", rec.Run, "call", c.id, "cost", int64(booked.Micros))

@@ -399,6 +399,26 @@ func TestUsageIsCrossChecked(t *testing.T) {
 			t.Error(err)
 		}
 		g.Stop()
+		// By the arena's choice such a count is worth no more than none.
+		g = start(t, Config{Upstreams: []provider.Upstream{upstream(t, says(body))}})
+		p := policy("m")
+		p.Usage = agon.UsageRefuse
+		var again log
+		s = open(t, g, p, &again)
+		if r := post(t, s, chatPath, strings.Replace(hello, "hello", long, 1)); r.status != 200 || r.body != body {
+			t.Errorf("%s: refused: reply %d %s", c.usage, r.status, r.body)
+		}
+		y := s.Receipts()[0]
+		if y.Estimated != (c.estimated || c.doubt != "") || !strings.HasPrefix(again.of(agon.EventModel)[0].(ModelCall).Doubt, c.doubt) {
+			t.Errorf("%s: refused: %+v", c.usage, y)
+		}
+		if c.doubt != "" && (y.Prompt < 550 || y.Prompt > 800 || y.Completion < 550 || y.Completion > 800) {
+			t.Errorf("%s: refused: booked %d and %d tokens", c.usage, y.Prompt, y.Completion)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		g.Stop()
 		if heard := strings.Contains(told.String(), "does not fit the text") && strings.Contains(told.String(), "call="+x.ID); heard != (c.doubt != "") {
 			t.Errorf("%s: the operator is told %q", c.usage, told.String())
 		}

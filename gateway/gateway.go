@@ -47,6 +47,9 @@ type Policy struct {
 	// "refuse" or "strip", for "sampling" also "allow". Groups that are not
 	// named keep the default: sampling is allowed, everything else refused.
 	Fields map[string]string
+	// Usage says what becomes of a count of tokens that the text contradicts:
+	// agon.UsageReport (default) or agon.UsageRefuse.
+	Usage string
 	// Tools lists the metered tools that the session may call; "*" admits all
 	// that the gateway has. They need DialectTools.
 	Tools []string

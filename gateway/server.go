@@ -283,6 +283,11 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if _, err := rand.Read(raw[:]); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
+	switch p.Usage {
+	case "", agon.UsageReport, agon.UsageRefuse:
+	default:
+		return nil, fmt.Errorf("open gateway session: usage %.40q: want %s or %s", p.Usage, agon.UsageReport, agon.UsageRefuse)
+	}
 	switch p.Payer {
 	case "":
 		p.Payer = payerRun

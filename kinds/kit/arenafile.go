@@ -18,6 +18,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/ledger/dial"
@@ -64,7 +65,9 @@ type ArenaFile struct {
 		Gateway    string            `toml:"gateway"`
 		GatewayKey string            `toml:"gateway_key"`
 		Fields     map[string]string `toml:"fields"`
-		Tools      []string          `toml:"tools"`
+		// Usage says what becomes of a count of tokens that the text contradicts.
+		Usage string   `toml:"usage"`
+		Tools []string `toml:"tools"`
 		// Judge bounds what judging a run may spend at the platform's gateway.
 		Judge *agon.Judging `toml:"judge"`
 	} `toml:"policy"`
@@ -445,6 +448,14 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if f.Policy.Budget.Micros < 0 || f.Policy.Budget.Calls < 0 || f.Policy.Budget.Tokens < 0 {
 		no("policy.budget", "amounts may not be negative")
 	}
+	if u := f.Policy.Usage; u != "" && u != agon.UsageReport && u != agon.UsageRefuse {
+		no("policy.usage", "%.40q is neither %s nor %s", u, agon.UsageReport, agon.UsageRefuse)
+	}
+	if key := f.Policy.GatewayKey; key != "" {
+		if _, err := auth.ParseSS58(key); err != nil {
+			no("policy.gateway_key", "%.60q is not the address of a key", key)
+		}
+	}
 	if j := f.Policy.Judge; j != nil {
 		if j.Budget.Micros < 0 || j.Budget.Calls < 1 || j.Budget.Tokens < 0 || j.Budget.TimeMS < 0 {
 			no("policy.judge.budget", "want at least 1 call, and no negative amount")
@@ -570,7 +581,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
-			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Tools: f.Policy.Tools, Judge: f.Policy.Judge,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Tools: f.Policy.Tools, Judge: f.Policy.Judge,
 		},
 	}
 }

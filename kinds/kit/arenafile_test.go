@@ -158,6 +158,9 @@ netuid = "seven"
 sets = ["./mytasks", "small"]
 incentive = "nope"
 
+[policy]
+usage = "believe"
+gateway_key = "5nonsense"
 [policy.agent]
   pids = 4
 wall_ms = true
@@ -170,13 +173,14 @@ x = 1
 	}
 	_, err := kit.LoadArenaFile(path, fakes())
 	var e *agon.Error
-	if !errors.As(err, &e) || e.Message != path+": 8 mistakes" {
+	if !errors.As(err, &e) || e.Message != path+": 10 mistakes" {
 		t.Fatal(err)
 	}
 	for i, want := range []string{
 		"1:1  titel: unknown field; did you mean title?", "2:1  id: \"My Coding\": want", "4:10  netuid: want a whole number from 0, this is a string",
 		"5:1  sets: \"./mytasks\": there is no folder " + filepath.Join(filepath.Dir(path), "mytasks"), "6:1  incentive: \"nope\"",
-		"9:3  policy.agent.pids: 4: want at least 16", "10:11  policy.agent.wall_ms: want a whole number, this is a boolean", "11:2  polcy: unknown field; did you mean policy?",
+		"9:1  policy.usage: \"believe\" is neither report nor refuse", "10:1  policy.gateway_key: \"5nonsense\" is not the address",
+		"12:3  policy.agent.pids: 4: want at least 16", "13:11  policy.agent.wall_ms: want a whole number, this is a boolean", "14:2  polcy: unknown field; did you mean policy?",
 	} {
 		if i >= len(e.Findings) || !strings.HasPrefix(e.Findings[i].Message, want) {
 			t.Errorf("mistake %d is %q, want %q", i, e.Findings[min(i, len(e.Findings)-1)].Message, want)

@@ -41,6 +41,7 @@ samples = false                # true enters agon's own sample agents
 [policy]
 models = ["*"]                 # allow-list; "*" is every model with a price
 # driver = "runsc"             # demand a box driver: scores compare within one
+# usage = "report"             # a provider's count of tokens that the text contradicts fourfold; "refuse" books our own count
 # gateway = "validator"        # or the URL of the platform's own gateway, with gateway_key
 
 [policy.agent]                 # the box of the agent
