@@ -30,6 +30,8 @@ type Arena struct {
 	Queued   int        `json:"queued"`
 	Playing  int        `json:"playing"`
 	Fairness string     `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
+	Burned   float64    `json:"burned" doc:"the share of the reward that nobody earns"`
+	Pays     string     `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`
 	Seeds    *Seeds     `json:"seeds,omitempty" doc:"what is known of the seeds of its runs"`
 }
 
@@ -306,6 +308,7 @@ type Board struct {
 	Champion    *string         `json:"champion"`
 	Seats       []Place         `json:"seats" doc:"who sits, by place, and what each earns"`
 	Burned      float64         `json:"burned" doc:"the share of the reward that nobody earns"`
+	Pays        string          `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`
 	Fairness    string          `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`

@@ -241,16 +241,19 @@ func (p *Platform) fairness(a agon.Arena) string {
 }
 
 func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
-	places, _, err := p.places(tx, a)
+	places, burned, err := p.places(tx, a)
 	if err != nil {
 		return client.Arena{}, err
 	}
-	out := client.Arena{Arena: a, Seats: places, Fairness: p.fairness(a)}
+	out := client.Arena{Arena: a, Seats: places, Burned: burned, Fairness: p.fairness(a)}
 	if out.Seeds, err = p.seedsOf(tx, a); err != nil {
 		return out, err
 	}
 	if len(places) > 0 {
 		out.Champion = &places[0].Seat
+	}
+	if out.Pays, err = p.pays(tx, a, places, burned); err != nil {
+		return out, err
 	}
 	q, h, err := tx.Waiting(a.ID)
 	out.Queued, out.Playing = int(q), int(h)
@@ -268,6 +271,9 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		}
 		b.ID, b.Kind, b.Fairness = a.ID, a.Kind, p.fairness(a)
 		if b.Seats, b.Burned, err = p.places(tx, a); err != nil {
+			return err
+		}
+		if b.Pays, err = p.pays(tx, a, b.Seats, b.Burned); err != nil {
 			return err
 		}
 		if len(b.Seats) > 0 {

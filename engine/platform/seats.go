@@ -171,6 +171,27 @@ func (p *Platform) places(tx *store.Tx, a agon.Arena) ([]client.Place, float64, 
 	return out, burned, nil
 }
 
+// pays says in a sentence who earns what.
+func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burned float64) (string, error) {
+	rule, seats, err := p.seats(tx, a)
+	if err != nil {
+		return "", err
+	}
+	paid := make([]incentive.Paid, len(places))
+	for i, x := range places {
+		e, err := tx.Entry(x.Submission)
+		if err != nil {
+			return "", err
+		}
+		paid[i] = incentive.Paid{Name: e.Name, Share: x.Share}
+	}
+	why := ""
+	if rule.Unpaid != nil {
+		why = rule.Unpaid(rule.Of(a.IncentiveNumbers), seats)
+	}
+	return incentive.Pays(paid, burned, why), nil
+}
+
 // Target is what weights the arena's rule wants now: to each seat its share,
 // and to the owner of the subnet what nobody earned or whose hotkey has left
 // the ledger. It is empty where something must be burned and there is no owner:

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"strconv"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
@@ -85,8 +87,66 @@ type boardRow struct {
 	Tier     int // 0: not worked out
 	NewTier  bool
 	Champion bool
-	Band     *score.Band
+	Band     *score.Band // nil: its score is no mean of problems, or of one only
 	Mark     Whisker
+	Reward   string
+	Public   *float64 // of the public problems, where the score is of the hidden ones
+	Why      string   // it is not on the board for its score: refused, excluded
+}
+
+// bandOf is the interval of a score, of the problems that the score is of: all
+// that were played, or the hidden or the public ones. A score that is the mean
+// of none of these, of one problem only, or of a measure without chance, has none.
+func bandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Band, *float64) {
+	if total == nil || a.Contest != nil {
+		return nil, nil
+	}
+	hidden, public := map[string]float64{}, map[string]float64{}
+	for _, t := range a.Tasks {
+		v, ok := values[t.Key]
+		switch {
+		case ok && t.Hidden:
+			hidden[t.Key] = v
+		case ok:
+			public[t.Key] = v
+		}
+	}
+	for _, of := range []map[string]float64{values, hidden, public} {
+		b := score.Interval(score.Values(of))
+		if b.N < 2 || math.Abs(b.Mean-*total) > 1e-6 {
+			continue
+		}
+		var known *float64
+		if len(public) > 0 && len(of) == len(hidden) && len(hidden) > 0 {
+			m, _ := score.MeanSE(score.Values(public))
+			known = &m
+		}
+		return &b, known
+	}
+	return nil, nil
+}
+
+// rewardOf says what a submission earns; "": it sits nowhere.
+func rewardOf(seats []client.Place, id string) string {
+	for _, s := range seats {
+		if s.Submission == id {
+			return incentive.Percent(s.Share)
+		}
+	}
+	return ""
+}
+
+// whyOut is the first sentence of why a submission was refused or excluded.
+func whyOut(s client.Submission) string {
+	if s.State != agon.SubmissionRefused && s.State != agon.SubmissionExcluded {
+		return ""
+	}
+	for _, f := range s.Findings {
+		if !f.Warning {
+			return f.Message
+		}
+	}
+	return ""
 }
 
 // decisionRow is a decision with the names of those it is about.
@@ -100,6 +160,8 @@ type boardData struct {
 	Arena      *client.Arena
 	Facts      platform.ArenaFacts
 	Rows       []boardRow
+	Bands      bool // scores have intervals, and tiers a meaning
+	Shaken     bool // some scores are of hidden problems, beside public ones
 	Page       int
 	Prev, Next int // 0: none
 	Decisions  []decisionRow
@@ -107,6 +169,8 @@ type boardData struct {
 	Scatter    *Chart
 	History    *Chart
 	Weights    []agon.Weight
+	Parts      map[uint16]float64            // of all weights, by uid
+	Owners     map[string]*client.Submission // who sits, by hotkey
 	LedgerDown bool
 	Part       template.HTML // the kind's
 }
@@ -143,20 +207,23 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	var values []map[string]float64
 	for _, st := range list {
 		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
+		r.Reward, r.Why = rewardOf(a.Seats, r.ID), whyOut(r.Submission)
 		if r.Score != nil {
-			band := score.Interval(score.Values(st.Values))
-			// The board's mean is the platform's; the band is about the tasks.
-			band.Mean = *r.Score
-			r.Band, r.Mark = &band, whisker(band.Low, *r.Score, band.High)
+			if r.Band, r.Public = bandOf(a.Arena, r.Score, st.Values); r.Band != nil {
+				r.Mark = whisker(r.Band.Low, *r.Score, r.Band.High)
+				d.Bands = true
+			}
+			d.Shaken = d.Shaken || r.Public != nil
 			values = append(values, st.Values)
 		}
 		d.Rows = append(d.Rows, r)
 	}
-	if d.Page == 1 { // tiers hang on the first: a later page cannot know them
+	if d.Page == 1 && d.Bands { // tiers hang on the first: a later page cannot know them
 		for i, t := range score.Tiers(values) {
 			d.Rows[i].Tier, d.Rows[i].NewTier = t, i > 0 && t != d.Rows[i-1].Tier
 		}
-	} else {
+	}
+	if d.Page > 1 {
 		d.Prev = d.Page - 1
 	}
 	if d.Page*boardPage < d.Facts.Submissions {
@@ -178,7 +245,21 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
 		d.LedgerDown = true
 	} else {
-		d.Weights = g.Weights
+		d.Weights, d.Parts, d.Owners = g.Weights, map[uint16]float64{}, map[string]*client.Submission{}
+		sum := 0.0
+		for _, w := range g.Weights {
+			sum += float64(w.Weight)
+		}
+		for _, w := range g.Weights {
+			d.Parts[w.UID] = float64(w.Weight) / max(sum, 1)
+		}
+		for _, p := range a.Seats {
+			for i, r := range d.Rows {
+				if r.ID == p.Submission {
+					d.Owners[r.Miner] = &d.Rows[i].Submission
+				}
+			}
+		}
 	}
 	d.Part = s.part(ctx, a.Kind, a.ID)
 	return d, nil

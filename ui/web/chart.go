@@ -140,8 +140,8 @@ func scoreCost(rows []boardRow) *Chart {
 			scored = append(scored, r)
 		}
 	}
-	if len(scored) < 2 {
-		return nil
+	if len(scored) < 2 || !slices.ContainsFunc(scored, func(r boardRow) bool { return r.CostMicros != scored[0].CostMicros }) {
+		return nil // equal costs say nothing
 	}
 	if top == 0 {
 		top = 1e-6

@@ -97,9 +97,11 @@ func (s *server) submission(q *request) error {
 		Runs     []runRow
 		MoreRuns string
 		Band     *score.Band
+		Public   *float64
+		Reward   string
 		Faults   map[agon.Fault]int
 		Chart    *Chart
-	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Faults: map[agon.Fault]int{}}
+	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
 	}
@@ -132,8 +134,7 @@ func (s *server) submission(q *request) error {
 		return err
 	}
 	if sub.Score != nil {
-		band := score.Interval(score.Values(values[sub.ID]))
-		data.Band = &band
+		data.Band, data.Public = bandOf(a.Arena, sub.Score, values[sub.ID])
 	}
 	if a.Champion != nil && a.Champion.Submission != sub.ID {
 		data.Chart = taskScores(values[sub.ID], values[a.Champion.Submission])

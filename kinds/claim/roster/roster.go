@@ -86,6 +86,19 @@ func TopThree() incentive.Rule {
 		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			return rosterSeats(entered, n["same_coldkey"] == 0)
 		},
+		Unpaid: func(n map[string]float64, seats []incentive.Entry) string {
+			split := rosterSplit(n)
+			if split[0]+split[1]+split[2] < 1-1e-9 && len(seats) >= Places {
+				return "the arena's shares leave it over"
+			}
+			switch len(seats) {
+			case 1:
+				return "the second and the third place are empty, for only a new first enters"
+			case 2:
+				return "the third place is empty, for only a new first enters"
+			}
+			return ""
+		},
 		Reasons:  []string{StepRule},
 		Sentence: sentence,
 		Shares: func(n map[string]float64, seats []incentive.Entry, _ time.Time) []float64 {

@@ -102,8 +102,11 @@ func Race() incentive.Rule {
 		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			return standings(numbersOf(n), entered)
 		},
-		Shares:   shares,
-		Weights:  weights,
+		Shares:  shares,
+		Weights: weights,
+		Unpaid: func(n map[string]float64, _ []incentive.Entry) string {
+			return "only the upper half of the places is paid, and the rule of the race always burns " + incentive.Percent(numbersOf(n).Burn)
+		},
 		Reasons:  []string{score.ThresholdRule, ruleNotQualified, ruleEliminated, ruleRacing},
 		Sentence: sentence,
 	}
