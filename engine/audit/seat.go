@@ -80,31 +80,34 @@ func (k *checker) seeds() {
 
 // promised checks the leaf of a set period's commitment or secret.
 func (k *checker) promised(typ string, p client.SeedPeriod) bool {
-	id := translog.SeedsID(typ, p.Arena, p.Period)
+	id, what := translog.SeedsID(typ, p.Arena, p.Period), "seed commitment"
+	if typ == translog.TypeReveal {
+		what = "seed secret"
+	}
 	if k.Log == nil {
 		return true // said already: there is no log
 	}
-	e, ok := k.entry(typ, typ, id, nil)
+	e, ok := k.entry(what, typ, id, nil)
 	if !ok {
 		return false
 	}
 	var said client.SeedPeriod
 	if err := json.Unmarshal(e.Body, &said); err != nil {
-		k.wrong(typ, "the log's entry of %s cannot be read: %v", id, err)
+		k.wrong(what, "the log's entry of %s cannot be read: %v", id, err)
 		return false
 	}
 	if said.Commitment != p.Commitment || said.Arena != p.Arena || said.Period != p.Period || !said.Opens.Equal(p.Opens) ||
 		!said.Closes.Equal(p.Closes) && (p.Secret != "" || p.Closes.After(said.Closes)) || // a period whose secret is lost ends early
 		typ == translog.TypeReveal && said.Secret != p.Secret {
-		k.wrong(typ, "the log says otherwise of set period %d: %.200s", p.Period, e.Body)
+		k.wrong(what, "the log says otherwise of set period %d: %.200s", p.Period, e.Body)
 		return false
 	}
 	mine, sub := k.b.Proofs[typ+"/"+id], k.b.Proofs[translog.TypeSubmission+"/"+k.b.Submission.ID]
 	if typ == translog.TypeSeeds && sub != nil && mine.Index > sub.Index {
-		k.wrong(typ, "the commitment stands after the submission in the log")
+		k.wrong(what, "the commitment stands after the submission in the log")
 		return false
 	}
-	k.ok(typ, "entry %d of the log", mine.Index)
+	k.ok(what, "entry %d of the log", mine.Index)
 	return true
 }
 

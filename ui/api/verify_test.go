@@ -49,7 +49,7 @@ func TestSeedsOverHTTP(t *testing.T) {
 	isOpen := func(r *audit.Report) bool {
 		return slices.ContainsFunc(r.Unchecked, func(u audit.Unchecked) bool { return u.What == "seeds" })
 	}
-	if r := check(); !isOpen(r) || !slices.Contains(r.Checked, translog.TypeSeeds) {
+	if r := check(); !isOpen(r) || !slices.Contains(r.Checked, "seed commitment") {
 		t.Fatalf("while the period lasts: %+v", r.Checks)
 	}
 	w.later(platform.DefaultPeriod)
@@ -69,7 +69,7 @@ func TestSeedsOverHTTP(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if r := check(); isOpen(r) || !slices.Contains(r.Checked, "seeds") || !slices.Contains(r.Checked, translog.TypeReveal) {
+	if r := check(); isOpen(r) || !slices.Contains(r.Checked, "seeds") || !slices.Contains(r.Checked, "seed secret") {
 		t.Fatalf("when the period has ended: %+v", r.Checks)
 	}
 	a, err := c.Arena(ctx, "arena-1")
