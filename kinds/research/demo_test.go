@@ -16,9 +16,9 @@ import (
 
 const demoResearchFile = `id = "demo-research"
 kind = "research"
-title = "Research: compress a text better"
+title = "Research: smaller sorting networks"
 netuid = 4
-sets = ["compress"]
+sets = ["sortnet"]
 samples = true
 submissions_per_coldkey = 50
 `
@@ -60,7 +60,7 @@ func TestDemoResearch(t *testing.T) {
 	if len(subs) != 3 || len(ov.Arenas) != 1 || len(ov.Arenas[0].Decisions) != 3 {
 		t.Fatalf("%d submissions: %+v", len(subs), subs)
 	}
-	best, over, cheat := subs["frequent words"], subs["level 9 halves"], subs["one byte is en"]
+	best, over, cheat := subs["odd-even merge"], subs["transposition "], subs["four comparato"]
 	if best.Status != "accepted" || best.Best == nil || !best.Best.Took || ov.Arenas[0].Champion == nil || *ov.Arenas[0].Champion != best.ID {
 		t.Errorf("the improvement: %+v", best)
 	}

@@ -60,13 +60,13 @@ func Kit() kit.Kit {
 		},
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
-				ID: demoResearch, Kind: kr.Name, Title: "Research: compress a text better", Netuid: 4, Licence: "MIT", Sets: []string{"compress"}, Samples: true, SubmissionsPerColdkey: 50,
+				ID: demoResearch, Kind: kr.Name, Title: "Research: smaller sorting networks", Netuid: 4, Licence: "MIT", Sets: []string{"sortnet"}, Samples: true, SubmissionsPerColdkey: 50,
 				Evidence: agon.EvidenceForeign, // validators of BitSota play here
 			}
 			f.Defaults()
 			return f
 		},
-		Sets:        []string{"compress", "kernel", "charlm"},
+		Sets:        shippedSets,
 		LoadSet:     loadResearch,
 		Enter:       func(ctx context.Context, s *kit.Server, f kit.ArenaFile) error { return enterResearch(ctx, s, c, f) },
 		Coordinator: c,
@@ -110,9 +110,12 @@ func replayConfig(o kit.Options, rootfs string) kr.Config {
 
 const demoResearch = "demo-research"
 
+// shippedSets are sets of one task each.
+var shippedSets = []string{"sortnet", "compress", "kernel", "charlm"}
+
 // loadResearch makes a set of each shipped task: an arena has one.
 func loadResearch(_ kit.Options, set string) ([]*task.Task, bool, error) {
-	if !slices.Contains([]string{"compress", "kernel", "charlm"}, set) {
+	if !slices.Contains(shippedSets, set) {
 		return nil, false, nil
 	}
 	sub, err := fs.Sub(data.FS, "tasks/cpu")
@@ -131,11 +134,11 @@ func loadResearch(_ kit.Options, set string) ([]*task.Task, bool, error) {
 // demoEntries are the samples of the demo, in this order: an improvement, an
 // honest patch with a claim that is too good, a cheat that replays uncover, and
 // one that is refused when it is submitted.
-var demoEntries = []string{"word-codes", "overclaim", "stash", "rename-benchmark"}
+var demoEntries = []string{"merge-exchange", "overclaim", "unproved", "rename-benchmark"}
 
 // enterResearch enters the samples as miners do: claim, then submit, signed over HTTP.
 func enterResearch(ctx context.Context, s *kit.Server, co *coordinator.Coordinator, f kit.ArenaFile) error {
-	list, err := data.Samples("compress")
+	list, err := data.Samples("sortnet")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,7 @@ func TestPreflightFinds(t *testing.T) {
 		},
 		"hidden in the repository": {oneTask, with(oneBase, "hidden/a.txt", "the secret answer is 42\n", "notes.txt", "x\nthe secret answer is 42\n"), "hidden data", "fail", "notes.txt"},
 		"secret in the repository": {oneTask, with(oneBase, "private", "[benchmark_env]\nK = \"a-long-secret\"\n", "notes.txt", "a-long-secret"), "hidden data", "fail", "variable K"},
+		"luck with the seed":       {oneTask, with(oneBase, "bench.py", strings.Replace(oneBench, "score = float", "import os, random\nscore = random.Random(os.environ['AGON_SEED']).random() + float", 1)), "seeds", "fail", "luck with a seed"},
 		"benchmark can be patched": {edit(oneTask, "\"submission/*\"", "\"**\""), oneBase, "benchmark protected", "fail", "bench.py"},
 		"result can be patched":    {edit(oneTask, "\"submission/*\"", "\"submission/*\", \"out/*\""), oneBase, "benchmark protected", "fail", "the result"},
 		"no number":                {oneTask, with(oneBase, "bench.py", "print('hm')"), "benchmark", "fail", "no result file"},
@@ -86,6 +88,20 @@ func TestPreflightFinds(t *testing.T) {
 				t.Errorf("report is ok: %t", rep.OK)
 			}
 		})
+	}
+}
+
+// Hidden data that lies in every box is found, with where it lies.
+func TestPreflightRootfs(t *testing.T) {
+	w := newWorld(t)
+	b, err := os.ReadFile(filepath.Join(w.kind.cfg.Rootfs, "usr/share/common-licenses/Apache-2.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.task(oneTask, with(oneBase, "hidden/a.txt", "Chapter 1\n"+string(b[3000:4000])))
+	rep, checks := w.preflight()
+	if got := checks["hidden data"]; got.Status != "fail" || rep.OK || len(rep.Leaks) == 0 || rep.Leaks[0].Bytes < 1000 || !strings.HasSuffix(rep.Leaks[0].Where, "common-licenses/Apache-2.0") {
+		t.Errorf("%+v\nreport %+v", got, rep)
 	}
 }
 
