@@ -136,6 +136,29 @@ type Judging struct {
 	Budget Budget   `json:"budget" toml:"budget"`
 }
 
+// Succession says that a gateway's key signs no more and which one follows.
+// Both keys sign it (gateway.CheckSuccession).
+type Succession struct {
+	Old    string    `json:"old"` // addresses
+	New    string    `json:"new"`
+	At     time.Time `json:"at"`
+	OldSig string    `json:"old_sig"` // hex
+	NewSig string    `json:"new_sig"`
+}
+
+// RetiredKey is a gateway's key that an arena takes no new statement under.
+// What it signed before Until can be checked with it as before; what a revoked
+// key signed afterwards is worth nothing.
+type RetiredKey struct {
+	Key   string    `json:"key"`
+	Until time.Time `json:"until"`
+	Next  string    `json:"next"`
+	// Revoked: the operator took it out of force, without its word.
+	Revoked bool `json:"revoked,omitempty"`
+	// Succession is the key's own word; nil where it was revoked.
+	Succession *Succession `json:"succession,omitempty"`
+}
+
 // ArenaState is where an arena stands.
 type ArenaState string
 
@@ -183,6 +206,9 @@ type Arena struct {
 	// nil: DefaultRejudge. RejudgePerDay caps how many are drawn in 24 hours (0: DefaultRejudgePerDay).
 	Rejudge       *float64 `json:"rejudge,omitempty"`
 	RejudgePerDay int      `json:"rejudge_per_day,omitempty"`
+	// GatewayKeys are the keys before Policy.GatewayKey, oldest first: what they
+	// signed in their time is checked with them.
+	GatewayKeys []RetiredKey `json:"gateway_keys,omitempty"`
 	// UnjudgedSeats lets a seat move before others have judged the challenger's results again.
 	UnjudgedSeats bool `json:"unjudged_seats,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then

@@ -84,6 +84,13 @@ func (c *Client) Retune(ctx context.Context, arena string, r RetuneRequest) (*Ar
 	return &out, err
 }
 
+// GatewayKey puts another key of an arena's gateway in force; for operators.
+func (c *Client) GatewayKey(ctx context.Context, arena string, r GatewayKey) (*Arena, error) {
+	var out Arena
+	_, err := c.json(ctx, post(path("arenas", arena, "gateway-key"), true), r, &out)
+	return &out, err
+}
+
 // reasoned is the body of the operator's acts on one thing.
 type reasoned struct {
 	Reason string `json:"reason"`

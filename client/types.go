@@ -260,6 +260,15 @@ type RetuneRequest struct {
 	Reason string `json:"reason" maxLength:"2000"`
 }
 
+// GatewayKey is POST /v1/arenas/{arena}/gateway-key (operator): the succession
+// that the old key has signed, or a new key where the old one is revoked.
+type GatewayKey struct {
+	Succession *agon.Succession `json:"succession,omitempty" doc:"of agon gateway rotate"`
+	Key        string           `json:"key,omitempty" maxLength:"64" doc:"address of the new key"`
+	Revoke     bool             `json:"revoke,omitempty" doc:"the old key is not to be believed any more"`
+	Reason     string           `json:"reason" maxLength:"2000"`
+}
+
 // WebhookRequest is POST /v1/webhooks (operator).
 type WebhookRequest struct {
 	URL   string   `json:"url" maxLength:"2048"`

@@ -30,10 +30,12 @@ const (
 
 // Info is what a gateway says of itself to anybody.
 type Info struct {
-	Version  string   `json:"version"`
-	Audience string   `json:"audience"`
-	Signer   string   `json:"signer"` // address of the key that signs receipts
-	Models   []string `json:"models"`
+	Version  string `json:"version"`
+	Audience string `json:"audience"`
+	Signer   string `json:"signer"` // address of the key that signs receipts
+	// Successions are how that key came about, oldest first.
+	Successions []agon.Succession `json:"successions,omitempty"`
+	Models      []string          `json:"models"`
 }
 
 // opened, polled and ended are the replies of the control routes.
@@ -169,7 +171,7 @@ func NewControl(c ControlConfig) *Control {
 	}
 	k := &Control{cfg: c, mux: http.NewServeMux(), open: map[string]*lent{}}
 	k.mux.HandleFunc("GET "+controlInfo, func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, Info{agon.Version, c.Verifier.Audience, c.Gateway.Signer(), c.Gateway.Models()})
+		writeJSON(w, http.StatusOK, Info{Version: agon.Version, Audience: c.Verifier.Audience, Signer: c.Gateway.Signer(), Successions: c.Gateway.cfg.Successions, Models: c.Gateway.Models()})
 	})
 	k.mux.HandleFunc("POST "+controlSessions, k.signed(k.openSession))
 	k.mux.HandleFunc("POST "+controlSessions+"/{id}/events", k.signed(k.events))

@@ -60,6 +60,12 @@ type Policy struct {
 	NonceField string
 }
 
+// Signs reports whether the gateway's key is key, or follows it by signed
+// successions. An empty key admits any.
+func (i Info) Signs(key string) bool {
+	return key == "" || Follows(key, i.Signer, i.Successions)
+}
+
 // account names the account that a session draws on.
 func (p Policy) account() string {
 	name := fmt.Sprintf("%s/%d/%s", p.Run, p.Attempt, p.Payer)

@@ -61,6 +61,8 @@ type Config struct {
 	Dialects []Dialect
 	// Tools are the metered tools that sessions may be given.
 	Tools []tool.Tool
+	// Successions are how the key of Books came about; told to who asks.
+	Successions []agon.Succession
 	// AfterStop is called once, when Stop has closed every session: to close
 	// what the books are written to. Optional.
 	AfterStop func() error

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
@@ -368,9 +369,39 @@ func sameJSON(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// gateways are the keys that may have signed: those asked for, else the arena's
-// when the run was planned, or today's.
-func (k *checker) gateways(r *Run) []string {
+// gateways are the keys that may have signed a run's attempt that ended then:
+// those asked for, else the arena's when the run was planned, or today's; and
+// whatever signed successions join to one of these. The server's word alone
+// adds no key. A key that was revoked counts until then.
+func (k *checker) gateways(r *Run, ended time.Time) []string {
+	keys := slices.Clone(k.current(r))
+	if len(keys) == 0 {
+		return nil
+	}
+	retired := k.b.Arena.GatewayKeys
+	for range retired { // each pass joins at least one, or the last has
+		for _, old := range retired {
+			s := old.Succession
+			if s == nil || s.Old != old.Key || gateway.CheckSuccession(*s) != nil {
+				continue
+			}
+			if slices.Contains(keys, s.Old) != slices.Contains(keys, s.New) {
+				keys = append(keys, s.Old, s.New)
+			}
+		}
+	}
+	for _, old := range retired {
+		if old.Revoked && ended.After(old.Until) {
+			keys = slices.DeleteFunc(keys, func(key string) bool { return key == old.Key })
+		}
+	}
+	if len(keys) == 0 {
+		return []string{""} // none is left: no signer matches
+	}
+	return keys
+}
+
+func (k *checker) current(r *Run) []string {
 	switch {
 	case len(k.o.Gateways) > 0:
 		return k.o.Gateways
@@ -386,7 +417,7 @@ func (k *checker) gateways(r *Run) []string {
 
 // calls compares the receipts with the gateway's closing statement.
 func (k *checker) calls(r *Run, t *agon.Attempt, receipts []agon.Receipt, n counts) {
-	keys := k.gateways(r)
+	keys := k.gateways(r, t.EndedAt)
 	for _, x := range receipts {
 		if x.Run != t.Run || x.Attempt != t.N {
 			k.wrong("statement", "receipt %s is of run %.60q, attempt %d", x.ID, x.Run, x.Attempt)
@@ -438,7 +469,7 @@ func (k *checker) chain(t *agon.Attempt, receipts []agon.Receipt) agon.Micros {
 	var keys []string
 	for i := range k.b.Runs {
 		if k.b.Runs[i].Run.RunSpec.Run == t.Run {
-			keys = k.gateways(&k.b.Runs[i])
+			keys = k.gateways(&k.b.Runs[i], t.EndedAt)
 		}
 	}
 	c := gateway.VerifyChain(receipts, keys)

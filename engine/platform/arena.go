@@ -53,6 +53,7 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 				return fmt.Errorf("arena %q: kind and netuid cannot change (have %s on %d)", a.ID, old.Kind, old.Netuid)
 			}
 			now.State, now.CreatedAt = old.State, old.CreatedAt
+			keepGatewayKeys(&now, old)
 		case errors.Is(err, store.ErrNotFound):
 			if now.CreatedAt.IsZero() {
 				now.CreatedAt = p.now()

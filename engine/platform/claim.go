@@ -268,6 +268,9 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 			}
 			e.State = agon.SubmissionPlaying
 		}
+		if slices.ContainsFunc(arena.GatewayKeys, func(k agon.RetiredKey) bool { return k.Key == run.Policy.GatewayKey }) {
+			run.Policy.GatewayKey = arena.Policy.GatewayKey // it was planned before the key changed
+		}
 		arena.Tasks = run.Tasks // no others concern who plays it
 		l = &client.Lease{
 			ID: id, Token: token, Run: run.RunSpec, Attempt: run.Attempts + 1, Arena: arena, Submission: e,

@@ -92,10 +92,11 @@ func openBooks(ctx context.Context, c *gateway.Config, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the gateway's directory: %w", err)
 	}
-	key, err := gateway.LoadKey(filepath.Join(dir, "gateway.key"))
+	key, was, err := gateway.OpenKey(dir)
 	if err != nil {
 		return err
 	}
+	c.Successions = was
 	if c.Bodies, err = blobfs.Open(filepath.Join(dir, "bodies"), blobfs.Options{}); err != nil {
 		return err
 	}

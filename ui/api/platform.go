@@ -95,6 +95,7 @@ type Blobs interface {
 type Operator interface {
 	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState) error
 	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
+	GatewayKey(ctx context.Context, c platform.Caller, arena string, r client.GatewayKey) error
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error

@@ -228,6 +228,16 @@ func (a *server) operator(api huma.API, p operating) {
 		}
 		return p.Arena(ctx, in.Arena)
 	})
+	op(a, api, "POST", "/v1/arenas/{arena}/gateway-key", "gateway-key", "Put another key of the arena's gateway in force: by the old key's word, or revoking it (operator)", func(ctx context.Context, in *struct {
+		ByArena
+		Body client.GatewayKey
+	},
+	) (*client.Arena, error) {
+		if err := p.GatewayKey(ctx, caller(ctx), in.Arena, in.Body); err != nil {
+			return nil, err
+		}
+		return p.Arena(ctx, in.Arena)
+	})
 	op(a, api, "POST", "/v1/submissions/{id}/ban", "ban-submission", "Take a submission out of its arena (operator)", func(ctx context.Context, in *struct {
 		ByID
 		Body struct {

@@ -70,8 +70,40 @@ sessions are opened by signed requests, but calls carry a session's token. Model
 	f.StringVar(&o.TLSCert, "tls-cert", "", "serve TLS with this certificate, a PEM `file`")
 	f.StringVar(&o.TLSKey, "tls-key", "", "its key, a PEM `file`")
 	f.String("listen", "", "`address` to serve on (AGON_LISTEN)")
-	cmd.AddCommand(a.gatewayCheckCmd(h))
+	cmd.AddCommand(a.gatewayCheckCmd(h), a.gatewayRotateCmd(h))
 	return cmd
+}
+
+func (a *App) gatewayRotateCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate",
+		Short: "Give the gateway of the data directory a new key, signed by the old one",
+		Long: `Make a new key for the gateway in --data. The old key signs that the new one follows, and
+validators follow it. Hand the statement that is printed to the arena's operator (agon operator
+gateway-key): until then the platform takes statements under the old key only. What the old key
+signed can be checked as before. The gateway must be stopped.
+JSON: {old, new, at, old_sig, new_sig}.`,
+		Example: "  agon gateway rotate --data ./gateway -o json > succession.json\n  agon operator gateway-key {arena} --succession succession.json --reason 'yearly'",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if h.RotateGateway == nil {
+				return output.Usage("", "", "this binary has no gateway")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := h.RotateGateway(common)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.New}, Human: func(w *output.Human) {
+				w.Line("the key of the gateway is now %s", s.New)
+				w.Line("before it was                 %s", s.Old)
+			}})
+		},
+	}
 }
 
 // ModelKey is what `agon gateway check` prints.

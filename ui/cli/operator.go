@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -60,7 +62,7 @@ func (a *App) operatorCmd() *cobra.Command {
 		a.act("deny SUBMISSION", "Deny a submission's appeal", "agon operator deny SUBMISSION --reason 'the replay scores the same'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
 			return c.AnswerAppeal(ctx, id, false, reason)
 		}),
-		a.retuneCmd(), a.operatorLogCmd(), a.webhookCmd(),
+		a.retuneCmd(), a.gatewayKeyCmd(), a.operatorLogCmd(), a.webhookCmd(),
 	)
 	return cmd
 }
@@ -150,6 +152,62 @@ func (a *App) retuneCmd() *cobra.Command {
 	cmd.Flags().IntVar(&perColdkey, "per-coldkey", 0, "submissions of one coldkey a day (0: no cap)")
 	cmd.Flags().Int64Var(&budget, "budget-micros", 0, "money of one run, in millionths of a US dollar")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
+	return cmd
+}
+
+// maxSuccession bounds the file of a succession in bytes.
+const maxSuccession = 4096
+
+func (a *App) gatewayKeyCmd() *cobra.Command {
+	var file string
+	var r client.GatewayKey
+	cmd := &cobra.Command{
+		Use: "gateway-key ARENA", Short: "Put another key of the arena's gateway in force",
+		Long: `Put another key of the arena's gateway in force: the one that agon gateway rotate made
+(--succession, signed by the old key), or, where the old key is lost or stolen, one that you name
+(--revoke --key). New statements need the new key at once. What the old one signed is checked with
+it as before; what a revoked key signs later is worth nothing. JSON: the arena.`,
+		Example: "  agon operator gateway-key {arena} --succession succession.json --reason 'yearly'\n  agon operator gateway-key {arena} --revoke --key 5F… --reason 'the host was broken into'",
+		Args:    Args(1, 1, "one arena"), ValidArgsFunction: a.Complete(arenaIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (file == "") == !r.Revoke || r.Revoke && r.Key == "" {
+				return output.Usage("succession", "give --succession FILE, or --revoke with --key ADDRESS", "which key follows")
+			}
+			if r.Reason == "" {
+				return output.Usage("reason", "add --reason 'why'", "say why: it is written down")
+			}
+			if file != "" {
+				f, err := os.Open(file)
+				if err != nil {
+					return fmt.Errorf("read succession: %w", err)
+				}
+				defer f.Close()
+				b, err := io.ReadAll(io.LimitReader(f, maxSuccession+1))
+				if err != nil {
+					return fmt.Errorf("read succession: %w", err)
+				}
+				if len(b) > maxSuccession || json.Unmarshal(b, &r.Succession) != nil || r.Succession == nil {
+					return output.Usage("succession", "give what agon gateway rotate -o json printed", "%s is not a succession", file)
+				}
+			}
+			c, _, err := a.Writer()
+			if err != nil {
+				return err
+			}
+			v, err := c.GatewayKey(cmd.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) {
+				h.Line("%s: statements are signed by %s from now on", args[0], v.Policy.GatewayKey)
+			}})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "succession", "", "`file` that agon gateway rotate -o json printed")
+	f.BoolVar(&r.Revoke, "revoke", false, "the old key is not to be believed any more")
+	f.StringVar(&r.Key, "key", "", "with --revoke, the `address` of the new key")
+	f.StringVar(&r.Reason, "reason", "", "why; it is written down")
 	return cmd
 }
 

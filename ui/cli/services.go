@@ -59,6 +59,8 @@ type Host struct {
 	Doctor func(context.Context, DoctorOptions) ([]Check, error)
 	// RotateLog gives the transparency log of the data directory a new key.
 	RotateLog func(Common) (*translog.Succession, error)
+	// RotateGateway gives the gateway of the data directory a new key.
+	RotateGateway func(Common) (*agon.Succession, error)
 	// Model asks the provider what it thinks of the configured key.
 	Model func(context.Context, Common) (*ModelKey, error)
 }

@@ -38,12 +38,9 @@ func (g *gateways) Open(ctx context.Context, p gateway.Policy, rec gateway.Recor
 	if p.At == "" {
 		return g.own.Open(ctx, p, rec)
 	}
-	r, err := g.dial(ctx, p.At)
+	r, err := g.dial(ctx, p.At, p.Key)
 	if err != nil {
-		return nil, err
-	}
-	if got := r.Info().Signer; p.Key != "" && got != p.Key {
-		return nil, fmt.Errorf("open gateway session: %s signs as %s, the arena wants %s", p.At, got, p.Key)
+		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
 	return r.Open(ctx, p, rec)
 }
@@ -53,25 +50,27 @@ func (g *gateways) SealAt(ctx context.Context, at, key, run string, attempt int)
 	if at == "" {
 		return g.own.Seal(ctx, run, attempt)
 	}
-	r, err := g.dial(ctx, at)
+	r, err := g.dial(ctx, at, key)
 	if err != nil {
-		return nil, err
-	}
-	if got := r.Info().Signer; key != "" && got != key {
-		return nil, fmt.Errorf("close attempt: %s signs as %s, the arena wants %s", at, got, key)
+		return nil, fmt.Errorf("close attempt: %w", err)
 	}
 	return r.Seal(ctx, run, attempt)
 }
 
-func (g *gateways) dial(ctx context.Context, url string) (*gateway.Remote, error) {
+// dial reaches the gateway at url, which must sign with key or with one that
+// key has named as its follower. Its key may have changed since it was asked last.
+func (g *gateways) dial(ctx context.Context, url, key string) (*gateway.Remote, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r := g.remote[url]; r != nil {
+	if r := g.remote[url]; r != nil && r.Info().Signs(key) {
 		return r, nil
 	}
 	r, err := gateway.Dial(ctx, url, g.key, time.Now)
 	if err != nil {
 		return nil, err
+	}
+	if !r.Info().Signs(key) {
+		return nil, fmt.Errorf("%s signs as %s, the arena wants %s, which has named no follower", url, r.Info().Signer, key)
 	}
 	if g.remote == nil {
 		g.remote = map[string]*gateway.Remote{}
@@ -272,4 +271,15 @@ func (l leaseholders) maySeal(ctx context.Context, hotkey, run string, attempt i
 	}
 	_, _, err := l.attempt(ctx, hotkey, run, attempt)
 	return err
+}
+
+// rotateGatewayKey gives the gateway of a data directory a new key. It must not run.
+func rotateGatewayKey(o kit.Options) (*agon.Succession, error) {
+	d, err := kit.OpenData(filepath.Join(o.Data, "gateway"))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	s, err := gateway.RotateKey(d.Dir, time.Now())
+	return &s, err
 }

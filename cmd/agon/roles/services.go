@@ -67,7 +67,8 @@ func Services(kits kit.List) cli.Services {
 				}
 				return list, nil
 			},
-			RotateLog: func(c cli.Common) (*translog.Succession, error) { return rotateLogKey(kits.Options(c, "")) },
+			RotateGateway: func(c cli.Common) (*agon.Succession, error) { return rotateGatewayKey(kits.Options(c, "")) },
+			RotateLog:     func(c cli.Common) (*translog.Succession, error) { return rotateLogKey(kits.Options(c, "")) },
 			Model: func(ctx context.Context, c cli.Common) (*cli.ModelKey, error) {
 				o := kits.Options(c, "")
 				conf, keyed, err := openai.FromEnv(o.Getenv)
