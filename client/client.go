@@ -54,6 +54,14 @@ type Client struct {
 	audience string     // of the server, once asked
 }
 
+// schemed is an address with the scheme that it lacks, where that is all it lacks.
+func schemed(raw string) string {
+	if u, err := url.Parse("http://" + raw); err == nil && !strings.Contains(raw, "://") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+		return "http://" + raw
+	}
+	return "http://host:port"
+}
+
 // New returns a client of the server at baseURL ("http://127.0.0.1:8900"). A
 // nil key makes unsigned reads only; with one every request is signed.
 func New(baseURL string, key auth.Signer) (*Client, error) {
@@ -61,13 +69,13 @@ func New(baseURL string, key auth.Signer) (*Client, error) {
 	if err != nil {
 		return nil, &agon.Error{
 			Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
-			Message: fmt.Sprintf("url %q: not a URL", baseURL), Mend: "write it as http://host:port",
+			Message: fmt.Sprintf("url %q: not a URL", baseURL), Mend: "write it as " + schemed(baseURL),
 		}
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, &agon.Error{
 			Code: "bad_url", Status: http.StatusBadRequest, Field: "url",
-			Message: fmt.Sprintf("url %q: want http(s)://host:port", u.Redacted()), Mend: "write it as http://host:port",
+			Message: fmt.Sprintf("url %q: want http(s)://host:port", u.Redacted()), Mend: "write it as " + schemed(baseURL),
 		}
 	}
 	u.Path = strings.TrimRight(u.Path, "/")

@@ -79,7 +79,7 @@ func disagreements(list []score.Standing) []agon.Finding {
 	for _, s := range list {
 		if s.Flagged {
 			out = append(out, agon.Finding{Code: FindingDisagreement, Field: s.Validator, Warning: true, Message: fmt.Sprintf(
-				"validator %s is of another mind than the others on %d of %d tasks (among themselves they differ on %.0f %%): its results are excluded", s.Validator, s.Deviates, s.Items, 100*s.Others)})
+				"validator %s disagrees with the majority on %d of %d tasks (the others disagree among themselves on %.0f %%): its results are excluded", s.Validator, s.Deviates, s.Items, 100*s.Others)})
 		}
 	}
 	return out

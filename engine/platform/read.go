@@ -152,7 +152,7 @@ func (p *Platform) SubmissionFiles(ctx context.Context, c Caller, id string) ([]
 		return nil, err
 	}
 	if !v.may(WhatCode) {
-		e := refuse(403, "not_public", "the files of submission %s are not public while it is %s", id, s.State)
+		e := refuse(403, "not_public", "the files of a %s submission are not published (%s)", s.State, id)
 		e.Mend = "sign with the key that entered it, or wait until it is decided"
 		return nil, e
 	}

@@ -94,6 +94,9 @@ func Compare(a, b map[string]float64) Paired {
 	return p
 }
 
+// Equal is how many shared tasks ended alike.
+func (p Paired) Equal() int { return p.Tasks - p.Better - p.Worse }
+
 // signTest is the two-sided binomial tail at one half.
 func signTest(a, b int) float64 {
 	n, k := a+b, min(a, b)

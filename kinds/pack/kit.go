@@ -38,7 +38,6 @@ func Kit() kit.Kit {
 	without := &sync.Map{} // *together by arena id: validators without a platform that play here
 	return kit.Kit{
 		EntryName:      "pack.json",
-		InsteadOfTry:   &kit.Instead{Why: "policy packs are tried by a command of their own", Mend: "agon pack batch --pack"},
 		InsteadOfCheck: &kit.Instead{Why: "is an office scenario, which has no reference solution", Mend: "agon pack batch --dry-run names missing fixtures, agon pack batch plays its two policies"},
 		Kind:           kindpack.Name,
 		Data:           data.FS,

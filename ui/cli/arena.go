@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -172,6 +174,16 @@ without one: an array of these.`,
 	}
 }
 
+// reward is the share that a submission earns.
+func reward(seats []client.Place, id string) string {
+	for _, s := range seats {
+		if s.Submission == id {
+			return strconv.FormatFloat(math.Round(s.Share*1e4)/100, 'f', -1, 64) + " %"
+		}
+	}
+	return "-"
+}
+
 // seatsHuman shows who sits, where more than one can.
 func seatsHuman(h *output.Human, seats []client.Place, names map[string]string) {
 	if len(seats) == 0 || len(seats) == 1 && seats[0].Share == 1 {
@@ -236,7 +248,7 @@ func boardHuman(h *output.Human, b *client.Board) {
 		}
 		rows = append(rows, []output.Cell{
 			output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(ScoreText(r.Score)),
-			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), StateCell(string(r.State)), output.Styled(style, mark),
+			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), output.Text(reward(b.Seats, r.ID)), StateCell(string(r.State)), output.Styled(style, mark),
 		})
 	}
 	h.Table([]output.Column{
@@ -247,32 +259,30 @@ func boardHuman(h *output.Human, b *client.Board) {
 		{Title: "score", Right: true},
 		{Title: "solved", Right: true},
 		{Title: "cost", Right: true},
+		{Title: "reward", Right: true},
 		{Title: "state"},
 		{Title: ""},
 	}, rows)
-	seatsHuman(h, b.Seats, names)
-	if len(b.Seats) > 0 && b.Burned > 0 {
-		h.Line("%.4g of the reward is burned", b.Burned)
+	if b.Pays != "" {
+		h.Line("%s", b.Pays)
 	}
 	if len(b.Decisions) > 0 {
 		h.Line("")
 		h.Heading("decisions")
 		rows := make([][]output.Cell, len(b.Decisions))
 		for i, d := range b.Decisions {
-			rows[i] = []output.Cell{
-				output.Text(nameOr(names, d.Challenger)), StateCell(d.Outcome), output.Text(fmt.Sprintf("%.4f", d.Score)),
-				output.Text(ScoreText(d.Bar)), output.Text(d.Rule), output.Text(nameOr(names, d.Incumbent)), output.Text(numbers(d.Numbers)),
+			say := d.Sentence
+			if say == "" { // a server that says no sentences
+				say = strings.TrimSpace(fmt.Sprintf("%s by %s: score %.4f %s", strings.ReplaceAll(d.Outcome, "_", " "), d.Rule, d.Score, numbers(d.Numbers)))
 			}
+			rows[i] = []output.Cell{output.Text(nameOr(names, d.Challenger)), output.Text(nameOr(names, d.Incumbent)), output.Text(say)}
 		}
 		h.Table([]output.Column{
 			{Title: "challenger", Min: 8},
-			{Title: "outcome"},
-			{Title: "score", Right: true},
-			{Title: "bar", Right: true},
-			{Title: "rule", Min: 8},
-			{Title: "incumbent", Min: 8},
-			{Title: "numbers", Min: 8},
+			{Title: "against", Min: 8},
+			{Title: "decision", Min: 24},
 		}, rows)
+		h.Line("the numbers behind each: agon board %s -o json --jq .decisions", b.ID)
 	}
 	if len(b.Weights) > 0 {
 		h.Line("")
@@ -330,6 +340,9 @@ func numbers(m map[string]float64) string {
 	sort.Strings(keys)
 	for i, k := range keys {
 		keys[i] = k + "=" + strconv.FormatFloat(m[k], 'g', 6, 64)
+		if (k == "now" || strings.HasSuffix(k, "_at")) && m[k] > 1e9 && m[k] < 1e11 {
+			keys[i] = k + "=" + When(time.Unix(int64(m[k]), 0))
+		}
 	}
 	return strings.Join(keys, " ")
 }

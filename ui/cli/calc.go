@@ -58,6 +58,10 @@ others still are answered, and the exit code is 1. An unknown rule exits 2.`,
 			if len(args) == 0 {
 				return output.Usage("", "list them with `agon calc --list`", "`agon calc` wants a rule")
 			}
+			if file == "" && a.IO.InTTY() {
+				a.IO.Notef("%s: %s", args[0], reg.Doc(args[0]))
+				a.IO.Notef("type one JSON object a line; Ctrl-D ends. Or: echo '{…}' | agon calc %s", args[0])
+			}
 			in := a.IO.In
 			if file != "" && file != "-" {
 				f, err := os.Open(file)

@@ -316,9 +316,21 @@ func Args(low, high int, names string) cobra.PositionalArgs {
 		}
 		want := "takes no argument"
 		if names != "" {
-			want = "wants " + names
+			want = "needs " + names
 		}
-		return output.Usage("", "see `"+cmd.CommandPath()+" --help`", "`%s` %s, got %d argument(s)", cmd.CommandPath(), want, len(args))
+		got := "got none"
+		if len(args) > 0 {
+			got = fmt.Sprintf("got %d", len(args))
+		}
+		mend := "see `" + cmd.CommandPath() + " --help`"
+		if p := cmd.Parent(); p != nil && len(args) < low && strings.Contains(cmd.Use, "ID") {
+			for _, c := range p.Commands() {
+				if c.Name() == "list" {
+					mend = "list them with `" + c.CommandPath() + "`"
+				}
+			}
+		}
+		return output.Usage("", mend, "`%s` %s, %s", cmd.CommandPath(), want, got)
 	}
 }
 

@@ -25,8 +25,8 @@ const doctorTimeout = 5 * time.Second
 func (a *App) doctorCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Name each thing that is wrong on this machine, and its mend",
-		Long: `Name each thing that is wrong on this machine, and its mend. With --data everything that
+		Short: "List every problem of this machine and how to fix it",
+		Long: `List every problem of this machine and how to fix it. With --data everything that
 the directory holds is read as well: databases with their write-ahead logs, blobs, and the
 transparency log, whose every entry is compared with the store; each damage is named. No
 server may run over the directory then.
@@ -72,7 +72,7 @@ func (a *App) doctor(ctx context.Context, host Host, data bool) error {
 			if c.Mend != "" && c.Status != CheckOK {
 				h.Line("")
 				h.Line("%s: %s", c.Name, c.Detail)
-				h.Line("  mend: %s", c.Mend)
+				h.Line("  fix: %s", c.Mend)
 			}
 		}
 	})); err != nil {

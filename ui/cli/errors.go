@@ -185,7 +185,7 @@ func printError(s *iostreams.IO, err error, asJSON bool) {
 		}
 	}
 	if p.Mend != "" {
-		s.Notef("%s %s", iostreams.Paint(on, iostreams.Cyan, "mend:"), plain.Line(p.Mend))
+		s.Notef("%s %s", iostreams.Paint(on, iostreams.Cyan, "fix:"), plain.Line(p.Mend))
 	}
 	if p.RequestID != "" && p.Status >= 500 {
 		s.Notef("request: %s", plain.Line(p.RequestID))

@@ -90,7 +90,7 @@ pairs_mean, money_mean, pairs_by_gain, emission, validators, liars, tasks, pairs
 				}
 				defer in.Close()
 				if s.History, err = incentive.ReadHistory(in); err != nil {
-					return output.Usage("history", "mend the file: one pair a line", "%s: %s", history, err)
+					return output.Usage("history", "write one pair a line", "%s: %s", history, err)
 				}
 			}
 			bar := a.bar()

@@ -353,7 +353,7 @@ func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
 				return err
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.ID}, Human: func(h *output.Human) {
-				h.Line("%s: a good %s arena of %d tasks", v.ID, v.Kind, v.Tasks)
+				h.Line("%s: valid: %s, %d tasks", v.ID, v.Kind, v.Tasks)
 				for _, l := range v.lines() {
 					h.Line("%s", l)
 				}

@@ -324,6 +324,9 @@ func tryHuman(h *output.Human, r *TryResult) {
 		h.Line("all that was printed, and the trace of each run: %s", r.Log)
 	}
 	h.Line("%s: score %s, solved %d/%d, cost %s, %.1f s in boxes", r.Arena, ScoreText(r.Score), r.Solved, r.Total, money(r.CostMicros), float64(r.BoxMS)/1000)
+	if r.Scripted {
+		h.Line("scripted: a script answered in its model's place. Such a submission is played and shown, never seated. Set AGON_LLM_* to compete.")
+	}
 	if c := r.Champion; c != nil {
 		took := ""
 		if c.BoxMS != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -161,6 +163,14 @@ func (a *App) runViewCmd() *cobra.Command {
 	}
 }
 
+// scoreOf is a run's score, "" where it has none.
+func scoreOf(r *client.Run) string {
+	if len(r.Scores) == 0 {
+		return ""
+	}
+	return runScore(*r)
+}
+
 func runHuman(h *output.Human, r *client.Run) {
 	fault := ""
 	if r.Fault != agon.FaultNone {
@@ -171,7 +181,7 @@ func runHuman(h *output.Human, r *client.Run) {
 		deadline = When(r.Deadline)
 	}
 	h.Heading(r.Run.Run)
-	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", r.Submission}, [2]string{"state", string(r.State)},
+	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", r.Submission}, [2]string{"state", string(r.State)}, [2]string{"score", scoreOf(r)},
 		[2]string{"fault", fault}, [2]string{"reason", r.Reason}, [2]string{"seed", strconv.FormatInt(r.Seed, 10)},
 		[2]string{"created", When(r.CreatedAt)}, [2]string{"ended", When(r.EndedAt)}, [2]string{"deadline", deadline})
 	if len(r.Scores) > 0 {
@@ -226,7 +236,7 @@ func (a *App) watchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a run live until it ends",
-		Long: `Follow a run live until it ends. A lost connection is taken up again. What the
+		Long: `Follow a run live until it ends. Reconnects if the connection drops. What the
 agent wrote is withheld unless --content asks for it. Ctrl-C detaches and
 cancels nothing.
 
@@ -415,7 +425,12 @@ func EventLine(e agon.Event) string {
 		return join(get("phase"), get("detail"))
 	case agon.EventBox:
 		return join(get("role"), get("action"), get("driver"), with("code", get("exit", "code")), with("cause", get("exit", "cause")), with("ms", get("ms")))
-	case agon.EventModel, agon.EventTool:
+	case agon.EventTool:
+		if said := toolLine(e.Data); said != "" {
+			return said
+		}
+		fallthrough
+	case agon.EventModel:
 		return join(get("receipt", "model"), get("receipt", "outcome"), with("prompt", get("receipt", "prompt_tokens")),
 			with("completion", get("receipt", "completion_tokens")), with("micros", get("receipt", "cost_micros")), with("status", get("receipt", "status")))
 	case agon.EventRefused:
@@ -431,6 +446,50 @@ func EventLine(e agon.Event) string {
 		return get("text")
 	}
 	return ""
+}
+
+// toolLine says what a script asked of a tool and what came: of what is of the
+// engine's own tools (tools.Receipt), not of calls that a gateway relayed.
+func toolLine(data json.RawMessage) string {
+	var d struct {
+		Tool *struct {
+			Tool    string `json:"tool"`
+			Outcome string `json:"outcome"`
+			Request struct {
+				Args   []any          `json:"args"`
+				Kwargs map[string]any `json:"kwargs"`
+			} `json:"request"`
+			Results []json.RawMessage `json:"results"`
+			Error   string            `json:"error"`
+			Cost    agon.Micros       `json:"cost_micros"`
+		} `json:"tool"`
+	}
+	if json.Unmarshal(data, &d) != nil || d.Tool == nil || d.Tool.Tool == "" {
+		return ""
+	}
+	t := d.Tool
+	parts := []string{plain.Line(t.Tool)}
+	for _, x := range t.Request.Args {
+		parts = append(parts, strconv.Quote(plain.Cut(plain.Line(fmt.Sprint(x)), 60)))
+	}
+	for _, k := range slices.Sorted(maps.Keys(t.Request.Kwargs)) {
+		if s, ok := t.Request.Kwargs[k].(string); ok {
+			parts = append(parts, strconv.Quote(plain.Cut(plain.Line(s), 60)))
+		}
+	}
+	parts = append(parts, plain.Line(t.Outcome))
+	if n := len(t.Results); n == 1 {
+		parts = append(parts, "1 result")
+	} else if n > 1 {
+		parts = append(parts, strconv.Itoa(n)+" results")
+	}
+	if t.Error != "" {
+		parts = append(parts, plain.Line(t.Error))
+	}
+	if t.Cost > 0 {
+		parts = append(parts, money(t.Cost))
+	}
+	return strings.Join(parts, " ")
 }
 
 func (a *App) logsCmd() *cobra.Command {
@@ -483,7 +542,7 @@ func streamIs(e agon.Event, stream string) bool {
 
 // logText writes the text of output events, clean, stdout and stderr alike as data.
 func (a *App) logText(ctx context.Context, run string, follow bool, want func(agon.Event) bool) error {
-	endsLine := true
+	endsLine, any := true, false
 	err := a.eachEvent(ctx, run, follow, func(e agon.Event) error {
 		if !want(e) {
 			return nil
@@ -499,7 +558,7 @@ func (a *App) logText(ctx context.Context, run string, follow bool, want func(ag
 		if text == "" {
 			return nil
 		}
-		endsLine = strings.HasSuffix(text, "\n")
+		endsLine, any = strings.HasSuffix(text, "\n"), true
 		if _, err := io.WriteString(a.IO.Out, text); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
@@ -507,6 +566,9 @@ func (a *App) logText(ctx context.Context, run string, follow bool, want func(ag
 	})
 	if !endsLine {
 		_, _ = io.WriteString(a.IO.Out, "\n") // only the last line's end
+	}
+	if err == nil && !any {
+		a.IO.Notef("the agent wrote nothing")
 	}
 	return err
 }

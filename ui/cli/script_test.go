@@ -186,7 +186,7 @@ func board() client.Board {
 		Weights: []agon.Weight{{UID: 1, Hotkey: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY", Weight: 65535}},
 		Decisions: []client.BoardDecision{
 			{Challenger: "s1", Score: 0.75, Outcome: agon.TookSeat, Rule: "winner_takes_all"},
-			{Challenger: "s2", Incumbent: "s1", Bar: f(0.76125), Score: 0, Outcome: agon.KeptSeat, Rule: "scripted", Numbers: map[string]float64{"score": 0, "incumbent": 0.75}},
+			{Challenger: "s2", Incumbent: "s1", Bar: f(0.76125), Score: 0, Outcome: agon.KeptSeat, Rule: "scripted", Numbers: map[string]float64{"score": 0, "incumbent": 0.75}, Sentence: "Played and shown, never seated: its model was the stand-in script."},
 		},
 	}
 }
@@ -355,7 +355,7 @@ func (s *stub) submit(w http.ResponseWriter, r *http.Request) {
 	switch word, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); word {
 	case "# refused":
 		p := client.Problem{
-			Status: 422, Code: "refused", Detail: "agent.py was refused", Mend: "mend the file", RequestID: "q1",
+			Status: 422, Code: "refused", Detail: "agent.py was refused", Mend: "repair the file", RequestID: "q1",
 			Findings: []agon.Finding{{Code: "no_agent_main", Field: "agent.py", Message: "no agent_main\x1b[2J"}, {Code: "too_large", Field: "agent.py", Limit: "2 MiB", Message: "too large"}},
 		}
 		sendProblem(w, p)

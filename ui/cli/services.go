@@ -196,8 +196,9 @@ type TryResult struct {
 	Total      int         `json:"total"`
 	CostMicros agon.Micros `json:"cost_micros"`
 	Runs       []TryRun    `json:"runs"`
-	BoxMS      int64       `json:"box_ms"` // in boxes, all runs together
-	Log        string      `json:"log"`    // folder of what all runs left
+	Scripted   bool        `json:"scripted"` // a script answered in its model's place
+	BoxMS      int64       `json:"box_ms"`   // in boxes, all runs together
+	Log        string      `json:"log"`      // folder of what all runs left
 	// Champion is who sits in the arena of the configured server; null where it
 	// does not answer, nobody sits, or not every task was tried.
 	Champion *TryChampion `json:"champion"`

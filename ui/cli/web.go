@@ -38,7 +38,7 @@ sign-in for twelve hours. No key ever reaches the browser. JSON: {url, hotkey}.`
 				return err
 			}
 			v := webLogin{URL: link, Hotkey: key.SS58()}
-			a.IO.Notef("it works once, within a minute")
+			a.IO.Notef("this link works once and expires in one minute")
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.URL}, Human: func(h *output.Human) { h.Line("%s", v.URL) }})
 		},
 	})

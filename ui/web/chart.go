@@ -189,7 +189,7 @@ func seatHistory(list []reign, now time.Time) *Chart {
 	for _, r := range list {
 		low, best = min(low, r.Score), max(best, r.Score)
 	}
-	c, px, py := frame("Score in the seat", "time", "score", x0, x1, low, math.Max(best*1.1, 0.1))
+	c, px, py := frame("Champion's score", "time", "score", x0, x1, low, math.Max(best*1.1, 0.1))
 	c.plot.Time, c.plot.Series = true, []plotLine{{Label: "score", How: "steps", Class: "champion"}}
 	c.Head = []string{"Submission", "Since", "Score"}
 	path := ""

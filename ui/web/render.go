@@ -85,7 +85,16 @@ var funcs = template.FuncMap{
 	"add":    func(a, b int) int { return a + b },
 	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
 	"num":    func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) },
+	"named":  named,
 	"bytes":  showBytes,
+}
+
+// named shows a number of a rule; those that are times by their name as a time.
+func named(name string, x float64) string {
+	if (name == "now" || strings.HasSuffix(name, "_at")) && x > 1e9 && x < 1e11 {
+		return time.Unix(int64(x), 0).UTC().Format("2006-01-02 15:04:05")
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 
 // usd shows money with as many digits as it has, at least two.

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,9 +92,12 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	}
 
 	sub := agon.Submission{ID: "try", Arena: a.ID, Name: filepath.Base(file), Digest: digest, Licence: a.Licence}
-	specs, err := tryRuns(k, *a, sub, refs)
+	specs, err := tryRuns(k, *a, sub, refs, nil)
 	if err != nil {
 		return nil, err
+	}
+	if len(specs) == 0 {
+		return nil, errors.New("plan: there is nothing to play")
 	}
 	res := &cli.TryResult{Arena: a.ID, Total: len(refs)}
 	parallel := o.Parallel
@@ -102,24 +106,42 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	}
 	var mu sync.Mutex // guards done
 	done := 0
-	played := make([]*validator.Attempt, len(specs)) // each goroutine owns one
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for i, spec := range specs {
-		g.Go(func() error {
-			if gctx.Err() != nil {
-				return gctx.Err()
+	var played []*validator.Attempt // of specs, in their order
+	var over []agon.Run             // what the kind's next plan is made of
+	for len(played) < len(specs) {  // a stage of the plan each time
+		stage := specs[len(played):]
+		now := make([]*validator.Attempt, len(stage)) // each goroutine owns one
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(parallel)
+		for i, spec := range stage {
+			g.Go(func() error {
+				if gctx.Err() != nil {
+					return gctx.Err()
+				}
+				now[i] = p.Play(gctx, validator.Job{Run: spec, Attempt: 1, Arena: *a, Submission: sub})
+				mu.Lock()
+				defer mu.Unlock()
+				done += len(spec.Tasks)
+				o.Show(progress.State{Label: "trying", Total: len(refs), Done: min(done, len(refs))})
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, err
+		}
+		for i, att := range now {
+			r := agon.Run{RunSpec: stage[i], Submission: sub.ID, State: agon.RunScored, Fault: att.Fault, Attempts: 1, Scores: att.Scores}
+			if att.Fault.Ours() {
+				r.State = agon.RunFailed
 			}
-			played[i] = p.Play(gctx, validator.Job{Run: spec, Attempt: 1, Arena: *a, Submission: sub})
-			mu.Lock()
-			defer mu.Unlock()
-			done += len(spec.Tasks)
-			o.Show(progress.State{Label: "trying", Total: len(refs), Done: min(done, len(refs))})
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+			over = append(over, r)
+		}
+		played = append(played, now...)
+		more, err := tryRuns(k, *a, sub, refs, over)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, more...)
 	}
 	if res.Log, err = newTry(o); err != nil {
 		return nil, err
@@ -127,6 +149,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	for i, att := range played {
 		res.CostMicros += att.Cost
 		res.BoxMS += att.BoxTime.Milliseconds()
+		res.Scripted = res.Scripted || slices.ContainsFunc(att.Receipts, agon.Receipt.Scripted)
 		at, printed, err := keepRun(res.Log, specs[i].Run, att)
 		if err != nil {
 			return nil, err
@@ -152,25 +175,35 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	return res, nil
 }
 
-// tryRuns are the runs that the arena would queue for s on refs.
-func tryRuns(k kind.Kind, a agon.Arena, s agon.Submission, refs []agon.TaskRef) ([]agon.RunSpec, error) {
+// tryRuns are the runs that the arena would queue for s on refs after those that
+// are over; each task is tried once, whatever the arena's rule would repeat.
+func tryRuns(k kind.Kind, a agon.Arena, s agon.Submission, refs []agon.TaskRef, over []agon.Run) ([]agon.RunSpec, error) {
 	a.Tasks = refs
-	plan, err := k.Plan(agon.View{Arena: a, Submission: s})
+	if len(over) > 0 && !slices.ContainsFunc(refs, func(t agon.TaskRef) bool { return !playedTask(over, t.Key) }) {
+		return nil, nil
+	}
+	plan, err := k.Plan(agon.View{Arena: a, Submission: s, Runs: over})
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	if len(plan.Runs) == 0 {
-		return nil, fmt.Errorf("plan: nothing to play: %s", plan.Why)
-	}
+	plan.Runs = slices.DeleteFunc(plan.Runs, func(r agon.RunSpec) bool {
+		return slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return playedTask(over, t.Key) })
+	})
 	for i := range plan.Runs {
 		r := &plan.Runs[i]
-		r.Run, r.Arena = fmt.Sprintf("try-%d", i+1), a.ID
+		r.Run, r.Arena = fmt.Sprintf("try-%d", len(over)+i+1), a.ID
 		if reflect.ValueOf(r.Policy).IsZero() {
 			r.Policy = a.Policy
 		}
 		r.Seed = platform.TrySeed(a.ID, s.Digest, *r)
 	}
 	return plan.Runs, nil
+}
+
+func playedTask(over []agon.Run, key string) bool {
+	return slices.ContainsFunc(over, func(r agon.Run) bool {
+		return slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return t.Key == key })
+	})
 }
 
 // tryRows tells how each task of a run went.

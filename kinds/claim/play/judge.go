@@ -10,8 +10,11 @@ import (
 	"github.com/agon-arena/agon/internal/plain"
 )
 
-// rationaleMismatch is what a miner reads where no judge was asked.
-const rationaleMismatch = "the verdict differs from the reference"
+// mismatch is what a miner reads where no judge was asked. The engine withholds
+// it while the task is hidden.
+func mismatch(given, wanted int) string {
+	return fmt.Sprintf("verdict %d, the reference says %d", given, wanted)
+}
 
 // Judge grades each pair. The model is asked only where the verdict is right.
 func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
@@ -49,7 +52,7 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 		return agon.Score{}, err
 	}
 	if p.Response.Verdict != ref.Verdict {
-		return GradeOf(p.Response.Verdict, ref.Verdict, nil).score(t.Key, k.Scorer(), rationaleMismatch), nil
+		return GradeOf(p.Response.Verdict, ref.Verdict, nil).score(t.Key, k.Scorer(), mismatch(p.Response.Verdict, ref.Verdict)), nil
 	}
 	in := SupportInput{Claim: c.Payload.ClaimText, ReferenceJustification: ref.Justification, Justification: p.Response.Justification}
 	in.ReferenceOption, _ = c.Payload.Option(ref.Verdict)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,6 +94,39 @@ func (c *atServer) key(a commands) (auth.Signer, error) {
 	return k, nil
 }
 
+// mendOf says what to do about a refusal of the coordinator, where that is known.
+func mendOf(e *miner.APIError) string {
+	switch text := e.Text(); {
+	case strings.Contains(text, "description"):
+		return `say what you try: --description "smaller alphabet"`
+	case e.Status == http.StatusNotFound:
+		return "list the live tasks: agon research tasks"
+	}
+	return ""
+}
+
+// sidecarOf finds the sidecar: where --submission-file says, else in the checkout,
+// else in the current directory.
+func sidecarOf(cmd *cobra.Command, dir, sidecar string) (string, error) {
+	if !cmd.Flags().Changed("submission-file") {
+		if p := filepath.Join(dir, sidecar); exists(p) {
+			return p, nil
+		}
+	}
+	if !exists(sidecar) {
+		return "", &agon.Error{
+			Code: "no_sidecar", Status: http.StatusUnprocessableEntity, Field: "submission-file", Message: "submission sidecar is missing: " + filepath.Join(dir, filepath.Base(sidecar)),
+			Mend: `write it: {"summary": "what I did", "claimed_metrics": {"METRIC": 1.0}}, with the metric that the task names`,
+		}
+	}
+	return sidecar, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // coded gives an answer of the coordinator its exit code; the text stays the stock client's.
 func coded(err error) error {
 	var ae *miner.APIError
@@ -99,7 +134,7 @@ func coded(err error) error {
 	var no *coordinator.Refusal
 	switch {
 	case errors.As(err, &ae):
-		return &agon.Error{Code: ae.Code(), Status: ae.Status, Message: ae.Error()}
+		return &agon.Error{Code: ae.Code(), Status: ae.Status, Message: ae.Text(), Mend: mendOf(ae)}
 	case errors.As(err, &dirty):
 		return &agon.Error{Code: "dirty_workspace", Status: 422, Message: dirty.Error()}
 	case errors.As(err, &no):
@@ -467,7 +502,7 @@ func (a commands) check() *cobra.Command {
 	var task, dir, sidecar string
 	var dirty bool
 	cmd := &cobra.Command{
-		Use: "check --task-slug TASK --repo-dir DIR", Short: "Give the server's verdict on a workspace, here", Args: cli.Args(0, 0, ""),
+		Use: "check --task-slug TASK --repo-dir DIR", Short: "Check a workspace locally, by the server's rules", Args: cli.Args(0, 0, ""),
 		Long: `Check a workspace as the server would when it is submitted: sizes, the sidecar, and the patch by the tree that it makes
 of the base. Nothing is sent but the question for the task. Exit code 7 if it would be refused.`,
 		Example: "  agon research check --task-slug my-task --repo-dir work --submission-file submission.json",
@@ -479,6 +514,9 @@ of the base. Nothing is sent but the question for the task. Exit code 7 if it wo
 			t, err := findTask(cmd.Context(), mc, task, false)
 			if err != nil {
 				return coded(err)
+			}
+			if sidecar, err = sidecarOf(cmd, dir, sidecar); err != nil {
+				return err
 			}
 			s, err := gather(cmd.Context(), t, dir, sidecar, dirty)
 			if err != nil {
@@ -516,7 +554,7 @@ of the base. Nothing is sent but the question for the task. Exit code 7 if it wo
 	f := cmd.Flags()
 	f.StringVar(&task, "task-slug", "", "`slug` or id of the task")
 	f.StringVar(&dir, "repo-dir", ".", "the checkout")
-	f.StringVar(&sidecar, "submission-file", "submission.json", "the sidecar")
+	f.StringVar(&sidecar, "submission-file", "submission.json", "the sidecar (default: in the checkout, else here)")
 	f.BoolVar(&dirty, "allow-dirty", false, "leave changes outside the allowed paths out instead of refusing")
 	return cmd
 }

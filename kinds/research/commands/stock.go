@@ -165,6 +165,9 @@ submission.json. Changes elsewhere are refused with their list; --allow-dirty le
 			if err != nil {
 				return err
 			}
+			if sidecar, err = sidecarOf(cmd, dir, sidecar); err != nil {
+				return err
+			}
 			if _, err := miner.ReadSidecar(sidecar, ""); err != nil { // before anything is asked of the server
 				return err
 			}
@@ -200,7 +203,7 @@ submission.json. Changes elsewhere are refused with their list; --allow-dirty le
 	f := cmd.Flags()
 	f.StringVar(&claim, "claim-id", "", "the claim")
 	f.StringVar(&dir, "repo-dir", "", "the checkout")
-	f.StringVar(&sidecar, "submission-file", "submission.json", "the sidecar")
+	f.StringVar(&sidecar, "submission-file", "submission.json", "the sidecar (default: in the checkout, else here)")
 	f.StringVar(&base, "base-ref", "", "commit to make the patch against (default: the task's base)")
 	f.StringVar(&result, "submission-result-file", "", "`file` for the coordinator's answer")
 	f.BoolVar(&dirty, "allow-dirty", false, "leave changes outside the allowed paths out instead of refusing")

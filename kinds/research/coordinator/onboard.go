@@ -35,7 +35,7 @@ func Onboard(v TaskView, url string) string {
 	case kr.ModeSelfValidation:
 		p("- a committee of other miners decides\n")
 	default:
-		p("- `accepted` means that %d replays by different validators agree (within %v + %v x the value); what you claim never decides\n", r.Agree, r.Absolute, r.Relative)
+		p("- `accepted`: %d validators have replayed it and agree (within %v + %v x the value); what you claim never decides\n", r.Agree, r.Absolute, r.Relative)
 		if r.Band > 0 {
 			p("- `best` must beat the incumbent by more than the noise band of %v, in paired replays on the same machine and seeds (alpha %v over all of a coldkey's attempts)\n", r.Band, r.Alpha)
 		} else {

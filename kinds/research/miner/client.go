@@ -45,6 +45,44 @@ func (e *APIError) Error() string {
 	return fmt.Sprintf("%s %s failed: HTTP %d (%s)", e.Method, e.Path, e.Status, bytes.TrimSpace(e.Body))
 }
 
+// Text is what the answer says, without its wrapping.
+func (e *APIError) Text() string {
+	var b struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	var one struct {
+		Error   string `json:"error"`
+		Message string `json:"message"`
+	}
+	var list []struct {
+		Loc []any  `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	var text string
+	if json.Unmarshal(e.Body, &b) != nil {
+		return e.Error()
+	}
+	switch {
+	case json.Unmarshal(b.Detail, &text) == nil && text != "":
+		return text
+	case json.Unmarshal(b.Detail, &one) == nil && one.Message != "":
+		return one.Message
+	case json.Unmarshal(b.Detail, &one) == nil && one.Error != "":
+		return strings.ReplaceAll(one.Error, "_", " ")
+	case json.Unmarshal(b.Detail, &list) == nil && len(list) > 0:
+		var out []string
+		for _, x := range list {
+			field := ""
+			if n := len(x.Loc); n > 0 {
+				field = fmt.Sprint(x.Loc[n-1]) + ": "
+			}
+			out = append(out, field+x.Msg)
+		}
+		return strings.Join(out, "; ")
+	}
+	return e.Error()
+}
+
 // Code is detail.error of the answer, or "".
 func (e *APIError) Code() string {
 	var b struct {
