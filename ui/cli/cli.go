@@ -111,6 +111,9 @@ func (a *App) jsonErrors(args []string) bool {
 	return false
 }
 
+// Tree is all commands, for those who look at them and run none.
+func (a *App) Tree() *cobra.Command { return a.root() }
+
 // root builds the command tree.
 func (a *App) root() *cobra.Command {
 	cmd := &cobra.Command{
@@ -158,7 +161,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	Register(cmd, "output", "table", "json", "jsonl", "id")
 	Register(cmd, "color", "auto", "always", "never")
 
-	cmd.AddGroup(&cobra.Group{ID: "play", Title: "Play:"}, &cobra.Group{ID: "run", Title: "Run an arena:"},
+	cmd.AddGroup(&cobra.Group{ID: "start", Title: "Start here:"}, &cobra.Group{ID: "play", Title: "Look closer:"}, &cobra.Group{ID: "run", Title: "Run an arena:"},
 		&cobra.Group{ID: "own", Title: "Your machine:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -167,11 +170,12 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 		}
 	}
 	s := a.Services
-	add("play", a.arenaCmd(s.Arenas), a.submissionCmd(s.Agents), a.runCmd(), a.verifyCmd(s.Judges), a.exportCmd(), a.logCmd(s.Host), a.boardCmd(), a.agentCmd(s.Agents), a.tryCmd(s.Agents), a.mcpCmd(), a.webCmd())
-	add("run", a.upCmd(s.Roles), a.serveCmd(s.Roles), a.validatorCmd(s.Roles), a.gatewayCmd(s.Roles, s.Host), a.taskCmd(s.Tasks), a.kindCmd(s.Kinds), a.buildCmd(s.Kinds), a.judgeCmd(s.Judges), a.incentiveCmd(s.Arenas), a.ledgerCmd())
+	add("start", a.upCmd(s.Roles), a.agentCmd(s.Agents), a.tryCmd(s.Agents), a.keyCmd(), a.submissionCmd(s.Agents), a.boardCmd(), a.runCmd())
+	add("play", a.arenaCmd(s.Arenas), a.verifyCmd(s.Judges), a.exportCmd(), a.logCmd(s.Host), a.mcpCmd(), a.webCmd())
+	add("run", a.serveCmd(s.Roles), a.validatorCmd(s.Roles), a.gatewayCmd(s.Roles, s.Host), a.taskCmd(s.Tasks), a.kindCmd(s.Kinds), a.buildCmd(s.Kinds), a.judgeCmd(s.Judges), a.incentiveCmd(s.Arenas), a.ledgerCmd())
 	add("play", a.corpusCmd(s.Corpora))
 	add("run", a.operatorCmd())
-	add("own", a.keyCmd(), a.doctorCmd(s.Host), a.configCmd(), a.resetCmd(), a.calcCmd(s.Calc), a.versionCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(s.Host), a.docsCmd(s.OpenAPI))
+	add("own", a.doctorCmd(s.Host), a.configCmd(), a.resetCmd(), a.calcCmd(s.Calc), a.versionCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(s.Host), a.docsCmd(s.OpenAPI))
 	for _, f := range a.Extras {
 		addExtras(cmd, f(a))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
@@ -96,21 +97,33 @@ func (a *App) up(ctx context.Context, r Roles, o UpOptions) error {
 		return err
 	}
 	o.Common = common
+	address := ""
 	o.Ready = func(url string) {
+		address = url
 		common.Say("agon is up at %s; from a second terminal: AGON_URL=%s agon board", url, url)
 	}
 	o.Decided = func(v *client.Overview) {
 		if !o.Once { // else it is the result, and goes to stdout
-			common.Say("every submission is decided")
+			if n := entered(v); n == 0 {
+				common.Say("nobody has entered yet, and %s waits. Enter an agent from a second terminal: AGON_URL=%s agon agent new KIND ./mine", address, address)
+			} else {
+				common.Say("every submission is decided; it stays up for more")
+			}
 			if a.Printer.Format == output.Table {
 				a.sayTable(common, func(h *output.Human) { boardsHuman(h, v.Arenas) })
 			}
+			common.Say("look at %s; next: agon agent new claim ./mine; Ctrl-C ends, and data stays", address)
 		}
 	}
 	outcome, err := r.Up(ctx, o)
 	done()
 	if !o.Once {
-		return EndOfService(ctx, err)
+		err = EndOfService(ctx, err)
+		var x *Exit
+		if errors.As(err, &x) && x.Code == CodeOK {
+			a.IO.Notef("stopped. Data stays in %s: `agon up` goes on there, `agon reset` removes it", plain.Line(common.Config.Get(config.Data)))
+		}
+		return err
 	}
 	if err != nil {
 		return err
@@ -123,6 +136,14 @@ func (a *App) up(ctx context.Context, r Roles, o UpOptions) error {
 		h.Line("")
 		h.Line("%d runs scored, %d failed, boxes by %s", outcome.Runs.Scored, outcome.Runs.Failed, outcome.BoxDriver)
 	}})
+}
+
+// entered counts the submissions of all arenas.
+func entered(v *client.Overview) (n int) {
+	for _, b := range v.Arenas {
+		n += len(b.Submissions)
+	}
+	return n
 }
 
 // sayTable writes a form for a person to stderr, above the progress line.

@@ -248,7 +248,7 @@ func (s *server) watch(ctx context.Context, wake chan<- struct{}) error {
 		if err != nil {
 			return err
 		}
-		queued, playing, err := s.unfinished(ctx)
+		queued, playing, busy, err := s.unfinished(ctx)
 		if ctx.Err() != nil {
 			return errStopped
 		}
@@ -256,7 +256,7 @@ func (s *server) watch(ctx context.Context, wake chan<- struct{}) error {
 			return err
 		}
 		done := ov.Runs.Scored + ov.Runs.Failed
-		s.Options.Show(progress.State{Label: "playing", Total: done + queued + playing, Done: done, Running: playing, Failed: ov.Runs.Failed})
+		s.Options.Show(progress.State{Label: "playing" + busy, Total: done + queued + playing, Done: done, Running: playing, Failed: ov.Runs.Failed})
 		n := 0
 		for _, b := range ov.Arenas {
 			n += len(b.Decisions)
@@ -301,14 +301,17 @@ func (s *server) watch(ctx context.Context, wake chan<- struct{}) error {
 	}
 }
 
-// unfinished counts the runs that wait and those under way.
-func (s *server) unfinished(ctx context.Context) (queued, playing int, err error) {
+// unfinished counts the runs that wait and those under way, and names the arenas that have some.
+func (s *server) unfinished(ctx context.Context) (queued, playing int, busy string, err error) {
 	list, err := s.Platform.Arenas(ctx)
 	for _, a := range list {
 		queued += a.Queued
 		playing += a.Playing
+		if a.Queued+a.Playing > 0 {
+			busy += " " + a.ID
+		}
 	}
-	return queued, playing, err
+	return queued, playing, busy, err
 }
 
 // weightsStand reports whether the ledger shows what each arena wants.
