@@ -16,8 +16,9 @@ type Server struct {
 	Time     time.Time `json:"time"`
 	Operator string    `json:"operator" doc:"hotkey of the operator, SS58"`
 	// Registration says who signs registrations on the embedded ledger.
-	Registration string `json:"registration,omitempty" doc:"who registers hotkeys on the embedded ledger: open (a hotkey itself), operator, coldkey (the coldkey signs), burn (the coldkey signs and pays)"`
-	Log          string `json:"log,omitempty" doc:"public key of the transparency log, as golang.org/x/mod/sumdb/note reads it"`
+	Registration string     `json:"registration,omitempty" doc:"who registers hotkeys on the embedded ledger: open (a hotkey itself), operator, coldkey (the coldkey signs), burn (the coldkey signs and pays)"`
+	Protocols    *Protocols `json:"protocols,omitempty" doc:"versions of the protocol of validators that it speaks; absent: 1"`
+	Log          string     `json:"log,omitempty" doc:"public key of the transparency log, as golang.org/x/mod/sumdb/note reads it"`
 }
 
 // Arena is an arena as the API shows it.
@@ -114,6 +115,8 @@ type ClaimRequest struct {
 	WaitMS int      `json:"wait_ms"`
 	// Version of the validator's agon, for people who look after an arena.
 	Version string `json:"version,omitempty" doc:"version of its agon" maxLength:"100"`
+	// Protocols are the versions of the protocol that it speaks; absent: 1.
+	Protocols *Protocols `json:"protocols,omitempty" doc:"versions of this protocol that it speaks; absent: version 1"`
 }
 
 // Lease is a claimed run. Token proves the lease; it is in no log.
@@ -122,6 +125,7 @@ type Lease struct {
 	Token      string          `json:"token"`
 	Run        agon.RunSpec    `json:"run"`
 	Attempt    int             `json:"attempt"`
+	Protocol   int             `json:"protocol,omitempty" doc:"version of the protocol that was agreed; absent: 1"`
 	Arena      agon.Arena      `json:"arena"`
 	Submission agon.Submission `json:"submission"`
 	Until      time.Time       `json:"until"`
@@ -137,6 +141,7 @@ type JudgeLease struct {
 	Token       string          `json:"token"`
 	Run         agon.RunSpec    `json:"run"`
 	Attempt     int             `json:"attempt"`
+	Protocol    int             `json:"protocol,omitempty" doc:"version of the protocol that was agreed; absent: 1"`
 	Arena       agon.Arena      `json:"arena"`
 	Submission  agon.Submission `json:"submission"`
 	Outcome     string          `json:"outcome"`

@@ -25,7 +25,24 @@ const maxLeasesOfRun = 12
 // and returns nil when nothing came. A claim whose caller has gone is given
 // back at once.
 func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
-	return p.ClaimFor(ctx, c, r, Terms{})
+	n, err := p.speak(c, r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.ClaimFor(ctx, c, r, Terms{})
+	if l != nil {
+		l.Protocol = n
+	}
+	return l, err
+}
+
+// speak agrees with a validator on the version of the protocol. Foreign
+// protocols have versions of their own.
+func (p *Platform) speak(c Caller, r client.ClaimRequest) (int, error) {
+	if c.Hotkey == "" {
+		return 0, refuse(401, "unsigned", "a claim is signed by its validator")
+	}
+	return client.Agree(p.cfg.Protocols, r.Protocols)
 }
 
 // Terms are what a foreign protocol needs of a lease.

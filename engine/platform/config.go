@@ -59,10 +59,12 @@ func (p *Platform) ownerUID(ctx context.Context, a agon.Arena) (uint16, bool, er
 // Config configures a Platform. Store, Blobs, Kinds, Ledger and Incentives are
 // needed; a zero value elsewhere means the default named.
 type Config struct {
-	Store  *store.Store
-	Blobs  blob.Store
-	Kinds  map[string]kind.Kind
-	Ledger Ledger
+	// Protocols are the versions of the protocol that validators may speak; nil: those of this agon.
+	Protocols *client.Protocols
+	Store     *store.Store
+	Blobs     blob.Store
+	Kinds     map[string]kind.Kind
+	Ledger    Ledger
 	// Ledgers returns the ledger that an arena names (agon.Arena.Ledger, not
 	// empty); nil: all arenas are on Ledger.
 	Ledgers func(name string) Ledger
@@ -185,6 +187,10 @@ type Platform struct {
 func New(cfg Config) (*Platform, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
+	}
+	if cfg.Protocols == nil {
+		spoken := client.Spoken()
+		cfg.Protocols = &spoken
 	}
 	return &Platform{cfg: cfg, started: cfg.Now()}, nil
 }

@@ -260,6 +260,18 @@ func (p *Platform) reviewed(tx *store.Tx, a agon.Arena, submission string, seat 
 // ClaimJudging takes the oldest result that the caller may judge again. It
 // waits like Claim, and returns nil when nothing came.
 func (p *Platform) ClaimJudging(ctx context.Context, c Caller, r client.ClaimRequest) (*client.JudgeLease, error) {
+	n, err := p.speak(c, r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.claimJudging(ctx, c, r)
+	if l != nil {
+		l.Protocol = n
+	}
+	return l, err
+}
+
+func (p *Platform) claimJudging(ctx context.Context, c Caller, r client.ClaimRequest) (*client.JudgeLease, error) {
 	arenas, err := p.claimable(ctx, c, r)
 	if err != nil {
 		return nil, err

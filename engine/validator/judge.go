@@ -62,7 +62,7 @@ func (l *Loop) judges(ctx context.Context, j Judges) {
 		kinds = append(kinds, k)
 	}
 	sort.Strings(kinds)
-	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version}
+	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
 	for ctx.Err() == nil {
 		lease, err := j.ClaimJudging(ctx, req)
 		if err != nil {

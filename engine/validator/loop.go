@@ -35,6 +35,9 @@ type LoopConfig struct {
 	// Parallel is how many runs are played at once (≥ 1).
 	Parallel int
 	Log      *slog.Logger
+	// Protocols are the versions that claims name; nil: none, for a platform that
+	// knows version 1 only.
+	Protocols *client.Protocols
 	// Backoff is the pause after an error of the platform (default 2 s).
 	Backoff time.Duration
 	// Traced is told of each lease when all about it is done; optional.
@@ -78,7 +81,7 @@ func (l *Loop) work(ctx context.Context) {
 		kinds = append(kinds, k)
 	}
 	sort.Strings(kinds)
-	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version}
+	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
 	for ctx.Err() == nil {
 		lease, err := l.cfg.Platform.Claim(ctx, req)
 		if err != nil {

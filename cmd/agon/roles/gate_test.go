@@ -74,6 +74,29 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// A validator that a server does not understand ends before it makes a box.
+func TestValidatorChecksProtocol(t *testing.T) {
+	for _, x := range []struct {
+		server string
+		code   string
+		sends  bool
+	}{{`{"audience":"a"}`, "", false}, {`{"audience":"a","protocols":{"min":1,"max":9}}`, "", true}, {`{"audience":"a","protocols":{"min":8,"max":9}}`, "protocol_version", false}} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, x.server)
+		}))
+		c, err := client.New(s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := protocolsFor(t.Context(), c)
+		if (x.code == "") != (err == nil) || x.code != "" && !client.IsCode(err, x.code) || (p != nil) != x.sends {
+			t.Errorf("%s: %v, %v", x.server, p, err)
+		}
+		s.Close()
+	}
+}
+
 // /metrics tells money: it is the operator's.
 func TestMetricsAreTheOperators(t *testing.T) {
 	dir := t.TempDir()

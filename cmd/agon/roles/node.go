@@ -175,7 +175,8 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if err = s.openWebhooks(); err != nil {
 		return s, err
 	}
-	info := client.Server{Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Registration: string(mode), Log: s.history.Key()}
+	spoken := client.Spoken()
+	info := client.Server{Protocols: &spoken, Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Registration: string(mode), Log: s.history.Key()}
 	v1 := api.New(api.Config{
 		Platform: s.Platform, Ledger: apiLedger{c, served}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Permit: s.Platform.Permitted, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
@@ -270,9 +271,10 @@ func (s signatures) CheckHeaders(_ string, h http.Header) (string, error) {
 	return hotkey, nil
 }
 
-// newValidator makes a loop that plays for the platform at url with key.
-func newValidator(o kit.Options, p *kit.Player, c *client.Client, arenas []string, parallel int) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt})
+// newValidator makes a loop that plays for the platform at url with key, in the
+// versions of the protocol that the platform knows.
+func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int) *validator.Loop {
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that

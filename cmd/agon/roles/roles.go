@@ -77,6 +77,10 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 		return err
 	}
 	defer untrace()
+	speaks, err := protocolsFor(ctx, c)
+	if err != nil {
+		return err
+	}
 	d, root, err := kit.OpenDriver(ctx, o)
 	if err != nil {
 		return err
@@ -105,11 +109,29 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	}
 	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
-	wg.Go(func() { newValidator(o, p, c, arenas, parallel).Run(ctx) })
+	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel).Run(ctx) })
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// protocolsFor is what a validator says it speaks to a platform, nil to one that
+// does not ask. It is an error where the two do not understand each other: found
+// out before any box is made.
+func protocolsFor(ctx context.Context, c *client.Client) (*client.Protocols, error) {
+	info, err := c.Server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spoken := client.Spoken()
+	if _, err := client.Agree(info.Protocols, &spoken); err != nil {
+		return nil, err
+	}
+	if info.Protocols == nil {
+		return nil, nil
+	}
+	return &spoken, nil
 }

@@ -116,7 +116,8 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()
 	}
-	loop := newValidator(o, p, valClient, nil, parallel)
+	spoken := client.Spoken()
+	loop := newValidator(o, p, valClient, &spoken, nil, parallel)
 	wg.Go(func() { loop.Run(work) })
 	wake := make(chan struct{}, 1)
 	// Who runs this process wrote the arenas' files: what they name is trusted.
