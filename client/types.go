@@ -30,6 +30,7 @@ type Arena struct {
 	Seats    []Place    `json:"seats"`
 	Queued   int        `json:"queued"`
 	Playing  int        `json:"playing"`
+	Judging  int        `json:"judging,omitempty" doc:"results that others judge again before a decision"`
 	Fairness string     `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
 	Burned   float64    `json:"burned" doc:"the share of the reward that nobody earns"`
 	Pays     string     `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`

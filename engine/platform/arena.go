@@ -257,7 +257,12 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 		return out, err
 	}
 	q, h, err := tx.Waiting(a.ID)
+	if err != nil {
+		return out, err
+	}
 	out.Queued, out.Playing = int(q), int(h)
+	j, err := tx.CountJudgings(a.ID)
+	out.Judging = int(j)
 	return out, err
 }
 

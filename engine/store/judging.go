@@ -65,6 +65,12 @@ func (t *Tx) OpenJudgings(subject string) (bool, error) {
 	return n > 0, err
 }
 
+// CountJudgings counts the judgings of an arena that a decision waits for.
+func (t *Tx) CountJudgings(arena string) (int64, error) {
+	return one(t, scanInt, `SELECT count(*) FROM judgings j JOIN submissions s ON s.id = j.subject
+		WHERE (j.state = 'queued' OR j.state = 'leased') AND j.arena = $1 AND (s.state = 'queued' OR s.state = 'playing')`, arena)
+}
+
 // AnyJudging reports whether a judging waits in one of the arenas.
 func (t *Tx) AnyJudging(arenas []string) (bool, error) {
 	for _, a := range arenas {

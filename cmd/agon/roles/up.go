@@ -19,7 +19,8 @@ import (
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
 
-// Up runs everything in one process: platform, ledger, gateway, one validator.
+// Up runs everything in one process: platform, ledger, gateway, one validator, and
+// as many more as the rules of an arena ask for (reinforce).
 // With Once it returns when every submission is decided, with the outcome;
 // else when ctx ends.
 func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
@@ -117,8 +118,17 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 		parallel = runtime.NumCPU()
 	}
 	spoken := client.Spoken()
-	loop := newValidator(o, p, valClient, &spoken, nil, parallel)
+	more, err := s.reinforce(ctx, files, d, root, ks, parallel)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	defer more.close()
+	loop := newValidator(o, p, valClient, &spoken, nil, more.share(parallel))
 	wg.Go(func() { loop.Run(work) })
+	for _, l := range more.loops {
+		wg.Go(func() { l.Run(work) })
+	}
 	wake := make(chan struct{}, 1)
 	// Who runs this process wrote the arenas' files: what they name is trusted.
 	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, own: s.URL(), trust: func(string) bool { return true }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, s.Data.Path("validator"), time.Second)
@@ -307,8 +317,8 @@ func (s *server) unfinished(ctx context.Context) (queued, playing int, busy stri
 	list, err := s.Platform.Arenas(ctx)
 	for _, a := range list {
 		queued += a.Queued
-		playing += a.Playing
-		if a.Queued+a.Playing > 0 {
+		playing += a.Playing + a.Judging
+		if a.Queued+a.Playing+a.Judging > 0 {
 			busy += " " + a.ID
 		}
 	}
