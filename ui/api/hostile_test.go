@@ -635,10 +635,29 @@ func TestHostileTable(t *testing.T) {
 	}
 }
 
-// testExists looks for a test in the packages that the table speaks of.
+// Every row of the table of strangers names a test that is there.
+func TestStrangerTable(t *testing.T) {
+	b, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "<!-- stranger -->")
+	text, _, _ = strings.Cut(text, "<!-- end stranger -->")
+	rows := hostileRow.FindAllStringSubmatch(text, -1)
+	if lines := strings.Count(text, "\n| ") - 1; len(rows) != lines || lines < 15 {
+		t.Errorf("%d rows of the table are read, it has %d, want at least 15", len(rows), lines)
+	}
+	for _, r := range rows {
+		if !testExists(t, r[3]) {
+			t.Errorf("row %s names a test that is not there: %s", r[1], r[3])
+		}
+	}
+}
+
+// testExists looks for a test in the packages that the tables speak of.
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
-	for _, dir := range []string{"../../engine/platform", "../../cmd/agon/roles", "../../gateway", "../../kinds/shopping/wire"} {
+	for _, dir := range []string{"../../engine/platform", "../../cmd/agon/roles", "../../gateway", "../../kinds/shopping/wire", ".", "../web", "../cli", "../../client", "../../cmd/agon", "../../ledger/local", "../../engine/audit"} {
 		files, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)
