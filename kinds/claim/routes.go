@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -79,6 +80,20 @@ func harnyxRoutes(s *kit.Server, arena string) (http.Handler, error) {
 				return nil, err
 			}
 			return wireClaims(ctx, s.Blobs, &a.Arena, s.Data.Path("harnyx", "trees"))
+		},
+		Hidden: func(ctx context.Context) (map[string]bool, error) {
+			a, err := s.Platform.Arena(ctx, arena)
+			if err != nil {
+				return nil, err
+			}
+			only := a.Arena
+			only.Tasks = slices.DeleteFunc(slices.Clone(a.Tasks), func(t agon.TaskRef) bool { return !t.Hidden })
+			list, err := wireClaims(ctx, s.Blobs, &only, s.Data.Path("harnyx", "trees"))
+			out := make(map[string]bool, len(list))
+			for _, c := range list {
+				out[c.ClaimID] = true
+			}
+			return out, err
 		},
 	})
 	return h, err

@@ -91,13 +91,14 @@ func (oneTask) Plan(v agon.View) (agon.Plan, error) {
 }
 
 type world struct {
-	t    *testing.T
-	api  *platform.Platform
-	h    http.Handler
-	keys map[byte]*auth.Key
-	net  subnet
-	now  time.Time
-	mu   sync.Mutex
+	hidden map[string]bool // ids of claims
+	t      *testing.T
+	api    *platform.Platform
+	h      http.Handler
+	keys   map[byte]*auth.Key
+	net    subnet
+	now    time.Time
+	mu     sync.Mutex
 }
 
 func (w *world) clock() time.Time {
@@ -168,6 +169,7 @@ func newWorld(t *testing.T) *world {
 		Arenas: w.api, Arena: "demo-claim", Dir: filepath.Join(dir, "wire"), Now: w.clock,
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{}}, Now: w.clock, Replay: replay{}, Members: w.net},
 		Claims:   func(context.Context) ([]Claim, error) { return claims(), nil },
+		Hidden:   func(context.Context) (map[string]bool, error) { return w.hidden, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -391,6 +393,26 @@ func claimsJSON(t *testing.T, list []Claim) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// A hidden claim, with what is wanted, is for validators alone until it leaves
+// the arena.
+func TestMonitorHides(t *testing.T) {
+	w := newWorld(t)
+	w.hidden = map[string]bool{claims()[1].ClaimID: true}
+	status, out, raw := send(t, w.h, w.keys['v'], "POST", "/v1/miner-task-batches/batch", `{}`)
+	if status != 200 || !strings.Contains(string(raw), "300 m") {
+		t.Fatalf("a validator's batch: %d %s", status, raw)
+	}
+	id := out["batch_id"].(string)
+	_, _, raw = send(t, w.h, nil, "GET", "/v1/monitoring/miner-task-batches/"+id, "")
+	if strings.Contains(string(raw), "300 m") || !strings.Contains(string(raw), "310 m") || !strings.Contains(string(raw), `"withheld_tasks":1`) {
+		t.Errorf("the public reads %s", raw)
+	}
+	w.hidden = nil
+	if _, _, raw = send(t, w.h, nil, "GET", "/v1/monitoring/miner-task-batches/"+id, ""); !strings.Contains(string(raw), "300 m") {
+		t.Errorf("a claim that has left: %s", raw)
+	}
 }
 
 // Paging walks every batch once.

@@ -91,7 +91,12 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 	}
 	full := map[string]any{"batch_id": b.BatchID, "entrypoint": b.Entrypoint, "artifacts": b.Candidates, "tasks": []Claim{}}
 	if b.Status == "completed" {
-		full["tasks"] = b.Claims
+		open, err := p.open(r.Context(), b.Claims)
+		if err != nil {
+			p.broken(w, "read claims", err)
+			return
+		}
+		full["tasks"], full["withheld_tasks"] = open, len(b.Claims)-len(open)
 	}
 	aggregates := []any{}
 	total := agon.Micros(0)
@@ -111,6 +116,19 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 		"summary": summaryOf(b), "batch": full, "artifact_aggregates": aggregates, "observed_artifact_aggregates": aggregates, "deliveries": []any{},
 		"cost_totals": map[string]any{"total_cost_usd": float64(total) / 1e6},
 	})
+}
+
+// open are the claims that everybody may read: those that no validator plays as
+// hidden ones any more.
+func (p *Platform) open(ctx context.Context, list []Claim) ([]Claim, error) {
+	if p.cfg.Hidden == nil {
+		return list, nil
+	}
+	hidden, err := p.cfg.Hidden(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(c Claim) bool { return hidden[c.ClaimID] }), nil
 }
 
 // rows are the results of one artifact, by task key.

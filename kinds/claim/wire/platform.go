@@ -37,6 +37,9 @@ type PlatformConfig struct {
 	Verifier *dialect.Verifier
 	// Claims are the arena's tasks now, for a batch that brings no own.
 	Claims func(ctx context.Context) ([]Claim, error)
+	// Hidden are ids of claims that are hidden now: what they say and what is wanted
+	// goes to validators alone, until they leave the arena. nil: none.
+	Hidden func(ctx context.Context) (map[string]bool, error)
 	Dir    string // batches and registrations
 	// Items and Repo answer /v1/feeds and /v1/repo-search; nil: 503.
 	Items tools.Items
