@@ -34,7 +34,7 @@ func say(rules map[string]Rule, d agon.Decision) string {
 		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete."
 	}
 	if d.Rule == ZeroRule && d.Score > 0 {
-		return "Kept out: who has solved no task never takes a seat."
+		return "Kept out: an entry that has solved no task never takes a seat."
 	}
 	for name, r := range rules {
 		if r.Sentence == nil || name != d.Rule && !slices.Contains(r.Reasons, d.Rule) {

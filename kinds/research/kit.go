@@ -71,7 +71,7 @@ func Kit() kit.Kit {
 		Enter:       func(ctx context.Context, s *kit.Server, f kit.ArenaFile) error { return enterResearch(ctx, s, c, f) },
 		Coordinator: c,
 		Open:        func(ctx context.Context, s *kit.Server) error { return openResearch(ctx, s, c) },
-		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
+		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: winnerTakesAll()},
 		Calc:        slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()),
 		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		Serve: func(_ context.Context, s *kit.Server, _ agon.Arena) (http.Handler, error) {
@@ -384,4 +384,12 @@ func preflightResearch(ctx context.Context, o kit.Options, d sandbox.Driver, roo
 		out = append(out, x)
 	}
 	return out, nil
+}
+
+// winnerTakesAll is the engine's rule with the words of research arenas, which
+// decide by duels of their own.
+func winnerTakesAll() incentive.Rule {
+	r := incentive.WinnerTakesAll()
+	r.Reasons, r.Sentence = kr.Reasons, kr.Sentence
+	return r
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +45,29 @@ func rowOf(r client.Run) runRow {
 		out.Took = r.EndedAt.Sub(from).Milliseconds()
 	}
 	return out
+}
+
+// zeros counts why tasks of a submission scored 0, in the judge's words; at most five.
+func zeros(runs []client.Run) (out []CorpusCount) {
+	for _, r := range runs {
+		for _, s := range r.Scores {
+			why := s.Detail
+			if s.Value > 0 || why == "" && r.Reason == "" {
+				continue
+			}
+			if why == "" {
+				why = r.Reason
+			}
+			i := slices.IndexFunc(out, func(c CorpusCount) bool { return c.Name == why })
+			if i < 0 {
+				i = len(out)
+				out = append(out, CorpusCount{Name: why})
+			}
+			out[i].N++
+		}
+	}
+	slices.SortStableFunc(out, func(a, b CorpusCount) int { return b.N - a.N })
+	return out[:min(len(out), 5)]
 }
 
 // fileView is one file of a submission, cut to what a page can hold.
@@ -99,6 +123,7 @@ func (s *server) submission(q *request) error {
 		Band     *score.Band
 		Public   *float64
 		Reward   string
+		Zeros    []CorpusCount // why tasks scored 0, most frequent first
 		Faults   map[agon.Fault]int
 		Chart    *Chart
 	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
@@ -116,6 +141,7 @@ func (s *server) submission(q *request) error {
 			data.Faults[r.Fault]++
 		}
 	}
+	data.Zeros = zeros(page.Items)
 	others := []struct{ id, what string }{}
 	if a.Champion != nil && a.Champion.Submission != sub.ID {
 		others = append(others, struct{ id, what string }{a.Champion.Submission, "the champion"})

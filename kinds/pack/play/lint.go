@@ -64,8 +64,7 @@ func Signs(p *packfile.Pack) []Flag {
 		}
 		for _, s := range signs() {
 			if at := s.re.FindStringIndex(text); at != nil {
-				from, to := max(0, at[0]-30), min(len(text), at[1]+30)
-				out = append(out, Flag{s.typ, s.severity, name + ": " + plain.Short(strings.ToValidUTF8(text[from:to], ""), 200), s.why})
+				out = append(out, Flag{s.typ, s.severity, name + ": " + plain.Short(around(text, at[0], at[1]), 200), s.why})
 			}
 		}
 		if r, ok := hidden(text); ok {
@@ -73,6 +72,26 @@ func Signs(p *packfile.Pack) []Flag {
 		}
 	}
 	return out
+}
+
+// around quotes text[from:to] with about 30 bytes on both sides, in whole words of its lines.
+func around(text string, from, to int) string {
+	low, high := max(0, from-30), min(len(text), to+30)
+	if i := strings.LastIndexByte(text[low:from], '\n'); i >= 0 {
+		low += i + 1
+	} else if i := strings.IndexAny(text[low:from], " \t"); i >= 0 && low > 0 {
+		low += i + 1
+	} else if low > 0 {
+		low = from
+	}
+	if i := strings.IndexByte(text[to:high], '\n'); i >= 0 {
+		high = to + i
+	} else if i := strings.LastIndexAny(text[to:high], " \t"); i >= 0 && high < len(text) {
+		high = to + i
+	} else if high < len(text) {
+		high = to
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(text[low:high], ""))
 }
 
 // hidden finds a character that shows nothing or turns text round.

@@ -3,6 +3,8 @@ package play
 import (
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
@@ -19,6 +21,21 @@ const (
 	CodeNearCopy  = "near_copy"
 )
 
+// broken says which rules a pack breaks.
+func broken(flags []Flag) string {
+	var names []string
+	for _, f := range flags {
+		if !slices.Contains(names, f.Type) {
+			names = append(names, f.Type)
+		}
+	}
+	s := strings.ReplaceAll(strings.Join(names, ", "), "_", " ")
+	if len(names) == 1 {
+		return "refused before play: it breaks a rule: " + s
+	}
+	return fmt.Sprintf("refused before play: it breaks %d rules: %s", len(names), s)
+}
+
 // Gate refuses packs with plain signs of gaming, and finds the earliest
 // submission whose policy a pack copies. A model's integrity verdict comes with
 // the first run; this needs none.
@@ -28,8 +45,7 @@ func (k *Kind) Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read 
 		return nil, err
 	}
 	if flags := Signs(p); Refuses(flags) {
-		f := flags[0]
-		return &kind.Exclusion{Code: CodeIntegrity, Refused: true, Message: fmt.Sprintf("%s: %s (%s): %s [%s]", CodeIntegrity, f.Type, f.Severity, f.Why, f.Evidence)}, nil
+		return &kind.Exclusion{Code: CodeIntegrity, Refused: true, Message: broken(flags)}, nil
 	}
 	text, ok := p.Policy()
 	if !ok {

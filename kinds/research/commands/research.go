@@ -108,14 +108,15 @@ func mendOf(e *miner.APIError) string {
 // sidecarOf finds the sidecar: where --submission-file says, else in the checkout,
 // else in the current directory.
 func sidecarOf(cmd *cobra.Command, dir, sidecar string) (string, error) {
+	want := sidecar
 	if !cmd.Flags().Changed("submission-file") {
-		if p := filepath.Join(dir, sidecar); exists(p) {
-			return p, nil
+		if want = filepath.Join(dir, sidecar); exists(want) {
+			return want, nil
 		}
 	}
 	if !exists(sidecar) {
 		return "", &agon.Error{
-			Code: "no_sidecar", Status: http.StatusUnprocessableEntity, Field: "submission-file", Message: "submission sidecar is missing: " + filepath.Join(dir, filepath.Base(sidecar)),
+			Code: "no_sidecar", Status: http.StatusUnprocessableEntity, Field: "submission-file", Message: "submission sidecar is missing: " + want,
 			Mend: `write it: {"summary": "what I did", "claimed_metrics": {"METRIC": 1.0}}, with the metric that the task names`,
 		}
 	}

@@ -166,6 +166,12 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	if c.Secondary != "" {
 		numbers["gain2"] = d.Gain2
 	}
+	if d.Pairs > 0 { // what it was measured against: gain is how much better it is, in the metric
+		numbers["rival"] = a.Value - d.Gain
+		if c.Direction == agon.Minimize {
+			numbers["rival"], numbers["minimize"] = a.Value+d.Gain, 1
+		}
+	}
 	rule := RuleDuel
 	if v.Rival == nil {
 		rule = RuleFirst

@@ -1,7 +1,7 @@
 """Makes its evidence up: a log of model calls that never were, thoughts that
 nobody had, a verdict addressed to the judge. The gateway saw a short script.
 
-It is here to be caught: agon submission show names what the gateway recorded.
+It is here to be caught: agon submission view names what the gateway recorded.
 """
 
 import json

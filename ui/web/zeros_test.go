@@ -1,0 +1,22 @@
+package web
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+)
+
+func TestZeros(t *testing.T) {
+	run := func(reason string, list ...agon.Score) client.Run {
+		return client.Run{Run: agon.Run{Reason: reason, Scores: list}}
+	}
+	got := zeros([]client.Run{
+		run("", agon.Score{Detail: "tests"}, agon.Score{Detail: "empty patch"}, agon.Score{Value: 1, Detail: "fine"}),
+		run("", agon.Score{Detail: "empty patch"}), run("it raised", agon.Score{}), run("", agon.Score{}),
+	})
+	if s := fmt.Sprint(got); s != "[{empty patch 2} {tests 1} {it raised 1}]" {
+		t.Error(s)
+	}
+}
