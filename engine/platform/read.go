@@ -274,9 +274,16 @@ func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client
 	if len(hidden) > 0 {
 		out.Tasks = openDigests(r.Tasks)
 	}
-	if !logs {
-		out.Reason = ""
+	words := func(reason string) string {
+		switch {
+		case !logs || reason == "":
+			return ""
+		case len(hidden) > 0: // a path that the agent chose, say, may be what it read
+			return "withheld: a task of this run is hidden"
+		}
+		return reason
 	}
+	out.Reason = words(out.Reason)
 	out.Scores = slices.Clone(out.Scores)
 	for i, s := range out.Scores {
 		if !logs || hidden[s.Task] {
@@ -284,8 +291,9 @@ func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client
 		}
 	}
 	for _, a := range list {
+		a.Reason = words(a.Reason)
 		if !logs {
-			a.Reason, a.Evidence = "", ""
+			a.Evidence = ""
 		}
 		out.List = append(out.List, a.Attempt)
 	}
@@ -333,14 +341,44 @@ func (p *Platform) Events(ctx context.Context, c Caller, run string, afterAttemp
 				hidden = stillHidden(a, t)
 			}
 		}
-		if !v.may(w) || (w != WhatProgress && hidden && !v.may(WhatHidden)) {
+		switch shut := hidden && !v.may(WhatHidden); {
+		case !v.may(w), shut && w != WhatProgress:
 			list[i].Data = withheld
+		case shut:
+			list[i].Data = figures(ev)
 		}
 	}
 	if list == nil {
 		list = []agon.Event{}
 	}
 	return list, nil
+}
+
+// figureFields are what progress may say of a hidden task: no words in which a
+// contestant, or what it provoked, could carry the task out.
+var figureFields = map[string][]string{
+	agon.EventPhase: {"phase", "driver", "policy", "seed", "outcome", "cost_micros", "box_ms", "fault"},
+	agon.EventBox:   {"role", "phase", "action", "driver", "limits", "ms", "end"},
+	agon.EventScore: {"run", "task", "value", "solved", "scorer"},
+}
+
+// figures is the data of an event of progress without its words.
+func figures(e agon.Event) json.RawMessage {
+	var all, some map[string]json.RawMessage
+	if json.Unmarshal(e.Data, &all) != nil {
+		return withheld
+	}
+	some = make(map[string]json.RawMessage, len(all))
+	for _, f := range figureFields[e.Type] {
+		if x, ok := all[f]; ok {
+			some[f] = x
+		}
+	}
+	b, err := json.Marshal(some)
+	if err != nil {
+		return withheld
+	}
+	return b
 }
 
 // Wait blocks until something changed in run (or any run, if empty) or ctx
