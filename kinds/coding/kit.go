@@ -15,6 +15,7 @@ import (
 // Kit makes the coding kind for one process.
 func Kit() kit.Kit {
 	return kit.Kit{
+		TaskInit:  initTask,
 		Kind:      "coding",
 		EntryName: "agent.py",
 		Data:      data.FS,

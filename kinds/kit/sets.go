@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -161,13 +162,34 @@ func ArenaTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work 
 	return refs, nil
 }
 
+// loneKey is the key of a task that is looked at on its own: its folder's name in
+// the set of the folder above, or in "here" where that has no name of a set.
+func loneKey(dir string) string {
+	dir = whole(dir)
+	set := filepath.Base(filepath.Dir(dir))
+	if !setName.MatchString(set) {
+		set = "here"
+	}
+	return set + "/" + filepath.Base(dir)
+}
+
+var setName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// whole is dir from the root: "." and "./x" have no names above them.
+func whole(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
 // TasksIn loads task directories, or directories of them.
 func (l List) TasksIn(dirs []string) ([]*task.Task, error) {
 	var out []*task.Task
 	for _, dir := range dirs {
 		dir = filepath.Clean(dir)
 		if _, err := os.Stat(filepath.Join(dir, "task.toml")); err == nil {
-			t, err := task.LoadDir(dir, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
+			t, err := task.LoadDir(dir, loneKey(dir))
 			if err == nil {
 				err = l.CheckTask(t)
 			}
@@ -180,7 +202,7 @@ func (l List) TasksIn(dirs []string) ([]*task.Task, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "dir", Message: "there is no directory " + dir}
 		}
-		list, err := task.LoadSet(os.DirFS(dir), filepath.Base(dir))
+		list, err := task.LoadSet(os.DirFS(dir), filepath.Base(whole(dir)))
 		for _, t := range list {
 			err = errors.Join(err, l.CheckTask(t))
 		}

@@ -17,11 +17,12 @@ func (a *App) taskInitCmd(t Tasks) *cobra.Command {
 		example = t.Kinds[0]
 	}
 	return &cobra.Command{
-		Use:   "init KIND DIR",
-		Short: "Write a task that works into a new directory, to be changed step by step",
+		Use:     "new KIND DIR",
+		Aliases: []string{"init"},
+		Short:   "Write a task that works into a new directory, to be changed step by step",
 		Long: "Write a task that works into a new directory; its last part is the task's slug.\nKIND is " +
 			cmp.Or(strings.Join(t.Kinds, ", "), "a kind that has such a task") + ". JSON: an array of the files' names.",
-		Example: "  agon task init " + example + " ./my-task && agon task preflight ./my-task",
+		Example: "  agon task new " + example + " ./my-task && agon task check ./my-task",
 		Args:    Args(2, 2, "a kind and a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.Init == nil {
