@@ -150,7 +150,7 @@ func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s ago
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		a, err := tx.Arena(id)
 		if err != nil {
-			return found(err, "arena", id)
+			return noArena(tx, err, id)
 		}
 		was := a.State
 		a.State = s
@@ -221,7 +221,7 @@ func (p *Platform) FullArena(ctx context.Context, id string) (*client.Arena, err
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		a, err := tx.Arena(id)
 		if err != nil {
-			return found(err, "arena", id)
+			return noArena(tx, err, id)
 		}
 		out, err = p.arenaView(tx, a)
 		return err
@@ -273,7 +273,7 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 	b := &client.Board{Submissions: []client.BoardRow{}, Weights: []agon.Weight{}, Decisions: []client.BoardDecision{}}
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if a, err = tx.Arena(arena); err != nil {
-			return found(err, "arena", arena)
+			return noArena(tx, err, arena)
 		}
 		b.ID, b.Kind, b.Fairness = a.ID, a.Kind, p.fairness(a)
 		if b.Seats, b.Burned, err = p.places(tx, a); err != nil {

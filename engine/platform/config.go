@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Ledger is what the platform asks of a ledger. Answers may lag the chain by a
@@ -263,6 +264,27 @@ func refuse(status int, code, format string, args ...any) *agon.Error {
 
 func notFound(what, id string) *agon.Error {
 	return refuse(404, "not_found", "no %s %q", what, cut(id, 80))
+}
+
+// noArena is found for arenas: it says which one may be meant.
+func noArena(tx *store.Tx, err error, id string) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	e := notFound("arena", id)
+	e.Mend = "list them: agon arena list"
+	list, lerr := tx.Arenas()
+	if lerr != nil {
+		return e
+	}
+	names := make([]string, len(list))
+	for i, a := range list {
+		names[i] = a.ID
+	}
+	if near := plain.Near(id, names); near != "" {
+		e.Mend = "did you mean " + near + "?"
+	}
+	return e
 }
 
 // found turns the store's ErrNotFound into a 404.

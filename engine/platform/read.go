@@ -43,7 +43,7 @@ func (p *Platform) Submissions(ctx context.Context, c Caller, arena, miner, curs
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		if arena != "" {
 			if _, err := tx.Arena(arena); err != nil {
-				return found(err, "arena", arena)
+				return noArena(tx, err, arena)
 			}
 		}
 		if list, err = tx.Entries(store.EntryFilter{Arena: arena, Miner: miner, Before: before, Limit: n + 1}); err != nil {

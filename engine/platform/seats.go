@@ -204,7 +204,7 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	var burned float64
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if a, err = tx.Arena(arena); err != nil {
-			return found(err, "arena", arena)
+			return noArena(tx, err, arena)
 		}
 		if rule, seats, err = p.seats(tx, a); err != nil || rule.Weights != nil {
 			return err

@@ -56,12 +56,12 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	}
 	if !ok {
 		e := refuse(403, "unregistered", "hotkey %s is not registered on netuid %d", c.Hotkey, a.Netuid)
-		e.Mend = "register the hotkey first: agon ledger register"
+		e.Mend = fmt.Sprintf("register the hotkey first: agon ledger register --netuid %d", a.Netuid)
 		return nil, e
 	}
 	if r.Licence != a.Licence {
 		e := refuse(422, "licence", "arena %s takes submissions under %s only", a.ID, a.Licence)
-		e.Field, e.Limit, e.Mend = "licence", a.Licence, "agree to it: set licence to "+a.Licence
+		e.Field, e.Limit, e.Mend = "licence", a.Licence, "agree to it: leave --licence out, or give --licence "+a.Licence
 		return nil, e
 	}
 	findings, err := p.checkKind(ctx, a, files)
@@ -167,7 +167,7 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 func (p *Platform) openArena(ctx context.Context, id string) (a agon.Arena, err error) {
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		if a, err = tx.Arena(id); err != nil {
-			return found(err, "arena", id)
+			return noArena(tx, err, id)
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 	var out []Standing
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Arena(arena); err != nil {
-			return found(err, "arena", arena)
+			return noArena(tx, err, arena)
 		}
 		list, err := tx.RankedFrom(arena, offset, limit)
 		if err != nil {

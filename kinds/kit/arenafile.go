@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/sandbox"
 )
@@ -267,37 +268,10 @@ var fieldNames = func() (names []string) {
 
 // meant proposes the name that is nearest to an unknown one.
 func meant(key string) string {
-	best, at := "", len(key)/3+1
-	for _, n := range fieldNames {
-		if d := distance(key, n); d <= at {
-			best, at = n, d-1
-		}
+	if best := plain.Near(key, fieldNames); best != "" {
+		return "; did you mean " + best + "?"
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 // places finds where the fields of an arena file stand: line and column of each

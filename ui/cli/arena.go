@@ -317,11 +317,28 @@ func agreementHuman(h *output.Human, g *client.Agreement) {
 }
 
 func weightsTable(h *output.Human, w []agon.Weight) {
+	sum := 0.0
+	for _, x := range w {
+		sum += float64(x.Weight)
+	}
 	rows := make([][]output.Cell, len(w))
 	for i, x := range w {
-		rows[i] = []output.Cell{output.Text(strconv.Itoa(int(x.UID))), output.Text(x.Hotkey), output.Text(strconv.Itoa(int(x.Weight)))}
+		rows[i] = []output.Cell{output.Text(strconv.Itoa(int(x.UID))), output.Text(x.Hotkey), output.Text(partOf(x.Weight, sum)), output.Text(burnNote(x.UID))}
 	}
-	h.Table([]output.Column{{Title: "uid", Right: true}, {Title: "hotkey", Min: 7}, {Title: "weight", Right: true}}, rows)
+	h.Table([]output.Column{{Title: "uid", Right: true}, {Title: "hotkey", Min: 7}, {Title: "weight", Right: true}, {Title: ""}}, rows)
+}
+
+// partOf is a weight as a part of all.
+func partOf(w uint16, sum float64) string {
+	return strconv.FormatFloat(math.Round(float64(w)/max(sum, 1)*1e4)/100, 'f', -1, 64) + " %"
+}
+
+// burnNote says what weight on the subnet's owner means.
+func burnNote(uid uint16) string {
+	if uid == 0 {
+		return "the subnet's owner: burned"
+	}
+	return ""
 }
 
 func nameOr(names map[string]string, id string) string {

@@ -144,7 +144,7 @@ func defaultMend(code int) string {
 	case CodeNotAllowed:
 		return "check the key with `agon key show`, and its registration with `agon doctor`"
 	case CodeNotFound:
-		return "check the name; `agon arena`, `agon submission` and `agon run` list what there is"
+		return "check the name; `agon arena list`, `agon submission list` and `agon run list` show what there is"
 	case CodeConflict:
 		return "nothing was changed; look at what is there first"
 	case CodeRefused:

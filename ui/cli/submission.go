@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -57,6 +58,9 @@ func (a *App) submissionListCmd() *cobra.Command {
 			c, err := a.Reader()
 			if err != nil {
 				return err
+			}
+			if _, err := auth.ParseSS58(miner); miner != "" && err != nil {
+				return output.Usage("miner", "--mine lists yours; give the whole address of another's hotkey", "--miner %q is not the address of a hotkey", miner)
 			}
 			if mine {
 				key, err := a.Key()
