@@ -203,8 +203,14 @@ func (k *checker) entry(what, typ, id string, secret func() (any, error)) (trans
 
 func (k *checker) submission() {
 	s := k.b.Submission
-	if s.Arena != k.b.Arena.ID {
-		k.wrong("submission", "it is of arena %q, the arena is %q", s.Arena, k.b.Arena.ID)
+	if s.Arena != k.b.Arena.ID || s.Netuid != k.b.Arena.Netuid {
+		k.wrong("submission", "it is of arena %q on subnet %d, the arena is %q on subnet %d", s.Arena, s.Netuid, k.b.Arena.ID, k.b.Arena.Netuid)
+	}
+	if b := s.Beacon; b != nil && b.Rule != agon.BeaconBlock && b.Rule != agon.BeaconNone {
+		k.wrong("submission", "its beacon is by a rule %.20q", b.Rule)
+	}
+	if s.Decision != nil && s.State != agon.SubmissionScored {
+		k.wrong("submission", "it is decided, and yet %.20q", s.State)
 	}
 	k.entry("submission", translog.TypeSubmission, s.ID, func() (any, error) { return translog.SubmissionOf(s.Submission), nil })
 }
@@ -215,6 +221,11 @@ func (k *checker) run(ctx context.Context, r *Run) {
 	if t == nil || t.Run != id || r.Run.Submission != k.b.Submission.ID || r.Run.Arena != k.b.Arena.ID {
 		k.wrong("run", "the attempt, the run, the submission and the arena do not belong together")
 		return
+	}
+	if won := r.Run.State == agon.RunScored; k.counts(r) != won {
+		k.wrong("run", "it is %.20q, and %s of its attempts counts", r.Run.State, map[bool]string{true: "one", false: "none"}[k.counts(r)])
+	} else if won && t.Counted && r.Run.Fault != t.Fault {
+		k.wrong("run", "its fault is %.20q, that of the attempt which counts %.20q", r.Run.Fault, t.Fault)
 	}
 	receipts, hosted, outcome, seen := k.bodies(r)
 	k.result(r, t)
@@ -233,10 +244,15 @@ func (k *checker) run(ctx context.Context, r *Run) {
 	k.replay(ctx, r, t, len(receipts)+len(hosted), seen)
 }
 
+// counts reports whether an attempt of a run counts.
+func (k *checker) counts(r *Run) bool {
+	return slices.ContainsFunc(r.Run.List, func(t agon.Attempt) bool { return t.Counted })
+}
+
 // result opens the run's entry in the log with everything that is shown of it.
 func (k *checker) result(r *Run, t *agon.Attempt) {
 	id := fmt.Sprintf("%s/%d", r.Run.RunSpec.Run, t.N)
-	if t.State != "done" || t.Late {
+	if k.b.Proofs[translog.TypeResult+"/"+id] == nil && (t.State != "done" || t.Late) {
 		k.open("result", "the attempt has no result in the log: it is %s", t.State)
 		return
 	}
@@ -648,10 +664,14 @@ func (k *checker) mean(d *agon.Decision) {
 		}
 		list = append(list, r.Run.Scores...)
 	}
-	got, _, total := score.OfTasks(list)
+	got, solved, total := score.OfTasks(list)
 	switch {
 	case total == 0:
 		k.open("seat", "the bundle has no scores to compute the decision's from")
+	case got == d.Score && k.b.Submission.Solved != nil && k.b.Submission.Total != nil && *k.b.Submission.Total == total && *k.b.Submission.Solved != solved:
+		k.wrong("seat", "%d of %d tasks are solved, the submission says otherwise", solved, total)
+	case got == d.Score && (k.b.Submission.Total == nil || *k.b.Submission.Total != total):
+		k.open("seat", "the mean of %d tasks is the score, but the submission counts other tasks: this kind sums in a way of its own", total)
 	case got == d.Score:
 		k.ok("seat", "the score %.6g is the mean of its %d tasks", got, total)
 	default:

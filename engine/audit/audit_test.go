@@ -115,7 +115,7 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 		}},
 	}
 	value, one := 0.75, 1
-	b.Arena = client.Arena{Arena: agon.Arena{ID: "demo", Kind: "golf", Policy: policy}}
+	b.Arena = client.Arena{Arena: agon.Arena{ID: "demo", Kind: "golf", Netuid: 1, Policy: policy}}
 	b.Submission = client.Submission{
 		Submission: agon.Submission{ID: sub, Arena: "demo", Miner: "5Miner", Coldkey: "5Cold", Netuid: 1, Name: "fixer", Digest: agon.Sum([]byte("code")), Licence: "MIT", State: agon.SubmissionScored, Seq: 1, CreatedAt: at, Beacon: &beacon},
 		Score:      &value, Solved: &one, Total: &one,
@@ -188,11 +188,11 @@ func TestSound(t *testing.T) {
 
 // free are the fields of a bundle that bind nothing, each with its reason.
 var free = map[string]string{
-	"server.*": "who said it is known by keys", "submission.findings.*": "remarks, not facts", "submission.state": "follows from the decision",
-	"submission.seq": "order of admission is the order of the log", "submission.netuid": "of the arena", "submission.scripted": "what receipts say, which are bound", "submission.solved": "computed from scores",
-	"submission.total": "computed from scores", "submission.cost_micros": "the sum of what is bound", "submission.qualified": "computed", "submission.excluded_reason": "computed",
+	"server.*": "who said it is known by keys", "submission.findings.*": "remarks, not facts",
+	"submission.seq": "order of admission is the order of the log", "submission.scripted": "what receipts say, which are bound",
+	"submission.cost_micros": "the sum of what is bound", "submission.qualified": "computed", "submission.excluded_reason": "computed",
 	"submission.decision.sentence": "made when it is read", "submission.created": "not a fact",
-	"arena.*": "of today: what a run was played by stands in its policy", "runs.*.run.state": "of the queue", "runs.*.run.fault": "that of the attempt is bound", "runs.*.run.deadline": "of the queue",
+	"arena.*": "of today: what a run was played by stands in its policy", "runs.*.run.deadline": "of the queue",
 	"runs.*.run.attempts": "counted by the reader", "runs.*.run.created_at": "of the queue", "runs.*.run.ended_at": "of the queue", "runs.*.run.reason": "that of the attempt is bound",
 	"runs.*.run.list.*.counted": "others may judge again", "runs.*.run.list.*.lease_until": "of the lease",
 	"seeds.revealed_at": "when it was shown is of the server", "seeds.unverifiable": "follows from the time", "submission.beacon.hash": "none here",

@@ -140,6 +140,9 @@ func Collect(ctx context.Context, c *client.Client, w Want) (*Bundle, error) {
 			if w.Attempt > 0 {
 				return nil, &agon.Error{Code: "not_found", Status: 404, Field: "attempt", Message: "the run has no such attempt", Mend: "agon run view " + r.RunSpec.Run + " lists them"}
 			}
+			if r.State == agon.RunScored {
+				b.Runs = append(b.Runs, x) // which the check names: a score without an attempt
+			}
 			continue // never leased
 		}
 		if err := b.collectRun(ctx, c, &x, w.Evidence); err != nil {

@@ -37,6 +37,15 @@ func (c Chain) Newest(ctx context.Context, _ uint16) (uint64, error) {
 	return n, err
 }
 
+// Ahead implements platform.Maker.
+func (c Chain) Ahead(number uint64) (string, bool) {
+	m, ok := c.Ledger.(interface{ Ahead(number uint64) string })
+	if !ok {
+		return "", false
+	}
+	return m.Ahead(number), true
+}
+
 // BlockHash implements platform.Beacons.
 func (c Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
 	h, ok := c.Ledger.(Hashed)

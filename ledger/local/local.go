@@ -208,15 +208,20 @@ func (l *Ledger) loadEntropy(ctx context.Context) error {
 }
 
 // BlockHash returns a hash for a block that nobody without the file knows before
-// the block is there; empty: it is not there yet. Whoever runs the ledger knows
-// all of them: it makes the blocks.
+// the block is there; empty: it is not there yet.
 func (l *Ledger) BlockHash(_ context.Context, number uint64) (string, error) {
 	if number > l.block() {
 		return "", nil
 	}
+	return l.Ahead(number), nil
+}
+
+// Ahead returns the hash of a block, also of one to come: whoever runs the
+// ledger makes its blocks, and knows them.
+func (l *Ledger) Ahead(number uint64) string {
 	m := hmac.New(sha256.New, l.entropy)
 	fmt.Fprintf(m, "agon-block-v1 %d", number)
-	return "0x" + hex.EncodeToString(m.Sum(nil)), nil
+	return "0x" + hex.EncodeToString(m.Sum(nil))
 }
 
 // block is the clock's block, or the newest one told if the clock went back.
