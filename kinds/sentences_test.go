@@ -22,7 +22,7 @@ var numbersOfSentences = map[string]float64{
 	"unattested": 2, "solved": 0, "verdict": 1,
 }
 
-// The sentence of each decision of each rule, as it stands in testdata: UPDATE_GOLDEN=1 writes it anew.
+// The sentence of each decision of each rule, as it stands in sentences.txt: UPDATE_GOLDEN=1 writes it anew.
 func TestSentences(t *testing.T) {
 	rules := All().Incentives()
 	words := []string{incentive.ScriptedRule, incentive.ZeroRule, incentive.UnattestedRule}
@@ -67,7 +67,7 @@ func TestSentences(t *testing.T) {
 			}
 		}
 	}
-	const file = "testdata/sentences.txt"
+	const file = "sentences.txt"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

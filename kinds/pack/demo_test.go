@@ -47,7 +47,7 @@ func TestDemoPack(t *testing.T) {
 	if s := by["near-copy"]; s.State != agon.SubmissionExcluded || *s.Qualified || !strings.Contains(s.ExcludedReason, "similarity 0.9") || !strings.Contains(s.ExcludedReason, by["optimised"].ID) {
 		t.Errorf("near copy: %+v", s)
 	}
-	if s := by["gaming"]; s.State != agon.SubmissionRefused || *s.Qualified || !strings.HasPrefix(s.ExcludedReason, "integrity_failed") {
+	if s := by["gaming"]; s.State != agon.SubmissionRefused || *s.Qualified || !strings.HasPrefix(s.ExcludedReason, "refused before play: it breaks 5 rules: fixture shortcut, ") {
 		t.Errorf("gaming: %+v", s)
 	}
 	g := a.Agreement
