@@ -187,7 +187,7 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	for _, x := range sub.Findings {
 		if x.Code == platform.FindingDisagreement {
 			named = append(named, x.Field)
-			if !strings.Contains(x.Message, "on 4 of 6 tasks (among themselves they differ on 0 %)") {
+			if !strings.Contains(x.Message, "on 4 of 6 tasks (the others disagree among themselves on 0 %)") {
 				t.Errorf("the finding says %q", x.Message)
 			}
 		}
