@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -18,9 +19,9 @@ func TestToolchainSum(t *testing.T) {
 			t.Skip("no " + tool + " here")
 		}
 	}
-	asked := 0
+	var asked atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		asked.Add(1)
 		if _, err := w.Write([]byte("PK\x05\x06" + strings.Repeat("\x00", 18))); err != nil { // an empty archive
 			t.Error(err)
 		}
@@ -28,7 +29,7 @@ func TestToolchainSum(t *testing.T) {
 	defer proxy.Close()
 	for _, x := range []struct {
 		version, arch, want string
-		asked               int
+		asked               int32
 	}{
 		{"1.26.8", "amd64", "has SHA-256", 1},
 		{"1.26.8", "arm64", "has SHA-256", 2},
@@ -36,8 +37,8 @@ func TestToolchainSum(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		out, err := exec.CommandContext(t.Context(), "bash", "../../scripts/toolchain.sh", proxy.URL, x.version, x.arch, filepath.Join(dir, "go")).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), x.want) || asked != x.asked {
-			t.Errorf("%s %s: %v, asked %d times: %s", x.version, x.arch, err, asked, out)
+		if err == nil || !strings.Contains(string(out), x.want) || asked.Load() != x.asked {
+			t.Errorf("%s %s: %v, asked %d times: %s", x.version, x.arch, err, asked.Load(), out)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 			t.Errorf("left behind: %v %v", left, err)
