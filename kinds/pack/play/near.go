@@ -21,6 +21,9 @@ const (
 	CodeNearCopy  = "near_copy"
 )
 
+// Refused begins the reason of a pack that is refused by its text.
+const Refused = "refused before play: "
+
 // broken says which rules a pack breaks.
 func broken(flags []Flag) string {
 	var names []string
@@ -31,9 +34,9 @@ func broken(flags []Flag) string {
 	}
 	s := strings.ReplaceAll(strings.Join(names, ", "), "_", " ")
 	if len(names) == 1 {
-		return "refused before play: it breaks a rule: " + s
+		return Refused + "it breaks a rule: " + s
 	}
-	return fmt.Sprintf("refused before play: it breaks %d rules: %s", len(names), s)
+	return fmt.Sprintf("%sit breaks %d rules: %s", Refused, len(names), s)
 }
 
 // Gate refuses packs with plain signs of gaming, and finds the earliest

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -183,6 +184,9 @@ func (e *entry) blocking() *agon.Finding {
 
 // reason says why an entry failed; empty where it did not.
 func (e *entry) reason() string {
+	if why, ok := strings.CutPrefix(e.ExcludedReason, kindpack.Refused); ok {
+		return plain(kindpack.CodeIntegrity+": "+why, 400) // clients look for the code
+	}
 	if e.ExcludedReason != "" {
 		return plain(e.ExcludedReason, 400)
 	}
