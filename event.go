@@ -79,6 +79,11 @@ func (r Receipt) Scripted() bool {
 	return r.Provider == Script && r.Payer != "platform" && r.Outcome == "ok"
 }
 
+// Modelled reports whether a model answered the agent: a call of a tool has no tokens.
+func (r Receipt) Modelled() bool {
+	return r.Provider != Script && r.Payer != "platform" && r.Outcome == "ok" && r.Prompt+r.Completion > 0
+}
+
 // Statement is what a gateway signs when an attempt has ended: how many calls
 // it answered, where their chain ends and what they cost, also for none. An
 // attempt has one, and no call follows it: receipts that are left out show.

@@ -61,3 +61,28 @@ func TestScriptedByReceipts(t *testing.T) {
 		})
 	}
 }
+
+// One validator cannot mark a submission as scripted against the others.
+func TestOneLiarMarksNobody(t *testing.T) {
+	f := newFixture(t, 2, func(_ *Config, a *agon.Arena) { a.Replicas = 3 })
+	s := f.submit(miner1, "a")
+	for _, c := range []struct {
+		by, provider string
+		scripted     bool
+	}{
+		{val2, agon.Script, true}, // nobody else has said anything yet
+		{val1, "openai", false},
+		{val3, "openai", false},
+	} {
+		for l := f.claim(c.by); l != nil; l = f.claim(c.by) {
+			r := scored(l, 0.5)
+			r.Receipts = []agon.Receipt{{ID: "a", Provider: c.provider, Model: "m", Payer: "run", Outcome: "ok", Prompt: 1}}
+			f.result(c.by, l, r)
+		}
+		got, err := f.Submission(bg, Caller{}, s.ID)
+		must(t, err)
+		if got.Scripted != c.scripted {
+			t.Fatalf("after %s: scripted %v, want %v", c.provider, got.Scripted, c.scripted)
+		}
+	}
+}

@@ -106,8 +106,8 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 		}
 	}
 	incumbent := run.Rival != nil && run.Rival.Side == agon.SideIncumbent // it sits by other plays than this one
-	if !incumbent && slices.ContainsFunc(r.Receipts, agon.Receipt.Scripted) {
-		if err := tx.MarkScripted(run.Submission); err != nil {
+	if script := slices.ContainsFunc(r.Receipts, agon.Receipt.Scripted); !incumbent && (script || slices.ContainsFunc(r.Receipts, agon.Receipt.Modelled)) {
+		if err := tx.Answered(run.Submission, a.Validator, script); err != nil {
 			return reply, 0, err
 		}
 	}

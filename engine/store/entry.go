@@ -153,9 +153,16 @@ func (t *Tx) InsertEntry(e Entry) (Entry, error) {
 	return e, err
 }
 
-// MarkScripted notes that a script answered a submission in a model's place.
-func (t *Tx) MarkScripted(id string) error {
-	return t.exec1(`UPDATE submissions SET scripted = 1 WHERE id = $1`, id)
+// Answered notes whether a script answered a submission's plays at a validator
+// in a model's place, and marks the submission by what most validators saw:
+// one of them cannot mark it against the others.
+func (t *Tx) Answered(submission, validator string, script bool) error {
+	n, err := t.exec(`INSERT INTO answers (submission, validator, script) VALUES ($1, $2, $3)
+		ON CONFLICT (submission, validator) DO UPDATE SET script = excluded.script WHERE answers.script < excluded.script`, submission, validator, bit(script))
+	if err != nil || n == 0 {
+		return err // nothing new
+	}
+	return t.exec1(`UPDATE submissions SET scripted = CASE WHEN (SELECT sum(2 * script - 1) FROM answers WHERE submission = $1) > 0 THEN 1 ELSE 0 END WHERE id = $1`, submission)
 }
 
 func findingsText(f []agon.Finding) (string, error) {
