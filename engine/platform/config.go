@@ -204,7 +204,7 @@ func (p *Platform) Start(ctx context.Context) error {
 	if p.stop != nil {
 		return nil
 	}
-	if err := p.graceAfterRestart(ctx); err != nil {
+	if err := p.renewLeases(ctx, p.started); err != nil {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -431,7 +431,7 @@ func TestDecisionsInOrderOfAdmission(t *testing.T) {
 }
 
 func TestRestartGivesHoldersTime(t *testing.T) {
-	f := newFixture(t, 2)
+	f := newFixture(t, 2, func(c *Config, _ *agon.Arena) { c.SweepEvery = time.Hour }) // this test sweeps itself
 	f.submit(miner1, "x")
 	alive, dead := f.claim(val1), f.claim(val1)
 	must(t, f.cfg.Store.Close())
@@ -525,6 +525,10 @@ func TestReplaySurvivesRestart(t *testing.T) {
 	}
 	f.clock.add(2 * time.Minute)
 	must(t, f.purge(bg))
+	if use() {
+		t.Error("fresh again after its time")
+	}
+	until = f.clock.Now().Add(time.Minute)
 	if !use() {
 		t.Error("kept for ever")
 	}
@@ -533,13 +537,13 @@ func TestReplaySurvivesRestart(t *testing.T) {
 }
 
 func TestStartStop(t *testing.T) {
-	f := newFixture(t, 1, func(c *Config, _ *agon.Arena) { c.SweepEvery = time.Millisecond })
+	f := newFixture(t, 1, func(c *Config, _ *agon.Arena) { c.SweepEvery, c.Lease = time.Millisecond, 2*time.Second })
 	for range 2 {
 		must(t, f.Start(bg))
 		must(t, f.Start(bg))
 		f.submit(miner1, "x")
 		if l := f.claim(val1); l != nil {
-			f.clock.add(2 * time.Minute)
+			f.clock.add(4 * time.Second)
 			ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 			for f.run(l.Run.Run).State != agon.RunQueued {
 				must(t, f.Wait(ctx, l.Run.Run)) // the sweeper tells

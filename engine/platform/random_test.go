@@ -96,7 +96,7 @@ func (p *player) step() string {
 		must(p.t, p.cfg.Store.Close())
 		p.clock.add(time.Duration(p.r.IntN(100)) * time.Second)
 		p.open(p.cfg.Blobs)
-		must(p.t, p.graceAfterRestart(bg))
+		must(p.t, p.renewLeases(bg, p.started))
 		return "restart"
 	}
 }

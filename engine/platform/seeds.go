@@ -63,7 +63,7 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 	if err != nil {
 		return store.SeedPeriod{}, err
 	}
-	if len(list) == 2 && list[1].Closes.After(now) && !list[1].Opens.After(now) && sound(list[1]) && sound(list[0]) {
+	if len(list) == 2 && holds(list[1], now) && sound(list[0]) {
 		return list[1], nil // as nearly always
 	}
 	add := func(n int64, opens time.Time) (store.SeedPeriod, error) {
@@ -84,7 +84,7 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 		newest = list[0]
 	}
 	for i, s := range list {
-		if s.Closes.After(now) && !s.Opens.After(now) && sound(s) {
+		if holds(s, now) {
 			live = i
 		}
 		if s.Closes.After(now) && !sound(s) { // it can be used no more
@@ -104,6 +104,10 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 		return list[1], err
 	case live == 0:
 		s = list[0]
+	case len(list) > 0 && list[0].Opens.After(now) && sound(list[0]):
+		// The clock went back, to where the secret is public. What was committed to
+		// for later serves until the clock is there.
+		return list[0], nil
 	default:
 		opens := newest.Closes
 		if gap := now.Sub(opens); gap >= length { // nobody was here for whole periods
@@ -115,6 +119,12 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 	}
 	_, err = add(s.N+1, s.Closes)
 	return s, err
+}
+
+// holds reports whether seeds can be drawn from a period now. One whose secret
+// is public never serves again, whatever the clock says.
+func holds(s store.SeedPeriod, now time.Time) bool {
+	return s.Closes.After(now) && !s.Opens.After(now) && s.RevealedAt.IsZero() && sound(s)
 }
 
 // sound reports whether a period's secret is the one that was committed to.

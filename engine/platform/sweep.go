@@ -25,19 +25,24 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 	tick := time.NewTicker(p.cfg.SweepEvery)
 	defer tick.Stop()
 	var purged time.Time
+	last := p.now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		if err := p.clockMoved(ctx, last); err != nil && ctx.Err() == nil {
+			p.cfg.Log.ErrorContext(ctx, "renew leases after the clock moved", "err", err)
+		}
+		last = p.now()
 		if err := p.awaitBeacons(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "begin submissions", "err", err)
 		}
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "sweep", "err", err)
 		}
-		if now := p.now(); now.Sub(purged) >= purgeEvery {
+		if now := p.now(); now.Sub(purged) >= purgeEvery || now.Before(purged) {
 			purged = now
 			if err := p.purge(ctx); err != nil && ctx.Err() == nil {
 				p.cfg.Log.ErrorContext(ctx, "purge nonces", "err", err)
@@ -47,6 +52,19 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 			}
 		}
 	}
+}
+
+// clockMoved gives holders of leases a full lease from now where the clock went
+// far since the round before, which was at last: forward, because it was set or
+// the machine slept, when nobody could send a heartbeat; back, when leases would
+// be held for as long as it went.
+func (p *Platform) clockMoved(ctx context.Context, last time.Time) error {
+	far := max(p.cfg.Lease/2, 5*time.Second) + 2*p.cfg.SweepEvery
+	if d := p.now().Sub(last); d > far || d < -far {
+		p.cfg.Log.WarnContext(ctx, "the clock moved, or this process stood still: leases are held for a full time from now", "by", d.Round(time.Second))
+		return p.renewLeases(ctx, time.Time{})
+	}
+	return nil
 }
 
 // purgeBatch bounds how many nonces one transaction forgets: a busy minute
@@ -203,9 +221,9 @@ func (p *Platform) expireQueued(tx *store.Tx, run store.Run) error {
 	return err
 }
 
-// graceAfterRestart gives holders of leases a full lease from now: while the
-// platform was away they could not send a heartbeat.
-func (p *Platform) graceAfterRestart(ctx context.Context) error {
+// renewLeases gives holders of leases a full lease from now: while the platform
+// was away they could not send a heartbeat. Who was heard of since is left out.
+func (p *Platform) renewLeases(ctx context.Context, since time.Time) error {
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		list, err := tx.LiveOf("")
 		if err != nil {
@@ -213,7 +231,7 @@ func (p *Platform) graceAfterRestart(ctx context.Context) error {
 		}
 		until := p.now().Add(p.cfg.Lease)
 		for _, a := range list {
-			if a.LeaseUntil.After(until) || !a.SeenAt.Before(p.started) {
+			if !since.IsZero() && (a.LeaseUntil.After(until) || !a.SeenAt.Before(since)) {
 				continue
 			}
 			a.LeaseUntil = until

@@ -59,17 +59,32 @@ func (t *Tx) Refs(d agon.Digest) ([]BlobRef, error) {
 		ORDER BY CASE WHEN what = 'task' THEN hidden ELSE 2 END, owner DESC LIMIT 500`, string(d))
 }
 
-// UseNonce records a nonce; false if it was used before.
+// noFloor is the nonce of the row that holds, by scheme, until when forgotten
+// nonces would have been good. No request has it: it is no hotkey's.
+const noFloor = "forgotten"
+
+// UseNonce records a nonce; false if it was used before, or may have been: a
+// clock that went forward and back again makes forgotten requests new.
 func (t *Tx) UseNonce(scheme, hotkey, nonce string, until time.Time) (bool, error) {
-	n, err := t.exec(`INSERT INTO nonces (scheme, hotkey, nonce, until) VALUES ($1, $2, $3, $4)
+	n, err := t.exec(`INSERT INTO nonces (scheme, hotkey, nonce, until)
+		SELECT $1, $2, $3, CAST($4 AS bigint) WHERE NOT EXISTS (SELECT 1 FROM nonces WHERE scheme = $1 AND hotkey = '' AND nonce = '`+noFloor+`' AND until >= $4)
 		ON CONFLICT (scheme, hotkey, nonce) DO NOTHING`, scheme, hotkey, nonce, micros(until))
 	return n == 1, err
 }
 
 // PurgeNonces forgets at most limit nonces whose time is over, and returns how many.
 func (t *Tx) PurgeNonces(now time.Time, limit int) (int64, error) {
-	return t.exec(`DELETE FROM nonces WHERE until <= (SELECT max(until) FROM
-		(SELECT until FROM nonces WHERE until < $1 ORDER BY until LIMIT $2) AS old)`, micros(now), int64(limit))
+	old, err := one(t, scanInt, `SELECT coalesce(max(until), 0) FROM (SELECT until FROM nonces WHERE until < $1 AND hotkey <> '' ORDER BY until LIMIT $2) AS old`,
+		micros(now), int64(limit))
+	if err != nil || old == 0 {
+		return 0, err
+	}
+	if _, err := t.exec(`INSERT INTO nonces (scheme, hotkey, nonce, until)
+		SELECT scheme, '', '`+noFloor+`', max(until) FROM nonces WHERE until <= $1 AND hotkey <> '' GROUP BY scheme
+		ON CONFLICT (scheme, hotkey, nonce) DO UPDATE SET until = CASE WHEN excluded.until > nonces.until THEN excluded.until ELSE nonces.until END`, old); err != nil {
+		return 0, err
+	}
+	return t.exec(`DELETE FROM nonces WHERE until <= $1 AND hotkey <> ''`, old)
 }
 
 // Scopes of counters.
