@@ -76,8 +76,8 @@ func TestRoutes(t *testing.T) {
 		{"GET /v1/arenas/a%2Fb", `{}`, func(ctx context.Context, c *Client) error { _, err := c.Arena(ctx, "a/b"); return err }},
 		{"GET /v1/arenas/a/board", `{}`, func(ctx context.Context, c *Client) error { _, err := c.Board(ctx, "a"); return err }},
 		{"GET /v1/arenas/a/weights", `{}`, func(ctx context.Context, c *Client) error { _, err := c.Target(ctx, "a"); return err }},
-		{`POST /v1/arenas/a/state {"state":"paused"}`, ``, func(ctx context.Context, c *Client) error {
-			return c.SetArenaState(ctx, "a", agon.ArenaPaused)
+		{`POST /v1/arenas/a/state {"state":"paused","reason":"r"}`, ``, func(ctx context.Context, c *Client) error {
+			return c.SetArenaState(ctx, "a", agon.ArenaPaused, "r")
 		}},
 		{
 			`POST /v1/arenas/a/submissions {"name":"n","licence":"MIT","files":[{"path":"agent.py","content":"eA=="}]}`, `{"id":"s1"}`,

@@ -68,11 +68,13 @@ func (c *Client) Target(ctx context.Context, arena string) (*Target, error) {
 	return ptr(&out, err)
 }
 
-// SetArenaState opens, pauses or closes an arena; for operators.
-func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaState) error {
+// SetArenaState opens, pauses or closes an arena, for a reason that may be
+// empty; for operators.
+func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaState, reason string) error {
 	in := struct {
-		State agon.ArenaState `json:"state"`
-	}{s}
+		State  agon.ArenaState `json:"state"`
+		Reason string          `json:"reason,omitempty"`
+	}{s, reason}
 	_, err := c.json(ctx, post(path("arenas", arena, "state"), true), in, nil)
 	return err
 }

@@ -137,10 +137,15 @@ func treeRefs(d agon.Digest, m blob.Manifest, r store.BlobRef) []store.BlobRef {
 }
 
 // SetArenaState opens, pauses or closes an arena. Paused and closed arenas
-// admit nothing; what is queued is still played.
-func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s agon.ArenaState) error {
+// admit nothing; what is queued is still played. The reason may be empty.
+func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s agon.ArenaState, reason string) error {
 	if err := operatorOnly(c); err != nil {
 		return err
+	}
+	if reason != "" {
+		if err := needReason(reason); err != nil {
+			return err
+		}
 	}
 	if !slices.Contains([]agon.ArenaState{agon.ArenaOpen, agon.ArenaPaused, agon.ArenaClosed}, s) {
 		e := refuse(422, "bad_state", "unknown arena state %q", cut(string(s), 40))
@@ -157,7 +162,7 @@ func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s ago
 		if err := tx.PutArena(a); err != nil {
 			return err
 		}
-		return p.logAction(tx, c, "state", id, "", string(was)+" to "+string(s))
+		return p.logAction(tx, c, "state", id, reason, string(was)+" to "+string(s))
 	})
 }
 

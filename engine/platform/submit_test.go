@@ -79,7 +79,7 @@ func TestGates(t *testing.T) {
 		a := f.arena
 		a.ID = string(s)
 		must(t, f.EnsureArena(bg, a))
-		must(t, f.SetArenaState(bg, Caller{Operator: true}, a.ID, s))
+		must(t, f.SetArenaState(bg, Caller{Operator: true}, a.ID, s, ""))
 	}
 	a := f.arena
 	a.ID, a.SubmissionsPerColdkey = "capped", 2
@@ -280,7 +280,7 @@ func TestEnsureArena(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	must(t, f.SetArenaState(bg, Caller{Operator: true}, "demo", agon.ArenaPaused))
+	must(t, f.SetArenaState(bg, Caller{Operator: true}, "demo", agon.ArenaPaused, ""))
 	a := f.arena
 	a.Title, a.Tasks = "new", a.Tasks[:1]
 	must(t, f.EnsureArena(bg, a))
@@ -289,8 +289,8 @@ func TestEnsureArena(t *testing.T) {
 	if got.Title != "new" || len(got.Tasks) != 1 || got.State != agon.ArenaPaused || got.Attempts != 2 {
 		t.Errorf("updated arena: %+v", got)
 	}
-	wantCode(t, f.SetArenaState(bg, Caller{Hotkey: miner1}, "demo", agon.ArenaOpen), 403, "not_operator")
-	wantCode(t, f.SetArenaState(bg, Caller{}, "demo", agon.ArenaOpen), 401, "unsigned")
-	wantCode(t, f.SetArenaState(bg, Caller{Operator: true}, "demo", "ajar"), 422, "bad_state")
-	wantCode(t, f.SetArenaState(bg, Caller{Operator: true}, "nowhere", agon.ArenaOpen), 404, "not_found")
+	wantCode(t, f.SetArenaState(bg, Caller{Hotkey: miner1}, "demo", agon.ArenaOpen, ""), 403, "not_operator")
+	wantCode(t, f.SetArenaState(bg, Caller{}, "demo", agon.ArenaOpen, ""), 401, "unsigned")
+	wantCode(t, f.SetArenaState(bg, Caller{Operator: true}, "demo", "ajar", ""), 422, "bad_state")
+	wantCode(t, f.SetArenaState(bg, Caller{Operator: true}, "nowhere", agon.ArenaOpen, ""), 404, "not_found")
 }

@@ -83,7 +83,9 @@ func CheckURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || len(raw) > 2048:
-		return refuse("bad_url", "it is no address")
+		return refuse("bad_url", "it is not an address")
+	case u.Scheme == "":
+		return refuse("bad_url", "%.80q is not an address: it must begin with https:// or http://", raw)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return refuse("bad_url", "the scheme is %.20q, not http or https", u.Scheme)
 	case u.User != nil:

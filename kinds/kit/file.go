@@ -13,7 +13,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		if os.IsNotExist(err) {
-			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: "there is no file " + path}
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: "there is no file " + path, Mend: "check the path; `agon agent new KIND DIR` writes a file to start from"}
 		}
 		return nil, err
 	}

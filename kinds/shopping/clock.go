@@ -111,7 +111,7 @@ func (c *raceClock) advance(ctx context.Context, now time.Time) error {
 	if problem.Exhausted(err) {
 		c.s.Options.Sayf("arena %s: the bank has no hidden problem left: paused. `agon shop bank add`, start again and open the arena", a.ID)
 		c.closes = time.Time{}
-		return c.s.Platform.SetArenaState(ctx, platform.Caller{Hotkey: c.s.Operator.Hotkey.SS58(), Operator: true}, a.ID, agon.ArenaPaused)
+		return c.s.Platform.SetArenaState(ctx, platform.Caller{Hotkey: c.s.Operator.Hotkey.SS58(), Operator: true}, a.ID, agon.ArenaPaused, "the bank has no hidden problem left")
 	}
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ type Blobs interface {
 
 // Operator is what an operator does, with a reason.
 type Operator interface {
-	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState) error
+	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState, reason string) error
 	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
 	GatewayKey(ctx context.Context, c platform.Caller, arena string, r client.GatewayKey) error
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error

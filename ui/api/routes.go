@@ -209,11 +209,12 @@ func (a *server) operator(api huma.API, p operating) {
 	op(a, api, "POST", "/v1/arenas/{arena}/state", "set-arena-state", "Open, pause or close an arena (operator)", func(ctx context.Context, in *struct {
 		ByArena
 		Body struct {
-			State agon.ArenaState `json:"state" enum:"open,paused,closed"`
+			State  agon.ArenaState `json:"state" enum:"open,paused,closed"`
+			Reason string          `json:"reason,omitempty" maxLength:"2000"`
 		}
 	},
 	) (*client.Arena, error) {
-		if err := p.SetArenaState(ctx, caller(ctx), in.Arena, in.Body.State); err != nil {
+		if err := p.SetArenaState(ctx, caller(ctx), in.Arena, in.Body.State, in.Body.Reason); err != nil {
 			return nil, err
 		}
 		return p.Arena(ctx, in.Arena)

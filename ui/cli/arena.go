@@ -269,19 +269,17 @@ func boardHuman(h *output.Human, b *client.Board) {
 	if len(b.Decisions) > 0 {
 		h.Line("")
 		h.Heading("decisions")
-		rows := make([][]output.Cell, len(b.Decisions))
-		for i, d := range b.Decisions {
+		for _, d := range b.Decisions {
 			say := d.Sentence
 			if say == "" { // a server that says no sentences
 				say = strings.TrimSpace(fmt.Sprintf("%s by %s: score %.4f %s", strings.ReplaceAll(d.Outcome, "_", " "), d.Rule, d.Score, numbers(d.Numbers)))
 			}
-			rows[i] = []output.Cell{output.Text(nameOr(names, d.Challenger)), output.Text(nameOr(names, d.Incumbent)), output.Text(say)}
+			who := nameOr(names, d.Challenger)
+			if d.Incumbent != "" {
+				who += " against " + nameOr(names, d.Incumbent)
+			}
+			h.Line("- %s: %s", who, say)
 		}
-		h.Table([]output.Column{
-			{Title: "challenger", Min: 8},
-			{Title: "against", Min: 8},
-			{Title: "decision", Min: 24},
-		}, rows)
 		h.Line("the numbers behind each: agon board %s -o json --jq .decisions", b.ID)
 	}
 	if len(b.Weights) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/agent"
 	"github.com/agon-arena/agon/internal/plain"
@@ -45,11 +46,47 @@ func (a *App) signer() (auth.Signer, error) {
 		return nil, err
 	}
 	key, err := a.unlocker().Key(w.HotkeyPath())
+	if errors.Is(err, auth.ErrKeyfileMissing) {
+		return nil, &agon.Error{Code: "no_key", Status: 401, Message: fmt.Sprintf("no key at %s", w.HotkeyPath()), Mend: a.otherKey(w), Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return key, nil
 }
+
+// otherKey says which key may be meant where w has none. A new key is the
+// answer only where no key of that name is to be had: a new one is never the
+// operator's, and holds no permit.
+func (a *App) otherKey(w auth.Wallet) string {
+	if c, err := a.Config(); err == nil {
+		near := auth.Wallet{Path: filepath.Join(c.Get(config.Data), "wallets"), Name: w.Name, Hotkey: w.Hotkey}
+		if _, err := os.Stat(near.HotkeyPath()); err == nil && near.Path != w.Path {
+			return "the server of this machine keeps that wallet: add --wallet.path " + near.Path
+		}
+	}
+	switch names := hotkeyNames(w); {
+	case len(names) > 0:
+		return "name one of this wallet's hotkeys with --wallet.hotkey: " + strings.Join(names, ", ")
+	case w.Name == "operator" || w.Name == "validator":
+		return "a server makes this wallet at its first start, in wallets/ of its data directory: add --wallet.path DATA/wallets"
+	}
+	return fmt.Sprintf("make it with `agon key new%s`, or name another with --wallet.name and --wallet.hotkey", newArgs(w))
+}
+
+// newArgs are the arguments with which `agon key new` makes the hotkey of w.
+func newArgs(w auth.Wallet) (s string) {
+	if w.Hotkey != defaultKeyName {
+		s += " " + w.Hotkey
+	}
+	if w.Name != defaultKeyName {
+		s += " --wallet.name " + w.Name
+	}
+	return s
+}
+
+// defaultKeyName is how wallets and hotkeys are called that nobody named.
+const defaultKeyName = "default"
 
 // unlocker asks the environment and then the person at the terminal, if there is one.
 func (a *App) unlocker() *auth.Unlocker {

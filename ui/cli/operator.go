@@ -29,15 +29,15 @@ func (a *App) operatorCmd() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, s := range []struct {
-		verb, short string
-		state       agon.ArenaState
+		verb, short, why string
+		state            agon.ArenaState
 	}{
-		{"open", "Take submissions again", agon.ArenaOpen},
-		{"pause", "Take no submissions and drain the queue", agon.ArenaPaused},
-		{"close", "Take no submissions any more", agon.ArenaClosed},
+		{"open", "Take submissions again", "the model is back", agon.ArenaOpen},
+		{"pause", "Take no submissions and drain the queue", "the model is away", agon.ArenaPaused},
+		{"close", "Take no submissions any more", "the season is over", agon.ArenaClosed},
 	} {
-		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" {arena}", false, func(ctx context.Context, c *client.Client, id, _ string) (any, error) {
-			if err := c.SetArenaState(ctx, id, s.state); err != nil {
+		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" {arena} --reason '"+s.why+"'", false, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
+			if err := c.SetArenaState(ctx, id, s.state, reason); err != nil {
 				return nil, err
 			}
 			return c.Arena(ctx, id)
@@ -99,9 +99,7 @@ func (a *App) act(use, short, example string, reasoned bool, do func(ctx context
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: done", args[0]) }})
 		},
 	}
-	if reasoned {
-		cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
-	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
 	return cmd
 }
 

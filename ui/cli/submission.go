@@ -184,12 +184,31 @@ before, 7 refused by the arena's rules, 8 --wait ended before the decision.`,
 	f.StringVar(&o.Arena, "arena", "", "the `arena` to enter")
 	f.StringVar(&o.Name, "name", "", "`name` on the board (default: the file's)")
 	f.StringVar(&o.Licence, "licence", "", "SPDX `id` you agree to (default: the arena's)")
-	f.DurationVar(&o.Wait, "wait", 0, "wait for the decision, at most this `long`")
+	f.Var((*waitTime)(&o.Wait), "wait", "wait for the decision, at most this `long`: 30m, or a number of minutes")
 	f.Lookup("wait").NoOptDefVal = "30m"
 	if err := cmd.RegisterFlagCompletionFunc("arena", a.Complete(arenaIDs)); err != nil {
 		panic("cli: no flag arena")
 	}
 	return cmd
+}
+
+// waitTime is a time to wait: a duration, or a bare number of minutes.
+type waitTime time.Duration
+
+func (w *waitTime) String() string { return time.Duration(*w).String() }
+func (w *waitTime) Type() string   { return "duration" }
+
+func (w *waitTime) Set(s string) error {
+	if n, err := strconv.ParseUint(s, 10, 16); err == nil {
+		*w = waitTime(time.Duration(n) * time.Minute)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New("not a time such as 30m")
+	}
+	*w = waitTime(d)
+	return nil
 }
 
 func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {

@@ -245,14 +245,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
 		d.LedgerDown = true
 	} else {
-		d.Weights, d.Parts, d.Owners = g.Weights, map[uint16]float64{}, map[string]*client.Submission{}
-		sum := 0.0
-		for _, w := range g.Weights {
-			sum += float64(w.Weight)
-		}
-		for _, w := range g.Weights {
-			d.Parts[w.UID] = float64(w.Weight) / max(sum, 1)
-		}
+		d.Weights, d.Parts, d.Owners = g.Weights, parts(g.Weights), map[string]*client.Submission{}
 		for _, p := range a.Seats {
 			for i, r := range d.Rows {
 				if r.ID == p.Submission {
@@ -333,6 +326,9 @@ type taskRow struct {
 	Drifts bool
 }
 
+// minDrift is how many entrants it takes until the drift of a task means anything.
+const minDrift = 10
+
 func (s *server) tasks(q *request) error {
 	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
 		a, err := s.cfg.Platform.Arena(ctx, q.PathValue("arena"))
@@ -352,11 +348,20 @@ func (s *server) tasks(q *request) error {
 			Arena *client.Arena
 			Tasks []taskRow
 			Chart *Chart
-		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a}
+			// Solvers are the names of those who solved a task first, by id.
+			Solvers map[string]string
+		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a, Solvers: map[string]string{}}
 		for _, t := range a.Tasks {
 			r := taskRow{TaskRef: t, Stat: by[t.Key]}
-			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 {
+			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 && x.Submissions >= minDrift {
 				r.Drift, r.Drifts = x.Late-x.Early, true
+			}
+			if r.Stat != nil && r.Stat.FirstSolver != "" && data.Solvers[r.Stat.FirstSolver] == "" {
+				sub, err := s.cfg.Platform.Submission(ctx, q.caller, r.Stat.FirstSolver)
+				if err != nil {
+					return nil, err
+				}
+				data.Solvers[sub.ID] = sub.Name
 			}
 			data.Tasks = append(data.Tasks, r)
 		}
@@ -417,18 +422,43 @@ func (s *server) validators(q *request) error {
 
 // dueWeights is what an arena wants set now.
 type dueWeights struct {
-	Arena string
+	Arena, Pays string
 	*client.Target
+	Part  []float64 // of the whole reward, of each uid
 	Chart *Chart
 }
 
-func weightBars(arena string, t *client.Target, set map[uint16]uint16) *Chart {
+// parts are weights as parts of their sum, by uid.
+func parts(list []agon.Weight) map[uint16]float64 {
+	out, sum := map[uint16]float64{}, 0.0
+	for _, w := range list {
+		sum += float64(w.Weight)
+	}
+	for _, w := range list {
+		out[w.UID] = float64(w.Weight) / max(sum, 1)
+	}
+	return out
+}
+
+// targetParts are the weights of a target as parts of their sum.
+func targetParts(t *client.Target) []float64 {
+	out, sum := make([]float64, len(t.Values)), 0.0
+	for _, v := range t.Values {
+		sum += float64(v)
+	}
+	for i, v := range t.Values {
+		out[i] = float64(v) / max(sum, 1)
+	}
+	return out
+}
+
+func weightBars(arena string, t *client.Target, due []float64, set map[uint16]float64, name func(uint16) string) *Chart {
 	var list []item
 	for i, uid := range t.UIDs {
-		now := float64(set[uid])
-		list = append(list, item{name: strconv.Itoa(int(uid)), bar: float64(t.Values[i]), dot: &now})
+		now := set[uid]
+		list = append(list, item{name: name(uid), bar: due[i], dot: &now})
 	}
-	return bars("Weights of "+arena, "uid", "weight", "due", "set", list, trim)
+	return bars("Weights of "+arena, "who", "share of the reward", "due", "set", list, func(v float64) string { return trim(100*v) + " %" })
 }
 
 func (s *server) ledger(q *request) error {
@@ -472,11 +502,15 @@ func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
 			Graph *client.Metagraph
 			// Due is what each arena of this subnet wants now.
 			Due  []dueWeights
-			Set  map[uint16]uint16
+			Set  map[uint16]float64
 			Name string
-		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: map[uint16]uint16{}, Name: name}
-		for _, w := range g.Weights {
-			data.Set[w.UID] = w.Weight
+			// Who is whose a hotkey is: the submission that sits with it.
+			Who map[string]*client.Submission
+			// Hotkeys are those of the neurons, by uid.
+			Hotkeys map[uint16]string
+		}{base: q.base(fmt.Sprintf("Subnet %d", n), ""), Graph: g, Set: parts(g.Weights), Name: name, Who: map[string]*client.Submission{}, Hotkeys: map[uint16]string{}}
+		for _, x := range g.Neurons {
+			data.Hotkeys[x.UID] = x.Hotkey
 		}
 		for _, a := range list {
 			if a.Netuid != n || a.Ledger != name {
@@ -486,7 +520,21 @@ func (s *server) subnet(q *request, l Ledger, name string, n uint16) error {
 			if err != nil {
 				return nil, err
 			}
-			data.Due = append(data.Due, dueWeights{a.ID, t, weightBars(a.ID, t, data.Set)})
+			for _, seat := range a.Seats {
+				sub, err := s.cfg.Platform.Submission(ctx, q.caller, seat.Submission)
+				if err != nil {
+					return nil, err
+				}
+				data.Who[sub.Miner] = sub
+			}
+			d := dueWeights{Arena: a.ID, Pays: a.Pays, Target: t, Part: targetParts(t)}
+			d.Chart = weightBars(a.ID, t, d.Part, data.Set, func(uid uint16) string {
+				if x := data.Who[data.Hotkeys[uid]]; x != nil {
+					return x.Name
+				}
+				return "uid " + strconv.Itoa(int(uid))
+			})
+			data.Due = append(data.Due, d)
 		}
 		return s.bytes("ledger", data)
 	})

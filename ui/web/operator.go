@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,7 +26,9 @@ func (s *server) operator(q *request) error {
 	data := struct {
 		base
 		Arenas []row
-		Log    []agon.OperatorAction
+		// Needs is what the operator should look at, an arena a line.
+		Needs []string
+		Log   []agon.OperatorAction
 	}{base: q.base("Operator", "")}
 	if data.Log, err = s.cfg.Platform.Actions(q.Context(), q.caller, 50); err != nil {
 		return err
@@ -44,23 +47,45 @@ func (s *server) operator(q *request) error {
 				r.Runs = append(r.Runs, rowOf(x))
 			}
 		}
+		data.Needs = append(data.Needs, needs(r.Arena, r.Runs)...)
 		data.Arenas = append(data.Arenas, r)
 	}
 	return s.render(q, http.StatusOK, "operator", data)
+}
+
+// needs is what of an arena wants its operator: work that stands still, and
+// runs that failed through us.
+func needs(a client.Arena, runs []runRow) (out []string) {
+	if a.State == agon.ArenaPaused {
+		out = append(out, a.Title+" is paused: it takes no submissions.")
+	}
+	failed := 0
+	for _, r := range runs {
+		if r.State.Final() && r.Fault.Ours() {
+			failed++
+		}
+	}
+	if failed > 0 {
+		out = append(out, fmt.Sprintf("%s: %s of the last ones failed on our side. Look at one, then retry its submission.", a.Title, count(failed, "run")))
+	}
+	if a.Queued > 0 && a.Playing == 0 {
+		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running?", a.Title, count(a.Queued, "run")))
+	}
+	return out
 }
 
 func (q *request) operatorOnly() error {
 	if q.caller.Operator {
 		return nil
 	}
-	return &agon.Error{Code: "not_operator", Status: 403, Message: "Only the operator sees this page.", Mend: "Sign in with the operator's key: agon web login --wallet.name operator"}
+	return &agon.Error{Code: "not_operator", Status: 403, Message: "Only the operator sees this page.", Mend: "Sign in with the operator's key: agon web login --wallet.name operator --wallet.path DATA/wallets, where DATA is the server's data directory."}
 }
 
 func (s *server) arenaState(q *request) error {
 	if err := q.form(); err != nil {
 		return err
 	}
-	err := s.cfg.Platform.SetArenaState(q.Context(), q.caller, q.PostForm.Get("arena"), agon.ArenaState(q.PostForm.Get("state")))
+	err := s.cfg.Platform.SetArenaState(q.Context(), q.caller, q.PostForm.Get("arena"), agon.ArenaState(q.PostForm.Get("state")), q.PostForm.Get("reason"))
 	if err != nil {
 		return err
 	}

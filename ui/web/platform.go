@@ -73,7 +73,7 @@ type Runs interface {
 
 // Operator is what an operator does, with a reason.
 type Operator interface {
-	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState) error
+	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState, reason string) error
 	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)

@@ -87,6 +87,8 @@ var funcs = template.FuncMap{
 	"num":    func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) },
 	"named":  named,
 	"bytes":  showBytes,
+	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
+	"share":  func(w uint16) float64 { return float64(w) / 65535 },
 }
 
 // named shows a number of a rule; those that are times by their name as a time.

@@ -237,8 +237,28 @@ func (s *server) sideBySide(q *request) error {
 		base
 		Two        [2]*runData
 		Page, Last int
-	}{q.base(two[0].Sub.Name+" and "+two[1].Sub.Name, two[0].Run.Arena), two, pageNumber(q, 1), max(two[0].Pages, two[1].Pages)}
+		Summary    string
+	}{q.base(two[0].Sub.Name+" and "+two[1].Sub.Name, two[0].Run.Arena), two, pageNumber(q, 1), max(two[0].Pages, two[1].Pages), partings(two[0], two[1])}
 	return s.render(q, http.StatusOK, "compare", data)
+}
+
+// partings says in a sentence how two runs differ: in score, and where each has more.
+func partings(a, b *runData) string {
+	if a.Row.Task != b.Row.Task {
+		return "These runs are of different tasks: their scores do not compare."
+	}
+	if a.Row.Value == nil || b.Row.Value == nil {
+		return ""
+	}
+	x, y, gap := a.Sub.Name, b.Sub.Name, *a.Row.Value-*b.Row.Value
+	if gap < 0 {
+		x, y, gap = y, x, -gap
+	}
+	score := fmt.Sprintf("%s scored %s more than %s", x, showScore(gap), y)
+	if gap == 0 {
+		score = fmt.Sprintf("%s and %s scored the same", x, y)
+	}
+	return fmt.Sprintf("%s; %s took %s, %s %s.", score, a.Sub.Name, count(a.Total, "step"), b.Sub.Name, count(b.Total, "step"))
 }
 
 // cursor reads ATTEMPT.SEQ.

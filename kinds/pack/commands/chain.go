@@ -108,6 +108,16 @@ JSON: {url, hash, size}.`,
 	return cmd
 }
 
+// enterable is a file's name where it can stand in a command line as it is, else FILE.
+func enterable(name string) string {
+	if name == "" || len(name) > 80 || strings.ContainsFunc(name, func(r rune) bool {
+		return !(r == '/' || r == '.' || r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	}) {
+		return "FILE"
+	}
+	return name
+}
+
 func (a commands) packSubmitCmd() *cobra.Command {
 	var netuid int
 	var private bool
@@ -122,6 +132,12 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSchema(schema); err != nil {
 				return err
+			}
+			if !strings.Contains(args[0], "://") {
+				return &agon.Error{
+					Code: "bad_url", Status: 422, Field: "url", Message: fmt.Sprintf("%.80q is not an address: this command commits the https address of a pack that is already published", args[0]),
+					Mend: "to enter an arena: `agon submission submit " + enterable(args[0]) + " --arena ARENA`",
+				}
 			}
 			ctx := cmd.Context()
 			b, err := fetch.New(fetch.Config{AllowPrivate: private}).Get(ctx, args[0])

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,7 +138,7 @@ func coded(err error) error {
 	case errors.As(err, &ae):
 		return &agon.Error{Code: ae.Code(), Status: ae.Status, Message: ae.Text(), Mend: mendOf(ae)}
 	case errors.As(err, &dirty):
-		return &agon.Error{Code: "dirty_workspace", Status: 422, Message: dirty.Error()}
+		return &agon.Error{Code: "dirty_workspace", Status: 422, Message: dirty.Error(), Mend: "undo what lies outside, or send only what is allowed: --allow-dirty"}
 	case errors.As(err, &no):
 		return &agon.Error{Code: no.Code, Status: no.Status, Message: no.Message}
 	case errors.Is(err, miner.ErrNoTask):
@@ -160,11 +161,11 @@ submit the patch with the metric you claim, and follow its replays by validators
 list-tasks, signed-request, submit-workspace, mine-once, peer-evaluate-once and loop take the flags of the public
 client of such coordinators and answer as it does; started under the name
 ` + stock + `, agon is that client.`,
-		Example: "  agon research tasks\n  agon research claim my-task --description \"smaller alphabet\"\n  agon research submit-workspace --claim-id CLAIM --repo-dir work",
+		Example: "  agon research tasks\n  agon research start my-task work\n  agon research submit-workspace --claim-id CLAIM --repo-dir work",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.tasks(), a.onboard(), a.claim(), a.cancel(), a.status(), a.record(), a.check(),
+	cmd.AddCommand(a.tasks(), a.onboard(), a.start(), a.claim(), a.cancel(), a.status(), a.record(), a.check(),
 		a.listTasks(), a.signed(), a.submit(), a.mine("mine-once"), a.mine("peer-evaluate-once"), a.mine("loop"), a.builtins())
 	return cmd
 }
@@ -261,12 +262,68 @@ func (a commands) claim() *cobra.Command {
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: cl, IDs: []string{cl.ID}, Human: func(h *output.Human) {
 				h.Fields([2]string{"claim", cl.ID}, [2]string{"task", cl.TaskID}, [2]string{"expires", cli.When(cl.ExpiresAt.Time)})
+				h.Line("next: clone the task's repository, change it, write submission.json; agon research start does all of it at once")
 			}})
 		},
 	}
 	c.add(cmd)
 	cmd.Flags().StringVar(&description, "description", "", "what you will try")
 	cmd.Flags().StringVar(&item, "work-item", "", "`id` of a work item")
+	return cmd
+}
+
+// started is what `agon research start` prints.
+type started struct {
+	Claim   string    `json:"claim"`
+	Task    string    `json:"task"`
+	Dir     string    `json:"dir"`
+	Expires time.Time `json:"expires_at"`
+}
+
+func (a commands) start() *cobra.Command {
+	var c atServer
+	var description string
+	cmd := &cobra.Command{
+		Use: "start TASK [DIR]", Short: "Claim a task, clone it and write a submission.json to fill in", Args: cli.Args(1, 2, "a task and at most one directory"),
+		Long:    "Claim a task, clone its repository into DIR (default: the task's slug) and write DIR/submission.json to fill in. Needs git. JSON: {claim, task, dir, expires_at}.",
+		Example: "  agon research start my-task work --description \"smaller alphabet\"",
+		RunE: func(cmd *cobra.Command, in []string) error {
+			ctx := cmd.Context()
+			mc, err := c.client(a, true)
+			if err != nil {
+				return err
+			}
+			t, err := findTask(ctx, mc, in[0], true)
+			if err != nil {
+				return coded(err)
+			}
+			dir := t.Slug
+			if len(in) == 2 {
+				dir = in[1]
+			}
+			if exists(dir) {
+				return &agon.Error{Code: "exists", Status: 409, Field: "dir", Message: dir + " is there already", Mend: "name another directory: agon research start " + t.Slug + " DIR"}
+			}
+			cl, _, err := mc.Claim(ctx, t.ID, "", description)
+			if err != nil {
+				return coded(err)
+			}
+			if err := miner.Start(ctx, t, dir); err != nil {
+				// A claim that nobody can work on takes one of the few.
+				_, gone := mc.Cancel(context.WithoutCancel(ctx), cl.ID)
+				return errors.Join(err, gone)
+			}
+			v := started{cl.ID, t.Slug, dir, cl.ExpiresAt.Time}
+			return a.Printer.Print(ctx, output.Result{Value: v, IDs: []string{cl.ID}, Human: func(h *output.Human) {
+				h.Fields([2]string{"claim", cl.ID}, [2]string{"expires", cli.When(v.Expires)}, [2]string{"checkout", dir})
+				h.Line("change %s in %s, and the claimed %s in %s", strings.Join(t.AllowedPatchPaths, ", "), dir, t.MetricName, filepath.Join(dir, "submission.json"))
+				h.Line("next: agon research check --task-slug %s --repo-dir %s", t.Slug, dir)
+				h.Line("then: agon research submit-workspace --claim-id %s --repo-dir %s", cl.ID, dir)
+			}})
+		},
+	}
+	c.add(cmd)
+	cmd.Flags().StringVar(&description, "description", "", "what you will try")
 	return cmd
 }
 

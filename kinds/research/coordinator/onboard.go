@@ -35,7 +35,11 @@ func Onboard(v TaskView, url string) string {
 	case kr.ModeSelfValidation:
 		p("- a committee of other miners decides\n")
 	default:
-		p("- `accepted`: %d validators have replayed it and agree (within %v + %v x the value); what you claim never decides\n", r.Agree, r.Absolute, r.Relative)
+		if r.Agree == 1 {
+			p("- `accepted` once 1 validator has replayed it; what you claim never decides\n")
+		} else {
+			p("- `accepted` once %d validators have replayed it and agree (within %v + %v x the value); what you claim never decides\n", r.Agree, r.Absolute, r.Relative)
+		}
 		if r.Band > 0 {
 			p("- `best` must beat the incumbent by more than the noise band of %v, in paired replays on the same machine and seeds (alpha %v over all of a coldkey's attempts)\n", r.Band, r.Alpha)
 		} else {
@@ -73,6 +77,13 @@ func Onboard(v TaskView, url string) string {
 	case "allowed":
 		p("An artifact may take the place of the patch: `artifact_uri` (https), `artifact_sha256` and `artifact_size_bytes` (at most %d).\n\n", v.ArtifactMaxBytes)
 	}
+	p("## submission.json\n\n```json\n%s\n```\n\n", SampleSidecar(&v))
+	p("## Submit\n\n```sh\nagon research start %s work --url %s --description \"what I try\"\nagon research submit-workspace --coordinator-url %s --claim-id CLAIM --repo-dir work\n```\n", v.Slug, url, url)
+	return b.String()
+}
+
+// SampleSidecar is a submission.json to start from: the metric is the base's.
+func SampleSidecar(v *TaskView) []byte {
 	sample := map[string]any{
 		"summary": "Short explanation of the method and result.", "claimed_metrics": map[string]float64{v.MetricName: v.Baseline}, "proposed_idea": nil,
 		"implemented_submission_id": nil, "artifact_uri": nil, "artifact_sha256": nil, "artifact_size_bytes": nil, "execution_log": "Local benchmark command and result path used.",
@@ -84,7 +95,5 @@ func Onboard(v TaskView, url string) string {
 	if err != nil {
 		js = []byte("{}") // a baseline is finite
 	}
-	p("## submission.json\n\n```json\n%s\n```\n\n", js)
-	p("## Submit\n\n```sh\nagon research claim %s --url %s --description \"what I try\"\nagon research submit-workspace --coordinator-url %s --claim-id CLAIM --repo-dir work --submission-file submission.json\n```\n", v.Slug, url, url)
-	return b.String()
+	return js
 }

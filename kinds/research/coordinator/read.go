@@ -82,7 +82,7 @@ func (c *Coordinator) SetState(ctx context.Context, id, state string) (*TaskView
 	if v.State == StateClosed && state != StateClosed {
 		return nil, refuse(409, "task_closed", "task %s is closed for good", t.pub.Slug)
 	}
-	if err := c.cfg.Platform.SetArenaState(ctx, platform.Caller{Operator: true}, t.arena, to); err != nil {
+	if err := c.cfg.Platform.SetArenaState(ctx, platform.Caller{Operator: true}, t.arena, to, "the task is "+state); err != nil {
 		return nil, err
 	}
 	return c.Task(ctx, id)

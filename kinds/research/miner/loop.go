@@ -210,6 +210,26 @@ func (a *Agent) clone(ctx context.Context, t *coordinator.TaskView, prefix, side
 	return w, err
 }
 
+// Start clones a task's repository into dir, which must not be there, at the base
+// that patches are against, and writes a submission.json to fill in.
+func Start(ctx context.Context, t *coordinator.TaskView, dir string) error {
+	if _, err := (&repo{}).git(ctx, nil, "clone", "--quiet", "--", t.Repository, dir); err != nil {
+		return err
+	}
+	if _, err := (&repo{dir: dir}).git(ctx, nil, "checkout", "--quiet", t.BaseRef, "--"); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "submission.json"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write sidecar: %w", err)
+	}
+	_, err = f.Write(append(coordinator.SampleSidecar(t), '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write sidecar: %w", err)
+	}
+	return nil
+}
+
 // prepare makes a workspace and writes what an agent needs to know.
 func (a *Agent) prepare(ctx context.Context, out *Cycle) (*workspace, error) {
 	t := out.Task
@@ -348,7 +368,10 @@ func Ignored(t kr.Task, dir string, files ...string) []string {
 	if t.ResultPath != "" {
 		out = append(out, t.ResultPath)
 	}
-	abs, err := filepath.EvalSymlinks(dir)
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
 	if err != nil {
 		return out
 	}

@@ -449,3 +449,21 @@ func FuzzFindPhrase(f *testing.F) {
 		}
 	})
 }
+
+// The checkout may be named by a relative path: its sidecar is no change of it.
+func TestIgnoredOfARelativeCheckout(t *testing.T) {
+	top := t.TempDir()
+	if err := os.Mkdir(filepath.Join(top, "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(top)
+	got := Ignored(task, "work", filepath.Join("work", "submission.json"), filepath.Join(top, "work", "out.json"), filepath.Join(top, "beside.json"))
+	for _, want := range []string{"submission.json", "out.json"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not ignored: %q", want, got)
+		}
+	}
+	if slices.Contains(got, "beside.json") || slices.Contains(got, "../beside.json") {
+		t.Errorf("a file beside the checkout is ignored: %q", got)
+	}
+}

@@ -37,8 +37,12 @@ func (e *DirtyError) Error() string {
 	if len(shown) > 20 {
 		shown = shown[:20]
 	}
-	return fmt.Sprintf("the workspace changes %d files outside the task's allowed paths (%s): %s; undo them, or pass --allow-dirty to send the allowed part only",
-		len(e.Paths), strings.Join(e.Allowed, ", "), strings.Join(shown, ", "))
+	files := "files"
+	if len(e.Paths) == 1 {
+		files = "file"
+	}
+	return fmt.Sprintf("the workspace changes %d %s outside the task's allowed paths (%s): %s; undo them, or pass --allow-dirty to send the allowed part only",
+		len(e.Paths), files, strings.Join(e.Allowed, ", "), strings.Join(shown, ", "))
 }
 
 // ErrNoPatch is the stock client's word for a workspace without a change.
