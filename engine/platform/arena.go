@@ -174,7 +174,7 @@ func operatorOnly(c Caller) error {
 		return refuse(401, "unsigned", "this needs the operator's signature")
 	}
 	e := refuse(403, "not_operator", "only the operator may do this")
-	e.Mend = "sign with the operator key of this server"
+	e.Mend = "sign with the operator's key: add --wallet.name operator --wallet.path DATA/wallets, where DATA is the server's data directory"
 	return e
 }
 

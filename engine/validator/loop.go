@@ -42,11 +42,18 @@ type LoopConfig struct {
 	Backoff time.Duration
 	// Traced is told of each lease when all about it is done; optional.
 	Traced func(l *client.Lease, a *Attempt, from time.Time)
+	// Idle is told once when there is no work, and again when there was some in
+	// between; optional. Several workers may call it, never at once.
+	Idle func()
 }
 
 // Loop leases and plays until it is stopped.
 type Loop struct {
 	cfg LoopConfig
+
+	mu   sync.Mutex
+	busy int  // workers that play; guarded by mu
+	idle bool // Idle was told, and nothing came since; guarded by mu
 }
 
 // NewLoop returns a loop; Run starts it.
@@ -82,8 +89,11 @@ func (l *Loop) work(ctx context.Context) {
 	}
 	sort.Strings(kinds)
 	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
+	wait := req.WaitMS
+	req.WaitMS = 1 // the first answer comes at once, so that nobody wonders whether it works
 	for ctx.Err() == nil {
 		lease, err := l.cfg.Platform.Claim(ctx, req)
+		req.WaitMS = wait
 		if err != nil {
 			if ctx.Err() == nil {
 				l.cfg.Log.Warn("claiming a run", "err", err)
@@ -91,9 +101,31 @@ func (l *Loop) work(ctx context.Context) {
 			}
 			continue
 		}
-		if lease != nil {
-			l.serve(ctx, lease)
+		if lease == nil {
+			l.rests()
+			continue
 		}
+		l.plays(1)
+		l.serve(ctx, lease)
+		l.plays(-1)
+	}
+}
+
+// plays notes that a worker begins (1) or ends (-1) a lease.
+func (l *Loop) plays(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy += n
+	l.idle = false
+}
+
+// rests notes that a worker found no work.
+func (l *Loop) rests() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy == 0 && !l.idle && l.cfg.Idle != nil {
+		l.idle = true
+		l.cfg.Idle()
 	}
 }
 

@@ -3,7 +3,9 @@ package validator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -234,6 +236,47 @@ func TestStoppedValidatorGivesBack(t *testing.T) {
 		}
 		if n := d.Open(); n != 0 {
 			t.Errorf("%d boxes are left open", n)
+		}
+	})
+}
+
+// quiet is a platform that has work for the third claim only.
+type quiet struct {
+	platform
+	claims int
+	stop   func()
+}
+
+func (q *quiet) Claim(ctx context.Context, r client.ClaimRequest) (*client.Lease, error) {
+	q.mu.Lock()
+	q.claims++
+	n := q.claims
+	q.mu.Unlock()
+	if (n == 1) != (r.WaitMS < 1000) {
+		return nil, fmt.Errorf("claim %d waits %d ms", n, r.WaitMS)
+	}
+	switch {
+	case n == 3:
+		return q.platform.Claim(ctx, r)
+	case n > 5:
+		q.stop()
+	}
+	return nil, nil
+}
+
+// Without work a validator says so once, at once, and again after there was some.
+func TestIdleIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		p := &quiet{stop: stop}
+		c := kindtest.FakeCase()
+		told := []int{}
+		loop := validator.NewLoop(validator.LoopConfig{Platform: p, Player: &validator.Player{
+			Driver: fake.New(fake.Config{Exec: c.Behave}), Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now,
+		}, Idle: func() { told = append(told, p.claims) }})
+		loop.Run(ctx)
+		if want := []int{1, 4}; !slices.Equal(told, want) {
+			t.Errorf("told after the claims %v, want %v", told, want)
 		}
 	})
 }

@@ -57,5 +57,5 @@ func operatorOnly(c platform.Caller) error {
 	if c.Hotkey == "" {
 		return &agon.Error{Code: "unsigned", Status: 401, Message: "this needs the operator's signature"}
 	}
-	return &agon.Error{Code: "not_operator", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator key of this server"}
+	return &agon.Error{Code: "not_operator", Status: 403, Message: "only the operator may do this", Mend: "sign with the operator's key: add --wallet.name operator --wallet.path DATA/wallets, where DATA is the server's data directory"}
 }

@@ -253,6 +253,9 @@ func (a *App) Key() (auth.Signer, error) { return a.signer() }
 // Reader returns a client for reads: signed where there is a usable hotkey, so
 // that a miner sees what is a miner's own, and unsigned else.
 func (a *App) Reader() (*client.Client, error) {
+	if _, err := a.Config(); err != nil {
+		return nil, err
+	}
 	key, err := a.Key()
 	if err != nil {
 		if !errors.Is(err, auth.ErrKeyfileMissing) {

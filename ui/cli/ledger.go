@@ -95,7 +95,7 @@ ledger named by --ledger it lists the subnets.`,
 		},
 	}
 	cmd.Flags().IntVar(&netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
-	cmd.Flags().Lookup("netuid").DefValue = ""
+	cmd.Flags().Lookup("netuid").DefValue = "0"
 	return cmd
 }
 
@@ -163,7 +163,7 @@ registers somebody else, with --validator as a validator.`,
 		},
 	}
 	cmd.Flags().IntVar(&o.Netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
-	cmd.Flags().Lookup("netuid").DefValue = ""
+	cmd.Flags().Lookup("netuid").DefValue = "0"
 	cmd.Flags().StringVar(&o.Coldkey, "coldkey", "", "`address` of the owner (default: the wallet's)")
 	cmd.Flags().StringVar(&o.Hotkey, "hotkey", "", "`address` of the hotkey to register (operator; default: the one in force)")
 	cmd.Flags().BoolVar(&o.Validator, "validator", false, "give it a validator's permit (operator)")

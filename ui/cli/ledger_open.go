@@ -124,19 +124,19 @@ func ledgerError(err error) error {
 		}
 		return err
 	}
-	out := &agon.Error{Code: e.Name, Status: http.StatusUnprocessableEntity, Message: e.Error(), Mend: "see `agon ledger metagraph` and `agon ledger epoch`", Err: err}
+	out := &agon.Error{Code: e.Name, Status: http.StatusUnprocessableEntity, Message: e.Error(), Mend: "see `agon ledger metagraph --netuid N` and `agon ledger epoch --netuid N`", Err: err}
 	switch {
 	case errors.Is(err, ledger.ErrSubnetNotExists):
-		out.Status, out.Mend = http.StatusNotFound, "see `agon ledger view` for those that exist"
+		out.Status, out.Mend = http.StatusNotFound, "`agon arena list -o json` shows the subnets of the server's arenas; of another ledger: `agon ledger view --ledger FILE`"
 	case errors.Is(err, ledger.ErrNotRegistered), errors.Is(err, ledger.ErrAccountMayNotCommit):
-		out.Mend = "register with `agon ledger register`"
+		out.Mend = "register with `agon ledger register --netuid N`"
 	case errors.Is(err, ledger.ErrBadOrigin):
 		out.Status, out.Mend = http.StatusForbidden, "sign with the key that it belongs to"
 	case errors.Is(err, ledger.ErrNotEnoughBalance):
 		out.Mend = "on an embedded ledger `agon ledger fund` makes money"
 	case errors.Is(err, ledger.ErrSettingWeightsTooFast), errors.Is(err, ledger.ErrCommittingTooFast), errors.Is(err, ledger.ErrNoPermit),
 		errors.Is(err, ledger.ErrNotEnoughStake), errors.Is(err, ledger.ErrVersionKey):
-		out.Mend = "see when it is possible with `agon ledger set-weights --plan`"
+		out.Mend = "see when it is possible with `agon ledger set-weights --plan --netuid N`"
 	}
 	return out
 }
@@ -161,7 +161,7 @@ func SubnetOf(ctx context.Context, l ledger.Full, n int) (uint16, error) {
 
 func NetuidFlag(cmd *cobra.Command, n *int) {
 	cmd.Flags().IntVar(n, "netuid", netuidUnset, "subnet `number` (default: the only one)")
-	cmd.Flags().Lookup("netuid").DefValue = ""
+	cmd.Flags().Lookup("netuid").DefValue = "0" // help shows no default that is 0
 }
 
 // coldkeyAddress is the flag, or the owner of the wallet in force.

@@ -639,7 +639,7 @@ func (a *App) onlyArena(ctx context.Context) (string, error) {
 	}
 	names := ids(list, func(x client.Arena) string { return x.ID })
 	if len(names) != 1 {
-		return "", output.Usage("arena", "name one of "+strings.Join(names, ", "), "--arena is missing")
+		return "", output.Usage("arena", "add --arena with one of "+strings.Join(names, ", "), "--arena is missing")
 	}
 	return names[0], nil
 }

@@ -272,9 +272,10 @@ func (s signatures) CheckHeaders(_ string, h http.Header) (string, error) {
 }
 
 // newValidator makes a loop that plays for the platform at url with key, in the
-// versions of the protocol that the platform knows.
-func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt})
+// versions of the protocol that the platform knows. idle, if any, is told that
+// there is no work.
+func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int, idle func()) *validator.Loop {
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Idle: idle})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that

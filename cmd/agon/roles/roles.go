@@ -109,7 +109,8 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	}
 	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
-	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel).Run(ctx) })
+	idle := func() { o.Sayf("waiting for work: no run is queued") }
+	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel, idle).Run(ctx) })
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {

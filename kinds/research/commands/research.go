@@ -302,7 +302,7 @@ func (a commands) start() *cobra.Command {
 				dir = in[1]
 			}
 			if exists(dir) {
-				return &agon.Error{Code: "exists", Status: 409, Field: "dir", Message: dir + " is there already", Mend: "name another directory: agon research start " + t.Slug + " DIR"}
+				return &agon.Error{Code: "exists", Status: 409, Field: "dir", Message: dir + " is there already", Mend: "name another directory: `agon research start " + t.Slug + " DIR`"}
 			}
 			cl, _, err := mc.Claim(ctx, t.ID, "", description)
 			if err != nil {

@@ -278,7 +278,7 @@ func (c *Config) file(path string, src source, e Env) error {
 func bad(path, field, msg string) error {
 	e := &agon.Error{
 		Code: "bad_config", Status: http.StatusBadRequest, Field: field, Message: fmt.Sprintf("%s: %s", path, msg),
-		Mend: "mend the file; `agon config view --origin` shows what is in force",
+		Mend: "correct that file, or move it away",
 	}
 	if field != "" {
 		e.Message = fmt.Sprintf("%s: %s: %s", path, field, msg)
