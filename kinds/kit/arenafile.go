@@ -77,6 +77,8 @@ type ArenaFile struct {
 
 	// Only is a demo's: of its tasks, that whose key ends so.
 	Only string `toml:"-"`
+
+	openRule bool // the file names no rule
 }
 
 // maxArenaFile bounds an arena file, in bytes.
@@ -332,6 +334,10 @@ func ParseArenaFile(b []byte, kits List) (ArenaFile, error) {
 // returns what is wrong with it by place.
 func parseArenaFile(b []byte, kits List, dir string) (ArenaFile, []string) {
 	f, bad := decodeArenaFile(b)
+	f.openRule = f.Incentive == ""
+	if k, ok := kits.Of(f.Kind); ok && k.Coordinator != nil && f.openRule {
+		f.Incentive = incentive.WinnerTakesAllRule // the kind decides by tests of its own
+	}
 	f.Defaults()
 	f, more := f.mistakes(kits)
 	if dir != "" {
@@ -507,7 +513,7 @@ func (f *ArenaFile) Defaults() {
 		f.Licence = "MIT"
 	}
 	if f.Incentive == "" {
-		f.Incentive = incentive.WinnerTakesAllRule
+		f.Incentive = incentive.PairedRule
 	}
 	if f.MaxLeases == 0 {
 		f.MaxLeases = 16
@@ -540,6 +546,18 @@ func (f *ArenaFile) Defaults() {
 	}
 	if f.Policy.Budget.Calls == 0 {
 		f.Policy.Budget.Calls = 200
+	}
+}
+
+// KeepRule takes over the rule that the arena has had where the file names none:
+// what is the default today does not change an arena that is open.
+func (f ArenaFile) KeepRule(a *agon.Arena, old agon.Arena) {
+	if !f.openRule || old.Incentive == "" {
+		return
+	}
+	a.Incentive = old.Incentive
+	if len(f.IncentiveNumbers) == 0 {
+		a.IncentiveNumbers = old.IncentiveNumbers
 	}
 }
 

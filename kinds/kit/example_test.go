@@ -29,7 +29,7 @@ func ExampleList() {
 	fmt.Println(k.Entry("/home/me/putter.py"))
 	// Output:
 	// <nil> [golf]
-	// open winner_takes_all MIT <nil>
+	// open paired MIT <nil>
 	// arena file: 2:1  kind: "chess" is not one of golf
 	// agent.py
 }

@@ -269,7 +269,7 @@ func DemoPairs() map[string]float64 {
 }
 
 // Incentives returns every rule that arenas may name: the engine's own, of which
-// winner_takes_all is the default, and those of the kinds.
+// paired is the default, and those of the kinds.
 func (l List) Incentives() map[string]incentive.Rule {
 	m := map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll(), incentive.PairedRule: incentive.Paired()}
 	for _, k := range l {

@@ -60,7 +60,7 @@ func Kit() kit.Kit {
 		},
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
-				ID: demoResearch, Kind: kr.Name, Title: "Research: smaller sorting networks", Netuid: 4, Licence: "MIT", Sets: []string{"sortnet"}, Samples: true, SubmissionsPerColdkey: 50,
+				ID: demoResearch, Kind: kr.Name, Title: "Research: smaller sorting networks", Netuid: 4, Licence: "MIT", Incentive: incentive.WinnerTakesAllRule, Sets: []string{"sortnet"}, Samples: true, SubmissionsPerColdkey: 50,
 				Evidence: agon.EvidenceForeign, // validators of BitSota play here
 			}
 			f.Defaults()

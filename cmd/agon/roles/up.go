@@ -162,6 +162,9 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 	}
 	a := f.Arena()
 	a.Tasks = refs
+	if old, err := s.Platform.Arena(ctx, a.ID); err == nil {
+		f.KeepRule(&a, old.Arena)
+	}
 	if err := s.EnsureSubnet(ctx, a, val); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,21 @@ import (
 	"github.com/agon-arena/agon/engine/tools/index"
 )
 
+// freePort is a port of the loopback that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 // serve starts the sandbox alone over a script and returns its address.
 func serve(t *testing.T, script string, bare bool, env map[string]string) string {
 	t.Helper()
@@ -31,7 +47,7 @@ func serve(t *testing.T, script string, bare bool, env map[string]string) string
 		}
 	}
 	if bare {
-		vars["SANDBOX_PORT"] = "18931" // the runner's own listener takes no free port for us
+		vars["SANDBOX_PORT"] = freePort(t) // the runner's own listener takes no free port for us
 	}
 	for k, v := range env {
 		vars[k] = v
