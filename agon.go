@@ -211,6 +211,12 @@ type Arena struct {
 	GatewayKeys []RetiredKey `json:"gateway_keys,omitempty"`
 	// UnjudgedSeats lets a seat move before others have judged the challenger's results again.
 	UnjudgedSeats bool `json:"unjudged_seats,omitempty"`
+	// Embargo is how many hours after it was entered a submission's work stays with
+	// its miner and its validators, decided or not; 0: until it is decided.
+	Embargo int `json:"embargo_hours,omitempty"`
+	// NearCopies says what becomes of a near-copy of another coldkey's public work:
+	// NearCopiesCharge (also where it is empty) or NearCopiesExclude.
+	NearCopies string `json:"near_copies,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
@@ -225,6 +231,17 @@ const (
 	// protocol, which has no evidence; they are marked Unattested.
 	EvidenceForeign = "foreign"
 )
+
+// What becomes of near-copies of public work.
+const (
+	// NearCopiesCharge counts them as one with what they copy: their attempts add up.
+	NearCopiesCharge = "charge"
+	// NearCopiesExclude keeps them out of the contest.
+	NearCopiesExclude = "exclude"
+)
+
+// MostEmbargo is the longest embargo, in hours.
+const MostEmbargo = 24 * 365
 
 // What is judged again where an arena says nothing.
 const (

@@ -44,6 +44,9 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 		}
 		refs = append(refs, treeRefs(t.Digest, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + t.Key, Hidden: t.Hidden})...)
 	}
+	if a.Embargo > 0 {
+		p.embargoes.Store(true)
+	}
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		now := a
 		old, err := tx.Arena(a.ID)
@@ -102,6 +105,12 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if a.RejudgePerDay < 0 {
 		return fmt.Errorf("rejudge_per_day: %d: want 0 (the default) or more", a.RejudgePerDay)
+	}
+	if a.Embargo < 0 || a.Embargo > agon.MostEmbargo {
+		return fmt.Errorf("embargo_hours: %d: want 0 to %d", a.Embargo, agon.MostEmbargo)
+	}
+	if a.NearCopies != "" && a.NearCopies != agon.NearCopiesCharge && a.NearCopies != agon.NearCopiesExclude {
+		return fmt.Errorf("near_copies: %q is neither %s nor %s", a.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude)
 	}
 	keys := map[string]bool{}
 	for _, t := range a.Tasks {

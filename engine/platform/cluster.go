@@ -107,6 +107,25 @@ func (p *Platform) indexOf(tx *store.Tx, a agon.Arena) (*copycat.Index, error) {
 	return x, nil
 }
 
+// excludeCopy keeps a near-copy of another coldkey's public work out of the
+// contest, where the arena says so.
+func (p *Platform) excludeCopy(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched) error {
+	if a.NearCopies != agon.NearCopiesExclude || s.match == nil || e.State != agon.SubmissionQueued {
+		return nil
+	}
+	first, err := tx.Entry(s.match.ID)
+	if err != nil || first.Coldkey == e.Coldkey {
+		return err
+	}
+	if public, err := p.isPublic(tx, first.Submission); err != nil || !public {
+		return err // what nobody could read is charged, not accused
+	}
+	e.State = agon.SubmissionExcluded
+	e.Findings = append(e.Findings, agon.Finding{Code: "near_copy", Field: first.ID, Message: fmt.Sprintf(
+		"it is nearly submission %s, which is public (%s %.2f): the arena takes no near-copies of another's work", first.ID, s.match.Measure, s.match.Similarity)})
+	return nil
+}
+
 // join puts a new submission into its cluster.
 func (p *Platform) join(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched) error {
 	cluster := e.ID
@@ -121,7 +140,11 @@ func (p *Platform) join(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched)
 			if err != nil {
 				return err
 			}
-			e.Findings = append(e.Findings, clusterFinding(first, *s.match))
+			public, err := p.isPublic(tx, first.Submission)
+			if err != nil {
+				return err
+			}
+			e.Findings = append(e.Findings, clusterFinding(public, *s.match))
 			if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
 				return err
 			}
@@ -132,10 +155,10 @@ func (p *Platform) join(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched)
 
 // clusterFinding says why a submission is charged with others. It names an
 // earlier one only where everybody may read it.
-func clusterFinding(first store.Entry, m copycat.Match) agon.Finding {
+func clusterFinding(public bool, m copycat.Match) agon.Finding {
 	f := agon.Finding{Code: FindingCluster, Warning: true}
 	name := "an earlier submission"
-	if MayRead(WhatCode, StageOf(first.State), RolePublic) {
+	if public {
 		name, f.Field = "submission "+m.ID, m.ID
 	}
 	f.Message = fmt.Sprintf("counts as one with %s (%s %.2f): the attempts of all that are alike are charged together", name, m.Measure, m.Similarity)
@@ -171,7 +194,11 @@ func (p *Platform) behave(tx *store.Tx, a agon.Arena, e *store.Entry, champion s
 	if err != nil {
 		return err
 	}
-	e.Findings = append(e.Findings, clusterFinding(first, copycat.Match{ID: champion, Measure: copycat.MeasureBehaviour, Similarity: same}))
+	public, err := p.isPublic(tx, first.Submission)
+	if err != nil {
+		return err
+	}
+	e.Findings = append(e.Findings, clusterFinding(public, copycat.Match{ID: champion, Measure: copycat.MeasureBehaviour, Similarity: same}))
 	if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
 		return err
 	}

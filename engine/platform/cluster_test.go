@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -111,4 +112,42 @@ func TestBehaviourIsClustered(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// Where an arena says so, a near-copy of another coldkey's public work is kept
+// out; one of work that nobody could read is charged, and so is one's own.
+func TestNearCopiesAreExcluded(t *testing.T) {
+	f := pairedArena(t, 3, lone())
+	f.arena.NearCopies, f.arena.Embargo = agon.NearCopiesExclude, 24
+	must(t, f.EnsureArena(bg, f.arena))
+	for i := range 4 {
+		f.ledger.coldkey[fmt.Sprint("m", i)] = fmt.Sprint("c", i)
+	}
+	copied := func(i int) string {
+		return strings.ReplaceAll(agentText(1), "value", fmt.Sprint("v", i)) + fmt.Sprintf("if False:\n    z = %d\n", i)
+	}
+	enter := func(miner, text string) *client.Submission {
+		t.Helper()
+		s, err := f.Submit(bg, Caller{Hotkey: miner}, "demo", pyRequest(text))
+		must(t, err)
+		f.rounds([]string{val1}, func(string, *client.Lease) float64 { return 1 })
+		s, err = f.Submission(bg, Caller{Hotkey: miner}, s.ID)
+		must(t, err)
+		return s
+	}
+	first := enter("m0", agentText(1))
+	if s := enter("m1", copied(1)); s.State != agon.SubmissionScored || strings.Contains(fmt.Sprint(s.Findings), first.ID) {
+		t.Errorf("a copy of what is under embargo: %s, %+v", s.State, s.Findings)
+	}
+	f.clock.add(25 * time.Hour)
+	late := enter("m2", copied(2))
+	if late.State != agon.SubmissionExcluded || !strings.Contains(late.ExcludedReason, "which is public") {
+		t.Errorf("a copy of public work: %s, %q", late.State, late.ExcludedReason)
+	}
+	if s := enter("m0", copied(3)); s.State != agon.SubmissionScored {
+		t.Errorf("one's own work: %s", s.State)
+	}
+	if s := enter("m3", agentText(2)); s.State != agon.SubmissionScored {
+		t.Errorf("work of its own: %s", s.State)
+	}
 }

@@ -171,8 +171,9 @@ type Platform struct {
 	// once, without asking first whether that is worth a turn at the writer.
 	busy atomic.Bool
 
-	clusters clusters   // what is like what
-	gateMu   sync.Mutex // held from a kind's gate until the submission is stored
+	embargoes atomic.Bool // an arena has an embargo
+	clusters  clusters    // what is like what
+	gateMu    sync.Mutex  // held from a kind's gate until the submission is stored
 
 	history History // the transparency log; nil: there is none
 
@@ -205,6 +206,9 @@ func (p *Platform) Start(ctx context.Context) error {
 		return nil
 	}
 	if err := p.renewLeases(ctx, p.started); err != nil {
+		return err
+	}
+	if err := p.findEmbargoes(ctx); err != nil {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -75,7 +75,7 @@ func (p *Platform) Submissions(ctx context.Context, c Caller, arena, miner, curs
 
 // nameOnly leaves the digest out of a view for those who may not read the code.
 func (p *Platform) nameOnly(ctx context.Context, c Caller, e agon.Submission, s *client.Submission) error {
-	if StageOf(e.State) == StageDecided {
+	if StageOf(e.State) == StageDecided && !p.embargoes.Load() {
 		return nil
 	}
 	v, err := p.viewOf(ctx, c, e)

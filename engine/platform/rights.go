@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
@@ -91,6 +92,40 @@ func StageOf(s agon.SubmissionState) Stage {
 	return StagePlaying
 }
 
+// stageOf is the stage that a submission is in for its readers: under an
+// arena's embargo a decided one is still as it was while it was played.
+func (p *Platform) stageOf(tx *store.Tx, e agon.Submission) (Stage, error) {
+	s := StageOf(e.State)
+	if s != StageDecided || !p.embargoes.Load() {
+		return s, nil
+	}
+	a, err := tx.Arena(e.Arena)
+	if err != nil {
+		return "", err
+	}
+	if a.Embargo > 0 && p.now().Before(e.CreatedAt.Add(time.Duration(a.Embargo)*time.Hour)) {
+		return StagePlaying, nil
+	}
+	return s, nil
+}
+
+// findEmbargoes notes whether an arena of the store has an embargo.
+func (p *Platform) findEmbargoes(ctx context.Context) error {
+	return p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		list, err := tx.Arenas()
+		if slices.ContainsFunc(list, func(a agon.Arena) bool { return a.Embargo > 0 }) {
+			p.embargoes.Store(true)
+		}
+		return err
+	})
+}
+
+// isPublic reports whether anybody may read a submission's files.
+func (p *Platform) isPublic(tx *store.Tx, e agon.Submission) (bool, error) {
+	s, err := p.stageOf(tx, e)
+	return err == nil && MayRead(WhatCode, s, RolePublic), err
+}
+
 // roleOf says what c is to a submission.
 func (p *Platform) roleOf(ctx context.Context, c Caller, e agon.Submission) (Role, error) {
 	switch {
@@ -122,8 +157,18 @@ type view struct {
 }
 
 func (p *Platform) viewOf(ctx context.Context, c Caller, e agon.Submission) (view, error) {
-	r, err := p.roleOf(ctx, c, e)
-	return view{role: r, stage: StageOf(e.State)}, err
+	v := view{stage: StageOf(e.State)}
+	var err error
+	if v.stage == StageDecided && p.embargoes.Load() {
+		if err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			v.stage, err = p.stageOf(tx, e)
+			return err
+		}); err != nil {
+			return v, err
+		}
+	}
+	v.role, err = p.roleOf(ctx, c, e)
+	return v, err
 }
 
 func (v view) may(w What) bool { return MayRead(w, v.stage, v.role) }

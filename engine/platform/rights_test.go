@@ -51,13 +51,15 @@ func TestRightsTable(t *testing.T) {
 // compares with the table.
 func TestRightsAreAsked(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
-		t.Run(fmt.Sprintf("hidden=%v", hidden), func(t *testing.T) { walkDoors(t, hidden) })
+		for _, embargo := range []int{0, 48} {
+			t.Run(fmt.Sprintf("hidden=%v,embargo=%d", hidden, embargo), func(t *testing.T) { walkDoors(t, hidden, embargo) })
+		}
 	}
 }
 
-func walkDoors(t *testing.T, hidden bool) {
+func walkDoors(t *testing.T, hidden bool, embargo int) {
 	f := newFixture(t, 1)
-	f.arena.Tasks[0].Hidden = hidden
+	f.arena.Tasks[0].Hidden, f.arena.Embargo = hidden, embargo
 	must(t, f.EnsureArena(bg, f.arena))
 	task := agon.Sum([]byte("small/t0"))
 
@@ -151,6 +153,10 @@ func walkDoors(t *testing.T, hidden bool) {
 	done := scored(l, 1)
 	done.Reason = "a reason"
 	f.result(val1, l, done)
+	if embargo > 0 { // it is decided, and nobody reads more than before
+		check(StagePlaying)
+		f.clock.add(time.Duration(embargo) * time.Hour)
+	}
 	check(StageDecided)
 }
 

@@ -100,12 +100,14 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 		return nil, err
 	}
 	var like *sketched
-	if rule.Pairing != nil {
+	if rule.Pairing != nil || a.NearCopies == agon.NearCopiesExclude {
 		p.clusters.mu.Lock()
 		defer p.clusters.mu.Unlock()
 		err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			like, err = p.sketch(tx, a, files)
-			return err
+			if like, err = p.sketch(tx, a, files); err != nil {
+				return err
+			}
+			return p.excludeCopy(tx, a, &entry, like)
 		})
 		if err != nil {
 			return nil, err
@@ -294,7 +296,11 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 	}
 	if err == nil {
 		x := refuse(409, "duplicate", "another miner entered the same files before")
-		if MayRead(WhatCode, StageOf(old.State), RolePublic) {
+		public, err := p.isPublic(tx, old.Submission)
+		if err != nil {
+			return nil, err
+		}
+		if public {
 			x.Message = fmt.Sprintf("miner %s entered the same files before, as submission %s", old.Miner, old.ID)
 		}
 		return nil, x
@@ -306,12 +312,16 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 	if err != nil {
 		return nil, err
 	}
+	public, err := p.isPublic(tx, first.Submission)
+	if err != nil {
+		return nil, err
+	}
 	x := refuse(409, "duplicate_structure", "an earlier submission does the same; names, layout and padding are no difference")
 	switch {
 	case first.Miner == e.Miner:
 		x.Message = fmt.Sprintf("your submission %s does the same; names, layout and padding are no difference", first.ID)
 		x.Mend = "change what the agent does; the same bytes may be sent again"
-	case MayRead(WhatCode, StageOf(first.State), RolePublic):
+	case public:
 		x.Message = fmt.Sprintf("submission %s of miner %s does the same; names, layout and padding are no difference", first.ID, first.Miner)
 	}
 	return nil, x

@@ -27,11 +27,23 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 )
 
+// guess is what a verdict drawn by lot scores on a claim with two verdicts and no
+// support, with a margin for sets in which one verdict is more frequent: it holds
+// an empty seat.
+const guess = 0.3
+
+func demoPairs() map[string]float64 {
+	n := kit.DemoPairs()
+	n[incentive.NumBaseline] = guess
+	return n
+}
+
 // Kit makes the claim kind for one process.
 func Kit() kit.Kit {
 	return kit.Kit{
 		EntryName: "agent.py",
 		Kind:      play.Name,
+		Baseline:  guess,
 		Data:      data.FS,
 		CheckTask: play.CheckTask,
 		New:       newClaim,
@@ -43,7 +55,7 @@ func Kit() kit.Kit {
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
 				ID: "demo-claim", Kind: play.Name, Title: "Claims: judge them by what the sources say", Netuid: 2, Licence: "MIT",
-				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(), Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+				Incentive: incentive.PairedRule, IncentiveNumbers: demoPairs(), Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
 			}
 			// The money of a whole run at the gateway; what one claim may spend stands in its task.
 			f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 2000}

@@ -55,7 +55,11 @@ type ArenaFile struct {
 	Rejudge       *float64 `toml:"rejudge"`
 	RejudgePerDay int      `toml:"rejudge_per_day"`
 	UnjudgedSeats bool     `toml:"unjudged_seats"`
-	Policy        struct {
+	// Embargo is how long work stays private after it was entered, in hours;
+	// NearCopies is "charge" (default) or "exclude".
+	Embargo    int    `toml:"embargo_hours"`
+	NearCopies string `toml:"near_copies"`
+	Policy     struct {
 		Models []string    `toml:"models"`
 		Driver string      `toml:"driver"`
 		Agent  agon.Limits `toml:"agent"`
@@ -338,6 +342,15 @@ func parseArenaFile(b []byte, kits List, dir string) (ArenaFile, []string) {
 	if k, ok := kits.Of(f.Kind); ok && k.Coordinator != nil && f.openRule {
 		f.Incentive = incentive.WinnerTakesAllRule // the kind decides by tests of its own
 	}
+	if _, said := f.IncentiveNumbers[incentive.NumBaseline]; !said && (f.Incentive == incentive.PairedRule || f.Incentive == "") {
+		if k, ok := kits.Of(f.Kind); ok && k.Baseline > 0 {
+			f.IncentiveNumbers = maps.Clone(f.IncentiveNumbers)
+			if f.IncentiveNumbers == nil {
+				f.IncentiveNumbers = map[string]float64{}
+			}
+			f.IncentiveNumbers[incentive.NumBaseline] = k.Baseline
+		}
+	}
 	f.Defaults()
 	f, more := f.mistakes(kits)
 	if dir != "" {
@@ -409,6 +422,12 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	}
 	if f.Evidence != "" && f.Evidence != agon.EvidenceRequired && f.Evidence != agon.EvidenceForeign {
 		no("evidence", "%.40q is neither %s nor %s", f.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
+	}
+	if f.Embargo < 0 || f.Embargo > agon.MostEmbargo {
+		no("embargo_hours", "%d hours: want 0 to %d", f.Embargo, agon.MostEmbargo)
+	}
+	if f.NearCopies != "" && f.NearCopies != agon.NearCopiesCharge && f.NearCopies != agon.NearCopiesExclude {
+		no("near_copies", "%.40q is neither %s nor %s", f.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude)
 	}
 	if f.Rejudge != nil && !(*f.Rejudge >= 0 && *f.Rejudge <= 1) {
 		no("rejudge", "%v: want a share of 0 to 1", *f.Rejudge)
@@ -556,7 +575,7 @@ func (f ArenaFile) KeepRule(a *agon.Arena, old agon.Arena) {
 		return
 	}
 	a.Incentive = old.Incentive
-	if len(f.IncentiveNumbers) == 0 {
+	if old.Incentive != f.Incentive {
 		a.IncentiveNumbers = old.IncentiveNumbers
 	}
 }
@@ -570,7 +589,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
-		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats,
+		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Tools: f.Policy.Tools, Judge: f.Policy.Judge,

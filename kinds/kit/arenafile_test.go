@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
 )
@@ -203,4 +205,42 @@ func FuzzArenaFile(f *testing.F) {
 	f.Add([]byte(plainArena))
 	f.Add([]byte("id = [\n[x\n=\n"))
 	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = kit.ParseArenaFile(b, fakes()) })
+}
+
+// A file that names no rule has the rule paired, with what guessing gets as the
+// holder of an empty seat; an arena that is open keeps the rule that it has.
+func TestArenaFileRule(t *testing.T) {
+	kits := fakes()
+	kits[0].Baseline = 0.25
+	parse := func(more string) kit.ArenaFile {
+		f, err := kit.ParseArenaFile([]byte(plainArena+more), kits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	old := agon.Arena{Incentive: incentive.WinnerTakesAllRule, IncentiveNumbers: map[string]float64{"x": 1}}
+	for _, c := range []struct {
+		more, rule, kept string
+		baseline         float64
+	}{
+		{"", incentive.PairedRule, incentive.WinnerTakesAllRule, 0.25},
+		{"incentive = \"paired\"\n", incentive.PairedRule, incentive.PairedRule, 0.25},
+		{"[incentive_numbers]\nbaseline = 0.5\n", incentive.PairedRule, incentive.WinnerTakesAllRule, 0.5},
+		{"[incentive_numbers]\nbaseline = 0.0\n", incentive.PairedRule, incentive.WinnerTakesAllRule, 0},
+		{"incentive = \"winner_takes_all\"\n", incentive.WinnerTakesAllRule, incentive.WinnerTakesAllRule, 0},
+	} {
+		f := parse(c.more)
+		if f.Incentive != c.rule || f.IncentiveNumbers[incentive.NumBaseline] != c.baseline {
+			t.Errorf("%q: %s, %v", c.more, f.Incentive, f.IncentiveNumbers)
+		}
+		a := f.Arena()
+		if f.KeepRule(&a, old); a.Incentive != c.kept || (a.IncentiveNumbers["x"] == 1) != (c.kept != c.rule) {
+			t.Errorf("%q, open by another rule: %s, %v", c.more, a.Incentive, a.IncentiveNumbers)
+		}
+	}
+	kits[0].Coordinator = struct{ platform.Coordinator }{}
+	if f := parse(""); f.Incentive != incentive.WinnerTakesAllRule {
+		t.Errorf("a kind that decides itself has the rule %s", f.Incentive)
+	}
 }

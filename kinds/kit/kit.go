@@ -66,6 +66,9 @@ type Kit struct {
 	// EntryName is the path under which a single file is entered ("agent.py"); "":
 	// under its own name.
 	EntryName string
+	// Baseline is the score of 0 to 1 on every task of what holds an empty seat under
+	// the rule paired, where an arena file says none: what guessing gets.
+	Baseline float64
 	// FinalCall is the call that hands over an agent's answer, if the kind has one:
 	// a corpus keeps only conversations that end with it.
 	FinalCall *corpus.FinalCall

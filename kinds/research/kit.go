@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -374,6 +375,10 @@ func preflightResearch(ctx context.Context, o kit.Options, d sandbox.Driver, roo
 		x := cli.TaskPreflight{
 			Task: r.Task, OK: r.OK, Values: r.Values, Baseline: r.Baseline, Band: r.Band,
 			SetupMS: r.SetupMS, BenchmarkMS: r.BenchmarkMS, MaxRSS: r.MaxRSS, Value: r.Baseline, Noise: r.Noise, Leaks: r.Leaks, Seeds: []int64{}, BySeed: []cli.TaskSeedValue{},
+		}
+		x.BandAbs = max(r.Noise, r.Band)
+		if r.Baseline != 0 {
+			x.BandRel = x.BandAbs / math.Abs(r.Baseline)
 		}
 		for _, v := range r.BySeed {
 			x.Seeds, x.BySeed = append(x.Seeds, v.Seed), append(x.BySeed, cli.TaskSeedValue(v))

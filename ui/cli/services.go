@@ -321,6 +321,10 @@ type TaskPreflight struct {
 	Seeds  []int64         `json:"seeds"`
 	BySeed []TaskSeedValue `json:"by_seed"`
 	Noise  float64         `json:"noise"`
+	// BandAbs and BandRel are what band_abs and band_rel of the rule paired need at
+	// least: below them luck passes for a gain. The relative one is of the baseline.
+	BandAbs float64 `json:"band_abs"`
+	BandRel float64 `json:"band_rel"`
 	// Leaks are places that contestants can read and that hold hidden bytes.
 	Leaks       []leak.Leak `json:"leaks"`
 	SetupMS     int64       `json:"setup_ms"`

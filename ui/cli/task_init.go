@@ -54,8 +54,8 @@ four more with other seeds, attacks on the patch surface, time and memory, and
 whether hidden data can be read: in the repository, the root file system of boxes
 and cached packages, also inside compressed files, from 64 bytes on.
 JSON, of several directories an array: {task, ok, checks: [{name, status, detail}],
-value, seeds, by_seed: [{seed, value}], noise, leaks: [{where, what, bytes}], values,
-baseline, band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check fails.`,
+value, seeds, by_seed: [{seed, value}], noise, band_abs, band_rel,
+leaks: [{where, what, bytes}], values, baseline, band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check fails.`,
 		Example: "  agon task preflight ./my-task\n  agon task preflight ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ baseline, band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check f
 					for _, c := range r.Checks {
 						rows = append(rows, []output.Cell{output.Text(r.Task), output.Text(c.Name), status(c.Status), output.Text(c.Detail)})
 					}
-					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v, between %d seeds %v", r.Baseline, r.Band, len(r.Seeds), r.Noise))})
+					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v, between %d seeds %v; bands to ask for: %.3g or %.3g %% of the value, whichever is more", r.Baseline, r.Band, len(r.Seeds), r.Noise, r.BandAbs, 100*r.BandRel))})
 				}
 				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
 			})
