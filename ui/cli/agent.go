@@ -56,7 +56,7 @@ func (a *App) agentNew(ctx context.Context, templates map[string]fs.FS, kind, di
 	}
 	template, ok := templates[kind]
 	if !ok {
-		return output.Usage("", "use one of "+strings.Join(slices.Sorted(maps.Keys(templates)), ", ")+"; other kinds have commands of their own, which `agon help` shows", "no template of a kind %q", kind)
+		return output.Usage("", "use one of "+strings.Join(slices.Sorted(maps.Keys(templates)), ", ")+"; other kinds have commands of their own, which `agon --help` shows", "no template of a kind %q", kind)
 	}
 	var files []client.File
 	err := fs.WalkDir(template, ".", func(p string, d fs.DirEntry, err error) error {

@@ -284,7 +284,7 @@ func boardHuman(h *output.Human, b *client.Board) {
 	}
 	if len(b.Weights) > 0 {
 		h.Line("")
-		h.Heading("weights")
+		h.Heading("weights set on the ledger")
 		weightsTable(h, b.Weights)
 	}
 	if b.Agreement != nil {

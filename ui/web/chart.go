@@ -307,6 +307,9 @@ func taskScores(own, champion map[string]float64) *Chart {
 
 // work draws what validators played, and how much of it failed through us.
 func work(list []store.ValidatorStat) *Chart {
+	if len(list) < 2 {
+		return nil // the table says it
+	}
 	var out []item
 	for _, v := range list {
 		ours := float64(v.Ours)

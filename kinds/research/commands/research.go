@@ -304,6 +304,9 @@ func (a commands) start() *cobra.Command {
 			if exists(dir) {
 				return &agon.Error{Code: "exists", Status: 409, Field: "dir", Message: dir + " is there already", Mend: "name another directory: `agon research start " + t.Slug + " DIR`"}
 			}
+			if description == "" {
+				description = "a try at " + t.Slug // the coordinator wants one
+			}
 			cl, _, err := mc.Claim(ctx, t.ID, "", description)
 			if err != nil {
 				return coded(err)
@@ -323,7 +326,7 @@ func (a commands) start() *cobra.Command {
 		},
 	}
 	c.add(cmd)
-	cmd.Flags().StringVar(&description, "description", "", "what you will try")
+	cmd.Flags().StringVar(&description, "description", "", "what you will try (default: a try at the task)")
 	return cmd
 }
 
