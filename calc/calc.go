@@ -23,7 +23,9 @@ var ErrUnknownRule = errors.New("unknown rule")
 type Rule struct {
 	Name string // "winner_takes_all"
 	Doc  string // input -> output, in one line
-	run  func(line []byte) (any, error)
+	// Example is an input that the rule answers, in one line; "": none is short enough.
+	Example string
+	run     func(line []byte) (any, error)
 }
 
 // Func makes a rule of f. The input line must be one JSON object whose fields

@@ -3,6 +3,7 @@ package claim
 
 import (
 	"context"
+	_ "embed" // calc.jsonl
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/tools"
@@ -26,6 +28,11 @@ import (
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
 )
+
+// calcExamples are inputs that the rules of the kind answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
 
 // guess is what a verdict drawn by lot scores on a claim with two verdicts and no
 // support, with a margin for sets in which one verdict is more frequent: it holds
@@ -78,7 +85,7 @@ func Kit() kit.Kit {
 		Script:     func() []byte { return kit.SampleScript(data.FS, "search-llm") },
 		Incentives: map[string]incentive.Rule{roster.ArenaRule: roster.TopThree()},
 		Commands:   commands.Of,
-		Calc:       slices.Concat(roster.Rules(), play.Rules(), signin.Rules()),
+		Calc:       calc.WithExamples(slices.Concat(roster.Rules(), play.Rules(), signin.Rules()), calcExamples),
 		// The routes of the seed's platform (kinds/claim/harnyx.md).
 		Routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/", "/v1/feeds/", "/v1/repo-search/"},
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {

@@ -2,6 +2,8 @@
 package coding
 
 import (
+	_ "embed" // calc.jsonl
+
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
@@ -11,6 +13,11 @@ import (
 	"github.com/agon-arena/agon/kinds/coding/play"
 	"github.com/agon-arena/agon/kinds/kit"
 )
+
+// calcExamples are inputs that the rules of the kind answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
 
 // Kit makes the coding kind for one process.
 func Kit() kit.Kit {
@@ -36,6 +43,6 @@ func Kit() kit.Kit {
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
 		// Decisions of earlier versions carry this name, in arenas of every kind.
-		Calc: []calc.Rule{incentive.TakeoverCalc("coding.takeover")},
+		Calc: calc.WithExamples([]calc.Rule{incentive.TakeoverCalc("coding.takeover")}, calcExamples),
 	}
 }

@@ -3,6 +3,7 @@ package pack
 
 import (
 	"context"
+	_ "embed" // calc.jsonl
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
@@ -29,6 +31,11 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/wire"
 	"github.com/agon-arena/agon/sandbox"
 )
+
+// calcExamples are inputs that the rules of the kind answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
 
 // officeSet is the shipped set of office scenarios.
 const officeSet = "office"
@@ -102,7 +109,7 @@ func Kit() kit.Kit {
 		Agreement:  func(arena string) *client.Agreement { return agreement(without, arena) },
 		Page:       boardPart(without),
 		Incentives: map[string]incentive.Rule{cost.ArenaRule: cost.Takeover(), cost.ScoreArenaRule: cost.ScoreTakeover()},
-		Calc:       slices.Concat(cost.Rules(), ncd.Rules(), packfile.Rules(), consensus.Rules(), clawbench.Rules()),
+		Calc:       calc.WithExamples(slices.Concat(cost.Rules(), ncd.Rules(), packfile.Rules(), consensus.Rules(), clawbench.Rules()), calcExamples),
 	}
 }
 

@@ -4,6 +4,7 @@ package research
 import (
 	"context"
 	"crypto/rand"
+	_ "embed" // calc.jsonl
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
@@ -40,6 +42,11 @@ import (
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
+
+// calcExamples are inputs that the rules of the kind answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
 
 // researchTokenEnv names the admin's token of the coordinator.
 const researchTokenEnv = "AGON_RESEARCH_ADMIN_TOKEN"
@@ -73,7 +80,7 @@ func Kit() kit.Kit {
 		Coordinator: c,
 		Open:        func(ctx context.Context, s *kit.Server) error { return openResearch(ctx, s, c) },
 		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: winnerTakesAll()},
-		Calc:        slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()),
+		Calc:        calc.WithExamples(slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()), calcExamples),
 		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		Serve: func(_ context.Context, s *kit.Server, _ agon.Arena) (http.Handler, error) {
 			return researchRoutes(s, c)

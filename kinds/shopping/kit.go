@@ -3,6 +3,7 @@ package shopping
 
 import (
 	"context"
+	_ "embed" // calc.jsonl
 	"encoding/json"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
@@ -27,6 +29,11 @@ import (
 	"github.com/agon-arena/agon/kinds/shopping/wire"
 	"github.com/agon-arena/agon/ui/cli"
 )
+
+// calcExamples are inputs that the rules of the kind answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
 
 // Kit makes the shopping kind for one process.
 func Kit() kit.Kit { return kitOver(&shopFloor{}, map[string]*raceClock{}) }
@@ -67,7 +74,7 @@ func kitOver(floor *shopFloor, races map[string]*raceClock) kit.Kit {
 		Incentives: map[string]incentive.Rule{play.RaceRule: play.Race()},
 		Commands:   func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
 		Dialects:   door.Dialects(),
-		Calc:       score.Rules(),
+		Calc:       calc.WithExamples(score.Rules(), calcExamples),
 		Prepare: func(ctx context.Context, s *kit.Server, a *agon.Arena) error {
 			return prepareRace(ctx, s, races, a, time.Now())
 		},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +18,9 @@ import (
 
 // ruleInfo is a line of `agon calc --list`.
 type ruleInfo struct {
-	Rule string `json:"rule"`
-	Doc  string `json:"doc"`
+	Rule    string          `json:"rule"`
+	Doc     string          `json:"doc"`
+	Example json.RawMessage `json:"example,omitempty"`
 }
 
 func (a *App) calcCmd(reg *calc.Registry) *cobra.Command {
@@ -45,7 +47,7 @@ others still are answered, and the exit code is 1. An unknown rule exits 2.`,
 			if list {
 				rules := make([]ruleInfo, 0, len(reg.Rules()))
 				for _, name := range reg.Rules() {
-					rules = append(rules, ruleInfo{name, reg.Doc(name)})
+					rules = append(rules, ruleInfo{name, reg.Doc(name), json.RawMessage(reg.Example(name))})
 				}
 				return a.Printer.Print(cmd.Context(), output.List(rules, func(r ruleInfo) string { return r.Rule }, func(h *output.Human) {
 					rows := make([][]output.Cell, len(rules))
@@ -60,7 +62,8 @@ others still are answered, and the exit code is 1. An unknown rule exits 2.`,
 			}
 			if file == "" && a.IO.InTTY() {
 				a.IO.Notef("%s: %s", args[0], reg.Doc(args[0]))
-				a.IO.Notef("type one JSON object a line; Ctrl-D ends. Or: echo '{…}' | agon calc %s", args[0])
+				a.IO.Notef("type one JSON object a line; Ctrl-D ends. For example:")
+				a.IO.Notef("%s", exampleOf(reg, args[0]))
 			}
 			in := a.IO.In
 			if file != "" && file != "-" {
@@ -84,6 +87,16 @@ others still are answered, and the exit code is 1. An unknown rule exits 2.`,
 	cmd.Flags().BoolVar(&list, "list", false, "list the rules")
 	cmd.Flags().StringVar(&file, "file", "", "read this `file` instead of stdin")
 	return cmd
+}
+
+// exampleOf is a command line that computes a rule: with an example's input,
+// where the rule has one.
+func exampleOf(reg *calc.Registry, rule string) string {
+	in := reg.Example(rule)
+	if in == "" {
+		in = "{…}"
+	}
+	return "echo '" + strings.ReplaceAll(in, "'", `'\''`) + "' | agon calc " + rule
 }
 
 // safeLines passes lines of JSON on with what could steer a terminal escaped.

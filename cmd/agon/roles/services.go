@@ -3,6 +3,7 @@ package roles
 import (
 	"bytes"
 	"context"
+	_ "embed" // calc.jsonl
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -141,9 +142,15 @@ func Services(kits kit.List) cli.Services {
 	}
 }
 
+// calcExamples are inputs that the rules below the kinds answer, a line each.
+//
+//go:embed calc.jsonl
+var calcExamples []byte
+
 // Rules is every rule that agon calc recomputes.
 func Rules(kits kit.List) *calc.Registry {
 	list := slices.Concat(auth.Rules(), ledger.Rules(), scale.Rules(), timelock.Rules(), incentive.Rules(), score.AgreementRules(), score.StandingRules(), translog.Rules(), seeds.Rules())
+	list = calc.WithExamples(list, calcExamples)
 	for _, k := range kits {
 		list = append(list, k.Calc...)
 	}
