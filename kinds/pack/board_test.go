@@ -24,7 +24,7 @@ func TestBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 validators found the packs", "They agree", "5Winn", "$0.250000 an episode", "uid 4 100.0 %", "&lt;b&gt;copy"} {
+	for _, want := range []string{"1 validator found the packs", "They agree", "5Winn", "$0.250000 an episode", "uid 4 100.0 %", "&lt;b&gt;copy"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
 		}

@@ -61,8 +61,11 @@ func orAsItIs(kind, name string, rows []found) (string, error) {
 
 // runID finds the run that name means: its id, or the beginning or ending of it.
 func (a *App) runID(ctx context.Context, c *client.Client, name string) (string, error) {
-	if len(name) >= fullID {
+	if len(name) >= fullID && !strings.Contains(name, "/") {
 		return name, nil
+	}
+	if strings.Contains(name, "/") {
+		return a.runOf(ctx, c, name)
 	}
 	_, err := c.Run(ctx, name)
 	if !notFound(err) {
@@ -77,6 +80,29 @@ func (a *App) runID(ctx context.Context, c *client.Client, name string) (string,
 		rows[i] = found{r.Run.Run, taskNames(r.Tasks)}
 	}
 	return orAsItIs("run", name, rows)
+}
+
+// runOf finds the only run of the submission ARENA/NAME; of several it says how to
+// list them.
+func (a *App) runOf(ctx context.Context, c *client.Client, name string) (string, error) {
+	sub, err := a.submissionID(ctx, c, name)
+	if err != nil {
+		return "", err
+	}
+	runs, err := All(maxFind, func(o client.ListOptions) (*client.Page[client.Run], error) { return c.Runs(ctx, "", sub, "", o) })
+	if err != nil {
+		return "", err
+	}
+	switch len(runs) {
+	case 1:
+		return runs[0].Run.Run, nil
+	case 0:
+		return "", &agon.Error{Code: "not_found", Status: 404, Field: "run", Message: fmt.Sprintf("no run of a submission %q", plain.Line(name)), Mend: "`agon submission list` shows what there is"}
+	}
+	return "", &agon.Error{
+		Code: "ambiguous", Status: 422, Field: "run", Message: fmt.Sprintf("submission %q has %d runs; newest: …%s", plain.Line(name), len(runs), runs[0].Run.Run[max(0, len(runs[0].Run.Run)-8):]),
+		Mend: "choose one of `agon run list --submission " + sub + "`",
+	}
 }
 
 // submissionID finds the submission that name means: its id, the beginning or
@@ -125,7 +151,7 @@ func knownArena(ctx context.Context, c *client.Client, arena string) error {
 
 // wholeRun is runID with a client of its own.
 func (a *App) wholeRun(ctx context.Context, name string) (string, error) {
-	if len(name) >= fullID {
+	if len(name) >= fullID && !strings.Contains(name, "/") {
 		return name, nil
 	}
 	c, err := a.Reader()

@@ -247,7 +247,7 @@ func (a *App) webhookCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "webhook", Short: "Tell other programs of decisions, new champions and the operator's acts",
 		Long: `Webhooks by the Standard Webhooks protocol, signed with ed25519 (v1a). Types: submission.decided,
-seat.taken, operator.acted. A message is told again with growing pauses for about three days.`,
+seat.taken, operator.acted. A message that fails is sent again, with growing pauses, for about three days.`,
 		Example: "  agon operator webhook add https://example.org/hook --types seat.taken\n  agon operator webhook", Args: Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, _, err := a.Writer()

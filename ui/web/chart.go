@@ -179,7 +179,7 @@ type reign struct {
 	To         time.Time // zero: until now
 }
 
-// seatHistory draws the score in the seat over time as steps.
+// seatHistory draws the champion's score over time as steps.
 func seatHistory(list []reign, now time.Time) *Chart {
 	if len(list) == 0 {
 		return nil

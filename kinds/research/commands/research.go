@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/miner"
+	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -446,7 +447,7 @@ func (a commands) one(ctx context.Context, mc *miner.Client, id string, wait boo
 		if raw, err := json.Marshal(s.ClaimedMetrics); err == nil {
 			claimed = string(raw)
 		}
-		if s.OverClaim != nil {
+		if s.OverClaim != nil && *s.OverClaim != 0 {
 			over = fmt.Sprintf("%.6g", *s.OverClaim)
 		}
 		h.Fields([2]string{"submission", s.ID}, [2]string{"status", s.Status}, [2]string{"reason", s.Reason}, [2]string{"miner", s.Miner}, [2]string{"summary", s.Summary},
@@ -457,7 +458,14 @@ func (a commands) one(ctx context.Context, mc *miner.Client, id string, wait boo
 			if s.Best.Took {
 				took = "took the best"
 			}
-			h.Fields([2]string{"decision", took + " (" + s.Best.Rule + ")"}, [2]string{"numbers", metrics(s.Best.Numbers)})
+			d := agon.Decision{Challenger: s.ID, Incumbent: s.Best.Incumbent, Rule: s.Best.Rule, Numbers: s.Best.Numbers, Outcome: agon.KeptSeat}
+			if s.Best.Took {
+				d.Outcome = agon.TookSeat
+			}
+			if say := kr.Sentence(d); say != "" {
+				took = say
+			}
+			h.Fields([2]string{"decision", took + " (rule " + s.Best.Rule + "; its numbers: -o json)"})
 		}
 		h.Heading("Replays")
 		rows := [][]output.Cell{}
