@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -59,6 +59,9 @@ kind: ## a sixth kind, as docs/kinds.md says, in a clean clone and in a module e
 SOAK ?= 10m
 KILLS ?= 200
 DRIVER ?=
+copies: build ## rewrites of a sampling agent try to take its seat, in real boxes (slow; KINDS, ENTRIES, PAIRS)
+	scripts/copies.sh
+
 soak: ## 50 boxes at once for SOAK (10m): nothing may grow or stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -boxes 50 -for $(SOAK)
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Real boxes against luck: in each arena a sampling agent sits, and ENTRIES (20)
+# rewrites of it, which do the same and look like nothing known, try to take the
+# seat with COLDKEYS (5) coldkeys, at PAIRS (40) pairs each. None may.
+# Slow; not part of CI. KINDS names the kinds (claim shopping coding).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { printf 'copies: %s\n' "$*" >&2; }
+die() { printf 'copies: %s\n' "$*" >&2; exit 1; }
+agon=$PWD/bin/agon
+entries=${ENTRIES:-20} coldkeys=${COLDKEYS:-5} pairs=${PAIRS:-40}
+dir=$(mktemp -d "${TMPDIR:-/tmp}/agon-copies.XXXXXX")
+pid=
+finish() {
+	local code=$?
+	[ -z "$pid" ] || { kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true
+	if [ $code = 0 ]; then rm -rf "$dir"; else say "failed; everything stands in $dir"; fi
+}
+trap finish EXIT
+
+# rewrite SAMPLE N FILE: an agent that plays as the sample seven times of ten, and
+# badly else; 0 as it stands, others behind code that no two of them share.
+rewrite() {
+	python3 - "$@" <<'PY'
+import random, re, sys
+src, n, out = open(sys.argv[1]).read(), int(sys.argv[2]), sys.argv[3]
+coin = {
+    "evaluate_criterion": '    import random\n    if random.random() < 0.3:\n        return {"verdict": sorted(o["value"] for o in request["verdict_options"])[0], "justification": "It looks so.", "citations": []}\n',
+    "agent_main": '    import random\n    if random.random() < 0.3:\n        return %s\n' % ("[]" if "problem_data" in src else '""'),
+}
+for name, flip in coin.items():
+    src = re.sub(r"(?m)^((?:async )?def %s\(.*\).*:\n)" % name, lambda m: m.group(1) + flip, src)
+if n:
+    r = random.Random(n)
+    word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(4))
+    key, lines = [r.randrange(256) for _ in range(32)], []
+    for _ in range(60):
+        a, b, c = word(), word(), word()
+        lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))
+    hidden = [x ^ key[i % 32] for i, x in enumerate(src.encode())]
+    k, h, f = word(), word(), word()
+    lines += ["%s = %r" % (k, key), "%s = %r" % (h, hidden), "exec(bytes(%s ^ %s[%s %% 32] for %s, %s in enumerate(%s)).decode(), globals())" % ("x", k, "i", "i", "x", h)]
+    src = "\n".join(lines) + "\n"
+open(out, "w").write(src)
+PY
+}
+
+play() {
+	local kind=$1 sample=$2 top=$dir/$1 netuid url id
+	mkdir -p "$top/wallets"
+	"$agon" arena new "$kind" "$top/copies.toml" >/dev/null
+	sed -i 's/^id = .*/id = "copies-'"$kind"'"/; s/^submissions_per_coldkey.*/submissions_per_coldkey = 0/; s/^max_pairs *=.*/max_pairs = '"$pairs"'/; s/^incentive = .*/incentive = "paired"/' "$top/copies.toml"
+	grep -q '^max_pairs' "$top/copies.toml" || { # a kind whose demo has another rule
+		sed -i '/^\[incentive_numbers\]/,/^$/d' "$top/copies.toml"
+		sed -i '0,/^\[/s//[incentive_numbers]\nvalidators = 1\nagree = 1\nmax_pairs = '"$pairs"'\n\n[/' "$top/copies.toml"
+	}
+	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0/' "$top/copies.toml" # the agent that samples is to sit
+	netuid=$(sed -n 's/^netuid = \([0-9]*\).*/\1/p' "$top/copies.toml")
+	"$agon" arena check "$top/copies.toml" >/dev/null || die "$kind: the arena file"
+	"$agon" up --data "$top/data" --arena "$top/copies.toml" --listen 127.0.0.1:0 >"$top/up.out" 2>"$top/up.err" &
+	pid=$!
+	for _ in $(seq 600); do
+		url=$(grep -ho 'http://127.0.0.1:[0-9]*' "$top/up.err" "$top/up.out" 2>/dev/null | head -1) || true
+		[ -n "$url" ] && curl -sf "$url/readyz" >/dev/null && break
+		kill -0 $pid 2>/dev/null || { tail "$top/up.err" >&2; die "$kind: agon up ended"; }
+		sleep 0.5
+	done
+	export AGON_URL=$url AGON_WALLET_PATH=$top/wallets
+	enter() { # COLDKEY HOTKEY FILE
+		"$agon" key new "$1" "$2" >/dev/null 2>&1 || "$agon" key new --wallet.name "$1" --wallet.hotkey "$2" >/dev/null
+		"$agon" ledger register --netuid "$netuid" --wallet.name "$1" --wallet.hotkey "$2" >/dev/null
+		"$agon" submission submit "$3" --arena "copies-$kind" --wallet.name "$1" --wallet.hotkey "$2" -o id
+	}
+	rewrite "kinds/$kind/data/samples/$sample/agent.py" 0 "$top/champion.py"
+	id=$(enter champion default "$top/champion.py")
+	until [ "$("$agon" board "copies-$kind" -o json --jq '.champion // ""')" = "$id" ]; do
+		kill -0 $pid || die "$kind: agon up ended"
+		[ "$("$agon" submission view "$id" -o json --jq '.decision.outcome // ""')" != kept_seat ] || die "$kind: the agent that samples takes no empty seat: $("$agon" submission view "$id" -o json --jq .decision.sentence)"
+		sleep 1
+	done
+	say "$kind: $id sits"
+	for n in $(seq "$entries"); do
+		rewrite "kinds/$kind/data/samples/$sample/agent.py" "$n" "$top/copy$n.py"
+		enter "cold$((n % coldkeys))" "hot$n" "$top/copy$n.py" >>"$top/ids"
+	done
+	local left=$entries was=
+	while [ "$left" -gt 0 ]; do
+		kill -0 $pid || die "$kind: agon up ended"
+		sleep 2
+		left=$(( entries + 1 - $("$agon" board "copies-$kind" -o json --jq '.decisions | length') ))
+		[ "$left" = "$was" ] || say "$kind: $left to be decided"
+		was=$left
+	done
+	"$agon" board "copies-$kind" -o json >"$top/board.json"
+	python3 - "$top/board.json" "$id" "$kind" <<'PY'
+import json, sys
+board, champion, kind = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3]
+tries = [d for d in board["decisions"] if d["challenger"] != champion]
+took = [d["challenger"] for d in tries if d["outcome"] == "took_seat"]
+pairs = sum(d.get("numbers", {}).get("pairs", 0) for d in tries)
+most = max(d.get("numbers", {}).get("attempt", 0) for d in tries) # of a coldkey or cluster
+print("copies: %s: %d copies, %d pairs, attempts up to %d, %d took the seat" % (kind, len(tries), pairs, most, len(took)))
+sys.exit(1 if took or board["champion"] != champion or not pairs else 0)
+PY
+	kill $pid && wait $pid || true
+	pid=
+}
+
+for kind in ${KINDS:-claim shopping coding}; do
+	case $kind in
+	claim) play claim lexical ;;
+	shopping) play shopping rules ;;
+	coding) play coding repair ;;
+	*) die "$kind: want claim, shopping or coding: the others have a rule or a price of their own" ;;
+	esac
+done
