@@ -3,9 +3,11 @@ package roles
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,13 +75,19 @@ async def evaluate_criterion(request):
 `
 }
 
-// Three scripts play twelve claims; the validator is killed in the middle of
-// a run and started again. Every pair is graded exactly once, and a file can
-// be tried against the one that sits.
+// Scripts play twelve claims each; the validator is killed in the middle of a
+// run and started again, AGON_FAULT_ROUNDS times, each time in another run.
+// Every pair is graded exactly once, and a file can be tried against the one
+// that sits.
 func TestClaimValidatorKilled(t *testing.T) {
 	const claims = 12
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	rounds := 1
+	if n, err := strconv.Atoi(os.Getenv("AGON_FAULT_ROUNDS")); err == nil && n > 0 {
+		rounds = n
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(4+rounds/2)*time.Minute)
 	defer cancel()
+	r := rand.New(rand.NewPCG(1, uint64(rounds)))
 	o := testOptions(t.TempDir())
 	o.Lease = 2 * time.Second
 	s, err := openServer(ctx, o, o.Kinds(""))
@@ -99,8 +107,12 @@ func TestClaimValidatorKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gate.open.Store(true)
-	for _, v := range []string{"values[0]", "values[-1]", "sorted(values)[len(values) // 2]"} {
-		miner, err := kit.LoadParty(s.Data.Path("wallets"), "miner-"+fmt.Sprint(len(v)))
+	scripts := []string{"values[0]", "values[-1]", "sorted(values)[len(values) // 2]"}
+	for len(scripts) <= rounds { // one for each kill, and one that plays in peace
+		scripts = append(scripts, "("+scripts[len(scripts)-3]+" or values[0])")
+	}
+	for i, v := range scripts {
+		miner, err := kit.LoadParty(s.Data.Path("wallets"), "miner-"+fmt.Sprint(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,29 +160,45 @@ func TestClaimValidatorKilled(t *testing.T) {
 		}
 	}
 	cmd := start()
-	waitFor(t, ctx, s, "a run in its middle", func(runs []client.Run) bool {
-		over := len(runs) > 0
-		for _, r := range runs {
-			over = over && r.State.Final()
-			events, err := s.Platform.Events(ctx, operatorCaller, r.RunSpec.Run, 0, 0, 1000)
-			if err != nil {
-				t.Fatal(err)
+	hit := map[string]bool{} // runs that were killed
+	for round := range rounds {
+		middle := 3 + r.IntN(10) // claims that have begun
+		waitFor(t, ctx, s, "a run in its middle", func(runs []client.Run) bool {
+			over := len(runs) > 0
+			for _, x := range runs {
+				over = over && x.State.Final()
+				if x.State != agon.RunPlaying || hit[x.RunSpec.Run] {
+					continue
+				}
+				events, err := s.Platform.Events(ctx, operatorCaller, x.RunSpec.Run, 0, 0, 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := map[string]bool{}
+				for _, e := range events {
+					begun[e.Task] = true
+				}
+				if len(begun) >= middle {
+					return true
+				}
 			}
-			begun := map[string]bool{}
-			for _, e := range events {
-				begun[e.Task] = true
+			if over {
+				t.Fatalf("all runs ended before the validator could be killed %d times", round+1)
 			}
-			if r.State == agon.RunPlaying && len(begun) > 2 {
-				return true
+			return false
+		})
+		kill(cmd)
+		list, err := s.Platform.Runs(ctx, operatorCaller, f.ID, "", "", "", 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range list.Items {
+			if x.State.Held() {
+				hit[x.RunSpec.Run] = true
 			}
 		}
-		if over {
-			t.Fatal("all runs ended before the validator could be killed")
-		}
-		return false
-	})
-	kill(cmd)
-	cmd = start()
+		cmd = start()
+	}
 	runs := waitFor(t, ctx, s, "all runs ended", func(runs []client.Run) bool {
 		for _, r := range runs {
 			if !r.State.Final() {
@@ -212,7 +240,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 	if lost == 0 {
 		t.Error("nothing was lost: the validator was not killed in the middle")
 	}
-	if len(graded) != 3 {
+	if len(graded) != len(scripts) {
 		t.Errorf("%d scripts were graded", len(graded))
 	}
 	for id, tasks := range graded {

@@ -80,7 +80,7 @@ func smallArena(t *testing.T, keys ...string) string {
 		t.Fatalf("found %d of %d tasks", n, len(keys))
 	}
 	path := filepath.Join(dir, "arena.toml")
-	text := fmt.Sprintf("id = \"test-coding\"\nkind = \"coding\"\ntitle = \"test\"\nnetuid = 3\nsets = [%q]\nsamples = true\n", set)
+	text := fmt.Sprintf("id = \"test-coding\"\nkind = \"coding\"\ntitle = \"test\"\nnetuid = 3\nincentive = \"winner_takes_all\"\nsets = [%q]\nsamples = true\n", set)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
