@@ -62,8 +62,9 @@ DRIVER ?=
 copies: build ## rewrites of a sampling agent try to take its seat, in real boxes (slow; KINDS, ENTRIES, PAIRS)
 	scripts/copies.sh
 
-soak: ## 50 boxes at once for SOAK (10m): nothing may grow or stay
+soak: build ## 50 boxes at once for SOAK (10m), then strangers at the door as long: nothing may grow or stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -boxes 50 -for $(SOAK)
+	@$(GO) run ./bench/flood -for $(SOAK)
 
 kills: ## kill a process that plays boxes KILLS (200) times: nothing may stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -kills $(KILLS)

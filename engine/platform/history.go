@@ -56,7 +56,7 @@ func resultOf(tx *store.Tx, x *store.Result) (translog.Result, error) {
 			return translog.Result{}, err
 		}
 	}
-	return translog.ResultOf(x.Of.RunSpec, x.Of.PolicyDigest, x.Of.Submission, x.Attempt.Attempt, x.Scores, x.EventCount, head, x.Receipts)
+	return translog.ResultOf(x.Of, x.Policy, x.Submission, x.Attempt.Attempt, x.Scores, x.EventCount, head, x.Receipts)
 }
 
 // eventHead reads the events of an attempt and hashes them in order.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +13,8 @@ import (
 // Result is an attempt with what was played and what it left, as the log says it.
 type Result struct {
 	Attempt
-	Of       Run          // without its scores
+	Of       agon.RunSpec // without its policy
+	Policy   agon.Digest  // of the run
 	Scores   []agon.Score // of the run
 	Receipts []agon.Receipt
 }
@@ -45,21 +48,38 @@ func (t *Tx) results(ids []string, out map[string]*Result) error {
 		runs = append(runs, runs[0])
 	}
 	in := placeholders
-	attempts, err := many(t, func(r scanner) (x Result, err error) {
-		var row runRow
-		if x.Attempt, err = scanAttemptAnd(r, row.into()...); err != nil {
-			return x, err
+	// The runs of one submission have the same tasks: their list is decoded once.
+	var lastText string
+	var last []agon.TaskRef
+	attempts, err := many(t, func(r scanner) (*Result, error) {
+		x := new(Result)
+		var tasks, rival string
+		var err error
+		if x.Attempt, err = scanAttemptAnd(r, &tasks, &x.Of.Replica, &x.Of.Seed, &x.Policy, &rival); err != nil {
+			return nil, err
 		}
-		x.Of, err = t.runOf(&row)
-		return x, err
-	}, `SELECT `+attemptColumns+`, `+runColumns+` FROM attempts a JOIN runs r ON r.id = a.run
-		JOIN policies p ON p.digest = r.policy WHERE a.run IN (`+in+`)`, runs...)
+		x.Of.Run, x.Of.Arena = x.Run, x.Arena
+		if tasks != lastText {
+			last = nil
+			if err := json.Unmarshal([]byte(tasks), &last); err != nil {
+				return nil, fmt.Errorf("decode tasks of run: %w", err)
+			}
+			lastText = tasks
+		}
+		x.Of.Tasks = slices.Clip(last)
+		if rival != "" {
+			if err := json.Unmarshal([]byte(rival), &x.Of.Rival); err != nil {
+				return nil, fmt.Errorf("decode rival of run: %w", err)
+			}
+		}
+		return x, nil
+	}, `SELECT `+attemptColumns+`, r.tasks, r.replica, r.seed, r.policy, r.rival FROM attempts a JOIN runs r ON r.id = a.run
+		WHERE a.run IN (`+in+`)`, runs...)
 	if err != nil {
 		return err
 	}
 	counted := map[string]*Result{}
-	for i := range attempts {
-		x := &attempts[i]
+	for _, x := range attempts {
 		id := x.Run + "/" + strconv.Itoa(x.N)
 		if !want[id] {
 			continue

@@ -657,7 +657,10 @@ func TestStrangerTable(t *testing.T) {
 // testExists looks for a test in the packages that the tables speak of.
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
-	for _, dir := range []string{"../../engine/platform", "../../cmd/agon/roles", "../../gateway", "../../kinds/shopping/wire", ".", "../web", "../cli", "../../client", "../../cmd/agon", "../../ledger/local", "../../engine/audit"} {
+	for _, dir := range []string{
+		"../../engine/platform", "../../cmd/agon/roles", "../../gateway", "../../kinds/shopping/wire", ".", "../web", "../cli", "../../client", "../../cmd/agon", "../../ledger/local", "../../engine/audit",
+		"../../kinds/coding/signin", "../../kinds/claim/signin", "../../kinds/claim/wire", "../../kinds/pack/signin", "../../kinds/pack/wire", "../../kinds/research/signin", "../../kinds/research/wire", "../../kinds/shopping/signin",
+	} {
 		files, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)
