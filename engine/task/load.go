@@ -171,8 +171,12 @@ func (t *Task) Manifest() blob.Manifest {
 }
 
 // ReadFile reads a file of at most limit bytes of the task's tree, which may hold
-// anything: links out of it, pipes, files without end.
+// anything: links out of it, pipes, files without end. A task that Load read from
+// an fs.FS has no tree on the host: the file comes from there, as Load saw it.
 func (t *Task) ReadFile(name string, limit int64) ([]byte, error) {
+	if t.Dir == "" {
+		return t.readLoaded(name, limit)
+	}
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open task %s: %w", t.Key, err)
@@ -526,4 +530,25 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// readLoaded reads a file that Load listed.
+func (t *Task) readLoaded(name string, limit int64) ([]byte, error) {
+	i, ok := slices.BinarySearchFunc(t.files, name, func(f file, name string) int { return strings.Compare(f.path, name) })
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("open task %s: %s: %w", t.Key, name, fs.ErrNotExist)
+	case t.files[i].mode == blob.ModeLink:
+		return nil, fmt.Errorf("open task %s: %s is not a regular file", t.Key, name)
+	case t.files[i].size > limit:
+		return nil, fmt.Errorf("read task %s: %s is larger than %d bytes", t.Key, name, limit)
+	}
+	b, err := readLimited(t.fsys, name, MaxFile)
+	if err != nil {
+		return nil, fmt.Errorf("read task %s: %w", t.Key, err)
+	}
+	if agon.Sum(b) != t.files[i].digest {
+		return nil, fmt.Errorf("read task %s: %w: %s", t.Key, ErrChanged, name)
+	}
+	return b, nil
 }
