@@ -84,6 +84,18 @@ func (a *App) agentNew(ctx context.Context, templates map[string]fs.FS, kind, di
 	}}); err != nil {
 		return err
 	}
-	a.IO.Notef("try it with `agon try %s --arena demo-%s`", plain.Line(names[0]), kind)
+	a.IO.Notef("try it with `agon try %s --arena %s`", plain.Line(names[0]), plain.Line(a.shippedArena(kind)))
 	return nil
+}
+
+// shippedArena is the id of the arena that a kind ships; ARENA: it ships none.
+func (a *App) shippedArena(kind string) string {
+	if list := a.Services.Kinds.List; list != nil {
+		for _, k := range list() {
+			if k.Kind == kind && k.Arena != "" {
+				return k.Arena
+			}
+		}
+	}
+	return "ARENA"
 }

@@ -77,7 +77,11 @@ func fakeServices() cli.Services {
 		},
 		Agents: cli.Agents{
 			EntryName: func(string, string) string { return "agent.py" },
-			Templates: map[string]fs.FS{"golf": fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    return {\"patch\": \"\"}\n")}}},
+			Templates: map[string]fs.FS{
+				"golf":    fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    return {\"patch\": \"\"}\n")}},
+				"croquet": fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    pass\n")}},
+				"bowls":   fstest.MapFS{"agent.py": {Data: []byte("def agent_main(input):\n    pass\n")}},
+			},
 			Try: func(_ context.Context, o cli.TryOptions) (*cli.TryResult, error) {
 				if len(o.Tasks) > 0 && o.Tasks[0] == "secret/one" {
 					return nil, &agon.Error{Code: "hidden_task", Status: 422, Message: "secret/one is hidden", Mend: "try the public tasks"}
@@ -105,7 +109,7 @@ func fakeServices() cli.Services {
 		},
 		Kinds: cli.Kinds{
 			List: func() []cli.KindInfo {
-				return []cli.KindInfo{{Kind: "golf", Arena: "demo-golf", Sets: []string{"small"}, Samples: []string{"nop", "repair"}}}
+				return []cli.KindInfo{{Kind: "golf", Arena: "demo-golf", Sets: []string{"small"}, Samples: []string{"nop", "repair"}}, {Kind: "croquet", Arena: "lawn", Sets: []string{"short"}, Samples: []string{"nop"}}}
 			},
 			New: func(o cli.KindNewOptions) (*cli.KindNew, error) {
 				if o.Name == "func" {
