@@ -64,6 +64,9 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 	if !ok {
 		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "kind", Message: "there is no kind " + kind, Mend: "the kinds are " + strings.Join(kits.Names(), ", ")}
 	}
+	if k.Demo == nil {
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "kind", Message: "the kind " + kind + " ships no arena to start from", Mend: "give its Kit a Demo, or write the arena file by hand"}
+	}
 	f := k.Demo()
 	if f.Incentive == incentive.PairedRule {
 		// A demo's alpha is for a demo. One machine has one validator; where strangers

@@ -47,4 +47,7 @@ func TestArenaTemplates(t *testing.T) {
 	if _, err := arenaTemplate(kinds.All(), "chess"); err == nil {
 		t.Error("a kind that is none")
 	}
+	if _, err := arenaTemplate(kit.List{{Kind: "chess"}}, "chess"); err == nil || !strings.Contains(err.Error(), "ships no arena") {
+		t.Errorf("a kind without Demo: %v", err)
+	}
 }

@@ -54,6 +54,9 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.TaskRe
 			}
 			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " " + i.Why, Mend: i.Mend}
 		}
+		if own.Demo == nil { // its policy has the limits of the boxes
+			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is of a kind that ships no arena", Mend: "give its Kit a Demo"}
+		}
 		start := time.Now()
 		ref, err := kit.PutTask(ctx, blobs, t, work)
 		if err != nil {
