@@ -1,5 +1,5 @@
 // Package kind defines what the engine must know about one form of
-// competition. Each kind is one folder below this one.
+// competition. Kinds stand in kinds/, or in modules of their own; docs/kinds.md is the walk.
 package kind
 
 import (

@@ -31,6 +31,7 @@ func Kit() kit.Kit {
 		Data:      files,
 		Sets:      []string{"first"},
 		Samples:   []kit.Sample{{Name: "adder"}},
+		// Names and sizes. A function of yours may also read the files, with Task.ReadFile.
 		CheckTask: task.Form{Files: []string{inputFile, answerFile}, Limit: maxTaskFile}.Check,
 		Demo:      kit.ShippedArena(arena),
 	}
