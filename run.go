@@ -99,6 +99,10 @@ type Record struct {
 	Tasks map[string]string `json:"tasks,omitempty"`
 }
 
+// MetricForged is a metric of a score whose grade was forged: how often. One
+// such score makes the whole submission worth nothing.
+const MetricForged = "forged"
+
 // Score is what a judge made of a record for one task.
 type Score struct {
 	Run     string             `json:"run"`

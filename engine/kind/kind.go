@@ -168,6 +168,20 @@ type Controlled interface {
 	Control(ctx context.Context, env Env, r agon.RunSpec, t *task.Task, patch []byte) (solved bool, detail string, err error)
 }
 
+// TwinCount says how many twins a test has: the same test with a falsified
+// expectation, which tells a forged pass from an earned one.
+type TwinCount struct {
+	ID        string `json:"id"`
+	Twins     int    `json:"twins"`
+	Forgeable bool   `json:"forgeable"` // fewer twins than the kind wants
+}
+
+// Twinned is a Kind whose graders play twins of tests.
+type Twinned interface {
+	// Twins counts those of a task's tests that decide, in the order of the task.
+	Twins(ctx context.Context, env Env, r agon.RunSpec, t *task.Task) ([]TwinCount, error)
+}
+
 // Exclusion says why a submission is not played.
 type Exclusion struct {
 	Code       string // "near_copy", "integrity_failed", …

@@ -87,6 +87,8 @@ type Agon struct {
 	PassToPass []string `toml:"pass_to_pass"`
 	// TestTimeoutSec bounds each test (default 20).
 	TestTimeoutSec float64 `toml:"test_timeout_sec"`
+	// Processes says that tests, or the code that they test, start processes. Without it they cannot.
+	Processes bool `toml:"processes"`
 	// Visible says that the failing tests are in the base tree, so that an agent can run them.
 	Visible bool `toml:"visible"`
 	// Released is set for tasks made from published packages (see Fetch).

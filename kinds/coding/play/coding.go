@@ -14,7 +14,7 @@ import (
 const Name = "coding"
 
 // scorer names the judging code: change it whenever a record could be judged differently.
-const scorer = "coding-1"
+const scorer = "coding-2"
 
 // Config is what the kind needs to know of this host.
 type Config struct {
@@ -25,7 +25,8 @@ type Config struct {
 
 // Kind implements kind.Kind for coding arenas.
 type Kind struct {
-	cfg Config
+	cfg   Config
+	pools pools
 }
 
 // New returns the kind.

@@ -9,6 +9,8 @@ var (
 	runSource string
 	//go:embed harness/grade.py
 	gradeSource string
+	//go:embed harness/twins.py
+	twinsSource string
 	//go:embed harness/asserts.py
 	assertSource string
 )

@@ -142,6 +142,42 @@ func writeTask(t *testing.T, base, hidden map[string]string, cfg task.Agon) *tas
 	return &task.Task{Key: "t/one", Dir: dir, Instruction: "add is wrong", Config: task.Config{Agon: cfg}}
 }
 
+// withReference is a task of writeTask's as Load gives it, with a reference patch.
+func withReference(t *testing.T, tk *task.Task, patch string) *task.Task {
+	t.Helper()
+	var ids []string
+	for _, l := range [][]string{tk.Config.Agon.FailToPass, tk.Config.Agon.PassToPass} {
+		b, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, string(b))
+	}
+	for _, d := range []string{"environment", "tests", "solution"} {
+		if err := os.Mkdir(filepath.Join(tk.Dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"repo": "environment/repo", "hidden": "tests/hidden"} {
+		if err := os.Rename(filepath.Join(tk.Dir, from), filepath.Join(tk.Dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"solution/fix.patch": patch, "instruction.md": tk.Instruction + "\n",
+		"task.toml": fmt.Sprintf("version = \"1.0\"\n[task]\nname = \"t/one\"\n[agon]\nkind = \"coding\"\nbase = \"environment/repo\"\nhidden = \"tests/hidden\"\nsolution = \"solution/fix.patch\"\nfail_to_pass = %s\npass_to_pass = %s\n", ids[0], ids[1]),
+	} {
+		if err := os.WriteFile(filepath.Join(tk.Dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := task.LoadDir(tk.Dir, tk.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // calcTask is a repository whose add subtracts.
 func calcTask(t *testing.T) *task.Task {
 	tests := `import unittest

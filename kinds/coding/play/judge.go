@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -33,6 +35,9 @@ type TestResult struct {
 	// Why is one line for people. It may hold text written by code under
 	// test, and names hidden tests: show it only where those may be seen.
 	Why string `json:"why,omitempty"`
+
+	asserted bool // it failed by an assertion
+	again    bool // it began more than once in one box
 }
 
 // Verdict is what a patch came to on a task.
@@ -44,6 +49,9 @@ type Verdict struct {
 	// Detail is one line for whoever may see the task's tests.
 	Detail string
 	Tests  []TestResult // in the order of the task's lists; nil if refused
+	// Forged lists tests that passed together with a twin of theirs, or that
+	// began more than once in a box: no fix can do that.
+	Forged []string
 	// Closed says that test processes could not be read from outside of themselves.
 	Closed     bool
 	PatchBytes int
@@ -95,7 +103,13 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	score.Metrics = map[string]float64{"patch_bytes": float64(v.PatchBytes)}
 	for _, g := range []string{FailToPass, PassToPass} {
 		passed, total := v.Count(g)
+		if len(v.Forged) > 0 {
+			passed = 0 // nothing of a forged grade counts
+		}
 		score.Metrics[g], score.Metrics[g+"_total"] = float64(passed), float64(total)
+	}
+	if n := len(v.Forged); n > 0 {
+		score.Metrics[MetricForged] = float64(n)
 	}
 	score.Detail = v.detail(r.Tasks[0].Hidden)
 	return []agon.Score{score}, nil
@@ -105,6 +119,13 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 func (v *Verdict) detail(hidden bool) string {
 	if v.Refused != "" {
 		return plain.Short(v.Refused, 400)
+	}
+	if n := len(v.Forged); n > 0 {
+		s := fmt.Sprintf("forged: %d of %d tests passed together with a twin whose expectation is false, or began twice", n, len(v.Tests))
+		if hidden {
+			return s
+		}
+		return s + "; " + plain.Short(strings.Join(v.Forged, ", "), 300)
 	}
 	fp, ft := v.Count(FailToPass)
 	pp, pt := v.Count(PassToPass)
@@ -142,10 +163,10 @@ func (k *Kind) JudgePatch(ctx context.Context, env kind.Env, r agon.RunSpec, t *
 	if err != nil {
 		return nil, err
 	}
-	if err := k.grade(ctx, env, t, r.Policy, g, v); err != nil {
+	if err := k.gradeWithTwins(ctx, env, t, r.Policy, g, v); err != nil {
 		return nil, err
 	}
-	v.Solved = len(v.Tests) > 0
+	v.Solved = len(v.Tests) > 0 && len(v.Forged) == 0
 	for _, res := range v.Tests {
 		v.Solved = v.Solved && res.Passed
 	}
@@ -162,8 +183,11 @@ func (k *Kind) Control(ctx context.Context, env kind.Env, r agon.RunSpec, t *tas
 	return v.Solved, v.Detail, nil
 }
 
+// MetricForged counts the tests of a score that were forged.
+const MetricForged = agon.MetricForged
+
 // tokens are the secret words of one test: what a child of grade.py writes at
-// the end of the test's body (with or without an assertion having run), after
+// the beginning of the test's body, at the end of the test's body (with or without an assertion having run), after
 // the runner counted a success, and after what must fail did fail.
 type tokens struct {
 	ID       string `json:"id"`
@@ -171,9 +195,10 @@ type tokens struct {
 	Bare     string `json:"bare"`
 	Done     string `json:"done"`
 	Sentinel string `json:"sentinel"`
+	Begin    string `json:"begin"`
 }
 
-func (t tokens) all() [4]string { return [4]string{t.Body, t.Bare, t.Done, t.Sentinel} }
+func (t tokens) all() [5]string { return [5]string{t.Body, t.Bare, t.Done, t.Sentinel, t.Begin} }
 
 func word() string {
 	var b [16]byte
@@ -181,83 +206,112 @@ func word() string {
 	return hex.EncodeToString(b[:])
 }
 
-// grade runs the tests of a tree in a box without doors.
-func (k *Kind) grade(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading, v *Verdict) error {
+// bench is a tree on disk that tests run in, in any number of boxes.
+type bench struct {
+	k           *Kind
+	env         kind.Env
+	task        *task.Task
+	g           *grading
+	limits      agon.Limits
+	tmp         string
+	tree, tools string
+}
+
+// errShape is a tree that cannot be laid out: only a patch that makes a
+// directory of a file, or the reverse, against the task's own files does that.
+var errShape = errors.New("patch: it turns a file into a directory where the task has its own")
+
+// newBench writes a tree.
+func (k *Kind) newBench(env kind.Env, t *task.Task, pol agon.Policy, g *grading) (_ *bench, err error) {
 	tmp, err := tempdir.Make("grade")
 	if err != nil {
-		return fmt.Errorf("make grading directory: %w", err)
+		return nil, fmt.Errorf("make grading directory: %w", err)
 	}
-	defer os.RemoveAll(tmp)
-	tree, tools := filepath.Join(tmp, "tree"), filepath.Join(tmp, "tools")
-	for _, d := range []string{tree, tools} {
+	s := &bench{k: k, env: env, task: t, g: g, tmp: tmp, tree: filepath.Join(tmp, "tree"), tools: filepath.Join(tmp, "tools"), limits: pol.Grader}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	for _, d := range []string{s.tree, s.tools} {
 		if err := os.Mkdir(d, 0o755); err != nil {
-			return fmt.Errorf("make grading directory: %w", err)
+			return nil, fmt.Errorf("make grading directory: %w", err)
 		}
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fmt.Errorf("open grading directory: %w", err)
+		return nil, fmt.Errorf("open grading directory: %w", err)
 	}
-	if err := g.write(tree); err != nil {
-		// Only a patch that makes a directory of a file, or the reverse, against
-		// the task's own files gets here: its doing, not the host's.
+	if err := g.write(s.tree); err != nil {
 		if len(g.tree) > 0 && (isNotDir(err) || errors.Is(err, fs.ErrExist)) {
-			v.Refused = "patch: it turns a file into a directory where the task has its own"
-			return nil
+			return nil, errShape
 		}
-		return fmt.Errorf("write grading tree: %w", err)
+		return nil, fmt.Errorf("write grading tree: %w", err)
 	}
-	if err := copyPython(k.cfg.Rootfs, filepath.Join(tools, "python3")); err != nil {
-		return err
+	if err := copyPython(k.cfg.Rootfs, filepath.Join(s.tools, "python3")); err != nil {
+		return nil, err
 	}
-	spec, list := gradeSpec(t, g)
-	in, err := json.Marshal(spec)
+	if ms := int64(t.Config.Verifier.TimeoutSec * 1000); ms > 0 && (s.limits.WallMS == 0 || ms < s.limits.WallMS) {
+		s.limits.WallMS = ms
+	}
+	return s, nil
+}
+
+func (s *bench) close() { _ = os.RemoveAll(s.tmp) } // what stays is swept with the other temporary directories
+
+// exec runs a program of the harness in a box without doors, and hands it in.
+func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io.Writer) (sandbox.Exit, error) {
+	b, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("encode grading: %w", err)
+		return sandbox.Exit{}, fmt.Errorf("encode grading: %w", err)
 	}
-	limits := pol.Grader
-	if s := int64(t.Config.Verifier.TimeoutSec * 1000); s > 0 && (limits.WallMS == 0 || s < limits.WallMS) {
-		limits.WallMS = s
-	}
-	box, err := env.Box(ctx, sandbox.Spec{
+	box, err := s.env.Box(ctx, sandbox.Spec{
 		Name:   "grade",
-		Rootfs: k.cfg.Rootfs,
+		Rootfs: s.k.cfg.Rootfs,
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
-			{Kind: sandbox.MountReadOnly, Source: tree, Target: repoDir},
-			{Kind: sandbox.MountReadOnly, Source: tools, Target: toolsDir, Exec: true},
+			{Kind: sandbox.MountReadOnly, Source: s.tree, Target: repoDir},
+			{Kind: sandbox.MountReadOnly, Source: s.tools, Target: toolsDir, Exec: true},
 		},
-		Limits: limits,
+		Limits: s.limits,
 		Env:    append([]string{"HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"}, baseEnv...),
 	})
 	if err != nil {
-		return err
+		return sandbox.Exit{}, err
 	}
 	defer box.Close()
-	rep := newReport(spec.Ready, list)
-	stderr := &tail{limit: 4 << 10}
 	x, err := box.Exec(ctx, sandbox.Cmd{
 		// By way of a shell: the kernel looks at what the process may read when it executes the copy.
-		Args:      []string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3", "-s", "-S", "-B", "-c", gradeSource},
+		Args:      []string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3", "-s", "-S", "-B", "-c", program},
 		Dir:       "/",
-		Stdin:     bytes.NewReader(in),
-		Stdout:    rep,
+		Stdin:     bytes.NewReader(b),
+		Stdout:    out,
 		Stderr:    stderr,
 		Untrusted: true,
 	})
 	if err != nil {
-		return fmt.Errorf("run tests: %w", err)
+		return x, fmt.Errorf("run tests: %w", err)
 	}
 	if x.Lost != "" {
-		return fmt.Errorf("run tests: command was lost: %s", x.Lost)
+		return x, fmt.Errorf("run tests: command was lost: %s", x.Lost)
+	}
+	return x, nil
+}
+
+// run plays tests, in the order given, over the test modules given.
+func (s *bench) run(ctx context.Context, modules map[string][]byte, tests []string) (results map[string]TestResult, closed bool, err error) {
+	spec, list := gradeSpec(s.task, s.g, modules, tests)
+	rep := newReport(spec.Ready, list)
+	stderr := &tail{limit: 4 << 10}
+	x, err := s.exec(ctx, gradeSource, spec, rep, stderr)
+	if err != nil {
+		return nil, false, err
 	}
 	// Until it is ready the grader has run no code under test: what stops it
 	// there is the task or this host.
 	if !rep.ready {
-		return fmt.Errorf("%w: exit %d %s: %s", ErrGrader, x.Code, x.Limit, plain.Short(rep.broken+" "+stderr.String(), 400))
+		return nil, false, fmt.Errorf("%w: exit %d %s: %s", ErrGrader, x.Code, x.Limit, plain.Short(rep.broken+" "+stderr.String(), 400))
 	}
-	v.Closed = rep.closed
-	v.Tests = rep.results(t, x)
-	return nil
+	return rep.results(s.task, x), rep.closed, nil
 }
 
 // ErrGrader marks a grader that could not start: a task whose tests cannot be
@@ -275,14 +329,19 @@ type graderInput struct {
 	Timeout float64           `json:"timeout"` // seconds, each test
 	Ready   string            `json:"ready"`
 	Boxed   bool              `json:"boxed"`
+	// Processes lets the tests start processes.
+	Processes bool `json:"processes"`
+	// Twins and Draw are of twins.py: how many to draw of each test, and by what.
+	Twins int    `json:"twins,omitempty"`
+	Draw  string `json:"draw,omitempty"`
 }
 
-func gradeSpec(t *task.Task, g *grading) (graderInput, []tokens) {
+func gradeSpec(t *task.Task, g *grading, modules map[string][]byte, tests []string) (graderInput, []tokens) {
 	var list []tokens
-	for _, id := range append(append([]string{}, t.Config.Agon.FailToPass...), t.Config.Agon.PassToPass...) {
-		list = append(list, tokens{ID: id, Body: word(), Bare: word(), Done: word(), Sentinel: word()})
+	for _, id := range tests {
+		list = append(list, tokens{ID: id, Body: word(), Bare: word(), Done: word(), Sentinel: word(), Begin: word()})
 	}
-	in := graderInput{Root: repoDir, Files: g.modules, Own: g.own, Asserts: assertSource, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
+	in := graderInput{Root: repoDir, Files: modules, Own: g.own, Processes: t.Config.Agon.Processes, Asserts: assertSource, Tests: list, Timeout: t.Config.Agon.TestTimeoutSec, Ready: word(), Boxed: true}
 	if in.Timeout <= 0 {
 		in.Timeout = task.DefaultTestTimeoutSec
 	}
@@ -315,10 +374,13 @@ func copyPython(rootfs, dst string) error {
 	return nil
 }
 
+// parts is how many tokens a test has.
+const parts = 5
+
 // report collects what grade.py and its children write. Everything but the
 // tokens is foreign text.
 type report struct {
-	want   map[string]int // token to 4*test+part; part as in tokens.all
+	want   map[string]int // token to parts*test+part; part as in tokens.all
 	readyW string
 	tests  []tokens
 
@@ -327,17 +389,17 @@ type report struct {
 	ready   bool
 	closed  bool
 	broken  string
-	seen    [][4]bool
+	seen    [][parts]int // how often
 	note    []string
 	status  []string
 	tooLong bool
 }
 
 func newReport(ready string, tests []tokens) *report {
-	r := &report{want: map[string]int{}, readyW: ready, tests: tests, seen: make([][4]bool, len(tests)), note: make([]string, len(tests)), status: make([]string, len(tests))}
+	r := &report{want: map[string]int{}, readyW: ready, tests: tests, seen: make([][parts]int, len(tests)), note: make([]string, len(tests)), status: make([]string, len(tests))}
 	for i, t := range tests {
 		for j, w := range t.all() {
-			r.want[w] = 4*i + j
+			r.want[w] = parts*i + j
 		}
 	}
 	return r
@@ -373,7 +435,7 @@ func (r *report) take(l string) {
 		return
 	}
 	if n, ok := r.want[l]; ok {
-		r.seen[n/4][n%4] = true
+		r.seen[n/parts][n%parts]++
 		return
 	}
 	kind, rest, _ := strings.Cut(l, " ")
@@ -399,18 +461,19 @@ func (r *report) take(l string) {
 	}
 }
 
-func (r *report) results(t *task.Task, x sandbox.Exit) []TestResult {
-	out := make([]TestResult, len(r.tests))
+func (r *report) results(t *task.Task, x sandbox.Exit) map[string]TestResult {
+	out := make(map[string]TestResult, len(r.tests))
 	for i, w := range r.tests {
 		s := r.seen[i]
-		res := TestResult{ID: w.ID, Group: FailToPass, Passed: (s[0] || s[1]) && s[2] && s[3]}
-		if i >= len(t.Config.Agon.FailToPass) {
-			res.Group = PassToPass
+		res := TestResult{ID: w.ID, Group: PassToPass, Passed: s[0]+s[1] > 0 && s[2] > 0 && s[3] > 0, again: s[4] > 1 || s[0]+s[1] > 1}
+		if slices.Contains(t.Config.Agon.FailToPass, w.ID) {
+			res.Group = FailToPass
 		}
 		if !res.Passed {
 			res.Why = plain.Short(r.why(i, x), 300)
+			res.asserted = strings.HasPrefix(r.note[i], "failure")
 		}
-		out[i] = res
+		out[w.ID] = res
 	}
 	return out
 }
@@ -428,9 +491,9 @@ func (r *report) why(i int, x sandbox.Exit) string {
 		return "did not run: " + x.Limit + " limit of the box"
 	case r.status[i] == "":
 		return "did not run"
-	case s[2] && !s[3]:
+	case s[2] > 0 && s[3] == 0:
 		return "what must fail did not fail"
-	case !s[0] && !s[1]:
+	case s[0]+s[1] == 0:
 		return "the test's body did not come to its end (" + r.status[i] + ")"
 	}
 	return "no completion mark (" + r.status[i] + ")"

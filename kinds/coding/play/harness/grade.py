@@ -144,6 +144,7 @@ class Rewrite(ast.NodeTransformer):
             body.extend(new if isinstance(new, list) else [new])
         if in_class:
             if self.method:
+                body.insert(0, ast.Expr(self.begin()))
                 body.append(ast.Expr(self.mark()))
             self.selves.pop()
         node.body = body
@@ -154,6 +155,10 @@ class Rewrite(ast.NodeTransformer):
         index = ast.Call(marker("len"), [marker("ticks")], [])
         word = ast.Subscript(marker("word:%s:%s" % (self.module, self.method)), index, ast.Load())
         return ast.Call(marker("write"), [marker("fd"), word], [])
+
+    def begin(self):
+        """Say that the body has begun: whoever calls a test twice is seen."""
+        return ast.Call(marker("write"), [marker("fd"), marker("begin:%s:%s" % (self.module, self.method))], [])
 
     def tick(self):
         return ast.Call(marker("tick"), [ast.Constant("t"), ast.Constant(1)], [])
@@ -239,6 +244,8 @@ def hook(event, args):
             raise OSERROR(13, "not available while tests run")
     elif event in DEADLY:
         EXIT(TAMPERED)
+    elif event in STARTS_PROCESSES:
+        raise OSERROR(1, "this task's tests start no processes")
     elif event == "import":
         if args[1] is not None and not STARTS(args[1], SAFE):
             raise IMPORTERROR("no extension modules but the system's")
@@ -253,12 +260,20 @@ ctypes.dlopen ctypes.dlsym ctypes.cdata ctypes.cdata/buffer ctypes.addressof cty
 ctypes.call_function ctypes.PyObj_FromPtr cpython.PyInterpreterState_New cpython._PySys_ClearAuditHooks
 sys.monitoring.register_callback sys.remote_exec""".split())
 
+# A copy of the process would let one attempt be many (see processes in the task's configuration).
+STARTS_PROCESSES = frozenset("os.fork os.forkpty os.exec os.posix_spawn os.spawn os.system subprocess.Popen pty.spawn".split())
+
 UNSAFE = frozenset("ctypes _ctypes _ctypes_test _testcapi _testinternalcapi _testbuffer _xxsubinterpreters _interpreters _interpchannels _interpqueues cffi _cffi_backend".split())
 
 # A signal's handler is given the frame that it interrupts, without an audit event.
 SIGNAL = r'''
 def signal(signalnum, handler, /):
     return SET(signalnum, WRAP(handler) if CALLABLE(handler) else handler)
+'''
+
+NO_FORK = r'''
+def fork_exec(*args, **kwargs):
+    raise OSERROR(1, "this task's tests start no processes")
 '''
 
 WRAP = r'''
@@ -271,7 +286,7 @@ def wrap(handler):
 CREATE = r'''
 def create_builtin(spec):
     name = spec.name
-    if TYPE(name) is not STR or name == "_signal" or name == "_imp":
+    if TYPE(name) is not STR or name == "_signal" or name == "_imp" or name == "_posixsubprocess":
         raise IMPORTERROR("not available while tests run")
     return BUILD(NAMED(name=name))
 '''
@@ -533,13 +548,14 @@ def child(job, spec, modules, codes, asserts, words, out, note):
     ticks = {}
     words = dict(words)
     words["word:%s:%s" % body] = (t["bare"].encode() + b"\n" if not asserting else b"", t["body"].encode() + b"\n")
+    words["begin:%s:%s" % body] = t["begin"].encode() + b"\n"
     values = {"len": len, "ticks": ticks, "tick": ticks.setdefault, "write": os.write, "fd": out, **words}
     values.update(("call:" + n, f) for n, f in asserts.items())
     values["same"] = asserts["same"]
 
     class Defaults(dict):
         def __missing__(self, key):
-            return (b"", b"")  # marks of classes inside functions
+            return b"" if key.startswith("begin:") else (b"", b"")  # marks of classes inside functions
 
     filled = {n: fill(c, Defaults(values)) for n, c in codes.items()}
     same_ns = asserts["same"].__globals__
@@ -554,9 +570,14 @@ def child(job, spec, modules, codes, asserts, words, out, note):
                        "EXIT": os._exit, "NO_IMPORT": NO_IMPORT, "TAMPERED": TAMPERED, "AssertionError": AssertionError}, private)
     hook_ns = {"__builtins__": {}}
     hook = inject(HOOK, {"GETFRAME": sys._getframe, "GETATTR": getattr, "HOOK_NS": hook_ns, "SAME_NS": same_ns, "PROTECTED": protected, "READER": READER,
-                         "EXIT": os._exit, "TAMPERED": TAMPERED, "DEADLY": DEADLY, "UNSAFE": UNSAFE, "IMPORTERROR": ImportError,
+                         "EXIT": os._exit, "TAMPERED": TAMPERED, "DEADLY": DEADLY, "UNSAFE": UNSAFE if spec["processes"] else UNSAFE | {"_posixsubprocess"},
+                         "STARTS_PROCESSES": frozenset() if spec["processes"] else STARTS_PROCESSES, "IMPORTERROR": ImportError,
                          "SAFE": sys.base_prefix + "/", "STARTS": str.startswith, "TYPE": type, "STR": str, "OSERROR": PermissionError, "SAME": str.__eq__, "FIND": str.find}, hook_ns)
     _signal.signal = inject(SIGNAL, {"SET": _signal.signal, "CALLABLE": callable, "WRAP": inject(WRAP, {}, dict(private))}, dict(private))
+    if not spec["processes"]:
+        import _posixsubprocess  # raises no audit event of its own
+
+        _posixsubprocess.fork_exec = inject(NO_FORK, {"OSERROR": PermissionError}, dict(private))
     _imp.create_builtin = inject(CREATE, {"TYPE": type, "STR": str, "IMPORTERROR": ImportError, "BUILD": _imp.create_builtin,
                                           "NAMED": types.SimpleNamespace}, dict(private))
     protected.extend([_signal.signal.__globals__, _imp.create_builtin.__globals__])

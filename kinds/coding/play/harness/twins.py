@@ -1,0 +1,235 @@
+"""Draw twins of the listed tests: the same test with one expectation falsified.
+
+Runs after the definitions of grade.py, in a box of its own that holds no patch, and runs nothing of the task. Standard
+input is grade.py's, with how many twins are wanted of each test and a number to draw by. One line is written: a list
+with an entry for each test, of {"body", "file", "twins": [{"what", "edits": [{"start", "end", "text"}]}]}. Places are
+bytes of the file; an edit keeps the number of lines, so that every line of a twin stands where it stood.
+
+Whoever passes a test cannot pass its twin: an expected value is another one, a comparison or a truth is negated, an
+exception must say what it does not say. What a test gives to the code under test stays as it is, but where a test
+expects nothing that can be falsified otherwise.
+"""
+
+NEGATED = {}
+for pair in """Equal NotEqual|True False|Is IsNot|IsNone IsNotNone|In NotIn|IsInstance NotIsInstance|Less GreaterEqual
+LessEqual Greater|AlmostEqual NotAlmostEqual|Regex NotRegex""".replace("\n", "|").split("|"):
+    first, second = pair.split()
+    NEGATED["assert" + first], NEGATED["assert" + second] = "assert" + second, "assert" + first
+EQUAL = frozenset("assert" + n for n in "Equal ListEqual TupleEqual DictEqual MultiLineEqual SetEqual SequenceEqual CountEqual AlmostEqual".split())
+MAX_EDIT = 1 << 16  # bytes of what an edit puts in
+
+
+class Source:
+    """The bytes of a file and where its lines begin."""
+
+    def __init__(self, data):
+        self.data, self.starts = data, [0]
+        for line in data.splitlines(keepends=True) if b"\f" not in data and b"\r" not in data.replace(b"\r\n", b"") else []:
+            self.starts.append(self.starts[-1] + len(line))
+
+    def place(self, line, column):
+        return self.starts[line - 1] + column
+
+    def span(self, node):
+        return self.place(node.lineno, node.col_offset), self.place(node.end_lineno, node.end_col_offset)
+
+    def lines(self, node):
+        return node.end_lineno - node.lineno
+
+
+class Drawer:
+    """Finds what can be falsified in one test's body."""
+
+    def __init__(self, source, function, own, draw):
+        self.source, self.own, self.draw = source, own, draw
+        self.me = (function.args.posonlyargs + function.args.args or [None])[0]
+        self.me = self.me.arg if self.me else None
+        self.changed, self.negated, self.other, self.given = [], [], [], []
+        self.assigned = {}  # name to the only display of constants that it is bound to
+        loads = {}
+        for n in ast.walk(function):
+            if isinstance(n, ast.Name):
+                loads[n.id] = loads.get(n.id, 0) + 1
+        for n in ast.walk(function):
+            if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and loads[n.targets[0].id] == 2:
+                self.assigned[n.targets[0].id] = n.value
+        for n in ast.walk(function):
+            if isinstance(n, ast.Call):
+                self.call(n)
+            elif isinstance(n, ast.Assert):
+                self.statement(n)
+
+    def edit(self, start, end, text, node=None):
+        text = text.encode() + b"\n" * (self.source.lines(node) if node is not None else 0)
+        return {"start": start, "end": end, "text": text.decode()}
+
+    def add(self, where, what, *edits):
+        if sum(len(e["text"]) for e in edits) <= MAX_EDIT:
+            where.append({"what": what, "edits": sorted(edits, key=lambda e: e["start"])})
+
+    def call(self, n):
+        f = n.func
+        if not (isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == self.me) or any(isinstance(a, ast.Starred) for a in n.args):
+            return
+        name, args = f.attr, n.args
+        if name in self.own or not name.startswith("assert"):
+            if name in self.own:
+                for a in args[::-1]:
+                    self.constants(a, self.given, "what a helper is given")
+            return
+        end = self.source.place(f.end_lineno, f.end_col_offset)
+        if name in EQUAL and len(args) >= 2:
+            for a in (args[1], args[0]):
+                self.constants(a, self.changed, "another value is expected")
+            start, stop = self.source.span(args[1])
+            if name == "assertEqual":
+                if isinstance(args[1], ast.Name) and args[1].id in self.assigned:  # where it is made, it is seen by whoever looks for it
+                    start, stop = self.source.span(self.assigned[args[1].id])
+                self.add(self.other, "another value is expected", self.edit(start, start, "["), self.edit(stop, stop, ", 0]"))
+        if name in ("assertIn", "assertRegex", "assertRaisesRegex") and len(args) >= 2:
+            self.constants(args[0 if name == "assertIn" else 1], self.changed, "other content is expected")
+        if name in NEGATED and self.source.data[end - len(name):end] == name.encode():
+            self.add(self.negated, "the contrary is expected", self.edit(end - len(name), end, NEGATED[name]))
+        if name == "assertRaises" and args and self.source.data[end - len(name):end] == name.encode():
+            for _ in range(2):
+                text = "".join(self.draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(9))
+                stop = self.source.span(args[0])[1]
+                self.add(self.changed, "other words of the exception are expected", self.edit(end, end, "Regex"), self.edit(stop, stop, ", %r" % text))
+
+    def statement(self, n):
+        start, end = self.source.span(n.test)
+        if isinstance(n.test, ast.Compare) and len(n.test.ops) == 1 and isinstance(n.test.ops[0], ast.Eq):
+            inside = n.test.lineno == n.test.end_lineno
+            for a in (n.test.comparators[0], n.test.left):
+                if inside:
+                    self.constants(a, self.changed, "another value is expected")
+        self.add(self.negated, "the contrary is expected", self.edit(start, start, "not ("), self.edit(end, end, ")"))
+
+    def constants(self, node, where, what):
+        """Note a change of each constant of a display; a name stands for what it is bound to."""
+        if isinstance(node, ast.Name) and node.id in self.assigned and where is self.changed:
+            node = self.assigned.pop(node.id)
+            if node.lineno != node.end_lineno and isinstance(node, ast.Constant):
+                return
+        leaves, stack = [], [node]
+        while stack:
+            x = stack.pop()
+            if isinstance(x, ast.Constant):
+                leaves.append(x)
+            elif isinstance(x, ast.UnaryOp) and isinstance(x.op, ast.USub) and isinstance(x.operand, ast.Constant):
+                leaves.append(x.operand)
+            elif isinstance(x, (ast.List, ast.Tuple, ast.Set)):
+                stack.extend(x.elts)
+            elif isinstance(x, ast.Dict):
+                stack.extend(v for v in x.keys + x.values if v is not None)
+            elif x is node:
+                return
+        self.draw.shuffle(leaves)
+        for x in leaves[:4]:
+            start, end = self.source.span(x)
+            new = self.another(x.value)
+            if new is not None:
+                self.add(where, what, self.edit(start, end, repr(new), x))
+        if isinstance(node, ast.List):
+            stop = self.source.span(node)[1] - 1
+            last = node.elts[-1] if node.elts else None
+            if last is None:
+                self.add(where, "one element more is expected", self.edit(stop, stop, "0"))
+            elif last.lineno == last.end_lineno and not isinstance(last, ast.Starred):
+                a, b = self.source.span(last)
+                self.add(where, "one element more is expected", self.edit(b, b, ", " + self.source.data[a:b].decode()))
+
+    def another(self, v):
+        """Return a value like v that is not v, or None."""
+        d = self.draw
+        if isinstance(v, bool):
+            return not v
+        if isinstance(v, int):
+            return v + d.randint(1, 9 if abs(v) < 100 else abs(v) // 3)
+        if isinstance(v, float):
+            return v + d.randint(1, 9) * (abs(v) / 10 if v else 1.0) if v - v == 0 else None
+        if isinstance(v, bytes):
+            return v + bytes([97 + d.randrange(26)])
+        if not isinstance(v, str):
+            return None
+        letters = [i for i, c in enumerate(v) if c.isascii() and c.isalnum()]
+        if not letters:
+            return v + d.choice("abcdefghijklmnopqrstuvwxyz")
+        i = d.choice(letters)
+        pool = "0123456789" if v[i].isdigit() else "abcdefghijklmnopqrstuvwxyz" if v[i].islower() else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        return v[:i] + d.choice(pool.replace(v[i], "")) + v[i + 1:]
+
+    def twins(self, wanted):
+        """Return the wanted number of twins, of all sorts in turn: expected values first."""
+        sorts = [self.changed, self.negated, self.other]
+        for s in sorts:
+            self.draw.shuffle(s)
+        out, i = [], 0
+        while len(out) < wanted and any(sorts):
+            if sorts[i % 3]:
+                out.append(sorts[i % 3].pop())
+            i += 1
+        self.draw.shuffle(self.given)
+        return (out + self.given)[:wanted]
+
+
+def functions(tree):
+    """Map "Outer.Class.method" to its definition."""
+    out = {}
+
+    def walk(body, prefix):
+        for n in body:
+            if isinstance(n, ast.ClassDef):
+                walk(n.body, prefix + n.name + ".")
+            elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and prefix:
+                out[prefix + n.name] = n
+            elif isinstance(n, (ast.If, ast.Try)):
+                walk(n.body, prefix)
+                walk(n.orelse, prefix)
+
+    walk(tree.body, "")
+    return out
+
+
+def draw_twins(spec):
+    wanted, seed = spec["twins"], spec["draw"]
+    modules, _, _, _, jobs = prepare(spec)
+    sources, defs, own = {}, {}, {}
+    for name, (path, _) in modules.items():
+        rel = os.path.relpath(path, spec["root"])
+        data = base64.b64decode(spec["files"][rel])
+        try:
+            tree = ast.parse(data, path)
+            data.decode()
+        except (SyntaxError, ValueError):
+            continue
+        if data.startswith(b"\xef\xbb\xbf"):
+            continue
+        sources[name], defs[name] = (rel, Source(data)), functions(tree)
+        own[name] = {m for _, methods in bases_of(tree).values() for m in methods}
+    helpers = set().union(*own.values()) if own else set()
+    out = []
+    for t, _, _, _, body, _ in jobs:
+        name = "%s:%s" % body
+        found = {"body": name, "file": "", "twins": []}
+        if body[0] in sources and body[1] in defs[body[0]]:
+            rel, source = sources[body[0]]
+            if len(source.starts) > 1:
+                found["file"] = rel
+                found["twins"] = Drawer(source, defs[body[0]][body[1]], helpers, random.Random("%s %s" % (seed, name))).twins(wanted)
+        out.append(found)
+    os.write(1, (json.dumps(out) + "\n").encode())
+    return 0
+
+
+def draw_main():
+    try:
+        return draw_twins(json.loads(sys.stdin.buffer.read()))
+    except SystemExit as e:
+        sys.stderr.write(str(e))
+    except BaseException as e:
+        sys.stderr.write("%s: %s" % (type(e).__name__, e))
+    return 2
+
+
+sys.exit(draw_main())

@@ -1,0 +1,491 @@
+package play
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// A twin is a test with one expectation falsified: same name, path and lines.
+// No fix passes both a test and its twin. Code that has taken over the process
+// of a test cannot tell which of the two it is in, as the difference is in what
+// the task's author expects, not in the program: so whatever makes the one pass
+// without a fix makes the other pass as well, and is named by that.
+//
+// Twins are drawn in a box that holds no patch, and kept where the reference
+// solution fails them by an assertion. A grade plays three boxes at once: a
+// test is in one of them, twins of it in the others, and no box knows more than
+// what it plays.
+
+const (
+	twinsDrawn = 4 // of each test, at most; the reference is played once for each
+	twinBoxes  = 3
+	// sampledTwins is the part of the tests that passed before which have a twin, too: one in so many.
+	sampledTwins = 4
+	maxDrawn     = 16 << 20 // bytes of what twins.py writes
+	maxPools     = 256
+)
+
+// edit puts text in place of bytes of a file.
+type edit struct {
+	Start int    `json:"start"`
+	End   int    `json:"end"`
+	Text  string `json:"text"`
+}
+
+// twin is one falsified expectation.
+type twin struct {
+	What  string `json:"what"`
+	Edits []edit `json:"edits"`
+}
+
+// body is the text of a test. Tests that inherit one text have one body.
+type body struct {
+	name  string
+	file  string
+	tests []string
+	twins []twin
+}
+
+// pool is what could be drawn for a task.
+type pool struct {
+	bodies []*body // in the order of the task's lists
+}
+
+// pools keeps what was drawn, by the digest of the task and the root file system.
+type pools struct {
+	mu    sync.Mutex // guards made
+	made  map[string]*pooled
+	order []string
+}
+
+type pooled struct {
+	once sync.Mutex // one at a time draws
+	pool *pool
+}
+
+func (p *pools) of(key string) *pooled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.made[key]; x != nil {
+		return x
+	}
+	if p.made == nil {
+		p.made = map[string]*pooled{}
+	}
+	if len(p.order) >= maxPools {
+		delete(p.made, p.order[0])
+		p.order = p.order[1:]
+	}
+	x := &pooled{}
+	p.made[key] = x
+	p.order = append(p.order, key)
+	return x
+}
+
+// listed are the tests of a task, as its lists have them.
+func listed(t *task.Task) []string {
+	return append(slices.Clone(t.Config.Agon.FailToPass), t.Config.Agon.PassToPass...)
+}
+
+// twinsOf returns the twins of a task; it draws them once. A task without a
+// reference solution has none.
+func (k *Kind) twinsOf(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy) (*pool, error) {
+	if t.Config.Agon.Solution == "" {
+		return &pool{}, nil
+	}
+	x := k.pools.of(string(t.Digest) + " " + k.cfg.Rootfs)
+	x.once.Lock()
+	defer x.once.Unlock()
+	if x.pool != nil {
+		return x.pool, nil
+	}
+	p, err := k.drawTwins(ctx, env, t, pol)
+	if err != nil {
+		return nil, fmt.Errorf("draw twins: %w", err)
+	}
+	x.pool = p
+	return p, nil
+}
+
+func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy) (*pool, error) {
+	solution, err := t.SolutionPatch()
+	if err != nil {
+		return nil, err
+	}
+	a, err := k.apply(ctx, env, t, pol, solution)
+	if err != nil {
+		return nil, err
+	}
+	if a.refused != "" {
+		return &pool{}, nil // the task's check says that its reference is no patch
+	}
+	g, err := buildGrading(t, a.changed, a.exec)
+	if err != nil {
+		return nil, err
+	}
+	s, err := k.newBench(env, t, pol, g)
+	if errors.Is(err, errShape) {
+		return &pool{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	p, err := s.draw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p, s.keep(ctx, p)
+}
+
+// draw reads what can be falsified from the text of the tests.
+func (s *bench) draw(ctx context.Context) (*pool, error) {
+	tests := listed(s.task)
+	in, _ := gradeSpec(s.task, s.g, s.g.modules, tests)
+	in.Twins, in.Draw = twinsDrawn, string(s.task.Digest)
+	out, stderr := &capped{limit: maxDrawn}, &tail{limit: 4 << 10}
+	x, err := s.exec(ctx, drawSource, in, out, stderr)
+	if err != nil {
+		return nil, err
+	}
+	var drawn []struct {
+		Body  string `json:"body"`
+		File  string `json:"file"`
+		Twins []twin `json:"twins"`
+	}
+	if err := json.Unmarshal(out.b, &drawn); err != nil || x.Code != 0 || len(drawn) != len(tests) {
+		return nil, fmt.Errorf("%w: exit %d %s: %s", ErrGrader, x.Code, x.Limit, plain.Short(stderr.String(), 400))
+	}
+	p := &pool{}
+	by := map[string]*body{}
+	for i, d := range drawn {
+		b := by[d.Body]
+		if b == nil {
+			b = &body{name: d.Body, file: d.File}
+			by[d.Body] = b
+			p.bodies = append(p.bodies, b)
+			for _, w := range d.Twins {
+				if _, err := w.apply(s.g.modules[d.File]); err == nil {
+					b.twins = append(b.twins, w)
+				}
+			}
+		}
+		b.tests = append(b.tests, tests[i])
+	}
+	return p, nil
+}
+
+// keep plays the reference against all that was drawn, and keeps twins that it fails by an assertion.
+func (s *bench) keep(ctx context.Context, p *pool) error {
+	kept := map[*body][]twin{}
+	for round := range twinsDrawn {
+		plan := boxPlan{}
+		for _, b := range p.bodies {
+			if round < len(b.twins) {
+				plan.add(b, round)
+			}
+		}
+		if len(plan.tests) == 0 {
+			break
+		}
+		modules, err := plan.modules(s.g.modules)
+		if err != nil {
+			return err
+		}
+		got, _, err := s.run(ctx, modules, plan.tests)
+		if errors.Is(err, ErrGrader) {
+			continue // a file of this round cannot be compiled, so none of its twins is kept
+		}
+		if err != nil {
+			return err
+		}
+		for b, i := range plan.twins {
+			if !slices.ContainsFunc(b.tests, func(id string) bool { return got[id].Passed || !got[id].asserted }) {
+				kept[b] = append(kept[b], b.twins[i])
+			}
+		}
+	}
+	for _, b := range p.bodies {
+		b.twins = kept[b]
+	}
+	return nil
+}
+
+// contrary is the word of twins.py for a negated comparison or truth.
+const contrary = "the contrary is expected"
+
+func (w twin) rank() int {
+	if w.What == contrary {
+		return 1
+	}
+	return 0
+}
+
+// apply returns the text with the twin's edits.
+func (w twin) apply(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	at := 0
+	for _, e := range w.Edits {
+		if e.Start < at || e.End < e.Start || e.End > len(text) {
+			return nil, errors.New("a twin's edit is outside of its file")
+		}
+		out.Write(text[at:e.Start])
+		out.WriteString(e.Text)
+		at = e.End
+	}
+	out.Write(text[at:])
+	if bytes.Count(out.Bytes(), []byte("\n")) != bytes.Count(text, []byte("\n")) {
+		return nil, errors.New("a twin's edit moves lines")
+	}
+	return out.Bytes(), nil
+}
+
+// boxPlan is what one box plays: tests, some of them as twins.
+type boxPlan struct {
+	tests []string
+	twins map[*body]int // which twin; not in it: the test itself
+}
+
+// add puts the tests of a body into the box, as a twin where n is not negative.
+func (p *boxPlan) add(b *body, n int) {
+	p.tests = append(p.tests, b.tests...)
+	if n >= 0 {
+		if p.twins == nil {
+			p.twins = map[*body]int{}
+		}
+		p.twins[b] = n
+	}
+}
+
+// modules are the texts of the task's tests, with this box's twins in them.
+func (p *boxPlan) modules(own map[string][]byte) (map[string][]byte, error) {
+	edits := map[string][]edit{}
+	for b, n := range p.twins {
+		edits[b.file] = append(edits[b.file], b.twins[n].Edits...)
+	}
+	out := make(map[string][]byte, len(own))
+	for name, text := range own {
+		if all := edits[name]; len(all) > 0 {
+			slices.SortStableFunc(all, func(a, b edit) int { return a.Start - b.Start })
+			var err error
+			if text, err = (twin{Edits: all}).apply(text); err != nil {
+				return nil, err
+			}
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+// plans deals the tests to three boxes: a test that fails before the fix is in
+// one of them and its twins in the others; of the rest a sample has one twin.
+// Neither which, nor where, nor in what order can be known.
+func (p *pool) plans(t *task.Task, tests []string, r *mathrand.Rand) []boxPlan {
+	boxes := make([]boxPlan, twinBoxes)
+	dealt := map[string]bool{}
+	for _, b := range p.bodies {
+		hard := slices.ContainsFunc(b.tests, func(id string) bool { return slices.Contains(t.Config.Agon.FailToPass, id) })
+		which, at := r.Perm(len(b.twins)), r.Perm(twinBoxes)
+		// An expected value that is another one is asked for first: an object that
+		// equals everything fails where the contrary is expected, as a fix does.
+		slices.SortStableFunc(which, func(i, j int) int { return cmp.Compare(b.twins[i].rank(), b.twins[j].rank()) })
+		if n := len(which); n > 2 && r.IntN(2) == 0 {
+			which[1], which[n-1] = which[n-1], which[1]
+		}
+		if !hard {
+			which = which[:min(len(which), 1)]
+			if r.IntN(sampledTwins) > 0 {
+				which = nil
+			}
+		}
+		boxes[at[0]].add(b, -1)
+		for i := 1; i < twinBoxes && i <= len(which); i++ {
+			boxes[at[i]].add(b, which[i-1])
+		}
+		for _, id := range b.tests {
+			dealt[id] = true
+		}
+	}
+	for _, id := range tests {
+		if !dealt[id] {
+			box := &boxes[r.IntN(twinBoxes)]
+			box.tests = append(box.tests, id)
+		}
+	}
+	boxes = slices.DeleteFunc(boxes, func(b boxPlan) bool { return len(b.tests) == 0 })
+	for i := range boxes {
+		l := boxes[i].tests
+		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+	}
+	return boxes
+}
+
+func secretRand() *mathrand.Rand {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return mathrand.New(mathrand.NewPCG(binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])))
+}
+
+// gradeWithTwins runs the tests of a tree and fills in a verdict. A test counts
+// where it passes and every twin of it fails by an assertion. Whatever looks
+// forged is played once more, by another deal: a test that comes out by chance
+// is not counted, but forged is what does it twice.
+func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading, v *Verdict) error {
+	p, err := k.twinsOf(ctx, env, t, pol)
+	if err != nil {
+		return err
+	}
+	s, err := k.newBench(env, t, pol, g)
+	if errors.Is(err, errShape) {
+		v.Refused = err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	suspects, err := s.deal(ctx, p, v)
+	if err != nil || len(suspects) == 0 {
+		return err
+	}
+	first := v.Tests
+	again, err := s.deal(ctx, p, v)
+	if err != nil {
+		return err
+	}
+	if len(again) > 0 {
+		v.Forged = again
+		return nil
+	}
+	for i := range v.Tests {
+		if slices.Contains(suspects, v.Tests[i].ID) {
+			v.Tests[i] = first[i]
+		}
+	}
+	return nil
+}
+
+// deal plays all tests once and returns those that look forged, which do not count.
+func (s *bench) deal(ctx context.Context, p *pool, v *Verdict) (suspects []string, err error) {
+	tests := listed(s.task)
+	boxes := p.plans(s.task, tests, secretRand())
+	got := make([]map[string]TestResult, len(boxes))
+	closed := make([]bool, len(boxes))
+	work, ctx := errgroup.WithContext(ctx)
+	for i, b := range boxes {
+		work.Go(func() error {
+			modules, err := b.modules(s.g.modules)
+			if err != nil {
+				return err
+			}
+			got[i], closed[i], err = s.run(ctx, modules, b.tests)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	v.Closed = !slices.Contains(closed, false)
+	whole := map[string]TestResult{}
+	var twins []TestResult
+	for i, b := range boxes {
+		isTwin := func(id string) bool {
+			for w := range b.twins {
+				if slices.Contains(w.tests, id) {
+					return true
+				}
+			}
+			return false
+		}
+		for id, r := range got[i] {
+			if isTwin(id) {
+				twins = append(twins, r)
+			} else {
+				whole[id] = r
+			}
+		}
+	}
+	bad := map[string]bool{}
+	for _, r := range whole {
+		if r.again {
+			bad[r.ID] = true
+		}
+	}
+	for _, w := range twins {
+		r := whole[w.ID]
+		switch {
+		case w.again, r.Passed && w.Passed:
+			bad[w.ID] = true
+		case r.Passed && !w.asserted:
+			r.Passed, r.Why = false, plain.Short("its twin did not fail by an assertion: "+w.Why, 300)
+			whole[w.ID] = r
+		}
+	}
+	v.Tests = v.Tests[:0:0]
+	for _, id := range tests {
+		r := whole[id]
+		if bad[id] {
+			suspects = append(suspects, id)
+			r.Passed, r.Why = false, "it passed together with a twin whose expectation is false"
+			if r.again {
+				r.Why = "it began more than once in one box"
+			}
+		}
+		v.Tests = append(v.Tests, r)
+	}
+	return suspects, nil
+}
+
+// wantTwins is how many twins a test should have that fails before the fix.
+const wantTwins = 2
+
+// Twins implements kind.Twinned: it counts the twins of a task's tests that
+// fail before the fix.
+func (k *Kind) Twins(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task) ([]kind.TwinCount, error) {
+	p, err := k.twinsOf(ctx, env, t, r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	out := []kind.TwinCount{}
+	for _, id := range t.Config.Agon.FailToPass {
+		n := 0
+		for _, b := range p.bodies {
+			if slices.Contains(b.tests, id) {
+				n = len(b.twins)
+			}
+		}
+		out = append(out, kind.TwinCount{ID: id, Twins: n, Forgeable: n < wantTwins})
+	}
+	return out, nil
+}
+
+// drawSource is twins.py behind the definitions of grade.py.
+var drawSource = strings.TrimSuffix(strings.TrimSpace(gradeSource), "sys.exit(main())") + twinsSource
+
+// capped keeps the first bytes of what is written.
+type capped struct {
+	limit int
+	b     []byte
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.b = append(c.b, p[:min(len(p), c.limit-len(c.b))]...)
+	return len(p), nil
+}
