@@ -12,6 +12,9 @@ import (
 // ZeroRule is the reason why a score of 0 takes no seat.
 const ZeroRule = "zero_score"
 
+// ForgedRule is the reason why a submission whose grade was forged takes no seat.
+const ForgedRule = "forged"
+
 // UnattestedRule is the reason why a seat does not move on results that nobody can judge again.
 const UnattestedRule = "unattested"
 
@@ -32,6 +35,9 @@ func say(rules map[string]Rule, d agon.Decision) string {
 	}
 	if d.Rule == ScriptedRule {
 		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete."
+	}
+	if d.Rule == ForgedRule {
+		return "Kept out: it forged a grade. A test passed together with a twin of it whose expectation is false, so nothing that it solved counts."
 	}
 	if d.Rule == ZeroRule && d.Score > 0 {
 		return "Kept out: an entry that has solved no task never takes a seat."

@@ -41,6 +41,8 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	switch {
 	case e.Scripted:
 		d.Rule = incentive.ScriptedRule
+	case hasForged(e):
+		d.Rule = incentive.ForgedRule
 	case e.Solved == nil || *e.Solved < 1:
 		d.Rule, d.Numbers = incentive.ZeroRule, map[string]float64{"score": *e.Score, "solved": 0}
 	}

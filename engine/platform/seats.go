@@ -113,6 +113,8 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 	switch {
 	case e.Scripted:
 		d.Rule = incentive.ScriptedRule
+	case hasForged(e):
+		d.Rule = incentive.ForgedRule
 	case v.Takes && !(c.Challenger.Score > 0):
 		d.Rule = incentive.ZeroRule // under no rule
 	case v.Takes:

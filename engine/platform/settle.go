@@ -236,6 +236,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if perr == nil && len(plan.Runs) > 0 {
 		return p.queue(tx, arena, e, plan.Runs)
 	}
+	if err := nameForged(tx, arena, &e, runs); err != nil {
+		return 0, err
+	}
 	sum, ok, err := p.sum(tx, arena, e, runs)
 	if err != nil {
 		return 0, err
@@ -269,19 +272,56 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 			return 0, err
 		}
 	}
-	score, solved, total := aggregate(runs)
+	value, solved, total := aggregate(runs)
 	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
 		v, err := p.contestView(tx, arena, e, runs)
 		if err != nil {
 			return 0, err
 		}
 		t := k.Tally(v)
-		score, solved, total = t.Score, t.Solved, t.Total
+		value, solved, total = t.Score, t.Solved, t.Total
 	}
-	if err := tx.SetEntryResult(e.ID, &score, &solved, &total); err != nil {
+	if err := tx.SetEntryResult(e.ID, &value, &solved, &total); err != nil {
 		return 0, err
 	}
 	return p.decideReady(tx, arena)
+}
+
+// FindingForged names a submission of which a grader says that it passed a test
+// and a twin of it whose expectation is false.
+const FindingForged = "forged"
+
+// nameForged writes on an entry that some of its scores were forged, or takes
+// that away where a replay has not found it again.
+func nameForged(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run) error {
+	runs, _, err := agreed(tx, a, runs)
+	if err != nil {
+		return err
+	}
+	var list []agon.Score
+	for _, r := range runs {
+		if r.State == agon.RunScored {
+			list = append(list, r.Scores...)
+		}
+	}
+	n, had := score.Forged(list), hasForged(*e)
+	tasks := map[string]bool{}
+	for _, s := range list {
+		tasks[s.Task] = true
+	}
+	if n == 0 && !had {
+		return nil
+	}
+	e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f agon.Finding) bool { return f.Code == FindingForged })
+	if n > 0 {
+		e.Findings = append(e.Findings, agon.Finding{Code: FindingForged, Message: fmt.Sprintf(
+			"its grades of %d of %d tasks are forged: a test passed together with a twin whose expectation is false; so nothing of it counts", n, len(tasks))})
+	}
+	return tx.SetEntryState(e.ID, e.State, e.Findings)
+}
+
+func hasForged(e store.Entry) bool {
+	return slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingForged })
 }
 
 // slot is one thing that needs a score: a list of tasks for one replica.

@@ -60,8 +60,10 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 
 // OfTasks is the mean over tasks of the mean value of each, in a fixed order so
 // that the sum is the same everywhere. A task is solved if all of its scores
-// say so.
+// say so. One forged task makes the whole zero: what else such a submission
+// solved cannot be told from what it forged.
 func OfTasks(list []agon.Score) (value float64, solved, total int) {
+	forged := Forged(list) > 0
 	type sum struct {
 		value  float64
 		n      int
@@ -88,5 +90,28 @@ func OfTasks(list []agon.Score) (value float64, solved, total int) {
 	if total = len(by); total > 0 {
 		value /= float64(total)
 	}
+	if forged {
+		value, solved = 0, 0
+	}
 	return value, solved, total
+}
+
+// Forged counts the tasks of whose scores the most say that they were forged
+// (agon.MetricForged): of several validators, one alone cannot say it.
+func Forged(list []agon.Score) int {
+	excess := map[string]int{}
+	for _, s := range list {
+		if s.Metrics[agon.MetricForged] > 0 {
+			excess[s.Task]++
+		} else {
+			excess[s.Task]--
+		}
+	}
+	n := 0
+	for _, x := range excess {
+		if x > 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ledger/local"
@@ -294,6 +295,7 @@ type TaskCheckOptions struct {
 	Common
 	Dirs   []string // task directories, or directories of them
 	Driver string
+	Paid   bool // the tasks are of a set that pays: one whose grade can be forged is refused
 }
 
 // TaskReport is what the controls said about one task.
@@ -302,8 +304,21 @@ type TaskReport struct {
 	OK     bool      `json:"ok"`
 	Oracle []float64 `json:"oracle"` // scores, one per repeat; each must be 1
 	Nop    []float64 `json:"nop"`    // each must be below 1
-	MS     int64     `json:"ms"`
-	Reason string    `json:"reason,omitempty"`
+	// Tests are those that must fail before the fix and pass after it, with how
+	// many twins each has; absent where a kind's graders play no twins.
+	Tests  []kind.TwinCount `json:"tests,omitempty"`
+	MS     int64            `json:"ms"`
+	Reason string           `json:"reason,omitempty"`
+}
+
+// Forgeable lists the tests that have too few twins.
+func (r TaskReport) Forgeable() (out []string) {
+	for _, t := range r.Tests {
+		if t.Forgeable {
+			out = append(out, t.ID)
+		}
+	}
+	return out
 }
 
 // TaskPreflight is what is known of a task that measures a gain, before it goes live.

@@ -66,13 +66,20 @@ func Yes(b bool) string {
 
 func (a *App) taskCheckCmd(t Tasks) *cobra.Command {
 	var driver string
+	var paid bool
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Prove that tasks are sound: the reference solves them, doing nothing does not",
 		Long: `Prove that tasks are sound. The reference solution must solve a task and an agent
 that does nothing must not, twice each; a task that drifts is refused.
-JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is refused.`,
-		Example: "  agon task check ./my-task\n  agon task check ./my-tasks",
+
+Graders play twins of the tests that decide: the same test with a falsified
+expectation, which no fix passes. A test with fewer than two is forgeable: code
+that takes over the test's process could pass it. With --paid such a task is
+refused; without, it is only shown.
+JSON: an array of {task, ok, oracle, nop, tests: [{id, twins, forgeable}], ms,
+reason}. Exit code 7 if one is refused.`,
+		Example: "  agon task check ./my-task\n  agon task check --paid ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.Check == nil {
@@ -82,7 +89,7 @@ JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is ref
 			if err != nil {
 				return err
 			}
-			reports, err := t.Check(cmd.Context(), TaskCheckOptions{common, args, driver})
+			reports, err := t.Check(cmd.Context(), TaskCheckOptions{common, args, driver, paid})
 			done()
 			if err != nil {
 				return err
@@ -91,9 +98,9 @@ JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is ref
 			if err := a.Printer.Print(cmd.Context(), output.List(reports, func(r TaskReport) string { return r.Task }, func(h *output.Human) {
 				rows := make([][]output.Cell, len(reports))
 				for i, r := range reports {
-					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracle)), output.Text(floats(r.Nop)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
+					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracle)), output.Text(floats(r.Nop)), output.Text(twins(r)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
 				}
-				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "verdict"}, {Title: "oracle"}, {Title: "nop"}, {Title: "time", Right: true}, {Title: "reason", Min: 10}}, rows)
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "verdict"}, {Title: "oracle"}, {Title: "nop"}, {Title: "twins"}, {Title: "time", Right: true}, {Title: "reason", Min: 10}}, rows)
 			})); err != nil {
 				return err
 			}
@@ -107,7 +114,24 @@ JSON: an array of {task, ok, oracle, nop, ms, reason}. Exit code 7 if one is ref
 		},
 	}
 	DriverFlag(cmd, &driver)
+	cmd.Flags().BoolVar(&paid, "paid", false, "refuse a task whose grade can be forged, as a set that pays must")
 	return cmd
+}
+
+// twins says how many twins the tests of a task have, and how many have too few.
+func twins(r TaskReport) string {
+	if r.Tests == nil {
+		return "-"
+	}
+	n := 0
+	for _, t := range r.Tests {
+		n += t.Twins
+	}
+	s := fmt.Sprintf("%d of %d tests", n, len(r.Tests))
+	if few := len(r.Forgeable()); few > 0 {
+		s += fmt.Sprintf(", %d forgeable", few)
+	}
+	return s
 }
 
 func verdict(ok bool) output.Cell {

@@ -66,7 +66,7 @@ leaks: [{where, what, bytes}], values, baseline, band, setup_ms, benchmark_ms, m
 			if err != nil {
 				return err
 			}
-			reports, err := t.Preflight(cmd.Context(), TaskCheckOptions{common, args, driver})
+			reports, err := t.Preflight(cmd.Context(), TaskCheckOptions{Common: common, Dirs: args, Driver: driver})
 			done()
 			if err != nil {
 				return err

@@ -114,7 +114,7 @@ func Services(kits kit.List) cli.Services {
 				return preflightTasks(ctx, kits.Options(t.Common, t.Driver), t.Dirs)
 			},
 			Check: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskReport, error) {
-				return CheckTasks(ctx, kits.Options(t.Common, t.Driver), t.Dirs)
+				return CheckTasks(ctx, kits.Options(t.Common, t.Driver), t.Dirs, t.Paid)
 			},
 			Fetch: func(ctx context.Context, t cli.TaskFetchOptions) ([]cli.TaskFetched, error) {
 				return fetchTasks(ctx, kits.Options(t.Common, ""), t.Tasks)

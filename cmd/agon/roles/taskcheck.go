@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,7 +20,8 @@ import (
 
 // CheckTasks runs the controls of task directories: the reference solution
 // must solve, doing nothing must not, twice each, in boxes like any grading.
-func CheckTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.TaskReport, error) {
+// With paid, a task is refused as well whose grade can be forged.
+func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([]cli.TaskReport, error) {
 	list, err := o.Kits.TasksIn(dirs)
 	if err != nil {
 		return nil, err
@@ -67,10 +69,17 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.TaskRe
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		out = append(out, cli.TaskReport{
-			Task: t.Key, OK: r.OK(), Oracle: marks(r.Oracle), Nop: marks(r.Nop),
-			MS: time.Since(start).Milliseconds(), Reason: r.Reason(),
-		})
+		rep := cli.TaskReport{Task: t.Key, OK: r.OK(), Oracle: marks(r.Oracle), Nop: marks(r.Nop), Reason: r.Reason()}
+		if twinned, ok := k.(kind.Twinned); ok && rep.OK {
+			if rep.Tests, err = g.twins(ctx, twinned); err != nil {
+				return nil, fmt.Errorf("task %s: %w", t.Key, err)
+			}
+			if few := rep.Forgeable(); paid && len(few) > 0 {
+				rep.OK, rep.Reason = false, fmt.Sprintf("tests: %d of %d that decide have fewer twins than graders want, such as %s: a grade of them can be forged", len(few), len(rep.Tests), few[0])
+			}
+		}
+		rep.MS = time.Since(start).Milliseconds()
+		out = append(out, rep)
 	}
 	return out, nil
 }
@@ -92,6 +101,17 @@ func (g grader) JudgePatch(ctx context.Context, _ *task.Task, patch []byte) (boo
 		return false, "", err
 	}
 	return g.k.Control(ctx, env, g.spec, t, patch)
+}
+
+// twins counts the twins of the task's tests.
+func (g grader) twins(ctx context.Context, k kind.Twinned) ([]kind.TwinCount, error) {
+	env, done := g.p.Env(g.spec)
+	defer done()
+	t, err := env.Task(ctx, g.spec.Tasks[0])
+	if err != nil {
+		return nil, err
+	}
+	return k.Twins(ctx, env, g.spec, t)
 }
 
 // marks turns solved into scores.

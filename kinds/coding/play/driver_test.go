@@ -37,7 +37,7 @@ var drivers struct {
 }
 
 // openDriver probes once per process. AGON_DRIVER names another driver than the strongest.
-func openDriver(t *testing.T, rootfs string) sandbox.Driver {
+func openDriver(t testing.TB, rootfs string) sandbox.Driver {
 	t.Helper()
 	drivers.Lock()
 	defer drivers.Unlock()

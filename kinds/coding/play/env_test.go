@@ -23,7 +23,7 @@ import (
 
 // testEnv is a kind.Env over real boxes and one task, small enough to see through.
 type testEnv struct {
-	t      *testing.T
+	t      testing.TB
 	driver sandbox.Driver
 	task   *task.Task
 	agent  string // directory with agent.py
@@ -36,7 +36,7 @@ type testEnv struct {
 
 const agentDigest = agon.Digest("sha256:agent")
 
-func newKind(t *testing.T) (*Kind, sandbox.Driver) {
+func newKind(t testing.TB) (*Kind, sandbox.Driver) {
 	t.Helper()
 	dir, err := rootfs.Ensure(t.Context(), rootfs.Config{})
 	if err != nil {
@@ -45,7 +45,7 @@ func newKind(t *testing.T) (*Kind, sandbox.Driver) {
 	return New(Config{Rootfs: dir}), openDriver(t, dir)
 }
 
-func newEnv(t *testing.T, d sandbox.Driver, tk *task.Task, agent string) *testEnv {
+func newEnv(t testing.TB, d sandbox.Driver, tk *task.Task, agent string) *testEnv {
 	t.Helper()
 	e := &testEnv{t: t, driver: d, task: tk, agent: t.TempDir()}
 	if err := os.Chmod(e.agent, 0o755); err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // smallTask loads one task that comes with agon and writes it where boxes can see it.
-func smallTask(t *testing.T, name string) *task.Task {
+func smallTask(t testing.TB, name string) *task.Task {
 	t.Helper()
 	tk, err := task.Load(mustSub(t, path.Join("tasks/small", name)), "small/"+name)
 	if err != nil {
@@ -37,7 +37,7 @@ func smallTask(t *testing.T, name string) *task.Task {
 	return tk
 }
 
-func mustSub(t *testing.T, dir string) fs.FS {
+func mustSub(t testing.TB, dir string) fs.FS {
 	t.Helper()
 	sub, err := fs.Sub(data.FS, dir)
 	if err != nil {
@@ -180,7 +180,7 @@ func TestOddTasks(t *testing.T) {
 }
 
 // openPath lets other users come to p.
-func openPath(t *testing.T, p string) {
+func openPath(t testing.TB, p string) {
 	t.Helper()
 	for ; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
 		if err := os.Chmod(p, 0o755); err != nil {

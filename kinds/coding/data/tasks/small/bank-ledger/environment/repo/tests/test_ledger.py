@@ -27,6 +27,7 @@ class TestWithdraw(LedgerCase):
 
     def test_too_much(self):
         self.assertRefused(self.ledger.withdraw, "ann", "10.01")
+        self.assertEqual(self.state()[:2], ("10.00", "0.00"))
 
     def test_overdraft(self):
         self.ledger.withdraw("bob", "50.00")
@@ -36,6 +37,7 @@ class TestWithdraw(LedgerCase):
     def test_closed(self):
         self.ledger.close("ann")
         self.assertRefused(self.ledger.withdraw, "ann", "1.00")
+        self.assertEqual(self.state()[:2], ("10.00", "0.00"))
 
 
 class TestTransfer(LedgerCase):
@@ -46,10 +48,12 @@ class TestTransfer(LedgerCase):
 
     def test_too_much(self):
         self.assertRefused(self.ledger.transfer, "ann", "bob", "500.00")
+        self.assertEqual(self.state()[:2], ("10.00", "0.00"))
 
     def test_from_closed(self):
         self.ledger.close("ann")
         self.assertRefused(self.ledger.transfer, "ann", "bob", "1.00")
+        self.assertEqual(self.state()[:2], ("10.00", "0.00"))
 
     def test_to_closed(self):
         self.ledger.close("bob")

@@ -6,11 +6,13 @@ class TestRefusals(LedgerCase):
         self.assertRefused(self.ledger.transfer, "ann", "bob", "10.01")
         self.ledger.transfer("ann", "bob", "10.00")
         self.assertRefused(self.ledger.transfer, "ann", "bob", "0.01")
+        self.assertEqual(self.state()[:2], ("0.00", "10.00"))
 
     def test_closed_with_money(self):
         self.ledger.close("ann")
         self.assertRefused(self.ledger.withdraw, "ann", "10.00")
         self.assertRefused(self.ledger.transfer, "ann", "bob", "0.01")
+        self.assertEqual(self.state()[:2], ("10.00", "0.00"))
 
     def test_closed_and_empty(self):
         self.ledger.withdraw("ann", "10.00")
