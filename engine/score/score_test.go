@@ -10,7 +10,9 @@ import (
 // One forged task makes all zero; one of three voices does not.
 func TestForged(t *testing.T) {
 	good := func(k string) agon.Score { return agon.Score{Task: k, Value: 1, Solved: true} }
-	bad := func(k string) agon.Score { return agon.Score{Task: k, Metrics: map[string]float64{agon.MetricForged: 2}} }
+	bad := func(k string) agon.Score {
+		return agon.Score{Task: k, Metrics: map[string]float64{agon.MetricForged: 2}}
+	}
 	for name, c := range map[string]struct {
 		scores []agon.Score
 		value  float64
