@@ -94,6 +94,9 @@ type Rule struct {
 	// Shares gives each seat's share of the reward, from 0 to 1; what they leave
 	// of 1 is burned. nil: the first has all.
 	Shares func(numbers map[string]float64, seats []Entry, at time.Time) []float64
+	// ManyPaid says that every place earns by its own merit, so that a copy has won
+	// once it has any.
+	ManyPaid bool
 	// Unpaid says why a part of the reward is burned though somebody sits, as an end
 	// of a sentence ("the third place is empty"); nil, or "": nothing is said.
 	Unpaid func(numbers map[string]float64, seats []Entry) string

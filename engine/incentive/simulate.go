@@ -266,7 +266,8 @@ func (s *Simulation) entry(r *rand.Rand, id, miner string, gain float64, at time
 }
 
 // challenge plays up to tries entries of one miner against a champion under a
-// rule by scores, and says at which of them the first seat was taken (0: none).
+// rule by scores, and says at which of them the first seat was taken, or any
+// where many are paid (0: none).
 func (s *Simulation) challenge(r *rand.Rand, a agon.Arena, tries int, gain float64, lie *float64) (at int, emission float64) {
 	now := time.Unix(1_700_000_000, 0).UTC()
 	entered := []Entry{s.entry(r, "champion", "champion", 0, now, nil)}
@@ -276,6 +277,9 @@ func (s *Simulation) challenge(r *rand.Rand, a agon.Arena, tries int, gain float
 		c.Seats = s.Rule.Sit(s.Numbers, entered)
 		if v := s.Rule.Decide(c); v.Takes {
 			entered = append(entered, c.Challenger)
+			if s.Rule.ManyPaid {
+				at = try
+			}
 		}
 		if seats := s.Rule.Sit(s.Numbers, entered); len(seats) > 0 && seats[0].Miner == "copier" {
 			at = try

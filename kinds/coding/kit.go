@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon/kinds/coding/data"
 	"github.com/agon-arena/agon/kinds/coding/door"
 	"github.com/agon-arena/agon/kinds/coding/play"
+	"github.com/agon-arena/agon/kinds/coding/ridges"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
@@ -43,6 +44,7 @@ func Kit() kit.Kit {
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
 		// Decisions of earlier versions carry this name, in arenas of every kind.
-		Calc: calc.WithExamples([]calc.Rule{incentive.TakeoverCalc("coding.takeover")}, calcExamples),
+		Calc:       calc.WithExamples(append(ridges.Calc(), incentive.TakeoverCalc("coding.takeover")), calcExamples),
+		Incentives: ridges.Incentives(),
 	}
 }
