@@ -203,3 +203,26 @@ func (f *Client) Get(ctx context.Context, raw string) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// Outward is a transport for a service at host that may send its callers on to
+// other hosts: a private address is dialled only where host itself stands there.
+// The proxy of the environment is used, and then sees to that.
+func Outward(host string) http.RoundTripper {
+	plain := &net.Dialer{Timeout: 10 * time.Second}
+	strict := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error { return checkAddress(address) }}
+	proxied := func() bool {
+		req := &http.Request{URL: &url.URL{Scheme: "https", Host: host}}
+		u, err := http.ProxyFromEnvironment(req)
+		return err == nil && u != nil
+	}()
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+		ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if at, _, err := net.SplitHostPort(address); err == nil && at != host && !proxied {
+				return strict.DialContext(ctx, network, address)
+			}
+			return plain.DialContext(ctx, network, address)
+		},
+	}
+}

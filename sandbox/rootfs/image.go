@@ -2,7 +2,6 @@ package rootfs
 
 import (
 	"archive/tar"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
-
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 // Bounds of an unpacked tree, all layers together.
@@ -23,39 +17,26 @@ const (
 	maxTreeBytes   = 4 << 30
 	maxTreeEntries = 400_000
 	maxLayers      = 128
+	maxDepth       = 128 // directories of a path
 )
 
 // ErrTooLarge is returned when an image passes a bound.
 var ErrTooLarge = errors.New("image too large")
 
 // budget is what may still be unpacked.
-type budget struct{ bytes, entries int64 }
+type budget struct{ bytes, entries, maxBytes, maxEntries int64 }
 
-func newBudget() *budget { return &budget{maxTreeBytes, maxTreeEntries} }
+func newBudget() *budget { return bounded(maxTreeBytes, maxTreeEntries) }
 
-// FromImage pulls an OCI image for this machine's architecture and flattens it
-// into dir, which must not exist. Files get this process's owner; set-id bits,
+func bounded(bytes, entries int64) *budget { return &budget{bytes, entries, bytes, entries} }
+
+// flatten unpacks so many layers, each a plain archive, over one another into
+// dir, which must not exist. Files get this process's owner; set-id bits,
 // devices, sockets and FIFOs are left out. Nothing is written outside dir,
 // whatever the layers say. On error dir may be partly filled: the caller removes it.
-func FromImage(ctx context.Context, ref, dir string) error {
-	r, err := name.ParseReference(ref)
-	if err != nil {
-		return fmt.Errorf("parse image reference: %w", err)
-	}
-	img, err := remote.Image(r, remote.WithContext(ctx), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
-	if err != nil {
-		return fmt.Errorf("pull image %s: %w", ref, err)
-	}
-	return flatten(img, dir, newBudget())
-}
-
-func flatten(img v1.Image, dir string, b *budget) error {
-	layers, err := img.Layers()
-	if err != nil {
-		return fmt.Errorf("list image layers: %w", err)
-	}
-	if len(layers) > maxLayers {
-		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), maxLayers)
+func flatten(n int, open func(i int) (io.ReadCloser, error), dir string, b *budget) error {
+	if n > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, n, maxLayers)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -65,13 +46,15 @@ func flatten(img v1.Image, dir string, b *budget) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for i, l := range layers {
-		rc, err := l.Uncompressed()
+	for i := range n {
+		rc, err := open(i)
 		if err != nil {
 			return fmt.Errorf("open layer %d: %w", i, err)
 		}
 		err = unpack(root, rc, b, map[string]bool{})
-		_ = rc.Close()
+		if cerr := rc.Close(); err == nil {
+			err = cerr // a layer that is not what its digest says
+		}
 		if err != nil {
 			return fmt.Errorf("unpack layer %d: %w", i, err)
 		}
@@ -88,7 +71,7 @@ const (
 // whiteouts on and holds the paths that this layer made itself, which an
 // opaque mark must not remove.
 func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
-	tr := tar.NewReader(io.LimitReader(r, maxTreeBytes+maxTreeEntries*1024))
+	tr := tar.NewReader(io.LimitReader(r, b.maxBytes+b.maxEntries*1024))
 	var dirs []*tar.Header // modes are set last: a directory may be read-only
 	for {
 		h, err := tr.Next()
@@ -99,7 +82,7 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 			return fmt.Errorf("read archive: %w", err)
 		}
 		if b.entries--; b.entries < 0 {
-			return fmt.Errorf("%w: more than %d entries", ErrTooLarge, maxTreeEntries)
+			return fmt.Errorf("%w: more than %d entries", ErrTooLarge, b.maxEntries)
 		}
 		p := path.Clean(strings.TrimLeft(h.Name, "/"))
 		if p == "." {
@@ -107,6 +90,9 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 		}
 		if !filepath.IsLocal(p) || strings.ContainsRune(p, 0) {
 			return fmt.Errorf("archive entry %.200q leaves the tree", h.Name)
+		}
+		if strings.Count(p, "/") >= maxDepth {
+			return fmt.Errorf("%w: %.200q lies more than %d directories deep", ErrTooLarge, h.Name, maxDepth)
 		}
 		dir, base := path.Split(p)
 		dir = path.Clean(dir)
@@ -176,7 +162,7 @@ func unpackOne(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {
 		return root.Link(to, h.Name)
 	}
 	if h.Size > b.bytes {
-		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, int64(maxTreeBytes))
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, b.maxBytes)
 	}
 	b.bytes -= h.Size
 	f, err := root.OpenFile(h.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

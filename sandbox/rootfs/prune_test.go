@@ -125,8 +125,8 @@ func TestFromRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []string{host + "/box/python:1", host + "/box/python@" + digest.String()} {
-		dir := filepath.Join(t.TempDir(), "root")
-		if err := FromImage(t.Context(), r, dir); err != nil {
+		dir, err := Ensure(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "rootfs"), Image: r})
+		if err != nil {
 			t.Fatalf("%s: %v", r, err)
 		}
 		for p, want := range map[string]string{"dir/kept": "kept", "opaque/upper": "u", "bin/tool": "tool", "bin/alias": "tool", "bin/hard": "tool"} {
@@ -143,7 +143,7 @@ func TestFromRegistry(t *testing.T) {
 			t.Errorf("set-id bit: %v, %v", fi, err)
 		}
 	}
-	if err := FromImage(t.Context(), host+"/box/python@sha256:"+strings.Repeat("ab", 32), filepath.Join(t.TempDir(), "r")); err == nil {
+	if _, err := Ensure(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "rootfs"), Image: host + "/box/python@sha256:" + strings.Repeat("ab", 32)}); err == nil {
 		t.Error("a digest that is not there was pulled")
 	}
 }

@@ -49,7 +49,7 @@ const systemDir = "/var/cache/agon/rootfs"
 type Config struct {
 	// Dir holds finished trees, one sub-directory per recipe. Empty means DefaultDir().
 	Dir string
-	// Image, if set, is an OCI reference that is pulled instead of building with mmdebstrap.
+	// Image, if set, is what Images.Import takes; it is used instead of building with mmdebstrap.
 	Image string
 	// Log receives progress, one line at a time; nil discards it.
 	Log io.Writer
@@ -101,14 +101,20 @@ func Ensure(ctx context.Context, c Config) (string, error) {
 	if c.Log == nil {
 		c.Log = io.Discard
 	}
-	r := recipe{Version: recipeVersion, Arch: runtime.GOARCH, Image: c.Image}
-	if c.Image == "" {
-		id, codename := hostRelease("/etc/os-release")
-		if id != "debian" && id != "ubuntu" || codename == "" {
-			return "", fmt.Errorf("%w: this is not Debian or Ubuntu; name an OCI image with python3, git and patch (AGON_ROOTFS_IMAGE)", ErrUnsupported)
+	r := recipe{Version: recipeVersion, Arch: runtime.GOARCH}
+	if c.Image != "" {
+		images := OpenImages(filepath.Join(filepath.Dir(c.Dir), "images"), c.Log)
+		img, err := images.Ensure(ctx, c.Image)
+		if err != nil {
+			return "", err
 		}
-		r.Distro, r.Suite, r.Packages = id, codename, Packages
+		return images.Open(ctx, img)
 	}
+	id, codename := hostRelease("/etc/os-release")
+	if id != "debian" && id != "ubuntu" || codename == "" {
+		return "", fmt.Errorf("%w: this is not Debian or Ubuntu; name an OCI image with python3, git and patch (AGON_ROOTFS_IMAGE)", ErrUnsupported)
+	}
+	r.Distro, r.Suite, r.Packages = id, codename, Packages
 	dir := filepath.Join(c.Dir, r.name())
 	// A tree that root built serves everybody.
 	for _, d := range []string{dir, filepath.Join(systemDir, r.name())} {
@@ -139,12 +145,7 @@ func Ensure(ctx context.Context, c Config) (string, error) {
 		return "", err
 	}
 	tree := filepath.Join(tmp, "root")
-	if c.Image != "" {
-		err = FromImage(ctx, c.Image, tree)
-	} else {
-		err = debian(ctx, r, tree, c.Log)
-	}
-	if err != nil {
+	if err := debian(ctx, r, tree, c.Log); err != nil {
 		return "", err
 	}
 	if err := finish(tree, r); err != nil {

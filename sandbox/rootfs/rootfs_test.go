@@ -5,18 +5,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // file is one archive entry; kind defaults to a regular file.
@@ -89,21 +84,14 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func image(t *testing.T, layers ...[]byte) v1.Image {
-	t.Helper()
-	img := v1.Image(empty.Image)
-	for _, l := range layers {
-		var err error
-		if img, err = mutate.AppendLayers(img, static.NewLayer(l, types.DockerUncompressedLayer)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return img
+// stacked opens plain archives as the layers of an image.
+func stacked(layers ...[]byte) (n int, open func(int) (io.ReadCloser, error)) {
+	return len(layers), func(i int) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layers[i])), nil }
 }
 
 func TestFlatten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
-	img := image(t,
+	n, layers := stacked(
 		archive(t,
 			file{"etc/", tar.TypeDir, "", 0o755}, file{"etc/keep", 0, "keep", 0o644}, file{"etc/gone", 0, "gone", 0},
 			file{"bin", tar.TypeSymlink, "usr/bin", 0}, file{"usr/bin/su", 0, "su", 0o4755}, file{"./opt/old/x", 0, "x", 0},
@@ -116,7 +104,7 @@ func TestFlatten(t *testing.T) {
 			file{"dir", 0, "now a file", 0}, file{".wh.absent", 0, "", 0},
 		),
 	)
-	if err := flatten(img, dir, newBudget()); err != nil {
+	if err := flatten(n, layers, dir, newBudget()); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -147,7 +135,7 @@ func TestFlattenHostile(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	small := func() *budget { return &budget{bytes: 100, entries: 10} }
+	small := func() *budget { return bounded(100, 10) }
 	for _, tt := range []struct {
 		name  string
 		files []file
@@ -163,10 +151,12 @@ func TestFlattenHostile(t *testing.T) {
 		{"opaque out", []file{{"l", tar.TypeSymlink, outside, 0}, {"l/.wh..wh..opq", 0, "", 0}}},
 		{"too large", []file{{"a", 0, strings.Repeat("x", 101), 0}}},
 		{"too large together", []file{{"a", 0, strings.Repeat("x", 60), 0}, {"b", 0, strings.Repeat("x", 60), 0}}},
+		{"too deep", []file{{strings.Repeat("a/", 200) + "a", 0, "", 0}}},
 		{"too many", slices.Repeat([]file{{"a", 0, "", 0}}, 11)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := flatten(image(t, archive(t, tt.files...)), filepath.Join(t.TempDir(), "root"), small())
+			n, layers := stacked(archive(t, tt.files...))
+			err := flatten(n, layers, filepath.Join(t.TempDir(), "root"), small())
 			if err == nil {
 				t.Error("unpacked")
 			}
@@ -195,7 +185,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer func() { _ = root.Close() }()
-		_ = unpack(root, bytes.NewReader(b), &budget{bytes: 1 << 16, entries: 100}, map[string]bool{})
+		_ = unpack(root, bytes.NewReader(b), bounded(1<<16, 100), map[string]bool{})
 		ents, err := os.ReadDir(base)
 		if err != nil || len(ents) != 1 {
 			t.Fatalf("wrote outside: %v, %v", ents, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
@@ -62,6 +63,8 @@ type Host struct {
 	RotateLog func(Common) (*translog.Succession, error)
 	// RotateGateway gives the gateway of the data directory a new key.
 	RotateGateway func(Common) (*agon.Succession, error)
+	// Images is the machine's cache of images.
+	Images func(Common) *rootfs.Images
 	// Model asks the provider what it thinks of the configured key.
 	Model func(context.Context, Common) (*ModelKey, error)
 }

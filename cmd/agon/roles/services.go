@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
 	"github.com/agon-arena/agon/ledger/timelock"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/api"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
@@ -81,6 +82,10 @@ func Services(kits kit.List) cli.Services {
 				}
 				status, err := openai.Check(ctx, conf)
 				return &cli.ModelKey{Status: string(status), Model: conf.Models[0]}, err
+			},
+			Images: func(c cli.Common) *rootfs.Images {
+				o := kits.Options(c, "")
+				return rootfs.OpenImages(filepath.Join(kit.CacheDir(o), "images"), o.Writer())
 			},
 			Setup: func(ctx context.Context, s cli.SetupOptions) error {
 				o := kits.Options(s.Common, s.Driver)

@@ -1,0 +1,766 @@
+package rootfs
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/agon-arena/agon/sandbox/internal/entry"
+)
+
+// Bounds of an imported image.
+const (
+	maxImageBytes   = 32 << 30 // unpacked, all layers together
+	maxImageEntries = 2_000_000
+	maxRatio        = 1000 // of a layer's plain bytes to its stored ones, beyond a MiB
+	maxConfigItems  = 1000 // variables, words and labels of a configuration
+)
+
+// Images is a cache of images in a directory: the layers as they came, by
+// digest, each once; the documents; and a finished tree for each image in use.
+// Processes share it. Safe for concurrent use.
+type Images struct {
+	dir string
+	log io.Writer
+}
+
+// OpenImages opens a cache; it need not be there. log receives progress, one
+// line at a time; nil discards it.
+func OpenImages(dir string, log io.Writer) *Images {
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(DefaultDir()), "images")
+	}
+	if log == nil {
+		log = io.Discard
+	}
+	return &Images{dir, log}
+}
+
+// ImageConfig is what an image says of the processes that run in it.
+type ImageConfig struct {
+	Env        []string          `json:"env"`
+	WorkingDir string            `json:"working_dir"`
+	User       string            `json:"user"`
+	Entrypoint []string          `json:"entrypoint"`
+	Cmd        []string          `json:"cmd"`
+	Labels     map[string]string `json:"labels,omitempty"`
+}
+
+// Image is one image of the cache.
+type Image struct {
+	Digest string `json:"digest"` // of its manifest
+	Layers int    `json:"layers"`
+	Bytes  int64  `json:"bytes"` // of layers and documents, as they are stored
+	// Copied is how many of Bytes an import brought that the cache had not.
+	Copied  int64       `json:"copied"`
+	Config  ImageConfig `json:"config"`
+	Licence string      `json:"licence,omitempty"` // as the image says
+	Names   []string    `json:"names"`             // by which it was asked for
+	Used    time.Time   `json:"used"`
+	Tree    bool        `json:"tree"` // it is unpacked
+
+	layers []layer
+	config []byte
+}
+
+// record is what the cache keeps of an image beside its blobs.
+type record struct {
+	Digest string   `json:"digest"`
+	Names  []string `json:"names"`
+}
+
+func (s *Images) blob(digest string) string {
+	return filepath.Join(s.dir, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
+}
+
+func (s *Images) recordAt(digest string) string {
+	return filepath.Join(s.dir, "index", strings.TrimPrefix(digest, "sha256:")+".json")
+}
+
+// trees is where finished trees stand, each under its image's digest.
+func (s *Images) trees() string { return filepath.Join(s.dir, "trees") }
+
+func (s *Images) tree(digest string) string {
+	return filepath.Join(s.trees(), fmt.Sprintf("%s-%d", strings.TrimPrefix(digest, "sha256:"), recipeVersion))
+}
+
+func (s *Images) lock(ctx context.Context) (func(), error) {
+	for _, d := range []string{"blobs/sha256", "index", "trees"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
+			return nil, fmt.Errorf("make image cache: %w", err)
+		}
+	}
+	return entry.Lock(ctx, filepath.Join(s.dir, ".lock"), "the image cache")
+}
+
+// Import brings an image into the cache: ref is a registry's NAME@sha256:…,
+// oci:DIR[:TAG] or archive:FILE.tar. Layers that the cache has are not read
+// again. All of it is checked against its digests before it counts; an image
+// that cannot be used is an error that says why (ErrImage, ErrTooLarge), and
+// leaves nothing behind.
+func (s *Images) Import(ctx context.Context, ref string) (*Image, error) {
+	src, err := openSource(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close() //nolint:errcheck // it was only read
+	if err := src.check(); err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var copied int64
+	var fresh []string // blobs that this import made
+	done := false
+	defer func() {
+		for _, d := range fresh {
+			if !done {
+				_ = os.Remove(s.blob(d))
+			}
+		}
+	}()
+	for i, l := range src.layers {
+		if _, err := os.Stat(s.blob(l.digest)); err == nil {
+			continue
+		}
+		fmt.Fprintf(s.log, "layer %d of %d, %d bytes\n", i+1, len(src.layers), l.size)
+		if err := s.keep(ctx, src, i); err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, l.digest)
+		copied += l.size
+	}
+	digest := src.digest()
+	for d, b := range map[string][]byte{digestOf(src.config): src.config, digest: src.manifest} {
+		if _, err := os.Stat(s.blob(d)); err == nil {
+			continue
+		}
+		if err := writeFile(s.blob(d), b); err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, d)
+		copied += int64(len(b))
+	}
+	rec := record{Digest: digest}
+	if old, err := s.record(digest); err == nil {
+		rec = old
+	}
+	if !slices.Contains(rec.Names, ref) {
+		rec.Names = append(rec.Names, ref)
+		b, _ := json.Marshal(rec) // plain strings
+		if err := writeFile(s.recordAt(digest), b); err != nil {
+			return nil, err
+		}
+	}
+	img, err := s.image(rec)
+	if err != nil {
+		return nil, err
+	}
+	done = true
+	img.Copied = copied
+	return img, nil
+}
+
+// check looks at what the documents say, before a layer is read.
+func (s *source) check() error {
+	if len(s.layers) > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(s.layers), maxLayers)
+	}
+	var sum int64
+	for i, l := range s.layers {
+		if l.size < 0 || l.size > maxImageBytes {
+			return fmt.Errorf("%w: layer %d has %d bytes, at most %d", ErrTooLarge, i, l.size, int64(maxImageBytes))
+		}
+		if sum += l.size; sum > maxImageBytes {
+			return fmt.Errorf("%w: its layers have more than %d bytes", ErrTooLarge, int64(maxImageBytes))
+		}
+	}
+	ids, err := diffIDs(s.config)
+	if err != nil {
+		return err
+	}
+	if len(ids) != len(s.layers) {
+		return badImage("the configuration names %d layers, the manifest %d", len(ids), len(s.layers))
+	}
+	if _, err := configOf(s.config); err != nil {
+		return err
+	}
+	return platform(s.config)
+}
+
+// keep stores the bytes of one layer under its digest, or nothing.
+func (s *Images) keep(ctx context.Context, src *source, i int) error {
+	l := src.layers[i]
+	r, err := src.open(ctx, i)
+	if err != nil {
+		return badImage("layer %d: %v", i, err)
+	}
+	defer r.Close()
+	f, err := os.CreateTemp(filepath.Dir(s.blob(l.digest)), ".new-")
+	if err != nil {
+		return fmt.Errorf("store layer: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, h), &stopping{ctx, io.LimitReader(r, l.size+1)})
+	if err != nil {
+		return fmt.Errorf("read layer %d: %w", i, err)
+	}
+	if n != l.size || "sha256:"+hex.EncodeToString(h.Sum(nil)) != l.digest {
+		return badImage("layer %d does not have the size or digest that is said of it", i)
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), s.blob(l.digest))
+}
+
+// stopping reads until its context ends.
+type stopping struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stopping) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+func writeFile(at string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(at), ".new-")
+	if err != nil {
+		return fmt.Errorf("store image: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("store image: %w", err)
+	}
+	return os.Rename(f.Name(), at)
+}
+
+func (s *Images) record(digest string) (r record, err error) {
+	b, err := os.ReadFile(s.recordAt(digest))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(b, &r)
+}
+
+// configOf reads an image's configuration.
+func configOf(b []byte) (ImageConfig, error) {
+	var doc struct {
+		Config struct {
+			Env        []string
+			WorkingDir string
+			User       string
+			Entrypoint []string
+			Cmd        []string
+			Labels     map[string]string
+		} `json:"config"`
+	}
+	if err := parse(b, &doc, "configuration"); err != nil {
+		return ImageConfig{}, err
+	}
+	c := doc.Config
+	if len(c.Env)+len(c.Entrypoint)+len(c.Cmd)+len(c.Labels) > maxConfigItems {
+		return ImageConfig{}, badImage("its configuration has more than %d variables, words and labels", maxConfigItems)
+	}
+	for _, e := range c.Env {
+		if k, _, ok := strings.Cut(e, "="); !ok || k == "" || strings.ContainsRune(e, 0) {
+			return ImageConfig{}, badImage("its environment has %.100q, which is no NAME=VALUE", e)
+		}
+	}
+	if c.WorkingDir != "" && (!path.IsAbs(c.WorkingDir) || strings.ContainsRune(c.WorkingDir, 0)) {
+		return ImageConfig{}, badImage("its working directory %.200q is no absolute path", c.WorkingDir)
+	}
+	return ImageConfig{Env: orEmpty(c.Env), WorkingDir: c.WorkingDir, User: c.User, Entrypoint: orEmpty(c.Entrypoint), Cmd: orEmpty(c.Cmd), Labels: c.Labels}, nil
+}
+
+func orEmpty(l []string) []string {
+	if l == nil {
+		return []string{}
+	}
+	return l
+}
+
+func (s *Images) image(r record) (*Image, error) {
+	img := &Image{Digest: r.Digest, Names: orEmpty(r.Names)}
+	manifest, err := os.ReadFile(s.blob(r.Digest))
+	if err != nil {
+		return nil, fmt.Errorf("read image %s: %w", r.Digest, err)
+	}
+	var doc manifestDoc
+	if err := parse(manifest, &doc, "manifest"); err != nil {
+		return nil, err
+	}
+	if img.config, err = os.ReadFile(s.blob(doc.Config.Digest)); err != nil {
+		return nil, fmt.Errorf("read image %s: %w", r.Digest, err)
+	}
+	if img.Config, err = configOf(img.config); err != nil {
+		return nil, err
+	}
+	img.Bytes = int64(len(manifest) + len(img.config))
+	for _, l := range doc.Layers {
+		img.layers = append(img.layers, layer{l.Digest, l.Size})
+		img.Bytes += l.Size
+	}
+	img.Layers = len(img.layers)
+	img.Licence = img.Config.Labels["org.opencontainers.image.licenses"]
+	for _, p := range []string{usedMark(s.tree(r.Digest)), s.recordAt(r.Digest)} {
+		if fi, err := os.Stat(p); err == nil {
+			img.Used = fi.ModTime().UTC()
+			break
+		}
+	}
+	img.Tree = ready(s.tree(r.Digest))
+	return img, nil
+}
+
+// ErrNoImage is an image that the cache does not hold.
+var ErrNoImage = errors.New("image is not in the cache")
+
+// Get finds an image of the cache by its digest, the first twelve hex digits of
+// it or more, or a name by which it was imported.
+func (s *Images) Get(ref string) (*Image, error) {
+	list, err := s.records()
+	if err != nil {
+		return nil, err
+	}
+	want := ref
+	if i := strings.LastIndex(ref, "@sha256:"); i > 0 {
+		want = ref[i+1:]
+	}
+	hexPart := strings.TrimPrefix(want, "sha256:")
+	for _, r := range list {
+		if r.Digest == want || slices.Contains(r.Names, ref) || len(hexPart) >= 12 && strings.HasPrefix(strings.TrimPrefix(r.Digest, "sha256:"), hexPart) {
+			return s.image(r)
+		}
+	}
+	return nil, fmt.Errorf("%w: %.200q", ErrNoImage, ref)
+}
+
+// Ensure is Get, and Import of what is not there. A reference with a digest
+// gives that image or none.
+func (s *Images) Ensure(ctx context.Context, ref string) (*Image, error) {
+	img, err := s.Get(ref)
+	if err == nil || !errors.Is(err, ErrNoImage) {
+		return img, err
+	}
+	if img, err = s.Import(ctx, ref); err != nil {
+		return nil, err
+	}
+	if i := strings.LastIndex(ref, "@sha256:"); i > 0 && img.Digest != ref[i+1:] {
+		// An index was named, which holds it: the registry's answer was checked against it.
+		if strings.HasPrefix(ref, "oci:") || strings.HasPrefix(ref, "archive:") {
+			return nil, badImage("%.200q holds %s", ref, img.Digest)
+		}
+	}
+	return img, nil
+}
+
+func (s *Images) records() ([]record, error) {
+	ents, err := os.ReadDir(filepath.Join(s.dir, "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read image cache: %w", err)
+	}
+	var out []record
+	for _, e := range ents {
+		if h, ok := strings.CutSuffix(e.Name(), ".json"); ok && isHex(h) {
+			r, err := s.record("sha256:" + h)
+			if err != nil {
+				return nil, fmt.Errorf("read image cache: %w", err)
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// List returns all images, the most recently used first.
+func (s *Images) List() ([]*Image, error) {
+	list, err := s.records()
+	if err != nil {
+		return nil, err
+	}
+	out := []*Image{}
+	for _, r := range list {
+		img, err := s.image(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, img)
+	}
+	slices.SortFunc(out, func(a, b *Image) int { return b.Used.Compare(a.Used) })
+	return out, nil
+}
+
+// Open returns the root file system of an image, unpacked once and made neutral
+// like every tree of boxes; it notes the use.
+func (s *Images) Open(ctx context.Context, img *Image) (dir string, err error) {
+	dir = s.tree(img.Digest)
+	if !ready(dir) {
+		if err := s.unpack(ctx, img, dir); err != nil {
+			return "", err
+		}
+	}
+	return dir, Used(dir, time.Now())
+}
+
+func (s *Images) unpack(ctx context.Context, img *Image, dir string) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if ready(dir) {
+		return nil
+	}
+	if err := sweepTemp(s.trees()); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(s.trees(), ".new-")
+	if err != nil {
+		return fmt.Errorf("make temporary directory: %w", err)
+	}
+	defer func() { _ = removeAll(tmp) }()
+	ids, err := diffIDs(img.config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.log, "unpacking %s, %d layers\n", img.Digest, img.Layers)
+	tree := filepath.Join(tmp, "root")
+	if err := flatten(len(img.layers), func(i int) (io.ReadCloser, error) { return s.plain(ctx, img.layers[i], ids[i]) }, tree, bounded(maxImageBytes, maxImageEntries)); err != nil {
+		return err
+	}
+	if err := finish(tree, recipe{Version: recipeVersion, Arch: runtime.GOARCH, Image: img.Digest}); err != nil {
+		return fmt.Errorf("finish root file system: %w", err)
+	}
+	return os.Rename(tree, dir)
+}
+
+// plain reads a stored layer as the archive it is. Close says whether it was the
+// one that the configuration names.
+func (s *Images) plain(ctx context.Context, l layer, diffID string) (io.ReadCloser, error) {
+	f, err := os.Open(s.blob(l.digest))
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(&stopping{ctx, f}, 1<<16)
+	head, _ := in.Peek(4)
+	out := &plainLayer{file: f, hash: sha256.New(), want: diffID, most: maxRatio*l.size + 1<<20}
+	switch compressed(head) {
+	case "gzip":
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			_ = f.Close()
+			return nil, badImage("a layer's compression: %v", err)
+		}
+		out.r = z
+	case "zstd":
+		z, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(256<<20), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			_ = f.Close()
+			return nil, badImage("a layer's compression: %v", err)
+		}
+		out.r, out.end = z, z.Close
+	default:
+		out.r = in
+	}
+	return out, nil
+}
+
+type plainLayer struct {
+	file *os.File
+	r    io.Reader
+	end  func()
+	hash hash.Hash
+	want string
+	n    int64
+	most int64
+	err  error
+	once sync.Once
+}
+
+func (p *plainLayer) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.hash.Write(b[:n])
+	if p.n += int64(n); p.n > p.most {
+		p.err = fmt.Errorf("%w: a layer grows to more than %d times its size", ErrTooLarge, maxRatio)
+		return n, p.err
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+	}
+	return n, err
+}
+
+func (p *plainLayer) Close() error {
+	p.once.Do(func() {
+		if p.err == nil {
+			_, p.err = io.Copy(io.Discard, readerFunc(p.Read)) // what stands behind the archive's end
+		}
+		if p.end != nil {
+			p.end()
+		}
+		_ = p.file.Close()
+		if got := "sha256:" + hex.EncodeToString(p.hash.Sum(nil)); p.err == nil && got != p.want {
+			p.err = badImage("a layer is not the one that the configuration names")
+		}
+	})
+	return p.err
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// Needs are what agon's boxes run in an image, and where it may stand.
+var Needs = map[string][]string{
+	"git":     {"usr/bin/git", "bin/git", "usr/local/bin/git"},
+	"python3": {"usr/bin/python3"},
+	"sh":      {"bin/sh", "usr/bin/sh"},
+}
+
+// Missing lists what of Needs an image's tree does not have, sorted.
+func Missing(tree string) ([]string, error) {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil, fmt.Errorf("open root file system: %w", err)
+	}
+	defer root.Close()
+	out := []string{}
+	for name, at := range Needs {
+		if !slices.ContainsFunc(at, func(p string) bool { return executable(root, p) }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// executable follows links as a box would: an absolute one begins at the tree.
+func executable(root *os.Root, p string) bool {
+	for range 16 {
+		fi, err := root.Lstat(p)
+		if err != nil {
+			dir := path.Dir(p)
+			to, lerr := root.Readlink(dir) // /bin may lead to usr/bin
+			if dir == "." || lerr != nil {
+				return false
+			}
+			p = path.Join(rooted(dir, to), path.Base(p))
+			continue
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			return fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
+		}
+		to, err := root.Readlink(p)
+		if err != nil {
+			return false
+		}
+		p = rooted(p, to)
+	}
+	return false
+}
+
+func rooted(from, to string) string {
+	if path.IsAbs(to) {
+		return strings.TrimPrefix(path.Clean(to), "/")
+	}
+	return strings.TrimPrefix(path.Join("/", path.Dir(from), to), "/")
+}
+
+// Pruned is what Prune removed.
+type Pruned struct {
+	Images []string `json:"images"` // digests
+	Bytes  int64    `json:"bytes"`
+}
+
+// Prune removes the least recently used images, with their trees and the layers
+// that no other image needs, until what is left has at most quota bytes. An image
+// that a box stands on stays, and so do those in keep, by digest.
+func (s *Images) Prune(ctx context.Context, quota int64, keep ...string) (*Pruned, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	cached, err := List(s.trees())
+	if err != nil {
+		return nil, err
+	}
+	trees := map[string]Cached{}
+	for _, c := range cached {
+		trees[c.Dir] = c
+	}
+	users := map[string]int{}
+	total, treeBytes := int64(0), map[string]int64{}
+	for _, img := range list {
+		for _, d := range img.blobs() {
+			if users[d.digest]++; users[d.digest] == 1 {
+				total += d.size
+			}
+		}
+		treeBytes[img.Digest] = trees[s.tree(img.Digest)].Bytes
+		total += treeBytes[img.Digest]
+	}
+	out := &Pruned{Images: []string{}}
+	for _, img := range slices.Backward(list) {
+		if total <= quota {
+			break
+		}
+		at := s.tree(img.Digest)
+		if slices.Contains(keep, img.Digest) || trees[at].Busy {
+			continue
+		}
+		freed := treeBytes[img.Digest]
+		if ready(at) {
+			trash := filepath.Join(s.trees(), ".new-old-"+filepath.Base(at))
+			if err := os.Rename(at, trash); err != nil {
+				return out, fmt.Errorf("prune: %w", err)
+			}
+			if err := removeAll(trash); err != nil {
+				return out, fmt.Errorf("prune: %w", err)
+			}
+			_ = Forget(at)
+		}
+		if err := os.Remove(s.recordAt(img.Digest)); err != nil {
+			return out, fmt.Errorf("prune: %w", err)
+		}
+		for _, d := range img.blobs() {
+			if users[d.digest]--; users[d.digest] == 0 {
+				_ = os.Remove(s.blob(d.digest)) // swept the next time
+				freed += d.size
+			}
+		}
+		total -= freed
+		out.Bytes += freed
+		out.Images = append(out.Images, img.Digest)
+	}
+	return out, nil
+}
+
+// blobs are all stored bytes of an image.
+func (img *Image) blobs() []layer {
+	return append(slices.Clone(img.layers), layer{img.Digest, 0}, layer{digestOf(img.config), int64(len(img.config))})
+}
+
+// sweep removes what killed imports left: halves, and blobs of no image. The
+// caller holds the lock.
+func (s *Images) sweep() error {
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, img := range list {
+		for _, d := range img.blobs() {
+			used[strings.TrimPrefix(d.digest, "sha256:")] = true
+		}
+	}
+	ents, err := os.ReadDir(filepath.Join(s.dir, "blobs", "sha256"))
+	if err != nil {
+		return err
+	}
+	for _, e := range ents {
+		if !used[e.Name()] {
+			_ = os.Remove(filepath.Join(s.dir, "blobs", "sha256", e.Name()))
+		}
+	}
+	return sweepTemp(s.trees())
+}
+
+// Export writes an image as an OCI layout into dir, which must not exist.
+func (s *Images) Export(img *Image, dir string) (err error) {
+	blobs := filepath.Join(dir, "blobs", "sha256")
+	if _, err := os.Lstat(dir); err == nil {
+		return fmt.Errorf("%s: %w", dir, fs.ErrExist)
+	}
+	if err := os.MkdirAll(blobs, 0o755); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}()
+	for _, b := range img.blobs() {
+		if err := copyFile(s.blob(b.digest), filepath.Join(blobs, strings.TrimPrefix(b.digest, "sha256:"))); err != nil {
+			return err
+		}
+	}
+	manifest, err := os.ReadFile(s.blob(img.Digest))
+	if err != nil {
+		return err
+	}
+	index, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []any{
+		map[string]any{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": img.Digest, "size": len(manifest)},
+	}})
+	for name, b := range map[string][]byte{"index.json": index, "oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`)} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+func (a *App) imageCmd(h Host) *cobra.Command {
+	return a.noun(&cobra.Command{
+		Use:     "image",
+		Short:   "Images: root file systems of boxes, from registries, layouts and archives",
+		Example: "  agon image\n  agon image import oci:./layout",
+	}, a.imageListCmd(h), a.imageImportCmd(h), a.imageCheckCmd(h), a.imageExportCmd(h), a.imagePruneCmd(h))
+}
+
+// images runs f over the cache of images and turns its errors into what people read.
+func (a *App) images(h Host, f func(*rootfs.Images) error) error {
+	if h.Images == nil {
+		return Missing("images")
+	}
+	common, done, err := a.Common()
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = f(h.Images(common))
+	var known *agon.Error
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case errors.Is(err, rootfs.ErrNoImage):
+		return &agon.Error{Code: "no_image", Status: 404, Field: "image", Message: err.Error(), Mend: "see `agon image list`, or import it with `agon image import`"}
+	case errors.Is(err, rootfs.ErrImage), errors.Is(err, rootfs.ErrTooLarge):
+		return &agon.Error{Code: "bad_image", Status: 422, Field: "image", Message: err.Error(), Mend: "an image is a registry's NAME@sha256:…, oci:DIR[:TAG] or archive:FILE.tar, for this machine"}
+	}
+	return err
+}
+
+func (a *App) imageListCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the images on this machine",
+		Long:    "List the images on this machine, the most recently used first. JSON: an array of {digest, layers, bytes, config, licence, names, used, tree}; `tree`: it is unpacked.",
+		Example: "  agon image list\n  agon image list --jq '.[].digest'",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.images(h, func(s *rootfs.Images) error {
+				list, err := s.List()
+				if err != nil {
+					return err
+				}
+				return a.Printer.Print(cmd.Context(), output.List(list, func(i *rootfs.Image) string { return i.Digest }, func(h *output.Human) {
+					rows := make([][]output.Cell, len(list))
+					for i, x := range list {
+						rows[i] = []output.Cell{output.Text(shortDigest(x.Digest)), output.Text(strconv.Itoa(x.Layers)), output.Text(megabytes(x.Bytes)), output.Text(x.Used.Format("2006-01-02 15:04")), output.Text(strings.Join(x.Names, " "))}
+					}
+					h.Table([]output.Column{{Title: "image"}, {Title: "layers", Right: true}, {Title: "size", Right: true}, {Title: "used"}, {Title: "names", Min: 12}}, rows)
+				}))
+			})
+		},
+	}
+}
+
+func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+func (a *App) imageImportCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:     "import REF",
+		Aliases: []string{"pull"},
+		Short:   "Bring an image to this machine",
+		Long: `Bring an image to this machine, by its layers: from a registry (NAME@sha256:…), a
+directory in OCI layout (oci:DIR[:TAG]) or a saved archive in OCI or docker form
+(archive:FILE.tar). No daemon is needed. Layers that are here are not copied again,
+and all is checked against its digests. Registries' credentials are those of docker
+or podman on this machine.
+JSON: {digest, layers, bytes, copied, config: {env, working_dir, user, entrypoint, cmd, labels}, licence, names, used, tree}.`,
+		Example: "  agon image import oci:./layout\n  agon image import archive:python.tar -o json",
+		Args:    Args(1, 1, "one image"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.images(h, func(s *rootfs.Images) error {
+				img, err := s.Import(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if _, err := s.Open(cmd.Context(), img); err != nil {
+					return err
+				}
+				img.Tree = true
+				return a.Printer.Print(cmd.Context(), output.One(img, img.Digest, func(h *output.Human) {
+					h.Line(fmt.Sprintf("%s: %d layers, %s, %s copied", img.Digest, img.Layers, megabytes(img.Bytes), megabytes(img.Copied)))
+				}))
+			})
+		},
+	}
+}
+
+// imageChecked says what an image lacks.
+type imageChecked struct {
+	Digest  string   `json:"digest"`
+	Missing []string `json:"missing"`
+}
+
+func (a *App) imageCheckCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check REF",
+		Short: "Say what an image lacks to be the root of agon's boxes",
+		Long: `Say what an image lacks to be the root of agon's boxes (AGON_ROOTFS_IMAGE): git,
+python3 (/usr/bin/python3) and sh. An image that is not here is imported.
+JSON: {digest, missing}. Exit code 7 if something is missing.`,
+		Example: "  agon image check oci:./layout",
+		Args:    Args(1, 1, "one image"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.images(h, func(s *rootfs.Images) error {
+				img, err := s.Ensure(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				dir, err := s.Open(cmd.Context(), img)
+				if err != nil {
+					return err
+				}
+				c := imageChecked{Digest: img.Digest}
+				if c.Missing, err = rootfs.Missing(dir); err != nil {
+					return err
+				}
+				if err := a.Printer.Print(cmd.Context(), output.One(c, c.Digest, func(h *output.Human) {
+					if len(c.Missing) == 0 {
+						h.Line(h.Styled(iostreams.Green, "nothing is missing"))
+						return
+					}
+					h.Line(h.Styled(iostreams.Red, "missing: ") + strings.Join(c.Missing, ", "))
+				})); err != nil {
+					return err
+				}
+				if len(c.Missing) > 0 {
+					return &Exit{Code: CodeRefused}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *App) imageExportCmd(h Host) *cobra.Command {
+	return &cobra.Command{
+		Use:     "export REF DIR",
+		Short:   "Write an image as a directory in OCI layout",
+		Long:    "Write an image of this machine as a directory in OCI layout, which must not exist. JSON: {digest, dir}.",
+		Example: "  agon image export sha256:0123456789ab ./layout",
+		Args:    Args(2, 2, "an image and a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.images(h, func(s *rootfs.Images) error {
+				img, err := s.Get(args[0])
+				if err != nil {
+					return err
+				}
+				if err := s.Export(img, args[1]); err != nil {
+					return err
+				}
+				return a.Printer.Print(cmd.Context(), output.One(map[string]string{"digest": img.Digest, "dir": args[1]}, img.Digest, func(h *output.Human) { h.Line(args[1]) }))
+			})
+		},
+	}
+}
+
+func (a *App) imagePruneCmd(h Host) *cobra.Command {
+	var quota int64
+	cmd := &cobra.Command{
+		Use:     "prune",
+		Short:   "Remove the images used longest ago",
+		Long:    "Remove the images used longest ago, with layers that no other needs, until the others have at most --quota bytes. An image that a box stands on stays. JSON: {images, bytes}.",
+		Example: "  agon image prune\n  agon image prune --quota 5000000000",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.images(h, func(s *rootfs.Images) error {
+				if quota < 0 {
+					return &agon.Error{Code: "bad_flag", Status: 422, Field: "quota", Message: fmt.Sprintf("--quota: want 0 or more bytes, got %d", quota)}
+				}
+				gone, err := s.Prune(cmd.Context(), quota)
+				if err != nil {
+					return err
+				}
+				return a.Printer.Print(cmd.Context(), output.One(gone, "", func(h *output.Human) {
+					h.Line(fmt.Sprintf("%d images, %s removed", len(gone.Images), megabytes(gone.Bytes)))
+				}))
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&quota, "quota", 0, "`bytes` that may stay")
+	return cmd
+}
