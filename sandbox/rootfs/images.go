@@ -371,20 +371,17 @@ func (s *Images) Get(ref string) (*Image, error) {
 }
 
 // Ensure is Get, and Import of what is not there. A reference with a digest
-// gives that image or none.
+// gives that image or none. Of a layout or an archive without one, what it holds
+// today counts.
 func (s *Images) Ensure(ctx context.Context, ref string) (*Image, error) {
+	local := strings.HasPrefix(ref, "oci:") || strings.HasPrefix(ref, "archive:")
+	pinned := strings.Contains(ref, "@sha256:")
 	img, err := s.Get(ref)
-	if err == nil || !errors.Is(err, ErrNoImage) {
+	if err == nil && (pinned || !local) || err != nil && !errors.Is(err, ErrNoImage) {
 		return img, err
 	}
 	if img, err = s.Import(ctx, ref); err != nil {
 		return nil, err
-	}
-	if i := strings.LastIndex(ref, "@sha256:"); i > 0 && img.Digest != ref[i+1:] {
-		// An index was named, which holds it: the registry's answer was checked against it.
-		if strings.HasPrefix(ref, "oci:") || strings.HasPrefix(ref, "archive:") {
-			return nil, badImage("%.200q holds %s", ref, img.Digest)
-		}
 	}
 	return img, nil
 }

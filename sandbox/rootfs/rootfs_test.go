@@ -264,24 +264,45 @@ func TestEnsure(t *testing.T) {
 
 func TestEnsureFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, ".new-abandoned"), 0o700); err != nil {
+	c := Config{Dir: filepath.Join(dir, "rootfs")}
+	abandoned := filepath.Join(dir, "images", "trees", ".new-abandoned")
+	if err := os.MkdirAll(abandoned, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ensure(t.Context(), Config{Dir: dir, Image: "not a reference"}); err == nil {
+	c.Image = "not a reference"
+	if _, err := Ensure(t.Context(), c); err == nil {
 		t.Error("built from nothing")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Ensure(ctx, Config{Dir: dir, Image: "127.0.0.1:1/none"}); err == nil {
+	c.Image = "127.0.0.1:1/none"
+	if _, err := Ensure(ctx, c); err == nil {
 		t.Error("built with a dead context")
 	}
-	ents, err := os.ReadDir(dir)
+	c.Image = makeImage(t, "gzip", baseLayer(t)).layout(t)
+	tree, err := Ensure(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ents, err := os.ReadDir(filepath.Dir(tree))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range ents {
-		if e.Name() != ".lock" {
+		if e.Name() != filepath.Base(tree) && e.Name() != ".used-"+filepath.Base(tree) {
 			t.Errorf("left %s", e.Name())
 		}
+	}
+	// The layout holds another image now.
+	at := strings.TrimPrefix(c.Image, "oci:")
+	other := strings.TrimPrefix(makeImage(t, "gzip", upperLayer(t)).layout(t), "oci:")
+	if err := os.RemoveAll(at); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(other, at); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := Ensure(t.Context(), c); err != nil || now == tree {
+		t.Errorf("%s, %v", now, err)
 	}
 }

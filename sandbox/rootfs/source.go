@@ -79,13 +79,8 @@ func openSource(ctx context.Context, ref string) (*source, error) {
 		s, err := layoutSource(dirFiles{root}, pick)
 		return closing(s, err, root.Close)
 	case scheme == "archive" && rest != "":
-		file, pick := rest, ""
+		file, pick := splitPick(rest)
 		f, err := os.Open(file)
-		if err != nil {
-			if file, pick = splitPick(rest); pick != "" {
-				f, err = os.Open(file)
-			}
-		}
 		if err != nil {
 			return nil, badImage("%s: %v", ref, err)
 		}
@@ -95,17 +90,22 @@ func openSource(ctx context.Context, ref string) (*source, error) {
 	return registrySource(ctx, ref)
 }
 
-// splitPick takes "DIR:TAG" and "DIR@sha256:…" apart.
+// splitPick takes "PATH:NAME" and "PATH@sha256:…" apart: the longest path that
+// is there, for names have colons and slashes too.
 func splitPick(s string) (at, pick string) {
-	if i := strings.Index(s, "@sha256:"); i > 0 {
+	if i := strings.LastIndex(s, "@sha256:"); i > 0 {
 		return s[:i], s[i+1:]
 	}
-	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, '/') {
-		if _, err := os.Stat(s); err != nil {
-			return s[:i], s[i+1:]
+	for at = s; ; {
+		if _, err := os.Stat(at); err == nil {
+			return at, strings.TrimPrefix(s[len(at):], ":")
 		}
+		i := strings.LastIndexByte(at, ':')
+		if i <= 0 {
+			return s, ""
+		}
+		at = at[:i]
 	}
-	return s, ""
 }
 
 func closing(s *source, err error, end func() error) (*source, error) {
@@ -341,13 +341,13 @@ func choose(list []descriptor, pick string) (descriptor, error) {
 	}
 	switch {
 	case pick != "":
-		return descriptor{}, badImage("the layout holds no %.100q; it names %s", pick, strings.Join(names, ", "))
+		return descriptor{}, badImage("the layout holds no %.100q; it names %.1000s", pick, strings.Join(names, ", "))
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		return descriptor{}, badImage("the layout holds %d images; say which: %s", len(fit), strings.Join(names, ", "))
+		return descriptor{}, badImage("the layout holds %d images; say which: %.1000s", len(fit), strings.Join(names, ", "))
 	case len(others) > 0:
-		return descriptor{}, badImage("no image for linux/%s, only for %s", runtime.GOARCH, strings.Join(others, ", "))
+		return descriptor{}, badImage("no image for linux/%s, only for %.1000s", runtime.GOARCH, strings.Join(others, ", "))
 	}
 	return descriptor{}, badImage("the layout holds no image")
 }
@@ -367,14 +367,17 @@ func dockerSource(f files, pick string) (*source, error) {
 	if err := parse(b, &list, "manifest.json"); err != nil {
 		return nil, err
 	}
-	at := -1
+	at, names := -1, []string{}
 	for i, m := range list {
-		if pick == "" && len(list) == 1 || slices.Contains(m.RepoTags, pick) {
+		if pick == "" && len(list) == 1 || slices.ContainsFunc(m.RepoTags, func(tag string) bool { return tag == pick || strings.HasSuffix(tag, "/"+pick) }) {
 			at = i
+		}
+		for _, tag := range m.RepoTags {
+			names = append(names, fmt.Sprintf("%.100q", tag))
 		}
 	}
 	if at < 0 {
-		return nil, badImage("the archive holds %d images; say which by its name (archive:FILE:NAME)", len(list))
+		return nil, badImage("the archive holds %d images, say which by its name (archive:FILE:NAME): %.1000s", len(list), strings.Join(names, ", "))
 	}
 	m := list[at]
 	s := &source{}

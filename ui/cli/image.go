@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox/rootfs"
-	"github.com/agon-arena/agon/ui/cli/iostreams"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -97,9 +96,9 @@ JSON: {digest, layers, bytes, copied, config: {env, working_dir, user, entrypoin
 					return err
 				}
 				img.Tree = true
-				return a.Printer.Print(cmd.Context(), output.One(img, img.Digest, func(h *output.Human) {
-					h.Line(fmt.Sprintf("%s: %d layers, %s, %s copied", img.Digest, img.Layers, megabytes(img.Bytes), megabytes(img.Copied)))
-				}))
+				return a.Printer.Print(cmd.Context(), output.Result{Value: img, IDs: []string{img.Digest}, Human: func(h *output.Human) {
+					h.Line("%s: %d layers, %s, %s copied", img.Digest, img.Layers, megabytes(img.Bytes), megabytes(img.Copied))
+				}})
 			})
 		},
 	}
@@ -134,13 +133,13 @@ JSON: {digest, missing}. Exit code 7 if something is missing.`,
 				if c.Missing, err = rootfs.Missing(dir); err != nil {
 					return err
 				}
-				if err := a.Printer.Print(cmd.Context(), output.One(c, c.Digest, func(h *output.Human) {
+				if err := a.Printer.Print(cmd.Context(), output.Result{Value: c, IDs: []string{c.Digest}, Human: func(h *output.Human) {
 					if len(c.Missing) == 0 {
-						h.Line(h.Styled(iostreams.Green, "nothing is missing"))
+						h.Line("nothing is missing")
 						return
 					}
-					h.Line(h.Styled(iostreams.Red, "missing: ") + strings.Join(c.Missing, ", "))
-				})); err != nil {
+					h.Line("missing: %s", strings.Join(c.Missing, ", "))
+				}}); err != nil {
 					return err
 				}
 				if len(c.Missing) > 0 {
@@ -168,7 +167,7 @@ func (a *App) imageExportCmd(h Host) *cobra.Command {
 				if err := s.Export(img, args[1]); err != nil {
 					return err
 				}
-				return a.Printer.Print(cmd.Context(), output.One(map[string]string{"digest": img.Digest, "dir": args[1]}, img.Digest, func(h *output.Human) { h.Line(args[1]) }))
+				return a.Printer.Print(cmd.Context(), output.Result{Value: map[string]string{"digest": img.Digest, "dir": args[1]}, IDs: []string{img.Digest}, Human: func(h *output.Human) { h.Line("%s", args[1]) }})
 			})
 		},
 	}
@@ -191,9 +190,9 @@ func (a *App) imagePruneCmd(h Host) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Printer.Print(cmd.Context(), output.One(gone, "", func(h *output.Human) {
-					h.Line(fmt.Sprintf("%d images, %s removed", len(gone.Images), megabytes(gone.Bytes)))
-				}))
+				return a.Printer.Print(cmd.Context(), output.Result{Value: gone, Human: func(h *output.Human) {
+					h.Line("%d images, %s removed", len(gone.Images), megabytes(gone.Bytes))
+				}})
 			})
 		},
 	}
