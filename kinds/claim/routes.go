@@ -75,14 +75,14 @@ func harnyxRoutes(s *kit.Server, arena string) (http.Handler, error) {
 			Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",
 		},
 		Claims: func(ctx context.Context) ([]wire.Claim, error) {
-			a, err := s.Platform.Arena(ctx, arena)
+			a, err := s.Platform.FullArena(ctx, arena)
 			if err != nil {
 				return nil, err
 			}
 			return wireClaims(ctx, s.Blobs, &a.Arena, s.Data.Path("harnyx", "trees"))
 		},
 		Hidden: func(ctx context.Context) (map[string]bool, error) {
-			a, err := s.Platform.Arena(ctx, arena)
+			a, err := s.Platform.FullArena(ctx, arena)
 			if err != nil {
 				return nil, err
 			}
