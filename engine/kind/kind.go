@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Kind is one form of competition. Implementations are stateless and may be
@@ -213,6 +214,10 @@ type Env interface {
 	Tree(ctx context.Context, d agon.Digest) (string, error)
 	// Task returns the parsed task of a run, with Dir set to its tree.
 	Task(ctx context.Context, t agon.TaskRef) (*task.Task, error)
+	// Root returns the root file system that a task's image is, which a digest
+	// names (Environment.Image); "" is the machine's own. An image that cannot
+	// be had is the task's fault.
+	Root(ctx context.Context, image string) (rootfs.Root, error)
 	// Door makes a gateway session for the agent's budget and returns the door
 	// through which a box reaches it on listen ("127.0.0.1:8000"). It speaks the
 	// dialects of the kind (Speaker).

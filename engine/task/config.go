@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -20,6 +21,7 @@ const (
 	maxTestTimeoutSec     = 600
 	maxTimeoutSec         = 24 * 60 * 60 // agent and verifier
 	maxCPUs               = 64
+	maxImageRef           = 1000    // bytes
 	maxMB                 = 1 << 20 // memory and storage: 1 TiB
 	maxList               = 200     // entries of python_path, sources, drop, tests
 )
@@ -85,6 +87,14 @@ func (l *loader) check(c *Config) {
 		if len(s) > 200 {
 			l.add(field, "200 bytes", "too long")
 		}
+	}
+	if e := c.Environment; e.Image != "" {
+		if len(e.Image) > maxImageRef || !rootfs.Pinned(e.Image) {
+			l.add("environment.image", fmt.Sprintf("%d bytes", maxImageRef), "%.200q: want an image by its digest: NAME@sha256:… with 64 hex digits (agon image import prints it)", e.Image)
+		}
+	}
+	if p := c.Agon.Python; p != "" && (!path.IsAbs(p) || path.Clean(p) != p || len(p) > 500 || c.Environment.Image == "") {
+		l.add("agon.python", "500 bytes", "%.200q: want a whole path in the task's image", p)
 	}
 	a := &c.Agon
 	if !kindName.MatchString(a.Kind) {

@@ -66,6 +66,9 @@ type Environment struct {
 	MemoryMB  int64   `toml:"memory_mb"`
 	StorageMB int64   `toml:"storage_mb"`
 	Workdir   string  `toml:"workdir"`
+	// Image is the root file system of the task's boxes, named by digest
+	// ("NAME@sha256:…", "sha256:…"); empty is each machine's own.
+	Image string `toml:"image,omitempty"`
 }
 
 // Agon is the [agon] table: the kind that the task is of and, for repository
@@ -87,6 +90,9 @@ type Agon struct {
 	PassToPass []string `toml:"pass_to_pass"`
 	// TestTimeoutSec bounds each test (default 20).
 	TestTimeoutSec float64 `toml:"test_timeout_sec"`
+	// Python is the interpreter that runs the tests, as a path in the image;
+	// empty is the image's python3, and agon's own where it has none.
+	Python string `toml:"python,omitempty"`
 	// Processes says that tests, or the code that they test, start processes. Without it they cannot.
 	Processes bool `toml:"processes"`
 	// Visible says that the failing tests are in the base tree, so that an agent can run them.

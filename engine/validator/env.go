@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // env is the kind.Env of one attempt. It hands out boxes and doors, watches
@@ -118,6 +119,23 @@ func (e *env) Task(ctx context.Context, t agon.TaskRef) (*task.Task, error) {
 		return nil, fmt.Errorf("load task %s: %w", t.Key, err)
 	}
 	return tk, nil
+}
+
+// Root implements kind.Env.
+func (e *env) Root(ctx context.Context, image string) (rootfs.Root, error) {
+	if e.p.Roots == nil {
+		e.note(agon.FaultValidator, "this validator plays no images")
+		return rootfs.Root{}, errors.New("this validator plays no images")
+	}
+	x, err := e.p.Roots.Of(ctx, image)
+	switch {
+	case err == nil:
+	case errors.Is(err, rootfs.ErrImage), errors.Is(err, rootfs.ErrTooLarge):
+		e.note(agon.FaultTask, "image: "+err.Error())
+	default: // a registry that does not answer, a full disk
+		e.note(agon.FaultValidator, "image: "+err.Error())
+	}
+	return x, err
 }
 
 // Box implements kind.Env.

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Trees resolves tree digests to read-only directories. Safe for concurrent use.
@@ -44,7 +45,7 @@ type Sealer interface {
 	SealAt(ctx context.Context, at, key, run string, attempt int) (*agon.Statement, error)
 }
 
-// Player plays single attempts. All fields but Tools and CheckTask must be set.
+// Player plays single attempts. All fields but Tools, Roots and CheckTask must be set.
 type Player struct {
 	Driver  sandbox.Driver
 	Gateway Gateway
@@ -53,6 +54,8 @@ type Player struct {
 	Now     func() time.Time
 	// Tools serves kinds whose scripts call tools; nil: no such kind is played.
 	Tools *ToolHost
+	// Roots has the images that tasks name; nil: no such task is played.
+	Roots *rootfs.Roots
 	// CheckTask says what is wrong with a task for its kind; nil: nothing is.
 	CheckTask func(*task.Task) error
 }

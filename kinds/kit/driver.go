@@ -21,7 +21,7 @@ func OpenDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 	if err != nil {
 		return nil, "", &agon.Error{
 			Code: "no_rootfs", Status: 503, Fault: agon.FaultValidator, Message: "the boxes' root file system could not be prepared: " + err.Error(),
-			Mend: "run make setup, or name an OCI image in AGON_ROOTFS_IMAGE",
+			Mend: "run make setup, or name an image in AGON_ROOTFS_IMAGE (agon image check says what it lacks)",
 		}
 	}
 	// What killed processes left, before the first box of this one.
@@ -71,6 +71,9 @@ func CacheDir(o Options) string {
 	}
 	return filepath.Dir(rootfs.DefaultDir())
 }
+
+// ImagesDir is where images are kept.
+func ImagesDir(o Options) string { return filepath.Join(CacheDir(o), "images") }
 
 // TasksDir is where released tasks stand after agon setup.
 func TasksDir(o Options) string { return filepath.Join(CacheDir(o), "tasks") }

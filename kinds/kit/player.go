@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Player is the validator's side of a machine: driver, gateway, tool host, kinds.
@@ -21,14 +22,14 @@ type Player struct {
 	stop func() // ends the tool host
 }
 
-// NewPlayer makes a player whose boxes stand on rootfs, whose trees come from
+// NewPlayer makes a player whose boxes stand on root, whose trees come from
 // source and are cached in cache.
-func NewPlayer(ctx context.Context, o Options, d sandbox.Driver, rootfs string, ks map[string]kind.Kind, source blob.Store, cache string) (*Player, error) {
-	return NewPlayerOver(ctx, o, d, rootfs, ks, source, cache, nil)
+func NewPlayer(ctx context.Context, o Options, d sandbox.Driver, root string, ks map[string]kind.Kind, source blob.Store, cache string) (*Player, error) {
+	return NewPlayerOver(ctx, o, d, root, ks, source, cache, nil)
 }
 
 // NewPlayerOver is newPlayer with documents of its own for search (Kit.ToolHost).
-func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, rootfs string, ks map[string]kind.Kind, source blob.Store, cache string, docs any) (*Player, error) {
+func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string, ks map[string]kind.Kind, source blob.Store, cache string, docs any) (*Player, error) {
 	gw, err := NewGateway(ctx, o, filepath.Dir(cache))
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, rootfs stri
 		if k.ToolHost == nil {
 			continue
 		}
-		if host, stop, err = k.ToolHost(o, docs, d, rootfs, gw); err != nil {
+		if host, stop, err = k.ToolHost(o, docs, d, root, gw); err != nil {
 			gw.Stop()
 			return nil, err
 		}
@@ -46,6 +47,7 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, rootfs stri
 	}
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
+		Roots: rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())),
 		Trees: &validator.TreeCache{Dir: cache, Source: source, Log: o.Log},
 	}}, nil
 }

@@ -181,7 +181,7 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 	// What fails here is the host or the spec; later the box's own content can
 	// make a start fail, and its code could imitate bubblewrap's messages.
 	var text tail
-	exit, err := b.exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}, Stdout: &text, Stderr: &text, Wall: time.Minute}, true)
+	exit, err := b.exec(ctx, sandbox.Cmd{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &text, Stderr: &text, Wall: time.Minute}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -337,13 +337,17 @@ func (s *Images) image(r record) (*Image, error) {
 	}
 	img.Layers = len(img.layers)
 	img.Licence = img.Config.Labels["org.opencontainers.image.licenses"]
-	for _, p := range []string{usedMark(s.tree(r.Digest)), s.recordAt(r.Digest)} {
-		if fi, err := os.Stat(p); err == nil {
+	trees, _ := filepath.Glob(s.tree(r.Digest) + "*")
+	marks := []string{s.recordAt(r.Digest)}
+	for _, t := range trees {
+		img.Tree = img.Tree || ready(t)
+		marks = append(marks, usedMark(t))
+	}
+	for _, p := range marks {
+		if fi, err := os.Stat(p); err == nil && fi.ModTime().After(img.Used) {
 			img.Used = fi.ModTime().UTC()
-			break
 		}
 	}
-	img.Tree = ready(s.tree(r.Digest))
 	return img, nil
 }
 
@@ -427,17 +431,21 @@ func (s *Images) List() ([]*Image, error) {
 
 // Open returns the root file system of an image, unpacked once and made neutral
 // like every tree of boxes; it notes the use.
-func (s *Images) Open(ctx context.Context, img *Image) (dir string, err error) {
-	dir = s.tree(img.Digest)
+func (s *Images) Open(ctx context.Context, img *Image) (string, error) {
+	return s.openWith(ctx, img, s.tree(img.Digest), func(string) error { return nil })
+}
+
+// openWith makes the tree dir of an image: unpacked, then as more makes it.
+func (s *Images) openWith(ctx context.Context, img *Image, dir string, more func(tree string) error) (string, error) {
 	if !ready(dir) {
-		if err := s.unpack(ctx, img, dir); err != nil {
+		if err := s.unpack(ctx, img, dir, more); err != nil {
 			return "", err
 		}
 	}
 	return dir, Used(dir, time.Now())
 }
 
-func (s *Images) unpack(ctx context.Context, img *Image, dir string) error {
+func (s *Images) unpack(ctx context.Context, img *Image, dir string, more func(tree string) error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -461,6 +469,9 @@ func (s *Images) unpack(ctx context.Context, img *Image, dir string) error {
 	fmt.Fprintf(s.log, "unpacking %s, %d layers\n", img.Digest, img.Layers)
 	tree := filepath.Join(tmp, "root")
 	if err := flatten(len(img.layers), func(i int) (io.ReadCloser, error) { return s.plain(ctx, img.layers[i], ids[i]) }, tree, bounded(maxImageBytes, maxImageEntries)); err != nil {
+		return err
+	}
+	if err := more(tree); err != nil {
 		return err
 	}
 	if err := finish(tree, recipe{Version: recipeVersion, Arch: runtime.GOARCH, Image: img.Digest}); err != nil {
@@ -569,29 +580,36 @@ func Missing(tree string) ([]string, error) {
 	return out, nil
 }
 
-// executable follows links as a box would: an absolute one begins at the tree.
-func executable(root *os.Root, p string) bool {
+// executable tells whether a tree has a program there, after links.
+func executable(root *os.Root, p string) bool { return resolve(root, p) != "" }
+
+// resolve follows links as a box would, where an absolute one begins at the
+// tree, and returns where the program stands; "" if there is none.
+func resolve(root *os.Root, p string) string {
 	for range 16 {
 		fi, err := root.Lstat(p)
 		if err != nil {
 			dir := path.Dir(p)
 			to, lerr := root.Readlink(dir) // /bin may lead to usr/bin
 			if dir == "." || lerr != nil {
-				return false
+				return ""
 			}
 			p = path.Join(rooted(dir, to), path.Base(p))
 			continue
 		}
 		if fi.Mode()&fs.ModeSymlink == 0 {
-			return fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
+			if fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+				return p
+			}
+			return ""
 		}
 		to, err := root.Readlink(p)
 		if err != nil {
-			return false
+			return ""
 		}
 		p = rooted(p, to)
 	}
-	return false
+	return ""
 }
 
 func rooted(from, to string) string {
@@ -627,9 +645,11 @@ func (s *Images) Prune(ctx context.Context, quota int64, keep ...string) (*Prune
 	if err != nil {
 		return nil, err
 	}
-	trees := map[string]Cached{}
+	trees := map[string][]Cached{}
 	for _, c := range cached {
-		trees[c.Dir] = c
+		if h := filepath.Base(c.Dir); len(h) > 64 {
+			trees["sha256:"+h[:64]] = append(trees["sha256:"+h[:64]], c)
+		}
 	}
 	users := map[string]int{}
 	total, treeBytes := int64(0), map[string]int64{}
@@ -639,7 +659,9 @@ func (s *Images) Prune(ctx context.Context, quota int64, keep ...string) (*Prune
 				total += d.size
 			}
 		}
-		treeBytes[img.Digest] = trees[s.tree(img.Digest)].Bytes
+		for _, c := range trees[img.Digest] {
+			treeBytes[img.Digest] += c.Bytes
+		}
 		total += treeBytes[img.Digest]
 	}
 	out := &Pruned{Images: []string{}}
@@ -647,20 +669,19 @@ func (s *Images) Prune(ctx context.Context, quota int64, keep ...string) (*Prune
 		if total <= quota {
 			break
 		}
-		at := s.tree(img.Digest)
-		if slices.Contains(keep, img.Digest) || trees[at].Busy {
+		if slices.Contains(keep, img.Digest) || slices.ContainsFunc(trees[img.Digest], func(c Cached) bool { return c.Busy }) {
 			continue
 		}
 		freed := treeBytes[img.Digest]
-		if ready(at) {
-			trash := filepath.Join(s.trees(), ".new-old-"+filepath.Base(at))
-			if err := os.Rename(at, trash); err != nil {
+		for _, c := range trees[img.Digest] {
+			trash := filepath.Join(s.trees(), ".new-old-"+filepath.Base(c.Dir))
+			if err := os.Rename(c.Dir, trash); err != nil {
 				return out, fmt.Errorf("prune: %w", err)
 			}
 			if err := removeAll(trash); err != nil {
 				return out, fmt.Errorf("prune: %w", err)
 			}
-			_ = Forget(at)
+			_ = Forget(c.Dir)
 		}
 		if err := os.Remove(s.recordAt(img.Digest)); err != nil {
 			return out, fmt.Errorf("prune: %w", err)

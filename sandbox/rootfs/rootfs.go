@@ -269,7 +269,7 @@ func finish(tree string, r recipe) error {
 	}
 	// Mount points. Boxes mount over them; the tree itself stays empty there.
 	for _, p := range []string{
-		"agon", "dev", "etc", "proc", "repo", "run", "sandbox", "solution", "sys", "tests", "tmp", "var/log", "var/tmp", "work",
+		"agon", "dev", "dev/shm", "etc", "proc", "repo", "run", "sandbox", "solution", "sys", "tests", "tmp", "var/log", "var/tmp", "work",
 	} {
 		if err := root.MkdirAll(p, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", p, err)

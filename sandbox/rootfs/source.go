@@ -3,6 +3,7 @@ package rootfs
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -341,7 +342,7 @@ func choose(list []descriptor, pick string) (descriptor, error) {
 	}
 	switch {
 	case pick != "":
-		return descriptor{}, badImage("the layout holds no %.100q; it names %.1000s", pick, strings.Join(names, ", "))
+		return descriptor{}, badImage("the layout holds no %.100q; names in it: %.1000s", pick, cmp.Or(strings.Join(names, ", "), "none"))
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -86,7 +85,7 @@ func Services(kits kit.List) cli.Services {
 			},
 			Images: func(c cli.Common) *rootfs.Images {
 				o := kits.Options(c, "")
-				return rootfs.OpenImages(filepath.Join(kit.CacheDir(o), "images"), o.Writer())
+				return rootfs.OpenImages(kit.ImagesDir(o), o.Writer())
 			},
 			Setup: func(ctx context.Context, s cli.SetupOptions) error {
 				o := kits.Options(s.Common, s.Driver)

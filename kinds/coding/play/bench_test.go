@@ -38,7 +38,7 @@ func BenchmarkGrade(b *testing.B) {
 				}
 				with = append(with, time.Since(start))
 				start = time.Now()
-				s, err := k.newBench(env, tk, pol, g)
+				s, err := k.newBench(b.Context(), env, tk, pol, g)
 				if err != nil {
 					b.Fatal(err)
 				}

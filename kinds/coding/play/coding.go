@@ -4,10 +4,14 @@
 package play
 
 import (
+	"context"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/coding/door"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Name is the kind's name.
@@ -18,8 +22,9 @@ const scorer = "coding-2"
 
 // Config is what the kind needs to know of this host.
 type Config struct {
-	// Rootfs is the directory of the root file system of all boxes, with
-	// python3 and git. Only Play and Judge need it.
+	// Rootfs is the directory of the machine's own root file system, with
+	// python3 and git, for all boxes but those of a task that names an image.
+	// Only Play and Judge need it.
 	Rootfs string
 }
 
@@ -42,6 +47,14 @@ func (k *Kind) Scorer() string { return scorer }
 // find it, too.
 func (k *Kind) Dialects() []string {
 	return []string{gateway.DialectOpenAI, gateway.DialectTools, door.A0}
+}
+
+// root is where a task's boxes stand.
+func (k *Kind) root(ctx context.Context, env kind.Env, t *task.Task) (rootfs.Root, error) {
+	if image := t.Config.Environment.Image; image != "" {
+		return env.Root(ctx, image)
+	}
+	return rootfs.NewRoots(k.cfg.Rootfs, nil).Own(), nil
 }
 
 // Outcomes of a play, told by Record.Outcome. OutcomeOK and OutcomeEmpty are

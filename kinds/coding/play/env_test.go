@@ -28,6 +28,7 @@ type testEnv struct {
 	task   *task.Task
 	agent  string // directory with agent.py
 	door   string // URL behind the doors
+	roots  *rootfs.Roots
 
 	mu     sync.Mutex // guards below
 	events []string
@@ -87,6 +88,13 @@ func (e *testEnv) Tree(_ context.Context, d agon.Digest) (string, error) {
 }
 
 func (e *testEnv) Task(context.Context, agon.TaskRef) (*task.Task, error) { return e.task, nil }
+
+func (e *testEnv) Root(ctx context.Context, image string) (rootfs.Root, error) {
+	if e.roots == nil {
+		return rootfs.Root{}, fmt.Errorf("no images")
+	}
+	return e.roots.Of(ctx, image)
+}
 
 func (e *testEnv) Door(_ context.Context, _ string, listen ...string) ([]sandbox.Door, error) {
 	var out []sandbox.Door

@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
@@ -213,6 +214,8 @@ type bench struct {
 	task        *task.Task
 	g           *grading
 	limits      agon.Limits
+	root        rootfs.Root
+	pyenv       []string // of the interpreter
 	tmp         string
 	tree, tools string
 }
@@ -222,12 +225,16 @@ type bench struct {
 var errShape = errors.New("patch: it turns a file into a directory where the task has its own")
 
 // newBench writes a tree.
-func (k *Kind) newBench(env kind.Env, t *task.Task, pol agon.Policy, g *grading) (_ *bench, err error) {
+func (k *Kind) newBench(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading) (_ *bench, err error) {
+	root, err := k.root(ctx, env, t)
+	if err != nil {
+		return nil, err
+	}
 	tmp, err := tempdir.Make("grade")
 	if err != nil {
 		return nil, fmt.Errorf("make grading directory: %w", err)
 	}
-	s := &bench{k: k, env: env, task: t, g: g, tmp: tmp, tree: filepath.Join(tmp, "tree"), tools: filepath.Join(tmp, "tools"), limits: pol.Grader}
+	s := &bench{k: k, env: env, task: t, g: g, root: root, tmp: tmp, tree: filepath.Join(tmp, "tree"), tools: filepath.Join(tmp, "tools"), limits: pol.Grader}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -247,9 +254,14 @@ func (k *Kind) newBench(env kind.Env, t *task.Task, pol agon.Policy, g *grading)
 		}
 		return nil, fmt.Errorf("write grading tree: %w", err)
 	}
-	if err := copyPython(k.cfg.Rootfs, filepath.Join(s.tools, "python3")); err != nil {
+	python, err := s.root.Interpreter(t.Config.Agon.Python)
+	if err != nil {
 		return nil, err
 	}
+	if err := copyPython(python.Program, filepath.Join(s.tools, "python3")); err != nil {
+		return nil, err
+	}
+	s.pyenv = python.Env
 	if ms := int64(t.Config.Verifier.TimeoutSec * 1000); ms > 0 && (s.limits.WallMS == 0 || ms < s.limits.WallMS) {
 		s.limits.WallMS = ms
 	}
@@ -266,14 +278,16 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 	}
 	box, err := s.env.Box(ctx, sandbox.Spec{
 		Name:   "grade",
-		Rootfs: s.k.cfg.Rootfs,
+		Rootfs: s.root.Dir,
+		UID:    s.root.UID,
+		GID:    s.root.GID,
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
 			{Kind: sandbox.MountReadOnly, Source: s.tree, Target: repoDir},
 			{Kind: sandbox.MountReadOnly, Source: s.tools, Target: toolsDir, Exec: true},
 		},
 		Limits: s.limits,
-		Env:    append([]string{"HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"}, baseEnv...),
+		Env:    s.root.Environ(slices.Concat(baseEnv, []string{"HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"}, s.pyenv)...),
 	})
 	if err != nil {
 		return sandbox.Exit{}, err
@@ -351,18 +365,8 @@ func gradeSpec(t *task.Task, g *grading, modules map[string][]byte, tests []stri
 	return in, list
 }
 
-// copyPython puts a copy of the root file system's interpreter at dst that may
-// be executed but not read (see closed in grade.py).
-func copyPython(rootfs, dst string) error {
-	root, err := os.OpenRoot(rootfs)
-	if err != nil {
-		return fmt.Errorf("open root file system: %w", err)
-	}
-	defer root.Close()
-	b, err := root.ReadFile("usr/bin/python3")
-	if err != nil {
-		return fmt.Errorf("read the interpreter: %w", err)
-	}
+// copyPython puts a copy of the interpreter at dst that may be executed but not read (see closed in grade.py).
+func copyPython(b []byte, dst string) error {
 	// No one may read it, not even an owner, whom drivers map to the box's
 	// user; and on a read-only mount an owner cannot change that.
 	if err := os.WriteFile(dst, b, 0o500); err != nil {

@@ -68,10 +68,14 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
+	root, err := k.root(ctx, env, t)
+	if err != nil {
+		return agon.Record{}, err
+	}
 	limits := agentLimits(r.Policy.Agent, t)
 	box, err := env.Box(ctx, sandbox.Spec{
 		Name:   "agent",
-		Rootfs: k.cfg.Rootfs,
+		Rootfs: root.Dir,
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: scratchDir},
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
@@ -81,7 +85,9 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 		Doors:     doors,
 		Hostnames: doorHosts,
 		Limits:    limits,
-		Env:       agentEnv(r, limits),
+		Env:       root.Environ(agentEnv(r, limits)...),
+		UID:       root.UID,
+		GID:       root.GID,
 	})
 	if err != nil {
 		return agon.Record{}, err
@@ -94,7 +100,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if x.Code != 0 {
 		return agon.Record{}, fmt.Errorf("prepare repository: exit %d: %s", x.Code, plain.Short(out, 300))
 	}
-	rec, err := k.runAgent(ctx, env, box, t.Key, t.Instruction, r)
+	rec, err := k.runAgent(ctx, env, box, root.Python, t, r)
 	if err != nil {
 		return agon.Record{}, err
 	}
@@ -131,18 +137,18 @@ func agentEnv(r agon.RunSpec, l agon.Limits) []string {
 
 // runAgent runs agent_main and reads what it left. From here on an error can
 // only be the driver's.
-func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, key, instruction string, r agon.RunSpec) (agon.Record, error) {
+func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, python string, t *task.Task, r agon.RunSpec) (agon.Record, error) {
 	job, err := json.Marshal(map[string]any{
 		"agent":  toolsDir + "/" + AgentFile,
 		"result": resultFile,
-		"input":  map[string]string{"problem_statement": instruction, "run_id": r.Run},
+		"input":  map[string]string{"problem_statement": t.Instruction, "run_id": r.Run},
 	})
 	if err != nil {
 		return agon.Record{}, fmt.Errorf("encode input: %w", err)
 	}
 	stdout, stderr := &tail{limit: maxLog}, &tail{limit: maxLog}
 	x, err := box.Exec(ctx, sandbox.Cmd{
-		Args:      []string{"python3", "-u", "-c", runSource},
+		Args:      []string{python, "-u", "-c", runSource},
 		Dir:       repoDir,
 		Stdin:     bytes.NewReader(job),
 		Stdout:    stdout,
@@ -153,10 +159,10 @@ func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, key,
 		return agon.Record{}, fmt.Errorf("run the agent: %w", err)
 	}
 	rec := agon.Record{Files: map[string][]byte{FileStdout: stdout.log(), FileStderr: stderr.log()}}
-	for name, t := range map[string]*tail{"stdout": stdout, "stderr": stderr} {
-		if len(t.buf) > 0 {
-			_, dropped := t.bytes()
-			env.Progress(agon.EventOutput, key, map[string]any{"stream": name, "text": strings.ToValidUTF8(t.String(), "\ufffd"), "truncated": dropped > 0})
+	for name, w := range map[string]*tail{"stdout": stdout, "stderr": stderr} {
+		if len(w.buf) > 0 {
+			_, dropped := w.bytes()
+			env.Progress(agon.EventOutput, t.Key, map[string]any{"stream": name, "text": strings.ToValidUTF8(w.String(), "\ufffd"), "truncated": dropped > 0})
 		}
 	}
 	if rec.Outcome, rec.Detail = endedBy(x); rec.Outcome != "" {

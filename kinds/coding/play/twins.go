@@ -140,7 +140,7 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 	if err != nil {
 		return nil, err
 	}
-	s, err := k.newBench(env, t, pol, g)
+	s, err := k.newBench(ctx, env, t, pol, g)
 	if errors.Is(err, errShape) {
 		return &pool{}, nil
 	}
@@ -352,7 +352,7 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 	if err != nil {
 		return err
 	}
-	s, err := k.newBench(env, t, pol, g)
+	s, err := k.newBench(ctx, env, t, pol, g)
 	if errors.Is(err, errShape) {
 		v.Refused = err.Error()
 		return nil

@@ -30,6 +30,7 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/mock"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 //go:embed agent.py
@@ -216,19 +217,25 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
+	root := rootfs.NewRoots(k.cfg.Rootfs, nil).Own()
+	if image := tk.Config.Environment.Image; image != "" {
+		if root, err = env.Root(ctx, image); err != nil {
+			return agon.Record{}, err
+		}
+	}
 	box, err := env.Box(ctx, sandbox.Spec{
-		Name: "agent", Rootfs: k.cfg.Rootfs,
+		Name: "agent", Rootfs: root.Dir, UID: root.UID, GID: root.GID,
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: workspace}, {Kind: sandbox.MountScratch, Target: resultDir}, {Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: 16 << 20},
 		},
 		Doors: append(w.Doors, door), Limits: r.Policy.Agent,
-		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"},
+		Env: root.Environ("LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"),
 	})
 	if err != nil {
 		return agon.Record{}, err
 	}
 	defer box.Close()
-	rec, result, err := runAgent(ctx, box, j)
+	rec, result, err := runAgent(ctx, box, root.Python, j)
 	if err != nil {
 		return agon.Record{}, err
 	}
@@ -466,7 +473,7 @@ type result struct {
 	Stopped  string `json:"stopped"`
 }
 
-func runAgent(ctx context.Context, box sandbox.Box, j job) (agon.Record, result, error) {
+func runAgent(ctx context.Context, box sandbox.Box, python string, j job) (agon.Record, result, error) {
 	var res result
 	in, err := json.Marshal(j)
 	if err != nil {
@@ -474,7 +481,7 @@ func runAgent(ctx context.Context, box sandbox.Box, j job) (agon.Record, result,
 	}
 	log := &limited{left: maxLog}
 	x, err := box.Exec(ctx, sandbox.Cmd{
-		Args: []string{"python3", "-I", "-c", agentSource}, Dir: workspace, Stdin: bytes.NewReader(in), Stdout: log, Stderr: log, Untrusted: true,
+		Args: []string{python, "-I", "-c", agentSource}, Dir: workspace, Stdin: bytes.NewReader(in), Stdout: log, Stderr: log, Untrusted: true,
 	})
 	if err != nil {
 		return agon.Record{}, res, fmt.Errorf("run the agent: %w", err)

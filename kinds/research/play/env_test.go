@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,6 +118,10 @@ func (w *world) Door(context.Context, string, ...string) ([]sandbox.Door, error)
 
 func (w *world) Model(context.Context, gateway.Policy) (gateway.Session, error) {
 	return nil, fmt.Errorf("no model")
+}
+
+func (w *world) Root(context.Context, string) (rootfs.Root, error) {
+	return rootfs.Root{}, errors.New("no images")
 }
 
 func (w *world) Tools(context.Context, string, tools.SessionConfig) (kind.ToolSession, error) {

@@ -1,6 +1,7 @@
-// Package entry keeps the program that is the first process of boxes with an
-// OCI runtime. It is built from the source embedded here by the go tool, within
-// seconds, into the cache, because it has to be static and small.
+// Package entry keeps the programs of ours that run in boxes: the first process
+// of boxes with an OCI runtime, and the launcher of what stands beside an image.
+// They are built from the sources embedded here by the go tool, within
+// seconds, into the cache, because they have to be static and small.
 package entry
 
 import (
@@ -22,6 +23,17 @@ import (
 
 //go:embed program/main.go
 var source string
+
+//go:embed launcher/main.go
+var launcherSource string
+
+// program is one of them: its file's name and its text.
+type program struct{ file, source string }
+
+var (
+	first    = program{"entry", source}
+	launcher = program{"launcher", launcherSource}
+)
 
 const (
 	buildTimeout = 5 * time.Minute
@@ -105,22 +117,27 @@ func Lock(ctx context.Context, path, what string) (unlock func(), err error) {
 }
 
 // name of the directory, after everything that decides what the program is.
-func name() string {
-	h := sha256.Sum256([]byte("1\n" + runtime.GOARCH + "\n" + source))
-	return "entry-" + hex.EncodeToString(h[:6])
+func (p program) name() string {
+	h := sha256.Sum256([]byte("1\n" + runtime.GOARCH + "\n" + p.source))
+	return p.file + "-" + hex.EncodeToString(h[:6])
 }
 
-// Ensure returns the path of the program, building it first if no cache has it.
-// Several processes may do so at once: it appears by one rename. Errors wrap
-// ErrNoGo where there is no go tool.
-func Ensure(ctx context.Context, dir string) (string, error) {
-	const file = "entry"
-	if at, ok := Find(dir, name(), file); ok {
+// Ensure returns the path of the first process, building it first if no cache
+// has it. Several processes may do so at once: it appears by one rename. Errors
+// wrap ErrNoGo where there is no go tool.
+func Ensure(ctx context.Context, dir string) (string, error) { return first.ensure(ctx, dir) }
+
+// Launcher is Ensure for the launcher.
+func Launcher(ctx context.Context, dir string) (string, error) { return launcher.ensure(ctx, dir) }
+
+func (p program) ensure(ctx context.Context, dir string) (string, error) {
+	file, name := p.file, p.name()
+	if at, ok := Find(dir, name, file); ok {
 		return filepath.Join(at, file), nil
 	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return "", fmt.Errorf("%w: install Go 1.26 and run agon setup, or copy %s from a machine that has it", ErrNoGo, filepath.Join(Cache(dir), name()))
+		return "", fmt.Errorf("%w: install Go 1.26 and run agon setup, or copy %s from a machine that has it", ErrNoGo, filepath.Join(Cache(dir), name))
 	}
 	if err := os.MkdirAll(Cache(dir), 0o755); err != nil {
 		return "", fmt.Errorf("make cache directory: %w", err)
@@ -130,34 +147,34 @@ func Ensure(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("make temporary directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := build(ctx, tool, tmp); err != nil {
+	if err := p.build(ctx, tool, tmp); err != nil {
 		return "", err
 	}
 	out := filepath.Join(tmp, "out")
-	final := filepath.Join(Cache(dir), name())
+	final := filepath.Join(Cache(dir), name)
 	if err := os.Rename(out, final); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
-		return "", fmt.Errorf("publish first process: %w", err)
+		return "", fmt.Errorf("publish %s: %w", file, err)
 	}
-	at, ok := Find(dir, name(), file)
+	at, ok := Find(dir, name, file)
 	if !ok {
-		return "", fmt.Errorf("build first process: %s is not what it should be", final)
+		return "", fmt.Errorf("build %s: %s is not what it should be", file, final)
 	}
 	return filepath.Join(at, file), nil
 }
 
-func build(ctx context.Context, tool, dir string) error {
+func (p program) build(ctx context.Context, tool, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	out := filepath.Join(dir, "out")
 	if err := os.Mkdir(out, 0o755); err != nil {
 		return err
 	}
-	for p, text := range map[string]string{"go.mod": "module entry\n\ngo 1.26\n", "main.go": source} {
-		if err := os.WriteFile(filepath.Join(dir, p), []byte(text), 0o644); err != nil {
+	for f, text := range map[string]string{"go.mod": "module entry\n\ngo 1.26\n", "main.go": p.source} {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(out, "entry"), ".")
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(out, p.file), ".")
 	cmd.Dir = dir
 	// Flags of the caller (a race detector, a vendor directory, a workspace) are not for this build.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
@@ -165,7 +182,7 @@ func build(ctx context.Context, tool, dir string) error {
 	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil {
 		text := strings.TrimSpace(errs.String())
-		return fmt.Errorf("build first process: %w: %s", err, text[max(0, len(text)-1000):])
+		return fmt.Errorf("build %s: %w: %s", p.file, err, text[max(0, len(text)-1000):])
 	}
-	return os.Chmod(filepath.Join(out, "entry"), 0o755)
+	return os.Chmod(filepath.Join(out, p.file), 0o755)
 }
