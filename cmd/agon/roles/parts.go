@@ -41,6 +41,11 @@ func Setup(ctx context.Context, o kit.Options) error {
 	for _, g := range gone {
 		o.Sayf("removed %s, which was used least recently (%d MB)", filepath.Base(g.Dir), g.Bytes>>20)
 	}
+	if images, err := rootfs.OpenImages(kit.ImagesDir(o), nil).Prune(ctx, rootfs.DefaultQuota); err != nil {
+		o.Log.Warn("the cache of images is not pruned", "error", err)
+	} else if len(images.Images) > 0 {
+		o.Sayf("removed %d images, which were used least recently (%d MB)", len(images.Images), images.Bytes>>20)
+	}
 	return prepareSets(ctx, o, d, root)
 }
 
