@@ -13,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon/cmd/agon/app"
 	"github.com/agon-arena/agon/kinds"
+	"github.com/agon-arena/agon/sandbox/rootfs/rootfstest"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/iostreams"
@@ -29,14 +30,21 @@ type walker struct {
 // run types a command and returns its exit code and what it said on stderr.
 func (w *walker) run(args ...string) (int, string) {
 	w.t.Helper()
-	s, _, errOut := iostreams.Test("")
+	code, _, said := w.printing(args...)
+	return code, said
+}
+
+// printing is run with what it printed besides.
+func (w *walker) printing(args ...string) (code int, printed, said string) {
+	w.t.Helper()
+	s, out, errOut := iostreams.Test("")
 	kits := kinds.All()
 	a := &cli.App{
 		IO: s, Now: time.Now, Services: app.Services(kits), Extras: kits.Commands(),
 		Env: config.Env{Getenv: func(k string) string { return w.env[k] }, Dir: w.home, Home: w.home, UserCacheDir: w.home},
 	}
-	code := a.Main(w.t.Context(), args)
-	return code, errOut.String()
+	code = a.Main(w.t.Context(), args)
+	return code, out.String(), errOut.String()
 }
 
 // errorOf and fixOf are the two lines of an error.
@@ -161,6 +169,8 @@ func TestFixesLeadOn(t *testing.T) {
 	write("other.toml", strings.ReplaceAll(read(t, "mine.toml"), `sets = [`, `sets = ["nosuch", `))
 	write("kind.toml", regexp.MustCompile(`(?m)^kind = .*$`).ReplaceAllString(read(t, "mine.toml"), `kind = "nosuch"`))
 
+	image := rootfstest.Layout(t, map[string]string{"f": ""}, nil)
+
 	for _, c := range []struct {
 		name string
 		args string
@@ -209,6 +219,7 @@ func TestFixesLeadOn(t *testing.T) {
 		{name: "weights without a permit", args: "ledger set-weights 0=1 --netuid 2", fill: map[string]string{"N": "2"}, same: true},
 		{name: "nothing to retune", args: "operator retune demo-claim", same: true},
 		{name: "a checkout that is there", args: "research start sortnet ./claim", fill: map[string]string{"DIR": "./work"}, same: true},
+		{name: "no image", args: "image export sha256:0123 ./x", fill: map[string]string{"REF": image}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},
 		{name: "no server", args: "arena list", env: map[string]string{"AGON_URL": "http://127.0.0.1:1"}, then: "arena list --url " + url},
 		{name: "setting", args: "board", env: map[string]string{"AGON_URL": "nonsense"}, then: "board --url http://nonsense"},
 	} {

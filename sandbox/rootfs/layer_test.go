@@ -39,9 +39,11 @@ func in(t *testing.T, tree string, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: tree}, "/"
 	cmd.Env = []string{"PATH=/usr/bin:/bin:/opt/agon/bin", "HOME=/tmp", "LD_PRELOAD=/none.so", "PYTHONHOME=/none"}
-	out, err := cmd.CombinedOutput()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
+		t.Fatalf("%v: %v: %s", args, err, errs.String())
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -52,6 +52,7 @@ var views = map[string][]string{
 // elsewhere are lists and views that stand on data of their own, with the test that looks at them.
 var elsewhere = map[string]string{
 	"log":                  "a group: what it prints are signed notes, which engine/translog and engine/audit test",
+	"image list":           "cmd/agon: a cache that holds images",
 	"corpus stats":         "corpus.txtar and package corpus: a built corpus",
 	"ledger metagraph":     "ledger.txtar: a ledger file",
 	"ledger commitments":   "ledger.txtar: a ledger file",

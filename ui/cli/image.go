@@ -37,7 +37,7 @@ func (a *App) images(h Host, f func(*rootfs.Images) error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.Is(err, rootfs.ErrNoImage):
-		return &agon.Error{Code: "no_image", Status: 404, Field: "image", Message: err.Error(), Mend: "see `agon image list`, or import it with `agon image import`"}
+		return &agon.Error{Code: "no_image", Status: 404, Field: "image", Message: err.Error(), Mend: "see `agon image list`, or import it with `agon image import REF`"}
 	case errors.Is(err, rootfs.ErrImage), errors.Is(err, rootfs.ErrTooLarge):
 		return &agon.Error{Code: "bad_image", Status: 422, Field: "image", Message: err.Error(), Mend: "an image is a registry's NAME@sha256:…, oci:DIR[:TAG] or archive:FILE.tar, for this machine"}
 	}
