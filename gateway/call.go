@@ -47,7 +47,8 @@ type call struct {
 	up     *target // that was asked last
 	failed []failedTry
 	got    []byte // what a failed upstream had sent
-	body   []byte
+	form   *form  // in which the upstream was asked last, nil: OpenAI's
+	body   []byte // of that
 	limit  int64
 	held   Amount
 	kept   *commit // of the reservation
@@ -65,6 +66,10 @@ func (s *session) begin(ctx context.Context, rt Route, q *Request) (*call, *Refu
 	}
 	c := &call{s: s, n: s.calls.Add(1), rt: rt, q: q, o: o, start: s.g.cfg.Clock().UTC()}
 	c.id = fmt.Sprintf("%s-%d", s.id, c.n)
+	if q.form != nil && slices.ContainsFunc(o.targets, func(t *target) bool { return t.native(q) }) {
+		q.native = q.form.fields(q.raw, s.policy.Fields)
+		q.texts += formOverhead / perMessage
+	}
 	var err error
 	c.limit, c.held, c.kept, err = s.reserve(c.id, q, o)
 	if err != nil {
@@ -90,11 +95,6 @@ func (s *session) begin(ctx context.Context, rt Route, q *Request) (*call, *Refu
 		s.begun = slices.Delete(s.begun, 0, 1)
 	}
 	s.mu.Unlock()
-	field := ""
-	if q.path == provider.PathChat {
-		field = o.price.LimitField
-	}
-	c.body = q.body(o.model, c.limit, field)
 	// The session's context, not the client's: who hangs up still pays, and
 	// the provider's own count is the exact one.
 	c.ctx, c.cancel = context.WithTimeout(s.ctx, s.g.cfg.CallTimeout)
@@ -232,20 +232,26 @@ func (c *call) own(w http.ResponseWriter, a *answer) {
 // whole answers with a reply that is one JSON document.
 func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 	out, ctype := a.body, a.reply.ContentType
-	if c.rt.Reply != nil {
-		ok := false
-		if out, ok = c.rt.Reply(replyOf(a.wire)); !ok {
-			c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply has no answer in it"}, a.body)
-			return
-		}
-		ctype = "application/json"
-	}
 	e := ending{
 		outcome: outcomeOK, status: http.StatusOK, response: a.body, total: int64(len(a.body)),
 		used: a.wire.used(c.q.path == provider.PathEmbeddings),
 	}
 	if msg, ok := a.wire.message(); ok {
 		e.message = &msg
+	}
+	switch {
+	case c.form != nil, c.rt.Reply == nil:
+	case c.q.stream && e.message != nil:
+		// The client asked for events and the upstream has none.
+		t := c.rt.stream(c.reply(a.wire, &e))
+		out, ctype = append(t.chunk(a.wire.asChunk()), t.end(c.reply(a.wire, &e))...), eventStream
+	default:
+		ok := false
+		if out, ok = c.rt.Reply(c.reply(a.wire, &e)); !ok {
+			c.fail(w, &provider.Failure{Class: provider.ClassBadReply, Detail: "reply has no answer in it"}, a.body)
+			return
+		}
+		ctype = "application/json"
 	}
 	if r.Context().Err() != nil {
 		e.outcome = outcomeClientGone
@@ -285,6 +291,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	reply := a.reply
 	rc := http.NewResponseController(w)
 	gone, begun := false, false
+	ctype := reply.ContentType
 	pass := func(p []byte) {
 		if gone || len(p) == 0 {
 			return
@@ -295,7 +302,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 				return
 			}
 			begun = true
-			w.Header().Set("Content-Type", reply.ContentType)
+			w.Header().Set("Content-Type", ctype)
 			w.Header().Set("Cache-Control", "no-store")
 			w.WriteHeader(http.StatusOK)
 		}
@@ -306,10 +313,19 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 		}
 		gone = err != nil || r.Context().Err() != nil
 	}
-	var t tailer
+	t := tailer{as: c.form.reader()}
+	var tr translator
+	var words []byte // what tr wrote of the last bytes
+	if c.form == nil && c.rt.stream != nil {
+		tr, ctype = c.rt.stream(c.reply(nil, &ending{})), eventStream
+		t.on = func(w *wireReply) { words = append(words, tr.chunk(w)...) }
+	}
 	sum, total := sha256.New(), int64(0)
 	var kept, last, hold []byte
 	marks := c.s.policy.NonceField
+	if c.rt.stream != nil {
+		marks = "" // its events are not OpenAI's
+	}
 	buf := make([]byte, 32<<10)
 	var err error
 	for first := true; err == nil; first = false {
@@ -324,6 +340,9 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 		kept = append(kept, p[:min(len(p), keepStream-len(kept))]...)
 		was := t.done
 		_, _ = t.Write(p)
+		if tr != nil {
+			p, words = words, nil
+		}
 		switch {
 		case !t.done && marks == "":
 			pass(p)
@@ -351,6 +370,9 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	msg, used, complete := t.end()
 	e := ending{
 		outcome: outcomeOK, status: http.StatusOK, response: kept, total: total, sum: sum, used: used, message: &msg,
+	}
+	if tr != nil && complete {
+		last = append(append(last, words...), tr.end(c.reply(nil, &e))...)
 	}
 	var f *provider.Failure
 	switch {
@@ -445,7 +467,7 @@ func (c *call) finish(e ending) bool {
 	}
 	ev := ModelCall{
 		Receipt: *rec, Message: e.message, Stream: c.q.stream, Error: string(e.class),
-		Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.Claim,
+		Form: c.form.wire(), Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.Claim,
 	}
 	ev.Doubt = doubt
 	if ev.Doubt != "" {
@@ -497,7 +519,7 @@ func (c *call) charge(e ending) (Amount, usage, bool) {
 		u.prompt, u.completion = 0, 0
 		// Counting is for money and token limits; a free model needs neither.
 		if c.held.Micros > 0 || c.s.policy.Budget.Tokens > 0 {
-			u.prompt = countTokens(string(c.q.fields))
+			u.prompt = countTokens(string(c.q.prompt()))
 		}
 		if e.message != nil {
 			u.completion = e.message.tokens()

@@ -91,7 +91,15 @@ func ping(t *target, path string) *provider.Failure {
 	// Not the session's context: a box that ends must not spoil the probe.
 	ctx, cancel := context.WithTimeout(context.Background(), canaryTimeout)
 	defer cancel()
-	reply, err := t.up.Do(ctx, provider.Request{Path: path, Model: t.model, Body: q.body(t.model, minOutput, field)})
+	req := provider.Request{Path: path, Model: t.model}
+	f := t.own()
+	if f == nil {
+		req.Body = q.body(t.model, minOutput, field)
+	} else {
+		q = &Request{native: []byte(f.ping)}
+		req.Path, req.Form, req.Body = f.path(t.model, false), f.name, f.body(q, t.model, minOutput)
+	}
+	reply, err := t.up.Do(ctx, req)
 	if err != nil {
 		return failureOf(err)
 	}
@@ -106,7 +114,7 @@ func ping(t *target, path string) *provider.Failure {
 	if reply.Status != http.StatusOK {
 		return nil // it does not like so small a call, but it answers
 	}
-	if _, ok := parseReply(b); !ok {
+	if _, ok := f.parse(b); !ok {
 		return &provider.Failure{Class: provider.ClassBadReply}
 	}
 	return nil

@@ -21,6 +21,9 @@ const (
 	DialectTools = "tools"
 )
 
+// ModelDialects are the gateway's own dialects of models: who speaks one may speak all.
+var ModelDialects = []string{DialectOpenAI, DialectAnthropic}
+
 // Dialect is a set of routes that a session may switch on (Policy.Dialects), in
 // the words of the agents that call them. It says what a request asks for and
 // how replies and refusals read. What a call costs, which limits hold for it and
@@ -55,12 +58,17 @@ type Route struct {
 	Reply func(r Reply) (body []byte, ok bool)
 	// Refuse says how a refusal reads, as JSON. nil: OpenAI's error object.
 	Refuse func(r Refusal) (status int, body any)
+	// stream writes a chat's stream in the dialect's events. nil: no streams with Reply.
+	stream func(r Reply) translator
 }
 
 // Reply is a provider's answer.
 type Reply struct {
-	Message    *Message          // of a chat; nil: none
-	Embeddings []json.RawMessage // of an embedding call, in order
+	ID                 string            // of the receipt
+	Model              string            // as the provider was asked
+	Prompt, Completion int64             // tokens as they are billed
+	Message            *Message          // of a chat; nil: none
+	Embeddings         []json.RawMessage // of an embedding call, in order
 }
 
 // Codes of refusals that are about models. Every other code is about the
@@ -101,6 +109,7 @@ func (rt Route) refuse(w http.ResponseWriter, r *Refusal) int {
 		return r.Status
 	}
 	status, body := rt.shown(r)
+	r.hints(w.Header())
 	writeJSON(w, status, body)
 	return status
 }
@@ -181,7 +190,7 @@ var dialectName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // dialects are those of the gateway and others, by name.
 func dialects(others []Dialect) (map[string]Dialect, error) {
 	out := map[string]Dialect{}
-	for _, d := range append([]Dialect{openAI(), toolsDialect()}, others...) {
+	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic()}, others...) {
 		if !dialectName.MatchString(d.Name) {
 			return nil, fmt.Errorf("check dialect %q: a name has lower-case letters, digits and single dashes", d.Name)
 		}
@@ -228,11 +237,15 @@ func known(m map[string]Dialect) string {
 	return strings.Join(names, ", ")
 }
 
-// replyOf is what a Route's Reply gets.
-func replyOf(w *wireReply) Reply {
-	var r Reply
-	if m, ok := w.message(); ok {
-		r.Message = &m
+// reply is what a Route's Reply gets; w may be nil for a stream.
+func (c *call) reply(w *wireReply, e *ending) Reply {
+	r := Reply{ID: c.id, Model: c.o.model, Message: e.message}
+	if e.used.ok || e.message != nil {
+		_, u, _ := c.charge(*e)
+		r.Prompt, r.Completion = u.prompt, u.completion
+	}
+	if w == nil {
+		return r
 	}
 	for _, d := range w.Data {
 		r.Embeddings = append(r.Embeddings, d.Embedding)

@@ -17,6 +17,8 @@ type ModelCall struct {
 	// stream. It is left out if it is longer than maxMessage.
 	Message *Message `json:"message,omitempty"`
 	Stream  bool     `json:"stream,omitempty"`
+	// Form is the wire form of Request and Response where it is not OpenAI's.
+	Form string `json:"form,omitempty"`
 	// Error is the class of the provider's failure.
 	Error string `json:"error,omitempty"`
 	// Over is what the provider billed beyond the reservation, in

@@ -128,7 +128,11 @@ type tailer struct {
 	text  strings.Builder
 	think strings.Builder
 	calls map[int]*toolText
-	done  bool // [DONE] was seen
+	done  bool // [DONE] was seen, or what the form has in its place
+	// as reads an event of another form than OpenAI's. Optional.
+	as func(data []byte) (w wireReply, done bool)
+	// on gets every event as it was read. Optional.
+	on func(w *wireReply)
 }
 
 type toolText struct {
@@ -179,7 +183,17 @@ func (t *tailer) flush() {
 	if len(data) == 0 || data[0] != '{' {
 		return
 	}
-	w, _ := read(data) // what cannot be read stays empty and is estimated
+	var w wireReply
+	if t.as != nil {
+		was := t.done
+		w, t.done = t.as(data)
+		t.done = t.done || was
+	} else {
+		w, _ = read(data) // what cannot be read stays empty and is estimated
+	}
+	if t.on != nil {
+		t.on(&w)
+	}
 	// The last usage wins: some servers count up in every chunk.
 	if w.Usage != nil {
 		t.usage = w.used(false)
@@ -239,17 +253,21 @@ func sortedKeys(m map[int]*toolText) []int {
 }
 
 // MessageOf puts together what a model said from the whole bytes of a chat
-// reply, as an event's Message has it: of a stream, or of one JSON document. ok
-// is false where there is no message in them.
-func MessageOf(response []byte, stream bool) (m Message, ok bool) {
+// reply, as an event's Message has it: of a stream, or of one JSON document, in
+// the form that the event names. ok is false where there is no message in them.
+func MessageOf(response []byte, stream bool, wire string) (m Message, ok bool) {
+	f := forms[wire]
+	if f == nil && wire != "" {
+		return Message{}, false
+	}
 	if !stream {
-		w, ok := parseReply(response)
+		w, ok := f.parse(response)
 		if !ok {
 			return Message{}, false
 		}
 		return w.message()
 	}
-	var t tailer
+	t := tailer{as: f.reader()}
 	_, _ = t.Write(response) // never fails
 	m, _, _ = t.end()
 	return m, true

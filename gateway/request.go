@@ -31,6 +31,18 @@ type Request struct {
 	stream bool
 	fields []byte // `"messages":[…],"temperature":0.7,…`: everything but model, stream and limit
 	texts  int    // messages or inputs: each may cost some tokens beyond its text
+
+	form   *form  // in which the client asked, nil: OpenAI's
+	raw    []byte // with form: as the client wrote it
+	native []byte // fields in that form, where an upstream takes it
+}
+
+// prompt is the text whose tokens bound those of the prompt, in whatever form it goes out.
+func (q *Request) prompt() []byte {
+	if len(q.native) > len(q.fields) {
+		return q.native
+	}
+	return q.fields
 }
 
 // Set adds a field that ParseChat and ParseEmbedding left out. It goes to the

@@ -265,8 +265,8 @@ func FuzzReply(f *testing.F) {
 		if !ok {
 			return
 		}
-		for _, v := range replyOf(w).Embeddings {
-			if len(v) > 0 && !json.Valid(v) {
+		for _, d := range w.Data {
+			if v := d.Embedding; len(v) > 0 && !json.Valid(v) {
 				t.Fatalf("%q", v)
 			}
 		}

@@ -72,10 +72,48 @@ func (r *Refusal) object() any {
 
 // write answers with OpenAI's error object.
 func (r *Refusal) write(w http.ResponseWriter) {
-	if r.Retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(r.Retry/time.Second)))
-	}
+	r.hints(w.Header())
 	writeJSON(w, r.Status, r.object())
+}
+
+// hints tells clients when to come back.
+func (r *Refusal) hints(h http.Header) {
+	if r.Retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(r.Retry/time.Second)))
+	}
+	if r.Code == CodeBudget {
+		h.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic take 429 for a rate limit
+	}
+}
+
+// count answers how many tokens a request has, by our tokenizer. It asks no model
+// and costs nothing but its place among the session's parallel calls.
+func (s *session) count(w http.ResponseWriter, r *http.Request, rt Route, show func(n int64) any) {
+	refuse := func(ref *Refusal) {
+		status, _ := rt.shown(ref)
+		s.refused(r.URL.Path, ref, status)
+		rt.refuse(w, ref)
+	}
+	if ref := s.slot(r.Context()); ref != nil {
+		refuse(ref)
+		return
+	}
+	defer func() { <-s.slots }()
+	raw, ref := readBody(w, r)
+	if ref != nil {
+		refuse(ref)
+		return
+	}
+	q, err := rt.Parse(raw, s.policy.Fields)
+	if err != nil {
+		refuse(badRequest(err))
+		return
+	}
+	if _, ok := s.pick(q, rt.Prefer); !ok {
+		refuse(noModel(q.model))
+		return
+	}
+	writeJSON(w, http.StatusOK, show(countTokens(string(q.fields))))
 }
 
 // post serves a metered call of a model; read returns the request's body.
@@ -101,7 +139,7 @@ func (s *session) post(w http.ResponseWriter, r *http.Request, rt Route, read fu
 		refuse(badRequest(err))
 		return
 	}
-	if rt.Reply != nil {
+	if rt.Reply != nil && rt.stream == nil {
 		q.stream = false // its reply is written whole
 	}
 	c, ref := s.begin(r.Context(), rt, q)

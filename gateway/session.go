@@ -266,12 +266,12 @@ func (s *session) slot(ctx context.Context) *Refusal {
 // pick finds the offer for a request, or the default of its kind where none is named.
 func (s *session) pick(q *Request, preferred string) (offer, bool) {
 	if q.model == "" && preferred != "" {
-		if o, ok := s.pick(&Request{path: q.path, model: preferred}, ""); ok {
+		if o, ok := s.pick(&Request{path: q.path, model: preferred, form: q.form}, ""); ok {
 			return o, true
 		}
 	}
 	for _, o := range s.offers {
-		if o.does(q.path) && (q.model == "" || q.model == o.model) {
+		if o.does(q.path) && o.takes(q) && (q.model == "" || q.model == o.model) {
 			return o, true
 		}
 	}

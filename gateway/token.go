@@ -54,20 +54,20 @@ func countTokens(text string) int64 {
 
 // roughPrompt bounds a prompt from above without counting: a token is at least a byte.
 func (q *Request) roughPrompt() int64 {
-	return int64(len(q.fields)) + int64(q.texts)*perMessage
+	return int64(len(q.prompt())) + int64(q.texts)*perMessage
 }
 
 // countedPrompt is a closer bound: counted, with a quarter on top for models
 // that cut text finer than o200k_base does. It is never above roughPrompt.
 func (q *Request) countedPrompt() int64 {
-	n := countTokens(string(q.fields))
+	n := countTokens(string(q.prompt()))
 	return min(n+n/4+int64(q.texts)*perMessage, q.roughPrompt())
 }
 
 // impossible reports whether a provider's usage cannot be: no tokens for a
 // prompt, or for text that the model wrote. It is worth no more than none.
 func (c *call) impossible(u usage, m *Message) bool {
-	return (u.prompt == 0 && len(c.q.fields) > 0) || (u.completion == 0 && m.bytes() > 0)
+	return (u.prompt == 0 && len(c.q.prompt()) > 0) || (u.completion == 0 && m.bytes() > 0)
 }
 
 const (
@@ -85,8 +85,8 @@ func (c *call) doubt(u usage, m *Message) string {
 	if most := c.q.roughPrompt(); u.prompt > most {
 		return fmt.Sprintf("the provider counts %d prompt tokens, the prompt has at most %d", u.prompt, most)
 	}
-	if u.prompt < int64(len(c.q.fields))/thinToken {
-		if n := countTokens(string(c.q.fields)); u.prompt < n/offBy {
+	if u.prompt < int64(len(c.q.prompt()))/thinToken {
+		if n := countTokens(string(c.q.prompt())); u.prompt < n/offBy {
 			return fmt.Sprintf("the provider counts %d prompt tokens, the tokenizer %d", u.prompt, n)
 		}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,13 +59,26 @@ func (t *target) worked() {
 	t.until, t.wait = time.Time{}, 0
 }
 
+// takes reports whether the upstream can be asked: in OpenAI's form, or in the client's.
+func (t *target) takes(q *Request) bool {
+	return provider.Speaks(t.up, "") || t.native(q)
+}
+
+// native reports whether the upstream takes the client's own form.
+func (t *target) native(q *Request) bool { return q.form != nil && provider.Speaks(t.up, q.form.name) }
+
+// takes reports whether any upstream of the model can be asked.
+func (o offer) takes(q *Request) bool {
+	return slices.ContainsFunc(o.targets, func(t *target) bool { return t.takes(q) })
+}
+
 // ordered returns the upstreams of an offer, those in health first. None is
-// left out: a call is better tried than refused.
-func (o offer) ordered(now time.Time) []*target {
+// left out that takes the request: a call is better tried than refused.
+func (o offer) ordered(now time.Time, q *Request) []*target {
 	out := make([]*target, 0, len(o.targets))
 	for _, want := range []bool{true, false} {
 		for _, t := range o.targets {
-			if t.healthy(now) == want {
+			if t.healthy(now) == want && t.takes(q) {
 				out = append(out, t)
 			}
 		}
@@ -92,7 +106,7 @@ func (c *call) ask(gone context.Context) (*answer, *provider.Failure) {
 	for round := 1; ; round++ {
 		var last *provider.Failure
 		again := time.Duration(0)
-		for _, t := range c.o.ordered(g.cfg.Clock()) {
+		for _, t := range c.o.ordered(g.cfg.Clock(), c.q) {
 			c.up = t
 			a, f := c.try(t)
 			if f == nil {
@@ -145,9 +159,29 @@ type failedTry struct {
 	f *provider.Failure
 }
 
+// requestTo writes the call as its upstream takes it: in the client's own form where it can be.
+func (c *call) requestTo(t *target) provider.Request {
+	c.form = nil
+	req := provider.Request{Path: c.q.path, Model: c.o.model, Stream: c.q.stream}
+	if t.native(c.q) {
+		c.form = c.q.form
+		req.Path, req.Form = c.form.path(c.o.model, c.q.stream), c.form.name
+		c.body = c.form.body(c.q, c.o.model, c.limit)
+	} else {
+		field := ""
+		if c.q.path == provider.PathChat {
+			field = c.o.price.LimitField
+		}
+		c.body = c.q.body(c.o.model, c.limit, field)
+	}
+	req.Body = c.body
+	return req
+}
+
 // try makes the call at one upstream.
 func (c *call) try(t *target) (*answer, *provider.Failure) {
-	reply, err := t.up.Do(c.ctx, provider.Request{Path: c.q.path, Model: c.o.model, Body: c.body, Stream: c.q.stream})
+	req := c.requestTo(t)
+	reply, err := t.up.Do(c.ctx, req)
 	if err != nil {
 		return nil, failureOf(err)
 	}
@@ -200,7 +234,7 @@ func (c *call) readWhole(a *answer) *provider.Failure {
 	if err != nil {
 		return failureOf(err)
 	}
-	w, ok := parseReply(b)
+	w, ok := c.form.parse(b)
 	if !ok {
 		return &provider.Failure{Class: provider.ClassBadReply, Detail: "reply is not the JSON of an answer"}
 	}

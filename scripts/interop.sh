@@ -6,7 +6,8 @@
 # work as miner, validator and reader; and holds the ranking of products against
 # Lucene's; and loads every export of a corpus with the
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
-# read a filled arena with every command.
+# read a filled arena with every command; and lets the SDKs of OpenAI, Anthropic and
+# Google stream through a door of the gateway.
 # What cannot be installed is named and fails; INTEROP_PARTIAL=1 runs what can be.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,6 +71,9 @@ if [ "${AGON_INTEROP_TORCH:-1}" = 0 ]; then
 else
 	env trainer torch==2.15.0 transformers==5.23.0 trl==1.16.0 peft==0.21.2 accelerate==1.15.0
 fi
+
+# The SDKs of the providers whose forms the gateway speaks.
+env sdks anthropic==2.12.0 google-genai==3.4.0 openai==3.54.0
 
 # Harbor's validator of trajectories needs a few of its modules and pydantic only, not what its agents need.
 env harbor pydantic==2.14.3

@@ -323,7 +323,7 @@ func (k *checker) bodies(r *Run) (list []agon.Receipt, hosted []tools.Receipt, o
 			whole(m.Receipt.ID, "the request", m.Request, m.Receipt.RequestHash)
 			if whole(m.Receipt.ID, "the response", m.Response, m.Receipt.ResponseHash) && m.Message != nil {
 				n.messages++
-				if got, ok := gateway.MessageOf(m.Response.Content(), m.Stream); !ok || !sameJSON(got, m.Message) {
+				if got, ok := gateway.MessageOf(m.Response.Content(), m.Stream, m.Form); !ok || !sameJSON(got, m.Message) {
 					say("the message of %s is not what its response says", m.Receipt.ID)
 				}
 			}

@@ -73,7 +73,7 @@ func sample(t testing.TB) (b *Bundle, o Options) {
 		must(t, purse.Reserve(id, gateway.Amount{Micros: 20, Calls: 1}))
 		_, err := purse.Settle(t.Context(), id, gateway.Amount{Micros: agon.Micros(10 + i), Calls: 1}, r)
 		must(t, err)
-		m, ok := gateway.MessageOf(resp, stream)
+		m, ok := gateway.MessageOf(resp, stream, "")
 		if !ok {
 			t.Fatal("no message")
 		}

@@ -262,12 +262,21 @@ type Speaker interface {
 }
 
 // Dialects names what the doors of k's attempts speak. A kind that is not a
-// Speaker has OpenAI's routes and those of tools.
+// Speaker has OpenAI's routes and those of tools. Who speaks OpenAI's chat can be
+// asked in the forms of other providers too, behind all the rest.
 func Dialects(k Kind) []string {
+	names := []string{gateway.DialectOpenAI, gateway.DialectTools}
 	if s, ok := k.(Speaker); ok {
-		return s.Dialects()
+		names = slices.Clone(s.Dialects())
 	}
-	return []string{gateway.DialectOpenAI, gateway.DialectTools}
+	if slices.Contains(names, gateway.DialectOpenAI) {
+		for _, d := range gateway.ModelDialects {
+			if !slices.Contains(names, d) {
+				names = append(names, d)
+			}
+		}
+	}
+	return names
 }
 
 // Dialect is how the agent of one session under watch speaks to the gateway.

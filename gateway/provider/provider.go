@@ -16,6 +16,31 @@ const (
 	PathEmbeddings = "/embeddings"
 )
 
+// The wire forms of calls besides OpenAI's chat and embeddings, for which the
+// form is "". Dialects of the gateway have the same names.
+const (
+	FormAnthropic = "anthropic" // POST /messages
+	FormResponses = "responses" // POST /responses
+	FormGoogle    = "google"    // POST /models/NAME:generateContent
+)
+
+// Forms are all of them.
+var Forms = []string{FormAnthropic, FormResponses, FormGoogle}
+
+// Speaker is an Upstream that says which forms it takes. One that does not say
+// takes OpenAI's chat and embeddings.
+type Speaker interface {
+	Speaks(form string) bool
+}
+
+// Speaks reports whether an upstream takes calls of a form.
+func Speaks(u Upstream, form string) bool {
+	if s, ok := u.(Speaker); ok {
+		return s.Speaks(form)
+	}
+	return form == ""
+}
+
 // Upstream is one place that answers model calls. Safe for concurrent use.
 type Upstream interface {
 	// Name is what receipts say of it. It holds no secret and no address.
@@ -32,7 +57,8 @@ type Upstream interface {
 
 // Request is one call, already reduced to allow-listed fields.
 type Request struct {
-	Path   string // PathChat or PathEmbeddings
+	Path   string // PathChat, PathEmbeddings or that of a form
+	Form   string // "": OpenAI's
 	Model  string
 	Body   []byte // JSON
 	Stream bool

@@ -120,6 +120,7 @@ type upstreamFile struct {
 		BaseURL string   `toml:"base_url"`
 		Key     string   `toml:"key"`
 		Models  []string `toml:"models"`
+		Speaks  []string `toml:"speaks"`
 	} `toml:"upstream"`
 }
 
@@ -169,10 +170,10 @@ func withOthers(o Options, prices gateway.Prices, up provider.Upstream) ([]provi
 	}
 	var f upstreamFile
 	if err := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(&f); err != nil {
-		return nil, errors.New("read AGON_LLM_UPSTREAMS: want [[upstream]] tables with name, base_url, key and models") // the parser's text may quote a key
+		return nil, errors.New("read AGON_LLM_UPSTREAMS: want [[upstream]] tables with name, base_url, key, models and, where it is not OpenAI's chat, speaks") // the parser's text may quote a key
 	}
 	for _, x := range f.Upstream {
-		u, err := openai.New(openai.Config{Name: x.Name, BaseURL: x.BaseURL, Key: x.Key, Models: x.Models})
+		u, err := openai.New(openai.Config{Name: x.Name, BaseURL: x.BaseURL, Key: x.Key, Models: x.Models, Speaks: x.Speaks})
 		if err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", x.Name, err)
 		}

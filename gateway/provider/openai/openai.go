@@ -1,4 +1,5 @@
-// Package openai is an upstream at any OpenAI-compatible base URL.
+// Package openai is an upstream at a base URL: OpenAI-compatible, or one that
+// takes Anthropic's or Google's form.
 package openai
 
 import (
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +26,10 @@ type Config struct {
 	BaseURL string   // up to and without "/chat/completions", e.g. "https://host/v1"
 	Key     string   // sent as a bearer token; may be empty for a local server
 	Models  []string // names it serves, the default first; at least one
+	// Speaks are the forms that the server takes: "openai" (chat and embeddings; the
+	// default), provider.FormAnthropic, FormResponses, FormGoogle. The base URL is
+	// that of the form: up to and without "/messages", "/responses", "/models/…".
+	Speaks []string
 	// Timeout bounds a whole call (default 10 min), Header the wait for the
 	// reply's head (default 5 min), Idle the silence within a reply (default 2 min).
 	Timeout, Header, Idle time.Duration
@@ -81,6 +87,11 @@ func New(c Config) (*Upstream, error) {
 			return nil, errors.New("check key: only printable ASCII without blanks is allowed")
 		}
 	}
+	for _, f := range c.Speaks {
+		if f != chat && !slices.Contains(provider.Forms, f) {
+			return nil, fmt.Errorf("check upstream: it speaks %.40q: want %s or %s", f, chat, strings.Join(provider.Forms, ", "))
+		}
+	}
 	if c.Name == "" {
 		c.Name = "openai"
 	}
@@ -124,6 +135,36 @@ func (u *Upstream) Name() string { return u.cfg.Name }
 // Models implements provider.Upstream.
 func (u *Upstream) Models() []string { return u.cfg.Models }
 
+// chat is what Config.Speaks calls OpenAI's chat and embeddings.
+const chat = "openai"
+
+// Speaks implements provider.Speaker.
+func (u *Upstream) Speaks(form string) bool {
+	if form == "" {
+		return len(u.cfg.Speaks) == 0 || slices.Contains(u.cfg.Speaks, chat)
+	}
+	return slices.Contains(u.cfg.Speaks, form)
+}
+
+// anthropicVersion is the version of Anthropic's form that the gateway writes and reads.
+const anthropicVersion = "2023-06-01"
+
+// sign puts the key where the form wants it.
+func (u *Upstream) sign(h http.Header, form string) {
+	if form == provider.FormAnthropic {
+		h.Set("Anthropic-Version", anthropicVersion)
+	}
+	switch {
+	case u.cfg.Key == "":
+	case form == provider.FormAnthropic:
+		h.Set("X-Api-Key", u.cfg.Key)
+	case form == provider.FormGoogle:
+		h.Set("X-Goog-Api-Key", u.cfg.Key)
+	default:
+		h.Set("Authorization", "Bearer "+u.cfg.Key)
+	}
+}
+
 // Do implements provider.Upstream.
 func (u *Upstream) Do(ctx context.Context, req provider.Request) (*provider.Reply, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, u.cfg.Timeout, errCallTimeout)
@@ -140,9 +181,7 @@ func (u *Upstream) Do(ctx context.Context, req provider.Request) (*provider.Repl
 	if req.Stream {
 		r.Header.Set("Accept", "text/event-stream")
 	}
-	if u.cfg.Key != "" {
-		r.Header.Set("Authorization", "Bearer "+u.cfg.Key)
-	}
+	u.sign(r.Header, req.Form)
 	// No http.Client: it would follow redirects, which carry the key, or the prompt, elsewhere.
 	resp, err := u.rt.RoundTrip(r)
 	if err != nil {
