@@ -177,11 +177,13 @@ type Arena struct {
 	Netuid uint16 `json:"netuid"`
 	// Ledger is where Netuid is: "" on the embedded ledger of the arena's server, a
 	// network's name, or addresses of nodes (package ledger/dial).
-	Ledger  string     `json:"ledger,omitempty"`
-	State   ArenaState `json:"state"`
-	Tasks   []TaskRef  `json:"tasks"`
-	Policy  Policy     `json:"policy"`
-	Licence string     `json:"licence"` // SPDX id that every submission agrees to
+	Ledger string     `json:"ledger,omitempty"`
+	State  ArenaState `json:"state"`
+	Tasks  []TaskRef  `json:"tasks"`
+	// Retired are tasks that were hidden: nobody plays them, everybody may read them.
+	Retired []TaskRef `json:"retired,omitempty"`
+	Policy  Policy    `json:"policy"`
+	Licence string    `json:"licence"` // SPDX id that every submission agrees to
 	// Incentive names the rule that turns scores into seats ("winner_takes_all").
 	Incentive string `json:"incentive"`
 	// IncentiveNumbers are what the rule lets an arena choose ("margin"); its

@@ -206,6 +206,13 @@ func (c *Client) Runs(ctx context.Context, arena, submission, state string, o Li
 	return ptr(&out, err)
 }
 
+// ArenaTasks lists the tasks of an arena with their exposure.
+func (c *Client) ArenaTasks(ctx context.Context, arena string) ([]ArenaTask, error) {
+	var out Page[ArenaTask]
+	_, err := c.json(ctx, get(path("arenas", arena, "tasks"), nil), nil, &out)
+	return out.Items, err
+}
+
 // Seeds lists an arena's set periods, newest first.
 func (c *Client) Seeds(ctx context.Context, arena string) ([]SeedPeriod, error) {
 	var out Page[SeedPeriod]

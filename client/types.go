@@ -35,6 +35,37 @@ type Arena struct {
 	Burned   float64    `json:"burned" doc:"the share of the reward that nobody earns"`
 	Pays     string     `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`
 	Seeds    *Seeds     `json:"seeds,omitempty" doc:"what is known of the seeds of its runs"`
+	// Hidden are the tasks that are hidden, or were.
+	Hidden []HiddenTask `json:"hidden,omitempty" doc:"commitments of tasks that are hidden, or were"`
+}
+
+// HiddenTask is what shows outside of a task that is hidden, or was.
+type HiddenTask struct {
+	Task        string      `json:"task" doc:"says nothing"`
+	Commitment  agon.Digest `json:"commitment" doc:"HMAC-SHA-256 of the digest's text with the salt (agon calc task.commit)"`
+	CommittedAt time.Time   `json:"committed_at"`
+	RetiredAt   *time.Time  `json:"retired_at,omitempty"`
+	Salt        string      `json:"salt,omitempty" doc:"hex, when the task has retired"`
+	Digest      agon.Digest `json:"digest,omitempty" doc:"when the task has retired"`
+	Name        string      `json:"name,omitempty" doc:"what its operator called it, when it has retired"`
+}
+
+// ArenaTask is one task of an arena, with how much was seen of it.
+type ArenaTask struct {
+	Task      string      `json:"task"`
+	Digest    agon.Digest `json:"digest,omitempty"`
+	Hidden    bool        `json:"hidden"`
+	Retired   bool        `json:"retired,omitempty" doc:"it is played no more"`
+	Exposure  Exposure    `json:"exposure"`
+	Committed *HiddenTask `json:"committed,omitempty"`
+}
+
+// Exposure is how much was given out of a task.
+type Exposure struct {
+	Plays  int64      `json:"plays" doc:"leases of runs with it"`
+	Miners int64      `json:"miners" doc:"whose submissions were played on it"`
+	Days   int64      `json:"days" doc:"since it was first given out, begun days count"`
+	First  *time.Time `json:"first,omitempty" doc:"when it was first given out"`
 }
 
 // Seeds is what is known of the seeds of an arena's runs.

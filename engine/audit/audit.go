@@ -134,6 +134,7 @@ func Check(ctx context.Context, b *Bundle, o Options) *Report {
 	}
 	k.where = ""
 	k.seeds()
+	k.hidden()
 	k.decision()
 	k.Report.OK = len(k.Wrong) == 0
 	return &k.Report

@@ -150,7 +150,7 @@ func Collect(ctx context.Context, c *client.Client, w Want) (*Bundle, error) {
 		}
 		b.Runs = append(b.Runs, x)
 	}
-	return b, nil
+	return b, b.collectHidden(ctx, c)
 }
 
 // collectSeeds reads what is known of the seeds of the submission's runs.

@@ -44,14 +44,23 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 		}
 		refs = append(refs, treeRefs(t.Digest, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + t.Key, Hidden: t.Hidden})...)
 	}
+	for _, t := range a.Retired {
+		m, err := blob.GetManifest(ctx, p.cfg.Blobs, t.Digest, blob.TreeLimits{})
+		if err != nil {
+			return fmt.Errorf("arena %q: retired task %q: %w", a.ID, t.Key, err)
+		}
+		refs = append(refs, treeRefs(t.Digest, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + t.Key})...)
+	}
 	if a.Embargo > 0 {
 		p.embargoes.Store(true)
 	}
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		now := a
+		now, was := a, (*agon.Arena)(nil)
+		now.Tasks, now.Retired = slices.Clone(a.Tasks), slices.Clone(a.Retired)
 		old, err := tx.Arena(a.ID)
 		switch {
 		case err == nil:
+			was = &old
 			if old.Kind != a.Kind || old.Netuid != a.Netuid {
 				return fmt.Errorf("arena %q: kind and netuid cannot change (have %s on %d)", a.ID, old.Kind, old.Netuid)
 			}
@@ -68,6 +77,9 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 			if err := tx.AddRef(r); err != nil {
 				return err
 			}
+		}
+		if err := p.cover(tx, &now, was); err != nil {
+			return err
 		}
 		if err := tx.PutArena(now); err != nil {
 			return err
@@ -112,8 +124,8 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	if a.NearCopies != "" && a.NearCopies != agon.NearCopiesCharge && a.NearCopies != agon.NearCopiesExclude {
 		return fmt.Errorf("near_copies: %q is neither %s nor %s", a.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude)
 	}
-	keys := map[string]bool{}
-	for _, t := range a.Tasks {
+	keys, contents := map[string]bool{}, map[agon.Digest]string{}
+	for _, t := range slices.Concat(a.Tasks, a.Retired) {
 		if t.Key == "" || keys[t.Key] {
 			return fmt.Errorf("task %q: keys must be there and differ", t.Key)
 		}
@@ -121,6 +133,10 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 		if err := t.Digest.Validate(); err != nil {
 			return fmt.Errorf("task %q: %w", t.Key, err)
 		}
+		if other := contents[t.Digest]; other != "" {
+			return fmt.Errorf("tasks %q and %q: their content is the same", other, t.Key)
+		}
+		contents[t.Digest] = t.Key
 	}
 	if a.State == "" {
 		a.State = agon.ArenaOpen
@@ -262,6 +278,9 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	}
 	out := client.Arena{Arena: a, Seats: places, Burned: burned, Fairness: p.fairness(a)}
 	if out.Seeds, err = p.seedsOf(tx, a); err != nil {
+		return out, err
+	}
+	if out.Hidden, err = hiddenOf(tx, a.ID); err != nil {
 		return out, err
 	}
 	if len(places) > 0 {

@@ -155,7 +155,7 @@ func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.R
 		// The reason and the change may name what is hidden.
 		open := map[string]string{"actor": a.Actor, "what": a.What, "target": cut(a.Target, 200)}
 		return translog.NewLeaf(l, "", a.At, open, a)
-	case store.FactKey, store.FactWeights, store.FactSeeds, store.FactReveal, store.FactJudging:
+	case store.FactKey, store.FactWeights, store.FactSeeds, store.FactReveal, store.FactJudging, store.FactTask, store.FactRetired:
 		n, err := tx.Note(x.ID)
 		if err != nil {
 			return l, err

@@ -185,13 +185,13 @@ func whatOf(typ string) What {
 }
 
 // stillHidden reports whether a task of a run is hidden today. A task that the
-// arena lists openly with the same bytes has been published since; one that it
-// no longer lists stays hidden, since it may come back.
+// arena lists openly, or as retired, with the same bytes has been published since;
+// one that it no longer lists stays hidden, since it may come back.
 func stillHidden(a agon.Arena, t agon.TaskRef) bool {
 	if !t.Hidden {
 		return false
 	}
-	for _, now := range a.Tasks {
+	for _, now := range slices.Concat(a.Tasks, a.Retired) {
 		if now.Digest == t.Digest && !now.Hidden {
 			return false
 		}

@@ -87,6 +87,8 @@ const (
 	FactSeeds      = "seeds"   // a period of seeds: its commitment
 	FactReveal     = "reveal"  // and its secret
 	FactJudging    = "judging" // another validator has judged a result again
+	FactTask       = "task"    // a hidden task: its commitment
+	FactRetired    = "retired" // and what opens it
 )
 
 // factRow is a row of log_facts.

@@ -35,7 +35,18 @@ const (
 	TypeSeeds      = "seeds"      // id: ARENA/PERIOD
 	TypeReveal     = "reveal"     // id: ARENA/PERIOD/secret
 	TypeJudging    = "judging"    // id: the judging
+	TypeTask       = "task"       // id: ARENA/TASK
+	TypeRetired    = "retired"    // id: ARENA/TASK/opened
 )
+
+// TaskID names the leaf of a hidden task's commitment, or of what opens it.
+func TaskID(typ, arena, task string) string {
+	id := arena + "/" + task
+	if typ == TypeRetired {
+		id += "/opened"
+	}
+	return id
+}
 
 // SeedsID names the leaf of a set period's commitment, or of its secret.
 func SeedsID(typ, arena string, period int64) string {

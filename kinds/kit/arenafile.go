@@ -41,13 +41,16 @@ type ArenaFile struct {
 	// IncentiveNumbers are numbers of the rule, by name: its defaults otherwise.
 	IncentiveNumbers map[string]float64 `toml:"incentive_numbers"`
 	// Options are what the kind lets an arena choose.
-	Options               map[string]string `toml:"options"`
-	Sets                  []string          `toml:"sets"`
-	Hidden                []string          `toml:"hidden"` // sets whose tasks only validators may read
-	MaxLeases             int               `toml:"max_leases"`
-	Attempts              *int              `toml:"attempts"`
-	Replicas              int               `toml:"replicas"` // validators that play each run
-	SubmissionsPerColdkey int               `toml:"submissions_per_coldkey"`
+	Options map[string]string `toml:"options"`
+	Sets    []string          `toml:"sets"`
+	Hidden  []string          `toml:"hidden"` // sets whose tasks only validators may read
+	// Retired are sets that were hidden: nobody plays them any more, everybody may
+	// read them, and what was committed to is opened.
+	Retired               []string `toml:"retired"`
+	MaxLeases             int      `toml:"max_leases"`
+	Attempts              *int     `toml:"attempts"`
+	Replicas              int      `toml:"replicas"` // validators that play each run
+	SubmissionsPerColdkey int      `toml:"submissions_per_coldkey"`
 	// Evidence is "required" (default) or "foreign".
 	Evidence string `toml:"evidence"`
 	// Rejudge is the share of results that another validator judges again (default
@@ -123,7 +126,7 @@ func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 // below makes folders of tasks relative to the arena file's own. One that is not
 // there is looked up from the current folder, as it was once.
 func (f *ArenaFile) below(dir string) (bad []string) {
-	for field, list := range map[string][]string{"sets": f.Sets, "hidden": f.Hidden} {
+	for field, list := range map[string][]string{"sets": f.Sets, "hidden": f.Hidden, "retired": f.Retired} {
 		for i, s := range list {
 			if !strings.ContainsRune(s, os.PathSeparator) || filepath.IsAbs(s) {
 				continue

@@ -127,37 +127,57 @@ func PutTask(ctx context.Context, s blob.Store, t *task.Task, work string) (agon
 // ArenaTasks stores the tasks of an arena file and returns their references in
 // order. It says which sets are not complete.
 func ArenaTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string) ([]agon.TaskRef, error) {
+	refs, err := putSets(ctx, o, f, s, work, []named{{f.Sets, false}, {f.Hidden, true}})
+	if err != nil {
+		return nil, err
+	}
+	if len(refs) == 0 {
+		return nil, &agon.Error{Code: "no_tasks", Status: 422, Field: "sets", Message: "the arena " + f.ID + " has no task", Mend: "run agon setup, or name other sets"}
+	}
+	return refs, nil
+}
+
+// RetiredTasks stores the tasks of an arena file that were hidden and are played no
+// more, and returns their references.
+func RetiredTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string) ([]agon.TaskRef, error) {
+	return putSets(ctx, o, f, s, work, []named{{f.Retired, false}})
+}
+
+// named are sets, hidden or not.
+type named struct {
+	sets   []string
+	hidden bool
+}
+
+func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string, all []named) ([]agon.TaskRef, error) {
 	var refs []agon.TaskRef
-	seen := map[string]bool{}
-	add := func(names []string, hidden bool) error {
-		for _, name := range names {
+	seen, contents := map[string]bool{}, map[agon.Digest]string{}
+	for _, n := range all {
+		for _, name := range n.sets {
 			list, missing, err := LoadSet(o, f.Kind, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if missing > 0 {
 				o.Sayf("%s: %d tasks of the set %s are not here (made from published packages by `agon setup`; is the package index reachable?): playing without them", f.ID, missing, name)
 			}
 			for _, t := range list {
 				if seen[t.Key] {
-					return &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "task " + t.Key + " stands in two sets"}
+					return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "task " + t.Key + " stands in two sets"}
 				}
 				seen[t.Key] = true
+				if other := contents[t.Digest]; other != "" {
+					return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "tasks " + other + " and " + t.Key + " have the same content", Mend: "leave one of them out: it would count twice"}
+				}
+				contents[t.Digest] = t.Key
 				ref, err := PutTask(ctx, s, t, work)
 				if err != nil {
-					return err
+					return nil, err
 				}
-				ref.Hidden = hidden
+				ref.Hidden = n.hidden
 				refs = append(refs, ref)
 			}
 		}
-		return nil
-	}
-	if err := errors.Join(add(f.Sets, false), add(f.Hidden, true)); err != nil {
-		return nil, err
-	}
-	if len(refs) == 0 {
-		return nil, &agon.Error{Code: "no_tasks", Status: 422, Field: "sets", Message: "the arena " + f.ID + " has no task", Mend: "run agon setup, or name other sets"}
 	}
 	return refs, nil
 }

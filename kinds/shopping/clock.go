@@ -130,6 +130,10 @@ func (c *raceClock) played(ctx context.Context, b *problem.Bank, r problem.Race)
 	for _, t := range tasks {
 		ids[r.ID+"/"+t.Name] = t.Problem.ProblemID
 	}
+	names, err := c.s.Platform.TaskNames(ctx, c.arena.ID)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]string{}
 	for cursor := ""; ; {
 		page, err := c.s.Platform.Runs(ctx, platform.Caller{}, c.arena.ID, "", "", cursor, 200)
@@ -138,7 +142,7 @@ func (c *raceClock) played(ctx context.Context, b *problem.Bank, r problem.Race)
 		}
 		for _, x := range page.Items {
 			for _, t := range x.Tasks {
-				if id, ok := ids[t.Key]; ok && x.Attempts > 0 && !slices.Contains(out[x.Submission], id) {
+				if id, ok := ids[names[t.Key]]; ok && x.Attempts > 0 && !slices.Contains(out[x.Submission], id) {
 					out[x.Submission] = append(out[x.Submission], id)
 				}
 			}

@@ -93,13 +93,17 @@ func TestRaceClock(t *testing.T) {
 	}
 	raceOf := func() (race string, n int, digests []agon.Digest) {
 		t.Helper()
-		a, err := s.Platform.Arena(ctx, f.ID)
+		a, err := s.Platform.FullArena(ctx, f.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := s.Platform.TaskNames(ctx, f.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range a.Tasks {
 			if x.Hidden {
-				race, _, _ = strings.Cut(x.Key, "/")
+				race, _, _ = strings.Cut(names[x.Key], "/")
 				digests = append(digests, x.Digest)
 				n++
 			}
@@ -154,7 +158,11 @@ func TestRaceClock(t *testing.T) {
 	}
 	solve(claim())
 	first := claim()
-	if len(first.Run.Tasks) != 4 || !strings.HasPrefix(first.Run.Tasks[0].Key, "race-0001/") {
+	names, err := s.Platform.TaskNames(ctx, f.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Run.Tasks) != 4 || !strings.HasPrefix(names[first.Run.Tasks[0].Key], "race-0001/") {
 		t.Fatalf("%+v", first.Run.Tasks)
 	}
 
@@ -183,7 +191,10 @@ func TestRaceClock(t *testing.T) {
 	// Who is under way goes on in the race that is open.
 	solve(first)
 	second := claim()
-	if !strings.HasPrefix(second.Run.Tasks[0].Key, "race-0002/") {
+	if names, err = s.Platform.TaskNames(ctx, f.ID); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(names[second.Run.Tasks[0].Key], "race-0002/") {
 		t.Errorf("%+v", second.Run.Tasks)
 	}
 	solve(second)

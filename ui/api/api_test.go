@@ -122,12 +122,10 @@ func open(t *testing.T, dir string, f *fixture) {
 		t.Fatal(err)
 	}
 	a := kindtest.FakeCase().Arena
-	d, err := blob.PutFiles(ctx, bl, []blob.File{{Path: "task.toml", Content: []byte("x")}}, blob.TreeLimits{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range a.Tasks {
-		a.Tasks[i].Digest = d
+		if a.Tasks[i].Digest, err = blob.PutFiles(ctx, bl, []blob.File{{Path: "task.toml", Content: []byte(a.Tasks[i].Key)}}, blob.TreeLimits{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	a.ID, a.Netuid, a.Licence, a.Incentive, a.MaxLeases, a.Attempts, a.State = "arena-1", 1, "MIT", "winner_takes_all", 4, 2, agon.ArenaOpen
 	a.Evidence, a.UnjudgedSeats = agon.EvidenceForeign, true // the fake kind leaves no evidence

@@ -40,6 +40,7 @@ type Arenas interface {
 	Board(ctx context.Context, arena string) (*client.Board, error)
 	// Seeds lists the arena's set periods, newest first, with the secrets of those that have ended.
 	Seeds(ctx context.Context, arena string) ([]client.SeedPeriod, error)
+	ArenaTasks(ctx context.Context, c platform.Caller, arena string) ([]client.ArenaTask, error)
 	// Target is what weights the incentive rule wants now.
 	Target(ctx context.Context, arena string) (*client.Target, error)
 }

@@ -79,7 +79,7 @@ func (a *server) routes(mux *http.ServeMux, api huma.API) {
 // and tiles) is served as files below /log/.
 func (a *server) history(api huma.API, p History) {
 	op(a, api, "GET", "/v1/log/proof", "log-proof", "Proof that a fact stands in the transparency log", func(ctx context.Context, in *struct {
-		Type string `query:"type" required:"true" enum:"submission,result,decision,operator,key,weights,seeds,reveal,judging"`
+		Type string `query:"type" required:"true" enum:"submission,result,decision,operator,key,weights,seeds,reveal,judging,task,retired"`
 		ID   string `query:"id" required:"true" maxLength:"200" doc:"of the submission, RUN/ATTEMPT, the challenger, or what the operator acted on"`
 	},
 	) (*client.LogProof, error) {
@@ -119,6 +119,10 @@ func (a *server) arenas(api huma.API, p Arenas) {
 	op(a, api, "GET", "/v1/arenas/{arena}/seeds", "arena-seeds", "Set periods, newest first: commitments of the secrets that seeds come of, and the secrets of those that have ended", func(ctx context.Context, in *ByArena) (client.Page[client.SeedPeriod], error) {
 		list, err := p.Seeds(ctx, in.Arena)
 		return client.Page[client.SeedPeriod]{Items: list}, err
+	})
+	op(a, api, "GET", "/v1/arenas/{arena}/tasks", "arena-tasks", "Tasks of an arena: how much was seen of each, and the commitments of hidden ones, which the operator reads by name", func(ctx context.Context, in *ByArena) (client.Page[client.ArenaTask], error) {
+		list, err := p.ArenaTasks(ctx, caller(ctx), in.Arena)
+		return client.Page[client.ArenaTask]{Items: list}, err
 	})
 	op(a, api, "GET", "/v1/arenas/{arena}/weights", "target-weights", "Weights that the incentive rule wants now", func(ctx context.Context, in *ByArena) (*client.Target, error) {
 		return p.Target(ctx, in.Arena)

@@ -83,7 +83,56 @@ func (a *App) arenaCmd(f Arenas) *cobra.Command {
 		Use:     "arena",
 		Short:   "Arenas: what is open, by which rules",
 		Example: "  agon arena\n  agon arena view {arena}",
-	}, list, view, a.arenaNewCmd(f), a.arenaCheckCmd(f), a.arenaPublishCmd())
+	}, list, view, a.arenaTasksCmd(), a.arenaNewCmd(f), a.arenaCheckCmd(f), a.arenaPublishCmd())
+}
+
+func (a *App) arenaTasksCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tasks ARENA",
+		Short: "Show how much was seen of each task, and what is committed to",
+		Long: `Show how much was seen of each task of an arena, and what is committed to.
+
+A hidden task has an id that says nothing and a commitment to its digest; salt and digest
+are shown when it has retired (agon calc task.commit). The operator reads names and digests
+of hidden tasks too. JSON: an array of {task, digest, hidden, retired, exposure:{plays,
+miners, days, first}, committed:{commitment, committed_at, retired_at, salt, digest, name}}.`,
+		Example:           "  agon arena tasks {arena}\n  agon arena tasks {arena} --jq '.[] | select(.hidden) | .exposure'",
+		Args:              Args(1, 1, "an arena"),
+		ValidArgsFunction: a.Complete(arenaIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Reader()
+			if err != nil {
+				return err
+			}
+			list, err := c.ArenaTasks(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.List(list, func(x client.ArenaTask) string { return x.Task }, func(h *output.Human) {
+				rows := make([][]output.Cell, len(list))
+				for i, x := range list {
+					access, committed := "", ""
+					switch {
+					case x.Hidden:
+						access = "hidden"
+					case x.Retired:
+						access = "retired"
+					}
+					name := x.Task
+					if c := x.Committed; c != nil {
+						committed = c.Commitment.Hex()
+						committed = committed[:min(12, len(committed))]
+						if c.Name != "" && c.Name != x.Task {
+							name += " (" + c.Name + ")"
+						}
+					}
+					n := func(v int64) output.Cell { return output.Text(strconv.FormatInt(v, 10)) }
+					rows[i] = []output.Cell{output.Text(name), output.Text(access), n(x.Exposure.Plays), n(x.Exposure.Miners), n(x.Exposure.Days), output.Text(committed)}
+				}
+				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "access"}, {Title: "plays", Right: true}, {Title: "miners", Right: true}, {Title: "days", Right: true}, {Title: "commitment"}}, rows)
+			}))
+		},
+	}
 }
 
 func arenaHuman(h *output.Human, x *client.Arena) {

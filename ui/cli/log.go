@@ -160,7 +160,7 @@ func (a *App) logCheckpointCmd() *cobra.Command {
 }
 
 // kindsOfFact are what a proof can be of.
-var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator, translog.TypeSeeds, translog.TypeReveal, translog.TypeJudging}
+var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator, translog.TypeSeeds, translog.TypeReveal, translog.TypeJudging, translog.TypeTask, translog.TypeRetired}
 
 func (a *App) logInclusionCmd() *cobra.Command {
 	var key, typ string

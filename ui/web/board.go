@@ -321,6 +321,10 @@ func pageNumber(q *request, def int) int {
 // taskRow is one task of an arena: how often it was played, and by whom it was solved first.
 type taskRow struct {
 	agon.TaskRef
+	client.Exposure
+	Committed *client.HiddenTask
+	Retired   bool
+
 	Stat   *store.TaskStat
 	Drift  float64
 	Drifts bool
@@ -351,8 +355,15 @@ func (s *server) tasks(q *request) error {
 			// Solvers are the names of those who solved a task first, by id.
 			Solvers map[string]string
 		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a, Solvers: map[string]string{}}
-		for _, t := range a.Tasks {
-			r := taskRow{TaskRef: t, Stat: by[t.Key]}
+		seen, err := s.cfg.Platform.ArenaTasks(ctx, platform.Caller{}, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range seen {
+			r := taskRow{
+				TaskRef:  agon.TaskRef{Key: t.Task, Digest: t.Digest, Hidden: t.Hidden},
+				Exposure: t.Exposure, Committed: t.Committed, Retired: t.Retired, Stat: by[t.Task],
+			}
 			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 && x.Submissions >= minDrift {
 				r.Drift, r.Drifts = x.Late-x.Early, true
 			}

@@ -41,6 +41,7 @@ type Arenas interface {
 // Judging reads how an arena was judged: progress, which all may read.
 type Judging interface {
 	Tasks(ctx context.Context, arena string) ([]store.TaskStat, error)
+	ArenaTasks(ctx context.Context, c platform.Caller, arena string) ([]client.ArenaTask, error)
 	Validators(ctx context.Context, arena string) ([]store.ValidatorStat, error)
 	// Agreement tells how validators stand to each other where runs have replicas.
 	Agreement(ctx context.Context, arena string) ([]score.Standing, error)

@@ -536,6 +536,10 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 		for _, hidden := range []bool{false, true} {
 			name := map[bool]string{false: "open", true: "kept"}[hidden]
+			if hidden && len(s.open) > 0 { // the one task of a contest has no secret name
+				name = fmt.Sprintf("zqcanary%s000", s.kind)
+				w.words[name] = "the name of its set"
+			}
 			sets[hidden] = filepath.Join(w.dir, s.kind, name)
 			for _, key := range map[bool][]string{false: s.open, true: s.hidden}[hidden] {
 				at := slices.IndexFunc(shipped, func(x *task.Task) bool { return strings.HasSuffix(x.Key, "/"+key) })

@@ -162,6 +162,9 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 	}
 	a := f.Arena()
 	a.Tasks = refs
+	if a.Retired, err = kit.RetiredTasks(ctx, s.Options, f, s.Blobs, s.Data.Path("tmp")); err != nil {
+		return err
+	}
 	if old, err := s.Platform.Arena(ctx, a.ID); err == nil {
 		f.KeepRule(&a, old.Arena)
 	}
@@ -177,6 +180,11 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 	if err := s.Platform.EnsureArena(ctx, a); err != nil {
 		return err
 	}
+	opened, err := s.Platform.FullArena(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	a = opened.Arena // hidden tasks have other names there
 	s.Options.Sayf("arena %s: %d tasks", a.ID, len(refs))
 	if k.Opened != nil {
 		if err := k.Opened(ctx, &s.Server, &a); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -530,7 +531,7 @@ func TestPublicReads(t *testing.T) {
 				t.Errorf("%s shows hidden problem %d: %s", path, i, b)
 			}
 		}
-		if strings.Contains(string(b), "10000") {
+		if strings.Contains(regexp.MustCompile(`T[0-9:.]+Z`).ReplaceAllString(string(b), ""), "10000") { // no time of day
 			t.Errorf("%s shows an answer: %s", path, b)
 		}
 	}

@@ -37,7 +37,7 @@ func raceID(a *client.Arena) string {
 	var names []string
 	for _, t := range a.Tasks {
 		if t.Hidden {
-			names = append(names, string(t.Digest))
+			names = append(names, t.Key)
 		}
 	}
 	return uuidOf("race", a.ID+" "+strings.Join(names, " "))
