@@ -22,7 +22,7 @@ const (
 )
 
 // ModelDialects are the gateway's own dialects of models: who speaks one may speak all.
-var ModelDialects = []string{DialectOpenAI, DialectAnthropic}
+var ModelDialects = []string{DialectOpenAI, DialectResponses, DialectAnthropic}
 
 // Dialect is a set of routes that a session may switch on (Policy.Dialects), in
 // the words of the agents that call them. It says what a request asks for and
@@ -66,6 +66,7 @@ type Route struct {
 type Reply struct {
 	ID                 string            // of the receipt
 	Model              string            // as the provider was asked
+	Created            time.Time         // when the call was made
 	Prompt, Completion int64             // tokens as they are billed
 	Message            *Message          // of a chat; nil: none
 	Embeddings         []json.RawMessage // of an embedding call, in order
@@ -190,7 +191,7 @@ var dialectName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // dialects are those of the gateway and others, by name.
 func dialects(others []Dialect) (map[string]Dialect, error) {
 	out := map[string]Dialect{}
-	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic()}, others...) {
+	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic(), responses()}, others...) {
 		if !dialectName.MatchString(d.Name) {
 			return nil, fmt.Errorf("check dialect %q: a name has lower-case letters, digits and single dashes", d.Name)
 		}
@@ -239,7 +240,7 @@ func known(m map[string]Dialect) string {
 
 // reply is what a Route's Reply gets; w may be nil for a stream.
 func (c *call) reply(w *wireReply, e *ending) Reply {
-	r := Reply{ID: c.id, Model: c.o.model, Message: e.message}
+	r := Reply{ID: c.id, Model: c.o.model, Created: c.start, Message: e.message}
 	if e.used.ok || e.message != nil {
 		_, u, _ := c.charge(*e)
 		r.Prompt, r.Completion = u.prompt, u.completion

@@ -31,7 +31,7 @@ type form struct {
 var forms = map[string]*form{}
 
 func init() {
-	for _, f := range []*form{&messagesForm} {
+	for _, f := range []*form{&messagesForm, &responsesForm} {
 		forms[f.name] = f
 	}
 }
