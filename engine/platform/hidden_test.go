@@ -174,3 +174,36 @@ func TestExposure(t *testing.T) {
 		t.Errorf("%d plays of both tasks, want 7", sum)
 	}
 }
+
+// What another validator made of a hidden task's result is words of a judge, too:
+// they go to those who may read the task, and before the decision to its parties.
+func TestJudgingsOfHiddenTasks(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		f := strangers(t, 1, 1)
+		f.arena.Tasks[0].Hidden = hidden
+		must(t, f.EnsureArena(bg, f.arena))
+		f.submit(miner1, "x")
+		f.judgeClaim(val2) // it serves
+		l := f.play(val1, 1)
+		j := f.judgeClaim(val2)
+		if j == nil {
+			t.Fatal("nothing to judge")
+		}
+		r := judged(j, 1)
+		r.Scores[0].Detail, r.Scores[0].Metrics = "the secret answer", map[string]float64{"secret": 1}
+		_, err := f.JudgingResult(bg, Caller{Hotkey: val2}, j.ID, r)
+		must(t, err)
+		for name, c := range map[string]Caller{"public": {}, "miner": {Hotkey: miner1}, "rival": {Hotkey: miner2}, "player": {Hotkey: val1}, "stranger": {Hotkey: val3}, "operator": {Hotkey: operator, Operator: true}} {
+			list, err := f.Judgings(bg, c, l.Run.Run)
+			must(t, err)
+			if len(list) == 0 || len(list[0].Scores) != 1 || list[0].Scores[0].Value != 1 {
+				t.Fatalf("hidden %v as %s: %+v", hidden, name, list)
+			}
+			s := list[0].Scores[0]
+			got, want := s.Detail != "" || s.Metrics != nil, !hidden || name == "player" || name == "operator"
+			if got != want {
+				t.Errorf("hidden %v: the judge's words are told to %s: %v, want %v", hidden, name, got, want)
+			}
+		}
+	}
+}

@@ -814,17 +814,34 @@ func round4(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
 // Judgings are what others made of a run's result, for those who may read how it went.
 func (p *Platform) Judgings(ctx context.Context, c Caller, run string) ([]agon.Rejudging, error) {
-	out := []agon.Rejudging{}
-	if _, err := p.Run(ctx, c, run); err != nil {
-		return nil, err
-	}
-	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		out = out[:0]
-		list, err := tx.JudgingsOf(run)
-		for _, j := range list {
-			out = append(out, j.Rejudging)
+	var r store.Run
+	var e store.Entry
+	var a agon.Arena
+	var list []store.Judging
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if r, err = tx.Run(run); err != nil {
+			return found(err, "run", run)
 		}
+		if e, err = tx.Entry(r.Submission); err != nil {
+			return err
+		}
+		if a, err = tx.Arena(r.Arena); err != nil {
+			return err
+		}
+		list, err = tx.JudgingsOf(run)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.viewOf(ctx, c, e.Submission)
+	if err != nil {
+		return nil, err
+	}
+	told, out := tellingOf(a, r.Tasks, v), []agon.Rejudging{}
+	for _, j := range list {
+		j.Reason, j.Scores = told.words(j.Reason), told.scores(j.Scores)
+		out = append(out, j.Rejudging)
+	}
+	return out, nil
 }

@@ -264,38 +264,56 @@ func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, e
 // a judge said of a hidden task goes to those only who may read the task.
 func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
 	out := client.Run{Run: r.Run}
-	logs := v.may(WhatLogs)
-	hidden := map[string]bool{}
-	for _, t := range r.Tasks {
-		if stillHidden(arena, t) && !v.may(WhatHidden) {
-			hidden[t.Key] = true
-		}
-	}
-	if len(hidden) > 0 {
+	told := tellingOf(arena, r.Tasks, v)
+	if len(told.hidden) > 0 {
 		out.Tasks = openDigests(r.Tasks)
 	}
-	words := func(reason string) string {
-		switch {
-		case !logs || reason == "":
-			return ""
-		case len(hidden) > 0: // a path that the agent chose, say, may be what it read
-			return "withheld: a task of this run is hidden"
-		}
-		return reason
-	}
-	out.Reason = words(out.Reason)
-	out.Scores = slices.Clone(out.Scores)
-	for i, s := range out.Scores {
-		if !logs || hidden[s.Task] {
-			out.Scores[i].Detail, out.Scores[i].Metrics = "", nil
-		}
-	}
+	out.Reason, out.Scores = told.words(out.Reason), told.scores(out.Scores)
 	for _, a := range list {
-		a.Reason = words(a.Reason)
-		if !logs {
+		a.Reason = told.words(a.Reason)
+		if !told.logs {
 			a.Evidence = ""
 		}
 		out.List = append(out.List, a.Attempt)
+	}
+	return out
+}
+
+// telling is what a caller may be told of what happened in a run.
+type telling struct {
+	logs   bool
+	hidden map[string]bool // by key: tasks that the caller may not read
+}
+
+func tellingOf(arena agon.Arena, tasks []agon.TaskRef, v view) telling {
+	out := telling{logs: v.may(WhatLogs), hidden: map[string]bool{}}
+	for _, t := range tasks {
+		if stillHidden(arena, t) && !v.may(WhatHidden) {
+			out.hidden[t.Key] = true
+		}
+	}
+	return out
+}
+
+// words is a reason as far as it may be told.
+func (t telling) words(reason string) string {
+	switch {
+	case !t.logs || reason == "":
+		return ""
+	case len(t.hidden) > 0: // a path that the agent chose, say, may be what it read
+		return "withheld: a task of this run is hidden"
+	}
+	return reason
+}
+
+// scores are scores as far as they may be told: figures always, words and what a
+// kind has measured not of what the caller may not read.
+func (t telling) scores(list []agon.Score) []agon.Score {
+	out := slices.Clone(list)
+	for i, s := range out {
+		if !t.logs || t.hidden[s.Task] {
+			out[i].Detail, out[i].Metrics = "", nil
+		}
 	}
 	return out
 }
