@@ -4,6 +4,7 @@ package kinds
 import (
 	"github.com/agon-arena/agon/kinds/claim"
 	"github.com/agon-arena/agon/kinds/coding"
+	"github.com/agon-arena/agon/kinds/harbor"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/pack"
 	"github.com/agon-arena/agon/kinds/research"
@@ -18,5 +19,6 @@ func All() kit.List {
 		pack.Kit(),
 		shopping.Kit(),
 		research.Kit(),
+		harbor.Kit(),
 	}
 }

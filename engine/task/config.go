@@ -97,6 +97,9 @@ func (l *loader) check(c *Config) {
 		l.add("agon.python", "500 bytes", "%.200q: want a whole path in the task's image", p)
 	}
 	a := &c.Agon
+	if a.Kind == "" && !a.Repository() {
+		return // of no kind of its own: one of them may adopt it
+	}
 	if !kindName.MatchString(a.Kind) {
 		l.add("agon.kind", "40 bytes", "%.40q: want the name of a kind: letters a-z, digits and dashes", a.Kind)
 	}

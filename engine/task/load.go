@@ -202,6 +202,13 @@ func (t *Task) ReadFile(name string, limit int64) ([]byte, error) {
 
 // SolutionPatch reads the reference patch.
 func (t *Task) SolutionPatch() ([]byte, error) {
+	if t.Config.Agon.Solution == "" && !t.Config.Agon.Repository() {
+		b, err := t.ReadFile("solution/solve.sh", MaxSolution) // Harbor's
+		if err != nil {
+			return nil, fmt.Errorf("read solution of %s: %w", t.Key, err)
+		}
+		return b, nil
+	}
 	if t.Config.Agon.Solution == "" {
 		return nil, fmt.Errorf("read solution of %s: the task is a recipe, fetch it first", t.Key)
 	}

@@ -69,6 +69,8 @@ type Environment struct {
 	// Image is the root file system of the task's boxes, named by digest
 	// ("NAME@sha256:…", "sha256:…"); empty is each machine's own.
 	Image string `toml:"image,omitempty"`
+	// DockerImage is Harbor's name for the same; kinds that read it want a digest.
+	DockerImage string `toml:"docker_image,omitempty"`
 }
 
 // Agon is the [agon] table: the kind that the task is of and, for repository

@@ -58,7 +58,10 @@ type Kit struct {
 	CheckTask func(*task.Task) error
 	// TaskInit writes the template of a task of the kind into dir and returns the
 	// names of its files. TaskPreflight tries tasks before they are paid for.
-	TaskInit      func(dir string) ([]string, error)
+	TaskInit func(dir string) ([]string, error)
+	// Adopts tells whether a task that names no kind is one of this kind's: tasks
+	// of others, in a form that has no place for it.
+	Adopts        func(*task.Task) bool
 	TaskPreflight func(ctx context.Context, o Options, d sandbox.Driver, rootfs string, list []*task.Task) ([]cli.TaskPreflight, error)
 	// InsteadOfCheck and InsteadOfTry name what serves the kind better than
 	// `agon task check` and `agon try`; nil: these do.

@@ -49,6 +49,14 @@ func LoadSet(o Options, kind, name string) (list []*task.Task, missing int, err 
 // CheckTask says what is wrong with a task for its kind, beyond what every task
 // is checked for.
 func (l List) CheckTask(t *task.Task) error {
+	if t.Config.Agon.Kind == "" {
+		for _, k := range l {
+			if k.Adopts != nil && k.Adopts(t) {
+				t.Config.Agon.Kind = k.Kind
+				break
+			}
+		}
+	}
 	k, ok := l.Of(t.Config.Agon.Kind)
 	if !ok {
 		return wrongKind(t, "%q: want "+strings.Join(l.Names(), ", "), t.Config.Agon.Kind)

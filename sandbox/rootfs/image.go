@@ -62,6 +62,17 @@ func flatten(n int, open func(i int) (io.ReadCloser, error), dir string, b *budg
 	return nil
 }
 
+// Unpack writes an archive of at most so many bytes and entries into dir, which
+// exists. Nothing is written outside of it; devices, FIFOs and set-id bits are left out.
+func Unpack(dir string, r io.Reader, bytes, entries int64) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return unpack(root, r, bounded(bytes, entries), nil)
+}
+
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"

@@ -1,0 +1,37 @@
+// Package harbor is the kind whose tasks are Harbor task directories: an agent
+// works in a box with the task's files, and the task's own verifier, in a fresh
+// box, says what the work is worth. README.md says what is trusted and why.
+package harbor
+
+import (
+	"embed"
+
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+// files are the kind's own: samples/NAME are agents that the demo enters,
+// template is what `agon agent new harbor` writes, tasks/SET/TASK are the tasks.
+//
+//go:embed all:samples all:template all:tasks
+var files embed.FS
+
+// arena is what `agon up --arena harbor.toml` opens.
+//
+//go:embed harbor.toml
+var arena []byte
+
+// Kit is what a binary knows of the kind.
+func Kit() kit.Kit {
+	return kit.Kit{
+		Kind:      name,
+		New:       func(p kit.Parts) kind.Kind { return harbor{rootfs: p.Rootfs} },
+		EntryName: agentFile,
+		Data:      files,
+		Sets:      []string{"basic"},
+		Samples:   []kit.Sample{{Name: "solver"}, {Name: "forger"}},
+		CheckTask: checkTask,
+		Adopts:    adopts,
+		Demo:      kit.ShippedArena(arena),
+	}
+}

@@ -1,0 +1,189 @@
+package harbor
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/sandbox/rootfs"
+)
+
+// Files of a Harbor task directory.
+const (
+	dockerfile = "environment/Dockerfile"
+	verifier   = "tests/test.sh"
+	solution   = "solution/solve.sh"
+	copiedDir  = "environment" // what COPY takes from
+
+	maxDockerfile = 64 << 10
+	defaultDir    = "/app"
+)
+
+// adopts tells whether a task directory that names no kind is one of Harbor's.
+func adopts(t *task.Task) bool {
+	_, err := t.ReadFile(verifier, task.MaxFile)
+	return err == nil
+}
+
+// checkTask says what is wrong with a task for this kind.
+func checkTask(t *task.Task) error {
+	bad := &task.InvalidError{Key: t.Key}
+	add := func(field, format string, args ...any) {
+		bad.Findings = append(bad.Findings, agon.Finding{Code: "invalid_task", Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	if t.Config.Agon.Repository() {
+		add("agon", "a harbor task has no field but kind")
+	}
+	if _, err := t.ReadFile(verifier, task.MaxFile); err != nil {
+		add(verifier, "%v", err)
+	}
+	if image(t) == "" {
+		if _, err := recipeOf(t); err != nil {
+			add(dockerfile, "%v", err)
+		}
+	}
+	if len(bad.Findings) == 0 {
+		return nil
+	}
+	return bad
+}
+
+// image is the root file system that a task names, by its digest; "" if none.
+func image(t *task.Task) string {
+	e := t.Config.Environment
+	if e.Image != "" {
+		return e.Image
+	}
+	if rootfs.Pinned(e.DockerImage) {
+		return e.DockerImage
+	}
+	return ""
+}
+
+// recipe is what a Dockerfile says that needs no building.
+type recipe struct {
+	dir    string // WORKDIR
+	env    []string
+	copies []copied
+}
+
+// copied is a COPY: of a path below environment/ to one below the work
+// directory. A file goes into at if that is a directory, a directory's content always does.
+type copied struct {
+	from, at string
+	into     bool
+}
+
+// recipeOf reads a task's Dockerfile. FROM is not had: the machine's own tree
+// stands in. What would have to be built is an error that names the line.
+func recipeOf(t *task.Task) (*recipe, error) {
+	b, err := t.ReadFile(dockerfile, maxDockerfile)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return &recipe{}, nil
+		}
+		return nil, err
+	}
+	return parseDockerfile(b)
+}
+
+func parseDockerfile(b []byte) (*recipe, error) {
+	r := &recipe{}
+	s := bufio.NewScanner(bytes.NewReader(b))
+	row, joined := 0, ""
+	for s.Scan() {
+		row++
+		line := strings.TrimSpace(s.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if more, ok := strings.CutSuffix(line, "\\"); ok {
+			joined += more + " "
+			continue
+		}
+		line, joined = joined+line, ""
+		if err := r.instruction(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", row, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if joined != "" {
+		return nil, fmt.Errorf("line %d: ends in the middle of an instruction", row)
+	}
+	return r, nil
+}
+
+func (r *recipe) instruction(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	switch word = strings.ToUpper(word); word {
+	case "FROM", "LABEL", "EXPOSE", "CMD", "SHELL", "MAINTAINER", "STOPSIGNAL":
+		return nil
+	case "WORKDIR":
+		dir := rest
+		if !path.IsAbs(dir) {
+			dir = path.Join("/", r.dir, dir)
+		}
+		if r.dir = path.Clean(dir); !workable(r.dir) {
+			return fmt.Errorf("WORKDIR %.200q: work can be done in /app and directories like it", dir)
+		}
+		return nil
+	case "ENV":
+		for _, kv := range strings.Fields(rest) {
+			k, v, ok := strings.Cut(kv, "=")
+			if !ok || k == "" {
+				return fmt.Errorf("ENV %.200q: want NAME=VALUE", rest)
+			}
+			r.env = append(r.env, k+"="+strings.Trim(v, `"'`))
+		}
+		return nil
+	case "COPY", "ADD":
+		words := strings.Fields(rest)
+		if len(words) < 2 || strings.HasPrefix(rest, "[") || strings.HasPrefix(words[0], "--") || strings.Contains(rest, "://") {
+			return fmt.Errorf("%s %.200q: want files of environment/ and where to", word, rest)
+		}
+		to := words[len(words)-1]
+		dir := r.dir
+		if dir == "" {
+			dir = defaultDir
+		}
+		at := to
+		if !path.IsAbs(to) {
+			at = path.Join(dir, to)
+		}
+		if at = path.Clean(at); at != dir && !strings.HasPrefix(at, dir+"/") {
+			return fmt.Errorf("%s to %.200q: only into the work directory %s", word, to, dir)
+		}
+		at = strings.TrimPrefix(strings.TrimPrefix(at, dir), "/")
+		for _, from := range words[:len(words)-1] {
+			if from = path.Clean(from); !fs.ValidPath(from) || strings.ContainsAny(from, "*?[") {
+				return fmt.Errorf("%s %.200q: want a path below environment/", word, from)
+			}
+			r.copies = append(r.copies, copied{from, at, strings.HasSuffix(to, "/") || to == "." || len(words) > 2 || at == ""})
+		}
+		return nil
+	}
+	return fmt.Errorf("%.20s cannot be done without building: name the built image in [environment] image", word)
+}
+
+// workable tells whether work may be done at dir: it lies over nothing that the
+// boxes have of their own.
+func workable(dir string) bool {
+	if len(dir) > 200 || !path.IsAbs(dir) || path.Clean(dir) != dir {
+		return false
+	}
+	top, _, _ := strings.Cut(dir[1:], "/")
+	switch top {
+	case "", "agon", "bin", "dev", "etc", "lib", "lib64", "logs", "proc", "run", "sbin", "sys", "tests", "solution", "tmp", "usr":
+		return false
+	}
+	return !strings.HasPrefix(dir, "/opt/agon")
+}
