@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -254,7 +257,7 @@ validator permit there, and set weights.`,
 func (a *App) tryCmd(in Agents) *cobra.Command {
 	var o TryOptions
 	cmd := &cobra.Command{
-		Use:   "try FILE",
+		Use:   "try FILE|DIR",
 		Short: "Play an agent on this machine, by the validator's own code path",
 		Long: `Play an agent on this machine by the validator's own code path: the same boxes,
 the same gateway, the same grading, so the same score as the arena on its public
@@ -267,15 +270,18 @@ What the agent printed (a traceback too) and the trace of each run are kept belo
 try/ in the data directory, of the last 20 tries; the end of it is shown where the
 agent failed, or where one task alone was tried.
 
-JSON: {arena, score, solved, total, cost_micros, box_ms, log,
+FILE may be a directory that holds the kind's file (agent.py). A task directory (--task
+./some-task) is played without an arena, by the rules of its kind's demo.
+
+JSON: {arena, score, solved, total, cost_micros, box_ms, log, tasks: [{key, reward, solved, fault}],
 runs: [{task, state, fault, score, ms, detail, solved, log, output}],
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
 Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
-		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop",
+		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop\n  agon try ./agent --task ./harbor-task",
 		Args:    Args(1, 1, "one agent file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
-			if o.Arena == "" {
+			if o.Arena == "" && !slices.ContainsFunc(o.Tasks, TaskDir) {
 				return output.Usage("arena", a.example.Replace("name one, for example --arena {arena}"), "--arena is missing")
 			}
 			if err := CheckBoxes(o.Boxes); err != nil {
@@ -286,10 +292,16 @@ Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a r
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Arena, "arena", "", "the `arena` whose tasks and rules are played")
-	f.StringArrayVar(&o.Tasks, "task", nil, "only this `task` (may be repeated)")
+	f.StringArrayVar(&o.Tasks, "task", nil, "only this `task`, by name or by its directory, which needs no arena (may be repeated)")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
 	return cmd
+}
+
+// TaskDir tells whether --task names a task's directory on this machine.
+func TaskDir(name string) bool {
+	fi, err := os.Stat(filepath.Join(name, "task.toml"))
+	return err == nil && fi.Mode().IsRegular()
 }
 
 func (a *App) try(ctx context.Context, in Agents, o TryOptions) error {

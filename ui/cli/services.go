@@ -203,9 +203,44 @@ type TryResult struct {
 	Scripted   bool        `json:"scripted"` // a script answered in its model's place
 	BoxMS      int64       `json:"box_ms"`   // in boxes, all runs together
 	Log        string      `json:"log"`      // folder of what all runs left
+	// Tasks sums the runs of each task.
+	Tasks []TryTask `json:"tasks"`
 	// Champion is who sits in the arena of the configured server; null where it
 	// does not answer, nobody sits, or not every task was tried.
 	Champion *TryChampion `json:"champion"`
+}
+
+// TryTask is how a task went, over its runs.
+type TryTask struct {
+	Key    string     `json:"key"`
+	Reward *float64   `json:"reward"` // mean of its scores; null while one has no result
+	Solved bool       `json:"solved"`
+	Fault  agon.Fault `json:"fault"` // of the last run that had one
+}
+
+// Summed sets Tasks from the runs, some of which may have no score.
+func (r *TryResult) Summed() {
+	r.Tasks = []TryTask{}
+	n := map[string]int{}
+	for _, x := range r.Runs {
+		i := slices.IndexFunc(r.Tasks, func(t TryTask) bool { return t.Key == x.Task })
+		if i < 0 {
+			i = len(r.Tasks)
+			zero := 0.0
+			r.Tasks = append(r.Tasks, TryTask{Key: x.Task, Solved: true, Reward: &zero})
+		}
+		t := &r.Tasks[i]
+		t.Solved = t.Solved && x.Solved
+		if x.Fault != agon.FaultNone {
+			t.Fault = x.Fault
+		}
+		if x.Score == nil || t.Reward == nil {
+			t.Reward = nil
+			continue
+		}
+		n[x.Task]++
+		*t.Reward += (*x.Score - *t.Reward) / float64(n[x.Task])
+	}
 }
 
 // TryChampion is who sits, and what the arena's rule would say of the file.
@@ -309,13 +344,17 @@ type TaskReport struct {
 	Nop    []float64 `json:"nop"`    // each must be below 1
 	// Tests are those that must fail before the fix and pass after it, with how
 	// many twins each has; absent where a kind's graders play no twins.
-	Tests  []kind.TwinCount `json:"tests,omitempty"`
-	MS     int64            `json:"ms"`
-	Reason string           `json:"reason,omitempty"`
+	Tests []kind.TwinCount `json:"tests,omitempty"`
+	// Twins sums them; Forgeable says that a test has too few, or that a verifier
+	// executes what it judges.
+	Twins     int    `json:"twins"`
+	Forgeable bool   `json:"forgeable"`
+	MS        int64  `json:"ms"`
+	Reason    string `json:"reason,omitempty"`
 }
 
-// Forgeable lists the tests that have too few twins.
-func (r TaskReport) Forgeable() (out []string) {
+// Forged lists the tests whose grade can be forged.
+func (r TaskReport) Forged() (out []string) {
 	for _, t := range r.Tests {
 		if t.Forgeable {
 			out = append(out, t.ID)

@@ -128,7 +128,7 @@ func twins(r TaskReport) string {
 		n += t.Twins
 	}
 	s := fmt.Sprintf("%d of %d tests", n, len(r.Tests))
-	if few := len(r.Forgeable()); few > 0 {
+	if few := len(r.Forged()); few > 0 {
 		s += fmt.Sprintf(", %d forgeable", few)
 	}
 	return s

@@ -74,7 +74,12 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([
 			if rep.Tests, err = g.twins(ctx, twinned); err != nil {
 				return nil, fmt.Errorf("task %s: %w", t.Key, err)
 			}
-			if few := rep.Forgeable(); paid && len(few) > 0 {
+			few := rep.Forged()
+			for _, x := range rep.Tests {
+				rep.Twins += x.Twins
+			}
+			rep.Forgeable = len(few) > 0
+			if paid && len(few) > 0 {
 				rep.OK, rep.Reason = false, fmt.Sprintf("tests: %d of %d that decide have fewer twins than graders want, such as %s: a grade of them can be forged", len(few), len(rep.Tests), few[0])
 			}
 		}

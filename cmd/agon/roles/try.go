@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -35,7 +36,7 @@ const maxTryFile = 16 << 20
 // Try plays a file on an arena's public tasks with the validator's own Player,
 // on this machine, for nobody's account. only names tasks; none means all.
 func Try(ctx context.Context, o kit.Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
-	b, err := kit.ReadFile(file, maxTryFile)
+	list, err := tryTasks(o, only)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +53,14 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if err != nil {
 		return nil, err
 	}
-	a, source, err := tryArena(ctx, o, arena, url, blobs, work)
-	if err != nil {
-		return nil, err
+	var a *agon.Arena
+	var source blob.Store
+	var refs []agon.TaskRef
+	if len(list) > 0 {
+		a, source, refs, err = tryHere(ctx, o, list, blobs, work)
+	} else if a, source, err = tryArena(ctx, o, arena, url, blobs, work); err == nil {
+		refs, err = chooseTasks(a, only)
 	}
-	refs, err := chooseTasks(a, only)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,10 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if i := own.InsteadOfTry; i != nil {
 		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: i.Why, Mend: i.Mend + " " + file}
 	}
-	files := []blob.File{{Path: own.Entry(file), Content: b}}
+	files, err := tryFiles(own, file)
+	if err != nil {
+		return nil, err
+	}
 	findings, err := k.Check(ctx, a, blob.FS(files))
 	if err != nil {
 		return nil, err
@@ -163,16 +170,69 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 		}
 		res.Runs = append(res.Runs, rows...)
 	}
+	res.Summed()
 	for _, r := range res.Runs {
 		if r.Score == nil {
 			return res, &agon.Error{Code: "failed_here", Status: 503, Fault: agon.FaultValidator, Message: "a run failed on our side: " + r.Task + ": " + r.Detail, Mend: "try it again; agon doctor may say more"}
 		}
 	}
 	res.Sum()
-	if len(refs) == len(a.Tasks) {
+	if len(refs) == len(a.Tasks) && len(list) == 0 {
 		res.Champion = tryChampion(ctx, o, a, sub, res, url)
 	}
 	return res, nil
+}
+
+// tryTasks loads the tasks that are named by their directories; none where they
+// are names of an arena's.
+func tryTasks(o kit.Options, only []string) ([]*task.Task, error) {
+	dirs := slices.DeleteFunc(slices.Clone(only), func(name string) bool { return !cli.TaskDir(name) })
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	if len(dirs) < len(only) {
+		return nil, &agon.Error{Code: "bad_flag", Status: 422, Field: "task", Message: "--task: some are directories and some are not", Mend: "name directories, or an arena's tasks"}
+	}
+	list, err := o.Kits.TasksIn(dirs)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range list[1:] {
+		if t.Config.Agon.Kind != list[0].Config.Agon.Kind {
+			return nil, &agon.Error{Code: "bad_flag", Status: 422, Field: "task", Message: fmt.Sprintf("--task: %s is a task of the kind %s, %s of %s", list[0].Key, list[0].Config.Agon.Kind, t.Key, t.Config.Agon.Kind), Mend: "try those of one kind at a time"}
+		}
+	}
+	return list, nil
+}
+
+// tryHere is an arena of tasks on this machine, by the rules of the kind's demo.
+func tryHere(ctx context.Context, o kit.Options, list []*task.Task, blobs blob.Store, work string) (*agon.Arena, blob.Store, []agon.TaskRef, error) {
+	own, _ := o.Kits.Of(list[0].Config.Agon.Kind)
+	if own.Demo == nil { // its policy has the limits of the boxes
+		return nil, nil, nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "task", Message: list[0].Key + " is of a kind that ships no arena", Mend: "name an arena with --arena"}
+	}
+	f := own.Demo()
+	a := f.Arena()
+	for _, t := range list {
+		ref, err := kit.PutTask(ctx, blobs, t, work)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		a.Tasks = append(a.Tasks, ref)
+	}
+	return &a, blobs, a.Tasks, nil
+}
+
+// tryFiles are what is tried: a file, or the one of a directory that the kind enters.
+func tryFiles(own kit.Kit, file string) ([]blob.File, error) {
+	if fi, err := os.Stat(file); err == nil && fi.IsDir() && own.EntryName != "" {
+		file = filepath.Join(file, own.EntryName)
+	}
+	b, err := kit.ReadFile(file, maxTryFile)
+	if err != nil {
+		return nil, err
+	}
+	return []blob.File{{Path: own.Entry(file), Content: b}}, nil
 }
 
 // tryRuns are the runs that the arena would queue for s on refs after those that
