@@ -32,7 +32,7 @@ import (
 // form with a query.
 const perType, perQuery = 2, 1
 
-// minPages is what the five demo arenas have at least.
+// minPages is what the six demo arenas have at least.
 const minPages = 50
 
 var (
