@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"kinds/kit"},
 	{aKind},
 	{"kinds"},
-	{"cmd", "bench", "internal/law"},
+	{"cmd", "bench", "interop", "internal/law"},
 }
 
 // aKind stands for every folder kinds/NAME but kinds/kit: adding one changes

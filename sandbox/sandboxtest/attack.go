@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ type Attack struct {
 	edit   func(*sandbox.Spec)
 	wall   time.Duration
 	during func(*testing.T, sandbox.Box, <-chan struct{}) // beside the program, until stop
+	alone  bool                                           // it measures the whole machine: one such attack at a time, in whatever test process
 	check  func(*testing.T, *attackRun)
 }
 
@@ -111,6 +113,9 @@ func theGateway(t *testing.T) (gateURL string, hostPort int) {
 }
 
 func (s *suite) attack(t *testing.T, a Attack) {
+	if a.alone {
+		lockMachine(t)
+	}
 	gate, port := theGateway(t)
 	secret := t.TempDir()
 	write(t, secret, map[string]string{"secret": "attack-secret"})
@@ -213,6 +218,19 @@ func socketWatch(t *testing.T, _ sandbox.Box, stop <-chan struct{}) {
 		case <-tick.C:
 			most = max(most, hostTCP(t))
 		}
+	}
+}
+
+// lockMachine waits until no other test process measures the machine. Suites of several
+// drivers run side by side and would count each other's boxes.
+func lockMachine(t *testing.T) {
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "agon-sandboxtest.lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatalf("lock %s: %v", f.Name(), err)
 	}
 }
 

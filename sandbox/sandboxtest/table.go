@@ -104,6 +104,6 @@ func Attacks() []Attack {
 		with(needs(ended(Attack{Name: "shared_memory", Tries: "6 GB of System V memory", Defence: "ipc namespace, memory limit", Outcome: "ended by the memory limit or refused"}, false, "memory"), "memory"),
 			func(a *Attack) { a.edit = small }),
 		with(needs(ended(Attack{Name: "socket_memory", Tries: "fill TCP and UDP sockets, accepted or not, with more than the box's memory", Defence: "cgroup, sizes and number of sockets of the box's network", Outcome: "refused, or ended by the memory limit"}, false, "memory"), "memory"),
-			func(a *Attack) { a.edit = small; a.during = socketWatch }),
+			func(a *Attack) { a.edit, a.during, a.alone = small, socketWatch, true }),
 	}
 }
