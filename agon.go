@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -192,6 +193,9 @@ type Arena struct {
 	// Options are what the kind lets an arena choose besides ("schema"); its
 	// defaults hold for what is not here.
 	Options map[string]string `json:"options,omitempty"`
+	// Stages are played one after the other, each after the bar of the one before
+	// was reached; none: every task is played once. What counts is the last one's.
+	Stages []Stage `json:"stages,omitempty"`
 	// MaxLeases caps the leases one validator may hold in this arena.
 	MaxLeases int `json:"max_leases"`
 	// Attempts is how often a run may be retried after a fault of ours; 0: never.
@@ -223,6 +227,47 @@ type Arena struct {
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
+}
+
+// Stage is one round of plays of every submission.
+type Stage struct {
+	Name string `json:"name" toml:"name"`
+	// Set is the set of tasks that an arena file names; Tasks are their keys.
+	Set   string   `json:"set,omitempty" toml:"set"`
+	Tasks []string `json:"tasks" toml:"-"`
+	// Threshold is the score, and OfTop the share of the best score that a submission
+	// of the arena has, at which a submission goes on. The last stage has no bar.
+	Threshold float64 `json:"threshold,omitempty" toml:"threshold"`
+	OfTop     float64 `json:"of_top,omitempty" toml:"of_top"`
+	// Evaluations is how many validators play each task; 0: one.
+	Evaluations int `json:"evaluations,omitempty" toml:"evaluations"`
+	// Consensus: a task is solved if all who played it say so; otherwise the mean counts.
+	Consensus bool `json:"consensus,omitempty" toml:"consensus"`
+}
+
+// StageName is what names of stages are made of.
+var StageName = regexp.MustCompile(`^[a-z0-9_]{1,30}$`)
+
+// Bar is the score at which a submission goes on, where top is the best so far.
+func (s Stage) Bar(top float64) float64 { return max(s.Threshold, s.OfTop*top) }
+
+// Stage returns the stage of a name.
+func (a *Arena) Stage(name string) (Stage, bool) {
+	for _, s := range a.Stages {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Stage{}, false
+}
+
+// Played is how many validators play each task of what counts.
+func (a *Arena) Played() int {
+	n := a.Replicas
+	if len(a.Stages) > 0 {
+		n = a.Stages[len(a.Stages)-1].Evaluations
+	}
+	return max(n, 1)
 }
 
 // What results must carry.
@@ -334,6 +379,8 @@ type View struct {
 	Rival *Rival
 	// Attempts counts the submissions of this coldkey that challenged the seat, this one included.
 	Attempts int
+	// Top is the best score of a submission of the arena; only where it has stages.
+	Top float64
 }
 
 // Plan is what to play next.
@@ -341,6 +388,8 @@ type Plan struct {
 	Runs []RunSpec // Run and Seed are filled in by the engine
 	Done bool      // nothing more will be planned: decide
 	Why  string    // for people
+	// Refuse says why the submission goes no further; nil: it does.
+	Refuse *Finding
 }
 
 // Seat is an incumbent of an arena.

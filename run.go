@@ -11,6 +11,8 @@ type RunSpec struct {
 	Arena   string    `json:"arena"`
 	Tasks   []TaskRef `json:"tasks"`
 	Replica int       `json:"replica"`
+	// Stage names the stage of the arena that the run is of; empty: it has none.
+	Stage string `json:"stage,omitempty"`
 	// Seed is derived from arena, submission, tasks and replica (engine/seeds); kinds derive further seeds from it.
 	Seed   int64  `json:"seed"`
 	Policy Policy `json:"policy"`

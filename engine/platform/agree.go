@@ -17,7 +17,7 @@ const FindingDisagreement = "validator_disagreement"
 
 // replicate makes the replicas of planned runs.
 func replicate(a agon.Arena, specs []agon.RunSpec) []agon.RunSpec {
-	if a.Replicas < 2 {
+	if a.Replicas < 2 || len(a.Stages) > 0 { // a stage says itself how many it wants
 		return specs
 	}
 	var out []agon.RunSpec
@@ -35,13 +35,13 @@ func replicate(a agon.Arena, specs []agon.RunSpec) []agon.RunSpec {
 // disagree with the others, and how each validator stands. What is excluded is
 // still played: it is not played again.
 func agreed(tx *store.Tx, a agon.Arena, runs []store.Run) ([]store.Run, []score.Standing, error) {
-	if a.Replicas < 3 {
+	if a.Played() < 3 {
 		return runs, nil, nil
 	}
 	who := make([]string, len(runs))
 	var opinions []score.Opinion
 	for i, r := range runs {
-		if r.State != agon.RunScored {
+		if r.State != agon.RunScored || !counts(a, r) {
 			continue
 		}
 		attempts, err := tx.Attempts(r.RunSpec.Run)
@@ -83,4 +83,9 @@ func disagreements(list []score.Standing) []agon.Finding {
 		}
 	}
 	return out
+}
+
+// counts reports whether a run is of what an arena counts: of its last stage, if it has stages.
+func counts(a agon.Arena, r store.Run) bool {
+	return len(a.Stages) == 0 || r.Stage == a.Stages[len(a.Stages)-1].Name
 }

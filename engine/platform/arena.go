@@ -56,7 +56,7 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 	}
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		now, was := a, (*agon.Arena)(nil)
-		now.Tasks, now.Retired = slices.Clone(a.Tasks), slices.Clone(a.Retired)
+		now.Tasks, now.Retired, now.Stages = slices.Clone(a.Tasks), slices.Clone(a.Retired), slices.Clone(a.Stages)
 		old, err := tx.Arena(a.ID)
 		switch {
 		case err == nil:
@@ -138,6 +138,9 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 		}
 		contents[t.Digest] = t.Key
 	}
+	if err := checkStages(a, keys); err != nil {
+		return err
+	}
 	if a.State == "" {
 		a.State = agon.ArenaOpen
 	}
@@ -146,6 +149,33 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if a.MaxLeases <= 0 {
 		a.MaxLeases = defaultMaxLeases
+	}
+	return nil
+}
+
+// checkStages checks the stages of an arena whose tasks have these keys.
+func checkStages(a *agon.Arena, keys map[string]bool) error {
+	if len(a.Stages) > 0 && (a.Contest != nil || a.Replicas > 1) {
+		return errors.New("stages: an arena with them has neither replicas nor a contest: a stage says how many play it")
+	}
+	names := map[string]bool{}
+	for _, s := range a.Stages {
+		switch {
+		case !agon.StageName.MatchString(s.Name) || names[s.Name]:
+			return fmt.Errorf("stages: %q: names are 1 to 30 of a-z, 0-9 and _, and differ", s.Name)
+		case len(s.Tasks) == 0:
+			return fmt.Errorf("stages: %s has no tasks", s.Name)
+		case !(s.Threshold >= 0 && s.Threshold <= 1) || !(s.OfTop >= 0 && s.OfTop <= 1):
+			return fmt.Errorf("stages: %s: threshold and of_top are from 0 to 1", s.Name)
+		case s.Evaluations < 0 || s.Evaluations > 9:
+			return fmt.Errorf("stages: %s: evaluations are 0 to 9", s.Name)
+		}
+		names[s.Name] = true
+		for _, t := range s.Tasks {
+			if !keys[t] {
+				return fmt.Errorf("stages: %s: the arena has no task %q", s.Name, t)
+			}
+		}
 	}
 	return nil
 }

@@ -42,6 +42,8 @@ type Entrance interface{ Entrance() string }
 // a submission, and those of one round of a duel.
 func groupOf(a agon.Arena, s agon.RunSpec) string {
 	switch {
+	case s.Stage != "" && len(s.Tasks) > 0:
+		return store.StageGroup(s.Stage, s.Tasks[0].Key)
 	case a.Contest == nil && a.Replicas > 1 && len(s.Tasks) > 0:
 		return "replica " + s.Tasks[0].Key
 	case a.Contest == nil:

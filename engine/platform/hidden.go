@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -28,6 +29,18 @@ const hiddenSet = "hidden/"
 // it was, nil where it is new.
 func (p *Platform) cover(tx *store.Tx, a, old *agon.Arena) error {
 	now := p.now()
+	named := map[string]string{} // ids by the keys that the operator gives
+	defer func() {
+		for i := range a.Stages {
+			s := &a.Stages[i]
+			s.Tasks = slices.Clone(s.Tasks)
+			for j, k := range s.Tasks {
+				if id := named[k]; id != "" {
+					s.Tasks[j] = id
+				}
+			}
+		}
+	}()
 	for i := range a.Tasks {
 		t := &a.Tasks[i]
 		if !t.Hidden {
@@ -43,7 +56,7 @@ func (p *Platform) cover(tx *store.Tx, a, old *agon.Arena) error {
 		if err != nil {
 			return err
 		}
-		t.Key = h.ID
+		named[t.Key], t.Key = h.ID, h.ID
 	}
 	for i := range a.Retired {
 		a.Retired[i].Hidden = false

@@ -272,7 +272,7 @@ func (p *Platform) ClaimJudging(ctx context.Context, c Caller, r client.ClaimReq
 }
 
 func (p *Platform) claimJudging(ctx context.Context, c Caller, r client.ClaimRequest) (*client.JudgeLease, error) {
-	arenas, err := p.claimable(ctx, c, r)
+	arenas, err := p.claimable(ctx, c, r, false)
 	if err != nil {
 		return nil, err
 	}
@@ -682,7 +682,7 @@ func (p *Platform) resum(tx *store.Tx, a agon.Arena, e store.Entry) error {
 		if runs, _, err = agreed(tx, a, runs); err != nil {
 			return err
 		}
-		sum.Score, sum.Solved, sum.Total = aggregate(runs)
+		sum.Score, sum.Solved, sum.Total = aggregate(a, runs)
 		if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
 			v, err := p.contestView(tx, a, e, runs)
 			if err != nil {

@@ -73,6 +73,9 @@ func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play,
 		return nil, err
 	}
 	for _, r := range runs {
+		if !counts(a, r) {
+			continue
+		}
 		for _, s := range r.Scores {
 			out = append(out, incentive.Play{Task: s.Task, Replica: r.Replica, Seed: r.Seed, Value: s.Value, Solved: s.Solved, Metrics: s.Metrics})
 		}

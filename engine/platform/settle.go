@@ -239,6 +239,15 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if err := nameForged(tx, arena, &e, runs); err != nil {
 		return 0, err
 	}
+	if perr == nil && plan.Refuse != nil {
+		if err := tx.SetEntryState(e.ID, agon.SubmissionRefused, append(e.Findings, *plan.Refuse)); err != nil {
+			return 0, err
+		}
+		if err := p.settled(tx, arena, e.ID, nil); err != nil {
+			return 0, err
+		}
+		return p.decideReady(tx, arena)
+	}
 	sum, ok, err := p.sum(tx, arena, e, runs)
 	if err != nil {
 		return 0, err
@@ -272,7 +281,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 			return 0, err
 		}
 	}
-	value, solved, total := aggregate(runs)
+	value, solved, total := aggregate(arena, runs)
 	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
 		v, err := p.contestView(tx, arena, e, runs)
 		if err != nil {
@@ -326,7 +335,7 @@ func hasForged(e store.Entry) bool {
 
 // slot is one thing that needs a score: a list of tasks for one replica.
 func slot(r store.Run) string {
-	s := strconv.Itoa(r.Replica)
+	s := r.Stage + " " + strconv.Itoa(r.Replica)
 	for _, t := range r.Tasks {
 		s += "\n" + t.Key
 	}
@@ -375,12 +384,15 @@ func incomplete(missing []store.Run, perr error) agon.Finding {
 }
 
 // aggregate is the score of a submission over its scored runs.
-func aggregate(runs []store.Run) (value float64, solved, total int) {
+func aggregate(a agon.Arena, runs []store.Run) (value float64, solved, total int) {
 	var list []agon.Score
 	for _, r := range runs {
-		if r.State == agon.RunScored {
+		if r.State == agon.RunScored && counts(a, r) {
 			list = append(list, r.Scores...)
 		}
+	}
+	if n := len(a.Stages); n > 0 && a.Stages[n-1].Consensus {
+		list = score.Unanimous(list)
 	}
 	return score.OfTasks(list)
 }

@@ -400,6 +400,11 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	if err := p.contest(tx, a, e, runs, &v); err != nil {
 		return agon.Plan{}, err
 	}
+	if len(a.Stages) > 0 {
+		if v.Top, err = tx.TopScore(a.ID); err != nil {
+			return agon.Plan{}, err
+		}
+	}
 	plan, err := k.Plan(v)
 	if err != nil {
 		return agon.Plan{}, fmt.Errorf("plan submission: %w", err)

@@ -226,6 +226,12 @@ func (t *Tx) Ranked(arena string, limit int) ([]Entry, error) {
 		ORDER BY CASE WHEN score IS NULL THEN 1 ELSE 0 END, score DESC, seq LIMIT $2`, arena, limit)
 }
 
+// TopScore is the best score of a submission of an arena that was decided; 0 where none was.
+func (t *Tx) TopScore(arena string) (float64, error) {
+	return one(t, func(r scanner) (v float64, err error) { err = r.Scan(&v); return v, err },
+		`SELECT COALESCE(max(score), 0.0) FROM submissions WHERE arena = $1 AND state = 'scored'`, arena)
+}
+
 // CountColdkey counts what a coldkey entered since a time.
 func (t *Tx) CountColdkey(arena, coldkey string, since time.Time) (int64, error) {
 	return one(t, scanInt, `SELECT count(*) FROM submissions s WHERE s.arena = $1 AND s.coldkey = $2 AND s.created_at > $3`+notCredited,

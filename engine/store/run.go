@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,19 @@ type Run struct {
 	// Group, where it is not empty, keeps a validator from taking two runs of it
 	// within a submission.
 	Group string
+}
+
+// StageGroup is the group of a stage's runs of one task: they go to different validators.
+func StageGroup(stage, task string) string { return "stage " + stage + " " + task }
+
+// StageOf is the stage whose group it is; "" where it is none's.
+func StageOf(group string) string {
+	rest, ok := strings.CutPrefix(group, "stage ")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, " ")
+	return name
 }
 
 // held and live are written as the partial indexes are, or these are not used.
@@ -53,6 +68,7 @@ func (x *runRow) into() []any {
 func (t *Tx) runOf(x *runRow) (_ Run, err error) {
 	x.MaxHold = time.Duration(x.hold) * time.Microsecond
 	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(x.deadline), fromMicros(x.created), fromMicros(x.ended)
+	x.Stage = StageOf(x.Group)
 	if err := json.Unmarshal([]byte(x.tasks), &x.Tasks); err != nil {
 		return x.Run, fmt.Errorf("decode tasks of run: %w", err)
 	}
@@ -199,6 +215,40 @@ type Claimant struct {
 	Driver    string
 	SeenSince time.Time // others count as serving an arena if seen after this
 	NoDuels   bool      // leave out runs against a rival
+	// Stages and Submission leave out runs of others; empty: all may be taken.
+	Stages     []string
+	Submission string
+	// Peers begins the names of those who may take what this one may, where it is one
+	// of the operator's own; their names have a colon, and hotkeys have none.
+	Peers string
+}
+
+// stageName is what names of stages and peers are made of: they are written into statements.
+var stageName = regexp.MustCompile(`^[a-z0-9:_-]{0,40}$`)
+
+// among narrows the queue to what c asks for, and peers are who else may take it.
+func (c Claimant) among() (queue, peers string, err error) {
+	peers = ` AND s.validator NOT LIKE '%:%'`
+	if c.Peers != "" {
+		peers = ` AND s.validator LIKE '` + c.Peers + `%'`
+	}
+	for _, s := range append(slices.Clone(c.Stages), c.Peers, c.Submission) {
+		if !stageName.MatchString(s) {
+			return "", "", fmt.Errorf("claim: %.60q is not the name of a stage, submission or peer", s)
+		}
+	}
+	if len(c.Stages) > 0 {
+		var any []string
+		for _, s := range c.Stages {
+			head := StageGroup(s, "")
+			any = append(any, fmt.Sprintf(`substr(r.grp, 1, %d) = '%s'`, len(head), head))
+		}
+		queue += ` AND (` + strings.Join(any, " OR ") + `)`
+	}
+	if c.Submission != "" {
+		queue += ` AND r.submission = '` + c.Submission + `'`
+	}
+	return queue, peers, nil
 }
 
 // Offer is a queued run with whose it is.
@@ -231,9 +281,13 @@ func (t *Tx) scanOffer(r scanner) (o Offer, err error) {
 // right after its own loss. Runs of a group go to different validators: one
 // that holds, or has settled, a run of the group takes no other of it.
 func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
-	const mayTake = `(
+	queue, peers, err := c.among()
+	if err != nil {
+		return Offer{}, err
+	}
+	mayTake := `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
-		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5 AND (
+		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5` + peers + ` AND (
 			NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = s.validator)
 			OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.validator = $3))))`
 	const apart = ` AND (r.grp = '' OR substr(r.grp, 1, 5) = 'pair ' OR substr(r.grp, 1, 7) = 'appeal ' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
@@ -250,9 +304,9 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
-	plain := ""
+	plain := queue
 	if c.NoDuels {
-		plain = ` AND r.rival = ''`
+		plain += ` AND r.rival = ''`
 	}
 	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
 		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+other+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,

@@ -51,6 +51,8 @@ type ArenaFile struct {
 	Attempts              *int     `toml:"attempts"`
 	Replicas              int      `toml:"replicas"` // validators that play each run
 	SubmissionsPerColdkey int      `toml:"submissions_per_coldkey"`
+	// Stages are played one after the other, each by the tasks of a set above.
+	Stages []agon.Stage `toml:"stages"`
 	// Evidence is "required" (default) or "foreign".
 	Evidence string `toml:"evidence"`
 	// Rejudge is the share of results that another validator judges again (default
@@ -423,6 +425,7 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if f.Replicas < 0 || f.Replicas > 9 {
 		no("replicas", "%d validators: want 0 to 9", f.Replicas)
 	}
+	f.checkStages(no)
 	if f.Evidence != "" && f.Evidence != agon.EvidenceRequired && f.Evidence != agon.EvidenceForeign {
 		no("evidence", "%.40q is neither %s nor %s", f.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
 	}
@@ -488,6 +491,50 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 		}
 	}
 	return f, bad
+}
+
+// checkStages says what is wrong with the stages.
+func (f ArenaFile) checkStages(no func(field, format string, args ...any)) {
+	if len(f.Stages) > 0 && f.Replicas > 1 {
+		no("replicas", "%d validators, and stages: a stage says how many validators play it (evaluations)", f.Replicas)
+	}
+	if len(f.Stages) > 9 {
+		no("stages", "%d stages: want at most 9", len(f.Stages))
+	}
+	seen := map[string]bool{}
+	for i, s := range f.Stages {
+		at := func(field string) string { return fmt.Sprintf("stages.%d.%s", i+1, field) }
+		if !agon.StageName.MatchString(s.Name) || seen[s.Name] {
+			no(at("name"), "%.60q: want 1 to 30 of a-z, 0-9 and _, and no name twice", s.Name)
+		}
+		seen[s.Name] = true
+		if !slices.Contains(f.Sets, s.Set) && !slices.Contains(f.Hidden, s.Set) {
+			no(at("set"), "%.60q is not one of the arena's sets", s.Set)
+		}
+		if !(s.Threshold >= 0 && s.Threshold <= 1) {
+			no(at("threshold"), "%v: want 0 to 1", s.Threshold)
+		}
+		if !(s.OfTop >= 0 && s.OfTop <= 1) {
+			no(at("of_top"), "%v: want a share of 0 to 1", s.OfTop)
+		}
+		if s.Evaluations < 0 || s.Evaluations > 9 {
+			no(at("evaluations"), "%d validators: want 0 to 9", s.Evaluations)
+		}
+	}
+}
+
+// StagesOf are the stages of an arena file with the keys of their tasks.
+func (f ArenaFile) StagesOf(refs []agon.TaskRef) []agon.Stage {
+	out := slices.Clone(f.Stages)
+	for i := range out {
+		out[i].Tasks = nil
+		for _, t := range refs {
+			if set, _, _ := strings.Cut(t.Key, "/"); set == filepath.Base(out[i].Set) {
+				out[i].Tasks = append(out[i].Tasks, t.Key)
+			}
+		}
+	}
+	return out
 }
 
 // ShippedArena is a Kit.Demo that is written as an arena file, which the kind

@@ -244,3 +244,38 @@ func TestArenaFileRule(t *testing.T) {
 		t.Errorf("a kind that decides itself has the rule %s", f.Incentive)
 	}
 }
+
+// Stages name sets of the arena, and get the keys of their tasks.
+func TestArenaFileStages(t *testing.T) {
+	const good = plainArena + `
+[[stages]]
+name = "screener_1"
+set = "small"
+threshold = 0.3
+[[stages]]
+name = "validator"
+set = "small"
+evaluations = 3
+consensus = true
+`
+	f, err := kit.ParseArenaFile([]byte(good), fakes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.StagesOf([]agon.TaskRef{{Key: "small/a"}, {Key: "big/b"}, {Key: "small/c"}})
+	if len(got) != 2 || !slices.Equal(got[0].Tasks, []string{"small/a", "small/c"}) || got[0].Bar(0.9) != 0.3 || !got[1].Consensus || got[1].Evaluations != 3 {
+		t.Errorf("%+v", got)
+	}
+	for field, change := range map[string][2]string{
+		"stages.1.name": {`"screener_1"`, `"Screener 1"`}, "stages.2.name": {`name = "validator"`, `name = "screener_1"`}, "stages.1.set": {`set = "small"
+threshold`, `set = "none"
+threshold`},
+		"stages.1.threshold": {"0.3", "1.3"}, "stages.2.evaluations": {"= 3", "= 10"},
+	} {
+		_, err := kit.ParseArenaFile([]byte(strings.Replace(good, change[0], change[1], 1)), fakes())
+		var e *agon.Error
+		if !errors.As(err, &e) || len(e.Findings) != 1 || !strings.Contains(e.Findings[0].Message, field+": ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (r *reinforced) share(parallel int) int { return max(1, parallel/(1+len(r.l
 
 // validatorsFor is how many validators must play before an arena decides.
 func validatorsFor(a *client.Arena, rules map[string]incentive.Rule) int {
-	n := max(1, a.Replicas)
+	n := a.Played()
 	if a.Contest != nil {
 		n = max(n, a.Contest.Agree)
 	}

@@ -378,6 +378,7 @@ func tryArena(ctx context.Context, o kit.Options, id, url string, blobs blob.Sto
 	if err != nil {
 		return nil, nil, err
 	}
+	a.Stages = nil // a try plays each task once
 	return &a.Arena, validator.RemoteBlobs{Local: blobs, Remote: c}, nil
 }
 

@@ -161,7 +161,7 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 		return err
 	}
 	a := f.Arena()
-	a.Tasks = refs
+	a.Tasks, a.Stages = refs, f.StagesOf(refs)
 	if a.Retired, err = kit.RetiredTasks(ctx, s.Options, f, s.Blobs, s.Data.Path("tmp")); err != nil {
 		return err
 	}

@@ -81,5 +81,5 @@ func AgentFailed(outcome string) bool {
 	return outcome != OutcomeOK && outcome != OutcomeEmpty
 }
 
-// Plan plays each task once.
-func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return kind.EachTask(v), nil }
+// Plan plays each task once, or as the arena's stages say.
+func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return kind.Staged(v), nil }
