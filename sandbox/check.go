@@ -104,14 +104,17 @@ func (s Spec) Complete() (Spec, error) {
 	if len(s.Mounts) > maxMounts || len(s.Doors) > maxDoors {
 		return bad("%d mounts and %d doors, at most %d and %d", len(s.Mounts), len(s.Doors), maxMounts, maxDoors)
 	}
-	if s.UID == 0 {
+	if s.Root && (s.UID != 0 || s.GID != 0) {
+		return bad("a box with a root of its own has no uid or gid")
+	}
+	if s.UID == 0 && !s.Root {
 		s.UID = DefaultUID
 	}
 	if s.GID == 0 {
 		s.GID = s.UID
 	}
 	for _, id := range []int{s.UID, s.GID} {
-		if id < 1 || id >= PauseUID {
+		if id < 1 && !s.Root || id >= PauseUID {
 			return bad("uid or gid %d: want 1 to %d", id, PauseUID-1)
 		}
 	}

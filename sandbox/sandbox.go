@@ -61,6 +61,12 @@ type Spec struct {
 	// Network true gives the box the host's network. Only for fetching
 	// published packages in a throw-away box with nothing of ours in it.
 	Network bool
+	// Root makes the box one that an image is built in: its commands are user 0
+	// of the box's own user namespace, with the capabilities that installing
+	// packages takes, and may change the root file system; Box.Layer hands "/" on.
+	// Nothing of the root file system's host files changes. Not every driver can
+	// (ErrHost). Never for contestants' code.
+	Root bool
 }
 
 // MountKind says how a mount behaves.

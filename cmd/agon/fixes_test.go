@@ -294,6 +294,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon task check":         "needs a box",
 		"agon task preflight":     "needs a box",
 		"agon judge calibrate":    "its --help",
+		"agon image build":        "its --help",
 		"agon incentive simulate": "its --help",
 		"agon pack check":         "needs a pack that is refused; the scripts of packs run it",
 		"agon pack build":         "the scripts of packs run it",

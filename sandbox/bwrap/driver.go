@@ -136,6 +136,9 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 	if err != nil {
 		return nil, err
 	}
+	if spec.Root {
+		return nil, fmt.Errorf("%w: bubblewrap's boxes have no root of their own: images are built under runc or runsc", sandbox.ErrHost)
+	}
 	b := &Box{d: d, spec: spec, running: map[*run]bool{}}
 	defer func() {
 		if err != nil {
@@ -221,7 +224,7 @@ func (b *Box) fileSystem() ([]string, error) {
 	}
 	files := layers.NetFiles(spec)
 	if b.d.store.Root() {
-		root, err := b.space.RootFS(spec.Rootfs, files, spec.Mounts)
+		root, err := b.space.RootFS(spec.Rootfs, files, spec.Mounts, false)
 		if err != nil {
 			return nil, err
 		}

@@ -187,6 +187,10 @@ func unpackOne(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if t := h.ModTime; err == nil && t.Unix() > 0 {
+		// Byte code is taken for old where the time of its source has changed.
+		err = root.Chtimes(h.Name, t, t)
+	}
 	return err
 }
 

@@ -117,6 +117,9 @@ func (s *Images) lock(ctx context.Context) (func(), error) {
 // that cannot be used is an error that says why (ErrImage, ErrTooLarge), and
 // leaves nothing behind.
 func (s *Images) Import(ctx context.Context, ref string) (*Image, error) {
+	if strings.HasPrefix(ref, bootstrapped) {
+		return s.bootstrap(ctx, ref)
+	}
 	src, err := openSource(ctx, ref)
 	if err != nil {
 		return nil, err

@@ -194,7 +194,7 @@ func debian(ctx context.Context, r recipe, tree string, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: mmdebstrap is missing; install it with: apt-get install mmdebstrap", ErrUnsupported)
 	}
-	sources := hostSources("/etc/apt", r.Suite)
+	sources := sourcesOf(r)
 	if len(sources) == 0 {
 		return fmt.Errorf("%w: apt has no package source for %s %s; add one, or name an OCI image (AGON_ROOTFS_IMAGE)", ErrUnsupported, r.Distro, r.Suite)
 	}
@@ -249,6 +249,25 @@ func debian(ctx context.Context, r recipe, tree string, log io.Writer) error {
 		return fmt.Errorf("run mmdebstrap: %w: %s", err, tail.String())
 	}
 	return unpackErr
+}
+
+// sourcesOf are the host's package sources for a recipe's suite, which may be
+// another than the host's.
+func sourcesOf(r recipe) []string {
+	if lines := hostSources("/etc/apt", r.Suite); len(lines) > 0 {
+		return lines
+	}
+	list, err := Sources(r.Distro, r.Suite)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, s := range list {
+		for _, suite := range s.Suites {
+			out = append(out, "deb "+s.URI+" "+suite+" main")
+		}
+	}
+	return out
 }
 
 // finish makes a tree neutral and ready to be mounted read-only.
@@ -366,6 +385,10 @@ func hostRelease(path string) (id, codename string) {
 	if err != nil {
 		return "", ""
 	}
+	return releaseOf(b)
+}
+
+func releaseOf(b []byte) (id, codename string) {
 	for l := range strings.Lines(string(b)) {
 		k, v, _ := strings.Cut(strings.TrimSpace(l), "=")
 		v = strings.Trim(v, `"'`)

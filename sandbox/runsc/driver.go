@@ -184,7 +184,7 @@ func (m *machine) Bundle(b *container.Box) (*specs.Spec, error) {
 		}
 		o.Sources = append(o.Sources, src)
 	}
-	if o.Root, err = b.Space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts); err != nil {
+	if o.Root, err = b.Space.RootFS(spec.Rootfs, layers.NetFiles(spec), spec.Mounts, spec.Root); err != nil {
 		return nil, err
 	}
 	o.First = container.First(spec, args, "CAP_KILL", "CAP_NET_BIND_SERVICE")

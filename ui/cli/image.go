@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox/imagebuild"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -18,7 +19,88 @@ func (a *App) imageCmd(h Host) *cobra.Command {
 		Use:     "image",
 		Short:   "Images: root file systems of boxes, from registries, layouts and archives",
 		Example: "  agon image\n  agon image import oci:./layout",
-	}, a.imageListCmd(h), a.imageImportCmd(h), a.imageCheckCmd(h), a.imageExportCmd(h), a.imagePruneCmd(h))
+	}, a.imageListCmd(h), a.imageImportCmd(h), a.imageBuildCmd(h), a.imageCheckCmd(h), a.imageExportCmd(h), a.imagePruneCmd(h))
+}
+
+func (a *App) imageBuildCmd(h Host) *cobra.Command {
+	var b BuildImageOptions
+	var from, args, networks []string
+	cmd := &cobra.Command{
+		Use:   "build DIR",
+		Short: "Make an image of a Dockerfile, without a daemon",
+		Long: `Make an image of the Dockerfile in DIR. Its commands run as root of a throw-away box
+(under runsc or runc) whose only way out leads to package registries: apt, pip, npm,
+go and cargo, as this machine is configured to reach them. What they changed becomes
+one layer above the base. FROM takes what image import takes, an image of this
+machine, scratch, or apt:RELEASE (apt:trixie): a minimal Debian or Ubuntu that
+mmdebstrap makes. --from puts another image in the place of what FROM names.
+RUN, COPY, ENV, ARG, WORKDIR, USER, LABEL, CMD, ENTRYPOINT and SHELL are done; an
+instruction that cannot be is an error that names it and its line.
+JSON: that of agon image import.`,
+		Example: "  agon image build ./task/environment\n  agon image build . --from python:3.13-slim=apt:trixie --network apt,pip --name mine",
+		Args:    Args(1, 1, "one directory"),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if h.BuildImage == nil {
+				return Missing("images")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			b.Common, b.Dir = common, dirs[0]
+			if b.From, err = pairs("from", from); err != nil {
+				return err
+			}
+			if b.Args, err = pairs("arg", args); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("network") {
+				b.Networks = []string{}
+				for _, n := range networks {
+					if n != "none" {
+						b.Networks = append(b.Networks, n)
+					}
+				}
+			}
+			img, err := h.BuildImage(cmd.Context(), b)
+			if err != nil {
+				return imageError(err)
+			}
+			return a.Printer.Print(cmd.Context(), imported(img))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&b.Dockerfile, "file", "f", "Dockerfile", "the Dockerfile, below DIR")
+	f.StringVar(&b.Name, "name", "", "`name` under which this machine keeps the image")
+	f.StringArrayVar(&from, "from", nil, "`NAME=REF`: another image in the place of what FROM names")
+	f.StringArrayVar(&args, "arg", nil, "`NAME=VALUE` of an ARG")
+	f.StringSliceVar(&networks, "network", nil, "package `registries` that commands may ask: apt, pip, npm, go, cargo; or none (default all)")
+	f.StringVar(&b.Driver, "driver", "", "box driver: runsc or runc")
+	return cmd
+}
+
+// pairs reads NAME=VALUE of a flag.
+func pairs(flag string, list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, e := range list {
+		k, v, ok := strings.Cut(e, "=")
+		if !ok || k == "" {
+			return nil, &agon.Error{Code: "bad_flag", Status: 422, Field: flag, Message: fmt.Sprintf("--%s %.100q: want NAME=VALUE", flag, e)}
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// imported is an image that came to this machine, for a person.
+func imported(img *rootfs.Image) output.Result {
+	return output.Result{Value: img, IDs: []string{img.Digest}, Human: func(h *output.Human) {
+		h.Line("%s: %d layers, %s, %s copied", img.Digest, img.Layers, megabytes(img.Bytes), megabytes(img.Copied))
+		if img.Licence != "" {
+			h.Line("licences, as the image says: %s", img.Licence)
+		}
+	}}
 }
 
 // images runs f over the cache of images and turns its errors into what people read.
@@ -31,13 +113,21 @@ func (a *App) images(h Host, f func(*rootfs.Images) error) error {
 		return err
 	}
 	defer done()
-	err = f(h.Images(common))
+	return imageError(f(h.Images(common)))
+}
+
+// imageError is an error about an image as people read it.
+func imageError(err error) error {
 	var known *agon.Error
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.Is(err, rootfs.ErrNoImage):
 		return &agon.Error{Code: "no_image", Status: 404, Field: "image", Message: err.Error(), Mend: "see `agon image list`, or import it with `agon image import REF`"}
+	case errors.Is(err, imagebuild.ErrDockerfile):
+		return &agon.Error{Code: "bad_dockerfile", Status: 422, Field: "Dockerfile", Message: err.Error(), Mend: "see `agon image build --help` for what can be built, or import a built image with `agon image import REF`"}
+	case errors.Is(err, rootfs.ErrUnsupported):
+		return &agon.Error{Code: "no_image", Status: 503, Field: "image", Message: err.Error(), Mend: "import an image with `agon image import REF`"}
 	case errors.Is(err, rootfs.ErrImage), errors.Is(err, rootfs.ErrTooLarge):
 		return &agon.Error{Code: "bad_image", Status: 422, Field: "image", Message: err.Error(), Mend: "an image is a registry's NAME@sha256:…, oci:DIR[:TAG] or archive:FILE.tar, for this machine"}
 	}
@@ -96,9 +186,7 @@ JSON: {digest, layers, bytes, copied, config: {env, working_dir, user, entrypoin
 					return err
 				}
 				img.Tree = true
-				return a.Printer.Print(cmd.Context(), output.Result{Value: img, IDs: []string{img.Digest}, Human: func(h *output.Human) {
-					h.Line("%s: %d layers, %s, %s copied", img.Digest, img.Layers, megabytes(img.Bytes), megabytes(img.Copied))
-				}})
+				return a.Printer.Print(cmd.Context(), imported(img))
 			})
 		},
 	}

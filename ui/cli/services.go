@@ -65,8 +65,20 @@ type Host struct {
 	RotateGateway func(Common) (*agon.Succession, error)
 	// Images is the machine's cache of images.
 	Images func(Common) *rootfs.Images
+	// BuildImage makes an image of a Dockerfile, in a box.
+	BuildImage func(context.Context, BuildImageOptions) (*rootfs.Image, error)
 	// Model asks the provider what it thinks of the configured key.
 	Model func(context.Context, Common) (*ModelKey, error)
+}
+
+// BuildImageOptions is `agon image build`.
+type BuildImageOptions struct {
+	Common
+	Dir, Dockerfile string
+	From, Args      map[string]string
+	Networks        []string // nil: all
+	Name            string
+	Driver          string
 }
 
 // Arenas are files of arenas.

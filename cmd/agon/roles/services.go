@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
 	"github.com/agon-arena/agon/ledger/timelock"
+	"github.com/agon-arena/agon/sandbox/imagebuild"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/api"
 	"github.com/agon-arena/agon/ui/cli"
@@ -86,6 +87,17 @@ func Services(kits kit.List) cli.Services {
 			Images: func(c cli.Common) *rootfs.Images {
 				o := kits.Options(c, "")
 				return rootfs.OpenImages(kit.ImagesDir(o), o.Writer())
+			},
+			BuildImage: func(ctx context.Context, b cli.BuildImageOptions) (*rootfs.Image, error) {
+				o := kits.Options(b.Common, b.Driver)
+				d, root, err := kit.OpenDriver(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				return imagebuild.Build(ctx, imagebuild.Config{
+					Driver: d, Images: rootfs.OpenImages(kit.ImagesDir(o), o.Writer()), Own: root, Dir: b.Dir, Dockerfile: b.Dockerfile,
+					From: b.From, Args: b.Args, Networks: b.Networks, Name: b.Name, Log: o.Writer(),
+				})
 			},
 			Setup: func(ctx context.Context, s cli.SetupOptions) error {
 				o := kits.Options(s.Common, s.Driver)

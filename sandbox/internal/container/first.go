@@ -34,6 +34,11 @@ func First(spec sandbox.Spec, args []string, more ...string) *specs.Process {
 	p := oci.Process(append([]string{EntryPath, filter}, args...), []string{"GOMAXPROCS=2", "GOMEMLIMIT=32MiB"}, "/",
 		sandbox.PauseUID, sandbox.PauseUID, spec.Limits.DiskBytes)
 	caps := append([]string{"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"}, more...)
+	if spec.Root {
+		// Those of rootCaps in the entry program, which commands keep.
+		caps = append(caps, "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+		p.Env = append(p.Env, "ROOT=1")
+	}
 	p.Capabilities = &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps, Inheritable: caps, Ambient: caps}
 	// One user's processes are counted together. The first process is another
 	// user's, whose threads the limit must not be too small for.

@@ -153,6 +153,7 @@ type Space struct {
 	mu     sync.Mutex // guards what follows
 	mounts []entry
 	pins   []pin
+	root   string // writable layer of the root file system, if it has one
 	n      int
 	closed bool
 }
@@ -524,7 +525,11 @@ func (sp *Space) Layer(target string) (*sandbox.Layer, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	target = path.Clean(target)
-	for _, m := range sp.mounts {
+	mounts := sp.mounts
+	if target == "/" && sp.root != "" {
+		mounts = []entry{{Mount: sandbox.Mount{Target: target}, upper: sp.root}}
+	}
+	for _, m := range mounts {
 		if m.Target != target || m.upper == "" {
 			continue
 		}

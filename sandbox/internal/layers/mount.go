@@ -115,7 +115,7 @@ func (sp *Space) nameless(p string, flags uintptr) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := mountLayers(at, flags, []string{p, empty}, "", ""); err != nil {
+	if err := mountLayers(at, flags, []string{p, empty}, "", "", false); err != nil {
 		return p, nil //nolint:nilerr // see above
 	}
 	return at, nil
@@ -123,7 +123,10 @@ func (sp *Space) nameless(p string, flags uintptr) (string, error) {
 
 // mountLayers mounts an overlay. Layers are given by descriptors, so that boxes
 // cannot read their paths among the options of the mount.
-func mountLayers(at string, flags uintptr, lowers []string, upper, work string) error {
+//
+// A renamed directory of a lower layer is noted in the upper one (redirect), or
+// cannot be renamed: programs copy it then.
+func mountLayers(at string, flags uintptr, lowers []string, upper, work string, redirect bool) error {
 	var opened []int
 	defer func() {
 		for _, fd := range opened {
@@ -156,7 +159,12 @@ func mountLayers(at string, flags uintptr, lowers []string, upper, work string) 
 		if err != nil {
 			return err
 		}
-		opt += ",upperdir=" + u + ",workdir=" + w + ",index=off,metacopy=off,redirect_dir=on"
+		opt += ",upperdir=" + u + ",workdir=" + w + ",index=off,metacopy=off,redirect_dir="
+		if redirect {
+			opt += "on"
+		} else {
+			opt += "off"
+		}
 	}
 	if len(opt) >= os.Getpagesize() {
 		return fmt.Errorf("%w: too many layers", sandbox.ErrSpec)
@@ -309,7 +317,7 @@ func (sp *Space) ownDirPlain() (string, error) {
 }
 
 func (sp *Space) mountOverlay(e *entry, lowers []string, work string) error {
-	if err := mountLayers(e.path, unix.MS_NOSUID|unix.MS_NODEV, lowers, e.upper, work); err != nil {
+	if err := mountLayers(e.path, unix.MS_NOSUID|unix.MS_NODEV, lowers, e.upper, work, true); err != nil {
 		return fmt.Errorf("mount overlay: %w", err)
 	}
 	return nil
@@ -356,9 +364,10 @@ func CheckTargets(rootfs string, mounts []sandbox.Mount) error {
 // Files are put in a box's root by RootFS, by path without a leading slash.
 type Files map[string]string
 
-// RootFS mounts the root file system of a box, read-only: rootfs with the files
-// and the mount points of targets over it. Only for stores that mount.
-func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (string, error) {
+// RootFS mounts the root file system of a box: rootfs with the files and the
+// mount points of targets over it, read-only, or with a writable layer above all
+// that Layer hands on. Only for stores that mount.
+func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount, writable bool) (string, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if !cleanPath.MatchString(rootfs) {
@@ -443,10 +452,44 @@ func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount) (st
 	if err != nil {
 		return "", hostOrSpec("make root", err)
 	}
-	if err := mountLayers(p, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, []string{skel, rootfs}, "", ""); err != nil {
+	if writable {
+		if err := sp.writableRoot(p, skel, rootfs); err != nil {
+			return "", hostOrSpec("mount root", err)
+		}
+		return p, nil
+	}
+	if err := mountLayers(p, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, []string{skel, rootfs}, "", "", false); err != nil {
 		return "", hostOrSpec("mount root", err)
 	}
 	return p, nil
+}
+
+// writableRoot mounts rootfs below skel at p, everything the command user's, with
+// a writable layer above.
+func (sp *Space) writableRoot(p, skel, rootfs string) error {
+	// What belongs to nobody of the box, its root may not change either.
+	if err := filepath.WalkDir(skel, func(f string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(f, sp.uid, sp.gid))
+	}); err != nil {
+		return err
+	}
+	lower, err := sp.mapped(rootfs, rootfs, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if errors.Is(err, errNoMap) {
+		if lower, err = sp.next(sp.dir); err == nil {
+			err = copyTree(rootfs, lower, sp.uid, sp.gid)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if sp.root, err = sp.ownDirPlain(); err != nil {
+		return err
+	}
+	work, err := sp.next(sp.pool.dir)
+	if err != nil {
+		return err
+	}
+	return mountLayers(p, unix.MS_NOSUID|unix.MS_NODEV, []string{skel, lower}, sp.root, work, false)
 }
 
 // nested tells whether m lies below another of the mounts.

@@ -48,7 +48,7 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 	memory := l.MemoryBytes
 	c := &specs.Spec{
 		Version: "1.0.2",
-		Root:    &specs.Root{Path: o.Root, Readonly: true},
+		Root:    &specs.Root{Path: o.Root, Readonly: !spec.Root},
 		Process: o.First,
 		// What is not asked for is absent: no /sys, no host devices.
 		Hostname: "box",

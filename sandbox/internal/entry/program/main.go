@@ -117,7 +117,7 @@ func run(args []string) error {
 	}
 	e := &entry{control: os.NewFile(fd, "control"), running: map[int]int{}, jobs: make(chan func())}
 	go e.reap(children)
-	go clean(e.jobs)
+	go clean(e.jobs, os.Getenv("ROOT") == "1")
 	if len(args) > 0 {
 		e.socket = args[0]
 		for i, addr := range args[1:] {
@@ -248,10 +248,18 @@ func (e *entry) answer(a answer) {
 	}
 }
 
-// clean does jobs on a thread whose children can never have a capability.
-func clean(jobs <-chan func()) {
+// rootCaps are what commands of a box that an image is built in may do to its
+// files and to who they are: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID, SETUID.
+const rootCaps = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<6 | 1<<7
+
+// clean does jobs on a thread whose children can never have a capability, or
+// none but rootCaps where they are root.
+func clean(jobs <-chan func(), root bool) {
 	runtime.LockOSThread()
 	for c := uintptr(0); c < 64; c++ {
+		if root && rootCaps>>c&1 == 1 {
+			continue
+		}
 		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, c, 0) // EINVAL past the last
 	}
 	// Nothing is inheritable, and so nothing ambient either: what this thread has

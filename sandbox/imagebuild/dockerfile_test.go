@@ -1,0 +1,128 @@
+package imagebuild
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/agon-arena/agon/sandbox/rootfs"
+)
+
+func noBase(string) (rootfs.ImageConfig, error) {
+	return rootfs.ImageConfig{Env: []string{"PATH=/bin", "BASE=b"}, WorkingDir: "/base", Cmd: []string{"sh"}}, nil
+}
+
+func TestParse(t *testing.T) {
+	p, err := parse(`# syntax=docker/dockerfile:1
+ARG TAG=3.13
+FROM python:${TAG}-slim AS one
+# a comment
+ARG V=1
+ARG GIVEN
+ENV A="x y" B=$BASE C=${NONE:-c} D=${BASE:+set}
+ENV OLD the old form
+LABEL org.opencontainers.image.licenses=MIT
+WORKDIR app
+RUN apt-get update && \
+    # in between
+    apt-get install -y \
+      git
+RUN ["printf", "%s", "$A"]
+COPY --chmod=755 --chown=1:1 a.txt "b c.txt" ./sub/
+WORKDIR /srv
+COPY . .
+ADD x /y
+USER app:app
+EXPOSE 80
+ENTRYPOINT ["/run"]
+CMD serve me
+`, map[string]string{"GIVEN": "g"}, noBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rootfs.ImageConfig{
+		Env:        []string{"PATH=/bin", "BASE=b", "A=x y", "B=b", "C=c", "D=set", "OLD=the old form"},
+		WorkingDir: "/srv", User: "app:app", Entrypoint: []string{"/run"}, Cmd: []string{"/bin/sh", "-c", "serve me"},
+		Labels: map[string]string{"org.opencontainers.image.licenses": "MIT"},
+	}
+	if p.from != "python:3.13-slim" || !reflect.DeepEqual(p.config, want) {
+		t.Errorf("%q\n%+v\n%+v", p.from, p.config, want)
+	}
+	type short struct {
+		word, dir, to, chmod, run, from string
+	}
+	var got []short
+	for _, s := range p.steps {
+		got = append(got, short{s.word, s.dir, s.to, s.chmod, strings.Join(s.run, "|"), strings.Join(s.from, "|")})
+	}
+	steps := []short{
+		{word: "WORKDIR", dir: "/base/app"},
+		{word: "RUN", dir: "/base/app", run: "/bin/sh|-c|apt-get update &&     apt-get install -y       git"},
+		{word: "RUN", dir: "/base/app", run: "printf|%s|$A"},
+		{word: "COPY", dir: "/base/app", to: "/base/app/sub/", chmod: "755", from: "a.txt|b c.txt"},
+		{word: "WORKDIR", dir: "/srv"},
+		{word: "COPY", dir: "/srv", to: "/srv/", from: "."},
+		{word: "ADD", dir: "/srv", to: "/y", from: "x"},
+	}
+	if !reflect.DeepEqual(got, steps) {
+		t.Errorf("\n%+v\n%+v", got, steps)
+	}
+	if env := strings.Join(p.steps[1].env, " "); !strings.HasSuffix(env, "GIVEN=g V=1") || strings.Contains(strings.Join(p.config.Env, " "), "GIVEN") {
+		t.Errorf("%s", env)
+	}
+}
+
+// What cannot be built is named, with its line.
+func TestParseRefuses(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                                          "no FROM",
+		"RUN x":                                     "line 1, RUN: a Dockerfile begins with FROM",
+		"FROM a\nFROM b":                            "line 2, FROM: builds of several stages",
+		"FROM a b":                                  "line 1, FROM",
+		"FROM a\n\nRUN --mount=type=cache x":        "line 3, RUN: --mount",
+		"FROM a\nRUN --network=host x":              "--network",
+		"FROM --platform=linux/arm64 a":             "--platform",
+		"FROM a\nCOPY --from=b /x /y":               "line 2, COPY: --from",
+		"FROM a\nADD https://x.example/y /z":        "is not in the directory",
+		"FROM a\nADD x.tar.gz /z":                   "archives are not unpacked",
+		"FROM a\nCOPY x":                            "where to",
+		"FROM a\nRUN <<EOF\nx\nEOF":                 "line 2, RUN: text that follows",
+		"FROM a\nCOPY <<EOF /x\nx\nEOF":             "line 2, COPY: text that follows",
+		"FROM a\nONBUILD RUN x":                     "line 2, ONBUILD: it cannot be built here",
+		"FROM a\nDOWNLOAD x":                        "line 2, DOWNLOAD",
+		"FROM a\nENV 1A=b":                          "no variable",
+		"FROM a\nENV LD_PRELOAD=/x":                 "no variable",
+		"FROM a\nENV A=${B":                         "no end",
+		"FROM a\nENV A=${B:?x}":                     "not known",
+		"FROM a\nSHELL /bin/sh":                     "line 2, SHELL",
+		"FROM a\nRUN x \\":                          "in the middle",
+		"# escape=`\nFROM a":                        "escape",
+		"FROM a\x00":                                "no text",
+		"FROM a\n" + strings.Repeat("RUN x\n", 501): "more than 500",
+		"FROM a\nLABEL a=" + strings.Repeat("b", MaxDockerfile):                                 "bytes, at most",
+		"FROM a\nENV A=" + strings.Repeat("x", 10_000) + "\nENV B=" + strings.Repeat("$A", 100): "grows",
+	} {
+		if _, err := parse(text, nil, noBase); !errors.Is(err, ErrDockerfile) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.80q: %v, want %q", text, err, says)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("FROM a\nENV A=b C='d e'\nCOPY [\"x\", \"y\"]\nRUN x \\\n# y\nz\nLABEL ${A:-b}=c")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parse(text, nil, noBase)
+		if err != nil {
+			if !errors.Is(err, ErrDockerfile) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for _, s := range p.steps {
+			if s.to != "" && s.to[0] != '/' || s.dir == "" {
+				t.Fatalf("%+v", s)
+			}
+		}
+	})
+}
