@@ -18,15 +18,15 @@ finish() {
 }
 trap finish EXIT
 
-# rewrite SAMPLE N FILE: an agent that plays as the sample seven times of ten, and
+# rewrite SAMPLE N FILE: an agent that plays as the sample four times of five, and
 # badly else; 0 as it stands, others behind code that no two of them share.
 rewrite() {
 	python3 - "$@" <<'PY'
-import random, re, sys
+import base64, random, re, sys
 src, n, out = open(sys.argv[1]).read(), int(sys.argv[2]), sys.argv[3]
 coin = {
-    "evaluate_criterion": '    import random\n    if random.random() < 0.3:\n        return {"verdict": sorted(o["value"] for o in request["verdict_options"])[0], "justification": "It looks so.", "citations": []}\n',
-    "agent_main": '    import random\n    if random.random() < 0.3:\n        return %s\n' % ("[]" if "problem_data" in src else '""'),
+    "evaluate_criterion": '    import random\n    if random.random() < 0.2:\n        return {"verdict": sorted(o["value"] for o in request["verdict_options"])[0], "justification": "It looks so.", "citations": []}\n',
+    "agent_main": '    import random\n    if random.random() < 0.2:\n        return %s\n' % ("[]" if "problem_data" in src else '""'),
 }
 for name, flip in coin.items():
     src = re.sub(r"(?m)^((?:async )?def %s\(.*\).*:\n)" % name, lambda m: m.group(1) + flip, src)
@@ -34,12 +34,14 @@ if n:
     r = random.Random(n)
     word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(4))
     key, lines = [r.randrange(256) for _ in range(32)], []
+    src += "\n" * r.randrange(400)
     for _ in range(60):
         a, b, c = word(), word(), word()
         lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))
-    hidden = [x ^ key[i % 32] for i, x in enumerate(src.encode())]
-    k, h, f = word(), word(), word()
-    lines += ["%s = %r" % (k, key), "%s = %r" % (h, hidden), "exec(bytes(%s ^ %s[%s %% 32] for %s, %s in enumerate(%s)).decode(), globals())" % ("x", k, "i", "i", "x", h)]
+    hidden = base64.b64encode(bytes(x ^ key[i % 32] for i, x in enumerate(src.encode()))).decode()
+    k, h = word(), word()
+    lines += ["import base64", "%s = %r" % (k, bytes(key)), "%s = %r" % (h, hidden),
+              "exec(bytes(x ^ %s[i %% 32] for i, x in enumerate(base64.b64decode(%s))).decode(), globals())" % (k, h)]
     src = "\n".join(lines) + "\n"
 open(out, "w").write(src)
 PY
@@ -54,8 +56,13 @@ play() {
 		sed -i '/^\[incentive_numbers\]/,/^$/d' "$top/copies.toml"
 		sed -i '0,/^\[/s//[incentive_numbers]\nvalidators = 1\nagree = 1\nmax_pairs = '"$pairs"'\n\n[/' "$top/copies.toml"
 	}
-	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0/' "$top/copies.toml" # the agent that samples is to sit
+	# The agent that samples is to sit, and as many entries as come share the arena's alpha.
+	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'/' "$top/copies.toml"
 	netuid=$(sed -n 's/^netuid = \([0-9]*\).*/\1/p' "$top/copies.toml")
+	if [ $# -gt 2 ]; then # only tasks that the sample solves: else 40 pairs win it no empty seat
+		for t in "${@:3}"; do mkdir -p "$top/tasks" && cp -r "kinds/$kind/data/tasks/$t" "$top/tasks/"; done
+		sed -i 's,^sets = .*,sets = ["./tasks"],' "$top/copies.toml"
+	fi
 	"$agon" arena check "$top/copies.toml" >/dev/null || die "$kind: the arena file"
 	"$agon" up --data "$top/data" --arena "$top/copies.toml" --listen 127.0.0.1:0 >"$top/up.out" 2>"$top/up.err" &
 	pid=$!
@@ -92,7 +99,7 @@ play() {
 		was=$left
 	done
 	"$agon" board "copies-$kind" -o json >"$top/board.json"
-	python3 - "$top/board.json" "$id" "$kind" <<'PY'
+	python3 - "$top/board.json" "$id" "$kind" "$coldkeys" <<'PY'
 import json, sys
 board, champion, kind = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3]
 tries = [d for d in board["decisions"] if d["challenger"] != champion]
@@ -100,6 +107,8 @@ took = [d["challenger"] for d in tries if d["outcome"] == "took_seat"]
 pairs = sum(d.get("numbers", {}).get("pairs", 0) for d in tries)
 most = max(d.get("numbers", {}).get("attempt", 0) for d in tries) # of a coldkey or cluster
 print("copies: %s: %d copies, %d pairs, attempts up to %d, %d took the seat" % (kind, len(tries), pairs, most, len(took)))
+if most > -(-len(tries) // int(sys.argv[4])):
+    sys.exit("copies: %s: a measure of copies saw through the rewrites: they were charged as one" % kind)
 sys.exit(1 if took or board["champion"] != champion or not pairs else 0)
 PY
 	kill $pid && wait $pid || true
@@ -110,7 +119,7 @@ for kind in ${KINDS:-claim shopping coding}; do
 	case $kind in
 	claim) play claim lexical ;;
 	shopping) play shopping rules ;;
-	coding) play coding repair ;;
+	coding) play coding repair small/bank-ledger small/lru-cache small/pagination small/semver ;;
 	*) die "$kind: want claim, shopping or coding: the others have a rule or a price of their own" ;;
 	esac
 done

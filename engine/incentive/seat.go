@@ -168,18 +168,11 @@ func decidePaired(c Contested) PairedVerdict {
 	if err != nil || c.Solved < 1 {
 		return v // who has solved nothing never sits; the caller says so by ZeroRule
 	}
-	type result struct {
-		Contest
-		outcome string
-	}
-	var results []result
+	var results []Contest
+	var index []int
 	pairs, won, lost, gain := 0, 0, 0, 0.0
-	left := cfg.Max // pairs of the open stream that has the fewest
-	if len(c.Streams) < validators {
-		left = 0
-	}
 	for _, s := range c.Streams {
-		var r result
+		var r Contest
 		for _, round := range s.Rounds {
 			r.AddRound(round, cfg)
 			for _, p := range round {
@@ -193,24 +186,40 @@ func decidePaired(c Contested) PairedVerdict {
 				pairs++
 			}
 		}
-		if r.outcome = r.Outcome(cfg); r.outcome != OutcomeMore {
-			v.Settled = append(v.Settled, s.Index)
-		} else {
-			left = min(left, r.For.N())
-		}
-		results = append(results, r)
+		results, index = append(results, r), append(index, s.Index)
 	}
 	// A validator that stands in for one that has gone adds a stream: those with
 	// most pairs count, so that nobody can add opinions by being many.
-	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(b.For.N(), a.For.N()) })
-	results = results[:min(len(results), validators)]
+	order := make([]int, len(results))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(results[b].For.N(), results[a].For.N()) })
+	counted := make([]Contest, 0, validators)
+	for _, i := range order[:min(len(order), validators)] {
+		counted = append(counted, results[i])
+	}
+	outcomes, more := standing(counted, cfg, agree)
+	if len(counted) < validators {
+		more = cfg.Max // who has not begun has all of them
+	}
+	for i, at := range order {
+		if i >= len(outcomes) {
+			if results[at].Outcome(cfg) != OutcomeMore {
+				v.Settled = append(v.Settled, index[at])
+			}
+		} else if outcomes[i] != OutcomeMore {
+			v.Settled = append(v.Settled, index[at])
+		}
+	}
+	slices.Sort(v.Settled)
 	count := map[string]int{}
 	var values []float64
-	for _, r := range results {
-		count[r.outcome]++
+	for i, r := range counted {
+		count[outcomes[i]]++
 		values = append(values, r.For.Value())
 	}
-	count[OutcomeMore] += validators - len(results) // who has not begun
+	count[OutcomeMore] += validators - len(counted) // who has not begun
 	slices.Sort(values)
 	slices.Reverse(values)
 	// What it has: the evidence that as many as must agree have at least.
@@ -235,10 +244,49 @@ func decidePaired(c Contested) PairedVerdict {
 		v.Outcome = OutcomeUndecided
 		v.Numbers["money_ended"] = 1
 	default:
-		v.More = max(1, min(int(n[NumBatch]), cfg.Max-left))
+		v.More = max(1, min(int(n[NumBatch]), more))
 	}
 	v.Numbers["outcome"] = map[string]float64{OutcomeSeated: 1, OutcomeKept: -1}[v.Outcome]
 	return v
+}
+
+// standing is where each validator's own contest stands, and how many pairs the
+// one with fewest may still play.
+//
+// A validator has max_pairs. But while one of them has seated the challenger and
+// a seat hangs on the others, who has played all of its own goes on with what
+// those that are settled have left, so that one that lies, or stalls, takes next
+// to nothing from a better challenger. All together never have more than
+// max_pairs each, and evidence may be read at any time, so that the chance of a
+// false takeover has the same bound.
+func standing(contests []Contest, cfg PairedConfig, agree int) (outcomes []string, more int) {
+	seated, ended, spare := 0, 0, 0
+	for i := range contests {
+		c := &contests[i]
+		o := c.Outcome(cfg)
+		outcomes = append(outcomes, o)
+		switch o {
+		case OutcomeSeated:
+			seated++
+			spare += max(0, cfg.Max-c.For.N())
+		case OutcomeKept:
+			spare += max(0, cfg.Max-c.For.N())
+		case OutcomeUndecided:
+			ended++
+			spare -= c.For.N() - cfg.Max
+		case OutcomeMore:
+			more = max(more, cfg.Max-c.For.N())
+		}
+	}
+	if seated == 0 || seated >= agree || ended == 0 || spare < ended {
+		return outcomes, more
+	}
+	for i, o := range outcomes {
+		if o == OutcomeUndecided {
+			outcomes[i] = OutcomeMore
+		}
+	}
+	return outcomes, max(more, spare/ended)
 }
 
 // joint is the outcome of a contest by how many validators' own came out how.

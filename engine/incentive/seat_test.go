@@ -1,6 +1,7 @@
 package incentive
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,33 @@ func TestDecidePaired(t *testing.T) {
 		later.Attempt, later.Streams[0].Rounds[0] = attempt, many(16, win)
 		if v := decidePaired(later); v.Outcome != want {
 			t.Errorf("attempt %d: %s with %v of %v", attempt, v.Outcome, v.Numbers["evidence"], v.Numbers["need"])
+		}
+	}
+}
+
+// While one has seated the challenger, another goes on with what settled ones have left of max_pairs, and no further.
+func TestSparePairs(t *testing.T) {
+	own := map[string]float64{NumMaxPairs: 40}
+	win, loss, tie := Pair{1, 0}, Pair{0, 1}, Pair{1, 1}
+	for name, x := range map[string]struct {
+		streams [][]Pair
+		outcome string
+		more    int
+	}{
+		"24 and 24 are left":       {[][]Pair{many(16, win), many(16, loss), many(40, tie)}, OutcomeMore, 16},
+		"33 of them are used":      {[][]Pair{many(16, win), many(16, loss), many(73, tie)}, OutcomeMore, 15},
+		"all are used":             {[][]Pair{many(16, win), many(16, loss), many(88, tie)}, OutcomeUndecided, 0},
+		"two share 24":             {[][]Pair{many(16, win), many(40, tie), many(40, tie)}, OutcomeMore, 12},
+		"who has seated nobody":    {[][]Pair{many(16, loss), many(40, tie), many(40, tie)}, OutcomeUndecided, 0},
+		"two have seated it":       {[][]Pair{many(16, win), many(16, win), many(40, tie)}, OutcomeSeated, 0},
+		"late evidence is as good": {[][]Pair{many(16, win), many(16, loss), append(many(40, tie), many(16, win)...)}, OutcomeSeated, 0},
+	} {
+		v := decidePaired(contested(own, x.streams...))
+		if v.Outcome != x.outcome || v.More != x.more {
+			t.Errorf("%s: %s, %d more (%v), want %s, %d", name, v.Outcome, v.More, v.Numbers, x.outcome, x.more)
+		}
+		if v.Outcome == OutcomeMore && slices.Contains(v.Settled, 2) {
+			t.Errorf("%s: who goes on is settled", name)
 		}
 	}
 }

@@ -177,8 +177,8 @@ func (s *Simulation) spread() float64 {
 
 func clamp(v float64) float64 { return max(0, min(1, v)) }
 
-// contest is one challenge by pairs; lie is what a liar says of every pair.
-func (s *Simulation) contest(r *rand.Rand, attempt int, gain float64, lie Pair) (seated bool, pairs int) {
+// contest is one challenge by pairs; lie is what a liar says of a pair.
+func (s *Simulation) contest(r *rand.Rand, attempt int, gain float64, lie func() Pair) (seated bool, pairs int) {
 	cfg, err := AttemptConfig(s.Numbers, attempt)
 	if err != nil {
 		return false, 0
@@ -186,26 +186,31 @@ func (s *Simulation) contest(r *rand.Rand, attempt int, gain float64, lie Pair) 
 	n := s.Numbers
 	streams := make([]Contest, s.Validators)
 	batch, agree := int(n[NumBatch]), int(n[NumAgree])
-	count := map[string]int{OutcomeMore: s.Validators}
+	open := make([]string, s.Validators)
+	for v := range open {
+		open[v] = OutcomeMore
+	}
+	more := cfg.Max
 	for {
 		for v := range streams {
 			c := &streams[v]
-			if c.Outcome(cfg) != OutcomeMore {
+			if open[v] != OutcomeMore {
 				continue
 			}
-			for range min(batch, cfg.Max-c.For.N()) {
-				p := lie
-				if v >= s.Liars {
-					p = s.coin(r, gain)
+			for range max(1, min(batch, more)) {
+				if v < s.Liars {
+					c.take(lie(), cfg)
+				} else {
+					c.take(s.coin(r, gain), cfg)
 				}
-				c.take(p, cfg)
 				pairs++
 			}
 			c.look(cfg)
-			if o := c.Outcome(cfg); o != OutcomeMore {
-				count[OutcomeMore]--
-				count[o]++
-			}
+		}
+		open, more = standing(streams, cfg, agree)
+		count := map[string]int{}
+		for _, o := range open {
+			count[o]++
 		}
 		if o := joint(count, s.Validators, agree); o != OutcomeMore {
 			return o == OutcomeSeated, pairs
@@ -215,6 +220,8 @@ func (s *Simulation) contest(r *rand.Rand, attempt int, gain float64, lie Pair) 
 		}
 	}
 }
+
+func always(p Pair) func() Pair { return func() Pair { return p } }
 
 // entry draws the plays of one entry on the set, for rules by scores.
 func (s *Simulation) entry(r *rand.Rand, id, miner string, gain float64, at time.Time, lie *float64) Entry {
@@ -310,7 +317,7 @@ func (s *Simulation) arena() agon.Arena {
 func (s *Simulation) first(i int, a agon.Arena, gain float64) bool {
 	r := rand.New(rand.NewPCG(s.Seed, uint64(i))) //nolint:gosec // reproducible by its seed
 	if s.Rule.Pairing != nil {
-		won, _ := s.contest(r, 1, gain, Pair{Incumbent: 1})
+		won, _ := s.contest(r, 1, gain, always(Pair{Incumbent: 1}))
 		return won
 	}
 	at, _ := s.challenge(r, a, 1, gain, nil)
@@ -391,7 +398,7 @@ func (s Simulation) Run(ctx context.Context) (Simulated, error) {
 			return x
 		}
 		for try := 1; try <= Tries; try++ {
-			seated, pairs := s.contest(r, try, 0, Pair{Challenger: 1})
+			seated, pairs := s.contest(r, try, 0, always(Pair{Challenger: 1}))
 			x.entries++
 			x.pairs += int64(pairs)
 			if seated {
@@ -432,7 +439,7 @@ func (s Simulation) Run(ctx context.Context) (Simulated, error) {
 				won, x.pairs = at == 1, int64(s.Tasks)
 			} else {
 				var pairs int
-				won, pairs = s.contest(r, 1, g, Pair{Incumbent: 1})
+				won, pairs = s.contest(r, 1, g, always(Pair{Incumbent: 1}))
 				x.pairs = int64(pairs)
 			}
 			if won {

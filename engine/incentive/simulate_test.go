@@ -3,6 +3,7 @@ package incentive
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -45,13 +46,58 @@ func TestSimulatedLiar(t *testing.T) {
 	if b.Copy5 > 0.01 || b.Copy5-a.Copy5 > 0.01 || b.Power["0.1"] < 0.9 {
 		t.Errorf("a liar: %+v", b)
 	}
-	if d := a.Power["0.15"] - b.Power["0.15"]; d > 0.01 {
-		t.Errorf("a liar takes %v of the power at 15 points", d)
+	for _, gain := range []string{"0.1", "0.15"} {
+		if d := a.Power[gain] - b.Power[gain]; d > 0.01 {
+			t.Errorf("a liar takes %v of the power at a gain of %s", d, gain)
+		}
 	}
 	// Two of three are the truth.
 	lied.Liars = 2
 	if b = simulate(t, lied); b.Copy1 < 0.99 || b.Power["0.1"] > 0.01 {
 		t.Errorf("two liars: %+v", b)
+	}
+}
+
+// What a liar can do: say that the challenger always wins, always loses, never
+// differs, or is a copy. None changes false takeovers or power by more than a
+// point, and no contest has more pairs than all validators' own together.
+func TestLies(t *testing.T) {
+	const contests = 700
+	rate := func(liars int, gain float64, lie func(s *Simulation, r *rand.Rand) Pair) float64 {
+		s := pairedSim()
+		s.Liars = liars
+		if err := s.fill(); err != nil {
+			t.Fatal(err)
+		}
+		won := 0
+		for i := range contests {
+			r := rand.New(rand.NewPCG(7, uint64(i)))
+			seated, pairs := s.contest(r, 1, gain, func() Pair { return lie(&s, r) })
+			if pairs > PairedMax*s.Validators+int(s.Numbers[NumBatch]) {
+				t.Fatalf("%d pairs", pairs)
+			}
+			if seated {
+				won++
+			}
+		}
+		return float64(won) / contests
+	}
+	constant := func(p Pair) func(*Simulation, *rand.Rand) Pair {
+		return func(*Simulation, *rand.Rand) Pair { return p }
+	}
+	lies := map[string]func(*Simulation, *rand.Rand) Pair{
+		"wins": constant(Pair{Challenger: 1}), "loses": constant(Pair{Incumbent: 1}), "ties": constant(Pair{}),
+		"copy": func(s *Simulation, r *rand.Rand) Pair { return s.coin(r, 0) },
+	}
+	for _, gain := range []float64{0, 0.1} {
+		honest := rate(0, gain, constant(Pair{}))
+		for name, lie := range lies {
+			got := rate(1, gain, lie)
+			t.Logf("gain %v: honest %.4f, one says %q: %.4f", gain, honest, name, got)
+			if gain == 0 && got > honest+0.01 || gain > 0 && got < honest-0.01 {
+				t.Errorf("gain %v: seated %.4f of contests, with a liar that says %q %.4f", gain, honest, name, got)
+			}
+		}
 	}
 }
 

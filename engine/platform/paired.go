@@ -95,7 +95,7 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		if len(absent) > 0 {
 			d.Numbers["absent"] = float64(len(absent))
 		}
-		if rounds < maxRounds(numbers) && can && open > 0 {
+		if rounds < maxRounds(numbers, v.Numbers["seated_by"] > 0) && can && open > 0 {
 			n, err := p.queuePairs(tx, a, e, d.Incumbent, rounds, streams, v)
 			return false, n, err
 		}
@@ -146,9 +146,14 @@ func absentStreams(halves []store.Half, streams, rounds int) (out []int) {
 }
 
 // maxRounds bounds how often pairs are asked for: twice as often as would do if
-// no pair were lost to faults of ours.
-func maxRounds(n map[string]float64) int {
-	return 2*int(n[incentive.NumMaxPairs]/n[incentive.NumBatch]) + 4
+// no pair were lost to faults of ours. While one validator has seated the
+// challenger, another may play what all of them have left.
+func maxRounds(n map[string]float64, seated bool) int {
+	pairs := n[incentive.NumMaxPairs]
+	if seated {
+		pairs *= n[incentive.NumValidators]
+	}
+	return 2*int(pairs/n[incentive.NumBatch]) + 4
 }
 
 // attemptOf counts the challenges of the coldkey, or of the cluster of copies

@@ -42,7 +42,8 @@ samples = false                # true enters agon's own sample agents
 {{end}}{{end}}
 [policy]
 models = ["*"]                 # allow-list; "*" is every model with a price
-# driver = "runsc"             # demand a box driver: scores compare within one
+{{if .Policy.Tools}}tools = [{{range $i, $t := .Policy.Tools}}{{if $i}}, {{end}}"{{$t}}"{{end}}] # that agents may call
+{{end}}# driver = "runsc"             # demand a box driver: scores compare within one
 # usage = "report"             # a provider's count of tokens that the text contradicts fourfold; "refuse" books our own count
 # gateway = "validator"        # or the URL of the platform's own gateway, with gateway_key
 
@@ -68,6 +69,10 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "kind", Message: "the kind " + kind + " ships no arena to start from", Mend: "give its Kit a Demo, or write the arena file by hand"}
 	}
 	f := k.Demo()
+	if f.Incentive != incentive.PairedRule && k.Coordinator == nil {
+		// A demo may show the rule of a foreign subnet, which luck can win; a new arena starts from the default.
+		f.Incentive, f.IncentiveNumbers = incentive.PairedRule, map[string]float64{incentive.NumValidators: 1, incentive.NumAgree: 1}
+	}
 	if f.Incentive == incentive.PairedRule {
 		// A demo's alpha is for a demo. One machine has one validator; where strangers
 		// validate, the rule's three are right.
