@@ -39,9 +39,12 @@ if n:
         a, b, c = word(), word(), word()
         lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))
     hidden = base64.b64encode(bytes(x ^ key[i % 32] for i, x in enumerate(src.encode()))).decode()
-    k, h = word(), word()
+    k, h, f = word(), word(), word()
     lines += ["import base64", "%s = %r" % (k, bytes(key)), "%s = %r" % (h, hidden),
               "exec(bytes(x ^ %s[i %% 32] for i, x in enumerate(base64.b64decode(%s))).decode(), globals())" % (k, h)]
+    if "def agent_main(input)" in src: # coding: the gate wants to see it
+        lines[-1] = "%s = dict(globals())\n" % f + lines[-1].replace("globals()", f)
+        lines += ["def agent_main(input):\n    return %s['agent_main'](input)" % f]
     src = "\n".join(lines) + "\n"
 open(out, "w").write(src)
 PY
@@ -56,8 +59,8 @@ play() {
 		sed -i '/^\[incentive_numbers\]/,/^$/d' "$top/copies.toml"
 		sed -i '0,/^\[/s//[incentive_numbers]\nvalidators = 1\nagree = 1\nmax_pairs = '"$pairs"'\n\n[/' "$top/copies.toml"
 	}
-	# The agent that samples is to sit, and as many entries as come share the arena's alpha.
-	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'/' "$top/copies.toml"
+	# The agent that samples is to sit with 40 pairs, so that the alpha of each coldkey (0.01) is what binds.
+	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'\nalpha_arena = 0.15/' "$top/copies.toml"
 	netuid=$(sed -n 's/^netuid = \([0-9]*\).*/\1/p' "$top/copies.toml")
 	if [ $# -gt 2 ]; then # only tasks that the sample solves: else 40 pairs win it no empty seat
 		for t in "${@:3}"; do mkdir -p "$top/tasks" && cp -r "kinds/$kind/data/tasks/$t" "$top/tasks/"; done
