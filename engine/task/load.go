@@ -203,7 +203,16 @@ func (t *Task) ReadFile(name string, limit int64) ([]byte, error) {
 // SolutionPatch reads the reference patch.
 func (t *Task) SolutionPatch() ([]byte, error) {
 	if t.Config.Agon.Solution == "" && !t.Config.Agon.Repository() {
-		b, err := t.ReadFile("solution/solve.sh", MaxSolution) // Harbor's
+		const script = "solution/solve.sh" // Harbor's
+		b, err := t.ReadFile(script, MaxSolution)
+		if errors.Is(err, fs.ErrNotExist) {
+			for _, f := range t.files { // each step has its own
+				if ok, _ := path.Match("steps/*/"+script, f.path); ok {
+					b, err = t.ReadFile(f.path, MaxSolution)
+					break
+				}
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read solution of %s: %w", t.Key, err)
 		}
@@ -304,6 +313,9 @@ func (l *loader) texts(t *Task) (understood bool, err error) {
 		t.Config, findings, understood = parseConfig(b)
 		l.findings = append(l.findings, findings...)
 	}
+	if _, ok := l.files[instructionFile]; !ok && l.stepped() {
+		return understood, nil
+	}
 	b, ok, err = l.text(instructionFile, MaxInstruction)
 	if err != nil {
 		return false, err
@@ -315,6 +327,16 @@ func (l *loader) texts(t *Task) (understood bool, err error) {
 		}
 	}
 	return understood, nil
+}
+
+// stepped tells whether the task has instructions for each of its steps, in Harbor's form.
+func (l *loader) stepped() bool {
+	for p := range l.files {
+		if ok, _ := path.Match("steps/*/"+instructionFile, p); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // text reads a required UTF-8 file of at most limit bytes.

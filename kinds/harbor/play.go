@@ -12,22 +12,20 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/sandbox"
-	"github.com/agon-arena/agon/sandbox/rootfs"
-	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
 const (
 	name = "harbor"
 	// scorer is part of every score: change it whenever the same record could be
 	// judged differently.
-	scorer = "harbor-1"
+	scorer = "harbor-2"
 
 	agentFile     = "agent.py" // the only file of a submission
 	maxAgentBytes = 256 << 10
@@ -39,20 +37,16 @@ const (
 	logsDir     = "/logs"
 	homeDir     = "/root"
 
-	doneFile = logsDir + "/.returned"
-
-	workFile   = "work.tar" // of a record: the work directory as it was left
+	workFile   = "work.tar" // of a record: what differs from the task's files
 	outputFile = "output.txt"
 
-	maxWork    = 32 << 20
-	maxEntries = 20_000
-	maxLog     = 64 << 10         // of what the agent printed, kept as evidence
-	door       = "127.0.0.1:8000" // the gateway, as seen in the box
+	maxLog = 64 << 10         // of what the agent printed, kept as evidence
+	door   = "127.0.0.1:8000" // the gateway, as seen in the box
 )
 
 // runner calls agent_main in the box.
 //
-//go:embed runner.py
+//go:embed box/runner.py
 var runner string
 
 // harbor implements kind.Kind. It is stateless: the engine calls it from many
@@ -84,181 +78,7 @@ func (harbor) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fin
 // Plan plays each task once.
 func (harbor) Plan(v agon.View) (agon.Plan, error) { return kind.EachTask(v), nil }
 
-// stage is where a task is played: its root, its work directory and what lies
-// there at the start.
-type stage struct {
-	task *task.Task
-	root rootfs.Root
-	dir  string // in the boxes
-	base string // on the host; "" for an empty work directory
-	env  []string
-	tmp  string
-}
-
-func (s *stage) close() {
-	if s.tmp != "" {
-		_ = os.RemoveAll(s.tmp) // what stays is swept with the other temporary directories
-	}
-}
-
-func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage, err error) {
-	s := &stage{task: t, dir: t.Config.Environment.Workdir}
-	if ref := image(t); ref != "" {
-		if s.root, err = env.Root(ctx, ref); err != nil {
-			return nil, err
-		}
-		if s.dir == "" {
-			s.dir = s.root.WorkingDir
-		}
-		if s.dir == "" || s.dir == "/" {
-			s.dir = defaultDir
-		}
-		if at := filepath.Join(s.root.Dir, s.dir); isDir(at) {
-			s.base = at
-		}
-	} else {
-		s.root = rootfs.NewRoots(h.rootfs, nil).Own()
-		r, err := recipeOf(t)
-		if err != nil {
-			return nil, err
-		}
-		s.env = r.env
-		if s.dir == "" {
-			s.dir = r.dir
-		}
-		if s.dir == "" {
-			s.dir = defaultDir
-		}
-		if len(r.copies) > 0 {
-			if err := s.copy(r); err != nil {
-				s.close()
-				return nil, err
-			}
-		}
-	}
-	if !workable(s.dir) {
-		return nil, fmt.Errorf("work directory %.200q: want one like /app", s.dir)
-	}
-	return s, nil
-}
-
-func isDir(p string) bool {
-	fi, err := os.Lstat(p)
-	return err == nil && fi.IsDir()
-}
-
-// copy lays out what COPY names.
-func (s *stage) copy(r *recipe) (err error) {
-	if s.tmp, err = tempdir.Make("harbor"); err != nil {
-		return fmt.Errorf("make work directory: %w", err)
-	}
-	if err := os.Chmod(s.tmp, 0o755); err != nil {
-		return err
-	}
-	s.base = filepath.Join(s.tmp, "work")
-	if err := os.Mkdir(s.base, 0o755); err != nil {
-		return err
-	}
-	dst, err := os.OpenRoot(s.base)
-	if err != nil {
-		return err
-	}
-	defer dst.Close()
-	top, err := os.OpenRoot(s.task.Dir)
-	if err != nil {
-		return fmt.Errorf("open task: %w", err)
-	}
-	defer top.Close()
-	for _, c := range r.copies {
-		from := path.Join(copiedDir, c.from)
-		fi, err := top.Stat(from)
-		if err != nil {
-			return fmt.Errorf("COPY %s: %w", c.from, err)
-		}
-		if !fi.IsDir() {
-			at := c.at
-			if c.into {
-				at = path.Join(at, path.Base(c.from))
-			}
-			if err := copyFile(top, from, dst, at); err != nil {
-				return err
-			}
-			continue
-		}
-		err = fs.WalkDir(top.FS(), from, func(p string, d fs.DirEntry, err error) error {
-			if err != nil || p == dockerfile {
-				return err
-			}
-			at := path.Join(c.at, strings.TrimPrefix(strings.TrimPrefix(p, from), "/"))
-			switch {
-			case d.IsDir():
-				return dst.MkdirAll(cmpDot(at), 0o755)
-			case d.Type().IsRegular():
-				return copyFile(top, p, dst, at)
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("COPY %s: %w", c.from, err)
-		}
-	}
-	return nil
-}
-
-func cmpDot(p string) string {
-	if p == "" {
-		return "."
-	}
-	return p
-}
-
-func copyFile(src *os.Root, from string, dst *os.Root, to string) error {
-	b, err := src.ReadFile(from)
-	if err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
-	mode := fs.FileMode(0o644)
-	if bytes.HasPrefix(b, []byte("#!")) {
-		mode = 0o755
-	}
-	if err := dst.MkdirAll(path.Dir(to), 0o755); err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
-	if err := dst.WriteFile(to, b, mode); err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
-	return nil
-}
-
-// spec describes a box with the work directory over base ("" for an empty one).
-func (s *stage) spec(boxName, base string, l agon.Limits) sandbox.Spec {
-	work := sandbox.Mount{Kind: sandbox.MountScratch, Target: s.dir}
-	if base != "" {
-		work = sandbox.Mount{Kind: sandbox.MountOverlay, Source: base, Target: s.dir}
-	}
-	// What is read of the work goes through the command's output.
-	l.OutputBytes = max(l.OutputBytes, maxWork+1<<20)
-	return sandbox.Spec{
-		Name: boxName, Rootfs: s.root.Dir, UID: s.root.UID, GID: s.root.GID, Limits: l,
-		Mounts: []sandbox.Mount{
-			{Kind: sandbox.MountScratch, Target: "/tmp"},
-			{Kind: sandbox.MountScratch, Target: homeDir},
-			{Kind: sandbox.MountScratch, Target: logsDir},
-			work,
-		},
-		Env: s.root.Environ(append([]string{"LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + homeDir, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"}, s.env...)...),
-	}
-}
-
-// limits are the policy's, within what the task says.
-func limits(l agon.Limits, seconds float64) agon.Limits {
-	if ms := int64(seconds * 1000); ms > 0 && (l.WallMS == 0 || ms < l.WallMS) {
-		l.WallMS = ms
-	}
-	return l
-}
-
-// Play lets the agent work in the task's directory and keeps what it left there.
+// Play lets the agent work through the task's steps and keeps what each left.
 func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r agon.RunSpec) (agon.Record, error) {
 	t, err := env.Task(ctx, r.Tasks[0])
 	if err != nil {
@@ -277,7 +97,8 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	if err != nil {
 		return agon.Record{}, err
 	}
-	spec := s.spec("agent", s.base, limits(r.Policy.Agent, t.Config.Agent.TimeoutSec))
+	env.Progress("place", t.Key, s.place())
+	spec := s.spec("agent", s.conf.Environment.limits(r.Policy.Agent, s.conf.Agent.TimeoutSec))
 	spec.Doors = doors
 	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: agent, Target: agentDir})
 	spec.Env = append(spec.Env, "OPENAI_BASE_URL=http://"+door+"/v1", "OPENAI_API_KEY=unused")
@@ -287,71 +108,254 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 			break
 		}
 	}
-	box, err := env.Box(ctx, spec)
-	if err != nil {
-		return agon.Record{}, err
+	rec := agon.Record{Files: map[string][]byte{}}
+	work := worker{h: h, env: env, spec: r, s: s}
+	work.act = func(ctx context.Context, box sandbox.Box, u turn) error {
+		printed := &ending{limit: maxLog / len(s.turns)}
+		why, detail, err := h.agent(ctx, box, s, u, printed)
+		rec.Files[outputFile] = append(rec.Files[outputFile], printed.b...)
+		if err == nil && why != "" {
+			err = &outcome{why, detail}
+		}
+		return err
 	}
-	defer box.Close()
-	job, err := json.Marshal(map[string]any{
-		"agent": agentDir + "/" + agentFile, "done": doneFile,
-		"input": map[string]any{"instruction": t.Instruction, "problem_statement": t.Instruction, "workdir": s.dir},
-	})
-	if err != nil {
-		return agon.Record{}, fmt.Errorf("encode input: %w", err)
-	}
-	printed := &ending{limit: maxLog}
-	x, err := box.Exec(ctx, sandbox.Cmd{
-		Args: []string{s.root.Python, "-u", "-c", runner}, Dir: s.dir,
-		Stdin: bytes.NewReader(job), Stdout: printed, Stderr: printed,
-		Untrusted: true,
-	})
-	if err != nil {
-		return agon.Record{}, fmt.Errorf("run the agent: %w", err)
-	}
-	rec := agon.Record{Files: map[string][]byte{outputFile: printed.b}}
+	left, err := work.run(ctx, spec)
+	var bad *outcome
 	switch {
-	case x.Limit != "":
-		rec.Outcome, rec.Detail = "limit", x.Limit+" limit reached"
-		return rec, nil
-	case x.Code != 0:
-		rec.Outcome, rec.Detail = "raised", fmt.Sprintf("the agent ended with status %d", x.Code)
-		return rec, nil
-	}
-	switch _, err := box.ReadFile(doneFile, 1<<10); {
-	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
-		rec.Outcome, rec.Detail = "exited", "the process ended before agent_main had returned"
+	case errors.As(err, &bad):
+		rec.Outcome, rec.Detail = bad.word, bad.detail
 		return rec, nil
 	case err != nil:
-		return agon.Record{}, fmt.Errorf("read the agent's end: %w", err)
-	}
-	work, why, err := left(ctx, box, s.dir)
-	if err != nil {
 		return agon.Record{}, err
 	}
-	if why != "" {
-		rec.Outcome, rec.Detail = "limit", why
-		return rec, nil
+	rec.Outcome = "ok"
+	for f, b := range left {
+		rec.Files[f] = b
 	}
-	rec.Outcome, rec.Files[workFile] = "ok", work
 	return rec, nil
 }
 
-// left reads the work directory, as an archive that the box's own tar makes. why
-// says that it cannot be had, which is its maker's doing.
-func left(ctx context.Context, box sandbox.Box, dir string) (work []byte, why string, err error) {
-	out, errs := &bounded{limit: maxWork}, &ending{limit: 1 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"tar", "-C", dir, "-cf", "-", "."}, Dir: "/", Stdout: out, Stderr: errs})
+// outcome is an end of the agent's own making.
+type outcome struct{ word, detail string }
+
+func (o *outcome) Error() string { return o.word + ": " + o.detail }
+
+// place says where a task is played, for the trajectory.
+func (s *stage) place() map[string]any {
+	m := map[string]any{"workdir": s.dir, "image": s.root.Image, "writable": s.open, "steps": len(s.conf.Steps)}
+	if e := s.conf.Environment; e.NetworkMode == "public" || e.NetworkMode == "allowlist" || e.AllowInternet != nil && *e.AllowInternet {
+		m["network"] = "the task asks for a network; boxes have the gateway only"
+	}
+	return m
+}
+
+// worker takes a box through the turns of a task.
+type worker struct {
+	h    harbor
+	env  kind.Env
+	spec agon.RunSpec
+	s    *stage
+	act  func(ctx context.Context, box sandbox.Box, u turn) error
+}
+
+// run returns what each turn left, by the name of its snapshot. It ends early
+// where a step's reward is below what the task wants before the next.
+func (w worker) run(ctx context.Context, spec sandbox.Spec) (map[string][]byte, error) {
+	s := w.s
+	box, err := w.env.Box(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer box.Close()
+	if err := prepare(ctx, box, names); err != nil {
+		return nil, err
+	}
+	before, why, err := s.look(ctx, box, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return nil, fmt.Errorf("task %s: %s", s.task.Key, why)
+	}
+	out := map[string][]byte{}
+	room := maxWork
+	for i, u := range s.turns {
+		if err := s.ready(ctx, box, u, i == 0); err != nil {
+			return nil, err
+		}
+		if err := w.act(ctx, box, u); err != nil {
+			return nil, err
+		}
+		if err := s.collect(ctx, box, u); err != nil {
+			return nil, err
+		}
+		left, why, err := s.look(ctx, box, before, room)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			return nil, &outcome{"limit", why}
+		}
+		out[u.snapshot()] = left
+		room -= len(left)
+		if len(u.min) > 0 && i < len(s.turns)-1 {
+			v, err := w.h.verify(ctx, w.env, w.spec, s, u, left)
+			if err != nil {
+				return nil, err
+			}
+			if u.reached(v.rewards) != "" {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// ready does what the task wants done before an agent works: a step's files and
+// its setup script, and health checks. What fails here is the task's failure.
+func (s *stage) ready(ctx context.Context, box sandbox.Box, u turn, first bool) error {
+	if u.name != "" {
+		from := filepath.Join(s.task.Dir, "steps", u.name, "workdir")
+		if isDir(from) {
+			files, err := tarOf(s.task.Dir, path.Join("steps", u.name, "workdir"))
+			if err != nil {
+				return fmt.Errorf("step %s: %w", u.name, err)
+			}
+			if err := command(ctx, box, s, sandbox.Cmd{Args: []string{"tar", "-C", s.dir, "-xf", "-"}, Stdin: bytes.NewReader(files)}, "its files"); err != nil {
+				return fmt.Errorf("step %s: %w", u.name, err)
+			}
+			if _, err := s.task.ReadFile(stepFile(u.name, "workdir/setup.sh"), task.MaxFile); err == nil {
+				if err := command(ctx, box, s, sandbox.Cmd{Args: []string{"bash", "setup.sh"}}, "setup.sh"); err != nil {
+					return fmt.Errorf("step %s: %w", u.name, err)
+				}
+			}
+		}
+	}
+	if first {
+		if err := s.healthy(ctx, box, s.conf.Environment.Healthcheck); err != nil {
+			return err
+		}
+	}
+	return s.healthy(ctx, box, u.health)
+}
+
+// command runs one of the task's own in its work directory.
+func command(ctx context.Context, box sandbox.Box, s *stage, c sandbox.Cmd, what string) error {
+	out := &ending{limit: 1 << 10}
+	c.Dir, c.Stdout, c.Stderr = s.dir, out, out
+	x, err := box.Exec(ctx, c)
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("read the work: %w", err)
-	case out.over || x.Limit != "":
-		return nil, fmt.Sprintf("the work directory holds more than %d bytes", maxWork), nil
+		return fmt.Errorf("%s: %w", what, err)
 	case x.Lost != "":
-		return nil, "", fmt.Errorf("read the work: command was lost: %s", x.Lost)
-	case x.Code > 2: // 1 and 2: a file changed or could not be read
-		return nil, "", fmt.Errorf("read the work: exit %d: %s", x.Code, errs.b)
+		return fmt.Errorf("%s: command was lost: %s", what, x.Lost)
+	case x.Code != 0 || x.Limit != "":
+		return fmt.Errorf("%s: exit %d %s: %s", what, x.Code, x.Limit, out.b)
 	}
-	return out.b, "", nil
+	return nil
+}
+
+// healthy runs a health check as Docker does: failures of the start period do
+// not count, and after it so many in a row as the task says are too many.
+func (s *stage) healthy(ctx context.Context, box sandbox.Box, h *healthcheck) error {
+	if h == nil {
+		return nil
+	}
+	or := func(v, standard float64) time.Duration {
+		if v <= 0 {
+			v = standard
+		}
+		return time.Duration(v * float64(time.Second))
+	}
+	retries := h.Retries
+	if retries == 0 {
+		retries = 3
+	}
+	grace := time.Duration(h.StartPeriod * float64(time.Second))
+	var passed time.Duration
+	for failed := 0; ; {
+		err := command(ctx, box, s, sandbox.Cmd{Args: []string{"bash", "-c", h.Command}, Wall: or(h.Timeout, 30)}, "health check")
+		if err == nil {
+			return nil
+		}
+		wait := or(h.Interval, 5)
+		if passed < grace {
+			wait = or(h.StartInterval, 5)
+		} else if failed++; failed >= retries {
+			return fmt.Errorf("task %s is not healthy: %w", s.task.Key, err)
+		}
+		passed += wait
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// collect runs the task's commands that write down what services know. They run
+// among the agent's processes: what they find is the agent's word.
+func (s *stage) collect(ctx context.Context, box sandbox.Box, u turn) error {
+	for _, c := range u.verifier.Collect {
+		wall := time.Duration(c.Timeout * float64(time.Second))
+		if wall == 0 {
+			wall = time.Minute
+		}
+		x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", "-c", c.Command}, Dir: s.dir, Wall: wall, Untrusted: true})
+		switch {
+		case err != nil:
+			return fmt.Errorf("collect: %w", err)
+		case x.Lost != "":
+			return fmt.Errorf("collect: command was lost: %s", x.Lost)
+		}
+	}
+	return nil
+}
+
+// agent calls the submission once.
+func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, printed *ending) (why, detail string, err error) {
+	done := logsDir + "/.returned-" + u.name
+	job, err := json.Marshal(map[string]any{
+		"agent": agentDir + "/" + agentFile, "done": done,
+		"input": map[string]any{
+			"instruction": u.instruction, "problem_statement": u.instruction, "workdir": s.dir,
+			"step": u.name, "mcp_servers": s.conf.Environment.Servers, "skills_dir": s.conf.Environment.Skills,
+		},
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("encode input: %w", err)
+	}
+	x, err := box.Exec(ctx, sandbox.Cmd{
+		Args: []string{s.root.Python, "-u", "-c", runner}, Dir: s.dir,
+		Stdin: bytes.NewReader(job), Stdout: printed, Stderr: printed, Wall: u.wall(),
+		Untrusted: true,
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("run the agent: %w", err)
+	}
+	switch {
+	case x.Limit != "":
+		return "limit", x.Limit + " limit reached", nil
+	case x.Code != 0:
+		return "raised", fmt.Sprintf("the agent ended with status %d", x.Code), nil
+	}
+	switch _, err := box.ReadFile(done, 1<<10); {
+	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
+		return "exited", "the process ended before agent_main had returned", nil
+	case err != nil:
+		return "", "", fmt.Errorf("read the agent's end: %w", err)
+	}
+	return "", "", nil
+}
+
+// wall is the time that a step gives its agent; 0: the box's.
+func (u turn) wall() time.Duration {
+	if u.name == "" {
+		return 0
+	}
+	return time.Duration(u.agent.TimeoutSec * float64(time.Second))
 }
 
 // ending keeps the end of what is written.
@@ -386,47 +390,63 @@ func (w *bounded) Write(p []byte) (int, error) {
 
 // Control implements kind.Controlled: doing nothing, or the task's solution.
 func (h harbor) Control(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task, solution []byte) (bool, string, error) {
-	work, err := h.control(ctx, env, r, t, len(solution) > 0)
+	s, err := h.stage(ctx, env, t)
 	if err != nil {
 		return false, "", err
 	}
-	value, detail, err := h.verify(ctx, env, r, t, work)
+	defer s.close()
+	left, err := h.control(ctx, env, r, s, len(solution) > 0)
+	if err != nil {
+		return false, "", err
+	}
+	value, detail, err := h.judge(ctx, env, r, s, left)
 	return value >= 1, detail, err
 }
 
-// control is the work directory as the oracle or nobody leaves it.
-func (h harbor) control(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task, solve bool) ([]byte, error) {
-	s, err := h.stage(ctx, env, t)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	spec := s.spec("oracle", s.base, limits(r.Policy.Agent, t.Config.Agent.TimeoutSec))
+// control is what the oracle or nobody leaves, by snapshot.
+func (h harbor) control(ctx context.Context, env kind.Env, r agon.RunSpec, s *stage, solve bool) (map[string][]byte, error) {
+	spec := s.spec("oracle", s.conf.Environment.limits(r.Policy.Agent, s.conf.Agent.TimeoutSec))
+	w := worker{h: h, env: env, spec: r, s: s, act: func(context.Context, sandbox.Box, turn) error { return nil }}
 	if solve {
-		at := filepath.Join(t.Dir, "solution")
-		if !isDir(at) {
+		found := false
+		for _, at := range []struct{ from, to string }{{"solution", solutionDir}, {"steps", "/steps"}} {
+			if from := filepath.Join(s.task.Dir, at.from); isDir(from) {
+				found = true
+				spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: from, Target: at.to})
+			}
+		}
+		if !found {
 			return nil, errors.New("the task has no solution/")
 		}
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: at, Target: solutionDir})
+		spec.Env = append(spec.Env, environOf(s.conf.Solution.Env)...)
+		w.act = func(ctx context.Context, box sandbox.Box, u turn) error {
+			script := solutionDir + "/solve.sh"
+			if u.name != "" {
+				if _, err := s.task.ReadFile(stepFile(u.name, solution), task.MaxFile); err == nil {
+					script = "/" + stepFile(u.name, solution)
+				}
+			}
+			return command(ctx, box, s, sandbox.Cmd{Args: []string{"bash", script}, Wall: u.wall()}, "solution/solve.sh")
+		}
 	}
-	box, err := env.Box(ctx, spec)
+	left, err := w.run(ctx, spec)
+	var bad *outcome
+	if errors.As(err, &bad) {
+		err = errors.New(bad.detail)
+	}
+	return left, err
+}
+
+// tarOf is an archive of the regular files below a directory of a task.
+func tarOf(top, from string) ([]byte, error) {
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return nil, fmt.Errorf("open task: %w", err)
+	}
+	defer root.Close()
+	sub, err := fs.Sub(root.FS(), from)
 	if err != nil {
 		return nil, err
 	}
-	defer box.Close()
-	if solve {
-		out := &ending{limit: 2 << 10}
-		x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", solutionDir + "/solve.sh"}, Dir: s.dir, Stdout: out, Stderr: out})
-		if err != nil {
-			return nil, fmt.Errorf("run the oracle: %w", err)
-		}
-		if x.Code != 0 || x.Limit != "" {
-			return nil, fmt.Errorf("solution/solve.sh: exit %d %s: %s", x.Code, x.Limit, out.b)
-		}
-	}
-	work, why, err := left(ctx, box, s.dir)
-	if err == nil && why != "" {
-		err = errors.New(why)
-	}
-	return work, err
+	return tarFS(sub)
 }

