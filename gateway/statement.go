@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/gateway/book"
 )
 
@@ -102,8 +101,20 @@ func (g *Gateway) SealAt(ctx context.Context, _, _, run string, attempt int) (*a
 
 // CheckStatement says what is wrong with a statement beside the receipts of its
 // attempt: every call must be there, none more, in the order and for the money
-// that the gateway signed. trusted are the keys to accept; empty accepts any.
+// that the gateway signed, the signatures that receipts have good. trusted are the
+// keys to accept; empty accepts any.
 func CheckStatement(s *agon.Statement, run string, attempt int, receipts []agon.Receipt, trusted []string) error {
+	return new(Checker).statement(s, run, attempt, receipts, trusted, true)
+}
+
+// Statement is CheckStatement with one signature, the statement's: it covers
+// the end of the chain, and so all that the receipts say. What their own
+// signatures are worth is not looked at: keep the statement, not those.
+func (k *Checker) Statement(s *agon.Statement, run string, attempt int, receipts []agon.Receipt, trusted []string) error {
+	return k.statement(s, run, attempt, receipts, trusted, false)
+}
+
+func (k *Checker) statement(s *agon.Statement, run string, attempt int, receipts []agon.Receipt, trusted []string, own bool) error {
 	switch {
 	case s == nil:
 		return errors.New("the gateway's closing statement is missing")
@@ -112,21 +123,13 @@ func CheckStatement(s *agon.Statement, run string, attempt int, receipts []agon.
 	case len(trusted) > 0 && !slices.Contains(trusted, s.Signer):
 		return fmt.Errorf("the statement is signed by %.60q, which is not a gateway of this arena", s.Signer)
 	}
-	pub, err := auth.ParseSS58(s.Signer)
-	if err != nil {
-		return fmt.Errorf("the statement's signer: %w", err)
-	}
-	sig, err := hex.DecodeString(s.Sig)
-	if err != nil || len(sig) != auth.SignatureSize {
-		return errors.New("the statement's signature is not 128 hex digits")
-	}
-	if err := auth.VerifyPublic(auth.Ed25519, pub, statementText(s), sig); err != nil {
-		return fmt.Errorf("the statement's signature: %w", err)
+	if err := k.signature(string(statementText(s)), s.Signer, s.Sig); err != nil {
+		return fmt.Errorf("the statement: %w", err)
 	}
 	if int64(len(receipts)) != s.Calls {
 		return fmt.Errorf("the gateway answered %d calls, %d receipts came", s.Calls, len(receipts))
 	}
-	c := VerifyChain(receipts, []string{s.Signer})
+	c := k.chain(receipts, []string{s.Signer}, true, own)
 	switch {
 	case len(c.Problems) > 0:
 		return fmt.Errorf("receipt %d: %s", c.Problems[0].N, c.Problems[0].Message)

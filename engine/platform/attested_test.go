@@ -39,7 +39,6 @@ func TestAttested(t *testing.T) {
 	must(t, err)
 	other, err := gateway.NewBooks(bg, gateway.BooksConfig{})
 	must(t, err)
-	run := store.Run{}
 	a := store.Attempt{Attempt: agon.Attempt{Run: "r", N: 1}}
 	list, st := called(t, b, "r", 1, 3)
 	none, stNone := called(t, b, "quiet", 1, 0)
@@ -81,7 +80,7 @@ func TestAttested(t *testing.T) {
 		{"another cost than the receipts'", key, client.Result{Receipts: list, Statement: st, Cost: 7}, false},
 		{"a fault of ours", key, client.Result{Receipts: cut, Fault: agon.FaultProvider}, true},
 	} {
-		if err := attested(run, a, c.r, c.keys); (err == nil) != c.ok {
+		if err := attested(a, c.r, c.keys, new(Platform).closing(c.r)); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -108,5 +107,16 @@ func TestGatewayKeyChanges(t *testing.T) {
 	must(t, err)
 	if s := got.List[0].Statement; s == nil || *s != *r.Statement {
 		t.Errorf("the attempt keeps the statement %+v", s)
+	}
+	kept, err := f.Receipts(bg, Caller{Hotkey: miner1}, l.Run.Run, l.Attempt)
+	must(t, err)
+	for i, x := range kept {
+		was := r.Receipts[i]
+		if was.Sig == "" || x.Sig != "" || gateway.ReceiptHash(x) != gateway.ReceiptHash(was) {
+			t.Errorf("receipt %d is kept as %+v, it came as %+v: want it without its own signature, which nobody has checked", i, x, was)
+		}
+	}
+	if err := gateway.CheckStatement(got.List[0].Statement, l.Run.Run, l.Attempt, kept, []string{next.Signer()}); err != nil || len(kept) != 2 {
+		t.Errorf("the kept statement over the %d kept receipts: %v", len(kept), err)
 	}
 }

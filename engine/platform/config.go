@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -167,6 +168,8 @@ type Platform struct {
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today
+
+	statements gateway.Checker // of gateways' closing statements
 	// busy says that the last look for work found some: the next claim looks at
 	// once, without asking first whether that is worth a turn at the writer.
 	busy atomic.Bool

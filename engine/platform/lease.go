@@ -13,7 +13,6 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
-	"github.com/agon-arena/agon/gateway"
 )
 
 // Bounds of what a holder may report.
@@ -231,6 +230,7 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 	if err != nil {
 		return nil, err
 	}
+	closed := p.closing(r)
 	var reply client.ResultReply
 	var a store.Attempt
 	queued := 0
@@ -252,13 +252,14 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 		if err != nil {
 			return err
 		}
-		if err := attested(run, a, r, gatewayKeys(arena, run)); err != nil && !(c.Wire != "" && arena.Evidence == agon.EvidenceForeign) {
-			return err
+		whole := attested(a, r, gatewayKeys(arena, run), closed)
+		if whole != nil && !(c.Wire != "" && arena.Evidence == agon.EvidenceForeign) {
+			return whole
 		}
 		if a.Mark, err = p.attestable(arena, c, r); err != nil {
 			return err
 		}
-		if err := p.keepEvidence(tx, &a, run, r, refs); err != nil {
+		if err := p.keepEvidence(tx, &a, run, r, refs, whole == nil && r.Statement != nil && !r.Fault.Ours()); err != nil {
 			return err
 		}
 		a.ResultHash = hash
@@ -278,12 +279,24 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 	return &reply, nil
 }
 
+// closing checks a result's closing statement by itself: its signature, and the
+// receipts beside it. It is the slow part, so no transaction waits for it;
+// whether the statement is of this attempt and gateway, attested says.
+func (p *Platform) closing(r client.Result) error {
+	s := r.Statement
+	if s == nil || r.Fault.Ours() {
+		return nil
+	}
+	return p.statements.Statement(s, s.Run, s.Attempt, r.Receipts, nil)
+}
+
 // attested refuses a result that its gateway's closing statement contradicts,
 // or lacks where the arena names the platform's own gateway: a validator must
 // neither invent nor leave out what was called. A fault of ours proves nothing
 // and needs none. keys are those of the arena's gateway; none: each validator
-// meters with its own, whose word is checked for what it says of itself.
-func attested(run store.Run, a store.Attempt, r client.Result, keys []string) error {
+// meters with its own, whose word is checked for what it says of itself. closed
+// is what closing said of the statement.
+func attested(a store.Attempt, r client.Result, keys []string, closed error) error {
 	if r.Fault.Ours() || (len(keys) == 0 && r.Statement == nil) {
 		return nil
 	}
@@ -295,10 +308,13 @@ func attested(run store.Run, a store.Attempt, r client.Result, keys []string) er
 	if r.Statement == nil {
 		return no("statement", "the closing statement of the arena's gateway is missing")
 	}
-	if err := gateway.CheckStatement(r.Statement, a.Run, a.N, r.Receipts, keys); err != nil {
-		return no("receipts", err.Error())
-	}
-	switch {
+	switch s := r.Statement; {
+	case s.Run != a.Run || s.Attempt != a.N:
+		return no("statement", "the statement is of another run or attempt")
+	case len(keys) > 0 && !slices.Contains(keys, s.Signer):
+		return no("statement", fmt.Sprintf("the statement is signed by %.60q, which is not a gateway of this arena", s.Signer))
+	case closed != nil:
+		return no("receipts", closed.Error())
 	case len(keys) > 0 && r.Cost != r.Statement.Cost:
 		return no("cost_micros", fmt.Sprintf("the gateway's statement sums to %d micro-dollars, the result says %d", r.Statement.Cost, r.Cost))
 	case r.Cost < r.Statement.Cost: // a validator's own tools may cost more
@@ -355,13 +371,17 @@ func (p *Platform) checkResult(r client.Result) (string, error) {
 	return agon.Sum(b).Hex(), nil
 }
 
-// keepEvidence stores what an attempt left, counted or not.
-func (p *Platform) keepEvidence(tx *store.Tx, a *store.Attempt, run store.Run, r client.Result, refs []store.BlobRef) error {
+// keepEvidence stores what an attempt left, counted or not. sealed says that a
+// statement was checked over its receipts.
+func (p *Platform) keepEvidence(tx *store.Tx, a *store.Attempt, run store.Run, r client.Result, refs []store.BlobRef, sealed bool) error {
 	if err := p.appendEvents(tx, a, run, r.Events); err != nil {
 		return err
 	}
 	for _, x := range r.Receipts {
 		x.Run, x.Attempt = a.Run, a.N
+		if sealed {
+			x.Sig = "" // not checked: the statement's stands for it
+		}
 		if err := tx.InsertReceipt(a.Run, a.N, x); err != nil {
 			return err
 		}
