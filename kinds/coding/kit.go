@@ -2,8 +2,11 @@
 package coding
 
 import (
+	"context"
 	_ "embed" // calc.jsonl
+	"net/http"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
@@ -12,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/kinds/coding/door"
 	"github.com/agon-arena/agon/kinds/coding/play"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
+	"github.com/agon-arena/agon/kinds/coding/wire"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
@@ -43,6 +47,10 @@ func Kit() kit.Kit {
 		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
+		Routes:   wire.Patterns(),
+		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
+			return ridgesRoutes(s, a.ID)
+		},
 		// Decisions of earlier versions carry this name, in arenas of every kind.
 		Calc:       calc.WithExamples(append(ridges.Calc(), incentive.TakeoverCalc("coding.takeover")), calcExamples),
 		Incentives: ridges.Incentives(),

@@ -37,6 +37,7 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
+	codewire "github.com/agon-arena/agon/kinds/coding/wire"
 	packwire "github.com/agon-arena/agon/kinds/pack/wire"
 	"github.com/agon-arena/agon/kinds/research/miner"
 	shopwire "github.com/agon-arena/agon/kinds/shopping/wire"
@@ -1008,6 +1009,9 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 		for _, r := range packwire.Routes() {
 			patterns = append(patterns, r.Pattern)
 		}
+	}
+	if played("coding") {
+		patterns = append(patterns, codewire.Routes()...)
 	}
 	if played("shopping") {
 		for _, r := range shopwire.Routes() {
