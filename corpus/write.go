@@ -348,7 +348,7 @@ func card(m *Manifest) string {
 		{"trl_grpo.jsonl", "TRL GRPO prompts with ground truth by name"},
 		{"verl_sft.parquet", "verl multi-turn SFT"},
 		{"verl_rl.parquet", "verl RL; `verl_tools.yaml` beside the folders names its tools: put your own classes in"},
-		{"atif.jsonl", "ATIF v1.7, a document a line"},
+		{"atif.jsonl", "ATIF v1.8, a document a line"},
 		{"qwen3.jsonl", "Qwen3 rendering with the spans that loss is taken on"},
 	} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", x[0], x[1])

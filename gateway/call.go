@@ -239,6 +239,7 @@ func (c *call) whole(w http.ResponseWriter, r *http.Request, a *answer) {
 	if msg, ok := a.wire.message(); ok {
 		e.message = &msg
 	}
+	a.wire.tokens(&e.tokens)
 	switch {
 	case c.form != nil, c.rt.Reply == nil:
 	case c.q.stream && e.message != nil:
@@ -369,7 +370,7 @@ func (c *call) stream(w http.ResponseWriter, r *http.Request, a *answer) {
 	last = append(hold, last...) // one of the two is empty
 	msg, used, complete := t.end()
 	e := ending{
-		outcome: outcomeOK, status: http.StatusOK, response: kept, total: total, sum: sum, used: used, message: &msg,
+		outcome: outcomeOK, status: http.StatusOK, response: kept, total: total, sum: sum, used: used, message: &msg, tokens: t.toks,
 	}
 	if tr != nil && complete {
 		last = append(append(last, words...), tr.end(c.reply(nil, &e))...)
@@ -413,6 +414,7 @@ type ending struct {
 	total    int64  // bytes that it sent
 	sum      hash.Hash
 	message  *Message
+	tokens   Tokens
 }
 
 // finish settles the call and records it; when it returns true all of that is
@@ -470,6 +472,9 @@ func (c *call) finish(e ending) bool {
 		Form: c.form.wire(), Over: max(0, want.Micros-booked.Micros), ClaimedRun: c.q.Claim,
 	}
 	ev.Doubt = doubt
+	if e.tokens.any() {
+		ev.Tokens = &e.tokens
+	}
 	if ev.Doubt != "" {
 		// Whoever pays the provider has to hear of it: the books believe the count.
 		s.g.cfg.Log.Warn("a provider's usage does not fit the text", "doubt", ev.Doubt, "provider", rec.Provider, "model", rec.Model, "run", rec.Run, "call", c.id, "cost", int64(booked.Micros))

@@ -22,7 +22,7 @@ const (
 )
 
 // ModelDialects are the gateway's own dialects of models: who speaks one may speak all.
-var ModelDialects = []string{DialectOpenAI, DialectResponses, DialectAnthropic}
+var ModelDialects = []string{DialectOpenAI, DialectResponses, DialectAnthropic, DialectGoogle}
 
 // Dialect is a set of routes that a session may switch on (Policy.Dialects), in
 // the words of the agents that call them. It says what a request asks for and
@@ -191,7 +191,7 @@ var dialectName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // dialects are those of the gateway and others, by name.
 func dialects(others []Dialect) (map[string]Dialect, error) {
 	out := map[string]Dialect{}
-	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic(), responses()}, others...) {
+	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic(), responses(), google()}, others...) {
 		if !dialectName.MatchString(d.Name) {
 			return nil, fmt.Errorf("check dialect %q: a name has lower-case letters, digits and single dashes", d.Name)
 		}

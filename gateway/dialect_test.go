@@ -207,7 +207,7 @@ func TestNewChecksDialects(t *testing.T) {
 	g := start(t, Config{})
 	p := policy("*")
 	p.Dialects = []string{"soap"}
-	if _, err := g.Open(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "speaks anthropic, openai, responses, tools, words") {
+	if _, err := g.Open(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "speaks anthropic, google, openai, responses, tools, words") {
 		t.Errorf("unknown dialect: %v", err)
 	}
 }

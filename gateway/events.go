@@ -17,6 +17,9 @@ type ModelCall struct {
 	// stream. It is left out if it is longer than maxMessage.
 	Message *Message `json:"message,omitempty"`
 	Stream  bool     `json:"stream,omitempty"`
+	// Tokens is what the upstream told of tokens, where the agent asked for it. It is
+	// left out if it is longer than maxMessage.
+	Tokens *Tokens `json:"tokens,omitempty"`
 	// Form is the wire form of Request and Response where it is not OpenAI's.
 	Form string `json:"form,omitempty"`
 	// Error is the class of the provider's failure.
@@ -28,6 +31,14 @@ type ModelCall struct {
 	Doubt string `json:"usage_doubt,omitempty"`
 	// ClaimedRun is the run id in the body of an A0 call. It identifies nothing.
 	ClaimedRun string `json:"claimed_run_id,omitempty"`
+}
+
+// Tokens are a call's tokens as its upstream counts them: ids of the prompt's and of
+// the answer's, and the log-probability of each of the answer's.
+type Tokens struct {
+	Prompt     []int64   `json:"prompt_ids,omitempty"`
+	Completion []int64   `json:"completion_ids,omitempty"`
+	Logprobs   []float64 `json:"logprobs,omitempty"`
 }
 
 // Body is the bytes of a request or reply: as Text if they are UTF-8, else in Base64.
@@ -81,6 +92,14 @@ func (m *ModelCall) keep(request, response []byte, total int64, small bool) int6
 		size = m.Message.encoded()
 		if size > maxMessage {
 			m.Message, size = nil, 0
+		}
+	}
+	if m.Tokens != nil {
+		b, err := json.Marshal(m.Tokens)
+		if n := len(b); err != nil || n > maxMessage || small {
+			m.Tokens = nil
+		} else {
+			size += n
 		}
 	}
 	left -= size

@@ -31,7 +31,7 @@ type form struct {
 var forms = map[string]*form{}
 
 func init() {
-	for _, f := range []*form{&messagesForm, &responsesForm} {
+	for _, f := range []*form{&messagesForm, &responsesForm, &googleForm} {
 		forms[f.name] = f
 	}
 }

@@ -38,12 +38,15 @@ type wireReply struct {
 	Choices []wireChoice `json:"choices"`
 	Usage   *wireUsage   `json:"usage"`
 	Data    []wireVector `json:"data"`
+	Tokens  []int64      `json:"prompt_token_ids"`
 }
 
 type wireChoice struct {
 	Message *wireMessage `json:"message"`
 	Delta   *wireMessage `json:"delta"`
 	Finish  string       `json:"finish_reason"`
+	IDs     []int64      `json:"token_ids"`
+	Probs   []float64    `json:"logprobs"`
 }
 
 type wireUsage struct {
@@ -97,6 +100,29 @@ func count(n json.Number) (int64, bool) {
 	return int64(f), true
 }
 
+// maxTokens bounds the tokens of a call that are kept: the ids of its prompt, and those of its answer.
+const maxTokens = 32 << 10
+
+// tokens adds what a reply, or a chunk, says of tokens.
+func (w *wireReply) tokens(t *Tokens) {
+	if len(t.Prompt) == 0 && len(w.Tokens) <= maxTokens {
+		t.Prompt = w.Tokens
+	}
+	if len(w.Choices) == 0 {
+		return
+	}
+	c := w.Choices[0]
+	if len(t.Completion)+len(c.IDs) <= maxTokens {
+		t.Completion = append(t.Completion, c.IDs...)
+	}
+	if len(t.Logprobs)+len(c.Probs) <= maxTokens {
+		t.Logprobs = append(t.Logprobs, c.Probs...)
+	}
+}
+
+// any tells whether there is anything in it.
+func (t *Tokens) any() bool { return len(t.Prompt)+len(t.Completion)+len(t.Logprobs) > 0 }
+
 // message returns the first choice of a JSON reply.
 func (w *wireReply) message() (Message, bool) {
 	if len(w.Choices) == 0 || w.Choices[0].Message == nil {
@@ -128,6 +154,7 @@ type tailer struct {
 	text  strings.Builder
 	think strings.Builder
 	calls map[int]*toolText
+	toks  Tokens
 	done  bool // [DONE] was seen, or what the form has in its place
 	// as reads an event of another form than OpenAI's. Optional.
 	as func(data []byte) (w wireReply, done bool)
@@ -198,6 +225,7 @@ func (t *tailer) flush() {
 	if w.Usage != nil {
 		t.usage = w.used(false)
 	}
+	w.tokens(&t.toks)
 	if len(w.Choices) == 0 {
 		return
 	}

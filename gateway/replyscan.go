@@ -25,6 +25,8 @@ func read(b []byte) (w wireReply, ok bool) {
 			w.Usage = object(m.value, usageOf)
 		case keyIs(m, "data"):
 			w.Data = list(m.value, vectorOf)
+		case keyIs(m, "prompt_token_ids"):
+			w.Tokens = ids(m.value)
 		}
 	}
 	return w, true
@@ -68,9 +70,51 @@ func choiceOf(ms []member) (c wireChoice) {
 			c.Delta = object(m.value, messageIn)
 		case keyIs(m, "finish_reason"):
 			text(&c.Finish, m.value)
+		case keyIs(m, "token_ids"):
+			c.IDs = ids(m.value)
+		case keyIs(m, "logprobs"):
+			c.Probs = probs(m.value)
 		}
 	}
 	return c
+}
+
+// ids reads a list of whole numbers; one that is none makes it nothing.
+func ids(raw []byte) []int64 {
+	es, ok := elements(raw)
+	if !ok || len(es) > maxTokens {
+		return nil
+	}
+	out := make([]int64, len(es))
+	for i, e := range es {
+		n, err := strconv.ParseInt(string(e), 10, 64)
+		if err != nil {
+			return nil
+		}
+		out[i] = n
+	}
+	return out
+}
+
+// probs reads the log-probability of each token: {"content": [{"logprob": n}]}.
+func probs(raw []byte) []float64 {
+	es, ok := elements(orNull(find(raw, "content")))
+	if !ok || len(es) > maxTokens {
+		return nil
+	}
+	out := make([]float64, len(es))
+	for i, e := range es {
+		v := find(e, "logprob")
+		if !isNumber(v) {
+			return nil
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return nil
+		}
+		out[i] = f
+	}
+	return out
 }
 
 func messageIn(ms []member) (w wireMessage) {

@@ -182,9 +182,14 @@ func ParseChat(raw []byte, rules FieldRules) (*Request, error) {
 		case "tool_choice":
 			v, err = toolChoice(v)
 			b.field(name, v)
-		case "parallel_tool_calls":
+		case "parallel_tool_calls", "logprobs", "return_token_ids":
 			if !isBool(v) {
 				return nil, BadField(name, "want true or false")
+			}
+			b.field(name, v)
+		case "top_logprobs":
+			if n, e := strconv.ParseInt(string(v), 10, 64); e != nil || n < 0 || n > 20 {
+				return nil, BadField(name, "want a whole number from 0 to 20")
 			}
 			b.field(name, v)
 		}

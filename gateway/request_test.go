@@ -20,7 +20,9 @@ func TestParseChat(t *testing.T) {
 		err      string
 	}{
 		{"least", `{"model":"m",` + msg + `}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":9}`, ""},
-		{"dropped", `{"model":"m",` + msg + `,"user":"u","logit_bias":{"1":2},"logprobs":true,"x":[{"y":1}]}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":9}`, ""},
+		{"dropped", `{"model":"m",` + msg + `,"user":"u","logit_bias":{"1":2},"x":[{"y":1}]}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":9}`, ""},
+		{"tokens", `{"model":"m",` + msg + `,"logprobs":true,"top_logprobs":3,"return_token_ids":true}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"top_logprobs":3,"return_token_ids":true,"max_tokens":9}`, ""},
+		{"top_logprobs", `{"model":"m",` + msg + `,"top_logprobs":21}`, "", "top_logprobs"},
 		{
 			"all fields", `{"temperature":1,"top_p":0.5,"frequency_penalty":-1,"presence_penalty":0,"seed":7,"n":1,"stop":["a","b"],"parallel_tool_calls":false,"response_format":{"type":"json_object","x":1},` + msg + `,"stream":false,"max_tokens":null}`,
 			`{"model":"m","temperature":1,"top_p":0.5,"frequency_penalty":-1,"presence_penalty":0,"seed":7,"stop":["a","b"],"parallel_tool_calls":false,"response_format":{"type":"json_object"},"messages":[{"role":"user","content":"x"}],"max_tokens":9}`, "",

@@ -28,7 +28,7 @@ func TestATIF(t *testing.T) {
 		t.Errorf("the golden file: %v", why)
 	}
 	for _, c := range []struct{ name, old, with string }{
-		{"version", `"ATIF-v1.7"`, `"ATIF-v0.1"`},
+		{"version", `"ATIF-v1.8"`, `"ATIF-v0.1"`},
 		{"step numbers", `"step_id": 2`, `"step_id": 3`},
 		{"source", `"source": "user"`, `"source": "robot"`},
 		{"unknown field", `"agent": {`, `"agnet": {}, "agent": {`},

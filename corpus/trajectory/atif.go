@@ -10,7 +10,10 @@ import (
 )
 
 // ATIFVersion is the version of the format that ATIF writes.
-const ATIFVersion = "ATIF-v1.7"
+const ATIFVersion = "ATIF-v1.8"
+
+// atifRead are the versions that Validate takes: the one before has no audio.
+var atifRead = []string{ATIFVersion, "ATIF-v1.7"}
 
 // Document is a trajectory in the Agent Trajectory Interchange Format.
 type Document struct {
@@ -75,6 +78,9 @@ type Metrics struct {
 	Prompt     int64          `json:"prompt_tokens"`
 	Completion int64          `json:"completion_tokens"`
 	Cost       float64        `json:"cost_usd"`
+	PromptIDs  []int64        `json:"prompt_token_ids,omitempty"`
+	IDs        []int64        `json:"completion_token_ids,omitempty"`
+	Logprobs   []float64      `json:"logprobs,omitempty"`
 	Extra      map[string]any `json:"extra,omitempty"`
 }
 
@@ -176,6 +182,9 @@ func (b *atifBuilder) turn(i int, t turn) {
 		ToolCalls: stepCalls(t.reply.ToolCalls),
 		Metrics:   &Metrics{Prompt: t.receipt.Prompt, Completion: t.receipt.Completion, Cost: usd(t.receipt.Cost)},
 		Extra:     map[string]any{"receipt": t.receipt.ID, "request_hash": t.receipt.RequestHash, "response_hash": t.receipt.ResponseHash, "provider": t.receipt.Provider},
+	}
+	if x := t.tokens; x != nil {
+		s.Metrics.PromptIDs, s.Metrics.IDs, s.Metrics.Logprobs = x.Prompt, x.Completion, x.Logprobs
 	}
 	if t.receipt.Model != b.d.Agent.Model {
 		s.Model = t.receipt.Model

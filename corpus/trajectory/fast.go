@@ -46,7 +46,7 @@ func (r *reader) turn(data []byte) (t turn, chat, ok bool) {
 			field = &request
 		case "message":
 			field = &message
-		case "response", "stream", "error", "over_micros", "claimed_run_id":
+		case "response", "stream", "error", "over_micros", "claimed_run_id", "tokens":
 			return true
 		}
 		if field == nil || *field != nil {

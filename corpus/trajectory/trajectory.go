@@ -90,6 +90,7 @@ type turn struct {
 	tools    json.RawMessage
 	reply    *message
 	finish   string
+	tokens   *gateway.Tokens
 	cut      bool // the request is not whole: messages is empty
 }
 
@@ -159,7 +160,7 @@ func turnOf(m gateway.ModelCall) (turn, bool) {
 	if m.Message == nil || (m.Receipt.Payer != "" && m.Receipt.Payer != "run") {
 		return turn{}, false
 	}
-	t := turn{receipt: m.Receipt, finish: m.Message.Finish, reply: replyOf(*m.Message), cut: m.Request.Cut}
+	t := turn{receipt: m.Receipt, finish: m.Message.Finish, tokens: m.Tokens, reply: replyOf(*m.Message), cut: m.Request.Cut}
 	if t.cut {
 		return t, true
 	}

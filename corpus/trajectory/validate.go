@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ const maxDocument = 256 << 20
 // kinds of a field's value.
 type check func(at string, v json.RawMessage) error
 
-// Validate checks a document against ATIF v1.7: unknown fields, types, step
+// Validate checks a document against ATIF v1.8 (or v1.7): unknown fields, types, step
 // numbers without a gap, fields that only an agent's step may have, calls that
 // an observation names, and llm_call_count 0. The error names the field.
 func Validate(b []byte) error {
@@ -49,8 +50,8 @@ func document(at string, v json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if s := string(m["schema_version"]); s != strconv.Quote(ATIFVersion) {
-		return field(at+".schema_version", "%.40s is not "+ATIFVersion, s)
+	if s := string(m["schema_version"]); !slices.ContainsFunc(atifRead, func(v string) bool { return s == strconv.Quote(v) }) {
+		return field(at+".schema_version", "%.40s is neither of %s", s, strings.Join(atifRead, ", "))
 	}
 	return nil
 }

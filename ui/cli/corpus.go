@@ -148,7 +148,7 @@ func (a *App) corpusClassifyCmd(finals corpus.Finals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "classify FILE",
 		Short: "Say of an ATIF file who acted, and what is wrong with its form",
-		Long: `Classify a trajectory (ATIF v1.7): agentic, sub_task or narrated by the share of tool calls
+		Long: `Classify a trajectory (ATIF v1.8): agentic, sub_task or narrated by the share of tool calls
 that a model made; structural rejects; tokens of o200k_base over the canonical JSON of
 messages and tools. JSON: {axis, ratio, rejects, tokens}.`,
 		Example: "  agon corpus classify run.atif.json -o json",
