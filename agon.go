@@ -221,7 +221,7 @@ type Arena struct {
 	// its miner and its validators, decided or not; 0: until it is decided.
 	Embargo int `json:"embargo_hours,omitempty"`
 	// NearCopies says what becomes of a near-copy of another coldkey's public work:
-	// NearCopiesCharge (also where it is empty) or NearCopiesExclude.
+	// NearCopiesCharge (also where it is empty), NearCopiesExclude or NearCopiesShare.
 	NearCopies string `json:"near_copies,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
@@ -285,7 +285,14 @@ const (
 	NearCopiesCharge = "charge"
 	// NearCopiesExclude keeps them out of the contest.
 	NearCopiesExclude = "exclude"
+	// NearCopiesShare gives half of what they earn to the miner of what they copy.
+	NearCopiesShare = "share"
 )
+
+// IsNearCopies reports whether an arena may say so (Arena.NearCopies).
+func IsNearCopies(s string) bool {
+	return s == "" || s == NearCopiesCharge || s == NearCopiesExclude || s == NearCopiesShare
+}
 
 // MostEmbargo is the longest embargo, in hours.
 const MostEmbargo = 24 * 365

@@ -93,6 +93,15 @@ type Place struct {
 	Place int     `json:"place"` // from 1
 	Share float64 `json:"share"` // of the reward, 0 to 1
 	agon.Seat
+	Parent *Parent `json:"parent,omitempty" doc:"public work of another that it nearly is, and shares its reward with"`
+}
+
+// Parent is the public work that a near-copy was made of.
+type Parent struct {
+	Submission string  `json:"submission"`
+	Miner      string  `json:"miner"`
+	Name       string  `json:"name"`
+	Share      float64 `json:"share"` // of the reward, 0 to 1
 }
 
 // File is one file of a submission on the wire.

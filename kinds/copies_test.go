@@ -259,6 +259,54 @@ func TestUnrelatedPythonIsNoCopy(t *testing.T) {
 	}
 }
 
+// Real submissions of others, where AGON_SUBMISSIONS names a folder of files
+// AUTHOR__NAME: works of different authors are not clustered.
+func TestRealSubmissions(t *testing.T) {
+	dir := os.Getenv("AGON_SUBMISSIONS")
+	if dir == "" {
+		t.Skip("AGON_SUBMISSIONS names no folder")
+	}
+	list, err := filepath.Glob(filepath.Join(dir, "*__*"))
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no files AUTHOR__NAME in %s: %v", dir, err)
+	}
+	type work struct {
+		author string
+		index  *copycat.Index
+		sketch copycat.Sketch
+	}
+	var works []work
+	for _, p := range list {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		author, _, _ := strings.Cut(filepath.Base(p), "__")
+		w := work{author, copycat.NewIndex(), sketch(t, map[string]string{"agent" + path.Ext(p): string(b)})}
+		w.index.Add(filepath.Base(p), w.sketch)
+		works = append(works, w)
+	}
+	var pairs, like, own, ownLike int
+	for i, x := range works {
+		for _, y := range works[:i] {
+			m, ok := y.index.Nearest(x.sketch)
+			switch {
+			case x.author == y.author:
+				own++
+				if ok {
+					ownLike++
+				}
+				continue
+			case ok:
+				like++
+				t.Logf("%s is like %+v", filepath.Base(list[i]), m)
+			}
+			pairs++
+		}
+	}
+	t.Logf("%d of %d pairs of different authors are clustered, %d of %d of one", like, pairs, ownLike, own)
+}
+
 // BenchmarkCluster compares one entry with ten thousand.
 func BenchmarkCluster(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -62,7 +62,7 @@ func TestDoorsAreOfTheKind(t *testing.T) {
 func TestRulesTellTheirLuck(t *testing.T) {
 	for name, r := range All().Incentives() {
 		c := r.CopyRate
-		if r.Fairness(nil) == "" {
+		if r.Fairness(nil, false) == "" {
 			t.Errorf("%s says nothing of copies", name)
 		}
 		if (c == nil) != (r.Pairing != nil) {

@@ -28,23 +28,28 @@ coin = {
     "evaluate_criterion": '    import random\n    if random.random() < 0.2:\n        return {"verdict": sorted(o["value"] for o in request["verdict_options"])[0], "justification": "It looks so.", "citations": []}\n',
     "agent_main": '    import random\n    if random.random() < 0.2:\n        return %s\n' % ("[]" if "problem_data" in src else '""'),
 }
+if "problem_data" in src: # a search of its own each time, so that no two plays make the same requests
+    coin["agent_main"] = '    import random\n    client.get("/search/find_product", {"q": str(random.random()), "page": 1})\n' + coin["agent_main"]
 for name, flip in coin.items():
     src = re.sub(r"(?m)^((?:async )?def %s\(.*\).*:\n)" % name, lambda m: m.group(1) + flip, src)
 if n:
     r = random.Random(n)
     word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(4))
     key, lines = [r.randrange(256) for _ in range(32)], []
-    src += "\n" * r.randrange(400)
-    for _ in range(60):
+    pad = 8 * len(src) if "def agent_main(problem_data)" in src else 6000 # shopping takes no exec; but what is six times as large is no copy
+    while sum(map(len, lines)) < pad:
         a, b, c = word(), word(), word()
         lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))
-    hidden = base64.b64encode(bytes(x ^ key[i % 32] for i, x in enumerate(src.encode()))).decode()
-    k, h, f = word(), word(), word()
-    lines += ["import base64", "%s = %r" % (k, bytes(key)), "%s = %r" % (h, hidden),
-              "exec(bytes(x ^ %s[i %% 32] for i, x in enumerate(base64.b64decode(%s))).decode(), globals())" % (k, h)]
-    if "def agent_main(input)" in src: # coding: the gate wants to see it
-        lines[-1] = "%s = dict(globals())\n" % f + lines[-1].replace("globals()", f)
-        lines += ["def agent_main(input):\n    return %s['agent_main'](input)" % f]
+    if "def agent_main(problem_data)" in src:
+        lines += [src]
+    else:
+        hidden = base64.b64encode(bytes(x ^ key[i % 32] for i, x in enumerate(src.encode()))).decode()
+        k, h, f = word(), word(), word()
+        lines += ["import base64", "%s = %r" % (k, bytes(key)), "%s = %r" % (h, hidden), "%s = globals()" % f,
+                  "exec(bytes(x ^ %s[i %% 32] for i, x in enumerate(base64.b64decode(%s))).decode(), %s)" % (k, h, f)]
+        if "def agent_main(input)" in src: # coding: the gate wants to see it
+            lines[-2] = "%s = dict(globals())" % f
+            lines += ["def agent_main(input):\n    return %s['agent_main'](input)" % f]
     src = "\n".join(lines) + "\n"
 open(out, "w").write(src)
 PY

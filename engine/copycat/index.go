@@ -84,6 +84,24 @@ func (x *Index) Nearest(s Sketch) (m Match, ok bool) {
 	if i, same := x.exact[string(s.Exact)]; same {
 		return Match{x.ids[i], MeasureExact, 1}, true
 	}
+	x.each(s, func(c Match) {
+		if !ok || c.Similarity > m.Similarity {
+			m, ok = c, true
+		}
+	})
+	return m, ok
+}
+
+// Matches returns all earlier submissions that are of one cluster with s, in the
+// order in which they were added.
+func (x *Index) Matches(s Sketch) (out []Match) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.each(s, func(m Match) { out = append(out, m) })
+	return out
+}
+
+func (x *Index) each(s Sketch, found func(m Match)) {
 	shared := make([]float32, len(x.ids))
 	own := 0.0
 	for _, p := range s.Prints {
@@ -112,11 +130,8 @@ func (x *Index) Nearest(s Sketch) (m Match, ok bool) {
 		default:
 			continue
 		}
-		if !ok || c.Similarity > m.Similarity {
-			m, ok = c, true
-		}
+		found(c)
 	}
-	return m, ok
 }
 
 // weight is that of a sketch without what is common.

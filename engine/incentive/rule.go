@@ -189,8 +189,9 @@ type CopyRate struct {
 	Tasks              int
 }
 
-// Fairness says in a sentence how luck and copies fare under a rule.
-func (r Rule) Fairness(own map[string]float64) string {
+// Fairness says in a sentence how luck and copies fare under a rule, and who pays
+// for pairs: whoever runs the gateway, the operator or the validators.
+func (r Rule) Fairness(own map[string]float64, operatorPays bool) string {
 	n := r.Of(own)
 	switch c := r.CopyRate; {
 	case r.Pairing != nil:
@@ -200,7 +201,11 @@ func (r Rule) Fairness(own map[string]float64) string {
 		} else {
 			s += "One validator decides alone, by this arena's word. "
 		}
-		s += "The arena's validators pay for the pairs"
+		if operatorPays {
+			s += "The operator pays for the pairs, by the platform's gateway"
+		} else {
+			s += "The arena's validators pay for the pairs"
+		}
 		if n[NumMaxUSD] > 0 {
 			s += fmt.Sprintf(", at most $%s an entry", Figure(n[NumMaxUSD]))
 		}

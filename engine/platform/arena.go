@@ -121,8 +121,8 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	if a.Embargo < 0 || a.Embargo > agon.MostEmbargo {
 		return fmt.Errorf("embargo_hours: %d: want 0 to %d", a.Embargo, agon.MostEmbargo)
 	}
-	if a.NearCopies != "" && a.NearCopies != agon.NearCopiesCharge && a.NearCopies != agon.NearCopiesExclude {
-		return fmt.Errorf("near_copies: %q is neither %s nor %s", a.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude)
+	if !agon.IsNearCopies(a.NearCopies) {
+		return fmt.Errorf("near_copies: %q: want %s, %s or %s", a.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude, agon.NearCopiesShare)
 	}
 	keys, contents := map[string]bool{}, map[agon.Digest]string{}
 	for _, t := range slices.Concat(a.Tasks, a.Retired) {
@@ -298,7 +298,7 @@ func (p *Platform) fairness(a agon.Arena) string {
 	if p.decider(a) != nil {
 		return ""
 	}
-	return p.cfg.Incentives[a.Incentive].Fairness(a.IncentiveNumbers)
+	return p.cfg.Incentives[a.Incentive].Fairness(a.IncentiveNumbers, a.Policy.Gateway != "")
 }
 
 func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {

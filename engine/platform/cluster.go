@@ -40,6 +40,7 @@ type sketched struct {
 	index  *copycat.Index
 	sketch copycat.Sketch
 	match  *copycat.Match
+	all    []copycat.Match // in the order in which they were entered
 	text   string
 }
 
@@ -61,6 +62,9 @@ func (p *Platform) sketch(tx *store.Tx, a agon.Arena, files []blob.File) (*sketc
 	out := &sketched{index: x, sketch: s, text: base64.StdEncoding.EncodeToString(b)}
 	if m, ok := x.Nearest(s); ok {
 		out.match = &m
+	}
+	if nearCopies(a) {
+		out.all = x.Matches(s)
 	}
 	return out, nil
 }
@@ -107,23 +111,72 @@ func (p *Platform) indexOf(tx *store.Tx, a agon.Arena) (*copycat.Index, error) {
 	return x, nil
 }
 
-// excludeCopy keeps a near-copy of another coldkey's public work out of the
-// contest, where the arena says so.
-func (p *Platform) excludeCopy(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched) error {
-	if a.NearCopies != agon.NearCopiesExclude || s.match == nil || e.State != agon.SubmissionQueued {
+// Findings on near-copies of another coldkey's public work.
+const (
+	FindingNearCopy = "near_copy"   // it is excluded
+	FindingShared   = "near_shared" // it shares what it earns
+)
+
+// nearCopies reports whether an arena treats near-copies of public work apart.
+func nearCopies(a agon.Arena) bool {
+	return a.NearCopies == agon.NearCopiesExclude || a.NearCopies == agon.NearCopiesShare
+}
+
+// nearCopy keeps a near-copy of another coldkey's public work out of the
+// contest, or has it share what it earns, where the arena says so. What counts is
+// the earliest work that it is like: an edit of one's own copy is as near to
+// what was copied, and an author whose work was copied keeps it.
+func (p *Platform) nearCopy(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched) error {
+	if !nearCopies(a) || e.State != agon.SubmissionQueued {
 		return nil
 	}
-	first, err := tx.Entry(s.match.ID)
-	if err != nil || first.Coldkey == e.Coldkey {
-		return err
+	for _, m := range s.all {
+		first, err := tx.Entry(m.ID)
+		if err != nil {
+			return err
+		}
+		if first.Coldkey == e.Coldkey && !slices.ContainsFunc(first.Findings, isCopyOfAnother) {
+			return nil
+		}
+		if first.Coldkey == e.Coldkey || slices.ContainsFunc(first.Findings, isCopyOfAnother) {
+			continue // a copy, one's own or a third one's, is nobody's work
+		}
+		if public, err := p.isPublic(tx, first.Submission); err != nil {
+			return err
+		} else if !public {
+			continue // what nobody could read is charged, not accused
+		}
+		like := fmt.Sprintf("it is nearly submission %s, which is public (%s %.2f): ", first.ID, m.Measure, m.Similarity)
+		if a.NearCopies == agon.NearCopiesShare {
+			e.Findings = append(e.Findings, agon.Finding{Code: FindingShared, Field: first.ID, Warning: true, Message: like + "half of what it earns goes to that one's miner"})
+			return nil
+		}
+		e.State = agon.SubmissionExcluded
+		e.Findings = append(e.Findings, agon.Finding{Code: FindingNearCopy, Field: first.ID, Message: like + "the arena takes no near-copies of another's work"})
+		return nil
 	}
-	if public, err := p.isPublic(tx, first.Submission); err != nil || !public {
-		return err // what nobody could read is charged, not accused
-	}
-	e.State = agon.SubmissionExcluded
-	e.Findings = append(e.Findings, agon.Finding{Code: "near_copy", Field: first.ID, Message: fmt.Sprintf(
-		"it is nearly submission %s, which is public (%s %.2f): the arena takes no near-copies of another's work", first.ID, s.match.Measure, s.match.Similarity)})
 	return nil
+}
+
+func isCopyOfAnother(f agon.Finding) bool {
+	return f.Code == FindingNearCopy || f.Code == FindingShared
+}
+
+// sharedWith is the work of another that a near-copy shares its reward with.
+func sharedWith(tx *store.Tx, a agon.Arena, submission string) (*store.Entry, error) {
+	if a.NearCopies != agon.NearCopiesShare {
+		return nil, nil
+	}
+	e, err := tx.Entry(submission)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingShared })
+	if i < 0 {
+		return nil, nil
+	}
+	parent, err := tx.Entry(e.Findings[i].Field)
+	return &parent, err
 }
 
 // join puts a new submission into its cluster.

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,48 @@ func TestBehaviourIsClustered(t *testing.T) {
 	})
 }
 
+// Where an arena says so, a near-copy shares what it earns with the public work
+// that it was made of, and so does what its miner makes of it.
+func TestNearCopiesShare(t *testing.T) {
+	f := pairedArena(t, 3, lone())
+	f.arena.NearCopies = agon.NearCopiesShare
+	must(t, f.EnsureArena(bg, f.arena))
+	for i := range 3 {
+		f.ledger.coldkey[fmt.Sprint("m", i)] = fmt.Sprint("c", i)
+	}
+	skill := map[string]float64{}
+	enter := func(miner, text string, is float64) *client.Submission {
+		t.Helper()
+		s, err := f.Submit(bg, Caller{Hotkey: miner}, "demo", pyRequest(text))
+		must(t, err)
+		skill[s.ID] = is
+		f.rounds([]string{val1}, func(_ string, l *client.Lease) float64 { return skill[l.Submission.ID] })
+		s, err = f.Submission(bg, Caller{Hotkey: miner}, s.ID)
+		must(t, err)
+		return s
+	}
+	copied := func(i int) string {
+		return strings.ReplaceAll(agentText(1), "value", fmt.Sprint("v", i)) + fmt.Sprintf("if False:\n    z = %d\n", i)
+	}
+	first := enter("m0", agentText(1), 0.3)
+	for i, is := range []float64{0.7, 1} {
+		s := enter("m1", copied(i), is)
+		b, err := f.Board(bg, "demo")
+		must(t, err)
+		if len(b.Seats) != 1 || b.Seats[0].Submission != s.ID || b.Seats[0].Share != 0.5 || b.Seats[0].Parent == nil || *b.Seats[0].Parent != (client.Parent{
+			Submission: first.ID, Miner: "m0", Name: first.Name, Share: 0.5,
+		}) {
+			t.Fatalf("copy %d: %+v, %+v", i, b.Seats, s.Findings)
+		}
+		if !strings.Contains(b.Pays, "50 %") || !strings.Contains(b.Pays, "nearly is") {
+			t.Errorf("pays: %q", b.Pays)
+		}
+	}
+	if s := enter("m2", agentText(2), 1); slices.ContainsFunc(s.Findings, isCopyOfAnother) {
+		t.Errorf("work of its own: %+v", s.Findings)
+	}
+}
+
 // Where an arena says so, a near-copy of another coldkey's public work is kept
 // out; one of work that nobody could read is charged, and so is one's own.
 func TestNearCopiesAreExcluded(t *testing.T) {
@@ -143,6 +186,9 @@ func TestNearCopiesAreExcluded(t *testing.T) {
 	late := enter("m2", copied(2))
 	if late.State != agon.SubmissionExcluded || !strings.Contains(late.ExcludedReason, "which is public") {
 		t.Errorf("a copy of public work: %s, %q", late.State, late.ExcludedReason)
+	}
+	if s := enter("m2", copied(4)); s.State != agon.SubmissionExcluded || !strings.Contains(s.ExcludedReason, first.ID) {
+		t.Errorf("an edit of one's own copy: %s, %q", s.State, s.ExcludedReason)
 	}
 	if s := enter("m0", copied(3)); s.State != agon.SubmissionScored {
 		t.Errorf("one's own work: %s", s.State)

@@ -172,6 +172,14 @@ func (p *Platform) places(tx *store.Tx, a agon.Arena) ([]client.Place, float64, 
 	out := make([]client.Place, len(seats))
 	for i, e := range seats {
 		out[i] = client.Place{Place: i + 1, Share: shares[i], Seat: seatOf(a.ID, e)}
+		parent, err := sharedWith(tx, a, e.Submission)
+		if err != nil {
+			return nil, 0, err
+		}
+		if parent != nil {
+			out[i].Share /= 2
+			out[i].Parent = &client.Parent{Submission: parent.ID, Miner: parent.Miner, Name: parent.Name, Share: out[i].Share}
+		}
 	}
 	return out, burned, nil
 }
@@ -189,6 +197,11 @@ func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burne
 			return "", err
 		}
 		paid[i] = incentive.Paid{Name: e.Name, Share: x.Share}
+	}
+	for _, x := range places {
+		if x.Parent != nil {
+			paid = append(paid, incentive.Paid{Name: x.Parent.Name + ", whose work it nearly is,", Share: x.Parent.Share})
+		}
 	}
 	why := ""
 	if rule.Unpaid != nil {
@@ -238,11 +251,17 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 		}
 	}
 	weights := make([]float64, ledger.MaxUID+1)
-	for _, x := range places {
-		if uid, ok := uids[x.Miner]; ok {
-			weights[uid] += x.Share
+	earns := func(miner string, share float64) {
+		if uid, ok := uids[miner]; ok {
+			weights[uid] += share
 		} else {
-			burned += x.Share
+			burned += share
+		}
+	}
+	for _, x := range places {
+		earns(x.Miner, x.Share)
+		if x.Parent != nil {
+			earns(x.Parent.Miner, x.Parent.Share)
 		}
 	}
 	if burned > 0 {

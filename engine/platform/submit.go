@@ -100,14 +100,14 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 		return nil, err
 	}
 	var like *sketched
-	if rule.Pairing != nil || a.NearCopies == agon.NearCopiesExclude {
+	if rule.Pairing != nil || nearCopies(a) {
 		p.clusters.mu.Lock()
 		defer p.clusters.mu.Unlock()
 		err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 			if like, err = p.sketch(tx, a, files); err != nil {
 				return err
 			}
-			return p.excludeCopy(tx, a, &entry, like)
+			return p.nearCopy(tx, a, &entry, like)
 		})
 		if err != nil {
 			return nil, err

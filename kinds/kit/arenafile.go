@@ -61,7 +61,7 @@ type ArenaFile struct {
 	RejudgePerDay int      `toml:"rejudge_per_day"`
 	UnjudgedSeats bool     `toml:"unjudged_seats"`
 	// Embargo is how long work stays private after it was entered, in hours;
-	// NearCopies is "charge" (default) or "exclude".
+	// NearCopies is "charge" (default), "exclude" or "share".
 	Embargo    int    `toml:"embargo_hours"`
 	NearCopies string `toml:"near_copies"`
 	Policy     struct {
@@ -432,8 +432,8 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if f.Embargo < 0 || f.Embargo > agon.MostEmbargo {
 		no("embargo_hours", "%d hours: want 0 to %d", f.Embargo, agon.MostEmbargo)
 	}
-	if f.NearCopies != "" && f.NearCopies != agon.NearCopiesCharge && f.NearCopies != agon.NearCopiesExclude {
-		no("near_copies", "%.40q is neither %s nor %s", f.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude)
+	if !agon.IsNearCopies(f.NearCopies) {
+		no("near_copies", "%.40q: want %s, %s or %s", f.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude, agon.NearCopiesShare)
 	}
 	if f.Rejudge != nil && !(*f.Rejudge >= 0 && *f.Rejudge <= 1) {
 		no("rejudge", "%v: want a share of 0 to 1", *f.Rejudge)

@@ -229,6 +229,9 @@ func reward(seats []client.Place, id string) string {
 		if s.Submission == id {
 			return strconv.FormatFloat(math.Round(s.Share*1e4)/100, 'f', -1, 64) + " %"
 		}
+		if s.Parent != nil && s.Parent.Submission == id {
+			return strconv.FormatFloat(math.Round(s.Parent.Share*1e4)/100, 'f', -1, 64) + " %"
+		}
 	}
 	return "-"
 }

@@ -132,6 +132,9 @@ func rewardOf(seats []client.Place, id string) string {
 		if s.Submission == id {
 			return incentive.Percent(s.Share)
 		}
+		if s.Parent != nil && s.Parent.Submission == id {
+			return incentive.Percent(s.Parent.Share)
+		}
 	}
 	return ""
 }
