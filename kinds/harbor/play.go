@@ -12,12 +12,14 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -114,6 +116,9 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 		printed := &ending{limit: maxLog / len(s.turns)}
 		why, detail, err := h.agent(ctx, box, s, u, printed)
 		rec.Files[outputFile] = append(rec.Files[outputFile], printed.b...)
+		if len(printed.b) > 0 {
+			env.Progress(agon.EventOutput, t.Key, map[string]any{"stream": "output", "text": printed.text(), "truncated": printed.dropped > 0})
+		}
 		if err == nil && why != "" {
 			err = &outcome{why, detail}
 		}
@@ -339,7 +344,7 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, pr
 	case x.Limit != "":
 		return "limit", x.Limit + " limit reached", nil
 	case x.Code != 0:
-		return "raised", fmt.Sprintf("the agent ended with status %d", x.Code), nil
+		return "raised", raised(printed.text(), x.Code), nil
 	}
 	switch _, err := box.ReadFile(done, 1<<10); {
 	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
@@ -348,6 +353,16 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, pr
 		return "", "", fmt.Errorf("read the agent's end: %w", err)
 	}
 	return "", "", nil
+}
+
+// raised says what ended the agent: the last line of its traceback where there is one.
+func raised(said string, code int) string {
+	said = strings.TrimSpace(said)
+	last := said[strings.LastIndexByte(said, '\n')+1:]
+	if !strings.Contains(said, "Traceback (most recent call last)") || last == "" {
+		return fmt.Sprintf("the agent ended with status %d", code)
+	}
+	return plain.Short(last, 500)
 }
 
 // wall is the time that a step gives its agent; 0: the box's.
@@ -360,14 +375,18 @@ func (u turn) wall() time.Duration {
 
 // ending keeps the end of what is written.
 type ending struct {
-	limit int
-	b     []byte
+	limit   int
+	b       []byte
+	dropped int
 }
+
+func (e *ending) text() string { return strings.ToValidUTF8(string(e.b), "\ufffd") }
 
 func (e *ending) Write(p []byte) (int, error) {
 	e.b = append(e.b, p...)
 	if n := len(e.b) - e.limit; n > 0 {
 		e.b = append([]byte(nil), e.b[n:]...)
+		e.dropped += n
 	}
 	return len(p), nil
 }

@@ -55,8 +55,9 @@ func TestPlay(t *testing.T) {
 	}{
 		{"solver", "ok", kittest.Sample(t, Kit(), "solver"), 1},
 		{"forger", "ok", kittest.Sample(t, Kit(), "forger"), 0},
+		{"template", "ok", kittest.Template(t, Kit()), 0},
 		{"nothing", "ok", kittest.Files{agentFile: "async def agent_main(input):\n    pass\n"}, 0},
-		{"raises", "raised", kittest.Files{agentFile: "def agent_main(input):\n    raise ValueError\n"}, 0},
+		{"raises", "raised", kittest.Files{agentFile: "def agent_main(input):\n    raise ValueError(\"mine\")\n"}, 0},
 		{"exits", "exited", kittest.Files{agentFile: "import os\ndef agent_main(input):\n    os._exit(0)\n"}, 0},
 		{"too much", "limit", kittest.Files{agentFile: "import os\ndef agent_main(input):\n    open('big', 'wb').write(os.urandom(40 << 20))\n"}, 0},
 		{"looks for the tests", "ok", kittest.Files{agentFile: lookingForTests}, 0},
@@ -65,6 +66,9 @@ func TestPlay(t *testing.T) {
 			for _, a := range kittest.Play(t, Kit(), c.files) {
 				if a.Outcome != c.outcome || len(a.Scores) != 1 || a.Scores[0].Value != c.value {
 					t.Errorf("outcome %q %s %s, scores %+v, printed:\n%s", a.Outcome, a.Fault, a.Reason, a.Scores, a.Files[outputFile])
+				}
+				if c.outcome == "raised" && a.Detail != "ValueError: mine" {
+					t.Errorf("raised: %q, want the last line of the traceback", a.Detail)
 				}
 			}
 		})

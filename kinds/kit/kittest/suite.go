@@ -59,6 +59,29 @@ func (f Files) blobs() []blob.File {
 // FS returns the files as a kind's Check gets them.
 func (f Files) FS() fs.FS { return blob.FS(f.blobs()) }
 
+// Template is what `agon agent new KIND` writes, as it is entered; empty where
+// the kind has none.
+func Template(t testing.TB, k kit.Kit) Files {
+	t.Helper()
+	template, ok := kit.List{k}.Templates()[k.Kind]
+	if !ok {
+		return nil
+	}
+	files := Files{}
+	err := fs.WalkDir(template, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(template, p)
+		files[k.Entry(p)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // Whole checks that a kit is whole: it has a kind of its name, its arena names
 // what exists, its tasks load, its script can be read, and what it offers to
 // miners passes the gate that everybody's submissions pass.
@@ -113,19 +136,7 @@ func Whole(t *testing.T, k kit.Kit) {
 		enters("sample "+s.Name, Sample(t, k, s.Name), s.Refused)
 	}
 	// What `agon agent new KIND` writes can be entered as it is.
-	if template, ok := o.Kits.Templates()[k.Kind]; ok {
-		files := Files{}
-		err := fs.WalkDir(template, ".", func(p string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			b, err := fs.ReadFile(template, p)
-			files[k.Entry(p)] = string(b)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if files := Template(t, k); len(files) > 0 {
 		enters("the template", files, false)
 	}
 }
