@@ -63,7 +63,7 @@ answers() { # it prints its address when all is open
 }
 
 count=0
-for section in 'The first ten minutes of a miner' '… of an operator' '… of a validator'; do
+for section in 'The first ten minutes of a miner' 'The first ten minutes of an operator' 'The first ten minutes of a validator'; do
 	list=$(commands "$section")
 	[ -n "$list" ] || die "README.md has no commands below: $section"
 	while IFS= read -r cmd; do

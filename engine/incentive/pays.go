@@ -1,6 +1,9 @@
 package incentive
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Paid is who earns what share of a reward.
 type Paid struct {
@@ -9,10 +12,11 @@ type Paid struct {
 }
 
 // Pays says in a sentence who earns what, and why the rest is burned. paid is by
-// place, with those who sit and earn nothing; why is the rule's (Rule.Unpaid).
+// place, with those who sit and earn nothing; why is the rule's (Rule.Unpaid), or
+// says why nobody sits.
 func Pays(paid []Paid, burned float64, why string) string {
 	if len(paid) == 0 {
-		return "The whole reward is burned: nobody sits yet."
+		return "The whole reward is burned: " + cmp.Or(why, "nobody sits yet") + "."
 	}
 	var earn, none []string
 	for _, p := range paid {

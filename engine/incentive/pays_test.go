@@ -10,6 +10,7 @@ func TestPays(t *testing.T) {
 		want   string
 	}{
 		{nil, 1, "", "The whole reward is burned: nobody sits yet."},
+		{nil, 1, "no entry has taken the seat", "The whole reward is burned: no entry has taken the seat."},
 		{[]Paid{{"a", 1}}, 0, "", "a earns 100 %."},
 		{[]Paid{{"a", 0.6}, {"b", 0.3}}, 0.1, "the third place is empty", "a earns 60 %, b earns 30 %; 10 % is burned: the third place is empty."},
 		{[]Paid{{"a", 0.25}, {"b", 0}}, 0.75, "", "a earns 25 %; 75 % is burned. Placed without a reward: b."},

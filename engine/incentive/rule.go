@@ -106,6 +106,9 @@ type Rule struct {
 	// Sentence says one decision of this rule in a sentence with its numbers, for
 	// people; nil, or "": the general one (Say).
 	Sentence func(d agon.Decision) string
+	// Remark says what else the numbers of an entry tell that was played and never
+	// could sit; nil, or "": nothing.
+	Remark func(d agon.Decision) string
 	// Weights gives the whole vector of a subnet itself, for rules that are exact
 	// to the unit: a weight per uid, hotkeys by uid, what nobody earned at uid 0.
 	// nil for an empty metagraph; nil func: weights follow from Shares.
@@ -195,11 +198,11 @@ func (r Rule) Fairness(own map[string]float64, operatorPays bool) string {
 	n := r.Of(own)
 	switch c := r.CopyRate; {
 	case r.Pairing != nil:
-		s := fmt.Sprintf("A seat moves by paired evidence: a copy takes it in at most %s %% of all its attempts together. ", Figure(100*n[NumAlpha]))
+		s := fmt.Sprintf("A seat moves by paired evidence: all attempts of a copy together take it with a chance of at most %s %%. ", Figure(100*n[NumAlpha]))
 		if v := n[NumValidators]; v > 1 {
 			s += fmt.Sprintf("%s of %s validators must each have seen it. ", Figure(n[NumAgree]), Figure(v))
 		} else {
-			s += "One validator decides alone, by this arena's word. "
+			s += "In this arena one validator's evidence is enough. "
 		}
 		if operatorPays {
 			s += "The operator pays for the pairs, by the platform's gateway"

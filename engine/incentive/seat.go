@@ -322,6 +322,9 @@ func sayPaired(d agon.Decision) string {
 	}
 	tail := fmt.Sprintf("needs evidence %s%s (attempt %s, alpha %.3g), has %s after %s pairs: %s won, %s lost", amount(n["need"]), who,
 		Figure(n["attempt"]), n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
+	if g, ok := n["gain"]; ok { // as many may be lost as won, by less
+		tail += fmt.Sprintf(", by %+.2f on average", g)
+	}
 	switch {
 	case d.Outcome == agon.TookSeat:
 		return fmt.Sprintf("Took the seat: better than %s on the same tasks and seeds; %s.", rival, tail)

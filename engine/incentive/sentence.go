@@ -2,6 +2,7 @@ package incentive
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ func say(rules map[string]Rule, d agon.Decision) string {
 		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
 	}
 	if d.Rule == ScriptedRule {
-		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete."
+		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete." + remark(rules, d)
 	}
 	if d.Rule == ForgedRule {
 		return "Kept out: it forged a grade. A test passed together with a twin of it whose expectation is false, so nothing that it solved counts."
@@ -62,6 +63,18 @@ func say(rules map[string]Rule, d agon.Decision) string {
 		return "Kept out: " + score + "; the rule " + d.Rule + " does not seat it."
 	}
 	return "Kept out: " + score + "; needs " + Figure(*d.Bar) + champion(d.Numbers) + "."
+}
+
+// remark is the first that a rule makes of d.
+func remark(rules map[string]Rule, d agon.Decision) string {
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		if f := rules[name].Remark; f != nil {
+			if s := f(d); s != "" {
+				return " " + s
+			}
+		}
+	}
+	return ""
 }
 
 // champion explains the bar by who sits, where the numbers say so.

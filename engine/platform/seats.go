@@ -204,7 +204,11 @@ func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burne
 		}
 	}
 	why := ""
-	if rule.Unpaid != nil {
+	if len(places) == 0 {
+		if why, err = nobody(tx, a.ID); err != nil {
+			return "", err
+		}
+	} else if rule.Unpaid != nil {
 		why = rule.Unpaid(rule.Of(a.IncentiveNumbers), seats)
 	}
 	return incentive.Pays(paid, burned, why), nil
@@ -348,4 +352,31 @@ func (p *Platform) exactTarget(ctx context.Context, a agon.Arena, rule incentive
 		}
 	}
 	return target, nil
+}
+
+// nobody says why no seat of an arena is taken; "" while there may come somebody.
+func nobody(tx *store.Tx, arena string) (string, error) {
+	list, err := tx.Entries(store.EntryFilter{Arena: arena, Limit: 200})
+	if err != nil {
+		return "", err
+	}
+	played, scripted := 0, 0
+	for _, e := range list {
+		switch e.State {
+		case agon.SubmissionQueued, agon.SubmissionPlaying:
+			return "", nil
+		case agon.SubmissionScored:
+			played++
+			if e.Scripted {
+				scripted++
+			}
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "", nil
+	case played > 0 && played == scripted:
+		return "every entry that was played asked the stand-in script, which never takes a seat", nil
+	}
+	return "no entry has taken the seat", nil
 }

@@ -36,7 +36,7 @@ func Kit() kit.Kit {
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
 				ID:   "demo-coding",
-				Kind: "coding", Title: "Software engineering: mend the bug", Netuid: 1, Licence: "MIT",
+				Kind: "coding", Title: "Software engineering: fix the bug", Netuid: 1, Licence: "MIT",
 				Sets: []string{"small", "released"}, Samples: true, SubmissionsPerColdkey: 50,
 				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(),
 			}

@@ -66,6 +66,9 @@ type Kit struct {
 	// InsteadOfCheck and InsteadOfTry name what serves the kind better than
 	// `agon task check` and `agon try`; nil: these do.
 	InsteadOfCheck, InsteadOfTry *Instead
+	// InsteadOfTemplate is the command that begins an entry of a kind which has no
+	// template, as it is typed; "": none.
+	InsteadOfTemplate string
 	// EntryName is the path under which a single file is entered ("agent.py"); "":
 	// under its own name.
 	EntryName string
@@ -270,7 +273,7 @@ func (l List) Commons() platform.Commons {
 func DemoPairs() map[string]float64 {
 	return map[string]float64{
 		incentive.NumValidators: 1, incentive.NumAgree: 1, incentive.NumAlpha: 0.05, incentive.NumEntries: 0,
-		incentive.NumMaxPairs: 64, incentive.NumBatch: 8, incentive.NumMinGain: 0.2,
+		incentive.NumMaxPairs: 96, incentive.NumBatch: 8, incentive.NumMinGain: 0.2,
 	}
 }
 
@@ -355,6 +358,17 @@ func (l List) Templates() map[string]fs.FS {
 		}
 		if sub, err := fs.Sub(k.Data, "template"); err == nil {
 			out[k.Kind] = sub
+		}
+	}
+	return out
+}
+
+// Starts are the commands that begin an entry of the kinds without a template, by kind.
+func (l List) Starts() map[string]string {
+	out := map[string]string{}
+	for _, k := range l {
+		if k.InsteadOfTemplate != "" {
+			out[k.Kind] = k.InsteadOfTemplate
 		}
 	}
 	return out

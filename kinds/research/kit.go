@@ -55,14 +55,16 @@ const researchTokenEnv = "AGON_RESEARCH_ADMIN_TOKEN"
 func Kit() kit.Kit {
 	c := coordinator.NewClosed()
 	return kit.Kit{
-		InsteadOfCheck: &kit.Instead{Why: "is a research task, which has no reference solution", Mend: "agon task preflight tries it"},
-		CheckTask:      kr.CheckTask,
-		TaskInit:       kr.Init,
-		TaskPreflight:  preflightResearch,
-		Commands:       func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
-		Programs:       []kit.Program{commands.Stock()},
-		Kind:           kr.Name,
-		Data:           data.FS,
+		InsteadOfTemplate: "agon research start TASK DIR",
+		InsteadOfTry:      &kit.Instead{Why: "an entry of a research arena is a checkout with a claim", Mend: "begin with `agon research start TASK DIR`; it says what comes then"},
+		InsteadOfCheck:    &kit.Instead{Why: "is a research task, which has no reference solution", Mend: "agon task preflight tries it"},
+		CheckTask:         kr.CheckTask,
+		TaskInit:          kr.Init,
+		TaskPreflight:     preflightResearch,
+		Commands:          func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
+		Programs:          []kit.Program{commands.Stock()},
+		Kind:              kr.Name,
+		Data:              data.FS,
 		New: func(p kit.Parts) kind.Kind {
 			return kr.New(replayConfig(p.Options, p.Rootfs))
 		},

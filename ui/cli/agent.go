@@ -45,18 +45,22 @@ func (a *App) agentNewCmd(in Agents) *cobra.Command {
 			if len(args) == 2 {
 				dir = args[1]
 			}
-			return a.agentNew(cmd.Context(), in.Templates, args[0], dir)
+			return a.agentNew(cmd.Context(), in, args[0], dir)
 		},
 	}
 }
 
-func (a *App) agentNew(ctx context.Context, templates map[string]fs.FS, kind, dir string) error {
+func (a *App) agentNew(ctx context.Context, in Agents, kind, dir string) error {
+	templates := in.Templates
 	if templates == nil {
 		return Missing("agent templates")
 	}
 	template, ok := templates[kind]
+	if start := in.Starts[kind]; !ok && start != "" {
+		return output.Usage("", "begin with `"+start+"`", "the kind %s has no template", kind)
+	}
 	if !ok {
-		return output.Usage("", "use one of "+strings.Join(slices.Sorted(maps.Keys(templates)), ", ")+"; other kinds have commands of their own, which `agon --help` shows", "no template of a kind %q", kind)
+		return output.Usage("", "use one of "+strings.Join(slices.Sorted(maps.Keys(templates)), ", "), "no template of a kind %q", kind)
 	}
 	var files []client.File
 	err := fs.WalkDir(template, ".", func(p string, d fs.DirEntry, err error) error {

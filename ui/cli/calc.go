@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,9 @@ others still are answered, and the exit code is 1. An unknown rule exits 2.`,
 			}
 			if len(args) == 0 {
 				return output.Usage("", "list them with `agon calc --list`", "`agon calc` wants a rule")
+			}
+			if !slices.Contains(reg.Rules(), args[0]) {
+				return fmt.Errorf("%w %q", calc.ErrUnknownRule, args[0])
 			}
 			if file == "" && a.IO.InTTY() {
 				a.IO.Notef("%s: %s", args[0], reg.Doc(args[0]))

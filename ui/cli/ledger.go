@@ -57,7 +57,7 @@ func (a *App) netuid(ctx context.Context, c *client.Client, n int) (uint16, erro
 	}
 	for _, x := range arenas {
 		if x.Netuid != arenas[0].Netuid {
-			return 0, output.Usage("netuid", "name one with --netuid", "the server's arenas are on several subnets")
+			return 0, output.Usage("netuid", "name one with --netuid, or an arena with --arena", "the server's arenas are on several subnets")
 		}
 	}
 	return arenas[0].Netuid, nil
@@ -132,6 +132,7 @@ func metagraphHuman(h *output.Human, m *client.Metagraph) {
 }
 
 type registerOptions struct {
+	Arena     string // whose subnet it is
 	Netuid    int
 	Hotkey    string // of another: the operator registers it
 	Coldkey   string
@@ -147,11 +148,25 @@ func (a *App) ledgerRegisterCmd() *cobra.Command {
 A hotkey that is registered already is shown, and nothing changes. Where the server wants
 the coldkey's signature, the wallet's coldkey signs. With --hotkey and --coldkey the operator
 registers somebody else, with --validator as a validator.`,
-		Example: "  agon ledger register\n  agon ledger register --wallet.hotkey second --netuid 1\n  agon ledger register --hotkey 5F… --coldkey 5G… --wallet.name operator",
+		Example: "  agon ledger register --arena {arena}\n  agon ledger register --wallet.hotkey second --netuid 1\n  agon ledger register --hotkey 5F… --coldkey 5G… --wallet.name operator",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Hotkey != "" && o.Coldkey == "" {
 				return output.Usage("coldkey", "add --coldkey", "whose hotkey is it")
+			}
+			if o.Arena != "" {
+				if o.Netuid != netuidUnset {
+					return output.Usage("arena", "leave one of them away", "--arena and --netuid both name the subnet")
+				}
+				c, err := a.Reader()
+				if err != nil {
+					return err
+				}
+				x, err := c.Arena(cmd.Context(), o.Arena)
+				if err != nil {
+					return err
+				}
+				o.Netuid = int(x.Netuid)
 			}
 			if a.ledgerPlace() != "" {
 				if o.Hotkey != "" || o.Validator {
@@ -164,6 +179,7 @@ registers somebody else, with --validator as a validator.`,
 	}
 	cmd.Flags().IntVar(&o.Netuid, "netuid", netuidUnset, "subnet `number` (default: that of the arenas)")
 	cmd.Flags().Lookup("netuid").DefValue = "0"
+	cmd.Flags().StringVar(&o.Arena, "arena", "", "the subnet of this `arena` of the server, in place of --netuid")
 	cmd.Flags().StringVar(&o.Coldkey, "coldkey", "", "`address` of the owner (default: the wallet's)")
 	cmd.Flags().StringVar(&o.Hotkey, "hotkey", "", "`address` of the hotkey to register (operator; default: the one in force)")
 	cmd.Flags().BoolVar(&o.Validator, "validator", false, "give it a validator's permit (operator)")

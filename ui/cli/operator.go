@@ -96,7 +96,11 @@ func (a *App) act(use, short, example string, reasoned bool, do func(ctx context
 			if err != nil {
 				return err
 			}
-			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: done", args[0]) }})
+			done := "done"
+			if x, ok := v.(*client.Arena); ok {
+				done = string(x.State)
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: %s", args[0], done) }})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")

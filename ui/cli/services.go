@@ -108,6 +108,8 @@ type Agents struct {
 	EntryName func(kind, file string) string
 	// Templates holds what `agon agent new KIND` writes, by kind.
 	Templates map[string]fs.FS
+	// Starts are the commands that begin an entry of the kinds without a template, by kind.
+	Starts map[string]string
 	// Try plays one agent file by the validator's own code path.
 	Try func(context.Context, TryOptions) (*TryResult, error)
 }

@@ -127,7 +127,7 @@ func twins(r TaskReport) string {
 	for _, t := range r.Tests {
 		n += t.Twins
 	}
-	s := fmt.Sprintf("%d of %d tests", n, len(r.Tests))
+	s := fmt.Sprintf("%d for %d tests", n, len(r.Tests))
 	if few := len(r.Forged()); few > 0 {
 		s += fmt.Sprintf(", %d forgeable", few)
 	}

@@ -118,14 +118,17 @@ func (s *server) submission(q *request) error {
 		Files    []fileView
 		Withheld string // why there are no files
 		Diffs    []diffView
-		Runs     []runRow
-		MoreRuns string
-		Band     *score.Band
-		Public   *float64
-		Reward   string
-		Zeros    []CorpusCount // why tasks scored 0, most frequent first
-		Faults   map[agon.Fault]int
-		Chart    *Chart
+		// Incumbent is the name of whom it was decided against; Champion: it sits itself.
+		Incumbent string
+		Champion  bool
+		Runs      []runRow
+		MoreRuns  string
+		Band      *score.Band
+		Public    *float64
+		Reward    string
+		Zeros     []CorpusCount // why tasks scored 0, most frequent first
+		Faults    map[agon.Fault]int
+		Chart     *Chart
 	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
@@ -142,6 +145,12 @@ func (s *server) submission(q *request) error {
 		}
 	}
 	data.Zeros = zeros(page.Items)
+	data.Champion = a.Champion != nil && a.Champion.Submission == sub.ID
+	if d := sub.Decision; d != nil && d.Incumbent != "" {
+		if in, err := s.cfg.Platform.Submission(ctx, q.caller, d.Incumbent); err == nil {
+			data.Incumbent = in.Name
+		}
+	}
 	others := []struct{ id, what string }{}
 	if a.Champion != nil && a.Champion.Submission != sub.ID {
 		others = append(others, struct{ id, what string }{a.Champion.Submission, "the champion"})

@@ -122,7 +122,7 @@ func Services(kits kit.List) cli.Services {
 				return Try(ctx, o, t.File, t.Arena, t.Tasks, t.Config.Get(config.URL))
 			},
 			EntryName: func(kind, file string) string { k, _ := kits.Of(kind); return k.Entry(file) },
-			Templates: kits.Templates(),
+			Templates: kits.Templates(), Starts: kits.Starts(),
 		},
 		Tasks: cli.Tasks{
 			Kinds: taskKinds(kits),

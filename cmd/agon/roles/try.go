@@ -71,7 +71,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	}
 	own, _ := o.Kits.Of(a.Kind)
 	if i := own.InsteadOfTry; i != nil {
-		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: i.Why, Mend: i.Mend + " " + file}
+		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: i.Why, Mend: i.Mend}
 	}
 	files, err := tryFiles(own, file)
 	if err != nil {

@@ -77,7 +77,7 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	if err != nil {
 		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)
 	}
-	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), plain.Short(v.Rationale, 1000)), nil
+	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), fmt.Sprintf("verdict %v, as the reference; support: %s", p.Response.Verdict, plain.Short(v.Rationale, 1000))), nil
 }
 
 // citationLine is what a judge sees of a citation: the first that is there.

@@ -109,15 +109,24 @@ func Race() incentive.Rule {
 		},
 		Reasons:  []string{score.ThresholdRule, ruleNotQualified, ruleEliminated, ruleRacing},
 		Sentence: sentence,
+		Remark:   byHeart,
 	}
+}
+
+// byHeart says that an entry does far better on the public problems than on the hidden ones.
+func byHeart(d agon.Decision) string {
+	if d.Numbers["gap_alarm"] != 1 {
+		return ""
+	}
+	return fmt.Sprintf("It scores %s on the public problems and %s on the hidden ones, as an agent does that knows the public answers by heart.", incentive.Figure(d.Numbers["public"]), incentive.Figure(d.Numbers["hidden"]))
 }
 
 // sentence says a decision of a race.
 func sentence(d agon.Decision) string {
 	n, fig := d.Numbers, incentive.Figure
-	known := ""
-	if n["gap_alarm"] == 1 {
-		known = fmt.Sprintf(" It solves %s of the public problems and %s of the hidden ones, as one would who knows the public answers by heart.", fig(n["public"]), fig(n["hidden"]))
+	known := byHeart(d)
+	if known != "" {
+		known = " " + known
 	}
 	switch {
 	case d.Rule == ruleNotQualified:

@@ -35,7 +35,7 @@ REPO = "/repo"
 def agent_main(input):
     """Return a git diff, as a string or as {"patch": diff}.
 
-    input["problem_statement"] is the issue to mend, input["run_id"] names this run.
+    input["problem_statement"] is the issue to fix, input["run_id"] names this run.
     """
     names = run("git", "ls-files")
     answer = ask("Here is an issue:\n\n%s\n\nThese are the files:\n%s\nWhich file is to blame?" % (input["problem_statement"], names))
