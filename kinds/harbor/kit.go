@@ -7,7 +7,9 @@ import (
 	"embed"
 
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/harbor/commands"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ui/cli"
 )
 
 // files are the kind's own: samples/NAME are agents that the demo enters,
@@ -32,6 +34,7 @@ func Kit() kit.Kit {
 		Samples:   []kit.Sample{{Name: "solver"}, {Name: "forger"}},
 		CheckTask: checkTask,
 		Adopts:    adopts,
+		Commands:  func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a, checkTask) },
 		Demo:      kit.ShippedArena(arena),
 	}
 }

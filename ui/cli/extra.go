@@ -14,11 +14,25 @@ type Extra struct {
 	// Group is the heading below which `agon --help` lists it: play, run or own.
 	// Only without a parent.
 	Group string
-	// Command is added to the parent, if it is not nil.
+	// Command is added to the parent, if it is not nil; where the parent has one of
+	// its name, the commands below it are added to that.
 	Command *cobra.Command
 	// Extend changes the parent itself: it may add flags, and a branch in front of
 	// its RunE.
 	Extend func(parent *cobra.Command)
+}
+
+// merged adds the commands below c to those below a command of the same name that
+// another kind has put there: kinds may share a noun.
+func merged(at, c *cobra.Command) bool {
+	for _, there := range at.Commands() {
+		if there.Name() == c.Name() && c.HasSubCommands() {
+			there.Example += "\n" + c.Example
+			there.AddCommand(c.Commands()...)
+			return true
+		}
+	}
+	return false
 }
 
 // addExtras puts the kinds' commands into the tree.
@@ -41,7 +55,9 @@ func addExtras(root *cobra.Command, list []Extra) {
 			if at == root {
 				x.Command.GroupID = x.Group
 			}
-			at.AddCommand(x.Command)
+			if !merged(at, x.Command) {
+				at.AddCommand(x.Command)
+			}
 		}
 		if x.Extend != nil {
 			x.Extend(at)

@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -300,9 +303,10 @@ seat.taken, operator.acted. A message that fails is sent again, with growing pau
 
 // arenaNewCmd writes an arena file to start from.
 func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
-	return &cobra.Command{
+	var dataset string
+	cmd := &cobra.Command{
 		Use: "new KIND [FILE]", Short: "Write a commented arena file to start from",
-		Long:    "Write a commented arena file of a kind (default: ./arena.toml). JSON: {file, kind}.",
+		Long:    "Write a commented arena file of a kind (default: ./arena.toml). --dataset names a directory of tasks in\nplace of the kind's shipped sets. JSON: {file, kind}.",
 		Example: "  agon arena new {kind} ./mine.toml\n  agon arena check ./mine.toml && agon up --arena ./mine.toml", Args: Args(1, 2, "a kind and at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Template == nil {
@@ -315,6 +319,11 @@ func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
 			text, err := f.Template(args[0])
 			if err != nil {
 				return err
+			}
+			if dataset != "" {
+				if text, err = withDataset(text, path, dataset); err != nil {
+					return err
+				}
 			}
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
@@ -334,6 +343,35 @@ func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
 			}})
 		},
 	}
+	cmd.Flags().StringVar(&dataset, "dataset", "", "play the tasks of this `directory`")
+	return cmd
+}
+
+var setsLine = regexp.MustCompile(`(?m)^sets = \[[^\]]*\].*$`)
+
+// withDataset names a directory of tasks in an arena file that will stand at path:
+// folders are relative to the file.
+func withDataset(text []byte, path, dir string) ([]byte, error) {
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return nil, output.Usage("dataset", "name a directory of task directories", "--dataset %s: no such directory", dir)
+	}
+	if !filepath.IsAbs(dir) {
+		base, err := filepath.Abs(filepath.Dir(path))
+		if err != nil {
+			return nil, err
+		}
+		whole, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if dir, err = filepath.Rel(base, whole); err != nil {
+			return nil, err
+		}
+		if dir = filepath.ToSlash(dir); !strings.HasPrefix(dir, "../") {
+			dir = "./" + dir
+		}
+	}
+	return setsLine.ReplaceAllLiteral(text, []byte("sets = ["+strconv.Quote(dir)+"]")), nil
 }
 
 // arenaCheckCmd checks an arena file and names every mistake.
