@@ -35,6 +35,8 @@ Exit code 3 if some did not come over, 1 if none did.`
 		Use:     "import",
 		Short:   "Bring tasks of others: Harbor's, SWE-bench's, polyglot's",
 		Example: "  agon task import harbor ./terminal-bench ./tasks\n  agon task import swebench verified.jsonl ./tasks",
+		Args:    cli.Args(0, 0, ""),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	one := func(use, short, long, example string, flags func(*cobra.Command), run func(ctx context.Context, w *dataset.Writer, source string) error) *cobra.Command {
 		cmd := &cobra.Command{
@@ -131,6 +133,8 @@ func exportCmd(a *cli.App) *cobra.Command {
 		Use:     "export",
 		Short:   "Write tasks in the form of others",
 		Example: "  agon task export harbor ./tasks ./out\n  agon task export swebench ./tasks instances.jsonl",
+		Args:    cli.Args(0, 0, ""),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	top.AddCommand(&cobra.Command{
 		Use:     "harbor DIR OUT",
