@@ -122,6 +122,17 @@ type Policy struct {
 	// Judge bounds what judging one run may spend at the platform's gateway; nil:
 	// what the kind's judges need.
 	Judge *Judging `json:"judge,omitempty"`
+	// Libraries are the Python packages that agents find; nil: what stands in the
+	// boxes' root file system.
+	Libraries *Libraries `json:"libraries,omitempty"`
+}
+
+// Libraries are Python packages, locked by hash.
+type Libraries struct {
+	// List is the tree that holds the list, hashes and all.
+	List Digest `json:"list"`
+	// Packages are what it names, NAME==VERSION.
+	Packages []string `json:"packages"`
 }
 
 // What becomes of a provider's count of tokens that the text contradicts by a

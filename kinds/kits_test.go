@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/gatewaytest"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/libraries"
 )
 
 // Agents reach the routes of their own kind's dialects and of no other kind's,
@@ -78,6 +79,33 @@ func TestRulesTellTheirLuck(t *testing.T) {
 		}
 		if math.Abs(out.Copy1-c.One) > 0.05 || math.Abs(out.Copy5-c.Five) > 0.05 {
 			t.Errorf("%s says %v and %v, simulated %v and %v", name, c.One, c.Five, out.Copy1, out.Copy5)
+		}
+	}
+}
+
+// Every list that ships can be used, and has what its system promises.
+func TestLibraries(t *testing.T) {
+	all := All().Libraries()
+	for name, wants := range map[string]string{
+		"ridges":      "numpy pandas openai httpx pydantic tree-sitter tree-sitter-language-pack requests pytest",
+		"ridges-seed": "numpy pandas scikit-learn scipy pydantic requests",
+		"caster":      "pydantic httpx jsonschema",
+		"oro":         "requests ujson",
+	} {
+		list, ok := all[name]
+		if !ok {
+			t.Errorf("%s does not ship", name)
+			continue
+		}
+		packages, err := libraries.Parse(list)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		have := strings.ToLower(strings.Join(packages, " "))
+		for p := range strings.FieldsSeq(wants) {
+			if !strings.Contains(" "+have, " "+p+"==") {
+				t.Errorf("%s has no %s: %s", name, p, have)
+			}
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -149,6 +152,15 @@ func (e *env) Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if closed {
 		return nil, errEnded
 	}
+	if libs := e.job.Run.Policy.Libraries; libs != nil && len(spec.Doors) > 0 { // an agent's
+		var err error
+		if spec, err = e.withLibraries(ctx, spec, libs.List); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, errEnded) {
+				e.note(agon.FaultValidator, "libraries for agents: "+err.Error())
+			}
+			return nil, err
+		}
+	}
 	start := e.p.Now()
 	b, err := e.p.Driver.Start(ctx, spec)
 	if err != nil {
@@ -173,6 +185,31 @@ func (e *env) Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 		"ms": e.p.Now().Sub(start).Milliseconds(),
 	})
 	return w, nil
+}
+
+// withLibraries shows the arena's libraries to a box.
+func (e *env) withLibraries(ctx context.Context, spec sandbox.Spec, list agon.Digest) (sandbox.Spec, error) {
+	if e.p.Libraries == nil {
+		return spec, errors.New("this validator installs none")
+	}
+	tree, err := e.hold(ctx, list)
+	if err != nil {
+		return spec, fmt.Errorf("fetch the list: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(tree, libraries.File))
+	if err != nil {
+		return spec, fmt.Errorf("read the list: %w", err)
+	}
+	dir, err := e.p.Libraries.Ensure(ctx, b)
+	if err != nil {
+		return spec, err
+	}
+	m, env, err := libraries.Mount(spec.Rootfs, dir)
+	if err != nil {
+		return spec, err
+	}
+	spec.Mounts, spec.Env = append(slices.Clone(spec.Mounts), m), append(slices.Clone(spec.Env), env...)
+	return spec, nil
 }
 
 // Door implements kind.Env.

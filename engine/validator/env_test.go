@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
 
@@ -135,5 +138,25 @@ func TestTaskIsCheckedByItsKind(t *testing.T) {
 		if f, _ := AssignFault(e.obs, agon.Record{Outcome: "ok"}, err, nil, false); f != c.want {
 			t.Errorf("fault %q, want %q", f, c.want)
 		}
+	}
+}
+
+// A box of an agent gets the arena's libraries or is not started, which is never
+// the agent's fault; other boxes do without.
+func TestLibrariesOfAgents(t *testing.T) {
+	p := &Player{Driver: fake.New(fake.Config{}), Now: time.Now}
+	e := &env{p: p, rec: &recorder{now: time.Now}, phase: PhasePlay}
+	e.job.Run.Policy.Libraries = &agon.Libraries{List: agon.Sum([]byte("x"))}
+	spec := sandbox.Spec{Name: "judge", Rootfs: "/"}
+	if _, err := e.Box(t.Context(), spec); err != nil {
+		t.Errorf("a box without a door: %v", err)
+	}
+	spec.Doors = []sandbox.Door{{Listen: "127.0.0.1:8000", Target: "http://127.0.0.1:1"}}
+	if _, err := e.Box(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "installs none") {
+		t.Errorf("%v", err)
+	}
+	o, _, _, _ := e.close()
+	if f, why := AssignFault(o, agon.Record{}, errors.New("no box"), nil, false); f != agon.FaultValidator || !strings.Contains(why, "libraries") {
+		t.Errorf("%s, %s", f, why)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -56,6 +57,9 @@ type Player struct {
 	Tools *ToolHost
 	// Roots has the images that tasks name; nil: no such task is played.
 	Roots *rootfs.Roots
+	// Libraries installs the packages that an arena gives its agents; nil where
+	// arenas with such are not played.
+	Libraries *libraries.Store
 	// CheckTask says what is wrong with a task for its kind; nil: nothing is.
 	CheckTask func(*task.Task) error
 }

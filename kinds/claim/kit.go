@@ -3,7 +3,7 @@ package claim
 
 import (
 	"context"
-	_ "embed" // calc.jsonl
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +31,9 @@ import (
 
 // calcExamples are inputs that the rules of the kind answer, a line each.
 //
+//go:embed libraries/*.txt
+var libraries embed.FS
+
 //go:embed calc.jsonl
 var calcExamples []byte
 
@@ -48,6 +51,7 @@ func demoPairs() map[string]float64 {
 // Kit makes the claim kind for one process.
 func Kit() kit.Kit {
 	return kit.Kit{
+		Libraries: libraries,
 		EntryName: "agent.py",
 		Kind:      play.Name,
 		Baseline:  guess,

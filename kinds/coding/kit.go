@@ -3,7 +3,7 @@ package coding
 
 import (
 	"context"
-	_ "embed" // calc.jsonl
+	"embed"
 	"net/http"
 
 	"github.com/agon-arena/agon"
@@ -21,12 +21,16 @@ import (
 
 // calcExamples are inputs that the rules of the kind answer, a line each.
 //
+//go:embed libraries/*.txt
+var libraries embed.FS
+
 //go:embed calc.jsonl
 var calcExamples []byte
 
 // Kit makes the coding kind for one process.
 func Kit() kit.Kit {
 	return kit.Kit{
+		Libraries: libraries,
 		TaskInit:  initTask,
 		Kind:      "coding",
 		EntryName: "agent.py",

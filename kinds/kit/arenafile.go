@@ -19,11 +19,13 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/libraries"
 )
 
 // ArenaFile is an arena as an operator writes it (TOML). Unknown fields are
@@ -80,6 +82,9 @@ type ArenaFile struct {
 		Tools []string `toml:"tools"`
 		// Judge bounds what judging a run may spend at the platform's gateway.
 		Judge *agon.Judging `toml:"judge"`
+		// Libraries are the agents' Python packages: a list that ships, by its name,
+		// or a file of packages locked by hash.
+		Libraries string `toml:"libraries"`
 	} `toml:"policy"`
 	// Samples enters agon's own sample agents by demo miners.
 	Samples bool `toml:"samples"`
@@ -88,6 +93,23 @@ type ArenaFile struct {
 	Only string `toml:"-"`
 
 	openRule bool // the file names no rule
+	// libraries is the list that Policy.Libraries names, read.
+	libraries []byte
+}
+
+// Libraries are the list of the agents' packages and what an arena says of it;
+// nil where the file names none.
+func (f ArenaFile) Libraries() (*agon.Libraries, []blob.File) {
+	if len(f.libraries) == 0 {
+		return nil, nil
+	}
+	packages, err := libraries.Parse(f.libraries)
+	files := []blob.File{{Path: libraries.File, Content: f.libraries}}
+	d, serr := blob.SumFiles(files, blob.TreeLimits{})
+	if err != nil || serr != nil { // it was checked when the file was read
+		return nil, nil
+	}
+	return &agon.Libraries{List: d, Packages: packages}, files
 }
 
 // maxArenaFile bounds an arena file, in bytes.
@@ -360,6 +382,15 @@ func parseArenaFile(b []byte, kits List, dir string) (ArenaFile, []string) {
 	f, more := f.mistakes(kits)
 	if dir != "" {
 		more = append(more, f.below(dir)...)
+	}
+	if name := f.Policy.Libraries; name != "" {
+		list, err := libraries.Of(name, dir, kits.Libraries())
+		if err == nil {
+			_, err = libraries.Parse(list)
+		}
+		if f.libraries = list; err != nil {
+			more = append(more, "policy.libraries: "+err.Error())
+		}
 	}
 	bad = append(bad, placed(more, places(b))...)
 	slices.SortStableFunc(bad, func(a, b string) int { return cmp.Compare(lineOf(a), lineOf(b)) })
@@ -636,13 +667,14 @@ func (f ArenaFile) Arena() agon.Arena {
 	if at == "validator" {
 		at = ""
 	}
+	libs, _ := f.Libraries()
 	return agon.Arena{
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
-			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Tools: f.Policy.Tools, Judge: f.Policy.Judge,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,
 		},
 	}
 }

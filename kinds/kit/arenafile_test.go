@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
@@ -276,6 +277,25 @@ threshold`},
 		var e *agon.Error
 		if !errors.As(err, &e) || len(e.Findings) != 1 || !strings.Contains(e.Findings[0].Message, field+": ") {
 			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// An arena names libraries by a list that ships; its policy has the packages.
+func TestArenaFileLibraries(t *testing.T) {
+	kits := fakes()
+	kits[0].Libraries = fstest.MapFS{"libraries/some.txt": {Data: []byte("pydantic==2.0 --hash=sha256:" + strings.Repeat("a", 64))}}
+	f, err := kit.ParseArenaFile([]byte(plainArena+"[policy]\nlibraries = \"some\"\n"), kits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	libs := f.Arena().Policy.Libraries
+	if libs == nil || libs.List.Validate() != nil || !slices.ContainsFunc(libs.Packages, func(p string) bool { return strings.HasPrefix(p, "pydantic==") }) {
+		t.Errorf("%+v", libs)
+	}
+	for _, name := range []string{"nosuch", "./nosuch.txt"} {
+		if _, err := kit.ParseArenaFile([]byte(plainArena+"[policy]\nlibraries = \""+name+"\"\n"), fakes()); err == nil || !strings.Contains(err.Error(), "policy.libraries") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

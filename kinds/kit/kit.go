@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,6 +42,9 @@ import (
 //
 // A Kit is made anew for every process: its functions may share state.
 type Kit struct {
+	// Libraries holds lists of Python packages that arenas may give their agents, as
+	// libraries/NAME.txt (package libraries); nil: none ship.
+	Libraries fs.FS
 	// Kind is the name that arenas give (kind = "golf").
 	Kind string
 	// New makes the kind. A server that does not play has no root file system.
@@ -344,6 +348,23 @@ func (l List) Script() (*scripted.Script, error) {
 		all = append(all, s)
 	}
 	return scripted.Join(all...), nil
+}
+
+// Libraries are the lists of packages that ship, of all kinds, by name.
+func (l List) Libraries() map[string][]byte {
+	out := map[string][]byte{}
+	for _, k := range l {
+		if k.Libraries == nil {
+			continue
+		}
+		files, _ := fs.Glob(k.Libraries, "libraries/*.txt")
+		for _, f := range files {
+			if b, err := fs.ReadFile(k.Libraries, f); err == nil {
+				out[strings.TrimSuffix(path.Base(f), ".txt")] = b
+			}
+		}
+	}
+	return out
 }
 
 // Templates returns what `agon agent new KIND` writes, by kind.

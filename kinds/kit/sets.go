@@ -139,6 +139,11 @@ func ArenaTasks(ctx context.Context, o Options, f ArenaFile, s blob.Store, work 
 	if err != nil {
 		return nil, err
 	}
+	if libs, files := f.Libraries(); libs != nil {
+		if _, err := blob.PutFiles(ctx, s, files, blob.TreeLimits{}); err != nil {
+			return nil, fmt.Errorf("store the agents' list of libraries: %w", err)
+		}
+	}
 	if len(refs) == 0 {
 		return nil, &agon.Error{Code: "no_tasks", Status: 422, Field: "sets", Message: "the arena " + f.ID + " has no task", Mend: "run agon setup, or name other sets"}
 	}

@@ -3,7 +3,7 @@ package shopping
 
 import (
 	"context"
-	_ "embed" // calc.jsonl
+	"embed"
 	"encoding/json"
 	"net/http"
 	"path/filepath"
@@ -32,6 +32,9 @@ import (
 
 // calcExamples are inputs that the rules of the kind answer, a line each.
 //
+//go:embed libraries/*.txt
+var libraries embed.FS
+
 //go:embed calc.jsonl
 var calcExamples []byte
 
@@ -42,6 +45,7 @@ func Kit() kit.Kit { return kitOver(&shopFloor{}, map[string]*raceClock{}) }
 // the clocks of those whose races have one.
 func kitOver(floor *shopFloor, races map[string]*raceClock) kit.Kit {
 	return kit.Kit{
+		Libraries: libraries,
 		EntryName: "agent.py",
 		Kind:      play.Name,
 		Data:      data.FS,

@@ -136,7 +136,7 @@ func Build(ctx context.Context, c Config) (*rootfs.Image, error) {
 // notOfImage are paths that the box has of its own.
 func notOfImage(p string) bool {
 	switch p {
-	case "opt/agon", "proc", "dev", "sys", "tmp", ".box", strings.TrimPrefix(toolsDir, "/"), "etc/hosts", "etc/resolv.conf", "etc/hostname", "etc/agon-rootfs.json":
+	case ".cargo", "opt/agon", "proc", "dev", "sys", "tmp", ".box", strings.TrimPrefix(toolsDir, "/"), "etc/hosts", "etc/resolv.conf", "etc/hostname", "etc/agon-rootfs.json":
 		return true
 	}
 	return false
@@ -219,6 +219,13 @@ func (b *builder) start(ctx context.Context, base *rootfs.Image) (err error) {
 			{Kind: sandbox.MountReadOnly, Source: b.tmp, Target: toolsDir},
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
 		},
+	}
+	if conf := b.index.CargoConfig(); conf != nil {
+		dir := filepath.Join(b.tmp, "cargo")
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.toml"), conf, 0o644)); err != nil {
+			return err
+		}
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Target: indexes.CargoDir})
 	}
 	if len(b.Networks) > 0 {
 		spec.Doors = []sandbox.Door{{Listen: indexes.Door, Target: b.index.URL}}

@@ -154,10 +154,19 @@ func (s *Server) Env(dir string) []string {
 	if has(Go) {
 		env = append(env, "GOPROXY="+inBox+"/go", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
 	}
-	if has(Cargo) {
-		env = append(env, "CARGO_SOURCE_CRATES_IO_REPLACE_WITH=agon", "CARGO_SOURCE_AGON_REGISTRY=sparse+"+inBox+"/cargo/")
-	}
 	return env
+}
+
+// CargoDir is where the box shows CargoConfig: cargo reads sources from no
+// variable, and looks for its settings in all directories above a package.
+const CargoDir = "/.cargo"
+
+// CargoConfig is config.toml there; nil where cargo is not served.
+func (s *Server) CargoConfig() []byte {
+	if !slices.Contains(s.cfg.Names, Cargo) {
+		return nil
+	}
+	return []byte("[source.crates-io]\nreplace-with = \"agon\"\n[source.agon]\nregistry = \"sparse+" + inBox + "/cargo/\"\n")
 }
 
 // Files are what stands in the box beside Env, by name.
@@ -263,6 +272,7 @@ var link = regexp.MustCompile(`(?i)(href=["'])([^"'#]+)`)
 
 func (s *Server) pypi(w http.ResponseWriter, r *http.Request, rest string) {
 	if file, ok := strings.CutPrefix(rest, "file/"); ok {
+		file, _ = url.PathUnescape(file) // it is sound; clients write the same name in several ways
 		s.mu.Lock()
 		at := s.files[strings.TrimSuffix(file, ".metadata")]
 		s.mu.Unlock()
@@ -297,11 +307,11 @@ func (s *Server) pypi(w http.ResponseWriter, r *http.Request, rest string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			// Pages name each file once; the name alone is not unique among indexes.
-			key := u.Host + u.EscapedPath()
+			key := u.Host + u.Path
 			if len(s.files) < maxNamed {
 				s.files[key] = u.String()
 			}
-			return append(append([]byte{}, p[1]...), inBox+"/pip/file/"+key...)
+			return append(append([]byte{}, p[1]...), inBox+(&url.URL{Path: "/pip/file/" + key}).EscapedPath()...)
 		})
 	})
 }

@@ -78,7 +78,7 @@ func TestServe(t *testing.T) {
 		t.Fatalf("%d %s, want %s", code, page, want)
 	}
 	for p, want := range map[string]string{
-		"/pip/file/" + at + "/f/six-1.whl": "wheel", "/pip/file/" + at + "/f/six-1.whl.metadata": "metadata",
+		"/pip/file/" + at + "/f/six-1.whl": "wheel", "/pip/file/" + at + "/f/six-1.whl.metadata": "metadata", "/pip/file/" + strings.Replace(at, ":", "%3A", 1) + "/f/six%2D1.whl": "wheel",
 		"/npm/left-pad": `{"dist":{"tarball":"` + inBox + `/npm/left-pad/-/left-pad-1.tgz"}}`, "/npm/left-pad/-/left-pad-1.tgz": "tgz",
 		"/apt/0/dists/x/InRelease": "release",
 	} {

@@ -388,3 +388,9 @@ func addSource(list []Source, uri, suite string) []Source {
 	}
 	return append(list, Source{uri, []string{suite}})
 }
+
+// Lock waits for the exclusive lock on path, or until ctx ends; what is made
+// under it is for the error.
+func Lock(ctx context.Context, path, what string) (unlock func(), err error) {
+	return entry.Lock(ctx, path, what)
+}

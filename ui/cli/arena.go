@@ -159,6 +159,9 @@ func arenaHuman(h *output.Human, x *client.Arena) {
 		[2]string{"agent", limits(p.Agent)}, [2]string{"grader", limits(p.Grader)},
 		[2]string{"url", url},
 	)
+	if p.Libraries != nil {
+		h.Fields([2]string{"libraries", strings.Join(p.Libraries.Packages, ", ")})
+	}
 	seatsHuman(h, x.Seats, nil)
 	h.Line("")
 	h.Line("%d tasks", len(x.Tasks))

@@ -46,6 +46,9 @@ func Setup(ctx context.Context, o kit.Options) error {
 	} else if len(images.Images) > 0 {
 		o.Sayf("removed %d images, which were used least recently (%d MB)", len(images.Images), images.Bytes>>20)
 	}
+	if _, err := rootfs.Prune(filepath.Join(kit.CacheDir(o), "libraries"), rootfs.DefaultQuota); err != nil {
+		o.Log.Warn("the cache of agents' libraries is not pruned", "error", err)
+	}
 	return prepareSets(ctx, o, d, root)
 }
 
