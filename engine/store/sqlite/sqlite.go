@@ -18,15 +18,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/group"
 	"github.com/agon-arena/agon/internal/guard"
 )
 
-// groupMax bounds how many writes share one commit, so that none waits long
-// for the work of others.
-const groupMax = 128
-
 // ErrClosed is returned after Close.
-var ErrClosed = errors.New("store is closed")
+var ErrClosed = group.ErrClosed
 
 // Options of Open.
 type Options struct {
@@ -75,22 +72,20 @@ func dsn(path string, pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// engine implements store.Engine. The goroutine of loop owns conn.
+// engine implements store.Engine. The writer of queue owns conn.
 type engine struct {
 	write *sql.DB
 	conn  *sql.Conn
-	stmts statements // of conn; owned by loop
+	stmts statements // of conn; owned by the writer
 	read  *sql.DB
 	idle  chan *reader // readers that no Read uses; nil: one that is yet to be made
-	jobs  chan *job
-	quit  chan struct{} // closed by Close
-	done  chan struct{} // closed when loop has ended
+	queue *group.Queue
 	once  sync.Once
 
-	factRow  int64 // owned by loop, once it is loaded: the last row of log_facts
-	factNext int64 // owned by loop, as factRow is: the index of the next fact
+	factRow  int64 // owned by the writer, once it is loaded: the last row of log_facts
+	factNext int64 // owned by the writer, as factRow is: the index of the next fact
 
-	guard *guard.File // owned by loop; the count of commits beside the database
+	guard *guard.File // owned by the writer; the count of commits beside the database
 	salt  [16]byte    // sets this process's commits apart from those of a copy
 	mark  atomic.Pointer[guard.Mark]
 }
@@ -99,15 +94,6 @@ type engine struct {
 type reader struct {
 	conn  *sql.Conn
 	stmts statements
-}
-
-// job is one Write on its way. err may be read after done is closed.
-type job struct {
-	ctx  context.Context
-	fn   func(context.Context, store.Querier) error
-	err  error
-	pan  any // what fn panicked with, raised again in the caller
-	done chan struct{}
 }
 
 func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
@@ -140,15 +126,14 @@ func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 	readers := 2 + runtime.GOMAXPROCS(0)
 	r.SetMaxOpenConns(readers)
 	e := &engine{
-		write: w, conn: conn, stmts: statements{}, read: r, idle: make(chan *reader, readers),
-		jobs: make(chan *job, groupMax), quit: make(chan struct{}), done: make(chan struct{}), guard: g,
+		write: w, conn: conn, stmts: statements{}, read: r, idle: make(chan *reader, readers), guard: g,
 	}
 	_, _ = rand.Read(e.salt[:]) // never fails (crypto/rand)
 	e.mark.Store(&mark)
 	for range readers {
 		e.idle <- nil
 	}
-	go e.loop()
+	e.queue = group.New(e.commit)
 	return e, nil
 }
 
@@ -156,8 +141,7 @@ func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 func (e *engine) Close() error {
 	var err error
 	e.once.Do(func() {
-		close(e.quit)
-		<-e.done
+		e.queue.Close()
 		err = e.stmts.close()
 		for range cap(e.idle) { // waits for those that read
 			if r := <-e.idle; r != nil {
@@ -169,74 +153,19 @@ func (e *engine) Close() error {
 	return err
 }
 
-// Write hands fn to the writer and waits for its commit. A caller that gives
-// up while fn runs does not know whether it was kept; callers' statements are
-// idempotent for that reason.
-func (e *engine) Write(ctx context.Context, fn func(context.Context, store.Querier) error) error {
-	// A cancelled context would interrupt SQLite in the middle of a statement,
-	// which rolls back the whole group: fn runs to its end.
-	j := &job{ctx: context.WithoutCancel(ctx), fn: fn, done: make(chan struct{})}
-	select {
-	case <-e.quit:
-		return ErrClosed
-	default:
-	}
-	select {
-	case e.jobs <- j:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.quit:
-		return ErrClosed
-	}
-	select {
-	case <-j.done:
-	case <-e.done:
-		select {
-		case <-j.done:
-		default:
-			return ErrClosed
-		}
-	}
-	if j.pan != nil {
-		panic(j.pan)
-	}
-	return j.err
-}
+// Write hands fn to the writer and waits for its commit; see group.Queue.
+func (e *engine) Write(ctx context.Context, fn group.Func) error { return e.queue.Write(ctx, fn) }
 
-// loop commits jobs in groups: whatever waits when the writer is free.
-func (e *engine) loop() {
-	defer close(e.done)
-	for {
-		select {
-		case <-e.quit:
-			return
-		case j := <-e.jobs:
-			group := []*job{j}
-			for more := true; more && len(group) < groupMax; {
-				select {
-				case j := <-e.jobs:
-					group = append(group, j)
-				default:
-					more = false
-				}
-			}
-			e.commit(group)
-		}
-	}
-}
-
-// commit runs a group in one transaction. Nobody is told before the commit is on disk.
-func (e *engine) commit(group []*job) {
-	err := e.runGroup(group, false)
+// commit runs a group in one transaction.
+func (e *engine) commit(jobs []*group.Job) error {
+	err := e.runGroup(jobs, false)
 	if errors.Is(err, errPartly) {
-		err = e.runGroup(group, true)
+		err = e.runGroup(jobs, true)
 	}
-	for _, j := range group {
-		if err != nil {
-			j.err = fmt.Errorf("write store: %w", err)
-		}
-		close(j.done)
+	if err != nil {
+		return fmt.Errorf("write store: %w", err)
 	}
+	return nil
 }
 
 // errPartly says that a job of a group failed after it had written something.
@@ -245,7 +174,7 @@ var errPartly = errors.New("a job failed half-way")
 // runGroup runs the jobs of a group and commits them. Few jobs fail, and most
 // that do have written nothing by then: only a group in which one failed
 // half-way is run again with a savepoint for each job, which undoes that job alone.
-func (e *engine) runGroup(group []*job, careful bool) (err error) {
+func (e *engine) runGroup(jobs []*group.Job, careful bool) (err error) {
 	ctx := context.Background()
 	q := &writer{querier: querier{conn: e.conn, stmts: e.stmts}, row: e.factRow + 1, first: e.factNext}
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -258,7 +187,7 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 		}
 	}()
 	wrote := false
-	for _, j := range group {
+	for _, j := range jobs {
 		if careful {
 			if _, err := q.ExecContext(ctx, "SAVEPOINT job"); err != nil {
 				return err
@@ -266,16 +195,15 @@ func (e *engine) runGroup(group []*job, careful bool) (err error) {
 		}
 		q.wrote = false
 		facts := len(q.facts)
-		j.run(q)
-		if failed := j.err != nil || j.pan != nil; failed && q.wrote {
+		if failed := j.Run(q); failed && q.wrote {
 			if !careful {
 				return errPartly
 			}
 			if _, err := q.ExecContext(ctx, "ROLLBACK TO job"); err != nil {
 				// Disk full and the like end the whole transaction.
-				return errors.Join(j.err, err)
+				return errors.Join(j.Err, err)
 			}
-			q.facts = q.facts[:facts]
+			q.facts, q.sure = q.facts[:facts], facts
 		} else {
 			wrote = wrote || q.wrote
 		}
@@ -343,12 +271,6 @@ func (e *engine) Commits() (n int64, hash string) {
 	return m.Count, m.Hex()
 }
 
-func (j *job) run(q *writer) {
-	j.err = nil // of the run before
-	defer func() { j.pan = recover() }()
-	j.err = j.fn(j.ctx, q)
-}
-
 // statements are the prepared statements of a connection by their text.
 type statements map[string]*sql.Stmt
 
@@ -374,7 +296,18 @@ type querier struct {
 type writer struct {
 	querier
 	facts      []string // TYPE ID, in order
+	sure       int      // how many of them belong to statements that did not fail
 	row, first int64    // where they will stand
+}
+
+// ExecContext runs a statement. The facts of one that fails are no facts.
+func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	r, err := w.querier.ExecContext(ctx, query, args...)
+	if err != nil {
+		w.facts = w.facts[:w.sure]
+	}
+	w.sure = len(w.facts)
+	return r, err
 }
 
 // Fact implements store.Facts.
@@ -446,7 +379,7 @@ func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querie
 	var r *reader
 	select {
 	case r = <-e.idle:
-	case <-e.quit:
+	case <-e.queue.Closing():
 		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
@@ -459,7 +392,7 @@ func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querie
 		e.idle <- back
 	}()
 	select {
-	case <-e.quit:
+	case <-e.queue.Closing():
 		back = r
 		return ErrClosed
 	default:

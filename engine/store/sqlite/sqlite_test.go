@@ -189,7 +189,7 @@ func TestHalfWayInAGroup(t *testing.T) {
 					})
 				})
 			}
-			for len(e.jobs) < len(errs)-1 {
+			for e.queue.Waiting() < len(errs)-1 {
 				runtime.Gosched()
 			}
 			close(release)

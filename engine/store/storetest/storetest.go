@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"a panic is the caller's", panics},
 		{"runs of a group go to different validators", groups},
 		{"rows of a coordinator", docs},
+		{"facts of what a rule refused", refusedFacts},
 		{"closed", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -694,4 +695,21 @@ func closed(t *testing.T, s *suite) {
 	if err := s.Read(ctx, func(*store.Tx) error { return nil }); err == nil {
 		t.Error("read after close: no error")
 	}
+}
+
+// refusedFacts: a row that a rule refuses states no fact, though its transaction goes on.
+func refusedFacts(t *testing.T, s *suite) {
+	note := func(id string) store.Note { return store.Note{Type: "test", ID: id, At: t0, Body: []byte("{}")} }
+	s.write(func(tx *store.Tx) error { return tx.InsertNote(note("a")) })
+	s.write(func(tx *store.Tx) error {
+		if err := tx.InsertNote(note("a")); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a second note of one id: %v", err)
+		}
+		return tx.InsertNote(note("b"))
+	})
+	s.read(func(tx *store.Tx) error {
+		got, err := tx.Facts(0, 10)
+		same(t, "facts", got, []store.Fact{{Index: 0, Type: "test", ID: "a"}, {Index: 1, Type: "test", ID: "b"}})
+		return err
+	})
 }
