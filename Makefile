@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 ti
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench
+
+postgres: build ## the tests of the platform and all wires on a real PostgreSQL, then a whole arena (slow)
+	@./scripts/postgres.sh
 
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh

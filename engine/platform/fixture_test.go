@@ -19,7 +19,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 )
 
 const (
@@ -234,8 +234,7 @@ func newFixture(t testing.TB, tasks int, change ...func(*Config, *agon.Arena)) *
 // open opens the store of the fixture's folder, as a start of the program would.
 func (f *fixture) open(blobs blob.Store, change ...func(*Config, *agon.Arena)) {
 	f.t.Helper()
-	s, err := sqlite.Open(bg, filepath.Join(f.dir, "agon.db"))
-	must(f.t, err)
+	s := teststore.Open(f.t, f.dir)
 	f.t.Cleanup(func() { s.Close() })
 	cfg := Config{
 		Store: s, Blobs: blobs, Kinds: map[string]kind.Kind{"fake": f.kind}, Ledger: f.ledger,
@@ -247,8 +246,9 @@ func (f *fixture) open(blobs blob.Store, change ...func(*Config, *agon.Arena)) {
 	for _, c := range change {
 		c(&cfg, &f.arena)
 	}
-	f.Platform, err = New(cfg)
+	p, err := New(cfg)
 	must(f.t, err)
+	f.Platform = p
 }
 
 func must(t testing.TB, err error) {

@@ -1,5 +1,5 @@
 // Package store holds the SQL of the engine: one schema, one set of
-// statements, for every driver below it (store/sqlite; store/postgres later).
+// statements, for every driver below it (store/sqlite, store/postgres).
 //
 // Writes are durable when Write returns: a caller may acknowledge what it
 // wrote. Reads see everything whose Write has returned.
@@ -46,6 +46,10 @@ type Engine interface {
 	Close() error
 }
 
+// Shared is what an Engine has whose rows other processes may write too: what
+// a Store remembers of them is not kept then.
+type Shared interface{ Shared() bool }
+
 // Store is the state of a platform.
 type Store struct {
 	e        Engine
@@ -54,7 +58,13 @@ type Store struct {
 }
 
 // New wraps an engine whose schema is current (Migrate).
-func New(e Engine) *Store { return &Store{e: e} }
+func New(e Engine) *Store {
+	s := &Store{e: e}
+	if x, ok := e.(Shared); ok {
+		s.arenas.off = x.Shared()
+	}
+	return s
+}
 
 // Close waits for running transactions and closes the engine.
 func (s *Store) Close() error { return s.e.Close() }
@@ -104,9 +114,10 @@ func (t *Tx) arenasMove() {
 }
 
 // arenas is the list of all arenas as of a version: nearly every transaction
-// asks for one of the few, and they change when an operator says so. A store is
-// of one process, so nobody else changes them. The zero value is ready.
+// asks for one of the few, and they change when an operator says so. It is not
+// kept where other processes may change them. The zero value is ready.
 type arenas struct {
+	off     bool // nothing is kept
 	mu      sync.Mutex
 	version int64 // guarded by mu; grows when a change begins and when it ends
 	writers int   // guarded by mu; changes under way: the list is not kept then
@@ -129,7 +140,7 @@ func (a *arenas) get(at int64) ([]agon.Arena, bool) {
 func (a *arenas) put(at int64, list []agon.Arena) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.writers == 0 && a.version == at {
+	if !a.off && a.writers == 0 && a.version == at {
 		a.list, a.known = list, true
 	}
 }

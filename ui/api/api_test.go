@@ -27,7 +27,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/ui/api"
 )
 
@@ -102,10 +102,7 @@ func key(t *testing.T) *auth.Key {
 func open(t *testing.T, dir string, f *fixture) {
 	t.Helper()
 	ctx := context.Background()
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "agon.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := teststore.Open(t, dir)
 	bl, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/ui/api"
 )
 
@@ -106,10 +106,7 @@ func newHostile(t *testing.T, gatewayKey string) *hostile {
 		w.miner.SS58(): "cold-m", w.rival.SS58(): "cold-r", w.val.SS58(): "v:cold-v", w.judge.SS58(): "v:cold-j", w.other.SS58(): "v:cold-o", w.twin.SS58(): "v:cold-v",
 	}
 	dir := t.TempDir()
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "agon.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := teststore.Open(t, dir)
 	bl, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -86,6 +86,7 @@ runs: {scored, failed, by_fault}, box_driver}.`,
 	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
 	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`; KIND.toml: the one that a kind ships (default: all demos)")
 	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	storeFlag(cmd)
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
 	return cmd
@@ -165,6 +166,11 @@ func EndOfService(ctx context.Context, err error) error {
 	return err
 }
 
+// storeFlag lets the platform's rows stand in a PostgreSQL database.
+func storeFlag(cmd *cobra.Command) {
+	cmd.Flags().String("store", "", "`URL` (postgres://…) of the database that holds the platform's rows (AGON_STORE; default: a file in the data directory)")
+}
+
 func (a *App) serveCmd(r Roles) *cobra.Command {
 	var o ServeOptions
 	var registration string
@@ -210,6 +216,7 @@ Who may register hotkeys on the embedded ledger (--registration):
 	}
 	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`; KIND.toml: the one that a kind ships (default: all demos)")
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
+	storeFlag(cmd)
 	cmd.Flags().StringVar(&registration, "registration", string(local.RegistrationOperator), "who may register hotkeys: operator, coldkey, burn or open")
 	cmd.Flags().Float64Var(&price, "registration-price", 1, "with burn, the least price in `TAO`")
 	cmd.Flags().BoolVar(&o.LocalMetrics, "local-metrics", false, "let anybody on this machine read /metrics without the token")

@@ -25,7 +25,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 )
 
 const (
@@ -78,8 +78,7 @@ type fixture struct {
 func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 	t.Helper()
 	ctx, dir := context.Background(), t.TempDir()
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "agon.db"))
-	must(t, err)
+	st := teststore.Open(t, dir)
 	t.Cleanup(func() { st.Close() })
 	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	must(t, err)

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 )
 
 type fixture struct {
@@ -30,10 +29,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, private bool) *fixture {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "agon.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := teststore.Open(t, t.TempDir())
 	t.Cleanup(func() { st.Close() })
 	pub, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	blobfs "github.com/agon-arena/agon/blob/fs"
-	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/internal/guard"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
@@ -29,7 +28,7 @@ func inspect(ctx context.Context, o kit.Options) (out []cli.Check) {
 		out = append(out, cli.Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...), Mend: mend})
 	}
 	const restore = "restore the directory from a backup of before the damage; AGON_ACCEPT_LOSS=1 starts without what is gone, and the log says so"
-	if _, err := os.Stat(filepath.Join(o.Data, "agon.db")); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(o.Data, "agon.db")); o.Store == "" && errors.Is(err, os.ErrNotExist) {
 		add("stored data", cli.CheckOK, "", "%s holds no server's data", o.Data)
 		return out
 	}
@@ -98,7 +97,7 @@ func inspect(ctx context.Context, o kit.Options) (out []cli.Check) {
 
 // inspectLog compares the published log with the store, entry by entry.
 func inspectLog(ctx context.Context, d *kit.Data, o kit.Options, add func(status, format string, args ...any)) {
-	st, err := sqlite.Open(ctx, d.Path("agon.db"))
+	st, err := openStore(ctx, d, o, false)
 	if err != nil {
 		add(cli.CheckFail, "%v", err)
 		return

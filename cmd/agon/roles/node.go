@@ -18,6 +18,8 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/postgres"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/engine/validator"
@@ -74,6 +76,21 @@ func (b *handlerBox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*h).ServeHTTP(w, r)
 }
 
+// openStore opens the platform's rows where the options say.
+func openStore(ctx context.Context, d *kit.Data, o kit.Options, accept bool) (*store.Store, error) {
+	if o.Store == "" {
+		return sqlite.OpenWith(ctx, d.Path("agon.db"), sqlite.Options{AcceptLoss: accept})
+	}
+	if !postgres.IsURL(o.Store) {
+		return nil, &agon.Error{
+			Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: "store", Message: "the store is not a postgres:// URL",
+			Mend: "give postgres://USER@HOST:PORT/DATABASE, or nothing for a file in the data directory",
+		}
+	}
+	o.Sayf("the platform's rows are in %s", postgres.Redact(o.Store))
+	return postgres.Open(ctx, o.Store)
+}
+
 // openServer opens what is in the data directory and starts to serve it. On
 // error everything opened so far is closed.
 func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s *server, err error) {
@@ -92,7 +109,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 		return s, err
 	}
 	accept := o.Getenv("AGON_ACCEPT_LOSS") != ""
-	if s.Store, err = sqlite.OpenWith(ctx, s.Data.Path("agon.db"), sqlite.Options{AcceptLoss: accept}); err != nil {
+	if s.Store, err = openStore(ctx, s.Data, o, accept); err != nil {
 		return s, err
 	}
 	if s.history, err = openHistory(ctx, s.Data, s.Store, accept, o.Log); err != nil {

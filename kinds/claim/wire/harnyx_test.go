@@ -28,7 +28,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 )
@@ -139,10 +139,7 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	dir := t.TempDir()
-	st, err := sqlite.Open(bg, filepath.Join(dir, "agon.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := teststore.Open(t, dir)
 	t.Cleanup(func() { st.Close() })
 	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	if err != nil {

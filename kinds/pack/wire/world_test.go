@@ -24,7 +24,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/pack/cost"
 	"github.com/agon-arena/agon/kinds/pack/data"
@@ -105,9 +105,9 @@ func newWorld(t testing.TB, hidden ...string) *world {
 	}
 	w.net.g.Weights = []ledger.WeightRow{{UID: 1, UIDs: []uint16{4, 0}, Values: []uint16{65535, 0}, Block: 49_900}}
 	dir := t.TempDir()
-	st, err := sqlite.Open(bg, filepath.Join(dir, "agon.db"))
-	must(t, err)
+	st := teststore.Open(t, dir)
 	t.Cleanup(func() { st.Close() })
+	var err error
 	w.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	must(t, err)
 	w.api, err = platform.New(platform.Config{

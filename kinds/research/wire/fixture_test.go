@@ -25,7 +25,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/store/sqlite"
+	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/miner"
 	kr "github.com/agon-arena/agon/kinds/research/play"
@@ -98,15 +98,12 @@ func (r replays) Seen(ctx context.Context, scheme, hotkey, nonce string, until t
 // the ledger and the clock are the test's.
 func open(t testing.TB, change ...func(*coordinator.Config, *wire.Config)) *fixture {
 	t.Helper()
-	ctx := context.Background()
 	dir := t.TempDir()
 	f := &fixture{
 		t: t, led: &members{cold: map[string]string{}, vali: map[string]bool{}}, clock: &clock{at: time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)}, keys: map[string]*auth.Key{},
 	}
-	s, err := sqlite.Open(ctx, filepath.Join(dir, "agon.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := teststore.Open(t, dir)
+	var err error
 	if f.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		t.Fatal(err)
 	}

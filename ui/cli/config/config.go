@@ -26,6 +26,7 @@ const (
 	URL          = "url"
 	Data         = "data"
 	Listen       = "listen"
+	Store        = "store" // may hold a password: from the environment or the command line
 	Cache        = "cache"
 	WalletName   = "wallet.name"
 	WalletHotkey = "wallet.hotkey"
@@ -53,6 +54,7 @@ var keys = []key{
 	{name: URL, env: []string{"AGON_URL"}},
 	{name: Data, env: []string{"AGON_DATA"}, isPath: true},
 	{name: Listen, env: []string{"AGON_LISTEN"}},
+	{name: Store, env: []string{"AGON_STORE"}, secret: true},
 	{name: Cache, env: []string{"AGON_CACHE"}, isPath: true},
 	{name: WalletName, env: []string{"AGON_WALLET_NAME", "BT_WALLET_NAME", "WALLET_NAME"}},
 	{name: WalletHotkey, env: []string{"AGON_WALLET_HOTKEY", "BT_WALLET_HOTKEY", "WALLET_HOTKEY"}},
@@ -130,6 +132,7 @@ func Load(e Env, flags map[string]string) (*Config, error) {
 		URL:          "http://127.0.0.1:8900",
 		Data:         filepath.Join(e.Home, ".local", "share", "agon"),
 		Listen:       "127.0.0.1:8900",
+		Store:        "",
 		Cache:        filepath.Join(e.UserCacheDir, "agon"),
 		WalletName:   "default",
 		WalletHotkey: "default",
