@@ -234,6 +234,10 @@ type Arena struct {
 	// NearCopies says what becomes of a near-copy of another coldkey's public work:
 	// NearCopiesCharge (also where it is empty), NearCopiesExclude or NearCopiesShare.
 	NearCopies string `json:"near_copies,omitempty"`
+	// Period is how long the set periods last; nil: as the rule says, or a week.
+	Period *Period `json:"period,omitempty"`
+	// Supply says where each set period has its hidden tasks from; nil: Tasks stay.
+	Supply *Supply `json:"supply,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
@@ -280,6 +284,43 @@ func (a *Arena) Played() int {
 	}
 	return max(n, 1)
 }
+
+// Period is the length of an arena's set periods: the time in which its task set
+// and the secret of its seeds stay the same. One of the two is above 0.
+type Period struct {
+	Hours  float64 `json:"hours,omitempty" toml:"hours"`
+	Blocks uint64  `json:"blocks,omitempty" toml:"blocks"` // of the arena's ledger
+}
+
+// Bounds of a set period.
+const (
+	LeastPeriodHours = 1.0 / 60
+	MostPeriodHours  = 24 * 3660
+	MostPeriodBlocks = 1 << 32
+)
+
+// Supply is where the sets of an arena come from: for every set period so many
+// tasks, hidden until it has ended, and committed to before it begins.
+type Supply struct {
+	From  string `json:"from" toml:"from"`   // SupplyDirectory, SupplyGenerator or SupplyBank
+	Tasks int    `json:"tasks" toml:"tasks"` // of a set
+	// Uses is in how many periods a task of a bank serves before it is published;
+	// 0: DefaultUses. Tasks of the other supplies serve once.
+	Uses int `json:"uses,omitempty" toml:"uses"`
+}
+
+// Supplies.
+const (
+	SupplyDirectory = "directory" // a folder of tasks, each of which serves once
+	SupplyGenerator = "generator" // the kind makes them from a seed that nobody knows before
+	SupplyBank      = "bank"      // tasks that may come again, those first that were seen least
+)
+
+// DefaultUses is in how many periods a task of a bank serves.
+const DefaultUses = 3
+
+// MostSetTasks bounds the tasks of a set.
+const MostSetTasks = 400
 
 // What results must carry.
 const (

@@ -18,6 +18,15 @@ type RunSpec struct {
 	Policy Policy `json:"policy"`
 	// Rival is the incumbent to replay beside the submission (a duel); nil: none.
 	Rival *Rival `json:"rival,omitempty"`
+	// Title is set where somebody who sits is played on the set of a later period.
+	Title *Title `json:"title,omitempty"`
+}
+
+// Title says on which set somebody who sits is played, and what its seed comes
+// of: the secret of that period, and a block after its begin.
+type Title struct {
+	Period int64  `json:"period"`
+	Beacon string `json:"beacon,omitempty"` // the block's hash; "": the ledger has none
 }
 
 // Rival names what a duel is with: a submission's files, or the task's

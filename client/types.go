@@ -73,19 +73,44 @@ type Seeds struct {
 	BeaconRule string      `json:"beacon_rule" doc:"block: the hash of the first block after a submission is accepted; none: the ledger has no hashes"`
 	Period     *SeedPeriod `json:"period" doc:"the present set period"`
 	Next       agon.Digest `json:"next_commitment,omitempty" doc:"of the secret of the period to come"`
+	NextTasks  []string    `json:"next_tasks,omitempty" doc:"the set of the period to come, which is committed to already"`
 }
 
 // SeedPeriod is a set period: the time for which one secret makes the seeds.
 type SeedPeriod struct {
-	Arena      string      `json:"arena"`
-	Period     int64       `json:"period"` // from 0
-	Opens      time.Time   `json:"opens"`
-	Closes     time.Time   `json:"closes"`
-	Commitment agon.Digest `json:"commitment" doc:"SHA-256 of the secret's bytes"`
-	Secret     string      `json:"secret,omitempty" doc:"hex, when the period has ended"`
-	RevealedAt *time.Time  `json:"revealed_at,omitempty"`
+	Arena  string    `json:"arena"`
+	Period int64     `json:"period"` // from 0
+	Opens  time.Time `json:"opens"`
+	Closes time.Time `json:"closes"`
+	// The blocks that begin and end it, where blocks count it: its times are estimates then.
+	OpensBlock  uint64      `json:"opens_block,omitempty"`
+	ClosesBlock uint64      `json:"closes_block,omitempty"`
+	Commitment  agon.Digest `json:"commitment" doc:"SHA-256 of the secret's bytes"`
+	// Tasks is its set, by the ids of its tasks, where the arena has a supply. It is
+	// public from PublishedAt on, as far as it is used up.
+	Tasks       []string   `json:"tasks,omitempty"`
+	PublishedAt *time.Time `json:"published_at,omitempty"`
+	// Beacon is the hash of BeaconBlock, the first block after its set began to be
+	// played: the seeds by which who sits is played on the set come of it.
+	BeaconBlock uint64     `json:"beacon_block,omitempty"`
+	Beacon      string     `json:"beacon,omitempty"`
+	Secret      string     `json:"secret,omitempty" doc:"hex, when the period has ended"`
+	RevealedAt  *time.Time `json:"revealed_at,omitempty"`
 	// Unverifiable: the secret was not shown in time.
 	Unverifiable bool `json:"unverifiable,omitempty" doc:"the secret was not shown within a day after the end: nobody can compute the seeds of this period"`
+}
+
+// Set is the log's word of a period's set: what is committed to before it begins.
+type Set struct {
+	Arena  string    `json:"arena"`
+	Period int64     `json:"period"`
+	Tasks  []SetTask `json:"tasks"`
+}
+
+// SetTask is one task of a set.
+type SetTask struct {
+	Task       string      `json:"task"`
+	Commitment agon.Digest `json:"commitment"`
 }
 
 // Place is an occupied seat of an arena.

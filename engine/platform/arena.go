@@ -33,6 +33,14 @@ const defaultMaxLeases = 16
 // its tasks must be in the blob store. Runs already planned keep the tasks and
 // the policy they were planned with.
 func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
+	if a.Supply != nil && arenaID.MatchString(a.ID) {
+		if err := checkPeriod(a); err != nil {
+			return fmt.Errorf("arena %q: %w", a.ID, err)
+		}
+		if err := p.supply(ctx, &a); err != nil {
+			return fmt.Errorf("arena %q: %w", a.ID, err)
+		}
+	}
 	if err := p.checkArena(&a); err != nil {
 		return fmt.Errorf("arena %q: %w", a.ID, err)
 	}
@@ -54,7 +62,7 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 	if a.Embargo > 0 {
 		p.embargoes.Store(true)
 	}
-	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		now, was := a, (*agon.Arena)(nil)
 		now.Tasks, now.Retired, now.Stages = slices.Clone(a.Tasks), slices.Clone(a.Retired), slices.Clone(a.Stages)
 		old, err := tx.Arena(a.ID)
@@ -87,6 +95,15 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 		_, err = p.period(tx, now)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	if a.Supply != nil {
+		if err := p.rotateArena(ctx, a.ID, p.supplyOf(a.ID)); err != nil {
+			return fmt.Errorf("arena %q: %w", a.ID, err)
+		}
+	}
+	return p.findOpened(ctx)
 }
 
 func (p *Platform) checkArena(a *agon.Arena) error {
@@ -108,6 +125,9 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if len(a.Tasks) == 0 {
 		return errors.New("no tasks")
+	}
+	if err := checkPeriod(*a); err != nil {
+		return err
 	}
 	if a.Evidence != "" && a.Evidence != agon.EvidenceRequired && a.Evidence != agon.EvidenceForeign {
 		return fmt.Errorf("evidence: %q is neither %s nor %s", a.Evidence, agon.EvidenceRequired, agon.EvidenceForeign)
@@ -310,7 +330,7 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	if out.Seeds, err = p.seedsOf(tx, a); err != nil {
 		return out, err
 	}
-	if out.Hidden, err = hiddenOf(tx, a.ID); err != nil {
+	if out.Hidden, err = hiddenOf(tx, a); err != nil {
 		return out, err
 	}
 	if len(places) > 0 {

@@ -179,6 +179,7 @@ type Platform struct {
 	gateMu    sync.Mutex  // held from a kind's gate until the submission is stored
 
 	history History // the transparency log; nil: there is none
+	sets    supplies
 
 	started time.Time // attempts not heard from since are the platform's loss
 
@@ -212,6 +213,9 @@ func (p *Platform) Start(ctx context.Context) error {
 		return err
 	}
 	if err := p.findEmbargoes(ctx); err != nil {
+		return err
+	}
+	if err := p.findOpened(ctx); err != nil {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))

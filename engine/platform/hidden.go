@@ -3,9 +3,7 @@ package platform
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -119,14 +117,10 @@ func (p *Platform) retire(tx *store.Tx, arena string, t *agon.TaskRef, now time.
 
 // noteHidden puts a task's commitment, or what opens it, into the log.
 func noteHidden(tx *store.Tx, typ string, h store.HiddenTask, at time.Time) error {
-	body, err := json.Marshal(struct {
+	return note(tx, typ, translog.TaskID(typ, h.Arena, h.ID), struct {
 		Arena string `json:"arena"`
 		client.HiddenTask
-	}{h.Arena, hiddenView(h, false)})
-	if err != nil {
-		return fmt.Errorf("encode hidden task: %w", err)
-	}
-	return tx.InsertNote(store.Note{Type: typ, ID: translog.TaskID(typ, h.Arena, h.ID), At: at, Body: body})
+	}{h.Arena, hiddenView(h, false)}, at)
 }
 
 // hiddenView is what may be shown of a task that is hidden, or was.
@@ -143,10 +137,13 @@ func hiddenView(h store.HiddenTask, operator bool) client.HiddenTask {
 }
 
 // hiddenOf are the commitments of an arena.
-func hiddenOf(tx *store.Tx, arena string) ([]client.HiddenTask, error) {
-	list, err := tx.HiddenTasks(arena)
+func hiddenOf(tx *store.Tx, a agon.Arena) ([]client.HiddenTask, error) {
+	list, err := tx.HiddenTasks(a.ID)
 	var out []client.HiddenTask
 	for _, h := range list {
+		if a.Supply != nil && !h.RetiredAt.IsZero() {
+			continue // they grow with every period: ArenaTasks has them
+		}
 		out = append(out, hiddenView(h, false))
 	}
 	return out, err
@@ -202,6 +199,11 @@ func (p *Platform) ArenaTasks(ctx context.Context, c Caller, arena string) ([]cl
 		}
 		for _, t := range a.Retired {
 			add(t, true)
+		}
+		for _, h := range hidden { // of sets of before
+			if !h.RetiredAt.IsZero() && !slices.ContainsFunc(out, func(x client.ArenaTask) bool { return x.Task == h.ID }) {
+				add(agon.TaskRef{Key: h.ID, Digest: h.Digest}, true)
+			}
 		}
 		return nil
 	})

@@ -155,7 +155,7 @@ func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.R
 		// The reason and the change may name what is hidden.
 		open := map[string]string{"actor": a.Actor, "what": a.What, "target": cut(a.Target, 200)}
 		return translog.NewLeaf(l, "", a.At, open, a)
-	case store.FactKey, store.FactWeights, store.FactSeeds, store.FactReveal, store.FactJudging, store.FactTask, store.FactRetired:
+	case store.FactKey, store.FactWeights, store.FactSeeds, store.FactReveal, store.FactJudging, store.FactTask, store.FactRetired, store.FactSet:
 		n, err := tx.Note(x.ID)
 		if err != nil {
 			return l, err
@@ -246,7 +246,7 @@ func (p *Platform) mayOpen(ctx context.Context, c Caller, typ, id string) (bool,
 			return false, err
 		}
 		v, err := p.viewOf(ctx, c, e.Submission)
-		return err == nil && v.may(WhatTraces) && v.may(WhatEvidence) && (!anyHidden(a, run.Tasks) || v.may(WhatHidden)), err
+		return err == nil && v.may(WhatTraces) && v.may(WhatEvidence) && (!p.anyHidden(a, run.Tasks) || v.may(WhatHidden)), err
 	}
 	return false, nil // nothing of it is secret
 }

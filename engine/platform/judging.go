@@ -838,7 +838,7 @@ func (p *Platform) Judgings(ctx context.Context, c Caller, run string) ([]agon.R
 	if err != nil {
 		return nil, err
 	}
-	told, out := tellingOf(a, r.Tasks, v), []agon.Rejudging{}
+	told, out := p.tellingOf(a, r.Tasks, v), []agon.Rejudging{}
 	for _, j := range list {
 		j.Reason, j.Scores = told.words(j.Reason), told.scores(j.Scores)
 		out = append(out, j.Rejudging)

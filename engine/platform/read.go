@@ -221,7 +221,7 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 			}
 			views[r.Submission] = v
 		}
-		page.Items = append(page.Items, runView(arenas[r.Arena], r, nil, v))
+		page.Items = append(page.Items, p.runView(arenas[r.Arena], r, nil, v))
 	}
 	return page, nil
 }
@@ -255,16 +255,16 @@ func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, e
 	if err != nil {
 		return nil, err
 	}
-	out := runView(a, r, list, v)
+	out := p.runView(a, r, list, v)
 	return &out, nil
 }
 
 // runView shows the progress of a run to all, and words about what happened in
 // it to those who may read its logs: they may quote the agent or the task. What
 // a judge said of a hidden task goes to those only who may read the task.
-func runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
+func (p *Platform) runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
 	out := client.Run{Run: r.Run}
-	told := tellingOf(arena, r.Tasks, v)
+	told := p.tellingOf(arena, r.Tasks, v)
 	if len(told.hidden) > 0 {
 		out.Tasks = openDigests(r.Tasks)
 	}
@@ -285,10 +285,10 @@ type telling struct {
 	hidden map[string]bool // by key: tasks that the caller may not read
 }
 
-func tellingOf(arena agon.Arena, tasks []agon.TaskRef, v view) telling {
+func (p *Platform) tellingOf(arena agon.Arena, tasks []agon.TaskRef, v view) telling {
 	out := telling{logs: v.may(WhatLogs), hidden: map[string]bool{}}
 	for _, t := range tasks {
-		if stillHidden(arena, t) && !v.may(WhatHidden) {
+		if p.stillHidden(arena, t) && !v.may(WhatHidden) {
 			out.hidden[t.Key] = true
 		}
 	}
@@ -353,10 +353,10 @@ func (p *Platform) Events(ctx context.Context, c Caller, run string, afterAttemp
 	}
 	for i, ev := range list {
 		w := whatOf(ev.Type)
-		hidden := anyHidden(a, r.Tasks)
+		hidden := p.anyHidden(a, r.Tasks)
 		for _, t := range r.Tasks {
 			if t.Key == ev.Task {
-				hidden = stillHidden(a, t)
+				hidden = p.stillHidden(a, t)
 			}
 		}
 		switch shut := hidden && !v.may(WhatHidden); {
@@ -481,7 +481,7 @@ func (p *Platform) mayReadRef(ctx context.Context, c Caller, r store.BlobRef) (b
 	if r.What == store.RefCode {
 		return v.may(WhatCode), nil
 	}
-	return v.may(WhatEvidence) && (!anyHidden(a, run.Tasks) || v.may(WhatHidden)), nil
+	return v.may(WhatEvidence) && (!p.anyHidden(a, run.Tasks) || v.may(WhatHidden)), nil
 }
 
 // mayReadTask: tasks stand before any submission, so the stage is the first.

@@ -185,10 +185,11 @@ func whatOf(typ string) What {
 }
 
 // stillHidden reports whether a task of a run is hidden today. A task that the
-// arena lists openly, or as retired, with the same bytes has been published since;
-// one that it no longer lists stays hidden, since it may come back.
-func stillHidden(a agon.Arena, t agon.TaskRef) bool {
-	if !t.Hidden {
+// arena lists openly, or as retired, with the same bytes,
+// or whose set has become public, has been published since; one that it no
+// longer lists otherwise stays hidden, since it may come back.
+func (p *Platform) stillHidden(a agon.Arena, t agon.TaskRef) bool {
+	if !t.Hidden || p.wasOpened(a.ID, t.Digest) {
 		return false
 	}
 	for _, now := range slices.Concat(a.Tasks, a.Retired) {
@@ -199,6 +200,6 @@ func stillHidden(a agon.Arena, t agon.TaskRef) bool {
 	return true
 }
 
-func anyHidden(a agon.Arena, tasks []agon.TaskRef) bool {
-	return slices.ContainsFunc(tasks, func(t agon.TaskRef) bool { return stillHidden(a, t) })
+func (p *Platform) anyHidden(a agon.Arena, tasks []agon.TaskRef) bool {
+	return slices.ContainsFunc(tasks, func(t agon.TaskRef) bool { return p.stillHidden(a, t) })
 }

@@ -30,6 +30,12 @@ func (p *Platform) rule(a agon.Arena) (incentive.Rule, error) {
 
 // seats returns who sits in an arena, by place.
 func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentive.Entry, error) {
+	return p.seatsAt(tx, a, -1)
+}
+
+// seatsAt is seats with the scores of the set of a period, or of the latest set
+// (below 0), where the arena has a supply.
+func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.Rule, []incentive.Entry, error) {
 	rule, err := p.rule(a)
 	if err != nil {
 		return rule, nil, err
@@ -46,6 +52,11 @@ func (p *Platform) seats(tx *store.Tx, a agon.Arena) (incentive.Rule, []incentiv
 			if entered[i].Plays, err = plays(tx, a, s.ID); err != nil {
 				return rule, nil, err
 			}
+		}
+	}
+	if a.Supply != nil {
+		if entered, err = p.retitle(tx, a, entered, period, rule.Plays && rule.Standings != nil); err != nil {
+			return rule, nil, err
 		}
 	}
 	return rule, rule.Sit(a.IncentiveNumbers, entered), nil
@@ -69,6 +80,10 @@ func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play,
 	if err != nil {
 		return nil, err
 	}
+	return playsOf(tx, a, runs)
+}
+
+func playsOf(tx *store.Tx, a agon.Arena, runs []store.Run) (out []incentive.Play, err error) {
 	if runs, _, err = agreed(tx, a, runs); err != nil {
 		return nil, err
 	}
@@ -86,7 +101,11 @@ func plays(tx *store.Tx, a agon.Arena, submission string) (out []incentive.Play,
 // decide lets a scored submission challenge who sits and stores why it took a
 // seat or not. It reports false where others must judge its results again first.
 func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool, err error) {
-	rule, seats, err := p.seats(tx, a)
+	period := int64(-1)
+	if e.Beacon != nil {
+		period = e.Beacon.Period
+	}
+	rule, seats, err := p.seatsAt(tx, a, period)
 	if err != nil {
 		return false, err
 	}
@@ -99,6 +118,11 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 		}
 		for i := range c.Seats {
 			if c.Seats[i].Plays, err = plays(tx, a, c.Seats[i].Submission); err != nil {
+				return false, err
+			}
+		}
+		if a.Supply != nil {
+			if c.Seats, err = p.retitle(tx, a, c.Seats, period, true); err != nil {
 				return false, err
 			}
 		}

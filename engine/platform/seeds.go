@@ -38,6 +38,10 @@ type Maker interface {
 	Ahead(number uint64) (hash string, ok bool)
 }
 
+// blockTime is what a block is taken to last where a period is counted in blocks:
+// the times that are shown of it beforehand are estimates.
+const blockTime = 12 * time.Second
+
 // DefaultPeriod is how long a set period lasts where the arena's rule has none.
 const DefaultPeriod = 7 * 24 * time.Hour
 
@@ -47,6 +51,11 @@ const RevealWithin = 24 * time.Hour
 
 // periodLength is how long the set periods of an arena are.
 func (p *Platform) periodLength(a agon.Arena) time.Duration {
+	if x := a.Period; x != nil && x.Hours > 0 {
+		return time.Duration(x.Hours * float64(time.Hour))
+	} else if x != nil && x.Blocks > 0 {
+		return time.Duration(x.Blocks) * blockTime // an estimate
+	}
 	if rule, err := p.rule(a); err == nil && rule.Pairing != nil {
 		if d := time.Duration(rule.Of(a.IncentiveNumbers)[incentive.NumPeriod] * 24 * float64(time.Hour)); d > 0 {
 			return d
@@ -63,11 +72,20 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 	if err != nil {
 		return store.SeedPeriod{}, err
 	}
-	if len(list) == 2 && holds(list[1], now) && sound(list[0]) {
+	if err := p.blockEnds(tx, list, now); err != nil {
+		return store.SeedPeriod{}, err
+	}
+	if len(list) == 2 && p.holds(list[1], now) && sound(list[0]) {
 		return list[1], nil // as nearly always
 	}
-	add := func(n int64, opens time.Time) (store.SeedPeriod, error) {
+	add := func(n int64, opens time.Time, block uint64) (store.SeedPeriod, error) {
 		s := store.SeedPeriod{Arena: a.ID, N: n, Opens: opens, Closes: opens.Add(length), Secret: seeds.NewSecret()}
+		if a.Period != nil && a.Period.Blocks > 0 {
+			if block == 0 { // counted in time before
+				block = p.block(a.ID) + uint64(max(0, opens.Sub(now))/blockTime)
+			}
+			s.OpensBlock, s.ClosesBlock = block, block+a.Period.Blocks
+		}
 		if s.Commitment, err = seeds.Commitment(s.Secret); err != nil {
 			return s, err
 		}
@@ -84,7 +102,7 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 		newest = list[0]
 	}
 	for i, s := range list {
-		if holds(s, now) {
+		if p.holds(s, now) {
 			live = i
 		}
 		if s.Closes.After(now) && !sound(s) { // it can be used no more
@@ -100,11 +118,11 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 	var s store.SeedPeriod
 	switch {
 	case live == 1: // the next one was lost
-		_, err := add(newest.N+1, list[1].Closes)
+		_, err := add(newest.N+1, list[1].Closes, list[1].ClosesBlock)
 		return list[1], err
 	case live == 0:
 		s = list[0]
-	case len(list) > 0 && list[0].Opens.After(now) && sound(list[0]):
+	case len(list) > 0 && list[0].ClosesBlock == 0 && list[0].Opens.After(now) && sound(list[0]):
 		// The clock went back, to where the secret is public. What was committed to
 		// for later serves until the clock is there.
 		return list[0], nil
@@ -113,18 +131,48 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 		if gap := now.Sub(opens); gap >= length { // nobody was here for whole periods
 			opens = opens.Add(gap / length * length)
 		}
-		if s, err = add(newest.N+1, opens); err != nil {
+		block := newest.ClosesBlock
+		if a.Period != nil && a.Period.Blocks > 0 && block > 0 {
+			block += (max(p.block(a.ID), block) - block) / a.Period.Blocks * a.Period.Blocks
+		}
+		if s, err = add(newest.N+1, opens, block); err != nil {
 			return s, err
 		}
 	}
-	_, err = add(s.N+1, s.Closes)
+	_, err = add(s.N+1, s.Closes, s.ClosesBlock)
 	return s, err
+}
+
+// blockEnds corrects the estimated ends of periods that blocks count.
+func (p *Platform) blockEnds(tx *store.Tx, list []store.SeedPeriod, now time.Time) error {
+	for i := range list {
+		s := &list[i]
+		if s.ClosesBlock == 0 || !s.RevealedAt.IsZero() {
+			continue
+		}
+		at := s.Closes
+		if ended := p.closed(*s, now); ended && at.After(now) {
+			at = now
+		} else if !ended && !at.After(now) {
+			at = now.Add(time.Duration(s.ClosesBlock-p.block(s.Arena)) * blockTime)
+		}
+		if at.Equal(s.Closes) {
+			continue
+		}
+		if s.Closes = at; p.block(s.Arena) == 0 {
+			continue // not asked yet
+		}
+		if err := tx.EndPeriod(s.Arena, s.N, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // holds reports whether seeds can be drawn from a period now. One whose secret
 // is public never serves again, whatever the clock says.
-func holds(s store.SeedPeriod, now time.Time) bool {
-	return s.Closes.After(now) && !s.Opens.After(now) && s.RevealedAt.IsZero() && sound(s)
+func (p *Platform) holds(s store.SeedPeriod, now time.Time) bool {
+	return !p.closed(s, now) && (s.ClosesBlock > 0 && (s.N == 0 || p.block(s.Arena) >= s.OpensBlock) || s.ClosesBlock == 0 && !s.Opens.After(now)) && s.RevealedAt.IsZero() && sound(s)
 }
 
 // sound reports whether a period's secret is the one that was committed to.
@@ -135,15 +183,20 @@ func sound(s store.SeedPeriod) bool {
 
 // noteSeeds puts a period's commitment, or its secret, into the log.
 func noteSeeds(tx *store.Tx, typ string, s store.SeedPeriod, at time.Time) error {
-	x := client.SeedPeriod{Arena: s.Arena, Period: s.N, Opens: s.Opens, Closes: s.Closes, Commitment: s.Commitment}
+	x := client.SeedPeriod{Arena: s.Arena, Period: s.N, Opens: s.Opens, Closes: s.Closes, OpensBlock: s.OpensBlock, ClosesBlock: s.ClosesBlock, Commitment: s.Commitment}
 	if typ == store.FactReveal {
 		x.Secret, x.RevealedAt = s.Secret, &at
 	}
-	body, err := json.Marshal(x)
+	return note(tx, typ, translog.SeedsID(typ, s.Arena, s.N), x, at)
+}
+
+// note puts what everybody may read into the log.
+func note(tx *store.Tx, typ, id string, v any, at time.Time) error {
+	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode period: %w", err)
+		return fmt.Errorf("encode %s: %w", typ, err)
 	}
-	return tx.InsertNote(store.Note{Type: typ, ID: translog.SeedsID(typ, s.Arena, s.N), At: at, Body: body})
+	return tx.InsertNote(store.Note{Type: typ, ID: id, At: at, Body: body})
 }
 
 // reveal shows the secrets of periods that have ended.
@@ -154,7 +207,7 @@ func (p *Platform) reveal(tx *store.Tx) error {
 		return err
 	}
 	for _, s := range due {
-		if !sound(s) {
+		if !sound(s) || !p.closed(s, now) {
 			continue // lost: it stays unverifiable
 		}
 		if err := tx.RevealPeriod(s.Arena, s.N, now); err != nil {
@@ -224,6 +277,7 @@ func (p *Platform) seedOf(tx *store.Tx, a agon.Arena, e *store.Entry, task strin
 func (p *Platform) awaitBeacons(ctx context.Context) error {
 	var list []store.Entry
 	var arenas map[string]agon.Arena
+	later := map[string]bool{}
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if list, err = tx.AwaitBeacons(sweepBatch); err != nil || len(list) == 0 {
 			return err
@@ -232,6 +286,13 @@ func (p *Platform) awaitBeacons(ctx context.Context) error {
 		arenas = make(map[string]agon.Arena, len(all))
 		for _, a := range all {
 			arenas[a.ID] = a
+		}
+		for _, e := range list {
+			opening, err := p.opening(tx, arenas[e.Arena], e.Beacon.Period)
+			if err != nil {
+				return err
+			}
+			later[e.ID] = opening
 		}
 		return err
 	})
@@ -246,6 +307,9 @@ func (p *Platform) awaitBeacons(ctx context.Context) error {
 	queued := 0
 	for _, e := range list {
 		a, at := arenas[e.Arena], block{e.Arena, e.Beacon.Block}
+		if later[e.ID] {
+			continue // who sits is played on the new set first
+		}
 		hash, asked := hashes[at]
 		if !asked {
 			l, ok := p.ledgerOf(a).(Beacons)
@@ -319,13 +383,20 @@ func (p *Platform) Seeds(ctx context.Context, arena string) ([]client.SeedPeriod
 }
 
 func (p *Platform) periodView(s store.SeedPeriod) client.SeedPeriod {
-	x := client.SeedPeriod{Arena: s.Arena, Period: s.N, Opens: s.Opens, Closes: s.Closes, Commitment: s.Commitment}
+	x := client.SeedPeriod{Arena: s.Arena, Period: s.N, Opens: s.Opens, Closes: s.Closes, OpensBlock: s.OpensBlock, ClosesBlock: s.ClosesBlock, Commitment: s.Commitment, Beacon: s.Beacon, BeaconBlock: s.BeaconBlock}
+	for _, t := range s.Tasks {
+		x.Tasks = append(x.Tasks, t.Key)
+	}
+	if !s.PublishedAt.IsZero() {
+		at := s.PublishedAt
+		x.PublishedAt = &at
+	}
 	if !s.RevealedAt.IsZero() {
 		at := s.RevealedAt
 		x.Secret, x.RevealedAt = s.Secret, &at
 	}
-	late := s.Closes.Add(RevealWithin)
-	x.Unverifiable = s.RevealedAt.After(late) || s.RevealedAt.IsZero() && p.now().After(late)
+	late, now := s.Closes.Add(RevealWithin), p.now()
+	x.Unverifiable = s.RevealedAt.After(late) || s.RevealedAt.IsZero() && now.After(late) && (s.ClosesBlock == 0 || p.closed(s, now))
 	return x
 }
 
@@ -339,9 +410,10 @@ func (p *Platform) seedsOf(tx *store.Tx, a agon.Arena) (*client.Seeds, error) {
 	if _, ok := p.ledgerOf(a).(Beacons); ok {
 		out.BeaconRule = agon.BeaconBlock
 	}
-	for _, s := range list {
-		if s.Opens.After(now) {
-			out.Next = s.Commitment
+	for i, s := range list {
+		if s.Opens.After(now) || i == 0 && len(list) == 2 && p.holds(list[1], now) {
+			x := p.periodView(s)
+			out.Next, out.NextTasks = s.Commitment, x.Tasks
 		} else if out.Period == nil {
 			x := p.periodView(s)
 			out.Period = &x

@@ -100,7 +100,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	if err := p.countFault(tx, a); err != nil {
 		return reply, 0, err
 	}
-	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" { // what pairs and appeals cost is not the submission's
+	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" && run.Title == nil { // what pairs, appeals and later sets cost is not the submission's
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
 			return reply, 0, err
 		}
@@ -217,6 +217,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if id := store.AppealOf(from.Group); id != "" {
 		return 0, p.endAppeal(tx, id)
 	}
+	if n := store.TitleOf(from.Group); n >= 0 {
+		return p.endTitle(tx, arena, from.Submission, n)
+	}
 	live, err := tx.AnyLive(from.Submission)
 	if err != nil || live {
 		return 0, err
@@ -227,6 +230,10 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	}
 	if e.State != agon.SubmissionQueued && e.State != agon.SubmissionPlaying {
 		return 0, nil
+	}
+	present := arena
+	if arena, err = p.inPeriod(tx, arena, e); err != nil {
+		return 0, err
 	}
 	runs, err := tx.RunsOf(e.ID)
 	if err != nil {
@@ -259,7 +266,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		if err := p.settled(tx, arena, e.ID, nil); err != nil {
 			return 0, err
 		}
-		return p.decideReady(tx, arena)
+		return p.decideReady(tx, present)
 	}
 	missing := missingRuns(runs)
 	if len(missing) > 0 || perr != nil || p.decider(arena) != nil {
@@ -270,7 +277,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		if err := p.settled(tx, arena, e.ID, nil); err != nil {
 			return 0, err
 		}
-		return p.decideReady(tx, arena)
+		return p.decideReady(tx, present)
 	}
 	runs, standings, err := agreed(tx, arena, runs)
 	if err != nil {
@@ -293,7 +300,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if err := tx.SetEntryResult(e.ID, &value, &solved, &total); err != nil {
 		return 0, err
 	}
-	return p.decideReady(tx, arena)
+	return p.decideReady(tx, present)
 }
 
 // FindingForged names a submission of which a grader says that it passed a test
@@ -402,12 +409,25 @@ func aggregate(a agon.Arena, runs []store.Run) (value float64, solved, total int
 // who finished first, and nobody overtakes by being quick. Every run ends, so
 // nobody is held up for ever.
 // It returns how many runs were queued because a kind wants more before it decides.
-func (p *Platform) decideReady(tx *store.Tx, a agon.Arena) (queued int, err error) {
+func (p *Platform) decideReady(tx *store.Tx, present agon.Arena) (queued int, err error) {
 	for {
-		e, err := tx.FirstUndecided(a.ID)
+		n, err := p.followTitles(tx, present)
+		if queued += n; err != nil {
+			return queued, err
+		}
+		e, err := tx.FirstUndecided(present.ID)
 		if errors.Is(err, store.ErrNotFound) || (err == nil && e.Score == nil) {
 			return queued, nil
 		}
+		if err != nil {
+			return queued, err
+		}
+		if e.Beacon != nil {
+			if waits, err := p.opening(tx, present, e.Beacon.Period); waits || err != nil {
+				return queued, err
+			}
+		}
+		a, err := p.inPeriod(tx, present, e)
 		if err != nil {
 			return queued, err
 		}

@@ -335,6 +335,11 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 	}
 	b := *e.Beacon // the transaction may run twice
 	b.Period, e.Beacon = period.N, &b
+	if opening, err := p.opening(tx, a, period.N); err != nil {
+		return 0, err
+	} else if opening && b.Rule == agon.BeaconBlock {
+		b.Hash = "" // who sits comes first: it begins then (awaitBeacons)
+	}
 	if *e, err = tx.InsertEntry(*e); err != nil {
 		return 0, err
 	}
@@ -379,6 +384,10 @@ func (p *Platform) plan(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.
 	k := p.cfg.Kinds[a.Kind]
 	if k == nil {
 		return agon.Plan{}, fmt.Errorf("unknown kind %q", a.Kind)
+	}
+	a, err := p.inPeriod(tx, a, e)
+	if err != nil {
+		return agon.Plan{}, err
 	}
 	_, seats, err := p.seats(tx, a)
 	if err != nil {

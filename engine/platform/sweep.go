@@ -36,6 +36,9 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 			p.cfg.Log.ErrorContext(ctx, "renew leases after the clock moved", "err", err)
 		}
 		last = p.now()
+		if err := p.rotate(ctx); err != nil && ctx.Err() == nil {
+			p.cfg.Log.ErrorContext(ctx, "turn the sets of arenas", "err", err)
+		}
 		if err := p.awaitBeacons(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "begin submissions", "err", err)
 		}

@@ -119,6 +119,9 @@ func TaskOf(a agon.Arena, r agon.RunSpec) string {
 // b is the beacon of the submission that it names.
 func SourceOf(a agon.Arena, r agon.RunSpec, submission string, b agon.Beacon) Source {
 	s := Source{Beacon: b.Hash, Arena: a.ID, Submission: submission, Task: TaskOf(a, r)}
+	if r.Title != nil { // its secret is that of the period that the title names
+		s.Beacon = r.Title.Beacon
+	}
 	if r.Rival != nil {
 		s.Round = int64(r.Rival.Round)
 		if r.Rival.Side == agon.SideIncumbent {

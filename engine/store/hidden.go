@@ -49,6 +49,21 @@ func (t *Tx) HiddenTasks(arena string) ([]HiddenTask, error) {
 	return many(t, scanHidden, `SELECT `+hiddenColumns+` FROM hidden_tasks WHERE arena = $1 ORDER BY id`, arena)
 }
 
+// RetiredTasks returns the tasks of all arenas that were hidden and are no more.
+func (t *Tx) RetiredTasks() ([]HiddenTask, error) {
+	return many(t, scanHidden, `SELECT `+hiddenColumns+` FROM hidden_tasks WHERE retired_at <> 0`)
+}
+
+// PlayedOn returns the submissions of which a validator was given a task.
+func (t *Tx) PlayedOn(arena, key string) ([]string, error) {
+	quoted, err := json.Marshal(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return many(t, scanString, `SELECT DISTINCT r.submission FROM runs r JOIN attempts a ON a.run = r.id
+		WHERE r.arena = $1 AND r.tasks LIKE '%"key":' || $2 || '%' ORDER BY r.submission`, arena, string(quoted))
+}
+
 // RetireHiddenTask says that a task is hidden no more; ErrConflict if it is not hidden.
 func (t *Tx) RetireHiddenTask(arena string, d agon.Digest, at time.Time) error {
 	return t.exec1(`UPDATE hidden_tasks SET retired_at = $1 WHERE arena = $2 AND digest = $3 AND retired_at = 0`, micros(at), arena, string(d))

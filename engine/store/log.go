@@ -89,6 +89,7 @@ const (
 	FactJudging    = "judging" // another validator has judged a result again
 	FactTask       = "task"    // a hidden task: its commitment
 	FactRetired    = "retired" // and what opens it
+	FactSet        = "set"     // the commitments of a period's tasks
 )
 
 // factRow is a row of log_facts.

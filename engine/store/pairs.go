@@ -38,9 +38,9 @@ func pairRange(challenger string) (from, to string) {
 	return pairGroup + challenger + " ", pairGroup + challenger + "!"
 }
 
-// noHalf leaves out halves of pairs and what appeals played again: they are no
+// noHalf leaves out halves of pairs, what appeals played again, and plays on the sets of later periods: they are no
 // part of a submission's result.
-const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal '`
+const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal ' AND substr(r.grp, 1, 4) <> 'set '`
 
 // Half is one side of a pair, played by Validator; "" where nobody has settled it.
 type Half struct {

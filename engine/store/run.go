@@ -45,14 +45,14 @@ const (
 )
 
 const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.replica, r.seed, r.policy, r.max_hold_us,
-	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, p.body`
+	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, r.title, p.body`
 
 const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
 
 // runRow is a row of runColumns on its way to a Run.
 type runRow struct {
 	Run
-	tasks, policy, rival           string
+	tasks, policy, rival, title    string
 	hold, deadline, created, ended int64
 }
 
@@ -60,7 +60,7 @@ type runRow struct {
 func (x *runRow) into() []any {
 	return []any{
 		&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &x.tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
-		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.policy,
+		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.title, &x.policy,
 	}
 }
 
@@ -78,6 +78,11 @@ func (t *Tx) runOf(x *runRow) (_ Run, err error) {
 	if x.rival != "" {
 		if err := json.Unmarshal([]byte(x.rival), &x.Rival); err != nil {
 			return x.Run, fmt.Errorf("decode rival of run: %w", err)
+		}
+	}
+	if x.title != "" {
+		if err := json.Unmarshal([]byte(x.title), &x.Title); err != nil {
+			return x.Run, fmt.Errorf("decode title of run: %w", err)
 		}
 	}
 	return x.Run, nil
@@ -103,13 +108,22 @@ func (t *Tx) InsertRun(x Run) error {
 			return fmt.Errorf("encode rival of run: %w", err)
 		}
 	}
+	title := []byte(nil)
+	if x.Title != nil {
+		if title, err = json.Marshal(x.Title); err != nil {
+			return fmt.Errorf("encode title of run: %w", err)
+		}
+	}
 	_, err = t.exec(`INSERT INTO runs
-		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at, grp, rival)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $13, $14)`,
+		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at, grp, rival, title)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $13, $14, $15)`,
 		x.RunSpec.Run, x.Arena, x.Submission, x.SubSeq, string(tasks), int64(x.Replica), x.Seed, string(x.PolicyDigest),
-		x.Policy.Driver, x.MaxHold.Microseconds(), micros(x.Deadline), micros(x.CreatedAt), x.Group, string(rival))
+		x.Policy.Driver, x.MaxHold.Microseconds(), micros(x.Deadline), micros(x.CreatedAt), x.Group, string(rival), string(title))
 	return err
 }
+
+// liveOf is live of the table's name in a query.
+func liveOf(table string) string { return strings.ReplaceAll(live, "state", table+".state") }
 
 // Run returns one run without its scores, or ErrNotFound.
 func (t *Tx) Run(id string) (Run, error) {
@@ -149,12 +163,17 @@ func (t *Tx) Runs(f RunFilter) ([]Run, error) {
 // RunsOf returns the runs of a submission by creation, with the scores that count, without
 // halves of pairs (Halves).
 func (t *Tx) RunsOf(submission string) ([]Run, error) {
-	runs, err := many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.submission = $1`+noHalf+` ORDER BY r.n`, submission)
+	return t.runsWhere(`r.submission = $1`+noHalf, submission)
+}
+
+// runsWhere returns the runs of a condition by creation, with the scores that count.
+func (t *Tx) runsWhere(where string, args ...any) ([]Run, error) {
+	runs, err := many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE `+where+` ORDER BY r.n`, args...)
 	if err != nil {
 		return nil, err
 	}
 	scores, err := many(t, scanScore, `SELECT `+scoreColumns+` FROM scores s JOIN runs r ON r.id = s.run
-		WHERE r.submission = $1`+noHalf+` ORDER BY r.n, s.task`, submission)
+		WHERE `+where+` ORDER BY r.n, s.task`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +181,7 @@ func (t *Tx) RunsOf(submission string) ([]Run, error) {
 	for _, s := range scores {
 		byRun[s.Run] = append(byRun[s.Run], s)
 	}
-	if err := t.ruled(byRun, `r.submission = $1`+noHalf, submission); err != nil {
+	if err := t.ruled(byRun, where, args...); err != nil {
 		return nil, err
 	}
 	for i := range runs {

@@ -37,6 +37,7 @@ const (
 	TypeJudging    = "judging"    // id: the judging
 	TypeTask       = "task"       // id: ARENA/TASK
 	TypeRetired    = "retired"    // id: ARENA/TASK/opened
+	TypeSet        = "set"        // id: ARENA/PERIOD/set
 )
 
 // TaskID names the leaf of a hidden task's commitment, or of what opens it.
@@ -47,6 +48,9 @@ func TaskID(typ, arena, task string) string {
 	}
 	return id
 }
+
+// SetID names the leaf of the commitments of a period's tasks.
+func SetID(arena string, period int64) string { return fmt.Sprintf("%s/%d/set", arena, period) }
 
 // SeedsID names the leaf of a set period's commitment, or of its secret.
 func SeedsID(typ, arena string, period int64) string {

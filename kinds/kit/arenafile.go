@@ -62,6 +62,10 @@ type ArenaFile struct {
 	Rejudge       *float64 `toml:"rejudge"`
 	RejudgePerDay int      `toml:"rejudge_per_day"`
 	UnjudgedSeats bool     `toml:"unjudged_seats"`
+	// Period is how long the set periods last, in hours or in blocks, and Supply where
+	// each has its hidden tasks from.
+	Period *agon.Period `toml:"period"`
+	Supply *SupplyFile  `toml:"supply"`
 	// Embargo is how long work stays private after it was entered, in hours;
 	// NearCopies is "charge" (default), "exclude" or "share".
 	Embargo    int    `toml:"embargo_hours"`
@@ -150,7 +154,13 @@ func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 // below makes folders of tasks relative to the arena file's own. One that is not
 // there is looked up from the current folder, as it was once.
 func (f *ArenaFile) below(dir string) (bad []string) {
-	for field, list := range map[string][]string{"sets": f.Sets, "hidden": f.Hidden, "retired": f.Retired} {
+	named := map[string][]string{"sets": f.Sets, "hidden": f.Hidden, "retired": f.Retired}
+	if f.Supply != nil {
+		path := []string{f.Supply.Path}
+		named["supply.path"] = path
+		defer func() { f.Supply.Path = path[0] }()
+	}
+	for field, list := range named {
 		for i, s := range list {
 			if !strings.ContainsRune(s, os.PathSeparator) || filepath.IsAbs(s) {
 				continue
@@ -450,8 +460,27 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 			no("options", "%v", err)
 		}
 	}
-	if len(f.Sets)+len(f.Hidden) == 0 {
+	if len(f.Sets)+len(f.Hidden) == 0 && f.Supply == nil {
 		no("sets", "name at least one set of tasks")
+	}
+	if f.Supply != nil {
+		f.Supply.mistakes(k, no)
+		if len(f.Stages) > 0 {
+			no("stages", "a supply gives one set, which has no stages: leave them out")
+		}
+		if len(f.Hidden) > 0 {
+			no("hidden", "its hidden tasks come out of the supply: leave it out")
+		}
+	}
+	if x := f.Period; x != nil {
+		switch {
+		case (x.Hours > 0) == (x.Blocks > 0):
+			no("period", "name hours or blocks, one of them")
+		case x.Blocks == 0 && !(x.Hours >= agon.LeastPeriodHours && x.Hours <= agon.MostPeriodHours):
+			no("period.hours", "%v: want a minute (0.0167) to %d", x.Hours, agon.MostPeriodHours)
+		case x.Blocks > agon.MostPeriodBlocks:
+			no("period.blocks", "%d: want at most %d", x.Blocks, uint64(agon.MostPeriodBlocks))
+		}
 	}
 	if f.Replicas < 0 || f.Replicas > 9 {
 		no("replicas", "%d validators: want 0 to 9", f.Replicas)
@@ -668,7 +697,12 @@ func (f ArenaFile) Arena() agon.Arena {
 		at = ""
 	}
 	libs, _ := f.Libraries()
+	var supply *agon.Supply
+	if x := f.Supply; x != nil {
+		supply = &agon.Supply{From: x.From, Tasks: x.Tasks, Uses: x.Uses}
+	}
 	return agon.Arena{
+		Period: f.Period, Supply: supply,
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,

@@ -57,6 +57,13 @@ type Kit struct {
 	// Data's tasks, unless LoadSet makes one of them otherwise (ok).
 	Sets    []string
 	LoadSet func(o Options, set string) (list []*task.Task, ok bool, err error)
+	// Generate makes the set of a period by a seed, for arenas whose supply is a
+	// generator: the same seed gives the same tasks, another one others that help
+	// nobody who knows these.
+	Generate func(ctx context.Context, o Options, n int, seed int64) ([]*task.Task, error)
+	// Supply makes the supply of an arena where the kind has one of its own, and
+	// completes its period; nil from it: it is as the arena file says.
+	Supply func(s *Server, f ArenaFile, a *agon.Arena) (platform.Supply, error)
 	// CheckTask says what is wrong with a task of the kind, beyond what every
 	// task is checked for.
 	CheckTask func(*task.Task) error

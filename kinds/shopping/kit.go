@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -15,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
@@ -39,12 +41,19 @@ var libraries embed.FS
 var calcExamples []byte
 
 // Kit makes the shopping kind for one process.
-func Kit() kit.Kit { return kitOver(&shopFloor{}, map[string]*raceClock{}) }
+func Kit() kit.Kit { return kitOver(&shopFloor{}) }
 
-// kitOver is Kit with its state: the catalogue, and by arena id
-// the clocks of those whose races have one.
-func kitOver(floor *shopFloor, races map[string]*raceClock) kit.Kit {
-	return kit.Kit{
+// kitOver is Kit with its state: the catalogue.
+func kitOver(floor *shopFloor) kit.Kit {
+	var banks sync.Map // file of a bank: the arena that draws from it
+	var k kit.Kit
+	k = kit.Kit{
+		Supply: func(s *kit.Server, f kit.ArenaFile, a *agon.Arena) (platform.Supply, error) {
+			return raceSupply(s, &banks, func() kit.Kit { return k }, f, a)
+		},
+		Generate: func(ctx context.Context, o kit.Options, n int, seed int64) ([]*task.Task, error) {
+			return floor.With(o).generate(ctx, n, seed)
+		},
 		Libraries: libraries,
 		EntryName: "agent.py",
 		Kind:      play.Name,
@@ -79,20 +88,12 @@ func kitOver(floor *shopFloor, races map[string]*raceClock) kit.Kit {
 		Commands:   func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
 		Dialects:   door.Dialects(),
 		Calc:       calc.WithExamples(score.Rules(), calcExamples),
-		Prepare: func(ctx context.Context, s *kit.Server, a *agon.Arena) error {
-			return prepareRace(ctx, s, races, a, time.Now())
-		},
-		Opened: func(_ context.Context, s *kit.Server, a *agon.Arena) error {
-			if c := races[a.ID]; c != nil {
-				s.Background(c.run)
-			}
-			return nil
-		},
-		Routes: wire.Patterns(),
+		Routes:     wire.Patterns(),
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
 			return oroRoutes(s, a.ID)
 		},
 	}
+	return k
 }
 
 // newShopping makes the shopping kind: a keyed gateway judges reasoning by

@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/shopping/data"
@@ -194,21 +195,31 @@ func TestHiddenSets(t *testing.T) {
 	}
 }
 
-func TestRaceClockRefuses(t *testing.T) {
-	s, races := &kit.Server{Options: kit.Options{Getenv: func(string) string { return "" }}}, map[string]*raceClock{}
-	a := agon.Arena{ID: "a", Incentive: play.RaceRule, IncentiveNumbers: map[string]float64{play.RaceHours: 1}}
+func TestRaceSupplyRefuses(t *testing.T) {
+	s, banks := &kit.Server{Options: kit.Options{Getenv: func(string) string { return "" }}}, &sync.Map{}
+	ask := func(id string, hidden ...string) (platform.Supply, agon.Arena, error) {
+		f := kit.ArenaFile{ID: id, Hidden: hidden}
+		a := agon.Arena{ID: id, Incentive: play.RaceRule, IncentiveNumbers: map[string]float64{play.RaceHours: 2, play.RaceProblems: 5}}
+		x, err := raceSupply(s, banks, func() kit.Kit { return kit.Kit{} }, f, &a)
+		return x, a, err
+	}
 	var e *agon.Error
-	if err := prepareRace(context.Background(), s, races, &a, time.Time{}); !errors.As(err, &e) || e.Field != "incentive_numbers" {
+	if _, _, err := ask("a"); !errors.As(err, &e) || e.Field != "incentive_numbers" {
 		t.Errorf("no bank: %v", err)
 	}
 	s.Options.Getenv = func(string) string { return "bank.json" }
-	a.Tasks = []agon.TaskRef{{Key: "h", Hidden: true}}
-	if err := prepareRace(context.Background(), s, races, &a, time.Time{}); !errors.As(err, &e) || e.Field != "hidden" {
+	if _, _, err := ask("a", "set"); !errors.As(err, &e) || e.Field != "hidden" {
 		t.Errorf("two sources: %v", err)
 	}
-	a.IncentiveNumbers = nil
-	if err := prepareRace(context.Background(), s, races, &a, time.Time{}); err != nil || len(races) != 0 {
-		t.Errorf("no clock: %v", err)
+	if x, a, err := ask("a"); err != nil || x == nil || a.Period.Hours != 2 || a.Supply.Tasks != 5 || a.Supply.From != agon.SupplyBank {
+		t.Errorf("%+v %+v %v", a.Period, a.Supply, err)
+	}
+	if _, _, err := ask("b"); !errors.As(err, &e) || e.Field != "supply" {
+		t.Errorf("one bank for two arenas: %v", err)
+	}
+	none := agon.Arena{ID: "c", Incentive: play.RaceRule}
+	if x, err := raceSupply(s, banks, nil, kit.ArenaFile{}, &none); x != nil || err != nil || none.Supply != nil {
+		t.Errorf("no clock: %v %v", x, err)
 	}
 	for _, hours := range []float64{-1, .001, 1e6} {
 		if play.Race().CheckNumbers(map[string]float64{play.RaceHours: hours}) == nil {

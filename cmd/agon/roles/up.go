@@ -156,12 +156,18 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 
 // openArena makes sure of an arena, its subnet and the demo's registrations.
 func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party) error {
-	refs, err := kit.ArenaTasks(ctx, s.Options, f, s.Blobs, s.Data.Path("tmp"))
+	a := f.Arena()
+	supply, err := f.SupplyOf(&s.Server, &a)
 	if err != nil {
 		return err
 	}
-	a := f.Arena()
-	a.Tasks, a.Stages = refs, f.StagesOf(refs)
+	if a.Tasks, err = kit.ArenaTasks(ctx, s.Options, f, s.Blobs, s.Data.Path("tmp")); err != nil && (supply == nil || len(f.Sets) > 0) {
+		return err
+	}
+	if supply != nil {
+		s.Platform.SetSupply(a.ID, supply)
+	}
+	a.Stages = f.StagesOf(a.Tasks)
 	if a.Retired, err = kit.RetiredTasks(ctx, s.Options, f, s.Blobs, s.Data.Path("tmp")); err != nil {
 		return err
 	}
@@ -172,7 +178,7 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 		return err
 	}
 	k, _ := s.Options.Kits.Of(a.Kind)
-	if k.Prepare != nil {
+	if k.Prepare != nil && supply == nil { // else when it has its set
 		if err := k.Prepare(ctx, &s.Server, &a); err != nil {
 			return err
 		}
@@ -185,7 +191,7 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 		return err
 	}
 	a = opened.Arena // hidden tasks have other names there
-	s.Options.Sayf("arena %s: %d tasks", a.ID, len(refs))
+	s.Options.Sayf("arena %s: %d tasks", a.ID, len(a.Tasks))
 	if k.Opened != nil {
 		if err := k.Opened(ctx, &s.Server, &a); err != nil {
 			return err

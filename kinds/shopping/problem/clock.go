@@ -1,107 +1,59 @@
 package problem
 
 import (
-	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
-// Schedule is the clock of a bank's races.
-type Schedule struct {
-	Every time.Duration // how long a race is open
-	Count int           // problems of a race; the last races of a bank may have fewer
-}
-
-// Played lists what submissions have seen of a race: problem ids by submission.
-type Played func(race Race) (map[string][]string, error)
-
-// Turned is what Turn did.
-type Turned struct {
-	Race    Race     // that is open now
-	Changed bool     // the bank wants to be saved
-	Closed  string   // the race that ended; empty: none
-	Retired []string // problems of it that retired
-}
-
-// timed is the open race that the clock opened, if there is one.
-func (b *Bank) timed() *Race {
-	for i := range b.Races {
-		if r := &b.Races[i]; r.Open && !r.Closes.IsZero() {
-			return r
-		}
+// Open draws the problems of a race, or returns those of one that was drawn
+// before: who crashed after Save gets the same ones.
+func (b *Bank) Open(race string, n int, now time.Time) (Race, error) {
+	if r := b.race(race); r != nil {
+		return *r, nil
 	}
-	return nil
+	if _, err := b.Draw(race, n); err != nil {
+		return Race{}, err
+	}
+	r := b.race(race)
+	r.Opened = now
+	return *r, nil
 }
 
-// Turn brings a bank to now: a race whose time has come is closed, its exposures
-// are noted, what the policy calls used up retires, and the next race is drawn.
-// Races of a schedule end on its beat: a process that was away opens one race,
-// not all that it missed. Turning again at the same time changes nothing. On an
-// error the bank may be half turned and must not be saved, but for code
-// bank_exhausted: then the old race is closed and no other is open.
-func (b *Bank) Turn(now time.Time, s Schedule, played Played) (Turned, error) {
-	if s.Every < time.Second || s.Count < 1 {
-		return Turned{}, invalid("schedule", "1 second, 1 problem", "a race wants a length and problems")
+// End closes a race after noting which submissions have seen which of its
+// problems. It returns those that are retired then. Ending again changes nothing.
+func (b *Bank) End(race string, seen map[string][]string) (retired []string, err error) {
+	r := b.race(race)
+	if r == nil {
+		return nil, noRace(race)
 	}
-	closes := now.Add(s.Every)
-	var out Turned
-	if r := b.timed(); r != nil {
-		if now.Before(r.Closes) {
-			out.Race = *r
-			return out, nil
-		}
-		seen, err := played(*r)
-		if err != nil {
-			return out, fmt.Errorf("close race %s: %w", r.ID, err)
-		}
-		for submission, ids := range seen {
-			for _, id := range ids {
-				if err := b.Expose(r.ID, id, submission); err != nil {
-					return out, err
+	if r.Open {
+		for id, submissions := range seen {
+			for _, s := range submissions {
+				if err := b.Expose(race, id, s); err != nil {
+					return nil, err
 				}
 			}
 		}
-		missed := now.Sub(r.Closes) / s.Every
-		closes = r.Closes.Add((missed + 1) * s.Every)
-		out.Closed, out.Changed = r.ID, true
-		if out.Retired, err = b.Close(r.ID); err != nil {
-			return out, err
+		if _, err := b.Close(race); err != nil {
+			return nil, err
 		}
 	}
-	id := fmt.Sprintf("race-%04d", len(b.Races)+1)
-	if _, err := b.Draw(id, max(1, min(s.Count, b.Left()))); err != nil {
-		return out, err
+	for _, id := range b.race(race).Problems {
+		if b.Entries[id].State == StateRetired {
+			retired = append(retired, id)
+		}
 	}
-	r := b.race(id)
-	r.Opened, r.Closes = now, closes
-	out.Race, out.Changed = *r, true
-	return out, nil
+	return retired, nil
 }
 
-// Task is one problem of a race and the name of its task.
-type Task struct {
-	Name    string
-	Problem shop.Problem
-}
-
-// Tasks names the tasks of a race as WriteTasks does.
-func (b *Bank) Tasks(race string) ([]Task, error) {
-	list, err := b.Racing(race)
-	if err != nil {
-		return nil, err
+// LastRace is the newest race whose id begins so.
+func (b *Bank) LastRace(prefix string) (Race, error) {
+	for _, r := range slices.Backward(b.Races) {
+		if len(r.ID) > len(prefix) && r.ID[:len(prefix)] == prefix {
+			return r, nil
+		}
 	}
-	out := make([]Task, len(list))
-	for i := range list {
-		out[i] = Task{taskName(&list[i], i), list[i]}
-	}
-	return out, nil
-}
-
-// Exhausted reports whether an error of Turn says that no hidden problem is left.
-func Exhausted(err error) bool {
-	var e *agon.Error
-	return errors.As(err, &e) && e.Code == "bank_exhausted"
+	return Race{}, &agon.Error{Code: "not_found", Status: 404, Field: "race", Message: "the bank has no race " + prefix, Mend: "is it the arena's bank?"}
 }

@@ -1,0 +1,894 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/seeds"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/translog"
+)
+
+// Sets rotate. An arena with a supply has for each set period a set of hidden
+// tasks of its own. The set of the period to come is drawn, and committed to in
+// the log, before that period begins. When it begins, who sits is played on the
+// new set before anybody challenges there; a submission is played and decided on
+// the set of the period in which it was accepted. When a period has ended and
+// everything of it is decided, its set becomes public, with its results.
+
+// Supply gives the sets of one arena. Its methods do I/O and are called one at a
+// time; an error is said and tried again.
+type Supply interface {
+	// Draw returns the tasks of a period's set, whose trees are in the blob store.
+	// For a period that it was asked for before and that was not stored it should
+	// return the same again. Its error says what the operator can do.
+	Draw(ctx context.Context, r SetRequest) ([]agon.TaskRef, error)
+	// Complete finishes an arena that is to play a set: its Tasks are filled in.
+	Complete(ctx context.Context, a *agon.Arena) error
+	// Opened is called when an arena plays another set.
+	Opened(ctx context.Context, a agon.Arena) error
+	// Ended returns the tasks of a set whose period has ended that are used up:
+	// they become public. The others may be drawn again.
+	Ended(ctx context.Context, s EndedSet) ([]agon.Digest, error)
+}
+
+// SetRequest asks for a set.
+type SetRequest struct {
+	Arena  agon.Arena
+	Period int64
+	Tasks  int   // how many
+	Seed   int64 // what is drawn is drawn by it; nobody but the operator can know it before the period ends
+	// Uses is in how many periods each task was already, by digest; Shown are those
+	// that are public, or in the set that is played now: they cannot be drawn.
+	Uses  map[agon.Digest]int
+	Shown map[agon.Digest]bool
+	Seen  map[agon.Digest]int64 // how often each was given to validators
+}
+
+// EndedSet is a set whose period has ended.
+type EndedSet struct {
+	Arena  string
+	Period int64
+	Tasks  []agon.TaskRef
+	Uses   map[agon.Digest]int
+	Played map[agon.Digest][]string // which submissions were given each
+}
+
+// seedSet names what the set of a period is drawn by.
+const seedSet = "set"
+
+// drawAgain is how long a supply rests that had nothing.
+const drawAgain = 30 * time.Second
+
+// supplies are those of the arenas that this process serves.
+type supplies struct {
+	mu     sync.Mutex
+	list   map[string]*supplied
+	blocks map[string]uint64 // the newest block seen, by arena with periods in blocks
+	// opened are the tasks that were hidden and are public now, by arena. It follows the store.
+	opened map[string]map[agon.Digest]bool
+}
+
+type supplied struct {
+	Supply
+	turn sync.Mutex // held while its arena's sets move
+	rest time.Time  // no draw before
+	said string     // the last failure that was logged
+}
+
+// SetSupply gives an arena its supply; it must be called before EnsureArena.
+func (p *Platform) SetSupply(arena string, s Supply) {
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	if p.sets.list == nil {
+		p.sets.list = map[string]*supplied{}
+	}
+	p.sets.list[arena] = &supplied{Supply: s}
+}
+
+func (p *Platform) supplyOf(arena string) *supplied {
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	return p.sets.list[arena]
+}
+
+// block is the newest block that was seen of an arena's ledger; 0: none was.
+func (p *Platform) block(arena string) uint64 {
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	return p.sets.blocks[arena]
+}
+
+func (p *Platform) sawBlock(arena string, n uint64) {
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	if p.sets.blocks == nil {
+		p.sets.blocks = map[string]uint64{}
+	}
+	p.sets.blocks[arena] = max(p.sets.blocks[arena], n)
+}
+
+// closed reports whether a period has ended.
+func (p *Platform) closed(s store.SeedPeriod, now time.Time) bool {
+	if s.ClosesBlock > 0 {
+		return p.block(s.Arena) >= s.ClosesBlock
+	}
+	return !s.Closes.After(now)
+}
+
+// supply sees that an arena with a supply has the sets of the present period and
+// of the next, and gives a the tasks of the present one.
+func (p *Platform) supply(ctx context.Context, a *agon.Arena) error {
+	s := p.supplyOf(a.ID)
+	if s == nil {
+		return errors.New("it has a supply, but this process does not know which")
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if err := p.seeBlock(ctx, *a); err != nil {
+		return err
+	}
+	var now store.SeedPeriod
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		now, err = p.period(tx, *a)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	first := now.TurnedAt.IsZero() && now.N == 0
+	for _, n := range []int64{now.N, now.N + 1} {
+		tasks, err := p.drawn(ctx, *a, s, n)
+		if err != nil && (first || n == now.N) {
+			return err
+		}
+		if err != nil {
+			p.sayDraw(ctx, s, *a, n, err)
+			break
+		}
+		if n == now.N {
+			a.Tasks = inSet(a.Tasks, tasks)
+		}
+	}
+	return s.Complete(ctx, a)
+}
+
+// inSet are the open tasks of an arena with those of a set.
+func inSet(all, set []agon.TaskRef) []agon.TaskRef {
+	open := slices.DeleteFunc(slices.Clone(all), func(t agon.TaskRef) bool { return t.Hidden })
+	return append(open, set...)
+}
+
+func (p *Platform) sayDraw(ctx context.Context, s *supplied, a agon.Arena, n int64, err error) {
+	s.rest = p.now().Add(drawAgain)
+	if said := fmt.Sprint(n, err); said != s.said {
+		s.said = said
+		p.cfg.Log.ErrorContext(ctx, "draw the set of a period", "arena", a.ID, "period", n, "error", err)
+	}
+}
+
+// drawn returns the set of a period; one that is not there yet is drawn and
+// committed to.
+func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64) ([]agon.TaskRef, error) {
+	var x store.SeedPeriod
+	r := SetRequest{Arena: a, Period: n, Tasks: a.Supply.Tasks, Shown: map[agon.Digest]bool{}, Seen: map[agon.Digest]int64{}}
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if x, err = tx.Period(a.ID, n); err != nil {
+			return err
+		}
+		if len(x.Tasks) > 0 {
+			return nil
+		}
+		if r.Uses, err = tx.PeriodUses(a.ID); err != nil {
+			return err
+		}
+		open, err := tx.UnpublishedPeriods(a.ID) // the present one, and those whose results are not in
+		if err != nil {
+			return err
+		}
+		for _, o := range open {
+			for _, t := range o.Tasks {
+				r.Shown[t.Digest] = true
+			}
+		}
+		hidden, err := tx.HiddenTasks(a.ID)
+		if err != nil {
+			return err
+		}
+		for _, h := range hidden {
+			if !h.RetiredAt.IsZero() {
+				r.Shown[h.Digest] = true
+			}
+		}
+		seen, err := tx.Exposures(a.ID)
+		for d, e := range seen {
+			r.Seen[d] = e.Plays
+		}
+		return err
+	})
+	if err != nil || len(x.Tasks) > 0 {
+		return x.Tasks, err
+	}
+	if r.Seed, err = seeds.Of(x.Secret, seeds.Source{Arena: a.ID, Round: n, Task: seedSet}); err != nil {
+		return nil, err
+	}
+	list, err := s.Draw(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSet(r, list); err != nil {
+		return nil, err
+	}
+	var refs []store.BlobRef
+	for i, t := range list {
+		list[i].Hidden = true
+		m, err := blob.GetManifest(ctx, p.cfg.Blobs, t.Digest, blob.TreeLimits{})
+		if err != nil {
+			return nil, fmt.Errorf("task %q: %w", t.Key, err)
+		}
+		refs = append(refs, treeRefs(t.Digest, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + t.Key, Hidden: true})...)
+	}
+	set := slices.Clone(list)
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		copy(set, list) // the transaction may run twice
+		for _, r := range refs {
+			if err := tx.AddRef(r); err != nil {
+				return err
+			}
+		}
+		now := p.now()
+		body := client.Set{Arena: a.ID, Period: n}
+		for i := range set {
+			h, err := tx.HiddenTask(a.ID, set[i].Digest)
+			if errors.Is(err, store.ErrNotFound) {
+				h, err = p.commit(tx, &a, nil, set[i], now)
+			}
+			if err != nil {
+				return err
+			}
+			set[i].Key = h.ID
+			body.Tasks = append(body.Tasks, client.SetTask{Task: h.ID, Commitment: h.Commitment})
+		}
+		if err := tx.SetPeriodTasks(a.ID, n, set); err != nil {
+			return err
+		}
+		return note(tx, store.FactSet, translog.SetID(a.ID, n), body, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.said = ""
+	return set, nil
+}
+
+// checkSet says what is wrong with a set that a supply gave.
+func checkSet(r SetRequest, list []agon.TaskRef) error {
+	bad := func(format string, args ...any) error {
+		return &agon.Error{Code: "bad_set", Status: 422, Field: "supply", Message: fmt.Sprintf("the set of period %d: ", r.Period) + fmt.Sprintf(format, args...)}
+	}
+	if len(list) != r.Tasks {
+		return bad("the supply gave %d tasks where the set has %d", len(list), r.Tasks)
+	}
+	seen := map[agon.Digest]string{}
+	for _, t := range list {
+		if err := t.Digest.Validate(); err != nil || t.Key == "" {
+			return bad("task %q: %v", t.Key, err)
+		}
+		if other, ok := seen[t.Digest]; ok {
+			return bad("tasks %q and %q have the same content", other, t.Key)
+		}
+		seen[t.Digest] = t.Key
+		if r.Shown[t.Digest] {
+			return bad("task %q is public, or in a set whose results are not in", t.Key)
+		}
+	}
+	return nil
+}
+
+// seeBlock notes the newest block of an arena whose periods are counted in blocks.
+func (p *Platform) seeBlock(ctx context.Context, a agon.Arena) error {
+	if a.Period == nil || a.Period.Blocks == 0 {
+		return nil
+	}
+	l, ok := p.ledgerOf(a).(Beacons)
+	if !ok {
+		return errors.New("its ledger has no blocks to count a period in")
+	}
+	n, err := l.Newest(ctx, a.Netuid)
+	if err != nil {
+		return ledgerError(err)
+	}
+	p.sawBlock(a.ID, n)
+	return nil
+}
+
+// rotate moves the sets of all arenas to now. What fails in one is said, and
+// keeps no other.
+func (p *Platform) rotate(ctx context.Context) error {
+	var list []agon.Arena
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.Arenas()
+		return err
+	})
+	for _, a := range list {
+		if a.Period != nil && a.Period.Blocks > 0 {
+			if err := p.blockPeriods(ctx, a); err != nil && ctx.Err() == nil {
+				p.cfg.Log.WarnContext(ctx, "count the blocks of a period", "arena", a.ID, "error", err)
+			}
+		}
+		s := p.supplyOf(a.ID)
+		if s == nil || a.Supply == nil {
+			continue
+		}
+		if err := p.rotateArena(ctx, a.ID, s); err != nil && ctx.Err() == nil {
+			p.cfg.Log.ErrorContext(ctx, "turn the set of an arena", "arena", a.ID, "error", err)
+		}
+	}
+	return err
+}
+
+// blockPeriods ends a period whose block has come.
+func (p *Platform) blockPeriods(ctx context.Context, a agon.Arena) error {
+	if err := p.seeBlock(ctx, a); err != nil {
+		return err
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := p.period(tx, a)
+		return err
+	})
+}
+
+func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	var a agon.Arena
+	var list []store.SeedPeriod
+	var due []store.SeedPeriod
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if a, err = tx.Arena(id); err != nil {
+			return err
+		}
+		if list, err = tx.Periods(id, 2); err != nil {
+			return err
+		}
+		due, err = tx.UnpublishedPeriods(id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := p.now()
+	if len(list) < 2 || !p.holds(list[1], now) || !sound(list[0]) {
+		err := p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+			if _, err = p.period(tx, a); err == nil {
+				list, err = tx.Periods(id, 2)
+			}
+			return err
+		})
+		if err != nil || len(list) < 2 {
+			return err
+		}
+	}
+	next, cur := list[0], list[1]
+	if len(cur.Tasks) == 0 || len(next.Tasks) == 0 {
+		if !now.Before(s.rest) {
+			for _, x := range []*store.SeedPeriod{&cur, &next} {
+				if len(x.Tasks) > 0 {
+					continue
+				}
+				if x.Tasks, err = p.drawn(ctx, a, s, x.N); err != nil {
+					p.sayDraw(ctx, s, a, x.N, err)
+					break
+				}
+			}
+		}
+		if len(cur.Tasks) == 0 {
+			return p.pauseUnsupplied(ctx, a, cur)
+		}
+	}
+	if cur.TurnedAt.IsZero() {
+		if err := p.turnSet(ctx, a, s, cur); err != nil {
+			return err
+		}
+	} else if cur.Beacon == "" && cur.BeaconBlock > 0 {
+		if err := p.beaconOfSet(ctx, a, cur); err != nil {
+			return err
+		}
+	}
+	for _, x := range due {
+		if x.N < cur.N {
+			if err := p.publishSet(ctx, a, s, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pauseUnsupplied pauses an arena whose supply has no set for the period that has
+// begun: nothing may decide it but tasks that nobody knows.
+func (p *Platform) pauseUnsupplied(ctx context.Context, a agon.Arena, s store.SeedPeriod) error {
+	if a.State != agon.ArenaOpen {
+		return nil
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		now, err := tx.Arena(a.ID)
+		if err != nil || now.State != agon.ArenaOpen {
+			return err
+		}
+		now.State = agon.ArenaPaused
+		if err := tx.PutArena(now); err != nil {
+			return err
+		}
+		return p.logAction(tx, Caller{Hotkey: "agon", Operator: true}, "state", a.ID, fmt.Sprintf("its supply has no set for period %d: add tasks to it, then open the arena", s.N), "open to paused")
+	})
+}
+
+// turnSet lets an arena play the set of the period that has begun.
+func (p *Platform) turnSet(ctx context.Context, a agon.Arena, s *supplied, cur store.SeedPeriod) error {
+	was := a.Tasks
+	a.Tasks = inSet(a.Tasks, cur.Tasks)
+	if err := s.Complete(ctx, &a); err != nil {
+		return err
+	}
+	b, err := p.beaconFor(ctx, a)
+	if err != nil {
+		return err
+	}
+	queued := 0
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		now, err := tx.Arena(a.ID)
+		if err != nil {
+			return err
+		}
+		now.Tasks, now.Contest, now.Title = a.Tasks, a.Contest, a.Title
+		if err := tx.PutArena(now); err != nil {
+			return err
+		}
+		if err := tx.TurnPeriod(a.ID, cur.N, p.now(), b.Block, b.Hash); err != nil {
+			return err
+		}
+		cur.TurnedAt, cur.BeaconBlock, cur.Beacon = p.now(), b.Block, b.Hash
+		queued, err = p.entitle(tx, now, cur)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if queued > 0 {
+		p.news(queued)
+	}
+	p.hub.changed("")
+	if slices.EqualFunc(was, a.Tasks, func(x, y agon.TaskRef) bool { return x.Digest == y.Digest }) {
+		return nil
+	}
+	return s.Opened(ctx, a)
+}
+
+// beaconOfSet plays who sits when the block after the turn is there.
+func (p *Platform) beaconOfSet(ctx context.Context, a agon.Arena, cur store.SeedPeriod) error {
+	l, ok := p.ledgerOf(a).(Beacons)
+	if !ok {
+		return nil
+	}
+	hash, err := l.BlockHash(ctx, cur.BeaconBlock)
+	if err != nil || hash == "" {
+		return err
+	}
+	queued := 0
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		if err := tx.TurnPeriod(a.ID, cur.N, cur.TurnedAt, cur.BeaconBlock, hash); err != nil {
+			return err
+		}
+		cur.Beacon = hash
+		queued, err = p.entitle(tx, a, cur)
+		return err
+	})
+	if err == nil && queued > 0 {
+		p.news(queued)
+		p.hub.changed("")
+	}
+	return err
+}
+
+// mostTitles bounds how many of those who sit are played on a new set.
+const mostTitles = 8
+
+// entitle has those who sit and are paid played on the set of the period that has
+// begun, if they entered before it.
+func (p *Platform) entitle(tx *store.Tx, a agon.Arena, cur store.SeedPeriod) (queued int, err error) {
+	if cur.TurnedAt.IsZero() || cur.BeaconBlock > 0 && cur.Beacon == "" {
+		return 0, nil
+	}
+	rule, seats, err := p.seats(tx, a)
+	if err != nil || len(seats) == 0 {
+		return 0, err
+	}
+	shares, _, err := rule.Split(a.IncentiveNumbers, seats, p.now())
+	if err != nil {
+		return 0, err
+	}
+	titles, err := tx.Titles(a.ID)
+	if err != nil {
+		return 0, err
+	}
+	for i, seat := range seats[:min(len(seats), mostTitles)] {
+		has := slices.ContainsFunc(titles, func(x store.Title) bool { return x.Period == cur.N && x.Submission == seat.Submission })
+		if has || i > 0 && shares[i] == 0 {
+			continue
+		}
+		e, err := tx.Entry(seat.Submission)
+		if err != nil {
+			return queued, err
+		}
+		if e.Beacon != nil && e.Beacon.Period >= cur.N {
+			continue
+		}
+		t := store.Title{Arena: a.ID, Period: cur.N, Submission: e.ID}
+		if err := tx.PutTitle(t); err != nil {
+			return queued, err
+		}
+		n, err := p.playTitle(tx, a, e, cur, t)
+		if queued += n; err != nil {
+			return queued, err
+		}
+	}
+	return queued, nil
+}
+
+// mostTitleTries bounds how often what faults of ours took is played again.
+const mostTitleTries = 3
+
+// playTitle queues what is to be played next of somebody who sits on a new set,
+// or writes down what it scored there.
+func (p *Platform) playTitle(tx *store.Tx, a agon.Arena, e store.Entry, cur store.SeedPeriod, t store.Title) (queued int, err error) {
+	a.Tasks = inSet(a.Tasks, cur.Tasks)
+	runs, err := tx.TitleRuns(e.ID, cur.N)
+	if err != nil {
+		return 0, err
+	}
+	v := agon.View{Arena: a, Submission: e.Submission}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
+		return 0, err
+	}
+	for _, r := range runs {
+		v.Runs = append(v.Runs, r.Run)
+	}
+	if c := p.cfg.Coordinators[a.Kind]; c != nil && a.Contest != nil {
+		if v.Trust, err = c.Trust(tx, a, runs); err != nil {
+			return 0, err
+		}
+	}
+	k := p.cfg.Kinds[a.Kind]
+	if k == nil {
+		return 0, fmt.Errorf("unknown kind %q", a.Kind)
+	}
+	plan, err := k.Plan(v)
+	specs := replicate(a, plan.Runs)
+	if err != nil || len(runs)+len(specs) > p.cfg.MaxRuns {
+		p.cfg.Log.Error("plan who sits on a new set", "arena", a.ID, "submission", e.ID, "error", err)
+		specs = nil
+	}
+	if len(specs) == 0 {
+		for _, r := range missingRuns(runs) { // lost to faults of ours
+			if t.Tries < mostTitleTries {
+				specs = append(specs, agon.RunSpec{Tasks: r.Tasks, Replica: r.Replica, Policy: r.Policy, Rival: r.Rival})
+			}
+		}
+		if len(specs) > 0 {
+			t.Tries++
+			if err := tx.PutTitle(t); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if len(specs) > 0 {
+		for i := range specs {
+			r := &specs[i]
+			r.Title = &agon.Title{Period: cur.N, Beacon: cur.Beacon}
+			if r.Seed, err = seeds.Of(cur.Secret, seeds.SourceOf(a, *r, e.ID, agon.Beacon{})); err != nil {
+				return queued, err
+			}
+			more := groupOf(a, *r)
+			if more == "" { // one validator may play them all
+				more = strconv.Itoa(len(runs) + i)
+			}
+			n, err := p.queueIn(tx, a, e, specs[i:i+1], store.TitleGroup(cur.N, more))
+			if queued += n; err != nil {
+				return queued, err
+			}
+		}
+		return queued, nil
+	}
+	t.Done = true
+	if err := p.titleScore(tx, a, e, v, runs, &t); err != nil {
+		return 0, err
+	}
+	if err := tx.PutTitle(t); err != nil {
+		return 0, err
+	}
+	_, seats, err := p.seats(tx, a)
+	if err != nil || len(seats) == 0 {
+		return 0, err
+	}
+	return 0, tx.PutSeat(seatOf(a.ID, seats[0]))
+}
+
+// titleScore sums up what somebody who sits scored on a new set. Where faults of
+// ours left no score, that of before stands.
+func (p *Platform) titleScore(tx *store.Tx, a agon.Arena, e store.Entry, v agon.View, runs []store.Run, t *store.Title) error {
+	if d := p.decider(a); d != nil {
+		if s, ok := d.Sum(v); ok {
+			t.Score, t.Solved, t.Total = s.Score, s.Solved, s.Total
+			return nil
+		}
+	} else if len(runs) > 0 && len(missingRuns(runs)) == 0 {
+		t.Score, t.Solved, t.Total = aggregate(a, runs)
+		if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
+			x := k.Tally(v)
+			t.Score, t.Solved, t.Total = x.Score, x.Solved, x.Total
+		}
+		return nil
+	}
+	t.Stale = true
+	if t.Total = 0; e.Score != nil && e.Solved != nil && e.Total != nil {
+		t.Score, t.Solved, t.Total = *e.Score, *e.Solved, *e.Total
+	}
+	titles, err := tx.Titles(a.ID)
+	for _, x := range titles {
+		if x.Submission == e.ID && x.Done && x.Period < t.Period {
+			t.Score, t.Solved, t.Total = x.Score, x.Solved, x.Total
+		}
+	}
+	return err
+}
+
+// endTitle looks what comes after a run of somebody who sits on a new set.
+func (p *Platform) endTitle(tx *store.Tx, a agon.Arena, submission string, period int64) (queued int, err error) {
+	runs, err := tx.TitleRuns(submission, period)
+	if err != nil || slices.ContainsFunc(runs, func(r store.Run) bool { return !r.State.Final() }) {
+		return 0, err
+	}
+	titles, err := tx.Titles(a.ID)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(titles, func(x store.Title) bool { return x.Period == period && x.Submission == submission && !x.Done })
+	if i < 0 {
+		return 0, nil
+	}
+	e, err := tx.Entry(submission)
+	if err != nil {
+		return 0, err
+	}
+	cur, err := tx.Period(a.ID, period)
+	if err != nil {
+		return 0, err
+	}
+	if queued, err = p.playTitle(tx, a, e, cur, titles[i]); err != nil || queued > 0 {
+		return queued, err
+	}
+	return p.decideReady(tx, a)
+}
+
+// inPeriod is an arena with the set on which a submission is played: that of the
+// period in which it was accepted.
+func (p *Platform) inPeriod(tx *store.Tx, a agon.Arena, e store.Entry) (agon.Arena, error) {
+	if a.Supply == nil || e.Beacon == nil || e.Beacon.Period < 0 {
+		return a, nil
+	}
+	s, err := tx.Period(a.ID, e.Beacon.Period)
+	if errors.Is(err, store.ErrNotFound) || err == nil && len(s.Tasks) == 0 {
+		return a, nil
+	}
+	a.Tasks = inSet(a.Tasks, s.Tasks)
+	return a, err
+}
+
+// opening reports whether nobody may challenge yet on the set of a period: it is
+// not played yet, or who sits is being played on it.
+func (p *Platform) opening(tx *store.Tx, a agon.Arena, period int64) (bool, error) {
+	if a.Supply == nil || period < 0 {
+		return false, nil
+	}
+	s, err := tx.Period(a.ID, period)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || s.TurnedAt.IsZero() || s.BeaconBlock > 0 && s.Beacon == "" {
+		return err == nil && s.RevealedAt.IsZero(), err // one that ended without a set is nothing to wait for
+	}
+	return tx.AnyOpenTitle(a.ID, period)
+}
+
+// retitle gives those who ever sat the score of the latest set on which they were
+// played, of those up to a period (below 0: of all). Who was not played on the
+// newest one while others were has no place there any more.
+func (p *Platform) retitle(tx *store.Tx, a agon.Arena, entered []incentive.Entry, period int64, plays bool) ([]incentive.Entry, error) {
+	titles, err := tx.Titles(a.ID)
+	if err != nil || len(titles) == 0 {
+		return entered, err
+	}
+	newest, open := int64(-1), false
+	for _, t := range titles {
+		if (period < 0 || t.Period <= period) && t.Period >= newest {
+			newest, open = t.Period, t.Period == newest && open || !t.Done
+		}
+	}
+	var out []incentive.Entry
+	for _, x := range entered {
+		e, err := tx.Entry(x.Submission)
+		if err != nil {
+			return nil, err
+		}
+		on := int64(-1)
+		if e.Beacon != nil {
+			on = e.Beacon.Period
+		}
+		own := on
+		for _, t := range titles { // oldest first
+			if t.Submission == x.Submission && t.Done && (period < 0 || t.Period <= period) && t.Period > on {
+				x.Score, x.Solved, x.Total, on = t.Score, t.Solved, t.Total, t.Period
+			}
+		}
+		if plays && on > own {
+			runs, err := tx.TitleRuns(x.Submission, on)
+			if err != nil {
+				return nil, err
+			}
+			if x.Plays, err = playsOf(tx, a, runs); err != nil {
+				return nil, err
+			}
+		}
+		if open || on >= newest {
+			out = append(out, x)
+		}
+	}
+	if len(out) == 0 {
+		return entered, nil
+	}
+	return out, nil
+}
+
+// publishSet makes a set public whose period has ended, as far as it is used up,
+// when everything of it is decided; at the latest when its secret must be shown.
+func (p *Platform) publishSet(ctx context.Context, a agon.Arena, s *supplied, x store.SeedPeriod) error {
+	now := p.now()
+	end := EndedSet{Arena: a.ID, Period: x.N, Tasks: x.Tasks, Played: map[agon.Digest][]string{}}
+	waits := false
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if x.Closes.Add(RevealWithin).After(now) {
+			if waits, err = tx.AnyOpenEntry(a.ID, x.N); err != nil || waits {
+				return err
+			}
+		}
+		if end.Uses, err = tx.PeriodUses(a.ID); err != nil {
+			return err
+		}
+		for _, t := range x.Tasks {
+			if end.Played[t.Digest], err = tx.PlayedOn(a.ID, t.Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || waits {
+		return err
+	}
+	used, err := s.Ended(ctx, end)
+	if err != nil {
+		return err
+	}
+	var refs []store.BlobRef
+	for _, d := range used {
+		i := slices.IndexFunc(x.Tasks, func(t agon.TaskRef) bool { return t.Digest == d })
+		if i < 0 {
+			return fmt.Errorf("the supply calls a task used up that was not in the set of period %d", x.N)
+		}
+		m, err := blob.GetManifest(ctx, p.cfg.Blobs, d, blob.TreeLimits{})
+		if err != nil {
+			return err
+		}
+		refs = append(refs, treeRefs(d, m, store.BlobRef{What: store.RefTask, Owner: a.ID + "/" + x.Tasks[i].Key})...)
+	}
+	err = p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, r := range refs {
+			if err := tx.AddRef(r); err != nil {
+				return err
+			}
+		}
+		for _, d := range used {
+			if err := p.retire(tx, a.ID, &agon.TaskRef{Digest: d}, now, true); err != nil {
+				return err
+			}
+		}
+		return tx.PublishPeriod(a.ID, x.N, now)
+	})
+	if err != nil {
+		return err
+	}
+	p.hub.changed("")
+	return p.findOpened(ctx)
+}
+
+// findOpened notes which tasks were hidden and are public now.
+func (p *Platform) findOpened(ctx context.Context) error {
+	all := map[string]map[agon.Digest]bool{}
+	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		list, err := tx.RetiredTasks()
+		for _, h := range list {
+			if all[h.Arena] == nil {
+				all[h.Arena] = map[agon.Digest]bool{}
+			}
+			all[h.Arena][h.Digest] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	p.sets.opened = all
+	return nil
+}
+
+// wasOpened reports whether a task that was hidden is public now.
+func (p *Platform) wasOpened(arena string, d agon.Digest) bool {
+	p.sets.mu.Lock()
+	defer p.sets.mu.Unlock()
+	return p.sets.opened[arena][d]
+}
+
+// checkPeriod says what is wrong with an arena's periods and supply.
+func checkPeriod(a agon.Arena) error {
+	if x := a.Period; x != nil {
+		switch {
+		case (x.Hours > 0) == (x.Blocks > 0):
+			return errors.New("period: name hours or blocks, one of them")
+		case x.Blocks == 0 && !(x.Hours >= agon.LeastPeriodHours && x.Hours <= agon.MostPeriodHours):
+			return fmt.Errorf("period.hours: %v: want a minute (0.0167) to %d", x.Hours, agon.MostPeriodHours)
+		case x.Blocks > agon.MostPeriodBlocks:
+			return fmt.Errorf("period.blocks: %d: want at most %d", x.Blocks, agon.MostPeriodBlocks)
+		}
+	}
+	x := a.Supply
+	if x == nil {
+		return nil
+	}
+	if !slices.Contains([]string{agon.SupplyDirectory, agon.SupplyGenerator, agon.SupplyBank}, x.From) {
+		return fmt.Errorf("supply.from: %.40q is not one of %s, %s, %s", x.From, agon.SupplyDirectory, agon.SupplyGenerator, agon.SupplyBank)
+	}
+	if len(a.Stages) > 0 {
+		return errors.New("stages: a supply gives one set, which has no stages")
+	}
+	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
+		return fmt.Errorf("supply.tasks: %d: want 1 to %d", x.Tasks, agon.MostSetTasks)
+	}
+	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
+		return fmt.Errorf("supply.uses: %d: want 0 (%d) to 1000, for a bank", x.Uses, agon.DefaultUses)
+	}
+	return nil
+}
+
+// followTitles plays on the present set who has taken a seat since it began.
+func (p *Platform) followTitles(tx *store.Tx, a agon.Arena) (int, error) {
+	if a.Supply == nil {
+		return 0, nil
+	}
+	cur, err := p.period(tx, a)
+	if err != nil {
+		return 0, err
+	}
+	return p.entitle(tx, a, cur)
+}
