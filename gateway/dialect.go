@@ -253,3 +253,30 @@ func (c *call) reply(w *wireReply, e *ending) Reply {
 	}
 	return r
 }
+
+// Balance tells what the session's account has spent, and what is left of its budget.
+func (x *Exchange) Balance() (spent, left Amount) { return x.s.acct.balance() }
+
+// Run names the run that the session is of.
+func (x *Exchange) Run() string { return x.s.policy.Run }
+
+// Offered is a model that the session may call, and its price in micro-dollars per
+// 1,000,000 tokens.
+type Offered struct {
+	Model   string
+	In, Out int64
+}
+
+// Prices lists the models that the session may call at an endpoint, with their prices.
+func (x *Exchange) Prices(endpoint string) []Offered {
+	out := []Offered{}
+	for _, o := range x.s.offers {
+		if o.does(endpoint) {
+			out = append(out, Offered{o.model, o.price.In, o.price.Out})
+		}
+	}
+	return out
+}
+
+// Receipts are those of the session's settled calls so far, in order.
+func (x *Exchange) Receipts() []agon.Receipt { return x.s.Receipts() }

@@ -94,6 +94,29 @@ else
 	absent+=("@openzeppelin/merkle-tree@1.0.8, @polkadot/api@16.5.6 (no npm)")
 fi
 
+# Ridges' command line, screeners and validators run from a checkout of their repository
+# (AGON_STRANGERS=DIR, DIR/ridges), on a Python of 3.12 or 3.13.
+if [ -n "${AGON_STRANGERS:-}" ]; then
+	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
+	export AGON_STRANGERS
+	newer=
+	for p in "${PYTHON312:-}" python3.12 python3.13 "$HOME"/.pyenv/versions/3.1[23].*/bin/python "$python"; do
+		if [ -n "$p" ] && "$p" -c 'import sys, venv; sys.exit(not (3, 12) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then
+			newer=$p
+			break
+		fi
+	done
+	if [ -z "$newer" ]; then
+		absent+=("ridges (no Python 3.12 or 3.13: PYTHON312=PATH names one)")
+	else
+		usual=$python
+		python=$newer
+		env ridges bittensor==10.5.0 harbor==0.3.0 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \
+			docker==7.2.0 fastapi==0.165.0 httpx==0.28.1 psutil==7.2.2 python-dotenv==1.2.4 sentry-sdk==2.75.0
+		python=$usual
+	fi
+fi
+
 # The observer CLI runs on a terminal of its own too, for which it needs script(1).
 env trajrl-seed trajrl==0.2.1
 env trajrl-newer trajrl==2.2.0

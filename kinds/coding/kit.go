@@ -52,6 +52,7 @@ func Kit() kit.Kit {
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
 		Routes:   wire.Patterns(),
+		Waits:    true,
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
 			return ridgesRoutes(s, a.ID)
 		},

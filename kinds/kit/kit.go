@@ -136,6 +136,9 @@ type Kit struct {
 	// their handler for the first arena of the kind that is opened.
 	Routes []string
 	Serve  func(ctx context.Context, s *Server, a agon.Arena) (http.Handler, error)
+	// Waits: clients of the dialect leave for good where they are answered 503, so that
+	// their requests wait for a server that starts.
+	Waits bool
 
 	// Commands are what the kind adds to the command line a; kits is the list that
 	// the kit is of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -48,6 +49,21 @@ func (s *server) answers(path string) bool {
 	for _, k := range s.Options.Kits {
 		if at := s.foreign[k.Kind]; at != nil && at.Load() != nil && slices.Contains(k.Routes, path) {
 			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a path is one of a dialect whose clients leave at a 503.
+func (s *server) waits(path string) bool {
+	for _, k := range s.Options.Kits {
+		if !k.Waits || k.Serve == nil {
+			continue
+		}
+		for _, p := range k.Routes {
+			if path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -25,12 +27,41 @@ type gate struct {
 	open atomic.Bool
 	// ready answers /readyz where a kind's own dialect does not.
 	kinds func(path string) bool
-	next  http.Handler
+	// waits are paths whose clients leave for good at a 503: while the server starts
+	// they wait, waitsMost of them at most, for waitsFor at most.
+	waits   func(path string) bool
+	waiting atomic.Int64
+	next    http.Handler
+}
+
+const (
+	waitsMost = 1000
+	waitsFor  = time.Minute
+)
+
+// wait waits until the gate is open; false: it did not open.
+func (g *gate) wait(ctx context.Context) bool {
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > waitsMost {
+		return false
+	}
+	ctx, stop := context.WithTimeout(ctx, waitsFor)
+	defer stop()
+	t := time.NewTicker(20 * time.Millisecond)
+	defer t.Stop()
+	for !g.open.Load() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+	}
+	return true
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !g.open.Load():
+	case !g.open.Load() && (g.waits == nil || !g.waits(r.URL.Path) || !g.wait(r.Context())):
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close") // a body is not waited for
 		refuse(w, http.StatusServiceUnavailable, "not_ready", "the server starts: its arenas are not open yet", "try again in a second")

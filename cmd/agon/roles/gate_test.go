@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +171,35 @@ func TestMetricsToken(t *testing.T) {
 	}
 	if _, err := metricsToken(path); err == nil {
 		t.Error("a short token was taken")
+	}
+}
+
+// Where clients leave for good at a 503, they wait until the server has opened.
+func TestGateWaits(t *testing.T) {
+	g := &gate{
+		kinds: func(string) bool { return false }, waits: func(p string) bool { return p == "/validator/heartbeat" },
+		next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
+	}
+	ask := func(path string) int {
+		rec := httptest.NewRecorder()
+		g.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, path, nil))
+		return rec.Code
+	}
+	if got := ask("/v1/leases"); got != http.StatusServiceUnavailable {
+		t.Errorf("another path: %d", got)
+	}
+	answered := make(chan int)
+	go func() { answered <- ask("/validator/heartbeat") }()
+	for g.waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	g.open.Store(true)
+	if got := <-answered; got != http.StatusOK {
+		t.Errorf("after it opened: %d", got)
+	}
+	g.open.Store(false)
+	g.waiting.Store(waitsMost)
+	if got := ask("/validator/heartbeat"); got != http.StatusServiceUnavailable {
+		t.Errorf("too many wait: %d", got)
 	}
 }

@@ -215,7 +215,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 		next:  metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}),
 		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader},
 	})
-	s.gate = &gate{next: mux, kinds: s.answers}
+	s.gate = &gate{next: mux, kinds: s.answers, waits: s.waits}
 	s.http = &http.Server{
 		Handler:           o.Traces.Handler(s.gate),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,

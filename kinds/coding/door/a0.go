@@ -1,5 +1,5 @@
 // Package door is how agents of the coding arena reach models besides OpenAI's
-// routes: the proxy of Ridges as the agents of its first era know it.
+// routes: the proxies of Ridges as the agents of its eras know them.
 package door
 
 import (
@@ -26,7 +26,7 @@ func Dialects() []gateway.Dialect {
 	return []gateway.Dialect{{Name: A0, Routes: map[string]gateway.Route{
 		"POST /agents/inference": {Path: "/agents/inference", Parse: inference, Prefer: preferred, Reply: text, Refuse: sentence},
 		"POST /agents/embedding": {Path: "/agents/embedding", Parse: embedding, Reply: vectors, Refuse: sentence},
-	}}}
+	}}, dialectB(), dialectC()}
 }
 
 // body is a request in this dialect: its members by name.

@@ -46,7 +46,7 @@ func (k *Kind) Scorer() string { return scorer }
 // Dialects implements kind.Speaker: agents that were written for Ridges' proxy
 // find it, too.
 func (k *Kind) Dialects() []string {
-	return []string{gateway.DialectOpenAI, gateway.DialectTools, door.A0}
+	return append([]string{gateway.DialectOpenAI, gateway.DialectTools}, door.Names()...)
 }
 
 // root is where a task's boxes stand.

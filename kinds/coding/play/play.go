@@ -122,7 +122,8 @@ func agentEnv(r agon.RunSpec, l agon.Limits) []string {
 		"HOME="+scratchDir, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
 		"AI_PROXY_URL=http://"+doorListen[0], "AI_EMBEDDING_PROXY_URL=http://"+doorListen[0],
 		"SANDBOX_PROXY_URL=http://sandbox-proxy:80",
-		"OPENAI_BASE_URL=http://"+doorListen[0]+"/v1", "OPENAI_API_KEY=unused",
+		"OPENAI_BASE_URL=http://"+doorListen[0]+"/v1", "OPENAI_API_KEY=unused", "OPENROUTER_API_KEY=unused",
+		fmt.Sprintf("RIDGES_MAX_COST_USD=%.6g", float64(r.Policy.Budget.Micros)/1e6),
 		fmt.Sprintf("AGENT_TIMEOUT=%d", seconds(l.WallMS)),
 		"EVALUATION_RUN_ID="+r.Run, "RUN_ID="+r.Run,
 	)

@@ -628,6 +628,9 @@ func (b *Backend) settle(ctx context.Context, s *session, d *runDoc) error {
 	}
 	_, err := b.cfg.Platform.Result(ctx, s.caller(), d.Lease, res)
 	var e *agon.Error
+	if errors.As(err, &e) && e.Code == "result_conflict" {
+		return nil // we ended between the platform's answer and our note of it: it has this report, with another time
+	}
 	if errors.As(err, &e) && e.Status < 500 {
 		b.cfg.Log.Warn("a result is not taken", "lease", d.Lease, "err", err) // saying it again would not help
 		return nil

@@ -1,0 +1,324 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon/internal/interoptest"
+)
+
+// ridgesRepo is a checkout of Ridges' repository below AGON_STRANGERS.
+func ridgesRepo(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("AGON_STRANGERS")
+	if dir == "" {
+		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (ridges)")
+	}
+	repo, err := filepath.Abs(filepath.Join(dir, "ridges"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(repo, "ridges.py")); err != nil {
+		interoptest.Absent(t, "AGON_STRANGERS/ridges (github.com/ridgesai/ridges)")
+	}
+	return repo
+}
+
+// stranger is a server with an arena of stages, and Ridges' own programs around it.
+type stranger struct {
+	t            *testing.T
+	dir, repo    string
+	python, addr string
+	server       *exec.Cmd
+	keys         map[string][2]string // hotkey and coldkey, by wallet
+}
+
+const stagedArena = `id = "ridges"
+kind = "coding"
+title = "Ridges"
+netuid = 62
+licence = "MIT"
+sets = ["./tasks"]
+evidence = "foreign"
+unjudged_seats = true
+incentive = "ridges_improvement"
+max_leases = 50
+[[stages]]
+name = "screener_1"
+set = "./tasks"
+threshold = 0.3
+[[stages]]
+name = "screener_2"
+set = "./tasks"
+threshold = 0.4
+of_top = 0.9
+[[stages]]
+name = "validator"
+set = "./tasks"
+evaluations = 3
+consensus = true
+`
+
+// start begins to serve, and is ready when it returns.
+func (s *stranger) start() {
+	s.t.Helper()
+	s.server = exec.Command(agonBinary(s.t), "serve", "--data", filepath.Join(s.dir, "data"), "--listen", s.addr, "--arena", filepath.Join(s.dir, "arena.toml"))
+	s.server.Env = append(os.Environ(), "AGON_RIDGES_ADMIN_KEY=adm", "AGON_RIDGES_SCREENER_PASSWORD=pw")
+	s.server.Stderr = os.Stderr
+	if err := s.server.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	until(s.t, 2*time.Minute, "the server is ready", func() bool {
+		resp, err := http.Get("http://" + s.addr + "/readyz")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusNoContent
+	})
+}
+
+// kill ends it as a power cut would.
+func (s *stranger) kill() {
+	_ = s.server.Process.Kill()
+	_ = s.server.Wait()
+}
+
+// get reads a route; the object is nil where it is no 200.
+func (s *stranger) get(path string) map[string]any {
+	resp, err := http.Get("http://" + s.addr + path)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 {
+		return nil
+	}
+	if bytes.HasPrefix(b, []byte("[")) {
+		b = append(append([]byte(`{"list":`), b...), '}')
+	}
+	var out map[string]any
+	if json.Unmarshal(b, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// agent is a miner's newest agent.
+func (s *stranger) agent() map[string]any {
+	return s.get("/retrieval/agent-by-hotkey?miner_hotkey=" + s.keys["miner"][0])
+}
+
+func (s *stranger) credit(reference string) {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"miner_hotkey":%q,"reason":"r","granted_by":"g","grant_reference":%q}`, s.keys["miner"][0], reference)
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/admin/upload-credits", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer adm")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		s.t.Fatalf("credit: %d", resp.StatusCode)
+	}
+}
+
+// cli runs Ridges' command line and returns what it printed; it must exit 0.
+func (s *stranger) cli(wallet string, args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(s.python, append([]string{filepath.Join(s.repo, "ridges.py"), "--url", "http://" + s.addr}, append(args, "--coldkey-name", wallet, "--hotkey-name", "default")...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "RIDGES_OPENROUTER_API_KEY=sk-a", "RIDGES_OPENROUTER_MANAGEMENT_KEY=sk-m", "COLUMNS=1000", "NO_COLOR=1")
+	cmd.Stdin = strings.NewReader("my agent\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("ridges %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// join starts Ridges' validator, or its screener, which sleeps through its runs.
+// It may not end by itself.
+func (s *stranger) join(mode, name string) {
+	s.t.Helper()
+	cmd := exec.Command(s.python, "-m", "validator.main")
+	cmd.Dir = s.repo
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "PYTHONPATH="+s.repo, "NETUID=62", "SUBTENSOR_ADDRESS=ws://"+s.addr+"/rpc", "SUBTENSOR_NETWORK=ws://"+s.addr+"/rpc",
+		"RIDGES_PLATFORM_URL=http://"+s.addr, "RIDGES_INFERENCE_GATEWAY_URL=http://10.0.0.1:1", "SEND_HEARTBEAT_INTERVAL_SECONDS=10", "SET_WEIGHTS_INTERVAL_SECONDS=600", "REQUEST_EVALUATION_INTERVAL_SECONDS=60",
+		"SIMULATE_EVALUATION_RUNS=True", "SIMULATE_EVALUATION_RUN_MAX_TIME_PER_STAGE_SECONDS=8", "INCLUDE_SOLUTIONS=false", "UPDATE_AUTOMATICALLY=false", "CLEANUP_ENABLED=false",
+		"RIDGES_HARBOR_RESULTS_DIR="+filepath.Join(s.dir, "results"), "MODE="+mode, "SCREENER_NAME="+name, "SCREENER_PASSWORD=pw", "VALIDATOR_WALLET_NAME="+name, "VALIDATOR_HOTKEY_NAME=default")
+	log := filepath.Join(s.dir, name+".log")
+	f, err := os.Create(log)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	f.Close()
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	s.t.Cleanup(func() {
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(log)
+			s.t.Errorf("%s ended by itself:\n%s", name, b[max(0, len(b)-3000):])
+		default:
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+}
+
+// Ridges' own command line, screeners and validators, unmodified, take an agent to
+// the seat, over a kill -9 of ours while a validator works.
+func TestRidges(t *testing.T) {
+	repo := ridgesRepo(t)
+	s := &stranger{t: t, dir: t.TempDir(), repo: repo, python: interoptest.Python(t, "ridges")}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = ln.Addr().String()
+	ln.Close()
+	for _, task := range []string{"lru-cache", "ring-buffer"} {
+		if err := os.CopyFS(filepath.Join(s.dir, "tasks", task), os.DirFS("../kinds/coding/data/tasks/small/"+task)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"arena.toml": stagedArena, "agent.py": "def agent_main(input):\n    return 'first'\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	t.Cleanup(s.kill)
+	wallets := exec.Command(s.python, "-c", `
+import json, sys
+from bittensor_wallet import Wallet
+out = {}
+for name in ["miner", "v1", "v2", "v3"]:
+    w = Wallet(name=name, hotkey="default", path=sys.argv[1])
+    w.create_new_coldkey(use_password=False, overwrite=True, suppress=True)
+    w.create_new_hotkey(use_password=False, overwrite=True, suppress=True)
+    out[name] = [w.hotkey.ss58_address, w.coldkeypub.ss58_address]
+print(json.dumps(out))
+`, filepath.Join(s.dir, "home", ".bittensor", "wallets"))
+	out, err := wallets.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &s.keys); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, k := range s.keys {
+		args := []string{"ledger", "register", "--url", "http://" + s.addr, "--netuid", "62", "--hotkey", k[0], "--coldkey", k[1], "--wallet.name", "operator", "--wallet.path", filepath.Join(s.dir, "data", "wallets")}
+		if name != "miner" {
+			args = append(args, "--validator")
+		}
+		if out, err := exec.Command(agonBinary(t), args...).CombinedOutput(); err != nil {
+			t.Fatalf("register: %v %s", err, out)
+		}
+	}
+
+	s.credit("one")
+	s.cli("miner", "upload", "--file", "agent.py", "--use-credit")
+	if a := s.agent(); a == nil || a["version_num"] != 0.0 || a["name"] != "my agent" || a["status"] != "screening_1" {
+		t.Fatalf("%v", a)
+	}
+	id := s.agent()["agent_id"].(string)
+	status := func() any {
+		a := s.get("/retrieval/agent-by-id?agent_id=" + id)
+		if a == nil {
+			return nil
+		}
+		return a["status"]
+	}
+	s.join("screener", "screener-1-1")
+	until(t, 5*time.Minute, "the first screener is done", func() bool { return status() == "screening_2" })
+	s.join("screener", "screener-2-1")
+	until(t, 5*time.Minute, "the second screener is done", func() bool { return status() == "evaluating" })
+	for _, v := range []string{"v1", "v2", "v3"} {
+		s.join("validator", v)
+	}
+	// Between two reports: a client does not try again what was cut off while it was read.
+	reports := func() (n int) {
+		list, _ := s.get("/retrieval/evaluations-for-agent?agent_id=" + id)["list"].([]any)
+		for _, e := range list {
+			if e := e.(map[string]any); e["evaluation_set_group"] == "validator" {
+				for _, r := range e["runs"].([]any) {
+					for _, at := range []string{"initializing_agent", "running_agent", "initializing_eval", "running_eval"} {
+						if r.(map[string]any)["started_"+at+"_at"] != nil {
+							n++
+						}
+					}
+				}
+			}
+		}
+		return n
+	}
+	until(t, 5*time.Minute, "a validator works", func() bool { return reports() > 0 })
+	for quiet, last := time.Now(), -1; time.Since(quiet) < 400*time.Millisecond; {
+		if n := reports(); n != last {
+			quiet, last = time.Now(), n
+		}
+	}
+	s.kill()
+	s.start()
+	until(t, 5*time.Minute, "three validators are done", func() bool { return status() == "finished" })
+	a := s.get("/retrieval/agent-by-id?agent_id=" + id)
+	if a["final_score"] != 1.0 || a["validator_count"] != 3.0 || a["approved"] != true {
+		t.Errorf("%v", a)
+	}
+	if got := s.get("/scoring/weights"); got[s.keys["miner"][0]] != 1.0 {
+		t.Errorf("weights: %v", got)
+	}
+
+	// A ticket for the web, and the second version.
+	if err := os.WriteFile(filepath.Join(s.dir, "agent.py"), []byte("def agent_main(input):\n    return 'second'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.credit("two")
+	lines := strings.Fields(s.cli("miner", "prepare-upload", "--use-credit"))
+	ticket := lines[len(lines)-1]
+	resp, err := http.Post("http://"+s.addr+"/upload/ticket/check", "application/json", strings.NewReader(fmt.Sprintf(`{"ticket":%q}`, ticket)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verdict map[string]any
+	err = json.NewDecoder(resp.Body).Decode(&verdict)
+	resp.Body.Close()
+	if err != nil || verdict["valid"] != true {
+		t.Errorf("the ticket: %v %v", verdict, err)
+	}
+	s.cli("miner", "upload", "--file", "agent.py", "--use-credit")
+	if a := s.agent(); a["version_num"] != 1.0 || a["agent_id"] == id {
+		t.Errorf("%v", a)
+	}
+	// The owner's own.
+	if err := os.CopyFS(filepath.Join(s.dir, "home", ".bittensor", "wallets", "operator"), os.DirFS(filepath.Join(s.dir, "data", "wallets", "operator"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "agent.py"), []byte("def agent_main(input):\n    return 'third'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.cli("operator", "team-upload", "--file", "agent.py")
+}
