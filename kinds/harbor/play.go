@@ -29,7 +29,7 @@ const (
 	// judged differently.
 	scorer = "harbor-2"
 
-	agentFile     = "agent.py" // the only file of a submission
+	agentFile     = "agent.py" // the only file of a submission without agon.toml
 	maxAgentBytes = 256 << 10
 
 	// Paths in the boxes.
@@ -64,6 +64,9 @@ var agentMain = regexp.MustCompile(`(?m)^(?:async )?def agent_main\(`)
 
 // Check decides whether files may be entered. It never runs them.
 func (harbor) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	if fi, err := fs.Stat(files, entryFile); err == nil && fi.Mode().IsRegular() {
+		return checkDir(ctx, files)
+	}
 	return kind.CheckOneFile(ctx, files, agentFile, maxAgentBytes, func(src []byte) []agon.Finding {
 		switch {
 		case len(src) > maxAgentBytes:
@@ -90,6 +93,10 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	if err != nil {
 		return agon.Record{}, err
 	}
+	started, err := entryOf(agent)
+	if err != nil {
+		return agon.Record{}, err
+	}
 	s, err := h.stage(ctx, env, t)
 	if err != nil {
 		return agon.Record{}, err
@@ -102,8 +109,9 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	env.Progress("place", t.Key, s.place())
 	spec := s.spec("agent", s.conf.Environment.limits(r.Policy.Agent, s.conf.Agent.TimeoutSec))
 	spec.Doors = doors
-	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: agent, Target: agentDir})
-	spec.Env = append(spec.Env, "OPENAI_BASE_URL=http://"+door+"/v1", "OPENAI_API_KEY=unused")
+	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: agent, Target: agentDir, Exec: started != nil})
+	spec.Env = append(spec.Env, "OPENAI_BASE_URL=http://"+door+"/v1", "OPENAI_API_KEY=unused",
+		"ANTHROPIC_BASE_URL=http://"+door, "ANTHROPIC_API_KEY=unused", "GOOGLE_GEMINI_BASE_URL=http://"+door, "GEMINI_API_KEY=unused")
 	for _, m := range r.Policy.Models {
 		if m != "*" {
 			spec.Env = append(spec.Env, "AGON_MODEL="+m)
@@ -114,7 +122,7 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	work := worker{h: h, env: env, spec: r, s: s}
 	work.act = func(ctx context.Context, box sandbox.Box, u turn) error {
 		printed := &ending{limit: maxLog / len(s.turns)}
-		why, detail, err := h.agent(ctx, box, s, u, printed)
+		why, detail, err := h.agent(ctx, box, s, u, started, printed)
 		rec.Files[outputFile] = append(rec.Files[outputFile], printed.b...)
 		if len(printed.b) > 0 {
 			env.Progress(agon.EventOutput, t.Key, map[string]any{"stream": "output", "text": printed.text(), "truncated": printed.dropped > 0})
@@ -320,7 +328,10 @@ func (s *stage) collect(ctx context.Context, box sandbox.Box, u turn) error {
 }
 
 // agent calls the submission once.
-func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, printed *ending) (why, detail string, err error) {
+func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, started *entry, printed *ending) (why, detail string, err error) {
+	if started != nil {
+		return started.run(ctx, box, s, u, printed)
+	}
 	done := logsDir + "/.returned-" + u.name
 	job, err := json.Marshal(map[string]any{
 		"agent": agentDir + "/" + agentFile, "done": done,
@@ -363,6 +374,34 @@ func raised(said string, code int) string {
 		return fmt.Sprintf("the agent ended with status %d", code)
 	}
 	return plain.Short(last, 500)
+}
+
+// run starts a submission by its own command. It has done its work when it ends with status 0.
+func (e *entry) run(ctx context.Context, box sandbox.Box, s *stage, u turn, printed *ending) (why, detail string, err error) {
+	env := append(environOfEntry(e.Env), "AGON_AGENT_DIR="+agentDir, "AGON_WORKDIR="+s.dir, "AGON_STEP="+u.name)
+	if len(u.instruction) <= 100<<10 {
+		env = append(env, "AGON_INSTRUCTION="+u.instruction)
+	}
+	x, err := box.Exec(ctx, sandbox.Cmd{
+		Args: []string{"sh", "-c", e.Command}, Dir: s.dir, Env: env, Wall: u.wall(),
+		Stdin: strings.NewReader(u.instruction), Stdout: printed, Stderr: printed, Untrusted: true,
+	})
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("run the agent: %w", err)
+	case x.Limit != "":
+		return "limit", x.Limit + " limit reached", nil
+	case x.Code != 0:
+		return "raised", raised(printed.text(), x.Code), nil
+	}
+	return "", "", nil
+}
+
+func environOfEntry(m map[string]string) (out []string) {
+	for _, k := range sortedKeys(m) {
+		out = append(out, k+"="+m[k])
+	}
+	return out
 }
 
 // wall is the time that a step gives its agent; 0: the box's.

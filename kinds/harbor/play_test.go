@@ -31,6 +31,11 @@ func TestConformance(t *testing.T) {
 		code("\xff\xfe"),
 		code(strings.Repeat("#", maxAgentBytes) + ok),
 		kittest.Files{agentFile: ok, "more.py": "x"}.FS(),
+		kittest.Files{"agon.toml": "command = ''\n"}.FS(),
+		kittest.Files{"agon.toml": "command = 'x'\nbuild = 'make'\n"}.FS(),
+		kittest.Files{"agon.toml": "command = \n"}.FS(),
+		kittest.Files{"agon.toml": "command = 'x'\n[env]\n\"A=B\" = 'c'\n"}.FS(),
+		kittest.Files{"agon.toml": "command = 'x'\n", "big": strings.Repeat("x", maxEntryBytes)}.FS(),
 	}
 	c.Behave = func(_ context.Context, b *fake.Box, cmd sandbox.Cmd) sandbox.Exit {
 		switch {
@@ -58,6 +63,11 @@ func TestPlay(t *testing.T) {
 		{"template", "ok", kittest.Template(t, Kit()), 0},
 		{"nothing", "ok", kittest.Files{agentFile: "async def agent_main(input):\n    pass\n"}, 0},
 		{"raises", "raised", kittest.Files{agentFile: "def agent_main(input):\n    raise ValueError(\"mine\")\n"}, 0},
+		{"directory", "ok", kittest.Files{
+			"agon.toml": "command = 'exec sh $AGON_AGENT_DIR/start.sh'\n[env]\nCOLOUR = 'red'\n", agentFile: kittest.Sample(t, Kit(), "solver")[agentFile],
+			"start.sh": "[ \"$COLOUR\" = red ] || exit 1\n[ \"$(cat)\" = \"$(printf '%s' \"$AGON_INSTRUCTION\")\" ] || exit 2\nPYTHONPATH=$AGON_AGENT_DIR exec python3 -c 'import os, agent; agent.agent_main({\"instruction\": os.environ[\"AGON_INSTRUCTION\"]})'\n",
+		}, 1},
+		{"a command that fails", "raised", kittest.Files{"agon.toml": "command = 'exit 3'\n"}, 0},
 		{"exits", "exited", kittest.Files{agentFile: "import os\ndef agent_main(input):\n    os._exit(0)\n"}, 0},
 		{"too much", "limit", kittest.Files{agentFile: "import os\ndef agent_main(input):\n    open('big', 'wb').write(os.urandom(40 << 20))\n"}, 0},
 		{"looks for the tests", "ok", kittest.Files{agentFile: lookingForTests}, 0},
@@ -67,7 +77,7 @@ func TestPlay(t *testing.T) {
 				if a.Outcome != c.outcome || len(a.Scores) != 1 || a.Scores[0].Value != c.value {
 					t.Errorf("outcome %q %s %s, scores %+v, printed:\n%s", a.Outcome, a.Fault, a.Reason, a.Scores, a.Files[outputFile])
 				}
-				if c.outcome == "raised" && a.Detail != "ValueError: mine" {
+				if c.name == "raises" && a.Detail != "ValueError: mine" {
 					t.Errorf("raised: %q, want the last line of the traceback", a.Detail)
 				}
 			}
@@ -126,6 +136,15 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
 		}
 	}
+}
+
+func FuzzEntry(f *testing.F) {
+	f.Add([]byte("command = 'x'\n[env]\nA = 'b'\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := parseEntry(b); err == nil && (strings.TrimSpace(e.Command) == "" || len(e.Env) > maxEnv) {
+			t.Fatalf("%+v", e)
+		}
+	})
 }
 
 func FuzzDockerfile(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -225,6 +226,11 @@ func tryHere(ctx context.Context, o kit.Options, list []*task.Task, blobs blob.S
 
 // tryFiles are what is tried: a file, or the one of a directory that the kind enters.
 func tryFiles(own kit.Kit, file string) ([]blob.File, error) {
+	if fi, err := os.Stat(file); err == nil && fi.IsDir() {
+		if fi, err := os.Lstat(filepath.Join(file, "agon.toml")); err == nil && fi.Mode().IsRegular() {
+			return tryDir(file)
+		}
+	}
 	if fi, err := os.Stat(file); err == nil && fi.IsDir() && own.EntryName != "" {
 		file = filepath.Join(file, own.EntryName)
 	}
@@ -233,6 +239,39 @@ func tryFiles(own kit.Kit, file string) ([]blob.File, error) {
 		return nil, err
 	}
 	return []blob.File{{Path: own.Entry(file), Content: b}}, nil
+}
+
+// tryDir are the files of a directory that says itself how it is started.
+func tryDir(dir string) ([]blob.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var out []blob.File
+	total := 0
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || p == ".":
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "__pycache__"):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			return &agon.Error{Code: "not_regular", Status: 422, Field: "file", Message: p + " is not a regular file", Mend: "only regular files may be entered"}
+		}
+		b, err := kit.ReadFile(filepath.Join(dir, filepath.FromSlash(p)), maxTryFile)
+		if err != nil {
+			return err
+		}
+		if total += len(b); total > maxTryFile {
+			return &agon.Error{Code: "too_large", Status: 422, Field: "file", Limit: fmt.Sprintf("%d bytes", maxTryFile), Message: dir + " is too large", Mend: "leave out what the agent does not need"}
+		}
+		out = append(out, blob.File{Path: p, Content: b})
+		return nil
+	})
+	return out, err
 }
 
 // tryRuns are the runs that the arena would queue for s on refs after those that
