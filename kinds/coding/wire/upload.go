@@ -101,7 +101,7 @@ func (c *credit) usable(now time.Time) bool {
 	return c.Redeemed == nil && c.Revoked == nil && (c.Expires == nil || c.Expires.After(now))
 }
 
-// upload is what is entered, however it was signed.
+// entry is what is entered, however it was signed.
 type entry struct {
 	hotkey, name string
 	*form
@@ -175,7 +175,7 @@ func (b *Backend) notBanned(coldkey string) error {
 	return nil
 }
 
-// newest returns a hotkey's submissions, the newest first.
+// of returns a hotkey's submissions, the newest first.
 func (b *Backend) of(ctx context.Context, hotkey string) ([]client.Submission, error) {
 	var out []client.Submission
 	cursor := ""
@@ -506,7 +506,7 @@ func (b *Backend) enter(w http.ResponseWriter, r *http.Request, e entry) {
 		refuse(w, http.StatusServiceUnavailable, "%s", b.cfg.Frozen)
 		return
 	}
-	id, message, err := b.entered0(r.Context(), e)
+	id, message, err := b.admit(r.Context(), e)
 	if err != nil {
 		rec := &recorder{ResponseWriter: w}
 		b.fail(rec, "upload", err)
@@ -538,8 +538,8 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// entered0 enters an agent: it returns its id and what is told.
-func (b *Backend) entered0(ctx context.Context, e entry) (string, string, error) {
+// admit enters an agent: it returns its id and what is told.
+func (b *Backend) admit(ctx context.Context, e entry) (string, string, error) {
 	owner := e.hotkey == b.cfg.Owner
 	switch {
 	case e.hotkey == "":

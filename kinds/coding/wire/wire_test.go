@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,22 +33,22 @@ func TestUploadWithCredit(t *testing.T) {
 	if w.credit('a', "first") != id {
 		t.Error("a grant that is repeated gives another credit")
 	}
-	code, out, text := w.upload("/upload/agent/check", w.fields('a', one, field2{"use_credit", "true"}), one)
+	code, out, text := w.upload("/upload/agent/check", w.fields('a', one, part{"use_credit", "true"}), one)
 	if w.want(200, code, out, text); out["payment_method"] != "credit" || out["credit_id"] != id || out["amount_alpha_rao"] != 0.0 || out["quote_id"] != nil {
 		t.Fatal(text)
 	}
-	code, out, text = w.upload("/upload/agent", w.fields('a', one, field2{"credit_id", id}), one)
+	code, out, text = w.upload("/upload/agent", w.fields('a', one, part{"credit_id", id}), one)
 	w.want(200, code, out, text)
 	// The answer was lost: the same again makes no second agent.
-	code, out, text = w.upload("/upload/agent", w.fields('a', one, field2{"credit_id", id}), one)
+	code, out, text = w.upload("/upload/agent", w.fields('a', one, part{"credit_id", id}), one)
 	if w.want(200, code, out, text); !strings.Contains(text, "No new agent was created") {
 		t.Error(text)
 	}
 	two := agentSource("two")
-	if code, _, text = w.upload("/upload/agent", w.fields('a', two, field2{"credit_id", id}), two); code != 409 {
+	if code, _, text = w.upload("/upload/agent", w.fields('a', two, part{"credit_id", id}), two); code != 409 {
 		t.Errorf("a spent credit: %d %s", code, text)
 	}
-	if code, _, text = w.upload("/upload/agent/check", w.fields('a', two, field2{"use_credit", "true"}), two); code != 402 {
+	if code, _, text = w.upload("/upload/agent/check", w.fields('a', two, part{"use_credit", "true"}), two); code != 402 {
 		t.Errorf("no credit is left: %d %s", code, text)
 	}
 	agent := ridges.AgentID("credit:" + id + ":0")
@@ -57,7 +58,7 @@ func TestUploadWithCredit(t *testing.T) {
 	}
 	// A second one is version 1 under the first name; a credit needs no wait.
 	next := w.credit('a', "second")
-	f := w.fields('a', two, field2{"credit_id", next})
+	f := w.fields('a', two, part{"credit_id", next})
 	f[3].value = "another name"
 	code, out, text = w.upload("/upload/agent", f, two)
 	w.want(200, code, out, text)
@@ -77,21 +78,21 @@ func TestUploadWithCredit(t *testing.T) {
 func TestUploadRefusals(t *testing.T) {
 	w := newWorld(t)
 	src := agentSource("x")
-	set := func(f []field2, name, value string) []field2 {
+	set := func(f []part, name, value string) []part {
 		f = slices.Clone(f)
-		i := slices.IndexFunc(f, func(x field2) bool { return x.name == name })
+		i := slices.IndexFunc(f, func(x part) bool { return x.name == name })
 		if i < 0 {
-			return append(f, field2{name, value})
+			return append(f, part{name, value})
 		}
 		f[i].value = value
 		return f
 	}
-	good := w.fields('a', src, field2{"credit_id", w.credit('a', "r")})
+	good := w.fields('a', src, part{"credit_id", w.credit('a', "r")})
 	other := w.credit('b', "b")
 	big := append(bytes.Clone(src), bytes.Repeat([]byte("#"), maxAgent-len(src)+1)...)
 	for _, c := range []struct {
 		name   string
-		fields []field2
+		fields []part
 		file   string
 		src    []byte
 		status int
@@ -101,20 +102,20 @@ func TestUploadRefusals(t *testing.T) {
 		{"foreign key", set(good, "public_key", w.keys['b'].PublicHex()), "agent.py", src, 400, "Public key"},
 		{"foreign signer", set(good, "signature", w.sign('b', good[1].value)), "agent.py", src, 400, "Invalid signature"},
 		{"changed byte", good, "agent.py", agentSource("y"), 400, "not the one that was signed"},
-		{"not registered", w.fields('z', src, field2{"credit_id", other}), "agent.py", src, 400, "not registered"},
+		{"not registered", w.fields('z', src, part{"credit_id", other}), "agent.py", src, 400, "not registered"},
 		{"suffix", good, "agent.txt", src, 400, "python file"},
-		{"too large", w.fields('a', big, field2{"credit_id", other}), "agent.py", big, 400, "2MB"},
-		{"not text", w.fields('a', []byte("\xff\xfe"), field2{"credit_id", other}), "agent.py", []byte("\xff\xfe"), 400, "UTF-8"},
+		{"too large", w.fields('a', big, part{"credit_id", other}), "agent.py", big, 400, "2MB"},
+		{"not text", w.fields('a', []byte("\xff\xfe"), part{"credit_id", other}), "agent.py", []byte("\xff\xfe"), 400, "UTF-8"},
 		{"burn fields with a credit", set(good, "quote_id", other), "agent.py", src, 400, "cannot include burn"},
 		{"a word for a credit", set(good, "credit_id", "mine"), "agent.py", src, 400, "Invalid upload credit"},
 		{"another's credit", set(good, "credit_id", other), "agent.py", src, 402, "not available"},
 		{"no payment", w.fields('a', src), "agent.py", src, 400, "outdated"},
-		{"no receipt", w.fields('a', src, field2{"quote_id", other}), "agent.py", src, 400, "Burn payment"},
-		{"unknown quote", w.fields('a', src, field2{"quote_id", other}, field2{"payment_block_hash", "0x"}, field2{"payment_extrinsic_index", "1"}), "agent.py", src, 400, "quote"},
-		{"owner with a credit", w.fields('o', src, field2{"credit_id", other}), "agent.py", src, 400, "owner"},
-		{"no agent_main", w.fields('a', []byte("x = 1\n"), field2{"credit_id", good[6].value}), "agent.py", []byte("x = 1\n"), 400, "agent_main"},
+		{"no receipt", w.fields('a', src, part{"quote_id", other}), "agent.py", src, 400, "Burn payment"},
+		{"unknown quote", w.fields('a', src, part{"quote_id", other}, part{"payment_block_hash", "0x"}, part{"payment_extrinsic_index", "1"}), "agent.py", src, 400, "quote"},
+		{"owner with a credit", w.fields('o', src, part{"credit_id", other}), "agent.py", src, 400, "owner"},
+		{"no agent_main", w.fields('a', []byte("x = 1\n"), part{"credit_id", good[6].value}), "agent.py", []byte("x = 1\n"), 400, "agent_main"},
 	} {
-		ctype, body := form2(t, c.fields, c.file, c.src)
+		ctype, body := multi(t, c.fields, c.file, c.src)
 		code, _, text := w.send(http.MethodPost, "/upload/agent", "", ctype, body)
 		if code != c.status || !strings.Contains(text, c.text) || !strings.HasPrefix(text, `{"detail":"`) {
 			t.Errorf("%s: %d %s", c.name, code, text)
@@ -133,10 +134,10 @@ func TestUploadRefusals(t *testing.T) {
 	// Nothing was spent on any of it.
 	code, out, text := w.upload("/upload/agent", good, src)
 	w.want(200, code, out, text)
-	if code, _, text = w.upload("/upload/agent", w.fields('a', src, field2{"credit_id", w.credit('a', "again")}), src); code != 409 || !strings.Contains(text, "nothing was spent") {
+	if code, _, text = w.upload("/upload/agent", w.fields('a', src, part{"credit_id", w.credit('a', "again")}), src); code != 409 || !strings.Contains(text, "nothing was spent") {
 		t.Errorf("the same file for another credit: %d %s", code, text)
 	}
-	if code, _, text = w.upload("/upload/agent", w.fields('b', src, field2{"credit_id", other}), src); code != 409 {
+	if code, _, text = w.upload("/upload/agent", w.fields('b', src, part{"credit_id", other}), src); code != 409 {
 		t.Errorf("another's file: %d %s", code, text)
 	}
 	// A ban between check and upload.
@@ -145,13 +146,13 @@ func TestUploadRefusals(t *testing.T) {
 	if w.want(200, code, out, text); out["banned_reason"] != "copies" {
 		t.Error(text)
 	}
-	if code, _, text = w.upload("/upload/agent", w.fields('b', next, field2{"credit_id", other}), next); code != 403 || !strings.Contains(text, "banned") {
+	if code, _, text = w.upload("/upload/agent", w.fields('b', next, part{"credit_id", other}), next); code != 403 || !strings.Contains(text, "banned") {
 		t.Errorf("a banned coldkey: %d %s", code, text)
 	}
 	if code, _, _ = w.send(http.MethodDelete, "/admin/banned-coldkeys/"+w.cold['b'], adminKey, "", nil); code != 204 {
 		t.Errorf("unban: %d", code)
 	}
-	code, out, text = w.upload("/upload/agent", w.fields('b', next, field2{"credit_id", other}), next)
+	code, out, text = w.upload("/upload/agent", w.fields('b', next, part{"credit_id", other}), next)
 	w.want(200, code, out, text)
 	w.cfg.Frozen = "we move"
 	w.open()
@@ -159,7 +160,7 @@ func TestUploadRefusals(t *testing.T) {
 		t.Errorf("frozen: %d %s", code, text)
 	}
 	mine := agentSource("owner")
-	code, out, text = w.upload("/upload/agent", w.fields('o', mine, field2{"payment_block_hash", "abc"}, field2{"payment_extrinsic_index", "0"}), mine)
+	code, out, text = w.upload("/upload/agent", w.fields('o', mine, part{"payment_block_hash", "abc"}, part{"payment_extrinsic_index", "0"}), mine)
 	w.want(200, code, out, text)
 	if code, _, text = w.get("/retrieval/agent-by-id?agent_id=" + ridges.AgentID("abc:0")); code != 200 {
 		t.Errorf("the owner's agent: %d %s", code, text)
@@ -173,9 +174,9 @@ type chain struct {
 	err   error
 }
 
-func (c *chain) Burnable(context2, string, string) (int64, error) { return c.have, c.err }
+func (c *chain) Burnable(context.Context, string, string) (int64, error) { return c.have, c.err }
 
-func (c *chain) Burned(_ context2, block string, index int, _ string) (*Burn, error) {
+func (c *chain) Burned(_ context.Context, block string, index int, _ string) (*Burn, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -217,7 +218,7 @@ func TestBurns(t *testing.T) {
 		if b != nil {
 			c.burns[block+":3"] = b
 		}
-		code, _, text := w.upload("/upload/agent", w.fields(k, src, field2{"quote_id", quote}, field2{"payment_block_hash", block}, field2{"payment_extrinsic_index", "3"}), src)
+		code, _, text := w.upload("/upload/agent", w.fields(k, src, part{"quote_id", quote}, part{"payment_block_hash", block}, part{"payment_extrinsic_index", "3"}), src)
 		return code, text
 	}
 	change := func(f func(*Burn)) *Burn { b := good; f(&b); return &b }
@@ -300,7 +301,7 @@ func TestTickets(t *testing.T) {
 		t.Errorf("%v %v", ok, why)
 	}
 	src := agentSource("ticket")
-	f := []field2{{"ticket", "x" + tk.Encode()}, {"name", "n"}, {"openrouter_api_key", "k"}, {"openrouter_management_key", "m"}}
+	f := []part{{"ticket", "x" + tk.Encode()}, {"name", "n"}, {"openrouter_api_key", "k"}, {"openrouter_management_key", "m"}}
 	if code, out, _ = w.upload("/upload/agent/ticket", f, src); code != 400 || out["detail"] != "malformed_ticket" {
 		t.Errorf("%d %v", code, out)
 	}

@@ -217,10 +217,10 @@ func (w *world) want(status int, code int, out map[string]any, text string) map[
 	return out
 }
 
-type field2 struct{ name, value string }
+type part struct{ name, value string }
 
-// form builds a client's multipart body, in the order in which it sends it.
-func form2(t testing.TB, fields []field2, file string, content []byte) (string, []byte) {
+// multi builds a client's multipart body, in the order in which it sends it.
+func multi(t testing.TB, fields []part, file string, content []byte) (string, []byte) {
 	t.Helper()
 	var buf bytes.Buffer
 	m := multipart.NewWriter(&buf)
@@ -241,11 +241,11 @@ func agentSource(word string) []byte {
 }
 
 // fields are what the client signs and sends of an upload by key k.
-func (w *world) fields(k byte, content []byte, more ...field2) []field2 {
+func (w *world) fields(k byte, content []byte, more ...part) []part {
 	w.t.Helper()
 	key := w.keys[k]
 	info := string(signin.FileInfoMessage(key.SS58(), agon.Sum(content).Hex(), "0"))
-	return append([]field2{
+	return append([]part{
 		{"public_key", key.PublicHex()}, {"file_info", info}, {"signature", w.sign(k, info)}, {"name", "agent of " + string(k)},
 		{"openrouter_api_key", "sk-run"}, {"openrouter_management_key", "sk-manage"},
 	}, more...)
@@ -258,9 +258,9 @@ func (w *world) sign(k byte, text string) string {
 	return hex.EncodeToString(sig)
 }
 
-func (w *world) upload(path string, fields []field2, content []byte) (int, map[string]any, string) {
+func (w *world) upload(path string, fields []part, content []byte) (int, map[string]any, string) {
 	w.t.Helper()
-	ctype, body := form2(w.t, fields, "agent.py", content)
+	ctype, body := multi(w.t, fields, "agent.py", content)
 	return w.send(http.MethodPost, path, "", ctype, body)
 }
 
@@ -276,7 +276,7 @@ func (w *world) enter(k byte, word string) string {
 	w.t.Helper()
 	id := w.credit(k, "enter "+word)
 	src := agentSource(word)
-	code, out, text := w.upload("/upload/agent", w.fields(k, src, field2{"credit_id", id}), src)
+	code, out, text := w.upload("/upload/agent", w.fields(k, src, part{"credit_id", id}), src)
 	w.want(200, code, out, text)
 	return ridges.AgentID("credit:" + id + ":0")
 }
@@ -366,7 +366,5 @@ func (w *world) play(session string, rewards ...float64) *job {
 	w.want(200, code, out, text)
 	return j
 }
-
-type context2 = context.Context
 
 func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
