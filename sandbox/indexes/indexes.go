@@ -151,6 +151,9 @@ func (s *Server) Env(dir string) []string {
 	if has(Npm) {
 		env = append(env, "NPM_CONFIG_REGISTRY="+inBox+"/npm/", "YARN_NPM_REGISTRY_SERVER="+inBox+"/npm", "COREPACK_NPM_REGISTRY="+inBox+"/npm")
 	}
+	if has(Cargo) {
+		env = append(env, "CARGO_HTTP_MULTIPLEXING=false") // it would ask for another protocol, which doors refuse
+	}
 	if has(Go) {
 		env = append(env, "GOPROXY="+inBox+"/go", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
 	}
