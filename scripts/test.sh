@@ -2,6 +2,9 @@
 # All tests with the race detector. Prints what could not be exercised here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# No path of a checkout in what is built: clones share the build cache.
+GOFLAGS="$(go env GOFLAGS) -trimpath"
+export GOFLAGS
 # The store's tests run on a real PostgreSQL.
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 	sudo=

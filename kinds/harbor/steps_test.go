@@ -258,7 +258,9 @@ func FuzzCleaned(f *testing.F) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, h := range []*tar.Header{
-		{Name: "app/x", Typeflag: tar.TypeReg, Mode: 0o644}, {Name: "app/l", Typeflag: tar.TypeSymlink, Linkname: "x"}, {Name: "etc/ld.so.preload", Typeflag: tar.TypeReg},
+		{Name: "app/x", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "app/l", Typeflag: tar.TypeSymlink, Linkname: "x"},
+		{Name: "etc/ld.so.preload", Typeflag: tar.TypeReg},
 		{Name: "app/d", Typeflag: tar.TypeDir, Mode: 0o755},
 	} {
 		if err := w.WriteHeader(h); err != nil {

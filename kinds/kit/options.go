@@ -93,7 +93,7 @@ func (l List) Options(c cli.Common, driver string) Options {
 	}
 	o := Options{
 		Data: c.Config.Get(config.Data), Cache: c.Config.Get(config.Cache), Listen: c.Config.Get(config.Listen),
-		Store: c.Config.Get(config.Store),
+		Store:  c.Config.Get(config.Store),
 		Getenv: getenv, Log: c.Log, Progress: c.Progress, Kits: l,
 	}
 	if o.Log == nil {

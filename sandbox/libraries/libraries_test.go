@@ -58,8 +58,10 @@ func wheel(t *testing.T, name, text string) []byte {
 	w := zip.NewWriter(&b)
 	info := name + "-1.0.dist-info/"
 	for _, f := range [][2]string{
-		{name + ".py", text}, {info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n"},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}, {info + "RECORD", ""},
+		{name + ".py", text},
+		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n"},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
+		{info + "RECORD", ""},
 	} {
 		e, err := w.Create(f[0])
 		if err == nil {

@@ -44,7 +44,10 @@ func Open(t testing.TB, dir string) *store.Store {
 			return err
 		}
 		t.Cleanup(func() {
-			admin(t, server, func(db *sql.DB) error { _, err := db.Exec(`DROP DATABASE IF EXISTS ` + name + ` WITH (FORCE)`); return err })
+			admin(t, server, func(db *sql.DB) error {
+				_, err := db.Exec(`DROP DATABASE IF EXISTS ` + name + ` WITH (FORCE)`)
+				return err
+			})
 		})
 		_, err := db.Exec(`CREATE DATABASE ` + name)
 		return err

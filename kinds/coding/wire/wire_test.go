@@ -517,10 +517,14 @@ func TestReports(t *testing.T) {
 		in   report
 		text string
 	}{
-		{runAgent, report{Status: initEval, AgentLogs: &text}, "patch"}, {runAgent, report{Status: initEval, Patch: &text}, "agent logs"},
-		{pending, report{Status: finished, Patch: &text, AgentLogs: &text, EvalLogs: &text}, "verifier reward"}, {pending, report{Status: finished, Patch: &text, AgentLogs: &text, Reward: &reward}, "eval logs"},
-		{pending, report{Status: finished, AgentLogs: &text, EvalLogs: &text, Reward: &reward}, "patch"}, {pending, report{Status: finished, Patch: &text, EvalLogs: &text, Reward: &reward}, "agent logs"},
-		{pending, report{Status: errored, Message: &text}, "error code"}, {pending, report{Status: errored, Code: new(int)}, "error message"},
+		{runAgent, report{Status: initEval, AgentLogs: &text}, "patch"},
+		{runAgent, report{Status: initEval, Patch: &text}, "agent logs"},
+		{pending, report{Status: finished, Patch: &text, AgentLogs: &text, EvalLogs: &text}, "verifier reward"},
+		{pending, report{Status: finished, Patch: &text, AgentLogs: &text, Reward: &reward}, "eval logs"},
+		{pending, report{Status: finished, AgentLogs: &text, EvalLogs: &text, Reward: &reward}, "patch"},
+		{pending, report{Status: finished, Patch: &text, EvalLogs: &text, Reward: &reward}, "agent logs"},
+		{pending, report{Status: errored, Message: &text}, "error code"},
+		{pending, report{Status: errored, Code: new(int)}, "error message"},
 	} {
 		d := &runDoc{Status: c.from, At: map[string]time.Time{}}
 		if code, why := d.apply(&c.in, time.Now()); code != 422 || !strings.Contains(why, c.text) || d.Status != c.from {
@@ -775,7 +779,7 @@ func TestKeys(t *testing.T) {
 	defer p.Close()
 	key, err := NewKey()
 	must(t, err)
-	enc := func(k []byte) string { return fmt.Sprintf("%s", b64(k)) }
+	enc := func(k []byte) string { return b64(k) }
 	seal, err := NewSealer(enc(key))
 	must(t, err)
 	w := newWorld(t, func(c *Config, _ *agon.Arena) { c.Keys = &Keys{URL: p.URL, Sealer: seal} })

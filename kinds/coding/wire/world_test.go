@@ -126,7 +126,8 @@ func newWorld(t testing.TB, change ...func(*Config, *agon.Arena)) *world {
 	a := agon.Arena{
 		ID: "ridges", Kind: play.Name, Title: "r", Netuid: 62, State: agon.ArenaOpen, Licence: "MIT", Incentive: ridges.ImprovementRule, MaxLeases: 50, Attempts: 2, Evidence: agon.EvidenceForeign, UnjudgedSeats: true,
 		Stages: []agon.Stage{
-			{Name: "screener_1", Tasks: []string{"s/0", "s/1"}, Threshold: .3}, {Name: "screener_2", Tasks: []string{"s/2", "s/3"}, Threshold: .4, OfTop: .9},
+			{Name: "screener_1", Tasks: []string{"s/0", "s/1"}, Threshold: .3},
+			{Name: "screener_2", Tasks: []string{"s/2", "s/3"}, Threshold: .4, OfTop: .9},
 			{Name: "validator", Tasks: []string{"v/4", "v/5", "v/6", "v/7"}, Evaluations: 3, Consensus: true},
 		},
 	}
@@ -134,8 +135,10 @@ func newWorld(t testing.TB, change ...func(*Config, *agon.Arena)) *world {
 	trees := map[agon.Digest]string{}
 	for i := range 8 {
 		files := []blob.File{
-			{Path: "instruction.md", Content: []byte(fmt.Sprintf("mend %d\n", i))}, {Path: "task.toml", Content: []byte("version = \"1.0\"\n")},
-			{Path: "tests/test.sh", Content: []byte("#!/bin/sh\necho 1\n")}, {Path: "solution/solve.sh", Content: []byte("the answer\n")},
+			{Path: "instruction.md", Content: []byte(fmt.Sprintf("mend %d\n", i))},
+			{Path: "task.toml", Content: []byte("version = \"1.0\"\n")},
+			{Path: "tests/test.sh", Content: []byte("#!/bin/sh\necho 1\n")},
+			{Path: "solution/solve.sh", Content: []byte("the answer\n")},
 		}
 		d, err := blob.PutFiles(bg, blobs, files, blob.TreeLimits{})
 		must(t, err)
@@ -246,8 +249,12 @@ func (w *world) fields(k byte, content []byte, more ...part) []part {
 	key := w.keys[k]
 	info := string(signin.FileInfoMessage(key.SS58(), agon.Sum(content).Hex(), "0"))
 	return append([]part{
-		{"public_key", key.PublicHex()}, {"file_info", info}, {"signature", w.sign(k, info)}, {"name", "agent of " + string(k)},
-		{"openrouter_api_key", "sk-run"}, {"openrouter_management_key", "sk-manage"},
+		{"public_key", key.PublicHex()},
+		{"file_info", info},
+		{"signature", w.sign(k, info)},
+		{"name", "agent of " + string(k)},
+		{"openrouter_api_key", "sk-run"},
+		{"openrouter_management_key", "sk-manage"},
 	}, more...)
 }
 

@@ -251,8 +251,6 @@ func (x *instance) image(template string) string {
 	return strings.NewReplacer("{id_1776}", strings.ToLower(strings.ReplaceAll(x.ID, "__", "_1776_")), "{id}", strings.ToLower(x.ID), "{repo}", strings.ToLower(x.Repo), "{version}", x.Version).Replace(template)
 }
 
-var djangoID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]* \(([A-Za-z_][A-Za-z0-9_.]*)\)$`)
-
 // task makes the task directory of an instance.
 func (x *instance) task(image string) (tree, error) {
 	pytest := 0
