@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: runners postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,9 @@ walk: ## the first ten minutes of README.md, each command as it stands there, in
 
 kind: ## a sixth kind, as docs/kinds.md says, in a clean clone and in a module elsewhere (slow, plays in boxes)
 	@GO="$(GO)" ./scripts/kind.sh
+
+runners: ## tasks of pytest, Go and node with their twins, and who forges them, in real boxes (slow, fetches toolchains)
+	@AGON_SLOW_TESTS=1 $(GO) test -count=1 -timeout 60m -v -run 'TestEnsure|TestRunners|TestScriptRunner' ./kinds/coding/toolchain ./kinds/coding/play | grep -E '^ *(---|ok|FAIL)'
 
 SOAK ?= 10m
 KILLS ?= 200

@@ -25,14 +25,25 @@ var errArchive = errors.New("bad source distribution")
 // are double entries, unsafe paths and more than a task may hold. Compiled
 // Python files are left out: nobody could review them.
 func unpackSdist(b []byte) (map[string][]byte, error) {
-	return unpack(b, MaxFiles, MaxFile, MaxBytes)
+	return unpack(b, "", MaxFiles, MaxFile, MaxBytes)
 }
 
-func unpack(b []byte, maxFiles int, maxFile, maxBytes int64) (map[string][]byte, error) {
+// Unpack reads a published archive of an index (see unpackSdist).
+func Unpack(index, pkg, version string, b []byte) (map[string][]byte, error) {
+	top := ""
+	if index == "go" {
+		top = pkg + "@" + version
+	}
+	return unpack(b, top, MaxFiles, MaxFile, MaxBytes)
+}
+
+// unpack reads an archive whose files stand below the folder top; "": below one
+// folder, whatever its name.
+func unpack(b []byte, top string, maxFiles int, maxFile, maxBytes int64) (map[string][]byte, error) {
 	if len(b) > MaxArchive {
 		return nil, fmt.Errorf("%w: %d bytes, limit %d bytes", errArchive, len(b), MaxArchive)
 	}
-	u := unpacker{maxFiles: maxFiles, maxFile: maxFile, maxBytes: maxBytes, files: map[string][]byte{}}
+	u := unpacker{folder: top, maxFiles: maxFiles, maxFile: maxFile, maxBytes: maxBytes, files: map[string][]byte{}}
 	var err error
 	switch {
 	case bytes.HasPrefix(b, []byte("\x1f\x8b")):
@@ -56,6 +67,7 @@ type unpacker struct {
 	maxFile, maxBytes int64
 
 	files   map[string][]byte
+	folder  string // that the archive must have, "": any
 	top     string // the one top directory
 	entries int
 	total   int64
@@ -145,6 +157,10 @@ func (u *unpacker) file(name string, size int64, r io.Reader) error {
 		return fmt.Errorf("entry %.100q: %w", name, err)
 	}
 	top, rel, ok := strings.Cut(name, "/")
+	if u.folder != "" {
+		top = u.folder
+		rel, ok = strings.CutPrefix(name, u.folder+"/")
+	}
 	if !ok || u.top != "" && top != u.top {
 		return fmt.Errorf("entry %.100q is outside the one top directory", name)
 	}

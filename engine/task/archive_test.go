@@ -111,7 +111,7 @@ func TestUnpackSdistRefuses(t *testing.T) {
 		"zip bomb":         zipped(t, bomb...),
 	}
 	for name, b := range rows {
-		if got, err := unpack(b, files, file, total); !errors.Is(err, errArchive) {
+		if got, err := unpack(b, "", files, file, total); !errors.Is(err, errArchive) {
 			t.Errorf("%s: got %d files, %v", name, len(got), err)
 		}
 	}

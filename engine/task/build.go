@@ -30,17 +30,20 @@ var solveScript []byte
 //go:embed harbor/test.sh
 var testScript string
 
-// build makes the complete task of a recipe from its two source distributions.
+// Build makes the complete task of a recipe from the archives of its two versions.
 // Pure: the same bytes in give the same task, with the same digest, everywhere.
-func build(recipe *Task, base, fix []byte) (*Task, error) {
+func Build(recipe *Task, base, fix []byte) (*Task, error) {
 	r := recipe.Config.Agon.Released
-	before, err := unpackSdist(base)
+	before, err := Unpack(r.Index, r.Package, r.Base, base)
 	if err != nil {
 		return nil, fmt.Errorf("unpack %s %s: %w", r.Package, r.Base, err)
 	}
-	after, err := unpackSdist(fix)
+	after, err := Unpack(r.Index, r.Package, r.Fix, fix)
 	if err != nil {
 		return nil, fmt.Errorf("unpack %s %s: %w", r.Package, r.Fix, err)
+	}
+	if r.Notes != "" && after[r.Notes] == nil {
+		return nil, fmt.Errorf("agon.released.notes: %s %s has no file %s", r.Package, r.Fix, r.Notes)
 	}
 	for _, p := range r.Drop {
 		maps.DeleteFunc(before, func(name string, _ []byte) bool { return name == p || strings.HasPrefix(name, p+"/") })
@@ -50,7 +53,7 @@ func build(recipe *Task, base, fix []byte) (*Task, error) {
 		return nil, err
 	}
 	files := map[string][]byte{
-		configFile: config, instructionFile: []byte(recipe.Instruction),
+		configFile: config, instructionFile: withNotes(recipe.Instruction, r, before, after),
 		"environment/Dockerfile": dockerfile, "solution/solve.sh": solveScript, "tests/test.sh": harborTest(recipe),
 	}
 	for p, b := range before {
@@ -116,6 +119,56 @@ func builtConfig(recipe *Task) ([]byte, error) {
 	return text, nil
 }
 
+// maxNotes is how much of the release notes an instruction has, in bytes.
+const maxNotes = 12 << 10
+
+// withNotes is the instruction with the lines that the fixed version's release
+// notes have and the base's have not: they are the package's words, so they come
+// with its archives and stand in no recipe.
+func withNotes(instruction string, r *Released, before, after map[string][]byte) []byte {
+	if r.Notes == "" {
+		return []byte(instruction)
+	}
+	old := map[string]bool{}
+	for line := range strings.Lines(string(before[r.Notes])) {
+		old[strings.TrimSpace(line)] = true
+	}
+	var added strings.Builder
+	blank := true
+	for line := range strings.Lines(strings.ToValidUTF8(string(after[r.Notes]), "")) {
+		line = strings.TrimRight(line, " \t\r\n")
+		switch {
+		case strings.TrimSpace(line) == "":
+			if !blank {
+				added.WriteString(">\n")
+			}
+			blank = true
+			continue
+		case old[strings.TrimSpace(line)]:
+			continue
+		}
+		blank = false
+		if added.Len()+len(line) > maxNotes {
+			break
+		}
+		added.WriteString("> " + line + "\n")
+	}
+	if added.Len() == 0 {
+		return []byte(instruction)
+	}
+	return fmt.Appendf(nil, "%s\n\nFrom the release notes of %s:\n\n%s", strings.TrimRight(instruction, "\n"), r.Fix, added.String())
+}
+
+// harborRun is how Harbor's verifier runs one test of a runner: id in $id.
+var harborRun = map[string]string{
+	"pytest": `python3 -m pytest -q -p no:cacheprovider --override-ini addopts= -- "$id"`,
+	"go":     `sh -c 'cd "./${1%%::*}" && go test -count=1 -run "^$(printf %s "${1#*::}" | sed "s,/,\$/^,g")\$" .' sh "$id"`,
+	"node":   `sh -c 'n=${1#*::}; node --test --test-name-pattern="${n##* > }" "${1%%::*}"' sh "$id"`,
+	"jest":   `sh -c 'npx jest --runTestsByPath "${1%%::*}" -t "$(printf %s "${1#*::}" | sed "s/ > / /g")"' sh "$id"`,
+	"cargo":  `sh -c 'cargo test --offline -- --exact "${1#*::}"' sh "$id"`,
+	"script": `sh -c 'AGON_REWARD=/tmp/reward sh "$1" && [ "$(cat /tmp/reward)" = 1 ]' sh "$id"`,
+}
+
 // harborTest writes Harbor's verifier for the listed tests. Ids and paths were
 // checked by Load: no quotes, no shell's characters.
 func harborTest(t *Task) []byte {
@@ -130,7 +183,11 @@ func harborTest(t *Task) []byte {
 	for _, id := range append(append([]string(nil), a.FailToPass...), a.PassToPass...) {
 		fmt.Fprintln(&ids, id)
 	}
+	script := testScript
+	if run := harborRun[a.Runner]; run != "" {
+		script = strings.Replace(script, `python3 -I -c "$run" "$id" @PATHS@`, run, 1)
+	}
 	return []byte(strings.NewReplacer(
 		"@TIMEOUT@", fmt.Sprint(a.TestTimeoutSec), "@PATHS@", strings.TrimSpace(paths.String()), "@IDS@\n", ids.String(),
-	).Replace(testScript))
+	).Replace(script))
 }

@@ -29,11 +29,8 @@ const (
 var (
 	kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 
-	// A unittest id: at least module, class and method.
-	testID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){2,}$`)
-
-	packageName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
-	versionText = regexp.MustCompile(`^[0-9][A-Za-z0-9.!+]{0,31}$`)
+	versionText = regexp.MustCompile(`^v?[0-9][A-Za-z0-9.!+-]{0,31}$`)
+	dayText     = regexp.MustCompile(`^20[0-9]{2}-[01][0-9]-[0-3][0-9]$`)
 	hexSum      = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 	// Paths that are written into patches and scripts need no quoting there.
@@ -73,6 +70,9 @@ func parseConfig(b []byte) (cfg Config, findings []agon.Finding, understood bool
 	}
 	return cfg, findings, understood
 }
+
+// IsVersion reports whether a text can be a version of a published package.
+func IsVersion(s string) bool { return versionText.MatchString(s) }
 
 // check judges the decoded configuration against the tree and fills in defaults.
 func (l *loader) check(c *Config) {
@@ -149,12 +149,17 @@ func (l *loader) tests(a *Agon) {
 		l.add("agon.fail_to_pass, agon.pass_to_pass", fmt.Sprintf("%d tests", MaxTests), "%d tests are too many", n)
 		return
 	}
+	r, ok := RunnerOf(a)
+	if !ok {
+		l.add("agon.runner", "", "%.40q: want one of %s", a.Runner, strings.Join(runnerNames(), ", "))
+		return
+	}
 	seen := map[string]bool{}
 	check := func(field string, ids []string) {
 		for _, id := range ids {
 			switch {
-			case len(id) > 300 || !testID.MatchString(id):
-				l.add(field, "300 bytes", "%.80q: want a unittest id: module.Class.method", id)
+			case len(id) > maxTestID || !r.ID(id):
+				l.add(field, fmt.Sprintf("%d bytes", maxTestID), "%.80q: want an id of %s: %s", id, r.Name, r.Form)
 			case seen[id]:
 				l.add(field, "", "%s is listed twice", id)
 			}
@@ -176,8 +181,19 @@ func (l *loader) recipe() {
 }
 
 func (l *loader) released(r *Released) {
-	if !packageName.MatchString(r.Package) {
-		l.add("agon.released.package", "64 bytes", "%.80q is no package name", r.Package)
+	if x, ok := Indexes[r.Index]; !ok {
+		l.add("agon.released.index", "", "%.40q: want one of %s", r.Index, strings.Join(sortedKeys(Indexes)[1:], ", "))
+	} else if !x.Name.MatchString(r.Package) {
+		l.add("agon.released.package", "", "%.80q is no package name of %s", r.Package, x.Title)
+	}
+	if r.Published != "" && !dayText.MatchString(r.Published) {
+		l.add("agon.released.published", "", "%.40q: want a day: 2026-11-02", r.Published)
+	}
+	if r.Notes != "" {
+		l.local("agon.released.notes", r.Notes)
+	}
+	if len(r.Quarantined) > maxList {
+		l.add("agon.released.quarantined", fmt.Sprintf("%d entries", maxList), "too many")
 	}
 	for field, v := range map[string]string{"base": r.Base, "fix": r.Fix} {
 		if !versionText.MatchString(v) {
@@ -342,6 +358,16 @@ func (l *loader) pythonPath(a *Agon, tree map[string]bool) {
 // modules checks that the first part of every test id is a module or a
 // package of the tree: the mistake that is made most.
 func (l *loader) modules(a *Agon, tree map[string]bool) {
+	if r, _ := RunnerOf(a); r.Name != Unittest {
+		for field, ids := range map[string][]string{"agon.fail_to_pass": a.FailToPass, "agon.pass_to_pass": a.PassToPass} {
+			for _, id := range ids {
+				if f := r.File(id); f != "" && r.ID(id) && !tree[f] {
+					l.add(field, "", "%.80s: the tree has no file %q", id, f)
+				}
+			}
+		}
+		return
+	}
 	known := map[string]bool{}
 	for p := range tree {
 		for _, dir := range a.PythonPath {
@@ -361,7 +387,7 @@ func (l *loader) modules(a *Agon, tree map[string]bool) {
 	}
 	for field, ids := range map[string][]string{"agon.fail_to_pass": a.FailToPass, "agon.pass_to_pass": a.PassToPass} {
 		for _, id := range ids {
-			if first, _, _ := strings.Cut(id, "."); testID.MatchString(id) && !known[first] {
+			if first, _, _ := strings.Cut(id, "."); unittestID.MatchString(id) && !known[first] {
 				l.add(field, "", "%.80s: no module %q on the python path", id, first)
 			}
 		}

@@ -70,9 +70,10 @@ func checkPin(recipe, made *Task) error {
 }
 
 // Fetch makes the complete task of a recipe below cacheDir (Fetched finds it
-// there). Its two source distributions come through pip in a throw-away box of
-// driver with network and none of our data, are checked against their sums,
-// and are unpacked here without running anything of them. Idempotent; a task
+// there). Its two archives come through the index's own client — pip in a
+// throw-away box of driver with network and none of our data, as it may run what
+// it downloads; go and npm here, as they do not —, are checked against their
+// sums, and are unpacked here without running anything of them. Idempotent; a task
 // appears whole or not at all. progress gets lines for a person and may be nil.
 //
 // Errors wrap ErrIndexUnreachable, ErrPin, ErrInvalid or sandbox.ErrHost.
@@ -91,15 +92,15 @@ func Fetch(ctx context.Context, driver sandbox.Driver, rootfs string, recipe *Ta
 	defer cancel()
 	f := fetcher{driver: driver, rootfs: rootfs, sums: filepath.Join(cacheDir, ".sdist"), progress: progress}
 	defer f.close()
-	base, err := f.sdist(ctx, r.Package, r.Base, r.BaseSHA256)
+	base, err := f.archive(ctx, r.Index, r.Package, r.Base, r.BaseSHA256)
 	if err != nil {
 		return fmt.Errorf("fetch task %s: %w", recipe.Key, err)
 	}
-	fix, err := f.sdist(ctx, r.Package, r.Fix, r.FixSHA256)
+	fix, err := f.archive(ctx, r.Index, r.Package, r.Fix, r.FixSHA256)
 	if err != nil {
 		return fmt.Errorf("fetch task %s: %w", recipe.Key, err)
 	}
-	made, err := build(recipe, base, fix)
+	made, err := Build(recipe, base, fix)
 	if err != nil {
 		return fmt.Errorf("make task %s: %w", recipe.Key, err)
 	}
@@ -135,6 +136,80 @@ func (f *fetcher) close() {
 	}
 }
 
+// Source gets published archives.
+type Source struct{ f fetcher }
+
+// NewSource returns one that keeps archives below cacheDir. Close it.
+func NewSource(driver sandbox.Driver, rootfs, cacheDir string, progress func(string)) *Source {
+	return &Source{fetcher{driver: driver, rootfs: rootfs, sums: filepath.Join(cacheDir, ".sdist"), progress: progress}}
+}
+
+// Close ends the box that downloads.
+func (f *Source) Close() { f.f.close() }
+
+// Archive returns what a package index has of a version, whatever it is: its
+// digest is what a recipe pins.
+func (f *Source) Archive(ctx context.Context, index, pkg, version string) ([]byte, error) {
+	return f.f.archive(ctx, index, pkg, version, anySum)
+}
+
+// anySum stands for whatever the index has.
+const anySum = "-"
+
+// archive returns the bytes of one published archive, checked against sum.
+func (f *fetcher) archive(ctx context.Context, index, pkg, version, sum string) ([]byte, error) {
+	if index != "go" && index != "npm" {
+		return f.sdist(ctx, pkg, version, sum)
+	}
+	cached := filepath.Join(f.sums, sum)
+	if b, err := readCapped(cached, MaxArchive); err == nil && agon.Sum(b).Hex() == sum {
+		return b, nil
+	}
+	f.progress(fmt.Sprintf("%s %s from %s", pkg, version, Indexes[index].Title))
+	tmp, err := os.MkdirTemp("", "agon-fetch-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	get := GoModule
+	if index == "npm" {
+		get = NpmPackage
+	}
+	b, err := get(ctx, tmp, pkg, version, MaxArchive)
+	if err != nil {
+		return nil, err
+	}
+	return f.keep(b, pkg, version, sum)
+}
+
+// keep checks an archive and puts it in the cache.
+func (f *fetcher) keep(b []byte, pkg, version, sum string) ([]byte, error) {
+	got := agon.Sum(b).Hex()
+	if sum != anySum && got != sum {
+		return nil, fmt.Errorf("%s %s %w: sha256 %s, want %s", pkg, version, ErrPin, got, sum)
+	}
+	if err := writeAtomic(filepath.Join(f.sums, got), b); err != nil {
+		return nil, fmt.Errorf("cache %s %s: %w", pkg, version, err)
+	}
+	return b, nil
+}
+
+// versions returns what pip says of a package's versions.
+func (f *fetcher) versions(ctx context.Context, pkg string) (string, error) {
+	if err := f.start(ctx); err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	exit, err := f.box.Exec(ctx, sandbox.Cmd{Args: []string{"python3", "-m", "pip", "index", "versions", "--disable-pip-version-check", pkg}, Dir: boxWork, Stdout: &out, Stderr: &out})
+	if err != nil {
+		return "", fmt.Errorf("run pip: %w", err)
+	}
+	if exit.Code != 0 || exit.Limit != "" || exit.Lost != "" {
+		return "", f.pipError(pkg, "", exit, out.String())
+	}
+	return out.String(), nil
+}
+
 // sdist returns the bytes of one source distribution, checked against sum.
 func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, error) {
 	cached := filepath.Join(f.sums, sum)
@@ -146,6 +221,9 @@ func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, 
 	}
 	f.progress(fmt.Sprintf("%s %s from the package index", pkg, version))
 	target := boxWork + "/" + sum
+	if sum == anySum {
+		target = fmt.Sprintf("%s/any-%x", boxWork, pkg+version)
+	}
 	var out bytes.Buffer
 	exit, err := f.box.Exec(ctx, sandbox.Cmd{
 		Args: []string{"python3", boxTools + "/fetch.py", pkg, version, sum, target}, Dir: boxWork, Stdout: &out, Stderr: &out,
@@ -166,13 +244,7 @@ func (f *fetcher) sdist(ctx context.Context, pkg, version, sum string) ([]byte, 
 		return nil, fmt.Errorf("read %s %s: %w", pkg, version, err)
 	}
 	// pip has checked this as well, but pip ran where the download did.
-	if got := agon.Sum(b).Hex(); got != sum {
-		return nil, fmt.Errorf("%s %s %w: sha256 %s, want %s", pkg, version, ErrPin, got, sum)
-	}
-	if err := writeAtomic(cached, b); err != nil {
-		return nil, fmt.Errorf("cache %s %s: %w", pkg, version, err)
-	}
-	return b, nil
+	return f.keep(b, pkg, version, sum)
 }
 
 // pipError tells tampering and our own failures from an index that does not answer.

@@ -215,7 +215,7 @@ func TestBuildRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, err := build(r, p.base, p.fix); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Build(r, p.base, p.fix); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}

@@ -87,7 +87,9 @@ type Agon struct {
 	// PythonPath lists directories of the tree to put on sys.path ("", "src").
 	// Load fills in [""] where the file says nothing.
 	PythonPath []string `toml:"python_path"`
-	// FailToPass and PassToPass name tests as unittest ids: "tests.test_stack.TestPop.test_empty".
+	// Runner runs the tests: one of Runners; "" is unittest.
+	Runner string `toml:"runner,omitempty"`
+	// FailToPass and PassToPass name tests as the runner's ids (see Runners).
 	FailToPass []string `toml:"fail_to_pass"`
 	PassToPass []string `toml:"pass_to_pass"`
 	// TestTimeoutSec bounds each test (default 20).
@@ -97,6 +99,8 @@ type Agon struct {
 	Python string `toml:"python,omitempty"`
 	// Processes says that tests, or the code that they test, start processes. Without it they cannot.
 	Processes bool `toml:"processes"`
+	// Plugins are the plugins that pytest loads; others stay off.
+	Plugins []string `toml:"plugins,omitempty"`
 	// Visible says that the failing tests are in the base tree, so that an agent can run them.
 	Visible bool `toml:"visible"`
 	// Released is set for tasks made from published packages (see Fetch).
@@ -112,10 +116,11 @@ func (a *Agon) Repository() bool {
 
 // Released pins a task's bytes to two published versions of one package.
 type Released struct {
-	Package    string `toml:"package"`     // name on the package index
-	Base       string `toml:"base"`        // version with the bug
-	BaseSHA256 string `toml:"base_sha256"` // of its sdist
-	Fix        string `toml:"fix"`         // version that mends it
+	Index      string `toml:"index,omitempty"` // one of Indexes; "" is Python's
+	Package    string `toml:"package"`         // name on the package index
+	Base       string `toml:"base"`            // version with the bug
+	BaseSHA256 string `toml:"base_sha256"`     // of its archive
+	Fix        string `toml:"fix"`             // version that mends it
 	FixSHA256  string `toml:"fix_sha256"`
 	Licence    string `toml:"licence"`
 	// Tests maps files of the fixed version to where they are laid as hidden tests.
@@ -124,6 +129,14 @@ type Released struct {
 	Sources []string `toml:"sources"`
 	// Drop lists paths removed from the base tree (e.g. its own tests when they would clash).
 	Drop []string `toml:"drop"`
+	// Notes is the file of the fixed version with its release notes. What it has
+	// and the base has not is put below the instruction when the task is made.
+	Notes string `toml:"notes,omitempty"`
+	// Published is the day on which the fix was published, as the index says ("2026-11-02").
+	Published string `toml:"published,omitempty"`
+	// Quarantined are tests that came out differently when they were repeated,
+	// and are in neither list.
+	Quarantined []string `toml:"quarantined,omitempty"`
 	// Digest pins the task that Fetch makes of this recipe, so that everybody
 	// plays the same bytes. Empty in the made task itself.
 	Digest agon.Digest `toml:"digest,omitempty"`

@@ -26,6 +26,7 @@ var foreign = []string{"caster", "harnyx", "oro", "ridges", "trajrl", "bitsota"}
 var meant = []struct{ file, literal, why string }{
 	{"corpus/export.go", "oro_flat", "the name of a file of a corpus, which others read"},
 	{"corpus/write.go", "oro_flat.jsonl", "as above"},
+	{"engine/task/clients.go", "pack", "the verb: a command of npm"},
 	{"engine/store/storetest/contest.go", "research_claims", "a table of documents that the migrations make: databases of before have it"},
 	{"ui/api/lease.go", "claim", "the verb: an operation of the API"},
 }

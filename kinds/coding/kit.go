@@ -30,13 +30,15 @@ var calcExamples []byte
 // Kit makes the coding kind for one process.
 func Kit() kit.Kit {
 	return kit.Kit{
-		Libraries: libraries,
-		TaskInit:  initTask,
-		Kind:      "coding",
-		EntryName: "agent.py",
-		Data:      data.FS,
-		CheckTask: task.Form{Repository: true}.Check,
-		New:       func(p kit.Parts) kind.Kind { return play.New(play.Config{Rootfs: p.Rootfs}) },
+		Libraries:       libraries,
+		TaskInit:        initTask,
+		TaskFromRelease: fromRelease,
+		PrepareTasks:    prepareTasks,
+		Kind:            "coding",
+		EntryName:       "agent.py",
+		Data:            data.FS,
+		CheckTask:       task.Form{Repository: true}.Check,
+		New:             func(p kit.Parts) kind.Kind { return play.New(play.Config{Rootfs: p.Rootfs}) },
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
 				ID:   "demo-coding",

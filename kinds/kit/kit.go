@@ -74,6 +74,11 @@ type Kit struct {
 	// of others, in a form that has no place for it.
 	Adopts        func(*task.Task) bool
 	TaskPreflight func(ctx context.Context, o Options, d sandbox.Driver, rootfs string, list []*task.Task) ([]cli.TaskPreflight, error)
+	// TaskFromRelease makes tasks of releases of a package. env hands out a place
+	// to play in; call done afterwards.
+	TaskFromRelease func(ctx context.Context, o Options, d sandbox.Driver, rootfs string, k kind.Kind, env func(agon.RunSpec) (e kind.Env, done func()), r cli.TaskReleaseOptions) ([]cli.TaskMade, error)
+	// PrepareTasks fetches what fetched tasks need besides: compilers, interpreters.
+	PrepareTasks func(ctx context.Context, list []*task.Task, say func(string)) error
 	// InsteadOfCheck and InsteadOfTry name what serves the kind better than
 	// `agon task check` and `agon try`; nil: these do.
 	InsteadOfCheck, InsteadOfTry *Instead

@@ -119,6 +119,8 @@ type Tasks struct {
 	List  func(context.Context, TaskListOptions) ([]TaskInfo, error)
 	Check func(context.Context, TaskCheckOptions) ([]TaskReport, error)
 	Fetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
+	// FromRelease makes tasks of releases of a package.
+	FromRelease func(context.Context, TaskReleaseOptions) ([]TaskMade, error)
 	// Init writes a task of one of Kinds into a directory.
 	Init  func(ctx context.Context, kind, dir string) ([]string, error)
 	Kinds []string
@@ -422,6 +424,34 @@ type TaskFetched struct {
 	Cached bool        `json:"cached"` // was there before
 	Digest agon.Digest `json:"digest,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+}
+
+// TaskReleaseOptions is `agon task from-release`.
+type TaskReleaseOptions struct {
+	Common
+	Index, Package, Old, New string
+	Range                    bool // a task of each two releases that follow each other, from Old to New
+	Runner                   string
+	Out                      string // directory for the tasks' directories
+	Repeats                  int    // how often each test is run with the solution
+	Driver                   string
+}
+
+// TaskMade is a task that was made of two releases, or why none was.
+type TaskMade struct {
+	Task        string   `json:"task"`
+	Dir         string   `json:"dir,omitempty"`
+	Package     string   `json:"package"`
+	Old         string   `json:"old"`
+	New         string   `json:"new"`
+	Licence     string   `json:"licence"` // as the archive says it
+	Published   string   `json:"published,omitempty"`
+	Files       int      `json:"files"` // of the solution
+	FailToPass  int      `json:"fail_to_pass"`
+	PassToPass  int      `json:"pass_to_pass"`
+	Quarantined []string `json:"quarantined"`
+	OK          bool     `json:"ok"`
+	Reason      string   `json:"reason,omitempty"`
 }
 
 // TaskListOptions is `agon task list`.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,15 +53,15 @@ func Setup(ctx context.Context, o kit.Options) error {
 	return prepareSets(ctx, o, d, root)
 }
 
-// prepareSets fetches the tasks made from published packages that are not here yet. An
-// index that cannot be reached is said, not an error: the rest is played.
+// prepareSets fetches the tasks made from published packages that the demo arenas
+// play and that are not here yet; agon task fetch gets the others. An index that cannot be reached is said, not an error: the rest is played.
 func prepareSets(ctx context.Context, o kit.Options, d sandbox.Driver, root string) error {
 	all, err := o.Recipes()
 	if err != nil {
 		return err
 	}
 	for _, t := range all {
-		if _, err := task.Fetched(t, kit.TasksDir(o)); err == nil {
+		if _, err := task.Fetched(t, kit.TasksDir(o)); err == nil || !inDemo(o, t) {
 			continue
 		}
 		o.Sayf("fetching %s", t.Key)
@@ -75,6 +76,13 @@ func prepareSets(ctx context.Context, o kit.Options, d sandbox.Driver, root stri
 		}
 	}
 	return nil
+}
+
+// inDemo reports whether a demo arena plays the set of a task.
+func inDemo(o kit.Options, t *task.Task) bool {
+	set, _, _ := strings.Cut(t.Key, "/")
+	own, ok := o.Kits.Of(t.Config.Agon.Kind)
+	return !ok || own.Demo == nil || slices.Contains(own.Demo().Sets, set)
 }
 
 // Doctor looks at everything that a play needs on this machine.
@@ -138,7 +146,7 @@ func Doctor(ctx context.Context, o kit.Options) []cli.Check {
 	here, missing := 0, 0
 	all, err := o.Recipes()
 	for _, t := range all {
-		if _, err := task.Fetched(t, kit.TasksDir(o)); err == nil {
+		if _, err := task.Fetched(t, kit.TasksDir(o)); err == nil || !inDemo(o, t) {
 			here++
 		} else {
 			missing++

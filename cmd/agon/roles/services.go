@@ -133,6 +133,9 @@ func Services(kits kit.List) cli.Services {
 			Check: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskReport, error) {
 				return CheckTasks(ctx, kits.Options(t.Common, t.Driver), t.Dirs, t.Paid)
 			},
+			FromRelease: func(ctx context.Context, t cli.TaskReleaseOptions) ([]cli.TaskMade, error) {
+				return taskFromRelease(ctx, kits.Options(t.Common, t.Driver), t)
+			},
 			Fetch: func(ctx context.Context, t cli.TaskFetchOptions) ([]cli.TaskFetched, error) {
 				return fetchTasks(ctx, kits.Options(t.Common, ""), t.Tasks)
 			},
@@ -243,6 +246,11 @@ func fetchTasks(ctx context.Context, o kit.Options, keys []string) ([]cli.TaskFe
 			f.Reason = err.Error()
 		} else {
 			f.OK, f.Digest = true, got.Digest
+			if own, _ := o.Kits.Of(got.Config.Agon.Kind); own.PrepareTasks != nil {
+				if err := own.PrepareTasks(ctx, []*task.Task{got}, func(s string) { o.Sayf("%s", s) }); err != nil {
+					f.OK, f.Reason = false, err.Error()
+				}
+			}
 		}
 		out = append(out, f)
 	}

@@ -4,6 +4,8 @@ Runs inside a throw-away box with network and nothing of ours in it:
 
     fetch.py PACKAGE VERSION SHA256 TARGET
 
+A SHA256 of "-" takes what the index has.
+
 pip asks the build back end of whatever it downloads for its metadata, which
 means running the package's own code. The stand-ins written here take the
 place of the usual back ends: they answer from PKG-INFO, so that nothing of the
@@ -71,12 +73,12 @@ def main(package, version, digest, target):
     stand_ins(stubs)
     wanted = os.path.join(work, "requirements.txt")
     with open(wanted, "w") as f:
-        f.write("%s==%s --hash=sha256:%s\n" % (package, version, digest))
+        f.write("%s==%s" % (package, version) + (" --hash=sha256:%s\n" % digest if digest != "-" else "\n"))
     code = subprocess.call(
         [sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check",
          "--no-cache-dir", "--progress-bar", "off", "--retries", "1", "--timeout", "15",
          "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--use-pep517",
-         "--require-hashes", "-r", wanted, "-d", out],
+         *(["--require-hashes"] if digest != "-" else []), "-r", wanted, "-d", out],
         env=dict(os.environ, PYTHONPATH=stubs, PYTHONDONTWRITEBYTECODE="1", TMPDIR=work),
         stdin=subprocess.DEVNULL)
     if code:

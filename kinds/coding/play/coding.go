@@ -26,6 +26,9 @@ type Config struct {
 	// python3 and git, for all boxes but those of a task that names an image.
 	// Only Play and Judge need it.
 	Rootfs string
+	// Toolchains is where toolchains of agon's own are kept (package toolchain);
+	// "" is that package's default.
+	Toolchains string
 }
 
 // Kind implements kind.Kind for coding arenas.

@@ -9,6 +9,12 @@ var (
 	runSource string
 	//go:embed harness/grade.py
 	gradeSource string
+	//go:embed harness/pytests.py
+	pytestSource string
+	//go:embed harness/jobs.py
+	jobsSource string
+	//go:embed harness/report.mjs
+	nodeReport []byte
 	//go:embed harness/twins.py
 	twinsSource string
 	//go:embed harness/asserts.py

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -173,7 +174,7 @@ func withReference(t *testing.T, tk *task.Task, patch string) *task.Task {
 	}
 	for name, text := range map[string]string{
 		"solution/fix.patch": patch, "instruction.md": tk.Instruction + "\n",
-		"task.toml": fmt.Sprintf("version = \"1.0\"\n[task]\nname = \"t/one\"\n[agon]\nkind = \"coding\"\nbase = \"environment/repo\"\nhidden = \"tests/hidden\"\nsolution = \"solution/fix.patch\"\nfail_to_pass = %s\npass_to_pass = %s\n", ids[0], ids[1]),
+		"task.toml": fmt.Sprintf("version = \"1.0\"\n[task]\nname = \"t/one\"\n[agon]\nkind = \"coding\"\nrunner = %q\nbase = \"environment/repo\"\nhidden = \"tests/hidden\"\nsolution = \"solution/fix.patch\"\nfail_to_pass = %s\npass_to_pass = %s\n", cmp.Or(tk.Config.Agon.Runner, task.Unittest), ids[0], ids[1]),
 	} {
 		if err := os.WriteFile(filepath.Join(tk.Dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

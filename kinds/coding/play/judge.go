@@ -39,6 +39,7 @@ type TestResult struct {
 
 	asserted bool // it failed by an assertion
 	again    bool // it began more than once in one box
+	unbuilt  bool // what it is part of could not be built
 }
 
 // Verdict is what a patch came to on a task.
@@ -218,6 +219,7 @@ type bench struct {
 	pyenv       []string // of the interpreter
 	tmp         string
 	tree, tools string
+	open        *language // nil for unittest
 }
 
 // errShape is a tree that cannot be laid out: only a patch that makes a
@@ -276,7 +278,7 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 	if err != nil {
 		return sandbox.Exit{}, fmt.Errorf("encode grading: %w", err)
 	}
-	box, err := s.env.Box(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		Name:   "grade",
 		Rootfs: s.root.Dir,
 		UID:    s.root.UID,
@@ -288,14 +290,20 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 		},
 		Limits: s.limits,
 		Env:    s.root.Environ(slices.Concat(baseEnv, []string{"HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"}, s.pyenv)...),
-	})
+	}
+	isolated := []string{"-s", "-S", "-B"}
+	if s.open != nil {
+		s.open.box(s, &spec)
+		isolated = []string{"-s", "-B"}
+	}
+	box, err := s.env.Box(ctx, spec)
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
 	defer box.Close()
 	x, err := box.Exec(ctx, sandbox.Cmd{
 		// By way of a shell: the kernel looks at what the process may read when it executes the copy.
-		Args:      []string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3", "-s", "-S", "-B", "-c", program},
+		Args:      slices.Concat([]string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3"}, isolated, []string{"-c", program}),
 		Dir:       "/",
 		Stdin:     bytes.NewReader(b),
 		Stdout:    out,

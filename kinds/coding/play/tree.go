@@ -69,9 +69,10 @@ func buildGrading(t *task.Task, changed map[string][]byte, execBit map[string]bo
 	for name, f := range hidden {
 		own[name] = f
 	}
-	files, dirs := testPlaces(t, own)
+	runner, _ := task.RunnerOf(&t.Config.Agon)
+	files, dirs := testPlaces(t, runner, own)
 	protected := func(name string) bool {
-		if _, ok := hidden[name]; ok || files[name] {
+		if _, ok := hidden[name]; ok || files[name] || runner.Own(name) {
 			return true
 		}
 		for d := path.Dir(name); d != "."; d = path.Dir(d) {
@@ -105,7 +106,7 @@ func buildGrading(t *task.Task, changed map[string][]byte, execBit map[string]bo
 	}
 	g := &grading{tree: tree, modules: map[string][]byte{}, own: topModules(t, own)}
 	for name, f := range tree {
-		if protected(name) && f.link == "" && importable(t, name) {
+		if runner.Name == task.Unittest && protected(name) && f.link == "" && importable(t, name) {
 			g.modules[name] = f.data
 			delete(tree, name)
 		}
@@ -115,9 +116,16 @@ func buildGrading(t *task.Task, changed map[string][]byte, execBit map[string]bo
 
 // testPlaces returns the files of the listed tests and the directories that
 // hold nothing but tests.
-func testPlaces(t *task.Task, own map[string]treeFile) (files, dirs map[string]bool) {
+func testPlaces(t *task.Task, runner task.Runner, own map[string]treeFile) (files, dirs map[string]bool) {
 	files, dirs = map[string]bool{}, map[string]bool{}
 	for _, id := range append(append([]string{}, t.Config.Agon.FailToPass...), t.Config.Agon.PassToPass...) {
+		if runner.Name != task.Unittest {
+			if f := runner.File(id); f != "" {
+				files[f] = true
+				markTestDirs(dirs, path.Dir(f))
+			}
+			continue
+		}
 		parts := strings.Split(id, ".")
 		for _, root := range pythonPath(t) {
 			for n := len(parts) - 2; n > 0; n-- {

@@ -53,14 +53,31 @@ type edit struct {
 type twin struct {
 	What  string `json:"what"`
 	Edits []edit `json:"edits"`
+
+	// kills are the tests of the body that the reference fails by an assertion.
+	kills map[string]bool
 }
 
-// body is the text of a test. Tests that inherit one text have one body.
+// body is the text of a test. Tests that inherit one text have one body, and so
+// have the cases of a test.
 type body struct {
 	name  string
 	file  string
 	tests []string
 	twins []twin
+	mark  []edit   // writes that the body begins
+	cases []string // of the body, in order, where their names depend on what they hold
+}
+
+// stage is where the tests of one tree are played, by the task's runner.
+type stage interface {
+	// draw reads what can be falsified from the text of the tests.
+	draw(ctx context.Context) (*pool, error)
+	// play runs tests in a box of their own, some of them as twins. closed tells
+	// whether memory was (see Verdict). An error wraps ErrGrader where the texts
+	// of the tests are at fault.
+	play(ctx context.Context, p *pool, b *boxPlan) (results map[string]TestResult, closed bool, err error)
+	close()
 }
 
 // pool is what could be drawn for a task.
@@ -140,7 +157,7 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 	if err != nil {
 		return nil, err
 	}
-	s, err := k.newBench(ctx, env, t, pol, g)
+	s, err := k.newStage(ctx, env, t, pol, g)
 	if errors.Is(err, errShape) {
 		return &pool{}, nil
 	}
@@ -152,7 +169,24 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 	if err != nil {
 		return nil, err
 	}
-	return p, s.keep(ctx, p)
+	return p, keep(ctx, s, p)
+}
+
+// newStage lays out a tree for the task's runner.
+func (k *Kind) newStage(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading) (stage, error) {
+	s, err := k.newBench(ctx, env, t, pol, g)
+	if err != nil {
+		return nil, err
+	}
+	if r, _ := task.RunnerOf(&t.Config.Agon); r.Name != task.Unittest {
+		o, err := newOpenStage(ctx, s, r)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		return o, nil
+	}
+	return s, nil
 }
 
 // draw reads what can be falsified from the text of the tests.
@@ -192,40 +226,75 @@ func (s *bench) draw(ctx context.Context) (*pool, error) {
 	return p, nil
 }
 
-// keep plays the reference against all that was drawn, and keeps twins that it fails by an assertion.
-func (s *bench) keep(ctx context.Context, p *pool) error {
+// play implements stage.
+func (s *bench) play(ctx context.Context, _ *pool, b *boxPlan) (map[string]TestResult, bool, error) {
+	modules, err := b.texts(s.g.modules)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.run(ctx, modules, b.tests)
+}
+
+// keep plays the reference against all that was drawn, and keeps twins with the
+// tests that it fails by an assertion.
+func keep(ctx context.Context, s stage, p *pool) error {
 	kept := map[*body][]twin{}
 	for round := range twinsDrawn {
-		plan := boxPlan{}
+		var left []*body
 		for _, b := range p.bodies {
 			if round < len(b.twins) {
-				plan.add(b, round)
+				left = append(left, b)
 			}
 		}
-		if len(plan.tests) == 0 {
+		if len(left) == 0 {
 			break
 		}
-		modules, err := plan.modules(s.g.modules)
-		if err != nil {
+		if err := keepRound(ctx, s, p, left, round, kept, 3); err != nil {
 			return err
-		}
-		got, _, err := s.run(ctx, modules, plan.tests)
-		if errors.Is(err, ErrGrader) {
-			continue // a file of this round cannot be compiled, so none of its twins is kept
-		}
-		if err != nil {
-			return err
-		}
-		for b, i := range plan.twins {
-			if !slices.ContainsFunc(b.tests, func(id string) bool { return got[id].Passed || !got[id].asserted }) {
-				kept[b] = append(kept[b], b.twins[i])
-			}
 		}
 	}
 	for _, b := range p.bodies {
 		b.twins = kept[b]
 	}
 	return nil
+}
+
+// keepRound plays one twin of each body. Where texts with twins cannot be built
+// it plays the halves, splits times: one twin that is no program hides no others.
+func keepRound(ctx context.Context, s stage, p *pool, bodies []*body, round int, kept map[*body][]twin, splits int) error {
+	plan := boxPlan{}
+	for _, b := range bodies {
+		plan.add(b, round)
+	}
+	got, _, err := s.play(ctx, p, &plan)
+	if err != nil && !errors.Is(err, ErrGrader) {
+		return err
+	}
+	var unbuilt []*body
+	for _, b := range bodies {
+		w := b.twins[round]
+		w.kills = map[string]bool{}
+		for _, id := range b.tests {
+			if r := got[id]; !r.Passed && r.asserted {
+				w.kills[id] = true
+			}
+			if got[id].unbuilt || err != nil {
+				unbuilt = append(unbuilt, b)
+				break
+			}
+		}
+		if len(w.kills) > 0 {
+			kept[b] = append(kept[b], w)
+		}
+	}
+	if len(unbuilt) < 2 || splits == 0 {
+		return nil
+	}
+	half := len(unbuilt) / 2
+	if err := keepRound(ctx, s, p, unbuilt[:half], round, kept, splits-1); err != nil {
+		return err
+	}
+	return keepRound(ctx, s, p, unbuilt[half:], round, kept, splits-1)
 }
 
 // contrary is the word of twins.py for a negated comparison or truth.
@@ -274,9 +343,13 @@ func (p *boxPlan) add(b *body, n int) {
 	}
 }
 
-// modules are the texts of the task's tests, with this box's twins in them.
-func (p *boxPlan) modules(own map[string][]byte) (map[string][]byte, error) {
+// texts are those of the task's tests, with this box's twins and the marks of
+// other bodies in them.
+func (p *boxPlan) texts(own map[string][]byte, marks ...*body) (map[string][]byte, error) {
 	edits := map[string][]edit{}
+	for _, b := range marks {
+		edits[b.file] = append(edits[b.file], b.mark...)
+	}
 	for b, n := range p.twins {
 		edits[b.file] = append(edits[b.file], b.twins[n].Edits...)
 	}
@@ -305,8 +378,12 @@ func (p *pool) plans(t *task.Task, tests []string, r *mathrand.Rand) []boxPlan {
 		which, at := r.Perm(len(b.twins)), r.Perm(twinBoxes)
 		// An expected value that is another one is asked for first: an object that
 		// equals everything fails where the contrary is expected, as a fix does.
-		slices.SortStableFunc(which, func(i, j int) int { return cmp.Compare(b.twins[i].rank(), b.twins[j].rank()) })
-		if n := len(which); n > 2 && r.IntN(2) == 0 {
+		// What falsifies every case of a test comes before what falsifies some.
+		slices.SortStableFunc(which, func(i, j int) int {
+			x, y := b.twins[i], b.twins[j]
+			return cmp.Or(cmp.Compare(len(y.kills), len(x.kills)), cmp.Compare(x.rank(), y.rank()))
+		})
+		if n := len(which); n > 2 && len(b.twins[which[n-1]].kills) == len(b.twins[which[1]].kills) && r.IntN(2) == 0 {
 			which[1], which[n-1] = which[n-1], which[1]
 		}
 		if !hard {
@@ -352,7 +429,7 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 	if err != nil {
 		return err
 	}
-	s, err := k.newBench(ctx, env, t, pol, g)
+	s, err := k.newStage(ctx, env, t, pol, g)
 	if errors.Is(err, errShape) {
 		v.Refused = err.Error()
 		return nil
@@ -361,12 +438,12 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 		return err
 	}
 	defer s.close()
-	suspects, err := s.deal(ctx, p, v)
+	suspects, err := deal(ctx, s, t, p, v)
 	if err != nil || len(suspects) == 0 {
 		return err
 	}
 	first := v.Tests
-	again, err := s.deal(ctx, p, v)
+	again, err := deal(ctx, s, t, p, v)
 	if err != nil {
 		return err
 	}
@@ -383,19 +460,15 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 }
 
 // deal plays all tests once and returns those that look forged, which do not count.
-func (s *bench) deal(ctx context.Context, p *pool, v *Verdict) (suspects []string, err error) {
-	tests := listed(s.task)
-	boxes := p.plans(s.task, tests, secretRand())
+func deal(ctx context.Context, s stage, t *task.Task, p *pool, v *Verdict) (suspects []string, err error) {
+	tests := listed(t)
+	boxes := p.plans(t, tests, secretRand())
 	got := make([]map[string]TestResult, len(boxes))
 	closed := make([]bool, len(boxes))
 	work, ctx := errgroup.WithContext(ctx)
 	for i, b := range boxes {
-		work.Go(func() error {
-			modules, err := b.modules(s.g.modules)
-			if err != nil {
-				return err
-			}
-			got[i], closed[i], err = s.run(ctx, modules, b.tests)
+		work.Go(func() (err error) {
+			got[i], closed[i], err = s.play(ctx, p, &b)
 			return err
 		})
 	}
@@ -406,19 +479,19 @@ func (s *bench) deal(ctx context.Context, p *pool, v *Verdict) (suspects []strin
 	whole := map[string]TestResult{}
 	var twins []TestResult
 	for i, b := range boxes {
-		isTwin := func(id string) bool {
-			for w := range b.twins {
-				if slices.Contains(w.tests, id) {
-					return true
-				}
+		role := map[string]bool{} // of the tests of bodies that are twins here: whether the twin is one for the test
+		for w, n := range b.twins {
+			for _, id := range w.tests {
+				role[id] = w.twins[n].kills[id]
 			}
-			return false
 		}
 		for id, r := range got[i] {
-			if isTwin(id) {
-				twins = append(twins, r)
-			} else {
+			if kills, twin := role[id]; !twin {
 				whole[id] = r
+			} else if kills {
+				twins = append(twins, r)
+			} else if r.again {
+				twins = append(twins, TestResult{ID: id, again: true})
 			}
 		}
 	}
@@ -467,8 +540,10 @@ func (k *Kind) Twins(ctx context.Context, env kind.Env, r agon.RunSpec, t *task.
 	for _, id := range t.Config.Agon.FailToPass {
 		n := 0
 		for _, b := range p.bodies {
-			if slices.Contains(b.tests, id) {
-				n = len(b.twins)
+			for _, w := range b.twins {
+				if w.kills[id] {
+					n++
+				}
 			}
 		}
 		out = append(out, kind.TwinCount{ID: id, Twins: n, Forgeable: n < wantTwins})

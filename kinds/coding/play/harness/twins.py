@@ -5,6 +5,10 @@ input is grade.py's, with how many twins are wanted of each test and a number to
 with an entry for each test, of {"body", "file", "twins": [{"what", "edits": [{"start", "end", "text"}]}]}. Places are
 bytes of the file; an edit keeps the number of lines, so that every line of a twin stands where it stood.
 
+Tests of pytest are functions as well as methods; of a table of cases each case is falsified at once, as each is a test of
+its own. Their standard input is {"files", "units", "twins", "draw"}, and an entry has "mark" besides: the edits that write
+"begin NUMBER" where the body begins, NUMBER being the place of the unit in the list.
+
 Whoever passes a test cannot pass its twin: an expected value is another one, a comparison or a truth is negated, an
 exception must say what it does not say. What a test gives to the code under test stays as it is, but where a test
 expects nothing that can be falsified otherwise.
@@ -222,9 +226,127 @@ def draw_twins(spec):
     return 0
 
 
+class PytestDrawer(Drawer):
+    """Finds what can be falsified in one test of pytest."""
+
+    def __init__(self, source, function, own, draw):
+        super().__init__(source, function, own, draw)
+        self.compared, self.tables = set(), []
+        for n in ast.walk(function):
+            if isinstance(n, ast.Assert) and isinstance(n.test, ast.Compare):
+                self.compared |= {x.id for x in [n.test.left] + n.test.comparators if isinstance(x, ast.Name)}
+            elif isinstance(n, ast.Call):
+                self.raises(n)
+        for d in function.decorator_list:
+            if isinstance(d, ast.Call) and isinstance(d.func, ast.Attribute) and d.func.attr == "parametrize" and len(d.args) >= 2:
+                self.table(d)
+
+    def raises(self, n):
+        name = n.func.attr if isinstance(n.func, ast.Attribute) else n.func.id if isinstance(n.func, ast.Name) else ""
+        if name != "raises" or not n.args or any(isinstance(a, ast.Starred) for a in n.args):
+            return
+        text = "".join(self.draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(9))
+        match = next((k.value for k in n.keywords if k.arg == "match"), None)
+        if match is not None:
+            start, stop = self.source.span(match)
+            self.add(self.changed, "other words of the exception are expected", self.edit(start, stop, "%r" % text, match))
+        elif len(n.args) == 1:
+            stop = self.source.span(n.args[0])[1]
+            for word in (text, text[::-1] + "q"):
+                self.add(self.changed, "other words of the exception are expected", self.edit(stop, stop, ", match=%r" % word))
+
+    def table(self, d):
+        """Falsify each case of a parametrized test, twice over by other draws."""
+        names = d.args[0]
+        if isinstance(names, ast.Constant) and isinstance(names.value, str):
+            names = [x.strip() for x in names.value.split(",")]
+        elif isinstance(names, (ast.Tuple, ast.List)):
+            names = [getattr(x, "value", "") for x in names.elts]
+        else:
+            return
+        if not isinstance(d.args[1], (ast.List, ast.Tuple)):
+            return
+        likely = [i for i, x in enumerate(names) if x in self.compared or re.search("expect|want|result|output|valid|^out$|^res$", str(x))]
+        column = likely[-1] if likely else len(names) - 1
+        for _ in range(3):
+            edits = []
+            for row in d.args[1].elts:
+                if isinstance(row, ast.Call) and row.args:  # pytest.param
+                    cells = row.args
+                elif len(names) > 1 and isinstance(row, (ast.Tuple, ast.List)):
+                    cells = row.elts
+                else:
+                    cells = [row]
+                if column < len(cells):
+                    found = []
+                    self.constants(cells[column], found, "")
+                    if found:
+                        edits.extend(found[0]["edits"])
+            if edits:
+                self.add(self.changed, "another value is expected in each case", *edits)
+
+    def mark(self, function, number):
+        """The edit that tells of the body's begin, if there is a place for it."""
+        call, s = '__import__("os").write(198, b"begin %d\\n")' % number, function.body[0]
+        while isinstance(s, ast.Try):
+            s = s.body[0]
+        if isinstance(s, (ast.With, ast.For, ast.If)):
+            x = s.items[0].context_expr if isinstance(s, ast.With) else s.iter if isinstance(s, ast.For) else s.test
+            start, stop = self.source.span(x)
+            return [self.edit(start, start, "(%s, " % call), self.edit(stop, stop, ")[1]")]
+        if isinstance(s, (ast.While, ast.AsyncWith, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or s.__class__.__name__ == "Match":
+            return []
+        start = self.source.span(s)[0]
+        return [self.edit(start, start, call + "; ")]
+
+
+def test_functions(tree):
+    """Map "Class::test" and "test" to their definitions."""
+    out = {}
+
+    def walk(body, prefix):
+        for n in body:
+            if isinstance(n, ast.ClassDef):
+                walk(n.body, prefix + n.name + "::")
+            elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                out[prefix + n.name] = n
+            elif isinstance(n, (ast.If, ast.Try)):
+                walk(n.body, prefix)
+                walk(n.orelse, prefix)
+
+    walk(tree.body, "")
+    return out
+
+
+def draw_pytest(spec):
+    sources = {}
+    for rel, data in spec["files"].items():
+        data = base64.b64decode(data)
+        try:
+            tree = ast.parse(data, rel)
+            data.decode()
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        if not data.startswith(b"\xef\xbb\xbf"):
+            own = {m for _, methods in bases_of(tree).values() for m in methods}
+            sources[rel] = (Source(data), test_functions(tree), own)
+    out = []
+    for number, unit in enumerate(spec["units"]):
+        rel, _, name = unit.partition("::")
+        found = {"body": unit, "file": "", "twins": []}
+        source, defs, own = sources.get(rel, (None, {}, ()))
+        if name in defs and len(source.starts) > 1:
+            drawer = PytestDrawer(source, defs[name], own, random.Random("%s %s" % (spec["draw"], unit)))
+            found.update(file=rel, twins=drawer.twins(spec["twins"]), mark=drawer.mark(defs[name], number))
+        out.append(found)
+    os.write(1, (json.dumps(out) + "\n").encode())
+    return 0
+
+
 def draw_main():
     try:
-        return draw_twins(json.loads(sys.stdin.buffer.read()))
+        spec = json.loads(sys.stdin.buffer.read())
+        return draw_pytest(spec) if "units" in spec else draw_twins(spec)
     except SystemExit as e:
         sys.stderr.write(str(e))
     except BaseException as e:

@@ -1,0 +1,629 @@
+package play
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agon-arena/agon/engine/task"
+)
+
+// piece is a part of a program's text that a reader of brackets needs.
+type piece struct {
+	kind       byte // 'w' word, 'n' number, 's' string, 'p' punctuation, 'o' other text (templates, patterns)
+	start, end int
+}
+
+// pieces splits the text of a JavaScript or Rust file; comments are left out.
+// It never fails: what it takes for one piece too many only loses a twin, since
+// only those count that the reference fails by an assertion.
+func pieces(b []byte, rust bool) []piece {
+	var out []piece
+	i := 0
+	word := func(c byte) bool {
+		return c == '_' || c == '$' || c >= 0x80 || isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	}
+	quoted := func(q byte) {
+		for i++; i < len(b) && b[i] != q && (b[i] != '\n' || rust || q == '`'); i++ {
+			if b[i] == '\\' {
+				i++
+			}
+		}
+		i = min(i+1, len(b))
+	}
+	for i < len(b) {
+		start, c := i, b[i]
+		switch {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			i++
+			continue
+		case c == '/' && i+1 < len(b) && b[i+1] == '/', c == '#' && i == 0 && len(b) > 1 && b[1] == '!' && !rust:
+			for i < len(b) && b[i] != '\n' {
+				i++
+			}
+			continue
+		case c == '/' && i+1 < len(b) && b[i+1] == '*':
+			if n := strings.Index(string(b[i+2:]), "*/"); n >= 0 {
+				i += n + 4
+			} else {
+				i = len(b)
+			}
+			continue
+		case rust && c == 'r' && i+1 < len(b) && (b[i+1] == '"' || b[i+1] == '#' && i+2 < len(b) && (b[i+2] == '"' || b[i+2] == '#')):
+			hashes := 0
+			for i++; i < len(b) && b[i] == '#'; i++ {
+				hashes++
+			}
+			end := strings.Index(string(b[min(i+1, len(b)):]), `"`+strings.Repeat("#", hashes))
+			if end < 0 {
+				i = len(b)
+			} else {
+				i += 1 + end + 1 + hashes
+			}
+			out = append(out, piece{'o', start, i})
+		case rust && c == '\'':
+			// A letter in quotes, or a lifetime.
+			switch {
+			case i+2 < len(b) && b[i+1] == '\\':
+				quoted('\'')
+			case i+2 < len(b) && b[i+2] == '\'':
+				i += 3
+			default:
+				i++
+			}
+			out = append(out, piece{'o', start, i})
+		case c == '"' || c == '\'' && !rust:
+			quoted(c)
+			out = append(out, piece{'s', start, i})
+		case c == '`' && !rust:
+			quoted('`')
+			out = append(out, piece{'o', start, i})
+		case isDigit(c):
+			for i < len(b) && (word(b[i]) || b[i] == '.' && i+1 < len(b) && isDigit(b[i+1])) {
+				i++
+			}
+			out = append(out, piece{'n', start, i})
+		case word(c):
+			for i < len(b) && word(b[i]) {
+				i++
+			}
+			out = append(out, piece{'w', start, i})
+		case c == '/' && !rust && pattern(b, out):
+			class := false
+			for i++; i < len(b) && b[i] != '\n' && (class || b[i] != '/'); i++ {
+				switch b[i] {
+				case '\\':
+					i++
+				case '[':
+					class = true
+				case ']':
+					class = false
+				}
+			}
+			for i = min(i+1, len(b)); i < len(b) && word(b[i]); i++ {
+			}
+			out = append(out, piece{'o', start, i})
+		default:
+			i++
+			out = append(out, piece{'p', start, i})
+		}
+	}
+	return out
+}
+
+// pattern reports whether a slash after these pieces begins a regular expression.
+func pattern(b []byte, before []piece) bool {
+	if len(before) == 0 {
+		return true
+	}
+	last := before[len(before)-1]
+	switch last.kind {
+	case 'p':
+		c := b[last.start]
+		return c != ')' && c != ']' && c != '}'
+	case 'w':
+		switch string(b[last.start:last.end]) {
+		case "return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do":
+			return true
+		}
+	}
+	return false
+}
+
+// source is a text in pieces, with the partner of each bracket.
+type source struct {
+	b     []byte
+	p     []piece
+	match []int // of brackets; -1
+}
+
+func newSource(b []byte, rust bool) *source {
+	s := &source{b: b, p: pieces(b, rust)}
+	s.match = make([]int, len(s.p))
+	var open []int
+	for i, p := range s.p {
+		s.match[i] = -1
+		if p.kind != 'p' {
+			continue
+		}
+		switch c := b[p.start]; c {
+		case '(', '[', '{':
+			open = append(open, i)
+		case ')', ']', '}':
+			if n := len(open); n > 0 && strings.IndexByte("([{", b[s.p[open[n-1]].start]) == strings.IndexByte(")]}", c) {
+				s.match[i], s.match[open[n-1]] = open[n-1], i
+				open = open[:n-1]
+			}
+		}
+	}
+	return s
+}
+
+func (s *source) text(i int) string {
+	if i < 0 || i >= len(s.p) {
+		return ""
+	}
+	return string(s.b[s.p[i].start:s.p[i].end])
+}
+
+// args splits what stands between a bracket and its partner at commas: the
+// first and the last piece of each.
+func (s *source) args(open int) [][2]int {
+	var out [][2]int
+	end := s.match[open]
+	first := open + 1
+	for i := open + 1; i <= end; i++ {
+		if i == end || s.text(i) == "," && s.p[i].kind == 'p' {
+			if i > first {
+				out = append(out, [2]int{first, i - 1})
+			}
+			first = i + 1
+			continue
+		}
+		if s.match[i] > i {
+			i = s.match[i]
+		}
+	}
+	return out
+}
+
+// literals are changes of the constants in a row of pieces, no more than four.
+func (s *source) literals(from, to int, r *mathrand.Rand) []edit {
+	var out []edit
+	for i := from; i <= to; i++ {
+		p, t := s.p[i], s.text(i)
+		if next := s.text(i + 1); next == ":" || i > from && s.text(i-1) == "." { // keys and fields stay
+			continue
+		}
+		switch {
+		case p.kind == 'w' && t == "true":
+			out = append(out, edit{p.start, p.end, "false"})
+		case p.kind == 'w' && t == "false":
+			out = append(out, edit{p.start, p.end, "true"})
+		case p.kind == 'n':
+			digits := len(t)
+			for n, c := range t {
+				if c < '0' || c > '9' {
+					digits = n
+					break
+				}
+			}
+			if v, err := strconv.ParseInt(t[:digits], 10, 32); err == nil && !strings.HasPrefix(t, "0x") {
+				out = append(out, edit{p.start, p.end, strconv.FormatInt(v+1+r.Int64N(5), 10) + t[digits:]})
+			}
+		case p.kind == 's':
+			w := &goDrawer{draw: r}
+			in := strings.ReplaceAll(t, "'", `"`) // one rule of escapes for both quotes
+			if len(in) == len(t) && len(t) >= 2 && t[len(t)-1] == t[0] {
+				x := w.text1(in)
+				if t[0] == '\'' {
+					x = strings.ReplaceAll(x, `"`, "'")
+				}
+				if strings.Count(t, `"`) == strings.Count(x, `"`) && strings.Count(t, "'") == strings.Count(x, "'") {
+					out = append(out, edit{p.start, p.end, x})
+				}
+			}
+		}
+	}
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out[:min(len(out), 4)]
+}
+
+// contraries of assertions, by the name's last part.
+var scriptContrary = map[string]string{
+	"equal": "notEqual", "strictEqual": "notStrictEqual", "deepEqual": "notDeepEqual", "deepStrictEqual": "notDeepStrictEqual", "match": "doesNotMatch",
+	"notEqual": "equal", "notStrictEqual": "strictEqual", "notDeepEqual": "deepEqual", "notDeepStrictEqual": "deepStrictEqual", "doesNotMatch": "match",
+}
+
+var scriptEqual = regexp.MustCompile(`^(equal|strictEqual|deepEqual|deepStrictEqual|same|strictSame|is|eq)$`)
+
+var scriptTests = map[string]bool{"test": true, "it": true, "describe": true, "suite": true, "subtest": true}
+
+// scriptUnits reads JavaScript's test files: calls of test and it with a
+// written name, and in them assertions of node:assert, of the test's context and of expect.
+func scriptUnits(texts map[string][]byte, tests []string, seed string) []*body {
+	var out []*body
+	by := map[string]*body{}
+	for _, id := range tests {
+		by[id] = &body{name: id, tests: []string{id}}
+		out = append(out, by[id])
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		s := newSource(texts[name], false)
+		d := &scriptDrawer{source: s, file: name, by: by, seed: seed, numbers: map[*body]int{}}
+		for i, b := range out {
+			d.numbers[b] = i
+		}
+		d.walk(0, len(s.p), name+"::")
+	}
+	return out
+}
+
+type scriptDrawer struct {
+	*source
+	file    string
+	by      map[string]*body
+	seed    string
+	numbers map[*body]int
+}
+
+// walk finds tests between two pieces.
+func (d *scriptDrawer) walk(from, to int, prefix string) {
+	for i := from; i < to; i++ {
+		if d.p[i].kind != 'w' || !scriptTests[d.text(i)] {
+			continue
+		}
+		open := i + 1
+		if d.text(open) == "." && d.p[open+1].kind == 'w' { // test.only, t.test is found by its second word
+			open += 2
+		}
+		if d.text(open) != "(" || d.match[open] < 0 {
+			continue
+		}
+		args := d.args(open)
+		if len(args) < 2 || args[0][0] != args[0][1] || d.p[args[0][0]].kind != 's' {
+			continue
+		}
+		name, ok := unquote(d.text(args[0][0]))
+		if !ok {
+			continue
+		}
+		last := args[len(args)-1]
+		id := prefix + name
+		if b := d.by[id]; b != nil && b.file == "" {
+			d.body(b, last[0], last[1])
+		}
+		d.walk(last[0], last[1], id+" > ")
+		i = d.match[open]
+	}
+}
+
+func unquote(lit string) (string, bool) {
+	if len(lit) < 2 {
+		return "", false
+	}
+	if lit[0] == '\'' {
+		lit = `"` + strings.ReplaceAll(strings.ReplaceAll(lit[1:len(lit)-1], `\'`, `'`), `"`, `\"`) + `"`
+	}
+	s, err := strconv.Unquote(lit)
+	return s, err == nil
+}
+
+// body draws twins of the test whose function stands between two pieces.
+func (d *scriptDrawer) body(b *body, from, to int) {
+	b.file = d.file
+	r := seeded(d.seed + " " + b.name)
+	for i := from; i <= to; i++ { // the function's body: the bracket after => or after the parameters
+		if d.text(i) == "{" && i > from && (d.text(i-1) == ">" || d.text(i-1) == ")") {
+			b.mark = []edit{{d.p[i].end, d.p[i].end, fmt.Sprintf("process._rawDebug('%s%d');", beginMark, d.numbers[b])}}
+			break
+		}
+	}
+	var changed, negated []twin
+	for i := from; i <= to; i++ {
+		if d.p[i].kind != 'w' || d.text(i+1) != "(" || d.match[i+1] < 0 {
+			continue
+		}
+		word := d.text(i)
+		if d.text(i-1) == "." && scriptContrary[word] != "" {
+			negated = append(negated, twin{What: contrary, Edits: []edit{{d.p[i].start, d.p[i].end, scriptContrary[word]}}})
+		}
+		args := d.args(i + 1)
+		switch {
+		case scriptEqual.MatchString(word) && len(args) >= 2:
+			for _, a := range args[:2] {
+				for _, e := range d.literals(a[0], a[1], r) {
+					changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
+				}
+			}
+		case word == "ok" || word == "assert" || word == "true" && d.text(i-1) == "." || word == "notOk" || word == "false" && d.text(i-1) == ".":
+			if len(args) > 0 {
+				start, end := d.p[args[0][0]].start, d.p[args[0][1]].end
+				negated = append(negated, twin{What: contrary, Edits: []edit{{start, start, "!("}, {end, end, ")"}}})
+			}
+		case word == "expect":
+			end := d.match[i+1]
+			at := d.p[end].end
+			if d.text(end+1) == "." && d.text(end+2) != "not" && d.text(end+2) != "resolves" && d.text(end+2) != "rejects" {
+				negated = append(negated, twin{What: contrary, Edits: []edit{{at, at, ".not"}}})
+			}
+			for n := end + 1; n <= to && (d.text(n) == "." || d.p[n].kind == 'w'); n++ {
+				if d.p[n].kind == 'w' && d.text(n+1) == "(" && d.match[n+1] > 0 {
+					for _, a := range d.args(n + 1) {
+						for _, e := range d.literals(a[0], a[1], r) {
+							changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
+						}
+					}
+				}
+			}
+		case word == "throws" && len(args) >= 2 || word == "rejects" && len(args) >= 2:
+			for _, e := range d.literals(args[1][0], args[1][1], r) {
+				changed = append(changed, twin{What: "other words of the exception are expected", Edits: []edit{e}})
+			}
+		}
+	}
+	b.twins = inTurns(r, changed, negated)
+}
+
+// inTurns draws twins of two sorts, the first sort first.
+func inTurns(r *mathrand.Rand, sorts ...[]twin) []twin {
+	var out []twin
+	for _, l := range sorts {
+		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+	}
+	for more := true; more && len(out) < twinsDrawn; {
+		more = false
+		for i, l := range sorts {
+			if len(l) > 0 && len(out) < twinsDrawn {
+				out, sorts[i], more = append(out, l[0]), l[1:], true
+			}
+		}
+	}
+	return out
+}
+
+// files groups tests by their file, in order.
+func byFile(tests []string) (files []string, of map[string][]string) {
+	of = map[string][]string{}
+	for _, id := range tests {
+		f, _, _ := strings.Cut(id, "::")
+		if of[f] == nil {
+			files = append(files, f)
+		}
+		of[f] = append(of[f], id)
+	}
+	return files, of
+}
+
+func nodeJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
+	var out []job
+	files, of := byFile(tests)
+	for _, f := range files {
+		out = append(out, job{
+			Args: []string{
+				"node", "--test-reporter=" + toolsDir + "/report.mjs", "--test-reporter-destination=/tmp/report", f,
+			}, Timeout: testTimeout(t) * float64(min(len(of[f]), 6)), Needs: -1, Collect: "/tmp/report", tests: of[f],
+		})
+	}
+	return out
+}
+
+func readNode(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
+	for i, j := range jobs {
+		file, _, _ := strings.Cut(j.tests[0], "::")
+		for line := range strings.Lines(string(done[i].File)) {
+			var row struct {
+				Path     []string `json:"path"`
+				Pass     bool     `json:"pass"`
+				Suite    bool     `json:"suite"`
+				Skipped  bool     `json:"skipped"`
+				Asserted bool     `json:"asserted"`
+				Why      string   `json:"why"`
+			}
+			if json.Unmarshal([]byte(line), &row) != nil || row.Suite {
+				continue
+			}
+			id := file + "::" + strings.Join(row.Path, " > ")
+			r.played[id]++
+			if r.all || slices.Contains(j.tests, id) {
+				r.add(id, row.Pass && !row.Skipped, row.Asserted, row.Why)
+			}
+		}
+		for _, id := range j.tests {
+			if _, ok := r.got[id]; !ok && len(done[i].Err) > 0 {
+				r.add(id, false, false, lastLines(done[i].Err))
+			}
+		}
+	}
+}
+
+func jestJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
+	var out []job
+	files, of := byFile(tests)
+	for _, f := range files {
+		out = append(out, job{
+			Args: []string{
+				"/bin/sh", "-c", `for d in node_modules /usr/lib/node_modules /usr/local/lib/node_modules /opt/node_modules; do
+  if [ -f $d/jest/bin/jest.js ]; then exec node $d/jest/bin/jest.js "$@"; fi
+done
+echo "neither the tree nor the image has jest" >&2; exit 127`, "jest", "--ci", "--json", "--runInBand", "--coverage=false", "--watchman=false", "--cacheDirectory=/tmp/jest",
+				"--outputFile=/tmp/report", "--runTestsByPath", f,
+			}, Timeout: 30 + testTimeout(t)*float64(min(len(of[f]), 6)), Needs: -1, Collect: "/tmp/report", tests: of[f],
+		})
+	}
+	return out
+}
+
+func readJest(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
+	for i, j := range jobs {
+		file, _, _ := strings.Cut(j.tests[0], "::")
+		var rep struct {
+			TestResults []struct {
+				AssertionResults []struct {
+					AncestorTitles  []string `json:"ancestorTitles"`
+					Title           string   `json:"title"`
+					Status          string   `json:"status"`
+					FailureMessages []string `json:"failureMessages"`
+				} `json:"assertionResults"`
+				Message string `json:"message"`
+			} `json:"testResults"`
+		}
+		err := json.Unmarshal(done[i].File, &rep)
+		for _, f := range rep.TestResults {
+			for _, a := range f.AssertionResults {
+				id := file + "::" + strings.Join(append(a.AncestorTitles, a.Title), " > ")
+				why := strings.Join(a.FailureMessages, "; ")
+				r.played[id]++
+				if r.all || slices.Contains(j.tests, id) {
+					r.add(id, a.Status == "passed", strings.Contains(why, "expect(") || strings.Contains(why, "AssertionError"), why)
+				}
+			}
+		}
+		for _, id := range j.tests {
+			if _, ok := r.got[id]; !ok && (err != nil || len(rep.TestResults) > 0) {
+				r.add(id, false, false, lastLines(done[i].Err))
+			}
+		}
+	}
+}
+
+// --- Rust ---
+
+var rustContrary = map[string]string{"assert_eq": "assert_ne", "assert_ne": "assert_eq"}
+
+// rustUnits reads Rust's test functions: their assertions are macros.
+func rustUnits(texts map[string][]byte, tests []string, seed string) []*body {
+	var out []*body
+	for _, id := range tests {
+		b := &body{name: id, tests: []string{id}}
+		out = append(out, b)
+		target, name, _ := strings.Cut(id, "::")
+		parts := strings.Split(name, "::")
+		fn := parts[len(parts)-1]
+		for _, file := range slices.Sorted(maps.Keys(texts)) {
+			if t, ok := strings.CutPrefix(target, "test "); ok && file != "tests/"+t+".rs" && path.Dir(file) != "tests/"+t {
+				continue
+			} else if !ok && strings.HasPrefix(file, "tests/") {
+				continue
+			}
+			// A module's tests stand in a file that is called as one of its parts.
+			stem := strings.TrimSuffix(path.Base(file), ".rs")
+			if stem != "lib" && stem != "main" && stem != "mod" && stem != strings.TrimPrefix(target, "test ") && !slices.Contains(parts, stem) {
+				continue
+			}
+			s := newSource(texts[file], true)
+			if from, to, ok := s.rustTest(fn); ok {
+				b.file = file
+				b.twins = s.rustTwins(from, to, seeded(seed+" "+id))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// rustTest finds the body of a function that #[test] stands before.
+func (s *source) rustTest(name string) (from, to int, ok bool) {
+	for i := range s.p {
+		if s.text(i) != "fn" || s.text(i+1) != name || s.text(i+2) != "(" {
+			continue
+		}
+		isTest := false
+		for n := max(0, i-40); n < i; n++ {
+			isTest = isTest || s.text(n) == "test" && s.text(n-1) == "["
+		}
+		for n := i + 3; isTest && n < len(s.p); n++ {
+			if s.text(n) == "{" && s.match[n] > n {
+				return n, s.match[n], true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func (s *source) rustTwins(from, to int, r *mathrand.Rand) []twin {
+	var changed, negated []twin
+	for i := from; i <= to; i++ {
+		word := s.text(i)
+		if s.p[i].kind != 'w' || s.text(i+1) != "!" || !(s.text(i+2) == "(" || s.text(i+2) == "[") || s.match[i+2] < 0 {
+			continue
+		}
+		args := s.args(i + 2)
+		switch {
+		case rustContrary[word] != "" && len(args) >= 2:
+			negated = append(negated, twin{What: contrary, Edits: []edit{{s.p[i].start, s.p[i].end, rustContrary[word]}}})
+			for _, a := range args[:2] {
+				for _, e := range s.literals(a[0], a[1], r) {
+					changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
+				}
+			}
+		case word == "assert" && len(args) >= 1:
+			start, end := s.p[args[0][0]].start, s.p[args[0][1]].end
+			negated = append(negated, twin{What: contrary, Edits: []edit{{start, start, "!("}, {end, end, ")"}}})
+		}
+	}
+	return inTurns(r, changed, negated)
+}
+
+// cargoJobs run the tests of each target.
+func cargoJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
+	var out []job
+	at := map[string]int{}
+	for _, id := range tests {
+		target, name, _ := strings.Cut(id, "::")
+		n, ok := at[target]
+		if !ok {
+			n = len(out)
+			at[target] = n
+			flags := []string{"--lib"}
+			if kind, name, ok := strings.Cut(target, " "); ok {
+				flags = []string{"--" + kind, name}
+			}
+			args := slices.Concat([]string{"cargo", "test", "--offline", "--quiet"}, flags)
+			out = append(out,
+				job{Args: append(slices.Clone(args), "--no-run"), Timeout: 600, Needs: -1, build: true},
+				job{Args: append(args, "--no-fail-fast", "--", "--exact", "--format=pretty"), Timeout: 60 + testTimeout(t), Needs: n})
+		}
+		out[n].tests = append(out[n].tests, id)
+		out[n+1].tests = append(out[n+1].tests, id)
+		out[n+1].Args = append(out[n+1].Args, name)
+	}
+	return out
+}
+
+var (
+	rustEnd  = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
+	rustSaid = regexp.MustCompile(`(?m)^---- (\S+) stdout ----$`)
+)
+
+func readCargo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
+	for i, j := range jobs {
+		if j.build || len(j.tests) == 0 {
+			continue
+		}
+		target, _, _ := strings.Cut(j.tests[0], "::")
+		out := string(done[i].Out)
+		said := map[string]string{}
+		marks := rustSaid.FindAllStringSubmatchIndex(out, -1)
+		for n, m := range marks {
+			end := len(out)
+			if n+1 < len(marks) {
+				end = marks[n+1][0]
+			}
+			said[out[m[2]:m[3]]] = out[m[1]:end]
+		}
+		for _, m := range rustEnd.FindAllStringSubmatch(out, -1) {
+			id := target + "::" + m[1]
+			if slices.Contains(j.tests, id) {
+				why := said[m[1]]
+				r.add(id, m[2] == "ok", strings.Contains(why, "assertion") || strings.Contains(why, "did not panic"), why)
+			}
+		}
+	}
+}
