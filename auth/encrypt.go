@@ -184,6 +184,9 @@ func LoadEncryptedKeyfile(path, password string) (*Key, error) {
 	if f.Key == nil {
 		return nil, fmt.Errorf("read keyfile %s: %w", path, ErrPublicOnly)
 	}
+	if err := refuseCopy(path, f.Public); err != nil {
+		return nil, err
+	}
 	return f.Key, nil
 }
 

@@ -51,19 +51,23 @@ func WalletFromEnv(getenv func(string) string) Wallet {
 func (w Wallet) Dir() string { return filepath.Join(w.Path, w.Name) }
 
 // HotkeyPath is the secret hotkey file.
-func (w Wallet) HotkeyPath() string { return filepath.Join(w.Dir(), "hotkeys", w.Hotkey) }
+func (w Wallet) HotkeyPath() string { return filepath.Join(w.Dir(), hotkeysDir, w.Hotkey) }
 
 // HotkeyPubPath is the public hotkey file, which older wallets do not have.
 func (w Wallet) HotkeyPubPath() string { return w.HotkeyPath() + "pub.txt" }
 
-// coldkeyFile is the name of every secret coldkey file.
-const coldkeyFile = "coldkey"
+// Names that every wallet has.
+const (
+	coldkeyFile    = "coldkey" // secret
+	coldkeyPubFile = "coldkeypub.txt"
+	hotkeysDir     = "hotkeys"
+)
 
 // ColdkeyPath is the secret coldkey file.
 func (w Wallet) ColdkeyPath() string { return filepath.Join(w.Dir(), coldkeyFile) }
 
 // ColdkeyPubPath is the public coldkey file.
-func (w Wallet) ColdkeyPubPath() string { return filepath.Join(w.Dir(), "coldkeypub.txt") }
+func (w Wallet) ColdkeyPubPath() string { return filepath.Join(w.Dir(), coldkeyPubFile) }
 
 // Validate refuses names that would leave the wallet's directory.
 func (w Wallet) Validate() error {
@@ -215,7 +219,43 @@ func LoadKeyfile(path string) (*Key, error) {
 	if f.Key == nil {
 		return nil, fmt.Errorf("read keyfile %s: %w", path, ErrPublicOnly)
 	}
+	if err := refuseCopy(path, f.Public); err != nil {
+		return nil, err
+	}
 	return f.Key, nil
+}
+
+// refuseCopy refuses a key whose address is that of the wallet's coldkeypub.txt:
+// a coldkey copied below hotkeys/ under another name, which would sign for
+// funds where only a hotkey is expected. It looks beside the file as it is named
+// and as it is stored. A wallet without a public coldkey file says nothing.
+func refuseCopy(path string, public [32]byte) error {
+	paths := []string{path}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		paths = append(paths, real)
+	}
+	for _, p := range paths {
+		dir := filepath.Dir(p)
+		if filepath.Base(dir) != hotkeysDir {
+			continue
+		}
+		file := filepath.Join(filepath.Dir(dir), coldkeyPubFile)
+		b, err := readKeyfile(file, false)
+		if errors.Is(err, ErrKeyfileMissing) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("compare with the wallet's coldkey: %w", err)
+		}
+		f, err := ParseKeyfile(b)
+		if err != nil {
+			return fmt.Errorf("compare with the wallet's coldkey: read keyfile %s: %w", file, err)
+		}
+		if f.Public == public {
+			return fmt.Errorf("read keyfile %s: it holds the key of %s: %w", path, file, ErrColdkey)
+		}
+	}
+	return nil
 }
 
 // refuseColdkey refuses a path that is, or leads to, a coldkey file.

@@ -149,6 +149,40 @@ func TestColdkey(t *testing.T) {
 	if _, err := LoadEncryptedKeyfile(w.ColdkeyPath(), "x"); !errors.Is(err, ErrColdkey) {
 		t.Errorf("encrypted coldkey loaded: %v", err)
 	}
+	// A copy of it under another name, by the wallet's hotkeys, plain or encrypted.
+	secret, err := os.ReadFile(w.ColdkeyPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Hotkey = "copy"
+	if err := os.WriteFile(w.HotkeyPath(), secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.LoadHotkey(); !errors.Is(err, ErrColdkey) {
+		t.Errorf("a copied coldkey: %v", err)
+	}
+	if _, err := (&Unlocker{}).Key(w.HotkeyPath()); !errors.Is(err, ErrColdkey) {
+		t.Errorf("a copied coldkey, unlocked: %v", err)
+	}
+	// A link to a hotkey elsewhere is compared with the wallet that it lies in, and with its own.
+	far := w
+	far.Name, far.Hotkey = "far", "link"
+	if err := os.MkdirAll(filepath.Dir(far.HotkeyPath()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(w.HotkeyPath(), far.HotkeyPath()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.LoadHotkey(); !errors.Is(err, ErrColdkey) {
+		t.Errorf("a link to a copied coldkey: %v", err)
+	}
+	w.Hotkey = "sound"
+	if err := w.CreateHotkey(mustURI(t, "//Bob")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.LoadHotkey(); err != nil {
+		t.Errorf("a hotkey beside it: %v", err)
+	}
 	w.Hotkey = "coldkey"
 	if err := w.CreateHotkey(k); err == nil {
 		t.Error("a hotkey of the name coldkey was made")
