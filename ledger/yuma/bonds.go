@@ -45,18 +45,23 @@ func (in *Input) bondsClassic(voted matrix, active, incentive []fx) (matrix, []f
 }
 
 // bondsYuma3 is the same for Yuma3.
-func (in *Input) bondsYuma3(voted matrix, active, incentive, consensus []fx) (matrix, []fx) {
+func (in *Input) bondsYuma3(weights, voted matrix, active, incentive, consensus []fx) (matrix, []fx) {
 	old := in.oldBonds(proportion)
 	alpha := in.alpha()
 	move := func(_, _ int, now, before fx) fx { return add(mul(alpha, now), mul(one-alpha, before)) }
 	if in.Liquid != nil && sum(consensus) > 0 {
 		low, high := proportion(in.Liquid.Low), proportion(in.Liquid.High)
 		steepness := fx(int64(in.Liquid.Steepness) << fracBits / 100)
-		move = func(_, col int, now, before fx) fx {
+		passed := in.passed(weights, consensus)
+		move = func(row, col int, now, before fx) fx {
 			if now == 0 {
 				return 0 // no weight now, no bond
 			}
-			a := liquidAlpha(now, before, consensus[col], low, high, steepness)
+			weight := now
+			if passed[row][col] {
+				weight = 0
+			}
+			a := liquidAlpha(weight, before, consensus[col], low, high, steepness)
 			return min(one, add(mul(a, now), mul(one-a, before)))
 		}
 	}
@@ -72,6 +77,42 @@ func (in *Input) bondsYuma3(voted matrix, active, incentive, consensus []fx) (ma
 	}
 	normalize(dividends)
 	return bonds, dividends
+}
+
+// passed are the entries of weights, by row and column, that the chain takes for
+// 0 when it computes liquid alpha. It walks a row in the order in which the
+// validator gave it, with a cursor that only goes forward over ascending
+// columns: an entry whose column is below one that stands before it is passed
+// over. Weights of 0 stand there too; what clipping makes 0 does not. With a
+// bonds penalty of neither 0 nor 65535 the chain sorts the row itself.
+func (in *Input) passed(weights matrix, consensus []fx) []map[int]bool {
+	out := make([]map[int]bool, len(weights))
+	if in.BondsPenalty != 0 && in.BondsPenalty != math.MaxUint16 {
+		return out
+	}
+	for i, row := range weights {
+		if len(row) == 0 {
+			continue
+		}
+		stands := make(map[int]bool, len(row))
+		for _, e := range row {
+			stands[e.col] = in.BondsPenalty == 0 || e.value == 0 || consensus[e.col] > 0
+		}
+		largest := -1
+		for _, p := range in.Weights[i] {
+			switch j := int(p.UID); {
+			case !stands[j]:
+			case j > largest:
+				largest = j
+			default:
+				if out[i] == nil {
+					out[i] = map[int]bool{}
+				}
+				out[i][j] = true
+			}
+		}
+	}
+	return out
 }
 
 // liquidAlpha is alpha of one bond: a sigmoid of how far weight or bond stands

@@ -147,7 +147,7 @@ func Run(in *Input) (*Output, error) {
 	var bonds matrix
 	var dividends []fx
 	if in.Model == Yuma3 {
-		bonds, dividends = in.bondsYuma3(voted, active, incentive, consensus)
+		bonds, dividends = in.bondsYuma3(weights, voted, active, incentive, consensus)
 	} else {
 		bonds, dividends = in.bondsClassic(voted, active, incentive)
 	}

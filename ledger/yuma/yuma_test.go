@@ -197,6 +197,58 @@ func TestBondMask(t *testing.T) {
 	}
 }
 
+// With liquid alpha the chain walks a row as the validator gave it: a uid that
+// stands behind a larger one counts as without a weight in alpha, not in the bond.
+func TestLiquidAlphaOfRowsOutOfOrder(t *testing.T) {
+	for _, x := range []struct {
+		penalty uint16
+		row     []Pair // of uid 0
+		late    bool   // uid 2 is passed over
+	}{
+		{65535, []Pair{{2, 30000}, {3, 65535}}, false},
+		{65535, []Pair{{3, 65535}, {2, 30000}}, true},
+		{0, []Pair{{3, 65535}, {2, 30000}}, true},
+		{32768, []Pair{{3, 65535}, {2, 30000}}, false}, // the chain sorts it
+		{65535, []Pair{{1, 0}, {2, 30000}, {3, 65535}}, false},
+		{65535, []Pair{{3, 0}, {2, 65535}}, true}, // a weight of 0 moves the cursor
+	} {
+		in := state(4)
+		in.Model, in.BondsPenalty = Yuma3, x.penalty
+		in.Liquid = &Liquid{Low: 1000, High: 60000, Steepness: 1000}
+		in.Stake[0], in.Stake[1] = 3, 1
+		in.Permits[0], in.Permits[1] = true, true
+		in.Weights[0], in.Weights[1] = x.row, []Pair{{2, 65535}, {3, 65535}}
+		in.Bonds[0] = []Pair{{2, 5000}, {3, 60000}}
+		out := run(t, in)
+		got := toward(out.Bonds, 2, 1)[0]
+		weights := in.weights([]bool{true, true, false, false})
+		active := []fx{one / 4 * 3, one / 4, 0, 0}
+		consensus := medians(weights, active, 4, proportion(in.Kappa))
+		now := toCol(interpolate(weights, clip(weights, consensus), proportion(x.penalty))[0], 2)
+		before := proportion(5000)
+		weight := now
+		if x.late {
+			weight = 0
+		}
+		a := liquidAlpha(weight, before, consensus[2], proportion(1000), proportion(60000), fromUint(10))
+		if want := min(one, add(mul(a, now), mul(one-a, before))).u16(); got != want || want == 0 {
+			t.Errorf("penalty %d, row %v: bond %d, want %d", x.penalty, x.row, got, want)
+		}
+		if plain := liquidAlpha(now, before, consensus[2], proportion(1000), proportion(60000), fromUint(10)); x.late && plain == a {
+			t.Errorf("penalty %d, row %v: the order makes no difference", x.penalty, x.row)
+		}
+	}
+}
+
+func toCol(row []entry, col int) fx {
+	for _, e := range row {
+		if e.col == col {
+			return e.value
+		}
+	}
+	return 0
+}
+
 // Yuma3 keeps each validator's bond as a fraction that moves toward its own
 // clipped weight by a tenth.
 func TestYuma3(t *testing.T) {
