@@ -36,8 +36,8 @@ type Weights struct {
 	Dir     string // where keepers keep their files; it exists
 	// Every is how often the ledger is looked at.
 	Every time.Duration
-	// Timeout bounds one call of a named ledger: a chain takes some blocks to make
-	// an extrinsic final. 0 = five minutes.
+	// Timeout bounds one call that changes a ledger: a chain takes some blocks to
+	// make an extrinsic final. 0 = ten minutes.
 	Timeout time.Duration
 	Log     *slog.Logger
 
@@ -57,8 +57,9 @@ type place struct {
 // goroutine that put it there uses the rest.
 type net struct {
 	busy   chan struct{}
-	keeper *keeper.Keeper
-	held   string // why no weights are wanted, as it was last logged; "": they are
+	ledger keeper.Ledger
+	keeper *keeper.Keeper // nil until the ledger said which chain it is
+	held   string         // why no weights are wanted, as it was last logged; "": they are
 }
 
 // weightsVersion is the version of the judging that weights come from; a
@@ -103,7 +104,8 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 	for at, ids := range by {
 		n := w.nets[at]
 		if n == nil {
-			if n, err = w.open(at); err != nil {
+			l, err := w.Ledgers(at.ledger)
+			if err != nil {
 				if w.unopened[at] != err.Error() {
 					w.unopened[at] = err.Error()
 					errs = append(errs, fmt.Errorf("arenas %s: %w", strings.Join(ids, ", "), err))
@@ -111,6 +113,7 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 				continue
 			}
 			delete(w.unopened, at)
+			n = &net{busy: make(chan struct{}, 1), ledger: l}
 			w.nets[at] = n
 		}
 		select {
@@ -128,28 +131,50 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 	return errors.Join(errs...)
 }
 
-// open makes the keeper of a subnet.
-func (w *Weights) open(at place) (*net, error) {
-	l, err := w.Ledgers(at.ledger)
-	if err != nil {
-		return nil, err
-	}
-	cfg := keeper.Config{Ledger: l, Netuid: at.netuid, Hotkey: w.Hotkey, VersionKey: weightsVersion, Path: filepath.Join(w.Dir, fmt.Sprintf("weights-%d.json", at.netuid))}
+// open makes the keeper of a subnet. Its file is that of the chain, wherever the
+// chain was reached: the list of nodes may change.
+func (w *Weights) open(ctx context.Context, at place, n *net) error {
+	cfg := keeper.Config{Ledger: n.ledger, Netuid: at.netuid, Hotkey: w.Hotkey, VersionKey: weightsVersion, SendTimeout: w.Timeout}
+	name := fmt.Sprintf("weights-%d.json", at.netuid)
 	if at.ledger != "" {
 		sum := sha256.Sum256([]byte(at.ledger))
-		cfg.Path = filepath.Join(w.Dir, fmt.Sprintf("weights-%d-%x.json", at.netuid, sum[:8]))
-		if cfg.Timeout = w.Timeout; cfg.Timeout == 0 {
-			cfg.Timeout = 5 * time.Minute
+		name = fmt.Sprintf("weights-%d-%x.json", at.netuid, sum[:8])
+	}
+	cfg.Path = filepath.Join(w.Dir, name)
+	if g, ok := n.ledger.(genesis); ok {
+		ctx, cancel := context.WithTimeout(ctx, genesisTimeout)
+		defer cancel()
+		switch hash, err := g.Genesis(ctx); {
+		case errors.Is(err, errors.ErrUnsupported):
+		case err != nil:
+			return fmt.Errorf("ask which chain subnet %d is on: %w", at.netuid, err)
+		default:
+			cfg.Genesis, cfg.Old, cfg.Path = hash, cfg.Path, filepath.Join(w.Dir, keeper.File(hash, at.netuid, 0, w.Hotkey))
 		}
 	}
 	k, err := keeper.Open(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open the keeper of subnet %d: %w", at.netuid, err)
+		return fmt.Errorf("open the keeper of subnet %d: %w", at.netuid, err)
 	}
-	return &net{busy: make(chan struct{}, 1), keeper: k}, nil
+	n.keeper = k
+	return nil
 }
 
+// genesis is a ledger that is a chain, or finds out whether it is.
+type genesis interface {
+	// Genesis is the hash of block 0; errors.ErrUnsupported: there is none.
+	Genesis(ctx context.Context) (string, error)
+}
+
+// genesisTimeout bounds the question which chain a ledger is.
+const genesisTimeout = 30 * time.Second
+
 func (w *Weights) tick(ctx context.Context, at place, n *net, ids []string) error {
+	if n.keeper == nil {
+		if err := w.open(ctx, at, n); err != nil {
+			return err
+		}
+	}
 	rep, err := n.keeper.Tick(ctx, func(m *ledger.Metagraph) ([]uint16, []uint16, error) {
 		uids, values, held, err := w.want(ctx, m, ids)
 		if held != n.held && err == nil {

@@ -4,10 +4,13 @@ package dial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +36,16 @@ type Place struct {
 	URLs []string
 	// Network says that Name is that of a known network, whose nodes agon knows itself.
 	Network bool
+}
+
+// genesis is the hash of the chain's block 0, where the place is the network of one that is known.
+func (p Place) genesis() string {
+	for name, url := range subtensor.Networks {
+		if p.Name == name || slices.Equal(p.URLs, []string{url}) { // people may name a network by its address
+			return subtensor.Genesis[name]
+		}
+	}
+	return ""
 }
 
 // Own reports whether the arena server's own ledger is meant.
@@ -99,7 +112,7 @@ func Open(ctx context.Context, p Place, cfg Config) (ledger.Full, func() error, 
 		return nil, nil, err
 	}
 	if substrate {
-		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included, Retracted: cfg.Retracted, Relays: cfg.Relays})
+		c, err := subtensor.New(subtensor.Config{URLs: p.URLs, Now: cfg.Now, Signer: cfg.Signer, Finalized: !cfg.InBlock, Included: cfg.Included, Retracted: cfg.Retracted, Relays: cfg.Relays, Genesis: p.genesis()})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -114,6 +127,9 @@ func Open(ctx context.Context, p Place, cfg Config) (ledger.Full, func() error, 
 
 // probeTimeout is how long an http address may take to say what it is.
 const probeTimeout = 5 * time.Second
+
+// maxInfo bounds the document of an embedded ledger, in bytes.
+const maxInfo = 64 << 10
 
 // Substrate reports whether a place speaks Substrate JSON-RPC and not agon's own protocol.
 func Substrate(ctx context.Context, p Place) (bool, error) {
@@ -138,8 +154,20 @@ func Substrate(ctx context.Context, p Place) (bool, error) {
 		}
 	}
 	defer res.Body.Close()
-	// A node knows no GET; what else is there says what is wrong when it is asked.
-	return res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusUnsupportedMediaType, nil
+	// An embedded ledger answers with its document. A node knows no GET and says
+	// so in many ways: 400, 404, 405, 415 or 426, or 200 with a page of its proxy.
+	switch {
+	case res.StatusCode >= http.StatusInternalServerError:
+		return false, nil // what is wrong is said when it is asked
+	case res.StatusCode != http.StatusOK:
+		return true, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxInfo))
+	if err != nil {
+		return false, fmt.Errorf("ask ledger: %w", err)
+	}
+	var info map[string]json.RawMessage
+	return json.Unmarshal(b, &info) != nil || info["audience"] == nil, nil
 }
 
 // Lazy is a ledger that is opened when it is first asked, again while that
@@ -205,6 +233,34 @@ func (z *Lazy) BlockHash(ctx context.Context, number uint64) (string, error) {
 		return "", errors.ErrUnsupported
 	}
 	return h.BlockHash(ctx, number)
+}
+
+// Genesis is the hash of the chain's block 0. A ledger that is not a chain answers errors.ErrUnsupported.
+func (z *Lazy) Genesis(ctx context.Context) (string, error) {
+	l, err := z.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	g, ok := l.(interface {
+		Genesis(ctx context.Context) (string, error)
+	})
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	return g.Genesis(ctx)
+}
+
+// Sequence implements ledger.Sequencer.
+func (z *Lazy) Sequence(ctx context.Context, address string) (ledger.Sequence, error) {
+	l, err := z.open(ctx)
+	if err != nil {
+		return ledger.Sequence{}, err
+	}
+	s, ok := l.(ledger.Sequencer)
+	if !ok {
+		return ledger.Sequence{}, errors.ErrUnsupported
+	}
+	return s.Sequence(ctx, address)
 }
 
 // Metagraph implements ledger.Reader.

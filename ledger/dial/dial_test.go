@@ -2,6 +2,7 @@ package dial_test
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,25 @@ func TestOpen(t *testing.T) {
 		if err := errors.Join(stop(), z.Close(), z.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+	// Nodes and their proxies refuse a GET in many ways, and some have a page for it.
+	for _, answer := range []int{200, 400, 404, 405, 415, 426} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.WriteHeader(answer)
+				_, _ = w.Write([]byte("used for JSON-RPC"))
+				return
+			}
+			node.ServeHTTP(w, r)
+		}))
+		p, err := dial.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := dial.NewLazy(p, dial.Config{}).Metagraph(t.Context(), 3); err != nil || len(m.Neurons) != 1 {
+			t.Errorf("a node that answers GET with %d: %v", answer, err)
+		}
+		s.Close()
 	}
 	dead := httptest.NewServer(nil)
 	dead.Close()

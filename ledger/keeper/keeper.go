@@ -3,7 +3,14 @@
 //
 // The ledger's own state decides what has happened; the keeper's file holds
 // only what the ledger cannot know: the plaintext of promised weights, until
-// the ledger shows them.
+// the ledger shows them in a block that stays, or can never show them.
+//
+// On a chain (ledger.Sequencer) a call may be on its way for as long as its era
+// lasts, whatever its caller saw. The plaintext of a promise is kept for that
+// long, and nothing is given while a call of the hotkey is not final. What is
+// given then has the nonce after the final ones, which the chain takes once:
+// two processes with one key, or one that was killed and came back, cannot
+// both be taken.
 package keeper
 
 import (
@@ -32,13 +39,21 @@ type Ledger interface {
 // Config configures a keeper.
 type Config struct {
 	Ledger     Ledger
+	Genesis    string // hash of the chain's block 0; "": the ledger has none
 	Netuid     uint16
 	Hotkey     string
 	VersionKey uint64 // of the software that judges
-	// Path is the file of the keeper's state; its directory exists. One keeper at a time has it.
+	// Path is the file of the keeper's state (see File); its directory exists.
+	// Processes may share it: a tick has it alone.
 	Path string
-	// Timeout bounds one call of the ledger; 0 = 30 s.
+	// Old is a file that held the state under another name. Its promises are
+	// taken over where there is no file at Path; it is left as it is.
+	Old string
+	// Timeout bounds one look at the ledger; 0 = 30 s.
 	Timeout time.Duration
+	// SendTimeout bounds one call that changes the ledger: a chain takes it into a
+	// block and makes that final. 0 = ten minutes, 50 blocks of 12 s.
+	SendTimeout time.Duration
 	// Stuck is how long the ledger may stay at one block; 0 = two minutes.
 	Stuck time.Duration
 	// Now is the clock; nil = time.Now.
@@ -49,8 +64,11 @@ type Config struct {
 type Keeper struct {
 	cfg   Config
 	state state
-	at    uint64    // newest block
-	since time.Time // when it was first seen
+	seq   *ledger.Sequence // of this tick; nil = the ledger numbers no calls
+	final uint64           // newest block of this tick that stays
+	used  bool             // a reveal was sent in this tick
+	at    uint64           // newest block
+	since time.Time        // when it was first seen
 }
 
 // Action is what a tick did.
@@ -81,13 +99,23 @@ type Report struct {
 // Empty uids say that it wants none to be set yet.
 type Want func(m *ledger.Metagraph) (uids, values []uint16, err error)
 
-// retryBlocks is how many blocks a call whose answer was lost may still be on its way.
-const retryBlocks = 2
+const (
+	// retryBlocks is how many blocks a call whose answer was lost may still be on
+	// its way, on a ledger that numbers no calls.
+	retryBlocks = 2
+	// revealBlocks is after how many blocks a reveal that is still on its way is sent again.
+	revealBlocks = 8
+	// maxRefused bounds the promises kept of calls that were refused.
+	maxRefused = 32
+)
 
 // Open opens a keeper; a missing file is a new one.
 func Open(cfg Config) (*Keeper, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.SendTimeout <= 0 {
+		cfg.SendTimeout = 10 * time.Minute
 	}
 	if cfg.Stuck <= 0 {
 		cfg.Stuck = 2 * time.Minute
@@ -108,7 +136,16 @@ func Open(cfg Config) (*Keeper, error) {
 // blocks. Errors that are no refusals (*ledger.Error) carry agon.FaultLedger;
 // after any error the next tick goes on.
 func (k *Keeper) Tick(ctx context.Context, want Want) (r Report, err error) {
-	m, err := k.look(ctx)
+	unlock, err := k.lock()
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := k.load(); err != nil { // another process may have been here
+		return r, err
+	}
+	k.at = max(k.at, k.state.Newest)
+	m, err := k.see(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -119,11 +156,59 @@ func (k *Keeper) Tick(ctx context.Context, want Want) (r Report, err error) {
 		r.Plan = &p
 		return r, nil
 	}
+	k.used = false
 	revealErr := k.reveal(ctx, m, n, &r)
+	if k.seq != nil && k.used { // the reveal took a nonce
+		if m, err = k.see(ctx); err != nil {
+			return r, errors.Join(revealErr, err)
+		}
+		r.Block, r.Epoch = m.Block, tempo(m)
+		if n, ok = m.Neuron(k.cfg.Hotkey); !ok {
+			return r, revealErr
+		}
+	}
 	if err := k.give(ctx, m, n, want, &r); err != nil {
 		return r, errors.Join(revealErr, err)
 	}
 	return r, revealErr
+}
+
+// see asks where the hotkey's calls stand and reads a metagraph that is not behind that.
+func (k *Keeper) see(ctx context.Context) (*ledger.Metagraph, error) {
+	if err := k.sequence(ctx); err != nil {
+		return nil, err
+	}
+	m, err := k.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if k.seq == nil {
+		k.final = m.Block
+	} else if m.Block < k.final {
+		return nil, sick("ledger_behind", fmt.Sprintf("the ledger is behind: block %d is final and it says %d", k.final, m.Block))
+	}
+	return m, nil
+}
+
+// sequence asks where the hotkey's calls stand, before the metagraph is read, so
+// that the metagraph shows whatever is final here.
+func (k *Keeper) sequence(ctx context.Context) error {
+	k.seq = nil
+	s, ok := k.cfg.Ledger.(ledger.Sequencer)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+	defer cancel()
+	seq, err := s.Sequence(ctx, k.cfg.Hotkey)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err != nil:
+		return ours("read the hotkey's nonce", err)
+	}
+	k.seq, k.final = &seq, seq.Final
+	return nil
 }
 
 // look reads the metagraph and doubts it: a ledger that fell back or stands
@@ -147,52 +232,76 @@ func (k *Keeper) look(ctx context.Context) (*ledger.Metagraph, error) {
 	return m, nil
 }
 
-// reveal goes through the promises, oldest first. What the ledger shows is
-// forgotten here; what it does not show stays in the file.
+// reveal goes through the promises, oldest first. A promise is forgotten when
+// what came of it is final: the ledger shows it or has it no more, and its
+// extrinsic can be taken no more.
 func (k *Keeper) reveal(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron, r *Report) error {
 	var errs []error
 	var kept []promise
 	for _, p := range k.state.Promises {
-		at := slices.IndexFunc(n.Commits, func(c ledger.WeightCommit) bool { return c.Hash == p.Hash })
-		live := at >= 0
-		if live {
-			p.Epoch = n.Commits[at].Epoch // the block may have turned while it was sent
+		done, err := k.settle(ctx, m, n, &p, r)
+		if err != nil {
+			errs = append(errs, err)
 		}
-		due, now := p.Epoch+m.Hyper.RevealEpochs(), m.EpochIndex()
-		switch {
-		case p.Sealed != nil && live:
-			kept = append(kept, p) // the ledger opens it
-		case p.Sealed != nil && m.Block < p.Tried+retryBlocks:
-			kept = append(kept, p) // it may still be on its way
-		case p.Sealed != nil && p.Epoch == now:
-			// It never arrived: this tempo makes another.
-		case p.Sealed != nil:
-			action, note := k.opened(ctx, m, n, p)
-			r.Actions, r.Notes = append(r.Actions, action), append(r.Notes, note)
-		case live && now < due:
+		if !done {
 			kept = append(kept, p)
-		case live && now == due:
-			shown, err := k.send(ctx, p)
-			if err != nil {
-				errs = append(errs, err)
-			}
-			if !shown {
-				kept = append(kept, p)
-				continue
-			}
-			r.Actions = append(r.Actions, ActionRevealed)
-		case !live && shows(m, n, p):
-			r.Actions = append(r.Actions, ActionRevealed)
-		case !live && m.Block < p.Tried+retryBlocks:
-			kept = append(kept, p) // it may still be on its way
-		case !live && p.Epoch == now && !given(m, n):
-			// It never arrived: this tempo makes another.
-		default:
-			r.Actions = append(r.Actions, ActionLost)
 		}
 	}
 	k.state.Promises = kept
 	return errors.Join(append(errs, k.save(m))...)
+}
+
+// settle does what is due of one promise, and reports whether it may be forgotten.
+func (k *Keeper) settle(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron, p *promise, r *Report) (done bool, err error) {
+	at := slices.IndexFunc(n.Commits, func(c ledger.WeightCommit) bool { return c.Hash == p.Hash })
+	live := at >= 0
+	if live {
+		p.Epoch = n.Commits[at].Epoch // the block may have turned while it was sent
+		p.Seen = p.Seen || n.Commits[at].Block <= k.final
+	}
+	due, now := p.Epoch+m.Hyper.RevealEpochs(), m.EpochIndex()
+	if live && (p.Sealed != nil || now < due) {
+		p.Gone, p.Told = 0, false
+		return false, nil // it waits; what is sealed the ledger opens
+	}
+	if live && now == due {
+		p.Gone, p.Told = 0, false
+		if k.seq != nil && k.seq.Pending && p.Revealed > 0 && m.Block < p.Revealed+revealBlocks {
+			return false, nil // the reveal is on its way
+		}
+		p.Revealed, k.used = m.Block, true
+		seen, err := k.send(ctx, *p)
+		if err != nil || seen == 0 {
+			return false, err
+		}
+		r.Actions = append(r.Actions, ActionRevealed)
+		p.Gone, p.Told = seen, true
+		return k.seq == nil, nil
+	}
+	if p.Gone == 0 {
+		p.Gone = m.Block
+	}
+	shown := !live && shows(m, n, *p)
+	if shown && p.Sealed == nil && !p.Told {
+		r.Actions = append(r.Actions, ActionRevealed)
+		p.Told = true
+	}
+	switch {
+	case k.final < p.Gone: // the block that says so may be retracted
+		return false, nil
+	case p.Sealed == nil && shown:
+		return true, nil
+	case !p.Seen && k.final < p.until(): // its extrinsic may still be on its way
+		return false, nil
+	case !p.Seen && !shown && (p.Epoch == now && (p.Sealed != nil || !given(m, n)) || p.Refused || k.state.has(p.Epoch)):
+		return true, nil // it never arrived: its tempo makes another, or has
+	case p.Sealed != nil:
+		action, note := k.opened(ctx, m, n, *p)
+		r.Actions, r.Notes = append(r.Actions, action), append(r.Notes, note)
+	default:
+		r.Actions = append(r.Actions, ActionLost)
+	}
+	return true, nil
 }
 
 // opened says what came of a timelocked promise that the ledger has no more: it
@@ -224,32 +333,36 @@ func (k *Keeper) opened(ctx context.Context, m *ledger.Metagraph, n ledger.Neuro
 	return ActionLost, what + ": not revealed, though the commitment opens to them: the ledger refused them, or had the round too late"
 }
 
-// send reveals p and reads back whether the ledger shows it.
-func (k *Keeper) send(ctx context.Context, p promise) (shown bool, err error) {
-	call, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+// send reveals p and reads back in which block the ledger shows it.
+func (k *Keeper) send(ctx context.Context, p promise) (block uint64, err error) {
+	call, cancel := context.WithTimeout(ctx, k.cfg.SendTimeout)
 	err = k.cfg.Ledger.RevealWeights(call, k.cfg.Netuid, k.cfg.Hotkey, p.Weights, p.Salt)
 	cancel()
 	if err != nil {
-		return false, ours("reveal weights", err)
+		return 0, ours("reveal weights", err)
 	}
 	m, err := k.look(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	n, ok := m.Neuron(k.cfg.Hotkey)
 	if !ok || !shows(m, n, p) {
-		return false, sick("reveal_unseen", "the ledger took a reveal and does not show its weights")
+		return 0, sick("reveal_unseen", "the ledger took a reveal and does not show its weights")
 	}
-	return true, nil
+	return m.Block, nil
 }
 
 // give sets or promises the weights of this tempo, once.
 func (k *Keeper) give(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron, want Want, r *Report) error {
-	if given(m, n) || k.state.Given == (mark{r.Epoch, n.RegisteredAt, true}) {
+	if given(m, n) || k.marked(m, n, r.Epoch) {
 		r.Done = true
 		return nil
 	}
-	if m.Block < k.state.Tried+retryBlocks && k.state.Tried > 0 {
+	switch {
+	case k.seq != nil && k.seq.Pending:
+		r.Notes = append(r.Notes, "a call of this hotkey is on its way: weights wait until it is final")
+		return nil
+	case k.seq == nil && m.Block < k.state.Tried+retryBlocks && k.state.Tried > 0:
 		return nil
 	}
 	p := ledger.PlanWeights(m, k.cfg.Hotkey, k.cfg.VersionKey)
@@ -268,39 +381,88 @@ func (k *Keeper) give(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron,
 	// What is to be sent is on disk before it is sent.
 	k.state.Tried = m.Block
 	send, action := func(ctx context.Context) error { return k.cfg.Ledger.SetWeights(ctx, k.cfg.Netuid, k.cfg.Hotkey, w) }, ActionSet
+	var made *promise
 	if p.Call == ledger.CallCommitWeights {
-		made, err := k.promise(ctx, m, w, r.Epoch)
+		x, err := k.promise(ctx, m, w, r.Epoch)
 		if err != nil {
 			return err
 		}
-		k.state.Promises = append(k.state.Promises, made)
+		k.state.Promises = append(k.state.Promises, x)
+		made = &k.state.Promises[len(k.state.Promises)-1]
 		send, action = func(ctx context.Context) error {
-			if made.Sealed != nil {
-				return k.timelocks().CommitSealed(ctx, k.cfg.Netuid, k.cfg.Hotkey, *made.Sealed)
+			if x.Sealed != nil {
+				return k.timelocks().CommitSealed(ctx, k.cfg.Netuid, k.cfg.Hotkey, *x.Sealed)
 			}
-			return k.cfg.Ledger.CommitWeights(ctx, k.cfg.Netuid, k.cfg.Hotkey, made.Hash)
+			return k.cfg.Ledger.CommitWeights(ctx, k.cfg.Netuid, k.cfg.Hotkey, x.Hash)
 		}, ActionCommitted
 	}
 	if err := k.save(m); err != nil {
 		return err
 	}
-	call, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
-	err = send(call)
+	var dies uint64 // of what was sent; 0 = nothing, as far as the ledger says
+	call, cancel := context.WithTimeout(ctx, k.cfg.SendTimeout)
+	err = send(ledger.OnSending(call, func(s ledger.Sending) error {
+		if k.seq != nil && s.Nonce != k.seq.Next {
+			return errOther
+		}
+		dies = max(dies, s.Dies)
+		if made == nil {
+			return nil
+		}
+		made.Until = max(made.Until, s.Dies)
+		return k.save(m)
+	}))
 	cancel()
+	return k.sent(m, n, r, action, made, dies, err)
+}
+
+// errOther says that the hotkey's next nonce was taken while weights were made ready.
+var errOther = errors.New("another process uses this hotkey at the same time")
+
+// sent writes down what came of a call that gave weights.
+func (k *Keeper) sent(m *ledger.Metagraph, n ledger.Neuron, r *Report, action Action, made *promise, dies uint64, err error) error {
 	var refusal *ledger.Error
-	if errors.As(err, &refusal) { // it certainly did not happen
+	unsent := k.seq != nil && dies == 0
+	switch {
+	case err == nil:
+		k.state.Given, k.state.Tried = mark{r.Epoch, n.RegisteredAt, true}, 0
+		r.Actions, r.Done = append(r.Actions, action), true
+		return k.save(m)
+	case errors.As(err, &refusal) || unsent:
 		k.state.Tried = 0
-		if action == ActionCommitted {
+		if made != nil && (k.seq == nil || unsent) { // it certainly did not happen
 			k.state.Promises = k.state.Promises[:len(k.state.Promises)-1]
+		} else if made != nil { // the block that says so, or a copy elsewhere, may yet turn out otherwise
+			made.Refused = true
+			k.state.forget()
+		}
+		if refusal == nil {
+			return errors.Join(ours("give weights", err), k.save(m))
 		}
 		return errors.Join(fmt.Errorf("give weights: %w", err), k.save(m))
-	}
-	if err != nil {
+	case k.seq == nil:
 		return ours("give weights", err)
 	}
-	k.state.Given, k.state.Tried = mark{r.Epoch, n.RegisteredAt, true}, 0
-	r.Actions, r.Done = append(r.Actions, action), true
-	return k.save(m)
+	return &agon.Error{
+		Code: "ledger_unavailable", Status: http.StatusBadGateway, Fault: agon.FaultLedger, Err: err,
+		Message: fmt.Sprintf("give weights: they were sent and it is not known what came of it; the chain may take them before block %d. What was promised is kept: %v", dies, err),
+		Mend:    "run it again: nothing is sent twice",
+	}
+}
+
+// marked reports whether the keeper gave this tempo's weights itself. Where they
+// are promised on a chain the mark holds while the extrinsic may be taken;
+// then the commits that the chain shows decide.
+func (k *Keeper) marked(m *ledger.Metagraph, n ledger.Neuron, epoch uint64) bool {
+	if k.state.Given != (mark{epoch, n.RegisteredAt, true}) {
+		return false
+	}
+	if k.seq == nil || !m.Hyper.CommitReveal {
+		return true
+	}
+	return slices.ContainsFunc(k.state.Promises, func(p promise) bool {
+		return p.Epoch == epoch && !p.Refused && (p.Seen || k.final < p.until())
+	})
 }
 
 // timelocks is the ledger's side of timelocked weights; nil = it has none.
@@ -311,7 +473,7 @@ func (k *Keeper) timelocks() ledger.TimelockCommitter {
 
 // promise makes a promise of w: a timelock where the ledger opens those, else a salted hash.
 func (k *Keeper) promise(ctx context.Context, m *ledger.Metagraph, w ledger.Weights, epoch uint64) (promise, error) {
-	p := promise{Weights: w, Epoch: epoch, Tried: m.Block}
+	p := promise{Weights: w, Epoch: epoch, Tried: m.Block, Until: m.Block + retryBlocks}
 	if t := k.timelocks(); t != nil {
 		call, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
 		s, err := t.SealWeights(call, m, k.cfg.Hotkey, w)

@@ -31,6 +31,11 @@ var Networks = map[string]string{
 	"local":  "ws://127.0.0.1:9944",
 }
 
+// Genesis is the hash of block 0 of the known networks that never change theirs.
+var Genesis = map[string]string{
+	"finney": "0x2f0555cc76fc2840a25a6ea3b9637146806f1f44b090c175ffde2a7e5ab36c03",
+}
+
 // Errors that callers branch on.
 var (
 	// ErrNoNode says that no endpoint answered; the last error of each is in it.
@@ -50,6 +55,9 @@ var (
 type Config struct {
 	// URLs are the nodes, http, https, ws or wss, the preferred first.
 	URLs []string
+	// Genesis is the hash of the chain's block 0, 0x and 64 hex digits; a node of
+	// another chain is refused. "" = the first node that answers decides.
+	Genesis string
 	// Signer gives the key of an address; nil = reads only.
 	Signer func(address string) (auth.Signer, error)
 	// Timeout is for one call; 0 = 30 s.
@@ -101,7 +109,10 @@ type runtime struct {
 	meta     *scale.Metadata
 }
 
-var _ ledger.Full = (*Client)(nil)
+var (
+	_ ledger.Full      = (*Client)(nil)
+	_ ledger.Sequencer = (*Client)(nil)
+)
 
 // New makes a client; it connects at the first call.
 func New(cfg Config) (*Client, error) {
@@ -127,6 +138,13 @@ func New(cfg Config) (*Client, error) {
 		cfg.Now = time.Now
 	}
 	c := &Client{cfg: cfg, queues: map[string]*sync.Mutex{}}
+	if cfg.Genesis != "" {
+		h, err := hash32(cfg.Genesis)
+		if err != nil {
+			return nil, fmt.Errorf("genesis: %w", err)
+		}
+		c.genesis = &h
+	}
 	for _, u := range cfg.URLs {
 		scheme, _, ok := strings.Cut(u, "://")
 		if !ok || scheme != "http" && scheme != "https" && scheme != "ws" && scheme != "wss" {

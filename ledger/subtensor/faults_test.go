@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -273,7 +275,7 @@ func (k *fork) script(q *asked, real func() json.RawMessage) (any, act) {
 		case q.text(0) == forked:
 			return map[string]any{"number": fmt.Sprintf("0x%x", k.block)}, send
 		case again && q.text(0) == k.hash:
-			return map[string]any{"number": fmt.Sprintf("0x%x", k.block+1)}, send
+			return map[string]any{"number": fmt.Sprintf("0x%x", k.block+1), "parentHash": k.hashOf(k.block - 1)}, send // whose runtime is that of the fork
 		}
 	}
 	return nil, send
@@ -391,6 +393,78 @@ func TestRuntimeUpgrade(t *testing.T) {
 				t.Errorf("after: %+v %v", m, err)
 			}
 		})
+	}
+}
+
+// TestRefusedInBlockOfUpgrade: the events of the block of an upgrade were written
+// by the runtime before it, by whose metadata a refusal has its name.
+func TestRefusedInBlockOfUpgrade(t *testing.T) {
+	l := newLedger(t)
+	if _, err := l.Step(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	old, next := newNode(t, l, l, 393), newNode(t, l, l, 424)
+	var sent atomic.Bool
+	spoken := map[string]bool{} // hashes of which the next runtime is in force
+	// The block that takes the extrinsic is that of the upgrade: its state names
+	// the new runtime, its events are of the old one.
+	f := newFaultNode(t, old, func(q *asked, _ func() json.RawMessage) (any, act) {
+		switch {
+		case q.Method == "author_submitExtrinsic":
+			sent.Store(true)
+		case q.Method == "state_getRuntimeVersion" && sent.Load() && (q.text(0) == "" || spoken[q.text(0)]):
+			return map[string]any{"specVersion": 424, "transactionVersion": 1}, send
+		case q.Method == "chain_getBlock" && sent.Load():
+			spoken[q.text(0)] = true
+		case q.text(0) == "Metadata_metadata_at_version" && spoken[q.text(2)]:
+			rec := httptest.NewRecorder()
+			next.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"state_call","params":["Metadata_metadata_at_version","0x0f000000"]}`)))
+			var r struct{ Result string }
+			if err := json.Unmarshal(rec.Body.Bytes(), &r); err != nil {
+				t.Error(err)
+			}
+			return r.Result, send
+		}
+		return nil, send
+	})
+	c := client(t, subtensor.Config{URLs: []string{f.url(true)}})
+	v := ledgertest.Key(t, "owner")
+	err := c.SetWeights(t.Context(), netuid, v, ledger.Weights{UIDs: []uint16{0, 0}, Values: []uint16{1, 1}})
+	if !sent.Load() || !errors.Is(err, ledger.ErrTooManyUIDs) {
+		t.Errorf("refused in the block of the upgrade: %v, sent %v", err, sent.Load())
+	}
+}
+
+// TestGenesisIsPinned: the first node that answers does not decide what chain it is.
+func TestGenesisIsPinned(t *testing.T) {
+	_, s := newBed(t)
+	c := client(t, subtensor.Config{URLs: []string{s.URL}, Genesis: subtensor.Genesis["finney"]})
+	if _, err := c.Block(t.Context()); !errors.Is(err, subtensor.ErrGenesis) {
+		t.Errorf("a node of another chain: %v", err)
+	}
+	free := client(t, subtensor.Config{URLs: []string{s.URL}})
+	if _, err := subtensor.New(subtensor.Config{URLs: []string{s.URL}, Genesis: "0x12"}); err == nil {
+		t.Error("a short genesis was taken")
+	}
+	own := client(t, subtensor.Config{URLs: []string{s.URL}, Genesis: subtensor.HashAt(t.Context(), free, 0)})
+	if _, err := own.Block(t.Context()); err != nil {
+		t.Errorf("its own genesis: %v", err)
+	}
+}
+
+// TestPoolCodesOfOlderRuntimes names the code of a registration that comes while
+// the interval is full, and invents none for the others.
+func TestPoolCodesOfOlderRuntimes(t *testing.T) {
+	l := newLedger(t)
+	n := newNode(t, l, l, 393)
+	f := newFaultNode(t, n, nth("author_submitExtrinsic", 0, rawAnswer(`{"jsonrpc":"2.0","id":$ID,"error":{"code":1010,"message":"Invalid Transaction","data":"Custom error: 5"}}`), send))
+	c := client(t, subtensor.Config{URLs: []string{f.url(true)}})
+	var refused *ledger.Error
+	if err := registers(t, c); !errors.As(err, &refused) || refused.Name != "TooManyRegistrationsThisInterval" {
+		t.Errorf("registration: %v", err)
+	}
+	if err := c.SetWeights(t.Context(), netuid, ledgertest.Key(t, "owner"), ledger.Weights{}); !errors.As(err, &refused) || refused.Name != "Custom5" {
+		t.Errorf("weights: %v", err)
 	}
 }
 

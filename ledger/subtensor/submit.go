@@ -72,7 +72,7 @@ func (c *Client) Submit(ctx context.Context, address, pallet, call string, args 
 			continue
 		}
 		if errors.As(err, &refused) {
-			return nil, c.poolError(refused)
+			return nil, c.poolError(call, refused)
 		}
 		return in, err
 	}
@@ -92,8 +92,17 @@ var customNames = map[int]string{
 	26: "DelegateTakeTooLow", 27: "DelegateTakeTooHigh", 255: "BadRequest",
 }
 
-// poolError names what the pool refused.
-func (c *Client) poolError(e *RPCError) error {
+// olderName is the pool's code of a runtime before customNames, where only
+// registrations have one that is known; "": it is not.
+func olderName(call string, code int) string {
+	if code == 5 && (call == "burned_register" || call == "register") {
+		return "TooManyRegistrationsThisInterval"
+	}
+	return ""
+}
+
+// poolError names what the pool refused of a call.
+func (c *Client) poolError(call string, e *RPCError) error {
 	text := strings.ToLower(string(e.Data) + " " + e.Message)
 	if _, after, ok := strings.Cut(text, "custom error: "); ok && e.Code == 1010 {
 		digits := strings.TrimRight(after, ` "`)
@@ -107,9 +116,14 @@ func (c *Client) poolError(e *RPCError) error {
 			rt = c.runtimes[n-1]
 		}
 		c.mu.Unlock()
-		name := "Custom" + digits
-		if err == nil && rt != nil && rt.meta.HasCall(module, "register_limit") && customNames[n] != "" {
-			name = customNames[n]
+		name, known := "Custom"+digits, ""
+		if err == nil && rt != nil {
+			if known = olderName(call, n); rt.meta.HasCall(module, "register_limit") {
+				known = customNames[n]
+			}
+		}
+		if known != "" {
+			name = known
 		}
 		return &ledger.Error{Name: name, Message: fmt.Sprintf("the pool refused the extrinsic with custom error %s", digits)}
 	}

@@ -60,15 +60,51 @@ func (c *Client) attempt(ctx context.Context, signer auth.Signer, address, palle
 		return nil, badAddress("signer", err)
 	}
 	raw := (&scale.Extrinsic{Signer: pub, Signature: sig, Extra: extra, Call: body}).Encode()
-	if err := c.send(ctx, raw); err != nil {
-		return nil, err
-	}
 	dies := birth.number + eraPeriod(c.cfg.Period)
 	if c.cfg.Immortal {
 		dies = math.MaxUint64
 	}
+	hash := scale.Hash(raw)
+	if err := ledger.Announce(ctx, ledger.Sending{Hash: hexed(hash[:]), Nonce: nonce, Dies: dies}); err != nil {
+		return nil, err
+	}
+	if err := c.send(ctx, raw); err != nil {
+		return nil, err
+	}
 	return c.watch(ctx, raw, start.number, dies)
 }
+
+// Sequence implements ledger.Sequencer.
+func (c *Client) Sequence(ctx context.Context, address string) (ledger.Sequence, error) {
+	pub, err := auth.ParseSS58(address)
+	if err != nil {
+		return ledger.Sequence{}, badAddress("signer", err)
+	}
+	final, err := c.newest(ctx, true)
+	if err != nil {
+		return ledger.Sequence{}, err
+	}
+	rt, err := c.runtime(ctx, final.hash)
+	if err != nil {
+		return ledger.Sequence{}, err
+	}
+	v, err := c.get(ctx, rt.meta, final, "System", "Account", auth.EncodeSS58(pub))
+	if err != nil {
+		return ledger.Sequence{}, err
+	}
+	account, _ := v.(scale.Map)
+	s := ledger.Sequence{Final: final.number, Next: values(account).num("nonce")}
+	// Asked last: a call that became final meanwhile only makes it seem pending.
+	var pool uint64
+	if err := c.call(ctx, false, &pool, "system_accountNextIndex", address); err != nil {
+		return ledger.Sequence{}, err
+	}
+	s.Pending = pool != s.Next
+	return s, nil
+}
+
+// Genesis is the hash of the chain's block 0.
+func (c *Client) Genesis(ctx context.Context) (string, error) { return c.hashAt(ctx, 0) }
 
 // send gives an extrinsic to one node. No error says that it may be on its way:
 // whatever went wrong after it was sent, the blocks will show.
@@ -263,9 +299,25 @@ func (c *Client) again(ctx context.Context, s *sighting, best point, raw []byte)
 // errNoOutcome says that a block has an extrinsic and not what became of it.
 var errNoOutcome = errors.New("no outcome")
 
+// executor is the runtime that executed a block: that of its parent's state. In
+// the block of an upgrade the state names the next runtime already, while the
+// events are still written by the old one.
+func (c *Client) executor(ctx context.Context, p point) (*runtime, error) {
+	var h struct {
+		Parent string `json:"parentHash"`
+	}
+	if err := c.call(ctx, false, &h, "chain_getHeader", p.hash); err != nil {
+		return nil, err
+	}
+	if _, err := hash32(h.Parent); err != nil {
+		return nil, fmt.Errorf("parent of block %d: %w", p.number, err)
+	}
+	return c.runtime(ctx, h.Parent)
+}
+
 // outcome reads what became of the extrinsic at an index of a block.
 func (c *Client) outcome(ctx context.Context, p point, hash [32]byte, index int) (*Included, error) {
-	rt, err := c.runtime(ctx, p.hash)
+	rt, err := c.executor(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/keeper"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -56,16 +57,34 @@ type neuronOf struct {
 	Balance uint64 `json:"balance"` // rao, of the coldkey
 }
 
-func (a *App) printNeuron(ctx context.Context, l ledger.Full, netuid uint16, hotkey string) error {
+// neuronNow reads a registration and the balance of its coldkey.
+func neuronNow(ctx context.Context, l ledger.Full, netuid uint16, hotkey string) (n ledger.Neuron, balance uint64, err error) {
 	m, err := l.Metagraph(ctx, netuid)
 	if err != nil {
-		return err
+		return n, 0, err
 	}
 	n, ok := m.Neuron(hotkey)
 	if !ok {
-		return ledger.ErrNotRegistered
+		return n, 0, ledger.ErrNotRegistered
 	}
-	balance, err := l.Balance(ctx, n.Coldkey)
+	balance, err = l.Balance(ctx, n.Coldkey)
+	return n, balance, err
+}
+
+func (a *App) printNeuron(ctx context.Context, l ledger.Full, netuid uint16, hotkey string) error {
+	n, balance, err := neuronNow(ctx, l, netuid, hotkey)
+	if err != nil && a.included != nil {
+		// What was paid for is done: its receipt is worth more than what cannot be read now.
+		a.IO.Notef("it is done; reading the neuron afterwards failed: %v", err)
+		in := *a.included
+		return a.Printer.Print(ctx, output.Result{Value: a.withReceipt(struct {
+			Netuid uint16 `json:"netuid"`
+			Hotkey string `json:"hotkey"`
+		}{netuid, hotkey}), IDs: []string{hotkey}, Human: func(h *output.Human) {
+			h.Fields([2]string{"netuid", strconv.Itoa(int(netuid))}, [2]string{"hotkey", hotkey}, [2]string{"block", strconv.FormatUint(in.Block, 10)},
+				[2]string{"extrinsic", in.Hash}, [2]string{"fee", tao(in.Fee) + " TAO"})
+		}})
+	}
 	if err != nil {
 		return err
 	}
@@ -94,10 +113,17 @@ func (a *App) ledgerRegister(ctx context.Context, o registerOptions) error {
 		if err != nil {
 			return err
 		}
+		// Asked first: a pool that is full refuses even what is registered, with its own code.
+		if m, err := l.Metagraph(ctx, n); err == nil {
+			if _, ok := m.Neuron(key.SS58()); ok {
+				a.IO.Notef("%s is registered already", key.SS58())
+				return a.printNeuron(ctx, l, n, key.SS58())
+			}
+		}
 		if _, err := l.Register(ctx, n, key.SS58(), coldkey); errors.Is(err, ledger.ErrAlreadyRegistered) {
 			a.IO.Notef("%s is registered already", key.SS58())
-		} else if err != nil {
-			return err
+		} else if refused := (*ledger.Error)(nil); err != nil && (a.included == nil || errors.As(err, &refused)) {
+			return err // else it is registered, and what was read after it failed
 		}
 		return a.printNeuron(ctx, l, n, key.SS58())
 	})
@@ -466,14 +492,24 @@ func (a *App) keepWeights(ctx context.Context, l ledger.Full, o setWeightsOption
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	k, err := keeper.Open(keeper.Config{
+	cfg := keeper.Config{
 		Ledger: l, Netuid: v.Netuid, Hotkey: v.Hotkey, VersionKey: o.VersionKey, Now: a.Now,
 		Path: filepath.Join(dir, fmt.Sprintf("%d-%s.json", v.Netuid, v.Hotkey)),
-	})
+	}
+	if chain, ok := l.(*subtensor.Client); ok { // the same hotkey may validate the same netuid of two chains
+		if cfg.Genesis, err = chain.Genesis(ctx); err != nil {
+			return nil, err
+		}
+		cfg.Old, cfg.Path = cfg.Path, filepath.Join(dir, keeper.File(cfg.Genesis, v.Netuid, 0, v.Hotkey))
+	}
+	k, err := keeper.Open(cfg)
 	if err != nil {
 		return nil, err
 	}
 	r, err := k.Tick(ctx, func(*ledger.Metagraph) ([]uint16, []uint16, error) { return v.UIDs, v.Values, nil })
+	for _, note := range r.Notes {
+		a.IO.Notef("%s", note)
+	}
 	if err != nil {
 		return nil, err
 	}
