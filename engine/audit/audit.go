@@ -665,7 +665,7 @@ func (k *checker) mean(d *agon.Decision) {
 	var list []agon.Score
 	for i := range k.b.Runs {
 		r := &k.b.Runs[i]
-		if r.Run.State != agon.RunScored || r.Run.Rival != nil {
+		if r.Run.State != agon.RunScored || r.Run.Rival != nil || r.Run.Title != nil {
 			continue
 		}
 		list = append(list, r.Run.Scores...)

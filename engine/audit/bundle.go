@@ -33,6 +33,8 @@ type Bundle struct {
 	Missing    []string                    `json:"missing,omitempty"`
 	// Seeds is the set period of the submission; nil: the server shows none.
 	Seeds *client.SeedPeriod `json:"seeds,omitempty"`
+	// Later are the periods on whose sets the submission was played as one that sits.
+	Later []client.SeedPeriod `json:"later,omitempty"`
 	// Rivals are the incumbent's halves of the submission's pairs.
 	Rivals []client.Run `json:"rivals,omitempty"`
 }
@@ -150,6 +152,9 @@ func Collect(ctx context.Context, c *client.Client, w Want) (*Bundle, error) {
 		}
 		b.Runs = append(b.Runs, x)
 	}
+	if err := b.collectLater(ctx, c); err != nil {
+		return nil, err
+	}
 	return b, b.collectHidden(ctx, c)
 }
 
@@ -175,6 +180,40 @@ func (b *Bundle) collectSeeds(ctx context.Context, c *client.Client) error {
 			return err
 		}
 		return b.prove(ctx, c, translog.TypeReveal, translog.SeedsID(translog.TypeReveal, p.Arena, p.Period))
+	}
+	return nil
+}
+
+// collectLater reads what is known of the periods on whose sets the submission was
+// played after it had taken a seat.
+func (b *Bundle) collectLater(ctx context.Context, c *client.Client) error {
+	want := map[int64]bool{}
+	for _, r := range b.Runs {
+		if t := r.Run.Title; t != nil {
+			want[t.Period] = true
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	list, err := c.Seeds(ctx, b.Arena.ID)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if !want[p.Period] {
+			continue
+		}
+		b.Later = append(b.Later, p)
+		if err := b.prove(ctx, c, translog.TypeSeeds, translog.SeedsID(translog.TypeSeeds, p.Arena, p.Period)); err != nil {
+			return err
+		}
+		if p.Secret == "" {
+			continue
+		}
+		if err := b.prove(ctx, c, translog.TypeReveal, translog.SeedsID(translog.TypeReveal, p.Arena, p.Period)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

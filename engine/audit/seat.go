@@ -51,7 +51,15 @@ func (k *checker) seeds() {
 	for i := range k.b.Runs {
 		r := k.b.Runs[i].Run
 		if r.Title != nil {
-			later++
+			known, ok := k.titleSeed(r)
+			if !ok {
+				return
+			}
+			if known {
+				n++
+			} else {
+				later++
+			}
 			continue
 		}
 		if r.Rival != nil && r.Rival.Side == agon.SideIncumbent {
@@ -78,11 +86,38 @@ func (k *checker) seeds() {
 		k.open("seeds of others", "%d runs are halves of other submissions' challenges", others)
 	}
 	if later > 0 {
-		k.open("seeds of later sets", "%d runs are on sets of later periods, by the secrets of those", later)
+		k.open("seeds of later sets", "%d runs are on sets of periods whose secrets are shown when they end", later)
 	}
 	if s.Beacon.Rule == agon.BeaconBlock {
 		k.open("beacon", "the server says that block %d has the hash %s: compare it with the chain", s.Beacon.Block, s.Beacon.Hash)
 	}
+}
+
+// titleSeed computes the seed of a run on the set of a later period; known is
+// false where that period's secret is not shown yet.
+func (k *checker) titleSeed(r client.Run) (known, ok bool) {
+	i := slices.IndexFunc(k.b.Later, func(p client.SeedPeriod) bool { return p.Period == r.Title.Period && p.Arena == k.b.Arena.ID })
+	if i < 0 || k.b.Later[i].Secret == "" {
+		return false, true
+	}
+	p := k.b.Later[i]
+	if c, err := seeds.Commitment(p.Secret); err != nil || c != p.Commitment {
+		k.wrong("seeds", "the secret of set period %d is not what was committed to", p.Period)
+		return false, false
+	}
+	if !k.promised(translog.TypeSeeds, p) || !k.promised(translog.TypeReveal, p) {
+		return false, false
+	}
+	if p.Beacon != r.Title.Beacon {
+		k.wrong("seeds", "run %s has the beacon %.80q, set period %d has %.80q", r.RunSpec.Run, r.Title.Beacon, p.Period, p.Beacon)
+		return false, false
+	}
+	want, err := seeds.Of(p.Secret, seeds.SourceOf(k.b.Arena.Arena, r.RunSpec, k.b.Submission.ID, agon.Beacon{}))
+	if err != nil || want != r.Seed {
+		k.wrong("seeds", "run %s has seed %d, its sources give %d", r.RunSpec.Run, r.Seed, want)
+		return false, false
+	}
+	return true, true
 }
 
 // promised checks the leaf of a set period's commitment or secret.
@@ -113,7 +148,8 @@ func (k *checker) promised(typ string, p client.SeedPeriod) bool {
 		return false
 	}
 	mine, sub := k.b.Proofs[typ+"/"+id], k.b.Proofs[translog.TypeSubmission+"/"+k.b.Submission.ID]
-	if typ == translog.TypeSeeds && sub != nil && mine.Index > sub.Index {
+	own := k.b.Seeds != nil && p.Period == k.b.Seeds.Period
+	if typ == translog.TypeSeeds && own && sub != nil && mine.Index > sub.Index {
 		k.wrong(what, "the commitment stands after the submission in the log")
 		return false
 	}

@@ -242,6 +242,12 @@ func TestSetsRotate(t *testing.T) {
 		played, err := tx.TitleRuns(champion.ID, 1)
 		for _, r := range played {
 			got, err := seeds.Of(secret, seeds.SourceOf(a.Arena, r.RunSpec, champion.ID, *champion.Beacon))
+			// What the log commits to is the whole run, its title included.
+			id := ResultID(r.RunSpec.Run, 1)
+			results, rerr := tx.Results([]string{id})
+			if rerr != nil || results[id] == nil || results[id].Of.Title == nil || *results[id].Of.Title != *r.Title {
+				t.Errorf("the result of %s: %+v (%v)", id, results[id], rerr)
+			}
 			if err != nil || got != r.Seed || r.Title.Beacon != hash || hash == "" {
 				t.Errorf("seed %d, want %d of %+v (%v)", r.Seed, got, r.Title, err)
 			}

@@ -53,9 +53,9 @@ func (t *Tx) results(ids []string, out map[string]*Result) error {
 	var last []agon.TaskRef
 	attempts, err := many(t, func(r scanner) (*Result, error) {
 		x := new(Result)
-		var tasks, rival string
+		var tasks, rival, title string
 		var err error
-		if x.Attempt, err = scanAttemptAnd(r, &tasks, &x.Of.Replica, &x.Of.Seed, &x.Policy, &rival); err != nil {
+		if x.Attempt, err = scanAttemptAnd(r, &tasks, &x.Of.Replica, &x.Of.Seed, &x.Policy, &rival, &title); err != nil {
 			return nil, err
 		}
 		x.Of.Run, x.Of.Arena = x.Run, x.Arena
@@ -67,13 +67,18 @@ func (t *Tx) results(ids []string, out map[string]*Result) error {
 			lastText = tasks
 		}
 		x.Of.Tasks = slices.Clip(last)
+		if title != "" {
+			if err := json.Unmarshal([]byte(title), &x.Of.Title); err != nil {
+				return nil, fmt.Errorf("decode title of run: %w", err)
+			}
+		}
 		if rival != "" {
 			if err := json.Unmarshal([]byte(rival), &x.Of.Rival); err != nil {
 				return nil, fmt.Errorf("decode rival of run: %w", err)
 			}
 		}
 		return x, nil
-	}, `SELECT `+attemptColumns+`, r.tasks, r.replica, r.seed, r.policy, r.rival FROM attempts a JOIN runs r ON r.id = a.run
+	}, `SELECT `+attemptColumns+`, r.tasks, r.replica, r.seed, r.policy, r.rival, r.title FROM attempts a JOIN runs r ON r.id = a.run
 		WHERE a.run IN (`+in+`)`, runs...)
 	if err != nil {
 		return err
