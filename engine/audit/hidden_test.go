@@ -33,7 +33,7 @@ func TestHiddenTasks(t *testing.T) {
 		unchecked    string
 		withoutProof bool
 	}{
-		{name: "hidden", shown: closed, logged: closed, ok: "1 were committed to before the submission, 0 of them"},
+		{name: "hidden", shown: closed, logged: closed, ok: "1 were committed to in time, 0 of them"},
 		{name: "retired", shown: opened, logged: closed, played: digest, ok: "1 of them have retired"},
 		{name: "another digest", shown: func() client.HiddenTask { h := opened; h.Digest = agon.Sum(nil); return h }(), logged: closed, wrong: "is not what was committed to"},
 		{name: "another salt", shown: func() client.HiddenTask { h := opened; h.Salt = strings.Repeat("0", 32); return h }(), logged: closed, wrong: "is not what was committed to"},
