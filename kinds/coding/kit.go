@@ -49,7 +49,7 @@ func Kit() kit.Kit {
 			f.Defaults()
 			return f
 		},
-		Sets:     []string{"small", "released"},
+		Sets:     []string{"small", "released", "fresh"},
 		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
