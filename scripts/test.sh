@@ -14,4 +14,4 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 fi
 go vet ./...
 # Two packages at a time: the boxes of more would only wait for each other.
-exec go test -race -timeout 15m -p 2 ./... "$@"
+exec go test -race -timeout 40m -p 2 ./... "$@"

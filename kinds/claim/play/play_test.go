@@ -268,7 +268,7 @@ func TestSupportDecidesTheOtherHalf(t *testing.T) {
 	w := newWorld(t, j)
 	w.task("x", 1, "the reason")
 	a, _ := w.play(head + "    return GOOD\n")
-	if scores(a) != "0.5" || a.Scores[0].Solved || a.Scores[0].Metrics["verdict_score"] != 0.5 || a.Scores[0].Detail != "because" {
+	if scores(a) != "0.5" || a.Scores[0].Solved || a.Scores[0].Metrics["verdict_score"] != 0.5 || a.Scores[0].Detail != "verdict 1, as the reference; support: because" {
 		t.Errorf("%+v", a.Scores)
 	}
 	in := j.last.Load().(SupportInput)
