@@ -333,15 +333,21 @@ func TestReadOthers(t *testing.T) {
 		want []string
 	}{
 		{
-			"cargo", readCargo, []string{"lib::tests::adds", "lib::tests::zero"}, jobDone{Code: []byte("101"), Out: []byte("running 2 tests\ntest tests::zero ... ok\ntest tests::adds ... FAILED\n\nfailures:\n\n---- tests::adds stdout ----\nthread 'tests::adds' panicked at src/lib.rs:9:9:\nassertion `left == right` failed\n  left: -1\n right: 3\n\nfailures:\n    tests::adds\n")},
+			"cargo", readCargo,
+			[]string{"lib::tests::adds", "lib::tests::zero"},
+			jobDone{Code: []byte("101"), Out: []byte("running 2 tests\ntest tests::zero ... ok\ntest tests::adds ... FAILED\n\nfailures:\n\n---- tests::adds stdout ----\nthread 'tests::adds' panicked at src/lib.rs:9:9:\nassertion `left == right` failed\n  left: -1\n right: 3\n\nfailures:\n    tests::adds\n")},
 			[]string{"failed by an assertion", "passed"},
 		},
 		{
-			"jest", readJest, []string{"a.test.js::sum > adds", "a.test.js::zero"}, jobDone{Code: []byte("1"), File: []byte(`{"testResults":[{"assertionResults":[{"ancestorTitles":["sum"],"title":"adds","status":"failed","failureMessages":["Error: expect(received).toBe(expected)"]},{"ancestorTitles":[],"title":"zero","status":"passed","failureMessages":[]}]}]}`)},
+			"jest", readJest,
+			[]string{"a.test.js::sum > adds", "a.test.js::zero"},
+			jobDone{Code: []byte("1"), File: []byte(`{"testResults":[{"assertionResults":[{"ancestorTitles":["sum"],"title":"adds","status":"failed","failureMessages":["Error: expect(received).toBe(expected)"]},{"ancestorTitles":[],"title":"zero","status":"passed","failureMessages":[]}]}]}`)},
 			[]string{"failed by an assertion", "passed"},
 		},
 		{
-			"go", readGo, []string{"a::TestA", "a::TestA/x"}, jobDone{Code: []byte("1"), Out: []byte("\x16=== RUN   TestA\n\x16=== RUN   TestA/x\n    a_test.go:9: 3\n\x16--- FAIL: TestA (0.00s)\n    \x16--- PASS: TestA/x (0.00s)\n")},
+			"go", readGo,
+			[]string{"a::TestA", "a::TestA/x"},
+			jobDone{Code: []byte("1"), Out: []byte("\x16=== RUN   TestA\n\x16=== RUN   TestA/x\n    a_test.go:9: 3\n\x16--- FAIL: TestA (0.00s)\n    \x16--- PASS: TestA/x (0.00s)\n")},
 			[]string{"failed by an assertion", "passed"},
 		},
 		{"go panics", readGo, []string{"a::TestA"}, jobDone{Code: []byte("2"), Out: []byte("\x16=== RUN   TestA\n\x16--- FAIL: TestA (0.00s)\npanic: boom\n")}, []string{"failed"}},

@@ -430,9 +430,15 @@ var (
 	classifier  = regexp.MustCompile(`(?m)^Classifier: License :: OSI Approved :: (.+)$`)
 	npmLicence  = regexp.MustCompile(`"license"\s*:\s*"([^"]+)"`)
 	known       = []struct{ text, name string }{
-		{"Apache License", "Apache-2.0"}, {"Mozilla Public License", "MPL-2.0"}, {"Permission is hereby granted, free of charge", "MIT"},
-		{"Neither the name", "BSD-3-Clause"}, {"Redistributions of source code", "BSD-2-Clause"}, {"Permission to use, copy, modify, and/or distribute", "ISC"},
-		{"PYTHON SOFTWARE FOUNDATION", "PSF-2.0"}, {"GNU LESSER GENERAL PUBLIC", "LGPL"}, {"GNU GENERAL PUBLIC", "GPL"},
+		{"Apache License", "Apache-2.0"},
+		{"Mozilla Public License", "MPL-2.0"},
+		{"Permission is hereby granted, free of charge", "MIT"},
+		{"Neither the name", "BSD-3-Clause"},
+		{"Redistributions of source code", "BSD-2-Clause"},
+		{"Permission to use, copy, modify, and/or distribute", "ISC"},
+		{"PYTHON SOFTWARE FOUNDATION", "PSF-2.0"},
+		{"GNU LESSER GENERAL PUBLIC", "LGPL"},
+		{"GNU GENERAL PUBLIC", "GPL"},
 	}
 )
 
