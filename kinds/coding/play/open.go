@@ -28,8 +28,8 @@ type language struct {
 	runner string
 	// home is the folder of the runner's programs in a box: a toolchain of agon's
 	// own, where the task names no image that brings one.
-	env       []string
-	mounts    []sandbox.Mount
+	env    []string
+	mounts []sandbox.Mount
 	// units finds the bodies of listed tests and what can be falsified in them;
 	// nil: by twins.py, in a box.
 	units func(texts map[string][]byte, tests []string, seed string) []*body
