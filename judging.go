@@ -53,6 +53,7 @@ const (
 	JudgeShare    = "share"    // drawn at random
 	JudgeSeat     = "seat"     // its submission would take a seat
 	JudgeStanding = "standing" // its validator is no longer believed
+	JudgeFault    = "fault"    // it says that the agent was at fault: others play it again
 	JudgeSettle   = "settle"   // the second judging contradicts the result
 )
 

@@ -674,24 +674,31 @@ func (p *Platform) resum(tx *store.Tx, a agon.Arena, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	sum, ok, err := p.sum(tx, a, e, runs)
+	sum, err := p.sumOf(tx, a, e, runs)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		if runs, _, err = agreed(tx, a, runs); err != nil {
-			return err
-		}
-		sum.Score, sum.Solved, sum.Total = aggregate(a, runs)
-		if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
-			v, err := p.contestView(tx, a, e, runs)
-			if err != nil {
-				return err
-			}
-			sum = k.Tally(v)
-		}
-	}
 	return tx.SetEntryResult(e.ID, &sum.Score, &sum.Solved, &sum.Total)
+}
+
+// sumOf is what the runs of a submission come to.
+func (p *Platform) sumOf(tx *store.Tx, a agon.Arena, e store.Entry, runs []store.Run) (kind.Sum, error) {
+	sum, ok, err := p.sum(tx, a, e, runs)
+	if err != nil || ok {
+		return sum, err
+	}
+	if runs, _, err = agreed(tx, a, runs); err != nil {
+		return sum, err
+	}
+	if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
+		v, err := p.contestView(tx, a, e, runs)
+		if err != nil {
+			return sum, err
+		}
+		return k.Tally(v), nil
+	}
+	sum.Score, sum.Solved, sum.Total = aggregate(a, runs)
+	return sum, nil
 }
 
 // sweepJudgings takes back judge leases that ran out, and ends judgings that
@@ -706,6 +713,15 @@ func (p *Platform) sweepJudgings(ctx context.Context) error {
 		list = list[:0]
 		for _, j := range live {
 			over := !j.Deadline.After(p.now())
+			if j.Why == agon.JudgeFault { // it ends with the run that plays it again
+				if over, err = p.replayLeft(tx, j); err != nil {
+					return err
+				}
+				if over {
+					list = append(list, j)
+				}
+				continue
+			}
 			if j.State == agon.JudgingQueued && !over && p.now().Sub(j.CreatedAt) > p.cfg.SeenFor {
 				there, err := tx.HasJudge(j, p.now().Add(-p.cfg.SeenFor))
 				if err != nil {
@@ -729,6 +745,9 @@ func (p *Platform) sweepJudgings(ctx context.Context) error {
 			j, err := tx.Judging(old.ID)
 			if err != nil || j.State != old.State || !j.Deadline.Equal(old.Deadline) {
 				return err
+			}
+			if j.Why == agon.JudgeFault {
+				return p.dropReplay(tx, j)
 			}
 			if j.State == agon.JudgingLeased {
 				queued, err = p.judgeFailed(tx, j, "the judge was not heard of")

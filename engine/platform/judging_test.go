@@ -336,21 +336,23 @@ func TestRejudgeBudget(t *testing.T) {
 	}
 }
 
-// Three validators, one lies on 5 % of its runs, a share of 10 %: it is named
-// within 500 of its runs in at least 90 % of simulations, its lies decide no
-// seat, and nobody else is named.
+// Three validators, one lies on 5 % of its runs, upwards or by faults that it
+// invents, a share of 10 %: it is named within 500 of its runs in at least 90 %
+// of simulations of either sort, its lies decide no seat, and nobody else is named.
 func TestLiarIsNamed(t *testing.T) {
-	const sims, runs, batch = 60, 500, 25
-	named := 0
-	for sim := range sims {
-		if oneLiar(t, uint64(sim), runs, batch) {
-			named++
+	const sims, runs, batch = 40, 500, 25
+	for _, down := range []bool{false, true} {
+		named := 0
+		for sim := range sims {
+			if oneLiar(t, uint64(sim), runs, batch, down) {
+				named++
+			}
 		}
+		if named*10 < sims*9 {
+			t.Errorf("downwards %t: the liar was named in %d of %d simulations", down, named, sims)
+		}
+		t.Logf("downwards %t: named in %d of %d", down, named, sims)
 	}
-	if named*10 < sims*9 {
-		t.Errorf("the liar was named in %d of %d simulations", named, sims)
-	}
-	t.Logf("named in %d of %d", named, sims)
 }
 
 // TestLiarRule is the same by the rule alone, many times.
@@ -385,22 +387,38 @@ func TestLiarRule(t *testing.T) {
 	t.Logf("named %.1f %%, excluded %.1f %%", 100*float64(named)/sims, 100*float64(excluded)/sims)
 }
 
-// oneLiar plays a simulation: val1 lies on 5 % of its runs, upwards, val2 and
-// val3 are honest, and every agent is worth nothing, so that each seat is a lie's.
-// It reports whether val1 was named within runs of its own.
-func oneLiar(t *testing.T, seed uint64, runs, batch int) bool {
+// oneLiar plays a simulation: val1 lies on 5 % of its runs, val2 and val3 are
+// honest. Upwards, every agent is worth nothing, so that each seat is a lie's;
+// downwards, every agent is worth all, so that only the first may sit, and who
+// else takes a seat does so by a lie. It reports whether val1 was named within runs of its own.
+func oneLiar(t *testing.T, seed uint64, runs, batch int, down bool) bool {
+	honest, sits := 0.0, ""
+	if down {
+		honest = 1
+	}
 	r := rand.New(rand.NewPCG(seed, 3))
 	f := strangers(t, batch, agon.DefaultRejudge, func(c *Config, _ *agon.Arena) { c.Draw = rand.New(rand.NewPCG(seed, 5)).Float64 })
 	vals := []string{val1, val2, val3}
 	for n, entry := 0, 0; n < runs; entry++ {
 		f.judgeClaim(val2)
 		f.judgeClaim(val3)
-		f.submit([]string{miner1, miner2}[entry%2], fmt.Sprintf("agent %d", entry))
+		for _, v := range vals[1:] {
+			if f.claim(v) != nil { // it is seen from now on
+				t.Fatalf("simulation %d: something was left to play", seed)
+			}
+		}
+		s := f.submit([]string{miner1, miner2}[entry%2], fmt.Sprintf("agent %d", entry))
+		if down && entry == 0 {
+			sits = s.ID
+		}
 		for range batch {
-			if lie := r.Float64() < 0.05; lie {
+			switch lie := r.Float64() < 0.05; {
+			case lie && down:
+				f.blame(val1)
+			case lie:
 				f.play(val1, 1)
-			} else {
-				f.play(val1, 0)
+			default:
+				f.play(val1, honest)
 			}
 			n++
 		}
@@ -408,13 +426,17 @@ func oneLiar(t *testing.T, seed uint64, runs, batch int) bool {
 			busy = false
 			for _, v := range vals[1:] {
 				if l := f.judgeClaim(v); l != nil {
-					f.judgeAs(v, l, 0)
+					f.judgeAs(v, l, honest)
+					busy = true
+				}
+				if l := f.claim(v); l != nil {
+					f.result(v, l, f.attest(v, l, scored(l, honest)))
 					busy = true
 				}
 			}
 		}
-		if f.champion() != "" {
-			t.Fatalf("simulation %d: a lie took the seat", seed)
+		if got := f.champion(); got != sits {
+			t.Fatalf("simulation %d, downwards %t: a lie took the seat: %q sits, want %q", seed, down, got, sits)
 		}
 		f.clock.add(25 * time.Hour) // the miners' quota
 		for _, v := range vals[1:] {

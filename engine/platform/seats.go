@@ -144,14 +144,24 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 		d.Rule = incentive.ForgedRule
 	case v.Takes && !(c.Challenger.Score > 0):
 		d.Rule = incentive.ZeroRule // under no rule
+		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {
+			return false, err
+		}
 	case v.Takes:
 		d.Outcome = agon.TookSeat
+		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {
+			return false, err // what it sits with is the bar for others
+		}
 		r, err := p.reviewed(tx, a, e.ID, true)
 		if err != nil {
 			return false, err
 		}
 		if waits := p.judgedSeat(a, r, &d); waits {
 			return false, nil
+		}
+	default:
+		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {
+			return false, err
 		}
 	}
 	return true, p.book(tx, a, e, d)

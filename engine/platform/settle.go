@@ -100,7 +100,8 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	if err := p.countFault(tx, a); err != nil {
 		return reply, 0, err
 	}
-	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" && run.Title == nil { // what pairs, appeals and later sets cost is not the submission's
+	// What pairs, appeals, replays and later sets cost is not the submission's.
+	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" && store.ReplayOf(run.Group) == "" && run.Title == nil {
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
 			return reply, 0, err
 		}
@@ -111,15 +112,21 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 			return reply, 0, err
 		}
 	}
-	if r.Fault == agon.FaultNone {
-		if err := p.share(tx, arena, run, a); err != nil {
-			return reply, 0, err
-		}
+	drawn := 0
+	switch {
+	case store.ReplayOf(run.Group) != "": // it is a second or third word itself
+	case r.Fault == agon.FaultNone:
+		err = p.share(tx, arena, run, a)
+	default:
+		drawn, err = p.shareFault(tx, arena, run, a)
+	}
+	if err != nil {
+		return reply, 0, err
 	}
 	to := run
 	to.State, to.Fault, to.Reason, to.Deadline, to.EndedAt = agon.RunScored, r.Fault, a.Reason, now, now
 	queued, err = p.end(tx, arena, run, to)
-	return reply, queued, err
+	return reply, queued + drawn, err
 }
 
 func encode(v any) (string, error) {
@@ -219,6 +226,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	}
 	if n := store.TitleOf(from.Group); n >= 0 {
 		return p.endTitle(tx, arena, from.Submission, n)
+	}
+	if store.ReplayOf(from.Group) != "" {
+		return p.endReplay(tx, arena, to)
 	}
 	live, err := tx.AnyLive(from.Submission)
 	if err != nil || live {

@@ -74,7 +74,7 @@ func (t *Tx) CountJudgings(arena string) (int64, error) {
 // AnyJudging reports whether a judging waits in one of the arenas.
 func (t *Tx) AnyJudging(arenas []string) (bool, error) {
 	for _, a := range arenas {
-		n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM judgings WHERE arena = $1 AND state = 'queued') THEN 1 ELSE 0 END`, a)
+		n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM judgings WHERE arena = $1 AND state = 'queued' AND why <> 'fault') THEN 1 ELSE 0 END`, a)
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
@@ -97,7 +97,7 @@ func strange(v, c string) string {
 
 // NextJudging returns the oldest judging of an arena that c may have, or ErrNotFound.
 func (t *Tx) NextJudging(arena string, c Claimant) (Judging, error) {
-	return one(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j JOIN runs r ON r.id = j.run WHERE j.arena = $1 AND j.state = 'queued'
+	return one(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j JOIN runs r ON r.id = j.run WHERE j.arena = $1 AND j.state = 'queued' AND j.why <> 'fault'
 		AND (r.driver = '' OR r.driver = $2)`+strange("$3", "$4")+` ORDER BY j.n LIMIT 1`, arena, c.Driver, c.Validator, c.Coldkey)
 }
 

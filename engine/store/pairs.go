@@ -38,9 +38,12 @@ func pairRange(challenger string) (from, to string) {
 	return pairGroup + challenger + " ", pairGroup + challenger + "!"
 }
 
-// noHalf leaves out halves of pairs, what appeals played again, and plays on the sets of later periods: they are no
-// part of a submission's result.
-const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal ' AND substr(r.grp, 1, 4) <> 'set '`
+// noHalf leaves out halves of pairs, what appeals played again, faults that others
+// played again, and plays on the sets of later periods: they are no part of a
+// submission's result.
+const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal ' AND substr(r.grp, 1, 4) <> 'set '` + noReplay
+
+const noReplay = ` AND substr(r.grp, 1, 6) <> 'again '`
 
 // Half is one side of a pair, played by Validator; "" where nobody has settled it.
 type Half struct {

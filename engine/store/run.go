@@ -190,10 +190,10 @@ func (t *Tx) runsWhere(where string, args ...any) ([]Run, error) {
 	return runs, nil
 }
 
-// AnyLive reports whether a run of a submission has not ended.
+// AnyLive reports whether a run of a submission has not ended, but for faults that others play again.
 func (t *Tx) AnyLive(submission string) (bool, error) {
-	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM runs WHERE submission = $1
-		AND `+live+`) THEN 1 ELSE 0 END`, submission)
+	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM runs r WHERE submission = $1
+		AND `+live+noReplay+`) THEN 1 ELSE 0 END`, submission)
 	return n > 0, err
 }
 
@@ -320,6 +320,8 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// What an appeal plays again goes to another validator than the one whose result counts.
 	const other = ` AND (substr(r.grp, 1, 7) <> 'appeal ' OR NOT EXISTS (SELECT 1 FROM attempts a JOIN runs o ON o.id = a.run
 		WHERE a.submission = r.submission AND a.validator = $3 AND a.counted = 1 AND o.grp <> r.grp AND o.tasks = r.tasks AND o.replica = r.replica))`
+	// A fault of the agent is played again by strangers to who said so and to each other.
+	replay := ` AND (substr(r.grp, 1, 6) <> 'again ' OR ` + replayer("$3", "$4") + `)`
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
@@ -328,13 +330,13 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		plain += ` AND r.rival = ''`
 	}
 	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
-		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+other+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+other+replay+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
 	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
 		return x, err
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
-		AND (r.driver = '' OR r.driver = $2)`+apart+stream+other+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
 		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
 }
 
