@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -214,10 +215,15 @@ func (s *Store) install(ctx context.Context, list []byte, tmp string) error {
 	return rootfs.Unpack(site, archive, maxTree, maxEntries)
 }
 
-// tail keeps the end of what is written.
-type tail struct{ b []byte }
+// tail keeps the end of what is written, by both streams of a command at once.
+type tail struct {
+	mu sync.Mutex
+	b  []byte // guarded by mu while the command runs
+}
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
 	if n := len(t.b) - 8192; n > 0 {
 		t.b = append(t.b[:0], t.b[n:]...)

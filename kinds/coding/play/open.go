@@ -26,8 +26,6 @@ import (
 // language is what the judge knows of a runner.
 type language struct {
 	runner string
-	// home is the folder of the runner's programs in a box: a toolchain of agon's
-	// own, where the task names no image that brings one.
 	env    []string
 	mounts []sandbox.Mount
 	// units finds the bodies of listed tests and what can be falsified in them;
