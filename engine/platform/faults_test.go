@@ -15,6 +15,7 @@ func (f *fixture) blame(validator string) *client.Lease {
 	l := f.claim(validator)
 	if l == nil {
 		f.t.Fatalf("nothing for %s to play", validator)
+		return nil
 	}
 	f.result(validator, l, client.Result{Token: l.Token, Outcome: "crashed", Fault: agon.FaultAgent, Reason: "it crashed", Driver: agon.Driver{Name: "runc"}})
 	return l
