@@ -86,7 +86,8 @@ type Box struct {
 	helpers []int         // the runtime's other processes that became our children
 	dirty   atomic.Bool   // untrusted code has run
 
-	mu      sync.Mutex // guards what follows
+	kills   sync.RWMutex // held to kill all commands; shared to start one
+	mu      sync.Mutex   // guards what follows
 	end     sandbox.End
 	closing bool
 	cause   string // own limit for which we ended the whole box
@@ -258,6 +259,8 @@ func (b *Box) End() sandbox.End {
 // killAll ends every command in the box and notes why. The first process stays,
 // so that the box can be read and used again; if the rest does not die, it goes too.
 func (b *Box) killAll(limit, lost string) {
+	b.kills.Lock()
+	defer b.kills.Unlock()
 	b.note(limit, lost)
 	var err error
 	if b.Own {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,11 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 		q.UID, q.GID = cmd.UID, cmd.UID
 	}
 	r := &run{}
+	// A kill that is under way for an earlier command must not take this one with it,
+	// unexplained: it waits for the end of that kill.
+	b.kills.RLock()
+	started := sync.OnceFunc(b.kills.RUnlock)
+	defer started()
 	b.mu.Lock()
 	if b.closing || b.end.Ended {
 		e := b.end
@@ -83,6 +89,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	before := usage{b.Group.Memory(), b.Group.CPU()}
 	start := time.Now() //nolint:forbidigo // measures a real process
 	id, answer, err := b.control.ask(q, stdin, stdout.W, stderr.W)
+	started()
 	_ = stdin.Close()
 	_ = stdout.W.Close()
 	_ = stderr.W.Close()
