@@ -268,7 +268,7 @@ func (a *App) tryCmd(in Agents) *cobra.Command {
 		Short: "Play an agent on this machine, by the validator's own code path",
 		Long: `Play an agent on this machine by the validator's own code path: the same boxes,
 the same gateway, the same grading, so the same score as the arena on its public
-tasks. No running arena is needed. An unsolved task is no error: the exit code is 0.
+tasks. No running arena is needed.
 
 Where the configured server (--url) runs the arena, it also says how the champion
 did, and whether this file would take the seat by the arena's rule.
@@ -277,22 +277,35 @@ What the agent printed (a traceback too) and the trace of each run are kept belo
 try/ in the data directory, of the last 20 tries; the end of it is shown where the
 agent failed, or where one task alone was tried.
 
-FILE may be a directory that holds the kind's file (agent.py). A task directory (--task
-./some-task) is played without an arena, by the rules of its kind's demo.
+FILE may be a directory that holds the kind's file (agent.py), or an archive of one (.tar,
+.tar.gz, .zip). A task's directory or archive (--task ./some-task, --task task.tar.gz) is
+played without an arena, by the rules of its kind's demo. Without --arena the one arena of
+the configured server is taken.
 
 JSON: {arena, score, solved, total, cost_micros, box_ms, log, tasks: [{key, reward, solved, fault}],
 runs: [{task, state, fault, score, ms, detail, solved, log, output}],
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
-Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a run failed by a fault of ours.`,
-		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop\n  agon try ./agent --task ./harbor-task",
+Exit codes: 0 all tasks are solved; 3 some are not; 7 the arena would refuse the file, or a
+hidden task was named; 9 a run failed by a fault of ours.`,
+		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz",
 		Args:    Args(1, 1, "one agent file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
-			if o.Arena == "" && !slices.ContainsFunc(o.Tasks, TaskDir) {
-				return output.Usage("arena", a.example.Replace("name one, for example --arena {arena}"), "--arena is missing")
-			}
 			if err := CheckBoxes(o.Boxes); err != nil {
 				return err
+			}
+			if o.Arena == "" && !slices.ContainsFunc(o.Tasks, TaskDir) {
+				only, err := a.onlyArena(cmd.Context())
+				if code := ""; err != nil {
+					if e := Describe(err); e != nil {
+						code = e.Code
+					}
+					if code == "usage" {
+						return err // several arenas: its mend names them
+					}
+					return output.Usage("arena", a.example.Replace("name one, for example --arena {arena}, or start the server at --url"), "--arena is missing, and no server says which there is: %v", err)
+				}
+				o.Arena = only
 			}
 			return a.try(cmd.Context(), in, o)
 		},
@@ -305,10 +318,15 @@ Exit codes: 7 a hidden task was named, or the arena would refuse the file; 9 a r
 	return cmd
 }
 
-// TaskDir tells whether --task names a task's directory on this machine.
+// TaskDir tells whether --task names a task's directory on this machine, or an
+// archive of one.
 func TaskDir(name string) bool {
-	fi, err := os.Stat(filepath.Join(name, "task.toml"))
-	return err == nil && fi.Mode().IsRegular()
+	if fi, err := os.Stat(filepath.Join(name, "task.toml")); err == nil && fi.Mode().IsRegular() {
+		return true
+	}
+	archive := slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	fi, err := os.Stat(name)
+	return archive && err == nil && fi.Mode().IsRegular()
 }
 
 func (a *App) try(ctx context.Context, in Agents, o TryOptions) error {
@@ -327,6 +345,9 @@ func (a *App) try(ctx context.Context, in Agents, o TryOptions) error {
 		if perr := a.Printer.Print(context.WithoutCancel(ctx), output.Result{Value: r, IDs: ids(r.Runs, func(x TryRun) string { return x.Task }), Human: func(h *output.Human) { tryHuman(h, r) }}); perr != nil {
 			return perr
 		}
+	}
+	if err == nil && r != nil && r.Solved < r.Total {
+		return &Exit{Code: CodePartly}
 	}
 	return err
 }

@@ -70,7 +70,8 @@ func (a *App) taskCheckCmd(t Tasks) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Prove that tasks are sound: the reference solves them, doing nothing does not",
-		Long: `Prove that tasks are sound. The reference solution must solve a task and an agent
+		Long: `Prove that tasks are sound. DIR is a task's directory, a directory of them, or an
+archive (.tar, .tar.gz, .zip). The reference solution must solve a task and an agent
 that does nothing must not, twice each; a task that drifts is refused.
 
 Graders play twins of the tests that decide: the same test with a falsified

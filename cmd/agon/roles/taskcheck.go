@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -22,6 +23,17 @@ import (
 // must solve, doing nothing must not, twice each, in boxes like any grading.
 // With paid, a task is refused as well whose grade can be forged.
 func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([]cli.TaskReport, error) {
+	work, err := tempdir.Make("check")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	dirs = slices.Clone(dirs)
+	for i := range dirs {
+		if dirs[i], err = kit.Unpacked(work, dirs[i]); err != nil {
+			return nil, err
+		}
+	}
 	list, err := o.Kits.TasksIn(dirs)
 	if err != nil {
 		return nil, err
@@ -30,11 +42,6 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([
 	if err != nil {
 		return nil, err
 	}
-	work, err := tempdir.Make("check")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(work)
 	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
 	if err != nil {
 		return nil, err

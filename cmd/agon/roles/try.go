@@ -37,7 +37,16 @@ const maxTryFile = 16 << 20
 // Try plays a file on an arena's public tasks with the validator's own Player,
 // on this machine, for nobody's account. only names tasks; none means all.
 func Try(ctx context.Context, o kit.Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
-	list, err := tryTasks(o, only)
+	work, err := tempdir.Make("try")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	entry, err := kit.Unpacked(work, file)
+	if err != nil {
+		return nil, err
+	}
+	list, err := tryTasks(o, only, work)
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +54,6 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if err != nil {
 		return nil, err
 	}
-	work, err := tempdir.Make("try")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(work)
 	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
 	if err != nil {
 		return nil, err
@@ -74,7 +78,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if i := own.InsteadOfTry; i != nil {
 		return nil, &agon.Error{Code: "other_command", Status: 422, Field: "arena", Message: i.Why, Mend: i.Mend}
 	}
-	files, err := tryFiles(own, file)
+	files, err := tryFiles(own, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +190,19 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 
 // tryTasks loads the tasks that are named by their directories; none where they
 // are names of an arena's.
-func tryTasks(o kit.Options, only []string) ([]*task.Task, error) {
+func tryTasks(o kit.Options, only []string, work string) ([]*task.Task, error) {
 	dirs := slices.DeleteFunc(slices.Clone(only), func(name string) bool { return !cli.TaskDir(name) })
 	if len(dirs) == 0 {
 		return nil, nil
 	}
 	if len(dirs) < len(only) {
 		return nil, &agon.Error{Code: "bad_flag", Status: 422, Field: "task", Message: "--task: some are directories and some are not", Mend: "name directories, or an arena's tasks"}
+	}
+	for i := range dirs {
+		var err error
+		if dirs[i], err = kit.Unpacked(work, dirs[i]); err != nil {
+			return nil, err
+		}
 	}
 	list, err := o.Kits.TasksIn(dirs)
 	if err != nil {

@@ -4,15 +4,11 @@
 package dataset
 
 import (
-	"archive/tar"
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -22,13 +18,12 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
-	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/kinds/kit"
 )
 
 // Bounds of what is imported.
 const (
 	MaxTasks   = 20_000
-	MaxArchive = 1 << 30
 	maxEntries = 1_000_000
 )
 
@@ -174,7 +169,7 @@ func (w *Writer) Harbor(ctx context.Context, source string) error {
 			return fmt.Errorf("unpack: %w", err)
 		}
 		defer os.RemoveAll(tmp)
-		if err := unpack(tmp, source, fi.Size()); err != nil {
+		if err := kit.Unpack(tmp, source); err != nil {
 			return fmt.Errorf("unpack %s: %w", source, err)
 		}
 		source = tmp
@@ -295,70 +290,6 @@ func read(dir string) (files tree, why string, err error) {
 		return nil, "", fmt.Errorf("read task: %w", err)
 	}
 	return files, why, nil
-}
-
-// unpack lays out a .tar, .tar.gz or .zip.
-func unpack(dir, source string, size int64) error {
-	if size > MaxArchive {
-		return fmt.Errorf("%d bytes, at most %d", size, MaxArchive)
-	}
-	f, err := os.Open(source)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	magic := make([]byte, 4)
-	if _, err := io.ReadFull(f, magic); err != nil {
-		return errors.New("neither .tar, .tar.gz nor .zip")
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	var r io.Reader = f
-	switch {
-	case string(magic) == "PK\x03\x04":
-		if r, err = zipAsTar(f, size); err != nil {
-			return err
-		}
-	case magic[0] == 0x1f && magic[1] == 0x8b:
-		if r, err = gzip.NewReader(f); err != nil {
-			return err
-		}
-	}
-	return rootfs.Unpack(dir, r, 2*MaxArchive, maxEntries)
-}
-
-// zipAsTar reads the files of a zip archive as a tar archive, which has the bounds.
-func zipAsTar(f *os.File, size int64) (io.Reader, error) {
-	z, err := zip.NewReader(f, size)
-	if err != nil {
-		return nil, err
-	}
-	pr, pw := io.Pipe()
-	go func() {
-		w := tar.NewWriter(pw)
-		err := func() error {
-			for _, x := range z.File {
-				if !x.Mode().IsRegular() {
-					continue
-				}
-				if err := w.WriteHeader(&tar.Header{Name: x.Name, Typeflag: tar.TypeReg, Mode: int64(x.Mode().Perm()), Size: int64(x.UncompressedSize64)}); err != nil {
-					return err
-				}
-				in, err := x.Open()
-				if err != nil {
-					return err
-				}
-				_, err = io.Copy(w, in)
-				if err = errors.Join(err, in.Close()); err != nil {
-					return err
-				}
-			}
-			return w.Close()
-		}()
-		_ = pw.CloseWithError(err) // never fails
-	}()
-	return pr, nil
 }
 
 // toml writes a text as TOML has it.
