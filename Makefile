@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: runners postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: figures runners postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -67,6 +67,9 @@ KILLS ?= 200
 DRIVER ?=
 copies: build ## rewrites of a sampling agent try to take its seat, in real boxes (slow; KINDS, ENTRIES, PAIRS)
 	scripts/copies.sh
+
+figures: ## simulations through the real platform in full: liars named, copies of a sampling agent (slow)
+	@AGON_BENCH_COPIES=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLiar|TestPairedCopies|TestSimulated|TestLies|TestCopiesAndPower' ./engine/incentive ./engine/platform | grep -E '^(---|ok|FAIL|    )'
 
 soak: build ## 50 boxes at once for SOAK (10m), then strangers at the door as long: nothing may grow or stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -boxes 50 -for $(SOAK)

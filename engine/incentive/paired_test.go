@@ -121,6 +121,7 @@ func play(r *rand.Rand, cfg PairedConfig, discordance, gain float64) string {
 // An identical copy of an agent that samples is seated as seldom as the bound
 // says, in five attempts together; a gain of ten points is found.
 func TestCopiesAndPower(t *testing.T) {
+	drawn(t)
 	r := rand.New(rand.NewPCG(11, 12))
 	const coldkeys = 2000
 	seated := 0

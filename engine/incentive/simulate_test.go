@@ -17,6 +17,15 @@ func simulate(t testing.TB, s Simulation) Simulated {
 	return out
 }
 
+// drawn ends a test of very many drawn pairs where the race detector is on: the
+// draws share nothing, and TestSimulationRepeats watches what runs at once.
+// scripts/test.sh runs this package without the detector too.
+func drawn(t *testing.T) {
+	if race {
+		t.Skip("many drawn pairs: run without the race detector")
+	}
+}
+
 func pairedSim() Simulation {
 	return Simulation{Name: PairedRule, Rule: Paired(), Copies: 2000, Discordance: 0.3, Seed: 1}
 }
@@ -24,6 +33,7 @@ func pairedSim() Simulation {
 // Two thousand copies are seated in five attempts as seldom as promised; ten
 // points of gain are found in the first.
 func TestSimulatedCopiesAndPower(t *testing.T) {
+	drawn(t)
 	out := simulate(t, pairedSim())
 	if out.Copy5 > 0.01 || out.Upper5 > 0.015 || out.Upper5 < out.Copy5 || out.Validators != 3 {
 		t.Errorf("copies: %+v", out)
@@ -40,6 +50,7 @@ func TestSimulatedCopiesAndPower(t *testing.T) {
 
 // One liar of three, whatever it says, seats no copies and keeps nobody out.
 func TestSimulatedLiar(t *testing.T) {
+	drawn(t)
 	honest, lied := pairedSim(), pairedSim()
 	honest.Effect, lied.Effect, lied.Liars = 0.15, 0.15, 1
 	a, b := simulate(t, honest), simulate(t, lied)
@@ -62,6 +73,7 @@ func TestSimulatedLiar(t *testing.T) {
 // differs, or is a copy. None changes false takeovers or power by more than a
 // point, and no contest has more pairs than all validators' own together.
 func TestLies(t *testing.T) {
+	drawn(t)
 	const contests = 700
 	rate := func(liars int, gain float64, lie func(s *Simulation, r *rand.Rand) Pair) float64 {
 		s := pairedSim()
@@ -176,6 +188,7 @@ func TestReadHistory(t *testing.T) {
 		}
 	}
 	s := pairedSim()
+	drawn(t)
 	s.History, s.Copies = h, 500
 	if out := simulate(t, s); out.Copy5 > 0.01 || out.Power["0.1"] < 0.8 || out.MoneyMean <= 0 {
 		t.Errorf("by history: %+v", out)
@@ -230,6 +243,7 @@ func BenchmarkSimulate(b *testing.B) {
 // What an arena can tell grows with its pairs, and a rule by scores says how
 // often luck seats a copy.
 func TestTell(t *testing.T) {
+	drawn(t)
 	tell := func(name string, r Rule, own map[string]float64) Told {
 		t.Helper()
 		x, err := Tell(context.Background(), name, r, own, 30, 0.01)

@@ -267,6 +267,9 @@ func TestPairedCopies(t *testing.T) {
 	f := pairedArena(t, 24, own)
 	r := rand.New(rand.NewPCG(5, 6))
 	coldkeys := 30
+	if race {
+		coldkeys = 6 // make figures plays all
+	}
 	if n, err := strconv.Atoi(os.Getenv("AGON_BENCH_COPIES")); err == nil {
 		coldkeys = n / 5 // 2,000 take a minute
 	}

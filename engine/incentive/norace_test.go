@@ -1,0 +1,5 @@
+//go:build !race
+
+package incentive
+
+const race = false
