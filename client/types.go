@@ -170,6 +170,7 @@ type Submission struct {
 // Run is a run with its attempts.
 type Run struct {
 	agon.Run
+	Name string         `json:"name,omitempty" doc:"name of its submission"`
 	List []agon.Attempt `json:"list,omitempty" doc:"attempts, oldest first"`
 }
 
@@ -412,6 +413,17 @@ type Agreement struct {
 	Tasks      []string   `json:"tasks" doc:"the scenarios that they play"`
 	Validators []Agreeing `json:"validators"`
 	Note       string     `json:"note,omitempty" doc:"why there is no agreement yet"`
+	// Names are those of the packs that the server has entered itself, by hotkey.
+	Names map[string]string `json:"names,omitempty" doc:"names of the samples, by hotkey"`
+}
+
+// WinnerName is the name of the winner's pack, where the server has entered it
+// itself; else "".
+func (g Agreement) WinnerName() string {
+	if g.Winner == nil {
+		return ""
+	}
+	return g.Names[*g.Winner]
 }
 
 // Agreeing is one validator of an agreement.

@@ -125,6 +125,24 @@ func commandsIn(page string) (out []string) {
 	return out
 }
 
+// blockCommands are the lines of a page's fenced blocks that begin with a command of
+// this binary, without remarks, as a shell would get them.
+func blockCommands(page string) (out []string) {
+	block := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			block = !block
+		case block && commandStart.MatchString(line):
+			out = append(out, assignments.ReplaceAllString(remark.ReplaceAllString(line, ""), ""))
+		}
+	}
+	return out
+}
+
+var remark = regexp.MustCompile(`\s+#.*$`)
+
 // choices makes a command for each of `view|logs|trace`.
 func choices(line string) []string {
 	words := strings.Fields(line)

@@ -221,7 +221,7 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 			}
 			views[r.Submission] = v
 		}
-		page.Items = append(page.Items, p.runView(arenas[r.Arena], r, nil, v))
+		page.Items = append(page.Items, p.runView(arenas[r.Arena], r, entries[r.Submission].Name, nil, v))
 	}
 	return page, nil
 }
@@ -255,15 +255,15 @@ func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, e
 	if err != nil {
 		return nil, err
 	}
-	out := p.runView(a, r, list, v)
+	out := p.runView(a, r, e.Name, list, v)
 	return &out, nil
 }
 
 // runView shows the progress of a run to all, and words about what happened in
 // it to those who may read its logs: they may quote the agent or the task. What
 // a judge said of a hidden task goes to those only who may read the task.
-func (p *Platform) runView(arena agon.Arena, r store.Run, list []store.Attempt, v view) client.Run {
-	out := client.Run{Run: r.Run}
+func (p *Platform) runView(arena agon.Arena, r store.Run, name string, list []store.Attempt, v view) client.Run {
+	out := client.Run{Run: r.Run, Name: name}
 	told := p.tellingOf(arena, r.Tasks, v)
 	if len(told.hidden) > 0 {
 		out.Tasks = openDigests(r.Tasks)

@@ -56,7 +56,7 @@ func TestDemoPack(t *testing.T) {
 	}
 	for _, v := range g.Validators {
 		if v.Judged != 3 || !strings.Contains(v.Filter, "3 in → 3 passed") || len(v.Excluded) != 2 ||
-			!strings.Contains(v.Excluded[by["near-copy"].Miner], "NCD") || v.Excluded[by["gaming"].Miner] != "integrity_failed" {
+			!strings.Contains(v.Excluded[by["near-copy"].Miner], "near copy of an earlier one, that of optimised") || v.Excluded[by["gaming"].Miner] != "its policy breaks rules of the arena" {
 			t.Errorf("validator %+v", v)
 		}
 		// A script was the model: the winner is named, and the owner's uid has all.

@@ -51,6 +51,7 @@ type together struct {
 	file  kit.ArenaFile
 	vals  []*alone
 	keys  []*kit.Party
+	names map[string]string // of the samples, by hotkey; written before done
 	clock demoClock
 	read  func(ctx context.Context) (*ledger.Metagraph, error)
 	say   func(format string, args ...any)
@@ -103,15 +104,17 @@ func boardPart(without *sync.Map) *web.Part {
 func openTogether(ctx context.Context, s *kit.Server, without *sync.Map, f kit.ArenaFile, d sandbox.Driver, root string) (_ *together, err error) {
 	f.Netuid, f.Only = f.Netuid+aloneNet, aloneTask
 	keyed := s.Options.Getenv("AGON_LLM_BASE_URL") != ""
-	t := &together{arena: f.ID, file: f, say: s.Options.Sayf}
+	t := &together{arena: f.ID, file: f, say: s.Options.Sayf, names: map[string]string{}}
 	t.read = func(ctx context.Context) (*ledger.Metagraph, error) { return s.Ledger.Metagraph(ctx, f.Netuid) }
 	if err := s.EnsureSubnet(ctx, f.Arena(), nil); err != nil {
 		return nil, err
 	}
 	for _, sa := range Kit().Samples {
-		if err := commitSample(ctx, s, f.Arena(), sa.Name); err != nil {
+		hotkey, err := commitSample(ctx, s, f.Arena(), sa.Name)
+		if err != nil {
 			return nil, err
 		}
+		t.names[hotkey] = sa.Name
 	}
 	defer func() {
 		if err != nil {
@@ -151,43 +154,43 @@ func openTogether(ctx context.Context, s *kit.Server, without *sync.Map, f kit.A
 // commitSample makes a sample's miner commit to its pack, at the address under
 // which this server shows it. What is committed already stays: a second
 // commitment would only be later.
-func commitSample(ctx context.Context, s *kit.Server, a agon.Arena, name string) error {
+func commitSample(ctx context.Context, s *kit.Server, a agon.Arena, name string) (hotkey string, err error) {
 	miner, err := kit.LoadParty(s.Data.Path("wallets"), "miner-"+name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err := s.EnsureRegistered(ctx, a, miner); err != nil {
-		return err
+		return "", err
 	}
 	files, err := kit.SampleFiles(data.FS, name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	p, err := packfile.Read(files[kindpack.File])
 	if err != nil {
-		return fmt.Errorf("read sample %s: %w", name, err)
+		return "", fmt.Errorf("read sample %s: %w", name, err)
 	}
 	text, err := packfile.Commitment{Hash: p.Hash, URL: s.URL() + samplePacks + name + ".json"}.Write()
 	if err != nil {
-		return fmt.Errorf("commit sample %s: %w", name, err)
+		return "", fmt.Errorf("commit sample %s: %w", name, err)
 	}
 	list, err := s.Ledger.Commitments(ctx, a.Netuid)
 	if err != nil {
-		return fmt.Errorf("commit sample %s: %w", name, err)
+		return "", fmt.Errorf("commit sample %s: %w", name, err)
 	}
 	for _, c := range list {
 		if c.Hotkey == miner.Hotkey.SS58() && len(c.Fields) == 1 && string(c.Fields[0].Data) == text {
-			return nil
+			return miner.Hotkey.SS58(), nil
 		}
 	}
 	l, err := remote.New(remote.Config{URL: s.URL(), Signer: func(string) (auth.Signer, error) { return miner.Hotkey, nil }})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err := l.Commit(ctx, a.Netuid, miner.Hotkey.SS58(), ledger.Raw([]byte(text))); err != nil {
-		return fmt.Errorf("commit sample %s: %w", name, err)
+		return "", fmt.Errorf("commit sample %s: %w", name, err)
 	}
-	return nil
+	return miner.Hotkey.SS58(), nil
 }
 
 // samplePacks is where a server shows its own sample packs: at an address that
@@ -309,9 +312,25 @@ func (t *together) idle(ctx context.Context) error {
 	}
 }
 
+// excluded says why a validator does not play a pack, in words of ours: the
+// protocol's are for programs.
+func (t *together) excluded(x consensus.Excluded) string {
+	switch {
+	case strings.HasPrefix(x.Reason, kindpack.CodeIntegrity):
+		return "its policy breaks rules of the arena"
+	case x.Of != "":
+		of := t.names[x.Of]
+		if of == "" {
+			of = x.Of
+		}
+		return "its policy is a near copy of an earlier one, that of " + of
+	}
+	return strings.ReplaceAll(x.Reason, "_", " ")
+}
+
 // show puts together what the validators say now.
 func (t *together) show() {
-	g := &client.Agreement{Netuid: t.file.Netuid, Window: -1, Scripted: t.vals[0].eval.scripted, Tasks: []string{}, Validators: []client.Agreeing{}, Note: t.note}
+	g := &client.Agreement{Netuid: t.file.Netuid, Window: -1, Scripted: t.vals[0].eval.scripted, Tasks: []string{}, Validators: []client.Agreeing{}, Note: t.note, Names: t.names}
 	for _, task := range t.vals[0].eval.arena.Tasks {
 		g.Tasks = append(g.Tasks, task.Key)
 	}
@@ -327,7 +346,7 @@ func (t *together) show() {
 			a.Outvoted = append(a.Outvoted, o.Validator)
 		}
 		for _, x := range s.Excluded {
-			a.Excluded[x.Miner] = x.Reason
+			a.Excluded[x.Miner] = t.excluded(x)
 		}
 		g.Validators = append(g.Validators, a)
 		if i == 0 {

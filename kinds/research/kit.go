@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/research/commands"
@@ -205,7 +206,11 @@ func enterPatch(ctx context.Context, s *kit.Server, co *coordinator.Coordinator,
 	if err := json.Unmarshal(b, &sub); err != nil {
 		return fmt.Errorf("read submission: %w", err)
 	}
-	s.Options.Sayf("entered %s as %s", x.Name, sub.ID)
+	e, err := s.Platform.Submission(ctx, platform.Caller{Operator: true}, sub.ID)
+	if err != nil {
+		return fmt.Errorf("read submission: %w", err)
+	}
+	s.Options.Sayf("entered %s (sample %s) as %s", e.Name, x.Name, sub.ID)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ui/cli/iostreams"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -357,7 +358,7 @@ func agreementHuman(h *output.Human, g *client.Agreement) {
 	case g.Winner == nil:
 		h.Line("%d validators agree that nobody sits", len(g.Validators))
 	default:
-		h.Line("%d validators agree on %s at $%.6f an episode", len(g.Validators), *g.Winner, g.CostUSD)
+		h.Line("%d validators agree on %s at $%.6f an episode", len(g.Validators), strings.TrimSpace(plain.Line(g.WinnerName())+" "+*g.Winner), g.CostUSD)
 	}
 	if g.Scripted {
 		h.Line("scripted: a script was the model, at a made-up price; everything is burned")

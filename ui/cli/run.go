@@ -68,14 +68,14 @@ func (a *App) runListCmd() *cobra.Command {
 				rows := make([][]output.Cell, len(runs))
 				for i, r := range runs {
 					rows[i] = []output.Cell{
-						output.Text(r.Run.Run), output.Text(taskNames(r.Tasks)), output.Text(r.Submission), StateCell(string(r.State)),
+						output.Text(r.Run.Run), output.Text(taskNames(r.Tasks)), output.Text(ownerName(r)), StateCell(string(r.State)),
 						output.Text(faultText(r.Fault)), output.Text(runScore(r)), output.Text(strconv.Itoa(r.Attempts)), output.Text(When(r.CreatedAt)),
 					}
 				}
 				h.Table([]output.Column{
 					{Title: "id", ID: true},
 					{Title: "task", Min: 10},
-					{Title: "submission", ID: true},
+					{Title: "submission", Min: 12},
 					{Title: "state"},
 					{Title: "fault"},
 					{Title: "score", Right: true},
@@ -163,6 +163,15 @@ func (a *App) runViewCmd() *cobra.Command {
 	}
 }
 
+// ownerName names the submission of a run as commands take it: ARENA/NAME. Its
+// id, where the server tells no name.
+func ownerName(r client.Run) string {
+	if r.Name == "" {
+		return r.Submission
+	}
+	return r.Arena + "/" + plain.Line(r.Name)
+}
+
 // scoreOf is a run's score, "" where it has none.
 func scoreOf(r *client.Run) string {
 	if len(r.Scores) == 0 {
@@ -181,7 +190,7 @@ func runHuman(h *output.Human, r *client.Run) {
 		deadline = When(r.Deadline)
 	}
 	h.Heading(r.Run.Run)
-	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", r.Submission}, [2]string{"state", string(r.State)}, [2]string{"score", scoreOf(r)},
+	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", strings.TrimSpace(plain.Line(r.Name) + " " + r.Submission)}, [2]string{"state", string(r.State)}, [2]string{"score", scoreOf(r)},
 		[2]string{"fault", fault}, [2]string{"reason", r.Reason}, [2]string{"seed", strconv.FormatInt(r.Seed, 10)},
 		[2]string{"created", When(r.CreatedAt)}, [2]string{"ended", When(r.EndedAt)}, [2]string{"deadline", deadline})
 	if len(r.Scores) > 0 {

@@ -139,7 +139,7 @@ func (n *Node) unique(list []candidate) []candidate {
 	for _, c := range list {
 		if x, ok := copies[c.hotkey]; ok {
 			why := fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of)
-			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, why, x.Similarity})
+			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, why, x.Similarity, x.Of})
 			if key := [2]string{c.hotkey, c.pack.Hash}; !n.told[key] {
 				if len(n.told) > 10_000 {
 					clear(n.told)

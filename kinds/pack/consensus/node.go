@@ -141,6 +141,7 @@ type Excluded struct {
 	Miner      string  `json:"miner"`
 	Reason     string  `json:"reason"`
 	Similarity float64 `json:"similarity,omitempty"`
+	Of         string  `json:"of,omitempty"` // hotkey of the earlier pack that it is a copy of
 }
 
 // Rejected is a validator whose payload does not count.

@@ -76,6 +76,7 @@ const (
 const (
 	MetricPrefix   = "observed."
 	MetricObserved = "observed" // the task's metric
+	MetricClaimed  = "claimed"  // the same as the miner claims it; it decides nothing
 	// A duel replays the incumbent beside the challenger on the same machine
 	// and seeds: Score.Metrics has one pair per seed, numbered from 0.
 	MetricDuelPrefix  = "duel." // duel.<i>.challenger, duel.<i>.incumbent, of a second metric challenger2, incumbent2

@@ -54,6 +54,9 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 	}
 	x := obs.Metrics[t.MetricName]
 	s.Metrics[MetricObserved] = x
+	if obs.Claimed != nil {
+		s.Metrics[MetricClaimed] = *obs.Claimed
+	}
 	s.Value, s.Solved = t.ScoreValue(x), true
 	var pairs []quorum.Pair
 	for _, p := range obs.Duel {

@@ -75,6 +75,15 @@ func agreement(c agon.Contest, v agon.View) (quorum.Agreement, int) {
 	return quorum.Agree(c, list, tried), tried
 }
 
+// claimOf is what the miner claimed, as a replay among those that agree read it.
+func claimOf(r agon.Run, agree []string) (float64, bool) {
+	if !slices.Contains(agree, r.RunSpec.Run) || len(r.Scores) != 1 {
+		return 0, false
+	}
+	x, ok := r.Scores[0].Metrics[MetricClaimed]
+	return x, ok
+}
+
 // ReplayOf reads what a scored run says; ok is false for runs without a result.
 func ReplayOf(r agon.Run, trust map[string]float64) (quorum.Replay, bool) {
 	if r.State != agon.RunScored || len(r.Scores) != 1 {
@@ -150,6 +159,12 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	}
 	numbers := map[string]float64{
 		"observed": a.Value, "spread": a.Spread, "support": a.Support, "replays": float64(len(a.Runs)), "band": c.Band, "attempt": float64(max(v.Attempts, 1)),
+	}
+	for _, r := range v.Runs { // all replays of a submission read one claim
+		if x, ok := claimOf(r, a.Runs); ok {
+			numbers["claimed"] = x
+			break
+		}
 	}
 	rival := agon.Rival{}
 	if v.Rival != nil {

@@ -45,6 +45,9 @@ type Observed struct {
 	Reason  string             `json:"reason,omitempty"` // of a rejection: the code behind validator_rejection=
 	Notes   string             `json:"notes,omitempty"`  // one line
 	Metrics map[string]float64 `json:"metrics,omitempty"`
+	// Claimed is the task's metric as the miner claims it; nil: it claims none.
+	// It decides nothing.
+	Claimed *float64 `json:"claimed,omitempty"`
 	// Duel holds the pairs of challenger and incumbent: same machine, same seed.
 	Duel []DuelPair `json:"duel,omitempty"`
 	// Changed lists the paths that the patch changes; Digest names the change
@@ -182,6 +185,11 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	}
 	if challenger, err = p.side(ctx, "challenger", dir); err != nil {
 		return fail(err)
+	}
+	if e, err := ReadEntry(os.DirFS(dir)); err == nil { // side has said what is wrong with it
+		if x, ok := e.Claim.ClaimedMetrics[p.t.MetricName]; ok {
+			obs.Claimed = &x
+		}
 	}
 	obs.Changed, obs.Digest = challenger.changes.Paths(), challenger.changes.Digest
 	if p.run.Rival != nil {

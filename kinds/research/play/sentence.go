@@ -40,12 +40,16 @@ func Sentence(d agon.Decision) string {
 	if !ok {
 		return fmt.Sprintf("Replayed %s; no duel was played.", fig(n["observed"]))
 	}
-	compared := fmt.Sprintf("replayed %s against %s %s (%s is better)", fig(n["observed"]), against, fig(rival), better)
+	claimed := ""
+	if x, ok := n["claimed"]; ok && x != n["observed"] {
+		claimed = "claimed " + fig(x) + ", "
+	}
+	compared := claimed + fmt.Sprintf("replayed %s against %s %s (%s is better)", fig(n["observed"]), against, fig(rival), better)
 	switch {
 	case d.Outcome == agon.TookSeat:
 		return "Took the seat: " + compared + "."
 	case n["gain"] <= 0:
-		return "Kept out: " + compared + " is no gain."
+		return "Kept out: " + compared + ": no gain."
 	}
 	return fmt.Sprintf("Kept out: %s; evidence %s of %s needed.", compared, incentive.Figure(n["evidence"]), incentive.Figure(n["need"]))
 }

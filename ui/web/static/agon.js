@@ -116,6 +116,8 @@
       },
       axes: [x, y],
       cursor: { points: { size: 12 } },
+      // The legend reads off what is pointed at; else it is only the key of colours.
+      hooks: { setLegend: [(u) => box.classList.toggle("read", u.cursor.idx != null)] },
       series: [
         { label: p.xlabel, value: (u, v, s, i) => (i == null ? "–" : p.names[i] + (p.ticks ? "" : ", " + (p.time ? utc(v) : num(v)))) },
         ...p.series.filter((s) => s.y.some((v) => v != null)).map((s) => ({
