@@ -9,12 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 )
 
 // Labelled is one case whose right answer a person gave.
 type Labelled struct {
 	ID string `json:"id"`
+	// Class is what the case tries: "paraphrase", "injection in a citation" …
+	Class string `json:"class,omitempty"`
 	SupportCase
 	SupportOK bool `json:"support_ok"`
 }
@@ -74,8 +79,9 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 
 // Calibration is how a judge did on labelled cases. Rates are of those judged.
 type Calibration struct {
-	Prompt       string  `json:"prompt"`
-	Model        string  `json:"model"`
+	Prompt       string `json:"prompt"`
+	Model        string `json:"model"`
+	classes      map[string]int
 	Cases        int     `json:"cases"`
 	Judged       int     `json:"judged"`
 	Failed       int     `json:"failed"` // no verdict: neither right nor wrong
@@ -86,13 +92,87 @@ type Calibration struct {
 	// FalseAcceptRate is of the cases labelled not supported, FalseRejectRate of those labelled supported.
 	FalseAcceptRate float64 `json:"false_accept_rate"`
 	FalseRejectRate float64 `json:"false_reject_rate"`
-	CostMicros      int64   `json:"cost_micros"`
-	Wrong           []Wrong `json:"wrong"`
+	// Kappa is Cohen's: the agreement beyond what chance alone gives, 1 at most. CI
+	// is its 95 % interval (the large-sample error of Fleiss, Cohen and Everitt; with
+	// neither side wrong anywhere, the rule of three).
+	Kappa float64    `json:"kappa"`
+	CI    [2]float64 `json:"ci"`
+	// FalseAccept is the rate of false accepts of each class that has cases labelled
+	// not supported.
+	FalseAccept map[string]float64 `json:"false_accept"`
+	// Gate is what CI[0] must reach; Passed and Why say whether it and the bound on
+	// false accepts were kept.
+	Gate       float64 `json:"gate"`
+	Passed     bool    `json:"passed"`
+	Why        string  `json:"why"`
+	CostMicros int64   `json:"cost_micros"`
+	Wrong      []Wrong `json:"wrong"`
+}
+
+// The gate that a judge must pass before an arena opens with it.
+const (
+	// GateKappa is what the lower end of kappa's interval must reach.
+	GateKappa = 0.6
+	// GateFalseAccept bounds the rate of false accepts in each class, where the
+	// class has at least gateCases of them.
+	GateFalseAccept = 0.2
+	gateCases       = 10
+	// gateFailed bounds the share of cases without a verdict.
+	gateFailed = 0.1
+)
+
+// Judge compares a calibration with the gate.
+func (c *Calibration) Judge(gate float64) {
+	c.Gate, c.Passed = gate, false
+	switch {
+	case c.Judged == 0:
+		c.Why = "no case got a verdict"
+		return
+	case float64(c.Failed) > gateFailed*float64(c.Cases):
+		c.Why = fmt.Sprintf("%d of %d cases got no verdict, at most %g %% may", c.Failed, c.Cases, 100*gateFailed)
+		return
+	case c.CI[0] < gate:
+		c.Why = fmt.Sprintf("below the gate: the lower end of kappa's interval is %.3f, want %.2f", c.CI[0], gate)
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.FalseAccept)) {
+		if c.FalseAccept[k] > GateFalseAccept && c.classes[k] >= gateCases {
+			c.Why = fmt.Sprintf("below the gate: %.0f %% of the cases of class %q are accepted falsely, at most %.0f %% may", 100*c.FalseAccept[k], k, 100*GateFalseAccept)
+			return
+		}
+	}
+	c.Passed, c.Why = true, "the gate is passed"
+}
+
+// kappa is Cohen's for two raters and two answers, with its 95 % interval. yes
+// and no are the cases by label, fa and fr the judge's errors.
+func kappa(yes, no, fa, fr int) (k float64, ci [2]float64) {
+	n := float64(yes + no)
+	if n == 0 {
+		return 0, [2]float64{-1, 1}
+	}
+	a, b, c, d := float64(yes-fr)/n, float64(fr)/n, float64(fa)/n, float64(no-fa)/n // label yes: said yes, said no; label no: said yes, said no
+	po := a + d
+	r1, r2, c1, c2 := a+b, c+d, a+c, b+d
+	pe := r1*c1 + r2*c2
+	if pe == 1 {
+		return 0, [2]float64{-1, 1} // one answer only on both sides: nothing can be said
+	}
+	k = (po - pe) / (1 - pe)
+	if po == 1 {
+		return 1, [2]float64{max(-1, 1-3/n/(1-pe)), 1}
+	}
+	u := a*math.Pow((1-pe)-(r1+c1)*(1-po), 2) + d*math.Pow((1-pe)-(r2+c2)*(1-po), 2)
+	v := math.Pow(1-po, 2) * (b*math.Pow(c1+r2, 2) + c*math.Pow(c2+r1, 2))
+	w := math.Pow(po*pe-2*pe+po, 2)
+	se := math.Sqrt(max(u+v-w, 0)/n) / math.Pow(1-pe, 2)
+	return k, [2]float64{max(-1, k-1.96*se), min(1, k+1.96*se)}
 }
 
 // Wrong is a case on which judge and label differ, or that got no verdict.
 type Wrong struct {
 	ID        string `json:"id"`
+	Class     string `json:"class,omitempty"`
 	Label     bool   `json:"label"`
 	Verdict   *bool  `json:"verdict"` // null: none came
 	Rationale string `json:"rationale,omitempty"`
@@ -101,14 +181,15 @@ type Wrong struct {
 // Calibrate judges every case, in order. told is called after each; it may be
 // nil. It stops early only with ctx or an empty budget.
 func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done, total int)) (*Calibration, error) {
-	c := &Calibration{Prompt: SupportPrompt().ID(), Model: j.cfg.Model, Cases: len(cases), Wrong: []Wrong{}}
+	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Cases: len(cases), Wrong: []Wrong{}, FalseAccept: map[string]float64{}, classes: map[string]int{}}
 	var yes, no int
+	accepted := map[string]int{}
 	for i, l := range cases {
 		v, err := j.Support(ctx, l.SupportCase)
 		switch {
 		case errors.Is(err, ErrNoVerdict), errors.Is(err, ErrInput):
 			c.Failed++
-			c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Label: l.SupportOK, Rationale: err.Error()})
+			c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Class: l.Class, Label: l.SupportOK, Rationale: err.Error()})
 		case err != nil:
 			return nil, err
 		default:
@@ -117,6 +198,10 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 				yes++
 			} else {
 				no++
+				c.classes[l.Class]++
+				if v.SupportOK {
+					accepted[l.Class]++
+				}
 			}
 			switch {
 			case v.SupportOK == l.SupportOK:
@@ -128,7 +213,7 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 			}
 			if v.SupportOK != l.SupportOK {
 				ok := v.SupportOK
-				c.Wrong = append(c.Wrong, Wrong{l.ID, l.SupportOK, &ok, v.Rationale})
+				c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Class: l.Class, Label: l.SupportOK, Verdict: &ok, Rationale: v.Rationale})
 			}
 		}
 		if told != nil {
@@ -136,7 +221,12 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 		}
 	}
 	c.Agreement, c.FalseAcceptRate, c.FalseRejectRate = rate(c.Agree, c.Judged), rate(c.FalseAccepts, no), rate(c.FalseRejects, yes)
+	c.Kappa, c.CI = kappa(yes, no, c.FalseAccepts, c.FalseRejects)
+	for k, n := range c.classes {
+		c.FalseAccept[k] = rate(accepted[k], n)
+	}
 	c.CostMicros = int64(j.cfg.Session.Spent())
+	c.Judge(GateKappa)
 	return c, nil
 }
 

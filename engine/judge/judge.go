@@ -3,9 +3,10 @@
 // kinds that grade with a model.
 //
 // What is judged was written by a thief. It travels as strings of one JSON
-// document, so that it cannot leave its place; a reply counts only if the whole
-// of it is the object that the prompt asks for. Whatever else happens is an
-// error, and an error is never a verdict.
+// document, so that it cannot leave its place; a reply counts only if it holds
+// exactly one object, of the form that the prompt asks for, which the judged
+// text cannot have brought. Whatever else happens is an error, and an error is
+// never a verdict.
 package judge
 
 import (
@@ -18,9 +19,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway"
@@ -88,19 +88,32 @@ type Config struct {
 	// Session pays and records. It is needed, and bounds what judging costs.
 	Session gateway.Session
 	Model   string // empty: the session's first
+	// Others are asked in turn where Model gives no verdict. With Panel they are its further seats.
+	Others []string
+	// Panel is how many models give a verdict of each case of support; the most
+	// count, a tie is no support. Below 2: one.
+	Panel int
 	// Cache is optional. It is not used without Model: the session's first may
 	// be another tomorrow.
 	Cache Cache
-	// Attempts at a valid reply, default 3; Timeout of each, default 30 s.
+	// Attempts at a valid reply of one model, default 3; Timeout of each, default 30 s.
 	Attempts int
 	Timeout  time.Duration
+	// Waits are those before the second and further attempts after a failure of the
+	// provider; the last holds for all that follow. Default 1, 4 and 15 s. After a
+	// reply in a wrong form the next attempt follows at once.
+	Waits []time.Duration
 	// Sleep waits between attempts; default really does. It returns early with ctx.
 	Sleep  func(ctx context.Context, d time.Duration) error
 	Client *http.Client // default: no proxy, no redirects
 }
 
 // Judge asks. Safe for concurrent use.
-type Judge struct{ cfg Config }
+type Judge struct {
+	cfg Config
+	// refused holds "model field" for request fields that a server has said it does not take.
+	refused *sync.Map
+}
 
 // New checks c.
 func New(c Config) (*Judge, error) {
@@ -116,13 +129,19 @@ func New(c Config) (*Judge, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = 30 * time.Second
 	}
+	if len(c.Waits) == 0 {
+		c.Waits = []time.Duration{time.Second, 4 * time.Second, 15 * time.Second}
+	}
+	if c.Panel > 1+len(c.Others) {
+		return nil, fmt.Errorf("make judge: a panel of %d needs as many models, %d are named", c.Panel, 1+len(c.Others))
+	}
 	if c.Sleep == nil {
 		c.Sleep = sleep
 	}
 	if c.Client == nil {
 		c.Client = direct
 	}
-	return &Judge{c}, nil
+	return &Judge{cfg: c, refused: &sync.Map{}}, nil
 }
 
 var direct = &http.Client{
@@ -144,20 +163,46 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Answer is a valid reply.
 type Answer struct {
 	Text   string // the object, as the model wrote it
+	Model  string // that gave it
 	Cached bool
 	Tries  int // calls made for it; 0 from the cache
 }
 
-// Ask sends a case and returns the first reply that check accepts. input
-// becomes the document; check gets the reply's object, already known to be one
-// JSON object without duplicate keys. Errors wrap ErrNoVerdict, ErrBudget,
-// ErrInput or the context's.
+// Ask sends a case and returns the first reply that check accepts, of the
+// judge's model or, where that gives none, of the next. input becomes the
+// document; check gets the reply's object, already known to be one JSON object
+// without duplicate keys. Errors wrap ErrNoVerdict, ErrBudget, ErrInput or the
+// context's.
 func (j *Judge) Ask(ctx context.Context, p Prompt, input any, check func(obj []byte) error) (Answer, error) {
+	return j.askAny(ctx, j.models(), p, input, check)
+}
+
+// models are those that may be asked, in order.
+func (j *Judge) models() []string { return append([]string{j.cfg.Model}, j.cfg.Others...) }
+
+// askAny asks models in turn until one answers.
+func (j *Judge) askAny(ctx context.Context, models []string, p Prompt, input any, check func(obj []byte) error) (Answer, error) {
 	doc, err := Document(input)
 	if err != nil {
 		return Answer{}, err
 	}
-	key := j.key(p, doc)
+	var failed []error
+	for _, m := range models {
+		a, err := j.ask(ctx, m, p, doc, check)
+		if err == nil || !errors.Is(err, ErrNoVerdict) {
+			return a, err
+		}
+		failed = append(failed, err)
+	}
+	if len(failed) == 1 {
+		return Answer{}, failed[0]
+	}
+	return Answer{}, fmt.Errorf("none of %d models: %w", len(failed), errors.Join(failed...))
+}
+
+// ask asks one model.
+func (j *Judge) ask(ctx context.Context, model string, p Prompt, doc []byte, check func(obj []byte) error) (Answer, error) {
+	key := j.key(p, model, doc)
 	if j.cfg.Cache != nil {
 		text, ok, err := j.cfg.Cache.Get(ctx, key)
 		if err != nil {
@@ -165,37 +210,52 @@ func (j *Judge) Ask(ctx context.Context, p Prompt, input any, check func(obj []b
 		}
 		// What is on disk is checked like what came from the model.
 		if obj, perr := Object(text); ok && perr == nil && check(obj) == nil {
-			return Answer{Text: string(obj), Cached: true}, nil
+			return Answer{Text: string(obj), Model: model, Cached: true}, nil
 		}
-	}
-	body, err := j.request(p, doc)
-	if err != nil {
-		return Answer{}, err
 	}
 	var last error
+	c := question{model: model, prompt: p, doc: doc, tokens: p.MaxTokens}
+	failures, changes := 0, 0
 	for try := 1; try <= j.cfg.Attempts; try++ {
-		if try > 1 {
-			if err := j.cfg.Sleep(ctx, time.Duration(try-1)*500*time.Millisecond); err != nil {
-				return Answer{}, err
-			}
-		}
-		text, err := j.send(ctx, body)
-		if errors.Is(err, ErrBudget) {
+		text, err := j.send(ctx, c)
+		var no *refusal
+		switch {
+		case errors.Is(err, ErrBudget):
 			return Answer{}, err
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return Answer{}, ctx.Err()
-		}
-		if err != nil {
+		case errors.As(err, &no) && no.field != "" && changes < 2:
+			// The server named a field that it does not take: the same question without it.
+			j.refused.Store(model+" "+no.field, true)
+			changes++
+			try--
+			continue
+		case errors.Is(err, errBrokeOff):
+			// A model that thinks spends its output on thoughts; once more room is given.
 			last = err
+			c.tokens = min(c.tokens*4, maxTokens)
+			continue
+		case err != nil:
+			last = err
+			if try < j.cfg.Attempts {
+				w := j.cfg.Waits[min(failures, len(j.cfg.Waits)-1)]
+				if no != nil && no.after > 0 {
+					w = max(w, min(no.after, time.Minute))
+				}
+				failures++
+				if err := j.cfg.Sleep(ctx, w); err != nil {
+					return Answer{}, err
+				}
+			}
 			continue
 		}
-		obj, err := Object(text)
+		obj, err := find(text, doc)
 		if err == nil {
 			err = check(obj)
 		}
 		if err != nil {
 			last = fmt.Errorf("%w: %w", ErrForm, err)
+			c.structured = true
 			continue
 		}
 		if j.cfg.Cache != nil {
@@ -203,7 +263,7 @@ func (j *Judge) Ask(ctx context.Context, p Prompt, input any, check func(obj []b
 				return Answer{}, fmt.Errorf("write judge cache: %w", err)
 			}
 		}
-		return Answer{Text: string(obj), Tries: try}, nil
+		return Answer{Text: string(obj), Model: model, Tries: try}, nil
 	}
 	return Answer{}, fmt.Errorf("%w after %d attempts: %w", ErrNoVerdict, j.cfg.Attempts, last)
 }
@@ -222,105 +282,13 @@ func Document(input any) ([]byte, error) {
 }
 
 // key names a question: prompt, model and case.
-func (j *Judge) key(p Prompt, doc []byte) string {
+func (j *Judge) key(p Prompt, model string, doc []byte) string {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte("agon-judge-v1"), []byte(p.Hash()), []byte(j.cfg.Model), doc} {
+	for _, part := range [][]byte{[]byte("agon-judge-v1"), []byte(p.Hash()), []byte(model), doc} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-func (j *Judge) request(p Prompt, doc []byte) ([]byte, error) {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	body := struct {
-		Model       string    `json:"model,omitempty"`
-		Messages    []message `json:"messages"`
-		Temperature int       `json:"temperature"`
-		MaxTokens   int       `json:"max_tokens,omitempty"`
-	}{j.cfg.Model, []message{{"system", p.System}, {"user", string(doc)}}, 0, p.MaxTokens}
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return b, nil
-}
-
-// send makes one call and returns what the model said.
-func (j *Judge) send(ctx context.Context, body []byte) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.cfg.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.cfg.Session.BaseURL()+"/v1/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return "", fmt.Errorf("make judge request: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for k, v := range j.cfg.Session.Header() {
-		req.Header.Set(k, v)
-	}
-	resp, err := j.cfg.Client.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("ask judge: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read judge's reply: %w", err)
-	case len(b) > maxBody:
-		return "", fmt.Errorf("judge's reply is larger than %d bytes", maxBody)
-	case resp.StatusCode == http.StatusTooManyRequests && bytes.Contains(b, []byte("budget_exceeded")):
-		return "", ErrBudget
-	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("judge's provider answered status %d", resp.StatusCode)
-	}
-	var out struct {
-		Choices []struct {
-			Message struct {
-				Content *string `json:"content"`
-			} `json:"message"`
-			FinishReason string `json:"finish_reason"`
-		} `json:"choices"`
-	}
-	if err := json.Unmarshal(b, &out); err != nil || len(out.Choices) != 1 || out.Choices[0].Message.Content == nil {
-		return "", errors.New("judge's reply is no chat completion with one choice")
-	}
-	if out.Choices[0].FinishReason == "length" {
-		return "", errors.New("judge's reply broke off")
-	}
-	return *out.Choices[0].Message.Content, nil
-}
-
-// Object returns the one JSON object that is the whole of text, apart from
-// white space and at most one code fence around it. Duplicate keys, text beside
-// it and more than one object are errors: a reply that echoes foreign text
-// beside its verdict is no verdict.
-func Object(text string) ([]byte, error) {
-	if len(text) > maxReply {
-		return nil, fmt.Errorf("larger than %d bytes", maxReply)
-	}
-	if !utf8.ValidString(text) {
-		return nil, errors.New("not UTF-8")
-	}
-	text = strings.TrimSpace(text)
-	if rest, ok := strings.CutPrefix(text, "```"); ok {
-		rest = strings.TrimPrefix(rest, "json")
-		inner, ok := strings.CutSuffix(rest, "```")
-		if !ok || !strings.HasPrefix(inner, "\n") {
-			return nil, errors.New("bad code fence")
-		}
-		text = strings.TrimSpace(inner)
-	}
-	if !strings.HasPrefix(text, "{") {
-		return nil, errors.New("no JSON object")
-	}
-	if err := checkObject([]byte(text)); err != nil {
-		return nil, err
-	}
-	return []byte(text), nil
 }
 
 // maxDepth bounds the nesting of a reply.

@@ -177,12 +177,12 @@ func TestStrictReply(t *testing.T) {
 		{"```\n" + good, false},
 		{`{"support_ok": true}`, false},
 		{`{"rationale": "", "support_ok": true}`, false},
-		{`{"rationale": "r", "support_ok": "true"}`, false},
+		{`{"rationale": "r", "support_ok": "true"}`, true},
 		{`{"rationale": "r", "support_ok": 1}`, false},
 		{`{"rationale": "r", "support_ok": null}`, false},
 		{`{"rationale": 1, "support_ok": true}`, false},
 		{`{"rationale": "r", "support_ok": false, "support_ok": true}`, false},
-		{`{"rationale": "r", "support_ok": true, "score": 1}`, false},
+		{`{"rationale": "r", "support_ok": true, "score": 1}`, true},
 		{`{"rationale": "r", "Support_OK": true}`, false},
 		{`[` + good + `]`, false},
 		{`true`, false},
@@ -206,12 +206,12 @@ func TestNoVerdict(t *testing.T) {
 		calls  int
 	}{
 		"provider down": {"version = 1\n[[rule]]\nstatus = 503\n", 3},
-		"no object":     {"version = 1\nfallback = 'APPROVED'\n", 3},
+		"no object":     {"version = 1\nfallback = 'APPROVED'\n", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, rec := scriptedJudge(t, c.script, nil, agon.Budget{})
 			v, err := j.Support(context.Background(), support())
-			if !errors.Is(err, ErrNoVerdict) || v != (SupportVerdict{}) || rec.n() != c.calls {
+			if !errors.Is(err, ErrNoVerdict) || v.SupportOK || v.Rationale != "" || rec.n() != c.calls {
 				t.Errorf("%+v %v after %d calls", v, err, rec.n())
 			}
 		})
@@ -279,7 +279,7 @@ func TestCache(t *testing.T) {
 	k, _ := scriptedJudge(t, "version = 1\n[[rule]]\nstatus = 500\n", cache, agon.Budget{})
 	c.Claim = "new"
 	_, _ = k.Support(context.Background(), c)
-	if _, ok, _ := cache.Get(context.Background(), k.key(SupportPrompt(), nil)); ok {
+	if _, ok, _ := cache.Get(context.Background(), k.key(SupportPrompt(), "", nil)); ok {
 		t.Error("a failure was kept")
 	}
 }

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -41,6 +40,30 @@ type SupportVerdict struct {
 	Rationale string `json:"rationale"`
 	SupportOK bool   `json:"support_ok"`
 	Cached    bool   `json:"-"`
+	// Votes are the verdicts of a panel, of one judge its only one.
+	Votes []Vote `json:"votes,omitempty"`
+	// Unreadable says that no model answered on this case in the form while the
+	// same models did on a case of ours: what stands in the case did that.
+	// SupportOK is false then.
+	Unreadable bool `json:"unreadable,omitempty"`
+}
+
+// Vote is what one model of a panel said.
+type Vote struct {
+	Model     string `json:"model,omitempty"`
+	SupportOK bool   `json:"support_ok"`
+	Rationale string `json:"rationale"`
+}
+
+// For is how many of the votes are as the verdict.
+func (v SupportVerdict) For() int {
+	n := 0
+	for _, x := range v.Votes {
+		if x.SupportOK == v.SupportOK {
+			n++
+		}
+	}
+	return n
 }
 
 // Limits of a case, in bytes: longer text is cut, so that a miner cannot push
@@ -54,18 +77,78 @@ const (
 )
 
 // Support judges one case. It is called only for answers whose verdict is
-// right; everything else is 0 without a judge.
+// right; everything else is 0 without a judge. Of a panel the most votes count;
+// where they are even, support is not shown.
 func (j *Judge) Support(ctx context.Context, c SupportCase) (SupportVerdict, error) {
-	var v SupportVerdict
-	a, err := j.Ask(ctx, SupportPrompt(), c.bounded(), func(obj []byte) (err error) {
-		v, err = ParseSupport(obj)
-		return err
-	})
-	if err != nil {
+	v, err := j.support(ctx, c.bounded())
+	if !errors.Is(err, ErrForm) {
+		return v, err
+	}
+	// The models answered, but not in the form. Either they never do, or the case
+	// made them: a case of ours tells which.
+	if _, cerr := j.support(ctx, probe()); cerr != nil {
 		return SupportVerdict{}, err
 	}
-	v.Cached = a.Cached
-	return v, nil
+	return SupportVerdict{Unreadable: true, Rationale: "the judge answers on other cases in its form and on this one does not: support is not shown"}, nil
+}
+
+// probe is a case that every judge can answer.
+func probe() SupportCase {
+	return SupportCase{
+		Claim:     "The footbridge at Olm is open in winter.",
+		Reference: Side{Verdict: "Pass", Justification: "The notice of the parish says that the footbridge is open all year."},
+		Answer:    Side{Verdict: "Pass", Justification: "By the parish's notice the footbridge is open the whole year."},
+	}
+}
+
+func (j *Judge) support(ctx context.Context, c SupportCase) (SupportVerdict, error) {
+	seats := max(j.cfg.Panel, 1)
+	models := j.models()
+	var votes []Vote
+	var failed []error
+	cached := true
+	for len(votes) < seats && len(models) > 0 {
+		ask := models[:1]
+		if seats == 1 {
+			ask = models // each stands in for the one before
+		}
+		var v SupportVerdict
+		a, err := j.askAny(ctx, ask, SupportPrompt(), c, func(obj []byte) (err error) {
+			v, err = ParseSupport(obj)
+			return err
+		})
+		models = models[len(ask):]
+		switch {
+		case err == nil:
+			votes = append(votes, Vote{Model: a.Model, SupportOK: v.SupportOK, Rationale: v.Rationale})
+			cached = cached && a.Cached
+		case errors.Is(err, ErrNoVerdict):
+			failed = append(failed, err)
+		default:
+			return SupportVerdict{}, err
+		}
+	}
+	yes := 0
+	for _, v := range votes {
+		if v.SupportOK {
+			yes++
+		}
+	}
+	// More than half of the panel must have spoken.
+	if len(votes)*2 <= seats {
+		return SupportVerdict{}, errors.Join(failed...)
+	}
+	out := SupportVerdict{SupportOK: yes*2 > len(votes), Cached: cached, Votes: votes}
+	for _, v := range votes {
+		if v.SupportOK == out.SupportOK {
+			out.Rationale = v.Rationale
+			break
+		}
+	}
+	if seats > 1 {
+		out.Rationale = fmt.Sprintf("%d of %d judges: %s", out.For(), len(votes), out.Rationale)
+	}
+	return out, nil
 }
 
 func (c SupportCase) bounded() SupportCase {
@@ -105,7 +188,8 @@ func clip(s string, n int) string {
 	}, s)
 }
 
-// ParseSupport reads {rationale, support_ok} and nothing else.
+// ParseSupport reads {rationale, support_ok}. Other keys mean nothing; the
+// verdict may be a word.
 func ParseSupport(obj []byte) (SupportVerdict, error) {
 	if err := checkObject(obj); err != nil {
 		return SupportVerdict{}, err
@@ -114,8 +198,8 @@ func ParseSupport(obj []byte) (SupportVerdict, error) {
 	if err := json.Unmarshal(obj, &in); err != nil {
 		return SupportVerdict{}, errors.New("no JSON object")
 	}
-	if len(in) != 2 || in["rationale"] == nil || in["support_ok"] == nil {
-		return SupportVerdict{}, errors.New("want the keys rationale and support_ok, and no other")
+	if in["rationale"] == nil || in["support_ok"] == nil {
+		return SupportVerdict{}, errors.New("want the keys rationale and support_ok")
 	}
 	var v SupportVerdict
 	if in["rationale"][0] != '"' || json.Unmarshal(in["rationale"], &v.Rationale) != nil {
@@ -124,10 +208,11 @@ func ParseSupport(obj []byte) (SupportVerdict, error) {
 	if strings.TrimSpace(v.Rationale) == "" {
 		return SupportVerdict{}, errors.New("rationale: it is blank")
 	}
-	switch {
-	case bytes.Equal(in["support_ok"], []byte("true")):
+	switch strings.ToLower(strings.Trim(string(in["support_ok"]), `"`)) {
+	case "true":
 		v.SupportOK = true
-	case !bytes.Equal(in["support_ok"], []byte("false")):
+	case "false":
+	default:
 		return SupportVerdict{}, errors.New("support_ok: want true or false")
 	}
 	v.Rationale = clip(v.Rationale, maxRationale)

@@ -53,7 +53,7 @@ func agreed(tx *store.Tx, a agon.Arena, runs []store.Run) ([]store.Run, []score.
 				who[i] = t.Validator
 			}
 		}
-		for _, s := range r.Scores {
+		for _, s := range score.Given(r.Scores) {
 			o := score.Opinion{Validator: who[i], Item: s.Task}
 			if s.Solved {
 				o.Value = 1

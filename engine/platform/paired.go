@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store"
 )
@@ -258,14 +259,16 @@ func pairsOf(k kind.Kind, n map[string]float64, rival string, halves []store.Hal
 			out[i].Rounds = append(out[i].Rounds, nil)
 		}
 		now := &out[i].Rounds[len(out[i].Rounds)-1]
-		for _, c := range ch.Scores {
+		for _, c := range score.Given(ch.Scores) {
 			held := agon.Score{Task: c.Task, Value: n[incentive.NumBaseline]}
 			if rival != "" {
 				j := slices.IndexFunc(x.incumbent.Scores, func(o agon.Score) bool { return o.Task == c.Task })
 				if j < 0 {
 					continue
 				}
-				held = x.incumbent.Scores[j]
+				if held = x.incumbent.Scores[j]; score.Unscored(held) {
+					continue
+				}
 			}
 			*now = append(*now, kind.Compare(k, n, c, held, rival == ""))
 		}

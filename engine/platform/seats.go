@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/ledger"
 )
@@ -91,7 +92,7 @@ func playsOf(tx *store.Tx, a agon.Arena, runs []store.Run) (out []incentive.Play
 		if !counts(a, r) {
 			continue
 		}
-		for _, s := range r.Scores {
+		for _, s := range score.Given(r.Scores) {
 			out = append(out, incentive.Play{Task: s.Task, Replica: r.Replica, Seed: r.Seed, Value: s.Value, Solved: s.Solved, Metrics: s.Metrics})
 		}
 	}

@@ -30,7 +30,8 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 	for _, t := range tasks {
 		byTask[t.Key] = &one{}
 	}
-	for _, s := range scores {
+	without := 0
+	for _, s := range Given(scores) {
 		if o := byTask[s.Task]; o != nil {
 			o.sum += s.Value
 			o.n++
@@ -40,9 +41,17 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 	t := Tally{Total: len(tasks)}
 	var sum float64
 	solved := 0
+	asked := map[string]bool{}
+	for _, s := range scores {
+		asked[s.Task] = true
+	}
 	for _, ref := range tasks { // in the arena's order: sums of floats depend on it
 		o := byTask[ref.Key]
 		if o.n == 0 {
+			if asked[ref.Key] { // nobody could give its score
+				t.Scored++
+				without++
+			}
 			continue
 		}
 		t.Scored++
@@ -51,8 +60,8 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 			solved++
 		}
 	}
-	if t.Total > 0 && t.Scored == t.Total {
-		mean := sum / float64(t.Total)
+	if t.Total > without && t.Scored == t.Total {
+		mean := sum / float64(t.Total-without)
 		t.Score, t.Solved = &mean, &solved
 	}
 	return t
@@ -60,7 +69,7 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 
 // OfTasks is the mean over tasks of the mean value of each, in a fixed order so
 // that the sum is the same everywhere. A task is solved if all of its scores
-// say so. One forged task makes the whole zero: what else such a submission
+// say so; one whose scores nobody could give is no task. One forged task makes the whole zero: what else such a submission
 // solved cannot be told from what it forged.
 func OfTasks(list []agon.Score) (value float64, solved, total int) {
 	forged := Forged(list) > 0
@@ -70,7 +79,7 @@ func OfTasks(list []agon.Score) (value float64, solved, total int) {
 		solved bool
 	}
 	by := map[string]*sum{}
-	for _, s := range list {
+	for _, s := range Given(list) {
 		x := by[s.Task]
 		if x == nil {
 			x = &sum{solved: true}
@@ -95,6 +104,22 @@ func OfTasks(list []agon.Score) (value float64, solved, total int) {
 	}
 	return value, solved, total
 }
+
+// MetricUnscored is a metric of a score that nobody could give through a failure
+// of ours, such as a judge that did not answer. Its value counts nowhere.
+const MetricUnscored = "unscored"
+
+// Given leaves out the scores that nobody could give (MetricUnscored): they
+// are counted neither for nor against.
+func Given(list []agon.Score) []agon.Score {
+	if !slices.ContainsFunc(list, Unscored) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), Unscored)
+}
+
+// Unscored reports whether nobody could give a score.
+func Unscored(s agon.Score) bool { return s.Metrics[MetricUnscored] > 0 }
 
 // Forged counts the tasks of whose scores the most say that they were forged
 // (agon.MetricForged): of several validators, one alone cannot say it.

@@ -58,3 +58,22 @@ func TestSum(t *testing.T) {
 		})
 	}
 }
+
+// What nobody could score counts neither for nor against.
+func TestUnscored(t *testing.T) {
+	no := agon.Score{Task: "c", Value: 0.5, Metrics: map[string]float64{MetricUnscored: 1}}
+	list := []agon.Score{{Task: "a", Value: 1, Solved: true}, {Task: "b", Value: 0}, no}
+	if v, solved, total := OfTasks(list); v != 0.5 || solved != 1 || total != 2 {
+		t.Errorf("%v %d of %d", v, solved, total)
+	}
+	refs := []agon.TaskRef{{Key: "a"}, {Key: "b"}, {Key: "c"}}
+	if got := Sum(refs, list); got.Score == nil || *got.Score != 0.5 || got.Scored != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got := Sum(refs, list[:2]); got.Score != nil {
+		t.Errorf("a part is not a score: %+v", got)
+	}
+	if got := Sum(refs[2:], list[2:]); got.Score != nil {
+		t.Errorf("nothing was scored: %+v", got)
+	}
+}

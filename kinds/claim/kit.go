@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/commands"
 	"github.com/agon-arena/agon/kinds/claim/data"
 	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -89,7 +90,7 @@ func Kit() kit.Kit {
 		Script:     func() []byte { return kit.SampleScript(data.FS, "search-llm") },
 		Incentives: map[string]incentive.Rule{roster.ArenaRule: roster.TopThree()},
 		Commands:   commands.Of,
-		Calc:       calc.WithExamples(slices.Concat(roster.Rules(), play.Rules(), signin.Rules()), calcExamples),
+		Calc:       calc.WithExamples(slices.Concat(roster.Rules(), play.Rules(), query.Rules(), signin.Rules()), calcExamples),
 		// The routes of the seed's platform (kinds/claim/harnyx.md).
 		Routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/", "/v1/feeds/", "/v1/repo-search/"},
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
@@ -103,7 +104,7 @@ func Kit() kit.Kit {
 func newClaim(p kit.Parts) kind.Kind {
 	c := play.Config{Rootfs: p.Rootfs}
 	if p.Keyed {
-		c.Judge = play.ModelJudge{Model: p.Model}
+		c.Judge = play.ModelJudge{Models: p.Judges, Panel: p.Panel}
 	}
 	return play.New(c)
 }
@@ -147,6 +148,9 @@ func openToolHost(o kit.Options, docs tools.Search, d sandbox.Driver, rootfs str
 	// Claim arenas name the models of their contract; the gateway serves what it has.
 	if list := gw.Models(); len(list) > 0 {
 		th.Alias = map[string]string{"*": list[0]}
+		for _, m := range list { // what is there is served by itself, at its own price
+			th.Alias[m] = m
+		}
 	}
 	return th, func() {
 		host.Stop()

@@ -153,6 +153,26 @@ func withOthers(o Options, prices gateway.Prices, up provider.Upstream) ([]provi
 		}
 		out[0] = c
 	}
+	if base := o.Getenv("AGON_JUDGE_BASE_URL"); base != "" {
+		models := ModelNames(o.Getenv("AGON_JUDGE_MODEL"))
+		if len(models) == 0 {
+			return nil, errors.New("read AGON_JUDGE_MODEL: it is empty but AGON_JUDGE_BASE_URL is set")
+		}
+		u, err := openai.New(openai.Config{Name: "judge", BaseURL: base, Key: strings.TrimSpace(o.Getenv("AGON_JUDGE_API_KEY")), Models: models})
+		if err != nil {
+			return nil, fmt.Errorf("the judge's upstream: %w", err)
+		}
+		for _, m := range models {
+			note, err := prices.Operator(m, o.Getenv)
+			if err != nil {
+				return nil, err
+			}
+			if note != "" {
+				o.Sayf("%s", note)
+			}
+		}
+		out = append(out, u)
+	}
 	path := o.Getenv("AGON_LLM_UPSTREAMS")
 	if path == "" {
 		return out, nil

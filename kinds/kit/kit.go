@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -189,8 +190,26 @@ type Beside interface {
 type Parts struct {
 	Options Options
 	Rootfs  string // of the boxes; "" on a server that does not play
-	Model   string // of judges; "" is the gateway's first
+	Model   string // what AGON_LLM_MODEL says: one name, or several between commas
 	Keyed   bool   // a real model is configured
+	// Judges are the models that judge, the first before its substitutes; empty is the gateway's first.
+	Judges []string
+	// Panel is how many of Judges give a verdict of each case; below 2: one.
+	Panel int
+}
+
+// Parts are those of this host, playing in boxes over rootfs.
+func (o Options) Parts(rootfs string) Parts {
+	p := Parts{Options: o, Rootfs: rootfs}
+	if o.Getenv == nil {
+		return p
+	}
+	p.Model, p.Keyed = o.Getenv("AGON_LLM_MODEL"), o.Getenv("AGON_LLM_BASE_URL") != "" || o.Getenv("AGON_JUDGE_BASE_URL") != ""
+	p.Judges = o.Models(RoleJudge)
+	if n, err := strconv.Atoi(o.Getenv("AGON_JUDGE_PANEL")); err == nil {
+		p.Panel = min(n, len(p.Judges))
+	}
+	return p
 }
 
 // Sample is one of the kind's own agents, in Kit.Data.
@@ -448,10 +467,7 @@ func (l List) Coordinators() map[string]platform.Coordinator {
 
 // Kinds returns every kind, playing in boxes over rootfs.
 func (o Options) Kinds(rootfs string) map[string]kind.Kind {
-	p := Parts{Options: o, Rootfs: rootfs}
-	if o.Getenv != nil {
-		p.Model, p.Keyed = o.Getenv("AGON_LLM_MODEL"), o.Getenv("AGON_LLM_BASE_URL") != ""
-	}
+	p := o.Parts(rootfs)
 	m := map[string]kind.Kind{}
 	for _, k := range o.Kits {
 		m[k.Kind] = k.New(p)

@@ -3,6 +3,8 @@ package kit
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -12,7 +14,7 @@ import (
 
 // NoModel refuses what needs a real model where none is configured.
 func NoModel(o Options, what string) error {
-	if o.Getenv("AGON_LLM_BASE_URL") != "" {
+	if o.Getenv("AGON_LLM_BASE_URL") != "" || o.Getenv("AGON_JUDGE_BASE_URL") != "" {
 		return nil
 	}
 	return &agon.Error{
@@ -21,20 +23,55 @@ func NoModel(o Options, what string) error {
 	}
 }
 
+// Roles of models beside the agents'. Each may have its own: AGON_JUDGE_MODEL,
+// AGON_PROPOSER_MODEL, AGON_REFERENCE_MODEL, AGON_SIMULATOR_MODEL.
+const (
+	RoleJudge     = "JUDGE"
+	RoleProposer  = "PROPOSER"
+	RoleReference = "REFERENCE"
+	RoleSimulator = "SIMULATOR"
+)
+
+// Models are the models of a role, the first before those that stand in for it:
+// AGON_<role>_MODEL, or else AGON_LLM_MODEL. Both are one name, or several
+// between commas.
+func (o Options) Models(role string) []string {
+	if o.Getenv == nil {
+		return nil
+	}
+	if list := ModelNames(o.Getenv("AGON_" + role + "_MODEL")); len(list) > 0 {
+		return list
+	}
+	return ModelNames(o.Getenv("AGON_LLM_MODEL"))
+}
+
+// ModelNames splits a list of models between commas.
+func ModelNames(s string) (out []string) {
+	for m := range strings.SplitSeq(s, ",") {
+		if m = strings.TrimSpace(m); m != "" && !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // JudgeSession opens a gateway session that the operator pays, and a judge on it.
-func JudgeSession(ctx context.Context, gw *gateway.Gateway, run, task, model string, budget agon.Micros) (*judge.Judge, gateway.Session, error) {
+// models are asked in turn; without one it is the gateway's first.
+func JudgeSession(ctx context.Context, gw *gateway.Gateway, run, task string, models []string, panel int, budget agon.Micros) (*judge.Judge, gateway.Session, error) {
 	p := gateway.Policy{
 		Run: run, Attempt: 1, Task: task, Payer: "platform", Models: []string{"*"}, Dialects: []string{gateway.DialectOpenAI},
 		Budget: agon.Budget{Micros: budget, Calls: 1 << 20},
 	}
-	if model != "" {
-		p.Models = []string{model}
+	c := judge.Config{Timeout: 5 * time.Minute, Panel: panel}
+	if len(models) > 0 {
+		p.Models, c.Model, c.Others = models, models[0], models[1:]
 	}
 	s, err := gw.Open(ctx, p, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := judge.New(judge.Config{Session: s, Model: model, Timeout: 5 * time.Minute})
+	c.Session = s
+	j, err := judge.New(c)
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}

@@ -221,7 +221,7 @@ func newEvaluator(ctx context.Context, o kit.Options, d sandbox.Driver, root str
 	if f.Only != "" {
 		e.arena.Tasks = slices.DeleteFunc(e.arena.Tasks, func(t agon.TaskRef) bool { return !strings.HasSuffix(t.Key, "/"+f.Only) })
 	}
-	c := packConfig(kit.Parts{Options: o, Rootfs: root, Model: o.Getenv("AGON_LLM_MODEL"), Keyed: o.Getenv("AGON_LLM_BASE_URL") != ""})
+	c := packConfig(o.Parts(root))
 	// For whom the agent works changes with the window, and is the same for all.
 	c.Context = func(agon.RunSpec) packfile.Context {
 		return packfile.NewContext(packfile.EpochSeed(int(f.Netuid), e.epoch.Load()))

@@ -120,7 +120,7 @@ func newPack(p kit.Parts) kind.Kind { return kindpack.New(packConfig(p)) }
 func packConfig(p kit.Parts) kindpack.Config {
 	c := kindpack.Config{Rootfs: p.Rootfs}
 	if p.Keyed {
-		c.Judge = &kindpack.ModelJudge{Model: p.Model}
+		c.Judge = &kindpack.ModelJudge{Models: p.Judges}
 	}
 	return c
 }

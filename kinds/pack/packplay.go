@@ -101,7 +101,7 @@ func newBench(ctx context.Context, o kit.Options, dir string, user map[string]st
 	if b.blobs, err = blobfs.Open(filepath.Join(b.work, "blobs"), blobfs.Options{}); err != nil {
 		return nil, err
 	}
-	p := kit.Parts{Options: o, Rootfs: root, Model: o.Getenv("AGON_LLM_MODEL"), Keyed: o.Getenv("AGON_LLM_BASE_URL") != ""}
+	p := o.Parts(root)
 	c := packConfig(p)
 	c.Context = func(agon.RunSpec) packfile.Context {
 		e := packfile.NewContext(uint64(seed))

@@ -271,7 +271,7 @@ func researchPlanner(s *kit.Server) func(context.Context, func(*judge.Judge) err
 			return err
 		}
 		defer gw.Stop()
-		j, session, err := kit.JudgeSession(ctx, gw, "planner", "plan", "", plannerBudget)
+		j, session, err := kit.JudgeSession(ctx, gw, "planner", "plan", nil, 0, plannerBudget)
 		if err != nil {
 			return err
 		}

@@ -101,9 +101,8 @@ func kitOver(floor *shopFloor) kit.Kit {
 func newShopping(p kit.Parts, floor *shopFloor) kind.Kind {
 	c := play.Config{Rootfs: p.Rootfs, Grader: floor.With(p.Options), Model: scripted.Name}
 	if p.Keyed {
-		models := modelNames(p.Model)
-		c.Judge = play.ModelJudge{Models: models}
-		if len(models) > 0 {
+		c.Judge = play.ModelJudge{Models: p.Judges}
+		if models := modelNames(p.Model); len(models) > 0 {
 			c.Model = models[0]
 		}
 	}

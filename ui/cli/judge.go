@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +16,9 @@ import (
 type JudgeCalibrateOptions struct {
 	Common
 	File   string // cases, one JSON object a line; "" = those that ship with agon
-	Model  string // "" = the gateway's first
+	Model  string // names between commas; "" = AGON_JUDGE_MODEL, or the gateway's first
+	Panel  int    // how many of them give a verdict of each case
+	Gate   float64
 	Budget agon.Micros
 }
 
@@ -39,11 +43,14 @@ func (a *App) judgeCalibrateCmd(j Judges) *cobra.Command {
 		Long: `Judge labelled cases with the prompt in use and compare. FILE has one JSON object a
 line: {id, claim, reference: {verdict, justification}, answer: {verdict, justification,
 citations}, support_ok}; without it the cases that ship with agon are judged, some of which
-try to talk the judge over. A case without a verdict counts as neither.
+try to talk the judge over. A case without a verdict counts as neither. kappa is Cohen's:
+agreement beyond what chance gives; ci is its 95 % interval. false_accept has the rate of
+false accepts for each class of case.
 JSON: {prompt, model, cases, judged, failed, agree, false_accepts, false_rejects, agreement,
-false_accept_rate, false_reject_rate, cost_micros, wrong}.
-Exit codes: 0 all were judged, 3 some got no verdict, 9 none did.`,
-		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --budget 0.50 --jq .agreement",
+kappa, ci, false_accept, false_accept_rate, false_reject_rate, gate, passed, why, cost_micros, wrong}.
+Exit codes: 0 all were judged and the gate is passed, 3 some got no verdict, 7 the judge is
+below the gate, 9 none got a verdict.`,
+		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --budget 0.50 --jq .kappa\n  agon judge calibrate --model a,b,c --panel 3",
 		Args:    Args(0, 1, "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if j.Calibrate == nil {
@@ -54,6 +61,12 @@ Exit codes: 0 all were judged, 3 some got no verdict, 9 none did.`,
 			}
 			if len(args) > 0 {
 				o.File = args[0]
+			}
+			if o.Panel < 0 || o.Panel > 9 {
+				return output.Usage("panel", "give 0 to 9", "--panel %d: out of range", o.Panel)
+			}
+			if !(o.Gate >= -1 && o.Gate < 1) {
+				return output.Usage("gate", "give at least -1 and less than 1", "--gate %g: out of range", o.Gate)
 			}
 			o.Budget = agon.Micros(budget * 1e6)
 			common, done, err := a.Common()
@@ -72,13 +85,17 @@ Exit codes: 0 all were judged, 3 some got no verdict, 9 none did.`,
 			switch {
 			case c.Judged == 0:
 				return &Exit{Code: CodeOurs}
+			case !c.Passed:
+				return &Exit{Code: CodeRefused}
 			case c.Failed > 0:
 				return &Exit{Code: CodePartly}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.Model, "model", "", "judge with this `model` (default: the gateway's first)")
+	cmd.Flags().StringVar(&o.Model, "model", "", "judge with this `model`; of several between commas each stands in for the one before (default AGON_JUDGE_MODEL, or the gateway's first)")
+	cmd.Flags().IntVar(&o.Panel, "panel", 0, "let this `many` of the models judge each case, and the most votes count")
+	cmd.Flags().Float64Var(&o.Gate, "gate", judge.GateKappa, "the `kappa` that the lower end of the interval must reach")
 	cmd.Flags().Float64Var(&budget, "budget", 0.5, "spend at most this many `dollars`")
 	return cmd
 }
@@ -93,4 +110,10 @@ func calibrationHuman(h *output.Human, c *judge.Calibration) {
 		{output.Text("false rejects"), count(c.FalseRejects), percent(c.FalseRejectRate)},
 		{output.Text("no verdict"), count(c.Failed), output.Text("")},
 	})
+	var rows [][]output.Cell
+	for _, k := range slices.Sorted(maps.Keys(c.FalseAccept)) {
+		rows = append(rows, []output.Cell{output.Text(k), percent(c.FalseAccept[k])})
+	}
+	h.Table([]output.Column{{Title: "false accepts of class"}, {Title: "share", Right: true}}, rows)
+	h.Line("Cohen's kappa %.3f, 95 %% interval %.3f to %.3f; %s", c.Kappa, c.CI[0], c.CI[1], c.Why)
 }

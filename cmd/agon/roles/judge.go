@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/agon-arena/agon"
@@ -42,14 +43,29 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 		return nil, err
 	}
 	defer gw.Stop()
-	j, s, err := kit.JudgeSession(ctx, gw, "calibrate", "support", c.Model, c.Budget)
+	models := kit.ModelNames(c.Model)
+	if len(models) == 0 {
+		models = o.Models(kit.RoleJudge)
+	}
+	if c.Panel > max(len(models), 1) {
+		return nil, &agon.Error{Code: "bad_panel", Status: 422, Field: "panel", Message: fmt.Sprintf("a panel of %d needs as many models, %d are named", c.Panel, len(models)), Mend: "name them with --model a,b,c or AGON_JUDGE_MODEL"}
+	}
+	j, s, err := kit.JudgeSession(ctx, gw, "calibrate", "support", models, c.Panel, c.Budget)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	got, err := j.Calibrate(ctx, cases, func(done, total int) { o.Sayf("%d of %d cases", done, total) })
+	got, err := j.Calibrate(ctx, cases, func(done, total int) {
+		if done%20 == 0 || done == total {
+			o.Sayf("%d of %d cases", done, total)
+		}
+	})
 	if errors.Is(err, judge.ErrBudget) {
 		return nil, &agon.Error{Code: "budget_exceeded", Status: 422, Field: "budget", Message: "the budget does not carry all cases", Mend: "give more with --budget"}
 	}
-	return got, err
+	if err != nil {
+		return nil, err
+	}
+	got.Judge(c.Gate)
+	return got, nil
 }

@@ -92,11 +92,15 @@ func makeClaims(ctx context.Context, o kit.Options, c generateOptions) (*supply.
 		o.Sayf("making claims can cost at most $%.2f for models, and what the champion spends", float64(c.budget)/1e6)
 		// Most of the money goes to the reference model: it answers every claim.
 		for _, m := range []struct {
-			task, model string
-			share       agon.Micros
-			to          **judge.Judge
-		}{{"propose", c.proposer, c.budget / 4, &conf.Proposer}, {"reference", c.reference, c.budget - c.budget/4, &conf.Reference}} {
-			j, s, err := kit.JudgeSession(ctx, gw, "supply", m.task, m.model, m.share)
+			task, role, model string
+			share             agon.Micros
+			to                **judge.Judge
+		}{{"propose", kit.RoleProposer, c.proposer, c.budget / 4, &conf.Proposer}, {"reference", kit.RoleReference, c.reference, c.budget - c.budget/4, &conf.Reference}} {
+			models := o.Models(m.role)
+			if m.model != "" {
+				models = kit.ModelNames(m.model)
+			}
+			j, s, err := kit.JudgeSession(ctx, gw, "supply", m.task, models, 0, m.share)
 			if err != nil {
 				return nil, err
 			}

@@ -27,6 +27,8 @@ type SupportInput struct {
 type SupportVerdict struct {
 	OK        bool
 	Rationale string
+	// Votes of a panel, and how many of them are as OK says; 0 where none were counted.
+	Votes, For int
 }
 
 // SupportJudge says whether a justification with the right verdict carries the

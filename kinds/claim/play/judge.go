@@ -2,10 +2,14 @@ package play
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
 )
@@ -26,18 +30,31 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		return nil, fmt.Errorf("judge: %d pairs for %d tasks", len(pairs), len(r.Tasks))
 	}
 	out := make([]agon.Score, 0, len(pairs))
+	var unscored []error
 	for i, t := range r.Tasks {
 		if pairs[i].Task != t.Key {
 			return nil, fmt.Errorf("judge: pair %d is of task %s, not %s", i, pairs[i].Task, t.Key)
 		}
 		s, err := k.judgePair(ctx, env, t, pairs[i])
-		if err != nil {
+		if errors.Is(err, judge.ErrNoVerdict) {
+			// What was judged stays judged. This pair counts for nobody.
+			unscored = append(unscored, err)
+			s = Grade{VerdictScore: Half, Total: Half}.score(t.Key, k.Scorer(), "unscored: the judge gave no verdict; the pair does not count")
+			s.Metrics[score.MetricUnscored] = 1
+		} else if err != nil {
 			return nil, err
 		}
 		out = append(out, s)
 	}
+	if len(unscored)*maxUnscored > len(pairs) {
+		return nil, unscored[0]
+	}
 	return out, nil
 }
+
+// maxUnscored: where more than one of so many pairs got no verdict, the judge is
+// down, and the whole is judged later.
+const maxUnscored = 4
 
 func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pair) (agon.Score, error) {
 	if p.Outcome != OutcomeOK || p.Response == nil {
@@ -77,17 +94,35 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	if err != nil {
 		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)
 	}
-	return GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), fmt.Sprintf("verdict %v, as the reference; support: %s", p.Response.Verdict, plain.Short(v.Rationale, 1000))), nil
+	s := GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), fmt.Sprintf("verdict %v, as the reference; support: %s", p.Response.Verdict, plain.Short(v.Rationale, 1000)))
+	if v.Votes > 1 {
+		s.Metrics["judges"], s.Metrics["judges_agree"] = float64(v.Votes), float64(v.For)
+	}
+	return s, nil
 }
 
 // citationLine is what a judge sees of a citation: the first that is there.
 func citationLine(h Hydrated) string {
 	for _, s := range []*string{h.Note, h.URL} {
 		if s != nil && *s != "" {
-			return *s
+			return fromRepository(h.URL) + *s
 		}
 	}
 	return h.ReceiptID
+}
+
+// fromRepository marks what was found in a code repository: the miner may have
+// written it himself.
+func fromRepository(u *string) string {
+	if u == nil {
+		return ""
+	}
+	for _, host := range []string{"github.com", "raw.githubusercontent.com", "gist.github.com", "gitlab.com", "bitbucket.org", "codeberg.org"} {
+		if rest, ok := strings.CutPrefix(*u, "https://"+host); ok && (rest == "" || rest[0] == '/') {
+			return "(from a code repository that anybody may write, no support by itself) "
+		}
+	}
+	return ""
 }
 
 // Rejudging implements kind.Rejudged.

@@ -2,7 +2,10 @@ package play
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
@@ -11,26 +14,36 @@ import (
 
 // ModelJudge asks a model by the prompt of package judge.
 type ModelJudge struct {
-	// Model is the judge's; empty means the gateway's first, which the
-	// scorer's version cannot name then.
-	Model string
+	// Models are the judge's and those that stand in for it, or its panel; empty
+	// means the gateway's first, which the scorer's version cannot name then.
+	Models []string
+	// Panel is how many of Models judge each case; below 2: one.
+	Panel int
 	// Cache keeps verdicts by case and prompt. Optional.
 	Cache judge.Cache
-	// Budget is that of one pair; zero means 50,000 µ$ and 6 calls.
+	// Sleep is judge.Config's.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Budget is that of one pair; zero means 50,000 µ$ and 12 calls for each model.
 	Budget agon.Budget
 }
 
 // Version implements SupportJudge.
-func (m ModelJudge) Version() string { return judge.Scorer("support", judge.SupportPrompt(), m.Model) }
+func (m ModelJudge) Version() string {
+	v := judge.Scorer("support", judge.SupportPrompt(), strings.Join(m.Models, ","))
+	if m.Panel > 1 {
+		v += fmt.Sprintf("+panel-%d", m.Panel)
+	}
+	return v
+}
 
 // Policy implements SupportJudge.
 func (m ModelJudge) Policy() gateway.Policy {
 	p := gateway.Policy{Models: []string{"*"}, Budget: m.Budget, Dialects: []string{gateway.DialectOpenAI}}
-	if m.Model != "" {
-		p.Models = []string{m.Model}
+	if len(m.Models) > 0 {
+		p.Models = m.Models
 	}
-	if p.Budget == (agon.Budget{}) {
-		p.Budget = agon.Budget{Micros: 50_000, Calls: 6}
+	if n := max(len(m.Models), 1); p.Budget == (agon.Budget{}) {
+		p.Budget = agon.Budget{Micros: 50_000 * agon.Micros(n), Calls: 12 * int64(n)}
 	}
 	return p
 }
@@ -38,7 +51,11 @@ func (m ModelJudge) Policy() gateway.Policy {
 // Support implements SupportJudge.
 func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, error), in SupportInput) (SupportVerdict, error) {
 	s := &lazySession{open: open}
-	j, err := judge.New(judge.Config{Session: s, Model: m.Model, Cache: m.Cache})
+	c := judge.Config{Session: s, Panel: m.Panel, Cache: m.Cache, Attempts: 5, Waits: judgeWaits, Sleep: m.Sleep}
+	if len(m.Models) > 0 {
+		c.Model, c.Others = m.Models[0], m.Models[1:]
+	}
+	j, err := judge.New(c)
 	if err != nil {
 		return SupportVerdict{}, err
 	}
@@ -53,8 +70,12 @@ func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, e
 	if err != nil {
 		return SupportVerdict{}, err
 	}
-	return SupportVerdict{OK: v.SupportOK, Rationale: v.Rationale}, nil
+	return SupportVerdict{OK: v.SupportOK, Rationale: v.Rationale, Votes: len(v.Votes), For: v.For()}, nil
 }
+
+// judgeWaits are between attempts after a failure of the provider: what is judged
+// was paid for by others, so it is worth waiting for.
+var judgeWaits = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 40 * time.Second}
 
 // lazySession opens with the first call, so that a cached verdict costs no session.
 type lazySession struct {

@@ -161,7 +161,7 @@ const judgeTimeout = 3 * time.Minute
 
 // ModelJudge asks a model.
 type ModelJudge struct {
-	Model  string      // empty: the gateway's first
+	Models []string    // the first before its substitutes; empty: the gateway's first
 	Cache  judge.Cache // optional
 	Budget agon.Budget // of one episode; zero: 500,000 µ$ and 8 calls
 
@@ -171,14 +171,14 @@ type ModelJudge struct {
 
 // Version implements Judge.
 func (m *ModelJudge) Version() string {
-	return judge.Scorer(integrityPrompt().ID(), trajectoryPrompt(), m.Model)
+	return judge.Scorer(integrityPrompt().ID(), trajectoryPrompt(), strings.Join(m.Models, ","))
 }
 
 // Policy implements Judge.
 func (m *ModelJudge) Policy() gateway.Policy {
 	p := gateway.Policy{Models: []string{"*"}, Budget: m.Budget, Dialects: []string{gateway.DialectOpenAI}}
-	if m.Model != "" {
-		p.Models = []string{m.Model}
+	if len(m.Models) > 0 {
+		p.Models = m.Models
 	}
 	if p.Budget == (agon.Budget{}) {
 		p.Budget = agon.Budget{Micros: 500_000, Calls: 8}
@@ -191,7 +191,11 @@ func (m *ModelJudge) judge(open func() (gateway.Session, error)) (*judge.Judge, 
 	if err != nil {
 		return nil, err
 	}
-	return judge.New(judge.Config{Session: s, Model: m.Model, Cache: m.Cache, Timeout: judgeTimeout})
+	c := judge.Config{Session: s, Cache: m.Cache, Timeout: judgeTimeout}
+	if len(m.Models) > 0 {
+		c.Model, c.Others = m.Models[0], m.Models[1:]
+	}
+	return judge.New(c)
 }
 
 // Integrity implements Judge. The whole of every file is read.

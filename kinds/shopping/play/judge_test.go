@@ -180,7 +180,7 @@ func TestModelJudge(t *testing.T) {
 		"other model after 429": {1, func(m, _ string) (int, string) { return map[string]int{"one": 200, "two": 429}[m], good("0.7") }, .9125, .7, "two one"},
 		"text, then good": {1, func(m, _ string) (int, string) {
 			if m == "two" {
-				return 200, "I would say 0.9 " + good("0.9")
+				return 200, "I would say 0.9"
 			}
 			return 200, good("0.3")
 		}, .5625, .3, "two one"},
