@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: figures runners postgres copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: figures runners postgres s3 copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,9 @@ bench: build ## benchmarks, printed as a table
 
 postgres: build ## the tests of the platform and all wires on a real PostgreSQL, then a whole arena (slow)
 	@./scripts/postgres.sh
+
+s3: ## the tests of blobs in a bucket on a real S3 server, which is built here (slow the first time)
+	@./scripts/s3.sh
 
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh

@@ -5,6 +5,7 @@ package blob
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/agon-arena/agon"
 )
@@ -26,6 +27,13 @@ type Store interface {
 	// Get returns the bytes of d, verified; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, d agon.Digest) ([]byte, error)
 	Has(ctx context.Context, d agon.Digest) (bool, error)
+}
+
+// Direct is a Store whose blobs others can read where they lie.
+type Direct interface {
+	// Direct returns a URL from which whoever has it reads d until the time is over, "" where
+	// that is not possible or d is not there. Readers verify what they get.
+	Direct(ctx context.Context, d agon.Digest, ends time.Duration) (string, error)
 }
 
 // Manifest lists the files of a tree. Its canonical JSON (sorted by path, no

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/fetch"
 )
 
 // Limits on what a server may send. They bound memory, whatever the server claims.
@@ -25,6 +27,9 @@ const (
 	MaxBlob    = 64 << 20 // bytes of one blob, either way
 	maxProblem = 1 << 20  // bytes of one problem+json
 )
+
+// HeaderDirect is sent by who can read a blob from where the server keeps it.
+const HeaderDirect = "Agon-Direct"
 
 // Client speaks agon's /v1 with one server. It is safe for concurrent use.
 //
@@ -50,8 +55,9 @@ type Client struct {
 	// Now is the clock that signatures carry (default time.Now).
 	Now func() time.Time
 
-	mu       sync.Mutex // guards audience
-	audience string     // of the server, once asked
+	mu       sync.Mutex   // guards audience and away
+	audience string       // of the server, once asked
+	away     *http.Client // for bytes that the server keeps with somebody else; nil: not needed yet
 }
 
 // schemed is an address with the scheme that it lacks, where that is all it lacks.
@@ -112,6 +118,8 @@ type call struct {
 	timeout  time.Duration
 	// lastEventID resumes a stream.
 	lastEventID string
+	// direct says that the server may name another place for the bytes asked for.
+	direct bool
 }
 
 // reply is an answer read to its end.
@@ -208,6 +216,13 @@ func (c *Client) once(ctx context.Context, ca call) (*reply, time.Duration, erro
 		return nil, 0, err
 	}
 	defer resp.Body.Close()
+	if ca.direct && resp.StatusCode == http.StatusTemporaryRedirect {
+		b, err := c.elsewhere(ctx, resp.Header.Get("Location"), ca.limit)
+		if err != nil {
+			return nil, noRetry, err
+		}
+		return &reply{status: http.StatusOK, body: b}, 0, nil
+	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, retryAfter(resp), problem(resp, ca)
 	}
@@ -244,6 +259,9 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 	if ca.lastEventID != "" {
 		req.Header.Set("Last-Event-ID", ca.lastEventID)
 	}
+	if ca.direct {
+		req.Header.Set(HeaderDirect, "1")
+	}
 	req.Header.Set("User-Agent", c.Agent)
 	if c.key != nil && !ca.unsigned {
 		audience, err := c.serverAudience(ctx)
@@ -268,6 +286,51 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 		c.setAudience("") // the server may have been set up anew: ask again next time
 	}
 	return resp, nil
+}
+
+// errElsewhere says that the place to which the server pointed did not give the bytes.
+var errElsewhere = errors.New("the place that the server named gave no bytes")
+
+// elsewhere reads what a server keeps with somebody else: no signature goes
+// there, and nothing of an answer counts but its bytes, which the caller verifies. An
+// address of a private network is asked only where the server itself has it.
+func (c *Client) elsewhere(ctx context.Context, at string, limit int64) ([]byte, error) {
+	u, err := url.Parse(at)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+		return nil, fmt.Errorf("%w: it is no URL", errElsewhere)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
+	}
+	req.Header.Set("User-Agent", c.Agent)
+	resp, err := c.direct().Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: status %d", errElsewhere, resp.StatusCode)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil || int64(len(b)) > limit {
+		return nil, fmt.Errorf("%w: it broke off, or has more than %d bytes", errElsewhere, limit)
+	}
+	return b, nil
+}
+
+// direct is the client for elsewhere. One is enough: it keeps connections.
+func (c *Client) direct() *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away == nil {
+		t := fetch.Outward(c.base.Host)
+		if a, err := netip.ParseAddr(c.base.Hostname()); c.base.Hostname() == "localhost" || err == nil && !fetch.Public(a) {
+			t = http.DefaultTransport // both are on the same private network
+		}
+		c.away = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return c.away
 }
 
 // serverAudience returns what signatures are bound to, asking the server once.

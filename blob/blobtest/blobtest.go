@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -98,4 +100,70 @@ func Run(t *testing.T, max int, open func(t *testing.T) blob.Store) {
 		}
 		wg.Wait()
 	})
+}
+
+// RunCollector tests what a blob.Collector can do besides.
+func RunCollector(t *testing.T, open func(t *testing.T) blob.Collector) {
+	ctx := context.Background()
+	s := open(t)
+	var all []agon.Digest
+	for i := range 20 {
+		d, err := s.Put(ctx, []byte{byte(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	list := func() map[agon.Digest]blob.Kept {
+		t.Helper()
+		out := map[agon.Digest]blob.Kept{}
+		if err := s.List(ctx, func(k blob.Kept) error { out[k.Digest] = k; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	got := list()
+	for _, d := range all {
+		if k := got[d]; k.Bytes != 1 || k.At.IsZero() {
+			t.Fatalf("%s is listed as %+v", d, k)
+		}
+	}
+	if len(got) != len(all) {
+		t.Fatalf("%d blobs are listed, want %d", len(got), len(all))
+	}
+	newest := time.Time{}
+	for _, k := range got {
+		if k.At.After(newest) {
+			newest = k.At
+		}
+	}
+	sweep := func(before time.Time, garbage ...agon.Digest) (gone []agon.Digest) {
+		t.Helper()
+		err := s.Sweep(ctx, before, func(d agon.Digest) bool { return slices.Contains(garbage, d) }, func(k blob.Kept) { gone = append(gone, k.Digest) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gone
+	}
+	if gone := sweep(newest.Add(-time.Hour), all...); len(gone) != 0 {
+		t.Fatalf("young blobs went: %v", gone)
+	}
+	later := newest.Add(time.Minute)
+	if gone := sweep(later, all[:3]...); len(gone) != 3 {
+		t.Fatalf("swept %v, want 3", gone)
+	}
+	if gone := sweep(later, all[:3]...); len(gone) != 0 {
+		t.Fatalf("swept again: %v", gone)
+	}
+	for i, d := range all {
+		if ok, err := s.Has(ctx, d); err != nil || ok != (i >= 3) {
+			t.Errorf("blob %d: has %v, %v", i, ok, err)
+		}
+	}
+	if _, err := s.Put(ctx, []byte{0}); err != nil { // what went can come again
+		t.Fatal(err)
+	}
+	if b, err := s.Get(ctx, all[0]); err != nil || !bytes.Equal(b, []byte{0}) {
+		t.Errorf("put again: %v, %v", b, err)
+	}
 }

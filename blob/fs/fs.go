@@ -113,9 +113,18 @@ func (s *Store) Put(ctx context.Context, b []byte) (agon.Digest, error) {
 
 	path := s.path(d)
 	if old, err := s.read(path); err == nil && bytes.Equal(old, b) {
-		// The name may have been written by a process that died before it
-		// made the directory durable.
-		return d, s.syncDir(filepath.Dir(path))
+		if s.cache { // its quota removes by age
+			return d, nil
+		}
+		err := renew(path)
+		if err == nil {
+			// The name may have been written by a process that died before it
+			// made the directory durable.
+			return d, s.syncDir(filepath.Dir(path))
+		}
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return "", fmt.Errorf("put blob %s: %w", d, err)
+		}
 	}
 	if err := s.store(path, d, b); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)

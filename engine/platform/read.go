@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -406,12 +407,7 @@ func (p *Platform) Wait(ctx context.Context, run string) error { return p.hub.wa
 // Blob returns bytes to those who may read something that they are part of.
 // Bytes that c may not read look like bytes that are not there.
 func (p *Platform) Blob(ctx context.Context, c Caller, d agon.Digest) ([]byte, error) {
-	if err := d.Validate(); err != nil {
-		e := refuse(422, "bad_digest", "%s", err)
-		e.Field = "digest"
-		return nil, e
-	}
-	ok, err := p.mayReadBlob(ctx, c, d)
+	ok, err := p.checkBlob(ctx, c, d)
 	if err != nil {
 		return nil, err
 	}
@@ -424,9 +420,57 @@ func (p *Platform) Blob(ctx context.Context, c Caller, d agon.Digest) ([]byte, e
 			return nil, err
 		}
 	}
+	return nil, noBlob(d)
+}
+
+func noBlob(d agon.Digest) error {
 	e := notFound("blob", string(d))
 	e.Mend = "sign with a key that may read it"
-	return nil, e
+	return e
+}
+
+func (p *Platform) checkBlob(ctx context.Context, c Caller, d agon.Digest) (bool, error) {
+	if err := d.Validate(); err != nil {
+		e := refuse(422, "bad_digest", "%s", err)
+		e.Field = "digest"
+		return false, e
+	}
+	return p.mayReadBlob(ctx, c, d)
+}
+
+// directTime is how long a read without the server may take to begin, for who
+// holds no lease; with one it ends with the lease, at most directMost from now.
+const directTime, directMost = time.Minute, 15 * time.Minute
+
+// BlobAt returns a URL at which c reads d without the server, "" where there is
+// none. Rights are those of Blob.
+func (p *Platform) BlobAt(ctx context.Context, c Caller, d agon.Digest) (string, error) {
+	at, ok := p.cfg.Blobs.(blob.Direct)
+	if !ok {
+		return "", nil
+	}
+	may, err := p.checkBlob(ctx, c, d)
+	if err != nil {
+		return "", err
+	}
+	if !may {
+		return "", noBlob(d)
+	}
+	ends := directTime
+	if c.Hotkey != "" {
+		var held []store.Attempt
+		err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			held, err = tx.LiveOf(c.Hotkey)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		for _, a := range held {
+			ends = max(ends, a.LeaseUntil.Sub(p.now()))
+		}
+	}
+	return at.Direct(ctx, d, min(ends, directMost).Truncate(time.Second))
 }
 
 func (p *Platform) mayReadBlob(ctx context.Context, c Caller, d agon.Digest) (bool, error) {

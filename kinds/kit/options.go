@@ -20,6 +20,7 @@ type Options struct {
 	Cache    string // root file systems and fetched tasks; empty: the default of the machine
 	Listen   string // address of /v1
 	Store    string // postgres:// URL of the platform's rows; empty: agon.db in Data
+	Blobs    string // s3:// URL of the platform's blobs; empty: a folder in Data
 	Arenas   []string
 	Once     bool
 	Parallel int // runs at once; 0: one per core
@@ -93,7 +94,7 @@ func (l List) Options(c cli.Common, driver string) Options {
 	}
 	o := Options{
 		Data: c.Config.Get(config.Data), Cache: c.Config.Get(config.Cache), Listen: c.Config.Get(config.Listen),
-		Store:  c.Config.Get(config.Store),
+		Store: c.Config.Get(config.Store), Blobs: c.Config.Get(config.Blobs),
 		Getenv: getenv, Log: c.Log, Progress: c.Progress, Kits: l,
 	}
 	if o.Log == nil {

@@ -87,6 +87,8 @@ type Leases interface {
 type Blobs interface {
 	// Blob returns not_found for bytes that c may not read.
 	Blob(ctx context.Context, c platform.Caller, d agon.Digest) ([]byte, error)
+	// BlobAt returns a URL from which c reads the bytes, "" if only Blob gives them.
+	BlobAt(ctx context.Context, c platform.Caller, d agon.Digest) (string, error)
 	// PutBlob returns when the bytes are on disk. They may be evidence of lease, or
 	// with none named of the leases that c holds now.
 	PutBlob(ctx context.Context, c platform.Caller, lease string, d agon.Digest, b []byte) error

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
 )
 
 // Cursor forms: "ATTEMPT.SEQ"; the empty cursor is before everything.
@@ -50,7 +51,9 @@ func (a *server) streams(mux *http.ServeMux, doc *huma.OpenAPI) {
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/v1/blobs/{digest}", Parameters: id("digest"),
-		Summary: "Bytes by content, as far as the caller may read them", Responses: raw("application/octet-stream", "the bytes"),
+		Summary:     "Bytes by content, as far as the caller may read them",
+		Description: "With the header Agon-Direct: 1 the answer may be 307 and a URL of an object store, which is read without a signature; the reader verifies the digest.",
+		Responses:   raw("application/octet-stream", "the bytes"),
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "put-blob", Method: http.MethodPut, Path: "/v1/blobs/{digest}", Parameters: append(id("digest"), &huma.Param{Name: "lease", In: "query", Schema: &huma.Schema{Type: "string", MaxLength: new(maxID)}, Description: "whose evidence the bytes may be; none: of the leases that the caller holds now"}),
@@ -73,6 +76,16 @@ func (a *server) getBlob(w http.ResponseWriter, r *http.Request) {
 		err = &agon.Error{Code: "bad_digest", Status: 400, Field: "digest", Message: err.Error()}
 	}
 	var b []byte
+	var at string
+	if err == nil && r.Header.Get(client.HeaderDirect) != "" {
+		at, err = a.cfg.Platform.BlobAt(r.Context(), caller(r.Context()), d)
+	}
+	if err == nil && at != "" {
+		w.Header().Set("Location", at)
+		w.Header().Set("Cache-Control", "no-store") // whoever has the URL may read
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
 	if err == nil {
 		b, err = a.cfg.Platform.Blob(r.Context(), caller(r.Context()), d)
 	}

@@ -59,7 +59,7 @@ type globalFlags struct {
 
 // settingFlags are the flags that set a configuration key, by flag name.
 var settingFlags = map[string]string{
-	"url": config.URL, "data": config.Data, "listen": config.Listen, "store": config.Store,
+	"url": config.URL, "data": config.Data, "listen": config.Listen, "store": config.Store, "blobs": config.Blobs,
 	"wallet.name": config.WalletName, "wallet.hotkey": config.WalletHotkey, "wallet.path": config.WalletPath,
 }
 

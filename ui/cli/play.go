@@ -166,9 +166,10 @@ func EndOfService(ctx context.Context, err error) error {
 	return err
 }
 
-// storeFlag lets the platform's rows stand in a PostgreSQL database.
+// storeFlag lets the platform's rows stand in a PostgreSQL database, and its bytes in a bucket.
 func storeFlag(cmd *cobra.Command) {
 	cmd.Flags().String("store", "", "`URL` (postgres://…) of the database that holds the platform's rows (AGON_STORE; default: a file in the data directory)")
+	cmd.Flags().String("blobs", "", "`URL` (s3://BUCKET/PREFIX?endpoint=…) of the bucket that holds submissions, tasks and evidence (AGON_BLOBS; default: a folder in the data directory)")
 }
 
 func (a *App) serveCmd(r Roles) *cobra.Command {

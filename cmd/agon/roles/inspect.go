@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
-	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/internal/guard"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
@@ -64,16 +64,20 @@ func inspect(ctx context.Context, o kit.Options) (out []cli.Check) {
 		}
 		sound = sound && len(bad) == 0
 	}
-	blobs, err := blobfs.Open(d.Path("blobs"), blobfs.Options{})
+	at := d
+	if o.Blobs != "" {
+		at = nil // no cache: what the bucket holds is read
+	}
+	blobs, err := openBlobs(ctx, at, o)
 	if err != nil {
 		add("blobs", cli.CheckFail, restore, "%v", err)
 	} else {
 		n, bad := 0, 0
-		err := blobs.Each(ctx, func(x agon.Digest) error {
+		err := blobs.List(ctx, func(k blob.Kept) error {
 			n++
-			if _, err := blobs.Get(ctx, x); err != nil {
+			if _, err := blobs.Get(ctx, k.Digest); err != nil {
 				if bad++; bad <= maxNamedDamage {
-					add("blobs", cli.CheckFail, restore, "%s: %v", x, err)
+					add("blobs", cli.CheckFail, restore, "%s: %v", k.Digest, err)
 				}
 			}
 			return ctx.Err()

@@ -14,7 +14,9 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/blob/s3"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
@@ -40,6 +42,7 @@ type server struct {
 	kit.Server
 	// foreignLedgers are those that arenas name.
 	foreignLedgers *foreign
+	bytes          blob.Collector // Server.Blobs, of which some can be removed
 	http           *http.Server
 	gate           *gate
 	addr           string // host:port that was bound
@@ -91,6 +94,31 @@ func openStore(ctx context.Context, d *kit.Data, o kit.Options, accept bool) (*s
 	return postgres.Open(ctx, o.Store)
 }
 
+// blobCache bounds the blobs of a bucket that a server keeps at hand, in bytes.
+const blobCache = 10 << 30
+
+// openBlobs opens the platform's bytes where the options say.
+func openBlobs(ctx context.Context, d *kit.Data, o kit.Options) (blob.Collector, error) {
+	if o.Blobs == "" {
+		return blobfs.Open(d.Path("blobs"), blobfs.Options{})
+	}
+	if !s3.IsURL(o.Blobs) {
+		return nil, &agon.Error{
+			Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: "blobs", Message: "the blobs are not at an s3:// URL",
+			Mend: "give s3://BUCKET/PREFIX?endpoint=https://HOST:PORT, or nothing for a folder in the data directory",
+		}
+	}
+	so := s3.Options{Getenv: o.Getenv, Now: time.Now}
+	if d != nil {
+		cache, err := blobfs.Open(d.Path("blobs-cache"), blobfs.Options{Cache: true, Quota: blobCache})
+		if err != nil {
+			return nil, err
+		}
+		so.Cache = cache
+	}
+	return s3.Open(ctx, o.Blobs, so)
+}
+
 // openServer opens what is in the data directory and starts to serve it. On
 // error everything opened so far is closed.
 func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s *server, err error) {
@@ -115,9 +143,10 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.history, err = openHistory(ctx, s.Data, s.Store, accept, o.Log); err != nil {
 		return s, err
 	}
-	if s.Blobs, err = blobfs.Open(s.Data.Path("blobs"), blobfs.Options{}); err != nil {
+	if s.bytes, err = openBlobs(ctx, s.Data, o); err != nil {
 		return s, err
 	}
+	s.Blobs = s.bytes
 	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
 		return s, err
 	}

@@ -27,6 +27,7 @@ const (
 	Data         = "data"
 	Listen       = "listen"
 	Store        = "store" // may hold a password: from the environment or the command line
+	Blobs        = "blobs" // reached with the machine's credentials: from the environment or the command line
 	Cache        = "cache"
 	WalletName   = "wallet.name"
 	WalletHotkey = "wallet.hotkey"
@@ -55,6 +56,7 @@ var keys = []key{
 	{name: Data, env: []string{"AGON_DATA"}, isPath: true},
 	{name: Listen, env: []string{"AGON_LISTEN"}},
 	{name: Store, env: []string{"AGON_STORE"}, secret: true},
+	{name: Blobs, env: []string{"AGON_BLOBS"}, secret: true},
 	{name: Cache, env: []string{"AGON_CACHE"}, isPath: true},
 	{name: WalletName, env: []string{"AGON_WALLET_NAME", "BT_WALLET_NAME", "WALLET_NAME"}},
 	{name: WalletHotkey, env: []string{"AGON_WALLET_HOTKEY", "BT_WALLET_HOTKEY", "WALLET_HOTKEY"}},
@@ -133,6 +135,7 @@ func Load(e Env, flags map[string]string) (*Config, error) {
 		Data:         filepath.Join(e.Home, ".local", "share", "agon"),
 		Listen:       "127.0.0.1:8900",
 		Store:        "",
+		Blobs:        "",
 		Cache:        filepath.Join(e.UserCacheDir, "agon"),
 		WalletName:   "default",
 		WalletHotkey: "default",
