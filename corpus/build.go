@@ -53,6 +53,7 @@ const (
 	RejectLicence      = "licence"          // no licence
 	RejectNoReply      = "no_reply"         // the script had nothing to say: no real reply in it
 	RejectUnreadable   = "unreadable_event" // the log does not parse
+	RejectFiltered     = "filtered"         // who builds wants no such rows
 )
 
 // Splits.
@@ -74,11 +75,14 @@ type Config struct {
 	// too. Without it they stand, marked, in rows.jsonl only.
 	Scripted bool
 
-	PerCluster int // rows of one leak cluster; 32
+	PerCluster int // rows of one problem; 32
 	PerColdkey int // rows of one coldkey; 2,000
-	PerAgent   int // rows of one cluster and submission; 4
+	PerAgent   int // rows of one problem and submission; 4
 	EvalShare  float64
 	HeldShare  float64 // 0.15 and 0.05 where both are 0
+
+	// Only bounds what becomes a row. The zero value takes all.
+	Only Want
 
 	// LeakKeys names what problems of a kind share: those that share one stand
 	// in one cluster. Optional.
@@ -89,6 +93,21 @@ type Config struct {
 	Progress func(runs, rows int)
 	// Wrote is told how many of the chosen rows were written. Optional.
 	Wrote func(rows, of int)
+}
+
+// Want says which rows are wanted.
+type Want struct {
+	Axes, Kinds, Models []string // empty: all
+	Solved              bool     // only rows that solve their task
+	Quality             float64  // at least
+	Judge               float64  // at least, where a judge spoke; rows without a verdict are left out when it is not 0
+}
+
+// takes reports whether a row is wanted.
+func (f *Want) takes(r *Row) bool {
+	in := func(list []string, x string) bool { return len(list) == 0 || slices.Contains(list, x) }
+	return in(f.Axes, string(r.Axis)) && in(f.Kinds, r.From.Kind) && in(f.Models, r.From.Model) && (!f.Solved || r.solved()) &&
+		r.Quality >= f.Quality && (f.Judge == 0 || r.Reward.Judge != nil && *r.Reward.Judge >= f.Judge)
 }
 
 func (c *Config) fill() error {
@@ -127,9 +146,15 @@ type builder struct {
 	report *Report
 	scrub  *Scrubber
 	union  *union
-	query  *index
-	qname  []string
-	subs   map[string]*client.Submission
+	asked  map[string]*question // by normalised query
+	order  []string             // of asked, as they came
+	// tallies sum up all plays of a problem, also of those that became no row.
+	tallies map[name]*tally
+	// suspects are rows in which words of a public benchmark stand, by their id; grams
+	// says in how many different queries each such run of words stands.
+	suspects map[[16]byte]suspect
+	grams    map[uint64]map[string]bool
+	subs     map[string]*client.Submission
 }
 
 // Build reads every final run of the arenas and writes a corpus. The directory
@@ -147,7 +172,8 @@ func Build(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	defer os.RemoveAll(tmp)
 	b := &builder{
-		cfg: cfg, ctx: ctx, names: names{at: map[string]name{}}, report: newReport(), scrub: NewScrubber(), union: newUnion(), query: newIndex(), subs: map[string]*client.Submission{},
+		cfg: cfg, ctx: ctx, names: names{at: map[string]name{}}, report: newReport(), scrub: NewScrubber(), union: newUnion(), subs: map[string]*client.Submission{},
+		asked: map[string]*question{}, tallies: map[name]*tally{}, suspects: map[[16]byte]suspect{}, grams: map[uint64]map[string]bool{},
 	}
 	if b.spool, err = os.Create(filepath.Join(tmp, "spool")); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
@@ -286,7 +312,7 @@ func (b *builder) run(a *client.Arena, id string) error {
 		return err
 	}
 	for _, t := range r.Tasks {
-		if i := slices.IndexFunc(a.Tasks, func(x agon.TaskRef) bool { return x.Digest == t.Digest }); t.Hidden && (i < 0 || a.Tasks[i].Hidden) {
+		if t.Hidden && !shown(a, t) {
 			b.report.reject(RejectHidden, a.Kind)
 			continue
 		}
@@ -300,6 +326,15 @@ func (b *builder) run(a *client.Arena, id string) error {
 		}
 	}
 	return nil
+}
+
+// shown reports that a task which was hidden when it was played may be read now:
+// the arena lists it openly, or it has retired.
+func shown(a *client.Arena, t agon.TaskRef) bool {
+	same := func(x agon.TaskRef) bool {
+		return !x.Hidden && (x.Digest == t.Digest || t.Digest == "" && x.Key == t.Key)
+	}
+	return slices.ContainsFunc(a.Tasks, same) || slices.ContainsFunc(a.Retired, same)
 }
 
 func (b *builder) events(run string, attempt int) ([]agon.Event, error) {
@@ -338,7 +373,12 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 		}
 		events = append(events, e)
 	}
-	talks, ev, err := trajectory.Conversations(events, att.N)
+	final := b.cfg.Finals[a.Kind]
+	var rules *trajectory.Rules
+	if final != nil {
+		rules = final.Credit
+	}
+	talks, ev, err := trajectory.Conversations(events, att.N, rules)
 	if err != nil {
 		return nil, RejectUnreadable
 	}
@@ -357,11 +397,8 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 		Model: main.Model, Licence: sub.Licence,
 		Scripted: slices.ContainsFunc(talks, func(c trajectory.Conversation) bool { return c.Provider == agon.Script }),
 	}}
-	if row.From.Scripted && !replied(row.Messages) {
-		return nil, RejectNoReply
-	}
-	row.Tools = append(row.Tools, main.Tools...)
-	row.Reward.CostMicros = att.CostMicros
+	row.Tools, row.Sampling = append(row.Tools, main.Tools...), main.Sampling
+	row.Reward.CostMicros, row.Reward.JudgeMicros = ev.Cost, ev.Judged
 	for _, s := range r.Scores {
 		if s.Task == t.Key {
 			v, solved := s.Value, 0
@@ -370,14 +407,26 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 			}
 			row.Reward.Outcome, row.Reward.Rule, row.From.Scorer = &solved, &v, s.Scorer
 			row.Reward.Components = map[string]float64{}
+			judge := "judge"
+			if final != nil {
+				judge = cmp.Or(final.Judge, judge)
+				if x, ok := s.Metrics[final.Rule]; ok {
+					row.Reward.Rule = &x
+				}
+			}
+			row.Reward.Value = &v
 			for k, x := range s.Metrics {
-				if k == "judge" {
+				if k == judge {
 					row.Reward.Judge = &x
 				} else {
 					row.Reward.Components[k] = x
 				}
 			}
 		}
+	}
+	b.tally(t, sub, row)
+	if row.From.Scripted && !replied(row.Messages) {
+		return nil, RejectNoReply
 	}
 	b.scrubRow(row)
 	calls, credited := ev.Dispatched, ev.Credited
@@ -395,10 +444,11 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 		row.Ratio = round(float64(credited)/float64(calls), 6)
 	}
 	row.Axis = axisOf(row.Ratio, calls, ev.ModelCalls)
-	final := b.cfg.Finals[a.Kind]
-	if final == nil {
-		row.Messages = closeLast(row.Messages)
+	if final != nil {
+		row.Messages = final.ended(row.Messages)
 	}
+	row.Messages = closeLast(row.Messages)
+	row.Dispatches = Dispatches{ev.Dispatched, ev.Credited}
 	if why := structure(row.Messages, final); len(why) > 0 {
 		return nil, why[0]
 	}
@@ -410,6 +460,9 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 		row.Tokens = n // else they are counted when the row is written, if it is
 	}
 	row.annotate()
+	if !b.cfg.Only.takes(row) {
+		return nil, RejectFiltered
+	}
 	id := appendString(append([]byte(nil), '['), a.ID)
 	id = appendString(append(id, ','), r.Run.Run)
 	id = appendString(append(id, ','), t.Key)
@@ -458,7 +511,7 @@ func chatOf(said []trajectory.Said) []Message {
 	for i, s := range said {
 		m := Message{Role: s.Role, Content: s.Content, Reasoning: s.Reasoning, harness: s.Role == "assistant" && !s.ByModel}
 		if s.ByModel {
-			m.receipt, m.cost = s.Receipt, &s.Cost
+			m.receipt, m.cost, m.finish, m.tokens = s.Receipt, &s.Cost, s.Finish, s.Tokens
 		}
 		switch s.Role {
 		case "assistant":
@@ -527,7 +580,7 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	calls := sha256.Sum256([]byte(r.callSequence()))
 	keys := []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key}
 	k := kept{
-		calls: [16]byte(calls[:16]), offset: b.at, quality: r.Quality, cost: r.Reward.CostMicros,
+		calls: [16]byte(calls[:16]), offset: b.at, agentic: r.Axis == Agentic, quality: r.Quality, cost: r.Reward.CostMicros,
 		task: b.names.of(keys[0]), kind: b.names.of(r.From.Kind), coldkey: b.names.of(r.From.Coldkey), submission: b.names.of(r.From.Submission),
 	}
 	if _, err := hex.Decode(k.id[:], []byte(r.ID)); err != nil {
@@ -540,13 +593,11 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 		k.value = *r.Reward.Rule
 	}
 	if q != "" {
-		asked := "query " + agon.Sum([]byte(q)).Hex()
-		keys = append(keys, asked)
-		if !b.union.has(asked) { // else its likes are joined already
-			for _, i := range b.query.like(signature(shingles(q, 3)), SameQuery) {
-				keys = append(keys, b.qname[i])
-			}
-			b.qname = append(b.qname, asked)
+		key := "query " + agon.Sum([]byte(q)).Hex()
+		keys = append(keys, key)
+		if b.asked[key] == nil {
+			b.asked[key] = &question{shingles(q, 3)}
+			b.order = append(b.order, key)
 		}
 	}
 	var ids []string
@@ -568,10 +619,21 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 			texts = append(texts, m.Content)
 		}
 	}
-	if hit, ok := b.cfg.Poison.Find(texts, ids); ok {
-		b.report.contaminated(r, hit)
+	if hit, ok := b.cfg.Poison.whole(texts, ids); ok {
+		b.report.contaminated(&r.From, hit)
 		b.report.reject(RejectContaminated, r.From.Kind)
 		return nil
+	}
+	if hits := b.cfg.Poison.grammed(texts); len(hits) > 0 {
+		b.suspects[k.id] = suspect{r.From, hits}
+		for _, h := range hits {
+			if b.grams[h.gram] == nil {
+				b.grams[h.gram] = map[string]bool{}
+			}
+			if len(b.grams[h.gram]) < boilerplate {
+				b.grams[h.gram][q] = true
+			}
+		}
 	}
 	for _, x := range keys[1:] {
 		b.union.join(keys[0], x)
@@ -586,6 +648,8 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 // choose ranks the rows of each cluster, drops duplicates, applies the caps and
 // gives whole clusters to splits. The order is the same for the same rows.
 func (b *builder) choose() error {
+	b.joinQuestions()
+	b.cutContaminated()
 	clusters := map[name]string{} // of a task
 	for i := range b.rows {
 		k := &b.rows[i]
@@ -598,7 +662,7 @@ func (b *builder) choose() error {
 	}
 	slices.SortFunc(b.rows, func(x, y kept) int {
 		return cmp.Or(
-			strings.Compare(x.cluster, y.cluster), -boolCmp(x.success, y.success), -cmp.Compare(x.value, y.value),
+			strings.Compare(x.cluster, y.cluster), -boolCmp(x.success, y.success), -boolCmp(x.agentic, y.agentic), -cmp.Compare(x.value, y.value),
 			-cmp.Compare(x.quality, y.quality), cmp.Compare(x.cost, y.cost), bytes.Compare(x.id[:], y.id[:]))
 	})
 	coldkeys := map[name]int{}
@@ -619,6 +683,73 @@ func (b *builder) choose() error {
 	return nil
 }
 
+// boilerplate is in how many different queries of a corpus words stand that say
+// nothing of any of them: the rules of a voucher, the form of a request.
+const boilerplate = 8
+
+// question is a query as its likes are looked for.
+type question struct{ shingles []uint64 }
+
+// suspect is a row in which words of a public benchmark stand.
+type suspect struct {
+	from Provenance
+	hits []gramHit
+}
+
+// joinQuestions joins the clusters of nearly the same query. What stands in many
+// queries makes none of them alike.
+func (b *builder) joinQuestions() {
+	in := map[uint64]int{}
+	for _, q := range b.asked {
+		for _, h := range q.shingles {
+			in[h]++
+		}
+	}
+	most := max(boilerplate, len(b.asked)/20)
+	like := newIndex()
+	var names []string
+	for _, key := range b.order {
+		own := slices.DeleteFunc(slices.Clone(b.asked[key].shingles), func(h uint64) bool { return in[h] > most })
+		if len(own) == 0 {
+			continue
+		}
+		for _, i := range like.like(signature(own), SameQuery) {
+			b.union.join(key, names[i])
+		}
+		names = append(names, key)
+	}
+}
+
+// cutContaminated cuts the rows that hold words in a row of a public benchmark
+// which are no boilerplate of the corpus.
+func (b *builder) cutContaminated() {
+	b.rows = slices.DeleteFunc(b.rows, func(k kept) bool {
+		s, ok := b.suspects[k.id]
+		if !ok {
+			return false
+		}
+		i := slices.IndexFunc(s.hits, func(h gramHit) bool { return len(b.grams[h.gram]) < boilerplate })
+		if i < 0 {
+			return false
+		}
+		b.report.contaminated(&s.from, s.hits[i].Hit)
+		b.report.reject(RejectContaminated, s.from.Kind)
+		return true
+	})
+}
+
+// tally counts a play of a problem in which a model took part.
+func (b *builder) tally(t agon.TaskRef, sub *client.Submission, r *Row) {
+	if b.tallies == nil {
+		return // a filter looks at one run at a time
+	}
+	key := b.names.of("task " + string(t.Digest))
+	if b.tallies[key] == nil {
+		b.tallies[key] = &tally{agents: map[name][2]int{}}
+	}
+	b.tallies[key].add(b.names.of(sub.ID), &r.Reward)
+}
+
 func boolCmp(a, b bool) int {
 	switch {
 	case a == b:
@@ -631,37 +762,49 @@ func boolCmp(a, b bool) int {
 
 func (b *builder) cluster(list []kept, coldkeys map[name]int) ([]kept, error) {
 	var out []kept
+	// Two agents may do the same and think otherwise: only near-copies of the text go.
 	type did struct {
+		calls      [16]byte
+		task       name
+		submission name
+		success    bool
+	}
+	type agentOn struct{ submission, task name }
+	type play struct {
 		calls   [16]byte
+		task    name
 		success bool
 	}
-	calls := map[did]bool{}
+	calls, plays := map[did]bool{}, map[play]bool{}
 	near := newIndex()
-	agents := map[name]int{}
+	agents := map[agentOn]int{}
+	problems := map[name]int{}
 	for _, k := range list {
 		// Success and failure of the same calls are both worth keeping: they differ in something.
-		same := did{k.calls, k.success}
+		same := did{k.calls, k.task, k.submission, k.success}
+		by := agentOn{k.submission, k.task}
 		sig, err := b.signatureAt(&k)
 		if err != nil {
 			return nil, err
 		}
-		reason := ""
+		reason, twin := "", !calls[same] && len(near.like(sig, NearDuplicate)) > 0
 		switch {
-		case calls[same]:
+		case calls[same], twin && plays[play{k.calls, k.task, k.success}]:
 			reason = RejectDuplicate
-		case len(near.like(sig, NearDuplicate)) > 0:
+		case twin:
 			reason = RejectNear
-		case len(out) >= b.cfg.PerCluster, agents[k.submission] >= b.cfg.PerAgent:
+		case problems[k.task] >= b.cfg.PerCluster, agents[by] >= b.cfg.PerAgent:
 			reason = RejectClusterCap
 		case coldkeys[k.coldkey] >= b.cfg.PerColdkey:
 			reason = RejectColdkeyCap
 		}
-		calls[same] = true
+		calls[same], plays[play{k.calls, k.task, k.success}] = true, true
 		if reason != "" {
 			b.report.reject(reason, b.names.all[k.kind])
 			continue
 		}
-		agents[k.submission]++
+		agents[by]++
+		problems[k.task]++
 		coldkeys[k.coldkey]++
 		out = append(out, k)
 	}

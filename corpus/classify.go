@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/corpus/trajectory"
+	"github.com/agon-arena/agon/gateway"
 )
 
 // Axis says who acted.
@@ -68,6 +69,12 @@ type document struct {
 	Steps []docStep `json:"steps"`
 	Extra struct {
 		Kind string `json:"kind"`
+		// Dispatches are the calls of metered tools and how many of them a model asked
+		// for, in a file that was made of a gateway's log.
+		Dispatches *struct {
+			Metered  int `json:"metered"`
+			Credited int `json:"credited"`
+		} `json:"dispatches"`
 	} `json:"extra"`
 }
 
@@ -147,11 +154,18 @@ func classify(d *document, kind string, finals Finals) (Class, error) {
 		}
 		calls += len(s.ToolCalls)
 	}
+	if x := d.Extra.Dispatches; x != nil && x.Credited >= 0 && x.Metered >= x.Credited && x.Metered > 0 {
+		calls, credited = x.Metered, x.Credited
+	}
 	if calls > 0 {
-		c.Ratio = float64(credited) / float64(calls)
+		c.Ratio = round(float64(credited)/float64(calls), 6)
 	}
 	c.Axis = axisOf(c.Ratio, calls, models)
 	messages := d.chat()
+	if f := finals.of(d, kind); f != nil {
+		messages = f.ended(messages)
+	}
+	messages = closeLast(messages)
 	c.Tokens = Tokens(canonicalChat(messages, d.Agent.Tools))
 	c.Rejects = append(c.Rejects, structure(messages, finals.of(d, kind))...)
 	if c.Tokens > MaxTokens {
@@ -187,6 +201,8 @@ type Message struct {
 	harness bool         // no model said this
 	receipt string       // of the call that brought it, where the gateway saw one
 	cost    *agon.Micros // of that call
+	finish  string
+	tokens  *gateway.Tokens
 }
 
 // ToolCall is a call in OpenAI's shape: Arguments is JSON in a string.
@@ -264,6 +280,14 @@ type FinalCall struct {
 	// Marks are tools by which a file that names no kind is taken for one of this
 	// kind, besides Tool: it offers or calls one of them.
 	Marks []string
+	// End is the tool with which an agent ends; what comes after it, and calls
+	// nothing more, is no part of the conversation. Optional.
+	End string
+	// Credit says how agents of the kind carry out what a model asks for.
+	Credit *trajectory.Rules
+	// Rule and Judge are the scorer's metrics that are the reward by rule and the
+	// verdict of a model as judge; empty: the score's value, and "judge".
+	Rule, Judge string
 	// IDs reads what the call's arguments name. An error refuses the row.
 	IDs  func(arguments string) ([]string, error)
 	Noun string // what IDs are, for people: "product"
@@ -290,6 +314,27 @@ func (f Finals) named(r *Row) []string {
 		}
 	}
 	return out
+}
+
+// ended cuts what follows the call that ends a conversation, if nothing is called after it.
+func (f *FinalCall) ended(list []Message) []Message {
+	if f.End == "" {
+		return list
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Role != "assistant" || len(list[i].ToolCalls) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(list[i].ToolCalls, func(c ToolCall) bool { return c.Function.Name == f.End }) {
+			return list
+		}
+		n := i + 1
+		for n < len(list) && list[n].Role == "tool" {
+			n++
+		}
+		return list[:n]
+	}
+	return list
 }
 
 // of returns the final call that a file must have; nil: there is none.

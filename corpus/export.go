@@ -3,7 +3,6 @@ package corpus
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +17,6 @@ import (
 func (w *writers) group(rows []*Row) error {
 	problems := byProblem(rows)
 	for _, list := range problems {
-		g := spread(list)
-		for _, r := range list {
-			r.Group = &g
-		}
 		processRewards(list)
 	}
 	for _, r := range rows {
@@ -149,14 +144,49 @@ func (w *writers) preferences(rows []*Row) error {
 	return nil
 }
 
-// grpo writes the prompt of a problem once, with what its group earned.
+// grpo writes the prompt of a problem once, solved or not, with what all its
+// plays earned, the tools that it was given and what its verifier checks.
 func (w *writers) grpo(rows []*Row) error {
 	r := rows[0]
+	if i := slices.IndexFunc(rows, func(x *Row) bool { return x.Axis == Agentic }); i >= 0 {
+		r = rows[i]
+	}
+	truth, err := groundTruth(r, rows, w.finals)
+	if err != nil {
+		return err
+	}
 	p, _ := halves(r.Messages)
-	return w.line("trl_grpo", map[string]any{
+	err = w.line("trl_grpo", map[string]any{
 		"prompt": trl(p), "problem_id": r.From.Task, "group_id": r.Cluster, "group_size": r.Group.Size, "group_mean": r.Group.Mean, "group_std": r.Group.Std,
-		"problem_digest": r.From.TaskDigest, "data_source": r.From.Arena, "scorer_version": r.From.Scorer,
+		"problem_digest": r.From.TaskDigest, "data_source": r.From.Arena, "scorer_version": r.From.Scorer, "tools": toolText(r.Tools), "ground_truth": truth,
 	})
+	if err != nil || r.Axis != Agentic {
+		return err
+	}
+	if err := w.openVerl(r.Split); err != nil {
+		return err
+	}
+	return w.verl.prompt(r, truth)
+}
+
+// groundTruth says, as JSON text, by what an answer to the rows' problem is
+// judged: the task by digest, its scorer and the seed; and what was answered
+// where a play was right.
+func groundTruth(r *Row, rows []*Row, finals Finals) (string, error) {
+	answer := []string{}
+	for _, x := range rows {
+		if x.solved() {
+			answer = append(answer, finals.named(x)...)
+			break
+		}
+	}
+	b, err := canonical(map[string]any{
+		"arena": r.From.Arena, "kind": r.From.Kind, "problem_id": r.From.Task, "problem_digest": r.From.TaskDigest, "scorer": r.From.Scorer, "seed": r.From.Seed, "answer": answer,
+	})
+	if err != nil {
+		return "", fmt.Errorf("write ground truth: %w", err)
+	}
+	return string(b), nil
 }
 
 // halves parts a conversation before the first word of the assistant.
@@ -177,11 +207,15 @@ func promptText(list []Message) string {
 	return s
 }
 
-// openAI are the messages as OpenAI's API takes them: no reasoning, no names on tool messages.
+// openAI are the messages as OpenAI's API takes them, without names on tool
+// messages. Reasoning stands where servers that serve it put it.
 func openAI(list []Message) []map[string]any {
 	out := make([]map[string]any, 0, len(list))
 	for _, m := range list {
 		x := map[string]any{"role": m.Role, "content": m.Content}
+		if m.Reasoning != "" && !m.harness {
+			x["reasoning_content"] = m.Reasoning
+		}
 		switch {
 		case m.Role == "tool":
 			x["tool_call_id"] = m.ToolCallID
@@ -279,36 +313,15 @@ func stepwise(r *Row) (texts []string, labels []bool) {
 	return texts, labels
 }
 
-// spread is the group of the rows of one problem.
-func spread(rows []*Row) Group {
-	g := Group{Size: len(rows)}
-	var list []float64
-	for _, r := range rows {
-		if r.Reward.Rule != nil {
-			list = append(list, *r.Reward.Rule)
-		}
-	}
-	if len(list) == 0 {
-		return g
-	}
-	mean, sum := 0.0, 0.0
-	for _, v := range list {
-		mean += v
-	}
-	mean /= float64(len(list))
-	for _, v := range list {
-		sum += (v - mean) * (v - mean)
-	}
-	g.Mean, g.Std = round(mean, 6), round(math.Sqrt(sum/float64(len(list))), 6)
-	return g
-}
-
 // atifOf writes a row as an ATIF document.
 func atifOf(r *Row) *trajectory.Document {
 	d := &trajectory.Document{
 		SchemaVersion: trajectory.ATIFVersion, SessionID: r.From.Run, TrajectoryID: r.ID,
 		Agent: trajectory.AgentInfo{Name: r.From.Submission, Version: string(r.From.Agent), Model: r.From.Model, Tools: r.Tools},
 		Extra: map[string]any{"kind": r.From.Kind, "axis": r.Axis, "axis_ratio": r.Ratio, "reward": r.Reward, "provenance": r.From, "split": r.Split, "group_id": r.Cluster},
+	}
+	if r.Dispatches.Metered > 0 {
+		d.Extra["dispatches"] = r.Dispatches
 	}
 	at := map[string]int{}
 	for _, m := range r.Messages {
@@ -353,14 +366,13 @@ func atifOf(r *Row) *trajectory.Document {
 
 // verlWriter holds the two Parquet files of verl.
 type verlWriter struct {
-	sft, rl   *os.File
-	sftW      *parquet.GenericWriter[verlSFT]
-	rlW       *parquet.GenericWriter[verlRL]
-	rows      int
-	split     string
-	problemAt map[string]bool
-	waiting   int // tokens in the open row group of sft
-	prompts   int // bytes in the open row group of rl
+	sft, rl *os.File
+	sftW    *parquet.GenericWriter[verlSFT]
+	rlW     *parquet.GenericWriter[verlRL]
+	rows    int
+	split   string
+	waiting int // tokens in the open row group of sft
+	prompts int // bytes in the open row group of rl
 }
 
 // parquetGroup bounds a row group, in tokens, or in bytes of prompts.
@@ -418,24 +430,33 @@ type verlRL struct {
 	ExtraInfo   verlExtra    `parquet:"extra_info"`
 }
 
-// parquet appends a solved row to verl's files; each problem's prompt once.
+// openVerl makes the Parquet files of verl.
+func (w *writers) openVerl(split string) error {
+	if w.verl != nil {
+		return nil
+	}
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return fmt.Errorf("write parquet: %w", err)
+	}
+	v := &verlWriter{split: split}
+	var err error
+	if v.sft, err = os.Create(filepath.Join(w.dir, "verl_sft.parquet")); err != nil {
+		return fmt.Errorf("write parquet: %w", err)
+	}
+	if v.rl, err = os.Create(filepath.Join(w.dir, "verl_rl.parquet")); err != nil {
+		v.sft.Close()
+		return fmt.Errorf("write parquet: %w", err)
+	}
+	opts := []parquet.WriterOption{parquet.Compression(&parquet.Zstd), parquet.CreatedBy("agon", Version, "")}
+	v.sftW, v.rlW = parquet.NewGenericWriter[verlSFT](v.sft, opts...), parquet.NewGenericWriter[verlRL](v.rl, opts...)
+	w.verl = v
+	return nil
+}
+
+// parquet appends a solved row to verl's file of conversations.
 func (w *writers) parquet(r *Row) error {
-	if w.verl == nil {
-		if err := os.MkdirAll(w.dir, 0o755); err != nil {
-			return fmt.Errorf("write parquet: %w", err)
-		}
-		v := &verlWriter{split: r.Split, problemAt: map[string]bool{}}
-		var err error
-		if v.sft, err = os.Create(filepath.Join(w.dir, "verl_sft.parquet")); err != nil {
-			return fmt.Errorf("write parquet: %w", err)
-		}
-		if v.rl, err = os.Create(filepath.Join(w.dir, "verl_rl.parquet")); err != nil {
-			v.sft.Close()
-			return fmt.Errorf("write parquet: %w", err)
-		}
-		opts := []parquet.WriterOption{parquet.Compression(&parquet.Zstd), parquet.CreatedBy("agon", Version, "")}
-		v.sftW, v.rlW = parquet.NewGenericWriter[verlSFT](v.sft, opts...), parquet.NewGenericWriter[verlRL](v.rl, opts...)
-		w.verl = v
+	if err := w.openVerl(r.Split); err != nil {
+		return err
 	}
 	return w.verl.add(r)
 }
@@ -462,13 +483,14 @@ func (v *verlWriter) add(r *Row) error {
 			return fmt.Errorf("write parquet: %w", err)
 		}
 	}
-	if v.problemAt[r.From.Task] {
-		return nil
-	}
-	v.problemAt[r.From.Task] = true
+	return nil
+}
+
+// prompt appends a problem, solved or not, to verl's file of prompts.
+func (v *verlWriter) prompt(r *Row, truth string) error {
 	p, _ := halves(r.Messages)
 	rl := verlRL{
-		DataSource: r.From.Arena, Ability: r.From.Kind, RewardModel: verlReward{"rule", string(r.From.TaskDigest)},
+		DataSource: r.From.Arena, Ability: r.From.Kind, RewardModel: verlReward{"rule", truth},
 		ExtraInfo: verlExtra{Split: r.Split, Index: int64(v.rows), ProblemID: r.From.Task, GroupID: r.Cluster},
 	}
 	for _, m := range p {

@@ -10,7 +10,7 @@ type kept struct {
 	value, quality                  float64
 	cost                            agon.Micros
 	task, kind, coldkey, submission name
-	success                         bool
+	success, agentic                bool
 	cluster, split                  string // since choose; the rows of a cluster share theirs
 }
 

@@ -39,8 +39,7 @@ func (p *Poison) Add(name string, r io.Reader) error {
 	p.Names = append(p.Names, name)
 	p.grams = append(p.grams, nil)
 	defer func() {
-		slices.Sort(p.grams[at])
-		p.grams[at] = slices.Clip(slices.Compact(p.grams[at]))
+		p.grams[at] = telling(p.grams[at])
 	}()
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 64<<10), MaxPoisonLine)
@@ -97,11 +96,34 @@ func (p *Poison) text(t string, at int) {
 	if n == "" {
 		return
 	}
-	if strings.Count(n, " ")+1 < PoisonNGram {
-		p.hashes[agon.Sum([]byte(n)).Hex()] = at
+	h := agon.Sum([]byte(n)).Hex()
+	if _, twice := p.hashes[h]; twice {
 		return
 	}
-	p.grams[at] = append(p.grams[at], shingles(n, PoisonNGram)...)
+	p.hashes[h] = at
+	if strings.Count(n, " ")+1 >= PoisonNGram {
+		p.grams[at] = append(p.grams[at], slices.Compact(slices.Sorted(slices.Values(shingles(n, PoisonNGram))))...)
+	}
+}
+
+// listBoilerplate is in how many texts of one list words stand that belong to none of them.
+const listBoilerplate = 3
+
+// telling sorts what a list's texts are made of, and leaves out what stands in many of them.
+func telling(grams []uint64) []uint64 {
+	slices.Sort(grams)
+	var out []uint64
+	for i := 0; i < len(grams); {
+		j := i
+		for j < len(grams) && grams[j] == grams[i] {
+			j++
+		}
+		if j-i < listBoilerplate {
+			out = append(out, grams[i])
+		}
+		i = j
+	}
+	return slices.Clip(out)
 }
 
 // Hit says where a row stands in a public benchmark.
@@ -111,8 +133,52 @@ type Hit struct {
 	Text string `json:"text"`
 }
 
+// gramHit is a run of words of a list in a row.
+type gramHit struct {
+	Hit
+	gram uint64
+}
+
+// maxGramHits bounds what is kept of one row.
+const maxGramHits = 64
+
+// grammed returns the runs of words of the lists that stand in texts, at most maxGramHits.
+func (p *Poison) grammed(texts []string) []gramHit {
+	if p == nil || len(p.Names) == 0 {
+		return nil
+	}
+	var out []gramHit
+	for _, t := range texts {
+		words := strings.Fields(Normalise(t))
+		if len(words) < PoisonNGram {
+			continue
+		}
+		for i, h := range shingles(strings.Join(words, " "), PoisonNGram) {
+			for at, list := range p.grams {
+				if _, ok := slices.BinarySearch(list, h); ok {
+					if out = append(out, gramHit{Hit{p.Names[at], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, h}); len(out) == maxGramHits {
+						return out
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
 // Find returns the first hit of a row's query, user messages or ground-truth ids.
 func (p *Poison) Find(texts, ids []string) (Hit, bool) {
+	if h, ok := p.whole(texts, ids); ok {
+		return h, true
+	}
+	if hits := p.grammed(texts); len(hits) > 0 {
+		return hits[0].Hit, true
+	}
+	return Hit{}, false
+}
+
+// whole is Find without runs of words.
+func (p *Poison) whole(texts, ids []string) (Hit, bool) {
 	if p == nil || len(p.Names) == 0 {
 		return Hit{}, false
 	}
@@ -131,17 +197,6 @@ func (p *Poison) Find(texts, ids []string) (Hit, bool) {
 			if x := Normalise(l); x != n && x != "" {
 				if at, ok := p.hashes[agon.Sum([]byte(x)).Hex()]; ok {
 					return Hit{p.Names[at], "hash", cut(x)}, true
-				}
-			}
-		}
-		words := strings.Fields(n)
-		if len(words) < PoisonNGram {
-			continue
-		}
-		for i, h := range shingles(n, PoisonNGram) {
-			for at, list := range p.grams {
-				if _, ok := slices.BinarySearch(list, h); ok {
-					return Hit{p.Names[at], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, true
 				}
 			}
 		}

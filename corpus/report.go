@@ -51,7 +51,7 @@ func (r *Report) reject(reason, kind string) {
 	r.ByKind[kind][reason]++
 }
 
-func (r *Report) contaminated(row *Row, h Hit) {
+func (r *Report) contaminated(from *Provenance, h Hit) {
 	i := slices.IndexFunc(r.Contamination, func(n ListNote) bool { return n.List == h.List })
 	if i < 0 {
 		i = len(r.Contamination)
@@ -60,7 +60,7 @@ func (r *Report) contaminated(row *Row, h Hit) {
 	n := &r.Contamination[i]
 	n.Cut++
 	if len(n.Examples) < 5 {
-		n.Examples = append(n.Examples, fmt.Sprintf("%s in run %s, task %s: %s", h.How, row.From.Run, row.From.Task, h.Text))
+		n.Examples = append(n.Examples, fmt.Sprintf("%s in run %s, task %s: %s", h.How, from.Run, from.Task, h.Text))
 	}
 }
 

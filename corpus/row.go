@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,16 +16,26 @@ type Row struct {
 	ID       string            `json:"id"` // of the content: arena, run, task and messages
 	Messages []Message         `json:"messages"`
 	Tools    []json.RawMessage `json:"tools"`
-	Steps    []StepInfo        `json:"steps"` // of the assistant's messages, in order
-	Axis     Axis              `json:"axis"`
-	Ratio    float64           `json:"axis_ratio"`
-	Tokens   int               `json:"tokens"`
-	Quality  float64           `json:"quality"`
-	Reward   Reward            `json:"reward"`
-	Cluster  string            `json:"group_id"` // leak cluster
-	Group    *Group            `json:"group"`    // the rows of the same problem in this corpus
-	Split    string            `json:"split"`
-	From     Provenance        `json:"provenance"`
+	// Sampling are the settings of the model's last call: temperature, seed and the like.
+	Sampling map[string]json.RawMessage `json:"sampling,omitempty"`
+	Steps    []StepInfo                 `json:"steps"` // of the assistant's messages, in order
+	Axis     Axis                       `json:"axis"`
+	Ratio    float64                    `json:"axis_ratio"`
+	// Dispatches are the calls of metered tools, as the gateway saw them.
+	Dispatches Dispatches `json:"dispatches"`
+	Tokens     int        `json:"tokens"`
+	Quality    float64    `json:"quality"`
+	Reward     Reward     `json:"reward"`
+	Cluster    string     `json:"group_id"` // leak cluster
+	Group      *Group     `json:"group"`    // all plays of the same problem
+	Split      string     `json:"split"`
+	From       Provenance `json:"provenance"`
+}
+
+// Dispatches counts calls of metered tools, and those of them that a model asked for.
+type Dispatches struct {
+	Metered  int `json:"metered"`
+	Credited int `json:"credited"`
 }
 
 // StepInfo is what is known of one message of the assistant.
@@ -40,23 +51,92 @@ type StepInfo struct {
 	LossMask bool         `json:"loss_mask"` // train on it: a model said it
 	Cost     *agon.Micros `json:"cost_micros"`
 	Receipt  string       `json:"receipt,omitempty"` // of the gateway's call
+	Finish   string       `json:"finish_reason,omitempty"`
+	// What the upstream told of the tokens of this call, where it was asked for them.
+	PromptIDs     []int64   `json:"prompt_token_ids,omitempty"`
+	CompletionIDs []int64   `json:"completion_token_ids,omitempty"`
+	Logprobs      []float64 `json:"logprobs,omitempty"`
 }
 
-// Group is what GRPO wants to know of the rows of one problem. It teaches
-// where Size is at least 2 and Std is not 0.
+// Group is what is known of all plays of the row's problem in which a model took
+// part, also of those that became no row. It teaches where Size is at least 2
+// and Std is not 0.
 type Group struct {
-	Size int     `json:"group_size"`
-	Mean float64 `json:"group_mean"` // of Reward.Rule where it is known
-	Std  float64 `json:"group_std"`  // of the population
+	Size   int     `json:"group_size"`
+	Solved int     `json:"group_solved"`
+	Mean   float64 `json:"group_mean"` // of Reward.Rule where it is known
+	Std    float64 `json:"group_std"`  // of the population
+	// PassAt is the chance that one of k plays, drawn without putting back, solves
+	// the problem; by k, up to Size.
+	PassAt map[string]float64 `json:"pass_at,omitempty"`
+	// AgentSize and AgentSolved count the plays of the row's own submission.
+	AgentSize   int `json:"agent_size"`
+	AgentSolved int `json:"agent_solved"`
+}
+
+// tally sums up the plays of one problem.
+type tally struct {
+	n, solved, known int
+	sum, squares     float64
+	agents           map[name][2]int // plays and solutions of a submission
+}
+
+func (t *tally) add(agent name, r *Reward) {
+	solved := 0
+	if r.Outcome != nil && *r.Outcome == 1 {
+		solved = 1
+	}
+	t.n++
+	t.solved += solved
+	if r.Rule != nil {
+		t.known++
+		t.sum += *r.Rule
+		t.squares += *r.Rule * *r.Rule
+	}
+	a := t.agents[agent]
+	t.agents[agent] = [2]int{a[0] + 1, a[1] + solved}
+}
+
+func (t *tally) group(agent name) *Group {
+	g := &Group{Size: t.n, Solved: t.solved, AgentSize: t.agents[agent][0], AgentSolved: t.agents[agent][1]}
+	if t.known > 0 {
+		mean := t.sum / float64(t.known)
+		g.Mean, g.Std = round(mean, 6), round(math.Sqrt(max(0, t.squares/float64(t.known)-mean*mean)), 6)
+	}
+	for _, k := range []int{1, 2, 4, 8, 16, 32, 64} {
+		if k > t.n {
+			break
+		}
+		if g.PassAt == nil {
+			g.PassAt = map[string]float64{}
+		}
+		g.PassAt[strconv.Itoa(k)] = round(passAt(t.n, t.solved, k), 6)
+	}
+	return g
+}
+
+// passAt is 1 - C(n-c, k) / C(n, k).
+func passAt(n, c, k int) float64 {
+	if n-c < k {
+		return 1
+	}
+	none := 1.0
+	for i := n - c + 1; i <= n; i++ {
+		none *= 1 - float64(k)/float64(i)
+	}
+	return 1 - none
 }
 
 // Reward is what the row earned.
 type Reward struct {
 	Outcome    *int               `json:"outcome"` // 1: solved
-	Rule       *float64           `json:"rule"`    // the judge's value, 0..1
+	Rule       *float64           `json:"rule"`    // what the scorer's rule says, 0..1
+	Value      *float64           `json:"value"`   // what counts in the arena, after all factors
 	Judge      *float64           `json:"judge"`   // of a model as judge, where there is one
 	Components map[string]float64 `json:"components,omitempty"`
-	CostMicros agon.Micros        `json:"cost_micros"`
+	// CostMicros is what the agent spent on this task, JudgeMicros what its judges did.
+	CostMicros  agon.Micros `json:"cost_micros"`
+	JudgeMicros agon.Micros `json:"judge_micros"`
 }
 
 // Provenance says where a row comes from and under what licence.
@@ -155,7 +235,10 @@ func (r *Row) annotate() {
 		if m.Role != "assistant" {
 			continue
 		}
-		s := StepInfo{Step: i, Credited: !m.harness, LossMask: !m.harness, Cost: m.cost, Receipt: m.receipt}
+		s := StepInfo{Step: i, Credited: !m.harness, LossMask: !m.harness, Cost: m.cost, Receipt: m.receipt, Finish: m.finish}
+		if m.tokens != nil {
+			s.PromptIDs, s.CompletionIDs, s.Logprobs = m.tokens.Prompt, m.tokens.Completion, m.tokens.Logprobs
+		}
 		if len(m.ToolCalls) > 0 {
 			depth++
 			valid, full := true, true

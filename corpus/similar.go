@@ -166,11 +166,6 @@ type union struct{ parent map[string]string }
 
 func newUnion() *union { return &union{parent: map[string]string{}} }
 
-func (u *union) has(k string) bool {
-	_, ok := u.parent[k]
-	return ok
-}
-
 func (u *union) find(k string) string {
 	p, ok := u.parent[k]
 	if !ok {

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	_ "embed" // verl_tools.py
 	"encoding/json"
 	"maps"
 	"math"
@@ -143,8 +144,14 @@ func jaccard(a, b map[string]bool) float64 {
 	return float64(both) / float64(len(a)+len(b)-both)
 }
 
+// verlClass is the class of the tools in verlTools: it carries a call out at a
+// tool server, so that a trainer's model acts as the arena's agents did.
+//
+//go:embed verl_tools.py
+var verlClass string
+
 // verlTools is verl's list of tools: every tool that a row of the corpus was
-// offered, with the class that a trainer replaces by one that acts.
+// offered, with the class of verl_tools.py, which stands beside it.
 func verlTools(schemas offered) ([]byte, error) {
 	list := make([]any, 0, len(schemas))
 	for _, n := range slices.Sorted(maps.Keys(schemas)) {
@@ -152,7 +159,7 @@ func verlTools(schemas offered) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, map[string]any{"class_name": "verl.tools.base_tool.BaseTool", "config": map[string]any{"type": "native"}, "tool_schema": plainNumbers(schema)})
+		list = append(list, map[string]any{"class_name": "verl_tools.ServedTool", "config": map[string]any{"type": "native"}, "tool_schema": plainNumbers(schema)})
 	}
 	return yaml.Marshal(map[string]any{"tools": list})
 }

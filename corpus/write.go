@@ -50,7 +50,7 @@ func (b *builder) write(dir string) error {
 	clusters, scorers, tools := map[string]string{}, map[string]bool{}, offered{}
 	done := 0
 	for _, split := range []string{Train, Eval, Held} {
-		w := newWriters(filepath.Join(dir, split), b.cfg.Scripted)
+		w := newWriters(filepath.Join(dir, split), b.cfg.Scripted, b.cfg.Finals)
 		var group []*Row
 		flush := func() error {
 			if len(group) == 0 {
@@ -72,6 +72,7 @@ func (b *builder) write(dir string) error {
 			if err != nil {
 				return err
 			}
+			r.Group = b.tallies[k.task].group(k.submission)
 			counts.add(r)
 			if split != Held && r.Axis == Agentic && (b.cfg.Scripted || !r.From.Scripted) {
 				tools.add(r.Tools)
@@ -110,6 +111,9 @@ func (b *builder) write(dir string) error {
 			return fmt.Errorf("encode tools: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "verl_tools.yaml"), text, 0o644); err != nil {
+			return fmt.Errorf("write tools: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "verl_tools.py"), []byte(verlClass), 0o644); err != nil {
 			return fmt.Errorf("write tools: %w", err)
 		}
 	}
@@ -246,6 +250,7 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 type writers struct {
 	dir      string
 	scripted bool // the trainers' files hold rows of a script, too
+	finals   Finals
 	files    map[string]*jsonl
 	verl     *verlWriter
 }
@@ -255,8 +260,8 @@ type jsonl struct {
 	w *bufio.Writer
 }
 
-func newWriters(dir string, scripted bool) *writers {
-	return &writers{dir: dir, scripted: scripted, files: map[string]*jsonl{}}
+func newWriters(dir string, scripted bool, finals Finals) *writers {
+	return &writers{dir: dir, scripted: scripted, finals: finals, files: map[string]*jsonl{}}
 }
 
 // line appends v to the file of a format.
@@ -345,9 +350,9 @@ func card(m *Manifest) string {
 		{"trl_preference.jsonl", "TRL preference pairs of one prompt: its best solved row, its worst failed one"},
 		{"trl_kto.jsonl", "TRL KTO: every row, right or wrong"},
 		{"trl_stepwise.jsonl", "TRL stepwise supervision"},
-		{"trl_grpo.jsonl", "TRL GRPO prompts with ground truth by name"},
+		{"trl_grpo.jsonl", "TRL GRPO: every problem once, solved or not, with tools and, as JSON text, what its verifier checks"},
 		{"verl_sft.parquet", "verl multi-turn SFT"},
-		{"verl_rl.parquet", "verl RL; `verl_tools.yaml` beside the folders names its tools: put your own classes in"},
+		{"verl_rl.parquet", "verl RL, solved and unsolved problems; `verl_tools.yaml` beside the folders names its tools, `verl_tools.py` has their class"},
 		{"atif.jsonl", "ATIF v1.8, a document a line"},
 		{"qwen3.jsonl", "Qwen3 rendering with the spans that loss is taken on"},
 	} {

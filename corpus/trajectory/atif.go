@@ -97,7 +97,7 @@ type FinalMetrics struct {
 // whose call it answers, and where a harness made up a message of the model's,
 // that step says that no model was called (llm_call_count 0).
 func ATIF(events []agon.Event, attempt int, m Meta) (*Document, error) {
-	r, err := parse(events, attempt)
+	r, err := parse(events, attempt, m)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +113,21 @@ func ATIF(events []agon.Event, attempt int, m Meta) (*Document, error) {
 		if v != "" {
 			d.Extra[k] = v
 		}
+	}
+	if m.Kind != "" {
+		d.Extra["kind"] = m.Kind
+	}
+	if m.Task != "" {
+		d.Extra["task"], d.TrajectoryID = m.Task, d.TrajectoryID+"."+m.Task
+	}
+	if len(r.tools) > 0 {
+		n := 0
+		for _, c := range r.credits {
+			if c.How != "" {
+				n++
+			}
+		}
+		d.Extra["dispatches"] = map[string]any{"metered": len(r.tools), "credited": n}
 	}
 	if r.skipped > 0 {
 		d.Notes = fmt.Sprintf("%d model calls have no place here: embeddings, judges, failures, or cut from a full log", r.skipped)
@@ -298,9 +313,9 @@ func (b *atifBuilder) define(raw json.RawMessage) {
 // is already told by that model's step: it is noted there, and answered there
 // if no message has. The rest were the agent's code alone.
 func (b *atifBuilder) metered(r *run) {
-	for _, t := range r.tools {
+	for i, t := range r.tools {
 		b.cost += t.Receipt.Cost
-		if t.Receipt.Emitted != "" && b.dispatched(t) {
+		if r.credits[i].How != "" && b.dispatched(t, r.credits[i]) {
 			continue
 		}
 		none := 0
@@ -320,15 +335,18 @@ func (b *atifBuilder) metered(r *run) {
 
 // dispatched notes a metered call at the step of the model that asked for it;
 // false if there is no such step or none of its calls is still open for it.
-func (b *atifBuilder) dispatched(t gateway.ToolCallEvent) bool {
+func (b *atifBuilder) dispatched(t gateway.ToolCallEvent, credit Credit) bool {
 	for i := range b.d.Steps {
 		s := &b.d.Steps[i]
-		if s.Extra["receipt"] != t.Receipt.Emitted {
+		if s.Extra["receipt"] != credit.Receipt {
 			continue
 		}
 		for j := range s.ToolCalls {
 			c := &s.ToolCalls[j]
-			if c.Name != t.Receipt.Model || c.Extra != nil {
+			if credit.How == ByPart && j == credit.Call && c.Extra != nil {
+				return true // the first part stands for all
+			}
+			if c.Extra != nil || (credit.Call >= 0 && j != credit.Call) || (credit.How != ByPart && c.Name != t.Receipt.Model) {
 				continue
 			}
 			c.Extra = map[string]any{"receipt": t.Receipt.ID, "dispatcher": "model", "cost_usd": usd(t.Receipt.Cost), "nonce": t.Nonce}
@@ -338,7 +356,7 @@ func (b *atifBuilder) dispatched(t gateway.ToolCallEvent) bool {
 					answered = answered || r.Source == c.ID
 				}
 			}
-			if !answered {
+			if !answered && credit.How != ByPart {
 				if s.Observation == nil {
 					s.Observation = &Observation{}
 				}

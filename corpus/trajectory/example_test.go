@@ -24,7 +24,7 @@ func ExampleConversations() {
 			"receipt": {"id": "c2", "payer": "run", "model": "m", "cost_micros": 30},
 			"request": {"text": "{\"messages\": [{\"role\": \"user\", \"content\": \"Which club?\"}, {\"role\": \"assistant\", \"content\": \"The putter.\"}, {\"role\": \"user\", \"content\": \"Sure?\"}]}"},
 			"message": {"content": "Yes."}}`),
-	}, 1)
+	}, 1, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

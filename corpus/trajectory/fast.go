@@ -36,7 +36,7 @@ const markEvery = 512
 // the receipt has id, model, provider, payer and cost. ok is false for data
 // that is no model call.
 func (r *reader) turn(data []byte) (t turn, chat, ok bool) {
-	var receipt, request, message []byte
+	var receipt, request, message, counted []byte
 	good := fieldsOf(data, func(key, value []byte) bool {
 		var field *[]byte
 		switch string(key) {
@@ -46,7 +46,9 @@ func (r *reader) turn(data []byte) (t turn, chat, ok bool) {
 			field = &request
 		case "message":
 			field = &message
-		case "response", "stream", "error", "over_micros", "claimed_run_id", "tokens":
+		case "tokens":
+			field = &counted
+		case "response", "stream", "error", "over_micros", "claimed_run_id":
 			return true
 		}
 		if field == nil || *field != nil {
@@ -104,11 +106,15 @@ func (r *reader) turn(data []byte) (t turn, chat, ok bool) {
 	if !r.read(text[1 : len(text)-1]) {
 		return slowTurn(data)
 	}
+	var tokens *gateway.Tokens
+	if counted != nil && json.Unmarshal(counted, &tokens) != nil {
+		return slowTurn(data)
+	}
 	reply := callsOf(*said)
 	reply.plain, reply.settled = said.Content, true
 	return turn{
 		receipt: agon.Receipt{ID: m.ID, Model: m.Model, Provider: m.Provider, Payer: m.Payer, Cost: m.Cost}, finish: said.Finish,
-		reply: reply, messages: slices.Clip(r.msgs), tools: r.tools,
+		reply: reply, messages: slices.Clip(r.msgs), tools: r.tools, tokens: tokens,
 	}, true, true
 }
 

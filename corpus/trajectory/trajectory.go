@@ -20,6 +20,9 @@ type Meta struct {
 	Run, Arena, Submission string
 	Agent                  string // name for people
 	Version                string // of the agent: the submission's digest
+	Task                   string // only what belongs to this task of the run; empty: all
+	Kind                   string // of the arena; optional
+	Rules                  *Rules // of its kind; nil: only marks give credit
 }
 
 // message is one message of a conversation, in OpenAI's shape.
@@ -99,6 +102,7 @@ type run struct {
 	attempt int
 	turns   []turn
 	tools   []gateway.ToolCallEvent // metered tools
+	credits []Credit                // of each of tools
 	score   *agon.Score
 	outcome string
 	fault   string
@@ -106,7 +110,7 @@ type run struct {
 }
 
 // parse reads the events of the last attempt that has any, or of the one named.
-func parse(events []agon.Event, attempt int) (*run, error) {
+func parse(events []agon.Event, attempt int, meta Meta) (*run, error) {
 	if attempt == 0 {
 		for _, e := range events {
 			attempt = max(attempt, e.Attempt)
@@ -114,8 +118,9 @@ func parse(events []agon.Event, attempt int) (*run, error) {
 	}
 	r := &run{attempt: attempt}
 	found := false
+	tell := newTeller(meta.Rules)
 	for _, e := range events {
-		if e.Attempt != attempt {
+		if e.Attempt != attempt || meta.Task != "" && e.Task != "" && e.Task != meta.Task {
 			continue
 		}
 		found = true
@@ -126,7 +131,15 @@ func parse(events []agon.Event, attempt int) (*run, error) {
 				r.skipped++ // cut by a full log
 				continue
 			}
-			if t, ok := turnOf(m); ok {
+			t, ok := turnOf(m)
+			if !ok || t.cut {
+				if own(m.Receipt) {
+					tell.failed(m.Receipt.ID)
+				}
+			} else {
+				tell.turn(&t)
+			}
+			if ok {
 				t.at = e.At
 				r.turns = append(r.turns, t)
 			} else {
@@ -136,6 +149,7 @@ func parse(events []agon.Event, attempt int) (*run, error) {
 			var t gateway.ToolCallEvent
 			if json.Unmarshal(e.Data, &t) == nil && t.Receipt.ID != "" {
 				r.tools = append(r.tools, t)
+				r.credits = append(r.credits, tell.tool(&t))
 			}
 		case agon.EventScore:
 			var s agon.Score
@@ -230,7 +244,7 @@ func grow(threads []*thread, t turn) (*thread, int) {
 // "attempt", "model", "receipts", "score"}, each conversation in full, in the
 // order in which they began. The last message of each is the model's.
 func OpenAI(events []agon.Event, attempt int, m Meta) ([][]byte, error) {
-	r, err := parse(events, attempt)
+	r, err := parse(events, attempt, m)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,13 @@ of the files for trainers without --scripted. JSON: {rows, scripted_rows, reject
 	cmd.Flags().StringArrayVar(&poison, "poison", nil, "list of a public benchmark, at most 256 MiB: rows that stand in it are cut (again for more)")
 	cmd.Flags().BoolVar(&cfg.Scripted, "scripted", false, "write rows by the stand-in script into the files for trainers, too")
 	cmd.Flags().StringVar(&cfg.Salt, "salt", "", "of the split into train, eval and held (default \"agon\")")
-	cmd.Flags().IntVar(&cfg.PerCluster, "per-cluster", 0, "rows of one leak cluster (default 32)")
+	cmd.Flags().IntVar(&cfg.PerCluster, "per-cluster", 0, "rows of one problem (default 32)")
+	cmd.Flags().StringSliceVar(&cfg.Only.Axes, "axis", nil, "only rows of this axis: agentic, sub_task, narrated (again for more)")
+	cmd.Flags().StringSliceVar(&cfg.Only.Kinds, "kind", nil, "only rows of this kind (again for more)")
+	cmd.Flags().StringSliceVar(&cfg.Only.Models, "model", nil, "only rows of this model (again for more)")
+	cmd.Flags().BoolVar(&cfg.Only.Solved, "solved", false, "only rows that solve their task")
+	cmd.Flags().Float64Var(&cfg.Only.Quality, "min-quality", 0, "only rows of at least this quality, 0 to 1")
+	cmd.Flags().Float64Var(&cfg.Only.Judge, "min-judge", 0, "only rows to which a judge gave at least this, 0 to 1")
 	cmd.Flags().IntVar(&cfg.PerColdkey, "per-coldkey", 0, "rows of one coldkey (default 2000)")
 	return cmd
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
-func (a *App) runCmd() *cobra.Command {
+func (a *App) runCmd(s Corpora) *cobra.Command {
 	return a.noun(&cobra.Command{
 		Use:     "run",
 		Short:   "Runs: watch them live, read their logs and traces",
 		Example: "  agon run list --submission 01JD…\n  agon run watch 01JD…",
-	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd())
+	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd(s))
 }
 
 func (a *App) runListCmd() *cobra.Command {
@@ -589,8 +589,8 @@ const (
 	formOpenAI = "openai"
 )
 
-func (a *App) traceCmd() *cobra.Command {
-	var format string
+func (a *App) traceCmd(s Corpora) *cobra.Command {
+	var format, task string
 	var follow bool
 	var attempt int
 	cmd := &cobra.Command{
@@ -598,8 +598,8 @@ func (a *App) traceCmd() *cobra.Command {
 		Short: "Show a run's trajectory: every event in order",
 		Long: `Show a run's trajectory: every event in order, as the engine and the gateway wrote
 it (docs/events.md). With --format events, or in a pipe: one event a line; atif: one
-document in the Agent Trajectory Interchange Format v1.7; openai: one conversation a
-line, as chat messages. What agents and models wrote is in all of them: hostile text.`,
+document in the Agent Trajectory Interchange Format for each task, a line each where
+there are several; openai: one conversation a line, as chat messages. What agents and models wrote is in all of them: hostile text.`,
 		Example:           "  agon run trace 01JD…\n  agon run trace 01JD… --format events > run.jsonl\n  agon run trace 01JD… --format atif > trajectory.json",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
@@ -618,7 +618,7 @@ line, as chat messages. What agents and models wrote is in all of them: hostile 
 				if follow {
 					return output.Usage("follow", "leave --follow out: the form is made of the whole run", "--follow with --format %s", format)
 				}
-				return a.export(cmd.Context(), id, format, attempt)
+				return a.export(cmd.Context(), id, format, task, attempt, s)
 			default:
 				return output.Usage("format", "use events, atif or openai", "--format %q: no such format", format)
 			}
@@ -631,13 +631,14 @@ line, as chat messages. What agents and models wrote is in all of them: hostile 
 	f := cmd.Flags()
 	f.StringVar(&format, "format", "", "`form` of the trajectory: events, atif or openai")
 	f.IntVar(&attempt, "attempt", 0, "of this attempt (`number`); atif and openai show one, by default the last")
+	f.StringVar(&task, "task", "", "only this task of the run, in atif and openai (`key`)")
 	f.BoolVarP(&follow, "follow", "f", false, "stay until the run ends")
 	Register(cmd, "format", formEvents, formATIF, formOpenAI)
 	return cmd
 }
 
 // export writes a run in the form of others.
-func (a *App) export(ctx context.Context, run, form string, attempt int) error {
+func (a *App) export(ctx context.Context, run, form, task string, attempt int, s Corpora) error {
 	c, err := a.Reader()
 	if err != nil {
 		return err
@@ -646,23 +647,48 @@ func (a *App) export(ctx context.Context, run, form string, attempt int) error {
 	if err != nil {
 		return err
 	}
+	if task != "" && !slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool { return t.Key == task }) {
+		return &agon.Error{Code: "not_found", Status: 404, Field: "task", Message: fmt.Sprintf("run %s has no task %s", run, task), Mend: "agon run view " + run + " lists its tasks"}
+	}
 	var events []agon.Event
 	if err := a.eachEvent(ctx, run, false, func(e agon.Event) error { events = append(events, e); return nil }); err != nil {
 		return err
 	}
-	m := trajectory.Meta{Run: run, Arena: r.Arena, Submission: r.Submission, Agent: r.Submission, Version: "unknown"}
+	m := trajectory.Meta{Run: run, Arena: r.Arena, Submission: r.Submission, Agent: r.Submission, Version: "unknown", Task: task}
 	if s, err := c.Submission(ctx, r.Submission); err == nil {
 		m.Agent, m.Version = s.Name, string(s.Digest)
 	}
+	if arena, err := c.Arena(ctx, r.Arena); err == nil {
+		if f := s.Finals[arena.Kind]; f != nil { // others say nothing of how their agents end
+			m.Kind, m.Rules = arena.Kind, f.Credit
+		}
+	}
 	if form == formATIF {
-		d, err := trajectory.ATIF(events, attempt, m)
-		if err != nil {
-			return err
+		tasks := []string{task}
+		if task == "" && len(r.Tasks) > 1 {
+			tasks = nil
+			for _, t := range r.Tasks {
+				tasks = append(tasks, t.Key)
+			}
+		}
+		var docs []*trajectory.Document
+		for _, m.Task = range tasks {
+			d, err := trajectory.ATIF(events, attempt, m)
+			if err != nil {
+				return err
+			}
+			docs = append(docs, d)
+		}
+		if len(docs) == 1 {
+			if !a.Printer.Explicit {
+				a.Printer.Format = output.JSON
+			}
+			return a.Printer.Print(ctx, output.Result{Value: docs[0]})
 		}
 		if !a.Printer.Explicit {
-			a.Printer.Format = output.JSON
+			a.Printer.Format = output.JSONL
 		}
-		return a.Printer.Print(ctx, output.Result{Value: d})
+		return a.Printer.Print(ctx, output.Result{Value: docs})
 	}
 	lines, err := trajectory.OpenAI(events, attempt, m)
 	if err != nil {

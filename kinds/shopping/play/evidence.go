@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/corpus/trajectory"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
 )
@@ -18,7 +19,6 @@ import (
 const (
 	maxCallArgs = 2000 // bytes
 	maxCallIDs  = 20   // returned product ids
-	maxAsked    = 64   // calls asked for in one reply
 	maxCalls    = 5_000
 	maxEvidence = 4 << 20 // bytes of arguments in all; calls beyond keep their counts
 )
@@ -78,13 +78,13 @@ type Asked struct {
 // How a tool call was credited to a model.
 const (
 	// CreditNonce: the call brought the mark that the gateway minted for it.
-	CreditNonce = "nonce"
+	CreditNonce = trajectory.ByNonce
 	// CreditOrder: it is the next one, by name and arguments, of what the last
 	// reply asked for.
-	CreditOrder = "order"
+	CreditOrder = trajectory.ByOrder
 	// CreditPart: it is a part of a call that is made of several at the gateway
 	// (find_products_in_same_shop, check_product_match).
-	CreditPart = "part"
+	CreditPart = trajectory.ByPart
 )
 
 // Ratio is the share of tool calls that a model asked for; ok is false where
@@ -123,7 +123,7 @@ func (e *Evidence) Text() string {
 // Gather makes evidence of the events of one problem's session.
 func Gather(events []agon.Event) (*Evidence, error) {
 	e := &Evidence{Calls: []Call{}}
-	var asked queue
+	asked := trajectory.NewCreditor(credits())
 	for _, ev := range events {
 		switch ev.Type {
 		case agon.EventModel:
@@ -131,13 +131,13 @@ func Gather(events []agon.Event) (*Evidence, error) {
 			if err := json.Unmarshal(ev.Data, &m); err != nil {
 				return nil, fmt.Errorf("read the gateway's event %d: %w", ev.Seq, err)
 			}
-			e.model(&m, &asked)
+			e.model(&m, asked)
 		case agon.EventTool:
 			var t gateway.ToolCallEvent
 			if err := json.Unmarshal(ev.Data, &t); err != nil {
 				return nil, fmt.Errorf("read the gateway's event %d: %w", ev.Seq, err)
 			}
-			e.tool(&t, &asked)
+			e.tool(&t, asked)
 		case agon.EventRefused:
 			e.Refused++
 		}
@@ -166,7 +166,7 @@ func callOf(kind string, r agon.Receipt) Call {
 	}
 }
 
-func (e *Evidence) model(m *gateway.ModelCall, q *queue) {
+func (e *Evidence) model(m *gateway.ModelCall, q *trajectory.Creditor) {
 	c := callOf(CallModel, m.Receipt)
 	c.Completion = m.Receipt.Completion
 	e.Models++
@@ -178,26 +178,18 @@ func (e *Evidence) model(m *gateway.ModelCall, q *queue) {
 		e.Completion += c.Completion
 		e.LongCompletion = max(e.LongCompletion, c.Completion)
 	}
-	*q = queue{receipt: c.Receipt}
-	if m.Message != nil && c.Status == http.StatusOK {
-		calls := m.Message.ToolCalls
-		if len(calls) == 0 {
-			calls = gateway.TextCalls(m.Message.Content)
-		}
-		for _, t := range calls {
-			if len(q.calls) == maxAsked {
-				break
-			}
-			a := Asked{Name: t.Name, Args: t.Arguments}
-			q.calls = append(q.calls, a)
-			a.Name, a.Args = clip(a.Name, 100), clip(a.Args, maxCallArgs)
-			c.Asked = append(c.Asked, a)
-		}
+	var calls []trajectory.SaidCall
+	if c.Status == http.StatusOK {
+		calls = trajectory.Asked(m.Message)
+	}
+	q.Model(c.Receipt, calls)
+	for _, t := range calls {
+		c.Asked = append(c.Asked, Asked{clip(t.Name, 100), clip(t.Arguments, maxCallArgs)})
 	}
 	e.keep(c)
 }
 
-func (e *Evidence) tool(t *gateway.ToolCallEvent, q *queue) {
+func (e *Evidence) tool(t *gateway.ToolCallEvent, q *trajectory.Creditor) {
 	c := callOf(CallTool, t.Receipt)
 	c.Args, c.Nonce = clip(string(t.Arguments), maxCallArgs), t.Nonce
 	e.Tools++
@@ -206,12 +198,8 @@ func (e *Evidence) tool(t *gateway.ToolCallEvent, q *queue) {
 		e.Failed++
 	}
 	c.IDs = productIDs(t.Response.Text)
-	if t.Receipt.Emitted != "" {
-		c.Credit, c.By = CreditNonce, t.Receipt.Emitted
-		q.take(c.Name, t.Arguments) // it does not count twice
-	} else if how := q.take(c.Name, t.Arguments); how != "" {
-		c.Credit, c.By = how, q.receipt
-	}
+	by := q.Tool(trajectory.SaidCall{Name: c.Name, Arguments: string(t.Arguments)}, t.Receipt.Emitted)
+	c.Credit, c.By = by.How, by.Receipt
 	if c.Credit != "" {
 		e.Credited++
 	}
@@ -242,39 +230,17 @@ func productIDs(reply string) []string {
 	return ids
 }
 
-// queue is what the last reply of a model asked for and the agent has not done
-// yet. A new reply replaces it: what was asked before and not done is stale.
-type queue struct {
-	receipt string
-	calls   []Asked
-	part    *Asked // the composite call under way
-	used    int    // tool calls that part has paid for
-}
-
-// maxParts is how many calls at the gateway one composite call may be made of:
-// ten shops, three queries in each, twice.
-const maxParts = 61
-
-// take credits a dispatch to the queue: the first call in it that asks for
-// exactly this is done, and what stood before it was skipped. It returns how
-// the dispatch was credited, "" if no model asked for it.
-func (q *queue) take(name string, raw json.RawMessage) string {
-	args := plainArgs(raw)
-	if q.part != nil && q.used < maxParts && isPart(*q.part, name, args) {
-		q.used++
-		return CreditPart
+// credits are the rules by which tool calls are credited to a model, in
+// evidence and in a corpus alike.
+func credits() *trajectory.Rules {
+	return &trajectory.Rules{
+		Same: func(asked, sent trajectory.SaidCall) bool {
+			return sameArgs(plainArgs(json.RawMessage(asked.Arguments)), plainArgs(json.RawMessage(sent.Arguments)))
+		},
+		Part: func(asked, sent trajectory.SaidCall) bool {
+			return isPart(Asked{asked.Name, asked.Arguments}, sent.Name, plainArgs(json.RawMessage(sent.Arguments)))
+		},
 	}
-	for i, a := range q.calls {
-		switch {
-		case a.Name == name && sameArgs(plainArgs(json.RawMessage(a.Args)), args):
-			q.calls, q.part = q.calls[i+1:], nil
-			return CreditOrder
-		case isPart(a, name, args):
-			q.calls, q.part, q.used = q.calls[i+1:], &a, 1
-			return CreditPart
-		}
-	}
-	return ""
 }
 
 // isPart reports whether a dispatch is one that a composite tool of the
@@ -341,6 +307,11 @@ func sameText(model, sent string) bool {
 }
 
 func sameArgs(model, sent map[string]string) bool {
+	if only, ok := model["input"]; ok && len(model) == 1 && len(sent) == 1 { // an action whose input is a text
+		for _, v := range sent {
+			return sameText(only, v)
+		}
+	}
 	if model == nil || len(model) != len(sent) {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/corpus/trajectory"
 	"github.com/agon-arena/agon/gateway"
 )
 
@@ -195,9 +196,10 @@ func FuzzArgs(f *testing.F) {
 		f.Add(s, `{"q":"a+b"}`)
 	}
 	f.Fuzz(func(t *testing.T, model, sent string) {
-		q := queue{calls: []Asked{{"find_product", model}, {"find_products_in_same_shop", model}, {"check_product_match", model}}}
-		how := q.take("find_product", json.RawMessage(sent))
-		if how == CreditOrder && len(q.calls) == 3 {
+		q := trajectory.NewCreditor(credits())
+		q.Model("m", []trajectory.SaidCall{{Name: "find_product", Arguments: model}, {Name: "find_products_in_same_shop", Arguments: model}, {Name: "check_product_match", Arguments: model}})
+		call := trajectory.SaidCall{Name: "find_product", Arguments: sent}
+		if first := q.Tool(call, ""); first.How == CreditOrder && q.Tool(call, "").How == CreditOrder {
 			t.Fatal("a credit that takes nothing")
 		}
 	})

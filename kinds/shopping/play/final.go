@@ -11,7 +11,10 @@ import (
 
 // FinalCall is how an episode hands over its answer: products that it was shown.
 func FinalCall() *corpus.FinalCall {
-	return &corpus.FinalCall{Tool: "recommend_product", Marks: ToolNames(), IDs: recommended, Noun: "product"}
+	return &corpus.FinalCall{
+		Tool: "recommend_product", Marks: ToolNames(), IDs: recommended, Noun: "product", End: "terminate",
+		Credit: credits(), Rule: "rule", Judge: "quality",
+	}
 }
 
 var errNoIDs = errors.New("no product ids")

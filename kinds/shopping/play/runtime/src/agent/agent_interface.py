@@ -6,6 +6,7 @@ import json
 import time
 
 _tools = {}
+_TOOL_REGISTRY = _tools  # agents of ORO look tools up here
 
 
 def register_tool(name, func):
