@@ -53,33 +53,105 @@ import (
 // tasks finds a word.
 
 // canary is a word that stands nowhere but in one field of a hidden task.
-var canary = regexp.MustCompile(`(?i)zqcanary[a-z]+[0-9]{3}`)
+var canary = regexp.MustCompile(`(?i)^zqcanary[a-z]+[0-9]{3}`)
 
-// canariesIn returns the words in b: as they are, and in base64.
+// canariesIn returns the words in b: as they are, and in base64. It is quick where
+// there are none: the walk reads hundreds of megabytes under the race detector.
 func canariesIn(b []byte) []string {
 	found := map[string]bool{}
-	look := func(b []byte) {
-		for _, w := range canary.FindAll(b, -1) {
-			found[strings.ToLower(string(w))] = true
+	low := bytes.ToLower(b)
+	for rest := low; ; {
+		i := bytes.Index(rest, []byte("zqcanary"))
+		if i < 0 {
+			break
 		}
+		rest = rest[i:]
+		if w := canary.Find(rest[:min(len(rest), 64)]); w != nil {
+			found[string(w)] = true
+		}
+		rest = rest[len("zqcanary"):]
 	}
-	look(b)
-	for _, m := range long64.FindAll(b, -1) {
-		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-			for cut := range 4 { // text before it may end in letters of the alphabet
-				if len(m) <= cut {
+	// Base64 has the word in one of three ways, by where it begins in the text.
+	for _, form := range canary64 {
+		for rest := b; ; {
+			i := bytes.Index(rest, form.text)
+			if i < 0 {
+				break
+			}
+			end := i + min(len(rest)-i, 64)
+			part := rest[i:end]
+			for j, c := range part {
+				if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_", rune(c)) {
+					part = part[:j]
 					break
 				}
-				out := make([]byte, len(m))
-				n, _ := enc.WithPadding(base64.NoPadding).Decode(out, bytes.TrimRight(m[cut:], "=")) // as far as it is base64
-				look(out[:n])
 			}
+			part = bytes.Map(func(r rune) rune {
+				switch r {
+				case '-':
+					return '+'
+				case '_':
+					return '/'
+				}
+				return r
+			}, part)
+			if len(part)%4 == 1 {
+				part = part[:len(part)-1]
+			}
+			out, err := base64.RawStdEncoding.DecodeString(string(part))
+			if err == nil {
+				// What stands before the whole groups of four letters is the word's beginning.
+				if w := canary.Find(append([]byte("zqcanary")[:form.lost:form.lost], out...)); w != nil {
+					found[strings.ToLower(string(w))] = true
+				}
+			}
+			rest = rest[i+len(form.text):]
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-var long64 = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}={0,2}`)
+// form64 is how base64 shows the word where it begins lost bytes before a group of
+// three: the letters of the whole groups in it.
+type form64 struct {
+	lost int
+	text []byte
+}
+
+var canary64 = func() (out []form64) {
+	for _, word := range []string{"zqcanary", "ZQCANARY", "Zqcanary"} {
+		for lost := range 3 {
+			whole := word[lost:]
+			whole = whole[:len(whole)/3*3]
+			out = append(out, form64{lost, []byte(base64.StdEncoding.EncodeToString([]byte(whole)))})
+		}
+	}
+	return out
+}()
+
+// TestCanaryIsFound: the walk's eye sees a word as it stands, in any case, and in
+// both alphabets of base64 wherever it begins.
+func TestCanaryIsFound(t *testing.T) {
+	const word = "zqcanaryclaim017"
+	var texts []string
+	for _, w := range []string{word, strings.ToUpper(word)} {
+		texts = append(texts, "x "+w+" y", "a/"+w)
+		for n := range 5 {
+			text := strings.Repeat("\xff", n) + w + " and ??>>"
+			texts = append(texts, "data: "+base64.StdEncoding.EncodeToString([]byte(text))+"\n", base64.URLEncoding.EncodeToString([]byte(text)), `"`+base64.RawURLEncoding.EncodeToString([]byte(text[:n+len(word)]))+`"`)
+		}
+	}
+	for _, text := range texts {
+		if got := canariesIn([]byte(text)); !slices.Equal(got, []string{word}) {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	for _, text := range []string{"", "zqcanary", "zqcanaryclaim01", base64.StdEncoding.EncodeToString([]byte("zqcanary"))} {
+		if got := canariesIn([]byte(text)); len(got) > 0 {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
 
 // field plants canaries in one task of a kind.
 type field struct {
@@ -460,6 +532,8 @@ type walk struct {
 	miners   map[string]*auth.Key
 	digests  map[string][]agon.Digest // of hidden trees and their files, by kind
 	values   map[string][]string
+	kindOf   map[string]string // of the ids of arenas, submissions and runs
+	protocol map[string]string // kind of a foreign path
 	log      *safeBuffer
 	live     *safeBuffer // what /live said
 	browsers map[string]*http.Client
@@ -510,7 +584,7 @@ func play(t *testing.T, list []smuggler) *walk {
 	t.Helper()
 	w := &walk{
 		t: t, dir: t.TempDir(), words: map[string]string{}, parties: map[string]*kit.Party{}, netuids: map[string]uint16{}, miners: map[string]*auth.Key{},
-		digests: map[string][]agon.Digest{}, values: map[string][]string{}, log: &safeBuffer{}, live: &safeBuffer{}, browsers: map[string]*http.Client{},
+		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, browsers: map[string]*http.Client{},
 	}
 	kits := kinds.All()
 	o := kittest.Options(filepath.Join(w.dir, "data"), kits)
@@ -591,6 +665,7 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 		o.Arenas = append(o.Arenas, path)
 		w.values["arena"] = append(w.values["arena"], "walk-"+s.kind)
+		w.kindOf["walk-"+s.kind] = s.kind
 		w.values["netuid"] = append(w.values["netuid"], fmt.Sprint(w.netuids[s.kind]))
 	}
 	ready, decided := make(chan string, 1), make(chan struct{}, 100)
@@ -689,22 +764,46 @@ type reader struct {
 	name  string
 	party *kit.Party // nil: the public
 	may   func(kind string) bool
+	// only is the arena that it is somebody in, and reads. Elsewhere it is a stranger
+	// who signs, as a rival is, who reads everything. Empty: it reads all arenas.
+	only string
+	// pages ends the reading of pages, and shortens that of commands, where a reader
+	// may see all: there is nothing to find but that the walk sees. 0: everything.
+	pages int
+}
+
+// concerns reports whether r reads a path or a command.
+func (w *walk) concerns(r reader, path string) bool {
+	if r.only == "" {
+		return true
+	}
+	for _, part := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune("/?=&. ", c) }) {
+		if k := w.kindOf[part]; k != "" && k != r.only {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *walk) readers(list []smuggler) []reader {
 	none := func(string) bool { return false }
 	all := func(string) bool { return true }
-	out := []reader{{name: "public", may: none}, {name: "operator", party: w.parties["operator"], may: all}, {name: "validator", party: w.parties["validator"], may: all}}
+	out := []reader{{name: "public", may: none}, {name: "operator", party: w.parties["operator"], may: all, pages: 120}, {name: "validator", party: w.parties["validator"], may: all, pages: 120}}
 	for i, s := range list {
-		out = append(out, reader{name: "miner-" + s.kind, party: w.parties["miner-"+s.kind], may: none})
-		if i < 2 { // more than one arena: who validates in one is a stranger in the other
+		out = append(out, reader{name: "miner-" + s.kind, party: w.parties["miner-"+s.kind], may: none, only: s.kind})
+		if i == 0 { // more than one arena: who validates in one is a stranger in the others
 			out = append(out, reader{name: "elsewhere-" + s.kind, party: w.parties["elsewhere-"+s.kind], may: func(kind string) bool { return kind == s.kind }})
-		}
-		if i == 0 {
 			out = append(out, reader{name: "rival-" + s.kind, party: w.parties["rival-"+s.kind], may: none})
 		}
 	}
 	return out
+}
+
+// as is the walk in a subtest, with browsers of its own.
+func (w *walk) as(t *testing.T) *walk {
+	c := *w
+	c.t, c.browsers = t, map[string]*http.Client{}
+	return &c
 }
 
 // get reads a path as somebody, a page or the API.
@@ -809,6 +908,7 @@ func (w *walk) gather() {
 	digests := w.hidden(func(string) bool { return true })
 	for _, s := range subs.Items {
 		w.values["submissions"] = append(w.values["submissions"], s.ID)
+		w.kindOf[s.ID] = w.kindOf[s.Arena]
 		digests = append(digests, s.Digest)
 		runs, err := op.Runs(ctx, "", s.ID, "", client.ListOptions{Limit: 100})
 		if err != nil {
@@ -816,6 +916,7 @@ func (w *walk) gather() {
 		}
 		for _, r := range runs.Items {
 			w.values["runs"] = append(w.values["runs"], r.RunSpec.Run)
+			w.kindOf[r.RunSpec.Run] = w.kindOf[s.Arena]
 			full, err := op.Run(ctx, r.RunSpec.Run)
 			if err != nil {
 				w.t.Fatal(err)
@@ -957,7 +1058,26 @@ func (w *walk) v1() []string {
 	return out
 }
 
-var link = regexp.MustCompile(`(?:href|src|action|data-[a-z-]+)="(/[^"#]*)`)
+// links calls f with what the attributes of a page link on this server.
+func links(body []byte, f func(string)) {
+	for {
+		i := bytes.Index(body, []byte(`="/`))
+		if i < 0 {
+			return
+		}
+		name := body[max(0, i-24):i]
+		name = name[bytes.LastIndexAny(name, " \n\t<")+1:]
+		body = body[i+2:]
+		end := bytes.IndexAny(body, "\"#")
+		if end < 0 {
+			return
+		}
+		switch n := string(name); {
+		case n == "href", n == "src", n == "action", strings.HasPrefix(n, "data-"):
+			f(html.UnescapeString(string(body[:end])))
+		}
+	}
+}
 
 // crawl reads every page that a page links, as r.
 func (w *walk) crawl(r reader, visit func(path string, body []byte)) int {
@@ -976,7 +1096,7 @@ func (w *walk) crawl(r reader, visit func(path string, body []byte)) int {
 	for len(todo) > 0 {
 		p := todo[0]
 		todo = todo[1:]
-		if seen[p] || p == "/live" || strings.HasPrefix(p, "/live?") || strings.HasPrefix(p, "/static/") || strings.HasPrefix(p, "/signin") || strings.HasPrefix(p, "/signout") {
+		if seen[p] || !w.concerns(r, p) || p == "/live" || strings.HasPrefix(p, "/live?") || strings.HasPrefix(p, "/static/") || strings.HasPrefix(p, "/signin") || strings.HasPrefix(p, "/signout") {
 			continue
 		}
 		seen[p] = true
@@ -985,11 +1105,14 @@ func (w *walk) crawl(r reader, visit func(path string, body []byte)) int {
 			ok++
 		}
 		visit(p, body)
-		for _, m := range link.FindAllSubmatch(body, -1) {
-			if q := html.UnescapeString(string(m[1])); !seen[q] {
+		if len(seen) == r.pages {
+			break
+		}
+		links(body, func(q string) {
+			if !seen[q] {
 				todo = append(todo, q)
 			}
-		}
+		})
 		if len(seen) > 3000 {
 			w.t.Fatalf("%s: the pages have no end", r.name)
 		}
@@ -1005,17 +1128,23 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 		return slices.ContainsFunc(list, func(s smuggler) bool { return s.kind == kind })
 	}
 	var patterns []string
+	of := map[string]string{} // kind of a pattern
+	add := func(kind string, list ...string) {
+		for _, p := range list {
+			patterns, of[p] = append(patterns, p), kind
+		}
+	}
 	if played("pack") {
 		for _, r := range packwire.Routes() {
-			patterns = append(patterns, r.Pattern)
+			add("pack", r.Pattern)
 		}
 	}
 	if played("coding") {
-		patterns = append(patterns, codewire.Routes()...)
+		add("coding", codewire.Routes()...)
 	}
 	if played("shopping") {
 		for _, r := range shopwire.Routes() {
-			patterns = append(patterns, r.Pattern)
+			add("shopping", r.Pattern)
 		}
 	}
 	if played("claim") {
@@ -1025,7 +1154,7 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 				w.t.Fatal(err)
 			}
 			for _, m := range regexp.MustCompile(`"(GET /[^"]+)"`).FindAllSubmatch(b, -1) {
-				patterns = append(patterns, string(m[1]))
+				add("claim", string(m[1]))
 			}
 		}
 	}
@@ -1038,7 +1167,7 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 		}
 		for at, ops := range doc.Paths {
 			if ops["get"] != nil {
-				patterns = append(patterns, "GET "+at)
+				add("research", "GET "+at)
 			}
 		}
 	}
@@ -1048,7 +1177,6 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 	for _, d := range w.hidden(func(string) bool { return true }) {
 		ids = append(ids, d.Hex())
 	}
-	form := regexp.MustCompile(`"((?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|(?:[0-9a-z]{26})|(?:[0-9a-f]{64}))"`)
 	var out []string
 	slices.SortStableFunc(patterns, func(a, b string) int { return strings.Count(a, "{") - strings.Count(b, "{") })
 	for _, p := range patterns {
@@ -1070,17 +1198,34 @@ func (w *walk) foreign(list []smuggler, visit func(path string, body []byte)) []
 			visit(x, b)
 			if status == http.StatusOK || status == http.StatusUnauthorized || status == http.StatusForbidden {
 				out = append(out, x)
+				w.protocol[x] = of[p]
 			}
 			if status == http.StatusOK {
-				for _, m := range form.FindAllSubmatch(b, -1) {
-					if id := string(m[1]); !slices.Contains(ids, id) {
+				identifiers(b, func(id string) {
+					if !slices.Contains(ids, id) {
 						ids = append(ids, id)
 					}
-				}
+				})
 			}
 		}
 	}
 	return out
+}
+
+var identifier = regexp.MustCompile(`^(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-z]{26}|[0-9a-f]{64})$`)
+
+// identifiers calls f with the strings in b that look like an id or a digest.
+func identifiers(b []byte, f func(string)) {
+	for {
+		i := bytes.IndexByte(b, '"')
+		if i < 0 {
+			return
+		}
+		b = b[i+1:]
+		if i = bytes.IndexByte(b, '"'); (i == 26 || i == 36 || i == 64) && identifier.Match(b[:i]) {
+			f(string(b[:i]))
+		}
+	}
 }
 
 // tools calls every tool of MCP with every value, agents' text included.
@@ -1148,7 +1293,11 @@ func (w *walk) tools(visit func(path string, body []byte)) {
 func (w *walk) commands(r reader, visit func(line string, body []byte)) {
 	w.t.Helper()
 	var lines [][]string
-	add := func(args ...string) { lines = append(lines, args) }
+	add := func(args ...string) {
+		if w.concerns(r, strings.Join(args, " ")) {
+			lines = append(lines, args)
+		}
+	}
 	for _, list := range []string{"arena list", "submission list", "run list", "operator log", "validator standing", "ledger view --netuid 20", "log checkpoint", "log check"} {
 		add(strings.Fields(list)...)
 	}
@@ -1184,6 +1333,9 @@ func (w *walk) commands(r reader, visit func(line string, body []byte)) {
 	add("corpus", "build", "--out", out("corpus"))
 	if err := os.MkdirAll(into, 0o700); err != nil {
 		w.t.Fatal(err)
+	}
+	if r.pages > 0 {
+		lines = lines[:min(len(lines), 60)]
 	}
 	kits := kinds.All()
 	bad, forms := map[string]bool{}, []string{"json"}
@@ -1250,64 +1402,72 @@ func TestCanaryWalk(t *testing.T) {
 		t.Errorf("only %d paths of /v1", len(v1))
 	}
 	t.Logf("%d paths of /v1, %d of foreign protocols, %d words", len(v1), len(foreign), len(w.words))
-	for _, r := range w.readers(list) {
-		t.Run(r.name, func(t *testing.T) {
-			w.t = t
-			found := map[string]map[string]bool{} // by kind
-			where := map[string][]string{}
-			visit := func(path string, body []byte) {
-				for _, x := range canariesIn(append([]byte(path+"\n"), body...)) {
-					kind := strings.TrimRight(strings.TrimPrefix(x, "zqcanary"), "0123456789")
-					if found[kind] == nil {
-						found[kind] = map[string]bool{}
-					}
-					found[kind][x] = true
-					if !r.may(kind) {
-						where[x] = append(where[x], path)
+	t.Run("readers", func(t *testing.T) {
+		for _, r := range w.readers(list) {
+			t.Run(r.name, func(t *testing.T) {
+				t.Parallel()
+				w := w.as(t)
+				found := map[string]map[string]bool{} // by kind
+				where := map[string][]string{}
+				visit := func(path string, body []byte) {
+					for _, x := range canariesIn(append([]byte(path+"\n"), body...)) {
+						kind := strings.TrimRight(strings.TrimPrefix(x, "zqcanary"), "0123456789")
+						if found[kind] == nil {
+							found[kind] = map[string]bool{}
+						}
+						found[kind][x] = true
+						if !r.may(kind) {
+							where[x] = append(where[x], path)
+						}
 					}
 				}
-			}
-			ok := 0
-			for _, p := range slices.Concat(v1, []string{"/openapi.json", "/metrics", "/log/checkpoint", "/log/tile/0/000", "/log/tile/entries/000"}) {
-				status, body := w.get(r, p, false)
-				if status == http.StatusOK {
-					ok++
-				}
-				visit(p, body)
-			}
-			pages := w.crawl(r, visit)
-			if r.party != nil {
-				for _, p := range foreign {
-					_, body := w.get(r, p, false)
+				ok := 0
+				for _, p := range slices.Concat(v1, []string{"/openapi.json", "/metrics", "/log/checkpoint", "/log/tile/0/000", "/log/tile/entries/000"}) {
+					if !w.concerns(r, p) {
+						continue
+					}
+					status, body := w.get(r, p, false)
+					if status == http.StatusOK {
+						ok++
+					}
 					visit(p, body)
-					if strings.HasPrefix(p, "/api/v1/") { // as a miner of the coordinator signs
-						c := miner.Client{URL: w.url, Key: r.party.Hotkey}
-						body, err := c.Do(t.Context(), http.MethodGet, p, nil, nil, true)
-						visit(p, append(body, fmt.Sprint(err)...))
+				}
+				pages := w.crawl(r, visit)
+				if r.party != nil {
+					for _, p := range foreign {
+						if !w.concerns(r, p) || r.only != "" && w.protocol[p] != r.only {
+							continue
+						}
+						_, body := w.get(r, p, false)
+						visit(p, body)
+						if strings.HasPrefix(p, "/api/v1/") { // as a miner of the coordinator signs
+							c := miner.Client{URL: w.url, Key: r.party.Hotkey}
+							body, err := c.Do(t.Context(), http.MethodGet, p, nil, nil, true)
+							visit(p, append(body, fmt.Sprint(err)...))
+						}
 					}
 				}
-			}
-			w.commands(r, visit)
-			if r.party == nil {
-				w.tools(visit)
-			}
-			if ok < 30 || pages < 20 {
-				t.Errorf("only %d routes and %d pages answered", ok, pages)
-			}
-			for x, at := range where {
-				slices.Sort(at)
-				at = slices.Compact(at)
-				t.Errorf("%s (%s) is shown by %d: %v", x, w.words[x], len(at), at[:min(len(at), 6)])
-			}
-			for _, s := range list {
-				if r.may(s.kind) && len(found[s.kind]) < s.seen {
-					t.Errorf("%s: only %d words are found, which may be read: the walk sees nothing", s.kind, len(found[s.kind]))
+				w.commands(r, visit)
+				if r.party == nil {
+					w.tools(visit)
 				}
-			}
-			w.alike(r, w.hidden(func(kind string) bool { return !r.may(kind) }))
-		})
-	}
-	w.t = t
+				if ok < 30 || pages < 15 {
+					t.Errorf("only %d routes and %d pages answered", ok, pages)
+				}
+				for x, at := range where {
+					slices.Sort(at)
+					at = slices.Compact(at)
+					t.Errorf("%s (%s) is shown by %d: %v", x, w.words[x], len(at), at[:min(len(at), 6)])
+				}
+				for _, s := range list {
+					if r.may(s.kind) && len(found[s.kind]) < s.seen {
+						t.Errorf("%s: only %d words are found, which may be read: the walk sees nothing", s.kind, len(found[s.kind]))
+					}
+				}
+				w.alike(r, w.hidden(func(kind string) bool { return !r.may(kind) }))
+			})
+		}
+	})
 	if x := canariesIn(w.log.Bytes()); len(x) > 0 {
 		t.Errorf("the server's log holds %v", x)
 	}
