@@ -189,9 +189,13 @@ type Arena struct {
 	Netuid uint16 `json:"netuid"`
 	// Ledger is where Netuid is: "" on the embedded ledger of the arena's server, a
 	// network's name, or addresses of nodes (package ledger/dial).
-	Ledger string     `json:"ledger,omitempty"`
-	State  ArenaState `json:"state"`
-	Tasks  []TaskRef  `json:"tasks"`
+	Ledger string `json:"ledger,omitempty"`
+	// WeightsVersion is the version key of the weights that this arena's validators
+	// give: the subnet's owner may demand one. 0: DefaultWeightsVersion. Where
+	// arenas share a subnet the highest holds.
+	WeightsVersion uint64     `json:"weights_version,omitempty"`
+	State          ArenaState `json:"state"`
+	Tasks          []TaskRef  `json:"tasks"`
 	// Retired are tasks that were hidden: nobody plays them, everybody may read them.
 	Retired []TaskRef `json:"retired,omitempty"`
 	Policy  Policy    `json:"policy"`
@@ -348,6 +352,9 @@ func IsNearCopies(s string) bool {
 
 // MostEmbargo is the longest embargo, in hours.
 const MostEmbargo = 24 * 365
+
+// DefaultWeightsVersion is the version key of weights where an arena names none.
+const DefaultWeightsVersion = 1
 
 // What is judged again where an arena says nothing.
 const (

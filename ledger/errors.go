@@ -53,5 +53,14 @@ var (
 	ErrNotEnoughBalance       = &Error{"NotEnoughBalanceToStake", "the coldkey's balance is too low"}
 	ErrNotEnoughStakeLeft     = &Error{"NotEnoughStakeToWithdraw", "the hotkey's stake is too low"}
 	ErrBadOrigin              = &Error{"BadOrigin", "the signer may not do this"}
+	ErrInvalidIP              = &Error{"InvalidIpAddress", "address is not one that others reach"}
+	ErrInvalidIPType          = &Error{"InvalidIpType", "an address is of type 4 or 6"}
+	ErrInvalidPort            = &Error{"InvalidPort", "port 0 is not a port"}
+	ErrMechanismNotExists     = &Error{"MechanismDoesNotExist", "subnet has no such mechanism"}
+	ErrPriceLimit             = &Error{"RegistrationPriceLimitExceeded", "a registration costs more than the limit"}
+	ErrSlippage               = &Error{"SlippageTooHigh", "the price is over the limit"}
+	ErrFundsUnavailable       = &Error{"FundsUnavailable", "the account's balance is too low"}
+	ErrNotExpendable          = &Error{"NotExpendable", "the account has to keep the existential deposit"}
+	ErrBelowMinimum           = &Error{"BelowMinimum", "a new account needs the existential deposit"}
 	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
 )

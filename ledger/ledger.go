@@ -6,6 +6,7 @@ package ledger
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/agon-arena/agon"
 )
@@ -100,6 +101,34 @@ type Neuron struct {
 	Emission       uint64 `json:"emission"` // rao
 	// Commits are the weight commits that are not revealed yet, oldest first.
 	Commits []WeightCommit `json:"weight_commits,omitempty"`
+	// Axon is where the hotkey said that it serves; nil = nowhere, or the ledger's reader does not look.
+	Axon *Axon `json:"axon,omitempty"`
+}
+
+// Axon is where a hotkey serves. It is never changed, but replaced.
+type Axon struct {
+	Block        uint64     `json:"block"`
+	Version      uint32     `json:"version"`
+	IP           netip.Addr `json:"ip"`
+	Port         uint16     `json:"port"`
+	Protocol     uint8      `json:"protocol"`
+	Placeholder1 uint8      `json:"placeholder1"`
+	Placeholder2 uint8      `json:"placeholder2"`
+}
+
+// Holdings is what hangs on a coldkey.
+type Holdings struct {
+	Hotkeys []string  `json:"hotkeys"` // that it owns, sorted
+	Stakes  []Holding `json:"stakes"`  // by hotkey and netuid
+}
+
+// Holding is what a hotkey has on a subnet.
+type Holding struct {
+	Netuid     uint16 `json:"netuid"`
+	Hotkey     string `json:"hotkey"`
+	Stake      uint64 `json:"stake"`    // rao
+	Emission   uint64 `json:"emission"` // rao, of the last epoch
+	Registered bool   `json:"registered"`
 }
 
 // WeightCommit is a promise of weights, made in an epoch.
@@ -232,12 +261,21 @@ const (
 	FieldRaw    FieldType = "raw"     // at most 128 bytes
 	FieldBigRaw FieldType = "big_raw" // at most 512 bytes
 	FieldSha256 FieldType = "sha256"  // 32 bytes
+
+	// FieldTimelock is bytes that are opened after the drand round Round.
+	FieldTimelock   FieldType = "TimelockEncrypted" // at most 1024 bytes
+	FieldBlake2     FieldType = "BlakeTwo256"       // 32 bytes
+	FieldKeccak     FieldType = "Keccak256"         // 32 bytes
+	FieldSha3       FieldType = "ShaThree256"       // 32 bytes
+	FieldNone       FieldType = "None"
+	FieldResetBonds FieldType = "ResetBondsFlag"
 )
 
 // Field is one committed field.
 type Field struct {
-	Type FieldType `json:"type"`
-	Data []byte    `json:"data"`
+	Type  FieldType `json:"type"`
+	Data  []byte    `json:"data"`
+	Round uint64    `json:"reveal_round,omitempty"` // of FieldTimelock
 }
 
 // Raw makes the shortest plain field that holds b.

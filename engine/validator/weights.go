@@ -62,9 +62,17 @@ type net struct {
 	held   string         // why no weights are wanted, as it was last logged; "": they are
 }
 
-// weightsVersion is the version of the judging that weights come from; a
-// subnet's owner may demand it.
-const weightsVersion = 1
+// version is the version key of the weights of a subnet: the highest that its
+// arenas name, for it is one vector and the subnet takes any key that is high enough.
+func version(arenas []client.Arena, at place) uint64 {
+	key := uint64(agon.DefaultWeightsVersion)
+	for _, a := range arenas {
+		if (place{a.Ledger, a.Netuid}) == at {
+			key = max(key, a.WeightsVersion)
+		}
+	}
+	return key
+}
 
 // Run gives weights until ctx ends. wake makes it look at once. A ledger that
 // does not answer keeps nobody from the others.
@@ -123,7 +131,7 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		wg.Go(func() {
 			defer func() { <-n.busy }()
-			if err := w.tick(ctx, at, n, ids); err != nil && ctx.Err() == nil {
+			if err := w.tick(ctx, at, n, ids, version(arenas, at)); err != nil && ctx.Err() == nil {
 				w.Log.Warn("giving weights", "ledger", at.ledger, "netuid", at.netuid, "err", err, "fault", agon.FaultLedger)
 			}
 		})
@@ -134,7 +142,7 @@ func (w *Weights) look(ctx context.Context, wg *sync.WaitGroup) error {
 // open makes the keeper of a subnet. Its file is that of the chain, wherever the
 // chain was reached: the list of nodes may change.
 func (w *Weights) open(ctx context.Context, at place, n *net) error {
-	cfg := keeper.Config{Ledger: n.ledger, Netuid: at.netuid, Hotkey: w.Hotkey, VersionKey: weightsVersion, SendTimeout: w.Timeout}
+	cfg := keeper.Config{Ledger: n.ledger, Netuid: at.netuid, Hotkey: w.Hotkey, SendTimeout: w.Timeout}
 	name := fmt.Sprintf("weights-%d.json", at.netuid)
 	if at.ledger != "" {
 		sum := sha256.Sum256([]byte(at.ledger))
@@ -169,12 +177,13 @@ type genesis interface {
 // genesisTimeout bounds the question which chain a ledger is.
 const genesisTimeout = 30 * time.Second
 
-func (w *Weights) tick(ctx context.Context, at place, n *net, ids []string) error {
+func (w *Weights) tick(ctx context.Context, at place, n *net, ids []string, version uint64) error {
 	if n.keeper == nil {
 		if err := w.open(ctx, at, n); err != nil {
 			return err
 		}
 	}
+	n.keeper.SetVersion(version)
 	rep, err := n.keeper.Tick(ctx, func(m *ledger.Metagraph) ([]uint16, []uint16, error) {
 		uids, values, held, err := w.want(ctx, m, ids)
 		if held != n.held && err == nil {

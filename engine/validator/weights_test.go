@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/keeper"
+	"github.com/agon-arena/agon/ledger/ledgertest"
+	"github.com/agon-arena/agon/ledger/local"
 )
 
 // wants are the targets of arenas, by id.
@@ -103,5 +106,73 @@ func TestUnopenedLedgers(t *testing.T) {
 	delete(targets, "a")
 	if err := w.look(t.Context(), &wg); err != nil || len(w.unopened) != 0 {
 		t.Errorf("%v, kept %v", err, w.unopened)
+	}
+}
+
+// keyed are arenas of one subnet that name version keys.
+type keyed map[string]uint64
+
+func (k keyed) Arenas(context.Context) (list []client.Arena, err error) {
+	for id, key := range k {
+		list = append(list, client.Arena{Arena: agon.Arena{ID: id, Netuid: 1, WeightsVersion: key}})
+	}
+	return append(list, client.Arena{Arena: agon.Arena{ID: "elsewhere", Netuid: 2, WeightsVersion: 99}}), nil
+}
+
+func (k keyed) Target(context.Context, string) (*client.Target, error) {
+	return &client.Target{Netuid: 1, UIDs: []uint16{0}, Values: []uint16{65535}}, nil
+}
+
+// A subnet whose owner demands a version key takes the weights of arenas that
+// name it, and of two arenas the higher one holds.
+func TestWeightsVersion(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		demand uint64
+		arenas keyed
+		given  bool
+	}{
+		{"no demand", 0, keyed{"a": 0}, true},
+		{"the default is 1", 1, keyed{"a": 0}, true},
+		{"the default is not 2", 2, keyed{"a": 0}, false},
+		{"named", 7, keyed{"a": 7}, true},
+		{"too low", 8, keyed{"a": 7}, false},
+		{"the highest of two", 7, keyed{"a": 7, "b": 3, "c": 0}, true},
+		{"another subnet's key is not this one's", 50, keyed{"a": 7}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Stepped: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			h, err := local.Hyperparameters(local.PresetDemo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.WeightsVersionKey = c.demand
+			owner := ledgertest.Key(t, "owner")
+			if err := l.EnsureSubnet(t.Context(), 1, local.Subnet{OwnerHotkey: owner, OwnerColdkey: ledgertest.Key(t, "cold"), Hyper: &h}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Step(t.Context(), 30); err != nil {
+				t.Fatal(err)
+			}
+			w := &Weights{
+				Targets: c.arenas, Log: slog.New(slog.DiscardHandler), Dir: t.TempDir(), Hotkey: owner,
+				Ledgers: func(string) (keeper.Ledger, error) { return l, nil },
+				nets:    map[place]*net{}, unopened: map[place]string{},
+			}
+			var wg sync.WaitGroup
+			err = w.look(t.Context(), &wg)
+			wg.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := l.Metagraph(t.Context(), 1)
+			if err != nil || (len(m.Weights) > 0) != c.given {
+				t.Errorf("weights %v, %v", m.Weights, err)
+			}
+		})
 	}
 }

@@ -37,9 +37,12 @@ type ArenaFile struct {
 	Title  string `toml:"title"`
 	Netuid uint16 `toml:"netuid"`
 	// Ledger is where Netuid is: local (default), finney, test, or addresses.
-	Ledger    string `toml:"ledger"`
-	Licence   string `toml:"licence"`
-	Incentive string `toml:"incentive"`
+	Ledger string `toml:"ledger"`
+	// WeightsVersion is the version key of the weights that validators give (default
+	// 1): the subnet's WeightsVersionKey, where its owner demands one.
+	WeightsVersion uint64 `toml:"weights_version"`
+	Licence        string `toml:"licence"`
+	Incentive      string `toml:"incentive"`
 	// IncentiveNumbers are numbers of the rule, by name: its defaults otherwise.
 	IncentiveNumbers map[string]float64 `toml:"incentive_numbers"`
 	// Options are what the kind lets an arena choose.
@@ -703,7 +706,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	}
 	return agon.Arena{
 		Period: f.Period, Supply: supply,
-		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, State: agon.ArenaOpen, Licence: f.Licence,
+		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{

@@ -150,7 +150,7 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 	window := packfile.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
 	conf := consensus.NodeConfig{
 		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
-		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
+		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), VersionKey: max(f.WeightsVersion, agon.DefaultWeightsVersion), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: PackSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}

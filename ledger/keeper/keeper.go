@@ -352,6 +352,10 @@ func (k *Keeper) send(ctx context.Context, p promise) (block uint64, err error) 
 	return m.Block, nil
 }
 
+// SetVersion changes the version key of weights that are given from now on; what
+// is promised is revealed with the key it was promised with.
+func (k *Keeper) SetVersion(key uint64) { k.cfg.VersionKey = key }
+
 // give sets or promises the weights of this tempo, once.
 func (k *Keeper) give(ctx context.Context, m *ledger.Metagraph, n ledger.Neuron, want Want, r *Report) error {
 	if given(m, n) || k.marked(m, n, r.Epoch) {

@@ -25,6 +25,9 @@ const (
 	callAddStake     = "add_stake"
 	callRemoveStake  = "remove_stake"
 	callTriggerEpoch = "trigger_epoch"
+	callServeAxon    = "serve_axon"
+	callTransfer     = "transfer"
+	callNonce        = "use_nonce"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -34,7 +37,10 @@ type extrinsic struct {
 	Hotkey  string                  `json:"hotkey,omitempty"`
 	Coldkey string                  `json:"coldkey,omitempty"`
 	Signer  string                  `json:"signer,omitempty"` // of a registration; empty = the coldkey
-	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody
+	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody; of a transfer: the sender's account stays
+	To      string                  `json:"to,omitempty"`
+	Nonce   uint64                  `json:"nonce,omitempty"`
+	Axon    *ledger.Axon            `json:"axon,omitempty"`
 	Rao     uint64                  `json:"rao,omitempty"`
 	Permit  bool                    `json:"permit,omitempty"`
 	Fields  []ledger.Field          `json:"fields,omitempty"`
@@ -82,6 +88,12 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.removeStake(x)
 	case callTriggerEpoch:
 		return 0, s.triggerEpoch(x)
+	case callServeAxon:
+		return 0, s.serveAxon(x)
+	case callTransfer:
+		return 0, s.transfer(x)
+	case callNonce:
+		return 0, s.useNonce(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }
@@ -295,8 +307,11 @@ func fieldSpace(fields []ledger.Field) (uint64, error) {
 			most = 128
 		case ledger.FieldBigRaw:
 			most = 512
-		case ledger.FieldSha256:
+		case ledger.FieldSha256, ledger.FieldBlake2, ledger.FieldKeccak, ledger.FieldSha3:
 			least, most = 32, 32
+		case ledger.FieldTimelock:
+			most = 1024
+		case ledger.FieldNone, ledger.FieldResetBonds:
 		default:
 			return 0, ledger.ErrCommitmentFieldInvalid.With(fmt.Sprintf("field %d: unknown form %q", i, f.Type))
 		}

@@ -21,6 +21,8 @@ type state struct {
 	Subnets  map[uint16]*subnet `json:"subnets"`
 	Owners   map[string]string  `json:"owners"` // coldkey by hotkey, for good
 	Balances map[string]uint64  `json:"balances"`
+	// Nonces count the extrinsics that accounts signed for the node.
+	Nonces map[string]uint64 `json:"nonces,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
 }
@@ -55,6 +57,7 @@ type neuron struct {
 	HasWeights   bool                  `json:"has_weights"`
 	Bonds        []yuma.Pair           `json:"bonds"`
 	Commits      []ledger.WeightCommit `json:"weight_commits"`
+	Axon         *ledger.Axon          `json:"axon,omitempty"`
 
 	Active         bool   `json:"active"`
 	Consensus      uint16 `json:"consensus"`
@@ -74,7 +77,7 @@ type commitment struct {
 }
 
 func newState(faucet uint64) *state {
-	return &state{Faucet: faucet, Subnets: map[uint16]*subnet{}, Owners: map[string]string{}, Balances: map[string]uint64{}}
+	return &state{Faucet: faucet, Subnets: map[uint16]*subnet{}, Owners: map[string]string{}, Balances: map[string]uint64{}, Nonces: map[string]uint64{}}
 }
 
 // encode gives the canonical bytes of the state.
@@ -211,14 +214,12 @@ func (s *state) metagraph(netuid uint16) (*ledger.Metagraph, error) {
 		m.Neurons[uid] = ledger.Neuron{
 			UID: uint16(uid), Hotkey: n.Hotkey, Coldkey: s.Owners[n.Hotkey], Permit: n.Permit, Stake: sub.Stakes[n.Hotkey],
 			RegisteredAt: n.RegisteredAt, LastUpdate: n.LastUpdate, Incentive: n.Incentive, Active: n.Active, Consensus: n.Consensus,
-			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: slices.Clone(n.Commits),
+			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: slices.Clone(n.Commits), Axon: n.Axon,
 		}
 		if n.HasWeights {
-			row := ledger.WeightRow{UID: uint16(uid), Block: n.WeightsAt, UIDs: make([]uint16, len(n.Weights)), Values: make([]uint16, len(n.Weights))}
-			for i, p := range n.Weights {
-				row.UIDs[i], row.Values[i] = p.UID, p.Value
-			}
-			m.Weights = append(m.Weights, row)
+			given := row(uint16(uid), n.Weights)
+			given.Block = n.WeightsAt
+			m.Weights = append(m.Weights, given)
 		}
 	}
 	return m, nil

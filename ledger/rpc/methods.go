@@ -91,7 +91,7 @@ func (s *Server) version() any {
 	}
 }
 
-func (s *Server) nextIndex(_ context.Context, p []json.RawMessage) (any, error) {
+func (s *Server) nextIndex(ctx context.Context, p []json.RawMessage) (any, error) {
 	var address string
 	if _, err := arg(p, 0, "account", &address); err != nil {
 		return nil, err
@@ -100,13 +100,28 @@ func (s *Server) nextIndex(_ context.Context, p []json.RawMessage) (any, error) 
 	if err != nil {
 		return nil, badParams("account is no address")
 	}
-	return s.nonce(pub), nil
+	return s.nonce(ctx, pub)
 }
 
-func (s *Server) nonce(pub [32]byte) uint64 {
+// nonce is an account's next one.
+func (s *Server) nonce(ctx context.Context, pub [32]byte) (uint64, error) {
+	if n, ok := s.cfg.Ledger.(Nonces); ok {
+		return n.Nonce(ctx, auth.EncodeSS58(pub))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nonces[pub]
+	return s.nonces[pub], nil
+}
+
+// useNonce counts an extrinsic; false: another nonce is next.
+func (s *Server) useNonce(ctx context.Context, x *scale.Extrinsic) (bool, error) {
+	if n, ok := s.cfg.Ledger.(Nonces); ok {
+		return n.UseNonce(ctx, auth.EncodeSS58(x.Signer), x.Nonce)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nonces[x.Signer] = x.Nonce + 1
+	return true, nil
 }
 
 // blockHash takes a number, a list of them, or nothing for the newest.

@@ -152,6 +152,9 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, meta: m, prefixes: map[[32]byte][2]string{},
 		nonces: map[[32]byte]uint64{}, blocks: map[uint64]*block{}, aliases: map[[32]byte]uint64{},
 	}
+	if err := s.slot(); err != nil {
+		return nil, err
+	}
 	if s.v14, err = m.Encode(14); err != nil {
 		return nil, err
 	}
@@ -171,6 +174,26 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.methods = s.table()
 	return s, nil
+}
+
+// slot tells by the metadata's constant how long a block takes.
+func (s *Server) slot() error {
+	if s.cfg.BlockTime == 0 {
+		return nil
+	}
+	for _, p := range s.meta.Pallets {
+		for i, c := range p.Constants {
+			if p.Name != "Aura" || c.Name != "SlotDuration" {
+				continue
+			}
+			b, err := scale.Encode(nil, c.Type, uint64(s.cfg.BlockTime.Milliseconds()))
+			if err != nil {
+				return err
+			}
+			p.Constants[i].Value = b
+		}
+	}
+	return nil
 }
 
 // newest is the newest block that is told.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -19,10 +20,12 @@ type reading struct {
 	ctx   context.Context
 	block uint64
 	metas map[uint16]*ledger.Metagraph
+
+	bondRows map[uint16][]ledger.WeightRow
 }
 
 func (s *Server) reading(ctx context.Context, block uint64) *reading {
-	return &reading{s, ctx, block, map[uint16]*ledger.Metagraph{}}
+	return &reading{Server: s, ctx: ctx, block: block, metas: map[uint16]*ledger.Metagraph{}}
 }
 
 // subnet returns nil for one that does not exist.
@@ -132,16 +135,11 @@ func (r *reading) value(item string, keys []any) (any, error) {
 	case "SubtensorModule.TimelockedWeightCommits", "Drand.Pulses", "Drand.LastStoredRound":
 		return r.timelocked(item, keys)
 	case "SubtensorModule.Owner":
-		all, err := r.all()
-		if err != nil {
+		coldkey, err := r.owner(keys[0].(string))
+		if coldkey == "" {
 			return nil, err
 		}
-		for _, m := range all {
-			if n, ok := m.Neuron(keys[0].(string)); ok {
-				return n.Coldkey, nil
-			}
-		}
-		return nil, nil
+		return coldkey, nil
 	case "SubtensorModule.TotalHotkeyAlpha":
 		m, err := r.subnet(keys[1])
 		if err != nil || m == nil {
@@ -151,6 +149,21 @@ func (r *reading) value(item string, keys []any) (any, error) {
 			return n.Stake, nil
 		}
 		return nil, nil
+	}
+	if v, ok, err := r.world(item, keys); ok || err != nil {
+		return v, err
+	}
+	if item == "SubtensorModule.Bonds" {
+		m, err := r.subnet(keys[0])
+		if err != nil || m == nil {
+			return nil, err
+		}
+		rows, err := r.bonds(m.Netuid)
+		uid, _ := keys[1].(uint64)
+		if row := pairsOf(rows, uint16(min(uid, 65535))); len(row) > 0 {
+			return row, err
+		}
+		return nil, err
 	}
 	name, ok := strings.CutPrefix(item, "SubtensorModule.")
 	if !ok || len(keys) == 0 || len(keys) > 2 {
@@ -188,7 +201,11 @@ func (r *reading) account(key any) (any, error) {
 	if !ok {
 		return nil, errors.New("account is no struct")
 	}
-	v["nonce"], v["providers"] = r.nonce(pub), 1
+	nonce, err := r.nonce(r.ctx, pub)
+	if err != nil {
+		return nil, err
+	}
+	v["nonce"], v["providers"] = nonce, 1
 	if data, ok := v["data"].(scale.Map); ok {
 		data["free"] = free
 	}
@@ -226,8 +243,7 @@ func (r *reading) commitment(item string, keys []any) (any, error) {
 	}
 	fields := make([]any, len(last.Fields))
 	for i, f := range last.Fields {
-		name := map[ledger.FieldType]string{ledger.FieldRaw: "Raw", ledger.FieldBigRaw: "BigRaw", ledger.FieldSha256: "Sha256"}[f.Type]
-		fields[i] = scale.Value{Name: name, Of: scale.Bytes(f.Data)}
+		fields[i] = fieldValue(f)
 	}
 	return scale.Map{"deposit": 0, "block": last.Block, "info": scale.Map{"fields": fields}}, nil
 }
@@ -247,8 +263,20 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return ofNeuron(m, item, keys[1])
 	}
 	switch item {
-	case "NetworksAdded":
+	case "NetworksAdded", "SubtokenEnabled":
 		return true, nil
+	case "FirstEmissionBlockNumber":
+		return 1, nil
+	case "MaxRegistrationsPerBlock":
+		return 65535, nil
+	case "ServingRateLimit":
+		return 0, nil
+	case "SubnetTAO", "SubnetAlphaIn", "SubnetAlphaOut":
+		return staked(m), nil
+	case "BurnIncreaseMult":
+		return scale.Map{"bits": new(big.Int).Div(new(big.Int).Lsh(new(big.Int).SetUint64(h.BurnIncrease), 64), big.NewInt(1_000_000))}, nil
+	case "ActivityCutoff":
+		return min(h.ActivityCutoff(), 65535), nil
 	case "SubnetworkN":
 		return len(m.Neurons), nil
 	case "SubnetOwner":
@@ -341,6 +369,8 @@ func ofNeuron(m *ledger.Metagraph, item string, key any) (any, error) {
 		case !ok:
 		case item == "Uids":
 			return n.UID, nil
+		case item == "Axons" && n.Axon != nil:
+			return axonOf(&n), nil
 		case item == "WeightCommits" && len(n.Commits) > 0:
 			out := make([]any, len(n.Commits))
 			for i, c := range n.Commits {
@@ -371,6 +401,23 @@ func ofNeuron(m *ledger.Metagraph, item string, key any) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// keyKinds says of what the keys of an item are made: a account, n 16 bits (a
+// netuid, then a uid), ? something else.
+func keyKinds(item *scale.Storage) string {
+	kinds := make([]byte, len(item.Keys))
+	for i, t := range item.Keys {
+		switch {
+		case t.Name() == "AccountId32":
+			kinds[i] = 'a'
+		case t.Form == scale.Primitive && t.Prim == scale.U16:
+			kinds[i] = 'n'
+		default:
+			kinds[i] = '?'
+		}
+	}
+	return string(kinds)
 }
 
 // list gives the keys that begin with prefix and have a value, sorted.
@@ -404,10 +451,6 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 		}
 		return err
 	}
-	account := make([]bool, len(item.Keys))
-	for i, t := range item.Keys {
-		account[i] = t.Name() == "AccountId32"
-	}
 	if len(item.Keys) == 0 {
 		return out, add()
 	}
@@ -421,25 +464,28 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 		}
 		return out, nil
 	}
+	kinds := keyKinds(item)
 	for _, m := range all {
 		netuid := uint64(m.Netuid)
-		if len(account) == 1 && !account[0] {
+		if kinds == "n" {
 			if err := add(netuid); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		for _, n := range m.Neurons {
-			keys := [][]any{{netuid, uint64(n.UID)}}
-			switch {
-			case len(account) == 1 && item.Name == "Account":
+			var keys [][]any
+			switch kinds {
+			case "a":
 				keys = [][]any{{n.Hotkey}, {n.Coldkey}}
-			case len(account) == 1:
-				keys = [][]any{{n.Hotkey}}
-			case account[0]:
+			case "an":
 				keys = [][]any{{n.Hotkey, netuid}}
-			case account[1]:
+			case "na":
 				keys = [][]any{{netuid, n.Hotkey}}
+			case "nn":
+				keys = [][]any{{netuid, uint64(n.UID)}}
+			case "aan":
+				keys = [][]any{{n.Hotkey, n.Coldkey, netuid}}
 			}
 			for _, k := range keys {
 				if err := add(k...); err != nil {
@@ -478,16 +524,22 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.nonce(pub), nil
+		return r.nonce(r.ctx, pub)
 	case "TransactionPaymentApi_query_info":
 		return scale.Zero(x.Output), nil
+	}
+	if v, ok, err := r.localnet(name, x, args); ok || err != nil {
+		return v, err
+	}
+	if len(args) == 0 {
+		return nil, errors.New(name + " is not answered")
 	}
 	m, err := r.subnet(args[0])
 	if err != nil {
 		return nil, err
 	}
 	if m == nil {
-		if name == "NeuronInfoRuntimeApi_get_neurons_lite" {
+		if name == "NeuronInfoRuntimeApi_get_neurons_lite" || name == "NeuronInfoRuntimeApi_get_neurons" {
 			return []any{}, nil
 		}
 		return nil, nil
@@ -495,6 +547,30 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 	switch name {
 	case "NeuronInfoRuntimeApi_get_neurons_lite":
 		return column(m, func(n *ledger.Neuron) any { return lite(m, n, x.Output.Elem) }), nil
+	case "NeuronInfoRuntimeApi_get_neurons":
+		out := make([]any, len(m.Neurons))
+		for i := range m.Neurons {
+			if out[i], err = r.full(m, &m.Neurons[i], x.Output.Elem); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case "NeuronInfoRuntimeApi_get_neuron":
+		if uid, _ := args[1].(uint64); uid < uint64(len(m.Neurons)) {
+			return r.full(m, &m.Neurons[uid], some(x.Output))
+		}
+		return nil, nil
+	case "SubnetInfoRuntimeApi_get_subnet_info", "SubnetInfoRuntimeApi_get_subnet_info_v2", "SubnetInfoRuntimeApi_get_subnet_hyperparams", "SubnetInfoRuntimeApi_get_subnet_hyperparams_v2":
+		return fill(some(x.Output), hyperparameters(m)), nil
+	case "SubnetInfoRuntimeApi_get_subnet_hyperparams_v3":
+		return entries(m), nil
+	case "SubnetInfoRuntimeApi_get_dynamic_info":
+		return dynamic(m, some(x.Output)), nil
+	case "SubnetInfoRuntimeApi_get_mechagraph":
+		if args[1] != uint64(0) {
+			return nil, nil
+		}
+		return r.metagraph(m, x.Output), nil
 	case "NeuronInfoRuntimeApi_get_neuron_lite":
 		if uid, _ := args[1].(uint64); uid < uint64(len(m.Neurons)) {
 			return lite(m, &m.Neurons[uid], x.Output.Cases[1].Fields[0].Type), nil
@@ -557,7 +633,7 @@ func lite(m *ledger.Metagraph, n *ledger.Neuron, t *scale.Type) any {
 	for name, x := range map[string]any{
 		"hotkey": n.Hotkey, "coldkey": n.Coldkey, "uid": n.UID, "netuid": m.Netuid, "active": n.Active, "stake": []any{[]any{n.Coldkey, n.Stake}}, "emission": n.Emission,
 		"incentive": n.Incentive, "consensus": n.Consensus, "trust": n.Trust, "validator_trust": n.ValidatorTrust, "dividends": n.Dividends, "last_update": n.LastUpdate,
-		"validator_permit": n.Permit,
+		"validator_permit": n.Permit, "axon_info": axonOf(n),
 	} {
 		v[name] = x
 	}
@@ -569,14 +645,7 @@ func (r *reading) metagraph(m *ledger.Metagraph, t *scale.Type) scale.Map {
 	v, _ := scale.Zero(t.Cases[1].Fields[0].Type).(scale.Map)
 	h := &m.Hyper
 	zeros := column(m, func(*ledger.Neuron) int { return 0 })
-	axons := make([]any, len(m.Neurons))
-	for _, f := range t.Cases[1].Fields[0].Type.Fields {
-		if f.Name == "axons" {
-			for i := range axons {
-				axons[i] = scale.Zero(f.Type.Elem)
-			}
-		}
-	}
+	axons := column(m, func(n *ledger.Neuron) any { return axonOf(n) })
 	for name, x := range map[string]any{
 		"netuid": m.Netuid, "owner_hotkey": m.OwnerHotkey, "owner_coldkey": m.OwnerColdkey, "block": m.Block, "tempo": h.Tempo, "last_step": m.Epoch.LastStep,
 		"blocks_since_last_step": m.Block - min(m.Block, m.Epoch.Since), "kappa": h.Kappa, "min_allowed_weights": h.MinAllowedWeights, "max_weights_limit": 65535,

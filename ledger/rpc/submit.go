@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -35,11 +37,11 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if err != nil {
 		return hash, 0, err
 	}
-	if err := s.check(x, newest); err != nil {
+	if err := s.check(ctx, x, newest); err != nil {
 		return hash, 0, err
 	}
 	if s.cfg.Replay != nil {
-		// For as long as the file lives: a nonce begins at 0 again after a restart.
+		// Besides the nonce: a ledger of before nonces were kept begins at 0 again.
 		fresh, err := s.cfg.Replay.Seen(ctx, "substrate", auth.EncodeSS58(x.Signer), hex.EncodeToString(hash[:]), s.cfg.Now().Add(100*365*24*time.Hour))
 		if err != nil {
 			return hash, 0, err
@@ -48,7 +50,14 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 			return hash, 0, &rpcError{Code: 1013, Message: "Transaction is already imported"}
 		}
 	}
-	event, err := s.apply(ctx, auth.EncodeSS58(x.Signer), v)
+	fresh, err := s.useNonce(ctx, x)
+	if err != nil {
+		return hash, 0, err
+	}
+	if !fresh {
+		return hash, 0, invalid("Transaction is outdated")
+	}
+	events, err := s.apply(ctx, auth.EncodeSS58(x.Signer), v)
 	failure, err := s.dispatchError(err)
 	if err != nil {
 		return hash, 0, err
@@ -56,13 +65,17 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if number, err = s.cfg.Ledger.Block(ctx); err != nil {
 		return hash, 0, err
 	}
-	s.record(number, x, raw, event, failure)
+	s.record(number, raw, events, failure)
 	return hash, number, nil
 }
 
 // check is what a pool checks: nonce, signature and what it binds to.
-func (s *Server) check(x *scale.Extrinsic, newest uint64) error {
-	switch want := s.nonce(x.Signer); {
+func (s *Server) check(ctx context.Context, x *scale.Extrinsic, newest uint64) error {
+	want, err := s.nonce(ctx, x.Signer)
+	if err != nil {
+		return err
+	}
+	switch {
 	case x.Nonce < want:
 		return invalid("Transaction is outdated")
 	case x.Nonce > want:
@@ -95,34 +108,63 @@ func (s *Server) check(x *scale.Extrinsic, newest uint64) error {
 	return invalid("Transaction has a bad signature")
 }
 
-// apply makes the change that a call asks for. event is what it leaves besides success.
-func (s *Server) apply(ctx context.Context, signer string, v any) (event any, err error) {
+// ours is an event of SubtensorModule.
+func ours(name string, of ...any) any {
+	return scale.Value{Name: "SubtensorModule", Of: scale.Value{Name: name, Of: of}}
+}
+
+// apply makes the change that a call asks for. The events are what it leaves besides success.
+func (s *Server) apply(ctx context.Context, signer string, v any) (events []any, err error) {
 	pallet, ok := v.(scale.Value)
 	if !ok {
 		return nil, errors.New("call is no call")
 	}
 	call, _ := pallet.Of.(scale.Value)
 	a, _ := call.Of.(scale.Map)
+	// One mechanism: the calls of several are those of one, for mechanism 0.
+	name := pallet.Name + "." + call.Name
+	if m, ok := a["mecid"].(uint64); ok {
+		if m != 0 {
+			return nil, ledger.ErrMechanismNotExists
+		}
+		name = strings.Replace(name, "_mechanism_", "_", 1)
+	}
+	switch pallet.Name {
+	case "Balances":
+		return s.applyTransfer(ctx, signer, call.Name, a)
+	case "Utility":
+		return s.applyBatch(ctx, signer, call.Name, a)
+	}
 	n, _ := a["netuid"].(uint64)
 	netuid := uint16(n)
 	l := s.cfg.Ledger
 	hotkey, _ := a["hotkey"].(string)
 	version, _ := a["version_key"].(uint64)
-	module := func(name string, of any) any {
-		return scale.Value{Name: "SubtensorModule", Of: scale.Value{Name: name, Of: of}}
-	}
-	switch pallet.Name + "." + call.Name {
+	switch name {
 	case "System.remark":
 		return nil, nil
 	case "SubtensorModule.set_weights":
-		return nil, l.SetWeights(ctx, netuid, signer, ledger.Weights{UIDs: words(a["dests"]), Values: words(a["weights"]), VersionKey: version})
+		if err := l.SetWeights(ctx, netuid, signer, ledger.Weights{UIDs: words(a["dests"]), Values: words(a["weights"]), VersionKey: version}); err != nil {
+			return nil, err
+		}
+		m, err := l.Metagraph(ctx, netuid)
+		if err != nil {
+			return nil, err
+		}
+		given, _ := m.Neuron(signer)
+		return []any{ours("WeightsSet", netuid, given.UID)}, nil
 	case "SubtensorModule.commit_weights":
 		var h ledger.Hash
 		b, _ := a["commit_hash"].(scale.Bytes)
 		copy(h[:], b)
-		return nil, l.CommitWeights(ctx, netuid, signer, h)
+		return []any{ours("WeightsCommitted", signer, netuid, b)}, l.CommitWeights(ctx, netuid, signer, h)
 	case "SubtensorModule.reveal_weights":
-		return nil, l.RevealWeights(ctx, netuid, signer, ledger.Weights{UIDs: words(a["uids"]), Values: words(a["values"]), VersionKey: version}, words(a["salt"]))
+		w, salt := ledger.Weights{UIDs: words(a["uids"]), Values: words(a["values"]), VersionKey: version}, words(a["salt"])
+		if err := l.RevealWeights(ctx, netuid, signer, w, salt); err != nil {
+			return nil, err
+		}
+		h, err := ledger.CommitHash(signer, netuid, w, salt)
+		return []any{ours("WeightsRevealed", signer, netuid, [32]byte(h))}, err
 	case "SubtensorModule.commit_timelocked_weights":
 		t, ok := l.(Timelocks)
 		if !ok {
@@ -131,25 +173,142 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (event any, er
 		data, _ := a["commit"].(scale.Bytes)
 		round, _ := a["reveal_round"].(uint64)
 		v, _ := a["commit_reveal_version"].(uint64)
-		return nil, t.CommitTimelocked(ctx, netuid, signer, data, round, uint16(min(v, 65535)))
-	case "SubtensorModule.burned_register":
+		return []any{ours("TimelockedWeightsCommitted", signer, netuid, scale.Hash(data), round)}, t.CommitTimelocked(ctx, netuid, signer, data, round, uint16(min(v, 65535)))
+	case "SubtensorModule.burned_register", "SubtensorModule.register_limit":
+		if limit, ok := a["limit_price"].(uint64); ok {
+			m, err := l.Metagraph(ctx, netuid)
+			if err != nil {
+				return nil, err
+			}
+			if m.Burn > limit {
+				return nil, ledger.ErrPriceLimit
+			}
+		}
 		uid, err := l.Register(ctx, netuid, hotkey, signer)
-		return module("NeuronRegistered", []any{netuid, uid, hotkey}), err
-	case "SubtensorModule.add_stake":
+		return []any{ours("NeuronRegistered", netuid, uid, hotkey)}, err
+	case "SubtensorModule.add_stake", "SubtensorModule.add_stake_limit":
+		if limit, ok := a["limit_price"].(uint64); ok && limit < price {
+			return nil, ledger.ErrSlippage
+		}
 		rao, _ := a["amount_staked"].(uint64)
-		return nil, l.AddStake(ctx, netuid, hotkey, signer, rao)
-	case "SubtensorModule.remove_stake":
-		rao, _ := a["amount_unstaked"].(uint64)
-		return nil, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
+		return []any{ours("StakeAdded", signer, hotkey, rao, rao, netuid, 0)}, l.AddStake(ctx, netuid, hotkey, signer, rao)
+	case "SubtensorModule.remove_stake", "SubtensorModule.remove_stake_limit", "SubtensorModule.remove_stake_full_limit":
+		if limit, ok := a["limit_price"].(uint64); ok && limit > price {
+			return nil, ledger.ErrSlippage
+		}
+		rao, ok := a["amount_unstaked"].(uint64)
+		if !ok { // all of it
+			m, err := l.Metagraph(ctx, netuid)
+			if err != nil {
+				return nil, err
+			}
+			of, _ := m.Neuron(hotkey)
+			rao = of.Stake
+		}
+		return []any{ours("StakeRemoved", signer, hotkey, rao, rao, netuid, 0)}, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
+	case "SubtensorModule.serve_axon", "SubtensorModule.serve_axon_tls":
+		net, ok := l.(Localnet)
+		if !ok {
+			break
+		}
+		number := func(name string) uint64 {
+			n, _ := a[name].(uint64)
+			return n
+		}
+		ip, err := addressOf(a["ip"], number("ip_type"))
+		if err != nil {
+			return nil, err
+		}
+		return []any{ours("AxonServed", netuid, signer)}, net.ServeAxon(ctx, netuid, signer, ledger.Axon{
+			Version: uint32(number("version")), IP: ip, Port: uint16(number("port")), Protocol: uint8(number("protocol")),
+			Placeholder1: uint8(number("placeholder1")), Placeholder2: uint8(number("placeholder2")),
+		})
 	case "Commitments.set_commitment":
 		fields, err := fieldsOf(a["info"])
 		if err != nil {
 			return nil, err
 		}
+		event := scale.Value{Name: "Commitment", Of: scale.Map{"netuid": netuid, "who": signer}}
+		for _, f := range fields {
+			if f.Type == ledger.FieldTimelock {
+				event = scale.Value{Name: "TimelockCommitment", Of: scale.Map{"netuid": netuid, "who": signer, "reveal_round": f.Round}}
+			}
+		}
 		_, err = l.Commit(ctx, netuid, signer, fields...)
-		return scale.Value{Name: "Commitments", Of: scale.Value{Name: "Commitment", Of: scale.Map{"netuid": netuid, "who": signer}}}, err
+		return []any{scale.Value{Name: "Commitments", Of: event}}, err
 	}
 	return nil, ledger.ErrBadOrigin.With("the embedded ledger has no such call")
+}
+
+// applyTransfer moves money.
+func (s *Server) applyTransfer(ctx context.Context, signer, name string, a scale.Map) ([]any, error) {
+	net, ok := s.cfg.Ledger.(Localnet)
+	dest, _ := a["dest"].(scale.Value)
+	to, isAccount := dest.Of.(string)
+	if !ok || !isAccount || dest.Name != "Id" {
+		return nil, ledger.ErrBadOrigin.With("the embedded ledger has no such call")
+	}
+	rao, _ := a["value"].(uint64)
+	keep := name == "transfer_keep_alive"
+	if name == "transfer_all" {
+		have, err := s.cfg.Ledger.Balance(ctx, signer)
+		if err != nil {
+			return nil, err
+		}
+		if keep, _ = a["keep_alive"].(bool); keep {
+			have -= min(have, existential)
+		}
+		rao = have
+	}
+	return []any{scale.Value{Name: "Balances", Of: scale.Value{Name: "Transfer", Of: scale.Map{"from": signer, "to": to, "amount": rao}}}}, net.Transfer(ctx, signer, to, rao, keep)
+}
+
+// existential is what an account has at least, in rao.
+const existential = 500
+
+// maxCalls is how many calls a batch has at most.
+const maxCalls = 64
+
+// applyBatch applies calls one after the other: batch ends at the first that is
+// refused, force_batch goes on.
+func (s *Server) applyBatch(ctx context.Context, signer, name string, a scale.Map) (events []any, err error) {
+	event := func(name string, of any) {
+		events = append(events, scale.Value{Name: "Utility", Of: scale.Value{Name: name, Of: of}})
+	}
+	calls, _ := a["calls"].([]any)
+	if len(calls) > maxCalls {
+		return nil, ledger.ErrBadOrigin.With("too many calls")
+	}
+	for _, c := range calls {
+		if outer, ok := c.(scale.Value); !ok || outer.Name == "Utility" {
+			return nil, ledger.ErrBadOrigin.With("a batch in a batch")
+		}
+	}
+	failed := false
+	for i, c := range calls {
+		left, err := s.apply(ctx, signer, c)
+		failure, err := s.dispatchError(err)
+		if err != nil {
+			return events, err
+		}
+		switch {
+		case failure == nil:
+			events = append(events, left...)
+			event("ItemCompleted", nil)
+			continue
+		case name == "batch":
+			event("BatchInterrupted", scale.Map{"index": i, "error": failure})
+			return events, nil
+		}
+		failed = true
+		event("ItemFailed", scale.Map{"error": failure})
+	}
+	if failed {
+		event("BatchCompletedWithErrors", nil)
+	} else {
+		event("BatchCompleted", nil)
+	}
+	return events, nil
 }
 
 func words(v any) []uint16 {
@@ -177,6 +336,9 @@ func fieldsOf(info any) ([]ledger.Field, error) {
 	return out, nil
 }
 
+// hashFields are the forms of fields that hold 32 bytes besides Sha256.
+var hashFields = []string{"BlakeTwo256", "Keccak256", "ShaThree256"}
+
 // FieldOf reads one field of a commitment as SCALE has it. Forms that the
 // embedded ledger does not know keep their name.
 func FieldOf(v any) (ledger.Field, error) {
@@ -190,6 +352,11 @@ func FieldOf(v any) (ledger.Field, error) {
 		return ledger.Field{Type: ledger.FieldBigRaw, Data: b}, nil
 	case x.Name == "Sha256":
 		return ledger.Field{Type: ledger.FieldSha256, Data: b}, nil
+	case x.Name == string(ledger.FieldTimelock):
+		m, _ := x.Of.(scale.Map)
+		b, _ := m["encrypted"].(scale.Bytes)
+		round, _ := m["reveal_round"].(uint64)
+		return ledger.Field{Type: ledger.FieldTimelock, Data: b, Round: round}, nil
 	case len(x.Name) >= 4 && x.Name[:3] == "Raw":
 		if b == nil {
 			b = scale.Bytes{}
@@ -197,6 +364,19 @@ func FieldOf(v any) (ledger.Field, error) {
 		return ledger.Field{Type: ledger.FieldRaw, Data: b}, nil
 	}
 	return ledger.Field{Type: ledger.FieldType(x.Name), Data: b}, nil
+}
+
+// fieldValue is FieldOf the other way.
+func fieldValue(f ledger.Field) scale.Value {
+	switch {
+	case f.Type == ledger.FieldTimelock:
+		return scale.Value{Name: string(f.Type), Of: scale.Map{"encrypted": scale.Bytes(f.Data), "reveal_round": f.Round}}
+	case f.Type == ledger.FieldResetBonds || f.Type == ledger.FieldNone:
+		return scale.Value{Name: string(f.Type)}
+	case slices.Contains(hashFields, string(f.Type)):
+		return scale.Value{Name: string(f.Type), Of: scale.Bytes(f.Data)}
+	}
+	return scale.Value{Name: map[ledger.FieldType]string{ledger.FieldRaw: "Raw", ledger.FieldBigRaw: "BigRaw", ledger.FieldSha256: "Sha256"}[f.Type], Of: scale.Bytes(f.Data)}
 }
 
 // dispatchError makes a refusal of the ledger the error of a dispatch. What is
@@ -214,6 +394,8 @@ func (s *Server) dispatchError(err error) (any, error) {
 		return nil, err
 	case refusal.Name == ledger.ErrBadOrigin.Name:
 		return scale.Value{Name: "BadOrigin"}, nil
+	case refusal.Name == ledger.ErrFundsUnavailable.Name, refusal.Name == ledger.ErrNotExpendable.Name, refusal.Name == ledger.ErrBelowMinimum.Name:
+		return scale.Value{Name: "Token", Of: scale.Value{Name: refusal.Name}}, nil
 	}
 	for _, p := range s.meta.Pallets {
 		if p.Errors == nil {
@@ -227,10 +409,9 @@ func (s *Server) dispatchError(err error) (any, error) {
 }
 
 // record keeps what the extrinsic left in its block.
-func (s *Server) record(number uint64, x *scale.Extrinsic, raw []byte, event, failure any) {
+func (s *Server) record(number uint64, raw []byte, events []any, failure any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nonces[x.Signer] = x.Nonce + 1
 	b := s.blocks[number]
 	if b == nil {
 		b = &block{}
@@ -250,8 +431,8 @@ func (s *Server) record(number uint64, x *scale.Extrinsic, raw []byte, event, fa
 		add(scale.Value{Name: "System", Of: scale.Value{Name: "ExtrinsicFailed", Of: scale.Map{"dispatch_error": failure, "dispatch_info": info}}})
 		return
 	}
-	if event != nil {
-		add(event)
+	for _, e := range events {
+		add(e)
 	}
 	add(scale.Value{Name: "System", Of: scale.Value{Name: "ExtrinsicSuccess", Of: scale.Map{"dispatch_info": info}}})
 }

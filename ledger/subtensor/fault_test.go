@@ -195,7 +195,7 @@ func TestPoolCodes(t *testing.T) {
 		code       int
 		data, want string
 	}{
-		{1010, "Custom error: 6", "Custom6"},
+		{1010, "Custom error: 6", "RateLimitExceeded"},
 		{1010, "Inability to pay some fees", "InabilityToPay"},
 		{1010, "Transaction call is not expected", "InvalidTransaction"},
 		{1011, "", "UnknownValidity"},

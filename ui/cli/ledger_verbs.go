@@ -94,7 +94,7 @@ func (a *App) printNeuron(ctx context.Context, l ledger.Full, netuid uint16, hot
 			permit = "yes"
 		}
 		h.Fields([2]string{"netuid", strconv.Itoa(int(netuid))}, [2]string{"uid", strconv.Itoa(int(n.UID))}, [2]string{"hotkey", n.Hotkey},
-			[2]string{"coldkey", n.Coldkey}, [2]string{"stake", tao(n.Stake) + " TAO"}, [2]string{"balance", tao(balance) + " TAO"}, [2]string{"permit", permit})
+			[2]string{"coldkey", n.Coldkey}, [2]string{"stake", tao(n.Stake) + " alpha"}, [2]string{"balance", tao(balance) + " TAO"}, [2]string{"permit", permit})
 	}})
 }
 

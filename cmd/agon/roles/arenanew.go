@@ -23,6 +23,7 @@ kind = "{{.Kind}}"
 title = "{{.Title}}"
 netuid = {{.Netuid}}                      # subnet on the ledger
 # ledger = "local"                 # or finney, test, or addresses of nodes (docs/chain.md)
+# weights_version = 1              # version key of validators' weights, where the subnet's owner demands one
 licence = "{{.Licence}}"                # SPDX id that every submission agrees to
 incentive = "{{.Incentive}}"
 sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Sets}}                      # shipped sets, or directories of tasks named with a slash: "./tasks"{{end}}

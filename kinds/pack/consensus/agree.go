@@ -200,7 +200,7 @@ func (n *Node) read(ctx context.Context, address string) (Submission, error) {
 // the owner's own row is copied, or everything burned.
 func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
 	burn, hasOwner := m.BurnUID()
-	w := ledger.Weights{}
+	w := ledger.Weights{VersionKey: n.cfg.VersionKey}
 	add := func(uid uint16, share float64) {
 		if v := uint16(math.Round(share * math.MaxUint16)); v > 0 {
 			w.UIDs, w.Values = append(w.UIDs, uid), append(w.Values, v)

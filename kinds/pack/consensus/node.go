@@ -47,7 +47,9 @@ type NodeConfig struct {
 	Ledger ledger.Ledger // signs with Hotkey's key
 	Netuid uint16
 	Hotkey string
-	Store  Store
+	// VersionKey is the version of the weights (agon.Arena.WeightsVersion).
+	VersionKey uint64
+	Store      Store
 	// Fetch reads what a miner's URL names.
 	Fetch func(ctx context.Context, url string) ([]byte, error)
 	// FetchPayload reads what a validator's URL names, up to MaxPayload; nil: Fetch.

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/agon-arena/agon/ledger/scale"
 )
@@ -16,25 +17,53 @@ var parts = []scale.Part{
 	},
 	{Pallet: "Timestamp", Storage: []string{"Now"}},
 	{
-		Pallet: "SubtensorModule",
-		Storage: []string{
-			"NetworksAdded", "SubnetworkN", "Keys", "Uids", "Owner", "SubnetOwner", "SubnetOwnerHotkey", "Tempo", "LastEpochBlock", "PendingEpochAt", "SubnetEpochIndex",
-			"BlocksSinceLastStep", "LastMechansimStepBlock", "Kappa", "ImmunityPeriod", "MinAllowedWeights", "WeightsVersionKey", "WeightsSetRateLimit", "ActivityCutoffFactorMilli",
-			"MaxAllowedValidators", "MaxAllowedUids", "BondsMovingAverage", "BondsPenalty", "CommitRevealWeightsEnabled", "RevealPeriodEpochs", "WeightCommits", "StakeThreshold",
-			"SubnetOwnerCut", "LiquidAlphaOn", "Yuma3On", "AlphaValues", "AlphaSigmoidSteepness", "NetworkRegistrationAllowed", "MinNonImmuneUids", "Burn", "MinBurn", "MaxBurn",
-			"BurnHalfLife", "BlockEmission", "Weights", "Active", "Consensus", "Incentive", "Dividends", "Emission", "LastUpdate", "ValidatorTrust", "ValidatorPermit", "BlockAtRegistration",
-			"TotalHotkeyAlpha",
+		// All that is stored: what the ledger does not model reads as the chain's default.
+		Pallet: "SubtensorModule", Storage: []string{every}, Constants: []string{every},
+		Calls: []string{
+			"set_weights", "commit_weights", "reveal_weights", "set_mechanism_weights", "commit_mechanism_weights", "reveal_mechanism_weights",
+			"burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
+			"serve_axon", "serve_axon_tls",
 		},
-		Calls:  []string{"set_weights", "commit_weights", "reveal_weights", "burned_register", "add_stake", "remove_stake"},
-		Events: []string{"NeuronRegistered", "WeightsSet"},
+		Events: []string{
+			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "StakeAdded", "StakeRemoved", "AxonServed",
+		},
 	},
-	{Pallet: "Commitments", Storage: []string{"CommitmentOf", "LastCommitment", "MaxSpace"}, Calls: []string{"set_commitment"}, Events: []string{"Commitment"}, Constants: []string{"MaxFields"}},
+	{
+		Pallet: "Commitments", Storage: []string{"CommitmentOf", "LastCommitment", "LastBondsReset", "RevealedCommitments", "MaxSpace"}, Calls: []string{"set_commitment"},
+		Events: []string{"Commitment", "TimelockCommitment", "CommitmentRevealed"}, Constants: []string{"MaxFields"},
+	},
+	{Pallet: "Aura", Constants: []string{"SlotDuration"}},
+	{
+		Pallet: "Balances", Storage: []string{"TotalIssuance", "InactiveIssuance", "Account", "Locks"}, Calls: []string{"transfer_allow_death", "transfer_keep_alive", "transfer_all"},
+		Events: []string{"Transfer"}, Constants: []string{"ExistentialDeposit"},
+	},
+	{Pallet: "TransactionPayment", Storage: []string{"NextFeeMultiplier"}},
+	{
+		Pallet: "Utility", Calls: []string{"batch", "force_batch"},
+		Events: []string{"BatchInterrupted", "BatchCompleted", "BatchCompletedWithErrors", "ItemCompleted", "ItemFailed"},
+	},
+	{Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{"MaxProxies"}},
+	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
+	{Pallet: "Swap", Storage: []string{"FeeRate", "SwapBalancer", "PalSwapInitialized"}},
 }
 
+// every stands for all names of a pallet.
+const every = "*"
+
 var methods = []string{
-	"Core.version", "Metadata.metadata", "Metadata.metadata_at_version", "Metadata.metadata_versions", "AccountNonceApi.account_nonce",
-	"TransactionPaymentApi.query_info", "SubnetInfoRuntimeApi.get_metagraph", "SubnetInfoRuntimeApi.get_selective_metagraph", "SubnetInfoRuntimeApi.get_next_epoch_start_block",
-	"NeuronInfoRuntimeApi.get_neurons_lite", "NeuronInfoRuntimeApi.get_neuron_lite", "SubnetInfoRuntimeApi.get_subnet_state", "SubnetInfoRuntimeApi.get_selective_mechagraph",
+	"Core.version", "Metadata.metadata", "Metadata.metadata_at_version", "Metadata.metadata_versions", "AccountNonceApi.account_nonce", "AuraApi.slot_duration",
+	"TransactionPaymentApi.query_info", "SubnetRegistrationRuntimeApi.get_network_registration_cost",
+	"NeuronInfoRuntimeApi.get_neurons", "NeuronInfoRuntimeApi.get_neuron", "NeuronInfoRuntimeApi.get_neurons_lite", "NeuronInfoRuntimeApi.get_neuron_lite",
+	"SubnetInfoRuntimeApi.get_subnet_info", "SubnetInfoRuntimeApi.get_subnet_info_v2", "SubnetInfoRuntimeApi.get_subnets_info", "SubnetInfoRuntimeApi.get_subnets_info_v2",
+	"SubnetInfoRuntimeApi.get_subnet_hyperparams", "SubnetInfoRuntimeApi.get_subnet_hyperparams_v2", "SubnetInfoRuntimeApi.get_subnet_hyperparams_v3",
+	"SubnetInfoRuntimeApi.get_all_dynamic_info", "SubnetInfoRuntimeApi.get_dynamic_info", "SubnetInfoRuntimeApi.get_all_metagraphs", "SubnetInfoRuntimeApi.get_metagraph",
+	"SubnetInfoRuntimeApi.get_all_mechagraphs", "SubnetInfoRuntimeApi.get_mechagraph", "SubnetInfoRuntimeApi.get_selective_metagraph", "SubnetInfoRuntimeApi.get_selective_mechagraph",
+	"SubnetInfoRuntimeApi.get_subnet_state", "SubnetInfoRuntimeApi.get_next_epoch_start_block", "SubnetInfoRuntimeApi.get_coldkey_auto_stake_hotkey",
+	"SubnetInfoRuntimeApi.get_subnet_to_prune", "SubnetInfoRuntimeApi.get_subnet_account_id",
+	"StakeInfoRuntimeApi.get_stake_info_for_coldkey", "StakeInfoRuntimeApi.get_stake_info_for_coldkeys", "StakeInfoRuntimeApi.get_stake_info_for_hotkey_coldkey_netuid",
+	"StakeInfoRuntimeApi.get_stake_fee", "StakeInfoRuntimeApi.get_coldkey_lock", "StakeInfoRuntimeApi.get_hotkey_conviction", "StakeInfoRuntimeApi.get_most_convicted_hotkey_on_subnet",
+	"DelegateInfoRuntimeApi.get_delegates", "DelegateInfoRuntimeApi.get_delegate", "DelegateInfoRuntimeApi.get_delegated",
+	"SwapRuntimeApi.current_alpha_price", "SwapRuntimeApi.current_alpha_price_all", "SwapRuntimeApi.sim_swap_tao_for_alpha", "SwapRuntimeApi.sim_swap_alpha_for_tao",
 }
 
 func main() {
@@ -53,6 +82,9 @@ func run(from, to string) error {
 	if err != nil {
 		return err
 	}
+	if err := expand(m); err != nil {
+		return err
+	}
 	if m, err = m.Subset(parts, methods); err != nil {
 		return err
 	}
@@ -60,4 +92,27 @@ func run(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, b, 0o644)
+}
+
+// expand puts names for every.
+func expand(m *scale.Metadata) error {
+	for i := range parts {
+		p, err := m.Pallet(parts[i].Pallet)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(parts[i].Storage, every) {
+			parts[i].Storage = nil
+			for _, s := range p.Storage {
+				parts[i].Storage = append(parts[i].Storage, s.Name)
+			}
+		}
+		if slices.Contains(parts[i].Constants, every) {
+			parts[i].Constants = nil
+			for _, c := range p.Constants {
+				parts[i].Constants = append(parts[i].Constants, c.Name)
+			}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,121 @@
+"""The SDK of version 10, unmodified, against the embedded ledger: subtensor.py URL.
+
+Each call that the validators and miners of the field make with it is made once.
+Prints one line of JSON: by call "ok", or what came instead."""
+import json
+import os
+import sys
+import tempfile
+
+import bittensor as bt
+from bittensor_wallet import Keypair, Wallet
+
+url = sys.argv[1]
+home = tempfile.mkdtemp()
+NETUID = 1
+
+
+def wallet(name, cold, hot):
+    w = Wallet(name=name, hotkey="default", path=home)
+    w.set_coldkey(Keypair.create_from_uri(cold), encrypt=False, overwrite=True)
+    w.set_coldkeypub(Keypair.create_from_uri(cold), overwrite=True)
+    w.set_hotkey(Keypair.create_from_uri(hot), encrypt=False, overwrite=True)
+    return w
+
+
+owner, val, poor = wallet("owner", "//owner-cold", "//owner"), wallet("val", "//Bob", "//Bob//hot"), wallet("poor", "//Carol", "//Carol//hot")
+s = bt.Subtensor(network=url)
+out = {}
+
+
+def call(name, f, want=lambda v: v is not None):
+    try:
+        v = f()
+        out[name] = "ok" if want(v) else f"unexpected: {str(v)[:300]}"
+    except Exception as e:
+        out[name] = f"{type(e).__name__}: {str(e)[:300]}"
+
+
+def done(r):
+    return bool(getattr(r, "success", r[0] if isinstance(r, tuple) else r))
+
+
+OWN, HOT, COLD = owner.hotkey.ss58_address, val.hotkey.ss58_address, val.coldkeypub.ss58_address
+call("burned_register", lambda: s.burned_register(val, NETUID), done)
+call("burned_register of a known key", lambda: s.burned_register(val, NETUID), done)
+call("register", lambda: s.register(poor, NETUID), done)
+call("add_stake", lambda: s.add_stake(val, NETUID, HOT, bt.Balance.from_tao(100).set_unit(0)), done)
+call("add_stake_limit", lambda: s.add_stake(val, NETUID, HOT, bt.Balance.from_tao(10).set_unit(0), safe_staking=True), done)
+call("get_stake", lambda: s.get_stake(COLD, HOT, NETUID), lambda v: v.tao == 110)
+call("unstake", lambda: s.unstake(val, NETUID, HOT, bt.Balance.from_tao(10).set_unit(NETUID)), done)
+call("get_stake after it", lambda: s.get_stake(COLD, HOT, NETUID), lambda v: v.tao == 100)
+call("transfer", lambda: s.transfer(val, poor.coldkeypub.ss58_address, bt.Balance.from_tao(5)), done)
+call("get_balance", lambda: s.get_balance(poor.coldkeypub.ss58_address), lambda v: v.tao == 1005)
+call("transfer of too much", lambda: s.transfer(val, poor.coldkeypub.ss58_address, bt.Balance.from_tao(5000)), lambda v: not done(v))
+axon = bt.Axon(wallet=val, ip="192.0.2.1", port=8091, external_ip="192.0.2.1", external_port=8091)
+call("serve_axon", lambda: s.serve_axon(NETUID, axon), done)
+call("set_weights", lambda: s.set_weights(owner, NETUID, [0, 1], [0.25, 0.75], version_key=0), done)
+call("set_weights without a permit", lambda: s.set_weights(poor, NETUID, [0, 1], [0.25, 0.75]), lambda v: not done(v) and "permit" in str(v).lower())
+call("set_commitment", lambda: s.set_commitment(val, NETUID, "hello"), done)
+call("get_commitment", lambda: s.get_commitment(NETUID, 1), lambda v: v == "hello")
+call("get_all_commitments", lambda: s.get_all_commitments(NETUID), lambda v: v == {HOT: "hello"})
+call("get_commitment_metadata", lambda: s.get_commitment_metadata(NETUID, HOT))
+call("set_reveal_commitment", lambda: s.set_reveal_commitment(poor, NETUID, "later", blocks_until_reveal=1), done)
+call("get_revealed_commitment", lambda: s.get_revealed_commitment(NETUID, 2) or (), lambda v: v == ())
+call("get_all_revealed_commitments", lambda: s.get_all_revealed_commitments(NETUID), lambda v: v == {})
+call("metagraph", lambda: s.metagraph(NETUID), lambda m: list(m.hotkeys) == [OWN, HOT, poor.hotkey.ss58_address] and abs(float(m.S[1]) - 100) < 1e-3 and m.axons[1].ip == "192.0.2.1" and m.axons[1].port == 8091)
+call("metagraph lite=False", lambda: s.metagraph(NETUID, lite=False), lambda m: m.W.shape == (3, 3) and abs(m.W[0][1] - 0.75) < 1e-3 and abs(m.W[0][0] - 0.25) < 1e-3)
+call("neurons", lambda: s.neurons(NETUID), lambda v: [n.uid for n in v] == [0, 1, 2] and [u for u, _ in v[0].weights] == [0, 1])
+call("neurons_lite", lambda: s.neurons_lite(NETUID), lambda v: len(v) == 3)
+call("neuron_for_uid", lambda: s.neuron_for_uid(1, NETUID), lambda v: v.hotkey == HOT and v.axon_info.port == 8091)
+call("get_neuron_for_pubkey_and_subnet", lambda: s.get_neuron_for_pubkey_and_subnet(HOT, NETUID), lambda v: v.uid == 1)
+call("get_uid_for_hotkey_on_subnet", lambda: s.get_uid_for_hotkey_on_subnet(HOT, NETUID), lambda v: v == 1)
+call("get_netuids_for_hotkey", lambda: s.get_netuids_for_hotkey(HOT), lambda v: v == [1])
+call("is_hotkey_registered", lambda: s.is_hotkey_registered(HOT, NETUID), lambda v: v is True)
+call("is_hotkey_registered_any", lambda: s.is_hotkey_registered_any(HOT), lambda v: v is True)
+call("does_hotkey_exist", lambda: s.does_hotkey_exist(HOT), lambda v: v is True)
+call("get_hotkey_owner", lambda: s.get_hotkey_owner(HOT), lambda v: v == COLD)
+call("get_owned_hotkeys", lambda: s.get_owned_hotkeys(COLD), lambda v: v == [HOT])
+call("get_staking_hotkeys", lambda: s.get_staking_hotkeys(COLD), lambda v: v == [HOT])
+call("get_subnet_info", lambda: s.get_subnet_info(NETUID), lambda v: v.subnetwork_n == 3)
+call("get_all_subnets_info", lambda: s.get_all_subnets_info(), lambda v: len(v) == 1)
+call("get_subnet_hyperparameters", lambda: s.get_subnet_hyperparameters(NETUID), lambda v: v.tempo == 20 and v.kappa == 32767)
+call("get_hyperparameter", lambda: s.get_hyperparameter("Tempo", NETUID), lambda v: v == 20)
+call("get_stake_for_coldkey_and_hotkey", lambda: s.get_stake_for_coldkey_and_hotkey(COLD, HOT), lambda v: v[NETUID].stake.tao == 100)
+call("get_stake_info_for_coldkey", lambda: s.get_stake_info_for_coldkey(COLD), lambda v: len(v) == 1 and v[0].stake.tao == 100)
+call("get_stake_for_hotkey", lambda: s.get_stake_for_hotkey(HOT, NETUID), lambda v: v.tao == 100)
+call("get_subnet_price", lambda: s.get_subnet_price(NETUID), lambda v: v.tao == 1)
+call("get_subnet_prices", lambda: s.get_subnet_prices())
+call("subnet", lambda: s.subnet(NETUID), lambda v: v.netuid == 1 and v.price.tao == 1)
+call("all_subnets", lambda: s.all_subnets(), lambda v: NETUID in [x.netuid for x in v])
+call("get_all_subnets_netuid", lambda: s.get_all_subnets_netuid(), lambda v: v == [1])
+call("subnet_exists", lambda: s.subnet_exists(NETUID), lambda v: v is True)
+call("subnetwork_n", lambda: s.subnetwork_n(NETUID), lambda v: v == 3)
+call("get_total_subnets", lambda: s.get_total_subnets())
+call("tempo", lambda: s.tempo(NETUID), lambda v: v == 20)
+call("immunity_period", lambda: s.immunity_period(NETUID))
+call("min_allowed_weights", lambda: s.min_allowed_weights(NETUID), lambda v: v == 1)
+call("max_weight_limit", lambda: s.max_weight_limit(NETUID), lambda v: v == 1)
+call("weights_rate_limit", lambda: s.weights_rate_limit(NETUID), lambda v: v == 1)
+call("blocks_since_last_update", lambda: s.blocks_since_last_update(NETUID, 0))
+call("blocks_until_next_epoch", lambda: s.blocks_until_next_epoch(NETUID))
+call("get_next_epoch_start_block", lambda: s.get_next_epoch_start_block(NETUID))
+call("commit_reveal_enabled", lambda: s.commit_reveal_enabled(NETUID), lambda v: v is False)
+call("recycle", lambda: s.recycle(NETUID))
+call("weights", lambda: s.weights(NETUID), lambda v: [u for u, _ in v] == [0])
+call("bonds", lambda: s.bonds(NETUID), lambda v: v is not None)
+call("get_existential_deposit", lambda: s.get_existential_deposit(), lambda v: v.rao == 500)
+call("get_delegate_by_hotkey", lambda: s.get_delegate_by_hotkey(HOT), lambda v: v.hotkey_ss58 == HOT)
+call("get_delegates", lambda: s.get_delegates(), lambda v: len(v) == 3)
+call("get_metagraph_info", lambda: s.get_metagraph_info(NETUID), lambda v: v.num_uids == 3)
+call("get_subnet_validator_permits", lambda: s.get_subnet_validator_permits(NETUID))
+call("get_subnet_owner_hotkey", lambda: s.get_subnet_owner_hotkey(NETUID), lambda v: v == OWN)
+call("get_timestamp", lambda: s.get_timestamp())
+call("get_current_block", lambda: s.get_current_block(), lambda v: v > 0)
+call("get_block_hash", lambda: s.get_block_hash(1), lambda v: v.startswith("0x"))
+call("wait_for_block", lambda: s.wait_for_block(), lambda v: v is True)
+call("is_fast_blocks", lambda: s.is_fast_blocks(), lambda v: v is True)
+call("query_subtensor", lambda: s.query_subtensor("Tempo", params=[NETUID]))
+call("get_stake_add_fee", lambda: s.get_stake_add_fee(bt.Balance.from_tao(1), NETUID))
+call("get_transfer_fee", lambda: s.get_transfer_fee(val, COLD, bt.Balance.from_tao(1)))
+print(json.dumps(out))
