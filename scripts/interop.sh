@@ -7,7 +7,8 @@
 # Lucene's; and loads every export of a corpus with the
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
 # read a filled arena with every command; and lets the SDKs of OpenAI, Anthropic and
-# Google stream through a door of the gateway.
+# Google stream through a door of the gateway; and lets Harbor's command line, Inspect and
+# verifiers work in agon's boxes.
 # What cannot be installed is named and fails; INTEROP_PARTIAL=1 runs what can be.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -94,22 +95,43 @@ else
 	absent+=("@openzeppelin/merkle-tree@1.0.8, @polkadot/api@16.5.6 (no npm)")
 fi
 
-# Ridges' command line, screeners and validators run from a checkout of their repository
-# (AGON_STRANGERS=DIR, DIR/ridges), on a Python of 3.12 or 3.13.
-if [ -n "${AGON_STRANGERS:-}" ]; then
-	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
-	export AGON_STRANGERS
-	newer=
-	for p in "${PYTHON312:-}" python3.12 python3.13 "$HOME"/.pyenv/versions/3.1[23].*/bin/python "$python"; do
+# Harbor's command line, Inspect and verifiers, which work in agon's boxes, and Ridges'
+# programs want a newer Python: PYTHON312 names one, or one is found, or installed.
+newest() {
+	local p
+	for p in "${PYTHON312:-}" python3.13 python3.12 "$HOME"/.pyenv/versions/3.1[23].*/bin/python "$python" /usr/bin/python3; do
 		if [ -n "$p" ] && "$p" -c 'import sys, venv; sys.exit(not (3, 12) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then
-			newer=$p
+			printf '%s' "$p"
+			return
+		fi
+	done
+}
+newer=$(newest)
+if [ -z "$newer" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	for p in python3.13 python3.12; do
+		say "installing $p"
+		if apt-get install -y -qq "$p" "$p-venv" >"$dir/apt.log" 2>&1; then
 			break
 		fi
 	done
-	if [ -z "$newer" ]; then
-		absent+=("ridges (no Python 3.12 or 3.13: PYTHON312=PATH names one)")
-	else
-		usual=$python
+	newer=$(newest)
+fi
+usual=$python
+if [ -z "$newer" ]; then
+	absent+=("harborcli, evals, ridges (no Python 3.12 or 3.13: PYTHON312=PATH names one)")
+else
+	python=$newer
+	env harborcli harbor==0.25.0
+	env evals inspect-ai==0.3.285 verifiers==0.4.0
+	python=$usual
+fi
+
+# Ridges' command line, screeners and validators run from a checkout of their repository
+# (AGON_STRANGERS=DIR, DIR/ridges).
+if [ -n "${AGON_STRANGERS:-}" ]; then
+	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
+	export AGON_STRANGERS
+	if [ -n "$newer" ]; then
 		python=$newer
 		env ridges bittensor==10.5.0 harbor==0.3.0 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \
 			docker==7.2.0 fastapi==0.165.0 httpx==0.28.1 psutil==7.2.2 python-dotenv==1.2.4 sentry-sdk==2.75.0

@@ -34,7 +34,7 @@ func Kit() kit.Kit {
 		Samples:   []kit.Sample{{Name: "solver"}, {Name: "forger"}},
 		CheckTask: checkTask,
 		Adopts:    adopts,
-		Commands:  func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a, checkTask) },
+		Commands:  func(a *cli.App, l kit.List) []cli.Extra { return commands.Of(a, l, checkTask, writeTools) },
 		Demo:      kit.ShippedArena(arena),
 	}
 }

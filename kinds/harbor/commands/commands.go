@@ -11,15 +11,18 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/harbor/dataset"
+	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/iostreams"
 	"github.com/agon-arena/agon/ui/cli/output"
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
 
-// Of returns the commands; check is what the kind wants of its tasks.
-func Of(a *cli.App, check func(*task.Task) error) []cli.Extra {
+// Of returns the commands; check is what the kind wants of its tasks, tools writes
+// those that answer what verifiers call.
+func Of(a *cli.App, kits kit.List, check func(*task.Task) error, tools func(dir string) error) []cli.Extra {
 	return []cli.Extra{
+		{Group: "run", Command: boxCmd(a, kits, tools)},
 		{Parent: "task", Command: importCmd(a, check)},
 		{Parent: "task", Command: exportCmd(a)},
 	}
