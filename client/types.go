@@ -365,6 +365,10 @@ type BoardRow struct {
 	State      agon.SubmissionState `json:"state"`
 	Scripted   bool                 `json:"scripted"`
 
+	Low  *float64 `json:"low,omitempty" doc:"the 95 % interval of the score over the set; absent where there is none, and behind the first 100"`
+	High *float64 `json:"high,omitempty"`
+	Zero string   `json:"zero,omitempty" doc:"why the score is 0: how the runs ended"`
+
 	Qualified      *bool  `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
 	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
 }

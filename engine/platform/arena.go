@@ -19,8 +19,10 @@ import (
 // Bounds of what a page of the API shows at once.
 const (
 	maxBoard = 1000
-	maxPage  = 500
-	defPage  = 50
+	// maxBanded is how many lines of a board, the first, have intervals and say why a score is 0.
+	maxBanded = 100
+	maxPage   = 500
+	defPage   = 50
 )
 
 var arenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
@@ -375,12 +377,25 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		if err != nil {
 			return err
 		}
+		first := list[:min(len(list), maxBanded)]
+		values, err := valuesOf(tx, idsOf(first))
+		if err != nil {
+			return err
+		}
+		zeros, err := zerosOf(tx, first)
+		if err != nil {
+			return err
+		}
 		for _, e := range list {
 			qualified, excluded := verdictOf(e)
-			b.Submissions = append(b.Submissions, client.BoardRow{
+			row := client.BoardRow{
 				ID: e.ID, Name: e.Name, Miner: e.Miner, Score: e.Score, Solved: e.Solved, Total: e.Total,
-				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded,
-			})
+				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded, Zero: zeros[e.ID],
+			}
+			if band, _ := BandOf(a, e.Score, values[e.ID]); band != nil {
+				row.Low, row.High = &band.Low, &band.High
+			}
+			b.Submissions = append(b.Submissions, row)
 		}
 		decisions, err := tx.Decisions(arena, maxBoard)
 		if err != nil {
@@ -406,6 +421,14 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		b.Agreement = p.cfg.Agreement(arena)
 	}
 	return b, nil
+}
+
+func idsOf(list []store.Entry) []string {
+	out := make([]string, len(list))
+	for i, e := range list {
+		out[i] = e.ID
+	}
+	return out
 }
 
 // scaleWeights makes the largest weight 65535 and leaves zeros out.

@@ -2,6 +2,9 @@ package platform
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -16,6 +19,7 @@ type Standing struct {
 	Submission client.Submission
 	// Values holds the mean value of each task played so far.
 	Values map[string]float64
+	Zero   string // why its score is 0
 }
 
 // ArenaFacts are the counts of an arena.
@@ -44,17 +48,85 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 		if err != nil {
 			return err
 		}
+		zeros, err := zerosOf(tx, list)
+		if err != nil {
+			return err
+		}
 		out = make([]Standing, 0, len(list))
 		for i, e := range list {
 			s, err := p.entryView(tx, e)
 			if err != nil {
 				return err
 			}
-			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID]})
+			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID], Zero: zeros[e.ID]})
 		}
 		return nil
 	})
 	return out, err
+}
+
+// zerosOf says how the runs of those ended whose score is 0: in words of their kind.
+func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
+	var ids []string
+	for _, e := range list {
+		if e.Score != nil && *e.Score == 0 {
+			ids = append(ids, e.ID)
+		}
+	}
+	ends, err := tx.Outcomes(ids)
+	if err != nil {
+		return nil, err
+	}
+	words, total := map[string][]string{}, map[string]int64{}
+	for _, o := range ends { // the commonest first
+		word := o.Outcome
+		if word == "ok" || word == "" {
+			word = "done, and worth nothing"
+		}
+		words[o.Submission] = append(words[o.Submission], fmt.Sprintf("%d %s", o.N, word))
+		total[o.Submission] += o.N
+	}
+	out := make(map[string]string, len(words))
+	for id, w := range words {
+		runs := "runs"
+		if total[id] == 1 {
+			runs = "run"
+		}
+		out[id] = fmt.Sprintf("0 of %d %s: %s", total[id], runs, strings.Join(w, ", "))
+	}
+	return out, nil
+}
+
+// BandOf is the interval of a score, of the problems that the score is of: all
+// that were played, or the hidden or the public ones. A score that is the mean
+// of none of these, of one problem only, or of a measure without chance, has none.
+func BandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Band, *float64) {
+	if total == nil || a.Contest != nil {
+		return nil, nil
+	}
+	hidden, public := map[string]float64{}, map[string]float64{}
+	for _, t := range a.Tasks {
+		v, ok := values[t.Key]
+		switch {
+		case ok && t.Hidden:
+			hidden[t.Key] = v
+		case ok:
+			public[t.Key] = v
+		}
+	}
+	for _, of := range []map[string]float64{values, hidden, public} {
+		b := score.Interval(score.Values(of))
+		if b.N < 2 || math.Abs(b.Mean-*total) > 1e-6 {
+			continue
+		}
+		var known *float64
+		if len(public) > 0 && len(of) == len(hidden) && len(hidden) > 0 {
+			m, _ := score.MeanSE(score.Values(public))
+			known = &m
+		}
+		return &b, known
+	}
+	return nil, nil
 }
 
 func valuesOf(tx *store.Tx, ids []string) (map[string]map[string]float64, error) {

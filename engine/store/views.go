@@ -52,6 +52,28 @@ func (t *Tx) TaskValues(submissions []string) ([]TaskValue, error) {
 		WHERE r.submission IN (`+holders(len(args))+`) GROUP BY r.submission, s.task ORDER BY r.submission, s.task`, args...)
 }
 
+// Outcome is how often counted attempts of a submission ended in a way.
+type Outcome struct {
+	Submission, Outcome string
+	N                   int64
+}
+
+// Outcomes counts how the counted attempts of submissions ended, the commonest first.
+func (t *Tx) Outcomes(submissions []string) ([]Outcome, error) {
+	if len(submissions) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(submissions))
+	for i, s := range submissions {
+		args[i] = s
+	}
+	return many(t, func(r scanner) (o Outcome, err error) {
+		err = r.Scan(&o.Submission, &o.Outcome, &o.N)
+		return o, err
+	}, `SELECT submission, outcome, count(*) FROM attempts WHERE counted = 1 AND submission IN (`+holders(len(args))+`)
+		GROUP BY submission, outcome ORDER BY submission, count(*) DESC, outcome`, args...)
+}
+
 // holders is "$1, $2, …" for n values.
 func holders(n int) string {
 	var b strings.Builder

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -288,6 +289,7 @@ func boardHuman(h *output.Human, b *client.Board) {
 	names := map[string]string{}
 	rows := make([][]output.Cell, 0, len(b.Submissions))
 	rank := 0
+	bands := slices.ContainsFunc(b.Submissions, func(r client.BoardRow) bool { return r.Low != nil })
 	for _, r := range b.Submissions {
 		names[r.ID] = r.Name
 		place := "-"
@@ -302,12 +304,22 @@ func boardHuman(h *output.Human, b *client.Board) {
 		case r.Scripted:
 			mark = "scripted"
 		}
-		rows = append(rows, []output.Cell{
-			output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(ScoreText(r.Score)),
+		if r.Zero != "" {
+			mark = strings.TrimSpace(mark + " " + r.Zero)
+		}
+		span := ""
+		if r.Low != nil && r.High != nil {
+			span = fmt.Sprintf("%.2f–%.2f", *r.Low, *r.High)
+		}
+		row := []output.Cell{output.Text(place), output.Styled(style, r.Name), output.Text(r.ID), output.Text(r.Miner), output.Text(ScoreText(r.Score))}
+		if bands {
+			row = append(row, output.Text(span))
+		}
+		rows = append(rows, append(row,
 			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), output.Text(reward(b.Seats, r.ID)), StateCell(string(r.State)), output.Styled(style, mark),
-		})
+		))
 	}
-	h.Table([]output.Column{
+	columns := []output.Column{
 		{Title: "rank", Right: true},
 		{Title: "name", Min: 6},
 		{Title: "id", ID: true},
@@ -318,7 +330,11 @@ func boardHuman(h *output.Human, b *client.Board) {
 		{Title: "reward", Right: true},
 		{Title: "state"},
 		{Title: ""},
-	}, rows)
+	}
+	if bands {
+		columns = slices.Insert(columns, 5, output.Column{Title: "95 %", Right: true})
+	}
+	h.Table(columns, rows)
 	if b.Pays != "" {
 		h.Line("%s", b.Pays)
 	}

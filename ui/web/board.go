@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -94,38 +93,6 @@ type boardRow struct {
 	Why      string   // it is not on the board for its score: refused, excluded
 }
 
-// bandOf is the interval of a score, of the problems that the score is of: all
-// that were played, or the hidden or the public ones. A score that is the mean
-// of none of these, of one problem only, or of a measure without chance, has none.
-func bandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Band, *float64) {
-	if total == nil || a.Contest != nil {
-		return nil, nil
-	}
-	hidden, public := map[string]float64{}, map[string]float64{}
-	for _, t := range a.Tasks {
-		v, ok := values[t.Key]
-		switch {
-		case ok && t.Hidden:
-			hidden[t.Key] = v
-		case ok:
-			public[t.Key] = v
-		}
-	}
-	for _, of := range []map[string]float64{values, hidden, public} {
-		b := score.Interval(score.Values(of))
-		if b.N < 2 || math.Abs(b.Mean-*total) > 1e-6 {
-			continue
-		}
-		var known *float64
-		if len(public) > 0 && len(of) == len(hidden) && len(hidden) > 0 {
-			m, _ := score.MeanSE(score.Values(public))
-			known = &m
-		}
-		return &b, known
-	}
-	return nil, nil
-}
-
 // rewardOf says what a submission earns; "": it sits nowhere.
 func rewardOf(seats []client.Place, id string) string {
 	for _, s := range seats {
@@ -211,8 +178,11 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	for _, st := range list {
 		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
 		r.Reward, r.Why = rewardOf(a.Seats, r.ID), whyOut(r.Submission)
+		if r.Why == "" {
+			r.Why = st.Zero
+		}
 		if r.Score != nil {
-			if r.Band, r.Public = bandOf(a.Arena, r.Score, st.Values); r.Band != nil {
+			if r.Band, r.Public = platform.BandOf(a.Arena, r.Score, st.Values); r.Band != nil {
 				r.Mark = whisker(r.Band.Low, *r.Score, r.Band.High)
 				d.Bands = true
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/score"
 )
 
@@ -169,7 +170,7 @@ func (s *server) submission(q *request) error {
 		return err
 	}
 	if sub.Score != nil {
-		data.Band, data.Public = bandOf(a.Arena, sub.Score, values[sub.ID])
+		data.Band, data.Public = platform.BandOf(a.Arena, sub.Score, values[sub.ID])
 	}
 	if a.Champion != nil && a.Champion.Submission != sub.ID {
 		data.Chart = taskScores(values[sub.ID], values[a.Champion.Submission])

@@ -1,10 +1,11 @@
-package web
+package platform_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/platform"
 )
 
 // An interval holds its score and is of the same problems; there is none where
@@ -29,7 +30,7 @@ func TestBandOf(t *testing.T) {
 		{"of one problem", a, 0.5, map[string]float64{"p1": 0.5}, 0, -1},
 		{"without chance", contest, 0.55, values, 0, -1},
 	} {
-		b, public := bandOf(c.arena, &c.score, c.values)
+		b, public := platform.BandOf(c.arena, &c.score, c.values)
 		if (b == nil) != (c.n == 0) || b != nil && (b.N != c.n || b.Low > c.score || b.High < c.score) {
 			t.Errorf("%s: %+v", c.name, b)
 		}
@@ -37,7 +38,7 @@ func TestBandOf(t *testing.T) {
 			t.Errorf("%s: public %v", c.name, public)
 		}
 	}
-	if b, _ := bandOf(a, nil, values); b != nil {
+	if b, _ := platform.BandOf(a, nil, values); b != nil {
 		t.Error("no score has an interval")
 	}
 }
