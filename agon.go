@@ -117,6 +117,8 @@ type Policy struct {
 	// Usage says what becomes of a provider's count of tokens that the text
 	// contradicts: UsageReport (default, "") or UsageRefuse.
 	Usage string `json:"usage,omitempty"`
+	// Aliases are other names of models, each with its own price.
+	Aliases []Alias `json:"aliases,omitempty"`
 	// Tools are the metered tools that agents may call; "*" is all that the gateway has.
 	Tools []string `json:"tools,omitempty"`
 	// Judge bounds what judging one run may spend at the platform's gateway; nil:
@@ -125,6 +127,15 @@ type Policy struct {
 	// Libraries are the Python packages that agents find; nil: what stands in the
 	// boxes' root file system.
 	Libraries *Libraries `json:"libraries,omitempty"`
+}
+
+// Alias is a name under which agents may ask for a model, and what a call by it
+// costs, in micro-dollars per 1,000,000 tokens; nil: what the model costs.
+type Alias struct {
+	Name  string `json:"name" toml:"name"`
+	Model string `json:"model,omitempty" toml:"model"` // "": the first that is offered
+	In    *int64 `json:"in,omitempty" toml:"in"`
+	Out   *int64 `json:"out,omitempty" toml:"out"`
 }
 
 // Libraries are Python packages, locked by hash.

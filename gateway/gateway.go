@@ -28,6 +28,9 @@ type Policy struct {
 	// Payer is who is billed: PayerRun (default) for agents, PayerJudge for judges.
 	Payer  string
 	Models []string // allow-list; "*" admits any model with a price
+	// Aliases are other names of models that the gateway offers. A call by one costs
+	// what it says, whichever model of the list it stands for.
+	Aliases []agon.Alias `json:",omitempty"`
 	// Budget is that of the account, not of the session: every session of one
 	// run, attempt and payer (for a platform also task) draws on the same one
 	// and must name the same budget.

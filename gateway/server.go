@@ -297,7 +297,7 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	default:
 		return nil, fmt.Errorf("open gateway session: payer %.40q: want %s or %s", p.Payer, payerRun, payerPlatform)
 	}
-	p.Models, p.Dialects, p.Tools = slices.Clone(p.Models), slices.Clone(p.Dialects), slices.Clone(p.Tools)
+	p.Models, p.Dialects, p.Tools, p.Aliases = slices.Clone(p.Models), slices.Clone(p.Dialects), slices.Clone(p.Tools), slices.Clone(p.Aliases)
 	p.Fields = maps.Clone(p.Fields)
 	s := &session{
 		g: g, id: "gs-" + hex.EncodeToString(raw[32:]), token: hex.EncodeToString(raw[:32]),
@@ -314,6 +314,11 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 			s.offers = append(s.offers, o)
 		}
 	}
+	aliased, err := g.aliased(p.Aliases)
+	if err != nil {
+		return nil, fmt.Errorf("open gateway session: %w", err)
+	}
+	s.offers = append(s.offers, aliased...)
 	if s.acct, err = g.cfg.Books.open(ctx, p.Run, p.Attempt, p.account(), p.Budget); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
@@ -328,6 +333,42 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	g.sessions[sha256.Sum256([]byte(s.token))] = s
 	return s, nil
 }
+
+// maxAliases bounds what a policy may name.
+const maxAliases = 100
+
+// aliased are the offers under other names, of the models that are here. One whose
+// model is not here is no offer: who asks for it is answered as for any other model.
+func (g *Gateway) aliased(list []agon.Alias) (out []offer, err error) {
+	if len(list) > maxAliases {
+		return nil, fmt.Errorf("%d aliases: at most %d", len(list), maxAliases)
+	}
+	for _, a := range list {
+		i := 0
+		if a.Model != "" {
+			i = slices.IndexFunc(g.models, func(o offer) bool { return o.model == a.Model })
+		}
+		if i < 0 || i >= len(g.models) {
+			continue
+		}
+		o := g.models[i]
+		o.model = a.Name
+		if a.In != nil {
+			o.price.In, o.price.Version = *a.In, aliasVersion
+		}
+		if a.Out != nil {
+			o.price.Out, o.price.Version = *a.Out, aliasVersion
+		}
+		if a.Name == "" || len(a.Name) > maxName || min(o.price.In, o.price.Out) < 0 || max(o.price.In, o.price.Out) > maxPrice {
+			return nil, fmt.Errorf("alias %.100q: want a name, and prices from 0 to %d", a.Name, int64(maxPrice))
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// aliasVersion marks a price that the arena set for a name.
+const aliasVersion = "arena"
 
 // Signer is the address of the key that signs this gateway's receipts.
 func (g *Gateway) Signer() string { return g.cfg.Books.Signer() }

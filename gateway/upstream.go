@@ -162,17 +162,17 @@ type failedTry struct {
 // requestTo writes the call as its upstream takes it: in the client's own form where it can be.
 func (c *call) requestTo(t *target) provider.Request {
 	c.form = nil
-	req := provider.Request{Path: c.q.path, Model: c.o.model, Stream: c.q.stream}
+	req := provider.Request{Path: c.q.path, Model: t.model, Stream: c.q.stream}
 	if t.native(c.q) {
 		c.form = c.q.form
-		req.Path, req.Form = c.form.path(c.o.model, c.q.stream), c.form.name
-		c.body = c.form.body(c.q, c.o.model, c.limit)
+		req.Path, req.Form = c.form.path(t.model, c.q.stream), c.form.name
+		c.body = c.form.body(c.q, t.model, c.limit)
 	} else {
 		field := ""
 		if c.q.path == provider.PathChat {
 			field = c.o.price.LimitField
 		}
-		c.body = c.q.body(c.o.model, c.limit, field)
+		c.body = c.q.body(t.model, c.limit, field)
 	}
 	req.Body = c.body
 	return req

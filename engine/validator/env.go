@@ -230,7 +230,7 @@ func (e *env) agentPolicy(taskKey string, dialects []string) gateway.Policy {
 	}
 	return gateway.Policy{
 		Run: e.job.Run.Run, Attempt: e.job.Attempt, Task: taskKey, Payer: gateway.PayerRun,
-		Models: pol.Models, Budget: pol.Budget, Dialects: slices.Clone(dialects),
+		Models: pol.Models, Aliases: pol.Aliases, Budget: pol.Budget, Dialects: slices.Clone(dialects),
 		Fields: pol.Fields, Usage: pol.Usage, Tools: pol.Tools, At: pol.Gateway, Key: pol.GatewayKey,
 	}
 }

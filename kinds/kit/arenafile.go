@@ -87,6 +87,8 @@ type ArenaFile struct {
 		// Usage says what becomes of a count of tokens that the text contradicts.
 		Usage string   `toml:"usage"`
 		Tools []string `toml:"tools"`
+		// Aliases are names under which agents may ask for a model, each with its price.
+		Aliases []agon.Alias `toml:"aliases"`
 		// Judge bounds what judging a run may spend at the platform's gateway.
 		Judge *agon.Judging `toml:"judge"`
 		// Libraries are the agents' Python packages: a list that ships, by its name,
@@ -519,6 +521,22 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if u := f.Policy.Usage; u != "" && u != agon.UsageReport && u != agon.UsageRefuse {
 		no("policy.usage", "%.40q is neither %s nor %s", u, agon.UsageReport, agon.UsageRefuse)
 	}
+	named := map[string]bool{}
+	for i, a := range f.Policy.Aliases {
+		at := fmt.Sprintf("policy.aliases[%d]", i)
+		switch {
+		case a.Name == "" || len(a.Name) > 200 || a.Name == "*":
+			no(at, "want a name of 1 to 200 bytes")
+		case named[a.Name]:
+			no(at, "%.60q is named twice", a.Name)
+		case a.In != nil && (*a.In < 0 || *a.In > 1e12) || a.Out != nil && (*a.Out < 0 || *a.Out > 1e12):
+			no(at, "%.60q: in and out are micro-dollars per 1,000,000 tokens, 0 to 1000000000000", a.Name)
+		}
+		named[a.Name] = true
+	}
+	if len(f.Policy.Aliases) > 100 {
+		no("policy.aliases", "%d: at most 100", len(f.Policy.Aliases))
+	}
 	if key := f.Policy.GatewayKey; key != "" {
 		if _, err := auth.ParseSS58(key); err != nil {
 			no("policy.gateway_key", "%.60q is not the address of a key", key)
@@ -711,7 +729,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
-			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,
 		},
 	}
 }

@@ -46,6 +46,7 @@ models = ["*"]                 # allow-list; "*" is every model with a price
 {{if .Policy.Tools}}tools = [{{range $i, $t := .Policy.Tools}}{{if $i}}, {{end}}"{{$t}}"{{end}}] # that agents may call
 {{end}}# driver = "runsc"             # demand a box driver: scores compare within one
 # usage = "report"             # a provider's count of tokens that the text contradicts fourfold; "refuse" books our own count
+# aliases = [{ name = "deepseek-ai/DeepSeek-V3", model = "gpt-5-mini", in = 250000, out = 2000000 }] # other names, each with its price in micro-dollars a million tokens; no model: the first there is
 # gateway = "validator"        # or the URL of the platform's own gateway, with gateway_key
 
 [policy.agent]                 # the box of the agent

@@ -202,7 +202,7 @@ func (l leaseholders) authorize(ctx context.Context, hotkey string, p gateway.Po
 		if err := l.speaks(ctx, r.Arena, p.Dialects); err != nil {
 			return p, err
 		}
-		p.Budget, p.Models, p.Fields, p.Usage, p.Tools = r.Policy.Budget, r.Policy.Models, r.Policy.Fields, r.Policy.Usage, r.Policy.Tools
+		p.Budget, p.Models, p.Aliases, p.Fields, p.Usage, p.Tools = r.Policy.Budget, r.Policy.Models, r.Policy.Aliases, r.Policy.Fields, r.Policy.Usage, r.Policy.Tools
 		return p, nil
 	}
 	j := r.Policy.Judge
@@ -219,7 +219,7 @@ func (l leaseholders) authorize(ctx context.Context, hotkey string, p gateway.Po
 		return p, notAuthorised("runs of this arena are judged without a model")
 	}
 	// One account for the whole attempt: a budget for each task would be as many budgets as names.
-	p.Budget, p.Models, p.Fields, p.Usage, p.Tools, p.Dialects, p.NonceField, p.Whole = j.Budget, j.Models, nil, r.Policy.Usage, nil, []string{gateway.DialectOpenAI}, "", true
+	p.Budget, p.Models, p.Aliases, p.Fields, p.Usage, p.Tools, p.Dialects, p.NonceField, p.Whole = j.Budget, j.Models, nil, nil, r.Policy.Usage, nil, []string{gateway.DialectOpenAI}, "", true
 	return p, nil
 }
 
