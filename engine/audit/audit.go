@@ -349,15 +349,9 @@ func (k *checker) bodies(r *Run) (list []agon.Receipt, hosted []tools.Receipt, o
 			if !sameBytes(t.Arguments, t.Receipt.RequestHash) {
 				n.part++ // written in another way than it was sent
 			}
-		case agon.EventPhase:
-			var p struct {
-				Outcome string `json:"outcome"`
-			}
-			if json.Unmarshal(e.Data, &p) == nil && p.Outcome != "" {
-				outcome = p.Outcome
-			}
 		}
 	}
+	outcome = OutcomeOf(r)
 	switch {
 	case bad != "":
 		k.wrong("bodies", "%s", bad)
@@ -546,6 +540,19 @@ func (k *checker) tools(list []tools.Receipt) (cost agon.Micros) {
 		k.ok("tools", "%d receipts of tools in %d chains", n, len(chains))
 	}
 	return cost
+}
+
+// OutcomeOf is how the play of a bundled attempt ended, in its kind's word.
+func OutcomeOf(r *Run) (outcome string) {
+	for _, e := range r.Events {
+		var p struct {
+			Outcome string `json:"outcome"`
+		}
+		if e.Type == agon.EventPhase && json.Unmarshal(e.Data, &p) == nil && p.Outcome != "" {
+			outcome = p.Outcome
+		}
+	}
+	return outcome
 }
 
 // scores judges the stored evidence again.

@@ -21,12 +21,12 @@ import (
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
-func (a *App) runCmd(s Corpora) *cobra.Command {
+func (a *App) runCmd(s Corpora, j Judges) *cobra.Command {
 	return a.noun(&cobra.Command{
 		Use:     "run",
 		Short:   "Runs: watch them live, read their logs and traces",
 		Example: "  agon run list --submission 01JD…\n  agon run watch 01JD…",
-	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd(s))
+	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd(s), a.regradeCmd(j))
 }
 
 func (a *App) runListCmd() *cobra.Command {

@@ -27,6 +27,8 @@ type RejudgeOptions struct {
 	Kind    string
 	Attempt int
 	Driver  string
+	// TaskDir is the directory, or archive, of the task whose verifier judges; "": the run's own.
+	TaskDir string
 }
 
 // verifyFlags are those of `agon verify`.
