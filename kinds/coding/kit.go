@@ -50,7 +50,7 @@ func Kit() kit.Kit {
 			return f
 		},
 		Sets:     []string{"small", "released", "fresh"},
-		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "llm", Model: true}},
+		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "forger"}, {Name: "llm", Model: true}},
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
 		Routes:   wire.Patterns(),

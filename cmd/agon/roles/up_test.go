@@ -87,7 +87,7 @@ func smallArena(t *testing.T, keys ...string) string {
 	return path
 }
 
-// A whole arena in real boxes: three agents, the best that is no script takes
+// A whole arena in real boxes: four agents, the best that is no script takes
 // the seat, its weight stands on the ledger; a second start changes nothing.
 func TestUpOnce(t *testing.T) {
 	dir := t.TempDir()
@@ -100,15 +100,15 @@ func TestUpOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent.check(t, 9)
+	sent.check(t, 12)
 	checkPrivate(t, dir)
 	b, _ := json.MarshalIndent(first, "", " ")
 	t.Logf("%s", b)
 	a := first.Arenas[0]
-	if first.Runs.Failed != 0 || first.Runs.Scored != 9 {
-		t.Errorf("runs %+v, want 9 scored", first.Runs)
+	if first.Runs.Failed != 0 || first.Runs.Scored != 12 {
+		t.Errorf("runs %+v, want 12 scored", first.Runs)
 	}
-	if len(a.Submissions) != 3 || a.Champion == nil {
+	if len(a.Submissions) != 4 || a.Champion == nil {
 		t.Fatalf("%d submissions, champion %v", len(a.Submissions), a.Champion)
 	}
 	byName := map[string]client.BoardRow{}

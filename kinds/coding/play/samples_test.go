@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -83,6 +84,16 @@ func TestRepairSample(t *testing.T) {
 				t.Errorf("%s %s: %s\n%s\n%s\n%s", rec.Outcome, rec.Detail, s.Detail, rec.Files[FilePatch], rec.Files[FileStdout], rec.Files[FileStderr])
 			}
 		})
+	}
+}
+
+// The forger passes every test, and their twins: it gains nothing and is named.
+func TestForgerSample(t *testing.T) {
+	k, d := newKind(t)
+	tk := smallTask(t, "lru-cache")
+	rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "forger")), k, tk)
+	if rec.Outcome != OutcomeOK || s.Value != 0 || s.Solved || !strings.HasPrefix(s.Detail, "forged: ") {
+		t.Errorf("%s %s: %+v", rec.Outcome, rec.Detail, s)
 	}
 }
 
