@@ -26,6 +26,7 @@ const (
 	envProvider = "AGON_RIDGES_PROVIDER_URL"
 	envKeys     = "AGON_RIDGES_KEYS"
 	envSalt     = "AGON_RIDGES_ALIAS_SALT"
+	envA0       = "AGON_RIDGES_A0"
 )
 
 // cooldown is how long a hotkey waits between uploads where nothing else is set.
@@ -44,7 +45,10 @@ func ridgesRoutes(s *kit.Server, arena string) (http.Handler, error) {
 		},
 		Tree:     (&validator.TreeCache{Dir: s.Data.Path("ridges-trees"), Source: s.Blobs}).Tree,
 		Owner:    s.Operator.Hotkey.SS58(),
-		AdminKey: get(envAdmin), ScreenerPassword: get(envScreener), Frozen: get(envFrozen), Salt: get(envSalt),
+		AdminKey: get(envAdmin), ScreenerPassword: get(envScreener), Frozen: get(envFrozen), Salt: get(envSalt), A0: get(envA0),
+	}
+	if c.A0 != "" && c.A0 != wire.A0Signed && c.A0 != wire.A0Unsigned {
+		return nil, wrong(envA0, "signed or unsigned")
 	}
 	if v := get(envCooldown); v != "" {
 		d, err := time.ParseDuration(v)

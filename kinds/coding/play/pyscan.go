@@ -93,6 +93,50 @@ func scanPython(src string) (*pyModule, error) {
 	return m, nil
 }
 
+// Imports lists the modules that a file imports anywhere, by the full names that
+// stand there; "" is a relative import of nothing but dots.
+func Imports(src string) ([]string, error) {
+	toks, err := pyTokens(strings.TrimPrefix(src, "\ufeff"))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	dotted := func(l []pyTok) (name string, n int) {
+		for n < len(l) && (l[n].kind == tokName && l[n].text != "import" && l[n].text != "as" || l[n].text == "." || l[n].text == "...") {
+			name += l[n].text
+			n++
+		}
+		return name, n
+	}
+	begins := true // of a statement
+	for i := 0; i < len(toks); i++ {
+		t := toks[i]
+		switch {
+		case begins && t.kind == tokName && t.text == "import":
+			for {
+				name, n := dotted(toks[i+1:])
+				out = append(out, name)
+				i += 1 + n
+				for i < len(toks) && toks[i].kind == tokName { // as NAME
+					i++
+				}
+				if i >= len(toks) || toks[i].text != "," {
+					i--
+					break
+				}
+			}
+		case begins && t.kind == tokName && t.text == "from":
+			name, n := dotted(toks[i+1:])
+			if i += n; strings.HasPrefix(name, ".") {
+				name = ""
+			}
+			out = append(out, name)
+		}
+		begins = t.kind == tokNewline || t.kind == tokOp && (t.text == ";" || t.text == ":")
+	}
+	return out, nil
+}
+
 // statement looks at one top-level logical line.
 func (m *pyModule) statement(l []pyTok, decorated bool) error {
 	async := l[0].text == "async" && len(l) > 1 && l[1].text == "def"

@@ -449,9 +449,19 @@ func (b *Backend) pricing(w http.ResponseWriter, r *http.Request) {
 
 // upload is POST /upload/agent.
 func (b *Backend) upload(w http.ResponseWriter, r *http.Request) {
-	f, ok := readForm(w, r, uploadFields...)
+	f, ok := readForm(w, r, uploadFields[:4]...)
 	if !ok {
 		return
+	}
+	if b.cfg.A0 != "" && !slices.ContainsFunc([]string{"openrouter_api_key", "payment_block_hash", "quote_id", "credit_id", "use_credit"}, f.has) {
+		b.seedUpload(w, r, f)
+		return
+	}
+	for _, n := range uploadFields[4:] {
+		if !f.has(n) && !f.large {
+			invalid(w, "missing", "Field required", "body", n)
+			return
+		}
 	}
 	hotkey, _, _ := strings.Cut(f.fields["file_info"], ":")
 	b.enter(w, r, entry{

@@ -59,6 +59,8 @@ type Config struct {
 	Chain Chain
 	// Keys validates and keeps the provider's keys of miners; nil: none are asked for.
 	Keys *Keys
+	// A0 opens the routes of version A0: A0Signed or A0Unsigned; "" keeps them closed.
+	A0 string
 	// Salt goes into the aliases of problems.
 	Salt string
 
@@ -78,6 +80,7 @@ type Backend struct {
 	agents   map[string]string   // agent ids by submission; guarded by mu
 	entered  map[string]string   // submissions by agent id; guarded by mu
 	sessions map[string]*session // by id; guarded by mu
+	sockets  map[*socket]bool    // guarded by mu
 	evals    map[string][]string // evaluations by agent, the oldest first; guarded by mu
 	flags    flags               // guarded by mu
 	books    books               // of lists for readers
@@ -101,7 +104,7 @@ type route struct {
 	serve   func(*Backend, http.ResponseWriter, *http.Request)
 }
 
-// Routes lists the patterns of every route of version C.
+// Routes lists the patterns of every route.
 func Routes() []string {
 	var out []string
 	for _, r := range routes() {
@@ -120,6 +123,10 @@ func routes() []route {
 		{"POST /upload/validate-openrouter-keys", (*Backend).checkKeys},
 		{"GET /upload/eval-pricing", (*Backend).pricing},
 
+		{"GET /ws", (*Backend).ws},
+		{"GET /retrieval/agent", (*Backend).seedAgent},
+		{"GET /retrieval/latest-agent", (*Backend).seedAgent},
+		{"GET /retrieval/agent-version-file", (*Backend).seedFile},
 		{"GET /retrieval/queue", (*Backend).queue},
 		{"GET /retrieval/top-agents", (*Backend).topAgents},
 		{"GET /retrieval/agent-by-id", (*Backend).agentByID},
@@ -177,7 +184,7 @@ func routes() []route {
 // Patterns are the prefixes that a server gives to the handler.
 func Patterns() []string {
 	return []string{
-		"/upload/", "/retrieval/", "/scoring/", "/evaluation-sets/", "/agent/", "/evaluation/", "/evaluation-run/", "/statistics/", "/scaling/",
+		"/ws", "/upload/", "/retrieval/", "/scoring/", "/evaluation-sets/", "/agent/", "/evaluation/", "/evaluation-run/", "/statistics/", "/scaling/",
 		"/debug/", "/validator/", "/admin/",
 	}
 }
@@ -193,7 +200,7 @@ func New(c Config) (*Backend, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), agents: map[string]string{}, entered: map[string]string{}, sessions: map[string]*session{}, evals: map[string][]string{}}
+	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), agents: map[string]string{}, entered: map[string]string{}, sessions: map[string]*session{}, sockets: map[*socket]bool{}, evals: map[string][]string{}}
 	var key struct{ Key []byte }
 	ok, err := b.dir.Get("secret", &key)
 	if err != nil {
@@ -449,6 +456,3 @@ func (b *Backend) nothing(w http.ResponseWriter, _ *http.Request) { reply(w, htt
 func (b *Backend) arena(ctx context.Context) (*client.Arena, error) {
 	return b.cfg.Platform.Arena(ctx, b.cfg.Arena)
 }
-
-// announce tells those who wait for work that there may be some.
-func (b *Backend) announce(context.Context) {}
