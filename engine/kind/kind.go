@@ -177,6 +177,12 @@ type TwinCount struct {
 	Forgeable bool   `json:"forgeable"` // fewer twins than the kind wants
 }
 
+// Linted is a Kind that has more to say of tasks than whether they can be played.
+type Linted interface {
+	// Lint returns warnings, each with the rule as its code. It runs nothing.
+	Lint(t *task.Task) []agon.Finding
+}
+
 // Twinned is a Kind whose graders play twins of tests.
 type Twinned interface {
 	// Twins counts those of a task's tests that decide, in the order of the task.

@@ -367,6 +367,8 @@ type TaskReport struct {
 	Forgeable bool   `json:"forgeable"`
 	MS        int64  `json:"ms"`
 	Reason    string `json:"reason,omitempty"`
+	// Lint are warnings: a rule's name as code, and the file as field.
+	Lint []agon.Finding `json:"lint,omitempty"`
 }
 
 // Forged lists the tests whose grade can be forged.

@@ -78,8 +78,9 @@ Graders play twins of the tests that decide: the same test with a falsified
 expectation, which no fix passes. A test with fewer than two is forgeable: code
 that takes over the test's process could pass it. With --paid such a task is
 refused; without, it is only shown.
+What the kind warns of is shown below: of Harbor's tasks, what harbor lint would say.
 JSON: an array of {task, ok, oracle, nop, tests: [{id, twins, forgeable}], ms,
-reason}. Exit code 7 if one is refused.`,
+reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
 		Example: "  agon task check ./my-task\n  agon task check --paid ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,6 +103,11 @@ reason}. Exit code 7 if one is refused.`,
 					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracle)), output.Text(floats(r.Nop)), output.Text(twins(r)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
 				}
 				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "verdict"}, {Title: "oracle"}, {Title: "nop"}, {Title: "twins"}, {Title: "time", Right: true}, {Title: "reason", Min: 10}}, rows)
+				for _, r := range reports {
+					for _, f := range r.Lint {
+						h.Line("%s: %s: %s (%s)", r.Task, f.Field, f.Message, f.Code)
+					}
+				}
 			})); err != nil {
 				return err
 			}

@@ -77,6 +77,9 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([
 			return nil, err
 		}
 		rep := cli.TaskReport{Task: t.Key, OK: r.OK(), Oracle: marks(r.Oracle), Nop: marks(r.Nop), Reason: r.Reason()}
+		if l, ok := k.(kind.Linted); ok {
+			rep.Lint = l.Lint(t)
+		}
 		if twinned, ok := k.(kind.Twinned); ok && rep.OK {
 			if rep.Tests, err = g.twins(ctx, twinned); err != nil {
 				return nil, fmt.Errorf("task %s: %w", t.Key, err)
