@@ -75,6 +75,9 @@ type TaskRef struct {
 	Digest Digest `json:"digest"`
 	// Hidden tasks are served to validators only until they retire.
 	Hidden bool `json:"hidden,omitempty"`
+	// Image is the root file system that the task names, by its digest (task.toml's
+	// environment.image); empty: the machine's own. Validators have it before they claim.
+	Image string `json:"image,omitempty"`
 }
 
 // Limits bound one execution environment. Zero means the driver's default.

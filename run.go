@@ -95,6 +95,9 @@ type Driver struct {
 	Name    string   `json:"name"` // runsc, runc, bwrap
 	Version string   `json:"version"`
 	Limits  []string `json:"limits"` // limits it can enforce here: memory, pids, cpu, disk, inodes, output, wall, seccomp, userns
+	// Images are the digests of the images that boxes of the attempt stood on, sorted;
+	// none where all stood on the machine's own tree.
+	Images []string `json:"images,omitempty"`
 }
 
 // Record is what a play left, as the kind tells it. It carries no verdict and

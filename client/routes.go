@@ -264,6 +264,13 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) (*Lease, error) {
 	return &out, nil
 }
 
+// NeededImages returns the images that the tasks of the arenas in r stand on.
+func (c *Client) NeededImages(ctx context.Context, r ClaimRequest) (*NeededImages, error) {
+	var out NeededImages
+	_, err := c.json(ctx, post(path("images"), true), r, &out)
+	return ptr(&out, err)
+}
+
 // Heartbeat extends a lease and appends events.
 func (c *Client) Heartbeat(ctx context.Context, lease string, h Heartbeat) (*HeartbeatReply, error) {
 	var out HeartbeatReply

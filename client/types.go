@@ -184,6 +184,23 @@ type ClaimRequest struct {
 	Version string `json:"version,omitempty" doc:"version of its agon" maxLength:"100"`
 	// Protocols are the versions of the protocol that it speaks; absent: 1.
 	Protocols *Protocols `json:"protocols,omitempty" doc:"versions of this protocol that it speaks; absent: version 1"`
+	// MissingImages are images, by their digests, that it does not have (yet): runs of
+	// tasks that name one are for others.
+	MissingImages []string `json:"missing_images,omitempty" doc:"images by digest that it does not have: tasks that name one are not offered" maxItems:"500"`
+}
+
+// MaxMissingImages bounds ClaimRequest.MissingImages.
+const MaxMissingImages = 500
+
+// NeededImages is POST /v1/images: what the tasks of a validator's arenas stand on.
+type NeededImages struct {
+	Images []NeededImage `json:"images"`
+}
+
+// NeededImage is one image, by its digest, and how many tasks name it.
+type NeededImage struct {
+	Image string `json:"image"`
+	Tasks int    `json:"tasks"`
 }
 
 // Lease is a claimed run. Token proves the lease; it is in no log.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // maxWait bounds a long-poll.
@@ -175,6 +177,14 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 	if len(r.Arenas) > 100 || len(r.Kinds) > 100 || len(r.Driver) > 80 {
 		return nil, refuse(422, "bad_claim", "a claim names at most 100 arenas, 100 kinds and a driver of 80 bytes")
 	}
+	if len(r.MissingImages) > client.MaxMissingImages {
+		return nil, refuse(422, "bad_claim", "missing_images: %d, at most %d", len(r.MissingImages), client.MaxMissingImages)
+	}
+	for _, ref := range r.MissingImages {
+		if len(ref) > 500 || !rootfs.Pinned(ref) {
+			return nil, refuse(422, "bad_claim", "missing_images: %.100q is not an image with its digest", ref)
+		}
+	}
 	list, err := p.cfg.Store.Arenas(ctx)
 	if err != nil {
 		return nil, err
@@ -213,6 +223,40 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 		return nil, e
 	}
 	return out, nil
+}
+
+// NeededImages are the images that the tasks of the arenas stand on which the caller
+// serves, hidden ones too, each once and in order of its name.
+func (p *Platform) NeededImages(ctx context.Context, c Caller, r client.ClaimRequest) (*client.NeededImages, error) {
+	if _, err := p.speak(c, r); err != nil {
+		return nil, err
+	}
+	arenas, err := p.claimable(ctx, c, r, false)
+	if err != nil {
+		return nil, err
+	}
+	tasks := map[string]int{}
+	for _, a := range arenas {
+		for _, t := range a.Tasks {
+			if t.Image != "" {
+				tasks[t.Image]++
+			}
+		}
+	}
+	out := &client.NeededImages{Images: []client.NeededImage{}}
+	for _, ref := range slices.Sorted(maps.Keys(tasks)) {
+		out.Images = append(out.Images, client.NeededImage{Image: ref, Tasks: tasks[ref]})
+	}
+	return out, nil
+}
+
+// imageDigests are the digests of images that references name, without sha256:.
+func imageDigests(refs []string) []string {
+	out := make([]string, 0, len(refs))
+	for _, ref := range refs {
+		out = append(out, ref[strings.LastIndexByte(ref, ':')+1:])
+	}
+	return out
 }
 
 func ids(arenas []agon.Arena) []string {
@@ -269,7 +313,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err := ctx.Err(); err != nil {
 			return err // the caller left while the claim was in line
 		}
-		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels, Stages: terms.Stages, Submission: terms.Submission, Peers: terms.Peers}, arenas, owners)
+		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels, Stages: terms.Stages, Submission: terms.Submission, Peers: terms.Peers, Without: imageDigests(r.MissingImages)}, arenas, owners)
 		if err != nil {
 			return err
 		}

@@ -252,7 +252,11 @@ func PolicyDigest(pol agon.Policy) (agon.Digest, error) {
 // PlayedPolicy names a policy and the box driver that a run was played with: its
 // name, version and what it enforced, because scores compare within one driver.
 func PlayedPolicy(policy agon.Digest, d agon.Driver) (agon.Digest, error) {
-	b, err := json.Marshal([]any{"agon-played-v1", policy, d.Name, d.Version, slices.Sorted(slices.Values(d.Limits))})
+	played := []any{"agon-played-v1", policy, d.Name, d.Version, slices.Sorted(slices.Values(d.Limits))}
+	if len(d.Images) > 0 { // a reference may name several machines' images: these were played on
+		played = append(played, slices.Sorted(slices.Values(d.Images)))
+	}
+	b, err := json.Marshal(played)
 	if err != nil {
 		return "", fmt.Errorf("encode driver: %w", err)
 	}

@@ -355,7 +355,7 @@ func (p *Platform) takeJudging(ctx context.Context, c Caller, r client.ClaimRequ
 			return err
 		}
 		for _, a := range arenas {
-			j, err := tx.NextJudging(a.ID, store.Claimant{Validator: c.Hotkey, Coldkey: owners[placeOf(a)], Driver: r.Driver})
+			j, err := tx.NextJudging(a.ID, store.Claimant{Validator: c.Hotkey, Coldkey: owners[placeOf(a)], Driver: r.Driver, Without: imageDigests(r.MissingImages)})
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
@@ -450,7 +450,7 @@ func (p *Platform) BeatJudging(ctx context.Context, c Caller, id string, h clien
 func (p *Platform) JudgingResult(ctx context.Context, c Caller, id string, r client.JudgeResult) (*client.JudgeReply, error) {
 	token := r.Token
 	r.Token = ""
-	if len(r.Reason) > maxDetail || len(r.Driver.Name) > 80 || len(r.Driver.Version) > 200 || len(r.Driver.Limits) > 50 {
+	if len(r.Reason) > maxDetail || badDriver(r.Driver) {
 		e := refuse(422, "bad_result", "the reason or the driver's description is too long")
 		e.Field, e.Limit = "reason", fmt.Sprintf("%d bytes", maxDetail)
 		return nil, e

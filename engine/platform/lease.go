@@ -337,6 +337,12 @@ func gatewayKeys(arena agon.Arena, run store.Run) []string {
 }
 
 // checkResult checks what can be checked without the run, and returns the hash of the result.
+// badDriver tells whether the description of a driver is longer than any true one.
+func badDriver(d agon.Driver) bool {
+	return len(d.Name) > 80 || len(d.Version) > 200 || len(d.Limits) > 50 || len(d.Images) > 100 ||
+		slices.ContainsFunc(d.Images, func(s string) bool { return len(s) > 80 })
+}
+
 func (p *Platform) checkResult(r client.Result) (string, error) {
 	bad := func(field, format string, args ...any) (string, error) {
 		e := refuse(422, "bad_result", format, args...)
@@ -350,7 +356,7 @@ func (p *Platform) checkResult(r client.Result) (string, error) {
 		return bad("cost_micros", "cost is out of range")
 	case r.BoxMS < 0 || r.BoxMS > math.MaxInt32*1000:
 		return bad("box_ms", "box time is out of range")
-	case len(r.Driver.Name) > 80 || len(r.Driver.Version) > 200 || len(r.Driver.Limits) > 50:
+	case badDriver(r.Driver):
 		return bad("driver", "the driver's description is too long")
 	case len(r.Receipts) > maxReceipts:
 		return bad("receipts", "over %d receipts", maxReceipts)

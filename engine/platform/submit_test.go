@@ -250,6 +250,12 @@ func TestScoreKeys(t *testing.T) {
 		k == played(agon.Driver{Name: "runsc", Version: "1", Limits: runsc.Limits[:1]}) {
 		t.Error("another driver, version or limit has the same key")
 	}
+	on := func(images ...string) agon.Digest {
+		return played(agon.Driver{Name: "runsc", Version: "1", Limits: runsc.Limits, Images: images})
+	}
+	if on() != played(runsc) || on("sha256:a") == on() || on("sha256:a") == on("sha256:b") || on("sha256:a", "sha256:b") != on("sha256:b", "sha256:a") {
+		t.Error("the images played on are not in the key, or in their order")
+	}
 	if k := key(nil, 2); len(k) != 2 {
 		t.Errorf("replicas: %v", k)
 	}

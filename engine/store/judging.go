@@ -97,8 +97,12 @@ func strange(v, c string) string {
 
 // NextJudging returns the oldest judging of an arena that c may have, or ErrNotFound.
 func (t *Tx) NextJudging(arena string, c Claimant) (Judging, error) {
+	without, err := c.without()
+	if err != nil {
+		return Judging{}, err
+	}
 	return one(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j JOIN runs r ON r.id = j.run WHERE j.arena = $1 AND j.state = 'queued' AND j.why <> 'fault'
-		AND (r.driver = '' OR r.driver = $2)`+strange("$3", "$4")+` ORDER BY j.n LIMIT 1`, arena, c.Driver, c.Validator, c.Coldkey)
+		AND (r.driver = '' OR r.driver = $2)`+strange("$3", "$4")+without+` ORDER BY j.n LIMIT 1`, arena, c.Driver, c.Validator, c.Coldkey)
 }
 
 // HasJudge reports whether a validator that lately asked for something to judge may have j.

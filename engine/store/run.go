@@ -240,6 +240,9 @@ type Claimant struct {
 	// Peers begins the names of those who may take what this one may, where it is one
 	// of the operator's own; their names have a colon, and hotkeys have none.
 	Peers string
+	// Without are digests, 64 hex digits, of images that c does not have: tasks that
+	// name one are left out.
+	Without []string
 }
 
 // stageName is what names of stages and peers are made of: they are written into statements.
@@ -267,7 +270,22 @@ func (c Claimant) among() (queue, peers string, err error) {
 	if c.Submission != "" {
 		queue += ` AND r.submission = '` + c.Submission + `'`
 	}
-	return queue, peers, nil
+	without, err := c.without()
+	return queue + without, peers, err
+}
+
+var imageDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// without leaves out the runs whose tasks name images that c does not have. The
+// digest of a task is of other bytes, so that it is never taken for an image's.
+func (c Claimant) without() (where string, err error) {
+	for _, d := range c.Without {
+		if !imageDigest.MatchString(d) {
+			return "", fmt.Errorf("claim: %.80q is not the digest of an image", d)
+		}
+		where += ` AND r.tasks NOT LIKE '%` + d + `%'`
+	}
+	return where, nil
 }
 
 // Offer is a queued run with whose it is.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Task is a parsed task directory. It does not change after Load.
@@ -71,6 +72,15 @@ type Environment struct {
 	Image string `toml:"image,omitempty"`
 	// DockerImage is Harbor's name for the same; kinds that read it want a digest.
 	DockerImage string `toml:"docker_image,omitempty"`
+}
+
+// Image is the root file system that a task names, by its digest; "": none.
+func (t *Task) Image() string {
+	e := t.Config.Environment
+	if e.Image == "" && rootfs.Pinned(e.DockerImage) {
+		return e.DockerImage
+	}
+	return e.Image
 }
 
 // Agon is the [agon] table: the kind that the task is of and, for repository

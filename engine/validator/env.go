@@ -36,6 +36,7 @@ type env struct {
 	sessions []gateway.Session
 	tools    []*tools.Session
 	trees    []func() // let go of the trees that the attempt holds
+	images   map[string]bool
 	boxTime  time.Duration
 	closed   bool
 }
@@ -132,7 +133,14 @@ func (e *env) Root(ctx context.Context, image string) (rootfs.Root, error) {
 	}
 	x, err := e.p.Roots.Of(ctx, image)
 	switch {
+	case err == nil && x.Image == "":
 	case err == nil:
+		e.mu.Lock()
+		if e.images == nil {
+			e.images = map[string]bool{}
+		}
+		e.images[x.Image] = true
+		e.mu.Unlock()
 	case errors.Is(err, rootfs.ErrImage), errors.Is(err, rootfs.ErrTooLarge):
 		e.note(agon.FaultTask, "image: "+err.Error())
 	default: // a registry that does not answer, a full disk

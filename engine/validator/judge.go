@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sort"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -57,13 +56,9 @@ func (p *Player) Judge(ctx context.Context, arenaKind string, spec agon.RunSpec,
 
 // judges judges results of others until ctx ends, beside the play.
 func (l *Loop) judges(ctx context.Context, j Judges) {
-	kinds := make([]string, 0, len(l.cfg.Player.Kinds))
-	for k := range l.cfg.Player.Kinds {
-		kinds = append(kinds, k)
-	}
-	sort.Strings(kinds)
-	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
+	req := l.request()
 	for ctx.Err() == nil {
+		req.MissingImages = l.images.missing(ctx)
 		lease, err := j.ClaimJudging(ctx, req)
 		if err != nil {
 			if ctx.Err() == nil {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
-	"sort"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ type LoopConfig struct {
 	// Protocols are the versions that claims name; nil: none, for a platform that
 	// knows version 1 only.
 	Protocols *client.Protocols
+	// Images has the images that tasks name; nil: tasks with one are claimed as they come.
+	Images Images
 	// Backoff is the pause after an error of the platform (default 2 s).
 	Backoff time.Duration
 	// Traced is told of each lease when all about it is done; optional.
@@ -50,6 +53,8 @@ type LoopConfig struct {
 // Loop leases and plays until it is stopped.
 type Loop struct {
 	cfg LoopConfig
+
+	images *warmer // nil without Images, or where the platform names none
 
 	mu   sync.Mutex
 	busy int  // workers that play; guarded by mu
@@ -67,12 +72,19 @@ func NewLoop(cfg LoopConfig) *Loop {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Loop{cfg: cfg}
+	l := &Loop{cfg: cfg}
+	if p, ok := cfg.Platform.(Needs); ok && cfg.Images != nil {
+		l.images = &warmer{needs: p, images: cfg.Images, log: cfg.Log, now: cfg.Player.Now, ready: make(chan struct{}), failed: map[string]time.Time{}}
+	}
+	return l
 }
 
 // Run serves until ctx ends, and returns when every worker has stopped.
 func (l *Loop) Run(ctx context.Context) {
 	var wg sync.WaitGroup
+	if l.images != nil {
+		wg.Go(func() { l.images.run(ctx, l.request()) })
+	}
 	for range l.cfg.Parallel {
 		wg.Go(func() { l.work(ctx) })
 	}
@@ -82,16 +94,18 @@ func (l *Loop) Run(ctx context.Context) {
 	wg.Wait()
 }
 
+// request is what claims of this validator say.
+func (l *Loop) request() client.ClaimRequest {
+	kinds := slices.Sorted(maps.Keys(l.cfg.Player.Kinds))
+	return client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
+}
+
 func (l *Loop) work(ctx context.Context) {
-	kinds := make([]string, 0, len(l.cfg.Player.Kinds))
-	for k := range l.cfg.Player.Kinds {
-		kinds = append(kinds, k)
-	}
-	sort.Strings(kinds)
-	req := client.ClaimRequest{Arenas: l.cfg.Arenas, Kinds: kinds, Driver: l.cfg.Player.Driver.Info().Name, WaitMS: 15_000, Version: agon.Version, Protocols: l.cfg.Protocols}
+	req := l.request()
 	wait := req.WaitMS
 	req.WaitMS = 1 // the first answer comes at once, so that nobody wonders whether it works
 	for ctx.Err() == nil {
+		req.MissingImages = l.images.missing(ctx)
 		lease, err := l.cfg.Platform.Claim(ctx, req)
 		req.WaitMS = wait
 		if err != nil {

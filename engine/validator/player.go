@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -154,6 +155,7 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 		solved = solved && s.Solved
 	}
 	a.Observed, a.Cost, a.Receipts, a.BoxTime = obs, cost, receipts, boxTime
+	a.Driver.Images = slices.Sorted(maps.Keys(e.images))
 	a.Outcome, a.Detail, a.Files = record.Outcome, record.Detail, record.Files
 	a.Fault, a.Reason = AssignFault(obs, record, playErr, judgeErr, solved)
 	switch {

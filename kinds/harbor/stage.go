@@ -54,7 +54,7 @@ func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage
 		return nil, err
 	}
 	s.env = environOf(s.conf.Environment.Env)
-	if ref := image(t); ref != "" {
+	if ref := t.Image(); ref != "" {
 		if s.root, err = env.Root(ctx, ref); err != nil {
 			return nil, err
 		}

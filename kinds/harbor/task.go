@@ -11,7 +11,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
-	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
 // Files of a Harbor task directory.
@@ -52,7 +51,7 @@ func checkTask(t *task.Task) error {
 	if _, err := t.ReadFile(verifier, task.MaxFile); err != nil && len(c.Steps) == 0 {
 		add(verifier, "%v", err)
 	}
-	if image(t) == "" {
+	if t.Image() == "" {
 		if _, err := recipeOf(t); err != nil {
 			add(dockerfile, "%v", err)
 		}
@@ -61,18 +60,6 @@ func checkTask(t *task.Task) error {
 		return nil
 	}
 	return bad
-}
-
-// image is the root file system that a task names, by its digest; "" if none.
-func image(t *task.Task) string {
-	e := t.Config.Environment
-	if e.Image != "" {
-		return e.Image
-	}
-	if rootfs.Pinned(e.DockerImage) {
-		return e.DockerImage
-	}
-	return ""
 }
 
 // recipe is what a Dockerfile says that needs no building.

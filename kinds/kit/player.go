@@ -48,7 +48,7 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string
 	}
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
-		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())),
+		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())).Bounded(rootfs.DefaultQuota),
 		Libraries: &libraries.Store{Dir: filepath.Join(CacheDir(o), "libraries"), Own: root, Driver: d, Log: o.Writer()},
 		Trees:     &validator.TreeCache{Dir: cache, Source: source, Log: o.Log},
 	}}, nil

@@ -109,12 +109,12 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 		dir = path.Clean(dir)
 		if made != nil && strings.HasPrefix(base, whiteout) {
 			if err := erase(root, dir, base, made); err != nil {
-				return err
+				return fmt.Errorf("apply whiteout %.200q: %w", p, bare(err))
 			}
 			continue
 		}
 		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make %.200q: %w", dir, err)
+			return fmt.Errorf("make %.200q: %w", dir, bare(err))
 		}
 		if made != nil {
 			for q := p; q != "."; q = path.Dir(q) {
@@ -126,7 +126,7 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 			dirs = append(dirs, h)
 		}
 		if err := unpackOne(root, tr, h, b); err != nil {
-			return fmt.Errorf("unpack %.200q: %w", p, err)
+			return fmt.Errorf("unpack %.200q: %w", p, bare(err))
 		}
 	}
 	for i := len(dirs) - 1; i >= 0; i-- {
@@ -136,6 +136,19 @@ func unpack(root *os.Root, r io.Reader, b *budget, made map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// bare is an error of the file system without its paths, which hostile archives choose.
+func bare(err error) error {
+	var link *os.LinkError
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &link):
+		return fmt.Errorf("%s: %w", link.Op, link.Err)
+	case errors.As(err, &at):
+		return fmt.Errorf("%s: %w", at.Op, at.Err)
+	}
+	return err
 }
 
 func unpackOne(root *os.Root, r io.Reader, h *tar.Header, b *budget) error {

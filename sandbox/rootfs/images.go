@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -472,15 +473,29 @@ func (s *Images) unpack(ctx context.Context, img *Image, dir string, more func(t
 	fmt.Fprintf(s.log, "unpacking %s, %d layers\n", img.Digest, img.Layers)
 	tree := filepath.Join(tmp, "root")
 	if err := flatten(len(img.layers), func(i int) (io.ReadCloser, error) { return s.plain(ctx, img.layers[i], ids[i]) }, tree, bounded(maxImageBytes, maxImageEntries)); err != nil {
-		return err
+		return ofImage(err)
 	}
 	if err := more(tree); err != nil {
-		return err
+		return ofImage(err)
 	}
 	if err := finish(tree, recipe{Version: recipeVersion, Arch: runtime.GOARCH, Image: img.Digest}); err != nil {
-		return fmt.Errorf("finish root file system: %w", err)
+		return ofImage(fmt.Errorf("finish root file system: %w", bare(err)))
 	}
 	return os.Rename(tree, dir)
+}
+
+// ofImage marks what went wrong with an image's tree as the image's fault, whose
+// content decides what its files meet, unless this machine lacks something.
+func ofImage(err error) error {
+	for _, own := range []error{
+		ErrImage, ErrTooLarge, ErrUnsupported, context.Canceled, context.DeadlineExceeded,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS,
+	} {
+		if errors.Is(err, own) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrImage, err)
 }
 
 // plain reads a stored layer as the archive it is. Close says whether it was the

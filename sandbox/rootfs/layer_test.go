@@ -99,6 +99,27 @@ func TestLayerInAnEmptyImage(t *testing.T) {
 	if err := os.Remove(copied); err != nil {
 		t.Fatal(err)
 	}
+	// An image that makes room: for what is needed, and of nothing that was asked for within the hour.
+	other, err := s.Import(t.Context(), makeImage(t, "gzip", archive(t, file{"data", 0, "other", 0o644}, file{"etc/passwd", 0, "app:x:501:502::/:/bin/sh\n", 0o644})).layout(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := "x@" + other.Digest
+	if roots.Ready(ref) || !roots.Ready("x@"+img.Digest) || roots.Ready("x@sha256:"+strings.Repeat("0", 64)) {
+		t.Error("what is ready is not what was opened")
+	}
+	roots.Bounded(1)
+	for _, gone := range []bool{false, true} {
+		if err := roots.Warm(t.Context(), ref, []string{ref}); err != nil {
+			t.Fatal(err)
+		}
+		if !roots.Ready(ref) || roots.Ready("x@"+img.Digest) == gone {
+			t.Errorf("the new one is ready: %t; the old one is gone: %t, want %t", roots.Ready(ref), !roots.Ready("x@"+img.Digest), gone)
+		}
+		for r, o := range roots.open {
+			roots.open[r] = opened{o.Root, o.at.Add(-2 * inUse)}
+		}
+	}
 	// The tree goes with its image; the machine's own, whose files it shared, stays whole.
 	if gone, err := s.Prune(t.Context(), 0); err != nil || len(gone.Images) != 1 {
 		t.Errorf("%+v, %v", gone, err)

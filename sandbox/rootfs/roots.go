@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/agon-arena/agon/sandbox/internal/entry"
 )
@@ -39,14 +40,65 @@ const plainPath = "/usr/local/bin:/usr/bin:/bin"
 type Roots struct {
 	own    string
 	images *Images
+	quota  int64 // of the cache; 0: none is enforced here
+
+	// one is held while an image is imported: the others wait for the disk anyway.
+	one sync.Mutex
 
 	mu   sync.Mutex
-	open map[string]Root
+	open map[string]opened // guarded by mu
 }
+
+// opened is an image that is in use, or was.
+type opened struct {
+	Root
+	at time.Time // last asked for
+}
+
+// inUse is how long an image stays after it was asked for: a box is started over it meanwhile.
+const inUse = time.Hour
 
 // NewRoots makes Roots over the machine's own tree and a cache of images.
 func NewRoots(own string, images *Images) *Roots {
-	return &Roots{own: own, images: images, open: map[string]Root{}}
+	return &Roots{own: own, images: images, open: map[string]opened{}}
+}
+
+// Bounded makes Warm remove images beyond so many bytes, those used longest ago first.
+func (r *Roots) Bounded(bytes int64) *Roots {
+	r.quota = bytes
+	return r
+}
+
+// Ready tells whether an image is here and unpacked, without waiting for one that is being imported.
+func (r *Roots) Ready(ref string) bool {
+	img, err := r.images.Get(ref)
+	if err != nil {
+		return false
+	}
+	return ready(r.images.beside(img, r.own))
+}
+
+// Warm is Of before anything needs the image. Then it makes room: images beyond
+// the quota go, but none of needed and none that was asked for within the hour.
+func (r *Roots) Warm(ctx context.Context, ref string, needed []string) error {
+	if _, err := r.Of(ctx, ref); err != nil || r.quota <= 0 {
+		return err
+	}
+	var keep []string
+	r.mu.Lock()
+	for _, x := range r.open {
+		if time.Since(x.at) < inUse {
+			keep = append(keep, x.Image)
+		}
+	}
+	r.mu.Unlock()
+	for _, n := range needed {
+		if img, err := r.images.Get(n); err == nil {
+			keep = append(keep, img.Digest)
+		}
+	}
+	_, err := r.images.Prune(ctx, r.quota, keep...)
+	return err
 }
 
 // Own is the machine's own tree.
@@ -71,11 +123,35 @@ func (r *Roots) Of(ctx context.Context, ref string) (Root, error) {
 	if !Pinned(ref) {
 		return Root{}, badImage("%.200q names no digest: write NAME@sha256:… (agon image import prints it)", ref)
 	}
+	now := time.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock() // one image at a time: the others wait for the disk anyway
-	if x, ok := r.open[ref]; ok && ready(x.Dir) {
-		return x, nil
+	x, ok := r.open[ref]
+	if ok {
+		r.open[ref] = opened{x.Root, now}
 	}
+	r.mu.Unlock()
+	if ok && ready(x.Dir) {
+		if now.Sub(x.at) > time.Minute {
+			_ = Used(x.Dir, now) // costs it its place at worst
+		}
+		return x.Root, nil
+	}
+	if !r.Ready(ref) {
+		r.one.Lock()
+		defer r.one.Unlock()
+	}
+	root, err := r.root(ctx, ref)
+	if err != nil {
+		return Root{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open[ref] = opened{root, now}
+	return root, nil
+}
+
+// root opens an image.
+func (r *Roots) root(ctx context.Context, ref string) (Root, error) {
 	img, err := r.images.Ensure(ctx, ref)
 	if err != nil {
 		return Root{}, err
@@ -96,7 +172,6 @@ func (r *Roots) Of(ctx context.Context, ref string) (Root, error) {
 	if x.UID, x.GID, err = userOf(dir, img.Config.User); err != nil {
 		return Root{}, err
 	}
-	r.open[ref] = x
 	return x, nil
 }
 
@@ -120,13 +195,18 @@ func (x Root) Environ(given ...string) []string {
 	return out
 }
 
+// beside is where the tree of an image stands with agon's own layer.
+func (s *Images) beside(img *Image, own string) string {
+	return s.tree(img.Digest) + "-" + layerName(own)
+}
+
 // OpenBeside is Images.Open with agon's own layer, of the tree own, in the tree.
 func (s *Images) OpenBeside(ctx context.Context, img *Image, own string) (string, error) {
 	launcher, err := entry.Launcher(ctx, "")
 	if err != nil {
 		return "", err
 	}
-	return s.openWith(ctx, img, s.tree(img.Digest)+"-"+layerName(own), func(tree string) error { return addLayer(tree, own, launcher) })
+	return s.openWith(ctx, img, s.beside(img, own), func(tree string) error { return addLayer(tree, own, launcher) })
 }
 
 // userOf reads who an image's processes are: "name", "uid", "name:group" or

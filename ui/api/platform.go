@@ -72,6 +72,8 @@ type Runs interface {
 type Leases interface {
 	// Claim returns nil when no run came within the time that r waits.
 	Claim(ctx context.Context, c platform.Caller, r client.ClaimRequest) (*client.Lease, error)
+	// NeededImages are what the tasks stand on that c may claim.
+	NeededImages(ctx context.Context, c platform.Caller, r client.ClaimRequest) (*client.NeededImages, error)
 	// Heartbeat and Result may be repeated; a lost lease is a reply, not an error.
 	Heartbeat(ctx context.Context, c platform.Caller, lease string, h client.Heartbeat) (*client.HeartbeatReply, error)
 	Result(ctx context.Context, c platform.Caller, lease string, r client.Result) (*client.ResultReply, error)
