@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: figures runners postgres s3 copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: figures runners postgres s3 chart copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ postgres: build ## the tests of the platform and all wires on a real PostgreSQL,
 
 s3: ## the tests of blobs in a bucket on a real S3 server, which is built here (slow the first time)
 	@./scripts/s3.sh
+
+chart: ## deploy/chart for the API versions of Kubernetes 1.30 to 1.34, by a helm that is built here (slow the first time)
+	@./scripts/chart.sh
 
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh

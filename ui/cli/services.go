@@ -38,6 +38,7 @@ type Services struct {
 	Tasks   Tasks
 	Judges  Judges
 	Corpora Corpora
+	Stores  Stores
 	// Calc holds every rule that `agon calc` recomputes.
 	Calc *calc.Registry
 	// OpenAPI returns the document of /v1, for `agon docs`.

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/gc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/score"
@@ -156,6 +157,20 @@ func Services(kits kit.List) cli.Services {
 				return CorpusKeys(kits.Options(c, ""))
 			},
 			Finals: kits.Finals(),
+		},
+		Stores: cli.Stores{
+			Copy: func(ctx context.Context, c cli.Common, from, to string) (*cli.StoreCopied, error) {
+				return copyStore(ctx, kits.Options(c, ""), from, to)
+			},
+			Collect: func(ctx context.Context, c cli.CollectOptions) (*gc.Report, error) {
+				return collect(ctx, kits.Options(c.Common, ""), c)
+			},
+			Backup: func(ctx context.Context, c cli.Common, to string) (*cli.BackupMade, error) {
+				return backup(ctx, kits.Options(c, ""), to, time.Now())
+			},
+			Restore: func(ctx context.Context, c cli.Common, from string) (*cli.BackupRestored, error) {
+				return restore(ctx, kits.Options(c, ""), from)
+			},
 		},
 		Calc:    Rules(kits),
 		OpenAPI: OpenAPI,

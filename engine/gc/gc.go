@@ -1,0 +1,200 @@
+// Package gc removes what an arena's server no longer needs: bytes that nothing
+// refers to, and evidence of old runs where its operator keeps it for a time only.
+//
+// Bytes are marked by what the store says, generously: every digest that stands in
+// any text of the database keeps its blob, and the files of a tree are kept with it.
+// What is not marked goes once it has not been put for the grace: a submission's or a
+// result's bytes are put before the row that names them. Servers may be at work
+// meanwhile, see blob.Collector.
+package gc
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+const (
+	// LeastGrace is the least time that bytes may go unreferenced beside a server: it
+	// covers blob.RenewAfter and the longest upload.
+	LeastGrace = 2 * time.Hour
+	// DefaultGrace is the grace where none is given.
+	DefaultGrace = 24 * time.Hour
+	// atOnce bounds the runs whose evidence is released in one transaction.
+	atOnce = 200
+)
+
+// Config says what is to go. Store, Blobs and Now are needed.
+type Config struct {
+	Store *store.Store
+	Blobs blob.Collector
+	Now   time.Time
+	// Grace is how long bytes stay that nothing refers to.
+	Grace time.Duration
+	// Evidence is how long evidence of a run stays after its end: boxes' output, trees and
+	// bodies. 0: for ever. That of who sits, of undecided submissions, and of what is
+	// being judged again or appealed stays in any case.
+	Evidence time.Duration
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// Report is what was found and removed, or would be.
+type Report struct {
+	DryRun     bool  `json:"dry_run"`
+	Blobs      int64 `json:"blobs"` // before
+	Bytes      int64 `json:"bytes"`
+	Referenced int64 `json:"referenced"` // blobs that something refers to
+	Young      int64 `json:"young"`      // others, put within the grace
+	Removed    int64 `json:"removed"`    // the rest
+	Freed      int64 `json:"freed_bytes"`
+	// EvidenceRuns are the runs whose evidence was released. Its bytes go with the next
+	// collection: this one's marks are older.
+	EvidenceRuns int64 `json:"evidence_runs"`
+}
+
+// Collect removes what nothing needs.
+func Collect(ctx context.Context, c Config) (*Report, error) {
+	r := &Report{DryRun: c.DryRun}
+	before := c.Now.Add(-c.Grace)
+	live, err := mark(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("mark what is needed: %w", err)
+	}
+	err = c.Blobs.List(ctx, func(k blob.Kept) error {
+		r.Blobs++
+		r.Bytes += k.Bytes
+		switch {
+		case live.has(k.Digest):
+			r.Referenced++
+		case !k.At.Before(before):
+			r.Young++
+		case c.DryRun:
+			r.Removed++
+			r.Freed += k.Bytes
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list blobs: %w", err)
+	}
+	if !c.DryRun {
+		garbage := func(d agon.Digest) bool { return !live.has(d) }
+		err := c.Blobs.Sweep(ctx, before, garbage, func(k blob.Kept) { r.Removed++; r.Freed += k.Bytes })
+		if err != nil {
+			return r, fmt.Errorf("sweep blobs: %w", err)
+		}
+	}
+	if c.Evidence > 0 {
+		if err := release(ctx, c, r); err != nil {
+			return r, fmt.Errorf("release evidence: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// digests is a set of digests.
+type digests map[[32]byte]struct{}
+
+func (s digests) has(d agon.Digest) bool {
+	var k [32]byte
+	if _, err := hex.Decode(k[:], []byte(d.Hex())); err != nil {
+		return true // not a blob of ours
+	}
+	_, ok := s[k]
+	return ok
+}
+
+// hexLen is the length of a SHA-256 in hex.
+const hexLen = 64
+
+// find calls fn with every word of 64 hexadecimal digits in a text.
+func find(text string, fn func([32]byte)) {
+	start := -1
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && (text[i] >= '0' && text[i] <= '9' || text[i] >= 'a' && text[i] <= 'f') {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		if start >= 0 && i-start == hexLen {
+			var k [32]byte
+			if _, err := hex.Decode(k[:], []byte(text[start:i])); err == nil {
+				fn(k)
+			}
+		}
+		start = -1
+	}
+}
+
+// mark finds the digests that the store names, and the files of trees among them.
+func mark(ctx context.Context, c Config) (digests, error) {
+	live := digests{}
+	// What an attempt's evidence is, blob_refs says, for as long as it is kept.
+	skip := map[string]bool{"attempts.evidence": true, "blob_refs.what": true, "blob_refs.owner": true}
+	if err := c.Store.Texts(ctx, skip, func(text string) {
+		find(text, func(k [32]byte) { live[k] = struct{}{} })
+	}); err != nil {
+		return nil, err
+	}
+	// Trees that blob_refs knows have their files there as well. Others are read.
+	known := digests{}
+	if err := c.Store.Read(ctx, func(tx *store.Tx) error {
+		return tx.EachRef(func(d agon.Digest) {
+			var k [32]byte
+			if _, err := hex.Decode(k[:], []byte(d.Hex())); err == nil {
+				known[k] = struct{}{}
+			}
+		})
+	}); err != nil {
+		return nil, err
+	}
+	var roots []agon.Digest
+	for k := range live {
+		if _, ok := known[k]; !ok {
+			roots = append(roots, agon.Digest(agon.DigestPrefix+hex.EncodeToString(k[:])))
+		}
+	}
+	for _, d := range roots {
+		m, err := blob.GetManifest(ctx, c.Blobs, d, blob.TreeLimits{})
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+		if err != nil {
+			continue // not a tree, or no blob: most digests of a database are of something else
+		}
+		for _, f := range m.Files {
+			find(f.Digest.Hex(), func(k [32]byte) { live[k] = struct{}{} })
+		}
+	}
+	return live, nil
+}
+
+// release forgets the evidence of runs that ended long ago.
+func release(ctx context.Context, c Config, r *Report) error {
+	before := c.Now.Add(-c.Evidence)
+	if c.DryRun {
+		return c.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			r.EvidenceRuns, err = tx.CountOldEvidence(before)
+			return err
+		})
+	}
+	for {
+		var n int64
+		err := c.Store.Write(ctx, func(tx *store.Tx) (err error) {
+			n, err = tx.DropOldEvidence(before, atOnce)
+			return err
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		r.EvidenceRuns += n
+	}
+}

@@ -1,0 +1,2 @@
+-- Evidence is forgotten by the run that it is of.
+CREATE INDEX blob_refs_owner ON blob_refs (owner) WHERE what = 'evidence';

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/gc"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/ui/cli/output"
+)
+
+// Stores is what holds a server's data.
+type Stores struct {
+	// Copy copies rows or blobs from one place to another.
+	Copy func(ctx context.Context, c Common, from, to string) (*StoreCopied, error)
+	// Collect removes what nothing needs.
+	Collect func(context.Context, CollectOptions) (*gc.Report, error)
+	// Backup adds a snapshot of the data directory to a backup, Restore writes one
+	// into a new data directory.
+	Backup  func(ctx context.Context, c Common, to string) (*BackupMade, error)
+	Restore func(ctx context.Context, c Common, from string) (*BackupRestored, error)
+}
+
+// CollectOptions is `agon gc`.
+type CollectOptions struct {
+	Common
+	DryRun              bool
+	Grace, KeepEvidence time.Duration // KeepEvidence 0: for ever
+}
+
+// StoreCopied is what `agon store copy` did.
+type StoreCopied struct {
+	From     string              `json:"from"`
+	To       string              `json:"to"`
+	Rows     int64               `json:"rows,omitempty"`
+	Tables   []store.CopiedTable `json:"tables,omitempty"`
+	Blobs    *blob.Copied        `json:"blobs,omitempty"`
+	Copied   int64               `json:"copied"` // rows or blobs
+	Verified bool                `json:"verified"`
+}
+
+// BackupMade is a snapshot.
+type BackupMade struct {
+	Snapshot string `json:"snapshot"`
+	Files    int64  `json:"files"`
+	Bytes    int64  `json:"bytes"` // of the files
+	Blobs    int64  `json:"blobs"`
+	NewBlobs int64  `json:"new_blobs"` // that the backup did not hold
+}
+
+// BackupRestored is a data directory made of a snapshot.
+type BackupRestored struct {
+	Snapshot string    `json:"snapshot"`
+	At       time.Time `json:"at"`
+	Data     string    `json:"data"`
+	Files    int64     `json:"files"`
+	Blobs    int64     `json:"blobs"`
+}
+
+// maxDays bounds --keep-evidence-days.
+const maxDays = 36500
+
+func (a *App) gcCmd(s Stores) *cobra.Command {
+	o := CollectOptions{}
+	days := 0
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove bytes that nothing refers to, and evidence of old runs",
+		Long: `Remove blobs that nothing in the database refers to and that nobody has put for the
+grace. With --keep-evidence-days the evidence of runs that ended earlier (boxes' output, trees,
+bodies) is released; its bytes go with the next gc. Scores, events, receipts and decisions
+stay, and so does the evidence of who sits or sat, of undecided submissions, and of what is
+appealed or judged again. A run whose evidence is gone cannot be judged again.
+
+Servers may be at work where rows are in PostgreSQL and blobs in a bucket; else stop the
+server first. --dry-run changes nothing.
+
+JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs}.`,
+		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180",
+		Args:    Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.Collect == nil {
+				return Missing("gc")
+			}
+			if o.Grace < 0 {
+				return output.Usage("grace", "give a time like 24h", "--grace %s: below 0", o.Grace)
+			}
+			if days < 0 || days > maxDays {
+				return output.Usage("keep-evidence-days", "give 1 to 36500, or 0 for ever", "--keep-evidence-days %d: out of range", days)
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Common, o.KeepEvidence = common, time.Duration(days)*24*time.Hour
+			r, err := s.Collect(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				would := "removed"
+				if r.DryRun {
+					would = "would be removed"
+				}
+				h.Line("%d blobs (%d MB): %d referenced, %d young, %d %s (%d MB)", r.Blobs, r.Bytes>>20, r.Referenced, r.Young, r.Removed, would, r.Freed>>20)
+				if o.KeepEvidence > 0 {
+					h.Line("evidence of %d runs is past its time", r.EvidenceRuns)
+				}
+			}})
+		},
+	}
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and change nothing")
+	cmd.Flags().DurationVar(&o.Grace, "grace", gc.DefaultGrace, "how long bytes stay that nothing refers to, a `time` like 24h")
+	cmd.Flags().IntVar(&days, "keep-evidence-days", 0, "`days` that evidence stays after its run has ended (default: for ever)")
+	storeFlag(cmd)
+	return cmd
+}
+
+func (a *App) storeCmd(s Stores) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "store",
+		Short:   "Copy a server's rows or blobs to another store",
+		Example: "  agon store copy ./data/agon.db postgres://agon@db.example/agon",
+		Args:    a.NoSubcommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "copy FROM TO",
+		Short: "Copy rows between SQLite and PostgreSQL, or blobs between a folder and a bucket",
+		Long: `Copy what FROM holds and TO does not, and compare both: rows by count and digest of each
+table, blobs by their digests. FROM and TO are a file of SQLite (DATA/agon.db) or a
+postgres:// URL, or a folder of blobs (DATA/blobs) or an s3:// URL. A copy that was stopped
+goes on; a second one copies nothing. No server may use either meanwhile: for rows the target
+is empty or an earlier copy.
+
+JSON: {from, to, rows, tables: [{table, rows, copied, sum}], blobs: {blobs, bytes, copied}, copied, verified}.`,
+		Example: `  agon store copy ./data/agon.db postgres://agon@db.example/agon
+  agon store copy ./data/blobs 's3://agon/arena?endpoint=https://s3.example:9000'`,
+		Args: Args(2, 2, "FROM and TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.Copy == nil {
+				return Missing("store copy")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			r, err := s.Copy(cmd.Context(), common, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				if r.Blobs != nil {
+					h.Line("%d blobs (%d MB), %d copied; the target holds them all", r.Blobs.Blobs, r.Blobs.Bytes>>20, r.Copied)
+					return
+				}
+				h.Line("%d rows of %d tables, %d copied; both sides are the same", r.Rows, len(r.Tables), r.Copied)
+			}})
+		},
+	})
+	return cmd
+}
+
+func (a *App) backupCmd(s Stores) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Add a snapshot of the data directory to a backup",
+		Long: `Add a snapshot of the data directory to the backup in DIR: databases, log, keys, settings,
+and blobs, which all snapshots share. A server may be at work. Rows of PostgreSQL (--store)
+become a file of SQLite in it, blobs of a bucket (--blobs) a folder. The backup holds private
+keys: keep it as safe as the server.
+
+JSON: {snapshot, files, bytes, blobs, new_blobs}.`,
+		Example: "  agon backup /mnt/backup/agon\n  agon backup --data ./data /mnt/backup/agon",
+		Args:    Args(1, 1, "the directory of the backup"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.Backup == nil {
+				return Missing("backup")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			r, err := s.Backup(cmd.Context(), common, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				h.Line("%s: %d files (%d MB), %d blobs, %d of them new", r.Snapshot, r.Files, r.Bytes>>20, r.Blobs, r.NewBlobs)
+			}})
+		},
+	}
+	storeFlag(cmd)
+	return cmd
+}
+
+func (a *App) restoreCmd(s Stores) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore FROM",
+		Short: "Make a data directory of a backup",
+		Long: `Write a snapshot into the data directory, which must be empty or not there. FROM is a
+snapshot, or a backup, whose newest finished snapshot is taken. Every file and blob is compared
+with its digest; nothing is written where one is damaged. agon doctor --data then compares the
+log with the rows, agon store copy brings rows and blobs into PostgreSQL and a bucket.
+
+JSON: {snapshot, at, data, files, blobs}.`,
+		Example: "  agon restore /mnt/backup/agon --data ./data",
+		Args:    Args(1, 1, "a backup, or one of its snapshots"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.Restore == nil {
+				return Missing("restore")
+			}
+			common, done, err := a.Common()
+			if err != nil {
+				return err
+			}
+			defer done()
+			r, err := s.Restore(cmd.Context(), common, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
+				h.Line("%s is as of %s: %d files, %d blobs", r.Data, r.At.Format(time.RFC3339), r.Files, r.Blobs)
+			}})
+		},
+	}
+}
