@@ -47,12 +47,18 @@ func (a *App) taskPreflightCmd(t Tasks) *cobra.Command {
 	var driver string
 	cmd := &cobra.Command{
 		Use:   "preflight DIR...",
-		Short: "Try measured tasks before they go live: clean replays, noise, surface, hidden data",
-		Long: `Try tasks before they go live, of kinds that measure what a patch gains: three
-replays of the unpatched base from clean trees (the noise band is measured) and
-four more with other seeds, attacks on the patch surface, time and memory, and
-whether hidden data can be read: in the repository, the root file system of boxes
-and cached packages, also inside compressed files, from 64 bytes on.
+		Short: "Try tasks before they go live: noise over seeds, hidden data that can be read, surface",
+		Long: `Try tasks before they go live. Hidden data is looked for wherever contestants can
+read: in the root file system of boxes or the task's image, in cached packages and
+libraries, in what ships with agon (other tasks, samples), also inside compressed
+files and archives (gz, bz2, xz, zst, lz4, zip, deb), from 64 bytes on.
+
+The task is played with five seeds: one seed does not tell whether it is
+deterministic. Tasks with a reference solution are played by it, and by doing
+nothing; others by the first sample of their kind that asks no model. Kinds that
+measure what a patch gains replay the unpatched base three times from clean trees
+(the noise band is measured) and once with each of four more seeds, and attack the
+patch surface.
 JSON, of several directories an array: {task, ok, checks: [{name, status, detail}],
 value, seeds, by_seed: [{seed, value}], noise, band_abs, band_rel,
 leaks: [{where, what, bytes}], values, baseline, band, setup_ms, benchmark_ms, max_rss_bytes}. Exit code 7 if a check fails.`,

@@ -17,9 +17,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/xi2/xz"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -28,14 +32,16 @@ import (
 const Piece = 64
 
 const (
-	window   = Piece / 2 // blocks of the hidden data that are looked for: each stretch of Piece bytes holds a whole one
-	chunk    = 8 << 20   // bytes of a file that are searched at once
-	overlap  = 64 << 10  // of two chunks
-	distinct = 8         // a block of fewer different bytes says nothing (zeros, rules, indents)
-	base     = 0x9E3779B97F4A7C15
-	maxDepth = 3       // of files inside files
-	maxOpen  = 2 << 30 // bytes that one compressed file may come to
-	maxLeaks = 1000
+	window    = Piece / 2 // blocks of the hidden data that are looked for: each stretch of Piece bytes holds a whole one
+	chunk     = 8 << 20   // bytes of a file that are searched at once
+	overlap   = 64 << 10  // of two chunks
+	distinct  = 8         // a block of fewer different bytes says nothing (zeros, rules, indents)
+	base      = 0x9E3779B97F4A7C15
+	maxDepth  = 3       // of files inside files
+	maxOpen   = 2 << 30 // bytes that one compressed file may come to
+	maxLeaks  = 1000
+	maxUnread = 20
+	maxDict   = 128 << 20 // bytes that opening one file may keep in memory; what wants more is said to be unread
 )
 
 // outgoing is base^(window-1): the weight of the byte that leaves the window.
@@ -62,6 +68,7 @@ type Index struct {
 	bloom  []uint64         // bits of hashes: most places are no block
 	shift  uint
 	blocks int
+	bufs   sync.Pool // of *[]byte, each of chunk+overlap bytes: archives have many small files
 }
 
 type place struct{ file, offset uint32 }
@@ -90,6 +97,54 @@ func (x *Index) Add(name string, b []byte) error {
 	}
 	x.bloom = nil
 	return nil
+}
+
+// Forget makes hidden bytes that stand in b not count: what is shown anyhow. A
+// stretch with other hidden bytes beside them is still found.
+func (x *Index) Forget(b []byte) {
+	x.each(b, func(h uint64) { delete(x.at, h) })
+	x.blocks, x.bloom = len(x.at), nil
+}
+
+// ForgetCommon forgets what stands in at least so many of some groups of files:
+// the form that all tasks of a kind have.
+func (x *Index) ForgetCommon(least int, groups [][][]byte) {
+	in := map[uint64]int{}
+	for _, g := range groups {
+		seen := map[uint64]bool{}
+		for _, b := range g {
+			x.each(b, func(h uint64) { seen[h] = true })
+		}
+		for h := range seen {
+			in[h]++
+		}
+	}
+	for h, n := range in {
+		if n >= least {
+			delete(x.at, h)
+		}
+	}
+	x.blocks, x.bloom = len(x.at), nil
+}
+
+// each calls f with the hashes of the hidden blocks that stand in b as a part of
+// stretches of Piece and more.
+func (x *Index) each(b []byte, f func(h uint64)) {
+	if len(b) < window {
+		return
+	}
+	h := hash(b[:window])
+	for i := 0; ; i++ {
+		if p, ok := x.at[h]; ok {
+			if start, end := x.stretch(b, i, p); end-start >= Piece {
+				f(h)
+			}
+		}
+		if i+window >= len(b) {
+			return
+		}
+		h = (h-(uint64(b[i])+1)*outgoing)*base + uint64(b[i+window]) + 1
+	}
 }
 
 // Empty reports whether nothing that could be found was added.
@@ -189,19 +244,27 @@ func (x *Index) Reader(ctx context.Context, where string, r io.Reader) ([]Leak, 
 }
 
 func (x *Index) reader(ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
-	buf := make([]byte, 0, chunk+overlap)
+	held, ok := x.bufs.Get().(*[]byte)
+	if !ok {
+		b := make([]byte, 0, chunk+overlap)
+		held = &b
+	}
+	defer x.bufs.Put(held)
+	buf := (*held)[:0]
 	f := found{}
 	first := true
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kept := len(buf)
-		buf = buf[:min(cap(buf), kept+chunk)]
-		n, err := io.ReadFull(r, buf[kept:])
-		buf = buf[:kept+n]
+		had := len(buf)
+		buf = buf[:min(cap(buf), had+chunk)]
+		n, err := io.ReadFull(r, buf[had:])
+		buf = buf[:had+n]
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
+			x.search(buf, had, f) // what came before it broke counts
+			x.tell(where, f, tell)
 			return err
 		}
 		if first && depth < maxDepth {
@@ -210,27 +273,38 @@ func (x *Index) reader(ctx context.Context, where string, r io.Reader, depth int
 				if last {
 					rest = bytes.NewReader(buf)
 				}
-				if err := open(x, ctx, where, rest, depth, tell); err != nil && ctx.Err() != nil {
-					return err // what cannot be opened is no archive, or broken
-				}
+				err := open(x, ctx, where, rest, depth, tell)
+				switch {
+				case err != nil && ctx.Err() != nil:
+					return err
+				case errors.Is(err, xz.ErrMemlimit), errors.Is(err, xz.ErrUnsupportedCheck), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+					return fmt.Errorf("%w: %s: %w", errUnread, where, err)
+				} // what else cannot be opened is no archive, or broken
 				if !last {
 					return nil
 				}
 			}
 		}
 		first = false
-		x.search(buf, kept, f)
+		x.search(buf, had, f)
 		if last {
 			break
 		}
 		tail := buf[max(0, len(buf)-overlap):]
 		buf = append(buf[:0], tail...)
 	}
+	x.tell(where, f, tell)
+	return nil
+}
+
+func (x *Index) tell(where string, f found, tell func(Leak)) {
 	for file, n := range f {
 		tell(Leak{where, x.names[file], n})
 	}
-	return nil
 }
+
+// errUnread is a compressed file that opening would take too much for.
+var errUnread = errors.New("not opened")
 
 type opening func(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error
 
@@ -249,10 +323,63 @@ func opener(head []byte) opening {
 		return func(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
 			return x.reader(ctx, where+"!", io.LimitReader(bzip2.NewReader(r), maxOpen), depth+1, tell)
 		}
+	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
+		return func(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
+			z, err := xz.NewReader(r, maxDict)
+			if err != nil {
+				return err
+			}
+			return x.reader(ctx, where+"!", io.LimitReader(z, maxOpen), depth+1, tell)
+		}
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18}): // a frame, or one to skip
+		return func(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
+			z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxOpen), zstd.WithDecoderMaxWindow(maxDict))
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			return x.reader(ctx, where+"!", io.LimitReader(z, maxOpen), depth+1, tell)
+		}
+	case bytes.HasPrefix(head, []byte{0x04, 0x22, 0x4d, 0x18}), bytes.HasPrefix(head, []byte{0x02, 0x21, 0x4c, 0x18}): // and its older form
+		return func(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
+			return x.reader(ctx, where+"!", io.LimitReader(lz4.NewReader(r), maxOpen), depth+1, tell)
+		}
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return unzip
+	case bytes.HasPrefix(head, []byte("!<arch>\n")):
+		return unar
 	}
 	return nil
+}
+
+// unar reads the members of an archive of ar, such as a Debian package.
+func unar(x *Index, ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {
+	if _, err := io.CopyN(io.Discard, r, int64(len("!<arch>\n"))); err != nil {
+		return err
+	}
+	var head [60]byte
+	var unread error
+	for {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return errors.Join(unread, err) // io.EOF: that was all
+		}
+		name := strings.TrimRight(string(head[:16]), " /")
+		size, err := strconv.ParseInt(strings.TrimRight(string(head[48:58]), " "), 10, 64)
+		if err != nil || size < 0 || string(head[58:]) != "`\n" {
+			return errors.Join(unread, errors.New("no member of an archive"))
+		}
+		member := io.LimitReader(r, size)
+		switch err := x.reader(ctx, where+"!"+name, member, depth+1, tell); {
+		case err != nil && ctx.Err() != nil:
+			return err
+		case errors.Is(err, errUnread):
+			unread = err
+		}
+		// What the search left, and the byte that makes sizes even.
+		if _, err := io.CopyN(io.Discard, r, member.(*io.LimitedReader).N+size%2); err != nil {
+			return errors.Join(unread, err)
+		}
+	}
 }
 
 // unzip reads the members of an archive, which needs all of it.
@@ -266,6 +393,7 @@ func unzip(x *Index, ctx context.Context, where string, r io.Reader, depth int, 
 		return err
 	}
 	left := int64(maxOpen)
+	var unread error
 	for _, m := range z.File {
 		f, err := m.Open()
 		if err != nil {
@@ -275,11 +403,14 @@ func unzip(x *Index, ctx context.Context, where string, r io.Reader, depth int, 
 		err = x.reader(ctx, where+"!"+m.Name, l, depth+1, tell)
 		_ = f.Close()
 		left = l.N
+		if errors.Is(err, errUnread) {
+			unread = err
+		}
 		if err != nil && ctx.Err() != nil || left <= 0 {
-			return err
+			return errors.Join(unread, err)
 		}
 	}
-	return nil
+	return unread
 }
 
 // Report is what a search came to.
@@ -287,7 +418,7 @@ type Report struct {
 	Leaks  []Leak   `json:"leaks"`
 	Files  int      `json:"files"`            // that were searched
 	Bytes  int64    `json:"bytes"`            // as they lie on disk
-	Unread []string `json:"unread,omitempty"` // forms that cannot be opened here, such as .xz
+	Unread []string `json:"unread,omitempty"` // compressed files that want too much memory, the first of them
 }
 
 // Dir searches the regular files below a directory; label stands before their names.
@@ -324,11 +455,9 @@ func (x *Index) Dir(ctx context.Context, label, dir string, rep *Report) error {
 				return nil
 			}
 			var list []Leak
-			if err := x.reader(gctx, label+"/"+filepath.ToSlash(name), f, 0, func(l Leak) { list = append(list, l) }); err != nil {
-				if gctx.Err() != nil {
-					return err
-				}
-				return nil
+			err = x.reader(gctx, label+"/"+filepath.ToSlash(name), f, 0, func(l Leak) { list = append(list, l) })
+			if gctx.Err() != nil {
+				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -337,8 +466,8 @@ func (x *Index) Dir(ctx context.Context, label, dir string, rep *Report) error {
 			if len(rep.Leaks) < maxLeaks {
 				rep.Leaks = append(rep.Leaks, list...)
 			}
-			if e := filepath.Ext(name); (e == ".xz" || e == ".zst" || e == ".lz4") && !slices.Contains(rep.Unread, e) {
-				rep.Unread = append(rep.Unread, e)
+			if errors.Is(err, errUnread) && len(rep.Unread) < maxUnread {
+				rep.Unread = append(rep.Unread, label+"/"+filepath.ToSlash(name))
 			}
 			return nil
 		})
