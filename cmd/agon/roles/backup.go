@@ -18,6 +18,9 @@ import (
 	"strings"
 	"time"
 
+	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
@@ -213,18 +216,121 @@ func copyDatabase(ctx context.Context, from, to string) (f backupFile, err error
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return f, err
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?_pragma=query_only(0)&_pragma=busy_timeout(30000)")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?_pragma=busy_timeout(2000)")
 	if err != nil {
 		return f, err
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, to)
-	if err = errors.Join(err, db.Close()); err != nil {
+	var se *sqlitedriver.Error
+	held := errors.As(err, &se) && se.Code() == sqlite3.SQLITE_BUSY
+	if err = errors.Join(err, db.Close()); held {
+		err = copyHeld(ctx, from, to)
+	}
+	if err != nil {
 		return f, err
 	}
 	if err := errors.Join(os.Chmod(to, 0o600), syncPath(to)); err != nil {
 		return f, err
 	}
 	return describe(to)
+}
+
+// heldTries bounds the copies of a database that is written again and again.
+const heldTries = 50
+
+// copyHeld copies a database whose owner lets nobody else read it: the ledger's.
+// Between two checkpoints its file does not change and its write-ahead log only
+// grows, so that both together are what a kill would have left.
+func copyHeld(ctx context.Context, from, to string) error {
+	type state struct {
+		size   int64
+		at     time.Time
+		header string // of the write-ahead log: its salts change when it begins anew
+	}
+	look := func() (s state, err error) {
+		fi, err := os.Stat(from)
+		if err != nil {
+			return s, err
+		}
+		s.size, s.at = fi.Size(), fi.ModTime()
+		w, err := os.Open(from + "-wal")
+		if errors.Is(err, iofs.ErrNotExist) {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		defer w.Close()
+		var head [32]byte
+		n, err := io.ReadFull(w, head[:])
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil
+		}
+		s.header = string(head[:n])
+		return s, err
+	}
+	for range heldTries {
+		for _, path := range []string{to, to + "-wal", to + "-shm"} {
+			if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+				return err
+			}
+		}
+		before, err := look()
+		if err != nil {
+			return err
+		}
+		if time.Since(before.at) > tick { // else a second change would have the same time
+			_, err = copyFile(from, to)
+			if err == nil {
+				if _, err = copyFile(from+"-wal", to+"-wal"); errors.Is(err, iofs.ErrNotExist) {
+					err = nil
+				}
+			}
+			if err != nil {
+				return err
+			}
+			after, err := look()
+			if err != nil {
+				return err
+			}
+			if after == before {
+				return settle(ctx, to)
+			}
+		}
+		select {
+		case <-time.After(2 * tick):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.New("its owner writes to it all the time: try again, or stop the server")
+}
+
+// tick is more than the time between two times that a file system tells apart.
+const tick = 50 * time.Millisecond
+
+// settle brings the write-ahead log of a copy into it and reads every page.
+func settle(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	if err != nil {
+		return err
+	}
+	var said string
+	if err = db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&said); err == nil && said != "ok" {
+		err = fmt.Errorf("the copy is damaged: %s", said)
+	}
+	if err == nil {
+		_, err = db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	for _, end := range []string{"-wal", "-shm"} { // gone with the last connection, as a rule
+		if err := os.Remove(path + end); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // backupBlobs copies the blobs that the backup does not hold.

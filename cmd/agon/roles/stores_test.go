@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli"
 )
 
@@ -166,6 +167,10 @@ func TestBackupDrill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger, err := local.Open(t.Context(), held.Path("ledger.db"), local.Config{Preset: local.PresetDemo}) // lets nobody else read
+	if err != nil {
+		t.Fatal(err)
+	}
 	enter := func(id string) {
 		t.Helper()
 		if err := st.Write(t.Context(), func(tx *store.Tx) error {
@@ -186,7 +191,7 @@ func TestBackupDrill(t *testing.T) {
 	if err != nil || second.Blobs != 60 || second.NewBlobs != 0 {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
-	if err := errors.Join(st.Close(), held.Close()); err != nil {
+	if err := errors.Join(st.Close(), ledger.Close(), held.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := backup(t.Context(), o, filepath.Join(dir, "inside"), now); err == nil {
@@ -205,6 +210,13 @@ func TestBackupDrill(t *testing.T) {
 		}
 		if fi, err := os.Stat(filepath.Join(r.Data, "log.key")); err != nil || fi.Mode().Perm() != 0o600 {
 			t.Errorf("the log's key: %v, %v", fi, err)
+		}
+		again, err := local.Open(t.Context(), filepath.Join(r.Data, "ledger.db"), local.Config{Preset: local.PresetDemo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
 		}
 		st, err := sqlite.Open(t.Context(), filepath.Join(r.Data, "agon.db"))
 		if err != nil {
