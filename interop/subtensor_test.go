@@ -4,6 +4,8 @@ package interop
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -12,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/internal/interoptest"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/rpc"
+	"github.com/agon-arena/agon/ledger/timelock"
 )
 
 // localnet serves an embedded ledger with one subnet as a chain's node.
@@ -77,4 +82,59 @@ func calls(t *testing.T, least int, python string, args ...string) {
 func TestSubtensor(t *testing.T) {
 	_, url := localnet(t, nil)
 	calls(t, 75, interoptest.Python(t, "sdk"), "subtensor.py", url)
+}
+
+// TestSubtensor11 lets the SDK of version 11 do the same, and sign requests as
+// btauth/1: it calls our verifier, and checks what we sign.
+func TestSubtensor11(t *testing.T) {
+	l, url := localnet(t, nil)
+	h, err := local.Hyperparameters(local.PresetDemo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.CommitReveal = true
+	owner := ledgertest.Key(t, "owner")
+	if err := l.EnsureSubnet(t.Context(), 2, local.Subnet{OwnerHotkey: owner, OwnerColdkey: ledgertest.Key(t, "owner-cold"), Hyper: &h}); err != nil {
+		t.Fatal(err)
+	}
+	self := key(t, auth.Sr25519, "//receiver")
+	v := &dialect.Verifier{Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Strict: true, Dialects: []dialect.Dialect{dialect.BTAuth{Self: self.SS58()}}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			return
+		}
+		if r.URL.Path == "/sign" {
+			signed, err := dialect.SignBTAuth(key(t, auth.Sr25519, "//owner"), "POST", "/x", []byte("body"), string(body), time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			out := map[string]string{}
+			for name := range signed {
+				out[name] = signed.Get(name)
+			}
+			if err := json.NewEncoder(w).Encode(out); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if _, refusal := v.Verify(r.Context(), dialect.NewRequest(r, body), dialect.Need{}); refusal != nil {
+			if err := refusal.Write(w); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	defer srv.Close()
+	calls(t, 40, interoptest.Python(t, "sdk11"), "subtensor11.py", url, srv.URL, self.SS58())
+	// What the SDK sealed is for the ledger to open, with the owner's weights.
+	waiting, err := l.Timelocked(t.Context(), 2)
+	if err != nil || len(waiting) != 1 || waiting[0].Hotkey != owner || waiting[0].RevealRound <= timelock.RoundAt(time.Now().Add(-time.Minute)) || timelock.Check(waiting[0].Data) != nil {
+		t.Errorf("timelocked weights %+v: %v", waiting, err)
+	}
+}
+
+// TestBTCLI runs the commands of btcli that a miner and a validator begin with.
+func TestBTCLI(t *testing.T) {
+	_, url := localnet(t, nil)
+	calls(t, 9, interoptest.Python(t, "btcli"), "btcli.py", interoptest.File(t, "btcli", "bin", "btcli"), url)
 }

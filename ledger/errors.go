@@ -53,6 +53,8 @@ var (
 	ErrNotEnoughBalance       = &Error{"NotEnoughBalanceToStake", "the coldkey's balance is too low"}
 	ErrNotEnoughStakeLeft     = &Error{"NotEnoughStakeToWithdraw", "the hotkey's stake is too low"}
 	ErrBadOrigin              = &Error{"BadOrigin", "the signer may not do this"}
+	ErrCommitRevealVersion    = &Error{"IncorrectCommitRevealVersion", "layout of timelocked weights is another one"}
+	ErrInvalidRevealRound     = &Error{"InvalidRevealRound", "the drand round is over"}
 	ErrInvalidIP              = &Error{"InvalidIpAddress", "address is not one that others reach"}
 	ErrInvalidIPType          = &Error{"InvalidIpType", "an address is of type 4 or 6"}
 	ErrInvalidPort            = &Error{"InvalidPort", "port 0 is not a port"}

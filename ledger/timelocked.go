@@ -11,6 +11,15 @@ type Sealed struct {
 	Data  []byte `json:"data"` // the ciphertext
 }
 
+// SealedCommit is one commit of timelocked weights that is not opened.
+type SealedCommit struct {
+	Hotkey      string `json:"hotkey"`
+	Epoch       uint64 `json:"epoch"` // in which it was made
+	Block       uint64 `json:"block"`
+	Data        []byte `json:"data"`
+	RevealRound uint64 `json:"reveal_round"`
+}
+
 // TimelockCommitter commits weights that the ledger reveals by itself, where it
 // can. The same promises as Writer's.
 type TimelockCommitter interface {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha3"
 	"encoding/hex"
+	"strings"
 )
 
 // EmptyBody is the SHA-256 of no bytes, in hex.
@@ -34,4 +35,11 @@ func NativeBodyHash(values ...string) string {
 		all.Write([]byte(hex.EncodeToString(sum[:])))
 	}
 	return hex.EncodeToString(all.Sum(nil))
+}
+
+// BTAuth is the form btauth/1 of the Bittensor SDK since version 11. target is
+// path and query as on the request line; nonce is the time in nanoseconds;
+// receiver is "-" for none.
+func BTAuth(scheme, method, target string, body []byte, nonce, sender, receiver string) []byte {
+	return []byte(strings.Join([]string{"btauth/1", scheme, strings.ToUpper(method), target, BodyHash(body), nonce, sender, receiver}, "\n"))
 }

@@ -28,6 +28,8 @@ const (
 	callServeAxon    = "serve_axon"
 	callTransfer     = "transfer"
 	callNonce        = "use_nonce"
+	callSealed       = "commit_timelocked_weights"
+	callRound        = "add_round"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -40,6 +42,8 @@ type extrinsic struct {
 	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody; of a transfer: the sender's account stays
 	To      string                  `json:"to,omitempty"`
 	Nonce   uint64                  `json:"nonce,omitempty"`
+	Round   uint64                  `json:"round,omitempty"` // of drand
+	Data    []byte                  `json:"data,omitempty"`  // timelocked weights, or a round's signature
 	Axon    *ledger.Axon            `json:"axon,omitempty"`
 	Rao     uint64                  `json:"rao,omitempty"`
 	Permit  bool                    `json:"permit,omitempty"`
@@ -94,6 +98,10 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.transfer(x)
 	case callNonce:
 		return 0, s.useNonce(x)
+	case callSealed:
+		return 0, s.commitSealed(x)
+	case callRound:
+		return 0, s.addRound(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/yuma"
@@ -89,7 +90,7 @@ func (sub *subnet) yumaInput(block, emission uint64) *yuma.Input {
 		in.LastUpdate[uid], in.RegisteredAt[uid] = x.LastUpdate, x.RegisteredAt
 		if h.CommitReveal {
 			// The epoch that runs already counts as the next index.
-			in.Commits[uid] = earliestLive(x.Commits, sub.Epoch.Index+1, h.RevealEpochs())
+			in.Commits[uid] = earliestLive(append(slices.Clone(x.Commits), sub.sealedOf(x.Hotkey)...), sub.Epoch.Index+1, h.RevealEpochs())
 		}
 	}
 	return in

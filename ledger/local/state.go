@@ -23,6 +23,9 @@ type state struct {
 	Balances map[string]uint64  `json:"balances"`
 	// Nonces count the extrinsics that accounts signed for the node.
 	Nonces map[string]uint64 `json:"nonces,omitempty"`
+	// Rounds are signatures of drand's rounds, the last keepRounds.
+	Rounds    map[uint64][]byte `json:"rounds,omitempty"`
+	LastRound uint64            `json:"last_round,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
 }
@@ -43,6 +46,8 @@ type subnet struct {
 	Neurons     []*neuron              `json:"neurons"` // by uid
 	Stakes      map[string]uint64      `json:"stakes"`  // rao by hotkey, registered or not
 	Commitments map[string]*commitment `json:"commitments"`
+	// Sealed are timelocked weights that are not opened, oldest first.
+	Sealed []ledger.SealedCommit `json:"sealed,omitempty"`
 
 	uids map[string]int // by hotkey
 }
@@ -77,7 +82,7 @@ type commitment struct {
 }
 
 func newState(faucet uint64) *state {
-	return &state{Faucet: faucet, Subnets: map[uint16]*subnet{}, Owners: map[string]string{}, Balances: map[string]uint64{}, Nonces: map[string]uint64{}}
+	return &state{Faucet: faucet, Subnets: map[uint16]*subnet{}, Owners: map[string]string{}, Balances: map[string]uint64{}, Nonces: map[string]uint64{}, Rounds: map[uint64][]byte{}}
 }
 
 // encode gives the canonical bytes of the state.
@@ -150,6 +155,7 @@ func (s *state) epochs() error {
 			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
 		}
 		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
+		s.openSealed(netuid, sub)
 	}
 	return nil
 }
@@ -214,7 +220,7 @@ func (s *state) metagraph(netuid uint16) (*ledger.Metagraph, error) {
 		m.Neurons[uid] = ledger.Neuron{
 			UID: uint16(uid), Hotkey: n.Hotkey, Coldkey: s.Owners[n.Hotkey], Permit: n.Permit, Stake: sub.Stakes[n.Hotkey],
 			RegisteredAt: n.RegisteredAt, LastUpdate: n.LastUpdate, Incentive: n.Incentive, Active: n.Active, Consensus: n.Consensus,
-			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: slices.Clone(n.Commits), Axon: n.Axon,
+			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: append(slices.Clone(n.Commits), sub.sealedOf(n.Hotkey)...), Axon: n.Axon,
 		}
 		if n.HasWeights {
 			given := row(uint16(uid), n.Weights)

@@ -98,25 +98,33 @@ func (s *state) commitWeights(x *extrinsic) error {
 	if !h.CommitReveal {
 		return ledger.ErrCommitRevealDisabled
 	}
-	_, n, _, err := s.neuron(x.Netuid, x.Hotkey)
+	n, epoch, err := s.mayCommit(x)
 	if err != nil {
 		return err
 	}
-	stake := sub.Stakes[x.Hotkey]
-	epoch := sub.epochIndex(x.Netuid, s.Block)
 	live := slices.Clone(n.Commits)
 	live = slices.DeleteFunc(live, func(c ledger.WeightCommit) bool { return c.Epoch+h.RevealEpochs() < epoch })
-	switch {
-	case stake < h.StakeThreshold && x.Hotkey != sub.OwnerHotkey:
-		return ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
-	case n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
-		return ledger.ErrCommittingTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
-	case len(live) >= maxOpenCommits:
+	if len(live) >= maxOpenCommits {
 		return ledger.ErrTooManyCommits.With(fmt.Sprintf("%d weight commits wait to be revealed", len(live)))
 	}
 	n.Commits = append(live, ledger.WeightCommit{Hash: *x.Hash, Epoch: epoch, Block: s.Block})
 	n.LastUpdate = s.Block
 	return nil
+}
+
+// mayCommit checks who commits weights and when.
+func (s *state) mayCommit(x *extrinsic) (n *neuron, epoch uint64, err error) {
+	sub, n, _, err := s.neuron(x.Netuid, x.Hotkey)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]; {
+	case stake < h.StakeThreshold && x.Hotkey != sub.OwnerHotkey:
+		return nil, 0, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
+	case n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
+		return nil, 0, ledger.ErrCommittingTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
+	}
+	return n, sub.epochIndex(x.Netuid, s.Block), nil
 }
 
 // revealWeights sets committed weights. Revealing one commit drops all older ones.

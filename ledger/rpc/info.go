@@ -260,6 +260,10 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 		return m != nil
 	}
 	switch name {
+	case "SubnetInfoRuntimeApi_get_dynamic_info":
+		if len(args) > 0 && arg(0) == 0 {
+			return root(some(x.Output)), true, nil
+		}
 	case "AuraApi_slot_duration":
 		return uint64(r.cfg.BlockTime.Milliseconds()), true, nil
 	case "SwapRuntimeApi_current_alpha_price":
@@ -339,10 +343,19 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 		return nil, true, err
 	}
 	out := []any{}
+	if name == "SubnetInfoRuntimeApi_get_all_dynamic_info" {
+		out = append(out, root(some(x.Output.Elem)))
+	}
 	for _, m := range all {
 		out = append(out, each(m))
 	}
 	return out, true, nil
+}
+
+// root is the root network's DynamicInfo: tools take it for granted, and here
+// nobody stakes there.
+func root(t *scale.Type) any {
+	return fill(t, map[string]any{"netuid": 0, "subnet_name": letters("root"), "token_symbol": letters("Τ"), "moving_price": scale.Map{"bits": int64(1) << 32}})
 }
 
 func (r *reading) stakes(coldkey any, t *scale.Type) ([]any, error) {

@@ -73,22 +73,13 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Timelocks is a Ledger that takes timelocked weights, which the embedded one does not.
+// Timelocks is a Ledger that takes timelocked weights.
 type Timelocks interface {
 	CommitTimelocked(ctx context.Context, netuid uint16, hotkey string, data []byte, round uint64, version uint16) error
 	// Timelocked lists the commits that are not opened.
-	Timelocked(ctx context.Context, netuid uint16) ([]Timelocked, error)
+	Timelocked(ctx context.Context, netuid uint16) ([]ledger.SealedCommit, error)
 	// Pulse is the signature of a drand round that the ledger has; nil = none.
 	Pulse(ctx context.Context, round uint64) ([]byte, error)
-}
-
-// Timelocked is one commit of timelocked weights.
-type Timelocked struct {
-	Hotkey      string
-	Epoch       uint64
-	Block       uint64
-	Data        []byte
-	RevealRound uint64
 }
 
 // Server answers. It is safe for concurrent use.

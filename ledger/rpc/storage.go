@@ -455,13 +455,22 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 		return out, add()
 	}
 	if item.Name == "TimelockedWeightCommits" {
+		t, ok := r.cfg.Ledger.(Timelocks)
+		if !ok {
+			return nil, nil
+		}
 		for _, m := range all {
-			for epoch := uint64(0); epoch <= m.EpochIndex(); epoch++ {
-				if err := add(uint64(m.Netuid), epoch); err != nil {
+			commits, err := t.Timelocked(r.ctx, m.Netuid)
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range commits {
+				if err := add(uint64(m.Netuid), c.Epoch); err != nil {
 					return nil, err
 				}
 			}
 		}
+		slices.SortFunc(out, bytes.Compare)
 		return out, nil
 	}
 	kinds := keyKinds(item)

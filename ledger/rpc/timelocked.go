@@ -1,11 +1,18 @@
 package rpc
 
 import (
+	"context"
+
 	"github.com/agon-arena/agon/ledger/scale"
 )
 
 // timelocked answers what a ledger that takes timelocks has of them.
 func (r *reading) timelocked(item string, keys []any) (any, error) {
+	if last, ok := r.cfg.Ledger.(interface {
+		LastRound(ctx context.Context) (uint64, error)
+	}); ok && item == "Drand.LastStoredRound" {
+		return last.LastRound(r.ctx)
+	}
 	t, ok := r.cfg.Ledger.(Timelocks)
 	if !ok || len(keys) == 0 {
 		return nil, nil

@@ -19,7 +19,6 @@ import (
 	"github.com/agon-arena/agon/ledger/keeper"
 	"github.com/agon-arena/agon/ledger/ledgertest"
 	"github.com/agon-arena/agon/ledger/local"
-	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/scale"
 	"github.com/agon-arena/agon/ledger/subtensor"
 	"github.com/agon-arena/agon/ledger/timelock"
@@ -36,7 +35,7 @@ type sealedLedger struct {
 	*local.Ledger
 
 	mu      sync.Mutex // guards what follows
-	commits []rpc.Timelocked
+	commits []ledger.SealedCommit
 	pulses  map[uint64][]byte
 }
 
@@ -62,11 +61,11 @@ func (l *sealedLedger) CommitTimelocked(ctx context.Context, netuid uint16, hotk
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.commits = append(l.commits, rpc.Timelocked{Hotkey: hotkey, Epoch: m.EpochIndex(), Block: m.Block, Data: data, RevealRound: round})
+	l.commits = append(l.commits, ledger.SealedCommit{Hotkey: hotkey, Epoch: m.EpochIndex(), Block: m.Block, Data: data, RevealRound: round})
 	return nil
 }
 
-func (l *sealedLedger) Timelocked(context.Context, uint16) ([]rpc.Timelocked, error) {
+func (l *sealedLedger) Timelocked(context.Context, uint16) ([]ledger.SealedCommit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.commits), nil

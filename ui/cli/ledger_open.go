@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/serve"
 	"github.com/agon-arena/agon/ledger/subtensor"
+	"github.com/agon-arena/agon/ledger/timelock"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -313,6 +314,9 @@ chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 	return cmd
 }
 
+// roundsEvery is how often a served ledger asks drand's relays for rounds that it waits for.
+const roundsEvery = 3 * time.Second
+
 func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -339,6 +343,15 @@ func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) e
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
+	if hosts := strings.Fields(a.Env.Getenv(envRelays)); len(hosts) > 0 {
+		follow, end := context.WithCancel(ctx)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			l.FollowRounds(follow, roundsEvery, (&timelock.Relay{Hosts: hosts}).Signature, slog.New(slog.NewTextHandler(a.IO.Err, nil)))
+		}()
+		defer func() { end(); <-stopped }()
+	}
 	a.IO.Notef("the ledger is at %s", url)
 	select {
 	case err := <-done:

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/ledger/remote"
 	"github.com/agon-arena/agon/ledger/rpc"
 	"github.com/agon-arena/agon/ledger/serve"
+	"github.com/agon-arena/agon/ledger/timelock"
 	"github.com/agon-arena/agon/ui/api"
 	"github.com/agon-arena/agon/ui/mcp"
 	"github.com/agon-arena/agon/ui/metrics"
@@ -183,6 +185,11 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	s.background(s.history.Run)
 	s.background(s.compareHistory)
 	s.background(s.watchWeights)
+	if hosts := strings.Fields(o.Getenv("AGON_DRAND_RELAYS")); len(hosts) > 0 {
+		s.background(func(ctx context.Context) {
+			s.Ledger.FollowRounds(ctx, 3*time.Second, (&timelock.Relay{Hosts: hosts}).Signature, o.Log)
+		})
+	}
 	for _, k := range o.Kits {
 		if k.Open == nil {
 			continue

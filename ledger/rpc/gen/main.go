@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -21,11 +22,11 @@ var parts = []scale.Part{
 		Pallet: "SubtensorModule", Storage: []string{every}, Constants: []string{every},
 		Calls: []string{
 			"set_weights", "commit_weights", "reveal_weights", "set_mechanism_weights", "commit_mechanism_weights", "reveal_mechanism_weights",
-			"burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
+			"commit_timelocked_mechanism_weights", "burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
 			"serve_axon", "serve_axon_tls",
 		},
 		Events: []string{
-			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "StakeAdded", "StakeRemoved", "AxonServed",
+			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "TimelockedWeightsCommitted", "StakeAdded", "StakeRemoved", "AxonServed",
 		},
 	},
 	{
@@ -44,6 +45,7 @@ var parts = []scale.Part{
 	},
 	{Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{"MaxProxies"}},
 	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
+	{Pallet: "MevShield", Storage: []string{"CurrentKey", "NextKey", "PendingKeyExpiresAt", "NextKeyExpiresAt"}}, // no key: nothing is shielded
 	{Pallet: "Swap", Storage: []string{"FeeRate", "SwapBalancer", "PalSwapInitialized"}},
 }
 
@@ -82,6 +84,9 @@ func run(from, to string) error {
 	if err != nil {
 		return err
 	}
+	if err := addNewer(m); err != nil {
+		return err
+	}
 	if err := expand(m); err != nil {
 		return err
 	}
@@ -92,6 +97,29 @@ func run(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, b, 0o644)
+}
+
+// newer are items of runtimes after the one whose metadata this is made of, which
+// newer clients ask for. Each has the form of an item that is there: a byte or
+// 16 bits by netuid, zero where nothing is stored.
+var newer = map[string]string{"SubnetEpochConsensus": "MechanismCountCurrent", "CollateralLockShare": "Rho"}
+
+// addNewer adds them.
+func addNewer(m *scale.Metadata) error {
+	p, err := m.Pallet("SubtensorModule")
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(newer)) {
+		_, s, err := m.Storage("SubtensorModule", newer[name])
+		if err != nil {
+			return err
+		}
+		item := *s
+		item.Name, item.Default = name, make([]byte, len(s.Default))
+		p.Storage = append(p.Storage, item)
+	}
+	return nil
 }
 
 // expand puts names for every.
