@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,4 +176,53 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Five hundred diffs with something broken in each: read, or refused by a reason
+// and one line that a miner can act on, and what is read leaves no tree.
+func TestMalformed(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	whole := good + "diff --git a/n.py b/n.py\nnew file mode 100644\n--- /dev/null\n+++ b/n.py\n@@ -0,0 +1,2 @@\n+x = 1\n+y = 2\n"
+	words := []string{"../", "/etc/passwd", "\x00", "\r\n", "@@ -1 +1 @@\n", "--- a/../../x\n", "99999999999999999999", "-1", "\\", "\"", "rename to .git/config\n", "GIT binary patch\n", "\xff\xfe", "\u202e", "120000", strings.Repeat("+", 5000)}
+	reasons := map[string]int{}
+	for i := range 500 {
+		b := []byte(whole)
+		for range 1 + rnd.IntN(4) {
+			at := rnd.IntN(len(b))
+			switch rnd.IntN(5) {
+			case 0: // cut
+				b = b[:at+1]
+			case 1: // a byte
+				b[at] = byte(rnd.IntN(256))
+			case 2: // a word in between
+				b = slices.Concat(b[:at], []byte(words[rnd.IntN(len(words))]), b[at:])
+			case 3: // a piece twice
+				b = slices.Concat(b, b[at:])
+			case 4: // a piece less
+				b = slices.Concat(b[:at], b[min(len(b), at+rnd.IntN(40)):])
+			}
+			if len(b) == 0 {
+				b = []byte("x")
+			}
+		}
+		p, err := Parse(b)
+		if err != nil {
+			var bad *Error
+			if !errors.As(err, &bad) || bad.Reason == "" || strings.ContainsAny(err.Error(), "\n\r\x00\x1b") {
+				t.Errorf("%d: %q is refused with %q", i, b, err)
+			} else {
+				reasons[bad.Reason]++
+			}
+			continue
+		}
+		reasons[""]++
+		for _, f := range p.Paths() {
+			if strings.HasPrefix(f, "/") || slices.Contains(strings.Split(f, "/"), "..") {
+				t.Errorf("%d: %q leaves the tree by %q", i, b, f)
+			}
+		}
+	}
+	if len(reasons) < 5 {
+		t.Errorf("only %v", reasons)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
@@ -19,9 +20,11 @@ import (
 
 // Names of a record's files.
 const (
-	FilePatch  = "patch.diff"
-	FileStdout = "stdout.txt"
-	FileStderr = "stderr.txt"
+	FilePatch = "patch.diff"
+	// FilePartial is what stood in the repository when the agent's time was up: evidence, never judged.
+	FilePartial = "partial.diff"
+	FileStdout  = "stdout.txt"
+	FileStderr  = "stderr.txt"
 )
 
 // maxLog bounds each log of a record (spec 2.6).
@@ -167,6 +170,11 @@ func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, pyth
 		}
 	}
 	if rec.Outcome, rec.Detail = endedBy(x); rec.Outcome != "" {
+		if rec.Outcome == OutcomeTimeout {
+			if left := partial(ctx, box); len(left) > 0 {
+				rec.Files[FilePartial] = left
+			}
+		}
 		return rec, nil
 	}
 	raw, err := box.ReadFile(resultFile, maxResult)
@@ -189,6 +197,20 @@ func (k *Kind) runAgent(ctx context.Context, env kind.Env, box sandbox.Box, pyth
 		rec.Files[FilePatch] = body
 	}
 	return rec, nil
+}
+
+// partial reads what an agent whose time was up had changed. It runs in the
+// agent's own box, so what it says is the agent's word; where it fails there is none.
+func partial(ctx context.Context, box sandbox.Box) []byte {
+	out := &tail{limit: patch.MaxBytes}
+	x, err := box.Exec(ctx, sandbox.Cmd{
+		Args: []string{"sh", "-c", "git add -A -N . 2>/dev/null; exec git diff HEAD"}, Dir: repoDir, Env: []string{"GIT_PAGER=cat"}, Stdout: out, Wall: 20 * time.Second, Untrusted: true,
+	})
+	b, dropped := out.bytes()
+	if err != nil || x.Code != 0 || x.Limit != "" || dropped > 0 {
+		return nil
+	}
+	return b
 }
 
 // endedBy names an end that leaves no result to read: a limit of the box.

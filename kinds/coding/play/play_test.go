@@ -142,3 +142,20 @@ func TestPlan(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 }
+
+// What an agent had done when its time was up is kept, and judged by nobody.
+func TestPartialPatch(t *testing.T) {
+	k, d := newKind(t)
+	tk := calcTask(t)
+	e := newEnv(t, d, tk, "import time\ndef agent_main(input):\n    open('/repo/calc.py', 'a').write('# half done\\n')\n    open('/repo/new.py', 'w').write('x = 1\\n')\n    time.sleep(60)\n")
+	r := runSpec()
+	r.Policy.Agent.WallMS = 3000
+	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := string(rec.Files[FilePartial])
+	if rec.Outcome != OutcomeTimeout || rec.Files[FilePatch] != nil || !strings.Contains(left, "+# half done") || !strings.Contains(left, "+x = 1") {
+		t.Errorf("%s %s: %q", rec.Outcome, rec.Detail, left)
+	}
+}
