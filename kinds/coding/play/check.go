@@ -35,6 +35,8 @@ const (
 	FindAsyncMain    = "async_agent_main"
 	FindBadSignature = "bad_signature"
 	FindRebound      = "agent_main_rebound" // warning
+	FindAnswers      = "embedded_answers"
+	FindCoded        = "coded_data" // warning
 )
 
 // Check decides whether files hold one Python file with a top-level function
@@ -98,7 +100,7 @@ func CheckSource(src []byte) []agon.Finding {
 	case d.Decorated || slices.Contains(m.Bound, "agent_main"):
 		f := one(FindRebound, "line %d: agent_main is decorated or bound again; what it becomes is seen only when it runs", d.Line)
 		f[0].Warning = true
-		return f
+		return append(f, embedded(text)...)
 	}
-	return nil
+	return embedded(text)
 }

@@ -61,6 +61,8 @@ type pyTok struct {
 	text string // names and operators only
 	line int
 	col  int // of the first token of a logical line: its indentation; else -1
+	// from and to are where a string's text lies, with its quotes.
+	from, to int
 }
 
 // scanPython reads src, which must be valid UTF-8.
@@ -451,6 +453,9 @@ func (s *pyLexer) str() error {
 	q, start := s.src[s.at], s.line
 	triple := strings.HasPrefix(s.src[s.at:], strings.Repeat(string(q), 3))
 	s.emit(tokString, "")
+	n := len(s.toks) - 1
+	s.toks[n].from = s.at
+	defer func() { s.toks[n].to = s.at }()
 	if triple {
 		s.at += 3
 	} else {

@@ -1,0 +1,79 @@
+package play
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/agon-arena/agon"
+)
+
+// Bounds of what an agent may bring along.
+const (
+	// maxHunks is how many pieces of patches may stand in an agent's texts: an example
+	// for a model has one or two, a table of answers one a task.
+	maxHunks = 8
+	// maxCoded is how many bytes of its texts may be data in letters, as base64 has it,
+	// before those who look at it are told.
+	maxCoded = 8 << 10
+)
+
+var (
+	hunkHead = regexp.MustCompile(`@@ -[0-9]{1,9}(?:,[0-9]{1,9})? \+[0-9]{1,9}`)
+	coded    = regexp.MustCompile(`[A-Za-z0-9+/=_\-]{256,}`)
+)
+
+// embedded says whether an agent's texts look like answers that it knows by heart.
+// It measures form only: whoever hides a table better is met by tasks that are
+// hidden and change with the set period.
+func embedded(src string) []agon.Finding {
+	texts, err := literals(src)
+	if err != nil {
+		return nil // it was told before
+	}
+	hunks, data := 0, 0
+	for _, t := range texts {
+		hunks += len(hunkHead.FindAllStringIndex(t, -1))
+		for _, m := range coded.FindAllString(t, -1) {
+			data += len(m)
+		}
+	}
+	switch {
+	case hunks > maxHunks:
+		return []agon.Finding{{
+			Code: FindAnswers, Field: AgentFile, Limit: fmt.Sprintf("%d pieces of patches", maxHunks),
+			Message: fmt.Sprintf("agent.py holds %d pieces of patches in its texts: a table of answers is no agent", hunks),
+		}}
+	case data > maxCoded:
+		return []agon.Finding{{
+			Code: FindCoded, Field: AgentFile, Limit: fmt.Sprintf("%d bytes", maxCoded), Warning: true,
+			Message: fmt.Sprintf("agent.py holds %d bytes of data in letters, which nobody can read", data),
+		}}
+	}
+	return nil
+}
+
+// literals are the texts that stand in a Python file, as they are written there.
+// Those that stand beside each other are one.
+func literals(src string) ([]string, error) {
+	toks, err := pyTokens(src)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	joined := false
+	for _, t := range toks {
+		if t.kind != tokString {
+			joined = false
+			continue
+		}
+		text := strings.Trim(src[t.from:t.to], `"'`)
+		if joined {
+			out[len(out)-1] += text
+		} else {
+			out = append(out, text)
+		}
+		joined = true
+	}
+	return out, nil
+}
