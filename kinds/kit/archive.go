@@ -40,8 +40,8 @@ func Unpacked(work, path string) (string, error) {
 			break
 		}
 	}
-	dir := filepath.Join(at, name) // tasks are called as their directories are
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	dir := filepath.Join(at, "here", name) // tasks are called as their directories are
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	if err := Unpack(dir, path); err != nil {
