@@ -412,6 +412,56 @@ func TestMonitorHides(t *testing.T) {
 	}
 }
 
+// What is wanted of hidden claims goes to the validators that a batch is assigned
+// to: who froze it, and who was registered then.
+func TestBatchIsOfItsValidators(t *testing.T) {
+	w := newWorld(t)
+	w.hidden = map[string]bool{claims()[1].ClaimID: true}
+	for _, c := range []byte("lr") {
+		w.keys[c] = key(t, c)
+		h := w.keys[c].SS58()
+		w.net.members[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(20 + c%9), Validator: true}
+	}
+	register := func(c byte) {
+		t.Helper()
+		if status, out, _ := send(t, w.h, w.keys[c], "POST", "/v1/validators/register", `{"base_url":"http://v.example:8100"}`); status != 200 {
+			t.Fatalf("register: %d %v", status, out)
+		}
+	}
+	register('r')
+	if status, _, raw := send(t, w.h, w.keys['a'], "POST", scripts, upload("print(1)")); status != 200 {
+		t.Fatalf("upload: %s", raw)
+	}
+	status, made, raw := send(t, w.h, w.keys['v'], "POST", "/v1/miner-task-batches/batch", `{}`)
+	if status != 200 {
+		t.Fatalf("%d %s", status, raw)
+	}
+	id := made["batch_id"].(string)
+	artifact := made["candidates"].([]any)[0].(map[string]any)["artifact_id"].(string)
+	register('l') // too late for this one
+	ask := func(c byte, want int) {
+		t.Helper()
+		for _, x := range []struct{ method, path, body string }{
+			{"GET", "/v1/miner-task-batches/batch/" + id, ""},
+			{"GET", "/v1/miner-task-batches/" + id + "/artifacts/" + artifact, ""},
+			{"POST", "/v1/miner-task-batches/batch", `{"batch_id":"` + id + `"}`},
+		} {
+			status, out, raw := send(t, w.h, w.keys[c], x.method, x.path, x.body)
+			if status != want || want != 200 && (out["error_code"] != "batch_not_assigned" || strings.Contains(string(raw), "300 m")) {
+				t.Errorf("%c: %s: %d %s, want %d", c, x.path, status, raw, want)
+			}
+		}
+	}
+	ask('v', 200)
+	ask('r', 200)
+	ask('l', 403)
+	if status, _, _ := send(t, w.h, w.keys['l'], "GET", "/v1/miner-task-batches/progress/"+id, ""); status != 200 {
+		t.Errorf("progress says nothing of claims: %d", status)
+	}
+	w.hidden = nil // its period is over
+	ask('l', 200)
+}
+
 // Paging walks every batch once.
 func TestMonitorPages(t *testing.T) {
 	w := newWorld(t)

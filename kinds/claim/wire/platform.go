@@ -333,7 +333,7 @@ func batchName(id string) string { return "batch-" + id }
 
 // createBatch is POST /v1/miner-task-batches/batch.
 func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
-	_, body, ok := signed(w, r, p.cfg.Verifier, asValidator, maxBatch)
+	caller, body, ok := signed(w, r, p.cfg.Verifier, asValidator, maxBatch)
 	if !ok {
 		return
 	}
@@ -366,7 +366,9 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 		p.broken(w, "create batch", err)
 		return
 	} else if was {
-		reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
+		if p.mayRead(w, r, caller.Hotkey, old) {
+			reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
+		}
 		return
 	}
 	earlier, err := p.batches(r.Context())
@@ -415,11 +417,68 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	if b.ChampionUID == nil {
 		b.ChampionUID = p.championUID(r.Context())
 	}
-	if err := p.dir.Put(batchName(id), b); err != nil {
+	// Whose it is comes first: a batch without that is nobody's.
+	who, err := p.registered()
+	if err == nil {
+		err = p.dir.Put(assignedName(id), append(who, caller.Hotkey))
+	}
+	if err == nil {
+		err = p.dir.Put(batchName(id), b)
+	}
+	if err != nil {
 		p.broken(w, "create batch", err)
 		return
 	}
 	reply(w, http.StatusOK, p.shown(r.Context(), b))
+}
+
+func assignedName(id string) string { return "assigned-" + id }
+
+// registered are the hotkeys of the validators that have registered.
+func (p *Platform) registered() ([]string, error) {
+	names, err := p.dir.Names("validator-")
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for _, n := range names {
+		var reg registration
+		if ok, err := p.dir.Get(n, &reg); err != nil {
+			return nil, err
+		} else if ok {
+			out = append(out, reg.Hotkey)
+		}
+	}
+	return out, nil
+}
+
+// mayRead reports whether a validator may read a batch, or answers. A batch is of
+// the validators that were registered when it was frozen, and of who froze it;
+// others read it when none of its claims is hidden any more.
+func (p *Platform) mayRead(w http.ResponseWriter, r *http.Request, hotkey string, b Batch) bool {
+	open, err := p.open(r.Context(), b.Claims)
+	if err != nil {
+		p.broken(w, "read batch", err)
+		return false
+	}
+	if len(open) == len(b.Claims) {
+		return true
+	}
+	var who []string
+	if was, err := p.dir.Get(assignedName(b.BatchID), &who); err != nil {
+		p.broken(w, "read batch", err)
+		return false
+	} else if !was { // frozen before this was kept
+		if who, err = p.registered(); err != nil {
+			p.broken(w, "read batch", err)
+			return false
+		}
+	}
+	if slices.Contains(who, hotkey) {
+		return true
+	}
+	refuse(w, http.StatusForbidden, "batch_not_assigned", "batch %s is of the validators that were registered when it was made: register with POST /v1/validators/register for the next one", b.BatchID)
+	return false
 }
 
 func (p *Platform) championUID(ctx context.Context) *int {
@@ -483,10 +542,11 @@ func (p *Platform) batch(w http.ResponseWriter, r *http.Request, id string) (Bat
 }
 
 func (p *Platform) getBatch(w http.ResponseWriter, r *http.Request) {
-	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+	caller, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	if !ok {
 		return
 	}
-	if b, ok := p.batch(w, r, r.PathValue("id")); ok {
+	if b, ok := p.batch(w, r, r.PathValue("id")); ok && p.mayRead(w, r, caller.Hotkey, b) {
 		reply(w, http.StatusOK, b)
 	}
 }
@@ -501,11 +561,12 @@ func (p *Platform) progress(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Platform) artifact(w http.ResponseWriter, r *http.Request) {
-	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+	caller, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	if !ok {
 		return
 	}
 	b, ok := p.batch(w, r, r.PathValue("batch"))
-	if !ok {
+	if !ok || !p.mayRead(w, r, caller.Hotkey, b) {
 		return
 	}
 	// Only scripts of this batch: a validator may not read what is queued for later.
