@@ -309,3 +309,43 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pac
 	}
 	return out, nil
 }
+
+// Audit is `agon discover audit`.
+func Audit(ctx context.Context, kits kit.List, c commands.AuditOptions) (*consensus.Audited, error) {
+	o := kits.Options(c.Common, "")
+	f, err := kit.LoadArenaFile(c.ArenaFile, o.Kits)
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind != kindpack.Name {
+		return nil, &agon.Error{Code: "bad_kind", Status: 422, Field: "arena", Message: "only policy-pack arenas are played without a platform, this is one of kind " + f.Kind}
+	}
+	key, err := auth.NewKey() // stores that are servers want one; nothing is signed with it
+	if err != nil {
+		return nil, err
+	}
+	store, err := consensus.OpenStore(c.Store, o.Getenv, key, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	at := c.Ledger
+	if f.Ledger != "" {
+		at = f.Ledger
+	}
+	place, err := dial.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	l := dial.NewLazy(place, dial.Config{Signer: func(string) (auth.Signer, error) { return nil, errors.New("an audit signs nothing") }})
+	defer func() {
+		if err := l.Close(); err != nil {
+			o.Log.Warn("closing the ledger", "err", err)
+		}
+	}()
+	window := packfile.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
+	return consensus.Audit(ctx, consensus.NodeConfig{
+		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
+		Ledger:       l, Netuid: f.Netuid, Store: store, Window: window, Software: PackSoftware, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
+		Burn: c.Burn, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Unpaid: c.Unpaid, Log: o.Log,
+	}, c.Window)
+}

@@ -93,7 +93,7 @@ func Kit() kit.Kit {
 		},
 		Commands: func(a *cli.App, kits kit.List) []cli.Extra {
 			return commands.Of(a, commands.Work{
-				Scenarios: Scenarios, MockTools: func(ctx context.Context, c commands.MockToolsOptions) error { return MockTools(ctx, kits, c) }, Import: ImportClawbench,
+				Scenarios: Scenarios, MockTools: func(ctx context.Context, c commands.MockToolsOptions) error { return MockTools(ctx, kits, c) }, Import: ImportClawbench, Generate: GenerateOffice,
 				Episode: func(ctx context.Context, c commands.EpisodeOptions) (*commands.Episode, error) {
 					return PlayEpisode(ctx, kits, c)
 				},
@@ -104,6 +104,9 @@ func Kit() kit.Kit {
 					return Compare(ctx, kits, c)
 				},
 				Discover: func(ctx context.Context, c commands.DiscoverOptions) error { return Discover(ctx, kits, c) },
+				Audit: func(ctx context.Context, c commands.AuditOptions) (*consensus.Audited, error) {
+					return Audit(ctx, kits, c)
+				},
 			})
 		},
 		Agreement:  func(arena string) *client.Agreement { return agreement(without, arena) },

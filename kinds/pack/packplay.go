@@ -421,12 +421,24 @@ func writeSummary(b *commands.Batch) error {
 func Compare(ctx context.Context, kits kit.List, c commands.CompareOptions) (*commands.Comparison, error) {
 	o := kits.Options(c.Common, c.Driver)
 	o.ScriptPrice = true // costs are what is compared; the outcome says that a script answered
+	if c.Cassette != "" {
+		env := o.Getenv
+		o.Getenv = func(name string) string {
+			switch name {
+			case "AGON_LLM_CASSETTE":
+				return c.Cassette
+			case "AGON_LLM_BASE_URL", "AGON_LLM_API_KEY":
+				return "" // a tape that is played asks nobody
+			}
+			return env(name)
+		}
+	}
 	b, err := newBench(ctx, o, c.Scenarios, c.User, c.Seed)
 	if err != nil {
 		return nil, err
 	}
 	defer b.close()
-	out := &commands.Comparison{PerDay: c.PerDay, Scripted: b.o.Getenv("AGON_LLM_BASE_URL") == "", Differences: []commands.Difference{}}
+	out := &commands.Comparison{PerDay: c.PerDay, Scripted: c.Cassette == "" && b.o.Getenv("AGON_LLM_BASE_URL") == "", Differences: []commands.Difference{}}
 	type measure struct{ usd, score, calls, output float64 }
 	var got [2][]measure
 	total := 2 * c.Rounds * len(b.set.Scenarios)
@@ -499,6 +511,13 @@ func Compare(ctx context.Context, kits kit.List, c commands.CompareOptions) (*co
 			d.Low, d.High = -math.MaxFloat64, math.MaxFloat64
 		}
 		d.Beyond = d.Low > 0 || d.High < 0
+		if m.name == "usd_per_episode" && d.A > 0 {
+			s := -d.Diff / d.A
+			out.Saving = &s
+			if d.High < math.MaxFloat64 {
+				out.CI = &[2]float64{-d.High / d.A, -d.Low / d.A}
+			}
+		}
 		out.Differences = append(out.Differences, d)
 	}
 	return out, nil

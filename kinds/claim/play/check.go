@@ -29,6 +29,7 @@ const (
 	FindNotUTF8    = "not_utf8"
 	FindSyntax     = "syntax"
 	FindNoEntry    = "no_entrypoint" // warning: a name may be made at run time
+	FindEra        = "wrong_era"
 )
 
 // Check decides whether files hold one Python script. The script is never run.
@@ -48,6 +49,10 @@ func (k *Kind) Structure(files fs.FS) (string, error) {
 
 // registers finds a decorator that may register the entrypoint.
 var registers = regexp.MustCompile(`(?m)^[ \t]*@[^\n]*entrypoint[^\n]*\(|entrypoint\s*\(`)
+
+// queryEra finds what only scripts of the query era have: nothing of them would
+// ever be called here, so that they would score 0 without a word.
+var queryEra = regexp.MustCompile(`(?m)^[ \t]*(from[ \t]+(harnyx|caster)_miner_sdk\.query[ \t]+import\b|import[ \t]+(harnyx|caster)_miner_sdk\.query\b|@[^\n]*\bentrypoint\([ \t]*["']query["'])`)
 
 // CheckSource checks the bytes of one script. A byte more than MaxAgentBytes
 // is enough to tell that it is too large.
@@ -69,6 +74,9 @@ func CheckSource(src []byte) []agon.Finding {
 	}
 	if err := copycat.CheckPython(string(src)); err != nil {
 		return one(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
+	}
+	if !strings.Contains(string(src), Entrypoint) && queryEra.Match(src) {
+		return one(FindEra, "agent.py is of the query era: it registers query, or imports the SDK's Query; this arena plays the claim era: register %s (@entrypoint(%q))", Entrypoint, Entrypoint)
 	}
 	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
 		f := one(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)

@@ -39,8 +39,12 @@ type Work struct {
 	MockTools func(context.Context, MockToolsOptions) error
 	// Import makes tasks of ClawBench's files.
 	Import func(context.Context, ClawbenchImportOptions) ([]cli.TaskInfo, error)
+	// Generate makes office worlds.
+	Generate func(context.Context, GenerateOptions) (*Generated, error)
 	// Discover runs a validator that asks no platform.
 	Discover func(context.Context, DiscoverOptions) error
+	// Audit works out a window's weights from the ledger alone.
+	Audit Audited
 }
 
 // Of returns what the kind adds to the command line a.
@@ -49,7 +53,9 @@ func Of(a *cli.App, work Work) []cli.Extra {
 	return []cli.Extra{
 		{Group: "play", Command: c.packCmd()},
 		{Group: "run", Command: c.toolsCmd()},
+		{Group: "run", Command: c.discoverCmd()},
 		{Parent: "task", Command: c.taskImportCmd()},
+		{Parent: "task", Command: c.taskGenerateCmd()},
 		{Parent: "validator", Extend: c.discoverFlags},
 	}
 }

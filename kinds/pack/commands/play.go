@@ -42,7 +42,7 @@ type Episode struct {
 	SessionKey  string          `json:"session_key"`
 	SessionFile string          `json:"session_file"`
 	Cost        *EpisodeCost    `json:"cost,omitempty"`
-	Error       string          `json:"error,omitempty"`
+	Error       string          `json:"error"`
 	Message     string          `json:"input_message"`
 	Raw         json.RawMessage `json:"openclaw_raw_response"`
 	Requests    json.RawMessage `json:"all_requests"`
@@ -266,6 +266,8 @@ type CompareOptions struct {
 	Rounds  int
 	PerDay  float64
 	Results []string // two folders of batches, instead of playing
+	// Cassette is a tape of model calls that is played instead of asking a model.
+	Cassette string
 }
 
 // Side is one pack of a comparison.
@@ -302,10 +304,14 @@ type Difference struct {
 
 // Comparison is `agon pack compare`.
 type Comparison struct {
-	A           Side         `json:"a"`
-	B           Side         `json:"b"`
-	PerDay      float64      `json:"episodes_per_day"`
-	Scripted    bool         `json:"scripted"`
+	A        Side    `json:"a"`
+	B        Side    `json:"b"`
+	PerDay   float64 `json:"episodes_per_day"`
+	Scripted bool    `json:"scripted"`
+	// Saving is the share of A's cost that B saves, CI its 95 per cent interval:
+	// null where one pair says nothing about noise, or A costs nothing.
+	Saving      *float64     `json:"saving"`
+	CI          *[2]float64  `json:"ci"`
 	Differences []Difference `json:"differences"`
 }
 
@@ -317,8 +323,11 @@ func (a commands) packCompareCmd() *cobra.Command {
 		Long: `Play two packs on every scenario, --rounds times each, and compare: cost per episode,
 projected to a month of --per-day episodes, each model's share of the calls, and which
 differences are beyond noise (paired by scenario and round, 95 per cent).
-JSON: {a, b, episodes_per_day, scripted, differences[{measure, a, b, diff, low, high, beyond_noise}]}.`,
-		Example: "  agon pack compare before.json after.json --rounds 3 --per-day 400",
+saving is the share of A's cost that B saves, ci its 95 per cent interval. With --cassette the
+model calls are those of a tape (recorded with AGON_LLM_CASSETTE and AGON_LLM_BASE_URL), so
+that the costs come out the same to the micro-dollar everywhere; AGON_LLM_MODEL names its models.
+JSON: {a, b, saving, ci, episodes_per_day, scripted, differences[{measure, a, b, diff, low, high, beyond_noise}]}.`,
+		Example: "  agon pack compare before.json after.json --rounds 3 --per-day 400\n  agon pack compare before.json after.json --cassette tape.jsonl -o json",
 		Args:    cli.Args(2, 2, "two packs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Rounds < 1 || o.Rounds > 100 {
@@ -348,12 +357,16 @@ JSON: {a, b, episodes_per_day, scripted, differences[{measure, a, b, diff, low, 
 				for i, d := range r.Differences {
 					rows[i] = []output.Cell{output.Text(d.Measure), output.Text(fmt.Sprintf("%.6f", d.A)), output.Text(fmt.Sprintf("%.6f", d.B)), output.Text(fmt.Sprintf("%.6f to %.6f", d.Low, d.High)), output.Text(cli.Yes(d.Beyond))}
 				}
+				if r.Saving != nil && r.CI != nil {
+					h.Line("b saves %.1f %% of a's cost, 95 %% interval %.1f to %.1f %%", 100**r.Saving, 100*r.CI[0], 100*r.CI[1])
+				}
 				h.Table([]output.Column{{Title: "measure"}, {Title: "a", Right: true}, {Title: "b", Right: true}, {Title: "b less a, 95%"}, {Title: "beyond noise"}}, rows)
 			}})
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Rounds, "rounds", 1, "play each scenario this `often`")
+	f.StringVar(&o.Cassette, "cassette", "", "play the model calls of this `tape` instead of asking a model")
 	f.Float64Var(&o.PerDay, "per-day", 400, "`episodes` a day, for the cost of a month")
 	f.StringVar(&o.Scenarios, "scenarios", "", "`directory` with scenarios/ and fixtures/")
 	f.DurationVar(&o.Timeout, "timeout", 0, "end each agent after this `time`")

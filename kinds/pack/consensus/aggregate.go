@@ -57,30 +57,41 @@ func (c Counts) String() string {
 
 // Filter drops submissions that must not be counted. The order of the rest is kept.
 func Filter(list []Submission, want Expect) ([]Submission, Counts) {
+	kept, c, _ := filter(list, want)
+	return kept, c
+}
+
+// filter says of each dropped submission why as well.
+func filter(list []Submission, want Expect) ([]Submission, Counts, []Rejected) {
 	minStake := want.MinStake
 	if minStake == 0 {
 		minStake = MinStake
 	}
 	c := Counts{In: len(list)}
 	var kept []Submission
+	rejected := []Rejected{}
 	signal := false
 	for _, s := range list {
 		p := s.Payload
+		drop := func(count *int, format string, args ...any) {
+			*count++
+			rejected = append(rejected, Rejected{s.Hotkey, fmt.Sprintf(format, args...)})
+		}
 		switch {
 		case p.Protocol != Protocol:
-			c.Protocol++
+			drop(&c.Protocol, "its payload is of protocol %d, not %d", p.Protocol, Protocol)
 		case p.Window != want.Window:
-			c.Window++
+			drop(&c.Window, "its payload is of window %d, its pointer of %d", p.Window, want.Window)
 		case !(s.Stake >= minStake):
-			c.Stake++
+			drop(&c.Stake, "its stake is %.0f, want %.0f", s.Stake, minStake)
 		case !s.Intact:
-			c.Integrity++
+			drop(&c.Integrity, "forged: the payload is not the bytes that its pointer names")
 		case p.Validator != s.Hotkey:
-			c.Writer++
+			drop(&c.Writer, "copied: its payload names the validator %.64s", p.Validator)
 		case major(p.Software) != major(want.Software):
-			c.Version++
+			drop(&c.Version, "its software is %.40s", p.Software)
 		case p.Scoring != Scoring:
-			c.Scoring++
+			drop(&c.Scoring, "its payload is of scoring version %d, not %d", p.Scoring, Scoring)
 		default:
 			kept = append(kept, s)
 			signal = signal || !zero(p)
@@ -90,13 +101,14 @@ func Filter(list []Submission, want Expect) ([]Submission, Counts) {
 		kept = slices.DeleteFunc(kept, func(s Submission) bool {
 			if zero(s.Payload) {
 				c.Zero++
+				rejected = append(rejected, Rejected{s.Hotkey, "it measured no cost, others did"})
 				return true
 			}
 			return false
 		})
 	}
 	c.Passed = len(kept)
-	return kept, c
+	return kept, c, rejected
 }
 
 // zero says that a payload has no cost but 0.
@@ -111,7 +123,7 @@ func zero(p Payload) bool {
 
 // Result is what validators agree on about one miner.
 type Result struct {
-	Cost       float64 // stake-weighted, over those that call it qualified; 0 where none does
+	Cost       float64 // stake-weighted median, or mean, of those that call it qualified; 0 where none does
 	Qualified  bool    // by more than half of the stake that reports at all
 	Stake      float64 // that calls it qualified and gives a cost
 	Validators int     // how many of them
@@ -121,10 +133,9 @@ type Result struct {
 // does not list a miner does not call it qualified. minValidators is how many
 // must agree besides the stake; 0 and 1 leave it to the stake.
 //
-// trim leaves costs out of the mean that are less than half or more than twice
-// the stake-weighted median: a mean alone lets a quarter of the stake move a
-// cost as far as it likes. Arenas that want the plain mean have it without.
-func Aggregate(list []Submission, minValidators int, trim bool) map[string]Result {
+// middle takes the stake-weighted median of the costs: a mean lets a quarter of
+// the stake move a cost as far as it likes. Arenas that want the plain mean have it without.
+func Aggregate(list []Submission, minValidators int, middle bool) map[string]Result {
 	// Sorted, so that floating-point sums are the same for everyone.
 	list = slices.SortedStableFunc(slices.Values(list), func(a, b Submission) int {
 		switch {
@@ -159,14 +170,14 @@ func Aggregate(list []Submission, minValidators int, trim bool) map[string]Resul
 				votes = append(votes, costVote{cost, list[i].Stake})
 			}
 		}
-		middle := median(votes, r.Stake)
 		sum, weight := 0.0, 0.0
 		for _, v := range votes {
-			if !trim || v.cost >= middle/2 && v.cost <= middle*2 {
-				sum, weight = sum+v.stake*v.cost, weight+v.stake
-			}
+			sum, weight = sum+v.stake*v.cost, weight+v.stake
 		}
-		if weight > 0 {
+		switch {
+		case middle:
+			r.Cost = median(votes, r.Stake)
+		case weight > 0:
 			r.Cost = sum / weight
 		}
 		r.Qualified = total > 0 && r.Stake/total > 0.5 && r.Validators >= minValidators

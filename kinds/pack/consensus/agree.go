@@ -49,65 +49,29 @@ func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen
 	return nil
 }
 
-// aggregate reads the payloads of a window (below 0: the newest that any
-// pointer names), and decides. Where nothing passes, everything stays.
+// aggregate decides a window by the payloads that were pointed to before its
+// pointers are read. Where nothing passes, or too little stake has spoken,
+// everything stays.
 func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64) error {
-	commits, err := n.cfg.Ledger.Commitments(ctx, n.cfg.Netuid)
+	g, err := n.gather(ctx, m, window)
 	if err != nil {
-		return fmt.Errorf("read pointers: %w", err)
+		return err
 	}
-	type pointed struct {
-		neuron ledger.Neuron
-		at     packfile.Pointer
-	}
-	var pointers []pointed
-	newest := int64(-1)
-	for _, c := range commits {
-		neuron, ok := m.Neuron(c.Hotkey)
-		at, parses := packfile.ParsePointer(text(c))
-		if !ok || !neuron.Permit || !parses || at.Scoring != Scoring {
-			continue
+	n.status.Rejected, n.status.Filter, n.status.Short, n.status.Quorum = g.rejected, g.filter, g.short, g.quorum
+	n.cfg.Log.Info(g.filter.String())
+	if len(g.kept) == 0 || g.short != "" {
+		if g.short != "" {
+			n.cfg.Log.Info("nothing is decided", "window", window, "why", g.short)
 		}
-		pointers = append(pointers, pointed{neuron, at})
-		newest = max(newest, at.Window)
-	}
-	counts := window >= 0
-	if !counts {
-		if window = newest; window < 0 {
-			return nil
-		}
-	}
-	var list []Submission
-	n.status.Rejected = []Rejected{}
-	for _, p := range pointers {
-		if p.at.Window != window {
-			n.status.Rejected = append(n.status.Rejected, Rejected{p.neuron.Hotkey, fmt.Sprintf("its pointer is of window %d", p.at.Window)})
-			continue
-		}
-		s, err := n.read(ctx, p.at.Address)
-		if err != nil {
-			n.status.Rejected = append(n.status.Rejected, Rejected{p.neuron.Hotkey, err.Error()})
-			continue
-		}
-		s.Hotkey, s.Stake = p.neuron.Hotkey, float64(p.neuron.Stake)/1e9
-		list = append(list, s)
-	}
-	kept, filter := Filter(list, Expect{Window: window, Software: n.cfg.Software, MinStake: n.cfg.MinStake})
-	n.status.Filter = filter
-	n.cfg.Log.Info(filter.String())
-	if len(kept) == 0 {
 		return nil // the winner stays; the next step asks again
 	}
-	least := n.cfg.MinValidators
-	if least == 0 {
-		least = min(2, len(kept))
-	}
-	agreed := Aggregate(kept, least, !n.cfg.PlainMean)
+	kept, agreed := g.kept, g.agreed
 	owner, copies := Owners(kept)
 	n.status.Outvoted = []Outvote{}
 	for _, s := range kept {
 		if about := Outvoted(s, agreed); len(about) > 0 {
 			n.status.Outvoted = append(n.status.Outvoted, Outvote{s.Hotkey, about})
+			n.cfg.Log.Warn("a validator is outvoted", "validator", s.Hotkey, "miners", about)
 		}
 	}
 	hashOf := map[string]string{}
@@ -132,9 +96,7 @@ func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64)
 		neuron, _ := m.Neuron(winner.Key)
 		n.st.Winner, n.st.WinnerCost, n.st.WinnerUID, n.st.WinnerPack = winner.Key, frozen, neuron.UID, hashOf[winner.Key]
 	}
-	if counts {
-		n.st.Aggregated = window
-	}
+	n.st.Aggregated = max(n.st.Aggregated, window)
 	n.share(m.Block, agreed, contenders)
 	n.status.Winner, n.status.WinnerPack, n.status.Cost, n.status.Agreed = n.st.Winner, n.st.WinnerPack, n.st.WinnerCost, window
 	n.st.WeightsDue = true
@@ -196,9 +158,10 @@ func (n *Node) read(ctx context.Context, address string) (Submission, error) {
 	return s, nil
 }
 
-// setWeights gives the winner its share and burns the rest. Without a winner
-// the owner's own row is copied, or everything burned.
-func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
+// row is what the weights ought to be: the winner has its share and the rest
+// burns. Without a winner it is the owner's own row, or everything burns; false
+// where there is nobody to give anything to.
+func (n *Node) row(m *ledger.Metagraph) (ledger.Weights, bool) {
 	burn, hasOwner := m.BurnUID()
 	w := ledger.Weights{VersionKey: n.cfg.VersionKey}
 	add := func(uid uint16, share float64) {
@@ -236,17 +199,32 @@ func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
 			add(burn, 1)
 		}
 	default:
+		return w, false
+	}
+	return w, true
+}
+
+// shown is a row for people.
+func shown(m *ledger.Metagraph, w ledger.Weights) []agon.Weight {
+	out := []agon.Weight{}
+	for i, uid := range w.UIDs {
+		if int(uid) < len(m.Neurons) {
+			out = append(out, agon.Weight{UID: uid, Hotkey: m.Neurons[uid].Hotkey, Weight: w.Values[i]})
+		}
+	}
+	return out
+}
+
+// setWeights puts the row on the ledger.
+func (n *Node) setWeights(ctx context.Context, m *ledger.Metagraph) error {
+	w, ok := n.row(m)
+	if !ok {
 		return nil
 	}
 	if err := n.cfg.Ledger.SetWeights(ctx, n.cfg.Netuid, n.cfg.Hotkey, w); err != nil {
 		return fmt.Errorf("set weights: %w", err)
 	}
 	n.st.WeightsAt, n.st.WeightsDue, n.status.LastWeights = m.Block, false, n.cfg.Now()
-	n.status.Weights = []agon.Weight{}
-	for i, uid := range w.UIDs {
-		if int(uid) < len(m.Neurons) {
-			n.status.Weights = append(n.status.Weights, agon.Weight{UID: uid, Hotkey: m.Neurons[uid].Hotkey, Weight: w.Values[i]})
-		}
-	}
+	n.status.Weights = shown(m, w)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -78,17 +79,29 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 	exclude := func(hotkey, format string, args ...any) {
 		n.status.Excluded = append(n.status.Excluded, Excluded{Miner: hotkey, Reason: fmt.Sprintf(format, args...)})
 	}
+	type found struct {
+		c      ledger.Commitment
+		neuron ledger.Neuron
+		at     packfile.Commitment
+	}
+	var all []found
 	for _, c := range commits {
 		neuron, ok := m.Neuron(c.Hotkey)
 		if !ok || neuron.Permit || slices.Contains(n.cfg.Blacklist, neuron.Coldkey) {
 			continue // validators point to payloads; nobody plays for them
 		}
-		at, ok := packfile.ParseCommitment(text(c))
-		if !ok {
-			continue
+		if at, ok := packfile.ParseCommitment(text(c)); ok {
+			all = append(all, found{c, neuron, at})
 		}
-		p, err := n.fetch(ctx, at)
-		if err != nil {
+	}
+	places := make([]packfile.Commitment, len(all))
+	for i, f := range all {
+		places[i] = f.at
+	}
+	packs, errs := n.fetchAll(ctx, m.Block, places)
+	for i, f := range all {
+		c, neuron, at, p := f.c, f.neuron, f.at, packs[i]
+		if err := errs[i]; err != nil {
 			exclude(c.Hotkey, "pack_fetch: %v", err)
 			continue
 		}
@@ -103,10 +116,67 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 	return n.unique(list), seen, nil
 }
 
-func (n *Node) fetch(ctx context.Context, at packfile.Commitment) (*packfile.Pack, error) {
-	if p, ok := n.packs[at.Hash]; ok {
-		return p, nil
+// Bounds of fetching. A server that does not answer holds up nobody but itself,
+// and is asked again later each time.
+const (
+	fetchers    = 256
+	firstSilent = 25  // blocks until a URL that failed is asked again: five minutes
+	mostSilent  = 400 // at the most, after further failures
+)
+
+// silence is a URL that gave no pack.
+type silence struct {
+	err   error
+	until uint64 // the block from which it is asked again
+	after uint64
+}
+
+// fetchAll gets what commitments name, many at once.
+func (n *Node) fetchAll(ctx context.Context, block uint64, list []packfile.Commitment) ([]*packfile.Pack, []error) {
+	packs, errs := make([]*packfile.Pack, len(list)), make([]error, len(list))
+	asked := make([]bool, len(list))
+	slot := make(chan struct{}, fetchers)
+	var wg sync.WaitGroup
+	for i, at := range list {
+		if p, ok := n.packs[at.Hash]; ok {
+			packs[i] = p
+			continue
+		}
+		if x, ok := n.silent[at]; ok && block < x.until {
+			errs[i] = x.err
+			continue
+		}
+		asked[i] = true
+		slot <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slot }()
+			packs[i], errs[i] = n.fetch(ctx, at)
+		})
 	}
+	wg.Wait()
+	if len(n.packs)+len(list) > 10_000 {
+		clear(n.packs)
+	}
+	if len(n.silent)+len(list) > 10_000 {
+		clear(n.silent)
+	}
+	for i, at := range list {
+		switch {
+		case errs[i] == nil:
+			n.packs[at.Hash] = packs[i]
+			delete(n.silent, at)
+		case asked[i] && ctx.Err() == nil:
+			after := uint64(firstSilent)
+			if old, ok := n.silent[at]; ok {
+				after = min(2*old.after, mostSilent)
+			}
+			n.silent[at] = silence{errs[i], block + after, after}
+		}
+	}
+	return packs, errs
+}
+
+func (n *Node) fetch(ctx context.Context, at packfile.Commitment) (*packfile.Pack, error) {
 	b, err := n.cfg.Fetch(ctx, at.URL)
 	if err != nil {
 		return nil, err
@@ -118,10 +188,6 @@ func (n *Node) fetch(ctx context.Context, at packfile.Commitment) (*packfile.Pac
 	if p.Hash != at.Hash {
 		return nil, fmt.Errorf("the pack has hash %s, not the one that was committed", p.Hash)
 	}
-	if len(n.packs) > 10_000 {
-		clear(n.packs)
-	}
-	n.packs[at.Hash] = p
 	return p, nil
 }
 

@@ -66,14 +66,17 @@ type NodeConfig struct {
 
 	Window packfile.WindowRule
 	// Clock says where a block stands instead of Window: a demo does not wait for days.
-	Clock         func(block int64) packfile.Window
+	Clock func(block int64) packfile.Window
+	// LivePointers says that Clock does not follow from the block alone: pointers count
+	// whenever they are read.
+	LivePointers  bool
 	Schema        string  // of packs; "" means pack.SchemaOPP
 	Tasks         string  // names what is played and how it is judged: evaluations by others are not used again
 	Software      string  // version of scenarios and harness, for payloads
 	Dir           string  // state
 	MinStake      float64 // alpha; 0 means MinStake
-	MinValidators int     // that must agree; 0 means 2, or all where there are fewer
-	PlainMean     bool    // costs are averaged without trimming, as others of such arenas do
+	MinValidators int     // that must agree; 0 means 2, or 1 where only one has stake enough
+	PlainMean     bool    // costs are averaged instead of their median taken, as others of such arenas do
 	Burn          float64 // share of the reward that is burned; the arena's default is 0.5
 	Reevaluate    uint64  // blocks after which a pack is looked at again; 0: a window
 	// CacheTTL is for how long a looked-at pack is not played again; 0: CacheTTL, below 0: it always is.
@@ -127,9 +130,12 @@ type Status struct {
 	Filter   Counts          `json:"filter"`
 	Rejected []Rejected      `json:"rejected"` // pointers that led to no payload that counts
 	Outvoted []Outvote       `json:"outvoted"`
-	Winner   string          `json:"winner,omitempty"`
-	Cost     float64         `json:"winner_cost,omitempty"`
-	Weights  []agon.Weight   `json:"weights"`
+	// Quorum is the share of the active stake whose payloads passed; Short is why it decided nothing.
+	Quorum  float64       `json:"quorum"`
+	Short   string        `json:"short,omitempty"`
+	Winner  string        `json:"winner,omitempty"`
+	Cost    float64       `json:"winner_cost,omitempty"`
+	Weights []agon.Weight `json:"weights"`
 	// LastEval and LastWeights are when a pack was last played, and weights last set; zero: not by this process.
 	LastEval    time.Time `json:"last_eval_at,omitzero"`
 	LastWeights time.Time `json:"last_set_weights_at,omitzero"`
@@ -160,13 +166,14 @@ type Outvote struct {
 
 // Node is one validator without a platform. One goroutine calls Step.
 type Node struct {
-	cfg     NodeConfig
-	st      state
-	status  Status
-	started bool
-	packs   map[string]*packfile.Pack // by hash: content that was checked
-	retry   map[string]uint64         // by hash: the block from which it is tried again
-	told    map[[2]string]bool        // miner and hash of copies that were told
+	cfg    NodeConfig
+	st     state
+	status Status
+	caught int64                           // the newest past window that was looked at after an absence
+	silent map[packfile.Commitment]silence // URLs that gave no pack
+	packs  map[string]*packfile.Pack       // by hash: content that was checked
+	retry  map[string]uint64               // by hash: the block from which it is tried again
+	told   map[[2]string]bool              // miner and hash of copies that were told
 }
 
 // NewNode reads the state that an earlier process left.
@@ -210,7 +217,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state: %w", err)
 	}
-	n := &Node{cfg: c, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, told: map[[2]string]bool{}}
+	n := &Node{cfg: c, caught: -1, silent: map[packfile.Commitment]silence{}, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, told: map[[2]string]bool{}}
 	n.reset()
 	b, err := os.ReadFile(n.path())
 	switch {
@@ -260,14 +267,9 @@ func (n *Node) Step(ctx context.Context) error {
 		n.status.Fault, n.status.Reason = "", ""
 	}
 	n.status.Block, n.status.Window = m.Block, w
-	if !n.started {
-		// What the others agreed on while this one was away.
-		if n.st.Winner == "" {
-			if err := n.aggregate(ctx, m, -1); err != nil {
-				n.cfg.Log.Warn("starting aggregation", "err", err)
-			}
-		}
-		n.started = true
+	// What the others agreed on while this one was away.
+	if err := n.catchUp(ctx, m, w.Number-1); err != nil {
+		n.cfg.Log.Warn("aggregating past windows", "err", err)
 	}
 	entries, sightings, err := n.discover(ctx, m)
 	if err != nil {

@@ -284,7 +284,7 @@ func TestBadPayloads(t *testing.T) {
 	w.to(92, 0, 1)
 	w.agree(w.miners[0], 0, 1)
 	s := w.nodes[0].Status()
-	if s.Filter.Integrity != 1 || s.Filter.Stake != 1 || s.Filter.Passed != 2 || len(s.Rejected) != 1 || s.Rejected[0].Validator != w.vals[3] {
+	if s.Filter.Integrity != 1 || s.Filter.Stake != 1 || s.Filter.Passed != 2 || len(s.Rejected) != 3 || reasonOf(s.Rejected, w.vals[2]) == "" || reasonOf(s.Rejected, w.vals[3]) == "" {
 		t.Errorf("%s, rejected %+v", s.Filter, s.Rejected)
 	}
 }

@@ -145,14 +145,14 @@ func TestAggregateClosedWorld(t *testing.T) {
 }
 
 // A miner qualifies by more than half of the stake that reports, and its cost
-// is the mean of those within half and twice the median.
+// is the stake-weighted median.
 func TestAggregateBounds(t *testing.T) {
 	// v has stake and says cost; below 0 it does not call the miner qualified.
 	type v struct{ stake, cost float64 }
 	for _, c := range []struct {
 		name      string
 		least     int
-		trim      bool
+		middle    bool
 		votes     []v
 		qualified bool
 		cost      float64
@@ -161,9 +161,9 @@ func TestAggregateBounds(t *testing.T) {
 		{"a little more is enough", 0, true, []v{{50.001, 1}, {49.999, -1}}, true, 1},
 		{"enough stake, too few validators", 2, true, []v{{90, 1}, {10, -1}}, false, 1},
 		{"as many validators as must agree", 2, true, []v{{45, 1}, {45, 1}, {10, -1}}, true, 1},
-		{"half and twice the median count", 0, true, []v{{10, 2}, {20, 4}, {10, 8}}, true, 4.5},
-		{"just above twice the median", 0, true, []v{{10, 2}, {20, 4}, {10, 8.01}}, true, 10. / 3},
-		{"just below half the median", 0, true, []v{{10, 1.99}, {20, 4}, {10, 8}}, true, 16. / 3},
+		{"far ends move nothing", 0, true, []v{{10, 2}, {20, 4}, {10, 8}}, true, 4},
+		{"a fifth above and nearly half of the stake moves nothing", 0, true, []v{{51, 4}, {49, 4.8}}, true, 4},
+		{"of halves the lower", 0, true, []v{{20, 4}, {20, 6}}, true, 4},
 		{"three times the median moves nothing", 0, true, []v{{30, 4}, {10, 12}}, true, 4},
 		{"a third of the median moves nothing", 0, true, []v{{30, 3}, {10, 1}}, true, 3},
 		{"the plain mean takes everything", 0, false, []v{{30, 4}, {10, 12}}, true, 6},
@@ -175,7 +175,7 @@ func TestAggregateBounds(t *testing.T) {
 				p.Costs, p.Qualified = map[string]float64{"m": max(x.cost, 0)}, map[string]bool{"m": x.cost >= 0}
 				list = append(list, Submission{Hotkey: fmt.Sprint(i), Stake: x.stake, Payload: p, Intact: true})
 			}
-			got := Aggregate(list, c.least, c.trim)["m"]
+			got := Aggregate(list, c.least, c.middle)["m"]
 			if got.Qualified != c.qualified || math.Abs(got.Cost-c.cost) > 1e-12 {
 				t.Errorf("qualified %t at %v, want %t at %v", got.Qualified, got.Cost, c.qualified, c.cost)
 			}

@@ -1,0 +1,254 @@
+package consensus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+	"github.com/agon-arena/agon/ledger"
+)
+
+func reasonOf(list []Rejected, validator string) string {
+	var out []string
+	for _, r := range list {
+		if r.Validator == validator {
+			out = append(out, r.Reason)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// says publishes a payload of a validator by hand and points to it.
+func (w *world) says(val int, window int64, costs map[string]float64) {
+	w.t.Helper()
+	p := Payload{Protocol: Protocol, Scoring: Scoring, Window: window, Validator: w.vals[val], Software: "1.0.0", Timestamp: w.now.Unix(), Costs: costs, Qualified: map[string]bool{}}
+	for k := range costs {
+		p.Qualified[k] = true
+	}
+	address, err := w.store.Put(w.t.Context(), p.Canonical())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.points(val, window, address)
+}
+
+func (w *world) points(val int, window int64, address string) {
+	w.t.Helper()
+	s, err := packfile.Pointer{Protocol: Protocol, Window: window, Scoring: Scoring, Address: address}.Write()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.l.Commit(w.t.Context(), testNet, w.vals[val], ledger.Raw([]byte(s))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// audit works out a window on a machine that knows nothing.
+func (w *world) audit(window int64) *Audited {
+	w.t.Helper()
+	a, err := Audit(w.t.Context(), NodeConfig{Ledger: w.l, Netuid: testNet, Store: w.store, Software: "1.0.0", Burn: 0.5, Window: packfile.WindowRule{Blocks: 100}}, window)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// One payload decides nothing while others are active: not the seat, not its cost.
+func TestOneAlone(t *testing.T) {
+	w := newWorld(t, 40_000, 35_000, 23_000)
+	w.to(5)
+	w.commit(0, policyA, 1)
+	w.commit(2, policyB, 2)
+	w.window(0, 0, 1, 2)
+	w.agree(w.miners[0], 0, 1, 2)
+	w.to(110)
+	w.says(2, 1, map[string]float64{w.miners[3]: 1e-7})
+	w.to(192, 0)
+	w.agree(w.miners[0], 0)
+	s := w.nodes[0].Status()
+	if s.Short == "" || s.Quorum > 0.3 || s.Agreed != 0 || s.Cost != 1 {
+		t.Errorf("%+v", s)
+	}
+	if a := w.audit(1); a.Short == "" || a.Winner != w.miners[0] || a.Cost != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A pointer to a window that has not come is ignored by a validator that starts
+// without state, and named.
+func TestFarWindow(t *testing.T) {
+	w := newWorld(t, 40_000, 35_000, 30_000, 25_000)
+	w.to(5)
+	w.commit(0, policyA, 1)
+	w.to(10)
+	w.says(3, 999_999, map[string]float64{w.miners[3]: 1e-7})
+	w.window(0, 0, 1)
+	w.nodes[2] = nil
+	w.start(2)
+	w.to(110, 2)
+	w.agree(w.miners[0], 0, 1, 2)
+	if a := w.audit(0); !a.Agreed || !strings.Contains(reasonOf(a.Rejected, w.vals[3]), "has not come") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// What is pointed to after pointers are read counts for nobody, whenever one
+// reads; of two payloads the first counts; a paused validator ends where the others are.
+func TestLateAndEquivocating(t *testing.T) {
+	w := newWorld(t, 40_000, 35_000, 30_000, 25_000)
+	w.to(5)
+	w.commit(0, policyA, 0.0020)
+	w.to(10, 0, 1, 2)
+	w.to(82, 0, 1, 2)
+	w.says(3, 0, map[string]float64{w.miners[0]: 0.0011})
+	w.to(85)
+	w.says(3, 0, map[string]float64{w.miners[0]: 0.0019})
+	w.to(92, 0, 1)
+	w.says(3, 0, map[string]float64{w.miners[0]: 0.0039})
+	w.to(95, 2) // it was paused
+	w.agree(w.miners[0], 0, 1, 2)
+	for i := range 3 {
+		if s := w.nodes[i].Status(); s.Cost != 0.0020 || !strings.Contains(reasonOf(s.Rejected, w.vals[3]), "equivocates") {
+			t.Errorf("validator %d: frozen at %v, rejected %+v", i, s.Cost, s.Rejected)
+		}
+	}
+	w.says(3, 1, map[string]float64{w.miners[0]: 0.0020})
+	w.to(110, 0, 1, 2)
+	w.to(182, 0, 1, 2)
+	w.to(192, 0, 1, 2)
+	w.to(193)
+	w.says(2, 1, map[string]float64{w.miners[0]: 9}) // too late
+	a := w.audit(1)
+	if !a.Agreed || a.Cost != 0.0020 || !strings.Contains(reasonOf(a.Rejected, w.vals[2]), "equivocates") && reasonOf(a.Rejected, w.vals[2]) != "" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A season: seven validators of whom two are killed, one forges, one
+// equivocates, one points far ahead and one copies. An empty machine comes to the
+// weights of all honest ones, and names the others.
+func TestSeason(t *testing.T) {
+	w := newWorld(t, 40_000, 38_000, 36_000, 20_000, 15_000, 14_000, 12_000)
+	const forger, equivocator, copier, far = 3, 4, 5, 6
+	w.to(5)
+	w.commit(0, policyA, 1)
+	b := w.commit(2, policyB, 2)
+	for n := range int64(3) {
+		base := uint64(n) * 100
+		if n == 1 {
+			w.costs[b.Hash] = 0.5 // it gets cheap
+		}
+		running := [][]int{{0, 1, 2}, {0, 1}, {0, 2}}[n] // 2 and then 1 are killed for a window
+		w.to(base+10, running...)
+		w.to(base+82, running...)
+		good, err := w.l.Commitments(t.Context(), testNet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.says(forger, n, map[string]float64{w.miners[3]: 1e-7})
+		w.says(equivocator, n, map[string]float64{w.miners[0]: 1})
+		w.to(base + 84)
+		w.says(equivocator, n, map[string]float64{w.miners[0]: 3})
+		w.says(far, 999_999, map[string]float64{w.miners[3]: 1e-7})
+		for _, c := range good {
+			if c.Hotkey == w.vals[0] {
+				at, _ := packfile.ParsePointer(text(c))
+				w.points(copier, n, at.Address)
+			}
+		}
+		w.to(base+92, running...)
+		if n == 1 {
+			w.nodes[2] = nil
+			w.start(2)
+		}
+	}
+	w.to(305, 0, 1, 2)
+	w.agree(w.miners[2], 0, 1, 2)
+	a := w.audit(2)
+	if !a.Agreed || a.Winner != w.miners[2] || a.Cost != 0.5 || len(a.Weights) != 2 {
+		t.Errorf("%+v", a)
+	}
+	for v, want := range map[int]string{forger: "outvoted", equivocator: "equivocates", copier: "copied", far: "has not come"} {
+		if got := reasonOf(a.Rejected, w.vals[v]); !strings.Contains(got, want) {
+			t.Errorf("validator %d: %q, want %q", v, got, want)
+		}
+	}
+	for _, v := range []int{0, 2} {
+		if got := reasonOf(a.Rejected, w.vals[v]); got != "" {
+			t.Errorf("honest validator %d: %s", v, got)
+		}
+	}
+	// Somebody gives other weights than the rules do.
+	m, err := w.l.Metagraph(t.Context(), testNet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, _ := m.Neuron(w.miners[3])
+	if err := w.l.SetWeights(t.Context(), testNet, w.vals[forger], ledger.Weights{UIDs: []uint16{mine.UID}, Values: []uint16{65535}}); err != nil {
+		t.Fatal(err)
+	}
+	if a = w.audit(-1); a.Agreed {
+		t.Errorf("%+v", a.Rows)
+	}
+	var back struct {
+		Weights  []any
+		Agreed   *bool
+		Rejected []Rejected
+	}
+	raw, err := json.Marshal(a)
+	if err != nil || json.Unmarshal(raw, &back) != nil || back.Agreed == nil || len(back.Rejected) < 4 {
+		t.Errorf("%s", fmt.Sprintf("%.300s", raw))
+	}
+}
+
+// Servers that never answer are asked at the same time, and not again at once.
+func TestSilentServers(t *testing.T) {
+	w := newWorld(t, 40_000)
+	w.to(5)
+	const silent = 3
+	for i := range silent {
+		url := fmt.Sprintf("https://silent%d.example/p.json", i)
+		s, err := packfile.Commitment{Hash: strings.Repeat(fmt.Sprint(i), 64), URL: url}.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.l.Commit(t.Context(), testNet, w.miners[i], ledger.Raw([]byte(s))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.commit(3, policyA, 1)
+	var calls atomic.Int32
+	var all sync.WaitGroup
+	all.Add(silent)
+	w.conf = func(c *NodeConfig) {
+		fetch := c.Fetch
+		c.Fetch = func(ctx context.Context, url string) ([]byte, error) {
+			if !strings.Contains(url, "silent") {
+				return fetch(ctx, url)
+			}
+			if calls.Add(1) <= silent {
+				all.Done()
+				all.Wait() // each answers only when all have been asked
+			}
+			return nil, context.DeadlineExceeded
+		}
+	}
+	w.start(0)
+	w.to(10, 0)
+	w.to(20, 0)
+	if n := calls.Load(); n != silent {
+		t.Errorf("%d requests in two steps, want %d", n, silent)
+	}
+	if s := w.nodes[0].Status(); s.Packs != 1 || len(s.Excluded) != silent {
+		t.Errorf("%+v", s)
+	}
+	w.to(40, 0)
+	if n := calls.Load(); n != 2*silent {
+		t.Errorf("%d requests after a while, want %d", n, 2*silent)
+	}
+}
