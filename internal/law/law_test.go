@@ -16,7 +16,7 @@ const module = "github.com/agon-arena/agon"
 // packages of lower layers, or of its own room. Longest prefix wins.
 // ARCHITECTURE.md draws the same table.
 var layers = [][]string{
-	{""}, // the nouns: no I/O
+	{"", "docs"}, // the nouns: no I/O; pages of text
 	{"calc", "internal"},
 	{"auth", "sandbox", "blob"},
 	{"client", "gateway", "ledger"},

@@ -53,6 +53,7 @@ func demoPairs() map[string]float64 {
 func Kit() kit.Kit {
 	return kit.Kit{
 		Libraries: libraries,
+		Page:      page(),
 		EntryName: "agent.py",
 		Kind:      play.Name,
 		Baseline:  guess,

@@ -31,6 +31,7 @@ var calcExamples []byte
 func Kit() kit.Kit {
 	return kit.Kit{
 		Libraries:       libraries,
+		Page:            page(),
 		TaskInit:        initTask,
 		TaskFromRelease: fromRelease,
 		PrepareTasks:    prepareTasks,

@@ -91,7 +91,7 @@ var boardHTML string
 
 // boardPart shows on the board what the validators without a platform agree on.
 func boardPart(without *sync.Map) *web.Part {
-	return &web.Part{HTML: boardHTML, Data: func(_ context.Context, arena string) any {
+	return &web.Part{HTML: boardHTML, Run: runHTML, RunData: runData, Data: func(_ context.Context, arena string) any {
 		if g := agreement(without, arena); g != nil {
 			return g
 		}

@@ -18,46 +18,6 @@ import (
 	"github.com/agon-arena/agon/internal/served"
 )
 
-// arenaCard is one arena on the first page.
-type arenaCard struct {
-	client.Arena
-	Facts platform.ArenaFacts
-	Name  string // of the champion's submission
-}
-
-func (s *server) arenas(q *request) error {
-	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
-		list, err := s.cfg.Platform.Arenas(ctx)
-		if err != nil {
-			return nil, err
-		}
-		data := struct {
-			base
-			Arenas []arenaCard
-		}{base: q.base("Arenas", "")}
-		data.Live = "/live"
-		for _, a := range list {
-			card := arenaCard{Arena: a}
-			if card.Facts, err = s.cfg.Platform.Facts(ctx, a.ID); err != nil {
-				return nil, err
-			}
-			if a.Champion != nil {
-				sub, err := s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission)
-				if err != nil {
-					return nil, err
-				}
-				card.Name = sub.Name
-			}
-			data.Arenas = append(data.Arenas, card)
-		}
-		return s.bytes("arenas", data)
-	})
-	if err != nil {
-		return err
-	}
-	return q.send(http.StatusOK, b)
-}
-
 // shared renders a page once a second for all who are not signed in; the
 // signed in get their own.
 func (s *server) shared(q *request, fill func(ctx context.Context) ([]byte, error)) (*served.Document, error) {
@@ -136,6 +96,8 @@ type boardData struct {
 	Prev, Next int // 0: none
 	Decisions  []decisionRow
 	Reigns     []reign
+	Lead       string // who leads, in a sentence
+	Matrix     *Matrix
 	Scatter    *Chart
 	History    *Chart
 	Weights    []agon.Weight
@@ -166,7 +128,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1)}
-	d.Live = "/live?arena=" + a.ID
+	d.Live, d.Feed = "/live?arena="+a.ID, "/arenas/"+a.ID+"/feed.atom"
 	if d.Facts, err = s.cfg.Platform.Facts(ctx, id); err != nil {
 		return nil, err
 	}
@@ -175,7 +137,9 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	var values []map[string]float64
+	byID := map[string]map[string]float64{}
 	for _, st := range list {
+		byID[st.Submission.ID] = st.Values
 		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
 		r.Reward, r.Why = rewardOf(a.Seats, r.ID), whyOut(r.Submission)
 		if r.Why == "" {
@@ -205,7 +169,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if err := s.decisions(ctx, q, d); err != nil {
 		return nil, err
 	}
-	d.Scatter = scoreCost(d.Rows)
+	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID), headline(d)
 	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
 	for i := range d.Reigns {
 		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)

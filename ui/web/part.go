@@ -3,8 +3,12 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"html/template"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
 )
 
 // Part is what the boards of one kind show below what all boards show.
@@ -16,12 +20,49 @@ type Part struct {
 	// Data returns what the template shows of an arena; nil: nothing is shown. It
 	// is called up to once a second and must not wait.
 	Data func(ctx context.Context, arena string) any
+	// Run is a template of the same sort, shown on the page of a run above its
+	// steps; RunData returns what it shows, nil: nothing. It gets what the reader
+	// may read, and only that.
+	Run     string
+	RunData func(v RunView) any
 }
 
-// Check says what is wrong with the part's template.
+// RunView is a run as a reader of its page may see it.
+type RunView struct {
+	Run *client.Run
+	// Events are those of the attempt that is shown, in order: the first thousand.
+	// Data of those that the reader may not read says {"withheld":true}.
+	Events []agon.Event
+}
+
+// Note finds the data of the last note with a text ("verdict") and reads it into
+// out; false: there is none, or it is withheld.
+func (v RunView) Note(text, task string, out any) bool {
+	found := false
+	for _, e := range v.Events {
+		var n struct{ Text string }
+		if e.Type == agon.EventNote && (task == "" || e.Task == task) && json.Unmarshal(e.Data, &n) == nil && n.Text == text {
+			found = json.Unmarshal(e.Data, out) == nil
+		}
+	}
+	return found
+}
+
+// Check says what is wrong with the part's templates.
 func (p Part) Check() error {
-	_, err := p.parse()
+	_, err := loadParts(map[string]Part{"": p})
 	return err
+}
+
+// RenderRun renders the part of a run over data, for tests of a kind.
+func (p Part) RenderRun(data any) (string, error) {
+	t, err := template.New("run").Funcs(funcs).Parse(p.Run)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, data)
+	return b.String(), err
 }
 
 // Render renders the part over data as a board does, for tests of a kind.
@@ -46,9 +87,30 @@ func loadParts(list map[string]Part) (map[string]*template.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse page part of %s: %w", kind, err)
 		}
+		if _, err := t.New("run").Parse(p.Run); err != nil {
+			return nil, fmt.Errorf("parse run part of %s: %w", kind, err)
+		}
 		out[kind] = t
 	}
 	return out, nil
+}
+
+// runPart renders what a kind shows of a run; one that cannot be rendered is left out.
+func (s *server) runPart(kind string, v RunView) template.HTML {
+	p, ok := s.cfg.Parts[kind]
+	if !ok || p.RunData == nil {
+		return ""
+	}
+	data := p.RunData(v)
+	if data == nil {
+		return ""
+	}
+	var b bytes.Buffer
+	if err := s.parts[kind].ExecuteTemplate(&b, "run", data); err != nil {
+		s.cfg.Log.Error("run part failed", "kind", kind, "run", v.Run.Run.Run, "err", err)
+		return ""
+	}
+	return template.HTML(b.String()) // escaped by the part's own template
 }
 
 // part renders what a kind shows of an arena. A part that cannot be rendered is

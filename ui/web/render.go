@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -20,18 +22,29 @@ import (
 // pages holds a template set per page: the layout and the page's own blocks.
 type pages map[string]*template.Template
 
-func loadPages() (pages, error) {
+func loadPages(now func() time.Time) (pages, error) {
 	names, err := fs.Glob(files, "template/*.html")
 	if err != nil {
 		return nil, err
 	}
 	out := pages{}
+	// Browsers keep static files for an hour: a new binary's have a new address.
+	sum := sha256.New()
+	for _, n := range []string{"static/agon.css", "static/agon.js"} {
+		b, err := fs.ReadFile(files, n)
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(b)
+	}
+	version := hex.EncodeToString(sum.Sum(nil)[:6])
+	clock := template.FuncMap{"asset": func() string { return version }, "ago": func(t time.Time) string { return ago(now(), t) }}
 	for _, n := range names {
 		name := strings.TrimSuffix(path.Base(n), ".html")
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "template/layout.html", "template/parts.html", n)
+		t, err := template.New("layout.html").Funcs(funcs).Funcs(clock).ParseFS(files, "template/layout.html", "template/parts.html", n)
 		if err != nil {
 			return nil, fmt.Errorf("parse page %s: %w", name, err)
 		}
@@ -47,6 +60,8 @@ type base struct {
 	Hotkey   string
 	Operator bool
 	Live     string // what the page's script listens to; empty: nothing
+	Bare     bool   // it stands in a frame: no header, no footer
+	Feed     string // an Atom feed of what the page shows; empty: none
 	Version  string
 }
 
@@ -74,10 +89,12 @@ var funcs = template.FuncMap{
 	"usd":    usd,
 	"score":  showScore,
 	"short":  short,
-	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"ms":     showMS,
 	"line":   plain.Line,
+	"lines":  func(s string) string { t, _ := text(s, maxBlock); return t },
+	"diff":   patchLines,
 	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
 	"count":  count,
 	"faults": faultWord,

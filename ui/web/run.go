@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,8 +43,11 @@ type runData struct {
 	Type     string
 	Hits     int // of a search; -1: none was asked for
 	Stopped  bool
-	Siblings []runRow // other runs on the same tasks, to set side by side
-	LastSeen string   // cursor of the last step, where live steps go on
+	Siblings []runRow      // other runs on the same tasks, to set side by side
+	Story    string        // what happened, in words
+	Timeline *timeline     // when; nil: there is nothing to draw
+	Part     template.HTML // the kind's
+	LastSeen string        // cursor of the last step, where live steps go on
 }
 
 func (s *server) run(q *request) error {
@@ -70,6 +74,9 @@ func (s *server) run(q *request) error {
 		d.Attempts = append(d.Attempts, attemptTab{a, i+1 == d.Attempt})
 	}
 	if err := s.steps(ctx, q, d); err != nil {
+		return err
+	}
+	if err := s.story(ctx, q, d); err != nil {
 		return err
 	}
 	if d.Siblings, err = s.siblings(ctx, q, r); err != nil {

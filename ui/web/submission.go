@@ -77,6 +77,7 @@ type fileView struct {
 	Size   int
 	Text   string
 	Binary bool
+	Patch  bool // shown as one
 	More   bool
 }
 
@@ -231,13 +232,43 @@ func (s *server) predecessor(ctx context.Context, q *request, sub *client.Submis
 const maxShownFile = 64 << 10
 
 func viewFile(f client.File) fileView {
-	v := fileView{Path: f.Path, Size: len(f.Content)}
+	v := fileView{Path: f.Path, Size: len(f.Content), Patch: strings.HasSuffix(f.Path, ".diff") || strings.HasSuffix(f.Path, ".patch")}
 	if !utf8.Valid(f.Content) {
 		v.Binary = true
 		return v
 	}
 	v.Text, v.More = text(string(f.Content), maxShownFile)
 	return v
+}
+
+// lineClass colours a line of a unified difference.
+func lineClass(l string) string {
+	switch {
+	case strings.HasPrefix(l, "diff "), strings.HasPrefix(l, "--- "), strings.HasPrefix(l, "+++ "), strings.HasPrefix(l, "@@"):
+		return "at"
+	case strings.HasPrefix(l, "+"):
+		return "add"
+	case strings.HasPrefix(l, "-"):
+		return "del"
+	}
+	return ""
+}
+
+// patchLines are the lines of a patch as a page shows them.
+func patchLines(patch string) (out []diffLine) {
+	t, more := text(patch, maxShownFile)
+	for l := range strings.Lines(t) {
+		if len(out) >= maxDiffLines {
+			more = true
+			break
+		}
+		l = strings.TrimSuffix(l, "\n")
+		out = append(out, diffLine{lineClass(l), l})
+	}
+	if more {
+		out = append(out, diffLine{"at", "the rest is left out"})
+	}
+	return out
 }
 
 // diffFiles is the unified difference of two sets of files, old to new.
@@ -264,15 +295,7 @@ func diffFiles(old, now []client.File) (out []diffLine, more bool) {
 				more = true
 				return
 			}
-			d := diffLine{}
-			switch {
-			case strings.HasPrefix(l, "diff "), strings.HasPrefix(l, "--- "), strings.HasPrefix(l, "+++ "), strings.HasPrefix(l, "@@"):
-				d.Class = "at"
-			case strings.HasPrefix(l, "+"):
-				d.Class = "add"
-			case strings.HasPrefix(l, "-"):
-				d.Class = "del"
-			}
+			d := diffLine{Class: lineClass(l)}
 			d.Text, _ = text(strings.TrimSuffix(l, "\n"), maxLine)
 			out = append(out, d)
 		}

@@ -45,6 +45,8 @@ type Config struct {
 	Corpus func(ctx context.Context) (*Corpus, error)
 	// Parts are what boards show besides, by kind.
 	Parts map[string]Part
+	// Docs are pages of documentation, Markdown at its top; nil: none.
+	Docs fs.FS
 	// Other answers what no page does (/v1 …).
 	Other http.Handler
 	Now   func() time.Time
@@ -58,11 +60,12 @@ type server struct {
 	sessions *sessions
 	cache    *served.Cache
 	feeds    *feeds
+	library  library
 }
 
 // New returns the handler of all pages.
 func New(cfg Config) (http.Handler, error) {
-	p, err := loadPages()
+	p, err := loadPages(cfg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds()}
+	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds(), library: library{fs: cfg.Docs}}
 	dir, err := fs.Sub(files, "static")
 	if err != nil {
 		return nil, err
@@ -84,11 +87,19 @@ func New(cfg Config) (http.Handler, error) {
 	page := func(pattern string, h func(*request) error) { mux.Handle("GET "+pattern, s.page(h)) }
 	page("/{$}", s.arenas)
 	page("/arenas/{arena}", s.board)
+	page("/arenas/{arena}/race", s.race)
+	page("/arenas/{arena}/feed.atom", s.feed)
+	page("/arenas/{arena}/badge.svg", s.badge)
+	page("/feed.atom", s.feed)
+	page("/docs", s.docs)
+	page("/docs/{page}", s.doc)
+	mux.Handle("GET /embed/arenas/{arena}", s.stranger(s.embed))
 	page("/arenas/{arena}/tasks", s.tasks)
 	page("/arenas/{arena}/validators", s.validators)
 	page("/arenas/{arena}/ledger", s.arenaLedger)
 	page("/submissions/{id}", s.submission)
 	page("/submissions/{id}/file", s.file)
+	page("/submissions/{id}/run", s.runOfTask)
 	page("/runs/{id}", s.run)
 	page("/runs/{id}/events/{cursor}", s.event)
 	page("/runs/{id}/with/{other}", s.sideBySide)
@@ -126,6 +137,11 @@ func New(cfg Config) (http.Handler, error) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// embedPolicy is that of the pages below /embed, which may stand in frames: they
+// show what a stranger may read, whoever looks, and have no form.
+const embedPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'none'; base-uri 'none'; frame-ancestors *"
+
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -158,6 +174,17 @@ func (s *server) page(h func(*request) error) http.Handler {
 	})
 }
 
+// stranger is page for a reader who is not signed in, whatever the request brings.
+func (s *server) stranger(h func(*request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := &request{Request: r, w: w, s: s}
+		w.Header().Set("Cache-Control", "no-store")
+		if err := h(q); err != nil {
+			s.fail(q, err)
+		}
+	})
+}
+
 func (s *server) callerOf(r *http.Request) (platform.Caller, string) {
 	hotkey, token := s.sessions.of(r)
 	return platform.Caller{Hotkey: hotkey, Operator: hotkey != "" && hotkey == s.cfg.Server.Operator}, token
@@ -176,9 +203,10 @@ func (s *server) fail(q *request, err error) {
 	data := struct {
 		base
 		Status        int
+		Code          string
 		Message, Mend string
 		Findings      []agon.Finding
-	}{q.base("Error", ""), e.Status, e.Message, e.Mend, e.Findings}
+	}{q.base("Error", ""), e.Status, e.Code, e.Message, e.Mend, e.Findings}
 	if err := s.render(q, e.Status, "error", data); err != nil {
 		s.cfg.Log.Error("error page failed", "err", err)
 	}

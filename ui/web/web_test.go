@@ -451,7 +451,7 @@ func FuzzStep(f *testing.F) {
 			f.Add(t, []byte(s))
 		}
 	}
-	p, err := loadPages()
+	p, err := loadPages(time.Now)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/blob/s3"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/docs"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
@@ -236,7 +237,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Docs: docs.Files, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err

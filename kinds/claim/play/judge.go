@@ -68,7 +68,9 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	if err != nil {
 		return agon.Score{}, err
 	}
+	a := answerOf(c, ref, p)
 	if p.Response.Verdict != ref.Verdict {
+		env.Progress(agon.EventNote, t.Key, a)
 		return GradeOf(p.Response.Verdict, ref.Verdict, nil).score(t.Key, k.Scorer(), mismatch(p.Response.Verdict, ref.Verdict)), nil
 	}
 	in := SupportInput{Claim: c.Payload.ClaimText, ReferenceJustification: ref.Justification, Justification: p.Response.Justification}
@@ -94,11 +96,66 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	if err != nil {
 		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)
 	}
+	a.Supported, a.Rationale = &v.OK, plain.Short(v.Rationale, 1000)
+	env.Progress(agon.EventNote, t.Key, a)
 	s := GradeOf(p.Response.Verdict, ref.Verdict, &v.OK).score(t.Key, k.Scorer(), fmt.Sprintf("verdict %v, as the reference; support: %s", p.Response.Verdict, plain.Short(v.Rationale, 1000)))
 	if v.Votes > 1 {
 		s.Metrics["judges"], s.Metrics["judges_agree"] = float64(v.Votes), float64(v.For)
 	}
 	return s, nil
+}
+
+// NoteAnswer is the text of the note that says what was answered to a claim.
+const NoteAnswer = "answer"
+
+// Answer is the data of that note: the claim, what the script said of it and what
+// was wanted. It is withheld where the task is.
+type Answer struct {
+	Text          string `json:"text"` // NoteAnswer
+	Task          string `json:"task"`
+	Claim         string `json:"claim"`
+	Verdict       int    `json:"verdict"`
+	Option        string `json:"option,omitempty"` // what the verdict means
+	Wanted        int    `json:"wanted"`
+	WantedOption  string `json:"wanted_option,omitempty"`
+	Justification string `json:"justification,omitempty"`
+	Citations     []Seen `json:"citations,omitempty"`
+	// Supported says whether the judge found the justification to agree with the
+	// reference; nil: the verdict differs, so that it was not asked.
+	Supported *bool  `json:"supported,omitempty"`
+	Rationale string `json:"rationale,omitempty"`
+}
+
+// Agrees tells that the judge found the justification to agree.
+func (a Answer) Agrees() bool { return a.Supported != nil && *a.Supported }
+
+// Seen is a citation as a reader sees it.
+type Seen struct {
+	Title string `json:"title,omitempty"`
+	URL   string `json:"url,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+const maxShownCitations = 20
+
+func answerOf(c Claim, ref Reference, p Pair) Answer {
+	a := Answer{Text: NoteAnswer, Task: p.Task, Claim: plain.Short(c.Payload.ClaimText, 2000), Verdict: p.Response.Verdict, Wanted: ref.Verdict, Justification: plain.Short(p.Response.Justification, 4000)}
+	if o, ok := c.Payload.Option(a.Verdict); ok {
+		a.Option = plain.Short(o, 200)
+	}
+	if o, ok := c.Payload.Option(a.Wanted); ok {
+		a.WantedOption = plain.Short(o, 200)
+	}
+	str := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return plain.Short(*s, 1000)
+	}
+	for _, h := range p.Response.Citations[:min(len(p.Response.Citations), maxShownCitations)] {
+		a.Citations = append(a.Citations, Seen{Title: str(h.Title), URL: str(h.URL), Note: str(h.Note)})
+	}
+	return a
 }
 
 // citationLine is what a judge sees of a citation: the first that is there.

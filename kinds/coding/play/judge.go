@@ -114,7 +114,46 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		score.Metrics[MetricForged] = float64(n)
 	}
 	score.Detail = v.detail(r.Tasks[0].Hidden)
+	env.Progress(agon.EventNote, r.Tasks[0].Key, v.note(diff, r.Tasks[0].Hidden))
 	return []agon.Score{score}, nil
+}
+
+// NoteGrade is the text of the note that says what a grade is made of.
+const NoteGrade = "grade"
+
+// Grade is the data of that note. Tests are left out where the task is hidden.
+type Grade struct {
+	Text   string       `json:"text"` // NoteGrade
+	Patch  string       `json:"patch,omitempty"`
+	Cut    bool         `json:"cut,omitempty"` // the patch is longer
+	Tests  []GradedTest `json:"tests,omitempty"`
+	Forged []string     `json:"forged,omitempty"`
+}
+
+// GradedTest is one listed test: it failed before the patch if its group is fail_to_pass.
+type GradedTest struct {
+	ID     string `json:"id"`
+	Group  string `json:"group"`
+	Passed bool   `json:"passed"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Bounds of a note.
+const (
+	maxNotePatch = 64 << 10
+	maxNoteTests = 500
+)
+
+func (v *Verdict) note(diff []byte, hidden bool) Grade {
+	g := Grade{Text: NoteGrade, Patch: strings.ToValidUTF8(string(diff[:min(len(diff), maxNotePatch)]), "\ufffd"), Cut: len(diff) > maxNotePatch}
+	if hidden {
+		return g
+	}
+	g.Forged = v.Forged
+	for _, t := range v.Tests[:min(len(v.Tests), maxNoteTests)] {
+		g.Tests = append(g.Tests, GradedTest{ID: plain.Short(t.ID, 200), Group: t.Group, Passed: t.Passed, Why: plain.Short(t.Why, 300)})
+	}
+	return g
 }
 
 // detail is one line for the miner; of a hidden task it holds counts only.

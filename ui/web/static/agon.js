@@ -136,6 +136,29 @@
   theme.addEventListener("change", () => { for (const [f, u] of drawn) { u.destroy(); f.querySelector(".plot").replaceChildren(); drawn.set(f, chart(f)); } });
   draw();
 
+  // Times grow older while one looks; the server wrote them first.
+  const units = [[60, 1, "s"], [3600, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]];
+  setInterval(() => {
+    for (const t of document.querySelectorAll("time[data-ago]")) {
+      const d = (Date.now() - Date.parse(t.dateTime)) / 1000, s = Math.abs(d);
+      const [, per, unit] = units.find((u) => s < u[0]);
+      const text = `${Math.floor(s / per)} ${unit}`;
+      t.textContent = d < 0 ? "in " + text : s < 5 ? "just now" : text + " ago";
+    }
+  }, 10000);
+
+  // Commands can be copied.
+  if (navigator.clipboard) for (const c of document.querySelectorAll(".copy")) {
+    const b = document.createElement("button");
+    b.textContent = "Copy";
+    b.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(c.querySelector("pre").textContent);
+      b.textContent = "Copied";
+      setTimeout(() => { b.textContent = "Copy"; }, 1500);
+    });
+    c.append(b);
+  }
+
   // j and k go from step to step, o opens and folds.
   let at = -1;
   document.addEventListener("keydown", (e) => {

@@ -1,0 +1,30 @@
+package claim
+
+import (
+	_ "embed"
+	"encoding/json"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/ui/web"
+)
+
+//go:embed run.html
+var runHTML string
+
+// page shows of a run what was answered to each claim, and what was wanted.
+func page() *web.Part {
+	return &web.Part{Run: runHTML, RunData: func(v web.RunView) any {
+		var out []play.Answer
+		for _, e := range v.Events {
+			var a play.Answer
+			if e.Type == agon.EventNote && json.Unmarshal(e.Data, &a) == nil && a.Text == play.NoteAnswer {
+				out = append(out, a)
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	}}
+}

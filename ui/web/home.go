@@ -1,0 +1,237 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/plain"
+)
+
+// arenaCard is one arena on the first page.
+type arenaCard struct {
+	client.Arena
+	Facts platform.ArenaFacts
+	Name  string // of the champion's submission
+	Share string // of the reward that the champion earns; "": none
+	Top   []topBar
+	Ends  time.Time // of the period that is open; zero: none is
+}
+
+// topBar is one of the best on an arena's card: its score on a strip of 100 units,
+// which is as long as the best score.
+type topBar struct {
+	ID, Name string
+	Score    float64
+	Width    int
+	Champion bool
+	Scripted bool
+}
+
+// happening is one line of what happened last.
+type happening struct {
+	At         time.Time
+	Arena      string
+	Title      string
+	Submission string
+	Name       string
+	Sentence   string
+	Took       bool
+}
+
+// What the first page shows.
+const (
+	shownTop       = 3
+	shownHappening = 10
+	// readDecisions are read of each arena, to find the last that happened.
+	readDecisions = 1000
+)
+
+func (s *server) arenas(q *request) error {
+	b, err := s.shared(q, func(ctx context.Context) ([]byte, error) {
+		list, err := s.cfg.Platform.Arenas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data := struct {
+			base
+			Arenas  []arenaCard
+			News    []happening
+			Playing int
+			Queued  int
+			Kind    string // that the commands to copy name
+			Example string // an arena of it
+			Entry   string // what its template writes
+		}{base: q.base("Arenas", "")}
+		data.Live, data.Feed = "/live", "/feed.atom"
+		for _, a := range list {
+			card, err := s.card(ctx, q, a)
+			if err != nil {
+				return nil, err
+			}
+			data.Arenas = append(data.Arenas, card)
+			data.Playing, data.Queued = data.Playing+a.Playing, data.Queued+a.Queued
+			if data.Kind == "" && a.State == agon.ArenaOpen {
+				data.Kind, data.Example = a.Kind, a.ID
+			}
+		}
+		if data.News, err = s.happenings(ctx, q, list, shownHappening); err != nil {
+			return nil, err
+		}
+		return s.bytes("arenas", data)
+	})
+	if err != nil {
+		return err
+	}
+	return q.send(http.StatusOK, b)
+}
+
+func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCard, error) {
+	card := arenaCard{Arena: a}
+	var err error
+	if card.Facts, err = s.cfg.Platform.Facts(ctx, a.ID); err != nil {
+		return card, err
+	}
+	if a.Seeds != nil && a.Seeds.Period != nil {
+		card.Ends = a.Seeds.Period.Closes
+	}
+	if len(a.Seats) > 0 {
+		card.Share = incentive.Percent(a.Seats[0].Share)
+	}
+	top, err := s.cfg.Platform.Standings(ctx, a.ID, 0, shownTop)
+	if err != nil {
+		return card, err
+	}
+	best := 0.0
+	for _, st := range top {
+		if x := st.Submission.Score; x != nil {
+			best = max(best, *x)
+		}
+	}
+	for _, st := range top {
+		sub := st.Submission
+		if sub.Score == nil {
+			continue
+		}
+		b := topBar{ID: sub.ID, Name: sub.Name, Score: *sub.Score, Scripted: sub.Scripted, Champion: a.Champion != nil && a.Champion.Submission == sub.ID}
+		if best > 0 {
+			b.Width = max(0, int(100**sub.Score/best+0.5))
+		}
+		if b.Champion {
+			card.Name = sub.Name
+		}
+		card.Top = append(card.Top, b)
+	}
+	if a.Champion != nil && card.Name == "" {
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission)
+		if err != nil {
+			return card, err
+		}
+		card.Name = sub.Name
+	}
+	return card, nil
+}
+
+// happenings are the last decisions of arenas, newest first.
+func (s *server) happenings(ctx context.Context, q *request, arenas []client.Arena, limit int) ([]happening, error) {
+	var out []happening
+	for _, a := range arenas {
+		list, err := s.cfg.Platform.Decisions(ctx, a.ID, readDecisions)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list[max(0, len(list)-limit):] {
+			out = append(out, happening{At: d.At, Arena: a.ID, Title: a.Title, Submission: d.Challenger, Sentence: d.Sentence, Took: d.Outcome == agon.TookSeat})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
+	out = out[:min(len(out), limit)]
+	for i := range out {
+		sub, err := s.cfg.Platform.Submission(ctx, q.caller, out[i].Submission)
+		if err != nil {
+			return nil, err
+		}
+		out[i].Name = sub.Name
+	}
+	return out, nil
+}
+
+// headline says who leads an arena and how surely, in a sentence.
+func headline(d *boardData) string {
+	var lead *boardRow
+	for i := range d.Rows {
+		if d.Rows[i].Champion {
+			lead = &d.Rows[i]
+		}
+	}
+	if d.Page > 1 || lead == nil || lead.Score == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s leads with %s", plain.Line(lead.Name), showScore(*lead.Score))
+	if lead.Total != nil && lead.Solved != nil && *lead.Total > 0 {
+		fmt.Fprintf(&b, ": %d of %s solved", *lead.Solved, count(*lead.Total, "task"))
+	}
+	b.WriteString(".")
+	var same, above []string
+	for _, r := range d.Rows {
+		switch {
+		case r.Champion || r.Score == nil:
+		case r.Tier != 0 && r.Tier == lead.Tier:
+			same = append(same, plain.Line(r.Name))
+		}
+		if !r.Champion && r.Score != nil && *r.Score > *lead.Score {
+			above = append(above, plain.Line(r.Name))
+		}
+	}
+	if n := len(above); n > 0 {
+		fmt.Fprintf(&b, " %s scored more without the seat: the decisions below say why.", someOf(above))
+	}
+	if len(same) > 0 {
+		fmt.Fprintf(&b, " On these tasks %s cannot be told apart from it.", someOf(same))
+	}
+	return b.String()
+}
+
+// someOf names up to three, and counts the rest.
+func someOf(names []string) string {
+	switch n := len(names); {
+	case n == 1:
+		return names[0]
+	case n <= 3:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	default:
+		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", n-3)
+	}
+}
+
+// ago says how long before now t was, in one unit.
+func ago(now, t time.Time) string {
+	d := now.Sub(t)
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	if d < 5*time.Second {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
