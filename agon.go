@@ -231,6 +231,9 @@ type Arena struct {
 	Attempts int `json:"attempts"`
 	// SubmissionsPerColdkey caps entries of one coldkey per day (0 = no cap): attempts cost.
 	SubmissionsPerColdkey int `json:"submissions_per_coldkey"`
+	// CooldownSeconds is how long a hotkey waits between two entries, on whatever way
+	// it enters; 0: it does not.
+	CooldownSeconds int `json:"cooldown_seconds,omitempty"`
 	// Replicas is how many validators play each run (0, 1: one). With three or more,
 	// results of one that disagrees with the others are excluded (score.Concord).
 	Replicas int `json:"replicas,omitempty"`
@@ -577,6 +580,9 @@ type Contest struct {
 	// Band is the noise of the metric as preflight measured it, in its unit. A
 	// gain must pass it.
 	Band float64 `json:"band" toml:"band"`
+	// BandRelative is the same as a share of the incumbent's value: where values
+	// shrink, so does the noise of a time. The larger of the two counts.
+	BandRelative float64 `json:"band_relative,omitempty" toml:"band_relative"`
 	// Alpha is the chance that one coldkey's attempts together may take the
 	// seat without being better; Pairs is the most paired replays of challenger
 	// and incumbent. Deterministic tasks (Band 0) need one pair.

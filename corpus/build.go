@@ -81,6 +81,10 @@ type Config struct {
 	EvalShare  float64
 	HeldShare  float64 // 0.15 and 0.05 where both are 0
 
+	// Release leaves the rows of the split held out of the directory: what is
+	// published is no longer held. Its clusters are named all the same.
+	Release bool
+
 	// Only bounds what becomes a row. The zero value takes all.
 	Only Want
 
@@ -157,6 +161,13 @@ type builder struct {
 	subs     map[string]*client.Submission
 }
 
+func newBuilder(ctx context.Context, cfg Config) *builder {
+	return &builder{
+		cfg: cfg, ctx: ctx, names: names{at: map[string]name{}}, report: newReport(), scrub: NewScrubber(), union: newUnion(), subs: map[string]*client.Submission{},
+		asked: map[string]*question{}, tallies: map[name]*tally{}, suspects: map[[16]byte]suspect{}, grams: map[uint64]map[string]bool{},
+	}
+}
+
 // Build reads every final run of the arenas and writes a corpus. The directory
 // appears whole or not at all.
 func Build(ctx context.Context, cfg Config) (*Result, error) {
@@ -171,10 +182,7 @@ func Build(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
 	defer os.RemoveAll(tmp)
-	b := &builder{
-		cfg: cfg, ctx: ctx, names: names{at: map[string]name{}}, report: newReport(), scrub: NewScrubber(), union: newUnion(), subs: map[string]*client.Submission{},
-		asked: map[string]*question{}, tallies: map[name]*tally{}, suspects: map[[16]byte]suspect{}, grams: map[uint64]map[string]bool{},
-	}
+	b := newBuilder(ctx, cfg)
 	if b.spool, err = os.Create(filepath.Join(tmp, "spool")); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
@@ -424,7 +432,7 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 			}
 		}
 	}
-	b.tally(t, sub, row)
+	b.tallyOf(t, sub.ID, row)
 	if row.From.Scripted && !replied(row.Messages) {
 		return nil, RejectNoReply
 	}
@@ -738,8 +746,8 @@ func (b *builder) cutContaminated() {
 	})
 }
 
-// tally counts a play of a problem in which a model took part.
-func (b *builder) tally(t agon.TaskRef, sub *client.Submission, r *Row) {
+// tallyOf counts a play of a problem in which a model took part.
+func (b *builder) tallyOf(t agon.TaskRef, submission string, r *Row) {
 	if b.tallies == nil {
 		return // a filter looks at one run at a time
 	}
@@ -747,7 +755,7 @@ func (b *builder) tally(t agon.TaskRef, sub *client.Submission, r *Row) {
 	if b.tallies[key] == nil {
 		b.tallies[key] = &tally{agents: map[name][2]int{}}
 	}
-	b.tallies[key].add(b.names.of(sub.ID), &r.Reward)
+	b.tallies[key].add(b.names.of(submission), &r.Reward)
 }
 
 func boolCmp(a, b bool) int {

@@ -71,7 +71,10 @@ type Counts struct {
 	Eval    int `json:"eval"`
 	Held    int `json:"held"`
 	Cluster int `json:"clusters"`
-	Solved  int `json:"solved"`
+	Queries int `json:"distinct_queries"`
+	// Withheld are the rows of the split held that a release leaves out.
+	Withheld int `json:"withheld,omitempty"`
+	Solved   int `json:"solved"`
 	// Scripted counts rows by the stand-in script: no model's, worthless to train on.
 	Scripted int            `json:"scripted"`
 	Tokens   int            `json:"tokens"`

@@ -157,6 +157,7 @@ type Provenance struct {
 	Scorer     string      `json:"scorer_version"`
 	Licence    string      `json:"licence"`
 	Scripted   bool        `json:"scripted,omitempty"` // its model was a script
+	Imported   bool        `json:"imported,omitempty"` // it comes from a file of others: no gateway vouches for it
 }
 
 // solved reports that the judge says so.

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -47,9 +48,19 @@ const ManifestName = "manifest.json"
 func (b *builder) write(dir string) error {
 	b.report.Scrubbed = b.scrub.Counts
 	counts := Counts{Rows: len(b.rows), Axis: map[string]int{}, Kind: map[string]int{}, SolvedByKind: map[string]int{}, TokensByKind: map[string]int{}, Tools: map[string]int{}, Licences: map[string]int{}}
-	clusters, scorers, tools := map[string]string{}, map[string]bool{}, offered{}
+	clusters, scorers, tools, queries := map[string]string{}, map[string]bool{}, offered{}, map[uint64]bool{}
 	done := 0
 	for _, split := range []string{Train, Eval, Held} {
+		if split == Held && b.cfg.Release {
+			for i := range b.rows {
+				if b.rows[i].split == Held {
+					counts.Withheld++
+					clusters[b.rows[i].cluster] = Held
+				}
+			}
+			counts.Rows -= counts.Withheld
+			continue
+		}
 		w := newWriters(filepath.Join(dir, split), b.cfg.Scripted, b.cfg.Finals)
 		var group []*Row
 		flush := func() error {
@@ -74,6 +85,9 @@ func (b *builder) write(dir string) error {
 			}
 			r.Group = b.tallies[k.task].group(k.submission)
 			counts.add(r)
+			if q := Normalise(r.query()); q != "" {
+				queries[hash64(q)] = true
+			}
 			if split != Held && r.Axis == Agentic && (b.cfg.Scripted || !r.From.Scripted) {
 				tools.add(r.Tools)
 			}
@@ -95,7 +109,7 @@ func (b *builder) write(dir string) error {
 			return err
 		}
 	}
-	counts.Cluster = len(clusters)
+	counts.Cluster, counts.Queries = len(clusters), len(queries)
 	b.faked = counts.Scripted
 	var lists []string
 	if b.cfg.Poison != nil {
@@ -313,7 +327,8 @@ func card(m *Manifest) string {
 		licence = strings.ToLower(m.Licence)
 	}
 	fmt.Fprintf(&b, "license: %s\n", licence)
-	b.WriteString("language:\n- en\ntask_categories:\n- text-generation\ntags:\n- agents\n- trajectories\n- tool-use\nconfigs:\n")
+	fmt.Fprintf(&b, "size_categories:\n- %s\n", sizeCategory(m.Counts.Rows))
+	b.WriteString("task_categories:\n- text-generation\ntags:\n- agents\n- trajectories\n- tool-use\nconfigs:\n")
 	names := map[string]bool{}
 	for f := range m.Files {
 		// One card cannot name JSON and Parquet; verl reads its files by path.
@@ -341,7 +356,8 @@ func card(m *Manifest) string {
 	}
 	b.WriteString("Axis, credits and costs are what the arena's gateway recorded and signed, never what an agent said. Whole clusters (same problem, same ground truth, nearly the same query) stand in one split. " +
 		"`report.md` says which runs became no row and why, what was removed as secret or personal, and what was found of public benchmarks. `agon corpus verify .` checks hashes and leaks.\n\n")
-	b.WriteString("| file | for |\n|---|---|\n")
+	b.WriteString(composition(m))
+	b.WriteString("## Files\n\n| file | for |\n|---|---|\n")
 	for _, x := range [][2]string{
 		{"rows.jsonl", "everything: messages, tools, steps with credits and loss masks, rewards, provenance"},
 		{"openai.jsonl", "OpenAI chat with tools; solved and agentic"},
@@ -358,6 +374,60 @@ func card(m *Manifest) string {
 	} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", x[0], x[1])
 	}
+	if m.Counts.Withheld > 0 {
+		fmt.Fprintf(&b, "\n%d rows of the split held are not in this release; the manifest names their clusters.\n", m.Counts.Withheld)
+		return b.String()
+	}
 	b.WriteString("\nThe held split is never to be trained on or tuned with; it is for one last look.\n")
+	return b.String()
+}
+
+// sizeCategory is how Hugging Face counts rows.
+func sizeCategory(rows int) string {
+	for _, x := range []struct {
+		below int
+		name  string
+	}{{1_000, "n<1K"}, {10_000, "1K<n<10K"}, {100_000, "10K<n<100K"}, {1_000_000, "100K<n<1M"}} {
+		if rows < x.below {
+			return x.name
+		}
+	}
+	return "1M<n<10M"
+}
+
+// composition is what the card says of the rows: how many questions, what they
+// overlap with, who made them, under what licences.
+func composition(m *Manifest) string {
+	var b strings.Builder
+	c := m.Counts
+	per := 0.0
+	if c.Queries > 0 {
+		per = float64(c.Rows) / float64(c.Queries)
+	}
+	fmt.Fprintf(&b, "## Composition\n\n| | |\n|---|---|\n| rows | %d: %d to train on, %d to evaluate with |\n| different queries | %d, %.1f rows each |\n| leak clusters | %d; none stands in two splits |\n| rows that solve their task | %d |\n| tokens (o200k_base) | %d |\n",
+		c.Rows, c.Train, c.Eval, c.Queries, per, c.Cluster, c.Solved, c.Tokens)
+	list := func(name string, n map[string]int) {
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(n)) {
+			parts = append(parts, fmt.Sprintf("%s %d", strings.NewReplacer("|", " ", "\n", " ").Replace(k), n[k]))
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", name, cmp.Or(strings.Join(parts, ", "), "none"))
+	}
+	list("axis", c.Axis)
+	list("kind", c.Kind)
+	list("licence", c.Licences)
+	list("removed as secret or personal", m.Report.Scrubbed)
+	list("became no row", m.Report.Rejected)
+	switch {
+	case len(m.Poison) == 0:
+		b.WriteString("| public benchmarks | **not checked**: no list was given |\n")
+	case len(m.Report.Contamination) == 0:
+		fmt.Fprintf(&b, "| public benchmarks | no overlap with %s |\n", strings.Join(m.Poison, ", "))
+	default:
+		for _, n := range m.Report.Contamination {
+			fmt.Fprintf(&b, "| public benchmark %s | %d rows overlapped and were cut |\n", n.List, n.Cut)
+		}
+	}
+	b.WriteString("\n")
 	return b.String()
 }

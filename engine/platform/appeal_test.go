@@ -147,3 +147,22 @@ func TestFaultOfOursIsCredited(t *testing.T) {
 	_, err = f.Submit(bg, Caller{Hotkey: miner1}, "demo", request("a third"))
 	wantCode(t, err, 429, "coldkey_cap")
 }
+
+// A hotkey waits between two entries, by whatever way they come; what is sent
+// again is no entry, and others do not wait.
+func TestCooldown(t *testing.T) {
+	f := pairedArena(t, 1, lone())
+	f.arena.CooldownSeconds = 3600
+	must(t, f.EnsureArena(bg, f.arena))
+	first := f.submit(miner1, "agent")
+	_, err := f.Submit(bg, Caller{Hotkey: miner1}, "demo", request("another agent"))
+	wantCode(t, err, 429, "cooldown")
+	if again := f.submit(miner1, "agent"); again.ID != first.ID {
+		t.Errorf("the same files again are submission %s, want %s", again.ID, first.ID)
+	}
+	f.clock.add(time.Hour - time.Second)
+	_, err = f.Submit(bg, Caller{Hotkey: miner1}, "demo", request("another agent"))
+	wantCode(t, err, 429, "cooldown")
+	f.clock.add(time.Second)
+	f.submit(miner1, "another agent")
+}

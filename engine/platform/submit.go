@@ -282,6 +282,18 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
+	if a.CooldownSeconds > 0 {
+		last, cerr := tx.LastEntryOf(a.ID, e.Miner)
+		if cerr != nil {
+			return nil, cerr
+		}
+		if left := last.Add(time.Duration(a.CooldownSeconds) * time.Second).Sub(e.CreatedAt); left > 0 && !last.IsZero() {
+			x := refuse(429, "cooldown", "hotkey %s entered at %s: its next entry may come in %d seconds", e.Miner, last.UTC().Format(time.RFC3339), int64(left.Seconds())+1)
+			x.Limit = strconv.Itoa(a.CooldownSeconds) + " seconds between entries of a hotkey"
+			x.Mend = "wait, and try changes with agon try first"
+			return nil, x
+		}
+	}
 	if a.SubmissionsPerColdkey > 0 {
 		n, cerr := tx.CountColdkey(a.ID, e.Coldkey, e.CreatedAt.Add(-24*time.Hour))
 		if cerr != nil {

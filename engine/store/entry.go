@@ -232,6 +232,15 @@ func (t *Tx) TopScore(arena string) (float64, error) {
 		`SELECT COALESCE(max(score), 0.0) FROM submissions WHERE arena = $1 AND state = 'scored'`, arena)
 }
 
+// LastEntryOf is when a hotkey entered last; the zero time if it never did.
+func (t *Tx) LastEntryOf(arena, miner string) (time.Time, error) {
+	n, err := one(t, scanInt, `SELECT COALESCE(max(s.created_at), 0) FROM submissions s WHERE s.arena = $1 AND s.miner = $2`+notCredited, arena, miner)
+	if err != nil || n == 0 {
+		return time.Time{}, err
+	}
+	return fromMicros(n), nil
+}
+
 // CountColdkey counts what a coldkey entered since a time.
 func (t *Tx) CountColdkey(arena, coldkey string, since time.Time) (int64, error) {
 	return one(t, scanInt, `SELECT count(*) FROM submissions s WHERE s.arena = $1 AND s.coldkey = $2 AND s.created_at > $3`+notCredited,

@@ -56,6 +56,7 @@ type ArenaFile struct {
 	Attempts              *int     `toml:"attempts"`
 	Replicas              int      `toml:"replicas"` // validators that play each run
 	SubmissionsPerColdkey int      `toml:"submissions_per_coldkey"`
+	CooldownSeconds       int      `toml:"cooldown_seconds"`
 	// Stages are played one after the other, each by the tasks of a set above.
 	Stages []agon.Stage `toml:"stages"`
 	// Evidence is "required" (default) or "foreign".
@@ -512,6 +513,9 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if f.MaxLeases < 1 || f.MaxLeases > 1000 {
 		no("max_leases", "%d: want 1 to 1000", f.MaxLeases)
 	}
+	if f.CooldownSeconds < 0 || f.CooldownSeconds > 30*24*3600 {
+		no("cooldown_seconds", "%d: want 0 (none) to 2592000, thirty days", f.CooldownSeconds)
+	}
 	if f.SubmissionsPerColdkey < 0 {
 		no("submissions_per_coldkey", "%d: want 0 (no cap) or more", f.SubmissionsPerColdkey)
 	}
@@ -725,7 +729,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	return agon.Arena{
 		Period: f.Period, Supply: supply,
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
-		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, Evidence: f.Evidence,
+		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,

@@ -84,7 +84,7 @@ func Kit() kit.Kit {
 		Open:        func(ctx context.Context, s *kit.Server) error { return openResearch(ctx, s, c) },
 		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: winnerTakesAll()},
 		Calc:        calc.WithExamples(slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()), calcExamples),
-		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
+		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/status", "/docs", "/redoc", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		Serve: func(_ context.Context, s *kit.Server, _ agon.Arena) (http.Handler, error) {
 			return researchRoutes(s, c)
 		},
@@ -122,7 +122,7 @@ func replayConfig(o kit.Options, rootfs string) kr.Config {
 const demoResearch = "demo-research"
 
 // shippedSets are sets of one task each.
-var shippedSets = []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "compress", "kernel", "charlm"}
+var shippedSets = []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "kernels", "compress", "kernel", "charlm"}
 
 // loadResearch makes a set of each shipped task: an arena has one.
 func loadResearch(_ kit.Options, set string) ([]*task.Task, bool, error) {
@@ -388,11 +388,11 @@ func preflightResearch(ctx context.Context, o kit.Options, d sandbox.Driver, roo
 		}
 		x := cli.TaskPreflight{
 			Task: r.Task, OK: r.OK, Values: r.Values, Baseline: r.Baseline, Band: r.Band,
-			SetupMS: r.SetupMS, BenchmarkMS: r.BenchmarkMS, MaxRSS: r.MaxRSS, Value: r.Baseline, Noise: r.Noise, Leaks: r.Leaks, Seeds: []int64{}, BySeed: []cli.TaskSeedValue{},
+			SetupMS: r.SetupMS, BenchmarkMS: r.BenchmarkMS, MaxRSS: r.MaxRSS, Value: r.Baseline, Noise: cli.TaskNoise{Absolute: r.Noise}, Leaks: r.Leaks, Seeds: []int64{}, BySeed: []cli.TaskSeedValue{},
 		}
 		x.BandAbs = max(r.Noise, r.Band)
 		if r.Baseline != 0 {
-			x.BandRel = x.BandAbs / math.Abs(r.Baseline)
+			x.BandRel, x.Noise.Relative = x.BandAbs/math.Abs(r.Baseline), r.Noise/math.Abs(r.Baseline)
 		}
 		for _, v := range r.BySeed {
 			x.Seeds, x.BySeed = append(x.Seeds, v.Seed), append(x.BySeed, cli.TaskSeedValue(v))

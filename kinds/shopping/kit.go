@@ -68,7 +68,7 @@ func kitOver(floor *shopFloor) kit.Kit {
 		},
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
-				ID: "demo-shopping", Kind: play.Name, Title: "Shopping: find what was asked for", Netuid: 5, Licence: "MIT",
+				ID: demoShopping, Kind: play.Name, Title: "Shopping: find what was asked for", Netuid: 5, Licence: "MIT",
 				Incentive: play.RaceRule, IncentiveNumbers: map[string]float64{"qualify": 0.1, "initial": 0.05},
 				Sets: []string{publicSet}, Hidden: []string{hiddenSet}, Samples: true, SubmissionsPerColdkey: 50,
 				Evidence: agon.EvidenceForeign, // validators of ORO play here
@@ -78,6 +78,14 @@ func kitOver(floor *shopFloor) kit.Kit {
 			f.Policy.Agent.WallMS, f.Policy.Agent.MemoryBytes, f.Policy.Agent.Pids = 300_000, 512<<20, 64
 			f.Defaults()
 			return f
+		},
+		// A hotkey waits between two entries whatever door it comes through, as ORO has
+		// it; in the demo on ORO's own routes only.
+		Prepare: func(_ context.Context, _ *kit.Server, a *agon.Arena) error {
+			if a.CooldownSeconds == 0 && a.ID != demoShopping {
+				a.CooldownSeconds = int(wire.Cooldown / time.Second)
+			}
+			return nil
 		},
 		Sets:       []string{publicSet},
 		LoadSet:    func(o kit.Options, set string) ([]*task.Task, bool, error) { return shopSet(o, floor.With(o), set) },
@@ -95,6 +103,8 @@ func kitOver(floor *shopFloor) kit.Kit {
 	}
 	return k
 }
+
+const demoShopping = "demo-shopping"
 
 // newShopping makes the shopping kind: a keyed gateway judges reasoning by
 // model, a scripted one has no opinion of its own, so a rule walks the gates.

@@ -30,12 +30,14 @@ and written for OpenAI, TRL, verl, ATIF and Hugging Face (docs/corpus.md).`,
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.corpusBuildCmd(s), a.corpusClassifyCmd(s.Finals), a.corpusStatsCmd(), a.corpusVerifyCmd(s.Finals))
+	cmd.AddCommand(a.corpusBuildCmd(s, false), a.corpusBuildCmd(s, true), a.corpusImportCmd(s.Finals), a.corpusClassifyCmd(s.Finals), a.corpusStatsCmd(), a.corpusVerifyCmd(s.Finals))
 	return cmd
 }
 
-func (a *App) corpusBuildCmd(s Corpora) *cobra.Command {
-	var cfg corpus.Config
+// corpusBuildCmd makes `build`, or `release`, which publishes: the same rows but
+// for those held, and refused where they are not fit for others.
+func (a *App) corpusBuildCmd(s Corpora, release bool) *cobra.Command {
+	cfg := corpus.Config{Release: release}
 	var poison []string
 	cmd := &cobra.Command{
 		Use:   "build --out DIR",
@@ -69,8 +71,14 @@ of the files for trainers without --scripted. JSON: {rows, scripted_rows, reject
 			bar := a.bar()
 			cfg.Progress = func(runs, _ int) { bar.Set(progress.State{Label: "reading runs", Done: runs}) }
 			cfg.Wrote = func(rows, of int) { bar.Set(progress.State{Label: "writing rows", Done: rows, Total: of}) }
+			if release && cfg.Poison == nil {
+				return output.Usage("poison", "agon corpus release --poison ./public-tests.txt --out ./release", "--poison names a list of a public benchmark: what is not checked is not released")
+			}
 			r, err := corpus.Build(cmd.Context(), cfg)
 			bar.Close()
+			if err == nil && release {
+				err = fitToPublish(r, s.Finals)
+			}
 			if err != nil {
 				return err
 			}
@@ -86,6 +94,16 @@ of the files for trainers without --scripted. JSON: {rows, scripted_rows, reject
 			}})
 		},
 	}
+	if release {
+		cmd.Use, cmd.Short = "release --out DIR --poison FILE", "Make the set of rows that can be published, with its card"
+		cmd.Long = `Make the set that can be published, in one command: rows of the server's arenas, in splits
+for training and evaluation, checked against the lists of public benchmarks that --poison
+names, with a dataset card: different queries, overlap, leaks, licences, who acted. Rows of
+the split held are left out. It is refused, and nothing is left, where every row comes from
+the stand-in script, a licence is missing, or a check of the result fails (exit code 7).
+JSON: {rows, scripted_rows, rejected, dir}.`
+		cmd.Example = "  agon corpus release --poison ./public-tests.txt --out ./release\n  agon corpus release --arena {arena} --axis agentic --poison ./public-tests.txt --out ./release"
+	}
 	cmd.Flags().StringSliceVar(&cfg.Arenas, "arena", nil, "only this arena (again for more)")
 	cmd.Flags().StringVar(&cfg.Out, "out", "", "directory to make")
 	cmd.Flags().StringArrayVar(&poison, "poison", nil, "list of a public benchmark, at most 256 MiB: rows that stand in it are cut (again for more)")
@@ -99,6 +117,87 @@ of the files for trainers without --scripted. JSON: {rows, scripted_rows, reject
 	cmd.Flags().Float64Var(&cfg.Only.Quality, "min-quality", 0, "only rows of at least this quality, 0 to 1")
 	cmd.Flags().Float64Var(&cfg.Only.Judge, "min-judge", 0, "only rows to which a judge gave at least this, 0 to 1")
 	cmd.Flags().IntVar(&cfg.PerColdkey, "per-coldkey", 0, "rows of one coldkey (default 2000)")
+	return cmd
+}
+
+// fitToPublish checks what was made, and removes it where it is not fit.
+func fitToPublish(r *corpus.Result, finals corpus.Finals) error {
+	why := ""
+	v, err := corpus.Verify(r.Dir, finals)
+	if err != nil {
+		return err
+	}
+	m, err := corpus.ReadManifest(r.Dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Counts.Rows == 0:
+		why = "there is no row to publish"
+	case m.Counts.Scripted == m.Counts.Rows:
+		why = "every row comes from the stand-in script, not from a model"
+	case m.Counts.Licences[""]+m.Counts.Licences["unknown"] > 0:
+		why = "some rows have no licence"
+	case len(v.Problems) > 0:
+		why = v.Problems[0]
+	default:
+		return nil
+	}
+	if err := os.RemoveAll(r.Dir); err != nil {
+		return fmt.Errorf("remove what is not fit to publish: %w", err)
+	}
+	return &agon.Error{Code: "not_fit", Status: 422, Field: "out", Message: "not fit to publish: " + why, Mend: "agon corpus build --out DIR makes a corpus to look at; its report.md says what became no row"}
+}
+
+func (a *App) corpusImportCmd(finals corpus.Finals) *cobra.Command {
+	var cfg corpus.ImportConfig
+	var poison []string
+	cmd := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Audit trajectories of others, and make a corpus of them",
+		Long: `Read trajectories of others and look at them as at rows of our own: structure, secrets,
+duplicates, leak clusters, public benchmarks. Files are JSON or JSON lines, plain or packed
+with gzip or zstd: ATIF documents, {messages, tools} as OpenAI and published sets have them,
+{conversations}, episodes of steps with completions, {instruction, input, output} of one
+step. Rows that are wrong are named and passed over. With --out they
+become a corpus, marked as imported: no gateway vouches for who acted. JSON: {name, read,
+rows, forms, axis, invalid, errors, distinct_queries, rows_per_query, leak_clusters,
+duplicates, near_duplicates, rejected, overlap, scrubbed}.`,
+		Example: "  agon corpus import ./sft.jsonl --poison ./public-tests.txt\n  agon corpus import ./traces.jsonl.zst --licence CC-BY-4.0 --out ./imported",
+		Args:    Args(1, 1000, "files of trajectories"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg.Files, cfg.Finals = args, finals
+			var err error
+			if cfg.Poison, err = readPoison(poison); err != nil {
+				return err
+			}
+			bar := a.bar()
+			cfg.Progress = func(rows int) { bar.Set(progress.State{Label: "reading rows", Done: rows}) }
+			r, err := corpus.Import(cmd.Context(), cfg)
+			bar.Close()
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Name}, Human: func(h *output.Human) {
+				h.Line("%d rows of %d are left: %d different queries, %.1f rows each; %d leak clusters", r.Rows, r.Read, r.Queries, r.RowsPerQuery, r.Clusters)
+				for _, n := range r.Overlap {
+					h.Line("%s: %d rows overlap", n.List, n.Cut)
+				}
+				for _, e := range r.Errors {
+					h.Line("passed over: %s", e)
+				}
+				counts(h, "rows that were cut", r.Rejected)
+			}})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Form, "form", "", "atif, messages, sharegpt, dialogue or instruction (default: by what each row holds)")
+	f.StringVar(&cfg.Kind, "kind", "", "kind of arena whose rules of structure hold (default: what the rows say)")
+	f.StringVar(&cfg.Name, "name", "", "of the data set (default: the first file's)")
+	f.StringVar(&cfg.Licence, "licence", "", "of the rows, as SPDX names it; needed with --out")
+	f.StringVar(&cfg.Out, "out", "", "directory to make; without it the rows are only audited")
+	f.StringArrayVar(&poison, "poison", nil, "list of a public benchmark, at most 256 MiB: overlap with it is counted, and cut (again for more)")
+	f.StringVar(&cfg.Salt, "salt", "", "of the split into train, eval and held (default \"agon\")")
 	return cmd
 }
 

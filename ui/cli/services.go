@@ -396,7 +396,9 @@ type TaskPreflight struct {
 	Value  float64         `json:"value"`
 	Seeds  []int64         `json:"seeds"`
 	BySeed []TaskSeedValue `json:"by_seed"`
-	Noise  float64         `json:"noise"`
+	Noise  TaskNoise       `json:"noise"`
+	// Gate is a metric that must reach a bound before the task's own counts; null: none.
+	Gate *TaskGate `json:"gate"`
 	// BandAbs and BandRel are what band_abs and band_rel of the rule paired need at
 	// least: below them luck passes for a gain. The relative one is of the baseline.
 	BandAbs float64 `json:"band_abs"`
@@ -406,6 +408,19 @@ type TaskPreflight struct {
 	SetupMS     int64       `json:"setup_ms"`
 	BenchmarkMS int64       `json:"benchmark_ms"`
 	MaxRSS      int64       `json:"max_rss_bytes"`
+}
+
+// TaskNoise is a spread in the metric's unit and as a share of the baseline.
+type TaskNoise struct {
+	Absolute float64 `json:"absolute"`
+	Relative float64 `json:"relative"`
+}
+
+// TaskGate is a bound on a metric.
+type TaskGate struct {
+	Metric string  `json:"metric"`
+	Bound  float64 `json:"bound"`
+	Alpha  float64 `json:"alpha"`
 }
 
 // TaskSeedValue is what the base came to with one seed.

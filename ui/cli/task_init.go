@@ -87,7 +87,7 @@ leaks: [{where, what, bytes}], values, baseline, band, setup_ms, benchmark_ms, m
 					for _, c := range r.Checks {
 						rows = append(rows, []output.Cell{output.Text(r.Task), output.Text(c.Name), status(c.Status), output.Text(c.Detail)})
 					}
-					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v, between %d seeds %v; bands to ask for: %.3g or %.3g %% of the value, whichever is more", r.Baseline, r.Band, len(r.Seeds), r.Noise, r.BandAbs, 100*r.BandRel))})
+					rows = append(rows, []output.Cell{output.Text(r.Task), output.Text("measured"), output.Text(""), output.Text(fmt.Sprintf("baseline = %v, band = %v, between %d seeds %v; bands to ask for: %.3g or %.3g %% of the value, whichever is more", r.Baseline, r.Band, len(r.Seeds), r.Noise.Absolute, r.BandAbs, 100*r.BandRel))})
 				}
 				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "check"}, {Title: "status"}, {Title: "detail", Min: 20}}, rows)
 			})

@@ -262,16 +262,17 @@ func (f *preflight) played(seed int64, value float64) {
 func (f *preflight) measured(what string) {
 	sorted := slices.Sorted(slices.Values(f.rep.Values))
 	f.rep.Value = sorted[len(sorted)/2]
-	f.rep.Noise = sorted[len(sorted)-1] - sorted[0]
-	f.rep.Baseline, f.rep.BandAbs = f.rep.Value, f.rep.Noise
+	spread := sorted[len(sorted)-1] - sorted[0]
+	f.rep.Baseline, f.rep.BandAbs, f.rep.Noise.Absolute = f.rep.Value, spread, spread
 	if f.rep.Value != 0 {
-		f.rep.BandRel = f.rep.BandAbs / math.Abs(f.rep.Value)
+		f.rep.BandRel = spread / math.Abs(f.rep.Value)
+		f.rep.Noise.Relative = f.rep.BandRel
 	}
-	if f.rep.Noise == 0 {
+	if spread == 0 {
 		f.add("seeds", "ok", "%s scores %v with each of %d seeds", what, f.rep.Value, len(f.rep.Seeds))
 		return
 	}
-	f.add("seeds", "warn", "%s scores %v with %d seeds, which differ by %v: a rule has to tell a gain from that", what, f.rep.Values, len(f.rep.Seeds), f.rep.Noise)
+	f.add("seeds", "warn", "%s scores %v with %d seeds, which differ by %v: a rule has to tell a gain from that", what, f.rep.Values, len(f.rep.Seeds), spread)
 }
 
 // hidden looks for hidden bytes where contestants can read: in the root file system

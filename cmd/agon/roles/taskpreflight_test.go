@@ -35,7 +35,7 @@ func TestPreflightOfEveryKind(t *testing.T) {
 	}
 	for i, r := range got {
 		distinct := slices.Compact(slices.Sorted(slices.Values(r.Seeds)))
-		if len(distinct) != 5 || len(r.BySeed) != 5 || r.Noise != 0 {
+		if len(distinct) != 5 || len(r.BySeed) != 5 || r.Noise.Absolute != 0 {
 			t.Errorf("%s: seeds %v, %v, noise %v", r.Task, r.Seeds, r.BySeed, r.Noise)
 		}
 		seeds := slices.IndexFunc(r.Checks, func(c cli.Check) bool { return c.Name == "seeds" })

@@ -3,10 +3,13 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -23,7 +26,7 @@ import (
 // and for one validator, whose numbers together are the result of the run. The
 // jobs look like any other.
 
-// Sides of a pair, as the ids of its jobs end.
+// Sides of a pair.
 const (
 	sideChallenger = "c"
 	sideIncumbent  = "i"
@@ -40,21 +43,23 @@ type duelJob struct {
 	Files string `json:"files"`
 }
 
-// duelJobID names the job of one side of a pair.
-func duelJobID(lease string, pair int, side string) string {
-	return fmt.Sprintf("%s.%d%s", lease, pair, side)
+// duelJobID names the job of one side of a pair. Who plays it learns nothing of
+// the side: the lease's token, which no foreign validator gets, is in the hash.
+func duelJobID(lease, token string, pair int, side string) string {
+	h := sha256.Sum256([]byte(strings.Join([]string{"agon duel job", token, lease, strconv.Itoa(pair), side}, "\x00")))
+	return lease + "." + hex.EncodeToString(h[:10])
 }
 
 // duelJobs makes the jobs of a leased duel, in the order in which they should
-// be done: who goes first takes turns.
+// be done: which side goes first is as good as drawn.
 func duelJobs(t *task, l *client.Lease) []store.Doc {
 	var out []store.Doc
 	pairs := max(1, l.Run.Rival.Pairs)
 	for i := range pairs {
 		sides := []string{sideChallenger, sideIncumbent}
-		if i%2 == 1 {
-			slices.Reverse(sides)
-		}
+		slices.SortFunc(sides, func(a, b string) int {
+			return strings.Compare(duelJobID(l.ID, l.Token, i, a), duelJobID(l.ID, l.Token, i, b))
+		})
 		for _, side := range sides {
 			j := storedJob{Token: l.Token, Run: l.Run.Run, Expires: Time{l.Until}, Duel: &duelJob{
 				Lease: l.ID, Pairs: pairs, Pair: i, Side: side, Seed: kr.DuelSeed(t.digest, l.Run, i), Files: string(l.Submission.Digest),
@@ -70,7 +75,7 @@ func duelJobs(t *task, l *client.Lease) []store.Doc {
 			if err != nil {
 				return nil // texts and numbers only
 			}
-			out = append(out, store.Doc{ID: duelJobID(l.ID, i, side), Ref: of, Body: body})
+			out = append(out, store.Doc{ID: duelJobID(l.ID, l.Token, i, side), Ref: of, Body: body})
 		}
 	}
 	return out
@@ -88,7 +93,7 @@ func (c *Coordinator) settleDuel(ctx context.Context, t *task, hotkey string, on
 		}
 		for i := range d.Pairs {
 			for _, side := range []string{sideChallenger, sideIncumbent} {
-				id := duelJobID(d.Lease, i, side)
+				id := duelJobID(d.Lease, one.Token, i, side)
 				row, err := tx.Doc(tableJobs, id)
 				if err != nil {
 					return err
@@ -118,7 +123,7 @@ func duelResult(t *task, token, key string, d *duelJob, jobs map[string]storedJo
 	status, observed := kr.StatusAccepted, map[string]float64{}
 	var pairs []quorum.Pair
 	for i := range d.Pairs {
-		ch, in := jobs[duelJobID(d.Lease, i, sideChallenger)], jobs[duelJobID(d.Lease, i, sideIncumbent)]
+		ch, in := jobs[duelJobID(d.Lease, token, i, sideChallenger)], jobs[duelJobID(d.Lease, token, i, sideIncumbent)]
 		if ch.Status != kr.StatusAccepted {
 			return engineResult(t, token, key, ch.Status, nil)
 		}

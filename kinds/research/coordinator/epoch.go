@@ -79,10 +79,17 @@ func (c *Coordinator) RecipientOf(ctx context.Context, hotkey string) (*Recipien
 	return &out, err
 }
 
+// maxEpochKey bounds the key of an epoch, in bytes.
+const maxEpochKey = 200
+
 // Publish closes an epoch: it shares the budget out by the snapshot, adds it to
 // what each hotkey had, and stores the evidence and every claim. Epochs are
-// numbered from 0 and never change.
-func (c *Coordinator) Publish(ctx context.Context) (*merkle.Evidence, error) {
+// numbered from 0 and never change. With a key, the epoch of an earlier call with
+// the same key is returned: a job that is tried again pays once.
+func (c *Coordinator) Publish(ctx context.Context, key string) (*merkle.Evidence, error) {
+	if len(key) > maxEpochKey {
+		return nil, refuse(422, "key_too_long", "the key has %d bytes, at most %d", len(key), maxEpochKey)
+	}
 	snap, err := c.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -96,6 +103,17 @@ func (c *Coordinator) Publish(ctx context.Context) (*merkle.Evidence, error) {
 	}
 	var out *merkle.Evidence
 	err = c.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		if key != "" {
+			same, err := tx.Docs(tableEpochs, store.DocFilter{Ref: key, Limit: 1})
+			if err != nil {
+				return err
+			}
+			if len(same) > 0 {
+				e, err := decode[merkle.Evidence](same[0])
+				out = &e
+				return err
+			}
+		}
 		n, err := tx.CountDocs(tableEpochs, store.DocFilter{})
 		if err != nil {
 			return err
@@ -116,7 +134,7 @@ func (c *Coordinator) Publish(ctx context.Context) (*merkle.Evidence, error) {
 		if err := c.fillClaims(tx, out, before, earned); err != nil {
 			return err
 		}
-		return storeEpoch(tx, out, c.now)
+		return storeEpoch(tx, out, key, c.now)
 	})
 	if err != nil {
 		return nil, err
@@ -196,13 +214,13 @@ func recipientOf(tx *store.Tx, hotkey string) (string, error) {
 	return s.Coldkey, err
 }
 
-func storeEpoch(tx *store.Tx, e *merkle.Evidence, now clock) error {
+func storeEpoch(tx *store.Tx, e *merkle.Evidence, key string, now clock) error {
 	body, err := encode(e)
 	if err != nil {
 		return err
 	}
 	id := strconv.FormatUint(e.Epoch, 10)
-	if err := tx.InsertDoc(tableEpochs, store.Doc{ID: id, Status: "published", At: now(), Body: body}); err != nil {
+	if err := tx.InsertDoc(tableEpochs, store.Doc{ID: id, Ref: key, Status: "published", At: now(), Body: body}); err != nil {
 		return err
 	}
 	ink, oz, err := e.Trees()

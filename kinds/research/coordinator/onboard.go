@@ -40,9 +40,12 @@ func Onboard(v TaskView, url string) string {
 		} else {
 			p("- `accepted` once %d validators have replayed it and agree (within %v + %v x the value); what you claim never decides\n", r.Agree, r.Absolute, r.Relative)
 		}
-		if r.Band > 0 {
+		switch {
+		case r.BandRelative > 0:
+			p("- `best` must beat the incumbent by more than the noise, %v of its value and at least %v, in paired replays on the same machine and seeds (alpha %v over all of a coldkey's attempts)\n", r.BandRelative, r.Band, r.Alpha)
+		case r.Band > 0:
 			p("- `best` must beat the incumbent by more than the noise band of %v, in paired replays on the same machine and seeds (alpha %v over all of a coldkey's attempts)\n", r.Band, r.Alpha)
-		} else {
+		default:
 			p("- `best` must beat the incumbent in paired replays on the same machine; the metric has no noise\n")
 		}
 	}

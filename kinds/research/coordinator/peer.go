@@ -269,12 +269,13 @@ func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b quo
 	if t.pub.MetricDirection == agon.Maximize {
 		gain = -gain
 	}
-	need := t.pub.Rules.Band
+	band := quorum.BandAt(t.pub.Rules, bar)
+	need := band
 	if p := t.pub.SelfValidation; p != nil {
 		need += p.MinImprovement * max(bar, -bar)
 	}
 	took := gain > need
-	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -t.pub.Rules.Band {
+	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -band {
 		mine, ok := s.Observed[second]
 		theirs, had := best.Observed[second]
 		took = ok && had && quorum.Better(t.pub.Rules.Secondary, mine, theirs)
@@ -287,7 +288,7 @@ func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b quo
 	}
 	r := &Record{
 		Submission: s.ID, TaskID: t.id, Slug: t.pub.Slug, Miner: s.Miner, Parent: opt(parent), Implemented: s.Implemented, Metric: t.pub.MetricName,
-		Direction: t.pub.MetricDirection, Value: b.Value, Delta: &gain, Band: t.pub.Rules.Band, Observed: s.Observed, Rule: s.Best.Rule, Numbers: s.Best.Numbers,
+		Direction: t.pub.MetricDirection, Value: b.Value, Delta: &gain, Band: band, Observed: s.Observed, Rule: s.Best.Rule, Numbers: s.Best.Numbers,
 		PatchDigest: s.PatchDigest, Files: s.Files, TaskDigest: string(t.digest), BaseSHA: s.BaseSHA, At: s.Best.At,
 	}
 	peers, err := peersOf(tx, PeerFilter{Submission: s.ID})

@@ -9,6 +9,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/kinds/research/quorum"
 )
 
 // Modes of a reward policy's validator weights.
@@ -278,10 +279,9 @@ func (c *Coordinator) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return out, nil
 }
 
-// credits are the shares of miners in a task: the sum over records of the gain
-// in units of the noise band (of the value, where there is no noise) times
-// 2^(-age/half life), part of it to the proposer of the idea that was
-// implemented.
+// credits are the shares of miners in a task: the sum over records of what the
+// gain is worth times 2^(-age/half life), part of it to the proposer of the idea
+// that was implemented.
 func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float64) (*string, map[string]float64, error) {
 	out := map[string]float64{}
 	var best *string
@@ -326,25 +326,34 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 	return best, out, err
 }
 
-// gainOf is the gain of a record in units of the noise band, without noise in
-// units of 1 % of the value; of one that took the best by its second metric, in
-// units of 1 % of that.
+// gainOf is what the gain of a record is worth (research.credit); of one that
+// took the best by its second metric, what its gain in that is worth.
 func (c *Coordinator) gainOf(r Record) float64 {
-	gain, unit := 0.0, r.Band
-	if r.Delta != nil {
-		gain = *r.Delta
+	if r.Delta == nil {
+		return 0
 	}
-	if unit == 0 {
-		unit = math.Abs(r.Value) / 100
+	t := c.taskOfID(r.TaskID)
+	in := quorum.CreditIn{Direction: r.Direction, Baseline: r.Value, Band: r.Band, From: before(r.Direction, r.Value, *r.Delta), To: r.Value}
+	if t != nil && t.pub.Baseline != 0 {
+		in.Baseline = t.pub.Baseline
 	}
-	second := r.Numbers["gain2"]
-	if t := c.taskOfID(r.TaskID); t != nil && second > 0 && gain <= r.Band {
-		gain, unit = second, (math.Abs(r.Observed[t.pub.SecondaryMetricName])+second)/100
+	if second := r.Numbers["gain2"]; t != nil && second > 0 && *r.Delta <= r.Band {
+		v, d := r.Observed[t.pub.SecondaryMetricName], t.pub.Rules.Secondary
+		in = quorum.CreditIn{Direction: d, Baseline: before(d, v, second), From: before(d, v, second), To: v}
 	}
-	if unit > 0 {
-		gain /= unit
+	v, err := quorum.Credit(in)
+	if err != nil {
+		return 0 // a number that is none is worth nothing
 	}
-	return max(gain, 0)
+	return v
+}
+
+// before is the value that a gain was made over.
+func before(direction string, value, gain float64) float64 {
+	if direction == agon.Maximize {
+		return value - gain
+	}
+	return value + gain
 }
 
 // lastEpoch is the newest published epoch, -1 if there is none.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -324,7 +325,7 @@ func (c *Coordinator) record(tx *store.Tx, a agon.Arena, e store.Entry, s *store
 	}
 	r := Record{
 		Submission: s.ID, TaskID: t.id, Slug: t.pub.Slug, Miner: s.Miner, Parent: opt(d.Incumbent), Implemented: s.Implemented,
-		Metric: t.pub.MetricName, Direction: t.pub.MetricDirection, Value: agree.Value, Band: a.Contest.Band, Observed: s.Observed, Rule: d.Rule, Numbers: d.Numbers,
+		Metric: t.pub.MetricName, Direction: t.pub.MetricDirection, Value: agree.Value, Band: cmp.Or(d.Numbers["band"], a.Contest.Band), Observed: s.Observed, Rule: d.Rule, Numbers: d.Numbers,
 		PatchDigest: s.PatchDigest, Files: string(e.Digest), TaskDigest: string(a.Tasks[0].Digest), BaseSHA: s.BaseSHA, At: Time{d.At},
 	}
 	if g, ok := d.Numbers["gain"]; ok {

@@ -74,6 +74,9 @@ func (a *Agent) Once(ctx context.Context, n int) (out *Cycle, err error) {
 	if out.Task, err = c.Task(ctx, a.TaskID, a.Slug, true); err != nil {
 		return out, err
 	}
+	if err := a.settle(ctx, out.Task); err != nil {
+		return out, err
+	}
 	item := ""
 	if a.Pool {
 		if out.WorkItem, err = a.pick(ctx, out.Task.ID); err != nil {
@@ -392,24 +395,82 @@ func Ignored(t kr.Task, dir string, files ...string) []string {
 
 func (a *Agent) bestPatch(slug string) string { return filepath.Join(a.Root, slug+".best.patch") }
 
+// best is what the next cycle starts from. A value is the miner's claim until
+// validators have replayed its submission; then it is what they observed, or
+// what was there before comes back.
+type best struct {
+	Value float64 `json:"value"`
+	// Submission is set while Value is only claimed; Before and Patch are then what
+	// was known to be best, if anything was.
+	Submission string   `json:"submission,omitempty"`
+	Before     *float64 `json:"before,omitempty"`
+	Patch      string   `json:"before_patch,omitempty"`
+}
+
+func (a *Agent) bestFile(slug string) string { return filepath.Join(a.Root, slug+".best.json") }
+
+func (a *Agent) best(slug string) (b best, ok bool) {
+	raw, err := os.ReadFile(a.bestFile(slug))
+	return b, err == nil && json.Unmarshal(raw, &b) == nil
+}
+
+func (a *Agent) putBest(slug string, b best, patch string) error {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(a.bestPatch(slug), []byte(patch), 0o600), os.WriteFile(a.bestFile(slug), raw, 0o600))
+}
+
+// settle replaces a claimed value by what validators observed, if they have. What
+// they reject, or find no better than what was known before, is dropped.
+func (a *Agent) settle(ctx context.Context, t *coordinator.TaskView) error {
+	b, ok := a.best(t.Slug)
+	if !ok || b.Submission == "" {
+		return nil
+	}
+	s, err := get[coordinator.Submission](ctx, a.Client, "/api/v1/submissions/"+b.Submission)
+	if err != nil || s.Status == kr.StatusPending {
+		return nil //nolint:nilerror // it is asked again in the next cycle
+	}
+	x, ok := s.Observed[t.MetricName]
+	if s.Status == kr.StatusAccepted && ok && (b.Before == nil || quorum.Better(t.MetricDirection, x, *b.Before)) {
+		patch, err := os.ReadFile(a.bestPatch(t.Slug))
+		if err != nil {
+			return fmt.Errorf("read the kept patch: %w", err)
+		}
+		return errors.Join(a.putBest(t.Slug, best{Value: x}, string(patch)), a.note(t, fmt.Sprint(x), "observed", s.Summary))
+	}
+	what := a.note(t, fmt.Sprint(x), "dropped", s.Status+": "+s.Summary)
+	if b.Before != nil {
+		return errors.Join(a.putBest(t.Slug, best{Value: *b.Before}, b.Patch), what)
+	}
+	return errors.Join(os.Remove(a.bestPatch(t.Slug)), os.Remove(a.bestFile(t.Slug)), what)
+}
+
 // keep writes the cycle to results.tsv, and its patch for the next cycle if
-// what it claims is better than anything kept before.
+// what it claims is better than what is kept; settle sees whether it was true.
 func (a *Agent) keep(out *Cycle, side Sidecar, patch *Patch) error {
 	t := out.Task
 	x, ok := side.Metric(t.MetricName)
-	path := filepath.Join(a.Root, t.Slug+".best.json")
-	var best struct {
-		Value float64 `json:"value"`
-	}
-	b, err := os.ReadFile(path)
-	had := err == nil && json.Unmarshal(b, &best) == nil
-	if out.Kept = ok && (!had || quorum.Better(t.MetricDirection, x, best.Value)); out.Kept {
-		best.Value = x
-		b, err := json.Marshal(best)
-		if err != nil {
-			return err
+	old, had := a.best(t.Slug)
+	if out.Kept = ok && (!had || quorum.Better(t.MetricDirection, x, old.Value)); out.Kept {
+		var sent struct {
+			ID string `json:"id"`
 		}
-		if err := errors.Join(os.WriteFile(a.bestPatch(t.Slug), []byte(patch.Text), 0o600), os.WriteFile(path, b, 0o600)); err != nil {
+		_ = json.Unmarshal(out.Submission, &sent) // without an id it stays a claim
+		now := best{Value: x, Submission: sent.ID}
+		switch {
+		case had && old.Submission != "": // both are claims: what was known stays what is known
+			now.Before, now.Patch = old.Before, old.Patch
+		case had:
+			known, err := os.ReadFile(a.bestPatch(t.Slug))
+			if err != nil {
+				return fmt.Errorf("read the kept patch: %w", err)
+			}
+			now.Before, now.Patch = &old.Value, string(known)
+		}
+		if err := a.putBest(t.Slug, now, patch.Text); err != nil {
 			return err
 		}
 	}

@@ -467,3 +467,69 @@ func TestIgnoredOfARelativeCheckout(t *testing.T) {
 		t.Errorf("a file beside the checkout is ignored: %q", got)
 	}
 }
+
+// What is kept is what validators observed: a claim stands until then, and goes
+// where it was not true.
+func TestClaimsGiveWayToWhatIsObserved(t *testing.T) {
+	status, observed := "pending_verification", 0.0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/submissions/s1" {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(coordinator.Submission{ID: "s1", Status: status, Observed: map[string]float64{"size": observed}})
+	}))
+	defer s.Close()
+	key, err := auth.KeyFromURI("//Bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{Client: &Client{URL: s.URL, Key: key}, Root: t.TempDir(), Now: time.Now}
+	view := &coordinator.TaskView{ID: "t1"}
+	view.Slug, view.MetricName, view.MetricDirection = "toy", "size", "minimize"
+	submitted := func(claim float64, patch string) bool {
+		t.Helper()
+		out := &Cycle{Task: view, Submission: json.RawMessage(`{"id":"s1"}`)}
+		side := Sidecar{ClaimedMetrics: json.RawMessage(fmt.Sprintf(`{"size":%v}`, claim))}
+		if err := a.keep(out, side, &Patch{Text: patch}); err != nil {
+			t.Fatal(err)
+		}
+		return out.Kept
+	}
+	settled := func(now string, x float64) (float64, string) {
+		t.Helper()
+		status, observed = now, x
+		if err := a.settle(t.Context(), view); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := a.best("toy")
+		p, _ := os.ReadFile(a.bestPatch("toy"))
+		return b.Value, string(p)
+	}
+	if !submitted(1, "liar") {
+		t.Fatal("the first claim is not kept")
+	}
+	if v, _ := settled("pending_verification", 0); v != 1 {
+		t.Errorf("while it waits: %v", v)
+	}
+	if v, p := settled("accepted", 60.8); v != 60.8 || p != "liar" {
+		t.Errorf("observed: %v %q", v, p)
+	}
+	if !submitted(50, "honest") { // better than what was observed, not than what was claimed
+		t.Error("an honest claim after a lie is not kept")
+	}
+	if v, p := settled("accepted", 50); v != 50 || p != "honest" {
+		t.Errorf("honest: %v %q", v, p)
+	}
+	for _, c := range []struct {
+		status string
+		x      float64
+	}{{"rejected", 0}, {"accepted", 70}} {
+		if !submitted(2, "again a lie") {
+			t.Fatal("a claim is not kept")
+		}
+		if v, p := settled(c.status, c.x); v != 50 || p != "honest" {
+			t.Errorf("%s: %v %q", c.status, v, p)
+		}
+	}
+}

@@ -174,7 +174,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	d := quorum.RunDuel(c, v.Attempts, pairs)
 	for k, x := range map[string]float64{
 		"evidence": d.Evidence, "need": d.Need, "alpha": d.Alpha, "pairs": float64(d.Pairs), "won": float64(d.Won), "max_pairs": float64(d.MaxPairs),
-		"gain": d.Gain, "gain_se": d.GainSE, "rounds": float64(round),
+		"gain": d.Gain, "gain_se": d.GainSE, "rounds": float64(round), "band": d.Band,
 	} {
 		numbers[k] = x
 	}
@@ -201,7 +201,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	// single one makes most of the pairs.
 	out := kind.Verdict{Rule: rule, Numbers: numbers}
 	n := 1
-	if c.Band > 0 {
+	if quorum.Noisy(c) {
 		n = max(1, (d.MaxPairs-d.Pairs+c.Agree-1)/c.Agree)
 		n = min(n, 4)
 	}
@@ -241,7 +241,7 @@ func duelsOf(c agon.Contest, v agon.View, rival string, a quorum.Agreement) (pai
 			broken++
 			continue
 		}
-		if c.Band > 0 {
+		if quorum.Noisy(c) {
 			for _, d := range duels {
 				pairs = append(pairs, d...)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/research/quorum"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
 
@@ -124,6 +125,7 @@ func (p *player) preflightRuns(ctx context.Context, rep *PreflightReport) error 
 	rep.Band, rep.Baseline = high-low, sorted[len(sorted)/2]
 	rep.add("benchmark", "ok", "%s of the base: %v", p.t.MetricName, rep.Values)
 	rules := p.t.Rules
+	rules.Band = quorum.BandAt(rules, rep.Baseline)
 	if err := p.preflightNoise(ctx, rep, seed, rules.Band); err != nil {
 		return err
 	}

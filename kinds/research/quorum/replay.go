@@ -153,11 +153,19 @@ func gain(direction string, a, b float64) float64 {
 	return b - a
 }
 
+// BandAt is what a gain over an incumbent's value must pass.
+func BandAt(c agon.Contest, incumbent float64) float64 {
+	return max(c.Band, c.BandRelative*math.Abs(incumbent))
+}
+
+// Noisy reports that a contest's metric has noise: one pair does not decide.
+func Noisy(c agon.Contest) bool { return c.Band > 0 || c.BandRelative > 0 }
+
 // Beats reports whether the challenger wins a pair: by more than the band, or
 // inside the band by the second metric.
 func Beats(c agon.Contest, p Pair) bool {
-	g := gain(c.Direction, p.Challenger, p.Incumbent)
-	return g > c.Band || c.Secondary != "" && g >= -c.Band && Better(c.Secondary, p.Challenger2, p.Incumbent2)
+	g, band := gain(c.Direction, p.Challenger, p.Incumbent), BandAt(c, p.Incumbent)
+	return g > band || c.Secondary != "" && g >= -band && Better(c.Secondary, p.Challenger2, p.Incumbent2)
 }
 
 // Duel is how a sequence of pairs stands.
@@ -197,6 +205,9 @@ func AttemptAlpha(alpha float64, n int) float64 {
 // longer can, or until MaxPairs.
 func RunDuel(c agon.Contest, attempt int, pairs []Pair) (d Duel) {
 	d = Duel{Alpha: AttemptAlpha(c.Alpha, attempt), Band: c.Band, Evidence: 1}
+	if len(pairs) > 0 {
+		d.Band = BandAt(c, pairs[0].Incumbent)
+	}
 	d.Need = 1 / d.Alpha
 	gains, gains2 := make([]float64, 0, len(pairs)), make([]float64, 0, len(pairs))
 	for _, p := range pairs {
@@ -206,7 +217,7 @@ func RunDuel(c agon.Contest, attempt int, pairs []Pair) (d Duel) {
 		}
 	}
 	defer func() { d.Gain2, _ = score.MeanSE(gains2[:min(d.Pairs, len(gains2))]) }()
-	if c.Band == 0 {
+	if !Noisy(c) {
 		d.MaxPairs, d.Pairs = 1, min(len(gains), 1)
 		if d.Pairs == 1 {
 			d.Done, d.Gain = true, gains[0]

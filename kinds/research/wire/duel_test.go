@@ -16,8 +16,9 @@ import (
 type pairSeeds map[string][]string
 
 func (p pairSeeds) add(j coordinator.Job) {
-	lease, part, _ := strings.Cut(j.ID, ".")
-	p[lease+"."+strings.TrimRight(part, "ci")] = append(p[lease+"."+strings.TrimRight(part, "ci")], j.Spec.Env["AGON_SEED"])
+	lease, _, _ := strings.Cut(j.ID, ".")
+	seed := j.Spec.Env["AGON_SEED"]
+	p[lease+"."+seed] = append(p[lease+"."+seed], seed)
 }
 
 // Validators that speak only the wire make whole duels: paired replays of
@@ -67,7 +68,7 @@ func TestWireDuel(t *testing.T) {
 	// Better by less than the band: accepted, and not the best.
 	small := f.submit(bob, task.ID, patch("3"))
 	replayed(small, 89.8)
-	incumbents := 0
+	incumbents, ofIncumbent := 0, map[string]bool{}
 	f.duelsBy(func(j coordinator.Job, challenger bool) map[string]float64 {
 		if challenger != (j.Submission.ID == small.ID) {
 			t.Errorf("job %s is of submission %s", j.ID, j.Submission.ID)
@@ -76,6 +77,7 @@ func TestWireDuel(t *testing.T) {
 			return map[string]float64{"size": 89.8}
 		}
 		incumbents++
+		ofIncumbent[j.ID] = true
 		if j.Submission.ID != first.ID || j.Submission.Patch != patch("2") {
 			t.Errorf("the incumbent's job: %+v", j.Submission)
 		}
@@ -89,7 +91,7 @@ func TestWireDuel(t *testing.T) {
 	f.get("/api/v1/verifications?submission_id="+first.ID, 200, &rows)
 	parts := 0
 	for _, r := range rows {
-		if strings.HasSuffix(r.ID, "i") && r.Observed["size"] == 90 && r.Status == "accepted" && r.Duel {
+		if ofIncumbent[r.ID] && r.Observed["size"] == 90 && r.Status == "accepted" && r.Duel {
 			parts++
 		}
 	}

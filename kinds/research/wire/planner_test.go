@@ -81,10 +81,9 @@ func TestPlanByModel(t *testing.T) {
 		map[string]any{"last": "Urgent.", "content": plan(with("priority", 31))},
 		map[string]any{"last": "Stranger.", "content": plan(with("base_submission_id", "nobody"))},
 		map[string]any{"last": "Nothing.", "content": plan()},
-		map[string]any{"last": "Talkative.", "content": "Here is the plan: " + plan(item)},
 		map[string]any{"last": "Make it smaller.", "content": plan(item, with("title", "Second"), item)},
 	))
-	for i, brief := range []string{"Bad kind.", "Two lines.", "Urgent.", "Stranger.", "Nothing.", "Talkative."} {
+	for i, brief := range []string{"Bad kind.", "Two lines.", "Urgent.", "Stranger.", "Nothing."} {
 		task := f.task(func(m map[string]any) { m["slug"], m["brief"] = "bad-"+string(rune('a'+i)), brief })
 		f.admin("POST", path, map[string]string{"task_id": task.ID}, 502, nil)
 		var list []coordinator.WorkItem

@@ -16,8 +16,8 @@ func (h *handler) rewardRoutes() []route {
 	out := []route{
 		{"GET", "/claims/health", public, "are packages served", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]string{"status": "ok"}) }},
 		{"GET", "/claims/epochs", public, "published epochs", h.epochs},
-		{"POST", v1 + "/rewards/epochs", byAdmin, "publish the next epoch", h.admin(func(w http.ResponseWriter, r *http.Request) {
-			v, err := h.Coordinator.Publish(r.Context())
+		{"POST", v1 + "/rewards/epochs", byAdmin, "publish the next epoch; once for each Idempotency-Key", h.admin(func(w http.ResponseWriter, r *http.Request) {
+			v, err := h.Coordinator.Publish(r.Context(), r.Header.Get("Idempotency-Key"))
 			h.send(w, r, v, err)
 		})},
 		{"GET", v1 + "/miners/recipient-coldkey/{hotkey}", public, "where a hotkey's rewards go", func(w http.ResponseWriter, r *http.Request) {

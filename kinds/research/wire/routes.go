@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"html/template"
 	"net/http"
 	"strings"
 
@@ -39,6 +40,9 @@ func (h *handler) routes() []route {
 		{"GET", v1 + "/disclaimer", public, "what a miner must be told", h.disclaimer},
 		{"GET", v1 + "/disclaimer.md", public, "the same as Markdown", h.disclaimerText},
 		{"GET", v1 + "/openapi.json", public, "this document", h.openapi},
+		{"GET", "/status", public, "version, tasks and the contract in use", h.status},
+		{"GET", "/docs", public, "the routes as a page", h.docs},
+		{"GET", "/redoc", public, "the same", h.docs},
 
 		{"GET", v1 + "/tasks", public, "list tasks", h.tasks},
 		{"POST", v1 + "/tasks", byAdmin, "create a task", h.admin(h.createTask)},
@@ -138,6 +142,54 @@ var schemes = map[string]any{
 	byMiner:  map[string]any{"type": "apiKey", "in": "header", "name": "X-Signature", "description": "BT-AUTH-V1 by a registered hotkey with enough stake"},
 	byStaff:  map[string]any{"type": "apiKey", "in": "header", "name": "X-Signature", "description": "BT-AUTH-V1 by a hotkey with a validator permit"},
 	byAdmin:  map[string]any{"type": "apiKey", "in": "header", "name": adminHeader},
+}
+
+// status is what tools ask before they work with a coordinator.
+func (h *handler) status(w http.ResponseWriter, r *http.Request) {
+	tasks, err := h.Coordinator.Tasks(r.Context())
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	live := 0
+	for _, t := range tasks {
+		if t.State == coordinator.StateLive {
+			live++
+		}
+	}
+	epochs, err := h.Coordinator.Epochs(r.Context())
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{
+		"status": "ok", "service": "agon research coordinator", "version": h.Version, "tasks": len(tasks), "live_tasks": live, "epochs": len(epochs),
+		"openapi": "/api/v1/openapi.json",
+	})
+}
+
+// docsPage lists the routes without a script: it is a page for people.
+var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Routes of the research coordinator</title>
+<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui;margin:2rem auto;max-width:60rem;padding:0 1rem}td,th{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}code{overflow-wrap:anywhere}</style></head>
+<body><h1>Routes of the research coordinator</h1>
+<p>The same as <a href="/api/v1/openapi.json">OpenAPI 3.1</a>. Who signs: hotkey, miner (with stake), validator (with a permit), or the admin's token.</p>
+<table><thead><tr><th>Method</th><th>Path</th><th>Signed by</th><th>What it does</th></tr></thead><tbody>
+{{range .}}<tr><td>{{.Method}}</td><td><code>{{.Path}}</code></td><td>{{or .Auth "nobody"}}</td><td>{{.About}}</td></tr>
+{{end}}</tbody></table></body></html>
+`))
+
+func (h *handler) docs(w http.ResponseWriter, _ *http.Request) {
+	type row struct{ Method, Path, Auth, About string }
+	var rows []row
+	for _, r := range h.routes() {
+		rows = append(rows, row{r.method, r.path, r.auth, r.about})
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	if err := docsPage.Execute(w, rows); err != nil && h.Log != nil {
+		h.Log.Warn("write the page of routes", "error", err)
+	}
 }
 
 func (h *handler) openapi(w http.ResponseWriter, _ *http.Request) {

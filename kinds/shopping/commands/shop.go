@@ -135,14 +135,20 @@ func (u untilDone) Write(p []byte) (int, error) {
 	return u.w.Write(p)
 }
 
+// skippedShown bounds the wrong lines that are told one by one.
+const skippedShown = 20
+
 func (a commands) index() *cobra.Command {
 	var out string
+	var skip bool
 	cmd := &cobra.Command{
-		Use:   "index FILE.jsonl",
+		Use:   "index FILE",
 		Short: "Index a catalogue, once for all runs",
-		Long: `Index a catalogue of products in ShoppingBench's schema, one JSON object a line. A line
-that is wrong ends it: nothing is written then, and the error names line, field and limit.
-JSON: {file, version, catalogue (digest), products, terms, postings, tokens, documents}.`,
+		Long: `Index a catalogue of products in ShoppingBench's schema, one JSON object a line, bare or
+as the product of {id, contents, product}; plain, or packed with gzip or zstd. A line that
+is wrong ends it: nothing is written then, and the error names line, field and limit. With
+--skip-invalid such lines are named and passed over. JSON: {file, version, catalogue
+(digest), products, skipped, terms, postings, tokens, documents}.`,
 		Example: "  agon shop index catalogue.jsonl\n  agon shop index catalogue.jsonl --out shop.index",
 		Args:    cli.Args(1, 1, "a catalogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -154,22 +160,38 @@ JSON: {file, version, catalogue (digest), products, terms, postings, tokens, doc
 				return fmt.Errorf("read catalogue: %w", err)
 			}
 			defer func() { _ = f.Close() }()
-			meta, err := search.Build(cmd.Context(), f, out)
+			in, skipped := catalogue.NewReader(f), 0
+			if skip {
+				in.Skip = func(_ int, err error) {
+					if skipped++; skipped <= skippedShown {
+						a.IO.Notef("skipped: %v", err)
+					}
+				}
+			}
+			meta, err := search.BuildOf(cmd.Context(), in, out)
 			if err != nil {
 				return err
 			}
+			if skipped > skippedShown {
+				a.IO.Notef("and %d more lines", skipped-skippedShown)
+			}
 			return a.Printer.Print(cmd.Context(), output.Result{
 				Value: struct {
-					File string `json:"file"`
+					File    string `json:"file"`
+					Skipped int    `json:"skipped"`
 					search.Meta
-				}{out, meta}, IDs: []string{out},
+				}{out, skipped, meta}, IDs: []string{out},
 				Human: func(h *output.Human) {
 					h.Line("%d products, %d words in %s", meta.Products, meta.Terms, out)
+					if skipped > 0 {
+						h.Line("%d lines were skipped", skipped)
+					}
 				},
 			})
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write the index to this `file` (default: FILE.jsonl.index)")
+	cmd.Flags().BoolVar(&skip, "skip-invalid", false, "pass over lines that are wrong, and say which")
 	return cmd
 }
 

@@ -197,8 +197,7 @@ func (w *builder) finish() *Index {
 }
 
 // read adds every product of a catalogue.
-func (w *builder) read(ctx context.Context, in io.Reader) error {
-	r := catalogue.NewReader(in)
+func (w *builder) read(ctx context.Context, r *catalogue.Reader) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -222,7 +221,7 @@ func (w *builder) read(ctx context.Context, in io.Reader) error {
 func Memory(ctx context.Context, in io.Reader) (*Index, error) {
 	var blobs bytes.Buffer
 	w := newBuilder(&blobs)
-	if err := w.read(ctx, in); err != nil {
+	if err := w.read(ctx, catalogue.NewReader(in)); err != nil {
 		return nil, err
 	}
 	x := w.finish()

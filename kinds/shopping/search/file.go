@@ -36,7 +36,12 @@ var ErrIndex = errors.New("not a usable index")
 // path: a temporary file beside it, synced, then renamed. Nothing is left
 // behind where it fails. Memory is some 400 bytes per product and 10 per word
 // of it; the products themselves go straight to the file.
-func Build(ctx context.Context, in io.Reader, path string) (meta Meta, err error) {
+func Build(ctx context.Context, in io.Reader, path string) (Meta, error) {
+	return BuildOf(ctx, catalogue.NewReader(in), path)
+}
+
+// BuildOf is Build of a catalogue that is open, and may skip lines.
+func BuildOf(ctx context.Context, in *catalogue.Reader, path string) (meta Meta, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
 	if err != nil {
 		return meta, fmt.Errorf("build index: %w", err)

@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -132,46 +133,94 @@ func (b *Backend) topHistory(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		entries = append(entries, map[string]any{
-			"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": numbers[s.ID], "final_score": s.Decision.Score, "top_at": stamp(s.Decision.At),
+			"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": numbers[s.ID], "final_score": qualifyingScore(&s), "race_score": raceScore(&s), "top_at": stamp(s.Decision.At),
 			"is_current_top": len(a.Seats) > 0 && a.Seats[0].Submission == s.ID, "was_top": true, "suite_id": suiteID(a.Tasks),
 		})
 	}
 	reply(w, http.StatusOK, map[string]any{"suite_id": suiteID(a.Tasks), "entries": entries})
 }
 
-// raceView is the race over the hidden problems of today, and who is in it: it
-// runs from the first finisher on, and is complete when nobody is undecided.
-func (b *Backend) raceView(ctx context.Context, a *client.Arena) (view map[string]any, qualifiers []any, err error) {
+// raceOf is one race: the entries of a set period that met its hidden problems,
+// or, while some are undecided, those that wait for the next result.
+type raceOf struct {
+	period int64
+	next   bool // of who is undecided; nothing of it has an end yet
+	raced  []client.Submission
+}
+
+// races are the races of an arena, newest first: one a set period. While entries
+// of the present period are undecided they are a race of their own that has no
+// end yet, so that what is decided can be read as complete however long the queue is.
+func (b *Backend) races(ctx context.Context, a *client.Arena) ([]raceOf, []client.Submission, error) {
 	list, err := b.submissions(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	state, open := race.Qualifying, 0
-	var raced []client.Submission // finished first, by rank, then those that were stopped
-	var ended, started *string
+	now := periodOf(a)
+	by := map[int64]*raceOf{now: {period: now}}
+	open := 0
 	for _, s := range list {
+		n := entered(&s)
 		switch {
 		case s.State == agon.SubmissionQueued || s.State == agon.SubmissionPlaying:
 			open++
 		case s.Scripted || raceScore(&s) == nil && eliminated(&s) == nil:
 		default:
-			raced = append(raced, s)
-			if t := stamp(s.Decision.At); ended == nil || *t > *ended {
-				ended = t
+			if by[n] == nil {
+				by[n] = &raceOf{period: n}
 			}
-			if t := stamp(s.CreatedAt); started == nil || *t < *started {
-				started = t
-			}
+			by[n].raced = append(by[n].raced, s)
 		}
 	}
-	if len(raced) > 0 {
-		state = race.Running
-		if open == 0 || a.State == agon.ArenaClosed {
-			state = race.Complete
+	var out []raceOf
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, *by[n])
+	}
+	if open > 0 && a.State != agon.ArenaClosed && len(by[now].raced) > 0 {
+		out = append(out, raceOf{period: now, next: true})
+	}
+	slices.Reverse(out)
+	return out, list, nil
+}
+
+// periodOf is the present set period of an arena, 0 where it has none.
+func periodOf(a *client.Arena) int64 {
+	if a.Seeds == nil || a.Seeds.Period == nil {
+		return 0
+	}
+	return a.Seeds.Period.Period
+}
+
+// entered is the set period in which a submission came.
+func entered(s *client.Submission) int64 {
+	if s.Beacon == nil {
+		return 0
+	}
+	return s.Beacon.Period
+}
+
+// number counts races from 1: one a period, and the one to come.
+func (r *raceOf) number() int64 {
+	if r.next {
+		return r.period + 2
+	}
+	return r.period + 1
+}
+
+// raceView is a race as readers see it, and who is in it.
+func (b *Backend) raceView(a *client.Arena, x *raceOf, list []client.Submission) (view map[string]any, qualifiers []any) {
+	state := race.Qualifying
+	var ended, started *string
+	for _, s := range x.raced {
+		if t := stamp(s.Decision.At); ended == nil || *t > *ended {
+			ended = t
+		}
+		if t := stamp(s.CreatedAt); started == nil || *t < *started {
+			started = t
 		}
 	}
-	if state != race.Complete {
-		ended = nil
+	if len(x.raced) > 0 || x.period < periodOf(a) {
+		state = race.Complete
 	}
 	score := func(s *client.Submission) float64 {
 		if v := raceScore(s); v != nil {
@@ -179,12 +228,12 @@ func (b *Backend) raceView(ctx context.Context, a *client.Arena) (view map[strin
 		}
 		return -1
 	}
-	slices.SortFunc(raced, func(x, y client.Submission) int {
+	slices.SortFunc(x.raced, func(x, y client.Submission) int {
 		return cmp.Or(cmp.Compare(score(&y), score(&x)), cmp.Compare(versionID(x.ID), versionID(y.ID)))
 	})
 	numbers := versionNumbers(list)
 	qualifiers = []any{}
-	for i, s := range raced {
+	for i, s := range x.raced {
 		row := map[string]any{
 			"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": numbers[s.ID], "qualification_type": "SCORE",
 			"qualifying_score": qualifyingScore(&s), "race_score": raceScore(&s), "eliminated_at": eliminated(&s), "race_rank": nil,
@@ -195,20 +244,29 @@ func (b *Backend) raceView(ctx context.Context, a *client.Arena) (view map[strin
 		qualifiers = append(qualifiers, row)
 	}
 	view = map[string]any{
-		"race_id": raceID(a), "suite_id": suiteID(a.Tasks), "race_number": 1, "status": state, "qualifying_closes_at": nil, "race_started_at": started, "race_completed_at": ended,
-		"winner_agent_version_id": nil, "winner_score": nil, "qualifying_threshold": nil, "winner_agent_name": nil, "qualifier_count": len(raced),
+		"race_id": raceID(a, x.number()), "suite_id": suiteID(a.Tasks), "race_number": x.number(), "status": state, "qualifying_closes_at": nil, "race_started_at": started, "race_completed_at": ended,
+		"winner_agent_version_id": nil, "winner_score": nil, "qualifying_threshold": nil, "winner_agent_name": nil, "qualifier_count": len(x.raced),
 		"created_at": stamp(a.CreatedAt), "projected_completion_at": nil,
 	}
 	if n, ok := a.IncentiveNumbers["qualify"]; ok {
 		view["qualifying_threshold"] = n
 	}
-	if state == race.Complete && len(a.Seats) > 0 {
-		view["winner_agent_version_id"], view["winner_score"] = versionID(a.Seats[0].Submission), a.Seats[0].Score
-		if i := slices.IndexFunc(list, func(s client.Submission) bool { return s.ID == a.Seats[0].Submission }); i >= 0 {
+	if state != race.Complete {
+		return view, qualifiers
+	}
+	winner := func(id string, score float64) {
+		view["winner_agent_version_id"], view["winner_score"] = versionID(id), score
+		if i := slices.IndexFunc(list, func(s client.Submission) bool { return s.ID == id }); i >= 0 {
 			view["winner_agent_name"] = list[i].Name
 		}
 	}
-	return view, qualifiers, nil
+	switch {
+	case x.period == periodOf(a) && len(a.Seats) > 0: // who leads now, newly entered or not
+		winner(a.Seats[0].Submission, a.Seats[0].Score)
+	case len(x.raced) > 0 && raceScore(&x.raced[0]) != nil:
+		winner(x.raced[0].ID, *raceScore(&x.raced[0]))
+	}
+	return view, qualifiers
 }
 
 func (b *Backend) race(w http.ResponseWriter, r *http.Request) { b.oneRace(w, r, "") }
@@ -227,15 +285,17 @@ func (b *Backend) oneRace(w http.ResponseWriter, r *http.Request, id string) {
 	if !ok {
 		return
 	}
-	if id != "" && id != raceID(a) {
-		refuse(w, http.StatusNotFound, "RACE_NOT_FOUND", "There is no such race")
-		return
-	}
-	view, qualifiers, err := b.raceView(r.Context(), a)
+	all, list, err := b.races(r.Context(), a)
 	if err != nil {
 		b.broken(w, "race", err)
 		return
 	}
+	i := slices.IndexFunc(all, func(x raceOf) bool { return id == "" || id == raceID(a, x.number()) })
+	if i < 0 {
+		refuse(w, http.StatusNotFound, "RACE_NOT_FOUND", "There is no such race")
+		return
+	}
+	view, qualifiers := b.raceView(a, &all[i], list)
 	reply(w, http.StatusOK, map[string]any{"race": view, "qualifiers": qualifiers})
 }
 
@@ -248,10 +308,36 @@ func (b *Backend) raceHistory(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	race, _, err := b.raceView(r.Context(), a)
+	all, list, err := b.races(r.Context(), a)
 	if err != nil {
 		b.broken(w, "races", err)
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"total": 1, "limit": limit, "offset": offset, "races": window([]any{race}, offset, limit)})
+	rows := []any{}
+	for i := range all {
+		view, _ := b.raceView(a, &all[i], list)
+		rows = append(rows, view)
+	}
+	reply(w, http.StatusOK, map[string]any{"total": len(rows), "limit": limit, "offset": offset, "races": window(rows, offset, limit)})
+}
+
+// payout is what the leader earns. What a day brings in TAO, and its price, are
+// nothing that this server knows: it says so by null, as the client allows.
+func (b *Backend) payout(w http.ResponseWriter, r *http.Request) {
+	a, ok := b.arena(w, r)
+	if !ok {
+		return
+	}
+	out := map[string]any{"as_of": stamp(b.cfg.Now()), "miner_hotkey": nil, "agent_name": nil, "tao_per_day": nil, "usd_per_day": nil, "tao_price_usd": nil}
+	if len(a.Seats) > 0 {
+		out["miner_hotkey"] = a.Seats[0].Miner
+		if s, err := b.cfg.Platform.Submission(r.Context(), anybody, a.Seats[0].Submission); err == nil {
+			out["agent_name"] = s.Name
+		}
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func (b *Backend) health(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]any{"status": "healthy"})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -16,12 +17,22 @@ import (
 	"github.com/agon-arena/agon/engine/platform"
 )
 
+// Cooldown is how long a hotkey waits between two entries of an arena that does not say.
+const Cooldown = 12 * time.Hour
+
+// cooldown is that of an arena.
+func cooldown(a *client.Arena) time.Duration {
+	if a.CooldownSeconds > 0 {
+		return time.Duration(a.CooldownSeconds) * time.Second
+	}
+	return Cooldown
+}
+
 // Limits of an entry (spec/oro.md 1.9).
 const (
 	agentFile  = "agent.py"
 	maxAgent   = 1 << 20
-	maxName    = 400 // bytes of a name, before it is looked at
-	cooldown   = 12 * time.Hour
+	maxName    = 400               // bytes of a name, before it is looked at
 	maxEntries = maxAgent + 64<<10 // bytes of the whole form
 )
 
@@ -63,9 +74,9 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if last != nil {
-		if left := last.CreatedAt.Add(cooldown).Sub(b.cfg.Now()); left > 0 {
+		if left := last.CreatedAt.Add(cooldown(arena)).Sub(b.cfg.Now()); left > 0 {
 			reply(w, http.StatusTooManyRequests, map[string]any{
-				"detail": "One entry in twelve hours", "error_code": "COOLDOWN_ACTIVE", "remaining_seconds": int64(left.Seconds()) + 1, "next_allowed_at": stamp(last.CreatedAt.Add(cooldown)),
+				"detail": fmt.Sprintf("One entry in %s", cooldown(arena)), "error_code": "COOLDOWN_ACTIVE", "remaining_seconds": int64(left.Seconds()) + 1, "next_allowed_at": stamp(last.CreatedAt.Add(cooldown(arena))),
 			})
 			return
 		}
@@ -93,7 +104,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, http.StatusOK, map[string]any{
 		"agent_id": uuidOf("agent", s.Miner), "agent_version_id": versionID(s.ID), "admission_status": "ACCEPTED", "admission_reason": nil,
-		"next_allowed_at": stamp(s.CreatedAt.Add(cooldown)), "hotkey": s.Miner, "message": "accepted as " + s.ID,
+		"next_allowed_at": stamp(s.CreatedAt.Add(cooldown(arena))), "hotkey": s.Miner, "message": "accepted as " + s.ID,
 	})
 }
 
@@ -158,10 +169,15 @@ func (b *Backend) agents(w http.ResponseWriter, r *http.Request) {
 		b.broken(w, "agents", err)
 		return
 	}
+	arena, err := b.cfg.Platform.Arena(r.Context(), b.cfg.Arena)
+	if err != nil {
+		b.broken(w, "agents", err)
+		return
+	}
 	out := map[string]any{"agents": []any{}, "can_submit": true, "next_allowed_at": nil}
 	if len(list) > 0 {
 		last, first := list[0], list[len(list)-1]
-		next := last.CreatedAt.Add(cooldown)
+		next := last.CreatedAt.Add(cooldown(arena))
 		out["agents"] = []any{map[string]any{
 			"agent_id": uuidOf("agent", id.Hotkey), "miner_hotkey": id.Hotkey, "agent_name": last.Name, "created_at": stamp(first.CreatedAt), "latest_version": historyEntry(&last, len(list)),
 		}}

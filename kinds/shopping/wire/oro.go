@@ -119,13 +119,16 @@ func Routes() []Route {
 		{"race", "GET /v1/public/races/current", false, (*Backend).race},
 		{"race-history", "GET /v1/public/races/history", false, (*Backend).raceHistory},
 		{"race-detail", "GET /v1/public/races/{id}", false, (*Backend).raceDetail},
+		{"payout", "GET /v1/public/top-miner-payout", false, (*Backend).payout},
+		{"trajectory", "GET /v1/public/evaluation-runs/{id}/problems/{problem}/trajectory", true, (*Backend).trajectory}, // a link of ours
+		{"health", "GET /health", false, (*Backend).health},
 		{"models", "GET /v1/public/inference/models", false, (*Backend).models},
 	}
 }
 
 // Patterns are the prefixes that a server gives to New's handler.
 func Patterns() []string {
-	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/"}
+	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/", "/health"}
 }
 
 // New returns a handler of every route.

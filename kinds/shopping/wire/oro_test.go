@@ -451,7 +451,7 @@ func TestSubmit(t *testing.T) {
 	if got[200] != 1 || got[429] != 49 {
 		t.Errorf("%v", got)
 	}
-	w.skip(cooldown)
+	w.skip(Cooldown)
 	if status, out := w.submit('b', "b", "def agent_main(p):\n    return [{}]\n"); status != 200 {
 		t.Errorf("after the cooldown: %d %v", status, out)
 	}

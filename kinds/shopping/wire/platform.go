@@ -36,6 +36,8 @@ type Entries interface {
 type Plays interface {
 	Runs(ctx context.Context, c platform.Caller, arena, submission, state, cursor string, limit int) (*client.Page[client.Run], error)
 	Run(ctx context.Context, c platform.Caller, id string) (*client.Run, error)
+	// Blob returns what a run left, to who may read it.
+	Blob(ctx context.Context, c platform.Caller, d agon.Digest) ([]byte, error)
 }
 
 // Leases is the work of validators; PutBlob stores their evidence.

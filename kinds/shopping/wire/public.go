@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,15 +31,9 @@ func suiteID(tasks []agon.TaskRef) int {
 	return int(h.Sum32() & 0x7fffffff)
 }
 
-// raceID names a race by its hidden problems: other problems, another race.
-func raceID(a *client.Arena) string {
-	var names []string
-	for _, t := range a.Tasks {
-		if t.Hidden {
-			names = append(names, t.Key)
-		}
-	}
-	return uuidOf("race", a.ID+" "+strings.Join(names, " "))
+// raceID names a race by its number in its arena.
+func raceID(a *client.Arena, number int64) string {
+	return uuidOf("race", a.ID+" "+strconv.FormatInt(number, 10))
 }
 
 func paging(w http.ResponseWriter, r *http.Request, most, def int) (limit, offset int, ok bool) {
@@ -300,6 +293,8 @@ func (b *Backend) artifact(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Type    string `json:"artifact_type"`
 		Version string `json:"agent_version_id"`
+		Run     string `json:"eval_run_id"`
+		Problem string `json:"problem_id"`
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {
@@ -314,8 +309,12 @@ func (b *Backend) artifact(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if in.Type == "EVAL_PROBLEM_LOGS" {
+		b.trajectoryLink(w, r, s, in.Run, in.Problem)
+		return
+	}
 	if in.Type != "AGENT_CODE" {
-		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_FOUND", "Trajectories are at /v1/runs of this server's own API")
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_FOUND", "want AGENT_CODE, or EVAL_PROBLEM_LOGS with eval_run_id and problem_id")
 		return
 	}
 	if _, err := b.cfg.Platform.SubmissionFiles(r.Context(), anybody, s.ID); err != nil {
@@ -325,6 +324,61 @@ func (b *Backend) artifact(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{
 		"download_url": b.cfg.Base() + "/v1/public/agent-versions/" + versionID(s.ID) + "/code", "expires_at": stamp(b.cfg.Now().Add(time.Hour)),
 	})
+}
+
+// trajectoryLink answers where the trajectory stands that a validator uploaded of
+// one problem, to who may read it.
+func (b *Backend) trajectoryLink(w http.ResponseWriter, r *http.Request, s *client.Submission, run, problem string) {
+	log, ok := b.uploaded(w, run, problem, s.ID)
+	if !ok {
+		return
+	}
+	if _, err := b.cfg.Platform.Blob(r.Context(), anybody, log.Digest); err != nil {
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "This trajectory is not public yet")
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{
+		"download_url": b.cfg.Base() + "/v1/public/evaluation-runs/" + run + "/problems/" + problem + "/trajectory", "expires_at": stamp(b.cfg.Now().Add(time.Hour)),
+	})
+}
+
+// uploaded finds the log of a problem of a foreign validator's run that is over.
+// submission is whose run it must be; empty: anybody's.
+func (b *Backend) uploaded(w http.ResponseWriter, run, problem, submission string) (logFile, bool) {
+	no := func() (logFile, bool) {
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_FOUND", "There is no uploaded trajectory of this run and problem; those of agon's own validators are at /v1/runs")
+		return logFile{}, false
+	}
+	u, err := uuid.Parse(run)
+	if err != nil {
+		return no()
+	}
+	var x evalRun
+	found, err := b.dir.Get(docName(u.String()), &x)
+	if err != nil {
+		b.broken(w, "read evaluation run", err)
+		return logFile{}, false
+	}
+	if log := x.Logs[problem]; found && x.Done && log.Digest != "" && (submission == "" || x.Submission == submission) {
+		return log, true
+	}
+	return no()
+}
+
+// trajectory is the gzip of a JSON array, as it was uploaded.
+func (b *Backend) trajectory(w http.ResponseWriter, r *http.Request) {
+	log, ok := b.uploaded(w, r.PathValue("id"), r.PathValue("problem"), "")
+	if !ok {
+		return
+	}
+	body, err := b.cfg.Platform.Blob(r.Context(), anybody, log.Digest)
+	if err != nil {
+		refuse(w, http.StatusNotFound, "ARTIFACT_NOT_RELEASED", "This trajectory is not public yet")
+		return
+	}
+	w.Header().Set("Content-Type", "application/gzip")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(body) // a client that is gone cannot be told so
 }
 
 func (b *Backend) runsOf(ctx context.Context, submission, state string) ([]client.Run, error) {
@@ -420,7 +474,7 @@ func (b *Backend) versionRuns(w http.ResponseWriter, r *http.Request) {
 				row["failure_reason"] = t.Reason
 			}
 			if phase(x) == "RACE" {
-				row["race_id"], row["race_number"] = raceID(a), 1
+				row["race_id"], row["race_number"] = raceID(a, entered(s)+1), entered(s)+1
 			}
 			out = append(out, row)
 		}
@@ -482,7 +536,7 @@ func (b *Backend) versionProblems(w http.ResponseWriter, r *http.Request) {
 				}
 				row["problem_id"], row["category"] = p.ID, p.Category
 			} else {
-				row["race_id"] = raceID(a)
+				row["race_id"] = raceID(a, entered(s)+1)
 			}
 			out = append(out, row)
 		}

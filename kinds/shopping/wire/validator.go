@@ -104,14 +104,21 @@ func (b *Backend) claim(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	run, err := b.take(r.Context(), id.Hotkey, l)
+	// The lease's arena has the tasks of the run only: a suite is all public ones.
+	arena, err := b.cfg.Platform.Arena(r.Context(), b.cfg.Arena)
+	if err != nil {
+		b.giveBack(r.Context(), id.Hotkey, l, err)
+		b.broken(w, "claim", err)
+		return
+	}
+	run, err := b.take(r.Context(), id.Hotkey, l, suiteID(arena.Tasks))
 	if err != nil {
 		b.giveBack(r.Context(), id.Hotkey, l, err)
 		b.broken(w, "claim", err)
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{
-		"eval_run_id": run.ID, "agent_version_id": versionID(run.Submission), "suite_id": suiteID(l.Arena.Tasks), "lease_expires_at": stamp(run.Until),
+		"eval_run_id": run.ID, "agent_version_id": versionID(run.Submission), "suite_id": run.Suite, "lease_expires_at": stamp(run.Until),
 		"code_download_url": fmt.Sprintf("%s/v1/validator/evaluation-runs/%s/code?key=%s", b.cfg.Base(), run.ID, run.Secret),
 		// The original hands the miner's own token on; here the gateway pays, and knows its sessions itself.
 		"chutes_access_token": nil,
@@ -119,14 +126,14 @@ func (b *Backend) claim(w http.ResponseWriter, r *http.Request) {
 }
 
 // take notes a lease before it is told.
-func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease) (*evalRun, error) {
+func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease, suite int) (*evalRun, error) {
 	secret, err := randomHex(32)
 	if err != nil {
 		return nil, err
 	}
 	run := &evalRun{
 		ID: attemptID(l.Run.Run, l.Attempt), Validator: hotkey, Lease: l.ID, Token: l.Token, Run: l.Run.Run, Attempt: l.Attempt, Submission: l.Submission.ID,
-		Until: l.Until, Suite: suiteID(l.Arena.Tasks), Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret,
+		Until: l.Until, Suite: suite, Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret,
 	}
 	for _, t := range l.Run.Tasks {
 		raw, err := b.cfg.Problem(ctx, t)
