@@ -121,6 +121,9 @@ const (
 	gateFailed = 0.1
 )
 
+// maxDown cases that the provider spoils at the start end a calibration.
+const maxDown = 3
+
 // Judge compares a calibration with the gate.
 func (c *Calibration) Judge(gate float64) {
 	c.Gate, c.Passed = gate, false
@@ -184,15 +187,21 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Cases: len(cases), Wrong: []Wrong{}, FalseAccept: map[string]float64{}, classes: map[string]int{}}
 	var yes, no int
 	accepted := map[string]int{}
+	down := 0 // cases in a row that the provider spoilt
 	for i, l := range cases {
 		v, err := j.Support(ctx, l.SupportCase)
 		switch {
 		case errors.Is(err, ErrNoVerdict), errors.Is(err, ErrInput):
+			// A provider that is down is not asked for each of hundreds of cases.
+			if down++; errors.Is(err, ErrForm) || errors.Is(err, ErrInput) {
+				down = 0
+			}
 			c.Failed++
 			c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Class: l.Class, Label: l.SupportOK, Rationale: err.Error()})
 		case err != nil:
 			return nil, err
 		default:
+			down = 0
 			c.Judged++
 			if l.SupportOK {
 				yes++
@@ -218,6 +227,10 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 		}
 		if told != nil {
 			told(i+1, len(cases))
+		}
+		if down == maxDown && c.Judged == 0 {
+			c.Failed += len(cases) - i - 1
+			break
 		}
 	}
 	c.Agreement, c.FalseAcceptRate, c.FalseRejectRate = rate(c.Agree, c.Judged), rate(c.FalseAccepts, no), rate(c.FalseRejects, yes)

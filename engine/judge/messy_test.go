@@ -320,3 +320,20 @@ func TestGate(t *testing.T) {
 		})
 	}
 }
+
+// A provider that is down from the start is not asked for every case.
+func TestCalibrateWithoutProvider(t *testing.T) {
+	cases, err := ShippedCases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	j := against(t, Config{Model: "m", Attempts: 2}, func(asked) (int, string) {
+		calls++
+		return 503, ""
+	})
+	c, err := j.Calibrate(context.Background(), cases, nil)
+	if err != nil || c.Passed || c.Failed != len(cases) || c.Judged != 0 || calls != 2*maxDown {
+		t.Errorf("%d calls, %d failed: %v", calls, c.Failed, err)
+	}
+}
