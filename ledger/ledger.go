@@ -221,7 +221,9 @@ type Hyperparameters struct {
 
 	Model                Model  `json:"epoch_model,omitempty"`        // empty = dynamic
 	ActivityCutoffFactor uint64 `json:"activity_cutoff_factor_milli"` // thousandths of a tempo; 0 = 13889
-	BondsPenalty         uint16 `json:"bonds_penalty"`                // of 65535
+	// ActivityCutoffBlocks is the cutoff itself, where a runtime counts it in blocks; 0 = by the factor.
+	ActivityCutoffBlocks uint64 `json:"activity_cutoff_blocks,omitempty"`
+	BondsPenalty         uint16 `json:"bonds_penalty"` // of 65535
 	Yuma3                bool   `json:"yuma3"`
 	LiquidAlpha          bool   `json:"liquid_alpha_enabled"`
 	AlphaLow             uint16 `json:"alpha_low"`
@@ -243,6 +245,9 @@ type Hyperparameters struct {
 
 // ActivityCutoff is after how many blocks without weights a validator does not count.
 func (h *Hyperparameters) ActivityCutoff() uint64 {
+	if h.ActivityCutoffBlocks > 0 {
+		return h.ActivityCutoffBlocks
+	}
 	factor := h.ActivityCutoffFactor
 	if factor == 0 {
 		factor = 13889

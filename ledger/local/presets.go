@@ -74,7 +74,7 @@ func checkHyper(h *ledger.Hyperparameters) error {
 		return fmt.Errorf("hyperparameters: reveal period %d: at most 100 epochs", h.RevealPeriod)
 	case h.BurnHalfLife > 1<<24:
 		return fmt.Errorf("hyperparameters: burn half-life %d: at most 2^24 blocks", h.BurnHalfLife)
-	case h.ActivityCutoffFactor > 1<<40 || h.ImmunityPeriod > 1<<40 || h.WeightsRateLimit > 1<<40 || h.BurnIncrease > 1<<40:
+	case h.ActivityCutoffFactor > 1<<40 || h.ActivityCutoffBlocks > 1<<40 || h.ImmunityPeriod > 1<<40 || h.WeightsRateLimit > 1<<40 || h.BurnIncrease > 1<<40:
 		return fmt.Errorf("hyperparameters: a number of blocks or a factor is over 2^40")
 	}
 	return nil

@@ -208,7 +208,7 @@ func (c *Client) read(ctx context.Context, m *scale.Metadata, at point, netuid u
 
 var hyperItems = []string{
 	"NetworksAdded", "SubnetworkN", "SubnetOwner", "SubnetOwnerHotkey", "Tempo", "LastEpochBlock", "PendingEpochAt", "SubnetEpochIndex", "BlocksSinceLastStep",
-	"LastMechansimStepBlock", "Kappa", "ImmunityPeriod", "MinAllowedWeights", "WeightsVersionKey", "WeightsSetRateLimit", "ActivityCutoffFactorMilli", "MaxAllowedValidators",
+	"LastMechansimStepBlock", "Kappa", "ImmunityPeriod", "MinAllowedWeights", "WeightsVersionKey", "WeightsSetRateLimit", "ActivityCutoffFactorMilli", "ActivityCutoff", "MaxAllowedValidators",
 	"MaxAllowedUids", "BondsMovingAverage", "BondsPenalty", "CommitRevealWeightsEnabled", "RevealPeriodEpochs", "StakeThreshold", "SubnetOwnerCut", "LiquidAlphaOn", "Yuma3On",
 	"AlphaValues", "AlphaSigmoidSteepness", "NetworkRegistrationAllowed", "MinNonImmuneUids", "Burn", "MinBurn", "MaxBurn", "BurnHalfLife", "BlockEmission",
 }
@@ -301,6 +301,9 @@ func hyper(v values) ledger.Hyperparameters {
 	}
 	if steep, ok := v["AlphaSigmoidSteepness"].(int64); ok {
 		h.AlphaSteepness = int16(steep)
+	}
+	if _, byFactor := v["ActivityCutoffFactorMilli"]; !byFactor { // newer runtimes keep the blocks, and do not look at them
+		h.ActivityCutoffBlocks = v.num("ActivityCutoff")
 	}
 	if _, dynamic := v["LastEpochBlock"]; !dynamic {
 		h.Model = ledger.Modulo
