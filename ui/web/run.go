@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // stepsPage is how many steps a page shows. The server pages long
@@ -265,7 +266,58 @@ func partings(a, b *runData) string {
 	if gap == 0 {
 		score = fmt.Sprintf("%s and %s scored the same", x, y)
 	}
-	return fmt.Sprintf("%s; %s took %s, %s %s.", score, a.Sub.Name, count(a.Total, "step"), b.Sub.Name, count(b.Total, "step"))
+	return fmt.Sprintf("%s; %s took %s, %s %s.%s", score, a.Sub.Name, count(a.Total, "step"), b.Sub.Name, count(b.Total, "step"), parted(a, b))
+}
+
+// acts are the calls among steps, which say what an agent chose to do.
+func acts(list []Step) (out []Step) {
+	for _, st := range list {
+		if st.Type == agon.EventModel || st.Type == agon.EventTool {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// same tells that two calls asked for and got the same, whatever they cost.
+func same(a, b Step) bool {
+	if a.Title != b.Title || len(a.Blocks) != len(b.Blocks) {
+		return false
+	}
+	for i := range a.Blocks {
+		if a.Blocks[i].Text != b.Blocks[i].Text {
+			return false
+		}
+	}
+	return true
+}
+
+// parted says with which call two runs part, on their first page.
+func parted(a, b *runData) string {
+	x, y := acts(a.Steps), acts(b.Steps)
+	if a.Page != 1 || b.Page != 1 || len(x)+len(y) == 0 {
+		return ""
+	}
+	n := 0
+	for n < len(x) && n < len(y) && same(x[n], y[n]) {
+		n++
+	}
+	then := func(d *runData, list []Step) string {
+		if n >= len(list) {
+			return plain.Line(d.Sub.Name) + " makes no more calls"
+		}
+		return fmt.Sprintf("%s goes on with step %d (%s)", plain.Line(d.Sub.Name), list[n].Seq, list[n].Title)
+	}
+	if n == len(x) && n == len(y) {
+		return " Their calls are the same."
+	}
+	head := " They part at the first call: "
+	if n == 1 {
+		head = " The first call is the same, then "
+	} else if n > 1 {
+		head = fmt.Sprintf(" Their first %s are the same, then ", count(n, "call"))
+	}
+	return head + then(a, x) + ", " + then(b, y) + "."
 }
 
 // cursor reads ATTEMPT.SEQ.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
 )
 
 // contest plays two submissions on the fixture's tasks: the first solves the first
@@ -109,6 +110,32 @@ func TestStory(t *testing.T) {
 	}
 	if strings.Contains(page, "<b>fails") || strings.Contains(page, "agent<i>") {
 		t.Error("hostile text stands on the page")
+	}
+}
+
+// Two runs are said to part at the call in which they do.
+func TestParted(t *testing.T) {
+	call := func(seq int64, title, said string) Step {
+		return Step{Seq: seq, Type: agon.EventTool, Title: title, Blocks: []Block{{Text: said}}}
+	}
+	run := func(name string, steps ...Step) *runData {
+		d := &runData{Steps: append([]Step{{Seq: 1, Type: agon.EventPhase}}, steps...), Page: 1, Sub: &client.Submission{}}
+		d.Sub.Name = name
+		return d
+	}
+	one := call(2, "tool call: ls", "a")
+	for _, c := range []struct {
+		a, b *runData
+		want string
+	}{
+		{run("x"), run("y"), ""},
+		{run("x", one), run("y", one), "Their calls are the same."},
+		{run("x", one, call(3, "tool call: rm", "")), run("y", one), "The first call is the same, then x goes on with step 3 (tool call: rm), y makes no more calls."},
+		{run("x", one), run("y", call(4, "tool call: ls", "b")), "They part at the first call: x goes on with step 2 (tool call: ls), y goes on with step 4 (tool call: ls)."},
+	} {
+		if got := strings.TrimSpace(parted(c.a, c.b)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
 

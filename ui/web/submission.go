@@ -131,6 +131,7 @@ func (s *server) submission(q *request) error {
 		Zeros     []CorpusCount // why tasks scored 0, most frequent first
 		Faults    map[agon.Fault]int
 		Chart     *Chart
+		Matrix    *Matrix // of it and those that it is compared with
 	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
@@ -187,6 +188,7 @@ func (s *server) submission(q *request) error {
 	for _, f := range files {
 		data.Files = append(data.Files, viewFile(f))
 	}
+	rows := []boardRow{{Submission: *sub, Champion: data.Champion}}
 	for _, o := range others {
 		d := diffView{Against: o.id, What: o.what}
 		other, err := s.cfg.Platform.Submission(ctx, q.caller, o.id)
@@ -194,6 +196,7 @@ func (s *server) submission(q *request) error {
 			return err
 		}
 		d.Name = other.Name
+		rows = append(rows, boardRow{Submission: *other, Champion: a.Champion != nil && a.Champion.Submission == o.id})
 		if len(values[sub.ID]) > 0 {
 			p := score.Compare(values[sub.ID], values[o.id])
 			d.Paired = &p
@@ -208,6 +211,7 @@ func (s *server) submission(q *request) error {
 		}
 		data.Diffs = append(data.Diffs, d)
 	}
+	data.Matrix = matrixOf(rows, values)
 	return s.render(q, http.StatusOK, "submission", data)
 }
 
