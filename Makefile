@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: figures runners postgres s3 chart copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ s3: ## the tests of blobs in a bucket on a real S3 server, which is built here (
 
 chart: ## deploy/chart for the API versions of Kubernetes 1.30 to 1.34, by a helm that is built here (slow the first time)
 	@./scripts/chart.sh
+
+release: ## dist/: archives, Debian packages, SBOMs, check sums for linux amd64 and arm64, each built twice (slow; AGON_VULNDB, AGON_RELEASE_KEY)
+	@./scripts/release.sh
 
 interop: build ## real clients from the package indexes against agon (slow, needs the indexes)
 	@./scripts/interop.sh
