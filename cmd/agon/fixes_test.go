@@ -305,6 +305,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon pack status":        "needs a commitment on a chain",
 		"agon log checkpoint":     "the scripts of the log run it",
 		"agon web login":          "needs the server's own wallet; the tests of roles run it",
+		"agon validator":          "it plays until it is stopped; the tests of roles run it",
 		"agon validator standing": "needs judgings",
 		"agon ledger fund":        "its fix is prose: who gives how much",
 		"agon ledger metagraph":   "a refusal of the ledger that no case here brings about",
