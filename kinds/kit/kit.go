@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/engine/environment"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
@@ -95,6 +96,10 @@ type Kit struct {
 	// FinalCall is the call that hands over an agent's answer, if the kind has one:
 	// a corpus keeps only conversations that end with it.
 	FinalCall *corpus.FinalCall
+
+	// Environment plays tasks of the kind call by call for trainers (`agon env serve`);
+	// nil: the kind's agents own their loop.
+	Environment func(ctx context.Context, o Options, list []*task.Task) (environment.Environment, error)
 
 	// Judge is what the judges of a run of so many tasks may ask of a platform's
 	// gateway where the arena does not say; nil: they ask no model.

@@ -54,13 +54,14 @@ func kitOver(floor *shopFloor) kit.Kit {
 		Generate: func(ctx context.Context, o kit.Options, n int, seed int64) ([]*task.Task, error) {
 			return floor.With(o).generate(ctx, n, seed)
 		},
-		Libraries: libraries,
-		EntryName: "agent.py",
-		Kind:      play.Name,
-		Data:      data.FS,
-		CheckTask: play.CheckTask,
-		FinalCall: play.FinalCall(),
-		New:       func(p kit.Parts) kind.Kind { return newShopping(p, floor) },
+		Libraries:   libraries,
+		EntryName:   "agent.py",
+		Kind:        play.Name,
+		Data:        data.FS,
+		CheckTask:   play.CheckTask,
+		FinalCall:   play.FinalCall(),
+		Environment: environmentOf(floor),
+		New:         func(p kit.Parts) kind.Kind { return newShopping(p, floor) },
 		// A bound for each task as the kind's judges set it.
 		Judge: func(tasks int) *agon.Judging {
 			n := int64(max(tasks, 1))

@@ -54,6 +54,8 @@ type Roles struct {
 	Validator func(context.Context, ValidatorOptions) error
 	// Gateway is a gateway that validators elsewhere use.
 	Gateway func(context.Context, GatewayOptions) error
+	// EnvServe serves tasks to trainers.
+	EnvServe func(context.Context, EnvServeOptions) error
 }
 
 // Host is this machine.

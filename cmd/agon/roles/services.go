@@ -61,6 +61,9 @@ func Services(kits kit.List) cli.Services {
 				return Validator(ctx, o, v.Client, v.Key, v.Arenas)
 			},
 			Gateway: func(ctx context.Context, c cli.GatewayOptions) error { return gatewayRole(ctx, kits, c) },
+			EnvServe: func(ctx context.Context, c cli.EnvServeOptions) error {
+				return envRole(ctx, kits.Options(c.Common, ""), c)
+			},
 		},
 		Host: cli.Host{
 			Doctor: func(ctx context.Context, d cli.DoctorOptions) ([]cli.Check, error) {

@@ -1,0 +1,118 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/environment"
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ui/cli"
+	"github.com/agon-arena/agon/ui/env"
+)
+
+// envRole is `agon env serve`.
+func envRole(ctx context.Context, o kit.Options, c cli.EnvServeOptions) error {
+	list, withheld, err := envTasks(o, c.Arena, c.Tasks)
+	if err != nil {
+		return err
+	}
+	k, _ := o.Kits.Of(list[0].Config.Agon.Kind)
+	if k.Environment == nil {
+		var can []string
+		for _, k := range o.Kits {
+			if k.Environment != nil {
+				can = append(can, k.Kind)
+			}
+		}
+		return &agon.Error{Code: "wrong_kind", Status: 422, Field: "arena", Message: fmt.Sprintf("agents of the kind %s own their loop: its tasks cannot be played call by call", list[0].Config.Agon.Kind), Mend: "the kinds that can: " + strings.Join(can, ", ")}
+	}
+	e, err := k.Environment(ctx, o, list)
+	if err != nil {
+		return err
+	}
+	sessions := environment.NewSessions(e, environment.Limits{Sessions: c.Sessions, Calls: c.Calls, Whole: c.Whole, Idle: c.Idle}, time.Now)
+	ln, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err), Mend: "choose another address with --listen"}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	swept := make(chan struct{})
+	go func() { // ends with ctx
+		sessions.Run(ctx)
+		close(swept)
+	}()
+	defer func() { stop(); <-swept }()
+	s := &env.Server{Sessions: sessions, Log: o.Log}
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }() // ends with Close below
+	defer srv.Close()
+	if err := c.Ready(cli.EnvReady{URL: "http://" + ln.Addr().String(), Environment: e.Name(), Tasks: len(e.Tasks()), Withheld: withheld}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-done:
+		return err
+	}
+}
+
+// envTasks are the public tasks of an arena or of directories, of one kind;
+// withheld counts the arena's hidden ones, which are not even read for their texts.
+func envTasks(o kit.Options, arena string, dirs []string) (list []*task.Task, withheld int, err error) {
+	if len(dirs) > 0 {
+		if list, err = o.Kits.TasksIn(dirs); err != nil {
+			return nil, 0, err
+		}
+		for _, t := range list[1:] {
+			if t.Config.Agon.Kind != list[0].Config.Agon.Kind {
+				return nil, 0, &agon.Error{Code: "bad_flag", Status: 422, Field: "tasks", Message: fmt.Sprintf("--tasks: %s is of the kind %s, %s of %s", list[0].Key, list[0].Config.Agon.Kind, t.Key, t.Config.Agon.Kind), Mend: "serve one kind at a time"}
+			}
+		}
+		return list, 0, nil
+	}
+	f, err := envArena(o, arena)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, name := range f.Sets {
+		got, _, err := kit.LoadSet(o, f.Kind, name)
+		if err != nil {
+			return nil, 0, err
+		}
+		list = append(list, got...)
+	}
+	for _, name := range f.Hidden {
+		if got, _, err := kit.LoadSet(o, f.Kind, name); err == nil {
+			withheld += len(got)
+		}
+	}
+	if len(list) == 0 {
+		return nil, 0, &agon.Error{Code: "no_tasks", Status: 422, Field: "arena", Message: f.ID + " has no public task to serve", Mend: "hidden tasks are never served; name public ones with --tasks"}
+	}
+	for _, t := range list {
+		if err := o.Kits.CheckTask(t); err != nil {
+			return nil, 0, err
+		}
+	}
+	return list, withheld, nil
+}
+
+// envArena reads an arena file, or takes the arena of this id that a kind ships.
+func envArena(o kit.Options, arena string) (kit.ArenaFile, error) {
+	for _, k := range o.Kits {
+		if k.Demo != nil {
+			if f := k.Demo(); f.ID == arena {
+				return f, nil
+			}
+		}
+	}
+	return kit.LoadArenaFile(arena, o.Kits)
+}

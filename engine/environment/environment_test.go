@@ -1,0 +1,175 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+)
+
+// counter is an environment whose episodes end at the call "end".
+type counter struct {
+	mu     sync.Mutex
+	closed int
+	hold   chan struct{} // a call "wait" blocks on it
+	in     chan struct{} // told when "wait" has begun
+}
+
+func (c *counter) Name() string  { return "counter" }
+func (c *counter) Tasks() []Task { return []Task{{Key: "a", Prompt: "count"}, {Key: "b"}} }
+func (c *counter) Tools() []Tool { return []Tool{{Name: "end"}, {Name: "wait"}} }
+func (c *counter) Open(_ context.Context, key string, _ int64) (Episode, error) {
+	if key == "b" {
+		return nil, errors.New("the disk is gone")
+	}
+	return c, nil
+}
+
+func (c *counter) Call(_ context.Context, tool string, _ json.RawMessage) (Reply, error) {
+	if tool == "wait" {
+		c.in <- struct{}{}
+		<-c.hold
+	}
+	return Reply{Done: tool == "end", Reward: 1}, nil
+}
+
+func (c *counter) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed++
+	return nil
+}
+
+func code(err error) string {
+	var e *agon.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func TestSessionsKeepTheirLimits(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := &counter{}
+	s := NewSessions(c, Limits{Sessions: 2, Calls: 3, Args: 20, Whole: time.Hour, Idle: time.Minute}, func() time.Time { return now })
+	ctx := t.Context()
+	if _, err := s.Open(ctx, "", "hidden", 1); code(err) != "not_found" {
+		t.Errorf("a task that is not there: %v", err)
+	}
+	if _, err := s.Open(ctx, strings.Repeat("x", 129), "a", 1); code(err) != "bad_field" {
+		t.Errorf("a long id: %v", err)
+	}
+	if _, err := s.Open(ctx, "", "b", 1); err == nil || s.Len() != 0 {
+		t.Errorf("a failure to open leaves %d sessions, %v", s.Len(), err)
+	}
+	one, err := s.Open(ctx, "one", "a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(ctx, "one", "a", 1); code(err) != "session_exists" {
+		t.Errorf("the same id: %v", err)
+	}
+	if _, err := s.Open(ctx, "two", "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(ctx, "three", "a", 1); code(err) != "too_many_sessions" {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, args := range []string{`[]`, `{"a":`, `{"a":"` + strings.Repeat("x", 20) + `"}`} {
+		if r, err := one.Call(ctx, "x", json.RawMessage(args)); err != nil || !r.Refused {
+			t.Errorf("%.10s: %+v %v", args, r, err)
+		}
+	}
+	for i := range 3 {
+		if r, err := one.Call(ctx, "x", nil); err != nil || r.Done {
+			t.Fatalf("call %d: %+v %v", i, r, err)
+		}
+	}
+	if r, err := one.Call(ctx, "end", nil); err != nil || !r.Done || r.Reward != 0 {
+		t.Errorf("past the limit of calls there is no reward: %+v %v", r, err)
+	}
+	if _, err := one.Call(ctx, "x", nil); !errors.Is(err, ErrOver) {
+		t.Errorf("after the end: %v", err)
+	}
+	now = now.Add(50 * time.Second)
+	if _, err := s.Get("one"); err != nil {
+		t.Error(err)
+	}
+	now = now.Add(50 * time.Second) // "two" has been idle for too long
+	if _, err := s.Get("two"); code(err) != "session_not_found" {
+		t.Errorf("idle: %v", err)
+	}
+	if n := s.Sweep(); n != 1 || s.Len() != 1 || c.closed != 1 {
+		t.Errorf("swept %d, %d open, %d closed", n, s.Len(), c.closed)
+	}
+	for range 80 {
+		now = now.Add(50 * time.Second)
+		_, err = s.Get("one")
+	}
+	if code(err) != "session_not_found" {
+		t.Errorf("past the deadline though in use: %v", err)
+	}
+	s.Sweep()
+	if err := one.Close(); err != nil || c.closed != 2 || s.Len() != 0 {
+		t.Errorf("%v, %d closed, %d open", err, c.closed, s.Len())
+	}
+}
+
+func TestTwoTrainersOnOneSession(t *testing.T) {
+	c := &counter{hold: make(chan struct{}), in: make(chan struct{})}
+	s := NewSessions(c, Limits{}, func() time.Time { return time.Unix(1, 0) })
+	x, err := s.Open(t.Context(), "", "a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if r, err := x.Call(context.WithoutCancel(t.Context()), "wait", nil); err != nil || r.Done {
+			t.Error(r, err)
+		}
+	})
+	<-c.in
+	if _, err := x.Call(t.Context(), "end", nil); code(err) != "session_busy" {
+		t.Errorf("the second trainer: %v", err)
+	}
+	close(c.hold)
+	wg.Wait()
+	if st := x.Status(); st.Steps != 1 || st.Done {
+		t.Errorf("%+v", st)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ctx)
+	if s.Len() != 0 || c.closed != 1 {
+		t.Errorf("%d open, %d closed after the end", s.Len(), c.closed)
+	}
+}
+
+func TestManySessionsAtOnce(t *testing.T) {
+	c := &counter{}
+	s := NewSessions(c, Limits{}, func() time.Time { return time.Unix(1, 0) })
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			x, err := s.Open(context.WithoutCancel(t.Context()), fmt.Sprint(i), "a", int64(i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if r, err := x.Call(context.WithoutCancel(t.Context()), "end", nil); err != nil || r.Reward != 1 {
+				t.Error(r, err)
+			}
+			_ = x.Close()
+		})
+	}
+	wg.Wait()
+	if s.Len() != 0 || c.closed != 200 {
+		t.Errorf("%d open, %d closed", s.Len(), c.closed)
+	}
+}

@@ -1,0 +1,66 @@
+"""Plays episodes through the trainers' own clients: OpenEnv's and ORS's.
+
+usage: env.py URL ANSWERS.json (task -> product ids). One JSON line: what each earned.
+"""
+import asyncio
+import json
+import sys
+
+url, answers = sys.argv[1], json.load(open(sys.argv[2]))
+EPISODES = 10
+
+
+async def openenv():
+    from openenv.core.mcp_client import MCPToolClient
+    from openenv.core.env_server.mcp_types import CallToolAction
+    from openenv.core.generic_client import GenericEnvClient
+
+    rewards = []
+    async with GenericEnvClient(base_url=url) as env:
+        for i in range(EPISODES):
+            first = await env.reset(seed=i, index=i)
+            task = first.observation["task"]
+            call = lambda name, **a: env.step({"type": "call_tool", "tool_name": name, "arguments": a})
+            await call("find_product", q=first.observation["prompt"][:60])
+            await call("recommend_product", product_ids=answers[task] if i % 2 == 0 else "none")
+            last = await call("terminate")
+            assert last.done
+            rewards.append(last.reward)
+    async with MCPToolClient(base_url=url) as env:
+        await env.reset(index=0)
+        tools = [t.name for t in await env.list_tools()]
+        assert "find_product" in tools, tools
+        assert str(await env.call_tool("find_product", q="shoes")).startswith("[")
+        done = await env.step(CallToolAction(tool_name="terminate", arguments={}))
+        assert done.done and done.reward == 0, done
+    return rewards
+
+
+async def ors():
+    from openreward.api.environments.client import AsyncEnvironmentsAPI
+
+    rewards = []
+    async with AsyncEnvironmentsAPI(base_url=url, api_key="none") as api:
+        env = api.get("agon/shopping", variant="shopping")
+        assert await env.num_tasks("train") == len(answers)
+        tasks = await env.list_tasks("train")
+        for i in range(EPISODES):
+            async with env.session(task=tasks[i]) as s:
+                assert (await s.get_prompt())[0].text
+                assert {t.name for t in await s.list_tools()} >= {"find_product", "terminate"}
+                key = tasks[i].task_spec["key"]
+                await s.call_tool("find_product", {"q": "shoes"})
+                await s.call_tool("recommend_product", {"product_ids": answers[key] if i % 2 == 0 else "none"})
+                out = await s.call_tool("terminate", {})
+                assert out.finished
+                rewards.append(out.reward)
+    return rewards
+
+
+out = {}
+for name, play in (("openenv", openenv), ("ors", ors)):
+    try:
+        out[name] = {"rewards": asyncio.run(play())}
+    except ImportError as e:
+        out[name] = {"absent": str(e)}
+print(json.dumps(out))
