@@ -43,7 +43,7 @@ One server speaks the forms of ORS, OpenEnv (/ws and /mcp) and NeMo Gym (docs/en
 Hidden tasks of an arena, and tasks that are held back, are never served. Sessions that are
 left end by their deadline. Whoever reaches the address may play: serve it to your own network only.
 JSON, when it can be asked: {url, environment, tasks, withheld}.`,
-		Example: "  agon env serve --arena demo-shopping --listen 127.0.0.1:8010\n  agon env serve --tasks ./my-problems",
+		Example: "  agon env serve --arena {arena} --listen 127.0.0.1:8010\n  agon env serve --tasks ./my-problems",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.EnvServe == nil {
@@ -67,7 +67,7 @@ JSON, when it can be asked: {url, environment, tasks, withheld}.`,
 		},
 	}
 	f := serve.Flags()
-	f.StringVar(&o.Arena, "arena", "", "arena `file`, or the id of an arena that agon ships (demo-shopping)")
+	f.StringVar(&o.Arena, "arena", "", "arena `file`, or the id of an arena that agon ships")
 	f.StringSliceVar(&o.Tasks, "tasks", nil, "`directory` of tasks of one kind")
 	f.IntVar(&o.Sessions, "sessions", 0, "`number` of sessions open at once (4096)")
 	f.IntVar(&o.Calls, "calls", 0, "`number` of calls in an episode (256)")
@@ -77,6 +77,6 @@ JSON, when it can be asked: {url, environment, tasks, withheld}.`,
 	return a.noun(&cobra.Command{
 		Use:     "env",
 		Short:   "Arenas as environments that trainers play",
-		Example: "  agon env serve --arena demo-shopping",
+		Example: "  agon env serve --arena {arena}",
 	}, serve)
 }
