@@ -57,7 +57,7 @@ type slowImages struct {
 	mu   sync.Mutex
 	have map[string]bool // guarded by mu
 	asks map[string]int  // guarded by mu
-	bad  string
+	bad  string          // guarded by mu
 }
 
 func (s *slowImages) Ready(ref string) bool {
@@ -82,8 +82,20 @@ func (s *slowImages) Warm(_ context.Context, ref string, needed []string) error 
 func TestImagesAreWarmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		images := &slowImages{have: map[string]bool{"old": true}, asks: map[string]int{}, bad: "bad"}
-		list, down := []string{"old", "new", "bad"}, error(nil)
-		p := &imagePlatform{needed: func() ([]string, error) { return list, down }}
+		var mu sync.Mutex
+		list, down := []string{"old", "new", "bad"}, error(nil) // guarded by mu
+		p := &imagePlatform{needed: func() ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return list, down
+		}}
+		set := func(change func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			images.mu.Lock()
+			defer images.mu.Unlock()
+			change()
+		}
 		c := kindtest.FakeCase()
 		loop := validator.NewLoop(validator.LoopConfig{Platform: p, Images: images, Player: &validator.Player{
 			Driver: fake.New(fake.Config{}), Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now,
@@ -102,15 +114,17 @@ func TestImagesAreWarmed(t *testing.T) {
 		want(time.Second, "new", "bad")
 		want(50*time.Second, "bad")
 		want(5*time.Minute, "bad")
-		if n := images.asks["bad"]; n != 1 {
-			t.Errorf("asked %d times for what cannot be had", n)
-		}
-		down = errors.New("the platform is down")
+		set(func() {
+			if n := images.asks["bad"]; n != 1 {
+				t.Errorf("asked %d times for what cannot be had", n)
+			}
+			down = errors.New("the platform is down")
+		})
 		want(5*time.Minute, "bad") // what was known holds
-		down, images.bad = nil, ""
+		set(func() { down, images.bad = nil, "" })
 		want(10 * time.Minute)
-		list = []string{"third"}
-		for tries := 0; !slices.Equal(p.last(), list); tries++ {
+		set(func() { list = []string{"third"} })
+		for tries := 0; !slices.Equal(p.last(), []string{"third"}); tries++ {
 			if time.Sleep(time.Second); tries > 90 {
 				t.Fatal("no claim names what is needed since")
 			}
