@@ -65,7 +65,7 @@ func TestUpPlaysAsMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ov.Runs.Failed != 0 || ov.Runs.Scored != 9 || ov.Arenas[0].Champion == nil {
+	if ov.Runs.Failed != 0 || ov.Runs.Scored != 12 || ov.Arenas[0].Champion == nil {
 		t.Errorf("runs %+v, champion %v, %+v, %+v", ov.Runs, ov.Arenas[0].Champion, ov.Arenas[0].Submissions, ov.Arenas[0].Decisions)
 	}
 	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "agon.db"))

@@ -219,8 +219,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if err := json.Unmarshal([]byte(last), &ov); err != nil {
 		t.Fatalf("%v in %q", err, last)
 	}
-	if ov.Runs.Scored != 6 || ov.Runs.Failed != 0 {
-		t.Errorf("runs %+v, want 6 scored and none failed", ov.Runs)
+	if ov.Runs.Scored != 8 || ov.Runs.Failed != 0 {
+		t.Errorf("runs %+v, want 8 scored and none failed", ov.Runs)
 	}
 	have := map[string]bool{}
 	for _, s := range ov.Arenas[0].Submissions {

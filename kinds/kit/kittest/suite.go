@@ -111,7 +111,7 @@ func Whole(t *testing.T, k kit.Kit) {
 		}
 	}
 	if k.Page != nil {
-		if err := k.Page.Check(); err != nil || k.Page.Data == nil {
+		if err := k.Page.Check(); err != nil || k.Page.Data == nil && k.Page.RunData == nil {
 			t.Errorf("%s: the page part: %v, or it has no data", k.Kind, err)
 		}
 	}
