@@ -81,6 +81,7 @@ func Kit() kit.Kit {
 		LoadSet:     loadResearch,
 		Enter:       func(ctx context.Context, s *kit.Server, f kit.ArenaFile) error { return enterResearch(ctx, s, c, f) },
 		Coordinator: c,
+		Page:        page(c, time.Now),
 		Open:        func(ctx context.Context, s *kit.Server) error { return openResearch(ctx, s, c) },
 		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: winnerTakesAll()},
 		Calc:        calc.WithExamples(slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()), calcExamples),

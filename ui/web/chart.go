@@ -25,6 +25,7 @@ type Chart struct {
 	XTicks, YTicks []Tick
 	Dots           []Dot
 	Bars           []Bar
+	Levels         []Tick // values that lines across name
 	Path           string // of a line, SVG path data
 	Left, Bottom   int    // where the axes cross
 	Right, Top     int
@@ -88,12 +89,17 @@ const (
 
 // frame makes an empty chart and the functions that place values in it.
 func frame(title, xl, yl string, x0, x1, y0, y1 float64) (c *Chart, px, py func(float64) int) {
+	if y1 <= y0 {
+		y1 = y0 + 1
+	}
+	return spread(title, xl, yl, x0, x1, y0, y1)
+}
+
+// spread is frame for a span of y that may be as small as it likes.
+func spread(title, xl, yl string, x0, x1, y0, y1 float64) (c *Chart, px, py func(float64) int) {
 	c = &Chart{Title: title, W: chartW, H: chartH, XLabel: xl, YLabel: yl, Left: 56, Right: chartW - 14, Top: 14, Bottom: chartH - 40}
 	if x1 <= x0 {
 		x1 = x0 + 1
-	}
-	if y1 <= y0 {
-		y1 = y0 + 1
 	}
 	c.plot = plot{XLabel: xl, YLabel: yl, YMin: y0, YMax: y1}
 	px = func(v float64) int { return c.Left + int(math.Round((v-x0)/(x1-x0)*float64(c.Right-c.Left))) }

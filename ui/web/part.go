@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -15,7 +16,8 @@ import (
 type Part struct {
 	// HTML is a template (html/template), with the functions that the pages have:
 	// line for hostile text, short for addresses and digests, usd, score, when …
-	// The pages' policy refuses scripts and styles in it.
+	// and {{template "chart" .}} for a *Chart. The pages' policy refuses scripts and
+	// styles in it.
 	HTML string
 	// Data returns what the template shows of an arena; nil: nothing is shown. It
 	// is called up to once a second and must not wait.
@@ -56,7 +58,7 @@ func (p Part) Check() error {
 
 // RenderRun renders the part of a run over data, for tests of a kind.
 func (p Part) RenderRun(data any) (string, error) {
-	t, err := template.New("run").Funcs(funcs).Parse(p.Run)
+	t, err := newPart("run").Parse(p.Run)
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +79,13 @@ func (p Part) Render(data any) (string, error) {
 }
 
 func (p Part) parse() (*template.Template, error) {
-	return template.New("part").Funcs(funcs).Parse(p.HTML)
+	return newPart("part").Parse(p.HTML)
+}
+
+// newPart is an empty template that may call those which pages share.
+func newPart(name string) *template.Template {
+	shared := template.Must(template.New("shared").Funcs(funcs).Funcs(clocks(time.Now)).ParseFS(files, "template/parts.html"))
+	return shared.New(name)
 }
 
 func loadParts(list map[string]Part) (map[string]*template.Template, error) {

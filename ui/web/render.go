@@ -38,19 +38,24 @@ func loadPages(now func() time.Time) (pages, error) {
 		sum.Write(b)
 	}
 	version := hex.EncodeToString(sum.Sum(nil)[:6])
-	clock := template.FuncMap{"asset": func() string { return version }, "ago": func(t time.Time) string { return ago(now(), t) }}
+	own := template.FuncMap{"asset": func() string { return version }}
 	for _, n := range names {
 		name := strings.TrimSuffix(path.Base(n), ".html")
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		t, err := template.New("layout.html").Funcs(funcs).Funcs(clock).ParseFS(files, "template/layout.html", "template/parts.html", n)
+		t, err := template.New("layout.html").Funcs(funcs).Funcs(clocks(now)).Funcs(own).ParseFS(files, "template/layout.html", "template/parts.html", n)
 		if err != nil {
 			return nil, fmt.Errorf("parse page %s: %w", name, err)
 		}
 		out[name] = t
 	}
 	return out, nil
+}
+
+// clocks are the functions of pages that depend on the time.
+func clocks(now func() time.Time) template.FuncMap {
+	return template.FuncMap{"ago": func(t time.Time) string { return ago(now(), t) }}
 }
 
 // base is what the layout shows around every page.

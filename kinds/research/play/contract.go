@@ -160,6 +160,10 @@ type Task struct {
 	// Baseline is the metric of the unpatched base, as preflight measured it;
 	// scores are relative to it. It is not 0.
 	Baseline float64 `toml:"baseline" json:"baseline"`
+	// BestKnown is the best value of the metric that anybody is known to have
+	// reached, here or elsewhere, as its author says; nil: not known. It decides
+	// nothing, charts show it.
+	BestKnown *float64 `toml:"best_known,omitempty" json:"best_known,omitempty"`
 	// Rules turn replays into a result and a takeover.
 	Rules agon.Contest `toml:"rules" json:"rules"`
 	// ProposerPercent is the share of an accepted gain that goes to who proposed the implemented idea.
@@ -393,6 +397,9 @@ func (t *Task) Validate() error {
 	}
 	if t.Baseline == 0 || math.IsNaN(t.Baseline) || math.IsInf(t.Baseline, 0) {
 		no("baseline", "", "want the metric of the unpatched base, finite and not 0")
+	}
+	if b := t.BestKnown; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
+		no("best_known", "", "want a finite number")
 	}
 	if t.CompetitionMode == ModeSelfValidation {
 		if p := t.SelfValidation; p == nil || p.CommitteeSize < 1 || p.CommitteeSize > 100 || len(p.CommitteeHotkeys) > 1000 ||
