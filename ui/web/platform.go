@@ -46,6 +46,8 @@ type Judging interface {
 	// Agreement tells how validators stand to each other where runs have replicas.
 	Agreement(ctx context.Context, arena string) ([]score.Standing, error)
 	Decisions(ctx context.Context, arena string, limit int) ([]agon.Decision, error)
+	// ValidatorStandings is how far each validator's word holds.
+	ValidatorStandings(ctx context.Context) (*client.Standings, error)
 }
 
 // Submissions reads submissions.

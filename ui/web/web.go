@@ -107,6 +107,7 @@ func New(cfg Config) (http.Handler, error) {
 	page("/corpus", s.corpus)
 	page("/proof", s.proof)
 	page("/operator", s.operator)
+	page("/desk", s.desk)
 	page("/signin", s.signInPage)
 	mux.HandleFunc("GET /runs/{id}/live", s.live)
 	mux.HandleFunc("GET /live", s.changes)

@@ -1,0 +1,228 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+// A desk is the page of one key: what it entered, what to try next, and what it
+// plays as a validator.
+
+// What a desk shows at most.
+const (
+	deskSubmissions = 50 // of all arenas
+	deskTasks       = 8  // hints of a kind for one submission
+	deskRuns        = 200
+)
+
+// deskEntry is one submission of the desk's owner.
+type deskEntry struct {
+	client.Submission
+	Reward string
+	Next   *nextStep // of the newest that was scored in its arena; else nil
+}
+
+// nextStep is what the numbers of a submission say about where to gain.
+type nextStep struct {
+	Hair   []taskGap // scored between a half and full marks
+	Behind []taskGap // the champion scored more
+	Slow   []runRow  // runs that ended at a limit of time
+	Costly []runCost // the dearest runs
+	Lost   int       // tasks behind the champion, all of them
+}
+
+// taskGap is a task with what it scored, and what the champion did.
+type taskGap struct {
+	Task     string
+	Value    float64
+	Champion *float64
+	Room     float64 // to full marks, or to the champion
+}
+
+type runCost struct {
+	runRow
+	Micros agon.Micros
+	Share  float64 // of the submission's cost
+}
+
+// deskPlace is one arena in which the desk's owner plays as a validator.
+type deskPlace struct {
+	Arena, Title string
+	Stat         store.ValidatorStat
+	Versions     string // of the others, where they differ
+}
+
+func (s *server) desk(q *request) error {
+	if q.caller.Hotkey == "" {
+		return &agon.Error{Code: "not_signed_in", Status: 401, Message: "A desk belongs to a key.", Mend: "Sign in first: agon web login --wallet.hotkey NAME"}
+	}
+	ctx := q.Context()
+	data := struct {
+		base
+		Entries []deskEntry
+		More    bool
+		Today   int // entered in the last day
+		Places  []deskPlace
+		Word    *client.ValidatorStanding
+		Bar     float64
+	}{base: q.base("My desk", "")}
+	arenas, err := s.cfg.Platform.Arenas(ctx)
+	if err != nil {
+		return err
+	}
+	byID := map[string]client.Arena{}
+	for _, a := range arenas {
+		byID[a.ID] = a
+	}
+	page, err := s.cfg.Platform.Submissions(ctx, q.caller, "", q.caller.Hotkey, "", deskSubmissions)
+	if err != nil {
+		return err
+	}
+	data.More = page.Next != ""
+	told := map[string]bool{}
+	for _, sub := range page.Items {
+		e := deskEntry{Submission: sub, Reward: rewardOf(byID[sub.Arena].Seats, sub.ID)}
+		if s.cfg.Now().Sub(sub.CreatedAt) < 24*time.Hour {
+			data.Today++
+		}
+		if sub.Score != nil && !told[sub.Arena] {
+			told[sub.Arena] = true
+			if e.Next, err = s.nextStep(ctx, q, sub, byID[sub.Arena]); err != nil {
+				return err
+			}
+		}
+		data.Entries = append(data.Entries, e)
+	}
+	for _, a := range arenas {
+		list, err := s.cfg.Platform.Validators(ctx, a.ID)
+		if err != nil {
+			return err
+		}
+		if p := placeOf(list, q.caller.Hotkey); p != nil {
+			p.Arena, p.Title = a.ID, a.Title
+			data.Places = append(data.Places, *p)
+		}
+	}
+	if len(data.Places) > 0 {
+		all, err := s.cfg.Platform.ValidatorStandings(ctx)
+		if err != nil {
+			return err
+		}
+		data.Bar = all.Bar
+		for i, v := range all.Validators {
+			if v.Hotkey == q.caller.Hotkey {
+				data.Word = &all.Validators[i]
+			}
+		}
+	}
+	return s.render(q, http.StatusOK, "desk", data)
+}
+
+// nextStep reads where a submission could gain, from its values and its runs.
+func (s *server) nextStep(ctx context.Context, q *request, sub client.Submission, a client.Arena) (*nextStep, error) {
+	ids := []string{sub.ID}
+	champion := ""
+	if a.Champion != nil && a.Champion.Submission != sub.ID {
+		champion = a.Champion.Submission
+		ids = append(ids, champion)
+	}
+	values, err := s.cfg.Platform.Values(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := s.cfg.Platform.Runs(ctx, q.caller, "", sub.ID, "", "", deskRuns)
+	if err != nil {
+		return nil, err
+	}
+	n := gaps(values[sub.ID], values[champion])
+	n.Slow, n.Costly = dear(runs.Items)
+	if len(n.Hair)+len(n.Behind)+len(n.Slow)+len(n.Costly) == 0 {
+		return nil, nil //nolint:nilnil // there is nothing to say
+	}
+	return n, nil
+}
+
+// gaps are the tasks on which there is most to gain for least.
+func gaps(own, champion map[string]float64) *nextStep {
+	n := &nextStep{}
+	for task, v := range own {
+		g := taskGap{Task: task, Value: v}
+		if c, ok := champion[task]; ok {
+			g.Champion = &c
+		}
+		if v >= 0.5 && v < 1 {
+			g.Room = 1 - v
+			n.Hair = append(n.Hair, g)
+		}
+		if g.Champion != nil && *g.Champion > v {
+			g.Room = *g.Champion - v
+			n.Behind = append(n.Behind, g)
+		}
+	}
+	n.Lost = len(n.Behind)
+	slices.SortFunc(n.Hair, func(x, y taskGap) int { return cmp.Or(cmp.Compare(x.Room, y.Room), cmp.Compare(x.Task, y.Task)) })
+	slices.SortFunc(n.Behind, func(x, y taskGap) int { return cmp.Or(cmp.Compare(y.Room, x.Room), cmp.Compare(x.Task, y.Task)) })
+	n.Hair, n.Behind = n.Hair[:min(len(n.Hair), deskTasks)], n.Behind[:min(len(n.Behind), deskTasks)]
+	return n
+}
+
+// dear finds the runs that ended at a limit of time, and those that took most of the money.
+func dear(runs []client.Run) (slow []runRow, costly []runCost) {
+	var sum agon.Micros
+	for _, r := range runs {
+		row, c := rowOf(r), runCost{}
+		for _, a := range r.List {
+			c.Micros += a.CostMicros
+		}
+		sum += c.Micros
+		if ranOutOfTime(r) && len(slow) < deskTasks {
+			slow = append(slow, row)
+		}
+		if c.Micros > 0 {
+			c.runRow = row
+			costly = append(costly, c)
+		}
+	}
+	slices.SortStableFunc(costly, func(x, y runCost) int { return cmp.Compare(y.Micros, x.Micros) })
+	costly = costly[:min(len(costly), 3)]
+	for i := range costly {
+		costly[i].Share = float64(costly[i].Micros) / float64(sum)
+	}
+	return slow, costly
+}
+
+// ranOutOfTime tells by the words of the engine, which a run's reason begins with.
+func ranOutOfTime(r client.Run) bool {
+	return r.Fault == agon.FaultAgent && strings.Contains(r.Reason, "timeout")
+}
+
+// placeOf is what a key does among an arena's validators; nil: nothing.
+func placeOf(list []store.ValidatorStat, hotkey string) *deskPlace {
+	i := slices.IndexFunc(list, func(v store.ValidatorStat) bool { return v.Validator == hotkey })
+	if i < 0 {
+		return nil
+	}
+	p := &deskPlace{Stat: list[i]}
+	others := map[string]int{}
+	for _, v := range list {
+		if v.Validator != hotkey && v.Version != "" && v.Version != p.Stat.Version {
+			others[v.Version]++
+		}
+	}
+	var names []string
+	for v, n := range others {
+		names = append(names, v+" ("+strconv.Itoa(n)+")")
+	}
+	slices.Sort(names)
+	p.Versions = strings.Join(names, ", ")
+	return p
+}
