@@ -211,6 +211,22 @@ def agent_main(input):
 	}
 }
 
+// as-agent returns what its program said and its status, once it has ended.
+func TestAsAgentReturns(t *testing.T) {
+	k := withTasks(map[string]string{
+		"as/task.toml":              plainToml,
+		"as/instruction.md":         "Do it.",
+		"as/environment/Dockerfile": "FROM x\nWORKDIR /app\n",
+		"as/tests/test.sh":          "out=$(as-agent sh -c 'echo said; exit 4')\n[ $? = 4 ] && [ \"$out\" = said ] && echo 1 > /logs/verifier/reward.txt\n",
+		"as/solution/solve.sh":      "true\n",
+	})
+	for _, a := range kittest.Play(t, k, kittest.Files{agentFile: "def agent_main(input):\n    pass\n"}) {
+		if len(a.Scores) != 1 || a.Scores[0].Value != 1 {
+			t.Errorf("%q %s %s, scores %+v", a.Outcome, a.Detail, a.Reason, a.Scores)
+		}
+	}
+}
+
 // Bad configurations are named by their field.
 func TestConfig(t *testing.T) {
 	for text, want := range map[string]string{

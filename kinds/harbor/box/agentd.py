@@ -44,6 +44,10 @@ def serve(c):
     except (OSError, ValueError, KeyError, IndexError):
         pass
     finally:
+        try:
+            c.shutdown(socket.SHUT_RDWR)  # close alone tells nobody while the thread above still reads
+        except OSError:
+            pass
         c.close()
 
 

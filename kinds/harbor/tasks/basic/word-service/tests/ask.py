@@ -1,17 +1,23 @@
+import os
 import time
 import urllib.error
 import urllib.request
 
+deadline = time.monotonic() + 10  # for the service to answer at all
+
 
 def ask(word):
-    for _ in range(100):
+    while time.monotonic() < deadline:
+        ended = os.path.exists("/verifier/ended")  # looked at first: a service that went into the background answers still
         try:
             with urllib.request.urlopen("http://127.0.0.1:8080/count?word=" + word, timeout=5) as reply:
                 return reply.read(64).strip()
         except urllib.error.HTTPError:
             return None
         except OSError:
-            time.sleep(0.1)
+            if ended:
+                return None
+            time.sleep(0.05)
     return None
 
 
