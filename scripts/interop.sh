@@ -8,7 +8,8 @@
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
 # read a filled arena with every command; and lets the SDKs of OpenAI, Anthropic and
 # Google stream through a door of the gateway; and lets Harbor's command line, Inspect and
-# verifiers work in agon's boxes.
+# verifiers work in agon's boxes; and lets mini-swe-agent, claude-code and codex, set up from
+# PyPI and npm in a box, play a Harbor task over a scripted model.
 # What cannot be installed is named and fails; INTEROP_PARTIAL=1 runs what can be.
 set -euo pipefail
 cd "$(dirname "$0")/.."

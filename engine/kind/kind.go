@@ -246,6 +246,33 @@ type ToolSession struct {
 	URL string
 }
 
+// Registrar is what the engine's Env offers besides, to kinds whose submissions
+// set themselves up of published packages.
+type Registrar interface {
+	// Registries shows this machine's package registries (sandbox/indexes) to a box,
+	// to be read only, until the attempt ends.
+	Registries(ctx context.Context, names ...string) (Registries, error)
+}
+
+// Registries are package registries as a box reaches them.
+type Registries struct {
+	Door sandbox.Door
+	Env  []string // what package managers in the box read
+	// Check asks each registry from outside of the box, once something in it failed. An
+	// error means that one does not answer, which is the validator's fault.
+	Check func(ctx context.Context) error
+	// Fetched are the files that the box got so far, each with its digest.
+	Fetched func() []Fetched
+}
+
+// Fetched is a file that a registry gave to a box.
+type Fetched struct {
+	Registry string      `json:"registry"`
+	Path     string      `json:"path"` // below the registry; of pip the file's name
+	Bytes    int64       `json:"bytes"`
+	Digest   agon.Digest `json:"digest"`
+}
+
 // Tallier is a Kind that sums the runs of a submission itself, where the mean
 // over all tasks is not what counts. Pure; asked when Plan has nothing more and no run lacks its score.
 type Tallier interface {

@@ -35,7 +35,7 @@ type env struct {
 	boxes    []*watchedBox
 	sessions []gateway.Session
 	tools    []*tools.Session
-	trees    []func() // let go of the trees that the attempt holds
+	trees    []func() // let go of what the attempt holds: trees, registries
 	images   map[string]bool
 	boxTime  time.Duration
 	closed   bool

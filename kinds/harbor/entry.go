@@ -30,6 +30,9 @@ type entry struct {
 	// Command is a line for sh, run in the work directory with the instruction on
 	// its standard input and, up to 100 KiB, in AGON_INSTRUCTION.
 	Command string `toml:"command"`
+	// Setup is a script for sh that runs once, before any task, where package
+	// registries can be read; what it leaves below /layer is kept (layer.go).
+	Setup string `toml:"setup"`
 	// Env are variables for it.
 	Env map[string]string `toml:"env"`
 }
@@ -41,7 +44,7 @@ func parseEntry(b []byte) (*entry, error) {
 	var broken *toml.DecodeError
 	switch {
 	case errors.As(err, &missing) && len(missing.Errors) > 0:
-		return nil, fmt.Errorf("unknown field %.100q: it has command and env", strings.Join(missing.Errors[0].Key(), "."))
+		return nil, fmt.Errorf("unknown field %.100q: it has command, setup and env", strings.Join(missing.Errors[0].Key(), "."))
 	case errors.As(err, &broken):
 		row, col := broken.Position()
 		return nil, fmt.Errorf("line %d, column %d: %w", row, col, broken)
@@ -49,6 +52,8 @@ func parseEntry(b []byte) (*entry, error) {
 		return nil, err
 	case strings.TrimSpace(e.Command) == "" || len(e.Command) > maxCommand || strings.ContainsRune(e.Command, 0):
 		return nil, fmt.Errorf("command: want a line for sh of at most %d bytes", maxCommand)
+	case len(e.Setup) > maxCommand || strings.ContainsRune(e.Setup, 0) || e.Setup != "" && strings.TrimSpace(e.Setup) == "":
+		return nil, fmt.Errorf("setup: want a script for sh of at most %d bytes", maxCommand)
 	case len(e.Env) > maxEnv:
 		return nil, fmt.Errorf("env: %d variables, at most %d", len(e.Env), maxEnv)
 	}
@@ -60,8 +65,8 @@ func parseEntry(b []byte) (*entry, error) {
 	return e, nil
 }
 
-// checkDir checks a directory with agon.toml.
-func checkDir(ctx context.Context, files fs.FS) (out []agon.Finding, err error) {
+// checkDir checks a directory with agon.toml; setups says whether the arena runs set-ups.
+func checkDir(ctx context.Context, setups bool, files fs.FS) (out []agon.Finding, err error) {
 	n, total := 0, int64(0)
 	enough := errors.New("enough")
 	err = fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
@@ -100,8 +105,12 @@ func checkDir(ctx context.Context, files fs.FS) (out []agon.Finding, err error) 
 	if len(b) > maxEntry {
 		return []agon.Finding{{Code: "too_large", Field: entryFile, Limit: fmt.Sprintf("%d bytes", maxEntry), Message: entryFile + " is too large"}}, nil
 	}
-	if _, err := parseEntry(b); err != nil {
+	e, err := parseEntry(b)
+	if err != nil {
 		return []agon.Finding{{Code: "bad_entry", Field: entryFile, Message: plain.Short(err.Error(), 300)}}, nil
+	}
+	if e.Setup != "" && !setups {
+		return []agon.Finding{{Code: "no_setup", Field: entryFile + ": setup", Message: "this arena runs no set-ups: bring what the agent needs in its directory"}}, nil
 	}
 	return nil, nil
 }

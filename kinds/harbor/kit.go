@@ -5,7 +5,9 @@ package harbor
 
 import (
 	"embed"
+	"path/filepath"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/kinds/harbor/commands"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -27,7 +29,7 @@ var arena []byte
 func Kit() kit.Kit {
 	return kit.Kit{
 		Kind:      name,
-		New:       func(p kit.Parts) kind.Kind { return harbor{rootfs: p.Rootfs} },
+		New:       func(p kit.Parts) kind.Kind { return made(p) },
 		EntryName: agentFile,
 		Data:      files,
 		Sets:      []string{"basic"},
@@ -37,4 +39,15 @@ func Kit() kit.Kit {
 		Commands:  func(a *cli.App, l kit.List) []cli.Extra { return commands.Of(a, l, checkTask, writeTools) },
 		Demo:      kit.ShippedArena(arena),
 	}
+}
+
+func made(p kit.Parts) harbor {
+	h := harbor{rootfs: p.Rootfs, layers: filepath.Join(kit.CacheDir(p.Options), "layers")}
+	switch names := kit.ModelNames(p.Model); {
+	case len(names) > 0:
+		h.model = names[0]
+	case !p.Keyed:
+		h.model = agon.Script
+	}
+	return h
 }

@@ -55,6 +55,8 @@ var runner string
 // goroutines.
 type harbor struct {
 	rootfs string // the machine's own tree; "" on a server that does not play
+	layers string // where what set-ups leave is kept
+	model  string // that this machine's gateway has first
 }
 
 func (harbor) Name() string   { return name }
@@ -63,9 +65,9 @@ func (harbor) Scorer() string { return scorer }
 var agentMain = regexp.MustCompile(`(?m)^(?:async )?def agent_main\(`)
 
 // Check decides whether files may be entered. It never runs them.
-func (harbor) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+func (harbor) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
 	if fi, err := fs.Stat(files, entryFile); err == nil && fi.Mode().IsRegular() {
-		return checkDir(ctx, files)
+		return checkDir(ctx, a.Options[optionSetup] == setupRegistries, files)
 	}
 	return kind.CheckOneFile(ctx, files, agentFile, maxAgentBytes, func(src []byte) []agon.Finding {
 		switch {
@@ -102,6 +104,20 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 		return agon.Record{}, err
 	}
 	defer s.close()
+	rec := agon.Record{Files: map[string][]byte{}}
+	var layer string
+	if started != nil && started.Setup != "" {
+		layer, err = h.layer(ctx, env, t.Key, sub.Digest, agent, started.Setup, s.root)
+		var bad *failedSetup
+		switch {
+		case errors.As(err, &bad):
+			rec.Outcome, rec.Detail = bad.word, bad.detail
+			rec.Files[setupFile] = bad.printed
+			return rec, nil
+		case err != nil:
+			return agon.Record{}, err
+		}
+	}
 	doors, err := env.Door(ctx, t.Key, door)
 	if err != nil {
 		return agon.Record{}, err
@@ -112,13 +128,12 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: agent, Target: agentDir, Exec: started != nil})
 	spec.Env = append(spec.Env, "OPENAI_BASE_URL=http://"+door+"/v1", "OPENAI_API_KEY=unused",
 		"ANTHROPIC_BASE_URL=http://"+door, "ANTHROPIC_API_KEY=unused", "GOOGLE_GEMINI_BASE_URL=http://"+door, "GEMINI_API_KEY=unused")
-	for _, m := range r.Policy.Models {
-		if m != "*" {
-			spec.Env = append(spec.Env, "AGON_MODEL="+m)
-			break
-		}
+	if m := h.modelOf(r.Policy); m != "" {
+		spec.Env = append(spec.Env, "AGON_MODEL="+m)
 	}
-	rec := agon.Record{Files: map[string][]byte{}}
+	if layer != "" {
+		mountLayer(&spec, layer)
+	}
 	work := worker{h: h, env: env, spec: r, s: s}
 	work.act = func(ctx context.Context, box sandbox.Box, u turn) error {
 		printed := &ending{limit: maxLog / len(s.turns)}
@@ -146,6 +161,20 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 		rec.Files[f] = b
 	}
 	return rec, nil
+}
+
+// modelOf is a model that may be asked: the first that the arena names, else the
+// first of this machine's gateway; "" where another's gateway is asked.
+func (h harbor) modelOf(p agon.Policy) string {
+	for _, m := range p.Models {
+		if m != "*" {
+			return m
+		}
+	}
+	if p.Gateway != "" {
+		return ""
+	}
+	return h.model
 }
 
 // outcome is an end of the agent's own making.

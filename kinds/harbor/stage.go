@@ -41,7 +41,7 @@ func (s *stage) close() {
 
 // closed are directories of a root that nobody writes: the system's programs,
 // the driver's directories, and those of the boxes' own.
-var closed = []string{"agon", "bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "logs", "proc", "run", "sandbox", "sbin", "solution", "steps", "sys", "tests", "tmp", "usr", "verifier"}
+var closed = []string{"agon", "bin", "boot", "dev", "layer", "lib", "lib32", "lib64", "libx32", "logs", "proc", "run", "sandbox", "sbin", "solution", "steps", "sys", "tests", "tmp", "usr", "verifier"}
 
 const localDir = "/usr/local"
 

@@ -7,6 +7,8 @@ package indexes
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +62,15 @@ type Config struct {
 	Getenv func(string) string
 	// Log receives what was fetched, one line each; nil discards it.
 	Log io.Writer
+	// Got is called with each file that was handed out whole, from many goroutines; may be nil.
+	Got func(File)
+}
+
+// File is what a registry gave: its path below the registry (of pip the file's
+// name), and the SHA-256 of its bytes.
+type File struct {
+	Registry, Path, SHA256 string
+	Bytes                  int64
 }
 
 // Server serves registries on the loopback device until it is closed.
@@ -366,16 +377,22 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, to *url.URL, rest,
 		}
 	}
 	var body io.Reader = io.LimitReader(resp.Body, maxFile)
+	edited := false
 	if edit != nil && r.Method == http.MethodGet && resp.StatusCode == http.StatusOK && isPage(resp.Header.Get("Content-Type")) {
 		b, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 		if err != nil || len(b) > maxPage {
 			http.Error(w, fmt.Sprintf("the registry's page has more than %d bytes", maxPage), http.StatusBadGateway)
 			return
 		}
-		body = bytes.NewReader(edit(b))
+		body, edited = bytes.NewReader(edit(b)), true
 	}
 	w.WriteHeader(resp.StatusCode)
-	n, _ := io.Copy(w, body)
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), body)
+	if s.cfg.Got != nil && err == nil && !edited && resp.StatusCode == http.StatusOK && r.Method == http.MethodGet && (resp.ContentLength < 0 || n == resp.ContentLength) {
+		registry, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		s.cfg.Got(File{Registry: registry, Path: rest, SHA256: hex.EncodeToString(sum.Sum(nil)), Bytes: n})
+	}
 	if resp.StatusCode == http.StatusOK && edit == nil && r.Method == http.MethodGet {
 		fmt.Fprintf(s.cfg.Log, "fetched %s, %d bytes\n", at, n)
 	}
@@ -423,4 +440,30 @@ func (s *Server) archive(host string) bool {
 		u, err := url.Parse(a.URI)
 		return err == nil && u.Hostname() == host
 	})
+}
+
+// pages are small pages that each registry has, by which it is asked whether it answers.
+var pages = map[string]string{Pip: "simple/pip/", Npm: "abbrev", Go: "rsc.io/quote/@v/v1.5.2.info", Cargo: "3/s/syn"}
+
+// Check asks each registry, past the box: an error names one that does not answer.
+func (s *Server) Check(ctx context.Context) error {
+	for _, n := range s.cfg.Names {
+		page, ok := pages[n]
+		if !ok {
+			continue
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/"+n+"/"+page, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return fmt.Errorf("ask registry %s: %w", n, err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusUnauthorized {
+			return fmt.Errorf("registry %s answers %d", n, resp.StatusCode)
+		}
+	}
+	return nil
 }

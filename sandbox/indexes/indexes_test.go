@@ -1,12 +1,15 @@
 package indexes
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -67,7 +70,13 @@ func TestServe(t *testing.T) {
 	writeFile(t, rc, "registry="+inward.URL+"/npm/\n"+host+"/npm/:_authToken=${NPM_KEY}\n")
 	env := map[string]string{"PIP_INDEX_URL": strings.Replace(inward.URL, "://", "://me:secret@", 1) + "/idx/", "HOME": strings.TrimSuffix(rc, "/.npmrc"), "NPM_KEY": "key"}
 	var log strings.Builder
-	s, err := Serve(Config{Names: []string{Apt, Pip, Npm}, Archives: []Archive{{URI: inward.URL + "/deb", Suites: []string{"x"}, Parts: []string{"main"}}}, Getenv: func(k string) string { return env[k] }, Log: &log})
+	var mu sync.Mutex
+	got := map[string]string{} // by registry and path
+	s, err := Serve(Config{Got: func(f File) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[f.Registry+" "+f.Path] = f.SHA256
+	}, Names: []string{Apt, Pip, Npm}, Archives: []Archive{{URI: inward.URL + "/deb", Suites: []string{"x"}, Parts: []string{"main"}}}, Getenv: func(k string) string { return env[k] }, Log: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +94,28 @@ func TestServe(t *testing.T) {
 		if code, got := get(t, s, p); code != 200 || got != want {
 			t.Errorf("%s: %d %q", p, code, got)
 		}
+	}
+	for name, body := range map[string]string{"pip six-1.whl": "wheel", "npm left-pad/-/left-pad-1.tgz": "tgz"} {
+		// A reply may be read before its server has noted it.
+		for sum := fmt.Sprintf("%x", sha256.Sum256([]byte(body))); ; runtime.Gosched() {
+			mu.Lock()
+			x := got[name]
+			mu.Unlock()
+			if x == sum {
+				break
+			}
+			if x != "" || t.Context().Err() != nil {
+				t.Fatalf("%s: %q", name, x)
+			}
+		}
+	}
+	mu.Lock()
+	if _, page := got["npm left-pad"]; page {
+		t.Error("a page that was rewritten is noted as a file")
+	}
+	mu.Unlock()
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("registries that answer: %v", err)
 	}
 	for p, want := range map[string]int{
 		"/": 403, "/go/x": 403, "/cargo/config.json": 403, "/pip/other": 404, "/pip/file/" + at + "/etc/passwd": 403, "/pip/file/" + at + "/f/six-1.whl/../x": 403,
@@ -106,6 +137,16 @@ func TestServe(t *testing.T) {
 	}
 	if got := string(s.Files("/d")["sources.list"]); got != "deb "+inBox+"/apt/0 x main\n" {
 		t.Errorf("%q", got)
+	}
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer down.Close()
+	failing, err := Serve(Config{Names: []string{Npm}, Getenv: func(k string) string { return map[string]string{"NPM_CONFIG_REGISTRY": down.URL}[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer failing.Close()
+	if err := failing.Check(t.Context()); err == nil {
+		t.Error("a registry that fails is said to answer")
 	}
 	if _, err := Serve(Config{Names: []string{"ftp"}}); err == nil {
 		t.Error("an unknown registry is served")
