@@ -131,7 +131,7 @@ else
 fi
 
 # Ridges' command line, screeners and validators run from a checkout of their repository
-# (AGON_STRANGERS=DIR, DIR/ridges).
+# (AGON_STRANGERS=DIR, DIR/ridges); published Harbor tasks stand in DIR/harbor-cookbook.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
 	export AGON_STRANGERS

@@ -36,8 +36,10 @@ func Kit() kit.Kit {
 		Samples:   []kit.Sample{{Name: "solver"}, {Name: "forger"}},
 		CheckTask: checkTask,
 		Adopts:    adopts,
-		Commands:  func(a *cli.App, l kit.List) []cli.Extra { return commands.Of(a, l, checkTask, writeTools) },
-		Demo:      kit.ShippedArena(arena),
+		Commands: func(a *cli.App, l kit.List) []cli.Extra {
+			return commands.Of(a, l, commands.Tasks{Check: checkTask, NeedsImage: needsImage}, writeTools)
+		},
+		Demo: kit.ShippedArena(arena),
 	}
 }
 

@@ -62,6 +62,20 @@ func checkTask(t *task.Task) error {
 	return bad
 }
 
+// needsImage tells whether all that a task lacks is the image of its Dockerfile.
+func needsImage(t *task.Task) bool {
+	var bad *task.InvalidError
+	if t.Image() != "" || !errors.As(checkTask(t), &bad) {
+		return false
+	}
+	for _, f := range bad.Findings {
+		if f.Field != dockerfile {
+			return false
+		}
+	}
+	return true
+}
+
 // recipe is what a Dockerfile says that needs no building.
 type recipe struct {
 	dir    string // WORKDIR

@@ -18,17 +18,22 @@ import (
 	"github.com/agon-arena/agon/ui/cli/progress"
 )
 
-// Of returns the commands; check is what the kind wants of its tasks, tools writes
-// those that answer what verifiers call.
-func Of(a *cli.App, kits kit.List, check func(*task.Task) error, tools func(dir string) error) []cli.Extra {
+// Tasks is what the kind says of a task.
+type Tasks struct {
+	Check      func(*task.Task) error // what it wants of it
+	NeedsImage func(*task.Task) bool  // all that it lacks is the image of its Dockerfile
+}
+
+// Of returns the commands; tools writes what answers verifiers' calls.
+func Of(a *cli.App, kits kit.List, tasks Tasks, tools func(dir string) error) []cli.Extra {
 	return []cli.Extra{
 		{Group: "run", Command: boxCmd(a, kits, tools)},
-		{Parent: "task", Command: importCmd(a, check)},
+		{Parent: "task", Command: importCmd(a, kits, tasks)},
 		{Parent: "task", Command: exportCmd(a)},
 	}
 }
 
-func importCmd(a *cli.App, check func(*task.Task) error) *cobra.Command {
+func importCmd(a *cli.App, kits kit.List, tasks Tasks) *cobra.Command {
 	const common = `
 Tasks are written below DIR, one directory each. An import that was stopped goes on where
 it was: what is there with the same bytes is not written again, and what is there with
@@ -41,11 +46,17 @@ Exit code 3 if some did not come over, 1 if none did.`
 		Args:    cli.Args(0, 0, ""),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	var builds builder
 	one := func(use, short, long, example string, flags func(*cobra.Command), run func(ctx context.Context, w *dataset.Writer, source string) error) *cobra.Command {
 		cmd := &cobra.Command{
 			Use: use, Short: short, Long: long + common, Example: example, Args: cli.Args(2, 2, "a source and a directory"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return imported(cmd.Context(), a, check, args[1], func(w *dataset.Writer) error { return run(cmd.Context(), w, args[0]) })
+				return imported(cmd.Context(), a, tasks.Check, args[1], func(w *dataset.Writer) error {
+					if err := run(cmd.Context(), w, args[0]); err != nil || !builds.on {
+						return err
+					}
+					return builds.all(cmd.Context(), a, kits, tasks, w)
+				})
 			},
 		}
 		if flags != nil {
@@ -57,7 +68,9 @@ Exit code 3 if some did not come over, 1 if none did.`
 	top.AddCommand(
 		one("harbor SOURCE DIR", "Import Harbor task directories", `Import Harbor task directories: one, or all below a directory or in an archive
 (.tar, .tar.gz, .zip). Links, devices and what is larger than a task may be are refused by name.
-`, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json", nil,
+--build makes the images of Dockerfiles that need one here (agon image build) and names each by
+its digest in the task's [environment] image.
+`, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json\n  agon task import harbor ./terminal-bench ./tasks --build --from ubuntu:24.04=apt:noble", builds.flags,
 			func(ctx context.Context, w *dataset.Writer, source string) error { return w.Harbor(ctx, source) }),
 		one("swebench FILE DIR", "Import SWE-bench instances", `Import SWE-bench instances of a file, .jsonl or .parquet, in the official fields or those
 of Multi-SWE-bench: of each a Harbor task whose verifier lays the instance's tests over the

@@ -57,6 +57,36 @@ type Writer struct {
 // Imported is what was written so far, in order.
 func (w *Writer) Imported() []Imported { return w.list }
 
+// Each goes through the tasks that came over. What do says of one is why it cannot
+// be played; "" that it can, or was not its business. An error ends it.
+func (w *Writer) Each(ctx context.Context, do func(dir, key string) (why string, err error)) error {
+	for i := range w.list {
+		x := &w.list[i]
+		if !x.OK {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		dir, key := filepath.Join(w.Dir, x.Task), "import/"+x.Task
+		why, err := do(dir, key)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", x.Task, err)
+		}
+		t, err := Load(dir, key)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", x.Task, err)
+		}
+		if t.Digest != x.Digest || why != "" {
+			x.Digest, x.Reason = t.Digest, why
+		}
+	}
+	return nil
+}
+
+// Load reads a task directory.
+func Load(dir, key string) (*task.Task, error) { return task.LoadDir(dir, key) }
+
 // Slug is a name as directories of tasks have it.
 func Slug(s string) string {
 	var b strings.Builder
@@ -137,8 +167,11 @@ func (w *Writer) add(name, source string, files tree) error {
 	row.Digest, row.Licence = t.Digest, t.Config.Metadata.Licence
 	at := filepath.Join(w.Dir, slug)
 	if old, err := task.LoadDir(at, "import/"+slug); err == nil {
-		if old.Digest == t.Digest {
-			row.OK, row.Cached = true, true
+		if old.Digest == t.Digest || sameButImage(old, tmp, slug) {
+			row.OK, row.Cached, row.Digest = true, true, old.Digest
+			if w.Check != nil && w.Check(old) == nil {
+				row.Reason = ""
+			}
 			return nil
 		}
 		row.Reason = "a task of this name is there with other bytes: remove it first, or import to another directory"
