@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -159,6 +160,9 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		s.ev.Recovered = s.ev.ProviderErrors > 0
 	}
 	s.mu.Unlock()
+	if s.spentAll() {
+		return nil, TextFailed // its receipt stands
+	}
 	return out, ""
 }
 
@@ -245,19 +249,16 @@ func (s *Session) finish(r *Receipt, got *reply) (any, error) {
 
 // plan reads the arguments of a call.
 func (s *Session) plan(inv invocation) (*plan, error) {
+	if s.cfg.Query != nil {
+		return s.planQuery(inv)
+	}
 	a := &args{kw: inv.Kwargs}
 	if len(inv.Args) > 0 && inv.Tool != Test {
 		return nil, errInvalid
 	}
 	switch inv.Tool {
 	case Test:
-		if len(inv.Args) == 1 && a.kw["message"] == nil {
-			a.kw = map[string]json.RawMessage{"message": inv.Args[0]}
-		} else if len(inv.Args) > 0 {
-			return nil, errInvalid
-		}
-		message := a.str("message", true, maxText/4)
-		return static(a.done(), map[string]any{"status": "ok", "echo": message})
+		return planTest(a, inv.Args)
 	case Info:
 		return static(a.done(), infoReply(s.cfg.Models))
 	case LLMChat:
@@ -268,6 +269,17 @@ func (s *Session) plan(inv invocation) (*plan, error) {
 		return s.planItems(a)
 	}
 	return s.planSearch(inv.Tool, a)
+}
+
+func planTest(a *args, positional []json.RawMessage) (*plan, error) {
+	if len(positional) == 1 && a.kw["message"] == nil {
+		a.kw = maps.Clone(a.kw)
+		a.kw["message"] = positional[0]
+	} else if len(positional) > 0 {
+		return nil, errInvalid
+	}
+	message := a.str("message", true, maxText/4)
+	return static(a.done(), map[string]any{"status": "ok", "echo": message})
 }
 
 // static is a free call that is answered here.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,11 @@ import (
 
 // Config is what a host is made of. Zero values mean the defaults.
 type Config struct {
-	// LLM, Search, Items and Repo are the back ends of sessions that bring none.
+	// LLM, Search, Pages, Items and Repo are the back ends of sessions that bring
+	// none. A Search that has pages serves them too.
 	LLM    LLM
 	Search Search
+	Pages  Pages
 	Items  Items
 	Repo   Repo
 	// Books keep the money and the receipts of all sessions; default: in memory,
@@ -57,6 +60,9 @@ func New(c Config) *Host {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if p, ok := c.Search.(Pages); ok && c.Pages == nil {
+		c.Pages = p
 	}
 	if len(c.Headers) == 0 {
 		c.Headers = []Headers{DefaultHeaders}
@@ -155,9 +161,9 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		detail(w, http.StatusBadRequest, "There was an error parsing the body")
 		return
 	}
-	inv, old, bad := parseBody(body)
 	names := h.headers(r)
 	token, sid := r.Header.Get(names.Token), r.Header.Get(names.Session)
+	inv, old, bad := parseBody(body, h.find(sid).toolNames())
 	if old != nil && token == "" { // the form of January: token and session in the body
 		token, sid = old.token, old.session
 	} else if old != nil && sid == "" {
@@ -195,7 +201,7 @@ type bodyAuth struct{ token, session string }
 
 // parseBody reads a body in either form of the seed. It never fails half way:
 // what is wrong is told in bad.
-func parseBody(b []byte) (inv invocation, old *bodyAuth, bad []fieldFail) {
+func parseBody(b []byte, names []string) (inv invocation, old *bodyAuth, bad []fieldFail) {
 	one := func(typ, field, msg string) []fieldFail {
 		loc := []any{"body"}
 		if field != "" {
@@ -248,8 +254,8 @@ func parseBody(b []byte) (inv invocation, old *bodyAuth, bad []fieldFail) {
 		bad = append(bad, one("missing", "tool", "Field required")...)
 	case !ok:
 		bad = append(bad, one("string_type", "tool", "Input should be a valid string")...)
-	case !known(name):
-		bad = append(bad, one("literal_error", "tool", "Input should be '"+strings.Join(toolNames(), "', '")+"'")...)
+	case !slices.Contains(names, name):
+		bad = append(bad, one("literal_error", "tool", "Input should be '"+strings.Join(names, "', '")+"'")...)
 	}
 	if len(inv.Kwargs) > maxArgs || len(inv.Args) > maxArgs {
 		bad = append(bad, one("too_long", "kwargs", "More than 64 arguments")...)
@@ -281,11 +287,16 @@ func checkDepth(b []byte) error {
 	return nil
 }
 
+// find is an open session, or nil.
+func (h *Host) find(session string) *Session {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.sessions[session]
+}
+
 // execute runs one call to its end and returns what the script gets.
 func (h *Host) execute(ctx context.Context, session, token string, inv invocation) (int, any) {
-	h.mu.RLock()
-	s := h.sessions[session]
-	h.mu.RUnlock()
+	s := h.find(session)
 	if s == nil {
 		return http.StatusBadRequest, map[string]string{"detail": TextSession}
 	}
@@ -312,7 +323,7 @@ func (s *Session) Execute(ctx context.Context, tool string, kwargs map[string]an
 		}
 		kw[k] = b
 	}
-	if !known(tool) {
+	if !slices.Contains(s.toolNames(), tool) {
 		return nil, TextInvalid
 	}
 	leave, text := s.enter(ctx, s.token)

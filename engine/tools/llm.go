@@ -45,6 +45,15 @@ const maxChatReply = 4 << 20
 
 // Chat implements LLM.
 func (g GatewayLLM) Chat(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	return g.post(ctx, "/v1/chat/completions", model, body)
+}
+
+// Embed implements Embedder.
+func (g GatewayLLM) Embed(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	return g.post(ctx, "/v1/embeddings", model, body)
+}
+
+func (g GatewayLLM) post(ctx context.Context, path, model string, body map[string]json.RawMessage) ([]byte, error) {
 	name := model
 	if a, ok := g.Alias[model]; ok {
 		name = a
@@ -57,7 +66,7 @@ func (g GatewayLLM) Chat(ctx context.Context, model string, body map[string]json
 	if err != nil {
 		return nil, fmt.Errorf("encode chat request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Session.BaseURL()+"/v1/chat/completions", bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Session.BaseURL()+path, bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("make chat request: %w", err)
 	}
@@ -336,6 +345,7 @@ func readChat(b []byte, price ModelPrice) (*reply, error) {
 		out.usage = &usage{u.Prompt, u.Completion, total}
 		out.cost = price.cost(u.Prompt, u.Completion, reasoning)
 	} else {
+		response["usage"] = map[string]any{} // SDKs want the key
 		// Without usage the worst case is charged: a provider that hides it is no discount.
 		out.cost = 1 << 62
 	}

@@ -88,8 +88,6 @@ func toolNames() []string {
 	return all
 }
 
-func known(name string) bool { return slices.Contains(toolNames(), name) }
-
 // usd prints micro-dollars as the number of dollars, exactly.
 func usd(m agon.Micros) json.RawMessage {
 	neg := ""

@@ -51,11 +51,14 @@ type SessionConfig struct {
 	MaxCalls int
 	// Models is the allow-list of llm_chat; nil means SeedModels.
 	Models map[string]ModelPrice
-	// LLM, Search, Items and Repo are the session's back ends; nil means the
+	// Query gives the session the tools of scripts that answer queries instead.
+	Query *QueryTools
+	// LLM, Search, Pages, Items and Repo are the session's back ends; nil means the
 	// host's. A tool whose back end is missing answers "session not found",
 	// the seed's word for it.
 	LLM    LLM
 	Search Search
+	Pages  Pages
 	Items  Items
 	Repo   Repo
 	// Record gets every receipt as it is written, one at a time. Optional.
@@ -138,8 +141,14 @@ func (h *Host) Open(c SessionConfig) (*Session, error) {
 	if c.Search == nil {
 		c.Search = h.cfg.Search
 	}
+	if c.Pages == nil {
+		c.Pages = h.cfg.Pages
+	}
 	if c.Items == nil {
 		c.Items = h.cfg.Items
+	}
+	if c.Query != nil && c.Query.Models == nil {
+		c.Query = &QueryTools{Models: QueryModels()}
 	}
 	if c.Repo == nil {
 		c.Repo = h.cfg.Repo

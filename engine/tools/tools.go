@@ -100,7 +100,7 @@ type Receipt struct {
 // SearchTool reports whether the tool is one of the search tools, as usage tables count them.
 func SearchTool(name string) bool {
 	switch name {
-	case SearchWeb, SearchX, SearchAI, SearchRepo, GetRepoFile, SearchItems:
+	case SearchWeb, SearchX, SearchAI, SearchRepo, GetRepoFile, SearchItems, FetchPage:
 		return true
 	}
 	return false

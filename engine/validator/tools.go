@@ -102,6 +102,21 @@ func (l *lazyLLM) Name() string { return "gateway" }
 
 // Chat implements tools.LLM.
 func (l *lazyLLM) Chat(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	return l.llm.Chat(ctx, model, body)
+}
+
+// Embed implements tools.Embedder.
+func (l *lazyLLM) Embed(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	return l.llm.Embed(ctx, model, body)
+}
+
+func (l *lazyLLM) open(ctx context.Context) error {
 	l.once.Do(func() {
 		// The call that comes first must not decide for how long the session lives.
 		s, err := l.e.session(context.WithoutCancel(ctx), l.e.agentPolicy(l.task, []string{gateway.DialectOpenAI}), l.e.rec)
@@ -114,8 +129,5 @@ func (l *lazyLLM) Chat(ctx context.Context, model string, body map[string]json.R
 		}
 		l.llm = tools.GatewayLLM{Session: s, Alias: l.alias}
 	})
-	if l.err != nil {
-		return nil, l.err
-	}
-	return l.llm.Chat(ctx, model, body)
+	return l.err
 }

@@ -24,12 +24,11 @@ func NoModel(o Options, what string) error {
 }
 
 // Roles of models beside the agents'. Each may have its own: AGON_JUDGE_MODEL,
-// AGON_PROPOSER_MODEL, AGON_REFERENCE_MODEL, AGON_SIMULATOR_MODEL.
+// AGON_PROPOSER_MODEL, AGON_REFERENCE_MODEL.
 const (
 	RoleJudge     = "JUDGE"
 	RoleProposer  = "PROPOSER"
 	RoleReference = "REFERENCE"
-	RoleSimulator = "SIMULATOR"
 )
 
 // Models are the models of a role, the first before those that stand in for it:

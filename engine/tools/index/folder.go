@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/agon-arena/agon/engine/tools"
 )
 
@@ -229,6 +231,26 @@ func (f *Folder) Web(ctx context.Context, q tools.WebQuery) ([]tools.WebHit, err
 	return out, nil
 }
 
+// Page implements tools.Pages: the whole text of the document at an address.
+func (f *Folder) Page(ctx context.Context, url string) (tools.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return tools.Page{}, err
+	}
+	for _, d := range f.docs {
+		if d.URL == url && d.Text != "" {
+			return tools.Page{URL: d.URL, Content: d.Text, Title: text(d.Title)}, nil
+		}
+	}
+	return tools.Page{}, &tools.Failure{Class: "not_found", Own: true}
+}
+
+// itemSpace names the uuids of items, which clients want.
+var itemSpace = uuid.MustParse("8f1f8f0e-6c9b-4a53-9a0c-0c1d5a3b7a44")
+
+func itemID(feed, part, doc string) string {
+	return uuid.NewSHA1(itemSpace, []byte(feed+"\n"+part+"\n"+doc)).String()
+}
+
 // X implements tools.Search over documents of kind "post". Filters on counts
 // and media, which documents do not have, find nothing.
 func (f *Folder) X(ctx context.Context, q tools.XQuery) ([]tools.Post, error) {
@@ -376,7 +398,7 @@ func (x Items) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, erro
 		}
 		s := m.Score
 		out = append(out, tools.Item{
-			JobID: d.ID, ContentID: d.ID, Provider: "feed", ExternalID: d.URL, URL: d.URL, Text: Excerpt(d.Text, q.Queries[0], noteLen),
+			JobID: itemID(q.FeedID, "job", d.ID), ContentID: itemID(q.FeedID, "content", d.ID), Provider: "feed", ExternalID: d.URL, URL: d.URL, Text: Excerpt(d.Text, q.Queries[0], noteLen),
 			RequestedAt: at, EnqueueSeq: int64(m.Doc), Score: &s,
 		})
 	}
