@@ -16,6 +16,7 @@ func All() kit.List {
 	return kit.List{
 		coding.Kit(),
 		claim.Kit(),
+		claim.QueryKit(),
 		pack.Kit(),
 		shopping.Kit(),
 		research.Kit(),

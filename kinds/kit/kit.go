@@ -109,7 +109,9 @@ type Kit struct {
 	// own. Samples are entered there, in this order; Enter does it where entering
 	// is not a plain submission. Script (JSON) answers the samples' model calls
 	// where no model is configured.
+	// With Quiet it is opened only where it is named (`agon up --arena KIND.toml`).
 	Demo    func() ArenaFile
+	Quiet   bool
 	Samples []Sample
 	Enter   func(ctx context.Context, s *Server, f ArenaFile) error
 	Script  func() []byte
@@ -366,7 +368,7 @@ func (k Kit) Speaks() []string {
 func (l List) Demos() []ArenaFile {
 	var out []ArenaFile
 	for _, k := range l {
-		if k.Demo != nil {
+		if k.Demo != nil && !k.Quiet {
 			out = append(out, k.Demo())
 		}
 	}

@@ -57,31 +57,40 @@ var queryEra = regexp.MustCompile(`(?m)^[ \t]*(from[ \t]+(harnyx|caster)_miner_s
 // CheckSource checks the bytes of one script. A byte more than MaxAgentBytes
 // is enough to tell that it is too large.
 func CheckSource(src []byte) []agon.Finding {
-	one := func(code, format string, args ...any) []agon.Finding {
-		return []agon.Finding{{Code: code, Field: AgentFile, Message: fmt.Sprintf(format, args...)}}
-	}
-	switch {
-	case len(src) > MaxAgentBytes:
-		f := one(FindTooLarge, "agent.py is too large")
-		f[0].Limit = fmt.Sprintf("%d bytes", MaxAgentBytes)
+	if f := checkText(src, MaxAgentBytes); f != nil {
 		return f
-	case len(bytes.TrimSpace(src)) == 0:
-		return one(FindEmpty, "agent.py is empty")
-	case bytes.IndexByte(src, 0) >= 0:
-		return one(FindNotText, "agent.py holds a NUL byte")
-	case !utf8.Valid(src):
-		return one(FindNotUTF8, "agent.py is not UTF-8")
-	}
-	if err := copycat.CheckPython(string(src)); err != nil {
-		return one(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
 	}
 	if !strings.Contains(string(src), Entrypoint) && queryEra.Match(src) {
-		return one(FindEra, "agent.py is of the query era: it registers query, or imports the SDK's Query; this arena plays the claim era: register %s (@entrypoint(%q))", Entrypoint, Entrypoint)
+		return finding(FindEra, "agent.py is of the query era: it registers query, or imports the SDK's Query; this arena plays the claim era: register %s (@entrypoint(%q))", Entrypoint, Entrypoint)
 	}
 	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
-		f := one(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)
+		f := finding(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)
 		f[0].Warning = true
 		return f
+	}
+	return nil
+}
+
+func finding(code, format string, args ...any) []agon.Finding {
+	return []agon.Finding{{Code: code, Field: AgentFile, Message: fmt.Sprintf(format, args...)}}
+}
+
+// checkText wants Python 3.11 of at most limit bytes.
+func checkText(src []byte, limit int) []agon.Finding {
+	switch {
+	case len(src) > limit:
+		f := finding(FindTooLarge, "agent.py is too large")
+		f[0].Limit = fmt.Sprintf("%d bytes", limit)
+		return f
+	case len(bytes.TrimSpace(src)) == 0:
+		return finding(FindEmpty, "agent.py is empty")
+	case bytes.IndexByte(src, 0) >= 0:
+		return finding(FindNotText, "agent.py holds a NUL byte")
+	case !utf8.Valid(src):
+		return finding(FindNotUTF8, "agent.py is not UTF-8")
+	}
+	if err := copycat.CheckPython(string(src)); err != nil {
+		return finding(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
 	}
 	return nil
 }

@@ -90,8 +90,9 @@ const (
 	OutcomeMissing  = "missing_entrypoint" // it registers no evaluate_criterion
 	OutcomeTimeout  = "timeout"
 	OutcomeTooLarge = "result_too_large"
-	OutcomeDied     = "worker_died" // the process ended without a result
-	OutcomeBox      = "box_died"    // a limit of the box ended everything in it
+	OutcomeDied     = "worker_died"              // the process ended without a result
+	OutcomeBox      = "box_died"                 // a limit of the box ended everything in it
+	OutcomeBudget   = "session_budget_exhausted" // of queries: a call used up the money
 )
 
 // perRun is how many claims one run has: they share a warm box, and are played
@@ -100,7 +101,9 @@ const perRun = 24
 
 // Plan asks for runs over the tasks that no run covers yet, and is done when
 // every task is in a run that ended.
-func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
+func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return plan(v), nil }
+
+func plan(v agon.View) agon.Plan {
 	covered, final := map[string]bool{}, map[string]bool{}
 	for _, r := range v.Runs {
 		for _, t := range r.Tasks {
@@ -125,8 +128,8 @@ func (k *Kind) Plan(v agon.View) (agon.Plan, error) {
 		open = open[n:]
 	}
 	p.Done = done == len(v.Arena.Tasks)
-	p.Why = fmt.Sprintf("%d of %d claims have ended, %d runs to plan", done, len(v.Arena.Tasks), len(p.Runs))
-	return p, nil
+	p.Why = fmt.Sprintf("%d of %d tasks have ended, %d runs to plan", done, len(v.Arena.Tasks), len(p.Runs))
+	return p
 }
 
 // LoadTask reads the claim and its reference answer from a task's tree.

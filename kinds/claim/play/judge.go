@@ -10,7 +10,6 @@ import (
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/score"
-	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -79,19 +78,7 @@ func (k *Kind) judgePair(ctx context.Context, env kind.Env, t agon.TaskRef, p Pa
 	for _, h := range p.Response.Citations {
 		in.Citations = append(in.Citations, citationLine(h))
 	}
-	var session gateway.Session
-	open := func() (gateway.Session, error) {
-		if session != nil {
-			return session, nil
-		}
-		pol := k.cfg.Judge.Policy()
-		pol.Task = t.Key
-		s, err := env.Model(ctx, pol)
-		if err == nil {
-			session = s
-		}
-		return s, err
-	}
+	open := opener(ctx, env, k.cfg.Judge.Policy(), t.Key)
 	v, err := k.cfg.Judge.Support(ctx, open, in)
 	if err != nil {
 		return agon.Score{}, fmt.Errorf("judge support of %s: %w", t.Key, err)

@@ -45,6 +45,7 @@ type Pair struct {
 	Outcome   string       `json:"outcome"`
 	Error     *PairError   `json:"error,omitempty"`
 	Response  *PairReply   `json:"response,omitempty"` // of OutcomeOK
+	Answer    *QueryAnswer `json:"answer,omitempty"`   // of OutcomeOK in an arena of queries
 	Session   PairSession  `json:"session"`
 	ElapsedMS int64        `json:"elapsed_ms"`
 	Tools     []ToolDigest `json:"tools,omitempty"`
@@ -86,7 +87,7 @@ func digests(list []tools.Receipt) (out []ToolDigest, spent agon.Micros) {
 // fail sets the outcome of a pair that is worth nothing.
 func (p *Pair) fail(outcome string, e PairError) {
 	e.Code, e.Exception, e.Message = plain.Short(e.Code, 60), plain.Short(e.Exception, 100), plain.Short(e.Message, 500)
-	p.Outcome, p.Error, p.Response = outcome, &e, nil
+	p.Outcome, p.Error, p.Response, p.Answer = outcome, &e, nil, nil
 }
 
 // detail is one line for the miner.

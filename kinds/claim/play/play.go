@@ -60,17 +60,42 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if ms := r.Policy.Agent.WallMS; ms > 0 {
 		timeout = time.Duration(ms) * time.Millisecond
 	}
-	p := &player{k: k, env: env, run: r, dir: dir, uid: k.cfg.UID(s), timeout: timeout, left: len(claims)}
+	p := &player{rootfs: k.cfg.Rootfs, env: env, run: r, dir: dir, uid: k.cfg.UID(s), timeout: timeout}
+	jobs := make([]job, len(claims))
+	for i, c := range claims {
+		jobs[i] = job{
+			key: r.Tasks[i].Key, id: c.ClaimID, entry: Entrypoint, payload: c.Payload, context: map[string]string{"claim_id": c.ClaimID},
+			tools: tools.SessionConfig{Budget: c.Budget},
+			check: func(out *Pair, raw json.RawMessage, s *tools.Session) { checkClaim(out, raw, c, s) },
+		}
+	}
+	return p.play(ctx, jobs)
+}
+
+// job is one task as a script is called with it.
+type job struct {
+	key, id string // of the task
+	entry   string // the entrypoint that is called
+	payload any
+	context map[string]string
+	tools   tools.SessionConfig // budget and form of the tool session
+	// check reads the return value and completes the pair; the session is closed then.
+	check func(out *Pair, raw json.RawMessage, s *tools.Session)
+}
+
+// play calls the script once for each job and makes the run's record.
+func (p *player) play(ctx context.Context, jobs []job) (agon.Record, error) {
 	defer p.stop()
 	rec := agon.Record{Outcome: OutcomeOK, Tasks: map[string]string{}}
-	pairs := make([]Pair, len(claims))
+	pairs := make([]Pair, len(jobs))
 	dead := 0
-	for i, c := range claims {
-		p.left = len(claims) - i
-		if pairs[i], err = p.pair(ctx, r.Tasks[i].Key, c); err != nil {
+	var err error
+	for i, j := range jobs {
+		p.left = len(jobs) - i
+		if pairs[i], err = p.pair(ctx, j); err != nil {
 			return agon.Record{}, err
 		}
-		rec.Tasks[r.Tasks[i].Key] = pairs[i].Outcome
+		rec.Tasks[j.key] = pairs[i].Outcome
 		if pairs[i].Outcome == OutcomeBox {
 			dead++
 		}
@@ -90,7 +115,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 
 // player is one Play under way. One goroutine uses it.
 type player struct {
-	k       *Kind
+	rootfs  string
 	env     kind.Env
 	run     agon.RunSpec
 	dir     string // the submission's tree
@@ -100,11 +125,11 @@ type player struct {
 	box     *warmBox      // nil: none is running
 }
 
-// pair plays one claim. An error is never the script's.
-func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
-	out := Pair{Task: key, ClaimID: c.ClaimID}
-	ttl := max(sessionTTL, p.timeout+time.Minute)
-	s, err := p.env.Tools(ctx, key, tools.SessionConfig{UID: p.uid, Budget: c.Budget, TTL: ttl})
+// pair plays one task. An error is never the script's.
+func (p *player) pair(ctx context.Context, j job) (Pair, error) {
+	out := Pair{Task: j.key, ClaimID: j.id}
+	j.tools.UID, j.tools.TTL = p.uid, max(sessionTTL, p.timeout+time.Minute)
+	s, err := p.env.Tools(ctx, j.key, j.tools)
 	if err != nil {
 		return out, err
 	}
@@ -117,13 +142,13 @@ func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
 			return out, err
 		}
 	}
-	body, err := json.Marshal(map[string]any{"payload": c.Payload, "context": map[string]string{"claim_id": c.ClaimID}})
+	body, err := json.Marshal(map[string]any{"payload": j.payload, "context": j.context})
 	if err != nil {
-		return out, fmt.Errorf("encode payload of %s: %w", key, err)
+		return out, fmt.Errorf("encode payload of %s: %w", j.key, err)
 	}
-	p.box.tasks.Store(s.ID(), key)
+	p.box.tasks.Store(s.ID(), j.key)
 	began := time.Now() // for the miner's eyes only; nothing is decided by it
-	status, reply, err := p.box.call(ctx, p.timeout+grace, body, s.Session)
+	status, reply, err := p.box.call(ctx, j.entry, p.timeout+grace, body, s.Session)
 	out.ElapsedMS = time.Since(began).Milliseconds()
 	if ctx.Err() != nil {
 		return out, ctx.Err()
@@ -140,7 +165,7 @@ func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
 	switch {
 	case raw != nil:
 		s.Close(tools.StatusCompleted)
-		p.check(&out, raw, c, s.Session)
+		j.check(&out, raw, s.Session)
 	case out.Outcome == OutcomeTimeout:
 		s.Close(tools.StatusTimedOut)
 	default:
@@ -149,13 +174,13 @@ func (p *player) pair(ctx context.Context, key string, c Claim) (Pair, error) {
 	tool, spent := digests(s.Receipts())
 	out.Tools = tool
 	out.Session = PairSession{
-		ID: s.ID(), Status: s.Status(), IssuedAt: s.IssuedAt(), ExpiresAt: s.ExpiresAt(), Budget: c.Budget, Spent: spent, Calls: len(tool),
+		ID: s.ID(), Status: s.Status(), IssuedAt: s.IssuedAt(), ExpiresAt: s.ExpiresAt(), Budget: j.tools.Budget, Spent: spent, Calls: len(tool),
 	}
 	return out, nil
 }
 
-// check reads the return value against the contract and hydrates it.
-func (p *player) check(out *Pair, raw json.RawMessage, c Claim, s *tools.Session) {
+// checkClaim reads the return value against the contract and hydrates it.
+func checkClaim(out *Pair, raw json.RawMessage, c Claim, s *tools.Session) {
 	r, err := ParseResponse(raw, &c.Payload)
 	if err != nil {
 		out.fail(OutcomeInvalid, PairError{Status: http.StatusOK, Message: err.Error()})
@@ -214,7 +239,7 @@ func readReply(out *Pair, status int, body []byte) json.RawMessage {
 // start makes a box for the claims that are left.
 func (p *player) start(ctx context.Context, toolsURL string) (*warmBox, error) {
 	return startWarm(ctx, warmConfig{
-		rootfs: p.k.cfg.Rootfs, dir: p.dir, tools: toolsURL, limits: p.run.Policy.Agent, timeout: p.timeout,
+		rootfs: p.rootfs, dir: p.dir, tools: toolsURL, limits: p.run.Policy.Agent, timeout: p.timeout,
 		// The policy's wall time is one call's; the box lives for all that are left.
 		wall: (p.timeout+grace+2*time.Second)*time.Duration(p.left) + readyWait + 30*time.Second,
 		env:  []string{fmt.Sprintf("CASTER_MINER_UID=%d", p.uid), "CASTER_EVALUATION_RUN_ID=" + p.run.Run},

@@ -65,7 +65,7 @@ async def evaluate(request: JsonObject):
     said = await llm_chat(model="m", messages=[{"role": "user", "content": "é"}], temperature=None)
     assert said.response.raw_text == "ab" and said.llm.choices[0].message.content[0].text == "a"
     await harnyx_miner_sdk.api.test_tool("hello", timeout=3.0)
-    await harnyx_miner_sdk.api.llm_chat(model="m", messages=[], temperature=None)
+    await harnyx_miner_sdk.api.llm_chat(provider="chutes", model="m", messages=[], temperature=None)
     assert (await test_tool("chunked")).response.ok is True
     fence = chr(96) * 3
     assert parse_json_reply(fence + "json\n{\"a\": 1}\n" + fence) == {"a": 1} and parse_json_reply("[2]") == [2]
@@ -93,7 +93,7 @@ async def evaluate(request: JsonObject):
 		`{"tool":"search_items","args":[],"kwargs":{"feed_id":"f","enqueue_seq":3,"search_queries":["a"],"num_hit":5}}`,
 		`{"tool":"llm_chat","args":[],"kwargs":{"model":"m","messages":[{"role":"user","content":"\u00e9"}],"temperature":null}}`,
 		`{"tool":"test_tool","args":["hello"],"kwargs":{"timeout":3.0}}`,
-		`{"tool":"llm_chat","args":[],"kwargs":{"model":"m","messages":[]}}`,
+		`{"tool":"llm_chat","args":[],"kwargs":{"provider":"chutes","model":"m","messages":[]}}`,
 		`{"tool":"test_tool","args":["chunked"],"kwargs":{}}`,
 		`{"tool":"search_web","args":[],"kwargs":{"query":"refuse"}}`,
 	}

@@ -139,10 +139,10 @@ func (w *warmBox) line(b []byte, ready func()) {
 }
 
 // call makes one call of the sandbox protocol. An error means that no answer came.
-func (w *warmBox) call(ctx context.Context, within time.Duration, body []byte, s *tools.Session) (int, []byte, error) {
+func (w *warmBox) call(ctx context.Context, entry string, within time.Duration, body []byte, s *tools.Session) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sandbox/entry/"+Entrypoint, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sandbox/entry/"+entry, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, fmt.Errorf("make request: %w", err)
 	}

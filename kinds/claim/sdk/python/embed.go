@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed agon_sdk/*.py caster_miner_sdk/*.py caster_miner_sdk/tools/*.py harnyx_miner_sdk/*.py
+//go:embed agon_sdk/*.py caster_miner_sdk/*.py caster_miner_sdk/tools/*.py harnyx_miner_sdk/*.py harnyx_miner_sdk/tools/*.py
 var files embed.FS
 
 // Modules returns the source of every module by its dotted name; packages

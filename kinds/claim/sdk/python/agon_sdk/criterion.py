@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, ClassVar
+import uuid
+from typing import Any, ClassVar, TypedDict
 
 _SCALES = ({-1, 1}, {-1, 0, 1}, {1, 2, 3, 4, 5})
 
@@ -72,6 +73,53 @@ class VerdictOption(_Model):
 
 
 @dataclasses.dataclass(frozen=True)
+class VerdictOptions:
+    """The verdicts of a rubric: one of the three scales."""
+
+    options: tuple[VerdictOption, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", tuple(self.options))
+        values = [o.value for o in self.options]
+        if len(set(values)) != len(values) or set(values) not in _SCALES:
+            raise ValueError("verdict_options values must be one of (-1, 1), (-1, 0, 1), (1, 2, 3, 4, 5)")
+
+    def validate(self, value: int) -> int:
+        """Return value; ValueError if it is none of the options."""
+        self.description_for(value)
+        return value
+
+    def normalize(self, value: int) -> float:
+        """Map a verdict to 0..1 between the lowest and the highest option."""
+        return normalise_verdict(value, list(self.options))
+
+    def description_for(self, value: int) -> str:
+        """Say what a verdict means."""
+        for o in self.options:
+            if o.value == value:
+                return o.description
+        raise ValueError(f"verdict must be one of {sorted(o.value for o in self.options)}, got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedSearchContext(_Model):
+    """Where a claim stands in a feed."""
+
+    feed_id: uuid.UUID
+    enqueue_seq: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.feed_id, uuid.UUID):
+            object.__setattr__(self, "feed_id", uuid.UUID(str(self.feed_id)))
+        if _int("FeedSearchContext", "enqueue_seq", self.enqueue_seq) < 0:
+            raise ValueError("FeedSearchContext.enqueue_seq: negative")
+
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        """Return a plain dictionary."""
+        return {"feed_id": str(self.feed_id), "enqueue_seq": self.enqueue_seq}
+
+
+@dataclasses.dataclass(frozen=True)
 class CriterionEvaluationRequest(_Model):
     """The payload of evaluate_criterion."""
 
@@ -79,16 +127,20 @@ class CriterionEvaluationRequest(_Model):
     rubric_title: str
     rubric_description: str
     verdict_options: list[VerdictOption]
-    context: dict[str, Any] | None = None
+    context: FeedSearchContext | None = None
 
     _nested: ClassVar[dict[str, Any]] = {"verdict_options": VerdictOption}
 
     def __post_init__(self) -> None:
         for name in ("claim_text", "rubric_title", "rubric_description"):
             object.__setattr__(self, name, _text("CriterionEvaluationRequest", name, getattr(self, name)))
-        values = [o.value for o in self.verdict_options]
-        if len(set(values)) != len(values) or set(values) not in _SCALES:
-            raise ValueError("CriterionEvaluationRequest.verdict_options: values must be -1,1 or -1,0,1 or 1 to 5")
+        self.verdict_options_domain()
+        if self.context is not None:
+            object.__setattr__(self, "context", FeedSearchContext.model_validate(self.context))
+
+    def verdict_options_domain(self) -> VerdictOptions:
+        """The options as a scale. ValueError if their values are none."""
+        return VerdictOptions(tuple(self.verdict_options))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,19 +155,29 @@ class Citation(_Model):
         _text("Citation", "result_id", self.result_id)
 
 
-@dataclasses.dataclass(frozen=True)
-class CriterionEvaluationResponse(_Model):
-    """What evaluate_criterion returns."""
+class CriterionEvaluationResponse(TypedDict):
+    """What evaluate_criterion returns: a plain dictionary."""
 
     verdict: int
     justification: str
-    citations: list[Citation] = dataclasses.field(default_factory=list)
+    citations: list[Any]
 
-    _nested: ClassVar[dict[str, Any]] = {"citations": Citation}
+
+@dataclasses.dataclass(frozen=True)
+class CriterionEvaluationVerdict(_Model):
+    """A verdict and its justification, as a model says them."""
+
+    verdict: int
+    justification: str
 
     def __post_init__(self) -> None:
-        _int("CriterionEvaluationResponse", "verdict", self.verdict)
-        _text("CriterionEvaluationResponse", "justification", self.justification)
+        _int("CriterionEvaluationVerdict", "verdict", self.verdict)
+        object.__setattr__(self, "justification", _text("CriterionEvaluationVerdict", "justification", self.justification))
+
+    @classmethod
+    def from_llm_content(cls, content: str) -> "CriterionEvaluationVerdict":
+        """Read a model's reply, with or without a fence around its JSON. ValueError if it is not one."""
+        return cls.model_validate(parse_json_reply(content))
 
 
 def normalise_verdict(verdict: int, options: list[Any]) -> float:

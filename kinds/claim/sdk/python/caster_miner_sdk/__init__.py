@@ -3,6 +3,6 @@
 from agon_sdk.client import ToolInvocationError
 from agon_sdk.entry import entrypoint
 
-from . import api, criterion_evaluation, decorators, json_types, llm, tools
+from . import api, criterion_evaluation, decorators, json_types, llm, tools, verdict
 
-__all__ = ["ToolInvocationError", "api", "criterion_evaluation", "decorators", "entrypoint", "json_types", "llm", "tools"]
+__all__ = ["ToolInvocationError", "api", "criterion_evaluation", "decorators", "entrypoint", "json_types", "llm", "tools", "verdict"]

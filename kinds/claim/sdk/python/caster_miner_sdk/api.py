@@ -3,6 +3,7 @@
 from agon_sdk.client import ToolInvocationError
 from agon_sdk.entry import entrypoint
 from agon_sdk.models import Record as LlmChatResult
+from agon_sdk.models import Record as TestToolResponse
 from agon_sdk.models import ToolCallResponse
 from agon_sdk.tools import (
     get_repo_file,
@@ -18,6 +19,7 @@ from agon_sdk.tools import (
 
 __all__ = [
     "LlmChatResult",
+    "TestToolResponse",
     "ToolCallResponse",
     "ToolInvocationError",
     "entrypoint",

@@ -1,8 +1,8 @@
-"""What the later era's module names share with the seed's, over agon_sdk."""
+"""The query era's module names over agon_sdk."""
 
 from agon_sdk.client import ToolInvocationError
-from agon_sdk.entry import loose_entrypoint as entrypoint
 
-from . import api, decorators, json_types, llm
+from . import api, decorators, json_types, llm, query, safe_exec, tools
+from .decorators import entrypoint
 
-__all__ = ["ToolInvocationError", "api", "decorators", "entrypoint", "json_types", "llm"]
+__all__ = ["ToolInvocationError", "api", "decorators", "entrypoint", "json_types", "llm", "query", "safe_exec", "tools"]

@@ -1,0 +1,1 @@
+"""Names around tool calls in the query era."""
