@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/gateway/tool"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -98,8 +99,8 @@ func kitOver(floor *shopFloor) kit.Kit {
 		Dialects:   door.Dialects(),
 		Calc:       calc.WithExamples(score.Rules(), calcExamples),
 		Routes:     wire.Patterns(),
-		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
-			return oroRoutes(s, a.ID)
+		Serve: func(ctx context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
+			return oroRoutes(ctx, s, a.ID)
 		},
 	}
 	return k
@@ -125,8 +126,37 @@ func modelNames(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// lender opens, when it is first asked, the gateway that pays for agents which
+// validators of ORO play on their own machines.
+func lender(ctx context.Context, s *kit.Server, arena string) func(context.Context) (wire.Gateway, error) {
+	var mu sync.Mutex
+	var gw *gateway.Gateway
+	s.Background(func(ctx context.Context) {
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		if gw != nil {
+			_ = gw.Stop() // the process ends
+		}
+	})
+	return func(context.Context) (wire.Gateway, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if gw != nil {
+			return gw, nil
+		}
+		var err error
+		gw, err = kit.NewGateway(ctx, s.Options, s.Data.Path("oro", "gateway-"+arena))
+		if err != nil {
+			gw = nil
+			return nil, err
+		}
+		return gw, nil
+	}
+}
+
 // oroRoutes are ORO's routes over a shopping arena.
-func oroRoutes(s *kit.Server, arena string) (http.Handler, error) {
+func oroRoutes(ctx context.Context, s *kit.Server, arena string) (http.Handler, error) {
 	sessions := &signin.Sessions{Keep: signin.NewMemoryKeep(time.Now)}
 	v := &dialect.Verifier{
 		Dialects: []dialect.Dialect{signin.ORO{Sessions: sessions}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
@@ -136,6 +166,7 @@ func oroRoutes(s *kit.Server, arena string) (http.Handler, error) {
 	trees := &validator.TreeCache{Dir: s.Data.Path("oro", "trees"), Source: s.Blobs}
 	return wire.New(wire.Config{
 		Platform: s.Platform, Arena: arena, Verifier: v, Sessions: sessions, Dir: s.Data.Path("oro", "runs"), Base: s.URL, Log: s.Options.Log,
+		Gateway: lender(ctx, s, arena),
 		Models: func() []string {
 			if list := modelNames(s.Options.Getenv("AGON_LLM_MODEL")); s.Options.Getenv("AGON_LLM_BASE_URL") != "" && len(list) > 0 {
 				return list

@@ -50,6 +50,8 @@ type Config struct {
 	// Base is the URL under which these routes are reached, for links.
 	Base   func() string
 	Models func() []string
+	// Gateway is what tokens for models draw on, opened when the first is used; nil: validators get none.
+	Gateway func(ctx context.Context) (Gateway, error)
 	// Paths replaces the path or method of a route by its name, where an SDK
 	// turns out to use another ("PUT /v1/…").
 	Paths map[string]string
@@ -62,6 +64,9 @@ type Backend struct {
 	cfg   Config
 	dir   folder.Folder
 	limit *limiter
+
+	lending sync.Mutex
+	loans   map[string]*loan // by evaluation run; guarded by lending
 
 	entering sync.Mutex // held while an entry is looked at and made
 
@@ -122,13 +127,16 @@ func Routes() []Route {
 		{"payout", "GET /v1/public/top-miner-payout", false, (*Backend).payout},
 		{"trajectory", "GET /v1/public/evaluation-runs/{id}/problems/{problem}/trajectory", true, (*Backend).trajectory}, // a link of ours
 		{"health", "GET /health", false, (*Backend).health},
+		{"chat", "POST /v1/chat/completions", true, (*Backend).inference},        // as the provider of the token has it
+		{"chat-models", "GET /v1/models", true, (*Backend).inference},            // likewise
+		{"utilization", "GET /chutes/utilization", true, (*Backend).utilization}, // likewise
 		{"models", "GET /v1/public/inference/models", false, (*Backend).models},
 	}
 }
 
 // Patterns are the prefixes that a server gives to New's handler.
 func Patterns() []string {
-	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/", "/health"}
+	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/", "/v1/chat/", "/v1/models", "/chutes/", "/health"}
 }
 
 // New returns a handler of every route.
@@ -145,7 +153,7 @@ func New(c Config) (http.Handler, error) {
 	if c.Models == nil {
 		c.Models = func() []string { return nil }
 	}
-	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, limit: &limiter{now: c.Now}}
+	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}}
 	m := http.NewServeMux()
 	known := map[string]bool{}
 	for _, r := range Routes() {

@@ -38,10 +38,14 @@ type evalRun struct {
 	Until      time.Time          `json:"until"`
 	Suite      int                `json:"suite_id"`
 	Tasks      []agon.TaskRef     `json:"tasks"`
-	Problems   []string           `json:"problems"` // ids, by task
-	Reports    map[string]report  `json:"reports"`  // by problem id
-	Logs       map[string]logFile `json:"logs"`     // by problem id
-	Secret     string             `json:"secret"`   // of links to code and uploads
+	Problems   []string           `json:"problems"`            // ids, by task
+	Reports    map[string]report  `json:"reports"`             // by problem id
+	Logs       map[string]logFile `json:"logs"`                // by problem id
+	Secret     string             `json:"secret"`              // of links to code and uploads
+	Inference  string             `json:"inference,omitempty"` // secret of its token for models; empty: it has none
+	Policy     agon.Policy        `json:"policy"`
+	Settled    *settled           `json:"settled,omitempty"` // what its lent session came to
+	Events     int64              `json:"events,omitempty"` // of its lent session that the platform has
 	Done       bool               `json:"done"`
 	Final      json.RawMessage    `json:"final,omitempty"` // the reply to its completion
 }
@@ -117,12 +121,16 @@ func (b *Backend) claim(w http.ResponseWriter, r *http.Request) {
 		b.broken(w, "claim", err)
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{
+	out := map[string]any{
 		"eval_run_id": run.ID, "agent_version_id": versionID(run.Submission), "suite_id": run.Suite, "lease_expires_at": stamp(run.Until),
-		"code_download_url": fmt.Sprintf("%s/v1/validator/evaluation-runs/%s/code?key=%s", b.cfg.Base(), run.ID, run.Secret),
-		// The original hands the miner's own token on; here the gateway pays, and knows its sessions itself.
+		"code_download_url":   fmt.Sprintf("%s/v1/validator/evaluation-runs/%s/code?key=%s", b.cfg.Base(), run.ID, run.Secret),
 		"chutes_access_token": nil,
-	})
+	}
+	if run.Inference != "" {
+		out["chutes_access_token"] = lentToken(run)
+		out["inference_token"] = map[string]string{"provider": "chutes", "access_token": lentToken(run), "base_url": b.cfg.Base() + "/v1"}
+	}
+	reply(w, http.StatusOK, out)
 }
 
 // take notes a lease before it is told.
@@ -133,7 +141,13 @@ func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease, suit
 	}
 	run := &evalRun{
 		ID: attemptID(l.Run.Run, l.Attempt), Validator: hotkey, Lease: l.ID, Token: l.Token, Run: l.Run.Run, Attempt: l.Attempt, Submission: l.Submission.ID,
-		Until: l.Until, Suite: suite, Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret,
+		Until: l.Until, Suite: suite, Tasks: l.Run.Tasks, Reports: map[string]report{}, Logs: map[string]logFile{}, Secret: secret, Policy: l.Run.Policy,
+	}
+	// A gateway that the arena names elsewhere lends nothing here.
+	if b.cfg.Gateway != nil && run.Policy.Gateway == "" {
+		if run.Inference, err = randomHex(32); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range l.Run.Tasks {
 		raw, err := b.cfg.Problem(ctx, t)
@@ -218,7 +232,7 @@ func (b *Backend) heartbeat(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "LEASE_EXPIRED", "The lease of this evaluation run has ended")
 		return
 	}
-	h, err := b.cfg.Platform.Heartbeat(r.Context(), platform.Caller{Hotkey: id.Hotkey}, run.Lease, client.Heartbeat{Token: run.Token, State: agon.RunPlaying})
+	h, err := b.beat(r.Context(), id.Hotkey, run)
 	switch {
 	case err != nil:
 		b.broken(w, "heartbeat", err)
@@ -488,6 +502,10 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 		// What a foreign validator calls a failure proves nothing against the agent: it is played elsewhere.
 		res.Fault, res.Outcome = agon.FaultValidator, strings.ToLower(in.Status)
 		res.Reason = clip(in.Failure, 500)
+	}
+	if err := b.settle(r.Context(), run, &res); err != nil {
+		b.broken(w, "complete", err)
+		return
 	}
 	got, err := b.cfg.Platform.Result(r.Context(), platform.Caller{Hotkey: id.Hotkey, Wire: "oro"}, run.Lease, res)
 	switch {

@@ -1,0 +1,287 @@
+package wire
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/gateway"
+)
+
+// A validator of ORO plays agents on its own machine and pays models with a token
+// that it gets with its work. Here that token is a key to the arena's metered
+// gateway: it holds for one lease, within the run's policy and budget, and ends
+// with it. What is called leaves receipts, a statement and events, made by the
+// gateway and not by the validator. The miner's own token never leaves the miner.
+
+// Gateway is where the calls of a lent token go.
+type Gateway interface {
+	Open(ctx context.Context, p gateway.Policy, rec gateway.Recorder) (gateway.Session, error)
+	// Seal closes an attempt's account and signs what was called.
+	Seal(ctx context.Context, run string, attempt int) (*agon.Statement, error)
+}
+
+// Limits of lending.
+const (
+	maxModelBody = 10 << 20 // bytes of a request, as ORO's proxy has it
+	maxLent      = 1000     // sessions that are open at once
+	maxHeld      = 500      // events that wait for a heartbeat
+)
+
+// loan is a session that a lease's token opens.
+type loan struct {
+	session gateway.Session
+	forward http.Handler
+	until   time.Time // of the lease, as far as it is known
+
+	mu   sync.Mutex
+	seq  int64        // of the last event; guarded by mu
+	held []agon.Event // not yet with the platform; guarded by mu
+	lost int          // events over maxHeld; guarded by mu
+}
+
+// Record implements gateway.Recorder.
+func (l *loan) Record(typ, task string, data any) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		b = []byte("null") // data of the gateway always encodes
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) >= maxHeld {
+		l.lost++
+		return
+	}
+	l.seq++
+	l.held = append(l.held, agon.Event{Seq: l.seq, Type: typ, Task: task, At: time.Now(), Data: b}) // the platform sets right what is off
+}
+
+// take returns the events that wait.
+func (l *loan) take() []agon.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost > 0 {
+		l.seq++
+		b, _ := json.Marshal(map[string]string{"text": fmt.Sprintf("%d events of the gateway were too many at once and are not kept", l.lost)}) // a text encodes
+		l.held, l.lost = append(l.held, agon.Event{Seq: l.seq, Type: agon.EventNote, At: time.Now(), Data: b}), 0
+	}
+	out := l.held
+	l.held = nil
+	return out
+}
+
+// lentToken is what a validator gets: which run, and its secret.
+func lentToken(run *evalRun) string { return run.ID + "." + run.Inference }
+
+// lent finds the run of a token; nil: it opens nothing (any more).
+func (b *Backend) lent(token string) (*evalRun, error) {
+	id, secret, _ := strings.Cut(token, ".")
+	u, err := uuid.Parse(id)
+	if err != nil || len(id) != 36 || secret == "" {
+		return nil, nil //nolint:nilnil // it is no token of ours
+	}
+	run := &evalRun{}
+	found, err := b.dir.Get(docName(u.String()), run)
+	if err != nil || !found {
+		return nil, err
+	}
+	if run.Inference == "" || subtle.ConstantTimeCompare([]byte(run.Inference), []byte(secret)) != 1 || run.Done || b.cfg.Now().After(run.Until) {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return run, nil
+}
+
+// loanOf opens the session of a run, or finds the one that is open.
+func (b *Backend) loanOf(ctx context.Context, run *evalRun) (*loan, error) {
+	b.lending.Lock()
+	defer b.lending.Unlock()
+	now := b.cfg.Now()
+	if l := b.loans[run.ID]; l != nil {
+		l.until = run.Until
+		return l, nil
+	}
+	for id, l := range b.loans {
+		if now.After(l.until) { // its lease ran out, and nobody completed it
+			b.end(l)
+			delete(b.loans, id)
+		}
+	}
+	if len(b.loans) >= maxLent {
+		return nil, fmt.Errorf("%d sessions are open, no more", maxLent)
+	}
+	g, err := b.cfg.Gateway(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pol := run.Policy
+	l := &loan{until: run.Until, seq: run.Events}
+	l.session, err = g.Open(context.WithoutCancel(ctx), gateway.Policy{
+		Run: run.Run, Attempt: run.Attempt, Payer: gateway.PayerRun, Models: pol.Models, Aliases: pol.Aliases, Budget: pol.Budget,
+		Dialects: []string{gateway.DialectOpenAI}, Fields: pol.Fields, Usage: pol.Usage,
+	}, l)
+	if err != nil {
+		return nil, err
+	}
+	at, err := url.Parse(l.session.BaseURL())
+	if err != nil {
+		b.end(l)
+		return nil, fmt.Errorf("gateway's address: %w", err)
+	}
+	header := l.session.Header()
+	l.forward = &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(at)
+			p.Out.Host = at.Host
+			p.Out.Header = http.Header{}
+			for _, k := range []string{"Content-Type", "Accept"} {
+				if v := p.In.Header.Get(k); v != "" {
+					p.Out.Header.Set(k, v)
+				}
+			}
+			for k, v := range header {
+				p.Out.Header.Set(k, v)
+			}
+		},
+		FlushInterval: -1, // replies may be streams
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			b.cfg.Log.Warn("a lent call failed", "err", err)
+			reply(w, http.StatusBadGateway, map[string]string{"detail": "the gateway does not answer"})
+		},
+	}
+	b.loans[run.ID] = l
+	return l, nil
+}
+
+func (b *Backend) end(l *loan) {
+	if err := l.session.Close(); err != nil {
+		b.cfg.Log.Error("a lent session does not close", "err", err)
+	}
+}
+
+// inference is POST /v1/chat/completions and GET /v1/models, as the provider has
+// them whose token the validator thinks it holds.
+func (b *Backend) inference(w http.ResponseWriter, r *http.Request) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || b.cfg.Gateway == nil {
+		reply(w, http.StatusUnauthorized, map[string]string{"detail": "Invalid token."})
+		return
+	}
+	run, err := b.lent(token)
+	if err != nil {
+		b.broken(w, "inference", err)
+		return
+	}
+	if run == nil {
+		reply(w, http.StatusUnauthorized, map[string]string{"detail": "Invalid token."})
+		return
+	}
+	l, err := b.loanOf(r.Context(), run)
+	if err != nil {
+		b.broken(w, "inference", err)
+		return
+	}
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxModelBody)
+	}
+	l.forward.ServeHTTP(w, r)
+}
+
+// utilization is GET /chutes/utilization: who asks takes models in its own order.
+func (b *Backend) utilization(w http.ResponseWriter, _ *http.Request) {
+	type chute struct {
+		Name      string  `json:"name"`
+		Used      float64 `json:"utilization_current"`
+		Instances int     `json:"active_instance_count"`
+	}
+	out := []chute{}
+	for _, m := range b.cfg.Models() {
+		out = append(out, chute{m, 0, 1})
+	}
+	reply(w, http.StatusOK, out)
+}
+
+// told are the events of a run's lent session that the platform has not seen.
+func (b *Backend) told(run *evalRun) []agon.Event {
+	b.lending.Lock()
+	l := b.loans[run.ID]
+	b.lending.Unlock()
+	if l == nil {
+		return nil
+	}
+	list := l.take()
+	if n := len(list); n > 0 {
+		run.Events = list[n-1].Seq
+	}
+	return list
+}
+
+// settle ends a run's lent session and puts into its result what the gateway says
+// was called. A run that asked no model has a statement too.
+func (b *Backend) settle(ctx context.Context, run *evalRun, res *client.Result) error {
+	if b.cfg.Gateway == nil || run.Inference == "" {
+		return nil
+	}
+	if s := run.Settled; s != nil { // asked again: an account is closed once
+		res.Receipts, res.Cost, res.Statement, res.Events = s.Receipts, s.Cost, s.Statement, s.Events
+		return nil
+	}
+	l, err := b.loanOf(ctx, run)
+	if err != nil {
+		return err
+	}
+	b.end(l)
+	res.Receipts, res.Cost = l.session.Receipts(), l.session.Spent()
+	g, err := b.cfg.Gateway(ctx)
+	if err != nil {
+		return err
+	}
+	if res.Statement, err = g.Seal(context.WithoutCancel(ctx), run.Run, run.Attempt); err != nil {
+		return fmt.Errorf("seal the attempt: %w", err)
+	}
+	if res.Statement != nil && (res.Statement.Calls != int64(len(res.Receipts)) || res.Cost < res.Statement.Cost) {
+		// Calls of a session before a restart: their receipts are in the gateway's books.
+		res.Cost, res.Receipts, res.Statement = max(res.Cost, res.Statement.Cost), nil, nil
+	}
+	res.Events = b.told(run)
+	b.lending.Lock()
+	delete(b.loans, run.ID)
+	b.lending.Unlock()
+	run.Settled = &settled{res.Receipts, res.Cost, res.Statement, res.Events}
+	return b.dir.Put(docName(run.ID), run)
+}
+
+// settled is what a lent session came to.
+type settled struct {
+	Receipts  []agon.Receipt  `json:"receipts"`
+	Cost      agon.Micros     `json:"cost_micros"`
+	Statement *agon.Statement `json:"statement,omitempty"`
+	Events    []agon.Event    `json:"events"`
+}
+
+// beat reports that a run is played, with what its lent session has recorded.
+func (b *Backend) beat(ctx context.Context, hotkey string, run *evalRun) (*client.HeartbeatReply, error) {
+	list := b.told(run)
+	h, err := b.cfg.Platform.Heartbeat(ctx, platform.Caller{Hotkey: hotkey}, run.Lease, client.Heartbeat{Token: run.Token, State: agon.RunPlaying, Events: list})
+	if err != nil && len(list) > 0 {
+		b.lending.Lock()
+		if l := b.loans[run.ID]; l != nil {
+			l.mu.Lock()
+			l.held = append(list, l.held...) // the next one brings them
+			l.mu.Unlock()
+		}
+		b.lending.Unlock()
+	}
+	return h, err
+}
