@@ -1,0 +1,92 @@
+package law
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxLines is how long a file of code may be: beyond it nobody reads it in one
+// sitting.
+const maxLines = 600
+
+// longFiles are those that were longer when the rule came, with the most lines
+// that each may have. A number here only ever falls; who splits a file takes
+// its line away.
+var longFiles = map[string]int{
+	"corpus/importer.go":                   647,
+	"engine/audit/audit.go":                699,
+	"engine/platform/read.go":              698,
+	"engine/platform/sets.go":              894,
+	"engine/store/storetest/storetest.go":  715,
+	"gateway/google.go":                    757,
+	"gateway/messages.go":                  635,
+	"gateway/request.go":                   638,
+	"kinds/claim/wire/harnyx_test.go":      667,
+	"kinds/claim/wire/platform.go":         714,
+	"kinds/coding/play/harness/grade.py":   715,
+	"kinds/coding/play/lang_script.go":     629,
+	"kinds/coding/wire/read.go":            1135,
+	"kinds/coding/wire/validator.go":       838,
+	"kinds/coding/wire/wire_test.go":       880,
+	"kinds/kit/arenafile.go":               739,
+	"kinds/pack/packfile/value.go":         686,
+	"kinds/pack/packplay.go":               606,
+	"kinds/research/commands/research.go":  653,
+	"kinds/research/coordinator/jobs.go":   627,
+	"kinds/shopping/problem/generate.go":   654,
+	"kinds/shopping/search/search_test.go": 665,
+	"kinds/shopping/wire/oro_test.go":      611,
+	"kinds/shopping/wire/public.go":        737,
+	"ledger/rpc/storage.go":                677,
+	"sandbox/bwrap/box.go":                 608,
+	"sandbox/internal/layers/layers.go":    676,
+	"sandbox/rootfs/images.go":             802,
+	"ui/api/hostile_test.go":               676,
+	"ui/cli/run.go":                        761,
+	"ui/cli/submission.go":                 653,
+}
+
+// TestFilesAreShort reads every file of Go, Python and shell that git knows.
+func TestFilesAreShort(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := exec.Command("git", "-C", root, "ls-files", "--", "*.go", "*.py", "*.sh").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	seen := 0
+	for _, name := range strings.Fields(string(list)) {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if os.IsNotExist(err) {
+			continue // removed here, not yet in git's index
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		lines := bytes.Count(b, []byte{'\n'})
+		most, old := longFiles[name]
+		switch {
+		case old && lines <= maxLines:
+			t.Errorf("%s has %d lines now: take it out of longFiles", name, lines)
+		case old && lines > most:
+			t.Errorf("%s has %d lines, longFiles allows %d: split it at a seam", name, lines, most)
+		case !old && lines > maxLines:
+			t.Errorf("%s has %d lines, want at most %d: split it at a seam", name, lines, maxLines)
+		}
+	}
+	if seen < 500 {
+		t.Errorf("only %d files were read", seen)
+	}
+	for name := range longFiles {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+			t.Errorf("longFiles names %s, which is not there", name)
+		}
+	}
+}
