@@ -131,7 +131,8 @@ else
 fi
 
 # Ridges' command line, screeners and validators run from a checkout of their repository
-# (AGON_STRANGERS=DIR, DIR/ridges); published Harbor tasks stand in DIR/harbor-cookbook.
+# (AGON_STRANGERS=DIR, DIR/ridges); Harnyx's reference agents of both eras from DIR/caster
+# (commit b065fa9) and DIR/harnyx; published Harbor tasks stand in DIR/harbor-cookbook.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
 	export AGON_STRANGERS

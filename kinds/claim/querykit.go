@@ -36,7 +36,7 @@ func QueryKit() kit.Kit {
 		// A bound for each task: two comparisons, each with its repetitions.
 		Judge: func(tasks int) *agon.Judging {
 			n := int64(max(tasks, 1))
-			return &agon.Judging{Models: []string{"*"}, Budget: agon.Budget{Micros: 100_000 * agon.Micros(n), Calls: 12 * n}}
+			return &agon.Judging{Models: []string{"*"}, Budget: agon.Budget{Micros: 600_000 * agon.Micros(n), Calls: 32 * n}}
 		},
 		Baseline: 0.1, // an answer without substance ties with a reference now and then
 		Demo: func() kit.ArenaFile {

@@ -1,10 +1,13 @@
 package play
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
@@ -31,7 +34,7 @@ func TestModelJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gw.Stop()
-	j := ModelJudge{}
+	j := ModelJudge{Sleep: func(context.Context, time.Duration) error { return nil }}
 	if v := j.Version(); !strings.HasPrefix(v, "support+support.1-") || !strings.HasPrefix(New(Config{Judge: j}).Scorer(), "claim-1+"+v) {
 		t.Errorf("version %q", v)
 	}
@@ -60,5 +63,45 @@ func TestModelJudge(t *testing.T) {
 	broken := errors.New("no session")
 	if _, err := j.Support(t.Context(), func() (gateway.Session, error) { return nil, broken }, in); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Both orders are asked: a better answer wins both, a judge that prefers a
+// position gives one, and a reply in no form is never a verdict.
+func TestModelPairs(t *testing.T) {
+	script, err := scripted.Parse([]byte(`{"version":1,"fallback":"not JSON","rule":[
+		{"last":"biased","content":"{\"rationale\":\"first\",\"preferred_position\":\"first\"}"},
+		{"last":"\"first\",\"answer_text\":\"right","content":"{\"rationale\":\"r\",\"chosen_answer\":\"first\"}"},
+		{"last":"\"first\",\"answer_text\":\"wrong","content":"{\"rationale\":\"r\",\"preferred_position\":\"second\"}"},
+		{"last":"neither","content":"{\"rationale\":\"r\",\"preferred_position\":\"both\"}"}]}`), "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gw, err := gateway.New(gateway.Config{Upstreams: []provider.Upstream{scripted.New(script)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gw.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer gw.Stop()
+	j := ModelPairs{ModelJudge{Sleep: func(context.Context, time.Duration) error { return nil }}}
+	pol := j.Policy()
+	pol.Run, pol.Attempt, pol.Task, pol.Payer = "r", 1, "t", "platform"
+	for _, c := range []struct {
+		query, answer, reference string
+		wins                     int
+		none                     bool
+	}{
+		{"q", "right", "wrong", 2, false},
+		{"q", "wrong", "right", 0, false},
+		{"biased", "right", "wrong", 1, false},
+		{"neither", "x", "y", 0, true},
+	} {
+		open := func() (gateway.Session, error) { return gw.Open(t.Context(), pol, silent{}) }
+		v, err := j.Compare(t.Context(), open, judge.PairCase{Query: c.query, Answer: judge.PairAnswer{Text: c.answer}, Reference: judge.PairAnswer{Text: c.reference}})
+		if c.none != errors.Is(err, judge.ErrNoVerdict) || v.Wins != c.wins {
+			t.Errorf("%s against %s: %+v %v", c.answer, c.reference, v, err)
+		}
 	}
 }

@@ -32,6 +32,16 @@ func (m ModelPairs) Version() string {
 	return judge.Scorer("pairwise", judge.PairwisePrompt(), strings.Join(m.Models, ","))
 }
 
+// Policy implements PairJudge: both orders are reserved for at once, each with
+// answers and evidence of two sides.
+func (m ModelPairs) Policy() gateway.Policy {
+	p := m.ModelJudge.Policy()
+	if n := max(len(m.Models), 1); m.Budget == (agon.Budget{}) {
+		p.Budget = agon.Budget{Micros: 600_000 * agon.Micros(n), Calls: 32 * int64(n)}
+	}
+	return p
+}
+
 // Compare implements PairJudge.
 func (m ModelPairs) Compare(ctx context.Context, open func() (gateway.Session, error), c judge.PairCase) (judge.PairVerdict, error) {
 	s := &lazySession{open: open}
