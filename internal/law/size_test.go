@@ -26,7 +26,6 @@ var longFiles = map[string]int{
 	"gateway/messages.go":                  635,
 	"gateway/request.go":                   638,
 	"kinds/claim/wire/harnyx_test.go":      667,
-	"kinds/claim/wire/platform.go":         714,
 	"kinds/coding/play/harness/grade.py":   715,
 	"kinds/coding/play/lang_script.go":     629,
 	"kinds/coding/wire/read.go":            1135,
