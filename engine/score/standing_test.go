@@ -87,3 +87,10 @@ func TestOfStage(t *testing.T) {
 		}
 	}
 }
+
+// One forged task is enough to be forged.
+func TestOneForgedTask(t *testing.T) {
+	if got := Forged([]agon.Score{{Task: "x"}, {Task: "y", Metrics: map[string]float64{agon.MetricForged: 1}}}); got != 1 {
+		t.Errorf("%v forged, want 1", got)
+	}
+}
