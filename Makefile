@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -70,6 +70,10 @@ kind: ## a sixth kind, as docs/kinds.md says, in a clean clone and in a module e
 
 runners: ## tasks of pytest, Go and node with their twins, and who forges them, in real boxes (slow, fetches toolchains)
 	@AGON_SLOW_TESTS=1 $(GO) test -count=1 -timeout 60m -v -run 'TestEnsure|TestRunners|TestScriptRunner' ./kinds/coding/toolchain ./kinds/coding/play | grep -E '^ *(---|ok|FAIL)'
+
+MUTANTS ?=
+mutants: ## change one line of a rule at a time; the tests of its package must fail (slow; MUTANTS="-only engine/score -seed 7")
+	@$(GO) run ./bench/mutants $(MUTANTS)
 
 SOAK ?= 10m
 KILLS ?= 200
