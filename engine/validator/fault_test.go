@@ -42,6 +42,7 @@ func TestAssignFault(t *testing.T) {
 		{name: "host out of memory", o: with(started, func(o *Observed) { o.Ends = end(sandbox.End{Ended: true, Killed: "host_oom"}) }), outcome: "killed", want: agon.FaultValidator},
 		{name: "host disk full", o: with(started, func(o *Observed) { o.Ends = end(sandbox.End{Ended: true, Killed: "host_disk"}) }), outcome: "raised", want: agon.FaultValidator},
 		{name: "runtime client killed", o: with(started, func(o *Observed) { o.Exits = exit(sandbox.Exit{Code: 137, Lost: "driver_died"}) }), outcome: "killed", want: agon.FaultValidator},
+		{name: "outage that ended before the agent did", o: with(started, func(o *Observed) { o.Gateway = outage; o.Gateway.Recovered = true }), outcome: "raised", want: agon.FaultAgent},
 		{name: "driver refused", o: with(started, func(o *Observed) { o.Notes = []Note{{PhaseJudge, agon.FaultValidator, "disk full"}} }), outcome: "ok", judge: boom, want: agon.FaultValidator},
 		{name: "driver refused and the kind went on", o: with(started, func(o *Observed) { o.Notes = []Note{{PhasePlay, agon.FaultValidator, "disk full"}} }), outcome: "ok", want: agon.FaultValidator},
 		{name: "driver refused and the agent had full marks", o: with(started, func(o *Observed) { o.Notes = []Note{{PhasePlay, agon.FaultValidator, "disk full"}} }), outcome: "ok", solved: true, want: agon.FaultValidator},
