@@ -132,10 +132,12 @@ fi
 
 # Ridges' command line, screeners and validators run from a checkout of their repository
 # (AGON_STRANGERS=DIR, DIR/ridges); Harnyx's reference agents of both eras from DIR/caster
-# (commit b065fa9) and DIR/harnyx; published Harbor tasks stand in DIR/harbor-cookbook.
+# (commit b065fa9) and DIR/harnyx; published Harbor tasks stand in DIR/harbor-cookbook,
+# ClawBench's server of mock tools and its test in DIR/clawbench.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
 	export AGON_STRANGERS
+	env clawbench fastapi==0.165.0 uvicorn==0.54.0 httpx==0.28.1
 	if [ -n "$newer" ]; then
 		python=$newer
 		env ridges bittensor==10.5.0 harbor==0.3.0 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \

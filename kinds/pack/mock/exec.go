@@ -7,13 +7,43 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
-var (
-	readMail   = regexp.MustCompile(`^himalaya\s+(?:message\s+)?read\s+(?:.*\s)?(\S+)$`)
-	pageOf     = regexp.MustCompile(`/v1/pages/([^\s"'?/]+)`)
-	methodFlag = regexp.MustCompile(`(?:-X\s*|--request[ =])\s*["']?([A-Za-z]+)`)
-	eventsOf   = regexp.MustCompile(`googleapis\.com/calendar/v3/calendars/[^\s"']*/events`)
-	queryOf    = regexp.MustCompile(`/v1/databases/[^\s"']+/query`)
+// space and bound are what Python's \s and \b see in text, which Go's own see
+// in ASCII only.
+const (
+	space = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`
+	solid = `[^\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`
+	start = `(?:^|[^\p{L}\p{N}_])`
+	end   = `(?:[^\p{L}\p{N}_]|$)`
 )
+
+// The programs of an office, recognised anywhere in a command: behind a cd, in
+// a pipe, inside sh -c. ClawBench's server searches in this way too.
+var (
+	mailList  = anywhere(`himalaya\s+(?:envelope\s+)?list`)
+	mailRead  = anywhere(`himalaya\s+message\s+read\s+['"]?(\S+)`)
+	mailDraft = anywhere(`himalaya\s+(?:message\s+write|template\s+write|draft)`)
+	mailSend  = anywhere(`himalaya\s+message\s+send`)
+	mailFlag  = anywhere(`himalaya\s+flag\s+add`)
+
+	boardQuery  = anywhere(`(?i)curl.*notion\.(?:so|com)/v1/databases/.*/query`)
+	boardPage   = anywhere(`(?i)curl.*notion\.(?:so|com)/v1/pages/([A-Za-z0-9_-]+)`)
+	boardCreate = anywhere(`(?i)curl.*-X\s*POST.*notion\.(?:so|com)/v1/pages`)
+	boardChange = anywhere(`(?i)curl.*-X\s*PATCH.*notion\.(?:so|com)/v1/pages`)
+	boardList   = anywhere(`(?i)curl.*notion\.(?:so|com)/v1/databases` + end)
+
+	events       = anywhere(`(?i)curl.*googleapis\.com/calendar/v3/calendars/.*/events`)
+	eventPost    = anywhere(`-X\s*POST`)
+	eventDelete  = anywhere(`-X\s*DELETE`)
+	eventPatch   = anywhere(`-X\s*(?:PATCH|PUT)`)
+	agendaList   = anywhere(`(?i)gcalcli\s+(?:agenda|list|search)|gcal\s+list-events`)
+	agendaAdd    = anywhere(`(?i)gcalcli\s+add|gcal\s+create-event`)
+	agendaDelete = anywhere(`(?i)gcalcli\s+delete|gcal\s+delete-event`)
+	codeHost     = anywhere(start + `gh\s+`)
+)
+
+func anywhere(pattern string) *regexp.Regexp {
+	return regexp.MustCompile(strings.NewReplacer(`\s`, space, `\S`, solid).Replace(pattern))
+}
 
 // completed is the answer of a command that worked.
 func completed(text string) packfile.Value {
@@ -30,122 +60,119 @@ func failed(text string) packfile.Value {
 
 // exec plays the command-line programs of an office: a mail client, a task
 // board and a calendar behind curl, a calendar client. Nothing is executed.
+// The first program that is recognised answers.
 func (c *call) exec(args packfile.Value) packfile.Value {
-	cmd := strings.TrimSpace(args.Get("command").Str)
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if !strings.Contains(cmd, p) {
-				return false
-			}
+	cmd := strings.TrimFunc(c.text(args, "command"), pySpace)
+	lower := strings.ToLower(cmd)
+	if strings.Contains(lower, "himalaya") {
+		if answer, ok := c.mail(cmd); ok {
+			return answer
 		}
-		return true
 	}
-	starts := func(prefixes ...string) bool {
-		for _, p := range prefixes {
-			if strings.HasPrefix(cmd, p) {
-				return true
-			}
+	if strings.Contains(lower, "curl") {
+		if answer, ok := c.board(cmd); ok {
+			return answer
 		}
-		return false
+		if answer, ok := c.calendar(cmd); ok {
+			return answer
+		}
 	}
-	switch {
-	case starts("himalaya list", "himalaya envelope list"):
-		return completed(c.mails().Indented())
-	case starts("himalaya message read", "himalaya read"):
-		return c.readMail(cmd)
-	case starts("himalaya message write", "himalaya template write", "himalaya draft", "himalaya message draft"):
-		return completed("Draft saved: draft_" + c.stamp())
-	case starts("himalaya message send", "himalaya send", "himalaya template send"):
-		return irreversible("Message sent successfully")
-	case starts("himalaya flag add"):
-		return completed("Flag added")
-	case starts("curl") && (has("notion.so") || has("notion.com") || has("/v1/databases") || has("/v1/pages")):
-		return c.notion(cmd)
-	case starts("curl") && eventsOf.MatchString(cmd):
-		switch method(cmd) {
-		case "POST":
-			return irreversible(packfile.Obj("id", "evt_"+c.stamp(), "status", "confirmed").Indented())
-		case "DELETE":
+	if strings.Contains(lower, "gcal") {
+		switch {
+		case agendaList.MatchString(cmd):
+			return c.agenda()
+		case agendaAdd.MatchString(cmd):
+			return c.eventCreated()
+		case agendaDelete.MatchString(cmd):
 			return irreversible("Event deleted")
-		case "PATCH", "PUT":
-			return completed(packfile.Obj("status", "updated").Indented())
 		}
-		return completed(packfile.Obj("items", c.fixture("calendar")).Indented())
-	case starts("gcalcli agenda", "gcalcli list", "gcalcli search", "gcal list-events"):
-		return completed(packfile.Obj("items", c.fixture("calendar")).Indented())
-	case starts("gcalcli add", "gcal create-event"):
-		return irreversible("Event created: evt_" + c.stamp())
-	case starts("gcalcli delete", "gcal delete-event"):
-		return irreversible("Event deleted")
-	case starts("gh ") || cmd == "gh":
+	}
+	if codeHost.MatchString(cmd) {
 		return completed("(mock gh output)")
 	}
 	return completed("(mock output for: " + cutRunes(cmd, 100) + ")")
 }
 
-func method(cmd string) string {
-	if m := methodFlag.FindStringSubmatch(cmd); m != nil {
-		return strings.ToUpper(m[1])
+func (c *call) mail(cmd string) (packfile.Value, bool) {
+	if mailList.MatchString(cmd) {
+		return completed(c.mails().Indented()), true
 	}
-	if strings.Contains(cmd, " -d ") || strings.Contains(cmd, " --data") {
-		return "POST"
+	switch m := mailRead.FindStringSubmatch(cmd); {
+	case m != nil:
+		return c.readMail(strings.Trim(m[1], `"'`)), true
+	case mailDraft.MatchString(cmd):
+		return completed("Draft saved: draft_" + c.stamp()), true
+	case mailSend.MatchString(cmd):
+		return irreversible("Message sent successfully"), true
+	case mailFlag.MatchString(cmd):
+		return completed("Flag added successfully"), true
 	}
-	return "GET"
+	return packfile.Value{}, false
 }
 
 func (c *call) mails() packfile.Value {
 	out := packfile.Value{Kind: packfile.List}
 	for _, m := range c.fixture("inbox").List {
-		out.List = append(out.List, packfile.Obj(
-			"id", m.Get("id"), "sender", m.Get("sender"), "subject", m.Get("subject"), "date", m.Get("received_ts"), "flags", labels(m)))
+		out.List = append(out.List, packfile.Obj("id", orNull(m.Get("id")), "sender", orNull(m.Get("sender")), "subject", orNull(m.Get("subject")),
+			"date", either(m, "received_ts", packfile.Of("")), "flags", either(m, "labels", packfile.Value{Kind: packfile.List})))
 	}
 	return out
 }
 
-func labels(m packfile.Value) packfile.Value {
-	if l := m.Get("labels"); l.Kind == packfile.List {
-		return l
-	}
-	return packfile.Value{Kind: packfile.List}
-}
-
-func (c *call) readMail(cmd string) packfile.Value {
-	m := readMail.FindStringSubmatch(cmd)
-	id := ""
-	if m != nil {
-		id = strings.Trim(m[1], `"'`)
-	}
-	for _, mail := range c.fixture("inbox").List {
-		if id != "" && mail.Get("id").Text() == id {
-			return completed("From: " + mail.Get("sender").Text() + "\nSubject: " + mail.Get("subject").Text() +
-				"\nDate: " + mail.Get("received_ts").Text() + "\n\n" + mail.Get("body").Str)
+func (c *call) readMail(id string) packfile.Value {
+	for _, m := range c.fixture("inbox").List {
+		if m.Get("id").Text() == id {
+			field := func(name string) string { return either(m, name, packfile.Of("")).Text() }
+			return completed("From: " + field("sender") + "\nSubject: " + field("subject") + "\nDate: " + field("received_ts") + "\n\n" + field("body"))
 		}
 	}
-	return failed("Message not found: " + cutRunes(id, 100))
+	return failed("Message not found: " + id)
 }
 
-func (c *call) notion(cmd string) packfile.Value {
-	switch {
-	case queryOf.MatchString(cmd):
-		return completed(packfile.Obj("results", c.fixture("tasks")).Indented())
-	case pageOf.MatchString(cmd):
-		id := pageOf.FindStringSubmatch(cmd)[1]
+func (c *call) board(cmd string) (packfile.Value, bool) {
+	if boardQuery.MatchString(cmd) {
+		return completed(packfile.Obj("results", c.fixture("tasks")).Indented()), true
+	}
+	switch m := boardPage.FindStringSubmatch(cmd); {
+	case m != nil:
 		for _, name := range []string{"tasks", "documents"} {
 			for _, e := range c.fixture(name).List {
-				if e.Get("id").Text() == id {
-					return completed(e.Indented())
+				if e.Get("id").Text() == m[1] {
+					return completed(e.Indented()), true
 				}
 			}
 		}
-		return failed("Page not found: " + cutRunes(id, 100))
-	case strings.Contains(cmd, "/v1/pages") && method(cmd) == "POST":
-		return completed(packfile.Obj("id", "page_"+c.stamp(), "status", "created").Indented())
-	case method(cmd) == "PATCH":
-		return completed(packfile.Obj("status", "updated").Indented())
-	case strings.Contains(cmd, "/v1/databases"):
-		return completed(packfile.Obj("results", c.fixture("documents")).Indented())
+		return failed("Page not found: " + m[1]), true
+	case boardCreate.MatchString(cmd):
+		return completed(packfile.Obj("id", "page_"+c.stamp(), "status", "created").Indented()), true
+	case boardChange.MatchString(cmd):
+		return completed(packfile.Obj("status", "updated").Indented()), true
+	case boardList.MatchString(cmd):
+		return completed(packfile.Obj("results", c.fixture("documents")).Indented()), true
 	}
-	return completed("(mock output for: " + cutRunes(cmd, 100) + ")")
+	return packfile.Value{}, false
+}
+
+func (c *call) calendar(cmd string) (packfile.Value, bool) {
+	switch {
+	case !events.MatchString(cmd):
+		return packfile.Value{}, false
+	case eventPost.MatchString(cmd):
+		return c.eventCreated(), true
+	case eventDelete.MatchString(cmd):
+		return irreversible(""), true
+	case eventPatch.MatchString(cmd):
+		return completed(packfile.Obj("status", "updated").Indented()), true
+	}
+	return c.agenda(), true
+}
+
+func (c *call) agenda() packfile.Value {
+	return completed(packfile.Obj("items", c.fixture("calendar")).Indented())
+}
+
+func (c *call) eventCreated() packfile.Value {
+	return irreversible(packfile.Obj("id", "evt_"+c.stamp(), "status", "confirmed").Indented())
 }
 
 func cutRunes(s string, n int) string {

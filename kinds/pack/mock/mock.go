@@ -1,5 +1,7 @@
 // Package mock serves the office tools of policy-pack scenarios over fixtures:
 // chat, mail, calendar and task board behind a shell, memory, web and files.
+// Its answers are those of ClawBench's own server, down to the arguments that
+// end in status 500; the interop test asks both the same random questions.
 // Nothing is executed and nothing leaves; every call is logged.
 package mock
 
@@ -87,8 +89,9 @@ type scenario struct {
 	name   string
 	data   map[string]packfile.Value
 	files  map[string]string // by path below its folder
-	bases  map[string]string // base name → path
-	memory []memoryFile
+	dirs   map[string]bool   // folders that hold one of files; "." too
+	memory []memoryFile      // of the folder memory, sorted
+	notes  *memoryFile       // MEMORY.md; nil: there is none
 }
 
 type memoryFile struct {
@@ -139,14 +142,14 @@ var scenarioName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 var fixtureFiles = map[string][]string{
 	"inbox": {"inbox.json"}, "calendar": {"calendar.json"}, "tasks": {"tasks.json"}, "documents": {"documents.json"}, "contacts": {"contacts.json"},
 	"slack_messages": {"slack_messages.json", "slack.json"}, "slack_channels": {"slack_channels.json"},
-	"web_search": {"web_search.json", "web_search_results.json"}, "web_pages": {"web_pages.json", "web_fetch.json"},
+	"web_search": {"web_search_results.json", "web_search.json"}, "web_pages": {"web_pages.json", "web_fetch.json"},
 }
 
 func load(root fs.FS, name string) (*scenario, error) {
 	if !scenarioName.MatchString(name) {
 		return nil, fmt.Errorf("mock tools: scenario %q: want letters, digits, _ and -, at most 64", cutRunes(name, 80))
 	}
-	sc := &scenario{name: name, data: map[string]packfile.Value{}, files: map[string]string{}, bases: map[string]string{}}
+	sc := &scenario{name: name, data: map[string]packfile.Value{}, files: map[string]string{}, dirs: map[string]bool{".": true}}
 	dir, err := fs.Sub(root, name)
 	if err != nil {
 		return nil, fmt.Errorf("mock tools: open %s: %w", name, err)
@@ -183,16 +186,15 @@ func load(root fs.FS, name string) (*scenario, error) {
 	}
 	slices.Sort(paths)
 	for _, p := range paths {
-		if _, ok := sc.bases[path.Base(p)]; !ok {
-			sc.bases[path.Base(p)] = p
+		for dir := path.Dir(p); !sc.dirs[dir]; dir = path.Dir(dir) {
+			sc.dirs[dir] = true
 		}
-		if rest, ok := strings.CutPrefix(p, "memory/"); ok || p == "MEMORY.md" {
-			if !ok {
-				rest = p
-			} else {
-				rest = "memory/" + rest
-			}
-			sc.memory = append(sc.memory, memoryFile{rest, strings.Split(strings.TrimSuffix(sc.files[p], "\n"), "\n")})
+		f := memoryFile{p, strings.Split(readable(sc.files[p]), "\n")}
+		switch {
+		case p == "MEMORY.md":
+			sc.notes = &f
+		case path.Dir(p) == "memory":
+			sc.memory = append(sc.memory, f)
 		}
 	}
 	for key, names := range fixtureFiles {
@@ -212,14 +214,18 @@ func load(root fs.FS, name string) (*scenario, error) {
 	return sc, nil
 }
 
-func (sc *scenario) text(name string) (string, bool) {
-	if t, ok := sc.files[name]; ok {
-		return t, true
+// inside resolves a path from a folder of the scenario. ok is false for one
+// that leaves the scenario.
+func (sc *scenario) inside(dir, name string) (p string, ok bool) {
+	if path.IsAbs(name) || strings.Contains(name, "\x00") {
+		return "", false
 	}
-	if p, ok := sc.bases[name]; ok {
-		return sc.files[p], true
+	// Below a root of two levels, so that ../NAME/x is a path of the scenario as on a disk.
+	p, ok = strings.CutPrefix(path.Join("/fixtures", sc.name, dir, name)+"/", "/fixtures/"+sc.name+"/")
+	if p = strings.TrimSuffix(p, "/"); p == "" {
+		p = "."
 	}
-	return "", false
+	return p, ok
 }
 
 // call is one call under way.
@@ -265,7 +271,7 @@ func (c *call) workspace(name string) (string, bool) {
 	return string(b), err == nil
 }
 
-var template = regexp.MustCompile(`\{\{([A-Z][A-Z0-9_]*)\}\}`)
+var template = regexp.MustCompile(`\{\{([\p{L}\p{N}_]+)\}\}`)
 
 func fill(text string, user map[string]string) string {
 	return template.ReplaceAllStringFunc(text, func(m string) string {
@@ -276,7 +282,24 @@ func fill(text string, user map[string]string) string {
 	})
 }
 
-func (c *call) do(tool string, args packfile.Value) packfile.Value {
+// do answers a known tool. An argument of a wrong type gives errArgument.
+func (c *call) do(tool string, args packfile.Value) (answer packfile.Value, err error) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case errArgument:
+			err = errArgument
+		default:
+			panic(r)
+		}
+	}()
+	if args.Kind != packfile.Object {
+		return packfile.Value{}, errArgument
+	}
+	return c.answer(tool, args), nil
+}
+
+func (c *call) answer(tool string, args packfile.Value) packfile.Value {
 	switch tool {
 	case "slack":
 		return c.slack(args)
@@ -323,7 +346,7 @@ func (s *Server) SetScenario(name string) error {
 // Tools is the part that an agent may reach: the tools and their list.
 func (s *Server) Tools() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /tools/{name}", s.call)
+	mux.HandleFunc("POST /tools/{name...}", s.call)
 	mux.HandleFunc("GET /tools", s.list)
 	mux.HandleFunc("GET /health", s.health)
 	return mux
@@ -400,7 +423,7 @@ func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]any{"tools": Names, "count": len(Names)})
 }
 
-// call answers one tool. A body that is no JSON object counts as an empty one.
+// call answers one tool. A body that is empty or no JSON counts as an empty object.
 func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	args := packfile.Obj()
@@ -409,10 +432,13 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusRequestEntityTooLarge, detail(fmt.Sprintf("the body has more than %d bytes", maxBody)))
 		return
 	}
-	if v, err := packfile.ParseLimit(b); err == nil && v.Kind == packfile.Object {
-		args = v
+	body := packfile.Of(nil)
+	if v, err := packfile.ParseLimit(b); err == nil {
+		args, body = v, v
+	} else if len(b) > 0 {
+		body = packfile.Obj("_raw", strings.ToValidUTF8(string(b), "\ufffd"))
 	}
-	status, answer := s.Do(name, args)
+	status, answer := s.do(name, args, body)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	out, err := answer.MarshalJSON()
@@ -422,8 +448,13 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 }
 
 // Do calls a tool and logs it. status is 200, 404 for a tool that is not
-// there, 429 when too much was called.
+// there, 429 when too much was called, 500 for arguments of a wrong type.
 func (s *Server) Do(name string, args packfile.Value) (status int, answer packfile.Value) {
+	return s.do(name, args, args)
+}
+
+// do is Do with the request's body as it came.
+func (s *Server) do(name string, args, body packfile.Value) (status int, answer packfile.Value) {
 	now := s.cfg.Now()
 	s.mu.RLock()
 	c := &call{s: s, sc: s.sc, user: s.user, now: now}
@@ -435,24 +466,28 @@ func (s *Server) Do(name string, args packfile.Value) (status int, answer packfi
 	known := slices.Contains(Names, name)
 	status = http.StatusOK
 	if known {
-		answer = c.do(name, args)
+		var err error
+		if answer, err = c.do(name, args); err != nil {
+			known, status = false, http.StatusInternalServerError
+			answer = packfile.Obj("detail", "Internal Server Error")
+		}
 	} else {
 		quoted := make([]string, len(Names))
 		for i, n := range Names {
 			quoted[i] = packfile.Repr(n)
 		}
 		status = http.StatusNotFound
-		answer = packfile.Obj("detail", "Unknown tool: "+cutRunes(name, 100)+". Known tools: ["+strings.Join(quoted, ", ")+"].")
+		answer = packfile.Obj("detail", "Unknown tool: "+name+". Known tools: ["+strings.Join(quoted, ", ")+"].")
 	}
 	ts := now.UTC().Format("2006-01-02T15:04:05.000000+00:00")
-	req := Request{TS: ts, Tool: cutRunes(name, 100), Body: args, Status: status, Success: known}
+	req := Request{TS: ts, Tool: name, Body: body, Status: status, Success: known}
 	done := Call{TS: ts, Tool: name, Args: args, Response: answer, Summary: cutRunes(answer.PyRepr(), 200)}
 	s.mu.Lock()
 	s.requests = append(s.requests, req)
 	if known {
 		s.calls = append(s.calls, done)
 	}
-	s.kept += len(answer.Compact()) + len(args.Compact())
+	s.kept += len(answer.Compact()) + len(body.Compact())
 	s.mu.Unlock()
 	if s.cfg.Log != nil {
 		if known {

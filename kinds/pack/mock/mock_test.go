@@ -15,18 +15,18 @@ import (
 func fixtures() fstest.MapFS {
 	f := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	return fstest.MapFS{
-		"inbox_triage/inbox.json":          f(`[{"id":"m1","sender":"ann@x.io","subject":"Röntgen","received_ts":"2026-02-06T08:00:00Z","labels":["urgent"],"body":"Please call."},{"id":"m2","sender":"bob@x.io","subject":"Lunch","received_ts":"2026-02-06T09:00:00Z","body":"Noon?"}]`),
-		"inbox_triage/calendar.json":       f(`[{"id":"e1","title":"Stand-up","start":"09:00"}]`),
-		"inbox_triage/tasks.json":          f(`[{"id":"t1","title":"Report","status":"open"}]`),
-		"inbox_triage/documents.json":      f(`{"documents":[{"id":"d1","title":"Plan"}]}`),
-		"inbox_triage/contacts.json":       f(`[{"id":"c1","name":"Ann","slack_id":"U1"}]`),
-		"inbox_triage/slack_channels.json": f(`[{"id":"C1","name":"#eng"},{"id":"C2","name":"ops"}]`),
-		"inbox_triage/slack_messages.json": f(`[{"channel":"C1","author":"Ann","text":"one","ts":"1"},{"channel":"#eng","author":"Bob","text":"two","ts":"2"},{"channel":"ops","author":"Cy","text":"three","ts":"3"}]`),
-		"inbox_triage/memory/MEMORY.md":    f("first\nAnn likes tea\nthird\nfourth\nfifth\n"),
-		"inbox_triage/web_search.json":     f(`{"known":[{"title":"T","url":"https://a.example","description":"D"}]}`),
-		"inbox_triage/web_pages.json":      f(`{"https://a.example":{"title":"T","text":"page"}}`),
-		"inbox_triage/USER.md":             f("I am {{USER_FIRST_NAME}} of {{NOWHERE}}"),
-		"other/inbox.json":                 f(`[]`),
+		"inbox_triage/inbox.json":              f(`[{"id":"m1","sender":"ann@x.io","subject":"Röntgen","received_ts":"2026-02-06T08:00:00Z","labels":["urgent"],"body":"Please call."},{"id":"m2","sender":"bob@x.io","subject":"Lunch","received_ts":"2026-02-06T09:00:00Z","body":"Noon?"}]`),
+		"inbox_triage/calendar.json":           f(`[{"id":"e1","title":"Stand-up","start":"09:00"}]`),
+		"inbox_triage/tasks.json":              f(`[{"id":"t1","title":"Report","status":"open"}]`),
+		"inbox_triage/documents.json":          f(`{"documents":[{"id":"d1","title":"Plan"}]}`),
+		"inbox_triage/contacts.json":           f(`[{"id":"c1","name":"Ann","slack_id":"U1"}]`),
+		"inbox_triage/slack_channels.json":     f(`[{"id":"C1","name":"#eng"},{"id":"C2","name":"ops"}]`),
+		"inbox_triage/slack_messages.json":     f(`[{"channel":"C1","author":"Ann","text":"one","ts":"1"},{"channel":"#eng","author":"Bob","text":"two","ts":"2"},{"channel":"ops","author":"Cy","text":"three","ts":"3"}]`),
+		"inbox_triage/memory/MEMORY.md":        f("first\nAnn likes tea\nthird\nfourth\nfifth\n"),
+		"inbox_triage/web_search_results.json": f(`{"known":[{"title":"T","url":"https://a.example","description":"D"}]}`),
+		"inbox_triage/web_pages.json":          f(`{"https://a.example":{"title":"T","text":"page"}}`),
+		"inbox_triage/USER.md":                 f("I am {{USER_FIRST_NAME}} of {{NOWHERE}}"),
+		"other/inbox.json":                     f(`[]`),
 	}
 }
 
@@ -138,8 +138,8 @@ func TestOtherTools(t *testing.T) {
 	is("by id", count(r.tool("slack", `{"action":"readMessages","channelId":"C1"}`)["messages"]), 2)
 	is("by name", count(r.tool("slack", `{"action":"readMessages","to":"#eng","limit":1}`)["messages"]), 1)
 	is("sent", r.tool("slack", `{"action":"sendMessage","to":"#eng","content":"hi"}`)["messageId"], "slack_msg_20260206101112")
-	is("member", r.tool("slack", `{"action":"memberInfo","userId":"U1"}`)["member"].(map[string]any)["name"], "Ann")
-	is("nobody", r.tool("slack", `{"action":"memberInfo","userId":"U9"}`)["member"].(map[string]any)["name"], "Unknown User")
+	is("member", r.tool("slack", `{"action":"memberInfo","userId":"U1"}`)["user"].(map[string]any)["name"], "Ann")
+	is("nobody", r.tool("slack", `{"action":"memberInfo","userId":"U9"}`)["user"].(map[string]any)["name"], "Unknown User")
 	is("channels", count(r.tool("slack", `{"action":"listChannels"}`)["channels"]), 2)
 	is("unknown", r.tool("slack", `{"action":"x"}`)["ok"], false)
 	is("bad body", r.tool("slack", `not json`)["ok"], false)
@@ -169,7 +169,7 @@ func TestControl(t *testing.T) {
 	}
 	_, calls := r.do("GET", "/tool_calls", "")
 	first := calls["calls"].([]any)[0].(map[string]any)
-	if len(calls["calls"].([]any)) != 1 || first["result_summary"] != "{'ok': True, 'emoji': []}" || first["tool"] != "slack" {
+	if len(calls["calls"].([]any)) != 1 || first["result_summary"] != "{'ok': True, 'emojis': []}" || first["tool"] != "slack" {
 		t.Errorf("calls %v", calls)
 	}
 	_, all := r.do("GET", "/all_requests", "")

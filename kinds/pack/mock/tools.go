@@ -3,225 +3,257 @@ package mock
 import (
 	"fmt"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
-// number reads an argument that should be a whole number.
-func number(v packfile.Value, otherwise int) int {
-	text := v.Int
-	if v.Kind == packfile.String {
-		text = v.Str
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return otherwise
-	}
-	return n
-}
-
 // slack plays the chat.
 func (c *call) slack(args packfile.Value) packfile.Value {
-	action := args.Get("action").Str
-	channel := args.Get("channelId")
-	if !channel.Truth() {
-		channel = args.Get("to")
-	}
+	empty := packfile.Of("")
+	given := func(name string) packfile.Value { return either(args, name, empty) }
+	action := given("action")
 	ok := packfile.Obj("ok", true)
-	switch action {
+	switch action.Str {
 	case "readMessages":
-		return ok.With("messages", c.messages(channel.Str, number(args.Get("limit"), 50)))
+		return ok.With("messages", c.messages(args))
 	case "sendMessage":
-		return ok.With("messageId", packfile.Of("slack_msg_"+c.stamp())).With("to", orEmpty(args.Get("to"), channel)).
-			With("content", orEmpty(args.Get("content"), args.Get("text"))).With("warning", packfile.Of("Message sent to Slack - this is irreversible"))
+		return packfile.Obj("ok", true, "messageId", "slack_msg_"+c.stamp(), "to", given("to"), "content", given("content"), "warning", "IRREVERSIBLE: message sent")
 	case "editMessage":
-		return ok.With("messageId", args.Get("messageId")).With("edited", packfile.Of(true))
+		return packfile.Obj("ok", true, "channelId", given("channelId"), "messageId", given("messageId"), "content", given("content"))
 	case "deleteMessage":
-		return ok.With("messageId", args.Get("messageId")).With("deleted", packfile.Of(true)).With("warning", packfile.Of("Message deleted - this is irreversible"))
+		return packfile.Obj("ok", true, "channelId", given("channelId"), "messageId", given("messageId"), "warning", "IRREVERSIBLE: message deleted")
 	case "react":
-		return ok.With("messageId", args.Get("messageId")).With("emoji", args.Get("emoji"))
+		return packfile.Obj("ok", true, "channelId", given("channelId"), "messageId", given("messageId"), "emoji", given("emoji"),
+			"removed", either(args, "remove", packfile.Of(false)))
 	case "reactions":
-		return ok.With("reactions", packfile.Of([]any{packfile.Obj("emoji", "thumbsup", "count", 3)}))
-	case "pinMessage", "unpinMessage":
-		return ok.With("messageId", args.Get("messageId"))
+		return ok.With("reactions", packfile.Of([]any{packfile.Obj("emoji", "thumbsup", "count", 3, "users", []string{"U001", "U002", "U003"})}))
+	case "pinMessage":
+		return ok.With("pinned", packfile.Of(true))
+	case "unpinMessage":
+		return ok.With("pinned", packfile.Of(false))
 	case "listPins":
 		return ok.With("pins", packfile.Of([]any{}))
 	case "memberInfo":
-		return ok.With("member", c.member(args.Get("userId").Str))
+		return ok.With("user", c.member(given("userId")))
 	case "listChannels":
 		return ok.With("channels", c.fixture("slack_channels"))
 	case "emojiList":
-		return ok.With("emoji", packfile.Of([]any{}))
+		return ok.With("emojis", packfile.Of([]any{}))
 	}
-	return packfile.Obj("ok", false, "error", "Unknown action: "+cutRunes(action, 100))
-}
-
-func orEmpty(a, b packfile.Value) packfile.Value {
-	if a.Truth() {
-		return a
-	}
-	if b.Truth() {
-		return b
-	}
-	return packfile.Of("")
+	return packfile.Obj("ok", false, "error", "Unknown slack action: "+action.Text())
 }
 
 // messages are those of a channel, by its id or its name; without one all.
-func (c *call) messages(channel string, limit int) packfile.Value {
-	channel = strings.TrimPrefix(strings.TrimSpace(channel), "#")
-	names := map[string]bool{channel: true}
-	for _, ch := range c.fixture("slack_channels").List {
-		id, name := ch.Get("id").Str, strings.TrimPrefix(ch.Get("name").Str, "#")
-		if id == channel || name == channel {
-			names[id], names[name] = true, true
+func (c *call) messages(args packfile.Value) packfile.Value {
+	asked := either(args, "channelId", either(args, "to", packfile.Of("")))
+	list := c.fixture("slack_messages").List
+	if asked.Truth() {
+		if asked.Kind != packfile.String {
+			refuse()
 		}
-	}
-	out := packfile.Value{Kind: packfile.List}
-	for _, m := range c.fixture("slack_messages").List {
-		at := ""
-		for _, f := range []string{"channel", "channelId", "channel_id", "channel_name"} {
-			if s := m.Get(f).Str; s != "" {
-				at = strings.TrimPrefix(s, "#")
-				break
+		bare := func(v packfile.Value) string { return strings.TrimLeft(v.Str, "#") }
+		channel := bare(asked)
+		names := map[string]bool{channel: true}
+		for _, ch := range c.fixture("slack_channels").List {
+			if id, name := bare(ch.Get("id")), bare(ch.Get("name")); id == channel || name == channel {
+				names[id], names[name] = true, true
 			}
 		}
-		if (channel == "" || names[at]) && len(out.List) < max(0, limit) {
-			out.List = append(out.List, m)
+		var its []packfile.Value
+		for _, m := range list {
+			if names[bare(m.Get("channel"))] || names[bare(m.Get("channelId"))] {
+				its = append(its, m)
+			}
 		}
+		list = its
 	}
-	return out
+	return packfile.Value{Kind: packfile.List, List: c.first(list, args, "limit", 50)}
 }
 
-func (c *call) member(id string) packfile.Value {
+func (c *call) member(id packfile.Value) packfile.Value {
 	for _, p := range c.fixture("contacts").List {
-		if id != "" && (p.Get("slack_id").Str == id || p.Get("id").Str == id) {
+		if same(p.Get("slack_id"), id) || same(p.Get("id"), id) {
 			return p
 		}
 	}
 	return packfile.Obj("id", id, "name", "Unknown User")
 }
 
-// memorySearch finds lines that hold any word of the query.
+// memorySearch finds lines that hold any word of the query. The limit is
+// looked at after a line is taken, as ClawBench's server does: with a limit of
+// 0 the first file can still give one.
 func (c *call) memorySearch(args packfile.Value) packfile.Value {
-	words := strings.Fields(strings.ToLower(args.Get("query").Str))
-	most := number(args.Get("maxResults"), 5)
+	words := strings.FieldsFunc(strings.ToLower(c.text(args, "query")), pySpace)
+	most := either(args, "maxResults", packfile.Of(5))
+	full := func(n int) bool {
+		if most.Kind == packfile.Float {
+			return float64(n) >= most.Float
+		}
+		limit, ok := whole(most)
+		if !ok {
+			refuse()
+		}
+		return n >= limit
+	}
 	results := []any{}
-	for _, f := range c.sc.memory {
+	search := func(f memoryFile, score float64) {
 		for i, line := range f.lines {
-			if len(results) >= max(0, most) || !hit(strings.ToLower(line), words) {
+			if !hit(strings.ToLower(line), words) {
 				continue
 			}
-			start, end := max(0, i-1), min(len(f.lines), i+3)
-			score := 0.85
-			if f.path == "MEMORY.md" {
-				score = 0.80
-			}
+			from, to := max(0, i-1), min(len(f.lines), i+3)
 			results = append(results, packfile.Obj(
-				"snippet", strings.Join(f.lines[start:end], "\n"), "path", f.path, "startLine", start+1, "endLine", end,
-				"score", score, "citation", fmt.Sprintf("%s#L%d-L%d", f.path, start+1, end)))
+				"snippet", strings.Join(f.lines[from:to], "\n"), "path", f.path, "startLine", from+1, "endLine", to,
+				"score", score, "citation", fmt.Sprintf("%s#L%d-L%d", f.path, from+1, to)))
+			if full(len(results)) {
+				return
+			}
 		}
+	}
+	for _, f := range c.sc.memory {
+		search(f, 0.85)
+		if full(len(results)) {
+			break
+		}
+	}
+	if f := c.sc.notes; f != nil && !full(len(results)) {
+		search(*f, 0.80)
 	}
 	return packfile.Obj("results", results, "provider", "mock", "citations", "on")
 }
 
 func hit(line string, words []string) bool {
-	for _, w := range words {
-		if strings.Contains(line, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })
 }
 
+// memoryGet reads a file of the scenario, by its path or its path below memory/.
 func (c *call) memoryGet(args packfile.Value) packfile.Value {
-	name := args.Get("path").Str
-	for _, f := range c.sc.memory {
-		if f.path == name || path.Base(f.path) == name {
-			from := max(1, number(args.Get("from"), 1))
-			n := max(0, number(args.Get("lines"), 100))
-			lines := f.lines[min(from-1, len(f.lines)):]
-			return packfile.Obj("path", name, "text", strings.Join(lines[:min(n, len(lines))], "\n"))
+	name := either(args, "path", packfile.Of(""))
+	if name.Kind == packfile.String {
+		for _, dir := range []string{"", "memory"} {
+			p, ok := c.sc.inside(dir, name.Str)
+			if ok && c.sc.dirs[p] {
+				break // a folder cannot be read, and ends the search
+			}
+			text, there := c.sc.files[p]
+			if !ok || !there {
+				continue
+			}
+			lines, _, ok := page(readable(text), args, 100)
+			if !ok {
+				break
+			}
+			return packfile.Obj("path", name, "text", strings.Join(lines, "\n"))
 		}
 	}
-	return packfile.Obj("path", name, "text", "", "error", "File not found: "+cutRunes(name, 200))
+	return packfile.Obj("path", name, "text", "", "error", "File not found: "+name.Text())
 }
 
 func (c *call) webSearch(args packfile.Value) packfile.Value {
-	query, count := args.Get("query").Str, number(args.Get("count"), 5)
+	query := either(args, "query", packfile.Of(""))
 	found := c.fixture("web_search")
 	results := packfile.Value{Kind: packfile.List}
-	switch found.Kind {
-	case packfile.Object:
-		e := found.Get(query)
-		if e.Kind == packfile.Object {
-			e = e.Get("results")
+	switch {
+	case !found.Truth():
+	case found.Kind == packfile.Object:
+		if query.Kind == packfile.List || query.Kind == packfile.Object {
+			refuse()
 		}
-		results.List = e.List
-	case packfile.List:
-		results.List = found.List
+		if e := found.Get(query.Str); query.Kind == packfile.String && e.Kind != packfile.Absent {
+			results.List = c.first(e.List, args, "count", 5)
+		}
+	case found.Kind == packfile.List:
+		results.List = c.first(found.List, args, "count", 5)
 	}
-	results.List = results.List[:min(len(results.List), max(0, count))]
 	if len(results.List) == 0 {
-		placeholder := packfile.Obj("title", "Search result for: "+query, "url", "https://example.com/search", "description", "Mock search result for "+query)
-		return packfile.Obj("query", query, "provider", "brave", "count", 1, "tookMs", 100, "results", []any{placeholder})
+		q := query.Text()
+		results.List = []packfile.Value{packfile.Obj("title", "Search result for: "+q, "url", "https://example.com/search?q="+q,
+			"description", "Mock search result for '"+q+"'.")}
+		return packfile.Obj("query", query, "provider", "brave", "count", 1, "tookMs", 100, "cached", false, "results", results)
 	}
-	return packfile.Obj("query", query, "provider", "brave", "count", len(results.List), "tookMs", 234, "results", results)
+	return packfile.Obj("query", query, "provider", "brave", "count", len(results.List), "tookMs", 234, "cached", false, "results", results)
 }
 
 func (c *call) webFetch(args packfile.Value) packfile.Value {
-	url, mode := args.Get("url").Str, orEmpty(args.Get("extractMode"), packfile.Of("markdown"))
+	url, mode := either(args, "url", packfile.Of("")), either(args, "extractMode", packfile.Of("markdown"))
 	pages := c.fixture("web_pages")
-	page := pages.Get(url)
-	for _, p := range pages.List {
-		if p.Get("url").Str == url {
-			page = p
-		}
+	answer := func(status int, title, text packfile.Value) packfile.Value {
+		return packfile.Obj("url", url, "finalUrl", url, "status", status, "contentType", "text/html", "title", title, "extractMode", mode,
+			"extractor", "mock", "truncated", false, "length", utf8.RuneCountInString(text.Str), "text", text)
 	}
-	switch page.Kind {
-	case packfile.Object:
-		return packfile.Obj("url", url, "status", 200, "title", page.Get("title"), "extractMode", mode, "text", orEmpty(page.Get("text"), page.Get("content")))
-	case packfile.String:
-		return packfile.Obj("url", url, "status", 200, "title", "", "extractMode", mode, "text", page)
+	if pages.Kind == packfile.Object && len(pages.Keys) > 0 && (url.Kind == packfile.List || url.Kind == packfile.Object) {
+		refuse()
 	}
-	return packfile.Obj("url", url, "status", 404, "extractMode", mode, "text", "", "error", "Page not found: "+cutRunes(url, 200))
+	if found := pages.Get(url.Str); url.Kind == packfile.String && found.Kind == packfile.Object {
+		empty := packfile.Of("")
+		return answer(200, either(found, "title", empty), either(found, "text", empty)).With("cached", packfile.Of(false))
+	}
+	return answer(404, packfile.Of("Not Found"), packfile.Of("")).With("error", packfile.Of("Not Found")).With("cached", packfile.Of(false))
 }
 
 // read reads a file of the workspace, then of the fixtures.
 func (c *call) read(args packfile.Value) packfile.Value {
-	name := args.Get("path").Str
+	name := c.text(args, "path")
+	if strings.Contains(name, "\x00") {
+		refuse()
+	}
 	text, ok := c.find(name)
 	if !ok {
-		return packfile.Obj("path", name, "content", "", "error", "File not found: "+cutRunes(name, 200))
+		return packfile.Obj("path", name, "content", "", "error", "File not found: "+name)
 	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	from, n := max(1, number(args.Get("from"), 1)), max(0, number(args.Get("lines"), 2000))
+	lines, at, ok := page(text, args, 2000)
+	if !ok {
+		refuse()
+	}
 	var b strings.Builder
-	for i := from; i <= len(lines) && i < from+n; i++ {
-		if b.Len() > 0 {
+	for i, line := range lines {
+		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%3d\t%s", i, lines[i-1])
+		fmt.Fprintf(&b, "  %d\t%s", at+i, line)
 	}
 	return packfile.Obj("path", name, "content", b.String())
 }
 
+// workspaceDir is where an agent sees its workspace.
+const workspaceDir = "/workspace"
+
 // find looks a name up: as a path in the workspace, by its last element there,
-// as a path among the fixtures, by its last element there.
+// as a path among the fixtures, by its last element there. A path that leaves
+// the folder is passed over.
 func (c *call) find(name string) (string, bool) {
-	name = strings.TrimPrefix(strings.TrimPrefix(name, "/workspace/"), "./")
-	base := path.Base(name)
-	for _, at := range []struct {
-		read func(string) (string, bool)
-		name string
-	}{{c.workspace, name}, {c.workspace, base}, {c.sc.text, name}, {c.sc.text, base}} {
-		if text, ok := at.read(at.name); ok {
-			if strings.HasSuffix(at.name, ".md") {
-				text = fill(text, c.user)
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	for _, p := range []string{name, base} {
+		if path.IsAbs(p) {
+			rest, ok := strings.CutPrefix(path.Clean(p), workspaceDir+"/")
+			if !ok {
+				continue
 			}
-			return text, true
+			p = rest
+		}
+		if p = path.Clean(p); p == "." || p == ".." || strings.HasPrefix(p, "../") {
+			continue
+		}
+		if text, ok := c.workspace(p); ok {
+			return c.filled(p, text), true
+		}
+	}
+	for _, p := range []string{name, base} {
+		p, ok := c.sc.inside("", p)
+		if text, there := c.sc.files[p]; ok && there {
+			return c.filled(p, text), true
 		}
 	}
 	return "", false
+}
+
+func (c *call) filled(name, raw string) string {
+	text := readable(raw)
+	if path.Ext(name) == ".md" && path.Base(name) != ".md" && len(c.user) > 0 {
+		return fill(text, c.user)
+	}
+	return text
 }
