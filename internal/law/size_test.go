@@ -40,7 +40,6 @@ var longFiles = map[string]int{
 	"kinds/shopping/search/search_test.go": 665,
 	"kinds/shopping/wire/oro_test.go":      611,
 	"kinds/shopping/wire/public.go":        737,
-	"ledger/rpc/storage.go":                677,
 	"sandbox/bwrap/box.go":                 608,
 	"sandbox/internal/layers/layers.go":    676,
 	"sandbox/rootfs/images.go":             802,

@@ -113,6 +113,16 @@ func ours(name string, of ...any) any {
 	return scale.Value{Name: "SubtensorModule", Of: scale.Value{Name: name, Of: of}}
 }
 
+// ofStake is ours without the last parts where the metadata's event has fewer: fees came later.
+func (s *Server) ofStake(name string, of ...any) any {
+	if p, err := s.meta.Pallet("SubtensorModule"); err == nil && p.Events != nil {
+		if c, ok := p.Events.Case(name); ok {
+			of = of[:min(len(of), len(c.Fields))]
+		}
+	}
+	return ours(name, of...)
+}
+
 // apply makes the change that a call asks for. The events are what it leaves besides success.
 func (s *Server) apply(ctx context.Context, signer string, v any) (events []any, err error) {
 	pallet, ok := v.(scale.Value)
@@ -135,9 +145,18 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	case "Utility":
 		return s.applyBatch(ctx, signer, call.Name, a)
 	}
-	n, _ := a["netuid"].(uint64)
-	netuid := uint16(n)
 	l := s.cfg.Ledger
+	n, named := a["netuid"].(uint64)
+	netuid := uint16(n)
+	if !named && strings.HasSuffix(name, "_stake") { // of runtimes before alpha: the only subnet is meant
+		all, err := l.Subnets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 1 {
+			netuid = all[0]
+		}
+	}
 	hotkey, _ := a["hotkey"].(string)
 	version, _ := a["version_key"].(uint64)
 	switch name {
@@ -191,7 +210,7 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 			return nil, ledger.ErrSlippage
 		}
 		rao, _ := a["amount_staked"].(uint64)
-		return []any{ours("StakeAdded", signer, hotkey, rao, rao, netuid, 0)}, l.AddStake(ctx, netuid, hotkey, signer, rao)
+		return []any{s.ofStake("StakeAdded", signer, hotkey, rao, rao, netuid, 0)}, l.AddStake(ctx, netuid, hotkey, signer, rao)
 	case "SubtensorModule.remove_stake", "SubtensorModule.remove_stake_limit", "SubtensorModule.remove_stake_full_limit":
 		if limit, ok := a["limit_price"].(uint64); ok && limit > price {
 			return nil, ledger.ErrSlippage
@@ -205,7 +224,7 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 			of, _ := m.Neuron(hotkey)
 			rao = of.Stake
 		}
-		return []any{ours("StakeRemoved", signer, hotkey, rao, rao, netuid, 0)}, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
+		return []any{s.ofStake("StakeRemoved", signer, hotkey, rao, rao, netuid, 0)}, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
 	case "SubtensorModule.serve_axon", "SubtensorModule.serve_axon_tls":
 		net, ok := l.(Localnet)
 		if !ok {

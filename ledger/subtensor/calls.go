@@ -2,7 +2,9 @@ package subtensor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
@@ -78,10 +80,24 @@ func (c *Client) SetWeights(ctx context.Context, netuid uint16, hotkey string, w
 	return err
 }
 
-// CommitWeights implements ledger.WeightCommitter.
+// CommitWeights implements ledger.WeightCommitter. Runtimes that bound reveals by
+// blocks instead of epochs are refused: their weights could not be revealed here.
 func (c *Client) CommitWeights(ctx context.Context, netuid uint16, hotkey string, hash ledger.Hash) error {
-	_, err := c.Submit(ctx, hotkey, module, "commit_weights", scale.Map{"netuid": netuid, "commit_hash": hash[:]})
+	rt, err := c.runtime(ctx, "")
+	if err != nil {
+		return err
+	}
+	if !byEpochs(rt.meta) {
+		return &ledger.Error{Name: "CommitRevealByBlocks", Message: fmt.Sprintf("runtime %d bounds reveals by blocks, and agon reveals by epochs: set weights where the subnet does not commit them", rt.spec)}
+	}
+	_, err = c.Submit(ctx, hotkey, module, "commit_weights", scale.Map{"netuid": netuid, "commit_hash": hash[:]})
 	return err
+}
+
+// byEpochs reports whether a runtime reveals weights by epochs.
+func byEpochs(m *scale.Metadata) bool {
+	_, _, err := m.Storage(module, "RevealPeriodEpochs")
+	return !errors.Is(err, scale.ErrUnknown)
 }
 
 // RevealWeights implements ledger.WeightCommitter.
@@ -92,13 +108,25 @@ func (c *Client) RevealWeights(ctx context.Context, netuid uint16, hotkey string
 
 // AddStake implements ledger.Staker; the coldkey signs.
 func (c *Client) AddStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error {
-	_, err := c.Submit(ctx, coldkey, module, "add_stake", scale.Map{"hotkey": hotkey, "netuid": netuid, "amount_staked": rao})
-	return err
+	return c.moveStake(ctx, coldkey, "add_stake", scale.Map{"hotkey": hotkey, "netuid": netuid, "amount_staked": rao})
 }
 
 // RemoveStake implements ledger.Staker; the coldkey signs.
 func (c *Client) RemoveStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error {
-	_, err := c.Submit(ctx, coldkey, module, "remove_stake", scale.Map{"hotkey": hotkey, "netuid": netuid, "amount_unstaked": rao})
+	return c.moveStake(ctx, coldkey, "remove_stake", scale.Map{"hotkey": hotkey, "netuid": netuid, "amount_unstaked": rao})
+}
+
+// moveStake leaves the subnet out where the runtime's call has none: before
+// alpha a hotkey had one stake for all subnets.
+func (c *Client) moveStake(ctx context.Context, coldkey, call string, args scale.Map) error {
+	rt, err := c.runtime(ctx, "")
+	if err != nil {
+		return err
+	}
+	if _, of, err := rt.meta.Call(module, call); err == nil && !slices.ContainsFunc(of.Fields, func(f scale.Field) bool { return f.Name == "netuid" }) {
+		delete(args, "netuid")
+	}
+	_, err = c.Submit(ctx, coldkey, module, call, args)
 	return err
 }
 

@@ -56,10 +56,19 @@ type node struct {
 // ledger that keeps extrinsics from being taken twice.
 func newNode(t testing.TB, l ledger.Full, replay *local.Ledger, spec uint32) *node {
 	t.Helper()
+	if spec == 0 {
+		return nodeOf(t, l, replay, nil, 0)
+	}
+	return nodeOf(t, l, replay, chainMetadata(t, spec), spec)
+}
+
+// nodeOf makes a node in the form that metadata says.
+func nodeOf(t testing.TB, l ledger.Full, replay *local.Ledger, metadata []byte, spec uint32) *node {
+	t.Helper()
 	cfg := rpc.Config{Ledger: l, Genesis: "test", Replay: replay, Now: time.Now, Poll: 5 * time.Millisecond}
 	n := &node{}
-	if spec > 0 {
-		cfg.Metadata, cfg.SpecVersion = chainMetadata(t, spec), spec
+	if metadata != nil {
+		cfg.Metadata, cfg.SpecVersion = metadata, spec
 		var err error
 		if n.meta, err = scale.Decode(cfg.Metadata); err != nil {
 			t.Fatal(err)

@@ -21,13 +21,12 @@ func (c *Client) promises(ctx context.Context, m *scale.Metadata, at point, g *l
 		} else if err != nil {
 			return err
 		}
-		names := s.Elements()
 		all, err := c.entries(ctx, m, at, module, item, g.Netuid)
 		if err != nil {
 			return err
 		}
 		for _, e := range all {
-			list, _ := e.value.([]any)
+			list, names := promisesIn(s, e.value)
 			for _, x := range list {
 				var w ledger.WeightCommit
 				var who string
@@ -52,6 +51,15 @@ func (c *Client) promises(ctx context.Context, m *scale.Metadata, at point, g *l
 		})
 	}
 	return nil
+}
+
+// promisesIn lists the promises of one key, and the names of their parts.
+func promisesIn(s *scale.Storage, v any) (list []any, names []string) {
+	if s.Value.Form == scale.Tuple { // the first runtimes keep one for a hotkey: (hash, block)
+		return []any{v}, []string{"hash", "commit_block"}
+	}
+	list, _ = v.([]any)
+	return list, s.Elements()
 }
 
 // named gives the parts of a tuple the names that the metadata has for them.

@@ -63,3 +63,16 @@ func TestWeightCommitOrder(t *testing.T) {
 		t.Error("a promise of two parts")
 	}
 }
+
+// TestOnePromise reads the promise of the first runtimes, which keep one a hotkey.
+func TestOnePromise(t *testing.T) {
+	s := &scale.Storage{Value: &scale.Type{Form: scale.Tuple}}
+	list, names := promisesIn(s, []any{scale.Bytes{7, 31: 9}, uint64(400)})
+	if len(list) != 1 {
+		t.Fatalf("%d promises", len(list))
+	}
+	g := &ledger.Metagraph{Netuid: 1, Hyper: ledger.Hyperparameters{Tempo: 100, Model: ledger.Modulo}}
+	if w := weightCommit(g, names, list[0]); w.Hash[0] != 7 || w.Hash[31] != 9 || w.Block != 400 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -209,7 +209,7 @@ func (c *Client) read(ctx context.Context, m *scale.Metadata, at point, netuid u
 var hyperItems = []string{
 	"NetworksAdded", "SubnetworkN", "SubnetOwner", "SubnetOwnerHotkey", "Tempo", "LastEpochBlock", "PendingEpochAt", "SubnetEpochIndex", "BlocksSinceLastStep",
 	"LastMechansimStepBlock", "Kappa", "ImmunityPeriod", "MinAllowedWeights", "WeightsVersionKey", "WeightsSetRateLimit", "ActivityCutoffFactorMilli", "ActivityCutoff", "MaxAllowedValidators",
-	"MaxAllowedUids", "BondsMovingAverage", "BondsPenalty", "CommitRevealWeightsEnabled", "RevealPeriodEpochs", "StakeThreshold", "SubnetOwnerCut", "LiquidAlphaOn", "Yuma3On",
+	"MaxAllowedUids", "BondsMovingAverage", "BondsPenalty", "CommitRevealWeightsEnabled", "RevealPeriodEpochs", "StakeThreshold", "WeightsMinStake", "SubnetOwnerCut", "LiquidAlphaOn", "Yuma3On",
 	"AlphaValues", "AlphaSigmoidSteepness", "NetworkRegistrationAllowed", "MinNonImmuneUids", "Burn", "MinBurn", "MaxBurn", "BurnHalfLife", "BlockEmission",
 }
 
@@ -302,6 +302,9 @@ func hyper(v values) ledger.Hyperparameters {
 	if steep, ok := v["AlphaSigmoidSteepness"].(int64); ok {
 		h.AlphaSteepness = int16(steep)
 	}
+	if _, renamed := v["StakeThreshold"]; !renamed {
+		h.StakeThreshold = v.num("WeightsMinStake")
+	}
 	if _, byFactor := v["ActivityCutoffFactorMilli"]; !byFactor { // newer runtimes keep the blocks, and do not look at them
 		h.ActivityCutoffBlocks = v.num("ActivityCutoff")
 	}
@@ -309,105 +312,6 @@ func hyper(v values) ledger.Hyperparameters {
 		h.Model = ledger.Modulo
 	}
 	return h
-}
-
-func (c *Client) neuronsByAPI(ctx context.Context, method *scale.Method, at point, g *ledger.Metagraph, v values) error {
-	in, err := method.EncodeInputs(g.Netuid)
-	if err != nil {
-		return err
-	}
-	var text string
-	if err := c.call(ctx, false, &text, "state_call", "SubnetInfoRuntimeApi_get_metagraph", hexed(in), at.hash); err != nil {
-		return err
-	}
-	b, err := unhex(text)
-	if err != nil {
-		return err
-	}
-	x, err := scale.DecodeAll(method.Output, b)
-	if err != nil {
-		return fmt.Errorf("%w: metagraph: %w", ErrBadState, err)
-	}
-	all, ok := x.(scale.Map)
-	if !ok {
-		return noSubnet(g.Netuid)
-	}
-	w := values(all)
-	hotkeys, _ := w["hotkeys"].([]any)
-	coldkeys, _ := w["coldkeys"].([]any)
-	if len(hotkeys) != len(coldkeys) || len(hotkeys) > ledger.MaxUID+1 {
-		return fmt.Errorf("%w: %d hotkeys, %d coldkeys", ErrBadState, len(hotkeys), len(coldkeys))
-	}
-	g.Neurons = make([]ledger.Neuron, len(hotkeys))
-	for i := range g.Neurons {
-		hot, _ := hotkeys[i].(string)
-		cold, _ := coldkeys[i].(string)
-		g.Neurons[i] = ledger.Neuron{
-			UID: uint16(i), Hotkey: hot, Coldkey: cold, Permit: w.is("validator_permit", i), Stake: w.at("total_stake", i), RegisteredAt: w.at("block_at_registration", i),
-			LastUpdate: w.at("last_update", i), Incentive: uint16(w.at("incentives", i)), Active: w.is("active", i), Consensus: uint16(w.at("consensus", i)),
-			Trust: uint16(w.at("trust", i)), ValidatorTrust: uint16(v.at("ValidatorTrust", i)), Dividends: uint16(w.at("dividends", i)), Emission: w.at("emission", i),
-		}
-	}
-	return nil
-}
-
-// neuronsByStorage is for runtimes without the API. Stake is the hotkey's own on the subnet.
-func (c *Client) neuronsByStorage(ctx context.Context, m *scale.Metadata, at point, g *ledger.Metagraph, v values) error {
-	keys, err := c.entries(ctx, m, at, module, "Keys", g.Netuid)
-	if err != nil {
-		return err
-	}
-	registered, err := c.entries(ctx, m, at, module, "BlockAtRegistration", g.Netuid)
-	if err != nil {
-		return err
-	}
-	g.Neurons = make([]ledger.Neuron, len(keys))
-	var more [][]byte
-	for _, e := range keys {
-		uid, _ := e.keys[1].(uint64)
-		if uid >= uint64(len(keys)) || g.Neurons[uid].Hotkey != "" {
-			return fmt.Errorf("%w: uid %d of %d", ErrBadState, uid, len(keys))
-		}
-		i := int(uid)
-		hot, _ := e.value.(string)
-		g.Neurons[i] = ledger.Neuron{
-			UID: uint16(uid), Hotkey: hot, Permit: v.is("ValidatorPermit", i), LastUpdate: v.at("LastUpdate", i), Incentive: uint16(v.at("Incentive", i)), Active: v.is("Active", i),
-			Consensus: uint16(v.at("Consensus", i)), ValidatorTrust: uint16(v.at("ValidatorTrust", i)), Dividends: uint16(v.at("Dividends", i)), Emission: v.at("Emission", i),
-		}
-	}
-	for _, e := range registered {
-		if uid, _ := e.keys[1].(uint64); uid < uint64(len(keys)) {
-			g.Neurons[uid].RegisteredAt, _ = e.value.(uint64)
-		}
-	}
-	for _, n := range g.Neurons {
-		owner, err := m.StorageKey(module, "Owner", n.Hotkey)
-		if err != nil {
-			return err
-		}
-		stake, err := m.StorageKey(module, "TotalHotkeyAlpha", n.Hotkey, g.Netuid)
-		if err != nil {
-			return err
-		}
-		more = append(more, owner, stake)
-	}
-	raw, err := c.query(ctx, at, more)
-	if err != nil {
-		return err
-	}
-	for i := range g.Neurons {
-		owner, err := m.DecodeStorage(module, "Owner", raw[2*i])
-		if err != nil {
-			return err
-		}
-		stake, err := m.DecodeStorage(module, "TotalHotkeyAlpha", raw[2*i+1])
-		if err != nil {
-			return err
-		}
-		g.Neurons[i].Coldkey, _ = owner.(string)
-		g.Neurons[i].Stake, _ = stake.(uint64)
-	}
-	return nil
 }
 
 // weights reads the rows of weights, and the promises where there may be some.
