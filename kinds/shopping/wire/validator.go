@@ -45,7 +45,7 @@ type evalRun struct {
 	Inference  string             `json:"inference,omitempty"` // secret of its token for models; empty: it has none
 	Policy     agon.Policy        `json:"policy"`
 	Settled    *settled           `json:"settled,omitempty"` // what its lent session came to
-	Events     int64              `json:"events,omitempty"` // of its lent session that the platform has
+	Events     int64              `json:"events,omitempty"`  // of its lent session that the platform has
 	Done       bool               `json:"done"`
 	Final      json.RawMessage    `json:"final,omitempty"` // the reply to its completion
 }
