@@ -115,6 +115,35 @@ func TestLentToken(t *testing.T) {
 	}
 }
 
+// A server that ended after the account was closed, and before it noted so, completes
+// the run all the same, for what the statement says it cost.
+func TestLentSessionClosedBefore(t *testing.T) {
+	w, g := lending(t)
+	w.submit('a', "a", goodAgent)
+	run, _ := w.play('v', 2)
+	if code, body := w.ask(text(t, run, "chutes_access_token"), question); code != 200 {
+		t.Fatalf("a call: %d %s", code, body)
+	}
+	page, err := w.api.Runs(bg, platform.Caller{Operator: true}, "demo-shopping", "", "playing", "", 10)
+	if err != nil || len(page.Items) != 1 {
+		t.Fatalf("%v, %v", page, err)
+	}
+	s, err := g.Seal(bg, page.Items[0].Run.Run, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.h = h
+	w.must('v', "POST", "/v1/validator/evaluation-runs/"+text(t, run, "eval_run_id")+"/complete", `{"terminal_status":"SUCCESS","validator_score":1}`, 200, "")
+	got, err := w.api.Run(bg, platform.Caller{Operator: true}, page.Items[0].Run.Run)
+	if err != nil || got.List[0].CostMicros != s.Cost || s.Cost == 0 {
+		t.Errorf("%+v, %v; the statement says %d", got, err, s.Cost)
+	}
+}
+
 // A lease that runs out takes its token with it, and a server that starts anew
 // knows the tokens of leases that live.
 func TestLentTokenEnds(t *testing.T) {
