@@ -147,6 +147,8 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 		case <-me.ch:
 		case <-timer.C:
 			return nil, nil
+		case <-p.draining:
+			return nil, nil // the next server has what comes
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

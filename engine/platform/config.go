@@ -181,6 +181,9 @@ type Platform struct {
 	history History // the transparency log; nil: there is none
 	sets    supplies
 
+	draining chan struct{} // closed by Drain
+	drain    func()
+
 	started time.Time // attempts not heard from since are the platform's loss
 
 	mu        sync.Mutex
@@ -198,7 +201,9 @@ func New(cfg Config) (*Platform, error) {
 		spoken := client.Spoken()
 		cfg.Protocols = &spoken
 	}
-	return &Platform{cfg: cfg, started: cfg.Now()}, nil
+	p := &Platform{cfg: cfg, started: cfg.Now(), draining: make(chan struct{})}
+	p.drain = sync.OnceFunc(func() { close(p.draining) })
+	return p, nil
 }
 
 // Start gives leases of an earlier process time to be heard of, and starts the

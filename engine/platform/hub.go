@@ -12,6 +12,7 @@ const echoAfter = 150 * time.Millisecond
 
 // hub tells waiters that a run has changed. The zero value is ready.
 type hub struct {
+	tell  func(run string) // tells other servers; nil: there are none. Set before use.
 	mu    sync.Mutex
 	topic map[string]*topic // of runs that someone waits for; "" is any run
 	echo  map[string]bool   // runs to announce again
@@ -23,8 +24,17 @@ type topic struct {
 	n  int           // how many wait; owned by hub.mu
 }
 
-// changed wakes who waits for run, now and once more a little later.
+// changed wakes who waits for run, now and once more a little later, here and
+// at other servers.
 func (h *hub) changed(run string) {
+	if h.tell != nil {
+		h.tell(run)
+	}
+	h.heard(run)
+}
+
+// heard is changed by another server.
+func (h *hub) heard(run string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wake(run)
@@ -54,6 +64,16 @@ func (h *hub) wake(run string) {
 			close(t.ch)
 			delete(h.topic, k)
 		}
+	}
+}
+
+// all wakes everybody: what changed is not known.
+func (h *hub) all() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, t := range h.topic {
+		close(t.ch)
+		delete(h.topic, k)
 	}
 }
 
@@ -98,6 +118,7 @@ func (h *hub) close() {
 // news on to the next, so that work reaches whoever may have it and a crowd is
 // never woken for nothing. The zero value is ready.
 type waiters struct {
+	tell func(n int, validator string) // tells other servers; nil: there are none. Set before use.
 	mu   sync.Mutex
 	gen  int64 // news so far
 	line []*waiter
@@ -146,8 +167,16 @@ func (w *waiters) leave(x *waiter) {
 	}
 }
 
-// news wakes the first n waiters of the line.
+// news wakes the first n waiters of the line, here and at other servers.
 func (w *waiters) news(n int) {
+	if w.tell != nil {
+		w.tell(n, "")
+	}
+	w.heard(n)
+}
+
+// heard is news from another server.
+func (w *waiters) heard(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gen++
@@ -156,6 +185,14 @@ func (w *waiters) news(n int) {
 
 // freed wakes one waiter of a validator whose cap has room again.
 func (w *waiters) freed(validator string) {
+	if w.tell != nil {
+		w.tell(0, validator)
+	}
+	w.freedThere(validator)
+}
+
+// freedThere is freed at another server.
+func (w *waiters) freedThere(validator string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gen++

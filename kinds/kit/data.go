@@ -61,6 +61,16 @@ func OpenData(dir string) (*Data, error) {
 	return d, nil
 }
 
+// ShareData opens a data directory beside the server that has locked it: only
+// what nobody changes may be read there. os.ErrNotExist where none was made yet.
+func ShareData(dir string) (*Data, error) {
+	if _, err := os.Stat(filepath.Join(dir, cli.MarkerFile)); err != nil {
+		return nil, fmt.Errorf("share data directory: %w", err)
+	}
+	d := &Data{Dir: dir}
+	return d, d.mark()
+}
+
 func (d *Data) mark() error {
 	path := d.Path(cli.MarkerFile)
 	b, err := os.ReadFile(path)
@@ -94,7 +104,12 @@ func (d *Data) Path(elem ...string) string {
 }
 
 // Close unlocks the directory.
-func (d *Data) Close() error { return d.lock.Close() }
+func (d *Data) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
+}
 
 // writeFile writes atomically: temp, fsync, rename, fsync of the directory.
 func writeFile(path string, b []byte, mode os.FileMode) error {

@@ -61,11 +61,11 @@ func (g *gate) wait(ctx context.Context) bool {
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case r.URL.Path == pathLive:
+		w.WriteHeader(http.StatusNoContent)
 	case !g.open.Load() && (g.waits == nil || !g.waits(r.URL.Path) || !g.wait(r.Context())):
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Connection", "close") // a body is not waited for
-		refuse(w, http.StatusServiceUnavailable, "not_ready", "the server starts: its arenas are not open yet", "try again in a second")
-	case r.URL.Path == "/readyz" && !g.kinds(r.URL.Path):
+		notReady(w, "the server starts: its arenas are not open yet")
+	case r.URL.Path == pathReady && !g.kinds(r.URL.Path):
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		g.next.ServeHTTP(w, r)

@@ -124,7 +124,12 @@ func openBlobs(ctx context.Context, d *kit.Data, o kit.Options) (blob.Collector,
 
 // openServer opens what is in the data directory and starts to serve it. On
 // error everything opened so far is closed.
-func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s *server, err error) {
+func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (*server, error) {
+	return openServerAt(ctx, o, ks, seat{})
+}
+
+// openServerAt is openServer with what is open already, which it closes too.
+func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, at seat) (s *server, err error) {
 	s = &server{done: make(chan error, 1), foreign: map[string]*handlerBox{}}
 	s.Server = kit.Server{Options: o, URL: s.url, Graphs: s.graphsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
 	defer func() {
@@ -133,15 +138,20 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 			s = nil
 		}
 	}()
-	if s.Data, err = kit.OpenData(o.Data); err != nil {
-		return s, err
+	s.Data, s.Store = at.data, at.store
+	if s.Data == nil {
+		if s.Data, err = kit.OpenData(o.Data); err != nil {
+			return s, err
+		}
 	}
 	if s.Operator, err = kit.LoadParty(s.Data.Path("wallets"), "operator"); err != nil {
 		return s, err
 	}
 	accept := o.Getenv("AGON_ACCEPT_LOSS") != ""
-	if s.Store, err = openStore(ctx, s.Data, o, accept); err != nil {
-		return s, err
+	if s.Store == nil {
+		if s.Store, err = openStore(ctx, s.Data, o, accept); err != nil {
+			return s, err
+		}
 	}
 	if s.history, err = openHistory(ctx, s.Data, s.Store, accept, o.Log); err != nil {
 		return s, err
@@ -182,6 +192,9 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if s.Platform, err = platform.New(pc); err != nil {
 		return s, err
 	}
+	if at.cluster != nil {
+		s.background(s.Platform.Share(at.cluster))
+	}
 	s.Platform.SetHistory(s.history)
 	s.background(s.history.Run)
 	s.background(s.compareHistory)
@@ -202,17 +215,20 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 	if err = s.Platform.Start(ctx); err != nil {
 		return s, err
 	}
-	ln, err := net.Listen("tcp", o.Listen)
-	if err != nil {
-		return s, &agon.Error{
-			Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err),
-			Mend: "choose another address with --listen",
-		}
+	var ln net.Listener
+	if at.front != nil {
+		s.addr = at.front.addr
+	} else if ln, err = listen(o.Listen); err != nil {
+		return s, err
+	} else {
+		s.addr = ln.Addr().String()
 	}
-	s.addr = ln.Addr().String()
 	verifier := &auth.Verifier{Audience: s.Data.Audience, Replay: s.Replay(), Now: time.Now}
 	// A read that is sent twice changes nothing: its nonces need not outlive the process, nor wait for the disk.
 	reader := &auth.Verifier{Audience: s.Data.Audience, Replay: auth.NewMemoryReplay(time.Now), Now: time.Now}
+	if at.cluster != nil {
+		reader.Replay = onceReplay{at.cluster}
+	}
 	mux := http.NewServeMux()
 	lh := serve.New(serve.Config{Ledger: served, Verifier: verifier, BlockTime: s.Ledger.BlockTime(), Log: o.Log})
 	mux.Handle(remote.PathInfo, lh)
@@ -253,12 +269,10 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (s 
 		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader},
 	})
 	s.gate = &gate{next: mux, kinds: s.answers, waits: s.waits}
-	s.http = &http.Server{
-		Handler:           o.Traces.Handler(s.gate),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
+	if at.front == nil {
+		s.http = newServer(o.Traces.Handler(s.gate))
+		go func() { s.done <- s.http.Serve(ln) }()
 	}
-	go func() { s.done <- s.http.Serve(ln) }()
 	return s, nil
 }
 
@@ -267,6 +281,9 @@ func (s *server) url() string { return "http://" + s.addr }
 func (s *server) close() {
 	for _, end := range s.ends {
 		end()
+	}
+	if s.Platform != nil {
+		s.Platform.Drain()
 	}
 	if s.http != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

@@ -20,6 +20,9 @@ func Serve(ctx context.Context, o kit.Options) error {
 		return err
 	}
 	defer untrace()
+	if o.Store != "" {
+		return serveShared(ctx, o)
+	}
 	s, err := openArenas(ctx, o)
 	if err != nil {
 		return err
@@ -50,11 +53,16 @@ func Open(ctx context.Context, o kit.Options) (s *kit.Server, stop func(), err e
 
 // openArenas opens a server and the arenas that are configured, without samples.
 func openArenas(ctx context.Context, o kit.Options) (*server, error) {
+	return openArenasAt(ctx, o, seat{})
+}
+
+// openArenasAt is openArenas with what is open already, which it closes on error.
+func openArenasAt(ctx context.Context, o kit.Options, at seat) (*server, error) {
 	files, err := arenaFiles(o)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, at.close())
 	}
-	s, err := openServer(ctx, o, o.Kinds(""))
+	s, err := openServerAt(ctx, o, o.Kinds(""), at)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,15 @@ func TestMain(m *testing.M) {
 	netns.MaybeChild()
 	if url := os.Getenv("AGON_TEST_VALIDATOR"); url != "" {
 		if err := testValidator(url, os.Getenv("AGON_TEST_WALLETS"), os.Getenv("AGON_TEST_DATA")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if dir := os.Getenv(envServer); dir != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := testServer(ctx, dir); err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

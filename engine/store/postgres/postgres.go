@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -97,6 +98,11 @@ type engine struct {
 	queue *group.Queue
 
 	conn *sql.Conn // owned by the writer; nil: none yet, or broken
+
+	conf *pgx.ConnConfig // of connections beside the pool
+	term atomic.Int64    // of this process's lead; 0: it has not led
+	lost atomic.Bool     // the lead is over: nothing is written any more
+	news *news
 }
 
 func openEngine(ctx context.Context, rawURL string) (*engine, error) {
@@ -126,7 +132,7 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	e := &engine{db: db}
+	e := &engine{db: db, conf: conf, news: newNews()}
 	fail := func(err error) (*engine, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(rawURL), errors.Join(err, db.Close()))
 	}
@@ -155,18 +161,26 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 		e.queue.Close()
 		return fail(err)
 	}
+	go e.sendNews()
 	return e, nil
 }
 
-// prepare makes the row in which facts are numbered.
+// prepare makes the row in which facts are numbered, and that of the leader.
 func (e *engine) prepare(ctx context.Context) error {
 	return e.queue.Write(ctx, func(ctx context.Context, q store.Querier) error {
 		_, err := q.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS store_writer (one bigint PRIMARY KEY, fact_row bigint NOT NULL, fact_next bigint NOT NULL)`)
 		if err != nil {
 			return err
 		}
-		_, err = q.ExecContext(ctx, `INSERT INTO store_writer (one, fact_row, fact_next) VALUES (1, 0, 0) ON CONFLICT (one) DO NOTHING`)
-		return err
+		if _, err = q.ExecContext(ctx, `INSERT INTO store_writer (one, fact_row, fact_next) VALUES (1, 0, 0) ON CONFLICT (one) DO NOTHING`); err != nil {
+			return err
+		}
+		for _, s := range clusterSchema {
+			if _, err := q.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -176,6 +190,7 @@ func (e *engine) Shared() bool { return true }
 // Close ends the writer after the group under way, then all connections.
 func (e *engine) Close() error {
 	e.queue.Close()
+	<-e.news.done
 	var err error
 	if c := e.conn; c != nil {
 		e.conn = nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/group"
 )
 
@@ -26,6 +27,9 @@ func (e *engine) commit(jobs []*group.Job) error {
 	ctx := context.Background()
 	careful := false
 	err := retry(ctx, e.queue.Closing(), func() error {
+		if e.lost.Load() {
+			return store.ErrDeposed
+		}
 		err := e.runGroup(ctx, jobs, careful)
 		if errors.Is(err, errPartly) {
 			if err := e.rollback(ctx); err != nil {
@@ -78,6 +82,13 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 	q := &writer{conn: e.conn, careful: careful}
 	if err := q.run(ctx, fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, lockKey)); err != nil {
 		return err
+	}
+	if term := e.term.Load(); term > 0 {
+		if err := q.run(ctx, fence(term)); state(err) == fenced {
+			return errors.Join(store.ErrDeposed, e.rollback(ctx))
+		} else if err != nil {
+			return err
+		}
 	}
 	for _, j := range jobs {
 		if err := e.runJob(ctx, q, j); err != nil {

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	mrand "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -57,12 +58,7 @@ func Start(t testing.TB) *Server {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	s.port = freePort(t)
 	s.run(t, "initdb", "-D", s.data, "-U", "agon", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
 	s.Up(t)
 	t.Cleanup(func() { s.Kill(t) })
@@ -157,4 +153,20 @@ func (s *Server) Exec(t testing.TB, database, query string) {
 	if _, err := db.ExecContext(context.Background(), query); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// freePort finds a port for a server that is ended and started again: below those
+// that the system hands out by itself, or another process may have it meanwhile.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := 20_000 + mrand.IntN(10_000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }

@@ -1,0 +1,211 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/blob"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ledger/remote"
+	"github.com/agon-arena/agon/ui/api"
+)
+
+// headerPassed marks a request that a follower passed on: it is never passed on twice.
+const headerPassed = "Agon-Passed-On"
+
+// follower answers what a crowd of validators asks all day from the store, and
+// passes all else to the leader, which has the ledger, the log, foreign wires
+// and whatever is decided in memory.
+type follower struct {
+	platform *platform.Platform
+	leader   *leaderAt
+	ledgers  *foreign
+	own      http.Handler // routes that are answered here
+	pass     http.Handler
+	end      func()
+}
+
+// newFollower starts a follower. d is the leader's data directory, not locked.
+func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, address, leader string) (*follower, error) {
+	operator, err := kit.LoadParty(d.Path("wallets"), "operator")
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{leader: &leaderAt{}, ledgers: newForeign(time.Now)}
+	f.leader.set(leader)
+	// Caches of its own: the leader's have one owner.
+	own := &kit.Data{Dir: d.Path("servers", strings.NewReplacer("://", "-", "/", "-", ":", "-").Replace(address)), Audience: d.Audience}
+	var bytes blob.Store
+	if o.Blobs != "" {
+		bytes, err = openBlobs(ctx, own, o)
+	} else { // the leader's folder has one owner too: blobs are passed on
+		bytes, err = blobfs.Open(own.Path("blobs"), blobfs.Options{Cache: true, Quota: blobCache})
+	}
+	if err != nil {
+		return nil, err
+	}
+	far, err := remote.New(remote.Config{URL: "http://leader", Transport: f.leader})
+	if err != nil {
+		return nil, err
+	}
+	pc := platform.Config{
+		Store: at.store, Blobs: bytes, Kinds: o.Kinds(""), Ledger: kit.Chain{Ledger: far}, Log: o.Log,
+		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: f.ledgers.of(name)} },
+		Incentives: o.Kits.Incentives(), Lease: o.Lease,
+	}
+	if f.platform, err = platform.New(pc); err != nil {
+		return nil, err
+	}
+	hear := f.platform.Share(at.cluster)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if err := f.platform.Follow(ctx); err != nil {
+		cancel()
+		return nil, err
+	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		hear(ctx)
+	}()
+	f.end = func() { cancel(); <-heard }
+	verifier := &auth.Verifier{Audience: d.Audience, Replay: (&kit.Server{Platform: f.platform}).Replay(), Now: time.Now}
+	reader := &auth.Verifier{Audience: d.Audience, Replay: onceReplay{at.cluster}, Now: time.Now}
+	spoken := client.Spoken()
+	f.own = api.New(api.Config{
+		Platform: f.platform, Verifier: signatures{verifier, reader}, Permit: f.platform.Permitted, Now: time.Now, Log: o.Log,
+		Server: client.Server{Protocols: &spoken, Name: "agon", Version: agon.Version, Audience: d.Audience, Operator: operator.Hotkey.SS58()},
+	})
+	f.pass = f.route(o.Blobs != "")
+	return f, nil
+}
+
+func (f *follower) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.pass.ServeHTTP(w, r) }
+
+// route says what is answered here. A route is here if all that it needs is in
+// the store, in the bucket, or asked of the ledger.
+func (f *follower) route(blobs bool) http.Handler {
+	mux := http.NewServeMux()
+	here := []string{
+		"POST /v1/leases", "POST /v1/leases/{id}/heartbeat", "POST /v1/images",
+		"POST /v1/judge-leases", "POST /v1/judge-leases/{id}/heartbeat",
+		"GET /v1/runs/{id}/stream",
+	}
+	if blobs {
+		here = append(here, "GET /v1/blobs/{digest}")
+	}
+	for _, route := range here {
+		mux.Handle(route, f.own)
+	}
+	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.Handle("/", f.proxy())
+	return mux
+}
+
+// proxy passes requests to the leader as they are: their signatures name no host.
+func (f *follower) proxy() http.Handler {
+	p := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "leader"
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+			r.Out.Header.Set(headerPassed, "1")
+		},
+		Transport: f.leader, FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			notReady(w, "the server that leads does not answer")
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerPassed) != "" {
+			notReady(w, "this server does not lead any more")
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a stream outlives the server's write timeout
+		}
+		p.ServeHTTP(w, r)
+	})
+}
+
+// close ends what the follower runs; the store stays open. Claims that wait end
+// with "nothing now": whoever asks again finds the role that comes.
+func (f *follower) close() {
+	f.platform.Drain()
+	f.end()
+	f.leader.idle()
+	_ = f.ledgers.close() // connections for reads
+}
+
+// leaderAt reaches the leader, wherever it is now: the host of a request's URL
+// is replaced. A connection that is refused is tried again, for a take-over
+// takes a moment.
+type leaderAt struct {
+	url  atomic.Pointer[url.URL]
+	base http.Transport
+}
+
+// patience is how long a request waits for a leader.
+const patience = 8 * time.Second
+
+func (l *leaderAt) set(address string) {
+	if u, err := url.Parse(address); err == nil {
+		l.url.Store(u)
+	}
+}
+
+func (l *leaderAt) idle() { l.base.CloseIdleConnections() }
+
+func (l *leaderAt) RoundTrip(r *http.Request) (*http.Response, error) {
+	until := time.Now().Add(patience)
+	for {
+		u := l.url.Load()
+		if u == nil {
+			return nil, errors.New("no server leads")
+		}
+		out := r.Clone(r.Context())
+		out.URL.Scheme, out.URL.Host = u.Scheme, u.Host
+		if r.Body != nil && r.Body != http.NoBody {
+			out.Body = io.NopCloser(r.Body) // a transport that cannot connect closes it
+		}
+		resp, err := l.base.RoundTrip(out)
+		var dial *net.OpError
+		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" || time.Now().After(until) {
+			if err != nil {
+				err = fmt.Errorf("pass on to the leader: %w", err)
+			}
+			return resp, err
+		}
+		// Nothing was sent, and nothing of the body was read.
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// onceReplay keeps the nonces of reads for all servers of a store.
+type onceReplay struct{ c store.Cluster }
+
+// Seen implements auth.ReplayGuard, but for durability.
+func (o onceReplay) Seen(ctx context.Context, scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	if len(scheme) > 40 || len(hotkey) > 128 || len(nonce) > 128 {
+		return false, &agon.Error{Code: "bad_nonce", Status: 401, Message: "the nonce is over 128 bytes"}
+	}
+	return o.c.Once(ctx, scheme+" "+hotkey+" "+nonce, until)
+}

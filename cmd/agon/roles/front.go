@@ -1,0 +1,138 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/kit"
+)
+
+const (
+	pathLive  = "/livez"
+	pathReady = "/readyz"
+	// drainFor is how long requests under way have to end after SIGTERM.
+	drainFor = 10 * time.Second
+)
+
+// front is the listener of a process that is one of several servers: what
+// answers behind it changes with the role. Between two roles requests wait.
+type front struct {
+	http     *http.Server
+	addr     string // host:port that was bound
+	done     chan error
+	role     atomic.Pointer[http.Handler] // nil: between two roles
+	draining atomic.Bool
+	waiting  atomic.Int64
+}
+
+// newServer is an HTTP server with agon's limits.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+	}
+}
+
+// listen binds an address.
+func listen(at string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", at)
+	if err != nil {
+		return nil, &agon.Error{
+			Code: "listen", Status: 409, Field: "listen", Message: "cannot listen on " + at + ": " + err.Error(),
+			Mend: "choose another address with --listen",
+		}
+	}
+	return ln, nil
+}
+
+// openFront listens and serves. End it with close.
+func openFront(o kit.Options) (*front, error) {
+	ln, err := listen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	f := &front{addr: ln.Addr().String(), done: make(chan error, 1)}
+	f.http = newServer(o.Traces.Handler(f))
+	go func() { f.done <- f.http.Serve(ln) }()
+	return f, nil
+}
+
+// show makes h answer; nil: nobody does for now.
+func (f *front) show(h http.Handler) {
+	if h == nil {
+		f.role.Store(nil)
+		return
+	}
+	f.role.Store(&h)
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case pathLive: // the process answers; whether it is ready is another question
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case pathReady:
+		if f.draining.Load() {
+			notReady(w, "the server ends")
+			return
+		}
+		if h := f.role.Load(); h == nil {
+			notReady(w, "the server changes its role")
+			return
+		}
+	}
+	h := f.role.Load()
+	if h == nil {
+		h = f.wait(r.Context())
+	}
+	if h == nil {
+		notReady(w, "the server starts, or waits for one that leads")
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// wait waits until a role is shown; nil: none was.
+func (f *front) wait(ctx context.Context) *http.Handler {
+	defer f.waiting.Add(-1)
+	if f.waiting.Add(1) > waitsMost {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, drainFor)
+	defer stop()
+	t := time.NewTicker(10 * time.Millisecond)
+	defer t.Stop()
+	for {
+		if h := f.role.Load(); h != nil {
+			return h
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// drain says that the server ends, and waits for the requests under way: those
+// that wait for work end at once (platform.Drain), streams are cut.
+func (f *front) drain() {
+	f.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+	defer cancel()
+	if err := f.http.Shutdown(ctx); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		f.http.Close()
+	}
+}
+
+func notReady(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Connection", "close") // a body is not waited for
+	refuse(w, http.StatusServiceUnavailable, "not_ready", why, "try again in a second")
+}
