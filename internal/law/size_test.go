@@ -38,7 +38,6 @@ var longFiles = map[string]int{
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/problem/generate.go":   654,
 	"kinds/shopping/search/search_test.go": 665,
-	"kinds/shopping/wire/oro_test.go":      611,
 	"kinds/shopping/wire/public.go":        737,
 	"sandbox/bwrap/box.go":                 608,
 	"sandbox/internal/layers/layers.go":    676,

@@ -324,22 +324,11 @@ func TestLeaseExpiry(t *testing.T) {
 	w.submit('a', "a", goodAgent)
 	run, _ := w.play('v', 2)
 	base := "/v1/validator/evaluation-runs/" + text(t, run, "eval_run_id")
-	if err := w.api.Start(bg); err != nil {
+	w.skip(10 * time.Minute)
+	if err := w.api.Sweep(bg); err != nil {
 		t.Fatal(err)
 	}
-	defer w.api.Stop()
-	w.skip(10 * time.Minute)
-	again := map[string]any(nil)
-	for again == nil {
-		status, out, _ := w.json('w', "POST", "/v1/validator/work/claim", "")
-		if status == 200 {
-			again = out
-			break
-		}
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		_ = w.api.Wait(ctx, "") // the sweeper's news
-		cancel()
-	}
+	again := w.must('w', "POST", "/v1/validator/work/claim", "", 200, "")
 	if again["eval_run_id"] == run["eval_run_id"] {
 		t.Error("two leases of one name")
 	}
