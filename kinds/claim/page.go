@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 
@@ -14,7 +15,7 @@ var runHTML string
 
 // page shows of a run what was answered to each claim, and what was wanted.
 func page() *web.Part {
-	return &web.Part{Run: runHTML, RunData: func(v web.RunView) any {
+	return &web.Part{Run: runHTML, RunData: func(_ context.Context, v web.RunView) any {
 		var out []play.Answer
 		for _, e := range v.Events {
 			var a play.Answer

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 
@@ -58,7 +59,7 @@ func QueryKit() kit.Kit {
 
 // queryPage shows of a run how each answer was compared.
 func queryPage() *web.Part {
-	return &web.Part{Run: queryHTML, RunData: func(v web.RunView) any {
+	return &web.Part{Run: queryHTML, RunData: func(_ context.Context, v web.RunView) any {
 		var out []play.Compared
 		for _, e := range v.Events {
 			var c play.Compared

@@ -1,6 +1,7 @@
 package coding
 
 import (
+	"context"
 	_ "embed"
 
 	"github.com/agon-arena/agon/kinds/coding/play"
@@ -12,7 +13,7 @@ var runHTML string
 
 // page shows of a run the patch and its tests, before and after.
 func page() *web.Part {
-	return &web.Part{Run: runHTML, RunData: func(v web.RunView) any {
+	return &web.Part{Run: runHTML, RunData: func(_ context.Context, v web.RunView) any {
 		var g play.Grade
 		if !v.Note(play.NoteGrade, "", &g) {
 			return nil

@@ -39,6 +39,7 @@ func Kit() kit.Kit {
 		Commands: func(a *cli.App, l kit.List) []cli.Extra {
 			return commands.Of(a, l, commands.Tasks{Check: checkTask, NeedsImage: needsImage}, writeTools)
 		},
+		Page: page(),
 		Demo: kit.ShippedArena(arena),
 	}
 }

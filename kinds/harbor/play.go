@@ -136,16 +136,20 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	}
 	work := worker{h: h, env: env, spec: r, s: s}
 	work.act = func(ctx context.Context, box sandbox.Box, u turn) error {
-		printed := &ending{limit: maxLog / len(s.turns)}
+		printed := kind.NewPrintout(maxLog / len(s.turns))
 		why, detail, err := h.agent(ctx, box, s, u, started, printed)
-		rec.Files[outputFile] = append(rec.Files[outputFile], printed.b...)
-		if len(printed.b) > 0 {
-			env.Progress(agon.EventOutput, t.Key, map[string]any{"stream": "output", "text": printed.text(), "truncated": printed.dropped > 0})
+		said := printed.Bytes()
+		rec.Files[outputFile] = append(rec.Files[outputFile], said...)
+		if len(said) > 0 {
+			env.Progress(agon.EventOutput, t.Key, printed.Output("output"))
 		}
 		if err == nil && why != "" {
 			err = &outcome{why, detail}
 		}
 		return err
+	}
+	work.seen = func(u turn, before listed, left []byte) {
+		env.Progress(agon.EventNote, t.Key, workOf(u, before, left))
 	}
 	left, err := work.run(ctx, spec)
 	var bad *outcome
@@ -198,6 +202,8 @@ type worker struct {
 	spec agon.RunSpec
 	s    *stage
 	act  func(ctx context.Context, box sandbox.Box, u turn) error
+	// seen is told what each turn left, as an archive, and what was there before all; may be nil.
+	seen func(u turn, before listed, left []byte)
 }
 
 // run returns what each turn left, by the name of its snapshot. It ends early
@@ -239,6 +245,9 @@ func (w worker) run(ctx context.Context, spec sandbox.Spec) (map[string][]byte, 
 			return nil, &outcome{"limit", why}
 		}
 		out[u.snapshot()] = left
+		if w.seen != nil {
+			w.seen(u, before, left)
+		}
 		room -= len(left)
 		if len(u.min) > 0 && i < len(s.turns)-1 {
 			v, err := w.h.verify(ctx, w.env, w.spec, s, u, left)
@@ -357,7 +366,7 @@ func (s *stage) collect(ctx context.Context, box sandbox.Box, u turn) error {
 }
 
 // agent calls the submission once.
-func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, started *entry, printed *ending) (why, detail string, err error) {
+func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, started *entry, printed *kind.Printout) (why, detail string, err error) {
 	if started != nil {
 		return started.run(ctx, box, s, u, printed)
 	}
@@ -384,7 +393,7 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, st
 	case x.Limit != "":
 		return "limit", x.Limit + " limit reached", nil
 	case x.Code != 0:
-		return "raised", raised(printed.text(), x.Code), nil
+		return "raised", raised(string(printed.Bytes()), x.Code), nil
 	}
 	switch _, err := box.ReadFile(done, 1<<10); {
 	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
@@ -397,7 +406,7 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, st
 
 // raised says what ended the agent: the last line of its traceback where there is one.
 func raised(said string, code int) string {
-	said = strings.TrimSpace(said)
+	said = strings.TrimSpace(strings.ToValidUTF8(said, "\ufffd"))
 	last := said[strings.LastIndexByte(said, '\n')+1:]
 	if !strings.Contains(said, "Traceback (most recent call last)") || last == "" {
 		return fmt.Sprintf("the agent ended with status %d", code)
@@ -406,7 +415,7 @@ func raised(said string, code int) string {
 }
 
 // run starts a submission by its own command. It has done its work when it ends with status 0.
-func (e *entry) run(ctx context.Context, box sandbox.Box, s *stage, u turn, printed *ending) (why, detail string, err error) {
+func (e *entry) run(ctx context.Context, box sandbox.Box, s *stage, u turn, printed *kind.Printout) (why, detail string, err error) {
 	env := append(environOfEntry(e.Env), "AGON_AGENT_DIR="+agentDir, "AGON_WORKDIR="+s.dir, "AGON_STEP="+u.name)
 	if len(u.instruction) <= 100<<10 {
 		env = append(env, "AGON_INSTRUCTION="+u.instruction)
@@ -421,7 +430,7 @@ func (e *entry) run(ctx context.Context, box sandbox.Box, s *stage, u turn, prin
 	case x.Limit != "":
 		return "limit", x.Limit + " limit reached", nil
 	case x.Code != 0:
-		return "raised", raised(printed.text(), x.Code), nil
+		return "raised", raised(string(printed.Bytes()), x.Code), nil
 	}
 	return "", "", nil
 }

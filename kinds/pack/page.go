@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"strings"
@@ -17,7 +18,7 @@ var runHTML string
 type touched struct{ Tool, Arguments, Outcome string }
 
 // runData shows of a run what the agent touched in the office, and its criteria.
-func runData(v web.RunView) any {
+func runData(_ context.Context, v web.RunView) any {
 	var out struct {
 		Verdict *kindpack.Verdict
 		Touched []touched

@@ -25,7 +25,7 @@ type recordPage struct {
 
 // page shows the records of an arena over time, beside what is known elsewhere.
 func page(c *coordinator.Coordinator, now func() time.Time) *web.Part {
-	return &web.Part{HTML: boardHTML, Data: func(ctx context.Context, arena string) any {
+	return &web.Part{HTML: boardHTML, Run: runHTML, RunData: runData(c), Data: func(ctx context.Context, arena string) any {
 		b, err := c.Book(ctx, arena)
 		if err != nil || b == nil {
 			return nil

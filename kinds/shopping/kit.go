@@ -94,6 +94,7 @@ func kitOver(floor *shopFloor) kit.Kit {
 		Tools:      func(o kit.Options) ([]tool.Tool, error) { return play.Tools(floor.With(o)), nil },
 		Samples:    []kit.Sample{{Name: "greedy"}, {Name: "rules"}, {Name: "forger"}, {Name: "react", Model: true}},
 		Script:     func() []byte { return kit.SampleScript(data.FS, "react") },
+		Page:       page(),
 		Incentives: map[string]incentive.Rule{play.RaceRule: play.Race()},
 		Commands:   func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
 		Dialects:   door.Dialects(),

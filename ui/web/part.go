@@ -26,7 +26,7 @@ type Part struct {
 	// steps; RunData returns what it shows, nil: nothing. It gets what the reader
 	// may read, and only that.
 	Run     string
-	RunData func(v RunView) any
+	RunData func(ctx context.Context, v RunView) any
 }
 
 // RunView is a run as a reader of its page may see it.
@@ -104,12 +104,12 @@ func loadParts(list map[string]Part) (map[string]*template.Template, error) {
 }
 
 // runPart renders what a kind shows of a run; one that cannot be rendered is left out.
-func (s *server) runPart(kind string, v RunView) template.HTML {
+func (s *server) runPart(ctx context.Context, kind string, v RunView) template.HTML {
 	p, ok := s.cfg.Parts[kind]
 	if !ok || p.RunData == nil {
 		return ""
 	}
-	data := p.RunData(v)
+	data := p.RunData(ctx, v)
 	if data == nil {
 		return ""
 	}

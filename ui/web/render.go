@@ -106,11 +106,24 @@ var funcs = template.FuncMap{
 	"neg":    func(n int) int { return -n },
 	"add":    func(a, b int) int { return a + b },
 	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
-	"num":    func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) },
+	"num":    num,
 	"named":  named,
-	"bytes":  showBytes,
+	"bytes":  func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
 	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
 	"share":  func(w uint16) float64 { return float64(w) / 65535 },
+}
+
+// num shows a number, or what a pointer to one holds, to six digits.
+func num(v any) string {
+	switch x := v.(type) {
+	case float64:
+		return strconv.FormatFloat(x, 'g', 6, 64)
+	case *float64:
+		if x != nil {
+			return strconv.FormatFloat(*x, 'g', 6, 64)
+		}
+	}
+	return "–"
 }
 
 // named shows a number of a rule; those that are times by their name as a time.

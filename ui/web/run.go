@@ -48,6 +48,7 @@ type runData struct {
 	Story    string        // what happened, in words
 	Timeline *timeline     // when; nil: there is nothing to draw
 	Part     template.HTML // the kind's
+	Terminal *terminal     // what was printed, with its times; nil: nobody knows them
 	LastSeen string        // cursor of the last step, where live steps go on
 }
 

@@ -77,12 +77,12 @@ func (s *server) story(ctx context.Context, q *request, d *runData) error {
 		}
 	}
 	d.Timeline = timelineOf(evs, d.Total > int64(len(evs)))
-	d.Story = storyOf(d, evs)
+	d.Story, d.Terminal = storyOf(d, evs), terminalOf(evs)
 	a, err := s.cfg.Platform.Arena(ctx, d.Run.Arena)
 	if err != nil {
 		return err
 	}
-	d.Part = s.runPart(a.Kind, RunView{Run: d.Run, Events: evs})
+	d.Part = s.runPart(ctx, a.Kind, RunView{Run: d.Run, Events: evs})
 	return nil
 }
 

@@ -103,6 +103,7 @@ func New(cfg Config) (http.Handler, error) {
 	page("/runs/{id}", s.run)
 	page("/runs/{id}/events/{cursor}", s.event)
 	page("/runs/{id}/with/{other}", s.sideBySide)
+	page("/runs/{id}/cast/{file}", s.cast)
 	page("/ledger/{netuid}", s.ledger)
 	page("/corpus", s.corpus)
 	page("/proof", s.proof)

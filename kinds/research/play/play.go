@@ -81,6 +81,7 @@ type player struct {
 	tmp    string // host directory of this play
 	hidden string // host directory; empty: the task has none
 	log    tail
+	patch  []byte // of the submission, where it could be read
 }
 
 // ended is an end that is the miner's: no number came, or the task says no.
@@ -104,6 +105,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
+	env.Progress(agon.EventNote, p.key, p.note(obs))
 	b, err := json.Marshal(obs)
 	if err != nil {
 		return agon.Record{}, fmt.Errorf("encode result: %w", err)
@@ -301,6 +303,9 @@ func (p *player) side(ctx context.Context, name, dir string) (*side, error) {
 		return nil, err
 	}
 	x := &side{name: name, changes: &surface.Result{OK: true}, claim: e.Claim}
+	if name == "challenger" {
+		p.patch = e.Patch // shown even where it is refused below
+	}
 	if len(e.Patch) > 0 || e.Claim.ArtifactURI == "" {
 		if x.changes, err = p.t.CheckPatch(p.base.tree, e.Patch); err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func (g ShopGrader) Grade(ctx context.Context, problem, dialogue []byte) (Grade,
 	if err := json.Unmarshal(problem, &p); err != nil {
 		return Grade{}, fmt.Errorf("read problem: %w", err)
 	}
-	s, err := g.Scorer.Score(ctx, &p, g.Catalogue, dialogue)
+	s, account, err := g.Scorer.Explain(ctx, &p, g.Catalogue, dialogue)
 	if errors.Is(err, score.ErrUnscored) {
 		return Grade{}, nil
 	}
@@ -35,7 +35,7 @@ func (g ShopGrader) Grade(ctx context.Context, problem, dialogue []byte) (Grade,
 		return Grade{}, err
 	}
 	fields, err := fieldsOf(s)
-	return Grade{Success: s.Success(p.Category), Fields: fields}, err
+	return Grade{Success: s.Success(p.Category), Fields: fields, Account: account}, err
 }
 
 // fieldsOf reads a score's fields by their names on the wire.

@@ -32,6 +32,34 @@ type judged struct {
 	ev      *Evidence
 	env     Envelope
 	asked   bool // a judge was needed
+	pub     Public
+}
+
+// NoteBasket is the text of the note that says what was bought.
+const NoteBasket = "basket"
+
+// Basket is the data of that note: the wish, and each product beside what was
+// wanted of it. It is withheld where the problem is.
+type Basket struct {
+	Text     string `json:"text"` // NoteBasket
+	Task     string `json:"task"`
+	Query    string `json:"query,omitempty"`
+	Category string `json:"category,omitempty"`
+	Solved   bool   `json:"solved"`
+	// Ended says how an episode ended that gave no answer to grade; empty: it gave one.
+	Ended   string         `json:"ended,omitempty"`
+	Account *score.Account `json:"account,omitempty"`
+}
+
+func (j *judged) note(key string) Basket {
+	b := Basket{Text: NoteBasket, Task: key, Query: plain.Short(j.pub.Query, 2000), Category: plain.Short(j.pub.Category, 40), Solved: j.grade.Success, Account: j.grade.Account}
+	switch {
+	case j.env.Status != StatusSuccess:
+		b.Ended = plain.Short(j.env.Status, 100)
+	case j.grade.Account == nil:
+		b.Ended = "its answer cannot be read"
+	}
+	return b
 }
 
 // Judge grades every episode and says how much reasoning stands behind the
@@ -70,6 +98,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	out := make([]agon.Score, len(all))
 	for i, t := range r.Tasks {
 		out[i] = all[i].score(t.Key, k.Scorer(), coefficient, q)
+		env.Progress(agon.EventNote, t.Key, all[i].note(t.Key))
 		if t.Hidden {
 			hide(&out[i])
 		}
@@ -109,18 +138,17 @@ func (k *Kind) judgeOne(ctx context.Context, env kind.Env, t agon.TaskRef, i int
 	if err := json.Unmarshal(rec.Files[evidenceFile(i)], out.ev); err != nil {
 		return fmt.Errorf("judge %s: read evidence: %w", t.Key, err)
 	}
-	if out.env.Status != StatusSuccess || len(out.env.Dialogue) == 0 {
-		return nil
-	}
 	tk, err := env.Task(ctx, t)
 	if err != nil {
 		return err
 	}
-	problem, err := tk.ReadFile(RewardFile, maxProblem)
-	if err != nil {
+	if out.pub, err = loadPublic(tk); err != nil {
 		return err
 	}
-	pub, err := loadPublic(tk)
+	if out.env.Status != StatusSuccess || len(out.env.Dialogue) == 0 {
+		return nil
+	}
+	problem, err := tk.ReadFile(RewardFile, maxProblem)
 	if err != nil {
 		return err
 	}
@@ -133,7 +161,7 @@ func (k *Kind) judgeOne(ctx context.Context, env kind.Env, t agon.TaskRef, i int
 	out.asked = true
 	w, done := gate1(out.ev)
 	if !done {
-		if w, err = d.reason(ctx, t.Key, reasoningCase(pub.Query, out.ev, out.env.Dialogue)); err != nil {
+		if w, err = d.reason(ctx, t.Key, reasoningCase(out.pub.Query, out.ev, out.env.Dialogue)); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

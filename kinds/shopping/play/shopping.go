@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/shopping/race"
+	"github.com/agon-arena/agon/kinds/shopping/score"
 )
 
 // Name is the kind's name.
@@ -30,6 +31,8 @@ type Grade struct {
 	Success bool
 	// Fields are ORO's score fields by name (gt, rule, format …).
 	Fields map[string]float64
+	// Account is what they are the sum of, for people; nil: there is none.
+	Account *score.Account
 }
 
 // Grader measures answers. Safe for concurrent use.

@@ -147,6 +147,11 @@ var tapes = sync.Pool{New: func() any { return new(tape) }}
 // returned. Errors: ErrUnscored (the agent's), ErrLookup and
 // shop.ErrNoEncoder (ours), and others for a problem that is wrong itself.
 func (s *Scorer) Score(ctx context.Context, p *shop.Problem, cat Catalogue, output []byte) (*Score, error) {
+	return s.score(ctx, p, cat, output, nil)
+}
+
+// score is Score; it fills in acc where there is one.
+func (s *Scorer) score(ctx context.Context, p *shop.Problem, cat Catalogue, output []byte, acc *Account) (*Score, error) {
 	t, _ := tapes.Get().(*tape)
 	defer func() {
 		t.src = nil // do not keep an episode alive
@@ -162,14 +167,14 @@ func (s *Scorer) Score(ctx context.Context, p *shop.Problem, cat Catalogue, outp
 	out := &Score{Length: e.length, Format: e.format}
 	switch category := strings.ToLower(p.Category); category {
 	case "product":
-		err = s.product(ctx, out, p, cat, e.ids)
+		err = s.product(ctx, out, p, cat, e.ids, acc)
 	case "shop", "voucher":
-		err = s.several(ctx, out, p, cat, e.ids, category == "voucher")
+		err = s.several(ctx, out, p, cat, e.ids, category == "voucher", acc)
 	default:
 		if s.cfg.Fix.has(FixUnknownCategory) {
 			return nil, fmt.Errorf("category %.40q: want %s, %s or %s", p.Category, shop.CategoryProduct, shop.CategoryShop, shop.CategoryVoucher)
 		}
-		err = s.product(ctx, out, p, cat, e.ids)
+		err = s.product(ctx, out, p, cat, e.ids, acc)
 	}
 	if err != nil {
 		return nil, err
@@ -177,15 +182,17 @@ func (s *Scorer) Score(ctx context.Context, p *shop.Problem, cat Catalogue, outp
 	return out, nil
 }
 
-func (s *Scorer) product(ctx context.Context, out *Score, p *shop.Problem, cat Catalogue, ids []string) error {
+func (s *Scorer) product(ctx context.Context, out *Score, p *shop.Problem, cat Catalogue, ids []string, acc *Account) error {
 	if len(p.Reward.Items) != 1 {
 		return fmt.Errorf("reward: a %s problem has one item, got %d", shop.CategoryProduct, len(p.Reward.Items))
 	}
 	if len(ids) == 0 {
+		acc.add(&p.Reward.Items[0], nil, 0)
 		return nil
 	}
 	found, err := s.lookup(ctx, cat, ids[:1])
 	if err != nil || found[0] == nil {
+		acc.add(&p.Reward.Items[0], nil, 0)
 		return err
 	}
 	met, err := s.titles(ctx, p, found)
@@ -194,11 +201,12 @@ func (s *Scorer) product(ctx context.Context, out *Score, p *shop.Problem, cat C
 	}
 	o := s.match(&p.Reward.Items[0], found[0], met[0])
 	out.Outcome = &o
+	acc.add(&p.Reward.Items[0], found[0], met[0])
 	return nil
 }
 
 // several scores Shop and Voucher problems: item i against id i.
-func (s *Scorer) several(ctx context.Context, out *Score, p *shop.Problem, cat Catalogue, ids []string, voucher bool) error {
+func (s *Scorer) several(ctx context.Context, out *Score, p *shop.Problem, cat Catalogue, ids []string, voucher bool, acc *Account) error {
 	items := p.Reward.Items
 	if len(items) == 0 || len(items) > maxItems {
 		return fmt.Errorf("reward: want 1 to %d items, got %d", maxItems, len(items))
@@ -241,6 +249,7 @@ func (s *Scorer) several(ctx context.Context, out *Score, p *shop.Problem, cat C
 	hits, total, shops := 0, 0.0, map[string]bool{}
 	sum := out.Outcome
 	for i := range items {
+		acc.add(&items[i], chosen[i], met[i])
 		if chosen[i] == nil {
 			continue
 		}
@@ -261,6 +270,9 @@ func (s *Scorer) several(ctx context.Context, out *Score, p *shop.Problem, cat C
 	n := float64(len(items))
 	for _, f := range []*float64{&sum.Product, &sum.GT, &sum.Rule, &sum.Title, &sum.Price, &sum.Service, &sum.SKUAttrs} {
 		*f /= n
+	}
+	if voucher {
+		acc.pay(s, p.Voucher)
 	}
 	if hits < len(items) {
 		return nil
@@ -285,31 +297,37 @@ func (s *Scorer) within(v *shop.Voucher, total float64, oneShop bool) (bool, err
 	if total <= v.Budget {
 		return true, nil
 	}
+	after, applies, err := s.discounted(v, total, oneShop)
+	return applies && after <= v.Budget, err
+}
+
+// discounted is what products that cost total come to with the voucher; applies
+// is false where it may not be used on them.
+func (s *Scorer) discounted(v *shop.Voucher, total float64, oneShop bool) (after float64, applies bool, err error) {
 	if v.VoucherType != shop.VoucherPlatform && (v.VoucherType != shop.VoucherShop || !oneShop) {
-		return false, nil
+		return total, false, nil
 	}
 	if total < v.Threshold || (total == v.Threshold && s.cfg.Fix.has(FixThreshold)) {
-		return false, nil
+		return total, false, nil
 	}
-	var after float64
 	switch v.DiscountType {
 	case shop.DiscountFixed:
 		if v.FaceValue == nil {
-			return false, fmt.Errorf("%w: voucher.face_value is null", ErrUnscored)
+			return total, false, fmt.Errorf("%w: voucher.face_value is null", ErrUnscored)
 		}
 		after = total - *v.FaceValue
 	case shop.DiscountPercentage:
 		if v.Discount == nil || (v.Cap == nil && !s.cfg.Fix.has(FixNullCap)) {
-			return false, fmt.Errorf("%w: voucher.discount or voucher.cap is null", ErrUnscored)
+			return total, false, fmt.Errorf("%w: voucher.discount or voucher.cap is null", ErrUnscored)
 		}
 		after = total * float64(1-*v.Discount)
 		if v.Cap != nil {
 			after = max(after, total-*v.Cap)
 		}
 	default:
-		return false, fmt.Errorf("voucher.discount_type %.40q: want %q or %q", v.DiscountType, shop.DiscountFixed, shop.DiscountPercentage)
+		return total, false, fmt.Errorf("voucher.discount_type %.40q: want %q or %q", v.DiscountType, shop.DiscountFixed, shop.DiscountPercentage)
 	}
-	return after <= v.Budget, nil
+	return after, true, nil
 }
 
 func (s *Scorer) lookup(ctx context.Context, cat Catalogue, ids []string) ([]*shop.Product, error) {

@@ -98,20 +98,23 @@
     } else if (p.time) {
       x.space = 110;
       x.values = (u, splits) => splits.map((v) => utc(v).slice(5));
+    } else if (p.log) {
+      x.splits = (u, i, min, max) => Array.from({ length: Math.floor(max) - Math.ceil(min) + 1 }, (_, n) => Math.ceil(min) + n);
+      x.values = (u, splits) => splits.map((v) => "$" + num(10 ** v));
     } else {
       x.values = (u, splits) => splits.map(num);
     }
     const how = {
       dots: () => ({ paths: () => null, points: { show: true, size: 10 } }),
       bars: () => ({ paths: uPlot.paths.bars({ size: [0.7, 60] }), points: { show: false } }),
-      steps: () => ({ paths: uPlot.paths.stepped({ align: 1 }), points: { show: true, size: 9 } }),
+      steps: (s) => ({ paths: uPlot.paths.stepped({ align: 1 }), points: { show: s.class !== "dim", size: 9 } }),
     };
     const size = () => ({ width: Math.max(240, box.clientWidth), height: 260 });
     const span = p.x[p.x.length - 1] - p.x[0] || 1;
     const u = new uPlot({
       ...size(),
       scales: {
-        x: { time: !!p.time, range: (u, min, max) => p.ticks ? [min - 0.5, max + 0.5] : min === p.x[0] && max === p.x[p.x.length - 1] && !p.time ? [Math.min(0, min), max + span * 0.05] : [min, max] },
+        x: { time: !!p.time, range: (u, min, max) => p.ticks ? [min - 0.5, max + 0.5] : p.log ? [min - span * 0.05, max + span * 0.05] : min === p.x[0] && max === p.x[p.x.length - 1] && !p.time ? [Math.min(0, min), max + span * 0.05] : [min, max] },
         y: { range: [p.ymin, p.ymax] },
       },
       axes: [x, y],
@@ -119,10 +122,10 @@
       // The legend reads off what is pointed at; else it is only the key of colours.
       hooks: { setLegend: [(u) => box.classList.toggle("read", u.cursor.idx != null)] },
       series: [
-        { label: p.xlabel, value: (u, v, s, i) => (i == null ? "–" : p.names[i] + (p.ticks ? "" : ", " + (p.time ? utc(v) : num(v)))) },
+        { label: p.xlabel, value: (u, v, s, i) => (i == null ? "–" : p.names[i] + (p.ticks ? "" : ", " + (p.time ? utc(v) : p.log ? "$" + num(10 ** v) : num(v)))) },
         ...p.series.filter((s) => s.y.some((v) => v != null)).map((s) => ({
           label: s.label, stroke: colour(s.class), width: 2, fill: s.how === "bars" ? colour(s.class) : undefined,
-          value: (u, v) => num(v), ...how[s.how](),
+          value: (u, v) => num(v), ...how[s.how](s),
           ...(s.how === "dots" ? { points: { show: true, size: 10, stroke: colour(s.class), fill: s.class === "scripted" ? colour("bg") : colour(s.class) } } : {}),
         })),
       ],
@@ -157,6 +160,36 @@
       setTimeout(() => { b.textContent = "Copy"; }, 1500);
     });
     c.append(b);
+  }
+
+  // What was printed can be played again as it came; long pauses are cut short.
+  for (const f of document.querySelectorAll("figure[data-cast]")) {
+    const pre = f.querySelector("pre"), whole = pre.textContent;
+    const b = document.createElement("button");
+    let timer = 0, stop;
+    stop = () => { clearTimeout(timer); timer = 0; b.textContent = "Replay"; };
+    stop();
+    b.addEventListener("click", async () => {
+      if (timer) { stop(); pre.textContent = whole; return; }
+      b.textContent = "Stop";
+      timer = -1;
+      try {
+        const r = await fetch(f.dataset.cast);
+        if (!r.ok) throw new Error(r.status);
+        const [, ...list] = (await r.text()).trim().split("\n").map((l) => JSON.parse(l));
+        if (!timer) return;
+        pre.textContent = "";
+        let i = 0, before = 0;
+        const next = () => {
+          if (i === list.length) { stop(); return; }
+          const [t, , text] = list[i++];
+          timer = setTimeout(() => { pre.textContent += text.replaceAll("\r\n", "\n"); pre.scrollTop = pre.scrollHeight; next(); }, Math.min(2000, 1000 * (t - before)));
+          before = t;
+        };
+        next();
+      } catch { stop(); pre.textContent = whole; }
+    });
+    f.querySelector("figcaption").append(" ", b);
   }
 
   // j and k go from step to step, o opens and folds.
