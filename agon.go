@@ -132,8 +132,8 @@ type Policy struct {
 	Libraries *Libraries `json:"libraries,omitempty"`
 }
 
-// Alias is a name under which agents may ask for a model, and what a call by it
-// costs, in micro-dollars per 1,000,000 tokens; nil: what the model costs.
+// Alias is a name under which agents may ask for a model (its own name, to give it
+// another price), and what a call by it costs, in micro-dollars per 1,000,000 tokens; nil: what the model costs.
 type Alias struct {
 	Name  string `json:"name" toml:"name"`
 	Model string `json:"model,omitempty" toml:"model"` // "": the first that is offered
@@ -249,6 +249,10 @@ type Arena struct {
 	GatewayKeys []RetiredKey `json:"gateway_keys,omitempty"`
 	// UnjudgedSeats lets a seat move before others have judged the challenger's results again.
 	UnjudgedSeats bool `json:"unjudged_seats,omitempty"`
+	// Rehearsal lets entries sit that the stand-in script answered, so that a demo
+	// without a model shows how its seat moves. Such a seat earns nothing, what it
+	// would earn is burned, and no entry that a model answered has to beat it.
+	Rehearsal bool `json:"rehearsal,omitempty"`
 	// Embargo is how many hours after it was entered a submission's work stays with
 	// its miner and its validators, decided or not; 0: until it is decided.
 	Embargo int `json:"embargo_hours,omitempty"`

@@ -46,6 +46,11 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s: receipt of %s over %d, want %d", c.model, got.Model, got.Cost, c.cost)
 		}
 	}
+	p.Aliases = []agon.Alias{{Name: gatewaytest.Model, Model: gatewaytest.Model, In: &three, Out: &seven}}
+	own := gatewaytest.Open(t, g, p, nil)
+	if got := gatewaytest.Post(t, own, "/v1/chat/completions", `{"model":"`+gatewaytest.Model+`","messages":[{"role":"user","content":"x"}],"max_tokens":10}`); got.Status != 200 || own.Receipts()[0].Cost != 65 {
+		t.Errorf("a price of the arena's own: %+v, %+v", got, own.Receipts())
+	}
 	if got := gatewaytest.Post(t, s, "/v1/chat/completions", `{"model":"gone","messages":[{"role":"user","content":"x"}]}`); got.Status != http.StatusNotFound {
 		t.Errorf("an alias of nothing: %+v", got)
 	}

@@ -318,7 +318,13 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 	if err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
-	s.offers = append(s.offers, aliased...)
+	for _, o := range aliased {
+		if i := slices.IndexFunc(s.offers, func(x offer) bool { return x.model == o.model }); i >= 0 {
+			s.offers[i] = o // the arena's own price of a model
+		} else {
+			s.offers = append(s.offers, o)
+		}
+	}
 	if s.acct, err = g.cfg.Books.open(ctx, p.Run, p.Attempt, p.account(), p.Budget); err != nil {
 		return nil, fmt.Errorf("open gateway session: %w", err)
 	}
@@ -337,7 +343,7 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 // maxAliases bounds what a policy may name.
 const maxAliases = 100
 
-// aliased are the offers under other names, of the models that are here. One whose
+// aliased are the offers under other names, or at other prices, of the models that are here. One whose
 // model is not here is no offer: who asks for it is answered as for any other model.
 func (g *Gateway) aliased(list []agon.Alias) (out []offer, err error) {
 	if len(list) > maxAliases {

@@ -35,12 +35,13 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	if err != nil {
 		return false, 0, err
 	}
+	seats, barred := rivals(a, e, seats)
 	d := agon.Decision{Arena: a.ID, Challenger: e.ID, Score: *e.Score, Outcome: agon.KeptSeat, Rule: incentive.PairedRule, At: p.now()}
 	if len(seats) > 0 {
 		d.Incumbent = seats[0].Submission
 	}
 	switch {
-	case e.Scripted:
+	case barred:
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
@@ -400,12 +401,16 @@ func (p *Platform) contestNumbers(tx *store.Tx, e store.Entry) (map[string]float
 		return nil, err
 	}
 	rule, err := p.rule(a)
-	if err != nil || rule.Pairing == nil || e.Scripted {
+	if err != nil || rule.Pairing == nil {
 		return nil, err
 	}
 	_, seats, err := p.seats(tx, a)
 	if err != nil {
 		return nil, err
+	}
+	seats, barred := rivals(a, e, seats)
+	if barred {
+		return nil, nil
 	}
 	rival := ""
 	if len(seats) > 0 {

@@ -86,3 +86,46 @@ func TestOneLiarMarksNobody(t *testing.T) {
 		}
 	}
 }
+
+// In a rehearsal the script's entries sit, unpaid, until one sits that a model
+// answered: that one need not beat them, and no scripted one follows it.
+func TestRehearsal(t *testing.T) {
+	f := newFixture(t, 2, func(_ *Config, a *agon.Arena) { a.Rehearsal = true })
+	enter := func(miner, name, provider string, value float64) (id string) {
+		t.Helper()
+		s := f.submit(miner, name)
+		for l := f.claim(val1); l != nil; l = f.claim(val1) {
+			r := scored(l, value)
+			r.Receipts = []agon.Receipt{{ID: "a", Provider: provider, Model: "m", Payer: "run", Outcome: "ok", Prompt: 1}}
+			f.result(val1, l, r)
+		}
+		return s.ID
+	}
+	ids := map[string]string{}
+	for _, c := range []struct {
+		miner, name, provider string
+		value                 float64
+		outcome, rule, seat   string
+		earns, burned         float64
+	}{
+		{miner1, "a", agon.Script, 0.5, agon.TookSeat, "winner_takes_all", "a", 0, 1},
+		{miner2, "b", agon.Script, 0.9, agon.TookSeat, "winner_takes_all", "b", 0, 1},
+		{miner1, "c", "openai", 0.2, agon.TookSeat, "winner_takes_all", "c", 1, 0},
+		{miner2, "d", agon.Script, 1, agon.KeptSeat, incentive.ScriptedRule, "c", 1, 0},
+	} {
+		id := enter(c.miner, c.name, c.provider, c.value)
+		got, err := f.Submission(bg, Caller{}, id)
+		must(t, err)
+		if d := got.Decision; d == nil || d.Outcome != c.outcome || d.Rule != c.rule {
+			t.Fatalf("%s: decision %+v, want %s by %s", c.name, d, c.outcome, c.rule)
+		}
+		b, err := f.Board(bg, "demo")
+		must(t, err)
+		if len(b.Seats) != 1 || b.Seats[0].Share != c.earns || b.Burned != c.burned {
+			t.Fatalf("%s: seats %+v, burned %v; want a share of %v, %v burned", c.name, b.Seats, b.Burned, c.earns, c.burned)
+		}
+		if ids[c.name] = id; b.Seats[0].Submission != ids[c.seat] || b.Champion == nil || *b.Champion != ids[c.seat] {
+			t.Fatalf("%s: %s sits, champion %v; want %s, %v", c.name, b.Seats[0].Submission, b.Champion, c.seat, ids)
+		}
+	}
+}

@@ -45,15 +45,19 @@ func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.
 	if err != nil {
 		return rule, nil, err
 	}
-	entered := make([]incentive.Entry, len(list))
+	entered, modelled := make([]incentive.Entry, len(list)), false
 	for i, s := range list {
 		entered[i] = entryOf(s.Entry)
 		entered[i].At = s.At
+		modelled = modelled || !s.Scripted
 		if rule.Plays && rule.Standings != nil {
 			if entered[i].Plays, err = plays(tx, a, s.ID); err != nil {
 				return rule, nil, err
 			}
 		}
+	}
+	if modelled { // a rehearsal is over with the first real seat
+		entered = slices.DeleteFunc(entered, func(e incentive.Entry) bool { return e.Scripted })
 	}
 	if a.Supply != nil {
 		if entered, err = p.retitle(tx, a, entered, period, rule.Plays && rule.Standings != nil); err != nil {
@@ -61,6 +65,19 @@ func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.
 		}
 	}
 	return rule, rule.Sit(a.IncentiveNumbers, entered), nil
+}
+
+// rehearsed says whether those who sit do so in a rehearsal: a script answered them.
+func rehearsed(seats []incentive.Entry) bool { return len(seats) > 0 && seats[0].Scripted }
+
+// rivals are the seats that an entry challenges: one that a model answered need
+// not beat a rehearsal's. barred says that it can take no seat, as a script
+// answered it and this is no rehearsal, or is one no more.
+func rivals(a agon.Arena, e store.Entry, seats []incentive.Entry) (list []incentive.Entry, barred bool) {
+	if !e.Scripted && rehearsed(seats) {
+		return nil, false
+	}
+	return seats, e.Scripted && (!a.Rehearsal || len(seats) > 0 && !rehearsed(seats))
 }
 
 // entryOf is a scored submission in a rule's words.
@@ -110,6 +127,7 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 	if err != nil {
 		return false, err
 	}
+	seats, barred := rivals(a, e, seats)
 	c := incentive.Challenge{Arena: a, Numbers: rule.Of(a.IncentiveNumbers), Challenger: entryOf(e), Seats: seats, At: p.now()}
 	c.Challenger.At = c.At
 	if rule.Plays {
@@ -139,7 +157,7 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 		d.Incumbent = seats[0].Submission
 	}
 	switch {
-	case e.Scripted:
+	case barred:
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
@@ -206,6 +224,9 @@ func (p *Platform) places(tx *store.Tx, a agon.Arena) ([]client.Place, float64, 
 	}
 	out := make([]client.Place, len(seats))
 	for i, e := range seats {
+		if e.Scripted {
+			burned, shares[i] = burned+shares[i], 0
+		}
 		out[i] = client.Place{Place: i + 1, Share: shares[i], Seat: seatOf(a.ID, e)}
 		parent, err := sharedWith(tx, a, e.Submission)
 		if err != nil {
@@ -243,6 +264,8 @@ func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burne
 		if why, err = nobody(tx, a.ID); err != nil {
 			return "", err
 		}
+	} else if rehearsed(seats) {
+		why = "this is a rehearsal, the stand-in script answered who sits"
 	} else if rule.Unpaid != nil {
 		why = rule.Unpaid(rule.Of(a.IncentiveNumbers), seats)
 	}
@@ -263,7 +286,7 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 		if a, err = tx.Arena(arena); err != nil {
 			return noArena(tx, err, arena)
 		}
-		if rule, seats, err = p.seats(tx, a); err != nil || rule.Weights != nil {
+		if rule, seats, err = p.seats(tx, a); err != nil || rule.Weights != nil && !rehearsed(seats) {
 			return err
 		}
 		places, burned, err = p.places(tx, a)
@@ -275,7 +298,7 @@ func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, er
 	if t, err := p.fixedTarget(ctx, a); t != nil || err != nil {
 		return t, err
 	}
-	if rule.Weights != nil {
+	if rule.Weights != nil && !rehearsed(seats) {
 		return p.exactTarget(ctx, a, rule, seats)
 	}
 	target := &client.Target{Netuid: a.Netuid, UIDs: []uint16{}, Values: []uint16{}}

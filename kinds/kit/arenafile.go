@@ -66,6 +66,7 @@ type ArenaFile struct {
 	Rejudge       *float64 `toml:"rejudge"`
 	RejudgePerDay int      `toml:"rejudge_per_day"`
 	UnjudgedSeats bool     `toml:"unjudged_seats"`
+	Rehearsal     bool     `toml:"rehearsal"` // entries that the stand-in script answered sit, unpaid
 	// Period is how long the set periods last, in hours or in blocks, and Supply where
 	// each has its hidden tasks from.
 	Period *agon.Period `toml:"period"`
@@ -98,7 +99,6 @@ type ArenaFile struct {
 	} `toml:"policy"`
 	// Samples enters agon's own sample agents by demo miners.
 	Samples bool `toml:"samples"`
-
 	// Only is a demo's: of its tasks, that whose key ends so.
 	Only string `toml:"-"`
 
@@ -730,7 +730,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Period: f.Period, Supply: supply,
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
-		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Embargo: f.Embargo, NearCopies: f.NearCopies,
+		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,

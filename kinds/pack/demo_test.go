@@ -14,13 +14,13 @@ import (
 )
 
 // The whole demo in real boxes: two packs are played on six scenarios, a near
-// copy is excluded with its similarity, one that games is refused, and nobody
-// whose model is a script takes the seat.
+// copy is excluded with its similarity, one that games is refused, and the cheaper
+// pack takes the seat of the rehearsal.
 func TestDemoPack(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
 	path := filepath.Join(dir, "arena.toml")
-	text := "id = \"test-pack\"\nkind = \"pack\"\ntitle = \"test\"\nnetuid = 11\nsets = [\"office\"]\nsamples = true\nincentive = \"cost_takeover\"\n"
+	text := "id = \"test-pack\"\nkind = \"pack\"\ntitle = \"test\"\nnetuid = 11\nsets = [\"office\"]\nsamples = true\nincentive = \"cost_takeover\"\nrehearsal = true\n[policy]\naliases = [{name = \"scripted\", model = \"scripted\", in = 1000000, out = 3200000}]\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,11 @@ func TestDemoPack(t *testing.T) {
 			t.Errorf("weights %+v", v.Weights)
 		}
 	}
-	if a.Champion != nil || len(a.Decisions) != 2 || a.Decisions[0].Rule != "scripted" || a.Decisions[0].Numbers["qualified"] != 1 {
+	// As the platform's: the cheapest pack sits, on both sides the same one, and earns nothing.
+	if a.Champion == nil || *a.Champion != by["optimised"].ID || len(a.Decisions) != 2 || by["optimised"].CostMicros == 0 || by["optimised"].CostMicros >= by["baseline"].CostMicros {
 		t.Errorf("champion %v, decisions %+v", a.Champion, a.Decisions)
+	}
+	if len(a.Weights) != 1 || a.Weights[0].Weight != 65535 || a.Weights[0].Hotkey == by["optimised"].Miner {
+		t.Errorf("weights %+v", a.Weights)
 	}
 }

@@ -65,6 +65,10 @@ func Kit() kit.Kit {
 			f.Policy.Budget = agon.Budget{Micros: 1_000_000, Calls: 60}
 			f.Policy.Agent.WallMS = 300_000 // the code's five minutes, not the document's two
 			f.Policy.Agent.MemoryBytes = 256 << 20
+			// Without a model the demo shows how its seat moves, at a made-up price.
+			in, out := int64(1_000_000), int64(3_200_000)
+			f.Rehearsal = true
+			f.Policy.Aliases = []agon.Alias{{Name: agon.Script, Model: agon.Script, In: &in, Out: &out}}
 			f.Defaults()
 			return f
 		},

@@ -474,7 +474,7 @@ func (a *App) submissionViewCmd() *cobra.Command {
 func submissionHuman(h *output.Human, s *client.Submission) {
 	scripted := ""
 	if s.Scripted {
-		scripted = "yes: its model is a script, it takes no seat"
+		scripted = "yes: its model is a script, it earns nothing"
 	}
 	h.Heading(s.ID + "  " + s.Name)
 	h.Fields([2]string{"arena", s.Arena}, [2]string{"miner", s.Miner}, [2]string{"state", string(s.State)}, [2]string{"score", ScoreText(s.Score)},

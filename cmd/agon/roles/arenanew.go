@@ -34,6 +34,7 @@ submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # evidence = "foreign"           # also take results of foreign validators, which nobody can judge again: they move no seat (default: required)
 # rejudge = 0.1                  # share of results that another validator judges again; at most rejudge_per_day (1000)
 # unjudged_seats = true          # seats may move before others have judged the challenger's results again
+# rehearsal = true               # entries that the stand-in script answered take seats, which earn nothing
 # embargo_hours = 72             # work stays private so long after it was entered (default: until it is decided)
 # near_copies = "exclude"        # keep out what is nearly another's public work; "share": half of what it earns is the other's (default "charge": attempts of all that are alike add up)
 samples = false                # true enters agon's own sample agents

@@ -255,6 +255,9 @@ func (s *server) enterSamples(ctx context.Context, f kit.ArenaFile) error {
 			note := ""
 			if scripted && sub.State == agon.SubmissionQueued {
 				note = " (its model is a script: played, never seated)"
+				if f.Rehearsal {
+					note = " (its model is a script: a seat that it takes earns nothing)"
+				}
 			}
 			s.Options.Sayf("entered %s as %s%s", sa.Name, sub.ID, note)
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -288,7 +289,11 @@ func TestSkills(t *testing.T) {
 	if got := rows(t, w.get("/api/skills?tag=seated&tag=inbox_triage", 200), "skills"); len(got) != 1 {
 		t.Errorf("by tags: %v", got)
 	}
-	for _, q := range []string{"?q=nothing-like-it", "?agent=notepad", "?page=3", "?tag=seated&tag=no"} {
+	first := strings.ToUpper(strings.Fields(one["content"].(string))[1])
+	if got := rows(t, w.get("/api/skills?q="+url.QueryEscape(first+" sources"), 200), "skills"); len(got) != 1 || got[0]["slug"] != slug {
+		t.Errorf("by its text (%s): %v", first, got)
+	}
+	for _, q := range []string{"?q=nothing-like-it", "?q=sources+nothing-like-it", "?agent=notepad", "?page=3", "?tag=seated&tag=no"} {
 		if got := rows(t, w.get("/api/skills"+q, 200), "skills"); len(got) != 0 {
 			t.Errorf("%s: %v", q, got)
 		}

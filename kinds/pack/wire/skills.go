@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
@@ -60,7 +61,7 @@ func (s *snapshot) skillEntries() []*entry {
 	var out []*entry
 	seen := map[string]bool{}
 	add := func(e *entry) {
-		if e != nil && e.State == agon.SubmissionScored && e.status() == "passed" && !e.Scripted && e.pack.Hash != "" && !seen[e.pack.Hash] {
+		if e != nil && e.State == agon.SubmissionScored && e.status() == "passed" && (!e.Scripted || s.arena.Rehearsal) && e.pack.Hash != "" && !seen[e.pack.Hash] {
 			seen[e.pack.Hash] = true
 			out = append(out, e)
 		}
@@ -101,6 +102,59 @@ func (b *Backend) skillRow(s *snapshot, e *entry, base string) map[string]any {
 	}
 }
 
+// maxTexts bounds the policies that are kept for searches, in bytes.
+const maxTexts = 16 << 20
+
+// texts are policies of skills, by submission. The zero value is empty.
+type texts struct {
+	mu   sync.Mutex
+	list map[string]string // guarded by mu
+	size int               // guarded by mu; of all in list
+}
+
+// of returns the text of a submission, which read gives the first time.
+func (t *texts) of(id string, read func() string) string {
+	t.mu.Lock()
+	text, ok := t.list[id]
+	t.mu.Unlock()
+	if ok {
+		return text
+	}
+	if text = read(); text == "" {
+		return "" // it could not be read now
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.list == nil || t.size+len(text) > maxTexts {
+		t.list, t.size = map[string]string{}, 0
+	}
+	if _, ok := t.list[id]; !ok {
+		t.list[id], t.size = text, t.size+len(text)
+	}
+	return text
+}
+
+// policy is the policy of a skill; empty where it cannot be read.
+func (b *Backend) policy(ctx context.Context, e *entry) string {
+	p, err := b.public(ctx, e)
+	if err != nil {
+		return ""
+	}
+	text, _ := p.Policy()
+	return text
+}
+
+// hasWords says whether every word of want stands in text, in whatever case.
+func hasWords(text, want string) bool {
+	text = strings.ToLower(text)
+	for _, word := range strings.Fields(strings.ToLower(want)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
 func (b *Backend) skills(w http.ResponseWriter, r *http.Request) {
 	limit, ok := count(w, r, "limit", 50, 200)
 	if !ok {
@@ -115,13 +169,16 @@ func (b *Backend) skills(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	want, agent := strings.ToLower(q.Get("q")), q.Get("agent")
+	want, agent := q.Get("q"), q.Get("agent")
 	var list []map[string]any
 	for _, e := range s.skillEntries() {
 		row := b.skillRow(s, e, b.base(r))
 		tags := b.tags(s, e)
-		all := strings.ToLower(strings.Join(append([]string{e.slug(), e.pack.Name, e.Name, e.Miner}, tags...), " "))
-		fits := (want == "" || strings.Contains(all, want)) && (agent == "" || slices.Contains(agents, agent))
+		all := append([]string{e.slug(), e.pack.Name, e.Name, e.Miner}, tags...)
+		if want != "" {
+			all = append(all, b.texts.of(e.ID, func() string { return b.policy(r.Context(), e) }))
+		}
+		fits := hasWords(strings.Join(all, " "), want) && (agent == "" || slices.Contains(agents, agent))
 		for _, t := range q["tag"] {
 			fits = fits && slices.Contains(tags, t)
 		}

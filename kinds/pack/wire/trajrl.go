@@ -66,6 +66,7 @@ type Backend struct {
 	stale    atomic.Bool // something was posted since
 	building sync.Mutex  // held while a snapshot is made; guards memory
 	memory   memory
+	texts    texts
 
 	entering sync.Mutex // held while a pack is looked at and entered
 	posts    posts
