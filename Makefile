@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -72,8 +72,12 @@ runners: ## tasks of pytest, Go and node with their twins, and who forges them, 
 	@AGON_SLOW_TESTS=1 $(GO) test -count=1 -timeout 60m -v -run 'TestEnsure|TestRunners|TestScriptRunner' ./kinds/coding/toolchain ./kinds/coding/play | grep -E '^ *(---|ok|FAIL)'
 
 MUTANTS ?=
-mutants: ## change one line of a rule at a time; the tests of its package must fail (slow; MUTANTS="-only engine/score -seed 7")
-	@$(GO) run ./bench/mutants $(MUTANTS)
+SHORT ?=
+mutants: ## change one line of a rule at a time; the tests of its package must fail (slow; SHORT=1 as in lint; MUTANTS="-only engine/score -seed 7")
+	@$(GO) run ./bench/mutants $(if $(SHORT),-short,) $(MUTANTS)
+
+prose: ## phrases and sentences that have to be read twice, in comments, errors, help and docs
+	@$(GO) run ./bench/prose
 
 SOAK ?= 10m
 KILLS ?= 200
@@ -91,7 +95,7 @@ soak: build ## 50 boxes at once for SOAK (10m), then strangers at the door as lo
 kills: ## kill a process that plays boxes KILLS (200) times: nothing may stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -kills $(KILLS)
 
-lint: ## vet, gofumpt, staticcheck, golangci-lint where it can be had
+lint: ## vet, gofumpt, staticcheck, prose, a few mutants, golangci-lint where it can be had
 	@./scripts/lint.sh
 
 fmt: ## format

@@ -48,7 +48,7 @@ func TestDecidePaired(t *testing.T) {
 		}
 	}
 	// A fourth validator that came late adds no vote.
-	if v := decidePaired(contested(nil, many(40, tie), many(40, tie), many(40, win), many(39, win))); v.Outcome == OutcomeSeated {
+	if v := decidePaired(contested(nil, many(40, tie), many(40, tie), many(20, win), many(19, win))); v.Outcome == OutcomeSeated {
 		t.Error("two of four seat")
 	}
 	none := contested(single, many(20, win))
@@ -137,6 +137,9 @@ func TestPairedNumbers(t *testing.T) {
 		if err := Paired().CheckNumbers(own); err == nil || !strings.HasPrefix(err.Error(), field+":") {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	if err := Paired().CheckNumbers(map[string]float64{NumValidators: 4, NumAgree: 2}); err == nil {
+		t.Error("half of the validators are enough")
 	}
 	if err := Paired().CheckNumbers(nil); err != nil {
 		t.Error(err)
