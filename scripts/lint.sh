@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck; golangci-lint with .golangci.yml where it is
-# installed (the module proxy does not serve all of its parts everywhere).
+# Formatting, vet, staticcheck, prose, and a few changes of rules that tests must
+# see; golangci-lint with .golangci.yml where it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # No path of a checkout in what is built: clones share the build cache.
@@ -10,6 +10,8 @@ bad=$(go run mvdan.cc/gofumpt@v0.9.1 -l $(git ls-files '*.go'))
 [ -z "$bad" ] || { printf 'not formatted (make fmt):\n%s\n' "$bad"; exit 1; }
 go vet ./...
 go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./...
+go run ./bench/prose
+go run ./bench/mutants -short
 if command -v golangci-lint >/dev/null 2>&1; then
 	golangci-lint run
 else
