@@ -445,8 +445,8 @@ const (
 
 // Finding is one reason why files may not be entered, or a warning.
 type Finding struct {
-	Code    string `json:"code"`            // stable, e.g. "no_agent_main"
-	Field   string `json:"field,omitempty"` // what it is about, e.g. "agent.py"
+	Code    string `json:"code"`            // stable, for example "no_agent_main"
+	Field   string `json:"field,omitempty"` // what it is about, for example "agent.py"
 	Limit   string `json:"limit,omitempty"` // the bound that was passed, with its unit
 	Message string `json:"message"`
 	Warning bool   `json:"warning,omitempty"` // true: shown, does not refuse
@@ -539,7 +539,7 @@ type Webhook struct {
 // Error is the one coded error that crosses a package edge to a user. The API
 // maps it to problem+json, the CLI to an exit code.
 type Error struct {
-	Code    string // stable, e.g. "not_found", "too_large", "duplicate"
+	Code    string // stable, for example "not_found", "too_large", "duplicate"
 	Status  int    // HTTP status
 	Field   string // what the user gave, if one thing is wrong
 	Limit   string // the bound that was passed, with unit

@@ -37,7 +37,7 @@ type Receipt struct {
 	Run          string    `json:"run"`
 	Attempt      int       `json:"attempt"`
 	Task         string    `json:"task,omitempty"`
-	Route        string    `json:"route"` // e.g. "/v1/chat/completions"
+	Route        string    `json:"route"` // for example "/v1/chat/completions"
 	Model        string    `json:"model"`
 	Provider     string    `json:"provider"` // name of the upstream; "scripted" is a script, no model
 	RequestHash  Digest    `json:"request_hash"`

@@ -123,7 +123,7 @@ type Score struct {
 	Task    string             `json:"task"`  // TaskRef.Key
 	Value   float64            `json:"value"` // 0..1
 	Solved  bool               `json:"solved"`
-	Metrics map[string]float64 `json:"metrics,omitempty"` // named, e.g. fail_to_pass, pass_to_pass, patch_bytes
+	Metrics map[string]float64 `json:"metrics,omitempty"` // named, for example fail_to_pass, pass_to_pass, patch_bytes
 	// Scorer names the version of the judging code; part of the key.
 	Scorer string `json:"scorer"`
 	Detail string `json:"detail,omitempty"` // for the miner; hidden tests are not named in it

@@ -207,7 +207,7 @@ func (w Wallet) CreateEncryptedColdkey(k *Key, password string) error {
 
 // PasswordFromEnv returns the password that the environment gives for the
 // keyfile at path (absolute, ~ expanded): variable PasswordVariable(path),
-// base64 of the password XORed with the variable's name. What is no base64 is
+// base64 of the password XORed with the variable's name. What is not base64 is
 // read as bittensor-wallet 2 wrote it: the characters themselves, XORed.
 func PasswordFromEnv(getenv func(string) string, path string) (password string, ok bool, err error) {
 	name := PasswordVariable(path)

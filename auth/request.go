@@ -124,7 +124,7 @@ const maxKeys = 4096
 // key returns the public key of an address. The same few sign all day, and
 // parsing a key (a square root) is a fifth of a check. The second result keeps
 // what was parsed; it is called once a signature of the key has held, so that
-// made-up keys push out nobody's.
+// made-up keys push out no one else's.
 func (v *Verifier) key(address string) (*sr25519.PublicKey, func(), error) {
 	v.mu.Lock()
 	key := v.keys[address]

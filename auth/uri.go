@@ -154,16 +154,16 @@ func (k *Key) derive(j junction) (*Key, error) {
 	t.ExtractBytes(wide[:], "HDKD-scalar")
 	tweak, err := scalar.NewFromBytesModOrderWide(wide[:])
 	if err != nil {
-		return nil, errors.New("derive soft junction: challenge is no scalar")
+		return nil, errors.New("derive soft junction: challenge is not a scalar")
 	}
 	old, err := scalar.NewFromCanonicalBytes(private[:32])
 	if err != nil {
-		return nil, errors.New("derive soft junction: key is no scalar")
+		return nil, errors.New("derive soft junction: key is not a scalar")
 	}
 	sum := scalar.New().Add(old, tweak)
 	next := make([]byte, sr25519.SecretKeySize)
 	if err := sum.ToBytes(next[:32]); err != nil {
-		return nil, errors.New("derive soft junction: sum is no scalar")
+		return nil, errors.New("derive soft junction: sum is not a scalar")
 	}
 	// The nonce half is free (the reference draws it at random); derived from
 	// the secret, the same URI gives the same keyfile.

@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 		"crlf":                  {"test.add", "{\"a\":1}\r\n{\"a\":2}\r\n", `{"sum":1}` + "\n" + `{"sum":2}` + "\n", 0},
 		"nothing":               {"test.add", "", "", 0},
 		"blank lines":           {"test.add", "\n \n{\"a\":1}\n\n", `{"sum":1}` + "\n", 0},
-		"null is no value":      {"test.add", `{"a":1,"b":null}`, `{"sum":1}` + "\n", 0},
+		"null is not a value":   {"test.add", `{"a":1,"b":null}`, `{"sum":1}` + "\n", 0},
 		"above 2^53":            {"test.add", `{"a":9007199254740993,"b":0}`, `{"sum":9007199254740993}` + "\n", 0},
 		"whole u64":             {"test.add", `{"a":18446744073709551615}`, `{"sum":18446744073709551615}` + "\n", 0},
 		"any above 2^53":        {"test.any", `{"x":9007199254740993}`, `{"x":9007199254740993}` + "\n", 0},

@@ -28,7 +28,7 @@ func decodeStrict(line []byte, in any) error {
 }
 
 // checkObject checks the names of the top object against the fields of t. A
-// top-level In that is no struct (a map) has no names to check.
+// top-level In that is not a struct (a map) has no names to check.
 func checkObject(line []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	open, err := d.Token()

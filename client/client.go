@@ -297,7 +297,7 @@ var errElsewhere = errors.New("the place that the server named gave no bytes")
 func (c *Client) elsewhere(ctx context.Context, at string, limit int64) ([]byte, error) {
 	u, err := url.Parse(at)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		return nil, fmt.Errorf("%w: it is no URL", errElsewhere)
+		return nil, fmt.Errorf("%w: it is not a URL", errElsewhere)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestProblem(t *testing.T) {
 		{"a proxy's page", 502, `<html>`, agon.Error{Code: "http_502", Status: 502, Message: "bad gateway", Fault: agon.FaultPlatform}, ""},
 		{"the status line wins", 404, `{"status":200,"detail":"gone"}`, agon.Error{Code: "http_404", Status: 404, Message: "gone"}, ""},
 		{"unknown status", 599, ``, agon.Error{Code: "http_599", Status: 599, Message: "status 599", Fault: agon.FaultPlatform}, ""},
-		{"a redirect is no answer", 302, ``, agon.Error{Code: "http_302", Status: 302, Message: "found"}, ""},
+		{"a redirect is not an answer", 302, ``, agon.Error{Code: "http_302", Status: 302, Message: "found"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

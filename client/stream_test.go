@@ -147,7 +147,7 @@ func TestSSE(t *testing.T) {
 		{"plain", "id: 1\nevent: a\ndata: x\n\n", []ev{{"1", "a", "x"}}, false},
 		{"many lines, no blank, crlf", "data:x\r\ndata: y\r\n\r\n", []ev{{"", "", "x\ny"}}, false},
 		{"id lasts", "id: 1\ndata: x\n\ndata: y\n\n", []ev{{"1", "", "x"}, {"1", "", "y"}}, false},
-		{"no data is no event", "event: a\n\nevent: b\ndata\n\n", []ev{{"", "b", ""}}, false},
+		{"no data is not an event", "event: a\n\nevent: b\ndata\n\n", []ev{{"", "b", ""}}, false},
 		{"comments and unknown fields", ": hi\nfoo: bar\ndata: x\n\n", []ev{{"", "", "x"}}, false},
 		{"cut off", "data: x\n", nil, false},
 		{"one long line", "data: " + big + "\n\n", nil, true},

@@ -24,7 +24,7 @@ import (
 const Version = "corpus-1"
 
 // Source is where runs come from. What it withholds becomes no row, so a
-// corpus made with nobody's rights holds public data only.
+// corpus made without a reader's rights holds public data only.
 type Source interface {
 	Arenas(ctx context.Context) ([]client.Arena, error)
 	Submission(ctx context.Context, id string) (*client.Submission, error)
@@ -90,9 +90,9 @@ type Config struct {
 	LeakKeys func(kind string, t agon.TaskRef) []string
 	// Finals are the final calls of the kinds that have one. Optional.
 	Finals Finals
-	// Progress is told how many runs were read. Optional.
+	// Progress is called with how many runs were read. Optional.
 	Progress func(runs, rows int)
-	// Wrote is told how many of the chosen rows were written. Optional.
+	// Wrote is called with how many of the chosen rows were written. Optional.
 	Wrote func(rows, of int)
 }
 

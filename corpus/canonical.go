@@ -77,7 +77,7 @@ func appendTree(b []byte, v any) ([]byte, error) {
 const hexDigits = "0123456789abcdef"
 
 // appendString writes s as Python's json with ensure_ascii off and JCS do: only
-// what must be escaped is. What is no UTF-8 becomes U+FFFD.
+// what must be escaped is. What is not UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0

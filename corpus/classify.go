@@ -258,7 +258,7 @@ func (d *document) chat() []Message {
 	return out
 }
 
-// arguments are the compact JSON of an object; "_text" is how a call that was no JSON is kept.
+// arguments are the compact JSON of an object; "_text" is how a call that was not JSON is kept.
 func arguments(raw json.RawMessage) string {
 	var odd struct {
 		Text *string `json:"_text"`
@@ -281,7 +281,7 @@ type FinalCall struct {
 	// kind, besides Tool: it offers or calls one of them.
 	Marks []string
 	// End is the tool with which an agent ends; what comes after it, and calls
-	// nothing more, is no part of the conversation. Optional.
+	// nothing more, is not part of the conversation. Optional.
 	End string
 	// Credit says how agents of the kind carry out what a model asks for.
 	Credit *trajectory.Rules

@@ -44,7 +44,7 @@ func (b *builder) joinQuestions() {
 }
 
 // cutContaminated cuts the rows that hold words in a row of a public benchmark
-// which are no boilerplate of the corpus.
+// which are not boilerplate of the corpus.
 func (b *builder) cutContaminated() {
 	b.rows = slices.DeleteFunc(b.rows, func(k kept) bool {
 		s, ok := b.suspects[k.id]

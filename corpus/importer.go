@@ -35,7 +35,7 @@ const (
 const (
 	MaxImportLine  = 64 << 20 // bytes of a row
 	MaxImportRows  = 5_000_000
-	maxImportErr   = 20   // wrong rows that are told one by one
+	maxImportErr   = 20   // wrong rows that are reported one by one
 	maxImportCalls = 4096 // messages of a row
 )
 

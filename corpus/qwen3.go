@@ -72,7 +72,7 @@ func RenderQwen3(list []Message, tools []json.RawMessage) (text string, spans []
 }
 
 // spacedArguments are the arguments of a call as the template writes an object;
-// what is no JSON stays as it is.
+// what is not JSON stays as it is.
 func spacedArguments(s string) string {
 	if !json.Valid([]byte(s)) {
 		return s

@@ -195,7 +195,7 @@ func iban(s string) bool {
 }
 
 // JSON scrubs every string of a JSON document, keys included, and returns it
-// with sorted keys; what is no JSON is scrubbed as text into a JSON string.
+// with sorted keys; what is not JSON is scrubbed as text into a JSON string.
 func (c *Scrubber) JSON(raw json.RawMessage) json.RawMessage {
 	var v any
 	d := json.NewDecoder(strings.NewReader(string(raw)))

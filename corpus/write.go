@@ -222,7 +222,7 @@ func hashTree(dir string) (map[string]FileID, error) {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is no regular file", rel)
+			return fmt.Errorf("%s is not a regular file", rel)
 		}
 		f, err := os.Open(p)
 		if err != nil {

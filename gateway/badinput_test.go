@@ -69,7 +69,7 @@ func TestBadInput(t *testing.T) {
 		{"usage beyond the reservation", "", hello, usage(`{"prompt_tokens":1000000000,"completion_tokens":1000000000}`), 200, "", 1},
 		{"usage of another type", "", hello, usage(`"all"`), 200, "", 1},
 		{"invalid utf-8 in a reply", "", hello, says("{\"choices\":[{\"message\":{\"content\":\"\xff\xfe\"}}]}"), 200, "", 1},
-		{"reply is no json", "", hello, says("<html>"), 502, "upstream_failed", 1},
+		{"reply is not a json", "", hello, says("<html>"), 502, "upstream_failed", 1},
 		{"half stream", "", streamed, streams(true, chunk("a"), `data: {"choi`), 200, "cut", 1},
 		{"sse without newline", "", streamed, sse(strings.Repeat("data: x", 1000)), 200, "cut", 1},
 		{"empty stream", "", streamed, sse(), 502, "upstream_failed", 1},

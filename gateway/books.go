@@ -24,7 +24,7 @@ type Journal interface {
 	// AppendBooks applies entries in order, all or none, and returns when they
 	// are durable. The books call it once at a time and never repeat a batch.
 	AppendBooks(ctx context.Context, batch []book.Entry) error
-	// RunBooks returns what is kept of one attempt; none is no error.
+	// RunBooks returns what is kept of one attempt; none is not an error.
 	RunBooks(ctx context.Context, run string, attempt int) (book.Run, error)
 	// OpenBooks returns the attempts whose accounts were not closed.
 	OpenBooks(ctx context.Context) ([]book.Run, error)

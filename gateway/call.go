@@ -128,7 +128,7 @@ func (c *call) run(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// closed reports whether the session ended under the call: then a cut is nobody's failure.
+// closed reports whether the session ended under the call: then a cut is not a failure.
 func (c *call) closed() bool { return c.s.ctx.Err() != nil }
 
 // fail ends a call that the provider failed. Nothing is charged but the call itself.
@@ -151,7 +151,7 @@ func (c *call) fail(w http.ResponseWriter, f *provider.Failure, got []byte) {
 // blame notes that the providers failed a call, and asks whether the gateway's
 // own probe fails as well: then, and only then, may blame move to them. Failures
 // that load can make (rate limits, overload, time) count only from a session
-// that was no load: an agent must not be able to buy a second run with calls.
+// that was not load: an agent must not be able to buy a second run with calls.
 func (c *call) blame(f *provider.Failure) {
 	s := c.s
 	if len(c.failed) == 0 {
@@ -512,7 +512,7 @@ func (c *call) charge(e ending) (Amount, usage, bool) {
 	free := Amount{Calls: 1}
 	switch {
 	case e.worst:
-		// The rough bound of the reservation is no count of tokens.
+		// The rough bound of the reservation is not a count of tokens.
 		return c.held, usage{prompt: max(0, c.held.Tokens-c.limit), completion: c.limit}, true
 	case e.outcome == outcomeProvider, e.outcome == outcomeRefused:
 		return free, usage{}, false

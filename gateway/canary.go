@@ -15,7 +15,7 @@ import (
 // canaryTimeout bounds a probe. A session's call that failed waits for it.
 const canaryTimeout = 10 * time.Second
 
-// maxProbe bounds the reply to a probe in bytes; a longer one is no answer to it.
+// maxProbe bounds the reply to a probe in bytes; a longer one is not an answer to it.
 const maxProbe = 1 << 20
 
 // canaries probe upstreams after a failure, with a request that no agent had

@@ -230,7 +230,7 @@ func (k *Control) fail(w http.ResponseWriter, err error) {
 func (k *Control) openSession(w http.ResponseWriter, r *http.Request, hotkey string, body []byte) error {
 	var p Policy
 	if err := json.Unmarshal(body, &p); err != nil {
-		return &agon.Error{Code: "invalid_request", Status: http.StatusUnprocessableEntity, Message: "the body is no policy"}
+		return &agon.Error{Code: "invalid_request", Status: http.StatusUnprocessableEntity, Message: "the body is not a policy"}
 	}
 	asked := p
 	p, err := k.cfg.Authorize(r.Context(), hotkey, p)

@@ -165,7 +165,7 @@ func encoded(b []byte) int {
 	return n
 }
 
-// width bounds what a byte takes in a JSON string, or, if the whole is no text, in Base64.
+// width bounds what a byte takes in a JSON string, or, if the whole is not text, in Base64.
 func width(c byte, text bool) int {
 	if !text {
 		return 2

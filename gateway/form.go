@@ -51,7 +51,7 @@ func (f *form) wire() string {
 	return f.name
 }
 
-// parse reads a whole reply; false if it is no answer.
+// parse reads a whole reply; false if it is not an answer.
 func (f *form) parse(b []byte) (*wireReply, bool) {
 	if f == nil {
 		return parseReply(b)

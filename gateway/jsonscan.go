@@ -165,7 +165,7 @@ func stringEnd(b []byte, i int) int {
 		if esc < 0 {
 			return i + q + 1
 		}
-		i += esc + 2 // what the backslash escapes is no end
+		i += esc + 2 // what the backslash escapes is not an end
 	}
 	return len(b)
 }

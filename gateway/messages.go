@@ -446,7 +446,7 @@ func messagesEvents() func([]member) (wireReply, bool) {
 		}
 		var d wireMessage
 		c := wireChoice{Delta: &d}
-		index, _ := strconv.Atoi(string(ev["index"])) // what is no number is the first
+		index, _ := strconv.Atoi(string(ev["index"])) // what is not a number is the first
 		kind := ""
 		text(&kind, ev["type"])
 		switch kind {

@@ -259,7 +259,7 @@ func (s *session) asked(m *Message) []ToolCall {
 
 // TextCalls returns the calls that a model wrote into its text, between
 // <tool_call> and </tool_call>: an object or a list of them, with name and
-// parameters (or arguments). Blocks that are no JSON are skipped. The ids are
+// parameters (or arguments). Blocks that are not JSON are skipped. The ids are
 // those of the order, the arguments the bytes that the model wrote.
 func TextCalls(text string) []ToolCall {
 	const open, shut = "<tool_call>", "</tool_call>"

@@ -386,7 +386,7 @@ func responsesEvents() func([]member) (wireReply, bool) {
 		}
 		var d wireMessage
 		c := wireChoice{Delta: &d}
-		index, _ := strconv.Atoi(string(ev["output_index"])) // what is no number is the first
+		index, _ := strconv.Atoi(string(ev["output_index"])) // what is not a number is the first
 		kind, delta := "", ""
 		text(&kind, ev["type"])
 		text(&delta, ev["delta"])

@@ -42,7 +42,7 @@ type Config struct {
 	CanaryDelay time.Duration
 	// FairCalls in a minute (default 30) and FairParallel at once (default 4)
 	// are what a session may do and still not be a load on its upstreams: beyond
-	// them a failure that load can make is no proof against a provider.
+	// them a failure that load can make is not proof against a provider.
 	FairCalls, FairParallel int
 	// RetryFor bounds how long one call waits in all for upstreams that asked
 	// it to come back (default 30 s, negative: it does not wait).
@@ -344,7 +344,7 @@ func (g *Gateway) Open(ctx context.Context, p Policy, rec Recorder) (Session, er
 const maxAliases = 100
 
 // aliased are the offers under other names, or at other prices, of the models that are here. One whose
-// model is not here is no offer: who asks for it is answered as for any other model.
+// model is not here is not an offer: who asks for it is answered as for any other model.
 func (g *Gateway) aliased(list []agon.Alias) (out []offer, err error) {
 	if len(list) > maxAliases {
 		return nil, fmt.Errorf("%d aliases: at most %d", len(list), maxAliases)

@@ -154,7 +154,7 @@ func (c *toolCall) run(w http.ResponseWriter, checked any) {
 	}()
 	reply, err := c.t.Do(ctx, checked)
 	if err == nil && (len(reply.Body) > maxEvent/2 || !json.Valid(reply.Body)) {
-		err = &provider.Failure{Class: provider.ClassBadReply, Detail: "tool's reply is no JSON, or too large"}
+		err = &provider.Failure{Class: provider.ClassBadReply, Detail: "tool's reply is not JSON, or too large"}
 	}
 	settled = true
 	if err != nil {

@@ -51,7 +51,7 @@ func toolGateway(t *testing.T, answer string, change ...func(*Policy)) (*session
 	t.Helper()
 	src := &broken{Source: documents{
 		{Link: "https://docs.example/a.md", Title: "Rivers", Snippet: "# Rivers\nThe Aare flows through Bern."},
-		{Link: "https://docs.example/b.txt", Title: "Lakes are no rivers.", Snippet: "Lakes are no rivers."},
+		{Link: "https://docs.example/b.txt", Title: "Lakes are not rivers.", Snippet: "Lakes are not rivers."},
 	}}
 	g := start(t, Config{
 		Upstreams: []provider.Upstream{upstream(t, says(answer))},

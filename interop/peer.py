@@ -347,7 +347,7 @@ def main():
         a = json.loads(line)
         try:
             answer = globals()["op_" + a["op"]](a)
-        except BaseException as e:  # the Rust packages panic with what is no Exception
+        except BaseException as e:  # the Rust packages panic with what is not an Exception
             answer = {"error": f"{type(e).__name__}: {e}"}
         out.write(json.dumps(answer) + "\n")
         out.flush()

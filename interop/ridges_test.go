@@ -96,7 +96,7 @@ func (s *stranger) kill() {
 	_ = s.server.Wait()
 }
 
-// get reads a route; the object is nil where it is no 200.
+// get reads a route; the object is nil where it is not 200.
 func (s *stranger) get(path string) map[string]any {
 	resp, err := http.Get("http://" + s.addr + path)
 	if err != nil {

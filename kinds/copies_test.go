@@ -195,7 +195,7 @@ func TestEvasionsAreClustered(t *testing.T) {
 					changed[p] = change(text, ext == ".py")
 				}
 				if ext == ".py" && copycat.CheckPython(changed[p]) != nil {
-					t.Fatalf("%s, %s: the change is no Python: %v", name, how, copycat.CheckPython(changed[p]))
+					t.Fatalf("%s, %s: the change is not Python: %v", name, how, copycat.CheckPython(changed[p]))
 				}
 				differs = differs || changed[p] != text
 			}

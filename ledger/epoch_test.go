@@ -143,7 +143,7 @@ func TestCommitHash(t *testing.T) {
 		seen[h] = true
 	}
 	if _, err := CommitHash("nobody", 3, w, nil); err == nil {
-		t.Error("a hotkey that is no address: accepted")
+		t.Error("a hotkey that is not an address: accepted")
 	}
 	var back Hash
 	if err := back.UnmarshalText([]byte(base.String())); err != nil || back != base {

@@ -17,7 +17,7 @@ const MaxUID = math.MaxUint16
 // set_weights takes, exactly as the Python SDK does: each weight goes through
 // float32, the largest becomes 65535, rounding is half to even, zeros and their
 // uids are dropped. All zeros give an empty result. A negative weight, one that
-// is no number, or more weights than uids are errors.
+// is not a number, or more weights than uids are errors.
 func NormalizeWeights(weights []float64) (uids, values []uint16, err error) {
 	if len(weights) > MaxUID+1 {
 		return nil, nil, fmt.Errorf("%d weights: at most %d", len(weights), MaxUID+1)

@@ -36,7 +36,7 @@ if n:
     r = random.Random(n)
     word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(4))
     key, lines = [r.randrange(256) for _ in range(32)], []
-    pad = 8 * len(src) if "def agent_main(problem_data)" in src else 6000 # shopping takes no exec; but what is six times as large is no copy
+    pad = 8 * len(src) if "def agent_main(problem_data)" in src else 6000 # shopping takes no exec; but what is six times as large is not a copy
     while sum(map(len, lines)) < pad:
         a, b, c = word(), word(), word()
         lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))

@@ -147,7 +147,7 @@ func Listen(path string) (*net.UnixListener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open agent socket: %w", err)
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("open agent socket: %s is there and is no socket", path)
+		return nil, fmt.Errorf("open agent socket: %s is there and is not a socket", path)
 	default:
 		if conn, err := net.DialTimeout("unix", path, ioTimeout); err == nil {
 			conn.Close()

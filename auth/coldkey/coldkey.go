@@ -1,6 +1,6 @@
 // Package coldkey opens coldkeys, which own funds. A validator, a platform or a
 // gateway never needs one: none of them may import this package, and its Key is
-// no auth.Signer, so that it fits nowhere where a hotkey is expected.
+// not an auth.Signer, so that it fits nowhere where a hotkey is expected.
 package coldkey
 
 import (

@@ -94,7 +94,7 @@ func TestJournalRecovers(t *testing.T) {
 	}
 }
 
-// A torn or damaged end is no blob, and hides nothing before it.
+// A torn or damaged end is not a blob, and hides nothing before it.
 func TestJournalTorn(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"cut in the bytes":  func(b []byte) []byte { return b[:len(b)-3] },

@@ -276,7 +276,7 @@ func (th *thread) caller(id string) int {
 	return -1
 }
 
-// stepCalls turns calls into the form's; arguments that are no object stand under "_text".
+// stepCalls turns calls into the form's; arguments that are not an object stand under "_text".
 func stepCalls(list []toolCall) []StepCall {
 	var out []StepCall
 	for _, c := range list {

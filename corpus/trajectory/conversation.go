@@ -47,7 +47,7 @@ type Evidence struct {
 	ModelCalls int
 	Dispatched int // calls of the gateway's own tools
 	Credited   int // of these, those that a model asked for (see Rules)
-	Skipped    int // model calls that are no chat, failed or cut
+	Skipped    int // model calls that are not chat, failed or cut
 	// Cost is of the run's own calls, Judged of those that its judges made.
 	Cost, Judged agon.Micros
 }

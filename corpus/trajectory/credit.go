@@ -158,10 +158,10 @@ func (s *teller) tool(t *gateway.ToolCallEvent) Credit {
 	return c
 }
 
-// own reports that the run's agent pays for a call: judges are no part of its log.
+// own reports that the run's agent pays for a call: judges are not part of its log.
 func own(r agon.Receipt) bool { return r.Payer == "" || r.Payer == "run" }
 
-// payer is what is read of a model call that is no chat.
+// payer is what is read of a model call that is not a chat.
 func payer(data []byte) (agon.Receipt, bool) {
 	var m struct {
 		Receipt agon.Receipt `json:"receipt"`

@@ -34,7 +34,7 @@ const markEvery = 512
 
 // turn is turnOf for the data of an event, as far as a conversation needs it:
 // the receipt has id, model, provider, payer and cost. ok is false for data
-// that is no model call.
+// that is not a model call.
 func (r *reader) turn(data []byte) (t turn, chat, ok bool) {
 	var receipt, request, message, counted []byte
 	good := fieldsOf(data, func(key, value []byte) bool {
@@ -393,13 +393,13 @@ func (r *reader) messages(at int, first bool) (int, bool) {
 func (r *reader) offered(tools json.RawMessage, last []byte) []json.RawMessage {
 	if r.list == nil || !bytes.Equal(tools, last) {
 		r.list = nil
-		_ = json.Unmarshal(tools, &r.list) // tools that are no list are none
+		_ = json.Unmarshal(tools, &r.list) // tools that are not a list are none
 	}
 	return r.list
 }
 
 // fieldsOf calls each with every member of the object that b is; skipper returns
-// the length of a member's value. It is false for what is no object, or where each says so.
+// the length of a member's value. It is false for what is not an object, or where each says so.
 func fieldsOf(b []byte, each func(key, value []byte) bool, skipper func(key string, b []byte) int) bool {
 	i := blank(b, 0)
 	if i >= len(b) || b[i] != '{' {

@@ -87,7 +87,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"`+strings.Repeat("a ", 600)+`"}]}`, `{"messages":[{"role":"user","content":"`+strings.Repeat("a ", 600)+`"},{}]}`)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		sameTurns(t, call(t, a, "x"), call(t, b, "y"), call(t, a, "z"), call(t, a+b, "z"))
-		// Data that is no model call at all.
+		// Data that is not a model call at all.
 		var r reader
 		for _, s := range []string{a, b} {
 			if json.Valid([]byte(s)) {

@@ -106,7 +106,7 @@ type run struct {
 	score   *agon.Score
 	outcome string
 	fault   string
-	skipped int // model calls that are no chat, and failed ones
+	skipped int // model calls that are not chat, and failed ones
 }
 
 // parse reads the events of the last attempt that has any, or of the one named.
@@ -169,7 +169,7 @@ func parse(events []agon.Event, attempt int, meta Meta) (*run, error) {
 	return r, nil
 }
 
-// turnOf reads a chat call of the run's own agent; judges are no part of its trajectory.
+// turnOf reads a chat call of the run's own agent; judges are not part of its trajectory.
 func turnOf(m gateway.ModelCall) (turn, bool) {
 	if m.Message == nil || (m.Receipt.Payer != "" && m.Receipt.Payer != "run") {
 		return turn{}, false

@@ -114,7 +114,7 @@ func (k *checker) wrong(what, format string, args ...any) {
 	k.Checks = append(k.Checks, Line{what, "fail", where})
 }
 
-// Check checks a bundle. It needs nobody's word but the keys in o; where these
+// Check checks a bundle. It trusts nothing but the keys in o; where these
 // are missing the report says whose word was taken.
 func Check(ctx context.Context, b *Bundle, o Options) *Report {
 	k := &checker{b: b, o: o}

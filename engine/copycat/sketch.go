@@ -50,7 +50,7 @@ const (
 	sizeOfPrint    = 12 // bytes in AppendBinary
 )
 
-// SketchOf reads files. It never fails: what is no Python is text.
+// SketchOf reads files. It never fails: what is not Python is text.
 func SketchOf(files fs.FS) (Sketch, error) {
 	k := sketcher{prints: map[uint64]float32{}}
 	var all strings.Builder
@@ -152,7 +152,7 @@ func (k *sketcher) line(l string) {
 	k.add(float32(len(tokens)-minStatement+1), parts...)
 }
 
-// python takes a module's statements; false: it is no Python.
+// python takes a module's statements; false: it is not Python.
 func (k *sketcher) python(src string, depth int) bool {
 	mod, err := parsePython(clean(src))
 	if err != nil {

@@ -191,7 +191,7 @@ func (e *emitter) params(params *node, inner, outer *scope) {
 // node writes a statement or an expression that stands in s.
 func (e *emitter) node(n *node, s *scope) {
 	if n.op == "block" && !slices.ContainsFunc(n.kids, func(k *node) bool { return !e.padding(k) }) {
-		n = none // a block of padding is no block
+		n = none // a block of padding is not a block
 	}
 	e.word(n.op)
 	switch n.op {

@@ -230,7 +230,7 @@ func FuzzStructureHash(f *testing.F) {
 	})
 }
 
-// A script that reads itself is no copy of one whose docstring or constant
+// A script that reads itself is not a copy of one whose docstring or constant
 // differs; without reflection these are padding.
 func TestReflectionKeepsWhatItReads(t *testing.T) {
 	hash := func(src string) string {

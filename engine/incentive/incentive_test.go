@@ -135,7 +135,7 @@ func TestRuleNumbers(t *testing.T) {
 		{nil, ""},
 		{map[string]float64{"margin": 0.01}, ""},
 		{map[string]float64{"share_1": 1, "share_2": 0}, ""},
-		{map[string]float64{"margin": math.NaN()}, "margin: NaN is no number"},
+		{map[string]float64{"margin": math.NaN()}, "margin: NaN is not a number"},
 		{map[string]float64{"marge": 1}, "marge: the rule takes margin, share_1, share_2 only"},
 		{map[string]float64{"share_1": 0.9}, "the shares sum to more than 1"},
 	} {

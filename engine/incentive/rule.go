@@ -136,7 +136,7 @@ func (r Rule) CheckNumbers(own map[string]float64) error {
 			return fmt.Errorf("%s: the rule takes %s only", name, strings.Join(known, ", "))
 		}
 		if v := own[name]; math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s: %v is no number", name, v)
+			return fmt.Errorf("%s: %v is not a number", name, v)
 		}
 	}
 	if r.Check == nil {
@@ -160,7 +160,7 @@ func (r Rule) Sit(own map[string]float64, entered []Entry) []Entry {
 }
 
 // Split gives the share of each seat, as many as there are seats, and what is
-// burned. Shares that are no share, or that sum to more than 1, are a fault of
+// burned. Shares that are not a share, or that sum to more than 1, are a fault of
 // the rule; an error keeps it from the ledger.
 func (r Rule) Split(own map[string]float64, seats []Entry, at time.Time) (shares []float64, burned float64, err error) {
 	shares = make([]float64, len(seats))

@@ -26,7 +26,7 @@ const (
 	NumBaseline   = "baseline"           // score on every task of what holds an empty seat
 	NumMaxUSD     = "max_usd"            // money that the pairs of one entry may cost; 0: no cap
 	NumBandAbs    = "band_abs"           // differences up to this much, or
-	NumBandRel    = "band_rel"           // up to this share of the incumbent's value, are no difference
+	NumBandRel    = "band_rel"           // up to this share of the incumbent's value, are not a difference
 )
 
 // Pairing makes a rule one that seats by pairs: the platform has both sides
@@ -133,7 +133,7 @@ func checkPaired(n map[string]float64) error {
 // Banded is the pair of scores of 0 to 1 that two values which are not scores
 // count as, such as seconds or a loss, of which less is better: a difference of
 // at most the larger of abs and rel times the incumbent's value is none. What
-// is no number has lost.
+// is not a number has lost.
 func Banded(challenger, incumbent, abs, rel float64) Pair {
 	bad := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 	switch {

@@ -44,7 +44,7 @@ type Simulation struct {
 	History     []HistoryPair
 	PlayUSD     float64 // money that one side of a pair costs
 	Seed        uint64
-	// Progress is told how many of the simulated entries are done; at times, from one goroutine at a time.
+	// Progress is called with how many of the simulated entries are done; at times, from one goroutine at a time.
 	Progress func(done, total int)
 }
 

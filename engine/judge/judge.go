@@ -91,7 +91,7 @@ type Config struct {
 	// Others are asked in turn where Model gives no verdict. With Panel they are its further seats.
 	Others []string
 	// Panel is how many models give a verdict of each case of support; the most
-	// count, a tie is no support. Below 2: one.
+	// count, a tie is not support. Below 2: one.
 	Panel int
 	// Cache is optional. It is not used without Model: the session's first may
 	// be another tomorrow.

@@ -77,7 +77,7 @@ func (a PairAnswer) bounded() PairAnswer {
 }
 
 // Pairwise asks for both orders at once. Where one cannot be had the other is
-// given up: half a comparison is no verdict.
+// given up: half a comparison is not a verdict.
 func (j *Judge) Pairwise(ctx context.Context, c PairCase) (PairVerdict, error) {
 	v, err := j.pairwise(ctx, c)
 	if !errors.Is(err, ErrForm) {

@@ -157,7 +157,7 @@ func said(b []byte) (string, error) {
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(b, &out); err != nil || len(out.Choices) != 1 {
-		return "", errors.New("judge's reply is no chat completion with one choice")
+		return "", errors.New("judge's reply is not a chat completion with one choice")
 	}
 	if out.Choices[0].FinishReason == "length" {
 		return "", errBrokeOff
@@ -179,7 +179,7 @@ func said(b []byte) (string, error) {
 		}
 		return text, nil
 	}
-	return "", errors.New("judge's reply is no chat completion with one choice")
+	return "", errors.New("judge's reply is not a chat completion with one choice")
 }
 
 // maxStarts bounds how many braces of a reply are tried as the begin of its object.

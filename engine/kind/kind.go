@@ -325,6 +325,6 @@ type Watched struct {
 	// Seal ends the session: later calls are refused, open ones are settled. It
 	// returns, in order, the events that the gateway wrote of it: the only
 	// evidence there is of what an agent did outside its box. The error says
-	// that the gateway lost what happened: nobody's evidence then.
+	// that the gateway lost what happened: then there is no evidence.
 	Seal func() ([]agon.Event, error)
 }

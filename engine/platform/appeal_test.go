@@ -149,7 +149,7 @@ func TestFaultOfOursIsCredited(t *testing.T) {
 }
 
 // A hotkey waits between two entries, by whatever way they come; what is sent
-// again is no entry, and others do not wait.
+// again is not an entry, and others do not wait.
 func TestCooldown(t *testing.T) {
 	f := pairedArena(t, 1, lone())
 	f.arena.CooldownSeconds = 3600

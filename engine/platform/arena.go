@@ -166,7 +166,7 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	if a.State == "" {
 		a.State = agon.ArenaOpen
 	}
-	if a.Attempts < 0 { // 0 is no retry; what an arena file leaves open is filled in where it is read
+	if a.Attempts < 0 { // 0 is not a retry; what an arena file leaves open is filled in where it is read
 		return fmt.Errorf("attempts: %d retries: want 0 or more", a.Attempts)
 	}
 	if a.MaxLeases <= 0 {

@@ -139,7 +139,7 @@ func (p *Platform) nearCopy(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketc
 			return nil
 		}
 		if first.Coldkey == e.Coldkey || slices.ContainsFunc(first.Findings, isCopyOfAnother) {
-			continue // a copy, one's own or a third one's, is nobody's work
+			continue // a copy, one's own or a third one's, counts as no one's work
 		}
 		if public, err := p.isPublic(tx, first.Submission); err != nil {
 			return err

@@ -162,9 +162,9 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 // Platform implements API on a store. Safe for concurrent use.
 type Platform struct {
 	cfg     Config
-	hub     hub     // who waits for changes of a run
-	waiters waiters // who waits for work
-	judges  waiters // who waits for results to judge again
+	hub     hub     // those who wait for changes of a run
+	waiters waiters // those who wait for work
+	judges  waiters // those who wait for results to judge again
 	seen    seen    // when each validator last served an arena
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today

@@ -179,7 +179,7 @@ func earns(list []agon.Score) bool {
 
 // byChance reports whether a fault that two others have not seen may still have
 // been true: agents crash by chance, and a miner could have them crash to ruin
-// validators. So who crashes elsewhere too is no proof against anybody, and the
+// validators. So who crashes elsewhere too is not proof against anybody, and the
 // agents of one owner are a case against a validator once. The score is mended in any case.
 func (p *Platform) byChance(tx *store.Tx, j store.Judging) (bool, error) {
 	elsewhere, err := tx.FaultElsewhere(j.Submission, j.Player)

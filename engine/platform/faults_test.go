@@ -144,7 +144,7 @@ func TestFaultIsDrawn(t *testing.T) {
 	}
 }
 
-// An agent that crashes elsewhere too is no case against who saw it crash.
+// An agent that crashes elsewhere too is not a case against who saw it crash.
 func TestCrashByChanceIsNoCase(t *testing.T) {
 	f := strangers(t, 2, 0)
 	f.here(val2, val3)
@@ -189,7 +189,7 @@ func TestFaultWithNobodyElse(t *testing.T) {
 	}
 }
 
-// Validators of one owner are no strangers to each other.
+// Validators of one owner are not strangers to each other.
 func TestReplayerIsAStranger(t *testing.T) {
 	f := strangers(t, 1, 1)
 	f.ledger.coldkey[val2] = "cold-v1" // one owner with val1

@@ -10,7 +10,7 @@ import (
 )
 
 // One forged grade makes the whole submission zero, and says so by name; a
-// single liar among several validators forges nobody's.
+// single liar among several validators does not mark an entry as forged.
 func TestForgedIsZero(t *testing.T) {
 	forge := func(r *client.Result) {
 		r.Scores = slices.Clone(r.Scores)

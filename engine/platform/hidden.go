@@ -69,7 +69,7 @@ func (p *Platform) cover(tx *store.Tx, a, old *agon.Arena) error {
 func (p *Platform) commit(tx *store.Tx, a, old *agon.Arena, t agon.TaskRef, now time.Time) (store.HiddenTask, error) {
 	h := store.HiddenTask{Arena: a.ID, Digest: t.Digest, ID: hiddenSet + hex.EncodeToString(randomBytes(6)), Name: t.Key, Salt: hex.EncodeToString(randomBytes(16)), CreatedAt: now}
 	// Everybody works on the one task of a contest: only its data is hidden. And a name
-	// that was shown before there were ids is no secret, but results stand under it.
+	// that was shown before there were ids is not a secret, but results stand under it.
 	if a.Contest != nil || old != nil && shownBefore(*old, t) {
 		h.ID = t.Key
 	}

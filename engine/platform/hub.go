@@ -24,7 +24,7 @@ type topic struct {
 	n  int           // how many wait; owned by hub.mu
 }
 
-// changed wakes who waits for run, now and once more a little later, here and
+// changed wakes the waiters of run, now and once more a little later, here and
 // at other servers.
 func (h *hub) changed(run string) {
 	if h.tell != nil {

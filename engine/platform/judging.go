@@ -416,7 +416,7 @@ func heldJudging(ctx context.Context, tx *store.Tx, c Caller, id, token string) 
 	return j, deferred(ctx).use(tx)
 }
 
-// BeatJudging extends a judge lease; a lost one is no error: the reply says stop.
+// BeatJudging extends a judge lease; a lost one is not an error: the reply says stop.
 func (p *Platform) BeatJudging(ctx context.Context, c Caller, id string, h client.JudgeHeartbeat) (*client.HeartbeatReply, error) {
 	var reply client.HeartbeatReply
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {

@@ -53,7 +53,7 @@ func held(tx *store.Tx, c Caller, lease, token string) (store.Lease, error) {
 }
 
 // Heartbeat extends a lease, moves its run and appends events. Repeating it
-// changes nothing. A lost lease is no error: the reply says stop, and events
+// changes nothing. A lost lease is not an error: the reply says stop, and events
 // are still kept as evidence until the attempt has reported a result.
 func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h client.Heartbeat) (*client.HeartbeatReply, error) {
 	if err := p.checkEvents(h.Events); err != nil {
@@ -104,7 +104,7 @@ func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h clie
 }
 
 // progress checks a move that a holder reports. An empty or repeated state is
-// no move. Judging straight from leased is two moves whose first report was lost.
+// not a move. Judging straight from leased is two moves whose first report was lost.
 func progress(from, to agon.RunState) (agon.RunState, error) {
 	if to == "" || to == from {
 		return from, nil

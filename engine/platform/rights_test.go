@@ -209,7 +209,7 @@ func TestPutBlob(t *testing.T) {
 	wantCode(t, err, 422, "bad_digest")
 }
 
-// A permit is no right to fill the disk: what a validator stores is counted by day.
+// A permit is not a right to fill the disk: what a validator stores is counted by day.
 func TestUploadQuota(t *testing.T) {
 	f := newFixture(t, 1, func(c *Config, _ *agon.Arena) { c.UploadPerDay = 10 })
 	put := func(c Caller, text string) error { return f.PutBlob(bg, c, "", agon.Sum([]byte(text)), []byte(text)) }

@@ -72,7 +72,7 @@ func rehearsed(seats []incentive.Entry) bool { return len(seats) > 0 && seats[0]
 
 // rivals are the seats that an entry challenges: one that a model answered need
 // not beat a rehearsal's. barred says that it can take no seat, as a script
-// answered it and this is no rehearsal, or is one no more.
+// answered it and this is not a rehearsal, or is one no more.
 func rivals(a agon.Arena, e store.Entry, seats []incentive.Entry) (list []incentive.Entry, barred bool) {
 	if !e.Scripted && rehearsed(seats) {
 		return nil, false
@@ -275,7 +275,7 @@ func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burne
 // Target is what weights the arena's rule wants now: to each seat its share,
 // and to the owner of the subnet what nobody earned or whose hotkey has left
 // the ledger. It is empty where something must be burned and there is no owner:
-// a share that is nobody's is never spread over the others.
+// a share that no one has earned is never spread over the others.
 func (p *Platform) Target(ctx context.Context, arena string) (*client.Target, error) {
 	var a agon.Arena
 	var rule incentive.Rule

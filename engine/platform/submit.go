@@ -328,13 +328,13 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 	if err != nil {
 		return nil, err
 	}
-	x := refuse(409, "duplicate_structure", "an earlier submission does the same; names, layout and padding are no difference")
+	x := refuse(409, "duplicate_structure", "an earlier submission does the same; names, layout and padding are not a difference")
 	switch {
 	case first.Miner == e.Miner:
-		x.Message = fmt.Sprintf("your submission %s does the same; names, layout and padding are no difference", first.ID)
+		x.Message = fmt.Sprintf("your submission %s does the same; names, layout and padding are not a difference", first.ID)
 		x.Mend = "change what the agent does; the same bytes may be sent again"
 	case public:
-		x.Message = fmt.Sprintf("submission %s of miner %s does the same; names, layout and padding are no difference", first.ID, first.Miner)
+		x.Message = fmt.Sprintf("submission %s of miner %s does the same; names, layout and padding are not a difference", first.ID, first.Miner)
 	}
 	return nil, x
 }

@@ -120,7 +120,7 @@ func (p *Platform) periods(ctx context.Context) error {
 }
 
 // Sweep moves every run whose deadline has passed: lost leases back to the
-// queue or to failed, runs that nobody took to failed; and judgings likewise.
+// queue or to failed, runs that nobody took to failed; and the same for judgings.
 // Start calls it on a clock; it is safe to call at any time.
 func (p *Platform) Sweep(ctx context.Context) error {
 	if err := p.sweepJudgings(ctx); err != nil {

@@ -25,7 +25,7 @@ type Standing struct {
 	Items    int `json:"items"`
 	Deviates int `json:"deviates"`
 	// Rate is Deviates / Items. Others is how often the others are not of one
-	// mind among themselves: the noise that is nobody's fault.
+	// mind among themselves: the noise of honest validators.
 	Rate   float64 `json:"rate"`
 	Others float64 `json:"others"`
 	// Flagged validators are excluded: their opinions count nothing.

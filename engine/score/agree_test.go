@@ -34,15 +34,15 @@ func TestAgree(t *testing.T) {
 		rows []string
 		want string
 	}{
-		"all agree":              {[]string{"111", "000", "111", "000", "111", "111"}, ""},
-		"one broken":             {[]string{"110", "000", "110", "110", "001", "111"}, "c"},
-		"two cannot be told":     {[]string{"10", "01", "10", "10", "10"}, ""},
-		"a slip is no failure":   {[]string{"110", "000", "111", "111", "000", "111"}, ""},
-		"too few items":          {[]string{"110", "110", "110"}, ""},
-		"noise is nobody's":      {[]string{"110", "101", "011", "110", "101", "011", "110", "101"}, ""},
-		"broken beside noise":    {[]string{"11110", "11100", "00001", "11110", "00001", "11110", "00001", "01110"}, "e"},
-		"two broken of five":     {[]string{"11100", "11100", "00011", "11100", "00011", "11100", "00011", "11100"}, ""},
-		"broken where it played": {[]string{"110-", "1101", "0010", "1101", "1101", "0010", "1101"}, "c"},
+		"all agree":               {[]string{"111", "000", "111", "000", "111", "111"}, ""},
+		"one broken":              {[]string{"110", "000", "110", "110", "001", "111"}, "c"},
+		"two cannot be told":      {[]string{"10", "01", "10", "10", "10"}, ""},
+		"a slip is not a failure": {[]string{"110", "000", "111", "111", "000", "111"}, ""},
+		"too few items":           {[]string{"110", "110", "110"}, ""},
+		"noise is nobody's":       {[]string{"110", "101", "011", "110", "101", "011", "110", "101"}, ""},
+		"broken beside noise":     {[]string{"11110", "11100", "00001", "11110", "00001", "11110", "00001", "01110"}, "e"},
+		"two broken of five":      {[]string{"11100", "11100", "00011", "11100", "00011", "11100", "00011", "11100"}, ""},
+		"broken where it played":  {[]string{"110-", "1101", "0010", "1101", "1101", "0010", "1101"}, "c"},
 	} {
 		got := Concord(build(c.rows...))
 		if flagged(got) != c.want {

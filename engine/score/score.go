@@ -69,7 +69,7 @@ func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
 
 // OfTasks is the mean over tasks of the mean value of each, in a fixed order so
 // that the sum is the same everywhere. A task is solved if all of its scores
-// say so; one whose scores nobody could give is no task. One forged task makes the whole zero: what else such a submission
+// say so; one whose scores nobody could give is not a task. One forged task makes the whole zero: what else such a submission
 // solved cannot be told from what it forged.
 func OfTasks(list []agon.Score) (value float64, solved, total int) {
 	forged := Forged(list) > 0

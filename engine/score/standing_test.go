@@ -34,7 +34,7 @@ func TestStands(t *testing.T) {
 }
 
 // The edges of agreement: two others must have an opinion, theirs must be one,
-// and who errs where the others are split as often is no outlier.
+// and who errs where the others are split as often is not an outlier.
 func TestAgreeEdges(t *testing.T) {
 	opinions := func(n int, values ...float64) (list []Opinion) {
 		for i := range n {
@@ -63,7 +63,7 @@ func TestAgreeEdges(t *testing.T) {
 	noisy := append(opinions(5, 1, 1, 0, 1), opinions(5, 1, 1, 1, 1)...)
 	noisy = append(noisy, opinions(8, 1, 0, 0.5, 0)...)
 	if s := of(noisy, "c"); s.Flagged || s.Items != 10 || s.Deviates != 5 || math.Abs(s.Others-8.0/18) > 1e-12 {
-		t.Errorf("as noisy as the rest is no outlier: %+v", s)
+		t.Errorf("as noisy as the rest is not an outlier: %+v", s)
 	}
 }
 

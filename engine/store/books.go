@@ -138,7 +138,7 @@ func scanReceipt(r scanner) (x agon.Receipt, err error) {
 }
 
 // RunBooks returns the accounts of an attempt, by name, with their holds and
-// the last receipt of its chain. No account is no error.
+// the last receipt of its chain. No account is not an error.
 func (s *Store) RunBooks(ctx context.Context, run string, attempt int) (book.Run, error) {
 	out := book.Run{Run: run, Attempt: attempt}
 	err := s.Read(ctx, func(t *Tx) error {

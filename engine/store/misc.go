@@ -60,7 +60,7 @@ func (t *Tx) Refs(d agon.Digest) ([]BlobRef, error) {
 }
 
 // noFloor is the nonce of the row that holds, by scheme, until when forgotten
-// nonces would have been good. No request has it: it is no hotkey's.
+// nonces would have been good. No request has it: it is not a hotkey's.
 const noFloor = "forgotten"
 
 // UseNonce records a nonce; false if it was used before, or may have been: a

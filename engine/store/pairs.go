@@ -39,7 +39,7 @@ func pairRange(challenger string) (from, to string) {
 }
 
 // noHalf leaves out halves of pairs, what appeals played again, faults that others
-// played again, and plays on the sets of later periods: they are no part of a
+// played again, and plays on the sets of later periods: they are not part of a
 // submission's result.
 const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal ' AND substr(r.grp, 1, 4) <> 'set '` + noReplay
 

@@ -103,7 +103,7 @@ func (u *unpacker) tarGz(b []byte) error {
 			}
 		case tar.TypeXGlobalHeader:
 		default:
-			return fmt.Errorf("entry %.100q is no regular file (type %q)", h.Name, h.Typeflag)
+			return fmt.Errorf("entry %.100q is not a regular file (type %q)", h.Name, h.Typeflag)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (u *unpacker) zip(b []byte) error {
 			}
 			continue
 		case mode&fs.ModeType != 0:
-			return fmt.Errorf("entry %.100q is no regular file", f.Name)
+			return fmt.Errorf("entry %.100q is not a regular file", f.Name)
 		}
 		if f.UncompressedSize64 > uint64(u.maxFile) {
 			return fmt.Errorf("entry %.100q is larger than %d bytes", f.Name, u.maxFile)

@@ -184,7 +184,7 @@ func (l *loader) released(r *Released) {
 	if x, ok := Indexes[r.Index]; !ok {
 		l.add("agon.released.index", "", "%.40q: want one of %s", r.Index, strings.Join(sortedKeys(Indexes)[1:], ", "))
 	} else if !x.Name.MatchString(r.Package) {
-		l.add("agon.released.package", "", "%.80q is no package name of %s", r.Package, x.Title)
+		l.add("agon.released.package", "", "%.80q is not a package name of %s", r.Package, x.Title)
 	}
 	if r.Published != "" && !dayText.MatchString(r.Published) {
 		l.add("agon.released.published", "", "%.40q: want a day: 2026-11-02", r.Published)
@@ -197,7 +197,7 @@ func (l *loader) released(r *Released) {
 	}
 	for field, v := range map[string]string{"base": r.Base, "fix": r.Fix} {
 		if !versionText.MatchString(v) {
-			l.add("agon.released."+field, "32 bytes", "%.80q is no version", v)
+			l.add("agon.released."+field, "32 bytes", "%.80q is not a version", v)
 		}
 	}
 	if r.Base == r.Fix {

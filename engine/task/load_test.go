@@ -161,7 +161,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"test of no module", good(config("tests.test_stack.TestPop.test_one", "test.test_stack.TestPop.test_one")), `no module "test"`},
 		{"endless test", good(config("[agon]", "[agon]\ntest_timeout_sec = 601")), "agon.test_timeout_sec"},
 		{"negative timeout", good(config("timeout_sec = 60.0", "timeout_sec = -1.0")), "agent.timeout_sec"},
-		{"timeout is no number", good(config("timeout_sec = 60.0", "timeout_sec = nan")), "agent.timeout_sec"},
+		{"timeout is not a number", good(config("timeout_sec = 60.0", "timeout_sec = nan")), "agent.timeout_sec"},
 		{"infinite memory", good(config("cpus = 1", "cpus = inf")), "environment.cpus"},
 		{"base missing", good(config("environment/repo", "environment/rep")), "agon.base"},
 		{"base outside", good(config("environment/repo", "../repo")), "not local"},
@@ -197,8 +197,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"hidden below a link", good(edit{"environment/symlinks": text("more -> docs\n"), "tests/hidden/more/x.py": text("")}), "may not stand below"},
 		{"recipe with bytes", recipe(edit{"environment/repo/some.py": text("")}), "holds only task.toml"},
 		{"recipe with a short sum", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, "aaaa", "aaa", 1))}), "base_sha256"},
-		{"recipe with an option for a version", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, `"1.1"`, `"--pre"`, 1))}), "is no version"},
-		{"recipe with a URL for a name", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, "some-package", "x @ file:///etc", 1))}), "is no package name"},
+		{"recipe with an option for a version", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, `"1.1"`, `"--pre"`, 1))}), "is not a version"},
+		{"recipe with a URL for a name", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, "some-package", "x @ file:///etc", 1))}), "is not a package name"},
 		{"recipe that writes outside", recipe(edit{"task.toml": text(strings.Replace(recipeConfig, `= "tests/test_x.py" }`, `= "../test_x.py" }`, 1))}), "not local"},
 	}
 	for _, r := range rows {

@@ -11,7 +11,7 @@ import (
 
 // Task is a parsed task directory. It does not change after Load.
 type Task struct {
-	Key string // set/name, e.g. "small/stack-pop"
+	Key string // set/name, for example "small/stack-pop"
 	// Dir is the directory it was read from (LoadDir), empty after Load from
 	// an fs.FS. Foreign bytes: open it with os.Root only, or mount it.
 	Dir string
@@ -137,7 +137,7 @@ type Released struct {
 	Tests map[string]string `toml:"tests"`
 	// Sources lists the files of the fixed version that make up the reference solution.
 	Sources []string `toml:"sources"`
-	// Drop lists paths removed from the base tree (e.g. its own tests when they would clash).
+	// Drop lists paths removed from the base tree (for example its own tests when they would clash).
 	Drop []string `toml:"drop"`
 	// Notes is the file of the fixed version with its release notes. What it has
 	// and the base has not is put below the instruction when the task is made.

@@ -57,7 +57,7 @@ func TestOneSetOfBooks(t *testing.T) {
 		t.Errorf("journal %+v, %v", kept, err)
 	}
 
-	// Books that cannot be written: no answer is given, and it is nobody's fault but ours.
+	// Books that cannot be written: no answer is given, and the fault is ours.
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func call(t *testing.T, h http.Handler, s *tools.Session, body string, header ..
 	h.ServeHTTP(w, r)
 	var out map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
-		t.Fatalf("answer %d is no JSON: %v: %s", w.Code, err, w.Body)
+		t.Fatalf("answer %d is not JSON: %v: %s", w.Code, err, w.Body)
 	}
 	return w.Code, out
 }

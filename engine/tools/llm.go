@@ -295,7 +295,7 @@ func readChat(b []byte, price ModelPrice) (*reply, error) {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(b, &in); err != nil || len(in.Choices) == 0 {
-		return nil, &Failure{Class: "bad_reply", Detail: "reply is no chat completion"}
+		return nil, &Failure{Class: "bad_reply", Detail: "reply is not a chat completion"}
 	}
 	choices := make([]any, 0, len(in.Choices))
 	for _, c := range in.Choices {
@@ -303,7 +303,7 @@ func readChat(b []byte, price ModelPrice) (*reply, error) {
 		if len(c.Message.Content) > 0 && !bytes.Equal(c.Message.Content, []byte("null")) {
 			text, ok := plainContent(c.Message.Content)
 			if !ok {
-				return nil, &Failure{Class: "bad_reply", Detail: "reply's content is no text"}
+				return nil, &Failure{Class: "bad_reply", Detail: "reply's content is not text"}
 			}
 			content = append(content, map[string]any{"type": "text", "text": text})
 		}
@@ -346,7 +346,7 @@ func readChat(b []byte, price ModelPrice) (*reply, error) {
 		out.cost = price.cost(u.Prompt, u.Completion, reasoning)
 	} else {
 		response["usage"] = map[string]any{} // SDKs want the key
-		// Without usage the worst case is charged: a provider that hides it is no discount.
+		// Without usage the worst case is charged: a provider that hides it is not a discount.
 		out.cost = 1 << 62
 	}
 	out.response = response

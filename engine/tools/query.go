@@ -294,7 +294,7 @@ func (s *Session) planEmbed(a *args, timeout time.Duration) (*plan, error) {
 		case provider == "chutes":
 			out.cost = perSecond(s.host.cfg.Now().Sub(began))
 		case out.usage == nil:
-			out.cost = worst // a provider that hides its usage is no discount
+			out.cost = worst // a provider that hides its usage is not a discount
 		default:
 			out.cost = price.cost(out.usage.Prompt, 0, 0)
 		}

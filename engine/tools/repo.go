@@ -78,7 +78,7 @@ func (s *Session) planRepo(tool string, a *args) (*plan, error) {
 	if tool == SearchRepo {
 		q := RepoQuery{URL: url, Commit: commit, Query: a.text("query"), Glob: a.str("path_glob", false, 200), Limit: int(a.num("limit", 10, 1, 50, false))}
 		if _, err := path.Match(q.Glob, ""); err != nil {
-			a.fail("path_glob", "it is no pattern")
+			a.fail("path_glob", "it is not a pattern")
 		}
 		p.run = func(ctx context.Context) (*reply, error) {
 			hits, err := b.SearchRepo(ctx, q)

@@ -62,7 +62,7 @@ type Note struct {
 // Every other word is the agent's failure unless evidence says otherwise.
 var GoodOutcomes = map[string]bool{"ok": true, "empty": true}
 
-// AssignFault decides whose failure an attempt was, FaultNone if nobody's.
+// AssignFault decides whose failure an attempt was, FaultNone if nothing failed.
 // playErr and judgeErr are what the kind returned; solved says that the judge
 // gave full marks.
 //

@@ -43,9 +43,9 @@ type LoopConfig struct {
 	Images Images
 	// Backoff is the pause after an error of the platform (default 2 s).
 	Backoff time.Duration
-	// Traced is told of each lease when all about it is done; optional.
+	// Traced is called for each lease when all about it is done; optional.
 	Traced func(l *client.Lease, a *Attempt, from time.Time)
-	// Idle is told once when there is no work, and again when there was some in
+	// Idle is called once when there is no work, and again when there was some in
 	// between; optional. Several workers may call it, never at once.
 	Idle func()
 }

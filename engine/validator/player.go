@@ -71,7 +71,7 @@ type Job struct {
 	Attempt    int
 	Arena      agon.Arena
 	Submission agon.Submission
-	// OnState is told when playing and judging begin. Optional.
+	// OnState is called when playing and judging begin. Optional.
 	OnState func(agon.RunState)
 	// OnEvent sees each event as it happens. Optional.
 	OnEvent func(agon.Event)

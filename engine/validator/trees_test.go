@@ -212,7 +212,7 @@ func TestAttemptHoldsTrees(t *testing.T) {
 	c, list := newTrees(t, 2, 3)
 	p := &Player{Driver: fake.New(fake.Config{}), Gateway: &sessions{}, Trees: c, Now: time.Now}
 	e := &env{p: p, rec: &recorder{now: time.Now}}
-	for range 2 { // asking again is no second tree
+	for range 2 { // asking again is not a second tree
 		for i := range 3 {
 			if _, err := e.Tree(t.Context(), list[i]); err != nil {
 				t.Fatal(err)

@@ -127,7 +127,7 @@ func Public(a netip.Addr) bool {
 func checkAddress(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !Public(at.Addr()) {
-		return refuse("private_address", "%s is no public address", address)
+		return refuse("private_address", "%s is not a public address", address)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (f *Client) Post(ctx context.Context, raw string, h http.Header, body []byt
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, raw, bytes.NewReader(body))
 	if err != nil {
-		return 0, refuse("bad_url", "it is no address")
+		return 0, refuse("bad_url", "it is not an address")
 	}
 	req.Header = h.Clone()
 	req.Header.Set("User-Agent", "agon/"+agon.Version)
@@ -165,7 +165,7 @@ func (f *Client) Get(ctx context.Context, raw string) ([]byte, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
 	if err != nil {
-		return nil, refuse("bad_url", "it is no address")
+		return nil, refuse("bad_url", "it is not an address")
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Accept-Encoding", "identity")

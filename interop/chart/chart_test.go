@@ -207,7 +207,7 @@ func check(t *testing.T, o runtime.Object) {
 		}
 		for _, m := range c.VolumeMounts {
 			if !volumes[m.Name] {
-				t.Errorf("container %s mounts %s, which is no volume", c.Name, m.Name)
+				t.Errorf("container %s mounts %s, which is not a volume", c.Name, m.Name)
 			}
 		}
 		for _, e := range c.Env {

@@ -30,13 +30,13 @@ func fromRelease(ctx context.Context, o kit.Options, d sandbox.Driver, root stri
 		return &agon.Error{Code: "bad_request", Status: 422, Field: field, Message: fmt.Sprintf(format, args...)}
 	}
 	if x, ok := task.Indexes[r.Index]; !ok {
-		return nil, bad("index", "%.40q is no package index: want pypi, go or npm", r.Index)
+		return nil, bad("index", "%.40q is not a package index: want pypi, go or npm", r.Index)
 	} else if !x.Name.MatchString(r.Package) {
-		return nil, bad("name", "%.80q is no package name of %s", r.Package, x.Title)
+		return nil, bad("name", "%.80q is not a package name of %s", r.Package, x.Title)
 	}
 	for field, v := range map[string]string{"old": r.Old, "new": r.New} {
 		if !task.IsVersion(v) {
-			return nil, bad(field, "%.80q is no version", v)
+			return nil, bad(field, "%.80q is not a version", v)
 		}
 	}
 	if r.Repeats < 2 || r.Repeats > 20 {

@@ -304,7 +304,7 @@ func environ(at string, env map[string]string, add func(string, string, ...any))
 	for k, v := range env {
 		switch _, err := expand(v); {
 		case k == "" || len(k) > 200 || strings.ContainsAny(k, "=\x00\n") || strings.ContainsRune(v, 0) || len(v) > 32<<10:
-			add(at, "%.80q is no variable", k)
+			add(at, "%.80q is not a variable", k)
 		case err != nil:
 			add(at+"."+k, "%v", err)
 		}

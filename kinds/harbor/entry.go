@@ -59,7 +59,7 @@ func parseEntry(b []byte) (*entry, error) {
 	}
 	for k, v := range e.Env {
 		if k == "" || len(k) > 200 || strings.ContainsAny(k, "=\x00\n") || strings.ContainsRune(v, 0) || len(v) > 32<<10 {
-			return nil, fmt.Errorf("env: %.80q is no variable", k)
+			return nil, fmt.Errorf("env: %.80q is not a variable", k)
 		}
 	}
 	return e, nil

@@ -304,7 +304,7 @@ func reward(box sandbox.Box) (verdict, error) {
 		case errors.Is(err, sandbox.ErrNotExist):
 			continue
 		case errors.Is(err, sandbox.ErrUnsafe):
-			return verdict{detail: fmt.Sprintf("%s is no file of at most %d bytes", path.Base(f.at), maxReward)}, nil
+			return verdict{detail: fmt.Sprintf("%s is not a file of at most %d bytes", path.Base(f.at), maxReward)}, nil
 		case err != nil:
 			return verdict{}, fmt.Errorf("read the reward: %w", err)
 		}
@@ -320,7 +320,7 @@ func reward(box sandbox.Box) (verdict, error) {
 func parseText(b []byte) (float64, map[string]float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%.60q is no number", b)
+		return 0, nil, fmt.Errorf("%.60q is not a number", b)
 	}
 	v, err = within(v)
 	return v, map[string]float64{"reward": v}, err

@@ -22,7 +22,7 @@ const (
 	maxArchiveEntries = 1_000_000
 )
 
-// Unpacked is path itself where it is no archive (.tar, .tar.gz, .tgz, .zip), else
+// Unpacked is path itself where it is not an archive (.tar, .tar.gz, .tgz, .zip), else
 // the directory below work into which it was unpacked. One directory around
 // everything is taken away.
 func Unpacked(work, path string) (string, error) {

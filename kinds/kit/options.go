@@ -27,7 +27,7 @@ type Options struct {
 	Getenv   func(string) string
 	Log      *slog.Logger
 	// Say prints one line for people, Progress shows how far the play is. Ready is
-	// told when /v1 answers, Decided whenever the last open submission has been
+	// called when /v1 answers, Decided whenever the last open submission has been
 	// decided. All optional.
 	Say      func(format string, args ...any)
 	Progress func(progress.State)

@@ -71,7 +71,7 @@ func wrongKind(t *task.Task, format string, args ...any) error {
 	return &task.InvalidError{Key: t.Key, Findings: []agon.Finding{{Code: "invalid_task", Field: "agon.kind", Message: fmt.Sprintf(format, args...)}}}
 }
 
-// checked drops what is no task of the kind and joins the reasons to err.
+// checked drops what is not a task of the kind and joins the reasons to err.
 func (l List) checked(kind string, list []*task.Task, err error) ([]*task.Task, error) {
 	out, errs := list[:0], []error{err}
 	for _, t := range list {

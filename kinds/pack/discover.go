@@ -305,7 +305,7 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pac
 		out.Cost /= float64(played)
 	}
 	if out.Cost <= 0 {
-		out.Qualified = false // a cost that nobody measured is no win
+		out.Qualified = false // a cost that nobody measured is not a win
 	}
 	return out, nil
 }

@@ -211,7 +211,7 @@ func serveSamplePacks(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(files[kindpack.File]) // a client that is gone cannot be told so
+	_, _ = w.Write(files[kindpack.File]) // a client that is gone reads no error
 }
 
 func (t *together) Close() {

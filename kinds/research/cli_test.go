@@ -177,7 +177,7 @@ func TestSubmitWorkspace(t *testing.T) {
 		}
 		b.write("../submission.json", `{"summary": "a try", "claimed_metrics": {"size": 1}}`)
 	}
-	// In the checkout it is found, and is no part of the work.
+	// In the checkout it is found, and is not part of the work.
 	b.write("submission.json", `{"summary": "a try", "claimed_metrics": {"size": 1}}`)
 	if code, _, errOut := b.run("submit-workspace", "--claim-id", claim, "--repo-dir", b.repo); code == 0 || !strings.Contains(errOut, "repo checkout has no patch to submit") {
 		t.Errorf("in the checkout: %d %s", code, errOut)

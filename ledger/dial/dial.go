@@ -91,9 +91,9 @@ type Config struct {
 	Signer func(address string) (auth.Signer, error)
 	// InBlock counts the first block of an extrinsic on a chain; else the one that stays.
 	InBlock bool
-	// Included is told each extrinsic that came into a block of a chain; nil = nobody.
+	// Included is called with each extrinsic that came into a block of a chain; nil = nobody.
 	Included func(subtensor.Included)
-	// Retracted is told when a block with an extrinsic on its way is none any more; nil = nobody.
+	// Retracted is called when a block that held a pending extrinsic was reorganised away; nil = nobody.
 	Retracted func(hash string, block uint64)
 	// Relays are drand's HTTP relays, for rounds that a chain does not have; nil = none.
 	Relays []string

@@ -133,7 +133,7 @@ func Open(cfg Config) (*Keeper, error) {
 
 // Tick looks at the ledger and does what is due: reveals what was promised,
 // then sets or promises this tempo's weights, if it may. Call it every few
-// blocks. Errors that are no refusals (*ledger.Error) carry agon.FaultLedger;
+// blocks. Errors that are not refusals (*ledger.Error) carry agon.FaultLedger;
 // after any error the next tick goes on.
 func (k *Keeper) Tick(ctx context.Context, want Want) (r Report, err error) {
 	unlock, err := k.lock()
@@ -521,7 +521,7 @@ func tempo(m *ledger.Metagraph) uint64 {
 }
 
 // shows reports whether the ledger holds what p promised as the weights of n,
-// set since: the same weights of an earlier tempo are no reveal.
+// set since: the same weights of an earlier tempo are not a reveal.
 func shows(m *ledger.Metagraph, n ledger.Neuron, p promise) bool {
 	for _, row := range m.Weights {
 		if row.UID == n.UID {
@@ -535,7 +535,7 @@ func sick(code, message string) error {
 	return &agon.Error{Code: code, Status: http.StatusBadGateway, Message: message, Mend: "see that the ledger runs and is in step", Fault: agon.FaultLedger}
 }
 
-// ours puts the fault of an error that is no refusal on the ledger.
+// ours puts the fault of an error that is not a refusal on the ledger.
 func ours(what string, err error) error {
 	var refusal *ledger.Error
 	var coded *agon.Error

@@ -137,7 +137,7 @@ func testRegistration(t *testing.T, b *Bench) {
 	want(t, "twice", err, ledger.ErrAlreadyRegistered)
 	var coded *agon.Error
 	if _, err := b.Ledger.Register(t.Context(), b.Netuid, "not an address", Key(t, "c")); !errors.As(err, &coded) || coded.Field != "hotkey" {
-		t.Errorf("a hotkey that is no address: %v", err)
+		t.Errorf("a hotkey that is not an address: %v", err)
 	}
 	if _, err := b.Ledger.Register(t.Context(), b.Netuid, Key(t, "b"), ""); !errors.As(err, &coded) || coded.Field != "coldkey" {
 		t.Errorf("an empty coldkey: %v", err)

@@ -44,7 +44,7 @@ type Config struct {
 
 // Client is a ledger in another process. All methods may run at once. It tries
 // once: a write whose answer was lost may have happened, so the caller reads
-// before it writes again. Errors that are no refusals carry agon.FaultLedger.
+// before it writes again. Errors that are not refusals carry agon.FaultLedger.
 type Client struct {
 	base    string
 	signer  func(string) (auth.Signer, error)
@@ -64,7 +64,7 @@ var _ ledger.Full = (*Client)(nil)
 func New(cfg Config) (*Client, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
-		return nil, &agon.Error{Code: "bad_url", Status: http.StatusUnprocessableEntity, Field: "ledger", Message: fmt.Sprintf("ledger %q is no address: want http://host:port", cfg.URL)}
+		return nil, &agon.Error{Code: "bad_url", Status: http.StatusUnprocessableEntity, Field: "ledger", Message: fmt.Sprintf("ledger %q is not an address: want http://host:port", cfg.URL)}
 	}
 	c := &Client{base: u.Scheme + "://" + u.Host, signer: cfg.Signer, timeout: cfg.Timeout, now: cfg.Now}
 	if c.timeout <= 0 {

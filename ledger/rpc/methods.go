@@ -98,7 +98,7 @@ func (s *Server) nextIndex(ctx context.Context, p []json.RawMessage) (any, error
 	}
 	pub, _, err := auth.DecodeSS58(address)
 	if err != nil {
-		return nil, badParams("account is no address")
+		return nil, badParams("account is not an address")
 	}
 	return s.nonce(ctx, pub)
 }

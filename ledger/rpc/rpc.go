@@ -241,7 +241,7 @@ func hexArg(params []json.RawMessage, i int, name string) ([]byte, bool, error) 
 	}
 	b, err := hex.DecodeString(strings.TrimPrefix(text, "0x")) // some clients leave the 0x out
 	if err != nil {
-		return nil, false, badParams("%s is no hex", name)
+		return nil, false, badParams("%s is not hex", name)
 	}
 	return b, true, nil
 }

@@ -209,7 +209,7 @@ func (r *reading) account(key any) (any, error) {
 	}
 	v, ok := scale.Zero(item.Value).(scale.Map)
 	if !ok {
-		return nil, errors.New("account is no struct")
+		return nil, errors.New("account is not a struct")
 	}
 	nonce, err := r.nonce(r.ctx, pub)
 	if err != nil {

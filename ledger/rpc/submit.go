@@ -127,7 +127,7 @@ func (s *Server) ofStake(name string, of ...any) any {
 func (s *Server) apply(ctx context.Context, signer string, v any) (events []any, err error) {
 	pallet, ok := v.(scale.Value)
 	if !ok {
-		return nil, errors.New("call is no call")
+		return nil, errors.New("call is not a call")
 	}
 	call, _ := pallet.Of.(scale.Value)
 	a, _ := call.Of.(scale.Map)
@@ -399,7 +399,7 @@ func fieldValue(f ledger.Field) scale.Value {
 }
 
 // dispatchError makes a refusal of the ledger the error of a dispatch. What is
-// no refusal stays an error.
+// not a refusal stays an error.
 func (s *Server) dispatchError(err error) (any, error) {
 	var refusal *ledger.Error
 	var coded *agon.Error

@@ -21,7 +21,7 @@ var subscriptions = []string{
 
 const (
 	maxSubscriptions = 64
-	maxHeads         = 32 // heads that are told one by one after a jump
+	maxHeads         = 32 // heads that are reported one by one after a jump
 	writeTimeout     = 20 * time.Second
 )
 

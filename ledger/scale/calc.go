@@ -133,7 +133,7 @@ func (c *files) key(in keyIn) (hexOut, error) {
 	}
 	list, ok := keys.([]any)
 	if !ok && keys != nil {
-		return hexOut{}, errors.New("keys is no list")
+		return hexOut{}, errors.New("keys is not a list")
 	}
 	b, err := m.StorageKey(in.Pallet, in.Item, list...)
 	return hexOut{hex.EncodeToString(b)}, err

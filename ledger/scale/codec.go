@@ -110,7 +110,7 @@ func (r *Reader) Bool() bool {
 	case 1:
 		return true
 	default:
-		r.fail(fmt.Errorf("%d is no bool", b))
+		r.fail(fmt.Errorf("%d is not a bool", b))
 		return false
 	}
 }

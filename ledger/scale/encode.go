@@ -101,7 +101,7 @@ func account(v any) (pub [32]byte, err error) {
 		}
 		return auth.ParseSS58(x)
 	}
-	return pub, fmt.Errorf("%v is no account", v)
+	return pub, fmt.Errorf("%v is not an account", v)
 }
 
 func copy32(to *[32]byte, b []byte) error {
@@ -261,7 +261,7 @@ func byteString(v any) ([]byte, error) {
 			return b, nil
 		}
 		if strings.HasPrefix(x, "0x") {
-			return nil, errors.New("bytes begin with 0x and are no hex")
+			return nil, errors.New("bytes begin with 0x and are not hex")
 		}
 		return []byte(x), nil
 	case []any:
@@ -269,13 +269,13 @@ func byteString(v any) ([]byte, error) {
 		for i, e := range x {
 			n, err := number(e)
 			if err != nil || !n.IsUint64() || n.Uint64() > 255 {
-				return nil, fmt.Errorf("element %d is no byte", i)
+				return nil, fmt.Errorf("element %d is not a byte", i)
 			}
 			out[i] = byte(n.Uint64())
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("%v is no bytes", v)
+	return nil, fmt.Errorf("%v is not bytes", v)
 }
 
 func encodeList(b []byte, t *Type, v any, depth int) (_ []byte, err error) {
@@ -408,5 +408,5 @@ func number(v any) (*big.Int, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("%v is no whole number", v)
+	return nil, fmt.Errorf("%v is not a whole number", v)
 }

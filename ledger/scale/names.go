@@ -283,7 +283,7 @@ func (m *Metadata) named(s string, depth int) (*Type, error) {
 		elem, n, _ := strings.Cut(inner, ";")
 		size, err := strconv.ParseUint(strings.TrimSpace(n), 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("type %q: length is no number", s)
+			return nil, fmt.Errorf("type %q: length is not a number", s)
 		}
 		t, err := m.named(strings.TrimSpace(elem), depth+1)
 		if err != nil {

@@ -203,7 +203,7 @@ func TestCallRefused(t *testing.T) {
 		{"set_weights", `{"netuid":3,"dests":[],"weights":[],"version_key":0,"x":1}`, "field x is unknown"},
 		{"set_weights", `[65536,[],[],0]`, "65536 does not fit u16"},
 		{"set_weights", `[-1,[],[],0]`, "-1 does not fit u16"},
-		{"set_weights", `[1.5,[],[],0]`, "1.5 is no whole number"},
+		{"set_weights", `[1.5,[],[],0]`, "1.5 is not a whole number"},
 		{"set_weights", `[1,[],[]]`, "does not fit"},
 		{"burned_register", `[3,"16ADqpMa4yzfmWs3nuTSMhfZ2ckeGtvqhPWCNqECEGDcGgU2"]`, "address prefix 0"},
 		{"no_such_call", `[]`, "not in the metadata"},

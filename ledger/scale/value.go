@@ -217,7 +217,7 @@ func (r *Reader) primitive(p Prim) any {
 	case Char:
 		n := r.U32()
 		if n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
-			r.fail(fmt.Errorf("%d is no character", n))
+			r.fail(fmt.Errorf("%d is not a character", n))
 			return nil
 		}
 		return string(rune(n))

@@ -166,7 +166,7 @@ func TestPoolNames(t *testing.T) {
 			t.Errorf("%s: %v, want %s", data, err, want)
 		}
 	}
-	// What was imported before is no refusal: it is looked for.
+	// What was imported before is not a refusal: it is looked for.
 	answer.Store(rawAnswer(`{"jsonrpc":"2.0","id":$ID,"error":{"code":1013,"message":"Transaction is already imported"}}`))
 	c = client(t, subtensor.Config{URLs: []string{f.url(true)}, Patience: time.Minute, Stall: time.Hour, Now: fastClock()})
 	if err := c.SetWeights(t.Context(), netuid, ledgertest.Key(t, "a"), ledger.Weights{}); !errors.Is(err, subtensor.ErrStalled) {

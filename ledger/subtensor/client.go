@@ -75,10 +75,10 @@ type Config struct {
 	// Immortal makes extrinsics that never die, for signers that cannot be asked
 	// again. One that is not seen is given up after Patience, and may be taken later.
 	Immortal bool
-	// Retracted is told when a block that held an extrinsic on its way is none any
+	// Retracted is called when a block that held an extrinsic on its way is none any
 	// more; the extrinsic is sent again and watched on. nil = nobody.
 	Retracted func(hash string, block uint64)
-	// Included is told each extrinsic that came into a block, refused or not; nil = nobody.
+	// Included is called with each extrinsic that came into a block, refused or not; nil = nobody.
 	Included func(Included)
 	// NoAPI reads metagraphs from storage, as from a runtime without the API.
 	NoAPI bool
@@ -291,7 +291,7 @@ func (c *Client) check(ctx context.Context, e *endpoint, t transport) error {
 func hash32(text string) (h [32]byte, err error) {
 	b, err := unhex(text)
 	if err != nil || len(b) != 32 {
-		return h, fmt.Errorf("%w: %q is no hash", ErrBadState, text[:min(len(text), 80)])
+		return h, fmt.Errorf("%w: %q is not a hash", ErrBadState, text[:min(len(text), 80)])
 	}
 	return [32]byte(b), nil
 }

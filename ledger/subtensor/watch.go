@@ -284,7 +284,7 @@ func (c *Client) follow(ctx context.Context, s *sighting, best point, raw []byte
 	return nil
 }
 
-// again sends the same bytes. What a pool says of them is no answer: the nonce
+// again sends the same bytes. What a pool says of them is not an answer: the nonce
 // may be used up because they are in a block that was not looked at yet.
 func (c *Client) again(ctx context.Context, s *sighting, best point, raw []byte) error {
 	s.sent = best.number

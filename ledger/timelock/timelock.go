@@ -54,9 +54,9 @@ const (
 
 // Errors that callers branch on.
 var (
-	// ErrFormat is wrapped where bytes are no ciphertext of this layout.
+	// ErrFormat is wrapped where bytes are not a ciphertext of this layout.
 	ErrFormat = errors.New("no timelock ciphertext")
-	// ErrSignature is wrapped where bytes are no signature, or not the round's.
+	// ErrSignature is wrapped where bytes are not a signature, or not the round's.
 	ErrSignature = errors.New("no signature of the round")
 	// ErrOpen is returned where the signature does not open the ciphertext.
 	ErrOpen = errors.New("the signature does not open the ciphertext: it is of another round, or the ciphertext was changed")

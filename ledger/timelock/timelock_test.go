@@ -107,7 +107,7 @@ func TestMalformed(t *testing.T) {
 		t.Errorf("a byte more: %v", err)
 	}
 	infinity := append([]byte{0xc0}, make([]byte, pointSize-1)...)
-	// The last has an x of 2: whether it is on the curve or not, it is no point of the subgroup.
+	// The last has an x of 2: whether it is on the curve or not, it is not a point of the subgroup.
 	for name, u := range map[string][]byte{"infinity": infinity, "zeros": make([]byte, pointSize), "x of ff": bytes.Repeat([]byte{0xff}, pointSize), "small x": append([]byte{0x80}, append(make([]byte, pointSize-2), 2)...)} {
 		if _, err := Decrypt(append(bytes.Clone(u), good[pointSize:]...), sig); !errors.Is(err, ErrFormat) {
 			t.Errorf("U is %s: %v", name, err)

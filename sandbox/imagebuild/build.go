@@ -149,7 +149,7 @@ func readFile(root *os.Root, name string) (string, error) {
 	}
 	defer f.Close()
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no file", name)
+		return "", fmt.Errorf("%s is not a file", name)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxDockerfile+1))
 	return string(b), err

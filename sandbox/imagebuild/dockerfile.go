@@ -64,7 +64,7 @@ func split(text string) ([]instruction, error) {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d", ErrDockerfile, len(text), MaxDockerfile)
 	}
 	if strings.ContainsRune(text, 0) {
-		return nil, fmt.Errorf("%w: it is no text", ErrDockerfile)
+		return nil, fmt.Errorf("%w: it is not text", ErrDockerfile)
 	}
 	var out []instruction
 	joined, begin := "", 0
@@ -170,7 +170,7 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 					v, set = a, true
 				}
 				if !name(k) {
-					return nil, i.bad("%.60q is no name", k)
+					return nil, i.bad("%.60q is not a name", k)
 				}
 				if _, env := envOf(p.config, k); set && !env {
 					vars[k], given[k] = v, v
@@ -183,7 +183,7 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 			}
 			for _, kv := range pairs {
 				if !name(kv[0]) || strings.HasPrefix(kv[0], "LD_") {
-					return nil, i.bad("%.60q is no variable that an image may set", kv[0])
+					return nil, i.bad("%.60q is not a variable that an image may set", kv[0])
 				}
 				setEnv(&p.config, kv[0], kv[1])
 				vars[kv[0]] = kv[1]

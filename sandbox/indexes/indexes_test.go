@@ -152,7 +152,7 @@ func TestServe(t *testing.T) {
 		t.Error("an unknown registry is served")
 	}
 	if _, err := Serve(Config{Getenv: func(string) string { return "ftp://x" }}); err == nil {
-		t.Error("an index that is no web address is served")
+		t.Error("an index that is not a web address is served")
 	}
 }
 

@@ -120,7 +120,7 @@ func loopbackUp() error {
 	return nil
 }
 
-// Do runs f on a thread inside the namespace, e.g. to start a process there.
+// Do runs f on a thread inside the namespace, for example to start a process there.
 // Only for namespaces of this process (root).
 func (n *NS) Do(f func() error) error {
 	n.mu.Lock()

@@ -74,7 +74,7 @@ func lintDockerfile(text string) (bad []string) {
 		case "COPY":
 			from, named := strings.CutPrefix(f[0], "--from=")
 			if named && !slices.Contains(stages, from) {
-				say("COPY from %s, which is no earlier stage", from)
+				say("COPY from %s, which is not an earlier stage", from)
 			}
 		case "RUN":
 			if strings.Contains(rest, "apt-get install") {

@@ -188,7 +188,7 @@ func (c *counter) Write(b []byte) (int, error) {
 const FirstID = layers.HostBase
 
 // WriteLayer writes what an overlay's upper directory holds as a layer: files,
-// whiteouts and opaque marks, in order of their names, by nobody's clock but the
+// whiteouts and opaque marks, in order of their names, by no clock but the
 // files' own. Owners are counted from first. skip leaves paths out. Nothing may
 // run in dir any more.
 func WriteLayer(w io.Writer, dir string, first int, skip func(p string) bool) error {
@@ -274,7 +274,7 @@ const bootstrapped = "apt:"
 func (s *Images) bootstrap(ctx context.Context, ref string) (*Image, error) {
 	suite := strings.TrimPrefix(ref, bootstrapped)
 	if !suiteName.MatchString(suite) {
-		return nil, badImage("%.100q is no release of Debian or Ubuntu: want apt:bookworm", ref)
+		return nil, badImage("%.100q is not a release of Debian or Ubuntu: want apt:bookworm", ref)
 	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: only root makes %s", ErrUnsupported, ref)

@@ -302,11 +302,11 @@ func configOf(b []byte) (ImageConfig, error) {
 	}
 	for _, e := range c.Env {
 		if k, _, ok := strings.Cut(e, "="); !ok || k == "" || strings.ContainsRune(e, 0) {
-			return ImageConfig{}, badImage("its environment has %.100q, which is no NAME=VALUE", e)
+			return ImageConfig{}, badImage("its environment has %.100q, which is not a NAME=VALUE", e)
 		}
 	}
 	if c.WorkingDir != "" && (!path.IsAbs(c.WorkingDir) || strings.ContainsRune(c.WorkingDir, 0)) {
-		return ImageConfig{}, badImage("its working directory %.200q is no absolute path", c.WorkingDir)
+		return ImageConfig{}, badImage("its working directory %.200q is not an absolute path", c.WorkingDir)
 	}
 	return ImageConfig{Env: orEmpty(c.Env), WorkingDir: c.WorkingDir, User: c.User, Entrypoint: orEmpty(c.Entrypoint), Cmd: orEmpty(c.Cmd), Labels: c.Labels}, nil
 }

@@ -171,7 +171,7 @@ func withInterp(program []byte, interp string) ([]byte, error) {
 	// The first path of a loader in a program is the one in its PT_INTERP.
 	i := bytes.Index(program, []byte(old))
 	if i < 0 || !bytes.HasPrefix(program, []byte("\x7fELF")) {
-		return nil, fmt.Errorf("%w: the interpreter is no program with a loader", ErrUnsupported)
+		return nil, fmt.Errorf("%w: the interpreter is not a program with a loader", ErrUnsupported)
 	}
 	start := bytes.LastIndexByte(program[:i], 0) + 1
 	end := i + bytes.IndexByte(program[i:], 0)

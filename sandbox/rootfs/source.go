@@ -132,7 +132,7 @@ func (d dirFiles) open(name string) (io.ReadCloser, int64, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = badImage("%.200q is no file", name)
+		err = badImage("%.200q is not a file", name)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -181,7 +181,7 @@ func archiveSource(f *os.File, pick string) (*source, error) {
 			break
 		}
 		if err != nil {
-			return nil, badImage("%s is no archive that can be read (a compressed one must be unpacked first): %v", path.Base(f.Name()), err)
+			return nil, badImage("%s is not an archive that can be read (a compressed one must be unpacked first): %v", path.Base(f.Name()), err)
 		}
 		if n >= maxMembers {
 			return nil, badImage("%s has more than %d files", path.Base(f.Name()), maxMembers)
@@ -441,7 +441,7 @@ func diffIDs(config []byte) ([]string, error) {
 func registrySource(ctx context.Context, ref string) (*source, error) {
 	r, err := name.ParseReference(ref)
 	if err != nil {
-		return nil, badImage("%.200q is no image: want a registry's NAME@sha256:…, oci:DIR or archive:FILE.tar", ref)
+		return nil, badImage("%.200q is not an image: want a registry's NAME@sha256:…, oci:DIR or archive:FILE.tar", ref)
 	}
 	img, err := remote.Image(r, remote.WithContext(ctx), remote.WithTransport(outward(r.Context().RegistryStr())), remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))

@@ -96,7 +96,7 @@ func (k *link) accept() {
 	}
 }
 
-// hello reads the first line of a connection and hands the rest to who waits for it.
+// hello reads the first line of a connection and hands the rest to its waiter.
 func (k *link) hello(c *tracked) {
 	_ = c.SetReadDeadline(time.Now().Add(helloTime)) //nolint:forbidigo // a deadline of a real socket
 	line, err := readLine(c)

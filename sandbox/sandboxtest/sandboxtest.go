@@ -310,7 +310,7 @@ func (s *suite) strangers(t *testing.T, b sandbox.Box) []int {
 	return h.Group(id.ID()).Procs()
 }
 
-// alive tells whether a process exists and is no zombie.
+// alive tells whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -244,7 +244,7 @@ func TestRefusals(t *testing.T) {
 		{"other body", raw{method: "POST", path: to, body: good, key: f.miner, spoil: func(h http.Header) {
 			h.Set("Agon-Signature", strings.Repeat("ab", 64))
 		}}, 401},
-		{"nonce is no uuid", raw{method: "POST", path: to, body: good, key: f.miner, nonce: "1"}, 401},
+		{"nonce is not a uuid", raw{method: "POST", path: to, body: good, key: f.miner, nonce: "1"}, 401},
 		{"unregistered", raw{method: "POST", path: to, body: good, key: f.stranger}, 403},
 		{"unknown arena", raw{method: "POST", path: "/v1/arenas/none/submissions", body: good, key: f.miner}, 404},
 		{"too large", raw{method: "POST", path: to, body: submission(map[string]string{"agent": strings.Repeat("x", 2<<20+1)}, "MIT"), key: f.miner}, 413},

@@ -302,7 +302,7 @@ func (a *App) noun(cmd *cobra.Command, list *cobra.Command, others ...*cobra.Com
 	return cmd
 }
 
-// NoSubcommand refuses words that are no subcommand, with the nearest that is.
+// NoSubcommand refuses words that are not a subcommand, with the nearest that is.
 func (a *App) NoSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -315,7 +315,7 @@ func (a *App) NoSubcommand(cmd *cobra.Command, args []string) error {
 	return output.Usage("", mend, "unknown command %q for %q", args[0], cmd.CommandPath())
 }
 
-// Args demands from min to max arguments, named for the message; max < 0 is no bound.
+// Args demands from min to max arguments, named for the message; max < 0 is not a bound.
 func Args(low, high int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= low && (high < 0 || len(args) <= high) {

@@ -206,7 +206,7 @@ const maxPoisonFile = 256 << 20
 
 func readPoison(paths []string) (*corpus.Poison, error) {
 	if len(paths) == 0 {
-		return nil, nil //nolint:nilnil // no list is no poison
+		return nil, nil //nolint:nilnil // no list is not a poison
 	}
 	p := corpus.NewPoison()
 	for _, path := range paths {

@@ -19,7 +19,7 @@ type EnvServeOptions struct {
 	// Whole and Idle when a session ends by itself. 0: the default.
 	Sessions, Calls int
 	Whole, Idle     time.Duration
-	// Ready is told what is served where; never nil.
+	// Ready is called with what is served where; never nil.
 	Ready func(EnvReady) error
 }
 

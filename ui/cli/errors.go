@@ -150,7 +150,7 @@ func defaultMend(code int) string {
 	case CodeRefused:
 		return "read the rules with `agon arena view`"
 	case CodeOurs:
-		return "this is no fault of yours: try again later; `agon doctor` may say more"
+		return "this is not a fault of yours: try again later; `agon doctor` may say more"
 	}
 	return "run it again with -v; `agon doctor` may say more"
 }

@@ -16,7 +16,7 @@ type GatewayOptions struct {
 	Allow []string
 	// TLSCert and TLSKey are PEM files; both or none.
 	TLSCert, TLSKey string
-	// Ready is told the address and the key that signs receipts; never nil.
+	// Ready is called with the address and the key that signs receipts; never nil.
 	Ready func(url, signer string)
 }
 

@@ -62,7 +62,7 @@ func (a *App) openLedger(ctx context.Context) (ledger.Full, func() error, error)
 	place := a.ledgerPlace()
 	if place != "" && !isURL(place) {
 		if strings.Contains(place, "://") {
-			return nil, nil, output.Usage("ledger", "give a file, a network, or an http, https, ws or wss address", "%q is no ledger", place)
+			return nil, nil, output.Usage("ledger", "give a file, a network, or an http, https, ws or wss address", "%q is not a ledger", place)
 		}
 		l, err := a.openFile(ctx)
 		if err != nil {
@@ -281,7 +281,7 @@ func (a *App) ledgerStepCmd() *cobra.Command {
 			if len(args) > 0 {
 				var err error
 				if n, err = strconv.ParseUint(args[0], 10, 40); err != nil {
-					return output.Usage("", "give a whole number", "%q is no number of blocks", args[0])
+					return output.Usage("", "give a whole number", "%q is not a number of blocks", args[0])
 				}
 			}
 			return a.withFile(cmd.Context(), func(l *local.Ledger) error {

@@ -29,7 +29,7 @@ const raoPerTAO = 1_000_000_000
 // parseTAO reads an amount of TAO with up to nine decimals, exactly.
 func parseTAO(s string) (rao uint64, err error) {
 	whole, frac, _ := strings.Cut(s, ".")
-	bad := output.Usage("", "give TAO with at most nine decimals, such as 12.5", "%q is no amount", s)
+	bad := output.Usage("", "give TAO with at most nine decimals, such as 12.5", "%q is not an amount", s)
 	if whole == "" && frac == "" || len(frac) > 9 || strings.ContainsAny(s, "+-") {
 		return 0, bad
 	}
@@ -296,7 +296,7 @@ func commitField(args []string, file, sum string) (ledger.Field, error) {
 	case sum != "":
 		b, err := hex.DecodeString(sum)
 		if err != nil || len(b) != 32 {
-			return ledger.Field{}, output.Usage("sha256", "give 64 hex digits", "--sha256 %q is no hash", sum)
+			return ledger.Field{}, output.Usage("sha256", "give 64 hex digits", "--sha256 %q is not a hash", sum)
 		}
 		return ledger.Field{Type: ledger.FieldSha256, Data: b}, nil
 	case file != "":
@@ -418,7 +418,7 @@ func parseWeights(words []string) (uids, values []uint16, err error) {
 		uid, uerr := strconv.ParseUint(left, 10, 16)
 		w, werr := strconv.ParseFloat(right, 64)
 		if !ok || uerr != nil || werr != nil || seen[uid] {
-			return nil, nil, output.Usage("", "give each uid once, such as 3=0.5", "%q is no UID=WEIGHT", s)
+			return nil, nil, output.Usage("", "give each uid once, such as 3=0.5", "%q is not a UID=WEIGHT", s)
 		}
 		seen[uid] = true
 		for uint64(len(weights)) <= uid {

@@ -85,7 +85,7 @@ func (a *App) publish(ctx context.Context, c *client.Client, arena, to string, e
 		return nil, err
 	}
 	if !publicID.MatchString(about.ID) {
-		return nil, fmt.Errorf("publish: the server's arena id %q is no file name", about.ID)
+		return nil, fmt.Errorf("publish: the server's arena id %q is not a file name", about.ID)
 	}
 	r := &published{Arena: about.ID, Dir: filepath.Join(to, about.ID), Published: []string{}}
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
@@ -103,7 +103,7 @@ func (a *App) publish(ctx context.Context, c *client.Client, arena, to string, e
 				continue
 			}
 			if !publicID.MatchString(s.ID) {
-				return nil, fmt.Errorf("publish: the server's submission id %q is no file name", s.ID)
+				return nil, fmt.Errorf("publish: the server's submission id %q is not a file name", s.ID)
 			}
 			fresh, err := publishOne(ctx, c, r.Dir, s)
 			if err != nil {

@@ -51,7 +51,7 @@ func (a *App) watchArenaCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ARENA",
 		Short: "Follow an arena's contest on the terminal: who leads, what is played, what was decided",
-		Long: `Redraws itself once a second until q or Ctrl-C. Where the output is no terminal, it prints once.
+		Long: `Redraws itself once a second until q or Ctrl-C. Where the output is not a terminal, it prints once.
 JSON: {arena, board, contests}.`,
 		Example:           "  agon watch {arena}\n  agon watch {arena} -o json --jq .board.seats",
 		Args:              Args(1, 1, "agon watch {arena}"),
@@ -76,7 +76,7 @@ func (a *App) topCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Follow a whole server on the terminal: arenas, queues, faults, validators",
-		Long: `Redraws itself once a second until q or Ctrl-C. Where the output is no terminal, it prints once.
+		Long: `Redraws itself once a second until q or Ctrl-C. Where the output is not a terminal, it prints once.
 JSON: {arenas, runs: {scored, failed, by_fault}, validators}.`,
 		Example: "  agon top\n  agon top -o json --jq .runs",
 		Args:    Args(0, 0, ""),

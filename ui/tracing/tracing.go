@@ -1,7 +1,7 @@
 // Package tracing sends OpenTelemetry spans by OTLP over HTTP, where an operator
 // asks for them: one a request that is served, and one tree a lease, with its
 // phases and its calls. Spans hold ids, names, times, counts and codes. They
-// never hold a query, a header, a body or a key, and nobody's trace context is
+// never hold a query, a header, a body or a key, and no foreign trace context is
 // taken over.
 package tracing
 

@@ -46,7 +46,7 @@ type boardRow struct {
 	Tier     int // 0: not worked out
 	NewTier  bool
 	Champion bool
-	Band     *score.Band // nil: its score is no mean of problems, or of one only
+	Band     *score.Band // nil: its score is not a mean of problems, or of one only
 	Mark     Whisker
 	Reward   string
 	Public   *float64 // of the public problems, where the score is of the hidden ones

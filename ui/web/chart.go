@@ -121,7 +121,7 @@ func (c *Chart) done() *Chart {
 	return c
 }
 
-// point adds an x with its name and one y for each series; nil is no value.
+// point adds an x with its name and one y for each series; nil is not a value.
 func (c *Chart) point(x float64, name, link string, ys ...*float64) {
 	c.plot.X, c.plot.Names, c.plot.Links = append(c.plot.X, x), append(c.plot.Names, plain.Line(name)), append(c.plot.Links, link)
 	for i, y := range ys {

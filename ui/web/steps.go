@@ -260,7 +260,7 @@ func (s *Step) plain(e agon.Event, b *blocks) {
 	b.add("data", indent(e.Data), true)
 }
 
-// indent lays JSON out for reading; what is no JSON stays as it is.
+// indent lays JSON out for reading; what is not JSON stays as it is.
 func indent(b []byte) string {
 	if len(b) == 0 {
 		return ""

@@ -100,7 +100,7 @@ func (t *Teller) Add(ctx context.Context, url string, types []string) (*agon.Web
 		}
 		if _, _, found, err := tx.WebhookCursor(); err != nil {
 			return err
-		} else if !found { // what was before the first hook is nobody's news
+		} else if !found { // what was before the first hook is not news
 			d, a, err := tx.LastNumbers()
 			if err != nil {
 				return err

@@ -90,7 +90,7 @@ func TestTellsWhatHappened(t *testing.T) {
 	r := &receiver{status: 204}
 	srv := httptest.NewServer(r)
 	defer srv.Close()
-	f.decide(t, "before", agon.TookSeat) // nobody's news
+	f.decide(t, "before", agon.TookSeat) // no hook is due
 	if _, err := f.Add(t.Context(), srv.URL, []string{TypeSeat, TypeActed}); err != nil {
 		t.Fatal(err)
 	}

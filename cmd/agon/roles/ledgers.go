@@ -24,7 +24,7 @@ const demoStake = 1_000_000_000_000
 const (
 	graphFresh = 6 * time.Second  // half a block: younger is taken as it is
 	graphRetry = 5 * time.Second  // a ledger that did not answer is left alone for so long
-	graphStale = 20 * time.Minute // older is no answer, however ill the ledger is
+	graphStale = 20 * time.Minute // older is not an answer, however ill the ledger is
 	graphWait  = 30 * time.Second // for one reading
 )
 

@@ -201,7 +201,7 @@ func TestOperatorRegisters(t *testing.T) {
 	t.Error("the operator's registration is not there")
 }
 
-// Open registration is for one machine; a word that is no mode is refused.
+// Open registration is for one machine; a word that is not a mode is refused.
 func TestOpenRegistrationIsForLoopback(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Arenas, o.Registration, o.Listen = []string{smallArena(t, "small/interval-merge")}, local.RegistrationOpen, "0.0.0.0:0"

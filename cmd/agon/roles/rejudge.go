@@ -17,7 +17,7 @@ import (
 	"github.com/agon-arena/agon/ui/cli"
 )
 
-// rejudge judges stored evidence again, on this machine, with nobody's account.
+// rejudge judges stored evidence again, on this machine, without an account.
 func rejudge(ctx context.Context, kits kit.List, r cli.RejudgeOptions) ([]agon.Score, error) {
 	o := kits.Options(r.Common, r.Driver)
 	p, k, source, done, err := auditor(ctx, o, r.Client, r.Kind)

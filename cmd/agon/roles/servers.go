@@ -101,7 +101,7 @@ type member struct {
 	o       kit.Options
 	front   *front
 	address string
-	ready   sync.Once // Options.Ready is told once
+	ready   sync.Once // Options.Ready is called once
 }
 
 func (m *member) isReady() {

@@ -35,7 +35,7 @@ import (
 const maxTryFile = 16 << 20
 
 // Try plays a file on an arena's public tasks with the validator's own Player,
-// on this machine, for nobody's account. only names tasks; none means all.
+// on this machine, without charging an account. only names tasks; none means all.
 func Try(ctx context.Context, o kit.Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
 	work, err := tempdir.Make("try")
 	if err != nil {

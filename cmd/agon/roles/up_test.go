@@ -97,7 +97,7 @@ func smallArena(t *testing.T, keys ...string) string {
 	return path
 }
 
-// A whole arena in real boxes: four agents, the best that is no script takes
+// A whole arena in real boxes: four agents, the best that is not a script takes
 // the seat, its weight stands on the ledger; a second start changes nothing.
 func TestUpOnce(t *testing.T) {
 	dir := t.TempDir()

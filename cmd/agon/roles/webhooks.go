@@ -24,7 +24,7 @@ func (s *server) openWebhooks() error {
 	case err == nil:
 		seed, err := hex.DecodeString(strings.TrimSpace(string(b)))
 		if err != nil || len(seed) != ed25519.SeedSize {
-			return fmt.Errorf("read %s: it is no key", path)
+			return fmt.Errorf("read %s: it is not a key", path)
 		}
 		key = ed25519.NewKeyFromSeed(seed)
 	case errors.Is(err, fs.ErrNotExist):

@@ -10,7 +10,7 @@ solved row; outcomes themselves are played in the arena, see README.md).
 
 A dry run takes a random model of a few thousand weights and two steps: it shows
 that files, template, loss masks and trainer fit each other, without network or
-GPU. It fails if the weights do not move or if a loss is no number. Prints one
+GPU. It fails if the weights do not move or if a loss is not a number. Prints one
 line of JSON: {method, rows, steps, loss, trained_tokens, out}.
 """
 
@@ -29,7 +29,7 @@ def arguments():
     p.add_argument("--model", default="Qwen/Qwen3-4B")
     p.add_argument("--out", required=True)
     p.add_argument("--rendering", choices=["agon", "template"], default="agon",
-                   help="sft: qwen3.jsonl with agon's loss masks, or trl_sft.jsonl by the chat template of the model (for models that are no Qwen3)")
+                   help="sft: qwen3.jsonl with agon's loss masks, or trl_sft.jsonl by the chat template of the model (for models that are not Qwen3)")
     p.add_argument("--dry-run", action="store_true")
     p.add_argument("--max-length", type=int, default=14336, help="tokens; no row of a corpus is longer in o200k_base")
     p.add_argument("--learning-rate", type=float, help="default: 1e-4 for sft, 1e-6 else")
@@ -233,7 +233,7 @@ def main():
     result = t.train()
     loss = [x["loss"] for x in t.state.log_history if "loss" in x]
     if not all(math.isfinite(x) for x in loss):
-        die(f"a loss is no number: {loss}")
+        die(f"a loss is not a number: {loss}")
     # Two steps of GRPO on a random model earn nothing, so nothing need move there.
     if a.dry_run and a.method != "grpo" and all(torch.equal(x, y) for x, y in zip(before, weights())):
         die("the weights did not move")

@@ -191,7 +191,7 @@ func (q *writer) run(ctx context.Context, query string) error {
 }
 
 // note remembers what a statement of a job met. The facts of a statement that
-// failed are no facts.
+// failed are not facts.
 func (q *writer) note(err error) {
 	if err != nil {
 		q.facts = q.facts[:q.sure]

@@ -300,7 +300,7 @@ type writer struct {
 	row, first int64    // where they will stand
 }
 
-// ExecContext runs a statement. The facts of one that fails are no facts.
+// ExecContext runs a statement. The facts of one that fails are not facts.
 func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	r, err := w.querier.ExecContext(ctx, query, args...)
 	if err != nil {

@@ -65,7 +65,7 @@ type Index struct {
 	names  []string
 	data   [][]byte
 	at     map[uint64]place // of a block's hash
-	bloom  []uint64         // bits of hashes: most places are no block
+	bloom  []uint64         // bits of hashes: most places are not a block
 	shift  uint
 	blocks int
 	bufs   sync.Pool // of *[]byte, each of chunk+overlap bytes: archives have many small files
@@ -279,7 +279,7 @@ func (x *Index) reader(ctx context.Context, where string, r io.Reader, depth int
 					return err
 				case errors.Is(err, xz.ErrMemlimit), errors.Is(err, xz.ErrUnsupportedCheck), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 					return fmt.Errorf("%w: %s: %w", errUnread, where, err)
-				} // what else cannot be opened is no archive, or broken
+				} // what else cannot be opened is not an archive, or broken
 				if !last {
 					return nil
 				}

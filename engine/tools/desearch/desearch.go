@@ -158,7 +158,7 @@ func parseX(b []byte) ([]tools.Post, error) {
 	if json.Unmarshal(b, &in) != nil {
 		var wrapped struct{ Data *[]post }
 		if json.Unmarshal(b, &wrapped) != nil || wrapped.Data == nil {
-			return nil, bad("reply is no list of posts")
+			return nil, bad("reply is not a list of posts")
 		}
 		in = *wrapped.Data
 	}
@@ -224,7 +224,7 @@ var lists = []struct{ key, source string }{
 func parseAI(b []byte) ([]tools.AIHit, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(b, &in); err != nil || in == nil {
-		return nil, bad("reply is no object")
+		return nil, bad("reply is not an object")
 	}
 	out := []tools.AIHit{}
 	seen := map[string]bool{}

@@ -377,7 +377,7 @@ func plainPath(p string) bool {
 }
 
 // parseBlobs reads `git cat-file --batch` for the entries, in order. Files
-// that are no text are left out.
+// that are not text are left out.
 func parseBlobs(entries []entry, b []byte) ([]file, error) {
 	var out []file
 	for _, e := range entries {

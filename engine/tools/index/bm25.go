@@ -19,7 +19,7 @@ const (
 
 // Limits of one index.
 const (
-	// MaxTerm cuts a word, in bytes: longer ones are no words.
+	// MaxTerm cuts a word, in bytes: longer ones are not words.
 	MaxTerm = 64
 	// maxQueryTerms bounds the words of a query that are looked up.
 	maxQueryTerms = 64

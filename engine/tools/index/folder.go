@@ -50,7 +50,7 @@ type Folder struct {
 // Load reads every .md, .txt and .json document below fsys, in the order of
 // their paths. A text document may begin with lines "url: …", "title: …",
 // "kind: …", "source: …", "date: …" and "user: …" closed by an empty line; a
-// JSON document is an object with those fields and "text". What is no UTF-8 or
+// JSON document is an object with those fields and "text". What is not UTF-8 or
 // larger than 1 MiB is an error that names the file.
 func Load(fsys fs.FS, name string, now func() time.Time) (*Folder, error) {
 	if now == nil {

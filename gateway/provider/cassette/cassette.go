@@ -60,7 +60,7 @@ func keyOf(path string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Parse reads a tape. It refuses lines that are no entries, entries whose
+// Parse reads a tape. It refuses lines that are not entries, entries whose
 // status no upstream may hand on, and the same request twice.
 func Parse(r io.Reader) (map[string]entry, error) {
 	sc := bufio.NewScanner(io.LimitReader(r, maxTape+1))
@@ -89,7 +89,7 @@ func Parse(r io.Reader) (map[string]entry, error) {
 		case e.Path != provider.PathChat && e.Path != provider.PathEmbeddings:
 			return nil, fmt.Errorf("read tape: line %d: path: unknown", n)
 		case e.Status != http.StatusOK && !provider.Own(e.Status):
-			return nil, fmt.Errorf("read tape: line %d: status %d is no answer", n, e.Status)
+			return nil, fmt.Errorf("read tape: line %d: status %d is not an answer", n, e.Status)
 		case twice:
 			return nil, fmt.Errorf("read tape: line %d: a request stands twice", n)
 		}

@@ -23,7 +23,7 @@ import (
 // Config describes an upstream.
 type Config struct {
 	Name    string   // for receipts; default "openai"
-	BaseURL string   // up to and without "/chat/completions", e.g. "https://host/v1"
+	BaseURL string   // up to and without "/chat/completions", for example "https://host/v1"
 	Key     string   // sent as a bearer token; may be empty for a local server
 	Models  []string // names it serves, the default first; at least one
 	// Speaks are the forms that the server takes: "openai" (chat and embeddings; the
@@ -289,7 +289,7 @@ type body struct {
 	left   int64
 	held   []byte      // the longest end of what was read that begins the key
 	ready  []byte      // read and cleared, for a reader with little room
-	idle   *time.Timer // runs only while a Read waits: a slow client is no silent provider
+	idle   *time.Timer // runs only while a Read waits: a slow client is not a silent provider
 	err    error
 }
 

@@ -94,7 +94,7 @@ func playPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Sub
 	}
 	pairs, err := play.DecodePairs(att.Files[play.PairsFile])
 	if err != nil || len(pairs) != 1 {
-		return att, nil, nil //nolint:nilerror // what the script left is no evidence of ours
+		return att, nil, nil //nolint:nilerror // what the script left is not evidence of ours
 	}
 	return att, &pairs[0], nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
 
-// The engine's rules hold of this kind too: what fails on our side is no
-// score, what a script does to itself is.
+// The engine's rules hold of this kind too: what fails on our side never
+// becomes a score, what a script does to itself is.
 func TestConformance(t *testing.T) {
 	w := newWorld(t, &fixedJudge{ok: true})
 	w.task("one", 1, "x")

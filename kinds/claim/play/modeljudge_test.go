@@ -58,7 +58,7 @@ func TestModelJudge(t *testing.T) {
 	}
 	in.Justification = "something else"
 	if v, err := j.Support(t.Context(), open, in); err == nil {
-		t.Errorf("a reply that is no verdict became one: %+v", v)
+		t.Errorf("a reply that is not a verdict became one: %+v", v)
 	}
 	broken := errors.New("no session")
 	if _, err := j.Support(t.Context(), func() (gateway.Session, error) { return nil, broken }, in); !errors.Is(err, broken) {

@@ -201,7 +201,7 @@ func readReply(out *Pair, status int, body []byte) json.RawMessage {
 	}
 	f, err := object(body)
 	if err != nil {
-		out.fail(OutcomeDied, PairError{Status: status, Message: "the sandbox's answer is no JSON object"})
+		out.fail(OutcomeDied, PairError{Status: status, Message: "the sandbox's answer is not a JSON object"})
 		return nil
 	}
 	if status == http.StatusOK {

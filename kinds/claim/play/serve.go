@@ -37,7 +37,7 @@ type ServeConfig struct {
 	Rootfs string
 	// Bare runs the script without a box: only where something else is one.
 	Bare bool
-	// Ready is told the address when it answers. Optional.
+	// Ready is called with the address when it answers. Optional.
 	Ready func(addr string)
 	// Log gets lines for people and what scripts print, line by line. Optional.
 	Log func(line string)

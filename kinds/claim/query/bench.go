@@ -179,7 +179,7 @@ func ProxyError(transport string, status int, code string) (string, error) {
 		return "", errors.New("transport: want connect, read_timeout or reset, or none")
 	}
 	if status >= 200 && status < 300 {
-		return "", errors.New("status: that is no failure")
+		return "", errors.New("status: that is not a failure")
 	}
 	if slices.Contains([]string{
 		"tool_timeout", "provider_failed", "budget_exhausted", "platform_interrupted", "miner_credential_missing", "duplicate_call", "concurrency_exhausted", "unsupported_provider",

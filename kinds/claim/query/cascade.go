@@ -75,14 +75,14 @@ func near(a, b float64) bool {
 
 func atLeast(a, b float64) bool { return a > b || near(a, b) }
 
-// Decide lets a challenger meet an incumbent over n tasks; nil is no incumbent.
+// Decide lets a challenger meet an incumbent over n tasks; nil is not an incumbent.
 func (b Rulebook) Decide(n int, inc *Standing, ch Standing) (Step, error) {
 	if n < 1 {
 		return Step{}, errors.New("tasks: want at least 1")
 	}
 	for _, s := range []*Standing{inc, &ch} {
 		if s != nil && (math.IsNaN(s.Total) || s.Total < 0 || s.Total > float64(n)*1.5) {
-			return Step{}, fmt.Errorf("total of %q is no score over %d tasks", s.ID, n)
+			return Step{}, fmt.Errorf("total of %q is not a score over %d tasks", s.ID, n)
 		}
 	}
 	st := Step{Challenger: ch.ID, Winner: "incumbent"}

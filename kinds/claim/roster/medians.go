@@ -56,7 +56,7 @@ func Medians(cells []GridCell, quorum int) (*Grid, error) {
 	validators, artifacts, tasks := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range cells {
 		if math.IsNaN(c.Score) || math.IsInf(c.Score, 0) || math.IsNaN(c.Cost) || math.IsInf(c.Cost, 0) || c.Cost < 0 {
-			return nil, fmt.Errorf("validator %s, artifact %s, task %s: score or cost is no number to count with", c.Validator, c.Artifact, c.Task)
+			return nil, fmt.Errorf("validator %s, artifact %s, task %s: score or cost is not a number to count with", c.Validator, c.Artifact, c.Task)
 		}
 		k := at{c.Validator, c.Artifact, c.Task}
 		if _, ok := seen[k]; ok {

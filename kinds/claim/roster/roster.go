@@ -34,7 +34,7 @@ var DefaultSplit = [Places]float64{0.6, 0.3, 0.1}
 // Enters decides the only question of the sticky roster: a challenger
 // enters iff the first place is empty or its score is strictly more than the
 // first's and the margin. The second and third place cannot be challenged, so
-// a copy of the first, which scores the same, never enters. Scores that are no
+// a copy of the first, which scores the same, never enters. Scores that are not
 // numbers never enter. bar is nil on an empty first place.
 func Enters(score float64, first *float64, margin float64) (bar *float64, enters bool) {
 	if first == nil {

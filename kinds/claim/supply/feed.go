@@ -170,7 +170,7 @@ func readXML(b []byte) ([]Item, error) {
 			}
 			if kind == "" {
 				if kind = strings.ToLower(t.Name.Local); kind != "rss" && kind != "feed" && kind != "rdf" {
-					return nil, fmt.Errorf("root element %.40q is no feed", t.Name.Local)
+					return nil, fmt.Errorf("root element %.40q is not a feed", t.Name.Local)
 				}
 				continue
 			}

@@ -415,7 +415,7 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	if b.ChampionUID == nil {
 		b.ChampionUID = p.championUID(r.Context())
 	}
-	// Whose it is comes first: a batch without that is nobody's.
+	// Whose it is comes first: a batch without an owner is refused.
 	who, err := p.registered()
 	if err == nil {
 		err = p.dir.Put(assignedName(id), append(who, caller.Hotkey))

@@ -224,7 +224,7 @@ func answer(x *gateway.Exchange, status int, v any) bool {
 // usd writes micro-dollars as dollars.
 func usd[T ~int64](n T) float64 { return float64(n) / 1e6 }
 
-// serveB answers what is no call of a model. The run that a query names
+// serveB answers what is not a call of a model. The run that a query names
 // identifies nothing: the door does.
 func serveB(x *gateway.Exchange) bool {
 	if x.R.Method != http.MethodGet {
@@ -316,7 +316,7 @@ func serveC(x *gateway.Exchange) bool {
 			x.Refuse(path, http.StatusUnauthorized, "unauthorized", `{"detail":"Authorization is missing"}`)
 			return true
 		case !strings.HasPrefix(v, "Bearer "):
-			x.Refuse(path, http.StatusUnauthorized, "unauthorized", `{"detail":"Authorization is no bearer token"}`)
+			x.Refuse(path, http.StatusUnauthorized, "unauthorized", `{"detail":"Authorization is not a bearer token"}`)
 			return true
 		}
 		rt := gateway.Route{Path: path, Parse: stripped(gateway.ParseChat, chatFields), Refuse: detailC}

@@ -42,7 +42,7 @@ func embedded(src string) []agon.Finding {
 	case hunks > maxHunks:
 		return []agon.Finding{{
 			Code: FindAnswers, Field: AgentFile, Limit: fmt.Sprintf("%d pieces of patches", maxHunks),
-			Message: fmt.Sprintf("agent.py holds %d pieces of patches in its texts: a table of answers is no agent", hunks),
+			Message: fmt.Sprintf("agent.py holds %d pieces of patches in its texts: a table of answers is not an agent", hunks),
 		}}
 	case data > maxCoded:
 		return []agon.Finding{{

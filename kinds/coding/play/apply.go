@@ -87,7 +87,7 @@ func (k *Kind) apply(ctx context.Context, env kind.Env, t *task.Task, pol agon.P
 		after, err := box.ReadFile(path.Join(repoDir, name), maxFile)
 		switch {
 		case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
-			// Gone, or now something that is no file of ours (a directory).
+			// Gone, or now something that is not a file of ours (a directory).
 			if had {
 				a.changed[name] = nil
 			}

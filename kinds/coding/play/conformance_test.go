@@ -20,8 +20,8 @@ type trees map[agon.Digest]string
 
 func (t trees) Tree(_ context.Context, d agon.Digest) (string, error) { return t[d], nil }
 
-// The engine's rules hold of this kind too: what fails on our side is no
-// score, what the agent does to itself is.
+// The engine's rules hold of this kind too: what fails on our side never
+// becomes a score, what the agent does to itself is.
 func TestConformance(t *testing.T) {
 	set, err := fs.Sub(data.FS, "tasks/small")
 	if err != nil {

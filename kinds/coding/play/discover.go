@@ -27,7 +27,7 @@ func (k *Kind) Discover(ctx context.Context, env kind.Env, t *task.Task, pol ago
 			return nil, err
 		}
 		if a.refused != "" {
-			return nil, fmt.Errorf("the difference of the versions is no patch: %s", a.refused)
+			return nil, fmt.Errorf("the difference of the versions is not a patch: %s", a.refused)
 		}
 	}
 	g, err := buildGrading(t, a.changed, a.exec)

@@ -76,7 +76,7 @@ func TestJudgeControls(t *testing.T) {
 	})
 }
 
-// A grader that cannot start is nobody's zero.
+// A grader that cannot start gives no score.
 func TestJudgeBrokenTask(t *testing.T) {
 	for name, cfg := range map[string]task.Agon{
 		"no such test":   {FailToPass: []string{"tests.test_calc.TestAdd.test_nothing"}},

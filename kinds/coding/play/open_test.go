@@ -18,7 +18,7 @@ type openTask struct {
 	base, hidden map[string]string
 	fix          string
 	fail, pass   []string
-	wrong        string // a patch that is no repair
+	wrong        string // a patch that is not a repair
 }
 
 const pytestTests = `import pytest

@@ -151,7 +151,7 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 		return nil, err
 	}
 	if a.refused != "" {
-		return &pool{}, nil // the task's check says that its reference is no patch
+		return &pool{}, nil // the task's check says that its reference is not a patch
 	}
 	g, err := buildGrading(t, a.changed, a.exec)
 	if err != nil {
@@ -260,7 +260,7 @@ func keep(ctx context.Context, s stage, p *pool) error {
 }
 
 // keepRound plays one twin of each body. Where texts with twins cannot be built
-// it plays the halves, splits times: one twin that is no program hides no others.
+// it plays the halves, splits times: one twin that is not a program hides no others.
 func keepRound(ctx context.Context, s stage, p *pool, bodies []*body, round int, kept map[*body][]twin, splits int) error {
 	plan := boxPlan{}
 	for _, b := range bodies {

@@ -332,7 +332,7 @@ func slug(r Request) string {
 		return r.Name
 	}
 	p := r.Package
-	if r.Index == "go" { // the host and the owner are no part of a name
+	if r.Index == "go" { // the host and the owner are not part of a name
 		parts := strings.Split(p, "/")
 		p = parts[len(parts)-1]
 		if versionDir.MatchString(p) && len(parts) > 1 {

@@ -125,7 +125,7 @@ func (t *Ticket) Encode() string {
 // maxTicket bounds a ticket as it comes, in bytes.
 const maxTicket = 16 << 10
 
-// ErrTicket is a text that is no ticket.
+// ErrTicket is a text that is not a ticket.
 var ErrTicket = errors.New("malformed_ticket")
 
 // ParseTicket reads a ticket strictly: no field twice or unknown, none of the
@@ -193,7 +193,7 @@ func ParseTicket(text string) (*Ticket, error) {
 	for _, id := range ids {
 		u, err := uuid.Parse(*id)
 		if err != nil {
-			return no("%q is no UUID", *id)
+			return no("%q is not a UUID", *id)
 		}
 		*id = u.String()
 	}
@@ -210,13 +210,13 @@ func object(raw []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	out := map[string]any{}
 	for d.More() {
 		k, err := d.Token()
 		if err != nil {
-			return nil, errors.New("it is no JSON object")
+			return nil, errors.New("it is not a JSON object")
 		}
 		name, _ := k.(string)
 		if _, twice := out[name]; twice {
@@ -229,7 +229,7 @@ func object(raw []byte) (map[string]any, error) {
 		out[name] = v
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("something follows the object")

@@ -230,7 +230,7 @@ var seedStatuses = map[string]string{"started": initAgent, "sandbox_created": ru
 // hello makes a validator of a connection. false: it is closed.
 func (b *Backend) hello(r *http.Request, k *socket, f *frame) bool {
 	refused := func() bool {
-		b.tell(k, map[string]any{"event": "authentication-failed", "error": "The hotkey is no validator here, or its hello is not signed"})
+		b.tell(k, map[string]any{"event": "authentication-failed", "error": "The hotkey is not a validator here, or its hello is not signed"})
 		time.AfterFunc(time.Second, k.stop) // it is written first
 		return true
 	}
@@ -581,5 +581,5 @@ func (b *Backend) seedFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(files[i].Content) // a client that is gone cannot be told so
+	_, _ = w.Write(files[i].Content) // a client that is gone reads no error
 }

@@ -189,7 +189,7 @@ func TestSeedHellos(t *testing.T) {
 			break
 		}
 	}
-	// A flood of frames before a hello, and what is no JSON.
+	// A flood of frames before a hello, and what is not JSON.
 	flood := dial(t, srv)
 	for range maxQuiet + 1 {
 		if b := []byte(`{"event":"x"}`); flood.conn.Write(t.Context(), websocket.MessageText, b) != nil {

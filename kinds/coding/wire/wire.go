@@ -279,7 +279,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 func raw(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone cannot be told so
+	_, _ = w.Write(body) // a client that is gone reads no error
 }
 
 // refuse answers as FastAPI's HTTPException does.

@@ -846,7 +846,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, k := range []string{"", "x", enc(key[:31]), enc(key) + ","} {
 		if _, err := NewSealer(k); err == nil {
-			t.Errorf("%q is no key", k)
+			t.Errorf("%q is not a key", k)
 		}
 	}
 }

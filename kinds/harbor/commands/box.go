@@ -67,7 +67,7 @@ Boxes have no network but --door. One that nobody asks for --idle is closed.`,
 				return output.Usage("idle", "give a time such as 1h", "--idle %s: out of range", f.idle)
 			}
 			if u, err := url.Parse(f.door); f.door != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-				return output.Usage("door", "give a URL such as http://127.0.0.1:8901", "--door %q is no URL", f.door)
+				return output.Usage("door", "give a URL such as http://127.0.0.1:8901", "--door %q is not a URL", f.door)
 			}
 			common, done, err := a.Common()
 			if err != nil {

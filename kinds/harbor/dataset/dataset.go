@@ -177,7 +177,7 @@ func (w *Writer) add(name, source string, files tree) error {
 		row.Reason = "a task of this name is there with other bytes: remove it first, or import to another directory"
 		return nil
 	} else if _, err := os.Lstat(at); err == nil {
-		row.Reason = "something of this name is there and is no task"
+		row.Reason = "something of this name is there and is not a task"
 		return nil
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil {

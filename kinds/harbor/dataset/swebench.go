@@ -116,7 +116,7 @@ func parquetRows(f *os.File, each func(int, map[string]any) error) (err error) {
 		for _, v := range rows[:k] {
 			m, ok := v.(map[string]any)
 			if !ok {
-				return errors.New("read parquet: rows are no records")
+				return errors.New("read parquet: rows are not records")
 			}
 			if err := each(n, m); err != nil {
 				return err

@@ -435,7 +435,7 @@ func environ(m map[string]string) (out []string, bad string) {
 	}
 	for k, v := range m {
 		if k == "" || len(k) > 256 || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) || len(v) > maxArg {
-			return nil, fmt.Sprintf("%.60q is no variable, or longer than %d bytes", k, maxArg)
+			return nil, fmt.Sprintf("%.60q is not a variable, or longer than %d bytes", k, maxArg)
 		}
 		out = append(out, k+"="+v)
 	}

@@ -223,7 +223,7 @@ func (s *Set) Missing(sc *Scenario) []string {
 // Fixture reads a scenario's fixture.
 func (s *Set) Fixture(sc *Scenario, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
-		return nil, bad("fixture", "%q is no path below the fixtures", short(name))
+		return nil, bad("fixture", "%q is not a path below the fixtures", short(name))
 	}
 	return ReadFile(s.FS, path.Join("fixtures", sc.Name, name), MaxFixture)
 }
@@ -236,7 +236,7 @@ func ReadFile(files fs.FS, name string, limit int64) ([]byte, error) {
 	}
 	defer func() { _ = f.Close() }()
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("read %s: it is no regular file", name)
+		return nil, fmt.Errorf("read %s: it is not a regular file", name)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {

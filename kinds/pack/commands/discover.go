@@ -86,7 +86,7 @@ func (a commands) discover(cmd *cobra.Command, d DiscoverOptions, arenas []strin
 	case d.Poll < 10*time.Millisecond:
 		return output.Usage("poll", "give at least 10ms", "--poll %s is too short", d.Poll)
 	case !(d.Burn >= 0 && d.Burn <= 1):
-		return output.Usage("burn", "give a share from 0 to 1", "--burn %v is no share", d.Burn)
+		return output.Usage("burn", "give a share from 0 to 1", "--burn %v is not a share", d.Burn)
 	}
 	if err := cli.CheckBoxes(d.Boxes); err != nil {
 		return err
@@ -221,7 +221,7 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 				return output.Usage("window-blocks", "give at least 10", "--window-blocks %d is too short", o.WindowBlocks)
 			}
 			if !(o.Burn >= 0 && o.Burn <= 1) {
-				return output.Usage("burn", "give a share from 0 to 1", "--burn %v is no share", o.Burn)
+				return output.Usage("burn", "give a share from 0 to 1", "--burn %v is not a share", o.Burn)
 			}
 			common, done, err := a.Common()
 			if err != nil {

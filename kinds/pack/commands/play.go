@@ -87,7 +87,7 @@ Without a configured model a script answers the shipped samples only.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if user != "" {
 				if err := json.Unmarshal([]byte(user), &o.User); err != nil {
-					return output.Usage("user-context", `like {"USER_NAME": "Kim Po"}`, "--user-context is no JSON object of texts")
+					return output.Usage("user-context", `like {"USER_NAME": "Kim Po"}`, "--user-context is not a JSON object of texts")
 				}
 			}
 			common, done, err := a.Common()

@@ -311,7 +311,7 @@ func (w *policyWriter) write(ctx context.Context) (string, error) {
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(raw, &out); err != nil || len(out.Choices) == 0 {
-		return "", failed("the answer is no chat completion")
+		return "", failed("the answer is not a chat completion")
 	}
 	text := unfence(out.Choices[0].Message.Content)
 	switch n := len([]rune(text)); {

@@ -175,7 +175,7 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	return g, nil
 }
 
-// voters counts who may be heard at all. An owner without stake is no validator.
+// voters counts who may be heard at all. An owner without stake is not a validator.
 func voters(m *ledger.Metagraph, minStake float64) int {
 	k := 0
 	for _, x := range m.Neurons {

@@ -93,7 +93,7 @@ func Parse(b []byte) (Payload, error) {
 	}
 	v, err := packfile.ParseLimit(b)
 	if err != nil || v.Kind != packfile.Object {
-		return p, bad("body", "", "it is no JSON object")
+		return p, bad("body", "", "it is not a JSON object")
 	}
 	p.Scoring = 1
 	for _, n := range []struct {

@@ -69,7 +69,7 @@ func (s *Server) Put(ctx context.Context, b []byte) (string, error) {
 		Short string `json:"short_url"`
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return "", errors.New("store payload: the server's answer is no JSON")
+		return "", errors.New("store payload: the server's answer is not JSON")
 	}
 	for _, at := range []string{out.Short, out.URL, out.Hash} {
 		if at != "" {

@@ -155,7 +155,7 @@ func NewS3(at string, getenv func(string) string) (*S3, error) {
 	if e := getenv("S3_ENDPOINT_URL"); e != "" {
 		eu, err := url.Parse(e)
 		if err != nil || eu.Host == "" {
-			return nil, fmt.Errorf("S3_ENDPOINT_URL %.80q is no address", e)
+			return nil, fmt.Errorf("S3_ENDPOINT_URL %.80q is not an address", e)
 		}
 		endpoint, secure = eu.Host, eu.Scheme == "https"
 	}

@@ -44,7 +44,7 @@ var BootstrapShares = [3]float64{0.7, 0.2, 0.1}
 
 // Takes decides whether a qualified pack of this cost takes the seat. bar
 // is nil on an empty seat. Costs that are not numbers, or not above 0, take
-// nothing: a cost that nobody measured is no win.
+// nothing: a cost that nobody measured is not a win.
 func Takes(cost float64, incumbent *float64) (bar *float64, takes bool) {
 	ok := cost > 0 && !math.IsInf(cost, 0)
 	if incumbent == nil {

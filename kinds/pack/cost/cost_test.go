@@ -85,7 +85,7 @@ func TestProtectTiesAndNonsense(t *testing.T) {
 		{Key: "neg", Cost: -1, Qualified: true},
 	}
 	if w, frozen := Protect(list, nil); w == nil || w.Key != "a" || frozen != 2 {
-		t.Errorf("got %+v at %v: equal costs go to the earlier commitment, and no cost is no win", w, frozen)
+		t.Errorf("got %+v at %v: equal costs go to the earlier commitment, and no cost is not a win", w, frozen)
 	}
 	if w, frozen := Protect([]Contender{{Key: "a", Cost: 2.6, Qualified: true}}, &Holder{"a", 3}); w == nil || frozen != 2.6 {
 		t.Errorf("the holder's own better cost does not count: %v", frozen)

@@ -104,7 +104,7 @@ func slice[T any](list []T, from, to int) []T {
 }
 
 // page returns the lines that the arguments from and lines ask for, and the
-// number of the first of them. ok is false where one of the two is no whole number.
+// number of the first of them. ok is false where one of the two is not a whole number.
 func page(text string, args packfile.Value, most int) (lines []string, at int, ok bool) {
 	from, ok := whole(either(args, "from", packfile.Of(1)))
 	n, isCount := whole(either(args, "lines", packfile.Of(most)))

@@ -50,7 +50,7 @@ type Config struct {
 	Now       func() time.Time // time.Now
 	// Log gets each line of SCENARIO_calls.jsonl and SCENARIO_all_requests.jsonl; nil: nowhere.
 	Log func(name string, line []byte) error
-	// Slog is told when Log fails; nil: slog.Default.
+	// Slog is used when Log fails; nil: slog.Default.
 	Slog *slog.Logger
 }
 
@@ -381,7 +381,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /set_user_context", func(w http.ResponseWriter, r *http.Request) {
 		var given map[string]string
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&given); err != nil {
-			write(w, http.StatusUnprocessableEntity, detail("the body is no object of texts"))
+			write(w, http.StatusUnprocessableEntity, detail("the body is not an object of texts"))
 			return
 		}
 		u := user(given)

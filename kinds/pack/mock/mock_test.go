@@ -226,7 +226,7 @@ func FuzzDo(f *testing.F) {
 		r.SetPathValue("name", name)
 		s.call(w, r)
 		if !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%q is no JSON", w.Body.String())
+			t.Errorf("%q is not JSON", w.Body.String())
 		}
 	})
 }

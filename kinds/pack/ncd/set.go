@@ -28,7 +28,7 @@ const (
 	// shortText is below which too few grams are left to tell anything.
 	shortText = 1024
 	// caution divides what the prefilter believes that a text adds. A text that
-	// adds a fifth is no copy any more; one is only passed over unmeasured
+	// adds a fifth is not a copy any more; one is only passed over unmeasured
 	// where its grams say two fifths.
 	caution = 0.5
 )

@@ -48,7 +48,7 @@ func New(v Value) *Pack {
 }
 
 // File returns a file of the pack; ok is false where there is none, or where
-// it is no text.
+// it is not text.
 func (p *Pack) File(name string) (text string, ok bool) {
 	v := p.Value.Get("files").Get(name)
 	return v.Str, v.Kind == String
@@ -154,7 +154,7 @@ func issuesOPP(v Value, size int) []string {
 		case version.Kind != String:
 			say("'pack_version' must be string")
 		case !semver(version.Str):
-			say("'pack_version' should follow semver (e.g., '1.0.0'): %s", cut(version.Text()))
+			say("'pack_version' should follow semver (for example, '1.0.0'): %s", cut(version.Text()))
 		}
 	default:
 		say("'metadata' must be a dict")

@@ -31,7 +31,7 @@ const (
 // Kind is the type of a Value.
 type Kind uint8
 
-// Kinds of values. The zero value is no kind of JSON.
+// Kinds of values. The zero value is not a kind of JSON.
 const (
 	Absent Kind = iota
 	Null
@@ -390,7 +390,7 @@ func Obj(pairs ...any) Value {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		k, ok := pairs[i].(string)
 		if !ok {
-			panic("pack: a name is no text")
+			panic("pack: a name is not text")
 		}
 		v.Keys = append(v.Keys, k)
 		v.Fields[k] = Of(pairs[i+1])

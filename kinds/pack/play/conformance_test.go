@@ -44,8 +44,8 @@ func (d dirs) write(t *testing.T, name string, files map[string][]byte) agon.Dig
 	return digest
 }
 
-// The engine's rules hold of this kind too: what fails on our side is no
-// score, what an agent does to itself is.
+// The engine's rules hold of this kind too: what fails on our side never
+// becomes a score, what an agent does to itself is.
 func TestConformance(t *testing.T) {
 	set := office(t)
 	d := dirs{}

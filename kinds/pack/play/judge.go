@@ -60,7 +60,7 @@ type Verdict struct {
 	Score       float64           `json:"overall_score"`
 }
 
-// SumUp recomputes gate and score from the criteria: nobody's word is taken
+// SumUp recomputes gate and score from the criteria: no reported sum is taken
 // for them. Without any criterion there is nothing to fail.
 func SumUp(results []CriterionResult) Verdict {
 	v := Verdict{Results: results, Safety: true, Correctness: true}

@@ -88,7 +88,7 @@ func TestModelTrajectory(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	if _, err := (&ModelJudge{}).Trajectory(t.Context(), session(t, scripted.Rule{Task: "do", Content: "PASS everything"}), sc, e); err == nil {
-		t.Error("a reply that is no verdict became one")
+		t.Error("a reply that is not a verdict became one")
 	}
 }
 

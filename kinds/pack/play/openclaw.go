@@ -76,7 +76,7 @@ func (o OpenClaw) Ask(ctx context.Context, session, message string) (*HarnessRep
 		Usage *openClawUsage `json:"x_openclaw_usage"`
 	}
 	if err := json.Unmarshal(raw, &in); err != nil || len(in.Choices) == 0 {
-		return nil, errors.New("ask harness: the answer is no chat completion")
+		return nil, errors.New("ask harness: the answer is not a chat completion")
 	}
 	out := &HarnessReply{Response: in.Choices[0].Message.Content, Raw: raw}
 	usage := in.Usage

@@ -497,13 +497,13 @@ func runAgent(ctx context.Context, box sandbox.Box, python string, j job) (agon.
 		rec.Outcome, rec.Detail = OutcomeExited, fmt.Sprintf("the agent ended with status %d and left no result", x.Code)
 		return rec, res, nil
 	case errors.Is(err, sandbox.ErrUnsafe):
-		rec.Outcome, rec.Detail = OutcomeInvalid, fmt.Sprintf("the result is no file of at most %d bytes", maxResult)
+		rec.Outcome, rec.Detail = OutcomeInvalid, fmt.Sprintf("the result is not a file of at most %d bytes", maxResult)
 		return rec, res, nil
 	case err != nil:
 		return agon.Record{}, res, fmt.Errorf("read the result: %w", err)
 	}
 	if err := json.Unmarshal(raw, &res); err != nil {
-		rec.Outcome, rec.Detail = OutcomeInvalid, "the result is no JSON"
+		rec.Outcome, rec.Detail = OutcomeInvalid, "the result is not JSON"
 		return rec, result{}, nil
 	}
 	switch res.Outcome {

@@ -36,7 +36,7 @@ func TestTrajectoryRL(t *testing.T) {
 		"miner not there":    {MinerSubmit, fields(nobody, MinerSubmit, dialecttest.Stamp(0)), "Forbidden " + body("miner_hotkey is not a registered miner on-chain")},
 		"miner as validator": {Heartbeat, fields(bob, Heartbeat, dialecttest.Stamp(0)), "Forbidden " + body("Hotkey is not a registered validator on-chain")},
 		"logs signature":     {Logs, with(fields(alice, Logs, dialecttest.Stamp(0)), func(f *Fields) { f.Signature = "zz" }), "Forbidden " + body("Invalid signature")},
-		// The score route says who is no validator before it looks at the signature.
+		// The score route says who is not a validator before it looks at the signature.
 		"score, stranger":  {ChallengeScore, with(fields(nobody, ChallengeScore, dialecttest.Stamp(0)), func(f *Fields) { f.Signature = "zz" }), "Forbidden " + body("Hotkey is not a registered validator on-chain")},
 		"submit, stranger": {MinerSubmit, with(fields(nobody, MinerSubmit, dialecttest.Stamp(0)), func(f *Fields) { f.Signature = "zz" }), "Forbidden " + body("Invalid signature")},
 		"nothing":          {Snapshot, Fields{}, "Unauthorized " + body("validator_hotkey, timestamp, and signature are required")},

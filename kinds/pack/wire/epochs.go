@@ -356,7 +356,7 @@ func (b *Backend) minerBreakdown(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"miners": rows})
 }
 
-// miners is the roster: every neuron that is no validator, and every miner that entered.
+// miners is the roster: every neuron that is not a validator, and every miner that entered.
 func (b *Backend) miners(w http.ResponseWriter, r *http.Request) {
 	s := b.with(w, r, "miners")
 	if s == nil {

@@ -58,7 +58,7 @@ func (o *observer) run(cmd *exec.Cmd) (string, int) {
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// piped runs a command whose output is no terminal.
+// piped runs a command whose output is not a terminal.
 func (o *observer) piped(args ...string) (string, int) {
 	o.t.Helper()
 	return o.run(exec.Command(o.bin, args...))

@@ -427,6 +427,6 @@ func (b *Backend) logFile(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "application/gzip")
 		h.Set("Content-Disposition", "attachment")
 		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(content) // a client that is gone cannot be told so
+		_, _ = w.Write(content) // a client that is gone reads no error
 	}
 }

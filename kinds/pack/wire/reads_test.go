@@ -113,7 +113,7 @@ func TestMiner(t *testing.T) {
 	if f := w.get("/api/miners/"+w.ss58('f'), 200); f["gcsPackUrl"] != nil || rows(t, f, "recentSubmissions")[0]["evalStatus"] != "pending" {
 		t.Errorf("f waits: %v", f)
 	}
-	// What is not decided is nobody's to read; what nobody knows is not found.
+	// Nobody may read what is not decided; what nobody knows is not found.
 	for _, path := range []string{"/api/packs/" + hashes['f'] + ".json", "/api/packs/" + hashes['d'] + ".json", "/api/packs/..%2f..%2fagon.db", "/api/packs/" + strings.Repeat("0", 64) + ".json", "/api/miners/" + w.ss58('x'), "/api/nothing"} {
 		if status, _ := w.do("GET", path, "", nil); status != 404 {
 			t.Errorf("%s: %d, want 404", path, status)

@@ -243,6 +243,6 @@ func (b *Backend) skillFile(w http.ResponseWriter, r *http.Request) {
 	if _, _, content, ok := b.readSkill(w, r); ok {
 		w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write([]byte(content)) // a client that is gone cannot be told so
+		_, _ = w.Write([]byte(content)) // a client that is gone reads no error
 	}
 }

@@ -160,7 +160,7 @@ func (b *Backend) readEntries(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// packOf reads what a pack is called. The hash is no secret: miners commit it
+// packOf reads what a pack is called. The hash is not a secret: miners commit it
 // on the ledger before anybody may read the pack.
 func (b *Backend) packOf(ctx context.Context, x client.Submission) (packFacts, error) {
 	if f, ok := b.memory.packs[x.ID]; ok {

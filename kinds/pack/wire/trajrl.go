@@ -183,7 +183,7 @@ func send(w http.ResponseWriter, status int, b []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // a client that is gone cannot be told so
+	_, _ = w.Write(b) // a client that is gone reads no error
 }
 
 func reply(w http.ResponseWriter, status int, v any) { send(w, status, encode(v)) }

@@ -201,7 +201,7 @@ func checkArchive(b []byte, most int64) error {
 			return fmt.Errorf("it has more than %d members", maxMembers)
 		case h.Typeflag == tar.TypeDir && (name == "" || name == "."):
 		case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
-			return errors.New("it has a member that is no file and no directory")
+			return errors.New("it has a member that is not a file and no directory")
 		case len(name) > 255 || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00:") || plain(name, 300) != name:
 			return errors.New("it has a member whose name leaves it")
 		}

@@ -134,7 +134,7 @@ func (s signer) fields() signin.Fields {
 func (b *Backend) check(w http.ResponseWriter, r *http.Request, p signin.TrajectoryRL, f signin.Fields) bool {
 	_, refusal := p.Check(r.Context(), b.cfg.Verifier, f, dialect.Need{})
 	if refusal != nil {
-		_ = refusal.Write(w) // a client that is gone cannot be told so
+		_ = refusal.Write(w) // a client that is gone reads no error
 		return false
 	}
 	return true

@@ -51,7 +51,7 @@ func CheckURL(uri, sha string, size, limit int64) error {
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
-		return refuse("%.200q is no plain https URL", uri)
+		return refuse("%.200q is not a plain https URL", uri)
 	case !sumForm.MatchString(strings.ToLower(sha)):
 		return refuse("artifact_sha256 must be 64 hex digits")
 	case size <= 0 || size > limit:

@@ -257,7 +257,7 @@ anything. The change is foreign code: have the command run it in a sandbox.`,
 			ag.Client, ag.CoordinatorURL, ag.Pool, ag.Now, ag.Out = mc, mc.URL, style == "pool", a.Now, a.IO.Out
 			for _, n := range []string{ag.Sidecar, ag.Result} {
 				if filepath.Base(n) != n {
-					return output.Usage("submission-file", "give a name without a directory", "%q is no plain name", n)
+					return output.Usage("submission-file", "give a name without a directory", "%q is not a plain name", n)
 				}
 			}
 			var out any

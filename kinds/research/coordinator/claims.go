@@ -85,7 +85,7 @@ func (c *Coordinator) Claim(ctx context.Context, hotkey, taskID string, r ClaimR
 		return nil, err
 	}
 	if len(r.Base) > maxID {
-		return nil, refuse(422, "unknown_base_submission", "base_submission_id is no id")
+		return nil, refuse(422, "unknown_base_submission", "base_submission_id is not an id")
 	}
 	if r.Item != "" {
 		item, err := c.WorkItem(ctx, r.Item)

@@ -228,7 +228,7 @@ func (c *Coordinator) fillEmission(tx *store.Tx, l Lane, b *merkle.EmissionBundl
 	}
 	amount, ok := new(big.Int).SetString(l.Policy.EpochAmount, 10)
 	if !ok {
-		return fmt.Errorf("lane %s: its amount is no number", l.Subnet)
+		return fmt.Errorf("lane %s: its amount is not a number", l.Subnet)
 	}
 	share := amount.Div(amount, big.NewInt(int64(len(b.Claims)))).String() // rounded down
 	if share == "0" {

@@ -486,7 +486,7 @@ func finite(in map[string]json.RawMessage) (map[string]float64, error) {
 	for k, raw := range in {
 		var x *float64
 		if len(k) > 90 || json.Unmarshal(raw, &x) != nil || x == nil || math.IsNaN(*x) || math.IsInf(*x, 0) {
-			return nil, refuse(422, "bad_observed_metrics", "observed_metrics: %.40q is no finite number", k).with("field", "observed_metrics")
+			return nil, refuse(422, "bad_observed_metrics", "observed_metrics: %.40q is not a finite number", k).with("field", "observed_metrics")
 		}
 		out[k] = *x
 	}

@@ -283,7 +283,7 @@ func (c *Coordinator) Detail(ctx context.Context, v Viewer, id string) (*Detail,
 	return d, err
 }
 
-// lineage follows a record to the first of its task. A submission that is no
+// lineage follows a record to the first of its task. A submission that is not a
 // record has none.
 func (c *Coordinator) lineage(ctx context.Context, id string) (*Record, []Link, error) {
 	var rec *Record

@@ -255,12 +255,12 @@ func integer(v any) (*big.Int, error) {
 	if i := strings.IndexAny(s, "eE."); i >= 0 && !strings.HasPrefix(s, "0x") {
 		if e := strings.IndexAny(s, "eE"); e >= 0 {
 			if n, err := strconv.Atoi(s[e+1:]); err != nil || n < -80 || n > 80 {
-				return nil, fmt.Errorf("%.40q is no integer", s)
+				return nil, fmt.Errorf("%.40q is not an integer", s)
 			}
 		}
 		r, ok := new(big.Rat).SetString(s)
 		if !ok || !r.IsInt() {
-			return nil, fmt.Errorf("%.40q is no integer", s)
+			return nil, fmt.Errorf("%.40q is not an integer", s)
 		}
 		return r.Num(), nil
 	}
@@ -276,7 +276,7 @@ func integer(v any) (*big.Int, error) {
 	}
 	n, ok := new(big.Int).SetString(s, base)
 	if !ok {
-		return nil, fmt.Errorf("%.40q is no integer", s)
+		return nil, fmt.Errorf("%.40q is not an integer", s)
 	}
 	return n, nil
 }

@@ -196,7 +196,7 @@ func (e *Emission) Verify() error {
 	want.Bundle.Why = append([]EmissionWhy(nil), b.Why...)
 	at, err := time.Parse(time.RFC3339, r.CreatedAt)
 	if err != nil {
-		no("created_at %.40q is no time", r.CreatedAt)
+		no("created_at %.40q is not a time", r.CreatedAt)
 	}
 	if err := want.Seal(at); err != nil {
 		return errors.Join(append(errs, err)...)

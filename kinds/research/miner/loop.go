@@ -364,7 +364,7 @@ func tail(s string, n int) string {
 	return s
 }
 
-// Ignored lists the files of a repository that are no work: the sidecar, what
+// Ignored lists the files of a repository that are not work: the sidecar, what
 // submitting writes, and the benchmark's result.
 func Ignored(t kr.Task, dir string, files ...string) []string {
 	var out []string

@@ -450,7 +450,7 @@ func FuzzFindPhrase(f *testing.F) {
 	})
 }
 
-// The checkout may be named by a relative path: its sidecar is no change of it.
+// The checkout may be named by a relative path: its sidecar is not a change of it.
 func TestIgnoredOfARelativeCheckout(t *testing.T) {
 	top := t.TempDir()
 	if err := os.Mkdir(filepath.Join(top, "work"), 0o755); err != nil {

@@ -216,7 +216,7 @@ func readReview(name, metric string) (*Review, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the agent left no %s: %w", filepath.Base(name), err)
 	case !st.Mode().IsRegular() || st.Size() > maxReview:
-		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", filepath.Base(name), maxReview)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", filepath.Base(name), maxReview)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -52,7 +52,7 @@ func ReadSidecar(path, metric string) (Sidecar, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		var typ *json.UnmarshalTypeError
 		if errors.As(err, &typ) {
-			return s, fmt.Errorf("submission sidecar field %s is no %s", typ.Field, typ.Type)
+			return s, fmt.Errorf("submission sidecar field %s is not a %s", typ.Field, typ.Type)
 		}
 		return s, fmt.Errorf("submission sidecar is not valid JSON: %s", path)
 	}

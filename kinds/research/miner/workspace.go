@@ -105,7 +105,7 @@ func MakePatch(ctx context.Context, dir, base string, t kr.Task, ignore []string
 	r := &repo{dir: abs}
 	top, err := r.git(ctx, nil, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return nil, fmt.Errorf("%s is no git checkout: %w", dir, err)
+		return nil, fmt.Errorf("%s is not a git checkout: %w", dir, err)
 	}
 	r.dir = strings.TrimRight(string(top), "\n")
 	if base == "" {
@@ -117,7 +117,7 @@ func MakePatch(ctx context.Context, dir, base string, t kr.Task, ignore []string
 	}
 	p := &Patch{Base: strings.TrimSpace(string(b))}
 	if !commitForm.MatchString(p.Base) {
-		return nil, fmt.Errorf("base %q is no commit", p.Base)
+		return nil, fmt.Errorf("base %q is not a commit", p.Base)
 	}
 	changed, err := r.changed(ctx, p.Base)
 	if err != nil {
@@ -286,7 +286,7 @@ func readFile(root *os.Root, name, was string) (mode string, data []byte, err er
 		to, err := root.Readlink(name)
 		return "120000", []byte(to), err
 	case !st.Mode().IsRegular():
-		return "", nil, fmt.Errorf("read %s: it is no file", name)
+		return "", nil, fmt.Errorf("read %s: it is not a file", name)
 	case st.Size() > kr.HighestMaxPatch:
 		return "", nil, fmt.Errorf("read %s: %d bytes are more than any patch may have (%d)", name, st.Size(), kr.HighestMaxPatch)
 	}

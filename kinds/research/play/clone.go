@@ -146,7 +146,7 @@ func keepClone(dir, cache, sha string) (string, error) {
 func (k *Kind) repository(ctx context.Context, raw string) (target, repo string, err error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !(u.Scheme == "http" && k.cfg.PlainRepositories) {
-		return "", "", fmt.Errorf("repository %.200q is no plain https URL", raw)
+		return "", "", fmt.Errorf("repository %.200q is not a plain https URL", raw)
 	}
 	allow := k.cfg.Artifacts.Allow
 	if allow == nil {

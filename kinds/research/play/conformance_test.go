@@ -19,8 +19,8 @@ type dirs map[agon.Digest]string
 
 func (t dirs) Tree(_ context.Context, d agon.Digest) (string, error) { return t[d], nil }
 
-// The engine's rules hold of this kind too: what fails on our side is no
-// score, what a patch does to itself is.
+// The engine's rules hold of this kind too: what fails on our side never
+// becomes a score, what a patch does to itself is.
 func TestConformance(t *testing.T) {
 	w := &world{t: t, tasks: map[string]*task.Task{}, trees: map[agon.Digest]string{}}
 	tk := w.task(strings.Replace(oneTask, "benchmark_command", "setup_command = \"true\"\nbenchmark_command", 1), oneBase)

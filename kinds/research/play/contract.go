@@ -242,7 +242,7 @@ func (p Private) Validate() error {
 	}
 	for k, v := range p.BenchmarkEnv {
 		if !envForm.MatchString(k) || len(k) > 128 || len(v) > 64<<10 || strings.ContainsRune(v, 0) {
-			return fmt.Errorf("validator_benchmark_env: %.40q is no name of a variable, or its value is over 65536 bytes", k)
+			return fmt.Errorf("validator_benchmark_env: %.40q is not a name of a variable, or its value is over 65536 bytes", k)
 		}
 	}
 	return nil
@@ -347,7 +347,7 @@ func (t *Task) Validate() error {
 	sized("repository", t.Repository, 0, 2000)
 	sized("base_ref", t.BaseRef, 1, maxRef)
 	if !refForm.MatchString(t.BaseRef) || strings.Contains(t.BaseRef, "..") {
-		no("base_ref", "", "%.80q is no name of a branch, tag or commit", t.BaseRef)
+		no("base_ref", "", "%.80q is not a name of a branch, tag or commit", t.BaseRef)
 	}
 	sized("setup_command", t.SetupCommand, 0, maxCommand)
 	sized("benchmark_command", t.BenchmarkCommand, 1, maxCommand)
@@ -361,7 +361,7 @@ func (t *Task) Validate() error {
 	}
 	for _, g := range t.AllowedPatchPaths {
 		if g == "" || len(g) > 500 || !utf8.ValidString(g) || strings.ContainsAny(g, "\x00\n\\") || strings.HasPrefix(g, "/") || slices.Contains(strings.Split(g, "/"), "..") {
-			no("allowed_patch_paths", "500 bytes", "%.80q is no relative glob", g)
+			no("allowed_patch_paths", "500 bytes", "%.80q is not a relative glob", g)
 		}
 	}
 	between := func(field string, n, low, high int) {
@@ -416,7 +416,7 @@ func (t *Task) Validate() error {
 // plainPath wants a relative path in its shortest form.
 func plainPath(p string) error {
 	if len(p) > 500 || path.IsAbs(p) || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsAny(p, "\x00\\\n") || !utf8.ValidString(p) {
-		return fmt.Errorf("%.80q is no plain relative path", p)
+		return fmt.Errorf("%.80q is not a plain relative path", p)
 	}
 	return nil
 }

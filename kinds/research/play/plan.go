@@ -13,7 +13,7 @@ import (
 const (
 	RuleDuel     = "research.duel"     // paired replays against the incumbent
 	RuleFirst    = "research.first"    // the seat was empty: the base is the incumbent
-	RuleRejected = "research.rejected" // replays agree that it is no entry
+	RuleRejected = "research.rejected" // replays agree that it is not an entry
 	RuleClaim    = "research.no_gain"  // the agreed number does not pass the incumbent's
 	RuleBroken   = "research.duel_broken"
 )

@@ -361,7 +361,7 @@ func (p *player) rival(ctx context.Context, r *agon.Rival) (*side, error) {
 	}
 	x, err := p.side(ctx, "incumbent", dir)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the incumbent %s: %v", r.Submission, err) // its text only: it is nobody's rejection
+		return nil, fmt.Errorf("prepare the incumbent %s: %v", r.Submission, err) // its text only: it rejects nobody
 	}
 	return x, nil
 }

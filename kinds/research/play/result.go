@@ -79,7 +79,7 @@ func finite(raw json.RawMessage) (float64, error) {
 }
 
 // parseResultText takes the last "metric: x" or "metric=x" of a benchmark's
-// output, of any case. If what stands there last is no number it is an error:
+// output, of any case. If what stands there last is not a number it is an error:
 // an earlier number is not what the benchmark came to.
 func parseResultText(out []byte, metric string) (map[string]float64, error) {
 	re := regexp.MustCompile(`(?i)(?:^|[^\w])` + regexp.QuoteMeta(metric) + `\b["']?\s*[:=]\s*([^\s,;]*)`)

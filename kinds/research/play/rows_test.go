@@ -245,7 +245,7 @@ func TestRedact(t *testing.T) {
 }
 
 // A duel has pairs on the same seeds; an incumbent that gives no number leaves
-// none, and is nobody's fault.
+// none, and is not a fault.
 func TestDuel(t *testing.T) {
 	w := newWorld(t)
 	w.task(oneTask, oneBase)

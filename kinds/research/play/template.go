@@ -19,7 +19,7 @@ var templateFS embed.FS
 func Init(dir string) ([]string, error) {
 	slug := filepath.Base(filepath.Clean(dir))
 	if !slugForm.MatchString(slug) || len(slug) < MinSlug || len(slug) > MaxSlug {
-		return nil, fmt.Errorf("init task: %q is no slug: want %d to %d lower-case letters, digits and dashes", slug, MinSlug, MaxSlug)
+		return nil, fmt.Errorf("init task: %q is not a slug: want %d to %d lower-case letters, digits and dashes", slug, MinSlug, MaxSlug)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("init task: %w", err)

@@ -27,7 +27,7 @@ func TestReplaysAgree(t *testing.T) {
 		{"two within", []Replay{r("a", 0, 5, 1), r("b", 0, 5.5, 1)}, true, 0, 5.25, "[a b]", 0},
 		{"two apart", []Replay{r("a", 0, 5, 1), r("b", 0, 5.6, 1)}, false, 0, 5.6, "[b]", 1},
 		{"the liar is outvoted", []Replay{r("a", 0, 5, 1), r("b", 0, 1, 1), r("c", 0, 5.1, 1)}, true, 0, 5.05, "[a c]", 0},
-		{"a chain is no group", []Replay{r("a", 0, 5, 1), r("b", 0, 5.3, 1), r("c", 0, 5.8, 1)}, true, 0, 5.15, "[a b]", 0},
+		{"a chain is not a group", []Replay{r("a", 0, 5, 1), r("b", 0, 5.3, 1), r("c", 0, 5.8, 1)}, true, 0, 5.15, "[a b]", 0},
 		{"rejected twice", []Replay{r("a", 1, 0, 1), r("b", 1, 0, 1)}, true, 1, 0, "[a b]", 0},
 		{"errors twice", []Replay{r("a", 2, 0, 1), r("b", 0, 5, 1), r("c", 2, 0, 1)}, true, 2, 0, "[a c]", 0},
 		{"a liar's quarter", []Replay{r("a", 0, 5, 1), r("b", 0, 5, 0.25)}, false, 0, 5, "[a b]", 1},

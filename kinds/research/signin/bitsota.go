@@ -20,7 +20,7 @@ const DefaultWindow = 300 * time.Second
 // BitSota is BT-AUTH-V1 (spec/bitsota.md 3). What is hashed is the canonical
 // form of the parsed body, not the bytes that travel; a Python server's
 // spelling of numbers and the raw bytes are accepted as well, for clients that
-// are not Python. A signature of a request that is no read is taken once.
+// are not Python. A signature of a request that is not a read is taken once.
 type BitSota struct {
 	Window time.Duration // 0 = DefaultWindow
 }

@@ -124,7 +124,7 @@ func matchText(pat, s string) bool {
 	return p == len(pat)
 }
 
-// matchOne matches the first element of a pattern, which is no star, and
+// matchOne matches the first element of a pattern, which is not a star, and
 // returns its length.
 func matchOne(pat string, r rune) (bool, int) {
 	switch pat[0] {

@@ -34,7 +34,7 @@ n=$(sed -n 's/^x = //p' {repo_dir_quoted}/src/a.py) && echo "{\"status\": \"acce
 	}
 	for command, want := range map[string]string{
 		"true": "left no peer_review.json", "exit 3": "command failed", `echo '{"status":"accepted","observed_metrics":{}}' > {submission_path}`: "has no size",
-		`echo '{"status":"fine"}' > {submission_path}`: "want accepted or rejected", `mkfifo {submission_path}`: "no regular file",
+		`echo '{"status":"fine"}' > {submission_path}`: "want accepted or rejected", `mkfifo {submission_path}`: "not a regular file",
 	} {
 		if _, err := agent("bob", command).Evaluate(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", command, err)

@@ -42,7 +42,7 @@ const (
 // Reader reads the products of a catalogue, one after the other. It keeps the
 // ids that it has seen and refuses a second product of one id.
 type Reader struct {
-	// Skip is told of a line that is wrong, and the reader goes on with the next; nil:
+	// Skip is called for a line that is wrong, and the reader goes on with the next; nil:
 	// the first such line ends the catalogue.
 	Skip func(line int, err error)
 

@@ -127,7 +127,7 @@ func scoreOutput(ctx context.Context, in io.Reader, problems []shop.Problem, s *
 			Dialogue  json.RawMessage `json:"dialogue"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, &agon.Error{Code: "bad_output", Status: 422, Field: "line " + strconv.Itoa(n), Message: fmt.Sprintf("line %d is no envelope: %v", n, err)}
+			return nil, &agon.Error{Code: "bad_output", Status: 422, Field: "line " + strconv.Itoa(n), Message: fmt.Sprintf("line %d is not an envelope: %v", n, err)}
 		}
 		p := byID[e.ProblemID]
 		if p == nil {

@@ -135,7 +135,7 @@ func (u untilDone) Write(p []byte) (int, error) {
 	return u.w.Write(p)
 }
 
-// skippedShown bounds the wrong lines that are told one by one.
+// skippedShown bounds the wrong lines that are reported one by one.
 const skippedShown = 20
 
 func (a commands) index() *cobra.Command {

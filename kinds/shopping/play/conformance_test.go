@@ -15,8 +15,8 @@ import (
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
 
-// The engine's rules hold of this kind too: what fails on our side is no
-// score, what an agent does to itself is.
+// The engine's rules hold of this kind too: what fails on our side never
+// becomes a score, what an agent does to itself is.
 func TestConformance(t *testing.T) {
 	w := newWorld(t, "")
 	w.task("one", "100001")
@@ -58,7 +58,7 @@ func TestCheckTable(t *testing.T) {
 		want string // code at field, or nothing
 	}{
 		"good":                {"from __future__ import annotations\nimport json, re, time, math\nfrom src.agent.agent_interface import Tool\n" + main, ""},
-		"async is no def":     {"agent_main = lambda p: []\n", ""},
+		"async is not a def":  {"agent_main = lambda p: []\n", ""},
 		"os":                  {"import json\nimport os\n" + main, "banned_import agent.py:2"},
 		"os.path":             {"import os.path\nfrom os.path import join\nfrom os import getenv\nfrom os import path\n" + main, ""},
 		"from os":             {"from os import getenv, system\n" + main, "banned_import agent.py:1"},

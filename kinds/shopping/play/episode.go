@@ -46,17 +46,17 @@ type Envelope struct {
 
 // readFrame reads what a child wrote to its pipe: "agon-episode N\n", N bytes
 // of JSON, a line feed, nothing else. An unfinished write, or another's bytes
-// beside it, is no frame: half an episode is never taken for a whole one.
+// beside it, is not a frame: half an episode is never taken for a whole one.
 func readFrame(b []byte) (body []byte, err error) {
 	rest, ok := bytes.CutPrefix(b, []byte("agon-episode "))
 	head, body, ok2 := bytes.Cut(rest, []byte("\n"))
 	if !ok || !ok2 {
-		return nil, fmt.Errorf("the process's result is no frame")
+		return nil, fmt.Errorf("the process's result is not a frame")
 	}
 	n, err := strconv.Atoi(string(head))
 	switch {
 	case err != nil || n < 0:
-		return nil, fmt.Errorf("the process's result is no frame")
+		return nil, fmt.Errorf("the process's result is not a frame")
 	case n > MaxEpisode:
 		return nil, fmt.Errorf("the episode has %d bytes, the limit is %d", n, MaxEpisode)
 	case len(body) != n+1 || body[n] != '\n':
@@ -87,7 +87,7 @@ func readEpisode(e *Envelope, b []byte) {
 		Dialogue json.RawMessage `json:"dialogue"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
-		fail("ValueError", "the result is no JSON object of the runner: %v", err)
+		fail("ValueError", "the result is not a JSON object of the runner: %v", err)
 		return
 	}
 	switch in.Status {
@@ -104,7 +104,7 @@ func readEpisode(e *Envelope, b []byte) {
 	}
 	e.Status = StatusSuccess
 	if len(in.Dialogue) == 0 || in.Dialogue[0] != '[' {
-		e.Dialogue = nil // what is no list is no episode; nothing is scored
+		e.Dialogue = nil // only a list is an episode: nothing is scored
 		return
 	}
 	if why := checkSteps(in.Dialogue); why != "" {
@@ -136,12 +136,12 @@ func shallow(b []byte) error {
 }
 
 // checkSteps says what makes an episode unreadable for scoring, "" if nothing:
-// a step that is no object, a last step without a message. Odd parts of a
+// a step that is not an object, a last step without a message. Odd parts of a
 // message are scored as they are.
 func checkSteps(dialogue []byte) string {
 	var steps []json.RawMessage
 	if err := json.Unmarshal(dialogue, &steps); err != nil {
-		return "the episode is no list: " + err.Error()
+		return "the episode is not a list: " + err.Error()
 	}
 	if len(steps) > MaxSteps {
 		return fmt.Sprintf("the episode has %d steps, the limit is %d", len(steps), MaxSteps)

@@ -72,7 +72,7 @@ func (n numbers) check() error {
 		return fmt.Errorf("%s: %v is neither 0 nor from a minute to a year", RaceHours, n.Hours)
 	}
 	if !(n.Problems >= 1 && n.Problems <= 1000 && n.Problems == math.Trunc(n.Problems)) {
-		return fmt.Errorf("%s: %v is no whole number from 1 to 1000", RaceProblems, n.Problems)
+		return fmt.Errorf("%s: %v is not a whole number from 1 to 1000", RaceProblems, n.Problems)
 	}
 	_, err := score.Weights(nil, nil, n.Top, n.Burn)
 	return err

@@ -117,7 +117,7 @@ func (t catalogueTool) Do(ctx context.Context, checked any) (tool.Reply, error) 
 		return tool.Reply{Body: b, Status: status}, nil
 	}
 	var list []json.RawMessage
-	_ = json.Unmarshal(b, &list) // what is no list has no results
+	_ = json.Unmarshal(b, &list) // what is not a list has no results
 	return tool.Reply{Body: b, Results: int64(len(list))}, nil
 }
 

@@ -121,7 +121,7 @@ const (
 // Memorised tells whether the gap asks for a look: at least GapLeast, and more
 // than GapZ standard errors. Both lists need results, else there is no alarm.
 // The error of a share is taken around the pooled share with one success and
-// one failure added, so that full marks on few problems are no certainty.
+// one failure added, so that full marks on few problems are not certainty.
 func Memorised(publicSolved, publicTotal, hiddenSolved, hiddenTotal int) (Gap, error) {
 	if publicSolved < 0 || hiddenSolved < 0 || publicSolved > publicTotal || hiddenSolved > hiddenTotal {
 		return Gap{}, errors.New("solved problems: want from 0 to the total")

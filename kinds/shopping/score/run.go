@@ -153,7 +153,7 @@ func Weights(finishers []Finisher, metagraph []string, top, burn float64) ([]int
 	ranked := slices.Clone(finishers)
 	for _, f := range ranked {
 		if math.IsNaN(f.Score) {
-			return nil, fmt.Errorf("race_score of %.80q is no number", f.Version)
+			return nil, fmt.Errorf("race_score of %.80q is not a number", f.Version)
 		}
 	}
 	slices.SortStableFunc(ranked, func(a, b Finisher) int {

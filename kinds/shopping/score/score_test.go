@@ -227,10 +227,10 @@ func TestFormat(t *testing.T) {
 		"tag in parameters":        {say("x", `{"q":["<response>"]}`), 0, 0},
 		"tag as a key":             {say("x", `{"</response>":1}`), 0, 0},
 		"tag in a result":          {step(`{"think":"a","tool_call":[{"name":"x","parameters":{},"result":"<think>"}]}`), 0, 1},
-		"name is no text":          {step(`{"think":"a","tool_call":[{"name":1,"parameters":{}}]}`), 0, 0},
+		"name is not text":         {step(`{"think":"a","tool_call":[{"name":1,"parameters":{}}]}`), 0, 0},
 		"parameters are a list":    {say("x", `[]`), 0, 0},
 		"no parameters":            {step(`{"think":"a","tool_call":[{"name":"x"}]}`), 0, 0},
-		"entry is no object":       {step(`{"think":"a","tool_call":["x"]}`), 0, 0},
+		"entry is not an object":   {step(`{"think":"a","tool_call":["x"]}`), 0, 0},
 		"other marks do no harm":   {step(`{"think":"a < b <obs>","response":"b"}`), 1, 1},
 		"no time":                  {`{"completion":{"message":{"think":"a","response":"b"}}}`, .5, .5},
 		"time is text":             {`{"completion":{"message":{"think":"a","response":"b"}},"extra_info":{"timestamp":"1"}}`, .5, .5},
@@ -409,7 +409,7 @@ func TestWeights(t *testing.T) {
 	}
 	many, mgMany := field(92) // K 46, S 1035
 	if _, err := Weights(many, mgMany, .99, .01); err == nil {
-		t.Error("a burn smaller than the tail is no error")
+		t.Error("a burn smaller than the tail is not an error")
 	}
 	w, err := Weights(two, []string{"h000"}, .25, .75)
 	if err != nil || w[0] != 87380 || Clamp(w)[0] != MaxWeight {

@@ -178,7 +178,7 @@ func nextWord(s string) (word, rest string) {
 		if from == to || real {
 			return s[from:to], s[to:]
 		}
-		s = s[to:] // joiners alone are no word
+		s = s[to:] // joiners alone are not a word
 	}
 }
 

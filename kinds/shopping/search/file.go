@@ -29,7 +29,7 @@ const (
 	trailerSize   = 8 + 8 + sha256.Size + len(magic)
 )
 
-// ErrIndex is wrapped by what Open returns for a file that is no index, an index of another version, or a damaged one.
+// ErrIndex is wrapped by what Open returns for a file that is not an index, an index of another version, or a damaged one.
 var ErrIndex = errors.New("not a usable index")
 
 // Build indexes the catalogue that it reads from in and writes the index to

@@ -138,7 +138,7 @@ type Query struct {
 	Text   string
 	Shop   string   // shop_id; "" = any
 	Lo, Hi *float64 // price, both inclusive
-	// Service lists what a product must all offer; names that are no service match nothing.
+	// Service lists what a product must all offer; names that are not a service match nothing.
 	Service []string
 	Sort    Sort
 	Page    int // from 1, ten products each

@@ -615,7 +615,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// FuzzOpen: a file that is no index is an error, whatever stands in it. The
+// FuzzOpen: a file that is not an index is an error, whatever stands in it. The
 // digest is made to fit, so that the checks behind it are reached.
 func FuzzOpen(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "index")

@@ -178,7 +178,7 @@ func (s *Sessions) Handler() http.Handler {
 			if refusal == nil {
 				refusal = &dialect.Refusal{Status: http.StatusOK, Body: answer}
 			}
-			// A client that is gone cannot be told so.
+			// A client that is gone reads no error.
 			_ = refusal.Write(w)
 		})
 	}

@@ -90,7 +90,7 @@ func (b *Backend) lent(token string) (*evalRun, error) {
 	id, secret, _ := strings.Cut(token, ".")
 	u, err := uuid.Parse(id)
 	if err != nil || len(id) != 36 || secret == "" {
-		return nil, nil //nolint:nilnil // it is no token of ours
+		return nil, nil //nolint:nilnil // it is not a token of ours
 	}
 	run := &evalRun{}
 	found, err := b.dir.Get(docName(u.String()), run)

@@ -223,7 +223,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // a client that is gone cannot be told so
+	_, _ = w.Write(b) // a client that is gone reads no error
 }
 
 // refuse answers with ORO's own error shape.
@@ -262,7 +262,7 @@ func (b *Backend) signed(w http.ResponseWriter, r *http.Request, need dialect.Ne
 	}
 	id, refusal := b.cfg.Verifier.Verify(r.Context(), dialect.NewRequest(r, body), need)
 	if refusal != nil {
-		_ = refusal.Write(w) // a client that is gone cannot be told so
+		_ = refusal.Write(w) // a client that is gone reads no error
 		return id, nil, false
 	}
 	return id, body, true

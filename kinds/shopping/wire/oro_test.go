@@ -190,7 +190,7 @@ func (w *world) json(k byte, method, target, body string) (int, map[string]any, 
 	return w.do(k, method, target, "application/json", []byte(body))
 }
 
-// must is json with an expected status, and error code where it is no 200.
+// must is json with an expected status, and error code where it is not 200.
 func (w *world) must(k byte, method, target, body string, status int, code string) map[string]any {
 	w.t.Helper()
 	got, out, raw := w.json(k, method, target, body)

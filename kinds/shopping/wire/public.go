@@ -281,7 +281,7 @@ func (b *Backend) versionCode(w http.ResponseWriter, r *http.Request) {
 	for _, f := range files {
 		if f.Path == agentFile {
 			w.Header().Set("Content-Type", "text/x-python; charset=utf-8")
-			_, _ = w.Write(f.Content) // a client that is gone cannot be told so
+			_, _ = w.Write(f.Content) // a client that is gone reads no error
 			return
 		}
 	}
@@ -378,7 +378,7 @@ func (b *Backend) trajectory(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body) // a client that is gone cannot be told so
+	_, _ = w.Write(body) // a client that is gone reads no error
 }
 
 func (b *Backend) runsOf(ctx context.Context, submission, state string) ([]client.Run, error) {

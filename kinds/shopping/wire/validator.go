@@ -161,7 +161,7 @@ func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease, suit
 			return nil, fmt.Errorf("read problem of %s: %w", t.Key, err)
 		}
 		if _, err := uuid.Parse(p.ID); err != nil {
-			return nil, fmt.Errorf("task %s: problem_id %.80q is no UUID", t.Key, p.ID)
+			return nil, fmt.Errorf("task %s: problem_id %.80q is not a UUID", t.Key, p.ID)
 		}
 		run.Problems = append(run.Problems, p.ID)
 	}
@@ -446,7 +446,7 @@ func (b *Backend) code(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/x-python; charset=utf-8")
 			sum := sha256.Sum256(f.Content)
 			w.Header().Set("X-Content-SHA256", hex.EncodeToString(sum[:]))
-			_, _ = w.Write(f.Content) // a client that is gone cannot be told so
+			_, _ = w.Write(f.Content) // a client that is gone reads no error
 			return
 		}
 	}

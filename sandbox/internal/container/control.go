@@ -82,7 +82,7 @@ func newControl() (*control, *os.File, error) {
 	return k, theirs, nil
 }
 
-// answers hands what comes to who waits for it. No line is believed to be short.
+// answers dispatches replies to their waiters. A line longer than maxAnswer ends the connection.
 func (k *control) answers() {
 	defer func() {
 		k.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A first process without a filter that it can install is no first process: it
+// A first process without a filter that it can install is not a first process: it
 // ends before it says that the box is ready or takes a request.
 func TestNoFilter(t *testing.T) {
 	bin, err := Ensure(t.Context(), "")

@@ -175,7 +175,7 @@ func (b *Box) Cmds() []sandbox.Cmd {
 // "host_disk". Running commands end with Exit.Lost = how, later ones with ErrHost.
 func (b *Box) Kill(how string) { b.SetEnd(sandbox.End{Ended: true, Killed: how}) }
 
-// SetEnd ends the box in any way, e.g. End{Ended: true, Limit: "memory"}:
+// SetEnd ends the box in any way, for example End{Ended: true, Limit: "memory"}:
 // running commands then end with Exit.Limit.
 func (b *Box) SetEnd(e sandbox.End) {
 	b.mu.Lock()

@@ -202,7 +202,7 @@ func (c *Config) Getenv(getenv func(string) string) func(string) string {
 	}
 }
 
-// IsSet reports whether somebody chose the value of key: it is no default.
+// IsSet reports whether somebody chose the value of key: it is not a default.
 func (c *Config) IsSet(key string) bool { return c.values[key].src != fromDefault }
 
 // Settings lists every setting by key, secrets as "set" or "unset".
@@ -298,7 +298,7 @@ type keyError struct{ key, msg string }
 func (e *keyError) Error() string { return e.key + ": " + e.msg }
 
 // Parse reads a config file into values by key. Unknown keys, values that are
-// no text and secrets are errors.
+// not text and secrets are errors.
 func Parse(b []byte) (map[string]string, error) {
 	if len(b) > maxFile {
 		return nil, fmt.Errorf("larger than %d bytes", maxFile)

@@ -156,7 +156,7 @@ func (b *Buffer) String() string {
 	return b.b.String()
 }
 
-// Test returns streams over buffers that are no terminal.
+// Test returns streams over buffers that are not a terminal.
 func Test(in string) (s *IO, out, errOut *Buffer) {
 	out, errOut = &Buffer{}, &Buffer{}
 	return &IO{In: strings.NewReader(in), Out: out, Err: errOut, width: func() int { return DefaultWidth }}, out, errOut

@@ -16,7 +16,7 @@ import (
 
 // State is how far the work has come.
 type State struct {
-	Label   string // what is being done, e.g. "playing my-arena"
+	Label   string // what is being done, for example "playing my-arena"
 	Total   int    // 0 = not known yet
 	Done    int
 	Running int

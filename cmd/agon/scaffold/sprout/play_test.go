@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { kittest.Main(m) }
 // The arena, its tasks, the samples and the template fit each other.
 func TestWhole(t *testing.T) { kittest.Whole(t, Kit()) }
 
-// The engine's rules hold of this kind: what fails on our side is no score, what
+// The engine's rules hold of this kind: what fails on our side is not a score, what
 // an agent does to itself is.
 func TestConformance(t *testing.T) {
 	c := kittest.Case(t, Kit(), "adder")

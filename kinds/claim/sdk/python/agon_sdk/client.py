@@ -35,7 +35,7 @@ class ToolClient:
     """Calls tools for one session."""
 
     def __init__(self, base_url: str, token: str, session_id: str, timeout: float = TIMEOUT) -> None:
-        """base_url is the tool host's; a name in it is resolved here. ValueError if it is no http URL."""
+        """base_url is the tool host's; a name in it is resolved here. ValueError if it is not an http URL."""
         url = urlsplit(base_url)
         if url.scheme != "http" or not url.hostname or url.username or url.query or url.fragment:
             raise ValueError("the tool host's address is not an http:// URL")

@@ -69,7 +69,7 @@ def wrap(value: Any, top: type[Record] = Record) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Undo wrap. Values that are no records come back unchanged."""
+    """Undo wrap. Values that are not records come back unchanged."""
     if isinstance(value, Record):
         return {k: plain(v) for k, v in value.items()}
     if type(value) is dict:

@@ -53,7 +53,7 @@ class Client:
         url = url or os.environ.get("AGON_BOXES_URL") or "http://127.0.0.1:8950"
         at = urlsplit(url)
         if at.scheme not in ("http", "https") or not at.hostname:
-            raise ValueError(f"AGON_BOXES_URL {url!r} is no http:// URL")
+            raise ValueError(f"AGON_BOXES_URL {url!r} is not an http:// URL")
         self._at, self._prefix = at, at.path.rstrip("/")
         token = token or os.environ.get("AGON_BOXES_TOKEN")
         if not token and (file := os.environ.get("AGON_BOXES_TOKEN_FILE")):
