@@ -276,8 +276,10 @@ func one(p passage, rules []rule, seg *segment.Segmenter) []finding {
 			if r.fine != nil && r.fine.MatchString(p.text[at[0]:at[1]]) {
 				continue
 			}
-			list = append(list, finding{p.file, p.line + strings.Count(p.text[:at[0]], "\n"),
-				fmt.Sprintf("%q: %s", strings.Join(strings.Fields(p.text[at[0]:at[1]]), " "), r.say)})
+			list = append(list, finding{
+				p.file, p.line + strings.Count(p.text[:at[0]], "\n"),
+				fmt.Sprintf("%q: %s", strings.Join(strings.Fields(p.text[at[0]:at[1]]), " "), r.say),
+			})
 		}
 	}
 	if p.kind == "strings" { // formats and lists: their length says little
@@ -289,8 +291,10 @@ func one(p passage, rules []rule, seg *segment.Segmenter) []finding {
 			n = max(n, len(strings.Fields(clause)))
 		}
 		if n > maxWords {
-			list = append(list, finding{p.file, p.line + strings.Count(p.text[:s.Start], "\n"),
-				fmt.Sprintf("a sentence of %d words, at most %d: %.300q", n, maxWords, s.Text)})
+			list = append(list, finding{
+				p.file, p.line + strings.Count(p.text[:s.Start], "\n"),
+				fmt.Sprintf("a sentence of %d words, at most %d: %.300q", n, maxWords, s.Text),
+			})
 		}
 	}
 	return list
