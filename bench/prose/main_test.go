@@ -19,7 +19,7 @@ func TestFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("word ", maxWords+1) + "."
-	goFile := "// Package p has a bad\n// word.\npackage p\n\n//go:generate bad word\n\n// It is no longer here. It is not a bird.\nvar s = \"one bad word in an error\"\n\nvar q = \"SELECT bad word FROM x WHERE y\"\n\n// " + long + "\nvar r = `bad word`\n"
+	goFile := "// Package p has a bad\n// word.\npackage p\n\n//go:generate bad word\n\n// It is no longer here. It is no bird.\nvar s = \"one bad word in an error\"\n\nvar q = \"SELECT bad word FROM x WHERE y\"\n\n// " + long + "\nvar r = `bad word`\n"
 	page := "A bad word, `bad word` and\nis no x.\n\n```\nbad word\n```\n\n| a | bad word |\n\n- " + strings.Repeat("one two; ", maxWords) + "\n"
 	list, err := source("p.go", []byte(goFile))
 	if err != nil {
