@@ -62,7 +62,7 @@ interop: build ## real clients from the package indexes against agon (slow, need
 browser: build ## every page in a real Chromium with axe, over the demo arenas (slow)
 	@GO="$(GO)" ./scripts/browser.sh
 
-walk: ## the first ten minutes of README.md, each command as it stands there, in a clean clone (slow)
+walk: ## the first ten minutes of docs/first.md, each command as it stands there, in a clean clone (slow)
 	@./scripts/walk.sh
 
 kind: ## a sixth kind, as docs/kinds.md says, in a clean clone and in a module elsewhere (slow, plays in boxes)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A stranger's walk: clones this repository, goes to a home that is empty, and
-# types the commands of README.md's first ten minutes as they stand there. Slow;
+# types the commands of docs/first.md as they stand there. Slow;
 # not part of CI. AGON_CACHE may name a cache of root file systems, else all are
 # made anew.
 set -euo pipefail
@@ -42,7 +42,7 @@ commands() {
 	awk -v want="## $1" '
 		/^## / { on = ($0 == want) }
 		on && /^```/ { inside = !inside; next }
-		on && inside { sub(/ +#.*/, ""); if ($0 != "") print }' README.md
+		on && inside { sub(/ +#.*/, ""); if ($0 != "") print }' docs/first.md
 }
 
 background() {
@@ -65,7 +65,7 @@ answers() { # it prints its address when all is open
 count=0
 for section in 'The first ten minutes of a miner' 'The first ten minutes of an operator' 'The first ten minutes of a validator'; do
 	list=$(commands "$section")
-	[ -n "$list" ] || die "README.md has no commands below: $section"
+	[ -n "$list" ] || die "docs/first.md has no commands below: $section"
 	while IFS= read -r cmd; do
 		say "$cmd"
 		printf '\n$ %s\n' "$cmd" >>"$log"
@@ -96,4 +96,4 @@ for section in 'The first ten minutes of a miner' 'The first ten minutes of an o
 	fi
 done
 [ "$count" -ge 12 ] || die "only $count commands were found"
-say "$count commands of README.md work as they stand"
+say "$count commands of docs/first.md work as they stand"

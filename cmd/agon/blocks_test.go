@@ -8,7 +8,7 @@ import (
 )
 
 // Why a command of a page's block is not run by TestBlocksOfDocs. Those that play
-// are typed by make walk (README.md) and by the tests of their kinds, in boxes.
+// are typed by make walk (docs/first.md) and by the tests of their kinds, in boxes.
 const (
 	plays    = "it plays in boxes"
 	stays    = "it serves until Ctrl-C"
