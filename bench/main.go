@@ -128,7 +128,6 @@ func main() {
 		gotest("box: start, print(1), close (runsc)", "<= 15x bare python", "./sandbox/runsc", "Box"),
 		gotest("a box's view of a tree of 200 MB", "cp -a / overlay >= 50", "./sandbox/internal/layers", "Overlay"),
 		waiting("runsc"), waiting("runc"),
-		gotest("warm invocation", ">= 150/s, p50 <= 15 ms", "./sandbox/warm", "Invoke"),
 		gotestEnv("claim pairs: box, script, receipts, grade", ">= 100/s on 2 cores", "./kinds/claim/play", "Pairs$", nil),
 		gotestEnv("claim pairs in runc", ">= 100/s on 2 cores", "./kinds/claim/play", "Pairs$", []string{"AGON_DRIVER=runc"}),
 		gotestEnv("claim pairs, one caller", "p50 <= 30 ms", "./kinds/claim/play", "Pairs$", nil, "-cpu", "1"),
