@@ -268,7 +268,7 @@ func PlayedPolicy(policy agon.Digest, d agon.Driver) (agon.Digest, error) {
 	return agon.Sum(b), nil
 }
 
-// ScoreKey names what a score depends on (design rule 6); policy is from PlayedPolicy.
+// ScoreKey names what a score depends on; policy is from PlayedPolicy.
 func ScoreKey(submission, task agon.Digest, scorer string, policy agon.Digest, seed int64) (agon.Digest, error) {
 	b, err := json.Marshal([]any{"agon-score-v1", submission, task, scorer, policy, seed})
 	if err != nil {

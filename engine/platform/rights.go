@@ -9,7 +9,7 @@ import (
 	"github.com/agon-arena/agon/engine/store"
 )
 
-// Who may read what is one table (design rule 13). Every read asks it.
+// Who may read what is one table. Every read asks it.
 
 // Role is what a caller is to one submission.
 type Role string

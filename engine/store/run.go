@@ -426,7 +426,7 @@ func (t *Tx) Scores(run string) ([]agon.Score, error) {
 	return many(t, scanScore, `SELECT `+scoreColumns+` FROM scores s WHERE s.run = $1 ORDER BY s.task`, run)
 }
 
-// ScoreKeys returns the keys of a run's scores by task (design rule 6).
+// ScoreKeys returns the keys of a run's scores by task.
 func (t *Tx) ScoreKeys(run string) (map[string]agon.Digest, error) {
 	type kv struct {
 		task string

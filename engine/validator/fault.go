@@ -66,7 +66,7 @@ var GoodOutcomes = map[string]bool{"ok": true, "empty": true}
 // playErr and judgeErr are what the kind returned; solved says that the judge
 // gave full marks.
 //
-// The order is the rule (design rule 2): evidence made outside the box first,
+// The order is the rule (ARCHITECTURE.md, Faults): evidence made outside the box first,
 // then whether the agent's first instruction had run, then the agent. An error
 // that a kind returns has no say in whose fault it is.
 func AssignFault(o Observed, rec agon.Record, playErr, judgeErr error, solved bool) (agon.Fault, string) {

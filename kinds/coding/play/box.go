@@ -22,7 +22,7 @@ const (
 )
 
 // Ports of the gateway inside the agent's box, and the names that older
-// contracts use for it (spec 2.1). Every name resolves to 127.0.0.1.
+// contracts use for it (spec/ridges.md 2.1). Every name resolves to 127.0.0.1.
 var (
 	doorListen = []string{"127.0.0.1:8000", "127.0.0.1:80"}
 	doorHosts  = []string{"sandbox-proxy", "ridges-ai-sandbox-proxy", "proxy"}
@@ -109,7 +109,7 @@ func (t *tail) bytes() ([]byte, int64) {
 
 func (t *tail) String() string { b, _ := t.bytes(); return strings.TrimSpace(string(b)) }
 
-// log renders the tail as a record's file: a first line says what was dropped (spec 2.6).
+// log renders the tail as a record's file: a first line says what was dropped (spec/ridges.md 2.6).
 func (t *tail) log() []byte {
 	b, dropped := t.bytes()
 	if dropped == 0 {

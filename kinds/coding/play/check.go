@@ -18,7 +18,7 @@ import (
 // AgentFile is the only file of a submission.
 const AgentFile = "agent.py"
 
-// MaxAgentBytes bounds the agent file (spec 2.1, era B and C).
+// MaxAgentBytes bounds the agent file (spec/ridges.md 2.1, era B and C).
 const MaxAgentBytes = 2 << 20
 
 // Finding codes of Check.

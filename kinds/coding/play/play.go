@@ -27,7 +27,7 @@ const (
 	FileStderr  = "stderr.txt"
 )
 
-// maxLog bounds each log of a record (spec 2.6).
+// maxLog bounds each log of a record (spec/ridges.md 2.6).
 const maxLog = 500_000
 
 // maxResult bounds the result file: more than any acceptable patch, so that a
@@ -116,7 +116,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	return rec, nil
 }
 
-// agentEnv is the union of what the contracts of spec 2.1 promise.
+// agentEnv is the union of what the contracts of spec/ridges.md 2.1 promise.
 func agentEnv(r agon.RunSpec, l agon.Limits) []string {
 	env := append([]string{}, baseEnv...)
 	env = append(env, gitEnv...)

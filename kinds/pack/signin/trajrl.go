@@ -14,9 +14,9 @@ import (
 
 const trajrlWindow = 300 * time.Second
 
-// TrajectoryRL is one purpose of that system's signed messages (spec/trajectoryrl.md
-// 5.6). The fields stand in the body, the query or a form, so the route reads
-// them. The purpose is the message's prefix: a signature of one route does not
+// TrajectoryRL is one purpose of that system's signed messages
+// (spec/trajectoryrl.md 5.6). The fields stand in the body, the query or a form,
+// so the route reads them. The purpose is the message's prefix: a signature of one route does not
 // hold at another. The body is not covered.
 type TrajectoryRL struct {
 	Purpose string

@@ -158,7 +158,7 @@ func TestSubmissions(t *testing.T) {
 	w.get("/api/submissions?limit=x", 400)
 }
 
-// What the field's readers stumble over (spec 5.5): every text of every answer
+// What the field's readers stumble over (spec/trajectoryrl.md 5.5): every text of every answer
 // is looked at.
 func TestTraps(t *testing.T) {
 	w, hashes := filled(t)

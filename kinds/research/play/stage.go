@@ -384,7 +384,7 @@ func (p *player) benchmarkEnv(x *side, seed int64) []string {
 	return env
 }
 
-// metrics reads what the benchmark came to (spec 5.2, rows 9 to 11).
+// metrics reads what the benchmark came to (spec/bitsota.md 5.2).
 func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[string]float64, error) {
 	rejected := ""
 	if m := rejectionMark.FindAllSubmatch(out, -1); len(m) > 0 {
