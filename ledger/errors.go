@@ -64,5 +64,10 @@ var (
 	ErrFundsUnavailable       = &Error{"FundsUnavailable", "the account's balance is too low"}
 	ErrNotExpendable          = &Error{"NotExpendable", "the account has to keep the existential deposit"}
 	ErrBelowMinimum           = &Error{"BelowMinimum", "a new account needs the existential deposit"}
+	ErrNoHotkey               = &Error{"HotKeyAccountNotExists", "hotkey was never registered"}
+	ErrTakeTooHigh            = &Error{"DelegateTakeTooHigh", "the take is over the most"}
+	ErrTakeTooLow             = &Error{"DelegateTakeTooLow", "the take does not move in that direction"}
+	ErrInvalidValue           = &Error{"InvalidValue", "the value does not fit"}
+	ErrMaxUIDsTooLow          = &Error{"MaxAllowedUIdsLessThanCurrentUIds", "more uids are taken"}
 	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
 )

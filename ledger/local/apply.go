@@ -30,6 +30,8 @@ const (
 	callNonce        = "use_nonce"
 	callSealed       = "commit_timelocked_weights"
 	callRound        = "add_round"
+	callRule         = "set_rule"
+	callTake         = "set_take"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -39,7 +41,7 @@ type extrinsic struct {
 	Hotkey  string                  `json:"hotkey,omitempty"`
 	Coldkey string                  `json:"coldkey,omitempty"`
 	Signer  string                  `json:"signer,omitempty"` // of a registration; empty = the coldkey
-	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody; of a transfer: the sender's account stays
+	Keep    bool                    `json:"keep,omitempty"`   // of a registration: it evicts nobody; of a transfer: the sender's account stays; of a take: it rises
 	To      string                  `json:"to,omitempty"`
 	Nonce   uint64                  `json:"nonce,omitempty"`
 	Round   uint64                  `json:"round,omitempty"` // of drand
@@ -52,6 +54,8 @@ type extrinsic struct {
 	Salt    []uint16                `json:"salt,omitempty"`
 	Hash    *ledger.Hash            `json:"hash,omitempty"`
 	Hyper   *ledger.Hyperparameters `json:"hyperparameters,omitempty"`
+	Name    string                  `json:"name,omitempty"`  // of a rule
+	Value   int64                   `json:"value,omitempty"` // of a rule, or a take
 }
 
 // errUnchanged says that a call was fine and did nothing: it leaves no trace in the log.
@@ -102,6 +106,10 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.commitSealed(x)
 	case callRound:
 		return 0, s.addRound(x)
+	case callRule:
+		return 0, s.setRule(x)
+	case callTake:
+		return 0, s.setTake(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }
@@ -177,6 +185,8 @@ func (s *state) triggerEpoch(x *extrinsic) error {
 	switch {
 	case err != nil:
 		return err
+	case x.Coldkey != "" && x.Coldkey != sub.OwnerColdkey:
+		return ledger.ErrBadOrigin.With(fmt.Sprintf("subnet %d belongs to %s", x.Netuid, sub.OwnerColdkey))
 	case sub.Hyper.CommitReveal: // it would move reveals that others have timed
 		return ledger.ErrCommitRevealEnabled.With("an epoch is not moved while weights are committed and revealed")
 	case sub.Hyper.Model == ledger.Modulo:

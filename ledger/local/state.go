@@ -26,6 +26,8 @@ type state struct {
 	// Rounds are signatures of drand's rounds, the last keepRounds.
 	Rounds    map[uint64][]byte `json:"rounds,omitempty"`
 	LastRound uint64            `json:"last_round,omitempty"`
+	// Takes are what hotkeys keep of their stakers' dividends, of 65535; one that is not here keeps maxTake.
+	Takes map[string]uint16 `json:"takes,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
 }

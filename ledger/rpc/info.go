@@ -387,7 +387,13 @@ func (r *reading) delegates(t *scale.Type, only string) ([]any, error) {
 			d := by[n.Hotkey]
 			if d == nil {
 				order = append(order, n.Hotkey)
-				d = map[string]any{"delegate_ss58": n.Hotkey, "owner_ss58": n.Coldkey, "take": 11796, "registrations": []any{}, "validator_permits": []any{}, "stakes": []any{}}
+				take := uint16(11796)
+				if l, ok := r.cfg.Ledger.(Owned); ok {
+					if take, err = l.Take(r.ctx, n.Hotkey); err != nil {
+						return nil, err
+					}
+				}
+				d = map[string]any{"delegate_ss58": n.Hotkey, "owner_ss58": n.Coldkey, "take": take, "registrations": []any{}, "validator_permits": []any{}, "stakes": []any{}}
 				by[n.Hotkey] = d
 			}
 			d["registrations"] = append(d["registrations"].([]any), m.Netuid)
@@ -446,6 +452,14 @@ func (r *reading) world(item string, keys []any) (v any, ok bool, err error) {
 			}
 		}
 		return out, true, nil
+	case "SubtensorModule.Delegates":
+		l, ok := r.cfg.Ledger.(Owned)
+		if !ok {
+			return nil, false, nil
+		}
+		hotkey, _ := keys[0].(string)
+		take, err := l.Take(r.ctx, hotkey)
+		return take, true, err
 	case "SubtensorModule.IsNetworkMember":
 		member, err := r.memberOf(keys[1], keys[0])
 		if !member {

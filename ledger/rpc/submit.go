@@ -145,6 +145,9 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	case "Utility":
 		return s.applyBatch(ctx, signer, call.Name, a)
 	}
+	if events, known, err := s.applyOwner(ctx, signer, pallet.Name, call.Name, a); known {
+		return events, err
+	}
 	l := s.cfg.Ledger
 	n, named := a["netuid"].(uint64)
 	netuid := uint16(n)

@@ -24,6 +24,8 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return 0, nil
 	case "SubnetTAO", "SubnetAlphaIn", "SubnetAlphaOut":
 		return staked(m), nil
+	case "SubnetAlphaOutEmission":
+		return h.EmissionPerBlock, nil
 	case "BurnIncreaseMult":
 		return scale.Map{"bits": new(big.Int).Div(new(big.Int).Lsh(new(big.Int).SetUint64(h.BurnIncrease), 64), big.NewInt(1_000_000))}, nil
 	case "ActivityCutoff":

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
+	"net/netip"
 
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
@@ -36,6 +38,7 @@ func (c *Client) neuronsByAPI(ctx context.Context, method *scale.Method, at poin
 	if len(hotkeys) != len(coldkeys) || len(hotkeys) > ledger.MaxUID+1 {
 		return fmt.Errorf("%w: %d hotkeys, %d coldkeys", ErrBadState, len(hotkeys), len(coldkeys))
 	}
+	axons, _ := w["axons"].([]any)
 	g.Neurons = make([]ledger.Neuron, len(hotkeys))
 	for i := range g.Neurons {
 		hot, _ := hotkeys[i].(string)
@@ -45,8 +48,30 @@ func (c *Client) neuronsByAPI(ctx context.Context, method *scale.Method, at poin
 			LastUpdate: w.at("last_update", i), Incentive: uint16(w.at("incentives", i)), Active: w.is("active", i), Consensus: uint16(w.at("consensus", i)),
 			Trust: uint16(w.at("trust", i)), ValidatorTrust: uint16(v.at("ValidatorTrust", i)), Dividends: uint16(w.at("dividends", i)), Emission: w.at("emission", i),
 		}
+		if i < len(axons) {
+			g.Neurons[i].Axon = axonOf(axons[i])
+		}
 	}
 	return nil
+}
+
+// axonOf reads AxonInfo; nil = the hotkey never said that it serves.
+func axonOf(x any) *ledger.Axon {
+	m, _ := x.(scale.Map)
+	v := values(m)
+	ip, ok := v["ip"].(*big.Int)
+	if kind := v.num("ip_type"); !ok || ip.Sign() < 0 || kind != 4 && kind != 6 || kind == 4 && ip.BitLen() > 32 || ip.BitLen() > 128 {
+		return nil
+	}
+	var b [16]byte
+	a := &ledger.Axon{
+		Block: v.num("block"), Version: uint32(v.num("version")), IP: netip.AddrFrom16([16]byte(ip.FillBytes(b[:]))), Port: uint16(v.num("port")), Protocol: uint8(v.num("protocol")),
+		Placeholder1: uint8(v.num("placeholder1")), Placeholder2: uint8(v.num("placeholder2")),
+	}
+	if v.num("ip_type") == 4 {
+		a.IP = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a
 }
 
 // neuronsByStorage is for runtimes without the API. Stake is the hotkey's own on

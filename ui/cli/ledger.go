@@ -34,7 +34,8 @@ variable NETWORK name networks. Without it, or as local, the arena server's is m
 	cmd.PersistentFlags().StringVar(&a.wait, "wait", waitFinalized, "on a chain, `until` the extrinsic is inblock or finalized")
 	Register(cmd, "wait", waitInBlock, waitFinalized)
 	cmd.AddCommand(view, a.ledgerRegisterCmd(), a.ledgerMetagraphCmd(), a.ledgerEpochCmd(), a.ledgerCommitmentsCmd(), a.ledgerCommitCmd(),
-		a.ledgerSetWeightsCmd(), a.ledgerStakeCmd(), a.ledgerInitCmd(), a.ledgerStepCmd(), a.ledgerFundCmd(), a.ledgerServeCmd())
+		a.ledgerSetWeightsCmd(), a.ledgerStakeCmd(), a.ledgerInitCmd(), a.ledgerStepCmd(), a.ledgerFundCmd(), a.ledgerServeCmd(),
+		a.ledgerHyperCmd(), a.ledgerAxonCmd(), a.ledgerTransferCmd(), a.ledgerTakeCmd(), a.ledgerMechanismsCmd(), a.ledgerCallCmd(), a.ledgerForecastCmd())
 	return cmd
 }
 
@@ -137,6 +138,7 @@ type registerOptions struct {
 	Hotkey    string // of another: the operator registers it
 	Coldkey   string
 	Validator bool
+	Plan      bool // only say what would be signed
 }
 
 func (a *App) ledgerRegisterCmd() *cobra.Command {
@@ -168,6 +170,12 @@ registers somebody else, with --validator as a validator.`,
 				}
 				o.Netuid = int(x.Netuid)
 			}
+			if o.Plan {
+				if o.Hotkey != "" || o.Validator {
+					return output.Usage("plan", "leave --hotkey and --validator away", "what the operator does signs no extrinsic")
+				}
+				return a.registerPlan(cmd.Context(), o)
+			}
 			if a.ledgerPlace() != "" {
 				if o.Hotkey != "" || o.Validator {
 					return output.Usage("hotkey", "leave --ledger away", "the operator registers others at the server (--url)")
@@ -182,6 +190,7 @@ registers somebody else, with --validator as a validator.`,
 	cmd.Flags().StringVar(&o.Arena, "arena", "", "the subnet of this `arena` of the server, in place of --netuid")
 	cmd.Flags().StringVar(&o.Coldkey, "coldkey", "", "`address` of the owner (default: the wallet's)")
 	cmd.Flags().StringVar(&o.Hotkey, "hotkey", "", "`address` of the hotkey to register (operator; default: the one in force)")
+	planFlag(cmd, &o.Plan)
 	cmd.Flags().BoolVar(&o.Validator, "validator", false, "give it a validator's permit (operator)")
 	return cmd
 }

@@ -29,11 +29,8 @@ const (
 // ledgerSigner signs for the hotkey in force, and for the wallet's coldkey where
 // its secret is on this machine: registrations and stake are the coldkey's to sign.
 func (a *App) ledgerSigner(address string) (auth.Signer, error) {
-	key, err := a.Key()
-	if err != nil {
-		return nil, err
-	}
-	if key.SS58() == address {
+	key, nokey := a.Key()
+	if nokey == nil && key.SS58() == address {
 		return key, nil
 	}
 	w, err := a.wallet()
@@ -50,6 +47,9 @@ func (a *App) ledgerSigner(address string) (auth.Signer, error) {
 		if !errors.Is(err, auth.ErrKeyfileMissing) {
 			return nil, err
 		}
+	}
+	if nokey != nil { // what a coldkey signs needs no hotkey
+		return nil, nokey
 	}
 	return nil, &agon.Error{
 		Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign; the hotkey in force is %s, and the wallet's coldkey is not on this machine", address, key.SS58()),

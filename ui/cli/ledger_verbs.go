@@ -174,14 +174,17 @@ func (a *App) ledgerFundCmd() *cobra.Command {
 func (a *App) ledgerStakeCmd() *cobra.Command {
 	var netuid int
 	var hotkey, coldkey string
-	var remove, permit bool
+	var remove, permit, plan bool
+	var limit string
 	cmd := &cobra.Command{
 		Use:   "stake TAO",
 		Short: "Stake on the hotkey in force",
 		Long: `Stake on a hotkey, or with --remove take stake back, from and to its coldkey's
 balance. The next epoch gives validator permits to the most stake; --permit gives one
-at once, on an embedded ledger's file. JSON: the neuron, with balance.`,
-		Example: "  agon ledger stake 100 --ledger lab.db\n  agon ledger stake 2.5 --remove",
+at once, on an embedded ledger's file. --limit is the worst price, in TAO an alpha, at
+which it is done. --plan signs nothing and says what would be signed, its fee and its
+effect. JSON: the neuron, with balance.`,
+		Example: "  agon ledger stake 100 --ledger lab.db\n  agon ledger stake 2.5 --remove\n  agon ledger stake 2.5 --limit 0.03 --plan --ledger finney",
 		Args:    Args(1, 1, "an amount"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rao, err := parseTAO(args[0])
@@ -198,6 +201,9 @@ at once, on an embedded ledger's file. JSON: the neuron, with balance.`,
 			}
 			if coldkey, err = a.coldkeyAddress(coldkey); err != nil {
 				return err
+			}
+			if plan || limit != "" {
+				return a.stakeCall(ctx, stakeOptions{netuid, hotkey, coldkey, limit, rao, remove, plan})
 			}
 			return a.WithLedger(ctx, func(l ledger.Full) error {
 				n, err := SubnetOf(ctx, l, netuid)
@@ -225,6 +231,8 @@ at once, on an embedded ledger's file. JSON: the neuron, with balance.`,
 	cmd.Flags().StringVar(&coldkey, "coldkey", "", "`address` of the owner (default: the wallet's)")
 	cmd.Flags().BoolVar(&remove, "remove", false, "take stake back")
 	cmd.Flags().BoolVar(&permit, "permit", false, "give a validator permit at once")
+	cmd.Flags().StringVar(&limit, "limit", "", "the worst `price`, TAO an alpha")
+	planFlag(cmd, &plan)
 	return cmd
 }
 

@@ -1,0 +1,97 @@
+package rpc
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/ledgertest"
+	"github.com/agon-arena/agon/ledger/scale"
+)
+
+// TestOwnerCalls: every call of an owner that the metadata has changes its rule,
+// for the owner alone, and what does not fit is refused by a name of the chain's.
+func TestOwnerCalls(t *testing.T) {
+	l, s := newServer(t)
+	owner, other, hot := ledgertest.Key(t, "owner-cold"), ledgertest.Key(t, "other"), ledgertest.Key(t, "owner")
+	do := func(who, pallet, call string, args scale.Map) error {
+		t.Helper()
+		b, err := s.meta.EncodeCall(pallet, call, args)
+		if err != nil {
+			t.Fatalf("%s.%s: %v", pallet, call, err)
+		}
+		v, err := scale.DecodeAll(s.meta.CallType, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := s.apply(t.Context(), who, v)
+		for _, e := range events {
+			if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
+				t.Errorf("%s.%s: event: %v", pallet, call, err)
+			}
+		}
+		if failure, ferr := s.dispatchError(err); ferr != nil || err != nil && failure.(scale.Value).Name == "Other" {
+			t.Errorf("%s.%s: refused as %v: %v %v", pallet, call, failure, err, ferr)
+		}
+		return err
+	}
+	changed := 0
+	for _, name := range ledger.OwnerRules() {
+		r, ok := ledger.RuleNamed(name)
+		if !ok || !s.meta.HasCall(r.Pallet, r.Call) {
+			continue // it stands for two, or is not modelled
+		}
+		var value any = 77
+		if r.Bits == 0 {
+			value = true
+		}
+		args := scale.Map{"netuid": 1, r.Arg: value}
+		if err := do(other, r.Pallet, r.Call, args); !errors.Is(err, ledger.ErrBadOrigin) {
+			t.Errorf("%s by another: %v", name, err)
+		}
+		if err := do(owner, r.Pallet, r.Call, args); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		changed++
+	}
+	m, err := l.Metagraph(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.Hyper
+	if h.Tempo != 77 || h.WeightsVersionKey != 77 || h.MinBurn != 77 || h.AlphaSteepness != 77 || !h.CommitReveal || !h.LiquidAlpha || h.ActivityCutoffFactor != 77 || h.RevealPeriod != 77 {
+		t.Errorf("rules %+v", h)
+	}
+	if changed < 20 {
+		t.Errorf("%d rules changed", changed)
+	}
+	admin := func(call, arg string, v any) error {
+		return do(owner, "AdminUtils", call, scale.Map{"netuid": 1, arg: v})
+	}
+	if err := do(owner, "AdminUtils", "sudo_set_alpha_values", scale.Map{"netuid": 1, "alpha_low": 5, "alpha_high": 9}); err != nil {
+		t.Error(err)
+	}
+	for _, x := range []struct {
+		err, want error
+	}{
+		{admin("sudo_set_bonds_moving_average", "bonds_moving_average", 1_000_001), ledger.ErrInvalidValue},
+		{admin("sudo_set_min_burn", "min_burn", uint64(1)<<62), ledger.ErrInvalidValue},
+		{admin("sudo_set_max_allowed_uids", "max_allowed_uids", 0), ledger.ErrInvalidValue},
+		{do(owner, "AdminUtils", "sudo_set_alpha_values", scale.Map{"netuid": 1, "alpha_low": 9, "alpha_high": 5}), ledger.ErrInvalidValue},
+		{do(owner, "SubtensorModule", "set_tempo", scale.Map{"netuid": 9, "tempo": 5}), ledger.ErrSubnetNotExists},
+		{do(owner, "SubtensorModule", "increase_take", scale.Map{"hotkey": hot, "take": 65535}), ledger.ErrTakeTooHigh},
+		{do(owner, "SubtensorModule", "increase_take", scale.Map{"hotkey": hot, "take": 5}), ledger.ErrTakeTooLow},
+		{do(owner, "SubtensorModule", "decrease_take", scale.Map{"hotkey": hot, "take": 5}), nil},
+		{do(owner, "SubtensorModule", "decrease_take", scale.Map{"hotkey": hot, "take": 5}), ledger.ErrTakeTooLow},
+		{do(other, "SubtensorModule", "increase_take", scale.Map{"hotkey": hot, "take": 9}), ledger.ErrNonAssociatedColdkey},
+		{do(owner, "SubtensorModule", "increase_take", scale.Map{"hotkey": other, "take": 9}), ledger.ErrNoHotkey},
+		{do(owner, "SubtensorModule", "trigger_epoch", scale.Map{"netuid": 1}), ledger.ErrCommitRevealEnabled},
+	} {
+		if !errors.Is(x.err, x.want) {
+			t.Errorf("%v, want %v", x.err, x.want)
+		}
+	}
+	if take, err := l.Take(t.Context(), hot); err != nil || take != 5 {
+		t.Errorf("take %d: %v", take, err)
+	}
+}

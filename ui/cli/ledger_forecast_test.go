@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/ledger"
+)
+
+// A seat has its share of the miners' half; what nobody earns, or a hotkey that
+// left the subnet, is burned, and the assumptions are said.
+func TestForesee(t *testing.T) {
+	m := &ledger.Metagraph{Netuid: 3, Block: 99, Burn: 5e8, Hyper: ledger.Hyperparameters{EmissionPerBlock: 1e9, OwnerCut: 0}, Neurons: []ledger.Neuron{{UID: 0, Hotkey: "a", Incentive: 65535}}}
+	x := &client.Arena{Arena: agon.Arena{ID: "x", Netuid: 3}, Burned: 0.25, Seats: []client.Place{{Place: 1, Share: 0.5, Seat: agon.Seat{Miner: "a"}}, {Place: 2, Share: 0.25, Seat: agon.Seat{Miner: "gone"}}}}
+	e := ledger.EconomyOf(m, 12*time.Second)
+	e.Price = 5e8
+	v, err := foresee(x, 2, m, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Subnet.Miners != 3600e9 || v.Seats[0].AlphaDay != 900e9 || v.Seats[0].RaoDay != 450e9 || v.Seats[0].LastDay != 3600e9 || *v.Seats[0].UID != 0 {
+		t.Errorf("%+v", v.Seats[0])
+	}
+	if v.Seats[1].AlphaDay != 0 || v.Seats[1].UID != nil || v.Burned != 450e9+450e9 || v.Vacant {
+		t.Errorf("%+v, burned %d", v.Seats[1], v.Burned)
+	}
+	said := strings.Join(v.Assumptions, "\n")
+	for _, part := range []string{"0.5 TAO", "12s", "2 arenas", "25.0 % of the arena's reward", "selling"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("%q is not said: %s", part, said)
+		}
+	}
+	if v, err = foresee(&client.Arena{}, 1, m, e); err != nil || !v.Vacant {
+		t.Errorf("%+v %v", v, err)
+	}
+}
