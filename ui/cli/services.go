@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/corpus"
+	"github.com/agon-arena/agon/corpus/distill"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
@@ -56,6 +57,8 @@ type Roles struct {
 	Gateway func(context.Context, GatewayOptions) error
 	// EnvServe serves tasks to trainers.
 	EnvServe func(context.Context, EnvServeOptions) error
+	// Distill trains a model on plays.
+	Distill func(context.Context, DistillOptions, func(distill.Event)) (*DistillResult, error)
 }
 
 // Host is this machine.

@@ -22,46 +22,72 @@ func envRole(ctx context.Context, o kit.Options, c cli.EnvServeOptions) error {
 	if err != nil {
 		return err
 	}
-	k, _ := o.Kits.Of(list[0].Config.Agon.Kind)
-	if k.Environment == nil {
-		var can []string
-		for _, k := range o.Kits {
-			if k.Environment != nil {
-				can = append(can, k.Kind)
-			}
-		}
-		return &agon.Error{Code: "wrong_kind", Status: 422, Field: "arena", Message: fmt.Sprintf("agents of the kind %s own their loop: its tasks cannot be played call by call", list[0].Config.Agon.Kind), Mend: "the kinds that can: " + strings.Join(can, ", ")}
-	}
-	e, err := k.Environment(ctx, o, list)
-	if err != nil {
-		return err
-	}
-	sessions := environment.NewSessions(e, environment.Limits{Sessions: c.Sessions, Calls: c.Calls, Whole: c.Whole, Idle: c.Idle}, time.Now)
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err), Mend: "choose another address with --listen"}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	swept := make(chan struct{})
-	go func() { // ends with ctx
-		sessions.Run(ctx)
-		close(swept)
-	}()
-	defer func() { stop(); <-swept }()
-	s := &env.Server{Sessions: sessions, Log: o.Log}
-	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }() // ends with Close below
-	defer srv.Close()
-	if err := c.Ready(cli.EnvReady{URL: "http://" + ln.Addr().String(), Environment: e.Name(), Tasks: len(e.Tasks()), Withheld: withheld}); err != nil {
+	e, err := serveEnv(ctx, o, list, ln, c)
+	if err != nil {
+		_ = ln.Close() // nobody was served
+		return err
+	}
+	defer e.stop()
+	if err := c.Ready(cli.EnvReady{URL: e.url, Environment: e.name, Tasks: e.tasks, Withheld: withheld}); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case err := <-done:
+	case err := <-e.done:
 		return err
 	}
+}
+
+// servedEnv is an environment that is being served.
+type servedEnv struct {
+	url, name string
+	tasks     int
+	done      <-chan error // why it ended
+	stop      func()
+}
+
+// noEnvironment says that a kind cannot be played call by call.
+func noEnvironment(o kit.Options, kind string) error {
+	var can []string
+	for _, k := range o.Kits {
+		if k.Environment != nil {
+			can = append(can, k.Kind)
+		}
+	}
+	return &agon.Error{Code: "wrong_kind", Status: 422, Field: "arena", Message: fmt.Sprintf("agents of the kind %s own their loop: its tasks cannot be played call by call", kind), Mend: "the kinds that can: " + strings.Join(can, ", ")}
+}
+
+// serveEnv serves tasks of one kind on ln until stop, within the limits of c.
+func serveEnv(ctx context.Context, o kit.Options, list []*task.Task, ln net.Listener, c cli.EnvServeOptions) (*servedEnv, error) {
+	k, _ := o.Kits.Of(list[0].Config.Agon.Kind)
+	if k.Environment == nil {
+		return nil, noEnvironment(o, list[0].Config.Agon.Kind)
+	}
+	e, err := k.Environment(ctx, o, list)
+	if err != nil {
+		return nil, err
+	}
+	sessions := environment.NewSessions(e, environment.Limits{Sessions: c.Sessions, Calls: c.Calls, Whole: c.Whole, Idle: c.Idle}, time.Now)
+	ctx, cancel := context.WithCancel(ctx)
+	swept := make(chan struct{})
+	go func() { // ends with ctx
+		sessions.Run(ctx)
+		close(swept)
+	}()
+	s := &env.Server{Sessions: sessions, Log: o.Log}
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }() // ends with Close in stop
+	return &servedEnv{"http://" + ln.Addr().String(), e.Name(), len(e.Tasks()), done, func() {
+		cancel()
+		_ = srv.Close()
+		<-swept
+	}}, nil
 }
 
 // envTasks are the public tasks of an arena or of directories, of one kind;

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/corpus/distill"
 	"github.com/agon-arena/agon/engine/gc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
@@ -63,6 +64,9 @@ func Services(kits kit.List) cli.Services {
 			Gateway: func(ctx context.Context, c cli.GatewayOptions) error { return gatewayRole(ctx, kits, c) },
 			EnvServe: func(ctx context.Context, c cli.EnvServeOptions) error {
 				return envRole(ctx, kits.Options(c.Common, ""), c)
+			},
+			Distill: func(ctx context.Context, d cli.DistillOptions, tell func(distill.Event)) (*cli.DistillResult, error) {
+				return distillRole(ctx, kits.Options(d.Common, ""), d, tell)
 			},
 		},
 		Host: cli.Host{

@@ -56,6 +56,7 @@ func (a commands) problems() *cobra.Command {
 	var seed uint64
 	var label, pool, suite, tasks, from string
 	var hard, hidden bool
+	var only []string
 	var enc encoderFlags
 	cmd := &cobra.Command{
 		Use:   "problems INDEX",
@@ -94,6 +95,12 @@ its tasks.`,
 			c := problem.Config{Label: label, Seed: seed, Counts: problem.Suite(count, hard)}
 			if count < 1 || count > problem.MaxProblems {
 				return output.Usage("count", fmt.Sprintf("give 1 to %d", problem.MaxProblems), "--count %d: out of range", count)
+			}
+			if len(only) > 0 {
+				var err error
+				if c.Counts, err = problem.Only(count, only, hard); err != nil {
+					return err
+				}
 			}
 			if hidden {
 				var b [8]byte
@@ -149,6 +156,7 @@ its tasks.`,
 	f := cmd.Flags()
 	f.IntVar(&count, "count", 30, "how many problems")
 	f.Uint64Var(&seed, "seed", 1, "the `seed`")
+	f.StringSliceVar(&only, "only", nil, "only these, as `CATEGORY/DIFFICULTY` or CATEGORY (again for more)")
 	f.StringVar(&label, "label", "", "`name` of the set: another one gives other problems")
 	f.StringVar(&pool, "pool", "", "use only the products of one part, `I/N`")
 	f.StringVar(&suite, "suite", "", "write a suite in ORO's form to this `file`")

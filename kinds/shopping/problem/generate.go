@@ -18,37 +18,6 @@ import (
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
-// Counts says how many problems of each category and difficulty to make.
-type Counts map[string]map[string]int
-
-// Suite spreads n problems: a third of each category, and of each 7 easy to 3
-// medium, as ORO's suites do; with hard, 5 to 3 to 2.
-func Suite(n int, hard bool) Counts {
-	c := Counts{}
-	for i, category := range []string{shop.CategoryProduct, shop.CategoryShop, shop.CategoryVoucher} {
-		m := (n + 2 - i) / 3
-		bands := map[string]int{Easy: (m*7 + 5) / 10}
-		if hard {
-			bands[Easy] = (m + 1) / 2
-			bands[Hard] = m / 5
-		}
-		bands[Medium] = m - bands[Easy] - bands[Hard]
-		c[category] = bands
-	}
-	return c
-}
-
-// Total is how many problems there are.
-func (c Counts) Total() int {
-	n := 0
-	for _, bands := range c {
-		for _, m := range bands {
-			n += m
-		}
-	}
-	return n
-}
-
 // Config is what problems are made of.
 type Config struct {
 	Index   *search.Index

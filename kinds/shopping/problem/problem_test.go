@@ -184,6 +184,22 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+func TestOnly(t *testing.T) {
+	c, err := Only(10, []string{"Product/easy", "Voucher"}, false)
+	if err != nil || c.Total() != 10 || c[shop.CategoryProduct][Easy] != 5 || c[shop.CategoryVoucher][Easy] != 4 || c[shop.CategoryVoucher][Medium] != 1 {
+		t.Errorf("%v %v", c, err)
+	}
+	for _, bad := range []string{"", "product", "Product/", "Product/simple", "/easy"} {
+		if _, err := Only(1, []string{bad}, false); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+	list := generate(t, Config{Seed: 3, Label: "only", Counts: Counts{shop.CategoryProduct: {Easy: 2}}})
+	if len(list) != 2 || list[0].Category != shop.CategoryProduct || list[1].Difficulty != Easy {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestGenerateTooMany(t *testing.T) {
 	list, err := catalogue.Products(catalogue.Options{Products: 60, Seed: 1})
 	if err != nil {

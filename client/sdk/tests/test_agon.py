@@ -1,0 +1,118 @@
+"""Tests of what needs no trainer: figures, the rule of rewards, the small model's form."""
+
+import json
+import unittest
+
+from agon import distill, mini, report, stats
+from agon.env import Client, Reply
+from agon.policy import Hermes, Trace
+
+
+class Play:
+    """An episode that answers searches from a list; the real one is played in Go's tests."""
+
+    def __init__(self, found):
+        self.found, self.calls = found, []
+
+    def call(self, tool, args):
+        self.calls.append((tool, args))
+        return Reply("", done=True, reward=1.0) if tool == "terminate" else Reply(json.dumps(self.found))
+
+
+class Tokens:
+    """One token a character; a template of the small model's form."""
+
+    unk_token_id, eos_token_id = -1, ord("$")
+
+    def convert_tokens_to_ids(self, t):
+        return ord("$")
+
+    def __call__(self, text, add_special_tokens=True):
+        return {"input_ids": [ord(c) for c in text]}
+
+    def apply_chat_template(self, messages, tools=None, add_generation_prompt=False, tokenize=True):
+        return "".join(f"<{m['role'][0]}>{m['content']}$" for m in messages) + ("<a>" if add_generation_prompt else "")
+
+
+class Figures(unittest.TestCase):
+    def test_paired(self):
+        # 12 gained, 3 lost: the two-sided binomial tail of 3 of 15 is 2 * 576 / 2**15.
+        before = [False] * 12 + [True] * 3 + [True] * 9
+        after = [True] * 12 + [False] * 3 + [True] * 9
+        self.assertAlmostEqual(stats.paired_p(before, after), 2 * (1 + 15 + 105 + 455) / 2**15)
+        self.assertEqual(stats.paired_p(before, before), 1)
+        self.assertAlmostEqual(stats.difference(before, after)[0], 9 / 24)
+        with self.assertRaises(ValueError):
+            stats.paired_p([True], [])
+
+    def test_shares(self):
+        lo, hi = stats.interval(0, 10)
+        self.assertEqual(lo, 0)
+        self.assertAlmostEqual(hi, 0.2775, 3)
+        self.assertAlmostEqual(stats.pass_at([[True, False, False, False]], 2), .5)
+        self.assertIsNone(stats.pass_at([[True]], 2))
+
+
+class Rules(unittest.TestCase):
+    rows = [{"task": "a", "reward": 1, "ids": [1]}, {"task": "a", "reward": 0, "ids": [2]}, {"task": "b", "reward": None, "ids": [3]}, {"task": "b", "reward": .5, "ids": [4]}]
+
+    def test_keeps(self):
+        self.assertEqual([len(distill.keeps(m, self.rows)) for m in ("sft", "rft", "kto", "dpo")], [1, 1, 3, 1])
+        self.assertEqual([r["label"] for r in distill.keeps("kto", self.rows)], [True, False, False])
+
+    def test_distinct(self):
+        self.assertEqual(len(distill.distinct(self.rows + self.rows[:1])), 4)
+
+    def test_masks(self):
+        said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ask"}, {"role": "tool", "content": "no"}, {"role": "assistant", "content": "end"}]
+        ids, mask = distill.conversation(Tokens(), said, None)
+        self.assertEqual("".join(map(chr, ids)), "<u>hi$<a>ask$<t>no$<a>end$")
+        self.assertEqual("".join(chr(i) for i, m in zip(ids, mask) if m), "ask$end$")
+
+    def test_report(self):
+        plays = [{"task": "t", "seed": 0, "reward": 1, "why": "done", "calls": [["find", {}], ["end", {}]]}]
+        f = distill.figure(plays, 1)
+        r = {"method": "sft", "arena": "x", "kept": 1, "rows": 2, "steps": 3, "loss": .1, "contaminated": 0, "held_out": 1, "before": f, "after": f, "gain": (0, 0, 0), "p": 1.0, "base": "b"}
+        self.assertIn("| before | 1 (100.0 %) |", report.markdown(r))
+        self.assertIn("Not measured", report.card(r, {"rows": "f"}))
+
+
+class Forms(unittest.TestCase):
+    wish = "heavy duty travel kettle, of the brand vengor, priced between 100 and 1701 pesos, with free shipping, capacity: 1.7l, to be had in color red"
+
+    def test_reading(self):
+        self.assertEqual(mini.wish("Can you find me one product: " + self.wish.capitalize() + "?"), self.wish)
+        self.assertEqual(mini.asks(mini.read(self.wish)), "find heavy duty travel kettle vengor 1.7l ; 100 - 1701 ; shipping")
+        self.assertEqual(mini.search("find a b ; 100 - 1701 ; shipping"), {"q": "a b", "price": "100-1701", "service": "freeShipping"})
+        self.assertEqual(mini.shown([{"title": "Doxzu lunch box Z616 best"}]), "1 doxzu lunch box best")
+
+    def test_turns(self):
+        d, p = mini.Mini(Tokens()), Play([{"product_id": "7", "title": "A box"}])
+        self.assertEqual(d.act("take 1", p)[1:], ("none", None))  # nothing was found yet
+        self.assertEqual(d.act("find box", p)[1], "1 a box")
+        self.assertEqual(d.act("take 2", p)[1], "none")
+        calls, _, last = d.act("take 1", p)
+        self.assertTrue(last.done)
+        self.assertEqual(p.calls[-2:], [("recommend_product", {"product_ids": "7"}), ("terminate", {})])
+        self.assertEqual(calls[0][0], "recommend_product")
+
+    def test_hermes(self):
+        d, p = Hermes(Tokens()), Play([])
+        calls, told, last = d.act('<tool_call>{"name": "find", "arguments": {"q": "x"}}</tool_call><tool_call>{"name": 3}</tool_call>', p)
+        self.assertEqual((calls, last), ([("find", {"q": "x"})], None))
+        self.assertIn("not a call", told)
+        self.assertEqual(d.act("no call", p), ([], "", None))
+
+    def test_trace(self):
+        t = Trace("a", 0)
+        t.told([1, 2])
+        t.said([3], [-.5])
+        self.assertEqual((t.ids, t.mask, t.logprobs), ([1, 2, 3], [0, 0, 1], [0, 0, -.5]))
+
+    def test_address(self):
+        with self.assertRaises(ValueError):
+            Client("https://example.org")
+
+
+if __name__ == "__main__":
+    unittest.main()
