@@ -21,6 +21,8 @@ import (
 // agon.toml, and the tool by which a model makes it work.
 type publishedAgent struct {
 	name, setup, command string
+	harbor               string // its class, where it is one of Harbor's form and has no command
+	files                map[string]string
 	tool                 string
 	arguments            map[string]any
 	over                 string // a command that ends the work, where words alone do not
@@ -46,12 +48,52 @@ var published = []publishedAgent{
 		command: `codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --disable multi_agent -c web_search=disabled --model $AGON_MODEL -c model_provider=agon -c "model_providers.agon={name='agon',base_url='$OPENAI_BASE_URL',wire_api='responses'}" "$AGON_INSTRUCTION"`,
 		tool:    "exec_command", arguments: map[string]any{"cmd": work},
 	},
+	{
+		name: "harbor-installed", harbor: "harbor.agents.installed.mini_swe_agent:MiniSweAgent",
+		tool: "bash", arguments: map[string]any{"command": work}, over: "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+	},
+	{
+		name: "harbor-own", harbor: "mine:Agent", files: map[string]string{"mine.py": ownAgent},
+		tool: "shell", arguments: map[string]any{"command": work},
+	},
 }
+
+// ownAgent is an agent of Harbor's form as somebody writes one: the model's calls
+// of its only tool are run in the environment.
+const ownAgent = `import json
+from openai import OpenAI
+from harbor.agents.base import BaseAgent
+
+class Agent(BaseAgent):
+    @staticmethod
+    def name():
+        return "mine"
+
+    def version(self):
+        return "1"
+
+    async def setup(self, environment):
+        assert (await environment.exec("mkdir -p /tmp/mine")).return_code == 0
+
+    async def run(self, instruction, environment, context):
+        model, messages = OpenAI(), [{"role": "user", "content": instruction}]
+        tool = {"type": "function", "function": {"name": "shell", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}}
+        while True:
+            said = model.chat.completions.create(model=self.model_name.split("/", 1)[1], messages=messages, tools=[tool])
+            context.n_input_tokens = (context.n_input_tokens or 0) + said.usage.prompt_tokens
+            m = said.choices[0].message
+            if not m.tool_calls:
+                return
+            messages.append(m.model_dump(exclude_none=True))
+            for c in m.tool_calls:
+                r = await environment.exec(json.loads(c.function.arguments)["command"], timeout_sec=30)
+                messages.append({"role": "tool", "tool_call_id": c.id, "content": json.dumps([r.return_code, r.stdout])})
+`
 
 // work does the task.
 const work = "echo 'Hello, world!' > hello.txt"
 
-// Agents from PyPI and npm, unmodified, play a Harbor task in a box: their set-up
+// Agents from PyPI and npm, unmodified, and two of Harbor's form, play a Harbor task in a box: their set-up
 // reads the registries, their calls go through the gateway's forms.
 func TestPublishedAgents(t *testing.T) {
 	dir := t.TempDir()
@@ -76,7 +118,14 @@ func TestPublishedAgents(t *testing.T) {
 			}))
 			defer up.Close()
 			entry := filepath.Join(dir, a.name)
-			writeText(t, filepath.Join(entry, "agon.toml"), "setup = '''"+a.setup+"'''\ncommand = '''"+a.command+"'''\n")
+			conf := "setup = '''" + a.setup + "'''\ncommand = '''" + a.command + "'''\n"
+			if a.harbor != "" {
+				conf = "agent = '" + a.harbor + "'\n"
+			}
+			writeText(t, filepath.Join(entry, "agon.toml"), conf)
+			for name, text := range a.files {
+				writeText(t, filepath.Join(entry, name), text)
+			}
 			data := filepath.Join(dir, "data-"+a.name)
 			cmd := exec.Command(agonBinary(t), "try", entry, "--task", task, "--data", data, "-o", "json")
 			cmd.Env = append(os.Environ(), "AGON_LLM_BASE_URL="+up.URL+"/v1", "AGON_LLM_API_KEY="+sdkKey, "AGON_LLM_MODEL="+agon.Script,

@@ -30,6 +30,11 @@ type entry struct {
 	// Command is a line for sh, run in the work directory with the instruction on
 	// its standard input and, up to 100 KiB, in AGON_INSTRUCTION.
 	Command string `toml:"command"`
+	// Agent is an agent of Harbor's form in the place of a command: "module:Class",
+	// of a published package or of the directory (agent.go).
+	Agent string `toml:"agent"`
+	// AgentArgs are the keyword arguments that it is made with.
+	AgentArgs map[string]any `toml:"agent_args"`
 	// Setup is a script for sh that runs once, before any task, where package
 	// registries can be read; what it leaves below /layer is kept (layer.go).
 	Setup string `toml:"setup"`
@@ -44,13 +49,19 @@ func parseEntry(b []byte) (*entry, error) {
 	var broken *toml.DecodeError
 	switch {
 	case errors.As(err, &missing) && len(missing.Errors) > 0:
-		return nil, fmt.Errorf("unknown field %.100q: it has command, setup and env", strings.Join(missing.Errors[0].Key(), "."))
+		return nil, fmt.Errorf("unknown field %.100q: it has command or agent, agent_args, setup and env", strings.Join(missing.Errors[0].Key(), "."))
 	case errors.As(err, &broken):
 		row, col := broken.Position()
 		return nil, fmt.Errorf("line %d, column %d: %w", row, col, broken)
 	case err != nil:
 		return nil, err
-	case strings.TrimSpace(e.Command) == "" || len(e.Command) > maxCommand || strings.ContainsRune(e.Command, 0):
+	case e.Agent != "" && e.Command != "":
+		return nil, errors.New("command and agent: want one of them")
+	case e.Agent != "" && (len(e.Agent) > 300 || !agentPath.MatchString(e.Agent)):
+		return nil, fmt.Errorf("agent %.100q: want module:Class", e.Agent)
+	case e.Agent == "" && len(e.AgentArgs) > 0:
+		return nil, errors.New("agent_args: no agent is named")
+	case e.Agent == "" && (strings.TrimSpace(e.Command) == "" || len(e.Command) > maxCommand || strings.ContainsRune(e.Command, 0)):
 		return nil, fmt.Errorf("command: want a line for sh of at most %d bytes", maxCommand)
 	case len(e.Setup) > maxCommand || strings.ContainsRune(e.Setup, 0) || e.Setup != "" && strings.TrimSpace(e.Setup) == "":
 		return nil, fmt.Errorf("setup: want a script for sh of at most %d bytes", maxCommand)
@@ -109,8 +120,12 @@ func checkDir(ctx context.Context, setups bool, files fs.FS) (out []agon.Finding
 	if err != nil {
 		return []agon.Finding{{Code: "bad_entry", Field: entryFile, Message: plain.Short(err.Error(), 300)}}, nil
 	}
-	if e.Setup != "" && !setups {
-		return []agon.Finding{{Code: "no_setup", Field: entryFile + ": setup", Message: "this arena runs no set-ups: bring what the agent needs in its directory"}}, nil
+	if (e.Setup != "" || e.Agent != "") && !setups {
+		field := entryFile + ": setup"
+		if e.Setup == "" {
+			field = entryFile + ": agent"
+		}
+		return []agon.Finding{{Code: "no_setup", Field: field, Message: "this arena runs no set-ups: bring what the agent needs in its directory"}}, nil
 	}
 	return nil, nil
 }

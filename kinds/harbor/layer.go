@@ -193,9 +193,10 @@ func lastLine(s string) string {
 	return plain.Short(s[strings.LastIndexByte(s, '\n')+1:], 400)
 }
 
-// mount shows a layer to an agent's box.
-func mountLayer(spec *sandbox.Spec, dir string) {
-	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Target: setupDir, Exec: true})
+// mountLayer shows a layer to an agent's box, read-only or with what the agent
+// writes over it.
+func mountLayer(spec *sandbox.Spec, dir string, kind sandbox.MountKind) {
+	spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: kind, Source: dir, Target: setupDir, Exec: true})
 	spec.Env = append(spec.Env, "AGON_LAYER="+setupDir, "PYTHONUSERBASE="+setupDir)
 	for i, e := range spec.Env {
 		if v, ok := strings.CutPrefix(e, "PATH="); ok {

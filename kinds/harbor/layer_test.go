@@ -1,6 +1,7 @@
 package harbor
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,7 +79,13 @@ func TestSetupFails(t *testing.T) {
 
 // An arena that runs no set-ups refuses them at the door.
 func TestSetupOff(t *testing.T) {
-	files := kittest.Files{entryFile: "setup = 'true'\ncommand = 'true'\n"}.FS()
+	for _, text := range []string{"setup = 'true'\ncommand = 'true'\n", "agent = 'a.b:C'\n"} {
+		setupOption(t, kittest.Files{entryFile: text}.FS())
+	}
+}
+
+func setupOption(t *testing.T, files fs.FS) {
+	t.Helper()
 	for option, want := range map[string]int{"": 1, setupOff: 1, setupRegistries: 0} {
 		found, err := harbor{}.Check(t.Context(), &agon.Arena{Options: map[string]string{optionSetup: option}}, files)
 		if err != nil || len(found) != want {

@@ -105,9 +105,14 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 	}
 	defer s.close()
 	rec := agon.Record{Files: map[string][]byte{}}
-	var layer string
-	if started != nil && started.Setup != "" {
-		layer, err = h.layer(ctx, env, t.Key, sub.Digest, agent, started.Setup, s.root)
+	var layer, script string
+	if started != nil {
+		if script, err = started.script(agent, s.root.Python); err != nil {
+			return agon.Record{}, err
+		}
+	}
+	if script != "" {
+		layer, err = h.layer(ctx, env, t.Key, sub.Digest, agent, script, s.root)
 		var bad *failedSetup
 		switch {
 		case errors.As(err, &bad):
@@ -132,7 +137,11 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 		spec.Env = append(spec.Env, "AGON_MODEL="+m)
 	}
 	if layer != "" {
-		mountLayer(&spec, layer)
+		mount := sandbox.MountReadOnly
+		if started.Agent != "" {
+			mount = sandbox.MountOverlay // its home, if it is an installed one
+		}
+		mountLayer(&spec, layer, mount)
 	}
 	work := worker{h: h, env: env, spec: r, s: s}
 	work.act = func(ctx context.Context, box sandbox.Box, u turn) error {
@@ -367,7 +376,10 @@ func (s *stage) collect(ctx context.Context, box sandbox.Box, u turn) error {
 
 // agent calls the submission once.
 func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, started *entry, printed *kind.Printout) (why, detail string, err error) {
-	if started != nil {
+	switch {
+	case started != nil && started.Agent != "":
+		return started.play(ctx, box, s, u, printed)
+	case started != nil:
 		return started.run(ctx, box, s, u, printed)
 	}
 	done := logsDir + "/.returned-" + u.name
@@ -395,13 +407,7 @@ func (h harbor) agent(ctx context.Context, box sandbox.Box, s *stage, u turn, st
 	case x.Code != 0:
 		return "raised", raised(string(printed.Bytes()), x.Code), nil
 	}
-	switch _, err := box.ReadFile(done, 1<<10); {
-	case errors.Is(err, sandbox.ErrNotExist), errors.Is(err, sandbox.ErrUnsafe):
-		return "exited", "the process ended before agent_main had returned", nil
-	case err != nil:
-		return "", "", fmt.Errorf("read the agent's end: %w", err)
-	}
-	return "", "", nil
+	return returned(box, done)
 }
 
 // raised says what ended the agent: the last line of its traceback where there is one.

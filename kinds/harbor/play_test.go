@@ -33,6 +33,8 @@ func TestConformance(t *testing.T) {
 		kittest.Files{agentFile: ok, "more.py": "x"}.FS(),
 		kittest.Files{"agon.toml": "command = ''\n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\nbuild = 'make'\n"}.FS(),
+		kittest.Files{"agon.toml": "command = 'x'\nagent = 'a:B'\n"}.FS(),
+		kittest.Files{"agon.toml": "agent = 'a:B'\n"}.FS(), // where the arena runs no set-ups
 		kittest.Files{"agon.toml": "command = \n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\n[env]\n\"A=B\" = 'c'\n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\n", "big": strings.Repeat("x", maxEntryBytes)}.FS(),
@@ -140,8 +142,9 @@ func TestDockerfile(t *testing.T) {
 
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte("command = 'x'\n[env]\nA = 'b'\n"))
+	f.Add([]byte("agent = 'a.b:C'\n[agent_args]\nd = [1, {e = 'f'}]\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if e, err := parseEntry(b); err == nil && (strings.TrimSpace(e.Command) == "" || len(e.Env) > maxEnv) {
+		if e, err := parseEntry(b); err == nil && ((strings.TrimSpace(e.Command) == "") == (e.Agent == "") || len(e.Env) > maxEnv) {
 			t.Fatalf("%+v", e)
 		}
 	})
