@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -72,6 +73,8 @@ type place struct {
 	NetworkMode   string            `toml:"network_mode"`
 	AllowedHosts  []string          `toml:"allowed_hosts"`
 	AllowInternet *bool             `toml:"allow_internet"`
+
+	beside []string // names of the containers beside the task's
 }
 
 // server is one of [[environment.mcp_servers]]. The agent gets it in its input.
@@ -138,6 +141,7 @@ func (c *conf) check(t *task.Task, add func(field, format string, args ...any)) 
 	default:
 		add("multi_step_reward_strategy", "%.40q: want mean or final", c.Strategy)
 	}
+	c.Environment.beside = serviceNames(t)
 	c.Environment.check("environment", add)
 	c.Agent.check("agent", add)
 	c.Verifier.check("verifier", add)
@@ -178,9 +182,9 @@ func (c *conf) check(t *task.Task, add func(field, format string, args ...any)) 
 			add(stepFile(s.Name, verifier), "%v", err)
 		}
 	}
-	for _, name := range []string{"environment/docker-compose.yaml", "environment/docker-compose.yml", "environment/compose.yaml"} {
+	for _, name := range otherComposeFiles {
 		if _, err := t.ReadFile(name, task.MaxFile); !errors.Is(err, fs.ErrNotExist) {
-			add(name, "other containers beside the task's are not played")
+			add(name, "Harbor reads docker-compose.yaml")
 		}
 	}
 }
@@ -206,7 +210,7 @@ func (p phase) check(at string, add func(string, string, ...any)) {
 			add(at+".command", "want a command of at most %d bytes", maxCommand)
 		}
 		if h.Service != "" && h.Service != "main" {
-			add(at+".service", "%.40q: other containers beside the task's are not played", h.Service)
+			add(at+".service", "%.40q: what other containers than the task's hold is not collected", h.Service)
 		}
 		seconds(at+".timeout_sec", h.Timeout, add)
 	}
@@ -240,8 +244,8 @@ func (p *place) check(at string, add func(string, string, ...any)) {
 				add(at+".command", "missing: the transport is stdio")
 			}
 		case "", "sse", "http", "streamable-http":
-			if !loopbackURL(s.URL) {
-				add(at+".url", "%.200q: a box reaches servers in it only, on 127.0.0.1 or localhost", s.URL)
+			if !reachable(s.URL, p.beside) {
+				add(at+".url", "%.200q: a box reaches servers in it, at 127.0.0.1 or localhost, and services of docker-compose.yaml by their names", s.URL)
 			}
 		default:
 			add(at+".transport", "%.40q: want stdio, sse or streamable-http", s.Transport)
@@ -252,13 +256,10 @@ func (p *place) check(at string, add func(string, string, ...any)) {
 	}
 }
 
-func loopbackURL(u string) bool {
-	for _, p := range []string{"http://127.0.0.1:", "http://localhost:"} {
-		if strings.HasPrefix(u, p) {
-			return true
-		}
-	}
-	return false
+// reachable tells whether a URL names a server of the box, or one beside it.
+func reachable(u string, beside []string) bool {
+	at, err := url.Parse(u)
+	return err == nil && at.Scheme == "http" && at.Port() != "" && slices.Contains(append([]string{"127.0.0.1", "localhost"}, beside...), at.Hostname())
 }
 
 func (h *healthcheck) check(at string, add func(string, string, ...any)) {
@@ -364,7 +365,7 @@ func artifact(x any) (string, error) {
 	case source == "" || len(source) > 1000 || strings.ContainsRune(source, 0) || slices.Contains(strings.Split(source, "/"), ".."):
 		return "", fmt.Errorf("want the path of a file or directory")
 	case service != "" && service != "main":
-		return "", fmt.Errorf("%.40q: other containers beside the task's are not played", service)
+		return "", fmt.Errorf("%.40q: what other containers than the task's hold is not collected", service)
 	}
 	return path.Clean(source), nil
 }

@@ -37,7 +37,7 @@ func Kit() kit.Kit {
 		CheckTask: checkTask,
 		Adopts:    adopts,
 		Commands: func(a *cli.App, l kit.List) []cli.Extra {
-			return commands.Of(a, l, commands.Tasks{Check: checkTask, NeedsImage: needsImage}, writeTools)
+			return commands.Of(a, l, commands.Tasks{Check: checkTask, NeedsImage: needsImage, Unbuilt: unbuilt}, writeTools)
 		},
 		Page: page(),
 		Demo: kit.ShippedArena(arena),

@@ -120,7 +120,7 @@ func setup(ctx context.Context, env kind.Env, t, agent, script string, root root
 		return err
 	}
 	defer box.Close()
-	if err := prepare(ctx, box, names); err != nil {
+	if err := prepare(ctx, box, names(nil)); err != nil {
 		return err
 	}
 	printed := &ending{limit: maxLog}

@@ -123,6 +123,7 @@ func (h harbor) Play(ctx context.Context, env kind.Env, sub agon.Submission, r a
 			return agon.Record{}, err
 		}
 	}
+	door := s.doorBeside()
 	doors, err := env.Door(ctx, t.Key, door)
 	if err != nil {
 		return agon.Record{}, err
@@ -219,12 +220,18 @@ type worker struct {
 // where a step's reward is below what the task wants before the next.
 func (w worker) run(ctx context.Context, spec sandbox.Spec) (map[string][]byte, error) {
 	s := w.s
+	beside, err := w.h.sidecars(ctx, w.env, w.spec, s)
+	if err != nil {
+		return nil, err
+	}
+	defer beside.close()
+	spec.Doors, spec.Hostnames = append(spec.Doors, beside.doors...), beside.names
 	box, err := w.env.Box(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	defer box.Close()
-	if err := prepare(ctx, box, names); err != nil {
+	if err := prepare(ctx, box, names(beside.names)); err != nil {
 		return nil, err
 	}
 	before, why, err := s.look(ctx, box, nil, 0)

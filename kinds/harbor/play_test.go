@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 		kittest.Files{"agon.toml": "command = ''\n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\nbuild = 'make'\n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\nagent = 'a:B'\n"}.FS(),
-		kittest.Files{"agon.toml": "agent = 'a:B'\n"}.FS(), // where the arena runs no set-ups
+		kittest.Files{"agon.toml": "agent = 'a'\n"}.FS(),
 		kittest.Files{"agon.toml": "command = \n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\n[env]\n\"A=B\" = 'c'\n"}.FS(),
 		kittest.Files{"agon.toml": "command = 'x'\n", "big": strings.Repeat("x", maxEntryBytes)}.FS(),

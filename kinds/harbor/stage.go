@@ -31,6 +31,8 @@ type stage struct {
 	env   []string
 	tmp   string
 	turns []turn
+
+	services []service // other containers
 }
 
 func (s *stage) close() {
@@ -51,6 +53,9 @@ func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage
 		return nil, err
 	}
 	if s.turns, err = s.conf.turns(t); err != nil {
+		return nil, err
+	}
+	if s.services, err = servicesOf(t); err != nil {
 		return nil, err
 	}
 	s.env = environOf(s.conf.Environment.Env)
@@ -81,7 +86,7 @@ func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage
 			s.dir = defaultDir
 		}
 		if len(r.copies) > 0 {
-			if err := s.copy(r); err != nil {
+			if err := s.copy(r, copiedDir); err != nil {
 				s.close()
 				return nil, err
 			}
@@ -131,8 +136,8 @@ func isDir(p string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// copy lays out what COPY names.
-func (s *stage) copy(r *recipe) (err error) {
+// copy lays out what COPY names, of a directory of the task.
+func (s *stage) copy(r *recipe, top string) (err error) {
 	if s.tmp, err = tempdir.Make("harbor"); err != nil {
 		return fmt.Errorf("make work directory: %w", err)
 	}
@@ -148,14 +153,14 @@ func (s *stage) copy(r *recipe) (err error) {
 		return err
 	}
 	defer dst.Close()
-	top, err := os.OpenRoot(s.task.Dir)
+	src, err := os.OpenRoot(s.task.Dir)
 	if err != nil {
 		return fmt.Errorf("open task: %w", err)
 	}
-	defer top.Close()
+	defer src.Close()
 	for _, c := range r.copies {
-		from := path.Join(copiedDir, c.from)
-		fi, err := top.Stat(from)
+		from := path.Join(top, c.from)
+		fi, err := src.Stat(from)
 		if err != nil {
 			return fmt.Errorf("COPY %s: %w", c.from, err)
 		}
@@ -164,12 +169,12 @@ func (s *stage) copy(r *recipe) (err error) {
 			if c.into {
 				at = path.Join(at, path.Base(c.from))
 			}
-			if err := copyFile(top, from, dst, at); err != nil {
+			if err := copyFile(src, from, dst, at); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := copyDir(top, from, dst, c.at, dockerfile); err != nil {
+		if err := copyDir(src, from, dst, c.at, path.Join(top, "Dockerfile")); err != nil {
 			return fmt.Errorf("COPY %s: %w", c.from, err)
 		}
 	}
@@ -250,8 +255,10 @@ func (s *stage) spec(boxName string, l agon.Limits) sandbox.Spec {
 	}
 }
 
-// names makes loopback names known where /etc is the box's own.
-const names = `printf '127.0.0.1 localhost box\n::1 localhost\n' > /etc/hosts 2>/dev/null; mkdir -p /logs/agent /logs/artifacts; chmod 1777 /tmp`
+// names makes loopback names known, and those of other containers, where /etc is the box's own.
+func names(more []string) string {
+	return `printf '127.0.0.1 ` + strings.Join(append([]string{"localhost", "box"}, more...), " ") + `\n::1 localhost\n' > /etc/hosts 2>/dev/null; mkdir -p /logs/agent /logs/artifacts; chmod 1777 /tmp`
+}
 
 // prepare makes a box ready for whoever works in it.
 func prepare(ctx context.Context, box sandbox.Box, script string) error {

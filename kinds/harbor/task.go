@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -56,20 +57,28 @@ func checkTask(t *task.Task) error {
 			add(dockerfile, "%v", err)
 		}
 	}
+	if _, err := servicesOf(t); err != nil {
+		field := composeFile
+		if b := (*buildError)(nil); errors.As(err, &b) {
+			field = b.file
+		}
+		add(field, "%v", err)
+	}
 	if len(bad.Findings) == 0 {
 		return nil
 	}
 	return bad
 }
 
-// needsImage tells whether all that a task lacks is the image of its Dockerfile.
+// needsImage tells whether all that a task lacks is the image of its Dockerfile,
+// or of one of a container beside it.
 func needsImage(t *task.Task) bool {
 	var bad *task.InvalidError
-	if t.Image() != "" || !errors.As(checkTask(t), &bad) {
+	if !errors.As(checkTask(t), &bad) {
 		return false
 	}
 	for _, f := range bad.Findings {
-		if f.Field != dockerfile {
+		if path.Base(f.Field) != "Dockerfile" {
 			return false
 		}
 	}
@@ -81,6 +90,12 @@ type recipe struct {
 	dir    string // WORKDIR
 	env    []string
 	copies []copied
+
+	// Of a container beside the task's, which is started:
+	service             bool
+	built               bool // its image is here: the rest is not asked
+	entrypoint, command []string
+	ports               []int
 }
 
 // copied is a COPY: of a path below environment/ to one below the work
@@ -105,6 +120,14 @@ func recipeOf(t *task.Task) (*recipe, error) {
 
 func parseDockerfile(b []byte) (*recipe, error) {
 	r := &recipe{}
+	if err := r.read(b); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// read adds what a Dockerfile says.
+func (r *recipe) read(b []byte) error {
 	s := bufio.NewScanner(bytes.NewReader(b))
 	row, joined := 0, ""
 	for s.Scan() {
@@ -119,22 +142,28 @@ func parseDockerfile(b []byte) (*recipe, error) {
 		}
 		line, joined = joined+line, ""
 		if err := r.instruction(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", row, err)
+			return fmt.Errorf("line %d: %w", row, err)
 		}
 	}
 	if err := s.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	if joined != "" {
-		return nil, fmt.Errorf("line %d: ends in the middle of an instruction", row)
+		return fmt.Errorf("line %d: ends in the middle of an instruction", row)
 	}
-	return r, nil
+	return nil
 }
 
 func (r *recipe) instruction(line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
-	switch word = strings.ToUpper(word); word {
+	word = strings.ToUpper(word)
+	if r.service {
+		if done, err := r.started(word, rest); done || err != nil || r.built && word != "WORKDIR" {
+			return err
+		}
+	}
+	switch word {
 	case "FROM", "LABEL", "EXPOSE", "CMD", "SHELL", "MAINTAINER", "STOPSIGNAL":
 		return nil
 	case "WORKDIR":
@@ -182,6 +211,27 @@ func (r *recipe) instruction(line string) error {
 		return nil
 	}
 	return fmt.Errorf("%.20s cannot be done without building: name the built image in [environment] image", word)
+}
+
+// started reads what a container is started with.
+func (r *recipe) started(word, rest string) (done bool, err error) {
+	switch word {
+	case "CMD":
+		r.command, err = commandOf(rest)
+	case "ENTRYPOINT":
+		r.entrypoint, err = commandOf(rest)
+	case "EXPOSE":
+		for _, p := range strings.Fields(rest) {
+			n, aerr := strconv.Atoi(strings.TrimSuffix(p, "/tcp"))
+			if aerr != nil || n < 1 || n > 65535 {
+				return true, fmt.Errorf("EXPOSE %.40q: want a port of TCP", p)
+			}
+			r.ports = append(r.ports, n)
+		}
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
 // workable tells whether work may be done at dir: it lies over nothing that the

@@ -167,7 +167,7 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 		}
 		return verdict{}, err
 	}
-	ready := names + "; chmod 755 /logs && mkdir -p -m 700 " + rewardDir + " " + ownDir + "/.local/bin && : > " + ownDir + "/.local/bin/env && chmod 700 " + ownDir
+	ready := names(nil) + "; chmod 755 /logs && mkdir -p -m 700 " + rewardDir + " " + ownDir + "/.local/bin && : > " + ownDir + "/.local/bin/env && chmod 700 " + ownDir
 	if programs {
 		// Programs of the contestant run as another user, who may use the work as its maker did.
 		ready += "; chmod -R o+rwX " + homeDir + " " + s.dir + " 2>/dev/null || true"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/harbor/dataset"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -65,17 +66,34 @@ func (b *builder) all(ctx context.Context, a *cli.App, kits kit.List, tasks Task
 				return "", err
 			}
 		}
-		name := "task/" + filepath.Base(dir)
-		img, err := imagebuild.Build(ctx, imagebuild.Config{
-			Driver: d, Images: rootfs.OpenImages(kit.ImagesDir(o), o.Writer()), Own: root, Dir: filepath.Join(dir, "environment"),
-			From: from, Networks: networks, Name: name, Log: o.Writer(),
-		})
-		if err != nil {
-			return "cannot be built: " + plain.Short(err.Error(), 300), nil
+		build := func(name, dir string) (string, error) {
+			img, err := imagebuild.Build(ctx, imagebuild.Config{
+				Driver: d, Images: rootfs.OpenImages(kit.ImagesDir(o), o.Writer()), Own: root, Dir: dir,
+				From: from, Networks: networks, Name: name, Log: o.Writer(),
+			})
+			if err != nil {
+				return "", err
+			}
+			return name + "@" + img.Digest, nil
 		}
-		t, err = dataset.SetImage(dir, key, name+"@"+img.Digest)
-		if err != nil {
-			return "", err
+		name := "task/" + filepath.Base(dir)
+		for {
+			of, at := tasks.Unbuilt(t)
+			if of == "" {
+				break
+			}
+			named, set := name, dataset.SetImage
+			if of != "main" {
+				named = name + "-" + of
+				set = func(dir, key, ref string) (*task.Task, error) { return dataset.SetService(dir, key, of, ref) }
+			}
+			ref, err := build(named, filepath.Join(dir, at))
+			if err != nil {
+				return of + " cannot be built: " + plain.Short(err.Error(), 300), nil
+			}
+			if t, err = set(dir, key, ref); err != nil {
+				return "", err
+			}
 		}
 		if err := tasks.Check(t); err != nil {
 			return fmt.Sprintf("cannot be played yet: %v", err), nil

@@ -21,7 +21,10 @@ import (
 // Tasks is what the kind says of a task.
 type Tasks struct {
 	Check      func(*task.Task) error // what it wants of it
-	NeedsImage func(*task.Task) bool  // all that it lacks is the image of its Dockerfile
+	NeedsImage func(*task.Task) bool  // all that it lacks are images of its Dockerfiles
+	// Unbuilt is a container whose image has to be made, "main" or one beside it, and
+	// where its Dockerfile stands below the task; "" where none has.
+	Unbuilt func(*task.Task) (name, dir string)
 }
 
 // Of returns the commands; tools writes what answers verifiers' calls.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/agon-arena/agon/engine/task"
 )
 
@@ -31,12 +33,24 @@ func SetImage(dir, key, ref string) (*task.Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name the image: %w", err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(dir), ".image-")
-	if err != nil {
+	if err := replace(dir, at, withImage(old, ref)); err != nil {
 		return nil, fmt.Errorf("name the image: %w", err)
 	}
+	t, err := task.LoadDir(dir, key)
+	if err != nil { // such as a second [environment] in another spelling
+		return nil, fmt.Errorf("name the image: %w", errors.Join(err, os.WriteFile(at, old, 0o644)))
+	}
+	return t, nil
+}
+
+// replace writes a file of a task directory, whole or not at all.
+func replace(dir, at string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(dir), ".image-")
+	if err != nil {
+		return err
+	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(withImage(old, ref))
+	_, err = tmp.Write(b)
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
@@ -46,14 +60,51 @@ func SetImage(dir, key, ref string) (*task.Task, error) {
 	if err == nil {
 		err = os.Rename(tmp.Name(), at)
 	}
+	return err
+}
+
+// SetService writes the image that was built for a container beside a task's into
+// its docker-compose.yaml, and returns the task as it is then.
+func SetService(dir, key, service, ref string) (*task.Task, error) {
+	at := filepath.Join(dir, "environment", "docker-compose.yaml")
+	old, err := os.ReadFile(at)
 	if err != nil {
-		return nil, fmt.Errorf("name the image: %w", err)
+		return nil, fmt.Errorf("name the service's image: %w", err)
 	}
-	t, err := task.LoadDir(dir, key)
-	if err != nil { // such as a second [environment] in another spelling
-		return nil, fmt.Errorf("name the image: %w", errors.Join(err, os.WriteFile(at, old, 0o644)))
+	var doc yaml.Node
+	if err := yaml.Unmarshal(old, &doc); err != nil || len(doc.Content) != 1 {
+		return nil, fmt.Errorf("name the service's image: %w", errors.Join(errors.New("no compose file"), err))
 	}
-	return t, nil
+	of := field(field(doc.Content[0], "services"), service)
+	if of == nil || of.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("name the service's image: no service %.60q", service)
+	}
+	if v := field(of, "image"); v != nil {
+		*v = yaml.Node{Kind: yaml.ScalarNode, Value: ref}
+	} else {
+		of.Content = append(of.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "image"}, &yaml.Node{Kind: yaml.ScalarNode, Value: ref})
+	}
+	b, err := yaml.Marshal(&doc)
+	if err != nil {
+		return nil, fmt.Errorf("name the service's image: %w", err)
+	}
+	if err := replace(dir, at, b); err != nil {
+		return nil, fmt.Errorf("name the service's image: %w", err)
+	}
+	return task.LoadDir(dir, key)
+}
+
+// field is the value of a key; nil where there is none.
+func field(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
 }
 
 // sameButImage tells whether the task in dir is old but for the image that was built for old.
