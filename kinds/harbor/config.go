@@ -131,7 +131,18 @@ func confOf(t *task.Task) (*conf, error) {
 		}
 		return nil, fmt.Errorf("task.toml: %w", err)
 	}
+	c.Environment.unused()
 	return c, nil
+}
+
+// unused answers keys of model providers that a task passes through from the host
+// to its agent: a box asks models at the gateway, which wants none.
+func (p *place) unused() {
+	for k, v := range p.Env {
+		if strings.HasSuffix(k, "_API_KEY") && v == "${"+k+"}" {
+			p.Env[k] = "unused"
+		}
+	}
 }
 
 // check says what a task asks for that cannot be had.

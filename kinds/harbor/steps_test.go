@@ -259,6 +259,29 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A key that a task passes through from the host to its agent is none here.
+func TestUnusedKeys(t *testing.T) {
+	fsys := fstest.MapFS{"instruction.md": {Data: []byte("x")}, "tests/test.sh": {Data: []byte("x")}, "task.toml": {Data: []byte("[environment.env]\nSOME_API_KEY = \"${SOME_API_KEY}\"\nA = \"b\"\n")}}
+	tk, err := task.Load(fsys, "a/b")
+	if err == nil {
+		err = checkTask(tk)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := confOf(tk)
+	if err != nil || strings.Join(environOf(c.Environment.Env), " ") != "A=b SOME_API_KEY=unused" {
+		t.Errorf("%v %v", err, c.Environment.Env)
+	}
+	fsys["task.toml"] = &fstest.MapFile{Data: []byte("[verifier.env]\nSOME_API_KEY = \"${SOME_API_KEY}\"\n")}
+	if tk, err = task.Load(fsys, "a/b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkTask(tk); err == nil || !strings.Contains(err.Error(), "verifier.env.SOME_API_KEY") {
+		t.Errorf("a judge without a key: %v", err)
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(three("mean")["three/task.toml"]))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -124,7 +124,13 @@ func TestFromRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []string{host + "/box/python:1", host + "/box/python@" + digest.String()} {
+	mirrors := filepath.Join(t.TempDir(), "registries.conf")
+	t.Setenv("CONTAINERS_REGISTRIES_CONF", mirrors)
+	// A mirror that is not there is passed over; one that is serves what its own name would not.
+	if err := os.WriteFile(mirrors, []byte("[[registry]]\nlocation = \"images.invalid\"\n[[registry.mirror]]\nlocation = \"127.0.0.1:1/none\"\n[[registry.mirror]]\nlocation = \""+host+"\"\ninsecure = true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []string{host + "/box/python:1", host + "/box/python@" + digest.String(), "images.invalid/box/python@" + digest.String(), "images.invalid/box/python:1"} {
 		dir, err := Ensure(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "rootfs"), Image: r})
 		if err != nil {
 			t.Fatalf("%s: %v", r, err)

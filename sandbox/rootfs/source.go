@@ -436,17 +436,36 @@ func diffIDs(config []byte) ([]string, error) {
 }
 
 // registrySource asks a registry. Credentials are those that docker's or
-// podman's configuration names for it. A registry that sends us to an address
+// podman's configuration names for it, of the mirrors that registries.conf names first. A registry that sends us to an address
 // inside this network is not followed, unless it stands there itself.
 func registrySource(ctx context.Context, ref string) (*source, error) {
 	r, err := name.ParseReference(ref)
 	if err != nil {
 		return nil, badImage("%.200q is not an image: want a registry's NAME@sha256:…, oci:DIR or archive:FILE.tar", ref)
 	}
-	img, err := remote.Image(r, remote.WithContext(ctx), remote.WithTransport(outward(r.Context().RegistryStr())), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	conf, err := readRegistries(registriesFile(os.Getenv))
 	if err != nil {
-		return nil, fmt.Errorf("pull image %s: %w", ref, err)
+		return nil, err
+	}
+	places, err := conf.places(r)
+	if err != nil {
+		return nil, err
+	}
+	var img v1.Image
+	var failed []error
+	for _, at := range places {
+		img, err = remote.Image(at, remote.WithContext(ctx), remote.WithTransport(outward(at.Context().RegistryStr())), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+			remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+		if err == nil {
+			break
+		}
+		failed = append(failed, fmt.Errorf("pull image %s: %w", at, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(failed...)
 	}
 	s := &source{close: func() error { return nil }}
 	if s.manifest, err = img.RawManifest(); err == nil {
