@@ -79,7 +79,7 @@ expectation, which no fix passes. A test with fewer than two is forgeable: code
 that takes over the test's process could pass it. With --paid such a task is
 refused; without, it is only shown.
 What the kind warns of is shown below: of Harbor's tasks, what harbor lint would say.
-JSON: an array of {task, ok, oracle, nop, tests: [{id, twins, forgeable}], ms,
+JSON: an array of {task, ok, oracle, nop, forgeable, twins, tests: [{id, twins, forgeable}], ms,
 reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
 		Example: "  agon task check ./my-task\n  agon task check --paid ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),

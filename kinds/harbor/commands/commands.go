@@ -67,14 +67,25 @@ Exit code 3 if some did not come over, 1 if none did.`
 		}
 		return cmd
 	}
-	swe, poly := dataset.OfficialImage, ""
+	swe, poly, registry := dataset.OfficialImage, "", dataset.Registry
 	top.AddCommand(
 		one("harbor SOURCE DIR", "Import Harbor task directories", `Import Harbor task directories: one, or all below a directory or in an archive
-(.tar, .tar.gz, .zip). Links, devices and what is larger than a task may be are refused by name.
+(.tar, .tar.gz, .zip), or those of a data set NAME or NAME@VERSION that a registry in Harbor's
+form lists, fetched by git at the commits that it pins. Links, devices and what is larger than a
+task may be are refused by name.
 --build makes the images of Dockerfiles that need one here (agon image build) and names each by
 its digest in the task's [environment] image.
-`, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json\n  agon task import harbor ./terminal-bench ./tasks --build --from ubuntu:24.04=apt:noble", builds.flags,
-			func(ctx context.Context, w *dataset.Writer, source string) error { return w.Harbor(ctx, source) }),
+`, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json\n  agon task import harbor ./terminal-bench ./tasks --build --from ubuntu:24.04=apt:noble\n  agon task import harbor terminal-bench@2.0 ./tasks --registry ./registry.json",
+			func(cmd *cobra.Command) {
+				builds.flags(cmd)
+				cmd.Flags().StringVar(&registry, "registry", registry, "`file` or address that lists data sets")
+			},
+			func(ctx context.Context, w *dataset.Writer, source string) error {
+				if dataset.IsSet(source) {
+					return w.Registry(ctx, registry, source)
+				}
+				return w.Harbor(ctx, source)
+			}),
 		one("swebench FILE DIR", "Import SWE-bench instances", `Import SWE-bench instances of a file, .jsonl or .parquet, in the official fields or those
 of Multi-SWE-bench: of each a Harbor task whose verifier lays the instance's tests over the
 work and runs those that decide (pytest, Django). --image names the instance's image: {id},

@@ -139,7 +139,7 @@ func (w *Writer) add(name, source string, files tree) error {
 	defer root.Close()
 	for p, b := range files {
 		if w.Plain && p == "task.toml" {
-			b = plain(b)
+			b = bare(b)
 		}
 		if err := root.MkdirAll(path.Dir(p), 0o755); err != nil {
 			row.Reason = err.Error()
@@ -358,7 +358,7 @@ func Lines(ctx context.Context, dir, file string) (int, error) {
 
 // plain is a task.toml without the table that only agon knows, which stands last or
 // before another table.
-func plain(b []byte) []byte {
+func bare(b []byte) []byte {
 	var out []byte
 	own := false
 	for line := range bytes.Lines(b) {
