@@ -95,7 +95,7 @@ func (h harbor) sidecar(ctx context.Context, env kind.Env, r agon.RunSpec, s *st
 	if err := prepare(ctx, box, names(nil)); err != nil {
 		return err
 	}
-	printed := &shared{ending: ending{limit: maxLog}}
+	printed := kind.NewPrintout(maxLog)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -109,7 +109,7 @@ func (h harbor) sidecar(ctx context.Context, env kind.Env, r agon.RunSpec, s *st
 		err = listens(ctx, box, v.ports, ended)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; it printed: %s", err, plain.Short(printed.text(), 1000))
+		return fmt.Errorf("%w; it printed: %s", err, plain.Short(strings.TrimSpace(string(printed.Bytes())), 1000))
 	}
 	for _, p := range v.ports {
 		addr, stop, err := relay(ctx, box, p)
@@ -206,22 +206,4 @@ func (s *stage) doorBeside() string {
 			return net.JoinHostPort(host, strconv.Itoa(p))
 		}
 	}
-}
-
-// shared is an ending that is read while it is written.
-type shared struct {
-	mu sync.Mutex
-	ending
-}
-
-func (e *shared) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ending.Write(p)
-}
-
-func (e *shared) text() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.TrimSpace(e.ending.text())
 }
