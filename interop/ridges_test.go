@@ -43,6 +43,8 @@ type stranger struct {
 	python, addr string
 	server       *exec.Cmd
 	keys         map[string][2]string // hotkey and coldkey, by wallet
+	env          []string             // of the server
+	typed        string               // into the command line
 }
 
 const stagedArena = `id = "ridges"
@@ -76,6 +78,7 @@ func (s *stranger) start() {
 	s.t.Helper()
 	s.server = exec.Command(agonBinary(s.t), "serve", "--data", filepath.Join(s.dir, "data"), "--listen", s.addr, "--arena", filepath.Join(s.dir, "arena.toml"))
 	s.server.Env = append(os.Environ(), "AGON_RIDGES_ADMIN_KEY=adm", "AGON_RIDGES_SCREENER_PASSWORD=pw")
+	s.server.Env = append(s.server.Env, s.env...)
 	s.server.Stderr = os.Stderr
 	if err := s.server.Start(); err != nil {
 		s.t.Fatal(err)
@@ -143,15 +146,21 @@ func (s *stranger) credit(reference string) {
 // cli runs Ridges' command line and returns what it printed; it must exit 0.
 func (s *stranger) cli(wallet string, args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command(s.python, append([]string{filepath.Join(s.repo, "ridges.py"), "--url", "http://" + s.addr}, append(args, "--coldkey-name", wallet, "--hotkey-name", "default")...)...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "RIDGES_OPENROUTER_API_KEY=sk-a", "RIDGES_OPENROUTER_MANAGEMENT_KEY=sk-m", "COLUMNS=1000", "NO_COLOR=1")
-	cmd.Stdin = strings.NewReader("my agent\n")
-	out, err := cmd.CombinedOutput()
+	out, err := s.try(wallet, args...)
 	if err != nil {
 		s.t.Fatalf("ridges %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return string(out)
+	return out
+}
+
+// try is cli, which may fail.
+func (s *stranger) try(wallet string, args ...string) (string, error) {
+	cmd := exec.Command(s.python, append([]string{filepath.Join(s.repo, "ridges.py"), "--url", "http://" + s.addr}, append(args, "--coldkey-name", wallet, "--hotkey-name", "default")...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "RIDGES_OPENROUTER_API_KEY=sk-a", "RIDGES_OPENROUTER_MANAGEMENT_KEY=sk-m", "COLUMNS=1000", "NO_COLOR=1", "SUBTENSOR_NETWORK=ws://"+s.addr+"/rpc")
+	cmd.Stdin = strings.NewReader(s.typed)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // join starts Ridges' validator, or its screener, which sleeps through its runs.
@@ -161,7 +170,7 @@ func (s *stranger) join(mode, name string) {
 	cmd := exec.Command(s.python, "-m", "validator.main")
 	cmd.Dir = s.repo
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "PYTHONPATH="+s.repo, "NETUID=62", "SUBTENSOR_ADDRESS=ws://"+s.addr+"/rpc", "SUBTENSOR_NETWORK=ws://"+s.addr+"/rpc",
-		"RIDGES_PLATFORM_URL=http://"+s.addr, "RIDGES_INFERENCE_GATEWAY_URL=http://10.0.0.1:1", "SEND_HEARTBEAT_INTERVAL_SECONDS=10", "SET_WEIGHTS_INTERVAL_SECONDS=600", "REQUEST_EVALUATION_INTERVAL_SECONDS=60",
+		"RIDGES_PLATFORM_URL=http://"+s.addr, "RIDGES_INFERENCE_GATEWAY_URL=http://10.0.0.1:1", "SEND_HEARTBEAT_INTERVAL_SECONDS=10", "SET_WEIGHTS_INTERVAL_SECONDS=20", "REQUEST_EVALUATION_INTERVAL_SECONDS=60",
 		"SIMULATE_EVALUATION_RUNS=True", "SIMULATE_EVALUATION_RUN_MAX_TIME_PER_STAGE_SECONDS=8", "INCLUDE_SOLUTIONS=false", "UPDATE_AUTOMATICALLY=false", "CLEANUP_ENABLED=false",
 		"RIDGES_HARBOR_RESULTS_DIR="+filepath.Join(s.dir, "results"), "MODE="+mode, "SCREENER_NAME="+name, "SCREENER_PASSWORD=pw", "VALIDATOR_WALLET_NAME="+name, "VALIDATOR_HOTKEY_NAME=default")
 	log := filepath.Join(s.dir, name+".log")
@@ -188,11 +197,11 @@ func (s *stranger) join(mode, name string) {
 	})
 }
 
-// Ridges' own command line, screeners and validators, unmodified, take an agent to
-// the seat, over a kill -9 of ours while a validator works.
-func TestRidges(t *testing.T) {
-	repo := ridgesRepo(t)
-	s := &stranger{t: t, dir: t.TempDir(), repo: repo, python: interoptest.Python(t, "ridges")}
+// newStranger starts a server with the staged arena, and makes and registers the
+// wallets of a miner and three validators. env is the server's.
+func newStranger(t *testing.T, env ...string) *stranger {
+	t.Helper()
+	s := &stranger{t: t, dir: t.TempDir(), repo: ridgesRepo(t), python: interoptest.Python(t, "ridges"), env: env, typed: "my agent\n"}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +220,7 @@ func TestRidges(t *testing.T) {
 	}
 	s.start()
 	t.Cleanup(s.kill)
-	wallets := exec.Command(s.python, "-c", `
+	out := s.script(`
 import json, sys
 from bittensor_wallet import Wallet
 out = {}
@@ -221,24 +230,49 @@ for name in ["miner", "v1", "v2", "v3"]:
     w.create_new_hotkey(use_password=False, overwrite=True, suppress=True)
     out[name] = [w.hotkey.ss58_address, w.coldkeypub.ss58_address]
 print(json.dumps(out))
-`, filepath.Join(s.dir, "home", ".bittensor", "wallets"))
-	out, err := wallets.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &s.keys); err != nil {
+`, s.wallets())
+	if err := json.Unmarshal(out, &s.keys); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for name, k := range s.keys {
-		args := []string{"ledger", "register", "--url", "http://" + s.addr, "--netuid", "62", "--hotkey", k[0], "--coldkey", k[1], "--wallet.name", "operator", "--wallet.path", filepath.Join(s.dir, "data", "wallets")}
+		args := []string{"register", "--netuid", "62", "--hotkey", k[0], "--coldkey", k[1]}
 		if name != "miner" {
 			args = append(args, "--validator")
 		}
-		if out, err := exec.Command(agonBinary(t), args...).CombinedOutput(); err != nil {
-			t.Fatalf("register: %v %s", err, out)
-		}
+		s.ledger(args...)
 	}
+	return s
+}
 
+func (s *stranger) wallets() string { return filepath.Join(s.dir, "home", ".bittensor", "wallets") }
+
+// script runs Python with Ridges' packages and returns the last line that it printed.
+func (s *stranger) script(text string, args ...string) []byte {
+	s.t.Helper()
+	cmd := exec.Command(s.python, append([]string{"-c", text}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	out = bytes.TrimSpace(out)
+	return out[bytes.LastIndexByte(out, '\n')+1:]
+}
+
+// ledger runs a verb of agon ledger as the operator.
+func (s *stranger) ledger(args ...string) {
+	s.t.Helper()
+	args = append(append([]string{"ledger"}, args...), "--url", "http://"+s.addr, "--wallet.name", "operator", "--wallet.path", filepath.Join(s.dir, "data", "wallets"))
+	if out, err := exec.Command(agonBinary(s.t), args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %v %s", args, err, out)
+	}
+}
+
+// Ridges' own command line, screeners and validators, unmodified, take an agent to
+// the seat, over a kill -9 of ours while a validator works, and the validators give
+// the weights that the platform tells.
+func TestRidges(t *testing.T) {
+	s := newStranger(t)
 	s.credit("one")
 	s.cli("miner", "upload", "--file", "agent.py", "--use-credit")
 	if a := s.agent(); a == nil || a["version_num"] != 0.0 || a["name"] != "my agent" || a["status"] != "screening_1" {
@@ -292,6 +326,25 @@ print(json.dumps(out))
 		t.Errorf("weights: %v", got)
 	}
 
+	until(t, 5*time.Minute, "a validator gives the weights", func() bool {
+		g := s.get("/v1/ledger/62")
+		miner := -1.0
+		list, _ := g["neurons"].([]any)
+		for _, n := range list {
+			if n := n.(map[string]any); n["hotkey"] == s.keys["miner"][0] {
+				miner, _ = n["uid"].(float64)
+			}
+		}
+		rows, _ := g["weights"].([]any)
+		for _, r := range rows {
+			uids, _ := r.(map[string]any)["uids"].([]any)
+			if len(uids) == 1 && uids[0] == miner {
+				return true
+			}
+		}
+		return false
+	})
+
 	// A ticket for the web, and the second version.
 	if err := os.WriteFile(filepath.Join(s.dir, "agent.py"), []byte("def agent_main(input):\n    return 'second'\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -321,4 +374,62 @@ print(json.dumps(out))
 		t.Fatal(err)
 	}
 	s.cli("operator", "team-upload", "--file", "agent.py")
+}
+
+// field reads what Ridges' command line prints of a receipt.
+func field(t *testing.T, out, name string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(out, name+":")
+	if !ok {
+		t.Fatalf("no %s in %s", name, out)
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(value)
+}
+
+// Ridges' own command line burns alpha on the embedded ledger for an upload, and
+// goes on with a receipt after the server was killed between burn and upload; a
+// receipt is good for one agent.
+func TestRidgesBurns(t *testing.T) {
+	s := newStranger(t, "AGON_RIDGES_PRICE_RAO=2000000000", "AGON_RIDGES_COOLDOWN=0s")
+	s.ledger("fund", s.keys["miner"][1], "100")
+	s.typed = "my agent\ny\n"
+	if out, err := s.try("miner", "upload", "--file", "agent.py"); err == nil || !strings.Contains(out, "Insufficient alpha") {
+		t.Errorf("without stake: %v %s", err, out)
+	}
+	s.script(`
+import sys
+from bittensor import Subtensor
+from bittensor_wallet import Wallet
+chain = Subtensor(network=sys.argv[2])
+wallet = Wallet(name="miner", hotkey="default", path=sys.argv[1])
+call = chain.substrate.compose_call("SubtensorModule", "add_stake", {"hotkey": wallet.hotkey.ss58_address, "netuid": 62, "amount_staked": 10**10})
+receipt = chain.substrate.submit_extrinsic(chain.substrate.create_signed_extrinsic(call=call, keypair=wallet.coldkey), wait_for_inclusion=True)
+assert receipt.is_success, receipt.error_message
+print("ok")
+`, s.wallets(), "ws://"+s.addr+"/rpc")
+	out := s.cli("miner", "upload", "--file", "agent.py")
+	if a := s.agent(); a == nil || a["version_num"] != 0.0 {
+		t.Fatalf("%v\n%s", a, out)
+	}
+	receipt := func(out string) []string {
+		return []string{"--quote-id", field(t, out, "Payment Quote ID"), "--payment-block-hash", field(t, out, "Payment Block Hash"), "--payment-extrinsic-index", field(t, out, "Payment Extrinsic Index")}
+	}
+	spent := receipt(out)
+	s.typed = "y\n"
+	kept := receipt(s.cli("miner", "prepare-upload"))
+	s.kill()
+	s.start()
+	if err := os.WriteFile(filepath.Join(s.dir, "agent.py"), []byte("def agent_main(input):\n    return 'second'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.cli("miner", append([]string{"resume-upload", "--file", "agent.py"}, kept...)...)
+	if a := s.agent(); a["version_num"] != 1.0 {
+		t.Errorf("%v", a)
+	}
+	for _, used := range [][]string{spent, kept} {
+		if out, err := s.try("miner", append([]string{"resume-upload", "--file", "agent.py"}, used...)...); err == nil || !strings.Contains(out, "already used") {
+			t.Errorf("a receipt was good twice: %v %s", err, out)
+		}
+	}
 }

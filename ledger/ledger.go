@@ -7,6 +7,7 @@ package ledger
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/agon-arena/agon"
 )
@@ -55,6 +56,36 @@ type Staker interface {
 	AddStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error
 	RemoveStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error
 	Balance(ctx context.Context, coldkey string) (rao uint64, err error)
+}
+
+// Burn is an extrinsic, and what alpha it burned.
+type Burn struct {
+	At      time.Time // of its block
+	Call    string    // "SubtensorModule.burn_alpha"; empty: there is no such extrinsic
+	Signer  string
+	Failed  bool
+	Owner   string // coldkey of the hotkey at that block
+	Coldkey string // of the event; empty: nothing was burned
+	Hotkey  string
+	Netuid  uint16
+	Amount  int64 // rao of alpha
+}
+
+// Burns tells what was burned, and what can be.
+type Burns interface {
+	// Burnable is what a coldkey can burn of its stake on a hotkey, in rao of alpha.
+	Burnable(ctx context.Context, netuid uint16, coldkey, hotkey string) (int64, error)
+	// Burned returns what the extrinsic at an index of a block did, with the owner
+	// that hotkey had there; nil: there is no such block.
+	Burned(ctx context.Context, block string, index int, hotkey string) (*Burn, error)
+}
+
+// Told is an extrinsic of a block as clients of the chain's protocol see it.
+type Told struct {
+	Block     uint64
+	At        time.Time
+	Extrinsic []byte // as it was sent
+	Events    []byte // its part of System.Events, SCALE
 }
 
 // Ledger is what every arena needs.

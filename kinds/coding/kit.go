@@ -57,7 +57,7 @@ func Kit() kit.Kit {
 		Routes:   wire.Patterns(),
 		Waits:    true,
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
-			return ridgesRoutes(s, a.ID)
+			return ridgesRoutes(s, a)
 		},
 		// Decisions of earlier versions carry this name, in arenas of every kind.
 		Calc:       calc.WithExamples(append(ridges.Calc(), incentive.TakeoverCalc("coding.takeover")), calcExamples),

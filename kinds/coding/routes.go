@@ -33,15 +33,15 @@ const (
 const cooldown = 24 * time.Hour
 
 // ridgesRoutes are Ridges' routes over a coding arena.
-func ridgesRoutes(s *kit.Server, arena string) (http.Handler, error) {
+func ridgesRoutes(s *kit.Server, arena agon.Arena) (http.Handler, error) {
 	get := s.Options.Getenv
 	wrong := func(name, want string) error {
 		return &agon.Error{Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: name, Message: fmt.Sprintf("%s is %q: want %s", name, get(name), want), Mend: "correct it, or leave it out"}
 	}
 	c := wire.Config{
-		Platform: s.Platform, Arena: arena, Dir: s.Data.Path("ridges"), Log: s.Options.Log, Cooldown: cooldown,
+		Platform: s.Platform, Arena: arena.ID, Dir: s.Data.Path("ridges"), Log: s.Options.Log, Cooldown: cooldown,
 		Verifier: &dialect.Verifier{
-			Now: time.Now, Replay: s.Replay(), Members: s.Members(arena), Strict: get("AGON_STRICT_SIGNATURES") != "",
+			Now: time.Now, Replay: s.Replay(), Members: s.Members(arena.ID), Strict: get("AGON_STRICT_SIGNATURES") != "",
 		},
 		Tree:     (&validator.TreeCache{Dir: s.Data.Path("ridges-trees"), Source: s.Blobs}).Tree,
 		Owner:    s.Operator.Hotkey.SS58(),
@@ -62,7 +62,9 @@ func ridgesRoutes(s *kit.Server, arena string) (http.Handler, error) {
 		if err != nil || n < 0 {
 			return nil, wrong(envPrice, "rao of alpha, from 0")
 		}
-		c.Price = n
+		if c.Price = n; n > 0 {
+			c.Chain = s.Burns(arena)
+		}
 	}
 	if url := get(envProvider); url != "" {
 		keys, err := sealerKeys(s)

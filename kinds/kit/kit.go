@@ -31,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/ui/cli"
@@ -543,6 +544,8 @@ type Server struct {
 	URL func() string
 	// Graphs is the ledger that an arena is on.
 	Graphs func(a agon.Arena) Graphs
+	// Burns tells what was burned on the ledger that an arena is on.
+	Burns func(a agon.Arena) ledger.Burns
 	// EnsureSubnet makes the subnet of an arena, owned by the operator, and
 	// registers val there, if it is not nil.
 	EnsureSubnet func(ctx context.Context, a agon.Arena, val *Party) error

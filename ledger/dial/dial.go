@@ -250,6 +250,36 @@ func (z *Lazy) Genesis(ctx context.Context) (string, error) {
 	return g.Genesis(ctx)
 }
 
+// Burnable implements ledger.Burns; a ledger without burns answers errors.ErrUnsupported.
+func (z *Lazy) Burnable(ctx context.Context, netuid uint16, coldkey, hotkey string) (int64, error) {
+	b, err := z.burns(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return b.Burnable(ctx, netuid, coldkey, hotkey)
+}
+
+// Burned implements ledger.Burns; a ledger without burns answers errors.ErrUnsupported.
+func (z *Lazy) Burned(ctx context.Context, block string, index int, hotkey string) (*ledger.Burn, error) {
+	b, err := z.burns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.Burned(ctx, block, index, hotkey)
+}
+
+func (z *Lazy) burns(ctx context.Context) (ledger.Burns, error) {
+	l, err := z.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := l.(ledger.Burns)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return b, nil
+}
+
 // Sequence implements ledger.Sequencer.
 func (z *Lazy) Sequence(ctx context.Context, address string) (ledger.Sequence, error) {
 	l, err := z.open(ctx)

@@ -24,6 +24,7 @@ const (
 	callReveal       = "reveal_weights"
 	callAddStake     = "add_stake"
 	callRemoveStake  = "remove_stake"
+	callBurnStake    = "burn_stake"
 	callTriggerEpoch = "trigger_epoch"
 	callServeAxon    = "serve_axon"
 	callTransfer     = "transfer"
@@ -94,6 +95,8 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.addStake(x)
 	case callRemoveStake:
 		return 0, s.removeStake(x)
+	case callBurnStake:
+		return 0, s.takeStake(x)
 	case callTriggerEpoch:
 		return 0, s.triggerEpoch(x)
 	case callServeAxon:
@@ -251,6 +254,15 @@ func (s *state) addStake(x *extrinsic) error {
 }
 
 func (s *state) removeStake(x *extrinsic) error {
+	if err := s.takeStake(x); err != nil {
+		return err
+	}
+	s.credit(x.Coldkey, x.Rao)
+	return nil
+}
+
+// takeStake takes stake from a hotkey; where it goes is the caller's.
+func (s *state) takeStake(x *extrinsic) error {
 	sub, err := s.owned(x)
 	if err != nil {
 		return err
@@ -260,7 +272,6 @@ func (s *state) removeStake(x *extrinsic) error {
 		return ledger.ErrNotEnoughStakeLeft.With(fmt.Sprintf("take %d rao back: the hotkey's stake is %d", x.Rao, have))
 	}
 	sub.Stakes[x.Hotkey] = have - x.Rao
-	s.credit(x.Coldkey, x.Rao)
 	return nil
 }
 

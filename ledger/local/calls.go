@@ -157,6 +157,11 @@ func (l *Ledger) RemoveStake(ctx context.Context, netuid uint16, hotkey, coldkey
 	return l.stake(ctx, callRemoveStake, netuid, hotkey, coldkey, rao)
 }
 
+// BurnStake destroys rao of a hotkey's stake: nobody has them afterwards.
+func (l *Ledger) BurnStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error {
+	return l.stake(ctx, callBurnStake, netuid, hotkey, coldkey, rao)
+}
+
 func (l *Ledger) stake(ctx context.Context, call string, netuid uint16, hotkey, coldkey string, rao uint64) error {
 	if err := checkAddresses(hotkey, coldkey); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 )
 
-const schemaVersion = 2
+const schemaVersion = 3
 
 const schema = `
 CREATE TABLE chain (
@@ -20,7 +20,7 @@ CREATE TABLE chain (
 	block_ms BIGINT NOT NULL,
 	newest BIGINT NOT NULL
 );
-` + schema2
+` + schema2 + schema3
 
 const schema2 = `
 CREATE TABLE log (
@@ -41,6 +41,18 @@ CREATE TABLE nonces (
 	id TEXT PRIMARY KEY,
 	until_ms BIGINT NOT NULL
 );
+`
+
+// told is what clients of the chain's protocol are told of old blocks.
+const schema3 = `
+CREATE TABLE told (
+	seq INTEGER PRIMARY KEY,
+	block BIGINT NOT NULL,
+	at_ms BIGINT NOT NULL,
+	extrinsic BLOB NOT NULL,
+	events BLOB NOT NULL
+);
+CREATE INDEX told_block ON told (block, seq);
 `
 
 const (
@@ -79,6 +91,12 @@ func (l *Ledger) ensureSchema(ctx context.Context, tx *sql.Tx, p preset, cfg Con
 		if seq, err = migrate1(ctx, tx, first); err != nil {
 			return fmt.Errorf("convert from schema 1: %w", err)
 		}
+		if _, err := tx.ExecContext(ctx, schema3); err != nil {
+			return err
+		}
+	case 2:
+		_, err := tx.ExecContext(ctx, schema3+fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		return err
 	default:
 		return fmt.Errorf("made by a newer version (schema %d, this one knows %d)", version, schemaVersion)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/internal/guard"
+	"github.com/agon-arena/agon/ledger"
 )
 
 // maxBatch is how many changes share one transaction, and how many may wait.
@@ -21,6 +22,7 @@ type job struct {
 	nonce string
 	until int64 // ms: when the nonce may be forgotten
 	step  uint64
+	told  *ledger.Told
 	done  chan outcome // takes one outcome
 }
 
@@ -180,6 +182,11 @@ func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out [
 				return false, o.err
 			}
 			o.block, changed = l.state.Block, true
+		case j.told != nil:
+			if err := keepTold(ctx, tx, j.told); err != nil {
+				return false, err
+			}
+			changed = true
 		case j.nonce != "":
 			if o.fresh, err = l.insertNonce(ctx, tx, j); err != nil {
 				return false, err

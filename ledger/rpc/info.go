@@ -19,6 +19,8 @@ type Localnet interface {
 	ServeAxon(ctx context.Context, netuid uint16, hotkey string, a ledger.Axon) error
 	// Transfer moves rao; keep refuses what would end the sender's account.
 	Transfer(ctx context.Context, from, to string, rao uint64, keep bool) error
+	// BurnStake destroys rao of a hotkey's stake.
+	BurnStake(ctx context.Context, netuid uint16, hotkey, coldkey string, rao uint64) error
 	Holdings(ctx context.Context, coldkey string) (ledger.Holdings, error)
 	// Owner is the coldkey of a hotkey; "" = none.
 	Owner(ctx context.Context, hotkey string) (string, error)

@@ -172,8 +172,12 @@ func (s *Server) getBlock(ctx context.Context, p []json.RawMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	b, err := s.block(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	extrinsics := []string{}
-	for _, x := range s.block(n).extrinsics {
+	for _, x := range b.extrinsics {
 		extrinsics = append(extrinsics, hexed(x))
 	}
 	return map[string]any{"block": map[string]any{"header": s.header(n), "extrinsics": extrinsics}, "justifications": nil}, nil

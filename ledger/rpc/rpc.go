@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +90,7 @@ type Server struct {
 	prefixes map[[32]byte][2]string
 	methods  map[string]method
 
+	began      uint64     // newest block when the server was made: what is older is the ledger's to tell
 	submitting sync.Mutex // one extrinsic at a time
 
 	mu      sync.Mutex // guards what follows
@@ -98,12 +98,6 @@ type Server struct {
 	blocks  map[uint64]*block
 	order   []uint64 // keys of blocks, ascending
 	aliases map[[32]byte]uint64
-}
-
-// block holds what extrinsics left.
-type block struct {
-	extrinsics [][]byte
-	events     []any
 }
 
 type method func(ctx context.Context, params []json.RawMessage) (any, error)
@@ -164,7 +158,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.methods = s.table()
-	return s, nil
+	return s, s.begin()
 }
 
 // slot tells by the metadata's constant how long a block takes.
@@ -321,15 +315,6 @@ func (s *Server) header(n uint64) header {
 	s.aliases[alias] = n
 	s.mu.Unlock()
 	return header{hexHash(parent), fmt.Sprintf("0x%x", n), hexHash(root), hexHash(root), digest{[]string{}}}
-}
-
-func (s *Server) block(n uint64) (x block) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b := s.blocks[n]; b != nil {
-		x = block{slices.Clone(b.extrinsics), slices.Clone(b.events)}
-	}
-	return x
 }
 
 // request is one JSON-RPC request.

@@ -109,13 +109,16 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		}
 		return nil, nil
 	case "System.Events":
-		return orEmpty(r.Server.block(r.block).events), nil
+		b, err := r.Server.block(r.ctx, r.block)
+		return orEmpty(b.events), err
 	case "System.EventCount":
-		return len(r.Server.block(r.block).events), nil
+		b, err := r.Server.block(r.ctx, r.block)
+		return len(b.events), err
 	case "System.Account":
 		return r.account(keys[0])
 	case "Timestamp.Now":
-		return uint64(r.cfg.Now().UnixMilli()), nil
+		at, err := r.Server.timeOf(r.ctx, r.block)
+		return uint64(at.UnixMilli()), err
 	case "Commitments.MaxSpace":
 		all, err := r.all()
 		if err != nil || len(all) == 0 {

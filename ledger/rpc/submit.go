@@ -65,7 +65,7 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if number, err = s.cfg.Ledger.Block(ctx); err != nil {
 		return hash, 0, err
 	}
-	s.record(number, raw, events, failure)
+	s.record(ctx, number, raw, events, failure)
 	return hash, number, nil
 }
 
@@ -228,6 +228,24 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 			rao = of.Stake
 		}
 		return []any{s.ofStake("StakeRemoved", signer, hotkey, rao, rao, netuid, 0)}, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
+	case "SubtensorModule.burn_alpha", "SubtensorModule.add_stake_burn":
+		net, ok := l.(Localnet)
+		if !ok {
+			break
+		}
+		rao, _ := a["amount"].(uint64)
+		burned := ours("AlphaBurned", signer, hotkey, rao, netuid)
+		if strings.HasSuffix(name, ".burn_alpha") {
+			return []any{burned}, net.BurnStake(ctx, netuid, hotkey, signer, rao)
+		}
+		if limit, ok := a["limit"].(uint64); ok && limit < price {
+			return nil, ledger.ErrSlippage
+		}
+		if err := l.AddStake(ctx, netuid, hotkey, signer, rao); err != nil {
+			return nil, err
+		}
+		bought := scale.Value{Name: "SubtensorModule", Of: scale.Value{Name: "AddStakeBurn", Of: scale.Map{"netuid": netuid, "hotkey": hotkey, "amount": rao, "alpha": rao}}}
+		return []any{s.ofStake("StakeAdded", signer, hotkey, rao, rao, netuid, 0), burned, bought}, net.BurnStake(ctx, netuid, hotkey, signer, rao)
 	case "SubtensorModule.serve_axon", "SubtensorModule.serve_axon_tls":
 		net, ok := l.(Localnet)
 		if !ok {
@@ -428,33 +446,4 @@ func (s *Server) dispatchError(err error) (any, error) {
 		}
 	}
 	return scale.Value{Name: "Other"}, nil
-}
-
-// record keeps what the extrinsic left in its block.
-func (s *Server) record(number uint64, raw []byte, events []any, failure any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.blocks[number]
-	if b == nil {
-		b = &block{}
-		s.blocks[number] = b
-		if s.order = append(s.order, number); len(s.order) > maxBlocks {
-			delete(s.blocks, s.order[0])
-			s.order = s.order[1:]
-		}
-	}
-	index := len(b.extrinsics)
-	b.extrinsics = append(b.extrinsics, raw)
-	add := func(e any) {
-		b.events = append(b.events, scale.Map{"phase": scale.Value{Name: "ApplyExtrinsic", Of: index}, "event": e, "topics": []any{}})
-	}
-	info := scale.Map{"weight": scale.Map{"ref_time": 0, "proof_size": 0}, "class": "Normal", "pays_fee": "No"}
-	if failure != nil {
-		add(scale.Value{Name: "System", Of: scale.Value{Name: "ExtrinsicFailed", Of: scale.Map{"dispatch_error": failure, "dispatch_info": info}}})
-		return
-	}
-	for _, e := range events {
-		add(e)
-	}
-	add(scale.Value{Name: "System", Of: scale.Value{Name: "ExtrinsicSuccess", Of: scale.Map{"dispatch_info": info}}})
 }

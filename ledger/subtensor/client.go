@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +61,8 @@ type Config struct {
 	Genesis string
 	// Signer gives the key of an address; nil = reads only.
 	Signer func(address string) (auth.Signer, error)
+	// Transport carries requests to http addresses; nil = the default one.
+	Transport http.RoundTripper
 	// Timeout is for one call; 0 = 30 s.
 	Timeout time.Duration
 	// Finalized waits for blocks that cannot be retracted; otherwise the first block counts.
@@ -150,7 +153,7 @@ func New(cfg Config) (*Client, error) {
 		if !ok || scheme != "http" && scheme != "https" && scheme != "ws" && scheme != "wss" {
 			return nil, fmt.Errorf("node %q: want a ws, wss, http or https address", u)
 		}
-		c.nodes = append(c.nodes, &endpoint{url: u})
+		c.nodes = append(c.nodes, &endpoint{url: u, over: cfg.Transport})
 	}
 	return c, nil
 }

@@ -232,7 +232,8 @@ func (t *wsTransport) call(ctx context.Context, method string, params []any) (js
 
 // endpoint is one node and how it did.
 type endpoint struct {
-	url string
+	url  string
+	over http.RoundTripper
 
 	mu      sync.Mutex // guards what follows
 	t       transport
@@ -264,7 +265,7 @@ func (e *endpoint) connection(ctx context.Context) (transport, error) {
 		}
 		e.t = t
 	} else {
-		e.t = &httpTransport{e.url, &http.Client{}}
+		e.t = &httpTransport{e.url, &http.Client{Transport: e.over}}
 	}
 	e.checked = false
 	return e.t, nil

@@ -45,17 +45,19 @@ type server struct {
 	kit.Server
 	// foreignLedgers are those that arenas name.
 	foreignLedgers *foreign
-	bytes          blob.Collector // Server.Blobs, of which some can be removed
-	http           *http.Server
-	gate           *gate
-	addr           string // host:port that was bound
-	done           chan error
-	hooks          *webhook.Teller
-	history        *translog.Log
-	unhook         func()                 // ends the teller
-	corpus         *client.CorpusSummary  // the last that was built here
-	foreign        map[string]*handlerBox // of each kind that has a dialect, that of its first arena
-	ends           []func()               // each ends one goroutine of background
+	// rpc is the embedded ledger as a chain's node, once it answers.
+	rpc     atomic.Pointer[rpc.Server]
+	bytes   blob.Collector // Server.Blobs, of which some can be removed
+	http    *http.Server
+	gate    *gate
+	addr    string // host:port that was bound
+	done    chan error
+	hooks   *webhook.Teller
+	history *translog.Log
+	unhook  func()                 // ends the teller
+	corpus  *client.CorpusSummary  // the last that was built here
+	foreign map[string]*handlerBox // of each kind that has a dialect, that of its first arena
+	ends    []func()               // each ends one goroutine of background
 }
 
 // background runs f next to the server, which ends its context and waits for it
@@ -131,7 +133,7 @@ func openServer(ctx context.Context, o kit.Options, ks map[string]kind.Kind) (*s
 // openServerAt is openServer with what is open already, which it closes too.
 func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, at seat) (s *server, err error) {
 	s = &server{done: make(chan error, 1), foreign: map[string]*handlerBox{}}
-	s.Server = kit.Server{Options: o, URL: s.url, Graphs: s.graphsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
+	s.Server = kit.Server{Options: o, URL: s.url, Graphs: s.graphsOf, Burns: s.burnsOf, EnsureSubnet: s.ensureSubnet, EnsureRegistered: s.ensureRegistered, Background: s.background}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -239,6 +241,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	if err != nil {
 		return s, err
 	}
+	s.rpc.Store(chainRPC)
 	mux.Handle("/rpc", chainRPC) // Substrate JSON-RPC over HTTP and WebSocket, as a chain's node answers it
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{Platform: s.Platform})))
 	s.routeForeign(mux)

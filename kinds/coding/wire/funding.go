@@ -17,27 +17,6 @@ import (
 	"github.com/agon-arena/agon/kinds/coding/signin"
 )
 
-// Chain tells of stake and of what was burned on the arena's ledger.
-type Chain interface {
-	// Burnable is what a coldkey can burn of its stake on a hotkey, in rao of alpha.
-	Burnable(ctx context.Context, coldkey, hotkey string) (int64, error)
-	// Burned returns what an extrinsic did; nil: there is no such block.
-	Burned(ctx context.Context, blockHash string, index int, hotkey string) (*Burn, error)
-}
-
-// Burn is an extrinsic, and what it burned.
-type Burn struct {
-	At      time.Time // of its block
-	Call    string    // "SubtensorModule.burn_alpha"; empty: there is no such extrinsic
-	Signer  string
-	Failed  bool
-	Owner   string // coldkey of the hotkey at that block
-	Coldkey string // of the event; empty: nothing was burned
-	Hotkey  string
-	Netuid  uint16
-	Amount  int64 // rao of alpha
-}
-
 // quote is a price that was given.
 type quote struct {
 	ID      string    `json:"quote_id"`
@@ -130,14 +109,14 @@ func (b *Backend) funding(ctx context.Context, hotkey, coldkey string, useCredit
 	if b.cfg.Chain == nil {
 		return nil, no(http.StatusServiceUnavailable, "Burnable alpha stake could not be verified: this arena takes upload credits only")
 	}
-	have, err := b.cfg.Chain.Burnable(ctx, coldkey, hotkey)
-	if err != nil {
-		b.cfg.Log.Error("ask for stake", "err", err)
-		return nil, no(http.StatusServiceUnavailable, "Burnable alpha stake could not be verified")
-	}
 	netuid, err := b.netuid(ctx)
 	if err != nil {
 		return nil, err
+	}
+	have, err := b.cfg.Chain.Burnable(ctx, netuid, coldkey, hotkey)
+	if err != nil {
+		b.cfg.Log.Error("ask for stake", "err", err)
+		return nil, no(http.StatusServiceUnavailable, "Burnable alpha stake could not be verified")
 	}
 	if have < b.cfg.Price {
 		return nil, no(http.StatusPaymentRequired, "Insufficient alpha: an upload burns %d rao of the hotkey's position on SN%d, %d can be burned", b.cfg.Price, netuid, have)

@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/folder"
+	"github.com/agon-arena/agon/ledger"
 )
 
 // Limits of foreign bytes.
@@ -56,7 +57,7 @@ type Config struct {
 	// Price is what an upload costs in alpha, in rao; Chain checks what was burned.
 	// Without Chain only credits and the owner's uploads are taken.
 	Price int64
-	Chain Chain
+	Chain ledger.Burns
 	// Keys validates and keeps the provider's keys of miners; nil: none are asked for.
 	Keys *Keys
 	// A0 opens the routes of version A0: A0Signed or A0Unsigned; "" keeps them closed.

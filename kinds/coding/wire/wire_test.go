@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 	"github.com/agon-arena/agon/kinds/coding/signin"
+	"github.com/agon-arena/agon/ledger"
 )
 
 // A miner's way: look up, check, upload with a credit, upload again.
@@ -167,29 +167,9 @@ func TestUploadRefusals(t *testing.T) {
 	}
 }
 
-// chain is a ledger that was paid on.
-type chain struct {
-	have  int64
-	burns map[string]*Burn
-	err   error
-}
-
-func (c *chain) Burnable(context.Context, string, string) (int64, error) { return c.have, c.err }
-
-func (c *chain) Burned(_ context.Context, block string, index int, _ string) (*Burn, error) {
-	if c.err != nil {
-		return nil, c.err
-	}
-	b := c.burns[fmt.Sprintf("%s:%d", block, index)]
-	if b == nil && strings.HasPrefix(block, "0xempty") {
-		return &Burn{}, nil
-	}
-	return b, nil
-}
-
 // What is burned pays once, for what was quoted, within its hour.
 func TestBurns(t *testing.T) {
-	c := &chain{have: 999, burns: map[string]*Burn{}}
+	c := &chain{have: 999, burns: map[string]*ledger.Burn{}}
 	w := newWorld(t, func(cfg *Config, _ *agon.Arena) { cfg.Chain = c })
 	src := agentSource("burn")
 	if code, _, text := w.upload("/upload/agent/check", w.fields('a', src), src); code != 402 || !strings.Contains(text, "Insufficient alpha") {
@@ -208,9 +188,9 @@ func TestBurns(t *testing.T) {
 		return out["quote_id"].(string)
 	}
 	q := quote('a')
-	good := Burn{At: w.clock(), Call: burnCalls[0], Signer: w.cold['a'], Owner: w.cold['a'], Coldkey: w.cold['a'], Hotkey: w.keys['a'].SS58(), Netuid: 62, Amount: 1000}
+	good := ledger.Burn{At: w.clock(), Call: burnCalls[0], Signer: w.cold['a'], Owner: w.cold['a'], Coldkey: w.cold['a'], Hotkey: w.keys['a'].SS58(), Netuid: 62, Amount: 1000}
 	n := 0
-	try := func(k byte, quote, block string, b *Burn) (int, string) {
+	try := func(k byte, quote, block string, b *ledger.Burn) (int, string) {
 		if block == "" {
 			n++
 			block = fmt.Sprintf("0xb%d", n)
@@ -221,24 +201,24 @@ func TestBurns(t *testing.T) {
 		code, _, text := w.upload("/upload/agent", w.fields(k, src, part{"quote_id", quote}, part{"payment_block_hash", block}, part{"payment_extrinsic_index", "3"}), src)
 		return code, text
 	}
-	change := func(f func(*Burn)) *Burn { b := good; f(&b); return &b }
+	change := func(f func(*ledger.Burn)) *ledger.Burn { b := good; f(&b); return &b }
 	for name, x := range map[string]struct {
-		b    *Burn
+		b    *ledger.Burn
 		text string
 	}{
 		"block":   {nil, "block not found"},
-		"nothing": {&Burn{}, "could not be decoded"},
-		"owner":   {change(func(b *Burn) { b.Owner = "" }), "owner not found"},
-		"failed":  {change(func(b *Burn) { b.Failed = true }), "failed on-chain"},
-		"call":    {change(func(b *Burn) { b.Call = "Balances.transfer" }), "not a recognized"},
-		"signer":  {change(func(b *Burn) { b.Signer = w.cold['b'] }), "not signed by"},
-		"event":   {change(func(b *Burn) { b.Coldkey = "" }), "event not found"},
-		"netuid":  {change(func(b *Burn) { b.Netuid = 1 }), "event not found"},
-		"coldkey": {change(func(b *Burn) { b.Coldkey = w.cold['b'] }), "Coldkey does not match"},
-		"hotkey":  {change(func(b *Burn) { b.Hotkey = w.keys['b'].SS58() }), "Hotkey does not match"},
-		"amount":  {change(func(b *Burn) { b.Amount = 999 }), "too low"},
-		"early":   {change(func(b *Burn) { b.At = b.At.Add(-time.Hour) }), "validity window"},
-		"late":    {change(func(b *Burn) { b.At = b.At.Add(2 * time.Hour) }), "validity window"},
+		"nothing": {&ledger.Burn{}, "could not be decoded"},
+		"owner":   {change(func(b *ledger.Burn) { b.Owner = "" }), "owner not found"},
+		"failed":  {change(func(b *ledger.Burn) { b.Failed = true }), "failed on-chain"},
+		"call":    {change(func(b *ledger.Burn) { b.Call = "Balances.transfer" }), "not a recognized"},
+		"signer":  {change(func(b *ledger.Burn) { b.Signer = w.cold['b'] }), "not signed by"},
+		"event":   {change(func(b *ledger.Burn) { b.Coldkey = "" }), "event not found"},
+		"netuid":  {change(func(b *ledger.Burn) { b.Netuid = 1 }), "event not found"},
+		"coldkey": {change(func(b *ledger.Burn) { b.Coldkey = w.cold['b'] }), "Coldkey does not match"},
+		"hotkey":  {change(func(b *ledger.Burn) { b.Hotkey = w.keys['b'].SS58() }), "Hotkey does not match"},
+		"amount":  {change(func(b *ledger.Burn) { b.Amount = 999 }), "too low"},
+		"early":   {change(func(b *ledger.Burn) { b.At = b.At.Add(-time.Hour) }), "validity window"},
+		"late":    {change(func(b *ledger.Burn) { b.At = b.At.Add(2 * time.Hour) }), "validity window"},
 	} {
 		if code, text := try('a', q, "", x.b); code != 402 || !strings.Contains(text, x.text) {
 			t.Errorf("%s: %d %s", name, code, text)
