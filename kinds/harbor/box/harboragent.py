@@ -166,3 +166,6 @@ async def main() -> None:
 asyncio.run(main())
 if job["mode"] == "run":
     open(job["done"], "w").close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads of its libraries do not keep it
