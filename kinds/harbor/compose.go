@@ -126,7 +126,7 @@ func unbuilt(t *task.Task) (name, dir string) {
 func serviceOf(t *task.Task, name string, m map[string]any) (service, error) {
 	s := service{name: name}
 	if !hostName(name) {
-		return s, errors.New(": its name is no host name")
+		return s, errors.New(": its name is not a host name")
 	}
 	var test []string
 	var entrypoint, command []string
@@ -272,7 +272,7 @@ func (s *service) addPorts(v any) error {
 		p = strings.TrimSuffix(p, "/tcp")
 		n, err := strconv.Atoi(p)
 		if err != nil || n < 1 || n > 65535 {
-			return fmt.Errorf("%.40q is no port of TCP", fmt.Sprint(x))
+			return fmt.Errorf("%.40q is not a port of TCP", fmt.Sprint(x))
 		}
 		s.ports = append(s.ports, n)
 	}
@@ -316,7 +316,7 @@ func healthOf(v any) (*healthcheck, []string, error) {
 		}
 		d, err := time.ParseDuration(fmt.Sprint(m[k]))
 		if err != nil || d < 0 || d > time.Hour {
-			return nil, nil, fmt.Errorf("%s: %.40q is no time", k, fmt.Sprint(m[k]))
+			return nil, nil, fmt.Errorf("%s: %.40q is not a time", k, fmt.Sprint(m[k]))
 		}
 		*at = d.Seconds()
 	}
@@ -348,7 +348,7 @@ func commandOf(rest string) ([]string, error) {
 	}
 	var out []string
 	if err := json.Unmarshal([]byte(rest), &out); err != nil {
-		return nil, fmt.Errorf("%.100q is no list of words", rest)
+		return nil, fmt.Errorf("%.100q is not a list of words", rest)
 	}
 	return out, nil
 }

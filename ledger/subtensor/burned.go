@@ -93,7 +93,7 @@ func (c *Client) Burned(ctx context.Context, block string, index int, hotkey str
 	}
 	x, err := rt.meta.ParseExtrinsic(raw)
 	if err != nil {
-		return &ledger.Burn{}, nil // unsigned: nobody's
+		return &ledger.Burn{}, nil // unsigned
 	}
 	v, err := scale.DecodeAll(rt.meta.CallType, x.Call)
 	if err != nil {

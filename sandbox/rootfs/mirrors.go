@@ -66,7 +66,7 @@ func readRegistries(file string) (*registriesConf, error) {
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxRegistriesConf {
-		return nil, fmt.Errorf("read mirrors: %s is no file of at most %d bytes", file, maxRegistriesConf)
+		return nil, fmt.Errorf("read mirrors: %s is not a file of at most %d bytes", file, maxRegistriesConf)
 	}
 	if err := toml.NewDecoder(f).Decode(c); err != nil {
 		return nil, fmt.Errorf("read mirrors: %s: %w", file, err)

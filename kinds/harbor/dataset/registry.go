@@ -78,7 +78,7 @@ func (w *Writer) Registry(ctx context.Context, registry, source string) error {
 	for _, r := range order {
 		if r.url == "" {
 			if local == "" {
-				return fmt.Errorf("%s: a task without a repository, in a registry that is no file", source)
+				return fmt.Errorf("%s: a task without a repository, in a registry that is not a file", source)
 			}
 			if err := w.listed(ctx, local, local, groups[r]); err != nil {
 				return err
@@ -115,7 +115,7 @@ func readRegistry(ctx context.Context, registry string) (b []byte, local string,
 	} else {
 		fi, err := os.Stat(registry)
 		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxRegistry {
-			return nil, "", fmt.Errorf("read registry: %s is no file of at most %d bytes", registry, maxRegistry)
+			return nil, "", fmt.Errorf("read registry: %s is not a file of at most %d bytes", registry, maxRegistry)
 		}
 		if b, err = os.ReadFile(registry); err != nil {
 			return nil, "", fmt.Errorf("read registry: %w", err)
@@ -224,7 +224,7 @@ var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 // repository is run: no hooks, filters or submodules.
 func checkout(ctx context.Context, tmp, tree, url, commit string, local bool, tasks []listed) error {
 	if strings.HasPrefix(url, "-") {
-		return fmt.Errorf("%.100q is no repository", url)
+		return fmt.Errorf("%.100q is not a repository", url)
 	}
 	if !commitID.MatchString(commit) {
 		return fmt.Errorf("%.60q pins no commit", commit)
