@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -107,12 +108,46 @@ func field(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// sameButImage tells whether the task in dir is old but for the image that was built for old.
+// sameButImage tells whether the task in dir is old but for the images that were
+// built for old and for the containers beside it.
 func sameButImage(old *task.Task, dir, slug string) bool {
-	ref := old.Config.Environment.Image
-	if ref == "" {
+	key := "import/" + slug
+	t, err := task.LoadDir(dir, key)
+	if err != nil {
 		return false
 	}
-	t, err := SetImage(dir, "import/"+slug, ref)
-	return err == nil && t.Digest == old.Digest
+	if ref := old.Config.Environment.Image; ref != "" && t.Config.Environment.Image == "" {
+		if t, err = SetImage(dir, key, ref); err != nil {
+			return false
+		}
+	}
+	b, err := old.ReadFile("environment/docker-compose.yaml", task.MaxConfig)
+	if err == nil && t.Digest != old.Digest {
+		for _, s := range pinned(b) {
+			if t, err = SetService(dir, key, s[0], s[1]); err != nil {
+				return false
+			}
+		}
+	}
+	return t.Digest == old.Digest
+}
+
+// pinned are the services of a compose file that are built here and name their
+// image by digest, and those images, in the order of the file.
+func pinned(b []byte) (out [][2]string) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil || len(doc.Content) != 1 {
+		return nil
+	}
+	all := field(doc.Content[0], "services")
+	if all == nil || all.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(all.Content); i += 2 {
+		of := all.Content[i+1]
+		if image := field(of, "image"); image != nil && field(of, "build") != nil && strings.Contains(image.Value, "@sha256:") {
+			out = append(out, [2]string{all.Content[i].Value, image.Value})
+		}
+	}
+	return out
 }

@@ -61,3 +61,41 @@ func TestSetImage(t *testing.T) {
 		})
 	}
 }
+
+// The image of a container beside the task's is named in the compose file, and an
+// import of the same source leaves such a task as it is.
+func TestSetService(t *testing.T) {
+	ref := "task/x-db@sha256:" + strings.Repeat("ab", 32)
+	src, dst := t.TempDir(), t.TempDir()
+	put(t, src, under("one"))
+	put(t, src, map[string]string{"one/environment/docker-compose.yaml": "# of the task\nservices:\n  main: {}\n  db:\n    build: ./db\n    image: db:latest\n  web:\n    build: ./web\n"})
+	w := &Writer{Dir: dst}
+	if err := w.Harbor(t.Context(), src); err != nil || !w.Imported()[0].OK {
+		t.Fatal(err, w.Imported())
+	}
+	at := filepath.Join(dst, "one")
+	for _, name := range []string{"db", "web"} {
+		if _, err := SetService(at, "import/one", name, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(at, "environment/docker-compose.yaml"))
+	if err != nil || strings.Count(string(b), ref) != 2 || !strings.Contains(string(b), "# of the task") || strings.Contains(string(b), "latest") {
+		t.Errorf("%s %v", b, err)
+	}
+	for _, name := range []string{"none", "main.db"} {
+		if _, err := SetService(at, "import/one", name, ref); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	again := &Writer{Dir: dst}
+	if err := again.Harbor(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	if x := again.Imported()[0]; !x.Cached {
+		t.Errorf("%+v", x)
+	}
+	if now, err := os.ReadFile(filepath.Join(at, "environment/docker-compose.yaml")); err != nil || string(now) != string(b) {
+		t.Errorf("%s %v", now, err)
+	}
+}
