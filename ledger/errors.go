@@ -1,5 +1,10 @@
 package ledger
 
+import "errors"
+
+// ErrDiscarded says that a ledger does not keep the state of a block any more.
+var ErrDiscarded = errors.New("state of the block is discarded")
+
 // Error is a refusal by a ledger's rules. Name is the chain's name of it, so
 // that logs and other people's tools say the same everywhere.
 type Error struct {

@@ -33,6 +33,7 @@ const (
 	callRound        = "add_round"
 	callRule         = "set_rule"
 	callTake         = "set_take"
+	callFork         = "fork"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -57,6 +58,7 @@ type extrinsic struct {
 	Hyper   *ledger.Hyperparameters `json:"hyperparameters,omitempty"`
 	Name    string                  `json:"name,omitempty"`  // of a rule
 	Value   int64                   `json:"value,omitempty"` // of a rule, or a take
+	Graph   *ledger.Metagraph       `json:"metagraph,omitempty"`
 }
 
 // errUnchanged says that a call was fine and did nothing: it leaves no trace in the log.
@@ -113,6 +115,8 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.setRule(x)
 	case callTake:
 		return 0, s.setTake(x)
+	case callFork:
+		return 0, s.fork(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }

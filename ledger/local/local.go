@@ -47,6 +47,8 @@ type Config struct {
 	// AcceptLoss opens a ledger that has lost extrinsics which were acknowledged:
 	// the operator has said so. Otherwise that is an error (lost_commits).
 	AcceptLoss bool
+	// Keep is of how many blocks the state can be read when they are over (At); 0 = of none.
+	Keep uint64
 }
 
 // Ledger is the embedded ledger. All methods may run at once; writes are
@@ -75,6 +77,11 @@ type Ledger struct {
 	saved    int64 // seq of the last snapshot
 	dead     error // why nothing works any more
 	purgedAt int64 // ms: when old nonces were dropped last
+	past     []past
+	pastSize int
+	dirty    bool      // the state changed since the last of past
+	frozen   []*Ledger // decoded from past
+	keep     uint64    // set by Open
 }
 
 var _ ledger.Full = (*Ledger)(nil)
@@ -93,7 +100,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 		return nil, errors.New("a stepped ledger has no block time")
 	}
 	l := &Ledger{
-		now: cfg.Now, hyper: p.hyper,
+		now: cfg.Now, hyper: p.hyper, keep: cfg.Keep, dirty: true,
 		jobs: make(chan *job, maxBatch), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -262,7 +269,12 @@ func (l *Ledger) view(ctx context.Context, f func(*state) error) error {
 
 // advance steps the state to the newest block. l.mu is held.
 func (l *Ledger) advance() error {
-	if err := l.state.advance(l.block()); err != nil {
+	to := l.block()
+	err := l.remember(to)
+	if err == nil {
+		err = l.state.advance(to)
+	}
+	if err != nil {
 		l.dead = fmt.Errorf("step ledger: %w", err) // no state can do that: a defect
 		return l.dead
 	}

@@ -152,6 +152,7 @@ func (l *Ledger) commitBatch(batch []*job) []outcome {
 	if errors.Is(err, errNothing) {
 		return out
 	}
+	l.past, l.pastSize, l.frozen, l.dirty = nil, 0, nil, true // they may hold what did not happen
 	if rerr := l.recover(ctx); rerr != nil {
 		l.dead = fmt.Errorf("recover ledger: %w", rerr)
 		err = errors.Join(err, l.dead)
@@ -206,7 +207,7 @@ func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out [
 				continue
 			}
 			l.seq++
-			changed = true
+			changed, l.dirty = true, true
 			if _, err := insert.ExecContext(ctx, l.seq, int64(o.block), x.Call, x.Netuid, x.Hotkey, j.body); err != nil {
 				return false, fmt.Errorf("store extrinsic: %w", err)
 			}

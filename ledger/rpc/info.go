@@ -105,7 +105,7 @@ func pairsOf(rows []ledger.WeightRow, uid uint16) []any {
 }
 
 func (r *reading) bonds(netuid uint16) ([]ledger.WeightRow, error) {
-	l, ok := r.cfg.Ledger.(Localnet)
+	l, ok := r.ledger.(Localnet)
 	if !ok {
 		return nil, nil
 	}
@@ -121,7 +121,7 @@ func (r *reading) bonds(netuid uint16) ([]ledger.WeightRow, error) {
 }
 
 func (r *reading) holdings(coldkey any) (h ledger.Holdings, err error) {
-	l, ok := r.cfg.Ledger.(Localnet)
+	l, ok := r.ledger.(Localnet)
 	address, isText := coldkey.(string)
 	if !ok || !isText {
 		return h, nil
@@ -131,7 +131,7 @@ func (r *reading) holdings(coldkey any) (h ledger.Holdings, err error) {
 
 // owner is the coldkey of a hotkey, "" = none.
 func (r *reading) owner(hotkey string) (string, error) {
-	if l, ok := r.cfg.Ledger.(Localnet); ok {
+	if l, ok := r.ledger.(Localnet); ok {
 		return l.Owner(r.ctx, hotkey)
 	}
 	all, err := r.all()
@@ -390,7 +390,7 @@ func (r *reading) delegates(t *scale.Type, only string) ([]any, error) {
 			if d == nil {
 				order = append(order, n.Hotkey)
 				take := uint16(11796)
-				if l, ok := r.cfg.Ledger.(Owned); ok {
+				if l, ok := r.ledger.(Owned); ok {
 					if take, err = l.Take(r.ctx, n.Hotkey); err != nil {
 						return nil, err
 					}
@@ -455,7 +455,7 @@ func (r *reading) world(item string, keys []any) (v any, ok bool, err error) {
 		}
 		return out, true, nil
 	case "SubtensorModule.Delegates":
-		l, ok := r.cfg.Ledger.(Owned)
+		l, ok := r.ledger.(Owned)
 		if !ok {
 			return nil, false, nil
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/blake2b"
 
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) table() map[string]method {
 	constant := func(v any) method { return func(context.Context, []json.RawMessage) (any, error) { return v, nil } }
 	head := func(ctx context.Context, _ []json.RawMessage) (any, error) {
 		n, err := s.newest(ctx)
-		return hexHash(s.hashOf(n)), err
+		return hexHash(s.hashOf(s.final(n))), err
 	}
 	t := map[string]method{
 		"system_chain":      constant("agon"),
@@ -105,7 +106,11 @@ func (s *Server) nextIndex(ctx context.Context, p []json.RawMessage) (any, error
 
 // nonce is an account's next one.
 func (s *Server) nonce(ctx context.Context, pub [32]byte) (uint64, error) {
-	if n, ok := s.cfg.Ledger.(Nonces); ok {
+	return s.nonceIn(ctx, s.cfg.Ledger, pub)
+}
+
+func (s *Server) nonceIn(ctx context.Context, l ledger.Full, pub [32]byte) (uint64, error) {
+	if n, ok := l.(Nonces); ok {
 		return n.Nonce(ctx, auth.EncodeSS58(pub))
 	}
 	s.mu.Lock()
@@ -192,7 +197,11 @@ func (s *Server) getStorage(ctx context.Context, p []json.RawMessage) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.reading(ctx, n).stored(key)
+	r, err := s.reading(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.stored(key)
 	if b == nil || err != nil {
 		return nil, err
 	}
@@ -216,7 +225,10 @@ func (s *Server) queryStorage(ctx context.Context, p []json.RawMessage) (any, er
 }
 
 func (s *Server) changes(ctx context.Context, n uint64, keys []string) (any, error) {
-	r := s.reading(ctx, n)
+	r, err := s.reading(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	out := make([][2]any, len(keys))
 	for i, k := range keys {
 		raw, err := json.Marshal(k)
@@ -275,7 +287,11 @@ func (s *Server) getKeysPaged(ctx context.Context, p []json.RawMessage) (any, er
 }
 
 func (s *Server) keys(ctx context.Context, n uint64, prefix, start []byte, count int) (any, error) {
-	all, err := s.reading(ctx, n).list(prefix)
+	r, err := s.reading(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.list(prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +332,11 @@ func (s *Server) call(ctx context.Context, p []json.RawMessage) (any, error) {
 			if err := r.Err(); err != nil {
 				return nil, badParams("data of %s: %v", name, err)
 			}
-			v, err := s.reading(ctx, n).api(name, &x, args)
+			read, err := s.reading(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			v, err := read.api(name, &x, args)
 			if err != nil {
 				return nil, err
 			}

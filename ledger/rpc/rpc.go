@@ -2,9 +2,9 @@
 // with its own metadata, so that any client of Substrate chains reads it and
 // lands extrinsics on it.
 //
-// The ledger keeps one state, the newest. A read at the hash of one of the
-// last 256 blocks is answered from it; only commitments are answered as of
-// their block. A block's hash is the first 24 bytes of a hash of the genesis
+// A ledger that keeps states (Historic) is read as of the block that is asked for.
+// Another has one state, the newest: a read at the hash of one of the last 256
+// blocks is answered from it; only commitments are answered as of their block. A block's hash is the first 24 bytes of a hash of the genesis
 // and its number; the hash of a header's encoding names it too, where the header was asked for.
 package rpc
 
@@ -66,6 +66,8 @@ type Config struct {
 	// BlockTime is how long a block takes. The newest block is told when it is over, so
 	// that no block changes once it is told. 0 = stepped by hand: the newest block is told while it fills.
 	BlockTime time.Duration
+	// Lag is by how many blocks what is final is behind the newest block that is told.
+	Lag uint64
 	// Poll is how often subscriptions look for a new block; 0 = 250 ms.
 	Poll time.Duration
 	// Log takes what clients are not told; nil = none.
@@ -190,6 +192,9 @@ func (s *Server) newest(ctx context.Context) (uint64, error) {
 	return n, err
 }
 
+// final is the newest block that is final, where newest is the newest that is told.
+func (s *Server) final(newest uint64) uint64 { return newest - min(newest, s.cfg.Lag) }
+
 // hashOf names a block.
 func (s *Server) hashOf(n uint64) (h [32]byte) {
 	copy(h[:], s.genesis[:])
@@ -269,6 +274,11 @@ func (s *Server) stateAt(ctx context.Context, params []json.RawMessage, i int) (
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if h, ok := s.cfg.Ledger.(Historic); ok {
+		if _, err := h.At(ctx, newest); err == nil {
+			return n, nil // it says itself what is discarded
+		}
 	}
 	if n+stateWindow < newest {
 		return n, errDiscarded

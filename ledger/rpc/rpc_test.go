@@ -78,7 +78,10 @@ func TestStorage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := s.reading(t.Context(), 0)
+			r, err := s.reading(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
 			all, err := r.list(prefix)
 			if err != nil {
 				t.Errorf("%s.%s: %v", p.Name, item.Name, err)

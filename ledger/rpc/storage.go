@@ -16,15 +16,34 @@ import (
 // reading answers one request; it looks at each subnet once.
 type reading struct {
 	*Server
-	ctx   context.Context
-	block uint64
-	metas map[uint16]*ledger.Metagraph
+	ctx    context.Context
+	block  uint64
+	ledger ledger.Full // as of block, where its ledger keeps states
+	metas  map[uint16]*ledger.Metagraph
 
 	bondRows map[uint16][]ledger.WeightRow
 }
 
-func (s *Server) reading(ctx context.Context, block uint64) *reading {
-	return &reading{Server: s, ctx: ctx, block: block, metas: map[uint16]*ledger.Metagraph{}}
+func (s *Server) reading(ctx context.Context, block uint64) (*reading, error) {
+	r := &reading{Server: s, ctx: ctx, block: block, ledger: s.cfg.Ledger, metas: map[uint16]*ledger.Metagraph{}}
+	if h, ok := s.cfg.Ledger.(Historic); ok {
+		switch l, err := h.At(ctx, block); {
+		case errors.Is(err, errors.ErrUnsupported):
+		case errors.Is(err, ledger.ErrDiscarded):
+			return nil, errDiscarded
+		case err != nil:
+			return nil, err
+		default:
+			r.ledger = l
+		}
+	}
+	return r, nil
+}
+
+// Historic is a Ledger whose state can be read as it was at the end of a block.
+type Historic interface {
+	// At is errors.ErrUnsupported where nothing is kept: then the newest state is read.
+	At(ctx context.Context, block uint64) (ledger.Full, error)
 }
 
 // subnet returns nil for one that does not exist.
@@ -36,7 +55,7 @@ func (r *reading) subnet(key any) (*ledger.Metagraph, error) {
 	if m, ok := r.metas[uint16(n)]; ok {
 		return m, nil
 	}
-	m, err := r.cfg.Ledger.Metagraph(r.ctx, uint16(n))
+	m, err := r.ledger.Metagraph(r.ctx, uint16(n))
 	if errors.Is(err, ledger.ErrSubnetNotExists) {
 		m, err = nil, nil
 	}
@@ -51,7 +70,7 @@ func (r *reading) subnet(key any) (*ledger.Metagraph, error) {
 }
 
 func (r *reading) all() (out []*ledger.Metagraph, err error) {
-	ids, err := r.cfg.Ledger.Subnets(r.ctx)
+	ids, err := r.ledger.Subnets(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +221,7 @@ func (r *reading) account(key any) (any, error) {
 	if err != nil {
 		return nil, nil
 	}
-	free, err := r.cfg.Ledger.Balance(r.ctx, address)
+	free, err := r.ledger.Balance(r.ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +233,7 @@ func (r *reading) account(key any) (any, error) {
 	if !ok {
 		return nil, errors.New("account is not a struct")
 	}
-	nonce, err := r.nonce(r.ctx, pub)
+	nonce, err := r.nonceIn(r.ctx, r.ledger, pub)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +340,7 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 		return out, add()
 	}
 	if item.Name == "TimelockedWeightCommits" {
-		t, ok := r.cfg.Ledger.(Timelocks)
+		t, ok := r.ledger.(Timelocks)
 		if !ok {
 			return nil, nil
 		}
@@ -399,7 +418,7 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.nonce(r.ctx, pub)
+		return r.nonceIn(r.ctx, r.ledger, pub)
 	case "TransactionPaymentApi_query_info":
 		return scale.Zero(x.Output), nil
 	}

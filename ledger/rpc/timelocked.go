@@ -8,12 +8,12 @@ import (
 
 // timelocked answers what a ledger that takes timelocks has of them.
 func (r *reading) timelocked(item string, keys []any) (any, error) {
-	if last, ok := r.cfg.Ledger.(interface {
+	if last, ok := r.ledger.(interface {
 		LastRound(ctx context.Context) (uint64, error)
 	}); ok && item == "Drand.LastStoredRound" {
 		return last.LastRound(r.ctx)
 	}
-	t, ok := r.cfg.Ledger.(Timelocks)
+	t, ok := r.ledger.(Timelocks)
 	if !ok || len(keys) == 0 {
 		return nil, nil
 	}

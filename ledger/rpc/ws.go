@@ -36,8 +36,11 @@ type conn struct {
 	watch map[string][]string // keys by subscription
 	said  map[string]string   // the last answer by subscription
 	after [][]byte            // what is sent after the answer under way
-	sent  map[string]uint64   // blocks of extrinsics that are not told yet, by subscription
+	sent  map[string]uint64   // blocks of extrinsics that are not told as final yet, by subscription
+	in    map[string]bool     // those that are told as in a block
 }
+
+const finalizedHead = "chain_finalizedHead"
 
 func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	// Any page may ask: there is nothing here but what is public, and extrinsics carry their own signature.
@@ -47,7 +50,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	}
 	ws.SetReadLimit(MaxRequest)
 	ctx, cancel := context.WithCancel(r.Context())
-	c := &conn{Server: s, ws: ws, heads: map[string]string{}, watch: map[string][]string{}, said: map[string]string{}, sent: map[string]uint64{}}
+	c := &conn{Server: s, ws: ws, heads: map[string]string{}, watch: map[string][]string{}, said: map[string]string{}, sent: map[string]uint64{}, in: map[string]bool{}}
 	var follow sync.WaitGroup
 	follow.Go(func() { c.follow(ctx) })
 	defer func() {
@@ -122,6 +125,9 @@ func (c *conn) table() map[string]method {
 				return nil, err
 			}
 			c.heads[id] = told
+			if told == finalizedHead {
+				n = c.final(n)
+			}
 			return id, c.later(told, id, c.header(n))
 		}
 	}
@@ -136,11 +142,12 @@ func (c *conn) table() map[string]method {
 		delete(c.watch, id)
 		delete(c.said, id)
 		delete(c.sent, id)
+		delete(c.in, id)
 		return true, nil
 	}
 	t := map[string]method{
 		"chain_subscribeNewHeads": heads("chain_newHead"), "chain_subscribeNewHead": heads("chain_newHead"), "chain_subscribeAllHeads": heads("chain_allHead"),
-		"chain_subscribeFinalizedHeads": heads("chain_finalizedHead"), "chain_subscribeFinalisedHeads": heads("chain_finalizedHead"),
+		"chain_subscribeFinalizedHeads": heads(finalizedHead), "chain_subscribeFinalisedHeads": heads(finalizedHead),
 		"state_subscribeRuntimeVersion": func(context.Context, []json.RawMessage) (any, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -229,9 +236,18 @@ func (c *conn) included(newest uint64) (out [][]byte, err error) {
 		if number > newest {
 			continue
 		}
-		delete(c.sent, id)
+		var told []string
+		if !c.in[id] {
+			c.in[id] = true
+			told = append(told, "inBlock")
+		}
+		if number <= c.final(newest) {
+			delete(c.sent, id)
+			delete(c.in, id)
+			told = append(told, "finalized")
+		}
 		hash := hexHash(c.hashOf(number))
-		for _, status := range []string{"inBlock", "finalized"} {
+		for _, status := range told {
 			b, err := message("author_extrinsicUpdate", id, map[string]any{status: hash})
 			if err != nil {
 				return nil, err
@@ -270,7 +286,14 @@ func (c *conn) tell(ctx context.Context, last, newest uint64) error {
 	var out [][]byte
 	for n := max(last+1, newest-min(newest, maxHeads)+1); n <= newest && len(c.heads) > 0; n++ {
 		for id, told := range c.heads {
-			b, err := message(told, id, c.header(n))
+			if told == finalizedHead && n <= c.cfg.Lag {
+				continue
+			}
+			at := n
+			if told == finalizedHead {
+				at = c.final(n)
+			}
+			b, err := message(told, id, c.header(at))
 			if err != nil {
 				c.mu.Unlock()
 				return err

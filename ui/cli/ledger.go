@@ -35,7 +35,7 @@ variable NETWORK name networks. Without it, or as local, the arena server's is m
 	Register(cmd, "wait", waitInBlock, waitFinalized)
 	cmd.AddCommand(view, a.ledgerRegisterCmd(), a.ledgerMetagraphCmd(), a.ledgerEpochCmd(), a.ledgerCommitmentsCmd(), a.ledgerCommitCmd(),
 		a.ledgerSetWeightsCmd(), a.ledgerStakeCmd(), a.ledgerInitCmd(), a.ledgerStepCmd(), a.ledgerFundCmd(), a.ledgerServeCmd(),
-		a.ledgerHyperCmd(), a.ledgerAxonCmd(), a.ledgerTransferCmd(), a.ledgerTakeCmd(), a.ledgerMechanismsCmd(), a.ledgerCallCmd(), a.ledgerForecastCmd())
+		a.ledgerHyperCmd(), a.ledgerAxonCmd(), a.ledgerTransferCmd(), a.ledgerTakeCmd(), a.ledgerMechanismsCmd(), a.ledgerCallCmd(), a.ledgerForecastCmd(), a.ledgerLocalnetCmd())
 	return cmd
 }
 

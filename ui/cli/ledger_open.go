@@ -318,18 +318,26 @@ chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 const roundsEvery = 3 * time.Second
 
 func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) error {
+	return a.serveNode(ctx, l, listen, 0, nil)
+}
+
+// serveNode serves a ledger whose blocks are final lag blocks later; more are its other paths.
+func (a *App) serveNode(ctx context.Context, l *local.Ledger, listen string, lag uint64, more map[string]http.HandlerFunc) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return &agon.Error{Code: "listen", Status: http.StatusConflict, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", listen, err), Mend: "choose another address with --listen"}
 	}
 	url := "http://" + ln.Addr().String()
 	genesis := "agon-ledger:" + strconv.FormatInt(l.Genesis().UnixMilli(), 36)
-	chain, err := rpc.New(rpc.Config{Ledger: l, Genesis: genesis, Replay: l, BlockTime: l.BlockTime(), Now: a.Now, Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))})
+	chain, err := rpc.New(rpc.Config{Ledger: l, Genesis: genesis, Replay: l, BlockTime: l.BlockTime(), Lag: lag, Now: a.Now, Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	handler := http.NewServeMux()
 	handler.Handle("/", chain)
+	for pattern, f := range more {
+		handler.HandleFunc(pattern, f)
+	}
 	own := serve.New(serve.Config{
 		Ledger: l, BlockTime: l.BlockTime(), Log: slog.New(slog.NewTextHandler(a.IO.Err, nil)),
 		// The genesis is the ledger's own: a signature for another ledger is none here.
