@@ -138,31 +138,6 @@ func runScore(r client.Run) string {
 	return fmt.Sprintf("%.4f", sum/float64(len(r.Scores)))
 }
 
-func (a *App) runViewCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:               "view ID",
-		Short:             "Show one run: its attempts, faults and scores",
-		Example:           "  agon run view 01JD…\n  agon run view 01JD… --jq '.list[].fault'",
-		Args:              Args(1, 1, "a run"),
-		ValidArgsFunction: a.Complete(runIDs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Reader()
-			if err != nil {
-				return err
-			}
-			id, err := a.runID(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			r, err := c.Run(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{r.Run.Run}, Human: func(h *output.Human) { runHuman(h, r) }})
-		},
-	}
-}
-
 // ownerName names the submission of a run as commands take it: ARENA/NAME. Its
 // id, where the server tells no name.
 func ownerName(r client.Run) string {
