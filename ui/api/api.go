@@ -301,7 +301,16 @@ func problemOf(ctx context.Context, err error) *problem {
 		status = 500
 	}
 	return &problem{client.Problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code,
+		Type: errorType(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code,
 		Field: e.Field, Limit: e.Limit, Mend: e.Mend, Fault: e.Fault, Findings: e.Findings, RequestID: requestID(ctx),
 	}}
+}
+
+// errorType is the type of a problem (RFC 9457): the place of the documentation,
+// on this server, that says what its code means and what to do.
+func errorType(code string) string {
+	if code == "" {
+		return "about:blank"
+	}
+	return "/docs/errors#" + strings.ReplaceAll(code, "_", "-")
 }

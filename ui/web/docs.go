@@ -66,6 +66,24 @@ func (l *library) load() []docPage {
 	return l.pages
 }
 
+// errorPage is where the documentation says what a code means; a search for it
+// where no page does.
+func (l *library) errorPage(code string) string {
+	for _, p := range l.load() {
+		if p.Name != "errors" {
+			continue
+		}
+		// Codes that end in what they are about stand as bad_… and the like.
+		begin, _, _ := strings.Cut(code, "_")
+		for _, c := range []string{code, begin + "_…"} {
+			if strings.Contains(p.Text, "\n### `"+c+"`\n") {
+				return "/docs/errors#" + anchor(c)
+			}
+		}
+	}
+	return "/docs?q=" + url.QueryEscape(code)
+}
+
 const maxDocHits = 60
 
 // docs lists the pages, or the passages that have all words of ?q.
