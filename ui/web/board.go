@@ -94,6 +94,7 @@ type boardData struct {
 	Shaken     bool // some scores are of hidden problems, beside public ones
 	Page       int
 	Prev, Next int // 0: none
+	Queue      []platform.QueueRow
 	Decisions  []decisionRow
 	Reigns     []reign
 	Lead       string // who leads, in a sentence
@@ -165,6 +166,9 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	}
 	if d.Page*boardPage < d.Facts.Submissions {
 		d.Next = d.Page + 1
+	}
+	if d.Queue, err = s.cfg.Platform.Queue(ctx, id); err != nil {
+		return nil, err
 	}
 	if err := s.decisions(ctx, q, d); err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ type plot struct {
 	YMin   float64    `json:"ymin"`
 	YMax   float64    `json:"ymax"`
 	Ticks  []string   `json:"ticks,omitempty"` // x counts these from 0
+	Log    bool       `json:"log,omitempty"`   // x is a power of ten
 	X      []float64  `json:"x"`
 	Names  []string   `json:"names"`
 	Links  []string   `json:"links"`
@@ -136,44 +137,107 @@ func trim(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// scoreCost draws submissions by what they cost and what they reached.
+// logFrom is the ratio of the dearest to the cheapest cost from which costs stand
+// on an axis of powers: on an even one all but the dearest would be one heap.
+const logFrom = 20
+
+// scoreCost draws submissions by what they cost and what they reached, and the
+// front: those that nobody beats in score for less money. Nil where costs or
+// scores say nothing.
 func scoreCost(rows []boardRow) *Chart {
 	var scored []boardRow
-	top, low, best := 0.0, 0.0, 0.0
+	top, least, low, best := 0.0, math.Inf(1), math.Inf(1), math.Inf(-1)
 	for _, r := range rows {
-		if r.Score != nil {
-			top, low, best = max(top, float64(r.CostMicros)/1e6), min(low, *r.Score), max(best, *r.Score)
-			scored = append(scored, r)
+		if r.Score == nil || r.Why != "" && r.CostMicros == 0 {
+			continue // it was kept out before it could cost anything
 		}
+		cost := float64(r.CostMicros) / 1e6
+		if top = max(top, cost); cost > 0 {
+			least = min(least, cost)
+		}
+		low, best = min(low, *r.Score), max(best, *r.Score)
+		scored = append(scored, r)
 	}
 	if len(scored) < 2 || !slices.ContainsFunc(scored, func(r boardRow) bool { return r.CostMicros != scored[0].CostMicros }) {
 		return nil // equal costs say nothing
 	}
-	if top == 0 {
-		top = 1e-6
+	slices.SortStableFunc(scored, func(a, b boardRow) int {
+		return cmp.Or(cmp.Compare(a.CostMicros, b.CostMicros), cmp.Compare(*b.Score, *a.Score))
+	})
+	y0, y1 := around(low, best)
+	x0, x1 := 0.0, top*1.05
+	place, label := func(v float64) float64 { return v }, "cost of a whole play, US dollars"
+	powers := top >= logFrom*least
+	if powers {
+		// What is free stands left of the cheapest.
+		x0, x1 = math.Floor(math.Log10(least)), math.Log10(top)+0.05
+		if scored[0].CostMicros == 0 {
+			x0--
+		}
+		place, label = func(v float64) float64 { return math.Log10(max(v, math.Pow(10, x0))) }, label+", by powers of ten"
 	}
-	slices.SortStableFunc(scored, func(a, b boardRow) int { return cmp.Compare(a.CostMicros, b.CostMicros) })
-	c, px, py := frame("Score against cost", "cost of a whole play, US dollars", "score", 0, top*1.05, low, math.Max(best*1.1, 0.1))
-	step := nice(top*1.05, 6)
-	for v := 0.0; v <= top*1.05; v += step {
-		c.XTicks = append(c.XTicks, Tick{px(v), trim(v)})
+	c, px, py := spread("Score against cost", label, "score", x0, x1, y0, y1)
+	if powers {
+		for e := x0; e <= x1; e++ {
+			text := "$" + trim(math.Pow(10, e))
+			if e == x0 && scored[0].CostMicros == 0 {
+				text = "free"
+			}
+			c.XTicks = append(c.XTicks, Tick{px(e), text})
+		}
+	} else {
+		for v, step := 0.0, nice(x1, 6); v <= x1; v += step {
+			c.XTicks = append(c.XTicks, Tick{px(v), trim(v)})
+		}
 	}
-	c.Head = []string{"Submission", "Cost", "Score"}
-	c.plot.Series = []plotLine{{Label: "submission", How: "dots", Class: "dot"}, {Label: "champion", How: "dots", Class: "champion"}, {Label: "scripted", How: "dots", Class: "scripted"}}
+	c.Head = []string{"Submission", "Cost", "Score", "On the front"}
+	c.plot.Log = powers
+	c.plot.Series = []plotLine{{Label: "submission", How: "dots", Class: "dot"}, {Label: "champion", How: "dots", Class: "champion"}, {Label: "scripted", How: "dots", Class: "scripted"}, {Label: "nobody does better for less", How: "steps", Class: "dim"}}
+	reached := math.Inf(-1)
 	for _, r := range scored {
-		class, ys := "dot", []*float64{r.Score, nil, nil}
+		class, ys := "dot", []*float64{r.Score, nil, nil, nil}
 		switch {
 		case r.Champion:
-			class, ys = "dot champion", []*float64{nil, r.Score, nil}
+			class, ys = "dot champion", []*float64{nil, r.Score, nil, nil}
 		case r.Scripted:
-			class, ys = "dot scripted", []*float64{nil, nil, r.Score}
+			class, ys = "dot scripted", []*float64{nil, nil, r.Score, nil}
 		}
-		cost, link := float64(r.CostMicros)/1e6, "/submissions/"+r.ID
-		c.point(cost, r.Name, link, ys...)
-		c.Rows = append(c.Rows, ChartRow{r.Name, link, []string{usd(r.CostMicros), showScore(r.Score)}})
-		c.Dots = append(c.Dots, Dot{X: px(cost), Y: py(*r.Score), Class: class, Link: link, Label: plain.Line(r.Name) + ": score " + showScore(r.Score) + ", " + usd(r.CostMicros)})
+		cost, link, front := float64(r.CostMicros)/1e6, "/submissions/"+r.ID, "–"
+		x, y := px(place(cost)), py(*r.Score)
+		if *r.Score > reached && !r.Scripted { // a script's money is not real
+			front = "yes"
+			if ys[3] = r.Score; c.Path == "" {
+				c.Path = "M" + strconv.Itoa(x) + " " + strconv.Itoa(y)
+			} else {
+				c.Path += "H" + strconv.Itoa(x) + "V" + strconv.Itoa(y)
+			}
+			reached = *r.Score
+		} else if !math.IsInf(reached, -1) {
+			at := reached
+			ys[3] = &at
+		}
+		c.point(place(cost), r.Name, link, ys...)
+		c.Rows = append(c.Rows, ChartRow{r.Name, link, []string{usd(r.CostMicros), showScore(r.Score), front}})
+		c.Dots = append(c.Dots, Dot{X: x, Y: y, Class: class, Link: link, Label: plain.Line(r.Name) + ": score " + showScore(r.Score) + ", " + usd(r.CostMicros)})
+	}
+	if c.Path != "" {
+		c.Path += "H" + strconv.Itoa(c.Right)
 	}
 	return c.done()
+}
+
+// around is a span that holds low and high with room at its ends: from 0 where
+// that wastes less than half of it.
+func around(low, high float64) (from, to float64) {
+	pad := (high - low) * 0.1
+	if pad == 0 {
+		pad = max(math.Abs(high)*0.1, 0.05)
+	}
+	from, to = low-pad, high+pad
+	if low >= 0 && low <= high/2 || from < 0 && low >= 0 {
+		from = 0
+	}
+	return from, to
 }
 
 // reign is one time in the seat.
@@ -191,11 +255,12 @@ func seatHistory(list []reign, now time.Time) *Chart {
 		return nil
 	}
 	x0, x1 := float64(list[0].From.UnixMilli()), float64(now.UnixMilli())
-	low, best := 0.0, 0.0
+	low, best := list[0].Score, list[0].Score
 	for _, r := range list {
 		low, best = min(low, r.Score), max(best, r.Score)
 	}
-	c, px, py := frame("Champion's score", "time", "score", x0, x1, low, math.Max(best*1.1, 0.1))
+	y0, y1 := around(low, best)
+	c, px, py := spread("Champion's score", "time", "score", x0, x1, y0, y1)
 	c.plot.Time, c.plot.Series = true, []plotLine{{Label: "score", How: "steps", Class: "champion"}}
 	c.Head = []string{"Submission", "Since", "Score"}
 	path := ""

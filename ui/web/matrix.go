@@ -100,18 +100,26 @@ func matrixOf(rows []boardRow, values map[string]map[string]float64) *Matrix {
 
 // runOfTask leads to the run of a submission in which a task was played.
 func (s *server) runOfTask(q *request) error {
-	sub, task := q.PathValue("id"), q.URL.Query().Get("task")
+	id, err := s.runOn(q, q.PathValue("id"), q.URL.Query().Get("task"))
+	if err != nil {
+		return err
+	}
+	http.Redirect(q.w, q.Request, "/runs/"+id, http.StatusSeeOther)
+	return nil
+}
+
+// runOn is the newest scored run of a submission that has a task.
+func (s *server) runOn(q *request, sub, task string) (string, error) {
 	cursor := ""
 	for range maxRunPages {
 		page, err := s.cfg.Platform.Runs(q.Context(), q.caller, "", sub, "", cursor, runsPage)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for _, r := range page.Items {
 			for _, t := range r.Tasks {
 				if t.Key == task && r.State == agon.RunScored {
-					http.Redirect(q.w, q.Request, "/runs/"+r.Run.Run, http.StatusSeeOther)
-					return nil
+					return r.Run.Run, nil
 				}
 			}
 		}
@@ -119,7 +127,7 @@ func (s *server) runOfTask(q *request) error {
 			break
 		}
 	}
-	return &agon.Error{Code: "not_found", Status: 404, Field: "task", Message: "No scored run of this submission has that task."}
+	return "", &agon.Error{Code: "not_found", Status: 404, Field: "task", Message: "No scored run of this submission has that task."}
 }
 
 // maxRunPages bounds how many pages of runs are read to find one.

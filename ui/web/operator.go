@@ -2,12 +2,18 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // operator shows what only the operator may do.
@@ -19,22 +25,30 @@ func (s *server) operator(q *request) error {
 	if err != nil {
 		return err
 	}
-	type row struct {
-		arenaCard
-		Runs []runRow
-	}
 	data := struct {
 		base
-		Arenas []row
+		Arenas []operatorRow
 		// Needs is what the operator should look at, an arena a line.
-		Needs []string
-		Log   []agon.OperatorAction
+		Needs      []string
+		Log        []agon.OperatorAction
+		Validators *client.Standings
 	}{base: q.base("Operator", "")}
+	if data.Validators, err = s.cfg.Platform.ValidatorStandings(q.Context()); err != nil {
+		return err
+	}
+	for _, v := range data.Validators.Validators {
+		if v.Excluded {
+			data.Needs = append(data.Needs, fmt.Sprintf("Validator %s gets no leases: others contradict it too often.", short(v.Hotkey)))
+		}
+	}
 	if data.Log, err = s.cfg.Platform.Actions(q.Context(), q.caller, 50); err != nil {
 		return err
 	}
 	for _, a := range list {
-		r := row{arenaCard: arenaCard{Arena: a}}
+		r := operatorRow{arenaCard: arenaCard{Arena: a}}
+		if r.Health, err = s.cfg.Platform.Health(q.Context(), q.caller, a.ID); err != nil {
+			return err
+		}
 		if r.Facts, err = s.cfg.Platform.Facts(q.Context(), a.ID); err != nil {
 			return err
 		}
@@ -48,9 +62,71 @@ func (s *server) operator(q *request) error {
 			}
 		}
 		data.Needs = append(data.Needs, needs(r.Arena, r.Runs)...)
+		data.Needs = append(data.Needs, alarms(a.Title, r.Health, s.cfg.Now())...)
+		decided, err := s.cfg.Platform.Decisions(q.Context(), a.ID, shownDecisions)
+		if err != nil {
+			return err
+		}
+		data.Needs = append(data.Needs, ruleAlarms(a.Title, decided)...)
 		data.Arenas = append(data.Arenas, r)
 	}
 	return s.render(q, http.StatusOK, "operator", data)
+}
+
+// operatorRow is an arena as its operator sees it.
+type operatorRow struct {
+	arenaCard
+	Health store.Lately
+	Runs   []runRow
+}
+
+// Failed counts the runs that failed through us, of those that were looked at.
+func (r operatorRow) Failed() (n int64) {
+	for f, k := range r.Health.Ours {
+		if f.Ours() {
+			n += k
+		}
+	}
+	return n
+}
+
+// From when an arena's figures are an alarm.
+const (
+	alarmFailed = 0.1 // of the runs that ended, failed through us
+	alarmEnded  = 10  // runs that ended, before a share means anything
+	alarmWait   = time.Hour
+)
+
+// alarms are the figures of an arena that are out of the ordinary.
+func alarms(title string, h store.Lately, now time.Time) (out []string) {
+	failed, worst := int64(0), agon.FaultNone
+	for _, f := range agon.Faults {
+		if n := h.Ours[f]; f.Ours() && n > 0 {
+			if failed += n; worst == agon.FaultNone || n > h.Ours[worst] {
+				worst = f
+			}
+		}
+	}
+	if ended := h.Scored + failed; ended >= alarmEnded && float64(failed) > alarmFailed*float64(ended) {
+		out = append(out, fmt.Sprintf("%s: %d of the last %s that ended failed on our side, most by a fault of the %s.", title, failed, count(ended, "run"), worst))
+	}
+	if !h.Oldest.IsZero() && now.Sub(h.Oldest) > alarmWait {
+		out = append(out, fmt.Sprintf("%s: a run has waited for %s.", title, about(now.Sub(h.Oldest))))
+	}
+	return out
+}
+
+// ruleAlarms are the alarms that the rules of decisions raise themselves: numbers
+// of theirs whose names end in "alarm", of the newest decisions.
+func ruleAlarms(title string, list []agon.Decision) (out []string) {
+	for _, d := range list {
+		for _, name := range slices.Sorted(maps.Keys(d.Numbers)) {
+			if strings.HasSuffix(name, "alarm") && d.Numbers[name] != 0 {
+				out = append(out, fmt.Sprintf("%s: the rule raises an alarm (%s) over %s: %s", title, strings.ReplaceAll(name, "_", " "), short(d.Challenger), plain.Line(d.Sentence)))
+			}
+		}
+	}
+	return out
 }
 
 // needs is what of an arena wants its operator: work that stands still, and
@@ -98,6 +174,17 @@ func (s *server) cancelRun(q *request) error {
 		return err
 	}
 	if err := s.cfg.Platform.CancelRun(q.Context(), q.caller, q.PostForm.Get("run"), q.PostForm.Get("reason")); err != nil {
+		return err
+	}
+	http.Redirect(q.w, q.Request, "/operator", http.StatusSeeOther)
+	return nil
+}
+
+func (s *server) requeueRun(q *request) error {
+	if err := q.form(); err != nil {
+		return err
+	}
+	if err := s.cfg.Platform.RequeueRun(q.Context(), q.caller, q.PostForm.Get("run"), q.PostForm.Get("reason")); err != nil {
 		return err
 	}
 	http.Redirect(q.w, q.Request, "/operator", http.StatusSeeOther)

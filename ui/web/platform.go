@@ -36,6 +36,8 @@ type Arenas interface {
 	Target(ctx context.Context, arena string) (*client.Target, error)
 	Standings(ctx context.Context, arena string, offset, limit int) ([]platform.Standing, error)
 	Facts(ctx context.Context, arena string) (platform.ArenaFacts, error)
+	// Queue is who waits to be played, in order.
+	Queue(ctx context.Context, arena string) ([]platform.QueueRow, error)
 }
 
 // Judging reads how an arena was judged: progress, which all may read.
@@ -81,6 +83,10 @@ type Operator interface {
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+	// RequeueRun takes a run from who holds it, back into the queue.
+	RequeueRun(ctx context.Context, c platform.Caller, id, reason string) error
+	// Health is how an arena does now.
+	Health(ctx context.Context, c platform.Caller, arena string) (store.Lately, error)
 }
 
 // OperatorLog is what the operator did, newest first.

@@ -110,6 +110,7 @@ var funcs = template.FuncMap{
 	"named":  named,
 	"bytes":  func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
 	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
+	"about":  about,
 	"share":  func(w uint16) float64 { return float64(w) / 65535 },
 }
 
@@ -181,6 +182,19 @@ func showMS(n int64) string {
 	default:
 		return d.Round(time.Second).String()
 	}
+}
+
+// about rounds a time to what one would say: 40 s, 3 min, 5 h.
+func about(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return strconv.Itoa(max(1, int(d.Round(time.Second).Seconds()))) + " s"
+	case d < 90*time.Minute:
+		return strconv.Itoa(int(d.Round(time.Minute).Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Round(time.Hour).Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24+0.5)) + " days"
 }
 
 func showBytes(n int) string {

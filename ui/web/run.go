@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/internal/plain"
 )
 
 // stepsPage is how many steps a page shows. The server pages long
@@ -222,103 +221,6 @@ func (s *server) event(q *request) error {
 		data.Step.Blocks[i].Folded = false
 	}
 	return s.render(q, http.StatusOK, "event", data)
-}
-
-// sideBySide shows two runs of one task in two columns.
-func (s *server) sideBySide(q *request) error {
-	var two [2]*runData
-	for i, id := range []string{q.PathValue("id"), q.PathValue("other")} {
-		r, err := s.cfg.Platform.Run(q.Context(), q.caller, id)
-		if err != nil {
-			return err
-		}
-		sub, err := s.cfg.Platform.Submission(q.Context(), q.caller, r.Submission)
-		if err != nil {
-			return err
-		}
-		d := &runData{Run: r, Sub: sub, Row: rowOf(*r), Hits: -1, Attempt: len(r.List)}
-		if err := s.steps(q.Context(), q, d); err != nil {
-			return err
-		}
-		two[i] = d
-	}
-	data := struct {
-		base
-		Two        [2]*runData
-		Page, Last int
-		Summary    string
-	}{q.base(two[0].Sub.Name+" and "+two[1].Sub.Name, two[0].Run.Arena), two, pageNumber(q, 1), max(two[0].Pages, two[1].Pages), partings(two[0], two[1])}
-	return s.render(q, http.StatusOK, "compare", data)
-}
-
-// partings says in a sentence how two runs differ: in score, and where each has more.
-func partings(a, b *runData) string {
-	if a.Row.Task != b.Row.Task {
-		return "These runs are of different tasks: their scores do not compare."
-	}
-	if a.Row.Value == nil || b.Row.Value == nil {
-		return ""
-	}
-	x, y, gap := a.Sub.Name, b.Sub.Name, *a.Row.Value-*b.Row.Value
-	if gap < 0 {
-		x, y, gap = y, x, -gap
-	}
-	score := fmt.Sprintf("%s scored %s more than %s", x, showScore(gap), y)
-	if gap == 0 {
-		score = fmt.Sprintf("%s and %s scored the same", x, y)
-	}
-	return fmt.Sprintf("%s; %s took %s, %s %s.%s", score, a.Sub.Name, count(a.Total, "step"), b.Sub.Name, count(b.Total, "step"), parted(a, b))
-}
-
-// acts are the calls among steps, which say what an agent chose to do.
-func acts(list []Step) (out []Step) {
-	for _, st := range list {
-		if st.Type == agon.EventModel || st.Type == agon.EventTool {
-			out = append(out, st)
-		}
-	}
-	return out
-}
-
-// same tells that two calls asked for and got the same, whatever they cost.
-func same(a, b Step) bool {
-	if a.Title != b.Title || len(a.Blocks) != len(b.Blocks) {
-		return false
-	}
-	for i := range a.Blocks {
-		if a.Blocks[i].Text != b.Blocks[i].Text {
-			return false
-		}
-	}
-	return true
-}
-
-// parted says with which call two runs part, on their first page.
-func parted(a, b *runData) string {
-	x, y := acts(a.Steps), acts(b.Steps)
-	if a.Page != 1 || b.Page != 1 || len(x)+len(y) == 0 {
-		return ""
-	}
-	n := 0
-	for n < len(x) && n < len(y) && same(x[n], y[n]) {
-		n++
-	}
-	then := func(d *runData, list []Step) string {
-		if n >= len(list) {
-			return plain.Line(d.Sub.Name) + " makes no more calls"
-		}
-		return fmt.Sprintf("%s goes on with step %d (%s)", plain.Line(d.Sub.Name), list[n].Seq, list[n].Title)
-	}
-	if n == len(x) && n == len(y) {
-		return " Their calls are the same."
-	}
-	head := " They part at the first call: "
-	if n == 1 {
-		head = " The first call is the same, then "
-	} else if n > 1 {
-		head = fmt.Sprintf(" Their first %s are the same, then ", count(n, "call"))
-	}
-	return head + then(a, x) + ", " + then(b, y) + "."
 }
 
 // cursor reads ATTEMPT.SEQ.

@@ -118,14 +118,14 @@ func TestParted(t *testing.T) {
 	call := func(seq int64, title, said string) Step {
 		return Step{Seq: seq, Type: agon.EventTool, Title: title, Blocks: []Block{{Text: said}}}
 	}
-	run := func(name string, steps ...Step) *runData {
-		d := &runData{Steps: append([]Step{{Seq: 1, Type: agon.EventPhase}}, steps...), Page: 1, Sub: &client.Submission{}}
+	run := func(name string, steps ...Step) *compared {
+		d := &compared{Acts: steps, Sub: &client.Submission{}}
 		d.Sub.Name = name
 		return d
 	}
 	one := call(2, "tool call: ls", "a")
 	for _, c := range []struct {
-		a, b *runData
+		a, b *compared
 		want string
 	}{
 		{run("x"), run("y"), ""},
@@ -188,5 +188,21 @@ func TestRunPart(t *testing.T) {
 	}
 	if err := (Part{Run: "{{nosuch}}"}).Check(); err == nil {
 		t.Error("a template with an unknown function passes")
+	}
+}
+
+// A page of an error leads to what its code means, and all that it can lead to exists.
+func TestErrorPage(t *testing.T) {
+	l := &library{fs: fstest.MapFS{"errors.md": {Data: []byte("# Errors\n\n### `not_found`\n\nx\n\n### `bad_…`\n\ny\n")}}}
+	for code, want := range map[string]string{"not_found": "/docs/errors#not-found", "bad_colour": "/docs/errors#bad", "odd&code": "/docs?q=odd%26code", "": "/docs?q="} {
+		if got := l.errorPage(code); got != want {
+			t.Errorf("%q: %s, want %s", code, got, want)
+		}
+	}
+	body := string(markdown(l.load()[0].Text))
+	for _, id := range []string{`id="not-found"`, `id="bad"`} {
+		if !strings.Contains(body, id) {
+			t.Errorf("no %s in %s", id, body)
+		}
 	}
 }

@@ -100,6 +100,8 @@ func New(cfg Config) (http.Handler, error) {
 	page("/submissions/{id}", s.submission)
 	page("/submissions/{id}/file", s.file)
 	page("/submissions/{id}/run", s.runOfTask)
+	page("/submissions/{id}/with/{other}", s.submissionsBeside)
+	page("/submissions/{id}/with/{other}/run", s.runsBeside)
 	page("/runs/{id}", s.run)
 	page("/runs/{id}/events/{cursor}", s.event)
 	page("/runs/{id}/with/{other}", s.sideBySide)
@@ -119,6 +121,7 @@ func New(cfg Config) (http.Handler, error) {
 	act("/signout", s.signOut)
 	act("/operator/arena", s.arenaState)
 	act("/operator/cancel", s.cancelRun)
+	act("/operator/requeue", s.requeueRun)
 	act("/operator/retune", s.retune)
 	act("/operator/ban", s.ban)
 	act("/operator/retry", s.retry)
@@ -208,7 +211,8 @@ func (s *server) fail(q *request, err error) {
 		Code          string
 		Message, Mend string
 		Findings      []agon.Finding
-	}{q.base("Error", ""), e.Status, e.Code, e.Message, e.Mend, e.Findings}
+		Page          string // what the code means
+	}{q.base("Error", ""), e.Status, e.Code, e.Message, e.Mend, e.Findings, s.library.errorPage(e.Code)}
 	if err := s.render(q, e.Status, "error", data); err != nil {
 		s.cfg.Log.Error("error page failed", "err", err)
 	}

@@ -33,19 +33,30 @@ func TestNeeds(t *testing.T) {
 // Two runs side by side begin with what differs.
 func TestPartings(t *testing.T) {
 	v := func(x float64) *float64 { return &x }
-	run := func(name, task string, score *float64, steps int64) *runData {
-		d := &runData{Sub: &client.Submission{}, Row: runRow{Task: task, Value: score}, Total: steps}
+	calls := func(titles ...string) (out []Step) {
+		for i, t := range titles {
+			out = append(out, Step{Seq: int64(10 * (i + 1)), Title: t, Blocks: []Block{{Text: t}}})
+		}
+		return out
+	}
+	run := func(name, task string, score *float64, cost agon.Micros, acts ...string) *compared {
+		d := &compared{Sub: &client.Submission{}, Row: runRow{Task: task, Value: score}, Cost: cost, Acts: calls(acts...)}
 		d.Sub.Name = name
 		return d
 	}
+	shut := run("x", "t", v(1), 0, "a")
+	shut.Acts[0] = Step{Withheld: true}
 	for _, c := range []struct {
-		a, b *runData
+		a, b *compared
 		want string
 	}{
-		{run("x", "t", v(0.25), 3), run("y", "t", v(1), 1), "y scored 0.7500 more than x; x took 3 steps, y 1 step."},
-		{run("x", "t", v(1), 3), run("y", "t", v(1), 4), "x and y scored the same; x took 3 steps, y 4 steps."},
-		{run("x", "t", v(1), 3), run("y", "u", v(1), 4), "These runs are of different tasks: their scores do not compare."},
-		{run("x", "t", nil, 3), run("y", "t", v(1), 4), ""},
+		{run("x", "t", v(0.25), 20_000), run("y", "t", v(1), 0), "y scored 0.7500 more than x; x made 0 calls for $0.02, y 0 calls for $0.00."},
+		{run("x", "t", v(1), 0, "a"), run("y", "t", v(1), 0, "a"), "x and y scored the same; x made 1 call for $0.00, y 1 call for $0.00. Their calls are the same."},
+		{run("x", "t", v(1), 0, "a", "b"), run("y", "t", v(1), 0, "a", "c"), "x and y scored the same; x made 2 calls for $0.00, y 2 calls for $0.00. The first call is the same, then x goes on with step 20 (b), y goes on with step 20 (c)."},
+		{run("x", "t", v(1), 0), run("y", "t", v(1), 0, "c"), "x and y scored the same; x made 0 calls for $0.00, y 1 call for $0.00. They part at the first call: x makes no more calls, y goes on with step 10 (c)."},
+		{shut, shut, "x and x scored the same; x made 1 call for $0.00, x 1 call for $0.00."},
+		{run("x", "t", v(1), 0), run("y", "u", v(1), 0), "These runs are of different tasks: their scores do not compare."},
+		{run("x", "t", nil, 0), run("y", "t", v(1), 0), ""},
 	} {
 		if got := partings(c.a, c.b); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/store"
+)
+
+func TestAlarms(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		h    store.Lately
+		want []string
+	}{
+		{store.Lately{Runs: 20, Scored: 20}, nil},
+		{store.Lately{Scored: 5, Ours: map[agon.Fault]int64{agon.FaultValidator: 4}}, nil}, // too few to tell
+		{store.Lately{Scored: 50, Ours: map[agon.Fault]int64{agon.FaultAgent: 40}}, nil},   // not ours
+		{store.Lately{Scored: 18, Ours: map[agon.Fault]int64{agon.FaultValidator: 1, agon.FaultProvider: 3}}, []string{"4 of the last 22 runs", "fault of the provider"}},
+		{store.Lately{Oldest: now.Add(-3 * time.Hour)}, []string{"waited for 3 h"}},
+		{store.Lately{Oldest: now.Add(-time.Minute)}, nil},
+	} {
+		got := strings.Join(alarms("Demo", c.h, now), "\n")
+		if (got == "") != (c.want == nil) {
+			t.Errorf("%+v: %q", c.h, got)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%+v: %q, want %q", c.h, got, w)
+			}
+		}
+	}
+	list := []agon.Decision{{Challenger: "s1", Sentence: "it <b>knows</b>", Numbers: map[string]float64{"gap_alarm": 1, "gap": 0.9}}, {Numbers: map[string]float64{"gap_alarm": 0}}}
+	if got := ruleAlarms("Demo", list); len(got) != 1 || !strings.Contains(got[0], "gap alarm") {
+		t.Errorf("%v", got)
+	}
+}
+
+// The operator sees what each arena does, and puts a run back into the queue by
+// the form that stands beside it; others do not get there.
+func TestOperatorRequeues(t *testing.T) {
+	f := newFixture(t)
+	f.submit(miner, "stuck", "x = 1")
+	l := f.claim()
+	c := f.browser(boss)
+	_, page := f.get(c, "/operator")
+	for _, want := range []string{`formaction="/operator/requeue"`, "Failed by us", "Spent in a day", `id="a-demo"`} {
+		if !strings.Contains(page, want) {
+			t.Fatalf("%q is not on the page: %s", want, page)
+		}
+	}
+	form := url.Values{"run": {l.Run.Run}, "reason": {"its box hangs"}}
+	for _, who := range []struct {
+		c    *http.Client
+		want int
+	}{{f.browser(""), http.StatusForbidden}, {f.browser(miner), http.StatusForbidden}, {c, http.StatusOK}, {c, http.StatusConflict}} {
+		resp, err := who.c.PostForm(f.url+"/operator/requeue", form)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != who.want && !(who.want == http.StatusForbidden && resp.StatusCode == http.StatusUnauthorized) {
+			t.Errorf("%d, want %d", resp.StatusCode, who.want)
+		}
+	}
+	if _, page = f.get(c, "/operator"); !strings.Contains(page, "its box hangs") || !strings.Contains(page, "requeue") {
+		t.Error("what was done is not written down on the page")
+	}
+}
