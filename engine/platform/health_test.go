@@ -40,8 +40,8 @@ func TestRequeueRun(t *testing.T) {
 		}
 	}
 	wantCode(t, f.RequeueRun(ctx, op, l.Run.Run, "again"), 409, "bad_transition")
-	if _, err := f.Heartbeat(ctx, Caller{Hotkey: val1}, l.ID, client.Heartbeat{Token: l.Token, State: agon.RunPlaying}); err == nil {
-		t.Error("who held it still does")
+	if r, err := f.Heartbeat(ctx, Caller{Hotkey: val1}, l.ID, client.Heartbeat{Token: l.Token, State: agon.RunPlaying}); err != nil || !r.Cancel {
+		t.Errorf("who held it is not told to stop: %+v, %v", r, err)
 	}
 	acts, err := f.Actions(ctx, op, 10)
 	if err != nil || len(acts) != 4 || acts[3].What != "requeue" || acts[3].Target != l.Run.Run || acts[3].Reason != "its box hangs" {
