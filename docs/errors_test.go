@@ -78,8 +78,9 @@ func isStatus(e ast.Expr) bool {
 	return false
 }
 
-// Every code of an error that the engine makes stands on the page of errors with
-// what it means and what to do. Kinds tell theirs on pages of their own.
+// Every code of an error that a server answers with, whose pages and problems lead
+// here, stands on the page of errors with what it means and what to do. Kinds tell
+// theirs on pages of their own.
 func TestEveryErrorCodeIsExplained(t *testing.T) {
 	page, err := os.ReadFile("errors.md")
 	if err != nil {
@@ -98,8 +99,8 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 		}
 	}
 	found := map[string]string{}
-	for _, top := range []string{"auth", "client", "cmd", "corpus", "engine", "gateway", "internal", "ledger", "ui"} {
-		err := filepath.WalkDir(filepath.Join("..", top), func(path string, d fs.DirEntry, err error) error {
+	for _, top := range []string{"auth", "client", "engine", "gateway", "internal", "ledger", "ui/api", "ui/env", "ui/web", "ui/webhook"} {
+		err := filepath.WalkDir(filepath.Join("..", filepath.FromSlash(top)), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -121,7 +122,7 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(found) < 100 {
+	if len(found) < 60 {
 		t.Fatalf("only %d codes were found: the walk misses them", len(found))
 	}
 	for c, path := range found {
