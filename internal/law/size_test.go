@@ -30,7 +30,7 @@ var longFiles = map[string]int{
 	"kinds/coding/play/lang_script.go":     629,
 	"kinds/coding/wire/read.go":            1135,
 	"kinds/coding/wire/validator.go":       838,
-	"kinds/coding/wire/wire_test.go": 860,
+	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/kit/arenafile.go":               739,
 	"kinds/pack/packfile/value.go":         686,
 	"kinds/pack/packplay.go":               606,
