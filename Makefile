@@ -38,8 +38,8 @@ test: setup ## all tests with the race detector
 	@./scripts/test.sh
 
 ROUNDS ?= 200
-faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 times each, and check every invariant
-	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled' ./gateway ./engine/platform ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
+faults: ## kill gateway, platform, validator and keeper at random moments, ROUNDS=200 times each, and check every invariant
+	@AGON_FAULT_ROUNDS=$(ROUNDS) AGON_KEEPER_KILLS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled|TestKilledProcess' ./gateway ./engine/platform ./cmd/agon/roles ./ledger/keeper | grep -E '^(---|ok|FAIL|    )'
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench

@@ -281,18 +281,18 @@ func (k *Keeper) settle(ctx context.Context, m *ledger.Metagraph, n ledger.Neuro
 	if p.Gone == 0 {
 		p.Gone = m.Block
 	}
-	shown := !live && shows(m, n, *p)
+	// Equal weights that an earlier promise revealed do not reveal one that may still come.
+	coming := !p.Seen && k.final < p.until()
+	shown := !live && !coming && shows(m, n, *p)
 	if shown && p.Sealed == nil && !p.Told {
 		r.Actions = append(r.Actions, ActionRevealed)
 		p.Told = true
 	}
 	switch {
-	case k.final < p.Gone: // the block that says so may be retracted
+	case k.final < p.Gone || coming: // the block that says so may be retracted; its extrinsic may be on its way
 		return false, nil
 	case p.Sealed == nil && shown:
 		return true, nil
-	case !p.Seen && k.final < p.until(): // its extrinsic may still be on its way
-		return false, nil
 	case !p.Seen && !shown && (p.Epoch == now && (p.Sealed != nil || !given(m, n)) || p.Refused || k.state.has(p.Epoch)):
 		return true, nil // it never arrived: its tempo makes another, or has
 	case p.Sealed != nil:
