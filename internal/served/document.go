@@ -67,3 +67,9 @@ func (d *Document) Write(w http.ResponseWriter, r *http.Request, status int) {
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // the client is gone if this fails
 }
+
+// Raw sends the bytes as they are: of a document that does not get smaller.
+func (d *Document) Raw(w http.ResponseWriter, status int) {
+	w.WriteHeader(status)
+	_, _ = w.Write(d.body) // a reader that has gone
+}

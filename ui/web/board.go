@@ -174,6 +174,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID), headline(d)
+	d.Picture, d.About = s.pictureOf(a.Arena), d.Lead
 	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
 	for i := range d.Reigns {
 		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)

@@ -71,6 +71,7 @@ func (s *server) desk(q *request) error {
 		Entries []deskEntry
 		More    bool
 		Today   int // entered in the last day
+		Quotas  []quota
 		Places  []deskPlace
 		Word    *client.ValidatorStanding
 		Bar     float64
@@ -102,6 +103,8 @@ func (s *server) desk(q *request) error {
 		}
 		data.Entries = append(data.Entries, e)
 	}
+	data.Quotas = quotas(arenas, page.Items, s.cfg.Now())
+	data.Feed = "/miners/" + q.caller.Hotkey + "/feed.atom"
 	for _, a := range arenas {
 		list, err := s.cfg.Platform.Validators(ctx, a.ID)
 		if err != nil {
@@ -125,6 +128,46 @@ func (s *server) desk(q *request) error {
 		}
 	}
 	return s.render(q, http.StatusOK, "desk", data)
+}
+
+// quota is how often a key may still enter an arena. Other keys of the same
+// coldkey count, too: their entries are not known here.
+type quota struct {
+	Arena, Title string
+	Used, Of     int       // in the last day; Of 0: no bound
+	Next         time.Time // when an entry falls out of the day, or a pause ends; zero: now
+}
+
+// quotas are those of the arenas that take submissions and bound them.
+func quotas(arenas []client.Arena, own []client.Submission, now time.Time) (out []quota) {
+	for _, a := range arenas {
+		if a.State != agon.ArenaOpen || a.SubmissionsPerColdkey == 0 && a.CooldownSeconds == 0 {
+			continue
+		}
+		q := quota{Arena: a.ID, Title: a.Title, Of: a.SubmissionsPerColdkey}
+		var last, first time.Time
+		for _, sub := range own {
+			if sub.Arena != a.ID || sub.Credit != nil && sub.Credit.Quota {
+				continue
+			}
+			if sub.CreatedAt.After(last) {
+				last = sub.CreatedAt
+			}
+			if now.Sub(sub.CreatedAt) < 24*time.Hour {
+				if q.Used++; first.IsZero() || sub.CreatedAt.Before(first) {
+					first = sub.CreatedAt
+				}
+			}
+		}
+		if q.Of > 0 && q.Used >= q.Of {
+			q.Next = first.Add(24 * time.Hour)
+		}
+		if pause := last.Add(time.Duration(a.CooldownSeconds) * time.Second); !last.IsZero() && pause.After(now) && pause.After(q.Next) {
+			q.Next = pause
+		}
+		out = append(out, q)
+	}
+	return out
 }
 
 // nextStep reads where a submission could gain, from its values and its runs.

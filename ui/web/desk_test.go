@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -66,5 +67,42 @@ func TestGaps(t *testing.T) {
 	}
 	if p := placeOf([]store.ValidatorStat{{Validator: "a", Version: "1"}, {Validator: "b", Version: "2"}}, "b"); p == nil || p.Versions != "1 (1)" {
 		t.Errorf("place %+v", p)
+	}
+}
+
+// A desk says how often its key may still enter, and when it may again.
+func TestQuotas(t *testing.T) {
+	now := time.Unix(10_000_000, 0)
+	arena := func(id string, cap, pause int) client.Arena {
+		return client.Arena{Arena: agon.Arena{ID: id, State: agon.ArenaOpen, SubmissionsPerColdkey: cap, CooldownSeconds: pause}}
+	}
+	sub := func(arena string, ago time.Duration) client.Submission {
+		return client.Submission{Submission: agon.Submission{Arena: arena, CreatedAt: now.Add(-ago)}}
+	}
+	closed := arena("closed", 1, 1)
+	closed.State = agon.ArenaClosed
+	got := quotas([]client.Arena{arena("free", 0, 0), arena("capped", 2, 0), arena("paused", 5, 600), closed}, []client.Submission{
+		sub("capped", time.Hour), sub("capped", 20*time.Hour), sub("capped", 30*time.Hour), sub("paused", time.Minute), sub("free", time.Minute),
+	}, now)
+	want := []quota{{Arena: "capped", Used: 2, Of: 2, Next: now.Add(4 * time.Hour)}, {Arena: "paused", Used: 1, Of: 5, Next: now.Add(9 * time.Minute)}}
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// The feed of a miner has the decisions on its submissions, and nobody else's.
+func TestMinerFeed(t *testing.T) {
+	f := newFixture(t, agon.TaskRef{Key: "small/one"})
+	f.submit(miner, "mine & <b>", "x = 1")
+	f.submit(rival, "theirs", "x = 2")
+	for l := f.claim(); l != nil; l = f.claim() {
+		f.score(l, 1, "")
+	}
+	status, feed := f.get(f.browser(""), "/miners/"+miner+"/feed.atom")
+	if status != 200 || !strings.Contains(feed, "mine &amp; &lt;b&gt; in demo") || strings.Contains(feed, "theirs") {
+		t.Errorf("%d %s", status, feed)
+	}
+	if status, desk := f.get(f.browser(miner), "/desk"); status != 200 || !strings.Contains(desk, `href="/miners/`+miner+`/feed.atom"`) {
+		t.Errorf("%d: the desk does not lead to the feed", status)
 	}
 }

@@ -67,6 +67,8 @@ type base struct {
 	Live     string // what the page's script listens to; empty: nothing
 	Bare     bool   // it stands in a frame: no header, no footer
 	Feed     string // an Atom feed of what the page shows; empty: none
+	Picture  string // of what the page shows, for links to it elsewhere; empty: none
+	About    string // what the page shows, in a sentence, beside the picture
 	Version  string
 }
 

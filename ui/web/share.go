@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/internal/served"
 )
@@ -70,26 +73,53 @@ func (s *server) feed(q *request) error {
 		if err != nil {
 			return nil, err
 		}
-		// Addresses are relative to the feed (RFC 3986): which name a reader knows this
-		// server by, it cannot know.
-		f := atomFeed{ID: "urn:agon:feed:" + q.URL.Path, Title: title, Author: atomAuthor{"agon"}, Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Links: []atomLink{{Rel: "self", Type: "application/atom+xml", Href: q.URL.Path}, {Href: cmp.Or(strings.TrimSuffix(q.URL.Path, "/feed.atom"), "/")}}}
-		for i, n := range news {
-			at := n.At.UTC().Format(time.RFC3339Nano)
-			if i == 0 {
-				f.Updated = at
-			}
-			f.Entries = append(f.Entries, atomEntry{
-				ID: "urn:uuid:" + n.Submission, Title: plain.Line(n.Name) + " in " + plain.Line(n.Title), Updated: at,
-				Link: atomLink{Href: "/submissions/" + n.Submission}, Summary: plain.Line(n.Sentence),
-			})
-		}
-		out, err := xml.MarshalIndent(f, "", " ")
-		return append([]byte(xml.Header), out...), err
+		return atomOf(q.URL.Path, title, cmp.Or(strings.TrimSuffix(q.URL.Path, "/feed.atom"), "/"), news)
 	})
 	if err != nil {
 		return err
 	}
-	return q.sendAs("application/atom+xml; charset=utf-8", b)
+	return q.sendAs(atomType, b)
+}
+
+const atomType = "application/atom+xml; charset=utf-8"
+
+// minerFeed is the Atom feed of what was decided of a miner's submissions.
+func (s *server) minerFeed(q *request) error {
+	hotkey := q.PathValue("hotkey")
+	page, err := s.cfg.Platform.Submissions(q.Context(), platform.Caller{}, "", hotkey, "", shownFeed)
+	if err != nil {
+		return err
+	}
+	var news []happening
+	for _, sub := range page.Items {
+		if d := sub.Decision; d != nil {
+			news = append(news, happening{At: d.At, Arena: sub.Arena, Title: sub.Arena, Submission: sub.ID, Name: sub.Name, Sentence: d.Sentence, Took: d.Outcome == agon.TookSeat})
+		}
+	}
+	slices.SortStableFunc(news, func(a, b happening) int { return b.At.Compare(a.At) })
+	b, err := atomOf(q.URL.Path, "agon: decisions on submissions of "+short(plain.Line(hotkey)), "/", news)
+	if err != nil {
+		return err
+	}
+	return q.sendAs(atomType, served.New(b))
+}
+
+// atomOf writes a feed of what happened, the newest first. Addresses are relative
+// to the feed (RFC 3986): which name a reader knows this server by, it cannot know.
+func atomOf(path, title, page string, news []happening) ([]byte, error) {
+	f := atomFeed{ID: "urn:agon:feed:" + path, Title: title, Author: atomAuthor{"agon"}, Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Links: []atomLink{{Rel: "self", Type: "application/atom+xml", Href: path}, {Href: page}}}
+	for i, n := range news {
+		at := n.At.UTC().Format(time.RFC3339Nano)
+		if i == 0 {
+			f.Updated = at
+		}
+		f.Entries = append(f.Entries, atomEntry{
+			ID: "urn:uuid:" + n.Submission, Title: plain.Line(n.Name) + " in " + plain.Line(n.Title), Updated: at,
+			Link: atomLink{Href: "/submissions/" + n.Submission}, Summary: plain.Line(n.Sentence),
+		})
+	}
+	out, err := xml.MarshalIndent(f, "", " ")
+	return append([]byte(xml.Header), out...), err
 }
 
 func (q *request) sendAs(typ string, d *served.Document) error {

@@ -59,6 +59,7 @@ type server struct {
 	parts    map[string]*template.Template // by kind
 	sessions *sessions
 	cache    *served.Cache
+	pictures *served.Cache // of arenas, PNG
 	feeds    *feeds
 	library  library
 }
@@ -73,7 +74,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), feeds: newFeeds(), library: library{fs: cfg.Docs}}
+	s := &server{cfg: cfg, pages: p, parts: parts, sessions: newSessions(cfg.Now, cfg.Server.Operator), cache: served.NewCache(cfg.Now, time.Second), pictures: served.NewCache(cfg.Now, time.Minute), feeds: newFeeds(), library: library{fs: cfg.Docs}}
 	dir, err := fs.Sub(files, "static")
 	if err != nil {
 		return nil, err
@@ -90,7 +91,9 @@ func New(cfg Config) (http.Handler, error) {
 	page("/arenas/{arena}/race", s.race)
 	page("/arenas/{arena}/feed.atom", s.feed)
 	page("/arenas/{arena}/badge.svg", s.badge)
+	page("/arenas/{arena}/picture.png", s.picture)
 	page("/feed.atom", s.feed)
+	page("/miners/{hotkey}/feed.atom", s.minerFeed)
 	page("/docs", s.docs)
 	page("/docs/{page}", s.doc)
 	mux.Handle("GET /embed/arenas/{arena}", s.stranger(s.embed))
