@@ -1,6 +1,6 @@
 """Plays episodes through the trainers' own clients: OpenEnv's and ORS's.
 
-usage: env.py URL ANSWERS.json (task -> product ids). One JSON line: what each earned.
+usage: env.py URL ANSWERS.json (task -> product ids, or "" where nothing answers). One JSON line: what each earned.
 """
 import asyncio
 import json
@@ -22,8 +22,10 @@ async def openenv():
             task = first.observation["task"]
             call = lambda name, **a: env.step({"type": "call_tool", "tool_name": name, "arguments": a})
             await call("find_product", q=first.observation["prompt"][:60])
-            await call("recommend_product", product_ids=answers[task] if i % 2 == 0 else "none")
-            last = await call("terminate")
+            right = answers[task] if i % 2 == 0 else "none"
+            if right:
+                await call("recommend_product", product_ids=right)
+            last = await call("terminate", status="success" if right else "failure")
             assert last.done
             rewards.append(last.reward)
     async with MCPToolClient(base_url=url) as env:
@@ -50,8 +52,10 @@ async def ors():
                 assert {t.name for t in await s.list_tools()} >= {"find_product", "terminate"}
                 key = tasks[i].task_spec["key"]
                 await s.call_tool("find_product", {"q": "shoes"})
-                await s.call_tool("recommend_product", {"product_ids": answers[key] if i % 2 == 0 else "none"})
-                out = await s.call_tool("terminate", {})
+                right = answers[key] if i % 2 == 0 else "none"
+                if right:
+                    await s.call_tool("recommend_product", {"product_ids": right})
+                out = await s.call_tool("terminate", {"status": "success" if right else "failure"})
                 assert out.finished
                 rewards.append(out.reward)
     return rewards

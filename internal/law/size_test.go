@@ -36,7 +36,6 @@ var longFiles = map[string]int{
 	"kinds/pack/packplay.go":               606,
 	"kinds/research/commands/research.go":  653,
 	"kinds/research/coordinator/jobs.go":   627,
-	"kinds/shopping/problem/generate.go":   654,
 	"kinds/shopping/search/search_test.go": 665,
 	"kinds/shopping/wire/public.go":        737,
 	"sandbox/bwrap/box.go":                 608,

@@ -106,7 +106,7 @@ func (s *shopEpisode) Call(ctx context.Context, name string, args json.RawMessag
 		s.answer = append(json.RawMessage(nil), args...)
 		return environment.Reply{Text: "Recommended; terminate ends the episode."}, nil
 	case toolTerminate:
-		return s.end(ctx)
+		return s.end(ctx, args)
 	}
 	t, ok := s.env.tools[name]
 	if !ok {
@@ -123,8 +123,12 @@ func (s *shopEpisode) Call(ctx context.Context, name string, args json.RawMessag
 	return environment.Reply{Text: string(r.Body), Refused: r.Status >= 400}, nil
 }
 
-// end scores the answer by the arena's grader.
-func (s *shopEpisode) end(ctx context.Context) (environment.Reply, error) {
+// end scores the answer by the arena's grader; how it ends is part of it where
+// nothing answers the problem.
+func (s *shopEpisode) end(ctx context.Context, args json.RawMessage) (environment.Reply, error) {
+	if !json.Valid(args) {
+		args = json.RawMessage("{}")
+	}
 	type call struct {
 		Name   string          `json:"name"`
 		Params json.RawMessage `json:"parameters"`
@@ -136,7 +140,7 @@ func (s *shopEpisode) end(ctx context.Context) (environment.Reply, error) {
 	if s.answer != nil {
 		steps = append(steps, step(call{toolRecommend, s.answer}))
 	}
-	dialogue, err := json.Marshal(append(steps, step(call{toolTerminate, json.RawMessage("{}")})))
+	dialogue, err := json.Marshal(append(steps, step(call{toolTerminate, args})))
 	if err != nil {
 		return environment.Reply{}, fmt.Errorf("end episode: %w", err)
 	}

@@ -136,11 +136,16 @@ func TestEnvironmentRewardsAsTheGrader(t *testing.T) {
 			if code, b := w.post(t, c, "/create", sid, map[string]any{"task_spec": tk}); code != 200 {
 				t.Fatalf("create: %d %s", code, b)
 			}
-			_, b := w.post(t, c, "/shopping/call", sid, map[string]any{"name": "recommend_product", "input": map[string]any{"product_ids": ids}})
-			if d := orsData(t, b); !d.OK || d.Output.Finished || d.Output.Reward != nil {
-				t.Fatalf("recommend: %s", b)
+			end := map[string]any{}
+			if strings.HasPrefix(ids, "none-") { // nothing answers it: right is who says so
+				end["status"] = "failure"
+			} else {
+				_, b := w.post(t, c, "/shopping/call", sid, map[string]any{"name": "recommend_product", "input": map[string]any{"product_ids": ids}})
+				if d := orsData(t, b); !d.OK || d.Output.Finished || d.Output.Reward != nil {
+					t.Fatalf("recommend: %s", b)
+				}
 			}
-			_, b = w.post(t, c, "/shopping/call", sid, map[string]any{"name": "terminate", "input": map[string]any{}})
+			_, b := w.post(t, c, "/shopping/call", sid, map[string]any{"name": "terminate", "input": end})
 			d := orsData(t, b)
 			if !d.OK || !d.Output.Finished || d.Output.Reward == nil || *d.Output.Reward != want {
 				t.Errorf("%s, %v: %s", tk.Key, right, b)
@@ -151,6 +156,9 @@ func TestEnvironmentRewardsAsTheGrader(t *testing.T) {
 			}
 			// The grader says the same of the same answer.
 			dialogue := fmt.Sprintf(`[{"completion":{"message":{"tool_call":[{"name":"recommend_product","parameters":{"product_ids":%q}}]}}}]`, ids)
+			if strings.HasPrefix(ids, "none-") {
+				dialogue = `[{"completion":{"message":{"tool_call":[{"name":"terminate","parameters":{"status":"failure"}}]}}}]`
+			}
 			g, err := w.env.floor.Grade(t.Context(), w.env.whole[tk.Key], []byte(dialogue))
 			if err != nil || g.Success != right {
 				t.Errorf("%s: the grader says %v, %v", tk.Key, g.Success, err)
@@ -320,7 +328,7 @@ func TestEnvironmentOverRPCAndNeMo(t *testing.T) {
 	if got := rpc("tools/list", map[string]any{}); len(got.Result.Tools) != 4 {
 		t.Errorf("%+v", got)
 	}
-	made := rpc("openenv/session/create", map[string]any{"index": 2})
+	made := rpc("openenv/session/create", map[string]any{"index": 3})
 	arg := func(name string, args any) map[string]any {
 		return map[string]any{"session_id": made.Result.Session, "name": name, "arguments": args}
 	}

@@ -252,7 +252,7 @@ func readFiles(tree fs.FS) ([]blob.File, error) {
 
 // demoHiddenSeed makes the hidden problems of the demo. It is public, in the
 // demo only: so the samples score the same, and the same one wins, everywhere.
-const demoHiddenSeed = 2027
+const demoHiddenSeed = 2028
 
 // hiddenSeed is the seed of the demo's hidden problems: the eight bytes of
 // shopping.seed in the data directory, where somebody wants them secret.

@@ -91,6 +91,10 @@ func shoppingScript(t *testing.T, o kit.Options) []byte {
 	}
 	var rules []rule
 	for _, p := range publicProblems(t, o) {
+		if p.Unanswerable {
+			rules = append(rules, rule{Task: p.Query, Content: say("Nothing in this catalogue is all of that at that price, so I recommend nothing.", tool("terminate", map[string]any{"status": "failure"}))})
+			continue
+		}
 		var find []map[string]any
 		var ids []string
 		compare := ""

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 // shipped suite. What the forger makes up has no effect: it is worth what any
 // script is, and the model that asked for its searches is credited with them.
 func TestTryShoppingSamples(t *testing.T) {
-	tasks := []string{"demo/product-easy-01", "demo/shop-easy-05"}
+	tasks := []string{"demo/product-medium-04", "demo/shop-easy-06"}
 	for name, c := range map[string]struct {
 		solved int
 		score  float64
 		detail string
 	}{
 		"rules":  {2, .3875, "Gate 1: the gateway recorded no model call"},
-		"forger": {1, .3875 / 2, "Gate 1: the gateway recorded no model call"},
+		"forger": {0, 0, "Gate 1: the gateway recorded no model call"},
 		"react":  {2, 1, "All gates"},
 	} {
 		file := filepath.Join("data", "samples", name, play.AgentFile)

@@ -27,6 +27,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,8 +143,13 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	if w.problems, err = problem.Generate(ctx, problem.DemoSuite(w.index, encode.Ngram{})); err != nil {
 		return nil, err
 	}
+	// The other scorer knows neither problems without an answer nor what a product must not be.
+	w.problems = slices.DeleteFunc(w.problems, func(p shop.Problem) bool { return p.Unanswerable })
 	for i := range w.problems {
 		w.problems[i].TitleEncoder = ""
+		for j := range w.problems[i].Reward.Items {
+			w.problems[i].Reward.Items[j].Exclude = nil
+		}
 	}
 	for name, v := range map[string]any{"problems.json": w.problems, "vectors.json": w.vectors} {
 		raw, err := json.Marshal(v)

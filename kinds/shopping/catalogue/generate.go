@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 
 // Version names the tables and rules of Generate: equal options give equal
 // bytes while it stays.
-const Version = "1"
+const Version = "2"
 
 // Options say what to generate.
 type Options struct {
@@ -136,11 +137,11 @@ func newGenerator(o Options) *generator {
 			language = pick(r, languages)
 		}
 		g.stores = append(g.stores, store{
-			id: strconv.Itoa(500_000 + i*7 + r.N(7)), name: name, language: language, home: r.N(len(categories)), official: r.Float() * r.Float(), cod: r.Float(),
+			id: strconv.Itoa(500_000 + i*7 + r.N(7)), name: name, language: language, home: r.N(len(all())), official: r.Float() * r.Float(), cod: r.Float(),
 		})
 	}
 	r = NewRandom(o.Seed, "brands")
-	for range categories {
+	for range all() {
 		var list []string
 		for range 9 {
 			list = append(list, word(r, 2+r.N(2)))
@@ -164,15 +165,12 @@ func (g *generator) product(i int) *shop.Product {
 	// A few shops sell most: the square makes low indices likelier.
 	u := r.Float()
 	s := g.stores[int(u*u*float64(len(g.stores)))]
-	ci := s.home
-	if r.Bool(.45) {
-		ci = r.N(len(categories))
+	of := i
+	if r.Bool(shareVariants) {
+		of -= 1 + r.N(variantReach)
 	}
-	c := categories[ci]
-	brand := "no brand"
-	if r.Bool(.85) {
-		brand = pick(r, g.brands[ci])
-	}
+	own := max(of, 0) == i
+	t := g.thing(max(of, 0))
 	language := "en"
 	if r.Bool(.7) {
 		language = s.language
@@ -180,20 +178,49 @@ func (g *generator) product(i int) *shop.Product {
 	p := &shop.Product{
 		// A bijection below 2^30: ids say nothing about order.
 		ProductID: strconv.Itoa(1_000_000_000 + int((uint32(i)*0x9e3779b1^g.mask)&0x3fffffff)),
-		ShopID:    s.id, Brand: brand, Category: c.path, Attributes: map[string][]string{}, SKUOptions: map[string]map[string]string{}, Service: []string{},
+		ShopID:    s.id, Brand: t.brand, Category: t.c.path, Attributes: t.attributes, SKUOptions: map[string]map[string]string{}, Service: []string{},
 	}
-	noun := pick(r, c.names[language])
-	title := g.title(r, c, p, language, brand, noun)
-	p.Title = title
-	g.options(r, c, p)
-	// Only products and sums, each rounded on its own: every machine gets the same price.
-	v := (r.Float() + r.Float()) / 2
-	v = float64(v * v)
-	p.Price = math.Round(c.lo + float64((c.hi-c.lo)*v))
-	if r.Bool(.4) {
+	noun := pick(r, t.c.namesIn(language))
+	if !own {
+		g.vary(r, t.c, p)
+	}
+	p.Title = g.title(r, t, p, language, noun)
+	g.options(r, t.c, p)
+	p.Price = t.price
+	if !own { // other shops ask for 80 to 125 percent
+		p.Price = max(1, math.Round(float64(p.Price*(.8+float64(.45*r.Float())))))
+	}
+	switch {
+	case r.Bool(shareBundles):
+		g.bundle(r, p)
+	case r.Bool(shareParts):
+		g.part(r, t.c, p, noun)
+	}
+	if r.Bool(.4) && p.Price > 2 {
 		p.Price -= []float64{.01, .5, .05}[r.N(3)]
 	}
-	v = r.Float()
+	g.trade(r, s, p)
+	english := t.c.names["en"][0]
+	p.ShortDescription = capital(noun) + " · " + s.name
+	d := []string{capital(noun) + "."}
+	if strings.HasPrefix(p.Category, PartsPath) {
+		p.ShortDescription, d = "Accessory · "+s.name, nil
+	}
+	for range 3 + r.N(4) {
+		line := pick(r, sentences)
+		line = strings.Replace(line, "%s", english, 1)
+		d = append(d, line)
+	}
+	p.Description = strings.Join(d, " ")
+	p.MainImageURL = "https://img.shop.example/" + p.ProductID + ".jpg"
+	p.ProductURL = "https://shop.example/products/" + p.ProductID
+	g.dirty(r, t.c, p)
+	return p
+}
+
+// trade says how often a product was sold, and with which services it comes.
+func (g *generator) trade(r *Random, s store, p *shop.Product) {
+	v := r.Float()
 	v = float64(v * v)
 	v = float64(v * v)
 	p.SoldCount = int64(float64(30_000 * float64(v*r.Float())))
@@ -205,32 +232,55 @@ func (g *generator) product(i int) *shop.Product {
 			p.Service = append(p.Service, f.name)
 		}
 	}
-	english := c.names["en"][0]
-	p.ShortDescription = capital(noun) + " · " + s.name
-	var d []string
-	for range 3 + r.N(4) {
-		line := pick(r, sentences)
-		line = strings.Replace(line, "%s", english, 1)
-		d = append(d, line)
+}
+
+// thing is what a listing is about: shops that list the same thing share it.
+type thing struct {
+	c                category
+	brand, adjective string
+	model            string // "" for half of them
+	attributes       map[string][]string
+	price            float64
+}
+
+// thing makes thing i; the maps are the caller's.
+func (g *generator) thing(i int) thing {
+	r := NewRandom(g.o.Seed, "thing", strconv.Itoa(i))
+	u := r.Float()
+	ci := g.stores[int(u*u*float64(len(g.stores)))].home
+	if r.Bool(.45) {
+		ci = r.N(len(all()))
 	}
-	p.Description = title + ". " + strings.Join(d, " ")
-	var spec []string
-	for _, a := range c.attrs {
-		if vs := p.Attributes[a.key]; len(vs) > 0 {
-			spec = append(spec, a.key+": "+strings.Join(vs, ", "))
+	t := thing{c: all()[ci], brand: "no brand", attributes: map[string][]string{}}
+	if r.Bool(.85) {
+		t.brand = pick(r, g.brands[ci])
+	}
+	t.adjective = pick(r, adjectives["en"])
+	if r.Bool(.5) {
+		t.model = strings.ToUpper(string(rune('a'+r.N(26)))) + strconv.Itoa(10+r.N(990))
+	}
+	for _, a := range t.c.attrs {
+		vs := []string{pick(r, a.values)}
+		if v := pick(r, a.values); v != vs[0] && v != "yes" && v != "no" && vs[0] != "yes" && vs[0] != "no" && r.Bool(.1) {
+			vs = append(vs, v)
 		}
+		t.attributes[a.key] = vs
 	}
-	p.Specification = strings.Join(spec, "; ")
-	p.MainImageURL = "https://img.shop.example/" + p.ProductID + ".jpg"
-	p.ProductURL = "https://shop.example/products/" + p.ProductID
-	return p
+	t.attributes["brand"] = []string{t.brand}
+	// Only products and sums, each rounded on its own: every machine gets the same price.
+	v := (r.Float() + r.Float()) / 2
+	v = float64(v * v)
+	t.price = math.Round(t.c.lo + float64((t.c.hi-t.c.lo)*v))
+	return t
 }
 
 // title joins brand, adjective, noun, an attribute and a closer in the order of the language.
-func (g *generator) title(r *Random, c category, p *shop.Product, language, brand, noun string) string {
-	main := pick(r, c.attrs)
-	value := pick(r, main.values)
-	p.Attributes[main.key] = []string{value}
+func (g *generator) title(r *Random, t thing, p *shop.Product, language, noun string) string {
+	main := pick(r, t.c.attrs)
+	value := p.Attributes[main.key][0]
+	if r.Bool(shareLies) {
+		value = pick(r, main.values)
+	}
 	show := value
 	if value == "yes" || value == "no" {
 		show = ""
@@ -238,10 +288,13 @@ func (g *generator) title(r *Random, c category, p *shop.Product, language, bran
 			show = main.key
 		}
 	}
-	adjective := pick(r, adjectives[language])
+	adjective := t.adjective
+	if i := slices.Index(adjectives["en"], adjective); i >= 0 {
+		adjective = adjectives[language][i]
+	}
 	parts := []string{}
-	if brand != "no brand" {
-		parts = append(parts, capital(brand))
+	if p.Brand != "no brand" && r.Bool(.9) {
+		parts = append(parts, capital(p.Brand))
 	}
 	switch language {
 	case "en", "fil", "zh":
@@ -249,9 +302,7 @@ func (g *generator) title(r *Random, c category, p *shop.Product, language, bran
 	default: // the noun comes first
 		parts = append(parts, noun, adjective, show)
 	}
-	if r.Bool(.5) {
-		parts = append(parts, strings.ToUpper(string(rune('a'+r.N(26))))+strconv.Itoa(10+r.N(990)))
-	}
+	parts = append(parts, t.model)
 	if r.Bool(.6) {
 		parts = append(parts, pick(r, closers[language]))
 	}
@@ -264,18 +315,8 @@ func (g *generator) title(r *Random, c category, p *shop.Product, language, bran
 	return strings.Join(kept, " ")
 }
 
+// options are what a buyer may choose.
 func (g *generator) options(r *Random, c category, p *shop.Product) {
-	for _, a := range c.attrs {
-		if _, ok := p.Attributes[a.key]; ok || r.Bool(.15) {
-			continue
-		}
-		vs := []string{pick(r, a.values)}
-		if v := pick(r, a.values); v != vs[0] && v != "yes" && v != "no" && vs[0] != "yes" && vs[0] != "no" && r.Bool(.2) {
-			vs = append(vs, v)
-		}
-		p.Attributes[a.key] = vs
-	}
-	p.Attributes["brand"] = []string{p.Brand}
 	n := 1 + r.N(6)
 	seen := map[string]bool{}
 	for range n {

@@ -48,8 +48,8 @@ func TestEveryProblemHasItsOwnEnd(t *testing.T) {
 	}{
 		{"right", `return answer("100001")`, StatusSuccess, "", true},
 		{"wrong", `return answer("100002")`, StatusSuccess, "", false},
-		{"object", `return {"a": 1}`, StatusSuccess, "not a list", false},
-		{"none", `return None`, StatusSuccess, "not a list", false},
+		{"object", `return {"a": 1}`, StatusSuccess, "no list", false},
+		{"none", `return None`, StatusSuccess, "no list", false},
 		{"empty", `return []`, StatusSuccess, "", false},
 		{"raises", `raise KeyError("agon-episode")`, StatusFailed, "KeyError", false},
 		{"system exit", `sys.exit(0)`, StatusFailed, "SystemExit", false},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -38,15 +37,36 @@ type Config struct {
 // tries bounds the search for a problem of a wanted difficulty.
 const tries = 4000
 
-// Generate makes problems whose ground truth exists, is found by search, and
-// solves the problem by the scorer's own word, in both modes. The difficulty
-// is measured, not declared: where does a search for the words of the query,
-// with its price and services, list the ground truth?
+// Generate makes problems whose ground truth exists, is the only answer that the
+// words allow, is found with the arena's tools by who understands the words
+// (Solve), and solves the problem by the scorer's own word, in both modes. Some
+// have no answer at all (shop.Problem.Unanswerable). The difficulty is measured,
+// not declared: where does a search for what the query calls the goods, with
+// their price and services, list the ground truth?
 //
 //	easy    every item on the first page (of one to two items)
 //	medium  every item within the five pages that there are
 //	hard    an item stands on none of them: one has to search otherwise
 func Generate(ctx context.Context, c Config) ([]shop.Problem, error) {
+	made, err := Make(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]shop.Problem, len(made))
+	for i := range made {
+		out[i] = made[i].Problem
+	}
+	return out, nil
+}
+
+// Made is a problem with what its query means.
+type Made struct {
+	Problem shop.Problem
+	Reading Reading
+}
+
+// Make is Generate that also tells what each query means.
+func Make(ctx context.Context, c Config) ([]Made, error) {
 	if c.Index == nil || c.Encoder == nil {
 		return nil, errors.New("generate problems: an index and an encoder are needed")
 	}
@@ -58,17 +78,17 @@ func Generate(ctx context.Context, c Config) ([]shop.Problem, error) {
 	if err := g.read(ctx); err != nil {
 		return nil, err
 	}
-	var out []shop.Problem
+	var out []Made
 	for _, category := range []string{shop.CategoryProduct, shop.CategoryShop, shop.CategoryVoucher} {
 		i := 0
 		for _, band := range []string{Easy, Medium, Hard} {
 			for range c.Counts[category][band] {
 				i++
-				p, err := g.problem(ctx, category, band, i)
+				m, err := g.problem(ctx, category, band, i)
 				if err != nil {
 					return nil, err
 				}
-				out = append(out, *p)
+				out = append(out, *m)
 			}
 		}
 	}
@@ -82,12 +102,26 @@ type generator struct {
 	names  []string                 // of shops, sorted
 	used   map[string]bool          // ids that are ground truth already
 	parsed map[string]*shop.Product // at most maxCached
+	// grouped are all ids by category, sorted; nil where the catalogue is too large.
+	grouped map[string][]string
+	// dense are ids by shop, of products of which the shop sells several kinds.
+	dense map[string][]string
 }
 
 func (g *generator) read(ctx context.Context) error {
+	if g.c.Index.Meta().Documents <= maxGrouped {
+		g.grouped = map[string][]string{}
+	}
 	for id := range g.c.Index.IDs {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if g.grouped != nil {
+			p, err := g.product(ctx, id)
+			if err != nil {
+				return err
+			}
+			g.grouped[p.Category] = append(g.grouped[p.Category], id)
 		}
 		if g.c.Avoid[id] || (g.c.Pools > 0 && poolOf(id, g.c.Pools) != g.c.Pool) {
 			continue
@@ -103,11 +137,42 @@ func (g *generator) read(ctx context.Context) error {
 	for name := range g.shops {
 		g.names = append(g.names, name)
 	}
+	g.denseOnes()
 	slices.Sort(g.names)
+	for _, ids := range g.grouped {
+		slices.Sort(ids)
+	}
 	if len(g.ids) == 0 || len(g.names) == 0 {
 		return invalid("catalogue", "", "the catalogue is too small: it has %d products and %d shops with three or more of them to ask for", len(g.ids), len(g.names))
 	}
 	return nil
+}
+
+// denseShop is how many products of a category a shop sells that is dense in it.
+const denseShop = 4
+
+// denseOnes finds what dense shops sell.
+func (g *generator) denseOnes() {
+	g.dense = map[string][]string{}
+	in := map[[2]string]int{}
+	for category, ids := range g.grouped {
+		for _, id := range ids {
+			in[[2]string{category, g.c.Index.ShopOf(id)}]++
+		}
+	}
+	for category, ids := range g.grouped {
+		if catalogue.GoodsOf(category) == nil {
+			continue
+		}
+		for _, id := range ids {
+			if s := g.c.Index.ShopOf(id); in[[2]string{category, s}] >= denseShop && g.shops[s] != nil && slices.Contains(g.shops[s], id) {
+				g.dense[s] = append(g.dense[s], id)
+			}
+		}
+	}
+	for _, ids := range g.dense {
+		slices.Sort(ids)
+	}
 }
 
 // maxCached bounds the products that are kept parsed.
@@ -135,81 +200,146 @@ func poolOf(id string, pools int) int {
 
 func pick[T any](r *catalogue.Random, list []T) T { return list[r.N(len(list))] }
 
-// item is one wanted product with the words that tell an agent of it.
-type item struct {
-	p    *shop.Product
-	want shop.Item
-	head string   // "premium matte lipstick"
-	said []string // constraints in words
-}
+// crowdTries bounds the search for a problem with rivals.
+const crowdTries = 300
 
-func (g *generator) problem(ctx context.Context, category, band string, number int) (*shop.Problem, error) {
+// hopeless is the share of Product and Voucher problems that have no answer. It
+// is small: who always gives up must not gain by it.
+const hopeless = .12
+
+func (g *generator) problem(ctx context.Context, category, band string, number int) (*Made, error) {
+	form := catalogue.NewRandom(g.c.Seed, "form", g.c.Label, category, band, strconv.Itoa(number))
+	unanswerable := category != shop.CategoryShop && form.Bool(hopeless)
 	for try := range tries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		r := catalogue.NewRandom(g.c.Seed, "problem", g.c.Label, category, band, strconv.Itoa(number), strconv.Itoa(try))
-		items, err := g.items(ctx, r, category, band, try >= tries/4)
+		m, err := g.attempt(ctx, r, category, band, unanswerable, try < crowdTries, try < tries*3/4)
 		if err != nil {
 			return nil, err
 		}
-		if items == nil {
+		if m == nil {
 			continue
 		}
-		p := &shop.Problem{Category: category, Difficulty: band, Title: fmt.Sprintf("%s %d", category, number), TitleEncoder: g.c.Encoder.Name(), TitleVectors: map[string][]float32{}}
-		p.Reward.One = category == shop.CategoryProduct
-		for _, it := range items {
-			p.Reward.Items = append(p.Reward.Items, it.want)
+		m.Problem.Title = fmt.Sprintf("%s %d", category, number)
+		for _, it := range m.Problem.Reward.Items {
+			g.used[it.ProductID] = true
 		}
-		if category == shop.CategoryVoucher {
-			if p.Voucher = voucher(r, items); p.Voucher == nil {
-				continue
-			}
-		}
-		got, err := g.measure(ctx, items, category)
-		if err != nil {
-			return nil, err
-		}
-		if got != band {
-			continue
-		}
-		if clear, err := g.unambiguous(ctx, items, category); err != nil {
-			return nil, err
-		} else if !clear {
-			continue
-		}
-		p.Query = words(r, category, items, p.Voucher)
-		var id [16]byte
-		r.Bytes(id[:])
-		p.ProblemID = uuidOf(id[:])
-		if err := g.vectors(ctx, p); err != nil {
-			return nil, err
-		}
-		if err := g.prove(ctx, p); err != nil {
-			return nil, err
-		}
-		for _, it := range items {
-			g.used[it.p.ProductID] = true
-		}
-		return p, nil
+		return m, nil
 	}
 	return nil, invalid("count", "", "no %s problem of difficulty %s was found in %d tries: the catalogue is too small for so many", category, band, tries)
 }
 
-// items draws products and says what is asked of them; nil where the draw is
-// of no use. loose tells less of a Medium item: in a small catalogue more would
-// find it at once.
-func (g *generator) items(ctx context.Context, r *catalogue.Random, category, band string, loose bool) ([]item, error) {
-	n, ids := 1, g.ids
+// attempt draws one problem; nil where the draw is of no use. crowded wants rivals
+// that only what is asked of them tells apart, and sifted leaves out most of what
+// comparing words solves: a small catalogue may have no other.
+func (g *generator) attempt(ctx context.Context, r *catalogue.Random, category, band string, unanswerable, crowded, sifted bool) (*Made, error) {
+	items, fit, err := g.items(ctx, r, category, band, unanswerable)
+	if err != nil || items == nil {
+		return nil, err
+	}
+	p := shop.Problem{Category: category, Difficulty: band, TitleEncoder: g.c.Encoder.Name(), TitleVectors: map[string][]float32{}}
+	p.Reward.One = category == shop.CategoryProduct
+	if category == shop.CategoryVoucher {
+		if p.Voucher = voucher(r, items); p.Voucher == nil {
+			return nil, nil
+		}
+	}
+	if got, err := g.measure(ctx, items, category); err != nil || got != band {
+		return nil, err
+	}
+	if n, err := g.crowd(ctx, items, category); err != nil || (crowded && n < leastCrowd) {
+		return nil, err
+	}
+	want := 1
+	if unanswerable {
+		want = 0
+		if ok, err := g.spoil(ctx, r, items, fit, p.Voucher); err != nil || !ok {
+			return nil, err
+		}
+	}
+	if n, ok := combinations(category, fit, p.Voucher); !ok || n != want {
+		return nil, nil
+	}
+	var id [16]byte
+	r.Bytes(id[:])
+	p.ProblemID, p.Query, p.Unanswerable = uuidOf(id[:]), words(r, category, items, p.Voucher), unanswerable
+	m := &Made{Reading: Reading{Category: category, Voucher: p.Voucher}}
+	for i, it := range items {
+		blank := it.want
+		blank.ProductID, blank.Title = "", nil
+		m.Reading.Items = append(m.Reading.Items, ReadItem{it.names, blank})
+		if unanswerable { // no product has this id; nobody else's problem names it
+			it.want.ProductID, it.want.Title = fmt.Sprintf("none-%s-%d", p.ProblemID[:13], i+1), nil
+		}
+		p.Reward.Items = append(p.Reward.Items, it.want)
+	}
+	if err := g.vectors(ctx, &p); err != nil {
+		return nil, err
+	}
+	m.Problem = p
+	if ok, err := g.solvable(ctx, m); err != nil || !ok {
+		return nil, err
+	}
+	if !unanswerable && sifted && !r.Bool(shareGuessed) {
+		if lucky, err := g.guessed(ctx, items, category); err != nil || lucky {
+			return nil, err
+		}
+	}
+	return m, g.prove(ctx, &m.Problem)
+}
+
+// solvable reports whether the reference solver comes to the answer.
+func (g *generator) solvable(ctx context.Context, m *Made) (bool, error) {
+	ids, err := Solve(ctx, IndexTools(g.c.Index), m.Reading)
+	if err != nil || m.Problem.Unanswerable {
+		return err == nil && len(ids) == 0, err
+	}
+	for i, it := range m.Problem.Reward.Items {
+		if i >= len(ids) || ids[i] != it.ProductID {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// spoil changes a problem so that nothing answers it any more, and what fits
+// with it: a budget below the cheapest choice, or a price that nothing has.
+func (g *generator) spoil(ctx context.Context, r *catalogue.Random, items []item, fit [][]*shop.Product, v *shop.Voucher) (bool, error) {
+	if v != nil {
+		v.Budget = math.Floor(v.Budget * (.45 + .3*r.Float()))
+		return v.Budget >= 1, nil
+	}
+	it := &items[0]
+	lowest := math.Inf(1)
+	for _, p := range fit[0] {
+		lowest = min(lowest, p.Price)
+	}
+	hi := twoDigits(lowest * (.4 + .3*r.Float()))
+	if hi < 2 || len(it.want.Price) > 0 {
+		return false, nil
+	}
+	it.want.Price = []shop.PriceBound{{Mode: shop.PriceLess, Hi: &hi}}
+	it.said = append(it.said, "for at most "+money(hi)+" pesos")
+	var err error
+	fit[0], err = g.fitting(ctx, &item{p: &shop.Product{Category: it.p.Category}, want: it.want, head: it.head})
+	return err == nil && len(fit[0]) == 0, err
+}
+
+// items draws products and says what is asked of them, with the products that
+// fit each; nil where the draw is of no use.
+func (g *generator) items(ctx context.Context, r *catalogue.Random, category, band string, unanswerable bool) ([]item, [][]*shop.Product, error) {
+	n, ids, limit := 1, g.ids, 1
 	switch category {
 	case shop.CategoryShop:
-		n = 2
+		n, limit = 2, 6
 		if band != Easy && r.Bool(.5) {
 			n = 3
 		}
 		ids = g.shops[pick(r, g.names)]
 	case shop.CategoryVoucher:
-		n = 1 + r.N(2)
+		n, limit = 1+r.N(2), 4
 		if band != Easy {
 			n = 1 + r.N(4)
 		}
@@ -218,126 +348,62 @@ func (g *generator) items(ctx context.Context, r *catalogue.Random, category, ba
 		}
 	}
 	var out []item
+	var fit [][]*shop.Product
+	// A price narrows a search: where one is to look further, few wishes have it.
+	priced := !unanswerable && r.Bool(.35)
 	kinds := map[string]bool{}
 	for range 6 * n {
 		id := pick(r, ids)
+		if len(out) == 0 && category == shop.CategoryShop && len(g.dense[g.c.Index.ShopOf(id)]) > 0 {
+			id = pick(r, g.dense[g.c.Index.ShopOf(id)])
+		}
 		if g.used[id] {
 			continue
 		}
 		p, err := g.product(ctx, id)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if kinds[p.Category] || p.Price < 1 {
+		if kinds[p.Category] || p.Price < 3 {
 			continue
 		}
-		it, ok := describe(r, p, band, loose)
-		if !ok {
+		it, fits, err := g.describe(ctx, r, p, band, limit, priced)
+		if err != nil {
+			return nil, nil, err
+		}
+		if fits == nil {
 			continue
 		}
 		kinds[p.Category] = true // two items of one kind would be told apart by luck
-		if out = append(out, it); len(out) == n {
-			return out, nil
+		out, fit = append(out, it), append(fit, fits)
+		if len(out) == n {
+			return out, fit, nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
-// describe chooses what is asked of a product, and puts it in words.
-func describe(r *catalogue.Random, p *shop.Product, band string, loose bool) (item, bool) {
-	it := item{p: p, want: shop.Item{ProductID: p.ProductID, Title: []string{p.Title}}}
-	// The harder, the less is told of the title, and the less narrows a search.
-	loose = loose && band == Medium
-	it.head = head(p, band)
-	if loose {
-		it.head = head(p, Hard)
+// describe asks so much of a product that at most limit products fit, and says
+// it in words; no products: it cannot.
+func (g *generator) describe(ctx context.Context, r *catalogue.Random, p *shop.Product, band string, limit int, priced bool) (item, []*shop.Product, error) {
+	known := catalogue.GoodsOf(p.Category)
+	it, ok := begin(r, p, band, known)
+	if !ok {
+		return it, nil, nil
 	}
-	if it.head == "" {
-		return it, false
-	}
-	if p.Brand != "" && p.Brand != "no brand" && (band == Easy || band == Medium && !loose && r.Bool(.5)) {
-		it.want.Attributes = append(it.want.Attributes, attribute(p, "brand", &it, "of the brand %s")...)
-	}
-	round := func(f float64) float64 { // to two digits
-		unit := 1.0
-		for f >= 100*unit {
-			unit *= 10
+	const least = 3 // demands
+	for i, d := range demands(r, p, known, priced) {
+		d.add(&it.want)
+		it.said = append(it.said, d.words)
+		if i+1 < least {
+			continue
 		}
-		return math.Floor(f/unit) * unit
-	}
-	lo, hi := round(p.Price*(.55+.35*r.Float())), round(p.Price*(1.15+.8*r.Float()))+1
-	mode := r.N(4)
-	if band == Hard {
-		mode = r.N(2)
-	}
-	switch mode {
-	case 0:
-		it.want.Price = []shop.PriceBound{{Mode: shop.PriceGreater, Lo: &lo}}
-		it.said = append(it.said, "that costs at least "+money(lo)+" pesos")
-	case 1:
-		it.want.Price = []shop.PriceBound{{Mode: shop.PriceLess, Hi: &hi}}
-		it.said = append(it.said, "for at most "+money(hi)+" pesos")
-	default:
-		it.want.Price = []shop.PriceBound{{Mode: shop.PriceBetween, Lo: &lo, Hi: &hi}}
-		it.said = append(it.said, "priced between "+money(lo)+" and "+money(hi)+" pesos")
-	}
-	if len(p.Service) > 0 && band != Hard && r.Bool(.6) {
-		s := pick(r, p.Service)
-		it.want.Service = []string{s}
-		it.said = append(it.said, map[string]string{
-			"official": "from an official store", "freeShipping": "with free shipping", "COD": "with cash on delivery", "flashsale": "that is on flash sale",
-		}[s])
-	}
-	var keys []string
-	for k := range p.Attributes {
-		if k != "brand" && len(p.Attributes[k]) > 0 {
-			keys = append(keys, k)
+		fits, err := g.fitting(ctx, &it)
+		if err != nil || (fits != nil && len(fits) <= limit) {
+			return it, fits, err
 		}
 	}
-	slices.Sort(keys)
-	wanted := 1
-	switch band {
-	case Medium:
-		wanted = 1 + r.N(3)
-	case Hard:
-		wanted = len(keys) // nothing else tells it from its rivals
-	}
-	for range min(wanted, len(keys)) {
-		i := r.N(len(keys))
-		it.want.Attributes = append(it.want.Attributes, attribute(p, keys[i], &it, "")...)
-		keys = slices.Delete(keys, i, i+1)
-	}
-	if len(p.SKUOptions) > 0 && (band == Hard || r.Bool(.4)) {
-		var names []string
-		for name := range p.SKUOptions {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		option := p.SKUOptions[pick(r, names)]
-		var ks []string
-		for k := range option {
-			ks = append(ks, k)
-		}
-		slices.Sort(ks)
-		if len(ks) > 0 {
-			k := pick(r, ks)
-			it.want.SKUOptions = []map[string]string{{k: option[k]}}
-			it.said = append(it.said, "to be had in "+k+" "+option[k])
-		}
-	}
-	return it, true
-}
-
-func attribute(p *shop.Product, k string, it *item, form string) []map[string][]string {
-	vs := p.Attributes[k]
-	if len(vs) == 0 {
-		return nil
-	}
-	if form == "" {
-		form = k + ": %s"
-	}
-	it.said = append(it.said, fmt.Sprintf(form, vs[0]))
-	return []map[string][]string{{k: {vs[0]}}}
+	return it, nil, nil
 }
 
 // head is what a product is called: its title without brand and model, cut
@@ -420,123 +486,6 @@ func (g *generator) measure(ctx context.Context, items []item, category string) 
 	return Hard, nil
 }
 
-// rivals is how many products that a search for the words finds are compared
-// with a ground truth.
-const rivals = 300
-
-// unambiguous reports whether every product that fits the words of an item is
-// right by its title too: what an agent cannot know must not cost it the answer.
-func (g *generator) unambiguous(ctx context.Context, items []item, category string) (bool, error) {
-	for i, it := range items {
-		q := search.Query{Text: it.head, Service: it.want.Service}
-		if i > 0 && category == shop.CategoryShop {
-			q.Shop = it.p.ShopID
-		}
-		for _, b := range it.want.Price {
-			q.Lo, q.Hi = b.Lo, b.Hi
-		}
-		hits, err := g.c.Index.Best(ctx, q, rivals)
-		if err != nil {
-			return false, err
-		}
-		titles := []string{it.p.Title}
-		for _, d := range hits {
-			p, err := g.product(ctx, g.c.Index.ID(d))
-			if err != nil {
-				return false, err
-			}
-			if p.ProductID != it.p.ProductID && score.Meets(&it.want, p) && strings.Contains(strings.ToLower(p.Title), strings.ToLower(it.head)) {
-				titles = append(titles, p.Title)
-			}
-		}
-		vectors, err := g.c.Encoder.Encode(ctx, titles)
-		if err != nil {
-			return false, fmt.Errorf("generate problems: %w", err)
-		}
-		for _, v := range vectors[1:] {
-			like, err := shop.Cosine(vectors[0], v)
-			if err != nil {
-				return false, err
-			}
-			if like < shop.SimilarityThreshold {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
-}
-
-// voucher makes one that the items need: without it they exceed the budget,
-// with it they fit, and their total is above the threshold in either reading.
-func voucher(r *catalogue.Random, items []item) *shop.Voucher {
-	total, one := 0.0, true
-	for _, it := range items {
-		total += it.p.Price
-		one = one && it.p.ShopID == items[0].p.ShopID
-	}
-	if total < 12 {
-		return nil
-	}
-	v := &shop.Voucher{VoucherType: shop.VoucherPlatform, Threshold: math.Floor(total * (.5 + .45*r.Float())), DiscountType: shop.DiscountFixed}
-	if one && r.Bool(.6) {
-		v.VoucherType = shop.VoucherShop
-	}
-	if v.Threshold >= total {
-		return nil
-	}
-	var after float64
-	if r.Bool(.5) {
-		off := max(2, math.Floor(total*(.08+.2*r.Float())))
-		v.FaceValue = &off
-		after = total - off
-	} else {
-		share := float64(5+r.N(40)) / 100
-		limit := max(2, math.Floor(total*share*(.6+.8*r.Float())))
-		v.DiscountType, v.Discount, v.Cap = shop.DiscountPercentage, &share, &limit
-		after = max(float64(total*(1-share)), total-limit)
-	}
-	v.PriceAfterVoucher = math.Round(after*100) / 100
-	v.Budget = math.Ceil(after)
-	if v.Budget >= total {
-		return nil
-	}
-	return v
-}
-
-// words puts a problem in words, in one of several ways.
-func words(r *catalogue.Random, category string, items []item, v *shop.Voucher) string {
-	one := func(it item) string { return it.head + ", " + strings.Join(it.said, ", ") }
-	if category == shop.CategoryProduct {
-		return fmt.Sprintf(pick(r, []string{
-			"I am looking for this: %s.", "Can you find me one product: %s?", "Please help me to buy the following: %s.", "I need this, and only one: %s. Which one fits?",
-		}), one(items[0]))
-	}
-	var list []string
-	for i, it := range items {
-		list = append(list, pick(r, [][]string{{"First", "To begin with"}, {"Second", "Then"}, {"Third", "Besides"}, {"Fourth", "Last"}}[min(i, 3)])+": "+one(it)+".")
-	}
-	text := strings.Join(list, " ")
-	if category == shop.CategoryShop {
-		return fmt.Sprintf(pick(r, []string{
-			"Find one shop that sells all of these products. %s", "I want to order everything from the same shop, so that it comes in one parcel. %s", "Which shop offers these together? %s",
-		}), text)
-	}
-	rules := []string{"It is a voucher of the platform: the products may come from any shops."}
-	if v.VoucherType == shop.VoucherShop {
-		rules[0] = "It is a voucher of a shop: all products must come from one shop."
-	}
-	off := "takes " + money(deref(v.FaceValue)) + " pesos off."
-	if v.DiscountType == shop.DiscountPercentage {
-		off = "takes " + money(math.Round(deref(v.Discount)*100)) + " % off, at most " + money(deref(v.Cap)) + " pesos."
-	}
-	rules = append(rules, "When the total exceeds "+money(v.Threshold)+" pesos it "+off, "My budget after the voucher is "+money(v.Budget)+" pesos.")
-	for i := range rules {
-		rules[i] = strconv.Itoa(i+1) + ". " + rules[i]
-	}
-	intro := pick(r, []string{"I have a voucher and a budget, and I want the following.", "Help me to spend my voucher on these.", "With my voucher I would like to buy:"})
-	return intro + " " + text + " Rules of the voucher: " + strings.Join(rules, " ")
-}
-
 func deref(f *float64) float64 {
 	if f == nil {
 		return 0
@@ -569,8 +518,13 @@ func (g *generator) prove(ctx context.Context, p *shop.Problem) error {
 	for _, it := range p.Reward.Items {
 		ids = append(ids, it.ProductID)
 	}
-	answer := fmt.Appendf(nil, `[{"completion":{"message":{"think":"x","tool_call":[{"name":"recommend_product","parameters":{"product_ids":%q}}]}},"extra_info":{"timestamp":1}}]`, strings.Join(ids, ","))
-	for _, q := range []*shop.Problem{p, anonymous(p)} {
+	call := fmt.Sprintf(`{"name":"recommend_product","parameters":{"product_ids":%q}}`, strings.Join(ids, ","))
+	versions := []*shop.Problem{p, anonymous(p)}
+	if p.Unanswerable {
+		call, versions = `{"name":"terminate","parameters":{"status":"failure"}}`, versions[:1]
+	}
+	answer := []byte(`[{"completion":{"message":{"think":"x","tool_call":[` + call + `]}},"extra_info":{"timestamp":1}}]`)
+	for _, q := range versions {
 		for _, fix := range []score.Fix{score.Compat, score.Strict} {
 			s, err := score.New(score.Config{Fix: fix, Encoder: g.c.Encoder}).Score(ctx, q, g.c.Index, answer)
 			if err != nil {
@@ -592,32 +546,4 @@ func anonymous(p *shop.Problem) *shop.Problem {
 		q.Reward.Items[i].ProductID = "-"
 	}
 	return &q
-}
-
-// The demo that comes with agon: a catalogue that a seed makes anew, and the
-// suite "shopping/demo" of package tasks.
-const (
-	DemoProducts = 5000
-	DemoSeed     = 2026
-	DemoProblems = 12
-)
-
-// DemoCatalogue is the demo's catalogue as a stream of lines. Close it.
-func DemoCatalogue() io.ReadCloser {
-	r, w := io.Pipe()
-	go func() { // ends with the catalogue, or with the reader
-		w.CloseWithError(catalogue.Generate(w, catalogue.Options{Products: DemoProducts, Seed: DemoSeed}))
-	}()
-	return r
-}
-
-// DemoSuite is how the demo's public suite is made. Everybody knows its answers.
-func DemoSuite(x *search.Index, e shop.Encoder) Config {
-	return Config{Index: x, Encoder: e, NoVectors: true, Seed: DemoSeed, Label: "demo", Counts: Suite(DemoProblems, false), Pools: 2}
-}
-
-// DemoHidden is how hidden problems beside the demo's suite are made: n of
-// them, with a seed that must stay secret. They share no answer with the suite.
-func DemoHidden(x *search.Index, e shop.Encoder, seed uint64, n int) Config {
-	return Config{Index: x, Encoder: e, NoVectors: true, Seed: seed, Label: "hidden", Counts: Suite(n, false), Pool: 1, Pools: 2}
 }

@@ -114,6 +114,10 @@ func (a *Account) add(it *shop.Item, p *shop.Product, met int) {
 		}
 		check(contains(got, w[1]), w[0], w[1], strings.Join(got, ", "))
 	}
+	for _, w := range unwanted(it) {
+		got := p.Attributes[w[0]]
+		check(!contains(got, w[1]), w[0], "not "+w[1], strings.Join(got, ", "))
+	}
 	a.Items = append(a.Items, m)
 	a.Shops = a.shops()
 }
@@ -208,4 +212,18 @@ func voucherWords(v *shop.Voucher) string {
 		b.WriteString(", all from one shop")
 	}
 	return b.String()
+}
+
+// unwanted are the pairs that a product must not have, in order.
+func unwanted(it *shop.Item) [][2]string {
+	var out [][2]string
+	for _, m := range it.Exclude {
+		for k, vs := range m {
+			for _, v := range vs {
+				out = append(out, [2]string{k, v})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
+	return out
 }

@@ -10,12 +10,14 @@ import (
 const (
 	toolRecommend = "recommend_product"
 	toolTerminate = "terminate"
+	statusFailure = "failure"
 )
 
 // episode is what scoring reads of an agent's steps.
 type episode struct {
 	length, format float64
 	ids            []string // the answer, without duplicates
+	gaveUp         bool     // the last step terminates with status failure
 }
 
 // read reads the steps of the document in t.
@@ -51,6 +53,8 @@ func (s *Scorer) read(t *tape) (episode, error) {
 		t.each(calls, func(call int) bool {
 			if name := t.get(call, "name"); t.kind(name) == kindString && t.is(name, toolTerminate) {
 				e.length = 1 / float64(steps)
+				status := t.get(t.get(call, "parameters"), "status")
+				e.gaveUp = t.kind(status) == kindString && t.is(status, statusFailure)
 			}
 			return e.length == 0
 		})

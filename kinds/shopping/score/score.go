@@ -165,6 +165,10 @@ func (s *Scorer) score(ctx context.Context, p *shop.Problem, cat Catalogue, outp
 		return nil, err
 	}
 	out := &Score{Length: e.length, Format: e.format}
+	if p.Unanswerable {
+		unanswered(out, p, e)
+		return out, nil
+	}
 	switch category := strings.ToLower(p.Category); category {
 	case "product":
 		err = s.product(ctx, out, p, cat, e.ids, acc)
@@ -392,7 +396,7 @@ func Meets(it *shop.Item, p *shop.Product) bool {
 	plain := *it
 	plain.ProductID, plain.Title = "", nil
 	o := (&Scorer{}).match(&plain, p, 0)
-	bare := len(plain.Price)+len(plain.Service)+len(plain.SKUOptions)+len(plain.Attributes) == 0
+	bare := len(plain.Price)+len(plain.Service)+len(plain.SKUOptions)+len(plain.Attributes)+len(plain.Exclude) == 0
 	return bare || o.Rule == 1
 }
 
@@ -435,6 +439,15 @@ func pairs(it *shop.Item, p *shop.Product, option map[string]string) (hits, all 
 		for k, vs := range m {
 			for _, v := range vs {
 				if all++; hit(k, v) {
+					hits++
+				}
+			}
+		}
+	}
+	for _, m := range it.Exclude {
+		for k, vs := range m {
+			for _, v := range vs {
+				if all++; !contains(p.Attributes[k], v) {
 					hits++
 				}
 			}

@@ -551,7 +551,7 @@ func TestBuildAndOpen(t *testing.T) {
 	if err := disk.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := get(&Service{Index: disk}, "/find_product?q=kettle&page=1"); code != http.StatusInternalServerError {
+	if code, body := get(&Service{Index: disk}, "/find_product?q=premium&page=1"); code != http.StatusInternalServerError {
 		t.Errorf("after Close: %d %s", code, body)
 	}
 	// What fails leaves nothing.

@@ -108,6 +108,9 @@ type Item struct {
 	Service    []string              `json:"service,omitempty"`
 	SKUOptions []map[string]string   `json:"sku_options,omitempty"`
 	Attributes []map[string][]string `json:"attributes,omitempty"`
+	// Exclude are attributes that a product must not have: an extension of ORO's
+	// form, whose own scorer does not read it.
+	Exclude []map[string][]string `json:"exclude,omitempty"`
 }
 
 // Reward lists the wanted products in order. In JSON it is an object for a
@@ -171,6 +174,10 @@ type Problem struct {
 	TitleVectors map[string][]float32 `json:"reward_title_embeddings,omitempty"`
 	// TitleEncoder names who made them; "" = not told, as in ORO's suites.
 	TitleEncoder string `json:"title_encoder,omitempty"`
+	// Unanswerable says that no product of the catalogue is what is asked for: the
+	// answer is to recommend nothing and to terminate with status failure. An
+	// extension of ORO's form, whose own scorer solves no such problem.
+	Unanswerable bool `json:"unanswerable,omitempty"`
 }
 
 // Public is what an agent is told of a problem, nothing else.

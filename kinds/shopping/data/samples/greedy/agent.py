@@ -21,10 +21,15 @@ def agent_main(problem_data):
         steps.append(create_dialogue_step(think, done, "", query, len(steps) + 1))
         return done[0]["result"]
 
-    wishes = re.findall(r": ([^:.]+?), ([^.]*)[.?]", query.split(" Rules of the voucher")[0])
-    for words, rest in wishes:
-        brand = re.findall(r"of the brand ([^,]+)", rest)
-        hits = step("I search for the words.", ("find_product", {"q": " ".join([words, *brand]), "page": 1}))
+    body = query.split(" Rules of the voucher")[0]
+    if problem_data.get("category") == "Product":
+        wishes = [re.split(r": |Long story short, I want ", body, maxsplit=1)[-1]]
+    else:
+        wishes = re.split(r"(?:First|To begin with|Second|Then|Third|Besides|Fourth|Last): ", body)[1:]
+    for wish in wishes:
+        words = re.split(r", | – ", wish, maxsplit=1)[0]
+        brand = re.findall(r"(?:of the brand|by) (\w+)|should be a (\w+)", wish)
+        hits = step("I search for the words.", ("find_product", {"q": " ".join([words, *("".join(b) for b in brand)]), "page": 1}))
         if hits:
             ids.append(hits[0]["product_id"])
     step("I take the first ones.", ("recommend_product", {"product_ids": ",".join(ids)}), ("terminate", {"status": "success"}))

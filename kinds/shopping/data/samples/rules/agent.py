@@ -13,12 +13,14 @@ from src.agent.proxy_client import ProxyClient
 client = ProxyClient(getenv("SANDBOX_PROXY_URL"), max_retries=2)
 
 SERVICES = {
-    "from an official store": "official",
-    "with free shipping": "freeShipping",
-    "with cash on delivery": "COD",
-    "on flash sale": "flashsale",
+    "official": r"official store|own store|no reseller",
+    "freeShipping": r"free shipping|delivery fee|sent for nothing",
+    "COD": r"cash on delivery|paid at my door|pay the courier",
+    "flashsale": r"flash sale|reduced for a few hours|lightning offer",
 }
 ORDER = r"(?:First|To begin with|Second|Then|Third|Besides|Fourth|Last): "
+NOT = r"(?:anything but|do not want|other than) [^,;()]*"
+MONEY = r"(?:(\d+(?:\.\d+)?) [A-Za-z ]+ \((\d+) pesos each\)|(\d+(?:\.\d+)?) pesos)"
 
 
 @Tool
@@ -42,50 +44,51 @@ def terminate(status="success"):
     return f"The interaction has been completed with status: {status}"
 
 
+def bounds(text):
+    """Reads a price out of a wish as "lo-hi", money of elsewhere at the rate that is named."""
+    lo = hi = ""
+    for m in re.finditer(MONEY, text):
+        amount = float(m[3]) if m[3] else float(m[1]) * float(m[2])
+        before, after = text[: m.start()][-24:], text[m.end():][:14]
+        if re.search(r"at least $|cheaper than $|between $|from $", before) or "upwards" in after:
+            lo = f"{amount:g}"
+        elif re.search(r"at most $|more than $| and $| to $", before) or "is my limit" in after:
+            hi = f"{amount:g}"
+    return f"{lo}-{hi}" if lo or hi else None
+
+
 def read_item(text):
-    """Takes "words, of the brand x, priced between 1 and 2 pesos, colour: red" apart."""
-    item = {"head": "", "price": None, "service": [], "want": []}
-    for i, part in enumerate(p.strip(" .?") for p in text.split(", ")):
-        between = re.match(r"priced between ([\d.]+) and ([\d.]+) pesos", part)
-        most = re.match(r"for at most ([\d.]+) pesos", part)
-        least = re.match(r"that costs at least ([\d.]+) pesos", part)
-        brand = re.match(r"of the brand (.+)", part)
-        option = re.match(r"to be had in (\S+) (.+)", part)
-        if between:
-            item["price"] = f"{between[1]}-{between[2]}"
-        elif most:
-            item["price"] = f"-{most[1]}"
-        elif least:
-            item["price"] = f"{least[1]}-"
-        elif brand:
-            item["want"].append(("brand", brand[1]))
-        elif part in SERVICES:
-            item["service"].append(SERVICES[part])
-        elif option:
-            item["want"].append((option[1], option[2]))
-        elif ": " in part:
-            k, v = part.split(": ", 1)
-            item["want"].append((k, v))
-        elif i == 0:
-            item["head"] = part
-    return item
+    """Takes a wish apart: what it is called, what it may cost, how it is sent, what it must be and must not be."""
+    head, rest = (re.split(r", | – ", text, maxsplit=1) + [""])[:2]
+    return {
+        "head": head.strip(" .?"), "price": bounds(rest), "service": [s for s, words in SERVICES.items() if re.search(words, rest)],
+        "not": " ".join(re.findall(NOT, rest)).lower(), "text": re.sub(NOT, " ", rest).lower(),
+    }
 
 
 def read_wish(query, category):
     body = query.split(" Rules of the voucher: ")[0]
     if category == "Product":
-        body = body.split(": ", 1)[-1].split(". Which one fits")[0]
+        body = re.split(r": |Long story short, I want ", body, maxsplit=1)[-1].split(". Which one fits")[0]
         return [read_item(body)]
     return [read_item(x) for x in re.split(ORDER, body)[1:]]
 
 
+def says(text, key, value):
+    """Whether a wish names an attribute: its value, or for yes and no its key."""
+    if value in ("yes", "no"):
+        return re.search(rf"(?<!without ){re.escape(key)}" if value == "yes" else rf"without {re.escape(key)}|{re.escape(key)} no", text)
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text)
+
+
 def fits(info, item):
-    """Counts what a product has of what is wanted."""
-    have = {(k.lower(), str(x).lower()) for k, v in (info.get("attributes") or {}).items() for x in v}
-    best = 0
+    """Counts what a product has of what is wanted, less what it must not have."""
+    fixed = [(k.lower(), str(x).lower()) for k, v in (info.get("attributes") or {}).items() for x in v]
+    best = None
     for option in [{}] + list((info.get("sku_options") or {}).values()):
-        pairs = have | {(k.lower(), str(v).lower()) for k, v in option.items()}
-        best = max(best, sum((k.lower(), v.lower()) in pairs for k, v in item["want"]))
+        pairs = fixed + [(k.lower(), str(v).lower()) for k, v in option.items()]
+        n = sum(1 for k, v in pairs if says(item["text"], k, v)) - 2 * sum(1 for k, v in fixed if says(item["not"], k, v))
+        best = n if best is None else max(best, n)
     return best
 
 
@@ -100,9 +103,9 @@ class Shopper:
 
     def candidates(self, item, shop=None):
         """Returns products by how well they fit, best first."""
-        words = item["head"] + " " + " ".join(v for _, v in item["want"])
+        words = item["head"] + " " + item["text"]
         hits = {}
-        for q in (words, item["head"]):
+        for q in (item["head"], words[:300]):
             for page in (1, 2):
                 args = {"q": q, "page": page}
                 if shop:
@@ -118,10 +121,11 @@ class Shopper:
         if not hits:
             return []
         infos = self.call("I look at what it says.", ("view_product_information", {"product_ids": ",".join(hits)}))[0]
-        scored = [(fits(i, item), hits[i["product_id"]]) for i in infos if i["product_id"] in hits]
         head = set(item["head"].lower().split())
-        scored.sort(key=lambda s: (-s[0], -len(head & set(s[1]["title"].lower().split())), s[1]["price"]))
-        return [dict(h, fit=n, full=n == len(item["want"])) for n, h in scored]
+        share = {i: len(head & set(h["title"].lower().split())) / len(head) for i, h in hits.items()}
+        scored = [(fits(i, item) + 2 * share[i["product_id"]], hits[i["product_id"]]) for i in infos if i["product_id"] in hits]
+        scored.sort(key=lambda s: (-s[0], s[1]["price"]))
+        return [dict(h, fit=n) for n, h in scored]
 
     def one_shop(self, items):
         best = []
@@ -134,8 +138,6 @@ class Shopper:
                 chosen.append(found[0])
             if len(chosen) > len(best) or len(chosen) == len(best) and sum(c["fit"] for c in chosen) > sum(c["fit"] for c in best):
                 best = chosen
-            if len(best) == len(items) and all(c["full"] for c in best):
-                break
         return best
 
     def answer(self, chosen):
