@@ -166,17 +166,6 @@ func (p *Poison) grammed(texts []string) []gramHit {
 	return out
 }
 
-// Find returns the first hit of a row's query, user messages or ground-truth ids.
-func (p *Poison) Find(texts, ids []string) (Hit, bool) {
-	if h, ok := p.whole(texts, ids); ok {
-		return h, true
-	}
-	if hits := p.grammed(texts); len(hits) > 0 {
-		return hits[0].Hit, true
-	}
-	return Hit{}, false
-}
-
 // whole is Find without runs of words.
 func (p *Poison) whole(texts, ids []string) (Hit, bool) {
 	if p == nil || len(p.Names) == 0 {

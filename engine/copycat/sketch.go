@@ -2,7 +2,6 @@ package copycat
 
 import (
 	"cmp"
-	"compress/flate"
 	"encoding/base64"
 	bin "encoding/binary"
 	"errors"
@@ -425,31 +424,6 @@ func (s *Sketch) UnmarshalBinary(b []byte) error {
 		s.Weight += float64(p.Weight)
 	}
 	return nil
-}
-
-// Compressed is how much of the smaller text the larger one says already, by
-// compression: 1 where it adds nothing.
-func Compressed(a, b string) float64 {
-	a, b = Fold(a), Fold(b)
-	size := func(s string) int {
-		var n counter
-		w, _ := flate.NewWriter(&n, flate.BestCompression)
-		_, _ = w.Write([]byte(s))
-		_ = w.Close()
-		return int(n)
-	}
-	x, y, xy := size(a), size(b), size(a+b)
-	if max(x, y) == 0 {
-		return 0
-	}
-	return max(0, 1-float64(xy-max(x, y))/float64(min(x, y)))
-}
-
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
 }
 
 // Behaviour is the share of the tasks that both have played on which two

@@ -203,13 +203,6 @@ func (s *Sessions) Get(id string) (*Session, error) {
 	return x, nil
 }
 
-// Len is how many sessions are open.
-func (s *Sessions) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}
-
 func (s *Sessions) late(x *Session) bool {
 	now := s.now()
 	return now.Sub(x.begun) > s.limits.Whole || now.Sub(x.seen) > s.limits.Idle

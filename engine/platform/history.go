@@ -176,9 +176,6 @@ func leafOf(tx *store.Tx, x store.Fact, salt string, results map[string]*store.R
 	return l, fmt.Errorf("unknown type of fact %q", x.Type)
 }
 
-// ResultID names the result of an attempt in the log.
-func ResultID(run string, attempt int) string { return fmt.Sprintf("%s/%d", run, attempt) }
-
 // Proof shows that a fact stands in the log. The salt that opens it goes to
 // those who may read the fact.
 func (p *Platform) Proof(ctx context.Context, c Caller, typ, id string) (*client.LogProof, error) {

@@ -9,64 +9,6 @@ import (
 	"github.com/agon-arena/agon"
 )
 
-// Tally is how a submission stands on an arena's tasks. Score and Solved are
-// nil while any task lacks a result: a part is not a score.
-type Tally struct {
-	Score  *float64 // mean of the tasks' values, 0..1
-	Solved *int
-	Scored int // tasks with a result
-	Total  int
-}
-
-// Sum tallies scores over tasks. Scores of other tasks are ignored. Of several
-// scores of one task (replicas) the mean counts, and it is solved if all are.
-func Sum(tasks []agon.TaskRef, scores []agon.Score) Tally {
-	type one struct {
-		sum    float64
-		n      int
-		failed bool
-	}
-	byTask := make(map[string]*one, len(tasks))
-	for _, t := range tasks {
-		byTask[t.Key] = &one{}
-	}
-	without := 0
-	for _, s := range Given(scores) {
-		if o := byTask[s.Task]; o != nil {
-			o.sum += s.Value
-			o.n++
-			o.failed = o.failed || !s.Solved
-		}
-	}
-	t := Tally{Total: len(tasks)}
-	var sum float64
-	solved := 0
-	asked := map[string]bool{}
-	for _, s := range scores {
-		asked[s.Task] = true
-	}
-	for _, ref := range tasks { // in the arena's order: sums of floats depend on it
-		o := byTask[ref.Key]
-		if o.n == 0 {
-			if asked[ref.Key] { // nobody could give its score
-				t.Scored++
-				without++
-			}
-			continue
-		}
-		t.Scored++
-		sum += o.sum / float64(o.n)
-		if !o.failed {
-			solved++
-		}
-	}
-	if t.Total > without && t.Scored == t.Total {
-		mean := sum / float64(t.Total-without)
-		t.Score, t.Solved = &mean, &solved
-	}
-	return t
-}
-
 // OfTasks is the mean over tasks of the mean value of each, in a fixed order so
 // that the sum is the same everywhere. A task is solved if all of its scores
 // say so; one whose scores nobody could give is not a task. One forged task makes the whole zero: what else such a submission

@@ -19,15 +19,6 @@ const MaxArchive = 20 << 20
 // errArchive marks a source distribution that is not what one may be.
 var errArchive = errors.New("bad source distribution")
 
-// unpackSdist reads a source distribution (.tar.gz or .zip) into memory: path
-// below its one top directory to content. Nothing of it is executed, nothing
-// touches a disk. Anything but regular files and directories is refused, and so
-// are double entries, unsafe paths and more than a task may hold. Compiled
-// Python files are left out: nobody could review them.
-func unpackSdist(b []byte) (map[string][]byte, error) {
-	return unpack(b, "", MaxFiles, MaxFile, MaxBytes)
-}
-
 // Unpack reads a published archive of an index (see unpackSdist).
 func Unpack(index, pkg, version string, b []byte) (map[string][]byte, error) {
 	top := ""

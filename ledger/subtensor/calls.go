@@ -149,15 +149,6 @@ const (
 	maxMechanism  = 15
 )
 
-// StorageIndex is what a mechanism's weights are kept and hashed under: netuid
-// itself for mechanism 0.
-func StorageIndex(netuid uint16, mechanism uint8) (uint16, error) {
-	if netuid >= mechanismStep || mechanism > maxMechanism {
-		return 0, &ledger.Error{Name: "MechanismDoesNotExist", Message: fmt.Sprintf("mechanism %d of subnet %d: at most %d of subnets below %d", mechanism, netuid, maxMechanism, mechanismStep)}
-	}
-	return uint16(mechanism)*mechanismStep + netuid, nil
-}
-
 // SetMechanismWeights replaces the weights that a hotkey gives for a mechanism.
 func (c *Client) SetMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, w ledger.Weights) error {
 	_, err := c.Submit(ctx, hotkey, module, "set_mechanism_weights", scale.Map{"netuid": netuid, "mecid": mechanism, "dests": w.UIDs, "weights": w.Values, "version_key": w.VersionKey})

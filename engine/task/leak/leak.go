@@ -147,9 +147,6 @@ func (x *Index) each(b []byte, f func(h uint64)) {
 	}
 }
 
-// Empty reports whether nothing that could be found was added.
-func (x *Index) Empty() bool { return x.blocks == 0 }
-
 // Files is how many hidden files were added.
 func (x *Index) Files() int { return len(x.names) }
 
@@ -231,16 +228,6 @@ func (x *Index) stretch(b []byte, i int, p place) (start, end int) {
 		at++
 	}
 	return start, end
-}
-
-// Reader searches what r gives, also inside of it where it is compressed.
-func (x *Index) Reader(ctx context.Context, where string, r io.Reader) ([]Leak, error) {
-	if x.bloom == nil {
-		x.ready()
-	}
-	var out []Leak
-	err := x.reader(ctx, where, r, 0, func(l Leak) { out = append(out, l) })
-	return out, err
 }
 
 func (x *Index) reader(ctx context.Context, where string, r io.Reader, depth int, tell func(Leak)) error {

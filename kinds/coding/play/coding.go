@@ -78,11 +78,5 @@ const (
 	OutcomeBadPatch    = "bad_patch"    // the patch breaks a rule or does not apply
 )
 
-// AgentFailed reports whether outcome says that the agent failed, so that the
-// run's fault is the agent's unless evidence from outside the box moves it.
-func AgentFailed(outcome string) bool {
-	return outcome != OutcomeOK && outcome != OutcomeEmpty
-}
-
 // Plan plays each task once, or as the arena's stages say.
 func (k *Kind) Plan(v agon.View) (agon.Plan, error) { return kind.Staged(v), nil }

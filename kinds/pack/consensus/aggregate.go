@@ -55,12 +55,6 @@ func (c Counts) String() string {
 	return s
 }
 
-// Filter drops submissions that must not be counted. The order of the rest is kept.
-func Filter(list []Submission, want Expect) ([]Submission, Counts) {
-	kept, c, _ := filter(list, want)
-	return kept, c
-}
-
 // filter says of each dropped submission why as well.
 func filter(list []Submission, want Expect) ([]Submission, Counts, []Rejected) {
 	minStake := want.MinStake

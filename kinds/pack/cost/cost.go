@@ -183,9 +183,6 @@ func PayByScore(scores map[string]float64, champion string, active int) map[stri
 	return map[string]float64{winner: 1}
 }
 
-// FinalScore takes a tenth of the variance off a mean.
-func FinalScore(mean, variance float64) float64 { return min(1, max(0, mean-0.1*variance)) }
-
 // Winsorised is the mean after the lowest and the highest of at least four
 // became their neighbours; plain is without.
 func Winsorised(scores []float64) (plain, winsorised float64) {

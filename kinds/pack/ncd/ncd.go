@@ -97,14 +97,6 @@ func (s Sizes) Similarity() float64 {
 	return 1 - float64(s.AB-small)/float64(large)
 }
 
-// Compare measures a text against a later one, both normalised. Two empty
-// texts are the same text.
-func Compare(earlier, later string) Sizes {
-	c := newCompressor()
-	defer c.close()
-	return c.compare(earlier, later)
-}
-
 func (c *compressor) compare(a, b string) Sizes {
 	return Sizes{c.size(a), c.size(b), c.after(a, b)}
 }

@@ -54,9 +54,6 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// ParseHash reads a hash.
-func ParseHash(s string) (h Hash, err error) { return h, h.UnmarshalText([]byte(s)) }
-
 // Keccak is Keccak-256, as Ethereum has it.
 func Keccak(parts ...[]byte) (h Hash) {
 	k := states.Get().(hash.Hash)
@@ -273,15 +270,6 @@ const (
 func EmissionLeaf(epoch uint64, lane Hash, account string, amount any, reward Hash) (Hash, error) {
 	b, err := Encode([]string{"string", "uint64", "bytes32", "address", "uint256", "bytes32"},
 		[]any{emissionTag, fmt.Sprint(epoch), lane.String(), account, amount, reward.String()})
-	if err != nil {
-		return Hash{}, err
-	}
-	return Keccak(b), nil
-}
-
-// GenesisLeaf is the leaf of one allocation.
-func GenesisLeaf(account string, amount any, allocation Hash) (Hash, error) {
-	b, err := Encode([]string{"string", "address", "uint256", "bytes32"}, []any{genesisTag, account, amount, allocation.String()})
 	if err != nil {
 		return Hash{}, err
 	}

@@ -144,16 +144,6 @@ func OpenTask(dir string) (Task, Private, error) {
 	return LoadTask(root.FS())
 }
 
-// BaseTree opens the tree of a task directory on this host, for whoever checks
-// patches against it: server, CLI, preflight.
-func BaseTree(tk *task.Task) (*surface.Tree, error) {
-	i, err := infoOf(tk)
-	if err != nil {
-		return nil, err
-	}
-	return i.open(filepath.Join(tk.Dir, filepath.FromSlash(BaseDir))).tree, nil
-}
-
 // protected lists what must not change from the base: all that a patch may not.
 func (b *base) protected(t *Task) map[string]mark {
 	out := map[string]mark{}

@@ -171,22 +171,6 @@ func (r *Reader) readLine() ([]byte, error) {
 	}
 }
 
-// ReadAll reads a whole catalogue into memory.
-func ReadAll(in io.Reader) ([]*shop.Product, error) {
-	r := NewReader(in)
-	var out []*shop.Product
-	for {
-		p, _, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-}
-
 func invalid(field, limit, format string, args ...any) *agon.Error {
 	return &agon.Error{
 		Code: "invalid_catalogue", Status: 422, Field: field, Limit: limit, Message: fmt.Sprintf(format, args...),
@@ -253,13 +237,6 @@ func (x *count) UnmarshalJSON(b []byte) error {
 	}
 	*x = count(f)
 	return nil
-}
-
-// Parse reads one product. Fields outside the schema are ignored; an error is
-// an *agon.Error that names the field.
-func Parse(line []byte) (*shop.Product, error) {
-	p, _, err := parse(line)
-	return p, err
 }
 
 // parse also returns the product's own JSON: the line, what stands in it as

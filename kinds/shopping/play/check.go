@@ -42,14 +42,6 @@ const (
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9 _.-]{1,100}$`)
 
-// CheckName says what is wrong with an agent's name, "" if nothing.
-func CheckName(name string) string {
-	if !nameForm.MatchString(name) {
-		return fmt.Sprintf("want 1 to %d of A-Z, a-z, 0-9, blank, _, . and -", MaxName)
-	}
-	return ""
-}
-
 // Check decides whether files hold one Python agent. It is never run.
 func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
 	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)

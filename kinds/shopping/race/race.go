@@ -5,7 +5,6 @@ package race
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -48,9 +47,6 @@ const (
 	StageFinished   Stage = "finished"      // every hidden problem has a result
 )
 
-// Final reports whether a submission stays at s.
-func (s Stage) Final() bool { return s != StageQualifying && s != StageRacing }
-
 // Limits decide a submission's stage.
 type Limits struct {
 	Qualify float64  // the qualifying score
@@ -88,14 +84,6 @@ var States = map[State][]State{
 	Qualifying: {Running, Complete},
 	Running:    {Complete},
 	Complete:   nil,
-}
-
-// Next checks a transition.
-func Next(from, to State) error {
-	if !slices.Contains(States[from], to) {
-		return fmt.Errorf("a race that is %s cannot become %s", from, to)
-	}
-	return nil
 }
 
 // ShowsHidden reports whether the hidden problems of a race may be read by

@@ -1,7 +1,6 @@
 package score
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -77,6 +76,3 @@ func ParseFix(s string) (Fix, bool) {
 	}
 	return f, true
 }
-
-// Fixes lists the names of all fixes.
-func Fixes() []string { return slices.Clone(fixNames[:]) }
