@@ -45,7 +45,7 @@ type part struct {
 
 // NewPrintout returns a writer that keeps the last limit bytes; its time begins now.
 func NewPrintout(limit int) *Printout {
-	return &Printout{limit: limit, now: time.Now, began: time.Now()}
+	return &Printout{limit: limit, now: time.Now, began: time.Now()} //nolint:forbidigo // shown to people only
 }
 
 // Write implements io.Writer; it never fails.

@@ -95,7 +95,7 @@ func (c *TreeCache) Hold(ctx context.Context, d agon.Digest) (dir string, releas
 
 func (c *TreeCache) now() time.Time {
 	if c.Now == nil {
-		return time.Now()
+		return time.Now() //nolint:forbidigo // the default of Now
 	}
 	return c.Now()
 }

@@ -33,7 +33,7 @@ func OpenDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 	if _, err := tempdir.Sweep(""); err != nil {
 		o.Log.Warn("temporary directories of killed processes stay", "error", err)
 	}
-	if err := rootfs.Used(root, time.Now()); err != nil {
+	if err := rootfs.Used(root, time.Now()); err != nil { //nolint:forbidigo // a mark on the disk
 		o.Log.Warn("the use of the root file system is not noted", "error", err)
 	}
 	bin, _ := runsc.Find(runsc.BuildConfig{Dir: CacheDir(o)})

@@ -165,7 +165,7 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 		conf.Admit = v.report.Admit
 		conf.Told = func(x consensus.Report) {
 			v.report.Tell(x)
-			fmt.Fprintf(&v.log, "%s window=%d block=%d miner=%s pack=%s qualified=%t cost=%.6f %s %s\n", time.Now().UTC().Format(time.RFC3339), x.Window, x.Block, x.Miner, x.Hash, x.Evaluation.Qualified, x.Evaluation.Cost, x.Stage, x.Detail)
+			fmt.Fprintf(&v.log, "%s window=%d block=%d miner=%s pack=%s qualified=%t cost=%.6f %s %s\n", time.Now().UTC().Format(time.RFC3339), x.Window, x.Block, x.Miner, x.Hash, x.Evaluation.Qualified, x.Evaluation.Cost, x.Stage, x.Detail) //nolint:forbidigo // a line of a log, or an id of a rehearsal
 		}
 	}
 	if more != nil {
@@ -267,7 +267,7 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pac
 	for _, t := range e.arena.Tasks {
 		e.n++
 		att := e.player.Play(ctx, validator.Job{
-			Run:     agon.RunSpec{Run: fmt.Sprintf("%s-%d-%d", p.Hash[:16], time.Now().UnixNano(), e.n), Arena: e.arena.ID, Tasks: []agon.TaskRef{t}, Policy: e.arena.Policy},
+			Run:     agon.RunSpec{Run: fmt.Sprintf("%s-%d-%d", p.Hash[:16], time.Now().UnixNano(), e.n), Arena: e.arena.ID, Tasks: []agon.TaskRef{t}, Policy: e.arena.Policy}, //nolint:forbidigo // a line of a log, or an id of a rehearsal
 			Attempt: 1, Arena: e.arena, Submission: sub,
 		})
 		switch {
@@ -287,7 +287,7 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pac
 		out.Logs["miner.log"] = append(out.Logs["miner.log"], att.Files[kindpack.FileLog]...)
 		for _, s := range att.Scores {
 			out.Scenarios = append(out.Scenarios, consensus.Scenario{Name: name, Cost: s.Metrics[cost.Metric] / 1e6, Score: s.Value, Weight: max(s.Metrics[kindpack.MetricWeight], 0.001), Qualified: s.Solved})
-			out.Logs["validator.log"] = fmt.Appendf(out.Logs["validator.log"], "%s %s qualified=%t score=%.4f cost_micros=%.0f %s\n", time.Now().UTC().Format(time.RFC3339), name, s.Solved, s.Value, s.Metrics[cost.Metric], s.Detail)
+			out.Logs["validator.log"] = fmt.Appendf(out.Logs["validator.log"], "%s %s qualified=%t score=%.4f cost_micros=%.0f %s\n", time.Now().UTC().Format(time.RFC3339), name, s.Solved, s.Value, s.Metrics[cost.Metric], s.Detail) //nolint:forbidigo // a line of a log, or an id of a rehearsal
 			if cost, ok := s.Metrics[cost.Metric]; ok {
 				out.Cost += cost / 1e6
 				played++

@@ -98,7 +98,7 @@ func openClawEpisode(ctx context.Context, kits kit.List, c commands.EpisodeOptio
 	if c.Message != "" {
 		prompt = c.Message
 	}
-	start := time.Now()
+	start := time.Now() //nolint:forbidigo // measures a real process
 	session := fmt.Sprintf("clawbench-%s-%d", sc.Name, start.UnixMilli())
 	reply, err := kindpack.OpenClaw{URL: c.OpenClaw, Token: o.Getenv("OPENCLAW_GATEWAY_TOKEN"), Wait: c.Timeout}.Ask(ctx, session, prompt)
 	if err != nil {

@@ -199,7 +199,7 @@ func (b *bench) play(ctx context.Context, sc *clawbench.Scenario, p *packfile.Pa
 
 func (b *bench) report(sc *clawbench.Scenario, p *packfile.Pack, att *validator.Attempt) (*commands.Episode, error) {
 	out := &commands.Episode{
-		Scenario: sc.Name, Hash: p.Hash, SessionKey: fmt.Sprintf("clawbench-%s-%d", sc.Name, time.Now().UnixMilli()), Raw: json.RawMessage("null"),
+		Scenario: sc.Name, Hash: p.Hash, SessionKey: fmt.Sprintf("clawbench-%s-%d", sc.Name, time.Now().UnixMilli()), Raw: json.RawMessage("null"), //nolint:forbidigo // an id of a rehearsal
 		CallsRaw: json.RawMessage("[]"), Requests: json.RawMessage("[]"), MS: att.Wall.Milliseconds(), Detail: att.Outcome,
 		Scripted: b.o.Getenv("AGON_LLM_BASE_URL") == "",
 	}
@@ -315,7 +315,7 @@ func PlayBatch(ctx context.Context, kits kit.List, c commands.BatchOptions) (*co
 	if err != nil {
 		return nil, err
 	}
-	out := &commands.Batch{RunID: time.Now().UTC().Format("20060102_150405"), DryRun: c.DryRun, Results: []commands.BatchEntry{}}
+	out := &commands.Batch{RunID: time.Now().UTC().Format("20060102_150405"), DryRun: c.DryRun, Results: []commands.BatchEntry{}} //nolint:forbidigo // an id of a rehearsal
 	list := set.Scenarios
 	if c.Only != "" {
 		sc, err := ScenarioOf(set, c.Only)

@@ -73,7 +73,7 @@ func (x *bankSupply) Draw(ctx context.Context, r platform.SetRequest) ([]agon.Ta
 		return nil, err
 	}
 	// The seed tells apart races of arenas that had this name on other servers.
-	race, err := b.Open(fmt.Sprintf("%s%08x", raceName(r.Arena.ID, r.Period), uint32(r.Seed)), r.Tasks, time.Now().UTC())
+	race, err := b.Open(fmt.Sprintf("%s%08x", raceName(r.Arena.ID, r.Period), uint32(r.Seed)), r.Tasks, time.Now().UTC()) //nolint:forbidigo // the bank is a file beside the server
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (r *Roots) Of(ctx context.Context, ref string) (Root, error) {
 	if !Pinned(ref) {
 		return Root{}, badImage("%.200q names no digest: write NAME@sha256:… (agon image import prints it)", ref)
 	}
-	now := time.Now()
+	now := time.Now() //nolint:forbidigo // marks on the disk are compared
 	r.mu.Lock()
 	x, ok := r.open[ref]
 	if ok {

@@ -139,7 +139,7 @@ func itemsFor(ctx context.Context, c generateOptions) ([]supply.Item, error) {
 		return nil, err
 	}
 	if !c.anyAge {
-		items = supply.Fresh(items, time.Now())
+		items = supply.Fresh(items, time.Now()) //nolint:forbidigo // a command of an operator
 	}
 	if len(items) == 0 {
 		return nil, errors.New("the feed has no item of the last 24 hours (--any-age takes older ones)")

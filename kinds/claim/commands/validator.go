@@ -214,7 +214,7 @@ func seedValidator(ctx context.Context, o kit.Options, v validatorOptions) error
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	s := &seedPlayer{epoch: time.Now().Unix()}
+	s := &seedPlayer{epoch: time.Now().Unix()} //nolint:forbidigo // a rehearsal from the command line
 	if s.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		return err
 	}

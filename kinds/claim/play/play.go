@@ -147,7 +147,7 @@ func (p *player) pair(ctx context.Context, j job) (Pair, error) {
 		return out, fmt.Errorf("encode payload of %s: %w", j.key, err)
 	}
 	p.box.tasks.Store(s.ID(), j.key)
-	began := time.Now() // for the miner's eyes only; nothing is decided by it
+	began := time.Now() //nolint:forbidigo // for the miner's eyes only; nothing is decided by it
 	status, reply, err := p.box.call(ctx, j.entry, p.timeout+grace, body, s.Session)
 	out.ElapsedMS = time.Since(began).Milliseconds()
 	if ctx.Err() != nil {

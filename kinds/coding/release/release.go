@@ -488,7 +488,7 @@ func newest(b []byte) string {
 			last = h.ModTime
 		}
 	}
-	if last.Year() < 2021 || last.After(time.Now().Add(24*time.Hour)) { // builds that are alike have a made-up time
+	if last.Year() < 2021 || last.After(time.Now().Add(24*time.Hour)) { //nolint:forbidigo // builds that are alike have a made-up time
 		return ""
 	}
 	return last.UTC().Format("2006-01-02")

@@ -186,7 +186,7 @@ func (b *Backend) made(rows []*agentRow, sets []setDoc, err error) {
 
 // make reads the arena's submissions.
 func (b *Backend) make(ctx context.Context) ([]*agentRow, []setDoc, error) {
-	began := time.Now() // how long it takes is real time
+	began := time.Now() //nolint:forbidigo // how long it takes is real time
 	sets, err := b.allSets(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -95,7 +95,7 @@ func (b *Backend) look(ctx context.Context) (*snapshot, error) {
 
 // build reads everything. The caller holds b.building.
 func (b *Backend) build(ctx context.Context) (*snapshot, error) {
-	begin := time.Now() // a duration, not a time of day
+	begin := time.Now() //nolint:forbidigo // a duration, not a time of day
 	s := &snapshot{at: b.cfg.Now(), blockTime: b.cfg.BlockTime, neurons: map[string]ledger.Neuron{}, byID: map[string]*entry{}, byMiner: map[string][]*entry{}}
 	var err error
 	if s.arena, err = b.cfg.Platform.Arena(ctx, b.cfg.Arena); err != nil {

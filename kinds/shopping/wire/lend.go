@@ -65,7 +65,7 @@ func (l *loan) Record(typ, task string, data any) {
 		return
 	}
 	l.seq++
-	l.held = append(l.held, agon.Event{Seq: l.seq, Type: typ, Task: task, At: time.Now(), Data: b}) // the platform sets right what is off
+	l.held = append(l.held, agon.Event{Seq: l.seq, Type: typ, Task: task, At: time.Now(), Data: b}) //nolint:forbidigo // the platform sets right what is off
 }
 
 // take returns the events that wait.
@@ -75,7 +75,7 @@ func (l *loan) take() []agon.Event {
 	if l.lost > 0 {
 		l.seq++
 		b, _ := json.Marshal(map[string]string{"text": fmt.Sprintf("%d events of the gateway were too many at once and are not kept", l.lost)}) // a text encodes
-		l.held, l.lost = append(l.held, agon.Event{Seq: l.seq, Type: agon.EventNote, At: time.Now(), Data: b}), 0
+		l.held, l.lost = append(l.held, agon.Event{Seq: l.seq, Type: agon.EventNote, At: time.Now(), Data: b}), 0                               //nolint:forbidigo // the platform sets right what is off
 	}
 	out := l.held
 	l.held = nil
