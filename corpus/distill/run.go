@@ -117,7 +117,7 @@ func (c Config) Run(ctx context.Context, at Environments, tell func(Event)) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("distill: %w", err)
 	}
-	begun := time.Now()
+	begun := time.Now() //nolint:forbidigo // measures a real process
 	r, err := drive(ctx, python, code, c.Threads, job, tell)
 	if err != nil {
 		return nil, err

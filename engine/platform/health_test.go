@@ -30,7 +30,7 @@ func TestRequeueRun(t *testing.T) {
 	if got, err := f.Run(ctx, op, l.Run.Run); err != nil || got.State != agon.RunQueued || before.State == agon.RunQueued {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for range 3 { // as often as it takes: it is no failure of the run
+	for range 3 { // as often as it takes: it is not a failure of the run
 		l := f.claim(val1)
 		if l == nil {
 			t.Fatal("nothing to claim")
