@@ -33,7 +33,6 @@ var longFiles = map[string]int{
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/kit/arenafile.go":               739,
 	"kinds/pack/packfile/value.go":         686,
-	"kinds/pack/packplay.go":               606,
 	"kinds/research/commands/research.go":  653,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,

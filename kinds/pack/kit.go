@@ -107,6 +107,9 @@ func Kit() kit.Kit {
 				Compare: func(ctx context.Context, c commands.CompareOptions) (*commands.Comparison, error) {
 					return Compare(ctx, kits, c)
 				},
+				Optimise: func(ctx context.Context, c commands.OptimiseOptions) (*commands.Optimised, error) {
+					return Optimise(ctx, kits, c)
+				},
 				Discover: func(ctx context.Context, c commands.DiscoverOptions) error { return Discover(ctx, kits, c) },
 				Audit: func(ctx context.Context, c commands.AuditOptions) (*consensus.Audited, error) {
 					return Audit(ctx, kits, c)

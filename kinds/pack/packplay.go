@@ -1,12 +1,12 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -19,7 +19,6 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
-	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -234,6 +233,7 @@ func (b *bench) report(sc *clawbench.Scenario, p *packfile.Pack, att *validator.
 	if e.Cost.Calls > 0 {
 		out.Cost = &commands.EpisodeCost{Input: e.Cost.Input, Output: e.Cost.Output, USD: e.Cost.USD, Models: e.Cost.Models, Model: e.Cost.Models[0].Model}
 	}
+	out.Turns, out.Skills = e.Turns, asked(att.Files[kindpack.FileConversation])
 	lower := strings.ToLower(e.Response)
 	for _, w := range []string{"technical issue", "encountered an error", "unable to", "couldn't", "failed to", "try again"} {
 		if strings.Contains(lower, w) {
@@ -247,6 +247,31 @@ func (b *bench) report(sc *clawbench.Scenario, p *packfile.Pack, att *validator.
 		}
 	}
 	return out, nil
+}
+
+// asked are the skills that a conversation's model handed work to.
+func asked(conversation []byte) (out []string) {
+	for line := range bytes.Lines(conversation) {
+		var turn struct {
+			Message struct {
+				Calls []struct {
+					Function struct{ Name, Arguments string } `json:"function"`
+				} `json:"tool_calls"`
+			} `json:"message"`
+		}
+		if json.Unmarshal(line, &turn) != nil {
+			continue
+		}
+		for _, c := range turn.Message.Calls {
+			var args struct {
+				Skill string `json:"skill"`
+			}
+			if c.Function.Name == "delegate" && json.Unmarshal([]byte(c.Function.Arguments), &args) == nil && !slices.Contains(out, args.Skill) {
+				out = append(out, args.Skill)
+			}
+		}
+	}
+	return out
 }
 
 func PlayEpisode(ctx context.Context, kits kit.List, c commands.EpisodeOptions) (*commands.Episode, error) {
@@ -416,111 +441,6 @@ func writeSummary(b *commands.Batch) error {
 		return fmt.Errorf("encode summary: %w", err)
 	}
 	return errors.Join(os.WriteFile(filepath.Join(b.Dir, "summary.json"), append(raw, '\n'), 0o644), os.WriteFile(filepath.Join(b.Dir, "summary.md"), []byte(md.String()), 0o644))
-}
-
-func Compare(ctx context.Context, kits kit.List, c commands.CompareOptions) (*commands.Comparison, error) {
-	o := kits.Options(c.Common, c.Driver)
-	o.ScriptPrice = true // costs are what is compared; the outcome says that a script answered
-	if c.Cassette != "" {
-		env := o.Getenv
-		o.Getenv = func(name string) string {
-			switch name {
-			case "AGON_LLM_CASSETTE":
-				return c.Cassette
-			case "AGON_LLM_BASE_URL", "AGON_LLM_API_KEY":
-				return "" // a tape that is played asks nobody
-			}
-			return env(name)
-		}
-	}
-	b, err := newBench(ctx, o, c.Scenarios, c.User, c.Seed)
-	if err != nil {
-		return nil, err
-	}
-	defer b.close()
-	out := &commands.Comparison{PerDay: c.PerDay, Scripted: c.Cassette == "" && b.o.Getenv("AGON_LLM_BASE_URL") == "", Differences: []commands.Difference{}}
-	type measure struct{ usd, score, calls, output float64 }
-	var got [2][]measure
-	total := 2 * c.Rounds * len(b.set.Scenarios)
-	for i, side := range []*commands.Side{&out.A, &out.B} {
-		path := []string{c.A, c.B}[i]
-		p, err := readPack(path)
-		if err != nil {
-			return nil, err
-		}
-		side.Pack, side.Hash, side.ByTask, side.Models = path, p.Hash, map[string]float64{}, []commands.Share{}
-		calls, models := 0, map[string]*commands.Share{}
-		for _, sc := range b.set.Scenarios {
-			for range c.Rounds {
-				e, err := b.play(ctx, sc, p, "", c.Timeout)
-				if err != nil {
-					return nil, err
-				}
-				m := measure{score: e.Score, calls: float64(e.ToolCalls)}
-				if e.Cost != nil {
-					m.usd, m.output = e.Cost.USD, float64(e.Cost.Output)
-					for _, x := range e.Cost.Models {
-						if models[x.Model] == nil {
-							models[x.Model] = &commands.Share{Model: x.Model}
-						}
-						models[x.Model].Share += float64(x.Count)
-						models[x.Model].USD += float64(x.Micros) / 1e6
-						calls += x.Count
-					}
-				}
-				got[i] = append(got[i], m)
-				side.Episodes++
-				if e.Qualified {
-					side.Qualified++
-				}
-				side.PerUSD += m.usd
-				side.Score += m.score
-				side.Calls += m.calls
-				side.ByTask[sc.Name] += m.usd / float64(c.Rounds)
-				b.o.Show(progress.State{Label: "playing", Total: total, Done: len(got[0]) + len(got[1])})
-			}
-		}
-		n := float64(side.Episodes)
-		side.PerUSD, side.Score, side.Calls = side.PerUSD/n, side.Score/n, side.Calls/n
-		side.MonthUSD = side.PerUSD * c.PerDay * 30
-		for _, m := range models {
-			m.Share, m.USD = m.Share/float64(calls), m.USD/n
-			side.Models = append(side.Models, *m)
-		}
-		slices.SortFunc(side.Models, func(a, b commands.Share) int { return strings.Compare(a.Model, b.Model) })
-	}
-	for _, m := range []struct {
-		name string
-		of   func(measure) float64
-	}{
-		{"usd_per_episode", func(m measure) float64 { return m.usd }},
-		{"score", func(m measure) float64 { return m.score }},
-		{"tool_calls", func(m measure) float64 { return m.calls }},
-		{"output_tokens", func(m measure) float64 { return m.output }},
-	} {
-		var diffs []float64
-		d := commands.Difference{Measure: m.name}
-		for i := range got[0] {
-			x, y := m.of(got[0][i]), m.of(got[1][i])
-			d.A, d.B = d.A+x/float64(len(got[0])), d.B+y/float64(len(got[0]))
-			diffs = append(diffs, y-x)
-		}
-		band := score.Mean(diffs)
-		d.Diff, d.Low, d.High = band.Mean, band.Low, band.High
-		if math.IsInf(d.Low, 0) { // one pair says nothing about noise
-			d.Low, d.High = -math.MaxFloat64, math.MaxFloat64
-		}
-		d.Beyond = d.Low > 0 || d.High < 0
-		if m.name == "usd_per_episode" && d.A > 0 {
-			s := -d.Diff / d.A
-			out.Saving = &s
-			if d.High < math.MaxFloat64 {
-				out.CI = &[2]float64{-d.High / d.A, -d.Low / d.A}
-			}
-		}
-		out.Differences = append(out.Differences, d)
-	}
-	return out, nil
 }
 
 // MockTools is `agon tools mock`.

@@ -35,6 +35,8 @@ type Work struct {
 	Episode func(context.Context, EpisodeOptions) (*Episode, error)
 	Batch   func(context.Context, BatchOptions) (*Batch, error)
 	Compare func(context.Context, CompareOptions) (*Comparison, error)
+	// Optimise tries changes of a pack.
+	Optimise func(context.Context, OptimiseOptions) (*Optimised, error)
 	// MockTools serves the mock office tools until the context ends.
 	MockTools func(context.Context, MockToolsOptions) error
 	// Import makes tasks of ClawBench's files.
@@ -70,7 +72,7 @@ rules of a fixed agent, in one JSON file. kinds/pack/README.md tells the whole s
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd(), a.packRunCmd())
+	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd(), a.packOptimiseCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd(), a.packRunCmd())
 	return cmd
 }
 

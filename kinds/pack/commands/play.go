@@ -55,6 +55,10 @@ type Episode struct {
 	Detail    string  `json:"detail"`
 	Scripted  bool    `json:"scripted"` // no model answered, a script did
 	MS        int64   `json:"ms"`
+
+	// Turns is how often the model answered, Skills are those that it asked.
+	Turns  int      `json:"-"`
+	Skills []string `json:"-"`
 }
 
 // EpisodeCost is what an episode's model calls cost.
