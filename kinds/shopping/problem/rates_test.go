@@ -27,7 +27,7 @@ for line in sys.stdin:
     print(json.dumps(agent.agent_main(json.loads(line))))
 `
 
-// What the demo's generator makes is no test of parsing: what a sample without a
+// What the demo's generator makes is not a test of parsing: what a sample without a
 // model solves of it, what the first hit solves, and what a solver that
 // understands the words finds with the arena's own tools. The problems are those
 // that the bars are for: every form, every difficulty.
