@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,10 @@ faults: ## kill gateway, platform, validator and keeper at random moments, ROUND
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench
+
+FLYWHEEL ?=
+flywheel: build ## base, SFT, RFT: a small model learns to shop from plays and is measured in pairs (slow; FLYWHEEL="--seeds 1")
+	@./scripts/flywheel.sh $(FLYWHEEL)
 
 postgres: build ## the tests of the platform and all wires on a real PostgreSQL, then a whole arena (slow)
 	@./scripts/postgres.sh

@@ -4,8 +4,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// The pins stand in two files, which say the same.
+func TestRequirements(t *testing.T) {
+	b, err := os.ReadFile("pyproject.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `train = ["` + strings.Join(Requirements, `", "`) + `"]`; !strings.Contains(string(b), want) {
+		t.Errorf("pyproject.toml has no line %s", want)
+	}
+}
 
 // The parts of the package that need no trainer, by the python3 that is here.
 func TestPython(t *testing.T) {

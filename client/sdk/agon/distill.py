@@ -60,7 +60,7 @@ def sampled(job: dict[str, Any], policy: Any, stage: str, url: str, path: str, k
         write(path, "".join(json.dumps(r) + "\n" for r in rows))
     have = {(r["task"], r["seed"]) for r in rows}
     todo = [(t, seed) for seed in range(k) for t in tasks(url) if (t.key, seed) not in have]
-    s = Sampling(temperature=temperature, **{n: v for n, v in job["sampling"].items() if n != "temperature"})
+    s = Sampling(temperature=temperature, seed=job["train"]["seed"], **{n: v for n, v in job["sampling"].items() if n != "temperature"})
     total = len(rows) + len(todo)
     with open(path, "a", encoding="utf-8") as f:
         for at in range(0, len(todo), CHUNK):

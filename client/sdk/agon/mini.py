@@ -2,18 +2,18 @@
 
 No weights are needed from anywhere: `base` makes a tokenizer and a model of about a
 million parameters and trains it on synthetic dialogues of the tool protocol, in which
-nobody shops well: the words that are searched for and the product that is taken are drawn.
-What the base knows after that is the form: to copy words of a wish and to take a number.
+nobody shops well: the parts of a wish that are searched for and the product that is taken
+are drawn. What the base knows after that is the form.
 
-A play, in the tokens of the model:
+The parts of a wish have letters, so that a small model need not copy words:
 
-    <wish>lightweight lunch box, of the brand doxzu, for at most 70 pesos, material: glass
-    <act>find lightweight lunch box doxzu glass ; - 70<end>
-    <obs>1 doxzu lightweight lunch box glass ; 2 doxzu lunch box premium ; …
+    <wish>a lightweight lunch box b of the brand c for at most d material: glass
+    <act>find a b c d<end>
+    <obs>1 doxzu lightweight lunch box ; 2 doxzu lunch box premium ; …
     <act>take 1<end>
 
 `Mini` carries such turns out with the tools of the environment: find is find_product with
-the words, the price and the service; take is recommend_product and terminate.
+the words, the price and the service of these parts; take is recommend_product and terminate.
 """
 
 from __future__ import annotations
@@ -27,38 +27,57 @@ from typing import Any
 
 from .env import Play, Reply, Task, Tool
 
-SHOWN = 5  # products that a search shows
+SHOWN = 3  # products that a search shows
 PAD, WISH, ACT, OBS, END = "<pad>", "<wish>", "<act>", "<obs>", "<end>"
+LETTERS = "abcdefgh"
 SERVICES = {"official": "official", "shipping": "freeShipping", "delivery": "COD", "flash": "flashsale"}
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'user' %}<wish>{{ m.content }}{% elif m.role == 'assistant' %}<act>{{ m.content }}<end>"
     "{% else %}<obs>{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<act>{% endif %}"
 )
 CODE = re.compile(r"\b[A-Z]\d{2,3}\b")
+PRICE = re.compile(r"priced between ([\d.]+) and ([\d.]+) pesos|for at most ([\d.]+) pesos|that costs at least ([\d.]+) pesos")
 
 
-def wish(prompt: str) -> str:
-    """The part of a Product problem that says what is wanted, in lower case."""
-    text = prompt.split(": ", 1)[-1] if ": " in prompt.split(",")[0] else prompt
-    return text.split(". Which one")[0].rstrip(" .?").lower()
+def parts(prompt: str) -> list[str]:
+    """The parts of a Product problem, what is wanted first, in lower case."""
+    text = prompt.split(". Which one")[0].rstrip(" .?").lower()
+    head, colon, rest = text.partition(": ")
+    if colon and not PRICE.search(head) and ", of the brand" not in head:
+        text = rest  # head was the greeting
+    return text.split(", ")[: len(LETTERS)]
+
+
+def wish(list_: list[str]) -> str:
+    """The parts as the model sees them: a letter and three words each."""
+    return " ".join(f"{x} " + " ".join(p.split()[:3]) for x, p in zip(LETTERS, list_))
 
 
 def shown(products: list[dict[str, Any]]) -> str:
     """The results of a search in few words."""
-    return " ; ".join(f"{i} " + " ".join(CODE.sub(" ", p["title"]).lower().split()[:6]) for i, p in enumerate(products[:SHOWN], 1)) or "none"
+    return " ; ".join(f"{i} " + " ".join(CODE.sub(" ", p["title"]).lower().split()[:4]) for i, p in enumerate(products[:SHOWN], 1)) or "none"
 
 
-def search(text: str) -> dict[str, str]:
-    """`find a b ; 1 - 2 ; shipping` as arguments of find_product."""
-    words, *rest = (p.strip() for p in text.removeprefix("find").split(";"))
-    args = {"q": words}
-    for p in rest:
-        if "-" in p:
-            lo, _, hi = (x.strip() for x in p.partition("-"))
-            args["price"] = f"{lo}-{hi}"
-        elif p in SERVICES:
-            args["service"] = SERVICES[p]
-    return args
+def search(list_: list[str]) -> dict[str, str]:
+    """Parts of a wish as arguments of find_product."""
+    words: list[str] = []
+    args: dict[str, str] = {}
+    for p in list_:
+        if m := PRICE.fullmatch(p):
+            args["price"] = f"{m[1] or m[4] or ''}-{m[2] or m[3] or ''}"
+        elif service(p):
+            args["service"] = service(p)
+        elif m := re.fullmatch(r"of the brand (.+)|to be had in (.+)|[^:]+: (.+)", p):
+            words.append(m[1] or m[2] or m[3])
+        else:
+            words.append(p)
+    return {"q": " ".join(words) or "any", **args}
+
+
+def service(part: str) -> str:
+    if not re.match(r"from an|with |that is ", part):
+        return ""
+    return next((v for k, v in SERVICES.items() if k in part.split()), "")
 
 
 class Mini:
@@ -68,12 +87,14 @@ class Mini:
         self.tok = tokenizer
         self.stop = [tokenizer.convert_tokens_to_ids(END)]
         self.found: list[dict[str, Any]] = []
+        self.parts: list[str] = []
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tok(text, add_special_tokens=False)["input_ids"])
 
     def begin(self, task: Task, tools: list[Tool]) -> list[int]:
-        return self._ids(f"{WISH}{wish(task.prompt)}{ACT}")
+        self.parts = parts(task.prompt)
+        return self._ids(f"{WISH}{wish(self.parts)}{ACT}")
 
     def answer(self, text: str) -> list[int]:
         return self._ids(f"{OBS}{text}{ACT}")
@@ -81,7 +102,7 @@ class Mini:
     def act(self, text: str, play: Play) -> tuple[list[tuple[str, dict[str, Any]]], str, Reply | None]:
         text = text.strip()
         if text.startswith("find "):
-            args = search(text)
+            args = search([p for x, p in zip(LETTERS, self.parts) if x in text.split()[1:]])
             r = play.call("find_product", args)
             try:
                 self.found = [] if r.refused else json.loads(r.text)
@@ -98,35 +119,17 @@ class Mini:
 
 # --- the champion's plays: what a rule-based shopper does, in the words of the model ---
 
-def read(text: str) -> dict[str, Any]:
-    """Takes a wish apart, as the sample agent `rules` does."""
-    item: dict[str, Any] = {"words": [], "price": "", "service": "", "want": []}
-    for i, part in enumerate(text.split(", ")):
-        if m := re.fullmatch(r"priced between ([\d.]+) and ([\d.]+) pesos", part):
-            item["price"] = f"{m[1]} - {m[2]}"
-        elif m := re.fullmatch(r"for at most ([\d.]+) pesos", part):
-            item["price"] = f"- {m[1]}"
-        elif m := re.fullmatch(r"that costs at least ([\d.]+) pesos", part):
-            item["price"] = f"{m[1]} -"
-        elif m := re.fullmatch(r"of the brand (.+)", part):
-            item["words"].append(m[1])
-            item["want"].append(("brand", m[1]))
-        elif m := re.fullmatch(r"to be had in (\S+) (.+)", part):
-            item["want"].append((m[1], m[2]))
-        elif any(w in part.split() for w in SERVICES) and re.match(r"from an|with |that is ", part):
-            item["service"] = next(w for w in SERVICES if w in part.split())
-        elif i == 0:
-            item["words"].insert(0, part)
-        elif ": " in part:
-            k, v = part.split(": ", 1)
-            item["want"].append((k, v))
-            if v not in ("yes", "no"):
-                item["words"].append(v)
-    return item
-
-
-def asks(item: dict[str, Any]) -> str:
-    return "find " + " ".join(item["words"]) + (f" ; {item['price']}" if item["price"] else "") + (f" ; {item['service']}" if item["service"] else "")
+def read(list_: list[str]) -> tuple[str, list[tuple[str, str]]]:
+    """Which parts the champion searches for, as letters, and the attributes that it compares."""
+    letters, want = [], []
+    for x, p in zip(LETTERS, list_):
+        m = re.fullmatch(r"of the (brand) (.+)|to be had in (\S+) (.+)|([^:]+): (.+)", p)
+        if m and not PRICE.fullmatch(p):
+            k, v = (g for g in m.groups() if g is not None)
+            want.append((k, v))
+        if not p.startswith("to be had in") and not p.endswith((": yes", ": no")):
+            letters.append(x)
+    return " ".join(letters), want
 
 
 class Champion:
@@ -134,15 +137,15 @@ class Champion:
 
     def turns(self, task: Task, play: Play) -> Iterator[tuple[str, str]]:
         """Yields what it says and what it is told; the play is over after the last."""
-        item = read(wish(task.prompt))
-        say = asks(item)
-        found = json.loads(play.call("find_product", search(say)).text or "[]")[:SHOWN]
-        yield say, shown(found)
+        wanted = parts(task.prompt)
+        letters, want = read(wanted)
+        found = json.loads(play.call("find_product", search([p for x, p in zip(LETTERS, wanted) if x in letters.split()])).text or "[]")[:SHOWN]
+        yield f"find {letters}", shown(found)
         if not found:
             play.call("terminate", {})
             return
         infos = {p["product_id"]: p for p in json.loads(play.call("view_product_information", {"product_ids": ",".join(p["product_id"] for p in found)}).text)}
-        best = max(range(len(found)), key=lambda i: (fits(infos.get(found[i]["product_id"], {}), item["want"]), -i))
+        best = max(range(len(found)), key=lambda i: (fits(infos.get(found[i]["product_id"], {}), want), -i))
         play.call("recommend_product", {"product_ids": found[best]["product_id"]})
         play.call("terminate", {})
         yield f"take {best + 1}", ""
@@ -202,28 +205,10 @@ def invented(p: dict[str, Any], r: random.Random) -> str:
 
 def synthetic(products: list[dict[str, Any]], r: random.Random) -> list[tuple[str, str]]:
     """A dialogue of the protocol as (role, text): the form is right, the choices are drawn."""
-    text = invented(r.choice(products), r)
-    words = re.findall(r"[^\s,:]+", text)
-    out = [("wish", text)]
-    for _ in range(1 if r.random() < .8 else 2):
-        spans = sorted(r.sample(range(len(words)), min(len(words), r.randint(1, 3))))
-        picked: list[str] = []
-        end = 0
-        for a in spans:
-            a, b = max(a, end), max(a, end) + r.randint(1, 4)
-            picked += words[a:b]
-            end = b
-        numbers = re.findall(r"\d+", text)
-        price = ""
-        if numbers and r.random() < .5:
-            a = r.choice(numbers)
-            price = " ; " + r.choice([f"- {a}", f"{a} -", f"{a} - {r.choice(numbers)}"])
-        services = [w for w in words if w in SERVICES]
-        service = f" ; {r.choice(services)}" if services and r.random() < .5 else ""
-        out.append(("act", "find " + " ".join(picked) + price + service))
-        out.append(("obs", shown([r.choice(products) for _ in range(r.randint(1, SHOWN))])))
-    out.append(("act", f"take {r.randint(1, out[-1][1].count(';') + 1)}"))
-    return out
+    list_ = invented(r.choice(products), r).split(", ")
+    letters = [x for x, _ in zip(LETTERS, list_) if r.random() < .5] or [r.choice(LETTERS[: len(list_)])]
+    n = r.randint(1, SHOWN)
+    return [("wish", wish(list_)), ("act", "find " + " ".join(letters)), ("obs", shown([r.choice(products) for _ in range(n)])), ("act", f"take {r.randint(1, n)}")]
 
 
 def tokens(tok: Any, dialogue: list[tuple[str, str]]) -> tuple[list[int], list[int]]:
@@ -243,7 +228,7 @@ def tokens(tok: Any, dialogue: list[tuple[str, str]]) -> tuple[list[int], list[i
     return ids, mask
 
 
-def base(catalogue: str, out: str, steps: int, seed: int, batch: int = 32, rate: float = 2e-3, log: Any = print) -> dict[str, Any]:
+def base(catalogue: str, out: str, steps: int, seed: int, batch: int = 16, rate: float = 3e-3, log: Any = print) -> dict[str, Any]:
     """Makes a tokenizer and a model and trains it on synthetic dialogues over a catalogue's words; the loss is on what the model says,
     and a tenth of it on the rest. Returns {parameters, steps, loss, tokens}."""
     import torch
@@ -253,7 +238,7 @@ def base(catalogue: str, out: str, steps: int, seed: int, batch: int = 32, rate:
     with open(catalogue, encoding="utf-8") as f:
         products = [json.loads(line) for line in f]
     products = [p for p in products if p["title"].isascii()]
-    tok = tokenizer([t for _ in range(4000) for _, t in synthetic(products, r)])
+    tok = tokenizer([t for _ in range(1500) for _, t in synthetic(products, r)])
     net = model(len(tok), tok)
     opt = torch.optim.AdamW(net.parameters(), lr=rate, betas=(.9, .98), weight_decay=.01)
     warm = max(1, steps // 20)
@@ -272,8 +257,8 @@ def base(catalogue: str, out: str, steps: int, seed: int, batch: int = 32, rate:
         opt.step()
         plan.step()
         seen += int((ids != tok.pad_token_id).sum())
-        last = float((each * mask[:, 1:]).sum() / mask[:, 1:].sum())
-        if i % 50 == 0 or i == steps - 1:
+        last = float((each.detach() * mask[:, 1:]).sum() / mask[:, 1:].sum())
+        if i % 20 == 0 or i == steps - 1:
             log({"stage": "base", "step": i + 1, "of": steps, "loss": round(last, 4), "tokens": seen})
     os.makedirs(out, exist_ok=True)
     net.save_pretrained(out)

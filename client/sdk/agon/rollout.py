@@ -23,6 +23,7 @@ class Sampling:
     max_tokens: int = 16384  # of a whole play
     turns: int = 24
     batch: int = 64
+    seed: int = 0  # another one draws other tokens
 
 
 class Local:
@@ -71,7 +72,7 @@ def play(policy: Local, url: str, tasks: Sequence[tuple[Task, int]], s: Sampling
         ends = any(t.name == "terminate" for t in tools)
         for at in range(0, len(tasks), s.batch):
             part = list(tasks[at : at + s.batch])
-            torch.manual_seed(part[0][1] * 1_000_003 + at)
+            torch.manual_seed(s.seed * 7_919 + part[0][1] * 1_000_003 + at)
             traces = [Trace(t.key, seed) for t, seed in part]
             plays = [client.open(t.key, seed) for t, seed in part]
             forms = [dialect(policy.directory, policy.tok) for _ in part]

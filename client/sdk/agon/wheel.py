@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -74,7 +75,7 @@ def champion(url: str, path: str, n: int) -> float:
     with Client(url) as c:
         for t in c.tasks()[:n]:
             with c.open(t.key) as play:
-                said: list[dict[str, str]] = [{"role": "user", "content": mini.wish(t.prompt)}]
+                said: list[dict[str, str]] = [{"role": "user", "content": mini.wish(mini.parts(t.prompt))}]
                 for turn, told in mini.Champion().turns(t, play):
                     said.append({"role": "assistant", "content": turn})
                     if told:
@@ -91,10 +92,12 @@ def turn(a: argparse.Namespace, seed: int, train: str, held: str) -> dict[str, A
     out = os.path.join(a.out, f"seed-{seed}")
     os.makedirs(out, exist_ok=True)
     base = a.base or os.path.join(a.out, "base")
-    rows = os.path.join(a.out, "champion.jsonl")
+    rows = os.path.join(out, "champion.jsonl")
+    with open(os.path.join(a.out, "champion.jsonl"), encoding="utf-8") as f:
+        distill.write(rows, "".join(random.Random(seed).sample(f.readlines(), a.demos)))  # a seed draws its own plays to learn from
     job: dict[str, Any] = {"arena": "mini shopping", "url": train, "held_url": held, "corpus": False, "scripted": False, "threads": a.threads, "k": a.plays,
-                           "sampling": {"temperature": 1.0, "turn_tokens": 40, "max_tokens": 320, "turns": 3, "batch": 64}}
-    learn = {"learning_rate": a.rate, "batch": 16, "max_length": 320, "lora_rank": 0, "seed": seed, "log_steps": 5}
+                           "sampling": {"temperature": 1.0, "turn_tokens": 16, "max_tokens": 200, "turns": 3, "batch": 64}}
+    learn = {"learning_rate": a.rate, "batch": 16, "max_length": 200, "lora_rank": 0, "seed": seed, "log_steps": 5}
     distill.log = say
     got: dict[str, Any] = {}
     for method, start, o in (("sft", base, {"epochs": a.epochs}), ("rft", os.path.join(out, "sft", "model"), {"epochs": 2, "learning_rate": a.rate / 2})):
@@ -131,12 +134,12 @@ def main() -> None:
     p.add_argument("--out", required=True)
     p.add_argument("--base", default="", help="a base that stands already (default: one is made and trained)")
     p.add_argument("--seeds", type=int, default=3)
-    p.add_argument("--steps", type=int, default=330, help="of the base's first training")
-    p.add_argument("--train", type=int, default=200, help="tasks to train on")
-    p.add_argument("--held", type=int, default=200, help="tasks to measure by")
-    p.add_argument("--demos", type=int, default=40, help="tasks that the champion's plays are shown of")
-    p.add_argument("--plays", type=int, default=4, help="plays a task that RFT samples")
-    p.add_argument("--epochs", type=float, default=6, help="of SFT")
+    p.add_argument("--steps", type=int, default=80, help="of the base's first training")
+    p.add_argument("--train", type=int, default=100, help="tasks to train on")
+    p.add_argument("--held", type=int, default=120, help="tasks to measure by")
+    p.add_argument("--demos", type=int, default=4, help="plays of the champion that SFT is shown")
+    p.add_argument("--plays", type=int, default=2, help="plays a task that RFT samples")
+    p.add_argument("--epochs", type=float, default=2, help="of SFT")
     p.add_argument("--rate", type=float, default=1e-3)
     p.add_argument("--threads", type=int, default=0)
     a = p.parse_args()
@@ -158,7 +161,7 @@ def main() -> None:
     if not a.base and not os.path.exists(os.path.join(a.out, "base", "agon.json")):
         say(mini.base(os.path.join(a.out, "words.jsonl"), os.path.join(a.out, "base"), a.steps, 1, log=say))
     with served(a.agon, a.out, train) as t, served(a.agon, a.out, held) as h:
-        share = champion(t, os.path.join(a.out, "champion.jsonl"), a.demos)
+        share = champion(t, os.path.join(a.out, "champion.jsonl"), a.train)
         champ = champion(h, os.path.join(a.out, "champion-held.jsonl"), a.held)
         turns = [turn(a, s, t, h) for s in range(1, a.seeds + 1)]
     mean = {m: sum(x[m] for x in turns) / len(turns) for m in ("base", "sft", "rft")}

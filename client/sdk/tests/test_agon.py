@@ -4,7 +4,7 @@ import json
 import unittest
 
 from agon import distill, mini, report, stats
-from agon.env import Client, Reply
+from agon.env import Client, Reply, Task
 from agon.policy import Hermes, Trace
 
 
@@ -81,15 +81,20 @@ class Forms(unittest.TestCase):
     wish = "heavy duty travel kettle, of the brand vengor, priced between 100 and 1701 pesos, with free shipping, capacity: 1.7l, to be had in color red"
 
     def test_reading(self):
-        self.assertEqual(mini.wish("Can you find me one product: " + self.wish.capitalize() + "?"), self.wish)
-        self.assertEqual(mini.asks(mini.read(self.wish)), "find heavy duty travel kettle vengor 1.7l ; 100 - 1701 ; shipping")
-        self.assertEqual(mini.search("find a b ; 100 - 1701 ; shipping"), {"q": "a b", "price": "100-1701", "service": "freeShipping"})
+        got = mini.parts("I need this, and only one: " + self.wish.capitalize() + "?")
+        self.assertEqual(got, self.wish.split(", "))
+        self.assertEqual(mini.parts("lunch box, for at most 70 pesos, material: glass"), ["lunch box", "for at most 70 pesos", "material: glass"])
+        self.assertEqual(mini.wish(got[:2]), "a heavy duty travel b of the brand")
+        self.assertEqual(mini.search(got), {"q": "heavy duty travel kettle vengor 1.7l color red", "price": "100-1701", "service": "freeShipping"})
+        self.assertEqual(mini.search(["that costs at least 3 pesos"]), {"q": "any", "price": "3-"})
+        self.assertEqual(mini.read(got), ("a b c d e", [("brand", "vengor"), ("capacity", "1.7l"), ("color", "red")]))
         self.assertEqual(mini.shown([{"title": "Doxzu lunch box Z616 best"}]), "1 doxzu lunch box best")
 
     def test_turns(self):
         d, p = mini.Mini(Tokens()), Play([{"product_id": "7", "title": "A box"}])
+        d.begin(Task("t", "box, of the brand x"), [])
         self.assertEqual(d.act("take 1", p)[1:], ("none", None))  # nothing was found yet
-        self.assertEqual(d.act("find box", p)[1], "1 a box")
+        self.assertEqual(d.act("find b h", p)[:2], ([("find_product", {"q": "x"})], "1 a box"))
         self.assertEqual(d.act("take 2", p)[1], "none")
         calls, _, last = d.act("take 1", p)
         self.assertTrue(last.done)
