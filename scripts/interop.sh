@@ -140,7 +140,7 @@ if [ -n "${AGON_STRANGERS:-}" ]; then
 	env clawbench fastapi==0.165.0 uvicorn==0.54.0 httpx==0.28.1
 	if [ -n "$newer" ]; then
 		python=$newer
-		env ridges bittensor==10.5.0 harbor==0.3.0 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \
+		env ridges bittensor==10.5.0 harbor==0.3.0 asgi-correlation-id==5.0.1 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \
 			docker==7.2.0 fastapi==0.165.0 httpx==0.28.1 psutil==7.2.2 python-dotenv==1.2.4 sentry-sdk==2.75.0
 		python=$usual
 	fi
