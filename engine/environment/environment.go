@@ -310,3 +310,9 @@ func (x *Session) Close() error {
 	x.episode = nil
 	return e.Close()
 }
+// Len is how many sessions are open.
+func (s *Sessions) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
