@@ -310,6 +310,7 @@ func (x *Session) Close() error {
 	x.episode = nil
 	return e.Close()
 }
+
 // Len is how many sessions are open.
 func (s *Sessions) Len() int {
 	s.mu.Lock()
