@@ -107,7 +107,12 @@ func TestWorkBounds(t *testing.T) {
 
 // An agent in a real box: the note names what it wrote, and its output has times.
 func TestNoteOfARealRun(t *testing.T) {
+	looked := false
 	for _, a := range kittest.Play(t, Kit(), kittest.Files{agentFile: "import os\ndef agent_main(input):\n    open('made-by-agent', 'w').write('hello from the box')\n    print('printed')\n"}) {
+		if looked {
+			continue // one task is enough
+		}
+		looked = true
 		var note workNote
 		marks := 0
 		for _, e := range a.Events() {
@@ -131,6 +136,5 @@ func TestNoteOfARealRun(t *testing.T) {
 		if !found || marks == 0 {
 			t.Errorf("note %+v, %d marks", note, marks)
 		}
-		return // one task is enough
 	}
 }

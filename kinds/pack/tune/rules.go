@@ -10,7 +10,7 @@ type Block struct {
 	Before  string // what stands between the block before and this one
 	Marker  string // of a list's item, as "1. " or "- ", with its indent
 	Body    string // the rest, lines and all
-	Heading bool   // a title, which is no rule
+	Heading bool   // a title
 }
 
 var (
