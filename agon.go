@@ -327,7 +327,7 @@ const (
 // Supply is where the sets of an arena come from: for every set period so many
 // tasks, hidden until it has ended, and committed to before it begins.
 type Supply struct {
-	From  string `json:"from" toml:"from"`   // SupplyDirectory, SupplyGenerator or SupplyBank
+	From  string `json:"from" toml:"from"`   // one of Supplies
 	Tasks int    `json:"tasks" toml:"tasks"` // of a set
 	// Uses is in how many periods a task of a bank serves before it is published;
 	// 0: DefaultUses. Tasks of the other supplies serve once.
@@ -339,7 +339,11 @@ const (
 	SupplyDirectory = "directory" // a folder of tasks, each of which serves once
 	SupplyGenerator = "generator" // the kind makes them from a seed that nobody knows before
 	SupplyBank      = "bank"      // tasks that may come again, those first that were seen least
+	SupplyFeed      = "feed"      // the kind makes them of what was published lately
 )
+
+// Supplies are the places that the sets of an arena may come from.
+func Supplies() []string { return []string{SupplyDirectory, SupplyGenerator, SupplyBank, SupplyFeed} }
 
 // DefaultUses is in how many periods a task of a bank serves.
 const DefaultUses = 3

@@ -53,6 +53,9 @@ type SetRequest struct {
 	Uses  map[agon.Digest]int
 	Shown map[agon.Digest]bool
 	Seen  map[agon.Digest]int64 // how often each was given to validators
+	// Needed: the arena cannot go on without it, so that Draw waits for what takes
+	// long. Otherwise it may go on aside and return ErrDrawing meanwhile.
+	Needed bool
 }
 
 // EndedSet is a set whose period has ended.
@@ -84,6 +87,8 @@ type supplied struct {
 	turn sync.Mutex // held while its arena's sets move
 	rest time.Time  // no draw before
 	said string     // the last failure that was logged
+	// drawing says that the last draw goes on.
+	drawing bool
 }
 
 // SetSupply gives an arena its supply; it must be called before EnsureArena.
@@ -148,7 +153,10 @@ func (p *Platform) supply(ctx context.Context, a *agon.Arena) error {
 	}
 	first := now.TurnedAt.IsZero() && now.N == 0
 	for _, n := range []int64{now.N, now.N + 1} {
-		tasks, err := p.drawn(ctx, *a, s, n)
+		if n > now.N && !p.due(s, now) {
+			break
+		}
+		tasks, err := p.drawn(ctx, *a, s, n, n == now.N)
 		if err != nil && (first || n == now.N) {
 			return err
 		}
@@ -170,6 +178,10 @@ func inSet(all, set []agon.TaskRef) []agon.TaskRef {
 }
 
 func (p *Platform) sayDraw(ctx context.Context, s *supplied, a agon.Arena, n int64, err error) {
+	if s.drawing = errors.Is(err, ErrDrawing); s.drawing {
+		s.rest = p.now().Add(lookAgain)
+		return
+	}
 	s.rest = p.now().Add(drawAgain)
 	if said := fmt.Sprint(n, err); said != s.said {
 		s.said = said
@@ -178,10 +190,10 @@ func (p *Platform) sayDraw(ctx context.Context, s *supplied, a agon.Arena, n int
 }
 
 // drawn returns the set of a period; one that is not there yet is drawn and
-// committed to.
-func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64) ([]agon.TaskRef, error) {
+// committed to. needed is SetRequest's.
+func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64, needed bool) ([]agon.TaskRef, error) {
 	var x store.SeedPeriod
-	r := SetRequest{Arena: a, Period: n, Tasks: a.Supply.Tasks, Shown: map[agon.Digest]bool{}, Seen: map[agon.Digest]int64{}}
+	r := SetRequest{Arena: a, Period: n, Tasks: a.Supply.Tasks, Shown: map[agon.Digest]bool{}, Seen: map[agon.Digest]int64{}, Needed: needed}
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		if x, err = tx.Period(a.ID, n); err != nil {
 			return err
@@ -267,32 +279,8 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 	if err != nil {
 		return nil, err
 	}
-	s.said = ""
+	s.said, s.drawing = "", false
 	return set, nil
-}
-
-// checkSet says what is wrong with a set that a supply gave.
-func checkSet(r SetRequest, list []agon.TaskRef) error {
-	bad := func(format string, args ...any) error {
-		return &agon.Error{Code: "bad_set", Status: 422, Field: "supply", Message: fmt.Sprintf("the set of period %d: ", r.Period) + fmt.Sprintf(format, args...)}
-	}
-	if len(list) != r.Tasks {
-		return bad("the supply gave %d tasks where the set has %d", len(list), r.Tasks)
-	}
-	seen := map[agon.Digest]string{}
-	for _, t := range list {
-		if err := t.Digest.Validate(); err != nil || t.Key == "" {
-			return bad("task %q: %v", t.Key, err)
-		}
-		if other, ok := seen[t.Digest]; ok {
-			return bad("tasks %q and %q have the same content", other, t.Key)
-		}
-		seen[t.Digest] = t.Key
-		if r.Shown[t.Digest] {
-			return bad("task %q is public, or in a set whose results are not in", t.Key)
-		}
-	}
-	return nil
 }
 
 // seeBlock notes the newest block of an arena whose periods are counted in blocks.
@@ -383,16 +371,19 @@ func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) erro
 	if len(cur.Tasks) == 0 || len(next.Tasks) == 0 {
 		if !now.Before(s.rest) {
 			for _, x := range []*store.SeedPeriod{&cur, &next} {
-				if len(x.Tasks) > 0 {
+				if len(x.Tasks) > 0 || x == &next && !p.due(s, cur) {
 					continue
 				}
-				if x.Tasks, err = p.drawn(ctx, a, s, x.N); err != nil {
+				if x.Tasks, err = p.drawn(ctx, a, s, x.N, false); err != nil {
 					p.sayDraw(ctx, s, a, x.N, err)
 					break
 				}
 			}
 		}
 		if len(cur.Tasks) == 0 {
+			if s.drawing {
+				return nil // what is entered meanwhile waits for it
+			}
 			return p.pauseUnsupplied(ctx, a, cur)
 		}
 	}
@@ -848,37 +839,6 @@ func (p *Platform) wasOpened(arena string, d agon.Digest) bool {
 	p.sets.mu.Lock()
 	defer p.sets.mu.Unlock()
 	return p.sets.opened[arena][d]
-}
-
-// checkPeriod says what is wrong with an arena's periods and supply.
-func checkPeriod(a agon.Arena) error {
-	if x := a.Period; x != nil {
-		switch {
-		case (x.Hours > 0) == (x.Blocks > 0):
-			return errors.New("period: name hours or blocks, one of them")
-		case x.Blocks == 0 && !(x.Hours >= agon.LeastPeriodHours && x.Hours <= agon.MostPeriodHours):
-			return fmt.Errorf("period.hours: %v: want a minute (0.0167) to %d", x.Hours, agon.MostPeriodHours)
-		case x.Blocks > agon.MostPeriodBlocks:
-			return fmt.Errorf("period.blocks: %d: want at most %d", x.Blocks, agon.MostPeriodBlocks)
-		}
-	}
-	x := a.Supply
-	if x == nil {
-		return nil
-	}
-	if !slices.Contains([]string{agon.SupplyDirectory, agon.SupplyGenerator, agon.SupplyBank}, x.From) {
-		return fmt.Errorf("supply.from: %.40q is not one of %s, %s, %s", x.From, agon.SupplyDirectory, agon.SupplyGenerator, agon.SupplyBank)
-	}
-	if len(a.Stages) > 0 {
-		return errors.New("stages: a supply gives one set, which has no stages")
-	}
-	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
-		return fmt.Errorf("supply.tasks: %d: want 1 to %d", x.Tasks, agon.MostSetTasks)
-	}
-	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
-		return fmt.Errorf("supply.uses: %d: want 0 (%d) to 1000, for a bank", x.Uses, agon.DefaultUses)
-	}
-	return nil
 }
 
 // followTitles plays on the present set who has taken a seat since it began.

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/engine/validator"
@@ -25,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
+	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
@@ -51,9 +53,10 @@ func demoPairs() map[string]float64 {
 
 // Kit makes the claim kind for one process.
 func Kit() kit.Kit {
+	corpus, open := rounds.NewCorpus(time.Now), &rounds.Open{}
 	return kit.Kit{
 		Libraries: libraries,
-		Page:      page(),
+		Page:      page(open),
 		EntryName: "agent.py",
 		Kind:      play.Name,
 		Baseline:  guess,
@@ -82,13 +85,25 @@ func Kit() kit.Kit {
 			own, ok := docs.(tools.Search)
 			if !ok {
 				var err error
-				if own, err = shippedDocs(time.Now); err != nil {
+				if own, err = documents(o, corpus); err != nil {
 					return nil, nil, err
 				}
 			}
 			return openToolHost(o, own, d, rootfs, gw, time.Now)
 		},
-		Script:     func() []byte { return kit.SampleScript(data.FS, "search-llm") },
+		Script: func() []byte { return kit.SampleScript(data.FS, "search-llm") },
+		Feeds:  true,
+		Supply: func(s *kit.Server, f kit.ArenaFile, _ *agon.Arena) (platform.Supply, error) {
+			if f.Supply == nil || f.Supply.From != agon.SupplyFeed {
+				return nil, nil
+			}
+			x, err := rounds.New(s, kit.Kit{Kind: play.Name}, f, corpus)
+			if err != nil {
+				return nil, err
+			}
+			open.Add(x)
+			return x, nil
+		},
 		Incentives: map[string]incentive.Rule{roster.ArenaRule: roster.TopThree()},
 		Commands:   commands.Of,
 		Calc:       calc.WithExamples(slices.Concat(roster.Rules(), play.Rules(), query.Rules(), signin.Rules()), calcExamples),
@@ -108,6 +123,20 @@ func newClaim(p kit.Parts) kind.Kind {
 		c.Judge = play.ModelJudge{Models: p.Judges, Panel: p.Panel}
 	}
 	return play.New(c)
+}
+
+// documents are those that scripts search: the folder of AGON_CORPUS, what the
+// rounds of this process are made of, or else what comes with agon.
+func documents(o kit.Options, corpus *rounds.Corpus) (tools.Search, error) {
+	if dir := o.Getenv("AGON_CORPUS"); dir != "" {
+		if err := corpus.AddFolder(dir); err != nil {
+			return nil, &agon.Error{Code: "bad_corpus", Status: 422, Field: "AGON_CORPUS", Message: err.Error(), Mend: "name a folder of .md, .txt or .json documents", Err: err}
+		}
+	}
+	if corpus.Len() > 0 {
+		return corpus, nil
+	}
+	return shippedDocs(time.Now)
 }
 
 // shippedDocs are the documents that come with agon for scripts to search.

@@ -161,7 +161,7 @@ func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 // there is looked up from the current folder, as it was once.
 func (f *ArenaFile) below(dir string) (bad []string) {
 	named := map[string][]string{"sets": f.Sets, "hidden": f.Hidden, "retired": f.Retired}
-	if f.Supply != nil {
+	if f.Supply != nil && !strings.Contains(f.Supply.Path, "://") {
 		path := []string{f.Supply.Path}
 		named["supply.path"] = path
 		defer func() { f.Supply.Path = path[0] }()

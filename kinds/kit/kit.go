@@ -67,6 +67,8 @@ type Kit struct {
 	// Supply makes the supply of an arena where the kind has one of its own, and
 	// completes its period; nil from it: it is as the arena file says.
 	Supply func(s *Server, f ArenaFile, a *agon.Arena) (platform.Supply, error)
+	// Feeds says that Supply makes sets of what is published (agon.SupplyFeed).
+	Feeds bool
 	// CheckTask says what is wrong with a task of the kind, beyond what every
 	// task is checked for.
 	CheckTask func(*task.Task) error

@@ -24,11 +24,12 @@ func NoModel(o Options, what string) error {
 }
 
 // Roles of models beside the agents'. Each may have its own: AGON_JUDGE_MODEL,
-// AGON_PROPOSER_MODEL, AGON_REFERENCE_MODEL.
+// AGON_PROPOSER_MODEL, AGON_REFERENCE_MODEL, AGON_AUDITOR_MODEL.
 const (
 	RoleJudge     = "JUDGE"
 	RoleProposer  = "PROPOSER"
 	RoleReference = "REFERENCE"
+	RoleAuditor   = "AUDITOR"
 )
 
 // Models are the models of a role, the first before those that stand in for it:

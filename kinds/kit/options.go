@@ -25,6 +25,7 @@ type Options struct {
 	Once     bool
 	Parallel int // runs at once; 0: one per core
 	Getenv   func(string) string
+	Now      func() time.Time // of the platform; nil: time.Now
 	Log      *slog.Logger
 	// Say prints one line for people, Progress shows how far the play is. Ready is
 	// called when /v1 answers, Decided whenever the last open submission has been

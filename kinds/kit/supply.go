@@ -18,7 +18,7 @@ import (
 // SupplyFile says in an arena file where the sets of its periods come from.
 type SupplyFile struct {
 	From  string `toml:"from"`
-	Path  string `toml:"path"` // of a directory, or of a bank
+	Path  string `toml:"path"` // of a directory or a bank; of a feed its address, file or folder
 	Tasks int    `toml:"tasks"`
 	Uses  int    `toml:"uses"`
 }
@@ -39,8 +39,15 @@ func (x *SupplyFile) mistakes(k Kit, no func(field, format string, args ...any))
 		if x.Path != "" {
 			no("supply.path", "a generator has none")
 		}
+	case agon.SupplyFeed:
+		if !k.Feeds {
+			no("supply.from", "the kind %s makes no tasks of what is published: name a directory or a bank", k.Kind)
+		}
+		if x.Path == "" {
+			no("supply.path", "name the feed: an address, a file or a folder of documents")
+		}
 	default:
-		no("supply.from", "%.40q is not one of %s, %s, %s", x.From, agon.SupplyDirectory, agon.SupplyGenerator, agon.SupplyBank)
+		no("supply.from", "%.40q is not one of %s", x.From, strings.Join(agon.Supplies(), ", "))
 	}
 	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
 		no("supply.tasks", "%d: want 1 to %d tasks a set", x.Tasks, agon.MostSetTasks)

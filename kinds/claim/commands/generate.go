@@ -19,6 +19,7 @@ type generateOptions struct {
 	champion  string // script of the sitting champion; "" = the seat is empty
 	proposer  string // models; "" = the gateway's first
 	reference string
+	auditor   string // "" = that of AGON_AUDITOR_MODEL, or none
 	count     int
 	wrong     float64
 	draws     int
@@ -99,6 +100,7 @@ Exit codes: 0 complete, 8 stopped early by budget, draws or a provider: run it a
 	f.StringVar(&o.champion, "champion", "", "the sitting champion's `script`; without it every claim counts as hard")
 	f.StringVar(&o.proposer, "proposer", "", "`model` that writes claims (default: the gateway's first)")
 	f.StringVar(&o.reference, "reference", "", "`model` that answers them (default: the gateway's first)")
+	f.StringVar(&o.auditor, "auditor", "", "`model` that audits each answer and has it mended (default: that of AGON_AUDITOR_MODEL, or none)")
 	f.IntVar(&o.count, "count", 12, "make this `many` claims")
 	f.Float64Var(&o.wrong, "wrong", 0.5, "`share` that the champion must get wrong")
 	f.IntVar(&o.draws, "draws", 0, "draw at most this `many` claims (default 20 times --count)")

@@ -6,36 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/engine/judge"
-	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/supply"
 	"github.com/agon-arena/agon/kinds/claim/wire"
 	"github.com/agon-arena/agon/kinds/kit"
-	"github.com/agon-arena/agon/sandbox/tempdir"
 )
-
-// readItems reads a feed: an address, a file or a folder.
-func readItems(ctx context.Context, feed string) ([]supply.Item, error) {
-	if strings.HasPrefix(feed, "http://") || strings.HasPrefix(feed, "https://") {
-		return supply.Fetch(ctx, nil, feed)
-	}
-	st, err := os.Stat(feed)
-	if err != nil {
-		return nil, fmt.Errorf("read feed: %w", err)
-	}
-	if st.IsDir() {
-		return supply.ReadFolder(os.DirFS(feed))
-	}
-	b, err := kit.ReadFile(feed, supply.MaxFeed)
-	if err != nil {
-		return nil, err
-	}
-	return supply.ReadFeed(b)
-}
 
 // makeClaims makes claims from a feed, as c says.
 func makeClaims(ctx context.Context, o kit.Options, c generateOptions) (*supply.Report, error) {
@@ -49,66 +27,21 @@ func makeClaims(ctx context.Context, o kit.Options, c generateOptions) (*supply.
 	if _, err := os.Lstat(c.out); err == nil {
 		return nil, &agon.Error{Code: "exists", Status: 409, Field: "out", Message: c.out + " is there already", Mend: "name another directory"}
 	}
-	log, err := supply.OpenLog(c.log, c.replay)
-	if err != nil {
-		return nil, bad("log", err)
-	}
-	defer log.Close()
-	conf := supply.Config{
-		Items: items, Log: log, Replay: c.replay, Count: c.count, Wrong: c.wrong, Draws: c.draws, Seed: c.seed, Told: o.Sayf,
-	}
-	var script []byte
-	if c.replay {
-		conf.ChampionID = log.ChampionID()
-	} else if c.champion != "" {
-		if script, err = kit.ReadFile(c.champion, wire.MaxScript); err != nil {
-			return nil, bad("champion", err)
-		}
-		conf.ChampionID = string(agon.Sum(script))
+	m := rounds.Making{
+		Items: items, Log: c.log, Replay: c.replay, Count: c.count, Wrong: c.wrong, Draws: c.draws, Seed: c.seed, Budget: c.budget,
+		Proposer: kit.ModelNames(c.proposer), Reference: kit.ModelNames(c.reference), Auditor: kit.ModelNames(c.auditor),
 	}
 	if !c.replay {
 		if err := kit.NoModel(o, "making claims"); err != nil {
 			return nil, err
 		}
-		work, err := tempdir.Make("supply")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(work)
-		var gw *gateway.Gateway
-		if script == nil {
-			if gw, err = kit.NewGateway(ctx, o, work); err != nil {
-				return nil, err
+		if c.champion != "" {
+			if m.Script, err = kit.ReadFile(c.champion, wire.MaxScript); err != nil {
+				return nil, bad("champion", err)
 			}
-			defer gw.Stop()
-		} else {
-			ch, err := newChampion(ctx, o, work, script, items)
-			if err != nil {
-				return nil, err
-			}
-			defer ch.close()
-			conf.Champion, gw = ch, ch.player.Own
-		}
-		o.Sayf("making claims can cost at most $%.2f for models, and what the champion spends", float64(c.budget)/1e6)
-		// Most of the money goes to the reference model: it answers every claim.
-		for _, m := range []struct {
-			task, role, model string
-			share             agon.Micros
-			to                **judge.Judge
-		}{{"propose", kit.RoleProposer, c.proposer, c.budget / 4, &conf.Proposer}, {"reference", kit.RoleReference, c.reference, c.budget - c.budget/4, &conf.Reference}} {
-			models := o.Models(m.role)
-			if m.model != "" {
-				models = kit.ModelNames(m.model)
-			}
-			j, s, err := kit.JudgeSession(ctx, gw, "supply", m.task, models, 0, m.share)
-			if err != nil {
-				return nil, err
-			}
-			defer s.Close()
-			*m.to = j
 		}
 	}
-	set, err := supply.Generate(ctx, conf)
+	set, err := rounds.Make(ctx, o, m)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +67,7 @@ func itemsFor(ctx context.Context, c generateOptions) ([]supply.Item, error) {
 	} else if !errors.Is(err, os.ErrNotExist) || c.replay {
 		return nil, err
 	}
-	items, err := readItems(ctx, c.feed)
+	items, err := rounds.Read(ctx, c.feed)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/claim/wire"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -65,7 +66,7 @@ func (s *seedPlayer) play(ctx context.Context, p wire.Pair) (wire.Result, error)
 		return wire.Result{}, err
 	}
 	sub := agon.Submission{ID: p.Candidate.ArtifactID, Arena: "pushed", Name: "script", Digest: digest}
-	att, pair, err := playPair(ctx, s.player, s.blobs, sub, fmt.Sprintf("%s-%s-%s-%d", p.BatchID, p.Candidate.ArtifactID, p.Claim.ClaimID, s.epoch), p.Attempt, cl, ref)
+	att, pair, err := rounds.PlayPair(ctx, s.player, s.blobs, sub, fmt.Sprintf("%s-%s-%s-%d", p.BatchID, p.Candidate.ArtifactID, p.Claim.ClaimID, s.epoch), p.Attempt, cl, ref)
 	if err != nil {
 		return wire.Result{}, err
 	}

@@ -47,6 +47,10 @@ type Config struct {
 	Items     []Item // fresh ones, in the order of Fresh
 	Proposer  *judge.Judge
 	Reference *judge.Judge
+	// Auditor looks at each reference before it counts, and again once it was mended. Optional.
+	Auditor *judge.Judge
+	// Avoid are claims of sets before: one that is like one of them is a duplicate.
+	Avoid []string
 	// Champion may be nil: the seat is empty, and every claim counts as hard.
 	Champion Champion
 	// ChampionID names it in the log, so that another champion is asked anew.
@@ -73,6 +77,7 @@ type Task struct {
 	Reference play.Reference `json:"reference"`
 	Item      string         `json:"item"`  // id of its source
 	Wrong     bool           `json:"wrong"` // the champion got it wrong
+	From      Provenance     `json:"from"`
 }
 
 // Report tells how a set came about.
@@ -176,6 +181,9 @@ func (g *generator) fill() error {
 			return fmt.Errorf("make claims: feed %.80q is not a uuid", g.Feed)
 		}
 	}
+	for _, c := range g.Avoid {
+		g.seen = append(g.seen, termSet(c))
+	}
 	r := rand.New(rand.NewPCG(g.Seed, 0x61676f6e))
 	g.order = r.Perm(len(g.Items))
 	return nil
@@ -187,10 +195,21 @@ func (g *generator) begin() error {
 	for i, it := range g.Items {
 		ids[i] = it.ID
 	}
-	start, err := json.Marshal(map[string]any{
-		"items": ids, "seed": g.Seed, "count": g.Count, "wrong": g.Wrong, "champion": g.ChampionID, "budget": g.Budget, "feed": g.Feed,
-		"prompts": []string{proposePrompt().ID(), referencePrompt().ID()},
-	})
+	prompts := []string{proposePrompt().ID(), referencePrompt().ID()}
+	if g.audits() {
+		prompts = append(prompts, auditPrompt().ID(), repairPrompt().ID())
+	}
+	begin := map[string]any{
+		"items": ids, "seed": g.Seed, "count": g.Count, "wrong": g.Wrong, "champion": g.ChampionID, "budget": g.Budget, "feed": g.Feed, "prompts": prompts,
+	}
+	if len(g.Avoid) > 0 {
+		b, err := json.Marshal(g.Avoid)
+		if err != nil {
+			return fmt.Errorf("make claims: %w", err)
+		}
+		begin["avoid"] = agon.Sum(b)
+	}
+	start, err := json.Marshal(begin)
 	if err != nil {
 		return fmt.Errorf("make claims: %w", err)
 	}
@@ -232,7 +251,7 @@ func (g *generator) round(ctx context.Context) error {
 	item := g.Items[g.order[g.next%len(g.order)]]
 	lap := g.next / len(g.order)
 	g.next++
-	props, err := g.propose(ctx, item, lap)
+	props, model, err := g.propose(ctx, item, lap)
 	if errors.Is(err, judge.ErrNoVerdict) || errors.Is(err, judge.ErrInput) {
 		g.drop("no_proposal")
 		props = nil
@@ -251,7 +270,7 @@ func (g *generator) round(ctx context.Context) error {
 			return nil
 		}
 		g.draws++
-		if err := g.draw(ctx, item, p); err != nil {
+		if err := g.draw(ctx, item, p, Provenance{Proposer: model}); err != nil {
 			return err
 		}
 	}
@@ -265,18 +284,18 @@ type proposal struct {
 	True    *bool  `json:"true"`
 }
 
-func (g *generator) propose(ctx context.Context, item Item, lap int) ([]proposal, error) {
+func (g *generator) propose(ctx context.Context, item Item, lap int) ([]proposal, string, error) {
 	avoid := g.said
 	if len(avoid) > 40 {
 		avoid = avoid[len(avoid)-40:]
 	}
 	in := map[string]any{"title": item.Title, "text": item.Text, "avoid": avoid, "count": perRound, "harder": lap > 0, "lap": lap}
 	var out []proposal
-	err := g.ask(ctx, "propose", g.Proposer, proposePrompt(), in, func(obj []byte) (err error) {
+	model, err := g.ask(ctx, "propose", g.Proposer, proposePrompt(), in, func(obj []byte) (err error) {
 		out, err = parseProposals(obj)
 		return err
 	})
-	return out, err
+	return out, model, err
 }
 
 const (
@@ -308,7 +327,11 @@ func parseProposals(obj []byte) ([]proposal, error) {
 }
 
 // draw answers one proposal, checks it and puts it into the set.
-func (g *generator) draw(ctx context.Context, item Item, p proposal) error {
+func (g *generator) draw(ctx context.Context, item Item, p proposal, from Provenance) error {
+	if why := leaks(p.Claim, item); why != "" {
+		g.drop(why)
+		return nil
+	}
 	terms := termSet(p.Claim)
 	for _, s := range g.seen {
 		if overlap(s, terms) >= 0.8 {
@@ -332,7 +355,10 @@ func (g *generator) draw(ctx context.Context, item Item, p proposal) error {
 		g.drop("invalid")
 		return nil
 	}
-	ref, why, err := g.reference(ctx, item, c)
+	ref, why, err := g.reference(ctx, item, c, nil, &from)
+	if err == nil && why == "" {
+		ref, why, err = g.audited(ctx, item, c, ref, &from)
+	}
 	if err != nil {
 		return err
 	}
@@ -343,7 +369,7 @@ func (g *generator) draw(ctx context.Context, item Item, p proposal) error {
 		g.drop(why)
 		return nil
 	}
-	t := Task{Claim: c, Reference: ref, Item: item.ID, Wrong: true}
+	t := Task{Claim: c, Reference: ref, Item: item.ID, Wrong: true, From: from}
 	if g.Champion != nil || g.Replay {
 		if t.Wrong, err = g.wrong(ctx, c, ref); err != nil {
 			return err
@@ -376,14 +402,16 @@ func (g *generator) keep(t Task) {
 
 func (g *generator) drop(reason string) { g.dropped[reason]++ }
 
-// reference asks for the answer. why is the reason to drop the claim.
-func (g *generator) reference(ctx context.Context, item Item, c play.Claim) (ref play.Reference, why string, err error) {
-	in := map[string]any{
-		"claim": c.Payload.ClaimText, "rubric": map[string]any{"title": c.Payload.RubricTitle, "description": c.Payload.RubricDescription},
-		"verdicts": c.Payload.VerdictOptions, "source": map[string]any{"url": item.URL, "title": item.Title, "text": item.Text},
+// reference asks for the answer, once more where an auditor objected. why is the
+// reason to drop the claim.
+func (g *generator) reference(ctx context.Context, item Item, c play.Claim, o *objection, from *Provenance) (ref play.Reference, why string, err error) {
+	in, op, prompt := caseOf(item, c), "reference", referencePrompt()
+	if o != nil {
+		in["answer"], in["objection"] = answerOf(o.Answer), o.Fault
+		op, prompt = "repair", repairPrompt()
 	}
 	var got refReply
-	err = g.ask(ctx, "reference", g.Reference, referencePrompt(), in, func(obj []byte) (err error) {
+	from.Reference, err = g.ask(ctx, op, g.Reference, prompt, in, func(obj []byte) (err error) {
 		got, err = parseReference(obj)
 		return err
 	})
@@ -472,42 +500,42 @@ func (g *generator) wrong(ctx context.Context, c play.Claim, ref play.Reference)
 	return !a.OK || a.Verdict != ref.Verdict, g.Log.append(Entry{Op: "champion", Key: key, Answer: raw})
 }
 
-// ask answers from the log, else from the model, and logs what it said. That a
+// ask answers from the log, else from the model, and logs what it said and which model it was. That a
 // model gave nothing usable is logged too: a replay takes the same way.
-func (g *generator) ask(ctx context.Context, op string, j *judge.Judge, p judge.Prompt, input any, check func([]byte) error) error {
+func (g *generator) ask(ctx context.Context, op string, j *judge.Judge, p judge.Prompt, input any, check func([]byte) error) (model string, err error) {
 	doc, err := judge.Document(input)
 	if err != nil {
-		return err
+		return "", err
 	}
 	key := op + ":" + agon.Sum([]byte(p.ID()+"\n"+string(doc))).Hex()
 	if raw, ok := g.Log.answers[key]; ok {
 		if string(raw) == "null" {
-			return judge.ErrNoVerdict
+			return "", judge.ErrNoVerdict
 		}
 		if err := check(raw); err != nil {
-			return fmt.Errorf("read log: %s: %w", op, err)
+			return "", fmt.Errorf("read log: %s: %w", op, err)
 		}
-		return nil
+		return g.Log.models[key], nil
 	}
 	if g.Replay {
-		return &errStop{"the log ends here"}
+		return "", &errStop{"the log ends here"}
 	}
 	before := j.Spent()
 	a, err := j.Ask(ctx, p, input, check)
 	switch {
 	case errors.Is(err, judge.ErrBudget):
-		return &errStop{"the budget is used up"}
+		return "", &errStop{"the budget is used up"}
 	case errors.Is(err, judge.ErrNoVerdict) && !errors.Is(err, judge.ErrForm):
-		return &errStop{"the model's provider does not answer"} // not a fact about the claim: nothing is logged
+		return "", &errStop{"the model's provider does not answer"} // not a fact about the claim: nothing is logged
 	case errors.Is(err, judge.ErrNoVerdict):
 		if lerr := g.Log.append(Entry{Op: op, Key: key, Answer: json.RawMessage("null"), Note: "no usable reply", Cost: j.Spent() - before}); lerr != nil {
-			return lerr
+			return "", lerr
 		}
-		return err
+		return "", err
 	case err != nil:
-		return err
+		return "", err
 	}
-	return g.Log.append(Entry{Op: op, Key: key, Answer: json.RawMessage(a.Text), Cost: j.Spent() - before})
+	return a.Model, g.Log.append(Entry{Op: op, Key: key, Model: a.Model, Answer: json.RawMessage(a.Text), Cost: j.Spent() - before})
 }
 
 func (g *generator) set(why string) (*Set, error) {

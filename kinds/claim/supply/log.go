@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/agon-arena/agon"
 )
@@ -15,10 +16,11 @@ import (
 // Entry is one line of a log: something that came from outside, or a decision.
 type Entry struct {
 	N  int    `json:"n"`
-	Op string `json:"op"` // start, propose, reference, champion, keep, drop, round, done
+	Op string `json:"op"` // start, propose, reference, audit, repair, champion, done
 	// Key names a question; the answer to the same question is the same.
 	Key    string          `json:"key,omitempty"`
 	Answer json.RawMessage `json:"answer,omitempty"`
+	Model  string          `json:"model,omitempty"` // that answered
 	Note   string          `json:"note,omitempty"`
 	Cost   agon.Micros     `json:"cost_micros,omitempty"`
 }
@@ -33,6 +35,7 @@ const (
 type Log struct {
 	f       *os.File // nil: read-only
 	answers map[string]json.RawMessage
+	models  map[string]string // who answered, by key
 	start   json.RawMessage
 	n       int
 	spent   agon.Micros // of entries that were read
@@ -49,7 +52,7 @@ func OpenLog(path string, replay bool) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	l := &Log{answers: map[string]json.RawMessage{}}
+	l := &Log{answers: map[string]json.RawMessage{}, models: map[string]string{}}
 	good, err := l.read(f)
 	if err == nil && !replay {
 		if err = f.Truncate(good); err == nil {
@@ -90,9 +93,20 @@ func (l *Log) read(r io.Reader) (int64, error) {
 		if e.Op == "start" {
 			l.start = e.Answer
 		} else if e.Key != "" {
-			l.answers[e.Key] = e.Answer
+			l.answers[e.Key], l.models[e.Key] = e.Answer, e.Model
 		}
 	}
+}
+
+// Spent is what the answers in the log have cost.
+func (l *Log) Spent() agon.Micros { return l.spent }
+
+// audits reports whether the making had an auditor.
+func (l *Log) audits() bool {
+	var s struct {
+		Prompts []string `json:"prompts"`
+	}
+	return json.Unmarshal(l.start, &s) == nil && slices.Contains(s.Prompts, auditPrompt().ID())
 }
 
 // ChampionID is the champion that the log was begun with, "" for none.
@@ -111,8 +125,9 @@ func (l *Log) append(e Entry) error {
 	l.n++
 	e.N = l.n
 	if e.Key != "" {
-		l.answers[e.Key] = e.Answer
+		l.answers[e.Key], l.models[e.Key] = e.Answer, e.Model
 	}
+	l.spent += e.Cost
 	if l.f == nil {
 		return nil
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/play"
 )
 
+// ProvenanceFile says in a task which models its claim and reference come from.
+const ProvenanceFile = "tests/provenance.json"
+
 // Write puts a set into dir, which must not exist: one task directory per
 // claim, claims.json as foreign validators take it, and report.json. The
 // directory appears whole or not at all.
@@ -37,6 +40,9 @@ func Write(dir string, s *Set) error {
 			put(tmp, name+"/instruction.md", []byte("Judge the claim in `environment/claim.json` against its rubric.\n")),
 			putJSON(tmp, name+"/"+play.ClaimFile, t.Claim), putJSON(tmp, name+"/"+play.ReferenceFile, t.Reference),
 		)
+		if err == nil && t.From != (Provenance{}) {
+			err = putJSON(tmp, name+"/"+ProvenanceFile, t.From)
+		}
 		if err != nil {
 			return fmt.Errorf("write claims: %w", err)
 		}

@@ -81,7 +81,21 @@ func (p *Platform) monitorList(w http.ResponseWriter, r *http.Request) {
 		rows = append(rows, summaryOf(b))
 	}
 	out["batches"] = rows
+	if out["next_batch_at"], err = p.nextBatch(r.Context()); err != nil {
+		p.broken(w, "read the arena", err)
+		return
+	}
 	reply(w, http.StatusOK, out)
+}
+
+// nextBatch is when the round that is played ends and the next begins; nil where the
+// arena's claims stay, or where a block that nobody can date ends it.
+func (p *Platform) nextBatch(ctx context.Context) (any, error) {
+	a, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
+	if err != nil || a.Supply == nil || a.Seeds == nil || a.Seeds.Period == nil || a.Seeds.Period.ClosesBlock > 0 {
+		return nil, err
+	}
+	return a.Seeds.Period.Closes.UTC().Format(time.RFC3339Nano), nil
 }
 
 func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
@@ -97,6 +111,11 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		full["tasks"], full["withheld_tasks"] = open, len(b.Claims)-len(open)
+	}
+	next, err := p.nextBatch(r.Context())
+	if err != nil {
+		p.broken(w, "read the arena", err)
+		return
 	}
 	aggregates := []any{}
 	total := agon.Micros(0)
@@ -114,7 +133,7 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, http.StatusOK, map[string]any{
 		"summary": summaryOf(b), "batch": full, "artifact_aggregates": aggregates, "observed_artifact_aggregates": aggregates, "deliveries": []any{},
-		"cost_totals": map[string]any{"total_cost_usd": float64(total) / 1e6},
+		"cost_totals": map[string]any{"total_cost_usd": float64(total) / 1e6}, "next_batch_at": next,
 	})
 }
 

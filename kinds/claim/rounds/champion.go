@@ -1,4 +1,4 @@
-package commands
+package rounds
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/engine/kind"
-	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/supply"
@@ -19,7 +18,7 @@ import (
 )
 
 // champion answers claims by playing a script in a box, as a validator does,
-// with the items as what search finds.
+// with docs as what search finds.
 type champion struct {
 	player *kit.Player
 	blobs  blob.Store
@@ -27,7 +26,7 @@ type champion struct {
 	n      int
 }
 
-func newChampion(ctx context.Context, o kit.Options, work string, script []byte, items []supply.Item) (*champion, error) {
+func newChampion(ctx context.Context, o kit.Options, work string, script []byte, docs *Corpus) (*champion, error) {
 	d, root, err := kit.OpenDriver(ctx, o)
 	if err != nil {
 		return nil, err
@@ -41,13 +40,9 @@ func newChampion(ctx context.Context, o kit.Options, work string, script []byte,
 		return nil, err
 	}
 	c.sub = agon.Submission{ID: "champion", Arena: "supply", Name: "champion", Digest: digest}
-	docs := make([]index.Doc, 0, len(items))
-	for _, i := range items {
-		docs = append(docs, index.Doc{ID: i.ID, URL: i.URL, Title: i.Title, Text: i.Text, At: i.At})
-	}
 	k := play.New(play.Config{Rootfs: root})
 	ks := map[string]kind.Kind{k.Name(): k}
-	if c.player, err = kit.NewPlayerOver(ctx, o, d, root, ks, c.blobs, filepath.Join(work, "trees"), index.New(docs, "feed", nil)); err != nil {
+	if c.player, err = kit.NewPlayerOver(ctx, o, d, root, ks, c.blobs, filepath.Join(work, "trees"), docs); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -59,16 +54,16 @@ func (c *champion) close() { c.player.Close() }
 func (c *champion) Answer(ctx context.Context, cl play.Claim) (int, bool, error) {
 	c.n++
 	ref := play.Reference{Verdict: cl.Payload.VerdictOptions[0].Value, Justification: "not used", Citations: []play.RefCitation{}, Spans: []play.Span{}}
-	_, pair, err := playPair(ctx, c.player, c.blobs, c.sub, fmt.Sprintf("champion-%d", c.n), 1, cl, ref)
+	_, pair, err := PlayPair(ctx, c.player, c.blobs, c.sub, fmt.Sprintf("champion-%d", c.n), 1, cl, ref)
 	if err != nil || pair == nil || pair.Response == nil {
 		return 0, false, err // a script without an answer got it wrong
 	}
 	return pair.Response.Verdict, true, nil
 }
 
-// playPair plays one script on one claim by the validator's own player. An
+// PlayPair plays one script on one claim by the validator's own player. An
 // error is our failure; pair is nil where the script left nothing.
-func playPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Submission, run string, attempt int, cl play.Claim, ref play.Reference) (*validator.Attempt, *play.Pair, error) {
+func PlayPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Submission, run string, attempt int, cl play.Claim, ref play.Reference) (*validator.Attempt, *play.Pair, error) {
 	dir, err := tempdir.Make("claim")
 	if err != nil {
 		return nil, nil, err
