@@ -289,7 +289,7 @@ func (x *Supply) items(ctx context.Context, dir string, before []used) ([]supply
 		return nil, err
 	}
 	if st, err := os.Stat(x.Feed); err != nil || !st.IsDir() {
-		items = supply.Fresh(items, time.Now())
+		items = supply.Fresh(items, time.Now()) //nolint:forbidigo // the age of what a feed has published
 	}
 	known := map[string]bool{}
 	for _, u := range before {
