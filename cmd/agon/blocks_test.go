@@ -24,6 +24,8 @@ var apart = map[string]string{
 	"agon verify": needsRun, "agon export": needsRun, "agon log witness": foreign, "agon log consistency": "it needs a head of yesterday",
 	"agon judge calibrate": foreign, "agon ledger metagraph": foreign, "agon ledger commitments --ledger": foreign, "agon ledger set-weights": foreign,
 	"agon ledger serve": stays, "agon ledger step": foreign, "agon ledger stake": foreign, "agon ledger register --wallet.hotkey": foreign, "agon ledger register --netuid N": foreign,
+	"agon ledger hyper": foreign, "agon ledger axon": foreign, "agon ledger transfer": foreign, "agon ledger register --plan": foreign, "agon ledger take": foreign, "agon ledger mechanisms": foreign,
+	"agon ledger call": foreign, "agon distill --arena demo-shopping --base ./Qwen3-4B --method sft": foreign, "agon distill --arena demo-shopping --base ./sft/model": foreign,
 	"agon kind new": written, "agon build": written,
 	"agon task check": plays, "agon task preflight": plays, "agon task import": foreign, "agon task export": foreign, "agon arena new harbor": foreign,
 	"agon pack episode": plays, "agon pack batch": plays, "agon pack compare": plays, "agon pack upload": foreign, "agon pack submit": foreign, "agon pack run": plays, "agon pack status": foreign,

@@ -290,6 +290,8 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon setup":              "fetches; its own tests run it",
 		"agon export":             "needs a run that is played; the tests of bundles run it",
 		"agon run view":           "needs a run that is played",
+		"agon run trace":          "needs a run that is played",
+		"agon distill":            "the blocks of docs run its --dry-run",
 		"agon submission view":    "looks at what a hostile server sent",
 		"agon corpus build":       "needs runs that are played",
 		"agon corpus release":     "needs runs that are played",
