@@ -109,8 +109,9 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	urls := b.urls
 	b.mu.Unlock()
 	var last error
-	for range urls {
-		u := urls[int(b.next.Add(1))%len(urls)]
+	first := int(b.next.Add(1)) // others take their turn beside this one
+	for i := range urls {
+		u := urls[(first+i)%len(urls)]
 		out := r.Clone(r.Context())
 		out.URL.Host = strings.TrimPrefix(u, "http://")
 		if r.GetBody != nil {

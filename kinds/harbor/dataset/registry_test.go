@@ -78,7 +78,7 @@ func TestRegistry(t *testing.T) {
 				}
 			}
 		}
-		for name, want := range map[string]string{"one": "ok", "two": "ok", "gone": "no task.toml", "lost": "git fetch", "loose": "pins no commit", "option": "no repository", "program": "git fetch"} {
+		for name, want := range map[string]string{"one": "ok", "two": "ok", "gone": "no task.toml", "lost": "git fetch", "loose": "pins no commit", "option": "not a repository", "program": "git fetch"} {
 			if !strings.Contains(got[name], want) {
 				t.Errorf("%s: %q, want %q", name, got[name], want)
 			}
@@ -102,7 +102,7 @@ func TestRegistry(t *testing.T) {
 	if err := w.Registry(t.Context(), srv.URL+"/registry.json", "a@1.0"); err != nil || !strings.Contains(w.Imported()[0].Reason, "file") {
 		t.Errorf("%v %+v", err, w.Imported())
 	}
-	if err := w.Registry(t.Context(), srv.URL+"/registry.json", "a"); err == nil || !strings.Contains(err.Error(), "no file") {
+	if err := w.Registry(t.Context(), srv.URL+"/registry.json", "a"); err == nil || !strings.Contains(err.Error(), "not a file") {
 		t.Errorf("%v", err)
 	}
 	if err := w.Registry(t.Context(), srv.URL+"/none.json", "a"); err == nil || !strings.Contains(err.Error(), "404") {

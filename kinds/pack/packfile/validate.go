@@ -154,7 +154,7 @@ func issuesOPP(v Value, size int) []string {
 		case version.Kind != String:
 			say("'pack_version' must be string")
 		case !semver(version.Str):
-			say("'pack_version' should follow semver (for example, '1.0.0'): %s", cut(version.Text()))
+			say("'pack_version' should follow semver (e"+".g., '1.0.0'): %s", cut(version.Text()))
 		}
 	default:
 		say("'metadata' must be a dict")
