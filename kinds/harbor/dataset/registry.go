@@ -80,7 +80,7 @@ func (w *Writer) Registry(ctx context.Context, registry, source string) error {
 			if local == "" {
 				return fmt.Errorf("%s: a task without a repository, in a registry that is not a file", source)
 			}
-			if err := w.listed(ctx, local, local, groups[r]); err != nil {
+			if err := w.listed(ctx, local, local, groups[r], false); err != nil {
 				return err
 			}
 			continue
@@ -181,11 +181,12 @@ func (w *Writer) repository(ctx context.Context, url, commit string, local bool,
 		}
 		return nil
 	}
-	return w.listed(ctx, tree, url+"@"+commit, tasks)
+	return w.listed(ctx, tree, url+"@"+commit, tasks, true)
 }
 
-// listed imports tasks that stand below top.
-func (w *Writer) listed(ctx context.Context, top, from string, tasks []listed) error {
+// listed imports tasks that stand below top. What is below top is foreign where it
+// was fetched: no link in it is followed to a directory of this machine.
+func (w *Writer) listed(ctx context.Context, top, from string, tasks []listed, foreign bool) error {
 	for _, t := range tasks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -198,6 +199,10 @@ func (w *Writer) listed(ctx context.Context, top, from string, tasks []listed) e
 		name := t.Name
 		if name == "" {
 			name = filepath.Base(t.Path)
+		}
+		if foreign && !linkless(top, t.Path) {
+			w.list = append(w.list, Imported{Task: Slug(name), Source: source, Reason: "its path leads over a link"})
+			continue
 		}
 		if fi, err := os.Lstat(filepath.Join(at, "task.toml")); err != nil || !fi.Mode().IsRegular() {
 			w.list = append(w.list, Imported{Task: Slug(name), Source: source, Reason: "it has no task.toml"})
@@ -216,6 +221,19 @@ func (w *Writer) listed(ctx context.Context, top, from string, tasks []listed) e
 		}
 	}
 	return nil
+}
+
+// linkless tells whether no part of a path below top is a link. A part that is not
+// there is none.
+func linkless(top, below string) bool {
+	at := top
+	for part := range strings.SplitSeq(path.Clean(below), "/") {
+		at = filepath.Join(at, part)
+		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)

@@ -31,6 +31,44 @@ func repositoryOf(t *testing.T, dir string, files map[string]string) string {
 	return git("rev-parse", "HEAD")
 }
 
+// A link in a repository does not make a task of a directory of this machine.
+func TestRepositoryWithLinks(t *testing.T) {
+	src, secret := t.TempDir(), t.TempDir()
+	put(t, secret, under("hidden"))
+	repo := filepath.Join(src, "repo")
+	put(t, repo, under("sets/one"))
+	for name, to := range map[string]string{"whole": filepath.Join(secret, "hidden"), "above": secret, "sets/beside": "one"} {
+		if err := os.Symlink(to, filepath.Join(repo, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := repositoryOf(t, repo, nil)
+	var tasks []listed
+	for name, at := range map[string]string{"one": "sets/one", "whole": "whole", "above": "above/hidden", "beside": "sets/beside", "turned": "sets/../whole"} {
+		tasks = append(tasks, listed{Name: name, URL: "file://" + repo, Commit: commit, Path: at})
+	}
+	b, err := json.Marshal([]set{{Name: "a", Tasks: tasks}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := filepath.Join(src, "registry.json")
+	if err := os.WriteFile(registry, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &Writer{Dir: t.TempDir()}
+	if err := w.Registry(t.Context(), registry, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.Imported()); n != len(tasks) {
+		t.Fatalf("%d rows", n)
+	}
+	for _, i := range w.Imported() {
+		if ok := i.Reason == ""; ok != strings.HasSuffix(i.Source, ":sets/one") {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
 // A data set of a registry comes from its repositories at the pinned commits.
 func TestRegistry(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
