@@ -41,7 +41,7 @@ type Making struct {
 // Read reads a feed: an address, a file or a folder.
 func Read(ctx context.Context, feed string) ([]supply.Item, error) {
 	if address(feed) {
-		return supply.Fetch(ctx, nil, feed)
+		return supply.Fetch(ctx, feed)
 	}
 	st, err := os.Stat(feed)
 	if err != nil {

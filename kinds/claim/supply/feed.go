@@ -27,6 +27,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/internal/fetch"
 )
 
 // Limits of a feed.
@@ -310,17 +311,17 @@ func ReadFolder(fsys fs.FS) ([]Item, error) {
 	return tidy(out), nil
 }
 
-// Fetch gets a feed over HTTP(S).
-func Fetch(ctx context.Context, c *http.Client, url string) ([]Item, error) {
+// Fetch gets a feed over HTTP(S). Its host may be a private one, which the operator
+// has named; where it sends us on to may not.
+func Fetch(ctx context.Context, url string) ([]Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil || (req.URL.Scheme != "http" && req.URL.Scheme != "https") {
 		return nil, fmt.Errorf("fetch feed: %.200q is not an http address", url)
 	}
-	if c == nil {
-		c = http.DefaultClient
-	}
+	c := &http.Client{Transport: fetch.Outward(req.URL.Hostname())}
+	defer c.CloseIdleConnections()
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("fetch feed: %w", err)
