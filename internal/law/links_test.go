@@ -13,19 +13,10 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 // Every relative link of a page leads to a file.
 func TestLinks(t *testing.T) {
-	out, err := exec.Command("git", "-C", "../..", "ls-files", "*.md").Output()
-	if err != nil {
-		t.Fatalf("list pages: %v", err)
-	}
 	seen := 0
-	for name := range strings.Lines(string(out)) {
-		name = strings.Trim(name, "\"\n")
-		if strings.Contains(name, "/data/") || name == "" {
+	for name, b := range tracked(t, "*.md") {
+		if strings.Contains(name, "/data/") {
 			continue // tasks and samples: text for agents
-		}
-		b, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
 			to, _, _ := strings.Cut(m[1], "#")

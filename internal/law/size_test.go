@@ -3,9 +3,7 @@ package law
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -47,23 +45,8 @@ var longFiles = map[string]int{
 
 // TestFilesAreShort reads every file of Go, Python and shell that git knows.
 func TestFilesAreShort(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := exec.Command("git", "-C", root, "ls-files", "--", "*.go", "*.py", "*.sh").Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
 	seen := 0
-	for _, name := range strings.Fields(string(list)) {
-		b, err := os.ReadFile(filepath.Join(root, name))
-		if os.IsNotExist(err) {
-			continue // removed here, not yet in git's index
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, b := range tracked(t, "*.go", "*.py", "*.sh") {
 		seen++
 		lines := bytes.Count(b, []byte{'\n'})
 		most, old := longFiles[name]
@@ -80,7 +63,7 @@ func TestFilesAreShort(t *testing.T) {
 		t.Errorf("only %d files were read", seen)
 	}
 	for name := range longFiles {
-		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(repo, name)); err != nil {
 			t.Errorf("longFiles names %s, which is not there", name)
 		}
 	}
