@@ -74,11 +74,17 @@ func (s *Server) timeOf(ctx context.Context, n uint64) (time.Time, error) {
 
 // record keeps what the extrinsic left in its block. Under submitting.
 func (s *Server) record(ctx context.Context, number uint64, raw []byte, events []any, failure any) {
-	old, err := s.block(ctx, number) // of before a restart, too
-	if err != nil {
-		s.cfg.Log.Error("read a block", "block", number, "err", err)
+	s.mu.Lock()
+	b := s.blocks[number]
+	s.mu.Unlock()
+	if b == nil {
+		old, err := s.block(ctx, number) // of before a restart
+		if err != nil {
+			s.cfg.Log.Error("read a block", "block", number, "err", err)
+		}
+		b = &old
 	}
-	index := len(old.extrinsics)
+	index := len(b.extrinsics) // only record, under submitting, makes it longer
 	var left []any
 	add := func(e any) {
 		left = append(left, scale.Map{"phase": scale.Value{Name: "ApplyExtrinsic", Of: index}, "event": e, "topics": []any{}})
@@ -98,12 +104,13 @@ func (s *Server) record(ctx context.Context, number uint64, raw []byte, events [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.blocks[number] == nil {
+		s.blocks[number] = b
 		if s.order = append(s.order, number); len(s.order) > maxBlocks {
 			delete(s.blocks, s.order[0])
 			s.order = s.order[1:]
 		}
 	}
-	s.blocks[number] = &block{append(old.extrinsics, raw), append(old.events, left...)}
+	b.extrinsics, b.events = append(b.extrinsics, raw), append(b.events, left...)
 }
 
 // tell hands an extrinsic to a ledger that keeps them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/ledger"
@@ -17,18 +18,21 @@ func (s *server) burnsOf(a agon.Arena) ledger.Burns {
 	if a.Ledger != "" {
 		return s.foreignLedgers.of(a.Ledger)
 	}
-	return ownBurns{s}
+	return ownBurns{sync.OnceValues(func() (*subtensor.Client, error) {
+		return subtensor.New(subtensor.Config{URLs: []string{"http://embedded.invalid"}, Transport: inProcess{s}})
+	})}
 }
 
-// ownBurns asks the embedded ledger's node, in this process.
-type ownBurns struct{ s *server }
-
-func (o ownBurns) client() (*subtensor.Client, error) {
-	return subtensor.New(subtensor.Config{URLs: []string{"http://embedded.invalid"}, Transport: o})
+// ownBurns asks the embedded ledger's node.
+type ownBurns struct {
+	client func() (*subtensor.Client, error) // one, which remembers the metadata
 }
+
+// inProcess carries requests to the node of the embedded ledger in this process.
+type inProcess struct{ s *server }
 
 // RoundTrip implements http.RoundTripper without a network.
-func (o ownBurns) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := o.s.rpc.Load()
 	if h == nil {
 		return nil, errors.New("the ledger is not there yet")
