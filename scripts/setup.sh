@@ -19,6 +19,7 @@ need bwrap bubblewrap
 need mmdebstrap mmdebstrap
 need newuidmap uidmap
 need git git
+need python3 python3 # the tests of the Python package run it
 need curl curl
 need unzip unzip
 need gcc gcc # the race detector of the tests links with it

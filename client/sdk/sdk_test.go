@@ -23,7 +23,7 @@ func TestRequirements(t *testing.T) {
 func TestPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil || exec.Command(python, "-c", "import sys; sys.exit(sys.version_info < (3, 10))").Run() != nil {
-		t.Skip("no python3 of 3.10 or newer here")
+		t.Fatalf("make setup brings python3; want 3.10 or newer: %v", err)
 	}
 	dir := t.TempDir()
 	if err := Write(dir); err != nil {

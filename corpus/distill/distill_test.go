@@ -55,11 +55,22 @@ const plays = `{"task":"a","reward":1,"messages":[{"role":"user","content":"x"}]
 {"task":"d","reward":{"outcome":0.5},"messages":[],"tokens":70}
 `
 
-func TestPlan(t *testing.T) {
+// bare is the python3 of the machine without what was installed beside it.
+func bare(t *testing.T) string {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("no python3 here")
+		t.Fatalf("make setup brings python3: %v", err)
 	}
+	p := filepath.Join(t.TempDir(), "python3")
+	if err := os.WriteFile(p, []byte("#!/bin/sh\nexec "+python+" -S \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPlan(t *testing.T) {
+	python := bare(t)
 	b := base(t, map[string][]int64{"embed": {10, 8}, "norm": {8}})
 	rows := write(t, "plays.jsonl", plays)
 	for _, c := range []struct {
@@ -144,12 +155,9 @@ func TestPlanOfSampledPlays(t *testing.T) {
 }
 
 func TestRunSaysWhatFailed(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil || exec.Command(python, "-c", "import torch").Run() == nil {
-		t.Skip("wants a python3 without torch")
-	}
+	python := bare(t)
 	c := Config{Base: base(t, nil), Out: t.TempDir(), Method: SFT, Rows: write(t, "r", plays), Python: Python{Given: python}}
-	_, err = c.Run(t.Context(), Environments{}, nil)
+	_, err := c.Run(t.Context(), Environments{}, nil)
 	var e *agon.Error
 	if !errors.As(err, &e) || e.Code != "training_failed" || !strings.Contains(e.Message, "torch") {
 		t.Errorf("%v", err)
