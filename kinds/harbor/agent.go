@@ -153,13 +153,8 @@ func (e *entry) play(ctx context.Context, box sandbox.Box, s *stage, u turn, pri
 		Args: []string{s.root.Python, "-u", "-c", harborAgent}, Dir: s.dir, Stdin: bytes.NewReader(job), Stdout: printed, Stderr: printed,
 		Env: append(environOfEntry(e.Env), "AGON_AGENT_DIR="+agentDir, "AGON_WORKDIR="+s.dir, "AGON_STEP="+u.name), Wall: u.wall(), Untrusted: true,
 	})
-	switch {
-	case err != nil:
-		return "", "", fmt.Errorf("run the agent: %w", err)
-	case x.Limit != "":
-		return "limit", x.Limit + " limit reached", nil
-	case x.Code != 0:
-		return "raised", raised(string(printed.Bytes()), x.Code), nil
+	if why, detail, err := ended(x, err, printed); why != "" || err != nil {
+		return why, detail, err
 	}
 	return returned(box, done)
 }

@@ -437,6 +437,11 @@ func (e *entry) run(ctx context.Context, box sandbox.Box, s *stage, u turn, prin
 		Args: []string{"sh", "-c", e.Command}, Dir: s.dir, Env: env, Wall: u.wall(),
 		Stdin: strings.NewReader(u.instruction), Stdout: printed, Stderr: printed, Untrusted: true,
 	})
+	return ended(x, err, printed)
+}
+
+// ended says how an agent's program ended; nothing where it ended with status 0.
+func ended(x sandbox.Exit, err error, printed *kind.Printout) (why, detail string, _ error) {
 	switch {
 	case err != nil:
 		return "", "", fmt.Errorf("run the agent: %w", err)

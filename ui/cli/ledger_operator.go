@@ -63,6 +63,17 @@ func (a *App) withChain(ctx context.Context, f func(*subtensor.Client) error) er
 	return a.withNode(ctx, place, f)
 }
 
+// withChainSubnet is withChain about the subnet that is meant, as SubnetOf has it.
+func (a *App) withChainSubnet(ctx context.Context, netuid int, f func(c *subtensor.Client, n uint16) error) error {
+	return a.withChain(ctx, func(c *subtensor.Client) error {
+		n, err := SubnetOf(ctx, c, netuid)
+		if err != nil {
+			return err
+		}
+		return f(c, n)
+	})
+}
+
 // withNode runs f with a client of nodes. An embedded ledger that is served
 // speaks JSON-RPC at the same address.
 func (a *App) withNode(ctx context.Context, place string, f func(*subtensor.Client) error) error {
@@ -215,11 +226,7 @@ func (a *App) ledgerHyper(ctx context.Context, netuid int, plan bool, words []st
 			}})
 		})
 	}
-	return a.withChain(ctx, func(c *subtensor.Client) error {
-		n, err := SubnetOf(ctx, c, netuid)
-		if err != nil {
-			return err
-		}
+	return a.withChainSubnet(ctx, netuid, func(c *subtensor.Client, n uint16) error {
 		m, err := c.Metagraph(ctx, n)
 		if err != nil {
 			return err
@@ -301,11 +308,7 @@ port. --plan signs nothing. JSON: {signer, call, effect, block, extrinsic_hash, 
 				return err
 			}
 			ctx := cmd.Context()
-			return a.withChain(ctx, func(c *subtensor.Client) error {
-				n, err := SubnetOf(ctx, c, netuid)
-				if err != nil {
-					return err
-				}
+			return a.withChainSubnet(ctx, netuid, func(c *subtensor.Client, n uint16) error {
 				call := subtensor.AxonCall(n, ledger.Axon{Version: version, IP: at.Addr().Unmap(), Port: at.Port(), Protocol: 4})
 				return a.signed(ctx, c, plan, key.SS58(), call, fmt.Sprintf("%s serves at %s on subnet %d", key.SS58(), at, n))
 			})
@@ -423,11 +426,7 @@ of 65535 (none: equal ones); of a change {signer, call, effect, block, extrinsic
 				return err
 			}
 			ctx := cmd.Context()
-			return a.withChain(ctx, func(c *subtensor.Client) error {
-				n, err := SubnetOf(ctx, c, netuid)
-				if err != nil {
-					return err
-				}
+			return a.withChainSubnet(ctx, netuid, func(c *subtensor.Client, n uint16) error {
 				have, err := c.Mechanisms(ctx, n)
 				if err != nil {
 					return err

@@ -23,11 +23,7 @@ func (a *App) stakeCall(ctx context.Context, o stakeOptions) error {
 			return err
 		}
 	}
-	return a.withChain(ctx, func(c *subtensor.Client) error {
-		n, err := SubnetOf(ctx, c, o.Netuid)
-		if err != nil {
-			return err
-		}
+	return a.withChainSubnet(ctx, o.Netuid, func(c *subtensor.Client, n uint16) error {
 		effect := fmt.Sprintf("%s TAO of %s become alpha of %s on subnet %d", tao(o.Amount), o.Coldkey, o.Hotkey, n)
 		if o.Remove {
 			effect = fmt.Sprintf("%s alpha of %s on subnet %d become TAO of %s", tao(o.Amount), o.Hotkey, n, o.Coldkey)
@@ -49,11 +45,7 @@ func (a *App) registerPlan(ctx context.Context, o registerOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.withChain(ctx, func(c *subtensor.Client) error {
-		n, err := SubnetOf(ctx, c, o.Netuid)
-		if err != nil {
-			return err
-		}
+	return a.withChainSubnet(ctx, o.Netuid, func(c *subtensor.Client, n uint16) error {
 		m, err := c.Metagraph(ctx, n)
 		if err != nil {
 			return err
