@@ -293,6 +293,13 @@ func TestRidges(t *testing.T) {
 	for _, v := range []string{"v1", "v2", "v3"} {
 		s.join("validator", v)
 	}
+	// A validator that starts ends when its first call fails, and is not started again here.
+	for _, v := range []string{"v1", "v2", "v3"} {
+		until(t, 5*time.Minute, v+" is registered", func() bool {
+			b, err := os.ReadFile(filepath.Join(s.dir, v+".log"))
+			return err == nil && bytes.Contains(b, []byte("Session ID: "))
+		})
+	}
 	// Between two reports: a client does not try again what was cut off while it was read.
 	reports := func() (n int) {
 		list, _ := s.get("/retrieval/evaluations-for-agent?agent_id=" + id)["list"].([]any)

@@ -48,6 +48,8 @@ func Kit() kit.Kit {
 				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(),
 			}
 			f.Defaults()
+			// The sample that searches for an edit finds it within 9 s or not at all.
+			f.Policy.Agent.WallMS = 25_000
 			return f
 		},
 		Sets:     []string{"small", "released", "fresh"},

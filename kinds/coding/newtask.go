@@ -1,15 +1,10 @@
 package coding
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/coding/data"
 )
 
@@ -32,42 +27,10 @@ const nextSteps = `# A task that works: ` + "`agon task check DIR`" + ` proves i
 // initTask writes a task that passes its check into dir, which is new or empty;
 // its last part is the task's name.
 func initTask(dir string) ([]string, error) {
-	name := filepath.Base(filepath.Clean(dir))
-	if !taskName.MatchString(name) {
-		return nil, fmt.Errorf("init task: %q is not a name: want 2 to 62 lower-case letters, digits and dashes", name)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("init task: %w", err)
-	}
-	if have, err := os.ReadDir(dir); err != nil || len(have) > 0 {
-		return nil, fmt.Errorf("init task: %w", errors.Join(err, fmt.Errorf("%s is not empty", dir)))
-	}
-	var out []string
-	err := fs.WalkDir(data.FS, taskTemplate, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := data.FS.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		rel := strings.TrimPrefix(p, taskTemplate+"/")
-		mode := os.FileMode(0o644)
-		switch {
-		case rel == "task.toml":
+	return task.FromTemplate(data.FS, taskTemplate, dir, taskName.MatchString, "2 to 62 lower-case letters, digits and dashes", func(file, name string, b []byte) []byte {
+		if file == "task.toml" {
 			b = []byte(nextSteps + strings.Replace(string(b), `"agon/ring-buffer"`, `"agon/`+name+`"`, 1))
-		case path.Ext(rel) == ".sh":
-			mode = 0o755
 		}
-		to := filepath.Join(dir, filepath.FromSlash(rel))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		out = append(out, rel)
-		return os.WriteFile(to, b, mode)
+		return b
 	})
-	if err != nil {
-		return nil, fmt.Errorf("init task: %w", err)
-	}
-	return out, nil
 }

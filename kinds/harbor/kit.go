@@ -36,6 +36,7 @@ func Kit() kit.Kit {
 		Samples:   []kit.Sample{{Name: "solver"}, {Name: "forger"}},
 		CheckTask: checkTask,
 		Adopts:    adopts,
+		TaskInit:  initTask,
 		Commands: func(a *cli.App, l kit.List) []cli.Extra {
 			return commands.Of(a, l, commands.Tasks{Check: checkTask, NeedsImage: needsImage, Unbuilt: unbuilt}, writeTools)
 		},

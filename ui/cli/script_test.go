@@ -101,7 +101,7 @@ func fakeServices() cli.Services {
 		},
 		Tasks: cli.Tasks{
 			Check: func(_ context.Context, o cli.TaskCheckOptions) ([]cli.TaskReport, error) {
-				return []cli.TaskReport{{Task: o.Dirs[0], OK: o.Dirs[0] == "good", Oracle: []float64{1, 1}, Nop: []float64{0, 0}, Reason: ""}}, nil
+				return []cli.TaskReport{{Task: o.Dirs[0], OK: o.Dirs[0] == "good", Oracle: score(1), Nop: score(0), Oracles: []float64{1, 1}, Nops: []float64{0, 0}, Reason: ""}}, nil
 			},
 			Fetch: func(_ context.Context, o cli.TaskFetchOptions) ([]cli.TaskFetched, error) {
 				var out []cli.TaskFetched

@@ -360,10 +360,15 @@ type TaskCheckOptions struct {
 
 // TaskReport is what the controls said about one task.
 type TaskReport struct {
-	Task   string    `json:"task"`
-	OK     bool      `json:"ok"`
-	Oracle []float64 `json:"oracle"` // scores, one per repeat; each must be 1
-	Nop    []float64 `json:"nop"`    // each must be below 1
+	Task string `json:"task"`
+	OK   bool   `json:"ok"`
+	// Oracle is the least score of the reference solution, which must be 1; Nop the
+	// greatest of doing nothing, which must be below 1; null: not played. Oracles and
+	// Nops have the score of each repeat.
+	Oracle  *float64  `json:"oracle"`
+	Nop     *float64  `json:"nop"`
+	Oracles []float64 `json:"oracles,omitempty"`
+	Nops    []float64 `json:"nops,omitempty"`
 	// Tests are those that must fail before the fix and pass after it, with how
 	// many twins each has; absent where a kind's graders play no twins.
 	Tests []kind.TwinCount `json:"tests,omitempty"`

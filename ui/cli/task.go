@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -79,8 +81,10 @@ expectation, which no fix passes. A test with fewer than two is forgeable: code
 that takes over the test's process could pass it. With --paid such a task is
 refused; without, it is only shown.
 What the kind warns of is shown below: of Harbor's tasks, what harbor lint would say.
-JSON: an array of {task, ok, oracle, nop, forgeable, twins, tests: [{id, twins, forgeable}], ms,
-reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
+JSON: {task, ok, oracle, nop, oracles, nops, forgeable, twins, tests: [{id, twins, forgeable}],
+ms, reason, lint: [{code, field, message}]}, where oracle is the least score of the
+repeats and nop the greatest; an array of them where DIR is not one task. Exit code 7
+if one is refused.`,
 		Example: "  agon task check ./my-task\n  agon task check --paid ./my-tasks",
 		Args:    Args(1, -1, "at least one task directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,10 +101,10 @@ reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
 				return err
 			}
 			bad := false
-			if err := a.Printer.Print(cmd.Context(), output.List(reports, func(r TaskReport) string { return r.Task }, func(h *output.Human) {
+			res := output.List(reports, func(r TaskReport) string { return r.Task }, func(h *output.Human) {
 				rows := make([][]output.Cell, len(reports))
 				for i, r := range reports {
-					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracle)), output.Text(floats(r.Nop)), output.Text(twins(r)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
+					rows[i] = []output.Cell{output.Text(r.Task), verdict(r.OK), output.Text(floats(r.Oracles)), output.Text(floats(r.Nops)), output.Text(twins(r)), output.Text(fmt.Sprintf("%d ms", r.MS)), output.Text(r.Reason)}
 				}
 				h.Table([]output.Column{{Title: "task", Min: 12}, {Title: "verdict"}, {Title: "oracle"}, {Title: "nop"}, {Title: "twins"}, {Title: "time", Right: true}, {Title: "reason", Min: 10}}, rows)
 				for _, r := range reports {
@@ -108,7 +112,11 @@ reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
 						h.Line("%s: %s: %s (%s)", r.Task, f.Field, f.Message, f.Code)
 					}
 				}
-			})); err != nil {
+			})
+			if oneTask(args) && len(reports) == 1 {
+				res.Value = reports[0]
+			}
+			if err := a.Printer.Print(cmd.Context(), res); err != nil {
 				return err
 			}
 			for _, r := range reports {
@@ -123,6 +131,18 @@ reason, lint: [{code, field, message}]}. Exit code 7 if one is refused.`,
 	DriverFlag(cmd, &driver)
 	cmd.Flags().BoolVar(&paid, "paid", false, "refuse a task whose grade can be forged, as a set that pays must")
 	return cmd
+}
+
+// oneTask says that args name a single task and no directory of them.
+func oneTask(args []string) bool {
+	if len(args) != 1 {
+		return false
+	}
+	if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+		return true // an archive
+	}
+	_, err := os.Stat(filepath.Join(args[0], "task.toml"))
+	return err == nil
 }
 
 // twins says how many twins the tests of a task have, and how many have too few.

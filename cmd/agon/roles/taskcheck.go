@@ -76,7 +76,11 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		rep := cli.TaskReport{Task: t.Key, OK: r.OK(), Oracle: marks(r.Oracle), Nop: marks(r.Nop), Reason: r.Reason()}
+		rep := cli.TaskReport{Task: t.Key, OK: r.OK(), Oracles: marks(r.Oracle), Nops: marks(r.Nop), Reason: r.Reason()}
+		if len(rep.Oracles) > 0 && len(rep.Nops) > 0 {
+			least, most := slices.Min(rep.Oracles), slices.Max(rep.Nops)
+			rep.Oracle, rep.Nop = &least, &most
+		}
 		if l, ok := k.(kind.Linted); ok {
 			rep.Lint = l.Lint(t)
 		}
