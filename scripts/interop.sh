@@ -5,7 +5,7 @@
 # own validator read the trajectories that agon writes; and lets ORO's own SDK
 # work as miner, validator and reader; and holds the ranking of products against
 # Lucene's; and loads every export of a corpus with the
-# trainers' own libraries; and lets TrajectoryRL's observer CLI, of both generations,
+# trainers' own libraries; and lets TrajectoryRL's observer CLI, of all three generations,
 # read a filled arena with every command; and lets the SDKs of OpenAI, Anthropic and
 # Google stream through a door of the gateway; and lets Harbor's command line, Inspect and
 # verifiers work in agon's boxes; and lets mini-swe-agent, claude-code and codex, set up from
@@ -149,6 +149,7 @@ fi
 # The observer CLI runs on a terminal of its own too, for which it needs script(1).
 env trajrl-seed trajrl==0.2.1
 env trajrl-newer trajrl==2.2.0
+env trajrl-newest trajrl==3.0.0
 command -v script >/dev/null || die "no script here: install it (Debian: apt-get install bsdutils)"
 
 if [ ${#absent[@]} -gt 0 ] && [ "${INTEROP_PARTIAL:-}" != 1 ]; then

@@ -3,6 +3,7 @@ package wire
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -275,7 +276,7 @@ func (b *Backend) winnerHistory(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"history": rows})
 }
 
-// activity lists what a validator reported, the newest first.
+// activity lists the epochs that a validator took part in, or others did, the newest first.
 func (b *Backend) activity(w http.ResponseWriter, r *http.Request) {
 	limit, ok := count(w, r, "limit", 50, 200)
 	if !ok {
@@ -287,15 +288,20 @@ func (b *Backend) activity(w http.ResponseWriter, r *http.Request) {
 	}
 	hotkey := r.PathValue("hotkey")
 	rows := []any{}
-	for _, rep := range s.reports {
-		if rep.validator != hotkey {
-			continue
-		}
+	for _, e := range s.entries { // newest first
 		if len(rows) == limit {
 			break
 		}
+		i := slices.IndexFunc(e.reports, func(rep *report) bool { return rep.validator == hotkey })
+		if i < 0 {
+			if !e.open() && len(e.reports) > 0 { // others did
+				rows = append(rows, map[string]any{"epoch_id": e.Seq, "participated": false, "created_at": stamp(e.endedAt())})
+			}
+			continue
+		}
+		rep := e.reports[i]
 		rows = append(rows, map[string]any{
-			"epoch_id": rep.seq, "miner_hotkey": rep.miner, "miner_uid": s.uid(rep.miner), "pack_hash": rep.hash, "score": rep.score, "qualified": rep.qualified,
+			"epoch_id": rep.seq, "participated": true, "miner_hotkey": rep.miner, "miner_uid": s.uid(rep.miner), "pack_hash": rep.hash, "score": rep.score, "qualified": rep.qualified,
 			"cost_usd": rep.cost, "scenarios": len(rep.scenarios), "rejected": rep.rejected, "block_height": rep.block, "created_at": stamp(rep.at),
 		})
 	}
@@ -305,7 +311,7 @@ func (b *Backend) activity(w http.ResponseWriter, r *http.Request) {
 func (b *Backend) stats(w http.ResponseWriter, r *http.Request) {
 	if s := b.with(w, r, "stats"); s != nil {
 		reply(w, http.StatusOK, map[string]any{
-			"totalReports": s.usage.Reports, "totalCostUsd": float64(s.usage.Micros) / 1e6, "totalLlmCalls": s.usage.Calls, "totalTokens": s.usage.Tokens,
+			"totalReports": s.usage.Reports, "totalCostUsd": float64(s.usage.Micros) / 1e6, "totalLlmCalls": s.usage.Calls, "totalTokens": s.usage.Tokens, "updatedAt": stamp(s.at),
 		})
 	}
 }
@@ -362,18 +368,27 @@ func (b *Backend) miners(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		return
 	}
-	rows, done := []any{}, map[string]bool{}
-	add := func(hotkey string) {
-		if done[hotkey] {
-			return
-		}
-		done[hotkey] = true
+	rows := []any{}
+	for _, hotkey := range s.minersOf() {
 		e := s.current(hotkey)
 		row := map[string]any{"uid": s.uid(hotkey), "hotkey": hotkey, "isActive": e != nil && (e.open() || e.State == agon.SubmissionScored), "packHash": nil}
 		if e != nil {
 			row["packHash"] = text(e.pack.Hash)
 		}
 		rows = append(rows, row)
+	}
+	reply(w, http.StatusOK, map[string]any{"miners": rows})
+}
+
+// minersOf lists the hotkeys of every neuron that is not a validator, and of
+// every miner that entered, each once.
+func (s *snapshot) minersOf() []string {
+	var out []string
+	done := map[string]bool{}
+	add := func(hotkey string) {
+		if !done[hotkey] {
+			done[hotkey], out = true, append(out, hotkey)
+		}
 	}
 	for _, n := range s.graph.Neurons {
 		if !n.Permit || len(s.byMiner[n.Hotkey]) > 0 {
@@ -383,7 +398,7 @@ func (b *Backend) miners(w http.ResponseWriter, r *http.Request) {
 	for _, e := range s.entries {
 		add(e.Miner)
 	}
-	reply(w, http.StatusOK, map[string]any{"miners": rows})
+	return out
 }
 
 // cooldown is how long a miner waits after an entry over this wire.

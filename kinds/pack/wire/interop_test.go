@@ -259,6 +259,65 @@ func TestInteropNewer(t *testing.T) {
 	}
 }
 
+// The newest CLI, which has no skills and twelve commands more: every command
+// and option, piped and on a terminal.
+func TestInteropNewest(t *testing.T) {
+	w, hashes, url := served(t)
+	o := newObserver(t, "trajrl-newest", "3.0.0", url)
+	v, a, b, f := w.ss58('v'), w.ss58('a'), w.ss58('b'), w.ss58('f')
+	for path, args := range map[string][]string{
+		"/api/challenge/state": {"challenge"}, "/api/queue": {"queue"}, "/api/queue?limit=1": {"queue", "-l", "1", "--eligible-only"}, "/api/validators": {"validators"},
+		"/api/miners/" + b: {"miner", "-u", "4"}, "/api/miners/" + b + "/packs/" + hashes['b']: {"pack", b, hashes['b']}, "/api/submissions": {"submissions"},
+		"/api/eval-logs?limit=50&validator=" + v: {"logs", "-V", v}, "/api/stats": {"stats"}, "/api/epoch/2": {"epoch", "2"}, "/api/v2/leaderboard": {"leaderboard"},
+		"/api/v2/scores/recent?limit=100": {"events"}, "/api/v2/scores/recent?limit=2&since=2026-03-04T00:00:00Z": {"events", "-l", "2", "--since", "2026-03-04T00:00:00Z"},
+		"/api/scores/by-validator?validator=" + v: {"scores", "-u", "1"}, "/api/v2/validators/progress": {"progress"}, "/api/validator/" + v + "/activity?limit=50": {"activity", "-u", "1"},
+		"/api/validator/" + v + "/activity?limit=1": {"activity", v, "--limit", "1"}, "/api/winners": {"winners"}, "/api/nodes/status": {"nodes"}, "/api/nodes/status?type=miner": {"nodes", "-t", "miner"},
+		"/api/prices": {"prices"}, "/api/bench": {"bench"}, "/api/bench?spec=1": {"bench", "--spec", "1"}, "/api/bench/miner-scores?hotkey=" + b + "&spec=1": {"bench-miner", b},
+		"/api/bench/miner-scores?spec=1&hotkey=" + a: {"bench-miner", a, "--spec", "1"},
+	} {
+		o.same(path, args...)
+	}
+	got := o.json("winner", "--history", "2")
+	if want := map[string]any{"current": fetch(t, url+"/api/v2/winner/current"), "history": fetch(t, url+"/api/winner/history?limit=2")}; !reflect.DeepEqual(got, want) {
+		t.Errorf("winner: %v", got)
+	}
+	if failed := rows(t, o.json("submissions", "--failed"), "submissions"); len(failed) != 3 {
+		t.Errorf("failed: %v", failed)
+	}
+	if log := o.json("logs", "--show", "-t", "cycle", "-V", v); log["text"] != "a cycle that was uploaded\n" {
+		t.Errorf("cycle: %v", log)
+	}
+	for _, args := range [][]string{{"miner"}, {"miner", w.ss58('x')}, {"epoch", "999"}, {"events", "--since", "yesterday"}, {"nodes", "-t", "other"}, {"bench", "--spec", "0"}, {"scores", "-u", "99"}} {
+		if out, code := o.piped(args...); code == 0 {
+			t.Errorf("%v: exit 0, %s", args, out)
+		}
+	}
+
+	o.shows([]string{"Live Challenge", "Epoch: 6", "pending", short(f)}, "challenge")
+	o.shows([]string{"Current Winner (Seated)", "UID 4", "Winner History"}, "winner")
+	o.shows([]string{"Pending Eval Queue (1)", short(f)}, "queue")
+	o.shows([]string{"Validators — Detail (2)", "Bench", "Weights"}, "validators", "--detail")
+	o.shows([]string{"(UID 4)", "Winner: yes", "Scenario Summary", "Validator Reports"}, "miner", b)
+	o.shows([]string{"Status: passed", "Scenario"}, "pack", b, hashes['b'])
+	o.shows([]string{"Submissions (5)"}, "submissions")
+	o.shows([]string{"Eval Logs (", "cycle", "miner"}, "logs")
+	o.shows([]string{"validator.log"}, "logs", "--show", "-t", "miner", "--pack-hash", hashes['b'])
+	o.shows([]string{"Extracted to"}, "logs", "--dump-to", filepath.Join(o.home, "dump"))
+	o.shows([]string{"Subnet Analysis", "Throughput", "Per-Scenario", "Validator Sync", "Recent Winner Changes"}, "analyze", "--deep")
+	o.shows([]string{"Network stats", "Total reports", "8", "Total LLM calls", "24", "Updated"}, "stats")
+	o.shows([]string{"Epoch #2", "outcome=winner_replaced", "status=finalized", "Per-validator submissions (2)", short(v)}, "epoch", "2")
+	o.shows([]string{"Winner " + short(b), "since_epoch=2", "In-progress epoch #6", "Leaderboard (6)", "Last score", "Queue", "★"}, "leaderboard")
+	o.shows([]string{"Recent eval events (", "Validator", "Miner", "Rejected", short(v), short(b)}, "events")
+	o.shows([]string{"Scores from " + short(v)}, "scores", v)
+	o.shows([]string{"Current block: 50000", "Validator progress in current cycle (2)", "Done", "Total", short(v)}, "progress")
+	o.shows([]string{"Validator activity (", "Epoch", "Participated", "✓"}, "activity", v)
+	o.shows([]string{"Current spec: 1", "Takeovers: 2", "Winner takeover history", "Defeated score", short(a), short(b)}, "winners")
+	o.shows([]string{"Nodes (", "validator", "miner", "Validators: 2/2 online"}, "nodes")
+	o.shows([]string{"Prices", "TAO / USD", "—"}, "prices")
+	o.shows([]string{"Spec: 1", "Bench scenarios (3)", "Best holder", "stand_up", short(b)}, "bench")
+	o.shows([]string{"Best scores for " + short(b), "@ spec 1", "inbox_triage", "1.00"}, "bench-miner", b)
+}
+
 // Skills into a home of their own; the second sync finds everything up to date.
 func TestInteropSkills(t *testing.T) {
 	_, hashes, url := served(t)

@@ -165,7 +165,8 @@ func TestTraps(t *testing.T) {
 	urls := []string{
 		"/api/validators", "/api/scores/by-validator?validator=" + w.ss58('v'), "/api/submissions", "/api/eval-logs", "/api/miners", "/api/challenge/state", "/api/queue",
 		"/api/v2/winner/current", "/api/winner/history", "/api/stats", "/api/previous-epoch", "/api/previous-epoch/miner-breakdown", "/api/skills", "/api/skills/tags",
-		"/api/validator/" + w.ss58('v') + "/activity",
+		"/api/validator/" + w.ss58('v') + "/activity", "/api/bench/miner-scores?hotkey=" + w.ss58('b'),
+		"/api/v2/leaderboard", "/api/v2/scores/recent", "/api/v2/validators/progress", "/api/winners", "/api/nodes/status", "/api/prices", "/api/bench",
 	}
 	for k, hash := range hashes {
 		urls = append(urls, "/api/miners/"+w.ss58(k), "/api/miners/"+w.ss58(k)+"/packs/"+hash)
@@ -432,7 +433,10 @@ func TestUndecided(t *testing.T) {
 // An empty arena answers everything, too.
 func TestEmpty(t *testing.T) {
 	w := newWorld(t)
-	for _, u := range []string{"/api/validators", "/api/submissions", "/api/eval-logs", "/api/challenge/state", "/api/queue", "/api/v2/winner/current", "/api/winner/history", "/api/stats", "/api/skills", "/api/miners", "/api/miners/" + w.ss58('a')} {
+	for _, u := range []string{
+		"/api/validators", "/api/submissions", "/api/eval-logs", "/api/challenge/state", "/api/queue", "/api/v2/winner/current", "/api/winner/history", "/api/stats", "/api/skills", "/api/miners", "/api/miners/" + w.ss58('a'),
+		"/api/v2/leaderboard", "/api/v2/scores/recent", "/api/v2/validators/progress", "/api/winners", "/api/nodes/status", "/api/prices", "/api/bench",
+	} {
 		w.get(u, 200)
 	}
 	w.get("/api/previous-epoch", 404)

@@ -106,6 +106,15 @@ func Routes() []Route {
 		{"GET /api/skills/{slug}", (*Backend).skill},
 		{"GET /api/skills/{slug}/SKILL.md", (*Backend).skillFile},
 
+		{"GET /api/v2/leaderboard", (*Backend).leaderboard},
+		{"GET /api/v2/scores/recent", (*Backend).scoresRecent},
+		{"GET /api/v2/validators/progress", (*Backend).progress},
+		{"GET /api/winners", (*Backend).winners},
+		{"GET /api/nodes/status", (*Backend).nodes},
+		{"GET /api/prices", (*Backend).prices},
+		{"GET /api/bench", (*Backend).bench},
+		{"GET /api/bench/miner-scores", (*Backend).benchMiner},
+
 		{"GET /api/packs/{file}", (*Backend).packFile},
 		{"GET /api/logs/{file}", (*Backend).logFile},
 
@@ -130,7 +139,7 @@ func Patterns() []string {
 	return []string{
 		"/api/validators", "/api/validators/", "/api/scores/", "/api/miners", "/api/miners/", "/api/submissions", "/api/eval-logs", "/api/challenge/state", "/api/queue",
 		"/api/epoch/", "/api/v2/", "/api/winner/", "/api/validator/", "/api/stats", "/api/previous-epoch", "/api/previous-epoch/", "/api/skills", "/api/skills/",
-		"/api/packs/", "/api/logs/", "/api/v1/consensus/", "/c/",
+		"/api/winners", "/api/nodes/", "/api/prices", "/api/bench", "/api/bench/", "/api/packs/", "/api/logs/", "/api/v1/consensus/", "/c/",
 	}
 }
 
