@@ -75,9 +75,10 @@ type TaskRef struct {
 	Digest Digest `json:"digest"`
 	// Hidden tasks are served to validators only until they retire.
 	Hidden bool `json:"hidden,omitempty"`
-	// Image is the root file system that the task names, by its digest (task.toml's
-	// environment.image); empty: the machine's own. Validators have it before they claim.
+	// Image is its root file system by digest; empty: the machine's own.
 	Image string `json:"image,omitempty"`
+	// Datasets are those that it names, as WHERE@sha256:….
+	Datasets []string `json:"datasets,omitempty"`
 }
 
 // Limits bound one execution environment. Zero means the driver's default.

@@ -98,6 +98,8 @@ type Driver struct {
 	// Images are the digests of the images that boxes of the attempt stood on, sorted;
 	// none where all stood on the machine's own tree.
 	Images []string `json:"images,omitempty"`
+	// Datasets are the digests of the data sets that boxes of the attempt were shown, sorted.
+	Datasets []string `json:"datasets,omitempty"`
 }
 
 // Record is what a play left, as the kind tells it. It carries no verdict and

@@ -186,7 +186,7 @@ type ClaimRequest struct {
 	Protocols *Protocols `json:"protocols,omitempty" doc:"versions of this protocol that it speaks; absent: version 1"`
 	// MissingImages are images, by their digests, that it does not have (yet): runs of
 	// tasks that name one are for others.
-	MissingImages []string `json:"missing_images,omitempty" doc:"images by digest that it does not have: tasks that name one are not offered" maxItems:"500"`
+	MissingImages []string `json:"missing_images,omitempty" doc:"images and data sets (dataset:…) by digest that it does not have: tasks that name one are not offered" maxItems:"500"`
 }
 
 // MaxMissingImages bounds ClaimRequest.MissingImages.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestStockOfEveryKind(t *testing.T) {
 		one := draw(1, nil)
 		shown := map[agon.Digest]bool{}
 		for i, r := range draw(1, nil) {
-			if r != one[i] {
+			if !reflect.DeepEqual(r, one[i]) {
 				t.Errorf("%s: one seed gives %v and %v", kind, r, one[i])
 			}
 			shown[r.Digest] = true

@@ -67,6 +67,9 @@ type Spec struct {
 	// Nothing of the root file system's host files changes. Not every driver can
 	// (ErrHost). Never for contestants' code.
 	Root bool
+	// Apart marks a box that sees nothing of a task, because what it makes serves
+	// others, too: the engine adds no data set to it.
+	Apart bool
 }
 
 // MountKind says how a mount behaves.

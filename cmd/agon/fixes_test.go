@@ -222,6 +222,7 @@ func TestFixesLeadOn(t *testing.T) {
 		{name: "nothing to retune", args: "operator retune demo-claim", same: true},
 		{name: "a checkout that is there", args: "research start sortnet ./claim", fill: map[string]string{"DIR": "./work"}, same: true},
 		{name: "no image", args: "image export sha256:0123 ./x", fill: map[string]string{"REF": image}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},
+		{name: "no data set", args: "dataset export sha256:012345678901 ./y", fill: map[string]string{"REF": "./mine.toml"}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},
 		{name: "no server", args: "arena list", env: map[string]string{"AGON_URL": "http://127.0.0.1:1"}, then: "arena list --url " + url},
 		{name: "setting", args: "board", env: map[string]string{"AGON_URL": "nonsense"}, then: "board --url http://nonsense"},
 	} {

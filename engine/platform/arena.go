@@ -285,13 +285,13 @@ func (p *Platform) Arena(ctx context.Context, id string) (*client.Arena, error) 
 	return a, err
 }
 
-// openDigests leaves out the digests and images of hidden tasks: leases carry them, and
+// openDigests leaves out the digests, images and data sets of hidden tasks: leases carry them, and
 // nobody else needs the name of what only validators may read.
 func openDigests(tasks []agon.TaskRef) []agon.TaskRef {
 	out := slices.Clone(tasks)
 	for i := range out {
 		if out[i].Hidden {
-			out[i].Digest, out[i].Image = "", ""
+			out[i].Digest, out[i].Image, out[i].Datasets = "", "", nil
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -228,7 +229,7 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 }
 
 // NeededImages are the images that the tasks of the arenas stand on which the caller
-// serves, hidden ones too, each once and in order of its name.
+// serves, and their data sets (dataset:…), hidden ones too, each once and in order of its name.
 func (p *Platform) NeededImages(ctx context.Context, c Caller, r client.ClaimRequest) (*client.NeededImages, error) {
 	if _, err := p.speak(c, r); err != nil {
 		return nil, err
@@ -242,6 +243,9 @@ func (p *Platform) NeededImages(ctx context.Context, c Caller, r client.ClaimReq
 		for _, t := range a.Tasks {
 			if t.Image != "" {
 				tasks[t.Image]++
+			}
+			for _, d := range t.Datasets {
+				tasks[datasets.Prefix+d]++
 			}
 		}
 	}

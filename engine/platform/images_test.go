@@ -76,3 +76,45 @@ func TestMissingImages(t *testing.T) {
 		wantCode(t, err, 422, "bad_claim")
 	}
 }
+
+// Data sets are needed as images are: named, and waited for.
+func TestMissingDatasets(t *testing.T) {
+	shown, secret := "https://data.test/corpus@sha256:"+strings.Repeat("a", 64), "@sha256:"+strings.Repeat("b", 64)
+	f := strangers(t, 3, 1, func(_ *Config, a *agon.Arena) {
+		a.Tasks[0].Datasets, a.Tasks[1].Datasets, a.Tasks[1].Hidden = []string{shown}, []string{shown, secret}, true
+	})
+	ask := client.ClaimRequest{Kinds: []string{"fake"}, Driver: "runc"}
+	list, err := f.NeededImages(bg, Caller{Hotkey: val1}, ask)
+	must(t, err)
+	if want := []client.NeededImage{{Image: "dataset:" + secret, Tasks: 1}, {Image: "dataset:" + shown, Tasks: 2}}; !slices.Equal(list.Images, want) {
+		t.Errorf("needed %+v", list.Images)
+	}
+	a, err := f.Arena(bg, "demo")
+	must(t, err)
+	for _, x := range a.Tasks {
+		if x.Hidden && len(x.Datasets) > 0 {
+			t.Errorf("the data sets of a hidden task are shown: %+v", x)
+		}
+	}
+	f.submit(miner1, "agent")
+	claim := func(missing ...string) *client.Lease {
+		t.Helper()
+		r := ask
+		r.MissingImages = missing
+		l, err := f.Claim(bg, Caller{Hotkey: val1}, r)
+		must(t, err)
+		return l
+	}
+	if l := claim("dataset:" + shown); l == nil || len(l.Run.Tasks[0].Datasets) > 0 {
+		t.Fatalf("%+v", l)
+	}
+	if l := claim("dataset:" + shown); l != nil {
+		t.Fatalf("offered a task with %v", l.Run.Tasks[0].Datasets)
+	}
+	if l := claim("dataset:" + secret); l == nil || !slices.Equal(l.Run.Tasks[0].Datasets, []string{shown}) {
+		t.Fatalf("%+v", l)
+	}
+	if l := claim(); l == nil || !slices.Equal(l.Run.Tasks[0].Datasets, []string{shown, secret}) {
+		t.Fatalf("%+v", l)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/pelletier/go-toml/v2"
 )
@@ -92,6 +93,9 @@ func (l *loader) check(c *Config) {
 		if len(e.Image) > maxImageRef || !rootfs.Pinned(e.Image) {
 			l.add("environment.image", fmt.Sprintf("%d bytes", maxImageRef), "%.200q: want an image by its digest: NAME@sha256:… with 64 hex digits (agon image import prints it)", e.Image)
 		}
+	}
+	if _, err := datasets.ParseAll(c.Environment.Datasets); err != nil {
+		l.add("environment.datasets", "16 data sets by digest", "%v", err)
 	}
 	if p := c.Agon.Python; p != "" && (!path.IsAbs(p) || path.Clean(p) != p || len(p) > 500 || c.Environment.Image == "") {
 		l.add("agon.python", "500 bytes", "%.200q: want a whole path in the task's image", p)

@@ -3,9 +3,13 @@
 package task
 
 import (
+	"io"
 	"io/fs"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -72,6 +76,41 @@ type Environment struct {
 	Image string `toml:"image,omitempty"`
 	// DockerImage is Harbor's name for the same; kinds that read it want a digest.
 	DockerImage string `toml:"docker_image,omitempty"`
+	// Datasets are read-only data sets by digest (NAME=WHERE@sha256:…), which the
+	// task's boxes see below /datasets.
+	Datasets []string `toml:"datasets,omitempty"`
+}
+
+// Datasets are the data sets that a task names, as WHERE@sha256:…, without their names.
+func (t *Task) Datasets() (out []string) {
+	list, _ := datasets.ParseAll(t.Config.Environment.Datasets) // Load has checked them
+	for _, r := range list {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+// DatasetsIn reads which data sets the task in a directory names, which may hold
+// anything. A directory without a task names none. Errors wrap datasets.ErrDataset.
+func DatasetsIn(dir string) ([]datasets.Ref, error) {
+	f, err := dirFS(dir).Open(configFile)
+	if err != nil {
+		return nil, nil //nolint:nilerr // who reads the task says what is wrong with it
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxConfig))
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	var c struct {
+		Environment struct {
+			Datasets []string `toml:"datasets"`
+		} `toml:"environment"`
+	}
+	if toml.Unmarshal(b, &c) != nil {
+		return nil, nil // as above
+	}
+	return datasets.ParseAll(c.Environment.Datasets)
 }
 
 // Image is the root file system that a task names, by its digest; "": none.

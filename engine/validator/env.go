@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
@@ -37,6 +38,8 @@ type env struct {
 	tools    []*tools.Session
 	trees    []func() // let go of what the attempt holds: trees, registries
 	images   map[string]bool
+	datasets []datasets.Ref  // of the run's tasks that were read
+	shown    map[string]bool // digests of those that a box saw
 	boxTime  time.Duration
 	closed   bool
 }
@@ -82,7 +85,66 @@ func (e *env) Tree(ctx context.Context, d agon.Digest) (string, error) {
 		e.note(agon.FaultPlatform, "fetching tree: "+err.Error())
 		return "", fmt.Errorf("fetch tree %s: %w", d, err)
 	}
+	if slices.ContainsFunc(e.job.Run.Tasks, func(t agon.TaskRef) bool { return t.Digest == d }) {
+		list, err := task.DatasetsIn(dir)
+		if err != nil {
+			e.note(agon.FaultTask, "data sets: "+err.Error())
+			return "", fmt.Errorf("read task: %w", err)
+		}
+		e.mu.Lock()
+		for _, r := range list {
+			if !slices.Contains(e.datasets, r) {
+				e.datasets = append(e.datasets, r)
+			}
+		}
+		e.mu.Unlock()
+	}
 	return dir, nil
+}
+
+// withDatasets shows the data sets of the run's tasks to a box.
+func (e *env) withDatasets(ctx context.Context, spec sandbox.Spec) (sandbox.Spec, error) {
+	e.mu.Lock()
+	list := slices.Clone(e.datasets)
+	e.mu.Unlock()
+	if spec.Apart || len(list) == 0 {
+		return spec, nil
+	}
+	if e.p.Datasets == nil {
+		e.note(agon.FaultValidator, "this validator plays no data sets")
+		return spec, errors.New("this validator plays no data sets")
+	}
+	spec.Mounts = slices.Clone(spec.Mounts)
+	for _, r := range list {
+		tree, release, err := e.p.Datasets.Ensure(ctx, r)
+		switch {
+		case err == nil:
+		case errors.Is(err, datasets.ErrDataset), errors.Is(err, datasets.ErrNoDataset):
+			e.note(agon.FaultTask, "data set "+r.Name+": "+err.Error())
+			return spec, fmt.Errorf("data set %s: %w", r.Name, err)
+		default: // a server that does not answer, a full disk
+			if ctx.Err() == nil {
+				e.note(agon.FaultValidator, "data set "+r.Name+": "+err.Error())
+			}
+			return spec, fmt.Errorf("data set %s: %w", r.Name, err)
+		}
+		e.mu.Lock()
+		closed := e.closed
+		if !closed {
+			e.trees = append(e.trees, release)
+			if e.shown == nil {
+				e.shown = map[string]bool{}
+			}
+			e.shown[r.Digest] = true
+		}
+		e.mu.Unlock()
+		if closed {
+			release()
+			return spec, errEnded
+		}
+		spec.Mounts = append(spec.Mounts, datasets.Mount(r.Name, tree))
+	}
+	return spec, nil
 }
 
 // hold finds a tree, which stays until the attempt ends.
@@ -168,6 +230,10 @@ func (e *env) Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 			}
 			return nil, err
 		}
+	}
+	spec, err := e.withDatasets(ctx, spec)
+	if err != nil {
+		return nil, err
 	}
 	start := e.p.Now()
 	b, err := e.p.Driver.Start(ctx, spec)

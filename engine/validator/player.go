@@ -19,6 +19,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
@@ -58,6 +59,8 @@ type Player struct {
 	Tools *ToolHost
 	// Roots has the images that tasks name; nil: no such task is played.
 	Roots *rootfs.Roots
+	// Datasets has the data sets that tasks name; nil: no such task is played.
+	Datasets *datasets.Store
 	// Libraries installs the packages that an arena gives its agents; nil where
 	// arenas with such are not played.
 	Libraries *libraries.Store
@@ -156,6 +159,7 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 	}
 	a.Observed, a.Cost, a.Receipts, a.BoxTime = obs, cost, receipts, boxTime
 	a.Driver.Images = slices.Sorted(maps.Keys(e.images))
+	a.Driver.Datasets = slices.Sorted(maps.Keys(e.shown))
 	a.Outcome, a.Detail, a.Files = record.Outcome, record.Detail, record.Files
 	a.Fault, a.Reason = AssignFault(obs, record, playErr, judgeErr, solved)
 	switch {

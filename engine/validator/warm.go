@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/sandbox/datasets"
 )
 
 // Needs is what a Platform offers besides, whose tasks stand on images;
@@ -26,6 +28,31 @@ type Images interface {
 	// Warm brings an image here and unpacks it, for what needs it and for needed,
 	// which makes room by others only. It may take long; it is retried.
 	Warm(ctx context.Context, ref string, needed []string) error
+}
+
+// Stands are the images and the data sets of this machine, as one: what is named
+// dataset:… is a data set.
+type Stands struct{ Images, Datasets Images }
+
+func (s Stands) of(ref string) Images {
+	if strings.HasPrefix(ref, datasets.Prefix) {
+		return s.Datasets
+	}
+	return s.Images
+}
+
+// Ready implements Images.
+func (s Stands) Ready(ref string) bool { return s.of(ref).Ready(ref) }
+
+// Warm implements Images.
+func (s Stands) Warm(ctx context.Context, ref string, needed []string) error {
+	var same []string
+	for _, n := range needed {
+		if strings.HasPrefix(n, datasets.Prefix) == strings.HasPrefix(ref, datasets.Prefix) {
+			same = append(same, n)
+		}
+	}
+	return s.of(ref).Warm(ctx, ref, same)
 }
 
 const (

@@ -153,3 +153,23 @@ func TestImagesUnknown(t *testing.T) {
 		})
 	}
 }
+
+// Images and data sets are warmed as one, each with those of its own that are needed.
+func TestStands(t *testing.T) {
+	set := "dataset:https://data.test/corpus@sha256:x"
+	synctest.Test(t, func(t *testing.T) {
+		images, sets := &slowImages{have: map[string]bool{}, asks: map[string]int{}}, &slowImages{have: map[string]bool{}, asks: map[string]int{}}
+		both := validator.Stands{Images: images, Datasets: sets}
+		for _, ref := range []string{set, "python"} {
+			if both.Ready(ref) {
+				t.Errorf("%s is there", ref)
+			}
+			if err := both.Warm(t.Context(), ref, []string{"python", set}); err != nil || !both.Ready(ref) {
+				t.Errorf("%s: %v", ref, err)
+			}
+		}
+		if !sets.have[set] || sets.have["python"] || !images.have["python"] || images.have[set] {
+			t.Errorf("images %v, data sets %v", images.have, sets.have)
+		}
+	})
+}

@@ -99,7 +99,7 @@ func setup(ctx context.Context, env kind.Env, t, agent, script string, root root
 		return err
 	}
 	spec := sandbox.Spec{
-		Name: "setup", Rootfs: root.Dir, UID: root.UID, GID: root.GID, Doors: []sandbox.Door{shown.Door},
+		Name: "setup", Apart: true, Rootfs: root.Dir, UID: root.UID, GID: root.GID, Doors: []sandbox.Door{shown.Door},
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: setupDir},
 			{Kind: sandbox.MountScratch, Target: "/tmp"},

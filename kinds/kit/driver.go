@@ -72,6 +72,9 @@ func CacheDir(o Options) string {
 	return filepath.Dir(rootfs.DefaultDir())
 }
 
+// DatasetsDir is where data sets are kept.
+func DatasetsDir(o Options) string { return filepath.Join(CacheDir(o), "datasets") }
+
 // ImagesDir is where images are kept.
 func ImagesDir(o Options) string { return filepath.Join(CacheDir(o), "images") }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
@@ -49,6 +50,7 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
 		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())).Bounded(rootfs.DefaultQuota),
+		Datasets:  datasets.Open(DatasetsDir(o), o.Writer()).Bounded(datasets.DefaultQuota),
 		Libraries: &libraries.Store{Dir: filepath.Join(CacheDir(o), "libraries"), Own: root, Driver: d, Log: o.Writer()},
 		Trees:     &validator.TreeCache{Dir: cache, Source: source, Log: o.Log},
 	}}, nil

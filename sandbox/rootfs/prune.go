@@ -41,6 +41,9 @@ func Forget(dir string) error {
 	return nil
 }
 
+// UsedMark is the file by whose time Used notes it.
+func UsedMark(dir string) string { return usedMark(dir) }
+
 func usedMark(dir string) string {
 	return filepath.Join(filepath.Dir(dir), usedPrefix+filepath.Base(dir))
 }

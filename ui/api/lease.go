@@ -36,7 +36,7 @@ func (a *server) leases(mux *http.ServeMux, api huma.API, p Leases) {
 	})
 	quick(a, mux, api, p, huma.Operation{
 		OperationID: "needed-images", Path: "/v1/images", Summary: "Images that the tasks of one's arenas stand on (validators)",
-		Description: "Signed (agon-v1). A validator has them before it claims, and names in missing_images of its claims what it does not have.",
+		Description: "Signed (agon-v1). Data sets that they name stand there, too, as dataset:…. A validator has them before it claims, and names in missing_images of its claims what it does not have.",
 	}, func(ctx context.Context, _ string, in client.ClaimRequest) (*client.NeededImages, error) {
 		return p.NeededImages(ctx, caller(ctx), in)
 	})

@@ -53,6 +53,7 @@ var views = map[string][]string{
 var elsewhere = map[string]string{
 	"log":                  "a group: what it prints are signed notes, which engine/translog and engine/audit test",
 	"image list":           "cmd/agon: a cache that holds images",
+	"dataset list":         "cmd/agon: a cache that holds data sets",
 	"corpus stats":         "corpus.txtar and package corpus: a built corpus",
 	"ledger metagraph":     "ledger.txtar: a ledger file",
 	"ledger commitments":   "ledger.txtar: a ledger file",

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -71,6 +72,8 @@ type Host struct {
 	RotateGateway func(Common) (*agon.Succession, error)
 	// Images is the machine's cache of images.
 	Images func(Common) *rootfs.Images
+	// Datasets is the machine's cache of data sets.
+	Datasets func(Common) *datasets.Store
 	// BuildImage makes an image of a Dockerfile, in a box.
 	BuildImage func(context.Context, BuildImageOptions) (*rootfs.Image, error)
 	// Model asks the provider what it thinks of the configured key.

@@ -349,7 +349,7 @@ func (s signatures) CheckHeaders(_ string, h http.Header) (string, error) {
 // versions of the protocol that the platform knows. idle, if any, is told that
 // there is no work.
 func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int, idle func()) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: p.Player.Roots, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Idle: idle})
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: validator.Stands{Images: p.Player.Roots, Datasets: p.Player.Datasets}, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Idle: idle})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that

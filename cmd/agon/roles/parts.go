@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/runsc"
@@ -46,6 +47,11 @@ func Setup(ctx context.Context, o kit.Options) error {
 		o.Log.Warn("the cache of images is not pruned", "error", err)
 	} else if len(images.Images) > 0 {
 		o.Sayf("removed %d images, which were used least recently (%d MB)", len(images.Images), images.Bytes>>20)
+	}
+	if sets, err := datasets.Open(kit.DatasetsDir(o), nil).Prune(ctx, datasets.DefaultQuota); err != nil {
+		o.Log.Warn("the cache of data sets is not pruned", "error", err)
+	} else if len(sets.Datasets) > 0 {
+		o.Sayf("removed %d data sets, which were used least recently (%d MB)", len(sets.Datasets), sets.Bytes>>20)
 	}
 	if _, err := rootfs.Prune(filepath.Join(kit.CacheDir(o), "libraries"), rootfs.DefaultQuota); err != nil {
 		o.Log.Warn("the cache of agents' libraries is not pruned", "error", err)

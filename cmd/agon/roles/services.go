@@ -28,6 +28,7 @@ import (
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
 	"github.com/agon-arena/agon/ledger/timelock"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/imagebuild"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/ui/api"
@@ -95,6 +96,10 @@ func Services(kits kit.List) cli.Services {
 			Images: func(c cli.Common) *rootfs.Images {
 				o := kits.Options(c, "")
 				return rootfs.OpenImages(kit.ImagesDir(o), o.Writer())
+			},
+			Datasets: func(c cli.Common) *datasets.Store {
+				o := kits.Options(c, "")
+				return datasets.Open(kit.DatasetsDir(o), o.Writer())
 			},
 			BuildImage: func(ctx context.Context, b cli.BuildImageOptions) (*rootfs.Image, error) {
 				o := kits.Options(b.Common, b.Driver)

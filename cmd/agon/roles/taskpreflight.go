@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -131,6 +132,7 @@ type preflight struct {
 	root  string // of the boxes, where the task names no image
 	work  string
 	t     *task.Task
+	sets  []place // data sets that hidden bytes are looked for in
 	rep   cli.TaskPreflight
 }
 
@@ -148,6 +150,9 @@ func (f *preflight) run(ctx context.Context) error {
 	}
 	ref, err := kit.PutTask(ctx, f.blobs, f.t, f.work)
 	if err != nil {
+		return err
+	}
+	if here, err := f.datasets(ctx); err != nil || !here {
 		return err
 	}
 	if err := f.hidden(ctx); err != nil {
@@ -275,6 +280,44 @@ func (f *preflight) measured(what string) {
 	f.add("seeds", "warn", "%s scores %v with %d seeds, which differ by %v: a rule has to tell a gain from that", what, f.rep.Values, len(f.rep.Seeds), spread)
 }
 
+// place is where contestants can read.
+type place struct{ label, dir string }
+
+// maxSearched bounds how much of a data set is searched for hidden bytes.
+const maxSearched = 2 << 30
+
+// datasets brings the task's data sets here; false: one cannot be had, which is said.
+func (f *preflight) datasets(ctx context.Context) (here bool, err error) {
+	list, err := datasets.ParseAll(f.t.Config.Environment.Datasets)
+	if err != nil {
+		return false, err
+	}
+	here = true
+	for _, r := range list {
+		dir, release, err := f.p.Datasets.Ensure(ctx, r)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil:
+			f.add("data set "+r.Name, "fail", "it cannot be had: %v", err)
+			here = false
+			continue
+		}
+		release()
+		d, err := f.p.Datasets.Get(r.Digest)
+		switch {
+		case err != nil:
+			return false, err
+		case d.Bytes > maxSearched:
+			f.add("data set "+r.Name, "warn", "%d files, %d MB: too large to be searched for hidden data", d.Files, d.Bytes>>20)
+		default:
+			f.add("data set "+r.Name, "ok", "%d files, %d MB", d.Files, d.Bytes>>20)
+			f.sets = append(f.sets, place{"data set " + r.Name, dir})
+		}
+	}
+	return here, nil
+}
+
 // hidden looks for hidden bytes where contestants can read: in the root file system
 // of the boxes, the packages that agents may be given, and what ships in public.
 func (f *preflight) hidden(ctx context.Context) error {
@@ -305,7 +348,7 @@ func (f *preflight) hidden(ctx context.Context) error {
 	for _, b := range shown {
 		x.Forget(b)
 	}
-	places := []struct{ label, dir string }{{"libraries", filepath.Join(kit.CacheDir(f.o), "libraries")}}
+	places := append(slices.Clone(f.sets), place{"libraries", filepath.Join(kit.CacheDir(f.o), "libraries")})
 	image := cmp.Or(f.t.Config.Environment.Image, f.t.Config.Environment.DockerImage)
 	switch r, err := f.p.Roots.Of(ctx, image); {
 	case err != nil && ctx.Err() != nil:
@@ -313,17 +356,17 @@ func (f *preflight) hidden(ctx context.Context) error {
 	case err != nil:
 		f.add("image", "warn", "not searched: %v", err)
 	default:
-		places = append(places, struct{ label, dir string }{"root file system", r.Dir})
+		places = append(places, place{"root file system", r.Dir})
 	}
 	if !f.t.Config.Agon.Repository() { // those are made of packages
-		places = append(places, struct{ label, dir string }{"package mirror", kit.TasksDir(f.o)})
+		places = append(places, place{"package mirror", kit.TasksDir(f.o)})
 	}
 	public, theirs, err := f.public(filepath.Join(dir, "public"))
 	if err != nil {
 		return err
 	}
 	x.ForgetCommon(commonForm, theirs)
-	places = append(places, struct{ label, dir string }{"public", public})
+	places = append(places, place{"public", public})
 	var found leak.Report
 	for _, at := range places {
 		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {

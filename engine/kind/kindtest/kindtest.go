@@ -116,7 +116,7 @@ func plan(t *testing.T, c Case) {
 				for _, tk := range r.Tasks {
 					known := false
 					for _, a := range c.Arena.Tasks {
-						known = known || a == tk
+						known = known || reflect.DeepEqual(a, tk)
 					}
 					if !known {
 						t.Fatalf("plan names task %s, which the arena has not", tk.Key)
