@@ -395,11 +395,7 @@ func tryHuman(h *output.Human, r *TryResult) {
 			took = fmt.Sprintf(", %.1f s in boxes", float64(*c.BoxMS)/1000)
 		}
 		h.Line("champion %s (%s): score %.4f, cost %s%s", c.Name, c.Submission, c.Score, money(c.CostMicros), took)
-		would := "would not enter"
-		if c.Takes {
-			would = "would enter"
-		}
-		h.Line("by %s it %s: bar %s", c.Rule, would, ScoreText(c.Bar))
+		h.Line("by %s: %s", c.Rule, c.Sentence)
 	}
 }
 

@@ -278,6 +278,9 @@ type TryChampion struct {
 	Rule       string      `json:"rule"`
 	Bar        *float64    `json:"bar"`
 	Takes      bool        `json:"takes"`
+	// Sentence says what the rule would decide, or that it decides by pairs, which
+	// are played once the file is submitted.
+	Sentence string `json:"sentence"`
 }
 
 // Sum sets Score and Solved from the runs, each of which has a score: the mean

@@ -379,6 +379,21 @@ func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submi
 	out.BoxMS = boxTime(ctx, c, a.ID, first.Submission)
 	v := rule.Decide(ch)
 	out.Rule, out.Bar, out.Takes = v.Rule, v.Bar, v.Takes
+	if !(*res.Score > 0) {
+		out.Rule, out.Takes, out.Sentence = incentive.ZeroRule, false, "it would be kept out: a score of 0 never takes a seat"
+		return out
+	}
+	if rule.Pairing != nil && (v.Rule == "" || v.Rule == a.Incentive) {
+		out.Rule = a.Incentive
+		out.Sentence = "a seat moves by pairs of plays against the champion on the same tasks and seeds; they are played once you submit"
+		return out
+	}
+	if v.Takes {
+		out.Sentence = "it would take the seat: " + cli.ScoreText(res.Score) + " reaches the bar of " + cli.ScoreText(v.Bar)
+		return out
+	}
+	kept := incentive.Say(o.Kits.Incentives(), agon.Decision{Challenger: s.ID, Incumbent: first.Submission, Rule: v.Rule, Score: *res.Score, Bar: v.Bar, Numbers: v.Numbers, Outcome: agon.KeptSeat})
+	out.Sentence = "it would be kept out: " + strings.TrimPrefix(kept, "Kept out: ")
 	return out
 }
 
