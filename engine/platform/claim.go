@@ -25,7 +25,8 @@ const maxWait = 20 * time.Second
 const maxLeasesOfRun = 12
 
 // Claim takes the next run that the calling validator may play: retried runs
-// first, then the oldest submission's. It waits up to r.WaitMS (at most 20 s)
+// first, then of the arena in which it holds the fewest leases, so that one
+// arena's long queue holds up no other, then the oldest submission's. It waits up to r.WaitMS (at most 20 s)
 // and returns nil when nothing came. A claim whose caller has gone is given
 // back at once.
 func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
@@ -389,6 +390,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena, owners map[place]string) (best store.Offer, arena agon.Arena, err error) {
 	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
+	var least int64 // leases held in arena
 	for _, a := range arenas {
 		held, herr := tx.HeldBy(claimant.Validator, a.ID)
 		if herr != nil {
@@ -405,17 +407,21 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 		if nerr != nil {
 			return best, arena, nerr
 		}
-		if err != nil || before(x.Run, best.Run) {
-			best, arena, err = x, a, nil
+		if err != nil || before(x.Run, best.Run, held-least) {
+			best, arena, least, err = x, a, held, nil
 		}
 	}
 	return best, arena, err
 }
 
-// before is the order of the queue across arenas.
-func before(a, b store.Run) bool {
+// before is the order of the queue across arenas; more is how many more leases
+// the claimant holds in a's arena than in b's.
+func before(a, b store.Run, more int64) bool {
 	if (a.Attempts > 0) != (b.Attempts > 0) {
 		return a.Attempts > 0
+	}
+	if more != 0 {
+		return more < 0
 	}
 	if a.SubSeq != b.SubSeq {
 		return a.SubSeq < b.SubSeq

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -27,5 +28,36 @@ func TestPace(t *testing.T) {
 		if got := paceFrom(c.ends, now); got != c.want {
 			t.Errorf("%v: %v, want %v", c.ends, got, c.want)
 		}
+	}
+}
+
+// A validator goes round the arenas: the long queue of one holds up no other, and
+// within an arena the oldest submission is first.
+func TestClaimsGoRound(t *testing.T) {
+	f := newFixture(t, 2)
+	second := f.arena
+	second.ID = "second"
+	must(t, f.EnsureArena(bg, second))
+	for _, content := range []string{"a = 1", "b = 2"} {
+		f.submit(miner1, content)
+	}
+	_, err := f.Submit(bg, Caller{Hotkey: miner2}, "second", request("c = 3"))
+	must(t, err)
+	var got []string
+	for range 3 {
+		l := f.claim(val1)
+		if l == nil {
+			t.Fatalf("after %v nothing waits", got)
+		}
+		got = append(got, l.Arena.ID)
+	}
+	if want := []string{"demo", "second", "demo"}; !slices.Equal(got, want) {
+		t.Errorf("claimed of %v, want %v", got, want)
+	}
+	if l := f.claim(val1); l == nil || l.Arena.ID != "second" {
+		t.Errorf("with two leases of demo and one of second: %v", l)
+	}
+	if l := f.claim(val2); l == nil || l.Arena.ID != "demo" {
+		t.Errorf("a validator without a lease: %v, want the oldest submission's", l)
 	}
 }
