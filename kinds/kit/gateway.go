@@ -65,7 +65,11 @@ func NewGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 				return nil, err
 			}
 		}
-		o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
+		if tape := o.Getenv("AGON_LLM_CASSETTE"); tape != "" {
+			o.Sayf("model calls are played from the tape %s", tape)
+		} else {
+			o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): model calls are answered by a script, labelled scripted")
+		}
 	}
 	if cfg.Upstreams, err = withOthers(o, prices, up); err != nil {
 		return nil, err
@@ -140,7 +144,7 @@ func withOthers(o Options, prices gateway.Prices, up provider.Upstream) ([]provi
 		} else {
 			c, err = cassette.Play(tape, strings.FieldsFunc(o.Getenv("AGON_LLM_MODEL"), func(r rune) bool { return r == ',' || r == ' ' }))
 			if err == nil && len(c.Models()) == 0 {
-				err = errors.New("read AGON_LLM_MODEL: it is empty but AGON_LLM_CASSETTE is set")
+				err = errors.New("read AGON_LLM_MODEL: it is empty, and the replies of AGON_LLM_CASSETTE name no model")
 			}
 		}
 		if err != nil {

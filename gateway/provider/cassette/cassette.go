@@ -5,6 +5,7 @@ package cassette
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,9 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -26,6 +29,9 @@ const (
 	maxTape  = 512 << 20 // bytes of the file
 	maxLine  = 96 << 20  // of one entry
 	maxReply = 64 << 20  // of one recorded reply
+
+	maxModels = 64  // names that a tape may give
+	maxModel  = 200 // bytes of one
 )
 
 // entry is one line of a tape: JSON, one object a line. Texts that are not
@@ -38,6 +44,8 @@ type entry struct {
 	ContentType string `json:"content_type"`
 	Text        string `json:"text,omitempty"`
 	Base64      []byte `json:"base64,omitempty"`
+
+	line int // of the tape, from 1
 }
 
 func (e entry) body() []byte {
@@ -93,6 +101,7 @@ func Parse(r io.Reader) (map[string]entry, error) {
 		case twice:
 			return nil, fmt.Errorf("read tape: line %d: a request stands twice", n)
 		}
+		e.line = n
 		out[e.Key] = e
 	}
 	if err := sc.Err(); err != nil {
@@ -113,7 +122,8 @@ type Upstream struct {
 }
 
 // Play opens the tape at path for playback. models are the names to offer, the
-// default first. A request that is not on the tape fails.
+// default first; none: those that its replies name, in the order of the tape.
+// A request that is not on the tape fails.
 func Play(path string, models []string) (*Upstream, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -124,7 +134,24 @@ func Play(path string, models []string) (*Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(models) == 0 {
+		models = modelsOf(tape)
+	}
 	return &Upstream{name: "cassette", models: models, tape: tape}, nil
+}
+
+// modelsOf are the names of models that the replies of a tape give, each once.
+func modelsOf(tape map[string]entry) []string {
+	var out []string
+	for _, e := range slices.SortedFunc(maps.Values(tape), func(x, y entry) int { return cmp.Compare(x.line, y.line) }) {
+		var reply struct {
+			Model string `json:"model"`
+		}
+		if json.Unmarshal(e.body(), &reply) == nil && reply.Model != "" && len(reply.Model) <= maxModel && !slices.Contains(out, reply.Model) && len(out) < maxModels {
+			out = append(out, reply.Model)
+		}
+	}
+	return out
 }
 
 // Record opens or makes the tape at path: what is on it is played, what is not

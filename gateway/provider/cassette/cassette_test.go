@@ -5,7 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,6 +121,27 @@ func TestParseRefuses(t *testing.T) {
 	}
 	if _, err := Play(filepath.Join(t.TempDir(), "none"), nil); err == nil {
 		t.Error("played nothing")
+	}
+}
+
+// A tape that is played without names offers the models of its replies, in its order.
+func TestModelsOfTape(t *testing.T) {
+	line := func(key, text string) string {
+		return `{"key":"` + strings.Repeat(key, 64) + `","path":"/chat/completions","status":200,"content_type":"application/json","text":` + strconv.Quote(text) + "}\n"
+	}
+	path := filepath.Join(t.TempDir(), "tape")
+	if err := os.WriteFile(path, []byte(line("a", `{"model":"lead"}`)+line("b", "data: no JSON")+line("c", `{"model":"help"}`)+line("d", `{"model":"lead"}`)+line("e", `{"model":"`+strings.Repeat("x", 201)+`"}`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := Play(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.Models(); !slices.Equal(got, []string{"lead", "help"}) {
+		t.Errorf("models %q", got)
+	}
+	if u, err = Play(path, []string{"own"}); err != nil || !slices.Equal(u.Models(), []string{"own"}) {
+		t.Errorf("names that are given: %v %v", u, err)
 	}
 }
 
