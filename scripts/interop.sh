@@ -146,6 +146,12 @@ if [ -n "${AGON_STRANGERS:-}" ]; then
 	fi
 fi
 
+# Images that others save.
+if ! { command -v buildah && command -v skopeo; } >/dev/null; then
+	say "installing buildah and skopeo"
+	apt-get install -y -qq --no-install-recommends buildah skopeo >"$dir/apt.log" 2>&1 || absent+=("buildah and skopeo (Debian: apt-get install buildah skopeo)")
+fi
+
 # The observer CLI runs on a terminal of its own too, for which it needs script(1).
 env trajrl-seed trajrl==0.2.1
 env trajrl-newer trajrl==2.2.0

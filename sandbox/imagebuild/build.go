@@ -8,18 +8,15 @@
 package imagebuild
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/plain"
@@ -85,25 +82,84 @@ func Build(ctx context.Context, c Config) (*rootfs.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDockerfile, err)
 	}
-	var base *rootfs.Image
-	p, err := parse(text, c.Args, func(from string) (rootfs.ImageConfig, error) {
-		ref := from
-		if other, ok := c.From[from]; ok {
+	known := map[string]*rootfs.Image{"scratch": nil} // by what the Dockerfile calls them
+	image := func(name string) (*rootfs.Image, error) {
+		img, ok := known[name]
+		if ok {
+			return img, nil
+		}
+		ref := name
+		if other, ok := c.From[name]; ok {
 			ref = other
 		}
-		if ref == "scratch" {
-			return rootfs.ImageConfig{}, nil
+		if ref != "scratch" {
+			if img, err = c.Images.Ensure(ctx, ref); err != nil {
+				return nil, err
+			}
 		}
-		var err error
-		if base, err = c.Images.Ensure(ctx, ref); err != nil {
+		known[name] = img
+		return img, nil
+	}
+	stages, err := parse(text, c.Args, func(from string) (rootfs.ImageConfig, error) {
+		img, err := image(from)
+		if img == nil || err != nil {
 			return rootfs.ImageConfig{}, err
 		}
-		return base.Config, nil
+		return img.Config, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{Config: c, plan: p, dir: dir}
+	last := stages[len(stages)-1]
+	needed := map[*plan]bool{last: true}
+	made := map[*plan]*rootfs.Image{}
+	for _, p := range slices.Backward(stages) {
+		if needed[p] {
+			for _, of := range p.stands() {
+				needed[of] = true
+			}
+		}
+	}
+	for n, p := range stages {
+		if !needed[p] {
+			continue
+		}
+		if len(stages) > 1 {
+			fmt.Fprintf(c.Log, "stage %d of %d: %s\n", n+1, len(stages), plain.Short(p.from, 200))
+		}
+		b := &builder{Config: c, plan: p, context: dir, made: made, image: image}
+		if p != last {
+			b.Name = ""
+		}
+		if made[p], err = b.build(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return made[last], nil
+}
+
+// stands are the stages that a stage needs.
+func (p *plan) stands() (out []*plan) {
+	if p.base != nil {
+		out = append(out, p.base)
+	}
+	for _, s := range p.steps {
+		if s.src != nil && s.src.stage != nil {
+			out = append(out, s.src.stage)
+		}
+	}
+	return out
+}
+
+// build makes the image of one stage.
+func (b *builder) build(ctx context.Context) (*rootfs.Image, error) {
+	c, p := b.Config, b.plan
+	base, err := b.made[p.base], error(nil)
+	if p.base == nil {
+		if base, err = b.image(p.from); err != nil {
+			return nil, err
+		}
+	}
 	if len(p.steps) == 0 {
 		return c.Images.Commit(ctx, base, nil, p.config, c.Name)
 	}
@@ -159,7 +215,10 @@ func readFile(root *os.Root, name string) (string, error) {
 type builder struct {
 	Config
 	*plan
-	dir   *os.Root
+	context *os.Root // the directory that is built
+	made    map[*plan]*rootfs.Image
+	image   func(name string) (*rootfs.Image, error)
+
 	box   sandbox.Box
 	tmp   string
 	index *indexes.Server
@@ -315,222 +374,3 @@ func (e *ending) Write(p []byte) (int, error) {
 }
 
 func (e *ending) String() string { return strings.ToValidUTF8(string(e.b), "?") }
-
-// copy lays files of the context into the box, where links of the image are
-// followed as the box sees them.
-func (b *builder) copy(ctx context.Context, s step) error {
-	var found []string
-	for _, pattern := range s.from {
-		m, err := b.match(pattern)
-		if err != nil {
-			return s.bad("%v", err)
-		}
-		found = append(found, m...)
-	}
-	to, into := strings.TrimSuffix(s.to, "/"), strings.HasSuffix(s.to, "/") || len(found) > 1
-	if to == "" {
-		into = true
-	}
-	if !into { // a directory that is there takes a file into it
-		fi, err := b.dir.Stat(found[0])
-		if err == nil && !fi.IsDir() {
-			x, err := b.exec(ctx, "/", nil, nil, io.Discard, ownBin+"/sh", "-c", `test -d "$1"`, "sh", s.to)
-			if err != nil {
-				return fmt.Errorf("line %d, %s: %w", s.line, s.word, err)
-			}
-			into = x.Code == 0
-		}
-	}
-	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(b.archive(pw, s, found, strings.TrimPrefix(to, "/"), into)) }()
-	defer pr.Close()
-	caught := &caught{r: pr}
-	err := b.must(ctx, s, "/", []string{"PATH=" + ownBin}, caught, ownBin+"/tar", "-x", "-C", "/", "--no-same-owner", "--keep-directory-symlink", "-p", "-f", "-")
-	if caught.err != nil {
-		return s.bad("%v", caught.err)
-	}
-	return err
-}
-
-// caught keeps the error of a reader, of which a command hears nothing.
-type caught struct {
-	r   io.Reader
-	err error
-}
-
-func (c *caught) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		c.err = err
-	}
-	return n, err
-}
-
-// match finds what a pattern names in the context.
-func (b *builder) match(pattern string) ([]string, error) {
-	if !strings.ContainsAny(pattern, "*?[") {
-		if _, err := b.dir.Stat(pattern); err != nil {
-			return nil, fmt.Errorf("%.200q is not in the directory", pattern)
-		}
-		return []string{pattern}, nil
-	}
-	m, err := fs.Glob(b.dir.FS(), pattern)
-	if err != nil || len(m) == 0 {
-		return nil, fmt.Errorf("%.200q matches nothing in the directory", pattern)
-	}
-	if len(m) > maxFiles {
-		return nil, fmt.Errorf("%.200q matches more than %d files", pattern, maxFiles)
-	}
-	return m, nil
-}
-
-// archive writes what is copied as it shall stand in the image.
-func (b *builder) archive(w io.Writer, s step, found []string, to string, into bool) error {
-	t := tar.NewWriter(w)
-	left, n := int64(maxCopied), 0
-	made := map[string]bool{".": true, "": true}
-	var dirs func(p string) error
-	dirs = func(p string) error { // parents, as Docker makes them
-		if p == "." || p == "" || made[p] {
-			return nil
-		}
-		if err := dirs(path.Dir(p)); err != nil {
-			return err
-		}
-		made[p] = true
-		return t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: p + "/", Mode: 0o755, ModTime: epoch})
-	}
-	ignored, err := b.ignored()
-	if err != nil {
-		return err
-	}
-	put := func(from, at string) error {
-		return fs.WalkDir(b.dir.FS(), from, func(p string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if ignored(p) {
-				if d.IsDir() && p != from {
-					return nil // something in it may be named again
-				}
-				return nil
-			}
-			if n++; n > maxFiles {
-				return fmt.Errorf("more than %d files", maxFiles)
-			}
-			rel := strings.TrimPrefix(strings.TrimPrefix(p, from), "/")
-			if from == "." {
-				rel = strings.TrimPrefix(p, "./")
-				if p == "." {
-					rel = ""
-				}
-			}
-			name := path.Join(at, rel)
-			if name == "" || name == "." {
-				return nil
-			}
-			fi, err := b.dir.Lstat(p)
-			if err != nil {
-				return err
-			}
-			if err := dirs(path.Dir(name)); err != nil {
-				return err
-			}
-			h := &tar.Header{Name: name, Mode: int64(fi.Mode().Perm()), ModTime: epoch}
-			if s.chmod != "" && !fi.IsDir() {
-				_, _ = fmt.Sscanf(s.chmod, "%o", &h.Mode)
-			}
-			switch {
-			case fi.IsDir():
-				if made[name] {
-					return nil
-				}
-				made[name] = true
-				h.Typeflag, h.Name, h.Mode = tar.TypeDir, name+"/", 0o755
-				return t.WriteHeader(h)
-			case fi.Mode()&fs.ModeSymlink != 0:
-				h.Typeflag = tar.TypeSymlink
-				if h.Linkname, err = b.dir.Readlink(p); err != nil {
-					return err
-				}
-				return t.WriteHeader(h)
-			case !fi.Mode().IsRegular():
-				return fmt.Errorf("%.200q is neither file, directory nor link", p)
-			}
-			f, err := b.dir.Open(p)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			h.Typeflag, h.Size = tar.TypeReg, fi.Size()
-			if left -= h.Size; left < 0 {
-				return fmt.Errorf("more than %d bytes", int64(maxCopied))
-			}
-			if err := t.WriteHeader(h); err != nil {
-				return err
-			}
-			_, err = io.CopyN(t, f, h.Size)
-			return err
-		})
-	}
-	for _, from := range found {
-		fi, err := b.dir.Stat(from)
-		if err != nil {
-			return err
-		}
-		at := to
-		if !fi.IsDir() && into {
-			at = path.Join(to, path.Base(from))
-		}
-		if err := put(from, at); err != nil {
-			return err
-		}
-	}
-	return t.Close()
-}
-
-// epoch is when copied files were made: the same bytes make the same image.
-var epoch = time.Unix(1, 0)
-
-// ignored reads .dockerignore: patterns of paths, ! takes one back.
-func (b *builder) ignored() (func(string) bool, error) {
-	text, err := readFile(b.dir, ".dockerignore")
-	if errors.Is(err, fs.ErrNotExist) {
-		return func(string) bool { return false }, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	type rule struct {
-		pattern string
-		back    bool
-	}
-	var rules []rule
-	for l := range strings.Lines(text) {
-		l = strings.TrimSpace(l)
-		if l == "" || strings.HasPrefix(l, "#") {
-			continue
-		}
-		p, back := strings.CutPrefix(l, "!")
-		if len(rules) < 1000 {
-			rules = append(rules, rule{strings.Trim(path.Clean("/"+p), "/"), back})
-		}
-	}
-	return func(p string) bool {
-		out := false
-		for _, r := range rules {
-			for q := p; q != "." && q != ""; q = path.Dir(q) {
-				whole, _ := path.Match(r.pattern, q)
-				deep := false
-				if rest, ok := strings.CutPrefix(r.pattern, "**/"); ok {
-					deep, _ = path.Match(rest, path.Base(q))
-				}
-				if whole || deep {
-					out = !r.back
-					break
-				}
-			}
-		}
-		return out
-	}, nil
-}

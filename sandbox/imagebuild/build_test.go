@@ -134,6 +134,66 @@ CMD ["run"]
 	}
 }
 
+// A build of stages: the last one has what it copies of others, and nothing else of
+// them. A stage that nothing needs is not built; links in an image lead nowhere else.
+func TestBuildStages(t *testing.T) {
+	d, own := machine(t, "runc")
+	images := rootfs.OpenImages(t.TempDir(), nil)
+	base := rootfstest.Layout(t, map[string]string{"srv/base": "b", "etc/alternatives/tool": "-> /srv/base", "out": "-> /../../../etc"}, nil)
+	dir := write(t, map[string]string{"Dockerfile": `FROM base AS build
+RUN mkdir -p /app/deep && echo made > /app/deep/prog && ln -s deep/prog /app/link && echo secret > /left
+FROM base AS never
+RUN exit 7
+FROM build AS more
+RUN echo more >> /app/deep/prog
+FROM scratch
+WORKDIR /srv
+COPY --from=build /app /app
+COPY --from=more /app/deep/prog /app/link /both/
+COPY --from=2 --chmod=755 /app/d*/prog run
+COPY --from=base /etc/alternatives/tool /tool
+COPY own.txt .
+CMD ["/srv/run"]
+`, "own.txt": "own"})
+	var log bytes.Buffer
+	img, err := Build(t.Context(), Config{Driver: d, Images: images, Own: own, Dir: dir, From: map[string]string{"base": base}, Networks: []string{}, Name: "made", Log: &log})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	tree, err := images.Open(t.Context(), img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]string{
+		"app/deep/prog": "made\n", "app/link": "made\n", "both/prog": "made\nmore\n", "both/link": "made\nmore\n", "srv/run": "made\nmore\n", "tool": "b", "srv/own.txt": "own",
+	} {
+		if b, err := os.ReadFile(filepath.Join(tree, p)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", p, b, err)
+		}
+	}
+	for _, p := range []string{"left", "srv/base", "etc/alternatives"} {
+		if _, err := os.Lstat(filepath.Join(tree, p)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", p, err)
+		}
+	}
+	if img.Config.WorkingDir != "/srv" || len(img.Config.Cmd) != 1 || len(img.Names) != 1 {
+		t.Errorf("%+v", img)
+	}
+	for text, says := range map[string]string{
+		"FROM base AS a\nFROM scratch\nCOPY --from=a /none /x":             "line 3, COPY: \"none\" is not in",
+		"FROM base AS a\nFROM scratch\nCOPY --from=a /out/shadow /x":       "line 3, COPY: \"out/shadow\" is not in",
+		"FROM base AS a\nFROM scratch\nCOPY --from=a /../../etc/shadow /x": "line 3, COPY: \"etc/shadow\" is not in",
+		"FROM scratch\nCOPY --from=oci:/nowhere /x /x":                     "line 2, COPY: bad image",
+		"FROM scratch AS a\nFROM base\nCOPY --from=a /x /x":                "line 3, COPY: \"x\" is not in",
+		"FROM base AS a\nRUN exit 5\nFROM a":                               "line 2, RUN: exit 5",
+	} {
+		dir := write(t, map[string]string{"Dockerfile": text})
+		if img, err := Build(t.Context(), Config{Driver: d, Images: images, Own: own, Dir: dir, From: map[string]string{"base": base}, Networks: []string{}}); !errors.Is(err, ErrDockerfile) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %+v, %v", text, img, err)
+		}
+	}
+}
+
 // A build that fails says where, and leaves neither image nor box.
 func TestBuildFails(t *testing.T) {
 	d, own := machine(t, "runc")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon/sandbox/rootfs"
@@ -43,7 +45,8 @@ func (i instruction) because(err error) error {
 type step struct {
 	instruction
 	run   []string // RUN: the command
-	from  []string // COPY: patterns in the context
+	from  []string // COPY: patterns in the context, or in what source names
+	src   *source  // COPY --from; nil: the context
 	to    string   // and where to, absolute; it ends with / where it must be a directory
 	chmod string
 	dir   string   // WORKDIR at that point
@@ -51,9 +54,17 @@ type step struct {
 	user  string
 }
 
-// plan is a Dockerfile that was read.
+// source is what COPY --from takes files of: an earlier stage, or an image.
+type source struct {
+	stage *plan
+	image string
+}
+
+// plan is one stage of a Dockerfile that was read.
 type plan struct {
 	from   string
+	base   *plan  // the stage that FROM names; nil: an image
+	as     string // its name, in small letters; "": it has none
 	steps  []step
 	config rootfs.ImageConfig
 }
@@ -122,15 +133,21 @@ func parseInstruction(line int, text string) instruction {
 	return i
 }
 
-// parse reads a Dockerfile whose base has the configuration that base returns.
-func parse(text string, args map[string]string, base func(from string) (rootfs.ImageConfig, error)) (*plan, error) {
+// maxStages bounds the stages of a Dockerfile.
+const maxStages = 50
+
+// parse reads a Dockerfile, whose images have the configurations that base returns,
+// into its stages. The last one is what is built.
+func parse(text string, args map[string]string, base func(from string) (rootfs.ImageConfig, error)) ([]*plan, error) {
 	list, err := split(text)
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{}
-	vars := map[string]string{}  // ENV and ARG, as expansion sees them
-	given := map[string]string{} // ARG alone
+	var stages []*plan
+	global := map[string]string{} // ARG before the first FROM
+	vars := global                // ENV and ARG, as expansion sees them
+	given := map[string]string{}  // ARG alone
 	shell := []string{"/bin/sh", "-c"}
 	for _, i := range list {
 		if p.from == "" && i.word != "FROM" && i.word != "ARG" {
@@ -141,23 +158,23 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 		}
 		text := i.rest
 		if i.word != "RUN" && i.word != "CMD" && i.word != "ENTRYPOINT" && i.word != "SHELL" {
-			if text, err = expand(text, vars); err != nil {
+			seen := vars
+			if i.word == "FROM" {
+				seen = global
+			}
+			if text, err = expand(text, seen); err != nil {
 				return nil, i.bad("%v", err)
 			}
 		}
 		switch i.word {
 		case "FROM":
-			if p.from != "" {
-				return nil, i.bad("builds of several stages cannot be done here: name the last stage's image")
+			if p, err = begin(i, text, stages, base); err != nil {
+				return nil, err
 			}
-			f := strings.Fields(text)
-			if len(f) != 1 && (len(f) != 3 || !strings.EqualFold(f[1], "as")) {
-				return nil, i.bad("want an image")
+			if stages = append(stages, p); len(stages) > maxStages {
+				return nil, i.bad("more than %d stages", maxStages)
 			}
-			p.from = f[0]
-			if p.config, err = base(p.from); err != nil {
-				return nil, i.because(err)
-			}
+			shell = []string{"/bin/sh", "-c"}
 			vars, given = map[string]string{}, map[string]string{} // those before FROM are for it alone
 			for _, e := range p.config.Env {
 				k, v, _ := strings.Cut(e, "=")
@@ -168,6 +185,8 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 				k, v, set := strings.Cut(w, "=")
 				if a, ok := args[k]; ok {
 					v, set = a, true
+				} else if g, ok := global[k]; ok && !set {
+					v, set = g, true
 				}
 				if !name(k) {
 					return nil, i.bad("%.60q is not a name", k)
@@ -236,7 +255,7 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 			}
 			p.steps = append(p.steps, s)
 		case "COPY", "ADD":
-			s, err := p.copied(i, text, given)
+			s, err := p.copied(i, text, given, stages[:len(stages)-1])
 			if err != nil {
 				return nil, err
 			}
@@ -249,7 +268,54 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 	if p.from == "" {
 		return nil, fmt.Errorf("%w: it has no FROM", ErrDockerfile)
 	}
+	return stages, nil
+}
+
+var stageName = regexp.MustCompile(`^[a-z][a-z0-9-_.]*$`)
+
+// begin reads FROM: an image, or one of the stages before.
+func begin(i instruction, text string, before []*plan, base func(from string) (rootfs.ImageConfig, error)) (p *plan, err error) {
+	f := strings.Fields(text)
+	if len(f) != 1 && (len(f) != 3 || !strings.EqualFold(f[1], "as")) {
+		return nil, i.bad("want an image")
+	}
+	p = &plan{from: f[0]}
+	if len(f) == 3 {
+		if p.as = strings.ToLower(f[2]); !stageName.MatchString(p.as) || len(p.as) > 200 {
+			return nil, i.bad("%.60q is not the name of a stage", f[2])
+		}
+		if stageOf(before, p.as) != nil {
+			return nil, i.bad("there is a stage %.60q already", p.as)
+		}
+	}
+	if p.base = stageOf(before, p.from); p.base != nil {
+		p.config = p.base.config
+	} else if p.config, err = base(p.from); err != nil {
+		return nil, i.because(err)
+	}
+	p.config.Env = slices.Clone(p.config.Env)
 	return p, nil
+}
+
+// stageOf finds a stage by its name.
+func stageOf(stages []*plan, name string) *plan {
+	for _, s := range stages {
+		if s.as != "" && s.as == strings.ToLower(name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// sourceOf reads what --from names: a stage before this one, by name or number, or an image.
+func sourceOf(before []*plan, name string) *source {
+	if s := stageOf(before, name); s != nil {
+		return &source{stage: s}
+	}
+	if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(before) {
+		return &source{stage: before[n]}
+	}
+	return &source{image: name}
 }
 
 func (p *plan) step(i instruction, given map[string]string) step {
@@ -270,11 +336,16 @@ func (p *plan) step(i instruction, given map[string]string) step {
 	return s
 }
 
-func (p *plan) copied(i instruction, text string, given map[string]string) (step, error) {
+func (p *plan) copied(i instruction, text string, given map[string]string, before []*plan) (step, error) {
 	s := p.step(i, given)
 	for _, f := range i.flags {
 		k, v, _ := strings.Cut(f, "=")
 		switch k {
+		case "--from":
+			if i.word == "ADD" || v == "" || strings.Contains(v, "$") {
+				return s, i.bad("%.60s is not known here", f)
+			}
+			s.src = sourceOf(before, v)
 		case "--chown", "--link": // all files are the image's owner's in a box
 		case "--chmod":
 			if s.chmod = v; len(v) < 3 || len(v) > 4 || strings.Trim(v, "01234567") != "" {

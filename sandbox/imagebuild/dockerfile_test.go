@@ -14,7 +14,7 @@ func noBase(string) (rootfs.ImageConfig, error) {
 }
 
 func TestParse(t *testing.T) {
-	p, err := parse(`# syntax=docker/dockerfile:1
+	list, err := parse(`# syntax=docker/dockerfile:1
 ARG TAG=3.13
 FROM python:${TAG}-slim AS one
 # a comment
@@ -38,9 +38,10 @@ EXPOSE 80
 ENTRYPOINT ["/run"]
 CMD serve me
 `, map[string]string{"GIVEN": "g"}, noBase)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
 	}
+	p := list[0]
 	want := rootfs.ImageConfig{
 		Env:        []string{"PATH=/bin", "BASE=b", "A=x y", "B=b", "C=c", "D=set", "OLD=the old form"},
 		WorkingDir: "/srv", User: "app:app", Entrypoint: []string{"/run"}, Cmd: []string{"/bin/sh", "-c", "serve me"},
@@ -73,17 +74,58 @@ CMD serve me
 	}
 }
 
+// Stages stand on each other, take files of each other, and know the ARGs before the first.
+func TestStages(t *testing.T) {
+	list, err := parse(`ARG TAG=3.13
+FROM golang:$TAG AS Build
+ARG TAG
+ENV TAG_SEEN=$TAG
+WORKDIR /src
+FROM build
+COPY --from=build /src/a b /x/
+COPY --from=0 /src/a /y
+COPY --from=busybox:1 /bin/sh /z
+FROM scratch:$TAG
+ENV TAG_SEEN=${TAG:-none}
+COPY --from=1 /x /x
+`, nil, noBase)
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	build, second, last := list[0], list[1], list[2]
+	if build.from != "golang:3.13" || second.base != build || second.config.WorkingDir != "/src" || last.from != "scratch:3.13" || last.base != nil {
+		t.Errorf("%+v\n%+v\n%+v", build, second, last)
+	}
+	if v, _ := envOf(second.config, "TAG_SEEN"); v != "3.13" {
+		t.Errorf("a stage's variables: %v", second.config.Env)
+	}
+	if v, _ := envOf(last.config, "TAG_SEEN"); v != "none" {
+		t.Errorf("an ARG that is not named again: %v", last.config.Env)
+	}
+	for i, want := range []source{{stage: build}, {stage: build}, {image: "busybox:1"}} {
+		if got := second.steps[i].src; got == nil || *got != want {
+			t.Errorf("step %d copies from %+v", i, got)
+		}
+	}
+	if got := last.stands(); len(got) != 1 || got[0] != second {
+		t.Errorf("the last one needs %v", got)
+	}
+}
+
 // What cannot be built is named, with its line.
 func TestParseRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                          "no FROM",
 		"RUN x":                                     "line 1, RUN: a Dockerfile begins with FROM",
-		"FROM a\nFROM b":                            "line 2, FROM: builds of several stages",
+		"FROM a AS x\nFROM b AS X":                  "line 2, FROM: there is a stage \"x\" already",
+		"FROM a AS 1":                               "is not the name of a stage",
+		strings.Repeat("FROM a\n", 51):              "more than 50 stages",
+		"FROM a\nADD --from=b /x /y":                "line 2, ADD: --from",
+		"FROM a\nCOPY --from=$B /x /y":              "line 2, COPY: --from",
 		"FROM a b":                                  "line 1, FROM",
 		"FROM a\n\nRUN --mount=type=cache x":        "line 3, RUN: --mount",
 		"FROM a\nRUN --network=host x":              "--network",
 		"FROM --platform=linux/arm64 a":             "--platform",
-		"FROM a\nCOPY --from=b /x /y":               "line 2, COPY: --from",
 		"FROM a\nADD https://x.example/y /z":        "is not in the directory",
 		"FROM a\nADD x.tar.gz /z":                   "archives are not unpacked",
 		"FROM a\nCOPY x":                            "where to",
@@ -112,14 +154,14 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("FROM a\nENV A=b C='d e'\nCOPY [\"x\", \"y\"]\nRUN x \\\n# y\nz\nLABEL ${A:-b}=c")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parse(text, nil, noBase)
+		list, err := parse(text, nil, noBase)
 		if err != nil {
 			if !errors.Is(err, ErrDockerfile) {
 				t.Fatal(err)
 			}
 			return
 		}
-		for _, s := range p.steps {
+		for _, s := range list[len(list)-1].steps {
 			if s.to != "" && s.to[0] != '/' || s.dir == "" {
 				t.Fatalf("%+v", s)
 			}

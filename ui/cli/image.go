@@ -34,8 +34,9 @@ go and cargo, as this machine is configured to reach them. What they changed bec
 one layer above the base. FROM takes what image import takes, an image of this
 machine, scratch, or apt:RELEASE (apt:trixie): a minimal Debian or Ubuntu that
 mmdebstrap makes. --from puts another image in the place of what FROM names.
-RUN, COPY, ENV, ARG, WORKDIR, USER, LABEL, CMD, ENTRYPOINT and SHELL are done; an
-instruction that cannot be is an error that names it and its line.
+RUN, COPY, ENV, ARG, WORKDIR, USER, LABEL, CMD, ENTRYPOINT and SHELL are done, in one
+stage or several (FROM … AS x, COPY --from=x); an instruction that cannot be is an
+error that names it and its line.
 JSON: that of agon image import.`,
 		Example: "  agon image build ./task/environment\n  agon image build . --from python:3.13-slim=apt:trixie --network apt,pip --name mine",
 		Args:    Args(1, 1, "one directory"),
