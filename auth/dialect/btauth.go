@@ -43,33 +43,46 @@ func (b BTAuth) Speaks(r *Request) bool {
 	return r.Any(btVersion, btHotkey, btReceiver, btNonce, btCrypto, btSignature)
 }
 
-// Check implements Dialect, in the SDK's order: form, receiver, time, signature, replay.
-func (b BTAuth) Check(ctx context.Context, v *Verifier, r *Request, need Need) (Identity, *Refusal) {
-	no := func(text string, err error) (Identity, *Refusal) {
-		return Identity{}, Plain(http.StatusUnauthorized, text, err)
+// btClaim is what the headers of a request say.
+type btClaim struct {
+	hotkey, nonce string
+	at            time.Time
+	scheme        auth.Scheme
+	sig           []byte
+}
+
+// CheckHeaders reads what can be checked before the body is there: form, receiver
+// and time. It tells who claims to have signed.
+func (b BTAuth) CheckHeaders(h http.Header, now time.Time) (hotkey string, refused *Refusal) {
+	c, refused := b.claim(&Request{Header: h}, now)
+	return c.hotkey, refused
+}
+
+func (b BTAuth) claim(r *Request, now time.Time) (c btClaim, refused *Refusal) {
+	no := func(text string, err error) (btClaim, *Refusal) {
+		return btClaim{}, Plain(http.StatusUnauthorized, text, err)
 	}
 	if version, _ := r.Get(btVersion); version != "1" {
 		return no("missing or unsupported "+btVersion+" (expected '1')", nil)
 	}
-	hotkey, ok := r.Get(btHotkey)
-	if !ok || hotkey == "" {
+	var ok bool
+	if c.hotkey, ok = r.Get(btHotkey); !ok || c.hotkey == "" {
 		return no("missing "+btHotkey, nil)
 	}
-	nonceText, ok := r.Get(btNonce)
-	if !ok {
+	if c.nonce, ok = r.Get(btNonce); !ok {
 		return no("missing "+btNonce, nil)
 	}
 	// One spelling a number: what is signed is the number, and what is remembered is it too.
-	nonce, err := strconv.ParseInt(nonceText, 10, 64)
-	if err != nil || nonce < 0 || strconv.FormatInt(nonce, 10) != nonceText {
+	nonce, err := strconv.ParseInt(c.nonce, 10, 64)
+	if err != nil || nonce < 0 || strconv.FormatInt(nonce, 10) != c.nonce {
 		return no(btNonce+" is not a decimal integer", err)
 	}
-	scheme := auth.Sr25519
+	c.at, c.scheme = time.Unix(0, nonce), auth.Sr25519
 	if name, ok := r.Get(btCrypto); ok {
 		switch name {
 		case auth.Sr25519.String():
 		case auth.Ed25519.String():
-			scheme = auth.Ed25519
+			c.scheme = auth.Ed25519
 		default:
 			return no("unsupported "+btCrypto, nil)
 		}
@@ -78,8 +91,7 @@ func (b BTAuth) Check(ctx context.Context, v *Verifier, r *Request, need Need) (
 	if !ok {
 		return no("missing "+btSignature, nil)
 	}
-	sig, err := Unhex(signature, auth.SignatureSize)
-	if err != nil {
+	if c.sig, err = Unhex(signature, auth.SignatureSize); err != nil {
 		return no(btSignature+" is not hex", err)
 	}
 	switch receiver, ok := r.Get(btReceiver); {
@@ -88,33 +100,44 @@ func (b BTAuth) Check(ctx context.Context, v *Verifier, r *Request, need Need) (
 	case receiver != b.Self:
 		return no("request was signed for a different receiving hotkey", nil)
 	}
-	now, at := v.Now(), time.Unix(0, nonce)
-	switch age := now.Sub(at); {
+	switch age := now.Sub(c.at); {
 	case age > btMaxAge:
 		return no("nonce is older than the 10s freshness window", nil)
 	case -age > btSkew:
 		return no("nonce is more than 2s in the future", nil)
 	}
-	pub, err := auth.ParseSS58(hotkey)
+	return c, nil
+}
+
+// Check implements Dialect, in the SDK's order: form, receiver, time, signature, replay.
+func (b BTAuth) Check(ctx context.Context, v *Verifier, r *Request, need Need) (Identity, *Refusal) {
+	c, refused := b.claim(r, v.Now())
+	if refused != nil {
+		return Identity{}, refused
+	}
+	no := func(text string, err error) (Identity, *Refusal) {
+		return Identity{}, Plain(http.StatusUnauthorized, text, err)
+	}
+	pub, err := auth.ParseSS58(c.hotkey)
 	if err != nil {
 		return no("invalid hotkey address or signature encoding", err)
 	}
-	msg := signing.BTAuth(scheme.String(), r.Method, r.Target(), r.Body, nonceText, hotkey, b.Self)
-	if err := auth.VerifyPublic(scheme, pub, msg, sig); err != nil {
+	msg := signing.BTAuth(c.scheme.String(), r.Method, r.Target(), r.Body, c.nonce, c.hotkey, b.Self)
+	if err := auth.VerifyPublic(c.scheme, pub, msg, c.sig); err != nil {
 		return no("signature does not verify against the claimed hotkey", err)
 	}
-	fresh, err := v.Once(ctx, b.Name(), hotkey, nonceText, at.Add(btMaxAge+btSkew+time.Second))
+	fresh, err := v.Once(ctx, b.Name(), c.hotkey, c.nonce, c.at.Add(btMaxAge+btSkew+time.Second))
 	if err != nil {
 		return Identity{}, PlainBroken(err)
 	}
 	if !fresh {
 		return no("this nonce was already accepted from this hotkey", nil)
 	}
-	member, standing, err := v.Standing(ctx, hotkey, need)
+	member, standing, err := v.Standing(ctx, c.hotkey, need)
 	if refusal := PlainStanding(standing, err); refusal != nil {
 		return Identity{}, refusal
 	}
-	return Identity{Hotkey: hotkey, Dialect: b.Name(), At: at, Bound: true, Member: member}, nil
+	return Identity{Hotkey: c.hotkey, Dialect: b.Name(), At: c.at, Bound: true, Member: member}, nil
 }
 
 // BTSigner signs requests: a key, or an agent that holds one.

@@ -174,7 +174,7 @@ func (a *server) wrap(next http.Handler) http.Handler {
 			return
 		}
 		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
-		signed := mutates || r.Header.Get("Agon-Signature") != ""
+		signed := mutates || r.Header.Get("Agon-Signature") != "" || r.Header.Get("X-Bittensor-Signature") != ""
 		claimed := ""
 		if signed {
 			var err error

@@ -87,7 +87,7 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 	reader := &auth.Verifier{Audience: d.Audience, Replay: onceReplay{at.cluster}, Now: time.Now}
 	spoken := client.Spoken()
 	f.own = api.New(api.Config{
-		Platform: f.platform, Verifier: signatures{verifier, reader}, Permit: f.platform.Permitted, Now: time.Now, Log: o.Log,
+		Platform: f.platform, Verifier: signatures{verifier, reader, operator.Hotkey.SS58()}, Permit: f.platform.Permitted, Now: time.Now, Log: o.Log,
 		Server: client.Server{Protocols: &spoken, Name: "agon", Version: agon.Version, Audience: d.Audience, Operator: operator.Hotkey.SS58()},
 	})
 	f.pass = f.route(o.Blobs != "")

@@ -251,12 +251,12 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	spoken := client.Spoken()
 	info := client.Server{Protocols: &spoken, Name: "agon", Version: agon.Version, Audience: s.Data.Audience, Operator: s.Operator.Hotkey.SS58(), Registration: string(mode), Log: s.history.Key()}
 	v1 := api.New(api.Config{
-		Platform: s.Platform, Ledger: apiLedger{c, served}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Permit: s.Platform.Permitted, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
+		Platform: s.Platform, Ledger: apiLedger{c, served}, LedgerOf: func(a agon.Arena) api.Graphs { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Permit: s.Platform.Permitted, Now: time.Now, Log: o.Log, Server: info, Webhooks: s.hooks,
 	})
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Docs: docs.Files, Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Docs: docs.Files, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err
@@ -269,7 +269,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	}
 	mux.Handle("GET /metrics", &guarded{
 		next:  metrics.Handler(metrics.Config{Source: s.Platform, Now: time.Now, Log: o.Log}),
-		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader},
+		token: token, local: o.LocalMetrics, operator: s.Operator.Hotkey.SS58(), verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()},
 	})
 	s.gate = &gate{next: mux, kinds: s.answers, waits: s.waits}
 	if at.front == nil {
@@ -319,30 +319,6 @@ func (s *server) close() {
 	if s.Data != nil {
 		s.Data.Close()
 	}
-}
-
-// signatures is the verifier in the API's words: one for what changes
-// something, one for reads.
-type signatures struct{ writes, reads *auth.Verifier }
-
-func (s signatures) VerifyRequest(ctx context.Context, method, target string, h http.Header, body []byte) (string, error) {
-	v := s.writes
-	if method == http.MethodGet || method == http.MethodHead {
-		v = s.reads
-	}
-	hotkey, err := v.Verify(ctx, method, target, h, body)
-	if err != nil {
-		return "", err
-	}
-	return hotkey, nil
-}
-
-func (s signatures) CheckHeaders(_ string, h http.Header) (string, error) {
-	hotkey, err := s.writes.CheckHeaders(h)
-	if err != nil {
-		return "", err
-	}
-	return hotkey, nil
 }
 
 // newValidator makes a loop that plays for the platform at url with key, in the
