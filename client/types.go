@@ -312,15 +312,18 @@ const OutcomeGivenBack = "given_back"
 
 // Result is POST /v1/leases/{id}/result. Sending it again is answered alike.
 type Result struct {
-	Token    string         `json:"token"`
-	Fault    agon.Fault     `json:"fault"`
-	Reason   string         `json:"reason,omitempty"`
-	Outcome  string         `json:"outcome"`
-	Scores   []agon.Score   `json:"scores"`
-	Driver   agon.Driver    `json:"driver"`
-	Cost     agon.Micros    `json:"cost_micros"`
-	BoxMS    int64          `json:"box_ms"`
-	Evidence agon.Digest    `json:"evidence,omitempty" doc:"tree put before by PUT /v1/blobs"`
+	Token    string       `json:"token"`
+	Fault    agon.Fault   `json:"fault"`
+	Reason   string       `json:"reason,omitempty"`
+	Outcome  string       `json:"outcome"`
+	Scores   []agon.Score `json:"scores"`
+	Driver   agon.Driver  `json:"driver"`
+	Cost     agon.Micros  `json:"cost_micros"`
+	BoxMS    int64        `json:"box_ms"`
+	Evidence agon.Digest  `json:"evidence,omitempty" doc:"tree put before by PUT /v1/blobs"`
+	// Uploads are blobs of this lease that belong to the run and prove nothing: what a
+	// validator of another protocol left. They are read by who may read evidence.
+	Uploads  []agon.Digest  `json:"uploads,omitempty" doc:"blobs put under this lease that stand beside the evidence"`
 	Receipts []agon.Receipt `json:"receipts,omitempty"`
 	// Statement closes the receipts: the gateway's signature over their number, end and sum.
 	Statement *agon.Statement `json:"statement,omitempty"`

@@ -366,9 +366,10 @@ func (b *builder) events(run string, attempt int) ([]agon.Event, error) {
 // row makes the record of one task of a run, or says why there is none.
 func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, att agon.Attempt, t agon.TaskRef, all []agon.Event) (*Row, string) {
 	var events []agon.Event
+	said := len(r.Tasks) > 1 && slices.ContainsFunc(all, func(e agon.Event) bool { return e.Type == agon.EventModel && e.Task != "" })
 	for _, e := range all {
-		if e.Task != "" && e.Task != t.Key {
-			continue
+		if e.Task != "" && e.Task != t.Key || e.Task == "" && said && (e.Type == agon.EventModel || e.Type == agon.EventTool) {
+			continue // of another task; or of none, where calls say of which they are
 		}
 		if bytes.Equal(e.Data, []byte(`{"withheld":true}`)) {
 			return nil, RejectWithheld

@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -14,7 +15,7 @@ import (
 // put under the lease, or be public: a reference makes them readable to those
 // who may read the run, so a validator must not name what it has never held.
 func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r client.Result) ([]store.BlobRef, error) {
-	if r.Evidence == "" {
+	if r.Evidence == "" && len(r.Uploads) == 0 {
 		return nil, nil
 	}
 	bad := func(format string, args ...any) ([]store.BlobRef, error) {
@@ -22,8 +23,13 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 		e.Field, e.Mend = "evidence", "put its blobs under this lease first: PUT /v1/blobs/{digest}?lease={id}"
 		return nil, e
 	}
-	if err := r.Evidence.Validate(); err != nil {
-		return bad("%s", err)
+	for _, d := range append(slices.Clone(r.Uploads), r.Evidence) {
+		if err := d.Validate(); err != nil && d != "" {
+			return bad("%s", err)
+		}
+	}
+	if len(r.Uploads) > maxRefs {
+		return bad("%d uploads: at most %d", len(r.Uploads), maxRefs)
 	}
 	var put map[agon.Digest]bool
 	again := false
@@ -38,6 +44,16 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 	})
 	if err != nil || again {
 		return nil, err // a result that is sent again adds nothing
+	}
+	var refs []store.BlobRef
+	for _, d := range r.Uploads {
+		if !put[d] {
+			return bad("the upload %s was not put under this lease", d)
+		}
+		refs = append(refs, store.BlobRef{Digest: d, What: store.RefEvidence})
+	}
+	if r.Evidence == "" {
+		return refs, nil
 	}
 	mine := func(d agon.Digest) (bool, error) {
 		if put[d] {
@@ -74,7 +90,7 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 			return bad("file %q of the evidence was not put under this lease", f.Path)
 		}
 	}
-	return treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence}), nil
+	return append(refs, treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence})...), nil
 }
 
 // attestable says how a result is to be marked that carries no evidence, or

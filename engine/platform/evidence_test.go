@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
@@ -86,6 +87,38 @@ func TestEvidenceIsOfItsLease(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// What a validator uploaded beside evidence is its lease's own, and is read by who
+// may read evidence.
+func TestUploadsBesideEvidence(t *testing.T) {
+	f := newFixture(t, 1)
+	f.arena.Evidence = agon.EvidenceForeign
+	must(t, f.EnsureArena(bg, f.arena))
+	f.submit(miner1, "code")
+	l := f.claim(val1)
+	secret := f.submit(miner2, "secret")
+	log := []byte("a log of another protocol")
+	must(t, f.PutBlob(bg, Caller{Hotkey: val1}, l.ID, agon.Sum(log), log))
+	r := scored(l, 1)
+	r.Evidence = ""
+	foreign := Caller{Hotkey: val1, Wire: "another"}
+	for _, bad := range []agon.Digest{"", "x", agon.Sum([]byte("never put")), secret.Digest} {
+		r.Uploads = []agon.Digest{bad}
+		_, err := f.Platform.Result(bg, foreign, l.ID, r)
+		wantCode(t, err, 422, "bad_result")
+	}
+	if _, err := f.Blob(bg, Caller{Hotkey: miner2}, agon.Sum(log)); err == nil {
+		t.Error("a rival reads the upload of a run that is played")
+	}
+	r.Uploads = []agon.Digest{agon.Sum(log)}
+	_, err := f.Platform.Result(bg, foreign, l.ID, r)
+	must(t, err)
+	for _, c := range []Caller{{}, {Hotkey: miner1}, {Hotkey: miner2}} {
+		if b, err := f.Blob(bg, c, agon.Sum(log)); err != nil || !bytes.Equal(b, log) {
+			t.Errorf("%+v reads %q, %v", c, b, err)
+		}
+	}
 }
 
 // A stranger with a lease's id learns nothing of what is stored.

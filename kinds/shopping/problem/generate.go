@@ -32,6 +32,9 @@ type Config struct {
 	Pool, Pools int
 	// Avoid are ids that may not be ground truth either.
 	Avoid map[string]bool
+	// ORO keeps to what ORO's own scorer reads: each problem has an answer, and no
+	// value is excluded. Where its validators play, both scorers say the same.
+	ORO bool
 }
 
 // tries bounds the search for a problem of a wanted difficulty.
@@ -209,7 +212,7 @@ const hopeless = .12
 
 func (g *generator) problem(ctx context.Context, category, band string, number int) (*Made, error) {
 	form := catalogue.NewRandom(g.c.Seed, "form", g.c.Label, category, band, strconv.Itoa(number))
-	unanswerable := category != shop.CategoryShop && form.Bool(hopeless)
+	unanswerable := category != shop.CategoryShop && form.Bool(hopeless) && !g.c.ORO
 	for try := range tries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -238,6 +241,9 @@ func (g *generator) attempt(ctx context.Context, r *catalogue.Random, category, 
 	items, fit, err := g.items(ctx, r, category, band, unanswerable)
 	if err != nil || items == nil {
 		return nil, err
+	}
+	if g.c.ORO && slices.ContainsFunc(items, func(it item) bool { return len(it.want.Exclude) > 0 }) {
+		return nil, nil
 	}
 	p := shop.Problem{Category: category, Difficulty: band, TitleEncoder: g.c.Encoder.Name(), TitleVectors: map[string][]float32{}}
 	p.Reward.One = category == shop.CategoryProduct

@@ -1,13 +1,18 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,16 +45,27 @@ const (
 	maxHeld      = 500      // events that wait for a heartbeat
 )
 
-// loan is a session that a lease's token opens.
+// loan is what a lease's token opens: a session for the calls of each problem, and
+// one for all other calls, those of the validator's judge among them. They draw on
+// the one account of the attempt.
 type loan struct {
-	session gateway.Session
-	forward http.Handler
-	until   time.Time // of the lease, as far as it is known
+	until   time.Time         // of the lease, as far as it is known
+	queries map[string]string // what is asked for, by key of the task
+
+	opening sync.Mutex
+	parts   map[string]*lentPart // by key of the task; "": of none; guarded by opening
+	over    bool                 // no part is opened any more; guarded by opening
 
 	mu   sync.Mutex
 	seq  int64        // of the last event; guarded by mu
 	held []agon.Event // not yet with the platform; guarded by mu
 	lost int          // events over maxHeld; guarded by mu
+}
+
+// lentPart is one session of a loan.
+type lentPart struct {
+	session gateway.Session
+	forward http.Handler
 }
 
 // Record implements gateway.Recorder.
@@ -125,22 +141,57 @@ func (b *Backend) loanOf(ctx context.Context, run *evalRun) (*loan, error) {
 	if err != nil {
 		return nil, err
 	}
+	l := &loan{until: run.Until, seq: run.Events, queries: map[string]string{}, parts: map[string]*lentPart{}}
+	for _, t := range run.Tasks {
+		raw, err := b.cfg.Problem(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		var p struct {
+			Query string `json:"query"`
+		}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, fmt.Errorf("read problem of %s: %w", t.Key, err)
+		}
+		l.queries[t.Key] = strings.TrimSpace(p.Query)
+	}
+	if _, err := b.partOf(ctx, g, run, l, ""); err != nil {
+		return nil, err
+	}
+	b.loans[run.ID] = l
+	return l, nil
+}
+
+// errOver says that a loan is being settled.
+var errOver = errors.New("the loan has ended")
+
+// partOf opens the session for calls of a task, or finds the one that is open.
+func (b *Backend) partOf(ctx context.Context, g Gateway, run *evalRun, l *loan, task string) (*lentPart, error) {
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	if p := l.parts[task]; p != nil {
+		return p, nil
+	}
+	if l.over {
+		return nil, errOver
+	}
 	pol := run.Policy
-	l := &loan{until: run.Until, seq: run.Events}
-	l.session, err = g.Open(context.WithoutCancel(ctx), gateway.Policy{
-		Run: run.Run, Attempt: run.Attempt, Payer: gateway.PayerRun, Models: pol.Models, Aliases: pol.Aliases, Budget: pol.Budget,
+	p := &lentPart{}
+	var err error
+	p.session, err = g.Open(context.WithoutCancel(ctx), gateway.Policy{
+		Run: run.Run, Attempt: run.Attempt, Task: task, Payer: gateway.PayerRun, Models: pol.Models, Aliases: pol.Aliases, Budget: pol.Budget,
 		Dialects: []string{gateway.DialectOpenAI}, Fields: pol.Fields, Usage: pol.Usage,
 	}, l)
 	if err != nil {
 		return nil, err
 	}
-	at, err := url.Parse(l.session.BaseURL())
+	at, err := url.Parse(p.session.BaseURL())
 	if err != nil {
-		b.end(l)
+		_ = p.session.Close()
 		return nil, fmt.Errorf("gateway's address: %w", err)
 	}
-	header := l.session.Header()
-	l.forward = &httputil.ReverseProxy{
+	header := p.session.Header()
+	p.forward = &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(at)
 			p.Out.Host = at.Host
@@ -160,14 +211,68 @@ func (b *Backend) loanOf(ctx context.Context, run *evalRun) (*loan, error) {
 			reply(w, http.StatusBadGateway, map[string]string{"detail": "the gateway does not answer"})
 		},
 	}
-	b.loans[run.ID] = l
-	return l, nil
+	l.parts[task] = p
+	return p, nil
 }
 
-func (b *Backend) end(l *loan) {
-	if err := l.session.Close(); err != nil {
-		b.cfg.Log.Error("a lent session does not close", "err", err)
+// end closes the sessions of a loan; what it returns is what they spent.
+func (b *Backend) end(l *loan) (list []agon.Receipt, spent agon.Micros) {
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	l.over = true
+	for _, task := range slices.Sorted(maps.Keys(l.parts)) {
+		p := l.parts[task]
+		if err := p.session.Close(); err != nil {
+			b.cfg.Log.Error("a lent session does not close", "err", err)
+		}
+		list = append(list, p.session.Receipts()...)
+		spent += p.session.Spent()
 	}
+	slices.SortStableFunc(list, func(x, y agon.Receipt) int { return x.End.Compare(y.End) })
+	return list, spent
+}
+
+// judgeField is what the prompt of a validator's judge asks for: its calls belong to
+// no problem's conversation.
+const judgeField = "reasoning_quality"
+
+// taskOf says of which problem a model call is: of the one whose query stands in its
+// messages, the longest where several do; "" where none does. An agent that quotes
+// another problem's query spoils its own trajectories, and nothing that is paid.
+func (l *loan) taskOf(body []byte) string {
+	var in struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if json.Unmarshal(body, &in) != nil {
+		return ""
+	}
+	var texts []string
+	for _, m := range in.Messages {
+		var text string
+		if json.Unmarshal(m.Content, &text) != nil {
+			var parts []struct {
+				Text string `json:"text"`
+			}
+			_ = json.Unmarshal(m.Content, &parts) // another form has no text to look at
+			for _, p := range parts {
+				text += p.Text
+			}
+		}
+		if m.Role == "system" && strings.Contains(text, judgeField) {
+			return ""
+		}
+		texts = append(texts, text)
+	}
+	found, size := "", 0
+	for key, q := range l.queries {
+		if len(q) > size && slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, q) }) {
+			found, size = key, len(q)
+		}
+	}
+	return found
 }
 
 // inference is POST /v1/chat/completions and GET /v1/models, as the provider has
@@ -192,10 +297,33 @@ func (b *Backend) inference(w http.ResponseWriter, r *http.Request) {
 		b.broken(w, "inference", err)
 		return
 	}
-	if r.Body != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, maxModelBody)
+	task := ""
+	if r.Method == http.MethodPost {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxModelBody))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // models think longer than that
+		if err != nil {
+			reply(w, http.StatusRequestEntityTooLarge, map[string]string{"detail": "the body is too large, or broke off"})
+			return
+		}
+		task = l.taskOf(body)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	l.forward.ServeHTTP(w, r)
+	g, err := b.cfg.Gateway(r.Context())
+	if err != nil {
+		b.broken(w, "inference", err)
+		return
+	}
+	p, err := b.partOf(r.Context(), g, run, l, task)
+	switch {
+	case errors.Is(err, errOver):
+		reply(w, http.StatusUnauthorized, map[string]string{"detail": "Invalid token."})
+		return
+	case err != nil:
+		b.broken(w, "inference", err)
+		return
+	}
+	p.forward.ServeHTTP(w, r)
 }
 
 // utilization is GET /chutes/utilization: who asks takes models in its own order.
@@ -243,8 +371,7 @@ func (b *Backend) settle(ctx context.Context, run *evalRun, res *client.Result) 
 	if err != nil {
 		b.cfg.Log.Warn("a lent session is not opened to be closed", "run", run.Run, "err", err)
 	} else {
-		b.end(l)
-		res.Receipts, res.Cost = l.session.Receipts(), l.session.Spent()
+		res.Receipts, res.Cost = b.end(l)
 	}
 	g, err := b.cfg.Gateway(ctx)
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,5 +181,57 @@ func TestNoGatewayNoToken(t *testing.T) {
 	var list []map[string]any
 	if _, _, raw := w.json(0, "GET", "/chutes/utilization", ""); json.Unmarshal(raw, &list) != nil || len(list) != 1 || list[0]["name"] != "m" {
 		t.Errorf("utilization %v", list)
+	}
+}
+
+// A lent call belongs to the problem whose query it brings; what the validator's judge
+// asks belongs to none.
+func TestLentCallsByProblem(t *testing.T) {
+	w, _ := lending(t)
+	w.submit('a', "a", goodAgent)
+	run, _ := w.play('v', 2)
+	token := text(t, run, "chutes_access_token")
+	query := func(i int) string { return fmt.Sprintf("secret wish %d", i) }
+	say := func(system, user string) {
+		t.Helper()
+		b, err := json.Marshal(map[string]any{"model": "m", "max_tokens": 1, "messages": []map[string]any{
+			{"role": "system", "content": system}, {"role": "user", "content": []map[string]string{{"type": "text", "text": user}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, body := w.ask(token, string(b)); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	say("You shop.", "# History\n<user>"+query(1)+"</user>")
+	say("You shop.", query(0))
+	say(`Answer {"reasoning_quality": n}`, "QUERY: "+query(0))
+	w.must('v', "POST", "/v1/validator/evaluation-runs/"+text(t, run, "eval_run_id")+"/complete", `{"terminal_status":"SUCCESS","validator_score":1}`, 200, "")
+	page, err := w.api.Runs(bg, platform.Caller{Operator: true}, "demo-shopping", "", "scored", "", 10)
+	if err != nil || len(page.Items) != 1 {
+		t.Fatalf("%v, %v", page, err)
+	}
+	r := page.Items[0]
+	events, err := w.api.Events(bg, platform.Caller{Operator: true}, r.Run.Run, 0, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events {
+		if e.Type == agon.EventModel {
+			got = append(got, e.Task)
+		}
+	}
+	if want := []string{r.Tasks[1].Key, r.Tasks[0].Key, ""}; !slices.Equal(got, want) {
+		t.Errorf("calls of %q, want %q", got, want)
+	}
+	receipts, err := w.api.Receipts(bg, platform.Caller{Operator: true}, r.Run.Run, 1)
+	of := map[string]int{} // they are listed by id
+	for _, x := range receipts {
+		of[x.Task]++
+	}
+	if err != nil || len(receipts) != 3 || of[r.Tasks[0].Key] != 1 || of[r.Tasks[1].Key] != 1 || of[""] != 1 {
+		t.Errorf("receipts of %v, %v", of, err)
 	}
 }

@@ -503,6 +503,11 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 		res.Fault, res.Outcome = agon.FaultValidator, strings.ToLower(in.Status)
 		res.Reason = clip(in.Failure, 500)
 	}
+	for _, p := range run.Problems {
+		if d := run.Logs[p].Digest; d != "" && !slices.Contains(res.Uploads, d) {
+			res.Uploads = append(res.Uploads, d)
+		}
+	}
 	if err := b.settle(r.Context(), run, &res); err != nil {
 		b.broken(w, "complete", err)
 		return
