@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // DefaultQuota bounds a cache of trees, in bytes.
@@ -152,4 +155,113 @@ func Prune(cache string, quota int64, keep ...string) ([]Cached, error) {
 		gone = append(gone, c)
 	}
 	return gone, nil
+}
+
+// Pruned is what Prune removed.
+type Pruned struct {
+	Images []string `json:"images"` // digests
+	Bytes  int64    `json:"bytes"`
+}
+
+// Prune removes the least recently used images, with their trees and the layers
+// that no other image needs, until what is left has at most quota bytes. An image
+// that a box stands on stays, and so do those in keep, by digest.
+func (s *Images) Prune(ctx context.Context, quota int64, keep ...string) (*Pruned, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sweep(list); err != nil {
+		return nil, err
+	}
+	cached, err := List(s.trees())
+	if err != nil {
+		return nil, err
+	}
+	trees := map[string][]Cached{}
+	for _, c := range cached {
+		if h := filepath.Base(c.Dir); len(h) > 64 {
+			trees["sha256:"+h[:64]] = append(trees["sha256:"+h[:64]], c)
+		}
+	}
+	users := map[string]int{}
+	total, treeBytes := int64(0), map[string]int64{}
+	for _, img := range list {
+		for _, d := range img.blobs() {
+			if users[d.digest]++; users[d.digest] == 1 {
+				total += d.size
+			}
+		}
+		for _, c := range trees[img.Digest] {
+			treeBytes[img.Digest] += c.Bytes
+		}
+		total += treeBytes[img.Digest]
+	}
+	out := &Pruned{Images: []string{}}
+	var away errgroup.Group // removing waits for the disk most of the time
+	away.SetLimit(8)
+	for _, img := range slices.Backward(list) {
+		if total <= quota {
+			break
+		}
+		if slices.Contains(keep, img.Digest) || slices.ContainsFunc(trees[img.Digest], func(c Cached) bool { return c.Busy }) {
+			continue
+		}
+		freed := treeBytes[img.Digest]
+		for _, c := range trees[img.Digest] {
+			trash := filepath.Join(s.trees(), ".new-old-"+filepath.Base(c.Dir)) // swept the next time if we die here
+			if err := os.Rename(c.Dir, trash); err != nil {
+				return out, errors.Join(fmt.Errorf("prune: %w", err), away.Wait())
+			}
+			away.Go(func() error { return removeAll(trash) })
+			_ = Forget(c.Dir)
+		}
+		if err := os.Remove(s.recordAt(img.Digest)); err != nil {
+			return out, errors.Join(fmt.Errorf("prune: %w", err), away.Wait())
+		}
+		for _, d := range img.blobs() {
+			if users[d.digest]--; users[d.digest] == 0 {
+				_ = os.Remove(s.blob(d.digest)) // swept the next time
+				freed += d.size
+			}
+		}
+		total -= freed
+		out.Bytes += freed
+		out.Images = append(out.Images, img.Digest)
+	}
+	if err := away.Wait(); err != nil {
+		return out, fmt.Errorf("prune: %w", err)
+	}
+	return out, nil
+}
+
+// blobs are all stored bytes of an image.
+func (img *Image) blobs() []layer {
+	return append(slices.Clone(img.layers), layer{img.Digest, 0}, layer{digestOf(img.config), int64(len(img.config))})
+}
+
+// sweep removes what killed imports left: halves, and blobs of no image of list, which
+// are all. The caller holds the lock.
+func (s *Images) sweep(list []*Image) error {
+	used := map[string]bool{}
+	for _, img := range list {
+		for _, d := range img.blobs() {
+			used[strings.TrimPrefix(d.digest, "sha256:")] = true
+		}
+	}
+	ents, err := os.ReadDir(filepath.Join(s.dir, "blobs", "sha256"))
+	if err != nil {
+		return err
+	}
+	for _, e := range ents {
+		if !used[e.Name()] {
+			_ = os.Remove(filepath.Join(s.dir, "blobs", "sha256", e.Name()))
+		}
+	}
+	return sweepTemp(s.trees())
 }
