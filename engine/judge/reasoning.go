@@ -57,6 +57,10 @@ type ReasoningCall struct {
 	Params string   `json:"params,omitempty"`
 	Status int      `json:"status"`
 	IDs    []string `json:"product_ids,omitempty"`
+	// Facts are what the reply said of each product, and Said what a model said, for
+	// judges by rule: no prompt has them.
+	Facts map[string][]string `json:"-"`
+	Said  string              `json:"-"`
 }
 
 // ReasoningStep is one step of the episode.

@@ -3,6 +3,7 @@ package play
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,6 +21,9 @@ const (
 	maxCallArgs = 2000 // bytes
 	maxCallIDs  = 20   // returned product ids
 	maxCalls    = 5_000
+	maxSaid     = 16 << 10 // bytes of one reply
+	maxFacts    = 40       // of one product, each of maxFact bytes at most
+	maxFact     = 60
 	maxEvidence = 4 << 20 // bytes of arguments in all; calls beyond keep their counts
 )
 
@@ -53,20 +57,23 @@ type Evidence struct {
 
 // Call is one call at the gateway, in the order in which they ended.
 type Call struct {
-	Kind       string      `json:"kind"`
-	Name       string      `json:"name"` // model or tool
-	Receipt    string      `json:"receipt"`
-	Status     int         `json:"status"`
-	Outcome    string      `json:"outcome"`
-	Completion int64       `json:"completion_tokens,omitempty"`
-	Asked      []Asked     `json:"asked,omitempty"` // of a model: the tool calls in its reply
-	Args       string      `json:"arguments,omitempty"`
-	IDs        []string    `json:"ids,omitempty"`    // product ids that came back, the first ones
-	Nonce      string      `json:"nonce,omitempty"`  // what became of the call's mark
-	Credit     string      `json:"credit,omitempty"` // of a tool: "nonce", "order", "part", or nothing
-	By         string      `json:"by,omitempty"`     // receipt of the model call that asked for it
-	MS         int64       `json:"ms"`
-	Cost       agon.Micros `json:"cost_micros"`
+	Kind       string   `json:"kind"`
+	Name       string   `json:"name"` // model or tool
+	Receipt    string   `json:"receipt"`
+	Status     int      `json:"status"`
+	Outcome    string   `json:"outcome"`
+	Completion int64    `json:"completion_tokens,omitempty"`
+	Asked      []Asked  `json:"asked,omitempty"` // of a model: the tool calls in its reply
+	Args       string   `json:"arguments,omitempty"`
+	IDs        []string `json:"ids,omitempty"` // product ids that came back, the first ones
+	// Facts are prices, services and values of those products, as they came back.
+	Facts  map[string][]string `json:"facts,omitempty"`
+	Said   string              `json:"said,omitempty"`   // of a model: its words
+	Nonce  string              `json:"nonce,omitempty"`  // what became of the call's mark
+	Credit string              `json:"credit,omitempty"` // of a tool: "nonce", "order", "part", or nothing
+	By     string              `json:"by,omitempty"`     // receipt of the model call that asked for it
+	MS     int64               `json:"ms"`
+	Cost   agon.Micros         `json:"cost_micros"`
 }
 
 // Asked is a call that a model asked for.
@@ -153,8 +160,14 @@ func (e *Evidence) keep(c Call) {
 	for _, a := range c.Asked {
 		e.bytes += len(a.Name) + len(a.Args)
 	}
-	if e.bytes += len(c.Args); e.bytes > maxEvidence {
-		c.Asked, c.Args = nil, ""
+	for id, list := range c.Facts {
+		e.bytes += len(id)
+		for _, x := range list {
+			e.bytes += len(x)
+		}
+	}
+	if e.bytes += len(c.Args) + len(c.Said); e.bytes > maxEvidence {
+		c.Asked, c.Args, c.Facts, c.Said = nil, "", nil, ""
 	}
 	e.Calls = append(e.Calls, c)
 }
@@ -181,6 +194,9 @@ func (e *Evidence) model(m *gateway.ModelCall, q *trajectory.Creditor) {
 	var calls []trajectory.SaidCall
 	if c.Status == http.StatusOK {
 		calls = trajectory.Asked(m.Message)
+		if m.Message != nil {
+			c.Said = clip(strings.TrimSpace(m.Message.Reasoning+"\n"+m.Message.Content), maxSaid)
+		}
 	}
 	q.Model(c.Receipt, calls)
 	for _, t := range calls {
@@ -197,7 +213,7 @@ func (e *Evidence) tool(t *gateway.ToolCallEvent, q *trajectory.Creditor) {
 	if c.Status != http.StatusOK {
 		e.Failed++
 	}
-	c.IDs = productIDs(t.Response.Text)
+	c.IDs, c.Facts = products(t.Response.Text)
 	by := q.Tool(trajectory.SaidCall{Name: c.Name, Arguments: string(t.Arguments)}, t.Receipt.Emitted)
 	c.Credit, c.By = by.How, by.Receipt
 	if c.Credit != "" {
@@ -213,21 +229,40 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// productIDs lists the products of a search's answer.
-func productIDs(reply string) []string {
+// products lists the products of a search's answer, and what it says of each: its
+// price, its services, and the values of its options and attributes.
+func products(reply string) (ids []string, facts map[string][]string) {
 	var list []struct {
-		ID string `json:"product_id"`
+		ID      string                       `json:"product_id"`
+		Price   json.Number                  `json:"price"`
+		Service []string                     `json:"service"`
+		Options map[string]map[string]string `json:"sku_options"`
+		Values  map[string][]string          `json:"attributes"`
 	}
 	if json.Unmarshal([]byte(reply), &list) != nil {
-		return nil
+		return nil, nil
 	}
-	var ids []string
+	facts = map[string][]string{}
 	for _, p := range list {
-		if p.ID != "" && len(ids) < maxCallIDs {
-			ids = append(ids, clip(p.ID, 100))
+		if p.ID == "" || len(ids) == maxCallIDs {
+			continue
+		}
+		id := clip(p.ID, 100)
+		ids = append(ids, id)
+		said := append([]string{p.Price.String()}, p.Service...)
+		for _, k := range slices.Sorted(maps.Keys(p.Options)) {
+			said = append(said, slices.Sorted(maps.Values(p.Options[k]))...)
+		}
+		for _, k := range slices.Sorted(maps.Keys(p.Values)) {
+			said = append(said, p.Values[k]...)
+		}
+		for _, x := range said {
+			if x != "" && len(x) <= maxFact && len(facts[id]) < maxFacts && !slices.Contains(facts[id], x) {
+				facts[id] = append(facts[id], x)
+			}
 		}
 	}
-	return ids
+	return ids, facts
 }
 
 // credits are the rules by which tool calls are credited to a model, in

@@ -232,20 +232,41 @@ func TestJudgeBreaker(t *testing.T) {
 }
 
 func TestRuleJudge(t *testing.T) {
-	calls := judge.ReasoningCalls{List: []judge.ReasoningCall{{Name: "find_product", IDs: []string{"111", "222"}}}}
+	facts := map[string][]string{"111": {"20", "steel"}, "222": {"1300", "steel", "COD"}, "333": {"7"}}
+	many, dump := judge.ReasoningCall{Name: "find_product", Facts: map[string][]string{}}, "because "
+	for _, id := range []string{"901", "902", "903", "904", "905", "906", "907"} {
+		many.IDs, many.Facts[id] = append(many.IDs, id), []string{"5" + id}
+		dump += id + " costs 5" + id + " "
+	}
 	for think, want := range map[string]float64{
-		"":                          judge.GateResults,
-		"I know the answer.":        judge.GateResults,
-		"The results look fine.":    judge.GateDatum,
-		"I take 111.":               judge.GateCompare,
-		"111 and 222 are there.":    judge.GateCompare,
-		"111 is better than 222.":   judge.GateAll,
-		"333 is better than 444.":   judge.GateResults,
-		"the search found 999 best": judge.GateDatum,
+		"":                                     judge.GateResults,
+		"I know the answer.":                   judge.GateResults,
+		"The results look fine.":               judge.GateDatum,
+		"I take 111.":                          judge.GateCompare,
+		"111 and 222 are there.":               judge.GateCompare,
+		"111 because 222":                      judge.GateCompare, // two ids and a word
+		"111 is better than 222.":              judge.GateCompare,
+		"111 is better, steel; 222 too":        judge.GateCompare, // both are
+		"111 for 20 is better than 222":        judge.GateCompare,
+		"111 for 21 is better than 222 for 13": judge.GateCompare, // nobody said so
+		"111 is 2020, 222 is 1300.5, so 111 is cheaper":                                  judge.GateCompare,
+		"111 costs 20 and 222 costs 1,300, so 111 is better.":                            judge.GateAll,
+		"222 has COD for 1300\nand 111, at 20, has not: I take 222 since cash is wanted": judge.GateAll,
+		"1112 is better than 2223.":                                                      judge.GateResults,
+		"444 is better than 555.":                                                        judge.GateResults,
+		"the search found 999 best":                                                      judge.GateDatum,
+		dump:                                                                             judge.GateCompare,
 	} {
-		w, err := RuleJudge{}.Reason(context.Background(), nil, judge.ReasoningCase{Calls: calls, Steps: []judge.ReasoningStep{{Step: 1, Thinking: think}}})
+		said := judge.ReasoningCall{Name: "m", Said: "<think>" + strings.ReplaceAll(think, "\n", "  ") + "</think>"}
+		calls := judge.ReasoningCalls{List: []judge.ReasoningCall{{Name: "find_product", IDs: []string{"111", "222", "333"}, Facts: facts}, many, said}}
+		steps := []judge.ReasoningStep{{Step: 1, Thinking: think}}
+		w, err := RuleJudge{}.Reason(context.Background(), nil, judge.ReasoningCase{Calls: calls, Steps: steps})
 		if err != nil || w.Quality != want {
 			t.Errorf("%q: %v %s, want %v", think, w.Quality, w.Explanation, want)
+		}
+		calls.List[2].Said = "I have nothing to say."
+		if w, err := (RuleJudge{}).Reason(context.Background(), nil, judge.ReasoningCase{Calls: calls, Steps: steps}); err != nil || w.Quality != judge.GateResults {
+			t.Errorf("%q, which no model said: %v %v", think, w.Quality, err)
 		}
 	}
 }

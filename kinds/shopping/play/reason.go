@@ -54,7 +54,7 @@ func reasoningCase(query string, ev *Evidence, dialogue []byte) judge.ReasoningC
 			c.Calls.View++
 		}
 		if len(c.Calls.List) < 30 {
-			c.Calls.List = append(c.Calls.List, judge.ReasoningCall{Name: x.Name, Params: x.Args, Status: x.Status, IDs: x.IDs})
+			c.Calls.List = append(c.Calls.List, judge.ReasoningCall{Name: x.Name, Params: x.Args, Status: x.Status, IDs: x.IDs, Facts: x.Facts, Said: x.Said})
 		}
 	}
 	switch {
@@ -119,14 +119,15 @@ func gate1(ev *Evidence) (Reasoning, bool) {
 	return Reasoning{Quality: judge.GateModel, Explanation: why, Model: "gateway"}, true
 }
 
-// RuleJudge walks the gates by rule, for arenas without a judging model: ids
-// and prices of recorded results must stand in the thinking, two of them in one
-// step beside a word that gives a reason. It is strict, and easy to satisfy for
-// who knows it: arenas with something to win use a model.
+// RuleJudge walks the gates by rule, for arenas without a judging model. Thinking
+// counts where a model said it: the gateway has the words. Ids of recorded results
+// must stand in it, and for the last gate two of them in one step, with a reason and
+// with what the results say of each and not of the other. It looks at words, not at
+// sense: arenas with something to win use a model.
 type RuleJudge struct{}
 
 // Version implements Reasoner.
-func (RuleJudge) Version() string { return "reasoning-rule-1" }
+func (RuleJudge) Version() string { return "reasoning-rule-2" }
 
 // Policy implements Reasoner: no model is asked.
 func (RuleJudge) Policy(int) gateway.Policy { return gateway.Policy{} }
@@ -139,32 +140,94 @@ var (
 // Reason implements Reasoner.
 func (RuleJudge) Reason(_ context.Context, _ gateway.Session, c judge.ReasoningCase) (Reasoning, error) {
 	var known []string
+	facts := map[string][]string{}
+	var said strings.Builder
 	for _, x := range c.Calls.List {
 		known = append(known, x.IDs...)
+		for id, list := range x.Facts {
+			facts[id] = append(facts[id], list...)
+		}
+		said.WriteString(" " + x.Said)
 	}
-	out := Reasoning{Quality: judge.GateResults, Explanation: "Gate 2: no thinking refers to results", Model: "rule"}
+	words := oneBlank(said.String())
+	out := Reasoning{Quality: judge.GateResults, Explanation: "Gate 2: no thinking of a model refers to results", Model: "rule"}
 	raise := func(q float64, why string) {
 		if q > out.Quality {
 			out.Quality, out.Explanation = q, why
 		}
 	}
 	for _, s := range c.Steps {
-		named := map[string]bool{}
+		if t := oneBlank(s.Thinking); t == "" || !strings.Contains(words, clip(t, maxQuoted)) {
+			continue // words of the agent's code, or of nobody
+		}
+		var named []string
 		for _, id := range known {
-			if id != "" && strings.Contains(s.Thinking, id) {
-				named[id] = true
+			if id != "" && !slices.Contains(named, id) && stands(s.Thinking, id) {
+				named = append(named, id)
 			}
 		}
 		switch {
-		case len(named) >= 2 && reason.MatchString(s.Thinking):
-			raise(judge.GateAll, fmt.Sprintf("All gates: step %d compares recorded products with a reason", s.Step))
+		case len(named) > maxCompared:
+			raise(judge.GateCompare, "Gate 4: a step that lists this many products compares none")
+		case reason.MatchString(s.Thinking) && compared(s.Thinking, named, facts):
+			raise(judge.GateAll, fmt.Sprintf("All gates: step %d compares recorded products by what the results say of them", s.Step))
 		case len(named) > 0:
-			raise(judge.GateCompare, "Gate 4: no step compares two recorded products with a reason")
+			raise(judge.GateCompare, "Gate 4: no step compares two recorded products by their data, with a reason")
 		case len(known) > 0 && refers.MatchString(s.Thinking):
 			raise(judge.GateDatum, "Gate 3: no thinking names a recorded product")
 		}
 	}
 	return out, nil
+}
+
+// Limits of what a rule takes for thinking and for a comparison.
+const (
+	maxQuoted   = 2000 // bytes of thinking that are looked for in what models said
+	maxCompared = 6    // products of one step
+)
+
+func oneBlank(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// compared reports whether two of the products are told apart: of each a fact stands
+// in the text that is not one of the other's.
+func compared(text string, named []string, facts map[string][]string) bool {
+	text = strings.ReplaceAll(strings.ToLower(text), ",", "")
+	own := func(a, b string) bool {
+		return slices.ContainsFunc(facts[a], func(x string) bool {
+			return !slices.Contains(facts[b], x) && stands(text, strings.ToLower(strings.ReplaceAll(x, ",", "")))
+		})
+	}
+	for i, a := range named {
+		for _, b := range named[i+1:] {
+			if own(a, b) && own(b, a) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stands reports whether x is in the text as a word of its own: 12 is not in 1123,
+// and is in "12.", but not in "12.5".
+func stands(text, x string) bool {
+	word := func(s string, at int) bool {
+		return at >= 0 && at < len(s) && (s[at] >= '0' && s[at] <= '9' || s[at] >= 'a' && s[at] <= 'z' || s[at] >= 'A' && s[at] <= 'Z')
+	}
+	for from := 0; x != ""; {
+		i := strings.Index(text[from:], x)
+		if i < 0 {
+			return false
+		}
+		at, end := from+i, from+i+len(x)
+		point := func(dot, beyond int) bool {
+			return dot >= 0 && dot < len(text) && text[dot] == '.' && word(text, beyond)
+		}
+		if !word(text, at-1) && !word(text, end) && !point(at-1, at-2) && !point(end, end+1) {
+			return true
+		}
+		from = at + 1
+	}
+	return false
 }
 
 // ModelJudge asks models by the prompt of package judge, the next one where one
