@@ -131,7 +131,9 @@ else
 fi
 
 # Ridges' command line, screeners and validators run from a checkout of their repository
-# (AGON_STRANGERS=DIR, DIR/ridges), ORO's validator and reference agent from DIR/oro (commit a6b1cf3); Harnyx's reference agents of both eras from DIR/caster
+# (AGON_STRANGERS=DIR, DIR/ridges), ORO's validator and reference agent from DIR/oro (commit a6b1cf3);
+# TrajectoryRL's miner and its validator's client from DIR/trajectoryrl, in the environment of Ridges;
+# Harnyx's reference agents of both eras from DIR/caster
 # (commit b065fa9) and DIR/harnyx; published Harbor tasks stand in DIR/harbor-cookbook,
 # ClawBench's server of mock tools and its test in DIR/clawbench.
 if [ -n "${AGON_STRANGERS:-}" ]; then

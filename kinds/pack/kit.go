@@ -68,6 +68,7 @@ func Kit() kit.Kit {
 			// Without a model the demo shows how its seat moves, at a made-up price.
 			in, out := int64(1_000_000), int64(3_200_000)
 			f.Rehearsal = true
+			f.Options = map[string]string{kindpack.OptionEpochs: "on"}
 			f.Policy.Aliases = []agon.Alias{{Name: agon.Script, Model: agon.Script, In: &in, Out: &out}}
 			f.Defaults()
 			return f

@@ -177,7 +177,7 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 		},
 	}
 	cli.NetuidFlag(cmd, &netuid)
-	schemaFlag(cmd, &schema, packfile.SchemaOPP)
+	schemaFlag(cmd, &schema, packfile.SchemaAny)
 	cmd.Flags().BoolVar(&private, "allow-private", false, "fetch from a private address too")
 	return cmd
 }

@@ -131,7 +131,7 @@ have decided: kinds/pack/README.md tells how.`,
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.discoverStatusCmd(), a.discoverAuditCmd())
+	cmd.AddCommand(a.discoverStatusCmd(), a.discoverAuditCmd(), a.discoverEpochsCmd())
 	return cmd
 }
 

@@ -294,13 +294,13 @@ JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
 			return nil
 		},
 	}
-	schemaFlag(cmd, &schema, packfile.SchemaOPP)
+	schemaFlag(cmd, &schema, packfile.SchemaAny)
 	return cmd
 }
 
 func schemaFlag(cmd *cobra.Command, to *string, def string) {
-	cmd.Flags().StringVar(to, "schema", def, "opp-v1, s1 or any")
-	cli.Register(cmd, "schema", packfile.SchemaOPP, packfile.SchemaS1, packfile.SchemaAny)
+	cmd.Flags().StringVar(to, "schema", def, "any, opp-v1 or s1")
+	cli.Register(cmd, "schema", packfile.SchemaAny, packfile.SchemaOPP, packfile.SchemaS1)
 }
 
 func checkSchema(schema string) error {
@@ -350,7 +350,7 @@ func (a commands) packLintCmd() *cobra.Command {
 			return nil
 		},
 	}
-	schemaFlag(cmd, &schema, packfile.SchemaOPP)
+	schemaFlag(cmd, &schema, packfile.SchemaAny)
 	return cmd
 }
 

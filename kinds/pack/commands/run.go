@@ -220,7 +220,7 @@ CLAWBENCH_DEFAULT_MODEL, and LLM_* are read too. JSON lines: {hash, url, changed
 	f.BoolVar(&private, "allow-private", false, "fetch from a private address too")
 	place.flags(cmd)
 	cli.NetuidFlag(cmd, &netuid)
-	schemaFlag(cmd, &schema, packfile.SchemaOPP)
+	schemaFlag(cmd, &schema, packfile.SchemaAny)
 	return cmd
 }
 

@@ -70,7 +70,7 @@ type NodeConfig struct {
 	// LivePointers says that Clock does not follow from the block alone: pointers count
 	// whenever they are read.
 	LivePointers  bool
-	Schema        string  // of packs; "" means pack.SchemaOPP
+	Schema        string  // of packs; "" means packfile.SchemaAny
 	Tasks         string  // names what is played and how it is judged: evaluations by others are not used again
 	Software      string  // version of scenarios and harness, for payloads
 	Dir           string  // state
@@ -203,7 +203,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 		c.Inactive = InactiveBlocks
 	}
 	if c.Schema == "" {
-		c.Schema = packfile.SchemaOPP
+		c.Schema = packfile.SchemaAny
 	}
 	if c.FetchPayload == nil {
 		c.FetchPayload = c.Fetch

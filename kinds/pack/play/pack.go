@@ -87,6 +87,9 @@ const (
 	// OptionBootstrap "on" pays the three cheapest while few mine, where validators
 	// agree without a platform (consensus.NodeConfig.Bootstrap).
 	OptionBootstrap = "bootstrap"
+	// OptionEpochs "on" opens one submission after the other for the scores of the
+	// field's validators (package epochs), beside the arena's own seat.
+	OptionEpochs = "epochs"
 	// CopiesNCD excludes by compression distance alone, as other validators do.
 	CopiesNCD = "ncd"
 	// CopiesStrict excludes by copycat's stricter measures too.
@@ -95,7 +98,7 @@ const (
 
 // Options implements kind.Chooser.
 func (k *Kind) Options() map[string][]string {
-	return map[string][]string{OptionSchema: {packfile.SchemaOPP, packfile.SchemaS1, packfile.SchemaAny}, OptionCopies: {CopiesNCD, CopiesStrict}, OptionBootstrap: {"off", "on"}}
+	return map[string][]string{OptionSchema: {packfile.SchemaAny, packfile.SchemaOPP, packfile.SchemaS1}, OptionCopies: {CopiesNCD, CopiesStrict}, OptionBootstrap: {"off", "on"}, OptionEpochs: {"off", "on"}}
 }
 
 // Schema is that of an arena's packs.
@@ -103,7 +106,7 @@ func Schema(a *agon.Arena) string {
 	if a != nil && a.Options[OptionSchema] != "" {
 		return a.Options[OptionSchema]
 	}
-	return packfile.SchemaOPP
+	return packfile.SchemaAny
 }
 
 // Check decides whether files hold one sound pack.

@@ -63,6 +63,10 @@ func (e *entry) outcome() *string {
 }
 
 func (b *Backend) challengeState(w http.ResponseWriter, r *http.Request) {
+	if b.book != nil {
+		b.bookState(w, r)
+		return
+	}
 	s := b.with(w, r, "challenge")
 	if s == nil {
 		return
@@ -112,6 +116,10 @@ func (s *snapshot) winnerScore() *float64 {
 }
 
 func (b *Backend) queue(w http.ResponseWriter, r *http.Request) {
+	if b.book != nil {
+		b.bookQueue(w, r)
+		return
+	}
 	limit, ok := count(w, r, "limit", 100, 500)
 	if !ok {
 		return
@@ -144,6 +152,10 @@ func (b *Backend) epoch(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || id < 1 {
 		fail(w, http.StatusBadRequest, "epoch id must be a positive integer")
+		return
+	}
+	if b.book != nil {
+		b.bookEpoch(w, r, id)
 		return
 	}
 	s := b.with(w, r, "epoch")
@@ -210,6 +222,10 @@ func (s *snapshot) since(submission string) int64 {
 }
 
 func (b *Backend) winnerCurrent(w http.ResponseWriter, r *http.Request) {
+	if b.book != nil {
+		b.bookWinner(w, r)
+		return
+	}
 	s := b.with(w, r, "winner")
 	if s == nil {
 		return
@@ -246,6 +262,10 @@ func (b *Backend) winnerCurrent(w http.ResponseWriter, r *http.Request) {
 
 // winnerHistory tells who sat after each decision, the newest first.
 func (b *Backend) winnerHistory(w http.ResponseWriter, r *http.Request) {
+	if b.book != nil {
+		b.bookHistory(w, r)
+		return
+	}
 	limit, ok := count(w, r, "limit", 20, 200)
 	if !ok {
 		return

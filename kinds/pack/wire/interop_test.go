@@ -272,8 +272,8 @@ func TestInteropNewest(t *testing.T) {
 		"/api/v2/scores/recent?limit=100": {"events"}, "/api/v2/scores/recent?limit=2&since=2026-03-04T00:00:00Z": {"events", "-l", "2", "--since", "2026-03-04T00:00:00Z"},
 		"/api/scores/by-validator?validator=" + v: {"scores", "-u", "1"}, "/api/v2/validators/progress": {"progress"}, "/api/validator/" + v + "/activity?limit=50": {"activity", "-u", "1"},
 		"/api/validator/" + v + "/activity?limit=1": {"activity", v, "--limit", "1"}, "/api/winners": {"winners"}, "/api/nodes/status": {"nodes"}, "/api/nodes/status?type=miner": {"nodes", "-t", "miner"},
-		"/api/prices": {"prices"}, "/api/bench": {"bench"}, "/api/bench?spec=1": {"bench", "--spec", "1"}, "/api/bench/miner-scores?hotkey=" + b + "&spec=1": {"bench-miner", b},
-		"/api/bench/miner-scores?spec=1&hotkey=" + a: {"bench-miner", a, "--spec", "1"},
+		"/api/prices": {"prices"}, "/api/bench": {"bench"}, "/api/bench?spec=1001": {"bench", "--spec", "1001"}, "/api/bench/miner-scores?hotkey=" + b + "&spec=1001": {"bench-miner", b},
+		"/api/bench/miner-scores?spec=1001&hotkey=" + a: {"bench-miner", a, "--spec", "1001"},
 	} {
 		o.same(path, args...)
 	}
@@ -311,11 +311,11 @@ func TestInteropNewest(t *testing.T) {
 	o.shows([]string{"Scores from " + short(v)}, "scores", v)
 	o.shows([]string{"Current block: 50000", "Validator progress in current cycle (2)", "Done", "Total", short(v)}, "progress")
 	o.shows([]string{"Validator activity (", "Epoch", "Participated", "✓"}, "activity", v)
-	o.shows([]string{"Current spec: 1", "Takeovers: 2", "Winner takeover history", "Defeated score", short(a), short(b)}, "winners")
+	o.shows([]string{"Current spec: 1001", "Takeovers: 2", "Winner takeover history", "Defeated score", short(a), short(b)}, "winners")
 	o.shows([]string{"Nodes (", "validator", "miner", "Validators: 2/2 online"}, "nodes")
 	o.shows([]string{"Prices", "TAO / USD", "—"}, "prices")
-	o.shows([]string{"Spec: 1", "Bench scenarios (3)", "Best holder", "stand_up", short(b)}, "bench")
-	o.shows([]string{"Best scores for " + short(b), "@ spec 1", "inbox_triage", "1.00"}, "bench-miner", b)
+	o.shows([]string{"Spec: 1001", "Bench scenarios (3)", "Best holder", "stand_up", short(b)}, "bench")
+	o.shows([]string{"Best scores for " + short(b), "@ spec 1001", "inbox_triage", "1.00"}, "bench-miner", b)
 }
 
 // Skills into a home of their own; the second sync finds everything up to date.

@@ -81,7 +81,7 @@ func TestNewestReads(t *testing.T) {
 	if got := rows(t, w.get("/api/bench?spec=2", 200), "scenarios"); len(got) != 0 {
 		t.Errorf("another spec: %v", got)
 	}
-	if own := rows(t, w.get("/api/bench/miner-scores?spec=1&hotkey="+a, 200), "scenarios"); len(own) != 3 || own[0]["score"] != 1.0 || own[0]["best_epoch_id"] != 1.0 {
+	if own := rows(t, w.get("/api/bench/miner-scores?spec=1001&hotkey="+a, 200), "scenarios"); len(own) != 3 || own[0]["score"] != 1.0 || own[0]["best_epoch_id"] != 1.0 {
 		t.Errorf("a's best: %v", own)
 	}
 	w.get("/api/bench/miner-scores", 400)

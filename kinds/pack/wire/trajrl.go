@@ -55,6 +55,8 @@ type Config struct {
 	Keep int64
 	Now  func() time.Time
 	Log  *slog.Logger
+	// Epochs leads the field's validators: one submission after the other is open for their scores.
+	Epochs bool
 }
 
 // Backend serves the routes.
@@ -70,6 +72,7 @@ type Backend struct {
 
 	entering sync.Mutex // held while a pack is looked at and entered
 	posts    posts
+	book     *book // nil: the arena leads no epochs
 	archives archives
 	payloads payloads
 	uploads  chan struct{} // holds a place per archive that is being read
@@ -114,6 +117,12 @@ func Routes() []Route {
 		{"GET /api/prices", (*Backend).prices},
 		{"GET /api/bench", (*Backend).bench},
 		{"GET /api/bench/miner-scores", (*Backend).benchMiner},
+
+		{"GET /api/v2/epoch/current", (*Backend).epochCurrent},
+		{"GET /api/v2/epoch/{id}/pack/{file}", (*Backend).epochPack},
+		{"GET /api/v2/epochs", (*Backend).epochList},
+		{"POST /api/v2/epoch/{id}/score", (*Backend).epochScore},
+		{"POST /api/v2/epoch/{id}/scenario_progress", (*Backend).scenarioProgress},
 
 		{"GET /api/packs/{file}", (*Backend).packFile},
 		{"GET /api/logs/{file}", (*Backend).logFile},
@@ -163,6 +172,12 @@ func New(c Config) (http.Handler, error) {
 	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), memory: newMemory(), uploads: make(chan struct{}, maxUploads)}
 	if err := b.posts.load(b); err != nil {
 		return nil, fmt.Errorf("trajrl: %w", err)
+	}
+	if c.Epochs {
+		var err error
+		if b.book, err = loadBook(b); err != nil {
+			return nil, fmt.Errorf("trajrl: %w", err)
+		}
 	}
 	m := http.NewServeMux()
 	for _, r := range Routes() {
