@@ -118,6 +118,7 @@ type AuditOptions struct {
 	DiscoverOptions
 	Window int64 // below 0: the newest whose pointers are read
 	Unpaid bool
+	Page   string // an HTML page is written to this file
 }
 
 func (a commands) discoverCmd() *cobra.Command {
@@ -207,9 +208,11 @@ func (a commands) discoverAuditCmd() *cobra.Command {
 		Short: "Work out a window's weights from the ledger alone, and compare what was published",
 		Long: `Read pointers and payloads as any validator does, on a machine that knows nothing, decide
 every window up to --window in order, and compare the weights that validators have published
-since. Who lied, forged, copied, equivocated or came late is named.
+since. Who lied, forged, copied, equivocated or came late is named; alike are validators whose
+costs are the same to the last bit, of whom one at most has played. --page writes all of it as
+one HTML file that can be shown anywhere.
 JSON: {window, block, reads_at, winner, winner_pack_hash, winner_cost, weights, agreed,
-rows[{validator, uid, block, weights, state}], rejected[{validator, reason}], quorum, short, filter}.
+rows[{validator, uid, block, weights, state}], rejected[{validator, reason}], quorum, short, filter, alike[{validators, packs}]}.
 Exit codes: 0 published weights are right, 1 somebody's differ.`,
 		Example: "  agon discover audit --arena arena.toml --store ./payloads\n  agon discover audit --arena arena.toml --store https://store.example --window 12 -o json",
 		Args:    cli.Args(0, 0, ""),
@@ -239,6 +242,15 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 			if err != nil {
 				return err
 			}
+			if o.Page != "" {
+				page, err := auditPage(r)
+				if err != nil {
+					return err
+				}
+				if err := cli.WriteFile(o.Page, page); err != nil {
+					return err
+				}
+			}
 			done()
 			if err := a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) { auditFor(h, r) }}); err != nil {
 				return err
@@ -250,6 +262,7 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.Page, "page", "", "write a page that shows the audit to this `file`")
 	f.Int64Var(&o.Window, "window", -1, "audit this `window` (default: the newest whose pointers are read)")
 	f.StringVar(&o.ArenaFile, "arena", "", "the arena's `file`")
 	f.StringVar(&o.Store, "store", "", "content `store` of payloads, as validators name it (AGON_STORE)")
@@ -282,6 +295,9 @@ func auditFor(h *output.Human, r *consensus.Audited) {
 	h.Table([]output.Column{{Title: "validator"}, {Title: "weights of block", Right: true}, {Title: "against the rules"}}, rows)
 	for _, x := range r.Rejected {
 		h.Line("%s: %s", x.Validator, x.Reason)
+	}
+	for _, x := range r.Alike {
+		h.Line("the same figures for %d packs: %s", x.Packs, strings.Join(x.Validators, ", "))
 	}
 	if r.Agreed {
 		h.Line("the published weights are right")

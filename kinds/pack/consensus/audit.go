@@ -3,6 +3,8 @@ package consensus
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +31,48 @@ type Audited struct {
 	Quorum   float64      `json:"quorum"`
 	Short    string       `json:"short,omitempty"`
 	Filter   Counts       `json:"filter"`
+	// Alike are validators whose measured costs are the same to the last bit: at
+	// most one of them has played. Under a script they are, and none is listed.
+	Alike []Alike `json:"alike"`
+}
+
+// Alike are validators with one and the same figures.
+type Alike struct {
+	Validators []string `json:"validators"`
+	Packs      int      `json:"packs"` // whose costs are the same
+}
+
+// alikeFrom is how many packs must have the same costs: one may be chance, where
+// a pack fails at once.
+const alikeFrom = 2
+
+// alike finds the payloads whose costs were copied. Who changes each figure a
+// little is not found.
+func alike(list []Submission) []Alike {
+	by := map[string][]string{}
+	packs := map[string]int{}
+	for _, s := range list {
+		var key strings.Builder
+		n := 0
+		for _, miner := range slices.Sorted(maps.Keys(s.Payload.Costs)) {
+			if c := s.Payload.Costs[miner]; c > 0 {
+				fmt.Fprintf(&key, "%s %x;", miner, math.Float64bits(c))
+				n++
+			}
+		}
+		if n >= alikeFrom {
+			by[key.String()] = append(by[key.String()], s.Hotkey)
+			packs[key.String()] = n
+		}
+	}
+	out := []Alike{}
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		if v := by[key]; len(v) > 1 {
+			slices.Sort(v)
+			out = append(out, Alike{v, packs[key]})
+		}
+	}
+	return out
 }
 
 // AuditedRow is what a validator has published.
@@ -87,7 +131,10 @@ func Audit(ctx context.Context, c NodeConfig, window int64) (*Audited, error) {
 	}
 	out := &Audited{
 		Window: window, Block: m.Block, Winner: n.st.Winner, Pack: n.st.WinnerPack, Cost: n.st.WinnerCost, Weights: []agon.Weight{}, Agreed: true, Rows: []AuditedRow{},
-		Rejected: g.rejected, Quorum: g.quorum, Short: g.short, Filter: g.filter,
+		Rejected: g.rejected, Quorum: g.quorum, Short: g.short, Filter: g.filter, Alike: []Alike{},
+	}
+	if !n.cfg.Unpaid { // a script costs everybody the same
+		out.Alike = alike(g.kept)
 	}
 	out.Reads, _ = n.closes(window, m.Block)
 	for _, s := range g.kept {
