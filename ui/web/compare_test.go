@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -145,5 +147,26 @@ func TestSubmissionsBeside(t *testing.T) {
 	}
 	if status, _ = f.get(c, at+"/run?task=nosuch"); status != http.StatusNotFound {
 		t.Errorf("no such task: %d", status)
+	}
+}
+
+// A submission whose files are gone, or whose champion's are, still has its page.
+func TestSubmissionWithoutFiles(t *testing.T) {
+	f := newFixture(t, agon.TaskRef{Key: "small/one"})
+	a := f.submit(miner, "first", "x = 1"+strings.Repeat(" ", 8<<10))
+	b := f.submit(rival, "second", "x = 2")
+	for l := f.claim(); l != nil; l = f.claim() {
+		f.score(l, 1, "")
+	}
+	f.mayLog = "files of a submission cannot be read"
+	c := f.browser("")
+	must(t, os.RemoveAll(filepath.Join(filepath.Dir(f.db), "blobs")))
+	for _, id := range []string{a.ID, b.ID} {
+		if status, page := f.get(c, "/submissions/"+id); status != http.StatusOK || !strings.Contains(page, "Gates and decision") {
+			t.Errorf("%s: %d: %s", id, status, page)
+		}
+	}
+	if _, page := f.get(c, "/submissions/"+a.ID); !strings.Contains(page, "its files cannot be read at the moment") {
+		t.Errorf("nothing is said: %s", page)
 	}
 }

@@ -183,7 +183,12 @@ func (s *server) submission(q *request) error {
 	if refused := denied(err); refused != nil {
 		data.Withheld = refused.Message
 	} else if err != nil {
-		return err
+		if ctx.Err() != nil {
+			return err
+		}
+		// What was decided is told all the same.
+		s.cfg.Log.ErrorContext(ctx, "files of a submission cannot be read", "submission", sub.ID, "err", err)
+		data.Withheld = "its files cannot be read at the moment"
 	}
 	for _, f := range files {
 		data.Files = append(data.Files, viewFile(f))
@@ -203,7 +208,10 @@ func (s *server) submission(q *request) error {
 		}
 		theirs, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, o.id)
 		if denied(err) == nil && err != nil {
-			return err
+			if ctx.Err() != nil {
+				return err
+			}
+			s.cfg.Log.ErrorContext(ctx, "files of a submission cannot be read", "submission", o.id, "err", err)
 		}
 		if len(files) > 0 && err == nil {
 			d.Lines, d.More = diffFiles(theirs, files)
