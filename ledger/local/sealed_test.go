@@ -59,6 +59,9 @@ func TestTimelockedWeights(t *testing.T) {
 	if _, err := l.Register(ctx, 1, other, ledgertest.Key(t, "cold")); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.AddStake(ctx, 1, owner, ledgertest.Key(t, "cold"), 500*tao); err != nil {
+		t.Fatal(err)
+	}
 	signature, err := hex.DecodeString(round1000)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +124,10 @@ func TestTimelockedWeights(t *testing.T) {
 	step(20)
 	if m = look(1, 0); len(m.Weights) == 1 && !slices.Equal(m.Weights[0].UIDs, []uint16{0}) {
 		t.Errorf("weights %+v", m.Weights)
+	}
+	// That epoch counted them, and no longer those before.
+	if m.Neurons[0].Incentive != 65535 || m.Neurons[1].Incentive != 0 {
+		t.Errorf("incentives %d and %d", m.Neurons[0].Incentive, m.Neurons[1].Incentive)
 	}
 	// No signature comes in the epoch of the reveal.
 	commit(owner, sealed(t, owner, 5000, []uint16{1}, []uint16{1}), 5000, 4, nil)

@@ -153,11 +153,13 @@ func (s *state) epochs() error {
 			}
 			ran++
 		}
+		// What is to be opened in the epoch that begins here is opened before it runs,
+		// as the chain does before its coinbase: an early round counts at once.
+		s.openSealed(netuid, sub)
 		if err := s.runEpoch(sub); err != nil {
 			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
 		}
 		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
-		s.openSealed(netuid, sub)
 	}
 	return nil
 }
