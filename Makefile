@@ -11,10 +11,10 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: ## install what is missing, build, prepare boxes and tasks
 	@./scripts/setup.sh
@@ -53,6 +53,10 @@ postgres: build ## the tests of the platform and all wires on a real PostgreSQL,
 
 s3: ## the tests of blobs in a bucket on a real S3 server, which is built here (slow the first time)
 	@./scripts/s3.sh
+
+TESTS ?= TestConformance
+cgroup2: ## the suite of each box driver under cgroup v2, on Debian's kernel in an emulated machine (slow; CGROUP2_DRIVERS=runc TESTS=TestAttacks)
+	@./scripts/cgroup2.sh '$(TESTS)'
 
 chart: ## deploy/chart for the API versions of Kubernetes 1.30 to 1.34, by a helm that is built here (slow the first time)
 	@./scripts/chart.sh

@@ -85,9 +85,13 @@ print("fds", sorted(os.listdir("/proc/self/fd")))
 def attempt(name, f):
     try: print(name, "OPEN", str(f())[:80])
     except OSError as e: print(name, e.errno)
+def opened(p): # a file of the host's that is masked by /dev/null is not there
+    fd = os.open(p, os.O_RDONLY)
+    if os.fstat(fd).st_rdev == os.makedev(1, 3): raise OSError(2, "masked")
+    return fd
 for p in ("/etc/shadow", "/proc/kcore", "/proc/1/environ", "/proc/1/root/etc", "/proc/1/fd", "/dev/kmsg", "/dev/mem", "/dev/vda", "/dev/sda",
     "/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/loop0", "/var/run/docker.sock", "/run/docker.sock", "/sys/kernel/security", "/sys/fs/cgroup"):
-    attempt(p, (lambda: os.listdir(p)) if not p.startswith("/dev") and os.path.isdir(p) else (lambda: os.open(p, os.O_RDONLY)))
+    attempt(p, (lambda: os.listdir(p)) if not p.startswith("/dev") and os.path.isdir(p) else (lambda: opened(p)))
 for p in ("/proc/cmdline", "/proc/kallsyms", "/proc/keys", "/proc/timer_list"):
     attempt(p, lambda: open(p).read() or (_ for _ in ()).throw(OSError(2, "empty")))
 for p in ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger", "/proc/self/oom_score_adj"):
