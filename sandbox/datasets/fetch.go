@@ -455,13 +455,7 @@ func fillRun(ctx context.Context, f *os.File, x File, missing []int, src source,
 
 // publish puts files in their places, once their bytes are on the disk, and makes the tree of them.
 func (s *Store) publish(m *Manifest, hex string, text []byte, need map[string]File) error {
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return fmt.Errorf("store data set: %w", err)
-	}
-	err = unix.Syncfs(int(d.Fd()))
-	_ = d.Close()
-	if err != nil {
+	if err := s.sync(need); err != nil {
 		return fmt.Errorf("store data set: %w", err)
 	}
 	for id := range need {
@@ -500,6 +494,32 @@ func (s *Store) publish(m *Manifest, hex string, text []byte, need map[string]Fi
 		return fmt.Errorf("store data set: %w", err)
 	}
 	return os.Rename(tmp, s.tree(hex))
+}
+
+// manyFiles is from how many files on the whole file system is written out at once:
+// that waits for what others write, too.
+const manyFiles = 200
+
+// sync waits until the bytes of files are on the disk.
+func (s *Store) sync(need map[string]File) error {
+	if len(need) >= manyFiles {
+		d, err := os.Open(s.dir)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return unix.Syncfs(int(d.Fd()))
+	}
+	for id := range need {
+		f, err := os.Open(s.partial(id))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const newPrefix = ".new-"
