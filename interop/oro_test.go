@@ -400,6 +400,16 @@ func TestOROValidator(t *testing.T) {
 		t.Errorf("%d of 30 problems became rows", len(queries))
 	}
 
+	// What can be published of them, without what a public benchmark asks too.
+	if err := os.WriteFile(filepath.Join(o.dir, "benchmark.txt"), []byte(o.problems[0].Query+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.agon("corpus", "release", "--arena", "oro", "--url", "http://"+o.addr, "--axis", "agentic", "--poison", "benchmark.txt", "--out", "release")
+	card, err := os.ReadFile(filepath.Join(o.dir, "release", "README.md"))
+	if err != nil || !strings.Contains(string(card), "rows overlapped and were cut") || !strings.Contains(string(card), "different queries") {
+		t.Errorf("the card of the release: %v\n%s", err, card)
+	}
+
 	// Two finishers, and a third entry that is not decided: the weights are those of the race.
 	third := filepath.Join(o.dir, "third.py")
 	if err := os.WriteFile(third, []byte(strings.Replace(text, "% 2", "% 3", 1)), 0o644); err != nil {
