@@ -264,6 +264,9 @@ type Arena struct {
 	Period *Period `json:"period,omitempty"`
 	// Supply says where each set period has its hidden tasks from; nil: Tasks stay.
 	Supply *Supply `json:"supply,omitempty"`
+	// Gate is what a judge that errs must have shown before anybody is seated by its
+	// scores; nil: they decide as they come. Kinds whose judge does not err have none.
+	Gate *Gate `json:"judge_gate,omitempty"`
 	// Contest is set for arenas whose submissions are measured by replays. Then
 	// replicas of a submission go to different validators.
 	Contest   *Contest  `json:"contest,omitempty"`
@@ -387,14 +390,6 @@ const (
 	DefaultRejudge       = 0.1
 	DefaultRejudgePerDay = 1000
 )
-
-// RejudgeShare is the share of results that is judged again.
-func (a *Arena) RejudgeShare() float64 {
-	if a.Rejudge == nil {
-		return DefaultRejudge
-	}
-	return *a.Rejudge
-}
 
 // Unattested marks an attempt whose result nobody can judge again.
 const Unattested = "unattested"

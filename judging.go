@@ -84,3 +84,11 @@ type Rejudging struct {
 	CreatedAt time.Time `json:"created_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 }
+
+// RejudgeShare is the share of results that is judged again.
+func (a *Arena) RejudgeShare() float64 {
+	if a.Rejudge == nil {
+		return DefaultRejudge
+	}
+	return *a.Rejudge
+}

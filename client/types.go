@@ -37,6 +37,40 @@ type Arena struct {
 	Seeds    *Seeds     `json:"seeds,omitempty" doc:"what is known of the seeds of its runs"`
 	// Hidden are the tasks that are hidden, or were.
 	Hidden []HiddenTask `json:"hidden,omitempty" doc:"commitments of tasks that are hidden, or were"`
+	// Judge is how the judges stand, where they err.
+	Judge *JudgeStanding `json:"judge,omitempty" doc:"whether it seats anybody by what its judges say, and how they did on labelled cases"`
+}
+
+// JudgeStanding says whether an arena whose judges err seats anybody by what they say.
+type JudgeStanding struct {
+	Seats    bool    `json:"seats" doc:"whether it decides seats"`
+	Sentence string  `json:"sentence" doc:"why, or why not"`
+	Judges   []Judge `json:"judges" doc:"those on record, the newest calibration first"`
+}
+
+// Judge is how a judge did on labelled cases. Rates are from 0 to 1.
+type Judge struct {
+	Model   string    `json:"model" doc:"models between commas: a panel, or each stands in for the one before"`
+	Scorer  string    `json:"scorer" doc:"as it stands at the end of a score's scorer"`
+	At      time.Time `json:"at" doc:"when it was measured"`
+	Set     string    `json:"set" doc:"shipped: the cases that come with agon; else the digest of the operator's own"`
+	Tries   int       `json:"tries" doc:"how often it was measured: the last counts"`
+	Passed  bool      `json:"passed" doc:"whether it passes the arena's gate"`
+	Why     string    `json:"why"`
+	Cases   int       `json:"cases"`
+	Failed  int       `json:"failed" doc:"cases without a verdict"`
+	Kappa   float64   `json:"kappa" doc:"Cohen's: agreement beyond chance"`
+	CI      []float64 `json:"ci" doc:"its 95 % interval"`
+	Accepts float64   `json:"false_accept_rate"`
+	Rejects float64   `json:"false_reject_rate"`
+	Classes []Class   `json:"classes" doc:"false accepts by what the cases try, by name"`
+}
+
+// Class is how often a judge accepts falsely where a case tries one thing.
+type Class struct {
+	Class       string  `json:"class"`
+	Cases       int     `json:"cases"`
+	FalseAccept float64 `json:"false_accept" doc:"share of them, 0 to 1"`
 }
 
 // HiddenTask is what shows outside of a task that is hidden, or was.

@@ -19,6 +19,10 @@ const ForgedRule = "forged"
 // UnattestedRule is the reason why a seat does not move on results that nobody can judge again.
 const UnattestedRule = "unattested"
 
+// GateRule is the reason why a seat does not move on scores of a judge that was not
+// measured, or is below its arena's gate.
+const GateRule = "judge_gate"
+
 // Say puts a decision into one sentence with its numbers. rules are those that
 // arenas may name; a rule without a sentence of its own gets the general one. Where
 // a seat moved on what nobody else has judged, a second sentence says so.
@@ -33,6 +37,9 @@ func Say(rules map[string]Rule, d agon.Decision) string {
 func say(rules map[string]Rule, d agon.Decision) string {
 	if d.Rule == UnattestedRule {
 		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
+	}
+	if d.Rule == GateRule {
+		return "Kept out: " + Figure(d.Numbers["ungauged"]) + " of its scores are of a judge that has no calibration above the arena's gate (agon judge calibrate)."
 	}
 	if d.Rule == ScriptedRule {
 		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete." + remark(rules, d)

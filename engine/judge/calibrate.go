@@ -13,6 +13,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/agon-arena/agon"
 )
 
 // Labelled is one case whose right answer a person gave.
@@ -79,9 +81,10 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 
 // Calibration is how a judge did on labelled cases. Rates are of those judged.
 type Calibration struct {
-	Prompt       string `json:"prompt"`
-	Model        string `json:"model"`
-	classes      map[string]int
+	Prompt string `json:"prompt"`
+	Model  string `json:"model"`
+	// Scorer is the judge as scores name it, without the kind's own part ("support").
+	Scorer       string  `json:"scorer"`
 	Cases        int     `json:"cases"`
 	Judged       int     `json:"judged"`
 	Failed       int     `json:"failed"` // no verdict: neither right nor wrong
@@ -100,22 +103,26 @@ type Calibration struct {
 	// FalseAccept is the rate of false accepts of each class that has cases labelled
 	// not supported.
 	FalseAccept map[string]float64 `json:"false_accept"`
+	// Negatives is how many of those cases each class has.
+	Negatives map[string]int `json:"negatives"`
 	// Gate is what CI[0] must reach; Passed and Why say whether it and the bound on
 	// false accepts were kept.
 	Gate       float64 `json:"gate"`
 	Passed     bool    `json:"passed"`
 	Why        string  `json:"why"`
 	CostMicros int64   `json:"cost_micros"`
-	Wrong      []Wrong `json:"wrong"`
+	// Kept says that it is on record, for arenas to ask (Book).
+	Kept  bool    `json:"kept"`
+	Wrong []Wrong `json:"wrong"`
 }
 
 // The gate that a judge must pass before an arena opens with it.
 const (
 	// GateKappa is what the lower end of kappa's interval must reach.
-	GateKappa = 0.6
+	GateKappa = agon.DefaultGateKappa
 	// GateFalseAccept bounds the rate of false accepts in each class, where the
 	// class has at least gateCases of them.
-	GateFalseAccept = 0.2
+	GateFalseAccept = agon.DefaultGateFalseAccepts
 	gateCases       = 10
 	// gateFailed bounds the share of cases without a verdict.
 	gateFailed = 0.1
@@ -124,27 +131,28 @@ const (
 // maxDown cases that the provider spoils at the start end a calibration.
 const maxDown = 3
 
-// Judge compares a calibration with the gate.
-func (c *Calibration) Judge(gate float64) {
-	c.Gate, c.Passed = gate, false
+// Judge compares a calibration with a gate, and keeps what came of it.
+func (c *Calibration) Judge(kappa, falseAccepts float64) {
+	c.Gate = kappa
+	c.Passed, c.Why = c.Against(agon.Gate{Kappa: kappa, FalseAccepts: falseAccepts})
+}
+
+// Against says whether a judge that did so passes a gate, and why (not).
+func (c *Calibration) Against(g agon.Gate) (passed bool, why string) {
 	switch {
 	case c.Judged == 0:
-		c.Why = "no case got a verdict"
-		return
+		return false, "no case got a verdict"
 	case float64(c.Failed) > gateFailed*float64(c.Cases):
-		c.Why = fmt.Sprintf("%d of %d cases got no verdict, at most %g %% may", c.Failed, c.Cases, 100*gateFailed)
-		return
-	case c.CI[0] < gate:
-		c.Why = fmt.Sprintf("below the gate: the lower end of kappa's interval is %.3f, want %.2f", c.CI[0], gate)
-		return
+		return false, fmt.Sprintf("%d of %d cases got no verdict, at most %g %% may", c.Failed, c.Cases, 100*gateFailed)
+	case !(c.CI[0] >= g.Kappa):
+		return false, fmt.Sprintf("below the gate: the lower end of kappa's interval is %.3f, want %.2f", c.CI[0], g.Kappa)
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.FalseAccept)) {
-		if c.FalseAccept[k] > GateFalseAccept && c.classes[k] >= gateCases {
-			c.Why = fmt.Sprintf("below the gate: %.0f %% of the cases of class %q are accepted falsely, at most %.0f %% may", 100*c.FalseAccept[k], k, 100*GateFalseAccept)
-			return
+		if !(c.FalseAccept[k] <= g.FalseAccepts) && c.Negatives[k] >= gateCases {
+			return false, fmt.Sprintf("below the gate: %.0f %% of the cases of class %q are accepted falsely, at most %.0f %% may", 100*c.FalseAccept[k], k, 100*g.FalseAccepts)
 		}
 	}
-	c.Passed, c.Why = true, "the gate is passed"
+	return true, "the gate is passed"
 }
 
 // kappa is Cohen's for two raters and two answers, with its 95 % interval. yes
@@ -184,7 +192,7 @@ type Wrong struct {
 // Calibrate judges every case, in order. told is called after each; it may be
 // nil. It stops early only with ctx or an empty budget.
 func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done, total int)) (*Calibration, error) {
-	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Cases: len(cases), Wrong: []Wrong{}, FalseAccept: map[string]float64{}, classes: map[string]int{}}
+	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Scorer: SupportScorer(j.models(), j.cfg.Panel), Cases: len(cases), Wrong: []Wrong{}, FalseAccept: map[string]float64{}, Negatives: map[string]int{}}
 	var yes, no int
 	accepted := map[string]int{}
 	down := 0 // cases in a row that the provider spoilt
@@ -207,7 +215,7 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 				yes++
 			} else {
 				no++
-				c.classes[l.Class]++
+				c.Negatives[l.Class]++
 				if v.SupportOK {
 					accepted[l.Class]++
 				}
@@ -235,11 +243,11 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 	}
 	c.Agreement, c.FalseAcceptRate, c.FalseRejectRate = rate(c.Agree, c.Judged), rate(c.FalseAccepts, no), rate(c.FalseRejects, yes)
 	c.Kappa, c.CI = kappa(yes, no, c.FalseAccepts, c.FalseRejects)
-	for k, n := range c.classes {
+	for k, n := range c.Negatives {
 		c.FalseAccept[k] = rate(accepted[k], n)
 	}
 	c.CostMicros = int64(j.cfg.Session.Spent())
-	c.Judge(GateKappa)
+	c.Judge(GateKappa, GateFalseAccept)
 	return c, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,6 +74,16 @@ func Scorer(kind string, p Prompt, model string) string {
 		model = "default"
 	}
 	return kind + "+" + p.ID() + "+" + model
+}
+
+// SupportScorer is the version of the scorer that asks models for support, a panel
+// of them where panel is above 1.
+func SupportScorer(models []string, panel int) string {
+	v := Scorer("support", SupportPrompt(), strings.Join(models, ","))
+	if panel > 1 {
+		v += fmt.Sprintf("+panel-%d", panel)
+	}
+	return v
 }
 
 // Cache keeps valid replies by key. Safe for concurrent use.

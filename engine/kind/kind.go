@@ -160,6 +160,14 @@ func (r Rejudging) Alike(x, y agon.Score) bool {
 	return x.Value == y.Value && x.Solved == y.Solved
 }
 
+// Gauged is a Kind whose judge errs: a model, or what stands in for one. Its
+// Scorer is "NAME+JUDGE"; outside of demos an arena seats nobody by scores of a JUDGE
+// that has no calibration above the arena's gate (agon.Gate).
+type Gauged interface {
+	// Gauge names the prompt by which its judges are measured ("support").
+	Gauge() string
+}
+
 // Controlled is a Kind whose tasks have controls: a reference solution that must
 // solve, and doing nothing, which must not (`agon task check`).
 type Controlled interface {

@@ -335,6 +335,9 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	if out.Hidden, err = hiddenOf(tx, a); err != nil {
 		return out, err
 	}
+	if out.Judge, err = p.JudgeStanding(a); err != nil {
+		return out, err
+	}
 	if len(places) > 0 {
 		out.Champion = &places[0].Seat
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/gateway"
@@ -87,6 +88,10 @@ type Config struct {
 	// Agreement is what validators without a platform say of an arena, for its
 	// board; nil, or nil from it: there are none here.
 	Agreement func(arena string) *client.Agreement
+
+	// Gauged are the calibrations of judges on record, one for each judge; nil: none
+	// are. It is asked within transactions and must not wait.
+	Gauged func() ([]judge.Record, error)
 
 	// Draw returns a number in [0, 1): below an arena's share, a result is judged
 	// again. Nobody may know it before; nil: the system's randomness.
@@ -176,6 +181,7 @@ type Platform struct {
 
 	embargoes atomic.Bool // an arena has an embargo
 	clusters  clusters    // what is like what
+	gauges    gauges      // of the judges, as decisions last saw them
 	gateMu    sync.Mutex  // held from a kind's gate until the submission is stored
 
 	history History // the transparency log; nil: there is none

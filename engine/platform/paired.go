@@ -40,11 +40,17 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	if len(seats) > 0 {
 		d.Incumbent = seats[0].Submission
 	}
+	ungauged, err := p.ungauged(tx, a, e.ID)
+	if err != nil {
+		return false, 0, err
+	}
 	switch {
 	case barred:
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
+	case ungauged > 0:
+		d.Rule, d.Numbers = incentive.GateRule, map[string]float64{"ungauged": float64(ungauged)}
 	case e.Solved == nil || *e.Solved < 1:
 		d.Rule, d.Numbers = incentive.ZeroRule, map[string]float64{"score": *e.Score, "solved": 0}
 	}
@@ -115,6 +121,13 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		}
 		if waits := p.judgedSeat(a, r, &d); waits {
 			return false, 0, nil
+		}
+		if ungauged, err = p.ungaugedOf(a, played); err != nil {
+			return false, 0, err
+		}
+		if ungauged > 0 {
+			d.Outcome, d.Rule = agon.KeptSeat, incentive.GateRule
+			d.Numbers["ungauged"] = float64(ungauged)
 		}
 	}
 	return true, 0, p.book(tx, a, e, d)

@@ -156,11 +156,17 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 	if d.Incumbent == "" && len(seats) > 0 {
 		d.Incumbent = seats[0].Submission
 	}
+	ungauged, err := p.ungauged(tx, a, e.ID)
+	if err != nil {
+		return false, err
+	}
 	switch {
 	case barred:
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
+	case ungauged > 0:
+		d.Rule, d.Numbers = incentive.GateRule, map[string]float64{"ungauged": float64(ungauged)}
 	case v.Takes && !(c.Challenger.Score > 0):
 		d.Rule = incentive.ZeroRule // under no rule
 		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {

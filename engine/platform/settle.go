@@ -444,6 +444,9 @@ func (p *Platform) decideReady(tx *store.Tx, present agon.Arena) (queued int, er
 		if waits, err := p.waits(tx, a, e); waits || err != nil {
 			return queued, err
 		}
+		if g, err := p.gauge(a); err != nil || g.shut() {
+			return queued, err // the sweeper looks again (recalibrated)
+		}
 		if d := p.decider(a); d != nil {
 			done, n, err := p.decideContest(tx, a, e, d)
 			if queued += n; err != nil || !done {

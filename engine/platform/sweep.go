@@ -42,6 +42,9 @@ func (p *Platform) sweepLoop(ctx context.Context, done chan<- struct{}) {
 		if err := p.awaitBeacons(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "begin submissions", "err", err)
 		}
+		if err := p.recalibrated(ctx); err != nil && ctx.Err() == nil {
+			p.cfg.Log.ErrorContext(ctx, "decide by judges that were measured", "err", err)
+		}
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.cfg.Log.ErrorContext(ctx, "sweep", "err", err)
 		}

@@ -71,6 +71,9 @@ type ArenaFile struct {
 	// each has its hidden tasks from.
 	Period *agon.Period `toml:"period"`
 	Supply *SupplyFile  `toml:"supply"`
+	// Judge is the gate of judges that err; nil: the default, where the kind has such
+	// judges and Samples does not make a demo of it.
+	Judge *JudgeFile `toml:"judge"`
 	// Embargo is how long work stays private after it was entered, in hours;
 	// NearCopies is "charge" (default), "exclude" or "share".
 	Embargo    int    `toml:"embargo_hours"`
@@ -103,6 +106,8 @@ type ArenaFile struct {
 	Only string `toml:"-"`
 
 	openRule bool // the file names no rule
+	// gate is Judge, with what it leaves open; nil: the kind's judge does not err.
+	gate *agon.Gate
 	// libraries is the list that Policy.Libraries names, read.
 	libraries []byte
 }
@@ -466,6 +471,9 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 			no("options", "%v", err)
 		}
 	}
+	if known {
+		f.gate = gateOf(k, f, no)
+	}
 	if len(f.Sets)+len(f.Hidden) == 0 && f.Supply == nil {
 		no("sets", "name at least one set of tasks")
 	}
@@ -636,31 +644,6 @@ func ShippedArena(b []byte) func() ArenaFile {
 	}
 }
 
-// ArenaMistakes is the error that lists what is wrong with an arena file: "field: message".
-func ArenaMistakes(what string, list []string) error {
-	e := &agon.Error{Code: "bad_arena_file", Status: 422, Mend: "correct each and start again"}
-	if len(list) == 1 {
-		e.Field, _, _ = strings.Cut(afterPlace(list[0]), ": ")
-		e.Message = what + ": " + list[0]
-	} else {
-		e.Message = fmt.Sprintf("%s: %d mistakes", what, len(list))
-		e.Err = errors.New(strings.Join(list, "; ")) // for logs; people get the findings
-	}
-	for _, l := range list {
-		field, _, _ := strings.Cut(afterPlace(l), ": ")
-		e.Findings = append(e.Findings, agon.Finding{Code: "bad_arena_file", Field: field, Message: l})
-	}
-	return e
-}
-
-// afterPlace is a mistake without its line and column.
-func afterPlace(l string) string {
-	if _, rest, ok := strings.Cut(l, "  "); ok && l[0] >= '0' && l[0] <= '9' {
-		return rest
-	}
-	return l
-}
-
 // Defaults fills in what is left open.
 func (f *ArenaFile) Defaults() {
 	if f.Licence == "" {
@@ -730,7 +713,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Period: f.Period, Supply: supply,
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
-		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Embargo: f.Embargo, NearCopies: f.NearCopies,
+		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Gate: f.gate, Embargo: f.Embargo, NearCopies: f.NearCopies,
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,

@@ -372,7 +372,7 @@ func (l List) Demos() []ArenaFile {
 	var out []ArenaFile
 	for _, k := range l {
 		if k.Demo != nil && !k.Quiet {
-			out = append(out, k.Demo())
+			out = append(out, k.Demo().Complete(l))
 		}
 	}
 	return out

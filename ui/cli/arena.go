@@ -161,6 +161,9 @@ func arenaHuman(h *output.Human, x *client.Arena) {
 		[2]string{"agent", limits(p.Agent)}, [2]string{"grader", limits(p.Grader)},
 		[2]string{"url", url},
 	)
+	if x.Judge != nil {
+		h.Fields([2]string{"judge", x.Judge.Sentence})
+	}
 	if p.Libraries != nil {
 		h.Fields([2]string{"libraries", strings.Join(p.Libraries.Packages, ", ")})
 	}

@@ -45,9 +45,12 @@ line: {id, claim, reference: {verdict, justification}, answer: {verdict, justifi
 citations}, support_ok}; without it the cases that ship with agon are judged, some of which
 try to talk the judge over. A case without a verdict counts as neither. kappa is Cohen's:
 agreement beyond what chance gives; ci is its 95 % interval. false_accept has the rate of
-false accepts for each class of case.
-JSON: {prompt, model, cases, judged, failed, agree, false_accepts, false_rejects, agreement,
-kappa, ci, false_accept, false_accept_rate, false_reject_rate, gate, passed, why, cost_micros, wrong}.
+false accepts for each class of case. The result is kept in the data directory (--data):
+an arena of that server decides seats by a judge only if its last calibration passes the
+arena's gate.
+JSON: {prompt, model, scorer, cases, judged, failed, agree, false_accepts, false_rejects, agreement,
+kappa, ci, false_accept, negatives, false_accept_rate, false_reject_rate, gate, passed, why,
+cost_micros, kept, wrong}.
 Exit codes: 0 all were judged and the gate is passed, 3 some got no verdict, 7 the judge is
 below the gate, 9 none got a verdict.`,
 		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --budget 0.50 --jq .kappa\n  agon judge calibrate --model a,b,c --panel 3",
@@ -116,4 +119,7 @@ func calibrationHuman(h *output.Human, c *judge.Calibration) {
 	}
 	h.Table([]output.Column{{Title: "false accepts of class"}, {Title: "share", Right: true}}, rows)
 	h.Line("Cohen's kappa %.3f, 95 %% interval %.3f to %.3f; %s", c.Kappa, c.CI[0], c.CI[1], c.Why)
+	if c.Kept {
+		h.Line("kept for the arenas of this data directory")
+	}
 }

@@ -378,7 +378,7 @@ func withDataset(text []byte, path, dir string) ([]byte, error) {
 func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Check an arena file; every mistake is named at once",
-		Long: "Check an arena file without opening the arena, and say what gain its rule, set and budget can tell apart. Exit code 7 with every mistake. JSON: {file, id, kind, tasks, rule, told: {gain, discordance, for_5_points, copy_1, least_pairs, max_usd}}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
+		Long: "Check an arena file without opening the arena, and say what gain its rule, set and budget can tell apart. Exit code 7 with every mistake. JSON: {file, id, kind, tasks, rule, told: {gain, discordance, for_5_points, copy_1, least_pairs, max_usd}, judge: {seats, sentence, judges}}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Check == nil {
 				return Missing("arena check")
@@ -411,16 +411,21 @@ type ArenaChecked struct {
 	Rule  string `json:"rule"`
 	// Told is what the rule can tell apart; nil where the kind decides itself.
 	Told *incentive.Told `json:"told,omitempty"`
+	// Judge says whether it will decide seats; nil where its judge does not err.
+	Judge *client.JudgeStanding `json:"judge,omitempty"`
 }
 
 // lines say what the arena can tell.
 func (v *ArenaChecked) lines() (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if v.Judge != nil {
+		say("judge: %s", v.Judge.Sentence)
+	}
 	t := v.Told
 	if t == nil {
-		return nil
+		return out
 	}
 	fig := incentive.Figure
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if t.Gain > 0 {
 		say("rule %s: a true gain of %s points takes the seat four times in five (equal agents differ in %s %% of the tasks)", v.Rule, fig(100*t.Gain), fig(100*t.Discordance))
 	} else {

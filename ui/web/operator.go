@@ -135,6 +135,9 @@ func needs(a client.Arena, runs []runRow) (out []string) {
 	if a.State == agon.ArenaPaused {
 		out = append(out, a.Title+" is paused: it takes no submissions.")
 	}
+	if a.Judge != nil && !a.Judge.Seats {
+		out = append(out, a.Title+": "+strings.ToLower(a.Judge.Sentence[:1])+a.Judge.Sentence[1:])
+	}
 	failed := 0
 	for _, r := range runs {
 		if r.State.Final() && r.Fault.Ours() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -38,7 +39,12 @@ submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # embargo_hours = 72             # work stays private so long after it was entered (default: until it is decided)
 # near_copies = "exclude"        # keep out what is nearly another's public work; "share": half of what it earns is the other's (default "charge": attempts of all that are alike add up)
 samples = false                # true enters agon's own sample agents
-{{if .IncentiveNumbers}}
+{{with .JudgeGate}}
+# [judge]                        # what it must have shown before a seat is decided (agon judge calibrate)
+# kappa = {{.Kappa}}                  # the lower end of its kappa's interval
+# false_accepts = {{.FalseAccepts}}          # the most in any class of cases
+# demo = true                  # no gate: any judge will do
+{{end}}{{if .IncentiveNumbers}}
 [incentive_numbers]            # docs/incentive.md; agon arena check says what gain they tell
 {{range $k, $v := .IncentiveNumbers}}{{$k}} = {{$v}}
 {{end}}{{end}}
@@ -87,7 +93,13 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 		f.IncentiveNumbers = own
 	}
 	var b bytes.Buffer
-	if err := arenaText.Execute(&b, f); err != nil {
+	f.Samples = false // what is opened with them is a demo
+	f = f.Complete(kits)
+	gate, _ := f.Gate(k)
+	if err := arenaText.Execute(&b, struct {
+		kit.ArenaFile
+		JudgeGate *agon.Gate
+	}{f, gate}); err != nil {
 		return nil, fmt.Errorf("write arena file: %w", err)
 	}
 	return b.Bytes(), nil
@@ -112,6 +124,15 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 	}
 	if len(bad) > 0 {
 		return nil, kit.ArenaMistakes("arena file", bad)
+	}
+	if k, ok := o.Kits.Of(f.Kind); ok {
+		if g, prompt := f.Gate(k); g != nil {
+			list, err := kit.Gauges(o.Data).Records()
+			if err != nil {
+				return nil, err
+			}
+			out.Judge = platform.StandingOf(*g, prompt, list)
+		}
 	}
 	if k, ok := o.Kits.Of(f.Kind); ok && k.Coordinator != nil {
 		return out, nil // the kind decides takeovers by tests of its own

@@ -2,9 +2,13 @@ package roles
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
@@ -17,15 +21,18 @@ import (
 func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 	o := kits.Options(c.Common, "")
 	cases, err := judge.ShippedCases()
+	set := judge.SetShipped
 	if c.File != "" {
 		var f *os.File
 		if f, err = os.Open(c.File); err != nil {
 			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
 		}
-		cases, err = judge.ReadCases(f)
+		h := sha256.New()
+		cases, err = judge.ReadCases(io.TeeReader(f, h))
 		if cerr := f.Close(); err == nil {
 			err = cerr
 		}
+		set = agon.DigestPrefix + hex.EncodeToString(h.Sum(nil))
 	}
 	if err != nil {
 		return nil, &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
@@ -66,6 +73,14 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 	if err != nil {
 		return nil, err
 	}
-	got.Judge(c.Gate)
+	got.Judge(c.Gate, judge.GateFalseAccept)
+	got.Kept = got.Judged > 0 && models != nil
+	if !got.Kept {
+		return got, nil
+	}
+	r := judge.Record{At: time.Now().UTC(), Set: set, Calibration: *got}
+	if err := kit.Gauges(o.Data).Add(r); err != nil {
+		return nil, err
+	}
 	return got, nil
 }

@@ -186,7 +186,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	pc := platform.Config{
 		Store: s.Store, Blobs: s.Blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
 		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: s.foreignLedgers.of(name)} },
-		Incentives: o.Kits.Incentives(), Lease: o.Lease, Coordinators: o.Kits.Coordinators(), Agreement: o.Kits.Agreement, Commons: o.Kits.Commons(), Now: o.Now,
+		Incentives: o.Kits.Incentives(), Lease: o.Lease, Coordinators: o.Kits.Coordinators(), Agreement: o.Kits.Agreement, Commons: o.Kits.Commons(), Now: o.Now, Gauged: kit.Gauges(s.Data.Dir).Records,
 	}
 	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
 		return s, err

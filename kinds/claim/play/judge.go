@@ -173,3 +173,6 @@ func fromRepository(u *string) string {
 func (k *Kind) Rejudging() kind.Rejudging {
 	return kind.Rejudging{Exempt: "its judge is a model, which samples"}
 }
+
+// Gauge implements kind.Gauged.
+func (k *Kind) Gauge() string { return judge.SupportPrompt().Name }

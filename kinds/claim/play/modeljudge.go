@@ -2,8 +2,6 @@ package play
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,13 +26,7 @@ type ModelJudge struct {
 }
 
 // Version implements SupportJudge.
-func (m ModelJudge) Version() string {
-	v := judge.Scorer("support", judge.SupportPrompt(), strings.Join(m.Models, ","))
-	if m.Panel > 1 {
-		v += fmt.Sprintf("+panel-%d", m.Panel)
-	}
-	return v
-}
+func (m ModelJudge) Version() string { return judge.SupportScorer(m.Models, m.Panel) }
 
 // Policy implements SupportJudge.
 func (m ModelJudge) Policy() gateway.Policy {

@@ -1,0 +1,62 @@
+package kit
+
+import (
+	"path/filepath"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/engine/kind"
+)
+
+// JudgeFile is [judge] of an arena file. What is left out is the default.
+type JudgeFile struct {
+	Kappa        *float64 `toml:"kappa"`
+	FalseAccepts *float64 `toml:"false_accepts"`
+	Demo         bool     `toml:"demo"`
+}
+
+// gateOf is the gate of an arena's judges; nil: they do not err.
+func gateOf(k Kit, f ArenaFile, no func(field, format string, args ...any)) *agon.Gate {
+	if _, errs := k.New(Parts{}).(kind.Gauged); !errs {
+		if f.Judge != nil {
+			no("judge", "the judge of the kind %s does not err: leave it out", k.Kind)
+		}
+		return nil
+	}
+	g := &agon.Gate{Kappa: agon.DefaultGateKappa, FalseAccepts: agon.DefaultGateFalseAccepts, Demo: f.Samples}
+	if x := f.Judge; x != nil {
+		if x.Kappa != nil {
+			g.Kappa = *x.Kappa
+		}
+		if x.FalseAccepts != nil {
+			g.FalseAccepts = *x.FalseAccepts
+		}
+		g.Demo = g.Demo || x.Demo
+	}
+	if !(g.Kappa > 0 && g.Kappa < 1) {
+		no("judge.kappa", "%v: want more than 0 and less than 1", g.Kappa)
+	}
+	if !(g.FalseAccepts >= 0 && g.FalseAccepts < 1) {
+		no("judge.false_accepts", "%v: want 0 to less than 1", g.FalseAccepts)
+	}
+	return g
+}
+
+// Gate is the gate of the arena's judges, and the prompt by which they are measured;
+// nil where they do not err. The file was checked.
+func (f ArenaFile) Gate(k Kit) (g *agon.Gate, prompt string) {
+	x, ok := k.New(Parts{}).(kind.Gauged)
+	if !ok || f.gate == nil {
+		return nil, ""
+	}
+	return f.gate, x.Gauge()
+}
+
+// Gauges are the calibrations of judges that are kept in the data directory.
+func Gauges(data string) *judge.Book { return judge.OpenBook(filepath.Join(data, "judges")) }
+
+// Complete fills in what the kind of f says where f leaves it open. A mistake in f stays.
+func (f ArenaFile) Complete(kits List) ArenaFile {
+	f, _ = f.mistakes(kits)
+	return f
+}
