@@ -93,6 +93,7 @@ func New(cfg Config) http.Handler {
 	hc.SchemasPath = ""
 	hc.CreateHooks = nil
 	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	emptyFiles(hc.Components.Schemas)
 	// huma knows no other way to shape its own errors than this variable.
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 		e := &agon.Error{Code: codeFor(status), Status: status, Message: msg}
@@ -313,4 +314,13 @@ func errorType(code string) string {
 		return "about:blank"
 	}
 	return "/docs/errors#" + strings.ReplaceAll(code, "_", "-")
+}
+
+// emptyFiles lets a file be empty: huma wants at least one character of what it
+// calls base64. The decoder checks the rest.
+func emptyFiles(r huma.Registry) {
+	r.Schema(reflect.TypeFor[client.File](), true, "")
+	if c := r.Map()["File"].Properties["content"]; c != nil {
+		c.ContentEncoding, c.Format = "", "byte"
+	}
 }

@@ -404,3 +404,22 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("audience %q", srv.Audience)
 	}
 }
+
+// A file may be empty, as packages of Python have them; what is not base64 is refused.
+func TestEmptyFileIsEntered(t *testing.T) {
+	f := start(t)
+	miner, err := client.New(f.url, f.miner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := miner.Submit(t.Context(), "arena-1", client.SubmitRequest{Name: "mine", Licence: "MIT", Files: []client.File{
+		{Path: "agent", Content: []byte("a")}, {Path: "lib/__init__.py", Content: []byte{}},
+	}})
+	if err != nil || !sub.Created {
+		t.Fatalf("with an empty file: %+v %v", sub, err)
+	}
+	body := []byte(`{"name":"mine","licence":"MIT","files":[{"path":"agent","content":"*"}]}`)
+	if s, p, _ := f.send(t, raw{method: http.MethodPost, path: "/v1/arenas/arena-1/submissions", body: body, key: f.miner}); s < 400 || s >= 500 {
+		t.Errorf("text that is not base64: %d %+v", s, p)
+	}
+}

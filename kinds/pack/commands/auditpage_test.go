@@ -2,6 +2,8 @@ package commands
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -35,5 +37,18 @@ func TestAuditPage(t *testing.T) {
 	r.Agreed = true
 	if page, _ = auditPage(r); !bytes.Contains(page, []byte("The published weights are right.")) {
 		t.Error("an audit that holds does not say so")
+	}
+}
+
+// What could not be read at an address is mended where validators are, not by an arena's rules.
+func TestPublished(t *testing.T) {
+	for code, want := range map[string]string{"private_address": "--allow-private", "too_large": "from another machine"} {
+		var e *agon.Error
+		if err := published(&agon.Error{Code: code, Message: "x"}); !errors.As(err, &e) || !strings.Contains(e.Mend, want) || e.Message != "x" {
+			t.Errorf("%s: %+v", code, e)
+		}
+	}
+	if err := published(context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("another error: %v", err)
 	}
 }

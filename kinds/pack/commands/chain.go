@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -142,7 +143,7 @@ force, and read the commitment back. JSON: {hash, url, block}.`,
 			ctx := cmd.Context()
 			b, err := fetch.New(fetch.Config{AllowPrivate: private}).Get(ctx, args[0])
 			if err != nil {
-				return err
+				return published(err)
 			}
 			p, err := packfile.Read(b)
 			if err != nil {
@@ -258,4 +259,18 @@ func (a commands) packStatusCmd() *cobra.Command {
 	}
 	cli.NetuidFlag(cmd, &netuid)
 	return cmd
+}
+
+// published says what to do about an address that could not be read.
+func published(err error) error {
+	var e *agon.Error
+	if !errors.As(err, &e) || e.Mend != "" {
+		return err
+	}
+	out := *e
+	out.Mend = "validators fetch the pack from there: open the address from another machine, then commit it"
+	if out.Code == "private_address" {
+		out.Mend = "validators are elsewhere: publish the pack at an address of the internet, or say --allow-private on a network of your own"
+	}
+	return &out
 }
