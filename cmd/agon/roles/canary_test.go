@@ -316,7 +316,7 @@ func smugglers() []smuggler {
 	return []smuggler{
 		{
 			kind: "claim", set: "demo", open: []string{"coins-dated", "wind-record"}, hidden: []string{"bridge-town-pays", "dredged-depth", "pupils-phones", "library-fines"},
-			toml:  "incentive = \"winner_takes_all\"\n",
+			toml:  "incentive = \"winner_takes_all\"\n[judge]\ndemo = true\n",
 			agent: pythonAgent("agent.py", claimAgent),
 			plant: func(f *field) {
 				f.common()

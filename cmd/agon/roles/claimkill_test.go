@@ -52,7 +52,7 @@ func claimArena(t *testing.T, n int) string {
 		}
 	}
 	path := filepath.Join(dir, "arena.toml")
-	text := fmt.Sprintf("id = \"test-claim\"\nkind = \"claim\"\ntitle = \"test\"\nnetuid = 3\nincentive = \"roster\"\nsets = [%q]\n", filepath.Join(dir, "claims"))
+	text := fmt.Sprintf("id = \"test-claim\"\nkind = \"claim\"\ntitle = \"test\"\nnetuid = 3\nincentive = \"roster\"\nsets = [%q]\n[judge]\ndemo = true\n", filepath.Join(dir, "claims"))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
