@@ -107,18 +107,7 @@ func (o *oroWorld) agon(args ...string) []byte {
 // registers a miner and a validator.
 func newORO(t *testing.T, public, race int) *oroWorld {
 	t.Helper()
-	dir := os.Getenv("AGON_STRANGERS")
-	if dir == "" {
-		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (oro)")
-	}
-	repo, err := filepath.Abs(filepath.Join(dir, "oro"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(repo, "subnet", "validator", "main.py")); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/oro (github.com/ORO-AI/oro)")
-	}
-	o := &oroWorld{stranger: &stranger{t: t, dir: t.TempDir(), repo: repo, python: interoptest.Python(t, "orovalidator")}}
+	o := &oroWorld{stranger: &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "oro", "subnet/validator/main.py", "github.com/ORO-AI/oro"), python: interoptest.Python(t, "orovalidator")}}
 	o.agon("shop", "generate", "--products", "12000", "--seed", "2026", "--out", "catalogue.jsonl")
 	o.agon("shop", "index", "catalogue.jsonl")
 	for set, n := range map[string]int{"public": public, "race": race} {
@@ -143,27 +132,7 @@ func newORO(t *testing.T, public, race int) *oroWorld {
 	}
 	t.Cleanup(func() { _ = shop.Process.Kill(); _ = shop.Wait() })
 	o.proxy, o.ca = oroNames(t, o.dir, o.addr, "http://"+o.search)
-	out := o.script(`
-import json, sys
-from bittensor_wallet import Wallet
-out = {}
-for name in ["miner", "miner2", "miner3", "v1"]:
-    w = Wallet(name=name, hotkey="default", path=sys.argv[1])
-    w.create_new_coldkey(use_password=False, overwrite=True, suppress=True)
-    w.create_new_hotkey(use_password=False, overwrite=True, suppress=True)
-    out[name] = [w.hotkey.ss58_address, w.coldkeypub.ss58_address]
-print(json.dumps(out))
-`, o.wallets())
-	if err := json.Unmarshal(out, &o.keys); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, k := range o.keys {
-		args := []string{"register", "--netuid", oroNetuid, "--hotkey", k[0], "--coldkey", k[1]}
-		if name == "v1" {
-			args = append(args, "--validator")
-		}
-		o.ledger(args...)
-	}
+	o.register(oroNetuid, []string{"miner", "miner2", "miner3"}, []string{"v1"})
 	return o
 }
 

@@ -19,34 +19,6 @@ import (
 	"github.com/agon-arena/agon/internal/interoptest"
 )
 
-// ridgesRepo is a checkout of Ridges' repository below AGON_STRANGERS.
-func ridgesRepo(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("AGON_STRANGERS")
-	if dir == "" {
-		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (ridges)")
-	}
-	repo, err := filepath.Abs(filepath.Join(dir, "ridges"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(repo, "ridges.py")); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/ridges (github.com/ridgesai/ridges)")
-	}
-	return repo
-}
-
-// stranger is a server with an arena of stages, and Ridges' own programs around it.
-type stranger struct {
-	t            *testing.T
-	dir, repo    string
-	python, addr string
-	server       *exec.Cmd
-	keys         map[string][2]string // hotkey and coldkey, by wallet
-	env          []string             // of the server
-	typed        string               // into the command line
-}
-
 const stagedArena = `id = "ridges"
 kind = "coding"
 title = "Ridges"
@@ -201,7 +173,7 @@ func (s *stranger) join(mode, name string) {
 // wallets of a miner and three validators. env is the server's.
 func newStranger(t *testing.T, env ...string) *stranger {
 	t.Helper()
-	s := &stranger{t: t, dir: t.TempDir(), repo: ridgesRepo(t), python: interoptest.Python(t, "ridges"), env: env, typed: "my agent\n"}
+	s := &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "ridges", "ridges.py", "github.com/ridgesai/ridges"), python: interoptest.Python(t, "ridges"), env: env, typed: "my agent\n"}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,52 +192,8 @@ func newStranger(t *testing.T, env ...string) *stranger {
 	}
 	s.start()
 	t.Cleanup(s.kill)
-	out := s.script(`
-import json, sys
-from bittensor_wallet import Wallet
-out = {}
-for name in ["miner", "v1", "v2", "v3"]:
-    w = Wallet(name=name, hotkey="default", path=sys.argv[1])
-    w.create_new_coldkey(use_password=False, overwrite=True, suppress=True)
-    w.create_new_hotkey(use_password=False, overwrite=True, suppress=True)
-    out[name] = [w.hotkey.ss58_address, w.coldkeypub.ss58_address]
-print(json.dumps(out))
-`, s.wallets())
-	if err := json.Unmarshal(out, &s.keys); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, k := range s.keys {
-		args := []string{"register", "--netuid", "62", "--hotkey", k[0], "--coldkey", k[1]}
-		if name != "miner" {
-			args = append(args, "--validator")
-		}
-		s.ledger(args...)
-	}
+	s.register("62", []string{"miner"}, []string{"v1", "v2", "v3"})
 	return s
-}
-
-func (s *stranger) wallets() string { return filepath.Join(s.dir, "home", ".bittensor", "wallets") }
-
-// script runs Python with Ridges' packages and returns the last line that it printed.
-func (s *stranger) script(text string, args ...string) []byte {
-	s.t.Helper()
-	cmd := exec.Command(s.python, append([]string{"-c", text}, args...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		s.t.Fatalf("%v: %s", err, out)
-	}
-	out = bytes.TrimSpace(out)
-	return out[bytes.LastIndexByte(out, '\n')+1:]
-}
-
-// ledger runs a verb of agon ledger as the operator.
-func (s *stranger) ledger(args ...string) {
-	s.t.Helper()
-	args = append(append([]string{"ledger"}, args...), "--url", "http://"+s.addr, "--wallet.name", "operator", "--wallet.path", filepath.Join(s.dir, "data", "wallets"))
-	if out, err := exec.Command(agonBinary(s.t), args...).CombinedOutput(); err != nil {
-		s.t.Fatalf("%v: %v %s", args, err, out)
-	}
 }
 
 // Ridges' own command line, screeners and validators, unmodified, take an agent to

@@ -16,23 +16,6 @@ import (
 	"github.com/agon-arena/agon/internal/interoptest"
 )
 
-// trajectoryRepo is a checkout of TrajectoryRL's repository below AGON_STRANGERS.
-func trajectoryRepo(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("AGON_STRANGERS")
-	if dir == "" {
-		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (trajectoryrl)")
-	}
-	repo, err := filepath.Abs(filepath.Join(dir, "trajectoryrl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(repo, "neurons", "miner.py")); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/trajectoryrl (github.com/trajectoryRL/trajectoryRL)")
-	}
-	return repo
-}
-
 const epochArena = `id = "packs"
 kind = "pack"
 title = "Packs"
@@ -101,7 +84,7 @@ print(json.dumps(out))
 // checked and entered, three validators fetch it signed, report and score it once,
 // and take over who then sits; a score that was tampered with raises their alarm.
 func TestTrajectoryRL(t *testing.T) {
-	s := &stranger{t: t, dir: t.TempDir(), repo: trajectoryRepo(t), python: interoptest.Python(t, "ridges")}
+	s := &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "trajectoryrl", "neurons/miner.py", "github.com/trajectoryRL/trajectoryRL"), python: interoptest.Python(t, "ridges")}
 	if err := os.WriteFile(filepath.Join(s.dir, "arena.toml"), []byte(epochArena), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -126,27 +109,7 @@ func TestTrajectoryRL(t *testing.T) {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
-	out := s.script(`
-import json, sys
-from bittensor_wallet import Wallet
-out = {}
-for name in ["miner", "v1", "v2", "v3"]:
-    w = Wallet(name=name, hotkey="default", path=sys.argv[1])
-    w.create_new_coldkey(use_password=False, overwrite=True, suppress=True)
-    w.create_new_hotkey(use_password=False, overwrite=True, suppress=True)
-    out[name] = [w.hotkey.ss58_address, w.coldkeypub.ss58_address]
-print(json.dumps(out))
-`, s.wallets())
-	if err := json.Unmarshal(out, &s.keys); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, k := range s.keys {
-		args := []string{"register", "--netuid", "11", "--hotkey", k[0], "--coldkey", k[1]}
-		if name != "miner" {
-			args = append(args, "--validator")
-		}
-		s.ledger(args...)
-	}
+	s.register("11", []string{"miner"}, []string{"v1", "v2", "v3"})
 	if err := os.WriteFile(filepath.Join(s.dir, "SKILL.md"), []byte("# Skill\nRead every source once, change nothing, say what is missing.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
