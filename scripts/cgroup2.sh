@@ -89,7 +89,7 @@ rm -rf "$root"
 
 accel=tcg,thread=multi
 if [ -w /dev/kvm ] && grep -qE 'vmx|svm' /proc/cpuinfo; then accel=kvm; fi
-say "booting $kernel ($accel)"
+say "booting $kernel ($accel)" # how it went is read from the log, below
 log=${CGROUP2_LOG:-$dir/log}
 timeout "${CGROUP2_LIMIT:-3600}" qemu-system-x86_64 -accel $accel -cpu max -m 3072 -smp 2 -nographic -no-reboot -net none \
 	-kernel "$dir"/kernel/boot/vmlinuz-* -initrd "$dir/initrd.gz" -append 'console=ttyS0 quiet panic=1 cgroup_no_v1=all' \

@@ -19,7 +19,7 @@ type Record struct {
 	// Set is "shipped" for the cases that come with agon, else the digest of the file.
 	Set string `json:"set"`
 	// Tries counts the calibrations of this judge with this one, the newest of which
-	// counts: whoever measures often enough passes by luck at last.
+	// counts. It is shown, as a bad judge that is measured often passes once by luck.
 	Tries int `json:"tries"`
 	Calibration
 }

@@ -100,7 +100,7 @@ func DatasetsIn(dir string) ([]datasets.Ref, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, MaxConfig))
 	if err != nil {
-		return nil, nil //nolint:nilerr // as above
+		return nil, nil //nolint:nilerr // a file that cannot be read is reported there, too
 	}
 	var c struct {
 		Environment struct {

@@ -187,15 +187,12 @@ func (f files) archive(w io.Writer, s step, all []found, to string, into bool) e
 		return t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: p + "/", Mode: 0o755, ModTime: epoch})
 	}
 	put := func(from, at string) error {
-		return fs.WalkDir(f.root.FS(), from, func(p string, d fs.DirEntry, err error) error {
+		return fs.WalkDir(f.root.FS(), from, func(p string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			if f.ignored(p) {
-				if d.IsDir() && p != from {
-					return nil // something in it may be named again
-				}
-				return nil
+				return nil // a directory is walked all the same: something in it may be named again
 			}
 			if n++; n > maxFiles {
 				return fmt.Errorf("more than %d files", maxFiles)

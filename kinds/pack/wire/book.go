@@ -16,8 +16,8 @@ import (
 )
 
 // book is the epochs of an arena that leads its validators (option epochs =
-// "on"): one submission after the other is open for scores. Nothing runs by
-// itself: whoever asks moves it on, by the block that the ledger is at.
+// "on"): one submission after the other is open for scores. No timer
+// runs: each request moves it on to the ledger's block.
 type book struct {
 	mu     sync.Mutex     // guards below
 	past   []epochs.Epoch // ended, in the order of their ends
