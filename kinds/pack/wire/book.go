@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/agon-arena/agon"
@@ -21,6 +23,7 @@ import (
 type book struct {
 	mu     sync.Mutex     // guards below
 	past   []epochs.Epoch // ended, in the order of their ends
+	ended  map[int64]int  // place in past, by id
 	open   *epochs.Epoch
 	secret []byte                                  // names packs that are not public
 	doing  map[int64]map[string]map[string]*doings // by epoch, validator and scenario
@@ -41,7 +44,7 @@ const epochPrefix = "epoch-"
 
 // loadBook reads what ended and what is open.
 func loadBook(b *Backend) (*book, error) {
-	k := &book{doing: map[int64]map[string]map[string]*doings{}}
+	k := &book{ended: map[int64]int{}, doing: map[int64]map[string]map[string]*doings{}}
 	var secret struct {
 		Hex string `json:"secret"`
 	}
@@ -79,6 +82,9 @@ func loadBook(b *Backend) (*book, error) {
 	slices.SortStableFunc(k.past, func(x, y epochs.Epoch) int {
 		return cmp.Or(cmp.Compare(x.Ended, y.Ended), cmp.Compare(x.Start, y.Start), x.Finalized.Compare(y.Finalized))
 	})
+	for i, e := range k.past {
+		k.ended[e.ID] = i
+	}
 	return k, nil
 }
 
@@ -99,12 +105,35 @@ func (k *book) of(id int64) *epochs.Epoch {
 	if k.open != nil && k.open.ID == id {
 		return k.open
 	}
-	for i := range k.past {
-		if k.past[i].ID == id {
-			return &k.past[i]
-		}
+	if i, ok := k.ended[id]; ok {
+		return &k.past[i]
 	}
 	return nil
+}
+
+// live finds the epoch that is open under an id, or answers why there is none. The
+// caller holds mu.
+func (k *book) live(w http.ResponseWriter, id int64) *epochs.Epoch {
+	e := k.of(id)
+	switch {
+	case e == nil:
+		refuse(w, http.StatusNotFound, "not_found", "id", "epoch not found")
+	case e.Outcome != "":
+		refuse(w, http.StatusConflict, "finalized", "id", "epoch is finalized")
+	default:
+		return e
+	}
+	return nil
+}
+
+// epochID is the id in a request's path, or the refusal of it.
+func epochID(w http.ResponseWriter, r *http.Request) (int64, bool) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || id < 1 {
+		refuse(w, http.StatusBadRequest, "bad_field", "id", "challenge_epoch_id must be a positive integer")
+		return 0, false
+	}
+	return id, true
 }
 
 // rows are the submissions as they queue, oldest first. The caller holds mu.
@@ -146,6 +175,7 @@ func (k *book) move(b *Backend, s *snapshot) error {
 			return err
 		}
 		delete(k.doing, e.ID)
+		k.ended[e.ID] = len(k.past)
 		k.past, k.open = append(k.past, e), nil
 		if e.Outcome == epochs.Replaced {
 			b.cfg.Log.Info("an epoch seats another winner", "epoch", e.ID, "miner", e.Miner, "score", e.Score)

@@ -168,9 +168,8 @@ func (q *scoreBody) sound() (field, text string) {
 
 // epochScore takes a validator's score of the open epoch, once.
 func (b *Backend) epochScore(w http.ResponseWriter, r *http.Request) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil || id < 1 {
-		refuse(w, http.StatusBadRequest, "bad_field", "id", "challenge_epoch_id must be a positive integer")
+	id, ok := epochID(w, r)
+	if !ok {
 		return
 	}
 	var q scoreBody
@@ -195,13 +194,9 @@ func (b *Backend) epochScore(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer done()
-	e := b.book.of(id)
+	e := b.book.live(w, id)
 	switch {
 	case e == nil:
-		refuse(w, http.StatusNotFound, "not_found", "id", "epoch not found")
-		return
-	case e.Outcome != "":
-		refuse(w, http.StatusConflict, "finalized", "id", "epoch is finalized")
 		return
 	case q.Winner != nil && (e.Before == nil || e.Before.Hash != q.Winner.Hash):
 		refuse(w, http.StatusConflict, "other_winner", "winner.pack_hash", "winner.pack_hash is not the pack of who sits")
@@ -233,9 +228,8 @@ func (b *Backend) epochScore(w http.ResponseWriter, r *http.Request) {
 
 // scenarioProgress keeps how far a validator is, for those who watch.
 func (b *Backend) scenarioProgress(w http.ResponseWriter, r *http.Request) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil || id < 1 {
-		refuse(w, http.StatusBadRequest, "bad_field", "id", "challenge_epoch_id must be a positive integer")
+	id, ok := epochID(w, r)
+	if !ok {
 		return
 	}
 	var q struct {
@@ -276,13 +270,9 @@ func (b *Backend) scenarioProgress(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer done()
-	e := b.book.of(id)
+	e := b.book.live(w, id)
 	switch {
 	case e == nil:
-		refuse(w, http.StatusNotFound, "not_found", "id", "epoch not found")
-		return
-	case e.Outcome != "":
-		refuse(w, http.StatusConflict, "finalized", "id", "epoch is finalized")
 		return
 	case q.Miner != "" && q.Miner != e.Miner:
 		refuse(w, http.StatusBadRequest, "bad_field", "miner_hotkey", "miner_hotkey is not the challenger")
