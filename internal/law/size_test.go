@@ -29,7 +29,6 @@ var longFiles = map[string]int{
 	"kinds/coding/wire/read.go":            1135,
 	"kinds/coding/wire/validator.go":       838,
 	"kinds/coding/wire/wire_test.go":       860,
-	"kinds/kit/arenafile.go":               722,
 	"kinds/pack/packfile/value.go":         686,
 	"kinds/research/commands/research.go":  653,
 	"kinds/research/coordinator/jobs.go":   627,
