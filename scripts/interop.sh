@@ -170,4 +170,7 @@ AGON_INTEROP=$PWD/$dir go test -tags interop -count 1 -timeout 45m -v ./interop/
 if [ ${#absent[@]} -gt 0 ]; then
 	say "NOT PROVED, because the index did not give them: ${absent[*]}"
 fi
+if [ -z "${AGON_STRANGERS:-}" ]; then
+	say "NOT PROVED: clients that live in repositories only (oro, ridges, trajectoryrl); AGON_STRANGERS=DIR names a folder with their checkouts"
+fi
 exit $status
