@@ -332,9 +332,12 @@ func TestSilentStreamTimesOut(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(b), `"stream":true`) {
 			streams(false, chunk("a"))(w, r)
+		} else {
+			w.Header().Set("Content-Type", "application/json")
+			_ = http.NewResponseController(w).Flush()
 		}
 		<-release
-	}, func(c *openai.Config) { c.Idle = 30 * time.Millisecond; c.Header = 30 * time.Millisecond })
+	}, func(c *openai.Config) { c.Idle = time.Second }) // both heads come, however slow the machine is; both bodies fall silent
 	defer close(release)
 	g := start(t, Config{Upstreams: []provider.Upstream{u}})
 	s := open(t, g, policy("m"), nil)
