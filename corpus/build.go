@@ -151,6 +151,8 @@ type builder struct {
 	order  []string             // of asked, as they came
 	// tallies sum up all plays of a problem, also of those that became no row.
 	tallies map[name]*tally
+	// weights are those of the rows of a mix, by id.
+	weights map[[16]byte]float64
 	// suspects are rows in which words of a public benchmark stand, by their id; grams
 	// says in how many different queries each such run of words stands.
 	suspects map[[16]byte]suspect

@@ -30,6 +30,8 @@ type Row struct {
 	Group      *Group     `json:"group"`    // all plays of the same problem
 	Split      string     `json:"split"`
 	From       Provenance `json:"provenance"`
+	// Weight is what a row of a mix weighed when it was taken (Mix): what to sample by.
+	Weight float64 `json:"mix_weight,omitempty"`
 }
 
 // Dispatches counts calls of metered tools, and those of them that a model asked for.

@@ -83,7 +83,10 @@ func (b *builder) write(dir string) error {
 			if err != nil {
 				return err
 			}
-			r.Group = b.tallies[k.task].group(k.submission)
+			if t := b.tallies[k.task]; t != nil { // else the row brings its own: it comes from a corpus
+				r.Group = t.group(k.submission)
+			}
+			r.Weight = b.weights[k.id]
 			counts.add(r)
 			if q := Normalise(r.query()); q != "" {
 				queries[hash64(q)] = true

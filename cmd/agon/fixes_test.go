@@ -296,6 +296,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon submission view":    "looks at what a hostile server sent",
 		"agon corpus build":       "needs runs that are played",
 		"agon corpus release":     "needs runs that are played",
+		"agon corpus stats":       "needs a corpus; its own tests run it",
 		"agon shop index":         "needs a catalogue",
 		"agon task check":         "needs a box",
 		"agon task preflight":     "needs a box",
