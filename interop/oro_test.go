@@ -43,6 +43,8 @@ tools = ["find_product", "view_product_information"]
 [policy.budget]
 micros = 2000000
 calls = 5000
+[judge]
+demo = true
 `
 
 // oroDocker stands for docker where ORO's validator starts a sandbox: the same

@@ -20,7 +20,7 @@ const ForgedRule = "forged"
 const UnattestedRule = "unattested"
 
 // GateRule is the reason why a seat does not move on scores of a judge that was not
-// measured, or is below its arena's gate.
+// measured, is below its arena's gate, or lacks a part that something stands in for.
 const GateRule = "judge_gate"
 
 // Say puts a decision into one sentence with its numbers. rules are those that
@@ -37,6 +37,9 @@ func Say(rules map[string]Rule, d agon.Decision) string {
 func say(rules map[string]Rule, d agon.Decision) string {
 	if d.Rule == UnattestedRule {
 		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
+	}
+	if n := d.Numbers["propped"]; d.Rule == GateRule && n > 0 {
+		return "Kept out: " + Figure(n) + " of its scores rest on what only stands in for a part of the judging, which the arena has now. Enter it again, with a change, to have it judged by that."
 	}
 	if d.Rule == GateRule {
 		return "Kept out: " + Figure(d.Numbers["ungauged"]) + " of its scores are of a judge that has no calibration above the arena's gate (agon judge calibrate)."

@@ -168,6 +168,30 @@ type Gauged interface {
 	Gauge() string
 }
 
+// Propped is a Kind whose scores may rest on what only stands in for a part of the
+// judging. Outside of demos (agon.Gate) such scores move no seat.
+type Propped interface {
+	// Prop says what stands in where this process judges; nil: nothing does.
+	Prop() *Prop
+	// RestsOnProp says whether scores of a Scorer rest on what stands in.
+	RestsOnProp(scorer string) bool
+}
+
+// Prop is what stands in for a part of the judging, in words for people.
+type Prop struct {
+	Needs string // what it stands in for ("an encoder of titles")
+	Why   string // what is wrong with it, a sentence without its full stop
+	Mend  string // what the operator does about it, a clause ("set AGON_ENCODER_URL")
+}
+
+// Sentence says whether an arena decides seats with it.
+func (p *Prop) Sentence(demo bool) string {
+	if demo {
+		return fmt.Sprintf("A demo: it decides seats without %s. %s.", p.Needs, p.Why)
+	}
+	return fmt.Sprintf("It decides no seat: it needs %s. %s: %s.", p.Needs, p.Why, p.Mend)
+}
+
 // Controlled is a Kind whose tasks have controls: a reference solution that must
 // solve, and doing nothing, which must not (`agon task check`).
 type Controlled interface {

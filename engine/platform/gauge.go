@@ -16,38 +16,49 @@ import (
 	"github.com/agon-arena/agon/engine/store"
 )
 
-// Arenas whose judge errs (kind.Gauged) seat nobody by a judge that was not measured.
+// Arenas whose judge errs (kind.Gauged) seat nobody by a judge that was not measured,
+// and those whose judging lacks a part (kind.Propped) nobody by what stands in for it.
 // While none passes the arena's gate decisions wait, and nothing is lost: the sweeper
-// goes on when a calibration comes (recalibrated). Where one passes, scores of others
-// move no seat.
+// goes on when a calibration comes (recalibrated), or the part with the next start.
+// Where one passes, scores of others move no seat.
 
 // gauge is how an arena's judges stand; nil: its scores decide as they come.
 type gauge struct {
-	open     map[string]bool // the judges whose scores count
-	sentence string
-	records  []judge.Record
+	errs bool            // its judges are measured
+	open map[string]bool // the judges whose scores count, where they are
+	prop *kind.Prop      // what stands in here; nil: nothing
+	by   kind.Propped    // nil: nothing ever does
 }
 
 // shut says that no seat is decided.
-func (g *gauge) shut() bool { return g != nil && len(g.open) == 0 }
+func (g *gauge) shut() bool { return g != nil && (g.prop != nil || g.errs && len(g.open) == 0) }
+
+// propped says whether a score rests on what stands in.
+func (g *gauge) propped(scorer string) bool { return g.by != nil && g.by.RestsOnProp(scorer) }
 
 // counts says whether a score's scorer is one whose scores move seats.
 func (g *gauge) counts(scorer string) bool {
 	_, by, _ := strings.Cut(scorer, "+")
-	return g.open[by]
+	return !g.propped(scorer) && (!g.errs || g.open[by])
 }
 
 func (p *Platform) gauge(a agon.Arena) (*gauge, error) {
-	k, ok := p.cfg.Kinds[a.Kind].(kind.Gauged)
-	if !ok || a.Gate == nil || a.Gate.Demo {
+	judged, errs := p.cfg.Kinds[a.Kind].(kind.Gauged)
+	propped, may := p.cfg.Kinds[a.Kind].(kind.Propped)
+	if !errs && !may || a.Gate == nil || a.Gate.Demo {
 		return nil, nil
 	}
-	list, err := p.calibrations()
-	if err != nil {
-		return nil, err
+	g := &gauge{errs: errs, by: propped}
+	if may {
+		g.prop = propped.Prop()
 	}
-	g := &gauge{records: list}
-	g.open, g.sentence = judge.Standing(*a.Gate, k.Gauge(), list)
+	if errs {
+		list, err := p.calibrations()
+		if err != nil {
+			return nil, err
+		}
+		g.open, _ = judge.Standing(*a.Gate, judged.Gauge(), list)
+	}
 	return g, nil
 }
 
@@ -58,31 +69,46 @@ func (p *Platform) calibrations() ([]judge.Record, error) {
 	return p.cfg.Gauged()
 }
 
-// ungauged counts the scores of a submission by judges whose scores move no seat.
-func (p *Platform) ungauged(tx *store.Tx, a agon.Arena, submission string) (int, error) {
-	if _, ok := p.cfg.Kinds[a.Kind].(kind.Gauged); !ok {
-		return 0, nil
+// Numbers of a decision under incentive.GateRule.
+const (
+	numUngauged = "ungauged" // scores that move no seat
+	numPropped  = "propped"  // those of them that rest on what stands in
+)
+
+// ungauged counts the scores of a submission that move no seat; nil: there are none.
+func (p *Platform) ungauged(tx *store.Tx, a agon.Arena, submission string) (map[string]float64, error) {
+	g, err := p.gauge(a)
+	if g == nil || err != nil {
+		return nil, err
 	}
 	runs, err := tx.RunsOf(submission)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	return p.ungaugedOf(a, slices.DeleteFunc(runs, func(r store.Run) bool { return !counts(a, r) }))
 }
 
 // ungaugedOf is ungauged for runs.
-func (p *Platform) ungaugedOf(a agon.Arena, runs []store.Run) (n int, err error) {
+func (p *Platform) ungaugedOf(a agon.Arena, runs []store.Run) (map[string]float64, error) {
 	g, err := p.gauge(a)
 	if g == nil || err != nil {
-		return 0, err
+		return nil, err
 	}
+	var n map[string]float64
 	for _, r := range runs {
 		if r.Fault != agon.FaultNone {
 			continue // a zero that no judge gave
 		}
 		for _, s := range score.Given(r.Scores) {
-			if !g.counts(s.Scorer) {
-				n++
+			if g.counts(s.Scorer) {
+				continue
+			}
+			if n == nil {
+				n = map[string]float64{}
+			}
+			n[numUngauged]++
+			if g.propped(s.Scorer) {
+				n[numPropped]++
 			}
 		}
 	}
@@ -102,7 +128,7 @@ func (p *Platform) recalibrated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := ""
+	now := "." // also the first look decides: what was lacking may have come with the start
 	for _, r := range list {
 		now += fmt.Sprintf("%s %d\n", r.Scorer, r.At.UnixMicro())
 	}
@@ -144,21 +170,38 @@ func (p *Platform) recalibrated(ctx context.Context) error {
 }
 
 // JudgeStanding says whether an arena seats anybody by what its judges say, and how
-// they did on labelled cases; nil: its judge does not err.
+// they did on labelled cases; nil: its judge does not err, and lacks nothing.
 func (p *Platform) JudgeStanding(a agon.Arena) (*client.JudgeStanding, error) {
-	k, ok := p.cfg.Kinds[a.Kind].(kind.Gauged)
-	if !ok || a.Gate == nil {
+	if a.Gate == nil {
 		return nil, nil
 	}
 	list, err := p.calibrations()
 	if err != nil {
 		return nil, err
 	}
-	return StandingOf(*a.Gate, k.Gauge(), list), nil
+	return StandingOf(*a.Gate, p.cfg.Kinds[a.Kind], list), nil
 }
 
-// StandingOf is JudgeStanding for a gate, a prompt and the calibrations on record.
-func StandingOf(g agon.Gate, prompt string, list []judge.Record) *client.JudgeStanding {
+// StandingOf is JudgeStanding for a gate, a kind and the calibrations on record.
+func StandingOf(g agon.Gate, k kind.Kind, list []judge.Record) *client.JudgeStanding {
+	var out *client.JudgeStanding
+	if x, ok := k.(kind.Gauged); ok {
+		out = measuredStanding(g, x.Gauge(), list)
+	}
+	if x, ok := k.(kind.Propped); ok {
+		if prop := x.Prop(); prop != nil {
+			if out == nil {
+				out = &client.JudgeStanding{Seats: true, Judges: []client.Judge{}}
+			}
+			out.Seats = out.Seats && g.Demo
+			out.Sentence = strings.TrimSpace(prop.Sentence(g.Demo) + " " + out.Sentence)
+		}
+	}
+	return out
+}
+
+// measuredStanding is StandingOf for judges that are measured by a prompt.
+func measuredStanding(g agon.Gate, prompt string, list []judge.Record) *client.JudgeStanding {
 	open, sentence := judge.Standing(g, prompt, list)
 	out := &client.JudgeStanding{Seats: g.Demo || len(open) > 0, Sentence: sentence, Judges: []client.Judge{}}
 	for _, r := range list {

@@ -164,3 +164,70 @@ func TestJudgeGateOfPairs(t *testing.T) {
 		}
 	}
 }
+
+// proppedKind is a fake kind whose scores may rest on a stand-in.
+type proppedKind struct {
+	fakeKind
+	prop *kind.Prop
+}
+
+func (k *proppedKind) Prop() *kind.Prop               { return k.prop }
+func (k *proppedKind) RestsOnProp(scorer string) bool { return strings.HasSuffix(scorer, "+spelling") }
+
+// What stands in for a part of the judging decides no seat, and neither do scores that
+// were made by it once the part is there.
+func TestPropDecidesNothing(t *testing.T) {
+	k := &proppedKind{prop: &kind.Prop{Needs: "an encoder", Why: "What stands in spells", Mend: "set one"}}
+	f := newFixture(t, 2, func(c *Config, a *agon.Arena) {
+		c.Kinds = map[string]kind.Kind{"fake": k}
+		a.Gate = &agon.Gate{}
+	})
+	play := func(by string, value float64) {
+		t.Helper()
+		for l := f.claim(val1); l != nil; l = f.claim(val1) {
+			r := scored(l, value)
+			for i := range r.Scores {
+				r.Scores[i].Scorer = "fake-1+" + by
+			}
+			f.result(val1, l, r)
+		}
+	}
+	gamed := f.submit(miner1, "gamed")
+	play("spelling", 1)
+	must(t, f.recalibrated(bg))
+	if d := f.decided(gamed.ID); d != nil {
+		t.Fatalf("decided by a stand-in: %+v", d)
+	}
+	if s := f.gaugeShown(); s == nil || s.Seats || s.Sentence != "It decides no seat: it needs an encoder. What stands in spells: set one." {
+		t.Fatalf("standing %+v", s)
+	}
+
+	// The operator sets one and starts anew: what the stand-in said seats nobody.
+	k.prop, f.gauges.seen = nil, ""
+	must(t, f.recalibrated(bg))
+	if d := f.decided(gamed.ID); d == nil || d.Outcome != agon.KeptSeat || d.Rule != incentive.GateRule || d.Numbers["propped"] != 2 || !strings.Contains(incentive.Say(f.cfg.Incentives, *d), "only stands in") {
+		t.Fatalf("decision %+v", d)
+	}
+	if s := f.gaugeShown(); s != nil {
+		t.Fatalf("standing %+v", s)
+	}
+	honest := f.submit(miner2, "honest")
+	play("meaning", 0.5)
+	if d := f.decided(honest.ID); d == nil || d.Outcome != agon.TookSeat {
+		t.Fatalf("decision %+v", d)
+	}
+	checkInvariants(t, f.cfg.Store)
+}
+
+func TestPropOfDemos(t *testing.T) {
+	k := &proppedKind{prop: &kind.Prop{Needs: "an encoder", Why: "What stands in spells", Mend: "set one"}}
+	f := newFixture(t, 2, func(c *Config, a *agon.Arena) {
+		c.Kinds = map[string]kind.Kind{"fake": k}
+		a.Gate = &agon.Gate{Demo: true}
+	})
+	e := f.submit(miner1, "a")
+	f.playAll(val1, func(*client.Lease) float64 { return 1 })
+	if d, s := f.decided(e.ID), f.gaugeShown(); d == nil || d.Outcome != agon.TookSeat || !s.Seats || s.Sentence != "A demo: it decides seats without an encoder. What stands in spells." {
+		t.Fatalf("decision %+v, standing %+v", d, s)
+	}
+}

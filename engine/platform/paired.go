@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -49,8 +50,8 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
-	case ungauged > 0:
-		d.Rule, d.Numbers = incentive.GateRule, map[string]float64{"ungauged": float64(ungauged)}
+	case ungauged != nil:
+		d.Rule, d.Numbers = incentive.GateRule, ungauged
 	case e.Solved == nil || *e.Solved < 1:
 		d.Rule, d.Numbers = incentive.ZeroRule, map[string]float64{"score": *e.Score, "solved": 0}
 	}
@@ -125,9 +126,9 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		if ungauged, err = p.ungaugedOf(a, played); err != nil {
 			return false, 0, err
 		}
-		if ungauged > 0 {
+		if ungauged != nil {
 			d.Outcome, d.Rule = agon.KeptSeat, incentive.GateRule
-			d.Numbers["ungauged"] = float64(ungauged)
+			maps.Copy(d.Numbers, ungauged)
 		}
 	}
 	return true, 0, p.book(tx, a, e, d)

@@ -165,8 +165,8 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 		d.Rule = incentive.ScriptedRule
 	case hasForged(e):
 		d.Rule = incentive.ForgedRule
-	case ungauged > 0:
-		d.Rule, d.Numbers = incentive.GateRule, map[string]float64{"ungauged": float64(ungauged)}
+	case ungauged != nil:
+		d.Rule, d.Numbers = incentive.GateRule, ungauged
 	case v.Takes && !(c.Challenger.Score > 0):
 		d.Rule = incentive.ZeroRule // under no rule
 		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {

@@ -66,8 +66,8 @@ type ArenaFile struct {
 	// each has its hidden tasks from.
 	Period *agon.Period `toml:"period"`
 	Supply *SupplyFile  `toml:"supply"`
-	// Judge is the gate of judges that err; nil: the default, where the kind has such
-	// judges and Samples does not make a demo of it.
+	// Judge is the gate of judges that err, or that something stands in for; nil: the
+	// default, where the kind has such judges and Samples does not make a demo of it.
 	Judge *JudgeFile `toml:"judge"`
 	// Embargo is how long work stays private after it was entered, in hours;
 	// NearCopies is "charge" (default), "exclude" or "share".
@@ -101,7 +101,8 @@ type ArenaFile struct {
 	Only string `toml:"-"`
 
 	openRule bool // the file names no rule
-	// gate is Judge, with what it leaves open; nil: the kind's judge does not err.
+	// gate is Judge, with what it leaves open; nil: the kind's judge does not err,
+	// and lacks nothing.
 	gate *agon.Gate
 	// libraries is the list that Policy.Libraries names, read.
 	libraries []byte

@@ -15,16 +15,25 @@ type JudgeFile struct {
 	Demo         bool     `toml:"demo"`
 }
 
-// gateOf is the gate of an arena's judges; nil: they do not err.
+// gateOf is the gate of an arena's judges; nil: they do not err, and lack nothing.
 func gateOf(k Kit, f ArenaFile, no func(field, format string, args ...any)) *agon.Gate {
-	if _, errs := k.New(Parts{}).(kind.Gauged); !errs {
+	x := k.New(Parts{})
+	_, errs := x.(kind.Gauged)
+	_, lacks := x.(kind.Propped)
+	if !errs && !lacks {
 		if f.Judge != nil {
 			no("judge", "the judge of the kind %s does not err: leave it out", k.Kind)
 		}
 		return nil
 	}
-	g := &agon.Gate{Kappa: agon.DefaultGateKappa, FalseAccepts: agon.DefaultGateFalseAccepts, Demo: f.Samples}
+	g := &agon.Gate{Demo: f.Samples}
+	if errs {
+		g.Kappa, g.FalseAccepts = agon.DefaultGateKappa, agon.DefaultGateFalseAccepts
+	}
 	if x := f.Judge; x != nil {
+		if !errs && (x.Kappa != nil || x.FalseAccepts != nil) {
+			no("judge", "judges of the kind %s are not measured: only demo can stand here", k.Kind)
+		}
 		if x.Kappa != nil {
 			g.Kappa = *x.Kappa
 		}
@@ -33,24 +42,18 @@ func gateOf(k Kit, f ArenaFile, no func(field, format string, args ...any)) *ago
 		}
 		g.Demo = g.Demo || x.Demo
 	}
-	if !(g.Kappa > 0 && g.Kappa < 1) {
+	if errs && !(g.Kappa > 0 && g.Kappa < 1) {
 		no("judge.kappa", "%v: want more than 0 and less than 1", g.Kappa)
 	}
-	if !(g.FalseAccepts >= 0 && g.FalseAccepts < 1) {
+	if errs && !(g.FalseAccepts >= 0 && g.FalseAccepts < 1) {
 		no("judge.false_accepts", "%v: want 0 to less than 1", g.FalseAccepts)
 	}
 	return g
 }
 
-// Gate is the gate of the arena's judges, and the prompt by which they are measured;
-// nil where they do not err. The file was checked.
-func (f ArenaFile) Gate(k Kit) (g *agon.Gate, prompt string) {
-	x, ok := k.New(Parts{}).(kind.Gauged)
-	if !ok || f.gate == nil {
-		return nil, ""
-	}
-	return f.gate, x.Gauge()
-}
+// Gate is the gate of the arena's judges; nil where they do not err, and lack nothing.
+// The file was checked.
+func (f ArenaFile) Gate() *agon.Gate { return f.gate }
 
 // Gauges are the calibrations of judges that are kept in the data directory.
 func Gauges(data string) *judge.Book { return judge.OpenBook(filepath.Join(data, "judges")) }

@@ -47,6 +47,30 @@ func (f *shopFloor) With(o kit.Options) *shopFloor {
 	return f
 }
 
+// hostFloor is a floor of some options. It is settled when something is judged by it,
+// so a kind that is only asked what it is settles nothing.
+type hostFloor struct {
+	floor *shopFloor
+	o     kit.Options
+}
+
+// Version implements play.Grader.
+func (h hostFloor) Version() string { return h.floor.With(h.o).Version() }
+
+// Grade implements play.Grader.
+func (h hostFloor) Grade(ctx context.Context, problem, dialogue []byte) (play.Grade, error) {
+	return h.floor.With(h.o).Grade(ctx, problem, dialogue)
+}
+
+// EncoderName implements play.Encoded.
+func (h hostFloor) EncoderName() (string, error) {
+	enc, err := h.floor.With(h.o).Encoder()
+	if err != nil {
+		return "", err
+	}
+	return enc.Name(), nil
+}
+
 func (f *shopFloor) getenv(name string) string {
 	if f.o.Getenv == nil { // set before anybody asks, and never again
 		return ""

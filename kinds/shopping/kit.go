@@ -112,7 +112,7 @@ const demoShopping = "demo-shopping"
 // newShopping makes the shopping kind: a keyed gateway judges reasoning by
 // model, a scripted one has no opinion of its own, so a rule walks the gates.
 func newShopping(p kit.Parts, floor *shopFloor) kind.Kind {
-	c := play.Config{Rootfs: p.Rootfs, Grader: floor.With(p.Options), Model: scripted.Name}
+	c := play.Config{Rootfs: p.Rootfs, Grader: hostFloor{floor, p.Options}, Model: scripted.Name}
 	if p.Keyed {
 		c.Judge = play.ModelJudge{Models: p.Judges}
 		if models := modelNames(p.Model); len(models) > 0 {

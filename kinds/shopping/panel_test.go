@@ -95,7 +95,7 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	arena := filepath.Join(t.TempDir(), "arena.toml")
-	text := fmt.Sprintf("id = \"titles\"\nkind = \"shopping\"\ntitle = \"Titles\"\nnetuid = 5\nincentive = %q\nsets = [%q]\nreplicas = 3\n[policy]\ntools = [\"%s\"]\n",
+	text := fmt.Sprintf("id = \"titles\"\nkind = \"shopping\"\ntitle = \"Titles\"\nnetuid = 5\nincentive = %q\nsets = [%q]\nreplicas = 3\n[judge]\ndemo = true\n[policy]\ntools = [\"%s\"]\n",
 		play.RaceRule, set, strings.Join(play.ToolNames(), `", "`))
 	if err := os.WriteFile(arena, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

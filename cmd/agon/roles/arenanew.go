@@ -40,10 +40,11 @@ submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # near_copies = "exclude"        # keep out what is nearly another's public work; "share": half of what it earns is the other's (default "charge": attempts of all that are alike add up)
 samples = false                # true enters agon's own sample agents
 {{with .JudgeGate}}
-# [judge]                        # what it must have shown before a seat is decided (agon judge calibrate)
+# [judge]                        # {{if .Kappa}}what it must have shown before a seat is decided (agon judge calibrate)
 # kappa = {{.Kappa}}                  # the lower end of its kappa's interval
 # false_accepts = {{.FalseAccepts}}          # the most in any class of cases
-# demo = true                  # no gate: any judge will do
+# demo = true                  # no gate: any judge will do{{else}}no seat is decided while something stands in for a part of the judging (agon arena check says what)
+# demo = true                  # what stands in will do{{end}}
 {{end}}{{if .IncentiveNumbers}}
 [incentive_numbers]            # docs/incentive.md; agon arena check says what gain they tell
 {{range $k, $v := .IncentiveNumbers}}{{$k}} = {{$v}}
@@ -95,11 +96,10 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 	var b bytes.Buffer
 	f.Samples = false // what is opened with them is a demo
 	f = f.Complete(kits)
-	gate, _ := f.Gate(k)
 	if err := arenaText.Execute(&b, struct {
 		kit.ArenaFile
 		JudgeGate *agon.Gate
-	}{f, gate}); err != nil {
+	}{f, f.Gate()}); err != nil {
 		return nil, fmt.Errorf("write arena file: %w", err)
 	}
 	return b.Bytes(), nil
@@ -126,12 +126,12 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 		return nil, kit.ArenaMistakes("arena file", bad)
 	}
 	if k, ok := o.Kits.Of(f.Kind); ok {
-		if g, prompt := f.Gate(k); g != nil {
+		if g := f.Gate(); g != nil {
 			list, err := kit.Gauges(o.Data).Records()
 			if err != nil {
 				return nil, err
 			}
-			out.Judge = platform.StandingOf(*g, prompt, list)
+			out.Judge = platform.StandingOf(*g, k.New(o.Parts("")), list)
 		}
 	}
 	if k, ok := o.Kits.Of(f.Kind); ok && k.Coordinator != nil {
