@@ -260,6 +260,8 @@ type Arena struct {
 	// NearCopies says what becomes of a near-copy of another coldkey's public work:
 	// NearCopiesCharge (also where it is empty), NearCopiesExclude or NearCopiesShare.
 	NearCopies string `json:"near_copies,omitempty"`
+	// Charges is what an entry costs its coldkey; zero: nothing.
+	Charges
 	// Period is how long the set periods last; nil: as the rule says, or a week.
 	Period *Period `json:"period,omitempty"`
 	// Supply says where each set period has its hidden tasks from; nil: Tasks stay.
@@ -363,21 +365,6 @@ const (
 	// protocol, which has no evidence; they are marked Unattested.
 	EvidenceForeign = "foreign"
 )
-
-// What becomes of near-copies of public work.
-const (
-	// NearCopiesCharge counts them as one with what they copy: their attempts add up.
-	NearCopiesCharge = "charge"
-	// NearCopiesExclude keeps them out of the contest.
-	NearCopiesExclude = "exclude"
-	// NearCopiesShare gives half of what they earn to the miner of what they copy.
-	NearCopiesShare = "share"
-)
-
-// IsNearCopies reports whether an arena may say so (Arena.NearCopies).
-func IsNearCopies(s string) bool {
-	return s == "" || s == NearCopiesCharge || s == NearCopiesExclude || s == NearCopiesShare
-}
 
 // MostEmbargo is the longest embargo, in hours.
 const MostEmbargo = 24 * 365

@@ -40,5 +40,18 @@ type Credit struct {
 	Quota   bool   `json:"quota"`   // the entry does not count against the coldkey's daily number
 	Attempt bool   `json:"attempt"` // nor as an attempt that is charged with alpha
 	Micros  Micros `json:"micros"`  // money of attempts that we lost, which nobody is charged with
-	Why     string `json:"why"`
+	// Back is money of the coldkey that went back to its purse: the fee, and what its pairs cost.
+	Back Micros `json:"back_micros,omitempty"`
+	// Fees are fees burnt on a ledger, each given back as one free entry of that way in.
+	Fees []Fee  `json:"fees,omitempty"`
+	Why  string `json:"why"`
+}
+
+// Fee is what was burnt on a ledger for a submission, or an entry given for free
+// that it used up.
+type Fee struct {
+	Ref    string `json:"ref"`              // of the payment; one payment pays for one submission
+	Amount int64  `json:"amount,omitempty"` // in Unit; 0: an entry that was free
+	Unit   string `json:"unit,omitempty"`   // such as alpha_rao
+	Back   bool   `json:"back,omitempty"`   // the free entry has been made out
 }

@@ -122,6 +122,27 @@ func (c *Client) AnswerAppeal(ctx context.Context, submission string, grant bool
 	return &out, err
 }
 
+// Funding is a payment into a coldkey's purse, or out of it where it is negative.
+type Funding struct {
+	Micros  agon.Micros `json:"micros" doc:"micro-dollars; negative: out of the purse"`
+	Payment string      `json:"payment" doc:"names the payment, such as the hash of its transfer: it counts once" maxLength:"200"`
+	Reason  string      `json:"reason" maxLength:"2000"`
+}
+
+// FundPurse books a payment into a coldkey's purse; for operators.
+func (c *Client) FundPurse(ctx context.Context, coldkey string, f Funding) (*agon.Purse, error) {
+	var out agon.Purse
+	_, err := c.json(ctx, post(path("purses", coldkey), false), f, &out)
+	return &out, err
+}
+
+// Purse returns what a coldkey has paid in, and what its entries took.
+func (c *Client) Purse(ctx context.Context, coldkey string) (*agon.Purse, error) {
+	var out agon.Purse
+	_, err := c.json(ctx, get(path("purses", coldkey), nil), nil, &out)
+	return &out, err
+}
+
 // Retry queues again what a submission lacks through faults of ours; for operators.
 func (c *Client) Retry(ctx context.Context, submission, reason string) (*Submission, error) {
 	var out Submission

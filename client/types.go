@@ -193,8 +193,8 @@ type Submission struct {
 	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
 	// Contest is how a challenge by pairs stands that is not decided yet.
 	Contest map[string]float64 `json:"contest,omitempty" doc:"of a challenge by pairs under way: what it needs (need) and has (evidence), attempt, alpha, pairs, max_pairs, cost_usd"`
-	// Credit is what is given back because of a fault of ours.
-	Credit *agon.Credit `json:"credit,omitempty" doc:"what a fault of ours, or a granted appeal, gives back"`
+	Credit  *agon.Credit       `json:"credit,omitempty" doc:"what a fault of ours, or a granted appeal, gives back"`
+	Paid    *agon.Paid         `json:"paid,omitempty" doc:"what it took from its coldkey's purse: the fee, and what its pairs cost or may cost"`
 	// Appeal is the miner's objection to how it was played.
 	Appeal *agon.Appeal `json:"appeal,omitempty" doc:"the miner's objection to how it was played, and its answer"`
 	// Created is false when the same miner sent the same bytes before.

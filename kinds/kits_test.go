@@ -63,7 +63,7 @@ func TestDoorsAreOfTheKind(t *testing.T) {
 func TestRulesTellTheirLuck(t *testing.T) {
 	for name, r := range All().Incentives() {
 		c := r.CopyRate
-		if r.Fairness(nil, false) == "" {
+		if r.Fairness(nil, incentive.PaidByValidators) == "" {
 			t.Errorf("%s says nothing of copies", name)
 		}
 		if (c == nil) != (r.Pairing != nil) {

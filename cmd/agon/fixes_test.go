@@ -293,6 +293,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon run view":           "needs a run that is played",
 		"agon run trace":          "needs a run that is played",
 		"agon distill":            "the blocks of docs run its --dry-run",
+		"agon operator fund":      "needs an arena that takes money; the tests of purses book by the same route",
 		"agon submission view":    "looks at what a hostile server sent",
 		"agon corpus build":       "needs runs that are played",
 		"agon corpus release":     "needs runs that are played",

@@ -192,9 +192,19 @@ type CopyRate struct {
 	Tasks              int
 }
 
+// Payer is who pays for pairs.
+type Payer int
+
+// Who pays for pairs.
+const (
+	PaidByValidators Payer = iota // who run their own gateways
+	PaidByOperator                // who runs the gateway
+	PaidByChallenger              // by its purse
+)
+
 // Fairness says in a sentence how luck and copies fare under a rule, and who pays
-// for pairs: whoever runs the gateway, the operator or the validators.
-func (r Rule) Fairness(own map[string]float64, operatorPays bool) string {
+// for pairs: whoever runs the gateway, or the challenger.
+func (r Rule) Fairness(own map[string]float64, payer Payer) string {
 	n := r.Of(own)
 	switch c := r.CopyRate; {
 	case r.Pairing != nil:
@@ -204,13 +214,19 @@ func (r Rule) Fairness(own map[string]float64, operatorPays bool) string {
 		} else {
 			s += "In this arena one validator's evidence is enough. "
 		}
-		if operatorPays {
+		switch payer {
+		case PaidByOperator:
 			s += "The operator pays for the pairs, by the platform's gateway"
-		} else {
+		case PaidByChallenger:
+			s += "The challenger pays for the pairs of both sides, from the purse of its coldkey"
+		default:
 			s += "The arena's validators pay for the pairs"
 		}
 		if n[NumMaxUSD] > 0 {
 			s += fmt.Sprintf(", at most $%s an entry", Figure(n[NumMaxUSD]))
+		}
+		if payer == PaidByChallenger {
+			s += ": so much is held when it enters, and what the pairs did not cost goes back"
 		}
 		return s + "."
 	case c != nil:

@@ -37,6 +37,18 @@ type Pairing struct {
 	Decide func(c Contested) PairedVerdict
 }
 
+// LeastUSD is what the fewest pairs that seat anybody cost, in dollars, where both
+// sides spend their budget, of usd dollars a play, in every one: no challenge can
+// then be ended for its money by a champion that spends.
+func LeastUSD(n map[string]float64, usd float64) float64 {
+	cfg, err := AttemptConfig(n, 1)
+	if err != nil {
+		return 0 // the numbers are refused elsewhere
+	}
+	rounds := math.Ceil(float64(LeastPairs(cfg.Alpha)) / max(1, n[NumBatch]))
+	return 2 * usd * rounds * max(1, n[NumBatch]) * max(1, n[NumValidators])
+}
+
 // Contested is one challenge by pairs, as far as it has been played.
 type Contested struct {
 	Numbers map[string]float64 // of the arena, with the rule's defaults

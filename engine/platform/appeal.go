@@ -121,6 +121,9 @@ func (p *Platform) answer(tx *store.Tx, c Caller, a *store.Appeal, reason string
 	if err := tx.SetAppeal(*a); err != nil {
 		return err
 	}
+	if err := p.settlePurse(tx, a.Submission); err != nil {
+		return err
+	}
 	return p.logAction(tx, c, "appeal "+a.State, a.Submission, reason, "")
 }
 
@@ -202,7 +205,7 @@ func creditOf(tx *store.Tx, e store.Entry) (*agon.Credit, error) {
 	if lost > 0 {
 		c.Why = "attempts that ended by a fault of ours cost nothing"
 	}
-	if slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete }) {
+	if !banned(e) && slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete }) {
 		c.Quota, c.Attempt, c.Why = true, true, "it could not be decided through a fault of ours"
 	}
 	a, err := tx.Appeal(e.ID)
@@ -212,7 +215,23 @@ func creditOf(tx *store.Tx, e store.Entry) (*agon.Credit, error) {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
-	if c == (agon.Credit{}) {
+	back, err := givenBack(tx, e)
+	if err != nil {
+		return nil, err
+	}
+	if back != "" {
+		paid, err := paidOf(tx, e.ID)
+		if err != nil {
+			return nil, err
+		}
+		if paid != nil {
+			c.Back = paid.Back
+		}
+		if c.Fees, err = tx.BurntFees(e.ID); err != nil {
+			return nil, err
+		}
+	}
+	if !c.Quota && c.Micros == 0 {
 		return nil, nil
 	}
 	return &c, nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -139,6 +140,9 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if a.RejudgePerDay < 0 {
 		return fmt.Errorf("rejudge_per_day: %d: want 0 (the default) or more", a.RejudgePerDay)
+	}
+	if err := p.checkCharges(a, rule); err != nil {
+		return err
 	}
 	if a.Embargo < 0 || a.Embargo > agon.MostEmbargo {
 		return fmt.Errorf("embargo_hours: %d: want 0 to %d", a.Embargo, agon.MostEmbargo)
@@ -320,7 +324,18 @@ func (p *Platform) fairness(a agon.Arena) string {
 	if p.decider(a) != nil {
 		return ""
 	}
-	return p.cfg.Incentives[a.Incentive].Fairness(a.IncentiveNumbers, a.Policy.Gateway != "")
+	payer := incentive.PaidByValidators
+	switch {
+	case a.PairsPaidBy == agon.PaidByChallenger:
+		payer = incentive.PaidByChallenger
+	case a.Policy.Gateway != "":
+		payer = incentive.PaidByOperator
+	}
+	s := p.cfg.Incentives[a.Incentive].Fairness(a.IncentiveNumbers, payer)
+	if a.EntryFee > 0 {
+		s = strings.TrimSpace(s + " An entry costs " + usd(a.EntryFee) + " from the purse of its coldkey.")
+	}
+	return s
 }
 
 func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {

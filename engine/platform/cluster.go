@@ -198,7 +198,7 @@ func (p *Platform) join(tx *store.Tx, a agon.Arena, e *store.Entry, s *sketched)
 				return err
 			}
 			e.Findings = append(e.Findings, clusterFinding(public, *s.match))
-			if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+			if err := p.setState(tx, e.ID, e.State, e.Findings); err != nil {
 				return err
 			}
 		}
@@ -252,7 +252,7 @@ func (p *Platform) behave(tx *store.Tx, a agon.Arena, e *store.Entry, champion s
 		return err
 	}
 	e.Findings = append(e.Findings, clusterFinding(public, copycat.Match{ID: champion, Measure: copycat.MeasureBehaviour, Similarity: same}))
-	if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+	if err := p.setState(tx, e.ID, e.State, e.Findings); err != nil {
 		return err
 	}
 	return tx.PutCluster(store.Clustered{Submission: e.ID, Arena: a.ID, Cluster: cluster})

@@ -145,7 +145,7 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 	}
 	var verdict kind.Verdict
 	if _, err := tx.Decision(e.ID); err == nil { // it was reopened: what was decided stands
-		if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
+		if err := p.setState(tx, e.ID, agon.SubmissionScored, e.Findings); err != nil {
 			return false, 0, err
 		}
 		return true, 0, p.settled(tx, a, e.ID, nil)
@@ -200,7 +200,7 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 	if err := tx.InsertDecision(d); err != nil {
 		return false, 0, err
 	}
-	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil {
+	if err := p.setState(tx, e.ID, agon.SubmissionScored, e.Findings); err != nil {
 		return false, 0, err
 	}
 	return true, 0, p.settled(tx, a, e.ID, &d)
@@ -244,7 +244,7 @@ func (p *Platform) Reopen(ctx context.Context, c Caller, id string) (queued int,
 			specs = append(specs, agon.RunSpec{Tasks: a.Tasks, Replica: replica + i, Policy: a.Policy})
 		}
 		e.Findings = slices.DeleteFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete })
-		if err := tx.SetEntryState(id, agon.SubmissionPlaying, e.Findings); err != nil {
+		if err := p.setState(tx, id, agon.SubmissionPlaying, e.Findings); err != nil {
 			return err
 		}
 		if err := tx.SetEntryResult(id, nil, nil, nil); err != nil {

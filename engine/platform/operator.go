@@ -17,6 +17,10 @@ import (
 // FindingBanned marks a submission that the operator has banned.
 const FindingBanned = "banned"
 
+func banned(e store.Entry) bool {
+	return slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingBanned })
+}
+
 func (p *Platform) logAction(tx *store.Tx, c Caller, what, target, reason, change string) error {
 	return tx.LogAction(agon.OperatorAction{At: p.now(), Actor: c.Hotkey, What: what, Target: target, Reason: cut(reason, maxReason), Change: change})
 }
@@ -98,11 +102,16 @@ func (p *Platform) Ban(ctx context.Context, c Caller, id, reason string) error {
 		if err != nil {
 			return found(err, "submission", id)
 		}
-		if slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingBanned }) {
+		if banned(e) {
 			return refuse(409, "banned", "submission %s is banned already", id)
 		}
 		a, err := tx.Arena(e.Arena)
 		if err != nil {
+			return err
+		}
+		// First of all: the end of its runs must not look like a fault of ours, which is given back.
+		f := agon.Finding{Code: FindingBanned, Message: "banned by the operator: " + cut(reason, maxReason)}
+		if err := tx.SetEntryState(id, e.State, append(e.Findings, f)); err != nil {
 			return err
 		}
 		runs, err := tx.RunsOf(id)
@@ -122,8 +131,7 @@ func (p *Platform) Ban(ctx context.Context, c Caller, id, reason string) error {
 		if e, err = tx.Entry(id); err != nil { // its end may have decided it
 			return err
 		}
-		e.Findings = append(e.Findings, agon.Finding{Code: FindingBanned, Message: "banned by the operator: " + cut(reason, maxReason)})
-		if err := tx.SetEntryState(id, agon.SubmissionExcluded, e.Findings); err != nil {
+		if err := p.setState(tx, id, agon.SubmissionExcluded, e.Findings); err != nil {
 			return err
 		}
 		_, seats, err := p.seats(tx, a)

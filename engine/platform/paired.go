@@ -200,7 +200,7 @@ func (p *Platform) book(tx *store.Tx, a agon.Arena, e store.Entry, d agon.Decisi
 	if err := tx.InsertDecision(d); err != nil {
 		return err
 	}
-	if err := tx.SetEntryState(e.ID, agon.SubmissionScored, e.Findings); err != nil || d.Outcome != agon.TookSeat {
+	if err := p.setState(tx, e.ID, agon.SubmissionScored, e.Findings); err != nil || d.Outcome != agon.TookSeat {
 		return err
 	}
 	_, seats, err := p.seats(tx, a)

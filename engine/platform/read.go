@@ -92,7 +92,7 @@ func (p *Platform) entryView(tx *store.Tx, e store.Entry) (client.Submission, er
 	}
 	s.Qualified, s.ExcludedReason = verdictOf(e)
 	var err error
-	if s.Credit, err = creditOf(tx, e); err != nil {
+	if s.Paid, s.Credit, err = moneyOf(tx, e); err != nil {
 		return s, err
 	}
 	if a, err := tx.Appeal(e.ID); err == nil {

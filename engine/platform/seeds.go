@@ -358,7 +358,7 @@ func (p *Platform) begin(ctx context.Context, a agon.Arena, id, hash string) (qu
 		if err != nil { // the miner's files passed every gate: the plan is ours
 			f := incomplete(nil, err)
 			queued = 0
-			return tx.SetEntryState(id, agon.SubmissionExcluded, append(e.Findings, f))
+			return p.setState(tx, id, agon.SubmissionExcluded, append(e.Findings, f))
 		}
 		return nil
 	})

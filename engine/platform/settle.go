@@ -257,7 +257,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		return 0, err
 	}
 	if perr == nil && plan.Refuse != nil {
-		if err := tx.SetEntryState(e.ID, agon.SubmissionRefused, append(e.Findings, *plan.Refuse)); err != nil {
+		if err := p.setState(tx, e.ID, agon.SubmissionRefused, append(e.Findings, *plan.Refuse)); err != nil {
 			return 0, err
 		}
 		if err := p.settled(tx, arena, e.ID, nil); err != nil {
@@ -281,7 +281,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	missing := missingRuns(runs)
 	if len(missing) > 0 || perr != nil || p.decider(arena) != nil {
 		f := incomplete(missing, perr)
-		if err := tx.SetEntryState(e.ID, agon.SubmissionExcluded, append(e.Findings, f)); err != nil {
+		if err := p.setState(tx, e.ID, agon.SubmissionExcluded, append(e.Findings, f)); err != nil {
 			return 0, err
 		}
 		if err := p.settled(tx, arena, e.ID, nil); err != nil {
@@ -294,7 +294,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 		return 0, err
 	}
 	if f := disagreements(standings); len(f) > 0 {
-		if err := tx.SetEntryState(e.ID, e.State, append(e.Findings, f...)); err != nil {
+		if err := p.setState(tx, e.ID, e.State, append(e.Findings, f...)); err != nil {
 			return 0, err
 		}
 	}
@@ -484,7 +484,7 @@ func (p *Platform) waits(tx *store.Tx, a agon.Arena, e store.Entry) (bool, error
 // that was scored, or cancelled by the operator, is never played again.
 func (p *Platform) revive(tx *store.Tx, a agon.Arena, e *store.Entry) (int, error) {
 	i := slices.IndexFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingIncomplete })
-	if e.State != agon.SubmissionExcluded || i < 0 {
+	if e.State != agon.SubmissionExcluded || i < 0 || banned(*e) {
 		return 0, nil
 	}
 	runs, err := tx.RunsOf(e.ID)
@@ -506,8 +506,11 @@ func (p *Platform) revive(tx *store.Tx, a agon.Arena, e *store.Entry) (int, erro
 	if len(specs) == 0 {
 		return 0, nil
 	}
+	if err := p.hold(tx, a, *e); err != nil {
+		return 0, err
+	}
 	e.State, e.Findings = agon.SubmissionPlaying, slices.Delete(slices.Clone(e.Findings), i, i+1)
-	if err := tx.SetEntryState(e.ID, e.State, e.Findings); err != nil {
+	if err := p.setState(tx, e.ID, e.State, e.Findings); err != nil {
 		return 0, err
 	}
 	return p.queue(tx, a, *e, specs)

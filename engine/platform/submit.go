@@ -134,6 +134,9 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 			return err
 		}
 		if old != nil {
+			if err := feeStands(tx, old.ID); err != nil {
+				return err
+			}
 			queued, err = p.revive(tx, a, old)
 			return err
 		}
@@ -357,6 +360,11 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 	}
 	if also != nil {
 		if err := also(tx, *e); err != nil {
+			return 0, err
+		}
+	}
+	if e.State == agon.SubmissionQueued { // else a gate has excluded it
+		if err := p.hold(tx, a, *e); err != nil {
 			return 0, err
 		}
 	}

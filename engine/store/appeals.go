@@ -107,6 +107,6 @@ func (t *Tx) LostMoney(submission string) (agon.Micros, error) {
 }
 
 // notCredited leaves out submissions that count neither as entries nor as
-// attempts: a fault of ours kept them from being decided, or their appeal was granted.
-const notCredited = ` AND NOT (s.state = 'excluded' AND s.findings LIKE '%"code":"incomplete"%')
+// attempts: a fault of ours, and no ban, kept them from being decided, or their appeal was granted.
+const notCredited = ` AND NOT (s.state = 'excluded' AND s.findings LIKE '%"code":"incomplete"%' AND s.findings NOT LIKE '%"code":"banned"%')
 	AND NOT EXISTS (SELECT 1 FROM appeals p WHERE p.submission = s.id AND p.state = 'granted')`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,7 +74,11 @@ type ArenaFile struct {
 	// NearCopies is "charge" (default), "exclude" or "share".
 	Embargo    int    `toml:"embargo_hours"`
 	NearCopies string `toml:"near_copies"`
-	Policy     struct {
+	// EntryFee is what an entry costs its coldkey, in dollars, and PairsPaidBy who pays
+	// for its pairs: "gateway" (default: whoever runs it) or "challenger".
+	EntryFee    float64 `toml:"entry_fee_usd"`
+	PairsPaidBy string  `toml:"pairs_paid_by"`
+	Policy      struct {
 		Models []string    `toml:"models"`
 		Driver string      `toml:"driver"`
 		Agent  agon.Limits `toml:"agent"`
@@ -325,6 +330,12 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if !agon.IsNearCopies(f.NearCopies) {
 		no("near_copies", "%.40q: want %s, %s or %s", f.NearCopies, agon.NearCopiesCharge, agon.NearCopiesExclude, agon.NearCopiesShare)
 	}
+	if !(f.EntryFee >= 0 && f.EntryFee*1e6 <= float64(agon.MostMoney)) {
+		no("entry_fee_usd", "%v: want 0 to %d", f.EntryFee, agon.MostMoney/1_000_000)
+	}
+	if !agon.IsPairsPaidBy(f.PairsPaidBy) {
+		no("pairs_paid_by", "%.40q: want %s or %s", f.PairsPaidBy, agon.PaidByGateway, agon.PaidByChallenger)
+	}
 	if f.Rejudge != nil && !(*f.Rejudge >= 0 && *f.Rejudge <= 1) {
 		no("rejudge", "%v: want a share of 0 to 1", *f.Rejudge)
 	}
@@ -530,6 +541,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
 		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Gate: f.gate, Embargo: f.Embargo, NearCopies: f.NearCopies,
+		Charges: agon.Charges{EntryFee: agon.Micros(math.Round(f.EntryFee * 1e6)), PairsPaidBy: f.PairsPaidBy},
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
 			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,

@@ -35,7 +35,7 @@ func TestOperatorRoutes(t *testing.T) {
 	}
 	bodies := map[string]string{
 		"/state": `{"state":"paused"}`, "/retune": `{"max_leases":1,"reason":"x"}`, "/gateway-key": `{"revoke":true,"key":"x","reason":"x"}`, "/answer": `{"grant":true,"reason":"x"}`,
-		"/fund": `{"coldkey":"x","rao":1}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
+		"/fund": `{"coldkey":"x","rao":1}`, "{coldkey}": `{"micros":1,"payment":"p","reason":"x"}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
 	}
 	n := 0
 	for path, ops := range doc.Paths {
@@ -55,7 +55,7 @@ func TestOperatorRoutes(t *testing.T) {
 			}
 			answers := map[string]bool{}
 			for _, arena := range []string{"arena-1", "nowhere"} {
-				at := strings.NewReplacer("{arena}", arena, "{id}", arena, "{netuid}", "1").Replace(path)
+				at := strings.NewReplacer("{arena}", arena, "{id}", arena, "{netuid}", "1", "{coldkey}", arena).Replace(path)
 				for who, k := range map[string]*auth.Key{"miner": f.miner, "validator": f.val, "stranger": f.stranger} {
 					status, p, _ := f.send(t, raw{method: strings.ToUpper(method), path: at, body: []byte(body), key: k})
 					code, text := p.Code, p.Detail

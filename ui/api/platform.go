@@ -18,6 +18,7 @@ type Platform interface {
 	Blobs
 	Operator
 	Appeals
+	Purses
 	OperatorLog
 	History
 }
@@ -104,6 +105,13 @@ type Operator interface {
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+	// Fund books a payment into a coldkey's purse, or out of it where m is negative.
+	Fund(ctx context.Context, c platform.Caller, coldkey string, m agon.Micros, payment, reason string) (*agon.Purse, error)
+}
+
+// Purses are what coldkeys have paid in, and what their entries took.
+type Purses interface {
+	Purse(ctx context.Context, c platform.Caller, coldkey string) (*agon.Purse, error)
 }
 
 // Appeals are miners' objections, and the operator's answers.

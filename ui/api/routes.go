@@ -24,6 +24,10 @@ type (
 	ByID struct {
 		ID string `path:"id" maxLength:"80"`
 	}
+	// ByColdkey names a coldkey in the path.
+	ByColdkey struct {
+		Coldkey string `path:"coldkey" maxLength:"64" doc:"address of the coldkey, or mine"`
+	}
 	ByNetuid struct {
 		Netuid uint16 `path:"netuid"`
 	}
@@ -202,6 +206,7 @@ func (a *server) runs(api huma.API, p Runs) {
 type operating interface {
 	Operator
 	Appeals
+	Purses
 	OperatorLog
 	Arena(ctx context.Context, id string) (*client.Arena, error)
 	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
@@ -273,6 +278,16 @@ func (a *server) operator(api huma.API, p operating) {
 	},
 	) (*agon.Appeal, error) {
 		return p.AnswerAppeal(ctx, caller(ctx), in.ID, in.Body.Grant, in.Body.Reason)
+	})
+	op(a, api, "POST", "/v1/purses/{coldkey}", "fund-purse", "Book a payment into a coldkey's purse, or out of it (operator)", func(ctx context.Context, in *struct {
+		ByColdkey
+		Body client.Funding
+	},
+	) (*agon.Purse, error) {
+		return p.Fund(ctx, caller(ctx), in.Coldkey, in.Body.Micros, in.Body.Payment, in.Body.Reason)
+	})
+	op(a, api, "GET", "/v1/purses/{coldkey}", "get-purse", "What a coldkey has paid in, and what its entries took (its hotkeys, operator)", func(ctx context.Context, in *struct{ ByColdkey }) (*agon.Purse, error) {
+		return p.Purse(ctx, caller(ctx), in.Coldkey)
 	})
 	op(a, api, "POST", "/v1/submissions/{id}/retry", "retry-submission", "Play again what a submission lacks through faults of ours (operator)", func(ctx context.Context, in *struct {
 		ByID

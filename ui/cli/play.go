@@ -285,7 +285,8 @@ the configured server is taken.
 
 JSON: {arena, score, solved, total, cost_micros, box_ms, log, tasks: [{key, reward, solved, fault}],
 runs: [{task, state, fault, score, ms, detail, solved, log, output}],
-champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null}.
+champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null, entry: how
+entries fare and what they pay}.
 Exit codes: 0 all tasks are solved; 3 some are not; 7 the arena would refuse the file, or a
 hidden task was named; 9 a run failed by a fault of ours.`,
 		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz",
@@ -396,6 +397,9 @@ func tryHuman(h *output.Human, r *TryResult) {
 		}
 		h.Line("champion %s (%s): score %.4f, cost %s%s", c.Name, c.Submission, c.Score, money(c.CostMicros), took)
 		h.Line("by %s: %s", c.Rule, c.Sentence)
+	}
+	if r.Entry != "" {
+		h.Line("to enter: %s", r.Entry)
 	}
 }
 

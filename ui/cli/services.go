@@ -233,6 +233,8 @@ type TryResult struct {
 	// Champion is who sits in the arena of the configured server; null where it
 	// does not answer, nobody sits, or not every task was tried.
 	Champion *TryChampion `json:"champion"`
+	// Entry says how entries to that arena fare, and what they pay.
+	Entry string `json:"entry,omitempty"`
 }
 
 // TryTask is how a task went, over its runs.

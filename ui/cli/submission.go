@@ -35,7 +35,7 @@ func (a *App) submissionCmd(in Agents) *cobra.Command {
 		Use:     "submission",
 		Short:   "Submissions: enter an agent, see why it lost",
 		Example: "  agon submission submit ./agent.py --arena {arena} --wait\n  agon submission",
-	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd(),
+	}, a.submissionListCmd(), a.submitCmd(in), a.submissionViewCmd(), a.downloadCmd(), a.purseCmd(),
 		a.act("appeal SUBMISSION", "Object to how it was played: others play it again, and the operator answers", "agon submission appeal SUBMISSION --reason 'the model was down in run 3'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
 			return c.Appeal(ctx, id, reason)
 		}))
@@ -484,13 +484,7 @@ func submissionHuman(h *output.Human, s *client.Submission) {
 		h.Line("attempt %.0f of its coldkey or cluster: needs evidence %.6g (alpha %.3g) from %.0f of %.0f validators, has %.3g after %.0f pairs; at most %.0f pairs of each",
 			n["attempt"], n["need"], n["alpha"], n["agree"], n["validators"], max(n["evidence"], 1), n["pairs"], n["max_pairs"])
 	}
-	if c := s.Credit; c != nil {
-		given := "given back:"
-		if c.Quota {
-			given += " the entry, the attempt;"
-		}
-		h.Line("%s %s (%s)", given, money(c.Micros), c.Why)
-	}
+	moneyLines(h, s)
 	if p := s.Appeal; p != nil {
 		h.Line("appeal %s: played again %d of %d tasks, %d with the same score, %d with the same requests; answer until %s", p.State, p.Compared.Played, p.Compared.Tasks, p.Compared.Same, p.Compared.Requests, When(p.Deadline))
 		if p.Answer != "" {

@@ -38,6 +38,8 @@ submissions_per_coldkey = 5    # a day; attempts must cost something (0: no cap)
 # rehearsal = true               # entries that the stand-in script answered take seats, which earn nothing
 # embargo_hours = 72             # work stays private so long after it was entered (default: until it is decided)
 # near_copies = "exclude"        # keep out what is nearly another's public work; "share": half of what it earns is the other's (default "charge": attempts of all that are alike add up)
+# entry_fee_usd = 0.5            # an entry costs so much of its coldkey's purse (agon operator fund)
+# pairs_paid_by = "challenger"   # its purse pays for the pairs of both sides, at most max_usd, by the statements of policy.gateway (default "gateway": who runs it)
 samples = false                # true enters agon's own sample agents
 {{with .JudgeGate}}
 # [judge]                        # {{if .Kappa}}what it must have shown before a seat is decided (agon judge calibrate)

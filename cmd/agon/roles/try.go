@@ -182,6 +182,9 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 		}
 	}
 	res.Sum()
+	if len(list) == 0 {
+		res.Entry = tryEntry(ctx, a.ID, url)
+	}
 	if len(refs) == len(a.Tasks) && len(list) == 0 {
 		res.Champion = tryChampion(ctx, o, a, sub, res, url)
 	}
@@ -337,6 +340,22 @@ func tryRows(spec agon.RunSpec, att *validator.Attempt) []cli.TryRun {
 		rows[i] = r
 	}
 	return rows
+}
+
+// tryEntry says how entries to an arena of the server at url fare and what they
+// pay; "" where no server shows it.
+func tryEntry(ctx context.Context, arena, url string) string {
+	c, err := client.New(url, nil)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	x, err := c.Arena(ctx, arena)
+	if err != nil {
+		return ""
+	}
+	return x.Fairness
 }
 
 // tryChampion compares what was tried with who sits in the arena of the server

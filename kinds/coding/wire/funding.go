@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 	"github.com/agon-arena/agon/kinds/coding/signin"
 )
@@ -58,7 +60,10 @@ func (c *credit) usable(now time.Time) bool {
 }
 
 // creditFor finds a credit of a hotkey: that of an id, or the oldest that can be used.
-func (b *Backend) creditFor(hotkey, id string) (*credit, error) {
+func (b *Backend) creditFor(ctx context.Context, hotkey, id string) (*credit, error) {
+	if err := b.creditsBack(ctx, hotkey); err != nil {
+		return nil, err
+	}
 	names := []string{"credit-" + id}
 	if id == "" {
 		var err error
@@ -92,7 +97,7 @@ func (b *Backend) funding(ctx context.Context, hotkey, coldkey string, useCredit
 			}
 			id = u.String()
 		}
-		c, err := b.creditFor(hotkey, id)
+		c, err := b.creditFor(ctx, hotkey, id)
 		if err != nil {
 			return nil, err
 		}
@@ -186,6 +191,43 @@ type payment struct {
 	quote  *quote
 	// resumed: an upload with it was cut off after its file had been written down.
 	resumed bool
+}
+
+// burn tells the platform what was paid for a submission, so that a fault of ours gives it back.
+func (p *payment) burn(tx *store.Tx, e store.Entry) error {
+	if p.doc == "" {
+		return nil
+	}
+	f := agon.Fee{Ref: p.doc}
+	if p.quote != nil {
+		f.Amount, f.Unit = p.quote.Amount, "alpha_rao"
+	}
+	return platform.BurnFee(tx, e.ID, f)
+}
+
+// creditsBack makes a credit of every fee of a hotkey that the platform gives back.
+func (b *Backend) creditsBack(ctx context.Context, hotkey string) error {
+	b.giving.Lock()
+	defer b.giving.Unlock()
+	fees, err := b.cfg.Platform.FeesBack(ctx, b.cfg.Arena, hotkey)
+	if err != nil {
+		return err
+	}
+	for _, f := range fees {
+		id := uuid.NewSHA1(uuid.NameSpaceURL, []byte("ridges-fee:"+f.Ref)).String()
+		var c credit
+		if ok, err := b.dir.Get("credit-"+id, &c); err != nil {
+			return err
+		} else if ok {
+			continue
+		}
+		ref := f.Ref
+		c = credit{ID: id, Hotkey: hotkey, Reason: "a fault of ours: the fee is given back", By: "platform", Reference: &ref, Granted: b.cfg.Now().UTC()}
+		if err := b.dir.Put("credit-"+id, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *Backend) creditPayment(e entry, coldkey string) (payment, error) {
@@ -310,7 +352,7 @@ func (b *Backend) reserve(ctx context.Context, e entry, pay *payment, source ago
 			return "", "", no(http.StatusConflict, "Payment or quote is already reserved")
 		}
 	} else {
-		c, err := b.creditFor(e.hotkey, pay.credit.ID)
+		c, err := b.creditFor(ctx, e.hotkey, pay.credit.ID)
 		switch {
 		case err != nil:
 			return "", "", err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
 )
 
 // Platform is what the routes are made of; *platform.Platform has it.
@@ -22,6 +24,10 @@ type Entries interface {
 	FullArena(ctx context.Context, id string) (*client.Arena, error)
 	// Submit returns when the submission is on disk and its runs are queued.
 	Submit(ctx context.Context, c platform.Caller, arena string, r client.SubmitRequest) (*client.Submission, error)
+	// Enter is Submit with more to do in the transaction that admits it.
+	Enter(ctx context.Context, c platform.Caller, arena string, r client.SubmitRequest, also func(*store.Tx, store.Entry) error) (*client.Submission, error)
+	// FeesBack returns every fee of a miner that is given back; again, the same.
+	FeesBack(ctx context.Context, arena, miner string) ([]agon.Fee, error)
 	Submissions(ctx context.Context, c platform.Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error)
 	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
 }

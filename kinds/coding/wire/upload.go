@@ -445,9 +445,9 @@ func (b *Backend) admit(ctx context.Context, e entry) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	s, err := b.cfg.Platform.Submit(ctx, platform.Caller{Hotkey: e.hotkey}, b.cfg.Arena, client.SubmitRequest{
+	s, err := b.cfg.Platform.Enter(ctx, platform.Caller{Hotkey: e.hotkey}, b.cfg.Arena, client.SubmitRequest{
 		Name: clip(name, 80), Licence: a.Licence, Files: []client.File{{Path: agentFile, Content: e.file}},
-	})
+	}, pay.burn)
 	if err != nil {
 		return "", "", err
 	}
@@ -504,7 +504,7 @@ func (b *Backend) checkTicket(w http.ResponseWriter, r *http.Request) {
 		reason = "owner_not_allowed"
 	case t.CreditID != "":
 		out["funding"], out["amount_alpha_rao"] = ridges.Credit, 0
-		c, cerr := b.creditFor(t.Hotkey, t.CreditID)
+		c, cerr := b.creditFor(r.Context(), t.Hotkey, t.CreditID)
 		err = cerr
 		switch {
 		case c == nil:

@@ -75,6 +75,7 @@ type Backend struct {
 	dir    folder.Folder
 	secret []byte // of links
 
+	giving   sync.Mutex // held while fees become credits
 	entering sync.Mutex // held while an upload is looked at and made, and its payment with it
 
 	mu       sync.Mutex
