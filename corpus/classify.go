@@ -322,8 +322,8 @@ func (f *FinalCall) ended(list []Message) []Message {
 		return list
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Role != "assistant" || len(list[i].ToolCalls) == 0 {
-			continue
+		if list[i].Role != "assistant" || len(list[i].ToolCalls) == 0 || list[i].harness {
+			continue // what an agent did by itself may stand after what it asked a model for
 		}
 		if !slices.ContainsFunc(list[i].ToolCalls, func(c ToolCall) bool { return c.Function.Name == f.End }) {
 			return list

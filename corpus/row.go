@@ -197,8 +197,8 @@ func (r *Row) callSequence() string {
 func (r *Row) text() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
-		if m.Role == "system" {
-			continue // shared by all rows of an agent
+		if m.Role == "system" || m.Role == "tool" {
+			continue // shared by all rows of an agent, and by all who asked the same
 		}
 		b.WriteString(m.Content)
 		b.WriteByte(' ')

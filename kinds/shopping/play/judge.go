@@ -218,7 +218,7 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 		"judge_calls": float64(j.word.Tries), "judge_failed": float64(j.word.Failed),
 	}
 	if r, ok := j.ev.Ratio(); ok {
-		m["agentic_ratio"] = r
+		m["agentic_ratio"] = math.Round(r*1e6) / 1e6 // as rows of a corpus and their classifier say it
 	}
 	if q != nil {
 		m["run_quality"] = *q
