@@ -35,9 +35,27 @@ const (
 // ReadCases reads one JSON object a line; blank lines are skipped. Unknown
 // fields are refused, so that a misspelt label cannot count as false.
 func ReadCases(r io.Reader) ([]Labelled, error) {
+	type line struct {
+		Labelled
+		OK *bool `json:"support_ok"`
+	}
+	return readLines(r, func(l *line) (Labelled, error) {
+		switch {
+		case l.OK == nil:
+			return l.Labelled, errors.New("support_ok is missing")
+		case l.Claim == "" || l.Reference.Justification == "" || l.Answer.Justification == "":
+			return l.Labelled, errors.New("claim and both justifications are needed")
+		}
+		l.Labelled.SupportOK = *l.OK
+		return l.Labelled, nil
+	}, func(l Labelled) string { return l.ID })
+}
+
+// readLines reads a case a line: L is the form of a line, take checks it, id names a case.
+func readLines[L, C any](r io.Reader, take func(*L) (C, error), id func(C) string) ([]C, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)
-	var out []Labelled
+	var out []C
 	seen := map[string]bool{}
 	for n := 1; s.Scan(); n++ {
 		if strings.TrimSpace(s.Text()) == "" {
@@ -46,10 +64,7 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 		if len(out) == maxCases {
 			return nil, fmt.Errorf("line %d: more than %d cases", n, maxCases)
 		}
-		var l struct {
-			Labelled
-			OK *bool `json:"support_ok"`
-		}
+		var l L
 		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&l); err != nil {
@@ -58,17 +73,16 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("line %d: text after the object", n)
 		}
-		switch {
-		case l.OK == nil:
-			return nil, fmt.Errorf("line %d: support_ok is missing", n)
-		case l.ID == "" || seen[l.ID]:
-			return nil, fmt.Errorf("line %d: id: want one that no other case has", n)
-		case l.Claim == "" || l.Reference.Justification == "" || l.Answer.Justification == "":
-			return nil, fmt.Errorf("line %d: claim and both justifications are needed", n)
+		c, err := take(&l)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		seen[l.ID] = true
-		l.Labelled.SupportOK = *l.OK
-		out = append(out, l.Labelled)
+		if k := id(c); k == "" || seen[k] {
+			return nil, fmt.Errorf("line %d: id: want one that no other case has", n)
+		} else {
+			seen[k] = true
+		}
+		out = append(out, c)
 	}
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("read cases: %w", err)
@@ -105,12 +119,17 @@ type Calibration struct {
 	FalseAccept map[string]float64 `json:"false_accept"`
 	// Negatives is how many of those cases each class has.
 	Negatives map[string]int `json:"negatives"`
+	// Position is, where answers are compared in both orders, what the order did.
+	Position *Position `json:"position,omitempty"`
 	// Gate is what CI[0] must reach; Passed and Why say whether it and the bound on
 	// false accepts were kept.
 	Gate       float64 `json:"gate"`
 	Passed     bool    `json:"passed"`
 	Why        string  `json:"why"`
 	CostMicros int64   `json:"cost_micros"`
+	// Demo says that no model was asked: words were compared, as where none is
+	// configured. Such a judge passes no gate.
+	Demo bool `json:"demo"`
 	// Kept says that it is on record, for arenas to ask (Book).
 	Kept  bool    `json:"kept"`
 	Wrong []Wrong `json:"wrong"`
@@ -140,6 +159,8 @@ func (c *Calibration) Judge(kappa, falseAccepts float64) {
 // Against says whether a judge that did so passes a gate, and why (not).
 func (c *Calibration) Against(g agon.Gate) (passed bool, why string) {
 	switch {
+	case c.Demo:
+		return false, "no model was asked, words were compared: such a judge is for demos, it opens no arena"
 	case c.Judged == 0:
 		return false, "no case got a verdict"
 	case float64(c.Failed) > gateFailed*float64(c.Cases):
@@ -192,12 +213,34 @@ type Wrong struct {
 // Calibrate judges every case, in order. told is called after each; it may be
 // nil. It stops early only with ctx or an empty budget.
 func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done, total int)) (*Calibration, error) {
-	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Scorer: SupportScorer(j.models(), j.cfg.Panel), Cases: len(cases), Wrong: []Wrong{}, FalseAccept: map[string]float64{}, Negatives: map[string]int{}}
+	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Scorer: SupportScorer(j.models(), j.cfg.Panel)}
+	err := tally(c, cases, told, func(l Labelled) (given, error) {
+		v, err := j.Support(ctx, l.SupportCase)
+		return given{l.ID, l.Class, l.SupportOK, v.SupportOK, v.Rationale}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.CostMicros = int64(j.cfg.Session.Spent())
+	return c, nil
+}
+
+// given is a case with its label and what the judge made of it.
+type given struct {
+	id, class   string
+	label, said bool
+	why         string
+}
+
+// tally asks for every case and sums into c. told is as Calibrate's.
+func tally[C any](c *Calibration, cases []C, told func(done, total int), ask func(C) (given, error)) error {
+	c.Cases, c.Wrong, c.FalseAccept, c.Negatives = len(cases), []Wrong{}, map[string]float64{}, map[string]int{}
 	var yes, no int
 	accepted := map[string]int{}
 	down := 0 // cases in a row that the provider spoilt
 	for i, l := range cases {
-		v, err := j.Support(ctx, l.SupportCase)
+		g, err := ask(l)
+		w := Wrong{ID: g.id, Class: g.class, Label: g.label, Rationale: g.why}
 		switch {
 		case errors.Is(err, ErrNoVerdict), errors.Is(err, ErrInput):
 			// A provider that is down is not asked for each of hundreds of cases.
@@ -205,32 +248,33 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 				down = 0
 			}
 			c.Failed++
-			c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Class: l.Class, Label: l.SupportOK, Rationale: err.Error()})
+			w.Rationale = err.Error()
+			c.Wrong = append(c.Wrong, w)
 		case err != nil:
-			return nil, err
+			return err
 		default:
 			down = 0
 			c.Judged++
-			if l.SupportOK {
+			if g.label {
 				yes++
 			} else {
 				no++
-				c.Negatives[l.Class]++
-				if v.SupportOK {
-					accepted[l.Class]++
+				c.Negatives[g.class]++
+				if g.said {
+					accepted[g.class]++
 				}
 			}
 			switch {
-			case v.SupportOK == l.SupportOK:
+			case g.said == g.label:
 				c.Agree++
-			case v.SupportOK:
+			case g.said:
 				c.FalseAccepts++
 			default:
 				c.FalseRejects++
 			}
-			if v.SupportOK != l.SupportOK {
-				ok := v.SupportOK
-				c.Wrong = append(c.Wrong, Wrong{ID: l.ID, Class: l.Class, Label: l.SupportOK, Verdict: &ok, Rationale: v.Rationale})
+			if g.said != g.label {
+				w.Verdict = &g.said
+				c.Wrong = append(c.Wrong, w)
 			}
 		}
 		if told != nil {
@@ -246,9 +290,8 @@ func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done,
 	for k, n := range c.Negatives {
 		c.FalseAccept[k] = rate(accepted[k], n)
 	}
-	c.CostMicros = int64(j.cfg.Session.Spent())
 	c.Judge(GateKappa, GateFalseAccept)
-	return c, nil
+	return nil
 }
 
 func rate(n, of int) float64 {

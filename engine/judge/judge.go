@@ -86,6 +86,23 @@ func SupportScorer(models []string, panel int) string {
 	return v
 }
 
+// ScorerModels are the models that a scorer's judge asks (SupportScorer,
+// PairwiseScorer); nil: it asks none that has a name.
+func ScorerModels(scorer string) []string {
+	part := strings.SplitN(scorer, "+", 3)
+	if len(part) < 3 {
+		return nil
+	}
+	names := part[2]
+	if i := strings.LastIndex(names, "+panel-"); i >= 0 {
+		names = names[:i]
+	}
+	if names == "" || names == "default" {
+		return nil
+	}
+	return strings.Split(names, ",")
+}
+
 // Cache keeps valid replies by key. Safe for concurrent use.
 type Cache interface {
 	// Get returns what was put under key; ok is false if there is nothing.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -19,11 +20,17 @@ func PairwisePrompt() Prompt {
 
 // PairCase is a query with two answers of which one is preferred.
 type PairCase struct {
-	Query string
+	Query string `json:"query"`
 	// Contract is the JSON Schema of a structured answer; nil: text is wanted.
-	Contract json.RawMessage
+	Contract json.RawMessage `json:"output_contract,omitempty"`
 	// Answer is whose share of wins is counted, against Reference.
-	Answer, Reference PairAnswer
+	Answer    PairAnswer `json:"answer"`
+	Reference PairAnswer `json:"reference"`
+}
+
+// PairwiseScorer is the version of the scorer that compares answers by models.
+func PairwiseScorer(models []string) string {
+	return Scorer("pairwise", PairwisePrompt(), strings.Join(models, ","))
 }
 
 // PairAnswer is one answer as the judge sees it.
@@ -47,6 +54,8 @@ type PairVerdict struct {
 	Wins int `json:"wins"`
 	// Rationales are the judge's, with Answer first and then second.
 	Rationales [2]string `json:"rationales"`
+	// First counts the orders in which the answer that stood first was preferred.
+	First int `json:"first"`
 	// Unreadable says that no model answered on this case in the form while the same
 	// models did on a case of ours. Wins is 0 then.
 	Unreadable bool `json:"unreadable,omitempty"`
@@ -95,7 +104,7 @@ func (j *Judge) pairwise(ctx context.Context, c PairCase) (PairVerdict, error) {
 	defer cancel()
 	answer, reference := c.Answer.bounded(), c.Reference.bounded()
 	var v PairVerdict
-	var won [2]bool
+	var won, first [2]bool
 	var errs [2]error
 	var wg sync.WaitGroup
 	for i := range 2 {
@@ -108,7 +117,7 @@ func (j *Judge) pairwise(ctx context.Context, c PairCase) (PairVerdict, error) {
 			if errs[i] = err; err != nil {
 				cancel()
 			}
-			won[i], v.Rationales[i] = got == mine, why
+			won[i], first[i], v.Rationales[i] = got == mine, got == "first", why
 		})
 	}
 	wg.Wait()
@@ -120,9 +129,12 @@ func (j *Judge) pairwise(ctx context.Context, c PairCase) (PairVerdict, error) {
 	if errs[0] != nil {
 		return PairVerdict{}, errs[0]
 	}
-	for _, w := range won {
-		if w {
+	for i := range won {
+		if won[i] {
 			v.Wins++
+		}
+		if first[i] {
+			v.First++
 		}
 	}
 	return v, nil

@@ -99,20 +99,23 @@ func (b *Book) Records() ([]Record, error) {
 }
 
 // Standing says whether an arena with gate g seats anybody by what judges with a
-// prompt (Prompt.Name), and why (not), in a sentence. open are the judges whose
-// scores count.
-func Standing(g agon.Gate, prompt string, list []Record) (open map[string]bool, sentence string) {
+// prompt (Prompt.Name), and why (not), in a sentence. own is the arena's own judge as
+// scorers name it, and the only one that counts; "" where the server has none: each
+// that passes counts. open are the judges whose scores count.
+func Standing(g agon.Gate, prompt, own string, list []Record) (open map[string]bool, sentence string) {
 	if g.Demo {
 		return nil, "A demo: its judge need not have been measured."
 	}
 	open = map[string]bool{}
 	var passed, failed []string
 	for _, r := range list {
-		if !r.Of(prompt) {
+		if !r.Of(prompt) || own != "" && r.Scorer != own {
 			continue
 		}
 		ok, why := r.Against(g)
 		switch {
+		case r.Demo:
+			failed = append(failed, "the comparison of words, "+why)
 		case r.Model == "":
 			failed = append(failed, "a judge without a name, which nothing is known of: set AGON_JUDGE_MODEL")
 		case ok:
@@ -128,7 +131,15 @@ func Standing(g agon.Gate, prompt string, list []Record) (open map[string]bool, 
 	case len(failed) > 0:
 		return open, fmt.Sprintf("It decides no seat: no judge on record passes its gate (%s).", strings.Join(failed, "; "))
 	}
-	return open, "It decides no seat: its judge was never measured. The operator does that by: agon judge calibrate."
+	return open, "It decides no seat: its judge was never measured. The operator does that by: " + Measuring(prompt) + "."
+}
+
+// Measuring is the command that measures judges with a prompt (Prompt.Name).
+func Measuring(prompt string) string {
+	if prompt == SupportPrompt().Name {
+		return "agon judge calibrate"
+	}
+	return "agon judge calibrate --prompt " + prompt
 }
 
 // Of says whether the record is of a prompt.

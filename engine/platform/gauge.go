@@ -18,6 +18,7 @@ import (
 
 // Arenas whose judge errs (kind.Gauged) seat nobody by a judge that was not measured,
 // and those whose judging lacks a part (kind.Propped) nobody by what stands in for it.
+// Where the server has a judge of its own, it is the only one that counts.
 // While none passes the arena's gate decisions wait, and nothing is lost: the sweeper
 // goes on when a calibration comes (recalibrated), or the part with the next start.
 // Where one passes, scores of others move no seat.
@@ -57,9 +58,49 @@ func (p *Platform) gauge(a agon.Arena) (*gauge, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.open, _ = judge.Standing(*a.Gate, judged.Gauge(), list)
+		g.open, _ = judge.Standing(*a.Gate, judged.Gauge(), OwnJudge(p.cfg.Kinds[a.Kind]), list)
 	}
 	return g, nil
+}
+
+// OwnJudge is the judge of a kind as this server is set up, as scorers name it; "":
+// it asks no model that has a name.
+func OwnJudge(k kind.Kind) string {
+	if _, by, _ := strings.Cut(k.Scorer(), "+"); judge.ScorerModels(by) != nil {
+		return by
+	}
+	return ""
+}
+
+// misjudged says why the scores of a result are not what the arena's judge said, or
+// "". A name is not believed by itself: whoever says that a model judged has calls of
+// it in the attempt's receipts, one at least for each task of which something counts.
+func (p *Platform) misjudged(a agon.Arena, r client.Result) string {
+	k := p.cfg.Kinds[a.Kind]
+	if _, ok := k.(kind.Gauged); !ok || a.Gate == nil || a.Gate.Demo {
+		return ""
+	}
+	own := OwnJudge(k)
+	asked := map[string]bool{}
+	for _, x := range r.Receipts {
+		if x.Payer == "platform" && x.Outcome == "ok" && x.Provider != agon.Script {
+			asked[x.Task+"\n"+x.Model] = true
+		}
+	}
+	for _, s := range r.Scores {
+		_, by, _ := strings.Cut(s.Scorer, "+")
+		if own != "" && by != own {
+			return fmt.Sprintf("judged by %.150q, the arena's judge is %.150q: set AGON_JUDGE_MODEL", by, own)
+		}
+		models := judge.ScorerModels(by)
+		if s.Value == 0 || s.Metrics[score.MetricUnscored] > 0 || models == nil {
+			continue // no judge was needed, or none whose scores move seats
+		}
+		if !slices.ContainsFunc(models, func(m string) bool { return asked[s.Task+"\n"+m] }) {
+			return fmt.Sprintf("it says that %.150q judged task %.80q, and no receipt shows that it was asked", by, s.Task)
+		}
+	}
+	return ""
 }
 
 func (p *Platform) calibrations() ([]judge.Record, error) {
@@ -182,11 +223,11 @@ func (p *Platform) JudgeStanding(a agon.Arena) (*client.JudgeStanding, error) {
 	return StandingOf(*a.Gate, p.cfg.Kinds[a.Kind], list), nil
 }
 
-// StandingOf is JudgeStanding for a gate, a kind and the calibrations on record.
+// StandingOf is JudgeStanding for a gate, a kind as the server is set up, and the calibrations on record.
 func StandingOf(g agon.Gate, k kind.Kind, list []judge.Record) *client.JudgeStanding {
 	var out *client.JudgeStanding
 	if x, ok := k.(kind.Gauged); ok {
-		out = measuredStanding(g, x.Gauge(), list)
+		out = measuredStanding(g, x.Gauge(), OwnJudge(k), list)
 	}
 	if x, ok := k.(kind.Propped); ok {
 		if prop := x.Prop(); prop != nil {
@@ -201,8 +242,8 @@ func StandingOf(g agon.Gate, k kind.Kind, list []judge.Record) *client.JudgeStan
 }
 
 // measuredStanding is StandingOf for judges that are measured by a prompt.
-func measuredStanding(g agon.Gate, prompt string, list []judge.Record) *client.JudgeStanding {
-	open, sentence := judge.Standing(g, prompt, list)
+func measuredStanding(g agon.Gate, prompt, own string, list []judge.Record) *client.JudgeStanding {
+	open, sentence := judge.Standing(g, prompt, own, list)
 	out := &client.JudgeStanding{Seats: g.Demo || len(open) > 0, Sentence: sentence, Judges: []client.Judge{}}
 	for _, r := range list {
 		if !r.Of(prompt) {

@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,12 +12,35 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/gateway"
 )
 
-// judgedKind is a fake kind whose judge errs.
-type judgedKind struct{ fakeKind }
+// judgedKind is a fake kind whose judge errs; own is the server's model, if it has one.
+type judgedKind struct {
+	fakeKind
+	own string
+}
 
 func (k *judgedKind) Gauge() string { return "support" }
+
+func (k *judgedKind) Scorer() string {
+	if k.own == "" {
+		return "fake-1+lexical-1"
+	}
+	return judgedBy(k.own)
+}
+
+func judgedBy(model string) string { return "fake-1+support+support.1-00000000+" + model }
+
+// judgedResult is a result whose scores a model gave, with the receipts of its calls.
+func judgedResult(l *client.Lease, model string, value float64) client.Result {
+	r := scored(l, value)
+	for i := range r.Scores {
+		r.Scores[i].Scorer = judgedBy(model)
+		r.Receipts = append(r.Receipts, agon.Receipt{ID: fmt.Sprintf("%s-%d", l.ID, i), Task: r.Scores[i].Task, Model: model, Provider: "openai", Payer: gateway.PayerJudge, Outcome: "ok"})
+	}
+	return r
+}
 
 // measured is a calibration of a judge that accepts falsely so many of 100 cases of
 // one class, and else is right.
@@ -38,11 +63,7 @@ func judgedFixture(t *testing.T, g *agon.Gate, book *judge.Book, rule ...func(*C
 	return f, func(model string, value float64) {
 		t.Helper()
 		for l := f.claim(val1); l != nil; l = f.claim(val1) {
-			r := scored(l, value)
-			for i := range r.Scores {
-				r.Scores[i].Scorer = "fake-1+support+support.1-00000000+" + model
-			}
-			f.result(val1, l, r)
+			f.result(val1, l, judgedResult(l, model, value))
 		}
 	}
 }
@@ -146,11 +167,7 @@ func TestJudgeGateOfPairs(t *testing.T) {
 			if l.Run.Half() {
 				model = pairs
 			}
-			r := scored(l, 1)
-			for i := range r.Scores {
-				r.Scores[i].Scorer = "fake-1+support+support.1-00000000+" + model
-			}
-			f.result(val1, l, r)
+			f.result(val1, l, judgedResult(l, model, 1))
 		}
 		return f.decided(e.ID)
 	}
@@ -162,6 +179,66 @@ func TestJudgeGateOfPairs(t *testing.T) {
 		if d := by(c.own, c.pairs); d == nil || d.Outcome != c.outcome || d.Rule != c.rule {
 			t.Errorf("scored by %s, pairs by %s: %+v", c.own, c.pairs, d)
 		}
+	}
+}
+
+// The name of a judge is not believed by itself: where the server has a judge no other
+// one's scores count, and none does without receipts of its calls. What a validator
+// says so falsely is its own fault, and another plays.
+func TestJudgeIsNotBelieved(t *testing.T) {
+	book := judge.OpenBook(t.TempDir() + "/judges")
+	f, play := judgedFixture(t, &agon.Gate{Kappa: 0.6, FalseAccepts: 0.2}, book)
+	at := f.clock.Now()
+	must(t, book.Add(measured("good", at, 0)))
+	must(t, book.Add(measured("own", at, 0)))
+	for _, c := range []struct {
+		name, own, model string
+		spoil            func(*client.Result)
+		taken            bool
+	}{
+		{"any that passed, with its calls", "", "good", func(*client.Result) {}, true},
+		{"without calls", "", "good", func(r *client.Result) { r.Receipts = nil }, false},
+		{"without those of one task", "", "good", func(r *client.Result) { r.Receipts = r.Receipts[1:] }, false},
+		{"with calls of another model", "", "good", func(r *client.Result) { r.Receipts[0].Model = "cheap" }, false},
+		{"with calls that the agent made", "", "good", func(r *client.Result) { r.Receipts[0].Payer = gateway.PayerRun }, false},
+		{"with calls that a script answered", "", "good", func(r *client.Result) { r.Receipts[0].Provider = agon.Script }, false},
+		{"with calls that failed", "", "good", func(r *client.Result) { r.Receipts[0].Outcome = "provider_error" }, false},
+		{"nothing to judge", "", "good", func(r *client.Result) { r.Receipts, r.Scores[0].Value = nil, 0 }, true},
+		{"the server's own", "own", "own", func(*client.Result) {}, true},
+		{"another than the server's own", "own", "good", func(*client.Result) {}, false},
+		{"words where the server has a judge", "own", "", func(r *client.Result) { r.Scores[0].Scorer = "fake-1+lexical-1" }, false},
+	} {
+		f.cfg.Kinds["fake"] = &judgedKind{own: c.own}
+		e := f.submit(miner1, c.name)
+		l := f.claim(val1)
+		r := judgedResult(l, c.model, 0.5)
+		c.spoil(&r)
+		reply := f.result(val1, l, r)
+		if taken := reply.State == agon.RunScored; taken != c.taken {
+			t.Errorf("%s: %+v", c.name, reply)
+		}
+		play(map[bool]string{true: "own", false: "good"}[c.own != ""], 0.5)
+		if d := f.decided(e.ID); d == nil {
+			t.Errorf("%s: not decided after an honest validator played", c.name)
+		}
+	}
+	// The standing follows the server's own judge: what another one showed opens nothing.
+	f.cfg.Kinds["fake"] = &judgedKind{own: "unknown"}
+	if s := f.gaugeShown(); s.Seats || !slices.ContainsFunc(s.Judges, func(j client.Judge) bool { return j.Passed }) {
+		t.Errorf("standing %+v", s)
+	}
+	checkInvariants(t, f.cfg.Store)
+}
+
+// What compares words passes no gate, whatever it did on labelled cases.
+func TestWordsPassNoGate(t *testing.T) {
+	book := judge.OpenBook(t.TempDir() + "/judges")
+	f, _ := judgedFixture(t, &agon.Gate{Kappa: 0.6, FalseAccepts: 0.2}, book)
+	r := measured("lexical", f.clock.Now(), 0)
+	r.Demo = true
+	must(t, book.Add(r))
+	if s := f.gaugeShown(); s.Seats || s.Judges[0].Passed || !strings.Contains(s.Sentence, "demos") {
+		t.Errorf("standing %+v", s)
 	}
 }
 

@@ -47,6 +47,11 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 			r.Fault, r.Reason = agon.FaultValidator, "the validator's standing is below the bar: its results do not count"
 		}
 	}
+	if r.Fault == agon.FaultNone {
+		if why := p.misjudged(arena, r); why != "" {
+			r.Fault, r.Reason = agon.FaultValidator, why
+		}
+	}
 	if r.Fault.Ours() {
 		a.Fault, a.Reason = r.Fault, cut(r.Reason, maxReason)
 		counts := r.Fault != agon.FaultValidator || r.Outcome != client.OutcomeGivenBack

@@ -72,6 +72,7 @@ func Kit() kit.Kit {
 			f := kit.ArenaFile{
 				ID: "demo-claim", Kind: play.Name, Title: "Claims: judge them by what the sources say", Netuid: 2, Licence: "MIT",
 				Incentive: incentive.PairedRule, IncentiveNumbers: demoPairs(), Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+				Judge: &kit.JudgeFile{Demo: true},
 			}
 			// The money of a whole run at the gateway; what one claim may spend stands in its task.
 			f.Policy.Budget = agon.Budget{Micros: 2_000_000, Calls: 2000}

@@ -44,6 +44,7 @@ func QueryKit() kit.Kit {
 			f := kit.ArenaFile{
 				ID: "demo-query", Kind: play.QueryName, Title: "Queries: answer from the sources", Netuid: 99, Licence: "MIT",
 				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(), Sets: []string{"demo"}, Samples: true, SubmissionsPerColdkey: 50,
+				Judge: &kit.JudgeFile{Demo: true},
 			}
 			f.IncentiveNumbers[incentive.NumBaseline] = 0.1
 			f.Policy.Budget = agon.Budget{Micros: 5_000_000, Calls: 2000}

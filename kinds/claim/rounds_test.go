@@ -152,7 +152,7 @@ func openRounds(t *testing.T, tasks int) *arena {
 		return nil
 	}
 	file := filepath.Join(t.TempDir(), "arena.toml")
-	text := fmt.Sprintf("id = \"rounds\"\nkind = \"claim\"\ntitle = \"Rounds\"\nnetuid = 2\nsamples = true\nincentive = \"paired\"\n[incentive_numbers]\nvalidators = 1\nagree = 1\nalpha = 0.05\nentries_per_period = 0\nmax_pairs = 96\nbatch = 8\nmin_gain = 0.2\n[period]\nhours = 1\n[supply]\nfrom = \"feed\"\npath = %q\ntasks = %d\n", docs, tasks)
+	text := fmt.Sprintf("id = \"rounds\"\nkind = \"claim\"\ntitle = \"Rounds\"\nnetuid = 2\nsamples = true\nincentive = \"paired\"\n[incentive_numbers]\nvalidators = 1\nagree = 1\nalpha = 0.05\nentries_per_period = 0\nmax_pairs = 96\nbatch = 8\nmin_gain = 0.2\n[period]\nhours = 1\n[supply]\nfrom = \"feed\"\npath = %q\ntasks = %d\n[judge]\ndemo = true\n", docs, tasks)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

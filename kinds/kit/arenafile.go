@@ -68,7 +68,7 @@ type ArenaFile struct {
 	Period *agon.Period `toml:"period"`
 	Supply *SupplyFile  `toml:"supply"`
 	// Judge is the gate of judges that err, or that something stands in for; nil: the
-	// default, where the kind has such judges and Samples does not make a demo of it.
+	// default, where the kind has such judges.
 	Judge *JudgeFile `toml:"judge"`
 	// Embargo is how long work stays private after it was entered, in hours;
 	// NearCopies is "charge" (default), "exclude" or "share".

@@ -26,7 +26,7 @@ func gateOf(k Kit, f ArenaFile, no func(field, format string, args ...any)) *ago
 		}
 		return nil
 	}
-	g := &agon.Gate{Demo: f.Samples}
+	g := &agon.Gate{}
 	if errs {
 		g.Kappa, g.FalseAccepts = agon.DefaultGateKappa, agon.DefaultGateFalseAccepts
 	}
@@ -40,7 +40,7 @@ func gateOf(k Kit, f ArenaFile, no func(field, format string, args ...any)) *ago
 		if x.FalseAccepts != nil {
 			g.FalseAccepts = *x.FalseAccepts
 		}
-		g.Demo = g.Demo || x.Demo
+		g.Demo = x.Demo
 	}
 	if errs && !(g.Kappa > 0 && g.Kappa < 1) {
 		no("judge.kappa", "%v: want more than 0 and less than 1", g.Kappa)

@@ -73,6 +73,7 @@ func kitOver(floor *shopFloor) kit.Kit {
 				ID: demoShopping, Kind: play.Name, Title: "Shopping: find what was asked for", Netuid: 5, Licence: "MIT",
 				Incentive: play.RaceRule, IncentiveNumbers: map[string]float64{"qualify": 0.05, "initial": 0.05}, /* no model plays there */
 				Sets: []string{publicSet}, Hidden: []string{hiddenSet}, Samples: true, SubmissionsPerColdkey: 50,
+				Judge:    &kit.JudgeFile{Demo: true},
 				Evidence: agon.EvidenceForeign, // validators of ORO play here
 			}
 			f.Policy.Tools = play.ToolNames()

@@ -16,6 +16,7 @@ import (
 type JudgeCalibrateOptions struct {
 	Common
 	File   string // cases, one JSON object a line; "" = those that ship with agon
+	Prompt string // what is measured: "support" or "pairwise"
 	Model  string // names between commas; "" = AGON_JUDGE_MODEL, or the gateway's first
 	Panel  int    // how many of them give a verdict of each case
 	Gate   float64
@@ -43,17 +44,21 @@ func (a *App) judgeCalibrateCmd(j Judges) *cobra.Command {
 		Long: `Judge labelled cases with the prompt in use and compare. FILE has one JSON object a
 line: {id, claim, reference: {verdict, justification}, answer: {verdict, justification,
 citations}, support_ok}; without it the cases that ship with agon are judged, some of which
-try to talk the judge over. A case without a verdict counts as neither. kappa is Cohen's:
+try to talk the judge over. --prompt pairwise compares two answers, in both orders, as arenas
+of queries do: {id, query, answer: {answer_text, validated_citations}, reference: {the same},
+better: "answer" or "reference"}; a case whose orders disagree is wrong, and position says how
+many do (flipped) and how often the first answer is preferred (first). A case without a verdict counts as neither. kappa is Cohen's:
 agreement beyond what chance gives; ci is its 95 % interval. false_accept has the rate of
 false accepts for each class of case. The result is kept in the data directory (--data):
 an arena of that server decides seats by a judge only if its last calibration passes the
-arena's gate.
+arena's gate. Without a configured model words are compared, as in demos (demo: true): that is
+not kept and passes no gate.
 JSON: {prompt, model, scorer, cases, judged, failed, agree, false_accepts, false_rejects, agreement,
-kappa, ci, false_accept, negatives, false_accept_rate, false_reject_rate, gate, passed, why,
-cost_micros, kept, wrong}.
+kappa, ci, false_accept, negatives, false_accept_rate, false_reject_rate, position: {flipped,
+first}, gate, passed, why, cost_micros, demo, kept, wrong}.
 Exit codes: 0 all were judged and the gate is passed, 3 some got no verdict, 7 the judge is
 below the gate, 9 none got a verdict.`,
-		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --budget 0.50 --jq .kappa\n  agon judge calibrate --model a,b,c --panel 3",
+		Example: "  agon judge calibrate\n  agon judge calibrate --prompt pairwise\n  agon judge calibrate cases.jsonl --budget 0.50 --jq .kappa\n  agon judge calibrate --model a,b,c --panel 3",
 		Args:    Args(0, 1, "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if j.Calibrate == nil {
@@ -64,6 +69,11 @@ below the gate, 9 none got a verdict.`,
 			}
 			if len(args) > 0 {
 				o.File = args[0]
+			}
+			if p := judge.PairwisePrompt().Name; o.Prompt != p && o.Prompt != judge.SupportPrompt().Name {
+				return output.Usage("prompt", "give support or pairwise", "--prompt %q: no judge has such a prompt", o.Prompt)
+			} else if o.Prompt == p && o.Panel > 1 {
+				return output.Usage("panel", "leave it out", "--panel %d: comparisons have no panel", o.Panel)
 			}
 			if o.Panel < 0 || o.Panel > 9 {
 				return output.Usage("panel", "give 0 to 9", "--panel %d: out of range", o.Panel)
@@ -96,6 +106,7 @@ below the gate, 9 none got a verdict.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&o.Prompt, "prompt", judge.SupportPrompt().Name, "measure this `prompt`: support of verdicts, or pairwise comparison of answers")
 	cmd.Flags().StringVar(&o.Model, "model", "", "judge with this `model`; of several between commas each stands in for the one before (default AGON_JUDGE_MODEL, or the gateway's first)")
 	cmd.Flags().IntVar(&o.Panel, "panel", 0, "let this `many` of the models judge each case, and the most votes count")
 	cmd.Flags().Float64Var(&o.Gate, "gate", judge.GateKappa, "the `kappa` that the lower end of the interval must reach")
@@ -118,6 +129,9 @@ func calibrationHuman(h *output.Human, c *judge.Calibration) {
 		rows = append(rows, []output.Cell{output.Text(k), percent(c.FalseAccept[k])})
 	}
 	h.Table([]output.Column{{Title: "false accepts of class"}, {Title: "share", Right: true}}, rows)
+	if p := c.Position; p != nil {
+		h.Line("the order of the answers decided %.1f %% of the cases; %.1f %% of all verdicts went to the first answer", 100*p.Flipped, 100*p.First)
+	}
 	h.Line("Cohen's kappa %.3f, 95 %% interval %.3f to %.3f; %s", c.Kappa, c.CI[0], c.CI[1], c.Why)
 	if c.Kept {
 		h.Line("kept for the arenas of this data directory")

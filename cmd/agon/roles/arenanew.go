@@ -96,7 +96,7 @@ func arenaTemplate(kits kit.List, kind string) ([]byte, error) {
 		f.IncentiveNumbers = own
 	}
 	var b bytes.Buffer
-	f.Samples = false // what is opened with them is a demo
+	f.Samples, f.Judge = false, nil // a demo enters them, and seats by any judge
 	f = f.Complete(kits)
 	if err := arenaText.Execute(&b, struct {
 		kit.ArenaFile

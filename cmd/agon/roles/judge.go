@@ -17,28 +17,21 @@ import (
 	"github.com/agon-arena/agon/ui/cli"
 )
 
-// calibrate is `agon judge calibrate`.
+// calibrate is `agon judge calibrate`. Without a model it measures what stands in
+// for one, as `agon try` plays with it: the comparison of words, which is not kept.
 func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 	o := kits.Options(c.Common, "")
-	cases, err := judge.ShippedCases()
-	set := judge.SetShipped
-	if c.File != "" {
-		var f *os.File
-		if f, err = os.Open(c.File); err != nil {
-			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
-		}
-		h := sha256.New()
-		cases, err = judge.ReadCases(io.TeeReader(f, h))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		set = agon.DigestPrefix + hex.EncodeToString(h.Sum(nil))
-	}
+	m, err := measuringOf(c)
 	if err != nil {
-		return nil, &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
-	}
-	if err := kit.NoModel(o, "a judge"); err != nil {
 		return nil, err
+	}
+	if kit.NoModel(o, "a judge") != nil && o.Getenv("AGON_LLM_CASSETTE") == "" {
+		o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): words are compared in a model's place, as in demos; this opens no arena")
+		got, err := m.lexically()
+		if err == nil {
+			got.Judge(c.Gate, judge.GateFalseAccept)
+		}
+		return got, err
 	}
 	work, err := tempdir.Make("judge")
 	if err != nil {
@@ -57,12 +50,12 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 	if c.Panel > max(len(models), 1) {
 		return nil, &agon.Error{Code: "bad_panel", Status: 422, Field: "panel", Message: fmt.Sprintf("a panel of %d needs as many models, %d are named", c.Panel, len(models)), Mend: "name them with --model a,b,c or AGON_JUDGE_MODEL"}
 	}
-	j, s, err := kit.JudgeSession(ctx, gw, "calibrate", "support", models, c.Panel, c.Budget)
+	j, s, err := kit.JudgeSession(ctx, gw, "calibrate", c.Prompt, models, c.Panel, c.Budget)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	got, err := j.Calibrate(ctx, cases, func(done, total int) {
+	got, err := m.by(ctx, j, func(done, total int) {
 		if done%20 == 0 || done == total {
 			o.Sayf("%d of %d cases", done, total)
 		}
@@ -78,9 +71,51 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 	if !got.Kept {
 		return got, nil
 	}
-	r := judge.Record{At: time.Now().UTC(), Set: set, Calibration: *got}
+	r := judge.Record{At: time.Now().UTC(), Set: m.set, Calibration: *got}
 	if err := kit.Gauges(o.Data).Add(r); err != nil {
 		return nil, err
 	}
 	return got, nil
+}
+
+// measuring is a set of labelled cases, and how a judge is measured on it.
+type measuring struct {
+	set       string
+	by        func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error)
+	lexically func() (*judge.Calibration, error)
+}
+
+// measuringOf reads the cases of a prompt.
+func measuringOf(c cli.JudgeCalibrateOptions) (m measuring, err error) {
+	if c.Prompt == judge.PairwisePrompt().Name {
+		cases, set, err := casesOf(c.File, judge.ShippedPairs, judge.ReadPairs)
+		return measuring{set, func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error) {
+			return j.CalibratePairs(ctx, cases, told)
+		}, func() (*judge.Calibration, error) { return judge.CalibrateLexicalPairs(cases) }}, err
+	}
+	cases, set, err := casesOf(c.File, judge.ShippedCases, judge.ReadCases)
+	return measuring{set, func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error) {
+		return j.Calibrate(ctx, cases, told)
+	}, func() (*judge.Calibration, error) { return judge.CalibrateLexical(cases) }}, err
+}
+
+// casesOf are those of a file, or those that come with agon; set names them.
+func casesOf[C any](file string, shipped func() ([]C, error), read func(io.Reader) ([]C, error)) (cases []C, set string, err error) {
+	if file == "" {
+		cases, err = shipped()
+		return cases, judge.SetShipped, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, "", &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
+	}
+	h := sha256.New()
+	cases, err = read(io.TeeReader(f, h))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, "", &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
+	}
+	return cases, agon.DigestPrefix + hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -168,6 +168,13 @@ func TestJudgeGate(t *testing.T) {
 		}
 	}
 	shows(false, "its judge was never measured", 0)
+	for _, prompt := range []string{"support", "pairwise"} { // without a model: measured, labelled, and worth nothing
+		var c judge.Calibration
+		if code := agon(&c, "judge", "calibrate", "--prompt", prompt, "--data", data); code != cli.CodeRefused || !c.Demo || c.Kept || c.Passed || c.Judged < 300 {
+			t.Errorf("%s: exit code %d, demo %v, kept %v, passed %v, judged %d", prompt, code, c.Demo, c.Kept, c.Passed, c.Judged)
+		}
+	}
+	shows(false, "its judge was never measured", 0)
 	measure("yes-sayer", cli.CodeRefused, func(judge.Labelled, int) bool { return true })
 	shows(false, "no judge on record passes its gate (yes-sayer, below the gate", len(negative))
 	measure("careful", 0, func(l judge.Labelled, n int) bool { return l.SupportOK != (n%20 == 0) })

@@ -51,11 +51,7 @@ func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, e
 	if err != nil {
 		return SupportVerdict{}, err
 	}
-	v, err := j.Support(ctx, judge.SupportCase{
-		Claim:     in.Claim,
-		Reference: judge.Side{Verdict: in.ReferenceOption, Justification: in.ReferenceJustification},
-		Answer:    judge.Side{Verdict: in.Option, Justification: in.Justification, Citations: in.Citations},
-	})
+	v, err := j.Support(ctx, in.supportCase())
 	if s.err != nil {
 		return SupportVerdict{}, s.err
 	}
@@ -63,6 +59,14 @@ func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, e
 		return SupportVerdict{}, err
 	}
 	return SupportVerdict{OK: v.SupportOK, Rationale: v.Rationale, Votes: len(v.Votes), For: v.For()}, nil
+}
+
+func (in SupportInput) supportCase() judge.SupportCase {
+	return judge.SupportCase{
+		Claim:     in.Claim,
+		Reference: judge.Side{Verdict: in.ReferenceOption, Justification: in.ReferenceJustification},
+		Answer:    judge.Side{Verdict: in.Option, Justification: in.Justification, Citations: in.Citations},
+	}
 }
 
 // judgeWaits are between attempts after a failure of the provider: what is judged

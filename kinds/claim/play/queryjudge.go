@@ -29,7 +29,7 @@ type ModelPairs struct{ ModelJudge }
 
 // Version implements PairJudge.
 func (m ModelPairs) Version() string {
-	return judge.Scorer("pairwise", judge.PairwisePrompt(), strings.Join(m.Models, ","))
+	return judge.PairwiseScorer(m.Models)
 }
 
 // Policy implements PairJudge: both orders are reserved for at once, each with
@@ -60,50 +60,18 @@ func (m ModelPairs) Compare(ctx context.Context, open func() (gateway.Session, e
 	return v, err
 }
 
-// LexicalPairs stands in for a model where there is none: an answer that holds
-// enough of the reference's telling words ties with it, and is preferred in both
-// orders if what it cites holds them too. Demos and tests use it.
+// LexicalPairs is LexicalJudge for comparisons (judge.PairLexically).
 type LexicalPairs struct{}
 
 // Version implements PairJudge.
-func (LexicalPairs) Version() string { return "lexical-pairs-1" }
+func (LexicalPairs) Version() string { return judge.LexicalPairs }
 
 // Policy implements PairJudge: no session is ever opened.
 func (LexicalPairs) Policy() gateway.Policy { return gateway.Policy{} }
 
 // Compare implements PairJudge.
 func (LexicalPairs) Compare(_ context.Context, _ func() (gateway.Session, error), c judge.PairCase) (judge.PairVerdict, error) {
-	known := terms(c.Query)
-	var cited strings.Builder
-	for _, x := range c.Answer.Citations {
-		if x != nil {
-			cited.WriteString(x.Note + " ")
-		}
-	}
-	need, said, shown := 0, 0, 0
-	answer, evidence := terms(c.Answer.Text), terms(cited.String())
-	for w := range terms(c.Reference.Text) {
-		if known[w] {
-			continue
-		}
-		need++
-		if answer[w] {
-			said++
-		}
-		if evidence[w] {
-			shown++
-		}
-	}
-	enough := func(n int) bool { return need > 0 && n*100 >= need*lexicalShare }
-	v := judge.PairVerdict{}
-	if enough(said) {
-		v.Wins = 1
-		if enough(shown) {
-			v.Wins = 2
-		}
-	}
-	v.Rationales[0] = fmt.Sprintf("%d of %d telling words of the reference, %d in what is cited, want %d%%", said, need, shown, lexicalShare)
-	return v, nil
+	return judge.PairLexically(c), nil
 }
 
 // Judge compares each answer with its reference. What broke the contract is

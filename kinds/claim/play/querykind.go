@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/copycat"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/claim/query"
@@ -133,6 +134,7 @@ type QueryConfig struct {
 var (
 	_ kind.Kind   = (*QueryKind)(nil)
 	_ kind.Copier = (*QueryKind)(nil)
+	_ kind.Gauged = (*QueryKind)(nil)
 )
 
 // NewQuery returns the kind.
@@ -159,6 +161,9 @@ func (k *QueryKind) Plan(v agon.View) (agon.Plan, error) { return plan(v), nil }
 func (k *QueryKind) Rejudging() kind.Rejudging {
 	return kind.Rejudging{Exempt: "its judge is a model, which samples"}
 }
+
+// Gauge implements kind.Gauged.
+func (k *QueryKind) Gauge() string { return judge.PairwisePrompt().Name }
 
 // Structure implements kind.Copier.
 func (k *QueryKind) Structure(files fs.FS) (string, error) {
