@@ -298,6 +298,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon corpus build":       "needs runs that are played",
 		"agon corpus release":     "needs runs that are played",
 		"agon corpus stats":       "needs a corpus",
+		"agon corpus audit-model": "needs a model",
 		"agon corpus mix":         "needs a corpus; the tests of mixing run it",
 		"agon corpus verify":      "needs a corpus",
 		"agon shop index":         "needs a catalogue",

@@ -30,7 +30,7 @@ and written for OpenAI, TRL, verl, ATIF and Hugging Face (docs/corpus.md).`,
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.corpusBuildCmd(s, false), a.corpusBuildCmd(s, true), a.corpusImportCmd(s.Finals), a.corpusMixCmd(s.Finals), a.corpusClassifyCmd(s.Finals), a.corpusStatsCmd(), a.corpusVerifyCmd(s.Finals))
+	cmd.AddCommand(a.corpusBuildCmd(s, false), a.corpusBuildCmd(s, true), a.corpusImportCmd(s.Finals), a.corpusMixCmd(s.Finals), a.corpusClassifyCmd(s.Finals), a.corpusStatsCmd(), a.corpusVerifyCmd(s.Finals), a.corpusAuditCmd())
 	return cmd
 }
 

@@ -33,6 +33,17 @@ def say(event: dict[str, Any]) -> None:
     print(json.dumps({"s": round(time.process_time()), **event}), file=sys.stderr, flush=True)
 
 
+def catalogues(agon: str, out: str, words: int = 3000, shop: int = 6000) -> None:
+    """words.jsonl, to train on, and shop.jsonl with its index, to shop in, each of so many products."""
+    for name, products, seed in (("words", words, 77), ("shop", shop, 33)):
+        f = os.path.join(out, name + ".jsonl")
+        if not os.path.exists(f):
+            subprocess.run([agon, "shop", "generate", "--products", str(products), "--seed", str(seed), "--out", f, "-o", "json"], check=True, stdout=subprocess.DEVNULL)
+    index = os.path.join(out, "shop.index")
+    if not os.path.exists(index):
+        subprocess.run([agon, "shop", "index", os.path.join(out, "shop.jsonl"), "--out", index, "-o", "json"], check=True, stdout=subprocess.DEVNULL)
+
+
 def made(agon: str, out: str, name: str, pool: int, seed: int, count: int) -> str:
     """A directory of count easy Product tasks in ASCII."""
     d = os.path.join(out, name)
@@ -146,13 +157,7 @@ def main() -> None:
     begun = time.time()
     a.out = os.path.abspath(a.out)
     os.makedirs(a.out, exist_ok=True)
-    for name, products, seed in (("words", 3000, 77), ("shop", 6000, 33)):
-        f = os.path.join(a.out, name + ".jsonl")
-        if not os.path.exists(f):
-            subprocess.run([a.agon, "shop", "generate", "--products", str(products), "--seed", str(seed), "--out", f, "-o", "json"], check=True, stdout=subprocess.DEVNULL)
-    index = os.path.join(a.out, "shop.index")
-    if not os.path.exists(index):
-        subprocess.run([a.agon, "shop", "index", os.path.join(a.out, "shop.jsonl"), "--out", index, "-o", "json"], check=True, stdout=subprocess.DEVNULL)
+    catalogues(a.agon, a.out)
     train, held = made(a.agon, a.out, "train", 0, 5, a.train), made(a.agon, a.out, "held-out", 1, 6, a.held)
     if a.threads:
         import torch
