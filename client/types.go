@@ -32,6 +32,7 @@ type Arena struct {
 	Playing  int        `json:"playing"`
 	Judging  int        `json:"judging,omitempty" doc:"results that others judge again before a decision"`
 	Fairness string     `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
+	TierTest string     `json:"tier_test,omitempty" doc:"by which test submissions of one tier cannot be told apart"`
 	Burned   float64    `json:"burned" doc:"the share of the reward that nobody earns"`
 	Pays     string     `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`
 	Seeds    *Seeds     `json:"seeds,omitempty" doc:"what is known of the seeds of its runs"`
@@ -407,38 +408,6 @@ type Webhooks struct {
 	Items []agon.Webhook `json:"items"`
 }
 
-// BoardRow is one line of a leaderboard.
-type BoardRow struct {
-	ID         string               `json:"id"`
-	Name       string               `json:"name"`
-	Miner      string               `json:"miner"`
-	Score      *float64             `json:"score"`
-	Solved     *int                 `json:"solved"`
-	Total      *int                 `json:"total"`
-	CostMicros agon.Micros          `json:"cost_micros"`
-	State      agon.SubmissionState `json:"state"`
-	Scripted   bool                 `json:"scripted"`
-
-	Low  *float64 `json:"low,omitempty" doc:"the 95 % interval of the score over the set; absent where there is none, and behind the first 100"`
-	High *float64 `json:"high,omitempty"`
-	Zero string   `json:"zero,omitempty" doc:"why the score is 0: how the runs ended"`
-
-	Qualified      *bool  `json:"qualified,omitempty" doc:"whether every task is solved; absent until it is decided"`
-	ExcludedReason string `json:"excluded_reason,omitempty" doc:"why it is not played: a copy, refused, incomplete"`
-}
-
-// BoardDecision is a decision as the board shows it.
-type BoardDecision struct {
-	Challenger string             `json:"challenger"`
-	Incumbent  string             `json:"incumbent,omitempty"`
-	Bar        *float64           `json:"bar"`
-	Score      float64            `json:"score"`
-	Outcome    string             `json:"outcome"`
-	Rule       string             `json:"rule"`
-	Numbers    map[string]float64 `json:"numbers,omitempty"`
-	Sentence   string             `json:"sentence,omitempty" doc:"the decision in words"`
-}
-
 // Board is GET /v1/arenas/{id}/board, and one entry of Overview.
 type Board struct {
 	ID          string          `json:"id"`
@@ -449,6 +418,7 @@ type Board struct {
 	Burned      float64         `json:"burned" doc:"the share of the reward that nobody earns"`
 	Pays        string          `json:"pays,omitempty" doc:"who earns what, and why the rest is burned, in a sentence"`
 	Fairness    string          `json:"fairness,omitempty" doc:"how luck and copies fare under the arena's rule"`
+	TierTest    string          `json:"tier_test,omitempty" doc:"by which test submissions of one tier cannot be told apart"`
 	Submissions []BoardRow      `json:"submissions"`
 	Weights     []agon.Weight   `json:"weights"`
 	Decisions   []BoardDecision `json:"decisions"`

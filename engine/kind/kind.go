@@ -89,6 +89,16 @@ func Compare(k Kind, n map[string]float64, challenger, incumbent agon.Score, bas
 	return incentive.Pair{Challenger: challenger.Value, Incumbent: incumbent.Value}
 }
 
+// Tierer is a Kind whose boards group submissions by a test of its own, such as
+// where its metric is exact, so that intervals say nothing.
+type Tierer interface {
+	// Told reports whether the better of two decided submissions is told apart from
+	// the other, by the numbers of their decisions. Pure.
+	Told(a agon.Arena, better, worse map[string]float64) bool
+	// TierTest says in a sentence what no two of one tier do.
+	TierTest(a agon.Arena) string
+}
+
 // Copier is a Kind that knows copies whose bytes differ. The platform refuses
 // what has the structure of an earlier submission of the arena, whoever enters it.
 type Copier interface {

@@ -343,7 +343,7 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	if err != nil {
 		return client.Arena{}, err
 	}
-	out := client.Arena{Arena: a, Seats: places, Burned: burned, Fairness: p.fairness(a)}
+	out := client.Arena{Arena: a, Seats: places, Burned: burned, Fairness: p.fairness(a), TierTest: p.tierTest(a)}
 	if out.Seeds, err = p.seedsOf(tx, a); err != nil {
 		return out, err
 	}
@@ -404,20 +404,32 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		if err != nil {
 			return err
 		}
+		numbers := map[string]map[string]float64{}
+		decisions, err := tx.Decisions(arena, maxBoard)
+		if err != nil {
+			return err
+		}
+		for _, d := range decisions {
+			numbers[d.Challenger] = d.Numbers
+		}
+		var scored []ranked
 		for _, e := range list {
 			qualified, excluded := verdictOf(e)
 			row := client.BoardRow{
 				ID: e.ID, Name: e.Name, Miner: e.Miner, Score: e.Score, Solved: e.Solved, Total: e.Total,
 				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded, Zero: zeros[e.ID],
 			}
-			if band, _ := BandOf(a, e.Score, values[e.ID]); band != nil {
+			band, _ := BandOf(a, e.Score, values[e.ID])
+			if band != nil {
 				row.Low, row.High = &band.Low, &band.High
+			}
+			if e.Score != nil && len(scored) < maxBanded {
+				scored = append(scored, ranked{values[e.ID], numbers[e.ID], band != nil})
 			}
 			b.Submissions = append(b.Submissions, row)
 		}
-		decisions, err := tx.Decisions(arena, maxBoard)
-		if err != nil {
-			return err
+		for i, t := range p.tiers(a, scored) {
+			b.Submissions[i].Tier, b.TierTest = t, p.tierTest(a)
 		}
 		for _, d := range decisions {
 			b.Decisions = append(b.Decisions, client.BoardDecision{

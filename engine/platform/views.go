@@ -20,6 +20,7 @@ type Standing struct {
 	// Values holds the mean value of each task played so far.
 	Values map[string]float64
 	Zero   string // why its score is 0
+	Tier   int    // from 1; 0: not worked out
 }
 
 // ArenaFacts are the counts of an arena.
@@ -33,9 +34,11 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 	offset, limit = max(offset, 0), min(max(limit, 1), maxPage)
 	var out []Standing
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Arena(arena); err != nil {
+		a, err := tx.Arena(arena)
+		if err != nil {
 			return noArena(tx, err, arena)
 		}
+		var scored []ranked
 		list, err := tx.RankedFrom(arena, offset, limit)
 		if err != nil {
 			return err
@@ -59,6 +62,17 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 				return err
 			}
 			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID], Zero: zeros[e.ID]})
+			if e.Score != nil && offset == 0 { // tiers hang on the first: what comes later cannot know them
+				band, _ := BandOf(a, e.Score, values[e.ID])
+				r := ranked{values: values[e.ID], banded: band != nil}
+				if s.Decision != nil {
+					r.numbers = s.Decision.Numbers
+				}
+				scored = append(scored, r)
+			}
+		}
+		for i, t := range p.tiers(a, scored) {
+			out[i].Tier = t
 		}
 		return nil
 	})

@@ -292,6 +292,7 @@ func boardHuman(h *output.Human, b *client.Board) {
 	names := map[string]string{}
 	rows := make([][]output.Cell, 0, len(b.Submissions))
 	rank := 0
+	tiers := slices.ContainsFunc(b.Submissions, func(r client.BoardRow) bool { return r.Tier > 0 })
 	bands := slices.ContainsFunc(b.Submissions, func(r client.BoardRow) bool { return r.Low != nil })
 	for _, r := range b.Submissions {
 		names[r.ID] = r.Name
@@ -318,6 +319,13 @@ func boardHuman(h *output.Human, b *client.Board) {
 		if bands {
 			row = append(row, output.Text(span))
 		}
+		if tiers {
+			tier := "-"
+			if r.Tier > 0 {
+				tier = strconv.Itoa(r.Tier)
+			}
+			row = slices.Insert(row, 1, output.Text(tier))
+		}
 		rows = append(rows, append(row,
 			output.Text(solved(r.Solved, r.Total)), output.Text(money(r.CostMicros)), output.Text(reward(b.Seats, r.ID)), StateCell(string(r.State)), output.Styled(style, mark),
 		))
@@ -337,7 +345,13 @@ func boardHuman(h *output.Human, b *client.Board) {
 	if bands {
 		columns = slices.Insert(columns, 5, output.Column{Title: "95 %", Right: true})
 	}
+	if tiers {
+		columns = slices.Insert(columns, 1, output.Column{Title: "tier", Right: true})
+	}
 	h.Table(columns, rows)
+	if b.TierTest != "" {
+		h.Line("%s", b.TierTest)
+	}
 	if b.Pays != "" {
 		h.Line("%s", b.Pays)
 	}

@@ -90,7 +90,8 @@ type boardData struct {
 	Arena      *client.Arena
 	Facts      platform.ArenaFacts
 	Rows       []boardRow
-	Bands      bool // scores have intervals, and tiers a meaning
+	Bands      bool // scores have intervals
+	Tiers      bool // a test tells some apart
 	Shaken     bool // some scores are of hidden problems, beside public ones
 	Page       int
 	Prev, Next int // 0: none
@@ -137,11 +138,10 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if err != nil {
 		return nil, err
 	}
-	var values []map[string]float64
 	byID := map[string]map[string]float64{}
 	for _, st := range list {
 		byID[st.Submission.ID] = st.Values
-		r := boardRow{Submission: st.Submission, Rank: st.Rank, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
+		r := boardRow{Submission: st.Submission, Rank: st.Rank, Tier: st.Tier, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
 		r.Reward, r.Why = rewardOf(a.Seats, r.ID), whyOut(r.Submission)
 		if r.Why == "" {
 			r.Why = st.Zero
@@ -152,13 +152,12 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 				d.Bands = true
 			}
 			d.Shaken = d.Shaken || r.Public != nil
-			values = append(values, st.Values)
 		}
 		d.Rows = append(d.Rows, r)
 	}
-	if d.Page == 1 && d.Bands { // tiers hang on the first: a later page cannot know them
-		for i, t := range score.Tiers(values) {
-			d.Rows[i].Tier, d.Rows[i].NewTier = t, i > 0 && t != d.Rows[i-1].Tier
+	for i := range d.Rows {
+		if t := d.Rows[i].Tier; t > 0 {
+			d.Tiers, d.Rows[i].NewTier = true, i > 0 && t != d.Rows[i-1].Tier
 		}
 	}
 	if d.Page > 1 {

@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	w := &world{fixture: f, v1: srv.URL, values: map[string][]string{"arena": {"demo"}, "netuid": {"7"}}}
+	w := &world{fixture: f, v1: srv.URL, values: map[string][]string{"arena": {"demo"}, "netuid": {"7"}, "coldkey": {"mine", "cold"}}}
 	ctx, op := context.Background(), platform.Caller{Hotkey: boss, Operator: true}
 	a, err := f.FullArena(ctx, "demo")
 	must(t, err)

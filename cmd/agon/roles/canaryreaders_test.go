@@ -172,6 +172,7 @@ func (w *walk) gather() {
 	digests := w.hidden(func(string) bool { return true })
 	for _, s := range subs.Items {
 		w.values["submissions"] = append(w.values["submissions"], s.ID)
+		w.values["coldkey"] = append(w.values["coldkey"], s.Coldkey)
 		w.kindOf[s.ID] = w.kindOf[s.Arena]
 		digests = append(digests, s.Digest)
 		runs, err := op.Runs(ctx, "", s.ID, "", client.ListOptions{Limit: 100})

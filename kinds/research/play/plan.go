@@ -32,7 +32,10 @@ const duelReplica = 1000
 // Rules is the planning half of the kind: all pure, all from the View.
 type Rules struct{}
 
-var _ kind.Decider = Rules{}
+var (
+	_ kind.Decider = Rules{}
+	_ kind.Tierer  = Rules{}
+)
 
 func contestOf(v agon.View) (agon.Contest, error) {
 	if v.Arena.Contest == nil || len(v.Arena.Tasks) != 1 {
@@ -144,6 +147,33 @@ func (Rules) Sum(v agon.View) (kind.Sum, bool) {
 		}
 	}
 	return s, true
+}
+
+// Told implements kind.Tierer: a measurement is told from a worse one if it beats
+// it by more than the contest's band, as in a duel. What was rejected is below all.
+func (Rules) Told(a agon.Arena, better, worse map[string]float64) bool {
+	x, ok := better["observed"]
+	y, also := worse["observed"]
+	if !ok || !also || a.Contest == nil {
+		return ok && !also
+	}
+	c := *a.Contest
+	c.Secondary = "" // a decision has the second metric of nobody else
+	return quorum.Beats(c, quorum.Pair{Challenger: x, Incumbent: y})
+}
+
+// TierTest implements kind.Tierer.
+func (Rules) TierTest(a agon.Arena) string {
+	switch c := a.Contest; {
+	case c == nil:
+		return ""
+	case !quorum.Noisy(*c):
+		return "The metric is exact: within a tier, all were measured alike."
+	case c.BandRelative > 0:
+		return fmt.Sprintf("Within a tier, nobody beats the first by more than the metric's noise: %v, or %v %% of its value.", c.Band, 100*c.BandRelative)
+	default:
+		return fmt.Sprintf("Within a tier, nobody beats the first by more than the metric's noise, %v.", c.Band)
+	}
 }
 
 // Decide implements kind.Decider: a challenger takes the seat by a duel with
