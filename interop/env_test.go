@@ -20,12 +20,11 @@ import (
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
-// TestTrainers: the clients of OpenEnv and ORS play ten episodes each of the demo's
-// problems: every other answer is right, and earns 1.
-func TestTrainers(t *testing.T) {
-	python := interoptest.Python(t, "trainers")
-	dir := t.TempDir()
-	answers := map[string]string{}
+// demoShop serves the demo's public problems to trainers; answers is a file of what is
+// right for each, "" where nothing is.
+func demoShop(t *testing.T, dir string) (url, answers string) {
+	t.Helper()
+	right := map[string]string{}
 	sets, err := data.FS.ReadDir("tasks/demo")
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +47,14 @@ func TestTrainers(t *testing.T) {
 				ids = append(ids, i.ProductID)
 			}
 		}
-		answers["demo/"+e.Name()] = strings.Join(ids, ",")
+		right["demo/"+e.Name()] = strings.Join(ids, ",")
 	}
-	b, err := json.Marshal(answers)
+	b, err := json.Marshal(right)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "answers.json")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
+	answers = filepath.Join(dir, "answers.json")
+	if err := os.WriteFile(answers, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 
@@ -81,14 +80,22 @@ func TestTrainers(t *testing.T) {
 		Tasks    int
 		Withheld int
 	}
-	if err := json.Unmarshal(line, &ready); err != nil || ready.Tasks != len(answers) || ready.Withheld == 0 {
+	if err := json.Unmarshal(line, &ready); err != nil || ready.Tasks != len(right) || ready.Withheld == 0 {
 		t.Fatalf("%s: %v", line, err)
 	}
 	if resp, err := http.Get(ready.URL + "/health"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp, err)
 	}
+	return ready.URL, answers
+}
 
-	cmd := exec.Command(python, "env.py", ready.URL, file)
+// TestTrainers: the clients of OpenEnv and ORS play ten episodes each of the demo's
+// problems: every other answer is right, and earns 1.
+func TestTrainers(t *testing.T) {
+	python := interoptest.Python(t, "trainers")
+	dir := t.TempDir()
+	url, file := demoShop(t, dir)
+	cmd := exec.Command(python, "env.py", url, file)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "PYTHONDONTWRITEBYTECODE=1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
