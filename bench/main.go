@@ -151,6 +151,7 @@ func main() {
 		gotest("packs: GET /api/validators as its readers know it", ">= 5,000/s", "./kinds/pack/wire", "Validators"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead <= 300 ms", "./kinds/research/play", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
 		{"corpus: filter of event logs, beside Python", ">= 50 MB/s a core and 20x", printed("./bench/corpus"), "go run ./bench/corpus"},
+		gotest("corpus: import of 15,000 foreign rows of 8 KB", "<= 10 s", "./corpus", "Import", "-benchtime", "1x"),
 		gotest("web: board of 10,000 submissions", "<= 50 ms, first load <= 100 KB", "./ui/web", "Board$"),
 		gotest("web: trajectory of 10,000 steps", "opens <= 100 ms", "./ui/web", "Trajectory"),
 		gotest("web: 500 watchers of a live run, with their own cost", "<= 10 % of a core", "./ui/web", "Watchers", "-benchtime", "1x"),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 )
 
 // spoolRow appends a row to the spool, with the signature of what it says.
@@ -84,4 +85,25 @@ func (b *builder) load(k *kept) (*Row, error) {
 		s.Row.Tokens = Tokens(chatText(s.Row.Messages, s.Row.Tools))
 	}
 	return s.Row, nil
+}
+
+// loaded is a row that was read back, or why not.
+type loaded struct {
+	k   *kept
+	r   *Row
+	err error
+}
+
+// loads reads the rows of a split back, in their order.
+func (b *builder) loads(split string) iter.Seq[loaded] {
+	return ahead(func(yield func(*kept) bool) {
+		for i := range b.rows {
+			if b.rows[i].split == split && !yield(&b.rows[i]) {
+				return
+			}
+		}
+	}, func(k *kept) loaded {
+		r, err := b.load(k)
+		return loaded{k, r, err}
+	})
 }

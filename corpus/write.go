@@ -71,17 +71,13 @@ func (b *builder) write(dir string) error {
 			group = nil
 			return err
 		}
-		for i := range b.rows {
-			k := &b.rows[i]
-			if k.split != split {
-				continue
-			}
+		for x := range b.loads(split) {
 			if err := b.ctx.Err(); err != nil {
 				return err
 			}
-			r, err := b.load(k)
-			if err != nil {
-				return err
+			k, r := x.k, x.r
+			if x.err != nil {
+				return x.err
 			}
 			if t := b.tallies[k.task]; t != nil { // else the row brings its own: it comes from a corpus
 				r.Group = t.group(k.submission)

@@ -15,7 +15,6 @@ const maxLines = 600
 // that each may have. A number here only ever falls; who splits a file takes
 // its line away.
 var longFiles = map[string]int{
-	"corpus/importer.go":                   647,
 	"engine/audit/audit.go":                699,
 	"engine/platform/read.go":              698,
 	"engine/platform/sets.go":              854,
