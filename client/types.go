@@ -317,15 +317,6 @@ type Agreed struct {
 	Agrees int64  `json:"agrees"`
 }
 
-// Case is one that counts against a validator.
-type Case struct {
-	Run   string    `json:"run"`
-	Arena string    `json:"arena"`
-	Role  string    `json:"role" doc:"player: its result was wrong; judge: its judging was"`
-	At    time.Time `json:"at"`
-	URL   string    `json:"url" doc:"what each said"`
-}
-
 // Heartbeat is POST /v1/leases/{id}/heartbeat: extends the lease, moves the
 // run's state, appends events. All parts are optional. Events carry their own
 // Seq, so a repeated batch changes nothing.

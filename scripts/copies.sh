@@ -2,12 +2,12 @@
 # Real boxes against luck: in each arena a sampling agent sits, and ENTRIES (20)
 # rewrites of it, which do the same and look like nothing known, try to take the
 # seat with COLDKEYS (5) coldkeys, at PAIRS (40) pairs each. None may.
-# Slow; not part of CI. KINDS names the kinds (claim shopping coding).
+# Slow; not part of CI. KINDS names the kinds (claim shopping coding harbor).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf 'copies: %s\n' "$*" >&2; }
 die() { printf 'copies: %s\n' "$*" >&2; exit 1; }
-agon=$PWD/bin/agon
+agon=${AGON_BIN:-$PWD/bin/agon}
 entries=${ENTRIES:-20} coldkeys=${COLDKEYS:-5} pairs=${PAIRS:-40}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/agon-copies.XXXXXX")
 pid=
@@ -56,7 +56,8 @@ PY
 }
 
 play() {
-	local kind=$1 sample=$2 top=$dir/$1 netuid url id
+	local kind=$1 sample=$2 top=$dir/$1 netuid url id data=kinds/$1/data
+	[ -d "$data" ] || data=kinds/$1
 	mkdir -p "$top/wallets"
 	"$agon" arena new "$kind" "$top/copies.toml" >/dev/null
 	sed -i 's/^id = .*/id = "copies-'"$kind"'"/; s/^submissions_per_coldkey.*/submissions_per_coldkey = 0/; s/^max_pairs *=.*/max_pairs = '"$pairs"'/; s/^incentive = .*/incentive = "paired"/' "$top/copies.toml"
@@ -68,7 +69,7 @@ play() {
 	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'\nalpha_arena = 0.15/' "$top/copies.toml"
 	netuid=$(sed -n 's/^netuid = \([0-9]*\).*/\1/p' "$top/copies.toml")
 	if [ $# -gt 2 ]; then # only tasks that the sample solves: else 40 pairs win it no empty seat
-		for t in "${@:3}"; do mkdir -p "$top/tasks" && cp -r "kinds/$kind/data/tasks/$t" "$top/tasks/"; done
+		for t in "${@:3}"; do mkdir -p "$top/tasks" && cp -r "$data/tasks/$t" "$top/tasks/"; done
 		sed -i 's,^sets = .*,sets = ["./tasks"],' "$top/copies.toml"
 	fi
 	"$agon" arena check "$top/copies.toml" >/dev/null || die "$kind: the arena file"
@@ -86,7 +87,7 @@ play() {
 		"$agon" ledger register --netuid "$netuid" --wallet.name "$1" --wallet.hotkey "$2" >/dev/null
 		"$agon" submission submit "$3" --arena "copies-$kind" --wallet.name "$1" --wallet.hotkey "$2" -o id
 	}
-	rewrite "kinds/$kind/data/samples/$sample/agent.py" 0 "$top/champion.py"
+	rewrite "$data/samples/$sample/agent.py" 0 "$top/champion.py"
 	id=$(enter champion default "$top/champion.py")
 	until [ "$("$agon" board "copies-$kind" -o json --jq '.champion // ""')" = "$id" ]; do
 		kill -0 $pid || die "$kind: agon up ended"
@@ -95,7 +96,7 @@ play() {
 	done
 	say "$kind: $id sits"
 	for n in $(seq "$entries"); do
-		rewrite "kinds/$kind/data/samples/$sample/agent.py" "$n" "$top/copy$n.py"
+		rewrite "$data/samples/$sample/agent.py" "$n" "$top/copy$n.py"
 		enter "cold$((n % coldkeys))" "hot$n" "$top/copy$n.py" >>"$top/ids"
 	done
 	local left=$entries was=
@@ -123,11 +124,12 @@ PY
 	pid=
 }
 
-for kind in ${KINDS:-claim shopping coding}; do
+for kind in ${KINDS:-claim shopping coding harbor}; do
 	case $kind in
 	claim) play claim lexical ;;
 	shopping) play shopping rules ;;
 	coding) play coding repair small/bank-ledger small/lru-cache small/pagination small/semver ;;
-	*) die "$kind: want claim, shopping or coding: the others have a rule or a price of their own" ;;
+	harbor) play harbor solver basic/hello basic/distinct-words basic/totals ;;
+	*) die "$kind: want claim, shopping, coding or harbor: the others have a rule or a price of their own" ;;
 	esac
 done

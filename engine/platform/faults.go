@@ -22,7 +22,7 @@ import (
 // replayable reports whether a run can be played again for its fault: what
 // duels, pairs, stages, appeals, contests and later sets play has its own repetitions.
 func replayable(a agon.Arena, run store.Run) bool {
-	return a.Contest == nil && run.Rival == nil && run.Title == nil && run.Stage == "" && !run.Half() && store.AppealOf(run.Group) == "" && store.ReplayOf(run.Group) == ""
+	return a.Contest == nil && run.Rival == nil && run.Title == nil && run.Stage == "" && !run.Half() && store.AppealOf(run.Group) == "" && store.ReplayOf(run.Group) == "" && store.CanaryOf(run.Group) == ""
 }
 
 // shareFault draws whether a fault of the agent that has just counted is played

@@ -372,7 +372,7 @@ func (p *Platform) ValidatorStandings(ctx context.Context) (*client.Standings, e
 				Canaries: w.Canaries, Missed: w.Missed, Standing: round4(score.Stands(w)),
 				Pairs: []client.Agreed{}, Cases: []client.Case{},
 			}
-			s.Named, s.Excluded = w.Contradicted > 0, score.Stands(w) < score.StandingBar
+			s.Named, s.Excluded = w.Contradicted > 0 || w.Missed > 1+w.Canaries/10, score.Stands(w) < score.StandingBar
 			for _, x := range pairs {
 				if x.Player == v {
 					s.Pairs = append(s.Pairs, client.Agreed{By: x.Validator, Judged: x.Judged, Agrees: x.Agrees})
@@ -385,6 +385,11 @@ func (p *Platform) ValidatorStandings(ctx context.Context) (*client.Standings, e
 			for _, j := range cases {
 				s.Cases = append(s.Cases, client.Case{Run: j.Run, Arena: j.Arena, Role: caseRole(v, j), At: j.EndedAt, URL: "/v1/runs/" + j.Run + "/judgings"})
 			}
+			missed, err := p.missedCases(tx, v)
+			if err != nil {
+				return err
+			}
+			s.Cases = append(s.Cases, missed...)
 			out.Validators = append(out.Validators, s)
 		}
 		return nil

@@ -68,6 +68,9 @@ func (p *Platform) word(tx *store.Tx, validator string) (w score.Word, r store.V
 		return w, r, err
 	}
 	w.Judged, w.Contradicted = int(r.JudgedAgain+r.Judged), int(r.Contradicted)
+	if err := p.canariesOf(tx, validator, &w); err != nil {
+		return w, r, err
+	}
 	for _, c := range p.cfg.Coordinators {
 		if b, ok := c.(CanaryBook); ok {
 			played, missed, err := b.CanariesOf(tx, validator)

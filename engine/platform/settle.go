@@ -106,7 +106,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 		return reply, 0, err
 	}
 	// What pairs, appeals, replays and later sets cost is not the submission's.
-	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" && store.ReplayOf(run.Group) == "" && run.Title == nil {
+	if r.Cost > 0 && !run.Half() && store.AppealOf(run.Group) == "" && store.ReplayOf(run.Group) == "" && store.CanaryOf(run.Group) == "" && run.Title == nil {
 		if err := tx.AddCost(run.Submission, r.Cost); err != nil {
 			return reply, 0, err
 		}
@@ -120,6 +120,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	drawn := 0
 	switch {
 	case store.ReplayOf(run.Group) != "": // it is a second or third word itself
+	case store.CanaryOf(run.Group) != "": // what it comes to is known
 	case r.Fault == agon.FaultNone:
 		err = p.share(tx, arena, run, a)
 	default:
@@ -222,6 +223,9 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	}
 	if err := tx.Count(store.ScopeArena, arena.ID, string(to.State)); err != nil {
 		return 0, err
+	}
+	if store.CanaryOf(from.Group) != "" {
+		return 0, p.endCanary(tx, to)
 	}
 	if from.Half() {
 		return p.endHalf(tx, arena, from.Group)

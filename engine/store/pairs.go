@@ -39,11 +39,11 @@ func pairRange(challenger string) (from, to string) {
 }
 
 // noHalf leaves out halves of pairs, what appeals played again, faults that others
-// played again, and plays on the sets of later periods: they are not part of a
-// submission's result.
+// played again, canaries, and plays on the sets of later periods: they are not part
+// of a submission's result.
 const noHalf = ` AND substr(r.grp, 1, 5) <> 'pair ' AND substr(r.grp, 1, 7) <> 'appeal ' AND substr(r.grp, 1, 4) <> 'set '` + noReplay
 
-const noReplay = ` AND substr(r.grp, 1, 6) <> 'again '`
+const noReplay = ` AND substr(r.grp, 1, 6) <> 'again ' AND substr(r.grp, 1, 7) <> 'canary '`
 
 // Half is one side of a pair, played by Validator; "" where nobody has settled it.
 type Half struct {

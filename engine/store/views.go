@@ -49,7 +49,7 @@ func (t *Tx) TaskValues(submissions []string) ([]TaskValue, error) {
 		err = r.Scan(&v.Submission, &v.Task, &v.Value)
 		return v, err
 	}, `SELECT r.submission, s.task, avg(s.value) FROM runs r JOIN scores s ON s.run = r.id
-		WHERE r.submission IN (`+holders(len(args))+`) GROUP BY r.submission, s.task ORDER BY r.submission, s.task`, args...)
+		WHERE r.submission IN (`+holders(len(args))+`) AND substr(r.grp, 1, 7) <> 'canary ' GROUP BY r.submission, s.task ORDER BY r.submission, s.task`, args...)
 }
 
 // Outcome is how often counted attempts of a submission ended in a way.

@@ -35,7 +35,7 @@ func TestOperatorRoutes(t *testing.T) {
 	}
 	bodies := map[string]string{
 		"/state": `{"state":"paused"}`, "/retune": `{"max_leases":1,"reason":"x"}`, "/gateway-key": `{"revoke":true,"key":"x","reason":"x"}`, "/answer": `{"grant":true,"reason":"x"}`,
-		"/fund": `{"coldkey":"x","rao":1}`, "{coldkey}": `{"micros":1,"payment":"p","reason":"x"}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
+		"/fund": `{"coldkey":"x","rao":1}`, "/canary": `{"validators":1,"reason":"x"}`, "{coldkey}": `{"micros":1,"payment":"p","reason":"x"}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
 	}
 	n := 0
 	for path, ops := range doc.Paths {

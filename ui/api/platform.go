@@ -105,6 +105,9 @@ type Operator interface {
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
+	// MakeCanary has a run of known outcome played by validators, whose word is measured so.
+	MakeCanary(ctx context.Context, c platform.Caller, run string, r client.CanaryRequest) (*agon.Canary, error)
+	Canaries(ctx context.Context, c platform.Caller, arena string) ([]agon.Canary, error)
 	// Fund books a payment into a coldkey's purse, or out of it where m is negative.
 	Fund(ctx context.Context, c platform.Caller, coldkey string, m agon.Micros, payment, reason string) (*agon.Purse, error)
 }

@@ -202,6 +202,10 @@ func (a *server) runs(api huma.API, p Runs) {
 	})
 }
 
+type canaryList struct {
+	Items []agon.Canary `json:"items"`
+}
+
 // operating is what operators do, and reads of what they changed.
 type operating interface {
 	Operator
@@ -278,6 +282,17 @@ func (a *server) operator(api huma.API, p operating) {
 	},
 	) (*agon.Appeal, error) {
 		return p.AnswerAppeal(ctx, caller(ctx), in.ID, in.Body.Grant, in.Body.Reason)
+	})
+	op(a, api, "POST", "/v1/runs/{id}/canary", "make-canary", "Have a run of known outcome played by validators, whose word is measured so (operator)", func(ctx context.Context, in *struct {
+		ByID
+		Body client.CanaryRequest
+	},
+	) (*agon.Canary, error) {
+		return p.MakeCanary(ctx, caller(ctx), in.ID, in.Body)
+	})
+	op(a, api, "GET", "/v1/arenas/{arena}/canaries", "list-canaries", "Plays of known outcome, and what validators made of them (operator)", func(ctx context.Context, in *struct{ ByArena }) (*canaryList, error) {
+		list, err := p.Canaries(ctx, caller(ctx), in.Arena)
+		return &canaryList{list}, err
 	})
 	op(a, api, "POST", "/v1/purses/{coldkey}", "fund-purse", "Book a payment into a coldkey's purse, or out of it (operator)", func(ctx context.Context, in *struct {
 		ByColdkey
