@@ -257,6 +257,9 @@ func (c *call) reply(w *wireReply, e *ending) Reply {
 // Balance tells what the session's account has spent, and what is left of its budget.
 func (x *Exchange) Balance() (spent, left Amount) { return x.s.acct.balance() }
 
+// Session names the session: what an agent is given for one task.
+func (x *Exchange) Session() string { return x.s.id }
+
 // Run names the run that the session is of.
 func (x *Exchange) Run() string { return x.s.policy.Run }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
@@ -25,9 +26,10 @@ const ORO = "oro"
 
 // Places of the proxy (spec/oro.md 3.1).
 const (
-	searchPath = "/search/"
-	chatPath   = "/inference/chat/completions"
-	maxBody    = 10 << 20 // bytes of a request for a model
+	searchPath    = "/search/"
+	inferencePath = "/inference/"
+	chatPath      = inferencePath + "chat/completions"
+	maxBody       = 10 << 20 // bytes of a request for a model
 )
 
 // searches are the tools that agents reach below /search/. Raw products hold
@@ -35,7 +37,20 @@ const (
 var searches = []string{"find_product", "view_product_information"}
 
 // Dialects are those that the shopping arena brings to a gateway.
-func Dialects() []gateway.Dialect { return []gateway.Dialect{{Name: ORO, Serve: serve}} }
+func Dialects() []gateway.Dialect {
+	return dialects(time.Now) //nolint:forbidigo // how fast a client asks is real time
+}
+
+func dialects(now func() time.Time) []gateway.Dialect {
+	l := &limiter{now: now, clients: map[string]filled{}}
+	return []gateway.Dialect{{Name: ORO, Serve: func(x *gateway.Exchange) bool {
+		if path := x.R.URL.Path; (strings.HasPrefix(path, searchPath) || strings.HasPrefix(path, inferencePath)) && !l.allow(x.Session()) {
+			x.Refuse(path, http.StatusServiceUnavailable, "rate_limited", `{"error": "too many requests"}`+"\n")
+			return true
+		}
+		return serve(x)
+	}}}
+}
 
 func serve(x *gateway.Exchange) bool {
 	method, path := x.R.Method, x.R.URL.Path

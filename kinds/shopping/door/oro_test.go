@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,4 +190,41 @@ func FuzzParameters(f *testing.F) {
 			t.Fatalf("%q: %s: %v", raw, b, err)
 		}
 	})
+}
+
+// Requests of one session run off at thirty a second, with fifty more at once; another
+// session's do not count, and neither does asking whether the proxy lives.
+func TestRate(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Unix(1_700_000_000, 0)
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	g := gatewaytest.Start(t, gateway.Config{Dialects: dialects(clock), Tools: []tool.Tool{find{}}}, gatewaytest.Says(gatewaytest.Answer))
+	p := gatewaytest.Policy(ORO)
+	p.Tools = []string{"*"}
+	one := gatewaytest.Open(t, g, p, &gatewaytest.Log{})
+	p.Task = "other"
+	other := gatewaytest.Open(t, g, p, &gatewaytest.Log{})
+	ask := func(s gateway.Session, path string) int { return gatewaytest.Send(t, s, "GET", path, "").Status }
+	for i := range burst + 1 {
+		if status := ask(one, "/search/find_product?q=a"); status != 200 {
+			t.Fatalf("request %d: %d", i, status)
+		}
+	}
+	if x := ask(one, "/search/find_product?q=a"); x != 503 {
+		t.Errorf("one too many: %d", x)
+	}
+	if r := gatewaytest.Send(t, one, "POST", chatPath, `{"model":"m"}`); r.Status != 503 {
+		t.Errorf("models and searches have one rate: %d", r.Status)
+	}
+	if x, y := ask(one, "/health"), ask(other, "/search/find_product?q=a"); x != 200 || y != 200 {
+		t.Errorf("health %d, another's search %d", x, y)
+	}
+	mu.Lock()
+	now = now.Add(100 * time.Millisecond)
+	mu.Unlock()
+	for i, want := range []int{200, 200, 200, 503} {
+		if x := ask(one, "/search/find_product?q=a"); x != want {
+			t.Errorf("after a tenth of a second, request %d: %d, want %d", i, x, want)
+		}
+	}
 }
