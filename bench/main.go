@@ -150,6 +150,7 @@ func main() {
 		gotest("research: check of a patch of 256 KB", "<= 50 ms", "./kinds/research/surface", "Check256K"),
 		gotest("packs: GET /api/validators as its readers know it", ">= 5,000/s", "./kinds/pack/wire", "Validators"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead <= 300 ms", "./kinds/research/play", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
+		{"environments: shopping, scored over HTTP", ">= 500 episodes/s; a call p50 <= 3 ms; 1,000 sessions <= 300 MB", printed("./bench/env"), "make build && go run ./bench/env"},
 		{"corpus: filter of event logs, beside Python", ">= 50 MB/s a core and 20x", printed("./bench/corpus"), "go run ./bench/corpus"},
 		gotest("corpus: import of 15,000 foreign rows of 8 KB", "<= 10 s", "./corpus", "Import", "-benchtime", "1x"),
 		gotest("web: board of 10,000 submissions", "<= 50 ms, first load <= 100 KB", "./ui/web", "Board$"),
