@@ -148,4 +148,64 @@ def trl():
     return {"steps": steps, "rewards": rewards}
 
 
-print(json.dumps({"verifiers": verifiers, "skyrl": skyrl, "trl": trl}[what]()))
+def qwen():
+    """A tokenizer of bytes with the special tokens and, in short, the turns of Qwen."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    t = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    t.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=t, eos_token="<|im_end|>", pad_token="<|endoftext|>",
+        chat_template="{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+
+
+def turns(task, i):
+    """What a scripted policy says of a task, a turn each."""
+    right = answers[task] if i % 2 == 0 else "none"
+    call = lambda name, **a: "<tool_call>" + json.dumps({"name": name, "arguments": a}) + "</tool_call>"
+    return ["I look. " + call("find_product", q="shoes") + call("no_such_tool"),
+            (call("recommend_product", product_ids=right) if right else "") + call("terminate", status="success" if right else "failure")]
+
+
+def verl():
+    """verl's own agent loop class, its builder of tokens and its registry; only the engine that samples is a script."""
+    from types import SimpleNamespace
+
+    from omegaconf import OmegaConf
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap, _agent_loop_registry
+    from verl.workers.rollout.replica import TokenOutput
+
+    from agon.verl_loop import ArenaLoop, rows
+
+    assert _agent_loop_registry["agon"]["_target_"] == "agon.verl_loop.ArenaLoop"
+    tok = qwen()
+
+    async def play():
+        rewards = []
+        for i, row in enumerate(rows(url)[:EPISODES]):
+            said = turns(row["task"], i)
+            sampled = []
+
+            async def generate(request_id, prompt_ids, sampling_params):
+                ids = tok(said[len(sampled)] + "<|im_end|>", add_special_tokens=False)["input_ids"]
+                sampled.append(ids)
+                return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
+
+            config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"prompt_length": 8192, "response_length": 65536}}})
+            loop = ArenaLoop(trainer_config=DictConfigWrap(config), server_manager=SimpleNamespace(generate=generate), tokenizer=tok, processor=None, dataset_cls=None,
+                             data_config=DictConfigWrap(OmegaConf.create({})), url=url)
+            out = await loop.run({}, raw_prompt=row["prompt"], task=row["task"], extra_info=row["extra_info"])
+            assert len(out.response_ids) == len(out.response_mask) == len(out.response_logprobs), out
+            marked = [t for t, m in zip(out.response_ids, out.response_mask) if m]
+            assert marked == [t for ids in sampled for t in ids], "the marks are not on what was sampled"
+            assert 0 in out.response_mask and out.as_dict()["responses"].shape[0] == len(out.response_ids)
+            rewards.append(out.reward_score)
+        return rewards
+
+    return {"rewards": asyncio.run(play())}
+
+
+print(json.dumps({"verifiers": verifiers, "skyrl": skyrl, "trl": trl, "verl": verl}[what]()))
