@@ -208,4 +208,41 @@ def verl():
     return {"rewards": asyncio.run(play())}
 
 
-print(json.dumps({"verifiers": verifiers, "skyrl": skyrl, "trl": trl, "verl": verl}[what]()))
+def generator():
+    """SkyRL's own generator plays the environment; only the engine that samples is a script."""
+    from skyrl.train.config import GeneratorConfig, SkyRLGymConfig
+    from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
+
+    from agon import skyrl_env
+
+    skyrl_env.register(url)
+    tok, rows = qwen(), skyrl_env.rows(url)[:EPISODES]
+    asked = {r["prompt"][-1]["content"]: (i, r["task"]) for i, r in enumerate(rows)}
+
+    class Engine:
+        model_name = "scripted"
+
+        async def generate(self, batch, model=None):
+            said = []
+            for ids in batch["prompt_token_ids"]:
+                text = tok.decode(ids)
+                i, task = next(v for k, v in asked.items() if k in text)
+                said.append(turns(task, i)[text.count("<|im_start|>assistant") - 1])
+            ids = [tok(s + "<|im_end|>", add_special_tokens=False)["input_ids"] for s in said]
+            return {"responses": said, "response_ids": ids, "stop_reasons": ["stop"] * len(said), "response_logprobs": [[-0.5] * len(t) for t in ids],
+                    "prompt_logprobs": None, "rollout_expert_indices": None, "rollout_sample_support": None}
+
+        async def finish_session(self, *_, **__):
+            pass
+
+    config = GeneratorConfig()
+    config.max_turns, config.batched, config.use_conversation_multi_turn, config.max_input_length = 6, False, True, 65536
+    out = asyncio.run(SkyRLGymGenerator(config, SkyRLGymConfig(), Engine(), tok, "scripted").generate(
+        {"prompts": [r["prompt"] for r in rows], "env_classes": ["agon"] * len(rows), "env_extras": [{"task": r["task"]} for r in rows],
+         "sampling_params": {"max_generate_length": 8192, "logprobs": 1}, "trajectory_ids": None, "batch_metadata": None}))
+    for ids, mask, logp in zip(out["response_ids"], out["loss_masks"], out["rollout_logprobs"]):
+        assert len(ids) == len(mask) == len(logp) and 0 in mask and 1 in mask
+    return {"rewards": [sum(r) if isinstance(r, list) else r for r in out["rewards"]]}
+
+
+print(json.dumps({"verifiers": verifiers, "skyrl": skyrl, "generator": generator, "trl": trl, "verl": verl}[what]()))

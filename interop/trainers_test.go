@@ -24,7 +24,7 @@ func TestShims(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []float64{1, 0, 1, 0, 1, 0, 1, 0, 1, 0}
-	for _, c := range []struct{ what, env string }{{"verifiers", "evals"}, {"skyrl", "skyrl"}, {"trl", "trainer"}, {"verl", "verl"}} {
+	for _, c := range []struct{ what, env string }{{"verifiers", "evals"}, {"skyrl", "skyrl"}, {"trl", "trainer"}, {"verl", "verl"}, {"generator", "verl"}} {
 		t.Run(c.what, func(t *testing.T) {
 			cmd := exec.Command(interoptest.Python(t, c.env), "trainers.py", c.what, url, answers)
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+sdk, "HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1", "HF_HUB_OFFLINE=1", "OMP_WAIT_POLICY=PASSIVE", "TOKENIZERS_PARALLELISM=false")
