@@ -134,6 +134,7 @@ func main() {
 		gotestEnv("claim pairs: box, script, receipts, grade", ">= 100/s on 2 cores", "./kinds/claim/play", "Pairs$", nil),
 		gotestEnv("claim pairs in runc", ">= 100/s on 2 cores", "./kinds/claim/play", "Pairs$", []string{"AGON_DRIVER=runc"}),
 		gotestEnv("claim pairs, one caller", "p50 <= 30 ms", "./kinds/claim/play", "Pairs$", nil, "-cpu", "1"),
+		gotest("who may read what, of a read", "<= 5 %", "./engine/platform", "Gate$", "-benchtime", "2000x"),
 		gotest("10,000 claim pairs settle", "flat memory", "./engine/platform", "PairsSettle", "-benchtime", "1x"),
 		gotest("claim tool call, overhead", "<= 1 ms", "./engine/tools", "ToolCall"),
 		gotest("gateway, added latency", "<= 1 ms at the median", "./gateway", "Latency"),

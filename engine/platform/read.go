@@ -229,6 +229,7 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 
 // Run returns one run with its attempts.
 func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, error) {
+	var v view
 	var r store.Run
 	var e store.Entry
 	var a agon.Arena
@@ -246,13 +247,12 @@ func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, e
 		if e, err = tx.Entry(r.Submission); err != nil {
 			return err
 		}
-		list, err = tx.Attempts(id)
+		if list, err = tx.Attempts(id); err != nil {
+			return err
+		}
+		v, err = p.viewIn(tx, c, e.Submission)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	v, err := p.viewOf(ctx, c, e.Submission)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ type telling struct {
 func (p *Platform) tellingOf(arena agon.Arena, tasks []agon.TaskRef, v view) telling {
 	out := telling{logs: v.may(WhatLogs), hidden: map[string]bool{}}
 	for _, t := range tasks {
-		if p.stillHidden(arena, t) && !v.may(WhatHidden) {
+		if !v.may(WhatHidden) && p.stillHidden(arena, t) {
 			out.hidden[t.Key] = true
 		}
 	}

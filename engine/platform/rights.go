@@ -126,8 +126,8 @@ func (p *Platform) isPublic(tx *store.Tx, e agon.Submission) (bool, error) {
 	return err == nil && MayRead(WhatCode, s, RolePublic), err
 }
 
-// roleOf says what c is to a submission.
-func (p *Platform) roleOf(ctx context.Context, c Caller, e agon.Submission) (Role, error) {
+// roleIn says what c is to a submission.
+func roleIn(tx *store.Tx, c Caller, e agon.Submission) (Role, error) {
 	switch {
 	case c.Operator:
 		return RoleOperator, nil
@@ -136,11 +136,7 @@ func (p *Platform) roleOf(ctx context.Context, c Caller, e agon.Submission) (Rol
 	case c.Hotkey == e.Miner:
 		return RoleMiner, nil
 	}
-	var had bool
-	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		had, err = tx.HasAttempt(e.ID, c.Hotkey)
-		return err
-	})
+	had, err := tx.HasAttempt(e.ID, c.Hotkey)
 	if err != nil {
 		return "", err
 	}
@@ -156,18 +152,23 @@ type view struct {
 	stage Stage
 }
 
-func (p *Platform) viewOf(ctx context.Context, c Caller, e agon.Submission) (view, error) {
-	v := view{stage: StageOf(e.State)}
-	var err error
+func (p *Platform) viewOf(ctx context.Context, c Caller, e agon.Submission) (v view, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		v, err = p.viewIn(tx, c, e)
+		return err
+	})
+	return v, err
+}
+
+// viewIn is viewOf in a transaction that reads anyway.
+func (p *Platform) viewIn(tx *store.Tx, c Caller, e agon.Submission) (v view, err error) {
+	v.stage = StageOf(e.State)
 	if v.stage == StageDecided && p.embargoes.Load() {
-		if err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			v.stage, err = p.stageOf(tx, e)
-			return err
-		}); err != nil {
+		if v.stage, err = p.stageOf(tx, e); err != nil {
 			return v, err
 		}
 	}
-	v.role, err = p.roleOf(ctx, c, e)
+	v.role, err = roleIn(tx, c, e)
 	return v, err
 }
 
@@ -192,12 +193,16 @@ func (p *Platform) stillHidden(a agon.Arena, t agon.TaskRef) bool {
 	if !t.Hidden || p.wasOpened(a.ID, t.Digest) {
 		return false
 	}
-	for _, now := range slices.Concat(a.Tasks, a.Retired) {
-		if now.Digest == t.Digest && !now.Hidden {
-			return false
+	return !listedOpenly(a.Tasks, t) && !listedOpenly(a.Retired, t)
+}
+
+func listedOpenly(list []agon.TaskRef, t agon.TaskRef) bool {
+	for i := range list { // an arena has hundreds: they are not copied for every read
+		if now := &list[i]; !now.Hidden && now.Digest == t.Digest {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 func (p *Platform) anyHidden(a agon.Arena, tasks []agon.TaskRef) bool {

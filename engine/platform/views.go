@@ -242,7 +242,8 @@ func (p *Platform) RoleOf(ctx context.Context, c Caller, submission string) (Rol
 	if err != nil {
 		return "", err
 	}
-	return p.roleOf(ctx, c, s.Submission)
+	v, err := p.viewOf(ctx, c, s.Submission)
+	return v.role, err
 }
 
 // EventCounts counts the events of an attempt by type: how much there is, not what.
