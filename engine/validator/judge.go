@@ -57,16 +57,18 @@ func (p *Player) Judge(ctx context.Context, arenaKind string, spec agon.RunSpec,
 // judges judges results of others until ctx ends, beside the play.
 func (l *Loop) judges(ctx context.Context, j Judges) {
 	req := l.request()
+	errs := backoff{first: l.cfg.Backoff}
 	for ctx.Err() == nil {
 		req.MissingImages = l.images.missing(ctx)
 		lease, err := j.ClaimJudging(ctx, req)
 		if err != nil {
 			if ctx.Err() == nil {
 				l.cfg.Log.Warn("claiming a result to judge", "err", err)
-				l.pause(ctx)
+				l.pause(ctx, errs.after(err))
 			}
 			continue
 		}
+		errs.answered()
 		if lease != nil {
 			l.judge(ctx, j, lease)
 		}

@@ -41,7 +41,8 @@ type LoopConfig struct {
 	Protocols *client.Protocols
 	// Images has the images that tasks name; nil: tasks with one are claimed as they come.
 	Images Images
-	// Backoff is the pause after an error of the platform (default 2 s).
+	// Backoff is the pause after an error of the platform; after more in a row it doubles,
+	// to five minutes (default 2 s).
 	Backoff time.Duration
 	// Traced is called for each lease when all about it is done; optional.
 	Traced func(l *client.Lease, a *Attempt, from time.Time)
@@ -104,17 +105,20 @@ func (l *Loop) work(ctx context.Context) {
 	req := l.request()
 	wait := req.WaitMS
 	req.WaitMS = 1 // the first answer comes at once, so that nobody wonders whether it works
+	errs := backoff{first: l.cfg.Backoff}
 	for ctx.Err() == nil {
 		req.MissingImages = l.images.missing(ctx)
 		lease, err := l.cfg.Platform.Claim(ctx, req)
 		req.WaitMS = wait
 		if err != nil {
 			if ctx.Err() == nil {
-				l.cfg.Log.Warn("claiming a run", "err", err)
-				l.pause(ctx)
+				d := errs.after(err)
+				l.cfg.Log.Warn("claiming a run", "err", err, "again", d)
+				l.pause(ctx, d)
 			}
 			continue
 		}
+		errs.answered()
 		if lease == nil {
 			l.rests()
 			continue
@@ -143,10 +147,10 @@ func (l *Loop) rests() {
 	}
 }
 
-func (l *Loop) pause(ctx context.Context) {
+func (l *Loop) pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(l.cfg.Backoff):
+	case <-time.After(d):
 	}
 }
 
@@ -281,7 +285,7 @@ func (l *Loop) report(ctx context.Context, lease *client.Lease, a *Attempt, rec 
 			return
 		}
 		log.Warn("reporting a result", "err", err, "try", try)
-		l.pause(ctx)
+		l.pause(ctx, l.cfg.Backoff) // a lease runs: its result is offered steadily
 	}
 }
 
