@@ -123,6 +123,11 @@ def grpo(job: dict[str, Any], out: str, log: Callable[[dict[str, Any]], None]) -
     args["per_device_train_batch_size"] = max(k, o["batch"] // k * k)
     s = job["sampling"]
     config = trl.GRPOConfig(num_generations=k, max_completion_length=min(s["max_tokens"], o["max_length"]), temperature=s["temperature"], loss_type="dr_grpo", **args)
-    t = trl.GRPOTrainer(model=net, processing_class=tok, train_dataset=dataset(job["url"]), environment_factory=factory(job["url"]), peft_config=train.lora(o.get("lora_rank", 0)),
-                        args=config, callbacks=[train.trainer_callback(log, "grpo")])
+    try:
+        t = trl.GRPOTrainer(model=net, processing_class=tok, train_dataset=dataset(job["url"]), environment_factory=factory(job["url"]), peft_config=train.lora(o.get("lora_rank", 0)),
+                            args=config, callbacks=[train.trainer_callback(log, "grpo")])
+    except ValueError as e:
+        if "chat template" not in str(e):
+            raise
+        raise train.Mistake(f"the base's chat template has no tools, without which grpo cannot play: {e}") from e
     return train.finish(t, tok, job["base"], out, t.train(resume_from_checkpoint=train.resume(args)))
