@@ -159,6 +159,7 @@ func main() {
 		gotest("web: 500 watchers of a live run, with their own cost", "<= 10 % of a core", "./ui/web", "Watchers", "-benchtime", "1x"),
 		gotest("leaderboards of 10,000 submissions, page and /v1", ">= 1,000/s", "./ui/web", "Leaderboards"),
 		gotest("coding: a grade with twins against one without", "<= 2.5x", "./kinds/coding/play", "Grade", "-benchtime", "8x"),
+		gotest("10,000 stored pairs scored anew by a scripted judge", "<= 20 s", "./cmd/agon/roles", "Rescore", "-benchtime", "1x"),
 		gotest("yuma epoch, 256 neurons, 64 validators", "<= 20 ms", "./ledger/yuma", "Epoch"),
 		gotest("ledger: durable extrinsics, a year of blocks", ">= 2,000/s; <= 60 s", "./ledger/local", "Year|Extrinsics"),
 		gotest("chain: metadata of spec 424 decoded", "<= 100 ms", "./ledger/scale", "Metadata"),

@@ -22,7 +22,7 @@ var apart = map[string]string{
 	"agon key agent": stays, "agon serve": stays, "agon env serve": stays, "agon up": plays, "agon validator": plays, "agon try": plays, "agon doctor": plays,
 	"agon corpus build": needsRun, "agon corpus release": needsRun, "agon corpus stats": needsRun, "agon corpus verify": needsRun, "agon corpus classify": needsRun, "agon corpus mix": needsRun, "agon corpus audit-model": foreign,
 	"agon verify": needsRun, "agon export": needsRun, "agon log witness": foreign, "agon log consistency": "it needs a head of yesterday",
-	"agon judge calibrate": foreign, "agon ledger metagraph": foreign, "agon ledger commitments --ledger": foreign, "agon ledger set-weights": foreign,
+	"agon judge calibrate": foreign, "agon judge rescore": needsRun, "agon ledger metagraph": foreign, "agon ledger commitments --ledger": foreign, "agon ledger set-weights": foreign,
 	"agon ledger serve": stays, "agon ledger step": foreign, "agon ledger stake": foreign, "agon ledger register --wallet.hotkey": foreign, "agon ledger register --netuid N": foreign,
 	"agon ledger hyper": foreign, "agon ledger axon": foreign, "agon ledger transfer": foreign, "agon ledger register --plan": foreign, "agon ledger take": foreign, "agon ledger mechanisms": foreign,
 	"agon ledger call": foreign, "agon distill --arena demo-shopping --base ./Qwen3-4B --method sft": foreign, "agon distill --arena demo-shopping --base ./sft/model": foreign,

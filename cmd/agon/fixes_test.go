@@ -305,6 +305,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon task check":         "needs a box",
 		"agon task preflight":     "needs a box",
 		"agon judge calibrate":    "its --help",
+		"agon judge rescore":      "needs plays that are stored",
 		"agon image build":        "its --help",
 		"agon incentive simulate": "its --help",
 		"agon pack check":         "needs a pack that is refused; the scripts of packs run it",

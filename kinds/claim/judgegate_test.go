@@ -14,13 +14,18 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/cmd/agon/app"
 	"github.com/agon-arena/agon/cmd/agon/roles"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/kinds/claim"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
+	"github.com/agon-arena/agon/ui/cli"
+	"github.com/agon-arena/agon/ui/cli/config"
+	"github.com/agon-arena/agon/ui/cli/iostreams"
 )
 
 // judges is an OpenAI-compatible server that supports every verdict and prefers the
@@ -149,6 +154,29 @@ func TestJudgesAreMeasured(t *testing.T) {
 	for kind, id := range ids {
 		if d := x.decided(id).Decision; d.Outcome != agon.TookSeat {
 			t.Errorf("%s: %+v", kind, d)
+		}
+	}
+
+	// What was judged by the model is scored anew by words, over HTTP, without a box.
+	for kind, scorer := range map[string]string{play.Name: "claim-1+lexical-1", play.QueryName: "query-1+lexical-pairs-1"} {
+		streams, out, errOut := iostreams.Test("")
+		conf, err := config.System()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &cli.App{IO: streams, Now: time.Now, Services: app.Services(kinds.All()), Extras: kinds.All().Commands(), Env: conf}
+		kept := t.TempDir()
+		code := a.Main(ctx, []string{"judge", "rescore", "real-" + kind, "--scorer", "words", "--url", x.s.URL(), "--data", kept, "-o", "json"})
+		var r cli.Rescore
+		if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+			t.Fatalf("%v: %s", err, errOut)
+		}
+		if code != cli.CodePartly || r.Scorer != scorer || r.Runs == 0 || r.Pairs == 0 || r.Same == r.Pairs || r.Rescored >= r.Stored || r.Stored != *look(ids[kind]).Score {
+			t.Errorf("exit code %d, %+v", code, r)
+		}
+		b, err := os.ReadFile(r.Kept)
+		if err != nil || strings.Count(string(b), "\n") != r.Pairs || filepath.Dir(r.Kept) != kept {
+			t.Errorf("%s: %d pairs %v", r.Kept, r.Pairs, err)
 		}
 	}
 }

@@ -29,6 +29,17 @@ import (
 // NewGateway starts a gateway on loopback: a real upstream where one is
 // configured, else the script of the samples. Its books and its key live in dir.
 func NewGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, error) {
+	return newGateway(ctx, o, dir)
+}
+
+// NewBriefGateway is NewGateway for a command whose accounts nobody asks for
+// afterwards: its books are in memory.
+func NewBriefGateway(ctx context.Context, o Options) (*gateway.Gateway, error) {
+	return newGateway(ctx, o, "")
+}
+
+// newGateway keeps books in dir, or in memory where it is empty.
+func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, error) {
 	prices, err := gateway.LoadPrices()
 	if err != nil {
 		return nil, err
@@ -77,7 +88,9 @@ func NewGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 	if cfg.Tools, err = gatewayTools(o); err != nil {
 		return nil, err
 	}
-	if err := openBooks(ctx, &cfg, dir); err != nil {
+	if dir == "" {
+		cfg.AfterStop = func() error { return nil }
+	} else if err := openBooks(ctx, &cfg, dir); err != nil {
 		return nil, err
 	}
 	gw, err := gateway.New(cfg)

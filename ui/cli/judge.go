@@ -26,12 +26,12 @@ type JudgeCalibrateOptions struct {
 func (a *App) judgeCmd(j Judges) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "judge",
-		Short:   "Models as judges: measure them on labelled cases",
-		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --model NAME",
+		Short:   "Models as judges: measure them on labelled cases, score stored plays anew",
+		Example: "  agon judge calibrate\n  agon judge calibrate cases.jsonl --model NAME\n  agon judge rescore {arena} --scorer NAME",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.judgeCalibrateCmd(j))
+	cmd.AddCommand(a.judgeCalibrateCmd(j), a.judgeRescoreCmd(j))
 	return cmd
 }
 

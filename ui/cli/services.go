@@ -155,6 +155,8 @@ type Judges struct {
 	Pair func(kind string) func(numbers map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair
 	// Calibrate measures a judge on labelled cases.
 	Calibrate func(context.Context, JudgeCalibrateOptions) (*judge.Calibration, error)
+	// Rescore judges an arena's stored plays by another judge.
+	Rescore func(context.Context, RescoreOptions) (*Rescore, error)
 }
 
 // Common is what every long-running service is given.

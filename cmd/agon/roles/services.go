@@ -163,6 +163,7 @@ func Services(kits kit.List) cli.Services {
 			Calibrate: func(ctx context.Context, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 				return calibrate(ctx, kits, c)
 			},
+			Rescore: func(ctx context.Context, c cli.RescoreOptions) (*cli.Rescore, error) { return rescore(ctx, kits, c) },
 		},
 		Corpora: cli.Corpora{
 			Keys: func(c cli.Common) func(string, agon.TaskRef) []string {

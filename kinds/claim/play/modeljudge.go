@@ -43,7 +43,7 @@ func (m ModelJudge) Policy() gateway.Policy {
 // Support implements SupportJudge.
 func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, error), in SupportInput) (SupportVerdict, error) {
 	s := &lazySession{open: open}
-	c := judge.Config{Session: s, Panel: m.Panel, Cache: m.Cache, Attempts: 5, Waits: judgeWaits, Sleep: m.Sleep}
+	c := judge.Config{Session: s, Panel: m.Panel, Cache: m.Cache, Attempts: 5, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
 	if len(m.Models) > 0 {
 		c.Model, c.Others = m.Models[0], m.Models[1:]
 	}
@@ -81,6 +81,27 @@ type lazySession struct {
 	once sync.Once
 	got  gateway.Session
 	err  error
+}
+
+// sleeping is sleep, but that it ends at once where no session could be opened: no
+// time mends that.
+func (l *lazySession) sleeping(sleep func(context.Context, time.Duration) error) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, d time.Duration) error {
+		if l.session() == nil || l.err != nil {
+			return l.err
+		}
+		if sleep != nil {
+			return sleep(ctx, d)
+		}
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (l *lazySession) session() gateway.Session {
