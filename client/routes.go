@@ -86,6 +86,13 @@ func (c *Client) Retune(ctx context.Context, arena string, r RetuneRequest) (*Ar
 	return &out, err
 }
 
+// RetunePlan tells what a retune would do and changes nothing; for operators.
+func (c *Client) RetunePlan(ctx context.Context, arena string, r Retune) (*RetunePlan, error) {
+	var out RetunePlan
+	_, err := c.json(ctx, post(path("arenas", arena, "retune-plan"), false), r, &out)
+	return &out, err
+}
+
 // GatewayKey puts another key of an arena's gateway in force; for operators.
 func (c *Client) GatewayKey(ctx context.Context, arena string, r GatewayKey) (*Arena, error) {
 	var out Arena

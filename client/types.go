@@ -378,6 +378,24 @@ type RetuneRequest struct {
 	Reason string `json:"reason" maxLength:"2000"`
 }
 
+// RetunePlan says what a retune would do, of which nothing is done:
+// POST /v1/arenas/{arena}/retune-plan (operator). The effects are counted in
+// what the arena's newest runs and submissions did under the numbers of today.
+type RetunePlan struct {
+	Arena   string         `json:"arena"`
+	Changes []RetuneChange `json:"changes" doc:"a row for each number that would change"`
+}
+
+// RetuneChange is one number that would change, and whom that touches.
+type RetuneChange struct {
+	Field   string `json:"field"`
+	From    int64  `json:"from"`
+	To      int64  `json:"to"`
+	Touched int64  `json:"touched" doc:"how many of those looked at would have gone another way"`
+	Of      int64  `json:"of" doc:"how many were looked at"`
+	Effect  string `json:"effect" doc:"a sentence"`
+}
+
 // GatewayKey is POST /v1/arenas/{arena}/gateway-key (operator): the succession
 // that the old key has signed, or a new key where the old one is revoked.
 type GatewayKey struct {

@@ -42,20 +42,8 @@ func (p *Platform) Retune(ctx context.Context, c Caller, arena string, r client.
 	if err := needReason(reason); err != nil {
 		return err
 	}
-	bad := func(field, limit string) error {
-		e := refuse(422, "bad_"+field, "%s must be %s", field, limit)
-		e.Field, e.Limit = field, limit
-		return e
-	}
-	switch {
-	case r.MaxLeases != nil && (*r.MaxLeases < 1 || *r.MaxLeases > 1000):
-		return bad("max_leases", "1 to 1000")
-	case r.Attempts != nil && (*r.Attempts < 0 || *r.Attempts > 5):
-		return bad("attempts", "0 to 5")
-	case r.SubmissionsPerColdkey != nil && *r.SubmissionsPerColdkey < 0:
-		return bad("submissions_per_coldkey", "0 or more")
-	case r.BudgetMicros != nil && *r.BudgetMicros < 0:
-		return bad("budget_micros", "0 or more")
+	if err := checkRetune(r); err != nil {
+		return err
 	}
 	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		a, err := tx.Arena(arena)
@@ -84,6 +72,26 @@ func (p *Platform) Retune(ctx context.Context, c Caller, arena string, r client.
 		}
 		return p.logAction(tx, c, "retune", arena, reason, strings.Join(change, ", "))
 	})
+}
+
+// checkRetune refuses numbers that no arena can have.
+func checkRetune(r client.Retune) error {
+	bad := func(field, limit string) error {
+		e := refuse(422, "bad_"+field, "%s must be %s", field, limit)
+		e.Field, e.Limit = field, limit
+		return e
+	}
+	switch {
+	case r.MaxLeases != nil && (*r.MaxLeases < 1 || *r.MaxLeases > 1000):
+		return bad("max_leases", "1 to 1000")
+	case r.Attempts != nil && (*r.Attempts < 0 || *r.Attempts > 5):
+		return bad("attempts", "0 to 5")
+	case r.SubmissionsPerColdkey != nil && *r.SubmissionsPerColdkey < 0:
+		return bad("submissions_per_coldkey", "0 or more")
+	case r.BudgetMicros != nil && *r.BudgetMicros < 0:
+		return bad("budget_micros", "0 or more")
+	}
+	return nil
 }
 
 // Ban takes a submission out of its arena: its runs end, a seat that it holds

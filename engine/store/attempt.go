@@ -130,6 +130,13 @@ func (t *Tx) HasAttempt(submission, validator string) (bool, error) {
 	return n > 0, err
 }
 
+// Costs are what the arena's newest scored runs spent at the gateway, newest first.
+func (t *Tx) Costs(arena string, limit int) ([]agon.Micros, error) {
+	return many(t, func(r scanner) (m agon.Micros, err error) { err = r.Scan(&m); return m, err },
+		`SELECT a.cost_micros FROM runs r JOIN attempts a ON a.run = r.id AND a.counted = 1
+		WHERE r.arena = $1 AND r.state = 'scored' ORDER BY r.n DESC LIMIT $2`, arena, limit)
+}
+
 // BeatAttempt extends a live lease.
 func (t *Tx) BeatAttempt(a Attempt) error {
 	return t.exec1(`UPDATE attempts SET state = $1, lease_until = $2, seen_at = $3 WHERE run = $4 AND n = $5

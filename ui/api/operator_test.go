@@ -34,7 +34,7 @@ func TestOperatorRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	bodies := map[string]string{
-		"/state": `{"state":"paused"}`, "/retune": `{"max_leases":1,"reason":"x"}`, "/gateway-key": `{"revoke":true,"key":"x","reason":"x"}`, "/answer": `{"grant":true,"reason":"x"}`,
+		"/state": `{"state":"paused"}`, "/retune": `{"max_leases":1,"reason":"x"}`, "/retune-plan": `{"max_leases":1}`, "/gateway-key": `{"revoke":true,"key":"x","reason":"x"}`, "/answer": `{"grant":true,"reason":"x"}`,
 		"/fund": `{"coldkey":"x","rao":1}`, "/canary": `{"validators":1,"reason":"x"}`, "{coldkey}": `{"micros":1,"payment":"p","reason":"x"}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
 	}
 	n := 0

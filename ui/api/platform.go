@@ -101,6 +101,7 @@ type Blobs interface {
 type Operator interface {
 	SetArenaState(ctx context.Context, c platform.Caller, id string, s agon.ArenaState, reason string) error
 	Retune(ctx context.Context, c platform.Caller, arena string, r client.Retune, reason string) error
+	RetunePlan(ctx context.Context, c platform.Caller, arena string, r client.Retune) (*client.RetunePlan, error)
 	GatewayKey(ctx context.Context, c platform.Caller, arena string, r client.GatewayKey) error
 	Ban(ctx context.Context, c platform.Caller, submission, reason string) error
 	Retry(ctx context.Context, c platform.Caller, submission, reason string) (queued int, err error)

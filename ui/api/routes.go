@@ -242,6 +242,13 @@ func (a *server) operator(api huma.API, p operating) {
 		}
 		return p.Arena(ctx, in.Arena)
 	})
+	op(a, api, "POST", "/v1/arenas/{arena}/retune-plan", "plan-retune", "Tell what a change of an arena's numbers would do; nothing is changed (operator)", func(ctx context.Context, in *struct {
+		ByArena
+		Body client.Retune
+	},
+	) (*client.RetunePlan, error) {
+		return p.RetunePlan(ctx, caller(ctx), in.Arena, in.Body)
+	})
 	op(a, api, "POST", "/v1/arenas/{arena}/gateway-key", "gateway-key", "Put another key of the arena's gateway in force: by the old key's word, or revoking it (operator)", func(ctx context.Context, in *struct {
 		ByArena
 		Body client.GatewayKey

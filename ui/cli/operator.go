@@ -114,9 +114,12 @@ func (a *App) retuneCmd() *cobra.Command {
 	var leases, attempts, perColdkey int
 	var budget int64
 	var reason string
+	var plan bool
 	cmd := &cobra.Command{
 		Use: "retune ARENA", Short: "Change an arena's numbers while it runs",
-		Long:    "Change an arena's numbers while it runs. Runs that are planned keep theirs. JSON: the arena.",
+		Long: "Change an arena's numbers while it runs. Runs that are planned keep theirs. JSON: the arena.\n" +
+			"--plan changes nothing and says what the change would do, counted in the newest 500 runs and\n" +
+			"the last seven days' submissions. JSON: {arena, changes: [{field, from, to, touched, of, effect}]}.",
 		Example: "  agon operator retune {arena} --max-leases 4 --reason 'the model is slow today'", Args: Args(1, 1, "one arena"),
 		ValidArgsFunction: a.Complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,12 +141,26 @@ func (a *App) retuneCmd() *cobra.Command {
 			if r.Retune == (client.Retune{}) {
 				return output.Usage("", "agon operator retune --help shows them", "nothing to change: name at least one number")
 			}
-			if reason == "" {
+			if reason == "" && !plan {
 				return output.Usage("reason", "add --reason 'why'", "say why: it is written down")
 			}
 			c, _, err := a.Writer()
 			if err != nil {
 				return err
+			}
+			if plan {
+				v, err := c.RetunePlan(cmd.Context(), args[0], r.Retune)
+				if err != nil {
+					return err
+				}
+				return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.Arena}, Human: func(h *output.Human) {
+					for _, x := range v.Changes {
+						h.Line("%s %d to %d: %s", x.Field, x.From, x.To, x.Effect)
+					}
+					if len(v.Changes) == 0 {
+						h.Line("%s has these numbers already", v.Arena)
+					}
+				}})
 			}
 			v, err := c.Retune(cmd.Context(), args[0], r)
 			if err != nil {
@@ -155,6 +172,7 @@ func (a *App) retuneCmd() *cobra.Command {
 	cmd.Flags().IntVar(&leases, "max-leases", 0, "leases that one validator may hold")
 	cmd.Flags().IntVar(&attempts, "attempts", 0, "retries of a run after a fault of ours")
 	cmd.Flags().IntVar(&perColdkey, "per-coldkey", 0, "submissions of one coldkey a day (0: no cap)")
+	cmd.Flags().BoolVar(&plan, "plan", false, "change nothing; say what the change would do")
 	cmd.Flags().Int64Var(&budget, "budget-micros", 0, "money of one run, in millionths of a US dollar")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
 	return cmd

@@ -207,33 +207,58 @@ func (q *request) number(field string) (*int, error) {
 	return &n, nil
 }
 
-func (s *server) retune(q *request) error {
+// retuneOf reads the numbers of a retune's form; an empty field stays as it is.
+func (q *request) retuneOf() (r client.Retune, err error) {
 	if err := q.form(); err != nil {
-		return err
+		return r, err
 	}
-	var r client.Retune
-	var err error
 	for _, f := range []struct {
 		name string
 		to   **int
 	}{{"max_leases", &r.MaxLeases}, {"attempts", &r.Attempts}, {"submissions_per_coldkey", &r.SubmissionsPerColdkey}} {
 		if *f.to, err = q.number(f.name); err != nil {
-			return err
+			return r, err
 		}
 	}
 	budget, err := q.number("budget_micros")
 	if err != nil {
-		return err
+		return r, err
 	}
 	if budget != nil {
 		m := agon.Micros(*budget)
 		r.BudgetMicros = &m
+	}
+	return r, nil
+}
+
+func (s *server) retune(q *request) error {
+	r, err := q.retuneOf()
+	if err != nil {
+		return err
 	}
 	if err := s.cfg.Platform.Retune(q.Context(), q.caller, q.PostForm.Get("arena"), r, q.PostForm.Get("reason")); err != nil {
 		return err
 	}
 	http.Redirect(q.w, q.Request, "/operator", http.StatusSeeOther)
 	return nil
+}
+
+// retunePlan shows what the numbers of the form would do, and the form again to do it.
+func (s *server) retunePlan(q *request) error {
+	r, err := q.retuneOf()
+	if err != nil {
+		return err
+	}
+	arena := q.PostForm.Get("arena")
+	plan, err := s.cfg.Platform.RetunePlan(q.Context(), q.caller, arena, r)
+	if err != nil {
+		return err
+	}
+	return s.render(q, http.StatusOK, "retune", struct {
+		base
+		Plan   *client.RetunePlan
+		Reason string
+	}{q.base("What the change would do", ""), plan, q.PostForm.Get("reason")})
 }
 
 func (s *server) ban(q *request) error {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,5 +68,34 @@ func TestOperatorRequeues(t *testing.T) {
 	}
 	if _, page = f.get(c, "/operator"); !strings.Contains(page, "its box hangs") || !strings.Contains(page, "requeue") {
 		t.Error("what was done is not written down on the page")
+	}
+}
+
+// The operator sees what other numbers would do before anything changes.
+func TestOperatorPlansRetune(t *testing.T) {
+	f := newFixture(t)
+	f.submit(miner, "one", "x = 1")
+	c := f.browser(boss)
+	form := url.Values{"arena": {"demo"}, "attempts": {"4"}, "reason": {"the \"model\" is slow"}}
+	for _, who := range []*http.Client{f.browser(""), f.browser(miner)} {
+		resp, err := who.PostForm(f.url+"/operator/retune-plan", form)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%d for who is not the operator", resp.StatusCode)
+		}
+	}
+	resp, err := c.PostForm(f.url+"/operator/retune-plan", form)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	for _, want := range []string{"Nothing is changed yet", `name="attempts" value="4"`, "value=\"the &#34;model&#34; is slow\"", "runs that ended"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%q is not on the page: %s", want, b)
+		}
+	}
+	if _, page := f.get(c, "/operator"); strings.Contains(page, "is slow") {
+		t.Error("the plan was written down as done")
 	}
 }

@@ -126,6 +126,7 @@ func New(cfg Config) (http.Handler, error) {
 	act("/operator/cancel", s.cancelRun)
 	act("/operator/requeue", s.requeueRun)
 	act("/operator/retune", s.retune)
+	act("/operator/retune-plan", s.retunePlan)
 	act("/operator/ban", s.ban)
 	act("/operator/retry", s.retry)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
