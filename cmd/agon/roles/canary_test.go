@@ -375,7 +375,7 @@ func smugglers() []smuggler {
 		},
 		{
 			kind: "shopping", set: "demo", open: []string{"product-easy-01", "product-easy-03"}, hidden: []string{"product-easy-02", "voucher-easy-09", "shop-medium-08"},
-			toml:  "incentive = \"race\"\nevidence = \"foreign\"\n[incentive_numbers]\nqualify = 0.0\ninitial = 0.05\n[policy]\ntools = [\"*\"]\n",
+			toml:  "incentive = \"race\"\nevidence = \"foreign\"\n[incentive_numbers]\nqualify = 0.0\ninitial = 0.05\n[policy]\ntools = [\"*\"]\n[judge]\ndemo = true\n",
 			agent: pythonAgent("agent.py", shopAgent),
 			plant: func(f *field) {
 				f.common()
