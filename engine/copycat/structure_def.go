@@ -133,6 +133,7 @@ func (p *parser) classDef(decorators *node) *node {
 
 // matchStmt reads a match statement, nil if the word is only a name here.
 func (p *parser) matchStmt() *node {
+	line := p.peek().line
 	p.pos++
 	subject := p.starExprs()
 	if !p.at(":") || p.ahead(1).kind != tNewline || p.ahead(2).kind != tIndent || p.ahead(3).text != "case" {
@@ -140,6 +141,7 @@ func (p *parser) matchStmt() *node {
 	}
 	p.pos += 3
 	n := p.n("match", "", subject)
+	n.line = line
 	for !p.kind(tDedent) {
 		if p.peek().kind == tEnd {
 			break

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -30,11 +31,49 @@ const (
 	FindSyntax     = "syntax"
 	FindNoEntry    = "no_entrypoint" // warning: a name may be made at run time
 	FindEra        = "wrong_era"
+	FindOpaque     = "opaque" // where the arena wants transparent scripts
 )
 
+// OptionScripts is an arena's word on what scripts may do to themselves.
+const (
+	OptionScripts      = "scripts"
+	ScriptsAny         = "any"
+	ScriptsTransparent = "transparent" // copycat.Opacities finds nothing
+)
+
+// Options implements kind.Chooser.
+func (k *Kind) Options() map[string][]string { return scriptOptions() }
+
+func scriptOptions() map[string][]string {
+	return map[string][]string{OptionScripts: {ScriptsAny, ScriptsTransparent}}
+}
+
+// transparently adds to check what the arena's policy of scripts finds.
+func transparently(a *agon.Arena, check func(src []byte) []agon.Finding) func(src []byte) []agon.Finding {
+	if a == nil || a.Options[OptionScripts] != ScriptsTransparent {
+		return check
+	}
+	return func(src []byte) []agon.Finding {
+		out := check(src)
+		if slices.ContainsFunc(out, func(f agon.Finding) bool { return !f.Warning }) {
+			return out // it cannot be read
+		}
+		places, err := copycat.Opacities(string(src))
+		if err != nil {
+			return finding(FindSyntax, "agent.py is not Python 3.11: %s", plain.Short(err.Error(), 300))
+		}
+		for _, p := range places {
+			f := finding(FindOpaque, "agent.py line %d: %s: this arena wants scripts that a reader sees through", p.Line, p.What)
+			f[0].Limit = "no code made at run time, no reflection; see the options of the kind"
+			out = append(out, f...)
+		}
+		return out
+	}
+}
+
 // Check decides whether files hold one Python script. The script is never run.
-func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
+func (k *Kind) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, transparently(a, CheckSource))
 }
 
 // Structure implements kind.Copier: scripts that differ only in names, layout,

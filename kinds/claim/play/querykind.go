@@ -175,9 +175,12 @@ func (k *QueryKind) Structure(files fs.FS) (string, error) {
 }
 
 // Check decides whether files hold one Python script that answers queries.
-func (k *QueryKind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	return kind.CheckOneFile(ctx, files, AgentFile, MaxQueryBytes, CheckQuerySource)
+func (k *QueryKind) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxQueryBytes, transparently(a, CheckQuerySource))
 }
+
+// Options implements kind.Chooser.
+func (k *QueryKind) Options() map[string][]string { return scriptOptions() }
 
 var registersQuery = regexp.MustCompile(`entrypoint\(\s*["']query["']\s*\)|(?s)entrypoint\(\s*\)\s*async\s+def\s+query\b`)
 
