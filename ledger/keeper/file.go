@@ -109,7 +109,11 @@ func (k *Keeper) lock() (unlock func() error, err error) {
 		err = errors.Join(err, f.Close())
 		return nil, &agon.Error{Code: "keeper_busy", Status: http.StatusConflict, Message: "another process gives the weights of " + k.cfg.Hotkey + " now", Mend: "wait for it and run this again", Err: err}
 	}
-	return f.Close, nil // which unlocks
+	return func() error {
+		// Closing alone leaves the lock to a child that another goroutine has just
+		// forked and that has not yet become its program: the next tick would meet it.
+		return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+	}, nil
 }
 
 const (
