@@ -14,14 +14,14 @@ type Charges struct {
 
 // Who pays for pairs.
 const (
-	// PaidByGateway: whoever runs the gateway, as for all plays.
+	// PaidByGateway: who runs the gateway pays, as for every other play.
 	PaidByGateway = "gateway"
-	// PaidByChallenger: the purse of the challenger's coldkey. What the rule's max_usd
-	// allows is held when it enters, and what the pairs did not cost is given back.
+	// PaidByChallenger: the purse of the challenger's coldkey pays. The entry holds the
+	// rule's max_usd. What the pairs did not cost is given back.
 	PaidByChallenger = "challenger"
 )
 
-// IsPairsPaidBy reports whether an arena may say so (Charges.PairsPaidBy).
+// IsPairsPaidBy reports whether s is a value of Charges.PairsPaidBy.
 func IsPairsPaidBy(s string) bool { return s == "" || s == PaidByGateway || s == PaidByChallenger }
 
 // MostMoney bounds one payment into a purse, and a fee: a million dollars.

@@ -82,8 +82,14 @@ func (c *MixConfig) fill() error {
 		return bad("half-life", "%v is below 0", c.HalfLife)
 	case !(c.MaxShare > 0 && c.MaxShare <= 1):
 		return bad("max-share", "%v is not a share above 0 and up to 1", c.MaxShare)
-	case c.Rows < 0 || c.PerMiner < 0 || c.PerColdkey < 0 || c.Pool < 0:
-		return bad("rows", "numbers of rows and credits are not below 0")
+	}
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{{"rows", int64(c.Rows)}, {"per-miner", int64(c.PerMiner)}, {"per-coldkey", int64(c.PerColdkey)}, {"pool", c.Pool}} {
+		if n.v < 0 {
+			return bad(n.name, "%d is below 0", n.v)
+		}
 	}
 	if _, err := os.Lstat(c.Out); err == nil {
 		return &agon.Error{Code: "exists", Status: 409, Field: "out", Message: c.Out + " is there already", Mend: "name a new directory"}

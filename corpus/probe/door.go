@@ -49,6 +49,7 @@ func NewDoor(at, model string) (*Door, error) {
 	return &Door{
 		url: strings.TrimRight(at, "/"), model: model,
 		http: &http.Client{
+			Timeout:       maxWait,
 			Transport:     &http.Transport{DialContext: dial.DialContext},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -59,8 +60,14 @@ func notHere(host string) error {
 	return &agon.Error{Code: "not_local", Status: 422, Field: "url", Message: fmt.Sprintf("%.200s is not this machine: held tasks would leave it", host), Mend: "serve the model here, or bring its port here (ssh -L)"}
 }
 
-// errNoRoute says that a door does not know a path.
-var errNoRoute = errors.New("no such route")
+// What a door says instead of an answer, through no fault of the model.
+var (
+	errNoRoute = errors.New("no such route")       // it does not know the path
+	errRefused = errors.New("refused the request") // it knows the path and not what was asked of it
+)
+
+// maxWait bounds one question: a door that takes it and never answers ends the audit.
+const maxWait = 30 * time.Minute
 
 func (d *Door) post(ctx context.Context, path string, body, into any) error {
 	b, err := json.Marshal(body)
@@ -93,6 +100,8 @@ func (d *Door) post(ctx context.Context, path string, body, into any) error {
 		return bad("%v", err)
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed:
 		return errNoRoute
+	case resp.StatusCode == http.StatusBadRequest:
+		return errors.Join(errRefused, bad("%s: %.300s", resp.Status, bytes.TrimSpace(got)))
 	case resp.StatusCode != http.StatusOK:
 		return bad("%s: %.300s", resp.Status, bytes.TrimSpace(got))
 	case len(got) > maxReply:
@@ -159,9 +168,8 @@ func (d *Door) Logprob(ctx context.Context, text string) (mean float64, tokens i
 		d.chat = true
 		return 0, 0, false, nil
 	}
-	var e *agon.Error
-	if errors.As(err, &e) && e.Code == "bad_model" && strings.Contains(e.Message, "400") {
-		return 0, 0, false, nil // it knows the route and not echo
+	if errors.Is(err, errRefused) {
+		return 0, 0, false, nil // it does not know echo
 	}
 	if err != nil {
 		return 0, 0, false, err

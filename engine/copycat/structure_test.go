@@ -223,6 +223,9 @@ func FuzzStructureHash(f *testing.F) {
 			}
 			return
 		}
+		if _, err := Opacities(src); err != nil {
+			t.Fatalf("%q: %v", src, err)
+		}
 		// A comment below changes nothing.
 		if b, err := StructureHash(src + "\n# end\n"); err != nil || a != b {
 			t.Fatalf("%q: a comment changes the hash: %v", src, err)

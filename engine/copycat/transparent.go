@@ -27,7 +27,10 @@ var (
 	// mirrorModules are those by which a script reads or makes code.
 	mirrorModules = map[string]bool{"importlib": true, "inspect": true, "builtins": true}
 	// mirrorMembers are functions of other modules that do so.
-	mirrorMembers = map[string][]string{"typing": {"get_type_hints"}, "dataclasses": {"fields", "asdict"}}
+	mirrorMembers = map[string][]string{
+		"typing": {"get_type_hints"}, "dataclasses": {"fields", "asdict"},
+		"sys": {"modules", "_getframe"}, "operator": {"attrgetter", "methodcaller"},
+	}
 	// statements that move names about.
 	opaqueStatements = map[string]bool{"match": true, "del": true, "global": true, "nonlocal": true}
 )
@@ -36,7 +39,8 @@ var (
 // transparent:
 //   - names of what makes or reads code (eval, exec, compile, globals, type, …),
 //     called or passed on; getattr and hasattr with names that are made;
-//   - importlib, inspect, builtins; get_type_hints, fields, asdict;
+//   - importlib, inspect, builtins; get_type_hints, fields, asdict; of sys modules and
+//     _getframe, of operator attrgetter and methodcaller;
 //   - attributes between double underscores;
 //   - the statements match, del, global and nonlocal;
 //   - more than fields and methods in the body of a class.
@@ -48,7 +52,8 @@ func Opacities(src string) ([]Opaque, error) {
 	if err != nil {
 		return nil, err
 	}
-	var o opacities
+	o := opacities{modules: map[string]string{}}
+	o.imports(mod)
 	o.see(mod)
 	slices.SortStableFunc(o.found, func(a, b Opaque) int { return a.Line - b.Line })
 	if len(o.found) > maxOpaque {
@@ -57,7 +62,34 @@ func Opacities(src string) ([]Opaque, error) {
 	return o.found, nil
 }
 
-type opacities struct{ found []Opaque }
+type opacities struct {
+	found   []Opaque
+	modules map[string]string // by the names that imports give them
+}
+
+// imports notes which modules stand under other names.
+func (o *opacities) imports(n *node) {
+	if n.op == "import" {
+		for _, a := range n.kids {
+			if as := a.kids[0]; as.op == "ident" {
+				o.modules[as.str] = a.str
+			}
+		}
+	}
+	for _, k := range n.kids {
+		if k != nil {
+			o.imports(k)
+		}
+	}
+}
+
+// members are those of a module, by any name of it, that read or make code.
+func (o *opacities) members(name string) (module string, members []string) {
+	if m, ok := o.modules[name]; ok {
+		name = m
+	}
+	return name, mirrorMembers[name]
+}
 
 func (o *opacities) add(n *node, format string, args ...any) {
 	o.found = append(o.found, Opaque{n.line, fmt.Sprintf(format, args...)})
@@ -97,8 +129,10 @@ func (o *opacities) see(n *node) {
 			}
 		}
 	case "attr":
-		if m := n.kids[0]; m.op == "name" && slices.Contains(mirrorMembers[m.str], n.str) {
-			o.add(n, "%s.%s", m.str, n.str)
+		if m := n.kids[0]; m.op == "name" {
+			if module, members := o.members(m.str); slices.Contains(members, n.str) {
+				o.add(n, "%s.%s", module, n.str)
+			}
 		}
 	case "class":
 		o.body(n.kids[2])

@@ -201,7 +201,11 @@ func (p *Platform) endCanary(tx *store.Tx, run store.Run) error {
 			sides++
 		}
 	}
-	if want := map[bool]int{true: 1, false: 2}[c.Rival == ""]; sides != want {
+	want := 1
+	if c.Rival != "" {
+		want = 2
+	}
+	if sides != want {
 		return nil // its other half is not played yet
 	}
 	h.Missed = math.Abs(h.Observed-h.Known) > c.Tolerance+1e-9

@@ -176,7 +176,6 @@ func planBudget(tx *store.Tx, a agon.Arena, ch *client.RetuneChange) error {
 			ch.Touched++
 		}
 	}
-	usd := func(m agon.Micros) string { return fmt.Sprintf("$%.6f", float64(m)/1e6) }
 	mean := agon.Micros(0)
 	if ch.Of > 0 {
 		mean = sum / agon.Micros(ch.Of)
