@@ -178,6 +178,12 @@ func (s Spec) Complete() (Spec, error) {
 		if h, _, err := net.SplitHostPort(d.Listen); err != nil || net.ParseIP(h) == nil || !net.ParseIP(h).IsLoopback() {
 			return bad("door %.80q does not listen on a loopback address", d.Listen)
 		}
+		if d.Dial != nil {
+			if d.Target != "" || len(d.Header) > 0 {
+				return bad("door %s has a target or headers beside what it dials", d.Listen)
+			}
+			continue
+		}
 		u, err := url.Parse(d.Target)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return bad("door %s has no usable target", d.Listen)

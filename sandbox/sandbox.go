@@ -111,13 +111,22 @@ type Layer struct {
 	Remove func() error
 }
 
-// Door is a listener inside the box's network that relays to a host URL. The
-// agent holds no token: the door adds Header on the host side. What is relayed
-// is HTTP/1.1; other protocols are refused. Connections, header time and header size are bounded.
+// Door is a listener inside the box's network. One with a Target relays to a host
+// URL. The agent holds no token: the door adds Header on the host side. What is
+// relayed is HTTP/1.1; other protocols are refused. Connections, header time and
+// header size are bounded.
+//
+// One with Dial passes bytes of any protocol, both ways, to what Dial connects to;
+// connections are bounded.
 type Door struct {
 	Listen string            // "127.0.0.1:8000" as seen inside
 	Target string            // base URL of the gateway on the host, "http://127.0.0.1:8901"
 	Header map[string]string // set on every relayed request; the same names from inside are dropped
+
+	// Dial stands in the place of Target, such as for a port of another box. A
+	// connection that it fails for is closed. It may be called concurrently; ctx ends
+	// with the box.
+	Dial func(ctx context.Context) (net.Conn, error)
 }
 
 // Box is a running sandbox. Methods may be called concurrently.

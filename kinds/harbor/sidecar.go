@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -21,8 +19,8 @@ import (
 )
 
 // Containers beside a task's are boxes of their own, which the agent's box reaches
-// at 127.0.0.1 under their names, by doors: over HTTP only, and nothing else of
-// them. No process of the agent's lives in them, and the verifier does not see them.
+// at 127.0.0.1 under their names, by doors to their ports of TCP, and nothing else
+// of them. No process of the agent's lives in them, and the verifier does not see them.
 
 // sidecars are the running containers beside a task's.
 type sidecars struct {
@@ -112,12 +110,10 @@ func (h harbor) sidecar(ctx context.Context, env kind.Env, r agon.RunSpec, s *st
 		return fmt.Errorf("%w; it printed: %s", err, plain.Short(strings.TrimSpace(string(printed.Bytes())), 1000))
 	}
 	for _, p := range v.ports {
-		addr, stop, err := relay(ctx, box, p)
-		if err != nil {
-			return err
-		}
-		out.end = append(out.end, stop)
-		out.doors = append(out.doors, sandbox.Door{Listen: "127.0.0.1:" + strconv.Itoa(p), Target: "http://" + addr})
+		out.doors = append(out.doors, sandbox.Door{
+			Listen: "127.0.0.1:" + strconv.Itoa(p),
+			Dial:   func(ctx context.Context) (net.Conn, error) { return box.Dial(ctx, p) },
+		})
 	}
 	out.names = append(out.names, v.name)
 	return nil
@@ -147,55 +143,6 @@ func listens(ctx context.Context, box sandbox.Box, ports []int, ended <-chan str
 		}
 	}
 	return nil
-}
-
-// relay leads connections on the loopback device to a port of a box.
-func relay(ctx context.Context, box sandbox.Box, port int) (addr string, stop func(), err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("listen: %w", err)
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { join(ctx, in, box, port) })
-		}
-	})
-	return l.Addr().String(), func() {
-		_ = l.Close()
-		all.Wait()
-	}, nil
-}
-
-// join passes bytes between a connection and a port of a box until both sides have ended, or ctx has.
-func join(ctx context.Context, in net.Conn, box sandbox.Box, port int) {
-	defer in.Close()
-	out, err := box.Dial(ctx, port)
-	if err != nil {
-		return // whoever called sees the connection end
-	}
-	defer out.Close()
-	stop := context.AfterFunc(ctx, func() {
-		_ = in.Close()
-		_ = out.Close()
-	})
-	defer stop()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{out, in}, {in, out}} {
-		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
-			if c, ok := way[0].(interface{ CloseWrite() error }); ok {
-				_ = c.CloseWrite()
-			} else {
-				_ = way[0].Close()
-			}
-		})
-	}
-	both.Wait()
 }
 
 // doorBeside is where the gateway is seen: at the usual port, unless a service is there.

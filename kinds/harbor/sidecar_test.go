@@ -78,6 +78,64 @@ def agent_main(input):
 	}
 }
 
+const storeCompose = `services:
+  store:
+    build: ./store
+    expose: ["6379"]
+`
+
+// storeServer speaks lines, not HTTP, and speaks first.
+const storeServer = `
+import socketserver
+
+kept = {}
+
+class Lines(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b"+ready\n")
+        for line in self.rfile:
+            op, _, rest = line.decode().rstrip("\n").partition(" ")
+            key, _, value = rest.partition(" ")
+            if op == "SET":
+                kept[key] = value
+            self.wfile.write((kept.get(key, "-none") + "\n").encode())
+        self.wfile.write(b"+bye\n")  # after the other has said all
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+
+kept["word"] = "Zugspitze"
+Server(("0.0.0.0", 6379), Lines).serve_forever()
+`
+
+// A container beside the task's may speak any protocol over TCP.
+func TestSidecarSpeaksTCP(t *testing.T) {
+	files := beside(storeCompose)
+	delete(files, "beside/environment/words/Dockerfile")
+	files["beside/task.toml"] = plainToml
+	files["beside/environment/store/Dockerfile"] = "FROM python:3.12\nWORKDIR /srv/store\nCOPY . .\nCMD [\"python3\", \"start.py\"]\n"
+	files["beside/environment/store/start.py"] = storeServer
+	files["beside/tests/test.sh"] = strings.Replace(files["beside/tests/test.sh"], " of the box", "", 1)
+	agent := `
+import socket
+
+def agent_main(input):
+    one = socket.create_connection(("store", 6379)); f = one.makefile("rb")
+    assert f.readline() == b"+ready\n"
+    one.sendall(b"SET mine %s\n" % (b"x" * 300000)); assert len(f.readline()) == 300001
+    two = socket.create_connection(("store", 6379)); g = two.makefile("rb")
+    two.sendall(b"GET mine\nGET word\n"); two.shutdown(socket.SHUT_WR)
+    ready, mine, word, bye, end = g.readline(), g.readline(), g.readline(), g.readline(), g.read()
+    assert (ready, len(mine), bye, end) == (b"+ready\n", 300001, b"+bye\n", b""), (ready, len(mine), bye, end)
+    open("word.txt", "wb").write(word)
+`
+	for _, a := range kittest.Play(t, withTasks(files), kittest.Files{agentFile: agent}) {
+		if a.Outcome != "ok" || len(a.Scores) != 1 || a.Scores[0].Value != 1 {
+			t.Fatalf("%q %s %s, scores %+v, printed:\n%s", a.Outcome, a.Detail, a.Reason, a.Scores, a.Files[outputFile])
+		}
+	}
+}
+
 // What a compose file asks for and boxes do not do is named by its field.
 func TestCompose(t *testing.T) {
 	service := func(fields string) string {

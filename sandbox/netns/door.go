@@ -29,6 +29,7 @@ const (
 type Doors struct {
 	servers    []*http.Server
 	transports []*http.Transport
+	pipes      []*pipes
 }
 
 // Open opens the listeners of doors inside n and serves them.
@@ -44,6 +45,11 @@ func Serve(doors []sandbox.Door, listen func(i int) (net.Listener, error)) (*Doo
 		if err != nil {
 			_ = d.Close()
 			return nil, err
+		}
+		bounded := &boundListener{Listener: l, slots: make(chan struct{}, MaxConns), done: make(chan struct{})}
+		if door.Dial != nil {
+			d.pipes = append(d.pipes, pass(bounded, door.Dial))
+			continue
 		}
 		target, err := url.Parse(door.Target)
 		if err != nil {
@@ -69,15 +75,18 @@ func Serve(doors []sandbox.Door, listen func(i int) (net.Listener, error)) (*Doo
 		s.Protocols.SetHTTP1(true)
 		d.servers, d.transports = append(d.servers, s), append(d.transports, tr)
 		go func() {
-			_ = s.Serve(&boundListener{Listener: l, slots: make(chan struct{}, MaxConns), done: make(chan struct{})})
+			_ = s.Serve(bounded)
 		}()
 	}
 	return d, nil
 }
 
-// Close ends every relayed request at once.
+// Close ends every relayed request and every connection at once.
 func (d *Doors) Close() error {
 	var err error
+	for _, p := range d.pipes {
+		err = errors.Join(err, p.close())
+	}
 	for _, s := range d.servers {
 		err = errors.Join(err, s.Close())
 	}
@@ -155,4 +164,12 @@ type boundConn struct {
 func (c *boundConn) Close() error {
 	c.once.Do(c.free)
 	return c.Conn.Close()
+}
+
+// CloseWrite ends what is sent, not what is received.
+func (c *boundConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return c.Close()
 }

@@ -138,11 +138,11 @@ func TestWithoutRoot(t *testing.T) {
 	if err := errors.Join(os.WriteFile(bin, b, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^(TestNamespace|TestMany|TestDoors)$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^(TestNamespace|TestMany|TestDoors|TestPipes)$", "-test.v")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
 	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") < 3 {
+	if err != nil || strings.Count(string(out), "--- PASS") < 4 {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -191,6 +191,78 @@ func TestDoors(t *testing.T) {
 	}
 	if _, err := n.Open([]sandbox.Door{{Listen: "127.0.0.1:1", Target: "http://a"}, {Listen: "127.0.0.1:1", Target: "http://a"}}); err == nil {
 		t.Error("two doors on one port")
+	}
+}
+
+// A door with Dial passes bytes of any protocol: the far side may speak first, and
+// the end of what one side sends is not the end of what it is sent.
+func TestPipes(t *testing.T) {
+	far, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = far.Close() }()
+	go func() {
+		for {
+			c, err := far.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				fmt.Fprintln(c, "220 hello")
+				b, _ := io.ReadAll(c) // to the end of what the other sends
+				fmt.Fprintf(c, "%d bytes", len(b))
+				if len(b) == 0 {
+					_, _ = c.Read(make([]byte, 1)) // until the door is closed
+				}
+			}()
+		}
+	}()
+	n := open(t)
+	gone := errors.New("nobody there")
+	d, err := n.Open([]sandbox.Door{
+		{Listen: "127.0.0.1:5432", Dial: func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp4", far.Addr().String())
+		}},
+		{Listen: "127.0.0.1:5433", Dial: func(context.Context) (net.Conn, error) { return nil, gone }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := func(port int, send string) string {
+		c, err := n.Dial(t.Context(), port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, send); err == nil {
+			_ = c.(interface{ CloseWrite() error }).CloseWrite()
+		}
+		b, _ := io.ReadAll(c)
+		return string(b)
+	}
+	// More than any buffer between the two holds.
+	if got := talk(5432, strings.Repeat("x", 3<<20)); got != "220 hello\n3145728 bytes" {
+		t.Errorf("%q", got)
+	}
+	if got := talk(5433, "x"); got != "" {
+		t.Errorf("%q of what could not be reached", got)
+	}
+	open, err := n.Dial(t.Context(), 5432)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	line := make([]byte, len("220 hello\n"))
+	if _, err := io.ReadFull(open, line); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil { // returns once all connections have ended
+		t.Error(err)
+	}
+	if _, err := open.Read(line); err == nil {
+		t.Error("a connection through a closed door goes on")
 	}
 }
 

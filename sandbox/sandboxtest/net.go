@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,6 +86,45 @@ urllib.request.urlopen("http://127.0.0.1:8000/go").read()
 s.readline()
 print(s.readline().decode(), end="")`)
 	if r.out != "data: second\n" {
+		t.Error(r)
+	}
+}
+
+// A door to what is dialled passes any protocol: here the far side speaks first, and
+// answers once the box has said all.
+func testPipe(t *testing.T, s *suite) {
+	far, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = far.Close() }()
+	go func() {
+		for {
+			c, err := far.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				fmt.Fprint(c, "\x00hello\n")
+				b, _ := io.ReadAll(c)
+				fmt.Fprint(c, len(b))
+			}()
+		}
+	}()
+	b := s.start(t, func(sp *sandbox.Spec) {
+		sp.Hostnames = []string{"db"}
+		sp.Doors = []sandbox.Door{{Listen: "127.0.0.1:5432", Dial: func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp4", far.Addr().String())
+		}}}
+	})
+	r := py(t, b, `
+import socket
+s = socket.create_connection(("db", 5432)); f = s.makefile("rb")
+assert f.readline() == b"\0hello\n"
+s.sendall(b"CONNECT x HTTP/1.1\r\n\r\n" + b"y" * 500000); s.shutdown(socket.SHUT_WR)
+print(f.read().decode())`)
+	if r.Code != 0 || r.out != "500022\n" {
 		t.Error(r)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +46,7 @@ func Run(t *testing.T, c Config) {
 		{"cancel", testCancel},
 		{"spec", testSpec},
 		{"doors", testDoors},
+		{"door to what is dialled", testPipe},
 		{"door abuse", testDoorAbuse},
 		{"network", testNetwork},
 		{"dial", testDial},
@@ -361,6 +364,10 @@ func testSpec(t *testing.T, s *suite) {
 		}},
 		{"door", func(sp *sandbox.Spec) {
 			sp.Doors = []sandbox.Door{{Listen: "0.0.0.0:80", Target: "http://127.0.0.1:1"}}
+		}},
+		{"door to two", func(sp *sandbox.Spec) {
+			dial := func(context.Context) (net.Conn, error) { return nil, io.EOF }
+			sp.Doors = []sandbox.Door{{Listen: "127.0.0.1:80", Target: "http://127.0.0.1:1", Dial: dial}}
 		}},
 		{"env", func(sp *sandbox.Spec) { sp.Env = []string{"novalue"} }},
 		{"limit", func(sp *sandbox.Spec) { sp.Limits.Pids = -1 }},
