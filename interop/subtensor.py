@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 
 import bittensor as bt
 from bittensor_wallet import Keypair, Wallet
@@ -118,4 +119,32 @@ call("is_fast_blocks", lambda: s.is_fast_blocks(), lambda v: v is True)
 call("query_subtensor", lambda: s.query_subtensor("Tempo", params=[NETUID]))
 call("get_stake_add_fee", lambda: s.get_stake_add_fee(bt.Balance.from_tao(1), NETUID))
 call("get_transfer_fee", lambda: s.get_transfer_fee(val, COLD, bt.Balance.from_tao(1)))
+
+# A commitment for round 1000 of drand, of which the ledger gets the signature: no
+# network is needed. Only the round is not the SDK's choice.
+import bittensor.core.subtensor as sdk
+import bittensor_drand
+
+
+# The SDK reads no shorter ones: where the bytes with their length are text it takes them for hex.
+OPENED = "a commitment that round 1000 opens."
+
+
+def at_1000(data, *_):
+    envelope = bittensor_drand.encrypt_at_round(bytes([len(data) << 2]) + data.encode(), 1000)[0]
+    return envelope[2:-8], 1000  # without its length and its round
+
+
+def revealed():
+    for _ in range(300):
+        if v := s.get_revealed_commitment(NETUID, 2):
+            return v
+        time.sleep(0.1)
+
+
+sdk.get_encrypted_commitment = at_1000
+call("set_reveal_commitment for a round that is out", lambda: s.set_reveal_commitment(poor, NETUID, OPENED, blocks_until_reveal=1), done)
+call("get_revealed_commitment of it", revealed, lambda v: len(v) == 1 and v[0][1] == OPENED)
+call("get_revealed_commitment_by_hotkey", lambda: s.get_revealed_commitment_by_hotkey(NETUID, poor.hotkey.ss58_address), lambda v: [x for _, x in v] == [OPENED])
+call("get_all_revealed_commitments of it", lambda: s.get_all_revealed_commitments(NETUID), lambda v: [x for _, x in v[poor.hotkey.ss58_address]] == [OPENED])
 print(json.dumps(out))

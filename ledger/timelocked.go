@@ -20,6 +20,12 @@ type SealedCommit struct {
 	RevealRound uint64 `json:"reveal_round"`
 }
 
+// Revealed is what a timelocked commitment held.
+type Revealed struct {
+	Data  []byte `json:"data"`
+	Block uint64 `json:"block"` // in which it was opened
+}
+
 // TimelockCommitter commits weights that the ledger reveals by itself, where it
 // can. The same promises as Writer's.
 type TimelockCommitter interface {

@@ -323,7 +323,9 @@ func (s *state) commit(x *extrinsic) error {
 		}
 		return ledger.ErrCommitmentSpace.With(fmt.Sprintf("%d bytes: %d of %d are used until block %d", space, used, sub.Hyper.CommitmentSpace, next))
 	}
-	sub.Commitments[x.Hotkey] = &commitment{Block: s.Block, Fields: nonNil(x.Fields), Space: used + space, Epoch: epoch}
+	c := &commitment{Block: s.Block, Fields: nonNil(x.Fields), Space: used + space, Epoch: epoch}
+	sub.Commitments[x.Hotkey] = c
+	s.openCommitment(sub, x.Hotkey, c)
 	return nil
 }
 

@@ -213,12 +213,12 @@ func (l *Ledger) Commitments(ctx context.Context, netuid uint16) (out []ledger.C
 		}
 		for _, n := range sub.Neurons {
 			c := sub.Commitments[n.Hotkey]
-			if c == nil {
+			if c == nil || c.Opened {
 				continue
 			}
 			fields := make([]ledger.Field, len(c.Fields))
 			for i, f := range c.Fields {
-				fields[i] = ledger.Field{Type: f.Type, Data: slices.Clone(f.Data)}
+				fields[i] = ledger.Field{Type: f.Type, Data: slices.Clone(f.Data), Round: f.Round}
 			}
 			out = append(out, ledger.Commitment{Netuid: netuid, Hotkey: n.Hotkey, Block: c.Block, Fields: fields})
 		}

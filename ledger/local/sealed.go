@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -85,6 +86,13 @@ func (l *Ledger) Wanted(ctx context.Context) (rounds []uint64, err error) {
 			for _, c := range s.Subnets[netuid].Sealed {
 				rounds = append(rounds, c.RevealRound)
 			}
+			for _, c := range s.Subnets[netuid].Commitments {
+				for _, f := range c.Fields {
+					if f.Type == ledger.FieldTimelock {
+						rounds = append(rounds, f.Round)
+					}
+				}
+			}
 		}
 		slices.Sort(rounds)
 		rounds = slices.DeleteFunc(slices.Compact(rounds), func(r uint64) bool { return s.Rounds[r] != nil })
@@ -132,13 +140,14 @@ func (s *state) addRound(x *extrinsic) error {
 	}
 	s.Rounds[x.Round] = x.Data
 	s.LastRound = max(s.LastRound, x.Round)
+	for _, netuid := range s.order {
+		s.openSealed(netuid, s.Subnets[netuid])
+		s.openCommitments(s.Subnets[netuid])
+	}
 	for round := range s.Rounds {
 		if round+keepRounds < s.LastRound {
 			delete(s.Rounds, round)
 		}
-	}
-	for _, netuid := range s.order {
-		s.openSealed(netuid, s.Subnets[netuid])
 	}
 	return nil
 }
@@ -214,17 +223,25 @@ func (l *Ledger) fetchRounds(ctx context.Context, source func(ctx context.Contex
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, round := range rounds {
+		if round == 0 {
+			continue // drand has none
+		}
 		if timelock.TimeOf(round).After(l.now()) {
 			break // ascending
 		}
+		// One that cannot be had, as of a round that somebody made up, keeps no other from coming.
 		signature, err := source(ctx, round)
-		if err != nil {
-			return err
+		if err == nil {
+			err = l.AddRound(ctx, round, signature)
 		}
-		if err := l.AddRound(ctx, round, signature); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("round %d: %w", round, err))
 		}
 	}
-	return nil
+	return failed
 }

@@ -50,6 +50,8 @@ type subnet struct {
 	Commitments map[string]*commitment `json:"commitments"`
 	// Sealed are timelocked weights that are not opened, oldest first.
 	Sealed []ledger.SealedCommit `json:"sealed,omitempty"`
+	// Revealed is what timelocked commitments held that are opened, by hotkey.
+	Revealed map[string][]ledger.Revealed `json:"revealed,omitempty"`
 
 	uids map[string]int // by hotkey
 }
@@ -81,6 +83,8 @@ type commitment struct {
 	// Space is what the hotkey used in epoch Epoch.
 	Space uint64 `json:"space"`
 	Epoch uint64 `json:"epoch"`
+	// Opened says that all of it was timelocked and is opened: nothing is left but the space it took.
+	Opened bool `json:"opened,omitempty"`
 }
 
 func newState(faucet uint64) *state {

@@ -83,6 +83,12 @@ type Timelocks interface {
 	Pulse(ctx context.Context, round uint64) ([]byte, error)
 }
 
+// Revealer is a Ledger that opens timelocked commitments.
+type Revealer interface {
+	// Revealed lists what a hotkey's timelocked commitments held that are opened, oldest first.
+	Revealed(ctx context.Context, netuid uint16, hotkey string) ([]ledger.Revealed, error)
+}
+
 // Server answers. It is safe for concurrent use.
 type Server struct {
 	cfg      Config

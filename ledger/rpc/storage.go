@@ -146,6 +146,8 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		return min(all[0].Hyper.CommitmentSpace, 1<<32-1), nil
 	case "Commitments.CommitmentOf", "Commitments.LastCommitment":
 		return r.commitment(item, keys)
+	case "Commitments.RevealedCommitments":
+		return r.revealed(keys)
 	case "SubtensorModule.StakeThreshold", "SubtensorModule.WeightsMinStake", "SubtensorModule.SubnetOwnerCut", "SubtensorModule.BlockEmission":
 		all, err := r.all()
 		if err != nil || len(all) == 0 {
@@ -270,11 +272,15 @@ func (r *reading) commitment(item string, keys []any) (any, error) {
 	if last == nil {
 		return nil, nil
 	}
+	fieldsOfLast, err := r.unopened(n, last)
+	if fieldsOfLast == nil || err != nil {
+		return nil, err
+	}
 	if item == "Commitments.LastCommitment" {
 		return last.Block, nil
 	}
-	fields := make([]any, len(last.Fields))
-	for i, f := range last.Fields {
+	fields := make([]any, len(fieldsOfLast))
+	for i, f := range fieldsOfLast {
 		fields[i] = fieldValue(f)
 	}
 	return scale.Map{"deposit": 0, "block": last.Block, "info": scale.Map{"fields": fields}}, nil

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
+	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
 )
 
@@ -42,4 +44,48 @@ func (r *reading) timelocked(item string, keys []any) (any, error) {
 		return nil, nil
 	}
 	return out, nil
+}
+
+// revealed answers what a hotkey's timelocked commitments held.
+func (r *reading) revealed(keys []any) (any, error) {
+	l, ok := r.ledger.(Revealer)
+	if !ok {
+		return nil, nil
+	}
+	hotkey, _ := keys[1].(string)
+	netuid, _ := keys[0].(uint64)
+	m, err := r.subnet(netuid)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	all, err := l.Revealed(r.ctx, m.Netuid, hotkey)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	out := make([]any, len(all))
+	for i, x := range all {
+		out[i] = []any{scale.Bytes(x.Data), x.Block}
+	}
+	return out, nil
+}
+
+// unopened are the fields of a hotkey's last commitment that are not opened; nil =
+// none is left. The history of commitments has all as they were made.
+func (r *reading) unopened(netuid uint16, last *ledger.Commitment) ([]ledger.Field, error) {
+	if !slices.ContainsFunc(last.Fields, func(f ledger.Field) bool { return f.Type == ledger.FieldTimelock }) {
+		return append([]ledger.Field{}, last.Fields...), nil
+	}
+	live, err := r.ledger.Commitments(r.ctx, netuid)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range live {
+		if c.Hotkey == last.Hotkey && c.Block >= last.Block {
+			if c.Block > last.Block { // a later one, on a ledger that keeps no states
+				return last.Fields, nil
+			}
+			return c.Fields, nil
+		}
+	}
+	return nil, nil
 }

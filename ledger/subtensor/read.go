@@ -422,6 +422,8 @@ func field(v scale.Value) ledger.Field {
 	case v.Name == "TimelockEncrypted":
 		if m, ok := v.Of.(scale.Map); ok {
 			b, _ = m["encrypted"].(scale.Bytes)
+			round, _ := m["reveal_round"].(uint64)
+			return ledger.Field{Type: ledger.FieldTimelock, Data: b, Round: round}
 		}
 	}
 	return ledger.Field{Type: ledger.FieldType(v.Name), Data: b}

@@ -84,8 +84,9 @@ func RoundAt(t time.Time) uint64 {
 	return uint64(s) / 3
 }
 
-// TimeOf is when a round comes out.
+// TimeOf is when a round comes out; of one that is further away than 2^40 rounds, when that comes out.
 func TimeOf(round uint64) time.Time {
+	round = min(round, 1<<40)
 	return time.Unix(Genesis+int64(max(round, 1)-1)*3, 0).UTC()
 }
 
