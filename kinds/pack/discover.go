@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/commands"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
 	"github.com/agon-arena/agon/kinds/pack/cost"
+	"github.com/agon-arena/agon/kinds/pack/ncd"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/ledger"
@@ -151,8 +152,9 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 	conf := consensus.NodeConfig{
 		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
 		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), VersionKey: max(f.WeightsVersion, agon.DefaultWeightsVersion), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
-		Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: PackSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
-		Burn: c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
+		Near: v.eval.near(), Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: PackSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
+		Sealed: sealed(f),
+		Burn:   c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}
 	if c.Report != "" {
 		model := o.Getenv("AGON_LLM_MODEL")
@@ -255,6 +257,24 @@ func (e *evaluator) exclude(p *packfile.Pack) string {
 	return ""
 }
 
+// near finds copies by the stricter measures, where the arena wants them; nil: it does not.
+func (e *evaluator) near() func(earlier, later *packfile.Pack) string {
+	if e.arena.Options[kindpack.OptionCopies] != kindpack.CopiesStrict {
+		return nil
+	}
+	return func(earlier, later *packfile.Pack) string {
+		k := ncd.NewComparer()
+		defer k.Close()
+		before, _ := earlier.Policy()
+		after, _ := later.Policy()
+		m := k.Measure(before, after, kindpack.Texts(earlier), kindpack.Texts(later))
+		if !m.Strict() {
+			return ""
+		}
+		return fmt.Sprintf("near_copy: by the stricter measures: shingles %.2f, words %.2f, files %.2f", m.Shingles, m.Words, m.Files)
+	}
+}
+
 // evaluate plays scenarios, the hardest first, until one does not qualify.
 func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pack) (consensus.Evaluation, error) {
 	digest, err := blob.PutFiles(ctx, e.blobs, []blob.File{{Path: kindpack.File, Content: p.Value.Plain()}}, blob.TreeLimits{})
@@ -310,6 +330,9 @@ func (e *evaluator) evaluate(ctx context.Context, hotkey string, p *packfile.Pac
 	return out, nil
 }
 
+// sealed says whether payloads of an arena are promised before they are shown.
+func sealed(f kit.ArenaFile) bool { return f.Options[kindpack.OptionPayloads] != kindpack.PayloadsOpen }
+
 // Audit is `agon discover audit`.
 func Audit(ctx context.Context, kits kit.List, c commands.AuditOptions) (*consensus.Audited, error) {
 	o := kits.Options(c.Common, "")
@@ -346,6 +369,7 @@ func Audit(ctx context.Context, kits kit.List, c commands.AuditOptions) (*consen
 	return consensus.Audit(ctx, consensus.NodeConfig{
 		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
 		Ledger:       l, Netuid: f.Netuid, Store: store, Window: window, Software: PackSoftware, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
-		Burn: c.Burn, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Unpaid: c.Unpaid, Log: o.Log,
+		Sealed: sealed(f),
+		Burn:   c.Burn, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Unpaid: c.Unpaid, Log: o.Log,
 	}, c.Window)
 }

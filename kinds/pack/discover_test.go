@@ -67,7 +67,7 @@ func lie(ctx context.Context, c discoverConf, key *auth.Key) error {
 	}
 	n, err := consensus.NewNode(consensus.NodeConfig{
 		Ledger: l, Netuid: 11, Hotkey: key.SS58(), Store: consensus.Folder{Dir: c.Store}, Dir: filepath.Join(c.Dir, "discover-"+key.SS58()), Software: pack.PackSoftware,
-		Fetch: fetch.New(fetch.Config{AllowPrivate: true}).Get, Window: packfile.WindowRule{Blocks: 100}, Burn: 0.5, Log: slog.New(slog.DiscardHandler),
+		Fetch: fetch.New(fetch.Config{AllowPrivate: true}).Get, Window: packfile.WindowRule{Blocks: 100}, Sealed: true, Burn: 0.5, Log: slog.New(slog.DiscardHandler),
 		Evaluate: func(_ context.Context, hotkey string, _ *packfile.Pack) (consensus.Evaluation, error) {
 			return consensus.Evaluation{Cost: 1e-6, Qualified: hotkey == c.Liar}, nil
 		},
@@ -235,11 +235,11 @@ func TestDiscoverConverges(t *testing.T) {
 		_, err = l.Step(ctx, block-now)
 		must(err)
 	}
-	pointers := func(window int64) (n int) {
+	said := func(window int64, parse func(string) (packfile.Pointer, bool)) (n int) {
 		list, err := l.Commitments(ctx, 11)
 		must(err)
 		for _, c := range list {
-			if p, ok := packfile.ParsePointer(string(c.Fields[0].Data)); ok && p.Window == window {
+			if p, ok := parse(string(c.Fields[0].Data)); ok && p.Window == window {
 				n++
 			}
 		}
@@ -257,7 +257,9 @@ func TestDiscoverConverges(t *testing.T) {
 	}
 	wait("evaluations", each(func(s consensus.Status) bool { return s.Judged >= 3 }, vals...))
 	to(82)
-	wait("payloads", func() bool { return pointers(0) == 3 })
+	wait("promises of payloads", func() bool { return said(0, packfile.ParseSeal) == 3 })
+	to(87)
+	wait("payloads", func() bool { return said(0, packfile.ParsePointer) == 3 })
 	must(vals[1].cmd.Process.Kill())
 	_ = vals[1].cmd.Wait()
 	to(92)

@@ -136,7 +136,9 @@ func openTogether(ctx context.Context, s *kit.Server, without *sync.Map, f kit.A
 		o.Data, o.ScriptPrice, o.Say = s.Data.Path("alone"), true, nil
 		v, err := openAlone(ctx, o, d, root, f, commands.DiscoverOptions{
 			Key: p.Hotkey, Ledger: s.URL(), Store: s.Data.Path("alone", "payloads"), Burn: 0.5, AllowPrivate: true,
-		}, func(c *consensus.NodeConfig) { c.Clock, c.LivePointers, c.Unpaid = t.clock.at, true, !keyed })
+		}, func(c *consensus.NodeConfig) {
+			c.Clock, c.LivePointers, c.Sealed, c.Unpaid = t.clock.at, true, false, !keyed
+		}) // its clock has no halves
 		if err != nil {
 			return nil, err
 		}

@@ -81,8 +81,8 @@ func (a commands) discover(cmd *cobra.Command, d DiscoverOptions, arenas []strin
 		return output.Usage("discover", "use --discover ledger", "--discover %q is not known", d.From)
 	case len(arenas) != 1:
 		return output.Usage("arena", "name the arena's file: --arena arena.toml", "--discover ledger wants one arena file")
-	case d.WindowBlocks < 10:
-		return output.Usage("window-blocks", "give at least 10", "--window-blocks %d is too short", d.WindowBlocks)
+	case d.WindowBlocks < consensus.MinSealed:
+		return output.Usage("window-blocks", fmt.Sprintf("give at least %d", consensus.MinSealed), "--window-blocks %d is too short", d.WindowBlocks)
 	case d.Poll < 10*time.Millisecond:
 		return output.Usage("poll", "give at least 10ms", "--poll %s is too short", d.Poll)
 	case !(d.Burn >= 0 && d.Burn <= 1):
@@ -220,8 +220,8 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 			if o.ArenaFile == "" {
 				return output.Usage("arena", "name the arena's file: --arena arena.toml", "the audit needs an arena file")
 			}
-			if o.WindowBlocks < 10 {
-				return output.Usage("window-blocks", "give at least 10", "--window-blocks %d is too short", o.WindowBlocks)
+			if o.WindowBlocks < consensus.MinSealed {
+				return output.Usage("window-blocks", fmt.Sprintf("give at least %d", consensus.MinSealed), "--window-blocks %d is too short", o.WindowBlocks)
 			}
 			if !(o.Burn >= 0 && o.Burn <= 1) {
 				return output.Usage("burn", "give a share from 0 to 1", "--burn %v is not a share", o.Burn)

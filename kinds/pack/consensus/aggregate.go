@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/agon-arena/agon"
 )
 
 // MinStake is how much stake a validator must have to be heard, in alpha.
@@ -19,6 +21,8 @@ type Submission struct {
 	// Intact says that the bytes had the hash that the address names, or that
 	// the address names none.
 	Intact bool
+	// Sum names the bytes as they came.
+	Sum agon.Digest
 	// Source is where the bytes came from, for people.
 	Source string
 }
@@ -43,6 +47,8 @@ type Counts struct {
 	Zero      int `json:"zero"`
 	// Writer counts payloads that name another validator than the pointer's.
 	Writer int `json:"writer"`
+	// Sealed counts payloads that were not promised before others were shown.
+	Sealed int `json:"sealed"`
 }
 
 // String is the line that validators of such arenas log.
@@ -51,6 +57,9 @@ func (c Counts) String() string {
 		c.In, c.Passed, c.Protocol, c.Window, c.Stake, c.Integrity, c.Version, c.Scoring, c.Zero)
 	if c.Writer > 0 {
 		s += fmt.Sprintf(" writer=%d", c.Writer)
+	}
+	if c.Sealed > 0 {
+		s += fmt.Sprintf(" sealed=%d", c.Sealed)
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"math"
@@ -13,9 +14,9 @@ import (
 	"github.com/agon-arena/agon/ledger"
 )
 
-// publish stores what this validator measured and points to it. A window in
-// which it judged nothing has no payload: an empty one would be a vote.
-func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen map[string]Sighting) error {
+// payload is what this validator measured. A window in which it judged nothing
+// has none: an empty one would be a vote.
+func (n *Node) payload(window int64, list []candidate, seen map[string]Sighting) *Payload {
 	p := Payload{
 		Protocol: Protocol, Scoring: Scoring, Window: window, Validator: n.cfg.Hotkey, Software: n.cfg.Software, Timestamp: n.cfg.Now().Unix(),
 		Costs: map[string]float64{}, Qualified: map[string]bool{}, Disqualified: map[string]string{}, Sightings: seen,
@@ -33,7 +34,47 @@ func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen
 	if len(p.Costs) == 0 {
 		return nil
 	}
-	b := p.Canonical()
+	return &p
+}
+
+// seal promises what this validator measured: the digest of the payload's bytes
+// goes on the ledger, the bytes stay here until everybody has promised theirs. They
+// are on disk first: a validator that is killed in between shows the same ones.
+func (n *Node) seal(ctx context.Context, window int64, list []candidate, seen map[string]Sighting) error {
+	if n.st.SealedOf < window {
+		p := n.payload(window, list, seen)
+		if p == nil {
+			return nil
+		}
+		p.Nonce = rand.Text()
+		n.st.Sealed, n.st.SealedOf, n.st.SealedAt = p.Canonical(), window, false
+		if err := n.save(); err != nil {
+			return err
+		}
+	}
+	text := packfile.Pointer{Protocol: Protocol, Window: window, Scoring: Scoring, Address: string(agon.Sum(n.st.Sealed))}.Seal()
+	if _, err := n.cfg.Ledger.Commit(ctx, n.cfg.Netuid, n.cfg.Hotkey, ledger.Raw([]byte(text))); err != nil {
+		return fmt.Errorf("commit the promise of a payload: %w", err)
+	}
+	n.st.SealedAt = true
+	return nil
+}
+
+// publish stores what this validator measured, or what it has promised to show, and
+// points to it.
+func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen map[string]Sighting) error {
+	var b []byte
+	if n.cfg.Sealed {
+		if n.st.SealedOf != window || !n.st.SealedAt {
+			return nil // nothing was promised: what it shows now would not count
+		}
+		b = n.st.Sealed
+	} else if p := n.payload(window, list, seen); p != nil {
+		b = p.Canonical()
+	}
+	if b == nil {
+		return nil
+	}
 	address, err := n.cfg.Store.Put(ctx, b)
 	if err != nil {
 		return err
@@ -45,7 +86,7 @@ func (n *Node) publish(ctx context.Context, window int64, list []candidate, seen
 	if _, err := n.cfg.Ledger.Commit(ctx, n.cfg.Netuid, n.cfg.Hotkey, ledger.Raw([]byte(pointer))); err != nil {
 		return fmt.Errorf("commit pointer: %w", err)
 	}
-	n.st.Published, n.status.Published = window, window
+	n.st.Published, n.status.Published, n.st.Sealed = window, window, nil
 	return nil
 }
 
@@ -151,7 +192,7 @@ func (n *Node) read(ctx context.Context, address string) (Submission, error) {
 		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
 	}
 	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
-	s := Submission{Source: source, Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
+	s := Submission{Source: source, Sum: agon.Sum(b), Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
 	if s.Payload, err = Parse(b); err != nil {
 		return Submission{}, err
 	}

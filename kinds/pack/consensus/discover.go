@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,7 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("read commitments: %w", err)
 	}
+	n.note(m, commits)
 	var list []candidate
 	seen := map[string]Sighting{}
 	n.status.Excluded = []Excluded{}
@@ -201,10 +203,14 @@ func (n *Node) unique(list []candidate) []candidate {
 	k := ncd.NewComparer()
 	defer k.Close()
 	copies := k.Exclude(entries, ncd.NCDThreshold)
+	whys := n.nearer(list, copies)
 	var out []candidate
 	for _, c := range list {
 		if x, ok := copies[c.hotkey]; ok {
-			why := fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of)
+			why := whys[c.hotkey]
+			if why == "" {
+				why = fmt.Sprintf("NCD: policy too similar to earlier commitment (original hotkey %.8s…)", x.Of)
+			}
 			n.status.Excluded = append(n.status.Excluded, Excluded{c.hotkey, why, x.Similarity, x.Of})
 			if key := [2]string{c.hotkey, c.pack.Hash}; !n.told[key] {
 				if len(n.told) > 10_000 {
@@ -219,6 +225,40 @@ func (n *Node) unique(list []candidate) []candidate {
 	}
 	n.status.Packs = len(out)
 	return out
+}
+
+// nearer adds to copies those that only Near sees, and says of each why.
+func (n *Node) nearer(list []candidate, copies map[string]ncd.Copy) map[string]string {
+	if n.cfg.Near == nil {
+		return nil
+	}
+	order := slices.Clone(list)
+	slices.SortStableFunc(order, func(a, b candidate) int { return cmp.Compare(a.block, b.block) })
+	if len(n.near)+len(list)*len(list)/2 > 1_000_000 {
+		clear(n.near)
+	}
+	whys := map[string]string{}
+	var kept []candidate
+next:
+	for _, c := range order {
+		if _, copied := copies[c.hotkey]; copied {
+			continue
+		}
+		for _, old := range kept {
+			key := [2]string{old.pack.Hash, c.pack.Hash}
+			why, ok := n.near[key]
+			if !ok {
+				why = n.cfg.Near(old.pack, c.pack)
+				n.near[key] = why
+			}
+			if why != "" {
+				copies[c.hotkey], whys[c.hotkey] = ncd.Copy{Of: old.hotkey}, why
+				continue next
+			}
+		}
+		kept = append(kept, c)
+	}
+	return whys
 }
 
 func compare(a, b string) int {

@@ -33,6 +33,58 @@ type gathered struct {
 type pointer struct {
 	at    packfile.Pointer
 	block uint64
+	seal  bool // a promise of a payload, not yet where it is
+}
+
+// promise is a seal that was seen when it was made.
+type promise struct {
+	Window  int64  `json:"window"`
+	Address string `json:"address"`
+	Block   uint64 `json:"block"`
+}
+
+// note keeps the first seal of a window that each validator makes, for ledgers that
+// remember one commitment only.
+func (n *Node) note(m *ledger.Metagraph, commits []ledger.Commitment) {
+	if !n.cfg.Sealed {
+		return
+	}
+	for _, c := range commits {
+		at, ok := packfile.ParseSeal(text(c))
+		neuron, known := m.Neuron(c.Hotkey)
+		if !ok || !known || !neuron.Permit || at.Scoring != Scoring || at.Window != n.cfg.Clock(int64(c.Block)).Number || n.cfg.Clock(int64(c.Block)).Shows() {
+			continue
+		}
+		if old, ok := n.st.Promises[c.Hotkey]; ok && old.Window >= at.Window {
+			continue
+		}
+		if n.st.Promises == nil {
+			n.st.Promises = map[string]promise{}
+		}
+		n.st.Promises[c.Hotkey] = promise{at.Window, at.Address, c.Block}
+	}
+}
+
+// shows is the first block at which sealed payloads of a window may be seen: seals
+// count that stood before it.
+func (n *Node) shows(window int64, now uint64) uint64 {
+	return uint64(sort.Search(int(now)+1, func(i int) bool {
+		w := n.cfg.Clock(int64(i))
+		return w.Number > window || w.Number == window && w.Shows()
+	}))
+}
+
+// unsealed says why a payload that was shown does not count; "" where it was
+// promised in time, or need not be.
+func (n *Node) unsealed(s Submission, seal *pointer, opens uint64) string {
+	switch {
+	case !n.cfg.Sealed || !s.Intact || s.Payload.Validator != s.Hotkey: // what is not its own is told by the filters
+	case seal == nil:
+		return fmt.Sprintf("may be copied: it had promised no payload before block %d, when others showed theirs", opens)
+	case seal.at.Address != string(s.Sum):
+		return fmt.Sprintf("may be copied: its payload is not the one that it promised at block %d", seal.block)
+	}
+	return ""
 }
 
 // closes is the first block at which a window's pointers are read; false where
@@ -53,13 +105,18 @@ func (n *Node) closes(window int64, now uint64) (uint64, bool) {
 // pointers are those of one validator, oldest first.
 func (n *Node) pointers(ctx context.Context, c ledger.Commitment) []pointer {
 	list, err := n.cfg.Ledger.History(ctx, n.cfg.Netuid, c.Hotkey, 0)
+	var out []pointer
 	if err != nil || len(list) == 0 {
 		list = []ledger.Commitment{c} // the ledger remembers no more
+		if p, ok := n.st.Promises[c.Hotkey]; ok {
+			out = append(out, pointer{packfile.Pointer{Protocol: Protocol, Window: p.Window, Scoring: Scoring, Address: p.Address}, p.Block, true})
+		}
 	}
-	var out []pointer
 	for _, x := range list {
 		if at, ok := packfile.ParsePointer(text(x)); ok && at.Scoring == Scoring {
-			out = append(out, pointer{at, x.Block})
+			out = append(out, pointer{at, x.Block, false})
+		} else if at, ok := packfile.ParseSeal(text(x)); ok && n.cfg.Sealed && at.Scoring == Scoring {
+			out = append(out, pointer{at, x.Block, true})
 		}
 	}
 	return out
@@ -82,6 +139,47 @@ func (n *Node) validators(ctx context.Context, m *ledger.Metagraph) (map[string]
 	return out, nil
 }
 
+// words are what one validator has said, sorted out for one window.
+type words struct {
+	first, seal         *pointer // to a payload, and its promise
+	newest              *pointer // of any window
+	late                uint64   // block of a pointer that came after pointers are read; 0: none
+	addresses, promised map[string]bool
+	last                int64 // the newest window, up to this one, that it pointed in time; -1: none
+}
+
+// sortOut reads one validator's pointers, oldest first. Promises count before block
+// opens, pointers up to block end.
+func sortOut(list []pointer, window int64, opens, end uint64) words {
+	d := words{addresses: map[string]bool{}, promised: map[string]bool{}, last: -1}
+	for _, p := range list {
+		if p.seal {
+			if p.at.Window == window && p.block < opens {
+				if d.seal == nil {
+					d.seal = &p
+				}
+				d.promised[p.at.Address] = true
+			}
+			continue
+		}
+		d.newest = &p
+		if p.block <= end && p.at.Window <= window {
+			d.last = max(d.last, p.at.Window)
+		}
+		switch {
+		case p.at.Window != window:
+		case p.block > end:
+			d.late = p.block
+		default:
+			if d.first == nil {
+				d.first = &p
+			}
+			d.addresses[p.at.Address] = true
+		}
+	}
+	return d
+}
+
 // gather reads what was said of a window before its pointers are read.
 func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*gathered, error) {
 	end, closed := n.closes(window, m.Block)
@@ -98,6 +196,7 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	}
 	g := &gathered{rejected: []Rejected{}}
 	active := 0.0
+	opens := n.shows(window, m.Block)
 	var list []Submission
 	for _, hotkey := range slices.Sorted(maps.Keys(all)) {
 		neuron, _ := m.Neuron(hotkey)
@@ -105,53 +204,47 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 		reject := func(format string, args ...any) {
 			g.rejected = append(g.rejected, Rejected{hotkey, fmt.Sprintf(format, args...)})
 		}
-		var first *pointer
-		late := uint64(0)
-		addresses := map[string]bool{}
-		last := int64(-1)
-		for _, p := range all[hotkey] {
-			if p.block <= end && p.at.Window <= window {
-				last = max(last, p.at.Window)
-			}
-			switch {
-			case p.at.Window != window:
-			case p.block > end:
-				late = p.block
-			default:
-				if first == nil {
-					first = &p
-				}
-				addresses[p.at.Address] = true
-			}
-		}
-		if last >= 0 && last > window-activeWindows && stake >= minStake {
+		d := sortOut(all[hotkey], window, opens, end)
+		if d.last >= 0 && d.last > window-activeWindows && stake >= minStake {
 			active += stake
 		}
-		if first == nil {
-			newest := all[hotkey][len(all[hotkey])-1]
+		if d.first == nil {
 			switch {
-			case late > 0:
-				reject("its pointer of window %d was committed at block %d, after block %d", window, late, end)
-			case newest.at.Window > n.cfg.Clock(int64(m.Block)).Number:
-				reject("its pointer is of window %d, which has not come", newest.at.Window)
+			case d.seal != nil:
+				reject("it promised a payload of window %d at block %d and showed none", window, d.seal.block)
+			case d.late > 0:
+				reject("its pointer of window %d was committed at block %d, after block %d", window, d.late, end)
+			case d.newest == nil: // it has only promised, for a later window
+			case d.newest.at.Window > n.cfg.Clock(int64(m.Block)).Number:
+				reject("its pointer is of window %d, which has not come", d.newest.at.Window)
 			default:
-				reject("its pointer is of window %d", newest.at.Window)
+				reject("its pointer is of window %d", d.newest.at.Window)
 			}
 			continue
 		}
-		if len(addresses) > 1 {
-			reject("equivocates: it pointed to %d payloads of window %d; the first counts", len(addresses), window)
+		if len(d.addresses) > 1 {
+			reject("equivocates: it pointed to %d payloads of window %d; the first counts", len(d.addresses), window)
 		}
-		s, err := n.read(ctx, first.at.Address)
+		s, err := n.read(ctx, d.first.at.Address)
 		if err != nil {
 			reject("%v", err)
 			continue
 		}
 		s.Hotkey, s.Stake = hotkey, stake
+		if len(d.promised) > 1 {
+			reject("equivocates: it promised %d payloads of window %d; the first counts", len(d.promised), window)
+		}
+		if why := n.unsealed(s, d.seal, opens); why != "" {
+			reject("%s", why)
+			g.filter.Sealed++
+			continue
+		}
 		list = append(list, s)
 	}
 	var dropped []Rejected
+	sealed := g.filter.Sealed
 	g.kept, g.filter, dropped = filter(list, Expect{Window: window, Software: n.cfg.Software, MinStake: n.cfg.MinStake})
+	g.filter.In, g.filter.Sealed = g.filter.In+sealed, sealed
 	g.rejected = append(g.rejected, dropped...)
 	sum := 0.0
 	for _, s := range g.kept {
@@ -201,7 +294,7 @@ func (n *Node) catchUp(ctx context.Context, m *ledger.Metagraph, until int64) er
 	windows := map[int64]bool{}
 	for _, list := range all {
 		for _, p := range list {
-			if p.at.Window >= from && p.at.Window <= until {
+			if !p.seal && p.at.Window >= from && p.at.Window <= until {
 				windows[p.at.Window] = true
 			}
 		}

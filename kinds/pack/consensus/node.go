@@ -61,6 +61,9 @@ type NodeConfig struct {
 	Admit func(ctx context.Context, miner, hash, url string) (refused string)
 	// Told is given what became of each pack that was looked at. Optional.
 	Told func(Report)
+	// Near says why a later pack is a copy of an earlier one that compression distance
+	// does not show as one; "" where it is none. Optional.
+	Near func(earlier, later *packfile.Pack) string
 	// Exclude says why a pack may not be played at all; "" lets it.
 	Exclude func(p *packfile.Pack) string
 
@@ -76,9 +79,12 @@ type NodeConfig struct {
 	Dir           string  // state
 	MinStake      float64 // alpha; 0 means MinStake
 	MinValidators int     // that must agree; 0 means 2, or 1 where only one has stake enough
-	PlainMean     bool    // costs are averaged instead of their median taken, as others of such arenas do
-	Burn          float64 // share of the reward that is burned; the arena's default is 0.5
-	Reevaluate    uint64  // blocks after which a pack is looked at again; 0: a window
+	// Sealed lets only those payloads count that their validators promised on the ledger,
+	// by their digest, before any was shown: who copies figures has promised nothing, or others.
+	Sealed     bool
+	PlainMean  bool    // costs are averaged instead of their median taken, as others of such arenas do
+	Burn       float64 // share of the reward that is burned; the arena's default is 0.5
+	Reevaluate uint64  // blocks after which a pack is looked at again; 0: a window
 	// CacheTTL is for how long a looked-at pack is not played again; 0: CacheTTL, below 0: it always is.
 	CacheTTL time.Duration
 	// Bootstrap pays the three cheapest 70, 20 and 10 per cent while fewer than
@@ -97,6 +103,8 @@ type NodeConfig struct {
 const (
 	CacheTTL       = 7 * 24 * time.Hour
 	InactiveBlocks = 14_400
+	// MinSealed is the least number of blocks of a window in which payloads are sealed.
+	MinSealed = 20
 )
 
 // state is what a node must not forget. It is written whole after each step.
@@ -106,10 +114,14 @@ type state struct {
 	WinnerPack  string                `json:"winner_pack_hash,omitempty"`
 	WinnerCost  float64               `json:"winner_cost,omitempty"`
 	WinnerUID   uint16                `json:"winner_uid,omitempty"`
-	Tasks       string                `json:"tasks,omitempty"`  // NodeConfig.Tasks of the evaluations
-	Evaluations map[string]Evaluation `json:"evaluations"`      // by pack hash
-	Seen        map[string]uint64     `json:"seen"`             // by miner: the block at which a payload last gave it a cost
-	Shares      map[string]float64    `json:"shares,omitempty"` // by miner, where more than the winner are paid
+	Tasks       string                `json:"tasks,omitempty"`    // NodeConfig.Tasks of the evaluations
+	Evaluations map[string]Evaluation `json:"evaluations"`        // by pack hash
+	Seen        map[string]uint64     `json:"seen"`               // by miner: the block at which a payload last gave it a cost
+	Shares      map[string]float64    `json:"shares,omitempty"`   // by miner, where more than the winner are paid
+	Sealed      []byte                `json:"sealed,omitempty"`   // a payload that was promised and not shown yet
+	SealedOf    int64                 `json:"sealed_window"`      // of the last such promise
+	SealedAt    bool                  `json:"sealed_stands"`      // it stands on the ledger
+	Promises    map[string]promise    `json:"promises,omitempty"` // by validator: seen when they were made, for ledgers that forget
 	Published   int64                 `json:"published_window"`
 	Aggregated  int64                 `json:"aggregated_window"`
 	WeightsAt   uint64                `json:"weights_at"`
@@ -173,6 +185,7 @@ type Node struct {
 	silent map[packfile.Commitment]silence // URLs that gave no pack
 	packs  map[string]*packfile.Pack       // by hash: content that was checked
 	retry  map[string]uint64               // by hash: the block from which it is tried again
+	near   map[[2]string]string             // what Near said, by hashes of earlier and later
 	told   map[[2]string]bool              // miner and hash of copies that were told
 }
 
@@ -208,6 +221,9 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if c.FetchPayload == nil {
 		c.FetchPayload = c.Fetch
 	}
+	if c.Sealed && !c.LivePointers && c.Window.Blocks > 0 && c.Window.Blocks < MinSealed {
+		return nil, fmt.Errorf("node: payloads cannot be sealed in windows of %d blocks, want %d", c.Window.Blocks, MinSealed)
+	}
 	if c.Clock == nil {
 		c.Clock = c.Window.At
 	}
@@ -217,7 +233,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state: %w", err)
 	}
-	n := &Node{cfg: c, caught: -1, silent: map[packfile.Commitment]silence{}, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, told: map[[2]string]bool{}}
+	n := &Node{cfg: c, caught: -1, silent: map[packfile.Commitment]silence{}, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, near: map[[2]string]string{}, told: map[[2]string]bool{}}
 	n.reset()
 	b, err := os.ReadFile(n.path())
 	switch {
@@ -247,7 +263,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 }
 
 func (n *Node) reset() {
-	n.st = state{Scoring: Scoring, Published: -1, Aggregated: -1}
+	n.st = state{Scoring: Scoring, Published: -1, Aggregated: -1, SealedOf: -1}
 }
 
 func (n *Node) path() string { return filepath.Join(n.cfg.Dir, "state.json") }
@@ -281,7 +297,12 @@ func (n *Node) Step(ctx context.Context) error {
 		}
 	}
 	n.disqualified(entries)
-	if w.Phase == packfile.PhasePropagation && n.st.Published < w.Number {
+	if n.cfg.Sealed && w.Phase == packfile.PhasePropagation && !w.Shows() && (n.st.SealedOf < w.Number || !n.st.SealedAt) {
+		if err := n.seal(ctx, w.Number, entries, sightings); err != nil {
+			n.cfg.Log.Warn("sealing the payload", "err", err)
+		}
+	}
+	if w.Phase == packfile.PhasePropagation && n.st.Published < w.Number && (!n.cfg.Sealed || w.Shows()) {
 		if err := n.publish(ctx, w.Number, entries, sightings); err != nil {
 			n.cfg.Log.Warn("publishing the payload", "err", err)
 		}

@@ -43,6 +43,8 @@ type Payload struct {
 	Disqualified map[string]string // why
 	// Sightings says where on the ledger each miner's pack was first committed.
 	Sightings map[string]Sighting
+	// Nonce is chance, so that a seal tells nothing of what it promises; agon's own.
+	Nonce string
 }
 
 // Sighting is the first commitment of a pack by a miner.
@@ -66,6 +68,9 @@ func (p Payload) Canonical() []byte {
 	fields := map[string]any{
 		"protocol_version": p.Protocol, "window_number": p.Window, "validator_hotkey": p.Validator, "clawbench_version": p.Software,
 		"scoring_version": p.Scoring, "timestamp": p.Timestamp, "costs": costs, "qualified": qualified, "disqualified": disqualified,
+	}
+	if p.Nonce != "" {
+		fields["nonce"] = p.Nonce
 	}
 	if len(p.Sightings) > 0 { // agon's own; other validators ignore it
 		seen := map[string]any{}
@@ -123,6 +128,12 @@ func Parse(b []byte) (Payload, error) {
 		return p, bad("clawbench_version", "", "want a text of at most %d bytes", maxKey)
 	}
 	p.Software = software.Str
+	if nonce := v.Get("nonce"); nonce.Kind != packfile.Absent {
+		if nonce.Kind != packfile.String || len(nonce.Str) > maxKey {
+			return p, bad("nonce", "", "want a text of at most %d bytes", maxKey)
+		}
+		p.Nonce = nonce.Str
+	}
 	if p.Costs, err = costs(v.Get("costs")); err != nil {
 		return p, err
 	}

@@ -56,6 +56,12 @@ func (r WindowRule) At(block int64) Window {
 	return w
 }
 
+// Shows says whether payloads that were sealed may be shown: in the second half of
+// propagation. In the first half they are sealed.
+func (w Window) Shows() bool {
+	return w.Phase == PhaseAggregation || w.Phase == PhasePropagation && w.Into >= (w.Into+w.Remaining)/2
+}
+
 // MaxCommitment bounds what goes on the ledger, in bytes.
 const MaxCommitment = 128
 
@@ -143,6 +149,24 @@ func ParsePointer(raw string) (p Pointer, ok bool) {
 		return Pointer{}, false
 	}
 	return p, true
+}
+
+// SealPrefix begins what a validator says on the ledger before it shows a payload.
+const SealPrefix = "sealed:"
+
+// ParseSeal reads the promise of a payload, whose bytes Address names by their
+// digest. It has the form of a pointer with four fields; ok is false where it is none.
+func ParseSeal(raw string) (p Pointer, ok bool) {
+	rest, found := strings.CutPrefix(strings.TrimFunc(raw, pySpace), SealPrefix)
+	if !found || strings.Count(rest, "|") != 3 {
+		return p, false
+	}
+	return ParsePointer(ConsensusPrefix + rest)
+}
+
+// Seal spells the promise of the payload that p's address names by its digest.
+func (p Pointer) Seal() string {
+	return fmt.Sprintf("%s%d|%d|%d|%s", SealPrefix, p.Protocol, p.Window, p.Scoring, p.Address)
 }
 
 // Write spells a pointer. Where it is too long for the ledger and the address

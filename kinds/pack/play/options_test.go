@@ -50,7 +50,7 @@ func TestSchemaIsTheArenas(t *testing.T) {
 			t.Errorf("schema %q, %v: %+v", c.schema, c.p.Files(), list)
 		}
 	}
-	for own, want := range map[string]string{"schema=v9": "any, opp-v1, s1", "scheme=s1": "bootstrap, copies, epochs, schema", "copies=loose": "ncd, strict", "copies=strict": "", "schema=s1": ""} {
+	for own, want := range map[string]string{"schema=v9": "any, opp-v1, s1", "scheme=s1": "bootstrap, copies, epochs, payloads, schema", "copies=loose": "ncd, strict", "copies=strict": "", "schema=s1": ""} {
 		name, value, _ := strings.Cut(own, "=")
 		err := kind.CheckOptions(k, map[string]string{name: value})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

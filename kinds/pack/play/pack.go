@@ -90,6 +90,11 @@ const (
 	// OptionEpochs "on" opens one submission after the other for the scores of the
 	// field's validators (package epochs), beside the arena's own seat.
 	OptionEpochs = "epochs"
+	// OptionPayloads PayloadsOpen counts payloads that nobody promised before, as other
+	// implementations' validators publish them, where validators agree without a platform.
+	OptionPayloads = "payloads"
+	PayloadsSealed = "sealed"
+	PayloadsOpen   = "open"
 	// CopiesNCD excludes by compression distance alone, as other validators do.
 	CopiesNCD = "ncd"
 	// CopiesStrict excludes by copycat's stricter measures too.
@@ -98,7 +103,7 @@ const (
 
 // Options implements kind.Chooser.
 func (k *Kind) Options() map[string][]string {
-	return map[string][]string{OptionSchema: {packfile.SchemaAny, packfile.SchemaOPP, packfile.SchemaS1}, OptionCopies: {CopiesNCD, CopiesStrict}, OptionBootstrap: {"off", "on"}, OptionEpochs: {"off", "on"}}
+	return map[string][]string{OptionSchema: {packfile.SchemaAny, packfile.SchemaOPP, packfile.SchemaS1}, OptionCopies: {CopiesNCD, CopiesStrict}, OptionBootstrap: {"off", "on"}, OptionEpochs: {"off", "on"}, OptionPayloads: {PayloadsSealed, PayloadsOpen}}
 }
 
 // Schema is that of an arena's packs.
