@@ -111,7 +111,7 @@ func Kit() kit.Kit {
 		// The routes of the seed's platform (kinds/claim/harnyx.md).
 		Routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/", "/v1/feeds/", "/v1/repo-search/"},
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
-			return harnyxRoutes(s, a.ID)
+			return harnyxRoutes(s, a.ID, corpus)
 		},
 	}
 }
@@ -126,15 +126,15 @@ func newClaim(p kit.Parts) kind.Kind {
 	return play.New(c)
 }
 
-// documents are those that scripts search: the folder of AGON_CORPUS, what the
-// rounds of this process are made of, or else what comes with agon.
+// documents are those that scripts search: what AGON_CORPUS names, what the rounds of
+// this process are made of, or else what comes with agon.
 func documents(o kit.Options, corpus *rounds.Corpus) (tools.Search, error) {
-	if dir := o.Getenv("AGON_CORPUS"); dir != "" {
-		if err := corpus.AddFolder(dir); err != nil {
-			return nil, &agon.Error{Code: "bad_corpus", Status: 422, Field: "AGON_CORPUS", Message: err.Error(), Mend: "name a folder of .md, .txt or .json documents", Err: err}
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := rounds.Own(ctx, o, corpus); err != nil {
+		return nil, err
 	}
-	if corpus.Len() > 0 {
+	if !corpus.Empty() {
 		return corpus, nil
 	}
 	return shippedDocs(time.Now)

@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/claim/wire"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -58,8 +59,8 @@ func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work stri
 
 // harnyxRoutes mounts the seed's endpoints of a claim arena: their paths do
 // not meet those of /v1.
-func harnyxRoutes(s *kit.Server, arena string) (http.Handler, error) {
-	docs, err := shippedDocs(time.Now)
+func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Handler, error) {
+	docs, err := documents(s.Options, corpus)
 	if err != nil {
 		return nil, err
 	}

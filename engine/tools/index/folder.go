@@ -305,7 +305,7 @@ func (f *Folder) AI(ctx context.Context, q tools.AIQuery) ([]tools.AIHit, error)
 		return nil, err
 	}
 	var after time.Time
-	if d, ok := periods[q.DateFilter]; ok {
+	if d := Period(q.DateFilter); d > 0 {
 		after = f.now().Add(-d)
 	}
 	found := f.index.Search(q.Prompt, q.Count, func(i int) bool {
@@ -339,6 +339,22 @@ const day = 24 * time.Hour
 var periods = map[string]time.Duration{
 	"PAST_24_HOURS": day, "PAST_2_DAYS": 2 * day, "PAST_WEEK": 7 * day, "PAST_2_WEEKS": 14 * day,
 	"PAST_MONTH": 30 * day, "PAST_2_MONTHS": 60 * day, "PAST_YEAR": 365 * day, "PAST_2_YEARS": 730 * day,
+}
+
+// Period is the time of a date_filter of search_ai; 0 where there is none.
+func Period(filter string) time.Duration { return periods[filter] }
+
+// ItemOf is a document as search_items shows it: ids are uuids, as clients want
+// them, the same for the same document of a feed. Its text is whole.
+func ItemOf(feed string, d Doc, seq int64, score float64) tools.Item {
+	at := int64(0)
+	if !d.At.IsZero() {
+		at = d.At.UnixMilli()
+	}
+	return tools.Item{
+		JobID: itemID(feed, "job", d.ID), ContentID: itemID(feed, "content", d.ID), Provider: "feed", ExternalID: d.URL, URL: d.URL, Text: d.Text,
+		RequestedAt: at, EnqueueSeq: seq, Score: &score,
+	}
 }
 
 // Items is a feed that search_items answers from: documents in the order in
@@ -391,16 +407,9 @@ func (x Items) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, erro
 	})
 	out := make([]tools.Item, 0, min(len(found), q.Num))
 	for _, m := range found[:min(len(found), q.Num)] {
-		d := x.Folder.docs[m.Doc]
-		at := int64(0)
-		if !d.At.IsZero() {
-			at = d.At.UnixMilli()
-		}
-		s := m.Score
-		out = append(out, tools.Item{
-			JobID: itemID(q.FeedID, "job", d.ID), ContentID: itemID(q.FeedID, "content", d.ID), Provider: "feed", ExternalID: d.URL, URL: d.URL, Text: Excerpt(d.Text, q.Queries[0], noteLen),
-			RequestedAt: at, EnqueueSeq: int64(m.Doc), Score: &s,
-		})
+		it := ItemOf(q.FeedID, x.Folder.docs[m.Doc], int64(m.Doc), m.Score)
+		it.Text = Excerpt(it.Text, q.Queries[0], noteLen)
+		out = append(out, it)
 	}
 	return out, nil
 }

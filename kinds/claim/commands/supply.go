@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -49,9 +50,26 @@ func makeClaims(ctx context.Context, o kit.Options, c generateOptions) (*supply.
 		if err := supply.Write(c.out, set); err != nil {
 			return nil, err
 		}
-		o.Sayf("%d claims are in %s", len(set.Tasks), c.out)
+		// The feed moves on; these are the texts that the claims can be found in.
+		texts, err := supply.Feed("what the claims of "+filepath.Base(c.out)+" are made of", items)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(c.out+".corpus.json", texts, 0o600); err != nil {
+			return nil, err
+		}
+		o.Sayf("%d claims are in %s; scripts find what they are about with AGON_CORPUS=%s", len(set.Tasks), c.out, corpusOf(o, c))
 	}
 	return &set.Report, nil
+}
+
+// corpusOf is what the arena of a set must search so that scripts find there what the
+// champion found.
+func corpusOf(o kit.Options, c generateOptions) string {
+	if own := o.Getenv("AGON_CORPUS"); own != "" {
+		return own
+	}
+	return c.out + ".corpus.json"
 }
 
 // itemsFor takes the items of the run that the log began with, where there is

@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/engine/tools/fts"
 	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/kinds/claim/supply"
 )
+
+// FeedID is the feed that a corpus is for search_items: its documents in the order in
+// which they came.
+const FeedID = "5c7b1f0a-9d0e-4a0b-8a55-3f0c6f2b9e61"
 
 // Corpus is what scripts search in: the documents that claims are made of, the same
 // for those who make them and for those who play them. It grows with each round.
@@ -18,13 +26,57 @@ type Corpus struct {
 	now func() time.Time
 
 	mu   sync.RWMutex
-	docs map[string]index.Doc // by id; guarded by mu
-	in   *index.Folder        // over docs; nil: there are none; guarded by mu
+	docs []index.Doc     // in the order in which they came; guarded by mu
+	have map[string]bool // ids and addresses of docs; guarded by mu
+	in   *index.Folder   // over docs; nil: there are none; guarded by mu
+	over *fts.Corpus     // a database in their place; nil: none; guarded by mu
 }
 
 // NewCorpus returns an empty one.
 func NewCorpus(now func() time.Time) *Corpus {
-	return &Corpus{now: now, docs: map[string]index.Doc{}}
+	return &Corpus{now: now, have: map[string]bool{}}
+}
+
+// Add adds what an operator names: a folder of documents, a feed as a file or an
+// address, or an SQLite database with a full-text table (.db, .sqlite, .sqlite3), which
+// is searched where it stands and in place of all else.
+func (c *Corpus) Add(ctx context.Context, name string) error {
+	switch {
+	case database(name):
+		c.mu.RLock()
+		opened := c.over != nil
+		c.mu.RUnlock()
+		if opened {
+			return nil
+		}
+		db, err := fts.Open(ctx, name, FeedID, c.now)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.over = db
+		c.mu.Unlock()
+		return nil
+	case address(name):
+	default:
+		if st, err := os.Stat(name); err == nil && st.IsDir() {
+			return c.AddFolder(name)
+		}
+	}
+	items, err := Read(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return errors.New("the feed has no item with a date and a text of at least 80 bytes")
+	}
+	c.AddItems(items)
+	return nil
+}
+
+// database reports whether a name is that of an SQLite database.
+func database(name string) bool {
+	return slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, strings.ToLower(filepath.Ext(name))) && !address(name)
 }
 
 // AddFolder adds the documents of a folder.
@@ -49,48 +101,58 @@ func (c *Corpus) AddItems(items []supply.Item) {
 func (c *Corpus) add(docs []index.Doc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	byURL := map[string]bool{}
-	for _, d := range c.docs {
-		byURL[d.URL] = true
-	}
 	grown := false
 	for _, d := range docs {
-		if _, ok := c.docs[d.ID]; ok || byURL[d.URL] {
+		if c.have["id "+d.ID] || c.have["url "+d.URL] {
 			continue
 		}
-		c.docs[d.ID], grown = d, true
+		c.docs, grown = append(c.docs, d), true
+		c.have["id "+d.ID], c.have["url "+d.URL] = true, true
 	}
-	if !grown {
-		return
+	if grown {
+		c.in = index.New(slices.Clone(c.docs), "corpus", c.now)
 	}
-	c.index()
 }
 
-// index makes the index anew. The caller holds mu.
-func (c *Corpus) index() {
-	if len(c.docs) == 0 {
-		c.in = nil
-		return
-	}
-	list := make([]index.Doc, 0, len(c.docs))
-	for _, d := range c.docs {
-		list = append(list, d)
-	}
-	sortDocs(list)
-	c.in = index.New(list, "corpus", c.now)
+// Empty reports whether nothing can be found.
+func (c *Corpus) Empty() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.docs) == 0 && c.over == nil
 }
 
-// Len is how many documents there are.
+// Len is how many documents there are in memory.
 func (c *Corpus) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.docs)
 }
 
-func (c *Corpus) folder() *index.Folder {
+// backend answers in place of a corpus.
+type backend interface {
+	tools.Search
+	tools.Pages
+	Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error)
+}
+
+// folder is an index with the feed that it is.
+type folder struct{ *index.Folder }
+
+// Items implements tools.Items.
+func (f folder) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
+	return index.Items{FeedID: FeedID, Folder: f.Folder}.Items(ctx, q)
+}
+
+func (c *Corpus) at() backend {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.in
+	switch {
+	case c.over != nil:
+		return c.over
+	case c.in != nil:
+		return folder{c.in}
+	}
+	return folder{index.New(nil, "corpus", c.now)}
 }
 
 // Name implements tools.Search.
@@ -98,44 +160,33 @@ func (c *Corpus) Name() string { return "corpus" }
 
 // Probe implements tools.Search.
 func (c *Corpus) Probe(ctx context.Context) error {
-	if c.folder() == nil {
+	if c.Empty() {
 		return errors.New("the corpus is empty")
 	}
-	return ctx.Err()
+	return c.at().Probe(ctx)
 }
 
 // Web implements tools.Search.
 func (c *Corpus) Web(ctx context.Context, q tools.WebQuery) ([]tools.WebHit, error) {
-	f := c.folder()
-	if f == nil {
-		return nil, ctx.Err()
-	}
-	return f.Web(ctx, q)
+	return c.at().Web(ctx, q)
 }
 
 // X implements tools.Search.
 func (c *Corpus) X(ctx context.Context, q tools.XQuery) ([]tools.Post, error) {
-	f := c.folder()
-	if f == nil {
-		return nil, ctx.Err()
-	}
-	return f.X(ctx, q)
+	return c.at().X(ctx, q)
 }
 
 // AI implements tools.Search.
 func (c *Corpus) AI(ctx context.Context, q tools.AIQuery) ([]tools.AIHit, error) {
-	f := c.folder()
-	if f == nil {
-		return nil, ctx.Err()
-	}
-	return f.AI(ctx, q)
+	return c.at().AI(ctx, q)
 }
 
 // Page implements tools.Pages.
 func (c *Corpus) Page(ctx context.Context, url string) (tools.Page, error) {
-	f := c.folder()
-	if f == nil {
-		f = index.New(nil, "corpus", c.now)
-	}
-	return f.Page(ctx, url)
+	return c.at().Page(ctx, url)
+}
+
+// Items implements tools.Items over the feed FeedID.
+func (c *Corpus) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
+	return c.at().Items(ctx, q)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
+	"github.com/agon-arena/agon/engine/tools/fts"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/claim/supply"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -36,9 +37,12 @@ type Making struct {
 	Audit  bool        // by the models of the role, where Auditor names none
 	// Search is what the champion searches in; nil: Items.
 	Search *Corpus
+	// Seq is the place in the feed FeedID up to which scripts find items; 0: that of
+	// each claim's own item among Items.
+	Seq int64
 }
 
-// Read reads a feed: an address, a file or a folder.
+// Read reads a feed: an address, a file, a folder or an SQLite database.
 func Read(ctx context.Context, feed string) ([]supply.Item, error) {
 	if address(feed) {
 		return supply.Fetch(ctx, feed)
@@ -46,6 +50,9 @@ func Read(ctx context.Context, feed string) ([]supply.Item, error) {
 	st, err := os.Stat(feed)
 	if err != nil {
 		return nil, fmt.Errorf("read feed: %w", err)
+	}
+	if database(feed) {
+		return readDatabase(ctx, feed)
 	}
 	if st.IsDir() {
 		return supply.ReadFolder(os.DirFS(feed))
@@ -55,6 +62,20 @@ func Read(ctx context.Context, feed string) ([]supply.Item, error) {
 		return nil, err
 	}
 	return supply.ReadFeed(b)
+}
+
+// readDatabase takes the rows of a full-text table as items.
+func readDatabase(ctx context.Context, file string) ([]supply.Item, error) {
+	db, err := fts.Open(ctx, file, FeedID, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	docs, err := db.Docs(ctx, supply.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return supply.Documents(docs), nil
 }
 
 func address(feed string) bool {
@@ -70,7 +91,7 @@ func Make(ctx context.Context, o kit.Options, m Making) (*supply.Set, error) {
 	}
 	defer log.Close()
 	conf := supply.Config{
-		Items: m.Items, Log: log, Replay: m.Replay, Count: m.Count, Wrong: m.Wrong, Draws: m.Draws, Seed: m.Seed, Avoid: m.Avoid, Told: o.Sayf,
+		Items: m.Items, Log: log, Replay: m.Replay, Feed: log.Feed(FeedID), Seq: m.Seq, Count: m.Count, Wrong: m.Wrong, Draws: m.Draws, Seed: m.Seed, Avoid: m.Avoid, Told: o.Sayf,
 	}
 	if m.Replay {
 		conf.ChampionID = log.ChampionID()
@@ -93,7 +114,11 @@ func Make(ctx context.Context, o kit.Options, m Making) (*supply.Set, error) {
 		defer gw.Stop()
 	} else {
 		conf.ChampionID = string(agon.Sum(m.Script))
-		ch, err := newChampion(ctx, o, work, m.Script, m.search())
+		docs, err := m.search(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		ch, err := newChampion(ctx, o, work, m.Script, docs)
 		if err != nil {
 			return nil, err
 		}
@@ -142,11 +167,29 @@ func (m Making) auditors(o kit.Options) []string {
 	return kit.ModelNames(o.Getenv("AGON_" + kit.RoleAuditor + "_MODEL"))
 }
 
-func (m Making) search() *Corpus {
-	if m.Search != nil {
-		return m.Search
+// search is what the champion searches, as scripts in play do: of a round the texts of
+// all rounds, else what the claims are made of or, where it is set, AGON_CORPUS.
+func (m Making) search(ctx context.Context, o kit.Options) (*Corpus, error) {
+	c := m.Search
+	if c == nil {
+		c = NewCorpus(nil)
+		if o.Getenv == nil || o.Getenv("AGON_CORPUS") == "" {
+			c.AddItems(m.Items)
+		}
 	}
-	c := NewCorpus(nil)
-	c.AddItems(m.Items)
-	return c
+	return c, Own(ctx, o, c)
+}
+
+// Own adds what AGON_CORPUS names to a corpus.
+func Own(ctx context.Context, o kit.Options, c *Corpus) error {
+	if o.Getenv == nil || o.Getenv("AGON_CORPUS") == "" {
+		return nil
+	}
+	if err := c.Add(ctx, o.Getenv("AGON_CORPUS")); err != nil {
+		return &agon.Error{
+			Code: "bad_corpus", Status: 422, Field: "AGON_CORPUS", Message: err.Error(), Err: err,
+			Mend: "name a folder of .md, .txt or .json documents, a feed (file or address), or an SQLite database with an FTS5 table",
+		}
+	}
+	return nil
 }

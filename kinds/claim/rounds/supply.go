@@ -1,7 +1,6 @@
 package rounds
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/platform"
-	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/supply"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -53,8 +51,14 @@ func New(s *kit.Server, k kit.Kit, f kit.ArenaFile, c *Corpus) (*Supply, error) 
 	if err := x.roles(); err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(x.Feed); err == nil && st.IsDir() {
-		if err := c.AddFolder(x.Feed); err != nil {
+	if own := s.Options.Getenv("AGON_CORPUS"); database(own) && own != x.Feed {
+		return nil, &agon.Error{
+			Code: "bad_corpus", Status: 422, Field: "AGON_CORPUS", Message: "scripts would search the database alone, where the texts of the rounds are not",
+			Mend: "name the same database in [supply] path, or a folder in AGON_CORPUS",
+		}
+	}
+	if x.standing() {
+		if err := c.Add(context.Background(), x.Feed); err != nil {
 			return nil, &agon.Error{Code: "bad_feed", Status: 422, Field: "supply.path", Message: err.Error()}
 		}
 		return x, nil
@@ -68,6 +72,13 @@ func New(s *kit.Server, k kit.Kit, f kit.ArenaFile, c *Corpus) (*Supply, error) 
 		c.AddItems(u.items)
 	}
 	return x, nil
+}
+
+// standing reports whether the feed is a folder or a database: its documents stay, of
+// whatever age.
+func (x *Supply) standing() bool {
+	st, err := os.Stat(x.Feed)
+	return err == nil && (st.IsDir() || database(x.Feed))
 }
 
 // roles refuses models that would mark their own work.
@@ -199,6 +210,13 @@ func (x *Supply) make(ctx context.Context, dir string, r platform.SetRequest) er
 		m.Search.AddItems(u.items)
 	}
 	m.Search.AddItems(items)
+	m.Seq = int64(m.Search.Len()) // all that was published when the claim was made
+	if database(x.Feed) {
+		if err := m.Search.Add(ctx, x.Feed); err != nil {
+			return err
+		}
+		m.Seq = 1 << 53 // of rowids
+	}
 	o.Sayf("arena %s: the round of period %d is drawn from %d texts", x.Arena, r.Period, len(items))
 	set, err := Make(ctx, o, m)
 	if err != nil {
@@ -288,7 +306,7 @@ func (x *Supply) items(ctx context.Context, dir string, before []used) ([]supply
 	if items, err = Read(ctx, x.Feed); err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(x.Feed); err != nil || !st.IsDir() {
+	if !x.standing() {
 		items = supply.Fresh(items, time.Now()) //nolint:forbidigo // the age of what a feed has published
 	}
 	known := map[string]bool{}
@@ -375,10 +393,4 @@ func write(name string, b []byte) error {
 		return err
 	}
 	return os.Rename(name+".new", name)
-}
-
-func sortDocs(list []index.Doc) {
-	slices.SortFunc(list, func(a, b index.Doc) int {
-		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.ID, b.ID))
-	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/claim/play"
 )
 
@@ -89,7 +90,7 @@ func (g *generator) audit(ctx context.Context, item Item, c play.Claim, ref play
 			return errors.New("want {sound, fault}")
 		}
 		if fault = ""; !*said.Sound {
-			if fault = squeeze(*said.Fault); fault == "" {
+			if fault = plain.Squeeze(*said.Fault); fault == "" {
 				fault = "no reason is given"
 			}
 		}

@@ -14,26 +14,24 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"io/fs"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Limits of a feed.
 const (
 	MaxFeed  = 8 << 20
-	maxItems = 2000
+	MaxItems = 2000
 	maxText  = 24 << 10 // bytes of an item's text; longer ones are cut
 	maxTitle = 500
 	// Window is how old an item may be.
@@ -99,7 +97,7 @@ func readJSON(b []byte) ([]Item, error) {
 	for _, i := range f.Items {
 		text := i.Text
 		if text == "" {
-			text = plain(cmp.Or(i.HTML, i.Summary))
+			text = plain.HTML(cmp.Or(i.HTML, i.Summary))
 		}
 		out = append(out, Item{URL: cmp.Or(i.URL, i.ID), Title: i.Title, Text: text, At: when(cmp.Or(i.Published, i.Modified))})
 	}
@@ -135,9 +133,9 @@ type xmlText struct {
 
 func (t xmlText) plain() string {
 	if t.Type == "xhtml" {
-		return plain(t.Inner)
+		return plain.HTML(t.Inner)
 	}
-	return plain(t.Text)
+	return plain.HTML(t.Text)
 }
 
 // maxNesting bounds XML, whose decoder recurses.
@@ -178,7 +176,7 @@ func readXML(b []byte) ([]Item, error) {
 			if t.Name.Local != "item" && t.Name.Local != "entry" {
 				continue
 			}
-			if len(out) == maxItems {
+			if len(out) == MaxItems {
 				return out, nil
 			}
 			var x xmlItem
@@ -203,53 +201,15 @@ func (x xmlItem) item() Item {
 		}
 	}
 	text := ""
-	for _, s := range []string{plain(x.Encoded), x.Content.plain(), x.Summary.plain(), plain(x.Desc)} {
+	for _, s := range []string{plain.HTML(x.Encoded), x.Content.plain(), x.Summary.plain(), plain.HTML(x.Desc)} {
 		if len(s) > len(text) {
 			text = s
 		}
 	}
 	return Item{
-		URL: cmp.Or(link, strings.TrimSpace(x.GUID), strings.TrimSpace(x.ID)), Title: plain(x.Title), Text: text,
+		URL: cmp.Or(link, strings.TrimSpace(x.GUID), strings.TrimSpace(x.ID)), Title: plain.HTML(x.Title), Text: text,
 		At: when(cmp.Or(x.PubDate, x.Published, x.Updated, x.Date)),
 	}
-}
-
-var (
-	dropped = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
-	blocks  = regexp.MustCompile(`(?i)</?(p|div|br|li|h[1-6]|tr|blockquote)\b[^>]*>`)
-	tag     = regexp.MustCompile(`<[^>]*>`)
-)
-
-// plain takes the markup off.
-func plain(s string) string {
-	s = dropped.ReplaceAllString(s, " ")
-	s = blocks.ReplaceAllString(s, "\n")
-	s = html.UnescapeString(tag.ReplaceAllString(s, ""))
-	return squeeze(s)
-}
-
-// squeeze makes text one space between words, paragraphs kept, without control characters.
-func squeeze(s string) string {
-	var b strings.Builder
-	space, line := false, false
-	for _, r := range strings.ToValidUTF8(s, "") {
-		switch {
-		case r == '\n':
-			line = b.Len() > 0
-		case unicode.IsSpace(r):
-			space = b.Len() > 0
-		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r >= 0xe0000 && r <= 0xe007f:
-		default:
-			if line {
-				b.WriteByte('\n')
-			} else if space {
-				b.WriteByte(' ')
-			}
-			space, line = false, false
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 var dateForms = []string{time.RFC3339, time.RFC1123Z, time.RFC1123, "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2006-01-02T15:04:05", time.DateOnly}
@@ -268,8 +228,8 @@ func tidy(in []Item) []Item {
 	seen := map[string]bool{}
 	var out []Item
 	for _, i := range in {
-		i.Title, i.Text, i.URL = clip(squeeze(i.Title), maxTitle), clip(squeeze(i.Text), maxText), clip(strings.TrimSpace(i.URL), 2000)
-		if len(i.Text) < minText || i.At.IsZero() || len(out) == maxItems {
+		i.Title, i.Text, i.URL = clip(plain.Squeeze(i.Title), maxTitle), clip(plain.Squeeze(i.Text), maxText), clip(strings.TrimSpace(i.URL), 2000)
+		if len(i.Text) < minText || i.At.IsZero() || len(out) == MaxItems {
 			continue
 		}
 		i.ID = agon.Sum([]byte(i.URL + "\n" + i.Text)).Hex()[:16]
@@ -309,6 +269,24 @@ func ReadFolder(fsys fs.FS) ([]Item, error) {
 		out = append(out, Item{URL: d.URL, Title: d.Title, Text: d.Text, At: at})
 	}
 	return tidy(out), nil
+}
+
+// Documents takes documents with a date as items.
+func Documents(docs []index.Doc) []Item {
+	out := make([]Item, 0, len(docs))
+	for _, d := range docs {
+		out = append(out, Item{URL: d.URL, Title: d.Title, Text: d.Text, At: d.At})
+	}
+	return tidy(out)
+}
+
+// Feed writes items as a JSON feed, which ReadFeed reads.
+func Feed(title string, items []Item) ([]byte, error) {
+	list := make([]map[string]any, 0, len(items))
+	for _, i := range items {
+		list = append(list, map[string]any{"id": i.ID, "url": i.URL, "title": i.Title, "content_text": i.Text, "date_published": i.At.Format(time.RFC3339)})
+	}
+	return json.MarshalIndent(map[string]any{"version": "https://jsonfeed.org/version/1.1", "title": title, "items": list}, "", " ")
 }
 
 // Fetch gets a feed over HTTP(S). Its host may be a private one, which the operator

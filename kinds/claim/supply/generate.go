@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/claim/play"
 )
 
@@ -67,6 +68,7 @@ type Config struct {
 	// Budget of the claims, in micro-dollars; default 50,000.
 	Budget agon.Micros
 	Feed   string // uuid of the feed, for context; empty: no context
+	Seq    int64  // place in it up to which scripts find items; 0: that of the claim's own item in Items
 	// Told gets one line for people after each round. Optional.
 	Told func(format string, args ...any)
 }
@@ -318,7 +320,7 @@ func parseProposals(obj []byte) ([]proposal, error) {
 		list = list[:perRound]
 	}
 	for i := range list {
-		list[i].Claim, list[i].Factoid = squeeze(list[i].Claim), squeeze(list[i].Factoid)
+		list[i].Claim, list[i].Factoid = plain.Squeeze(list[i].Claim), plain.Squeeze(list[i].Factoid)
 		if list[i].True == nil || list[i].Claim == "" || utf8.RuneCountInString(list[i].Claim) > maxClaim {
 			return nil, errors.New("a claim is empty, too long or has no truth value")
 		}
@@ -349,7 +351,11 @@ func (g *generator) draw(ctx context.Context, item Item, p proposal, from Proven
 		Budget: g.Budget,
 	}
 	if g.Feed != "" {
-		c.Payload.Context = &play.FeedContext{FeedID: g.Feed, EnqueueSeq: int64(slices.IndexFunc(g.Items, func(i Item) bool { return i.ID == item.ID })) + 1}
+		seq := g.Seq
+		if seq == 0 {
+			seq = int64(slices.IndexFunc(g.Items, func(i Item) bool { return i.ID == item.ID })) + 1
+		}
+		c.Payload.Context = &play.FeedContext{FeedID: g.Feed, EnqueueSeq: seq}
 	}
 	if err := c.Payload.Validate(); err != nil {
 		g.drop("invalid")
@@ -462,7 +468,7 @@ func parseReference(obj []byte) (refReply, error) {
 	if err := d.Decode(&in); err != nil || in.Verdict == nil || in.Justification == nil || in.Quotes == nil || in.Ambiguous == nil {
 		return refReply{}, errors.New("want {verdict, justification, quotes, ambiguous}")
 	}
-	r := refReply{*in.Verdict, squeeze(*in.Justification), *in.Quotes, *in.Ambiguous}
+	r := refReply{*in.Verdict, plain.Squeeze(*in.Justification), *in.Quotes, *in.Ambiguous}
 	if r.Justification == "" || len(r.Justification) > maxAnswer || len(r.Quotes) > maxQuotes {
 		return refReply{}, errors.New("justification is empty or too long, or there are too many quotes")
 	}

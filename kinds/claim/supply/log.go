@@ -101,6 +101,17 @@ func (l *Log) read(r io.Reader) (int64, error) {
 // Spent is what the answers in the log have cost.
 func (l *Log) Spent() agon.Micros { return l.spent }
 
+// Feed is the feed that the making's claims name: that of the log, or fresh for a new one.
+func (l *Log) Feed(fresh string) string {
+	var s struct {
+		Feed string `json:"feed"`
+	}
+	if l.start == nil || json.Unmarshal(l.start, &s) != nil {
+		return fresh
+	}
+	return s.Feed
+}
+
 // audits reports whether the making had an auditor.
 func (l *Log) audits() bool {
 	var s struct {
