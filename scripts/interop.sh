@@ -6,7 +6,8 @@
 # work as miner, validator and reader; and holds the ranking of products against
 # Lucene's; and loads every export of a corpus with the
 # trainers' own libraries; and lets TrajectoryRL's observer CLI, of all three generations,
-# read a filled arena with every command; and lets the SDKs of OpenAI, Anthropic and
+# read a filled arena with every command, the newest one against agon serve too; and plays a season of
+# policy packs without a platform, with killed, forging and copying validators; and lets the SDKs of OpenAI, Anthropic and
 # Google stream through a door of the gateway; and lets Harbor's command line, Inspect and
 # verifiers work in agon's boxes; and lets mini-swe-agent, claude-code and codex, set up from
 # PyPI and npm in a box, play a Harbor task over a scripted model.
