@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/harbor/commands"
 )
 
 // A task may name other containers beside its own in environment/docker-compose.yaml.
@@ -108,19 +109,74 @@ type buildError struct {
 func (e *buildError) Error() string { return ".build: " + e.err.Error() }
 func (e *buildError) Unwrap() error { return e.err }
 
-// unbuilt is the first container whose image has to be made, "main" or a service,
-// and the directory of its Dockerfile below the task; "" where none has.
-func unbuilt(t *task.Task) (name, dir string) {
+// unbuilt is the first container whose image has to be made: "main" or a service.
+// Its name is "" where none has.
+func unbuilt(t *task.Task) commands.Build {
 	if t.Image() == "" {
 		if _, err := recipeOf(t); err != nil {
-			return mainService, copiedDir
+			context, file, _ := mainBuild(t) // what is wrong with it, checkTask says
+			return commands.Build{Name: mainService, Context: context, File: file}
 		}
 	}
 	_, err := servicesOf(t)
 	if b := (*buildError)(nil); errors.As(err, &b) {
-		return b.name, path.Dir(b.file)
+		return commands.Build{Name: b.name, Context: path.Dir(b.file), File: path.Base(b.file)}
 	}
-	return "", ""
+	return commands.Build{}
+}
+
+// contextDir is what Harbor sets to a task's environment/.
+const contextDir = "${CONTEXT_DIR}"
+
+// mainBuild is of what the task's own image is built: a directory below the task,
+// and the Dockerfile below that. A compose file may put another in the place of
+// environment/, such as the task's own, "." here.
+func mainBuild(t *task.Task) (context, file string, err error) {
+	context, file = copiedDir, path.Base(dockerfile)
+	b, err := t.ReadFile(composeFile, maxDockerfile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return context, file, nil
+	}
+	var c composed
+	if err != nil || yaml.Unmarshal(b, &c) != nil || c.Services[mainService] == nil {
+		return context, file, err // a file that is not YAML is refused for its services
+	}
+	set := func(to *string, v any, below string) error {
+		at, ok := v.(string)
+		if rest, whole := strings.CutPrefix(at, contextDir); whole {
+			at, below = rest, copiedDir
+		}
+		if at = path.Join(below, at); !ok || !fs.ValidPath(at) {
+			return fmt.Errorf("services.main.build: %.100v: want a path in the task", v)
+		}
+		*to = at
+		return nil
+	}
+	switch v := c.Services[mainService]["build"].(type) {
+	case string:
+		err = set(&context, v, copiedDir)
+	case map[string]any:
+		if v["context"] != nil {
+			if err = set(&context, v["context"], copiedDir); err != nil {
+				break
+			}
+		}
+		at := path.Join(context, file)
+		if v["dockerfile"] != nil {
+			if err = set(&at, v["dockerfile"], context); err != nil {
+				break
+			}
+		}
+		if context != "." {
+			rest, inside := strings.CutPrefix(at, context+"/")
+			if !inside {
+				err = fmt.Errorf("services.main.build.dockerfile: %.100q is not in the context", at)
+			}
+			at = rest
+		}
+		file = at
+	}
+	return context, file, err
 }
 
 func serviceOf(t *task.Task, name string, m map[string]any) (service, error) {

@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/harbor/commands"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
@@ -171,11 +172,37 @@ func TestCompose(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
-		if name, dir := unbuilt(tk); (name == "b" && dir == "environment/make") != strings.Contains(text, "./make") {
-			t.Errorf("%s: unbuilt %q %q", text, name, dir)
+		if b := unbuilt(tk); (b.Name == "b" && b.Context == "environment/make" && b.File == "Dockerfile") != strings.Contains(text, "./make") {
+			t.Errorf("%s: unbuilt %+v", text, b)
 		}
 		if needsImage(tk) != strings.Contains(text, "./make") {
 			t.Errorf("%s: needs an image: %v", text, needsImage(tk))
+		}
+	}
+}
+
+// The task's own image may be built of another directory than environment/.
+func TestMainBuild(t *testing.T) {
+	for build, want := range map[string]commands.Build{
+		"{context: '${CONTEXT_DIR}/..', dockerfile: '${CONTEXT_DIR}/Dockerfile'}": {Name: "main", Context: ".", File: "environment/Dockerfile"},
+		"{context: .., dockerfile: environment/Dockerfile}":                       {Name: "main", Context: ".", File: "environment/Dockerfile"},
+		"'${CONTEXT_DIR}/inner'":                       {Name: "main", Context: "environment/inner", File: "Dockerfile"},
+		"{context: '${CONTEXT_DIR}', target: x}":       {},
+		"{context: ../..}":                             {Name: "main"},
+		"{context: ./inner, dockerfile: ../../x/File}": {Name: "main"},
+		"{context: 7}":                                 {Name: "main"},
+	} {
+		tk, err := task.Load(fstest.MapFS{
+			"task.toml": {Data: []byte("[task]\nname = \"a/b\"\n")}, "instruction.md": {Data: []byte("x")}, "tests/test.sh": {Data: []byte("x")},
+			composeFile: {Data: []byte("services:\n  main:\n    build: " + build + "\n")}, "environment/Dockerfile": {Data: []byte("FROM x\nCOPY . .\n")},
+		}, "a/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := unbuilt(tk)
+		_, _, err = mainBuild(tk)
+		if (err != nil) != (want.Name != "" && want.Context == "") || err == nil && got != want || (checkTask(tk) == nil) != (want.Name == "") {
+			t.Errorf("%s: %+v %v %v, want %+v", build, got, err, checkTask(tk), want)
 		}
 	}
 }

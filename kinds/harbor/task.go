@@ -108,6 +108,12 @@ type copied struct {
 // recipeOf reads a task's Dockerfile. FROM is not had: the machine's own tree
 // stands in. What would have to be built is an error that names the line.
 func recipeOf(t *task.Task) (*recipe, error) {
+	switch context, _, err := mainBuild(t); {
+	case err != nil:
+		return nil, err
+	case context != copiedDir:
+		return nil, fmt.Errorf("%s builds it of %q: name the built image in [environment] image", composeFile, context)
+	}
 	b, err := t.ReadFile(dockerfile, maxDockerfile)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -225,7 +226,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Pip:
 		s.pypi(w, r, rest)
 	case Npm:
-		s.pass(w, r, s.npm, rest, s.npmKey, func(b []byte) []byte {
+		s.pass(w, r, s.npm, rest, s.npmKey, func(b []byte, _ string) []byte {
 			return bytes.ReplaceAll(b, []byte(`"`+plainURL(s.npm)+"/"), []byte(`"`+inBox+"/npm/"))
 		})
 	case Go:
@@ -308,26 +309,71 @@ func (s *Server) pypi(w http.ResponseWriter, r *http.Request, rest string) {
 		http.NotFound(w, r)
 		return
 	}
-	r.Header.Set("Accept", "text/html") // the one form that is rewritten
+	// The two forms that are rewritten. Only JSON tells when a file came.
+	accept := "text/html"
+	if strings.Contains(r.Header.Get("Accept"), simpleJSON) {
+		accept = simpleJSON + ", text/html;q=0.1"
+	}
+	r.Header.Set("Accept", accept)
 	from := s.pip.JoinPath(page, "/")
-	s.pass(w, r, s.pip, page, "", func(b []byte) []byte {
+	s.pass(w, r, s.pip, page, "", func(b []byte, form string) []byte {
+		if strings.HasPrefix(form, simpleJSON) {
+			return s.simple(b, from)
+		}
 		return link.ReplaceAllFunc(b, func(m []byte) []byte {
 			p := link.FindSubmatch(m)
-			u, err := from.Parse(strings.ReplaceAll(string(p[2]), "&amp;", "&"))
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			at := s.file(from, strings.ReplaceAll(string(p[2]), "&amp;", "&"))
+			if at == "" {
 				return m
 			}
-			u.User = nil
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			// Pages name each file once; the name alone is not unique among indexes.
-			key := u.Host + u.Path
-			if len(s.files) < maxNamed {
-				s.files[key] = u.String()
-			}
-			return append(append([]byte{}, p[1]...), inBox+(&url.URL{Path: "/pip/file/" + key}).EscapedPath()...)
+			return append(append([]byte{}, p[1]...), at...)
 		})
 	})
+}
+
+// simpleJSON is a page of an index as JSON (PEP 691).
+const simpleJSON = "application/vnd.pypi.simple.v1+json"
+
+// file is where a box finds what a page at from calls ref; "" where it is nothing of the web.
+func (s *Server) file(from *url.URL, ref string) string {
+	u, err := from.Parse(ref)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	u.User = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Pages name each file once; the name alone is not unique among indexes.
+	key := u.Host + u.Path
+	if len(s.files) < maxNamed {
+		s.files[key] = u.String()
+	}
+	return inBox + (&url.URL{Path: "/pip/file/" + key}).EscapedPath()
+}
+
+// simple is a page as JSON whose files are found here. A page that cannot be read
+// comes to nothing.
+func (s *Server) simple(b []byte, from *url.URL) []byte {
+	var page map[string]json.RawMessage
+	var files []map[string]json.RawMessage
+	if json.Unmarshal(b, &page) != nil || page["files"] != nil && json.Unmarshal(page["files"], &files) != nil {
+		return nil
+	}
+	kept := files[:0]
+	for _, f := range files {
+		var ref string
+		if json.Unmarshal(f["url"], &ref) != nil {
+			continue
+		}
+		ref, _, _ = strings.Cut(ref, "#")
+		if at := s.file(from, ref); at != "" {
+			f["url"], _ = json.Marshal(at)
+			kept = append(kept, f)
+		}
+	}
+	page["files"], _ = json.Marshal(kept)
+	b, _ = json.Marshal(page)
+	return b
 }
 
 // plainURL is an address without who asks.
@@ -338,7 +384,7 @@ func plainURL(u *url.URL) string {
 }
 
 // pass asks a registry and hands its answer on, as edit changes it.
-func (s *Server) pass(w http.ResponseWriter, r *http.Request, to *url.URL, rest, key string, edit func([]byte) []byte) {
+func (s *Server) pass(w http.ResponseWriter, r *http.Request, to *url.URL, rest, key string, edit func(b []byte, form string) []byte) {
 	u := *to
 	u.User = nil
 	at := strings.TrimRight(u.String(), "/") + "/" + rest
@@ -384,7 +430,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, to *url.URL, rest,
 			http.Error(w, fmt.Sprintf("the registry's page has more than %d bytes", maxPage), http.StatusBadGateway)
 			return
 		}
-		body, edited = bytes.NewReader(edit(b)), true
+		body, edited = bytes.NewReader(edit(b, resp.Header.Get("Content-Type"))), true
 	}
 	w.WriteHeader(resp.StatusCode)
 	sum := sha256.New()

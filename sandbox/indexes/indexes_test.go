@@ -43,10 +43,17 @@ func TestServe(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
+			if strings.HasPrefix(r.Header.Get("Accept"), simpleJSON) {
+				w.Header().Set("Content-Type", simpleJSON)
+				fmt.Fprintf(w, `{"name":"six","files":[{"filename":"six-2.whl","url":"../../f/six-2.whl","upload-time":"2023-03-04T00:00:00Z"},{"url":"file:///etc/passwd"},{"url":7},{}]}`)
+				return
+			}
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprintf(w, `<a href="../../f/six-1.whl#sha256=00">six</a> <a href='http://%s/x/far.whl'>far</a> <a href="file:///etc/passwd">no</a>`, far)
 		case "/f/six-1.whl":
 			_, _ = io.WriteString(w, "wheel")
+		case "/f/six-2.whl":
+			_, _ = io.WriteString(w, "newer wheel")
 		case "/f/six-1.whl.metadata":
 			_, _ = io.WriteString(w, "metadata")
 		case "/npm/left-pad":
@@ -86,7 +93,22 @@ func TestServe(t *testing.T) {
 	if want := `href="` + inBox + "/pip/file/" + at + `/f/six-1.whl#sha256=00"`; code != 200 || !strings.Contains(page, want) || strings.Contains(page, "secret") {
 		t.Fatalf("%d %s, want %s", code, page, want)
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/pip/simple/six/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", simpleJSON+", text/html;q=0.2")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if want := `{"files":[{"filename":"six-2.whl","upload-time":"2023-03-04T00:00:00Z","url":"` + inBox + "/pip/file/" + at + `/f/six-2.whl"}],"name":"six"}`; err != nil || string(b) != want || resp.Header.Get("Content-Type") != simpleJSON {
+		t.Errorf("%v, %s, %s, want %s", err, resp.Header, b, want)
+	}
 	for p, want := range map[string]string{
+		"/pip/file/" + at + "/f/six-2.whl": "newer wheel",
 		"/pip/file/" + at + "/f/six-1.whl": "wheel", "/pip/file/" + at + "/f/six-1.whl.metadata": "metadata", "/pip/file/" + strings.Replace(at, ":", "%3A", 1) + "/f/six%2D1.whl": "wheel",
 		"/npm/left-pad": `{"dist":{"tarball":"` + inBox + `/npm/left-pad/-/left-pad-1.tgz"}}`, "/npm/left-pad/-/left-pad-1.tgz": "tgz",
 		"/apt/0/dists/x/InRelease": "release",

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/imagebuild"
 	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -24,6 +26,10 @@ type builder struct {
 	on    bool
 	from  []string
 	names []string
+	repos string
+	// of lays out in a directory what a task's own image is built of, where the task
+	// brings nothing for it, and tells what that stands on; nil: the task does.
+	of func(ctx context.Context, taskDir, to string) (dataset.Base, error)
 }
 
 func (b *builder) flags(cmd *cobra.Command) {
@@ -58,17 +64,22 @@ func (b *builder) all(ctx context.Context, a *cli.App, kits kit.List, tasks Task
 	var root string
 	return w.Each(ctx, func(dir, key string) (string, error) {
 		t, err := dataset.Load(dir, key)
-		if err != nil || !tasks.NeedsImage(t) {
+		if err != nil {
 			return "", err
+		}
+		meant := b.meant(t, from)
+		if !meant && !tasks.NeedsImage(t) {
+			return "", nil
 		}
 		if d == nil {
 			if d, root, err = kit.OpenDriver(ctx, o); err != nil {
 				return "", err
 			}
 		}
-		build := func(name, dir string) (string, error) {
+		images := rootfs.OpenImages(kit.ImagesDir(o), o.Writer())
+		build := func(name, dir, file string) (string, error) {
 			img, err := imagebuild.Build(ctx, imagebuild.Config{
-				Driver: d, Images: rootfs.OpenImages(kit.ImagesDir(o), o.Writer()), Own: root, Dir: dir,
+				Driver: d, Images: images, Own: root, Dir: dir, Dockerfile: file,
 				From: from, Networks: networks, Name: name, Log: o.Writer(),
 			})
 			if err != nil {
@@ -78,18 +89,26 @@ func (b *builder) all(ctx context.Context, a *cli.App, kits kit.List, tasks Task
 		}
 		name := "task/" + filepath.Base(dir)
 		for {
-			of, at := tasks.Unbuilt(t)
-			if of == "" {
+			of := tasks.Unbuilt(t)
+			if of.Name == "" && meant && t.Image() == "" {
+				of = Build{Name: "main", Context: "environment", File: "Dockerfile"}
+			}
+			if of.Name == "" {
 				break
 			}
 			named, set := name, dataset.SetImage
-			if of != "main" {
-				named = name + "-" + of
-				set = func(dir, key, ref string) (*task.Task, error) { return dataset.SetService(dir, key, of, ref) }
+			if of.Name != "main" {
+				named = name + "-" + of.Name
+				set = func(dir, key, ref string) (*task.Task, error) { return dataset.SetService(dir, key, of.Name, ref) }
 			}
-			ref, err := build(named, filepath.Join(dir, at))
+			var ref string
+			if at := filepath.Join(dir, of.Context); b.of == nil || of.Name != "main" {
+				ref, err = build(named, at, of.File)
+			} else {
+				ref, err = b.standing(ctx, images, dir, func(dir string) (string, error) { return build(named, dir, "Dockerfile") }, build)
+			}
 			if err != nil {
-				return of + " cannot be built: " + plain.Short(err.Error(), 300), nil
+				return of.Name + " cannot be built: " + plain.Short(err.Error(), 300), nil
 			}
 			if t, err = set(dir, key, ref); err != nil {
 				return "", err
@@ -100,4 +119,50 @@ func (b *builder) all(ctx context.Context, a *cli.App, kits kit.List, tasks Task
 		}
 		return "", nil
 	})
+}
+
+// meant tells whether the Dockerfile of a task without an image stands on what --from
+// names: the machine's own tree is not to stand in for that.
+func (b *builder) meant(t *task.Task, from map[string]string) bool {
+	if t.Image() != "" || len(from) == 0 {
+		return false
+	}
+	text, err := t.ReadFile("environment/Dockerfile", 1<<20)
+	if err != nil {
+		return false
+	}
+	for l := range strings.Lines(string(text)) {
+		if w := strings.Fields(l); len(w) > 1 && strings.EqualFold(w[0], "FROM") {
+			if _, ok := from[w[1]]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// standing builds an image that stands on one which many tasks share, and is made once.
+func (b *builder) standing(ctx context.Context, images *rootfs.Images, taskDir string, build func(dir string) (string, error), base func(name, dir, file string) (string, error)) (string, error) {
+	tmp, err := tempdir.Make("build")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	on, err := b.of(ctx, taskDir, tmp)
+	if err != nil {
+		return "", err
+	}
+	if _, err := images.Get(on.Name); err != nil {
+		below := filepath.Join(tmp, "base")
+		if err := os.Mkdir(below, 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(below, "Dockerfile"), []byte(on.Dockerfile), 0o644); err != nil {
+			return "", err
+		}
+		if _, err := base(on.Name, below, "Dockerfile"); err != nil {
+			return "", fmt.Errorf("%s: %w", on.Name, err)
+		}
+	}
+	return build(tmp)
 }

@@ -22,9 +22,14 @@ import (
 type Tasks struct {
 	Check      func(*task.Task) error // what it wants of it
 	NeedsImage func(*task.Task) bool  // all that it lacks are images of its Dockerfiles
-	// Unbuilt is a container whose image has to be made, "main" or one beside it, and
-	// where its Dockerfile stands below the task; "" where none has.
-	Unbuilt func(*task.Task) (name, dir string)
+	Unbuilt    func(*task.Task) Build
+}
+
+// Build is a container of a task whose image has to be made.
+type Build struct {
+	Name    string // "main" or one beside it; "" where none has
+	Context string // the directory that is built, below the task
+	File    string // its Dockerfile, below Context
 }
 
 // Of returns the commands; tools writes what answers verifiers' calls.
@@ -68,13 +73,14 @@ Exit code 3 if some did not come over, 1 if none did.`
 		return cmd
 	}
 	swe, poly, registry := dataset.OfficialImage, "", dataset.Registry
+	var only []string
 	top.AddCommand(
 		one("harbor SOURCE DIR", "Import Harbor task directories", `Import Harbor task directories: one, or all below a directory or in an archive
 (.tar, .tar.gz, .zip), or those of a data set NAME or NAME@VERSION that a registry in Harbor's
 form lists, fetched by git at the commits that it pins. Links, devices and what is larger than a
 task may be are refused by name.
---build makes the images of Dockerfiles that need one here (agon image build) and names each by
-its digest in the task's [environment] image.
+--build makes the images of Dockerfiles that need one here (agon image build), and of those whose
+FROM --from names, and names each by its digest in the task's [environment] image.
 `, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json\n  agon task import harbor ./terminal-bench ./tasks --build --from ubuntu:24.04=apt:noble\n  agon task import harbor terminal-bench@2.0 ./tasks --registry ./registry.json",
 			func(cmd *cobra.Command) {
 				builds.flags(cmd)
@@ -91,11 +97,24 @@ of Multi-SWE-bench: of each a Harbor task whose verifier lays the instance's tes
 work and runs those that decide (pytest, Django). --image names the instance's image: {id},
 {id_1776}, {repo} and {version} are the instance's. A task can be played once its image is
 here and [environment] image names it by digest (agon image import).
-`, "  agon task import swebench verified.jsonl ./tasks\n  agon task import swebench verified.parquet ./tasks --image 'registry.example/swe/{id}'",
+--build makes the images here instead, for repositories that need only Python and pip: the
+repository at the instance's commit, without what came later, on the Debian that has a Python
+of that time, with the packages that the registry had on that day, or as the row's
+install_config says. --repos names a directory of clones (owner/name); what is not there is
+fetched from GitHub. Whether the fix then passes its tests, agon task check says.
+`, "  agon task import swebench verified.jsonl ./tasks\n  agon task import swebench verified.parquet ./tasks --image 'registry.example/swe/{id}'\n  agon task import swebench verified.jsonl ./tasks --only pallets__flask-5014 --build --repos ./clones",
 			func(cmd *cobra.Command) {
+				builds.flags(cmd)
 				cmd.Flags().StringVar(&swe, "image", swe, "`template` of the images' names")
+				cmd.Flags().StringVar(&builds.repos, "repos", "", "`directory` of git clones, with --build")
+				cmd.Flags().StringSliceVar(&only, "only", nil, "`ids` of the instances that are imported (default all)")
 			},
-			func(ctx context.Context, w *dataset.Writer, source string) error { return w.SWEBench(ctx, source, swe) }),
+			func(ctx context.Context, w *dataset.Writer, source string) error {
+				builds.of = func(ctx context.Context, taskDir, to string) (dataset.Base, error) {
+					return dataset.InstanceContext(ctx, taskDir, builds.repos, to)
+				}
+				return w.SWEBench(ctx, source, swe, only...)
+			}),
 		one("polyglot SOURCE DIR", "Import the polyglot benchmark's exercises", `Import exercises: LANGUAGE/exercises/practice/NAME below a directory. The stub is shown,
 tests and example are not. --image names the image of a language ({language}); without it
 the machine's own tree plays them, which has Python only.

@@ -249,24 +249,8 @@ func checkout(ctx context.Context, tmp, tree, url, commit string, local bool, ta
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	allowed := "https:ssh"
-	if local {
-		allowed += ":http:git:file"
-	}
-	git := func(args ...string) error {
-		c := exec.CommandContext(ctx, "git", append([]string{
-			"-C", tmp, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null",
-			"-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false", "-c", "submodule.recurse=false", "-c", "advice.detachedHead=false",
-			"--git-dir", "git", "--work-tree", tree,
-		}, args...)...)
-		c.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL="+allowed, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
-		var said bytes.Buffer
-		c.Stdout, c.Stderr = &said, &said
-		if err := c.Run(); err != nil {
-			return fmt.Errorf("git %s: %w: %s", args[0], err, plain.Short(strings.TrimSpace(said.String()), 200))
-		}
-		return nil
-	}
+	in := gitIn(ctx, tmp, local, "--git-dir", "git", "--work-tree", tree)
+	git := func(args ...string) error { _, err := in(args...); return err }
 	if err := git("init", "--quiet"); err != nil {
 		return err
 	}
@@ -289,4 +273,27 @@ func checkout(ctx context.Context, tmp, tree, url, commit string, local bool, ta
 		}
 	}
 	return nil
+}
+
+// gitIn runs git in a directory and returns what it prints. Nothing of a repository
+// is run by it: no hooks, filters or monitors. A local one may be any of this
+// machine; others are of the net.
+func gitIn(ctx context.Context, dir string, local bool, more ...string) func(args ...string) (string, error) {
+	allowed := "https:ssh"
+	if local {
+		allowed += ":http:git:file"
+	}
+	return func(args ...string) (string, error) {
+		c := exec.CommandContext(ctx, "git", slices.Concat([]string{
+			"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null",
+			"-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "-c", "filter.lfs.required=false", "-c", "submodule.recurse=false", "-c", "advice.detachedHead=false",
+		}, more, args)...)
+		c.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL="+allowed, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
+		var out, said bytes.Buffer
+		c.Stdout, c.Stderr = &out, &said
+		if err := c.Run(); err != nil {
+			return "", fmt.Errorf("git %s: %w: %s", args[0], err, plain.Short(strings.TrimSpace(said.String()), 200))
+		}
+		return strings.TrimSpace(out.String()), nil
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -29,17 +31,26 @@ const (
 
 // SWEBench imports instances of a file (.jsonl or .parquet) in the official
 // fields, or those of Multi-SWE-bench. image is a template of the image's name.
-func (w *Writer) SWEBench(ctx context.Context, file, image string) error {
+// With only, other instances are passed over; one of only that the file has not is an error.
+func (w *Writer) SWEBench(ctx context.Context, file, image string, only ...string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("open instances: %w", err)
 	}
 	defer f.Close()
+	missing := slices.Clone(only)
 	each := func(n int, row map[string]any) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		source := fmt.Sprintf("row %d", n)
+		if len(only) > 0 {
+			if at := slices.Index(missing, text(row["instance_id"])); at >= 0 {
+				missing = slices.Delete(missing, at, at+1)
+			} else {
+				return nil
+			}
+		}
 		x, err := instanceOf(row)
 		if err != nil {
 			w.list = append(w.list, Imported{Source: source, Reason: err.Error()})
@@ -52,10 +63,21 @@ func (w *Writer) SWEBench(ctx context.Context, file, image string) error {
 		}
 		return w.add(x.ID, x.ID, files)
 	}
-	magic := make([]byte, 4)
+	magic, read := make([]byte, 4), lineRows
 	if _, err := f.ReadAt(magic, 0); err == nil && string(magic) == "PAR1" {
-		return parquetRows(f, each)
+		read = parquetRows
 	}
+	if err := read(f, each); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s: no instance %.100q", filepath.Base(file), missing[0])
+	}
+	return nil
+}
+
+// lineRows reads the rows of a file of lines of JSON.
+func lineRows(f *os.File, each func(int, map[string]any) error) error {
 	s := bufio.NewScanner(f)
 	s.Buffer(make([]byte, 64<<10), maxLine)
 	n := 0
