@@ -2,8 +2,10 @@ package claim
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -12,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/claim/play"
+	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/claim/wire"
@@ -68,7 +71,24 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 	if err != nil {
 		return nil, err
 	}
-	_, h, err := wire.NewPlatform(wire.PlatformConfig{
+	a, err := s.Platform.FullArena(context.Background(), arena)
+	if err != nil {
+		return nil, err
+	}
+	p, h, err := wire.NewPlatform(wire.PlatformConfig{
+		Driver: driver(s, &a.Arena),
+		Keys: func(ctx context.Context) (map[string]string, error) {
+			a, err := s.Platform.FullArena(ctx, arena)
+			if err != nil {
+				return nil, err
+			}
+			list, err := wireClaims(ctx, s.Blobs, &a.Arena, s.Data.Path("harnyx", "trees"))
+			out := make(map[string]string, len(list))
+			for i, c := range list { // in the order of the tasks
+				out[a.Tasks[i].Key] = c.ClaimID
+			}
+			return out, err
+		},
 		Items: items, Repo: newLazyRepo(s.Options),
 		Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx"), Log: s.Options.Log,
 		Verifier: &dialect.Verifier{
@@ -97,5 +117,40 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 			return out, err
 		},
 	})
-	return h, err
+	if err != nil {
+		return nil, err
+	}
+	s.Background(p.Run)
+	return h, nil
+}
+
+// driver pushes batches as the operator, who owns the subnet on the embedded ledger;
+// a subnet that is somebody else's has validators that refuse them.
+func driver(s *kit.Server, a *agon.Arena) wire.Driver {
+	d := wire.Driver{Private: local(s.Options.Listen)}
+	if s.Operator != nil {
+		d.Key = s.Operator.Hotkey
+	}
+	if a.Incentive == roster.ArenaRule {
+		for i := range d.Split {
+			d.Split[i] = a.IncentiveNumbers["share_"+strconv.Itoa(i+1)]
+		}
+		d.Margin = a.IncentiveNumbers["margin"]
+	}
+	for key, at := range map[string]*time.Duration{"AGON_BATCH_GRACE": &d.Grace, "AGON_BATCH_DEADLINE": &d.Deadline} {
+		if x, err := time.ParseDuration(s.Options.Getenv(key)); err == nil && x > 0 {
+			*at = x
+		}
+	}
+	return d
+}
+
+// local reports whether an address to listen on is reached from this machine only.
+func local(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -91,6 +91,7 @@ func (oneTask) Plan(v agon.View) (agon.Plan, error) {
 }
 
 type world struct {
+	cfg    PlatformConfig
 	hidden map[string]bool // ids of claims
 	t      *testing.T
 	api    *platform.Platform
@@ -162,12 +163,16 @@ func newWorld(t *testing.T) *world {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, w.h, err = NewPlatform(PlatformConfig{
+	w.cfg = PlatformConfig{
 		Arenas: w.api, Arena: "demo-claim", Dir: filepath.Join(dir, "wire"), Now: w.clock,
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{}}, Now: w.clock, Replay: replay{}, Members: w.net},
 		Claims:   func(context.Context) ([]Claim, error) { return claims(), nil },
 		Hidden:   func(context.Context) (map[string]bool, error) { return w.hidden, nil },
-	})
+		Keys: func(context.Context) (map[string]string, error) {
+			return map[string]string{"small/one": claims()[0].ClaimID}, nil
+		},
+	}
+	_, w.h, err = NewPlatform(w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +346,7 @@ func TestBatchLife(t *testing.T) {
 	if _, out, _ := send(t, w.h, nil, "GET", mon, ""); len(out["batch"].(map[string]any)["tasks"].([]any)) != 2 || len(out["artifact_aggregates"].([]any)) != 2 {
 		t.Errorf("monitoring: %v", out)
 	}
-	if status, _, raw := send(t, w.h, nil, "GET", mon+"/artifacts/"+second["artifact_id"].(string)+"/tasks", ""); status != 200 || !bytes.Contains(raw, []byte(`"score":0.75`)) {
+	if status, _, raw := send(t, w.h, nil, "GET", mon+"/artifacts/"+second["artifact_id"].(string)+"/tasks", ""); status != 200 || !bytes.Contains(raw, []byte(`"score":0.75`)) || !bytes.Contains(raw, []byte(`"task_id":"`+claims()[0].ClaimID+`"`)) {
 		t.Errorf("tasks: %d %s", status, raw)
 	}
 	if status, out, _ := send(t, w.h, nil, "GET", "/v1/monitoring/miner-scripts/"+first["artifact_id"].(string)+"?include_content=true", ""); status != 200 || out["content_b64"] != "b25l" {
@@ -359,7 +364,11 @@ func TestBatchCreation(t *testing.T) {
 	w.settle(.75)
 	_, newer, _ := send(t, w.h, w.keys['a'], "POST", scripts, upload("newer"))
 	_, other, _ := send(t, w.h, w.keys['b'], "POST", scripts, upload("other"))
-	status, b, raw := send(t, w.h, v, "POST", route, `{"override_miner_task_dataset":{"entrypoint":"evaluate_criterion","claims":`+claimsJSON(t, claims()[:1])+`}}`)
+	// Claims of a request need validators who play them; without any nothing is made.
+	if status, out, _ := send(t, w.h, v, "POST", route, `{"override_miner_task_dataset":{"entrypoint":"evaluate_criterion","claims":`+claimsJSON(t, claims()[:1])+`}}`); status != 409 || out["error_code"] != "no_validators" {
+		t.Fatalf("nobody could play it: %d %v", status, out)
+	}
+	status, b, raw := send(t, w.h, v, "POST", route, `{}`)
 	var have []any
 	for _, c := range b["candidates"].([]any) {
 		have = append(have, c.(map[string]any)["artifact_id"])
@@ -367,7 +376,7 @@ func TestBatchCreation(t *testing.T) {
 	slices.SortFunc(have, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	want := []any{best["artifact_id"], newer["artifact_id"], other["artifact_id"]}
 	slices.SortFunc(want, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	if status != 200 || fmt.Sprint(have) != fmt.Sprint(want) || len(b["claims"].([]any)) != 1 || b["champion_uid"] != 1.0 {
+	if status != 200 || fmt.Sprint(have) != fmt.Sprint(want) || len(b["claims"].([]any)) != 2 || b["champion_uid"] != 1.0 {
 		t.Fatalf("%d %s", status, raw)
 	}
 	if status, out, _ := send(t, w.h, v, "POST", route, `{}`); status != 409 || out["error_code"] != "batch_running" || !strings.Contains(out["message"].(string), b["batch_id"].(string)) {
@@ -375,21 +384,12 @@ func TestBatchCreation(t *testing.T) {
 	}
 	w.settle(.5)
 	w.settle(.5)
-	if status, out, raw := send(t, w.h, v, "POST", route, `{"use_previous_task_dataset":true}`); status != 200 || len(out["claims"].([]any)) != 1 {
+	if status, out, raw := send(t, w.h, v, "POST", route, `{"use_previous_task_dataset":true}`); status != 200 || len(out["claims"].([]any)) != 2 {
 		t.Errorf("claims of the batch before: %d %s", status, raw)
 	}
 	if status, out, raw := send(t, w.h, v, "POST", route, `{}`); status != 200 || len(out["claims"].([]any)) != 2 {
 		t.Errorf("claims of the arena: %d %s", status, raw)
 	}
-}
-
-func claimsJSON(t *testing.T, list []Claim) string {
-	t.Helper()
-	b, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // A hidden claim, with what is wanted, is for validators alone until it leaves

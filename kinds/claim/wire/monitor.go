@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,6 +33,12 @@ type summary struct {
 
 func summaryOf(b Batch) summary {
 	s := summary{BatchID: b.BatchID, Status: b.Status, CreatedAt: b.CreatedAt, CutoffAt: b.CutoffAt, ArtifactCount: len(b.Candidates), TaskCount: len(b.Claims)}
+	switch b.Status {
+	case "completed":
+		s.CompletedAt = when(b.ended)
+	case "failed":
+		s.FailedAt = when(b.ended)
+	}
 	for _, c := range b.Candidates {
 		if b.ChampionUID != nil && c.UID == *b.ChampionUID {
 			s.Champion = c.ArtifactID
@@ -117,6 +125,13 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 		p.broken(w, "read the arena", err)
 		return
 	}
+	if d, ok, err := p.driven(b.BatchID); err != nil {
+		p.broken(w, "read batch", err)
+		return
+	} else if ok {
+		reply(w, http.StatusOK, drivenBatch(b, d, full, next))
+		return
+	}
 	aggregates := []any{}
 	total := agon.Micros(0)
 	for _, c := range b.Candidates {
@@ -191,7 +206,9 @@ func (x row) shown() map[string]any {
 	return out
 }
 
-func (p *Platform) artifactRows(w http.ResponseWriter, r *http.Request) (map[string]row, bool) {
+// artifactRows are what monitoring shows of a script, by claim id: what each of the
+// batch's validators says, or what agon's own did.
+func (p *Platform) artifactRows(w http.ResponseWriter, r *http.Request) (map[string][]map[string]any, bool) {
 	b, ok := p.batch(w, r, r.PathValue("id"))
 	if !ok {
 		return nil, false
@@ -201,12 +218,37 @@ func (p *Platform) artifactRows(w http.ResponseWriter, r *http.Request) (map[str
 		refuse(w, http.StatusNotFound, "artifact_not_found", "the batch has no such artifact")
 		return nil, false
 	}
-	rows, err := p.rows(r.Context(), aid)
+	out, driven, err := p.drivenRows(r.Context(), b, aid)
+	if err == nil && !driven {
+		out, err = p.ownRows(r.Context(), aid)
+	}
 	if err != nil {
 		p.broken(w, "list results", err)
 		return nil, false
 	}
-	return rows, true
+	return out, true
+}
+
+// ownRows are those of agon's own runs.
+func (p *Platform) ownRows(ctx context.Context, artifact string) (map[string][]map[string]any, error) {
+	rows, err := p.rows(ctx, artifact)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]string{}
+	if p.cfg.Keys != nil {
+		if ids, err = p.cfg.Keys(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string][]map[string]any{}
+	for key, x := range rows {
+		id := cmp.Or(ids[key], key)
+		row := x.shown()
+		row["task_id"], row["task_key"] = id, key
+		out[id] = append(out[id], row)
+	}
+	return out, nil
 }
 
 func (p *Platform) monitorTasks(w http.ResponseWriter, r *http.Request) {
@@ -214,14 +256,11 @@ func (p *Platform) monitorTasks(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	keys := make([]string, 0, len(rows))
-	for k := range rows {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
 	out := []any{}
-	for _, k := range keys {
-		out = append(out, rows[k].shown())
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		for _, x := range rows[k] {
+			out = append(out, x)
+		}
 	}
 	reply(w, http.StatusOK, out)
 }
@@ -232,8 +271,10 @@ func (p *Platform) monitorResults(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := []any{}
-	if x, ok := rows[r.PathValue("tid")]; ok && x.run.State.Final() {
-		out = append(out, x.shown())
+	for _, x := range rows[r.PathValue("tid")] {
+		if x["lifecycle_status"] == nil {
+			out = append(out, x)
+		}
 	}
 	reply(w, http.StatusOK, out)
 }

@@ -47,14 +47,20 @@ type PlatformConfig struct {
 	// AnyTime is set.
 	Recent  time.Duration
 	AnyTime bool
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Driver pushes batches to registered validators.
+	Driver Driver
+	// Keys are the claim ids of the arena's tasks by their keys; nil: rows of monitoring
+	// are named by key.
+	Keys func(ctx context.Context) (map[string]string, error)
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Platform serves the platform's endpoints of the seed.
 type Platform struct {
-	cfg PlatformConfig
-	dir folder.Folder
+	cfg    PlatformConfig
+	dir    folder.Folder
+	client *http.Client // that validators are asked with
 
 	mu      sync.Mutex
 	known   map[string]bool      // tree digests entered in the arena; guarded by mu
@@ -78,7 +84,8 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), known: map[string]bool{}, scripts: map[string]Candidate{}}
+	c.Driver.defaults()
+	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}}
 	m := http.NewServeMux()
 	m.HandleFunc("POST /v1/miners/scripts", p.upload)
 	m.HandleFunc("POST /v1/miner-task-batches/batch", p.createBatch)
@@ -265,17 +272,20 @@ func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidat
 			break
 		}
 	}
-	arena, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
+	sits, err := p.sitting(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if ch := arena.Champion; ch != nil && !slices.ContainsFunc(out, func(c Candidate) bool { return c.ArtifactID == ch.Submission }) {
-		uid, ok, err := p.uid(ctx, ch.Miner)
+	for _, ch := range sits {
+		if slices.ContainsFunc(out, func(c Candidate) bool { return c.ArtifactID == ch.ArtifactID }) {
+			continue
+		}
+		uid, ok, err := p.uid(ctx, ch.Hotkey)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			c, err := p.candidate(ctx, ch.Submission)
+			c, err := p.candidate(ctx, ch.ArtifactID)
 			if err != nil {
 				return nil, err
 			}
@@ -378,6 +388,15 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "batch_running", "batch %s is running", earlier[i].BatchID)
 		return
 	}
+	driven, err := p.begin(r.Context())
+	if err != nil {
+		p.broken(w, "create batch", err)
+		return
+	}
+	if in.Override != nil && driven == nil {
+		refuse(w, http.StatusConflict, "no_validators", "claims of a request are played by registered validators, and there is none that batches can be pushed to")
+		return
+	}
 	now := p.cfg.Now().UTC()
 	b := Batch{BatchID: id, Entrypoint: Entrypoint, CutoffAt: now, CreatedAt: now, Status: "running", ChampionUID: in.Champion}
 	switch {
@@ -419,6 +438,9 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	who, err := p.registered()
 	if err == nil {
 		err = p.dir.Put(assignedName(id), append(who, caller.Hotkey))
+	}
+	if err == nil && driven != nil {
+		err = p.dir.Put(driveName(id), *driven)
 	}
 	if err == nil {
 		err = p.dir.Put(batchName(id), b)
@@ -477,21 +499,6 @@ func (p *Platform) mayRead(w http.ResponseWriter, r *http.Request, hotkey string
 	}
 	refuse(w, http.StatusForbidden, "batch_not_assigned", "batch %s is of the validators that were registered when it was made: register with POST /v1/validators/register for the next one", b.BatchID)
 	return false
-}
-
-// shown is a batch with its state now: it is completed when every candidate is decided.
-func (p *Platform) shown(ctx context.Context, b Batch) Batch {
-	if b.Status != "running" {
-		return b
-	}
-	for _, c := range b.Candidates {
-		s, err := p.cfg.Arenas.Submission(ctx, operator, c.ArtifactID)
-		if err != nil || s.State == agon.SubmissionQueued || s.State == agon.SubmissionPlaying {
-			return b
-		}
-	}
-	b.Status = "completed"
-	return b
 }
 
 // batch reads a batch, or answers.

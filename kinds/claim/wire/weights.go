@@ -69,6 +69,13 @@ func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "no_recent_batch", "no batch was completed in the last %d hours", int(p.cfg.Recent.Hours()))
 		return
 	}
+	if out, top, err := p.drivenWeights(r.Context()); err != nil {
+		p.broken(w, "weights", err)
+		return
+	} else if out != nil {
+		reply(w, http.StatusOK, map[string]any{"weights": out, "champion_uid": top[0], "final_top": top})
+		return
+	}
 	t, err := p.cfg.Arenas.Target(r.Context(), p.cfg.Arena)
 	if err == nil && (t == nil || len(t.UIDs) != len(t.Values)) {
 		err = errors.New("target has uids without values")
@@ -118,8 +125,21 @@ func (p *Platform) championUID(ctx context.Context) *int {
 	return roster[0]
 }
 
-// roster gives the uids of the three places.
+// roster gives the uids of the three places: those of batches, once one of them has
+// decided, else those of the arena.
 func (p *Platform) roster(ctx context.Context) (out [3]*int, err error) {
+	if list, err := p.places(); err != nil || len(list) > 0 {
+		for i, x := range list {
+			uid, ok, err := p.uid(ctx, x.Hotkey)
+			if err != nil {
+				return out, err
+			}
+			if ok {
+				out[i] = &uid
+			}
+		}
+		return out, err
+	}
 	a, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
 	if err != nil {
 		return out, err

@@ -180,6 +180,8 @@ type Batch struct {
 	ChampionUID   *int        `json:"champion_uid"`
 	Status        string      `json:"status"`
 	StatusMessage *string     `json:"status_message"`
+
+	ended time.Time // when it was completed or failed; zero: not known
 }
 
 // Entrypoint is the seed's.
