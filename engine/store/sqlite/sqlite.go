@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -281,6 +282,14 @@ func (m statements) close() (err error) {
 	return err
 }
 
+var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$[0-9]+)`)
+
+// summedLimits returns query with each bound LIMIT and OFFSET as a sum. SQLite plans by
+// the value of a bound one, and so prepares a kept statement again whenever it runs,
+// which takes longer than most reads. It does not look into a sum. (Source:
+// sqlite3ExprIsInteger in SQLite's expr.c.)
+func summedLimits(query string) string { return boundLimit.ReplaceAllString(query, "$1 $2+0") }
+
 // maxStatements bounds how many statements a connection keeps prepared: the
 // texts of lists with filters vary.
 const maxStatements = 200
@@ -330,7 +339,7 @@ func (q *querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 			return nil, err
 		}
 	}
-	s, err := q.conn.PrepareContext(ctx, query)
+	s, err := q.conn.PrepareContext(ctx, summedLimits(query))
 	if err != nil {
 		return nil, err
 	}
