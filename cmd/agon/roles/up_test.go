@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,12 +98,28 @@ func smallArena(t *testing.T, keys ...string) string {
 	return path
 }
 
-// A whole arena in real boxes: four agents, the best that is not a script takes
-// the seat, its weight stands on the ledger; a second start changes nothing.
+// A whole arena in real boxes: four agents, three validators on this machine, because
+// each run is played three times. The best agent that is not a script takes the seat, its
+// weight stands on the ledger; a second start changes nothing.
 func TestUpOnce(t *testing.T) {
+	path := smallArena(t, "small/interval-merge")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append([]byte("replicas = 3\n"), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	o := testOptions(dir)
-	o.Once, o.Arenas = true, []string{smallArena(t, "small/interval-merge", "small/semver", "small/ring-buffer")}
+	o.Once, o.Arenas = true, []string{path}
+	var mu sync.Mutex // guards said
+	var said strings.Builder
+	o.Say = func(format string, _ ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		said.WriteString(format + "\n")
+	}
 	sent := collectSpans(t, &o)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
@@ -138,6 +155,12 @@ func TestUpOnce(t *testing.T) {
 		if d.Challenger == byName["llm"].ID && (d.Outcome != agon.KeptSeat || d.Rule != "scripted") {
 			t.Errorf("the script's decision: %+v", d)
 		}
+	}
+	if played := playedBy(t, dir); len(played) != 3 {
+		t.Errorf("%d validators played: %v", len(played), played)
+	}
+	if !strings.Contains(said.String(), "this machine plays as") {
+		t.Errorf("nothing says so:\n%s", said.String())
 	}
 	if len(a.Weights) != 1 || a.Weights[0].Weight != 65535 || a.Weights[0].Hotkey != byName["repair"].Miner {
 		t.Errorf("weights %+v", a.Weights)
