@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: race cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -34,8 +34,11 @@ install: build ## agon, its manual pages and completions below PREFIX=/usr/local
 up: setup ## play the demo arena until Ctrl-C (ONCE=1: end when all is decided)
 	@./bin/agon up $(if $(ONCE),--once,) $(ARGS)
 
-test: setup ## all tests with the race detector
+test: setup ## all tests, with the race detector where it does not take minutes
 	@./scripts/test.sh
+
+race: setup ## all tests with the race detector (slow: ten minutes more)
+	@AGON_RACE=all ./scripts/test.sh
 
 ROUNDS ?= 200
 faults: ## kill gateway, platform, validator and keeper at random moments, ROUNDS=200 times each, and check every invariant
