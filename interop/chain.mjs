@@ -16,5 +16,15 @@ out.field = (await api.query.commitments.commitmentOf(1, hot.address)).unwrap().
 out.listed = (await api.call.subnetInfoRuntimeApi.getMetagraph(1)).unwrap().hotkeys.map(x => x.toString()).includes(hot.address);
 const call = api.tx.subtensorModule.setWeights(3, [1, 2, 3], [100, 65535, 7], 0).method.toHex();
 out.call = call;
+// Each block's hash is that of its header, as polkadot.js computes it, and the header names the one before.
+out.headers = 'ok', out.extrinsics = 0;
+const head = (await api.rpc.chain.getHeader()).number.toNumber();
+for (let n = 1; n <= head; n++) {
+  const hash = await api.rpc.chain.getBlockHash(n), { block } = await api.rpc.chain.getBlock(hash);
+  const parent = (await api.rpc.chain.getBlockHash(n - 1)).toHex();
+  out.extrinsics += block.extrinsics.length;
+  if (block.header.hash.toHex() !== hash.toHex() || block.header.parentHash.toHex() !== parent)
+    out.headers = `block ${n}: ${hash} ${parent} ${JSON.stringify(block.header)}`;
+}
 console.log(JSON.stringify(out));
 await api.disconnect();

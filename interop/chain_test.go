@@ -28,7 +28,7 @@ func TestChain(t *testing.T) {
 		"substrate-interface": {interoptest.Python(t, "wallet"), "chain.py", "URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 500 * time.Millisecond})
+			l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 500 * time.Millisecond, Keep: 64})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,12 +55,17 @@ func TestChain(t *testing.T) {
 				Chain, Register, Commit, Again, Call string
 				Tempo                                int
 				Listed                               bool
+				Headers                              string
+				Extrinsics                           int
 			}
 			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
 				t.Fatalf("%v: %s", err, b)
 			}
 			if got.Chain != "agon" || got.Register != "ok" || got.Commit != "ok" || got.Again != "HotKeyAlreadyRegisteredInSubNet" || !got.Listed || got.Tempo == 0 {
 				t.Errorf("%s", b)
+			}
+			if name == "polkadot.js" && (got.Headers != "ok" || got.Extrinsics != 3) {
+				t.Errorf("headers: %s", b)
 			}
 			if got.Call != "0x070003000c0100020003000c6400ffff07000000000000000000" {
 				t.Errorf("call %s", got.Call)

@@ -31,7 +31,7 @@ import (
 // localnet serves an embedded ledger with one subnet as a chain's node.
 func localnet(t *testing.T, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
 	t.Helper()
-	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 250 * time.Millisecond})
+	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 250 * time.Millisecond, Keep: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,10 @@ func calls(t *testing.T, least int, python string, args ...string) {
 }
 
 // TestSubtensor lets the SDK of version 10 make the calls of the field's validators and miners.
-func TestSubtensor(t *testing.T) {
+func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 79) }
+
+func ofSubtensor(t *testing.T, env string, least int) {
+	t.Helper()
 	l, url := localnet(t, nil)
 	// Of drand's rounds the ledger can have one: it is asked for when something waits for it.
 	go l.FollowRounds(t.Context(), 100*time.Millisecond, func(_ context.Context, round uint64) ([]byte, error) {
@@ -92,7 +95,7 @@ func TestSubtensor(t *testing.T) {
 		}
 		return hex.DecodeString("b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39")
 	}, slog.New(slog.DiscardHandler))
-	calls(t, 79, interoptest.Python(t, "sdk"), "subtensor.py", url)
+	calls(t, least, interoptest.Python(t, env), "subtensor.py", url)
 }
 
 // TestSubtensor11 lets the SDK of version 11 do the same, and sign requests as
@@ -142,6 +145,18 @@ func TestSubtensor11(t *testing.T) {
 	if err != nil || len(waiting) != 1 || waiting[0].Hotkey != owner || waiting[0].RevealRound <= timelock.RoundAt(time.Now().Add(-time.Minute)) || timelock.Check(waiting[0].Data) != nil {
 		t.Errorf("timelocked weights %+v: %v", waiting, err)
 	}
+}
+
+// TestGSRPC lets the Go client that the Substrate world uses read, sign and send. It is built from the module proxy.
+func TestGSRPC(t *testing.T) {
+	_, url := localnet(t, nil)
+	bin := filepath.Join(t.TempDir(), "gsrpc")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	build.Dir = "gsrpc"
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	calls(t, 8, bin, url)
 }
 
 // TestBTCLI runs the commands of btcli that a miner and a validator begin with.

@@ -88,6 +88,12 @@ type Told struct {
 	Events    []byte // its part of System.Events, SCALE
 }
 
+// Header is what a block's hash is made of besides its parent's hash.
+type Header struct {
+	Number                          uint64
+	Hash, StateRoot, ExtrinsicsRoot [32]byte
+}
+
 // Ledger is what every arena needs.
 type Ledger interface {
 	Reader

@@ -82,6 +82,7 @@ type Ledger struct {
 	dirty    bool      // the state changed since the last of past
 	frozen   []*Ledger // decoded from past
 	keep     uint64    // set by Open
+	changed  []uint64  // blocks in which the state changed, ascending
 }
 
 var _ ledger.Full = (*Ledger)(nil)
@@ -203,6 +204,9 @@ func (l *Ledger) loadEntropy(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS entropy (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL)"); err != nil {
 			return err
 		}
+		if _, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS headers (number INTEGER PRIMARY KEY, hash BLOB NOT NULL, state_root BLOB NOT NULL, extrinsics_root BLOB NOT NULL)"); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO entropy (id, secret) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", b); err != nil {
 			return err
 		}
@@ -274,6 +278,8 @@ func (l *Ledger) advance() error {
 	if err == nil {
 		err = l.state.advance(to)
 	}
+	l.note(l.state.ran...)
+	l.state.ran = nil
 	if err != nil {
 		l.dead = fmt.Errorf("step ledger: %w", err) // no state can do that: a defect
 		return l.dead

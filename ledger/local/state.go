@@ -30,6 +30,7 @@ type state struct {
 	Takes map[string]uint16 `json:"takes,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
+	ran   []uint64 // blocks whose epochs ran since somebody looked
 }
 
 type subnet struct {
@@ -164,6 +165,7 @@ func (s *state) epochs() error {
 			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
 		}
 		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
+		s.ran = append(s.ran, s.Block)
 	}
 	return nil
 }

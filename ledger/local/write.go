@@ -208,6 +208,7 @@ func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out [
 			}
 			l.seq++
 			changed, l.dirty = true, true
+			l.note(o.block)
 			if _, err := insert.ExecContext(ctx, l.seq, int64(o.block), x.Call, x.Netuid, x.Hotkey, j.body); err != nil {
 				return false, fmt.Errorf("store extrinsic: %w", err)
 			}

@@ -126,7 +126,17 @@ func (r *reading) holdings(coldkey any) (h ledger.Holdings, err error) {
 	if !ok || !isText {
 		return h, nil
 	}
-	return l.Holdings(r.ctx, address)
+	if h, ok := r.held[address]; ok {
+		return h, nil
+	}
+	h, err = l.Holdings(r.ctx, address)
+	if err == nil {
+		if r.held == nil {
+			r.held = map[string]ledger.Holdings{}
+		}
+		r.held[address] = h
+	}
+	return h, err
 }
 
 // owner is the coldkey of a hotkey, "" = none.
@@ -164,6 +174,10 @@ func staked(m *ledger.Metagraph) (sum uint64) {
 	}
 	return sum
 }
+
+// pool is what is on each side of a subnet's pool: what is staked, which is what price
+// means, and at least a TAO, since no pool of the chain is empty.
+func pool(m *ledger.Metagraph) uint64 { return max(staked(m), 1_000_000_000) }
 
 // hyperparameters are those that the chain's runtime APIs name, with what holds here.
 func hyperparameters(m *ledger.Metagraph) map[string]any {
@@ -233,11 +247,11 @@ func letters(s string) []any {
 
 // dynamic fills DynamicInfo.
 func dynamic(m *ledger.Metagraph, t *scale.Type) any {
-	all := staked(m)
+	all := pool(m)
 	return fill(t, map[string]any{
 		"netuid": m.Netuid, "owner_hotkey": m.OwnerHotkey, "owner_coldkey": m.OwnerColdkey, "subnet_name": letters(fmt.Sprintf("subnet %d", m.Netuid)), "token_symbol": letters("α"),
 		"tempo": m.Hyper.Tempo, "last_step": m.Epoch.LastStep, "blocks_since_last_step": m.Block - min(m.Block, m.Epoch.Since), "emission": m.Hyper.EmissionPerBlock,
-		"alpha_in": all, "alpha_out": all, "tao_in": all, "alpha_out_emission": m.Hyper.EmissionPerBlock,
+		"alpha_in": all, "alpha_out": staked(m), "tao_in": all, "alpha_out_emission": m.Hyper.EmissionPerBlock,
 		"moving_price": scale.Map{"bits": int64(1) << 32},
 	})
 }
@@ -357,7 +371,7 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 // root is the root network's DynamicInfo: tools take it for granted, and here
 // nobody stakes there.
 func root(t *scale.Type) any {
-	return fill(t, map[string]any{"netuid": 0, "subnet_name": letters("root"), "token_symbol": letters("Τ"), "moving_price": scale.Map{"bits": int64(1) << 32}})
+	return fill(t, map[string]any{"netuid": 0, "subnet_name": letters("root"), "token_symbol": letters("Τ"), "alpha_in": 1_000_000_000, "tao_in": 1_000_000_000, "moving_price": scale.Map{"bits": int64(1) << 32}})
 }
 
 func (r *reading) stakes(coldkey any, t *scale.Type) ([]any, error) {
@@ -468,6 +482,16 @@ func (r *reading) world(item string, keys []any) (v any, ok bool, err error) {
 			return nil, true, err
 		}
 		return true, true, nil
+	case "SubtensorModule.TotalHotkeyShares": // a share is a rao: all of a hotkey's stake is its coldkey's
+		m, err := r.subnet(keys[1])
+		if err != nil || m == nil {
+			return nil, true, err
+		}
+		address, _ := keys[0].(string)
+		if n, ok := m.Neuron(address); ok && n.Stake > 0 {
+			return scale.Map{"bits": new(big.Int).Lsh(new(big.Int).SetUint64(n.Stake), 64)}, true, nil
+		}
+		return nil, true, nil
 	case "SubtensorModule.Alpha":
 		h, err := r.holdings(keys[1])
 		for _, s := range h.Stakes {

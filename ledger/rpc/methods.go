@@ -26,7 +26,10 @@ func (s *Server) table() map[string]method {
 	constant := func(v any) method { return func(context.Context, []json.RawMessage) (any, error) { return v, nil } }
 	head := func(ctx context.Context, _ []json.RawMessage) (any, error) {
 		n, err := s.newest(ctx)
-		return hexHash(s.hashOf(s.final(n))), err
+		if err != nil {
+			return nil, err
+		}
+		return s.hexHashOf(ctx, s.final(n))
 	}
 	t := map[string]method{
 		"system_chain":      constant("agon"),
@@ -47,7 +50,7 @@ func (s *Server) table() map[string]method {
 			if err != nil {
 				return nil, err
 			}
-			return s.header(n), nil
+			return s.header(ctx, n)
 		},
 		"chain_getBlock":           s.getBlock,
 		"state_getMetadata":        constant(hexed(s.v14)),
@@ -55,6 +58,7 @@ func (s *Server) table() map[string]method {
 		"chain_getRuntimeVersion":  constant(s.version()),
 		"state_getStorage":         s.getStorage,
 		"state_getStorageAt":       s.getStorage,
+		"state_getReadProof":       s.readProof,
 		"state_queryStorageAt":     s.queryStorage,
 		"state_getKeys":            s.getKeys,
 		"state_getKeysPaged":       s.getKeysPaged,
@@ -136,7 +140,7 @@ func (s *Server) blockHash(ctx context.Context, p []json.RawMessage) (any, error
 		return nil, err
 	}
 	if len(p) == 0 || string(p[0]) == "null" {
-		return hexHash(s.hashOf(newest)), nil
+		return s.hexHashOf(ctx, newest)
 	}
 	one := func(raw json.RawMessage) (any, error) {
 		var n uint64
@@ -154,7 +158,7 @@ func (s *Server) blockHash(ctx context.Context, p []json.RawMessage) (any, error
 		if n > newest {
 			return nil, nil
 		}
-		return hexHash(s.hashOf(n)), nil
+		return s.hexHashOf(ctx, n)
 	}
 	if p[0][0] != '[' {
 		return one(p[0])
@@ -185,7 +189,11 @@ func (s *Server) getBlock(ctx context.Context, p []json.RawMessage) (any, error)
 	for _, x := range b.extrinsics {
 		extrinsics = append(extrinsics, hexed(x))
 	}
-	return map[string]any{"block": map[string]any{"header": s.header(n), "extrinsics": extrinsics}, "justifications": nil}, nil
+	h, err := s.header(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"block": map[string]any{"header": h, "extrinsics": extrinsics}, "justifications": nil}, nil
 }
 
 func (s *Server) getStorage(ctx context.Context, p []json.RawMessage) (any, error) {
@@ -248,7 +256,8 @@ func (s *Server) changes(ctx context.Context, n uint64, keys []string) (any, err
 			out[i][1] = hexed(b)
 		}
 	}
-	return map[string]any{"block": hexHash(s.hashOf(n)), "changes": out}, nil
+	hash, err := s.hexHashOf(ctx, n)
+	return map[string]any{"block": hash, "changes": out}, err
 }
 
 func (s *Server) getKeys(ctx context.Context, p []json.RawMessage) (any, error) {

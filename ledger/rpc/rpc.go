@@ -2,7 +2,9 @@
 // with its own metadata, so that any client of Substrate chains reads it and
 // lands extrinsics on it.
 //
-// A ledger that keeps states (Historic) is read as of the block that is asked for.
+// A ledger that keeps states (Headers) is read as of the block that is asked for; its
+// blocks are named by the hashes of their headers, which name the header before, the
+// extrinsics and the state.
 // Another has one state, the newest: a read at the hash of one of the last 256
 // blocks is answered from it; only commitments are answered as of their block. A block's hash is the first 24 bytes of a hash of the genesis
 // and its number; the hash of a header's encoding names it too, where the header was asked for.
@@ -99,7 +101,10 @@ type Server struct {
 	methods  map[string]method
 
 	began      uint64     // newest block when the server was made: what is older is the ledger's to tell
+	first      [32]byte   // hash of the genesis; set by New
 	submitting sync.Mutex // one extrinsic at a time
+	sealing    sync.Mutex // guards sealer; while an extrinsic is applied no block ends. After submitting, before mu.
+	sealer     sealer
 
 	mu      sync.Mutex // guards what follows
 	nonces  map[[32]byte]uint64
@@ -166,6 +171,10 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.methods = s.table()
+	s.first = s.hashOf(0)
+	if err := s.beginSealing(context.Background()); err != nil {
+		return nil, err
+	}
 	return s, s.begin()
 }
 
@@ -210,7 +219,7 @@ func (s *Server) hashOf(n uint64) (h [32]byte) {
 
 // numberOf finds the block of a hash.
 func (s *Server) numberOf(h [32]byte) (uint64, bool) {
-	if [24]byte(h[:24]) == s.genesis {
+	if [24]byte(h[:24]) == s.genesis && s.sealer.kept == nil {
 		return binary.BigEndian.Uint64(h[24:]), true
 	}
 	s.mu.Lock()
@@ -220,7 +229,7 @@ func (s *Server) numberOf(h [32]byte) (uint64, bool) {
 }
 
 func (s *Server) chain() scale.Chain {
-	return scale.Chain{Genesis: s.hashOf(0), SpecVersion: s.cfg.SpecVersion, Version: TxVersion}
+	return scale.Chain{Genesis: s.first, SpecVersion: s.cfg.SpecVersion, Version: TxVersion}
 }
 
 func hexed(b []byte) string { return "0x" + hex.EncodeToString(b) }
@@ -321,16 +330,19 @@ func (s *Server) aliasOf(n uint64) [32]byte {
 }
 
 // header describes a block and remembers the hash that its encoding has.
-func (s *Server) header(n uint64) header {
+func (s *Server) header(ctx context.Context, n uint64) (header, error) {
+	if s.sealer.kept != nil {
+		var parent [32]byte
+		h, err := s.headerOf(ctx, n)
+		if err == nil && n > 0 {
+			parent, err = s.hash(ctx, n-1)
+		}
+		return header{hexHash(parent), fmt.Sprintf("0x%x", n), hexHash(h.StateRoot), hexHash(h.ExtrinsicsRoot), digest{[]string{}}}, err
+	}
 	var root [32]byte
 	parent, alias := s.parentOf(n), s.aliasOf(n)
-	s.mu.Lock()
-	if len(s.aliases) >= maxAliases {
-		clear(s.aliases)
-	}
-	s.aliases[alias] = n
-	s.mu.Unlock()
-	return header{hexHash(parent), fmt.Sprintf("0x%x", n), hexHash(root), hexHash(root), digest{[]string{}}}
+	s.named(alias, n)
+	return header{hexHash(parent), fmt.Sprintf("0x%x", n), hexHash(root), hexHash(root), digest{[]string{}}}, nil
 }
 
 // request is one JSON-RPC request.

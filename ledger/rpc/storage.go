@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
+	"github.com/agon-arena/agon/ledger/trie"
 )
 
 // reading answers one request; it looks at each subnet once.
@@ -22,6 +23,7 @@ type reading struct {
 	metas  map[uint16]*ledger.Metagraph
 
 	bondRows map[uint16][]ledger.WeightRow
+	held     map[string]ledger.Holdings
 }
 
 func (s *Server) reading(ctx context.Context, block uint64) (*reading, error) {
@@ -103,6 +105,11 @@ func (r *reading) stored(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.encoded(name, item, keys)
+}
+
+// encoded is the value of an item at its keys, as it is stored; nil = none.
+func (r *reading) encoded(name [2]string, item *scale.Storage, keys []any) ([]byte, error) {
 	v, err := r.value(name[0]+"."+name[1], keys)
 	if err != nil || v == nil {
 		return nil, err
@@ -120,11 +127,10 @@ func (r *reading) value(item string, keys []any) (any, error) {
 	case "System.Number":
 		return r.block, nil
 	case "System.ParentHash":
-		h := r.hashOf(max(r.block, 1) - 1)
-		return h, nil
+		return r.hash(r.ctx, max(r.block, 1)-1)
 	case "System.BlockHash":
 		if n, ok := keys[0].(uint64); ok && n <= r.block {
-			return r.hashOf(n), nil
+			return r.hash(r.ctx, n)
 		}
 		return nil, nil
 	case "System.Events":
@@ -313,6 +319,16 @@ func keyKinds(item *scale.Storage) string {
 
 // list gives the keys that begin with prefix and have a value, sorted.
 func (r *reading) list(prefix []byte) ([][]byte, error) {
+	entries, err := r.entries(prefix)
+	out := make([][]byte, len(entries))
+	for i, e := range entries {
+		out[i] = e.Key
+	}
+	return out, err
+}
+
+// entries gives the values at the keys that begin with prefix, sorted by key.
+func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 	if len(prefix) < 32 {
 		return nil, nil
 	}
@@ -329,21 +345,23 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	var out [][]byte
+	var out []trie.Entry
+	sorted := func() { slices.SortFunc(out, func(a, b trie.Entry) int { return bytes.Compare(a.Key, b.Key) }) }
 	add := func(keys ...any) error {
 		k, err := r.meta.StorageKey(name[0], name[1], keys...)
 		if err != nil || seen[string(k)] || !bytes.HasPrefix(k, prefix) {
 			return err
 		}
 		seen[string(k)] = true
-		v, err := r.value(name[0]+"."+name[1], keys)
+		v, err := r.encoded(name, item, keys)
 		if err == nil && v != nil {
-			out = append(out, k)
+			out = append(out, trie.Entry{Key: k, Value: v})
 		}
 		return err
 	}
 	if len(item.Keys) == 0 {
-		return out, add()
+		err := add()
+		return out, err
 	}
 	if item.Name == "TimelockedWeightCommits" {
 		t, ok := r.ledger.(Timelocks)
@@ -361,7 +379,7 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 				}
 			}
 		}
-		slices.SortFunc(out, bytes.Compare)
+		sorted()
 		return out, nil
 	}
 	kinds := keyKinds(item)
@@ -394,7 +412,7 @@ func (r *reading) list(prefix []byte) ([][]byte, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, bytes.Compare)
+	sorted()
 	return out, nil
 }
 

@@ -57,6 +57,8 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if !fresh {
 		return hash, 0, invalid("Transaction is outdated")
 	}
+	s.sealing.Lock() // its block is not over before it is written down there
+	defer s.sealing.Unlock()
 	events, err := s.apply(ctx, auth.EncodeSS58(x.Signer), v)
 	failure, err := s.dispatchError(err)
 	if err != nil {
@@ -81,7 +83,7 @@ func (s *Server) check(ctx context.Context, x *scale.Extrinsic, newest uint64) e
 	case x.Nonce > want:
 		return invalid("Transaction will be valid in the future")
 	}
-	births := [][32]byte{s.hashOf(0)}
+	births := [][32]byte{s.first}
 	if len(x.Era) == 2 {
 		code := uint64(x.Era[0]) | uint64(x.Era[1])<<8
 		period := uint64(2) << (code & 15)
@@ -90,7 +92,11 @@ func (s *Server) check(ctx context.Context, x *scale.Extrinsic, newest uint64) e
 			return invalid("Transaction has an era that cannot be read")
 		}
 		at := (max(newest, phase)-phase)/period*period + phase
-		births = [][32]byte{s.hashOf(at), s.aliasOf(at)}
+		hash, err := s.hash(ctx, at)
+		if err != nil {
+			return err
+		}
+		births = [][32]byte{hash, s.aliasOf(at)}
 	}
 	scheme := auth.Sr25519
 	if x.Scheme == "Ed25519" {

@@ -22,7 +22,9 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return 65535, nil
 	case "ServingRateLimit":
 		return 0, nil
-	case "SubnetTAO", "SubnetAlphaIn", "SubnetAlphaOut":
+	case "SubnetTAO", "SubnetAlphaIn":
+		return pool(m), nil
+	case "SubnetAlphaOut":
 		return staked(m), nil
 	case "SubnetAlphaOutEmission":
 		return h.EmissionPerBlock, nil

@@ -128,7 +128,11 @@ func (c *conn) table() map[string]method {
 			if told == finalizedHead {
 				n = c.final(n)
 			}
-			return id, c.later(told, id, c.header(n))
+			h, err := c.header(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			return id, c.later(told, id, h)
 		}
 	}
 	end := func(_ context.Context, p []json.RawMessage) (any, error) {
@@ -225,13 +229,13 @@ func (c *conn) submitAndWatch(ctx context.Context, p []json.RawMessage) (any, er
 		return nil, err
 	}
 	c.sent[id] = number
-	all, err := c.included(newest)
+	all, err := c.included(ctx, newest)
 	c.after = append(c.after, all...)
 	return id, err
 }
 
 // included tells of extrinsics whose block is told. c.mu is held.
-func (c *conn) included(newest uint64) (out [][]byte, err error) {
+func (c *conn) included(ctx context.Context, newest uint64) (out [][]byte, err error) {
 	for id, number := range c.sent {
 		if number > newest {
 			continue
@@ -246,7 +250,10 @@ func (c *conn) included(newest uint64) (out [][]byte, err error) {
 			delete(c.in, id)
 			told = append(told, "finalized")
 		}
-		hash := hexHash(c.hashOf(number))
+		hash, err := c.hexHashOf(ctx, number)
+		if err != nil {
+			return nil, err
+		}
 		for _, status := range told {
 			b, err := message("author_extrinsicUpdate", id, map[string]any{status: hash})
 			if err != nil {
@@ -293,7 +300,11 @@ func (c *conn) tell(ctx context.Context, last, newest uint64) error {
 			if told == finalizedHead {
 				at = c.final(n)
 			}
-			b, err := message(told, id, c.header(at))
+			h, err := c.header(ctx, at)
+			var b []byte
+			if err == nil {
+				b, err = message(told, id, h)
+			}
 			if err != nil {
 				c.mu.Unlock()
 				return err
@@ -324,7 +335,7 @@ func (c *conn) tell(ctx context.Context, last, newest uint64) error {
 		c.mu.Unlock()
 	}
 	c.mu.Lock()
-	ended, err := c.included(newest)
+	ended, err := c.included(ctx, newest)
 	c.mu.Unlock()
 	if err != nil {
 		return err

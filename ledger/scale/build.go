@@ -19,6 +19,9 @@ type Part struct {
 func (m *Metadata) Subset(parts []Part, methods []string) (*Metadata, error) {
 	c := &cloner{new: map[*Type]*Type{}, cases: map[*Type]func(Variant) bool{}}
 	out := &Metadata{Version: 15, ExtrinsicVersions: []uint8{4}}
+	if len(m.Types) > 0 {
+		c.clone(m.Types[0]) // accounts: clients know them by that number
+	}
 	kept := map[string]bool{}
 	for _, part := range parts {
 		p, err := m.Pallet(part.Pallet)
