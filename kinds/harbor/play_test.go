@@ -99,6 +99,29 @@ def agent_main(input):
                     subprocess.run(["bash", path + "/" + name])
 `
 
+// What build tools keep to be faster next time does not count as work, however much it is; other
+// files of the home are.
+func TestCachesAreNoWork(t *testing.T) {
+	files := map[string]string{
+		"one/task.toml": plainToml, "one/instruction.md": "x", "one/environment/Dockerfile": "FROM x\nWORKDIR /app\n", "one/solution/solve.sh": "true\n",
+		"one/tests/test.sh": "[ -f /root/.cache/mine ] && [ ! -e /root/.cache/go-build/big ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
+	}
+	agent := `
+import os
+
+def agent_main(input):
+    os.makedirs("/root/.cache/go-build")
+    with open("/root/.cache/go-build/big", "wb") as f:
+        f.truncate(64 << 20)
+    open("/root/.cache/mine", "w").close()
+`
+	for _, a := range kittest.Play(t, withTasks(files), kittest.Files{agentFile: agent}) {
+		if a.Outcome != "ok" || len(a.Scores) != 1 || a.Scores[0].Value != 1 {
+			t.Errorf("%q %s %s, scores %+v", a.Outcome, a.Detail, a.Reason, a.Scores)
+		}
+	}
+}
+
 func TestDockerfile(t *testing.T) {
 	for _, tt := range []struct {
 		text string

@@ -28,6 +28,10 @@ const (
 	layerDir   = "/opt/agon"
 )
 
+// caches are what build tools keep in the agent's home to be faster next time: no
+// work, and often larger than all of it. The verifier has another home.
+var caches = []string{homeDir + "/.cache/go-build", homeDir + "/.cache/pip", homeDir + "/.cache/uv", homeDir + "/.npm/_cacache", homeDir + "/.cargo/registry"}
+
 //go:embed box/snapshot.py
 var snapshotPy string
 
@@ -49,7 +53,7 @@ type snapshotJob struct {
 // it cannot be had, which is the doing of whoever works in the box.
 func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room int) (out []byte, why string, err error) {
 	job, err := json.Marshal(snapshotJob{
-		Roots: append(slices.Clone(s.open), logsDir+"/artifacts"), Skip: []string{layerDir, "/tmp/.as-agent"},
+		Roots: append(slices.Clone(s.open), logsDir+"/artifacts"), Skip: append([]string{layerDir, "/tmp/.as-agent"}, caches...),
 		Entries: maxListed, Bytes: room, Before: before,
 	})
 	if err != nil {

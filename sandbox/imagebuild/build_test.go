@@ -80,6 +80,13 @@ COPY tree .
 COPY --chmod=700 run.sh /usr/local/bin/run
 COPY secret evil /out/
 RUN echo "$GREETING" > said && rm old && python3 -c 'import os; os.chown("said", 33, 33); assert os.getuid() == 0' && mkdir -m 1777 /var/spool && ln said again
+COPY --chmod=755 <<MADE /srv/bin/
+#!/bin/sh
+echo $GREETING from \$0
+MADE
+RUN cat > script <<'EOF' && sh script > told
+/srv/bin/MADE
+EOF
 RUN rm -rf /dir && mkdir /dir && echo new > /dir/c
 RUN if bash -c 'exec 3<>/dev/tcp/1.1.1.1/80'; then exit 9; fi; if echo x > /proc/sys/kernel/hostname; then exit 8; fi; /usr/local/bin/run
 LABEL org.opencontainers.image.licenses=MIT
@@ -101,7 +108,7 @@ CMD ["run"]
 				t.Fatal(err)
 			}
 			for p, want := range map[string]string{
-				"srv/a.txt": "a", "srv/deep/b.txt": "b", "srv/link": "a", "srv/said": "hello\n", "srv/again": "hello\n", "srv/kept": "kept", "srv/ran": "ran\n",
+				"srv/a.txt": "a", "srv/deep/b.txt": "b", "srv/link": "a", "srv/said": "hello\n", "srv/again": "hello\n", "srv/kept": "kept", "srv/ran": "ran\n", "srv/told": "hello from /srv/bin/MADE\n",
 				"dir/c": "new\n", "etc/secret": "s", "etc/evil": "e", "etc/motd": "of the base",
 			} {
 				if b, err := os.ReadFile(filepath.Join(tree, p)); err != nil || string(b) != want {

@@ -22,6 +22,9 @@ type files struct {
 
 // open finds where a step copies from: the context, a stage or an image.
 func (b *builder) open(ctx context.Context, s step) (files, func(), error) {
+	if len(s.texts) > 0 {
+		return s.laid()
+	}
 	if s.src == nil {
 		ignored, err := b.ignored()
 		if err != nil {

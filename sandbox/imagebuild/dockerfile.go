@@ -30,6 +30,7 @@ type instruction struct {
 	word  string // in capitals
 	flags []string
 	rest  string
+	docs  []heredoc // what stands below it
 }
 
 func (i instruction) bad(format string, args ...any) error {
@@ -44,10 +45,11 @@ func (i instruction) because(err error) error {
 // step is what has to be done in a box.
 type step struct {
 	instruction
-	run   []string // RUN: the command
-	from  []string // COPY: patterns in the context, or in what source names
-	src   *source  // COPY --from; nil: the context
-	to    string   // and where to, absolute; it ends with / where it must be a directory
+	run   []string  // RUN: the command
+	from  []string  // COPY: patterns in the context, or in what source names
+	src   *source   // COPY --from; nil: the context
+	texts []heredoc // COPY of text that follows: from names these, and nothing of the context
+	to    string    // and where to, absolute; it ends with / where it must be a directory
 	chmod string
 	dir   string   // WORKDIR at that point
 	env   []string // K=V, what ENV and ARG say
@@ -79,7 +81,9 @@ func split(text string) ([]instruction, error) {
 	}
 	var out []instruction
 	joined, begin := "", 0
-	for n, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	for n := 0; n < len(lines); n++ {
+		line := lines[n]
 		trimmed := strings.TrimSpace(line)
 		if strings.HasPrefix(trimmed, "#") {
 			if d, v, ok := strings.Cut(strings.TrimSpace(strings.TrimLeft(trimmed, "#")), "="); ok && len(out) == 0 && joined == "" && strings.TrimSpace(strings.ToLower(d)) == "escape" && strings.TrimSpace(v) != `\` {
@@ -103,13 +107,10 @@ func split(text string) ([]instruction, error) {
 		}
 		i := parseInstruction(begin, joined+line)
 		joined = ""
+		docs, below := heredocs(i, lines[n+1:])
+		i.docs, n = docs, n+below
 		if out = append(out, i); len(out) > maxInstructions {
 			return nil, fmt.Errorf("%w: more than %d instructions", ErrDockerfile, maxInstructions)
-		}
-		if i.word == "RUN" || i.word == "COPY" || i.word == "ADD" {
-			if at := strings.Index(i.rest, "<<"); at >= 0 && len(i.rest) > at+2 && (i.rest[at+2] == '-' || i.rest[at+2] == '"' || i.rest[at+2] == '\'' || isNameByte(i.rest[at+2])) && (i.word != "RUN" || at == 0) {
-				return nil, i.bad("text that follows (<<) cannot be built: put it in a file and COPY it")
-			}
 		}
 	}
 	if strings.TrimSpace(joined) != "" {
@@ -251,10 +252,21 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 			}
 			s := p.step(i, given)
 			if s.run, err = list2(i.rest); err != nil || len(s.run) == 0 {
-				s.run = append(slices.Clone(shell), i.rest)
+				script, err := i.script()
+				if err != nil {
+					return nil, err
+				}
+				s.run = append(slices.Clone(shell), script)
 			}
 			p.steps = append(p.steps, s)
 		case "COPY", "ADD":
+			for n, d := range i.docs {
+				if i.docs[n].text, err = expandIn(d.text, vars, false); err != nil {
+					return nil, i.bad("%v", err)
+				} else if d.quoted {
+					i.docs[n].text = d.text
+				}
+			}
 			s, err := p.copied(i, text, given, stages[:len(stages)-1])
 			if err != nil {
 				return nil, err
@@ -362,7 +374,14 @@ func (p *plan) copied(i instruction, text string, given map[string]string, befor
 	if len(w) < 2 {
 		return s, i.bad("want what to copy and where to")
 	}
-	for _, f := range w[:len(w)-1] {
+	from, texts := i.named(w[:len(w)-1])
+	if s.texts = texts; len(texts) > 0 && (len(from) > 0 || s.src != nil) {
+		return s, i.bad("text that follows and files in one instruction: make it two")
+	}
+	for _, d := range texts {
+		s.from = append(s.from, d.name)
+	}
+	for _, f := range from {
 		if strings.Contains(f, "://") || strings.HasPrefix(f, "git@") {
 			return s, i.bad("%.200q is not in the directory: what is fetched cannot be checked; fetch it before", f)
 		}
@@ -508,7 +527,10 @@ func pairsOf(text string) (out [][2]string, err error) {
 }
 
 // expand puts variables in: $NAME, ${NAME}, ${NAME:-else}, ${NAME:+instead}.
-func expand(text string, vars map[string]string) (string, error) {
+func expand(text string, vars map[string]string) (string, error) { return expandIn(text, vars, true) }
+
+// expandIn is expand of text in which single quotes do or do not keep variables as they stand.
+func expandIn(text string, vars map[string]string, quotes bool) (string, error) {
 	var out strings.Builder
 	single := false
 	for i := 0; i < len(text); i++ {
@@ -516,7 +538,7 @@ func expand(text string, vars map[string]string) (string, error) {
 			return "", fmt.Errorf("it grows to more than %d bytes", maxExpanded)
 		}
 		c := text[i]
-		if c == '\'' {
+		if c == '\'' && quotes {
 			single = !single
 		}
 		if c == '\\' && i+1 < len(text) && text[i+1] == '$' {

@@ -112,6 +112,55 @@ COPY --from=1 /x /x
 	}
 }
 
+// Text that follows an instruction is its own, whatever stands in it.
+func TestHeredocs(t *testing.T) {
+	list, err := parse(`FROM a
+ENV A=b
+RUN cat > /x <<'EOF' && \
+    chmod +x /x
+# not a comment
+RUN \
+$A
+EOF
+RUN cat <<ONE 3<<-"TWO" ; echo $((1<<2)) <<<word
+1
+ONE
+	2
+	TWO
+RUN <<DONE
+set -e
+echo $A
+
+DONE
+COPY <<F <<'G' /dir/
+$A 'it''s' \$A
+F
+$A
+G
+RUN last
+`, nil, noBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := list[0].steps
+	for n, want := range []string{
+		"cat > /x <<'EOF' &&     chmod +x /x\n# not a comment\nRUN \\\n$A\nEOF\n",
+		"cat <<ONE 3<<-\"TWO\" ; echo $((1<<2)) <<<word\n1\nONE\n2\nTWO\n",
+		"set -e\necho $A\n\n",
+		"", "last",
+	} {
+		if n >= len(steps) {
+			t.Fatalf("%d steps", len(steps))
+		}
+		if got := steps[n].run; want != "" && (len(got) != 3 || got[2] != want) {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	if c := steps[3]; len(c.texts) != 2 || c.texts[0].text != "b 'it''s' $A\n" || c.texts[1].text != "$A\n" || c.to != "/dir/" || len(c.from) != 2 || c.line != 19 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // What cannot be built is named, with its line.
 func TestParseRefuses(t *testing.T) {
 	for text, says := range map[string]string{
@@ -129,8 +178,10 @@ func TestParseRefuses(t *testing.T) {
 		"FROM a\nADD https://x.example/y /z":        "is not in the directory",
 		"FROM a\nADD x.tar.gz /z":                   "archives are not unpacked",
 		"FROM a\nCOPY x":                            "where to",
-		"FROM a\nRUN <<EOF\nx\nEOF":                 "line 2, RUN: text that follows",
-		"FROM a\nCOPY <<EOF /x\nx\nEOF":             "line 2, COPY: text that follows",
+		"FROM a\nRUN <<EOF\n#!/usr/bin/perl\nEOF":   "line 2, RUN: a script that names its interpreter",
+		"FROM a\nCOPY <<EOF b /x\nx\nEOF":           "line 2, COPY: text that follows and files",
+		"FROM a\nCOPY <<EOF /x\n${A\nEOF":           "line 2, COPY: ${ has no end",
+		"FROM a\nRUN cat <<EOF\nx\nEO":              "line 3, X: it cannot be built here",
 		"FROM a\nONBUILD RUN x":                     "line 2, ONBUILD: it cannot be built here",
 		"FROM a\nDOWNLOAD x":                        "line 2, DOWNLOAD",
 		"FROM a\nENV 1A=b":                          "not a variable",
@@ -152,6 +203,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	f.Add("FROM a\nRUN cat <<-'E' <<F\n\tx\n\tE\nF\nCOPY <<E /x\n$A\nE\n")
 	f.Add("FROM a\nENV A=b C='d e'\nCOPY [\"x\", \"y\"]\nRUN x \\\n# y\nz\nLABEL ${A:-b}=c")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := parse(text, nil, noBase)
