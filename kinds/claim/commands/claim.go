@@ -77,7 +77,8 @@ func (a commands) validator() *cobra.Command {
 		Short: "Take batches that a platform of Caster's seed era pushes, and play them",
 		Long: `Serve the validator's endpoints of Caster's seed era on --listen: batches that hotkeys of
 the subnet's owner push are stored, played one at a time in boxes and graded. A validator
-that was stopped goes on where it was. Who is who comes from the ledger of the server at
+that was stopped goes on where it was. The platform's weights (GET /v1/weights) are given
+on the ledger, once a tempo. Who is who comes from the ledger of the server at
 --url; scripts come from the platform. kinds/claim/harnyx.md lists the routes.`,
 		Example: "  agon claim validator --platform https://platform.example --owner 5F… --listen 0.0.0.0:8100 --base-url http://me.example:8100",
 		Args:    cli.Args(0, 0, ""),
@@ -105,6 +106,7 @@ that was stopped goes on where it was. Who is who comes from the ledger of the s
 	f.StringVar(&o.platform, "platform", "", "`address` of the platform")
 	f.StringVar(&o.owner, "owner", "", "`coldkey` of the subnet's owner")
 	f.StringVar(&o.baseURL, "base-url", "", "`address` at which the platform reaches this validator")
+	f.BoolVar(&o.weights, "weights", true, "give the platform's weights on the ledger (AGON_LEDGER, or that of the server at --url)")
 	f.Uint16Var(&o.netuid, "netuid", 0, "the `subnet`")
 	f.String("listen", "", "`address` to listen on")
 	cli.DriverFlag(cmd, &driver)

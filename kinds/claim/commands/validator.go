@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
@@ -92,6 +93,9 @@ func (s *seedPlayer) play(ctx context.Context, p wire.Pair) (wire.Result, error)
 	}
 	if pair.Outcome != play.OutcomeOK || pair.Response == nil || len(att.Scores) != 1 {
 		r.ErrorCode, r.ErrorMessage = wire.CodeInvocation, pair.Outcome
+		if e := pair.Error; e != nil {
+			r.ErrorMessage = strings.TrimRight(pair.Outcome+": "+plain.Line(e.Exception+" "+e.Message), ": ")
+		}
 		return r, nil
 	}
 	score := att.Scores[0]
@@ -125,6 +129,22 @@ type seedPlatform struct {
 	base   *url.URL
 	key    auth.Signer
 	client *http.Client
+
+	mu    sync.Mutex
+	known string // why the platform does not know of us yet; guarded by mu
+}
+
+// ready implements wire.ValidatorConfig.Ready.
+func (p *seedPlatform) ready() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+func (p *seedPlatform) is(word string) {
+	p.mu.Lock()
+	p.known = word
+	p.mu.Unlock()
 }
 
 func newSeedPlatform(address string, key auth.Signer) (*seedPlatform, error) {
@@ -132,7 +152,7 @@ func newSeedPlatform(address string, key auth.Signer) (*seedPlatform, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Path != "" {
 		return nil, errors.New("want the platform's address: https://host")
 	}
-	return &seedPlatform{u, key, &http.Client{
+	return &seedPlatform{base: u, key: key, known: wire.WaitingForRegistration, client: &http.Client{
 		Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a signature is for one address
 	}}, nil
@@ -180,7 +200,10 @@ func (p *seedPlatform) register(ctx context.Context, base string, failed func(er
 	t := time.NewTicker(registerEvery)
 	defer t.Stop()
 	for ctx.Err() == nil {
-		if _, err := p.send(ctx, http.MethodPost, "/v1/validators/register", body, 4096); err != nil && ctx.Err() == nil {
+		if _, err := p.send(ctx, http.MethodPost, "/v1/validators/register", body, 4096); err == nil {
+			p.is("")
+		} else if ctx.Err() == nil {
+			p.is(wire.RegistrationFailed)
 			failed(err)
 		}
 		select {
@@ -198,6 +221,7 @@ type validatorOptions struct {
 	baseURL  string // where the platform reaches this validator; "" = what it listens on
 	owner    string // coldkey of the subnet's owner
 	netuid   uint16
+	weights  bool // give those of the platform on the ledger
 }
 
 // seedValidator takes batches of a platform of the seed era and plays them
@@ -242,7 +266,12 @@ func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOption
 	if err != nil {
 		return err
 	}
+	weights, err := newSetWeights(o, v, up, dir)
+	if err != nil {
+		return err
+	}
 	val, err := wire.NewValidator(wire.ValidatorConfig{
+		Weights: weights.state, Ready: up.ready,
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{Detail: true}}, Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: graph},
 		Owner:    v.owner, UID: int(me.UID), Fetch: up.fetch, Play: s.play, Dir: filepath.Join(dir, "batches"), Log: o.Log,
 	})
@@ -266,6 +295,11 @@ func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOption
 	wg.Go(func() {
 		up.register(work, base, func(err error) { o.Log.Warn("registering with the platform", "err", err) })
 	})
+	if v.weights {
+		wg.Go(func() {
+			weights.run(work, weightsEvery, func(err error) { o.Log.Warn("giving weights", "err", err) })
+		})
+	}
 	wg.Go(func() { <-work.Done(); _ = srv.Close() })
 	o.Sayf("taking batches of %s at %s", up.base, base)
 	err = srv.Serve(ln)

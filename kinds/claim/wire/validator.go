@@ -82,6 +82,8 @@ type ValidatorConfig struct {
 	Play     func(ctx context.Context, p Pair) (Result, error)
 	Dir      string // batches and results: what was accepted is durable
 	Attempts int    // at a pair that our side failed; default 3
+	// Ready says why the validator is not ready; "" or no function: it is.
+	Ready func() string
 	// Weights tells of the last submission of weights; optional.
 	Weights func() (at time.Time, lastError string)
 	Now     func() time.Time
@@ -180,6 +182,7 @@ func (v *Validator) Handler(toolHost http.Handler) http.Handler {
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
+	m.HandleFunc("GET /readyz", v.readyz)
 	if toolHost != nil {
 		m.Handle("POST /v1/tools/execute", toolHost)
 	}
@@ -535,6 +538,23 @@ func (v *Validator) status(w http.ResponseWriter, _ *http.Request) {
 		"status": word, "last_batch_id": text(s.batch), "last_started_at": when(s.started), "last_completed_at": when(s.completed), "running": running,
 		"queued_batches": queued, "last_error": text(s.err), "last_weight_submission_at": when(at), "last_weight_error": text(weightError),
 	})
+}
+
+// Words of readyz.
+const (
+	WaitingForRegistration = "waiting_for_platform_registration"
+	RegistrationFailed     = "registration_failed"
+)
+
+// readyz is GET /readyz: 503 until the platform knows of the validator.
+func (v *Validator) readyz(w http.ResponseWriter, _ *http.Request) {
+	if v.cfg.Ready != nil {
+		if why := v.cfg.Ready(); why != "" {
+			reply(w, http.StatusServiceUnavailable, map[string]string{"status": why})
+			return
+		}
+	}
+	reply(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 func text(s string) any {
