@@ -289,6 +289,7 @@ func every(t *testing.T, all map[string][]string, ran map[string]bool) {
 		"agon try":                "needs a box; the tests of try run it",
 		"agon doctor":             "probes the machine's boxes; its own tests run it",
 		"agon setup":              "fetches; its own tests run it",
+		"agon supervise":          "it stays; its own tests run it",
 		"agon export":             "needs a run that is played; the tests of bundles run it",
 		"agon run view":           "needs a run that is played",
 		"agon run trace":          "needs a run that is played",

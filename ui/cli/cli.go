@@ -175,7 +175,7 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 	add("run", a.serveCmd(s.Roles), a.validatorCmd(s.Roles), a.gatewayCmd(s.Roles, s.Host), a.taskCmd(s.Tasks), a.envCmd(s.Roles), a.distillCmd(s.Roles), a.kindCmd(s.Kinds), a.buildCmd(s.Kinds), a.judgeCmd(s.Judges), a.incentiveCmd(s.Arenas), a.ledgerCmd())
 	add("play", a.corpusCmd(s.Corpora))
 	add("run", a.operatorCmd(), a.gcCmd(s.Stores), a.storeCmd(s.Stores), a.backupCmd(s.Stores), a.restoreCmd(s.Stores))
-	add("own", a.doctorCmd(s.Host), a.imageCmd(s.Host), a.datasetCmd(s.Host), a.configCmd(), a.resetCmd(), a.calcCmd(s.Calc), a.versionCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(s.Host), a.docsCmd(s.OpenAPI))
+	add("own", a.doctorCmd(s.Host), a.imageCmd(s.Host), a.datasetCmd(s.Host), a.configCmd(), a.resetCmd(), a.calcCmd(s.Calc), a.versionCmd(), a.superviseCmd(), a.completionCmd(), a.manCmd(), a.setupCmd(s.Host), a.docsCmd(s.OpenAPI))
 	for _, f := range a.Extras {
 		addExtras(cmd, f(a))
 	}
