@@ -85,6 +85,9 @@ func calls(t *testing.T, least int, python string, args ...string) {
 // TestSubtensor lets the SDK of version 10 make the calls of the field's validators and miners.
 func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 79) }
 
+// TestSubtensor9 lets the SDK of version 9.12 make the same calls.
+func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72) }
+
 func ofSubtensor(t *testing.T, env string, least int) {
 	t.Helper()
 	l, url := localnet(t, nil)
