@@ -50,21 +50,53 @@ func text(c ledger.Commitment) string {
 	return string(b)
 }
 
-// firstBlock is when a hotkey first committed a pack. Where the ledger does not
-// tell, the present commitment's block makes a miner late, never early.
-func (n *Node) firstBlock(ctx context.Context, c ledger.Commitment, hash string) uint64 {
+// holding is the time for which a hotkey has had a pack committed.
+type holding struct {
+	hotkey      string
+	first, last uint64 // blocks: of its first commitment, and until which it stood
+}
+
+// holdings are what a hotkey has committed, by pack. Where the ledger does not tell,
+// the present commitment's block makes a miner late, never early.
+func (n *Node) holdings(ctx context.Context, c ledger.Commitment, now uint64) map[string]holding {
 	list, err := n.cfg.Ledger.History(ctx, n.cfg.Netuid, c.Hotkey, 0)
-	if err == nil {
-		for _, old := range list {
-			if p, ok := packfile.ParseCommitment(text(old)); ok && p.Hash == hash {
-				return old.Block
-			}
+	if err != nil || len(list) == 0 {
+		if c.Block == 0 {
+			c.Block = math.MaxInt64
+		}
+		list = []ledger.Commitment{c}
+	}
+	out := map[string]holding{}
+	for i, x := range list {
+		p, ok := packfile.ParseCommitment(text(x))
+		if !ok {
+			continue
+		}
+		h, had := out[p.Hash]
+		if !had {
+			h = holding{hotkey: c.Hotkey, first: x.Block}
+		}
+		if h.last = now; i+1 < len(list) {
+			h.last = list[i+1].Block
+		}
+		out[p.Hash] = h
+	}
+	return out
+}
+
+// lockWindows is for how many windows a pack stays its first miner's after that miner
+// has committed another.
+const lockWindows = 7
+
+// owner finds who holds a pack against a hotkey that committed it at a block: the
+// miner who had it first, and not too long ago. false: nobody does.
+func (n *Node) owner(all map[string][]holding, hash, hotkey string, block, now uint64) (holding, bool) {
+	for _, h := range all[hash] {
+		if h.hotkey != hotkey && h.first < block && n.cfg.Clock(int64(now)).Number-n.cfg.Clock(int64(h.last)).Number <= lockWindows {
+			return h, true
 		}
 	}
-	if c.Block > 0 {
-		return c.Block
-	}
-	return math.MaxInt64
+	return holding{}, false
 }
 
 // discover reads the miners' commitments, fetches and checks what they point
@@ -82,6 +114,7 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 		n.status.Excluded = append(n.status.Excluded, Excluded{Miner: hotkey, Reason: fmt.Sprintf(format, args...)})
 	}
 	type found struct {
+		had    map[string]holding
 		c      ledger.Commitment
 		neuron ledger.Neuron
 		at     packfile.Commitment
@@ -93,7 +126,15 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 			continue // validators point to payloads; nobody plays for them
 		}
 		if at, ok := packfile.ParseCommitment(text(c)); ok {
-			all = append(all, found{c, neuron, at})
+			all = append(all, found{n.holdings(ctx, c, m.Block), c, neuron, at})
+		}
+	}
+	held := map[string][]holding{}
+	for _, f := range all {
+		for hash, h := range f.had {
+			if hash != f.at.Hash { // of those that stand now the earliest wins, below
+				held[hash] = append(held[hash], h)
+			}
 		}
 	}
 	places := make([]packfile.Commitment, len(all))
@@ -111,7 +152,14 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 			exclude(c.Hotkey, "schema_validation: %s", issues[0])
 			continue
 		}
-		block := n.firstBlock(ctx, c, at.Hash)
+		block := c.Block
+		if h, ok := f.had[at.Hash]; ok {
+			block = h.first
+		}
+		if h, ok := n.owner(held, at.Hash, c.Hotkey, block, m.Block); ok {
+			n.status.Excluded = append(n.status.Excluded, Excluded{Miner: c.Hotkey, Of: h.hotkey, Similarity: 1, Reason: fmt.Sprintf("pack_owned: another miner committed it first, at block %d", h.first)})
+			continue
+		}
 		seen[c.Hotkey] = Sighting{at.Hash, block}
 		list = append(list, candidate{c.Hotkey, neuron.UID, block, at.URL, p})
 	}

@@ -185,7 +185,7 @@ type Node struct {
 	silent map[packfile.Commitment]silence // URLs that gave no pack
 	packs  map[string]*packfile.Pack       // by hash: content that was checked
 	retry  map[string]uint64               // by hash: the block from which it is tried again
-	near   map[[2]string]string             // what Near said, by hashes of earlier and later
+	near   map[[2]string]string            // what Near said, by hashes of earlier and later
 	told   map[[2]string]bool              // miner and hash of copies that were told
 }
 
