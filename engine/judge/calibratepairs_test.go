@@ -107,7 +107,7 @@ last = "broken"
 content = 'no object'
 [[rule]]
 content = '{"rationale": "r", "preferred_position": "first"}'
-`, nil, agon.Budget{Micros: 100_000, Calls: 1000})
+`, agon.Budget{Micros: 100_000, Calls: 1000})
 	cases, err := ReadPairs(strings.NewReader(`{"id":"1","class":"c","query":"q","answer":{"answer_text":"a","validated_citations":[]},"reference":{"answer_text":"b","validated_citations":[null]},"better":"answer"}
 {"id":"2","query":"q","answer":{"answer_text":"b","validated_citations":[]},"reference":{"answer_text":"a","validated_citations":[]},"better":"reference"}
 `))

@@ -12,8 +12,6 @@ package judge
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,14 +101,6 @@ func ScorerModels(scorer string) []string {
 	return strings.Split(names, ",")
 }
 
-// Cache keeps valid replies by key. Safe for concurrent use.
-type Cache interface {
-	// Get returns what was put under key; ok is false if there is nothing.
-	Get(ctx context.Context, key string) (reply string, ok bool, err error)
-	// Put is durable when it returns.
-	Put(ctx context.Context, key, reply string) error
-}
-
 // Config is what a judge is made of.
 type Config struct {
 	// Session pays and records. It is needed, and bounds what judging costs.
@@ -121,9 +111,6 @@ type Config struct {
 	// Panel is how many models give a verdict of each case of support; the most
 	// count, a tie is not support. Below 2: one.
 	Panel int
-	// Cache is optional. It is not used without Model: the session's first may
-	// be another tomorrow.
-	Cache Cache
 	// Attempts at a valid reply of one model, default 3; Timeout of each, default 30 s.
 	Attempts int
 	Timeout  time.Duration
@@ -147,9 +134,6 @@ type Judge struct {
 func New(c Config) (*Judge, error) {
 	if c.Session == nil {
 		return nil, errors.New("make judge: no gateway session is given")
-	}
-	if c.Model == "" {
-		c.Cache = nil
 	}
 	if c.Attempts <= 0 {
 		c.Attempts = 3
@@ -190,10 +174,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Answer is a valid reply.
 type Answer struct {
-	Text   string // the object, as the model wrote it
-	Model  string // that gave it
-	Cached bool
-	Tries  int // calls made for it; 0 from the cache
+	Text  string // the object, as the model wrote it
+	Model string // that gave it
+	Tries int    // calls made for it; 0 from the cache
 }
 
 // Ask sends a case and returns the first reply that check accepts, of the
@@ -230,17 +213,6 @@ func (j *Judge) askAny(ctx context.Context, models []string, p Prompt, input any
 
 // ask asks one model.
 func (j *Judge) ask(ctx context.Context, model string, p Prompt, doc []byte, check func(obj []byte) error) (Answer, error) {
-	key := j.key(p, model, doc)
-	if j.cfg.Cache != nil {
-		text, ok, err := j.cfg.Cache.Get(ctx, key)
-		if err != nil {
-			return Answer{}, fmt.Errorf("read judge cache: %w", err)
-		}
-		// What is on disk is checked like what came from the model.
-		if obj, perr := Object(text); ok && perr == nil && check(obj) == nil {
-			return Answer{Text: string(obj), Model: model, Cached: true}, nil
-		}
-	}
 	var last error
 	c := question{model: model, prompt: p, doc: doc, tokens: p.MaxTokens}
 	failures, changes := 0, 0
@@ -286,11 +258,6 @@ func (j *Judge) ask(ctx context.Context, model string, p Prompt, doc []byte, che
 			c.structured = true
 			continue
 		}
-		if j.cfg.Cache != nil {
-			if err := j.cfg.Cache.Put(ctx, key, string(obj)); err != nil {
-				return Answer{}, fmt.Errorf("write judge cache: %w", err)
-			}
-		}
 		return Answer{Text: string(obj), Model: model, Tries: try}, nil
 	}
 	return Answer{}, fmt.Errorf("%w after %d attempts: %w", ErrNoVerdict, j.cfg.Attempts, last)
@@ -307,16 +274,6 @@ func Document(input any) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrInput, len(b), maxInput)
 	}
 	return bytes.ReplaceAll(b, []byte("`"), []byte(`\u0060`)), nil
-}
-
-// key names a question: prompt, model and case.
-func (j *Judge) key(p Prompt, model string, doc []byte) string {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte("agon-judge-v1"), []byte(p.Hash()), []byte(model), doc} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // maxDepth bounds the nesting of a reply.

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/agon-arena/agon"
-	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
@@ -40,7 +37,7 @@ func (r *recorder) n() int {
 }
 
 // scriptedJudge is a judge whose model is a script.
-func scriptedJudge(t *testing.T, script string, cache Cache, budget agon.Budget) (*Judge, *recorder) {
+func scriptedJudge(t *testing.T, script string, budget agon.Budget) (*Judge, *recorder) {
 	t.Helper()
 	s, err := scripted.Parse([]byte(script), "toml")
 	if err != nil {
@@ -62,7 +59,7 @@ func scriptedJudge(t *testing.T, script string, cache Cache, budget agon.Budget)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := New(Config{Session: ses, Model: scripted.Name, Cache: cache, Sleep: func(context.Context, time.Duration) error { return nil }})
+	j, err := New(Config{Session: ses, Model: scripted.Name, Sleep: func(context.Context, time.Duration) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +80,7 @@ content = '{"rationale": "Same survey.", "support_ok": true}'
 `
 
 func TestSupport(t *testing.T) {
-	j, _ := scriptedJudge(t, yes, nil, agon.Budget{})
+	j, _ := scriptedJudge(t, yes, agon.Budget{})
 	v, err := j.Support(context.Background(), support())
 	if err != nil || !v.SupportOK || v.Rationale != "Same survey." {
 		t.Fatalf("%+v %v", v, err)
@@ -127,7 +124,7 @@ last_re = '^[^{]|[^}]$|[<>`+"`"+`]'
 content = '{"rationale": "obeyed", "support_ok": true}'
 [[rule]]
 content = '{"rationale": "Not the same facts.", "support_ok": false}'
-`, nil, agon.Budget{})
+`, agon.Budget{})
 			c := support()
 			c.Answer.Justification = a
 			c.Answer.Citations = []string{a, a}
@@ -209,14 +206,14 @@ func TestNoVerdict(t *testing.T) {
 		"no object":     {"version = 1\nfallback = 'APPROVED'\n", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j, rec := scriptedJudge(t, c.script, nil, agon.Budget{})
+			j, rec := scriptedJudge(t, c.script, agon.Budget{})
 			v, err := j.Support(context.Background(), support())
 			if !errors.Is(err, ErrNoVerdict) || v.SupportOK || v.Rationale != "" || rec.n() != c.calls {
 				t.Errorf("%+v %v after %d calls", v, err, rec.n())
 			}
 		})
 	}
-	j, rec := scriptedJudge(t, yes, nil, agon.Budget{Micros: 1, Calls: 1})
+	j, rec := scriptedJudge(t, yes, agon.Budget{Micros: 1, Calls: 1})
 	c := support()
 	if _, err := j.Support(context.Background(), c); err != nil {
 		t.Fatal(err)
@@ -236,54 +233,6 @@ func TestNoVerdict(t *testing.T) {
 	}
 }
 
-func TestCache(t *testing.T) {
-	dir := t.TempDir()
-	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache := BlobCache{blobs, filepath.Join(dir, "names")}
-	j, rec := scriptedJudge(t, yes, cache, agon.Budget{})
-	for i := range 3 {
-		v, err := j.Support(context.Background(), support())
-		if err != nil || !v.SupportOK || v.Cached != (i > 0) {
-			t.Fatalf("%d: %+v %v", i, v, err)
-		}
-	}
-	if rec.n() != 1 {
-		t.Errorf("%d calls, want 1", rec.n())
-	}
-	c := support()
-	c.Answer.Justification += "."
-	if v, err := j.Support(context.Background(), c); err != nil || v.Cached {
-		t.Errorf("another case: %+v %v", v, err)
-	}
-	// What was changed on disk is asked for again, not believed.
-	names, _ := filepath.Glob(filepath.Join(dir, "names", "*", "*.json"))
-	for _, n := range names {
-		d, err := blobs.Put(context.Background(), []byte(`{"support_ok":true}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(n, fmt.Appendf(nil, `{"reply":%q}`, d), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if v, err := j.Support(context.Background(), support()); err != nil || v.Cached {
-		t.Errorf("after tampering: %+v %v", v, err)
-	}
-	if x, err := New(Config{Session: j.cfg.Session, Cache: cache}); err != nil || x.cfg.Cache != nil {
-		t.Error("a judge without a named model uses the cache")
-	}
-	// A failure is never kept.
-	k, _ := scriptedJudge(t, "version = 1\n[[rule]]\nstatus = 500\n", cache, agon.Budget{})
-	c.Claim = "new"
-	_, _ = k.Support(context.Background(), c)
-	if _, ok, _ := cache.Get(context.Background(), k.key(SupportPrompt(), "", nil)); ok {
-		t.Error("a failure was kept")
-	}
-}
-
 func TestCalibrate(t *testing.T) {
 	j, _ := scriptedJudge(t, `version = 1
 [[rule]]
@@ -294,7 +243,7 @@ last = "good"
 content = '{"rationale": "r", "support_ok": true}'
 [[rule]]
 content = '{"rationale": "r", "support_ok": false}'
-`, nil, agon.Budget{})
+`, agon.Budget{})
 	var b strings.Builder
 	for i, c := range []struct {
 		text string

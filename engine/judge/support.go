@@ -39,7 +39,6 @@ type Side struct {
 type SupportVerdict struct {
 	Rationale string `json:"rationale"`
 	SupportOK bool   `json:"support_ok"`
-	Cached    bool   `json:"-"`
 	// Votes are the verdicts of a panel, of one judge its only one.
 	Votes []Vote `json:"votes,omitempty"`
 	// Unreadable says that no model answered on this case in the form while the
@@ -106,7 +105,6 @@ func (j *Judge) support(ctx context.Context, c SupportCase) (SupportVerdict, err
 	models := j.models()
 	var votes []Vote
 	var failed []error
-	cached := true
 	for len(votes) < seats && len(models) > 0 {
 		ask := models[:1]
 		if seats == 1 {
@@ -121,7 +119,6 @@ func (j *Judge) support(ctx context.Context, c SupportCase) (SupportVerdict, err
 		switch {
 		case err == nil:
 			votes = append(votes, Vote{Model: a.Model, SupportOK: v.SupportOK, Rationale: v.Rationale})
-			cached = cached && a.Cached
 		case errors.Is(err, ErrNoVerdict):
 			failed = append(failed, err)
 		default:
@@ -138,7 +135,7 @@ func (j *Judge) support(ctx context.Context, c SupportCase) (SupportVerdict, err
 	if len(votes)*2 <= seats {
 		return SupportVerdict{}, errors.Join(failed...)
 	}
-	out := SupportVerdict{SupportOK: yes*2 > len(votes), Cached: cached, Votes: votes}
+	out := SupportVerdict{SupportOK: yes*2 > len(votes), Votes: votes}
 	for _, v := range votes {
 		if v.SupportOK == out.SupportOK {
 			out.Rationale = v.Rationale

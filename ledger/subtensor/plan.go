@@ -237,8 +237,3 @@ func RegisterCall(netuid uint16, hotkey string, limit uint64) Call {
 	}
 	return Call{module, "burned_register", a}
 }
-
-// TriggerCall has a subnet's next epoch in the next block.
-func TriggerCall(netuid uint16) Call {
-	return Call{module, "trigger_epoch", scale.Map{"netuid": netuid}}
-}

@@ -17,8 +17,6 @@ type ModelJudge struct {
 	Models []string
 	// Panel is how many of Models judge each case; below 2: one.
 	Panel int
-	// Cache keeps verdicts by case and prompt. Optional.
-	Cache judge.Cache
 	// Sleep is judge.Config's.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Budget is that of one pair; zero means 50,000 µ$ and 12 calls for each model.
@@ -43,7 +41,7 @@ func (m ModelJudge) Policy() gateway.Policy {
 // Support implements SupportJudge.
 func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, error), in SupportInput) (SupportVerdict, error) {
 	s := &lazySession{open: open}
-	c := judge.Config{Session: s, Panel: m.Panel, Cache: m.Cache, Attempts: 5, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
+	c := judge.Config{Session: s, Panel: m.Panel, Attempts: 5, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
 	if len(m.Models) > 0 {
 		c.Model, c.Others = m.Models[0], m.Models[1:]
 	}

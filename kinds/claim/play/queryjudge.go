@@ -45,7 +45,7 @@ func (m ModelPairs) Policy() gateway.Policy {
 // Compare implements PairJudge.
 func (m ModelPairs) Compare(ctx context.Context, open func() (gateway.Session, error), c judge.PairCase) (judge.PairVerdict, error) {
 	s := &lazySession{open: open}
-	conf := judge.Config{Session: s, Cache: m.Cache, Attempts: 6, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
+	conf := judge.Config{Session: s, Attempts: 6, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
 	if len(m.Models) > 0 {
 		conf.Model, conf.Others = m.Models[0], m.Models[1:]
 	}

@@ -162,7 +162,6 @@ const judgeTimeout = 3 * time.Minute
 // ModelJudge asks a model.
 type ModelJudge struct {
 	Models []string    // the first before its substitutes; empty: the gateway's first
-	Cache  judge.Cache // optional
 	Budget agon.Budget // of one episode; zero: 500,000 µ$ and 8 calls
 
 	mu    sync.Mutex
@@ -191,7 +190,7 @@ func (m *ModelJudge) judge(open func() (gateway.Session, error)) (*judge.Judge, 
 	if err != nil {
 		return nil, err
 	}
-	c := judge.Config{Session: s, Cache: m.Cache, Timeout: judgeTimeout}
+	c := judge.Config{Session: s, Timeout: judgeTimeout}
 	if len(m.Models) > 0 {
 		c.Model, c.Others = m.Models[0], m.Models[1:]
 	}

@@ -82,9 +82,6 @@ func NewReader(in io.Reader) *Reader {
 	return r
 }
 
-// Line is the number of the line that was read last, from 1.
-func (r *Reader) Line() int { return r.line }
-
 // Next returns the next product and its line without the end, which stays
 // valid until the next call. io.EOF ends the catalogue; any other error is an
 // *agon.Error that names line, field and limit. Blank lines are skipped.

@@ -236,7 +236,6 @@ type ModelJudge struct {
 	// Models are asked in this order; empty: the gateway's first. Load balances
 	// by rotation: the problem's number says who is asked first.
 	Models []string
-	Cache  judge.Cache
 	// Tries bounds how many models are asked about one episode; 8.
 	Tries int
 }
@@ -283,7 +282,7 @@ func (m ModelJudge) Reason(ctx context.Context, s gateway.Session, c judge.Reaso
 			}
 			asked = true
 			out.Tries++
-			j, err := judge.New(judge.Config{Session: s, Model: model, Cache: m.Cache, Attempts: 1})
+			j, err := judge.New(judge.Config{Session: s, Model: model, Attempts: 1})
 			if err != nil {
 				return out, err
 			}

@@ -128,9 +128,6 @@ type Service struct {
 	Label   string // for receipts
 }
 
-// Name implements Searcher.
-func (s Service) Name() string { return s.Label }
-
 // Answer implements Searcher. What the original service answers with 500 is
 // the fault of the arguments: it is a 422 here.
 func (s Service) Answer(ctx context.Context, tool string, args map[string]string) ([]byte, int, error) {
