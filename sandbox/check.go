@@ -179,7 +179,7 @@ func (s Spec) Complete() (Spec, error) {
 			return bad("door %.80q does not listen on a loopback address", d.Listen)
 		}
 		if d.Dial != nil {
-			if d.Target != "" || len(d.Header) > 0 {
+			if d.Target != "" || len(d.Header) > 0 || d.TLS != nil {
 				return bad("door %s has a target or headers beside what it dials", d.Listen)
 			}
 			continue

@@ -8,6 +8,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -122,6 +123,7 @@ type Door struct {
 	Listen string            // "127.0.0.1:8000" as seen inside
 	Target string            // base URL of the gateway on the host, "http://127.0.0.1:8901"
 	Header map[string]string // set on every relayed request; the same names from inside are dropped
+	TLS    *tls.Config       // of a door with a Target that is called over HTTPS; it speaks HTTP/1.1; may be nil
 
 	// Dial stands in the place of Target, such as for a port of another box. A
 	// connection that it fails for is closed. It may be called concurrently; ctx ends

@@ -2,6 +2,7 @@ package netns
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,10 @@ func Serve(doors []sandbox.Door, listen func(i int) (net.Listener, error)) (*Doo
 		s.Protocols.SetHTTP1(true)
 		d.servers, d.transports = append(d.servers, s), append(d.transports, tr)
 		go func() {
+			if door.TLS != nil {
+				_ = s.Serve(tls.NewListener(bounded, door.TLS))
+				return
+			}
 			_ = s.Serve(bounded)
 		}()
 	}

@@ -2,6 +2,8 @@ package netns
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -191,6 +193,39 @@ func TestDoors(t *testing.T) {
 	}
 	if _, err := n.Open([]sandbox.Door{{Listen: "127.0.0.1:1", Target: "http://a"}, {Listen: "127.0.0.1:1", Target: "http://a"}}); err == nil {
 		t.Error("two doors on one port")
+	}
+}
+
+// A door with TLS is called over HTTPS, and leads to the same place.
+func TestDoorTLS(t *testing.T) {
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path, r.Header["X-Box"], r.Proto) }))
+	defer gate.Close()
+	other := httptest.NewTLSServer(nil) // for its certificate
+	defer other.Close()
+	n := open(t)
+	d, err := n.Open([]sandbox.Door{{Listen: "127.0.0.1:443", Target: gate.URL, Header: map[string]string{"X-Box": "one"}, TLS: &tls.Config{Certificates: other.TLS.Certificates}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(other.Certificate())
+	for trust, want := range map[*x509.CertPool]string{roots: "/path[one]HTTP/1.1", x509.NewCertPool(): "unknown authority"} {
+		tr := &http.Transport{
+			DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return n.Dial(ctx, 443) },
+			TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "example.com"},
+		}
+		resp, err := (&http.Client{Transport: tr}).Get("https://example.com/path")
+		got := fmt.Sprint(err)
+		if err == nil {
+			b, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			got = string(b)
+		}
+		tr.CloseIdleConnections()
+		if !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -71,6 +72,11 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
+	named, authority, done, err := secure(doors)
+	if err != nil {
+		return agon.Record{}, err
+	}
+	defer done()
 	root, err := k.root(ctx, env, t)
 	if err != nil {
 		return agon.Record{}, err
@@ -84,9 +90,10 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
 			{Kind: sandbox.MountOverlay, Source: base, Target: repoDir},
 			{Kind: sandbox.MountReadOnly, Source: agentDir, Target: toolsDir},
+			authority,
 		},
-		Doors:     doors,
-		Hostnames: doorHosts,
+		Doors:     append(doors, named...),
+		Hostnames: append(slices.Clone(doorHosts), providers...),
 		Limits:    limits,
 		Env:       root.Environ(agentEnv(r, limits)...),
 		UID:       root.UID,
@@ -121,6 +128,7 @@ func agentEnv(r agon.RunSpec, l agon.Limits) []string {
 	env := append([]string{}, baseEnv...)
 	env = append(env, gitEnv...)
 	env = append(env, identityEnv...)
+	env = append(env, caEnv...)
 	env = append(env,
 		"HOME="+scratchDir, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
 		"AI_PROXY_URL=http://"+doorListen[0], "AI_EMBEDDING_PROXY_URL=http://"+doorListen[0],
