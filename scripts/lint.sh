@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, prose, and a few changes of rules that tests must
+# Formatting, vet, staticcheck, dead code, prose, and a few changes of rules that tests must
 # see; golangci-lint with .golangci.yml where it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +10,7 @@ bad=$(go run mvdan.cc/gofumpt@v0.9.1 -l $(git ls-files '*.go'))
 [ -z "$bad" ] || { printf 'not formatted (make fmt):\n%s\n' "$bad"; exit 1; }
 go vet ./...
 go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./...
+./scripts/deadcode.sh
 go run ./bench/prose
 go run ./bench/mutants -short
 if command -v golangci-lint >/dev/null 2>&1; then

@@ -13,11 +13,11 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 	$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends postgresql >/dev/null
 fi
 go vet ./...
-# What draws millions of pairs, slides over every byte of a root file system, or reads
-# every page, route and command of a whole arena, takes three to six times as long with
-# the race detector. Here it runs without: `make race` runs it with.
+# What draws millions of pairs or a whole catalogue, slides over every byte of a root file
+# system, or reads every page, route and command of an arena, takes three to six times as
+# long with the race detector. Here it runs without: `make race` runs it with.
 apart='^(TestCanaryWalk|TestPreflightOfEveryKind)$'
-mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|engine/incentive|engine/task/leak)$')
+mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|engine/incentive|engine/task/leak|kinds/shopping|kinds/shopping/problem)$')
 mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}"))
 # SQLite in Go and its C library are left out of the detector: they work on memory of
 # their own, which it does not know, and take five times as long in it. So is the search
