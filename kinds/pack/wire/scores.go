@@ -9,8 +9,6 @@ import (
 
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/kinds/pack/epochs"
-	"github.com/agon-arena/agon/kinds/pack/packfile"
-	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
 
@@ -104,20 +102,7 @@ func (b *Backend) epochPack(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "Pack not found")
 		return
 	}
-	files, err := b.cfg.Platform.SubmissionFiles(r.Context(), operator, submission)
-	if err != nil {
-		b.broken(w, "pack of an epoch", err)
-		return
-	}
-	for _, f := range files {
-		if f.Path == kindpack.File {
-			if p, err := packfile.Read(f.Content); err == nil {
-				send(w, http.StatusOK, p.Canonical)
-				return
-			}
-		}
-	}
-	fail(w, http.StatusNotFound, "Pack not found")
+	b.sendPack(w, r, submission)
 }
 
 // scoreBody is a validator's score of the challenger.

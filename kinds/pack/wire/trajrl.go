@@ -70,6 +70,7 @@ type Backend struct {
 	memory   memory
 	texts    texts
 
+	freezing sync.Mutex // held while a snapshot of a window is read or made
 	entering sync.Mutex // held while a pack is looked at and entered
 	posts    posts
 	book     *book // nil: the arena leads no epochs
@@ -121,6 +122,9 @@ func Routes() []Route {
 		{"GET /api/v2/epoch/current", (*Backend).epochCurrent},
 		{"GET /api/v2/epoch/{id}/pack/{file}", (*Backend).epochPack},
 		{"GET /api/v2/epochs", (*Backend).epochList},
+		{"GET /api/v2/validators/epoch_snapshot", (*Backend).epochSnapshot},
+		{"POST /api/v2/validators/epoch_snapshot", (*Backend).epochSnapshot},
+		{"GET /api/v2/validators/epoch_snapshot/{hash}/{file}", (*Backend).frozenPack},
 		{"POST /api/v2/epoch/{id}/score", (*Backend).epochScore},
 		{"POST /api/v2/epoch/{id}/scenario_progress", (*Backend).scenarioProgress},
 
