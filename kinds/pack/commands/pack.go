@@ -72,7 +72,7 @@ rules of a fixed agent, in one JSON file. kinds/pack/README.md tells the whole s
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packCompareCmd(), a.packOptimiseCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd(), a.packRunCmd())
+	cmd.AddCommand(a.packBuildCmd(), a.packCheckCmd(), a.packLintCmd(), a.packSimilarityCmd(), a.packEpisodeCmd(), a.packBatchCmd(), a.packMatrixCmd(), a.packCompareCmd(), a.packOptimiseCmd(), a.packUploadCmd(), a.packSubmitCmd(), a.packStatusCmd(), a.packRunCmd())
 	return cmd
 }
 
