@@ -149,12 +149,16 @@ fi
 # Ridges' command line, screeners and validators run from a checkout of their repository
 # (AGON_STRANGERS=DIR, DIR/ridges), ORO's validator and reference agent from DIR/oro (commit a6b1cf3);
 # TrajectoryRL's miner and its validator's client from DIR/trajectoryrl, in the environment of Ridges;
-# Harnyx's reference agents of both eras from DIR/caster
-# (commit b065fa9) and DIR/harnyx; published Harbor tasks stand in DIR/harbor-cookbook,
+# Harnyx's reference agents, sandbox servers and SDKs of both eras from DIR/caster
+# (commit b065fa9) and DIR/harnyx (b317328); published Harbor tasks stand in DIR/harbor-cookbook,
 # ClawBench's server of mock tools and its test in DIR/clawbench.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
 	export AGON_STRANGERS
+	# Harnyx's sandbox servers and SDKs of both eras, from the checkouts, want Python 3.11.
+	python=$(for p in "${PYTHON311:-}" python3.11 "$HOME"/.pyenv/versions/3.11.*/bin/python "$usual"; do if [ -n "$p" ] && "$p" -c 'import venv' 2>/dev/null; then printf '%s' "$p" && break; fi; done)
+	env harnyx fastapi==0.133.1 uvicorn==0.40.0 httpx==0.28.1 pydantic==2.12.5 pyseccomp==0.1.2 jsonschema==4.26.0
+	python=$usual
 	env clawbench fastapi==0.165.0 uvicorn==0.54.0 httpx==0.28.1
 	if [ -n "$newer" ]; then
 		python=$newer

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/libraries"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
@@ -42,6 +46,7 @@ func (a commands) claim() *cobra.Command {
 
 func (a commands) sandbox() *cobra.Command {
 	var serve, bare bool
+	var libs string
 	cmd := &cobra.Command{
 		Use:   "sandbox --serve",
 		Short: "Run the script runner alone, in a box",
@@ -61,10 +66,11 @@ ENTRYPOINT_TIMEOUT_SECONDS (120) and CASTER_HOST_CONTAINER_URL.`,
 				return err
 			}
 			defer done()
-			return serveScript(cmd.Context(), a.kits.Options(common, ""), bare, os.Stderr)
+			return serveScript(cmd.Context(), a.kits.Options(common, ""), bare, libs, os.Stderr)
 		},
 	}
 	cmd.Flags().BoolVar(&serve, "serve", false, "serve until interrupted")
+	cmd.Flags().StringVar(&libs, "libraries", "", "show the script the packages of this `list`: caster, or a file")
 	cmd.Flags().BoolVar(&bare, "bare", false, "without a box: only for scripts that you trust")
 	return cmd
 }
@@ -108,6 +114,7 @@ on the ledger, once a tempo. Who is who comes from the ledger of the server at
 	f.StringVar(&o.baseURL, "base-url", "", "`address` at which the platform reaches this validator")
 	f.BoolVar(&o.weights, "weights", true, "give the platform's weights on the ledger (AGON_LEDGER, or that of the server at --url)")
 	f.Uint16Var(&o.netuid, "netuid", 0, "the `subnet`")
+	f.StringVar(&o.libraries, "libraries", "", "show scripts the packages of this `list`: caster, or a file")
 	f.String("listen", "", "`address` to listen on")
 	cli.DriverFlag(cmd, &driver)
 	return cmd
@@ -115,7 +122,7 @@ on the ledger, once a tempo. Who is who comes from the ledger of the server at
 
 // serveScript serves one script in a box, unless
 // bare says that something else is one.
-func serveScript(ctx context.Context, o kit.Options, bare bool, out io.Writer) error {
+func serveScript(ctx context.Context, o kit.Options, bare bool, libs string, out io.Writer) error {
 	c := play.ServeConfig{
 		Getenv: o.Getenv, Bare: bare,
 		Ready: func(addr string) { o.Sayf("the sandbox serves on http://%s", addr) },
@@ -127,6 +134,34 @@ func serveScript(ctx context.Context, o kit.Options, bare bool, out io.Writer) e
 			return err
 		}
 		c.Driver, c.Rootfs = d, root
+		if libs != "" {
+			list, err := libraryList(o, libs)
+			if err != nil {
+				return err
+			}
+			store := &libraries.Store{Dir: filepath.Join(kit.CacheDir(o), "libraries"), Own: root, Driver: d, Log: o.Writer()}
+			dir, err := store.Ensure(ctx, list)
+			if err != nil {
+				return err
+			}
+			m, env, err := libraries.Mount(root, dir)
+			if err != nil {
+				return err
+			}
+			c.Mounts, c.Env = []sandbox.Mount{m}, env
+		}
 	}
 	return play.Serve(ctx, c)
+}
+
+// libraryList is a list of packages that ships, by its name, or of a file.
+func libraryList(o kit.Options, name string) ([]byte, error) {
+	list, err := libraries.Of(name, ".", o.Kits.Libraries())
+	if err == nil {
+		_, err = libraries.Parse(list)
+	}
+	if err != nil {
+		return nil, &agon.Error{Code: "bad_libraries", Status: 422, Field: "libraries", Message: err.Error(), Err: err}
+	}
+	return list, nil
 }

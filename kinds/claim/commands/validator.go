@@ -32,6 +32,7 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/claim/wire"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox/libraries"
 )
 
 // seedPlayer plays the pairs of batches that a platform of the seed era pushes.
@@ -41,6 +42,7 @@ type seedPlayer struct {
 	// epoch tells this process from the one before: a pair that a kill cut off
 	// must not find its money half spent.
 	epoch int64
+	libs  *agon.Libraries // that scripts are shown; nil: none
 }
 
 // play implements wire.ValidatorConfig.Play.
@@ -67,7 +69,7 @@ func (s *seedPlayer) play(ctx context.Context, p wire.Pair) (wire.Result, error)
 		return wire.Result{}, err
 	}
 	sub := agon.Submission{ID: p.Candidate.ArtifactID, Arena: "pushed", Name: "script", Digest: digest}
-	att, pair, err := rounds.PlayPair(ctx, s.player, s.blobs, sub, fmt.Sprintf("%s-%s-%s-%d", p.BatchID, p.Candidate.ArtifactID, p.Claim.ClaimID, s.epoch), p.Attempt, cl, ref)
+	att, pair, err := rounds.PlayPair(ctx, s.player, s.blobs, sub, fmt.Sprintf("%s-%s-%s-%d", p.BatchID, p.Candidate.ArtifactID, p.Claim.ClaimID, s.epoch), p.Attempt, cl, ref, s.libs)
 	if err != nil {
 		return wire.Result{}, err
 	}
@@ -222,6 +224,8 @@ type validatorOptions struct {
 	owner    string // coldkey of the subnet's owner
 	netuid   uint16
 	weights  bool // give those of the platform on the ledger
+	// libraries is a list of packages that scripts are shown; "" = none.
+	libraries string
 }
 
 // seedValidator takes batches of a platform of the seed era and plays them
@@ -242,6 +246,21 @@ func seedValidator(ctx context.Context, o kit.Options, v validatorOptions) error
 	s := &seedPlayer{epoch: time.Now().Unix()} //nolint:forbidigo // a rehearsal from the command line
 	if s.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		return err
+	}
+	if v.libraries != "" {
+		list, err := libraryList(o, v.libraries)
+		if err != nil {
+			return err
+		}
+		packages, err := libraries.Parse(list)
+		if err != nil {
+			return err
+		}
+		digest, err := blob.PutFiles(ctx, s.blobs, []blob.File{{Path: libraries.File, Content: list}}, blob.TreeLimits{})
+		if err != nil {
+			return err
+		}
+		s.libs = &agon.Libraries{List: digest, Packages: packages}
 	}
 	k := o.Kinds(root)[play.Name]
 	if s.player, err = kit.NewPlayer(ctx, o, d, root, map[string]kind.Kind{k.Name(): k}, s.blobs, filepath.Join(dir, "trees")); err != nil {

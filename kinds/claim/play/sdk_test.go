@@ -49,7 +49,7 @@ async def evaluate(request: JsonObject):
     r = CriterionEvaluationRequest.model_validate(request)
     assert r.verdict_options[1] == VerdictOption(value=1, description="Pass")
     try:
-        CriterionEvaluationRequest.model_validate(dict(request, verdict_options=[{"value": 0, "description": "a"}, {"value": 1, "description": "b"}]))
+        CriterionEvaluationRequest.model_validate(dict(request, verdict_options=[{"value": 0, "description": "a"}, {"value": 1, "description": "b"}])).verdict_options_domain()
         raise SystemExit("a bad scale was let in")
     except ValueError:
         pass

@@ -35,6 +35,9 @@ type ServeConfig struct {
 	// Driver and Rootfs make the box that the script runs in.
 	Driver sandbox.Driver
 	Rootfs string
+	// Mounts and Env are shown to the box besides, as installed libraries are.
+	Mounts []sandbox.Mount
+	Env    []string
 	// Bare runs the script without a box: only where something else is one.
 	Bare bool
 	// Ready is called with the address when it answers. Optional.
@@ -223,7 +226,7 @@ func (s *server) warm(ctx context.Context) (*warmBox, error) {
 		return nil, err
 	}
 	box, err := startWarm(s.ctx, warmConfig{
-		rootfs: s.c.Rootfs, dir: s.dir, tools: s.relay, timeout: s.v.timeout, wall: 30 * 24 * time.Hour, env: s.v.env,
+		rootfs: s.c.Rootfs, dir: s.dir, tools: s.relay, timeout: s.v.timeout, wall: 30 * 24 * time.Hour, env: append(slices.Clone(s.v.env), s.c.Env...), mounts: s.c.Mounts,
 		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: 1000},
 		open:   s.c.Driver.Start,
 		output: func(_ string, l outputLine) {

@@ -27,6 +27,7 @@ type warmConfig struct {
 	timeout time.Duration // of one call
 	wall    time.Duration // of the box
 	env     []string
+	mounts  []sandbox.Mount // besides the script's
 	open    func(context.Context, sandbox.Spec) (sandbox.Box, error)
 	output  func(task string, l outputLine)
 }
@@ -68,10 +69,10 @@ func startWarm(ctx context.Context, c warmConfig) (*warmBox, error) {
 	box, err := c.open(ctx, sandbox.Spec{
 		Name:   "script",
 		Rootfs: c.rootfs,
-		Mounts: []sandbox.Mount{
+		Mounts: append([]sandbox.Mount{
 			{Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: 64 << 20},
 			{Kind: sandbox.MountReadOnly, Source: c.dir, Target: agentDir},
-		},
+		}, c.mounts...),
 		Doors:  []sandbox.Door{{Listen: toolsDoor, Target: c.tools}},
 		Limits: c.limits,
 		Env: append([]string{

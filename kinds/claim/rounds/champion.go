@@ -54,16 +54,17 @@ func (c *champion) close() { c.player.Close() }
 func (c *champion) Answer(ctx context.Context, cl play.Claim) (int, bool, error) {
 	c.n++
 	ref := play.Reference{Verdict: cl.Payload.VerdictOptions[0].Value, Justification: "not used", Citations: []play.RefCitation{}, Spans: []play.Span{}}
-	_, pair, err := PlayPair(ctx, c.player, c.blobs, c.sub, fmt.Sprintf("champion-%d", c.n), 1, cl, ref)
+	_, pair, err := PlayPair(ctx, c.player, c.blobs, c.sub, fmt.Sprintf("champion-%d", c.n), 1, cl, ref, nil)
 	if err != nil || pair == nil || pair.Response == nil {
 		return 0, false, err // a script without an answer got it wrong
 	}
 	return pair.Response.Verdict, true, nil
 }
 
-// PlayPair plays one script on one claim by the validator's own player. An
+// PlayPair plays one script on one claim by the validator's own player; libs are the
+// packages that it is shown, nil for none. An
 // error is our failure; pair is nil where the script left nothing.
-func PlayPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Submission, run string, attempt int, cl play.Claim, ref play.Reference) (*validator.Attempt, *play.Pair, error) {
+func PlayPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Submission, run string, attempt int, cl play.Claim, ref play.Reference, libs *agon.Libraries) (*validator.Attempt, *play.Pair, error) {
 	dir, err := tempdir.Make("claim")
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +81,7 @@ func PlayPair(ctx context.Context, p *kit.Player, blobs blob.Store, sub agon.Sub
 	att := p.Play(ctx, validator.Job{
 		Run: agon.RunSpec{
 			Run: run, Arena: sub.Arena, Tasks: []agon.TaskRef{{Key: "supply/claim", Digest: digest}},
-			Policy: agon.Policy{Models: []string{"*"}, Budget: agon.Budget{Micros: cl.Budget, Calls: 200}},
+			Policy: agon.Policy{Models: []string{"*"}, Budget: agon.Budget{Micros: cl.Budget, Calls: 200}, Libraries: libs},
 		},
 		Attempt: attempt, Arena: agon.Arena{ID: sub.Arena, Kind: play.Name}, Submission: sub,
 	})

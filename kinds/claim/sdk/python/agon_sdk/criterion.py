@@ -7,6 +7,8 @@ import json
 import uuid
 from typing import Any, ClassVar, TypedDict
 
+from .models import ValidationError
+
 _SCALES = ({-1, 1}, {-1, 0, 1}, {1, 2, 3, 4, 5})
 
 
@@ -17,15 +19,15 @@ class _Model:
 
     @classmethod
     def model_validate(cls, value: Any) -> Any:
-        """Build from a dictionary. ValueError if a key is unknown or missing, or of another type."""
+        """Build from a dictionary. ValidationError, a ValueError, if a key is unknown or missing, or of another type."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, dict):
-            raise ValueError(f"{cls.__name__}: want an object")
+            raise ValidationError(f"{cls.__name__}: want an object")
         known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         for key in value:
             if key not in known:
-                raise ValueError(f"{cls.__name__}: {key!r} is unknown")
+                raise ValidationError(f"{cls.__name__}: {key!r} is unknown")
         given = {}
         for key, v in value.items():
             build = cls._nested.get(key)
@@ -33,7 +35,7 @@ class _Model:
         try:
             return cls(**given)
         except TypeError as e:
-            raise ValueError(f"{cls.__name__}: {e}") from None
+            raise ValidationError(f"{cls.__name__}: {e}") from None
 
     @classmethod
     def model_validate_json(cls, text: str | bytes) -> Any:
@@ -50,13 +52,13 @@ class _Model:
 
 def _text(owner: str, name: str, value: Any) -> str:
     if type(value) is not str or not value.strip():
-        raise ValueError(f"{owner}.{name}: want a text that is not blank")
+        raise ValidationError(f"{owner}.{name}: want a text that is not blank")
     return value.strip()
 
 
 def _int(owner: str, name: str, value: Any) -> int:
     if type(value) is not int:
-        raise ValueError(f"{owner}.{name}: want an integer")
+        raise ValidationError(f"{owner}.{name}: want an integer")
     return value
 
 
@@ -110,9 +112,12 @@ class FeedSearchContext(_Model):
 
     def __post_init__(self) -> None:
         if not isinstance(self.feed_id, uuid.UUID):
-            object.__setattr__(self, "feed_id", uuid.UUID(str(self.feed_id)))
+            try:
+                object.__setattr__(self, "feed_id", uuid.UUID(str(self.feed_id)))
+            except ValueError:
+                raise ValidationError("FeedSearchContext.feed_id: want a uuid") from None
         if _int("FeedSearchContext", "enqueue_seq", self.enqueue_seq) < 0:
-            raise ValueError("FeedSearchContext.enqueue_seq: negative")
+            raise ValidationError("FeedSearchContext.enqueue_seq: negative")
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
         """Return a plain dictionary."""
@@ -134,7 +139,8 @@ class CriterionEvaluationRequest(_Model):
     def __post_init__(self) -> None:
         for name in ("claim_text", "rubric_title", "rubric_description"):
             object.__setattr__(self, name, _text("CriterionEvaluationRequest", name, getattr(self, name)))
-        self.verdict_options_domain()
+        if type(self.verdict_options) is not list or not all(isinstance(o, VerdictOption) for o in self.verdict_options):
+            raise ValidationError("CriterionEvaluationRequest.verdict_options: want a list of options")
         if self.context is not None:
             object.__setattr__(self, "context", FeedSearchContext.model_validate(self.context))
 
@@ -177,7 +183,11 @@ class CriterionEvaluationVerdict(_Model):
     @classmethod
     def from_llm_content(cls, content: str) -> "CriterionEvaluationVerdict":
         """Read a model's reply, with or without a fence around its JSON. ValueError if it is not one."""
-        return cls.model_validate(parse_json_reply(content))
+        try:
+            value = parse_json_reply(content)
+        except ValueError:
+            raise ValidationError("CriterionEvaluationVerdict: the reply is not JSON") from None
+        return cls.model_validate(value)
 
 
 def normalise_verdict(verdict: int, options: list[Any]) -> float:

@@ -36,8 +36,15 @@ class LlmInputToolResultPart:
     type: str = dataclasses.field(init=False, default="input_tool_result")
 
 
+class _Part(type):
+    """Parts of answers are Records; they count as parts."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(cls, value) or (isinstance(value, Record) and "type" in value and ("text" in value or "data" in value))
+
+
 @dataclasses.dataclass(frozen=True)
-class LlmMessageContentPart:
+class LlmMessageContentPart(metaclass=_Part):
     """A part of a message that a model wrote."""
 
     type: str

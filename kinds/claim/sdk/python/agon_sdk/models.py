@@ -6,6 +6,10 @@ import copy
 from typing import Any
 
 
+class ValidationError(ValueError):
+    """A value that is not what a shape wants."""
+
+
 class Record(dict):
     """A JSON object. ``r.key`` and ``r["key"]`` are the same; an absent key
     read as an attribute is None where the protocol leaves nulls out."""

@@ -7,6 +7,7 @@ import json
 from typing import Any, ClassVar
 
 from .criterion import _Model
+from .models import ValidationError
 
 _MAX_CHARS = 80_000
 _MAX_CITATIONS = 200
@@ -40,10 +41,30 @@ class _Strict(_Model):
 
 def _stripped(owner: str, name: str, value: Any, limit: int) -> str:
     if type(value) is not str or not value.strip():
-        raise ValueError(f"{owner}.{name}: want a text that is not blank")
+        raise ValidationError(f"{owner}.{name}: want a text that is not blank")
     if len(value) > limit:
-        raise ValueError(f"{owner}.{name}: longer than {limit} characters")
+        raise ValidationError(f"{owner}.{name}: longer than {limit} characters")
     return value.strip()
+
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _check_schema(schema: Any) -> None:
+    """Want Draft 2020-12 and references that stay within the schema. What stands in const, enum, default and examples is data."""
+    stack = [schema]
+    while stack:
+        at = stack.pop()
+        if type(at) is list:
+            stack.extend(at)
+        if type(at) is not dict:
+            continue
+        if at.get("$schema", _DRAFT) not in (_DRAFT, _DRAFT + "#"):
+            raise ValidationError("Query.output_schema: want JSON Schema Draft 2020-12")
+        for key in ("$ref", "$dynamicRef"):
+            if key in at and not (type(at[key]) is str and at[key].startswith("#")):
+                raise ValidationError("Query.output_schema: references must be local")
+        stack.extend(v for k, v in at.items() if k not in ("const", "enum", "default", "examples", "$ref", "$dynamicRef"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +78,10 @@ class Query(_Strict):
         object.__setattr__(self, "text", _stripped("Query", "text", self.text, 1 << 20))
         if self.output_schema is not None:
             if type(self.output_schema) is not dict:
-                raise ValueError("Query.output_schema: want an object")
+                raise ValidationError("Query.output_schema: want an object")
             if len(compact_json(self.output_schema)) > _MAX_CHARS:
-                raise ValueError(f"Query.output_schema: longer than {_MAX_CHARS} characters")
+                raise ValidationError(f"Query.output_schema: longer than {_MAX_CHARS} characters")
+            _check_schema(self.output_schema)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +93,7 @@ class CitationSlice(_Strict):
 
     def __post_init__(self) -> None:
         if type(self.start) is not int or type(self.end) is not int or not 0 <= self.start < self.end:
-            raise ValueError("CitationSlice: want 0 <= start < end")
+            raise ValidationError("CitationSlice: want 0 <= start < end")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +109,9 @@ class CitationRef(_Strict):
     def __post_init__(self) -> None:
         for name in ("receipt_id", "result_id"):
             if type(getattr(self, name)) is not str or not getattr(self, name):
-                raise ValueError(f"CitationRef.{name}: want a text")
+                raise ValidationError(f"CitationRef.{name}: want a text")
         if type(self.slices) is not list:
-            raise ValueError("CitationRef.slices: want a list")
+            raise ValidationError("CitationRef.slices: want a list")
         object.__setattr__(self, "slices", [CitationSlice.model_validate(x) for x in self.slices])
 
 
@@ -106,16 +128,16 @@ class Response(_Strict):
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.output is None):
-            raise ValueError("Response: want exactly one of text and output")
+            raise ValidationError("Response: want exactly one of text and output")
         for name in ("text", "note"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _stripped("Response", name, getattr(self, name), _MAX_CHARS))
         if self.output is not None and len(compact_json(self.output)) > _MAX_CHARS:
-            raise ValueError(f"Response.output: longer than {_MAX_CHARS} characters")
+            raise ValidationError(f"Response.output: longer than {_MAX_CHARS} characters")
         if self.citations is None:
             return
         if type(self.citations) is not list or len(self.citations) > _MAX_CITATIONS:
-            raise ValueError(f"Response.citations: want at most {_MAX_CITATIONS}")
+            raise ValidationError(f"Response.citations: want at most {_MAX_CITATIONS}")
         object.__setattr__(self, "citations", [CitationRef.model_validate(x) for x in self.citations])
         if sum(max(len(c.slices), 1) for c in self.citations) > _MAX_SEGMENTS:
-            raise ValueError(f"Response.citations: more than {_MAX_SEGMENTS} segments")
+            raise ValidationError(f"Response.citations: more than {_MAX_SEGMENTS} segments")

@@ -11,13 +11,23 @@ from typing import Any, Sequence
 
 from agon_sdk.client import ToolInvocationError, current
 from agon_sdk.models import Record as LlmChatResult
-from agon_sdk.models import ToolCallResponse
+from agon_sdk.models import ToolCallResponse, ValidationError
+
+_SEARCH = ("desearch", "parallel", "firecrawl", "exa", "tavily")
+_EMBED = ("chutes", "openrouter")
+_CHAT = ("chutes", "openrouter", "ai_gateway")
+
+
+def _of(provider: Any, known: tuple[str, ...]) -> str:
+    if provider not in known:
+        raise ValidationError(f"provider: want one of {', '.join(known)}")
+    return provider
 
 
 def _given(timeout: float | None, **kwargs: Any) -> dict[str, Any]:
     if timeout is not None:
         if type(timeout) not in (int, float) or not math.isfinite(timeout) or timeout <= 0:
-            raise ValueError("timeout: want a number of seconds above 0")
+            raise ValidationError("timeout: want a number of seconds above 0")
         kwargs["timeout"] = float(timeout)
     return {k: v for k, v in kwargs.items() if v is not None}
 
@@ -25,7 +35,7 @@ def _given(timeout: float | None, **kwargs: Any) -> dict[str, Any]:
 def _texts(name: str, value: str | Sequence[str]) -> list[str]:
     out = [value] if isinstance(value, str) else list(value)
     if not out or any(type(x) is not str or not x.strip() for x in out):
-        raise ValueError(f"{name}: want texts that are not blank")
+        raise ValidationError(f"{name}: want texts that are not blank")
     return [x.strip() for x in out]
 
 
@@ -57,13 +67,13 @@ async def search_web(
     """Search pages by one query or several. ``results`` can be cited."""
     return await current().call(
         "search_web", (),
-        _given(timeout, provider=provider, search_queries=_texts("search_queries", search_queries), num=num, provider_extra=_plain(provider_extra)),
+        _given(timeout, provider=_of(provider, _SEARCH), search_queries=_texts("search_queries", search_queries), num=num, provider_extra=_plain(provider_extra)),
     )
 
 
 async def fetch_page(url: str, /, *, provider: str, provider_extra: Any = None, timeout: float | None = None) -> ToolCallResponse:
     """Read one page as text. Its result can be cited, whole or in slices."""
-    return await current().call("fetch_page", (), _given(timeout, provider=provider, url=url, provider_extra=_plain(provider_extra)))
+    return await current().call("fetch_page", (), _given(timeout, provider=_of(provider, _SEARCH), url=url, provider_extra=_plain(provider_extra)))
 
 
 async def embed_text(
@@ -73,7 +83,7 @@ async def embed_text(
     """Turn texts into vectors. ``response.data[i].embedding`` is that of the i-th."""
     return await current().call(
         "embed_text", (),
-        _given(timeout, provider=provider, model=model, texts=_texts("texts", texts), input_type=input_type, instruction=instruction,
+        _given(timeout, provider=_of(provider, _EMBED), model=model, texts=_texts("texts", texts), input_type=input_type, instruction=instruction,
                dimensions=dimensions, provider_extra=_plain(provider_extra)),
     )
 
@@ -82,11 +92,11 @@ async def llm_chat(*, provider: str, model: str, messages: Sequence[Any], timeou
     """Ask a model of a provider. Keywords: temperature, max_output_tokens, tools, tool_choice, parallel_tool_calls, thinking."""
     if max_tokens is not None:
         if kwargs.get("max_output_tokens") is not None:
-            raise ValueError("max_tokens: max_output_tokens is given too")
+            raise ValidationError("max_tokens: max_output_tokens is given too")
         kwargs["max_output_tokens"] = max_tokens
     return await current().call(
         "llm_chat", (),
-        _given(timeout, provider=provider, model=model, messages=_plain(list(messages)), **{k: _plain(v) for k, v in kwargs.items()}),
+        _given(timeout, provider=_of(provider, _CHAT), model=model, messages=_plain(list(messages)), **{k: _plain(v) for k, v in kwargs.items()}),
     )
 
 
