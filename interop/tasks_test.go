@@ -17,13 +17,14 @@ import (
 // its check, else a part of the reason why it does not, or cannot be played.
 var cookbook = map[string]string{
 	"simple-task": "", "multi-step": "", "skills": "",
-	"multi-reward":         "reward.json: want a number `reward`",                 // it has several, and says elsewhere how they are summed
-	"dns-blacklisting":     "the reference solution does not solve the task",      // its image's ENTRYPOINT starts a server
-	"mcp-tools":            "environment/docker-compose.yaml: other containers",   //
-	"multi-container":      "environment/docker-compose.yaml: other containers",   //
-	"simulated-user":       "environment/docker-compose.yaml: other containers",   //
-	"computer-use-ubuntu":  "environment/docker-compose.yaml: other containers",   //
-	"computer-use-windows": "environment.env.DAYTONA_API_KEY: ${DAYTONA_API_KEY}", //
+	"multi-reward":     "reward.json: want a number `reward`",            // it has several, and says elsewhere how they are summed
+	"dns-blacklisting": "the reference solution does not solve the task", // its image's ENTRYPOINT starts a server
+	// Their services stand on python:3.12-slim, which no registry here has.
+	"mcp-tools":            "cannot be built",
+	"multi-container":      "cannot be built",
+	"computer-use-ubuntu":  "cannot be built",
+	"simulated-user":       "services.user-server.environment", // a key of the host
+	"computer-use-windows": "services.desktop.environment",     // another
 }
 
 // Published Harbor tasks come over with the images that their Dockerfiles need, and
