@@ -5,6 +5,11 @@
 //
 //	{"op":"list"}                                       -> {"keys":["5Grw…"]}
 //	{"op":"sign","ss58":"5Grw…","message":"<base64>"}   -> {"signature":"<128 hex>"}
+//	{"op":"extrinsic","ss58":"5Grw…","message":"<base64>"}
+//
+// An extrinsic's message is its whole payload: call, extra and additional. The agent
+// hashes it where it has over 256 bytes, as chains do, and sees before what it
+// signs. Config.Policy says what it signs at all.
 //
 // or {"error":"…","code":"…"} with a code of this package. Who may ask is
 // decided by the kernel (SO_PEERCRED), by a socket of mode 0600 and by its
@@ -56,6 +61,7 @@ const (
 	CodeTooLarge   = "too_large"
 	CodeUnknownKey = "unknown_key"
 	CodeRefused    = "refused"
+	CodePolicy     = "policy"
 	CodeBusy       = "busy"
 	CodeInternal   = "internal"
 )
@@ -86,6 +92,7 @@ type Server struct {
 	list []string
 	uids []int
 	max  int
+	only Policy
 	log  *slog.Logger
 	// peer returns the user at the other end; a test replaces it.
 	peer func(*net.UnixConn) (int, error)
@@ -94,6 +101,7 @@ type Server struct {
 // Config is what a Server is made of.
 type Config struct {
 	Keys     []auth.Signer // hotkeys; at least one
+	Policy   Policy        // what may be signed; the zero value = everything
 	UIDs     []int         // users who may ask; nil = the agent's own
 	MaxConns int           // 0 = DefaultMaxConns
 	Log      *slog.Logger  // refusals are logged, messages and signatures are not
@@ -101,7 +109,7 @@ type Config struct {
 
 // New makes a server.
 func New(c Config) (*Server, error) {
-	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, log: c.Log, peer: peerUID}
+	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, only: c.Policy, log: c.Log, peer: peerUID}
 	for _, k := range c.Keys {
 		s.keys[k.SS58()] = k
 	}
@@ -245,9 +253,9 @@ func (s *Server) answer(line []byte, uid int) answer {
 	switch a.Op {
 	case "list":
 		return answer{Keys: s.list}
-	case "sign":
+	case "sign", "extrinsic":
 	default:
-		return refuse(CodeBadRequest, "op is neither list nor sign")
+		return refuse(CodeBadRequest, "op is neither list, sign nor extrinsic")
 	}
 	if len(a.Message) > MaxMessage {
 		return refuse(CodeTooLarge, "message of %d bytes: at most %d", len(a.Message), MaxMessage)
@@ -257,7 +265,17 @@ func (s *Server) answer(line []byte, uid int) answer {
 		s.log.Warn("key agent was asked for a key that it has not", "uid", uid)
 		return refuse(CodeUnknownKey, "the agent has no such key")
 	}
-	sig, err := key.Sign(a.Message)
+	msg, why := a.Message, ""
+	if a.Op == "extrinsic" {
+		msg, why = signed(msg), s.only.call(msg)
+	} else {
+		why = s.only.text(msg)
+	}
+	if why != "" {
+		s.log.Warn("key agent does not sign", "key", a.SS58, "uid", uid, "why", why)
+		return refuse(CodePolicy, "the agent's policy does not allow this: %s", why)
+	}
+	sig, err := key.Sign(msg)
 	if err != nil {
 		s.log.Error("key agent cannot sign", "key", a.SS58, "err", err)
 		return refuse(CodeInternal, "cannot sign")
@@ -333,7 +351,12 @@ func (c *Client) Sign(msg []byte) ([]byte, error) {
 	if len(msg) > MaxMessage {
 		return nil, &Error{CodeTooLarge, fmt.Sprintf("message of %d bytes: at most %d", len(msg), MaxMessage)}
 	}
-	a, err := c.call(ask{Op: "sign", SS58: c.address, Message: msg})
+	return c.sign("sign", msg, msg)
+}
+
+// sign asks for a signature; signed is what the agent signs of the message.
+func (c *Client) sign(op string, message, msg []byte) ([]byte, error) {
+	a, err := c.call(ask{Op: op, SS58: c.address, Message: message})
 	if err != nil {
 		return nil, err
 	}

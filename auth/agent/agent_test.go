@@ -177,8 +177,8 @@ func TestProtocol(t *testing.T) {
 	defer start(t, path, nil, alice)()
 	for line, want := range map[string]string{
 		`{"op":"list"}`: `{"keys":["` + alice.SS58() + `"]}`,
-		`{}`:            `{"code":"bad_request","error":"op is neither list nor sign"}`,
-		`{"op":"key"}`:  `{"code":"bad_request","error":"op is neither list nor sign"}`,
+		`{}`:            `{"code":"bad_request","error":"op is neither list, sign nor extrinsic"}`,
+		`{"op":"key"}`:  `{"code":"bad_request","error":"op is neither list, sign nor extrinsic"}`,
 		`x`:             `{"code":"bad_request","error":"line is not a JSON object of this protocol"}`,
 		`{"op":"sign","ss58":"` + alice.SS58() + `","message":"!"}`:                `{"code":"bad_request","error":"line is not a JSON object of this protocol"}`,
 		`{"op":"sign","ss58":"x"}`:                                                 `{"code":"unknown_key","error":"the agent has no such key"}`,

@@ -11,3 +11,6 @@ import (
 func peerUID(*net.UnixConn) (int, error) {
 	return -1, errors.New("the user of a socket's other end is known on Linux only")
 }
+
+// Protect is known on Linux only.
+func Protect() error { return errors.New("a process keeps its memory to itself on Linux only") }

@@ -51,7 +51,15 @@ func (c *Client) attempt(ctx context.Context, signer auth.Signer, address, palle
 	if err != nil {
 		return nil, err
 	}
-	sig, err := signer.Sign(scale.Payload(body, extra, additional))
+	// A signer elsewhere may want to see what it signs: it gets the payload whole, not its hash.
+	var sig []byte
+	if s, ok := signer.(interface {
+		SignExtrinsic(payload []byte) ([]byte, error)
+	}); ok {
+		sig, err = s.SignExtrinsic(slices.Concat(body, extra, additional))
+	} else {
+		sig, err = signer.Sign(scale.Payload(body, extra, additional))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sign extrinsic: %w", err)
 	}

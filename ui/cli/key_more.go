@@ -317,6 +317,7 @@ func (a *App) agentSocket() string {
 func (a *App) keyAgentCmd() *cobra.Command {
 	var socket string
 	var uids []int
+	var allow, genesis []string
 	cmd := &cobra.Command{
 		Use:   "agent [HOTKEY...]",
 		Short: "Sign for daemons over a unix socket, so that they hold no key",
@@ -326,8 +327,13 @@ The agent signs with the hotkey in force, or with those named. An encrypted hotk
 password is asked for once, at the start. Point daemons at the socket with
 AGON_KEY_AGENT; agon itself then asks the agent for every signature.
 The socket has mode 0600 in a directory of mode 0700, and the kernel tells who asks:
-the agent's own user, or those of --uid.`,
-		Example: "  agon key agent &\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example",
+the agent's own user, or those of --uid. It dumps no core, cannot be traced, and locks
+its memory where the system grants that.
+
+--allow says what it signs, and nothing else: agon-v1 or btauth/1 (requests), text (all
+printable text), or a call of the chain by its numbers, as 7.0 for set_weights; with
+--genesis on these chains only.`,
+		Example: "  agon key agent &\n  agon key agent --allow agon-v1 --allow 7.0 --genesis 0x2f0555cc76fc2840a25a6ea3b9637146806f1f44b090c175ffde2a7e5ab36c03\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example",
 		Args:    Args(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w, err := a.wallet()
@@ -354,6 +360,12 @@ the agent's own user, or those of --uid.`,
 				}
 				c.Keys = append(c.Keys, key)
 			}
+			if c.Policy, err = agent.ParsePolicy(allow, genesis); err != nil {
+				return output.Usage("allow", "name what may be signed", "%v", err)
+			}
+			if err := agent.Protect(); err != nil {
+				a.IO.Notef("this process is not wholly protected: %s", plain.Line(err.Error()))
+			}
 			server, err := agent.New(c)
 			if err != nil {
 				return err
@@ -370,6 +382,8 @@ the agent's own user, or those of --uid.`,
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "`path` of the socket (default: AGON_KEY_AGENT, or agon/key-agent.sock in XDG_RUNTIME_DIR)")
+	cmd.Flags().StringArrayVar(&allow, "allow", nil, "sign only this `form` or call (may be repeated; default: everything)")
+	cmd.Flags().StringArrayVar(&genesis, "genesis", nil, "allow calls only on the chain with this `hash` (may be repeated)")
 	cmd.Flags().IntSliceVar(&uids, "uid", nil, "numeric `user` who may ask, besides your own (may be repeated)")
 	return cmd
 }
