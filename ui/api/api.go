@@ -114,7 +114,7 @@ func New(cfg Config) http.Handler {
 	api := humago.New(mux, hc)
 	a.routes(mux, api)
 	a.streams(mux, api.OpenAPI())
-	return a.wrap(a.shared(mux))
+	return a.wrap(mux, a.shared(mux))
 }
 
 // schemaName names a type in the document. A noun and what the API shows of it
@@ -153,9 +153,13 @@ func requestID(ctx context.Context) string {
 	return s
 }
 
+// noRoute is the pattern of what no route is for.
+const noRoute = "/"
+
 // wrap gives each request an id, bounds and reads its body, and checks the
-// signature: always when something may change, else when one is sent.
-func (a *server) wrap(next http.Handler) http.Handler {
+// signature: always when something may change, else when one is sent. A request that
+// mux has no route for is told so, signed or not.
+func (a *server) wrap(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var idb [8]byte
 		_, _ = rand.Read(idb[:]) // never fails (crypto/rand)
@@ -169,12 +173,18 @@ func (a *server) wrap(next http.Handler) http.Handler {
 				writeProblem(w, problemOf(ctx, &agon.Error{Code: "internal", Status: 500, Message: "internal error", Fault: agon.FaultPlatform}))
 			}
 		}()
+		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
+		if mutates {
+			if h, pattern := mux.Handler(r); pattern == noRoute {
+				h.ServeHTTP(w, r.WithContext(ctx))
+				return
+			}
+		}
 		limit := bodyLimit(r)
 		if r.ContentLength > limit {
 			writeProblem(w, problemOf(ctx, tooLarge(limit)))
 			return
 		}
-		mutates := r.Method != http.MethodGet && r.Method != http.MethodHead
 		signed := mutates || r.Header.Get("Agon-Signature") != "" || r.Header.Get("X-Bittensor-Signature") != ""
 		claimed := ""
 		if signed {

@@ -255,6 +255,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown field", raw{method: "POST", path: to, body: []byte(`{"name":"x","licence":"MIT","files":[],"more":1}`), key: f.miner}, 422},
 		{"path escapes", raw{method: "POST", path: to, body: submission(map[string]string{"../agent": "a"}, "MIT"), key: f.miner}, 422},
 		{"no such route", raw{method: "GET", path: "/v1/nothing"}, 404},
+		{"no such route, unsigned", raw{method: "POST", path: "/v2/nothing", body: []byte("{}")}, 404},
+		{"no such route, signed", raw{method: "DELETE", path: "/v1/arenas", key: f.miner}, 404},
 		{"no such run", raw{method: "GET", path: "/v1/runs/none"}, 404},
 		{"claim without permit", raw{method: "POST", path: "/v1/leases", body: []byte(`{"kinds":["fake"],"driver":"x","wait_ms":0}`), key: f.miner}, 403},
 		{"pause by a miner", raw{method: "POST", path: "/v1/arenas/arena-1/state", body: []byte(`{"state":"paused"}`), key: f.miner}, 403},

@@ -64,8 +64,8 @@ func (a *server) streams(mux *http.ServeMux, doc *huma.OpenAPI) {
 	mux.HandleFunc("GET /v1/runs/{id}/stream", a.stream)
 	mux.HandleFunc("GET /v1/blobs/{digest}", a.getBlob)
 	mux.HandleFunc("PUT /v1/blobs/{digest}", a.putBlob)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problemOf(r.Context(), &agon.Error{Code: "not_found", Status: 404, Message: "no such route: " + r.URL.Path, Mend: "see /openapi.json"}))
+	mux.HandleFunc(noRoute, func(w http.ResponseWriter, r *http.Request) {
+		refuseUnread(w, r, problemOf(r.Context(), &agon.Error{Code: "not_found", Status: 404, Message: "no such route: " + r.URL.Path, Mend: "see /openapi.json"}))
 	})
 }
 
