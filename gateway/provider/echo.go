@@ -3,7 +3,22 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 )
+
+// placeholders are what people give as the key of a server that asks for none.
+var placeholders = []string{"none", "empty", "dummy", "null", "test", "local", "token", "ollama", "vllm", "lm-studio", "lmstudio", "not-needed", "no-key", "sk-none", "n/a"}
+
+// Secret is what of a key is to be kept secret: all of it, or nothing, where the key
+// is what a server without keys is given ("none", "EMPTY") or of less than four bytes.
+// Such a word stands in honest replies.
+func Secret(key string) string {
+	if len(key) < 4 || slices.Contains(placeholders, strings.ToLower(key)) {
+		return ""
+	}
+	return key
+}
 
 // minHalf is the length in bytes from which half of a key is looked for too:
 // shorter texts turn up by chance.
@@ -11,9 +26,9 @@ const minHalf = 8
 
 // Echoes reports whether a whole reply says the key that asked for it, in full
 // or in half, as it is or as JSON writes it with escapes. Such a reply is
-// handed to nobody. An empty key is never said.
+// handed to nobody. What is no secret (Secret) is never said.
 func Echoes(reply []byte, key string) bool {
-	if key == "" {
+	if key = Secret(key); key == "" {
 		return false
 	}
 	parts := []string{key}

@@ -24,3 +24,15 @@ func TestEchoes(t *testing.T) {
 		t.Error("no key, or a short one")
 	}
 }
+
+// Placeholders of a key stand in honest replies; short secrets are kept.
+func TestSecret(t *testing.T) {
+	for key, want := range map[string]string{"": "", "x": "", "none": "", "EMPTY": "", "Ollama": "", "s3cr": "s3cr", "nonesuch": "nonesuch", "sk-test-0123": "sk-test-0123"} {
+		if got := Secret(key); got != want {
+			t.Errorf("%q: %q, want %q", key, got, want)
+		}
+	}
+	if Echoes([]byte(`{"a":"there is none"}`), "none") {
+		t.Error("a placeholder is taken for a key")
+	}
+}

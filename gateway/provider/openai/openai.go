@@ -64,9 +64,10 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 
 // Upstream is an OpenAI-compatible server. It implements provider.Upstream.
 type Upstream struct {
-	cfg  Config
-	base string
-	rt   http.RoundTripper
+	cfg    Config
+	secret string // what no reply may hold (provider.Secret)
+	base   string
+	rt     http.RoundTripper
 }
 
 // New checks c. It does not connect. Its errors never hold the key or the
@@ -123,9 +124,10 @@ func New(c Config) (*Upstream, error) {
 		}
 	}
 	return &Upstream{
-		cfg:  c,
-		base: strings.TrimRight(u.String(), "/"),
-		rt:   rt,
+		cfg:    c,
+		secret: provider.Secret(c.Key),
+		base:   strings.TrimRight(u.String(), "/"),
+		rt:     rt,
 	}, nil
 }
 
@@ -238,23 +240,23 @@ func (u *Upstream) failure(ctx context.Context, err error, class provider.Class)
 }
 
 func (u *Upstream) leaks(s string) bool {
-	return u.cfg.Key != "" && strings.Contains(s, u.cfg.Key)
+	return u.secret != "" && strings.Contains(s, u.secret)
 }
 
 // clean makes foreign text fit for a log line: no key, no control sequences, at most 300 bytes.
 func (u *Upstream) clean(s string) string {
-	if u.cfg.Key != "" {
-		s = strings.ReplaceAll(s, u.cfg.Key, "[key]")
+	if u.secret != "" {
+		s = strings.ReplaceAll(s, u.secret, "[key]")
 		// Providers like to quote "sk-ab…wxyz"; the cut of our 512 bytes may also halve the key.
-		if n := len(u.cfg.Key); n >= 8 {
+		if n := len(u.secret); n >= 8 {
 			for i := n; i >= 6; i-- {
-				if strings.HasSuffix(s, u.cfg.Key[:i]) {
-					s = strings.TrimSuffix(s, u.cfg.Key[:i]) + "[key]"
+				if strings.HasSuffix(s, u.secret[:i]) {
+					s = strings.TrimSuffix(s, u.secret[:i]) + "[key]"
 					break
 				}
 			}
-			s = strings.ReplaceAll(s, u.cfg.Key[:n/2], "[key]")
-			s = strings.ReplaceAll(s, u.cfg.Key[n/2:], "[key]")
+			s = strings.ReplaceAll(s, u.secret[:n/2], "[key]")
+			s = strings.ReplaceAll(s, u.secret[n/2:], "[key]")
 		}
 	}
 	s = strings.Map(func(r rune) rune {
@@ -297,8 +299,8 @@ func (b *body) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if len(b.ready) == 0 && b.err == nil && len(p) <= 2*len(b.u.cfg.Key) {
-		room := make([]byte, 2*len(b.u.cfg.Key)+512)
+	if len(b.ready) == 0 && b.err == nil && len(p) <= 2*len(b.u.secret) {
+		room := make([]byte, 2*len(b.u.secret)+512)
 		n, _ := b.Read(room) // b.err keeps what it says until the room is empty
 		b.ready = room[:n]
 	}
@@ -343,7 +345,7 @@ func (b *body) fill(p []byte) int {
 // end nothing is held back: a reply that stops within the key has echoed it if
 // half of it was told.
 func (b *body) clear(p []byte, end bool) (safe int, echoed bool) {
-	key := b.u.cfg.Key
+	key := b.u.secret
 	b.held = b.held[:0]
 	if key == "" {
 		return len(p), false

@@ -91,7 +91,7 @@ func TestEchoIsFound(t *testing.T) {
 			}
 		}
 		b := &body{
-			u: &Upstream{cfg: Config{Key: key, Idle: time.Hour, MaxReply: 1 << 20}}, left: 1 << 20,
+			u: &Upstream{cfg: Config{Key: key, Idle: time.Hour, MaxReply: 1 << 20}, secret: key}, left: 1 << 20,
 			rc: io.NopCloser(io.MultiReader(rs...)), idle: time.NewTimer(time.Hour),
 		}
 		var out strings.Builder
@@ -125,7 +125,7 @@ func TestEchoIsFound(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
-	u := &Upstream{cfg: Config{Key: key}}
+	u := &Upstream{cfg: Config{Key: key}, secret: key}
 	for _, s := range []string{
 		"Incorrect API key provided: " + key, "cut: " + key[:30], key[18:] + " half", "\x1b[31mred\x00\xff", strings.Repeat("é", 600),
 	} {
