@@ -26,7 +26,7 @@ const minHalf = 8
 
 // Echoes reports whether a whole reply says the key that asked for it, in full
 // or in half, as it is or as JSON writes it with escapes. Such a reply is
-// handed to nobody. What is no secret (Secret) is never said.
+// handed to nobody. A placeholder of a key (Secret) is never said.
 func Echoes(reply []byte, key string) bool {
 	if key = Secret(key); key == "" {
 		return false
