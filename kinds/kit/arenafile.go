@@ -134,16 +134,25 @@ const maxArenaFile = 256 << 10
 var ArenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
 
 // LoadArenaFile reads and checks an arena file. The error names every mistake.
-// KIND.toml, where no such file is, is the arena that the kind ships (Kit.Demo).
+// Where no such file is, KIND.toml and the arena's id mean the one that the kind ships
+// (Kit.Demo).
 func LoadArenaFile(path string, kits List) (ArenaFile, error) {
 	var f ArenaFile
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if k, ok := kits.Of(strings.TrimSuffix(path, ".toml")); ok && k.Demo != nil && strings.HasSuffix(path, ".toml") {
-			return k.Demo().checked(kits)
+		var ids []string
+		for _, k := range kits {
+			if k.Demo == nil {
+				continue
+			}
+			d := k.Demo()
+			if path == k.Kind+".toml" || path == d.ID {
+				return d.checked(kits)
+			}
+			ids = append(ids, d.ID)
 		}
 		if !strings.ContainsRune(path, os.PathSeparator) {
-			err = fmt.Errorf("%w, nor does a kind of this binary ship it", err)
+			err = fmt.Errorf("%w, nor does a kind of this binary ship it (it ships %s)", err, strings.Join(ids, ", "))
 		}
 	}
 	if err != nil {

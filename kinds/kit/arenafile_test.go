@@ -103,9 +103,12 @@ func TestArenaFileLimits(t *testing.T) {
 	}
 }
 
-// KIND.toml is the arena that a kind ships, unless there is such a file.
+// KIND.toml and its id mean the arena that a kind ships, unless there is such a file.
 func TestShippedArena(t *testing.T) {
 	t.Chdir(t.TempDir())
+	if f, err := kit.LoadArenaFile("mine", fakes()); err != nil || f.Kind != "fake" {
+		t.Errorf("by its id: %+v, %v", f, err)
+	}
 	if f, err := kit.LoadArenaFile("fake.toml", fakes()); err != nil || f.ID != "mine" || f.Policy.Agent.WallMS == 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
