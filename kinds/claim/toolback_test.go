@@ -110,7 +110,7 @@ func TestOwnCorpus(t *testing.T) {
 			for _, h := range hits {
 				for _, id := range []string{h.JobID, h.ContentID} {
 					if _, err := uuid.Parse(id); err != nil {
-						t.Errorf("%s is no uuid", id)
+						t.Errorf("%s is not a UUID", id)
 					}
 				}
 			}

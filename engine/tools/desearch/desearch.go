@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/engine/tools"
-	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/engine/tools/remote"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -31,9 +31,8 @@ type Config struct {
 	Timeout time.Duration // of one request; default 50 s
 }
 
-// maxReply bounds a reply, maxField one text of it.
+// maxField bounds one text of a reply.
 const (
-	maxReply = 4 << 20
 	maxField = 20_000
 )
 
@@ -100,7 +99,7 @@ func parseWeb(b []byte) ([]tools.WebHit, error) {
 		Data *[]struct{ Link, Snippet, Title string }
 	}
 	if err := json.Unmarshal(b, &in); err != nil || in.Data == nil {
-		return nil, bad("reply has no data")
+		return nil, remote.Bad("reply has no data")
 	}
 	out := make([]tools.WebHit, 0, len(*in.Data))
 	for _, h := range *in.Data {
@@ -158,7 +157,7 @@ func parseX(b []byte) ([]tools.Post, error) {
 	if json.Unmarshal(b, &in) != nil {
 		var wrapped struct{ Data *[]post }
 		if json.Unmarshal(b, &wrapped) != nil || wrapped.Data == nil {
-			return nil, bad("reply is not a list of posts")
+			return nil, remote.Bad("reply is not a list of posts")
 		}
 		in = *wrapped.Data
 	}
@@ -224,7 +223,7 @@ var lists = []struct{ key, source string }{
 func parseAI(b []byte) ([]tools.AIHit, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(b, &in); err != nil || in == nil {
-		return nil, bad("reply is not an object")
+		return nil, remote.Bad("reply is not an object")
 	}
 	out := []tools.AIHit{}
 	seen := map[string]bool{}
@@ -262,7 +261,7 @@ func parseAI(b []byte) ([]tools.AIHit, error) {
 		}
 	}
 	if !found {
-		return nil, bad("reply has no results")
+		return nil, remote.Bad("reply has no results")
 	}
 	return out, nil
 }
@@ -284,62 +283,14 @@ func (s *Search) do(ctx context.Context, method, path string, q url.Values, body
 	}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), rd)
 	if err != nil {
-		return nil, bad("request cannot be made")
+		return nil, remote.Bad("request cannot be made")
 	}
 	req.Header.Set("Authorization", s.cfg.Key)
-	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := s.cfg.Client.Do(req)
-	if err != nil {
-		return nil, lost(ctx, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, &tools.Failure{Class: class(resp.StatusCode), Own: resp.StatusCode == 400 || resp.StatusCode == 422, Detail: fmt.Sprintf("status %d", resp.StatusCode)}
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
-	if err != nil {
-		return nil, lost(ctx, err)
-	}
-	if len(b) > maxReply {
-		return nil, bad("reply is larger than 4 MiB")
-	}
-	if provider.Echoes(b, s.cfg.Key) {
-		return nil, bad("reply holds our key")
-	}
-	return b, nil
+	return remote.Do(s.cfg.Client, req, s.cfg.Key)
 }
-
-func lost(ctx context.Context, err error) error {
-	var t interface{ Timeout() bool }
-	if ctx.Err() != nil || (errors.As(err, &t) && t.Timeout()) {
-		return &tools.Failure{Class: "timeout"}
-	}
-	return &tools.Failure{Class: "server", Detail: "connection failed"}
-}
-
-func class(status int) string {
-	switch status {
-	case 400, 422:
-		return "refused"
-	case 401, 403:
-		return "auth"
-	case 402:
-		return "payment"
-	case 408, 504:
-		return "timeout"
-	case 429:
-		return "rate_limit"
-	}
-	if status >= 500 {
-		return "server"
-	}
-	return "bad_reply"
-}
-
-func bad(detail string) error { return &tools.Failure{Class: "bad_reply", Detail: detail} }
 
 // some is nil for no text, and a bounded copy for too much.
 func some(s string) *string {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/engine/tools/remote"
 )
 
 func serve(t *testing.T, h http.HandlerFunc) *Search {
@@ -88,7 +89,7 @@ func TestFailures(t *testing.T) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		}, "bad_reply", false},
 		"html": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "bad_reply", false},
-		"huge": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxReply+1)) }, "bad_reply", false},
+		"huge": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, remote.MaxReply+1)) }, "bad_reply", false},
 		"slow": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout", false},
 	} {
 		t.Run(name, func(t *testing.T) {

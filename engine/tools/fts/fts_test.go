@@ -126,7 +126,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	junk := filepath.Join(t.TempDir(), "x.db")
-	if err := os.WriteFile(junk, []byte("this is no database, but a text that is long enough"), 0o600); err != nil {
+	if err := os.WriteFile(junk, []byte("a text that is long enough and not a database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{junk, t.TempDir(), junk + "none"} {

@@ -9,8 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,14 +18,13 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools"
-	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/engine/tools/remote"
 	"github.com/agon-arena/agon/internal/fetch"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
-// Limits of a reply, of one text of it, and of a page.
+// Limits of one text of a reply, of a page, and of results.
 const (
-	maxReply   = 4 << 20
 	maxField   = 20_000
 	maxPage    = 4 << 20
 	defaultNum = 10
@@ -273,55 +270,9 @@ func (s *Search) Page(ctx context.Context, address string) (tools.Page, error) {
 
 // do sends one request and reads its reply within the limits.
 func (s *Search) do(ctx context.Context, req *http.Request) ([]byte, error) {
-	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "agon")
-	resp, err := s.cfg.Client.Do(req.WithContext(ctx))
-	if err != nil {
-		return nil, lost(ctx, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, &tools.Failure{Class: class(resp.StatusCode), Own: resp.StatusCode == 400 || resp.StatusCode == 422, Detail: fmt.Sprintf("status %d", resp.StatusCode)}
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
-	switch {
-	case err != nil:
-		return nil, lost(ctx, err)
-	case len(b) > maxReply:
-		return nil, bad("reply is larger than 4 MiB")
-	case s.cfg.Key != "" && provider.Echoes(b, s.cfg.Key):
-		return nil, bad("reply holds our key")
-	}
-	return b, nil
+	return remote.Do(s.cfg.Client, req.WithContext(ctx), s.cfg.Key)
 }
-
-func lost(ctx context.Context, err error) error {
-	var t interface{ Timeout() bool }
-	if ctx.Err() != nil || (errors.As(err, &t) && t.Timeout()) {
-		return &tools.Failure{Class: "timeout"}
-	}
-	return &tools.Failure{Class: "server", Detail: "connection failed"}
-}
-
-func class(status int) string {
-	switch {
-	case status == 400, status == 422:
-		return "refused"
-	case status == 401, status == 403: // SearXNG answers 403 where json is not allowed
-		return "auth"
-	case status == 402:
-		return "payment"
-	case status == 408, status == 504:
-		return "timeout"
-	case status == 429:
-		return "rate_limit"
-	case status >= 500:
-		return "server"
-	}
-	return "bad_reply"
-}
-
-func bad(detail string) error { return &tools.Failure{Class: "bad_reply", Detail: detail} }
 
 // some is nil for no text, and a bounded copy for too much.
 func some(s string) *string {
@@ -381,7 +332,7 @@ func (searxng) read(b []byte) ([]hit, error) {
 		Results *[]struct{ URL, Title, Content string }
 	}
 	if json.Unmarshal(b, &in) != nil || in.Results == nil {
-		return nil, bad("reply has no results")
+		return nil, remote.Bad("reply has no results")
 	}
 	out := make([]hit, 0, len(*in.Results))
 	for _, r := range *in.Results {
@@ -426,7 +377,7 @@ func (brave) read(b []byte) ([]hit, error) {
 		}
 	}
 	if json.Unmarshal(b, &in) != nil || (in.Type != "search" && in.Web == nil) {
-		return nil, bad("reply is not a search")
+		return nil, remote.Bad("reply is not a search")
 	}
 	if in.Web == nil { // nothing was found
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/engine/tools/remote"
 	"github.com/agon-arena/agon/internal/fetch"
 )
 
@@ -93,7 +94,7 @@ func TestBrave(t *testing.T) {
 		{503, "", "server"},
 		{200, `{}`, "bad_reply"},
 		{200, `[`, "bad_reply"},
-		{200, strings.Repeat(" ", maxReply+1), "bad_reply"},
+		{200, strings.Repeat(" ", remote.MaxReply+1), "bad_reply"},
 		{200, `{"type":"search","x":"` + key + `"}`, "bad_reply"},
 	} {
 		status, reply = c.status, c.reply

@@ -1,4 +1,4 @@
-"""Returns what is no answer: a fault of the script."""
+"""Returns a value of the wrong type, which is a fault of the script."""
 
 from harnyx_miner_sdk.decorators import entrypoint
 from harnyx_miner_sdk.query import Query, Response
