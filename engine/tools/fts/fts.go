@@ -285,14 +285,7 @@ func (c *Corpus) X(ctx context.Context, q tools.XQuery) ([]tools.Post, error) {
 	list, err := c.ask(ctx, q.Query, where, order, n, 0, args...)
 	out := make([]tools.Post, 0, len(list))
 	for _, d := range list {
-		p := tools.Post{ID: d.ID, URL: d.URL, Text: d.Text}
-		if d.User != "" {
-			p.User = &tools.PostUser{Username: d.User}
-		}
-		if !d.At.IsZero() {
-			p.CreatedAt = d.At.Format(time.RFC3339)
-		}
-		out = append(out, p)
+		out = append(out, d.Post())
 	}
 	return out, err
 }
@@ -319,11 +312,7 @@ func (c *Corpus) AI(ctx context.Context, q tools.AIQuery) ([]tools.AIHit, error)
 		default:
 			from = "web"
 		}
-		h := tools.AIHit{URL: d.URL, Title: text(d.Title), Source: text(from)}
-		if q.ResultType != "ONLY_LINKS" {
-			h.Note = text(index.Excerpt(d.Text, q.Prompt, noteLen))
-		}
-		out = append(out, h)
+		out = append(out, d.AIHit(from, q))
 	}
 	return out, err
 }

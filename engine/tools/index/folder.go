@@ -285,17 +285,30 @@ func (f *Folder) X(ctx context.Context, q tools.XQuery) ([]tools.Post, error) {
 	}
 	out := make([]tools.Post, 0, len(found))
 	for _, m := range found {
-		d := f.docs[m.Doc]
-		p := tools.Post{ID: d.ID, URL: d.URL, Text: d.Text}
-		if d.User != "" {
-			p.User = &tools.PostUser{Username: d.User}
-		}
-		if !d.At.IsZero() {
-			p.CreatedAt = d.At.Format(time.RFC3339)
-		}
-		out = append(out, p)
+		out = append(out, f.docs[m.Doc].Post())
 	}
 	return out, nil
+}
+
+// Post is d as search_x answers.
+func (d Doc) Post() tools.Post {
+	p := tools.Post{ID: d.ID, URL: d.URL, Text: d.Text}
+	if d.User != "" {
+		p.User = &tools.PostUser{Username: d.User}
+	}
+	if !d.At.IsZero() {
+		p.CreatedAt = d.At.Format(time.RFC3339)
+	}
+	return p
+}
+
+// AIHit is d as search_ai answers q, with its best passage where q wants more than links.
+func (d Doc) AIHit(source string, q tools.AIQuery) tools.AIHit {
+	h := tools.AIHit{URL: d.URL, Title: text(d.Title), Source: text(source)}
+	if q.ResultType != "ONLY_LINKS" {
+		h.Note = text(Excerpt(d.Text, q.Prompt, noteLen))
+	}
+	return h
 }
 
 // AI implements tools.Search: the best passages of the sources asked for. No
@@ -315,11 +328,7 @@ func (f *Folder) AI(ctx context.Context, q tools.AIQuery) ([]tools.AIHit, error)
 	out := make([]tools.AIHit, 0, len(found))
 	for _, m := range found {
 		d := f.docs[m.Doc]
-		h := tools.AIHit{URL: d.URL, Title: text(d.Title), Source: text(f.source(d))}
-		if q.ResultType != "ONLY_LINKS" {
-			h.Note = text(Excerpt(d.Text, q.Prompt, noteLen))
-		}
-		out = append(out, h)
+		out = append(out, d.AIHit(f.source(d), q))
 	}
 	return out, nil
 }
