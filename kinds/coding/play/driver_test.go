@@ -2,8 +2,10 @@ package play
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -15,9 +17,23 @@ import (
 // state is where boxes of this test process live.
 var state string
 
+// beside is how many tests run side by side, where the command does not say: a box
+// waits for its parts longer than it works.
+const beside = 6
+
 func TestMain(m *testing.M) {
 	netns.MaybeChild()
+	flag.Parse()
 	var err error
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		err = flag.Set("test.parallel", strconv.Itoa(beside))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if state, err = os.MkdirTemp("", "agon-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -38,13 +38,25 @@ type testEnv struct {
 
 const agentDigest = agon.Digest("sha256:agent")
 
+var own struct {
+	sync.Mutex
+	kind *Kind
+}
+
+// newKind returns the kind of this process: as a validator does, it draws the
+// twins of a task once, and not for each patch.
 func newKind(t testing.TB) (*Kind, sandbox.Driver) {
 	t.Helper()
-	dir, err := rootfs.Ensure(t.Context(), rootfs.Config{})
-	if err != nil {
-		t.Fatalf("no root file system for boxes, nothing can be tested: %v", err)
+	own.Lock()
+	defer own.Unlock()
+	if own.kind == nil {
+		dir, err := rootfs.Ensure(t.Context(), rootfs.Config{})
+		if err != nil {
+			t.Fatalf("no root file system for boxes, nothing can be tested: %v", err)
+		}
+		own.kind = New(Config{Rootfs: dir})
 	}
-	return New(Config{Rootfs: dir}), openDriver(t, dir)
+	return own.kind, openDriver(t, own.kind.cfg.Rootfs)
 }
 
 func newEnv(t testing.TB, d sandbox.Driver, tk *task.Task, agent string) *testEnv {
@@ -123,7 +135,7 @@ func (e *testEnv) Progress(typ, _ string, data any) {
 func runSpec() agon.RunSpec {
 	return agon.RunSpec{Run: "run-1", Arena: "a", Tasks: []agon.TaskRef{{Key: "t/one"}}, Policy: agon.Policy{
 		Models: []string{"m1"},
-		Agent:  agon.Limits{WallMS: 10_000, MemoryBytes: 256 << 20, Pids: 64, DiskBytes: 64 << 20, Inodes: 8192, OutputBytes: 2 << 20},
+		Agent:  agon.Limits{WallMS: 30_000, MemoryBytes: 256 << 20, Pids: 64, DiskBytes: 64 << 20, Inodes: 8192, OutputBytes: 2 << 20},
 		Grader: agon.Limits{WallMS: 60_000, MemoryBytes: 512 << 20, Pids: 64, DiskBytes: 64 << 20, Inodes: 8192, OutputBytes: 8 << 20},
 	}}
 }

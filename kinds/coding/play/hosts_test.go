@@ -14,6 +14,7 @@ import (
 // they are, and it is the gateway that answers. Who does not trust the box's own
 // authority sees through it.
 func TestProvidersHosts(t *testing.T) {
+	t.Parallel()
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s", r.Method, r.URL.Path)
 	}))

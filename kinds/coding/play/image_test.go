@@ -19,6 +19,7 @@ import (
 // A task whose image has no git, no shell and no Python is played and graded in
 // it, by agon's own programs, under every driver of this machine.
 func TestTaskInAnImage(t *testing.T) {
+	t.Parallel()
 	k, _ := newKind(t)
 	images := rootfs.OpenImages(t.TempDir(), nil)
 	// What the agent sees of the image: its file, its variable.
@@ -26,6 +27,7 @@ func TestTaskInAnImage(t *testing.T) {
 		&v1.Config{Env: []string{"PATH=/nowhere", "FROM_IMAGE=yes", "TZ=Mars/Olympus"}, User: "app", WorkingDir: "/srv"})
 	for _, name := range []string{"runsc", "runc", "bwrap"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := driverNamed(t, k.cfg.Rootfs, name)
 			e := newEnv(t, d, smallTask(t, "semver"), "import os, sys\n"+sample(t, "repair")+`
 print("seen", open("/srv/word").read(), os.environ["FROM_IMAGE"], os.environ["TZ"], os.getuid(), sys.executable, os.path.exists("/usr/bin/python3"))
@@ -47,6 +49,7 @@ print("seen", open("/srv/word").read(), os.environ["FROM_IMAGE"], os.environ["TZ
 
 // An image that cannot be had is an error that says which and why.
 func TestTaskWithoutItsImage(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	e := newEnv(t, d, smallTask(t, "semver"), sample(t, "repair"))
 	tk := *e.task

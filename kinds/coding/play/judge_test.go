@@ -41,13 +41,16 @@ func judge(t *testing.T, tk *task.Task, diff string) *Verdict {
 }
 
 func TestJudgeControls(t *testing.T) {
+	t.Parallel()
 	t.Run("oracle", func(t *testing.T) {
+		t.Parallel()
 		v := judge(t, calcTask(t), calcFix)
 		if !v.Solved || v.Detail != "3/3 fail_to_pass, 1/1 pass_to_pass" || !v.Closed {
 			t.Fatalf("%+v", v)
 		}
 	})
 	t.Run("nop", func(t *testing.T) {
+		t.Parallel()
 		v := judge(t, calcTask(t), "")
 		if p, n := v.Count(FailToPass); v.Solved || p != 0 || n != 3 {
 			t.Fatalf("%+v", v)
@@ -57,6 +60,7 @@ func TestJudgeControls(t *testing.T) {
 		}
 	})
 	t.Run("scores", func(t *testing.T) {
+		t.Parallel()
 		k, d := newKind(t)
 		tk := calcTask(t)
 		r := runSpec()
@@ -78,11 +82,13 @@ func TestJudgeControls(t *testing.T) {
 
 // A grader that cannot start gives no score.
 func TestJudgeBrokenTask(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]task.Agon{
 		"no such test":   {FailToPass: []string{"tests.test_calc.TestAdd.test_nothing"}},
 		"no such module": {FailToPass: []string{"tests.test_none.TestAdd.test_add"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			k, d := newKind(t)
 			tk := calcTask(t)
 			tk.Config.Agon.FailToPass = cfg.FailToPass
@@ -326,6 +332,7 @@ func TestJudgeProtects(t *testing.T) {
 
 // What ordinary tests of published packages do must work.
 func TestJudgeOrdinaryTests(t *testing.T) {
+	t.Parallel()
 	test := `import asyncio
 import decimal
 import os

@@ -169,8 +169,10 @@ func needChain(t *testing.T, runner string) {
 
 // Each runner's reference solves, a wrong fix does not, and every deciding test has twins.
 func TestRunners(t *testing.T) {
+	t.Parallel()
 	for _, o := range []openTask{pytestTask(), goTask(), nodeTask()} {
 		t.Run(o.runner, func(t *testing.T) {
+			t.Parallel()
 			needChain(t, o.runner)
 			k, d := newKind(t)
 			tk := o.task(t)
@@ -215,6 +217,7 @@ func openSpec() agon.RunSpec {
 
 // Code that owns the process of a runner gains nothing, and what passes twins is named.
 func TestRunnersNameForgers(t *testing.T) {
+	t.Parallel()
 	inGo := func(code string) string {
 		lines := strings.Split(strings.TrimSpace(code), "\n")
 		return fmt.Sprintf("--- a/calc.go\n+++ b/calc.go\n@@ -1,5 +1,%d @@\n-package calc\n-\n-func Add(a, b int) int {\n-\treturn a - b\n-}\n+%s\n", len(lines), strings.Join(lines, "\n+"))
@@ -241,6 +244,7 @@ func TestRunnersNameForgers(t *testing.T) {
 		{"node: the report is written by the code under test", inNode("const fs = require('node:fs')\nconst rows = [['adds'], ['more', 'strings'], ['more', 'truth'], ['zero']].map(path => JSON.stringify({ path, pass: true }) + '\\n').join('')\nprocess.on('exit', () => { fs.writeFileSync('/tmp/report', rows) })\nexports.add = (a, b) => a - b"), nodeTask(), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			needChain(t, tt.task.runner)
 			k, d := newKind(t)
 			tk := tt.task.task(t)
@@ -262,6 +266,7 @@ func TestRunnersNameForgers(t *testing.T) {
 
 // A script's reward decides, and nothing but the task says that it can be forged.
 func TestScriptRunner(t *testing.T) {
+	t.Parallel()
 	o := openTask{
 		runner: "script",
 		base:   map[string]string{"calc.py": "def add(a, b):\n    return a - b\n"},

@@ -65,7 +65,7 @@ func TestPlayBehaviours(t *testing.T) {
 				"assert os.getcwd() == '/repo' and os.path.samefile('/sandbox/repo', '/repo')",
 				"assert os.path.samefile('/sandbox/agent.py', __file__)",
 				"for k in 'AI_PROXY_URL SANDBOX_PROXY_URL AGENT_TIMEOUT EVALUATION_RUN_ID RUN_ID PYTHONUNBUFFERED HOME PATH LANG OPENAI_BASE_URL OPENAI_API_KEY'.split(): assert os.environ[k], k",
-				"assert os.environ['AGENT_TIMEOUT'] == '10' and os.environ['AGON_MODEL'] == 'm1'",
+				"assert os.environ['AGENT_TIMEOUT'] == '30' and os.environ['AGON_MODEL'] == 'm1'",
 				"git = lambda *a: subprocess.run(('git',) + a, capture_output=True, text=True, check=True).stdout",
 				"assert git('log', '--all', '--format=%H%n%s').split() == ['"+baseCommit+"', 'base'], git('log', '--all')",
 				"assert git('status', '--porcelain') == '' and 'data.log' in git('ls-files') and os.listdir('.git/hooks') == [] if os.path.isdir('.git/hooks') else True",
@@ -95,6 +95,7 @@ func TestPlayBehaviours(t *testing.T) {
 const baseCommit = "c928c9f46dd1562092ef3b8c3e9429d8b2e5aa10"
 
 func TestPlayTimeout(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	e := newEnv(t, d, calcTask(t), "import time\ndef agent_main(input):\n    print('x', flush=True)\n    time.sleep(60)\n")
 	r := runSpec()
@@ -108,6 +109,7 @@ func TestPlayTimeout(t *testing.T) {
 // An arena budgets the time of processors, too: waiting costs none of it, and
 // several processes share it.
 func TestPlayCPUBudget(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	e := newEnv(t, d, calcTask(t), "import os\ndef agent_main(input):\n    os.fork(); os.fork()\n    while True: pass\n")
 	r := runSpec()
@@ -145,11 +147,12 @@ func TestPlan(t *testing.T) {
 
 // What an agent had done when its time was up is kept, and judged by nobody.
 func TestPartialPatch(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	tk := calcTask(t)
 	e := newEnv(t, d, tk, "import time\ndef agent_main(input):\n    open('/repo/calc.py', 'a').write('# half done\\n')\n    open('/repo/new.py', 'w').write('x = 1\\n')\n    time.sleep(60)\n")
 	r := runSpec()
-	r.Policy.Agent.WallMS = 3000
+	r.Policy.Agent.WallMS = 6000
 	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
 	if err != nil {
 		t.Fatal(err)

@@ -89,6 +89,7 @@ func TestRepairSample(t *testing.T) {
 
 // The forger passes every test, and their twins: it gains nothing and is named.
 func TestForgerSample(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	tk := smallTask(t, "lru-cache")
 	rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "forger")), k, tk)
@@ -98,6 +99,7 @@ func TestForgerSample(t *testing.T) {
 }
 
 func TestNopSample(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	tk := smallTask(t, "semver")
 	if rec, s := playAndJudge(t, newEnv(t, d, tk, sample(t, "nop")), k, tk); rec.Outcome != OutcomeEmpty || s.Value != 0 {
@@ -132,6 +134,7 @@ func (e *gatewayEnv) Door(ctx context.Context, key string, listen ...string) ([]
 
 // The llm sample works through the gateway: on its script it mends some tasks and leaves others alone.
 func TestLLMSample(t *testing.T) {
+	t.Parallel()
 	script, err := scripted.Parse(kit.SampleScript(data.FS, "llm"), "json")
 	if err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ class TestAdd(unittest.TestCase):
 
 // Every test that fails before the fix has two twins or more that the fix fails.
 func TestTwinsAreDrawn(t *testing.T) {
+	t.Parallel()
 	k, d := newKind(t)
 	tk := twinTask(t)
 	list, err := k.Twins(t.Context(), newEnv(t, d, tk, ""), runSpec(), tk)
@@ -167,7 +168,7 @@ def add(a, b):
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tk := twinTask(t)
-			tk.Config.Agon.TestTimeoutSec = 10
+			tk.Config.Agon.TestTimeoutSec = 20
 			tk.Config.Verifier.TimeoutSec = 60
 			v := judge(t, tk, tt.diff)
 			if v.Solved {
