@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,9 +26,9 @@ const maxWait = 20 * time.Second
 const maxLeasesOfRun = 12
 
 // Claim takes the next run that the calling validator may play: retried runs
-// first, then of the arena in which it holds the fewest leases, so that one
-// arena's long queue holds up no other, then the oldest submission's. It waits up to r.WaitMS (at most 20 s)
-// and returns nil when nothing came. A claim whose caller has gone is given
+// first, then of the arena in which it holds the fewest leases, then of the one that
+// it took a run of longest ago, so that one arena's long queue holds up no other, then
+// the oldest submission's. It waits up to r.WaitMS (at most 20 s) and returns nil when nothing came. A claim whose caller has gone is given
 // back at once.
 func (p *Platform) Claim(ctx context.Context, c Caller, r client.ClaimRequest) (*client.Lease, error) {
 	n, err := p.speak(c, r)
@@ -377,6 +378,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		return nil, false, err
 	}
 	p.busy.Store(true)
+	p.turns.took(l.Arena.ID, c.Hotkey)
 	deferred(ctx).kept()
 	p.hub.changed(l.Run.Run)
 	if ctx.Err() != nil {
@@ -391,6 +393,7 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
 	var least int64 // leases held in arena
+	var turn uint64 // of arena
 	for _, a := range arenas {
 		held, herr := tx.HeldBy(claimant.Validator, a.ID)
 		if herr != nil {
@@ -407,21 +410,26 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 		if nerr != nil {
 			return best, arena, nerr
 		}
-		if err != nil || before(x.Run, best.Run, held-least) {
-			best, arena, least, err = x, a, held, nil
+		last := p.turns.last(a.ID, claimant.Validator)
+		if err != nil || before(x.Run, best.Run, held-least, cmp.Compare(last, turn)) {
+			best, arena, least, turn, err = x, a, held, last, nil
 		}
 	}
 	return best, arena, err
 }
 
 // before is the order of the queue across arenas; more is how many more leases
-// the claimant holds in a's arena than in b's.
-func before(a, b store.Run, more int64) bool {
+// the claimant holds in a's arena than in b's, later is 1 where it took a run of a's
+// arena after one of b's.
+func before(a, b store.Run, more int64, later int) bool {
 	if (a.Attempts > 0) != (b.Attempts > 0) {
 		return a.Attempts > 0
 	}
 	if more != 0 {
 		return more < 0
+	}
+	if later != 0 {
+		return later < 0
 	}
 	if a.SubSeq != b.SubSeq {
 		return a.SubSeq < b.SubSeq

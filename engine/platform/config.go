@@ -171,6 +171,7 @@ type Platform struct {
 	waiters waiters // those who wait for work
 	judges  waiters // those who wait for results to judge again
 	seen    seen    // when each validator last served an arena
+	turns   turns   // whose turn it is among arenas
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today
 

@@ -245,3 +245,27 @@ func (s *seen) due(arena, validator string, now time.Time, every time.Duration) 
 	s.last[k] = now
 	return true
 }
+
+// turns remembers in which order validators took runs of arenas. It lasts as long
+// as the process: who took none has its turn first.
+type turns struct {
+	mu sync.Mutex
+	n  uint64
+	at map[[2]string]uint64 // arena, validator -> the n of its last run
+}
+
+func (t *turns) took(arena, validator string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.at == nil {
+		t.at = map[[2]string]uint64{}
+	}
+	t.n++
+	t.at[[2]string{arena, validator}] = t.n
+}
+
+func (t *turns) last(arena, validator string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at[[2]string{arena, validator}]
+}

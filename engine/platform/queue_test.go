@@ -61,3 +61,32 @@ func TestClaimsGoRound(t *testing.T) {
 		t.Errorf("a validator without a lease: %v, want the oldest submission's", l)
 	}
 }
+
+// A validator with one box goes round as well: it takes no second run of an arena
+// while an entry of another waits.
+func TestOneBoxGoesRound(t *testing.T) {
+	f := newFixture(t, 2)
+	for _, id := range []string{"second", "third"} {
+		a := f.arena
+		a.ID = id
+		must(t, f.EnsureArena(bg, a))
+	}
+	f.submit(miner1, "a = 1")
+	f.submit(miner1, "b = 2")
+	_, err := f.Submit(bg, Caller{Hotkey: miner2}, "second", request("c = 3"))
+	must(t, err)
+	var got []string
+	play := func() {
+		t.Helper()
+		got = append(got, f.play(val1, 0.5).Arena.ID)
+	}
+	play()
+	_, err = f.Submit(bg, Caller{Hotkey: miner2}, "third", request("d = 4"))
+	must(t, err)
+	play()
+	play()
+	play()
+	if want := []string{"demo", "second", "third", "demo"}; !slices.Equal(got, want) {
+		t.Errorf("played of %v, want %v", got, want)
+	}
+}
