@@ -49,6 +49,24 @@ var patches = []struct{ file, old, new string }{
 	// 2000 runs of the filter at each fork.
 	{"pkg/sentry/kernel/task_clone.go", "		seccompCopy.populateCache(nt)\n", "		if seccompCopy.cacheAuditNumber != nt.image.st.AuditNumber {\n			seccompCopy.populateCache(nt)\n		}\n"},
 	{"pkg/sentry/kernel/seccomp.go", "				seccompCopy.populateCache(ot)\n", "				if seccompCopy.cacheAuditNumber != ot.image.st.AuditNumber {\n					seccompCopy.populateCache(ot)\n				}\n"},
+	// A process that keeps forking from the same warm memory asks by prctl to have
+	// it copied at the fork. Shared until one of the two writes, each piece of it
+	// costs a fault, an unmapping and a copy of 2 MiB later. The copies count
+	// against the box's memory, so nobody gets them who has not asked.
+	{"pkg/sentry/mm/mm.go", "	hasPinned bool\n", "	hasPinned bool\n\n	copyAtFork atomicbitops.Bool\n"},
+	{"pkg/sentry/mm/lifecycle.go", "		if mm.hasPinned && !pma.needCOW {\n", "		if mm.copyAtFork.Load() && !pma.needCOW && pma.effectivePerms.Write {\n			// Without room for a copy it is shared as ever.\n			if gap, err := mm.forkCopyPMALocked(mm2, srcpseg, dstpgap, memCgID); err == nil {\n				dstpgap = gap\n				continue\n			}\n		}\n\n		if mm.hasPinned && !pma.needCOW {\n"},
+	{"pkg/sentry/mm/lifecycle.go", "// forkCopyPMALocked copies the contents", "// SetCopyAtFork says whether children get a copy of what is writable.\nfunc (mm *MemoryManager) SetCopyAtFork(on bool) {\n	mm.copyAtFork.Store(on)\n}\n\n// forkCopyPMALocked copies the contents"},
+	{"pkg/sentry/syscalls/linux/sys_prctl.go", "	case linux.PR_SET_PDEATHSIG:\n		sig := ", "	case 0x41474f4e:\n		t.MemoryManager().SetCopyAtFork(args[1].Int() != 0)\n		return 0, nil, nil\n\n	case linux.PR_SET_PDEATHSIG:\n		sig := "},
+	// What a copy fills whole need not be zeroed first: pages behind the end of a
+	// short read are given back, and only those before it are used.
+	{"pkg/sentry/pgalloc/pgalloc.go", "			if alloc.recycled {\n				// The contents", "			if alloc.recycled && alloc.opts.ReaderFunc != nil {\n				needHugeTouch = false\n			} else if alloc.recycled {\n				// The contents"},
+	// Pages that were freed are kept for 50 ms while there are few of them: the
+	// next fork takes them again, and neither side asks the host.
+	{"pkg/sentry/pgalloc/pgalloc.go", "	haveWaste bool\n", "	haveWaste bool\n\n	// wasted is the length of all waste pages, in bytes, protected by mu.\n	wasted uint64\n"},
+	{"pkg/sentry/pgalloc/pgalloc.go", "				haveWaste = true\n				// Reclassify", "				haveWaste = true\n				f.wasted += wasteFR.Length()\n				// Reclassify"},
+	{"pkg/sentry/pgalloc/pgalloc.go", "			unwaste.Insert(uwgap, fr, unwasteInfo{})\n			// Update", "			unwaste.Insert(uwgap, fr, unwasteInfo{})\n			f.wasted -= fr.Length()\n			// Update"},
+	{"pkg/sentry/pgalloc/pgalloc.go", "				unwaste.Insert(uwgap, fr, unwasteInfo{})\n				f.releaseLocked", "				unwaste.Insert(uwgap, fr, unwasteInfo{})\n				f.wasted -= fr.Length()\n				f.releaseLocked"},
+	{"pkg/sentry/pgalloc/pgalloc.go", "			if f.haveWaste {\n				break\n", "			if f.haveWaste {\n				for i := 0; i < 10 && f.wasted <= 24<<20 && !f.destroyed; i++ {\n					f.mu.Unlock()\n					time.Sleep(5 * time.Millisecond)\n					f.mu.Lock()\n				}\n				break\n"},
 	// Tables for tracing sessions, which are asked for by a file that boxes do not have.
 	{"runsc/boot/loader.go", "	seccheck.Initialize()\n", "	if args.PodInitConfigFD >= 0 {\n		seccheck.Initialize()\n	}\n"},
 	// How often the sandbox collects garbage; see collect in driver.go.

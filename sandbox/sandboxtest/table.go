@@ -64,6 +64,7 @@ func Attacks() []Attack {
 		ends("other_abis", "32-bit and x32 calls", "filter refuses other ABIs", "refused or killed"),
 		ends("keyrings", "kernel keys, which have no namespace", "filter", "refused"),
 		ends("memory_of_others", "read and write other users' processes", "another user, filter, pid namespace", "refused"),
+		ends("freed_memory", "read what other processes have freed", "the kernel zeroes pages before it hands them out", "zeroes"),
 		{Name: "own_memory", Tries: "patch the shared interpreter through its own memory", Defence: "private pages, read-only root", Outcome: "the file does not change"},
 		with(ends("first_process", "read, stop, slow, steer or imitate what starts the commands", "another user's process, or hidden and filtered", "refused; the next command starts"),
 			func(a *Attack) { a.check = checkStarts }),

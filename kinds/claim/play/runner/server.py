@@ -457,6 +457,7 @@ class Server:
         srv = await asyncio.start_server(self.connection, self.config.host, self.config.port, limit=MAX_HEAD)
         gc.collect()
         gc.freeze()  # what is here stays; forks need not touch it
+        agon_confine.copy_at_fork()
         self.prefork()
         log("ready", host=self.config.host, port=srv.sockets[0].getsockname()[1])
         await stop
