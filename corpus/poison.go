@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // PoisonNGram is how many words in a row of a public benchmark make a row
@@ -156,7 +157,7 @@ func (p *Poison) grammed(texts []string) []gramHit {
 		for i, h := range shingles(strings.Join(words, " "), PoisonNGram) {
 			for at, list := range p.grams {
 				if _, ok := slices.BinarySearch(list, h); ok {
-					if out = append(out, gramHit{Hit{p.Names[at], "ngram", cut(strings.Join(words[i:i+PoisonNGram], " "))}, h}); len(out) == maxGramHits {
+					if out = append(out, gramHit{Hit{p.Names[at], "ngram", plain.Short(strings.Join(words[i:i+PoisonNGram], " "), 200)}, h}); len(out) == maxGramHits {
 						return out
 					}
 				}
@@ -179,23 +180,16 @@ func (p *Poison) whole(texts, ids []string) (Hit, bool) {
 	for _, t := range texts {
 		n := Normalise(t)
 		if at, ok := p.hashes[agon.Sum([]byte(n)).Hex()]; ok && n != "" {
-			return Hit{p.Names[at], "hash", cut(n)}, true
+			return Hit{p.Names[at], "hash", plain.Short(n, 200)}, true
 		}
 		// Short questions stand whole in longer prompts, a line each.
 		for l := range strings.Lines(t) {
 			if x := Normalise(l); x != n && x != "" {
 				if at, ok := p.hashes[agon.Sum([]byte(x)).Hex()]; ok {
-					return Hit{p.Names[at], "hash", cut(x)}, true
+					return Hit{p.Names[at], "hash", plain.Short(x, 200)}, true
 				}
 			}
 		}
 	}
 	return Hit{}, false
-}
-
-func cut(s string) string {
-	if len(s) > 200 {
-		return strings.ToValidUTF8(s[:200], "") + "…"
-	}
-	return s
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/environment"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // sendTime bounds how long a client may take to accept a message.
@@ -126,14 +127,7 @@ func (k *wsConn) handle(ctx context.Context, b []byte) (out answer, end bool) {
 	case "close":
 		return answer{}, true
 	}
-	return wsError("UNKNOWN_TYPE", "Unknown message type: "+short(m.Type)), false
-}
-
-func short(s string) string {
-	if len(s) > 40 {
-		return s[:40]
-	}
-	return s
+	return wsError("UNKNOWN_TYPE", "Unknown message type: "+plain.Head(m.Type, 40)), false
 }
 
 // failure puts an error of ours or of a request into OpenEnv's words.
@@ -220,7 +214,7 @@ func (k *wsConn) step(ctx context.Context, data json.RawMessage) answer {
 		return observed(map[string]any{"tool_name": a.Tool, "result": nil, "error": map[string]string{"error_type": kind, "message": message}}, nil)
 	}
 	if !k.hasTool(a.Tool) {
-		return wrong("tool_not_found", "there is no tool "+short(a.Tool))
+		return wrong("tool_not_found", "there is no tool "+plain.Head(a.Tool, 40))
 	}
 	x, err := k.Sessions.Get(k.session.ID)
 	if err != nil {
@@ -313,7 +307,7 @@ func (s *Server) rpc(ctx context.Context, raw json.RawMessage, own *environment.
 	case "tools/call":
 		out.Result, err = s.rpcCall(ctx, own, p.Session, p.Name, p.Args)
 	default:
-		out.Error = &rpcFault{-32601, "Method not found: " + short(q.Method)}
+		out.Error = &rpcFault{-32601, "Method not found: " + plain.Head(q.Method, 40)}
 	}
 	var e *agon.Error
 	switch {
@@ -337,7 +331,7 @@ func (s *Server) rpcCall(ctx context.Context, x *environment.Session, id, name s
 		}
 	}
 	if !s.hasTool(name) {
-		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "name", Message: "there is no tool " + short(name)}
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "name", Message: "there is no tool " + plain.Head(name, 40)}
 	}
 	r, err := x.Call(ctx, name, args)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Name is the tool's name.
@@ -131,25 +131,11 @@ func (t *Tool) Do(ctx context.Context, checked any) (tool.Reply, error) {
 		if h.Link == "" || len(h.Link) > maxLink {
 			continue
 		}
-		out.Data = append(out.Data, Hit{h.Link, clip(h.Snippet, maxSnippet), clip(h.Title, maxTitle)})
+		out.Data = append(out.Data, Hit{h.Link, plain.Head(plain.Clean(h.Snippet), maxSnippet), plain.Head(plain.Clean(h.Title), maxTitle)})
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
 		return tool.Reply{}, &provider.Failure{Class: provider.ClassBadReply, Detail: "encode hits"}
 	}
 	return tool.Reply{Body: b, Results: int64(len(out.Data))}, nil
-}
-
-// clip makes foreign text fit: valid, without controls, at most n bytes.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
 }

@@ -25,7 +25,7 @@ func TestHTTP(t *testing.T) {
 				t.Errorf("asked %s", b)
 			}
 			_, _ = io.WriteString(w, `{"data":[{"link":"javascript:1"},{"link":"https://a/","snippet":"\u001b[31mred","title":"`+strings.Repeat("t", 999)+`"}]}`)
-		}, `{"data":[{"link":"https://a/","snippet":"[31mred","title":"` + strings.Repeat("t", 300) + `"}]}`, ""},
+		}, `{"data":[{"link":"https://a/","snippet":"red","title":"` + strings.Repeat("t", 300) + `"}]}`, ""},
 		{"429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "", provider.ClassRateLimit},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1", http.StatusFound)

@@ -228,7 +228,7 @@ func tidy(in []Item) []Item {
 	seen := map[string]bool{}
 	var out []Item
 	for _, i := range in {
-		i.Title, i.Text, i.URL = clip(plain.Squeeze(i.Title), maxTitle), clip(plain.Squeeze(i.Text), maxText), clip(strings.TrimSpace(i.URL), 2000)
+		i.Title, i.Text, i.URL = plain.Head(plain.Squeeze(i.Title), maxTitle), plain.Head(plain.Squeeze(i.Text), maxText), plain.Head(strings.TrimSpace(i.URL), 2000)
 		if len(i.Text) < minText || i.At.IsZero() || len(out) == MaxItems {
 			continue
 		}
@@ -240,13 +240,6 @@ func tidy(in []Item) []Item {
 		out = append(out, i)
 	}
 	return out
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }
 
 // ReadFolder takes the documents of a folder as items (index.ParseDoc tells

@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/folder"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ledger"
 )
 
@@ -438,19 +439,8 @@ func stamp(t time.Time) *string {
 	return &s
 }
 
-// clip makes foreign text printable and short.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, " "))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
-}
+// clip makes foreign text one line of at most n bytes.
+func clip(s string, n int) string { return plain.Head(plain.Line(s), n) }
 
 func (b *Backend) nothing(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, []any{}) }
 

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Limits of what is read.
@@ -85,7 +87,7 @@ func Parse(b []byte) (*Scenario, error) {
 func (s *Scenario) check() error {
 	switch {
 	case !nameForm.MatchString(s.Name):
-		return bad("name", "%q: want a to z, 0 to 9, _ and -, at most 64", short(s.Name))
+		return bad("name", "%q: want a to z, 0 to 9, _ and -, at most 64", plain.Short(s.Name, 80))
 	case !(s.Weight > 0) || s.Weight > 100:
 		return bad("weight", "%v: want more than 0, at most 100", s.Weight)
 	case strings.TrimSpace(s.Prompt) == "":
@@ -98,7 +100,7 @@ func (s *Scenario) check() error {
 	for i, c := range s.Scoring.Checks {
 		field := fmt.Sprintf("scoring.checks[%d]", i)
 		if !slices.Contains(CheckTypes, c.Type) {
-			return bad(field+".type", "%q is not known", short(c.Type))
+			return bad(field+".type", "%q is not known", plain.Short(c.Type, 80))
 		}
 		if _, err := CompilePattern(c.Pattern, true); err != nil {
 			return bad(field+".pattern", "%.300s", err)
@@ -109,7 +111,7 @@ func (s *Scenario) check() error {
 		field := fmt.Sprintf("scoring.criteria[%d]", i)
 		switch {
 		case c.ID == "" || len(c.ID) > 100 || seen[c.ID]:
-			return bad(field+".id", "%q is empty, too long or there twice", short(c.ID))
+			return bad(field+".id", "%q is empty, too long or there twice", plain.Short(c.ID, 80))
 		case c.Weight != nil && !(*c.Weight >= 0 && *c.Weight <= 100):
 			return bad(field+".weight", "want 0 to 100")
 		}
@@ -118,18 +120,11 @@ func (s *Scenario) check() error {
 	for _, files := range []map[string]string{s.Variants, s.Workspace} {
 		for place, from := range files {
 			if !fs.ValidPath(place) || !fs.ValidPath(from) {
-				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", short(place), short(from))
+				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", plain.Short(place, 80), plain.Short(from, 80))
 			}
 		}
 	}
 	return nil
-}
-
-func short(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }
 
 // Hardest is the order in which scenarios are played, known names first: a
@@ -223,7 +218,7 @@ func (s *Set) Missing(sc *Scenario) []string {
 // Fixture reads a scenario's fixture.
 func (s *Set) Fixture(sc *Scenario, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
-		return nil, bad("fixture", "%q is not a path below the fixtures", short(name))
+		return nil, bad("fixture", "%q is not a path below the fixtures", plain.Short(name, 80))
 	}
 	return ReadFile(s.FS, path.Join("fixtures", sc.Name, name), MaxFixture)
 }

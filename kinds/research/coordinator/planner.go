@@ -9,6 +9,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 )
 
@@ -150,8 +151,8 @@ func (c *Coordinator) planInput(ctx context.Context, t *task) (planInput, map[st
 				}
 				known[s.ID] = known[s.ID] || status == kr.StatusAccepted
 				in.Tried = append(in.Tried, planTried{
-					ID: s.ID, Status: s.Status, Summary: cutText(s.Summary, 600), Idea: cutText(val(s.ProposedIdea), 1000), Observed: s.Observed,
-					Reason: cutText(s.Reason, 300), Took: s.Best != nil && s.Best.Took,
+					ID: s.ID, Status: s.Status, Summary: plain.Head(s.Summary, 600), Idea: plain.Head(val(s.ProposedIdea), 1000), Observed: s.Observed,
+					Reason: plain.Head(s.Reason, 300), Took: s.Best != nil && s.Best.Took,
 				})
 			}
 		}
@@ -165,7 +166,7 @@ func (c *Coordinator) planInput(ctx context.Context, t *task) (planInput, map[st
 				return err
 			}
 			if w.Status != ItemCompleted {
-				in.Open = append(in.Open, cutText(w.Title, maxPlanTitle))
+				in.Open = append(in.Open, plain.Head(w.Title, maxPlanTitle))
 			}
 		}
 		return nil
@@ -199,12 +200,4 @@ func readPlan(obj []byte, known map[string]bool, into *planned) error {
 		}
 	}
 	return nil
-}
-
-// cutText shortens a text to at most n bytes of whole characters.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
@@ -277,7 +278,7 @@ func parseProduct(line []byte) (p *shop.Product, same bool, err error) {
 	if err := json.Unmarshal(line, &both); err != nil {
 		var t *json.UnmarshalTypeError
 		if errors.As(err, &t) && t.Field != "" {
-			name := cut(lastName(t.Field))
+			name := plain.Short(lastName(t.Field), maxFieldInText)
 			if name == anyID {
 				name = wrongID(line)
 			}
@@ -343,13 +344,6 @@ func want(goType string) string {
 		return "a whole number"
 	}
 	return "a number"
-}
-
-func cut(s string) string {
-	if len(s) > maxFieldInText {
-		return strings.ToValidUTF8(s[:maxFieldInText], "") + "…"
-	}
-	return s
 }
 
 // Check reports the first thing that is wrong with a product, as an *agon.Error.

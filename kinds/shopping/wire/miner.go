@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // Cooldown is how long a hotkey waits between two entries of an arena that does not say.
@@ -82,7 +83,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s, err := b.cfg.Platform.Submit(r.Context(), platform.Caller{Hotkey: id.Hotkey}, b.cfg.Arena, client.SubmitRequest{
-		Name: clip(name, 80), Licence: arena.Licence, Files: []client.File{{Path: agentFile, Content: source}},
+		Name: plain.Head(plain.Line(name), 80), Licence: arena.Licence, Files: []client.File{{Path: agentFile, Content: source}},
 	})
 	var e *agon.Error
 	switch {

@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // evalRun is a lease that a foreign validator holds: what it was given and
@@ -501,7 +502,7 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 	} else {
 		// What a foreign validator calls a failure proves nothing against the agent: it is played elsewhere.
 		res.Fault, res.Outcome = agon.FaultValidator, strings.ToLower(in.Status)
-		res.Reason = clip(in.Failure, 500)
+		res.Reason = plain.Head(plain.Line(in.Failure), 500)
 	}
 	for _, p := range run.Problems {
 		if d := run.Logs[p].Digest; d != "" && !slices.Contains(res.Uploads, d) {
@@ -578,18 +579,4 @@ func (run *evalRun) scores(total float64, components map[string]float64) []agon.
 		out[i] = s
 	}
 	return out
-}
-
-// clip makes foreign text printable and short.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, " "))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
 }
