@@ -31,7 +31,13 @@ import (
 // localnet serves an embedded ledger with one subnet as a chain's node.
 func localnet(t *testing.T, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
 	t.Helper()
-	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: 250 * time.Millisecond, Keep: 256})
+	return localnetOf(t, 250*time.Millisecond, timelock.Key{}, change)
+}
+
+// localnetOf is one with a block time, whose rounds are signed with a key.
+func localnetOf(t *testing.T, blockTime time.Duration, drand timelock.Key, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
+	t.Helper()
+	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: blockTime, Keep: 256, Drand: drand})
 	if err != nil {
 		t.Fatal(err)
 	}

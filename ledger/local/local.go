@@ -28,6 +28,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/guard"
 	"github.com/agon-arena/agon/ledger"
+	"github.com/agon-arena/agon/ledger/timelock"
 )
 
 // Config configures a ledger. The zero value is a demo ledger on the real clock.
@@ -47,6 +48,8 @@ type Config struct {
 	// AcceptLoss opens a ledger that has lost extrinsics which were acknowledged:
 	// the operator has said so. Otherwise that is an error (lost_commits).
 	AcceptLoss bool
+	// Drand signs the rounds that open timelocks; zero = drand's quicknet.
+	Drand timelock.Key
 	// Keep is of how many blocks the state can be read when they are over (At); 0 = of none.
 	Keep uint64
 }
@@ -64,6 +67,7 @@ type Ledger struct {
 	// falling when the clock is set back. On a stepped ledger it is the clock.
 	newest  atomic.Uint64
 	entropy []byte // of hashes of blocks
+	drand   timelock.Key
 
 	jobs    chan *job     // to the writer, which Open starts and Close stops
 	quit    chan struct{} // closed by Close
@@ -101,7 +105,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Ledger, error) {
 		return nil, errors.New("a stepped ledger has no block time")
 	}
 	l := &Ledger{
-		now: cfg.Now, hyper: p.hyper, keep: cfg.Keep, dirty: true,
+		now: cfg.Now, hyper: p.hyper, keep: cfg.Keep, drand: cfg.Drand, dirty: true,
 		jobs: make(chan *job, maxBatch), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {

@@ -78,7 +78,7 @@ func (l *Ledger) At(ctx context.Context, block uint64) (ledger.Full, error) {
 	if err := s.advance(block); err != nil {
 		return nil, err
 	}
-	f := &Ledger{now: l.now, hyper: l.hyper, genesis: l.genesis, entropy: l.entropy, state: s, quit: make(chan struct{}), stopped: make(chan struct{})}
+	f := &Ledger{now: l.now, hyper: l.hyper, genesis: l.genesis, entropy: l.entropy, drand: l.drand, state: s, quit: make(chan struct{}), stopped: make(chan struct{})}
 	f.newest.Store(block)
 	close(f.quit)
 	close(f.stopped)

@@ -39,9 +39,12 @@ func (l *Ledger) CommitTimelocked(ctx context.Context, netuid uint16, hotkey str
 	return err
 }
 
-// AddRound takes the signature of a round of drand's quicknet, and opens what waits for it.
+// Drand is the key of the network that signs the ledger's rounds.
+func (l *Ledger) Drand() timelock.Key { return l.drand }
+
+// AddRound takes the signature of a round (Drand), and opens what waits for it.
 func (l *Ledger) AddRound(ctx context.Context, round uint64, signature []byte) error {
-	if err := timelock.Verify(round, signature); err != nil {
+	if err := l.drand.Verify(round, signature); err != nil {
 		return err
 	}
 	_, _, err := l.call(ctx, &extrinsic{Call: callRound, Round: round, Data: signature})

@@ -161,7 +161,7 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		}
 		h := &all[0].Hyper
 		return map[string]any{"StakeThreshold": h.StakeThreshold, "WeightsMinStake": h.StakeThreshold, "SubnetOwnerCut": h.OwnerCut, "BlockEmission": h.EmissionPerBlock}[item[len("SubtensorModule."):]], nil
-	case "SubtensorModule.TimelockedWeightCommits", "Drand.Pulses", "Drand.LastStoredRound":
+	case "SubtensorModule.TimelockedWeightCommits", "Drand.Pulses", "Drand.LastStoredRound", "Drand.BeaconConfig":
 		return r.timelocked(item, keys)
 	case "SubtensorModule.Owner":
 		coldkey, err := r.owner(keys[0].(string))

@@ -2,10 +2,13 @@ package rpc
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
+	"github.com/agon-arena/agon/ledger/timelock"
 )
 
 // timelocked answers what a ledger that takes timelocks has of them.
@@ -14,6 +17,9 @@ func (r *reading) timelocked(item string, keys []any) (any, error) {
 		LastRound(ctx context.Context) (uint64, error)
 	}); ok && item == "Drand.LastStoredRound" {
 		return last.LastRound(r.ctx)
+	}
+	if d, ok := r.ledger.(interface{ Drand() timelock.Key }); ok && item == "Drand.BeaconConfig" {
+		return r.beacon(d.Drand())
 	}
 	t, ok := r.ledger.(Timelocks)
 	if !ok || len(keys) == 0 {
@@ -44,6 +50,31 @@ func (r *reading) timelocked(item string, keys []any) (any, error) {
 		return nil, nil
 	}
 	return out, nil
+}
+
+// beacon tells the key of the network that signs rounds; nil = the metadata's, quicknet's.
+func (r *reading) beacon(key timelock.Key) (any, error) {
+	if key == (timelock.Key{}) {
+		return nil, nil
+	}
+	_, item, err := r.meta.Storage("Drand", "BeaconConfig")
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.meta.DecodeStorage("Drand", "BeaconConfig", item.Default)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := hex.DecodeString(key.String())
+	if err != nil {
+		return nil, err
+	}
+	name := sha256.Sum256(pub)
+	config, _ := v.(scale.Map)
+	for field, b := range map[string][]byte{"public_key": pub, "hash": name[:], "group_hash": name[:]} {
+		config[field] = scale.Bytes(b)
+	}
+	return config, nil
 }
 
 // revealed answers what a hotkey's timelocked commitments held.

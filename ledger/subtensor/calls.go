@@ -59,6 +59,8 @@ func (c *Client) Commit(ctx context.Context, netuid uint16, hotkey string, field
 			most, name = 512, "BigRaw"
 		case ledger.FieldSha256:
 			least, most, name = 32, 32, "Sha256"
+		case ledger.FieldTimelock:
+			most, name = 1024, "TimelockEncrypted"
 		default:
 			return 0, ledger.ErrCommitmentFieldInvalid.With(fmt.Sprintf("field %d: unknown form %q", i, f.Type))
 		}
@@ -66,6 +68,9 @@ func (c *Client) Commit(ctx context.Context, netuid uint16, hotkey string, field
 			return 0, ledger.ErrCommitmentFieldInvalid.With(fmt.Sprintf("field %d of %d bytes: a %s field has %d to %d", i, len(f.Data), f.Type, least, most))
 		}
 		list[i] = scale.Value{Name: name, Of: scale.Bytes(f.Data)}
+		if f.Type == ledger.FieldTimelock {
+			list[i] = scale.Value{Name: name, Of: scale.Map{"encrypted": scale.Bytes(f.Data), "reveal_round": f.Round}}
+		}
 	}
 	in, err := c.Submit(ctx, hotkey, commitments, "set_commitment", scale.Map{"netuid": netuid, "info": scale.Map{"fields": list}})
 	if err != nil {

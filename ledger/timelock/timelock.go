@@ -130,29 +130,15 @@ func point2(b []byte) (p bls.G2Affine, err error) {
 }
 
 // Verify checks the signature of a round against quicknet's key.
-func Verify(round uint64, signature []byte) error {
-	sig, err := point1(signature)
-	if err != nil {
-		return fmt.Errorf("%w %d: %w", ErrSignature, round, err)
-	}
-	h, err := roundPoint(round)
-	if err != nil {
-		return err
-	}
-	_, _, _, g2 := bls.Generators()
-	h.Neg(&h)
-	ok, err := bls.PairingCheck([]bls.G1Affine{sig, h}, []bls.G2Affine{g2, publicKey()})
-	if err != nil {
-		return fmt.Errorf("check signature of round %d: %w", round, err)
-	}
-	if !ok {
-		return fmt.Errorf("%w %d", ErrSignature, round)
-	}
-	return nil
+func Verify(round uint64, signature []byte) error { return Key{}.Verify(round, signature) }
+
+// Encrypt encrypts to a round of quicknet.
+func Encrypt(random io.Reader, round uint64, plaintext []byte) ([]byte, error) {
+	return Key{}.Encrypt(random, round, plaintext)
 }
 
 // Encrypt encrypts to a round, from 1. random is crypto/rand where nil.
-func Encrypt(random io.Reader, round uint64, plaintext []byte) ([]byte, error) {
+func (k Key) Encrypt(random io.Reader, round uint64, plaintext []byte) ([]byte, error) {
 	if len(plaintext) > MaxPlaintext {
 		return nil, fmt.Errorf("encrypt %d bytes: at most %d", len(plaintext), MaxPlaintext)
 	}
@@ -173,7 +159,7 @@ func Encrypt(random io.Reader, round uint64, plaintext []byte) ([]byte, error) {
 	}
 	r := exponent(sigma, key)
 	var rpk bls.G2Affine
-	pk := publicKey()
+	pk := k.get()
 	rpk.ScalarMultiplication(&pk, r)
 	gt, err := bls.Pair([]bls.G1Affine{h}, []bls.G2Affine{rpk})
 	if err != nil {

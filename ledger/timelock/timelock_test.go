@@ -180,3 +180,27 @@ func BenchmarkEncrypt(b *testing.B) {
 		}
 	}
 }
+
+// TestBeacon seals to the rounds of a beacon of one's own, whose signatures
+// open what is sealed to it, and nothing of quicknet's.
+func TestBeacon(t *testing.T) {
+	b := NewBeacon([]byte("test"))
+	sig, err := b.Signature(t.Context(), 1000)
+	if err != nil || b.Key().Verify(1000, sig) != nil || b.Key().Verify(1001, sig) == nil || Verify(1000, sig) == nil || b.Key().Verify(1000, unhex(t, beacons[1000])) == nil {
+		t.Fatalf("signature %x: %v", sig, err)
+	}
+	own, err := b.Key().Encrypt(nil, 1000, []byte("weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Decrypt(own, sig); err != nil || string(got) != "weights" {
+		t.Errorf("%q: %v", got, err)
+	}
+	quicknet, err := Encrypt(nil, 1000, []byte("weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decrypt(quicknet, sig); !errors.Is(err, ErrOpen) {
+		t.Errorf("quicknet's: %v", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/ledger/timelock"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -23,7 +24,7 @@ type localnetOptions struct {
 	Listen, Preset, Fork string
 	BlockTime            time.Duration
 	Lag                  uint64
-	CommitReveal         bool
+	CommitReveal, Beacon bool
 }
 
 const (
@@ -53,6 +54,10 @@ owned by the development key //Alice, with validators and miners, a faucet (POST
 development keys are known to everybody. Its file is the one that --ledger names, else a
 temporary one.
 
+--beacon signs drand's rounds itself, with a key that everybody knows, so that timelocked
+weights are opened without a network. Its public key is in Drand.BeaconConfig; SDKs have
+quicknet's key in their libraries, which has to be replaced there.
+
 --fork begins with a real subnet instead: the file is what ` + "`agon ledger metagraph -o json`" + `
 printed of it. Its neurons, stakes, weights, rules and epoch are there, at its block; bonds
 begin anew.`,
@@ -65,6 +70,7 @@ begin anew.`,
 	cmd.Flags().DurationVar(&o.BlockTime, "block-time", time.Second, "how long a block `takes`")
 	cmd.Flags().Uint64Var(&o.Lag, "lag", 3, "how many `blocks` finality is behind")
 	cmd.Flags().BoolVar(&o.CommitReveal, "commit-reveal", false, "weights are committed and revealed")
+	cmd.Flags().BoolVar(&o.Beacon, "beacon", false, "sign drand's rounds with a development key")
 	cmd.Flags().StringVar(&o.Fork, "fork", "", "begin with the subnet in this `file`")
 	Register(cmd, "preset", local.Presets()...)
 	return cmd
@@ -95,6 +101,11 @@ func (a *App) ledgerLocalnet(ctx context.Context, o localnetOptions) (err error)
 		}
 		return now().Add(-o.BlockTime)
 	}}
+	var rounds roundSource
+	if o.Beacon {
+		b := timelock.NewBeacon([]byte("development"))
+		cfg.Drand, rounds = b.Key(), b.Signature
+	}
 	var m *ledger.Metagraph
 	first := time.Duration(1)
 	if o.Fork != "" {
@@ -128,7 +139,10 @@ func (a *App) ledgerLocalnet(ctx context.Context, o localnetOptions) (err error)
 		a.IO.Notef("  %-10s coldkey %s  hotkey %s (%s//hot)", name, cold, hot, name)
 	}
 	a.IO.Notef("faucet: curl -X POST 'http://%s/faucet?address=ADDRESS&tao=100'", o.Listen)
-	return a.serveNode(ctx, l, o.Listen, o.Lag, map[string]http.HandlerFunc{"POST /faucet": faucet(l)})
+	if o.Beacon {
+		a.IO.Notef("rounds of drand are signed here, with a secret that everybody knows; public key %s", cfg.Drand)
+	}
+	return a.serveNode(ctx, l, nodeOptions{Listen: o.Listen, Lag: o.Lag, Rounds: rounds, More: map[string]http.HandlerFunc{"POST /faucet": faucet(l)}})
 }
 
 // devKey gives the addresses of a development key.

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/subtensor"
+	"github.com/agon-arena/agon/ledger/timelock"
 )
 
 // localnetOf runs `agon ledger localnet` until the test ends and gives its address.
@@ -111,5 +113,47 @@ func TestLocalnet(t *testing.T) {
 	a, _, errs := newApp(t)
 	if code := a.Main(t.Context(), []string{"ledger", "localnet", "--fork", "/dev/null"}); code != 2 || !strings.Contains(errs.String(), "not a metagraph") {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// With --beacon the localnet signs drand's rounds itself, tells its key, and
+// opens what is sealed to them.
+func TestLocalnetBeacon(t *testing.T) {
+	url := localnetOf(t, "--block-time", "50ms", "--lag", "0", "--beacon")
+	hot, err := auth.KeyFromURI("//Bob//hot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := subtensor.New(subtensor.Config{URLs: []string{"ws" + strings.TrimPrefix(url, "http")}, Signer: func(string) (auth.Signer, error) { return hot, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	key := timelock.NewBeacon([]byte("development")).Key()
+	const item = "0xa285cdb66e8b8524ea70b1693c7b1e0508194cd5e83170f4eb38043b5770aa61" // Drand.BeaconConfig
+	res, err := http.Post(url, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"state_getStorage","params":["`+item+`"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil || !strings.Contains(string(b), key.String()) {
+		t.Errorf("BeaconConfig is %s, without %s: %v", b, key, err)
+	}
+	data, err := key.Encrypt(nil, 1000, []byte("\x18sealed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Commit(t.Context(), 1, hot.SS58(), ledger.Raw([]byte("open")), ledger.Field{Type: ledger.FieldTimelock, Data: data, Round: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		all, err := c.Commitments(t.Context(), 1)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("commitments %+v: %v", all, err)
+		}
+		if len(all[0].Fields) == 1 && string(all[0].Fields[0].Data) == "open" {
+			return // what was sealed is opened, and no part of it any more
+		}
 	}
 }

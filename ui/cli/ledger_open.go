@@ -314,28 +314,39 @@ chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 	return cmd
 }
 
-// roundsEvery is how often a served ledger asks drand's relays for rounds that it waits for.
-const roundsEvery = 3 * time.Second
+// roundsEvery is how often a served ledger asks for the rounds that it waits for.
+const roundsEvery = time.Second
 
 func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) error {
-	return a.serveNode(ctx, l, listen, 0, nil)
+	return a.serveNode(ctx, l, nodeOptions{Listen: listen})
 }
 
-// serveNode serves a ledger whose blocks are final lag blocks later; more are its other paths.
-func (a *App) serveNode(ctx context.Context, l *local.Ledger, listen string, lag uint64, more map[string]http.HandlerFunc) error {
+// roundSource gives the signature of a round.
+type roundSource func(ctx context.Context, round uint64) ([]byte, error)
+
+type nodeOptions struct {
+	Listen string
+	Lag    uint64                      // blocks are final so many blocks later
+	Rounds roundSource                 // nil = drand's relays, where some are named
+	More   map[string]http.HandlerFunc // other paths
+}
+
+// serveNode serves a ledger until ctx ends.
+func (a *App) serveNode(ctx context.Context, l *local.Ledger, o nodeOptions) error {
+	listen := o.Listen
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return &agon.Error{Code: "listen", Status: http.StatusConflict, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", listen, err), Mend: "choose another address with --listen"}
 	}
 	url := "http://" + ln.Addr().String()
 	genesis := "agon-ledger:" + strconv.FormatInt(l.Genesis().UnixMilli(), 36)
-	chain, err := rpc.New(rpc.Config{Ledger: l, Genesis: genesis, Replay: l, BlockTime: l.BlockTime(), Lag: lag, Now: a.Now, Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))})
+	chain, err := rpc.New(rpc.Config{Ledger: l, Genesis: genesis, Replay: l, BlockTime: l.BlockTime(), Lag: o.Lag, Now: a.Now, Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	handler := http.NewServeMux()
 	handler.Handle("/", chain)
-	for pattern, f := range more {
+	for pattern, f := range o.More {
 		handler.HandleFunc(pattern, f)
 	}
 	own := serve.New(serve.Config{
@@ -351,12 +362,16 @@ func (a *App) serveNode(ctx context.Context, l *local.Ledger, listen string, lag
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
-	if hosts := strings.Fields(a.Env.Getenv(envRelays)); len(hosts) > 0 {
+	rounds := o.Rounds
+	if hosts := strings.Fields(a.Env.Getenv(envRelays)); rounds == nil && len(hosts) > 0 {
+		rounds = (&timelock.Relay{Hosts: hosts}).Signature
+	}
+	if rounds != nil {
 		follow, end := context.WithCancel(ctx)
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)
-			l.FollowRounds(follow, roundsEvery, (&timelock.Relay{Hosts: hosts}).Signature, slog.New(slog.NewTextHandler(a.IO.Err, nil)))
+			l.FollowRounds(follow, roundsEvery, rounds, slog.New(slog.NewTextHandler(a.IO.Err, nil)))
 		}()
 		defer func() { end(); <-stopped }()
 	}
