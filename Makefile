@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: race cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -41,8 +41,12 @@ race: setup ## all tests with the race detector (slow: ten minutes more)
 	@AGON_RACE=all ./scripts/test.sh
 
 ROUNDS ?= 200
-faults: ## kill gateway, platform, validator and keeper at random moments, ROUNDS=200 times each, and check every invariant
-	@AGON_FAULT_ROUNDS=$(ROUNDS) AGON_KEEPER_KILLS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled|TestKilledProcess' ./gateway ./engine/platform ./cmd/agon/roles ./ledger/keeper | grep -E '^(---|ok|FAIL|    )'
+faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 times each, and check every invariant
+	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled' ./gateway ./engine/platform ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
+
+CHAINKILLS ?= 200
+chainkills: ## kill a keeper of weights and a validator CHAINKILLS=200 times each, at nodes whose finality lags by 0 to 20 blocks (AGON_KEEPER_SEED repeats a run)
+	@AGON_KEEPER_KILLS=$(CHAINKILLS) $(GO) test -count=1 -timeout 120m -v -run 'TestKilledProcess|TestValidatorKilledOnChain' ./ledger/keeper ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
 
 bench: build ## benchmarks, printed as a table
 	@$(GO) run ./bench
@@ -91,7 +95,7 @@ prose: ## phrases and sentences that have to be read twice, in comments, errors,
 	@$(GO) run ./bench/prose
 
 SOAK ?= 10m
-KILLS ?= 200
+CHAINKILLS ?= 200
 DRIVER ?=
 copies: build ## rewrites of a sampling agent try to take its seat, in real boxes (slow; KINDS, ENTRIES, PAIRS)
 	scripts/copies.sh
