@@ -36,16 +36,22 @@ type subnet struct {
 
 func newSubnet(t *testing.T) *subnet {
 	t.Helper()
+	return newSubnetOf(t, "claim", filepath.Join("..", "kinds", "claim", "data", "tasks", "demo"), "dredged-depth", "bridge-detour", "wind-record")
+}
+
+// newSubnetOf has an arena of a kind with the named tasks of a set.
+func newSubnetOf(t *testing.T, kind, demo string, names ...string) *subnet {
+	t.Helper()
 	s := &subnet{t: t, dir: t.TempDir(), parties: map[string]*kit.Party{}, procs: map[string]*exec.Cmd{}}
-	set := filepath.Join(s.dir, "claims")
-	for _, name := range []string{"dredged-depth", "bridge-detour", "wind-record"} {
-		from := filepath.Join("..", "kinds", "claim", "data", "tasks", "demo", name)
-		if err := os.CopyFS(filepath.Join(set, name), os.DirFS(from)); err != nil {
+	set := filepath.Join(s.dir, "tasks")
+	for _, name := range names {
+		if err := os.CopyFS(filepath.Join(set, name), os.DirFS(filepath.Join(demo, name))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	arena := filepath.Join(s.dir, "arena.toml")
-	text := fmt.Sprintf("id = \"claims\"\nkind = \"claim\"\ntitle = \"claims\"\nnetuid = 3\nlicence = \"MIT\"\nincentive = \"roster\"\nsets = [%q]\nsubmissions_per_coldkey = 9\n[judge]\ndemo = true\n", set)
+	rule := map[string]string{"claim": "roster", "query": "paired"}[kind]
+	text := fmt.Sprintf("id = \"%[1]s\"\nkind = %[1]q\ntitle = \"%[1]s\"\nnetuid = 3\nlicence = \"MIT\"\nincentive = %[2]q\nsets = [%[3]q]\nsubmissions_per_coldkey = 9\n[judge]\ndemo = true\n", kind, rule, set)
 	if err := os.WriteFile(arena, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

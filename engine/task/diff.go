@@ -215,3 +215,8 @@ func shortestEdit(a, b []string) []editLine {
 	slices.Reverse(edits)
 	return edits
 }
+
+// FileDiff is the unified diff of one text file, empty where nothing changed.
+func FileDiff(path string, before, after []byte) ([]byte, error) {
+	return unifiedDiff([]change{{path: path, before: before, after: after}})
+}

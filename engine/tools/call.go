@@ -52,6 +52,16 @@ type Failure struct {
 
 func (f *Failure) Error() string { return "ask tool back end: " + f.Class }
 
+// Classes of failed calls besides those of Failure.
+const (
+	ClassInvalid     = "invalid"    // the arguments
+	ClassNoBackend   = "no_backend" // this host does not serve the tool
+	ClassBudget      = "budget"
+	ClassBooks       = "books"       // answered, and not booked
+	ClassConcurrency = "concurrency" // too many calls at once
+	ClassEnded       = "ended"       // the session is over
+)
+
 // errNoBackend marks a tool that this host does not serve.
 var errNoBackend = errors.New("tool has no back end")
 
@@ -69,8 +79,8 @@ const (
 )
 
 // call makes one call: arguments, reserve, run, settle, receipt. text is the
-// sentence of a failure.
-func (s *Session) call(ctx context.Context, inv invocation) (out any, text string) {
+// sentence of a failure, class what it was.
+func (s *Session) call(inv invocation) (out any, text, class string) {
 	start := s.host.cfg.Now().UTC()
 	if inv.Args == nil {
 		inv.Args = []json.RawMessage{}
@@ -81,19 +91,19 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 	request, err := canonical(map[string]any{"args": inv.Args, "kwargs": inv.Kwargs})
 	if err != nil {
 		s.refused()
-		return nil, TextInvalid
+		return nil, TextInvalid, ClassInvalid
 	}
 	p, err := s.plan(inv)
 	if err != nil {
 		s.refused()
 		switch {
 		case errors.Is(err, errNoBackend):
-			return nil, TextSession
+			return nil, TextSession, ClassNoBackend
 		case errors.Is(err, errBudget):
 			s.failed(Receipt{Tool: inv.Tool, IssuedAt: start, Outcome: OutcomeBudget, Request: request, Error: "budget"})
-			return nil, TextFailed
+			return nil, TextFailed, ClassBudget
 		}
-		return nil, TextInvalid
+		return nil, TextInvalid, ClassInvalid
 	}
 	id := uuid.NewString()
 	r := Receipt{
@@ -105,7 +115,7 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		s.refused()
 		r.Outcome, r.Error = OutcomeBudget, "budget"
 		s.failed(r)
-		return nil, TextFailed
+		return nil, TextFailed, ClassBudget
 	}
 	if p.timeout <= 0 {
 		p.timeout = callTimeout
@@ -127,7 +137,7 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		switch {
 		case errors.As(err, &errBooks{}):
 			s.host.cfg.Log.Error("tool call", "session", s.id, "error", err)
-			return nil, TextFailed
+			return nil, TextFailed, ClassBooks
 		case errors.As(err, &f):
 			r.Error = f.Class
 			if f.Class == "timeout" {
@@ -150,9 +160,9 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 		s.host.cfg.Log.Warn("tool call failed", "tool", inv.Tool, "backend", p.backend, "class", f.Class, "detail", f.Detail)
 		s.failed(r)
 		if f.Own && f.Class == "refused" {
-			return nil, TextInvalid
+			return nil, TextInvalid, ClassInvalid
 		}
-		return nil, TextFailed
+		return nil, TextFailed, f.Class
 	}
 	s.mu.Lock()
 	s.ev.Calls++
@@ -161,9 +171,9 @@ func (s *Session) call(ctx context.Context, inv invocation) (out any, text strin
 	}
 	s.mu.Unlock()
 	if s.spentAll() {
-		return nil, TextFailed // its receipt stands
+		return nil, TextFailed, ClassBudget // its receipt stands
 	}
-	return out, ""
+	return out, "", ""
 }
 
 // blame books a failure as the back end's or the script's own.

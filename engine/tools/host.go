@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/signing"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
@@ -305,7 +307,7 @@ func (h *Host) execute(ctx context.Context, session, token string, inv invocatio
 		return http.StatusBadRequest, map[string]string{"detail": text}
 	}
 	defer leave()
-	out, text := s.call(ctx, inv)
+	out, text, _ := s.call(inv)
 	if text != "" {
 		return http.StatusBadRequest, map[string]string{"detail": text}
 	}
@@ -331,7 +333,7 @@ func (s *Session) Execute(ctx context.Context, tool string, kwargs map[string]an
 		return nil, text
 	}
 	defer leave()
-	v, text := s.call(ctx, invocation{Tool: tool, Kwargs: kw})
+	v, text, _ := s.call(invocation{Tool: tool, Kwargs: kw})
 	if text != "" {
 		return nil, text
 	}
@@ -340,6 +342,51 @@ func (s *Session) Execute(ctx context.Context, tool string, kwargs map[string]an
 		return nil, TextFailed
 	}
 	return b, ""
+}
+
+// Answer is what a call came to for whoever keeps the books of another: the tool's
+// response and what it cost, or the class of its failure.
+type Answer struct {
+	Response json.RawMessage
+	Cost     agon.Micros
+	Class    string // "": it was answered
+}
+
+// Call makes one call in the session for somebody who hands the answer on, a validator's
+// tool host that has the session's token from us.
+func (s *Session) Call(ctx context.Context, tool string, kwargs map[string]json.RawMessage) Answer {
+	if !slices.Contains(s.toolNames(), tool) {
+		return Answer{Class: ClassInvalid}
+	}
+	leave, text := s.enter(ctx, s.token)
+	switch text {
+	case "":
+	case TextConcurrency:
+		return Answer{Class: ClassConcurrency}
+	default:
+		return Answer{Class: ClassEnded}
+	}
+	defer leave()
+	v, _, class := s.call(invocation{Tool: tool, Kwargs: kwargs})
+	if class != "" {
+		return Answer{Class: class}
+	}
+	b, err := json.Marshal(v)
+	var out struct {
+		Response json.RawMessage `json:"response"`
+		Cost     *float64        `json:"cost_usd"`
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		return Answer{Class: ClassBooks}
+	}
+	a := Answer{Response: out.Response}
+	if out.Cost != nil {
+		a.Cost = agon.Micros(math.Round(*out.Cost * 1e6))
+	}
+	return a
 }
 
 // canonical is the form that hashes cover. What it cannot write (lone

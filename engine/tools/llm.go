@@ -60,45 +60,101 @@ func (g GatewayLLM) post(ctx context.Context, path, model string, body map[strin
 	} else if a, ok := g.Alias["*"]; ok {
 		name = a
 	}
-	m, _ := json.Marshal(name) // a string always encodes
-	body["model"] = m
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("encode chat request: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Session.BaseURL()+path, bytes.NewReader(b))
-	if err != nil {
-		return nil, fmt.Errorf("make chat request: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for k, v := range g.Session.Header() {
-		req.Header.Set(k, v)
-	}
 	c := g.Client
 	if c == nil {
 		c = direct
 	}
+	out, status, err := postChat(ctx, c, g.Session.BaseURL()+path, g.Session.Header(), name, body)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == http.StatusOK:
+		return out, nil
+	case status == http.StatusGatewayTimeout:
+		return nil, &Failure{Class: "timeout"}
+	case status == http.StatusTooManyRequests:
+		return nil, &Failure{Class: "budget", Own: true} // the run's account, not the provider
+	case status < 500:
+		return nil, &Failure{Class: "refused", Own: true, Detail: fmt.Sprintf("status %d", status)}
+	}
+	return nil, &Failure{Class: "server", Detail: fmt.Sprintf("status %d", status)}
+}
+
+// postChat sends a body as JSON with the model's name in it.
+func postChat(ctx context.Context, c *http.Client, address string, header map[string]string, model string, body map[string]json.RawMessage) ([]byte, int, error) {
+	m, _ := json.Marshal(model) // a string always encodes
+	body["model"] = m
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode chat request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(b))
+	if err != nil {
+		return nil, 0, fmt.Errorf("make chat request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return nil, transportFailure(ctx, err)
+		return nil, 0, transportFailure(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	out, err := io.ReadAll(io.LimitReader(resp.Body, maxChatReply+1))
 	switch {
 	case err != nil:
-		return nil, transportFailure(ctx, err)
+		return nil, 0, transportFailure(ctx, err)
 	case len(out) > maxChatReply:
-		return nil, &Failure{Class: "bad_reply", Detail: "reply is too large"}
-	case resp.StatusCode == http.StatusOK:
-		return out, nil
-	case resp.StatusCode == http.StatusGatewayTimeout:
-		return nil, &Failure{Class: "timeout"}
-	case resp.StatusCode == http.StatusTooManyRequests:
-		return nil, &Failure{Class: "budget", Own: true} // the run's account, not the provider
-	case resp.StatusCode < 500:
-		return nil, &Failure{Class: "refused", Own: true, Detail: fmt.Sprintf("status %d", resp.StatusCode)}
+		return nil, 0, &Failure{Class: "bad_reply", Detail: "reply is too large"}
 	}
-	return nil, &Failure{Class: "server", Detail: fmt.Sprintf("status %d", resp.StatusCode)}
+	return out, resp.StatusCode, nil
+}
+
+// KeyedLLM asks a provider with somebody's own key, who pays for it and whose fault it
+// is if the key is not taken.
+type KeyedLLM struct {
+	Provider string
+	BaseURL  string // without /v1
+	Key      string
+}
+
+// Name implements LLM.
+func (k KeyedLLM) Name() string { return k.Provider }
+
+// Chat implements LLM.
+func (k KeyedLLM) Chat(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	return k.post(ctx, "/v1/chat/completions", model, body)
+}
+
+// Embed implements Embedder.
+func (k KeyedLLM) Embed(ctx context.Context, model string, body map[string]json.RawMessage) ([]byte, error) {
+	return k.post(ctx, "/v1/embeddings", model, body)
+}
+
+func (k KeyedLLM) post(ctx context.Context, path, model string, body map[string]json.RawMessage) ([]byte, error) {
+	out, status, err := postChat(ctx, direct, strings.TrimRight(k.BaseURL, "/")+path, map[string]string{"Authorization": "Bearer " + k.Key}, model, body)
+	if err != nil {
+		return nil, err
+	}
+	f := &Failure{Detail: fmt.Sprintf("status %d", status)}
+	switch {
+	case status == http.StatusOK:
+		return out, nil
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		f.Class, f.Own = "auth", true
+	case status == http.StatusPaymentRequired:
+		f.Class, f.Own = "payment", true
+	case status == http.StatusTooManyRequests:
+		f.Class, f.Own = "rate_limit", true
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		f.Class = "timeout"
+	case status < 500:
+		f.Class, f.Own = "refused", true
+	default:
+		f.Class = "server"
+	}
+	return nil, f
 }
 
 func transportFailure(ctx context.Context, err error) error {

@@ -164,12 +164,44 @@ func (a *args) seconds(name string) time.Duration {
 	return time.Duration(min(f, queryCeiling.Seconds()) * float64(time.Second))
 }
 
+// Offered reports whether a tool of QueryTools has a provider, and, where a model is
+// named, whether that provider has it.
+func Offered(tool, provider, model string) bool {
+	model = strings.TrimSpace(model)
+	switch tool {
+	case SearchWeb, FetchPage:
+		return slices.Contains(searchProviders, provider)
+	case EmbedText:
+		return embedModels[provider] != "" && (model == "" || embedModels[provider] == model)
+	case LLMChat:
+		list, ok := QueryModels()[provider]
+		_, has := list[strings.ToLower(model)]
+		return ok && (model == "" || has)
+	}
+	return false
+}
+
+// of are the back ends for a provider.
+func (s *Session) of(provider string) (LLM, Search) {
+	llm, web := s.cfg.LLM, s.cfg.Search
+	if s.cfg.Of != nil {
+		l, w := s.cfg.Of(provider)
+		if l != nil {
+			llm = l
+		}
+		if w != nil {
+			web = w
+		}
+	}
+	return llm, web
+}
+
 func (s *Session) planQueryWeb(a *args) (*plan, error) {
-	b := s.cfg.Search
+	provider, terms := a.provider(searchProviders), a.queries("search_queries")
+	_, b := s.of(provider)
 	if b == nil {
 		return nil, errNoBackend
 	}
-	provider, terms := a.provider(searchProviders), a.queries("search_queries")
 	num, extra := int(a.num("num", 0, 0, maxCount, false)), a.extra()
 	if err := a.done(); err != nil {
 		return nil, err
@@ -232,11 +264,12 @@ func (s *Session) planPage(a *args) (*plan, error) {
 }
 
 func (s *Session) planEmbed(a *args, timeout time.Duration) (*plan, error) {
-	e, ok := s.cfg.LLM.(Embedder)
+	provider := a.provider([]string{"chutes", "openrouter"})
+	llm, _ := s.of(provider)
+	e, ok := llm.(Embedder)
 	if !ok {
 		return nil, errNoBackend
 	}
-	provider := a.provider([]string{"chutes", "openrouter"})
 	model := strings.TrimSpace(a.str("model", true, 200))
 	texts, kind := a.texts("texts"), a.oneOf("input_type", "", "query", "document")
 	instruct, dims := a.str("instruction", false, maxQuery), a.num("dimensions", 0, 32, 4096, false)
@@ -278,7 +311,7 @@ func (s *Session) planEmbed(a *args, timeout time.Duration) (*plan, error) {
 	if provider == "chutes" {
 		worst = perSecond(timeout)
 	}
-	return &plan{policy: LogOnly, model: strings.ToLower(model), backend: s.cfg.LLM.Name(), worst: worst, timeout: timeout, run: func(ctx context.Context) (*reply, error) {
+	return &plan{policy: LogOnly, model: strings.ToLower(model), backend: llm.Name(), worst: worst, timeout: timeout, run: func(ctx context.Context) (*reply, error) {
 		began := s.host.cfg.Now()
 		b, err := e.Embed(ctx, strings.ToLower(model), body)
 		if err != nil {

@@ -73,10 +73,11 @@ var queryPrices = map[string][]queryPrice{
 // planQueryChat reads llm_chat of a session with QueryTools. Unlike the older
 // form it refuses keywords that it does not know.
 func (s *Session) planQueryChat(a *args) (*plan, error) {
-	if s.cfg.LLM == nil {
+	provider := a.provider(slices.Sorted(maps.Keys(s.cfg.Query.Models)))
+	llm, _ := s.of(provider)
+	if llm == nil {
 		return nil, errNoBackend
 	}
-	provider := a.provider(slices.Sorted(maps.Keys(s.cfg.Query.Models)))
 	model := strings.ToLower(strings.TrimSpace(a.str("model", true, 200)))
 	price, offered := s.cfg.Query.Models[provider][model]
 	if a.err == nil && !offered {
@@ -118,9 +119,9 @@ func (s *Session) planQueryChat(a *args) (*plan, error) {
 	}
 	body["max_tokens"] = json.RawMessage(itoa(out))
 	return &plan{
-		policy: LogOnly, model: model, backend: s.cfg.LLM.Name(), worst: price.cost(prompt, out, out), timeout: longTimeout,
+		policy: LogOnly, model: model, backend: llm.Name(), worst: price.cost(prompt, out, out), timeout: longTimeout,
 		run: func(ctx context.Context) (*reply, error) {
-			b, err := s.cfg.LLM.Chat(ctx, model, body)
+			b, err := llm.Chat(ctx, model, body)
 			if err != nil {
 				return nil, err
 			}

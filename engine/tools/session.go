@@ -61,6 +61,9 @@ type SessionConfig struct {
 	Pages  Pages
 	Items  Items
 	Repo   Repo
+	// Of gives the back ends of a provider that a call of QueryTools names, where the
+	// session has some for it; nil ones are those above.
+	Of func(provider string) (LLM, Search)
 	// Record gets every receipt as it is written, one at a time. Optional.
 	Record func(Receipt)
 }

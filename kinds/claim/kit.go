@@ -109,7 +109,7 @@ func Kit() kit.Kit {
 		Commands:   commands.Of,
 		Calc:       calc.WithExamples(slices.Concat(roster.Rules(), play.Rules(), query.Rules(), signin.Rules()), calcExamples),
 		// The routes of the seed's platform (kinds/claim/harnyx.md).
-		Routes: []string{"/v1/miners/", "/v1/miner-task-batches/", "/v1/validators/register", "/v1/weights", "/v1/monitoring/", "/v1/feeds/", "/v1/repo-search/"},
+		Routes: platformRoutes,
 		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
 			return harnyxRoutes(s, a.ID, corpus)
 		},

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"net/http"
+	"slices"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
@@ -51,6 +53,10 @@ func QueryKit() kit.Kit {
 			f.Policy.Agent.MemoryBytes = 512 << 20
 			f.Defaults()
 			return f
+		},
+		Routes: append(slices.Clone(platformRoutes), queryOnly...),
+		Serve: func(_ context.Context, s *kit.Server, a agon.Arena) (http.Handler, error) {
+			return queryRoutes(s, a.ID)
 		},
 		Quiet:   true,
 		Sets:    []string{"demo"},

@@ -70,8 +70,10 @@ func (s *server) waits(path string) bool {
 }
 
 // routeForeign makes room for the dialects of all kinds on mux. Until an arena
-// of a kind is open, its routes are not found.
+// of a kind is open, its routes are not found. Kinds that are eras of one foreign
+// protocol share routes: the first of them that has an open arena has these.
 func (s *server) routeForeign(mux *http.ServeMux) {
+	boxes := map[string]firstOpen{}
 	for _, k := range s.Options.Kits {
 		if k.Serve == nil {
 			continue
@@ -79,7 +81,23 @@ func (s *server) routeForeign(mux *http.ServeMux) {
 		at := &handlerBox{}
 		s.foreign[k.Kind] = at
 		for _, p := range k.Routes {
-			mux.Handle(p, at)
+			boxes[p] = append(boxes[p], at)
 		}
 	}
+	for p, list := range boxes {
+		mux.Handle(p, list)
+	}
+}
+
+// firstOpen are the dialects that have a pattern, in the order of kinds.
+type firstOpen []*handlerBox
+
+func (f firstOpen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, at := range f {
+		if at.Load() != nil {
+			at.ServeHTTP(w, r)
+			return
+		}
+	}
+	http.NotFound(w, r)
 }

@@ -15,7 +15,8 @@ func TestKits(t *testing.T) {
 	if err := o.Kits.Check(); err != nil {
 		t.Error(err)
 	}
-	ids, nets, routes := map[string]bool{}, map[uint16]bool{}, map[string]bool{}
+	ids, nets, routes := map[string]bool{}, map[uint16]bool{}, map[string]string{}
+	later := map[string]string{"query": "claim"} // the later era of a protocol shares the routes of the earlier
 	for _, k := range kinds.All() {
 		kittest.Whole(t, k)
 		f := k.Demo()
@@ -24,10 +25,10 @@ func TestKits(t *testing.T) {
 		}
 		ids[f.ID], nets[f.Netuid] = true, true
 		for _, r := range k.Routes {
-			if routes[r] {
+			if was := routes[r]; was != "" && later[k.Kind] != was {
 				t.Errorf("%s: route %s is taken", k.Kind, r)
 			}
-			routes[r] = true
+			routes[r] = k.Kind
 		}
 	}
 	if _, err := kinds.All().Script(); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 )
@@ -90,6 +91,12 @@ type drive struct {
 	Grid       *gradedGrid `json:"grid,omitempty"`
 	// Entered is the artifact that took the first place, if one did.
 	Entered string `json:"entered,omitempty"`
+	// Of the query era: whether the scripts were compared with earlier ones, what the
+	// validators said of them, and how the seat was decided.
+	Compared bool               `json:"compared,omitempty"`
+	Rounds   int                `json:"rounds,omitempty"` // in which they were asked
+	Votes    map[string]*ballot `json:"votes,omitempty"`  // by artifact
+	Outcome  *query.Outcome     `json:"outcome,omitempty"`
 }
 
 type gradedGrid struct {
@@ -111,6 +118,9 @@ type grade struct {
 	ErrorCode     string     `json:"error_code,omitempty"`
 	ErrorMessage  string     `json:"error_message,omitempty"`
 	CostUSD       float64    `json:"cost_usd"`
+	// Of the query era, whose score is in VerdictScore.
+	ElapsedMS *float64        `json:"elapsed_ms,omitempty"`
+	Answer    json.RawMessage `json:"response,omitempty"`
 }
 
 func (g grade) score() float64 { return g.VerdictScore + g.SupportScore }
@@ -122,23 +132,26 @@ func gradesName(id, hotkey string) string { return "grades-" + id + "-" + sha([]
 // begin is the drive of a batch that is about to be made. nil: there is nobody to push
 // it to, and it is played by agon's own validators alone.
 func (p *Platform) begin(ctx context.Context) (*drive, error) {
-	if p.cfg.Driver.Key == nil {
+	if p.cfg.Driver.Key == nil && !p.pulls() {
 		return nil, nil
 	}
 	names, err := p.dir.Names("validator-")
 	if err != nil {
 		return nil, err
 	}
-	d := &drive{}
+	var known []registration
 	for _, n := range names {
 		var reg registration
 		ok, err := p.dir.Get(n, &reg)
 		if err != nil {
 			return nil, err
 		}
-		if !ok || p.cfg.Now().Sub(reg.At) > registeredFor {
-			continue
+		if ok && p.cfg.Now().Sub(reg.At) <= registeredFor {
+			known = append(known, reg)
 		}
+	}
+	d := &drive{}
+	for _, reg := range p.live(ctx, known) {
 		uid, ok, err := p.uid(ctx, reg.Hotkey)
 		if err != nil {
 			return nil, err
@@ -153,8 +166,8 @@ func (p *Platform) begin(ctx context.Context) (*drive, error) {
 	return d, nil
 }
 
-// registeredFor is how long a registration makes a validator one that batches are
-// pushed to. Validators register once a minute, those of the seed when they start.
+// registeredFor is how long a registration is remembered. Validators register once a
+// minute, those of the seed when they start.
 const registeredFor = 7 * 24 * time.Hour
 
 func (p *Platform) driven(id string) (d drive, ok bool, err error) {
@@ -164,8 +177,11 @@ func (p *Platform) driven(id string) (d drive, ok bool, err error) {
 
 // Run drives batches until ctx ends.
 func (p *Platform) Run(ctx context.Context) {
-	if p.cfg.Driver.Key == nil {
+	if p.cfg.Driver.Key == nil && !p.pulls() {
 		return
+	}
+	if p.pulls() {
+		defer close(p.work.ended)
 	}
 	t := time.NewTicker(p.cfg.Driver.Every)
 	defer t.Stop()
@@ -202,11 +218,18 @@ func (p *Platform) turn(ctx context.Context, id string, d *drive) error {
 	if ok, err := p.dir.Get(batchName(id), &b); err != nil || !ok {
 		return err // a batch whose making was cut off has no file
 	}
+	visit := p.visit
+	if p.pulls() {
+		visit = func(_ context.Context, b Batch, v *delivery) error { return p.tally(b, v) }
+		if ready, err := p.prepare(ctx, &b, d); err != nil || !ready {
+			return err
+		}
+	}
 	open, graded := 0, 0
 	for i := range d.Deliveries {
 		v := &d.Deliveries[i]
 		if v.State == deliveryWaiting || v.State == deliveryAccepted {
-			if err := p.visit(ctx, b, v); err != nil {
+			if err := visit(ctx, b, v); err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -235,7 +258,13 @@ func (p *Platform) turn(ctx context.Context, id string, d *drive) error {
 			return err
 		}
 	}
-	return p.dir.Put(driveName(id), *d)
+	if err := p.dir.Put(driveName(id), *d); err != nil {
+		return err
+	}
+	if d.Ended != nil && p.pulls() {
+		p.closeBoard(b)
+	}
+	return nil
 }
 
 // visit pushes a batch to a validator, or asks how far it is.
@@ -330,7 +359,7 @@ func readGrades(b Batch, rows []json.RawMessage) ([]grade, error) {
 			return nil, fmt.Errorf("grade %d: its cost is not a number to count with", i)
 		}
 		delete(want, at)
-		g := grade{e.ArtifactID, e.ClaimID, e.Verdict, e.Justification, e.Citations, s.Verdict, s.Support, deref(s.Rationale), deref(s.Code), deref(s.Message), cost}
+		g := grade{e.ArtifactID, e.ClaimID, e.Verdict, e.Justification, e.Citations, s.Verdict, s.Support, deref(s.Rationale), deref(s.Code), deref(s.Message), cost, nil, nil}
 		if g.ErrorCode == CodeStart {
 			return nil, fmt.Errorf("it could not play: %s", g.ErrorCode)
 		}
@@ -364,7 +393,7 @@ func (p *Platform) settle(b Batch, d *drive, now time.Time) error {
 		}
 		said[i] = list
 		for _, g := range list {
-			cells = append(cells, roster.GridCell{Validator: v.Hotkey, Artifact: g.ArtifactID, Task: g.ClaimID, Score: g.score(), Cost: g.CostUSD})
+			cells = append(cells, roster.GridCell{Validator: v.Hotkey, Artifact: g.ArtifactID, Task: g.ClaimID, Score: g.score(), Cost: g.CostUSD, ElapsedMS: g.ElapsedMS})
 		}
 	}
 	grid, err := roster.Medians(cells, len(d.Deliveries)/2+1)
@@ -389,6 +418,9 @@ func (p *Platform) settle(b Batch, d *drive, now time.Time) error {
 				d.Deliveries[i].Differs++
 			}
 		}
+	}
+	if p.pulls() {
+		return p.crown(b, d, grid)
 	}
 	return p.seat(b, d)
 }
@@ -479,6 +511,13 @@ func (d Driver) client() *http.Client {
 
 // call sends one signed request and returns the body of a 200.
 func (p *Platform) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
+	return p.callWith(ctx, p.client, method, address, body)
+}
+
+func (p *Platform) callWith(ctx context.Context, client *http.Client, method, address string, body []byte) ([]byte, error) {
+	if p.cfg.Driver.Key == nil {
+		return nil, errors.New("there is no key of the subnet's owner here")
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New("its address is none")
@@ -495,7 +534,7 @@ func (p *Platform) call(ctx context.Context, method, address string, body []byte
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := p.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, errors.New("it cannot be reached") // the error's text quotes what a stranger named
 	}

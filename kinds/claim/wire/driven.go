@@ -38,6 +38,13 @@ func (p *Platform) shown(ctx context.Context, b Batch) Batch {
 // sitting are the scripts that a batch must hold: those on the roster of batches, and
 // the arena's champion.
 func (p *Platform) sitting(ctx context.Context) ([]place, error) {
+	if p.pulls() {
+		c, err := p.champion()
+		if err != nil || c == nil {
+			return nil, err
+		}
+		return []place{{ArtifactID: c.ArtifactID, Hotkey: c.Hotkey}}, nil
+	}
 	out, err := p.places()
 	if err != nil {
 		return nil, err
@@ -79,17 +86,23 @@ func (p *Platform) drivenWeights(ctx context.Context) (map[string]float64, [3]*i
 
 // drivenRows are what the validators of a driven batch say of a script, by claim.
 // Grades show when the batch is over; false: it is not driven.
-func (p *Platform) drivenRows(_ context.Context, b Batch, artifact string) (map[string][]map[string]any, bool, error) {
+func (p *Platform) drivenRows(ctx context.Context, b Batch, artifact string) (map[string][]map[string]any, bool, error) {
 	d, ok, err := p.driven(b.BatchID)
 	if err != nil || !ok {
 		return nil, ok, err
 	}
 	out := map[string][]map[string]any{}
 	if d.Ended == nil {
-		for _, c := range b.Claims {
-			out[c.ClaimID] = []map[string]any{{"task_id": c.ClaimID, "batch_id": b.BatchID, "artifact_id": artifact, "lifecycle_status": "running"}}
+		for _, id := range b.ids() {
+			out[id] = []map[string]any{{"task_id": id, "batch_id": b.BatchID, "artifact_id": artifact, "lifecycle_status": "running"}}
 		}
 		return out, true, nil
+	}
+	hidden := map[string]bool{}
+	if p.cfg.Hidden != nil {
+		if hidden, err = p.cfg.Hidden(ctx); err != nil {
+			return nil, true, err
+		}
 	}
 	for _, v := range d.Deliveries {
 		var list []grade
@@ -107,6 +120,16 @@ func (p *Platform) drivenRows(_ context.Context, b Batch, artifact string) (map[
 				"task_id": g.ClaimID, "batch_id": b.BatchID, "artifact_id": artifact, "validator": map[string]any{"uid": v.UID, "hotkey": v.Hotkey},
 				"score": g.score(), "verdict": g.Verdict, "justification": g.Justification, "citations": g.Citations,
 				"verdict_score": g.VerdictScore, "support_score": g.SupportScore, "cost_usd": g.CostUSD,
+			}
+			if hidden[g.ClaimID] { // what was answered, and why it was wrong, says what is wanted
+				g.Verdict, g.Justification, g.Citations, g.Rationale, g.Answer = 0, "", nil, "", nil
+				row["verdict"], row["justification"], row["citations"] = nil, nil, nil
+			}
+			if b.Entrypoint == QueryEntrypoint {
+				row = map[string]any{
+					"task_id": g.ClaimID, "batch_id": b.BatchID, "artifact_id": artifact, "validator": row["validator"], "score": g.score(), "cost_usd": g.CostUSD,
+					"elapsed_ms": g.ElapsedMS, "response": g.Answer,
+				}
 			}
 			for k, s := range map[string]string{"grader_rationale": g.Rationale, "error_code": g.ErrorCode, "error_message": g.ErrorMessage} {
 				if s != "" {
@@ -142,6 +165,9 @@ func drivenBatch(b Batch, d drive, full map[string]any, next any) map[string]any
 			row["differs_from_median"] = v.Differs
 		}
 		list = append(list, row)
+	}
+	if b.Entrypoint == QueryEntrypoint && d.Ended != nil {
+		full["similarity"], full["decision"] = d.Votes, d.Outcome
 	}
 	return map[string]any{
 		"summary": summaryOf(b), "batch": full, "artifact_aggregates": aggregates, "observed_artifact_aggregates": aggregates, "deliveries": list,

@@ -32,7 +32,7 @@ type summary struct {
 }
 
 func summaryOf(b Batch) summary {
-	s := summary{BatchID: b.BatchID, Status: b.Status, CreatedAt: b.CreatedAt, CutoffAt: b.CutoffAt, ArtifactCount: len(b.Candidates), TaskCount: len(b.Claims)}
+	s := summary{BatchID: b.BatchID, Status: b.Status, CreatedAt: b.CreatedAt, CutoffAt: b.CutoffAt, ArtifactCount: len(b.Candidates), TaskCount: len(b.Claims) + len(b.Tasks)}
 	switch b.Status {
 	case "completed":
 		s.CompletedAt = when(b.ended)
@@ -111,14 +111,14 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	full := map[string]any{"batch_id": b.BatchID, "entrypoint": b.Entrypoint, "artifacts": b.Candidates, "tasks": []Claim{}}
+	full := map[string]any{"batch_id": b.BatchID, "entrypoint": b.Entrypoint, "artifacts": b.Candidates, "tasks": []any{}}
 	if b.Status == "completed" {
-		open, err := p.open(r.Context(), b.Claims)
+		open, withheld, err := p.open(r.Context(), b)
 		if err != nil {
 			p.broken(w, "read claims", err)
 			return
 		}
-		full["tasks"], full["withheld_tasks"] = open, len(b.Claims)-len(open)
+		full["tasks"], full["withheld_tasks"] = open, withheld
 	}
 	next, err := p.nextBatch(r.Context())
 	if err != nil {
@@ -152,17 +152,27 @@ func (p *Platform) monitorBatch(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// open are the claims that everybody may read: those that no validator plays as
-// hidden ones any more.
-func (p *Platform) open(ctx context.Context, list []Claim) ([]Claim, error) {
-	if p.cfg.Hidden == nil {
-		return list, nil
+// open are the claims or tasks of a batch that everybody may read: those that no
+// validator plays as hidden ones any more. withheld counts the others.
+func (p *Platform) open(ctx context.Context, b Batch) (list []any, withheld int, err error) {
+	hidden := map[string]bool{}
+	if p.cfg.Hidden != nil {
+		if hidden, err = p.cfg.Hidden(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
-	hidden, err := p.cfg.Hidden(ctx)
-	if err != nil {
-		return nil, err
+	list = []any{}
+	for _, c := range b.Claims {
+		if !hidden[c.ClaimID] {
+			list = append(list, c)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(c Claim) bool { return hidden[c.ClaimID] }), nil
+	for _, t := range b.Tasks {
+		if !hidden[t.TaskID] {
+			list = append(list, t)
+		}
+	}
+	return list, len(b.Claims) + len(b.Tasks) - len(list), nil
 }
 
 // rows are the results of one artifact, by task key.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -52,15 +51,18 @@ type PlatformConfig struct {
 	// Keys are the claim ids of the arena's tasks by their keys; nil: rows of monitoring
 	// are named by key.
 	Keys func(ctx context.Context) (map[string]string, error)
+	// Work makes it a platform of the query era; Claims is not needed then.
+	Work *Work
 	Now  func() time.Time
 	Log  *slog.Logger
 }
 
-// Platform serves the platform's endpoints of the seed.
+// Platform serves the platform's endpoints, those of the seed or of the query era.
 type Platform struct {
 	cfg    PlatformConfig
 	dir    folder.Folder
 	client *http.Client // that validators are asked with
+	voters *http.Client // the same, with more patience
 
 	mu      sync.Mutex
 	known   map[string]bool      // tree digests entered in the arena; guarded by mu
@@ -68,11 +70,14 @@ type Platform struct {
 	scripts map[string]Candidate // by submission id; guarded by mu
 
 	freeze sync.Mutex // held while a batch is made
+	config sync.Mutex // held while a miner's configuration changes
+	work   workbench
+	alive  liveness
 }
 
 // NewPlatform returns a handler of every platform route.
 func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
-	if c.Arenas == nil || c.Arena == "" || c.Verifier == nil || c.Claims == nil || c.Dir == "" {
+	if c.Arenas == nil || c.Arena == "" || c.Verifier == nil || c.Claims == nil && c.Work == nil || c.Dir == "" {
 		return nil, nil, errors.New("harnyx platform: Arenas, Arena, Verifier, Claims and Dir are needed")
 	}
 	if c.Recent <= 0 {
@@ -85,8 +90,11 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Driver.defaults()
-	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}}
+	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}, alive: liveness{at: map[string]time.Time{}}}
 	m := http.NewServeMux()
+	if err := p.openWork(m); err != nil {
+		return nil, nil, err
+	}
 	m.HandleFunc("POST /v1/miners/scripts", p.upload)
 	m.HandleFunc("POST /v1/miner-task-batches/batch", p.createBatch)
 	m.HandleFunc("GET /v1/miner-task-batches/batch/{id}", p.getBatch)
@@ -132,7 +140,7 @@ const scriptName = "agent.py"
 
 // upload is POST /v1/miners/scripts.
 func (p *Platform) upload(w http.ResponseWriter, r *http.Request) {
-	id, body, ok := signed(w, r, p.cfg.Verifier, dialect.Need{Registered: true}, maxUpload)
+	id, body, ok := signed(w, r, p.cfg.Verifier, dialect.Need{Registered: true}, int64(2*p.maxScript()))
 	if !ok {
 		return
 	}
@@ -156,8 +164,8 @@ func (p *Platform) upload(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "script_b64 is not Base64")
 		return
-	case len(script) == 0 || len(script) > MaxScript:
-		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "the script has %d bytes, want 1 to %d", len(script), MaxScript)
+	case len(script) == 0 || len(script) > p.maxScript():
+		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "the script has %d bytes, want 1 to %d", len(script), p.maxScript())
 		return
 	case !utf8.Valid(script):
 		refuse(w, http.StatusUnprocessableEntity, "invalid_script_payload", "the script is not UTF-8")
@@ -239,8 +247,9 @@ func (p *Platform) learn(ctx context.Context) error {
 }
 
 // candidates are the newest submission of every registered hotkey up to cutoff,
-// and the champion's, even where its miner has a newer one.
-func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidate, error) {
+// and the champion's, even where its miner has a newer one. What is older than since is
+// left out, unless it sits.
+func (p *Platform) candidates(ctx context.Context, since, cutoff time.Time) ([]Candidate, error) {
 	var out []Candidate
 	seen := map[string]bool{}
 	cursor := ""
@@ -250,7 +259,7 @@ func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidat
 			return nil, err
 		}
 		for _, s := range page.Items {
-			if seen[s.Miner] || s.CreatedAt.After(cutoff) || s.State == agon.SubmissionRefused || s.State == agon.SubmissionExcluded {
+			if seen[s.Miner] || s.CreatedAt.After(cutoff) || !since.IsZero() && !s.CreatedAt.After(since) || s.State == agon.SubmissionRefused || s.State == agon.SubmissionExcluded {
 				continue
 			}
 			uid, ok, err := p.uid(ctx, s.Miner)
@@ -266,6 +275,9 @@ func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidat
 				return nil, err
 			}
 			c.UID = uid
+			if err := p.dress(&c, s.Miner); err != nil {
+				return nil, err
+			}
 			out = append(out, c)
 		}
 		if cursor = page.Next; cursor == "" || len(out) >= maxCandidates {
@@ -290,6 +302,9 @@ func (p *Platform) candidates(ctx context.Context, cutoff time.Time) ([]Candidat
 				return nil, err
 			}
 			c.UID = uid
+			if err := p.dress(&c, ch.Hotkey); err != nil {
+				return nil, err
+			}
 			out = append(out, c)
 		}
 	}
@@ -337,123 +352,6 @@ func (p *Platform) uid(ctx context.Context, hotkey string) (int, bool, error) {
 	return int(m.UID), ok, err
 }
 
-func batchName(id string) string { return "batch-" + id }
-
-// createBatch is POST /v1/miner-task-batches/batch.
-func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
-	caller, body, ok := signed(w, r, p.cfg.Verifier, asValidator, maxBatch)
-	if !ok {
-		return
-	}
-	var in struct {
-		BatchID  *string `json:"batch_id"`
-		Champion *int    `json:"champion_uid"`
-		Override *struct {
-			Entrypoint string  `json:"entrypoint"`
-			Claims     []Claim `json:"claims"`
-		} `json:"override_miner_task_dataset"`
-		Reuse bool `json:"use_previous_task_dataset"`
-	}
-	if !decode(w, body, true, &in) {
-		return
-	}
-	id := uuid.NewString()
-	if in.BatchID != nil {
-		u, err := uuid.Parse(*in.BatchID)
-		if err != nil {
-			invalid(w, "uuid_parsing", "Input should be a valid UUID", "batch_id")
-			return
-		}
-		id = u.String()
-	}
-	// Freezing looks at what is there and writes: one at a time.
-	p.freeze.Lock()
-	defer p.freeze.Unlock()
-	var old Batch
-	if was, err := p.dir.Get(batchName(id), &old); err != nil {
-		p.broken(w, "create batch", err)
-		return
-	} else if was {
-		if p.mayRead(w, r, caller.Hotkey, old) {
-			reply(w, http.StatusOK, p.shown(r.Context(), old)) // a repeated request changes nothing
-		}
-		return
-	}
-	earlier, err := p.batches(r.Context())
-	if err != nil {
-		p.broken(w, "create batch", err)
-		return
-	}
-	if i := slices.IndexFunc(earlier, func(b Batch) bool { return b.Status == "running" }); i >= 0 {
-		refuse(w, http.StatusConflict, "batch_running", "batch %s is running", earlier[i].BatchID)
-		return
-	}
-	driven, err := p.begin(r.Context())
-	if err != nil {
-		p.broken(w, "create batch", err)
-		return
-	}
-	if in.Override != nil && driven == nil {
-		refuse(w, http.StatusConflict, "no_validators", "claims of a request are played by registered validators, and there is none that batches can be pushed to")
-		return
-	}
-	now := p.cfg.Now().UTC()
-	b := Batch{BatchID: id, Entrypoint: Entrypoint, CutoffAt: now, CreatedAt: now, Status: "running", ChampionUID: in.Champion}
-	switch {
-	case in.Override != nil:
-		b.Claims = in.Override.Claims
-		if e := in.Override.Entrypoint; e != "" && e != Entrypoint {
-			invalid(w, "value_error", "entrypoint: want "+Entrypoint, "override_miner_task_dataset", "entrypoint")
-			return
-		}
-	case in.Reuse && len(earlier) > 0:
-		b.Claims = earlier[0].Claims // the newest comes first
-	default:
-		if b.Claims, err = p.cfg.Claims(r.Context()); err != nil {
-			p.broken(w, "create batch", err)
-			return
-		}
-	}
-	if len(b.Claims) == 0 || len(b.Claims) > maxClaims {
-		invalid(w, "value_error", fmt.Sprintf("want 1 to %d claims", maxClaims), "claims")
-		return
-	}
-	for i := range b.Claims {
-		if err := b.Claims[i].check(); err != nil {
-			invalid(w, "value_error", err.Error(), "override_miner_task_dataset", "claims", i)
-			return
-		}
-	}
-	if b.Candidates, err = p.candidates(r.Context(), now); err != nil {
-		p.broken(w, "create batch", err)
-		return
-	}
-	if b.Candidates == nil {
-		b.Candidates = []Candidate{}
-	}
-	if b.ChampionUID == nil {
-		b.ChampionUID = p.championUID(r.Context())
-	}
-	// Whose it is comes first: a batch without an owner is refused.
-	who, err := p.registered()
-	if err == nil {
-		err = p.dir.Put(assignedName(id), append(who, caller.Hotkey))
-	}
-	if err == nil && driven != nil {
-		err = p.dir.Put(driveName(id), *driven)
-	}
-	if err == nil {
-		err = p.dir.Put(batchName(id), b)
-	}
-	if err != nil {
-		p.broken(w, "create batch", err)
-		return
-	}
-	reply(w, http.StatusOK, p.shown(r.Context(), b))
-}
-
-func assignedName(id string) string { return "assigned-" + id }
-
 // registered are the hotkeys of the validators that have registered.
 func (p *Platform) registered() ([]string, error) {
 	names, err := p.dir.Names("validator-")
@@ -476,12 +374,12 @@ func (p *Platform) registered() ([]string, error) {
 // the validators that were registered when it was frozen, and of who froze it;
 // others read it when none of its claims is hidden any more.
 func (p *Platform) mayRead(w http.ResponseWriter, r *http.Request, hotkey string, b Batch) bool {
-	open, err := p.open(r.Context(), b.Claims)
+	_, withheld, err := p.open(r.Context(), b)
 	if err != nil {
 		p.broken(w, "read batch", err)
 		return false
 	}
-	if len(open) == len(b.Claims) {
+	if withheld == 0 {
 		return true
 	}
 	var who []string
@@ -521,7 +419,7 @@ func (p *Platform) batch(w http.ResponseWriter, r *http.Request, id string) (Bat
 }
 
 func (p *Platform) getBatch(w http.ResponseWriter, r *http.Request) {
-	caller, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	caller, _, ok := p.validator(w, r, 1<<10)
 	if !ok {
 		return
 	}
@@ -531,7 +429,7 @@ func (p *Platform) getBatch(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Platform) progress(w http.ResponseWriter, r *http.Request) {
-	if _, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10); !ok {
+	if _, _, ok := p.validator(w, r, 1<<10); !ok {
 		return
 	}
 	if b, ok := p.batch(w, r, r.PathValue("id")); ok {
@@ -540,7 +438,7 @@ func (p *Platform) progress(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Platform) artifact(w http.ResponseWriter, r *http.Request) {
-	caller, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	caller, _, ok := p.validator(w, r, 1<<10)
 	if !ok {
 		return
 	}

@@ -171,7 +171,7 @@ func NewValidator(c ValidatorConfig) (*Validator, error) {
 	return v, nil
 }
 
-func total(b Batch) int { return len(b.Claims) * len(b.Candidates) }
+func total(b Batch) int { return (len(b.Claims) + len(b.Tasks)) * len(b.Candidates) }
 
 // Handler serves the validator's endpoints; toolHost serves /v1/tools/execute and may be nil.
 func (v *Validator) Handler(toolHost http.Handler) http.Handler {

@@ -17,12 +17,18 @@ type registration struct {
 	At      time.Time `json:"at"`
 }
 
+// seen reports whether a validator has registered.
+func (p *Platform) seen(hotkey string) (bool, error) {
+	var reg registration
+	return p.dir.Get(regName(hotkey), &reg)
+}
+
 func regName(hotkey string) string {
 	return "validator-" + sha([]byte(hotkey))[:32]
 }
 
 func (p *Platform) register(w http.ResponseWriter, r *http.Request) {
-	id, body, ok := signed(w, r, p.cfg.Verifier, asValidator, 16<<10)
+	id, body, ok := p.validator(w, r, 16<<10)
 	if !ok {
 		return
 	}
@@ -50,7 +56,7 @@ func (p *Platform) register(w http.ResponseWriter, r *http.Request) {
 
 // weights is GET /v1/weights in the shape that the parsers of both eras read.
 func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
-	id, _, ok := signed(w, r, p.cfg.Verifier, asValidator, 1<<10)
+	id, _, ok := p.validator(w, r, 1<<10)
 	if !ok {
 		return
 	}
@@ -60,6 +66,10 @@ func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
 		return
 	} else if !was {
 		refuse(w, http.StatusForbidden, "validator_not_registered", "register with POST /v1/validators/register first")
+		return
+	}
+	if p.pulls() {
+		p.queryWeights(w, r)
 		return
 	}
 	if ok, err := p.recent(r.Context()); err != nil {
@@ -107,6 +117,19 @@ func (p *Platform) weights(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, answer)
 }
 
+// queryWeights answers /v1/weights in the query era.
+func (p *Platform) queryWeights(w http.ResponseWriter, r *http.Request) {
+	out, uid, ok, err := p.crownWeights(r.Context())
+	switch {
+	case err != nil:
+		p.broken(w, "weights", err)
+	case !ok:
+		refuse(w, http.StatusServiceUnavailable, "weights_unavailable", "no batch has been decided yet")
+	default:
+		reply(w, http.StatusOK, map[string]any{"weights": out, "champion_uid": uid})
+	}
+}
+
 // recent reports whether a batch was completed within the time.
 func (p *Platform) recent(ctx context.Context) (bool, error) {
 	list, err := p.batches(ctx)
@@ -118,6 +141,13 @@ func (p *Platform) recent(ctx context.Context) (bool, error) {
 }
 
 func (p *Platform) championUID(ctx context.Context) *int {
+	if p.pulls() {
+		_, uid, _, err := p.crownWeights(ctx)
+		if err != nil {
+			return nil
+		}
+		return uid
+	}
 	roster, err := p.roster(ctx)
 	if err != nil || roster[0] == nil {
 		return nil

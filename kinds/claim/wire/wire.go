@@ -167,21 +167,39 @@ type Candidate struct {
 	ArtifactID  string `json:"artifact_id"`
 	ContentHash string `json:"content_hash"`
 	SizeBytes   int    `json:"size_bytes"`
+	// Hotkey and Retries are the query era's: whose script it is, and how often a failed
+	// attempt of it is tried again.
+	Hotkey  string `json:"miner_hotkey_ss58,omitempty"`
+	Retries int    `json:"task_retry_count,omitempty"`
 }
 
 // Batch is a frozen set of claims and candidates.
 type Batch struct {
-	BatchID       string      `json:"batch_id"`
-	Entrypoint    string      `json:"entrypoint"`
-	CutoffAt      time.Time   `json:"cutoff_at"`
-	CreatedAt     time.Time   `json:"created_at"`
-	Claims        []Claim     `json:"claims"`
+	BatchID    string    `json:"batch_id"`
+	Entrypoint string    `json:"entrypoint"`
+	CutoffAt   time.Time `json:"cutoff_at"`
+	CreatedAt  time.Time `json:"created_at"`
+	Claims     []Claim   `json:"claims"`
+	// Tasks are there in Claims' place in the query era.
+	Tasks         []QueryTask `json:"tasks,omitempty"`
 	Candidates    []Candidate `json:"candidates"`
 	ChampionUID   *int        `json:"champion_uid"`
 	Status        string      `json:"status"`
 	StatusMessage *string     `json:"status_message"`
 
 	ended time.Time // when it was completed or failed; zero: not known
+}
+
+// ids are those of a batch's claims or tasks.
+func (b Batch) ids() []string {
+	var out []string
+	for _, c := range b.Claims {
+		out = append(out, c.ClaimID)
+	}
+	for _, t := range b.Tasks {
+		out = append(out, t.TaskID)
+	}
+	return out
 }
 
 // Entrypoint is the seed's.

@@ -1,0 +1,449 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/interoptest"
+)
+
+// harnyxNewest is the checkout of Harnyx's repository at its newest commit.
+func harnyxNewest(t *testing.T) string {
+	t.Helper()
+	root := os.Getenv("AGON_STRANGERS")
+	if root == "" {
+		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (harnyx)")
+	}
+	repo := filepath.Join(root, "harnyx")
+	if _, err := os.Stat(repo); err != nil {
+		interoptest.Absent(t, "AGON_STRANGERS/harnyx (github.com/harnyx/harnyx)")
+	}
+	return repo
+}
+
+// models is what stands for every model: of miners' providers, of the validators' judge,
+// and of their judge of likeness. It keeps the keys that it was asked with.
+type models struct {
+	t    *testing.T
+	url  string
+	mu   sync.Mutex
+	keys []string // guarded by mu
+	asks map[string]int
+}
+
+func newModels(t *testing.T) *models {
+	m := &models{t: t, asks: map[string]int{}}
+	srv := httptest.NewServer(http.HandlerFunc(m.answer))
+	t.Cleanup(srv.Close)
+	m.url = srv.URL
+	return m
+}
+
+func (m *models) answer(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 8<<20))
+	var in struct {
+		Model    string
+		Stream   bool
+		Messages []struct {
+			Role    string
+			Content json.RawMessage
+		}
+	}
+	_ = json.Unmarshal(body, &in)
+	var all strings.Builder
+	for _, x := range in.Messages {
+		var s string
+		if json.Unmarshal(x.Content, &s) != nil {
+			var parts []struct{ Text string }
+			_ = json.Unmarshal(x.Content, &parts)
+			for _, p := range parts {
+				s += p.Text
+			}
+		}
+		all.WriteString(s + "\n")
+	}
+	say, kind := "The harbour office says so.", "script"
+	switch text := all.String(); {
+	case strings.Contains(text, "primary_controller"):
+		kind = "likeness"
+		class, status, change := "novel", "replaced", any("another way")
+		if strings.Contains(text, "COPY OF ANOTHER") {
+			class, status, change = "duplicate", "preserved", nil
+		}
+		part := map[string]string{"status": status, "evidence": "as the diff shows"}
+		b, _ := json.Marshal(map[string]any{
+			"classification": class, "reasoning": "as it is", "mechanism_change": change, "ordinary_case_path": "the usual one",
+			"architecture_assessment": map[string]any{"primary_controller": part, "evidence_state_and_flow": part, "answer_production_path": part},
+		})
+		say = string(b)
+	case strings.Contains(text, "preferred_position"):
+		kind = "judge"
+		// The answer of the script that asked is better than the reference, and the
+		// reference, which is not a guess, better than the others.
+		var asked struct {
+			Answers []struct {
+				Position string
+				Text     string `json:"answer_text"`
+			}
+		}
+		for i := strings.LastIndex(text, `"answers"`); i >= 0; i = strings.LastIndex(text[:i], "{") {
+			if json.NewDecoder(strings.NewReader(text[i:])).Decode(&asked) == nil && len(asked.Answers) == 2 {
+				break
+			}
+		}
+		if len(asked.Answers) != 2 {
+			m.t.Errorf("the judge is asked: %s", text)
+		}
+		for i, a := range asked.Answers {
+			better := map[int]string{0: "first", 1: "second"}
+			if strings.Contains(a.Text, "The harbour office says so") {
+				say = `{"preferred_position": "` + better[i] + `"}`
+			}
+			if strings.Contains(a.Text, "I would not know") {
+				say = `{"preferred_position": "` + better[1-i] + `"}`
+			}
+		}
+	}
+	m.mu.Lock()
+	m.asks[kind]++
+	m.keys = append(m.keys, r.URL.Path+" "+r.Header.Get("Authorization"))
+	m.mu.Unlock()
+	usage := map[string]int{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+	if in.Stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		chunk := func(v map[string]any) {
+			v["id"], v["object"], v["created"], v["model"] = "x", "chat.completion.chunk", 1, in.Model
+			b, _ := json.Marshal(v)
+			fmt.Fprintf(w, "data: %s\n\n", b)
+		}
+		chunk(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]string{"role": "assistant", "content": say}, "finish_reason": nil}}})
+		chunk(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]string{}, "finish_reason": "stop"}}})
+		chunk(map[string]any{"choices": []any{}, "usage": usage})
+		fmt.Fprint(w, "data: [DONE]\n\n")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": "x", "object": "chat.completion", "created": 1, "model": in.Model, "usage": usage,
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": say}}},
+	})
+}
+
+const queryHead = `from harnyx_miner_sdk.decorators import entrypoint
+from harnyx_miner_sdk.query import CitationRef, Query, Response
+from harnyx_miner_sdk.api import llm_chat, search_web
+`
+
+// searching looks the query up, asks a model with its miner's key, and cites.
+const searching = queryHead + `
+@entrypoint("query")
+async def query(query: Query) -> Response:
+    found = await search_web([query.text[:200]], provider="desearch", num=3)
+    said = await llm_chat(provider="openrouter", model="openai/gpt-oss-20b", messages=[{"role": "user", "content": query.text}], max_tokens=64)
+    cite = [CitationRef(receipt_id=found.receipt_id, result_id=found.results[0].result_id)] if found.results else None
+    text = said.llm.raw_text
+    if query.output_schema is not None:
+        return Response(output={"answer": text}, citations=cite)
+    return Response(text=text + (" [[1]]" if cite else ""), citations=cite)
+`
+
+const guessing = queryHead + `
+@entrypoint("query")
+async def query(query: Query) -> Response:
+    return Response(text="I would not know.")
+`
+
+const crashing = queryHead + `
+@entrypoint("query")
+async def query(query: Query) -> Response:
+    raise ValueError("not today")
+`
+
+// Harnyx's newest validator pulls work from agon serve, plays it in its own sandbox
+// server by the platform's tool proxy with the miners' own keys, compares the answers,
+// says which scripts are copies, and gives the weights on the ledger. Scripts and keys
+// come by Harnyx's own commands. All of it is the code of its repository.
+func TestHarnyxPull(t *testing.T) {
+	repo := harnyxNewest(t)
+	python := interoptest.Python(t, "harnyxvalidator")
+	up := newModels(t)
+	t.Setenv("AGON_OPENROUTER_URL", up.url)
+	s := newSubnetOf(t, "query", filepath.Join("..", "kinds", "claim", "data", "query", "tasks", "demo"), "cranes", "coins", "fines")
+	home := filepath.Join(s.dir, "home")
+	if err := os.MkdirAll(filepath.Join(home, ".bittensor"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(s.dir, "wallets"), filepath.Join(home, ".bittensor", "wallets")); err != nil {
+		t.Fatal(err)
+	}
+	path := "PYTHONPATH="
+	for _, p := range []string{"packages/miner-sdk/src", "packages/commons/src", "sandbox/src", "miner/src", "validator/src"} {
+		path += filepath.Join(repo, p) + ":"
+	}
+	env := append(os.Environ(), "HOME="+home, path, "PLATFORM_BASE_URL="+s.url, "NO_PROXY=*", "BT_NO_PARSE_CLI_ARGS=1")
+	miner := func(module string, args ...string) (string, error) {
+		cmd := exec.Command(python, append([]string{"-c", "from " + module + " import main; main()"}, args...)...)
+		cmd.Env, cmd.Dir = env, s.dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	submit := func(by, script string) string {
+		t.Helper()
+		if s.parties[by] == nil {
+			s.party(by, false)
+		}
+		file := filepath.Join(s.dir, by+".py")
+		if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := miner("harnyx_miner.submit", "--agent-path", file, "--wallet-name", by, "--hotkey-name", "default")
+		var got struct {
+			ID string `json:"artifact_id"`
+		}
+		if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &got) != nil || got.ID == "" {
+			t.Fatalf("submit: %v %s", err, out)
+		}
+		return got.ID
+	}
+	good, weak, bad := submit("miner1", searching), submit("miner2", guessing), submit("miner3", crashing)
+	const secret = "sk-or-of-miner-one"
+	config := func(args ...string) string {
+		t.Helper()
+		out, err := miner("harnyx_miner.miner_config", append(args, "--wallet-name", "miner1", "--hotkey-name", "default")...)
+		if err != nil || strings.Contains(out, secret) {
+			t.Fatalf("config: %v %s", err, out)
+		}
+		return out
+	}
+	config("--provider", "openrouter", "--api-key", secret)
+	config("--provider", "exa", "--api-key", secret)
+	config("--delete-provider", "exa")
+	config("--task-retry-count", "1")
+	if got := config("--get"); !strings.Contains(got, `"openrouter": {"created_at": "2`) || !strings.Contains(got, `"task_retry_count": 1`) || !strings.Contains(got, `"exa": {"created_at": null, "exists": false`) {
+		t.Errorf("config: %s", got)
+	}
+	// The key is nowhere in the data directory as it is.
+	_ = filepath.WalkDir(filepath.Join(s.dir, "data"), func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if b, err := os.ReadFile(p); err == nil && bytes.Contains(b, []byte(secret)) {
+				t.Errorf("%s has the key", p)
+			}
+		}
+		return nil
+	})
+
+	v := s.harnyxValidator("v1", python, up.url, env)
+	batch := func(body string) (int, map[string]any) {
+		return s.ask("v1", "POST", "/v1/miner-task-batches/batch", []byte(body))
+	}
+	until(t, 4*time.Minute, "the validator is registered", func() bool {
+		v.alive()
+		status, _ := s.ask("v1", "GET", "/v1/weights", nil)
+		return status == 503 // registered, and no batch yet
+	})
+	status, made := batch(`{}`)
+	if status != 202 {
+		t.Fatalf("batch: %d %v", status, made)
+	}
+	if again, out := batch(`{}`); again != 409 {
+		t.Errorf("a second batch: %d %v", again, out)
+	}
+	read := func(id string) (string, map[string]map[string]any, map[string]any) {
+		_, out := s.ask("", "GET", "/v1/monitoring/miner-task-batches/"+id, nil)
+		rows := map[string]map[string]any{}
+		for _, a := range out["artifact_aggregates"].([]any) {
+			rows[a.(map[string]any)["artifact_id"].(string)] = a.(map[string]any)
+		}
+		return out["summary"].(map[string]any)["status"].(string), rows, out
+	}
+	ended := func(id string) (map[string]map[string]any, map[string]any) {
+		t.Helper()
+		until(t, 8*time.Minute, "the batch has ended", func() bool {
+			v.alive()
+			status, _, _ := read(id)
+			return status != "running"
+		})
+		status, rows, out := read(id)
+		if status != "completed" {
+			b, _ := json.Marshal(out["deliveries"])
+			t.Fatalf("the batch: %s %s\n%s", status, b, v.log())
+		}
+		return rows, out
+	}
+	first := made["batch_id"].(string)
+	rows, out := ended(first)
+	t.Logf("asked: %v", up.asks)
+	if rows[good]["score"] != 1.0 || rows[weak]["score"] != 0.0 || rows[bad]["score"] != 0.0 {
+		for id := range rows {
+			t.Logf("%s", s.get("/v1/monitoring/miner-task-batches/"+first+"/artifacts/"+id+"/tasks"))
+		}
+		t.Errorf("scores: %v", rows)
+	}
+	if cost, _ := rows[good]["cost_usd"].(float64); cost <= 0 || rows[weak]["cost_usd"] != 0.0 {
+		t.Errorf("costs, as the proxy measured them: %v", rows)
+	}
+	if !slices.ContainsFunc(up.keys, func(k string) bool { return k == "/v1/chat/completions Bearer "+secret }) {
+		t.Errorf("nobody was asked with the miner's key: %v", up.keys)
+	}
+	if d := out["batch"].(map[string]any)["decision"].(map[string]any); d["champion"] != good {
+		t.Errorf("decision: %v", d)
+	}
+	tasks := out["batch"].(map[string]any)["tasks"].([]any)
+	if len(tasks) != 3 {
+		t.Fatalf("tasks: %v", tasks)
+	}
+	task := tasks[0].(map[string]any)["task_id"].(string)
+	results := s.get("/v1/monitoring/miner-task-batches/" + first + "/artifacts/" + bad + "/tasks/" + task + "/results")
+	if !bytes.Contains(results, []byte(`"error_code":"miner_unhandled_exception"`)) {
+		t.Errorf("the crash: %s", results)
+	}
+
+	// A copy of the champion's script is called one, and not played.
+	copied, other := submit("miner2", "# COPY OF ANOTHER\nMINE = 'mine'\n"+strings.ReplaceAll(searching, "num=3", "num=2")), submit("miner3", strings.ReplaceAll(guessing, "know.", "know, sorry."))
+	status, made = batch(`{"use_previous_task_dataset":true}`)
+	if status != 202 {
+		t.Fatalf("batch: %d %v", status, made)
+	}
+	rows, out = ended(made["batch_id"].(string))
+	if rows[copied] != nil || rows[other] == nil || rows[good]["score"] != 1.0 || rows[weak] != nil {
+		t.Errorf("the second batch: %v", rows)
+	}
+	likeness := out["batch"].(map[string]any)["similarity"].(map[string]any)
+	if x := likeness[copied].(map[string]any); x["outcome"] != "fail" || x["reference"] != good {
+		t.Errorf("the copy: %v", x)
+	}
+	_, weights := s.ask("v1", "GET", "/v1/weights", nil)
+	t.Logf("weights: %v; asked: %v", weights, up.asks)
+	g, err := client.New(s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, 4*time.Minute, "the validator has given weights", func() bool {
+		v.alive()
+		m, err := g.Ledger(t.Context(), 3)
+		return err == nil && slices.ContainsFunc(m.Neurons, func(n client.Neuron) bool {
+			return n.Hotkey == s.parties["v1"].Hotkey.SS58() && n.LastUpdate > n.Registered
+		})
+	})
+}
+
+// get is what a public route says.
+func (s *subnet) get(path string) []byte {
+	s.t.Helper()
+	resp, err := http.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// harnyxProcess is a validator of Harnyx.
+type harnyxProcess struct {
+	t     *testing.T
+	file  string
+	ended chan error
+}
+
+func (p *harnyxProcess) log() string {
+	b, _ := os.ReadFile(p.file)
+	return string(b[max(0, len(b)-6000):])
+}
+
+func (p *harnyxProcess) alive() {
+	select {
+	case err := <-p.ended:
+		p.t.Fatalf("Harnyx's validator ended: %v\n%s", err, p.log())
+	default:
+	}
+}
+
+// harnyxValidator starts Harnyx's newest validator for a party; judge is where its
+// models are.
+func (s *subnet) harnyxValidator(name, python, judge string, env []string) *harnyxProcess {
+	s.t.Helper()
+	s.party(name, true)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	ln.Close()
+	docker, err := filepath.Abs("harnyx_docker.py")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	script, err := filepath.Abs("harnyx_launch.py")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	server, _ := json.Marshal([]string{python, "-m", "harnyx_sandbox.app", "--serve"})
+	routes := map[string]map[string]string{"scoring": {}, "duplication_detection": {}}
+	for surface, list := range map[string][]string{
+		"scoring":               {"google/gemma-4-31B-turbo-TEE", "Qwen/Qwen3.6-27B-TEE", "zai-org/GLM-5.2-TEE", "zai-org/GLM-5.1-TEE", "moonshotai/Kimi-K3-TEE"},
+		"duplication_detection": {"google/gemma-4-31B-turbo-TEE", "deepseek-ai/DeepSeek-V4-Flash-0731-TEE", "zai-org/GLM-5.2-TEE", "moonshotai/Kimi-K3-TEE"},
+	} {
+		for _, m := range list {
+			routes[surface][m] = "custom-openai-compatible:judge"
+		}
+	}
+	overrides, _ := json.Marshal(routes)
+	containers := filepath.Join(s.dir, name+"-containers")
+	cmd := exec.Command(python, script)
+	cmd.Dir = s.dir
+	cmd.Env = append(slices.Clone(env),
+		"DOCKER_STANDIN="+docker, "DOCKER_STANDIN_DIR="+containers, "DOCKER_STANDIN_SERVER="+string(server),
+		"VALIDATOR_HOST=127.0.0.1", "VALIDATOR_PORT="+port, "VALIDATOR_PUBLIC_BASE_URL=http://127.0.0.1:"+port, "VALIDATOR_STATE_DIR="+filepath.Join(s.dir, name+"-state"),
+		"SUBTENSOR_NETWORK=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_ENDPOINT=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_NETUID=3",
+		"SUBTENSOR_WALLET_NAME="+name, "SUBTENSOR_HOTKEY_NAME=default", "SANDBOX_NETWORK=harnyx-sandbox-net", "SANDBOX_PULL_POLICY=never",
+		`LLM_OPENAI_COMPATIBLE_ENDPOINTS_JSON=[{"id":"judge","base_url":"`+judge+`/v1","auth":{"type":"none"}}]`, "LLM_MODEL_PROVIDER_OVERRIDES_JSON="+string(overrides),
+		"VALIDATOR_COMPOSE_SMOKE=1", "VALIDATOR_SMOKE_WEIGHT_WORKER_POLL_INTERVAL_SECONDS=5", "HOSTNAME=nobody", "KUBERNETES_SERVICE_HOST=here", "OTEL_SDK_DISABLED=true",
+	)
+	p := &harnyxProcess{t: s.t, file: filepath.Join(s.dir, name+".log"), ended: make(chan error, 1)}
+	out, err := os.Create(p.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { p.ended <- cmd.Wait(); close(done) }()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Kill()
+			<-done
+		}
+		out.Close()
+		list, _ := exec.Command("env", "DOCKER_STANDIN_DIR="+containers, docker, "ps", "-aq").Output()
+		_ = exec.Command("env", append([]string{"DOCKER_STANDIN_DIR=" + containers, docker, "rm", "-f"}, strings.Fields(string(list))...)...).Run()
+		if s.t.Failed() {
+			s.t.Logf("Harnyx's validator said: %s", p.log())
+		}
+	})
+	return p
+}

@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon/auth/dialect"
+)
+
+// Batches are for validators that are there. One is if it has asked us for anything
+// lately, or answers at its address: those of the seed era register when they start and
+// then wait to be asked.
+
+// liveFor is how long a request shows that its validator is there.
+const liveFor = 5 * time.Minute
+
+// liveness is when validators were last heard of.
+type liveness struct {
+	mu sync.Mutex
+	at map[string]time.Time // by hotkey; guarded by mu
+}
+
+// validator reads a request of a validator and notes that it is there. ok is false when
+// it has answered.
+func (p *Platform) validator(w http.ResponseWriter, r *http.Request, limit int64) (dialect.Identity, []byte, bool) {
+	id, body, ok := signed(w, r, p.cfg.Verifier, asValidator, limit)
+	if ok {
+		p.alive.mu.Lock()
+		p.alive.at[id.Hotkey] = p.cfg.Now().UTC()
+		p.alive.mu.Unlock()
+	}
+	return id, body, ok
+}
+
+// live keeps the registrations whose validators are there. Who is only remembered is
+// asked, all at once.
+func (p *Platform) live(ctx context.Context, list []registration) []registration {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	there := make([]bool, len(list))
+	now := p.cfg.Now()
+	var wg sync.WaitGroup
+	for i, reg := range list {
+		p.alive.mu.Lock()
+		at := p.alive.at[reg.Hotkey]
+		p.alive.mu.Unlock()
+		if reg.At.After(at) {
+			at = reg.At
+		}
+		if there[i] = now.Sub(at) <= liveFor; there[i] || p.pulls() {
+			continue // who pulls is heard of or is not there
+		}
+		wg.Go(func() { there[i] = p.answers(ctx, reg.BaseURL) })
+	}
+	wg.Wait()
+	var out []registration
+	for i, reg := range list {
+		if there[i] {
+			out = append(out, reg)
+		}
+	}
+	return out
+}
+
+// answers reports whether a validator says at its address that it is well.
+func (p *Platform) answers(ctx context.Context, base string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // so that the connection may be used again
+	return resp.StatusCode == http.StatusOK
+}
