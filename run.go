@@ -119,6 +119,11 @@ type Record struct {
 // such score makes the whole submission worth nothing.
 const MetricForged = "forged"
 
+// MetricByHeart is a metric of a score whose answer was known by heart: how many
+// lines of it belong to another task, and can be had from nothing that this one
+// shows. It too makes the whole submission worth nothing.
+const MetricByHeart = "by_heart"
+
 // Score is what a judge made of a record for one task.
 type Score struct {
 	Run     string             `json:"run"`

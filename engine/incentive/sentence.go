@@ -16,6 +16,9 @@ const ZeroRule = "zero_score"
 // ForgedRule is the reason why a submission whose grade was forged takes no seat.
 const ForgedRule = "forged"
 
+// ByHeartRule is the reason why a submission that knows answers by heart takes no seat.
+const ByHeartRule = "by_heart"
+
 // UnattestedRule is the reason why a seat does not move on results that nobody can judge again.
 const UnattestedRule = "unattested"
 
@@ -49,6 +52,9 @@ func say(rules map[string]Rule, d agon.Decision) string {
 	}
 	if d.Rule == ForgedRule {
 		return "Kept out: it forged a grade. A test passed together with a twin of it whose expectation is false, so nothing that it solved counts."
+	}
+	if d.Rule == ByHeartRule {
+		return "Kept out: it knows answers by heart. To a task that looks like another one it gave that one's answer, so nothing that it solved counts."
 	}
 	if d.Rule == ZeroRule && d.Score > 0 {
 		return "Kept out: an entry that has solved no task never takes a seat."

@@ -154,8 +154,8 @@ func (p *Platform) decideContest(tx *store.Tx, a agon.Arena, e store.Entry, k ki
 	}
 	if e.Scripted {
 		verdict.Rule = incentive.ScriptedRule
-	} else if hasForged(e) {
-		verdict.Rule = incentive.ForgedRule
+	} else if rule := worthless(e); rule != "" {
+		verdict.Rule = rule
 	} else if c := p.cfg.Coordinators[a.Kind]; c != nil {
 		if verdict.Rule, err = c.Seatable(tx, e); err != nil {
 			return false, 0, err

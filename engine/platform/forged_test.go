@@ -9,12 +9,17 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 )
 
-// One forged grade makes the whole submission zero, and says so by name; a
-// single liar among several validators does not mark an entry as forged.
+// One forged grade, or one answer known by heart, makes the whole submission zero,
+// and says so by name; a single liar among several validators does not mark an entry.
 func TestForgedIsZero(t *testing.T) {
+	t.Run("forged", func(t *testing.T) { marked(t, agon.MetricForged, FindingForged, incentive.ForgedRule) })
+	t.Run("by heart", func(t *testing.T) { marked(t, agon.MetricByHeart, FindingByHeart, incentive.ByHeartRule) })
+}
+
+func marked(t *testing.T, metric, finding, rule string) {
 	forge := func(r *client.Result) {
 		r.Scores = slices.Clone(r.Scores)
-		r.Scores[0].Metrics = map[string]float64{agon.MetricForged: 1}
+		r.Scores[0].Metrics = map[string]float64{metric: 1}
 	}
 	for _, c := range []struct {
 		name     string
@@ -50,8 +55,8 @@ func TestForgedIsZero(t *testing.T) {
 			if d == nil {
 				t.Fatalf("no decision: %+v", got)
 			}
-			named := slices.ContainsFunc(got.Findings, func(x agon.Finding) bool { return x.Code == FindingForged })
-			if named != c.forged || (d.Rule == incentive.ForgedRule) != c.forged || (d.Score == 0) != c.forged || (d.Outcome == agon.KeptSeat) != c.forged {
+			named := slices.ContainsFunc(got.Findings, func(x agon.Finding) bool { return x.Code == finding })
+			if named != c.forged || (d.Rule == rule) != c.forged || (d.Score == 0) != c.forged || (d.Outcome == agon.KeptSeat) != c.forged {
 				t.Fatalf("findings %+v, decision %+v; forged is %v", got.Findings, d, c.forged)
 			}
 		})

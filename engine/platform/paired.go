@@ -48,8 +48,8 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 	switch {
 	case barred:
 		d.Rule = incentive.ScriptedRule
-	case hasForged(e):
-		d.Rule = incentive.ForgedRule
+	case worthless(e) != "":
+		d.Rule = worthless(e)
 	case ungauged != nil:
 		d.Rule, d.Numbers = incentive.GateRule, ungauged
 	case e.Solved == nil || *e.Solved < 1:

@@ -163,8 +163,8 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 	switch {
 	case barred:
 		d.Rule = incentive.ScriptedRule
-	case hasForged(e):
-		d.Rule = incentive.ForgedRule
+	case worthless(e) != "":
+		d.Rule = worthless(e)
 	case ungauged != nil:
 		d.Rule, d.Numbers = incentive.GateRule, ungauged
 	case v.Takes && !(c.Challenger.Score > 0):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
@@ -262,7 +263,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 	if perr == nil && len(plan.Runs) > 0 {
 		return p.queue(tx, arena, e, plan.Runs)
 	}
-	if err := nameForged(tx, arena, &e, runs); err != nil {
+	if err := nameWorthless(tx, arena, &e, runs); err != nil {
 		return 0, err
 	}
 	if perr == nil && plan.Refuse != nil {
@@ -326,9 +327,12 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 // and a twin of it whose expectation is false.
 const FindingForged = "forged"
 
-// nameForged writes on an entry that some of its scores were forged, or takes
-// that away where a replay has not found it again.
-func nameForged(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run) error {
+// FindingByHeart names a submission that gave another task's answer.
+const FindingByHeart = "by_heart"
+
+// nameWorthless writes on an entry that some of its scores were forged or known by
+// heart, or takes that away where a replay has not found it again.
+func nameWorthless(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run) error {
 	runs, _, err := agreed(tx, a, runs)
 	if err != nil {
 		return err
@@ -339,24 +343,38 @@ func nameForged(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run) er
 			list = append(list, r.Scores...)
 		}
 	}
-	n, had := score.Forged(list), hasForged(*e)
+	forged, byHeart, had := score.Forged(list), score.ByHeart(list), worthless(*e) != ""
 	tasks := map[string]bool{}
 	for _, s := range list {
 		tasks[s.Task] = true
 	}
-	if n == 0 && !had {
+	if forged+byHeart == 0 && !had {
 		return nil
 	}
-	e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f agon.Finding) bool { return f.Code == FindingForged })
-	if n > 0 {
+	e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f agon.Finding) bool { return f.Code == FindingForged || f.Code == FindingByHeart })
+	if forged > 0 {
 		e.Findings = append(e.Findings, agon.Finding{Code: FindingForged, Message: fmt.Sprintf(
-			"its grades of %d of %d tasks are forged: a test passed together with a twin whose expectation is false; so nothing of it counts", n, len(tasks))})
+			"its grades of %d of %d tasks are forged: a test passed together with a twin whose expectation is false; so nothing of it counts", forged, len(tasks))})
+	}
+	if byHeart > 0 {
+		e.Findings = append(e.Findings, agon.Finding{Code: FindingByHeart, Message: fmt.Sprintf(
+			"its answers to %d of %d tasks are those to other tasks, with names that nothing of these shows: it knows them by heart; so nothing of it counts", byHeart, len(tasks))})
 	}
 	return tx.SetEntryState(e.ID, e.State, e.Findings)
 }
 
-func hasForged(e store.Entry) bool {
-	return slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingForged })
+// worthless is the rule that keeps an entry out because of how it came by its
+// scores; "": none does.
+func worthless(e store.Entry) string {
+	for _, f := range e.Findings {
+		switch f.Code {
+		case FindingForged:
+			return incentive.ForgedRule
+		case FindingByHeart:
+			return incentive.ByHeartRule
+		}
+	}
+	return ""
 }
 
 // slot is one thing that needs a score: a list of tasks for one replica.

@@ -11,10 +11,10 @@ import (
 
 // OfTasks is the mean over tasks of the mean value of each, in a fixed order so
 // that the sum is the same everywhere. A task is solved if all of its scores
-// say so; one whose scores nobody could give is not a task. One forged task makes the whole zero: what else such a submission
-// solved cannot be told from what it forged.
+// say so; one whose scores nobody could give is not a task. One forged task makes the whole zero, and so does one answered by
+// heart: what else such a submission solved cannot be told from that.
 func OfTasks(list []agon.Score) (value float64, solved, total int) {
-	forged := Forged(list) > 0
+	worthless := Forged(list)+ByHeart(list) > 0
 	type sum struct {
 		value  float64
 		n      int
@@ -41,7 +41,7 @@ func OfTasks(list []agon.Score) (value float64, solved, total int) {
 	if total = len(by); total > 0 {
 		value /= float64(total)
 	}
-	if forged {
+	if worthless {
 		value, solved = 0, 0
 	}
 	return value, solved, total
@@ -65,10 +65,15 @@ func Unscored(s agon.Score) bool { return s.Metrics[MetricUnscored] > 0 }
 
 // Forged counts the tasks of whose scores the most say that they were forged
 // (agon.MetricForged): of several validators, one alone cannot say it.
-func Forged(list []agon.Score) int {
+func Forged(list []agon.Score) int { return saidOf(list, agon.MetricForged) }
+
+// ByHeart counts the tasks that were answered by heart (agon.MetricByHeart), in the same way.
+func ByHeart(list []agon.Score) int { return saidOf(list, agon.MetricByHeart) }
+
+func saidOf(list []agon.Score, metric string) int {
 	excess := map[string]int{}
 	for _, s := range list {
-		if s.Metrics[agon.MetricForged] > 0 {
+		if s.Metrics[metric] > 0 {
 			excess[s.Task]++
 		} else {
 			excess[s.Task]--

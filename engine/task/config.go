@@ -284,6 +284,13 @@ func (l *loader) trees(a *Agon) bool {
 			l.add(d.field, "", "%q is missing or holds no file", d.value)
 		}
 	}
+	if c := a.Canary; c != "" {
+		if f, ok := l.files[c]; !ok || f.mode == blob.ModeLink || !strings.HasPrefix(c, "tests/") || strings.HasPrefix(c, a.Hidden+"/") {
+			l.add("agon.canary", "", "%.80q: want a file below tests/, beside the hidden tests", c)
+		} else if f.size > MaxSolution || f.size == 0 {
+			l.add("agon.canary", fmt.Sprintf("%d bytes", MaxSolution), "%d bytes: empty or too large", f.size)
+		}
+	}
 	if _, ok := l.files[symlinksFile]; ok && a.Base != linkBase {
 		l.add("agon.base", "", "%s needs the base at %s", symlinksFile, linkBase)
 	}

@@ -133,6 +133,10 @@ type Agon struct {
 	Hidden string `toml:"hidden"`
 	// Solution is the reference patch, relative to the task ("solution/fix.patch").
 	Solution string `toml:"solution"`
+	// Canary says that the statement is another task's, whose names this tree has not:
+	// a file of lines of that one's answer, relative to the task ("tests/canary.txt").
+	// An answer that holds them is known by heart.
+	Canary string `toml:"canary,omitempty"`
 	// PythonPath lists directories of the tree to put on sys.path ("", "src").
 	// Load fills in [""] where the file says nothing.
 	PythonPath []string `toml:"python_path"`

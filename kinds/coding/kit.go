@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/kinds/coding/canary"
 	"github.com/agon-arena/agon/kinds/coding/data"
 	"github.com/agon-arena/agon/kinds/coding/door"
 	"github.com/agon-arena/agon/kinds/coding/play"
@@ -38,7 +39,8 @@ func Kit() kit.Kit {
 		Kind:            "coding",
 		EntryName:       "agent.py",
 		Data:            data.FS,
-		CheckTask:       task.Form{Repository: true}.Check,
+		CheckTask:       checkTask,
+		TaskCanary:      canary.Make,
 		New:             func(p kit.Parts) kind.Kind { return play.New(play.Config{Rootfs: p.Rootfs}) },
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{
@@ -66,4 +68,12 @@ func Kit() kit.Kit {
 		Calc:       calc.WithExamples(append(ridges.Calc(), incentive.TakeoverCalc("coding.takeover")), calcExamples),
 		Incentives: ridges.Incentives(),
 	}
+}
+
+// checkTask says what is wrong with a task of the kind.
+func checkTask(t *task.Task) error {
+	if err := (task.Form{Repository: true}).Check(t); err != nil {
+		return err
+	}
+	return canary.Check(t)
 }

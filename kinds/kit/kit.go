@@ -82,6 +82,10 @@ type Kit struct {
 	// TaskFromRelease makes tasks of releases of a package. env hands out a place
 	// to play in; call done afterwards.
 	TaskFromRelease func(ctx context.Context, o Options, d sandbox.Driver, rootfs string, k kind.Kind, env func(agon.RunSpec) (e kind.Env, done func()), r cli.TaskReleaseOptions) ([]cli.TaskMade, error)
+	// TaskCanary writes a task with t's statement into dir, which must not be there,
+	// whose tree has other names, and returns what it changed, old to new. The same
+	// seed makes the same task.
+	TaskCanary func(t *task.Task, dir, seed string) (map[string]string, error)
 	// PrepareTasks fetches what fetched tasks need besides: compilers, interpreters.
 	PrepareTasks func(ctx context.Context, list []*task.Task, say func(string)) error
 	// InsteadOfCheck and InsteadOfTry name what serves the kind better than

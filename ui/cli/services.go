@@ -130,6 +130,8 @@ type Tasks struct {
 	Fetch func(context.Context, TaskFetchOptions) ([]TaskFetched, error)
 	// FromRelease makes tasks of releases of a package.
 	FromRelease func(context.Context, TaskReleaseOptions) ([]TaskMade, error)
+	// Canary makes a task whose statement is another's.
+	Canary func(context.Context, TaskCanaryOptions) (*TaskCanary, error)
 	// Init writes a task of one of Kinds into a directory.
 	Init  func(ctx context.Context, kind, dir string) ([]string, error)
 	Kinds []string
@@ -490,6 +492,21 @@ type TaskMade struct {
 	Quarantined []string `json:"quarantined"`
 	OK          bool     `json:"ok"`
 	Reason      string   `json:"reason,omitempty"`
+}
+
+// TaskCanaryOptions is `agon task canary`.
+type TaskCanaryOptions struct {
+	Common
+	Task string // a task's directory, or the key of a shipped one
+	Dir  string // to be made
+	Seed string // secret
+}
+
+// TaskCanary is a task that was made of another, with the names that it changed.
+type TaskCanary struct {
+	Task  string            `json:"task"` // whose statement it has
+	Dir   string            `json:"dir"`
+	Names map[string]string `json:"names"` // old to new
 }
 
 // TaskListOptions is `agon task list`.

@@ -18,7 +18,7 @@ func (a *App) taskCmd(t Tasks) *cobra.Command {
 		Use:     "task",
 		Short:   "Tasks: list, fetch and check the problems that agents are given",
 		Example: "  agon task\n  agon task check ./my-task",
-	}, a.taskListCmd(t), a.taskCheckCmd(t), a.taskFetchCmd(t), a.taskInitCmd(t), a.taskReleaseCmd(t), a.taskPreflightCmd(t))
+	}, a.taskListCmd(t), a.taskCheckCmd(t), a.taskFetchCmd(t), a.taskInitCmd(t), a.taskReleaseCmd(t), a.taskCanaryCmd(t), a.taskPreflightCmd(t))
 }
 
 func (a *App) taskListCmd(t Tasks) *cobra.Command {

@@ -146,6 +146,9 @@ func Services(kits kit.List) cli.Services {
 			Check: func(ctx context.Context, t cli.TaskCheckOptions) ([]cli.TaskReport, error) {
 				return CheckTasks(ctx, kits.Options(t.Common, t.Driver), t.Dirs, t.Paid)
 			},
+			Canary: func(_ context.Context, t cli.TaskCanaryOptions) (*cli.TaskCanary, error) {
+				return canaryTask(kits.Options(t.Common, ""), t)
+			},
 			FromRelease: func(ctx context.Context, t cli.TaskReleaseOptions) ([]cli.TaskMade, error) {
 				return taskFromRelease(ctx, kits.Options(t.Common, t.Driver), t)
 			},

@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/coding/canary"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/tempdir"
@@ -54,6 +55,8 @@ type Verdict struct {
 	// Forged lists tests that passed together with a twin of theirs, or that
 	// began more than once in a box: no fix can do that.
 	Forged []string
+	// Known are the lines of another task's answer that the answer to a canary holds.
+	Known []string
 	// Closed says that test processes could not be read from outside of themselves.
 	Closed     bool
 	PatchBytes int
@@ -86,11 +89,21 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	}
 	score := agon.Score{Run: r.Run, Task: r.Tasks[0].Key, Scorer: scorer}
 	diff := rec.Files[FilePatch]
-	if rec.Outcome != OutcomeOK {
+	known, err := canary.Known(t, diff)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Outcome != OutcomeOK || known != nil {
 		score.Detail = rec.Outcome
 		score.Metrics = map[string]float64{
 			FailToPass: 0, FailToPass + "_total": float64(len(t.Config.Agon.FailToPass)),
-			PassToPass: 0, PassToPass + "_total": float64(len(t.Config.Agon.PassToPass)), "patch_bytes": 0,
+			PassToPass: 0, PassToPass + "_total": float64(len(t.Config.Agon.PassToPass)), "patch_bytes": float64(len(diff)),
+		}
+		if known != nil {
+			score.Metrics[MetricByHeart] = float64(len(known))
+			v := &Verdict{Known: known}
+			score.Detail = v.detail(r.Tasks[0].Hidden)
+			env.Progress(agon.EventNote, r.Tasks[0].Key, v.note(diff, r.Tasks[0].Hidden))
 		}
 		return []agon.Score{score}, nil
 	}
@@ -128,6 +141,8 @@ type Grade struct {
 	Cut    bool         `json:"cut,omitempty"` // the patch is longer
 	Tests  []GradedTest `json:"tests,omitempty"`
 	Forged []string     `json:"forged,omitempty"`
+	// Known are lines of another task's answer, with names that this task does not show.
+	Known []string `json:"known,omitempty"`
 }
 
 // GradedTest is one listed test: it failed before the patch if its group is fail_to_pass.
@@ -149,7 +164,7 @@ func (v *Verdict) note(diff []byte, hidden bool) Grade {
 	if hidden {
 		return g
 	}
-	g.Forged = v.Forged
+	g.Forged, g.Known = v.Forged, v.Known[:min(len(v.Known), maxNoteTests)]
 	for _, t := range v.Tests[:min(len(v.Tests), maxNoteTests)] {
 		g.Tests = append(g.Tests, GradedTest{ID: plain.Short(t.ID, 200), Group: t.Group, Passed: t.Passed, Why: plain.Short(t.Why, 300)})
 	}
@@ -160,6 +175,13 @@ func (v *Verdict) note(diff []byte, hidden bool) Grade {
 func (v *Verdict) detail(hidden bool) string {
 	if v.Refused != "" {
 		return plain.Short(v.Refused, 400)
+	}
+	if n := len(v.Known); n > 0 {
+		s := fmt.Sprintf("known by heart: %d lines of the answer to another task, with names that nothing of this one shows", n)
+		if hidden {
+			return s
+		}
+		return s + "; " + plain.Short(strings.Join(v.Known, " | "), 300)
 	}
 	if n := len(v.Forged); n > 0 {
 		s := fmt.Sprintf("forged: %d of %d tests passed together with a twin whose expectation is false, or began twice", n, len(v.Tests))
@@ -226,6 +248,9 @@ func (k *Kind) Control(ctx context.Context, env kind.Env, r agon.RunSpec, t *tas
 
 // MetricForged counts the tests of a score that were forged.
 const MetricForged = agon.MetricForged
+
+// MetricByHeart counts the lines of an answer that belong to another task's.
+const MetricByHeart = agon.MetricByHeart
 
 // tokens are the secret words of one test: what a child of grade.py writes at
 // the beginning of the test's body, at the end of the test's body (with or without an assertion having run), after

@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/kinds/coding/canary"
 	"github.com/agon-arena/agon/kinds/coding/data"
 	"github.com/agon-arena/agon/kinds/coding/door"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -200,5 +202,49 @@ func openPath(t testing.TB, p string) {
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A table of answers gives a canary the answer to the task that it looks like: it is
+// named, and solves nothing. The canary's own reference solves it.
+func TestCanaryNamesTables(t *testing.T) {
+	t.Parallel()
+	k, d := newKind(t)
+	known := smallTask(t, "lru-cache")
+	dir := filepath.Join(t.TempDir(), "lru-cache")
+	if _, err := canary.Make(known, dir, "seed"); err != nil {
+		t.Fatal(err)
+	}
+	openPath(t, dir)
+	tk, err := task.LoadDir(dir, "canaries/lru-cache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, err := known.SolutionPatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := fmt.Sprintf("TABLE = {%q: %q}\n\ndef agent_main(input):\n    return TABLE.get(input['problem_statement'].strip(), '')\n", strings.TrimSpace(known.Instruction), diff)
+	if rec, s := playAndJudge(t, newEnv(t, d, known, table), k, known); !s.Solved {
+		t.Errorf("the task itself: %s %s: %+v", rec.Outcome, rec.Detail, s)
+	}
+	env := newEnv(t, d, tk, table)
+	rec, s := playAndJudge(t, env, k, tk)
+	if s.Solved || s.Value != 0 || s.Metrics[MetricByHeart] < canary.MinLines || !strings.HasPrefix(s.Detail, "known by heart: ") || !strings.Contains(s.Detail, "def _shrink(self):") {
+		t.Errorf("the table: %s %s: %+v", rec.Outcome, rec.Detail, s)
+	}
+	if e := strings.Join(env.events, "\n"); !strings.Contains(e, `"known":["`) || !strings.Contains(e, "_shrink") {
+		t.Errorf("no evidence: %s", e)
+	}
+	own, err := tk.SolutionPatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := judge(t, tk, string(own)); !v.Solved {
+		t.Errorf("its reference: %s", v.Detail)
+	}
+	v := &Verdict{Known: []string{"def _shrink(self):", "node = self._order.last()"}}
+	if d := v.detail(true); strings.Contains(d, "_shrink") || !strings.HasPrefix(d, "known by heart: 2 lines") {
+		t.Error(d)
 	}
 }
