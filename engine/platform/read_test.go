@@ -84,3 +84,20 @@ func TestWeights(t *testing.T) {
 		t.Errorf("no owner: %+v, %v", target, err)
 	}
 }
+
+// How runs without a point ended is said in words, not in the kinds' codes.
+func TestZeroSaysHowRunsEnded(t *testing.T) {
+	f := newFixture(t, 2)
+	sub := f.submit(miner1, "a = 1")
+	for _, outcome := range []string{"empty", "load_error"} {
+		l := f.claim(val1)
+		r := scored(l, 0)
+		r.Outcome = outcome
+		f.result(val1, l, r)
+	}
+	rows, err := f.Standings(bg, "demo", 0, 10)
+	must(t, err)
+	if len(rows) != 1 || rows[0].Submission.ID != sub.ID || rows[0].Zero != "of its 2 runs 1 returned nothing, 1 could not be loaded" {
+		t.Errorf("%+v", rows)
+	}
+}

@@ -93,22 +93,52 @@ func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
 	}
 	words, total := map[string][]string{}, map[string]int64{}
 	for _, o := range ends { // the commonest first
-		word := o.Outcome
-		if word == "ok" || word == "" {
-			word = "done, and worth nothing"
-		}
-		words[o.Submission] = append(words[o.Submission], fmt.Sprintf("%d %s", o.N, word))
+		words[o.Submission] = append(words[o.Submission], fmt.Sprintf("%d %s", o.N, endOf(o.Outcome)))
 		total[o.Submission] += o.N
 	}
 	out := make(map[string]string, len(words))
 	for id, w := range words {
-		runs := "runs"
-		if total[id] == 1 {
-			runs = "run"
+		switch {
+		case total[id] == 1:
+			out[id] = "its run " + strings.TrimPrefix(w[0], "1 ")
+		case len(w) == 1:
+			out[id] = "all its " + strings.Replace(w[0], " ", " runs ", 1)
+		default:
+			out[id] = fmt.Sprintf("of its %d runs %s", total[id], strings.Join(w, ", "))
 		}
-		out[id] = fmt.Sprintf("0 of %d %s: %s", total[id], runs, strings.Join(w, ", "))
 	}
 	return out, nil
+}
+
+// endOf says in the past tense how a run without a point ended; outcomes are words of kinds.
+func endOf(outcome string) string {
+	switch outcome {
+	case "", "ok":
+		return "ended as it should and scored 0"
+	case "empty":
+		return "returned nothing"
+	case "invalid":
+		return "returned something that is not an answer"
+	case "raised":
+		return "raised an error"
+	case "exited":
+		return "ended without an answer"
+	case "load_error":
+		return "could not be loaded"
+	case "missing_entrypoint":
+		return "had no entry point"
+	case "timeout":
+		return "took too long"
+	case "oom":
+		return "ran out of memory"
+	case "limit", "output_limit":
+		return "went over a limit of the box"
+	case "killed":
+		return "was killed"
+	case "bad_patch":
+		return "returned a patch that breaks a rule"
+	}
+	return "ended with: " + strings.ReplaceAll(outcome, "_", " ")
 }
 
 // BandOf is the interval of a score, of the problems that the score is of: all

@@ -85,7 +85,7 @@ func Kit() kit.Kit {
 		Open:        func(ctx context.Context, s *kit.Server) error { return openResearch(ctx, s, c) },
 		Incentives:  map[string]incentive.Rule{incentive.WinnerTakesAllRule: winnerTakesAll()},
 		Calc:        calc.WithExamples(slices.Concat(quorum.Rules(), surface.Rules(), merkle.Rules(), signin.Rules()), calcExamples),
-		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/status", "/docs", "/redoc", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
+		Routes:      []string{"/api/v1/", "/git/", "/healthz", "/readyz", "/status", "/redoc", "/disclaimer", "/disclaimer.md", "/claims/", "/coldkey_address/"},
 		Serve: func(_ context.Context, s *kit.Server, _ agon.Arena) (http.Handler, error) {
 			return researchRoutes(s, c)
 		},

@@ -308,9 +308,6 @@ func boardHuman(h *output.Human, b *client.Board) {
 		case r.Scripted:
 			mark = "scripted"
 		}
-		if r.Zero != "" {
-			mark = strings.TrimSpace(mark + " " + r.Zero)
-		}
 		span := ""
 		if r.Low != nil && r.High != nil {
 			span = fmt.Sprintf("%.2f–%.2f", *r.Low, *r.High)
@@ -334,10 +331,10 @@ func boardHuman(h *output.Human, b *client.Board) {
 		{Title: "rank", Right: true},
 		{Title: "name", Min: 6},
 		{Title: "id", ID: true},
-		{Title: "miner", Min: 7},
+		{Title: "miner", Min: 7, Spare: true},
 		{Title: "score", Right: true},
 		{Title: "solved", Right: true},
-		{Title: "cost", Right: true},
+		{Title: "cost", Right: true, Spare: true},
 		{Title: "reward", Right: true},
 		{Title: "state"},
 		{Title: ""},
@@ -346,9 +343,14 @@ func boardHuman(h *output.Human, b *client.Board) {
 		columns = slices.Insert(columns, 5, output.Column{Title: "95 %", Right: true})
 	}
 	if tiers {
-		columns = slices.Insert(columns, 1, output.Column{Title: "tier", Right: true})
+		columns = slices.Insert(columns, 1, output.Column{Title: "tier", Right: true, Spare: true})
 	}
 	h.Table(columns, rows)
+	for _, r := range b.Submissions {
+		if r.Zero != "" {
+			h.Line("%s: %s", r.Name, r.Zero)
+		}
+	}
 	if b.TierTest != "" {
 		h.Line("%s", b.TierTest)
 	}

@@ -289,7 +289,7 @@ champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or nu
 entries fare and what they pay}.
 Exit codes: 0 all tasks are solved; 3 some are not; 7 the arena would refuse the file, or a
 hidden task was named; 9 a run failed by a fault of ours.`,
-		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/stack-pop\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz",
+		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/lru-cache\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz",
 		Args:    Args(1, 1, "one agent file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
@@ -388,7 +388,11 @@ func tryHuman(h *output.Human, r *TryResult) {
 	}
 	h.Line("%s: score %s, solved %d/%d, cost %s, %.1f s in boxes", r.Arena, ScoreText(r.Score), r.Solved, r.Total, money(r.CostMicros), float64(r.BoxMS)/1000)
 	if r.Scripted {
-		h.Line("scripted: a script answered in its model's place. Such a submission is played and shown, never seated. Set AGON_LLM_* to compete.")
+		said := "Such a submission is played and shown, never seated."
+		if r.Rehearsal {
+			said = "This arena is a rehearsal: such a submission may take the seat, and earns nothing."
+		}
+		h.Line("scripted: a script answered in its model's place. %s Set AGON_LLM_* to compete.", said)
 	}
 	if c := r.Champion; c != nil {
 		took := ""
@@ -396,7 +400,7 @@ func tryHuman(h *output.Human, r *TryResult) {
 			took = fmt.Sprintf(", %.1f s in boxes", float64(*c.BoxMS)/1000)
 		}
 		h.Line("champion %s (%s): score %.4f, cost %s%s", c.Name, c.Submission, c.Score, money(c.CostMicros), took)
-		h.Line("by %s: %s", c.Rule, c.Sentence)
+		h.Line("by the rule %s: %s", c.Rule, c.Sentence)
 	}
 	if r.Entry != "" {
 		h.Line("to enter: %s", r.Entry)

@@ -88,6 +88,9 @@ func fakeServices() cli.Services {
 				}
 				if len(o.Tasks) > 0 {
 					r := &cli.TryResult{Arena: o.Arena, Score: score(1), Solved: 1, Total: 1, Runs: []cli.TryRun{{Task: o.Tasks[0], State: agon.RunScored, Score: score(1), Solved: true}}}
+					if r.Scripted = strings.HasPrefix(o.Tasks[0], "script/"); r.Scripted {
+						r.Rehearsal = o.Tasks[0] == "script/rehearsal"
+					}
 					if o.Tasks[0] == "small/broken" {
 						return r, &agon.Error{Code: "failed_here", Status: 503, Fault: agon.FaultValidator, Message: "a run failed on our side"}
 					}
@@ -191,7 +194,7 @@ func board() client.Board {
 		ID: "demo-golf", Kind: "golf", Champion: &champion,
 		Submissions: []client.BoardRow{
 			{ID: "s1", Name: "repair", Miner: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY", Score: f(0.75), Solved: n(9), Total: n(12), CostMicros: 1500, State: agon.SubmissionScored},
-			{ID: "s2", Name: "evil\x1b[2J\u202ename", Miner: "5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty", Score: f(0), Solved: n(0), Total: n(12), State: agon.SubmissionScored, Scripted: true},
+			{ID: "s2", Name: "evil\x1b[2J\u202ename", Miner: "5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty", Score: f(0), Solved: n(0), Total: n(12), State: agon.SubmissionScored, Scripted: true, Zero: "its run took too long"},
 			{ID: "s3", Name: "new", Miner: "5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty", State: agon.SubmissionQueued},
 		},
 		Weights: []agon.Weight{{UID: 1, Hotkey: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY", Weight: 65535}},

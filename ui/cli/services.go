@@ -230,8 +230,10 @@ type TryResult struct {
 	CostMicros agon.Micros `json:"cost_micros"`
 	Runs       []TryRun    `json:"runs"`
 	Scripted   bool        `json:"scripted"` // a script answered in its model's place
-	BoxMS      int64       `json:"box_ms"`   // in boxes, all runs together
-	Log        string      `json:"log"`      // folder of what all runs left
+	// Rehearsal: the arena seats scripted entries, which earn nothing.
+	Rehearsal bool   `json:"rehearsal,omitempty"`
+	BoxMS     int64  `json:"box_ms"` // in boxes, all runs together
+	Log       string `json:"log"`    // folder of what all runs left
 	// Tasks sums the runs of each task.
 	Tasks []TryTask `json:"tasks"`
 	// Champion is who sits in the arena of the configured server; null where it

@@ -2,6 +2,8 @@ package roles
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -29,6 +31,10 @@ func TestKits(t *testing.T) {
 				t.Errorf("%s: route %s is taken", k.Kind, r)
 			}
 			routes[r] = k.Kind
+			first, _, _ := strings.Cut(strings.TrimPrefix(r, "/"), "/")
+			if slices.Contains([]string{"", "arenas", "corpus", "docs", "embed", "ledger", "miners", "operator", "runs", "signin", "static", "submissions"}, first) {
+				t.Errorf("%s: route %s hides a page of the server", k.Kind, r)
+			}
 		}
 	}
 	if _, err := kinds.All().Script(); err != nil {

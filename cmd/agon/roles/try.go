@@ -86,9 +86,14 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if err != nil {
 		return nil, err
 	}
+	for _, f := range findings {
+		if f.Warning {
+			o.Sayf("warning: %s", f.Message)
+		}
+	}
 	findings = slices.DeleteFunc(findings, func(f agon.Finding) bool { return f.Warning })
 	if len(findings) > 0 {
-		return nil, &agon.Error{Code: findings[0].Code, Status: 422, Field: findings[0].Field, Limit: findings[0].Limit, Message: findings[0].Message, Findings: findings, Mend: "the arena would refuse it for the same reason"}
+		return nil, &agon.Error{Code: findings[0].Code, Status: 422, Field: findings[0].Field, Limit: findings[0].Limit, Message: findings[0].Message, Findings: findings, Mend: "correct it: the arena would refuse it, too; `agon agent new " + a.Kind + " DIR` writes one that it takes"}
 	}
 	digest, err := blob.PutFiles(ctx, blobs, files, blob.TreeLimits{})
 	if err != nil {
@@ -111,7 +116,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	if len(specs) == 0 {
 		return nil, errors.New("plan: there is nothing to play")
 	}
-	res := &cli.TryResult{Arena: a.ID, Total: len(refs)}
+	res := &cli.TryResult{Arena: a.ID, Rehearsal: a.Rehearsal, Total: len(refs)}
 	parallel := o.Parallel
 	if parallel <= 0 {
 		parallel = runtime.NumCPU()

@@ -95,6 +95,9 @@ func (p *Pair) detail() string {
 	if p.Error == nil {
 		return ""
 	}
+	if p.Outcome == OutcomeMissing {
+		return "the script registers no entry point " + p.Error.Message
+	}
 	parts := []string{p.Outcome}
 	for _, s := range []string{p.Error.Exception, p.Error.Message} {
 		if s != "" {

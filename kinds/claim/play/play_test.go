@@ -244,6 +244,9 @@ func TestScriptThatCannotBeLoaded(t *testing.T) {
 			if a.Fault != agon.FaultNone || scores(a) != "0 0" || pairs["t/c0"].Outcome != c.outcome || pairs["t/c1"].Outcome != c.outcome {
 				t.Errorf("fault %q %s %+v", a.Fault, a.Reason, pairs)
 			}
+			if p := pairs["t/c0"]; c.outcome == OutcomeMissing && p.detail() != "the script registers no entry point 'evaluate_criterion'" {
+				t.Errorf("a miner is told %q", p.detail())
+			}
 		})
 	}
 }

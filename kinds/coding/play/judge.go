@@ -81,6 +81,28 @@ const (
 	PassToPass = "pass_to_pass"
 )
 
+// unsolved says why there is no patch to judge.
+func unsolved(rec agon.Record) string {
+	why := map[string]string{
+		OutcomeEmpty:     "no patch: the agent changed nothing",
+		OutcomeLoadError: "the agent's file could not be loaded",
+		OutcomeRaised:    "agent_main raised an error",
+		OutcomeTimeout:   "the agent took too long",
+		OutcomeExited:    "the agent ended without an answer",
+		OutcomeInvalid:   "the answer is not a patch",
+		OutcomeBadPatch:  "the patch cannot be judged",
+		OutcomeOOM:       "the agent ran out of memory",
+		OutcomeKilled:    "the agent was killed",
+	}[rec.Outcome]
+	if why == "" {
+		why = strings.ReplaceAll(rec.Outcome, "_", " ")
+	}
+	if rec.Detail != "" && rec.Outcome != OutcomeEmpty {
+		why += ": " + rec.Detail
+	}
+	return why
+}
+
 // Judge scores a record in fresh boxes.
 func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
 	t, err := theTask(ctx, env, r)
@@ -94,7 +116,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		return nil, err
 	}
 	if rec.Outcome != OutcomeOK || known != nil {
-		score.Detail = rec.Outcome
+		score.Detail = unsolved(rec)
 		score.Metrics = map[string]float64{
 			FailToPass: 0, FailToPass + "_total": float64(len(t.Config.Agon.FailToPass)),
 			PassToPass: 0, PassToPass + "_total": float64(len(t.Config.Agon.PassToPass)), "patch_bytes": float64(len(diff)),

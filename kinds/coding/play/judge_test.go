@@ -74,7 +74,7 @@ func TestJudgeControls(t *testing.T) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		s, err = k.Judge(t.Context(), newEnv(t, d, tk, ""), r, agon.Record{Outcome: OutcomeEmpty})
-		if err != nil || s[0].Value != 0 || s[0].Detail != "empty" {
+		if err != nil || s[0].Value != 0 || s[0].Detail != "no patch: the agent changed nothing" {
 			t.Fatalf("%+v, %v", s, err)
 		}
 	})

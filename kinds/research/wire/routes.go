@@ -41,8 +41,7 @@ func (h *handler) routes() []route {
 		{"GET", v1 + "/disclaimer.md", public, "the same as Markdown", h.disclaimerText},
 		{"GET", v1 + "/openapi.json", public, "this document", h.openapi},
 		{"GET", "/status", public, "version, tasks and the contract in use", h.status},
-		{"GET", "/docs", public, "the routes as a page", h.docs},
-		{"GET", "/redoc", public, "the same", h.docs},
+		{"GET", "/redoc", public, "the routes as a page", h.docs},
 
 		{"GET", v1 + "/tasks", public, "list tasks", h.tasks},
 		{"POST", v1 + "/tasks", byAdmin, "create a task", h.admin(h.createTask)},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -276,6 +277,8 @@ type Column struct {
 	// ID marks identifiers, whose endings tell them apart: where the terminal is
 	// narrow, their last characters stand behind an ellipsis, at least idEnd of them.
 	ID bool
+	// Spare columns are left out where the terminal is too narrow for all, the last first.
+	Spare bool
 }
 
 // idEnd is how much of an identifier is always shown, and taken by commands.
@@ -319,7 +322,8 @@ func (h *Human) Fields(rows ...[2]string) {
 }
 
 // Table writes a table. Where the terminal is too narrow, shrinkable columns
-// shrink, widest first; where that is not enough, each row becomes a block.
+// shrink, widest first; where that is not enough, spare columns are left out, and
+// where that is not, each row becomes a block of all.
 func (h *Human) Table(cols []Column, rows [][]Cell) {
 	widths := make([]int, len(cols))
 	for i, c := range cols {
@@ -336,9 +340,17 @@ func (h *Human) Table(cols []Column, rows [][]Cell) {
 			widths[i] = max(widths[i], plain.Width(texts[r][i]))
 		}
 	}
-	if h.width > 0 && !shrink(cols, widths, h.width) {
-		h.blocks(cols, rows, texts)
-		return
+	if h.width > 0 {
+		keep := fitting(cols, widths, h.width)
+		if keep == nil {
+			h.blocks(cols, rows, texts)
+			return
+		}
+		cols, widths = pick(cols, keep), pick(widths, keep)
+		for r := range rows {
+			n := slices.DeleteFunc(slices.Clone(keep), func(i int) bool { return i >= len(rows[r]) })
+			rows[r], texts[r] = pick(rows[r], n), pick(texts[r], keep)
+		}
 	}
 	head := make([]Cell, len(cols))
 	for i, c := range cols {
@@ -348,6 +360,42 @@ func (h *Human) Table(cols []Column, rows [][]Cell) {
 	for r := range rows {
 		h.row(cols, widths, rows[r], texts[r])
 	}
+}
+
+// fitting says which columns are shown in a terminal of width columns, and lowers
+// widths; nil where none fit.
+func fitting(cols []Column, widths []int, width int) []int {
+	keep := make([]int, len(cols))
+	for i := range keep {
+		keep[i] = i
+	}
+	for {
+		now := pick(widths, keep)
+		if shrink(pick(cols, keep), now, width) {
+			for i, k := range keep {
+				widths[k] = now[i]
+			}
+			return keep
+		}
+		last := -1
+		for i, k := range keep {
+			if cols[k].Spare {
+				last = i
+			}
+		}
+		if last < 0 {
+			return nil
+		}
+		keep = slices.Delete(keep, last, last+1)
+	}
+}
+
+func pick[T any](list []T, keep []int) []T {
+	out := make([]T, len(keep))
+	for i, k := range keep {
+		out[i] = list[k]
+	}
+	return out
 }
 
 // shrink lowers widths until the table fits and reports whether it does.

@@ -175,3 +175,29 @@ func FuzzWriteJSON(f *testing.F) {
 		}
 	})
 }
+
+// What is spare goes before a table becomes blocks, the last first.
+func TestSpareColumns(t *testing.T) {
+	cols := func() []Column {
+		return []Column{{Title: "id"}, {Title: "miner", Spare: true}, {Title: "score", Right: true}, {Title: "cost", Spare: true}, {Title: "state"}}
+	}
+	for width, want := range map[int]string{
+		80: "ID  MINER   SCORE  COST  STATE\ns1  5Grwva      1  $0    scored\n",
+		30: "ID  MINER   SCORE  STATE\ns1  5Grwva      1  scored\n",
+		20: "ID  SCORE  STATE\ns1      1  scored\n",
+		16: "id: s1\nminer: 5Grwva\nscore: 1\ncost: $0\nstate: scored\n",
+	} {
+		s, out, _ := iostreams.Test("")
+		s.ForceTTY(width)
+		p, err := New(s, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Print(t.Context(), Result{Human: func(h *Human) {
+			h.Table(cols(), [][]Cell{{Text("s1"), Text("5Grwva"), Text("1"), Text("$0"), Text("scored")}})
+		}})
+		if err != nil || out.String() != want {
+			t.Errorf("%d columns: %v\n%s\nwant\n%s", width, err, out, want)
+		}
+	}
+}

@@ -144,7 +144,10 @@ func (b *browser) look(at, name string) (links []string) {
 				JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
 				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			chromedp.FullScreenshot(&shot, 100))
-		if err := chromedp.Run(b, acts); err != nil {
+		page, cancel := context.WithTimeout(b, time.Minute)
+		err := chromedp.Run(page, acts)
+		cancel()
+		if err != nil {
 			b.t.Fatalf("%s (%s): %v", at, view.name, err)
 		}
 		if err := os.WriteFile(filepath.Join(b.shots, name+"-"+view.name+".png"), shot, 0o644); err != nil {
@@ -252,7 +255,7 @@ func TestKeysAndNoScript(t *testing.T) {
 	var run, board string
 	var here int
 	b.run(chromedp.Navigate(b.base+"/"), chromedp.WaitReady("main"),
-		chromedp.Evaluate(`document.querySelector(".card h2 a").getAttribute("href")`, &board),
+		chromedp.Evaluate(`document.querySelector(".card h3 a").getAttribute("href")`, &board),
 		chromedp.Click(`a[href^="/submissions/"]`, chromedp.ByQuery), chromedp.WaitVisible(`a[href^="/runs/"]`, chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelector("a[href^='/runs/']").getAttribute("href")`, &run))
 	b.run(chromedp.Navigate(b.base+run), chromedp.WaitVisible(".step", chromedp.ByQuery), chromedp.KeyEvent("jjk"),
