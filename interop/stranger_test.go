@@ -59,7 +59,13 @@ func (s *stranger) script(text string, args ...string) []byte {
 // ledger runs a verb of agon ledger as the operator.
 func (s *stranger) ledger(args ...string) {
 	s.t.Helper()
-	args = append(append([]string{"ledger"}, args...), "--url", "http://"+s.addr, "--wallet.name", "operator", "--wallet.path", filepath.Join(s.dir, "data", "wallets"))
+	s.ledgerAs("operator", filepath.Join(s.dir, "data", "wallets"), args...)
+}
+
+// ledgerAs runs a verb of agon ledger with a wallet.
+func (s *stranger) ledgerAs(wallet, path string, args ...string) {
+	s.t.Helper()
+	args = append(append([]string{"ledger"}, args...), "--url", "http://"+s.addr, "--wallet.name", wallet, "--wallet.path", path)
 	if out, err := exec.Command(agonBinary(s.t), args...).CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %v %s", args, err, out)
 	}

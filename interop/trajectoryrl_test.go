@@ -88,9 +88,10 @@ func TestTrajectoryRL(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "arena.toml"), []byte(epochArena), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("AGON_TRAJRL_FEE_RAO", "1000000000") // an entry costs an alpha
 	url := serve(t, s.dir, "serve", "--arena", filepath.Join(s.dir, "arena.toml"))
 	s.addr = strings.TrimPrefix(url, "http://")
-	env := append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "PYTHONPATH="+s.repo, "TRAJECTORYRL_API_BASE_URL="+url, "SUBMISSION_FEE_ALPHA=0", "NETUID=11",
+	env := append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "PYTHONPATH="+s.repo, "TRAJECTORYRL_API_BASE_URL="+url, "SUBMISSION_FEE_ALPHA=1", "NETUID=11",
 		"NETWORK=ws://"+s.addr+"/rpc", "WALLET_NAME=miner", "WALLET_HOTKEY=default", "NO_PROXY=*")
 	python := func(args ...string) string {
 		t.Helper()
@@ -110,6 +111,7 @@ func TestTrajectoryRL(t *testing.T) {
 		}
 	}
 	s.register("11", []string{"miner"}, []string{"v1", "v2", "v3"})
+	s.ledgerAs("miner", s.wallets(), "stake", "5", "--netuid", "11")
 	if err := os.WriteFile(filepath.Join(s.dir, "SKILL.md"), []byte("# Skill\nRead every source once, change nothing, say what is missing.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func TestTrajectoryRL(t *testing.T) {
 	if got := python(miner, "validate", "pack.json"); !strings.Contains(got, "Schema:  PASSED") {
 		t.Fatalf("validate: %s", got)
 	}
-	if got := python(miner, "web-submit", "pack.json", "--api-base-url", url); !strings.Contains(got, "Submitted! pack_url = "+url+"/api/packs/") {
+	if got := python(miner, "web-submit", "pack.json", "--api-base-url", url); !strings.Contains(got, "Submitted! pack_url = "+url+"/api/packs/") || !strings.Contains(got, "recycle receipt: ") {
 		t.Fatalf("web-submit: %s", got)
 	}
 	for i, v := range []string{"v1", "v2", "v3"} {

@@ -58,7 +58,7 @@ type Staker interface {
 	Balance(ctx context.Context, coldkey string) (rao uint64, err error)
 }
 
-// Burn is an extrinsic, and what alpha it burned.
+// Burn is an extrinsic, and what alpha it burned or recycled.
 type Burn struct {
 	At      time.Time // of its block
 	Call    string    // "SubtensorModule.burn_alpha"; empty: there is no such extrinsic
@@ -76,7 +76,8 @@ type Burns interface {
 	// Burnable is what a coldkey can burn of its stake on a hotkey, in rao of alpha.
 	Burnable(ctx context.Context, netuid uint16, coldkey, hotkey string) (int64, error)
 	// Burned returns what the extrinsic at an index of a block did, with the owner
-	// that hotkey had there; nil: there is no such block.
+	// that hotkey had there; nil: there is no such block. A block is named by its
+	// hash, 0x and 64 hexadecimal digits, or by its number in decimal.
 	Burned(ctx context.Context, block string, index int, hotkey string) (*Burn, error)
 }
 

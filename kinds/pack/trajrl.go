@@ -3,6 +3,7 @@ package pack
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -14,14 +15,30 @@ import (
 	"github.com/agon-arena/agon/ledger"
 )
 
+// envFee is what an entry by the field's clients costs, in rao of alpha.
+const envFee = "AGON_TRAJRL_FEE_RAO"
+
 // trajrlRoutes are TrajectoryRL's public routes over a policy-pack arena.
 func trajrlRoutes(s *kit.Server, a agon.Arena) (http.Handler, error) {
 	model := s.Options.Getenv("AGON_LLM_MODEL")
 	if s.Options.Getenv("AGON_LLM_BASE_URL") == "" {
 		model = scripted.Name
 	}
+	fee := int64(0)
+	if v := s.Options.Getenv(envFee); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return nil, &agon.Error{Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: envFee, Message: envFee + ": want rao of alpha, from 0"}
+		}
+		fee = n
+	}
+	var chain ledger.Burns
+	if fee > 0 {
+		chain = s.Burns(a)
+	}
 	return wire.New(wire.Config{
 		Platform: s.Platform, Arena: a.ID, BlockTime: s.Ledger.BlockTime(), Dir: s.Data.Path("trajrl"), Model: model, Now: time.Now, Log: s.Options.Log,
+		Fee: fee, Chain: chain,
 		Epochs:    a.Options[play.OptionEpochs] == "on",
 		Metagraph: func(ctx context.Context) (*ledger.Metagraph, error) { return s.Graphs(a).Metagraph(ctx, a.Netuid) },
 		Verifier: &dialect.Verifier{

@@ -234,14 +234,18 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 			rao = of.Stake
 		}
 		return []any{s.ofStake("StakeRemoved", signer, hotkey, rao, rao, netuid, 0)}, l.RemoveStake(ctx, netuid, hotkey, signer, rao)
-	case "SubtensorModule.burn_alpha", "SubtensorModule.add_stake_burn":
+	case "SubtensorModule.burn_alpha", "SubtensorModule.recycle_alpha", "SubtensorModule.add_stake_burn":
 		net, ok := l.(Localnet)
 		if !ok {
 			break
 		}
 		rao, _ := a["amount"].(uint64)
 		burned := ours("AlphaBurned", signer, hotkey, rao, netuid)
-		if strings.HasSuffix(name, ".burn_alpha") {
+		switch name {
+		case "SubtensorModule.recycle_alpha":
+			burned = ours("AlphaRecycled", signer, hotkey, rao, netuid)
+			fallthrough
+		case "SubtensorModule.burn_alpha":
 			return []any{burned}, net.BurnStake(ctx, netuid, hotkey, signer, rao)
 		}
 		if limit, ok := a["limit"].(uint64); ok && limit < price {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/agon-arena/agon/auth"
@@ -56,6 +57,13 @@ func (c *Client) Burnable(ctx context.Context, netuid uint16, coldkey, hotkey st
 func (c *Client) Burned(ctx context.Context, block string, index int, hotkey string) (*ledger.Burn, error) {
 	if _, err := auth.ParseSS58(hotkey); err != nil {
 		return nil, badAddress("hotkey", err)
+	}
+	if n, err := strconv.ParseUint(block, 10, 32); err == nil {
+		var hash *string // null: no such block yet
+		if err := c.call(ctx, false, &hash, "chain_getBlockHash", n); err != nil || hash == nil {
+			return nil, err
+		}
+		block = *hash
 	}
 	if _, err := hash32(block); err != nil || index < 0 {
 		return nil, nil // there is no such block
@@ -138,9 +146,9 @@ func (c *Client) Burned(ctx context.Context, block string, index int, hotkey str
 // nobody is what the chain answers for the owner of a hotkey that has none.
 var nobody = auth.EncodeSS58([32]byte{})
 
-// burnOf reads an AlphaBurned event, whose parts have had names in some runtimes.
+// burnOf reads an AlphaBurned or AlphaRecycled event, whose parts have had names in some runtimes.
 func burnOf(e Event) (coldkey, hotkey string, amount, netuid uint64, ok bool) {
-	if e.Pallet != "SubtensorModule" || e.Name != "AlphaBurned" {
+	if e.Pallet != "SubtensorModule" || e.Name != "AlphaBurned" && e.Name != "AlphaRecycled" {
 		return "", "", 0, 0, false
 	}
 	var of [4]any

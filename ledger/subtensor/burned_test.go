@@ -3,6 +3,7 @@ package subtensor_test
 import (
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -62,8 +63,8 @@ func TestBurned(t *testing.T) {
 			must(l.Fund(ctx, cold, 100e9))
 			_, err := l.Register(ctx, netuid, hot, cold)
 			must(err)
-			must(l.AddStake(ctx, netuid, hot, cold, 5e9))
-			if n, err := c.Burnable(ctx, netuid, cold, hot); n != 5e9 || err != nil {
+			must(l.AddStake(ctx, netuid, hot, cold, 5.5e9))
+			if n, err := c.Burnable(ctx, netuid, cold, hot); n != 5.5e9 || err != nil {
 				t.Fatalf("burnable: %d %v", n, err)
 			}
 			if n, err := c.Burnable(ctx, netuid, ledgertest.Key(t, "a-cold"), hot); n != 0 || err != nil {
@@ -78,6 +79,8 @@ func TestBurned(t *testing.T) {
 			if _, err := c.Submit(ctx, cold, "SubtensorModule", "burn_alpha", scale.Map{"hotkey": hot, "amount": uint64(4e9), "netuid": netuid}); err == nil {
 				t.Error("more was burned than is staked")
 			}
+			recycled, err := c.Submit(ctx, cold, "SubtensorModule", "recycle_alpha", scale.Map{"hotkey": hot, "amount": uint64(5e8), "netuid": netuid})
+			must(err)
 			after, err := l.Balance(ctx, cold)
 			must(err)
 			if n, err := c.Burnable(ctx, netuid, cold, hot); n != 3e9 || err != nil || before-after != 1e9 {
@@ -91,7 +94,7 @@ func TestBurned(t *testing.T) {
 					in     *subtensor.Included
 					call   string
 					amount int64
-				}{{first, "burn_alpha", 2e9}, {bought, "add_stake_burn", 1e9}} {
+				}{{first, "burn_alpha", 2e9}, {bought, "add_stake_burn", 1e9}, {recycled, "recycle_alpha", 5e8}} {
 					b, err := c.Burned(ctx, x.in.BlockHash, x.in.Index, hot)
 					must(err)
 					if b == nil || time.Since(b.At) > time.Hour {
@@ -101,6 +104,11 @@ func TestBurned(t *testing.T) {
 					if want := (ledger.Burn{Call: "SubtensorModule." + x.call, Signer: cold, Owner: cold, Coldkey: cold, Hotkey: hot, Netuid: netuid, Amount: x.amount}); *b != want {
 						t.Errorf("%s: %+v, want %+v", x.call, *b, want)
 					}
+					same, err := c.Burned(ctx, strconv.FormatUint(x.in.Block, 10), x.in.Index, hot)
+					must(err)
+					if same.At = b.At; *same != *b {
+						t.Errorf("%s by its block's number: %+v, want %+v", x.call, *same, *b)
+					}
 				}
 				if b, err := c.Burned(ctx, first.BlockHash, first.Index+2, hot); err != nil || b == nil || !b.Failed || b.Coldkey != "" {
 					t.Errorf("the failed one: %+v %v", b, err)
@@ -108,7 +116,7 @@ func TestBurned(t *testing.T) {
 				if b, err := c.Burned(ctx, first.BlockHash, 99, hot); err != nil || b == nil || b.Call != "" {
 					t.Errorf("no extrinsic: %+v %v", b, err)
 				}
-				for _, hash := range []string{"0x" + "ab", "0x" + "11223344556677889900aabbccddeeff11223344556677889900aabbccddeeff"} {
+				for _, hash := range []string{"4000000000", "0x" + "ab", "0x" + "11223344556677889900aabbccddeeff11223344556677889900aabbccddeeff"} {
 					if b, err := c.Burned(ctx, hash, 0, hot); b != nil || err != nil {
 						t.Errorf("no block: %+v %v", b, err)
 					}

@@ -19,8 +19,11 @@ type Platform interface {
 // Entries enters packs in the arena and reads them.
 type Entries interface {
 	Arena(ctx context.Context, id string) (*client.Arena, error)
-	// Submit returns when the submission is on disk and its runs are queued.
-	Submit(ctx context.Context, c platform.Caller, arena string, r client.SubmitRequest) (*client.Submission, error)
+	// Enter returns when the submission is on disk and its runs are queued. also is
+	// done in the transaction that admits it; nil: nothing.
+	Enter(ctx context.Context, c platform.Caller, arena string, r client.SubmitRequest, also func(*store.Tx, store.Entry) error) (*client.Submission, error)
+	// FeesBack returns every fee of a miner that is given back; again, the same.
+	FeesBack(ctx context.Context, arena, miner string) ([]agon.Fee, error)
 	Submissions(ctx context.Context, c platform.Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error)
 	SubmissionFiles(ctx context.Context, c platform.Caller, id string) ([]client.File, error)
 }

@@ -55,6 +55,9 @@ type Config struct {
 	Keep int64
 	Now  func() time.Time
 	Log  *slog.Logger
+	// Fee is what an entry costs in alpha, in rao; 0: nothing. Chain tells what was recycled.
+	Fee   int64
+	Chain ledger.Burns
 	// Epochs leads the field's validators: one submission after the other is open for their scores.
 	Epochs bool
 }

@@ -236,6 +236,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		Signature string `json:"signature"`
 		Hash      string `json:"pack_hash"`
 		Content   string `json:"pack_content"`
+		receipt
 	}
 	if !object(w, r, &q) || !hotkeyField(w, "miner_hotkey", q.Miner) || !hashField(w, q.Hash) {
 		return
@@ -264,6 +265,11 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 	b.entering.Lock()
 	defer b.entering.Unlock()
 	ctx := r.Context()
+	ref, err := b.unused(ctx, q.Miner, q.receipt)
+	if err != nil {
+		b.refused(w, "submit", err)
+		return
+	}
 	last, err := b.cfg.Platform.Submissions(ctx, anybody, b.cfg.Arena, q.Miner, "", 1)
 	if err != nil {
 		b.refused(w, "submit", err)
@@ -284,13 +290,23 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 		b.refused(w, "submit", err)
 		return
 	}
+	if err := b.feePaid(ctx, q.Miner, q.receipt, ref); err != nil {
+		b.refused(w, "submit", err)
+		return
+	}
 	name := plain(p.Value.Get("metadata").Get("pack_name").Str, 18) // within the 80 bytes of a name
-	sub, err := b.cfg.Platform.Submit(ctx, platform.Caller{Hotkey: q.Miner}, b.cfg.Arena, client.SubmitRequest{
+	used := false
+	sub, err := b.cfg.Platform.Enter(ctx, platform.Caller{Hotkey: q.Miner}, b.cfg.Arena, client.SubmitRequest{
 		Name: name, Licence: a.Licence, Files: []client.File{{Path: kindpack.File, Content: []byte(q.Content)}},
-	})
+	}, b.pay(ref, &used))
 	if err != nil {
 		b.refused(w, "submit", err)
 		return
+	}
+	if used {
+		if err := b.spent(ref); err != nil {
+			b.cfg.Log.Error("note a receipt", "err", err) // the platform knows it
+		}
 	}
 	b.stale.Store(true)
 	reply(w, http.StatusOK, map[string]any{

@@ -23,11 +23,11 @@ var parts = []scale.Part{
 		Calls: []string{
 			"set_weights", "commit_weights", "reveal_weights", "set_mechanism_weights", "commit_mechanism_weights", "reveal_mechanism_weights",
 			"commit_timelocked_mechanism_weights", "burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
-			"serve_axon", "serve_axon_tls", "increase_take", "decrease_take", "set_tempo", "set_activity_cutoff_factor", "trigger_epoch", "burn_alpha", "add_stake_burn",
+			"serve_axon", "serve_axon_tls", "increase_take", "decrease_take", "set_tempo", "set_activity_cutoff_factor", "trigger_epoch", "burn_alpha", "recycle_alpha", "add_stake_burn",
 		},
 		Events: []string{
 			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "TimelockedWeightsCommitted", "StakeAdded", "StakeRemoved", "AxonServed", "TakeDecreased", "TakeIncreased",
-			"AlphaBurned", "AddStakeBurn",
+			"AlphaBurned", "AlphaRecycled", "AddStakeBurn",
 		},
 	},
 	{
