@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/interoptest"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/kit"
 )
@@ -291,4 +292,77 @@ func TestHarnyxBatches(t *testing.T) {
 			return n.Hotkey == s.parties["v1"].Hotkey.SS58() && n.LastUpdate > n.Registered
 		})
 	})
+}
+
+// Harnyx's own validator of the seed takes pushed batches, plays them in its own sandbox
+// server and grades them with its own judge: with one of agon's it outvotes a third that
+// lies, and the roster moves by what the two agree on.
+func TestHarnyxSeedValidator(t *testing.T) {
+	repo := harnyxRepo(t, "caster")
+	python := interoptest.Python(t, "castervalidator")
+	s := newSubnet(t)
+	operator, err := kit.LoadParty(filepath.Join(s.dir, "data", "wallets"), "operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest := judgeModel(t, func(asked string) bool { return strings.Contains(asked, "the harbour office says so") })
+	s.validate("v1", honest, operator.Coldkey)
+	s.validate("liar", judgeModel(t, func(asked string) bool { return strings.Contains(asked, "because") }), operator.Coldkey)
+	seed := s.harnyxValidator("caster", "seed", python, strings.TrimSuffix(honest, "/v1"), s.harnyxEnv(repo))
+	for _, v := range []string{"v1", "liar", "seed"} {
+		until(t, 4*time.Minute, v+" is registered", func() bool {
+			seed.alive()
+			status, out := s.ask(v, "GET", "/v1/weights", nil)
+			return status == 403 && out["error_code"] != "validator_not_registered" || status == 200
+		})
+	}
+	s.party("miner1", false)
+	s.party("miner2", false)
+	weak := s.enter("miner1", answering("because", map[string]int{}))
+	play := func(body string) (map[string]map[string]any, map[string]float64, string) {
+		t.Helper()
+		status, out := s.ask("v1", "POST", "/v1/miner-task-batches/batch", []byte(body))
+		if status != 200 {
+			t.Fatalf("batch: %d %v", status, out)
+		}
+		id := out["batch_id"].(string)
+		list, scores := map[string]map[string]any{}, map[string]float64{}
+		until(t, 6*time.Minute, "the batch has ended", func() bool {
+			seed.alive()
+			_, out = s.ask("", "GET", "/v1/monitoring/miner-task-batches/"+id, nil)
+			return out["summary"].(map[string]any)["status"] != "running"
+		})
+		for _, d := range out["deliveries"].([]any) {
+			for name, p := range s.parties {
+				if row := d.(map[string]any); p.Hotkey.SS58() == row["validator_hotkey"] {
+					list[name] = row
+				}
+			}
+		}
+		for _, a := range out["artifact_aggregates"].([]any) {
+			row := a.(map[string]any)
+			scores[row["artifact_id"].(string)], _ = row["score"].(float64)
+		}
+		t.Logf("%v %v", scores, list)
+		return list, scores, id
+	}
+	list, scores, first := play(`{}`)
+	if list["seed"]["status"] != "graded" || list["seed"]["differs_from_median"] != 0.0 || list["liar"]["differs_from_median"] == 0.0 || scores[weak] <= 0 || scores[weak] > .5 {
+		t.Errorf("the first batch: %v %v", scores, list)
+	}
+	right := map[string]int{}
+	_, full := s.ask("v1", "GET", "/v1/miner-task-batches/batch/"+first, nil)
+	for _, c := range full["claims"].([]any) {
+		claim := c.(map[string]any)
+		right[claim["text"].(string)] = int(claim["reference_answer"].(map[string]any)["verdict"].(float64))
+	}
+	strong := s.enter("miner2", answering("the harbour office says so", right))
+	list, scores, _ = play(`{"use_previous_task_dataset":true}`)
+	if list["seed"]["status"] != "graded" || list["seed"]["differs_from_median"] != 0.0 || scores[strong] != 1 {
+		t.Errorf("the second batch: %v %v", scores, list)
+	}
+	_, out := s.ask("v1", "GET", "/v1/weights", nil)
+	if top, _ := json.Marshal(out["final_top"]); out["champion_uid"] == nil || strings.Count(string(top), "null") != 1 {
+		t.Errorf("the roster: %v", out)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,20 +21,6 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/interoptest"
 )
-
-// harnyxNewest is the checkout of Harnyx's repository at its newest commit.
-func harnyxNewest(t *testing.T) string {
-	t.Helper()
-	root := os.Getenv("AGON_STRANGERS")
-	if root == "" {
-		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (harnyx)")
-	}
-	repo := filepath.Join(root, "harnyx")
-	if _, err := os.Stat(repo); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/harnyx (github.com/harnyx/harnyx)")
-	}
-	return repo
-}
 
 // models is what stands for every model: of miners' providers, of the validators' judge,
 // and of their judge of likeness. It keeps the keys that it was asked with.
@@ -180,23 +165,12 @@ async def query(query: Query) -> Response:
 // says which scripts are copies, and gives the weights on the ledger. Scripts and keys
 // come by Harnyx's own commands. All of it is the code of its repository.
 func TestHarnyxPull(t *testing.T) {
-	repo := harnyxNewest(t)
+	repo := harnyxRepo(t, "harnyx")
 	python := interoptest.Python(t, "harnyxvalidator")
 	up := newModels(t)
 	t.Setenv("AGON_OPENROUTER_URL", up.url)
 	s := newSubnetOf(t, "query", filepath.Join("..", "kinds", "claim", "data", "query", "tasks", "demo"), "cranes", "coins", "fines")
-	home := filepath.Join(s.dir, "home")
-	if err := os.MkdirAll(filepath.Join(home, ".bittensor"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(s.dir, "wallets"), filepath.Join(home, ".bittensor", "wallets")); err != nil {
-		t.Fatal(err)
-	}
-	path := "PYTHONPATH="
-	for _, p := range []string{"packages/miner-sdk/src", "packages/commons/src", "sandbox/src", "miner/src", "validator/src"} {
-		path += filepath.Join(repo, p) + ":"
-	}
-	env := append(os.Environ(), "HOME="+home, path, "PLATFORM_BASE_URL="+s.url, "NO_PROXY=*", "BT_NO_PARSE_CLI_ARGS=1")
+	env := s.harnyxEnv(repo)
 	miner := func(module string, args ...string) (string, error) {
 		cmd := exec.Command(python, append([]string{"-c", "from " + module + " import main; main()"}, args...)...)
 		cmd.Env, cmd.Dir = env, s.dir
@@ -248,7 +222,7 @@ func TestHarnyxPull(t *testing.T) {
 		return nil
 	})
 
-	v := s.harnyxValidator("v1", python, up.url, env)
+	v := s.harnyxValidator("harnyx", "v1", python, up.url, env)
 	batch := func(body string) (int, map[string]any) {
 		return s.ask("v1", "POST", "/v1/miner-task-batches/batch", []byte(body))
 	}
@@ -356,94 +330,4 @@ func (s *subnet) get(path string) []byte {
 		s.t.Fatal(err)
 	}
 	return b
-}
-
-// harnyxProcess is a validator of Harnyx.
-type harnyxProcess struct {
-	t     *testing.T
-	file  string
-	ended chan error
-}
-
-func (p *harnyxProcess) log() string {
-	b, _ := os.ReadFile(p.file)
-	return string(b[max(0, len(b)-6000):])
-}
-
-func (p *harnyxProcess) alive() {
-	select {
-	case err := <-p.ended:
-		p.t.Fatalf("Harnyx's validator ended: %v\n%s", err, p.log())
-	default:
-	}
-}
-
-// harnyxValidator starts Harnyx's newest validator for a party; judge is where its
-// models are.
-func (s *subnet) harnyxValidator(name, python, judge string, env []string) *harnyxProcess {
-	s.t.Helper()
-	s.party(name, true)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
-	docker, err := filepath.Abs("harnyx_docker.py")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	script, err := filepath.Abs("harnyx_launch.py")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	server, _ := json.Marshal([]string{python, "-m", "harnyx_sandbox.app", "--serve"})
-	routes := map[string]map[string]string{"scoring": {}, "duplication_detection": {}}
-	for surface, list := range map[string][]string{
-		"scoring":               {"google/gemma-4-31B-turbo-TEE", "Qwen/Qwen3.6-27B-TEE", "zai-org/GLM-5.2-TEE", "zai-org/GLM-5.1-TEE", "moonshotai/Kimi-K3-TEE"},
-		"duplication_detection": {"google/gemma-4-31B-turbo-TEE", "deepseek-ai/DeepSeek-V4-Flash-0731-TEE", "zai-org/GLM-5.2-TEE", "moonshotai/Kimi-K3-TEE"},
-	} {
-		for _, m := range list {
-			routes[surface][m] = "custom-openai-compatible:judge"
-		}
-	}
-	overrides, _ := json.Marshal(routes)
-	containers := filepath.Join(s.dir, name+"-containers")
-	cmd := exec.Command(python, script)
-	cmd.Dir = s.dir
-	cmd.Env = append(slices.Clone(env),
-		"DOCKER_STANDIN="+docker, "DOCKER_STANDIN_DIR="+containers, "DOCKER_STANDIN_SERVER="+string(server),
-		"VALIDATOR_HOST=127.0.0.1", "VALIDATOR_PORT="+port, "VALIDATOR_PUBLIC_BASE_URL=http://127.0.0.1:"+port, "VALIDATOR_STATE_DIR="+filepath.Join(s.dir, name+"-state"),
-		"SUBTENSOR_NETWORK=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_ENDPOINT=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_NETUID=3",
-		"SUBTENSOR_WALLET_NAME="+name, "SUBTENSOR_HOTKEY_NAME=default", "SANDBOX_NETWORK=harnyx-sandbox-net", "SANDBOX_PULL_POLICY=never",
-		`LLM_OPENAI_COMPATIBLE_ENDPOINTS_JSON=[{"id":"judge","base_url":"`+judge+`/v1","auth":{"type":"none"}}]`, "LLM_MODEL_PROVIDER_OVERRIDES_JSON="+string(overrides),
-		"VALIDATOR_COMPOSE_SMOKE=1", "VALIDATOR_SMOKE_WEIGHT_WORKER_POLL_INTERVAL_SECONDS=5", "HOSTNAME=nobody", "KUBERNETES_SERVICE_HOST=here", "OTEL_SDK_DISABLED=true",
-	)
-	p := &harnyxProcess{t: s.t, file: filepath.Join(s.dir, name+".log"), ended: make(chan error, 1)}
-	out, err := os.Create(p.file)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { p.ended <- cmd.Wait(); close(done) }()
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			_ = cmd.Process.Kill()
-			<-done
-		}
-		out.Close()
-		list, _ := exec.Command("env", "DOCKER_STANDIN_DIR="+containers, docker, "ps", "-aq").Output()
-		_ = exec.Command("env", append([]string{"DOCKER_STANDIN_DIR=" + containers, docker, "rm", "-f"}, strings.Fields(string(list))...)...).Run()
-		if s.t.Failed() {
-			s.t.Logf("Harnyx's validator said: %s", p.log())
-		}
-	})
-	return p
 }

@@ -150,7 +150,7 @@ fi
 # (AGON_STRANGERS=DIR, DIR/ridges), ORO's validator and reference agent from DIR/oro (commit a6b1cf3);
 # TrajectoryRL's miner and its validator's client from DIR/trajectoryrl, in the environment of Ridges;
 # Harnyx's reference agents, sandbox servers and SDKs of both eras from DIR/caster
-# (commit b065fa9) and DIR/harnyx (b317328), and from that its validator, submit and config commands; published Harbor tasks stand in DIR/harbor-cookbook,
+# (commit b065fa9) and DIR/harnyx (b317328), its validators of both, and the newest submit and config commands; published Harbor tasks stand in DIR/harbor-cookbook,
 # ClawBench's server of mock tools and its test in DIR/clawbench.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
@@ -158,6 +158,8 @@ if [ -n "${AGON_STRANGERS:-}" ]; then
 	# Harnyx's sandbox servers and SDKs of both eras, from the checkouts, want Python 3.11.
 	python=$(for p in "${PYTHON311:-}" python3.11 "$HOME"/.pyenv/versions/3.11.*/bin/python "$usual"; do if [ -n "$p" ] && "$p" -c 'import venv' 2>/dev/null; then printf '%s' "$p" && break; fi; done)
 	env harnyx fastapi==0.133.1 uvicorn==0.40.0 httpx==0.28.1 pydantic==2.12.5 pyseccomp==0.1.2 jsonschema==4.26.0
+	env castervalidator async-substrate-interface==1.5.8 bittensor==9.9.0 pyseccomp==0.1.2 pydantic-settings==2.12.0 jinja2==3.1.6 langfuse==3.14.1 google-cloud-logging==3.13.0 google-genai==1.52.0 \
+		anthropic==0.75.0 opentelemetry-sdk==1.45.2 opentelemetry-exporter-otlp-proto-http==1.45.2
 	env harnyxvalidator bittensor==10.4.1 fastapi==0.133.1 uvicorn==0.40.0 httpx==0.28.1 pydantic==2.12.5 pyseccomp==0.1.2 jsonschema==4.26.0 pydantic-settings==2.12.0 aiobotocore==3.4.0 \
 		sentry-sdk==2.64.0 jinja2==3.1.6 langfuse==3.14.1 google-cloud-logging==3.13.0 google-genai==1.52.0 anthropic==0.75.0 claude-agent-sdk==0.2.128 pymupdf==1.26.7 beautifulsoup4==4.14.3 \
 		openpyxl==3.1.5 regex==2026.11.19 opentelemetry-exporter-prometheus==0.66b2

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -27,6 +28,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/claim/likeness"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
@@ -270,6 +272,25 @@ func seedValidator(ctx context.Context, o kit.Options, v validatorOptions) error
 	return s.serve(ctx, o, v, up, dir, s.player.Tools)
 }
 
+// likenessBudget is what one comparison may cost at most.
+const likenessBudget agon.Micros = 1_000_000
+
+// comparer compares scripts by the judge's models; nil without a real one.
+func (s *seedPlayer) comparer(o kit.Options) func(context.Context, wire.Similarity) (wire.Likeness, error) {
+	if kit.NoModel(o, "comparing scripts") != nil {
+		return nil
+	}
+	return func(ctx context.Context, c wire.Similarity) (wire.Likeness, error) {
+		j, session, err := kit.JudgeSession(ctx, s.player.Own, "similarity-"+c.BatchID, c.Artifact, o.Models(kit.RoleJudge), 0, likenessBudget)
+		if err != nil {
+			return wire.Likeness{}, err
+		}
+		defer func() { _ = session.Close() }() // it is settled or not; the answer stands
+		v, err := likeness.Compare(ctx, j, likeness.Case{Reference: c.Script, Diff: c.Diff})
+		return wire.Likeness{Class: v.Class, Model: cmp.Or(v.Model, "default"), Provider: "gateway", Reasoning: v.Rationale}, err
+	}
+}
+
 func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOptions, up *seedPlatform, dir string, th *validator.ToolHost) error {
 	graph := dialect.NewMetagraph(time.Now, func(ctx context.Context) ([]dialect.Member, error) {
 		g, err := v.client.Ledger(ctx, v.netuid)
@@ -290,9 +311,9 @@ func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOption
 		return err
 	}
 	val, err := wire.NewValidator(wire.ValidatorConfig{
-		Weights: weights.state, Ready: up.ready,
+		Weights: weights.state, Ready: up.ready, Key: v.key,
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{Detail: true}}, Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: graph},
-		Owner:    v.owner, UID: int(me.UID), Fetch: up.fetch, Play: s.play, Dir: filepath.Join(dir, "batches"), Log: o.Log,
+		Owner:    v.owner, UID: int(me.UID), Fetch: up.fetch, Play: s.play, Compare: s.comparer(o), Dir: filepath.Join(dir, "batches"), Log: o.Log,
 	})
 	if err != nil {
 		return err

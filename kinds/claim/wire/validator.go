@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/internal/folder"
 )
@@ -70,7 +71,7 @@ const (
 )
 
 // ValidatorConfig is what a validator that takes pushed batches is made of.
-// All but Now, Log, Weights and Attempts are needed.
+// All but Compare, Key, Now, Log, Weights and Attempts are needed.
 type ValidatorConfig struct {
 	// Verifier checks dialect.Caster{Detail: true}; Owner is the subnet owner's coldkey.
 	Verifier *dialect.Verifier
@@ -79,9 +80,13 @@ type ValidatorConfig struct {
 	// Fetch gets a script from the platform that pushed the batch.
 	Fetch func(ctx context.Context, batch, artifact string) ([]byte, error)
 	// Play plays and grades one pair.
-	Play     func(ctx context.Context, p Pair) (Result, error)
+	Play func(ctx context.Context, p Pair) (Result, error)
+	// Compare says how much of a script is new; nil: there is no judge for that here.
+	Compare  func(ctx context.Context, s Similarity) (Likeness, error)
 	Dir      string // batches and results: what was accepted is durable
 	Attempts int    // at a pair that our side failed; default 3
+	// Key signs the status for who asks for a proof of it; nil: nobody does.
+	Key auth.Signer
 	// Ready says why the validator is not ready; "" or no function: it is.
 	Ready func() string
 	// Weights tells of the last submission of weights; optional.
@@ -178,6 +183,7 @@ func (v *Validator) Handler(toolHost http.Handler) http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("POST /validator/miner-task-batches/batch", v.accept)
 	m.HandleFunc("GET /validator/miner-task-batches/{id}/progress", v.progress)
+	m.HandleFunc("POST /validator/miner-task-batches/{id}/similarity", v.similarity)
 	m.HandleFunc("GET /validator/status", v.status)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -512,49 +518,6 @@ func (v *Validator) element(batch string, o outcome) map[string]any {
 			"llm_cost": u.LLMCost,
 		},
 	}
-}
-
-// status is GET /validator/status. It is open, as in the original.
-func (v *Validator) status(w http.ResponseWriter, _ *http.Request) {
-	v.mu.Lock()
-	s, running, queued := v.last, v.running != "", len(v.queue)
-	v.mu.Unlock()
-	if running {
-		queued--
-	}
-	word := "idle"
-	switch {
-	case running:
-		word = "running"
-	case s.err != "":
-		word = "error"
-	}
-	var at time.Time
-	weightError := ""
-	if v.cfg.Weights != nil {
-		at, weightError = v.cfg.Weights()
-	}
-	reply(w, http.StatusOK, map[string]any{
-		"status": word, "last_batch_id": text(s.batch), "last_started_at": when(s.started), "last_completed_at": when(s.completed), "running": running,
-		"queued_batches": queued, "last_error": text(s.err), "last_weight_submission_at": when(at), "last_weight_error": text(weightError),
-	})
-}
-
-// Words of readyz.
-const (
-	WaitingForRegistration = "waiting_for_platform_registration"
-	RegistrationFailed     = "registration_failed"
-)
-
-// readyz is GET /readyz: 503 until the platform knows of the validator.
-func (v *Validator) readyz(w http.ResponseWriter, _ *http.Request) {
-	if v.cfg.Ready != nil {
-		if why := v.cfg.Ready(); why != "" {
-			reply(w, http.StatusServiceUnavailable, map[string]string{"status": why})
-			return
-		}
-	}
-	reply(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 func text(s string) any {

@@ -1,5 +1,3 @@
-// What only the tests of this package need.
-
 package signin
 
 import "strings"
