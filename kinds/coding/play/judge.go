@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -358,6 +359,25 @@ func (k *Kind) newBench(ctx context.Context, env kind.Env, t *task.Task, pol ago
 
 func (s *bench) close() { _ = os.RemoveAll(s.tmp) } // what stays is swept with the other temporary directories
 
+// startPython sets the interpreter's variables, so many as the first argument says, and
+// becomes it. The shell itself is the image's, and runs by the image's libraries.
+const startPython = `n=$1; shift; while [ "$n" -gt 0 ]; do export "$1"; shift; n=$((n-1)); done; exec "$@"`
+
+// outer are the interpreter's variables as the box has them without it; nil: not at all.
+func (s *bench) outer() map[string]*string {
+	out := map[string]*string{}
+	for _, e := range s.pyenv {
+		k, _, _ := strings.Cut(e, "=")
+		out[k] = nil
+		for _, own := range s.root.Env {
+			if v, ok := strings.CutPrefix(own, k+"="); ok {
+				out[k] = &v
+			}
+		}
+	}
+	return out
+}
+
 // exec runs a program of the harness in a box without doors, and hands it in.
 func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io.Writer) (sandbox.Exit, error) {
 	b, err := json.Marshal(in)
@@ -375,7 +395,7 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 			{Kind: sandbox.MountReadOnly, Source: s.tools, Target: toolsDir, Exec: true},
 		},
 		Limits: s.limits,
-		Env:    s.root.Environ(slices.Concat(baseEnv, []string{"HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"}, s.pyenv)...),
+		Env:    s.root.Environ(append(slices.Clone(baseEnv), "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1")...),
 	}
 	isolated := []string{"-s", "-S", "-B"}
 	if s.open != nil {
@@ -389,7 +409,7 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 	defer box.Close()
 	x, err := box.Exec(ctx, sandbox.Cmd{
 		// By way of a shell: the kernel looks at what the process may read when it executes the copy.
-		Args:      slices.Concat([]string{"/bin/sh", "-c", `exec "$@"`, "sh", toolsDir + "/python3"}, isolated, []string{"-c", program}),
+		Args:      slices.Concat([]string{"/bin/sh", "-c", startPython, "sh", strconv.Itoa(len(s.pyenv))}, s.pyenv, []string{toolsDir + "/python3"}, isolated, []string{"-c", program}),
 		Dir:       "/",
 		Stdin:     bytes.NewReader(b),
 		Stdout:    out,

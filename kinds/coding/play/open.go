@@ -372,7 +372,9 @@ func (o *openStage) run(ctx context.Context, texts map[string][]byte, units []*b
 		Files map[string][]byte `json:"files"`
 		Jobs  []job             `json:"jobs"`
 		Ready string            `json:"ready"`
-	}{repoDir, texts, o.lang.jobs(o.lang, o.task, units, tests), word()}
+		// Outer are variables of the programs where they differ from the interpreter's.
+		Outer map[string]*string `json:"outer"`
+	}{repoDir, texts, o.lang.jobs(o.lang, o.task, units, tests), word(), o.outer()}
 	out, stderr := &capped{limit: 8 * maxReport}, &tail{limit: 4 << 10}
 	x, err := o.exec(ctx, jobsSource, in, out, stderr)
 	if err != nil {

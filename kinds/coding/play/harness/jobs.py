@@ -1,6 +1,7 @@
 """Run the commands that a judge names, one after another, and hand over what they write.
 
-Started by the judge in a box without network. Standard input holds one JSON object: {"root", "files", "jobs", "ready"}; a job is
+Started by the judge in a box without network. Standard input holds one JSON object: {"root", "files", "jobs", "ready", "outer"}, where outer
+are variables of this interpreter as they were before it, null for none; a job is
 {"args", "dir", "timeout", "collect", "env", "needs"}. One line a job on standard output, after the word of "ready":
 {"job", "code", "out", "err", "file"}. A job that needs one that did not end with 0 is not run, and says so by code null.
 """
@@ -65,6 +66,10 @@ def run(job, root):
 
 def main():
     spec = json.loads(sys.stdin.buffer.read())
+    for name, value in spec["outer"].items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
     out = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):

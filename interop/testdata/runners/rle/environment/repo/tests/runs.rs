@@ -1,0 +1,4 @@
+#[test]
+fn empty() {
+    assert_eq!(rle::encode("").len(), 0);
+}
