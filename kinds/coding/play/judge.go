@@ -82,28 +82,6 @@ const (
 	PassToPass = "pass_to_pass"
 )
 
-// unsolved says why there is no patch to judge.
-func unsolved(rec agon.Record) string {
-	why := map[string]string{
-		OutcomeEmpty:     "no patch: the agent changed nothing",
-		OutcomeLoadError: "the agent's file could not be loaded",
-		OutcomeRaised:    "agent_main raised an error",
-		OutcomeTimeout:   "the agent took too long",
-		OutcomeExited:    "the agent ended without an answer",
-		OutcomeInvalid:   "the answer is not a patch",
-		OutcomeBadPatch:  "the patch cannot be judged",
-		OutcomeOOM:       "the agent ran out of memory",
-		OutcomeKilled:    "the agent was killed",
-	}[rec.Outcome]
-	if why == "" {
-		why = strings.ReplaceAll(rec.Outcome, "_", " ")
-	}
-	if rec.Detail != "" && rec.Outcome != OutcomeEmpty {
-		why += ": " + rec.Detail
-	}
-	return why
-}
-
 // Judge scores a record in fresh boxes.
 func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
 	t, err := theTask(ctx, env, r)
@@ -197,7 +175,7 @@ func (v *Verdict) note(diff []byte, hidden bool) Grade {
 // detail is one line for the miner; of a hidden task it holds counts only.
 func (v *Verdict) detail(hidden bool) string {
 	if v.Refused != "" {
-		return plain.Short(v.Refused, 400)
+		return withCode(plain.Short(v.Refused, 400), v.Code())
 	}
 	if n := len(v.Known); n > 0 {
 		s := fmt.Sprintf("known by heart: %d lines of the answer to another task, with names that nothing of this one shows", n)
@@ -215,7 +193,7 @@ func (v *Verdict) detail(hidden bool) string {
 	}
 	fp, ft := v.Count(FailToPass)
 	pp, pt := v.Count(PassToPass)
-	s := fmt.Sprintf("%d/%d fail_to_pass, %d/%d pass_to_pass", fp, ft, pp, pt)
+	s := withCode(fmt.Sprintf("%d/%d fail_to_pass, %d/%d pass_to_pass", fp, ft, pp, pt), v.Code())
 	if hidden || v.Solved {
 		return s
 	}
@@ -602,11 +580,11 @@ func (r *report) why(i int, x sandbox.Exit) string {
 	case r.note[i] != "":
 		return r.note[i]
 	case r.status[i] == "timeout":
-		return "timed out"
+		return whyTimeout
 	case r.status[i] == "exit 86":
 		return "reached for the test machinery"
 	case r.status[i] == "" && x.Limit != "":
-		return "did not run: " + x.Limit + " limit of the box"
+		return whyLimit + x.Limit + " limit of the box"
 	case r.status[i] == "":
 		return "did not run"
 	case s[2] > 0 && s[3] == 0:
