@@ -57,7 +57,7 @@ func (a *App) arenaCmd(f Arenas) *cobra.Command {
 					{Title: "tasks", Right: true},
 					{Title: "queued", Right: true},
 					{Title: "playing", Right: true},
-					{Title: "champion", Min: 8},
+					{Title: "champion", ID: true},
 					{Title: "title", Min: 10},
 				}, rows)
 			}))

@@ -330,7 +330,7 @@ func Args(low, high int, names string) cobra.PositionalArgs {
 			got = fmt.Sprintf("got %d", len(args))
 		}
 		mend := "see `" + cmd.CommandPath() + " --help`"
-		if p := cmd.Parent(); p != nil && len(args) < low && strings.Contains(cmd.Use, "ID") {
+		if p := cmd.Parent(); p != nil && len(args) < low && (strings.Contains(cmd.Use, "ID") || strings.Contains(cmd.Use, "ARENA")) {
 			for _, c := range p.Commands() {
 				if c.Name() == "list" {
 					mend = "list them with `" + c.CommandPath() + "`"

@@ -148,7 +148,7 @@ func defaultMend(code int) string {
 	case CodeConflict:
 		return "nothing was changed; look at what is there first"
 	case CodeRefused:
-		return "read the rules with `agon arena view`"
+		return "read the rules with `agon arena view ARENA`"
 	case CodeOurs:
 		return "this is not a fault of yours: try again later; `agon doctor` may say more"
 	}

@@ -20,6 +20,7 @@ type arenaCard struct {
 	client.Arena
 	Facts platform.ArenaFacts
 	Name  string // of the champion's submission
+	Led   string // what it leads with
 	Share string // of the reward that the champion earns; "": none
 	Top   []topBar
 	Ends  time.Time // of the period that is open; zero: none is
@@ -103,7 +104,13 @@ func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCar
 		card.Ends = a.Seeds.Period.Closes
 	}
 	if len(a.Seats) > 0 {
-		card.Share = incentive.Percent(a.Seats[0].Share)
+		card.Share = "nothing"
+		if a.Seats[0].Share > 0 {
+			card.Share = incentive.Percent(a.Seats[0].Share)
+		}
+	}
+	if a.Champion != nil {
+		card.Led = showScore(a.Champion.Score)
 	}
 	top, err := s.cfg.Platform.Standings(ctx, a.ID, 0, shownTop)
 	if err != nil {
@@ -125,7 +132,7 @@ func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCar
 			b.Width = max(0, int(100**sub.Score/best+0.5))
 		}
 		if b.Champion {
-			card.Name = sub.Name
+			card.Name, card.Led = sub.Name, ledWith(sub.Decision, *sub.Score)
 		}
 		card.Top = append(card.Top, b)
 	}
@@ -163,6 +170,21 @@ func (s *server) happenings(ctx context.Context, q *request, arenas []client.Are
 	return out, nil
 }
 
+// ledWith is what a champion leads with: its metric in the metric's unit, where a
+// replay measured one, else its score.
+func ledWith(d *agon.Decision, score float64) string {
+	if d != nil {
+		if x, ok := d.Numbers["observed"]; ok {
+			better := "higher"
+			if d.Numbers["minimize"] > 0 {
+				better = "lower"
+			}
+			return fmt.Sprintf("%s (%s is better)", incentive.Figure(x), better)
+		}
+	}
+	return showScore(score)
+}
+
 // headline says who leads an arena and how surely, in a sentence.
 func headline(d *boardData) string {
 	var lead *boardRow
@@ -175,7 +197,7 @@ func headline(d *boardData) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s leads with %s", plain.Line(lead.Name), showScore(*lead.Score))
+	fmt.Fprintf(&b, "%s leads with %s", plain.Line(lead.Name), ledWith(lead.Decision, *lead.Score))
 	if lead.Total != nil && lead.Solved != nil && *lead.Total > 0 {
 		fmt.Fprintf(&b, ": %d of %s solved", *lead.Solved, count(*lead.Total, "task"))
 	}

@@ -204,7 +204,7 @@ func (s *server) picture(q *request) error {
 		}
 		lead := ""
 		if a.Champion != nil {
-			lead = fmt.Sprintf("%s leads with %s", plain.Line(card.Name), showScore(a.Champion.Score))
+			lead = fmt.Sprintf("%s leads with %s", plain.Line(card.Name), card.Led)
 		}
 		return drawArena(*a, card, lead)
 	})

@@ -206,3 +206,16 @@ func TestErrorPage(t *testing.T) {
 		}
 	}
 }
+
+// A champion leads with its metric where a replay measured one, else with its score.
+func TestLedWith(t *testing.T) {
+	for want, d := range map[string]*agon.Decision{
+		"0.6476":                   nil,
+		"74.012 (lower is better)": {Numbers: map[string]float64{"observed": 74.012, "minimize": 1}},
+		"2.5 (higher is better)":   {Numbers: map[string]float64{"observed": 2.5}},
+	} {
+		if got := ledWith(d, 0.6476); got != want {
+			t.Errorf("leads with %q, want %q", got, want)
+		}
+	}
+}

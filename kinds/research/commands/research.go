@@ -96,17 +96,6 @@ func (c *atServer) key(a commands) (auth.Signer, error) {
 	return k, nil
 }
 
-// mendOf says what to do about a refusal of the coordinator, where that is known.
-func mendOf(e *miner.APIError) string {
-	switch text := e.Text(); {
-	case strings.Contains(text, "description"):
-		return `say what you try: --description "smaller alphabet"`
-	case e.Status == http.StatusNotFound:
-		return "list the live tasks: agon research tasks"
-	}
-	return ""
-}
-
 // sidecarOf finds the sidecar: where --submission-file says, else in the checkout,
 // else in the current directory.
 func sidecarOf(cmd *cobra.Command, dir, sidecar string) (string, error) {
@@ -144,6 +133,8 @@ func coded(err error) error {
 		return &agon.Error{Code: no.Code, Status: no.Status, Message: no.Message}
 	case errors.Is(err, miner.ErrNoTask):
 		return &agon.Error{Code: "no_task", Status: 404, Message: err.Error(), Mend: "list the live ones: agon research tasks"}
+	case errors.Is(err, miner.ErrNoClaim):
+		return &agon.Error{Code: "not_found", Status: 404, Message: err.Error(), Mend: "take the claim that `agon research start TASK` printed, or start anew"}
 	case errors.Is(err, miner.ErrNothingToEvaluate):
 		return &agon.Error{Code: "nothing_to_evaluate", Status: 404, Message: err.Error()}
 	case errors.Is(err, miner.ErrNoPatch):
@@ -447,7 +438,11 @@ func (a commands) one(ctx context.Context, mc *miner.Client, id string, wait boo
 		if raw, err := json.Marshal(s.ClaimedMetrics); err == nil {
 			claimed = string(raw)
 		}
-		if s.OverClaim != nil && *s.OverClaim != 0 {
+		switch {
+		case s.OverClaim == nil || *s.OverClaim == 0:
+		case *s.OverClaim < 0:
+			over = "none: it was observed better than claimed"
+		default:
 			over = fmt.Sprintf("%.6g", *s.OverClaim)
 		}
 		h.Fields([2]string{"submission", s.ID}, [2]string{"status", s.Status}, [2]string{"reason", s.Reason}, [2]string{"miner", s.Miner}, [2]string{"summary", s.Summary},
@@ -615,6 +610,9 @@ of the base. Nothing is sent but the question for the task. Exit code 7 if it wo
 				h.Line("the server would take it: %d bytes of patch", len(s.Patch))
 				for _, p := range out["paths"].([]string) {
 					h.Line("  %s", p)
+				}
+				if s.Sidecar.Summary == coordinator.SampleSummary {
+					h.Line("%s still says what it was made with: fill in what you did, and the %s that the benchmark reports", sidecar, t.MetricName)
 				}
 			}})
 		},

@@ -196,6 +196,10 @@ submission.json. Changes elsewhere are refused with their list; --allow-dirty le
 				}
 			}
 			a.stockOut(b)
+			var made struct{ ID string }
+			if json.Unmarshal(b, &made) == nil && made.ID != "" && a.IO.OutTTY() {
+				fmt.Fprintf(a.IO.Err, "next: agon research status %s --wait\n", made.ID)
+			}
 			return nil
 		},
 	}

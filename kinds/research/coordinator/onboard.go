@@ -85,10 +85,13 @@ func Onboard(v TaskView, url string) string {
 	return b.String()
 }
 
+// SampleSummary is the summary of SampleSidecar: who submits it has filled nothing in.
+const SampleSummary = "Short explanation of the method and result."
+
 // SampleSidecar is a submission.json to start from: the metric is the base's.
 func SampleSidecar(v *TaskView) []byte {
 	sample := map[string]any{
-		"summary": "Short explanation of the method and result.", "claimed_metrics": map[string]float64{v.MetricName: v.Baseline}, "proposed_idea": nil,
+		"summary": SampleSummary, "claimed_metrics": map[string]float64{v.MetricName: v.Baseline}, "proposed_idea": nil,
 		"implemented_submission_id": nil, "artifact_uri": nil, "artifact_sha256": nil, "artifact_size_bytes": nil, "execution_log": "Local benchmark command and result path used.",
 	}
 	if v.CompetitionMode == kr.ModeCenterless {

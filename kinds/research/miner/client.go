@@ -205,6 +205,9 @@ func (c *Client) Tasks(ctx context.Context) ([]coordinator.TaskView, error) {
 	return get[[]coordinator.TaskView](ctx, c, "/api/v1/tasks")
 }
 
+// ErrNoClaim: there is no such claim.
+var ErrNoClaim = errors.New("is not known to the coordinator")
+
 // ErrNoTask is the stock client's word for a task that is not there.
 var ErrNoTask = errors.New("no matching coordinator task found")
 
@@ -267,7 +270,7 @@ func (c *Client) TaskOfClaim(ctx context.Context, claim string) (*coordinator.Ta
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("claim %s is not known to the coordinator", claim)
+			return nil, fmt.Errorf("claim %s %w", claim, ErrNoClaim)
 		}
 	}
 	if err != nil {

@@ -32,6 +32,9 @@ import (
 // form with a query.
 const perType, perQuery = 2, 1
 
+// picture are links that are no pages: pictures and feeds.
+var picture = regexp.MustCompile(`\.(atom|svg|png|json|zip)$`)
+
 // minPages is what the six demo arenas have at least.
 const minPages = 50
 
@@ -204,7 +207,7 @@ func TestPages(t *testing.T) {
 			name = "home"
 		}
 		for _, at := range b.look(l.at, fmt.Sprintf("%s-%d", name, types[form])) {
-			if !strings.HasPrefix(at, "/openapi") && !strings.Contains(at, "/file?") {
+			if !strings.HasPrefix(at, "/openapi") && !strings.Contains(at, "/file?") && !picture.MatchString(at) {
 				todo = append(todo, link{at, l.arena})
 			}
 		}
