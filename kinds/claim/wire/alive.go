@@ -11,17 +11,25 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 )
 
-// Batches are for validators that are there. One is if it has asked us for anything
-// lately, or answers at its address: those of the seed era register when they start and
-// then wait to be asked.
+// Batches are for validators that are there. One of the seed era is if it has asked us for
+// anything lately, or answers at its address: it registers when it starts and then waits
+// to be asked. One of the query era asks for work all the time.
 
 // liveFor is how long a request shows that its validator is there.
 const liveFor = 5 * time.Minute
 
 // liveness is when validators were last heard of.
 type liveness struct {
-	mu sync.Mutex
-	at map[string]time.Time // by hotkey; guarded by mu
+	mu     sync.Mutex
+	at     map[string]time.Time // by hotkey; guarded by mu
+	worked map[string]time.Time // when they last asked for work; guarded by mu
+}
+
+// working notes that a validator asks for work.
+func (p *Platform) working(hotkey string) {
+	p.alive.mu.Lock()
+	p.alive.worked[hotkey] = p.cfg.Now().UTC()
+	p.alive.mu.Unlock()
 }
 
 // validator reads a request of a validator and notes that it is there. ok is false when
@@ -46,13 +54,17 @@ func (p *Platform) live(ctx context.Context, list []registration) []registration
 	var wg sync.WaitGroup
 	for i, reg := range list {
 		p.alive.mu.Lock()
-		at := p.alive.at[reg.Hotkey]
+		at, worked := p.alive.at[reg.Hotkey], p.alive.worked[reg.Hotkey]
 		p.alive.mu.Unlock()
+		if p.pulls() { // nothing is pushed: only those who ask for work play
+			there[i] = now.Sub(worked) <= liveFor
+			continue
+		}
 		if reg.At.After(at) {
 			at = reg.At
 		}
-		if there[i] = now.Sub(at) <= liveFor; there[i] || p.pulls() {
-			continue // who pulls is heard of or is not there
+		if there[i] = now.Sub(at) <= liveFor; there[i] {
+			continue
 		}
 		wg.Go(func() { there[i] = p.answers(ctx, reg.BaseURL) })
 	}

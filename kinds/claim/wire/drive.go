@@ -222,7 +222,7 @@ func (p *Platform) turn(ctx context.Context, id string, d *drive) error {
 	if p.pulls() {
 		visit = func(_ context.Context, b Batch, v *delivery) error { return p.tally(b, v) }
 		if ready, err := p.prepare(ctx, &b, d); err != nil || !ready {
-			return err
+			return errors.Join(err, p.giveUp(b, d))
 		}
 	}
 	open, graded := 0, 0
@@ -265,6 +265,16 @@ func (p *Platform) turn(ctx context.Context, id string, d *drive) error {
 		p.closeBoard(b)
 	}
 	return nil
+}
+
+// giveUp ends a batch that could not be prepared in its time.
+func (p *Platform) giveUp(b Batch, d *drive) error {
+	now := p.cfg.Now().UTC()
+	if now.Sub(b.CreatedAt) <= p.cfg.Driver.Deadline {
+		return nil
+	}
+	d.Ended, d.Failed = &now, "its scripts could not be compared with earlier ones"
+	return p.dir.Put(driveName(b.BatchID), *d)
 }
 
 // visit pushes a batch to a validator, or asks how far it is.

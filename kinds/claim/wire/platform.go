@@ -90,7 +90,7 @@ func NewPlatform(c PlatformConfig) (*Platform, http.Handler, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Driver.defaults()
-	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}, alive: liveness{at: map[string]time.Time{}}}
+	p := &Platform{cfg: c, dir: folder.Folder(c.Dir), client: c.Driver.client(), known: map[string]bool{}, scripts: map[string]Candidate{}, alive: liveness{at: map[string]time.Time{}, worked: map[string]time.Time{}}}
 	m := http.NewServeMux()
 	if err := p.openWork(m); err != nil {
 		return nil, nil, err

@@ -57,6 +57,10 @@ func pulling(t *testing.T) (*world, *Platform, map[string]string) {
 		t.Errorf("work before registration: %d %v", status, out)
 	}
 	w.register('v')
+	if status, out, _ := send(t, w.h, w.keys['v'], "POST", "/v1/miner-task-batches/batch", `{}`); status != 409 || out["error_code"] != "no_validators" {
+		t.Errorf("a batch for who asks for no work: %d %v", status, out)
+	}
+	w.tasks(4)
 	return w, p, ids
 }
 

@@ -293,6 +293,9 @@ func (p *Platform) end(hotkey string, e ending, hash string) (ack, error) {
 		return e.rejected(reasonAttempt, "%s", err), nil
 	}
 	p.close(b.batch.BatchID, c)
+	if next.Grade != nil {
+		next.Execution = nil // the grade has what is kept of it
+	}
 	next.Ended = map[int]string{e.Attempt: hash}
 	for k, v := range c.Ended {
 		next.Ended[k] = v
