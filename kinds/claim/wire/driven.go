@@ -22,6 +22,9 @@ func (p *Platform) shown(ctx context.Context, b Batch) Batch {
 			b.Status, b.StatusMessage, b.ended = "failed", &d.Failed, *d.Ended
 		default:
 			b.Status, b.ended = "completed", *d.Ended
+			if d.Outcome != nil {
+				b.crown = d.Outcome.Champion
+			}
 		}
 		return b
 	}

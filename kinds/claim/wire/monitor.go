@@ -44,6 +44,9 @@ func summaryOf(b Batch) summary {
 			s.Champion = c.ArtifactID
 		}
 	}
+	if b.crown != nil {
+		s.Champion = *b.crown
+	}
 	return s
 }
 

@@ -188,6 +188,7 @@ type Batch struct {
 	StatusMessage *string     `json:"status_message"`
 
 	ended time.Time // when it was completed or failed; zero: not known
+	crown *string   // the artifact that sits since; nil: who sat before
 }
 
 // ids are those of a batch's claims or tasks.

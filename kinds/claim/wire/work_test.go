@@ -262,7 +262,7 @@ func TestWork(t *testing.T) {
 	p.Step(t.Context())
 	_, out, raw := send(t, w.h, nil, "GET", "/v1/monitoring/miner-task-batches/"+batch, "")
 	full := out["batch"].(map[string]any)
-	if out["summary"].(map[string]any)["status"] != "completed" || full["decision"].(map[string]any)["champion"] != one || full["decision"].(map[string]any)["score"] != .75 || len(full["tasks"].([]any)) != 2 {
+	if out["summary"].(map[string]any)["status"] != "completed" || full["decision"].(map[string]any)["champion"] != one || out["summary"].(map[string]any)["champion_artifact_id"] != one || full["decision"].(map[string]any)["score"] != .75 || len(full["tasks"].([]any)) != 2 {
 		t.Fatalf("the end: %s", raw)
 	}
 	status, weights, _ := send(t, w.h, w.keys['v'], "GET", "/v1/weights", "")
