@@ -543,6 +543,13 @@ func (r *recorder) unsent(limit, size int) (out []agon.Event, more bool) {
 // eventOverhead bounds what an event takes on the wire besides its data.
 const eventOverhead = 512
 
+// rest returns all events that were not acknowledged.
+func (r *recorder) rest() []agon.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all[r.sent:])
+}
+
 func (r *recorder) ack(n int) {
 	r.mu.Lock()
 	r.sent += n

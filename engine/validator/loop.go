@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/folder"
 )
 
 // Platform is what the loop needs of the platform; *client.Client is one.
@@ -44,6 +45,9 @@ type LoopConfig struct {
 	// Backoff is the pause after an error of the platform; after more in a row it doubles,
 	// to five minutes (default 2 s).
 	Backoff time.Duration
+	// Outbox is a directory of this validator's own for results on their way: what a
+	// process that was killed had played, the next one sends. Empty: none is kept.
+	Outbox string
 	// Traced is called for each lease when all about it is done; optional.
 	Traced func(l *client.Lease, a *Attempt, from time.Time)
 	// Idle is called once when there is no work, and again when there was some in
@@ -56,6 +60,7 @@ type Loop struct {
 	cfg LoopConfig
 
 	images *warmer // nil without Images, or where the platform names none
+	out    *outbox // nil without Outbox
 
 	mu   sync.Mutex
 	busy int  // workers that play; guarded by mu
@@ -74,6 +79,9 @@ func NewLoop(cfg LoopConfig) *Loop {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Loop{cfg: cfg}
+	if cfg.Outbox != "" {
+		l.out = &outbox{dir: folder.Folder(cfg.Outbox), own: map[string]bool{}}
+	}
 	if p, ok := cfg.Platform.(Needs); ok && cfg.Images != nil {
 		l.images = &warmer{needs: p, images: cfg.Images, log: cfg.Log, now: cfg.Player.Now, ready: make(chan struct{}), failed: map[string]time.Time{}}
 	}
@@ -85,6 +93,9 @@ func (l *Loop) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	if l.images != nil {
 		wg.Go(func() { l.images.run(ctx, l.request()) })
+	}
+	if l.out != nil {
+		wg.Go(func() { l.deliver(ctx) })
 	}
 	for range l.cfg.Parallel {
 		wg.Go(func() { l.work(ctx) })
@@ -198,7 +209,7 @@ func (l *Loop) serve(ctx context.Context, lease *client.Lease) {
 		reportCtx, cancel = context.WithTimeout(ctx, reportFor)
 	}
 	defer cancel()
-	l.report(reportCtx, lease, a, rec, log)
+	l.send(reportCtx, lease, a, rec, log)
 	if l.cfg.Traced != nil {
 		l.cfg.Traced(lease, a, from)
 	}
@@ -263,40 +274,26 @@ func (l *Loop) beat(ctx context.Context, stop func(), done <-chan struct{}, stat
 	}
 }
 
-// report sends the evidence and the result, repeating until it is acknowledged
-// or ctx ends: the platform keeps late results as evidence.
-func (l *Loop) report(ctx context.Context, lease *client.Lease, a *Attempt, rec *recorder, log *slog.Logger) {
-	res := client.Result{
-		Token: lease.Token, Fault: a.Fault, Reason: a.Reason, Outcome: a.Outcome, Scores: a.Scores,
-		Driver: a.Driver, Cost: a.Cost, BoxMS: a.BoxTime.Milliseconds(), Receipts: a.Receipts, Statement: a.Statement,
-	}
-	if a.Observed.Interrupted {
-		res.Outcome = client.OutcomeGivenBack // costs the run no retry
-	}
+// report sends the evidence and the result, repeating until it is answered or ctx
+// ends, and tells which: the platform keeps late results as evidence.
+func (l *Loop) report(ctx context.Context, lease string, files map[string][]byte, rec *recorder, res *client.Result, log *slog.Logger) (answered bool) {
 	for try := 1; ; try++ {
-		err := l.reportOnce(ctx, lease, a, rec, &res)
-		if err == nil {
-			return
-		}
-		ae := (*agon.Error)(nil)
-		final := errors.As(err, &ae) && ae.Status >= 400 && ae.Status < 500 && ae.Status != http.StatusTooManyRequests
-		if final || ctx.Err() != nil {
+		err := l.reportOnce(ctx, lease, files, rec, res)
+		switch {
+		case err == nil:
+			return true
+		case final(err) || ctx.Err() != nil:
 			log.Warn("result not taken", "err", err, "tries", try)
-			return
+			return final(err)
 		}
 		log.Warn("reporting a result", "err", err, "try", try)
 		l.pause(ctx, l.cfg.Backoff) // a lease runs: its result is offered steadily
 	}
 }
 
-func (l *Loop) reportOnce(ctx context.Context, lease *client.Lease, a *Attempt, rec *recorder, res *client.Result) error {
-	files := a.Files
-	if len(files) == 0 && a.Fault == agon.FaultNone {
-		// An agent that did nothing leaves nothing: the tree says so.
-		files = map[string][]byte{"outcome": []byte(a.Outcome + "\n")}
-	}
+func (l *Loop) reportOnce(ctx context.Context, lease string, files map[string][]byte, rec *recorder, res *client.Result) error {
 	if res.Evidence == "" && len(files) > 0 {
-		d, err := putFiles(ctx, l.cfg.Platform, lease.ID, files)
+		d, err := putFiles(ctx, l.cfg.Platform, lease, files)
 		if err != nil {
 			return fmt.Errorf("store evidence: %w", err)
 		}
@@ -309,7 +306,7 @@ func (l *Loop) reportOnce(ctx context.Context, lease *client.Lease, a *Attempt, 
 			res.Events = evs
 			break
 		}
-		if _, err := l.cfg.Platform.Heartbeat(ctx, lease.ID, client.Heartbeat{Token: lease.Token, Events: evs}); err != nil {
+		if _, err := l.cfg.Platform.Heartbeat(ctx, lease, client.Heartbeat{Token: res.Token, Events: evs}); err != nil {
 			ae := (*agon.Error)(nil)
 			if !errors.As(err, &ae) {
 				return err
@@ -319,7 +316,7 @@ func (l *Loop) reportOnce(ctx context.Context, lease *client.Lease, a *Attempt, 
 		}
 		rec.ack(len(evs))
 	}
-	_, err := l.cfg.Platform.Result(ctx, lease.ID, *res)
+	_, err := l.cfg.Platform.Result(ctx, lease, *res)
 	return err
 }
 

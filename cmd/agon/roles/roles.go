@@ -118,7 +118,7 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
 	idle := func() { o.Sayf("waiting for work: no run is queued") }
-	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel, idle).Run(ctx) })
+	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel, filepath.Join(dir, "outbox"), idle).Run(ctx) })
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
