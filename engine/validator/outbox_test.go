@@ -62,7 +62,7 @@ func TestOutbox(t *testing.T) {
 	if i, err := names[0].Info(); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("the letter holds a token: %v %v", i.Mode(), err)
 	}
-	// What a kill in the middle of writing leaves is no letter.
+	// What a kill in the middle of writing leaves is not taken for a letter.
 	if err := os.WriteFile(filepath.Join(dir, ".new-123"), []byte(`{"run":"half`), 0o600); err != nil {
 		t.Fatal(err)
 	}

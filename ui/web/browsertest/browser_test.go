@@ -32,7 +32,7 @@ import (
 // form with a query.
 const perType, perQuery = 2, 1
 
-// picture are links that are no pages: pictures and feeds.
+// picture are links that are not pages: pictures and feeds.
 var picture = regexp.MustCompile(`\.(atom|svg|png|json|zip)$`)
 
 // minPages is what the six demo arenas have at least.
