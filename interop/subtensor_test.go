@@ -89,7 +89,7 @@ func calls(t *testing.T, least int, python string, args ...string) {
 }
 
 // TestSubtensor lets the SDK of version 10 make the calls of the field's validators and miners.
-func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 79) }
+func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 84) }
 
 // TestSubtensor9 lets the SDK of version 9.12 make the same calls.
 func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72) }
@@ -97,6 +97,9 @@ func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72) }
 func ofSubtensor(t *testing.T, env string, least int) {
 	t.Helper()
 	l, url := localnet(t, nil)
+	if err := l.SetRule(t.Context(), 1, ledgertest.Key(t, "owner-cold"), "mechanism_count", 2); err != nil {
+		t.Fatal(err)
+	}
 	// Of drand's rounds the ledger can have one: it is asked for when something waits for it.
 	go l.FollowRounds(t.Context(), 100*time.Millisecond, func(_ context.Context, round uint64) ([]byte, error) {
 		if round != 1000 {

@@ -15,12 +15,30 @@ type Economy struct {
 	Price uint64
 	// OwnerCut is the owner's part, of 65535, before miners and validators share the rest equally.
 	OwnerCut uint16
+	// Elsewhere is what mechanisms other than the first, on which arenas give
+	// their weights, have of miners' and validators' parts, of 65535.
+	Elsewhere uint16
 }
 
 // EconomyOf is that of a ledger on which stake is TAO and all that a block makes
 // goes to the subnet, as on the embedded one.
 func EconomyOf(m *Metagraph, blockTime time.Duration) Economy {
-	return Economy{BlockTime: blockTime, AlphaPerBlock: m.Hyper.EmissionPerBlock, Price: 1_000_000_000, OwnerCut: m.Hyper.OwnerCut}
+	return Economy{
+		BlockTime: blockTime, AlphaPerBlock: m.Hyper.EmissionPerBlock, Price: 1_000_000_000, OwnerCut: m.Hyper.OwnerCut,
+		Elsewhere: elsewhere(len(m.Mechanisms)+1, m.MechanismSplit),
+	}
+}
+
+func elsewhere(count int, shares []uint16) uint16 {
+	return 65535 - uint16(SplitEmission(65535, count, shares)[0])
+}
+
+// Divide counts a subnet's mechanisms in.
+func (e *Economy) Divide(count int, shares []uint16) { e.Elsewhere = elsewhere(count, shares) }
+
+// First is the first mechanism's part of an amount.
+func (e Economy) First(alpha uint64) uint64 {
+	return alpha - mulDiv(alpha, uint64(e.Elsewhere), 65535)
 }
 
 // Forecast is what a subnet pays in a day, in billionths of an alpha.

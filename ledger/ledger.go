@@ -198,6 +198,9 @@ type Metagraph struct {
 	Burn         uint64          `json:"burn"`    // rao: what a registration costs at Block
 	Neurons      []Neuron        `json:"neurons"` // by uid, without gaps
 	Weights      []WeightRow     `json:"weights"` // by uid of the validator; only those who set any
+	// Mechanisms are those after the first, MechanismSplit the shares of all, of 65535; none = equal ones.
+	Mechanisms     []Mechanism `json:"mechanisms,omitempty"`
+	MechanismSplit []uint16    `json:"mechanism_split,omitempty"`
 }
 
 // Neuron returns the registration of hotkey.

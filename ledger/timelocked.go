@@ -18,6 +18,7 @@ type SealedCommit struct {
 	Block       uint64 `json:"block"`
 	Data        []byte `json:"data"`
 	RevealRound uint64 `json:"reveal_round"`
+	Mechanism   uint8  `json:"mechanism,omitempty"`
 }
 
 // Revealed is what a timelocked commitment held.

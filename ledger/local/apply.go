@@ -33,6 +33,7 @@ const (
 	callRound        = "add_round"
 	callRule         = "set_rule"
 	callTake         = "set_take"
+	callSplit        = "set_mechanism_split"
 	callFork         = "fork"
 )
 
@@ -59,6 +60,9 @@ type extrinsic struct {
 	Name    string                  `json:"name,omitempty"`  // of a rule
 	Value   int64                   `json:"value,omitempty"` // of a rule, or a take
 	Graph   *ledger.Metagraph       `json:"metagraph,omitempty"`
+
+	Mechanism uint8    `json:"mechanism,omitempty"`
+	Shares    []uint16 `json:"shares,omitempty"` // of mechanisms
 }
 
 // errUnchanged says that a call was fine and did nothing: it leaves no trace in the log.
@@ -115,6 +119,8 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.setRule(x)
 	case callTake:
 		return 0, s.setTake(x)
+	case callSplit:
+		return 0, s.setSplit(x)
 	case callFork:
 		return 0, s.fork(x)
 	}
@@ -149,7 +155,10 @@ func (s *state) ensureSubnet(x *extrinsic) error {
 // seat gives a uid to hotkey; whoever had it is gone. As on the chain the last
 // update is the registration's block: the first weights wait for the rate limit too.
 func (sub *subnet) seat(uid int, hotkey string, block uint64) {
-	n := &neuron{Hotkey: hotkey, RegisteredAt: block, LastUpdate: block, Active: true}
+	n := &neuron{Hotkey: hotkey, RegisteredAt: block, book: book{LastUpdate: block}, Active: true}
+	for range sub.More {
+		n.More = append(n.More, book{LastUpdate: block})
+	}
 	if uid == len(sub.Neurons) {
 		sub.Neurons = append(sub.Neurons, n)
 	} else {

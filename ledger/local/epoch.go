@@ -14,23 +14,22 @@ func (s *state) runEpoch(sub *subnet) error {
 	pot := sub.Pot
 	sub.Pot = 0
 	cut := proportionOf(pot, sub.Hyper.OwnerCut)
-	in := sub.yumaInput(s.Block, pot-cut)
-	out, err := yuma.Run(in)
+	out, err := sub.epochs(s.Block, pot-cut)
 	if err != nil {
 		return err
 	}
 	s.pay(sub, sub.OwnerHotkey, sub.OwnerColdkey, cut)
 	for uid, n := range sub.Neurons {
-		n.Permit, n.Bonds, n.Active = out.Permits[uid], out.Bonds[uid], out.Active[uid]
-		n.Consensus, n.Incentive, n.Trust = out.Consensus[uid], out.Incentive[uid], out.Trust[uid]
-		n.ValidatorTrust, n.Dividends, n.Emission = out.ValidatorTrust[uid], out.Dividends[uid], out.Emission[uid]
+		x := out[uid]
+		n.Permit, n.Active, n.Consensus, n.Trust = x.permit, x.active, x.consensus, x.trust
+		n.ValidatorTrust, n.Dividends, n.Emission = x.validatorTrust, x.dividends, x.emission
 		coldkey := s.Owners[n.Hotkey]
-		server := out.Server[uid]
+		server := x.server
 		if coldkey == sub.OwnerColdkey { // what the owner's uids mine is burned
 			sub.Burned = addRao(sub.Burned, server)
 			server = 0
 		}
-		s.pay(sub, n.Hotkey, coldkey, addRao(server, out.Validator[uid]))
+		s.pay(sub, n.Hotkey, coldkey, addRao(server, x.validator))
 	}
 	return nil
 }
@@ -63,7 +62,7 @@ func proportionOf(rao uint64, share uint16) uint64 {
 	return q
 }
 
-func (sub *subnet) yumaInput(block, emission uint64) *yuma.Input {
+func (sub *subnet) yumaInput(mechanism uint8, block, emission uint64) *yuma.Input {
 	h := &sub.Hyper
 	n := len(sub.Neurons)
 	in := &yuma.Input{
@@ -86,11 +85,12 @@ func (sub *subnet) yumaInput(block, emission uint64) *yuma.Input {
 		in.Commits = make([]uint64, n)
 	}
 	for uid, x := range sub.Neurons {
-		in.Stake[uid], in.Permits[uid], in.Weights[uid], in.Bonds[uid] = sub.Stakes[x.Hotkey], x.Permit, x.Weights, x.Bonds
-		in.LastUpdate[uid], in.RegisteredAt[uid] = x.LastUpdate, x.RegisteredAt
+		b := x.on(mechanism)
+		in.Stake[uid], in.Permits[uid], in.Weights[uid], in.Bonds[uid] = sub.Stakes[x.Hotkey], x.Permit, b.Weights, b.Bonds
+		in.LastUpdate[uid], in.RegisteredAt[uid] = b.LastUpdate, x.RegisteredAt
 		if h.CommitReveal {
 			// The epoch that runs already counts as the next index.
-			in.Commits[uid] = earliestLive(append(slices.Clone(x.Commits), sub.sealedOf(x.Hotkey)...), sub.Epoch.Index+1, h.RevealEpochs())
+			in.Commits[uid] = earliestLive(append(slices.Clone(b.Commits), sub.sealedOf(x.Hotkey, mechanism)...), sub.Epoch.Index+1, h.RevealEpochs())
 		}
 	}
 	return in

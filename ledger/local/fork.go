@@ -63,12 +63,28 @@ func (s *state) fork(x *extrinsic) error {
 		y.Consensus, y.Incentive, y.Trust, y.ValidatorTrust, y.Dividends, y.Emission = n.Consensus, n.Incentive, n.Trust, n.ValidatorTrust, n.Dividends, n.Emission
 		y.Commits = slices.DeleteFunc(slices.Clone(n.Commits), func(c ledger.WeightCommit) bool { return c.Round > 0 })
 	}
-	for _, row := range m.Weights {
-		if int(row.UID) < len(sub.Neurons) && len(row.UIDs) == len(row.Values) {
-			sub.Neurons[row.UID].set(&ledger.Weights{UIDs: row.UIDs, Values: row.Values}, row.Block)
+	sub.forkWeights(0, m.Weights)
+	if err := sub.setMechanisms(int64(len(m.Mechanisms)) + 1); err != nil {
+		return err
+	}
+	sub.Split = m.MechanismSplit
+	for i, x := range m.Mechanisms {
+		id := uint8(i + 1)
+		for uid, n := range x.Neurons[:min(len(x.Neurons), len(sub.Neurons))] {
+			b := sub.Neurons[uid].on(id)
+			b.LastUpdate, b.Incentive, b.Commits = n.LastUpdate, n.Incentive, slices.DeleteFunc(slices.Clone(n.Commits), func(c ledger.WeightCommit) bool { return c.Round > 0 })
 		}
+		sub.forkWeights(id, x.Weights)
 	}
 	return nil
+}
+
+func (sub *subnet) forkWeights(mechanism uint8, rows []ledger.WeightRow) {
+	for _, row := range rows {
+		if int(row.UID) < len(sub.Neurons) && len(row.UIDs) == len(row.Values) {
+			sub.Neurons[row.UID].on(mechanism).set(&ledger.Weights{UIDs: row.UIDs, Values: row.Values}, row.Block)
+		}
+	}
 }
 
 // maxSpace is what a hotkey may commit in an epoch, in bytes, where nothing else is said.

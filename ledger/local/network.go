@@ -106,20 +106,8 @@ func (l *Ledger) Owner(ctx context.Context, hotkey string) (coldkey string, err 
 }
 
 // Bonds are the bonds of a subnet's validators, by uid.
-func (l *Ledger) Bonds(ctx context.Context, netuid uint16) (rows []ledger.WeightRow, err error) {
-	err = l.view(ctx, func(s *state) error {
-		sub, err := s.subnet(netuid)
-		if err != nil {
-			return err
-		}
-		for uid, n := range sub.Neurons {
-			if len(n.Bonds) > 0 {
-				rows = append(rows, row(uint16(uid), n.Bonds))
-			}
-		}
-		return nil
-	})
-	return rows, err
+func (l *Ledger) Bonds(ctx context.Context, netuid uint16) ([]ledger.WeightRow, error) {
+	return l.MechanismBonds(ctx, netuid, 0)
 }
 
 func row(uid uint16, of []yuma.Pair) ledger.WeightRow {

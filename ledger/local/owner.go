@@ -78,6 +78,9 @@ func (s *state) setRule(x *extrinsic) error {
 	if x.Coldkey != sub.OwnerColdkey {
 		return ledger.ErrBadOrigin.With(fmt.Sprintf("subnet %d belongs to %s", x.Netuid, sub.OwnerColdkey))
 	}
+	if x.Name == "mechanism_count" {
+		return sub.setMechanisms(x.Value)
+	}
 	h := sub.Hyper
 	if err := changeRule(&h, x.Name, x.Value); err != nil {
 		return err

@@ -29,13 +29,18 @@ const (
 // CommitTimelocked takes weights that are opened with the signature of a drand
 // round (AddRound), in the epoch in which they are to be revealed.
 func (l *Ledger) CommitTimelocked(ctx context.Context, netuid uint16, hotkey string, data []byte, round uint64, version uint16) error {
+	return l.CommitTimelockedMechanism(ctx, netuid, 0, hotkey, data, round, version)
+}
+
+// CommitTimelockedMechanism is CommitTimelocked for a mechanism of the subnet.
+func (l *Ledger) CommitTimelockedMechanism(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, data []byte, round uint64, version uint16) error {
 	if len(data) > maxSealed {
 		return &agon.Error{Code: "too_large", Status: http.StatusUnprocessableEntity, Field: "commit", Limit: fmt.Sprintf("%d bytes", maxSealed), Message: "commit is too long"}
 	}
 	if version != sealedVersion {
 		return ledger.ErrCommitRevealVersion.With(fmt.Sprintf("layout %d: want %d", version, sealedVersion))
 	}
-	_, _, err := l.call(ctx, &extrinsic{Call: callSealed, Netuid: netuid, Hotkey: hotkey, Data: data, Round: round})
+	_, _, err := l.call(ctx, &extrinsic{Call: callSealed, Netuid: netuid, Mechanism: mechanism, Hotkey: hotkey, Data: data, Round: round})
 	return err
 }
 
@@ -118,21 +123,21 @@ func (s *state) commitSealed(x *extrinsic) error {
 	if x.Round < s.LastRound {
 		return ledger.ErrInvalidRevealRound.With(fmt.Sprintf("round %d is over: the newest is %d", x.Round, s.LastRound))
 	}
-	n, epoch, err := s.mayCommit(x)
+	b, epoch, err := s.mayCommit(x)
 	if err != nil {
 		return err
 	}
 	open := 0
 	for _, c := range sub.Sealed {
-		if c.Hotkey == x.Hotkey {
+		if c.Hotkey == x.Hotkey && c.Mechanism == x.Mechanism {
 			open++
 		}
 	}
 	if open >= maxOpenCommits {
 		return ledger.ErrTooManyCommits.With(fmt.Sprintf("%d weight commits wait to be opened", open))
 	}
-	sub.Sealed = append(sub.Sealed, ledger.SealedCommit{Hotkey: x.Hotkey, Epoch: epoch, Block: s.Block, Data: x.Data, RevealRound: x.Round})
-	n.LastUpdate = s.Block
+	sub.Sealed = append(sub.Sealed, ledger.SealedCommit{Hotkey: x.Hotkey, Epoch: epoch, Block: s.Block, Data: x.Data, RevealRound: x.Round, Mechanism: x.Mechanism})
+	b.LastUpdate = s.Block
 	return nil
 }
 
@@ -172,7 +177,7 @@ func (s *state) openSealed(netuid uint16, sub *subnet) {
 		if err != nil {
 			continue
 		}
-		if n, err := s.checkWeights(&extrinsic{Netuid: netuid, Hotkey: c.Hotkey, Weights: &w}); err == nil {
+		if n, err := s.checkWeights(&extrinsic{Netuid: netuid, Mechanism: c.Mechanism, Hotkey: c.Hotkey, Weights: &w}); err == nil {
 			n.set(&w, s.Block)
 		}
 	}
@@ -195,9 +200,9 @@ func openWeights(c ledger.SealedCommit, signature []byte) (w ledger.Weights, err
 }
 
 // sealedOf are a hotkey's timelocked weights, as its metagraph has them.
-func (sub *subnet) sealedOf(hotkey string) (out []ledger.WeightCommit) {
+func (sub *subnet) sealedOf(hotkey string, mechanism uint8) (out []ledger.WeightCommit) {
 	for _, c := range sub.Sealed {
-		if c.Hotkey == hotkey {
+		if c.Hotkey == hotkey && c.Mechanism == mechanism {
 			out = append(out, ledger.WeightCommit{Hash: blake2b.Sum256(c.Data), Epoch: c.Epoch, Block: c.Block, Round: c.RevealRound})
 		}
 	}

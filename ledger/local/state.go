@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/agon-arena/agon/ledger"
-	"github.com/agon-arena/agon/ledger/yuma"
 )
 
 // state is the whole ledger at one block. It is a pure state machine: the same
@@ -54,24 +53,23 @@ type subnet struct {
 	// Revealed is what timelocked commitments held that are opened, by hotkey.
 	Revealed map[string][]ledger.Revealed `json:"revealed,omitempty"`
 
+	// More is how many mechanisms there are after the first, Split the shares of all.
+	More  int      `json:"more,omitempty"`
+	Split []uint16 `json:"split,omitempty"`
+
 	uids map[string]int // by hotkey
 }
 
 type neuron struct {
-	Hotkey       string                `json:"hotkey"`
-	Permit       bool                  `json:"permit"`
-	RegisteredAt uint64                `json:"registered_at"`
-	LastUpdate   uint64                `json:"last_update"`
-	Weights      []yuma.Pair           `json:"weights"` // as set, scaled up, in the order given
-	WeightsAt    uint64                `json:"weights_at"`
-	HasWeights   bool                  `json:"has_weights"`
-	Bonds        []yuma.Pair           `json:"bonds"`
-	Commits      []ledger.WeightCommit `json:"weight_commits"`
-	Axon         *ledger.Axon          `json:"axon,omitempty"`
+	Hotkey       string       `json:"hotkey"`
+	Permit       bool         `json:"permit"`
+	RegisteredAt uint64       `json:"registered_at"`
+	book                      // of the first mechanism
+	More         []book       `json:"more,omitempty"` // of those after it
+	Axon         *ledger.Axon `json:"axon,omitempty"`
 
 	Active         bool   `json:"active"`
 	Consensus      uint16 `json:"consensus"`
-	Incentive      uint16 `json:"incentive"`
 	Trust          uint16 `json:"trust"`
 	ValidatorTrust uint16 `json:"validator_trust"`
 	Dividends      uint16 `json:"dividends"`
@@ -226,11 +224,14 @@ func (s *state) metagraph(netuid uint16) (*ledger.Metagraph, error) {
 		Netuid: netuid, Block: s.Block, OwnerHotkey: sub.OwnerHotkey, OwnerColdkey: sub.OwnerColdkey, Hyper: sub.Hyper,
 		Epoch: sub.Epoch, Burn: sub.burn(s.Block), Neurons: make([]ledger.Neuron, len(sub.Neurons)), Weights: []ledger.WeightRow{},
 	}
+	if m.MechanismSplit = slices.Clone(sub.Split); sub.More > 0 {
+		m.Mechanisms = sub.ofMechanisms()
+	}
 	for uid, n := range sub.Neurons {
 		m.Neurons[uid] = ledger.Neuron{
 			UID: uint16(uid), Hotkey: n.Hotkey, Coldkey: s.Owners[n.Hotkey], Permit: n.Permit, Stake: sub.Stakes[n.Hotkey],
 			RegisteredAt: n.RegisteredAt, LastUpdate: n.LastUpdate, Incentive: n.Incentive, Active: n.Active, Consensus: n.Consensus,
-			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: append(slices.Clone(n.Commits), sub.sealedOf(n.Hotkey)...), Axon: n.Axon,
+			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: append(slices.Clone(n.Commits), sub.sealedOf(n.Hotkey, 0)...), Axon: n.Axon,
 		}
 		if n.HasWeights {
 			given := row(uint16(uid), n.Weights)

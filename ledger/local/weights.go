@@ -23,20 +23,17 @@ func (s *state) setWeights(x *extrinsic) error {
 	if sub.Hyper.CommitReveal {
 		return ledger.ErrCommitRevealEnabled
 	}
-	n, err := s.checkWeights(x)
+	b, err := s.checkWeights(x)
 	if err != nil {
 		return err
 	}
-	n.set(x.Weights, s.Block)
-	n.LastUpdate = s.Block
+	b.set(x.Weights, s.Block)
+	b.LastUpdate = s.Block
 	return nil
 }
 
-func (n *neuron) set(w *ledger.Weights, block uint64) {
-	n.Weights, n.WeightsAt, n.HasWeights = pairs(w), block, true
-}
-
-func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
+// checkWeights gives the book that the weights belong into.
+func (s *state) checkWeights(x *extrinsic) (*book, error) {
 	w := x.Weights
 	sub, err := s.subnet(x.Netuid)
 	if err != nil {
@@ -44,6 +41,9 @@ func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
 	}
 	if len(w.UIDs) != len(w.Values) {
 		return nil, ledger.ErrUnequalLengths.With(fmt.Sprintf("%d uids and %d values", len(w.UIDs), len(w.Values)))
+	}
+	if err := sub.mechanism(x.Mechanism); err != nil {
+		return nil, err
 	}
 	count := len(sub.Neurons)
 	if len(w.UIDs) > count {
@@ -53,6 +53,7 @@ func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
 	if err != nil {
 		return nil, err
 	}
+	b := n.on(x.Mechanism)
 	owner := x.Hotkey == sub.OwnerHotkey
 	selfOnly := len(w.UIDs) == 1 && int(w.UIDs[0]) == uid
 	h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]
@@ -61,8 +62,8 @@ func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
 		return nil, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
 	case h.WeightsVersionKey > 0 && w.VersionKey < h.WeightsVersionKey:
 		return nil, ledger.ErrVersionKey.With(fmt.Sprintf("version key %d: want at least %d", w.VersionKey, h.WeightsVersionKey))
-	case !h.CommitReveal && n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
-		return nil, ledger.ErrSettingWeightsTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
+	case !h.CommitReveal && b.LastUpdate != 0 && s.Block-b.LastUpdate < h.WeightsRateLimit:
+		return nil, ledger.ErrSettingWeightsTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, b.LastUpdate+h.WeightsRateLimit))
 	case !n.Permit && !owner && !selfOnly:
 		return nil, ledger.ErrNoPermit
 	}
@@ -81,7 +82,7 @@ func (s *state) checkWeights(x *extrinsic) (*neuron, error) {
 	if least := min(int(h.MinAllowedWeights), count); len(w.UIDs) < least && !selfOnly {
 		return nil, ledger.ErrTooFewWeights.With(fmt.Sprintf("%d weights: want at least %d", len(w.UIDs), least))
 	}
-	return n, nil
+	return b, nil
 }
 
 // commitWeights takes a promise of weights. What the promise hides is checked
@@ -98,33 +99,37 @@ func (s *state) commitWeights(x *extrinsic) error {
 	if !h.CommitReveal {
 		return ledger.ErrCommitRevealDisabled
 	}
-	n, epoch, err := s.mayCommit(x)
+	b, epoch, err := s.mayCommit(x)
 	if err != nil {
 		return err
 	}
-	live := slices.Clone(n.Commits)
+	live := slices.Clone(b.Commits)
 	live = slices.DeleteFunc(live, func(c ledger.WeightCommit) bool { return c.Epoch+h.RevealEpochs() < epoch })
 	if len(live) >= maxOpenCommits {
 		return ledger.ErrTooManyCommits.With(fmt.Sprintf("%d weight commits wait to be revealed", len(live)))
 	}
-	n.Commits = append(live, ledger.WeightCommit{Hash: *x.Hash, Epoch: epoch, Block: s.Block})
-	n.LastUpdate = s.Block
+	b.Commits = append(live, ledger.WeightCommit{Hash: *x.Hash, Epoch: epoch, Block: s.Block})
+	b.LastUpdate = s.Block
 	return nil
 }
 
 // mayCommit checks who commits weights and when.
-func (s *state) mayCommit(x *extrinsic) (n *neuron, epoch uint64, err error) {
+func (s *state) mayCommit(x *extrinsic) (b *book, epoch uint64, err error) {
 	sub, n, _, err := s.neuron(x.Netuid, x.Hotkey)
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := sub.mechanism(x.Mechanism); err != nil {
+		return nil, 0, err
+	}
+	b = n.on(x.Mechanism)
 	switch h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]; {
 	case stake < h.StakeThreshold && x.Hotkey != sub.OwnerHotkey:
 		return nil, 0, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
-	case n.LastUpdate != 0 && s.Block-n.LastUpdate < h.WeightsRateLimit:
-		return nil, 0, ledger.ErrCommittingTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, n.LastUpdate+h.WeightsRateLimit))
+	case b.LastUpdate != 0 && s.Block-b.LastUpdate < h.WeightsRateLimit:
+		return nil, 0, ledger.ErrCommittingTooFast.With(fmt.Sprintf("block %d: next at block %d", s.Block, b.LastUpdate+h.WeightsRateLimit))
 	}
-	return n, sub.epochIndex(x.Netuid, s.Block), nil
+	return b, sub.epochIndex(x.Netuid, s.Block), nil
 }
 
 // revealWeights sets committed weights. Revealing one commit drops all older ones.
@@ -144,18 +149,22 @@ func (s *state) revealWeights(x *extrinsic) error {
 	if err != nil {
 		return err
 	}
-	if len(n.Commits) == 0 {
+	if err := sub.mechanism(x.Mechanism); err != nil {
+		return err
+	}
+	b := n.on(x.Mechanism)
+	if len(b.Commits) == 0 {
 		return ledger.ErrNoWeightsCommit
 	}
-	hash, err := ledger.CommitHash(x.Hotkey, x.Netuid, *x.Weights, x.Salt)
+	hash, err := ledger.CommitHash(x.Hotkey, indexOf(x.Netuid, x.Mechanism), *x.Weights, x.Salt)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(n.Commits, func(c ledger.WeightCommit) bool { return c.Hash == hash })
+	at := slices.IndexFunc(b.Commits, func(c ledger.WeightCommit) bool { return c.Hash == hash })
 	if at < 0 {
 		return ledger.ErrRevealMismatch.With(fmt.Sprintf("the weights hash to %s: no open commit has that", hash))
 	}
-	reveal, now := n.Commits[at].Epoch+h.RevealEpochs(), sub.epochIndex(x.Netuid, s.Block)
+	reveal, now := b.Commits[at].Epoch+h.RevealEpochs(), sub.epochIndex(x.Netuid, s.Block)
 	switch {
 	case now > reveal:
 		return ledger.ErrExpiredCommit.With(fmt.Sprintf("epoch %d: the commit was to be revealed in epoch %d", now, reveal))
@@ -165,7 +174,7 @@ func (s *state) revealWeights(x *extrinsic) error {
 	if _, err := s.checkWeights(x); err != nil {
 		return err
 	}
-	n.set(x.Weights, s.Block)
-	n.Commits = slices.Clone(n.Commits[at+1:])
+	b.set(x.Weights, s.Block)
+	b.Commits = slices.Clone(b.Commits[at+1:])
 	return nil
 }

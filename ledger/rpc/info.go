@@ -104,19 +104,21 @@ func pairsOf(rows []ledger.WeightRow, uid uint16) []any {
 	return out
 }
 
-func (r *reading) bonds(netuid uint16) ([]ledger.WeightRow, error) {
-	l, ok := r.ledger.(Localnet)
-	if !ok {
-		return nil, nil
-	}
-	if rows, ok := r.bondRows[netuid]; ok {
+// bonds are those of a mechanism of a subnet.
+func (r *reading) bonds(netuid uint16, mechanism uint8) (rows []ledger.WeightRow, err error) {
+	index := netuid + ledger.MechanismStep*uint16(mechanism)
+	if rows, ok := r.bondRows[index]; ok {
 		return rows, nil
 	}
-	rows, err := l.Bonds(r.ctx, netuid)
+	if l, ok := r.ledger.(Mechanisms); ok {
+		rows, err = l.MechanismBonds(r.ctx, netuid, mechanism)
+	} else if l, ok := r.ledger.(Localnet); ok && mechanism == 0 {
+		rows, err = l.Bonds(r.ctx, netuid)
+	}
 	if r.bondRows == nil {
 		r.bondRows = map[uint16][]ledger.WeightRow{}
 	}
-	r.bondRows[netuid] = rows
+	r.bondRows[index] = rows
 	return rows, err
 }
 
@@ -158,7 +160,7 @@ func (r *reading) owner(hotkey string) (string, error) {
 
 // full fills NeuronInfo.
 func (r *reading) full(m *ledger.Metagraph, n *ledger.Neuron, t *scale.Type) (any, error) {
-	bonds, err := r.bonds(m.Netuid)
+	bonds, err := r.bonds(m.Netuid, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a 
 		return []any{ours(event, signer, hotkey, take)}, true, l.SetTake(ctx, hotkey, signer, uint16(take), up)
 	case "trigger_epoch":
 		return nil, true, l.OwnerTrigger(ctx, netuid, signer)
+	case "sudo_set_mechanism_emission_split":
+		return nil, true, s.applySplit(ctx, signer, a)
 	case "sudo_set_alpha_values":
 		low, _ := a["alpha_low"].(uint64)
 		high, _ := a["alpha_high"].(uint64)

@@ -42,8 +42,11 @@ func TestOwnerCalls(t *testing.T) {
 			continue // it stands for two, or is not modelled
 		}
 		var value any = 77
-		if r.Bits == 0 {
+		switch {
+		case r.Bits == 0:
 			value = true
+		case name == "mechanism_count":
+			value = 2
 		}
 		args := scale.Map{"netuid": 1, r.Arg: value}
 		if err := do(other, r.Pallet, r.Call, args); !errors.Is(err, ledger.ErrBadOrigin) {
@@ -75,6 +78,12 @@ func TestOwnerCalls(t *testing.T) {
 		err, want error
 	}{
 		{admin("sudo_set_bonds_moving_average", "bonds_moving_average", 1_000_001), ledger.ErrInvalidValue},
+		{admin("sudo_set_mechanism_count", "mechanism_count", 3), ledger.ErrInvalidValue},
+		{admin("sudo_set_mechanism_count", "mechanism_count", 0), ledger.ErrInvalidValue},
+		{admin("sudo_set_mechanism_emission_split", "maybe_split", scale.Value{Name: "Some", Of: []any{1, 2}}), ledger.ErrInvalidValue},
+		{admin("sudo_set_mechanism_emission_split", "maybe_split", scale.Value{Name: "Some", Of: []any{1, 2, 65532}}), ledger.ErrInvalidValue},
+		{admin("sudo_set_mechanism_emission_split", "maybe_split", scale.Value{Name: "Some", Of: []any{52428, 13107}}), nil},
+		{do(other, "AdminUtils", "sudo_set_mechanism_emission_split", scale.Map{"netuid": 1, "maybe_split": nil}), ledger.ErrBadOrigin},
 		{admin("sudo_set_min_burn", "min_burn", uint64(1)<<62), ledger.ErrInvalidValue},
 		{admin("sudo_set_max_allowed_uids", "max_allowed_uids", 0), ledger.ErrInvalidValue},
 		{do(owner, "AdminUtils", "sudo_set_alpha_values", scale.Map{"netuid": 1, "alpha_low": 9, "alpha_high": 5}), ledger.ErrInvalidValue},

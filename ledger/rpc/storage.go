@@ -193,21 +193,12 @@ func (r *reading) value(item string, keys []any) (any, error) {
 	if v, ok, err := r.world(item, keys); ok || err != nil {
 		return v, err
 	}
-	if item == "SubtensorModule.Bonds" {
-		m, err := r.subnet(keys[0])
-		if err != nil || m == nil {
-			return nil, err
-		}
-		rows, err := r.bonds(m.Netuid)
-		uid, _ := keys[1].(uint64)
-		if row := pairsOf(rows, uint16(min(uid, 65535))); len(row) > 0 {
-			return row, err
-		}
-		return nil, err
-	}
 	name, ok := strings.CutPrefix(item, "SubtensorModule.")
 	if !ok || len(keys) == 0 || len(keys) > 2 {
 		return nil, nil
+	}
+	if slices.Contains(perMechanism, name) {
+		return r.ofMechanism(name, keys)
 	}
 	m, err := r.subnet(keys[0])
 	if err != nil || m == nil {
@@ -374,7 +365,7 @@ func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 				return nil, err
 			}
 			for _, c := range commits {
-				if err := add(uint64(m.Netuid), c.Epoch); err != nil {
+				if err := add(uint64(m.Netuid)+ledger.MechanismStep*uint64(c.Mechanism), c.Epoch); err != nil {
 					return nil, err
 				}
 			}
@@ -383,37 +374,48 @@ func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 		return out, nil
 	}
 	kinds := keyKinds(item)
+	several := slices.Contains(perMechanism, item.Name)
 	for _, m := range all {
-		netuid := uint64(m.Netuid)
-		if kinds == "n" {
-			if err := add(netuid); err != nil {
-				return nil, err
-			}
-			continue
+		netuids := []uint64{uint64(m.Netuid)}
+		if several {
+			netuids = indexes(m)
 		}
-		for _, n := range m.Neurons {
-			var keys [][]any
-			switch kinds {
-			case "a":
-				keys = [][]any{{n.Hotkey}, {n.Coldkey}}
-			case "an":
-				keys = [][]any{{n.Hotkey, netuid}}
-			case "na":
-				keys = [][]any{{netuid, n.Hotkey}}
-			case "nn":
-				keys = [][]any{{netuid, uint64(n.UID)}}
-			case "aan":
-				keys = [][]any{{n.Hotkey, n.Coldkey, netuid}}
-			}
-			for _, k := range keys {
-				if err := add(k...); err != nil {
-					return nil, err
-				}
+		for _, netuid := range netuids {
+			if err := listed(m, kinds, netuid, add); err != nil {
+				return nil, err
 			}
 		}
 	}
 	sorted()
 	return out, nil
+}
+
+// listed adds the keys of a subnet's items whose keys are of these kinds.
+func listed(m *ledger.Metagraph, kinds string, netuid uint64, add func(keys ...any) error) error {
+	if kinds == "n" {
+		return add(netuid)
+	}
+	for _, n := range m.Neurons {
+		var keys [][]any
+		switch kinds {
+		case "a":
+			keys = [][]any{{n.Hotkey}, {n.Coldkey}}
+		case "an":
+			keys = [][]any{{n.Hotkey, netuid}}
+		case "na":
+			keys = [][]any{{netuid, n.Hotkey}}
+		case "nn":
+			keys = [][]any{{netuid, uint64(n.UID)}}
+		case "aan":
+			keys = [][]any{{n.Hotkey, n.Coldkey, netuid}}
+		}
+		for _, k := range keys {
+			if err := add(k...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // api answers a method of a runtime API.
@@ -485,7 +487,7 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 	case "SubnetInfoRuntimeApi_get_dynamic_info":
 		return dynamic(m, some(x.Output)), nil
 	case "SubnetInfoRuntimeApi_get_mechagraph":
-		if args[1] != uint64(0) {
+		if m = mechanismOf(m, args[1]); m == nil {
 			return nil, nil
 		}
 		return r.metagraph(m, x.Output), nil
@@ -516,8 +518,10 @@ func (r *reading) api(name string, x *scale.Method, args []any) (any, error) {
 	case "SubnetInfoRuntimeApi_get_metagraph":
 		return r.metagraph(m, x.Output), nil
 	case "SubnetInfoRuntimeApi_get_selective_metagraph", "SubnetInfoRuntimeApi_get_selective_mechagraph":
-		if len(args) == 3 && args[1] != uint64(0) {
-			return nil, nil // there is one mechanism
+		if len(args) == 3 {
+			if m = mechanismOf(m, args[1]); m == nil {
+				return nil, nil
+			}
 		}
 		full, err := r.meta.Method("SubnetInfoRuntimeApi", "get_metagraph")
 		if err != nil {

@@ -137,11 +137,13 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	}
 	call, _ := pallet.Of.(scale.Value)
 	a, _ := call.Of.(scale.Map)
-	// One mechanism: the calls of several are those of one, for mechanism 0.
+	// The calls of mechanisms are those of one, for mechanism 0.
 	name := pallet.Name + "." + call.Name
 	if m, ok := a["mecid"].(uint64); ok {
 		if m != 0 {
-			return nil, ledger.ErrMechanismNotExists
+			if events, known, err := s.applyMechanism(ctx, signer, call.Name, a); known {
+				return events, err
+			}
 		}
 		name = strings.Replace(name, "_mechanism_", "_", 1)
 	}

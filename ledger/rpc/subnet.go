@@ -97,6 +97,20 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 		return h.MaxBurn, nil
 	case "BurnHalfLife":
 		return min(h.BurnHalfLife, 65535), nil
+	case "MechanismCountCurrent":
+		if len(m.Mechanisms) == 0 {
+			return nil, nil
+		}
+		return len(m.Mechanisms) + 1, nil
+	case "MechanismEmissionSplit":
+		if len(m.MechanismSplit) == 0 {
+			return nil, nil
+		}
+		out := make([]any, len(m.MechanismSplit))
+		for i, share := range m.MechanismSplit {
+			out[i] = share
+		}
+		return out, nil
 	case "Active":
 		return column(m, func(n *ledger.Neuron) bool { return n.Active }), nil
 	case "Consensus":

@@ -36,13 +36,17 @@ func (r *reading) timelocked(item string, keys []any) (any, error) {
 	if key > 65535 || len(keys) != 2 {
 		return nil, nil
 	}
-	all, err := t.Timelocked(r.ctx, uint16(key))
+	m, id, err := r.indexed(key)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	all, err := t.Timelocked(r.ctx, m.Netuid)
 	if err != nil {
 		return nil, err
 	}
 	var out []any
 	for _, x := range all {
-		if x.Epoch == keys[1] {
+		if x.Epoch == keys[1] && x.Mechanism == id {
 			out = append(out, []any{x.Hotkey, x.Block, scale.Bytes(x.Data), x.RevealRound})
 		}
 	}

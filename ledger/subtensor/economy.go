@@ -45,6 +45,11 @@ func (c *Client) Economy(ctx context.Context, netuid uint16) (ledger.Economy, er
 		return e, err
 	}
 	e.OwnerCut = uint16(min(cut, 65535))
+	divided, err := c.Mechanisms(ctx, netuid)
+	if err != nil {
+		return e, err
+	}
+	e.Divide(int(divided.Count), divided.Shares)
 	if !alpha {
 		return e, nil
 	}

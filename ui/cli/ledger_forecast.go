@@ -142,13 +142,14 @@ func foresee(x *client.Arena, sharing int, m *ledger.Metagraph, e ledger.Economy
 		return nil, err
 	}
 	v := &forecast{Arena: x.ID, Netuid: m.Netuid, Block: m.Block, BlockTimeMS: e.BlockTime.Milliseconds(), Price: e.Price, Subnet: day, Burn: m.Burn, Seats: []seatForecast{}}
-	part := ledger.Part(day.Miners, 1/float64(sharing))
+	miners := e.First(day.Miners)
+	part := ledger.Part(miners, 1/float64(sharing))
 	v.Burned = ledger.Part(part, x.Burned)
 	v.Vacant = len(x.Seats) == 0
 	for _, p := range x.Seats {
 		s := seatForecast{Place: p.Place, Miner: p.Miner, Share: p.Share, AlphaDay: ledger.Part(part, p.Share)}
 		if n, ok := m.Neuron(p.Miner); ok {
-			s.UID, s.LastDay = &n.UID, ledger.Part(day.Miners, float64(n.Incentive)/65535)
+			s.UID, s.LastDay = &n.UID, ledger.Part(miners, float64(n.Incentive)/65535)
 		} else {
 			v.Burned += s.AlphaDay
 			s.AlphaDay = 0
@@ -160,6 +161,9 @@ func foresee(x *client.Arena, sharing int, m *ledger.Metagraph, e ledger.Economy
 		fmt.Sprintf("the subnet goes on to emit %s alpha a block, every %v, and an alpha to cost %s TAO; selling does not move the price", tao(e.AlphaPerBlock), e.BlockTime, tao(e.Price)),
 		fmt.Sprintf("the owner takes %.1f %% first; miners and validators have half of the rest each; of the validators' half, stakers and the root network have their parts", float64(e.OwnerCut)*100/65535),
 		"all validators give the weights that the arena wants, and the seat is held for the whole day",
+	}
+	if e.Elsewhere > 0 {
+		v.Assumptions = append(v.Assumptions, fmt.Sprintf("other mechanisms of the subnet have %.1f %% of its emission; arenas give their weights on mechanism 0", float64(e.Elsewhere)*100/65535))
 	}
 	if sharing > 1 {
 		v.Assumptions = append(v.Assumptions, fmt.Sprintf("%d arenas are on the subnet, each with the same part of its weight", sharing))

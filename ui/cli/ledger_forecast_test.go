@@ -33,6 +33,13 @@ func TestForesee(t *testing.T) {
 			t.Errorf("%q is not said: %s", part, said)
 		}
 	}
+	// With a second mechanism that has 30 % the seats share what is left.
+	m.Mechanisms, m.MechanismSplit = make([]ledger.Mechanism, 1), []uint16{45875, 19660}
+	two := ledger.EconomyOf(m, 12*time.Second)
+	if v, err = foresee(x, 1, m, two); err != nil || v.Subnet.Miners != 3600e9 || v.Seats[0].LastDay != ledger.Part(3600e9, 45875./65535)+1 || v.Seats[0].AlphaDay != v.Seats[0].LastDay/2 || !strings.Contains(strings.Join(v.Assumptions, " "), "30.0 %") {
+		t.Errorf("%+v %v", v, err)
+	}
+	m.Mechanisms, m.MechanismSplit = nil, nil
 	if v, err = foresee(&client.Arena{}, 1, m, e); err != nil || !v.Vacant {
 		t.Errorf("%+v %v", v, err)
 	}

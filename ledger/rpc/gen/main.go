@@ -48,7 +48,7 @@ var parts = []scale.Part{
 		"sudo_set_weights_version_key", "sudo_set_weights_set_rate_limit", "sudo_set_immunity_period", "sudo_set_min_allowed_weights", "sudo_set_max_allowed_uids", "sudo_set_kappa",
 		"sudo_set_network_registration_allowed", "sudo_set_min_burn", "sudo_set_max_burn", "sudo_set_max_allowed_validators", "sudo_set_bonds_moving_average", "sudo_set_bonds_penalty",
 		"sudo_set_commit_reveal_weights_enabled", "sudo_set_liquid_alpha_enabled", "sudo_set_alpha_values", "sudo_set_commit_reveal_weights_interval", "sudo_set_alpha_sigmoid_steepness",
-		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life",
+		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life", "sudo_set_mechanism_count", "sudo_set_mechanism_emission_split",
 	}},
 	{Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{"MaxProxies"}},
 	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
