@@ -160,6 +160,21 @@ async def query(query: Query) -> Response:
     raise ValueError("not today")
 `
 
+// monitoringClient resolves the newest batch as Harnyx's local evaluation does.
+const monitoringClient = `
+from harnyx_miner import local_eval
+from harnyx_miner.platform_monitoring import PlatformMonitoringClient
+
+client = PlatformMonitoringClient.from_env()
+found = client.resolve_batch_context(None)
+assert found.recorded_results.error is None, found.recorded_results.error
+tasks = local_eval._load_batch_tasks(found.detail)
+champion = local_eval._require_champion_artifact_id(found.detail)
+rows = local_eval._group_recorded_rows(found.recorded_results.rows)
+assert set(rows) == {t.task_id for t in tasks}, rows
+print(champion, len(tasks), "tasks", sum(len(r) for r in rows.values()), "rows")
+`
+
 // Harnyx's newest validator pulls work from agon serve, plays it in its own sandbox
 // server by the platform's tool proxy with the miners' own keys, compares the answers,
 // says which scripts are copies, and gives the weights on the ledger. Scripts and keys
@@ -303,6 +318,13 @@ func TestHarnyxPull(t *testing.T) {
 	likeness := out["batch"].(map[string]any)["similarity"].(map[string]any)
 	if x := likeness[copied].(map[string]any); x["outcome"] != "fail" || x["reference"] != good {
 		t.Errorf("the copy: %v", x)
+	}
+	// What its local evaluation reads of the newest batch: the tasks, and what was said of the champion.
+	cmd := exec.Command(python, "-c", monitoringClient)
+	cmd.Env, cmd.Dir = env, s.dir
+	told, err := cmd.CombinedOutput()
+	if lines := strings.Split(strings.TrimSpace(string(told)), "\n"); err != nil || lines[len(lines)-1] != good+" 3 tasks 3 rows" {
+		t.Errorf("Harnyx's client of monitoring: %v %s", err, told)
 	}
 	_, weights := s.ask("v1", "GET", "/v1/weights", nil)
 	t.Logf("weights: %v; asked: %v", weights, up.asks)
