@@ -121,6 +121,9 @@ type Policy struct {
 	// Usage says what becomes of a provider's count of tokens that the text
 	// contradicts: UsageReport (default, "") or UsageRefuse.
 	Usage string `json:"usage,omitempty"`
+	// Hosts says whether providers' own names lead to the gateway in agents' boxes,
+	// where the kind makes them do so: HostsProviders (default, "") or HostsNone.
+	Hosts string `json:"hosts,omitempty"`
 	// Aliases are other names of models, each with its own price.
 	Aliases []Alias `json:"aliases,omitempty"`
 	// Tools are the metered tools that agents may call; "*" is all that the gateway has.
@@ -149,6 +152,12 @@ type Libraries struct {
 	// Packages are what it names, NAME==VERSION.
 	Packages []string `json:"packages"`
 }
+
+// Values of Policy.Hosts.
+const (
+	HostsProviders = "providers"
+	HostsNone      = "none"
+)
 
 // What becomes of a provider's count of tokens that the text contradicts by a
 // factor of 4 (Policy.Usage). Both report it to the operator.

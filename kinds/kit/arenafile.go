@@ -90,7 +90,9 @@ type ArenaFile struct {
 		GatewayKey string            `toml:"gateway_key"`
 		Fields     map[string]string `toml:"fields"`
 		// Usage says what becomes of a count of tokens that the text contradicts.
-		Usage string   `toml:"usage"`
+		Usage string `toml:"usage"`
+		// Hosts "none" leaves providers' names out of agents' boxes.
+		Hosts string   `toml:"hosts"`
 		Tools []string `toml:"tools"`
 		// Aliases are names under which agents may ask for a model, each with its price.
 		Aliases []agon.Alias `toml:"aliases"`
@@ -369,6 +371,9 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if u := f.Policy.Usage; u != "" && u != agon.UsageReport && u != agon.UsageRefuse {
 		no("policy.usage", "%.40q is neither %s nor %s", u, agon.UsageReport, agon.UsageRefuse)
 	}
+	if h := f.Policy.Hosts; h != "" && h != agon.HostsProviders && h != agon.HostsNone {
+		no("policy.hosts", "%.40q is neither %s nor %s", h, agon.HostsProviders, agon.HostsNone)
+	}
 	named := map[string]bool{}
 	for i, a := range f.Policy.Aliases {
 		at := fmt.Sprintf("policy.aliases[%d]", i)
@@ -553,7 +558,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Charges: agon.Charges{EntryFee: agon.Micros(math.Round(f.EntryFee * 1e6)), PairsPaidBy: f.PairsPaidBy},
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,
-			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,
+			Gateway: at, GatewayKey: f.Policy.GatewayKey, Fields: f.Policy.Fields, Usage: f.Policy.Usage, Hosts: f.Policy.Hosts, Aliases: f.Policy.Aliases, Tools: f.Policy.Tools, Judge: f.Policy.Judge, Libraries: libs,
 		},
 	}
 }

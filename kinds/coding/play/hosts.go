@@ -34,31 +34,46 @@ var caEnv = []string{
 	"SSL_CERT_FILE=" + caFile, "REQUESTS_CA_BUNDLE=" + caFile, "CURL_CA_BUNDLE=" + caFile, "NODE_EXTRA_CA_CERTS=" + caFile,
 }
 
+// hosts is what a box needs for the providers' names; nothing where an arena leaves them out.
+type hosts struct {
+	names  []string
+	doors  []sandbox.Door
+	mounts []sandbox.Mount
+	dir    string
+}
+
+// close removes what secure wrote.
+func (h *hosts) close() {
+	if h.dir != "" {
+		_ = os.RemoveAll(h.dir)
+	}
+}
+
 // secure makes the door that stands under the providers' names, of the gateway's
-// first one; none where there is none. done removes what it wrote.
-func secure(gate []sandbox.Door) (named []sandbox.Door, mount sandbox.Mount, done func(), err error) {
+// first one; none where there is none. Close it when the box is gone.
+func secure(gate []sandbox.Door) (*hosts, error) {
 	ca, conf, err := authority(providers)
 	if err != nil {
-		return nil, mount, nil, fmt.Errorf("make the box's authority: %w", err)
+		return nil, fmt.Errorf("make the box's authority: %w", err)
 	}
 	dir, err := tempdir.Make("ca")
 	if err != nil {
-		return nil, mount, nil, err
+		return nil, err
 	}
-	done = func() { _ = os.RemoveAll(dir) }
+	h := &hosts{names: providers, dir: dir, mounts: []sandbox.Mount{{Kind: sandbox.MountReadOnly, Source: dir, Target: caDir}}}
 	if err = os.Chmod(dir, 0o755); err == nil {
 		err = os.WriteFile(filepath.Join(dir, filepath.Base(caFile)), ca, 0o644)
 	}
 	if err != nil {
-		done()
-		return nil, mount, nil, fmt.Errorf("write the box's authority: %w", err)
+		h.close()
+		return nil, fmt.Errorf("write the box's authority: %w", err)
 	}
 	if len(gate) > 0 {
 		d := gate[0]
 		d.Listen, d.TLS = "127.0.0.1:443", conf
-		named = []sandbox.Door{d}
+		h.doors = []sandbox.Door{d}
 	}
-	return named, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: dir, Target: caDir}, done, nil
+	return h, nil
 }
 
 // authority makes a certificate for hosts, and the authority that signs it and

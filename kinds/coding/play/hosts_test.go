@@ -52,3 +52,30 @@ def agent_main(input):
 		t.Errorf("%q %q\n%s\n%s", rec.Outcome, rec.Detail, rec.Files[FileStdout], rec.Files[FileStderr])
 	}
 }
+
+// An arena whose policy leaves the names out gives its agents neither names nor an authority.
+func TestProvidersHostsOff(t *testing.T) {
+	t.Parallel()
+	k, d := newKind(t)
+	e := newEnv(t, d, calcTask(t), `
+import os, socket
+
+def agent_main(input):
+    for host in ("openrouter.ai", "api.openai.com", "llm.chutes.ai"):
+        try:
+            socket.getaddrinfo(host, 443)
+        except OSError:
+            continue
+        raise AssertionError(host)
+    socket.create_connection(("sandbox-proxy", 80)).close()
+    assert "SSL_CERT_FILE" not in os.environ and not os.path.exists("/agon-ca")
+    print("not there")
+    return ""
+`)
+	r := runSpec()
+	r.Policy.Hosts = agon.HostsNone
+	rec, err := k.Play(t.Context(), e, agon.Submission{Digest: agentDigest}, r)
+	if err != nil || rec.Outcome != OutcomeEmpty || !strings.Contains(string(rec.Files[FileStdout]), "not there") {
+		t.Errorf("%q %q %v\n%s", rec.Outcome, rec.Detail, err, rec.Files[FileStderr])
+	}
+}

@@ -72,11 +72,13 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
-	named, authority, done, err := secure(doors)
-	if err != nil {
-		return agon.Record{}, err
+	names := &hosts{}
+	if r.Policy.Hosts != agon.HostsNone {
+		if names, err = secure(doors); err != nil {
+			return agon.Record{}, err
+		}
 	}
-	defer done()
+	defer names.close()
 	root, err := k.root(ctx, env, t)
 	if err != nil {
 		return agon.Record{}, err
@@ -85,15 +87,14 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	box, err := env.Box(ctx, sandbox.Spec{
 		Name:   "agent",
 		Rootfs: root.Dir,
-		Mounts: []sandbox.Mount{
+		Mounts: append([]sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: scratchDir},
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
 			{Kind: sandbox.MountOverlay, Source: base, Target: repoDir},
 			{Kind: sandbox.MountReadOnly, Source: agentDir, Target: toolsDir},
-			authority,
-		},
-		Doors:     append(doors, named...),
-		Hostnames: append(slices.Clone(doorHosts), providers...),
+		}, names.mounts...),
+		Doors:     append(doors, names.doors...),
+		Hostnames: append(slices.Clone(doorHosts), names.names...),
 		Limits:    limits,
 		Env:       root.Environ(agentEnv(r, limits)...),
 		UID:       root.UID,
@@ -128,7 +129,9 @@ func agentEnv(r agon.RunSpec, l agon.Limits) []string {
 	env := append([]string{}, baseEnv...)
 	env = append(env, gitEnv...)
 	env = append(env, identityEnv...)
-	env = append(env, caEnv...)
+	if r.Policy.Hosts != agon.HostsNone {
+		env = append(env, caEnv...)
+	}
 	env = append(env,
 		"HOME="+scratchDir, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
 		"AI_PROXY_URL=http://"+doorListen[0], "AI_EMBEDDING_PROXY_URL=http://"+doorListen[0],
