@@ -39,4 +39,4 @@ fi
 [ -n "${AGON_BROWSER_DATA:-}" ] || die "AGON_BROWSER_DATA must name the data directory of AGON_BROWSER_URL, for the operator's key"
 rm -rf "$dir/shots"
 export AGON_BROWSER_URL AGON_BROWSER_DATA AGON_BROWSER_SHOTS="$dir/shots" AGON_AXE="$dir/package/axe.min.js" AGON_CHROMIUM="$chromium" AGON_BIN="$PWD/bin/agon"
-${GO:-go} test -tags browser -count=1 -timeout 25m -v ./ui/web/browsertest
+${GO:-go} test -tags browser -count=1 -timeout 60m -v ./ui/web/browsertest

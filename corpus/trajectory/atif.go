@@ -92,6 +92,9 @@ type FinalMetrics struct {
 	Steps      int     `json:"total_steps"`
 }
 
+// NoModel is the one step of a play in which the agent called no model.
+const NoModel = "The agent called no model."
+
 // ATIF makes the document of one attempt (0: the last). Messages that stood in
 // an earlier request are not repeated; a tool's result stands with the step
 // whose call it answers, and where a harness made up a message of the model's,
@@ -138,7 +141,7 @@ func ATIF(events []agon.Event, attempt int, m Meta) (*Document, error) {
 	}
 	b.metered(r)
 	if len(d.Steps) == 0 {
-		b.add(Step{Source: "system", Message: "The agent called no model."})
+		b.add(Step{Source: "system", Message: NoModel})
 	}
 	d.Final.Steps = len(d.Steps)
 	d.Final.Cost = usd(b.cost)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -347,8 +348,8 @@ func boardHuman(h *output.Human, b *client.Board) {
 	}
 	h.Table(columns, rows)
 	for _, r := range b.Submissions {
-		if r.Zero != "" {
-			h.Line("%s: %s", r.Name, r.Zero)
+		if why := cmp.Or(r.Zero, r.ExcludedReason); why != "" {
+			h.Line("%s: %s", r.Name, why)
 		}
 	}
 	if b.TierTest != "" {

@@ -298,16 +298,34 @@ func (a *App) story(ctx context.Context, r *client.Run, attempt int) (string, er
 	if err := a.eachEvent(ctx, r.Run.Run, false, func(e agon.Event) error { events = append(events, e); return nil }); err != nil {
 		return "", err
 	}
+	if err := t.conversations(r, attempt, events); err != nil {
+		return "", err
+	}
+	if p := patchOf(events, attempt); p != "" {
+		t.b.WriteByte('\n')
+		t.line(iostreams.Bold, "patch")
+		t.patch(p)
+	}
+	return t.b.String(), nil
+}
+
+// conversations writes what agent and models said, task by task.
+func (t *storyteller) conversations(r *client.Run, attempt int, events []agon.Event) error {
 	tasks := []string{""}
 	if len(r.Tasks) > 1 {
 		tasks = ids(r.Tasks, func(x agon.TaskRef) string { return x.Key })
 	}
+	silent := 0 // tasks on which no model was called
 	for _, task := range tasks {
 		d, err := trajectory.ATIF(events, attempt, trajectory.Meta{Run: r.Run.Run, Arena: r.Arena, Submission: r.Submission, Agent: r.Submission, Version: "unknown", Task: task})
 		if err != nil {
-			return "", err
+			return err
 		}
 		if task != "" && len(d.Steps) == 0 {
+			continue
+		}
+		if task != "" && len(d.Steps) == 1 && d.Steps[0].Message == trajectory.NoModel {
+			silent++
 			continue
 		}
 		title := fmt.Sprintf("conversation of attempt %d", attempt)
@@ -318,12 +336,11 @@ func (a *App) story(ctx context.Context, r *client.Run, attempt int) (string, er
 		t.line(iostreams.Bold, title)
 		t.conversation(d)
 	}
-	if p := patchOf(events, attempt); p != "" {
+	if silent > 0 {
 		t.b.WriteByte('\n')
-		t.line(iostreams.Bold, "patch")
-		t.patch(p)
+		t.line(iostreams.Dim, fmt.Sprintf("The agent called no model on %d of %d tasks; what else it called: agon run trace %s", silent, len(tasks), r.Run.Run))
 	}
-	return t.b.String(), nil
+	return nil
 }
 
 // paged runs show with an output that goes through a pager where it is longer than
