@@ -7,7 +7,7 @@ import (
 	"github.com/agon-arena/agon"
 )
 
-// Codes of Ridges for what an agent did (spec/ridges.md 5.4): the agent's fault, and
+// Codes of Ridges for what an agent did: the agent's fault, and
 // never tried again. Those of validators and platform are the engine's faults, which
 // play a run again while attempts are left.
 const (
