@@ -96,6 +96,7 @@ func pairsOf(rows []ledger.WeightRow, uid uint16) []any {
 	out := []any{}
 	for _, row := range rows {
 		if row.UID == uid {
+			out = slices.Grow(out, len(row.UIDs))
 			for i := range row.UIDs {
 				out = append(out, []any{row.UIDs[i], row.Values[i]})
 			}

@@ -74,6 +74,9 @@ func encode(b []byte, t *Type, v any, depth int) ([]byte, error) {
 			}
 			return nil, unfit(t, v)
 		}
+		if n, ok := v.(uint16); ok && p.width() >= 2 { // of weights there are many
+			return AppendCompact(b, uint64(n)), nil
+		}
 		n, err := number(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t, err)

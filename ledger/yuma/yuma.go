@@ -9,6 +9,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // MaxNeurons bounds the neurons of an epoch. Subnets of the chain have at most 256.
@@ -25,6 +27,15 @@ func (p Pair) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "[%d,%d]",
 
 // UnmarshalJSON implements json.Unmarshaler. Exactly two integers are wanted.
 func (p *Pair) UnmarshalJSON(b []byte) error {
+	if len(b) > 2 && b[0] == '[' { // as MarshalJSON writes it, which states of 30,000 pairs are read from
+		uid, value, _ := strings.Cut(string(b[1:len(b)-1]), ",")
+		u, uerr := strconv.ParseUint(uid, 10, 16)
+		v, verr := strconv.ParseUint(value, 10, 16)
+		if uerr == nil && verr == nil {
+			p.UID, p.Value = uint16(u), uint16(v)
+			return nil
+		}
+	}
 	var v []uint16
 	if err := json.Unmarshal(b, &v); err != nil {
 		return fmt.Errorf("read a pair of uid and value: %w", err)
