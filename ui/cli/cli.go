@@ -146,6 +146,12 @@ user's agon/config.toml, then the default; see agon config view --origin.`,
 		if errors.Is(err, pflag.ErrHelp) {
 			return err
 		}
+		// A word that is not a command comes before what is said of its flags.
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 && cmd.Args != nil {
+			if err := cmd.Args(cmd, words); err != nil {
+				return err
+			}
+		}
 		return output.Usage("", "see `"+cmd.CommandPath()+" --help`", "%v", err)
 	})
 	f := cmd.PersistentFlags()
@@ -302,6 +308,26 @@ func (a *App) noun(cmd *cobra.Command, list *cobra.Command, others ...*cobra.Com
 	return cmd
 }
 
+// named is the first command below the root that has a name, those of the nouns
+// that everybody begins with first; nil: none has it.
+func named(root *cobra.Command, name string) *cobra.Command {
+	var found *cobra.Command
+	for _, noun := range root.Commands() {
+		for _, c := range noun.Commands() {
+			if c.Name() != name || !c.IsAvailableCommand() {
+				continue
+			}
+			if noun.GroupID == "start" {
+				return c
+			}
+			if found == nil {
+				found = c
+			}
+		}
+	}
+	return found
+}
+
 // NoSubcommand refuses words that are not a subcommand, with the nearest that is.
 func (a *App) NoSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -311,6 +337,8 @@ func (a *App) NoSubcommand(cmd *cobra.Command, args []string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		mend = "did you mean `" + cmd.CommandPath() + " " + near[0] + "`?"
+	} else if c := named(cmd.Root(), args[0]); c != nil {
+		mend = "did you mean `" + c.CommandPath() + "`?"
 	}
 	return output.Usage("", mend, "unknown command %q for %q", args[0], cmd.CommandPath())
 }
