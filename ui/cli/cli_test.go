@@ -278,9 +278,16 @@ func TestReadEntry(t *testing.T) {
 func TestClockCheck(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for off, want := range map[time.Duration]string{0: CheckOK, 9 * time.Second: CheckOK, -11 * time.Second: CheckWarn, time.Minute: CheckFail, -time.Hour: CheckFail} {
-		if got := clockCheck(now, now.Add(off)); got.Status != want {
+		if got := clockCheck(now, now.Add(off), now.Add(off)); got.Status != want {
 			t.Errorf("%v: %+v, want %s", off, got, want)
 		}
+	}
+	// A slow answer says little of a clock.
+	if got := clockCheck(now.Add(30*time.Second), now, now.Add(30*time.Second)); got.Status != CheckOK {
+		t.Errorf("a slow answer: %+v", got)
+	}
+	if got := clockCheck(now.Add(42*time.Second), now, now.Add(30*time.Second)); got.Status != CheckWarn {
+		t.Errorf("a slow answer of a clock that is wrong: %+v", got)
 	}
 }
 

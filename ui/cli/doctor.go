@@ -141,17 +141,20 @@ func (a *App) checkServer(ctx context.Context) []Check {
 	if s.Version != agon.Version {
 		checks[0] = Check{"server", CheckWarn, fmt.Sprintf("%s runs agon %s, this is %s", c.URL(), s.Version, agon.Version), "update the older one"}
 	}
-	checks = append(checks, clockCheck(s.Time, start.Add(end.Sub(start)/2)))
+	checks = append(checks, clockCheck(s.Time, start, end))
 	return append(checks, a.checkRegistered(ctx, c)...)
 }
 
-func clockCheck(server, local time.Time) Check {
-	skew := local.Sub(server).Truncate(time.Millisecond)
+// clockCheck compares the server's clock with ours, which asked at start and had the
+// answer at end: the server may have read its own at any time in between.
+func clockCheck(server, start, end time.Time) Check {
+	half := end.Sub(start) / 2
+	skew := start.Add(half).Sub(server).Truncate(time.Millisecond)
 	detail := fmt.Sprintf("%v from the server's", skew)
-	switch {
-	case skew.Abs() >= auth.DefaultWindow:
+	switch known := skew.Abs() - half; {
+	case known >= auth.DefaultWindow:
 		return Check{"clock", CheckFail, detail + ": signatures are refused", "set the clock; run an NTP client"}
-	case skew.Abs() >= skewWarn:
+	case known >= skewWarn:
 		return Check{"clock", CheckWarn, detail + fmt.Sprintf("; signatures are refused from %v", auth.DefaultWindow), "set the clock; run an NTP client"}
 	}
 	return Check{"clock", CheckOK, detail, ""}
