@@ -192,6 +192,18 @@ x = 1
 			t.Errorf("mistake %d is %q, want %q", i, e.Findings[min(i, len(e.Findings)-1)].Message, want)
 		}
 	}
+	for text, want := range map[string]string{
+		"[sets]\nx = 1\n":    "1:2  sets: a table does not belong here: write sets = and a value",
+		"[[title]]\nx = 1\n": "1:3  title: a table does not belong here: write title = and a value",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := kit.LoadArenaFile(path, fakes())
+		if !errors.As(err, &e) || !strings.Contains(fmt.Sprint(e.Message, e.Findings), want) {
+			t.Errorf("%q: %v %v, want %q", text, e.Message, e.Findings, want)
+		}
+	}
 	// Folders of tasks are looked up from the file.
 	if err := os.Mkdir(filepath.Join(filepath.Dir(path), "mytasks"), 0o700); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -83,6 +84,8 @@ func plainTOML(e *toml.DecodeError) string {
 	text := strings.TrimPrefix(e.Error(), "toml: ")
 	if m := decodeTOML.FindStringSubmatch(text); m != nil {
 		text = "want " + kindOfValue(m[2]) + ", this is " + article(m[1])
+	} else if strings.HasPrefix(text, "cannot store a") { // [name] or [[name]] where a value belongs
+		text = "a table does not belong here: write " + cmp.Or(key, "NAME") + " = and a value"
 	} else if strings.Contains(text, "struct field") || strings.Contains(text, "Go ") {
 		text = "this kind of value does not belong here"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -106,7 +107,7 @@ func (a *App) runOf(ctx context.Context, c *client.Client, name string) (string,
 }
 
 // submissionID finds the submission that name means: its id, the beginning or
-// ending of it, or ARENA/NAME, whose newest is meant.
+// ending of it, ARENA/NAME, whose newest is meant, or NAME where one arena has it.
 func (a *App) submissionID(ctx context.Context, c *client.Client, name string) (string, error) {
 	if len(name) >= fullID && !strings.Contains(name, "/") {
 		return name, nil
@@ -125,13 +126,24 @@ func (a *App) submissionID(ctx context.Context, c *client.Client, name string) (
 		return "", err
 	}
 	rows := make([]found, len(subs))
+	var newest, in []string // ids and arenas of those with the bare name
 	for i, s := range subs {
 		if named && s.Name == own {
 			return s.ID, nil
 		}
+		if s.Name == name && !slices.Contains(in, s.Arena+"/"+name) {
+			newest, in = append(newest, s.ID), append(in, s.Arena+"/"+name)
+		}
 		rows[i] = found{s.ID, s.Arena + "/" + s.Name}
 	}
-	return orAsItIs("submission", name, rows)
+	id, err := orAsItIs("submission", name, rows)
+	switch {
+	case err != nil || id != name || len(in) == 0:
+		return id, err
+	case len(in) > 1:
+		return "", &agon.Error{Code: "ambiguous", Status: 422, Field: "submission", Message: fmt.Sprintf("%d arenas have a submission %q", len(in), plain.Line(name)), Mend: "say which: " + plain.Line(strings.Join(in, ", "))}
+	}
+	return newest[0], nil
 }
 
 func notFound(err error) bool {

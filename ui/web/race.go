@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -38,6 +39,7 @@ type raceData struct {
 	base
 	Arena      *client.Arena
 	Embed      bool
+	EmbedAt    string // address of the race for a page elsewhere; begins with … where the server does not know its own
 	Champion   string // name; "": nobody
 	ChampionID string
 	Score      float64
@@ -62,6 +64,9 @@ func (s *server) raceAs(q *request, embed bool) error {
 		return err
 	}
 	d.Embed, d.Bare = embed, embed
+	if d.EmbedAt = s.absolute("/embed/arenas/" + d.Arena.ID); strings.HasPrefix(d.EmbedAt, "/") {
+		d.EmbedAt = "…" + d.EmbedAt
+	}
 	if embed {
 		q.w.Header().Set("Content-Security-Policy", embedPolicy)
 	}
