@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -171,11 +172,17 @@ func (p *Platform) executeTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.mu.Lock()
-	twice := g.seen[in.Receipt]
-	g.seen[in.Receipt] = true
+	twice, many := g.seen[in.Receipt], len(g.seen) >= p.cfg.Work.Calls
+	if !many {
+		g.seen[in.Receipt] = true
+	}
 	g.mu.Unlock()
-	if twice {
+	switch {
+	case twice:
 		proxyError(w, proxyDuplicate, "a call with this receipt_id was made")
+		return
+	case many:
+		proxyError(w, proxyBudget, "an attempt has at most "+strconv.Itoa(p.cfg.Work.Calls)+" calls")
 		return
 	}
 	provider, code, message := p.providerOf(g, in.Tool, in.Kwargs)

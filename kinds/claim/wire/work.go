@@ -39,6 +39,10 @@ type Work struct {
 	// Forget is how long an attempt is kept for a validator that no longer tells of it;
 	// default 1 min.
 	Hold, Forget time.Duration
+	// Calls bounds the calls of an attempt, those that are refused included; default
+	// 10,000. Held bounds the answers of a validator in a batch that wait to be
+	// compared, in bytes; default 128 MiB.
+	Calls, Held int
 }
 
 func (w *Work) defaults() {
@@ -50,6 +54,12 @@ func (w *Work) defaults() {
 	}
 	if w.Forget <= 0 {
 		w.Forget = time.Minute
+	}
+	if w.Calls <= 0 {
+		w.Calls = 10_000
+	}
+	if w.Held <= 0 {
+		w.Held = 128 << 20
 	}
 }
 

@@ -299,6 +299,25 @@ func TestWorkRefused(t *testing.T) {
 	}
 }
 
+// Answers that wait take so much room and no more; what is compared makes room.
+func TestWorkHeld(t *testing.T) {
+	w, p, ids := pulling(t)
+	batch := w.begin(p)
+	w.tasks(4)
+	first, second := execBody(batch, ids["one"], taskOne, 1, "310"), execBody(batch, ids["one"], taskTwo, 1, "310")
+	p.cfg.Work.Held = len(first) + 10
+	for _, c := range []struct{ got, want string }{
+		{w.exec(first), "accepted"},
+		{w.exec(second), "rejected invalid_state"},
+		{w.result(resultBody(batch, ids["one"], taskOne, 1, 1, "", "task_result")), "accepted"},
+		{w.exec(second), "accepted"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+}
+
 // Calls of scripts come by a grant for one attempt, which pays for them.
 func TestToolProxy(t *testing.T) {
 	asked := ""
@@ -380,6 +399,10 @@ func TestToolProxy(t *testing.T) {
 	try("no key", "miner_credential_missing", first, taskOne, "r5", "llm_chat", chat)
 	try("no such tool", "invalid_request", first, taskOne, "r6", "tooling_info", `{}`)
 	try("bad arguments", "invalid_request", first, taskOne, "r7", "search_web", `{"provider":"exa","search_queries":[]}`)
+	most := w.cfg.Work.Calls
+	w.cfg.Work.Calls = 1
+	try("more calls than an attempt has", "budget_exhausted", first, taskOne, "r8", "search_web", `{"provider":"exa","search_queries":["pier"]}`)
+	w.cfg.Work.Calls = most
 	const secret = "sk-or-secret"
 	if status, out, _ := send(t, w.h, w.keys['a'], "PUT", "/v1/miner-config", `{"key":"provider_credentials.openrouter","value":"`+secret+`"}`); status != 200 || strings.Contains(fmt.Sprint(out), secret) {
 		t.Fatalf("%d %v", status, out)

@@ -110,6 +110,16 @@ func (e execution) check() error {
 // maxExecution bounds one answer with what belongs to it, in bytes.
 const maxExecution = 8 << 20
 
+// held is what answers of a validator take that wait to be compared, in bytes.
+func (b *board) held(hotkey string) (n int) {
+	for k, c := range b.cells {
+		if k.validator == hotkey {
+			n += len(c.Execution)
+		}
+	}
+	return n
+}
+
 // workExecutions is POST /v2/miner-task-work/executions.
 func (p *Platform) workExecutions(w http.ResponseWriter, r *http.Request) {
 	var in struct {
@@ -159,6 +169,9 @@ func (p *Platform) execute(hotkey string, e execution, raw json.RawMessage) (ack
 	}
 	if c.Session != "" && c.Session != *e.identity.Session {
 		return e.rejected(reasonStale, "another session has this attempt"), nil
+	}
+	if b.held(hotkey)+len(raw) > p.cfg.Work.Held {
+		return e.rejected(reasonState, "answers of this validator that wait to be compared take %d bytes at most", p.cfg.Work.Held), nil
 	}
 	p.close(b.batch.BatchID, c)
 	c.State, c.Session, c.Execution, c.Executed = cellExecuted, *e.identity.Session, raw, hash
