@@ -332,8 +332,8 @@ func sayPaired(d agon.Decision) string {
 	} else {
 		who = " from one validator"
 	}
-	tail := fmt.Sprintf("needs evidence %s%s (attempt %s, alpha %.3g), has %s after %s pairs: %s won, %s lost", amount(n["need"]), who,
-		Figure(n["attempt"]), n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
+	tail := fmt.Sprintf("needs evidence %s%s (attempt %s: luck alone gets there in %.3g %% of cases at most), has %s after %s pairs: %s won, %s lost", amount(n["need"]), who,
+		Figure(n["attempt"]), 100*n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
 	if g, ok := n["gain"]; ok { // as many may be lost as won, by less
 		tail += fmt.Sprintf(", by %+.2f on average", g)
 	}
