@@ -1,6 +1,7 @@
 package validator_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type platform struct {
 	skew time.Duration // how far its clock is behind the validator's
 	// beat answers the nth heartbeat, from 1; nil extends the lease.
 	beat func(ctx context.Context, n int) error
+	// lease is the name of its lease; "": "lease".
+	lease string
 
 	mu      sync.Mutex
 	given   bool            // guarded by mu
@@ -54,7 +57,7 @@ func (p *platform) Claim(ctx context.Context, _ client.ClaimRequest) (*client.Le
 	c := kindtest.FakeCase()
 	c.Arena.Policy.Agent.WallMS = (24 * time.Hour).Milliseconds()
 	return &client.Lease{
-		ID: "lease", Token: "token", Attempt: 1, Arena: c.Arena, Submission: c.Submission,
+		ID: cmp.Or(p.lease, "lease"), Token: "token", Attempt: 1, Arena: c.Arena, Submission: c.Submission,
 		Run:   agon.RunSpec{Run: "run-1", Arena: c.Arena.ID, Tasks: c.Arena.Tasks[:1], Policy: c.Arena.Policy},
 		Until: time.Now().Add(leaseFor - p.skew), HeartbeatMS: int(beatFor.Milliseconds()),
 	}, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -149,7 +148,7 @@ func (l *Loop) send(ctx context.Context, lease *client.Lease, a *Attempt, rec *r
 		files = map[string][]byte{"outcome": []byte(a.Outcome + "\n")}
 	}
 	if l.out != nil {
-		m := &letter{Run: lease.Run.Run, Attempt: lease.Attempt, Result: res, Files: maps.Clone(files), Events: rec.rest(), At: l.cfg.Player.Now().UTC()}
+		m := &letter{Run: lease.Run.Run, Attempt: lease.Attempt, Result: res, Files: files, Events: rec.rest(), At: l.cfg.Player.Now().UTC()}
 		if err := l.out.keep(lease.ID, m); err != nil {
 			log.Warn("keep a result", "err", err) // it is sent all the same
 		}

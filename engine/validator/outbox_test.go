@@ -98,4 +98,16 @@ func TestOutbox(t *testing.T) {
 	}
 	kill()
 	<-ended
+
+	// A platform names its leases. One that names a place of ours has its result all the same, and nothing is written.
+	thief := &postal{came: make(chan client.Result), answer: func(context.Context) error { return nil }}
+	thief.lease = "../../stolen"
+	_, stop = play(thief)
+	stop()
+	if names, err := filepath.Glob(filepath.Join(dir, "..", "*")); err != nil || len(names) != 1 {
+		t.Errorf("beside the outbox: %v %v", names, err)
+	}
+	if names, err := filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(names) != 0 {
+		t.Errorf("in the outbox: %v %v", names, err)
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/desearch"
-	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
@@ -30,20 +29,11 @@ var (
 
 // wireQueries are an arena's tasks as validators of the query era take them.
 func wireQueries(ctx context.Context, source blob.Store, list []agon.TaskRef, work string) ([]wire.QueryTask, error) {
-	trees := &validator.TreeCache{Dir: work, Source: source}
 	var out []wire.QueryTask
-	for _, ref := range list {
-		dir, err := trees.Tree(ctx, ref.Digest)
-		if err != nil {
-			return nil, err
-		}
-		t, err := task.LoadDir(dir, ref.Key)
-		if err != nil {
-			return nil, err
-		}
+	err := eachTask(ctx, source, list, work, func(t *task.Task) error {
 		q, r, err := play.LoadQuery(t)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w := wire.QueryTask{TaskID: q.TaskID, Query: json.RawMessage(q.Query), BudgetUSD: float64(q.Budget) / 1e6, Reference: wire.QueryReference{Text: r.Text, Note: r.Note}}
 		for _, c := range r.Citations {
@@ -54,8 +44,9 @@ func wireQueries(ctx context.Context, source blob.Store, list []agon.TaskRef, wo
 			w.Reference.Citations = append(w.Reference.Citations, n)
 		}
 		out = append(out, w)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // queryRoutes mounts the platform of the query era for an arena of queries.

@@ -21,22 +21,32 @@ import (
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
-// wireClaims are an arena's tasks as foreign validators take them.
-func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work string) ([]wire.Claim, error) {
+// eachTask reads tasks by way of a cache of trees in work.
+func eachTask(ctx context.Context, source blob.Store, list []agon.TaskRef, work string, read func(*task.Task) error) error {
 	trees := &validator.TreeCache{Dir: work, Source: source}
-	var out []wire.Claim
-	for _, ref := range a.Tasks {
+	for _, ref := range list {
 		dir, err := trees.Tree(ctx, ref.Digest)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t, err := task.LoadDir(dir, ref.Key)
 		if err != nil {
-			return nil, err
+			return err
 		}
+		if err := read(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wireClaims are an arena's tasks as foreign validators take them.
+func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work string) ([]wire.Claim, error) {
+	var out []wire.Claim
+	err := eachTask(ctx, source, a.Tasks, work, func(t *task.Task) error {
 		c, r, err := play.LoadTask(t)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w := wire.Claim{
 			ClaimID: c.ClaimID, Text: c.Payload.ClaimText, BudgetUSD: float64(c.Budget) / 1e6,
@@ -56,8 +66,9 @@ func wireClaims(ctx context.Context, source blob.Store, a *agon.Arena, work stri
 			w.Context = &wire.Context{FeedID: x.FeedID, EnqueueSeq: x.EnqueueSeq}
 		}
 		out = append(out, w)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // harnyxRoutes mounts the seed's endpoints of a claim arena: their paths do

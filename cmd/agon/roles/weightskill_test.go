@@ -71,8 +71,9 @@ func (c *countedPromises) promised() int {
 // TestValidatorKilledOnChain kills `agon validator`, which commits and reveals
 // weights on a node whose finality lags by 0 to 20 blocks: at a request to the
 // node drawn by the seed (AGON_KEEPER_SEED), before or after the node takes it,
-// AGON_KEEPER_KILLS times. No plaintext of a promise that waits is lost, and no
-// epoch is promised twice.
+// AGON_KEEPER_KILLS times; without that, twice at a lag of 6, and on until an
+// epoch is promised. No plaintext of a promise that waits is lost, and no epoch
+// is promised twice.
 func TestValidatorKilledOnChain(t *testing.T) {
 	number := func(name string, otherwise uint64) uint64 {
 		n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
@@ -82,8 +83,9 @@ func TestValidatorKilledOnChain(t *testing.T) {
 		return n
 	}
 	seed, want := number("AGON_KEEPER_SEED", uint64(time.Now().UnixNano())), int(number("AGON_KEEPER_KILLS", 0))
-	if want == 0 {
-		t.Skip("it takes minutes: make chainkills runs it")
+	lags, kills := []uint64{0, 1, 3, 6, 10, 20}, 0
+	if want == 0 { // make chainkills runs the whole of it, which takes minutes
+		lags, want = []uint64{6}, 2
 	}
 	t.Logf("AGON_KEEPER_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -93,7 +95,6 @@ func TestValidatorKilledOnChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &killer{t: t, server: s, data: data, hotkey: val.Hotkey.SS58(), ledger: c, rand: r}
-	lags, kills := []uint64{0, 1, 3, 6, 10, 20}, 0
 	for _, lag := range lags {
 		kills += k.round(f.Netuid, lag, (want+len(lags)-1)/len(lags))
 	}

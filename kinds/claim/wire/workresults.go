@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/claim/query"
 )
 
@@ -123,29 +124,32 @@ func (b *board) held(hotkey string) (n int) {
 // workExecutions is POST /v2/miner-task-work/executions.
 func (p *Platform) workExecutions(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Executions []json.RawMessage `json:"executions"`
+		List []json.RawMessage `json:"executions"`
 	}
-	hotkey, ok := p.worker(w, r, maxWork, &in)
-	if !ok {
-		return
+	if hotkey, ok := p.worker(w, r, maxWork, &in); ok {
+		acknowledge(p, w, hotkey, "executions", in.List, p.execute)
 	}
+}
+
+// acknowledge takes a list of what a validator sends by take, in order, and answers each.
+func acknowledge[T any](p *Platform, w http.ResponseWriter, hotkey, name string, list []json.RawMessage, take func(hotkey string, x T, raw json.RawMessage) (ack, error)) {
 	p.work.mu.Lock()
 	defer p.work.mu.Unlock()
 	acks := []ack{}
-	for n, raw := range in.Executions {
-		var e execution
-		if json.Unmarshal(raw, &e) != nil || len(raw) > maxExecution {
-			invalid(w, "value_error", "Input should be an execution", "executions", n)
+	for n, raw := range list {
+		var x T
+		if json.Unmarshal(raw, &x) != nil || len(raw) > maxExecution {
+			invalid(w, "value_error", "Input should be one of "+name, name, n)
 			return
 		}
-		a, err := p.execute(hotkey, e, raw)
+		a, err := take(hotkey, x, raw)
 		if err != nil {
-			p.broken(w, "keep execution", err)
+			p.broken(w, "keep "+name, err)
 			return
 		}
 		acks = append(acks, a)
 	}
-	reply(w, http.StatusOK, map[string]any{"server_time": p.now(), "executions": acks})
+	reply(w, http.StatusOK, map[string]any{"server_time": p.now(), name: acks})
 }
 
 func (p *Platform) execute(hotkey string, e execution, raw json.RawMessage) (ack, error) {
@@ -257,32 +261,15 @@ type endingResult struct {
 // workResults is POST /v2/miner-task-work/results.
 func (p *Platform) workResults(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Results []json.RawMessage `json:"results"`
+		List []json.RawMessage `json:"results"`
 	}
-	hotkey, ok := p.worker(w, r, maxWork, &in)
-	if !ok {
-		return
+	if hotkey, ok := p.worker(w, r, maxWork, &in); ok {
+		acknowledge(p, w, hotkey, "results", in.List, p.end)
 	}
-	p.work.mu.Lock()
-	defer p.work.mu.Unlock()
-	acks := []ack{}
-	for n, raw := range in.Results {
-		var e ending
-		if json.Unmarshal(raw, &e) != nil || len(raw) > maxExecution {
-			invalid(w, "value_error", "Input should be a result", "results", n)
-			return
-		}
-		a, err := p.end(hotkey, e, compactHash(raw))
-		if err != nil {
-			p.broken(w, "keep result", err)
-			return
-		}
-		acks = append(acks, a)
-	}
-	reply(w, http.StatusOK, map[string]any{"server_time": p.now(), "results": acks})
 }
 
-func (p *Platform) end(hotkey string, e ending, hash string) (ack, error) {
+func (p *Platform) end(hotkey string, e ending, raw json.RawMessage) (ack, error) {
+	hash := compactHash(raw)
 	b, c, no := p.find(hotkey, e.identity)
 	if no != nil {
 		return *no, nil
@@ -357,7 +344,7 @@ func (c *cell) take(e ending) error {
 		c.State, c.Code = cellRefused, code
 	case effect == "task_result" && blame.Owner == "miner" && blame.Score != nil && e.Result != nil && e.Result.Score == 0:
 		c.State, c.Grade = cellDone, c.grade(e, 0)
-		c.Grade.ErrorCode, c.Grade.ErrorMessage = code, clip(e.Result.message(), 500)
+		c.Grade.ErrorCode, c.Grade.ErrorMessage = code, plain.Head(e.Result.message(), 500)
 	default:
 		return fmt.Errorf("%s does not end an attempt in this way", code)
 	}
@@ -392,7 +379,7 @@ func (c *cell) grade(e ending, score float64) *grade {
 		g.ElapsedMS = ms
 	}
 	if s.Breakdown != nil && s.Breakdown.Reasoning != nil && s.Breakdown.Reasoning.Text != nil {
-		g.Rationale = clip(*s.Breakdown.Reasoning.Text, 4000)
+		g.Rationale = plain.Head(*s.Breakdown.Reasoning.Text, 4000)
 	}
 	var x struct {
 		Response json.RawMessage `json:"response"`
@@ -401,9 +388,4 @@ func (c *cell) grade(e ending, score float64) *grade {
 		g.Answer = x.Response // the one that was sent for comparison, not one that came later
 	}
 	return g
-}
-
-func clip(s string, n int) string {
-	r := []rune(s)
-	return string(r[:min(len(r), n)])
 }
