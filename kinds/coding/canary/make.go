@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
 )
 
@@ -119,9 +120,12 @@ func renames(t *task.Task, fix []byte, seed string) (map[string]string, error) {
 			continue
 		}
 		keep(path.Dir(rel)) // directories keep their names
+		if f.Mode == blob.ModeLink {
+			continue
+		}
 		b, err := t.ReadFile(f.Path, max(maxText, f.Size))
 		if err != nil {
-			continue //nolint:nilerr // a link
+			return nil, err
 		}
 		for _, m := range defined.FindAllStringSubmatch(string(b), -1) {
 			own[m[1]+m[2]+m[3]] = true
