@@ -55,8 +55,10 @@ type Client struct {
 	// Now is the clock that signatures carry (default time.Now).
 	Now func() time.Time
 
-	mu       sync.Mutex   // guards audience and away
+	mu       sync.Mutex   // guards what follows
 	audience string       // of the server, once asked
+	deaf     int          // failures of the network in a row
+	dropped  time.Time    // when the pool was dropped
 	away     *http.Client // for bytes that the server keeps with somebody else; nil: not needed yet
 }
 
@@ -279,6 +281,7 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 		}
 	}
 	resp, err := c.HTTP.Do(req)
+	c.heard(err)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
@@ -286,6 +289,32 @@ func (c *Client) open(ctx context.Context, ca call) (*http.Response, error) {
 		c.setAudience("") // the server may have been set up anew: ask again next time
 	}
 	return resp, nil
+}
+
+// A pooled connection can be dead without this end knowing, and all requests that it
+// carries time out. After deafAfter failures of the network in a row the pool is dropped,
+// at most once in dropEvery; any answer of HTTP starts the count anew.
+const (
+	deafAfter = 3
+	dropEvery = time.Minute
+)
+
+// heard notes how a request of the network ended.
+func (c *Client) heard(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // by ourselves
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.deaf = 0
+		return
+	}
+	c.deaf++
+	if now := c.Now(); c.deaf >= deafAfter && now.Sub(c.dropped) >= dropEvery {
+		c.deaf, c.dropped = 0, now
+		c.HTTP.CloseIdleConnections()
+	}
 }
 
 // errElsewhere says that the place to which the server pointed did not give the bytes.
