@@ -56,7 +56,7 @@ type Audit struct {
 	Forms   map[string]int `json:"forms"`
 	Axis    map[string]int `json:"axis"` // as the rows say: no gateway vouches for it
 	Invalid int            `json:"invalid"`
-	// Errors are the first rows that were passed over: file, line, what is wrong.
+	// Errors are the first rows that were passed over: file, row (its line, or its place in a list), what is wrong.
 	Errors []string `json:"errors"`
 	// Queries are the different questions, RowsPerQuery how many rows there are of each on average.
 	Queries      int            `json:"distinct_queries"`
@@ -158,8 +158,21 @@ func (im *importer) bad(file string, line int, err error) {
 	}
 }
 
-// file reads the rows of one file.
+// file reads the rows of one file: as values, or, where it does not begin with one, as
+// lines, of which some may be.
 func (im *importer) file(name string) error {
+	err := im.read(name, eachRow)
+	if errors.Is(err, errNoValue) {
+		why := err
+		err = im.read(name, func(in *bufio.Reader, do func(int, json.RawMessage, error) error) error {
+			return eachLineOf(in, why, do)
+		})
+	}
+	return err
+}
+
+// read gives the values of a file, as each finds them, to the builder.
+func (im *importer) read(name string, each func(in *bufio.Reader, do func(n int, raw json.RawMessage, err error) error) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
@@ -178,7 +191,7 @@ func (im *importer) file(name string) error {
 	}
 	var broke error
 	lines := func(yield func(line) bool) {
-		broke = eachRow(in, func(n int, raw json.RawMessage, err error) error {
+		broke = each(in, func(n int, raw json.RawMessage, err error) error {
 			if !yield(line{n: n, raw: raw, err: err}) {
 				return errLeft
 			}

@@ -1,0 +1,68 @@
+package corpus
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A file is read as far as anything in it can be read, wherever it is wrong: each wrong
+// line is named by its number, and nothing that is right is lost.
+func TestWrongLinesLoseNothing(t *testing.T) {
+	step := `{"completion":{"message":{"think":"x"}}}`
+	long := `{"long":"` + strings.Repeat("x", MaxImportLine) + `"}`
+	for name, c := range map[string]struct{ text, want string }{
+		"lines":                   {"{\"a\":1}\n{\"a\":2}\n", `1 {"a":1}|2 {"a":2}`},
+		"blank lines count":       {"\n\n{\"a\":1}\n\nx\n", `3 {"a":1}|5 not JSON`},
+		"the first is wrong":      {"{\"a\":\n{\"a\":2}\n{\"a\":3}", `1 not JSON|2 {"a":2}|3 {"a":3}`},
+		"the first are words":     {"# rows\nof somebody\n{\"a\":3}\n", `1 not JSON|2 not JSON|3 {"a":3}`},
+		"one in the middle":       {"{\"a\":1}\n{\"a\":\n{\"a\":3}\n", `1 {"a":1}|2 not JSON|3 {"a":3}`},
+		"the last breaks off":     {"{\"a\":1}\n{\"a\":", `1 {"a":1}|2 not JSON`},
+		"a list on one line":      {`[{"a":1},{"a":2}]`, `1 {"a":1}|2 {"a":2}`},
+		"a list over lines":       {"[\n{\"a\":1},\n{\"a\":2}\n]\n", `1 {"a":1}|2 {"a":2}`},
+		"a list that breaks off":  {"[\n{\"a\":1},\n{\"a\":2},\n{\"a\"", `1 {"a":1}|2 {"a":2}|3 not JSON: unexpected EOF`},
+		"a list that never ends":  {"[{\"a\":1}\n", `1 {"a":1}|2 not JSON: EOF`},
+		"one value over lines":    {"{\n\"a\":\n1}\n", "1 {\n\"a\":\n1}"},
+		"an episode a line":       {"[" + step + "]\nx\n[" + step + "," + step + "]\n", "1 [" + step + "]|2 not JSON|3 [" + step + "," + step + "]"},
+		"an episode over lines":   {"[\n" + step + ",\n" + step + "]", "1 [" + step + "," + step + "]"},
+		"lists that follow":       {"[{\"a\":1}]\n[{\"a\":2}]\n", `1 {"a":1}|2 {"a":2}`},
+		"nothing that is a value": {"<xml>\n<row/>\n", "1 the file begins with no JSON value: invalid character '<' looking for beginning of value"},
+		"nothing":                 {"", ""},
+		"a long line":             {"{\"a\":1}\n" + long + "\n{\"a\":3}\n", `1 {"a":1}|2 longer than 67108864 bytes|3 {"a":3}`},
+		"a long first line":       {long + "\n{\"a\":3}\n", `1 longer than 67108864 bytes|2 {"a":3}`},
+	} {
+		var got []string
+		say := func(n int, raw json.RawMessage, err error) error {
+			if err != nil {
+				raw = []byte(err.Error())
+			}
+			got = append(got, fmt.Sprintf("%d %s", n, raw))
+			return nil
+		}
+		err := eachRow(bufio.NewReader(strings.NewReader(c.text)), say)
+		if errors.Is(err, errNoValue) {
+			if len(got) > 0 {
+				t.Errorf("%s: begins with no value after %q", name, got)
+			}
+			err = eachLineOf(bufio.NewReader(strings.NewReader(c.text)), err, say)
+		}
+		if all := strings.Join(got, "|"); err != nil || all != c.want {
+			t.Errorf("%s: %v, %.200q, want %.200q", name, err, all, c.want)
+		}
+	}
+	// A list on one line may be of any length: its rows are what is bounded.
+	row := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
+	n := 0
+	err := eachRow(bufio.NewReader(strings.NewReader("["+strings.Repeat(row+",", 69)+row+"]")), func(at int, raw json.RawMessage, err error) error {
+		if n++; at != n || len(raw) != len(row) || err != nil {
+			t.Errorf("element %d: %d bytes, %v", at, len(raw), err)
+		}
+		return nil
+	})
+	if err != nil || n != 70 {
+		t.Errorf("%d of 70 elements: %v", n, err)
+	}
+}
