@@ -53,7 +53,26 @@ type LoopConfig struct {
 	// Idle is called once when there is no work, and again when there was some in
 	// between; optional. Several workers may call it, never at once.
 	Idle func()
+	// Watch counts what the loop does; optional.
+	Watch Watch
 }
+
+// Watch is told what a loop does, by several workers at once.
+type Watch interface {
+	// Claimed says how a claim was answered, and how long that took, with the wait for work.
+	Claimed(took time.Duration, found bool, err error)
+	// Beat says how a heartbeat was answered.
+	Beat(err error)
+	// Plays says that a run begins (1) or ends (-1).
+	Plays(n int)
+}
+
+// unwatched is the Watch of a loop that nobody counts.
+type unwatched struct{}
+
+func (unwatched) Claimed(time.Duration, bool, error) {}
+func (unwatched) Beat(error)                         {}
+func (unwatched) Plays(int)                          {}
 
 // Loop leases and plays until it is stopped.
 type Loop struct {
@@ -77,6 +96,9 @@ func NewLoop(cfg LoopConfig) *Loop {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Watch == nil {
+		cfg.Watch = unwatched{}
 	}
 	l := &Loop{cfg: cfg}
 	if cfg.Outbox != "" {
@@ -119,7 +141,11 @@ func (l *Loop) work(ctx context.Context) {
 	errs := backoff{first: l.cfg.Backoff}
 	for ctx.Err() == nil {
 		req.MissingImages = l.images.missing(ctx)
+		asked := l.cfg.Player.Now()
 		lease, err := l.cfg.Platform.Claim(ctx, req)
+		if ctx.Err() == nil {
+			l.cfg.Watch.Claimed(l.cfg.Player.Now().Sub(asked), lease != nil, err)
+		}
 		req.WaitMS = wait
 		if err != nil {
 			if ctx.Err() == nil {
@@ -142,6 +168,7 @@ func (l *Loop) work(ctx context.Context) {
 
 // plays notes that a worker begins (1) or ends (-1) a lease.
 func (l *Loop) plays(n int) {
+	l.cfg.Watch.Plays(n)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy += n
@@ -255,6 +282,9 @@ func (l *Loop) beat(ctx context.Context, stop func(), done <-chan struct{}, stat
 		hctx, cancel := context.WithTimeout(ctx, min(every, end.Sub(now())))
 		r, err := l.cfg.Platform.Heartbeat(hctx, lease.ID, client.Heartbeat{Token: lease.Token, State: state, Events: evs})
 		cancel()
+		if ctx.Err() == nil {
+			l.cfg.Watch.Beat(err)
+		}
 		if err != nil {
 			if ae := (*agon.Error)(nil); errors.As(err, &ae) && (ae.Status == http.StatusConflict || ae.Status == http.StatusNotFound) {
 				log.Warn("lease lost", "err", err)

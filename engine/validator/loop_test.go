@@ -283,3 +283,47 @@ func TestIdleIsToldOnce(t *testing.T) {
 		}
 	})
 }
+
+// counts is a Watch.
+type counts struct {
+	mu                                sync.Mutex
+	found, empty, failed, plays, most int // guarded by mu
+}
+
+func (c *counts) Claimed(_ time.Duration, found bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.failed++
+	case found:
+		c.found++
+	default:
+		c.empty++
+	}
+}
+
+func (c *counts) Beat(error) {}
+
+func (c *counts) Plays(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plays += n
+	c.most = max(c.most, c.plays)
+}
+
+// Whoever watches a loop is told of every claim and of runs that begin and end, but not
+// of what a stop cut off.
+func TestWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		p, w := &quiet{stop: stop}, &counts{}
+		c := kindtest.FakeCase()
+		validator.NewLoop(validator.LoopConfig{Platform: p, Player: &validator.Player{
+			Driver: fake.New(fake.Config{Exec: c.Behave}), Gateway: noGateway{}, Kinds: map[string]kind.Kind{c.Kind.Name(): c.Kind}, Trees: c.Trees, Now: time.Now,
+		}, Watch: w}).Run(ctx)
+		if w.found != 1 || w.empty != 4 || w.failed != 0 || w.plays != 0 || w.most != 1 {
+			t.Errorf("%d with work, %d without, %d failed; %d runs are left, %d at most", w.found, w.empty, w.failed, w.plays, w.most)
+		}
+	})
+}

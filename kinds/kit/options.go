@@ -42,6 +42,8 @@ type Options struct {
 	Registration local.Registration
 	// LocalMetrics lets anybody on this machine read /metrics without a token.
 	LocalMetrics bool
+	// Metrics is where a validator serves its own /metrics; "": nowhere.
+	Metrics string
 	// RegistrationPrice is the least price under local.RegistrationBurn, in rao; 0: 1 TAO.
 	RegistrationPrice uint64
 

@@ -231,8 +231,11 @@ func (a *App) validatorCmd(r Roles) *cobra.Command {
 		Use:   "validator",
 		Short: "Play runs for a platform and set weights",
 		Long: `Play runs for the platform at --url with the hotkey in force, which must hold a
-validator permit there, and set weights.`,
-		Example: "  agon validator --url https://arena.example --wallet.name val --boxes 4",
+validator permit there, and set weights.
+
+With --metrics Prometheus reads what it does: claims, heartbeats, runs and boxes, under the
+names validator_*. There is no login: name an address that only Prometheus reaches.`,
+		Example: "  agon validator --url https://arena.example --wallet.name val --boxes 4\n  agon validator --url https://arena.example --wallet.name val --metrics 127.0.0.1:9100",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.Validator == nil {
@@ -257,6 +260,7 @@ validator permit there, and set weights.`,
 	}
 	cmd.AddCommand(a.validatorStandingCmd())
 	cmd.Flags().StringArrayVar(&o.Arenas, "arena", nil, "play for this `arena` only (may be repeated); with --discover, the arena's file")
+	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "serve /metrics for Prometheus at this `address`, without a login")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
 	return cmd

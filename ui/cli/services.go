@@ -209,6 +209,8 @@ type ValidatorOptions struct {
 	Arenas []string // empty: any
 	Boxes  int
 	Driver string
+	// Metrics is the address at which /metrics is served, to whoever reaches it; "": nowhere.
+	Metrics string
 }
 
 // TryOptions is `agon try`.

@@ -40,12 +40,12 @@ func newServer(h http.Handler) *http.Server {
 }
 
 // listen binds an address.
-func listen(at string) (net.Listener, error) {
+func listen(at, flag string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, &agon.Error{
-			Code: "listen", Status: 409, Field: "listen", Message: "cannot listen on " + at + ": " + err.Error(),
-			Mend: "choose another address with --listen",
+			Code: "listen", Status: 409, Field: flag, Message: "cannot listen on " + at + ": " + err.Error(),
+			Mend: "choose another address with --" + flag,
 		}
 	}
 	return ln, nil
@@ -53,7 +53,7 @@ func listen(at string) (net.Listener, error) {
 
 // openFront listens and serves. End it with close.
 func openFront(o kit.Options) (*front, error) {
-	ln, err := listen(o.Listen)
+	ln, err := listen(o.Listen, "listen")
 	if err != nil {
 		return nil, err
 	}

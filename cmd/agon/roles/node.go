@@ -220,7 +220,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	var ln net.Listener
 	if at.front != nil {
 		s.addr = at.front.addr
-	} else if ln, err = listen(o.Listen); err != nil {
+	} else if ln, err = listen(o.Listen, "listen"); err != nil {
 		return s, err
 	} else {
 		s.addr = ln.Addr().String()
@@ -324,8 +324,8 @@ func (s *server) close() {
 // newValidator makes a loop that plays for the platform at url with key, in the
 // versions of the protocol that the platform knows. idle, if any, is told that
 // there is no work.
-func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int, outbox string, idle func()) *validator.Loop {
-	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: validator.Stands{Images: p.Player.Roots, Datasets: p.Player.Datasets}, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Outbox: outbox, Idle: idle})
+func newValidator(o kit.Options, p *kit.Player, c *client.Client, speaks *client.Protocols, arenas []string, parallel int, outbox string, idle func(), watch validator.Watch) *validator.Loop {
+	return validator.NewLoop(validator.LoopConfig{Platform: c, Protocols: speaks, Player: p.Player, Images: validator.Stands{Images: p.Player.Roots, Datasets: p.Player.Datasets}, Arenas: arenas, Parallel: parallel, Log: o.Log, Traced: o.Traces.Attempt, Outbox: outbox, Idle: idle, Watch: watch})
 }
 
 // newWeights makes the setter of key's weights, each arena's on the ledger that

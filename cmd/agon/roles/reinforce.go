@@ -106,7 +106,7 @@ func (s *server) reinforce(ctx context.Context, files []kit.ArenaFile, d sandbox
 		}
 		p.Gateway = &gateways{own: p.Own, key: party.Hotkey}
 		out.players = append(out.players, p)
-		out.loops = append(out.loops, newValidator(s.Options, p, c, &spoken, need[i], each, "", nil))
+		out.loops = append(out.loops, newValidator(s.Options, p, c, &spoken, need[i], each, "", nil, nil))
 		names = append(names, name)
 	}
 	if len(names) > 0 {

@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"errors"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/ui/metrics"
 )
 
 // Serve runs the platform, the embedded ledger and /v1 without playing.
@@ -93,6 +95,12 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	if err != nil {
 		return err
 	}
+	watch, err := watched(o)
+	if err != nil {
+		return err
+	}
+	defer watch.end()
+	d = watch.Driver(d)
 	i := d.Info()
 	o.Sayf("boxes: %s %s", i.Name, i.Version)
 	dir := filepath.Join(o.Data, "validator-"+key.SS58())
@@ -118,13 +126,39 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
 	idle := func() { o.Sayf("waiting for work: no run is queued") }
-	wg.Go(func() { newValidator(o, p, c, speaks, arenas, parallel, filepath.Join(dir, "outbox"), idle).Run(ctx) })
+	wg.Go(func() {
+		newValidator(o, p, c, speaks, arenas, parallel, filepath.Join(dir, "outbox"), idle, watch).Run(ctx)
+	})
 	wg.Go(func() { setter.Run(ctx, nil) })
 	wg.Wait()
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// watch is what a validator counts, served where Options.Metrics names an address.
+type watch struct {
+	*metrics.Validator
+	end func()
+}
+
+func watched(o kit.Options) (*watch, error) {
+	w := &watch{metrics.NewValidator(time.Now), func() {}}
+	if o.Metrics == "" {
+		return w, nil
+	}
+	ln, err := listen(o.Metrics, "metrics")
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", w.Handler())
+	srv := newServer(mux)
+	go func() { _ = srv.Serve(ln) }() // until end closes it
+	w.end = func() { _ = srv.Close() }
+	o.Sayf("metrics on http://%s/metrics", ln.Addr())
+	return w, nil
 }
 
 // protocolsFor is what a validator says it speaks to a platform, nil to one that

@@ -59,7 +59,7 @@ func Services(kits kit.List) cli.Services {
 			},
 			Validator: func(ctx context.Context, v cli.ValidatorOptions) error {
 				o := kits.Options(v.Common, v.Driver)
-				o.Parallel = v.Boxes
+				o.Parallel, o.Metrics = v.Boxes, v.Metrics
 				return Validator(ctx, o, v.Client, v.Key, v.Arenas)
 			},
 			Gateway: func(ctx context.Context, c cli.GatewayOptions) error { return gatewayRole(ctx, kits, c) },

@@ -124,7 +124,7 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 		return nil, err
 	}
 	defer more.close()
-	loop := newValidator(o, p, valClient, &spoken, nil, more.share(parallel), s.Data.Path("validator", "outbox"), nil)
+	loop := newValidator(o, p, valClient, &spoken, nil, more.share(parallel), s.Data.Path("validator", "outbox"), nil, nil)
 	wg.Go(func() { loop.Run(work) })
 	for _, l := range more.loops {
 		wg.Go(func() { l.Run(work) })
