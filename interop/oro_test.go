@@ -109,7 +109,7 @@ func (o *oroWorld) agon(args ...string) []byte {
 // registers a miner and a validator.
 func newORO(t *testing.T, public, race int) *oroWorld {
 	t.Helper()
-	o := &oroWorld{stranger: &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "oro", "subnet/validator/main.py", "github.com/ORO-AI/oro"), python: interoptest.Python(t, "orovalidator")}}
+	o := &oroWorld{stranger: &stranger{t: t, dir: t.TempDir(), repo: interoptest.Checkout(t, "oro", "subnet/validator/main.py", "github.com/ORO-AI/oro"), python: interoptest.Python(t, "orovalidator")}}
 	o.agon("shop", "generate", "--products", "12000", "--seed", "2026", "--out", "catalogue.jsonl")
 	o.agon("shop", "index", "catalogue.jsonl")
 	for set, n := range map[string]int{"public": public, "race": race} {

@@ -173,7 +173,7 @@ func (s *stranger) join(mode, name string) {
 // wallets of a miner and three validators. env is the server's.
 func newStranger(t *testing.T, env ...string) *stranger {
 	t.Helper()
-	s := &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "ridges", "ridges.py", "github.com/ridgesai/ridges"), python: interoptest.Python(t, "ridges"), env: env, typed: "my agent\n"}
+	s := &stranger{t: t, dir: t.TempDir(), repo: interoptest.Checkout(t, "ridges", "ridges.py", "github.com/ridgesai/ridges"), python: interoptest.Python(t, "ridges"), env: env, typed: "my agent\n"}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -10,27 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/agon-arena/agon/internal/interoptest"
 )
-
-// checkout is a repository of others below AGON_STRANGERS, where file must be; at
-// says where it comes from.
-func checkout(t *testing.T, name, file, at string) string {
-	t.Helper()
-	dir := os.Getenv("AGON_STRANGERS")
-	if dir == "" {
-		t.Skipf("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (%s)", name)
-	}
-	repo, err := filepath.Abs(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(repo, file)); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/"+name+" ("+at+")")
-	}
-	return repo
-}
 
 // stranger is a server with an arena of stages, and Ridges' own programs around it.
 type stranger struct {

@@ -84,7 +84,7 @@ print(json.dumps(out))
 // checked and entered, three validators fetch it signed, report and score it once,
 // and take over who then sits; a score that was tampered with raises their alarm.
 func TestTrajectoryRL(t *testing.T) {
-	s := &stranger{t: t, dir: t.TempDir(), repo: checkout(t, "trajectoryrl", "neurons/miner.py", "github.com/trajectoryRL/trajectoryRL"), python: interoptest.Python(t, "ridges")}
+	s := &stranger{t: t, dir: t.TempDir(), repo: interoptest.Checkout(t, "trajectoryrl", "neurons/miner.py", "github.com/trajectoryRL/trajectoryRL"), python: interoptest.Python(t, "ridges")}
 	if err := os.WriteFile(filepath.Join(s.dir, "arena.toml"), []byte(epochArena), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ env sdk9 async-substrate-interface==1.5.8 bittensor==9.12.2
 env sdk11 bittensor==11.3.0
 env btcli bittensor-cli==9.23.2
 env oro oro-sdk==1.0.50 bittensor-wallet==4.1.1
+env oro7 oro-sdk==7.0.2 bittensor-wallet==4.1.1
 
 # Pyserini's package holds Anserini, and that Lucene: the engine of ORO's search server. Only the jar is taken.
 if command -v javac >/dev/null; then

@@ -48,3 +48,21 @@ func Absent(t testing.TB, part string) {
 	}
 	t.Fatalf("%s is not installed; INTEROP_PARTIAL=1 runs what can be", part)
 }
+
+// Checkout is a repository of others below AGON_STRANGERS, where file must be; at says
+// where it comes from. Without AGON_STRANGERS the test says aloud that it did not run.
+func Checkout(t testing.TB, name, file, at string) string {
+	t.Helper()
+	dir := os.Getenv("AGON_STRANGERS")
+	if dir == "" {
+		t.Skipf("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (%s)", name)
+	}
+	repo, err := filepath.Abs(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(repo, file)); err != nil {
+		Absent(t, "AGON_STRANGERS/"+name+" ("+at+")")
+	}
+	return repo
+}

@@ -90,7 +90,7 @@ func queryRoutes(s *kit.Server, arena string) (http.Handler, error) {
 			Queries: func(ctx context.Context) ([]wire.QueryTask, error) {
 				return tasks(ctx, func(agon.TaskRef) bool { return true })
 			},
-			Tools: host, Providers: providers(s.Options.Getenv), Search: keyedSearch(s.Options.Getenv),
+			Tools: host, Providers: kit.Providers(s.Options.Getenv), Search: keyedSearch(s.Options.Getenv),
 		},
 	})
 	if err != nil {
@@ -101,18 +101,6 @@ func queryRoutes(s *kit.Server, arena string) (http.Handler, error) {
 		p.Run(ctx)
 	})
 	return h, nil
-}
-
-// providers are the addresses of the models that scripts name by provider; they are
-// called with the keys of miners.
-func providers(getenv func(string) string) map[string]string {
-	out := map[string]string{"chutes": "https://llm.chutes.ai", "openrouter": "https://openrouter.ai/api", "ai_gateway": "https://ai-gateway.vercel.sh"}
-	for name, key := range map[string]string{"chutes": "AGON_CHUTES_URL", "openrouter": "AGON_OPENROUTER_URL", "ai_gateway": "AGON_AI_GATEWAY_URL"} {
-		if at := getenv(key); at != "" {
-			out[name] = at
-		}
-	}
-	return out
 }
 
 // keyedSearch searches at DeSearch with a miner's key where the operator has named its

@@ -77,3 +77,15 @@ func JudgeSession(ctx context.Context, gw *gateway.Gateway, run, task string, mo
 	}
 	return j, s, nil
 }
+
+// Providers are the addresses, without /v1, of the providers of models that miners leave
+// keys of: those of the providers, or AGON_CHUTES_URL, AGON_OPENROUTER_URL, AGON_AI_GATEWAY_URL.
+func Providers(getenv func(string) string) map[string]string {
+	out := map[string]string{"chutes": "https://llm.chutes.ai", "openrouter": "https://openrouter.ai/api", "ai_gateway": "https://ai-gateway.vercel.sh"}
+	for name, key := range map[string]string{"chutes": "AGON_CHUTES_URL", "openrouter": "AGON_OPENROUTER_URL", "ai_gateway": "AGON_AI_GATEWAY_URL"} {
+		if at := getenv(key); at != "" {
+			out[name] = at
+		}
+	}
+	return out
+}

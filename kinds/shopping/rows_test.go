@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -164,19 +166,32 @@ func shopper(t *testing.T, problems []shop.Problem) string {
 	return srv.URL + "/v1"
 }
 
-// Every public play of an agent that asks for tools in OpenAI's form, and of one that
-// asks in XML within one message, is an agentic row; one that also searches by itself
-// leaves rows of another axis, and a play by rules none that is agentic. Report, row and
-// classifier say the same ratio of each.
-func TestPlaysBecomeRows(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+// Six problems suffice where the calls are the same for all; the sample that works as
+// ORO's reference agent does stands for it.
+func TestPlaysBecomeRows(t *testing.T) { playsBecomeRows(t, 6, sample(t, "react"), 5*time.Minute) }
+
+func sample(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("data", "samples", name, play.AgentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// playsBecomeRows: every public play of an agent that asks for tools in OpenAI's form, and
+// of one that asks in XML within one message, is an agentic row; one that also searches by
+// itself leaves rows of another axis, and a play by rules none that is agentic. Report, row
+// and classifier say the same ratio of each.
+func playsBecomeRows(t *testing.T, count int, xml []byte, long time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	o := kittest.Options(t.TempDir(), kinds.All())
 	x, _, err := new(shopping.Floor).With(o).Open(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := problem.DemoHidden(x, encode.Ngram{}, 5, 6)
+	g := problem.DemoHidden(x, encode.Ngram{}, 5, count)
 	problems, err := problem.Generate(ctx, g)
 	if err != nil {
 		t.Fatal(err)
@@ -229,15 +244,8 @@ func TestPlaysBecomeRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sample := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join("data", "samples", name, play.AgentFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
 	half := strings.Replace(strings.Replace(nativeAgent, "You shop.", "You shop too.", 1), "steps, over = [], False", "steps, over = [], False\n    client.get(\"/search/find_product\", {\"q\": \"lamp\", \"page\": 1})", 1)
-	agents, ids := map[string][]byte{"native": []byte(nativeAgent), "xml": sample("react"), "half": []byte(half), "rules": sample("rules")}, map[string]string{}
+	agents, ids := map[string][]byte{"native": []byte(nativeAgent), "xml": xml, "half": []byte(half), "rules": sample(t, "rules")}, map[string]string{}
 	for name, code := range agents {
 		miner, err := kit.LoadParty(s.Data.Path("wallets"), name)
 		if err != nil {
@@ -258,7 +266,9 @@ func TestPlaysBecomeRows(t *testing.T) {
 	}
 	work, stop := context.WithCancel(ctx)
 	played := make(chan error, 1)
-	go func() { played <- roles.Validator(work, o, c, val.Hotkey, nil) }()
+	own := o
+	own.Metrics = freeAddress(t)
+	go func() { played <- roles.Validator(work, own, c, val.Hotkey, nil) }()
 	defer func() {
 		stop()
 		if err := <-played; err != nil {
@@ -282,6 +292,8 @@ func TestPlaysBecomeRows(t *testing.T) {
 			t.Errorf("%s solved %d of %d", name, solved, len(problems))
 		}
 	}
+
+	validatorFigures(t, own.Metrics, len(ids))
 
 	agon := func(args ...string) []byte {
 		t.Helper()
@@ -363,5 +375,46 @@ func TestPlaysBecomeRows(t *testing.T) {
 		if !said {
 			t.Errorf("%s: %s", name, out)
 		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// validatorFigures reads what the validator at an address says of itself, after it has
+// played at least so many runs.
+func validatorFigures(t *testing.T, address string, runs int) {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure := func(name string) (v float64) {
+		for line := range strings.Lines(string(b)) {
+			if rest, ok := strings.CutPrefix(line, name+" "); ok {
+				if _, err := fmt.Sscan(rest, &v); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+				return v
+			}
+		}
+		t.Errorf("%s is not served", name)
+		return v
+	}
+	claims, boxes := figure(`validator_claim_work_total{result="success"}`), figure("validator_sandbox_duration_seconds_count")
+	if claims < float64(runs) || boxes < float64(runs) || figure("validator_claim_work_seconds_count") < claims || figure(`validator_heartbeat_total{result="success"}`) == 0 || figure("process_resident_memory_bytes") == 0 {
+		t.Errorf("%v claims and %v boxes after %d runs", claims, boxes, runs)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/agon-arena/agon/internal/sealed"
 	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 )
@@ -43,7 +44,7 @@ func (p *Platform) openWork(m *http.ServeMux) error {
 	p.voters = p.cfg.Driver.client()
 	p.voters.Timeout = voteTime
 	var err error
-	if p.work.secret, err = openSecret(p.cfg.Dir); err != nil {
+	if p.work.secret, err = sealed.Open(p.cfg.Dir); err != nil {
 		return err
 	}
 	m.HandleFunc("POST /v2/miner-task-work/tasks", p.workTasks)

@@ -1,20 +1,14 @@
 package wire
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/internal/sealed"
 )
 
 // What a miner leaves with the platform: keys of providers, which its scripts' calls are
@@ -26,7 +20,6 @@ var KeyProviders = []string{"ai_gateway", "chutes", "desearch", "exa", "firecraw
 
 const (
 	maxRetries  = 3
-	maxSecret   = 4 << 10
 	credentials = "provider_credentials."
 	retryKey    = "task_retry_count"
 )
@@ -44,58 +37,13 @@ type sealedText struct {
 
 func configName(hotkey string) string { return "miner-" + sha([]byte(hotkey))[:32] }
 
-// openSecret reads the platform's own secret below dir, or makes it.
-func openSecret(dir string) ([]byte, error) {
-	path := filepath.Join(dir, "secret")
-	b, err := os.ReadFile(path)
-	if err == nil && len(b) == 32 {
-		return b, nil
-	}
-	if err == nil {
-		return nil, fmt.Errorf("read %s: it is not whole", path)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	b = make([]byte, 32)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(b)
-	return b, errors.Join(err, f.Sync(), f.Close())
-}
-
-func (p *Platform) aead() (cipher.AEAD, error) {
-	block, err := aes.NewCipher(p.work.secret)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(block)
-}
-
 // credential is a miner's key of a provider; "" without one.
 func (p *Platform) credential(hotkey, provider string) (string, error) {
 	var c minerConfig
 	if ok, err := p.dir.Get(configName(hotkey), &c); err != nil || !ok || c.Keys[provider] == nil {
 		return "", err
 	}
-	x, err := p.aead()
-	if err != nil {
-		return "", err
-	}
-	b := c.Keys[provider].Sealed
-	if len(b) < x.NonceSize() {
-		return "", errors.New("a sealed key is not whole")
-	}
-	out, err := x.Open(nil, b[:x.NonceSize()], b[x.NonceSize():], []byte(hotkey+" "+provider))
-	return string(out), err
+	return p.work.secret.Unseal(c.Keys[provider].Sealed, hotkey+" "+provider)
 }
 
 // retries is how often a miner's failed attempts are tried again.
@@ -171,20 +119,16 @@ func (p *Platform) configure(c *minerConfig, hotkey, key string, value *string) 
 		delete(c.Keys, provider)
 		return nil
 	}
-	secret := strings.TrimSpace(*value)
-	if secret == "" || len(secret) > maxSecret || strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return fmt.Errorf("value: want a key of 1 to %d printable characters", maxSecret)
+	secret, ok := sealed.Clean(*value)
+	if !ok {
+		return fmt.Errorf("value: want a key of 1 to %d printable characters", sealed.MaxSecret)
 	}
-	x, err := p.aead()
+	b, err := p.work.secret.Seal(secret, hotkey+" "+provider)
 	if err != nil {
 		return err
 	}
-	nonce := make([]byte, x.NonceSize())
-	if _, err := rand.Read(nonce); err != nil {
-		return err
-	}
 	now := p.cfg.Now().UTC()
-	k := &sealedText{Created: now, Updated: now, Sealed: x.Seal(nonce, nonce, []byte(secret), []byte(hotkey+" "+provider))}
+	k := &sealedText{Created: now, Updated: now, Sealed: b}
 	if was := c.Keys[provider]; was != nil {
 		k.Created = was.Created
 	}

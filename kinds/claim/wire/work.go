@@ -16,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/internal/sealed"
 )
 
 // In the query era validators pull work: a task at a time, then the answers that are
@@ -142,7 +143,7 @@ type workbench struct {
 	news   chan struct{}     // closed when there is new work; guarded by mu
 	grants map[[32]byte]*grant
 	of     map[attemptOf]*grant // guarded by mu, as grants are
-	secret []byte
+	secret sealed.Key
 	ended  chan struct{} // closed when Run ends
 }
 

@@ -31,17 +31,7 @@ const wantAnswers = 3000
 // clawbenchRepo is a checkout of ClawBench below AGON_STRANGERS, and the Python that runs it.
 func clawbenchRepo(t *testing.T) (repo, python string) {
 	t.Helper()
-	dir := os.Getenv("AGON_STRANGERS")
-	if dir == "" {
-		t.Skip("NOT RUN: AGON_STRANGERS names no folder with checkouts of others' repositories (clawbench)")
-	}
-	repo, err := filepath.Abs(filepath.Join(dir, "clawbench"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(repo, "clawbench", "mock_tools", "server.py")); err != nil {
-		interoptest.Absent(t, "AGON_STRANGERS/clawbench (github.com/trajectoryRL/clawbench)")
-	}
+	repo = interoptest.Checkout(t, "clawbench", filepath.Join("clawbench", "mock_tools", "server.py"), "github.com/trajectoryRL/clawbench")
 	python = filepath.Join(os.Getenv("AGON_INTEROP"), "clawbench", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
 		interoptest.Absent(t, "the Python environment clawbench")

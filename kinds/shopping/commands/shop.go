@@ -41,7 +41,7 @@ it. Every command also takes ShoppingBench's files. kinds/shopping/README.md tel
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.generate(), a.index(), a.search(), a.serve(), a.vectors(), a.problems(), a.score(), a.bank(), a.report())
+	cmd.AddCommand(a.generate(), a.index(), a.search(), a.serve(), a.proxy(), a.vectors(), a.problems(), a.score(), a.bank(), a.report())
 	return cmd
 }
 

@@ -14,9 +14,9 @@ const (
 	maxClients = 10_000 // that are remembered
 )
 
-// limiter is nginx's: what a client has asked for runs off at perSecond, and what would
+// Limiter is nginx's: what a client has asked for runs off at perSecond, and what would
 // bring it over burst is refused at once.
-type limiter struct {
+type Limiter struct {
 	now func() time.Time
 
 	mu      sync.Mutex
@@ -33,8 +33,13 @@ func (f filled) left(now time.Time) float64 {
 	return max(0, f.excess-perSecond*max(0, now.Sub(f.at).Seconds()))
 }
 
-// allow counts a request of a client, and reports whether it may go on.
-func (l *limiter) allow(client string) bool {
+// NewLimiter counts from nothing, on the given clock.
+func NewLimiter(now func() time.Time) *Limiter {
+	return &Limiter{now: now, clients: map[string]filled{}}
+}
+
+// Allow counts a request of a client, and reports whether it may go on.
+func (l *Limiter) Allow(client string) bool {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,6 +32,12 @@ const (
 	maxBody       = 10 << 20 // bytes of a request for a model
 )
 
+// Bodies of the proxy itself, each with its end of line.
+const (
+	forbidden = `{"error": "forbidden"}` + "\n"
+	tooMany   = `{"error": "too many requests"}` + "\n"
+)
+
 // searches are the tools that agents reach below /search/. Raw products hold
 // what scoring reads: no agent gets them.
 var searches = []string{"find_product", "view_product_information"}
@@ -42,10 +48,10 @@ func Dialects() []gateway.Dialect {
 }
 
 func dialects(now func() time.Time) []gateway.Dialect {
-	l := &limiter{now: now, clients: map[string]filled{}}
+	l := NewLimiter(now)
 	return []gateway.Dialect{{Name: ORO, Serve: func(x *gateway.Exchange) bool {
-		if path := x.R.URL.Path; (strings.HasPrefix(path, searchPath) || strings.HasPrefix(path, inferencePath)) && !l.allow(x.Session()) {
-			x.Refuse(path, http.StatusServiceUnavailable, "rate_limited", `{"error": "too many requests"}`+"\n")
+		if path := x.R.URL.Path; (strings.HasPrefix(path, searchPath) || strings.HasPrefix(path, inferencePath)) && !l.Allow(x.Session()) {
+			x.Refuse(path, http.StatusServiceUnavailable, "rate_limited", tooMany)
 			return true
 		}
 		return serve(x)
@@ -66,7 +72,7 @@ func serve(x *gateway.Exchange) bool {
 	case method+" "+path == "GET /v1/models", method+" "+path == "POST /v1/chat/completions":
 		return false
 	default:
-		x.Refuse(path, http.StatusForbidden, "forbidden", `{"error": "forbidden"}`+"\n")
+		x.Refuse(path, http.StatusForbidden, "forbidden", forbidden)
 	}
 	return true
 }
@@ -101,45 +107,66 @@ func parameters(raw string) ([]byte, error) {
 
 // inference checks a model call in the order of ORO's proxy and hands it on.
 func inference(x *gateway.Exchange) {
+	body, err := x.Body(maxBody)
+	if err != nil {
+		body = nil
+	}
+	models := func() []string { return append([]string{}, x.Models(provider.PathChat)...) }
+	if no := checkModel(body, models); no != nil {
+		x.Refuse(chatPath, no.status, no.code, no.body)
+		return
+	}
+	// Its proxy does not ask for a Content-Type: the body is handed on as read.
+	x.Call(gateway.Route{Path: chatPath, Parse: gateway.ParseChat}, body)
+}
+
+// refusal is how ORO's proxy answers a request that it does not pass on.
+type refusal struct {
+	status     int
+	code, body string
+}
+
+// checkModel goes through a request for a model in the order of ORO's proxy; nil: it may
+// pass. models are those that are allowed; nil: nobody knows which.
+func checkModel(body []byte, models func() []string) *refusal {
 	type text struct {
 		Error string `json:"error"`
 	}
-	bad := func(status int, code string, v any) {
-		b, err := json.Marshal(v)
-		if err != nil {
+	no := func(status int, code string, v any) *refusal {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false) // the source writes what it was given
+		if err := e.Encode(v); err != nil {
 			panic(err) // texts always encode
 		}
-		x.Refuse(chatPath, status, code, string(b))
+		return &refusal{status, code, strings.TrimSuffix(b.String(), "\n")}
 	}
-	body, err := x.Body(maxBody)
-	if err != nil || len(body) == 0 {
-		bad(http.StatusBadRequest, "invalid_request", text{"Missing or unreadable request body"})
-		return
+	if len(body) == 0 {
+		return no(http.StatusBadRequest, "invalid_request", text{"Missing or unreadable request body"})
 	}
 	var q struct {
 		Model  json.RawMessage `json:"model"`
 		Stream json.RawMessage `json:"stream"`
 	}
 	if json.Unmarshal(body, &q) != nil {
-		bad(http.StatusBadRequest, "invalid_request", text{"Invalid JSON in request body"})
-		return
+		return no(http.StatusBadRequest, "invalid_request", text{"Invalid JSON in request body"})
 	}
 	var model string
 	if json.Unmarshal(q.Model, &model) != nil || model == "" {
-		bad(http.StatusBadRequest, "invalid_request", text{"Missing 'model' field in request body"})
-		return
+		return no(http.StatusBadRequest, "invalid_request", text{"Missing 'model' field in request body"})
 	}
 	if string(q.Stream) == "true" {
-		bad(http.StatusBadRequest, "invalid_request", text{"Streaming is not supported through the proxy"})
-		return
+		return no(http.StatusBadRequest, "invalid_request", text{"Streaming is not supported through the proxy"})
 	}
-	if models := x.Models(provider.PathChat); !slices.Contains(models, model) {
-		bad(http.StatusForbidden, "model_not_found", struct {
+	allowed := models()
+	if allowed == nil {
+		return no(http.StatusServiceUnavailable, "no_models", text{"Inference allowlist unavailable"})
+	}
+	if !slices.Contains(allowed, model) {
+		return no(http.StatusForbidden, "model_not_found", struct {
 			Error  string   `json:"error"`
 			Models []string `json:"allowed_models"`
-		}{fmt.Sprintf("Model '%s' is not allowed", plain.Head(model, 200)), models})
-		return
+		}{fmt.Sprintf("Model '%s' is not allowed", plain.Head(model, 200)), allowed})
 	}
-	// Its proxy does not ask for a Content-Type: the body is handed on as read.
-	x.Call(gateway.Route{Path: chatPath, Parse: gateway.ParseChat}, body)
+	return nil
 }

@@ -29,7 +29,8 @@ import (
 // that it gets with its work. Here that token is a key to the arena's metered
 // gateway: it holds for one lease, within the run's policy and budget, and ends
 // with it. What is called leaves receipts, a statement and events, made by the
-// gateway and not by the validator. The miner's own token never leaves the miner.
+// gateway and not by the validator. A miner's own credential goes to a validator only
+// where the miner has signed so (credential.go).
 
 // Gateway is where the calls of a lent token go.
 type Gateway interface {
@@ -43,6 +44,9 @@ const (
 	maxModelBody = 10 << 20 // bytes of a request, as ORO's proxy has it
 	maxLent      = 1000     // sessions that are open at once
 	maxHeld      = 500      // events that wait for a heartbeat
+	// lendTime is how long a token holds at most; ORO's validator plays a suite for half
+	// an hour and waits for what it scored for a quarter more.
+	lendTime = 2 * time.Hour
 )
 
 // loan is what a lease's token opens: a session for the calls of each problem, and
@@ -113,7 +117,7 @@ func (b *Backend) lent(token string) (*evalRun, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	if run.Inference == "" || subtle.ConstantTimeCompare([]byte(run.Inference), []byte(secret)) != 1 || run.Done || b.cfg.Now().After(run.Until) {
+	if run.Inference == "" || subtle.ConstantTimeCompare([]byte(run.Inference), []byte(secret)) != 1 || run.Done || b.cfg.Now().After(run.Until) || !run.LentUntil.IsZero() && b.cfg.Now().After(run.LentUntil) {
 		return nil, nil //nolint:nilnil // likewise
 	}
 	return run, nil
@@ -290,6 +294,10 @@ func (b *Backend) inference(w http.ResponseWriter, r *http.Request) {
 	}
 	if run == nil {
 		reply(w, http.StatusUnauthorized, map[string]string{"detail": "Invalid token."})
+		return
+	}
+	if !b.rate.Allow(run.ID) {
+		reply(w, http.StatusTooManyRequests, map[string]string{"detail": "too many requests"})
 		return
 	}
 	l, err := b.loanOf(r.Context(), run)

@@ -21,6 +21,8 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/folder"
+	"github.com/agon-arena/agon/internal/sealed"
+	"github.com/agon-arena/agon/kinds/shopping/door"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
 	"github.com/google/uuid"
 )
@@ -37,7 +39,7 @@ const (
 	scanPages           = 25 // of 200 submissions, that a reader may make us look at
 )
 
-// Config is what the routes are made of. All but Paths, Models, Now and Log is needed.
+// Config is what the routes are made of. All but Providers, Paths, Models, Now and Log is needed.
 type Config struct {
 	Platform Platform
 	Arena    string // id of the shopping arena behind the routes
@@ -52,6 +54,8 @@ type Config struct {
 	Models func() []string
 	// Gateway is what tokens for models draw on, opened when the first is used; nil: validators get none.
 	Gateway func(ctx context.Context) (Gateway, error)
+	// Providers are the addresses, without /v1, where miners' credentials are tried and hold.
+	Providers map[string]string
 	// Paths replaces the path or method of a route by its name, where an SDK
 	// turns out to use another ("PUT /v1/…").
 	Paths map[string]string
@@ -65,10 +69,14 @@ type Backend struct {
 	dir   folder.Folder
 	limit *limiter
 
+	rate *door.Limiter // of what a lent token asks for
+
 	lending sync.Mutex
 	loans   map[string]*loan // by evaluation run; guarded by lending
 
 	entering sync.Mutex // held while an entry is looked at and made
+	wallets  sync.Mutex // held while a miner's credentials are read or changed
+	secret   sealed.Key // of credentials on disk
 
 	mu sync.Mutex
 	// ids of the arena's submissions by the UUID that readers know them by, and
@@ -83,15 +91,15 @@ type Backend struct {
 type Route struct {
 	Name    string
 	Pattern string // "METHOD /path"
-	// Unproven routes were not called by the published SDK (oro-sdk 1.0.50); the
-	// others are, unmodified, by interop.
+	// Unproven routes were not called by the published SDK (oro-sdk 1.0.50, and 7.0.2
+	// for what came later); the others are, unmodified, by interop.
 	Unproven bool
 	serve    func(*Backend, http.ResponseWriter, *http.Request)
 }
 
 // Routes is the table, in the order of the documentation.
 func Routes() []Route {
-	const run, version = "/v1/validator/evaluation-runs/{id}", "/v1/public/agent-versions/{id}"
+	const run, version, auth = "/v1/validator/evaluation-runs/{id}", "/v1/public/agent-versions/{id}", "/v1/miner/inference-auth"
 	return []Route{
 		{"claim", "POST /v1/validator/work/claim", false, (*Backend).claim},
 		{"heartbeat", "POST " + run + "/heartbeat", false, (*Backend).heartbeat},
@@ -105,6 +113,15 @@ func Routes() []Route {
 		{"agents", "GET /v1/miner/agents", false, (*Backend).agents},
 		{"agent-versions", "GET /v1/miner/agents/{id}/versions", false, (*Backend).agentVersions},
 		{"own-version", "GET /v1/miner/agent-versions/{id}", false, (*Backend).ownVersion},
+		{"inference-auth", "GET " + auth, false, (*Backend).inferenceAuth},
+		{"inference-auth-one", "GET " + auth + "/{provider}", false, (*Backend).inferenceAuthOf},
+		{"inference-auth-store", "POST " + auth + "/{provider}", false, (*Backend).storeCredential},
+		{"inference-auth-delete", "DELETE " + auth + "/{provider}", false, (*Backend).inferenceAuthOf},
+		{"inference-auth-default", "PATCH " + auth + "/default", false, (*Backend).inferenceDefault},
+		{"consent", "PUT " + auth + "/{provider}/consent", true, (*Backend).consents},           // a route of ours
+		{"consent-delete", "DELETE " + auth + "/{provider}/consent", true, (*Backend).consents}, // likewise
+		{"chutes-auth", "POST /v1/miner/chutes-auth", false, (*Backend).storeCredential},
+		{"chutes-status", "GET /v1/miner/chutes-auth/status", false, (*Backend).chutesStatus},
 		{"suites", "GET /v1/public/suites", false, (*Backend).suites},
 		{"suite", "GET /v1/public/suites/current", false, (*Backend).suite},
 		{"suite-problems", "GET /v1/public/suites/{id}/problems", false, (*Backend).suiteProblems},
@@ -141,6 +158,14 @@ func Patterns() []string {
 
 // New returns a handler of every route.
 func New(c Config) (http.Handler, error) {
+	b, err := newBackend(c)
+	if err != nil {
+		return nil, err
+	}
+	return b.routes()
+}
+
+func newBackend(c Config) (*Backend, error) {
 	if c.Platform == nil || c.Arena == "" || c.Verifier == nil || c.Sessions == nil || c.Problem == nil || c.Dir == "" || c.Base == nil {
 		return nil, errors.New("oro backend: API, Arena, Verifier, Sessions, Problem, Dir and Base are needed")
 	}
@@ -153,13 +178,20 @@ func New(c Config) (http.Handler, error) {
 	if c.Models == nil {
 		c.Models = func() []string { return nil }
 	}
-	b := &Backend{cfg: c, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}}
+	secret, err := sealed.Open(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{cfg: c, secret: secret, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}, rate: door.NewLimiter(c.Now)}, nil
+}
+
+func (b *Backend) routes() (http.Handler, error) {
 	m := http.NewServeMux()
 	known := map[string]bool{}
 	for _, r := range Routes() {
 		known[r.Name] = true
 		pattern := r.Pattern
-		if p, ok := c.Paths[r.Name]; ok {
+		if p, ok := b.cfg.Paths[r.Name]; ok {
 			pattern = p
 		}
 		public := strings.Contains(pattern, "/v1/public/")
@@ -171,12 +203,12 @@ func New(c Config) (http.Handler, error) {
 			r.serve(b, w, q)
 		})
 	}
-	for name := range c.Paths {
+	for name := range b.cfg.Paths {
 		if !known[name] {
 			return nil, fmt.Errorf("oro backend: there is no route %q to move", name)
 		}
 	}
-	auth := http.StripPrefix("/v1/auth", c.Sessions.Handler())
+	auth := http.StripPrefix("/v1/auth", b.cfg.Sessions.Handler())
 	m.HandleFunc("POST /v1/auth/", func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/challenge") && !b.limit.allow("challenge "+address(r), challengesPerMinute) {
 			refuse(w, http.StatusTooManyRequests, "RATE_LIMITED", "too many challenges, at most %d a minute", challengesPerMinute)

@@ -44,6 +44,8 @@ type evalRun struct {
 	Logs       map[string]logFile `json:"logs"`                // by problem id
 	Secret     string             `json:"secret"`              // of links to code and uploads
 	Inference  string             `json:"inference,omitempty"` // secret of its token for models; empty: it has none
+	LentUntil  time.Time          `json:"lent_until,omitzero"` // when that token ends at the latest
+	Own        string             `json:"own,omitempty"`       // provider whose credential of the miner it got instead
 	Policy     agon.Policy        `json:"policy"`
 	Settled    *settled           `json:"settled,omitempty"` // what its lent session came to
 	Events     int64              `json:"events,omitempty"`  // of its lent session that the platform has
@@ -127,10 +129,7 @@ func (b *Backend) claim(w http.ResponseWriter, r *http.Request) {
 		"code_download_url":   fmt.Sprintf("%s/v1/validator/evaluation-runs/%s/code?key=%s", b.cfg.Base(), run.ID, run.Secret),
 		"chutes_access_token": nil,
 	}
-	if run.Inference != "" {
-		out["chutes_access_token"] = lentToken(run)
-		out["inference_token"] = map[string]string{"provider": "chutes", "access_token": lentToken(run), "base_url": b.cfg.Base() + "/v1"}
-	}
+	b.fund(out, run, l.Submission.Miner)
 	reply(w, http.StatusOK, out)
 }
 
@@ -149,6 +148,7 @@ func (b *Backend) take(ctx context.Context, hotkey string, l *client.Lease, suit
 		if run.Inference, err = randomHex(32); err != nil {
 			return nil, err
 		}
+		run.LentUntil = b.cfg.Now().Add(lendTime)
 	}
 	for _, t := range l.Run.Tasks {
 		raw, err := b.cfg.Problem(ctx, t)
@@ -512,6 +512,10 @@ func (b *Backend) complete(w http.ResponseWriter, r *http.Request) {
 	if err := b.settle(r.Context(), run, &res); err != nil {
 		b.broken(w, "complete", err)
 		return
+	}
+	if run.Own != "" { // its calls left no receipts here: that is said where they would stand
+		text, _ := json.Marshal(map[string]string{"text": "the miner signed that this validator may have its own credential of " + run.Own + ": calls that it paid went past the gateway"}) // a text encodes
+		res.Events = append(res.Events, agon.Event{Seq: run.Events + 1, Type: agon.EventNote, At: b.cfg.Now(), Data: text})
 	}
 	got, err := b.cfg.Platform.Result(r.Context(), platform.Caller{Hotkey: id.Hotkey, Wire: "oro"}, run.Lease, res)
 	switch {
