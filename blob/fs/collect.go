@@ -40,36 +40,64 @@ func (s *Store) List(ctx context.Context, fn func(blob.Kept) error) error {
 // renews the file before it moves, or finds none and writes it anew. Files are
 // removed without waiting for the disk: what a crash brings back is swept again.
 func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(agon.Digest) bool, swept func(blob.Kept)) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, sweptDir), 0o700); err != nil {
+		return fmt.Errorf("sweep blobs: %w", err)
+	}
 	return s.each(ctx, func(d agon.Digest, e iofs.DirEntry) error {
+		if !garbage(d) {
+			return nil
+		}
 		fi, err := e.Info()
 		if err != nil {
 			return ignoreMissing(err)
 		}
-		if !fi.ModTime().Before(before) || !garbage(d) {
+		if !fi.ModTime().Before(before) {
 			return nil
 		}
-		path, away := s.path(d), filepath.Join(s.dir, tempDir, "gone-"+d.Hex())
+		path, away := s.path(d), filepath.Join(s.dir, sweptDir, d.Hex())
 		if err := os.Rename(path, away); err != nil {
 			if errors.Is(err, iofs.ErrNotExist) {
 				return nil
 			}
 			return fmt.Errorf("sweep blob %s: %w", d, err)
 		}
-		fi, err = os.Lstat(away)
-		if err != nil {
-			return fmt.Errorf("sweep blob %s: %w", d, err)
+		if fi, err = os.Lstat(away); err != nil { // missing: a server that starts has taken it back
+			return ignoreMissing(err)
 		}
 		if !fi.ModTime().Before(before) {
 			// Whoever wrote it anew meanwhile wrote the same bytes.
-			if err := os.Rename(away, path); err != nil {
+			if err := ignoreMissing(os.Rename(away, path)); err != nil {
 				return fmt.Errorf("sweep blob %s: put it back: %w", d, err)
 			}
 			return nil
 		}
 		if err := os.Remove(away); err != nil {
-			return fmt.Errorf("sweep blob %s: %w", d, err)
+			return ignoreMissing(err)
 		}
 		swept(blob.Kept{Digest: d, Bytes: fi.Size(), At: fi.ModTime()})
 		return nil
 	})
+}
+
+// takeBack moves back what a Sweep was looking at when it was killed: the blob may
+// have been put again right before it was moved.
+func (s *Store) takeBack() error {
+	dir := filepath.Join(s.dir, sweptDir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("take back blobs: %w", err)
+	}
+	for _, e := range entries {
+		d := agon.Digest(agon.DigestPrefix + e.Name())
+		if d.Validate() != nil {
+			continue
+		}
+		if err := ignoreMissing(os.Rename(filepath.Join(dir, e.Name()), s.path(d))); err != nil {
+			return fmt.Errorf("take back blob %s: %w", d, err)
+		}
+	}
+	return nil
 }

@@ -79,8 +79,60 @@ func TestSweepMeetsPuts(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	left, _ := filepath.Glob(filepath.Join(dir, tempDir, "*"))
-	if len(left) > 0 {
-		t.Errorf("left over: %v", left)
+	for _, name := range []string{tempDir, sweptDir} {
+		if left, _ := filepath.Glob(filepath.Join(dir, name, "*")); len(left) > 0 {
+			t.Errorf("left over: %v", left)
+		}
+	}
+}
+
+// What a killed sweep had moved away is there again after the next start.
+func TestSweepKilled(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	b := []byte("moved away")
+	d, err := s.Put(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := filepath.Join(dir, sweptDir)
+	if err := os.MkdirAll(away, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.path(d), filepath.Join(away, d.Hex())); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(t, dir).Get(t.Context(), d); err != nil || !bytes.Equal(got, b) {
+		t.Fatalf("%q, %v", got, err)
+	}
+}
+
+// Whoever opens the folder beside its owner leaves the owner's half-written files.
+func TestOpenBeside(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	half := filepath.Join(dir, tempDir, "put-1")
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.Put(t.Context(), []byte("whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(dir, Options{Beside: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); err != nil {
+		t.Error(err)
+	}
+	if got, err := other.Get(t.Context(), d); err != nil || string(got) != "whole" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if d, err = other.Put(t.Context(), []byte("by the other")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), d); err != nil || string(got) != "by the other" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -21,8 +21,12 @@ import (
 // DefaultMaxBytes bounds one blob unless Options say otherwise.
 const DefaultMaxBytes = 64 << 20
 
-// tempDir holds files that are being written; Open empties it.
-const tempDir = "tmp"
+// tempDir holds files that are being written; Open empties it. sweptDir holds blobs
+// that Sweep has moved away and looks at; Open moves back what a crash left there.
+const (
+	tempDir  = "tmp"
+	sweptDir = "swept"
+)
 
 // Options tune a Store. The zero value is useful.
 type Options struct {
@@ -34,11 +38,14 @@ type Options struct {
 	// Quota bounds all blobs of a Cache together, in bytes on the disk: the
 	// oldest are removed, and Get says ErrNotFound of them; 0 means no bound.
 	Quota int64
+	// Beside opens the folder of a process that may be at work: its temporary files and
+	// journals are left alone.
+	Beside bool
 }
 
 // Store keeps blobs below one directory. One process at a time should own the
-// directory; several would still be correct, but Open removes the temporary
-// files of the others.
+// directory; others open it with Options.Beside: Open removes the temporary files of
+// the others.
 type Store struct {
 	dir   string
 	max   int64
@@ -62,6 +69,9 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open blob folder: a quota of %d bytes: only a cache takes one, above 0", o.Quota)
 	}
 	s := &Store{dir: dir, max: o.MaxBytes, cache: o.Cache}
+	if o.Beside {
+		return s, os.MkdirAll(filepath.Join(dir, tempDir), 0o700)
+	}
 	tmp := filepath.Join(dir, tempDir)
 	if err := os.RemoveAll(tmp); err != nil {
 		return nil, fmt.Errorf("clear %s: %w", tmp, err)
@@ -82,7 +92,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob folder: %w", err)
 	}
-	if err := errors.Join(s.syncDir(dir), s.recover(logs)); err != nil {
+	if err := errors.Join(s.syncDir(dir), s.recover(logs), s.takeBack()); err != nil {
 		return nil, err
 	}
 	s.journal = &journal{dir: logs, maxBytes: journalBytes, maxCount: journalCount}

@@ -66,6 +66,14 @@ func New(e Engine) *Store {
 	return s
 }
 
+// KeepArenas says that from now on no other process changes arenas while writes of this
+// one are kept: it leads.
+func (s *Store) KeepArenas() {
+	s.arenas.mu.Lock()
+	defer s.arenas.mu.Unlock()
+	s.arenas.off = false
+}
+
 // Close waits for running transactions and closes the engine.
 func (s *Store) Close() error { return s.e.Close() }
 
@@ -117,8 +125,8 @@ func (t *Tx) arenasMove() {
 // asks for one of the few, and they change when an operator says so. It is not
 // kept where other processes may change them. The zero value is ready.
 type arenas struct {
-	off     bool // nothing is kept
 	mu      sync.Mutex
+	off     bool  // guarded by mu; nothing is kept
 	version int64 // guarded by mu; grows when a change begins and when it ends
 	writers int   // guarded by mu; changes under way: the list is not kept then
 	list    []agon.Arena
@@ -301,6 +309,24 @@ func Migrate(ctx context.Context, e Engine, id string) error {
 		_, err = q.ExecContext(ctx, `INSERT INTO schema_version (one, version) VALUES (1, $1)
 			ON CONFLICT (one) DO UPDATE SET version = excluded.version`, len(files))
 		return err
+	})
+}
+
+// Current is an error where the schema is not the one that this program knows.
+func Current(ctx context.Context, e Engine) error {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	return e.Read(ctx, func(ctx context.Context, q Querier) error {
+		var have int
+		if err := q.QueryRowContext(ctx, `SELECT version FROM schema_version WHERE one = 1`).Scan(&have); err != nil {
+			return fmt.Errorf("read the schema's version: %w", err)
+		}
+		if have != len(files) {
+			return fmt.Errorf("the database has schema %d, this program knows %d: use the agon that its server runs", have, len(files))
+		}
+		return nil
 	})
 }
 

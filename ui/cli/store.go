@@ -75,8 +75,7 @@ bodies) is released; its bytes go with the next gc. Scores, events, receipts and
 stay, and so does the evidence of who sits or sat, of undecided submissions, and of what is
 appealed or judged again. A run whose evidence is gone cannot be judged again.
 
-Servers may be at work where rows are in PostgreSQL and blobs in a bucket; else stop the
-server first. --dry-run changes nothing.
+Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
 JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs}.`,
 		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180",

@@ -22,40 +22,59 @@ import (
 	"github.com/agon-arena/agon/ui/cli"
 )
 
-// collect removes what the server of o no longer needs. Where its rows and its
-// bytes are elsewhere, servers may be at work; else none may use the data directory.
+// collect removes what the server of o no longer needs. Servers may be at work.
 func collect(ctx context.Context, o kit.Options, c cli.CollectOptions) (r *gc.Report, err error) {
-	shared := o.Store != "" && o.Blobs != ""
-	if shared && !c.DryRun && c.Grace < gc.LeastGrace {
+	beside := o.Store != "" && o.Blobs != "" // nothing says whether servers are at work
+	var d *kit.Data
+	if !beside {
+		if d, beside, err = openOrShare(o.Data); err != nil {
+			return nil, err
+		}
+		defer d.Close()
+	}
+	if beside && !c.DryRun && c.Grace < gc.LeastGrace {
 		return nil, &agon.Error{
 			Code: "bad_setting", Status: http.StatusUnprocessableEntity, Field: "grace", Message: fmt.Sprintf("a grace of %s is too short beside servers: bytes are put before the rows that name them", c.Grace),
 			Limit: gc.LeastGrace.String(), Mend: "give --grace 2h or more",
 		}
 	}
-	var d *kit.Data
-	if !shared {
-		if _, err := os.Stat(filepath.Join(o.Data, cli.MarkerFile)); err != nil {
-			return nil, &agon.Error{Code: "not_found", Status: http.StatusNotFound, Field: "data", Message: o.Data + " is not a data directory of agon", Mend: "name it with --data"}
-		}
-		if d, err = kit.OpenData(o.Data); err != nil {
-			return nil, err
-		}
-		defer d.Close()
+	var st *store.Store
+	if beside && o.Store == "" {
+		st, err = sqlite.OpenBeside(ctx, d.Path("agon.db"))
+	} else {
+		st, err = openStore(ctx, d, o, false)
 	}
-	st, err := openStore(ctx, d, o, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	at := d
-	if o.Blobs != "" {
-		at = nil // no cache
+	var blobs blob.Collector
+	switch {
+	case o.Blobs != "":
+		blobs, err = openBlobs(ctx, nil, o) // no cache
+	case beside:
+		blobs, err = blobfs.Open(d.Path("blobs"), blobfs.Options{Beside: true})
+	default:
+		blobs, err = openBlobs(ctx, d, o)
 	}
-	blobs, err := openBlobs(ctx, at, o)
 	if err != nil {
 		return nil, err
 	}
 	return gc.Collect(ctx, gc.Config{Store: st, Blobs: blobs, Now: time.Now(), Grace: c.Grace, Evidence: c.KeepEvidence, DryRun: c.DryRun})
+}
+
+// openOrShare locks a data directory, or shares it (beside) with the server that has it.
+func openOrShare(dir string) (d *kit.Data, beside bool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, cli.MarkerFile)); err != nil {
+		return nil, false, &agon.Error{Code: "not_found", Status: http.StatusNotFound, Field: "data", Message: dir + " is not a data directory of agon", Mend: "name it with --data"}
+	}
+	d, err = kit.OpenData(dir)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Code == "data_in_use" {
+		d, err = kit.ShareData(dir)
+		return d, true, err
+	}
+	return d, false, err
 }
 
 // end is one side of a copy.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -31,6 +32,8 @@ type Options struct {
 	// AcceptLoss opens a database that has lost commits which were acknowledged:
 	// the operator has said so. Otherwise that is an error (lost_commits).
 	AcceptLoss bool
+
+	beside bool // see OpenBeside
 }
 
 // Open opens or makes the database file and brings its schema up to date.
@@ -49,6 +52,23 @@ func OpenWith(ctx context.Context, path string, o Options) (*store.Store, error)
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
 	}
 	if err := e.loadFacts(ctx); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
+	}
+	return store.New(e), nil
+}
+
+// OpenBeside opens the database of a server that may be at work in another process:
+// for reads, and for writes that no fact tells of. They are not counted as commits of the
+// server. The file must be there, with the schema that this program knows.
+func OpenBeside(ctx context.Context, path string) (*store.Store, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	e, err := openEngine(ctx, path, Options{beside: true})
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	if err := store.Current(ctx, e); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, e.Close()))
 	}
 	return store.New(e), nil
@@ -86,7 +106,7 @@ type engine struct {
 	factRow  int64 // owned by the writer, once it is loaded: the last row of log_facts
 	factNext int64 // owned by the writer, as factRow is: the index of the next fact
 
-	guard *guard.File // owned by the writer; the count of commits beside the database
+	guard *guard.File // owned by the writer; the count of commits beside the database; nil: another process counts
 	salt  [16]byte    // sets this process's commits apart from those of a copy
 	mark  atomic.Pointer[guard.Mark]
 }
@@ -116,13 +136,16 @@ func openEngine(ctx context.Context, path string, o Options) (*engine, error) {
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
 		return nil, errors.Join(fmt.Errorf("journal mode is %q, want wal", mode), err, conn.Close(), w.Close())
 	}
-	g, mark, err := openGuard(ctx, conn, path, o)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close(), w.Close())
+	var g *guard.File
+	var mark guard.Mark
+	if !o.beside {
+		if g, mark, err = openGuard(ctx, conn, path, o); err != nil {
+			return nil, errors.Join(err, conn.Close(), w.Close())
+		}
 	}
 	r, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
 	if err != nil {
-		return nil, errors.Join(err, g.Close(), conn.Close(), w.Close())
+		return nil, errors.Join(err, closeGuard(g), conn.Close(), w.Close())
 	}
 	readers := 2 + runtime.GOMAXPROCS(0)
 	r.SetMaxOpenConns(readers)
@@ -149,7 +172,7 @@ func (e *engine) Close() error {
 				err = errors.Join(err, r.close())
 			}
 		}
-		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close(), e.guard.Close())
+		err = errors.Join(err, e.read.Close(), e.conn.Close(), e.write.Close(), closeGuard(e.guard))
 	})
 	return err
 }
@@ -218,6 +241,13 @@ func (e *engine) runGroup(jobs []*group.Job, careful bool) (err error) {
 		_, err = q.ExecContext(ctx, "COMMIT")
 		return err
 	}
+	if e.guard == nil {
+		if len(q.facts) > 0 {
+			return errors.New("only the server of a database writes what its log tells of")
+		}
+		_, err = q.ExecContext(ctx, "COMMIT")
+		return err
+	}
 	mark := e.mark.Load().Next(e.salt[:])
 	if len(q.facts) > 0 {
 		if _, err := q.ExecContext(ctx, "INSERT INTO log_facts (n, first, facts) VALUES ($1, $2, $3)", q.row, q.first, strings.Join(q.facts, "\n")); err != nil {
@@ -264,6 +294,13 @@ func openGuard(ctx context.Context, conn *sql.Conn, path string, o Options) (g *
 		return nil, m, errors.Join(err, g.Close())
 	}
 	return g, m, nil
+}
+
+func closeGuard(g *guard.File) error {
+	if g == nil {
+		return nil
+	}
+	return g.Close()
 }
 
 // Commits is how often the database was written, and the running hash of it.

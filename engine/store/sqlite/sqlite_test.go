@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/storetest"
 )
@@ -225,5 +226,78 @@ func TestHalfWayInAGroup(t *testing.T) {
 				t.Error("a table of a failed job is there")
 			}
 		})
+	}
+}
+
+// Another process may read and write beside the server: the server's count of commits
+// and its facts are as if nobody had.
+func TestOpenBeside(t *testing.T) {
+	ctx, path := t.Context(), filepath.Join(t.TempDir(), "agon.db")
+	if _, err := OpenBeside(ctx, path); err == nil {
+		t.Error("a file was made")
+	}
+	s, err := Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := func(d string) func(tx *store.Tx) error {
+		return func(tx *store.Tx) error {
+			return tx.AddRef(store.BlobRef{Digest: agon.Sum([]byte(d)), What: store.RefCode, Owner: d})
+		}
+	}
+	if err := s.Write(ctx, ref("server")); err != nil {
+		t.Fatal(err)
+	}
+	other, err := OpenBeside(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := s.Commits()
+	if err := other.Write(ctx, ref("beside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.InsertEntry(store.Entry{Submission: agon.Submission{ID: "s", Arena: "a", State: agon.SubmissionQueued}})
+		return err
+	}); err == nil {
+		t.Error("a fact was written beside the server")
+	}
+	if err := s.Write(ctx, ref("server again")); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := s.Commits(); n != before+1 {
+		t.Errorf("%d commits of the server, want %d", n, before+1)
+	}
+	if err := errors.Join(other.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err = Open(ctx, path) // compares the database with the count
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"server", "beside", "server again"} {
+		if err := s.Read(ctx, func(tx *store.Tx) error {
+			refs, err := tx.Refs(agon.Sum([]byte(d)))
+			if len(refs) != 1 {
+				t.Errorf("%s: %v", d, refs)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("UPDATE schema_version SET version = version - 1")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBeside(ctx, path); err == nil || !strings.Contains(err.Error(), "use the agon that its server runs") {
+		t.Errorf("an older schema: %v", err)
 	}
 }
