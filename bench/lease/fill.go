@@ -8,11 +8,13 @@ import (
 	"os"
 	"time"
 
-	_ "modernc.org/sqlite" // bulk inserts go around the store
+	_ "github.com/jackc/pgx/v5/stdlib" // empty goes around the store,
+	_ "modernc.org/sqlite"             // and so do bulk inserts
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/postgres"
 	"github.com/agon-arena/agon/engine/store/sqlite"
 )
 
@@ -21,10 +23,26 @@ const (
 	netuid  = 1
 )
 
+// empty removes all that a PostgreSQL database holds.
+func empty(ctx context.Context, at string) error {
+	db, err := sql.Open("pgx", at)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
+	return errors.Join(err, db.Close())
+}
+
 // fill queues submissions of a run for each task, as the platform does, and
-// puts so many finished runs before them.
-func fill(ctx context.Context, path string, finished, queued int) error {
-	st, err := sqlite.Open(ctx, path)
+// puts so many finished runs before them: in a file, or in the database at.
+func fill(ctx context.Context, path, at string, finished, queued int) error {
+	var st *store.Store
+	var err error
+	if at != "" {
+		st, err = postgres.Open(ctx, at)
+	} else {
+		st, err = sqlite.Open(ctx, path)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // process on a durable store, and 200 (then 20) workers of 20 validators that
 // claim runs and report results over /v1, each request signed.
 //
-//	make build && go run ./bench/lease [-finished 1000000]
+//	make build && go run ./bench/lease [-finished 1000000] [-store postgres://…]
 package main
 
 import (
@@ -36,6 +36,8 @@ type options struct {
 	queued   int
 	runFor   time.Duration
 	rate     int
+	store    string
+	rounds   int
 }
 
 func main() {
@@ -46,7 +48,13 @@ func main() {
 	flag.IntVar(&o.queued, "queued", 6000, "submissions in the queue, 27 runs each")
 	flag.DurationVar(&o.runFor, "for", 6*time.Second, "time of each measurement, after a third of it to warm up")
 	flag.IntVar(&o.rate, "rate", 3000, "pairs/s of the paced measurement")
+	flag.StringVar(&o.store, "store", "", "measure an empty PostgreSQL `database` too, taking turns with SQLite; it is emptied afterwards")
+	flag.IntVar(&o.rounds, "rounds", 1, "measurements of each store")
 	flag.Parse()
+	if o.store != "" && o.finished > 0 {
+		fmt.Fprintln(os.Stderr, "lease: finished runs are stored in SQLite only: leave out -store or -finished")
+		os.Exit(2)
+	}
 	if err := measure(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "lease:", err)
 		os.Exit(1)
@@ -55,70 +63,116 @@ func main() {
 
 func measure(ctx context.Context, o options) error {
 	fmt.Printf("workers of %d validators; caller and server share the machine\n\n", validators)
-	fmt.Println("| finished runs | workers | pace | pairs/s | claim p50 | claim p99 | result p50 | result p99 | worst | CPU of a pair: server, workers |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
-	counts := []int{0}
-	if o.finished > 0 {
-		counts = append(counts, o.finished)
+	fmt.Println("| store | finished runs | workers | pace | pairs/s | claim p50 | claim p99 | result p50 | result p99 | worst | CPU of a pair: server, PostgreSQL, workers |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
+	type kind struct {
+		store    string
+		finished int
 	}
-	for _, n := range counts {
-		if err := one(ctx, o, n); err != nil {
-			return err
+	kinds := []kind{{}}
+	if o.finished > 0 {
+		kinds = append(kinds, kind{finished: o.finished})
+	}
+	if o.store != "" {
+		kinds = append(kinds, kind{store: o.store})
+	}
+	best := map[string][]float64{} // pairs/s as fast as it goes, by store
+	for range o.rounds {
+		for _, k := range kinds {
+			rate, err := one(ctx, o, k.store, k.finished)
+			if err != nil {
+				return err
+			}
+			best[k.store] = append(best[k.store], rate)
 		}
+	}
+	if o.store != "" {
+		lite, pg := median(best[""]), median(best[o.store])
+		fmt.Printf("\nas fast as it goes, medians of %d: %.0f pairs/s on SQLite, %.0f on PostgreSQL: ratio %.2f\n", o.rounds, lite, pg, pg/lite)
 	}
 	return nil
 }
 
-// one measures a server whose store holds so many finished runs.
-func one(ctx context.Context, o options, finished int) error {
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// one measures a server whose store, a PostgreSQL database or else a file, holds so many
+// finished runs. It returns the pairs/s of all workers as fast as it goes.
+func one(ctx context.Context, o options, at string, finished int) (rate float64, err error) {
 	dir, err := os.MkdirTemp("", "agon-bench-")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	stop, _, err := serve(ctx, o, dir) // makes the arena, the ledger and the operator's key
+	if at != "" {
+		defer func() { err = errors.Join(err, empty(ctx, at)) }()
+	}
+	stop, _, err := serve(ctx, o, dir, at) // makes the arena, the ledger and the operator's key
 	if err != nil {
-		return err
+		return 0, err
 	}
 	keys, err := register(ctx, o, dir)
 	if err == nil {
 		err = stop()
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := fill(ctx, filepath.Join(dir, "agon.db"), finished, o.queued); err != nil {
-		return fmt.Errorf("fill the store: %w", err)
+	if err := fill(ctx, filepath.Join(dir, "agon.db"), at, finished, o.queued); err != nil {
+		return 0, fmt.Errorf("fill the store: %w", err)
 	}
-	stop, pid, err := serve(ctx, o, dir)
+	stop, pid, err := serve(ctx, o, dir, at)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = stop() }()
 	audience, err := audienceOf(ctx, o)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	name := "SQLite"
+	if at != "" {
+		name = "PostgreSQL"
 	}
 	l := load{addr: o.listen, audience: audience, keys: keys}
 	if _, err := l.run(o.runFor/3, validators*perOne, 0); err != nil {
-		return err
+		return 0, err
 	}
 	for _, m := range []struct{ workers, rate int }{{validators * perOne, 0}, {validators * perOne, o.rate}, {validators * perOne, o.rate / 2}, {validators, 0}} {
-		server, own := cpu(strconv.Itoa(pid)), cpu("self")
+		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU()
 		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
-			return err
+			return 0, err
+		}
+		if rate == 0 {
+			rate = s.rate
 		}
 		pairs := float64(len(s.results))
-		server, own = cpu(strconv.Itoa(pid))-server, cpu("self")-own
+		server, own, db = cpu(strconv.Itoa(pid))-server, cpu("self")-own, databaseCPU()-db
+		if at == "" {
+			db = 0
+		}
 		pace := "as fast as it goes"
 		if m.rate > 0 {
 			pace = fmt.Sprintf("%d/s", m.rate)
 		}
-		fmt.Printf("| %d | %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f µs, %.0f µs |\n", finished, m.workers, pace, s.rate,
-			ms(s.claims, 50), ms(s.claims, 99), ms(s.results, 50), ms(s.results, 99), ms(append(s.claims, s.results...), 100), server/pairs*1e6, own/pairs*1e6)
+		fmt.Printf("| %s | %d | %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f µs, %.0f µs, %.0f µs |\n", name, finished, m.workers, pace, s.rate,
+			ms(s.claims, 50), ms(s.claims, 99), ms(s.results, 50), ms(s.results, 99), ms(append(s.claims, s.results...), 100), server/pairs*1e6, db/pairs*1e6, own/pairs*1e6)
 	}
-	return nil
+	return rate, nil
+}
+
+// databaseCPU is the processor time that the PostgreSQL servers of this machine use, in seconds.
+func databaseCPU() (sum float64) {
+	list, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range list {
+		if comm, err := os.ReadFile(p + "/comm"); err == nil && strings.TrimSpace(string(comm)) == "postgres" {
+			sum += cpu(filepath.Base(p))
+		}
+	}
+	return sum
 }
 
 // cpu is the processor time that a process has used, in seconds.
@@ -144,9 +198,12 @@ func ms(times []time.Duration, percent int) string {
 }
 
 // serve starts the server on dir and waits until it answers.
-func serve(ctx context.Context, o options, dir string) (stop func() error, pid int, err error) {
+func serve(ctx context.Context, o options, dir, at string) (stop func() error, pid int, err error) {
 	cmd := exec.CommandContext(ctx, o.bin, "serve", "--data", dir, "--listen", o.listen)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "AGON_") })
+	if at != "" {
+		cmd.Env = append(cmd.Env, "AGON_STORE="+at)
+	}
 	if os.Getenv("AGON_BENCH_STDERR") != "" {
 		cmd.Stderr = os.Stderr
 	}

@@ -158,6 +158,7 @@ func (m *member) tryLead(ctx context.Context, at seat) (*store.Term, *kit.Data, 
 // lead serves as the leader. It closes what at holds.
 func (m *member) lead(ctx context.Context, at seat, t *store.Term) (again bool, err error) {
 	began := time.Now()
+	at.store.KeepArenas()
 	s, err := openArenasAt(ctx, m.o, at)
 	if err != nil {
 		t.Resign()

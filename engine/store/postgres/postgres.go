@@ -20,11 +20,13 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sys/unix"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
@@ -42,6 +44,9 @@ const (
 	statementTime = 2 * time.Minute
 	// away is how long a write waits for a server that restarts, or for the lock.
 	away = 30 * time.Second
+	// silence is how long the other end of a connection may be away before both ends give
+	// it up: the locks of a process that cannot be reached any more are free after it.
+	silence = 4 * time.Second
 	// firstPause and maxPause bound the wait between two tries.
 	firstPause, maxPause = 20 * time.Millisecond, time.Second
 )
@@ -125,6 +130,11 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	p["statement_timeout"] = strconv.FormatInt(statementTime.Milliseconds(), 10)
 	p["idle_in_transaction_session_timeout"] = p["statement_timeout"]
 	p["timezone"] = "UTC"
+	// The server asks after a second of silence, once a second. Unix sockets ignore it.
+	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"] = "1", "1"
+	p["tcp_keepalives_count"] = strconv.Itoa(int(silence/time.Second) - 1)
+	p["tcp_user_timeout"] = strconv.FormatInt(silence.Milliseconds(), 10)
+	conf.DialFunc = dialer().DialContext
 	if p["application_name"] == "" {
 		p["application_name"] = "agon"
 	}
@@ -163,6 +173,23 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	}
 	go e.sendNews()
 	return e, nil
+}
+
+// dialer makes connections that end after silence.
+func dialer() *net.Dialer {
+	return &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: int(silence/time.Second) - 1},
+		Control: func(network, _ string, c syscall.RawConn) (err error) {
+			if !strings.HasPrefix(network, "tcp") {
+				return nil
+			}
+			// What was sent and is not confirmed counts too (tcp(7), TCP_USER_TIMEOUT).
+			cerr := c.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+			})
+			return errors.Join(cerr, err)
+		},
+	}
 }
 
 // prepare makes the row in which facts are numbered, and that of the leader.

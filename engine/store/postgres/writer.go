@@ -80,15 +80,14 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 	// The lock first, in a transaction whose statements each see what was committed
 	// before them: a snapshot that is older than the lock would miss the group before.
 	q := &writer{conn: e.conn, careful: careful}
-	if err := q.run(ctx, fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, lockKey)); err != nil {
-		return err
-	}
+	begin := fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, lockKey)
 	if term := e.term.Load(); term > 0 {
-		if err := q.run(ctx, fence(term)); state(err) == fenced {
-			return errors.Join(store.ErrDeposed, e.rollback(ctx))
-		} else if err != nil {
-			return err
-		}
+		begin += "; " + fence(term)
+	}
+	if err := q.run(ctx, begin); state(err) == fenced {
+		return errors.Join(store.ErrDeposed, e.rollback(ctx))
+	} else if err != nil {
+		return err
 	}
 	for _, j := range jobs {
 		if err := e.runJob(ctx, q, j); err != nil {
@@ -98,16 +97,11 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 	if !q.kept {
 		return q.run(ctx, `COMMIT`)
 	}
-	if len(q.facts) > 0 {
-		if err := q.storeFacts(ctx); err != nil {
-			return err
-		}
-	}
-	var xid string
-	if err := e.conn.QueryRowContext(ctx, `SELECT pg_current_xact_id()::text`).Scan(&xid); err != nil {
+	xid, err := q.storeFacts(ctx)
+	if err != nil {
 		return err
 	}
-	err := q.run(ctx, `COMMIT`)
+	err = q.run(ctx, `COMMIT`)
 	if err == nil || !passing(err) {
 		return err
 	}
@@ -280,13 +274,17 @@ func (q *writer) SkipTo(index int64) {
 	q.first = max(q.first, index)
 }
 
-func (q *writer) storeFacts(ctx context.Context) error {
-	if q.factErr != nil {
-		return q.factErr
+// storeFacts stores the group's facts, where it has some, and names its transaction.
+func (q *writer) storeFacts(ctx context.Context) (xid string, err error) {
+	switch {
+	case q.factErr != nil:
+		return "", q.factErr
+	case len(q.facts) == 0:
+		err = q.conn.QueryRowContext(ctx, `SELECT pg_current_xact_id()::text`).Scan(&xid)
+	default:
+		err = q.conn.QueryRowContext(ctx, `WITH w AS (UPDATE store_writer SET fact_row = $1, fact_next = $4 WHERE one = 1)
+			INSERT INTO log_facts (n, first, facts) VALUES ($1, $2, $3) RETURNING pg_current_xact_id()::text`,
+			q.row, q.first, strings.Join(q.facts, "\n"), q.first+int64(len(q.facts))).Scan(&xid)
 	}
-	if _, err := q.conn.ExecContext(ctx, `INSERT INTO log_facts (n, first, facts) VALUES ($1, $2, $3)`, q.row, q.first, strings.Join(q.facts, "\n")); err != nil {
-		return err
-	}
-	_, err := q.conn.ExecContext(ctx, `UPDATE store_writer SET fact_row = $1, fact_next = $2 WHERE one = 1`, q.row, q.first+int64(len(q.facts)))
-	return err
+	return xid, err
 }
