@@ -25,7 +25,7 @@ var numbersOfSentences = map[string]float64{
 // The sentence of each decision of each rule, as it stands in sentences.txt: UPDATE_GOLDEN=1 writes it anew.
 func TestSentences(t *testing.T) {
 	rules := All().Incentives()
-	words := []string{incentive.ScriptedRule, incentive.ZeroRule, incentive.ForgedRule, incentive.ByHeartRule, incentive.UnattestedRule}
+	words := []string{incentive.ScriptedRule, incentive.ZeroRule, incentive.ForgedRule, incentive.ByHeartRule, incentive.UnattestedRule, incentive.VettedRule}
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		words = append(words, name)
 		words = append(words, rules[name].Reasons...)

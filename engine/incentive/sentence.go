@@ -22,6 +22,9 @@ const ByHeartRule = "by_heart"
 // UnattestedRule is the reason why a seat does not move on results that nobody can judge again.
 const UnattestedRule = "unattested"
 
+// VettedRule is the reason why a seat does not move to a submission that a vetting refused.
+const VettedRule = "vetting"
+
 // GateRule is the reason why a seat does not move on scores of a judge that was not
 // measured, is below its arena's gate, or lacks a part that something stands in for.
 const GateRule = "judge_gate"
@@ -40,6 +43,9 @@ func Say(rules map[string]Rule, d agon.Decision) string {
 func say(rules map[string]Rule, d agon.Decision) string {
 	if d.Rule == UnattestedRule {
 		return "Kept out: " + Figure(d.Numbers["unattested"]) + " of its results came without evidence that another could judge again."
+	}
+	if d.Rule == VettedRule {
+		return "Kept out: its result would sit, and whom the arena asks before a seat moves has refused it."
 	}
 	if n := d.Numbers["propped"]; d.Rule == GateRule && n > 0 {
 		return "Kept out: " + Figure(n) + " of its scores rest on what only stands in for a part of the judging, which the arena has now. Enter it again, with a change, to have it judged by that."

@@ -126,6 +126,13 @@ type Chooser interface {
 	Options() map[string][]string
 }
 
+// Vetted is a Kind whose arenas may have somebody outside asked before a submission
+// is played, and before one takes a seat (platform.ClaimVetting).
+type Vetted interface {
+	// Vets says of which an arena wants that.
+	Vets(a *agon.Arena) (entries, seats bool)
+}
+
 // CheckOptions says what is wrong with the options of an arena of kind k.
 func CheckOptions(k Kind, own map[string]string) error {
 	var known map[string][]string

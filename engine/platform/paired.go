@@ -130,6 +130,9 @@ func (p *Platform) decidePaired(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 			d.Outcome, d.Rule = agon.KeptSeat, incentive.GateRule
 			maps.Copy(d.Numbers, ungauged)
 		}
+		if waits, err := p.vettedSeat(tx, a, &e, &d); waits || err != nil {
+			return false, 0, err
+		}
 	}
 	return true, 0, p.book(tx, a, e, d)
 }

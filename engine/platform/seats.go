@@ -184,6 +184,9 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 		if waits := p.judgedSeat(a, r, &d); waits {
 			return false, nil
 		}
+		if waits, err := p.vettedSeat(tx, a, &e, &d); waits || err != nil {
+			return false, err
+		}
 	default:
 		if waits, err := p.faultsMatter(tx, a, e, rule, c); waits || err != nil {
 			return false, err

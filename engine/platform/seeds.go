@@ -354,13 +354,11 @@ func (p *Platform) begin(ctx context.Context, a agon.Arena, id, hash string) (qu
 		if e.Beacon = &b; e.State != agon.SubmissionQueued {
 			return nil // withdrawn, or excluded meanwhile
 		}
-		queued, err = p.first(tx, a, e)
-		if err != nil { // the miner's files passed every gate: the plan is ours
-			f := incomplete(nil, err)
-			queued = 0
-			return p.setState(tx, id, agon.SubmissionExcluded, append(e.Findings, f))
+		if waits, err := tx.InVetting(id); waits || err != nil {
+			return err // it begins when somebody has passed it (vetted)
 		}
-		return nil
+		queued, err = p.firstOrOurs(tx, a, e)
+		return err
 	})
 	return queued, err
 }

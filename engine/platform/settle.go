@@ -474,24 +474,29 @@ func (p *Platform) decideReady(tx *store.Tx, present agon.Arena) (queued int, er
 		if g, err := p.gauge(a); err != nil || g.shut() {
 			return queued, err // the sweeper looks again (recalibrated)
 		}
-		if d := p.decider(a); d != nil {
-			done, n, err := p.decideContest(tx, a, e, d)
-			if queued += n; err != nil || !done {
-				return queued, err
-			}
-			continue
-		}
-		if rule, rerr := p.rule(a); rerr == nil && rule.Pairing != nil {
-			done, n, err := p.decidePaired(tx, a, e, rule)
-			if queued += n; err != nil || !done {
-				return queued, err
-			}
-			continue
-		}
-		if done, err := p.decide(tx, a, e); err != nil || !done {
+		done, n, err := p.decideOne(tx, a, e)
+		if queued += n; err != nil {
 			return queued, err
 		}
+		if !done {
+			// One that waits for a vetting holds up nobody.
+			if vetting, err := tx.InVetting(e.ID); !vetting || err != nil {
+				return queued, err
+			}
+		}
 	}
+}
+
+// decideOne decides a submission as its arena does.
+func (p *Platform) decideOne(tx *store.Tx, a agon.Arena, e store.Entry) (done bool, queued int, err error) {
+	if d := p.decider(a); d != nil {
+		return p.decideContest(tx, a, e, d)
+	}
+	if rule, rerr := p.rule(a); rerr == nil && rule.Pairing != nil {
+		return p.decidePaired(tx, a, e, rule)
+	}
+	done, err = p.decide(tx, a, e)
+	return done, 0, err
 }
 
 // waits reports whether a decision has to wait for results to be judged again.

@@ -381,6 +381,9 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 	if e.State != agon.SubmissionQueued {
 		return 0, nil // a gate has excluded it
 	}
+	if entries, _ := p.vets(a); entries {
+		return 0, p.askVetting(tx, *e, store.VetEntry) // it begins when somebody has passed it (vetted)
+	}
 	if b.Rule != agon.BeaconNone && b.Hash == "" {
 		return 0, nil // it begins when the block is there (awaitBeacons)
 	}

@@ -255,10 +255,10 @@ func (t *Tx) CountChallenges(arena, coldkey string, seq int64) (int64, error) {
 }
 
 // FirstUndecided returns the oldest submission of an arena that is queued or
-// playing, or ErrNotFound.
+// playing and waits for no vetting, or ErrNotFound.
 func (t *Tx) FirstUndecided(arena string) (Entry, error) {
 	return one(t, scanEntry, `SELECT `+entryColumns+` FROM submissions
-		WHERE arena = $1 AND state IN ('queued', 'playing') ORDER BY seq LIMIT 1`, arena)
+		WHERE arena = $1 AND state IN ('queued', 'playing') AND NOT EXISTS (SELECT 1 FROM vettings v WHERE v.submission = submissions.id AND v.state <> 'done') ORDER BY seq LIMIT 1`, arena)
 }
 
 // SetEntryState moves a submission.

@@ -12,6 +12,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/kinds/coding/play"
 	"github.com/agon-arena/agon/kinds/coding/wire"
 	"github.com/agon-arena/agon/kinds/kit"
 )
@@ -20,6 +21,7 @@ import (
 const (
 	envAdmin    = "AGON_RIDGES_ADMIN_KEY"
 	envScreener = "AGON_RIDGES_SCREENER_PASSWORD"
+	envJudge    = "AGON_RIDGES_JUDGE_KEY"
 	envFrozen   = "AGON_RIDGES_FROZEN"
 	envCooldown = "AGON_RIDGES_COOLDOWN"
 	envPrice    = "AGON_RIDGES_PRICE_RAO"
@@ -45,10 +47,13 @@ func ridgesRoutes(s *kit.Server, arena agon.Arena) (http.Handler, error) {
 		},
 		Tree:     (&validator.TreeCache{Dir: s.Data.Path("ridges-trees"), Source: s.Blobs}).Tree,
 		Owner:    s.Operator.Hotkey.SS58(),
-		AdminKey: get(envAdmin), ScreenerPassword: get(envScreener), Frozen: get(envFrozen), Salt: get(envSalt), A0: get(envA0),
+		AdminKey: get(envAdmin), ScreenerPassword: get(envScreener), JudgeKey: get(envJudge), Frozen: get(envFrozen), Salt: get(envSalt), A0: get(envA0),
 	}
 	if c.A0 != "" && c.A0 != wire.A0Signed && c.A0 != wire.A0Unsigned {
 		return nil, wrong(envA0, "signed or unsigned")
+	}
+	if entries, seats := (&play.Kind{}).Vets(&arena); (entries || seats) && c.JudgeKey == "" {
+		return nil, wrong(envJudge, "the key of the judges that arena "+arena.ID+" asks (options.vetting)")
 	}
 	if v := get(envCooldown); v != "" {
 		d, err := time.ParseDuration(v)

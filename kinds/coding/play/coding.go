@@ -52,6 +52,29 @@ func (k *Kind) Dialects() []string {
 	return append([]string{gateway.DialectOpenAI, gateway.DialectTools}, door.Names()...)
 }
 
+// OptionVetting says what an arena has vetted by somebody outside: "entries" before they
+// are played, "seats" before they move, "both", or "none".
+const OptionVetting = "vetting"
+
+// Values of OptionVetting.
+const (
+	vetNone    = "none"
+	vetEntries = "entries"
+	vetSeats   = "seats"
+	vetBoth    = "both"
+)
+
+// Options implements kind.Chooser.
+func (k *Kind) Options() map[string][]string {
+	return map[string][]string{OptionVetting: {vetNone, vetEntries, vetSeats, vetBoth}}
+}
+
+// Vets implements kind.Vetted.
+func (k *Kind) Vets(a *agon.Arena) (entries, seats bool) {
+	v := a.Options[OptionVetting]
+	return v == vetEntries || v == vetBoth, v == vetSeats || v == vetBoth
+}
+
 // root is where a task's boxes stand.
 func (k *Kind) root(ctx context.Context, env kind.Env, t *task.Task) (rootfs.Root, error) {
 	if image := t.Config.Environment.Image; image != "" {

@@ -15,6 +15,7 @@ type Platform interface {
 	Entries
 	Plays
 	Leases
+	Vettings
 }
 
 // Entries enters agents in the arena and reads them.
@@ -49,4 +50,15 @@ type Leases interface {
 	Extend(ctx context.Context, c platform.Caller, lease, token string, hold time.Duration) (time.Time, error)
 	Heartbeat(ctx context.Context, c platform.Caller, lease string, h client.Heartbeat) (*client.HeartbeatReply, error)
 	Result(ctx context.Context, c platform.Caller, lease string, r client.Result) (*client.ResultReply, error)
+}
+
+// Vettings are the jobs of judges.
+type Vettings interface {
+	// ClaimVetting returns nil when there is none.
+	ClaimVetting(ctx context.Context, c platform.Caller, arena, what, worker string, hold time.Duration) (*store.Vetting, string, error)
+	AnswerVetting(ctx context.Context, c platform.Caller, id string, r platform.VetAnswer) (*store.Vetting, error)
+	ReviewVetting(ctx context.Context, c platform.Caller, id, actor, reason string, pass bool) (*store.Vetting, error)
+	// VettingOf returns nil when there is none.
+	VettingOf(ctx context.Context, c platform.Caller, submission, what string) (*store.Vetting, error)
+	Vettings(ctx context.Context, c platform.Caller, arena, what, state string) ([]store.Vetting, error)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 )
 
@@ -95,6 +94,7 @@ type agentRow struct {
 	seat    float64 // share of the reward
 	taken   *agon.Decision
 	out     bool // banned
+	review  string
 }
 
 // books are the lists that readers ask for. They are made anew when something
@@ -230,6 +230,9 @@ func (b *Backend) rowsOf(ctx context.Context, a *client.Arena, sets []setDoc, li
 		if r.status, err = b.statusOf(ctx, a, s); err != nil {
 			return nil, err
 		}
+		if r.review, err = b.seatReview(ctx, a, s); err != nil {
+			return nil, err
+		}
 		if s.State == agon.SubmissionScored && s.Score != nil {
 			v, c := *s.Score, float64(s.CostMicros)/1e6
 			r.score, r.cost = &v, &c
@@ -277,44 +280,6 @@ func ranked(rows []*agentRow) []*agentRow {
 		return ridges.Standing{Score: *x.score, Cost: x.cost, Created: x.sub.CreatedAt.UnixMicro()}.Before(ridges.Standing{Score: *y.score, Cost: y.cost, Created: y.sub.CreatedAt.UnixMicro()})
 	})
 	return out
-}
-
-// statusOf is the status of an agent in Ridges' words.
-func (b *Backend) statusOf(ctx context.Context, a *client.Arena, s client.Submission) (string, error) {
-	word := func(stage string) string {
-		if n, ok := strings.CutPrefix(stage, "screener_"); ok {
-			return "screening_" + n
-		}
-		return "evaluating"
-	}
-	switch s.State {
-	case agon.SubmissionScored:
-		return "finished", nil
-	case agon.SubmissionRefused, agon.SubmissionExcluded:
-		for _, f := range s.Findings {
-			if f.Code == kind.StageRefused {
-				if w := word(f.Field); w != "evaluating" {
-					return "failed_" + w, nil
-				}
-				return "cancelled", nil
-			}
-			if f.Code == "incomplete" || f.Code == "banned" {
-				return "cancelled", nil
-			}
-		}
-		return "failed_pre_screening", nil
-	}
-	if len(a.Stages) == 0 {
-		return "evaluating", nil
-	}
-	page, err := b.cfg.Platform.Runs(ctx, operator, b.cfg.Arena, s.ID, "", "", 1) // the newest
-	if err != nil {
-		return "", err
-	}
-	if len(page.Items) == 0 {
-		return word(a.Stages[0].Name), nil
-	}
-	return word(page.Items[0].Stage), nil
 }
 
 // fact tells who played what counts of a decided submission, and how long it took.
@@ -390,7 +355,12 @@ func (b *Backend) fill(ctx context.Context, r *agentRow, rank int, byID map[stri
 	}
 	st["set_id"], st["approved"], st["status"] = r.set, false, r.status
 	if r.status == "finished" {
-		st["status"] = "didnt_qualify"
+		switch st["status"], st["approval_review_status"] = "didnt_qualify", null(r.review); r.review {
+		case "rejected":
+			st["status"] = "rejected"
+		case "pending", "processing", "under_review":
+			st["status"] = "under_review"
+		}
 	}
 	if r.score != nil {
 		f, err := b.fact(ctx, r.sub.ID)
@@ -1074,9 +1044,12 @@ func (b *Backend) setOverview(w http.ResponseWriter, r *http.Request) {
 		var scores []float64
 		pre := map[string]int{"approved": 0, "rejected": 0, "unresolved": 0}
 		for _, x := range rows {
-			if x.status == "failed_pre_screening" {
+			switch x.status {
+			case "failed_pre_screening":
 				pre["rejected"]++
-			} else {
+			case "pre_screening", "pre_screening_needs_review":
+				pre["unresolved"]++
+			default:
 				pre["approved"]++
 			}
 			if x.score != nil {

@@ -51,6 +51,8 @@ type Config struct {
 	Owner string
 	// AdminKey opens /admin; empty: 503. ScreenerPassword lets screeners in; empty: none.
 	AdminKey, ScreenerPassword string
+	// JudgeKey lets judges take and answer jobs; empty: 503.
+	JudgeKey string
 	// Frozen says why nothing is taken; empty: it is.
 	Frozen string
 	// Cooldown is how long a hotkey waits for its next upload to a set.
@@ -181,6 +183,14 @@ func routes() []route {
 		{"DELETE /admin/blacklisted-validators/{hotkey}", (*Backend).blacklist},
 		{"PUT /admin/validators-paused", (*Backend).pause},
 		{"DELETE /admin/validators-paused", (*Backend).pause},
+		{"GET /admin/pre-screening-jobs", listJobs(preScreening)}, // these, and those of judges, are ours
+		{"GET /admin/approval-jobs", listJobs(approvals)},
+		{"POST /admin/pre-screening-jobs/{job}/review", reviewJob(preScreening)},
+		{"POST /admin/approval-jobs/{job}/review", reviewJob(approvals)},
+		{"POST /judge/pre-screening-jobs/claim", claimJob(preScreening)},
+		{"POST /judge/pre-screening-jobs/{job}/result", answerJob(preScreening)},
+		{"POST /judge/approval-jobs/claim", claimJob(approvals)},
+		{"POST /judge/approval-jobs/{job}/result", answerJob(approvals)},
 	}
 }
 
@@ -188,7 +198,7 @@ func routes() []route {
 func Patterns() []string {
 	return []string{
 		"/ws", "/upload/", "/retrieval/", "/scoring/", "/evaluation-sets/", "/agent/", "/evaluation/", "/evaluation-run/", "/statistics/", "/scaling/",
-		"/debug/", "/validator/", "/admin/",
+		"/debug/", "/validator/", "/admin/", "/judge/",
 	}
 }
 
