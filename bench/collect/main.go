@@ -79,7 +79,7 @@ func measure(ctx context.Context, bin string, n int) error {
 		return err
 	}
 	var r gc.Report
-	var took time.Duration
+	var took, used time.Duration
 	while, err := w.during(ctx, func() error {
 		began := time.Now()
 		cmd := exec.CommandContext(ctx, bin, "gc", "--data", dir, "-o", "json")
@@ -88,7 +88,7 @@ func measure(ctx context.Context, bin string, n int) error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("agon gc: %w", err)
 		}
-		took = time.Since(began)
+		took, used = time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
 		return json.Unmarshal(out.Bytes(), &r)
 	})
 	if err != nil {
@@ -97,9 +97,9 @@ func measure(ctx context.Context, bin string, n int) error {
 	if want := int64(n / 2); r.Removed != want {
 		return fmt.Errorf("agon gc removed %d of %d blobs that nothing names: %+v", r.Removed, want, r)
 	}
-	fmt.Println("| blobs | removed | agon gc takes | writes alone: p50, p99, worst | beside agon gc: p50, p99, worst |")
+	fmt.Println("| blobs | removed | agon gc takes, CPU time | writes alone: p50, p99, worst | beside agon gc: p50, p99, worst |")
 	fmt.Println("|---|---|---|---|---|")
-	fmt.Printf("| %d | %d | %.1f s | %s | %s |\n", r.Blobs, r.Removed, took.Seconds(), before, while)
+	fmt.Printf("| %d | %d | %.1f s, %.1f s | %s | %s |\n", r.Blobs, r.Removed, took.Seconds(), used.Seconds(), before, while)
 	return nil
 }
 

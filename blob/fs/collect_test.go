@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -79,8 +80,8 @@ func TestSweepMeetsPuts(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	for _, name := range []string{tempDir, sweptDir} {
-		if left, _ := filepath.Glob(filepath.Join(dir, name, "*")); len(left) > 0 {
+	for _, name := range []string{tempDir + "/*", "??/" + goneName + "*", sweepName + "*"} {
+		if left, _ := filepath.Glob(filepath.Join(dir, name)); len(left) > 0 {
 			t.Errorf("left over: %v", left)
 		}
 	}
@@ -95,15 +96,20 @@ func TestSweepKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	away := filepath.Join(dir, sweptDir)
-	if err := os.MkdirAll(away, 0o700); err != nil {
+	path := s.path(d)
+	away := filepath.Join(filepath.Dir(path), goneName+filepath.Base(path))
+	mark := filepath.Join(dir, sweepName+"1")
+	if err := errors.Join(os.Rename(path, away), os.WriteFile(mark, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(s.path(d), filepath.Join(away, d.Hex())); err != nil {
+	if err := s.List(t.Context(), func(k blob.Kept) error { t.Errorf("listed %+v", k); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := open(t, dir).Get(t.Context(), d); err != nil || !bytes.Equal(got, b) {
 		t.Fatalf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the mark of a dead process stays")
 	}
 }
 

@@ -21,12 +21,13 @@ import (
 // DefaultMaxBytes bounds one blob unless Options say otherwise.
 const DefaultMaxBytes = 64 << 20
 
-// tempDir holds files that are being written; Open empties it. sweptDir holds blobs
-// that Sweep has moved away and looks at; Open moves back what a crash left there.
-const (
-	tempDir  = "tmp"
-	sweptDir = "swept"
-)
+// tempDir holds files that are being written; Open empties it.
+const tempDir = "tmp"
+
+// dirs is how many directories blobs are spread over, by their first byte.
+const dirs = 256
+
+func prefix(i int) string { return fmt.Sprintf("%02x", i) }
 
 // Options tune a Store. The zero value is useful.
 type Options struct {
@@ -294,26 +295,33 @@ func (s *Store) Each(ctx context.Context, fn func(agon.Digest) error) error {
 }
 
 func (s *Store) each(ctx context.Context, fn func(agon.Digest, iofs.DirEntry) error) error {
-	for i := range 256 {
-		if err := ctx.Err(); err != nil {
+	for i := range dirs {
+		if err := s.eachOf(ctx, i, fn); err != nil {
 			return err
 		}
-		prefix := fmt.Sprintf("%02x", i)
-		entries, err := os.ReadDir(filepath.Join(s.dir, prefix))
-		if errors.Is(err, iofs.ErrNotExist) {
+	}
+	return nil
+}
+
+// eachOf is each of one directory.
+func (s *Store) eachOf(ctx context.Context, i int, fn func(agon.Digest, iofs.DirEntry) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, prefix(i)))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list blobs: %w", err)
+	}
+	for _, e := range entries {
+		d := agon.Digest(agon.DigestPrefix + prefix(i) + e.Name())
+		if d.Validate() != nil || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("list blobs: %w", err)
-		}
-		for _, e := range entries {
-			d := agon.Digest(agon.DigestPrefix + prefix + e.Name())
-			if d.Validate() != nil || strings.HasPrefix(e.Name(), ".") {
-				continue
-			}
-			if err := fn(d, e); err != nil {
-				return err
-			}
+		if err := fn(d, e); err != nil {
+			return err
 		}
 	}
 	return nil
