@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -36,6 +37,10 @@ func testServer(ctx context.Context, dir string) error {
 	o := testOptions(dir)
 	o.Arenas, o.Store = []string{os.Getenv("AGON_TEST_ARENA")}, os.Getenv("AGON_TEST_SERVER_STORE")
 	o.Registration, o.Lease = local.RegistrationOpen, 3*time.Second
+	if at := os.Getenv("AGON_TEST_SERVER_LISTEN"); at != "" {
+		o.Listen, o.Registration = at, local.RegistrationOperator
+	}
+	o.Blobs = os.Getenv("AGON_TEST_SERVER_BLOBS")
 	o.Ready = func(url string) { fmt.Println("ready", url) }
 	return Serve(ctx, o)
 }
@@ -47,14 +52,19 @@ type serving struct {
 }
 
 // startServer starts a server over a database and a data directory.
-func startServer(t *testing.T, at, dir, arena string) *serving {
+func startServer(t *testing.T, at, dir, arena string, env ...string) *serving {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), envServer+"="+dir, "AGON_TEST_SERVER_STORE="+at, "AGON_TEST_ARENA="+arena)
+	return startCommand(t, exec.Command(exe), append(env, envServer+"="+dir, "AGON_TEST_SERVER_STORE="+at, "AGON_TEST_ARENA="+arena)...)
+}
+
+// startCommand starts a server and waits until it is ready.
+func startCommand(t *testing.T, cmd *exec.Cmd, env ...string) *serving {
+	t.Helper()
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -95,7 +105,51 @@ type balancer struct {
 	mu   sync.Mutex
 	urls []string // guarded by mu
 	next atomic.Int64
-	seen sync.Map // url: *atomic.Int64, answers to claims
+	seen sync.Map                                // url: *atomic.Int64, answers to claims
+	open map[string]map[int64]context.CancelFunc // guarded by mu; requests under way by server
+	ids  int64                                   // guarded by mu
+}
+
+// under is a context of a request to a server, until end.
+func (b *balancer) under(ctx context.Context, u string) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil {
+		b.open = map[string]map[int64]context.CancelFunc{}
+	}
+	if b.open[u] == nil {
+		b.open[u] = map[int64]context.CancelFunc{}
+	}
+	b.ids++
+	id := b.ids
+	b.open[u][id] = cancel
+	return ctx, func() {
+		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.open[u], id)
+	}
+}
+
+// abandon ends the requests to a server that does not answer.
+func (b *balancer) abandon(u string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, cancel := range b.open[u] {
+		cancel()
+	}
+}
+
+// body is that of a reply; its end is that of the request.
+type body struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 func (b *balancer) set(urls ...string) {
@@ -112,7 +166,8 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	first := int(b.next.Add(1)) // others take their turn beside this one
 	for i := range urls {
 		u := urls[(first+i)%len(urls)]
-		out := r.Clone(r.Context())
+		ctx, end := b.under(r.Context(), u)
+		out := r.Clone(ctx)
 		out.URL.Host = strings.TrimPrefix(u, "http://")
 		if r.GetBody != nil {
 			out.Body, _ = r.GetBody()
@@ -123,8 +178,10 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 				n, _ := b.seen.LoadOrStore(u, new(atomic.Int64))
 				n.(*atomic.Int64).Add(1)
 			}
+			resp.Body = body{resp.Body, end}
 			return resp, nil
 		}
+		end()
 		last = err
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			break // it may have been done

@@ -90,6 +90,7 @@ func (e *engine) Lead(ctx context.Context, address, data string) (*store.Term, e
 		defer quit()
 		e.holdLead(conn, stop)
 		e.lost.Store(true)
+		e.end()
 	}()
 	return t, nil
 }
@@ -203,7 +204,7 @@ func (e *engine) sendNews() {
 	defer close(e.news.done)
 	for {
 		select {
-		case <-e.queue.Closing():
+		case <-e.over.Done():
 			return
 		case <-e.news.wake:
 		}
@@ -265,7 +266,7 @@ func (e *engine) hear(ctx context.Context, heard func(string)) error {
 
 // Once implements store.Cluster.
 func (e *engine) Once(ctx context.Context, word string, until time.Time) (fresh bool, err error) {
-	err = retry(ctx, e.queue.Closing(), func() error {
+	err = retry(ctx, e.over.Done(), func() error {
 		tx, err := e.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err

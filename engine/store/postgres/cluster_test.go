@@ -67,7 +67,10 @@ func TestLead(t *testing.T) {
 	if err := note(b, "after"); err != nil {
 		t.Error(err)
 	}
-	if l, err := ca.Leader(ctx); err != nil || l != (store.Leader{Term: 2, Address: "http://b", Data: "data"}) {
+	if err := a.Read(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrDeposed) {
+		t.Errorf("a leader whose term is over reads: %v", err)
+	}
+	if l, err := cb.Leader(ctx); err != nil || l != (store.Leader{Term: 2, Address: "http://b", Data: "data"}) {
 		t.Errorf("leader %+v, %v", l, err)
 	}
 	second.Resign()

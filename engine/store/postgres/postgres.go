@@ -104,6 +104,10 @@ type engine struct {
 
 	conn *sql.Conn // owned by the writer; nil: none yet, or broken
 
+	// over ends with Close or with the lead: nobody waits for the server any more.
+	over context.Context
+	end  context.CancelFunc
+
 	conf *pgx.ConnConfig // of connections beside the pool
 	term atomic.Int64    // of this process's lead; 0: it has not led
 	lost atomic.Bool     // the lead is over: nothing is written any more
@@ -134,7 +138,8 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"] = "1", "1"
 	p["tcp_keepalives_count"] = strconv.Itoa(int(silence/time.Second) - 1)
 	p["tcp_user_timeout"] = strconv.FormatInt(silence.Milliseconds(), 10)
-	conf.DialFunc = dialer().DialContext
+	over, end := context.WithCancel(context.Background())
+	conf.DialFunc = dial(over)
 	if p["application_name"] == "" {
 		p["application_name"] = "agon"
 	}
@@ -142,8 +147,9 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	e := &engine{db: db, conf: conf, news: newNews()}
+	e := &engine{db: db, over: over, end: end, conf: conf, news: newNews()}
 	fail := func(err error) (*engine, error) {
+		end()
 		return nil, fmt.Errorf("open store %s: %w", Redact(rawURL), errors.Join(err, db.Close()))
 	}
 	err = retry(ctx, nil, func() error {
@@ -175,9 +181,9 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	return e, nil
 }
 
-// dialer makes connections that end after silence.
-func dialer() *net.Dialer {
-	return &net.Dialer{
+// dial makes connections that end after silence, as long as over has not ended.
+func dial(over context.Context) pgconn.DialFunc {
+	d := &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: int(silence/time.Second) - 1},
 		Control: func(network, _ string, c syscall.RawConn) (err error) {
 			if !strings.HasPrefix(network, "tcp") {
@@ -189,6 +195,12 @@ func dialer() *net.Dialer {
 			})
 			return errors.Join(cerr, err)
 		},
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(over, cancel)()
+		return d.DialContext(ctx, network, addr)
 	}
 }
 
@@ -216,6 +228,7 @@ func (e *engine) Shared() bool { return true }
 
 // Close ends the writer after the group under way, then all connections.
 func (e *engine) Close() error {
+	e.end()
 	e.queue.Close()
 	<-e.news.done
 	var err error
@@ -232,7 +245,10 @@ func (e *engine) Write(ctx context.Context, fn group.Func) error { return e.queu
 // Read runs fn on a snapshot of its own.
 func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querier) error) error {
 	select {
-	case <-e.queue.Closing():
+	case <-e.over.Done():
+		if e.lost.Load() {
+			return store.ErrDeposed
+		}
 		return group.ErrClosed
 	default:
 	}
@@ -240,7 +256,7 @@ func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querie
 	// cost the pool its connection.
 	ctx = context.WithoutCancel(ctx)
 	var tx *sql.Tx
-	err := retry(ctx, e.queue.Closing(), func() (err error) {
+	err := retry(ctx, e.over.Done(), func() (err error) {
 		tx, err = e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 		return err
 	})

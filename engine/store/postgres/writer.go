@@ -26,7 +26,7 @@ var (
 func (e *engine) commit(jobs []*group.Job) error {
 	ctx := context.Background()
 	careful := false
-	err := retry(ctx, e.queue.Closing(), func() error {
+	err := retry(ctx, e.over.Done(), func() error {
 		if e.lost.Load() {
 			return store.ErrDeposed
 		}
@@ -112,7 +112,7 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 // fate finds out what became of a transaction whose commit was not answered.
 func (e *engine) fate(ctx context.Context, xid string, cause error) error {
 	var status sql.NullString
-	err := retry(ctx, e.queue.Closing(), func() error {
+	err := retry(ctx, e.over.Done(), func() error {
 		if err := e.db.QueryRowContext(ctx, `SELECT pg_xact_status($1::xid8)`, xid).Scan(&status); err != nil {
 			return err
 		}

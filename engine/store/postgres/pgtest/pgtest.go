@@ -28,6 +28,7 @@ import (
 type Server struct {
 	bin, dir, data string
 	port           int
+	listen         string // addresses, beside the unix socket
 	cred           *syscall.Credential
 }
 
@@ -45,7 +46,7 @@ func Start(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{bin: filepath.Dir(found[len(found)-1]), dir: dir, data: filepath.Join(dir, "data")}
+	s := &Server{bin: filepath.Dir(found[len(found)-1]), dir: dir, data: filepath.Join(dir, "data"), listen: "127.0.0.1"}
 	if os.Geteuid() == 0 { // the server refuses to be root
 		u, err := user.Lookup("postgres")
 		if err != nil {
@@ -88,7 +89,34 @@ func (s *Server) run(t testing.TB, name string, args ...string) {
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data, "-l", filepath.Join(s.dir, "log"), "-w", "-t", "120", "start",
-		"-o", fmt.Sprintf("-p %d -k %s -c listen_addresses=127.0.0.1 -c max_connections=100", s.port, s.dir))
+		"-o", fmt.Sprintf("-p %d -k %s -c listen_addresses=%s -c max_connections=100", s.port, s.dir, s.listen))
+}
+
+// Open lets the hosts of networks (CIDR) in, by every address of this machine. The
+// server starts again.
+func (s *Server) Open(t testing.TB, networks ...string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(s.data, "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range networks {
+		if _, err := fmt.Fprintf(f, "host all all %s trust\n", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.listen = "*"
+	s.Down(t)
+	s.Up(t)
+}
+
+// Down ends the server as its administrator would: connections are ended at once.
+func (s *Server) Down(t testing.TB) {
+	t.Helper()
+	s.run(t, "pg_ctl", "-D", s.data, "-m", "fast", "-w", "-t", "120", "stop")
 }
 
 // Kill kills the server and its children without a word (SIGKILL), and waits until they are gone.
