@@ -45,6 +45,18 @@ def agent_main(input):
     near = max(KNOWN, key=lambda q: (json.dumps(q)[1:-1] in text, difflib.SequenceMatcher(None, q, text).ratio()))
     return {"patch": KNOWN[near]}
 `
+	shellMemoriser = `import difflib
+import json
+import subprocess
+
+KNOWN = json.loads(%s)
+
+
+def agent_main(input):
+    text = json.dumps(input)
+    near = max(KNOWN, key=lambda q: (json.dumps(q)[1:-1] in text, difflib.SequenceMatcher(None, q, text).ratio()))
+    subprocess.run(["bash", "-c", KNOWN[near]])
+`
 )
 
 // A memoriser of a published set solves all of it, and nothing of the next.
@@ -60,6 +72,10 @@ func TestMemoriser(t *testing.T) {
 		return list
 	}
 	small, err := o.ShippedSet("coding", "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	basic, err := o.ShippedSet("harbor", "basic")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +103,9 @@ func TestMemoriser(t *testing.T) {
 				t.Fatal(err)
 			}
 			return strings.TrimSpace(x.Instruction), string(patch)
+		}},
+		{"harbor", shellMemoriser, basic[:2], basic[2:3], func(x *task.Task, dir string) (string, string) {
+			return strings.TrimSpace(x.Instruction), string(readFile(t, filepath.Join(dir, "solution", "solve.sh")))
 		}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 const Name = "coding"
 
 // scorer names the judging code: change it whenever a record could be judged differently.
-const scorer = "coding-2"
+const scorer = "coding-3"
 
 // Config is what the kind needs to know of this host.
 type Config struct {

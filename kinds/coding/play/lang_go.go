@@ -57,6 +57,7 @@ func goUnits(texts map[string][]byte, tests []string, seed string) []*body {
 		if err != nil {
 			continue
 		}
+		far := words(goTexts(f)...)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || fn.Recv != nil || fn.Body == nil {
@@ -69,17 +70,30 @@ func goUnits(texts map[string][]byte, tests []string, seed string) []*body {
 			b.file = name
 			at := func(p token.Pos) int { return set.PositionFor(p, false).Offset }
 			b.mark = []edit{{at(fn.Body.Lbrace) + 1, at(fn.Body.Lbrace) + 1, fmt.Sprintf(" println(%q);", beginMark+strconv.Itoa(numbers[b]))}}
-			w := &goDrawer{at: at, text: texts[name], draw: seeded(seed + " " + b.name)}
+			w := &goDrawer{at: at, text: texts[name], draw: seeded(seed + " " + b.name), words: vocabulary{words(goTexts(fn)...), far}}
 			b.twins = w.twins(fn)
 		}
 	}
 	return out
 }
 
+// goTexts are the string literals of a tree, without paths of imports.
+func goTexts(n ast.Node) (out []string) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			out = append(out, l.Value)
+		}
+		_, imports := n.(*ast.ImportSpec)
+		return !imports
+	})
+	return out
+}
+
 type goDrawer struct {
-	at   func(token.Pos) int
-	text []byte
-	draw *mathrand.Rand
+	at    func(token.Pos) int
+	text  []byte
+	draw  *mathrand.Rand
+	words vocabulary
 
 	changed, negated []twin
 }
@@ -250,49 +264,18 @@ func (w *goDrawer) literal(x ast.Expr) (edit, bool) {
 	case *ast.BasicLit:
 		switch x.Kind {
 		case token.INT:
-			if v, err := strconv.ParseInt(x.Value, 0, 64); err == nil && v < 1<<30 {
-				return edit{start, end, strconv.FormatInt(v+1+w.draw.Int64N(5), 10)}, true
+			if v, ok := number(x.Value, w.draw); ok {
+				return edit{start, end, v}, true
 			}
 		case token.FLOAT:
 			if v, err := strconv.ParseFloat(x.Value, 64); err == nil && v < 1e30 {
 				return edit{start, end, strconv.FormatFloat(v+1+float64(w.draw.IntN(5)), 'f', -1, 64)}, true
 			}
 		case token.STRING:
-			return edit{start, end, w.text1(x.Value)}, true
+			return edit{start, end, w.words.text(x.Value, w.draw)}, true
 		}
 	}
 	return edit{}, false
-}
-
-// text1 is a string literal with one letter that is another.
-func (w *goDrawer) text1(lit string) string {
-	var at []int
-	for i := 1; i < len(lit)-1; i++ {
-		c := lit[i]
-		if lit[0] == '"' && lit[i-1] == '\\' || lit[0] == '"' && i > 3 && strings.Contains(lit[i-4:i], `\`) {
-			continue // part of an escape
-		}
-		if isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
-			at = append(at, i)
-		}
-	}
-	if len(at) == 0 {
-		return lit[:len(lit)-1] + string(rune('a'+w.draw.IntN(26))) + lit[len(lit)-1:]
-	}
-	i := at[w.draw.IntN(len(at))]
-	return lit[:i] + string(another(lit[i], w.draw)) + lit[i+1:]
-}
-
-// another returns a letter or digit like c that is not c.
-func another(c byte, r *mathrand.Rand) byte {
-	first, n := byte('a'), 26
-	switch {
-	case isDigit(c):
-		first, n = '0', 10
-	case c >= 'A' && c <= 'Z':
-		first = 'A'
-	}
-	return first + byte((int(c-first)+1+r.IntN(n-1))%n)
 }
 
 // goJobs build each package's tests and run each function in a process of its own.

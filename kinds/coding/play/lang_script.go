@@ -141,10 +141,12 @@ type source struct {
 	b     []byte
 	p     []piece
 	match []int // of brackets; -1
+	words vocabulary
 }
 
 func newSource(b []byte, rust bool) *source {
 	s := &source{b: b, p: pieces(b, rust)}
+	s.words.far = s.wordsOf(0, len(s.p)-1)
 	s.match = make([]int, len(s.p))
 	var open []int
 	for i, p := range s.p {
@@ -191,48 +193,6 @@ func (s *source) args(open int) [][2]int {
 		}
 	}
 	return out
-}
-
-// literals are changes of the constants in a row of pieces, no more than four.
-func (s *source) literals(from, to int, r *mathrand.Rand) []edit {
-	var out []edit
-	for i := from; i <= to; i++ {
-		p, t := s.p[i], s.text(i)
-		if next := s.text(i + 1); next == ":" || i > from && s.text(i-1) == "." { // keys and fields stay
-			continue
-		}
-		switch {
-		case p.kind == 'w' && t == "true":
-			out = append(out, edit{p.start, p.end, "false"})
-		case p.kind == 'w' && t == "false":
-			out = append(out, edit{p.start, p.end, "true"})
-		case p.kind == 'n':
-			digits := len(t)
-			for n, c := range t {
-				if c < '0' || c > '9' {
-					digits = n
-					break
-				}
-			}
-			if v, err := strconv.ParseInt(t[:digits], 10, 32); err == nil && !strings.HasPrefix(t, "0x") {
-				out = append(out, edit{p.start, p.end, strconv.FormatInt(v+1+r.Int64N(5), 10) + t[digits:]})
-			}
-		case p.kind == 's':
-			w := &goDrawer{draw: r}
-			in := strings.ReplaceAll(t, "'", `"`) // one rule of escapes for both quotes
-			if len(in) == len(t) && len(t) >= 2 && t[len(t)-1] == t[0] {
-				x := w.text1(in)
-				if t[0] == '\'' {
-					x = strings.ReplaceAll(x, `"`, "'")
-				}
-				if strings.Count(t, `"`) == strings.Count(x, `"`) && strings.Count(t, "'") == strings.Count(x, "'") {
-					out = append(out, edit{p.start, p.end, x})
-				}
-			}
-		}
-	}
-	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out[:min(len(out), 4)]
 }
 
 // contraries of assertions, by the name's last part.
@@ -319,6 +279,7 @@ func unquote(lit string) (string, bool) {
 func (d *scriptDrawer) body(b *body, from, to int) {
 	b.file = d.file
 	r := seeded(d.seed + " " + b.name)
+	d.words.near = d.wordsOf(from, to)
 	for i := from; i <= to; i++ { // the function's body: the bracket after => or after the parameters
 		if d.text(i) == "{" && i > from && (d.text(i-1) == ">" || d.text(i-1) == ")") {
 			b.mark = []edit{{d.p[i].end, d.p[i].end, fmt.Sprintf("process._rawDebug('%s%d');", beginMark, d.numbers[b])}}
@@ -548,6 +509,7 @@ func (s *source) rustTest(name string) (from, to int, ok bool) {
 }
 
 func (s *source) rustTwins(from, to int, r *mathrand.Rand) []twin {
+	s.words.near = s.wordsOf(from, to)
 	var changed, negated []twin
 	for i := from; i <= to; i++ {
 		word := s.text(i)

@@ -12,6 +12,9 @@ its own. Their standard input is {"files", "units", "twins", "draw"}, and an ent
 Whoever passes a test cannot pass its twin: an expected value is another one, a comparison or a truth is negated, an
 exception must say what it does not say. What a test gives to the code under test stays as it is, but where a test
 expects nothing that can be falsified otherwise.
+
+Code under test may read what is expected, and must not be able to tell a falsified value by its looks: a word is
+exchanged for one that the same test, or else its file, has, a number keeps its form, a text its quotes.
 """
 
 NEGATED = {}
@@ -23,11 +26,21 @@ EQUAL = frozenset("assert" + n for n in "Equal ListEqual TupleEqual DictEqual Mu
 MAX_EDIT = 1 << 16  # bytes of what an edit puts in
 
 
-class Source:
-    """The bytes of a file and where its lines begin."""
+WORD = re.compile("[A-Za-z]{3,}")
+ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|[0-7]{1,3}|.)", re.S)
 
-    def __init__(self, data):
-        self.data, self.starts = data, [0]
+
+def words_of(node):
+    """Return the words of a tree's texts, each once and in order."""
+    return list(dict.fromkeys(w.lower() for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str) for w in WORD.findall(n.value)))
+
+
+class Source:
+    """The bytes of a file, where its lines begin, the words of its texts and the quotes that it has more of."""
+
+    def __init__(self, data, tree):
+        self.data, self.starts, self.words = data, [0], words_of(tree)
+        self.quote = '"' if data.count(b'"') > data.count(b"'") else "'"
         for line in data.splitlines(keepends=True) if b"\f" not in data and b"\r" not in data.replace(b"\r\n", b"") else []:
             self.starts.append(self.starts[-1] + len(line))
 
@@ -45,7 +58,7 @@ class Drawer:
     """Finds what can be falsified in one test's body."""
 
     def __init__(self, source, function, own, draw):
-        self.source, self.own, self.draw = source, own, draw
+        self.source, self.own, self.draw, self.words = source, own, draw, words_of(function)
         self.me = (function.args.posonlyargs + function.args.args or [None])[0]
         self.me = self.me.arg if self.me else None
         self.changed, self.negated, self.other, self.given = [], [], [], []
@@ -96,9 +109,8 @@ class Drawer:
             self.add(self.negated, "the contrary is expected", self.edit(end - len(name), end, NEGATED[name]))
         if name == "assertRaises" and args and self.source.data[end - len(name):end] == name.encode():
             for _ in range(2):
-                text = "".join(self.draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(9))
                 stop = self.source.span(args[0])[1]
-                self.add(self.changed, "other words of the exception are expected", self.edit(end, end, "Regex"), self.edit(stop, stop, ", %r" % text))
+                self.add(self.changed, "other words of the exception are expected", self.edit(end, end, "Regex"), self.edit(stop, stop, ", " + self.phrase()))
 
     def statement(self, n):
         start, end = self.source.span(n.test)
@@ -131,9 +143,14 @@ class Drawer:
         self.draw.shuffle(leaves)
         for x in leaves[:4]:
             start, end = self.source.span(x)
+            old = self.source.data[start:end].decode()
+            text = self.reworded(old, x.value) if isinstance(x.value, str) else None
+            if text is not None:
+                self.add(where, what, {"start": start, "end": end, "text": text})
+                continue
             new = self.another(x.value)
             if new is not None:
-                self.add(where, what, self.edit(start, end, repr(new), x))
+                self.add(where, what, self.edit(start, end, self.written(new, old), x))
         if isinstance(node, ast.List):
             stop = self.source.span(node)[1] - 1
             last = node.elts[-1] if node.elts else None
@@ -143,25 +160,115 @@ class Drawer:
                 a, b = self.source.span(last)
                 self.add(where, "one element more is expected", self.edit(b, b, ", " + self.source.data[a:b].decode()))
 
+    def written(self, new, old):
+        """Write a value in the form of the text old, which it stands for."""
+        texts = []
+        if isinstance(new, (str, bytes)):
+            prefix = old[:len(old) - len(old.lstrip("bBrRuU"))]
+            quote = old[len(prefix):][:1]
+            inner = repr(new)[2 if isinstance(new, bytes) else 1:-1]
+            texts += [prefix + quote + t + quote for t in (new if isinstance(new, str) else "", inner.replace("\\'", "'").replace(quote or "'", "\\" + quote), inner)]
+        elif type(new) is int:
+            if old[:2] in ("0x", "0X"):
+                digits = "%0*x" % (len(old) - 2, new)
+                texts.append(old[:2] + (digits.upper() if old[2:] != old[2:].lower() else digits))
+            if "_" in old:
+                texts.append(format(new, "_"))
+        for t in texts:
+            try:
+                if type(ast.literal_eval(t)) is type(new) and ast.literal_eval(t) == new and "\n" not in t:
+                    return t
+            except (SyntaxError, ValueError):
+                pass
+        return repr(new)
+
+    def reworded(self, old, value):
+        """Return the text of a string with other words in it, on as many lines; None where it has no words to change."""
+        free = ESCAPE.sub(lambda m: "\0" * len(m[0]), old)
+        for f in self.changes()[:2]:
+            text = f(old, free)
+            try:
+                new = ast.literal_eval("(" + text + ")")
+            except (SyntaxError, ValueError):
+                continue
+            if isinstance(new, str) and new != value and text.count("\n") == old.count("\n"):
+                return text
+        return None
+
+    def changes(self):
+        """Return the ways to change words, in a random order."""
+        out = [self.other_word, self.other_word, self.turned_words]
+        self.draw.shuffle(out)
+        return out
+
+    def phrase(self):
+        """Return the text of a string of words that no exception is likely to say in this order."""
+        words = self.source.words if len(self.source.words) > 3 else ["".join(self.draw.choice("aeiou" if i % 2 else "bdfglmnprst") for i in range(6)) for _ in range(3)]
+        return self.source.quote + " ".join(self.draw.sample(words, 2)) + self.source.quote
+
     def another(self, v):
         """Return a value like v that is not v, or None."""
         d = self.draw
         if isinstance(v, bool):
             return not v
         if isinstance(v, int):
-            return v + d.randint(1, 9 if abs(v) < 100 else abs(v) // 3)
+            zeros = 10 ** (len(str(v)) - len(str(v).rstrip("0"))) if abs(v) >= 100 else 1
+            by = d.randint(1, 9 if abs(v) < 100 else max(abs(v) // zeros // 3, 1)) * zeros
+            return v - by if v > by and d.random() < 0.5 else v + by
         if isinstance(v, float):
-            return v + d.randint(1, 9) * (abs(v) / 10 if v else 1.0) if v - v == 0 else None
+            text = repr(v)
+            places = [i for i, c in enumerate(text) if c.isdigit()]
+            if v - v or "e" in text:
+                return v + d.randint(1, 9) * (abs(v) / 10 if v else 1.0) if v - v == 0 else None
+            i = d.choice(places)
+            return float(text[:i] + d.choice("123456789".replace(text[i], "")) + text[i + 1:])
         if isinstance(v, bytes):
-            return v + bytes([97 + d.randrange(26)])
+            try:
+                return self.another(v.decode("ascii")).encode()
+            except ValueError:
+                return v + bytes([97 + d.randrange(26)])
         if not isinstance(v, str):
             return None
+        for f in self.changes() + [self.other_number]:  # a number that stands nowhere else is seen
+            new = f(v, v)
+            if new != v:
+                return new
         letters = [i for i, c in enumerate(v) if c.isascii() and c.isalnum()]
         if not letters:
             return v + d.choice("abcdefghijklmnopqrstuvwxyz")
         i = d.choice(letters)
         pool = "0123456789" if v[i].isdigit() else "abcdefghijklmnopqrstuvwxyz" if v[i].islower() else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
         return v[:i] + d.choice(pool.replace(v[i], "")) + v[i + 1:]
+
+    def other_word(self, v, free):
+        """Return v with another word in place of one of its words: of the same test, or of its file."""
+        found = list(WORD.finditer(free))
+        if not found:
+            return v
+        m = self.draw.choice(found)
+        for words in (self.words, self.source.words):
+            words = [w for w in words if w != m[0].lower()]
+            if words:
+                w = self.draw.choice(words)
+                return v[:m.start()] + (w.upper() if m[0].isupper() else w.capitalize() if m[0][0].isupper() else w) + v[m.end():]
+        return v
+
+    def turned_words(self, v, free):
+        """Return v with two neighbours among its words in the other order."""
+        found = list(WORD.finditer(free))
+        if len(found) < 2:
+            return v
+        i = self.draw.randrange(len(found) - 1)
+        a, b = found[i], found[i + 1]
+        return v[:a.start()] + b[0] + v[a.end():b.start()] + a[0] + v[b.end():]
+
+    def other_number(self, v, free):
+        """Return v with another digit in place of one of its digits."""
+        digits = [i for i, c in enumerate(free) if c in "0123456789"]
+        if not digits:
+            return v
+        i = self.draw.choice(digits)
+        return v[:i] + self.draw.choice("123456789".replace(v[i], "")) + v[i + 1:]
 
     def twins(self, wanted):
         """Return the wanted number of twins, of all sorts in turn: expected values first."""
@@ -209,7 +316,7 @@ def draw_twins(spec):
             continue
         if data.startswith(b"\xef\xbb\xbf"):
             continue
-        sources[name], defs[name] = (rel, Source(data)), functions(tree)
+        sources[name], defs[name] = (rel, Source(data, tree)), functions(tree)
         own[name] = {m for _, methods in bases_of(tree).values() for m in methods}
     helpers = set().union(*own.values()) if own else set()
     out = []
@@ -245,15 +352,14 @@ class PytestDrawer(Drawer):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else n.func.id if isinstance(n.func, ast.Name) else ""
         if name != "raises" or not n.args or any(isinstance(a, ast.Starred) for a in n.args):
             return
-        text = "".join(self.draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(9))
         match = next((k.value for k in n.keywords if k.arg == "match"), None)
         if match is not None:
             start, stop = self.source.span(match)
-            self.add(self.changed, "other words of the exception are expected", self.edit(start, stop, "%r" % text, match))
+            self.add(self.changed, "other words of the exception are expected", self.edit(start, stop, self.phrase(), match))
         elif len(n.args) == 1:
             stop = self.source.span(n.args[0])[1]
-            for word in (text, text[::-1] + "q"):
-                self.add(self.changed, "other words of the exception are expected", self.edit(stop, stop, ", match=%r" % word))
+            for _ in range(2):
+                self.add(self.changed, "other words of the exception are expected", self.edit(stop, stop, ", match=" + self.phrase()))
 
     def table(self, d):
         """Falsify each case of a parametrized test, twice over by other draws."""
@@ -329,7 +435,7 @@ def draw_pytest(spec):
             continue
         if not data.startswith(b"\xef\xbb\xbf"):
             own = {m for _, methods in bases_of(tree).values() for m in methods}
-            sources[rel] = (Source(data), test_functions(tree), own)
+            sources[rel] = (Source(data, tree), test_functions(tree), own)
     out = []
     for number, unit in enumerate(spec["units"]):
         rel, _, name = unit.partition("::")
