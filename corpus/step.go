@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // productID finds product ids in what a shop's tool answers.
-var productID = regexp.MustCompile(`"product_id"\s*:\s*"?([^",}\s]{1,64})`)
+var productID = lazyregexp.New(`"product_id"\s*:\s*"?([^",}\s]{1,64})`)
 
 // shownIDs are the product ids in a tool's result, repeats included.
 func shownIDs(result string) []string {
@@ -21,7 +22,7 @@ func shownIDs(result string) []string {
 		return nil // what makes it fast for all kinds but one
 	}
 	var out []string
-	for _, m := range productID.FindAllStringSubmatch(result, -1) {
+	for _, m := range productID().FindAllStringSubmatch(result, -1) {
 		out = append(out, m[1])
 	}
 	return out

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // The gateway's own dialects: every gateway has them.
@@ -186,13 +186,13 @@ func (x *Exchange) Refuse(route string, status int, code, body string) {
 // Error makes a refusal an error, for Exchange.Tool.
 func (r *Refusal) Error() string { return r.Message }
 
-var dialectName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var dialectName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // dialects are those of the gateway and others, by name.
 func dialects(others []Dialect) (map[string]Dialect, error) {
 	out := map[string]Dialect{}
 	for _, d := range append([]Dialect{openAI(), toolsDialect(), anthropic(), responses(), google()}, others...) {
-		if !dialectName.MatchString(d.Name) {
+		if !dialectName().MatchString(d.Name) {
 			return nil, fmt.Errorf("check dialect %q: a name has lower-case letters, digits and single dashes", d.Name)
 		}
 		if _, twice := out[d.Name]; twice {

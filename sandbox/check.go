@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // PauseUID is the user of a box's first process. No command may run as it:
@@ -34,8 +34,8 @@ const (
 )
 
 var (
-	nameRE = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	hostRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62})$`)
+	nameRE = lazyregexp.New(`^[a-z0-9-]{1,40}$`)
+	hostRE = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,62})$`)
 )
 
 // BadLimit is a limit that no box takes.
@@ -95,8 +95,8 @@ func (s Spec) Complete() (Spec, error) {
 	bad := func(format string, a ...any) (Spec, error) {
 		return Spec{}, fmt.Errorf("%w: %s", ErrSpec, fmt.Sprintf(format, a...))
 	}
-	if !nameRE.MatchString(s.Name) {
-		return bad("name %.60q: want %s", s.Name, nameRE)
+	if !nameRE().MatchString(s.Name) {
+		return bad("name %.60q: want %s", s.Name, nameRE())
 	}
 	if !path.IsAbs(s.Rootfs) {
 		return bad("rootfs %.200q is not absolute", s.Rootfs)
@@ -131,7 +131,7 @@ func (s Spec) Complete() (Spec, error) {
 		return Spec{}, err
 	}
 	for _, h := range s.Hostnames {
-		if !hostRE.MatchString(h) {
+		if !hostRE().MatchString(h) {
 			return bad("host name %.80q", h)
 		}
 	}

@@ -25,6 +25,8 @@ import (
 
 	"github.com/jdkato/prose/v3/segment"
 	"github.com/jdkato/prose/v3/summarize"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // maxWords is the length of the longest sentence that passes, in words; a
@@ -168,7 +170,7 @@ func source(name string, b []byte) ([]passage, error) {
 		for _, c := range g.List {
 			t := strings.TrimPrefix(c.Text, "//")
 			t = strings.TrimSuffix(strings.TrimPrefix(t, "/*"), "*/")
-			if directive.MatchString(t) || strings.HasPrefix(t, "\t") || strings.HasPrefix(t, "  ") {
+			if directive().MatchString(t) || strings.HasPrefix(t, "\t") || strings.HasPrefix(t, "  ") {
 				t = "" // a directive, or an example in its own form
 			}
 			lines = append(lines, strings.TrimPrefix(t, " "))
@@ -186,7 +188,7 @@ func source(name string, b []byte) ([]passage, error) {
 		if !ok || l.Kind != token.STRING {
 			return true
 		}
-		if s, err := strconv.Unquote(l.Value); err == nil && len(strings.Fields(s)) >= 4 && !code.MatchString(s) {
+		if s, err := strconv.Unquote(l.Value); err == nil && len(strings.Fields(s)) >= 4 && !code().MatchString(s) {
 			out = append(out, passage{"strings", name, set.Position(l.Pos()).Line, s})
 		}
 		return true
@@ -195,11 +197,11 @@ func source(name string, b []byte) ([]passage, error) {
 }
 
 var (
-	directive = regexp.MustCompile(`^(go:|nolint|lint:|line |export )`)
+	directive = lazyregexp.New(`^(go:|nolint|lint:|line |export )`)
 	// code tells statements of other languages from sentences.
-	code   = regexp.MustCompile(`SELECT |INSERT |UPDATE |DELETE |CREATE |<[a-z]+[ >]|\{\{|^\s*(import|def|from) |#!/|;\n`)
-	inline = regexp.MustCompile("`[^`\n]*`")
-	link   = regexp.MustCompile(`\]\([^)]*\)|https?://\S+`)
+	code   = lazyregexp.New(`SELECT |INSERT |UPDATE |DELETE |CREATE |<[a-z]+[ >]|\{\{|^\s*(import|def|from) |#!/|;\n`)
+	inline = lazyregexp.New("`[^`\n]*`")
+	link   = lazyregexp.New(`\]\([^)]*\)|https?://\S+`)
 )
 
 // markdown returns the paragraphs, items and cells of a page without its code.
@@ -225,25 +227,25 @@ func markdown(name, text string) []passage {
 			continue
 		case t[0] == '|':
 			flush()
-			t = link.ReplaceAllString(inline.ReplaceAllString(t, "x"), "]")
+			t = link().ReplaceAllString(inline().ReplaceAllString(t, "x"), "]")
 			for _, cell := range strings.Split(strings.Trim(t, "|"), "|") {
 				out = append(out, passage{"docs", name, i + 1, strings.TrimSpace(cell)})
 			}
 			continue
-		case item.MatchString(t):
+		case item().MatchString(t):
 			flush()
 		}
-		t = link.ReplaceAllString(inline.ReplaceAllString(t, "x"), "]")
+		t = link().ReplaceAllString(inline().ReplaceAllString(t, "x"), "]")
 		if cur == nil {
 			first = i + 1
 		}
-		cur = append(cur, item.ReplaceAllString(t, ""))
+		cur = append(cur, item().ReplaceAllString(t, ""))
 	}
 	flush()
 	return out
 }
 
-var item = regexp.MustCompile(`^([-*+]|\d+\.) `)
+var item = lazyregexp.New(`^([-*+]|\d+\.) `)
 
 // check returns what does not pass, by file and line.
 func check(all []passage, rules []rule, seg *segment.Segmenter) []finding {

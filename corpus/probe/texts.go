@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Text is what a task tells, and the canaries that stand in its files.
@@ -37,7 +37,7 @@ const (
 )
 
 // guid is how canaries of published benchmarks look.
-var guid = regexp.MustCompile(`(?i)canary[^\n]{0,80}?\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
+var guid = lazyregexp.New(`(?i)canary[^\n]{0,80}?\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
 
 // Read reads texts of a directory of tasks (each with task.toml and instruction.md),
 // or of a file of JSON lines: {task or key, and text, prompt or messages}.
@@ -114,7 +114,7 @@ func canariesBelow(dir string) (out []Canary, err error) {
 }
 
 func canariesIn(s string) (out []Canary) {
-	for _, m := range guid.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range guid().FindAllStringSubmatchIndex(s, -1) {
 		out = append(out, Canary{Mark: strings.ToLower(s[m[2]:m[3]]), Before: strings.ToValidUTF8(s[max(0, m[2]-200):m[2]], "")})
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // byItsCode answers a call of a tool that lives in the agent's own code, where
@@ -18,16 +19,16 @@ const byItsCode = "(carried out by the agent's own code)"
 const maxSpoken = 1 << 20
 
 var (
-	thinking  = regexp.MustCompile(`(?s)<think>(.*?)(?:</think>|$)`)
-	toolBlock = regexp.MustCompile(`(?s)<tool_calls?>(.*?)(?:</tool_calls?>|$)`)
-	function  = regexp.MustCompile(`(?s)<function=([^>\s]{1,100})>(.*?)(?:</function>|$)`)
-	parameter = regexp.MustCompile(`(?s)<parameter=([^>\s]{1,100})>(.*?)(?:</parameter>|$)`)
-	invoke    = regexp.MustCompile(`(?s)<invoke\s+name="([^"]{1,100})"\s*>(.*?)(?:</invoke>|$)`)
-	named     = regexp.MustCompile(`(?s)<parameter\s+name="([^"]{1,100})"[^>]*>(.*?)(?:</parameter>|$)`)
-	wrapper   = regexp.MustCompile(`</?(?:function_calls|response|tool_calls?)>`)
-	action    = regexp.MustCompile(`(?m)^[ \t*]*Action[ \t*]*:[ \t*]*([A-Za-z_][\w.-]{0,99})[ \t*]*(.*)$`)
-	input     = regexp.MustCompile(`(?m)^[ \t*]*Action Input[ \t*]*:[ \t*]*`)
-	observed  = regexp.MustCompile(`(?m)^[ \t*]*Observation[ \t*]*:`)
+	thinking  = lazyregexp.New(`(?s)<think>(.*?)(?:</think>|$)`)
+	toolBlock = lazyregexp.New(`(?s)<tool_calls?>(.*?)(?:</tool_calls?>|$)`)
+	function  = lazyregexp.New(`(?s)<function=([^>\s]{1,100})>(.*?)(?:</function>|$)`)
+	parameter = lazyregexp.New(`(?s)<parameter=([^>\s]{1,100})>(.*?)(?:</parameter>|$)`)
+	invoke    = lazyregexp.New(`(?s)<invoke\s+name="([^"]{1,100})"\s*>(.*?)(?:</invoke>|$)`)
+	named     = lazyregexp.New(`(?s)<parameter\s+name="([^"]{1,100})"[^>]*>(.*?)(?:</parameter>|$)`)
+	wrapper   = lazyregexp.New(`</?(?:function_calls|response|tool_calls?)>`)
+	action    = lazyregexp.New(`(?m)^[ \t*]*Action[ \t*]*:[ \t*]*([A-Za-z_][\w.-]{0,99})[ \t*]*(.*)$`)
+	input     = lazyregexp.New(`(?m)^[ \t*]*Action Input[ \t*]*:[ \t*]*`)
+	observed  = lazyregexp.New(`(?m)^[ \t*]*Observation[ \t*]*:`)
 )
 
 // Spoken reads the tool calls that a model wrote into its text: blocks of
@@ -40,13 +41,13 @@ func Spoken(text string) (calls []SaidCall, rest, think string) {
 		return nil, text, ""
 	}
 	var thought []string
-	rest = thinking.ReplaceAllStringFunc(text, func(m string) string {
-		thought = append(thought, strings.TrimSpace(thinking.FindStringSubmatch(m)[1]))
+	rest = thinking().ReplaceAllStringFunc(text, func(m string) string {
+		thought = append(thought, strings.TrimSpace(thinking().FindStringSubmatch(m)[1]))
 		return ""
 	})
 	for _, form := range []func(string) ([]SaidCall, string){jsonCalls, xmlCalls, reactCalls} {
 		if calls, rest := form(rest); len(calls) > 0 {
-			return calls[:min(len(calls), maxAsked)], strings.TrimSpace(wrapper.ReplaceAllString(rest, "")), strings.Join(thought, "\n\n")
+			return calls[:min(len(calls), maxAsked)], strings.TrimSpace(wrapper().ReplaceAllString(rest, "")), strings.Join(thought, "\n\n")
 		}
 	}
 	// Calls that are only thought of are still what the gateway credits.
@@ -67,11 +68,11 @@ func jsonCalls(text string) (calls []SaidCall, rest string) {
 	if len(calls) == 0 {
 		return nil, text
 	}
-	return calls, toolBlock.ReplaceAllString(text, "")
+	return calls, toolBlock().ReplaceAllString(text, "")
 }
 
 func xmlCalls(text string) (calls []SaidCall, rest string) {
-	for _, f := range []struct{ call, part *regexp.Regexp }{{function, parameter}, {invoke, named}} {
+	for _, f := range []struct{ call, part *regexp.Regexp }{{function(), parameter()}, {invoke(), named()}} {
 		for _, m := range f.call.FindAllStringSubmatch(text, maxAsked) {
 			args := map[string]json.RawMessage{}
 			for _, p := range f.part.FindAllStringSubmatch(m[2], maxAsked) {
@@ -84,7 +85,7 @@ func xmlCalls(text string) (calls []SaidCall, rest string) {
 			calls = append(calls, SaidCall{Name: m[1], Arguments: string(b)})
 		}
 		if len(calls) > 0 {
-			return calls, toolBlock.ReplaceAllString(f.call.ReplaceAllString(text, ""), "")
+			return calls, toolBlock().ReplaceAllString(f.call.ReplaceAllString(text, ""), "")
 		}
 	}
 	return nil, text
@@ -105,17 +106,17 @@ func plainValue(s string) json.RawMessage {
 // reactCalls reads one action: what a model writes after it, from Observation
 // on, it has made up.
 func reactCalls(text string) (calls []SaidCall, rest string) {
-	at := action.FindStringSubmatchIndex(text)
+	at := action().FindStringSubmatchIndex(text)
 	if at == nil {
 		return nil, text
 	}
 	name, tail := text[at[2]:at[3]], text[at[4]:]
-	if o := observed.FindStringIndex(tail); o != nil {
+	if o := observed().FindStringIndex(tail); o != nil {
 		tail = tail[:o[0]]
 	}
 	line := strings.TrimSpace(text[at[4]:at[5]])
 	var args string
-	switch in := input.FindStringIndex(tail); {
+	switch in := input().FindStringIndex(tail); {
 	case in != nil:
 		args = tail[in[1]:]
 	case line != "" && strings.ContainsAny(line[:1], "([") && len(line) > 1:
@@ -278,7 +279,7 @@ func observations(text string, n int) []string {
 	}
 	if i := strings.LastIndex(text, "<obs>"); i >= 0 {
 		text, _, _ = strings.Cut(text[i+len("<obs>"):], "</obs>")
-	} else if at := observed.FindAllStringIndex(text, -1); len(at) > 0 {
+	} else if at := observed().FindAllStringIndex(text, -1); len(at) > 0 {
 		text = text[at[len(at)-1][1]:]
 	}
 	if text = strings.TrimSpace(text); text == "" || n == 0 {

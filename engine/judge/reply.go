@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // maxTokens bounds the room that a model gets which broke off.
@@ -186,10 +187,10 @@ func said(b []byte) (string, error) {
 const maxStarts = 64
 
 var (
-	thoughts = regexp.MustCompile(`(?is)^\s*<(think|thinking|reasoning)>.*?</(think|thinking|reasoning)>`)
+	thoughts = lazyregexp.New(`(?is)^\s*<(think|thinking|reasoning)>.*?</(think|thinking|reasoning)>`)
 	// openThought is what remains where a server has cut the opening mark off.
-	openThought = regexp.MustCompile(`(?is)^[^{]*</(think|thinking)>`)
-	fenceStart  = regexp.MustCompile("(?i)^```[ \t]*(json|jsonc|json5)?[ \t]*\r?\n")
+	openThought = lazyregexp.New(`(?is)^[^{]*</(think|thinking)>`)
+	fenceStart  = lazyregexp.New("(?i)^```[ \t]*(json|jsonc|json5)?[ \t]*\r?\n")
 )
 
 // Object returns the one JSON object that is the whole of text, apart from
@@ -217,14 +218,14 @@ func bare(text string) (string, error) {
 		return "", errors.New("not UTF-8")
 	}
 	text = strings.TrimPrefix(text, "\ufeff")
-	if at := thoughts.FindStringIndex(text); at != nil {
+	if at := thoughts().FindStringIndex(text); at != nil {
 		text = text[at[1]:]
-	} else if at := openThought.FindStringIndex(text); at != nil {
+	} else if at := openThought().FindStringIndex(text); at != nil {
 		text = text[at[1]:]
 	}
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "```") {
-		at := fenceStart.FindStringIndex(text)
+		at := fenceStart().FindStringIndex(text)
 		if at == nil {
 			return "", errors.New("bad code fence")
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Bounds of what a page of the API shows at once.
@@ -26,7 +26,7 @@ const (
 	defPage   = 50
 )
 
-var arenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var arenaID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // defaultMaxLeases stands in for an arena's zero.
 const defaultMaxLeases = 16
@@ -36,7 +36,7 @@ const defaultMaxLeases = 16
 // its tasks must be in the blob store. Runs already planned keep the tasks and
 // the policy they were planned with.
 func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
-	if a.Supply != nil && arenaID.MatchString(a.ID) {
+	if a.Supply != nil && arenaID().MatchString(a.ID) {
 		if err := checkPeriod(a); err != nil {
 			return fmt.Errorf("arena %q: %w", a.ID, err)
 		}
@@ -110,7 +110,7 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 }
 
 func (p *Platform) checkArena(a *agon.Arena) error {
-	if !arenaID.MatchString(a.ID) {
+	if !arenaID().MatchString(a.ID) {
 		return errors.New("id: want lower-case letters, digits and dashes, at most 63")
 	}
 	if p.cfg.Kinds[a.Kind] == nil {

@@ -14,12 +14,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Derive makes a seed from labelled parts, domain-separated: the same
@@ -50,10 +50,10 @@ func NewSecret() string {
 	return hex.EncodeToString(b)
 }
 
-var secretForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var secretForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 func secretBytes(secret string) ([]byte, error) {
-	if !secretForm.MatchString(secret) {
+	if !secretForm().MatchString(secret) {
 		return nil, &agon.Error{Code: "bad_secret", Status: 422, Field: "secret", Limit: "64 hex digits", Message: "a secret is 32 bytes in lower-case hex"}
 	}
 	return hex.DecodeString(secret)
@@ -131,12 +131,12 @@ func SourceOf(a agon.Arena, r agon.RunSpec, submission string, b agon.Beacon) So
 	return s
 }
 
-var saltForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var saltForm = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // TaskCommitment binds a hidden task before its digest is shown: HMAC-SHA-256
 // with the 16 bytes of the salt (hex) as key over the digest's text.
 func TaskCommitment(salt string, d agon.Digest) (agon.Digest, error) {
-	if !saltForm.MatchString(salt) {
+	if !saltForm().MatchString(salt) {
 		return "", &agon.Error{Code: "bad_salt", Status: 422, Field: "salt", Limit: "32 hex digits", Message: "a salt is 16 bytes in lower-case hex"}
 	}
 	if err := d.Validate(); err != nil {

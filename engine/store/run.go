@@ -3,12 +3,12 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Run is a run with what the queue needs to know of it.
@@ -246,7 +246,7 @@ type Claimant struct {
 }
 
 // stageName is what names of stages and peers are made of: they are written into statements.
-var stageName = regexp.MustCompile(`^[a-z0-9:_-]{0,40}$`)
+var stageName = lazyregexp.New(`^[a-z0-9:_-]{0,40}$`)
 
 // among narrows the queue to what c asks for, and peers are who else may take it.
 func (c Claimant) among() (queue, peers string, err error) {
@@ -255,7 +255,7 @@ func (c Claimant) among() (queue, peers string, err error) {
 		peers = ` AND s.validator LIKE '` + c.Peers + `%'`
 	}
 	for _, s := range append(slices.Clone(c.Stages), c.Peers, c.Submission) {
-		if !stageName.MatchString(s) {
+		if !stageName().MatchString(s) {
 			return "", "", fmt.Errorf("claim: %.60q is not the name of a stage, submission or peer", s)
 		}
 	}
@@ -274,13 +274,13 @@ func (c Claimant) among() (queue, peers string, err error) {
 	return queue + without, peers, err
 }
 
-var imageDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var imageDigest = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 // without leaves out the runs whose tasks name images that c does not have. The
 // digest of a task is of other bytes, so that it is never taken for an image's.
 func (c Claimant) without() (where string, err error) {
 	for _, d := range c.Without {
-		if !imageDigest.MatchString(d) {
+		if !imageDigest().MatchString(d) {
 			return "", fmt.Errorf("claim: %.80q is not the digest of an image", d)
 		}
 		where += ` AND r.tasks NOT LIKE '%` + d + `%'`

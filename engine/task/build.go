@@ -8,10 +8,10 @@ import (
 	"maps"
 	"path"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Where the parts of a fetched task stand.
@@ -88,8 +88,8 @@ func Build(recipe *Task, base, fix []byte) (*Task, error) {
 }
 
 var (
-	agonTable  = regexp.MustCompile(`(?m)^\[agon\][ \t]*$`)
-	digestLine = regexp.MustCompile(`(?m)^digest = ".*"\n`)
+	agonTable  = lazyregexp.New(`(?m)^\[agon\][ \t]*$`)
+	digestLine = lazyregexp.New(`(?m)^digest = ".*"\n`)
 )
 
 // builtConfig is the recipe's task.toml as its author wrote it, with the three
@@ -99,11 +99,11 @@ func builtConfig(recipe *Task) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", configFile, err)
 	}
-	if len(agonTable.FindAll(text, -1)) != 1 {
+	if len(agonTable().FindAll(text, -1)) != 1 {
 		return nil, fmt.Errorf("%s: want one line that says [agon]", configFile)
 	}
-	text = digestLine.ReplaceAll(text, nil)
-	text = agonTable.ReplaceAll(text, fmt.Appendf(nil, "[agon]\nbase = %q\nhidden = %q\nsolution = %q", builtBase, builtHidden, builtSolution))
+	text = digestLine().ReplaceAll(text, nil)
+	text = agonTable().ReplaceAll(text, fmt.Appendf(nil, "[agon]\nbase = %q\nhidden = %q\nsolution = %q", builtBase, builtHidden, builtSolution))
 	got, findings, _ := parseConfig(text)
 	want, _, _ := parseConfig(text)
 	want.Agon = recipe.Config.Agon

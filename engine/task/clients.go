@@ -90,7 +90,7 @@ func (f *Source) Versions(ctx context.Context, index, pkg string) (list []string
 			return nil, nil, fmt.Errorf("read npm's answer: %w", err)
 		}
 		for _, v := range sortedKeys(times) {
-			if versionText.MatchString(v) {
+			if versionText().MatchString(v) {
 				list = append(list, v)
 				days[v] = times[v].UTC().Format("2006-01-02")
 			}

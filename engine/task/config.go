@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/rootfs"
-	"github.com/pelletier/go-toml/v2"
 )
 
 // Bounds of what task.toml may ask for.
@@ -28,14 +29,14 @@ const (
 )
 
 var (
-	kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+	kindName = lazyregexp.New(`^[a-z][a-z0-9-]{0,39}$`)
 
-	versionText = regexp.MustCompile(`^v?[0-9][A-Za-z0-9.!+-]{0,31}$`)
-	dayText     = regexp.MustCompile(`^20[0-9]{2}-[01][0-9]-[0-3][0-9]$`)
-	hexSum      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	versionText = lazyregexp.New(`^v?[0-9][A-Za-z0-9.!+-]{0,31}$`)
+	dayText     = lazyregexp.New(`^20[0-9]{2}-[01][0-9]-[0-3][0-9]$`)
+	hexSum      = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 	// Paths that are written into patches and scripts need no quoting there.
-	plainPath = regexp.MustCompile(`^[A-Za-z0-9_.+/-]+$`)
+	plainPath = lazyregexp.New(`^[A-Za-z0-9_.+/-]+$`)
 )
 
 // parseConfig decodes task.toml. Harbor's tables may hold more than we know;
@@ -73,7 +74,7 @@ func parseConfig(b []byte) (cfg Config, findings []agon.Finding, understood bool
 }
 
 // IsVersion reports whether a text can be a version of a published package.
-func IsVersion(s string) bool { return versionText.MatchString(s) }
+func IsVersion(s string) bool { return versionText().MatchString(s) }
 
 // check judges the decoded configuration against the tree and fills in defaults.
 func (l *loader) check(c *Config) {
@@ -104,7 +105,7 @@ func (l *loader) check(c *Config) {
 	if a.Kind == "" && !a.Repository() {
 		return // of no kind of its own: one of them may adopt it
 	}
-	if !kindName.MatchString(a.Kind) {
+	if !kindName().MatchString(a.Kind) {
 		l.add("agon.kind", "40 bytes", "%.40q: want the name of a kind: letters a-z, digits and dashes", a.Kind)
 	}
 	if !a.Repository() {
@@ -190,7 +191,7 @@ func (l *loader) released(r *Released) {
 	} else if !x.Name.MatchString(r.Package) {
 		l.add("agon.released.package", "", "%.80q is not a package name of %s", r.Package, x.Title)
 	}
-	if r.Published != "" && !dayText.MatchString(r.Published) {
+	if r.Published != "" && !dayText().MatchString(r.Published) {
 		l.add("agon.released.published", "", "%.40q: want a day: 2026-11-02", r.Published)
 	}
 	if r.Notes != "" {
@@ -200,7 +201,7 @@ func (l *loader) released(r *Released) {
 		l.add("agon.released.quarantined", fmt.Sprintf("%d entries", maxList), "too many")
 	}
 	for field, v := range map[string]string{"base": r.Base, "fix": r.Fix} {
-		if !versionText.MatchString(v) {
+		if !versionText().MatchString(v) {
 			l.add("agon.released."+field, "32 bytes", "%.80q is not a version", v)
 		}
 	}
@@ -208,7 +209,7 @@ func (l *loader) released(r *Released) {
 		l.add("agon.released.fix", "", "same version as base")
 	}
 	for field, v := range map[string]string{"base_sha256": r.BaseSHA256, "fix_sha256": r.FixSHA256} {
-		if !hexSum.MatchString(v) {
+		if !hexSum().MatchString(v) {
 			l.add("agon.released."+field, "", "%.80q: want 64 lower-case hex digits", v)
 		}
 	}
@@ -239,7 +240,7 @@ func (l *loader) released(r *Released) {
 		}
 		for _, p := range list {
 			l.local("agon.released."+field, p)
-			if field == "sources" && !plainPath.MatchString(p) {
+			if field == "sources" && !plainPath().MatchString(p) {
 				l.add("agon.released.sources", "", "%.80q: want letters, digits and _.+-/ only", p)
 			}
 		}
@@ -352,7 +353,7 @@ func (l *loader) pythonPath(a *Agon, tree map[string]bool) {
 			l.add("agon.python_path", "", "%.80q: %v", dir, err)
 			continue
 		}
-		if !plainPath.MatchString(dir) {
+		if !plainPath().MatchString(dir) {
 			l.add("agon.python_path", "", "%.80q: want letters, digits and _.+-/ only", dir)
 			continue
 		}
@@ -398,7 +399,7 @@ func (l *loader) modules(a *Agon, tree map[string]bool) {
 	}
 	for field, ids := range map[string][]string{"agon.fail_to_pass": a.FailToPass, "agon.pass_to_pass": a.PassToPass} {
 		for _, id := range ids {
-			if first, _, _ := strings.Cut(id, "."); unittestID.MatchString(id) && !known[first] {
+			if first, _, _ := strings.Cut(id, "."); unittestID().MatchString(id) && !known[first] {
 				l.add(field, "", "%.80s: no module %q on the python path", id, first)
 			}
 		}

@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
@@ -260,21 +260,21 @@ func (f *fetcher) pipError(pkg, version string, exit sandbox.Exit, out string) e
 	case strings.Contains(out, "No module named pip"):
 		return fmt.Errorf("%w: the boxes' root file system has no pip", sandbox.ErrHost)
 	}
-	if exit.Limit == "wall" || noAnswer.MatchString(out) {
+	if exit.Limit == "wall" || noAnswer().MatchString(out) {
 		return fmt.Errorf("%w: %s %s: %s", ErrIndexUnreachable, pkg, version, detail)
 	}
 	return fmt.Errorf("pip cannot get %s %s: %s", pkg, version, detail)
 }
 
 // noAnswer is what pip says when the index is not there, or not with this file.
-var noAnswer = regexp.MustCompile(`No matching distribution found|Could not find a version|HTTP error [45]|[45][0-9]{2} (Client|Server) Error|Connection(Reset)?Error|timed out`)
+var noAnswer = lazyregexp.New(`No matching distribution found|Could not find a version|HTTP error [45]|[45][0-9]{2} (Client|Server) Error|Connection(Reset)?Error|timed out`)
 
-var connectionFault = regexp.MustCompile(`Failed to establish a new connection[^'"]*|[^'"]*timed out|certificate verify failed[^'"(]*|Connection refused|Tunnel connection failed[^'"]*`)
+var connectionFault = lazyregexp.New(`Failed to establish a new connection[^'"]*|[^'"]*timed out|certificate verify failed[^'"(]*|Connection refused|Tunnel connection failed[^'"]*`)
 
 // pipSaid picks the reason out of pip's output: why the connection failed and
 // its last error, or the end of the output if there is neither.
 func pipSaid(out string) string {
-	said := connectionFault.FindString(out)
+	said := connectionFault().FindString(out)
 	for line := range strings.Lines(out) {
 		if text, ok := strings.CutPrefix(line, "ERROR: "); ok {
 			if said != "" {

@@ -393,7 +393,7 @@ func FuzzParseConfig(f *testing.F) {
 			return
 		}
 		a := got.Config.Agon
-		if !kindName.MatchString(a.Kind) {
+		if !kindName().MatchString(a.Kind) {
 			t.Fatalf("accepted the kind %q", a.Kind)
 		}
 		if !a.Repository() {

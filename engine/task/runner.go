@@ -1,10 +1,11 @@
 package task
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Unittest is the runner of a task that names none.
@@ -25,11 +26,11 @@ type Runner struct {
 const maxTestID = 300 // bytes
 
 // unittestID is at least module, class and method.
-var unittestID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){2,}$`)
+var unittestID = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){2,}$`)
 
 // Runners are the runners that tasks may name.
 var Runners = []Runner{
-	{Name: Unittest, Form: "module.Class.method", ID: unittestID.MatchString, File: noFile, Own: never},
+	{Name: Unittest, Form: "module.Class.method", ID: func(id string) bool { return unittestID().MatchString(id) }, File: noFile, Own: never},
 	{
 		Name: "pytest", Form: "path/to/test_file.py::test, path/to/test_file.py::Class::test[case]",
 		ID: inFile(".py"), File: before("::"), Own: named("conftest.py pytest.ini .pytest.ini tox.ini setup.cfg pyproject.toml pytest.toml .pytest.toml"),
@@ -38,7 +39,7 @@ var Runners = []Runner{
 		Name: "go", Form: "folder::TestName, folder::TestName/case; the module's own folder is .",
 		ID: func(id string) bool {
 			dir, name, ok := strings.Cut(id, "::")
-			return ok && (dir == "." || plainPath.MatchString(dir) && checkPath(dir) == nil) && goTest.MatchString(name) && printable(name)
+			return ok && (dir == "." || plainPath().MatchString(dir) && checkPath(dir) == nil) && goTest().MatchString(name) && printable(name)
 		},
 		File: noFile,
 		Own: func(p string) bool {
@@ -49,17 +50,17 @@ var Runners = []Runner{
 	{Name: "jest", Form: "path/to/file.test.js::suite > test", ID: inFile(".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx"), File: before("::"), Own: script},
 	{
 		Name: "cargo", Form: "lib::module::test, bin NAME::test, test NAME::test",
-		ID: cargoTest.MatchString, File: noFile,
+		ID: func(id string) bool { return cargoTest().MatchString(id) }, File: noFile,
 		Own: func(p string) bool {
 			return under(p, "tests") || under(p, ".cargo") || named("Cargo.toml Cargo.lock rust-toolchain rust-toolchain.toml build.rs")(p)
 		},
 	},
-	{Name: "script", Form: "path/to/script, which writes the reward 0 or 1 to $AGON_REWARD", ID: func(id string) bool { return checkPath(id) == nil && plainPath.MatchString(id) }, File: func(id string) string { return id }, Own: never},
+	{Name: "script", Form: "path/to/script, which writes the reward 0 or 1 to $AGON_REWARD", ID: func(id string) bool { return checkPath(id) == nil && plainPath().MatchString(id) }, File: func(id string) string { return id }, Own: never},
 }
 
 var (
-	goTest    = regexp.MustCompile(`^Test[^/\s]*(/.+)?$`)
-	cargoTest = regexp.MustCompile(`^(lib|(bin|test) [A-Za-z0-9_-]+)(::[A-Za-z0-9_]+)+$`)
+	goTest    = lazyregexp.New(`^Test[^/\s]*(/.+)?$`)
+	cargoTest = lazyregexp.New(`^(lib|(bin|test) [A-Za-z0-9_-]+)(::[A-Za-z0-9_]+)+$`)
 )
 
 // RunnerOf returns the runner of a task.
@@ -88,7 +89,7 @@ func never(string) bool { return false }
 func inFile(ends ...string) func(string) bool {
 	return func(id string) bool {
 		p, name, ok := strings.Cut(id, "::")
-		if !ok || name == "" || !printable(name) || !plainPath.MatchString(p) || checkPath(p) != nil {
+		if !ok || name == "" || !printable(name) || !plainPath().MatchString(p) || checkPath(p) != nil {
 			return false
 		}
 		for _, e := range ends {
@@ -119,10 +120,10 @@ func named(list string) func(string) bool {
 // under reports whether a folder of this name is above p.
 func under(p, folder string) bool { return strings.Contains("/"+p, "/"+folder+"/") }
 
-var scriptTest = regexp.MustCompile(`[.-](test|spec)\.[cm]?[jt]sx?$`)
+var scriptTest = lazyregexp.New(`[.-](test|spec)\.[cm]?[jt]sx?$`)
 
 func script(p string) bool {
-	return scriptTest.MatchString(p) || under(p, "node_modules") || under(p, "__tests__") ||
+	return scriptTest().MatchString(p) || under(p, "node_modules") || under(p, "__tests__") ||
 		named("package.json .npmrc jest.config.js jest.config.cjs jest.config.mjs jest.config.json jest.config.ts babel.config.js babel.config.cjs .babelrc")(p)
 }
 

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // errInvalid marks bad arguments: the script hears TextInvalid and nothing more.
@@ -143,14 +144,14 @@ func (a *args) oneOf(name, def string, allowed ...string) string {
 	return s
 }
 
-var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
+var dateForm = lazyregexp.New(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
 
 func (a *args) date(name string) string {
 	s := a.str(name, false, 10)
 	if s == "" {
 		return ""
 	}
-	if _, err := time.Parse(time.DateOnly, s); err != nil || !dateForm.MatchString(s) {
+	if _, err := time.Parse(time.DateOnly, s); err != nil || !dateForm().MatchString(s) {
 		a.fail(name, "want YYYY-MM-DD")
 	}
 	return s

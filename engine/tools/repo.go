@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Repo answers the repository tools. Safe for concurrent use; *Failure for
@@ -51,18 +52,18 @@ type RepoFile struct {
 const ExcerptLen = 1000
 
 var (
-	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	commitForm = lazyregexp.New(`^[0-9a-f]{40}$`)
 	// repoForm is an address that git may be given: https, a host name, a plain
 	// path. No credentials, no port, no query, nothing that git reads as an option or a helper.
-	repoForm = regexp.MustCompile(`^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[A-Za-z0-9_.~-]+)+/?$`)
+	repoForm = lazyregexp.New(`^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[A-Za-z0-9_.~-]+)+/?$`)
 )
 
 // CheckRepo refuses what must not reach git.
 func CheckRepo(url, commit string) error {
 	switch {
-	case len(url) > 300 || !repoForm.MatchString(url) || strings.Contains(url, "/.."):
+	case len(url) > 300 || !repoForm().MatchString(url) || strings.Contains(url, "/.."):
 		return fmt.Errorf("%w: repo_url: want https://host/path", errInvalid)
-	case !commitForm.MatchString(commit):
+	case !commitForm().MatchString(commit):
 		return fmt.Errorf("%w: commit_sha: want 40 lower-case hex digits", errInvalid)
 	}
 	return nil

@@ -16,12 +16,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Types of leaves.
@@ -110,11 +110,11 @@ func NewLeaf(l Leaf, arena string, at time.Time, open, secret any) (Leaf, error)
 	return l, nil
 }
 
-var saltForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var saltForm = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // Commit binds v: HMAC-SHA-256 over its JSON, keyed with the 16 bytes of salt (hex).
 func Commit(salt string, v any) (agon.Digest, error) {
-	if !saltForm.MatchString(salt) {
+	if !saltForm().MatchString(salt) {
 		return "", errors.New("a salt is 32 hex digits")
 	}
 	key, err := hex.DecodeString(salt)

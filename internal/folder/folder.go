@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Folder keeps small JSON documents by name. A document is durable when put
@@ -15,10 +16,10 @@ import (
 type Folder string
 
 // NameForm is what names of documents look like.
-var NameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,79}$`)
+var NameForm = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,79}$`)
 
 func (f Folder) path(name string) (string, error) {
-	if !NameForm.MatchString(name) {
+	if !NameForm().MatchString(name) {
 		return "", fmt.Errorf("bad document name %.80q", name)
 	}
 	return filepath.Join(string(f), name+".json"), nil

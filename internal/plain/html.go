@@ -2,29 +2,30 @@ package plain
 
 import (
 	"html"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 var (
-	dropped = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
-	blocks  = regexp.MustCompile(`(?i)</?(title|p|div|br|li|h[1-6]|tr|blockquote)\b[^>]*>`)
-	tag     = regexp.MustCompile(`<[^>]*>`)
-	title   = regexp.MustCompile(`(?is)<title\b[^>]*>(.*?)</title\s*>`)
+	dropped = lazyregexp.New(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
+	blocks  = lazyregexp.New(`(?i)</?(title|p|div|br|li|h[1-6]|tr|blockquote)\b[^>]*>`)
+	tag     = lazyregexp.New(`<[^>]*>`)
+	title   = lazyregexp.New(`(?is)<title\b[^>]*>(.*?)</title\s*>`)
 )
 
 // HTML takes the markup off a page or a piece of one: text with one space
 // between words and one line for each block.
 func HTML(s string) string {
-	s = dropped.ReplaceAllString(s, " ")
-	s = blocks.ReplaceAllString(s, "\n")
-	return Squeeze(html.UnescapeString(tag.ReplaceAllString(s, "")))
+	s = dropped().ReplaceAllString(s, " ")
+	s = blocks().ReplaceAllString(s, "\n")
+	return Squeeze(html.UnescapeString(tag().ReplaceAllString(s, "")))
 }
 
 // Title is what a page of HTML calls itself; empty if it does not.
 func Title(s string) string {
-	if m := title.FindStringSubmatch(s); m != nil {
+	if m := title().FindStringSubmatch(s); m != nil {
 		return HTML(m[1])
 	}
 	return ""

@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -27,6 +26,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/agon-arena/agon/internal/folder"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Bounds of what a place of releases may answer.
@@ -243,7 +243,7 @@ func (k *Keeper) back(why string) error {
 func (k *Keeper) save() error { return k.dir.Put("state", k.state) }
 
 // archive is a line of SHA256SUMS that names this machine's archive.
-var archive = regexp.MustCompile(`^([0-9a-f]{64}) [ *](agon_([0-9][0-9A-Za-z.+-]*)_` + runtime.GOOS + `_` + runtime.GOARCH + `\.tar\.gz)$`)
+var archive = lazyregexp.New(`^([0-9a-f]{64}) [ *](agon_([0-9][0-9A-Za-z.+-]*)_` + runtime.GOOS + `_` + runtime.GOARCH + `\.tar\.gz)$`)
 
 // Look asks for a release that is to be taken: signed, newer than what runs (or the
 // pinned one), and not known to be bad. It lies on this machine and has told its
@@ -262,7 +262,7 @@ func (k *Keeper) Look(ctx context.Context) (*Version, error) {
 	}
 	var sum, name, version string
 	for line := range strings.Lines(string(sums)) {
-		if m := archive.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil && semver.IsValid("v"+m[3]) {
+		if m := archive().FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil && semver.IsValid("v"+m[3]) {
 			if sum != "" {
 				return nil, errors.New("SHA256SUMS names two archives for this machine")
 			}

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -34,7 +34,7 @@ var harborAgent string
 //go:embed all:installers
 var installers embed.FS
 
-var agentPath = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$`)
+var agentPath = lazyregexp.New(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$`)
 
 // script is the set-up of a submission whose files stand at dir on the host; ""
 // where it has none. python is the interpreter of the box.

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Bounds of what a task may ask for.
@@ -114,7 +114,7 @@ type step struct {
 	Artifacts   []any        `toml:"artifacts"`
 }
 
-var stepName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var stepName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // confOf reads a task's configuration.
 func confOf(t *task.Task) (*conf, error) {
@@ -166,7 +166,7 @@ func (c *conf) check(t *task.Task, add func(field, format string, args ...any)) 
 	for i, s := range c.Steps {
 		at := fmt.Sprintf("steps[%d]", i)
 		switch low := strings.ToLower(s.Name); {
-		case !stepName.MatchString(s.Name):
+		case !stepName().MatchString(s.Name):
 			add(at+".name", "%.80q: want letters, digits and ._-, at most 64", s.Name)
 			continue
 		case seen[low]:
@@ -323,16 +323,16 @@ func environ(at string, env map[string]string, add func(string, string, ...any))
 	}
 }
 
-var hostVar = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+var hostVar = lazyregexp.New(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
 // expand puts the defaults of ${NAME:-default} in place.
 func expand(v string) (string, error) {
-	for _, m := range hostVar.FindAllStringSubmatch(v, -1) {
+	for _, m := range hostVar().FindAllStringSubmatch(v, -1) {
 		if m[2] == "" {
 			return "", fmt.Errorf("${%s} is of the host, which gives tasks nothing: write a default, ${%s:-…}", m[1], m[1])
 		}
 	}
-	return hostVar.ReplaceAllString(v, "$3"), nil
+	return hostVar().ReplaceAllString(v, "$3"), nil
 }
 
 // environOf is the environment of a map whose values were checked.

@@ -57,7 +57,7 @@ func parseEntry(b []byte) (*entry, error) {
 		return nil, err
 	case e.Agent != "" && e.Command != "":
 		return nil, errors.New("command and agent: want one of them")
-	case e.Agent != "" && (len(e.Agent) > 300 || !agentPath.MatchString(e.Agent)):
+	case e.Agent != "" && (len(e.Agent) > 300 || !agentPath().MatchString(e.Agent)):
 		return nil, fmt.Errorf("agent %.100q: want module:Class", e.Agent)
 	case e.Agent == "" && len(e.AgentArgs) > 0:
 		return nil, errors.New("agent_args: no agent is named")

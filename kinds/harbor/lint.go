@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // maxLint bounds what is said of one task.
@@ -231,10 +231,10 @@ func imageOf(p *place) string {
 	return p.DockerImage
 }
 
-var digested = regexp.MustCompile(`@sha256:[0-9a-fA-F]{64}$`)
+var digested = lazyregexp.New(`@sha256:[0-9a-fA-F]{64}$`)
 
 func (l *linter) image(name, file string, line int, at string) {
-	if name != "" && name != "scratch" && !strings.Contains(name, "$") && !digested.MatchString(name) {
+	if name != "" && name != "scratch" && !strings.Contains(name, "$") && !digested().MatchString(name) {
 		l.say("unpinned-image", file, line, "%s: %.100q may be another image tomorrow: name its sha256 digest", at, name)
 	}
 }
@@ -264,7 +264,7 @@ func lines(b []byte, f func(n int, line string)) {
 			continue
 		}
 		s, joined = joined+s, ""
-		if m := heredoc.FindStringSubmatch(s); m != nil {
+		if m := heredoc().FindStringSubmatch(s); m != nil {
 			end = m[1]
 			continue
 		}
@@ -275,10 +275,10 @@ func lines(b []byte, f func(n int, line string)) {
 	}
 }
 
-var heredoc = regexp.MustCompile(`<<-?\s*['"]?(\w+)['"]?`)
+var heredoc = lazyregexp.New(`<<-?\s*['"]?(\w+)['"]?`)
 
 // leaked are files of the grading side by their usual names.
-var leaked = regexp.MustCompile(`(?:^|/)(?:solution/solve\.sh|tests/(?:test\.sh|test_[^/]+\.py))$`)
+var leaked = lazyregexp.New(`(?:^|/)(?:solution/solve\.sh|tests/(?:test\.sh|test_[^/]+\.py))$`)
 
 func (l *linter) dockerfile(file string, agent bool) {
 	b, err := l.t.ReadFile(file, maxDockerfile)
@@ -312,7 +312,7 @@ func (l *linter) dockerfile(file string, agent bool) {
 			l.commands(rest, file, n, false)
 		case "COPY", "ADD":
 			for _, s := range args[:max(len(args)-1, 0)] {
-				if agent && leaked.MatchString(s) {
+				if agent && leaked().MatchString(s) {
 					l.say("agent-image-test-leak", file, n, "%.100q belongs to the grading side: the agent's image must not have it", s)
 				}
 			}
@@ -335,11 +335,11 @@ func (l *linter) scripts() {
 	}
 }
 
-var between = regexp.MustCompile(`&&|\|\||[;&|]`)
+var between = lazyregexp.New(`&&|\|\||[;&|]`)
 
 // commands looks at what a line installs and downloads.
 func (l *linter) commands(line, file string, n int, separate bool) {
-	parts := between.Split(line, -1)
+	parts := between().Split(line, -1)
 	for i, c := range parts {
 		words := strings.Fields(strings.NewReplacer(`"`, "", `'`, "").Replace(c))
 		for len(words) > 0 && (words[0] == "if" || words[0] == "then" || words[0] == "!" || words[0] == "sudo") {
@@ -416,14 +416,14 @@ func wordOf(p string) string {
 	return p
 }
 
-var pinnedURL = regexp.MustCompile(`@[0-9a-fA-F]{40}(?:#|$)|#sha256=[0-9a-fA-F]{64}$`)
+var pinnedURL = lazyregexp.New(`@[0-9a-fA-F]{40}(?:#|$)|#sha256=[0-9a-fA-F]{64}$`)
 
 func unpinned(p string) bool {
 	switch {
 	case p == "" || strings.Contains(p, "$") || strings.HasPrefix(p, ".") || strings.HasPrefix(p, "/") || strings.HasPrefix(p, "file:"):
 		return false
 	case strings.Contains(p, "://"):
-		return !pinnedURL.MatchString(p)
+		return !pinnedURL().MatchString(p)
 	case strings.HasSuffix(p, ".whl") || strings.HasSuffix(p, ".tar.gz") || strings.HasSuffix(p, ".zip"):
 		return false
 	}

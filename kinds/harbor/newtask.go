@@ -1,13 +1,13 @@
 package harbor
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
-var taskName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}$`)
+var taskName = lazyregexp.New(`^[a-z0-9][a-z0-9-]{1,61}$`)
 
 // nextSteps stands at the top of the new task's task.toml.
 const nextSteps = `# A Harbor task that works: ` + "`agon task check DIR`" + ` proves it. Change it step by step and check again:
@@ -23,7 +23,7 @@ const nextSteps = `# A Harbor task that works: ` + "`agon task check DIR`" + ` p
 // initTask writes a task that passes its check into dir, which is new or empty;
 // its last part is the task's name.
 func initTask(dir string) ([]string, error) {
-	return task.FromTemplate(files, "tasks/basic/totals", dir, taskName.MatchString, "2 to 62 lower-case letters, digits and dashes", func(file, name string, b []byte) []byte {
+	return task.FromTemplate(files, "tasks/basic/totals", dir, taskName().MatchString, "2 to 62 lower-case letters, digits and dashes", func(file, name string, b []byte) []byte {
 		if file == "task.toml" {
 			b = []byte(nextSteps + strings.Replace(string(b), `"harbor/totals"`, `"harbor/`+name+`"`, 1))
 		}

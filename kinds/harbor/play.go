@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,6 +18,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
 )
@@ -62,7 +62,7 @@ type harbor struct {
 func (harbor) Name() string   { return name }
 func (harbor) Scorer() string { return scorer }
 
-var agentMain = regexp.MustCompile(`(?m)^(?:async )?def agent_main\(`)
+var agentMain = lazyregexp.New(`(?m)^(?:async )?def agent_main\(`)
 
 // Check decides whether files may be entered. It never runs them.
 func (harbor) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
@@ -75,7 +75,7 @@ func (harbor) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Fin
 			return []agon.Finding{{Code: "too_large", Field: agentFile, Limit: fmt.Sprintf("%d bytes", maxAgentBytes), Message: agentFile + " is too large"}}
 		case !utf8.Valid(src):
 			return []agon.Finding{{Code: "not_utf8", Field: agentFile, Message: agentFile + " is not UTF-8"}}
-		case !agentMain.Match(src):
+		case !agentMain().Match(src):
 			return []agon.Finding{{Code: "no_agent_main", Field: agentFile, Message: agentFile + " has no top-level function agent_main (def agent_main(input): ...)"}}
 		}
 		return nil

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/libraries"
@@ -133,7 +133,7 @@ func (f ArenaFile) Libraries() (*agon.Libraries, []blob.File) {
 // maxArenaFile bounds an arena file, in bytes.
 const maxArenaFile = 256 << 10
 
-var ArenaID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
+var ArenaID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
 
 // LoadArenaFile reads and checks an arena file. The error names every mistake.
 // Where no such file is, KIND.toml and the arena's id mean the one that the kind ships
@@ -280,7 +280,7 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	no := func(field, format string, args ...any) {
 		bad = append(bad, field+": "+fmt.Sprintf(format, args...))
 	}
-	if !ArenaID.MatchString(f.ID) {
+	if !ArenaID().MatchString(f.ID) {
 		no("id", "%.60q: want 2 to 40 of a-z, 0-9 and -, not starting or ending with -", f.ID)
 	}
 	k, known := kits.Of(f.Kind)

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -76,13 +76,13 @@ func blank(b []byte, row int) bool {
 	return was
 }
 
-var decodeTOML = regexp.MustCompile(`cannot decode TOML (\S+) into (?:a Go|struct field) .*?(?: of)? type (\S+)$`)
+var decodeTOML = lazyregexp.New(`cannot decode TOML (\S+) into (?:a Go|struct field) .*?(?: of)? type (\S+)$`)
 
 // plainTOML says what is wrong with a value, without the names of Go's types.
 func plainTOML(e *toml.DecodeError) string {
 	key := strings.Join(e.Key(), ".")
 	text := strings.TrimPrefix(e.Error(), "toml: ")
-	if m := decodeTOML.FindStringSubmatch(text); m != nil {
+	if m := decodeTOML().FindStringSubmatch(text); m != nil {
 		text = "want " + kindOfValue(m[2]) + ", this is " + article(m[1])
 	} else if strings.HasPrefix(text, "cannot store a") { // [name] or [[name]] where a value belongs
 		text = "a table does not belong here: write " + cmp.Or(key, "NAME") + " = and a value"

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/gateway/tool"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/sandbox"
@@ -252,7 +252,7 @@ func (l List) Check() error {
 	seen := map[string]bool{}
 	for _, k := range l {
 		switch {
-		case !kindName.MatchString(k.Kind):
+		case !kindName().MatchString(k.Kind):
 			return fmt.Errorf("kind %q: want 2 to 40 of a-z, 0-9 and -, starting with a letter", k.Kind)
 		case k.New == nil:
 			return fmt.Errorf("kind %s: its kit has no New", k.Kind)
@@ -265,7 +265,7 @@ func (l List) Check() error {
 }
 
 // kindName is what a task and an arena file may name.
-var kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{1,39}$`)
+var kindName = lazyregexp.New(`^[a-z][a-z0-9-]{1,39}$`)
 
 // Names lists the kinds that arenas may name.
 func (l List) Names() []string {

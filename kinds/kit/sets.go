@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // LoadSet returns the tasks of a shipped set or of a directory. Of the
@@ -200,13 +200,13 @@ func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work str
 func loneKey(dir string) string {
 	dir = whole(dir)
 	set := filepath.Base(filepath.Dir(dir))
-	if !setName.MatchString(set) {
+	if !setName().MatchString(set) {
 		set = "here"
 	}
 	return set + "/" + filepath.Base(dir)
 }
 
-var setName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var setName = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // whole is dir from the root: "." and "./x" have no names above them.
 func whole(dir string) string {

@@ -15,13 +15,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
@@ -59,8 +59,8 @@ type Ref struct {
 }
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	nameForm   = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	digestForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 )
 
 // Parse reads a reference; Prefix and NAME= may be missing. Errors wrap ErrDataset.
@@ -70,11 +70,11 @@ func Parse(s string) (Ref, error) {
 		return Ref{}, bad("a reference has %d bytes, at most %d", len(s), MaxRef)
 	}
 	r, rest := Ref{}, strings.TrimPrefix(s, Prefix)
-	if name, after, ok := strings.Cut(rest, "="); ok && nameForm.MatchString(name) {
+	if name, after, ok := strings.Cut(rest, "="); ok && nameForm().MatchString(name) {
 		r.Name, rest = name, after
 	}
 	i := strings.LastIndex(rest, "sha256:")
-	if i < 0 || !digestForm.MatchString(rest[i:]) {
+	if i < 0 || !digestForm().MatchString(rest[i:]) {
 		return Ref{}, bad("%.200q: %s", s, want)
 	}
 	r.Where, r.Digest = strings.TrimSuffix(rest[:i], "@"), rest[i:]
@@ -303,7 +303,7 @@ func (s *Store) hexes() ([]string, error) {
 	}
 	var out []string
 	for _, e := range ents {
-		if h, ok := strings.CutSuffix(e.Name(), ".json"); ok && digestForm.MatchString("sha256:"+h) && s.ready(h) {
+		if h, ok := strings.CutSuffix(e.Name(), ".json"); ok && digestForm().MatchString("sha256:"+h) && s.ready(h) {
 			out = append(out, h)
 		}
 	}

@@ -146,7 +146,7 @@ func (m *Manifest) check() error {
 			return bad("%.200q of %d bytes has %d chunks, want %d", f.Path, f.Size, len(f.Chunks), n)
 		}
 		for _, c := range f.Chunks {
-			if !digestForm.MatchString("sha256:" + c) {
+			if !digestForm().MatchString("sha256:" + c) {
 				return bad("%.200q: %.100q is not the digest of a chunk", f.Path, c)
 			}
 		}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -283,7 +283,7 @@ func parse(text string, args map[string]string, base func(from string) (rootfs.I
 	return stages, nil
 }
 
-var stageName = regexp.MustCompile(`^[a-z][a-z0-9-_.]*$`)
+var stageName = lazyregexp.New(`^[a-z][a-z0-9-_.]*$`)
 
 // begin reads FROM: an image, or one of the stages before.
 func begin(i instruction, text string, before []*plan, base func(from string) (rootfs.ImageConfig, error)) (p *plan, err error) {
@@ -293,7 +293,7 @@ func begin(i instruction, text string, before []*plan, base func(from string) (r
 	}
 	p = &plan{from: f[0]}
 	if len(f) == 3 {
-		if p.as = strings.ToLower(f[2]); !stageName.MatchString(p.as) || len(p.as) > 200 {
+		if p.as = strings.ToLower(f[2]); !stageName().MatchString(p.as) || len(p.as) > 200 {
 			return nil, i.bad("%.60q is not the name of a stage", f[2])
 		}
 		if stageOf(before, p.as) != nil {

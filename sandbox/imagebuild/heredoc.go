@@ -3,9 +3,9 @@ package imagebuild
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
@@ -18,10 +18,10 @@ type heredoc struct {
 
 // marker begins one: <<NAME, <<-NAME, <<"NAME". What a shell counts with (1<<2) and
 // what it reads as a word (<<<) is none.
-var marker = regexp.MustCompile(`(?:^|[\s;&|])\d*<<(-?)("\w+"|'\w+'|\w+)(?:[\s;&|)>]|$)`)
+var marker = lazyregexp.New(`(?:^|[\s;&|])\d*<<(-?)("\w+"|'\w+'|\w+)(?:[\s;&|)>]|$)`)
 
 // only is an instruction that is nothing but a heredoc.
-var only = regexp.MustCompile(`^<<-?["']?\w+["']?$`)
+var only = lazyregexp.New(`^<<-?["']?\w+["']?$`)
 
 // heredocs reads the texts that an instruction names from the lines below it. after
 // is how many lines they take. A name that no line below
@@ -31,7 +31,7 @@ func heredocs(i instruction, below []string) (docs []heredoc, after int) {
 		return nil, 0
 	}
 	for rest := i.rest; ; {
-		m := marker.FindStringSubmatchIndex(rest)
+		m := marker().FindStringSubmatchIndex(rest)
 		if m == nil {
 			return docs, after
 		}
@@ -64,7 +64,7 @@ func (i instruction) script() (string, error) {
 	if len(i.docs) == 0 {
 		return i.rest, nil
 	}
-	if only.MatchString(i.rest) {
+	if only().MatchString(i.rest) {
 		if strings.HasPrefix(i.docs[0].text, "#!") {
 			return "", i.bad("a script that names its interpreter is not started here: put it in a file and COPY it")
 		}

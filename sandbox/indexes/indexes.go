@@ -18,13 +18,13 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Names of registries.
@@ -283,7 +283,7 @@ func (s *Server) crates(w http.ResponseWriter, r *http.Request, rest string) {
 }
 
 // link finds what a page of an index leads to.
-var link = regexp.MustCompile(`(?i)(href=["'])([^"'#]+)`)
+var link = lazyregexp.New(`(?i)(href=["'])([^"'#]+)`)
 
 func (s *Server) pypi(w http.ResponseWriter, r *http.Request, rest string) {
 	if file, ok := strings.CutPrefix(rest, "file/"); ok {
@@ -320,8 +320,8 @@ func (s *Server) pypi(w http.ResponseWriter, r *http.Request, rest string) {
 		if strings.HasPrefix(form, simpleJSON) {
 			return s.simple(b, from)
 		}
-		return link.ReplaceAllFunc(b, func(m []byte) []byte {
-			p := link.FindSubmatch(m)
+		return link().ReplaceAllFunc(b, func(m []byte) []byte {
+			p := link().FindSubmatch(m)
 			at := s.file(from, strings.ReplaceAll(string(p[2]), "&amp;", "&"))
 			if at == "" {
 				return m

@@ -16,13 +16,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/indexes"
@@ -46,8 +46,8 @@ const File = "requirements.txt"
 var ErrList = errors.New("bad list of libraries")
 
 var (
-	pinned = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99}(?:\[[A-Za-z0-9,._-]{1,100}\])?)==([A-Za-z0-9][A-Za-z0-9.!+_-]{0,63})$`)
-	hashed = regexp.MustCompile(`^--hash=sha256:[0-9a-f]{64}$`)
+	pinned = lazyregexp.New(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99}(?:\[[A-Za-z0-9,._-]{1,100}\])?)==([A-Za-z0-9][A-Za-z0-9.!+_-]{0,63})$`)
+	hashed = lazyregexp.New(`^--hash=sha256:[0-9a-f]{64}$`)
 )
 
 // Parse checks a list, "NAME==VERSION --hash=sha256:…" a package, and returns its
@@ -63,14 +63,14 @@ func Parse(list []byte) (packages []string, err error) {
 			continue
 		}
 		f := strings.Fields(line)
-		if !pinned.MatchString(f[0]) {
+		if !pinned().MatchString(f[0]) {
 			return nil, fmt.Errorf("%w: package %d, %.100q: want NAME==VERSION", ErrList, n+1, f[0])
 		}
 		if len(f) < 2 {
 			return nil, fmt.Errorf("%w: %.100s has no hash: want --hash=sha256:…", ErrList, f[0])
 		}
 		for _, h := range f[1:] {
-			if !hashed.MatchString(h) {
+			if !hashed().MatchString(h) {
 				return nil, fmt.Errorf("%w: %.100s: %.100q: want --hash=sha256: and 64 hex digits", ErrList, f[0], h)
 			}
 		}

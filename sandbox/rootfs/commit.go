@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/internal/entry"
 	"github.com/agon-arena/agon/sandbox/internal/layers"
 )
@@ -264,7 +264,7 @@ func WriteLayer(w io.Writer, dir string, first int, skip func(p string) bool) er
 	return t.Close()
 }
 
-var suiteName = regexp.MustCompile(`^[a-z][a-z0-9.-]{1,30}$`)
+var suiteName = lazyregexp.New(`^[a-z][a-z0-9.-]{1,30}$`)
 
 // bootstrapped is a reference to a minimal Debian or Ubuntu of a release, made by
 // mmdebstrap from the host's package sources: apt:trixie.
@@ -273,7 +273,7 @@ const bootstrapped = "apt:"
 // bootstrap makes such an image, once.
 func (s *Images) bootstrap(ctx context.Context, ref string) (*Image, error) {
 	suite := strings.TrimPrefix(ref, bootstrapped)
-	if !suiteName.MatchString(suite) {
+	if !suiteName().MatchString(suite) {
 		return nil, badImage("%.100q is not a release of Debian or Ubuntu: want apt:bookworm", ref)
 	}
 	if os.Geteuid() != 0 {
@@ -350,7 +350,7 @@ type Source struct {
 // Sources are where packages of a distribution's release come from: the host's
 // own archives where it is of the same distribution, else the public ones.
 func Sources(id, codename string) ([]Source, error) {
-	if !suiteName.MatchString(codename) {
+	if !suiteName().MatchString(codename) {
 		return nil, errors.New("the image does not say of which release it is")
 	}
 	if own, suite := hostRelease("/etc/os-release"); own == id && suite != "" {

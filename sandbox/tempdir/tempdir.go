@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/internal/tree"
 )
 
-var nameRE = regexp.MustCompile(`^agon-[a-z]{1,20}-([0-9]+)-([0-9]+)-[0-9]+$`)
+var nameRE = lazyregexp.New(`^agon-[a-z]{1,20}-([0-9]+)-([0-9]+)-[0-9]+$`)
 
 // Make makes a directory for this process in os.TempDir; what is a word of its
 // use. The caller removes it.
@@ -63,7 +63,7 @@ func Abandoned(dir string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range ents {
-		m := nameRE.FindStringSubmatch(e.Name())
+		m := nameRE().FindStringSubmatch(e.Name())
 		if m == nil || !e.IsDir() {
 			continue
 		}

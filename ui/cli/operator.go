@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -365,7 +365,7 @@ func (a *App) arenaNewCmd(f Arenas) *cobra.Command {
 	return cmd
 }
 
-var setsLine = regexp.MustCompile(`(?m)^sets = \[[^\]]*\].*$`)
+var setsLine = lazyregexp.New(`(?m)^sets = \[[^\]]*\].*$`)
 
 // withDataset names a directory of tasks in an arena file that will stand at path:
 // folders are relative to the file.
@@ -389,7 +389,7 @@ func withDataset(text []byte, path, dir string) ([]byte, error) {
 			dir = "./" + dir
 		}
 	}
-	return setsLine.ReplaceAllLiteral(text, []byte("sets = ["+strconv.Quote(dir)+"]")), nil
+	return setsLine().ReplaceAllLiteral(text, []byte("sets = ["+strconv.Quote(dir)+"]")), nil
 }
 
 // arenaCheckCmd checks an arena file and names every mistake.

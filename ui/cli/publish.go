@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -76,7 +76,7 @@ JSON: {arena, dir, published[], unchanged, withheld, commit}.`,
 	return cmd
 }
 
-var publicID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$`)
+var publicID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$`)
 
 // publish writes what is due. A submission's folder appears whole or not at all.
 func (a *App) publish(ctx context.Context, c *client.Client, arena, to string, embargo time.Duration) (*published, error) {
@@ -84,7 +84,7 @@ func (a *App) publish(ctx context.Context, c *client.Client, arena, to string, e
 	if err != nil {
 		return nil, err
 	}
-	if !publicID.MatchString(about.ID) {
+	if !publicID().MatchString(about.ID) {
 		return nil, fmt.Errorf("publish: the server's arena id %q is not a file name", about.ID)
 	}
 	r := &published{Arena: about.ID, Dir: filepath.Join(to, about.ID), Published: []string{}}
@@ -102,7 +102,7 @@ func (a *App) publish(ctx context.Context, c *client.Client, arena, to string, e
 				r.Withheld++
 				continue
 			}
-			if !publicID.MatchString(s.ID) {
+			if !publicID().MatchString(s.ID) {
 				return nil, fmt.Errorf("publish: the server's submission id %q is not a file name", s.ID)
 			}
 			fresh, err := publishOne(ctx, c, r.Dir, s)

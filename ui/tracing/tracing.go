@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -129,8 +129,8 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 }
 
 var (
-	idPart   = regexp.MustCompile(`^(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|sha256:[0-9a-f]{64})$`)
-	wordPart = regexp.MustCompile(`^[a-z][a-z_-]{0,30}$|^v[0-9]$`)
+	idPart   = lazyregexp.New(`^(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|sha256:[0-9a-f]{64})$`)
+	wordPart = lazyregexp.New(`^[a-z][a-z_-]{0,30}$|^v[0-9]$`)
 )
 
 // routeOf is the path with everything but plain words taken out, and the ids
@@ -142,10 +142,10 @@ func routeOf(path string) (route string, ids []string) {
 	}
 	for i, p := range parts {
 		switch {
-		case idPart.MatchString(p):
+		case idPart().MatchString(p):
 			ids = append(ids, p)
 			parts[i] = "{id}"
-		case p != "" && !wordPart.MatchString(p):
+		case p != "" && !wordPart().MatchString(p):
 			parts[i] = "{}"
 		}
 	}

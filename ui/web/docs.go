@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // The project's own documentation, as pages. Its Markdown is ours and simple:
@@ -139,24 +139,24 @@ func (s *server) doc(q *request) error {
 	return &agon.Error{Code: "not_found", Status: 404, Message: "There is no such page of documentation.", Mend: "/docs lists them."}
 }
 
-var notAnchor = regexp.MustCompile(`[^a-z0-9]+`)
+var notAnchor = lazyregexp.New(`[^a-z0-9]+`)
 
 func anchor(title string) string {
-	return strings.Trim(notAnchor.ReplaceAllString(strings.ToLower(title), "-"), "-")
+	return strings.Trim(notAnchor().ReplaceAllString(strings.ToLower(title), "-"), "-")
 }
 
 var (
-	codeSpan = regexp.MustCompile("`[^`]+`")
-	mdLink   = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
-	strong   = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	listItem = regexp.MustCompile(`^\s*(?:[-*]|\d+\.)\s+`)
+	codeSpan = lazyregexp.New("`[^`]+`")
+	mdLink   = lazyregexp.New(`\[([^\]]+)\]\(([^)\s]+)\)`)
+	strong   = lazyregexp.New(`\*\*([^*]+)\*\*`)
+	listItem = lazyregexp.New(`^\s*(?:[-*]|\d+\.)\s+`)
 )
 
 // inline renders a line's links, code and emphasis. Everything is escaped first.
 func inline(s string) string {
 	var b strings.Builder
 	at := 0
-	for _, m := range codeSpan.FindAllStringIndex(s, -1) {
+	for _, m := range codeSpan().FindAllStringIndex(s, -1) {
 		b.WriteString(prose(s[at:m[0]]))
 		b.WriteString("<code>" + html.EscapeString(s[m[0]+1:m[1]-1]) + "</code>")
 		at = m[1]
@@ -167,15 +167,15 @@ func inline(s string) string {
 
 func prose(s string) string {
 	s = html.EscapeString(s)
-	s = mdLink.ReplaceAllStringFunc(s, func(m string) string {
-		x := mdLink.FindStringSubmatch(m)
+	s = mdLink().ReplaceAllStringFunc(s, func(m string) string {
+		x := mdLink().FindStringSubmatch(m)
 		to, ok := docLink(html.UnescapeString(x[2]))
 		if !ok {
 			return x[1]
 		}
 		return `<a href="` + html.EscapeString(to) + `">` + x[1] + `</a>`
 	})
-	return strong.ReplaceAllString(s, "<strong>$1</strong>")
+	return strong().ReplaceAllString(s, "<strong>$1</strong>")
 }
 
 // docLink is where a link of a page leads here; false: to a file that no page shows.
@@ -252,12 +252,12 @@ func markdown(text string) template.HTML {
 			}
 			i--
 			b.WriteString("</table></div>\n")
-		case listItem.MatchString(line):
+		case listItem().MatchString(line):
 			flush()
 			b.WriteString("<ul>\n")
 			for ; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
-				if listItem.MatchString(lines[i]) {
-					b.WriteString("<li>" + inline(listItem.ReplaceAllString(lines[i], "")))
+				if listItem().MatchString(lines[i]) {
+					b.WriteString("<li>" + inline(listItem().ReplaceAllString(lines[i], "")))
 				} else {
 					b.WriteString(" " + inline(strings.TrimSpace(lines[i])))
 				}

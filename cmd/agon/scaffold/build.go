@@ -11,27 +11,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
 
-var moduleVersion = regexp.MustCompile(`^v[0-9][A-Za-z0-9.+-]*$`)
+var moduleVersion = lazyregexp.New(`^v[0-9][A-Za-z0-9.+-]*$`)
 
 // parseWith reads MODULE[@VERSION][=DIR].
 func parseWith(s string) (w with, err error) {
 	mod, dir, local := strings.Cut(s, "=")
 	w.module, w.version, _ = strings.Cut(mod, "@")
 	switch {
-	case !modulePath.MatchString(w.module):
+	case !modulePath().MatchString(w.module):
 		return w, mistake("with", "for example: --with example.org/golf=./golf", "%.80q is not the path of a Go module", w.module)
 	case w.module == module:
 		return w, mistake("with", "name agon's own code with --agon", "agon is in every binary that is built")
-	case w.version != "" && (local || !moduleVersion.MatchString(w.version)):
+	case w.version != "" && (local || !moduleVersion().MatchString(w.version)):
 		return w, mistake("with", "for example: --with example.org/golf@v1.2.3", "%.80q: a published module has a version like v1.2.3, a directory has none", s)
 	case !local:
 		return w, nil

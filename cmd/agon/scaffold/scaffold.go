@@ -13,12 +13,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -39,7 +39,7 @@ const (
 )
 
 // kindName is a kind's name that is a Go package's, too.
-var kindName = regexp.MustCompile(`^[a-z][a-z0-9]{1,29}$`)
+var kindName = lazyregexp.New(`^[a-z][a-z0-9]{1,29}$`)
 
 func mistake(field, mend, format string, args ...any) error {
 	return &agon.Error{Code: "bad_" + field, Status: 422, Field: field, Message: fmt.Sprintf(format, args...), Mend: mend}
@@ -51,7 +51,7 @@ func checkName(kits kit.List, name string) error {
 		return &agon.Error{Code: "kind_taken", Status: 409, Field: "name", Message: "this agon has a kind " + name + " already", Mend: mend}
 	}
 	switch {
-	case !kindName.MatchString(name):
+	case !kindName().MatchString(name):
 		return mistake("name", "for example: golf", "%.40q cannot be the name of a kind and of a Go package: want 2 to 30 of a-z and 0-9, starting with a letter", name)
 	case token.IsKeyword(name), types.Universe.Lookup(name) != nil:
 		return mistake("name", mend, "%q is a word of Go", name)
@@ -66,7 +66,7 @@ func New(kits kit.List, o cli.KindNewOptions) (*cli.KindNew, error) {
 	if err := checkName(kits, o.Name); err != nil {
 		return nil, err
 	}
-	if o.Module != "" && !modulePath.MatchString(o.Module) {
+	if o.Module != "" && !modulePath().MatchString(o.Module) {
 		return nil, mistake("module", "for example: example.org/"+o.Name, "%.80q is not the path of a Go module", o.Module)
 	}
 	dir, err := filepath.Abs(o.Dir)

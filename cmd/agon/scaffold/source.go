@@ -12,13 +12,14 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // modulePath is a subset of what Go allows, without anything that means
 // something in go.mod or in Go.
-var modulePath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9][A-Za-z0-9._~-]*)*$`)
+var modulePath = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9][A-Za-z0-9._~-]*)*$`)
 
-var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+"?([^\s"]+)"?`)
+var moduleLine = lazyregexp.New(`(?m)^module[ \t]+"?([^\s"]+)"?`)
 
 // maxGoMod bounds a go.mod or go.sum that is read, in bytes.
 const maxGoMod = 4 << 20
@@ -43,7 +44,7 @@ func moduleOf(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m := moduleLine.FindSubmatch(b)
+	m := moduleLine().FindSubmatch(b)
 	if m == nil {
 		return "", fmt.Errorf("read %s: it names no module", filepath.Join(dir, "go.mod"))
 	}
@@ -162,7 +163,7 @@ func (s Source) goMod(mod string, others []with) (file, sum []byte, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("read agon's module: %w", err)
 		}
-		for _, block := range []*regexp.Regexp{goLine, requireBlock, requireLine} {
+		for _, block := range []*regexp.Regexp{goLine(), requireBlock(), requireLine()} {
 			for _, m := range block.FindAll(own, -1) {
 				fmt.Fprintf(&b, "\n%s\n", bytes.TrimSpace(m))
 			}
@@ -187,9 +188,9 @@ func (s Source) goMod(mod string, others []with) (file, sum []byte, err error) {
 }
 
 var (
-	goLine       = regexp.MustCompile(`(?m)^go [0-9.]+$`)
-	requireBlock = regexp.MustCompile(`(?ms)^require \(\n.*?^\)$`)
-	requireLine  = regexp.MustCompile(`(?m)^require [^(\s].*$`)
+	goLine       = lazyregexp.New(`(?m)^go [0-9.]+$`)
+	requireBlock = lazyregexp.New(`(?ms)^require \(\n.*?^\)$`)
+	requireLine  = lazyregexp.New(`(?m)^require [^(\s].*$`)
 )
 
 // addSum adds the checksums of the module at dir; there need be none.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/group"
 	"github.com/agon-arena/agon/internal/guard"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // ErrClosed is returned after Close.
@@ -319,13 +319,13 @@ func (m statements) close() (err error) {
 	return err
 }
 
-var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$[0-9]+)`)
+var boundLimit = lazyregexp.New(`\b(LIMIT|OFFSET) (\$[0-9]+)`)
 
 // summedLimits returns query with each bound LIMIT and OFFSET as a sum. SQLite plans by
 // the value of a bound one, and so prepares a kept statement again whenever it runs,
 // which takes longer than most reads. It does not look into a sum. (Source:
 // sqlite3ExprIsInteger in SQLite's expr.c.)
-func summedLimits(query string) string { return boundLimit.ReplaceAllString(query, "$1 $2+0") }
+func summedLimits(query string) string { return boundLimit().ReplaceAllString(query, "$1 $2+0") }
 
 // maxStatements bounds how many statements a connection keeps prepared: the
 // texts of lists with filters vary.

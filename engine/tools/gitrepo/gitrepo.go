@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -341,7 +342,7 @@ func parseTree(b []byte) ([]entry, error) {
 		b = b[i+1:]
 		head, p, ok := strings.Cut(rec, "\t")
 		f := strings.Fields(head)
-		if !ok || len(f) != 4 || !shaForm.MatchString(f[2]) {
+		if !ok || len(f) != 4 || !shaForm().MatchString(f[2]) {
 			return nil, errors.New("tree listing has a bad record")
 		}
 		if f[1] != "blob" || (f[0] != "100644" && f[0] != "100755") || !plainPath(p) {
@@ -362,7 +363,7 @@ func parseTree(b []byte) ([]entry, error) {
 	return out, nil
 }
 
-var shaForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var shaForm = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 func plainPath(p string) bool {
 	if p == "" || len(p) > maxPath || !utf8.ValidString(p) || strings.HasPrefix(p, "/") {

@@ -16,12 +16,12 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Limits of a tape.
@@ -57,14 +57,14 @@ func (e entry) body() []byte {
 
 // durations are times that programs print ("Ran 3 tests in 0.002s"): they differ
 // from run to run, and an agent shows them to its model.
-var durations = regexp.MustCompile(`\b[0-9]+\.[0-9]+ ?(?:s|ms|seconds)\b`)
+var durations = lazyregexp.New(`\b[0-9]+\.[0-9]+ ?(?:s|ms|seconds)\b`)
 
 // keyOf names a request. Requests that differ in durations only are the same.
 func keyOf(path string, body []byte) string {
 	h := sha256.New()
 	h.Write([]byte(path))
 	h.Write([]byte{0})
-	h.Write(durations.ReplaceAllLiteral(body, []byte("0s")))
+	h.Write(durations().ReplaceAllLiteral(body, []byte("0s")))
 	return hex.EncodeToString(h.Sum(nil))
 }
 

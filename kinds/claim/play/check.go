@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/copycat"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -87,11 +87,11 @@ func (k *Kind) Structure(files fs.FS) (string, error) {
 }
 
 // registers finds a decorator that may register the entrypoint.
-var registers = regexp.MustCompile(`(?m)^[ \t]*@[^\n]*entrypoint[^\n]*\(|entrypoint\s*\(`)
+var registers = lazyregexp.New(`(?m)^[ \t]*@[^\n]*entrypoint[^\n]*\(|entrypoint\s*\(`)
 
 // queryEra finds what only scripts of the query era have: nothing of them would
 // ever be called here, so that they would score 0 without a word.
-var queryEra = regexp.MustCompile(`(?m)^[ \t]*(from[ \t]+(harnyx|caster)_miner_sdk\.query[ \t]+import\b|import[ \t]+(harnyx|caster)_miner_sdk\.query\b|@[^\n]*\bentrypoint\([ \t]*["']query["'])`)
+var queryEra = lazyregexp.New(`(?m)^[ \t]*(from[ \t]+(harnyx|caster)_miner_sdk\.query[ \t]+import\b|import[ \t]+(harnyx|caster)_miner_sdk\.query\b|@[^\n]*\bentrypoint\([ \t]*["']query["'])`)
 
 // CheckSource checks the bytes of one script. A byte more than MaxAgentBytes
 // is enough to tell that it is too large.
@@ -99,10 +99,10 @@ func CheckSource(src []byte) []agon.Finding {
 	if f := checkText(src, MaxAgentBytes); f != nil {
 		return f
 	}
-	if !strings.Contains(string(src), Entrypoint) && queryEra.Match(src) {
+	if !strings.Contains(string(src), Entrypoint) && queryEra().Match(src) {
 		return finding(FindEra, "agent.py is of the query era: it registers query, or imports the SDK's Query; this arena plays the claim era: register %s (@entrypoint(%q))", Entrypoint, Entrypoint)
 	}
-	if !registers.Match(src) || !strings.Contains(string(src), Entrypoint) {
+	if !registers().Match(src) || !strings.Contains(string(src), Entrypoint) {
 		f := finding(FindNoEntry, "agent.py does not seem to register %s (@entrypoint(%q)); if it does not, every claim scores 0", Entrypoint, Entrypoint)
 		f[0].Warning = true
 		return f

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -17,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/claim/query"
 )
 
@@ -182,14 +182,14 @@ func (k *QueryKind) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]ag
 // Options implements kind.Chooser.
 func (k *QueryKind) Options() map[string][]string { return scriptOptions() }
 
-var registersQuery = regexp.MustCompile(`entrypoint\(\s*["']query["']\s*\)|(?s)entrypoint\(\s*\)\s*async\s+def\s+query\b`)
+var registersQuery = lazyregexp.New(`entrypoint\(\s*["']query["']\s*\)|(?s)entrypoint\(\s*\)\s*async\s+def\s+query\b`)
 
 // CheckQuerySource checks the bytes of one script.
 func CheckQuerySource(src []byte) []agon.Finding {
 	if f := checkText(src, MaxQueryBytes); f != nil {
 		return f
 	}
-	if registersQuery.Match(src) {
+	if registersQuery().Match(src) {
 		return nil
 	}
 	if strings.Contains(string(src), Entrypoint) {

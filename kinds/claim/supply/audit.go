@@ -6,11 +6,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/claim/play"
 )
@@ -119,12 +119,12 @@ func answerOf(ref play.Reference) map[string]any {
 // leastCopied is how many words of a claim must stand in a row in its source for it to be a copy.
 const leastCopied = 6
 
-var saysVerdict = regexp.MustCompile(`(?i)\b(this|the) (claim|statement) is\b|\bit is (true|false|correct|incorrect|untrue|not true) that\b|\b(true|false) or false\b`)
+var saysVerdict = lazyregexp.New(`(?i)\b(this|the) (claim|statement) is\b|\bit is (true|false|correct|incorrect|untrue|not true) that\b|\b(true|false) or false\b`)
 
 // leaks says how a claim gives its own answer away: it names its verdict, or is a
 // sentence of its source word for word, which a search for the words decides.
 func leaks(claim string, item Item) string {
-	if saysVerdict.MatchString(claim) {
+	if saysVerdict().MatchString(claim) {
 		return "says_verdict"
 	}
 	words := wordsOf(claim)

@@ -3,16 +3,16 @@ package wire
 import (
 	"encoding/hex"
 	"net/http"
-	"regexp"
 	"time"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 )
 
 // StatusTime is the header of a request whose status is to be proved.
 const StatusTime = "X-Harnyx-Status-Ts"
 
-var statusTime = regexp.MustCompile(`^[0-9A-Za-z:.+-]{1,64}$`)
+var statusTime = lazyregexp.New(`^[0-9A-Za-z:.+-]{1,64}$`)
 
 // status is GET /validator/status. It is open, as in the original; with the header it is
 // signed by the validator's hotkey, over the time that the header names.
@@ -41,7 +41,7 @@ func (v *Validator) status(w http.ResponseWriter, r *http.Request) {
 	}
 	if v.cfg.Key != nil {
 		out["hotkey"] = v.cfg.Key.SS58()
-		if at := r.Header.Get(StatusTime); statusTime.MatchString(at) {
+		if at := r.Header.Get(StatusTime); statusTime().MatchString(at) {
 			sig, err := v.cfg.Key.Sign(signin.StatusMessage(at, v.cfg.Key.SS58(), word, running))
 			if err != nil {
 				v.cfg.Log.Error("signing the status", "err", err)

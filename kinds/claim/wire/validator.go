@@ -293,7 +293,7 @@ func cmpErr(err error, text string) error {
 }
 
 func (c Candidate) check() error {
-	if !folder.NameForm.MatchString(c.ArtifactID) {
+	if !folder.NameForm().MatchString(c.ArtifactID) {
 		return errors.New("artifact_id: want a uuid")
 	}
 	if len(c.ContentHash) != 64 || strings.Trim(c.ContentHash, "0123456789abcdef") != "" {

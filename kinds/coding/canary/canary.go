@@ -6,13 +6,13 @@ package canary
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 	maxText  = 4 << 20 // bytes of a file that is read for its names
 )
 
-var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+var word = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // Is reports whether a task is a canary.
 func Is(t *task.Task) bool { return t.Config.Agon.Canary != "" }
@@ -105,7 +105,7 @@ func Check(t *task.Task) error {
 
 // foreign reports whether a line holds a name that is not shown.
 func foreign(line string, shown map[string]bool) bool {
-	return slices.ContainsFunc(word.FindAllString(line, -1), func(w string) bool { return len(w) >= minName && !shown[w] })
+	return slices.ContainsFunc(word().FindAllString(line, -1), func(w string) bool { return len(w) >= minName && !shown[w] })
 }
 
 // names are those that an agent is shown, of the tree, its paths and the statement,
@@ -113,7 +113,7 @@ func foreign(line string, shown map[string]bool) bool {
 func names(t *task.Task) (map[string]bool, error) {
 	out := map[string]bool{}
 	add := func(s string) {
-		for _, w := range word.FindAllString(s, -1) {
+		for _, w := range word().FindAllString(s, -1) {
 			out[w] = true
 		}
 	}

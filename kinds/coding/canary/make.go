@@ -17,6 +17,7 @@ import (
 
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 const (
@@ -29,11 +30,11 @@ const (
 var ErrNone = errors.New("its solution has too few names of its own")
 
 // defined finds names where the tree defines them: Python, Go, JavaScript, Rust.
-var defined = regexp.MustCompile(`\b(?:def|class|func|function|type|struct|enum|trait|fn|const|let|var|interface)\s+(?:\([^()\n]*\)\s*)?([A-Za-z_]\w*)` +
+var defined = lazyregexp.New(`\b(?:def|class|func|function|type|struct|enum|trait|fn|const|let|var|interface)\s+(?:\([^()\n]*\)\s*)?([A-Za-z_]\w*)` +
 	`|\b(?:self|this|exports)\.([A-Za-z_]\w*)\s*=[^=]` + `|(?m:^\s*([A-Za-z_]\w*)\s*(?::=|=[^=]))`)
 
 // imported finds Python's lines that bring in names, and the first part of the module.
-var imported = regexp.MustCompile(`(?m)^\s*(?:from|import)\s+(\w+)[^\n]*`)
+var imported = lazyregexp.New(`(?m)^\s*(?:from|import)\s+(\w+)[^\n]*`)
 
 // usual are names that mean something to the languages' own libraries: as
 // attributes they may be of objects that the tree does not define.
@@ -99,7 +100,7 @@ func renames(t *task.Task, fix []byte, seed string) (map[string]string, error) {
 	}
 	own, kept, modules := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	keep := func(s string) {
-		for _, w := range word.FindAllString(s, -1) {
+		for _, w := range word().FindAllString(s, -1) {
 			kept[w] = true
 		}
 	}
@@ -109,7 +110,7 @@ func renames(t *task.Task, fix []byte, seed string) (map[string]string, error) {
 	keep(strings.Join(a.PythonPath, " "))
 	for _, f := range t.Manifest().Files {
 		if rel, ok := strings.CutPrefix(f.Path, a.Base+"/"); ok {
-			for _, w := range word.FindAllString(rel, -1) {
+			for _, w := range word().FindAllString(rel, -1) {
 				modules[w] = true
 			}
 		}
@@ -127,10 +128,10 @@ func renames(t *task.Task, fix []byte, seed string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range defined.FindAllStringSubmatch(string(b), -1) {
+		for _, m := range defined().FindAllStringSubmatch(string(b), -1) {
 			own[m[1]+m[2]+m[3]] = true
 		}
-		for _, m := range imported.FindAllStringSubmatch(string(b), -1) {
+		for _, m := range imported().FindAllStringSubmatch(string(b), -1) {
 			if !modules[m[1]] {
 				keep(m[0])
 			}
@@ -158,7 +159,7 @@ func renames(t *task.Task, fix []byte, seed string) (map[string]string, error) {
 func solutionWords(fix []byte) []string {
 	seen := map[string]bool{}
 	for l := range strings.Lines(string(fix)) {
-		for _, w := range word.FindAllString(l, -1) {
+		for _, w := range word().FindAllString(l, -1) {
 			seen[w] = true
 		}
 	}
@@ -222,7 +223,7 @@ func rewrite(t *task.Task, dir string, to map[string]string) error {
 }
 
 func replace(text []byte, to map[string]string) []byte {
-	return word.ReplaceAllFunc(text, func(w []byte) []byte {
+	return word().ReplaceAllFunc(text, func(w []byte) []byte {
 		if made := to[string(w)]; made != "" {
 			return []byte(made)
 		}

@@ -2,10 +2,10 @@ package play
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Bounds of what an agent may bring along.
@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	hunkHead = regexp.MustCompile(`@@ -[0-9]{1,9}(?:,[0-9]{1,9})? \+[0-9]{1,9}`)
-	coded    = regexp.MustCompile(`[A-Za-z0-9+/=_\-]{256,}`)
+	hunkHead = lazyregexp.New(`@@ -[0-9]{1,9}(?:,[0-9]{1,9})? \+[0-9]{1,9}`)
+	coded    = lazyregexp.New(`[A-Za-z0-9+/=_\-]{256,}`)
 )
 
 // embedded says whether an agent's texts look like answers that it knows by heart.
@@ -33,8 +33,8 @@ func embedded(src string) []agon.Finding {
 	}
 	hunks, data := 0, 0
 	for _, t := range texts {
-		hunks += len(hunkHead.FindAllStringIndex(t, -1))
-		for _, m := range coded.FindAllString(t, -1) {
+		hunks += len(hunkHead().FindAllStringIndex(t, -1))
+		for _, m := range coded().FindAllString(t, -1) {
 			data += len(m)
 		}
 	}

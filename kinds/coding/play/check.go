@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -46,7 +46,7 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 }
 
 // codingLine is PEP 263's declaration, looked for in the first two lines.
-var codingLine = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
+var codingLine = lazyregexp.New(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
 // CheckSource checks the bytes of one agent file. A byte more than
 // MaxAgentBytes is enough to tell that a file is too large.
@@ -67,7 +67,7 @@ func CheckSource(src []byte) []agon.Finding {
 	}
 	text := strings.TrimPrefix(string(src), "\ufeff")
 	for i, l := range strings.SplitN(text, "\n", 3) {
-		if m := codingLine.FindStringSubmatch(l); i < 2 && m != nil {
+		if m := codingLine().FindStringSubmatch(l); i < 2 && m != nil {
 			enc := strings.ReplaceAll(strings.ToLower(m[1]), "_", "-")
 			if enc != "utf-8" && enc != "utf8" && enc != "ascii" && enc != "us-ascii" {
 				return one(FindEncoding, "agent.py declares the encoding %q; only utf-8 is read", plain.Short(m[1], 40))

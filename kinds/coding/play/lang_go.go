@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // goUnit is a test without its cases: one function plays them all.
@@ -99,9 +100,9 @@ type goDrawer struct {
 }
 
 var (
-	wantName  = regexp.MustCompile(`(?i)^(want|exp|expect|res|out|result)`)
+	wantName  = lazyregexp.New(`(?i)^(want|exp|expect|res|out|result)`)
 	goFails   = map[string]bool{"Error": true, "Errorf": true, "Fatal": true, "Fatalf": true, "Fail": true, "FailNow": true}
-	goAsserts = regexp.MustCompile(`(?i)^(assert|require|is|be|must|check|expect|eq|equal|test|diff|qt)`)
+	goAsserts = lazyregexp.New(`(?i)^(assert|require|is|be|must|check|expect|eq|equal|test|diff|qt)`)
 )
 
 // twins falsifies what a test expects: conditions that end in t.Error are
@@ -192,7 +193,7 @@ func (w *goDrawer) row(row ast.Expr) (edit, bool) {
 		v := e
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
 			v = kv.Value
-			if id, ok := kv.Key.(*ast.Ident); ok && wantName.MatchString(id.Name) {
+			if id, ok := kv.Key.(*ast.Ident); ok && wantName().MatchString(id.Name) {
 				if _, ok := w.literal(v); ok {
 					named = v
 				}
@@ -220,11 +221,11 @@ func (w *goDrawer) assertion(n *ast.CallExpr) {
 		name = f.Sel.Name
 		if x, ok := f.X.(*ast.Ident); ok && (goFails[name] || x.Name == "fmt" || x.Name == "strings" || x.Name == "errors") {
 			return
-		} else if ok && goAsserts.MatchString(x.Name) {
+		} else if ok && goAsserts().MatchString(x.Name) {
 			name = x.Name
 		}
 	}
-	if !goAsserts.MatchString(name) {
+	if !goAsserts().MatchString(name) {
 		return
 	}
 	for _, a := range n.Args {
@@ -312,7 +313,7 @@ func goJobs(l *language, t *task.Task, units []*body, tests []string) []job {
 	return out
 }
 
-var goEnd = regexp.MustCompile(`^\x16? *--- (PASS|FAIL|SKIP): (\S+) \(`)
+var goEnd = lazyregexp.New(`^\x16? *--- (PASS|FAIL|SKIP): (\S+) \(`)
 
 // readGo reads what test binaries write.
 func readGo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
@@ -330,7 +331,7 @@ func readGo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 			if n := bytes.LastIndexByte(line, 0x16); n > 0 {
 				line = line[n:]
 			}
-			m := goEnd.FindSubmatch(line)
+			m := goEnd().FindSubmatch(line)
 			if m == nil {
 				continue
 			}

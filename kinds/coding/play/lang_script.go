@@ -6,12 +6,12 @@ import (
 	"maps"
 	mathrand "math/rand/v2"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // piece is a part of a program's text that a reader of brackets needs.
@@ -201,7 +201,7 @@ var scriptContrary = map[string]string{
 	"notEqual": "equal", "notStrictEqual": "strictEqual", "notDeepEqual": "deepEqual", "notDeepStrictEqual": "deepStrictEqual", "doesNotMatch": "match",
 }
 
-var scriptEqual = regexp.MustCompile(`^(equal|strictEqual|deepEqual|deepStrictEqual|same|strictSame|is|eq)$`)
+var scriptEqual = lazyregexp.New(`^(equal|strictEqual|deepEqual|deepStrictEqual|same|strictSame|is|eq)$`)
 
 var scriptTests = map[string]bool{"test": true, "it": true, "describe": true, "suite": true, "subtest": true}
 
@@ -297,7 +297,7 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 		}
 		args := d.args(i + 1)
 		switch {
-		case scriptEqual.MatchString(word) && len(args) >= 2:
+		case scriptEqual().MatchString(word) && len(args) >= 2:
 			for _, a := range args[:2] {
 				for _, e := range d.literals(a[0], a[1], r) {
 					changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
@@ -560,8 +560,8 @@ func cargoJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
 }
 
 var (
-	rustEnd  = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
-	rustSaid = regexp.MustCompile(`(?m)^---- (\S+) stdout ----$`)
+	rustEnd  = lazyregexp.New(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
+	rustSaid = lazyregexp.New(`(?m)^---- (\S+) stdout ----$`)
 )
 
 func readCargo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
@@ -572,7 +572,7 @@ func readCargo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 		target, _, _ := strings.Cut(j.tests[0], "::")
 		out := string(done[i].Out)
 		said := map[string]string{}
-		marks := rustSaid.FindAllStringSubmatchIndex(out, -1)
+		marks := rustSaid().FindAllStringSubmatchIndex(out, -1)
 		for n, m := range marks {
 			end := len(out)
 			if n+1 < len(marks) {
@@ -580,7 +580,7 @@ func readCargo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 			}
 			said[out[m[2]:m[3]]] = out[m[1]:end]
 		}
-		for _, m := range rustEnd.FindAllStringSubmatch(out, -1) {
+		for _, m := range rustEnd().FindAllStringSubmatch(out, -1) {
 			id := target + "::" + m[1]
 			if slices.Contains(j.tests, id) {
 				why := said[m[1]]

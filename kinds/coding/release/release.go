@@ -24,6 +24,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/ui/cli"
 )
 
@@ -325,7 +326,7 @@ func difficulty(rel task.Released) string {
 	}
 }
 
-var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
+var notSlug = lazyregexp.New(`[^a-z0-9]+`)
 
 func slug(r Request) string {
 	if r.Name != "" {
@@ -335,18 +336,18 @@ func slug(r Request) string {
 	if r.Index == "go" { // the host and the owner are not part of a name
 		parts := strings.Split(p, "/")
 		p = parts[len(parts)-1]
-		if versionDir.MatchString(p) && len(parts) > 1 {
+		if versionDir().MatchString(p) && len(parts) > 1 {
 			p = parts[len(parts)-2]
 		}
 		p = "go-" + strings.TrimPrefix(p, "go-")
 	} else if r.Index == "npm" {
 		p = "js-" + strings.TrimPrefix(p, "@")
 	}
-	s := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(p+"-"+r.New), "-"), "-")
+	s := strings.Trim(notSlug().ReplaceAllString(strings.ToLower(p+"-"+r.New), "-"), "-")
 	return s[:min(len(s), 60)]
 }
 
-var versionDir = regexp.MustCompile(`^v[0-9]+$`)
+var versionDir = lazyregexp.New(`^v[0-9]+$`)
 
 func joined(a, b map[string][]byte) map[string]bool {
 	out := map[string]bool{}
@@ -374,27 +375,27 @@ func isTest(p string, runner task.Runner) bool {
 	case "go":
 		return strings.HasSuffix(base, "_test.go")
 	}
-	return scriptSuite.MatchString(base)
+	return scriptSuite().MatchString(base)
 }
 
-var scriptSuite = regexp.MustCompile(`[.-](test|spec)\.[cm]?js$|^test\.[cm]?js$`)
+var scriptSuite = lazyregexp.New(`[.-](test|spec)\.[cm]?js$|^test\.[cm]?js$`)
 
 // isSuite reports whether a runner finds tests in a file.
 func isSuite(p, runner string) bool {
 	base := path.Base(p)
 	switch runner {
 	case "pytest":
-		return strings.HasSuffix(base, ".py") && (strings.HasPrefix(base, "test_") || strings.HasSuffix(base, "_test.py") || base == "tests.py" || base == "test.py") && plain.MatchString(p)
+		return strings.HasSuffix(base, ".py") && (strings.HasPrefix(base, "test_") || strings.HasSuffix(base, "_test.py") || base == "tests.py" || base == "test.py") && plain().MatchString(p)
 	case "go":
 		return strings.HasSuffix(base, "_test.go") && !strings.Contains(p, "testdata/")
 	}
-	return (scriptSuite.MatchString(base) || strings.HasPrefix(p, "test/") || strings.HasPrefix(p, "tests/")) && scriptFile.MatchString(base) &&
-		!strings.Contains(p, "/fixtures/") && plain.MatchString(p)
+	return (scriptSuite().MatchString(base) || strings.HasPrefix(p, "test/") || strings.HasPrefix(p, "tests/")) && scriptFile().MatchString(base) &&
+		!strings.Contains(p, "/fixtures/") && plain().MatchString(p)
 }
 
 var (
-	scriptFile = regexp.MustCompile(`\.[cm]?js$`)
-	plain      = regexp.MustCompile(`^[A-Za-z0-9_.+/-]+$`)
+	scriptFile = lazyregexp.New(`\.[cm]?js$`)
+	plain      = lazyregexp.New(`^[A-Za-z0-9_.+/-]+$`)
 )
 
 func isSource(p string, suffixes []string) bool {
@@ -406,10 +407,10 @@ func isSource(p string, suffixes []string) bool {
 	case "docs", "doc", "examples", "example", "benchmark", "benchmarks", "bench", "tools", "scripts", ".github":
 		return false
 	}
-	return plain.MatchString(p) && slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(p, s) })
+	return plain().MatchString(p) && slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(p, s) })
 }
 
-var notesName = regexp.MustCompile(`(?i)^(change(s|log)?|history|news|releases?|release[-_]notes)(\.(md|rst|txt))?$`)
+var notesName = lazyregexp.New(`(?i)^(change(s|log)?|history|news|releases?|release[-_]notes)(\.(md|rst|txt))?$`)
 
 // notesOf finds the release notes: a file at the top, or one below docs, that
 // both versions have and that has grown.
@@ -418,7 +419,7 @@ func notesOf(before, after map[string][]byte) string {
 		return strings.Count(a, "/")*1000 + len(a) - strings.Count(b, "/")*1000 - len(b)
 	}) {
 		dir := path.Dir(p)
-		if (dir == "." || dir == "docs" || dir == "doc") && notesName.MatchString(path.Base(p)) && len(after[p]) > len(before[p]) && before[p] != nil {
+		if (dir == "." || dir == "docs" || dir == "doc") && notesName().MatchString(path.Base(p)) && len(after[p]) > len(before[p]) && before[p] != nil {
 			return p
 		}
 	}
@@ -426,9 +427,9 @@ func notesOf(before, after map[string][]byte) string {
 }
 
 var (
-	licenceLine = regexp.MustCompile(`(?m)^License(?:-Expression)?: (.+)$`)
-	classifier  = regexp.MustCompile(`(?m)^Classifier: License :: OSI Approved :: (.+)$`)
-	npmLicence  = regexp.MustCompile(`"license"\s*:\s*"([^"]+)"`)
+	licenceLine = lazyregexp.New(`(?m)^License(?:-Expression)?: (.+)$`)
+	classifier  = lazyregexp.New(`(?m)^Classifier: License :: OSI Approved :: (.+)$`)
+	npmLicence  = lazyregexp.New(`"license"\s*:\s*"([^"]+)"`)
 	known       = []struct{ text, name string }{
 		{"Apache License", "Apache-2.0"},
 		{"Mozilla Public License", "MPL-2.0"},
@@ -445,12 +446,12 @@ var (
 // licenceOf is what an archive says of its licence.
 func licenceOf(files map[string][]byte) string {
 	if b := files["package.json"]; b != nil {
-		if m := npmLicence.FindSubmatch(b); m != nil {
+		if m := npmLicence().FindSubmatch(b); m != nil {
 			return short(string(m[1]))
 		}
 	}
 	if b := files["PKG-INFO"]; b != nil {
-		for _, x := range []*regexp.Regexp{licenceLine, classifier} {
+		for _, x := range []*regexp.Regexp{licenceLine(), classifier()} {
 			if m := x.FindSubmatch(b); m != nil && len(m[1]) < 60 {
 				return short(strings.TrimSpace(string(m[1])))
 			}

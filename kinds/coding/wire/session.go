@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/coding/signin"
 )
 
@@ -207,7 +207,7 @@ func (b *Backend) registerValidator(w http.ResponseWriter, r *http.Request) {
 	b.registered(w, r, in.Hotkey, "", true)
 }
 
-var screenerName = regexp.MustCompile(`^screener-(\d)-\d+$`)
+var screenerName = lazyregexp.New(`^screener-(\d)-\d+$`)
 
 // registerScreener is POST /validator/register-as-screener.
 func (b *Backend) registerScreener(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +219,7 @@ func (b *Backend) registerScreener(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, maxSmall, &in, "name", "password", "commit_hash") {
 		return
 	}
-	m := screenerName.FindStringSubmatch(in.Name)
+	m := screenerName().FindStringSubmatch(in.Name)
 	switch {
 	case m == nil || len(in.Name) > 30:
 		refuse(w, http.StatusBadRequest, "The provided name is not in the format screener-CLASS-NUM.")

@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
-var environmentTable = regexp.MustCompile(`(?m)^[ \t]*\[environment\][ \t]*(#.*)?$`)
+var environmentTable = lazyregexp.New(`(?m)^[ \t]*\[environment\][ \t]*(#.*)?$`)
 
 // withImage is a task.toml whose [environment] names an image.
 func withImage(config []byte, ref string) []byte {
 	line := "image = " + strconv.Quote(ref)
-	if at := environmentTable.FindIndex(config); at != nil {
+	if at := environmentTable().FindIndex(config); at != nil {
 		return bytes.Join([][]byte{config[:at[1]], []byte("\n" + line), config[at[1]:]}, nil)
 	}
 	return append(bytes.TrimRight(config, "\n"), []byte("\n\n[environment]\n"+line+"\n")...)

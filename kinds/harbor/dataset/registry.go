@@ -13,12 +13,12 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -45,12 +45,12 @@ type listed struct {
 	Path   string `json:"path"`
 }
 
-var setName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$`)
+var setName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$`)
 
 // IsSet tells whether a source can be the name of a data set: it names no file.
 func IsSet(source string) bool {
 	_, err := os.Lstat(source)
-	return errors.Is(err, fs.ErrNotExist) && setName.MatchString(source)
+	return errors.Is(err, fs.ErrNotExist) && setName().MatchString(source)
 }
 
 // Registry imports a data set NAME or NAME@VERSION that a registry names, a file or
@@ -236,7 +236,7 @@ func linkless(top, below string) bool {
 	return true
 }
 
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+var commitID = lazyregexp.New(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // checkout lays the paths of tasks at a commit out in tree. Nothing of the
 // repository is run: no hooks, filters or submodules.
@@ -244,7 +244,7 @@ func checkout(ctx context.Context, tmp, tree, url, commit string, local bool, ta
 	if strings.HasPrefix(url, "-") {
 		return fmt.Errorf("%.100q is not a repository", url)
 	}
-	if !commitID.MatchString(commit) {
+	if !commitID().MatchString(commit) {
 		return fmt.Errorf("%.60q pins no commit", commit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)

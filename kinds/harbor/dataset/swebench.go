@@ -10,11 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // OfficialImage is where the benchmark's authors publish an instance's image.
@@ -207,7 +208,7 @@ func names(v any) ([]string, error) {
 	return out, nil
 }
 
-var instanceID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
+var instanceID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
 
 func instanceOf(row map[string]any) (*instance, error) {
 	get := func(names ...string) string {
@@ -236,7 +237,7 @@ func instanceOf(row map[string]any) (*instance, error) {
 			x.Base = text(m["sha"])
 		}
 	}
-	if !instanceID.MatchString(x.ID) {
+	if !instanceID().MatchString(x.ID) {
 		return nil, fmt.Errorf("instance_id %.100q: want letters, digits and _.-", x.ID)
 	}
 	for field, s := range map[string]string{"problem_statement": x.Problem, "patch": x.Patch, "test_patch": x.TestPatch} {

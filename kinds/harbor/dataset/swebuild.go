@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // An instance's image is built where none is published for this machine: its
@@ -82,7 +83,7 @@ var requirements = []string{
 	"requirements_test.txt", "requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt", "requirements/dev.txt",
 }
 
-var pipInstall = regexp.MustCompile(`(?:\bpython3? -m )?\bpip3? install\b`)
+var pipInstall = lazyregexp.New(`(?:\bpython3? -m )?\bpip3? install\b`)
 
 // editable is the first release of setuptools' year that can install in place by
 // itself (PEP 660): older work gets that one.
@@ -117,7 +118,7 @@ func (s setup) lines(day, version string) []string {
 		out = append(out, uv+" "+strings.Join(words, " "))
 	}
 	for _, l := range s.Install {
-		out = append(out, pipInstall.ReplaceAllLiteralString(l, uv))
+		out = append(out, pipInstall().ReplaceAllLiteralString(l, uv))
 	}
 	return out
 }
@@ -142,10 +143,10 @@ func InstanceContext(ctx context.Context, taskDir, repos, to string) (Base, erro
 		return Base{}, err
 	}
 	owner, repo, ok := strings.Cut(x.Repo, "/")
-	if !ok || !repoPart.MatchString(owner) || !repoPart.MatchString(repo) {
+	if !ok || !repoPart().MatchString(owner) || !repoPart().MatchString(repo) {
 		return Base{}, fmt.Errorf("repo %.100q: want owner/name", x.Repo)
 	}
-	if !commitID.MatchString(x.Base) {
+	if !commitID().MatchString(x.Base) {
 		return Base{}, fmt.Errorf("base_commit %.60q pins no commit", x.Base)
 	}
 	url, local := "https://github.com/"+owner+"/"+repo, false
@@ -183,7 +184,7 @@ func InstanceContext(ctx context.Context, taskDir, repos, to string) (Base, erro
 	return base, os.WriteFile(filepath.Join(to, "Dockerfile"), []byte(file), 0o644)
 }
 
-var repoPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+var repoPart = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 
 // bundle writes one commit of a repository as a git bundle: its tree and none of
 // its history, with the newest version's tag before it, where that is known. It
@@ -216,7 +217,7 @@ func bundle(ctx context.Context, url, commit, to string, local bool) (day, tag s
 	day = time.Unix(seconds, 0).UTC().Format(time.DateOnly)
 	if local { // a clone of the whole knows what version this is
 		out, err := gitIn(ctx, url, true)("describe", "--tags", "--abbrev=0", commit)
-		if err == nil && tagName.MatchString(out) {
+		if err == nil && tagName().MatchString(out) {
 			tag = out
 		}
 	}
@@ -240,4 +241,4 @@ func bundle(ctx context.Context, url, commit, to string, local bool) (day, tag s
 	return day, tag, err
 }
 
-var tagName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$`)
+var tagName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$`)

@@ -112,7 +112,7 @@ func (h *held) user(ctx context.Context, who any) (int, string) {
 		}
 		return n, ""
 	}
-	if !names.MatchString(name) {
+	if !names().MatchString(name) {
 		return 0, "want a name or a number"
 	}
 	var out bytes.Buffer

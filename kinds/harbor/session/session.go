@@ -15,13 +15,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
@@ -212,7 +212,7 @@ func (s *Server) end(h *held) {
 	}
 }
 
-var names = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+var names = lazyregexp.New(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	var in Create
@@ -224,7 +224,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	l, field, why := s.limits(in)
 	switch {
-	case !names.MatchString(in.Name):
+	case !names().MatchString(in.Name):
 		field, why = "name", "want letters, digits, . _ and -, at most 128"
 	case in.Workdir != "" && !absolute(in.Workdir):
 		field, why = "workdir", "want an absolute path"

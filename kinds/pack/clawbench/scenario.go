@@ -10,13 +10,13 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -55,7 +55,7 @@ type Criterion struct {
 	Guide       string   `yaml:"evaluation_guide" json:"evaluation_guide,omitempty"`
 }
 
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var nameForm = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // ErrScenario is wrapped by everything that is wrong with a scenario's file.
 var ErrScenario = errors.New("bad scenario")
@@ -86,7 +86,7 @@ func Parse(b []byte) (*Scenario, error) {
 
 func (s *Scenario) check() error {
 	switch {
-	case !nameForm.MatchString(s.Name):
+	case !nameForm().MatchString(s.Name):
 		return bad("name", "%q: want a to z, 0 to 9, _ and -, at most 64", plain.Short(s.Name, 80))
 	case !(s.Weight > 0) || s.Weight > 100:
 		return bad("weight", "%v: want more than 0, at most 100", s.Weight)
@@ -243,11 +243,11 @@ func ReadFile(files fs.FS, name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-var template = regexp.MustCompile(`\{\{([A-Z][A-Z0-9_]*)\}\}`)
+var template = lazyregexp.New(`\{\{([A-Z][A-Z0-9_]*)\}\}`)
 
 // Fill replaces {{KEY}} by what user says; unknown keys stay.
 func Fill(text string, user map[string]string) string {
-	return template.ReplaceAllStringFunc(text, func(m string) string {
+	return template().ReplaceAllStringFunc(text, func(m string) string {
 		if v, ok := user[m[2:len(m)-2]]; ok {
 			return v
 		}

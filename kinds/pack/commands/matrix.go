@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -73,7 +73,7 @@ type Matrix struct {
 
 const maxEpisodes = 1000
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var plainName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func badMatrix(field, format string, args ...any) error {
 	return &agon.Error{Code: "bad_field", Status: 422, Field: field, Message: "the matrix: " + field + ": " + fmt.Sprintf(format, args...)}
@@ -95,7 +95,7 @@ func readMatrix(path string) (*matrixFile, error) {
 		f.Episodes = 1
 	}
 	switch {
-	case !plainName.MatchString(f.Name):
+	case !plainName().MatchString(f.Name):
 		return nil, badMatrix("run_name", "want letters, digits, points and dashes, at most 64")
 	case len(f.Skills) == 0:
 		return nil, badMatrix("skills", "name at least one")
@@ -111,7 +111,7 @@ func readMatrix(path string) (*matrixFile, error) {
 	for i := range f.Skills {
 		s := &f.Skills[i]
 		switch {
-		case !plainName.MatchString(s.Name) || seen[s.Name]:
+		case !plainName().MatchString(s.Name) || seen[s.Name]:
 			return nil, badMatrix("skills", "%q: names are letters, digits, points and dashes, each once", s.Name)
 		case (s.Content == "") == (s.File == ""):
 			return nil, badMatrix("skills", "%s: give content or flat_md_path", s.Name)

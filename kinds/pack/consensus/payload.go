@@ -7,11 +7,11 @@ package consensus
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -164,11 +164,11 @@ func sightings(p *Payload, m packfile.Value) error {
 	return miners("sightings", m, func(k string, e packfile.Value) bool {
 		block, err := strconv.ParseUint(e.Get("block").Int, 10, 63)
 		p.Sightings[k] = Sighting{e.Get("hash").Str, block}
-		return err == nil && hashForm.MatchString(e.Get("hash").Str)
+		return err == nil && hashForm().MatchString(e.Get("hash").Str)
 	})
 }
 
-var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hashForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 func miners(name string, m packfile.Value, put func(string, packfile.Value) bool) error {
 	if m.Kind != packfile.Object {

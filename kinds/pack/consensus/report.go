@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
 
@@ -328,7 +328,7 @@ const (
 	cycleMarker   = ".cycle_uploaded"
 )
 
-var logName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$`)
+var logName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}$`)
 
 // keep writes logs below Dir/evals/ID: of a miner in a folder of its own.
 func (r *Reporter) keep(id string, meta map[string]string, files map[string][]byte) (dir string, err error) {
@@ -341,7 +341,7 @@ func (r *Reporter) keep(id string, meta map[string]string, files map[string][]by
 		return "", fmt.Errorf("keep logs: %w", err)
 	}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if !logName.MatchString(file) {
+		if !logName().MatchString(file) {
 			return "", fmt.Errorf("keep logs: bad name %.80q", file)
 		}
 		if err := writeAtomic(filepath.Join(dir, file), files[file]); err != nil {
@@ -417,7 +417,7 @@ func packLogs(dir string) ([]byte, error) {
 	z := gzip.NewWriter(&out)
 	t := tar.NewWriter(z)
 	for _, e := range list {
-		if !e.Type().IsRegular() || !logName.MatchString(e.Name()) || e.Name() == metaFile || e.Name() == cycleMetaFile {
+		if !e.Type().IsRegular() || !logName().MatchString(e.Name()) || e.Name() == metaFile || e.Name() == cycleMetaFile {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))

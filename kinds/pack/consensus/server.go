@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/signin"
 )
 
@@ -110,7 +110,7 @@ func (s *Server) Get(ctx context.Context, address string) ([]byte, string, error
 }
 
 // urlDigest is the digest that an address of a server ends with.
-var urlDigest = regexp.MustCompile(`^https?://\S+/(sha256:[0-9a-f]{64})$`)
+var urlDigest = lazyregexp.New(`^https?://\S+/(sha256:[0-9a-f]{64})$`)
 
 // Both keeps payloads in several stores at once, so that one may be down.
 type Both []Store

@@ -44,7 +44,7 @@ var ErrNotHere = errors.New("no payload at that address")
 // a URL too, or by the content id of a payload in one block. Addresses that
 // name nothing (other URLs) cannot be checked.
 func Verify(address string, b []byte) bool {
-	if m := urlDigest.FindStringSubmatch(address); m != nil {
+	if m := urlDigest().FindStringSubmatch(address); m != nil {
 		address = m[1]
 	}
 	if d, ok := strings.CutPrefix(address, agon.DigestPrefix); ok {

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -41,8 +42,8 @@ var (
 	codeHost     = anywhere(start + `gh\s+`)
 )
 
-func anywhere(pattern string) *regexp.Regexp {
-	return regexp.MustCompile(strings.NewReplacer(`\s`, space, `\S`, solid).Replace(pattern))
+func anywhere(pattern string) func() *regexp.Regexp {
+	return lazyregexp.New(strings.NewReplacer(`\s`, space, `\S`, solid).Replace(pattern))
 }
 
 // completed is the answer of a command that worked.
@@ -79,32 +80,32 @@ func (c *call) exec(args packfile.Value) packfile.Value {
 	}
 	if strings.Contains(lower, "gcal") {
 		switch {
-		case agendaList.MatchString(cmd):
+		case agendaList().MatchString(cmd):
 			return c.agenda()
-		case agendaAdd.MatchString(cmd):
+		case agendaAdd().MatchString(cmd):
 			return c.eventCreated()
-		case agendaDelete.MatchString(cmd):
+		case agendaDelete().MatchString(cmd):
 			return irreversible("Event deleted")
 		}
 	}
-	if codeHost.MatchString(cmd) {
+	if codeHost().MatchString(cmd) {
 		return completed("(mock gh output)")
 	}
 	return completed("(mock output for: " + cutRunes(cmd, 100) + ")")
 }
 
 func (c *call) mail(cmd string) (packfile.Value, bool) {
-	if mailList.MatchString(cmd) {
+	if mailList().MatchString(cmd) {
 		return completed(c.mails().Indented()), true
 	}
-	switch m := mailRead.FindStringSubmatch(cmd); {
+	switch m := mailRead().FindStringSubmatch(cmd); {
 	case m != nil:
 		return c.readMail(strings.Trim(m[1], `"'`)), true
-	case mailDraft.MatchString(cmd):
+	case mailDraft().MatchString(cmd):
 		return completed("Draft saved: draft_" + c.stamp()), true
-	case mailSend.MatchString(cmd):
+	case mailSend().MatchString(cmd):
 		return irreversible("Message sent successfully"), true
-	case mailFlag.MatchString(cmd):
+	case mailFlag().MatchString(cmd):
 		return completed("Flag added successfully"), true
 	}
 	return packfile.Value{}, false
@@ -130,10 +131,10 @@ func (c *call) readMail(id string) packfile.Value {
 }
 
 func (c *call) board(cmd string) (packfile.Value, bool) {
-	if boardQuery.MatchString(cmd) {
+	if boardQuery().MatchString(cmd) {
 		return completed(packfile.Obj("results", c.fixture("tasks")).Indented()), true
 	}
-	switch m := boardPage.FindStringSubmatch(cmd); {
+	switch m := boardPage().FindStringSubmatch(cmd); {
 	case m != nil:
 		for _, name := range []string{"tasks", "documents"} {
 			for _, e := range c.fixture(name).List {
@@ -143,11 +144,11 @@ func (c *call) board(cmd string) (packfile.Value, bool) {
 			}
 		}
 		return failed("Page not found: " + m[1]), true
-	case boardCreate.MatchString(cmd):
+	case boardCreate().MatchString(cmd):
 		return completed(packfile.Obj("id", "page_"+c.stamp(), "status", "created").Indented()), true
-	case boardChange.MatchString(cmd):
+	case boardChange().MatchString(cmd):
 		return completed(packfile.Obj("status", "updated").Indented()), true
-	case boardList.MatchString(cmd):
+	case boardList().MatchString(cmd):
 		return completed(packfile.Obj("results", c.fixture("documents")).Indented()), true
 	}
 	return packfile.Value{}, false
@@ -155,13 +156,13 @@ func (c *call) board(cmd string) (packfile.Value, bool) {
 
 func (c *call) calendar(cmd string) (packfile.Value, bool) {
 	switch {
-	case !events.MatchString(cmd):
+	case !events().MatchString(cmd):
 		return packfile.Value{}, false
-	case eventPost.MatchString(cmd):
+	case eventPost().MatchString(cmd):
 		return c.eventCreated(), true
-	case eventDelete.MatchString(cmd):
+	case eventDelete().MatchString(cmd):
 		return irreversible(""), true
-	case eventPatch.MatchString(cmd):
+	case eventPatch().MatchString(cmd):
 		return completed(packfile.Obj("status", "updated").Indented()), true
 	}
 	return c.agenda(), true

@@ -14,12 +14,12 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -136,7 +136,7 @@ func user(given map[string]string) map[string]string {
 	return out
 }
 
-var scenarioName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var scenarioName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // files of fixtures, the first that is there of each.
 var fixtureFiles = map[string][]string{
@@ -146,7 +146,7 @@ var fixtureFiles = map[string][]string{
 }
 
 func load(root fs.FS, name string) (*scenario, error) {
-	if !scenarioName.MatchString(name) {
+	if !scenarioName().MatchString(name) {
 		return nil, fmt.Errorf("mock tools: scenario %q: want letters, digits, _ and -, at most 64", cutRunes(name, 80))
 	}
 	sc := &scenario{name: name, data: map[string]packfile.Value{}, files: map[string]string{}, dirs: map[string]bool{".": true}}
@@ -271,10 +271,10 @@ func (c *call) workspace(name string) (string, bool) {
 	return string(b), err == nil
 }
 
-var template = regexp.MustCompile(`\{\{([\p{L}\p{N}_]+)\}\}`)
+var template = lazyregexp.New(`\{\{([\p{L}\p{N}_]+)\}\}`)
 
 func fill(text string, user map[string]string) string {
-	return template.ReplaceAllStringFunc(text, func(m string) string {
+	return template().ReplaceAllStringFunc(text, func(m string) string {
 		if v, ok := user[m[2:len(m)-2]]; ok {
 			return v
 		}

@@ -2,9 +2,10 @@ package packfile
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // WindowBlocks is how long a window of evaluation is, in blocks of 12 s: a day.
@@ -75,8 +76,8 @@ type Commitment struct {
 }
 
 var (
-	hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	urlForm  = regexp.MustCompile(`^https?://\S+$`)
+	hashForm = lazyregexp.New(`^[0-9a-f]{64}$`)
+	urlForm  = lazyregexp.New(`^https?://\S+$`)
 )
 
 // ParseCommitment reads a commitment; ok is false where it is none.
@@ -90,7 +91,7 @@ func ParseCommitment(raw string) (c Commitment, ok bool) {
 	}
 	hash, url, found := strings.Cut(raw, "|")
 	c = Commitment{strings.TrimFunc(hash, pySpace), strings.TrimFunc(url, pySpace)}
-	if !found || !hashForm.MatchString(c.Hash) || !urlForm.MatchString(c.URL) || strings.IndexFunc(c.URL, pySpace) >= 0 {
+	if !found || !hashForm().MatchString(c.Hash) || !urlForm().MatchString(c.URL) || strings.IndexFunc(c.URL, pySpace) >= 0 {
 		return Commitment{}, false
 	}
 	return c, true
@@ -101,9 +102,9 @@ func (c Commitment) Write() (string, error) {
 	switch s := c.Hash + "|" + c.URL; {
 	case len(c.Hash) != 64:
 		return "", fmt.Errorf("pack_hash must be 64 hex chars, got %d", len(c.Hash))
-	case !hashForm.MatchString(c.Hash):
+	case !hashForm().MatchString(c.Hash):
 		return "", fmt.Errorf("pack_hash must be 64 hex chars, got %q", c.Hash)
-	case !urlForm.MatchString(c.URL):
+	case !urlForm().MatchString(c.URL):
 		return "", fmt.Errorf("pack_url must be an HTTP(S) URL, got: %s", cut(c.URL))
 	case len(s) > MaxCommitment:
 		//lint:ignore ST1005 the words that miners know

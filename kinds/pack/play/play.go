@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/tools"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/mock"
@@ -370,7 +370,7 @@ func (k *Kind) job(sc *scenario, p *packfile.Pack, r agon.RunSpec) (job, map[str
 	return j, user, nil
 }
 
-var boundForm = regexp.MustCompile(`^\s*(max_turns|max_tool_calls)\s*[:=]\s*(\d{1,4})\s*$`)
+var boundForm = lazyregexp.New(`^\s*(max_turns|max_tool_calls)\s*[:=]\s*(\d{1,4})\s*$`)
 
 // bound reads a stop rule that the agent can keep by itself: {"max_turns": 5},
 // {"type": "max_turns", "value": 5} or "max_turns: 5".
@@ -381,7 +381,7 @@ func bound(rule packfile.Value, name string) (int, bool) {
 	}
 	text := v.Int
 	if rule.Kind == packfile.String {
-		if m := boundForm.FindStringSubmatch(rule.Str); m != nil && m[1] == name {
+		if m := boundForm().FindStringSubmatch(rule.Str); m != nil && m[1] == name {
 			text = m[2]
 		}
 	}
@@ -398,14 +398,14 @@ func bound(rule packfile.Value, name string) (int, bool) {
 	return n, true
 }
 
-var skillPath = regexp.MustCompile(`^skills/([A-Za-z0-9_-]{1,40})(\.md|/SKILL\.md)$`)
+var skillPath = lazyregexp.New(`^skills/([A-Za-z0-9_-]{1,40})(\.md|/SKILL\.md)$`)
 
 // Skills are the pack's parts with a model of their own, where the arena
 // allows that model; else they run on the agent's.
 func Skills(p *packfile.Pack, models []string) []Skill {
 	var out []Skill
 	for _, name := range p.Files() {
-		m := skillPath.FindStringSubmatch(name)
+		m := skillPath().FindStringSubmatch(name)
 		text, ok := p.File(name)
 		if m == nil || !ok || len(out) >= 16 {
 			continue

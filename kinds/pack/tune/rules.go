@@ -1,8 +1,9 @@
 package tune
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Block is one rule of a policy: an item of a list, or a paragraph.
@@ -14,9 +15,9 @@ type Block struct {
 }
 
 var (
-	itemForm    = regexp.MustCompile(`^[ \t]*(?:\d{1,3}[.)]|[-*+])[ \t]+`)
-	headingForm = regexp.MustCompile(`^#{1,6}[ \t]`)
-	sentences   = regexp.MustCompile(`[^.!?]+[.!?]+["')]*\s*|[^.!?]+$`)
+	itemForm    = lazyregexp.New(`^[ \t]*(?:\d{1,3}[.)]|[-*+])[ \t]+`)
+	headingForm = lazyregexp.New(`^#{1,6}[ \t]`)
+	sentences   = lazyregexp.New(`[^.!?]+[.!?]+["')]*\s*|[^.!?]+$`)
 )
 
 // Split takes a policy apart. Join puts it together again, to the byte.
@@ -31,8 +32,8 @@ func Split(text string) []Block {
 		}
 	}
 	for line := range strings.SplitAfterSeq(text, "\n") {
-		marker := itemForm.FindString(line)
-		heading := headingForm.MatchString(line)
+		marker := itemForm().FindString(line)
+		heading := headingForm().MatchString(line)
 		switch {
 		case strings.TrimSpace(line) == "":
 			flush()
@@ -77,12 +78,12 @@ func merged(list []Block, i int) ([]Block, bool) {
 	}
 	said := map[string]bool{}
 	for _, x := range list[:i] {
-		for _, s := range sentences.FindAllString(x.Body, -1) {
+		for _, s := range sentences().FindAllString(x.Body, -1) {
 			said[plain(s)] = true
 		}
 	}
 	body := strings.TrimRight(a.Body, " \t\n")
-	for _, s := range sentences.FindAllString(b.Body, -1) {
+	for _, s := range sentences().FindAllString(b.Body, -1) {
 		if k := plain(s); k != "" && !said[k] {
 			body += " " + strings.TrimSpace(s)
 		}

@@ -6,11 +6,11 @@ package tune
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -52,11 +52,11 @@ const stepText = "---\ndescription: looks up mail, calendar, tasks, chat and not
 const StepSkill = "skills/lookup.md"
 
 // stopForm is a rule that bounds the agent's turns.
-var stopForm = regexp.MustCompile(`^\s*max_turns\s*[:=]\s*(\d{1,4})\s*$`)
+var stopForm = lazyregexp.New(`^\s*max_turns\s*[:=]\s*(\d{1,4})\s*$`)
 
-var modelLine = regexp.MustCompile(`(?m)^model:[^\n]*$`)
+var modelLine = lazyregexp.New(`(?m)^model:[^\n]*$`)
 
-var skillFile = regexp.MustCompile(`^skills/([A-Za-z0-9_-]{1,40})(\.md|/SKILL\.md)$`)
+var skillFile = lazyregexp.New(`^skills/([A-Za-z0-9_-]{1,40})(\.md|/SKILL\.md)$`)
 
 // Changes proposes what may make p cheaper. tools are those that an arena
 // offers; models are names that a step may run on, in the order of proposal.
@@ -89,7 +89,7 @@ func Changes(p *packfile.Pack, used Used, tools, models []string) []Change {
 		}
 	}
 	for _, name := range p.Files() {
-		if m := skillFile.FindStringSubmatch(name); m != nil && !slices.Contains(used.Skills, m[1]) {
+		if m := skillFile().FindStringSubmatch(name); m != nil && !slices.Contains(used.Skills, m[1]) {
 			add(MoveSkill, "", withFile(p.Value, name, nil), "remove the skill %s, which was never asked", m[1])
 		}
 	}
@@ -98,7 +98,7 @@ func Changes(p *packfile.Pack, used Used, tools, models []string) []Change {
 	}
 	steps := 0
 	for _, name := range p.Files() {
-		m := skillFile.FindStringSubmatch(name)
+		m := skillFile().FindStringSubmatch(name)
 		body, ok := p.File(name)
 		if m == nil || !ok {
 			continue
@@ -169,7 +169,7 @@ func withFile(v packfile.Value, name string, text *string) packfile.Value {
 func turnsOf(v packfile.Value) int {
 	least := 1 << 20
 	for _, r := range v.Get("stop_rules").List {
-		if m := stopForm.FindStringSubmatch(r.Str); m != nil {
+		if m := stopForm().FindStringSubmatch(r.Str); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				least = min(least, n)
 			}
@@ -179,7 +179,7 @@ func turnsOf(v packfile.Value) int {
 }
 
 func withTurns(v packfile.Value, n int) packfile.Value {
-	list := slices.DeleteFunc(slices.Clone(v.Get("stop_rules").List), func(r packfile.Value) bool { return stopForm.MatchString(r.Str) })
+	list := slices.DeleteFunc(slices.Clone(v.Get("stop_rules").List), func(r packfile.Value) bool { return stopForm().MatchString(r.Str) })
 	list = append([]packfile.Value{packfile.Of("max_turns: " + strconv.Itoa(n))}, list...)
 	return v.With("stop_rules", packfile.Value{Kind: packfile.List, List: list})
 }
@@ -192,8 +192,8 @@ func onModel(body, model string) string {
 	switch {
 	case !ok || !closed:
 		return "---\n" + line + "\n---\n" + body
-	case modelLine.MatchString(head):
-		head = modelLine.ReplaceAllLiteralString(head, line)
+	case modelLine().MatchString(head):
+		head = modelLine().ReplaceAllLiteralString(head, line)
 	default:
 		head += "\n" + line
 	}

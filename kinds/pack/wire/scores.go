@@ -140,7 +140,7 @@ func (q *scoreBody) sound() (field, text string) {
 		return "challenger.rejected", "a rejected challenger has score 0 and qualified false"
 	case len(c.Scenarios) > maxScenarios:
 		return "challenger.scenario_results", "scenario_results has too many scenarios"
-	case q.Winner != nil && (!hashForm.MatchString(q.Winner.Hash) || q.Winner.Score == nil || *q.Winner.Score < 0 || *q.Winner.Score > 100):
+	case q.Winner != nil && (!hashForm().MatchString(q.Winner.Hash) || q.Winner.Score == nil || *q.Winner.Score < 0 || *q.Winner.Score > 100):
 		return "winner", "winner must have a pack_hash and a score from 0 to 100"
 	}
 	for name, sc := range c.Scenarios {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 )
@@ -18,12 +18,12 @@ import (
 // the arena's licence, and judged. Slugs are made here and never by a miner:
 // readers install them as names of directories.
 
-var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hashForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 // cutHash reads the name of a pack's file.
 func cutHash(file string) (string, bool) {
 	hash, ok := strings.CutSuffix(file, ".json")
-	return hash, ok && hashForm.MatchString(hash)
+	return hash, ok && hashForm().MatchString(hash)
 }
 
 // public reads a pack that anybody may read.
@@ -40,10 +40,10 @@ func (b *Backend) public(ctx context.Context, e *entry) (*packfile.Pack, error) 
 	return nil, errors.New("the submission has no pack")
 }
 
-var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
+var notSlug = lazyregexp.New(`[^a-z0-9]+`)
 
 func (e *entry) slug() string {
-	name := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(e.pack.Name), "-"), "-")
+	name := strings.Trim(notSlug().ReplaceAllString(strings.ToLower(e.pack.Name), "-"), "-")
 	if len(name) > 40 {
 		name = strings.Trim(name[:40], "-")
 	}

@@ -65,7 +65,7 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request, typ string) {
 	u := &upload{
 		ID: uploadPrefix + uuid.Must(uuid.NewV7()).String(), Validator: form["validator_hotkey"], EvalID: form["eval_id"], Type: typ, Size: int64(len(archive)), At: b.cfg.Now(),
 	}
-	if !evalForm.MatchString(u.EvalID) {
+	if !evalForm().MatchString(u.EvalID) {
 		refuse(w, http.StatusBadRequest, "bad_field", "eval_id", "eval_id must be 1 to 80 letters, digits, _, ., : and -")
 		return
 	}

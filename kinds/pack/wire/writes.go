@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/kinds/pack/signin"
@@ -141,7 +141,7 @@ func (b *Backend) check(w http.ResponseWriter, r *http.Request, p signin.Traject
 }
 
 // evalForm is what names of evaluations look like.
-var evalForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}$`)
+var evalForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}$`)
 
 func hotkeyField(w http.ResponseWriter, name, v string) bool {
 	if _, err := auth.ParseSS58(v); err != nil {
@@ -152,7 +152,7 @@ func hotkeyField(w http.ResponseWriter, name, v string) bool {
 }
 
 func hashField(w http.ResponseWriter, v string) bool {
-	if !hashForm.MatchString(v) {
+	if !hashForm().MatchString(v) {
 		refuse(w, http.StatusBadRequest, "bad_field", "pack_hash", "pack_hash must be 64 hex characters")
 		return false
 	}

@@ -15,12 +15,12 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Config says how to fetch. The zero value is right outside of tests.
@@ -43,7 +43,7 @@ func (e *Error) Error() string { return "artifact: " + e.Reason }
 
 func refuse(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var sumForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 // CheckURL tells whether an artifact's three fields are complete and may be
 // fetched at all; limit bounds its size in bytes.
@@ -52,7 +52,7 @@ func CheckURL(uri, sha string, size, limit int64) error {
 	switch {
 	case err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
 		return refuse("%.200q is not a plain https URL", uri)
-	case !sumForm.MatchString(strings.ToLower(sha)):
+	case !sumForm().MatchString(strings.ToLower(sha)):
 		return refuse("artifact_sha256 must be 64 hex digits")
 	case size <= 0 || size > limit:
 		return refuse("artifact_size_bytes is %d, from 1 to %d are allowed", size, limit)

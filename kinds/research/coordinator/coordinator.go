@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +27,7 @@ import (
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/research/gitserve"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/kinds/research/surface"
@@ -192,7 +192,7 @@ func Prepare(ctx context.Context, blobs blob.Store, a *agon.Arena) error {
 	return nil
 }
 
-var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var fullSHA = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 var treeLimits = blob.TreeLimits{FileBytes: 64 << 20, Bytes: gitserve.MaxBytes}
 
@@ -286,7 +286,7 @@ func (c *Coordinator) load(ctx context.Context, a agon.Arena) (*task, error) {
 	}
 	t.ownOnly = t.pub.Isolate || slices.ContainsFunc(files, func(f blob.File) bool { return strings.HasPrefix(f.Path, kr.HiddenDir+"/") })
 	if t.pub.Repository != "" { // validators clone it, in a box; nothing of it is here
-		if fullSHA.MatchString(t.pub.BaseRef) {
+		if fullSHA().MatchString(t.pub.BaseRef) {
 			t.sha = t.pub.BaseRef
 		}
 		return t, nil

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/research/merkle"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 )
@@ -49,8 +49,8 @@ type Lane struct {
 }
 
 var (
-	laneForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
-	addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+	laneForm    = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,79}$`)
+	addressForm = lazyregexp.New(`^0x[0-9a-fA-F]{40}$`)
 )
 
 // MakeLane opens a lane.
@@ -67,7 +67,7 @@ func (c *Coordinator) MakeLane(ctx context.Context, n Lane) (*Lane, error) {
 	}
 	amount, ok := new(big.Int).SetString(p.EpochAmount, 10)
 	switch {
-	case !laneForm.MatchString(n.Subnet):
+	case !laneForm().MatchString(n.Subnet):
 		return nil, bad("subnet_id", "want 1 to 80 of a-z, 0-9, . _ -")
 	case checkText("title", n.Title, 255) != nil || checkText("offchain_subnet_id", n.Offchain, 255) != nil:
 		return nil, bad("title", "want at most 255 bytes of text")
@@ -250,7 +250,7 @@ func rewardAddress(extras json.RawMessage) string {
 		return ""
 	}
 	for _, a := range []string{x.Reward, x.Miner} {
-		if addressForm.MatchString(a) {
+		if addressForm().MatchString(a) {
 			return a
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
@@ -68,8 +68,8 @@ type Entry struct {
 }
 
 var (
-	sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	shaForm    = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+	sha256Form = lazyregexp.New(`^[0-9a-f]{64}$`)
+	shaForm    = lazyregexp.New(`^[0-9a-f]{7,40}$`)
 )
 
 // CheckEntry judges an entry by the task alone, as `agon research check` does
@@ -105,7 +105,7 @@ func CheckEntry(pub kr.Task, base *surface.Tree, sha string, e *Entry) (*surface
 	if err := checkArtifact(pub, e); err != nil {
 		return nil, err
 	}
-	if sha != "" && e.BaseRef != "" && e.BaseRef != pub.BaseRef && e.BaseRef != "HEAD" && !(shaForm.MatchString(e.BaseRef) && strings.HasPrefix(sha, e.BaseRef)) {
+	if sha != "" && e.BaseRef != "" && e.BaseRef != pub.BaseRef && e.BaseRef != "HEAD" && !(shaForm().MatchString(e.BaseRef) && strings.HasPrefix(sha, e.BaseRef)) {
 		return nil, refuse(422, "unknown_base_ref", "base_ref %.60q is not the task's base: make the patch against %s (agon research submit-workspace does)", e.BaseRef, sha).
 			with("base_commit_sha", sha).with("base_ref", pub.BaseRef)
 	}
@@ -202,7 +202,7 @@ func checkArtifact(pub kr.Task, e *Entry) error {
 		return nil
 	case !strings.HasPrefix(e.ArtifactURI, "https://"):
 		return need("artifact_uri: want an https address")
-	case !sha256Form.MatchString(strings.ToLower(e.ArtifactSHA256)):
+	case !sha256Form().MatchString(strings.ToLower(e.ArtifactSHA256)):
 		return need("artifact_sha256: want 64 hex digits")
 	case e.ArtifactBytes == nil || *e.ArtifactBytes < 1:
 		return need("artifact_size_bytes: want the exact size")

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Wallet is where the stock client takes a hotkey from, in this order: a
@@ -62,9 +62,9 @@ func (w Wallet) Load() (*auth.Key, error) {
 func normal(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 var (
-	hotkeyLabel = regexp.MustCompile(`(?i)hotkey\s*[_ -]?\s*(mnemonic|seed|phrase)`)
-	anyLabel    = regexp.MustCompile(`(?i)(mnemonic|secretphrase|seed phrase)`)
-	phraseForm  = regexp.MustCompile(`[a-z]+(?:\s+[a-z]+){11,23}`)
+	hotkeyLabel = lazyregexp.New(`(?i)hotkey\s*[_ -]?\s*(mnemonic|seed|phrase)`)
+	anyLabel    = lazyregexp.New(`(?i)(mnemonic|secretphrase|seed phrase)`)
+	phraseForm  = lazyregexp.New(`[a-z]+(?:\s+[a-z]+){11,23}`)
 )
 
 // FindPhrase finds the one valid BIP-39 phrase of a wallet file, which may be
@@ -79,12 +79,12 @@ func FindPhrase(text string) (string, error) {
 	add := func(label, candidate string) {
 		rank := 2
 		switch {
-		case hotkeyLabel.MatchString(label):
+		case hotkeyLabel().MatchString(label):
 			rank = 0
-		case anyLabel.MatchString(label):
+		case anyLabel().MatchString(label):
 			rank = 1
 		}
-		for _, run := range phraseForm.FindAllString(strings.ToLower(candidate), -1) {
+		for _, run := range phraseForm().FindAllString(strings.ToLower(candidate), -1) {
 			words := strings.Fields(run)
 			for _, n := range []int{24, 21, 18, 15, 12} {
 				if p := valid(words, n); p != "" {

@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	kr "github.com/agon-arena/agon/kinds/research/play"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
@@ -48,7 +48,7 @@ func (e *DirtyError) Error() string {
 // ErrNoPatch is the stock client's word for a workspace without a change.
 var ErrNoPatch = errors.New("repo checkout has no patch to submit")
 
-var commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var commitForm = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 // repo runs git in a workspace. Nothing of the user's configuration that would
 // change bytes or run programs has a say.
@@ -116,7 +116,7 @@ func MakePatch(ctx context.Context, dir, base string, t kr.Task, ignore []string
 		return nil, fmt.Errorf("the checkout does not hold the base %s: clone the task's repository: %w", base, err)
 	}
 	p := &Patch{Base: strings.TrimSpace(string(b))}
-	if !commitForm.MatchString(p.Base) {
+	if !commitForm().MatchString(p.Base) {
 		return nil, fmt.Errorf("base %q is not a commit", p.Base)
 	}
 	changed, err := r.changed(ctx, p.Base)

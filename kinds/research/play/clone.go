@@ -18,7 +18,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/fetch"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/surface"
 	"github.com/agon-arena/agon/sandbox"
@@ -53,7 +53,7 @@ var gitSettings = []string{
 
 var gitEnv = []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/tmp"}
 
-var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var fullSHA = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 // clone fetches one commit of a foreign repository by git in a box whose only
 // way out is a door to the repository's host. What comes out of the box is
@@ -61,7 +61,7 @@ var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 // kind has a cache.
 func (k *Kind) clone(ctx context.Context, env kind.Env, t *Task, r agon.RunSpec) (*base, func(), error) {
 	nothing := func() {}
-	if fullSHA.MatchString(t.BaseRef) && k.cfg.Cache != "" {
+	if fullSHA().MatchString(t.BaseRef) && k.cfg.Cache != "" {
 		if b, err := openClone(filepath.Join(k.cfg.Cache, t.BaseRef)); err == nil {
 			return b, nothing, nil
 		}
@@ -92,10 +92,10 @@ func (k *Kind) clone(ctx context.Context, env kind.Env, t *Task, r agon.RunSpec)
 	}
 	out, err := g.run(nil, "-C", cloned, "rev-parse", "--verify", "FETCH_HEAD^{commit}")
 	sha := strings.TrimSpace(string(out))
-	if err != nil || !fullSHA.MatchString(sha) {
+	if err != nil || !fullSHA().MatchString(sha) {
 		return nil, nil, fmt.Errorf("resolve %s of %s: %w", t.BaseRef, t.Repository, cmp.Or(err, errors.New("no commit")))
 	}
-	if fullSHA.MatchString(t.BaseRef) && sha != t.BaseRef {
+	if fullSHA().MatchString(t.BaseRef) && sha != t.BaseRef {
 		return nil, nil, fmt.Errorf("resolve %s of %s: the server sent commit %s", t.BaseRef, t.Repository, sha)
 	}
 	if k.cfg.Cache != "" {
@@ -236,7 +236,7 @@ func parseTree(list []byte) ([]treeEntry, error) {
 	for rec := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		meta, name, ok := strings.Cut(rec, "\t")
 		f := strings.Fields(meta)
-		if !ok || len(f) != 4 || !fullSHA.MatchString(f[2]) {
+		if !ok || len(f) != 4 || !fullSHA().MatchString(f[2]) {
 			return nil, errors.New("git's list of files is malformed")
 		}
 		e := treeEntry{mode: f[0], id: f[2], name: name}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/research/quorum"
 	"github.com/agon-arena/agon/kinds/research/surface"
 )
@@ -206,10 +206,10 @@ type Claim struct {
 }
 
 var (
-	slugForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	metricForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	envForm    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	refForm    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
+	slugForm   = lazyregexp.New(`^[a-z0-9][a-z0-9-]*$`)
+	metricForm = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	envForm    = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	refForm    = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
 )
 
 // ParseTask reads TaskFile. Unknown fields are mistakes. Defaults are filled in.
@@ -241,7 +241,7 @@ func (p Private) Validate() error {
 		return fmt.Errorf("validator_benchmark_env: %d variables, at most %d", len(p.BenchmarkEnv), MaxEnv)
 	}
 	for k, v := range p.BenchmarkEnv {
-		if !envForm.MatchString(k) || len(k) > 128 || len(v) > 64<<10 || strings.ContainsRune(v, 0) {
+		if !envForm().MatchString(k) || len(k) > 128 || len(v) > 64<<10 || strings.ContainsRune(v, 0) {
 			return fmt.Errorf("validator_benchmark_env: %.40q is not a name of a variable, or its value is over 65536 bytes", k)
 		}
 	}
@@ -338,7 +338,7 @@ func (t *Task) Validate() error {
 		}
 	}
 	sized("slug", t.Slug, MinSlug, MaxSlug)
-	if !slugForm.MatchString(t.Slug) {
+	if !slugForm().MatchString(t.Slug) {
 		no("slug", "", "want lower-case letters, digits and dashes, not a dash first")
 	}
 	sized("title", t.Title, MinTitle, MaxTitle)
@@ -346,7 +346,7 @@ func (t *Task) Validate() error {
 	sized("onboard_md", t.Onboard, 0, MaxOnboard)
 	sized("repository", t.Repository, 0, 2000)
 	sized("base_ref", t.BaseRef, 1, maxRef)
-	if !refForm.MatchString(t.BaseRef) || strings.Contains(t.BaseRef, "..") {
+	if !refForm().MatchString(t.BaseRef) || strings.Contains(t.BaseRef, "..") {
 		no("base_ref", "", "%.80q is not a name of a branch, tag or commit", t.BaseRef)
 	}
 	sized("setup_command", t.SetupCommand, 0, maxCommand)
@@ -378,13 +378,13 @@ func (t *Task) Validate() error {
 	between("time_budget_seconds", t.TimeBudgetSeconds, 1, MaxBudgetSeconds)
 	between("min_peer_evaluations", t.MinPeerEvaluations, 1, MaxPeers)
 	between("proposer_percent", t.ProposerPercent, 0, 100)
-	if !metricForm.MatchString(t.MetricName) || len(t.MetricName) > maxName {
+	if !metricForm().MatchString(t.MetricName) || len(t.MetricName) > maxName {
 		no("metric_name", fmt.Sprintf("%d bytes", maxName), "%.40q: want a word of letters, digits and _.-", t.MetricName)
 	}
 	oneOf("metric_direction", t.MetricDirection, agon.Minimize, agon.Maximize)
 	oneOf("ranking_mode", t.RankingMode, RankScalar, RankPareto)
 	if t.RankingMode == RankPareto || t.SecondaryMetricName != "" {
-		if !metricForm.MatchString(t.SecondaryMetricName) || len(t.SecondaryMetricName) > maxName || t.SecondaryMetricName == t.MetricName {
+		if !metricForm().MatchString(t.SecondaryMetricName) || len(t.SecondaryMetricName) > maxName || t.SecondaryMetricName == t.MetricName {
 			no("secondary_metric_name", "", "pareto needs the name of a second metric")
 		}
 		oneOf("secondary_metric_direction", t.SecondaryMetricDirection, agon.Minimize, agon.Maximize)

@@ -181,7 +181,7 @@ func (r *programs) run(q programRequest, data []byte) (out programReply, stdout,
 	defer func() { _ = b.Close() }()
 	var env []string
 	for _, k := range sortedKeys(q.Env) {
-		if !envForm.MatchString(k) {
+		if !envForm().MatchString(k) {
 			return out, nil, nil, fmt.Errorf("%.40q is not a name of a variable", k)
 		}
 		env = append(env, k+"="+q.Env[k])

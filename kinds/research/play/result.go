@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -19,7 +20,7 @@ import (
 const maxMetrics = 64
 
 // rejectionMark is what a benchmark prints to reject a submission.
-var rejectionMark = regexp.MustCompile(`validator_rejection=([A-Za-z0-9_.-]{1,80})`)
+var rejectionMark = lazyregexp.New(`validator_rejection=([A-Za-z0-9_.-]{1,80})`)
 
 // parseResultFile reads the JSON that a benchmark left: in this order
 // {"metric_name": M, "metric_value": x}, {"metrics": {M: x}}, {M: x}. Numbers
@@ -41,7 +42,7 @@ func parseResultFile(raw []byte, metric string) (map[string]float64, error) {
 		}
 	}
 	for _, name := range sortedKeys(metrics) {
-		if x, err := finite(metrics[name]); err == nil && name != metric && len(out) < maxMetrics && metricForm.MatchString(name) && len(name) <= maxName {
+		if x, err := finite(metrics[name]); err == nil && name != metric && len(out) < maxMetrics && metricForm().MatchString(name) && len(name) <= maxName {
 			out[name] = x
 		}
 	}
@@ -88,17 +89,17 @@ func parseResultText(out []byte, metric string) (map[string]float64, error) {
 		return nil, fmt.Errorf("the output does not have the metric %s", metric)
 	}
 	s := string(all[len(all)-1][1])
-	if m := plainNumber.FindString(s); m == "" || len(m) != len(strings.TrimRight(s, ".)]}\"'")) {
+	if m := plainNumber().FindString(s); m == "" || len(m) != len(strings.TrimRight(s, ".)]}\"'")) {
 		return nil, fmt.Errorf("the metric %s of the output is %.40q, not a finite number", metric, plain.Short(s, 40))
 	}
-	x, err := strconv.ParseFloat(plainNumber.FindString(s), 64)
+	x, err := strconv.ParseFloat(plainNumber().FindString(s), 64)
 	if err != nil || math.IsInf(x, 0) {
 		return nil, fmt.Errorf("the metric %s of the output is not a finite number", metric)
 	}
 	return map[string]float64{metric: x}, nil
 }
 
-var plainNumber = regexp.MustCompile(`^[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`)
+var plainNumber = lazyregexp.New(`^[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`)
 
 // redact hides secrets in a log. It runs after the metric was read, so that a
 // secret like "1234" cannot change a number.

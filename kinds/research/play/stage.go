@@ -387,7 +387,7 @@ func (p *player) benchmarkEnv(x *side, seed int64) []string {
 // metrics reads what the benchmark came to (spec/bitsota.md 5.2).
 func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[string]float64, error) {
 	rejected := ""
-	if m := rejectionMark.FindAllSubmatch(out, -1); len(m) > 0 {
+	if m := rejectionMark().FindAllSubmatch(out, -1); len(m) > 0 {
 		rejected = string(m[len(m)-1][1])
 	}
 	var m map[string]float64

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/copycat"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -40,7 +40,7 @@ const (
 	FindAnswers    = "embedded_answers"
 )
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9 _.-]{1,100}$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9 _.-]{1,100}$`)
 
 // Check decides whether files hold one Python agent. It is never run.
 func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
@@ -95,7 +95,7 @@ var bannedCalls = []string{"eval", "exec", "__import__"}
 // before it is taken for a table of answers.
 const answerIDs = 20
 
-var looksLikeID = regexp.MustCompile(`^[0-9]{6,20}$`)
+var looksLikeID = lazyregexp.New(`^[0-9]{6,20}$`)
 
 // scan walks the tokens of a file once.
 type scan struct {
@@ -132,7 +132,7 @@ func (s *scan) run() {
 			continue
 		case t.Kind == copycat.TokenString:
 			s.literal(t)
-		case t.Kind == copycat.TokenNumber && looksLikeID.MatchString(t.Text):
+		case t.Kind == copycat.TokenNumber && looksLikeID().MatchString(t.Text):
 			s.ids[t.Text] = true
 		case t.Kind == copycat.TokenName && start && t.Text == "import":
 			s.imports(i + 1)
@@ -156,7 +156,7 @@ func (s *scan) run() {
 func (s *scan) literal(t copycat.Token) {
 	body := strings.Trim(strings.TrimLeft(t.Text, "rRbBuUfF"), `"'`)
 	for _, part := range strings.FieldsFunc(body, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == ';' || r == '|' }) {
-		if looksLikeID.MatchString(part) {
+		if looksLikeID().MatchString(part) {
 			s.ids[part] = true
 		}
 	}

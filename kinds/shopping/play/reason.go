@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // minThought is how many tokens one model call must have completed to count as
@@ -133,8 +133,8 @@ func (RuleJudge) Version() string { return "reasoning-rule-2" }
 func (RuleJudge) Policy(int) gateway.Policy { return gateway.Policy{} }
 
 var (
-	refers = regexp.MustCompile(`(?i)\b(result|results|found|returned|search|candidate|candidates|option|options|listed|shows?)\b`)
-	reason = regexp.MustCompile(`(?i)\b(because|since|cheaper|better|closer|rather than|instead of|unlike|whereas|so i|therefore|matches more|best)\b`)
+	refers = lazyregexp.New(`(?i)\b(result|results|found|returned|search|candidate|candidates|option|options|listed|shows?)\b`)
+	reason = lazyregexp.New(`(?i)\b(because|since|cheaper|better|closer|rather than|instead of|unlike|whereas|so i|therefore|matches more|best)\b`)
 )
 
 // Reason implements Reasoner.
@@ -169,11 +169,11 @@ func (RuleJudge) Reason(_ context.Context, _ gateway.Session, c judge.ReasoningC
 		switch {
 		case len(named) > maxCompared:
 			raise(judge.GateCompare, "Gate 4: a step that lists this many products compares none")
-		case reason.MatchString(s.Thinking) && compared(s.Thinking, named, facts):
+		case reason().MatchString(s.Thinking) && compared(s.Thinking, named, facts):
 			raise(judge.GateAll, fmt.Sprintf("All gates: step %d compares recorded products by what the results say of them", s.Step))
 		case len(named) > 0:
 			raise(judge.GateCompare, "Gate 4: no step compares two recorded products by their data, with a reason")
-		case len(known) > 0 && refers.MatchString(s.Thinking):
+		case len(known) > 0 && refers().MatchString(s.Thinking):
 			raise(judge.GateDatum, "Gate 3: no thinking names a recorded product")
 		}
 	}

@@ -2,10 +2,10 @@ package problem
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
@@ -62,14 +62,14 @@ type guess struct {
 }
 
 // negated are the parts of a wish that say what a product must not be.
-var negated = regexp.MustCompile(`(?:anything but|do not want|other than|not) [^,;()]*`)
+var negated = lazyregexp.New(`(?:anything but|do not want|other than|not) [^,;()]*`)
 
 // guesses lists what a search for an item finds, what has most in common with
 // its words first, of equal ones the cheapest.
 func guesses(ctx context.Context, ask Tools, it *item, of string) ([]guess, error) {
 	want := ReadItem{Want: shop.Item{Price: it.want.Price, Service: it.want.Service}}
 	said := strings.Join(it.said, ", ")
-	yes, no := negated.ReplaceAllString(said, " "), strings.Join(negated.FindAllString(said, -1), " ")
+	yes, no := negated().ReplaceAllString(said, " "), strings.Join(negated().FindAllString(said, -1), " ")
 	hits, order := map[string]*shop.Product{}, []string{}
 	long := it.head + " " + yes
 	for _, q := range []string{it.head, long[:min(len(long), 300)]} {

@@ -3,12 +3,12 @@ package problem
 import (
 	_ "embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/shopping/catalogue"
 )
 
@@ -56,7 +56,7 @@ func clause(r *catalogue.Random, key, value string) (string, bool) {
 	return key + " " + value, false
 }
 
-var quantity = regexp.MustCompile(`^(\d+(?:\.\d+)?) ?([a-z%]*)( .*)?$`)
+var quantity = lazyregexp.New(`^(\d+(?:\.\d+)?) ?([a-z%]*)( .*)?$`)
 
 // units are what a number may be said in instead: the factor and the name.
 var units = map[string]struct {
@@ -74,7 +74,7 @@ var numberWords = map[string]string{
 
 // measureWords says a number with its unit in another unit, or in words.
 func measureWords(key, value string) (string, bool) {
-	m := quantity.FindStringSubmatch(value)
+	m := quantity().FindStringSubmatch(value)
 	if m == nil {
 		return "", false
 	}
@@ -110,7 +110,7 @@ func sizeOf(values []string, value string) (n float64, ordered []string, ok bool
 	var list []sized
 	unit := ""
 	for i, v := range values {
-		m := quantity.FindStringSubmatch(v)
+		m := quantity().FindStringSubmatch(v)
 		if m == nil {
 			return 0, nil, false
 		}

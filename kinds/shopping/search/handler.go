@@ -9,13 +9,13 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
 )
 
@@ -177,11 +177,11 @@ func sanitize(q string) string {
 }
 
 // quoted is what a second quoting leaves of text that is not ASCII.
-var quoted = regexp.MustCompile(`(?:%[89A-Fa-f][0-9A-Fa-f])+`)
+var quoted = lazyregexp.New(`(?:%[89A-Fa-f][0-9A-Fa-f])+`)
 
 // unquote undoes the second quoting of a query that its sender quoted before the client did.
 func unquote(q string) string {
-	return quoted.ReplaceAllStringFunc(q, func(run string) string {
+	return quoted().ReplaceAllStringFunc(q, func(run string) string {
 		if out := unescape(run); !strings.ContainsRune(out, utf8.RuneError) {
 			return out
 		}

@@ -9,12 +9,12 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -37,7 +37,7 @@ const (
 	maxEntries = maxAgent + 64<<10 // bytes of the whole form
 )
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9 _.-]{1,100}$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9 _.-]{1,100}$`)
 
 // submit is POST /v1/miner/submit: a form with agent_name and file.
 func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func (b *Backend) submit(w http.ResponseWriter, r *http.Request) {
 	case why != "":
 		invalid(w, "value_error", why)
 		return
-	case !nameForm.MatchString(name):
+	case !nameForm().MatchString(name):
 		refuse(w, http.StatusBadRequest, "INVALID_AGENT_NAME", "agent_name: want 1 to 100 of A-Z, a-z, 0-9, blank, _, . and -")
 		return
 	case len(source) > maxAgent:

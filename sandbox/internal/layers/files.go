@@ -300,7 +300,7 @@ func (s *Store) leftovers() (map[string]bool, error) {
 			return nil, fmt.Errorf("read state directory: %w", err)
 		}
 		for _, e := range ents {
-			if idRE.MatchString(e.Name()) && e.IsDir() && !ownerAlive(filepath.Join(base, e.Name())) {
+			if idRE().MatchString(e.Name()) && e.IsDir() && !ownerAlive(filepath.Join(base, e.Name())) {
 				ids[e.Name()] = true
 			}
 		}
@@ -375,7 +375,7 @@ func SweepRun(stateDir string, end func(id string) error) (n int, errs error) {
 		}
 		for _, b := range boxes {
 			dir := filepath.Join(home, b.Name())
-			if !idRE.MatchString(b.Name()) || !b.IsDir() || ownerAlive(dir) {
+			if !idRE().MatchString(b.Name()) || !b.IsDir() || ownerAlive(dir) {
 				continue
 			}
 			n++

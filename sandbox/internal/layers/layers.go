@@ -18,7 +18,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/internal/tree"
 )
@@ -52,8 +52,8 @@ const maxTmpfs = 1 << 30
 const runDir = "/run/agon"
 
 var (
-	cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@-]+$`)
-	idRE      = regexp.MustCompile(`^b[0-9a-f]{12}([0-9a-f]{12})?$`) // the short form is of older versions
+	cleanPath = lazyregexp.New(`^/[A-Za-z0-9._/+@-]+$`)
+	idRE      = lazyregexp.New(`^b[0-9a-f]{12}([0-9a-f]{12})?$`) // the short form is of older versions
 )
 
 // Store makes spaces. Safe for concurrent use.
@@ -106,7 +106,7 @@ func place(stateDir string) (*Store, error) {
 	if r, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = r
 	}
-	if !cleanPath.MatchString(abs) {
+	if !cleanPath().MatchString(abs) {
 		return nil, fmt.Errorf("%w: state directory %q: use only letters, digits and ._+@-", sandbox.ErrHost, abs)
 	}
 	s := &Store{data: filepath.Join(abs, "boxes"), root: os.Geteuid() == 0, pool: map[string]*storage{}}
@@ -203,7 +203,7 @@ func idPrefix(pid int) string {
 // Abandoned tells whether id names a box whose process is gone. Boxes of other
 // pid namespaces, as of another container on this host, are never called so.
 func Abandoned(id string) bool {
-	if !idRE.MatchString(id) || len(id) < 25 {
+	if !idRE().MatchString(id) || len(id) < 25 {
 		return false
 	}
 	ours := idPrefix(os.Getpid())

@@ -370,7 +370,7 @@ type Files map[string]string
 func (sp *Space) RootFS(rootfs string, files Files, targets []sandbox.Mount, writable bool) (string, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if !cleanPath.MatchString(rootfs) {
+	if !cleanPath().MatchString(rootfs) {
 		return "", fmt.Errorf("%w: rootfs %q: use only letters, digits and ._+@-", sandbox.ErrSpec, rootfs)
 	}
 	lower, err := os.OpenRoot(rootfs)
