@@ -346,6 +346,12 @@ func (a *App) showRuns(ctx context.Context, c *client.Client, s *client.Submissi
 			broken = &runs[i]
 		}
 	}
+	switch {
+	case st.Done == 0 && st.Running == 0:
+		st.Label = "waiting for a validator to play " + s.ID
+	case broken == nil && st.Done == st.Total:
+		st.Label = "waiting for the decision on " + s.ID
+	}
 	bar.Set(st)
 	if broken != nil && st.Done == st.Total {
 		return &agon.Error{
