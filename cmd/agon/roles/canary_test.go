@@ -265,6 +265,51 @@ def agent_main(input):
     return {"patch": "diff --git a/%s.py b/%s.py\nnew file mode 100644\n--- /dev/null\n+++ b/%s.py\n@@ -0,0 +1 @@\n+# %s\n" % (name, name, name, " ".join(words))}
 `
 
+// harborAgent leaves what it sees in names and texts of files, links, a service's
+// output, its own output and its prompts, and looks for what the verifier knows.
+const harborAgent = `import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+
+
+def agent_main(input):
+    text = json.dumps(input)
+    for top in (os.getcwd(), "/tests", "/solution", "/logs"):
+        for at, _, files in os.walk(top):
+            for name in files:
+                try:
+                    with open(os.path.join(at, name)) as f:
+                        text += "\\n" + os.path.join(at, name) + "\\n" + f.read()
+                except (OSError, UnicodeDecodeError):
+                    pass
+    words = sorted(set(re.findall("zqcanar" + "y[a-z]+[0-9]+", text)))
+    print(text[:20000], flush=True)
+    print(" ".join(words), file=sys.stderr, flush=True)
+    for word in words:
+        os.makedirs(word, exist_ok=True)
+        with open(os.path.join(word, word + ".txt"), "w") as f:
+            f.write(text)
+        os.symlink(word, "link-" + word)
+    os.makedirs("/logs/agent", exist_ok=True)
+    for path in ("totals.json", "/logs/agent/out.txt"):
+        with open(path, "w") as f:
+            f.write(text)
+    subprocess.run(["sh", "-c", "echo %s; echo %s >&2" % (" ".join(words), " ".join(words))])
+    for path in ("/v1/chat/completions", "/" + "/".join(words)):
+        try:
+            body = {"model": "openai/gpt-oss-20b", "max_tokens": 400, "messages": [{"role": "user", "content": text[:6000] + " ".join(words)}]}
+            base = os.getenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1").removesuffix("/v1")
+            req = urllib.request.Request(base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            print(urllib.request.urlopen(req, timeout=30).read())
+        except Exception as e:
+            print(path, e)
+    if "distinct" in text:
+        raise RuntimeError(" ".join(words))
+`
+
 const shopAgent = `import json
 import re
 from os import getenv
@@ -430,6 +475,25 @@ func smugglers() []smuggler {
 				}
 			},
 			seen: 1,
+		},
+		{
+			kind: "harbor", set: "basic", open: []string{"hello"}, hidden: []string{"totals", "distinct-words"},
+			toml:  "incentive = \"winner_takes_all\"\n",
+			agent: pythonAgent("agent.py", harborAgent),
+			plant: func(f *field) {
+				f.common()
+				f.end("environment/Dockerfile", "# ")
+				f.end("solution/solve.sh", "# ")
+				f.end("tests/test.sh", "# ")
+				switch filepath.Base(f.dir) {
+				case "totals":
+					f.end("environment/data/sales.csv", "")
+					f.end("tests/test_totals.py", "# ")
+				case "distinct-words":
+					f.end("environment/words.txt", "")
+				}
+			},
+			seen: 10,
 		},
 	}
 }

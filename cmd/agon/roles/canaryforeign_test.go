@@ -445,6 +445,9 @@ func TestCanaryWalk(t *testing.T) {
 	if b := w.live.Bytes(); len(b) == 0 || len(canariesIn(b)) > 0 {
 		t.Errorf("the stream of changes has %d bytes and holds %v", len(b), canariesIn(b))
 	}
+	if x := canariesIn(w.told.Bytes()); len(x) > 0 {
+		t.Errorf("a webhook was told %v", x)
+	}
 }
 
 // alike checks that what is hidden and what is not there are answered alike.

@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
+	"github.com/agon-arena/agon/ui/webhook"
 )
 
 // echo is a model that repeats what it is told, in the form that judges want.
@@ -107,6 +108,7 @@ type walk struct {
 	protocol map[string]string // kind of a foreign path
 	log      *safeBuffer
 	live     *safeBuffer // what /live said
+	told     *safeBuffer // what a webhook was told
 	browsers map[string]*http.Client
 }
 
@@ -150,12 +152,46 @@ func (w *walk) listen() {
 	go func() { _, _ = io.Copy(w.live, resp.Body) }() // until the test ends
 }
 
+// hook has every decision and deed told to the walk, as any operator may have it.
+// It returns how to wait until all decisions were told.
+func (w *walk) hook(op *client.Client) (all func(decisions int)) {
+	w.t.Helper()
+	decided := make(chan struct{}, 1000)
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
+		if err != nil {
+			http.Error(rw, "gone", http.StatusBadRequest)
+			return
+		}
+		_, _ = w.told.Write(append(b, '\n'))
+		if bytes.Contains(b, []byte(webhook.TypeDecided)) {
+			select {
+			case decided <- struct{}{}:
+			default:
+			}
+		}
+	}))
+	w.t.Cleanup(s.Close)
+	if _, err := op.AddWebhook(w.t.Context(), client.WebhookRequest{URL: s.URL}); err != nil {
+		w.t.Fatal(err)
+	}
+	return func(decisions int) {
+		for range decisions {
+			select {
+			case <-decided:
+			case <-w.t.Context().Done():
+				w.t.Fatal("the webhook was not told of all decisions in time")
+			}
+		}
+	}
+}
+
 // play opens an arena of each kind, enters the smugglers and waits until all is decided.
 func play(t *testing.T, list []smuggler) *walk {
 	t.Helper()
 	w := &walk{
 		t: t, dir: t.TempDir(), words: map[string]string{}, parties: map[string]*kit.Party{}, netuids: map[string]uint16{}, miners: map[string]*auth.Key{},
-		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, browsers: map[string]*http.Client{},
+		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, told: &safeBuffer{}, browsers: map[string]*http.Client{},
 	}
 	kits := kinds.All()
 	o := kittest.Options(filepath.Join(w.dir, "data"), kits)
@@ -170,6 +206,8 @@ func play(t *testing.T, list []smuggler) *walk {
 			return "sk-walk-9f27ab31"
 		case "AGON_LLM_MODEL":
 			return "openai/gpt-oss-20b"
+		case "AGON_WEBHOOK_PRIVATE": // the walk's own is on loopback
+			return "1"
 		}
 		return getenv(k)
 	}
@@ -277,6 +315,7 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 	}
 	op := w.client(w.parties["operator"].Hotkey)
+	told := w.hook(op)
 	register := func(name, kind string, validator bool) *auth.Key {
 		p, err := kit.LoadParty(filepath.Join(o.Data, "wallets"), name)
 		if err != nil {
@@ -326,5 +365,6 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 		t.Logf("waits for%s", waits)
 	}
+	told(len(list))
 	return w
 }

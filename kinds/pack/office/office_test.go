@@ -141,3 +141,72 @@ func BenchmarkMake(b *testing.B) {
 		}
 	}
 }
+
+// Who knows every answer of a published season solves all of it and nothing of the
+// next, whether it answers as in the world most like this one or tells all that it knows.
+func TestMemoriser(t *testing.T) {
+	const n = 30
+	season := func(seed uint64) (list []*World) {
+		for i := range n {
+			w, err := Make(seed, i, 1+i%MaxDifficulty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, w)
+		}
+		return list
+	}
+	known := season(7)
+	prompt := func(w *World) string {
+		_, sc := set(t, w)
+		return sc.Prompt
+	}
+	var everything strings.Builder
+	for _, w := range known {
+		everything.WriteString(w.Answer + "\n")
+	}
+	// It reads all that this world's request needs: only what it says is from memory.
+	answers := func(list []*World, say func(i int, w *World) string) (solved int) {
+		for i, w := range list {
+			_, sc := set(t, w)
+			var calls []clawbench.Call
+			for _, c := range w.Calls {
+				calls = append(calls, exec(c))
+			}
+			calls = append(calls, call("slack", "action", "readMessages"))
+			if ok, _ := passes(sc, clawbench.Episode{Response: say(i, w), Calls: calls}); ok {
+				solved++
+			}
+		}
+		return solved
+	}
+	near := func(_ int, w *World) string {
+		p, best, shared := prompt(w), "", -1
+		for _, k := range known {
+			n := 0
+			for _, word := range strings.Fields(prompt(k)) {
+				if strings.Contains(p, word) {
+					n++
+				}
+			}
+			if prompt(k) == p {
+				n = 1 << 20
+			}
+			if n > shared {
+				best, shared = k.Answer, n
+			}
+		}
+		return best
+	}
+	all := func(int, *World) string { return everything.String() }
+	same := func(i int, _ *World) string { return known[i].Answer }
+	next := season(8)
+	if got := answers(known, same); got != n {
+		t.Errorf("of what it has memorised it solves %d of %d", got, n)
+	}
+	for name, say := range map[string]func(int, *World) string{"the same place": same, "the nearest": near, "everything": all} {
+		if got := answers(next, say); got > 0 {
+			t.Errorf("%s: of the next season it solves %d of %d", name, got, n)
+		}
+	}
+}
