@@ -51,8 +51,8 @@ CHAINKILLS ?= 200
 chainkills: ## kill a keeper of weights and a validator CHAINKILLS=200 times each, at nodes whose finality lags by 0 to 20 blocks (AGON_KEEPER_SEED repeats a run)
 	@AGON_KEEPER_KILLS=$(CHAINKILLS) $(GO) test -count=1 -timeout 120m -v -run 'TestKilledProcess|TestValidatorKilledOnChain' ./ledger/keeper ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
 
-bench: build ## benchmarks, printed as a table
-	@$(GO) run ./bench
+bench: build ## benchmarks beside their bars and a baseline (about 10 minutes; BENCH='-o json' or parts of rows' names)
+	@$(GO) run ./bench $(BENCH)
 
 FLYWHEEL ?=
 flywheel: build ## base, SFT, RFT: a small model learns to shop from plays and is measured in pairs (slow; FLYWHEEL="--seeds 1")

@@ -86,5 +86,5 @@ func packPairs(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%d and %d copies found, want 1", len(copies), py.Copies)
 	}
 	all := py.Seconds / float64(py.Pairs) * 256 * 255 / 2
-	return fmt.Sprintf("%.0fx (%.2f s; Python %.0f s, from %d pairs)", all/ours, ours, all, py.Pairs), nil
+	return line("AllPairs", all/ours, "x-python", ours, "s", all, "python-s"), nil
 }

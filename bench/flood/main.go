@@ -92,6 +92,7 @@ func measure(ctx context.Context, bin, listen string, runFor time.Duration, rate
 	fmt.Printf("honest miner p50 %s, p99 %s alone; p50 %s, p99 %s in the flood (%.1fx); %.0f requests/s of strangers, %d taken; %d bodies held open: +%d MB; resident %d MB before, %d MB after\n",
 		ms(calm, 50), ms(calm, 99), ms(stormy, 50), ms(stormy, 99), float64(percentile(stormy, 99))/float64(percentile(calm, 99)),
 		float64(s.sent.Load())/runFor.Seconds(), s.taken.Load(), conns, held.grew, before, peak)
+	fmt.Printf("BenchmarkFlood 1 %d held-MB %.3f x-calm-p99\n", held.grew, float64(percentile(stormy, 99))/float64(percentile(calm, 99)))
 	if n := s.taken.Load(); n > 0 {
 		return fmt.Errorf("%d requests of strangers were taken", n)
 	}

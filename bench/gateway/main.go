@@ -254,7 +254,7 @@ func measure(d time.Duration, flat int, only string) error {
 	fmt.Printf("%d cores shared by caller, part and upstream; %s each, 1 KB requests\n\n", runtime.NumCPU(), d)
 	fmt.Println("| part | JSON c=1 p50 | added | p99 | JSON c=64 req/s | p99 | SSE c=1 p50 | SSE c=64 req/s | p99 | RSS |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
-	var direct time.Duration
+	medians, rates := map[string]time.Duration{}, map[string]float64{} // of one caller, of 64
 	for _, role := range []string{"direct", "proxy", "agon-memory", "agon", "bifrost"} {
 		if only != "" && role != only && role != "direct" {
 			continue
@@ -280,22 +280,30 @@ func measure(d time.Duration, flat int, only string) error {
 			}
 			took := time.Since(at)
 			p50, p99 := times[len(times)/2], times[len(times)*99/100]
+			rate := float64(len(times)) / took.Seconds()
 			switch {
 			case c.callers == 1 && !c.stream:
-				if role == "direct" {
-					direct = p50
-				}
-				row = append(row, ms(p50), "+"+ms(p50-direct), ms(p99))
+				medians[role] = p50
+				row = append(row, ms(p50), "+"+ms(p50-medians["direct"]), ms(p99))
 			case c.callers == 1:
 				row = append(row, ms(p50))
 			default:
-				row = append(row, fmt.Sprintf("%.0f", float64(len(times))/took.Seconds()), ms(p99))
+				if c.stream {
+					rates[role+" SSE"] = rate
+				} else {
+					rates[role+" JSON"] = rate
+				}
+				row = append(row, fmt.Sprintf("%.0f", rate), ms(p99))
 			}
 		}
 		fmt.Printf("| %s | %d MB |\n", strings.Join(row, " | "), p.rss())
 		if p != up {
 			p.stop()
 		}
+	}
+	if only == "" {
+		fmt.Printf("BenchmarkJSON 1 %.3f x-proxy\nBenchmarkSSE 1 %.3f x-proxy\nBenchmarkDurable 1 %.3f added-ms\n", rates["agon JSON"]/rates["proxy JSON"],
+			rates["agon SSE"]/rates["proxy SSE"], float64((medians["agon"]-medians["direct"]).Microseconds())/1000)
 	}
 	return nil
 }

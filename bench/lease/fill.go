@@ -55,6 +55,10 @@ func fill(ctx context.Context, path, at string, finished, queued int) error {
 		return errors.Join(err, st.Close())
 	}
 	pd, err := platform.PolicyDigest(arena.Policy)
+	if err == nil { // nothing is played: results have nothing that could be judged again
+		arena.Evidence = agon.EvidenceForeign
+		err = st.Write(ctx, func(tx *store.Tx) error { return tx.PutArena(arena) })
+	}
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}

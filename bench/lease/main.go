@@ -140,7 +140,10 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 	if _, err := l.run(o.runFor/3, validators*perOne, 0); err != nil {
 		return 0, err
 	}
-	for _, m := range []struct{ workers, rate int }{{validators * perOne, 0}, {validators * perOne, o.rate}, {validators * perOne, o.rate / 2}, {validators, 0}} {
+	for _, m := range []struct {
+		name          string
+		workers, rate int
+	}{{"200", validators * perOne, 0}, {"200-paced", validators * perOne, o.rate}, {"200-half", validators * perOne, o.rate / 2}, {"20", validators, 0}} {
 		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU()
 		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
@@ -160,6 +163,9 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 		}
 		fmt.Printf("| %s | %d | %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f µs, %.0f µs, %.0f µs |\n", name, finished, m.workers, pace, s.rate,
 			ms(s.claims, 50), ms(s.claims, 99), ms(s.results, 50), ms(s.results, 99), ms(append(s.claims, s.results...), 100), server/pairs*1e6, db/pairs*1e6, own/pairs*1e6)
+		all := append(s.claims, s.results...)
+		slices.Sort(all)
+		fmt.Printf("BenchmarkLease/%s/%s 1 %.0f pairs/s %.1f p99-ms %.0f cpu-µs/pair\n", name, m.name, s.rate, float64(all[len(all)*99/100].Microseconds())/1000, server/pairs*1e6)
 	}
 	return rate, nil
 }

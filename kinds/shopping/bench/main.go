@@ -93,6 +93,7 @@ func run(ctx context.Context, n int, python string) error {
 	}
 	fmt.Printf("agon %.0f episodes/s on one core, Python %.0f: %.1fx, on %d cores %.1fx; wall clock %.0f/s; %d equal scores\n",
 		one, rate, one/rate, runtime.GOMAXPROCS(0), one/rate*float64(runtime.GOMAXPROCS(0)), wall, len(ours))
+	fmt.Printf("BenchmarkScoring 1 %.0f episodes/s %.2f x-python %.2f x-python-all-cores\n", one, one/rate, one/rate*float64(runtime.GOMAXPROCS(0)))
 	return nil
 }
 

@@ -248,9 +248,7 @@ func waiting(ctx context.Context, d sandbox.Driver, o options) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if took > o.wait+o.wait/2 {
-		return fmt.Errorf("more than %v", o.wait+o.wait/2)
-	}
+	fmt.Printf("BenchmarkWaiting 1 %.2f s\n", took.Seconds())
 	return leftBehind(o.state)
 }
 
