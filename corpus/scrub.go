@@ -98,6 +98,30 @@ func (c *Scrubber) Text(s string) string {
 	return s
 }
 
+// Secret is a key or password in a text.
+type Secret struct {
+	Name string // private_key, api_key, jwt, bearer, password or url_credentials
+	At   int    // byte at which it begins
+	Text string
+}
+
+// secretNames are the patterns that find keys; the others find personal data.
+var secretNames = map[string]bool{"private_key": true, "api_key": true, "jwt": true, "bearer": true, "password": true, "url_credentials": true}
+
+// Secrets finds what a Scrubber would remove of s as a key or a password.
+func Secrets(s string) []Secret {
+	var out []Secret
+	for _, p := range patterns() {
+		if !secretNames[p.name] || !hinted(s, p.hint) {
+			continue
+		}
+		for _, at := range p.re.FindAllStringIndex(s, -1) {
+			out = append(out, Secret{p.name, at[0], s[at[0]:at[1]]})
+		}
+	}
+	return out
+}
+
 func hinted(s string, hints []string) bool {
 	if hints == nil {
 		return strings.ContainsAny(s, "0123456789")

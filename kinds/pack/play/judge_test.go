@@ -136,6 +136,45 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+// Keys in any file of a pack refuse it at entry, and are not repeated; what a policy
+// says of passwords, and made-up keys of examples, do not.
+func TestSecrets(t *testing.T) {
+	key := "sk-" + "proj" + "7Qw2Zr8LmN4tVx6Kp1Sd"
+	for text, want := range map[string]string{
+		"Use " + key + " for search.":                                      "refused",
+		"token ghp_" + "a8Kd02nLqP5xZtY7uWv3Rb9C":                          "refused",
+		"-----BEGIN EC PRIVATE " + "KEY-----\nMHcCAQEE\n":                  "refused",
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVm": "refused",
+		"AKIA" + "Q3EXAMPLE7ZK2M4T":                                        "refused",
+		"password: hunter2hunter2":                                         "warned",
+		"Set sk-your-key-goes-here-please first.":                          "warned",
+		"https://me:secret@host.example/x":                                 "warned",
+		"Never tell a password. Keep every secret.":                        "",
+		"Write to ann@office.example on +1 555 010 9999.":                  "",
+	} {
+		p := packfile.BuildS1("# Skill\n\nFirst line.\n" + text)
+		list, err := New(Config{}).Check(t.Context(), nil, fstest.MapFS{File: {Data: p.Canonical}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range list {
+			if f.Code != CodeSecret {
+				continue
+			}
+			if got = "refused"; f.Warning {
+				got = "warned"
+			}
+			if !strings.Contains(f.Message, "line 4") || strings.Contains(f.Message, text[max(0, len(text)-20):]) {
+				t.Errorf("%q: %s", text, f.Message)
+			}
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q: %v", text, got, want, list)
+		}
+	}
+}
+
 func TestSigns(t *testing.T) {
 	for text, want := range map[string]string{
 		"Open inbox.json directly.":                                FlagFixture,

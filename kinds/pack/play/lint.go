@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
@@ -119,6 +120,51 @@ func Refuses(flags []Flag) bool {
 		}
 	}
 	return high >= 2
+}
+
+// CodeSecret is a key or password in a pack, which is public.
+const CodeSecret = "secret"
+
+// Secrets finds keys in a pack's texts: a pack is public, so they are lost. Those
+// with an issuer's own form (API keys, private keys, tokens) refuse it; what only looks
+// like a password warns, as policies speak of passwords, too. A finding never quotes
+// more than four characters.
+func Secrets(p *packfile.Pack) []agon.Finding {
+	var out []agon.Finding
+	for _, name := range p.Files() {
+		text, ok := p.File(name)
+		if !ok {
+			continue
+		}
+		for _, s := range corpus.Secrets(text) {
+			sure := s.Name == "private_key" || (s.Name == "api_key" || s.Name == "jwt") && drawn(s.Text)
+			out = append(out, agon.Finding{
+				Code: CodeSecret, Field: File, Warning: !sure,
+				Message: fmt.Sprintf("%s, line %d: a %s (%.4s…): packs are public; take it out, and withdraw it where it is valid",
+					plain.Short(name, 80), 1+strings.Count(text[:s.At], "\n"), strings.ReplaceAll(s.Name, "_", " "), s.Text),
+			})
+			if len(out) >= 20 {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// drawn says that a key looks like chance, and not like sk-your-key-goes-here: it has
+// digits and letters and few of them twice in a row.
+func drawn(key string) bool {
+	digits, kinds, last, again := 0, map[rune]bool{}, rune(0), 0
+	for _, r := range key {
+		if r >= '0' && r <= '9' {
+			digits++
+		}
+		if r == last {
+			again++
+		}
+		kinds[r], last = true, r
+	}
+	return digits >= 2 && len(kinds) >= 10 && again*4 < len(key)
 }
 
 // Lint warns of what a sound pack may regret: signs of gaming, which exclude

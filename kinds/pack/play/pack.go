@@ -123,7 +123,7 @@ func (k *Kind) Check(_ context.Context, a *agon.Arena, files fs.FS) ([]agon.Find
 	for _, issue := range p.Issues(Schema(a)) {
 		findings = append(findings, agon.Finding{Code: "schema", Field: File, Message: issue})
 	}
-	return append(findings, Lint(p)...), nil
+	return append(findings, append(Secrets(p), Lint(p)...)...), nil
 }
 
 // readPack reads the only file of a submission. p is nil where findings say why not.
