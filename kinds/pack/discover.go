@@ -2,6 +2,8 @@ package pack
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -154,7 +156,7 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), VersionKey: max(f.WeightsVersion, agon.DefaultWeightsVersion), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Near: v.eval.near(), Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: PackSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Sealed: sealed(f),
-		Burn:   c.Burn, Tasks: v.eval.tasks(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
+		Burn:   c.Burn, Tasks: v.eval.tasks(), Spec: v.eval.spec(), CacheTTL: c.CacheTTL, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Schema: kindpack.Schema(&v.eval.arena), Blacklist: c.Blacklist, Log: o.Log,
 	}
 	if c.Report != "" {
 		model := o.Getenv("AGON_LLM_MODEL")
@@ -247,6 +249,17 @@ func (e *evaluator) tasks() string {
 	}
 	fmt.Fprintln(&b, e.scorer, PackSoftware, e.arena.Policy.Models)
 	return string(agon.Sum([]byte(b.String())))
+}
+
+// spec is a number of the scenarios alone, from 1: validators whose scenarios are
+// the same have the same.
+func (e *evaluator) spec() int64 {
+	var b strings.Builder
+	for _, t := range e.arena.Tasks {
+		fmt.Fprintln(&b, t.Key, t.Digest)
+	}
+	h := sha256.Sum256([]byte(b.String()))
+	return int64(binary.BigEndian.Uint32(h[:4])>>1) + 1
 }
 
 // exclude says what needs no play: plain signs of gaming.

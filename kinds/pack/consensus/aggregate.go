@@ -49,6 +49,8 @@ type Counts struct {
 	Writer int `json:"writer"`
 	// Sealed counts payloads that were not promised before others were shown.
 	Sealed int `json:"sealed"`
+	// Spec counts payloads about another set of scenarios than the target's.
+	Spec int `json:"spec"`
 }
 
 // String is the line that validators of such arenas log.
@@ -60,6 +62,9 @@ func (c Counts) String() string {
 	}
 	if c.Sealed > 0 {
 		s += fmt.Sprintf(" sealed=%d", c.Sealed)
+	}
+	if c.Spec > 0 {
+		s += fmt.Sprintf(" spec=%d", c.Spec)
 	}
 	return s
 }
@@ -112,6 +117,39 @@ func filter(list []Submission, want Expect) ([]Submission, Counts, []Rejected) {
 	}
 	c.Passed = len(kept)
 	return kept, c, rejected
+}
+
+// target is the number of the set of scenarios that more than half of the stake has
+// played, of that which says what it played; false where no set has so much.
+func target(list []Submission) (spec int64, ok bool) {
+	by, sum := map[int64]float64{}, 0.0
+	for _, s := range list {
+		if s.Payload.Spec != 0 {
+			by[s.Payload.Spec] += s.Stake
+			sum += s.Stake
+		}
+	}
+	for spec, stake := range by {
+		if stake > sum/2 || len(by) == 1 {
+			return spec, true
+		}
+	}
+	return 0, len(by) == 0
+}
+
+// ofSpec keeps the payloads about the target, and those that say nothing of theirs,
+// as other implementations' do. It says why the others do not count.
+func ofSpec(list []Submission, spec int64, c *Counts) (kept []Submission, dropped []Rejected) {
+	for _, s := range list {
+		if s.Payload.Spec != spec && s.Payload.Spec != 0 {
+			c.Spec++
+			c.Passed--
+			dropped = append(dropped, Rejected{s.Hotkey, fmt.Sprintf("it played the set of scenarios %d, more than half of the stake %d", s.Payload.Spec, spec)})
+			continue
+		}
+		kept = append(kept, s)
+	}
+	return kept, dropped
 }
 
 // zero says that a payload has no cost but 0.

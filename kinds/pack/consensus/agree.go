@@ -18,7 +18,7 @@ import (
 // has none: an empty one would be a vote.
 func (n *Node) payload(window int64, list []candidate, seen map[string]Sighting) *Payload {
 	p := Payload{
-		Protocol: Protocol, Scoring: Scoring, Window: window, Validator: n.cfg.Hotkey, Software: n.cfg.Software, Timestamp: n.cfg.Now().Unix(),
+		Protocol: Protocol, Scoring: Scoring, Window: window, Validator: n.cfg.Hotkey, Software: n.cfg.Software, Spec: n.cfg.Spec, Timestamp: n.cfg.Now().Unix(),
 		Costs: map[string]float64{}, Qualified: map[string]bool{}, Disqualified: map[string]string{}, Sightings: seen,
 	}
 	for _, c := range list {
@@ -98,7 +98,7 @@ func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64)
 	if err != nil {
 		return err
 	}
-	n.status.Rejected, n.status.Filter, n.status.Short, n.status.Quorum = g.rejected, g.filter, g.short, g.quorum
+	n.status.Rejected, n.status.Filter, n.status.Short, n.status.Quorum, n.status.Spec = g.rejected, g.filter, g.short, g.quorum, g.spec
 	n.cfg.Log.Info(g.filter.String())
 	if len(g.kept) == 0 || g.short != "" {
 		if g.short != "" {

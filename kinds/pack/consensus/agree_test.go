@@ -82,6 +82,47 @@ func TestOneAlone(t *testing.T) {
 	}
 }
 
+// What is decided is about the set of scenarios that more than half of the stake has
+// played; who played another is named and does not count, and without such a half
+// nothing is decided.
+func TestTargetSpec(t *testing.T) {
+	w := newWorld(t, 40_000, 35_000, 30_000)
+	w.conf = func(c *NodeConfig) { c.Spec = 7 }
+	for i := range w.nodes {
+		w.start(i)
+	}
+	w.to(5)
+	w.commit(0, policyA, 0.002)
+	w.conf = func(c *NodeConfig) { c.Spec = 8 }
+	w.start(2)
+	w.window(0, 0, 1, 2)
+	w.agree(w.miners[0], 0, 1, 2)
+	for i := range 3 {
+		if s := w.nodes[i].Status(); s.Spec != 7 || s.Filter.Spec != 1 || s.Filter.Passed != 2 || !strings.Contains(reasonOf(s.Rejected, w.vals[2]), "set of scenarios 8") {
+			t.Errorf("validator %d: spec %d, %s, %+v", i, s.Spec, s.Filter, s.Rejected)
+		}
+	}
+	if a := w.audit(0); !a.Agreed || a.Filter.Spec != 1 || a.Winner != w.miners[0] {
+		t.Errorf("%+v", a)
+	}
+	// The heaviest alone has not half: 40,000 of 105,000.
+	for i, spec := range []int64{7, 8, 9} {
+		w.conf = func(c *NodeConfig) { c.Spec = spec }
+		w.start(i)
+	}
+	w.to(105)
+	w.commit(1, policyB, 0.001)
+	w.window(1, 0, 1, 2)
+	for i := range 3 {
+		if s := w.nodes[i].Status(); !strings.Contains(s.Short, "no set of scenarios") || s.Winner != w.miners[0] || s.Agreed != 0 {
+			t.Errorf("validator %d: %q, winner %s", i, s.Short, s.Winner)
+		}
+	}
+	if n, ok := target([]Submission{{Stake: 1, Payload: Payload{Spec: 1}}, {Stake: 1, Payload: Payload{Spec: 2}}, {Stake: 9}}); ok {
+		t.Errorf("one half of the stake made %d the target", n)
+	}
+}
+
 // A pointer to a window that has not come is ignored by a validator that starts
 // without state, and named.
 func TestFarWindow(t *testing.T) {

@@ -26,6 +26,7 @@ type gathered struct {
 	rejected []Rejected
 	agreed   map[string]Result
 	quorum   float64 // share of the active stake that passed
+	spec     int64   // number of the set of scenarios that it is about
 	short    string  // why nothing may be decided
 }
 
@@ -246,6 +247,13 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	g.kept, g.filter, dropped = filter(list, Expect{Window: window, Software: n.cfg.Software, MinStake: n.cfg.MinStake})
 	g.filter.In, g.filter.Sealed = g.filter.In+sealed, sealed
 	g.rejected = append(g.rejected, dropped...)
+	// Costs of other scenarios are other costs: what is decided is decided about one set.
+	spec, one := target(g.kept)
+	if one {
+		g.kept, dropped = ofSpec(g.kept, spec, &g.filter)
+		g.rejected = append(g.rejected, dropped...)
+	}
+	g.spec = spec
 	sum := 0.0
 	for _, s := range g.kept {
 		sum += s.Stake
@@ -259,6 +267,8 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	}
 	switch {
 	case len(g.kept) == 0:
+	case !one:
+		g.short = "no set of scenarios has been played by more than half of the stake"
 	case active > 0 && !(g.quorum > 0.5):
 		g.short = fmt.Sprintf("%.0f %% of the active stake have spoken, more than half must", 100*g.quorum)
 	case len(g.kept) < least:

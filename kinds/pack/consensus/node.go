@@ -76,6 +76,7 @@ type NodeConfig struct {
 	Schema        string  // of packs; "" means packfile.SchemaAny
 	Tasks         string  // names what is played and how it is judged: evaluations by others are not used again
 	Software      string  // version of scenarios and harness, for payloads
+	Spec          int64   // number of the set of scenarios, for payloads; 0: they say none
 	Dir           string  // state
 	MinStake      float64 // alpha; 0 means MinStake
 	MinValidators int     // that must agree; 0 means 2, or 1 where only one has stake enough
@@ -143,7 +144,9 @@ type Status struct {
 	Rejected []Rejected      `json:"rejected"` // pointers that led to no payload that counts
 	Outvoted []Outvote       `json:"outvoted"`
 	// Quorum is the share of the active stake whose payloads passed; Short is why it decided nothing.
-	Quorum  float64       `json:"quorum"`
+	Quorum float64 `json:"quorum"`
+	// Spec is the number of the set of scenarios that was decided about; 0: nobody said one.
+	Spec    int64         `json:"spec,omitempty"`
 	Short   string        `json:"short,omitempty"`
 	Winner  string        `json:"winner,omitempty"`
 	Cost    float64       `json:"winner_cost,omitempty"`

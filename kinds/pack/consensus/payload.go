@@ -37,6 +37,7 @@ type Payload struct {
 	Validator    string // hotkey
 	Software     string // version of the scenarios and their harness
 	Scoring      int64
+	Spec         int64 // number of the set of scenarios that was played; 0: it says none
 	Timestamp    int64 // Unix seconds
 	Costs        map[string]float64
 	Qualified    map[string]bool
@@ -68,6 +69,9 @@ func (p Payload) Canonical() []byte {
 	fields := map[string]any{
 		"protocol_version": p.Protocol, "window_number": p.Window, "validator_hotkey": p.Validator, "clawbench_version": p.Software,
 		"scoring_version": p.Scoring, "timestamp": p.Timestamp, "costs": costs, "qualified": qualified, "disqualified": disqualified,
+	}
+	if p.Spec != 0 {
+		fields["spec_number"] = p.Spec
 	}
 	if p.Nonce != "" {
 		fields["nonce"] = p.Nonce
@@ -109,6 +113,7 @@ func Parse(b []byte) (Payload, error) {
 		{"protocol_version", &p.Protocol, true},
 		{"window_number", &p.Window, true},
 		{"scoring_version", &p.Scoring, false},
+		{"spec_number", &p.Spec, false},
 		{"timestamp", &p.Timestamp, true},
 	} {
 		if err := integer(v, n.name, n.to, n.must); err != nil {
