@@ -14,10 +14,11 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/commands"
 	"github.com/agon-arena/agon/kinds/pack/office"
+	"github.com/agon-arena/agon/kinds/pack/season"
 )
 
-// GenerateOffice is `agon task generate office`.
-func GenerateOffice(ctx context.Context, c commands.GenerateOptions) (_ *commands.Generated, err error) {
+// GenerateTasks is `agon task generate office` and `agon task generate season`.
+func GenerateTasks(ctx context.Context, c commands.GenerateOptions) (_ *commands.Generated, err error) {
 	out := &commands.Generated{Seed: c.Seed, Count: c.Count, Difficulty: c.Difficulty, Tasks: []commands.MadeTask{}, Out: c.Out}
 	tmp := ""
 	if c.Out != "" {
@@ -25,7 +26,7 @@ func GenerateOffice(ctx context.Context, c commands.GenerateOptions) (_ *command
 			return nil, &agon.Error{Code: "exists", Status: 409, Field: "out", Message: c.Out + " is there already", Mend: "name a new directory"}
 		}
 		// Written beside it and renamed, so that a half of it is never taken for the whole.
-		if tmp, err = os.MkdirTemp(filepath.Dir(filepath.Clean(c.Out)), ".office-"); err != nil {
+		if tmp, err = os.MkdirTemp(filepath.Dir(filepath.Clean(c.Out)), "."+c.Set+"-"); err != nil {
 			return nil, fmt.Errorf("make a directory: %w", err)
 		}
 		defer func() {
@@ -42,7 +43,7 @@ func GenerateOffice(ctx context.Context, c commands.GenerateOptions) (_ *command
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		t, err := officeTask(c.Seed, i, c.Difficulty)
+		t, err := madeTask(c, i)
 		if err != nil {
 			return nil, err
 		}
@@ -63,20 +64,30 @@ func GenerateOffice(ctx context.Context, c commands.GenerateOptions) (_ *command
 	return out, nil
 }
 
-func officeTask(seed uint64, index, difficulty int) (*task.Task, error) {
-	w, err := office.Make(seed, index, difficulty)
-	if err != nil {
-		return nil, err
+func madeTask(c commands.GenerateOptions, index int) (*task.Task, error) {
+	var made map[string][]byte
+	if c.Set == commands.SetSeason {
+		w, err := season.Make(c.Seed, index)
+		if err != nil {
+			return nil, err
+		}
+		made = w.Files
+	} else {
+		w, err := office.Make(c.Seed, index, c.Difficulty)
+		if err != nil {
+			return nil, err
+		}
+		made = w.Files
 	}
 	var files []blob.File
-	for name, b := range w.Files {
+	for name, b := range made {
 		files = append(files, blob.File{Path: name, Content: b})
 	}
 	set, err := clawbench.Load(blob.FS(files))
 	if err != nil {
-		return nil, fmt.Errorf("scenario %d of seed %d: %w", index, seed, err)
+		return nil, fmt.Errorf("scenario %d of seed %d: %w", index, c.Seed, err)
 	}
-	list, err := ScenarioTasks(set, "office")
+	list, err := ScenarioTasks(set, c.Set)
 	if err != nil {
 		return nil, err
 	}

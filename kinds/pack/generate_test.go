@@ -11,12 +11,18 @@ import (
 )
 
 // Two makings of a seed are the same bytes, on disk and by digest; another seed is another set.
-func TestGenerateOffice(t *testing.T) {
+func TestGenerateTasks(t *testing.T) {
+	for _, set := range []string{commands.SetOffice, commands.SetSeason} {
+		t.Run(set, func(t *testing.T) { generateTwice(t, set) })
+	}
+}
+
+func generateTwice(t *testing.T, set string) {
 	dir := t.TempDir()
 	read := func(seed uint64, name string) (agon.Digest, map[string]string) {
 		t.Helper()
 		out := filepath.Join(dir, name)
-		g, err := GenerateOffice(t.Context(), commands.GenerateOptions{Seed: seed, Count: 5, Difficulty: 2, Out: out})
+		g, err := GenerateTasks(t.Context(), commands.GenerateOptions{Set: set, Seed: seed, Count: 5, Difficulty: 2, Out: out})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +52,7 @@ func TestGenerateOffice(t *testing.T) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	if _, err := GenerateOffice(t.Context(), commands.GenerateOptions{Seed: 7, Count: 1, Difficulty: 2, Out: filepath.Join(dir, "a")}); err == nil {
+	if _, err := GenerateTasks(t.Context(), commands.GenerateOptions{Set: set, Seed: 7, Count: 1, Difficulty: 2, Out: filepath.Join(dir, "a")}); err == nil {
 		t.Error("an existing directory is overwritten")
 	}
 }

@@ -98,7 +98,7 @@ func Kit() kit.Kit {
 		},
 		Commands: func(a *cli.App, kits kit.List) []cli.Extra {
 			return commands.Of(a, commands.Work{
-				Scenarios: Scenarios, MockTools: func(ctx context.Context, c commands.MockToolsOptions) error { return MockTools(ctx, kits, c) }, Import: ImportClawbench, Generate: GenerateOffice,
+				Scenarios: Scenarios, MockTools: func(ctx context.Context, c commands.MockToolsOptions) error { return MockTools(ctx, kits, c) }, Import: ImportClawbench, Generate: GenerateTasks, Services: func(ctx context.Context, c commands.ServicesOptions) error { return ServeServices(ctx, kits, c) },
 				Episode: func(ctx context.Context, c commands.EpisodeOptions) (*commands.Episode, error) {
 					return PlayEpisode(ctx, kits, c)
 				},

@@ -278,7 +278,12 @@ func PlayEpisode(ctx context.Context, kits kit.List, c commands.EpisodeOptions) 
 	if c.OpenClaw != "" {
 		return openClawEpisode(ctx, kits, c)
 	}
-	b, err := newBench(ctx, kits.Options(c.Common, c.Driver), c.Scenarios, c.User, c.Seed)
+	return RunEpisode(ctx, kits.Options(c.Common, c.Driver), c)
+}
+
+// RunEpisode plays an episode of our own agent.
+func RunEpisode(ctx context.Context, o kit.Options, c commands.EpisodeOptions) (*commands.Episode, error) {
+	b, err := newBench(ctx, o, c.Scenarios, c.User, c.Seed)
 	if err != nil {
 		return nil, err
 	}

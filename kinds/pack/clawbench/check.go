@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon/kinds/pack/packfile"
@@ -26,6 +27,7 @@ type Check struct {
 	Max             *float64 `json:"max" yaml:"max"`
 	Before          string   `json:"before,omitempty" yaml:"before"`
 	After           string   `json:"after,omitempty" yaml:"after"`
+	Table           string   `json:"table,omitempty" yaml:"table"` // of the services' state; "" is all of it
 }
 
 // Call is one tool call of an episode, as the mock tools logged it.
@@ -39,6 +41,7 @@ type Call struct {
 type Episode struct {
 	Response string
 	Calls    []Call
+	State    packfile.Value // what stateful services held at the end; absent without any
 }
 
 // Result is what became of a check.
@@ -52,6 +55,7 @@ type Result struct {
 var CheckTypes = []string{
 	"tool_called", "tool_not_called", "tool_arg_contains", "tool_arg_excludes", "tool_response_contains", "tool_response_excludes",
 	"tool_count_max", "tool_count_min", "tool_count_score", "tool_called_before", "response_contains", "response_excludes", "response_length_max",
+	"state_contains", "state_excludes", // one row of a table of the services, or none
 }
 
 // maxPattern bounds a pattern, in bytes.
@@ -265,6 +269,28 @@ func (c Check) passes(e Episode) bool {
 		return p.Match(e.Response)
 	case "response_excludes":
 		return !p.Match(e.Response)
+	case "state_contains":
+		return c.row(e, p)
+	case "state_excludes":
+		return e.State.Kind == packfile.Object && !c.row(e, p)
+	}
+	return false
+}
+
+// row says whether a row of the state matches as it stands in JSON.
+func (c Check) row(e Episode, p Pattern) bool {
+	for _, name := range e.State.Keys {
+		if c.Table != "" && name != c.Table {
+			continue
+		}
+		t := e.State.Fields[name]
+		rows := t.List
+		for _, k := range t.Keys {
+			rows = append(rows, t.Fields[k])
+		}
+		if slices.ContainsFunc(rows, func(v packfile.Value) bool { return p.Match(string(v.Readable())) }) {
+			return true
+		}
 	}
 	return false
 }

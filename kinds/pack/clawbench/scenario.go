@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	MaxScenario = 256 << 10 // a scenario's file, bytes
 	MaxFixture  = 4 << 20   // one fixture, bytes
 	maxItems    = 200       // checks, criteria, workspace files, each
+	maxEpisodes = 16        // of a session
 	maxPrompt   = 32 << 10
 )
 
@@ -39,10 +41,32 @@ type Scenario struct {
 	Variants    map[string]string `yaml:"variants" json:"variants"`   // baseline, optimized → file among the fixtures
 	Workspace   map[string]string `yaml:"workspace" json:"workspace"` // place → fixture
 	User        map[string]string `yaml:"user_context_defaults" json:"user_context_defaults"`
-	Scoring     struct {
-		Checks   []Check     `yaml:"checks" json:"checks,omitempty"`
-		Criteria []Criterion `yaml:"criteria" json:"criteria,omitempty"`
-	} `yaml:"scoring" json:"scoring"`
+	Scoring     Scoring           `yaml:"scoring" json:"scoring"`
+	// Session makes it one of several episodes in a box with a shell and stateful
+	// services, of which only what the agent keeps in learned/ goes on.
+	Session []SessionEpisode `yaml:"session" json:"session,omitempty"`
+	// Verifier makes it one whose result a script tests, and no judge.
+	Verifier *Verifier `yaml:"verifier" json:"verifier,omitempty"`
+}
+
+// Scoring is how an episode is judged.
+type Scoring struct {
+	Checks   []Check     `yaml:"checks" json:"checks,omitempty"`
+	Criteria []Criterion `yaml:"criteria" json:"criteria,omitempty"`
+}
+
+// SessionEpisode is one episode of a session.
+type SessionEpisode struct {
+	Instruction string  `yaml:"instruction" json:"instruction"` // the fixture with the task
+	Services    string  `yaml:"services" json:"services"`       // the fixture with what the services hold
+	Scoring     Scoring `yaml:"scoring" json:"scoring"`
+}
+
+// Verifier tests what an agent left.
+type Verifier struct {
+	Tests    string `yaml:"tests" json:"tests"`       // a folder of fixtures that holds test.sh
+	Output   string `yaml:"output" json:"output"`     // the file that the agent leaves, below /app
+	TimeoutS int    `yaml:"timeout" json:"timeout_s"` // of test.sh; 0: 300
 }
 
 // Criterion is one question to the judge.
@@ -94,11 +118,63 @@ func (s *Scenario) check() error {
 		return bad("prompt", "it is empty")
 	case len(s.Prompt) > maxPrompt:
 		return bad("prompt", "%d bytes, the limit is %d", len(s.Prompt), maxPrompt)
-	case len(s.Scoring.Checks) > maxItems || len(s.Scoring.Criteria) > maxItems || len(s.Workspace) > maxItems || len(s.Variants) > maxItems:
-		return bad("scoring", "more than %d checks, criteria, variants or workspace files", maxItems)
+	case len(s.Workspace) > maxItems || len(s.Variants) > maxItems:
+		return bad("workspace", "more than %d variants or workspace files", maxItems)
 	}
-	for i, c := range s.Scoring.Checks {
-		field := fmt.Sprintf("scoring.checks[%d]", i)
+	if err := errors.Join(s.Scoring.check("scoring"), s.checkSession(), s.checkVerifier()); err != nil {
+		return err
+	}
+	for _, files := range []map[string]string{s.Variants, s.Workspace} {
+		for place, from := range files {
+			if !fs.ValidPath(place) || !fs.ValidPath(from) {
+				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", plain.Short(place, 80), plain.Short(from, 80))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scenario) checkSession() error {
+	if len(s.Session) > maxEpisodes {
+		return bad("session", "%d episodes, the limit is %d", len(s.Session), maxEpisodes)
+	}
+	for i, e := range s.Session {
+		field := fmt.Sprintf("session[%d]", i)
+		if !fs.ValidPath(e.Instruction) || !fs.ValidPath(e.Services) {
+			return bad(field, "%q and %q: want two fixtures", plain.Short(e.Instruction, 80), plain.Short(e.Services, 80))
+		}
+		if err := e.Scoring.check(field + ".scoring"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scenario) checkVerifier() error {
+	v := s.Verifier
+	if v == nil {
+		return nil
+	}
+	below, ok := strings.CutPrefix(v.Output, "/app/")
+	switch {
+	case len(s.Session) > 0:
+		return bad("verifier", "a session has none")
+	case !fs.ValidPath(v.Tests):
+		return bad("verifier.tests", "%q: want a folder of fixtures", plain.Short(v.Tests, 80))
+	case !ok || !fs.ValidPath(below) || below == ".":
+		return bad("verifier.output", "%q: want a file below /app", plain.Short(v.Output, 80))
+	case v.TimeoutS < 0 || v.TimeoutS > 3600:
+		return bad("verifier.timeout", "%d: want 1 to 3600 seconds", v.TimeoutS)
+	}
+	return nil
+}
+
+func (s Scoring) check(at string) error {
+	if len(s.Checks) > maxItems || len(s.Criteria) > maxItems {
+		return bad(at, "more than %d checks or criteria", maxItems)
+	}
+	for i, c := range s.Checks {
+		field := fmt.Sprintf("%s.checks[%d]", at, i)
 		if !slices.Contains(CheckTypes, c.Type) {
 			return bad(field+".type", "%q is not known", plain.Short(c.Type, 80))
 		}
@@ -107,8 +183,8 @@ func (s *Scenario) check() error {
 		}
 	}
 	seen := map[string]bool{}
-	for i, c := range s.Scoring.Criteria {
-		field := fmt.Sprintf("scoring.criteria[%d]", i)
+	for i, c := range s.Criteria {
+		field := fmt.Sprintf("%s.criteria[%d]", at, i)
 		switch {
 		case c.ID == "" || len(c.ID) > 100 || seen[c.ID]:
 			return bad(field+".id", "%q is empty, too long or there twice", plain.Short(c.ID, 80))
@@ -116,13 +192,6 @@ func (s *Scenario) check() error {
 			return bad(field+".weight", "want 0 to 100")
 		}
 		seen[c.ID] = true
-	}
-	for _, files := range []map[string]string{s.Variants, s.Workspace} {
-		for place, from := range files {
-			if !fs.ValidPath(place) || !fs.ValidPath(from) {
-				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", plain.Short(place, 80), plain.Short(from, 80))
-			}
-		}
 	}
 	return nil
 }
@@ -202,13 +271,18 @@ func (s *Set) Get(name string) (*Scenario, bool) {
 
 // Missing lists the fixtures that a scenario names and the set lacks.
 func (s *Set) Missing(sc *Scenario) []string {
+	wanted := slices.Concat(slices.Collect(maps.Values(sc.Variants)), slices.Collect(maps.Values(sc.Workspace)))
+	for _, e := range sc.Session {
+		wanted = append(wanted, e.Instruction, e.Services)
+	}
+	if sc.Verifier != nil {
+		wanted = append(wanted, path.Join(sc.Verifier.Tests, "test.sh"))
+	}
 	var out []string
-	for _, files := range []map[string]string{sc.Variants, sc.Workspace} {
-		for _, from := range files {
-			name := path.Join("fixtures", sc.Name, from)
-			if st, err := fs.Stat(s.FS, name); err != nil || !st.Mode().IsRegular() {
-				out = append(out, name)
-			}
+	for _, from := range wanted {
+		name := path.Join("fixtures", sc.Name, from)
+		if st, err := fs.Stat(s.FS, name); err != nil || !st.Mode().IsRegular() {
+			out = append(out, name)
 		}
 	}
 	slices.Sort(out)

@@ -5,14 +5,22 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/pack/office"
+	"github.com/agon-arena/agon/kinds/pack/season"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/output"
 	"github.com/spf13/cobra"
 )
 
-// GenerateOptions is `agon task generate office`.
+// Sets that can be made.
+const (
+	SetOffice = "office"
+	SetSeason = "season"
+)
+
+// GenerateOptions is `agon task generate SET`.
 type GenerateOptions struct {
 	cli.Common
+	Set        string // SetOffice or SetSeason
 	Seed       uint64
 	Count      int
 	Difficulty int
@@ -23,7 +31,7 @@ type GenerateOptions struct {
 type Generated struct {
 	Seed       uint64      `json:"seed"`
 	Count      int         `json:"count"`
-	Difficulty int         `json:"difficulty"`
+	Difficulty int         `json:"difficulty,omitempty"`
 	Digest     agon.Digest `json:"digest"` // over the digests of all tasks, in order
 	Tasks      []MadeTask  `json:"tasks"`
 	Out        string      `json:"out,omitempty"`
@@ -40,7 +48,12 @@ func (a commands) taskGenerateCmd() *cobra.Command {
 		Use: "generate", Short: "Make tasks", Example: "  agon task generate office --seed 7 --count 50 --out ./season",
 		Args: a.NoSubcommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var o GenerateOptions
+	cmd.AddCommand(a.generateOfficeCmd(), a.generateSeasonCmd())
+	return cmd
+}
+
+func (a commands) generateOfficeCmd() *cobra.Command {
+	o := GenerateOptions{Set: SetOffice}
 	made := &cobra.Command{
 		Use:   "office",
 		Short: "Make office scenarios for policy packs: the same seed gives the same bytes",
@@ -59,30 +72,66 @@ JSON: {seed, count, difficulty, digest, tasks[{task, digest}], out}.`,
 			case o.Difficulty < 1 || o.Difficulty > office.MaxDifficulty:
 				return output.Usage("difficulty", fmt.Sprintf("give 1 to %d", office.MaxDifficulty), "--difficulty %d is out of range", o.Difficulty)
 			}
-			common, done, err := a.Common()
-			if err != nil {
-				return err
-			}
-			defer done()
-			o.Common = common
-			r, err := a.work.Generate(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			done()
-			return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{string(r.Digest)}, Human: func(h *output.Human) {
-				h.Fields([2]string{"made", fmt.Sprintf("%d scenarios of seed %d, difficulty %d", r.Count, r.Seed, r.Difficulty)}, [2]string{"digest", string(r.Digest)})
-				if r.Out != "" {
-					h.Line("the tasks are in %s", r.Out)
-				}
-			}})
+			return a.generate(cmd, o)
 		},
 	}
+	generateFlags(made, &o)
+	made.Flags().IntVar(&o.Difficulty, "difficulty", 3, "from 1 to 5")
+	return made
+}
+
+func (a commands) generateSeasonCmd() *cobra.Command {
+	o := GenerateOptions{Set: SetSeason}
+	made := &cobra.Command{
+		Use:   "season",
+		Short: "Make sessions of four episodes for policy packs: the same seed gives the same bytes",
+		Long: `Make companies whose on-call work takes four episodes, each in a box with a shell and
+stateful services (mail, chat, tasks, calendar, code host): an incident, a client who waits,
+and traps. What the first episode tells is needed later, and only files in learned/ go on; the
+fourth changes a fact. Names are those of TrajectoryRL's first season, checks look at what the
+services hold at the end.
+With --out each becomes a task directory, for sets, hidden or [supply] of an arena file.
+JSON: {seed, count, digest, tasks[{task, digest}], out}.`,
+		Example: "  agon task generate season --seed 7 --count 5 --out ./season\n  agon task generate season --seed 7 --count 5 -o json --jq .digest",
+		Args:    cli.Args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Count < 1 || o.Count > season.MaxCount {
+				return output.Usage("count", fmt.Sprintf("give 1 to %d", season.MaxCount), "--count %d is out of range", o.Count)
+			}
+			return a.generate(cmd, o)
+		},
+	}
+	generateFlags(made, &o)
+	return made
+}
+
+func generateFlags(made *cobra.Command, o *GenerateOptions) {
 	f := made.Flags()
 	f.Uint64Var(&o.Seed, "seed", 1, "the `number` that everything follows from")
 	f.IntVar(&o.Count, "count", 10, "make this `many`")
-	f.IntVar(&o.Difficulty, "difficulty", 3, "from 1 to 5")
 	f.StringVar(&o.Out, "out", "", "write the tasks below this new `directory`")
-	cmd.AddCommand(made)
-	return cmd
+}
+
+func (a commands) generate(cmd *cobra.Command, o GenerateOptions) error {
+	common, done, err := a.Common()
+	if err != nil {
+		return err
+	}
+	defer done()
+	o.Common = common
+	r, err := a.work.Generate(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	done()
+	return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{string(r.Digest)}, Human: func(h *output.Human) {
+		what := fmt.Sprintf("%d sessions of seed %d", r.Count, r.Seed)
+		if o.Set == SetOffice {
+			what = fmt.Sprintf("%d scenarios of seed %d, difficulty %d", r.Count, r.Seed, r.Difficulty)
+		}
+		h.Fields([2]string{"made", what}, [2]string{"digest", string(r.Digest)})
+		if r.Out != "" {
+			h.Line("the tasks are in %s", r.Out)
+		}
+	}})
 }

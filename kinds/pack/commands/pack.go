@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -37,11 +38,13 @@ type Work struct {
 	Compare func(context.Context, CompareOptions) (*Comparison, error)
 	// Optimise tries changes of a pack.
 	Optimise func(context.Context, OptimiseOptions) (*Optimised, error)
-	// MockTools serves the mock office tools until the context ends.
+	// MockTools serves the mock office tools until the context ends, Services the
+	// stateful office.
 	MockTools func(context.Context, MockToolsOptions) error
+	Services  func(context.Context, ServicesOptions) error
 	// Import makes tasks of ClawBench's files.
 	Import func(context.Context, ClawbenchImportOptions) ([]cli.TaskInfo, error)
-	// Generate makes office worlds.
+	// Generate makes tasks.
 	Generate func(context.Context, GenerateOptions) (*Generated, error)
 	// Discover runs a validator that asks no platform.
 	Discover func(context.Context, DiscoverOptions) error
@@ -113,6 +116,17 @@ func readSome(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// issuesOf are a pack's issues, and the keys in it.
+func issuesOf(p *packfile.Pack, schema string) []string {
+	out := p.Issues(schema)
+	for _, f := range kindpack.Secrets(p) {
+		if !f.Warning {
+			out = append(out, f.Message)
+		}
+	}
+	return out
+}
+
 // packBuilt is what `agon pack build` says.
 type packBuilt struct {
 	Path   string   `json:"path"`
@@ -177,7 +191,7 @@ the exit code is 7 then. Here -o names the file, as miners know it; --json print
 			if err := cli.WriteFile(out, append(p.Value.Plain(), '\n')); err != nil {
 				return err
 			}
-			r := packBuilt{Path: out, Hash: p.Hash, Size: len(p.Canonical), Limit: packfile.MaxPack, Files: p.Files(), Issues: p.Issues(schema)}
+			r := packBuilt{Path: out, Hash: p.Hash, Size: len(p.Canonical), Limit: packfile.MaxPack, Files: p.Files(), Issues: issuesOf(p, schema)}
 			r.Passed = len(r.Issues) == 0
 			if asJSON {
 				if err := output.WriteJSON(a.IO.Out, r, a.IO.OutTTY()); err != nil {
@@ -251,7 +265,8 @@ func (a commands) packCheckCmd() *cobra.Command {
 		Use:     "check PACK",
 		Aliases: []string{"validate"},
 		Short:   "Say everything that is wrong with a pack",
-		Long: `Check a pack against its schema: opp-v1 (AGENTS.md), s1 (SKILL.md), or any of the two.
+		Long: `Check a pack against its schema: opp-v1 (AGENTS.md), s1 (SKILL.md), or any of the two, and for
+keys that would be public with it.
 JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
 		Example: "  agon pack check pack.json\n  agon pack check pack.json --schema s1 -o json",
 		Args:    cli.Args(1, 1, "one pack"),
@@ -264,7 +279,7 @@ JSON: {passed, issues, hash, size}. Exit code 7 if it fails.`,
 			var e *agon.Error
 			switch {
 			case err == nil:
-				r = packChecked{Issues: p.Issues(schema), Hash: p.Hash, Size: len(p.Canonical)}
+				r = packChecked{Issues: issuesOf(p, schema), Hash: p.Hash, Size: len(p.Canonical)}
 			case errors.As(err, &e) && (e.Code == "not_json" || e.Code == "not_utf8" || e.Code == "too_large"):
 				r.Issues = []string{e.Message}
 			default:
@@ -332,7 +347,8 @@ func (a commands) packLintCmd() *cobra.Command {
 			for _, i := range p.Issues(schema) {
 				list = append(list, agon.Finding{Code: "schema", Field: kindpack.File, Message: i})
 			}
-			refused := len(list) > 0 || kindpack.Refuses(kindpack.Signs(p))
+			list = append(list, kindpack.Secrets(p)...)
+			refused := kindpack.Refuses(kindpack.Signs(p)) || slices.ContainsFunc(list, func(f agon.Finding) bool { return !f.Warning })
 			list = append(list, kindpack.Lint(p)...)
 			if err := a.Printer.Print(cmd.Context(), output.List(list, func(f agon.Finding) string { return f.Code }, func(h *output.Human) {
 				if len(list) == 0 {
@@ -453,7 +469,7 @@ whoever runs an evaluation /health, /tools, /tool_calls, /all_requests, /set_sce
 	f.StringVar(&o.Logs, "logs", "", "append the logs of calls below this `directory`")
 	f.StringVar(&o.Scenario, "scenario", "", "the first `scenario` (inbox_triage)")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:3001", "`address` to listen on")
-	cmd.AddCommand(mock)
+	cmd.AddCommand(mock, a.servicesCmd())
 	return cmd
 }
 

@@ -105,7 +105,7 @@ func Rules() []calc.Rule {
 			}
 			return parsedOut{[]any{part(cid), part(url)}}, nil
 		}),
-		calc.Func("trajectoryrl.s1_world", "{epoch_seed, salt} -> {world_seed, rep_seeds}: the seeds of a world of the first season; its names are not drawn here", s1World),
+		calc.Func("trajectoryrl.s1_world", "{epoch_seed, salt} -> {world_seed, rep_seeds, company, user, …}: seeds and names of a world of the first season", s1World),
 	)
 }
 
@@ -114,15 +114,9 @@ type s1In struct {
 	Salt      string `json:"salt"`
 }
 
-type s1Out struct {
-	World string    `json:"world_seed"`
-	Reps  [4]string `json:"rep_seeds"`
-}
-
-func s1World(in s1In) (s1Out, error) {
+func s1World(in s1In) (S1World, error) {
 	if len(in.EpochSeed)+len(in.Salt) > 4096 {
-		return s1Out{}, fmt.Errorf("epoch_seed and salt are longer than 4096 bytes")
+		return S1World{}, fmt.Errorf("epoch_seed and salt are longer than 4096 bytes")
 	}
-	w, r := S1Seeds(in.EpochSeed, in.Salt)
-	return s1Out{w, r}, nil
+	return NewS1World(in.EpochSeed, in.Salt), nil
 }

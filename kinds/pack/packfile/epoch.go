@@ -167,16 +167,3 @@ func (c Context) User() map[string]string {
 	first, _, _ := strings.Cut(c.Name, " ")
 	return map[string]string{"USER_NAME": c.Name, "USER_FIRST_NAME": first, "USER_ROLE": c.Role, "COMPANY": c.Company}
 }
-
-// S1Seeds derives the seeds of a world of the first season and of its four repetitions.
-func S1Seeds(epochSeed, salt string) (world string, reps [4]string) {
-	hash := func(s string) string {
-		h := sha256.Sum256([]byte(s))
-		return hex.EncodeToString(h[:])
-	}
-	world = hash(epochSeed + salt)
-	for i := range reps {
-		reps[i] = hash(world + strconv.Itoa(i))
-	}
-	return world, reps
-}

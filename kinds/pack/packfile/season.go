@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/agon-arena/agon/calc"
 )
@@ -131,8 +133,51 @@ func parseCriteria(raw json.RawMessage) map[string]float64 {
 	return out
 }
 
+// Tests is what a verifier's script left of its tests.
+type Tests struct {
+	Passed  int     `json:"passed"`
+	Total   int     `json:"total"`
+	Quality float64 `json:"quality"` // 0 to 1
+	From    string  `json:"from"`    // ctrf, reward or none
+}
+
+// ReadTests grades a verifier's ctrf.json (passed of tests) or, where that says
+// nothing, the whole number in its reward.txt, cut to 0 or 1. Without either the
+// quality is 0.
+func ReadTests(ctrf, reward []byte) Tests {
+	var in struct {
+		Results struct {
+			Summary struct {
+				Tests  *float64 `json:"tests"`
+				Passed *float64 `json:"passed"`
+			} `json:"summary"`
+		} `json:"results"`
+	}
+	if s := &in.Results.Summary; json.Unmarshal(ctrf, &in) == nil && s.Tests != nil && s.Passed != nil && *s.Tests >= 1 && *s.Tests <= 1e6 {
+		passed := min(*s.Tests, max(0, *s.Passed))
+		return Tests{Passed: int(passed), Total: int(*s.Tests), Quality: passed / *s.Tests, From: "ctrf"}
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(reward)))
+	if err != nil {
+		return Tests{From: "none"}
+	}
+	n = min(1, max(0, n))
+	return Tests{Passed: n, Total: 1, Quality: float64(n), From: "reward"}
+}
+
 func seasonRules() []calc.Rule {
 	return []calc.Rule{
+		calc.Func("trajectoryrl.verifier_quality", "{ctrf|null, reward|null} -> {passed, total, quality, from}", func(in struct {
+			CTRF   json.RawMessage `json:"ctrf"`
+			Reward *string         `json:"reward"`
+		},
+		) (Tests, error) {
+			var reward []byte
+			if in.Reward != nil {
+				reward = []byte(*in.Reward)
+			}
+			return ReadTests(in.CTRF, reward), nil
+		}),
 		calc.Func("trajectoryrl.split_half", "{qualities} -> {early, late, delta, mean, bonus, final}", func(in struct {
 			Qualities []float64 `json:"qualities"`
 		},

@@ -55,8 +55,9 @@ def offered(job):
     return out
 
 
-def schema(name):
+def schema(name, texts):
     text, fields, required = TOOLS[name]
+    text = texts.get(name, text)
     props = {k: {"type": v} for k, v in fields.items()}
     return {"type": "function", "function": {"name": name, "description": text, "parameters": {"type": "object", "properties": props, "required": required}}}
 
@@ -126,7 +127,7 @@ class Agent:
             args = {}
         self.calls += 1
         try:
-            status, reply = post(self.job["mock"] + "/tools/" + name, args, 30)
+            status, reply = post(self.job["mock"] + "/tools/" + name, args, self.job["tool_timeout"])
         except (OSError, ValueError) as e:
             return "tool failed: %s" % e
         text = json.dumps(reply, ensure_ascii=False)
@@ -145,7 +146,7 @@ class Agent:
 
     def work(self, system, task, model, skills, depth):
         names = offered(self.job)
-        tools = [schema(n) for n in names]
+        tools = [schema(n, self.job["texts"] or {}) for n in names]
         if skills and depth < MAX_DEPTH:
             tools.append(delegate_schema(skills))
         messages = [{"role": "system", "content": system}, {"role": "user", "content": task}]

@@ -55,7 +55,7 @@ func play(t *testing.T, m *model, change func(*job)) (result, []mock.Call, strin
 	j := job{
 		Files: map[string]string{"AGENTS.md": "POLICY", "USER.md": "USER", "../out.md": "x"}, SystemFiles: []string{"AGENTS.md", "SOUL.md", "USER.md"},
 		Workspace: filepath.Join(dir, "w"), Result: filepath.Join(dir, "result.json"), Prompt: "PROMPT", Tools: []string{"exec", "slack", "read"},
-		Deny: []string{}, StopRules: []string{}, Skills: []Skill{}, MaxTurns: 5, MaxCalls: 20, MaxTokens: 100, Gateway: gw.URL, Mock: office.URL, Timeout: 5,
+		Deny: []string{}, StopRules: []string{}, Skills: []Skill{}, MaxTurns: 5, MaxCalls: 20, MaxTokens: 100, Gateway: gw.URL, Mock: office.URL, Timeout: 5, ToolTimeout: 5,
 	}
 	change(&j)
 	if err := os.MkdirAll(j.Workspace, 0o755); err != nil {

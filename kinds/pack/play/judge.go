@@ -134,7 +134,7 @@ func (CheckJudge) Trajectory(_ context.Context, _ func() (gateway.Session, error
 
 // Clawbench is the episode as mechanical checks look at it.
 func (e Episode) Clawbench() clawbench.Episode {
-	out := clawbench.Episode{Response: e.Response}
+	out := clawbench.Episode{Response: e.Response, State: e.State}
 	for _, c := range e.Calls {
 		out.Calls = append(out.Calls, clawbench.Call{Tool: c.Tool, Args: c.Args, Response: c.Response})
 	}
@@ -346,6 +346,22 @@ const (
 	MetricTurns       = "turns"
 )
 
+// session opens the judge's session at the gateway when it is first wanted.
+func (k *Kind) session(ctx context.Context, env kind.Env, task string) func() (gateway.Session, error) {
+	var session gateway.Session
+	return func() (gateway.Session, error) {
+		if session == nil {
+			pol := k.cfg.Judge.Policy()
+			pol.Task = task
+			var err error
+			if session, err = env.Model(ctx, pol); err != nil {
+				return nil, err
+			}
+		}
+		return session, nil
+	}
+}
+
 // Judge scores an episode: integrity of the pack first, then what the agent did.
 func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
 	var e Episode
@@ -365,18 +381,7 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		return nil, err
 	}
 	defer sc.close()
-	var session gateway.Session
-	open := func() (gateway.Session, error) {
-		if session == nil {
-			pol := k.cfg.Judge.Policy()
-			pol.Task = t.Key
-			var err error
-			if session, err = env.Model(ctx, pol); err != nil {
-				return nil, err
-			}
-		}
-		return session, nil
-	}
+	open := k.session(ctx, env, t.Key)
 	score := agon.Score{Task: t.Key, Scorer: k.Scorer(), Metrics: map[string]float64{
 		MetricWeight: sc.Weight, MetricCalls: float64(len(e.Calls)), MetricTurns: float64(e.Turns), MetricIntegrity: 0,
 		cost.Metric: float64(e.Cost.Micros),
@@ -394,11 +399,33 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		return []agon.Score{score}, nil
 	}
 	score.Metrics[MetricIntegrity] = 1
-	results, err := k.cfg.Judge.Trajectory(ctx, open, sc.Scenario, e)
-	if err != nil {
-		return nil, fmt.Errorf("judge trajectory: %w", err)
+	trajectory := func(sc *clawbench.Scenario, e Episode) (Verdict, error) {
+		results, err := k.cfg.Judge.Trajectory(ctx, open, sc, e)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("judge trajectory: %w", err)
+		}
+		return SumUp(results), nil
 	}
-	v := SumUp(results)
+	switch {
+	case sc.Verifier != nil:
+		err = k.verify(ctx, env, t, sc, r, rec, &score)
+	case len(sc.Session) > 0:
+		err = judgeSession(env, sc, e, trajectory, &score)
+	default:
+		var v Verdict
+		if v, err = trajectory(sc.Scenario, e); err == nil {
+			judged(v, &score)
+			env.Progress(agon.EventNote, t.Key, map[string]any{"text": "verdict", "verdict": v})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []agon.Score{score}, nil
+}
+
+// judged writes a verdict into a score.
+func judged(v Verdict, score *agon.Score) {
 	passed, grounded := 0, 0
 	var failed []string
 	for _, c := range v.Results {
@@ -421,8 +448,6 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 	if len(failed) > 0 {
 		score.Detail += "; failed: " + strings.Join(failed[:min(len(failed), 5)], "; ")
 	}
-	env.Progress(agon.EventNote, t.Key, map[string]any{"text": "verdict", "verdict": v})
-	return []agon.Score{score}, nil
 }
 
 func truth(b bool) float64 {

@@ -3,17 +3,12 @@ package play
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"path"
 	"slices"
@@ -23,6 +18,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
@@ -86,6 +82,10 @@ type Episode struct {
 	Calls    []mock.Call       `json:"tool_calls_raw"`
 	Requests []mock.Request    `json:"all_requests"`
 	Cost     Cost              `json:"cost"`
+	// State is what stateful services held at the end; of a session each episode has its own.
+	State packfile.Value `json:"state,omitzero"`
+	// Session are the episodes of a session, each with calls of its own; Calls are all of them.
+	Session []SessionEpisode `json:"session,omitempty"`
 }
 
 // Cost is what the agent's model calls cost, as the gateway booked them.
@@ -145,6 +145,7 @@ type job struct {
 	Result      string            `json:"result"`
 	Prompt      string            `json:"prompt"`
 	Tools       []string          `json:"tools"`
+	Texts       map[string]string `json:"texts"` // what the model is told of a tool, where it is not as usual
 	Allow       []string          `json:"allow"` // null: everything
 	Deny        []string          `json:"deny"`
 	StopRules   []string          `json:"stop_rules"`
@@ -156,6 +157,7 @@ type job struct {
 	Gateway     string            `json:"gateway"`
 	Mock        string            `json:"mock"`
 	Timeout     int               `json:"model_timeout"` // seconds
+	ToolTimeout int               `json:"tool_timeout"`  // seconds
 }
 
 // Skill is a part of a pack that may run on a model of its own.
@@ -196,6 +198,17 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
+	// A pack that games the evaluation is not paid for: nothing is played, and Judge says why.
+	in, err := k.cfg.Judge.Integrity(ctx, k.session(ctx, env, tk.Key), p)
+	if err != nil {
+		return agon.Record{}, fmt.Errorf("judge integrity: %w", err)
+	}
+	if !in.Passed {
+		return unplayed(sc.Name, j.Prompt, user, p)
+	}
+	if len(sc.Session) > 0 || sc.Verifier != nil {
+		return k.playShell(ctx, env, watcher, shellPlay{tk: tk, sc: sc, pack: p, job: j, user: user, run: r})
+	}
 	fixtures, err := sc.fixtures()
 	if err != nil {
 		return agon.Record{}, err
@@ -208,7 +221,7 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
-	door, stop, err := serveMock(server)
+	door, stop, err := serveDoor(server.Tools(), mockDoor)
 	if err != nil {
 		return agon.Record{}, err
 	}
@@ -217,56 +230,92 @@ func (k *Kind) Play(ctx context.Context, env kind.Env, s agon.Submission, r agon
 	if err != nil {
 		return agon.Record{}, err
 	}
-	root := rootfs.NewRoots(k.cfg.Rootfs, nil).Own()
-	if image := tk.Config.Environment.Image; image != "" {
-		if root, err = env.Root(ctx, image); err != nil {
-			return agon.Record{}, err
-		}
-	}
-	box, err := env.Box(ctx, sandbox.Spec{
-		Name: "agent", Rootfs: root.Dir, UID: root.UID, GID: root.GID,
-		Mounts: []sandbox.Mount{
-			{Kind: sandbox.MountScratch, Target: workspace}, {Kind: sandbox.MountScratch, Target: resultDir}, {Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: 16 << 20},
-		},
-		Doors: append(w.Doors, door), Limits: r.Policy.Agent,
-		Env: root.Environ("LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"),
-	})
+	root, err := k.root(ctx, env, tk)
 	if err != nil {
 		return agon.Record{}, err
 	}
-	defer box.Close()
-	rec, result, err := runAgent(ctx, box, root.Python, j)
-	if err != nil {
-		return agon.Record{}, err
-	}
-	if err := box.Close(); err != nil {
-		return agon.Record{}, fmt.Errorf("close the agent's box: %w", err)
-	}
-	events, err := w.Seal()
-	if err != nil {
-		return agon.Record{}, err
-	}
-	receipts, conversation, err := readEvents(events)
+	rec, result, err := k.agent(ctx, env, r, root, append(w.Doors, door), j)
 	if err != nil {
 		return agon.Record{}, err
 	}
 	e := Episode{
 		Scenario: sc.Name, Pack: p.Hash, Prompt: j.Prompt, User: user, Response: result.Response, Turns: result.Turns, Stopped: plain.Short(result.Stopped, 200),
-		Error: plain.Short(result.Error, 500), Calls: server.Calls(), Requests: server.Requests(), Cost: costFrom(receipts),
+		Error: plain.Short(result.Error, 500), Calls: server.Calls(), Requests: server.Requests(),
 	}
+	if err := finish(env, w, r, tk.Key, p, &rec, e); err != nil {
+		return agon.Record{}, err
+	}
+	return rec, nil
+}
+
+// unplayed is the record of an episode that was not begun.
+func unplayed(scenario, prompt string, user map[string]string, p *packfile.Pack) (agon.Record, error) {
+	body, err := json.Marshal(Episode{Scenario: scenario, Pack: p.Hash, Prompt: prompt, User: user, Calls: []mock.Call{}, Cost: costFrom(nil)})
+	if err != nil {
+		return agon.Record{}, fmt.Errorf("encode episode: %w", err)
+	}
+	return agon.Record{Outcome: "empty", Detail: "not played: the judge of integrity refused the pack", Files: map[string][]byte{FileEpisode: body, FilePack: p.Canonical}}, nil
+}
+
+// finish ends the session at the gateway and fills a record with the evidence of an episode.
+func finish(env kind.Env, w kind.Watched, r agon.RunSpec, key string, p *packfile.Pack, rec *agon.Record, e Episode) error {
+	events, err := w.Seal()
+	if err != nil {
+		return err
+	}
+	receipts, conversation, err := readEvents(events)
+	if err != nil {
+		return err
+	}
+	e.Cost = costFrom(receipts)
 	for i, c := range e.Calls {
-		env.Progress(agon.EventTool, tk.Key, map[string]any{"tool": toolReceipt(r.Run, i, c)})
+		env.Progress(agon.EventTool, key, map[string]any{"tool": toolReceipt(r.Run, i, c)})
 	}
 	if e.Calls == nil {
 		e.Calls = []mock.Call{}
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
-		return agon.Record{}, fmt.Errorf("encode episode: %w", err)
+		return fmt.Errorf("encode episode: %w", err)
 	}
 	rec.Files[FileEpisode], rec.Files[FilePack], rec.Files[FileConversation] = body, p.Canonical, conversation
 	rec.Files[FileCalls], rec.Files[FileRequests] = lines(e.Calls), lines(e.Requests)
-	return rec, nil
+	return nil
+}
+
+// root is the root file system of a task's boxes.
+func (k *Kind) root(ctx context.Context, env kind.Env, tk *task.Task) (rootfs.Root, error) {
+	if image := tk.Config.Environment.Image; image != "" {
+		return env.Root(ctx, image)
+	}
+	return rootfs.NewRoots(k.cfg.Rootfs, nil).Own(), nil
+}
+
+// agent runs the fixed agent in a box of its own, which ends with it.
+func (k *Kind) agent(ctx context.Context, env kind.Env, r agon.RunSpec, root rootfs.Root, doors []sandbox.Door, j job) (agon.Record, result, error) {
+	box, err := env.Box(ctx, sandbox.Spec{
+		Name: "agent", Rootfs: root.Dir, UID: root.UID, GID: root.GID,
+		Mounts: []sandbox.Mount{
+			{Kind: sandbox.MountScratch, Target: workspace}, {Kind: sandbox.MountScratch, Target: resultDir}, {Kind: sandbox.MountTmp, Target: "/tmp", SizeBytes: 16 << 20},
+		},
+		Doors: doors, Limits: r.Policy.Agent, Env: environ(root),
+	})
+	if err != nil {
+		return agon.Record{}, result{}, err
+	}
+	defer box.Close()
+	rec, res, err := runAgent(ctx, box, root.Python, j)
+	if err != nil {
+		return agon.Record{}, result{}, err
+	}
+	if err := box.Close(); err != nil {
+		return agon.Record{}, result{}, fmt.Errorf("close the agent's box: %w", err)
+	}
+	return rec, res, nil
+}
+
+func environ(root rootfs.Root) []string {
+	return root.Environ("LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // toolReceipt tells of a call of a mock tool as a tool host does: it cost
@@ -336,7 +385,7 @@ func (k *Kind) job(sc *scenario, p *packfile.Pack, r agon.RunSpec) (job, map[str
 	}
 	j := job{
 		Files: files, Workspace: workspace, Result: resultFile, Prompt: clawbench.Fill(strings.TrimSpace(sc.Prompt), user), Tools: sc.Tools,
-		MaxTurns: MaxTurns, MaxCalls: MaxToolCalls, MaxTokens: maxTokens, Gateway: "http://" + gatewayDoor, Mock: "http://" + mockDoor, Timeout: 180,
+		MaxTurns: MaxTurns, MaxCalls: MaxToolCalls, MaxTokens: maxTokens, Gateway: "http://" + gatewayDoor, Mock: "http://" + mockDoor, Timeout: 180, ToolTimeout: 30,
 		SystemFiles: []string{packfile.PolicyFile, "SOUL.md", "USER.md"}, StopRules: []string{}, Skills: []Skill{},
 	}
 	for _, name := range p.Files() {
@@ -430,37 +479,6 @@ func Skills(p *packfile.Pack, models []string) []Skill {
 		out = append(out, s)
 	}
 	return out
-}
-
-// serveMock serves an episode's tools on loopback, for one box only.
-func serveMock(s *mock.Server) (door sandbox.Door, stop func(), err error) {
-	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return door, nil, fmt.Errorf("make a token: %w", err)
-	}
-	token := hex.EncodeToString(secret)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return door, nil, fmt.Errorf("listen for mock tools: %w", err)
-	}
-	office := s.Tools()
-	srv := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if subtle.ConstantTimeCompare([]byte(r.Header.Get(mockToken)), []byte(token)) != 1 {
-				http.Error(w, "not for you", http.StatusForbidden)
-				return
-			}
-			office.ServeHTTP(w, r)
-		}),
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(ln) // ends with stop
-	}()
-	return sandbox.Door{Listen: mockDoor, Target: "http://" + ln.Addr().String(), Header: map[string]string{mockToken: token}},
-		func() { _ = srv.Close(); <-done }, nil
 }
 
 // result is what the agent left: its word.
