@@ -205,7 +205,11 @@ func ms(times []time.Duration, percent int) string {
 
 // serve starts the server on dir and waits until it answers.
 func serve(ctx context.Context, o options, dir, at string) (stop func() error, pid int, err error) {
-	cmd := exec.CommandContext(ctx, o.bin, "serve", "--data", dir, "--listen", o.listen)
+	file := filepath.Join(dir, "arena.toml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, arenaFile, arenaID, netuid), 0o600); err != nil {
+		return nil, 0, err
+	}
+	cmd := exec.CommandContext(ctx, o.bin, "serve", "--data", dir, "--listen", o.listen, "--arena", file)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "AGON_") })
 	if at != "" {
 		cmd.Env = append(cmd.Env, "AGON_STORE="+at)
