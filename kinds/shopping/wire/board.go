@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -340,4 +341,13 @@ func (b *Backend) payout(w http.ResponseWriter, r *http.Request) {
 
 func (b *Backend) health(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"status": "healthy"})
+}
+
+// released is when a version's code becomes public: with its decision. The SDK wants a
+// time where there is none yet: the last that there is.
+func released(s *client.Submission) *string {
+	if s.Decision != nil {
+		return stamp(s.Decision.At)
+	}
+	return stamp(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 }

@@ -219,7 +219,7 @@ func (b *Backend) version(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, http.StatusOK, map[string]any{
 		"agent_version_id": versionID(s.ID), "agent_id": uuidOf("agent", s.Miner), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": n,
-		"submitted_at": stamp(s.CreatedAt), "suite_id": suiteID(a.Tasks), "latest_final_score": qualifyingScore(s),
+		"submitted_at": stamp(s.CreatedAt), "released_at": released(s), "code_available_at": released(s), "suite_id": suiteID(a.Tasks), "latest_final_score": qualifyingScore(s),
 	})
 }
 
