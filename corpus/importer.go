@@ -58,6 +58,9 @@ type Audit struct {
 	Invalid int            `json:"invalid"`
 	// Errors are the first rows that were passed over: file, row (its line, or its place in a list), what is wrong.
 	Errors []string `json:"errors"`
+	// Dropped are the first rows that parse and are of no use: file, row, and why, by the
+	// names in Rejected. What fell as a duplicate or by a list is only counted.
+	Dropped []string `json:"dropped"`
 	// Queries are the different questions, RowsPerQuery how many rows there are of each on average.
 	Queries      int            `json:"distinct_queries"`
 	RowsPerQuery float64        `json:"rows_per_query"`
@@ -104,7 +107,7 @@ func Import(ctx context.Context, cfg ImportConfig) (*Audit, error) {
 	}
 	defer b.spool.Close()
 	b.w = bufio.NewWriterSize(b.spool, 1<<20)
-	im := &importer{cfg: cfg, b: b, out: &Audit{Name: cfg.Name, Forms: map[string]int{}, Axis: map[string]int{}, Errors: []string{}}}
+	im := &importer{cfg: cfg, b: b, out: &Audit{Name: cfg.Name, Forms: map[string]int{}, Axis: map[string]int{}, Errors: []string{}, Dropped: []string{}}}
 	for _, f := range cfg.Files {
 		if err := im.file(f); err != nil {
 			return nil, err
@@ -217,8 +220,12 @@ func (im *importer) read(name string, each func(in *bufio.Reader, do func(n int,
 		for i, r := range l.rows {
 			im.out.Read++
 			im.out.Forms[l.form]++
-			if err := im.keep(r, fmt.Sprintf("%s:%d.%d", filepath.Base(name), l.n, i)); err != nil {
+			why, err := im.keep(r, fmt.Sprintf("%s:%d.%d", filepath.Base(name), l.n, i))
+			if err != nil {
 				return err
+			}
+			if why != "" && len(im.out.Dropped) < maxImportErr {
+				im.out.Dropped = append(im.out.Dropped, fmt.Sprintf("%s, row %d: %s", filepath.Base(name), l.n, why))
 			}
 		}
 		if im.cfg.Progress != nil {
@@ -373,11 +380,15 @@ func reward(r *Row, x *foreign) {
 
 func chatOfForeign(list []foreignMessage) []Message {
 	out := make([]Message, 0, len(list))
-	seen, now, names := map[string]bool{}, map[string]string{}, map[string]string{}
+	seen, names := map[string]bool{}, map[string]string{}
+	now := map[string][]string{} // ids of ours for one of theirs, which may repeat it: answers come in order
 	for i, m := range list {
 		x := Message{Role: m.Role, Content: plainText(m.Content), Reasoning: m.Reasoning}
 		switch m.Role {
 		case "assistant":
+			for _, c := range m.ToolCalls {
+				delete(now, c.ID)
+			}
 			for j, c := range m.ToolCalls {
 				name, args := cmp.Or(c.Function.Name, c.Name), c.Function.Arguments
 				if len(args) == 0 {
@@ -392,11 +403,15 @@ func chatOfForeign(list []foreignMessage) []Message {
 					id = strconv.Itoa(i+1) + "_" + strconv.Itoa(j) + "_" + c.ID
 				}
 				seen[id] = true
-				now[c.ID], names[id] = id, name
+				now[c.ID], names[id] = append(now[c.ID], id), name
 				x.ToolCalls = append(x.ToolCalls, ToolCall{ID: id, Type: "function", Function: Function{Name: name, Arguments: text}})
 			}
 		case "tool", "function":
-			x.Role, x.ToolCallID = "tool", cmp.Or(now[m.ToolCallID], m.ToolCallID)
+			x.Role, x.ToolCallID = "tool", m.ToolCallID
+			if ids := now[m.ToolCallID]; len(ids) > 0 {
+				x.ToolCallID = ids[0]
+				now[m.ToolCallID] = ids[min(1, len(ids)-1):]
+			}
 			x.Name = cmp.Or(names[x.ToolCallID], m.Name)
 		case "system", "user":
 		case "developer":
@@ -497,8 +512,8 @@ func spokenCalls(list []Message) []Message {
 	return out
 }
 
-// keep looks at a row as the filter looks at ours.
-func (im *importer) keep(r *Row, where string) error {
+// keep looks at a row as the filter looks at ours, and says why it is of no use.
+func (im *importer) keep(r *Row, where string) (dropped string, err error) {
 	kind := cmp.Or(im.cfg.Kind, r.From.Kind, "imported")
 	query := Normalise(r.query())
 	t := agon.TaskRef{Key: "imported/" + agon.Sum([]byte(query)).Hex()[:16], Digest: agon.Sum([]byte(query))}
@@ -531,15 +546,14 @@ func (im *importer) keep(r *Row, where string) error {
 		r.Messages = final.ended(r.Messages)
 	}
 	r.Messages = closeLast(r.Messages)
-	reject := func(why string) { im.b.report.reject(why, kind) }
 	if why := structure(r.Messages, final); len(why) > 0 {
-		reject(why[0])
-		return nil
+		im.b.report.reject(why[0], kind)
+		return why[0], nil
 	}
 	over, n, exact := overLimit(chatText(r.Messages, r.Tools))
 	if over {
-		reject(RejectTooLong)
-		return nil
+		im.b.report.reject(RejectTooLong, kind)
+		return RejectTooLong, nil
 	}
 	if exact {
 		r.Tokens = n
@@ -547,5 +561,5 @@ func (im *importer) keep(r *Row, where string) error {
 	r.annotate()
 	r.ID = agon.Sum(append(appendMessages([]byte(im.cfg.Name+"\x00"+where+"\x00"), r.Messages), '\n')).Hex()[:32]
 	im.kept++
-	return im.b.keep(r, t)
+	return "", im.b.keep(r, t)
 }

@@ -5,9 +5,64 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// Calls of one message that bear the same id, as identical calls of ORO's agents do, are
+// answered in order; a call that never closes, and a row that is too long, are named by
+// their line where they fall, and so is nothing else.
+func TestOddRowsAreNamed(t *testing.T) {
+	call := func(id, q string) obj {
+		return obj{"id": id, "type": "function", "function": obj{"name": "find_product", "arguments": js(t, obj{"q": q})}}
+	}
+	said := func(content string, calls ...obj) obj {
+		return obj{"role": "assistant", "content": content, "tool_calls": calls}
+	}
+	answer := func(id, content string) obj { return obj{"role": "tool", "tool_call_id": id, "content": content} }
+	rows := []string{
+		js(t, obj{"messages": []obj{{"role": "user", "content": words(3)}, said("", call("a", "x"), call("a", "y")), answer("a", "of x"), answer("a", "of y"), said("again", call("a", "z")), answer("a", "of z"), said("done")}}),
+		js(t, obj{"messages": []obj{{"role": "user", "content": words(5)}, said("", call("a", "x")), said("nobody answers")}}),
+		js(t, obj{"messages": []obj{{"role": "user", "content": words(7)}, said(`<think>hm<tool_call>[{"name":"find_product","parameters":{`), said("done")}}),
+		js(t, obj{"messages": []obj{{"role": "user", "content": words(9)}, said(strings.Repeat("<tool_call>", 20_000))}}),
+		js(t, obj{"messages": []obj{{"role": "user", "content": words(11)}, said("</tool_call><<<>><tool_call></think>"), said("done")}}),
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	a, err := Import(t.Context(), ImportConfig{Files: []string{importFile(t, "odd.jsonl", rows...)}, Out: out, Licence: "MIT"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"odd.jsonl, row 2: unanswered_call", "odd.jsonl, row 4: too_long"}; a.Read != 5 || a.Rows != 3 || a.Invalid != 0 || !slices.Equal(a.Dropped, want) {
+		t.Errorf("%+v", a)
+	}
+	got, err := Sample(out, 100)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%d rows: %v", len(got), err)
+	}
+	found := false
+	for _, r := range got {
+		asked := map[string]string{}
+		for _, m := range r.Messages {
+			for _, c := range m.ToolCalls {
+				if asked[c.ID] != "" {
+					t.Errorf("the id %s stands twice", c.ID)
+				}
+				asked[c.ID] = c.Function.Arguments
+			}
+			if m.Role == "tool" {
+				found = true
+				if want := strings.TrimPrefix(m.Content, "of "); !strings.Contains(asked[m.ToolCallID], `"`+want+`"`) {
+					t.Errorf("%q answers %s", m.Content, asked[m.ToolCallID])
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("no row has answers")
+	}
+}
 
 // A file is read as far as anything in it can be read, wherever it is wrong: each wrong
 // line is named by its number, and nothing that is right is lost.

@@ -159,10 +159,10 @@ func (a *App) corpusImportCmd(finals corpus.Finals) *cobra.Command {
 duplicates, leak clusters, public benchmarks. Files are JSON or JSON lines, plain or packed
 with gzip or zstd: ATIF documents, {messages, tools} as OpenAI and published sets have them,
 {conversations}, episodes of steps with completions, {instruction, input, output} of one
-step. Rows that are wrong are named and passed over. With --out they
+step. Rows that are wrong or of no use are named and passed over. With --out the others
 become a corpus, marked as imported: no gateway vouches for who acted. JSON: {name, read,
-rows, forms, axis, invalid, errors, distinct_queries, rows_per_query, leak_clusters,
-duplicates, near_duplicates, rejected, overlap, scrubbed}.`,
+rows, forms, axis, invalid, errors, dropped, distinct_queries, rows_per_query,
+leak_clusters, duplicates, near_duplicates, rejected, overlap, scrubbed}.`,
 		Example: "  agon corpus import ./sft.jsonl --poison ./public-tests.txt\n  agon corpus import ./traces.jsonl.zst --licence CC-BY-4.0 --out ./imported",
 		Args:    Args(1, 1000, "files of trajectories"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -185,6 +185,9 @@ duplicates, near_duplicates, rejected, overlap, scrubbed}.`,
 				}
 				for _, e := range r.Errors {
 					h.Line("passed over: %s", e)
+				}
+				for _, d := range r.Dropped {
+					h.Line("dropped: %s", d)
 				}
 				counts(h, "rows that were cut", r.Rejected)
 			}})
