@@ -329,7 +329,11 @@ type product struct {
 
 func lastName(field string) string {
 	field = strings.TrimPrefix(field, "required.")
-	return strings.TrimPrefix(field, "product.")
+	field = strings.TrimPrefix(field, "product.")
+	if a, b, ok := strings.Cut(field, "."); ok && a == b { // a type that names its field itself
+		return a
+	}
+	return field
 }
 
 func want(goType string) string {

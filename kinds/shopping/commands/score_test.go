@@ -29,7 +29,7 @@ func TestScoreOutput(t *testing.T) {
 	}
 	cat := shopscore.Products{"A": {ProductID: "A", ShopID: "s", Price: 2}, "B": {ProductID: "B", ShopID: "s", Price: 9}}
 	run := func(in string) ([]scoredCategory, error) {
-		return scoreOutput(t.Context(), strings.NewReader(in), problems, shopscore.New(shopscore.Config{}), cat)
+		return scoreOutput(t.Context(), strings.NewReader(in), problems, shopscore.New(shopscore.Config{}), cat, nil)
 	}
 	// p1 right, its second envelope does not count; p2 timed out; the shop's is found by its query.
 	list, err := run(answering("p1", "SUCCESS", "q1", "A") + "\n" + answering("p1", "SUCCESS", "q1", "B") +
@@ -52,5 +52,37 @@ func TestScoreOutput(t *testing.T) {
 		if _, err := run(in); !errors.As(err, &e) || e.Code != code || e.Field != "line 1" {
 			t.Errorf("%q: %v, want %s on line 1", in, err, code)
 		}
+	}
+}
+
+// Of an output file with wrong lines, torn, too long or of no problem, the rest is scored,
+// and each of these is named.
+func TestScoreSkipsWrongLines(t *testing.T) {
+	var problems []shop.Problem
+	raw := `[{"problem_id":"p1","query":"q1","category":"Product","reward":{"product_id":"A"}},{"problem_id":"p2","query":"q2","category":"Product","reward":{"product_id":"B"}},
+		{"problem_id":"p3","query":"q3","category":"Product","reward":{"product_id":"A"}}]`
+	if err := json.Unmarshal([]byte(raw), &problems); err != nil {
+		t.Fatal(err)
+	}
+	cat := shopscore.Products{"A": {ProductID: "A"}, "B": {ProductID: "B"}}
+	in := answering("p1", "SUCCESS", "q1", "A") + `{"problem_id":"p2","status":` + "\n" + answering("p9", "SUCCESS", "q9", "A") +
+		answering("p2", "SUCCESS", "q2", strings.Repeat("x", maxEnvelope)) + "\n" + strings.TrimSpace(answering("p3", "SUCCESS", "q3", "A"))
+	var wrong []string
+	list, err := scoreOutput(t.Context(), strings.NewReader(in), problems, shopscore.New(shopscore.Config{}), cat, func(err error) {
+		var e *agon.Error
+		if !errors.As(err, &e) {
+			t.Error(err)
+			return
+		}
+		wrong = append(wrong, e.Field+" "+e.Code)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(wrong, ", "), "line 2 bad_output, line 3 not_found, line 4 too_large"; got != want {
+		t.Errorf("named %s, want %s", got, want)
+	}
+	if all := list[len(list)-1]; all.SuccessfulProblems != 2 || all.TotalProblems != 3 || all.ScoredProblems != 2 {
+		t.Errorf("%+v", all)
 	}
 }

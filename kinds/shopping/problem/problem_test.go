@@ -289,6 +289,31 @@ func TestReadSuite(t *testing.T) {
 	}
 }
 
+// A voucher that contradicts itself, or whose own answer does not fit its budget, is
+// refused with its problem.
+func TestContradictingVouchers(t *testing.T) {
+	const good = `{"voucher_type":"platform","threshold":10,"discount_type":"fixed","face_value":5,"discount":null,"cap":null,"price_after_voucher":12,"budget":20}`
+	suite := func(change ...string) string {
+		one := func(query, voucher string) string {
+			return `{"query":"` + query + `","category":"Voucher","difficulty":"easy","title":"t","reward":[{"product_id":"1"}],"voucher":` + voucher + `}`
+		}
+		return "[" + one("a", good) + "," + one("b", strings.NewReplacer(change...).Replace(good)) + "]"
+	}
+	if _, err := ReadSuite(strings.NewReader(suite())); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string][]string{
+		"both a face value and a discount": {`"discount":null`, `"discount":0.5`}, "a cap of a face value": {`"cap":null`, `"cap":3`},
+		"a percentage with a face value": {`"fixed"`, `"percentage"`, `"discount":null`, `"discount":0.5`}, "a percentage without one": {`"fixed"`, `"percentage"`, `"face_value":5`, `"face_value":null`},
+		"an answer over the budget": {`"price_after_voucher":12`, `"price_after_voucher":20.5`}, "a negative face value": {`"face_value":5`, `"face_value":-5`}, "a negative budget": {`20}`, `-20}`},
+	} {
+		var e *agon.Error
+		if _, err := ReadSuite(strings.NewReader(suite(change...))); !errors.As(err, &e) || !strings.HasPrefix(e.Field, "voucher") || !strings.HasPrefix(e.Message, "problem 2: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestBank(t *testing.T) {
 	public := generate(t, Config{Seed: 1, Label: "public", Counts: Suite(6, false), Pools: 2})
 	hidden := generate(t, Config{Seed: 2, Label: "hidden", Counts: Suite(12, false), Pools: 2, Pool: 1})

@@ -181,10 +181,22 @@ func checkVoucher(p *shop.Problem) error {
 	default:
 		return invalid("voucher.discount_type", "fixed, percentage", "voucher.discount_type %.40q is unknown", v.DiscountType)
 	}
-	for _, f := range []float64{v.Threshold, v.Budget, v.PriceAfterVoucher} {
-		if math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
-			return invalid("voucher", "", "voucher: threshold, budget and price_after_voucher want a number of at least 0")
+	if fixed := v.DiscountType == shop.DiscountFixed; fixed && (v.Discount != nil || v.Cap != nil) || !fixed && v.FaceValue != nil {
+		return invalid("voucher", "", "voucher: a face_value and a discount contradict each other, one must be null")
+	}
+	money := []float64{v.Threshold, v.Budget, v.PriceAfterVoucher}
+	for _, f := range []*float64{v.FaceValue, v.Cap} {
+		if f != nil {
+			money = append(money, *f)
 		}
+	}
+	for _, f := range money {
+		if math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
+			return invalid("voucher", "", "voucher: threshold, budget, price_after_voucher, face_value and cap want a number of at least 0")
+		}
+	}
+	if v.PriceAfterVoucher > v.Budget && !p.Unanswerable {
+		return invalid("voucher", "", "voucher: its answer costs %v with the voucher, over the budget of %v", v.PriceAfterVoucher, v.Budget)
 	}
 	return nil
 }
