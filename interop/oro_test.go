@@ -105,26 +105,42 @@ func (o *oroWorld) agon(args ...string) []byte {
 	return out
 }
 
-// newORO makes catalogue, problems and arena by agon's commands, serves them, and
-// registers a miner and a validator.
-func newORO(t *testing.T, public, race int) *oroWorld {
+// newOROWorld makes a catalogue by agon's commands, and serves nothing yet.
+func newOROWorld(t *testing.T) *oroWorld {
 	t.Helper()
 	o := &oroWorld{stranger: &stranger{t: t, dir: t.TempDir(), repo: interoptest.Checkout(t, "oro", "subnet/validator/main.py", "github.com/ORO-AI/oro"), python: interoptest.Python(t, "orovalidator")}}
 	o.agon("shop", "generate", "--products", "12000", "--seed", "2026", "--out", "catalogue.jsonl")
 	o.agon("shop", "index", "catalogue.jsonl")
+	return o
+}
+
+// newORO is a world with an arena of a public suite and a race, a miner and a validator.
+func newORO(t *testing.T, public, race int) *oroWorld {
+	t.Helper()
+	o := newOROWorld(t)
 	for set, n := range map[string]int{"public": public, "race": race} {
 		o.agon("shop", "problems", "catalogue.jsonl.index", "--count", fmt.Sprint(n), "--seed", "7", "--oro", "--pool", map[string]string{"public": "0/2", "race": "1/2"}[set], "--tasks", set, "--suite", set+".json")
 	}
 	o.problems = oroProblems(t, filepath.Join(o.dir, "public.json"))
-	model := oroModel(t, append(oroProblems(t, filepath.Join(o.dir, "race.json")), o.problems...))
-	if err := os.WriteFile(filepath.Join(o.dir, "arena.toml"), []byte(oroArena), 0o644); err != nil {
+	o.serve(oroArena, append(oroProblems(t, filepath.Join(o.dir, "race.json")), o.problems...))
+	o.register(oroNetuid, []string{"miner", "miner2", "miner3"}, []string{"v1"})
+	return o
+}
+
+// serve starts the server of an arena, its search server, and the model that knows the
+// answers of problems.
+func (o *oroWorld) serve(arena string, problems []oroProblem, env ...string) {
+	t := o.t
+	t.Helper()
+	model := oroModel(t, problems)
+	if err := os.WriteFile(filepath.Join(o.dir, "arena.toml"), []byte(arena), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	o.addr, o.search = freeAddr(t), freeAddr(t)
-	o.env = []string{
+	o.env = append([]string{
 		"AGON_SHOP_CATALOGUE=" + filepath.Join(o.dir, "catalogue.jsonl"), "AGON_LLM_BASE_URL=" + model, "AGON_LLM_API_KEY=canary-of-the-provider", "AGON_LLM_MODEL=" + strings.Join(oroModels, ","),
 		"AGON_LLM_PRICE_IN=100000", "AGON_LLM_PRICE_OUT=100000",
-	}
+	}, env...)
 	o.start()
 	t.Cleanup(o.kill)
 	shop := exec.Command(agonBinary(t), "shop", "serve", "catalogue.jsonl.index", "--at", o.search)
@@ -134,8 +150,6 @@ func newORO(t *testing.T, public, race int) *oroWorld {
 	}
 	t.Cleanup(func() { _ = shop.Process.Kill(); _ = shop.Wait() })
 	o.proxy, o.ca = oroNames(t, o.dir, o.addr, "http://"+o.search)
-	o.register(oroNetuid, []string{"miner", "miner2", "miner3"}, []string{"v1"})
-	return o
 }
 
 func freeAddr(t *testing.T) string {

@@ -192,6 +192,7 @@ func playsBecomeRows(t *testing.T, count int, xml []byte, long time.Duration) {
 		t.Fatal(err)
 	}
 	g := problem.DemoHidden(x, encode.Ngram{}, 5, count)
+	g.ORO = true // each has an answer
 	problems, err := problem.Generate(ctx, g)
 	if err != nil {
 		t.Fatal(err)
