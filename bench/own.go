@@ -82,13 +82,20 @@ func idle(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	mb := map[string]float64{} // of what is resident: everything, and what no file backs
 	for l := range strings.Lines(string(b)) {
-		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
-			kb, err := strconv.Atoi(f[1])
-			return line("Idle", float64(kb)/1024, "MB"), err
+		if f := strings.Fields(l); len(f) > 1 && (f[0] == "VmRSS:" || f[0] == "RssAnon:") {
+			kb, err := strconv.ParseFloat(f[1], 64)
+			if err != nil {
+				return "", err
+			}
+			mb[f[0]] = kb / 1024
 		}
 	}
-	return "", errors.New("no VmRSS")
+	if len(mb) == 2 {
+		return line("Idle", mb["VmRSS:"], "MB", mb["RssAnon:"], "own-MB"), nil
+	}
+	return "", errors.New("no VmRSS and RssAnon")
 }
 
 // overhead plays the demo and takes, of each counted attempt, the time from
