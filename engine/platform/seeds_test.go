@@ -2,10 +2,7 @@ package platform
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/engine/store/teststore"
 )
 
 // blocks is a ledger whose blocks have hashes.
@@ -104,9 +102,8 @@ func TestSecretLost(t *testing.T) {
 	f := newFixture(t, 1)
 	s := f.submit(miner1, "x")
 	f.playAll(val1, func(*client.Lease) float64 { return 1 })
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.Join(f.dir, "agon.db")}).EscapedPath())
-	must(t, err)
-	_, err = db.Exec("UPDATE seed_periods SET secret = '' WHERE n = 0")
+	db, _ := teststore.Raw(t, f.dir)
+	_, err := db.Exec("UPDATE seed_periods SET secret = '' WHERE n = 0")
 	must(t, err)
 	must(t, db.Close())
 	second := f.submit(miner2, "y")

@@ -5,10 +5,14 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/postgres"
@@ -32,12 +36,8 @@ func Open(t testing.TB, dir string) *store.Store {
 		}
 		return s
 	}
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatalf("%s: %v", Env, err)
-	}
-	sum := sha256.Sum256([]byte(dir))
-	name := "t" + hex.EncodeToString(sum[:12])
+	at := database(t, server, dir)
+	name := at[strings.LastIndexByte(at, '/')+1:]
 	admin(t, server, func(db *sql.DB) error {
 		var n int
 		if err := db.QueryRow(`SELECT count(*) FROM pg_database WHERE datname = $1`, name).Scan(&n); err != nil || n > 0 {
@@ -49,15 +49,77 @@ func Open(t testing.TB, dir string) *store.Store {
 				return err
 			})
 		})
-		_, err := db.Exec(`CREATE DATABASE ` + name)
+		_, err := db.Exec(`CREATE DATABASE ` + name + ` TEMPLATE ` + template(t, server, db))
 		return err
 	})
+	s, err := postgres.Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Raw opens the database behind the store of dir, to change it as nobody may. key is the
+// name of what tells the rows of a table apart. It ends with the test.
+func Raw(t testing.TB, dir string) (db *sql.DB, key string) {
+	t.Helper()
+	driver, at, key := "sqlite", "file:"+(&url.URL{Path: filepath.Join(dir, "agon.db")}).EscapedPath(), "rowid"
+	if server := os.Getenv(Env); server != "" {
+		driver, at, key = "pgx", database(t, server, dir), "ctid"
+	}
+	db, err := sql.Open(driver, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db, key
+}
+
+// database is the URL of the database of dir.
+func database(t testing.TB, server, dir string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s: %v", Env, err)
+	}
+	sum := sha256.Sum256([]byte(dir))
+	u.Path, u.RawQuery = "/t"+hex.EncodeToString(sum[:12]), ""
+	return u.String()
+}
+
+var schema struct {
+	sync.Mutex
+	name string
+}
+
+// template is a database of the server with the schema and nothing else: a copy of it is
+// made in a fraction of the time that the statements of the schema take. Each test process
+// makes its own, since it may know another schema.
+func template(t testing.TB, server string, db *sql.DB) string {
+	t.Helper()
+	schema.Lock()
+	defer schema.Unlock()
+	if schema.name != "" {
+		return schema.name
+	}
+	name := fmt.Sprintf("template%d_%x", os.Getpid(), time.Now().UnixNano()) //nolint:forbidigo // a name
+	if _, err := db.Exec(`CREATE DATABASE ` + name); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
 	u.Path = "/" + name
 	s, err := postgres.Open(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	schema.name = name
+	return name
 }
 
 func admin(t testing.TB, server string, fn func(*sql.DB) error) {
