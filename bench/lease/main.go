@@ -6,10 +6,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,7 +146,7 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 		name          string
 		workers, rate int
 	}{{"200", validators * perOne, 0}, {"200-paced", validators * perOne, o.rate}, {"200-half", validators * perOne, o.rate / 2}, {"20", validators, 0}} {
-		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU()
+		server, own, db := cpu(strconv.Itoa(pid)), cpu("self"), databaseCPU(at)
 		s, err := l.run(o.runFor, m.workers, m.rate)
 		if err != nil {
 			return 0, err
@@ -153,10 +155,7 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 			rate = s.rate
 		}
 		pairs := float64(len(s.results))
-		server, own, db = cpu(strconv.Itoa(pid))-server, cpu("self")-own, databaseCPU()-db
-		if at == "" {
-			db = 0
-		}
+		server, own, db = cpu(strconv.Itoa(pid))-server, cpu("self")-own, databaseCPU(at)-db
 		pace := "as fast as it goes"
 		if m.rate > 0 {
 			pace = fmt.Sprintf("%d/s", m.rate)
@@ -170,11 +169,17 @@ func one(ctx context.Context, o options, at string, finished int) (rate float64,
 	return rate, nil
 }
 
-// databaseCPU is the processor time that the PostgreSQL servers of this machine use, in seconds.
-func databaseCPU() (sum float64) {
+// databaseCPU is the processor time in seconds of the connections of a PostgreSQL database
+// on this machine; each is a process that bears its name.
+func databaseCPU(at string) (sum float64) {
+	u, err := url.Parse(at)
+	if err != nil || at == "" {
+		return 0
+	}
 	list, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range list {
-		if comm, err := os.ReadFile(p + "/comm"); err == nil && strings.TrimSpace(string(comm)) == "postgres" {
+		title, err := os.ReadFile(p + "/cmdline")
+		if err == nil && bytes.HasPrefix(title, []byte("postgres: ")) && bytes.Contains(title, []byte(" "+strings.TrimPrefix(u.Path, "/")+" ")) {
 			sum += cpu(filepath.Base(p))
 		}
 	}

@@ -134,6 +134,7 @@ func openEngine(ctx context.Context, rawURL string) (*engine, error) {
 	p["statement_timeout"] = strconv.FormatInt(statementTime.Milliseconds(), 10)
 	p["idle_in_transaction_session_timeout"] = p["statement_timeout"]
 	p["timezone"] = "UTC"
+	p["jit"] = "off" // compiling a statement takes longer than it runs
 	// The server asks after a second of silence, once a second. Unix sockets ignore it.
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"] = "1", "1"
 	p["tcp_keepalives_count"] = strconv.Itoa(int(silence/time.Second) - 1)
