@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: image serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -70,6 +70,9 @@ cgroup2: ## the suite of each box driver under cgroup v2, on Debian's kernel in 
 
 chart: ## deploy/chart for the API versions of Kubernetes 1.30 to 1.34, by a helm that is built here (slow the first time)
 	@./scripts/chart.sh
+
+image: ## dist/agon-image.tar: an OCI image without Docker, that runs as uid 1000 (root; slow the first time; CHECK=1 runs it)
+	@./scripts/image.sh
 
 release: ## dist/: archives, Debian packages, SBOMs, check sums for linux amd64 and arm64, each built twice (slow; AGON_VULNDB, AGON_RELEASE_KEY)
 	@./scripts/release.sh
