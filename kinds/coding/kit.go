@@ -47,7 +47,8 @@ func Kit() kit.Kit {
 				ID:   "demo-coding",
 				Kind: "coding", Title: "Software engineering: fix the bug", Netuid: 1, Licence: "MIT",
 				// Bugs of released software take twenty times as long: an arena file may name them.
-				Sets: []string{"small"}, Samples: true, SubmissionsPerColdkey: 50,
+				// The canaries show how an answer that is known by heart is told.
+				Sets: []string{"small", "canaries"}, Samples: true, SubmissionsPerColdkey: 50,
 				Incentive: incentive.PairedRule, IncentiveNumbers: kit.DemoPairs(),
 			}
 			f.Defaults()
@@ -55,8 +56,8 @@ func Kit() kit.Kit {
 			f.Policy.Agent.WallMS = 25_000
 			return f
 		},
-		Sets:     []string{"small", "released", "fresh"},
-		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "forger"}, {Name: "llm", Model: true}},
+		Sets:     []string{"small", "canaries", "released", "fresh"},
+		Samples:  []kit.Sample{{Name: "nop"}, {Name: "repair"}, {Name: "forger"}, {Name: "memoriser"}, {Name: "llm", Model: true}},
 		Script:   func() []byte { return kit.SampleScript(data.FS, "llm") },
 		Dialects: door.Dialects(),
 		Routes:   wire.Patterns(),

@@ -94,7 +94,7 @@ func TestTwoLedgers(t *testing.T) {
 			t.Errorf("arena %s: weights %+v", b.ID, b.Weights)
 		}
 	}
-	if entered["test-coding"] != 4 || entered["second"] != 2 || !strings.Contains(strings.Join(said, "\n"), "is not registered on subnet 3 of the ledger "+url) {
+	if entered["test-coding"] != 5 || entered["second"] != 2 || !strings.Contains(strings.Join(said, "\n"), "is not registered on subnet 3 of the ledger "+url) {
 		t.Errorf("entered %v; said %q", entered, said)
 	}
 	m, err := there.Metagraph(t.Context(), 3)

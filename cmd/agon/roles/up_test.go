@@ -98,7 +98,7 @@ func smallArena(t *testing.T, keys ...string) string {
 	return path
 }
 
-// A whole arena in real boxes: four agents, three validators on this machine, because
+// A whole arena in real boxes: five agents, three validators on this machine, because
 // each run is played three times. The best agent that is not a script takes the seat, its
 // weight stands on the ledger; a second start changes nothing.
 func TestUpOnce(t *testing.T) {
@@ -127,15 +127,15 @@ func TestUpOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent.check(t, 12)
+	sent.check(t, 15)
 	checkPrivate(t, dir)
 	b, _ := json.MarshalIndent(first, "", " ")
 	t.Logf("%s", b)
 	a := first.Arenas[0]
-	if first.Runs.Failed != 0 || first.Runs.Scored != 12 {
-		t.Errorf("runs %+v, want 12 scored", first.Runs)
+	if first.Runs.Failed != 0 || first.Runs.Scored != 15 {
+		t.Errorf("runs %+v, want 15 scored", first.Runs)
 	}
-	if len(a.Submissions) != 4 || a.Champion == nil {
+	if len(a.Submissions) != 5 || a.Champion == nil {
 		t.Fatalf("%d submissions, champion %v", len(a.Submissions), a.Champion)
 	}
 	byName := map[string]client.BoardRow{}
@@ -252,8 +252,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if err := json.Unmarshal([]byte(last), &ov); err != nil {
 		t.Fatalf("%v in %q", err, last)
 	}
-	if ov.Runs.Scored != 8 || ov.Runs.Failed != 0 {
-		t.Errorf("runs %+v, want 8 scored and none failed", ov.Runs)
+	if ov.Runs.Scored != 10 || ov.Runs.Failed != 0 {
+		t.Errorf("runs %+v, want 10 scored and none failed", ov.Runs)
 	}
 	have := map[string]bool{}
 	for _, s := range ov.Arenas[0].Submissions {

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/coding/canary"
 	"github.com/agon-arena/agon/kinds/coding/patch"
 	"github.com/agon-arena/agon/sandbox"
 )
@@ -268,7 +269,14 @@ func (k *Kind) checkPatch(ctx context.Context, env kind.Env, t *task.Task, r ago
 		return agon.Record{}, err
 	}
 	if a.refused != "" {
-		rec.Outcome, rec.Detail = OutcomeBadPatch, a.refused
+		known, err := canary.Known(t, rec.Files[FilePatch])
+		if err != nil {
+			return agon.Record{}, err
+		}
+		if rec.Detail = a.refused; known != nil {
+			return rec, nil // the engine has only ordinary ends judged, and the judge says that it is known by heart
+		}
+		rec.Outcome = OutcomeBadPatch
 		if len(rec.Files[FilePatch]) > patch.MaxBytes {
 			rec.Files[FilePatch] = rec.Files[FilePatch][:patch.MaxBytes]
 		}
