@@ -3,6 +3,7 @@ package play
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/copycat"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
@@ -45,6 +47,24 @@ func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Fi
 	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
 }
 
+// later is on a line that Python 3.11 refuses and a later version may take: what
+// versions 3.12 to 3.14 have changed. Boxes of tasks with images of their own may have one.
+var later = lazyregexp.New(`^(type\s|(async\s+)?(def|class)\s+\w+\s*\[|except\b)|(?i:\b([ft]r?|r[ft])["'])`)
+
+// never returns the error in what no version of Python 3 reads: an entry that
+// could only fail would cost its miner a place in the queue.
+func never(text string) error {
+	var e *copycat.SyntaxError
+	err := copycat.CheckPython(text)
+	if !errors.As(err, &e) || !strings.HasPrefix(e.Msg, "expected ") && !strings.HasPrefix(e.Msg, "invalid syntax") {
+		return nil
+	}
+	if lines := strings.Split(text, "\n"); e.Line < 1 || e.Line > len(lines) || later().MatchString(strings.TrimSpace(lines[e.Line-1])) {
+		return nil
+	}
+	return err
+}
+
 // codingLine is PEP 263's declaration, looked for in the first two lines.
 var codingLine = lazyregexp.New(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
@@ -75,6 +95,9 @@ func CheckSource(src []byte) []agon.Finding {
 		}
 	}
 	m, err := scanPython(text)
+	if err == nil {
+		err = never(text)
+	}
 	if err != nil {
 		return one(FindSyntax, "agent.py is not Python: %v", err)
 	}
