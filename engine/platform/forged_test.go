@@ -2,6 +2,7 @@ package platform
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -58,6 +59,11 @@ func marked(t *testing.T, metric, finding, rule string) {
 			named := slices.ContainsFunc(got.Findings, func(x agon.Finding) bool { return x.Code == finding })
 			if named != c.forged || (d.Rule == rule) != c.forged || (d.Score == 0) != c.forged || (d.Outcome == agon.KeptSeat) != c.forged {
 				t.Fatalf("findings %+v, decision %+v; forged is %v", got.Findings, d, c.forged)
+			}
+			board, err := f.Standings(bg, "demo", 0, 10)
+			must(t, err)
+			if why := board[0].Zero; c.forged && !strings.Contains(why, "nothing of it counts") || !c.forged && why != "" {
+				t.Errorf("the board says why it is 0: %q", why)
 			}
 		})
 	}

@@ -363,15 +363,16 @@ func nameWorthless(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run)
 	return tx.SetEntryState(e.ID, e.State, e.Findings)
 }
 
+// unearned are the findings about how an entry came by its scores, and the rules
+// that keep it out then.
+var unearned = map[string]string{FindingForged: incentive.ForgedRule, FindingByHeart: incentive.ByHeartRule}
+
 // worthless is the rule that keeps an entry out because of how it came by its
 // scores; "": none does.
 func worthless(e store.Entry) string {
 	for _, f := range e.Findings {
-		switch f.Code {
-		case FindingForged:
-			return incentive.ForgedRule
-		case FindingByHeart:
-			return incentive.ByHeartRule
+		if rule := unearned[f.Code]; rule != "" {
+			return rule
 		}
 	}
 	return ""

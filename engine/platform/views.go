@@ -107,6 +107,13 @@ func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
 			out[id] = fmt.Sprintf("of its %d runs %s", total[id], strings.Join(w, ", "))
 		}
 	}
+	for _, e := range list {
+		for _, f := range e.Findings {
+			if unearned[f.Code] != "" && out[e.ID] != "" { // what makes it 0, whatever its runs say
+				out[e.ID] = f.Message
+			}
+		}
+	}
 	return out, nil
 }
 
