@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
@@ -100,4 +101,16 @@ func docs(t *testing.T, s *suite) {
 	}
 	s.start()
 	same(t, "after a reopen", ids(store.DocFilter{Status: "submitted"}), []string{"a"})
+}
+
+// take leases the next run to v, or returns ErrNotFound.
+func take(tx *store.Tx, v string) (store.Run, error) {
+	r, err := tx.NextRun("demo", store.Claimant{Validator: v, SeenSince: t0})
+	if err != nil {
+		return r.Run, err
+	}
+	if err := tx.LeaseRun(r.RunSpec.Run, t0.Add(time.Minute)); err != nil {
+		return r.Run, err
+	}
+	return r.Run, tx.InsertAttempt(attempt(r.RunSpec.Run, r.Attempts+1, v))
 }

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"runs of a group go to different validators", groups},
 		{"rows of a coordinator", docs},
 		{"facts of what a rule refused", refusedFacts},
+		{"vettings", vettings},
 		{"closed", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,18 +133,6 @@ func attempt(r string, n int, validator string) store.Attempt {
 		Attempt: agon.Attempt{Run: r, N: n, Validator: validator, State: "leased", LeasedAt: t0, LeaseUntil: t0.Add(time.Minute)},
 		Lease:   fmt.Sprintf("%s-%d", r, n), TokenHash: "hash", Arena: "demo", Submission: "sub-1", SeenAt: t0,
 	}
-}
-
-// take leases the next run to v, or returns ErrNotFound.
-func take(tx *store.Tx, v string) (store.Run, error) {
-	r, err := tx.NextRun("demo", store.Claimant{Validator: v, SeenSince: t0})
-	if err != nil {
-		return r.Run, err
-	}
-	if err := tx.LeaseRun(r.RunSpec.Run, t0.Add(time.Minute)); err != nil {
-		return r.Run, err
-	}
-	return r.Run, tx.InsertAttempt(attempt(r.RunSpec.Run, r.Attempts+1, v))
 }
 
 // lose ends the live attempt of a run and queues it again.
