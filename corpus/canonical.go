@@ -19,6 +19,9 @@ func canonical(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
+	if out, rest, err := respell(make([]byte, 0, b.Len()), b.Bytes()); err == nil && string(rest) == "\n" {
+		return out, nil
+	}
 	tree, err := decodeTree(b.Bytes())
 	if err != nil {
 		return nil, err
