@@ -488,7 +488,11 @@ func TestServerFaults(t *testing.T) {
 		t.Logf("%3d × %s%s", count[name], name, without(worst[name]))
 	}
 	if slices.Sort(killed); len(killed) > 0 {
-		t.Logf("a killed leader: %s in the median, %s at worst", killed[len(killed)/2].Round(time.Millisecond), killed[len(killed)-1].Round(time.Millisecond))
+		median := killed[len(killed)/2]
+		t.Logf("a killed leader: %s in the median, %s at worst", median.Round(time.Millisecond), killed[len(killed)-1].Round(time.Millisecond))
+		if median > 3*time.Second { // asked for; this test has the machine for itself
+			t.Errorf("it takes %s until another leads", median)
+		}
 	}
 	if at := os.Getenv("AGON_SERVER_HISTORY"); at != "" {
 		f, err := os.Create(at)

@@ -360,8 +360,8 @@ func (c *cluster) show(list ...*serving) {
 
 // Two servers share a database: one leads, the other follows; both hand out
 // leases, and everything works through either. The leader is killed at work: the
-// other leads within three seconds, nothing acknowledged is lost, and no run is
-// counted twice. A third joins; the second gets SIGTERM, hands over and exits well.
+// other leads (how soon, TestServerFaults says), nothing acknowledged is lost, and no run
+// is counted twice. A third joins; the second gets SIGTERM, hands over and exits well.
 func TestServers(t *testing.T) {
 	c, list := newCluster(t, 2)
 	if l := c.leads(); l.Term != 1 || l.Address != list[0].url {
@@ -404,9 +404,6 @@ func TestServers(t *testing.T) {
 		t.Fatalf("who leads after the kill: %+v", l)
 	}
 	t.Logf("the other server leads and has taken a submission %s after the kill", took.Round(time.Millisecond))
-	if took > 3*time.Second {
-		t.Errorf("fail-over took %s", took)
-	}
 	play(3)
 
 	third := startServer(t, c.at, c.dir, c.arena)
