@@ -122,7 +122,7 @@ func eachValue(in io.Reader, do func(n int, raw json.RawMessage, err error) erro
 	dec := json.NewDecoder(io.LimitReader(in, 4<<30))
 	n := 0
 	give := func(raw json.RawMessage, err error) error {
-		if err == nil && len(raw) > MaxImportLine {
+		if err == nil && len(raw) > importLine {
 			err = errRowLong
 		}
 		n++
@@ -207,6 +207,9 @@ func listIsNext(dec *json.Decoder) bool {
 
 var errRowLong = fmt.Errorf("longer than %d bytes", MaxImportLine)
 
+// importLine is MaxImportLine; tests shorten it.
+var importLine = MaxImportLine
+
 // readRow reads a line. What of a line is over the limit is passed over; with keep it
 // is left to be read, and what was read comes with errRowLong.
 func readRow(in *bufio.Reader, keep bool) ([]byte, error) {
@@ -217,7 +220,7 @@ func readRow(in *bufio.Reader, keep bool) ([]byte, error) {
 		if !long {
 			buf = append(buf, part...)
 		}
-		if len(buf) > MaxImportLine {
+		if len(buf) > importLine {
 			if keep {
 				return buf, errRowLong
 			}

@@ -68,7 +68,9 @@ func TestOddRowsAreNamed(t *testing.T) {
 // line is named by its number, and nothing that is right is lost.
 func TestWrongLinesLoseNothing(t *testing.T) {
 	step := `{"completion":{"message":{"think":"x"}}}`
-	long := `{"long":"` + strings.Repeat("x", MaxImportLine) + `"}`
+	importLine = 1 << 20
+	defer func() { importLine = MaxImportLine }()
+	long := `{"long":"` + strings.Repeat("x", importLine) + `"}`
 	for name, c := range map[string]struct{ text, want string }{
 		"lines":                   {"{\"a\":1}\n{\"a\":2}\n", `1 {"a":1}|2 {"a":2}`},
 		"blank lines count":       {"\n\n{\"a\":1}\n\nx\n", `3 {"a":1}|5 not JSON`},
@@ -109,7 +111,7 @@ func TestWrongLinesLoseNothing(t *testing.T) {
 		}
 	}
 	// A list on one line may be of any length: its rows are what is bounded.
-	row := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
+	row := `{"a":"` + strings.Repeat("x", 1<<15) + `"}`
 	n := 0
 	err := eachRow(bufio.NewReader(strings.NewReader("["+strings.Repeat(row+",", 69)+row+"]")), func(at int, raw json.RawMessage, err error) error {
 		if n++; at != n || len(raw) != len(row) || err != nil {

@@ -66,7 +66,7 @@ func TestScoreSkipsWrongLines(t *testing.T) {
 	}
 	cat := shopscore.Products{"A": {ProductID: "A"}, "B": {ProductID: "B"}}
 	in := answering("p1", "SUCCESS", "q1", "A") + `{"problem_id":"p2","status":` + "\n" + answering("p9", "SUCCESS", "q9", "A") +
-		answering("p2", "SUCCESS", "q2", strings.Repeat("x", maxEnvelope)) + "\n" + strings.TrimSpace(answering("p3", "SUCCESS", "q3", "A"))
+		`{"problem_id":"p2","status":"SUCCESS","dialogue":"` + strings.Repeat("x", maxEnvelope) + "\"}\n\n" + strings.TrimSpace(answering("p3", "SUCCESS", "q3", "A"))
 	var wrong []string
 	list, err := scoreOutput(t.Context(), strings.NewReader(in), problems, shopscore.New(shopscore.Config{}), cat, func(err error) {
 		var e *agon.Error
