@@ -114,8 +114,12 @@ func ping(t *target, path string) *provider.Failure {
 	if reply.Status != http.StatusOK {
 		return nil // it does not like so small a call, but it answers
 	}
-	if _, ok := f.parse(b); !ok {
+	w, ok := f.parse(b)
+	switch {
+	case !ok:
 		return &provider.Failure{Class: provider.ClassBadReply}
+	case w.brokeOff():
+		return &provider.Failure{Class: provider.ClassTruncated}
 	}
 	return nil
 }

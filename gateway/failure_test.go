@@ -76,6 +76,8 @@ func TestProviderFailures(t *testing.T) {
 		{"no answer", says(`{"object":"x"}`), nil, "bad_reply", 502},
 		{"array", says(`[]`), nil, "bad_reply", 502},
 		{"half json", says(answerJSON[:60]), nil, "bad_reply", 502},
+		{"broke off with nothing", says(`{"choices":[{"message":{"content":""},"finish_reason":"incomplete"}],"usage":{"prompt_tokens":3,"completion_tokens":0}}`), nil, "truncated", 502},
+		{"an error for an answer", says(`{"choices":[{"message":{"role":"assistant"},"finish_reason":"error"}]}`), nil, "truncated", 502},
 		{"cut", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, answerJSON)

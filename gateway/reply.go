@@ -75,6 +75,16 @@ type wireFunction struct {
 	Arguments string `json:"arguments"`
 }
 
+// brokeOff reports a reply that the provider itself calls unfinished and that holds
+// neither words nor calls: no work of a model.
+func (w *wireReply) brokeOff() bool {
+	if len(w.Choices) == 0 || w.Choices[0].Finish != "incomplete" && w.Choices[0].Finish != "error" {
+		return false
+	}
+	m := w.Choices[0].Message
+	return m == nil || m.Content == "" && m.Reasoning == "" && len(m.ToolCalls) == 0
+}
+
 // used returns the usage, not ok unless both counts are whole numbers that a call can have.
 func (w *wireReply) used(embedding bool) usage {
 	if w.Usage == nil {

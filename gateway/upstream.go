@@ -238,6 +238,9 @@ func (c *call) readWhole(a *answer) *provider.Failure {
 	if !ok {
 		return &provider.Failure{Class: provider.ClassBadReply, Detail: "reply is not the JSON of an answer"}
 	}
+	if w.brokeOff() {
+		return &provider.Failure{Class: provider.ClassTruncated, Detail: "the reply says that it broke off, and has nothing in it"}
+	}
 	a.wire = w
 	return nil
 }
