@@ -63,7 +63,13 @@ type Stream struct {
 	Validator string
 	Index     int // under which the platform asks it for more
 	Rounds    [][]Pair
+	// Costs are what the sides of its pairs cost, where the arena is about that. They are
+	// told, and decide nothing.
+	Costs []Spent
 }
+
+// Spent is what both sides of a pair cost, in dollars; 0: not measured.
+type Spent struct{ Challenger, Incumbent float64 }
 
 // PairedVerdict says where a challenge stands.
 type PairedVerdict struct {
@@ -183,6 +189,7 @@ func decidePaired(c Contested) PairedVerdict {
 	var results []Contest
 	var index []int
 	pairs, won, lost, gain := 0, 0, 0, 0.0
+	var paid costs
 	for _, s := range c.Streams {
 		var r Contest
 		for _, round := range s.Rounds {
@@ -197,6 +204,9 @@ func decidePaired(c Contested) PairedVerdict {
 				gain += p.Challenger - p.Incumbent
 				pairs++
 			}
+		}
+		for _, p := range s.Costs {
+			paid.add(p)
 		}
 		results, index = append(results, r), append(index, s.Index)
 	}
@@ -249,6 +259,7 @@ func decidePaired(c Contested) PairedVerdict {
 	if pairs > 0 {
 		v.Numbers["gain"] = gain / float64(pairs)
 	}
+	paid.into(v.Numbers)
 	v.Outcome = joint(count, validators, agree)
 	switch {
 	case v.Outcome != OutcomeMore:
@@ -260,6 +271,28 @@ func decidePaired(c Contested) PairedVerdict {
 	}
 	v.Numbers["outcome"] = map[string]float64{OutcomeSeated: 1, OutcomeKept: -1}[v.Outcome]
 	return v
+}
+
+// costs sums what both sides of pairs cost, where both were measured.
+type costs struct{ n, cost, held, diff, square float64 }
+
+func (c *costs) add(p Spent) {
+	if p.Challenger > 0 && p.Incumbent > 0 {
+		d := p.Incumbent - p.Challenger
+		c.n, c.cost, c.held, c.diff, c.square = c.n+1, c.cost+p.Challenger, c.held+p.Incumbent, c.diff+d, c.square+d*d
+	}
+}
+
+// into writes both means, what the challenger saves a play, and the half width of
+// the 95 % interval of that (normal), all in dollars.
+func (c *costs) into(n map[string]float64) {
+	if c.n == 0 {
+		return
+	}
+	n["cost"], n["incumbent_cost"], n["saves"] = c.cost/c.n, c.held/c.n, c.diff/c.n
+	if c.n > 1 {
+		n["saves_within"] = 1.96 * math.Sqrt(max(0, c.square-c.diff*c.diff/c.n)/(c.n-1)/c.n)
+	}
 }
 
 // standing is where each validator's own contest stands, and how many pairs the
@@ -336,6 +369,16 @@ func sayPaired(d agon.Decision) string {
 		Figure(n["attempt"]), 100*n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
 	if g, ok := n["gain"]; ok { // as many may be lost as won, by less
 		tail += fmt.Sprintf(", by %+.2f on average", g)
+	}
+	if saves, ok := n["saves"]; ok {
+		what := fmt.Sprintf("saves $%.6f", saves)
+		if saves < 0 {
+			what = fmt.Sprintf("costs $%.6f more", -saves)
+		}
+		if within, ok := n["saves_within"]; ok {
+			what += fmt.Sprintf(" ± $%.6f", within)
+		}
+		tail += fmt.Sprintf("; a play costs $%.6f against $%.6f, which %s", n["cost"], n["incumbent_cost"], what)
 	}
 	switch {
 	case d.Outcome == agon.TookSeat:

@@ -1,6 +1,7 @@
 package incentive
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,27 @@ func TestRoundsAreWhole(t *testing.T) {
 	}
 	if whole.Outcome(cfg) == OutcomeSeated || parts.Outcome(cfg) != OutcomeSeated {
 		t.Errorf("%s by rounds, %s by pairs", whole.Outcome(cfg), parts.Outcome(cfg))
+	}
+}
+
+// What pairs cost is told with its interval, and decides nothing.
+func TestPairsTellCosts(t *testing.T) {
+	streams := contested(nil, many(5, Pair{1, 0})).Streams
+	plain := decidePaired(Contested{Numbers: Paired().Of(nil), Attempt: 1, Solved: 1, Streams: streams})
+	streams[0].Costs = []Spent{{0.002, 0.004}, {0.003, 0.004}, {0.001, 0.004}, {0, 0.004}}
+	told := decidePaired(Contested{Numbers: Paired().Of(nil), Attempt: 1, Solved: 1, Streams: streams})
+	if told.Outcome != plain.Outcome || told.Numbers["evidence"] != plain.Numbers["evidence"] {
+		t.Errorf("costs changed %+v to %+v", plain, told)
+	}
+	// Differences 0.002, 0.001 and 0.003: mean 0.002, deviation 0.001.
+	for name, want := range map[string]float64{"cost": 0.002, "incumbent_cost": 0.004, "saves": 0.002, "saves_within": 1.96 * 0.001 / math.Sqrt(3)} {
+		if got := told.Numbers[name]; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	s := Say(map[string]Rule{PairedRule: Paired()}, agon.Decision{Rule: PairedRule, Outcome: agon.KeptSeat, Incumbent: "i", Score: 1, Numbers: told.Numbers})
+	if !strings.Contains(s, "a play costs $0.002000 against $0.004000, which saves $0.002000 ± $0.001132") {
+		t.Error(s)
 	}
 }
 

@@ -79,6 +79,12 @@ type Pairer interface {
 	Pair(challenger, incumbent agon.Score, bandAbs, bandRel float64) (c, i float64)
 }
 
+// Coster is a Pairer whose pairs are about costs.
+type Coster interface {
+	// Cost is what a play cost its agent, in dollars; 0: it was not measured. Pure.
+	Cost(s agon.Score) float64
+}
+
 // Compare is what one pair of scores of a task says, by the kind where it knows
 // better than their values do; baseline: the incumbent is a number of the arena.
 func Compare(k Kind, n map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair {

@@ -289,6 +289,9 @@ func pairsOf(k kind.Kind, n map[string]float64, rival string, halves []store.Hal
 				}
 			}
 			*now = append(*now, kind.Compare(k, n, c, held, rival == ""))
+			if x, ok := k.(kind.Coster); ok && rival != "" {
+				out[i].Costs = append(out[i].Costs, incentive.Spent{Challenger: x.Cost(c), Incumbent: x.Cost(held)})
+			}
 		}
 	}
 	return out, spent, rounds, len(others)

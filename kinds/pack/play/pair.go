@@ -7,7 +7,13 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/cost"
 )
 
-var _ kind.Pairer = (*Kind)(nil)
+var (
+	_ kind.Pairer = (*Kind)(nil)
+	_ kind.Coster = (*Kind)(nil)
+)
+
+// Cost implements kind.Coster: what the agent's calls cost. The judge's are not in it.
+func (k *Kind) Cost(s agon.Score) float64 { return s.Metrics[cost.Metric] / 1e6 }
 
 // Pair implements kind.Pairer: who qualifies beats who does not; of two that do,
 // the cheaper one wins, by more than both bands.
