@@ -3,9 +3,13 @@ package commands
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
@@ -37,6 +41,63 @@ func TestAuditPage(t *testing.T) {
 	r.Agreed = true
 	if page, _ = auditPage(r); !bytes.Contains(page, []byte("The published weights are right.")) {
 		t.Error("an audit that holds does not say so")
+	}
+}
+
+// The served audit is worked out when somebody looks, once for all who look at the
+// same time, and again after a block; while there is none the page says why.
+func TestAuditIsServed(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	n, fail := 0, errors.New("the store does not <answer>")
+	s := &auditServer{now: func() time.Time { return now }, o: AuditOptions{Window: 3, DiscoverOptions: DiscoverOptions{}}, audit: func(_ context.Context, o AuditOptions) (*consensus.Audited, error) {
+		n++
+		if fail != nil {
+			return nil, fail
+		}
+		return &consensus.Audited{Window: o.Window, Block: uint64(n), Agreed: true}, nil
+	}}
+	s.o.Listen = "127.0.0.1:0"
+	ctx, stop := context.WithCancel(t.Context())
+	up, done := make(chan string, 1), make(chan error, 1)
+	go func() { done <- serveAudit(ctx, s, func(addr string) { up <- addr }) }()
+	base := "http://" + <-up
+	get := func(path string) (int, string) {
+		t.Helper()
+		r, err := http.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+	if status, body := get("/"); status != 503 || !strings.Contains(body, "does not &lt;answer&gt;") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := get("/audit.json"); status != 503 || !strings.Contains(body, `"error":`) || n != 1 {
+		t.Errorf("%d %s after %d audits", status, body, n)
+	}
+	fail, now = nil, now.Add(auditEvery)
+	if status, body := get("/"); status != 200 || !strings.Contains(body, "Audit of window 3") || !strings.Contains(body, "The published weights are right.") {
+		t.Errorf("%d %s", status, body)
+	}
+	var doc struct {
+		Window int64
+		Block  int
+		Agreed bool
+	}
+	if status, body := get("/audit.json"); status != 200 || json.Unmarshal([]byte(body), &doc) != nil || doc.Window != 3 || doc.Block != 2 || !doc.Agreed || n != 2 {
+		t.Errorf("%d %s after %d audits", status, body, n)
+	}
+	if status, _ := get("/else"); status != 404 {
+		t.Error(status)
+	}
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

@@ -119,6 +119,7 @@ type AuditOptions struct {
 	Window int64 // below 0: the newest whose pointers are read
 	Unpaid bool
 	Page   string // an HTML page is written to this file
+	Listen string // the page is served there, worked out again and again
 }
 
 func (a commands) discoverCmd() *cobra.Command {
@@ -210,7 +211,8 @@ func (a commands) discoverAuditCmd() *cobra.Command {
 every window up to --window in order, and compare the weights that validators have published
 since. Who lied, forged, copied, equivocated or came late is named; alike are validators whose
 costs are the same to the last bit, of whom one at most has played. --page writes all of it as
-one HTML file that can be shown anywhere.
+one HTML file that can be shown anywhere; --listen serves it, worked out anew for who looks,
+at most once in 12 seconds.
 JSON: {window, block, reads_at, winner, winner_pack_hash, winner_cost, weights, agreed,
 rows[{validator, uid, block, weights, state}], rejected[{validator, reason}], quorum, short, filter, alike[{validators, packs}]}.
 Exit codes: 0 published weights are right, 1 somebody's differ.`,
@@ -238,6 +240,10 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 			if o.Ledger = a.Env.Getenv("AGON_LEDGER"); o.Ledger == "" || o.Ledger == "local" {
 				o.Ledger = common.Config.Get(config.URL)
 			}
+			if o.Listen != "" {
+				s := &auditServer{audit: a.work.Audit, o: o, now: time.Now}
+				return cli.EndOfService(cmd.Context(), serveAudit(cmd.Context(), s, func(addr string) { common.Say("the audit is at http://%s/, as JSON at /audit.json", addr) }))
+			}
 			r, err := a.work.Audit(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -262,6 +268,7 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.Listen, "listen", "", "serve the page at this `address` until the command is ended; /audit.json has the JSON")
 	f.StringVar(&o.Page, "page", "", "write a page that shows the audit to this `file`")
 	f.Int64Var(&o.Window, "window", -1, "audit this `window` (default: the newest whose pointers are read)")
 	f.StringVar(&o.ArenaFile, "arena", "", "the arena's `file`")

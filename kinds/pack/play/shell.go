@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -104,17 +105,24 @@ func (k *Kind) playShell(ctx context.Context, env kind.Env, watcher kind.Watcher
 // session plays the episodes one after the other. Each has fresh boxes and fresh
 // services; the layer of learned/ goes from one to the next.
 func (s *shellPlay) session(ctx context.Context, e *Episode) (rec agon.Record, err error) {
-	var layer *sandbox.Layer
+	var kept []*sandbox.Layer // each lies on those before it
 	defer func() {
-		if layer != nil {
-			err = errors.Join(err, layer.Remove())
+		for _, l := range slices.Backward(kept) {
+			err = errors.Join(err, l.Remove())
 		}
 	}()
 	log := []byte{}
 	for i, part := range s.sc.Session {
 		var se SessionEpisode
 		var res result
-		rec, res, se, layer, err = s.episode(ctx, i, part, layer)
+		var layer, next *sandbox.Layer
+		if i > 0 {
+			layer = kept[i-1]
+		}
+		rec, res, se, next, err = s.episode(ctx, i, part, layer)
+		if next != nil {
+			kept = append(kept, next)
+		}
 		if err != nil {
 			return agon.Record{}, fmt.Errorf("episode %d: %w", i+1, err)
 		}
@@ -133,7 +141,6 @@ func (s *shellPlay) session(ctx context.Context, e *Episode) (rec agon.Record, e
 }
 
 func (s *shellPlay) episode(ctx context.Context, i int, part clawbench.SessionEpisode, kept *sandbox.Layer) (rec agon.Record, res result, se SessionEpisode, next *sandbox.Layer, err error) {
-	next = kept
 	read := func(name string, limit int64) ([]byte, error) {
 		return clawbench.ReadFile(s.sc.root.FS(), path.Join(fixturesDir, name), limit)
 	}
@@ -187,7 +194,7 @@ func (s *shellPlay) episode(ctx context.Context, i int, part clawbench.SessionEp
 		return rec, res, se, next, err
 	}
 	if next, err = box.Layer(ctx, learnedDir); err != nil {
-		return rec, res, se, kept, fmt.Errorf("keep learned/: %w", err)
+		return rec, res, se, nil, fmt.Errorf("keep learned/: %w", err)
 	}
 	return rec, res, se, next, nil
 }
