@@ -274,6 +274,10 @@ var jobStates = map[string]string{"": "", "pending": store.VettingOpen, "running
 // listJobs is GET /admin/pre-screening-jobs and /admin/approval-jobs.
 func listJobs(k jobKind) func(*Backend, http.ResponseWriter, *http.Request) {
 	return func(b *Backend, w http.ResponseWriter, r *http.Request) {
+		if b.cfg.AdminKey == "" { // a list of ours: nothing is there to read
+			refuse(w, http.StatusNotFound, "Not Found")
+			return
+		}
 		if !b.admin(w, r) {
 			return
 		}
