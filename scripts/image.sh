@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes dist/agon-image.tar without Docker: an OCI image for this machine's architecture with
 # agon, gVisor and the boxes' root file system on a small Debian, that runs as uid 1000.
-# The same commit, the same Debian packages and the same boxes give the same digest.
+# The times of its files are the commit's, but for those of the boxes.
 #
 #   skopeo copy oci-archive:dist/agon-image.tar docker://registry.example/agon:1
 #   podman load -i dist/agon-image.tar; ctr -n k8s.io images import dist/agon-image.tar
