@@ -1,18 +1,49 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"time"
 )
 
 // baseline is an earlier run: what it measured, and the kind of machine.
 type baseline struct {
 	machine string
+	pace    time.Duration      // what paced took there
 	figures map[string]float64 // by key
+}
+
+// paced is how long this machine takes for a fixed piece of work on every core:
+// longer where others use them.
+func paced() time.Duration {
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			b := make([]byte, 1<<20)
+			for range 40 {
+				sum := sha256.Sum256(b)
+				copy(b, sum[:])
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(begun)
+}
+
+// slack is how many times as long things may take here and now as where the
+// baseline was taken; ratios and sizes may not be worse for that.
+func (old baseline) slack(unit string, pace time.Duration) float64 {
+	if old.pace == 0 || strings.HasPrefix(unit, "x") || strings.Contains(unit, "%") || strings.HasSuffix(unit, "MB") || strings.HasSuffix(unit, "KB") {
+		return 1
+	}
+	return max(1, float64(pace)/float64(old.pace))
 }
 
 func key(row string, f figure) string { return row + "\x00" + f.Bench + "\x00" + f.Unit }
@@ -46,6 +77,11 @@ func readBaseline(path string) (baseline, error) {
 		if v, ok := strings.CutPrefix(l, "cpu: "); ok {
 			old.machine = v
 		}
+		if v, ok := strings.CutPrefix(l, "pace: "); ok {
+			if old.pace, err = time.ParseDuration(v); err != nil {
+				return baseline{}, fmt.Errorf("%s: pace: %w", path, err)
+			}
+		}
 		if v, ok := strings.CutPrefix(l, "row: "); ok {
 			row = v
 		}
@@ -63,7 +99,7 @@ func readBaseline(path string) (baseline, error) {
 // before the figures of each row.
 func writeBaseline(path string, list []result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, machine())
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\ncpu: %s\npace: %s\n", runtime.GOOS, runtime.GOARCH, machine(), paced().Round(time.Microsecond))
 	for _, res := range list {
 		fmt.Fprintf(&b, "\nrow: %s\n", res.Row)
 		for _, f := range res.Measured {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFigures(t *testing.T) {
@@ -95,6 +96,21 @@ func TestBaselineComesBack(t *testing.T) {
 	}
 	if _, err := readBaseline(path); err == nil {
 		t.Fatal("a baseline without a machine is taken")
+	}
+}
+
+// A machine that is busy, or slower, is not taken for a slower program.
+func TestBusyMachine(t *testing.T) {
+	old := baseline{pace: time.Nanosecond, figures: map[string]float64{}}
+	for _, unit := range []string{"ms", "x-python"} {
+		old.figures[key("r", figure{Bench: "X", Unit: unit})] = 100
+	}
+	r, n := played("ms <= 1000", 150)
+	if res, err := measure(t.Context(), r, old); err != nil || *n != 1 || res.code() != 0 {
+		t.Errorf("%v, %d runs, %+v", err, *n, res)
+	}
+	if s := old.slack("x-python", time.Hour); s != 1 {
+		t.Errorf("a ratio has a slack of %v", s)
 	}
 }
 

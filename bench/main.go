@@ -8,7 +8,8 @@
 // measured stops no other. The exit code is 1 where a figure is more than 15 %
 // worse than the baseline's, also when it is measured twice more, and 2 where a
 // row could not be measured. A baseline counts only for the kind of machine that
-// it was taken on. FILE has Go's benchmark format, which benchstat reads.
+// it was taken on, and where a fixed piece of work takes longer than there, as on a
+// busy machine, times and rates may be worse by as much. FILE has Go's benchmark format, which benchstat reads.
 package main
 
 import (
@@ -130,6 +131,7 @@ func measure(ctx context.Context, r row, old baseline) (result, error) {
 func (res *result) again(ctx context.Context, r row, wanted []bar, old baseline) error {
 	ctx, cancel := context.WithTimeout(ctx, rowTime)
 	defer cancel()
+	pace := paced()
 	out, err := r.run(ctx)
 	if err != nil {
 		return err
@@ -151,7 +153,7 @@ func (res *result) again(ctx context.Context, r row, wanted []bar, old baseline)
 		v.Holds = b.holds(v.Value)
 		if then, ok := old.figures[key(r.name, f)]; ok {
 			worse := b.worse(then, v.Value)
-			v.Worse, v.Slower = &worse, worse > 0.15
+			v.Worse, v.Slower = &worse, worse > 1.15*old.slack(f.Unit, pace)-1
 		}
 	}
 	return nil
