@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -318,4 +319,13 @@ func (m *MemoryReplay) Seen(_ context.Context, scheme, hotkey, nonce string, unt
 	}
 	m.seen[key] = until
 	return true, nil
+}
+
+// RemoteHost is where a request comes from: the address without its port.
+func RemoteHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 )
 
 // Bytes of bodies that are in memory at once: whoever reads a body has only
@@ -63,10 +63,7 @@ func (f *inflight) give(n int64, address, key string) {
 // read reads a body of at most limit bytes. What it holds is counted as it
 // grows, by what is allocated; done gives it back.
 func (f *inflight) read(r *http.Request, hotkey string, limit int64) (body []byte, done func(), err error) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
+	host := auth.RemoteHost(r)
 	address, key := "address "+host, "key "+host+" "+hotkey
 	var held int64
 	done = func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds/coding/play"
@@ -262,7 +263,7 @@ func (b *Backend) hello(r *http.Request, k *socket, f *frame) bool {
 		}
 		b.drop(r.Context(), old, "it connected again", false)
 	}
-	s := &session{ID: uuid.NewString(), Hotkey: f.Hotkey, IP: address(r), Connected: b.cfg.Now().UTC()}
+	s := &session{ID: uuid.NewString(), Hotkey: f.Hotkey, IP: auth.RemoteHost(r), Connected: b.cfg.Now().UTC()}
 	s.seen = s.Connected
 	if err := b.dir.Put("session-"+s.ID, s); err != nil {
 		b.cfg.Log.Error("keep a session", "err", err)
@@ -563,7 +564,7 @@ func (b *Backend) seedFile(w http.ResponseWriter, r *http.Request) {
 	who := public
 	b.mu.Lock()
 	for k := range b.sockets {
-		if k.s != nil && k.s.IP == address(r) && k.s.Evaluation != "" {
+		if k.s != nil && k.s.IP == auth.RemoteHost(r) && k.s.Evaluation != "" {
 			if e, ok := b.evaluation(k.s.Evaluation); ok && e.Agent == id {
 				who = operator
 			}

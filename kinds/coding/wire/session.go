@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/coding/signin"
@@ -149,7 +150,7 @@ func (b *Backend) alive(s *session, metrics any) {
 
 // registered answers a registration.
 func (b *Backend) registered(w http.ResponseWriter, r *http.Request, hotkey, screener string, sameIP bool) {
-	ip := address(r)
+	ip := auth.RemoteHost(r)
 	if old := b.sessionOf(hotkey); old != nil {
 		if sameIP && old.IP != ip {
 			refuse(w, http.StatusConflict, "There is already a validator connected with the given hotkey.")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
@@ -330,7 +331,7 @@ type attempt struct {
 }
 
 func (b *Backend) enter(w http.ResponseWriter, r *http.Request, e entry) {
-	a := attempt{At: b.cfg.Now().UTC(), Hotkey: clip(e.hotkey, 64), Name: clip(e.name, 80), File: clip(e.form.name, 80), Size: len(e.file), IP: address(r)}
+	a := attempt{At: b.cfg.Now().UTC(), Hotkey: clip(e.hotkey, 64), Name: clip(e.name, 80), File: clip(e.form.name, 80), Size: len(e.file), IP: auth.RemoteHost(r)}
 	if b.cfg.Frozen != "" && e.hotkey != b.cfg.Owner {
 		refuse(w, http.StatusServiceUnavailable, "%s", b.cfg.Frozen)
 		return

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -421,14 +420,6 @@ func queryID(w http.ResponseWriter, r *http.Request, name string) (string, bool)
 		return "", false
 	}
 	return u.String(), true
-}
-
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // base is the address under which a client reaches these routes.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agon-arena/agon/auth"
 )
 
 // Proxy is ORO's proxy (spec/oro.md 3.1) for validators of ORO, without nginx: all that
@@ -103,7 +104,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	case !search && !infer, strings.HasPrefix(path, searchPath+"get_product_raw"), !plain:
 		answer(w, http.StatusForbidden, forbidden)
-	case !p.limit.Allow(client(r)):
+	case !p.limit.Allow(auth.RemoteHost(r)):
 		answer(w, http.StatusServiceUnavailable, tooMany)
 	case search:
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -146,15 +147,6 @@ func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body) // a client that is gone reads no error
-}
-
-// client is whose requests are counted: an address.
-func client(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // allowed are the models that the backend allows, as last fetched.

@@ -10,13 +10,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
@@ -24,7 +26,6 @@ import (
 	"github.com/agon-arena/agon/internal/sealed"
 	"github.com/agon-arena/agon/kinds/shopping/door"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
-	"github.com/google/uuid"
 )
 
 // Limits of foreign bytes.
@@ -196,7 +197,7 @@ func (b *Backend) routes() (http.Handler, error) {
 		}
 		public := strings.Contains(pattern, "/v1/public/")
 		m.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
-			if public && !b.limit.allow("public "+address(q), publicPerMinute) {
+			if public && !b.limit.allow("public "+auth.RemoteHost(q), publicPerMinute) {
 				refuse(w, http.StatusTooManyRequests, "RATE_LIMITED", "too many requests, at most %d a minute", publicPerMinute)
 				return
 			}
@@ -208,24 +209,16 @@ func (b *Backend) routes() (http.Handler, error) {
 			return nil, fmt.Errorf("oro backend: there is no route %q to move", name)
 		}
 	}
-	auth := http.StripPrefix("/v1/auth", b.cfg.Sessions.Handler())
+	sessions := http.StripPrefix("/v1/auth", b.cfg.Sessions.Handler())
 	m.HandleFunc("POST /v1/auth/", func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/challenge") && !b.limit.allow("challenge "+address(r), challengesPerMinute) {
+		if strings.HasSuffix(r.URL.Path, "/challenge") && !b.limit.allow("challenge "+auth.RemoteHost(r), challengesPerMinute) {
 			refuse(w, http.StatusTooManyRequests, "RATE_LIMITED", "too many challenges, at most %d a minute", challengesPerMinute)
 			return
 		}
-		auth.ServeHTTP(w, r)
+		sessions.ServeHTTP(w, r)
 	})
 	m.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "NOT_FOUND", "Not Found") })
 	return m, nil
-}
-
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // limiter counts requests of an address in whole minutes.
