@@ -118,6 +118,7 @@ jq --arg root "$root" --slurpfile c "$tmp/config.json" '$c[0].config as $i | .ro
 		{destination: "/home/agon", type: "tmpfs", source: "tmpfs", options: ["uid=1000", "gid=1000"]}, {destination: "/tmp", type: "tmpfs", source: "tmpfs", options: ["mode=1777"]}]
 	| .linux.maskedPaths = [] | .linux.readonlyPaths = []' "$tmp/bundle/config.json" >"$tmp/spec.json"
 mv "$tmp/spec.json" "$tmp/bundle/config.json"
+# The doctor exits with an error where a check fails: what it says is read below.
 said=$(runc run --bundle "$tmp/bundle" "agon-image-$$" || true)
 jq -r '.[] | "\(.status)\t\(.name): \(.detail)"' <<<"$said" >&2 || die "agon doctor said $said"
 jq -e '[.[] | select(.status == "fail")] | length == 0' <<<"$said" >/dev/null || [ "${BOXES:-1}" = 0 ] || die "agon doctor finds something wrong in the image"

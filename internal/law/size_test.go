@@ -24,7 +24,6 @@ var longFiles = map[string]int{
 	"gateway/request.go":                   638,
 	"kinds/claim/wire/harnyx_test.go":      667,
 	"kinds/coding/play/harness/grade.py":   715,
-	"kinds/coding/wire/read.go":            1108,
 	"kinds/coding/wire/validator.go":       838,
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/pack/packfile/value.go":         686,
