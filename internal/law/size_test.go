@@ -30,7 +30,6 @@ var longFiles = map[string]int{
 	"kinds/research/commands/research.go":  653,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,
-	"kinds/shopping/wire/public.go":        737,
 	"sandbox/bwrap/box.go":                 608,
 	"sandbox/internal/layers/layers.go":    676,
 	"sandbox/rootfs/images.go":             692,

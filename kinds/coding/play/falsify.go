@@ -2,17 +2,18 @@ package play
 
 import (
 	mathrand "math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
 // Code under test may read what a test expects, and must not be able to tell a
 // falsified value by its looks: a word is exchanged for one that the same test, or
 // else its file, has, and a number keeps its form (twins.py does the same for Python).
 
-var plainWord = regexp.MustCompile(`[A-Za-z]{3,}`)
+var plainWord = lazyregexp.New(`[A-Za-z]{3,}`)
 
 // vocabulary are words of texts, lower case: those of one test, and of its file.
 type vocabulary struct{ near, far []string }
@@ -21,7 +22,7 @@ type vocabulary struct{ near, far []string }
 func words(literals ...string) []string {
 	var out []string
 	for _, l := range literals {
-		for _, w := range plainWord.FindAllString(escape.ReplaceAllString(l, " "), -1) {
+		for _, w := range plainWord().FindAllString(escape().ReplaceAllString(l, " "), -1) {
 			if w = strings.ToLower(w); !slices.Contains(out, w) {
 				out = append(out, w)
 			}
@@ -31,14 +32,14 @@ func words(literals ...string) []string {
 }
 
 // escape is one escape of a literal in double quotes.
-var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]+\}|U[0-9a-fA-F]{8}|[0-7]{3}|.)`)
+var escape = lazyregexp.New(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]+\}|U[0-9a-fA-F]{8}|[0-7]{3}|.)`)
 
 // text is a string literal with another word, two words in the other order, another
 // digit, or else another letter.
 func (v vocabulary) text(lit string, r *mathrand.Rand) string {
 	free := lit // with its escapes blotted out
 	if lit[0] == '"' {
-		free = escape.ReplaceAllStringFunc(lit, func(s string) string { return strings.Repeat("\x00", len(s)) })
+		free = escape().ReplaceAllStringFunc(lit, func(s string) string { return strings.Repeat("\x00", len(s)) })
 	}
 	changes := []func(lit, free string, r *mathrand.Rand) string{v.otherWord, v.otherWord, turnedWords}
 	r.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
@@ -51,7 +52,7 @@ func (v vocabulary) text(lit string, r *mathrand.Rand) string {
 }
 
 func (v vocabulary) otherWord(lit, free string, r *mathrand.Rand) string {
-	found := plainWord.FindAllStringIndex(free, -1)
+	found := plainWord().FindAllStringIndex(free, -1)
 	if len(found) == 0 {
 		return lit
 	}
@@ -75,7 +76,7 @@ func (v vocabulary) otherWord(lit, free string, r *mathrand.Rand) string {
 }
 
 func turnedWords(lit, free string, r *mathrand.Rand) string {
-	found := plainWord.FindAllStringIndex(free, -1)
+	found := plainWord().FindAllStringIndex(free, -1)
 	if len(found) < 2 {
 		return lit
 	}

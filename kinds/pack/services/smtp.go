@@ -14,9 +14,10 @@ import (
 	"net"
 	"net/mail"
 	"net/textproto"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/agon-arena/agon/internal/lazyregexp"
 
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
@@ -65,8 +66,8 @@ func (s *Server) ServeSMTP(ctx context.Context, ln net.Listener) error {
 }
 
 var (
-	mailFrom = regexp.MustCompile(`(?i)^MAIL FROM:\s*<([^<>]{0,320})>`)
-	mailTo   = regexp.MustCompile(`(?i)^RCPT TO:\s*<([^<>]{1,320})>`)
+	mailFrom = lazyregexp.New(`(?i)^MAIL FROM:\s*<([^<>]{0,320})>`)
+	mailTo   = lazyregexp.New(`(?i)^RCPT TO:\s*<([^<>]{1,320})>`)
 )
 
 // Talk speaks SMTP with one client, closes the connection and returns.
@@ -105,7 +106,7 @@ func (s *Server) Talk(ctx context.Context, c net.Conn) {
 		case "HELO":
 			greeted, reply = true, "250 office"
 		case "MAIL":
-			m := mailFrom.FindStringSubmatch(line)
+			m := mailFrom().FindStringSubmatch(line)
 			switch {
 			case !greeted:
 				reply = "503 say EHLO first"
@@ -117,7 +118,7 @@ func (s *Server) Talk(ctx context.Context, c net.Conn) {
 				from, to, begun, reply = m[1], nil, true, "250 OK"
 			}
 		case "RCPT":
-			m := mailTo.FindStringSubmatch(line)
+			m := mailTo().FindStringSubmatch(line)
 			switch {
 			case !begun:
 				reply = "503 say MAIL FROM first"
