@@ -17,7 +17,7 @@ var numbersOfSentences = map[string]float64{
 	"incumbent": 0.2222, "margin": 1.015, "score": 0.3, "first": 0.5667, "places": 2,
 	"public": 1, "hidden": 0, "qualify": 0.1, "bound": 0.3333, "leader": 0.3552, "gap_alarm": 1, "leads": 1,
 	"qualified": 1, "cost": 0.0021, "incumbent_cost": 0.0033, "factor": 0.9, "delta": 0.1,
-	"observed": 2.47, "claimed": 2, "rival": 2.22, "minimize": 1, "gain": -0.25, "evidence": 1.5, "need": 32.9, "support": 1, "pairs": 20, "won": 12, "lost": 3,
+	"observed": 2.47, "claimed": 2, "rival": 2.22, "minimize": 1, "gain": -0.25, "evidence": 4, "need": 32.9, "support": 1, "pairs": 20, "won": 12, "lost": 3,
 	"agree": 2, "validators": 3, "attempt": 2, "alpha": 0.03, "max_pairs": 64, "seated_by": 1, "outcome": 1, "min_gain": 0.2, "kept_need": 20, "kept_by": 0,
 	"saves": 0.0012, "saves_within": 0.0003, "unattested": 2, "solved": 0, "verdict": 1,
 }

@@ -365,8 +365,7 @@ func sayPaired(d agon.Decision) string {
 	} else {
 		who = " from one validator"
 	}
-	tail := fmt.Sprintf("needs evidence %s%s (attempt %s: luck alone gets there in %.3g %% of cases at most), has %s after %s pairs: %s won, %s lost", amount(n["need"]), who,
-		Figure(n["attempt"]), 100*n["alpha"], amount(n["evidence"]), Figure(n["pairs"]), Figure(n["won"]), Figure(n["lost"]))
+	tail := fmt.Sprintf("%s won, %s lost of %s pairs on the same tasks and seeds", Figure(n["won"]), Figure(n["lost"]), Figure(n["pairs"]))
 	if g, ok := n["gain"]; ok { // as many may be lost as won, by less
 		tail += fmt.Sprintf(", by %+.2f on average", g)
 	}
@@ -378,19 +377,33 @@ func sayPaired(d agon.Decision) string {
 		if within, ok := n["saves_within"]; ok {
 			what += fmt.Sprintf(" ± $%.6f", within)
 		}
-		tail += fmt.Sprintf("; a play costs $%.6f against $%.6f, which %s", n["cost"], n["incumbent_cost"], what)
+		tail += fmt.Sprintf(", where a play costs $%.6f against $%.6f and %s", n["cost"], n["incumbent_cost"], what)
 	}
+	tail += fmt.Sprintf("; evidence %s of %s needed%s (attempt %s: luck alone gets there in %.3g %% of cases at most)", amount(n["evidence"]), amount(n["need"]), who,
+		Figure(n["attempt"]), 100*n["alpha"])
 	switch {
 	case d.Outcome == agon.TookSeat:
-		return fmt.Sprintf("Took the seat: better than %s on the same tasks and seeds; %s.", rival, tail)
+		return fmt.Sprintf("Took the seat: better than %s: %s.", rival, tail)
 	case n["outcome"] < 0:
-		return fmt.Sprintf("Kept out: not better than %s by %s points; %s.", rival, Figure(100*n["min_gain"]), tail)
+		return fmt.Sprintf("Kept out: not better than %s by %s points: %s.", rival, Figure(100*n["min_gain"]), tail)
 	case n["absent"] > 0 && n["outcome"] == 0:
-		return fmt.Sprintf("Kept out: too few validators played; %s of %s were missing; %s.", Figure(n["absent"]), Figure(n["validators"]), tail)
+		return fmt.Sprintf("Kept out: too few validators played, %s of %s were missing: %s.", Figure(n["absent"]), Figure(n["validators"]), tail)
 	case n["money_ended"] > 0:
-		return fmt.Sprintf("Kept out: cannot be told apart from %s for $%s; %s.", rival, Figure(n["max_usd"]), tail)
+		return fmt.Sprintf("Kept out: cannot be told apart from %s for $%s: %s.", rival, Figure(n["max_usd"]), tail)
 	}
-	return fmt.Sprintf("Kept out: cannot be told apart from %s; %s.", rival, tail)
+	return fmt.Sprintf("Kept out: cannot be told apart from %s: %s%s.", rival, tail, wouldTell(n))
+}
+
+// wouldTell says how many pairs like those played would have told the two apart;
+// "": they speak against the challenger, or hardly for it. Evidence is a product
+// over pairs, so its logarithm grows with their number.
+func wouldTell(n map[string]float64) string {
+	have, need := n["evidence"], n["need"]
+	if have < math.E || need <= have {
+		return ""
+	}
+	pairs := math.Ceil(n["pairs"] * math.Log(need) / math.Log(have))
+	return fmt.Sprintf("; about %s pairs like these would tell them apart", Figure(pairs))
 }
 
 // amount writes evidence: whole where it is large.

@@ -93,7 +93,7 @@ func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
 	}
 	words, total := map[string][]string{}, map[string]int64{}
 	for _, o := range ends { // the commonest first
-		words[o.Submission] = append(words[o.Submission], fmt.Sprintf("%d %s", o.N, endOf(o.Outcome)))
+		words[o.Submission] = append(words[o.Submission], fmt.Sprintf("%d %s", o.N, endOf(o.Outcome, o.N)))
 		total[o.Submission] += o.N
 	}
 	out := make(map[string]string, len(words))
@@ -118,9 +118,12 @@ func zerosOf(tx *store.Tx, list []store.Entry) (map[string]string, error) {
 }
 
 // endOf says in the past tense how a run without a point ended; outcomes are words of kinds.
-func endOf(outcome string) string {
+func endOf(outcome string, runs int64) string {
 	switch outcome {
 	case "", "ok":
+		if runs > 1 {
+			return "ended as they should and scored 0"
+		}
 		return "ended as it should and scored 0"
 	case "empty":
 		return "returned nothing"

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -50,6 +51,7 @@ type boardRow struct {
 	Mark     Whisker
 	Reward   string
 	Public   *float64 // of the public problems, where the score is of the hidden ones
+	Measured string   // its metric, where a replay measured one
 	Why      string   // it is not on the board for its score: refused, excluded
 }
 
@@ -142,7 +144,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	for _, st := range list {
 		byID[st.Submission.ID] = st.Values
 		r := boardRow{Submission: st.Submission, Rank: st.Rank, Tier: st.Tier, Champion: a.Champion != nil && a.Champion.Submission == st.Submission.ID}
-		r.Reward, r.Why = rewardOf(a.Seats, r.ID), whyOut(r.Submission)
+		r.Reward, r.Why, r.Measured = rewardOf(a.Seats, r.ID), whyOut(r.Submission), measured(r.Decision)
 		if r.Why == "" {
 			r.Why = st.Zero
 		}
@@ -154,6 +156,9 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 			d.Shaken = d.Shaken || r.Public != nil
 		}
 		d.Rows = append(d.Rows, r)
+	}
+	if err := s.verdicts(ctx, q, d.Rows); err != nil {
+		return nil, err
 	}
 	for i := range d.Rows {
 		if t := d.Rows[i].Tier; t > 0 {
@@ -172,7 +177,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if err := s.decisions(ctx, q, d); err != nil {
 		return nil, err
 	}
-	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID), headline(d)
+	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID, 2), headline(d)
 	d.Picture, d.About = s.pictureOf(a.Arena), d.Lead
 	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
 	for i := range d.Reigns {
@@ -198,6 +203,31 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	d.Part = s.part(ctx, a.Kind, a.ID)
 	return d, nil
 }
+
+// shownVerdicts is of how many rows without a point a board says what their judge found.
+const shownVerdicts = 5
+
+// verdicts adds to rows whose runs ended well and scored 0 what their judge found most often.
+func (s *server) verdicts(ctx context.Context, q *request, rows []boardRow) error {
+	n := 0
+	for i, r := range rows {
+		if !strings.HasSuffix(r.Why, "should and scored 0") || n == shownVerdicts {
+			continue
+		}
+		n++
+		page, err := s.cfg.Platform.Runs(ctx, q.caller, "", r.ID, "", "", verdictRuns)
+		if err != nil {
+			return err
+		}
+		if z := zeros(page.Items); len(z) > 0 {
+			rows[i].Why += ": " + z[0].Name
+		}
+	}
+	return nil
+}
+
+// verdictRuns are read of a submission to learn what its judge found.
+const verdictRuns = 20
 
 // What a board shows of the past: the last decisions, and the last times in the seat.
 const (

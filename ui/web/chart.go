@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -237,6 +236,9 @@ func around(low, high float64) (from, to float64) {
 	if low >= 0 && low <= high/2 || from < 0 && low >= 0 {
 		from = 0
 	}
+	if low >= 0 && high <= 1 && to > 1 { // most scores end at 1: no room for what cannot be
+		to = 1 + (1-from)*0.03
+	}
 	return from, to
 }
 
@@ -249,10 +251,10 @@ type reign struct {
 	To         time.Time // zero: until now
 }
 
-// seatHistory draws the champion's score over time as steps.
+// seatHistory draws the champion's score over time as steps; nil where it never changed.
 func seatHistory(list []reign, now time.Time) *Chart {
-	if len(list) == 0 {
-		return nil
+	if len(list) < 2 {
+		return nil // the table says it
 	}
 	x0, x1 := float64(list[0].From.UnixMilli()), float64(now.UnixMilli())
 	low, best := list[0].Score, list[0].Score
@@ -260,7 +262,7 @@ func seatHistory(list []reign, now time.Time) *Chart {
 		low, best = min(low, r.Score), max(best, r.Score)
 	}
 	y0, y1 := around(low, best)
-	c, px, py := spread("Champion's score", "time", "score", x0, x1, y0, y1)
+	c, px, py := spread("Champion's score", "time (UTC)", "score", x0, x1, y0, y1)
 	c.plot.Time, c.plot.Series = true, []plotLine{{Label: "score", How: "steps", Class: "champion"}}
 	c.Head = []string{"Submission", "Since", "Score"}
 	path := ""
@@ -279,7 +281,11 @@ func seatHistory(list []reign, now time.Time) *Chart {
 	last := list[len(list)-1]
 	c.point(x1/1000, last.Name, "/submissions/"+last.Submission, &last.Score) // it still sits
 	c.Path = path + "H" + strconv.Itoa(c.Right)
-	c.XTicks = []Tick{{c.Left + 30, list[0].From.UTC().Format("01-02 15:04")}, {c.Right - 40, now.UTC().Format("01-02 15:04")}}
+	form := "01-02 15:04"
+	if now.Sub(list[0].From) < time.Hour {
+		form = "15:04:05"
+	}
+	c.XTicks = []Tick{{c.Left + 30, list[0].From.UTC().Format(form)}, {c.Right - 40, now.UTC().Format(form)}}
 	return c.done()
 }
 
@@ -357,23 +363,6 @@ func taskMeans(rows []taskRow) *Chart {
 		}
 	}
 	return bars("Mean score by task", "task", "score", "mean", "", list, func(v float64) string { return showScore(v) })
-}
-
-// taskScores draws a submission's scores beside the champion's.
-func taskScores(own, champion map[string]float64) *Chart {
-	var list []item
-	for _, k := range slices.Sorted(maps.Keys(own)) {
-		it := item{name: k, bar: own[k]}
-		if v, ok := champion[k]; ok {
-			it.dot = &v
-		}
-		list = append(list, it)
-	}
-	dot := ""
-	if champion != nil {
-		dot = "the champion"
-	}
-	return bars("Score by task", "task", "score", "this submission", dot, list, func(v float64) string { return showScore(v) })
 }
 
 // work draws what validators played, and how much of it failed through us.

@@ -186,12 +186,17 @@ func (s *server) nextStep(ctx context.Context, q *request, sub client.Submission
 	if err != nil {
 		return nil, err
 	}
-	n := gaps(values[sub.ID], values[champion])
-	n.Slow, n.Costly = dear(runs.Items)
+	return nextOf(values[sub.ID], values[champion], runs.Items), nil
+}
+
+// nextOf reads it from values by task and from runs; nil: there is nothing to say.
+func nextOf(own, champion map[string]float64, runs []client.Run) *nextStep {
+	n := gaps(own, champion)
+	n.Slow, n.Costly = dear(runs)
 	if len(n.Hair)+len(n.Behind)+len(n.Slow)+len(n.Costly) == 0 {
-		return nil, nil //nolint:nilnil // there is nothing to say
+		return nil
 	}
-	return n, nil
+	return n
 }
 
 // gaps are the tasks on which there is most to gain for least.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -209,6 +210,7 @@ func markdown(text string) template.HTML {
 	var b strings.Builder
 	lines := strings.Split(text, "\n")
 	var para []string
+	tables := 0
 	flush := func() {
 		if len(para) > 0 {
 			b.WriteString("<p>" + inline(strings.Join(para, " ")) + "</p>\n")
@@ -233,7 +235,8 @@ func markdown(text string) template.HTML {
 			b.WriteString("<h" + level + ` id="` + anchor(title) + `">` + inline(title) + "</h" + level + ">\n")
 		case strings.HasPrefix(trimmed, "|"):
 			flush()
-			b.WriteString(`<div class="scroll" tabindex="0" role="region" aria-label="table"><table>`)
+			tables++
+			b.WriteString(`<div class="scroll" tabindex="0" role="region" aria-label="table ` + strconv.Itoa(tables) + `"><table>`)
 			for n := 0; i < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[i]), "|"); i++ {
 				row := strings.Trim(strings.TrimSpace(lines[i]), "|")
 				if strings.Trim(row, "|-: ") == "" {
@@ -246,7 +249,11 @@ func markdown(text string) template.HTML {
 				n++
 				b.WriteString("<tr>")
 				for _, c := range cellsOf(row) {
-					b.WriteString(open + inline(strings.TrimSpace(c)) + closing)
+					if c = strings.TrimSpace(c); c == "" { // an empty head heads nothing
+						b.WriteString("<td></td>")
+						continue
+					}
+					b.WriteString(open + inline(c) + closing)
 				}
 				b.WriteString("</tr>\n")
 			}

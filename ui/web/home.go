@@ -31,6 +31,7 @@ type arenaCard struct {
 type topBar struct {
 	ID, Name string
 	Score    float64
+	Measured string // its metric, where a replay measured one
 	Width    int
 	Champion bool
 	Scripted bool
@@ -127,7 +128,7 @@ func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCar
 		if sub.Score == nil {
 			continue
 		}
-		b := topBar{ID: sub.ID, Name: sub.Name, Score: *sub.Score, Scripted: sub.Scripted, Champion: a.Champion != nil && a.Champion.Submission == sub.ID}
+		b := topBar{ID: sub.ID, Name: sub.Name, Score: *sub.Score, Measured: measured(sub.Decision), Scripted: sub.Scripted, Champion: a.Champion != nil && a.Champion.Submission == sub.ID}
 		if best > 0 {
 			b.Width = max(0, int(100**sub.Score/best+0.5))
 		}
@@ -155,7 +156,7 @@ func (s *server) happenings(ctx context.Context, q *request, arenas []client.Are
 			return nil, err
 		}
 		for _, d := range list[max(0, len(list)-limit):] {
-			out = append(out, happening{At: d.At, Arena: a.ID, Title: a.Title, Submission: d.Challenger, Sentence: d.Sentence, Took: d.Outcome == agon.TookSeat})
+			out = append(out, happening{At: d.At, Arena: a.ID, Title: a.Title, Submission: d.Challenger, Sentence: brief(d.Sentence), Took: d.Outcome == agon.TookSeat})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
@@ -170,20 +171,51 @@ func (s *server) happenings(ctx context.Context, q *request, arenas []client.Are
 	return out, nil
 }
 
+// longSentence is how many bytes of a decision's sentence a list shows at most, where
+// it has a clause that ends before.
+const longSentence = 150
+
+// brief leaves out of a long sentence what the decision's own page tells after the first clause.
+func brief(s string) string {
+	if i := strings.Index(s, "; "); len(s) > longSentence && i > 0 {
+		return s[:i] + "."
+	}
+	return s
+}
+
 // ledWith is what a champion leads with: its metric in the metric's unit, where a
 // replay measured one, else its score.
 func ledWith(d *agon.Decision, score float64) string {
-	if d != nil {
-		if x, ok := d.Numbers["observed"]; ok {
-			better := "higher"
-			if d.Numbers["minimize"] > 0 {
-				better = "lower"
-			}
-			return fmt.Sprintf("%s (%s is better)", incentive.Figure(x), better)
+	if m := measured(d); m != "" {
+		better := "higher"
+		if d.Numbers["minimize"] > 0 {
+			better = "lower"
 		}
+		return fmt.Sprintf("%s (%s is better)", m, better)
 	}
 	return showScore(score)
 }
+
+// ledIn is ledWith of a submission whose replay measured a metric; "": none did.
+func ledIn(sub *client.Submission) string {
+	if measured(sub.Decision) == "" {
+		return ""
+	}
+	return ledWith(sub.Decision, 0)
+}
+
+// measured is the metric that a replay of a submission measured; "": none did.
+func measured(d *agon.Decision) string {
+	if d != nil {
+		if x, ok := d.Numbers["observed"]; ok {
+			return incentive.Figure(x)
+		}
+	}
+	return ""
+}
+
+// leastTold is how many tasks the exact sign test needs to tell two apart at all, at 5 %.
+const leastTold = 6
 
 // headline says who leads an arena and how surely, in a sentence.
 func headline(d *boardData) string {
@@ -216,7 +248,11 @@ func headline(d *boardData) string {
 	if n := len(above); n > 0 {
 		fmt.Fprintf(&b, " %s scored more without the seat: the decisions below say why.", someOf(above))
 	}
-	if len(same) > 0 {
+	switch {
+	case len(same) == 0:
+	case lead.Total != nil && *lead.Total < leastTold:
+		fmt.Fprintf(&b, " Too few tasks to tell %s from it.", someOf(same))
+	default:
 		fmt.Fprintf(&b, " On these tasks %s cannot be told apart from it.", someOf(same))
 	}
 	return b.String()

@@ -55,8 +55,8 @@ func shade(v float64) string {
 	return "m" + strconv.Itoa(1+int(math.Floor(v*3)))
 }
 
-// matrixOf is the matrix of a page of a board; nil where there is too little to see.
-func matrixOf(rows []boardRow, values map[string]map[string]float64) *Matrix {
+// matrixOf is the matrix of submissions; nil of fewer than least that were scored, or of one task.
+func matrixOf(rows []boardRow, values map[string]map[string]float64, least int) *Matrix {
 	var shown []boardRow
 	sum, n := map[string]float64{}, map[string]int{}
 	for _, r := range rows {
@@ -70,7 +70,7 @@ func matrixOf(rows []boardRow, values map[string]map[string]float64) *Matrix {
 			n[k]++
 		}
 	}
-	if len(shown) < 2 || len(sum) < 2 {
+	if len(shown) < least || len(sum) < 2 {
 		return nil
 	}
 	m := &Matrix{}

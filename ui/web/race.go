@@ -39,7 +39,7 @@ type raceData struct {
 	base
 	Arena      *client.Arena
 	Embed      bool
-	EmbedAt    string // address of the race for a page elsewhere; begins with … where the server does not know its own
+	EmbedAt    string // address of the race for a page elsewhere
 	Champion   string // name; "": nobody
 	ChampionID string
 	Score      float64
@@ -65,7 +65,7 @@ func (s *server) raceAs(q *request, embed bool) error {
 	}
 	d.Embed, d.Bare = embed, embed
 	if d.EmbedAt = s.absolute("/embed/arenas/" + d.Arena.ID); strings.HasPrefix(d.EmbedAt, "/") {
-		d.EmbedAt = "…" + d.EmbedAt
+		d.EmbedAt = q.origin() + d.EmbedAt
 	}
 	if embed {
 		q.w.Header().Set("Content-Security-Policy", embedPolicy)
@@ -193,4 +193,12 @@ func (s *server) lanes(ctx context.Context, q *request, a *client.Arena) ([]race
 		}
 	}
 	return out, nil
+}
+
+// origin is where the reader asked, for addresses that he copies.
+func (q *request) origin() string {
+	if q.TLS != nil || q.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https://" + q.Host
+	}
+	return "http://" + q.Host
 }

@@ -113,6 +113,7 @@ var funcs = template.FuncMap{
 	"bytes":  func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
 	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
 	"about":  about,
+	"pair":   func(a, b any) struct{ A, B any } { return struct{ A, B any }{a, b} },
 	"share":  func(w uint16) float64 { return float64(w) / 65535 },
 }
 

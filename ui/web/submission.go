@@ -130,8 +130,9 @@ func (s *server) submission(q *request) error {
 		Reward    string
 		Zeros     []CorpusCount // why tasks scored 0, most frequent first
 		Faults    map[agon.Fault]int
-		Chart     *Chart
-		Matrix    *Matrix // of it and those that it is compared with
+		Measured  string    // its metric, where a replay measured one
+		Next      *nextStep // where it could gain; nil: nowhere, or it is the champion
+		Matrix    *Matrix   // of it and those that it is compared with
 	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
@@ -147,7 +148,7 @@ func (s *server) submission(q *request) error {
 			data.Faults[r.Fault]++
 		}
 	}
-	data.Zeros = zeros(page.Items)
+	data.Zeros, data.Measured = zeros(page.Items), ledIn(sub)
 	data.Champion = a.Champion != nil && a.Champion.Submission == sub.ID
 	if d := sub.Decision; d != nil && d.Incumbent != "" {
 		if in, err := s.cfg.Platform.Submission(ctx, q.caller, d.Incumbent); err == nil {
@@ -174,10 +175,12 @@ func (s *server) submission(q *request) error {
 	if sub.Score != nil {
 		data.Band, data.Public = platform.BandOf(a.Arena, sub.Score, values[sub.ID])
 	}
-	if a.Champion != nil && a.Champion.Submission != sub.ID {
-		data.Chart = taskScores(values[sub.ID], values[a.Champion.Submission])
-	} else {
-		data.Chart = taskScores(values[sub.ID], nil)
+	if sub.Score != nil && !data.Champion {
+		champion := ""
+		if a.Champion != nil {
+			champion = a.Champion.Submission
+		}
+		data.Next = nextOf(values[sub.ID], values[champion], page.Items)
 	}
 	files, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, sub.ID)
 	if refused := denied(err); refused != nil {
@@ -219,7 +222,7 @@ func (s *server) submission(q *request) error {
 		}
 		data.Diffs = append(data.Diffs, d)
 	}
-	data.Matrix = matrixOf(rows, values)
+	data.Matrix = matrixOf(rows, values, 1)
 	return s.render(q, http.StatusOK, "submission", data)
 }
 

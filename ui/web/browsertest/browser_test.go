@@ -81,7 +81,13 @@ func open(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chromedp.ListenTarget(b.Context, func(ev any) {
+	b.listen(b, home)
+	return b
+}
+
+// listen notes what goes wrong in a tab.
+func (b *browser) listen(tab context.Context, home *url.URL) {
+	chromedp.ListenTarget(tab, func(ev any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := ev.(type) {
@@ -97,8 +103,24 @@ func open(t *testing.T) *browser {
 			}
 		}
 	})
-	b.run(network.Enable(), cdplog.Enable())
-	return b
+	if err := chromedp.Run(tab, network.Enable(), cdplog.Enable()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// more opens further tabs of the same Chromium.
+func (b *browser) more(n int) (tabs []context.Context) {
+	home, err := url.Parse(b.base)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for range n {
+		tab, cancel := chromedp.NewContext(b.Context)
+		b.t.Cleanup(cancel)
+		b.listen(tab, home)
+		tabs = append(tabs, tab)
+	}
+	return tabs
 }
 
 func (b *browser) run(acts ...chromedp.Action) {
@@ -122,8 +144,18 @@ const drawn = `[...document.querySelectorAll("figure[data-plot]")].every(f => f.
 
 // look opens a page (or stays on this one for ""), wide and light, narrow and
 // dark: nothing serious for axe, nothing wider than the screen, a picture. It
-// returns the links.
+// returns the links, and reports what is wrong.
 func (b *browser) look(at, name string) (links []string) {
+	b.t.Helper()
+	links, err := b.lookIn(b, at, name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return links
+}
+
+// lookIn is look in a tab; its error says that the page could not be looked at.
+func (b *browser) lookIn(tab context.Context, at, name string) (links []string, err error) {
 	b.t.Helper()
 	for _, view := range []struct {
 		name, scheme string
@@ -147,14 +179,14 @@ func (b *browser) look(at, name string) (links []string) {
 				JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
 				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			chromedp.FullScreenshot(&shot, 100))
-		page, cancel := context.WithTimeout(b, 5*time.Minute)
+		page, cancel := context.WithTimeout(tab, 5*time.Minute)
 		err := chromedp.Run(page, acts)
 		cancel()
 		if err != nil {
-			b.t.Fatalf("%s (%s): %v", at, view.name, err)
+			return nil, fmt.Errorf("%s (%s): %w", at, view.name, err)
 		}
 		if err := os.WriteFile(filepath.Join(b.shots, name+"-"+view.name+".png"), shot, 0o644); err != nil {
-			b.t.Fatal(err)
+			return nil, err
 		}
 		if scroll > 1 {
 			b.t.Errorf("%s (%s): %d pixels wider than the screen", at, view.name, scroll)
@@ -164,7 +196,7 @@ func (b *browser) look(at, name string) (links []string) {
 			Nodes            []string
 		}
 		if err := json.Unmarshal([]byte(found), &list); err != nil {
-			b.t.Fatal(err)
+			return nil, err
 		}
 		for _, v := range list {
 			if v.Impact == "serious" || v.Impact == "critical" {
@@ -174,48 +206,92 @@ func (b *browser) look(at, name string) (links []string) {
 			}
 		}
 	}
-	return links
+	return links, nil
 }
 
-// TestPages follows the links of every page from the first one. Each form of
-// page is looked at for each arena.
-func TestPages(t *testing.T) {
-	b := open(t)
-	type link struct{ at, arena string }
-	todo, seen, types, arenas := []link{{at: "/"}}, map[string]bool{}, map[string]int{}, map[string]bool{}
-	n := 0
-	for len(todo) > 0 {
-		l := todo[0]
-		todo = todo[1:]
+// link is a page and the arena that it is of.
+type link struct{ at, arena, name string }
+
+// forms chooses the pages that are looked at: some of each form of page for each arena.
+type forms struct {
+	seen   map[string]bool
+	types  map[string]int
+	arenas map[string]bool
+}
+
+// choose names the links of a list that shall be looked at.
+func (f *forms) choose(todo []link) (chosen []link) {
+	for _, l := range todo {
 		if m := arena.FindStringSubmatch(l.at); m != nil {
 			l.arena = m[1]
-			arenas[m[1]] = true
+			f.arenas[m[1]] = true
 		}
 		form := l.arena + ids.ReplaceAllString(strings.TrimPrefix(l.at, "/arenas/"+l.arena), "/x")
 		most := perType
 		if strings.Contains(form, "?") {
 			most = perQuery
 		}
-		if seen[l.at] || types[form] >= most || (l.arena == "" && types[form] > 0) {
+		if f.seen[l.at] || f.types[form] >= most || (l.arena == "" && f.types[form] > 0) {
 			continue
 		}
-		seen[l.at] = true
-		types[form]++
-		n++
+		f.seen[l.at] = true
+		f.types[form]++
 		name := strings.Trim(plain.ReplaceAllString(form, "-"), "-")
 		if name == "" {
 			name = "home"
 		}
-		for _, at := range b.look(l.at, fmt.Sprintf("%s-%d", name, types[form])) {
-			if !strings.HasPrefix(at, "/openapi") && !strings.HasPrefix(at, "/v1/") && !strings.Contains(at, "/file?") && !picture.MatchString(at) {
-				todo = append(todo, link{at, l.arena})
+		l.name = fmt.Sprintf("%s-%d", name, f.types[form])
+		chosen = append(chosen, l)
+	}
+	return chosen
+}
+
+// atOnce is how many pages are looked at at once.
+const atOnce = 3
+
+// TestPages follows the links of every page from the first one. Each form of
+// page is looked at for each arena.
+func TestPages(t *testing.T) {
+	b := open(t)
+	f := &forms{seen: map[string]bool{}, types: map[string]int{}, arenas: map[string]bool{}}
+	free := make(chan context.Context, atOnce)
+	for _, tab := range b.more(atOnce) {
+		free <- tab
+	}
+	n := 0
+	// Those of one distance from the first page at once, so that each run looks at the same.
+	for todo := f.choose([]link{{at: "/"}}); len(todo) > 0; {
+		found := make([][]string, len(todo))
+		var wg sync.WaitGroup
+		for i, l := range todo {
+			tab := <-free
+			wg.Go(func() {
+				defer func() { free <- tab }()
+				began := time.Now()
+				links, err := b.lookIn(tab, l.at, l.name)
+				if err != nil {
+					t.Error(err)
+				}
+				found[i] = links
+				t.Logf("%3d of %d: %s, %.1f s", n+i+1, n+len(todo), l.at, time.Since(began).Seconds())
+			})
+		}
+		wg.Wait()
+		n += len(todo)
+		var next []link
+		for i, l := range todo {
+			for _, at := range found[i] {
+				if !strings.HasPrefix(at, "/openapi") && !strings.HasPrefix(at, "/v1/") && !strings.Contains(at, "/file?") && !picture.MatchString(at) {
+					next = append(next, link{at: at, arena: l.arena})
+				}
 			}
 		}
+		todo = f.choose(next)
 	}
 	b.close()
-	t.Logf("%d pages of %d forms in %d arenas, each wide and light, narrow and dark", n, len(types), len(arenas))
-	if n < minPages || len(arenas) < 5 {
-		t.Errorf("only %d pages of %d arenas were found", n, len(arenas))
+	t.Logf("%d pages of %d forms in %d arenas, each wide and light, narrow and dark", n, len(f.types), len(f.arenas))
+	if n < minPages || len(f.arenas) < 5 {
+		t.Errorf("only %d pages of %d arenas were found", n, len(f.arenas))
 	}
 }
 
@@ -231,10 +307,11 @@ func TestOperator(t *testing.T) {
 	b.look("", "signin")
 	b.run(chromedp.Click(`form[action="/signin"] button`), chromedp.WaitVisible(`form[action="/operator/arena"]`))
 	b.look("", "operator")
-	var state string
+	var state, first string
+	b.run(chromedp.Evaluate(`"#" + document.querySelector("section.card").id`, &first))
 	press := func(button, want string) {
 		t.Helper()
-		b.run(chromedp.Click(`form[action="/operator/arena"] button[value="`+button+`"]`), chromedp.WaitVisible(`section.card .s-`+want), chromedp.Text(`section.card .state`, &state))
+		b.run(chromedp.Click(`form[action="/operator/arena"] button[value="`+button+`"]`), chromedp.WaitVisible(first+" .s-"+want), chromedp.Text(first+" .state", &state))
 		if state != want {
 			t.Errorf("after the button %s the first arena is %s", button, state)
 		}

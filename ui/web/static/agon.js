@@ -97,7 +97,8 @@
       x.values = (u, splits) => splits.map((n) => p.ticks[n] ?? "");
     } else if (p.time) {
       x.space = 110;
-      x.values = (u, splits) => splits.map((v) => utc(v).slice(5));
+      // To the second within an hour, with the day beyond one.
+      x.values = (u, splits) => { const s = u.scales.x.max - u.scales.x.min; return splits.map((v) => (s < 3600 ? new Date(v * 1000).toISOString().slice(11, 19) : utc(v).slice(s < 86400 ? 11 : 5))); };
     } else if (p.log) {
       x.splits = (u, i, min, max) => Array.from({ length: Math.floor(max) - Math.ceil(min) + 1 }, (_, n) => Math.ceil(min) + n);
       x.values = (u, splits) => splits.map((v) => "$" + num(10 ** v));
