@@ -21,6 +21,7 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/cassette"
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/gateway/provider/trainer"
 	"github.com/agon-arena/agon/gateway/tool"
 	"github.com/agon-arena/agon/gateway/tool/search"
 	"github.com/pelletier/go-toml/v2"
@@ -32,14 +33,22 @@ func NewGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 	return newGateway(ctx, o, dir)
 }
 
+// NewTrainerGateway is NewBriefGateway with a trainer's model behind the upstreams
+// of this machine, which judges go on to ask. What it is asked costs its owner, not
+// the run: its price is 0.
+func NewTrainerGateway(ctx context.Context, o Options, up *trainer.Upstream) (*gateway.Gateway, error) {
+	return newGateway(ctx, o, "", up)
+}
+
 // NewBriefGateway is NewGateway for a command whose accounts nobody asks for
 // afterwards: its books are in memory.
 func NewBriefGateway(ctx context.Context, o Options) (*gateway.Gateway, error) {
 	return newGateway(ctx, o, "")
 }
 
-// newGateway keeps books in dir, or in memory where it is empty.
-func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, error) {
+// newGateway keeps books in dir, or in memory where it is empty. free are upstreams
+// whose models cost nothing.
+func newGateway(ctx context.Context, o Options, dir string, free ...provider.Upstream) (*gateway.Gateway, error) {
 	prices, err := gateway.LoadPrices()
 	if err != nil {
 		return nil, err
@@ -85,6 +94,14 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 	if cfg.Upstreams, err = withOthers(o, prices, up); err != nil {
 		return nil, err
 	}
+	for _, u := range free {
+		for _, m := range u.Models() {
+			if err := prices.Set(m, gateway.Price{Kind: "chat", MaxOutput: maxFreeOutput, Version: "free"}); err != nil {
+				return nil, err
+			}
+		}
+		cfg.Upstreams = append(cfg.Upstreams, u)
+	}
 	if cfg.Tools, err = gatewayTools(o); err != nil {
 		return nil, err
 	}
@@ -102,6 +119,9 @@ func newGateway(ctx context.Context, o Options, dir string) (*gateway.Gateway, e
 	}
 	return gw, nil
 }
+
+// maxFreeOutput bounds a reply of a model that costs nothing, in tokens.
+const maxFreeOutput = 32 << 10
 
 // openBooks gives a gateway durable books, its key and a place for long bodies, all in dir. What a
 // crash left reserved is released here.

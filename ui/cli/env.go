@@ -19,6 +19,11 @@ type EnvServeOptions struct {
 	// Whole and Idle when a session ends by itself. 0: the default.
 	Sessions, Calls int
 	Whole, Idle     time.Duration
+	// Agent is a file or directory to play at POST /run, Runs how many at once (0: one a
+	// core), Endpoints the HOST:PORT of models that trainers may name there besides those of this machine.
+	Agent     string
+	Runs      int
+	Endpoints []string
 	// Ready is called with what is served where; never nil.
 	Ready func(EnvReady) error
 }
@@ -39,11 +44,13 @@ func (a *App) envCmd(r Roles) *cobra.Command {
 		Long: `Serve tasks as an environment for reinforcement learning: a trainer opens a session of a
 task, its policy calls the kind's own tools, and the kind's own scorer says the reward.
 One server speaks the forms of ORS, OpenEnv (/ws and /mcp) and NeMo Gym (docs/environments.md).
+With --agent it plays that agent whole, in its box, with the trainer's own model behind the gateway
+(POST /run), and tells the tokens of each call: so that agents of every kind can be trained.
 
 Hidden tasks of an arena, and tasks that are held back, are never served. Sessions that are
 left end by their deadline. Whoever reaches the address may play: serve it to your own network only.
 JSON, when it can be asked: {url, environment, tasks, withheld}.`,
-		Example: "  agon env serve --arena {arena} --listen 127.0.0.1:8010\n  agon env serve --tasks ./my-problems",
+		Example: "  agon env serve --arena {arena} --listen 127.0.0.1:8010\n  agon env serve --tasks ./my-problems\n  agon env serve --arena {arena} --agent agent.py",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.EnvServe == nil {
@@ -73,6 +80,9 @@ JSON, when it can be asked: {url, environment, tasks, withheld}.`,
 	f.IntVar(&o.Calls, "calls", 0, "`number` of calls in an episode (256)")
 	f.DurationVar(&o.Whole, "deadline", 0, "a session ends so long after it began (1h)")
 	f.DurationVar(&o.Idle, "idle", 0, "a session ends so long after its last request (10m)")
+	f.StringVar(&o.Agent, "agent", "", "agent that POST /run plays: a `file`, or a directory")
+	f.IntVar(&o.Runs, "runs", 0, "`number` of runs of the agent at once (one a core)")
+	f.StringSliceVar(&o.Endpoints, "endpoint", nil, "`host:port` of a model that trainers may name, besides those of this machine")
 	f.String("listen", "", "`address` to serve on (AGON_LISTEN)")
 	return a.noun(&cobra.Command{
 		Use:     "env",

@@ -1,6 +1,6 @@
 // Package env serves environments (package environment) to trainers over HTTP, in
 // the forms that their libraries speak: task and session routes of ORS, OpenEnv's
-// WebSocket /ws and JSON-RPC /mcp, NeMo Gym's /seed_session, tools and /verify.
+// WebSocket /ws and JSON-RPC /mcp, NeMo Gym's /seed_session, tools, /verify and /run.
 // docs/environments.md lists every route.
 package env
 
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/environment"
@@ -31,6 +32,10 @@ const split = "train"
 type Server struct {
 	Sessions *environment.Sessions
 	Log      *slog.Logger
+	// Runner plays whole episodes of an agent for POST /run, each within Whole (1 h
+	// by default); nil: there is none.
+	Runner environment.Runner
+	Whole  time.Duration
 
 	next atomic.Int64 // the task of who names none
 }
@@ -41,7 +46,9 @@ func (s *Server) Handler() http.Handler {
 	s.ors(m)
 	s.openEnv(m)
 	s.nemo(m)
-	return m
+	m.HandleFunc("POST /run", s.run)
+	// No page of a browser may play here: what it sends tells that it is of another origin.
+	return http.NewCrossOriginProtection().Handler(m)
 }
 
 // pick is what a request says of the task that it wants.

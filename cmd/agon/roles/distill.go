@@ -57,7 +57,7 @@ func distillRole(ctx context.Context, o kit.Options, d cli.DistillOptions, tell 
 		if err != nil {
 			return nil, err
 		}
-		e, err := serveEnv(ctx, o, s.list, ln, cli.EnvServeOptions{Calls: 64})
+		e, err := serveEnv(ctx, o, s.list, ln, cli.EnvServeOptions{Calls: 64}, nil)
 		if err != nil {
 			_ = ln.Close() // nobody was served
 			return nil, err
@@ -75,7 +75,7 @@ func distillRole(ctx context.Context, o kit.Options, d cli.DistillOptions, tell 
 // distillTasks are the public tasks to train on, and those to measure by: the ones
 // that --eval names, else a fifth by the hash of their keys. A task stands in one.
 func distillTasks(o kit.Options, d cli.DistillOptions) (train, held []*task.Task, err error) {
-	all, _, err := envTasks(o, d.Arena, d.TaskDirs)
+	all, _, _, err := envTasks(o, d.Arena, d.TaskDirs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,7 +93,7 @@ func distillTasks(o kit.Options, d cli.DistillOptions) (train, held []*task.Task
 		}
 		return train, held, nil
 	}
-	if held, _, err = envTasks(o, "", d.Eval); err != nil {
+	if held, _, _, err = envTasks(o, "", d.Eval); err != nil {
 		return nil, nil, err
 	}
 	names := map[string]bool{}

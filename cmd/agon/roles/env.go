@@ -18,15 +18,22 @@ import (
 
 // envRole is `agon env serve`.
 func envRole(ctx context.Context, o kit.Options, c cli.EnvServeOptions) error {
-	list, withheld, err := envTasks(o, c.Arena, c.Tasks)
+	list, f, withheld, err := envTasks(o, c.Arena, c.Tasks)
 	if err != nil {
 		return err
+	}
+	var run *envRunner
+	if c.Agent != "" {
+		if run, err = newEnvRunner(ctx, o, list, f, c); err != nil {
+			return err
+		}
+		defer run.close()
 	}
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return &agon.Error{Code: "listen", Status: 409, Field: "listen", Message: fmt.Sprintf("cannot listen on %s: %v", o.Listen, err), Mend: "choose another address with --listen"}
 	}
-	e, err := serveEnv(ctx, o, list, ln, c)
+	e, err := serveEnv(ctx, o, list, ln, c, run)
 	if err != nil {
 		_ = ln.Close() // nobody was served
 		return err
@@ -59,18 +66,47 @@ func noEnvironment(o kit.Options, kind string) error {
 			can = append(can, k.Kind)
 		}
 	}
-	return &agon.Error{Code: "wrong_kind", Status: 422, Field: "arena", Message: fmt.Sprintf("agents of the kind %s own their loop: its tasks cannot be played call by call", kind), Mend: "the kinds that can: " + strings.Join(can, ", ")}
+	return &agon.Error{Code: "wrong_kind", Status: 422, Field: "arena", Message: fmt.Sprintf("agents of the kind %s own their loop: its tasks cannot be played call by call", kind), Mend: "the kinds that can: " + strings.Join(can, ", ") + "; --agent FILE plays a whole agent of any"}
 }
 
-// serveEnv serves tasks of one kind on ln until stop, within the limits of c.
-func serveEnv(ctx context.Context, o kit.Options, list []*task.Task, ln net.Listener, c cli.EnvServeOptions) (*servedEnv, error) {
-	k, _ := o.Kits.Of(list[0].Config.Agon.Kind)
-	if k.Environment == nil {
-		return nil, noEnvironment(o, list[0].Config.Agon.Kind)
+// wholeEnv are tasks of a kind whose agents own their loop: they are listed, and
+// played by POST /run only.
+type wholeEnv struct {
+	o    kit.Options
+	kind string
+	list []environment.Task
+}
+
+func newWholeEnv(o kit.Options, list []*task.Task) wholeEnv {
+	e := wholeEnv{o: o, kind: list[0].Config.Agon.Kind}
+	for _, t := range list {
+		e.list = append(e.list, environment.Task{Key: t.Key, Prompt: t.Instruction})
 	}
-	e, err := k.Environment(ctx, o, list)
-	if err != nil {
-		return nil, err
+	return e
+}
+
+func (e wholeEnv) Name() string              { return e.kind }
+func (e wholeEnv) Tasks() []environment.Task { return e.list }
+func (e wholeEnv) Tools() []environment.Tool { return nil }
+func (e wholeEnv) Open(context.Context, string, int64) (environment.Episode, error) {
+	return nil, noEnvironment(e.o, e.kind)
+}
+
+// serveEnv serves tasks of one kind on ln until stop, within the limits of c. run
+// plays whole agents on them; nil: none.
+func serveEnv(ctx context.Context, o kit.Options, list []*task.Task, ln net.Listener, c cli.EnvServeOptions, run *envRunner) (*servedEnv, error) {
+	k, _ := o.Kits.Of(list[0].Config.Agon.Kind)
+	var e environment.Environment
+	switch {
+	case k.Environment != nil:
+		var err error
+		if e, err = k.Environment(ctx, o, list); err != nil {
+			return nil, err
+		}
+	case run != nil:
+		e = newWholeEnv(o, list)
+	default:
+		return nil, noEnvironment(o, list[0].Config.Agon.Kind)
 	}
 	sessions := environment.NewSessions(e, environment.Limits{Sessions: c.Sessions, Calls: c.Calls, Whole: c.Whole, Idle: c.Idle}, time.Now)
 	ctx, cancel := context.WithCancel(ctx)
@@ -79,8 +115,11 @@ func serveEnv(ctx context.Context, o kit.Options, list []*task.Task, ln net.List
 		sessions.Run(ctx)
 		close(swept)
 	}()
-	s := &env.Server{Sessions: sessions, Log: o.Log}
-	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	s := &env.Server{Sessions: sessions, Log: o.Log, Whole: c.Whole}
+	if run != nil {
+		s.Runner = run
+	}
+	srv := &http.Server{Handler: s.Handler(), BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with Close in stop
 	return &servedEnv{"http://" + ln.Addr().String(), e.Name(), len(e.Tasks()), done, func() {
@@ -90,45 +129,46 @@ func serveEnv(ctx context.Context, o kit.Options, list []*task.Task, ln net.List
 	}}, nil
 }
 
-// envTasks are the public tasks of an arena or of directories, of one kind;
-// withheld counts the arena's hidden ones, which are not even read for their texts.
-func envTasks(o kit.Options, arena string, dirs []string) (list []*task.Task, withheld int, err error) {
+// envTasks are the public tasks of an arena or of directories, of one kind; f is the
+// arena's file, nil for directories. withheld counts its hidden ones, which are not even
+// read for their texts.
+func envTasks(o kit.Options, arena string, dirs []string) (list []*task.Task, f *kit.ArenaFile, withheld int, err error) {
 	if len(dirs) > 0 {
 		if list, err = o.Kits.TasksIn(dirs); err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		for _, t := range list[1:] {
 			if t.Config.Agon.Kind != list[0].Config.Agon.Kind {
-				return nil, 0, &agon.Error{Code: "bad_flag", Status: 422, Field: "tasks", Message: fmt.Sprintf("--tasks: %s is of the kind %s, %s of %s", list[0].Key, list[0].Config.Agon.Kind, t.Key, t.Config.Agon.Kind), Mend: "serve one kind at a time"}
+				return nil, nil, 0, &agon.Error{Code: "bad_flag", Status: 422, Field: "tasks", Message: fmt.Sprintf("--tasks: %s is of the kind %s, %s of %s", list[0].Key, list[0].Config.Agon.Kind, t.Key, t.Config.Agon.Kind), Mend: "serve one kind at a time"}
 			}
 		}
-		return list, 0, nil
+		return list, nil, 0, nil
 	}
-	f, err := envArena(o, arena)
+	a, err := envArena(o, arena)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
-	for _, name := range f.Sets {
-		got, _, err := kit.LoadSet(o, f.Kind, name)
+	for _, name := range a.Sets {
+		got, _, err := kit.LoadSet(o, a.Kind, name)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		list = append(list, got...)
 	}
-	for _, name := range f.Hidden {
-		if got, _, err := kit.LoadSet(o, f.Kind, name); err == nil {
+	for _, name := range a.Hidden {
+		if got, _, err := kit.LoadSet(o, a.Kind, name); err == nil {
 			withheld += len(got)
 		}
 	}
 	if len(list) == 0 {
-		return nil, 0, &agon.Error{Code: "no_tasks", Status: 422, Field: "arena", Message: f.ID + " has no public task to serve", Mend: "hidden tasks are never served; name public ones with --tasks"}
+		return nil, nil, 0, &agon.Error{Code: "no_tasks", Status: 422, Field: "arena", Message: a.ID + " has no public task to serve", Mend: "hidden tasks are never served; name public ones with --tasks"}
 	}
 	for _, t := range list {
 		if err := o.Kits.CheckTask(t); err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 	}
-	return list, withheld, nil
+	return list, &a, withheld, nil
 }
 
 // envArena reads an arena file, or takes the arena of this id that a kind ships.

@@ -116,6 +116,8 @@ type request struct {
 	Model         string          `json:"model"`
 	Messages      []message       `json:"messages"`
 	Stream        bool            `json:"stream"`
+	Logprobs      bool            `json:"logprobs"`
+	TokenIDs      bool            `json:"return_token_ids"`
 	StreamOptions *streamOptions  `json:"stream_options"`
 	Input         json.RawMessage `json:"input"`
 }
@@ -213,10 +215,12 @@ type (
 		ToolCalls []toolCall `json:"tool_calls,omitempty"`
 	}
 	choice struct {
-		Index   int     `json:"index"`
-		Message *full   `json:"message,omitempty"`
-		Delta   *delta  `json:"delta,omitempty"`
-		Finish  *string `json:"finish_reason"`
+		Index    int     `json:"index"`
+		Message  *full   `json:"message,omitempty"`
+		Delta    *delta  `json:"delta,omitempty"`
+		Finish   *string `json:"finish_reason"`
+		IDs      []int64 `json:"token_ids,omitempty"`
+		Logprobs *probs  `json:"logprobs,omitempty"`
 	}
 	usage struct {
 		Prompt     int `json:"prompt_tokens"`
@@ -230,6 +234,7 @@ type (
 		Model   string   `json:"model"`
 		Choices []choice `json:"choices"`
 		Usage   *usage   `json:"usage,omitempty"`
+		Prompt  []int64  `json:"prompt_token_ids,omitempty"`
 	}
 )
 
@@ -238,23 +243,30 @@ func chat(q request, r *Rule, body []byte) answer {
 	id := hex.EncodeToString(sum[:12])
 	finish := "stop"
 	calls := make([]toolCall, 0, len(r.ToolCalls))
-	out := len(r.Content)
+	said := r.Content
 	for i, t := range r.ToolCalls {
 		finish = "tool_calls"
-		out += len(t.Name) + len(t.text)
+		said += t.Name + t.text
 		calls = append(calls, toolCall{
 			Index: &i, ID: fmt.Sprintf("call_%s_%d", id[:12], i), Type: "function",
 			Function: function{Name: t.Name, Arguments: t.text},
 		})
 	}
-	in := 0
+	var asked strings.Builder
 	for _, m := range q.Messages {
-		in += len(text(m.Content)) + 8
+		asked.WriteString(text(m.Content) + strings.Repeat(" ", 8))
 	}
-	u := &usage{Prompt: in/4 + 1, Completion: out/4 + 1}
+	u := &usage{Prompt: asked.Len()/4 + 1, Completion: len(said)/4 + 1}
 	u.Total = u.Prompt + u.Completion
 	// The time is left at zero: same request, same bytes.
 	base := reply{ID: "chatcmpl-" + id, Model: Name}
+	last := choice{Finish: &finish} // tells the tokens of what was said
+	if q.TokenIDs {
+		base.Prompt, last.IDs = tokens(asked.String()), tokens(said)
+	}
+	if q.Logprobs {
+		last.Logprobs = certain(said)
+	}
 
 	if !q.Stream {
 		base.Object = "chat.completion"
@@ -265,7 +277,8 @@ func chat(q request, r *Rule, body []byte) answer {
 		for i := range calls {
 			calls[i].Index = nil
 		}
-		base.Choices = []choice{{Message: m, Finish: &finish}}
+		last.Message = m
+		base.Choices = []choice{last}
 		base.Usage = u
 		return answer{status: http.StatusOK, ctype: "application/json", parts: [][]byte{encode(base)}}
 	}
@@ -275,6 +288,7 @@ func chat(q request, r *Rule, body []byte) answer {
 	event := func(c []choice, u *usage) {
 		b := base
 		b.Choices, b.Usage = c, u
+		base.Prompt = nil // told once
 		a.parts = append(a.parts, []byte("data: "+string(encode(b))+"\n\n"))
 	}
 	piece := func(d delta) { event([]choice{{Delta: &d}}, nil) }
@@ -291,7 +305,8 @@ func chat(q request, r *Rule, body []byte) answer {
 			piece(delta{ToolCalls: []toolCall{{Index: t.Index, Function: function{Arguments: s}}}})
 		}
 	}
-	event([]choice{{Delta: &delta{}, Finish: &finish}}, nil)
+	last.Delta = &delta{}
+	event([]choice{last}, nil)
 	if q.StreamOptions != nil && q.StreamOptions.IncludeUsage {
 		event([]choice{}, u)
 	}

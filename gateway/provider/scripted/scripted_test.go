@@ -211,3 +211,43 @@ func TestJoinKeepsScriptsApart(t *testing.T) {
 		}
 	}
 }
+
+// Whoever asks for tokens gets as many as usage counts, whole or as a stream.
+func TestTokens(t *testing.T) {
+	u := New(parse(t, sample, "toml"))
+	for _, ask := range []string{
+		`"stream":false`, `"stream":true,"stream_options":{"include_usage":true}`,
+	} {
+		r, err := u.Do(t.Context(), provider.Request{Path: provider.PathChat, Model: Name, Body: []byte(`{"model":"scripted","logprobs":true,"return_token_ids":true,` + ask + `,"messages":[{"role":"user","content":"the stack is wrong"}]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(r.Body)
+		var prompt, ids, logprobs int
+		var used usage
+		for line := range strings.Lines(string(b)) {
+			var got reply
+			if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &got) != nil {
+				continue
+			}
+			prompt += len(got.Prompt)
+			if got.Usage != nil {
+				used = *got.Usage
+			}
+			for _, c := range got.Choices {
+				ids += len(c.IDs)
+				if c.Logprobs != nil {
+					logprobs += len(c.Logprobs.Content)
+				}
+			}
+		}
+		if prompt == 0 || prompt != used.Prompt || ids != used.Completion || logprobs != ids {
+			t.Errorf("%s: %d of %d of the prompt, %d ids and %d log-probabilities of %d", ask, prompt, used.Prompt, ids, logprobs, used.Completion)
+		}
+	}
+	if r, err := u.Do(t.Context(), provider.Request{Path: provider.PathChat, Model: Name, Body: []byte(`{"model":"scripted","messages":[{"role":"user","content":"x"}]}`)}); err != nil {
+		t.Error(err)
+	} else if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "token_ids") || strings.Contains(string(b), "logprobs") {
+		t.Errorf("unasked: %s", b)
+	}
+}
