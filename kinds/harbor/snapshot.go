@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,7 +58,7 @@ func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room i
 		return nil, "", fmt.Errorf("encode snapshot: %w", err)
 	}
 	got, errs := &bounded{limit: maxWork + 1<<20}, &ending{limit: 1 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", snapshotPy}, Dir: "/", Stdin: bytes.NewReader(job), Stdout: got, Stderr: errs})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", snapshotPy}, Dir: "/", Stdin: bytes.NewReader(job), Stdout: got, Stderr: errs})
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("read the work: %w", err)
@@ -182,104 +180,13 @@ func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error
 	return buf.Bytes(), dropped, err
 }
 
-// settings are files and directories of /etc that programs read before they do
-// what they are asked: loaders, shells, interpreters, who is who.
-var settings = []string{
-	"ld.so", "profile", "bash", "zsh", "environment", "python", "perl", "gitconfig", "passwd", "group", "shadow", "gshadow", "nsswitch.conf", "hosts", "resolv.conf",
-	"hostname", "host.conf", "gai.conf", "pip.conf", "npmrc", "inputrc", "ssl", "pam", "security", "alternatives", "locale", "gconv", "ca-certificates", "java", "node", "ruby", "php", "curlrc", "wgetrc", "agon",
-}
-
-// dangerous tells whether a changed file would reach the verifier's own programs.
-func (s *stage) dangerous(p string, kind byte, target string) bool {
-	at := "/" + p
-	in := false
-	for _, o := range append(slices.Clone(s.open), logsDir+"/artifacts") {
-		in = in || at == o || strings.HasPrefix(at, o+"/")
-	}
-	if !in || at == layerDir || strings.HasPrefix(at, layerDir+"/") {
-		return true
-	}
-	if rest, ok := strings.CutPrefix(p, "etc/"); ok {
-		for _, name := range settings {
-			if strings.HasPrefix(rest, name) {
-				return true
-			}
-		}
-	}
-	if kind == tar.TypeSymlink {
-		to := target
-		if down := strings.TrimLeft(target, "./"); strings.Contains("/"+down+"/", "/../") {
-			return true // where it leads depends on other links
-		}
-		if !path.IsAbs(to) {
-			to = path.Join(path.Dir(at), to)
-		}
-		to = path.Clean(to)
-		for _, no := range []string{"/", "/proc", "/dev", "/verifier", agentDir, testsDir, solutionDir} {
-			if to == no || no != "/" && strings.HasPrefix(to, no+"/") {
-				return true
-			}
-		}
-		if to == logsDir || strings.HasPrefix(to, logsDir+"/") && !strings.HasPrefix(to, logsDir+"/artifacts") {
-			return true
-		}
-	}
-	for _, bin := range filepath.SplitList(s.root.Path) {
-		prefix := path.Dir(bin)
-		if prefix == "/usr" || prefix == "/" {
-			continue
-		}
-		switch {
-		case strings.HasPrefix(at, bin+"/"):
-			// A program of its own may stand there; it may not take the place of another.
-			if s.program(path.Base(at)) {
-				return true
-			}
-		case at == prefix || at == bin:
-			return kind != tar.TypeDir
-		case strings.HasPrefix(at, prefix+"/lib"):
-			rest := at[len(prefix)+1:]
-			if strings.Contains(rest+"/", "/python") || s.there(at) {
-				return true
-			}
-		case prefix == localDir && strings.HasPrefix(at, localDir+"/") && kind != tar.TypeDir && s.there(at):
-			return true
-		}
-	}
-	return false
-}
-
-// there tells whether the root has a file or directory, as it was made.
-func (s *stage) there(at string) bool {
-	fi, err := os.Lstat(filepath.Join(s.root.Dir, at))
-	return err == nil && !fi.IsDir()
-}
-
-// program tells whether a name is one of the verifier's programs.
-func (s *stage) program(name string) bool {
-	if _, err := fs.Stat(tools, "tools/"+name); err == nil {
-		return true
-	}
-	for _, list := range alike {
-		if slices.Contains(list, name) {
-			return true
-		}
-	}
-	for _, bin := range append(filepath.SplitList(s.root.Path), "/usr/sbin", "/sbin") {
-		if _, err := os.Lstat(filepath.Join(s.root.Dir, bin, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // replay lays a cleaned snapshot out in a box over the same files as before.
 func (s *stage) replay(ctx context.Context, box sandbox.Box, archive []byte) error {
 	if len(archive) == 0 {
 		return nil
 	}
 	errs := &ending{limit: 1 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", replayPy}, Dir: "/", Stdin: bytes.NewReader(archive), Stdout: errs, Stderr: errs})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", replayPy}, Dir: "/", Stdin: bytes.NewReader(archive), Stdout: errs, Stderr: errs})
 	switch {
 	case err != nil:
 		return fmt.Errorf("lay out the work: %w", err)

@@ -29,6 +29,7 @@ type stage struct {
 	base  string   // what lies in it, on the host; "" for nothing
 	open  []string // directories that can be written, in the boxes: the work directory is one of them or lies in one
 	env   []string
+	libs  []string // where variables of the boxes tell loaders to look
 	tmp   string
 	turns []turn
 
@@ -96,7 +97,7 @@ func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage
 		s.close()
 		return nil, fmt.Errorf("work directory %.200q: want one like /app", s.dir)
 	}
-	s.open = opened(s.root.Dir, s.dir)
+	s.open, s.libs = opened(s.root.Dir, s.dir), s.named()
 	return s, nil
 }
 
@@ -134,6 +135,20 @@ func plainName(s string) bool {
 func isDir(p string) bool {
 	fi, err := os.Lstat(p)
 	return err == nil && fi.IsDir()
+}
+
+// python is the root's interpreter by its whole path: what an agent put before it in PATH is
+// not asked what the agent left.
+func (s *stage) python() string {
+	if strings.Contains(s.root.Python, "/") {
+		return s.root.Python
+	}
+	for _, bin := range filepath.SplitList(s.root.Path) {
+		if _, err := os.Lstat(filepath.Join(s.root.Dir, bin, s.root.Python)); err == nil {
+			return path.Join(bin, s.root.Python)
+		}
+	}
+	return s.root.Python
 }
 
 // copy lays out what COPY names, of a directory of the task.

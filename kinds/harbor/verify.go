@@ -42,6 +42,7 @@ const (
 	rewardDir   = logsDir + "/verifier"
 	rewardText  = rewardDir + "/reward.txt"
 	rewardJSON  = rewardDir + "/reward.json"
+	forgedMark  = rewardDir + "/forged" // what code of an exploiting agent leaves where it could have left a reward
 	maxReward   = 64 << 10
 )
 
@@ -107,6 +108,7 @@ type verdict struct {
 	value   float64            // 0 to 1
 	rewards map[string]float64 // by key
 	detail  string
+	forged  bool // code of the work could write where the reward is
 }
 
 // verify returns what the verifier of a turn says that work is worth. An error is
@@ -192,10 +194,14 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 	}
 	calls, _ := box.ReadFile(answered, maxLog)
 	env.Progress("verifier", s.task.Key, map[string]any{"step": u.name, "exit": x.Code, "left_out": dropped, "answered": plain.Short(string(calls), 4000)})
+	_, err = box.ReadFile(forgedMark, 1)
+	forged := err == nil || errors.Is(err, sandbox.ErrUnsafe)
 	if x.Limit != "" {
-		return verdict{detail: "the verifier reached its " + x.Limit + " limit"}, nil
+		return verdict{detail: "the verifier reached its " + x.Limit + " limit", forged: forged}, nil
 	}
-	return reward(box)
+	v, err := reward(box)
+	v.forged = forged
+	return v, err
 }
 
 // startPrograms starts the helper behind as-agent. stop ends it.
@@ -205,7 +211,7 @@ func startPrograms(ctx context.Context, box sandbox.Box, s *stage) (stop func(),
 	go func() {
 		defer close(done)
 		// How it ends says nothing: programs of the contestant may kill it.
-		_, _ = box.Exec(ctx, sandbox.Cmd{Args: []string{s.root.Python, "-I", "-S", "-c", agentdPy}, Dir: "/tmp", UID: programUID, Untrusted: true})
+		_, _ = box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", agentdPy}, Dir: "/tmp", UID: programUID, Untrusted: true})
 	}()
 	stop = func() {
 		cancel()
@@ -312,7 +318,7 @@ func reward(box sandbox.Box) (verdict, error) {
 		if err != nil {
 			return verdict{detail: path.Base(f.at) + ": " + plain.Short(err.Error(), 200)}, nil
 		}
-		return verdict{v, all, fmt.Sprintf("reward %v", v)}, nil
+		return verdict{value: v, rewards: all, detail: fmt.Sprintf("reward %v", v)}, nil
 	}
 	return verdict{detail: "the verifier left no reward"}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/validator"
@@ -218,23 +219,8 @@ func driver(t testing.TB, o kit.Options) (sandbox.Driver, string) {
 	return opened.driver, opened.root
 }
 
-// Play enters files in the kit's arena and plays them as a validator does: in
-// boxes of this machine, with a gateway on which the kit's script answers. It
-// returns every attempt; a fault of ours fails the test. No box, no test: it fails.
-func Play(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
-	t.Helper()
-	out := PlayAny(t, k, files)
-	for _, a := range out {
-		if a.Fault.Ours() {
-			t.Fatalf("%s: fault %s: %s", k.Kind, a.Fault, a.Reason)
-		}
-	}
-	return out
-}
-
-// PlayAny is Play where a fault of ours is what is looked for: it ends there, with
-// that attempt as the last.
-func PlayAny(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
+// arena is the kit's arena with its tasks, its kind and a player of it in boxes of this machine.
+func arena(t testing.TB, k kit.Kit) (*kit.Player, kind.Kind, *blobfs.Store, agon.Arena) {
 	t.Helper()
 	// Boxes see parts of this path: it is short.
 	dir, err := tempdir.Make("kit")
@@ -256,20 +242,65 @@ func PlayAny(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
 		}
 		a.Tasks = append(a.Tasks, ref)
 	}
-	digest, err := blob.PutFiles(ctx, blobs, files.blobs(), blob.TreeLimits{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ks := o.Kinds(root)
 	p, err := kit.NewPlayer(ctx, o, d, root, ks, blobs, filepath.Join(dir, "trees"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	t.Cleanup(func() { p.Close() })
+	return p, ks[k.Kind], blobs, a
+}
+
+// Twins has the kind count what stands between a task's tests and one that forges
+// their verdict, for each task of the kit's arena.
+func Twins(t testing.TB, k kit.Kit) (out []kind.TwinCount) {
+	t.Helper()
+	p, kd, _, a := arena(t, k)
+	for _, ref := range a.Tasks {
+		spec := agon.RunSpec{Run: "check", Tasks: []agon.TaskRef{ref}, Policy: a.Policy}
+		env, done := p.Env(spec)
+		tk, err := env.Task(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := kd.(kind.Twinned).Twins(t.Context(), env, spec, tk)
+		done()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, list...)
+	}
+	return out
+}
+
+// Play enters files in the kit's arena and plays them as a validator does: in
+// boxes of this machine, with a gateway on which the kit's script answers. It
+// returns every attempt; a fault of ours fails the test. No box, no test: it fails.
+func Play(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
+	t.Helper()
+	out := PlayAny(t, k, files)
+	for _, a := range out {
+		if a.Fault.Ours() {
+			t.Fatalf("%s: fault %s: %s", k.Kind, a.Fault, a.Reason)
+		}
+	}
+	return out
+}
+
+// PlayAny is Play where a fault of ours is what is looked for: it ends there, with
+// that attempt as the last.
+func PlayAny(t testing.TB, k kit.Kit, files Files) []*validator.Attempt {
+	t.Helper()
+	ctx := t.Context()
+	p, kd, blobs, a := arena(t, k)
+	digest, err := blob.PutFiles(ctx, blobs, files.blobs(), blob.TreeLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	v := agon.View{Arena: a, Submission: agon.Submission{ID: "submission", Arena: a.ID, Digest: digest}}
 	var out []*validator.Attempt
 	for len(out) < maxRuns {
-		plan, err := ks[k.Kind].Plan(v)
+		plan, err := kd.Plan(v)
 		if err != nil {
 			t.Fatal(err)
 		}
