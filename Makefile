@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: image serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser walk kind lint fmt docs clean
+.PHONY: image serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -82,6 +82,10 @@ interop: build ## real clients from the package indexes against agon (slow, need
 
 browser: build ## every page in a real Chromium with axe, over the demo arenas (slow)
 	@GO="$(GO)" ./scripts/browser.sh
+
+pictures: build ## take README's pictures of the demo arenas again, into docs/pictures
+	@mkdir -p docs/pictures
+	@GO="$(GO)" AGON_BROWSER_PICTURES="$(CURDIR)/docs/pictures" ./scripts/browser.sh
 
 walk: ## the first ten minutes of docs/first.md, each command as it stands there, in a clean clone (slow)
 	@./scripts/walk.sh

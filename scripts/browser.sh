@@ -3,6 +3,7 @@
 # axe finds nothing serious, nothing leaves the machine, nothing errs. Pictures
 # stay in .cache/browser/shots. Slow; not part of CI.
 # AGON_BROWSER_URL and AGON_BROWSER_DATA name a server that runs already instead.
+# AGON_BROWSER_PICTURES: only take README's pictures, into that directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 die() { printf 'browser: %s\n' "$*" >&2; exit 1; }
@@ -39,4 +40,6 @@ fi
 [ -n "${AGON_BROWSER_DATA:-}" ] || die "AGON_BROWSER_DATA must name the data directory of AGON_BROWSER_URL, for the operator's key"
 rm -rf "$dir/shots"
 export AGON_BROWSER_URL AGON_BROWSER_DATA AGON_BROWSER_SHOTS="$dir/shots" AGON_AXE="$dir/package/axe.min.js" AGON_CHROMIUM="$chromium" AGON_BIN="$PWD/bin/agon"
-${GO:-go} test -tags browser -count=1 -timeout 60m -v ./ui/web/browsertest
+only=.
+if [ -n "${AGON_BROWSER_PICTURES:-}" ]; then only=TestReadme; fi
+${GO:-go} test -tags browser -count=1 -timeout 60m -v -run "$only" ./ui/web/browsertest

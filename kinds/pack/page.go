@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -37,11 +39,32 @@ func runData(_ context.Context, v web.RunView) any {
 			} `json:"tool"`
 		}
 		if e.Type == agon.EventTool && json.Unmarshal(e.Data, &d) == nil && d.Tool != nil {
-			out.Touched = append(out.Touched, touched{d.Tool.Tool, strings.TrimSpace(string(d.Tool.Request)), d.Tool.Outcome})
+			out.Touched = append(out.Touched, touched{d.Tool.Tool, argumentsOf(d.Tool.Request), d.Tool.Outcome})
 		}
 	}
 	if out.Verdict == nil && len(out.Touched) == 0 {
 		return nil
 	}
 	return out
+}
+
+// argumentsOf shows a call's arguments by name, without the form that they travel in.
+func argumentsOf(request json.RawMessage) string {
+	var r struct {
+		Args   []json.RawMessage          `json:"args"`
+		Kwargs map[string]json.RawMessage `json:"kwargs"`
+	}
+	if json.Unmarshal(request, &r) != nil || len(r.Args) > 0 || len(r.Kwargs) == 0 {
+		return strings.TrimSpace(string(request))
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(r.Kwargs)) {
+		v := string(r.Kwargs[k])
+		var s string
+		if json.Unmarshal(r.Kwargs[k], &s) == nil {
+			v = s
+		}
+		out = append(out, k+": "+v)
+	}
+	return strings.Join(out, " · ")
 }

@@ -17,9 +17,11 @@ var runHTML string
 // replayPage is what a run's page shows of its replay.
 type replayPage struct {
 	play.Replay
-	Better string // "lower" or "higher"
-	Pairs  []pairRow
-	Won    int
+	Withheld   bool // the reader may not see what the replay printed
+	Submission string
+	Better     string // "lower" or "higher"
+	Pairs      []pairRow
+	Won        int
 	// Lineage are the records before, the base first, and this submission's own.
 	Lineage []ancestor
 	Older   int // records that are left out
@@ -47,10 +49,12 @@ const maxLineage = 12
 func runData(c *coordinator.Coordinator) func(context.Context, web.RunView) any {
 	return func(ctx context.Context, v web.RunView) any {
 		var n play.Replay
-		if !v.Note(play.NoteReplay, "", &n) {
+		withheld := !v.Note(play.NoteReplay, "", &n)
+		if withheld && !v.Run.State.Final() {
 			return nil
 		}
 		p := newReplayPage(n)
+		p.Withheld, p.Submission = withheld, v.Run.Submission
 		if b, err := c.Book(ctx, v.Run.Arena); err == nil && b != nil {
 			p.line(b, v.Run.Submission)
 		}

@@ -435,6 +435,9 @@ func targetParts(t *client.Target) []float64 {
 }
 
 func weightBars(arena string, t *client.Target, due []float64, set map[uint16]float64, name func(uint16) string) *Chart {
+	if len(t.UIDs) < 2 {
+		return nil // the table says it
+	}
 	var list []item
 	for i, uid := range t.UIDs {
 		now := set[uid]

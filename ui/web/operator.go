@@ -67,7 +67,13 @@ func (s *server) operator(q *request) error {
 		if err != nil {
 			return err
 		}
-		data.Needs = append(data.Needs, ruleAlarms(a.Title, decided)...)
+		data.Needs = append(data.Needs, ruleAlarms(a.Title, decided, func(id string) string {
+			sub, err := s.cfg.Platform.Submission(q.Context(), q.caller, id)
+			if err != nil { // its id says which
+				return short(id)
+			}
+			return plain.Line(sub.Name)
+		})...)
 		data.Arenas = append(data.Arenas, r)
 	}
 	return s.render(q, http.StatusOK, "operator", data)
@@ -118,11 +124,11 @@ func alarms(title string, h store.Lately, now time.Time) (out []string) {
 
 // ruleAlarms are the alarms that the rules of decisions raise themselves: numbers
 // of theirs whose names end in "alarm", of the newest decisions.
-func ruleAlarms(title string, list []agon.Decision) (out []string) {
+func ruleAlarms(title string, list []agon.Decision, name func(submission string) string) (out []string) {
 	for _, d := range list {
-		for _, name := range slices.Sorted(maps.Keys(d.Numbers)) {
-			if strings.HasSuffix(name, "alarm") && d.Numbers[name] != 0 {
-				out = append(out, fmt.Sprintf("%s: the rule raises an alarm (%s) over %s: %s", title, strings.ReplaceAll(name, "_", " "), short(d.Challenger), plain.Line(d.Sentence)))
+		for _, alarm := range slices.Sorted(maps.Keys(d.Numbers)) {
+			if strings.HasSuffix(alarm, "alarm") && d.Numbers[alarm] != 0 {
+				out = append(out, fmt.Sprintf("%s: the rule raises an alarm (%s) over %s: %s", title, strings.ReplaceAll(alarm, "_", " "), name(d.Challenger), plain.Line(d.Sentence)))
 			}
 		}
 	}

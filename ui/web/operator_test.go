@@ -36,7 +36,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	list := []agon.Decision{{Challenger: "s1", Sentence: "it <b>knows</b>", Numbers: map[string]float64{"gap_alarm": 1, "gap": 0.9}}, {Numbers: map[string]float64{"gap_alarm": 0}}}
-	if got := ruleAlarms("Demo", list); len(got) != 1 || !strings.Contains(got[0], "gap alarm") {
+	if got := ruleAlarms("Demo", list, func(id string) string { return "named " + id }); len(got) != 1 || !strings.Contains(got[0], "gap alarm") {
 		t.Errorf("%v", got)
 	}
 }

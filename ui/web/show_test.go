@@ -103,7 +103,7 @@ func TestStory(t *testing.T) {
 	)
 	f.score(l, 0, "it <b>fails</b>")
 	_, page := f.get(f.browser(""), "/runs/"+l.Run.Run)
-	for _, want := range []string{"mine was played on small/one: it made 0 model calls and 0 tool calls", "did not solve the task and scored 0.0000: it &lt;b&gt;fails&lt;/b&gt;."} {
+	for _, want := range []string{"mine was played on small/one: it made no call of a model or a tool", "did not solve the task and scored 0.0000: it &lt;b&gt;fails&lt;/b&gt;."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}

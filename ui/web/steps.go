@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,11 @@ type toolData struct {
 		Response  json.RawMessage `json:"response"`
 		ReceiptID string          `json:"receipt_id"`
 	} `json:"tool"`
+}
+
+// Slim says that nothing of a step stands open: it takes one line.
+func (s Step) Slim() bool {
+	return !s.Withheld && !slices.ContainsFunc(s.Blocks, func(b Block) bool { return !b.Folded })
 }
 
 // stepOf makes a step of an event. limit bounds each block.

@@ -236,7 +236,17 @@ func storyOf(d *runData, evs []agon.Event) string {
 			box, cost = time.Duration(a.BoxMS)*time.Millisecond, a.CostMicros
 		}
 	}
-	fmt.Fprintf(&b, "%s was played %s: it made %s and %s", name, what, count(models, "model call"), count(tools, "tool call"))
+	fmt.Fprintf(&b, "%s was played %s: it made ", name, what)
+	switch {
+	case models+tools == 0:
+		b.WriteString("no call of a model or a tool")
+	case tools == 0:
+		b.WriteString(count(models, "model call"))
+	case models == 0:
+		b.WriteString(count(tools, "tool call"))
+	default:
+		b.WriteString(count(models, "model call") + " and " + count(tools, "tool call"))
+	}
 	if refused > 0 {
 		fmt.Fprintf(&b, " (%d more were refused)", refused)
 	}
