@@ -33,7 +33,7 @@ func TestDocs(t *testing.T) {
 	if code := a.Main(t.Context(), []string{"docs", dir}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
-	for _, name := range []string{"cli.md", "openapi.json"} {
+	for _, name := range []string{"cli.md", "openapi.json", "environments.openapi.json"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

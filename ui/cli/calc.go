@@ -121,11 +121,11 @@ func (s *safeLines) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// docsCmd writes the reference of all commands, and the OpenAPI document.
-func (a *App) docsCmd(openAPI func() ([]byte, error)) *cobra.Command {
+// docsCmd writes the reference of all commands, and the OpenAPI documents.
+func (a *App) docsCmd(openAPI map[string]func() ([]byte, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     "docs DIR",
-		Short:   "Write the command reference and the OpenAPI document",
+		Short:   "Write the command reference and the OpenAPI documents",
 		Hidden:  true, // make docs calls it
 		Example: "  agon docs docs",
 		Args:    Args(1, 1, "a directory"),
@@ -137,15 +137,14 @@ func (a *App) docsCmd(openAPI func() ([]byte, error)) *cobra.Command {
 			if err := os.WriteFile(filepath.Join(dir, "cli.md"), []byte(Reference(cmd.Root())), 0o644); err != nil {
 				return fmt.Errorf("write reference: %w", err)
 			}
-			if openAPI == nil {
-				return nil
-			}
-			doc, err := openAPI()
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, "openapi.json"), doc, 0o644); err != nil {
-				return fmt.Errorf("write OpenAPI document: %w", err)
+			for name, of := range openAPI {
+				doc, err := of()
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), doc, 0o644); err != nil {
+					return fmt.Errorf("write OpenAPI document: %w", err)
+				}
 			}
 			return nil
 		},

@@ -133,7 +133,7 @@ func fakeServices() cli.Services {
 			},
 		},
 		Calc:    calc.New(append(incentive.Rules(), auth.Rules()...)...),
-		OpenAPI: func() ([]byte, error) { return []byte("{}\n"), nil },
+		OpenAPI: map[string]func() ([]byte, error){"openapi.json": func() ([]byte, error) { return []byte("{}\n"), nil }},
 	}
 }
 

@@ -43,8 +43,8 @@ type Services struct {
 	Stores  Stores
 	// Calc holds every rule that `agon calc` recomputes.
 	Calc *calc.Registry
-	// OpenAPI returns the document of /v1, for `agon docs`.
-	OpenAPI func() ([]byte, error)
+	// OpenAPI are the documents of routes by the name of their file, for `agon docs`.
+	OpenAPI map[string]func() ([]byte, error)
 }
 
 // Roles are the processes that agon can be.

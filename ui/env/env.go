@@ -42,13 +42,18 @@ type Server struct {
 
 // Handler returns the routes.
 func (s *Server) Handler() http.Handler {
-	m := http.NewServeMux()
+	m := &routes{mux: http.NewServeMux()}
+	s.register(m)
+	// No page of a browser may play here: what it sends tells that it is of another origin.
+	return http.NewCrossOriginProtection().Handler(m.mux)
+}
+
+func (s *Server) register(m *routes) {
 	s.ors(m)
 	s.openEnv(m)
 	s.nemo(m)
 	m.HandleFunc("POST /run", s.run)
-	// No page of a browser may play here: what it sends tells that it is of another origin.
-	return http.NewCrossOriginProtection().Handler(m)
+	m.HandleFunc("GET /openapi.json", s.openAPI)
 }
 
 // pick is what a request says of the task that it wants.

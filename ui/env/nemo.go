@@ -26,7 +26,7 @@ func newID() string {
 
 // nemo are the routes of a NeMo Gym resource server: a session in a cookie, a route
 // a tool, and /verify, which says the reward of what a policy did.
-func (s *Server) nemo(m *http.ServeMux) {
+func (s *Server) nemo(m *routes) {
 	m.HandleFunc("POST /seed_session", func(w http.ResponseWriter, r *http.Request) {
 		var p struct {
 			pick

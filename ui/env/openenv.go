@@ -19,7 +19,7 @@ const sendTime = 20 * time.Second
 
 // openEnv are OpenEnv's routes: /ws holds one session a connection, /mcp is
 // JSON-RPC over sessions by name.
-func (s *Server) openEnv(m *http.ServeMux) {
+func (s *Server) openEnv(m *routes) {
 	m.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { write(w, 200, map[string]string{"status": "healthy"}) })
 	m.HandleFunc("GET /metadata", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, 200, map[string]string{"name": s.Sessions.Env.Name(), "description": "Tasks of an agon arena, played call by call", "version": agon.Version})

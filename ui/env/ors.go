@@ -22,7 +22,7 @@ func text(s string) []block { return []block{{Text: s, Detail: json.RawMessage("
 
 // ors are the task and session routes of ORS. Each stands with the environment's
 // name before it and, for clients that name none, without.
-func (s *Server) ors(m *http.ServeMux) {
+func (s *Server) ors(m *routes) {
 	m.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, 200, map[string]any{"version": agon.Version, "build_sha": nil})
 	})

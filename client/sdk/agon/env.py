@@ -125,6 +125,13 @@ class Client:
         self.request("POST", "/create", {"task_spec": {"key": key}, "seed": seed}, sid)
         return Play(self, sid)
 
+    def run(self, key: str, base_url: str, model: str, api_key: str = "", seed: int = 0, sampling: dict[str, float] | None = None) -> dict[str, Any]:
+        """Plays the server's own agent on a task, with the model at `base_url` (OpenAI's chat completions). `reward` is its
+        score, `samples` the calls as `token_ids`, `mask` and `logprobs`. EnvError is no reward: leave the episode out.
+        The answer comes when the agent has ended: give the Client a timeout as long as its tasks take."""
+        body = {"task": key, "seed": seed, "client": {"base_url": base_url, "model": model, "api_key": api_key}, "sampling": sampling or {}}
+        return json.loads(self.request("POST", "/run", body))
+
 
 class Play:
     """An episode. Closing it twice does nothing."""

@@ -34,6 +34,7 @@ import (
 	"github.com/agon-arena/agon/ui/api"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
+	"github.com/agon-arena/agon/ui/env"
 )
 
 // Services is everything that commands can start.
@@ -189,7 +190,7 @@ func Services(kits kit.List) cli.Services {
 			},
 		},
 		Calc:    Rules(kits),
-		OpenAPI: OpenAPI,
+		OpenAPI: map[string]func() ([]byte, error){"openapi.json": OpenAPI, "environments.openapi.json": env.OpenAPI},
 	}
 }
 
