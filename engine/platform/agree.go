@@ -39,20 +39,16 @@ func agreed(tx *store.Tx, a agon.Arena, runs []store.Run) ([]store.Run, []score.
 		return runs, nil, nil
 	}
 	who := make([]string, len(runs))
+	counted, err := tx.Counted(runs)
+	if err != nil {
+		return nil, nil, err
+	}
 	var opinions []score.Opinion
 	for i, r := range runs {
 		if r.State != agon.RunScored || !counts(a, r) {
 			continue
 		}
-		attempts, err := tx.Attempts(r.RunSpec.Run)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, t := range attempts {
-			if t.Counted {
-				who[i] = t.Validator
-			}
-		}
+		who[i] = counted[r.RunSpec.Run].Validator
 		for _, s := range score.Given(r.Scores) {
 			o := score.Opinion{Validator: who[i], Item: s.Task}
 			if s.Solved {

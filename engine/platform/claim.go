@@ -392,17 +392,9 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena, owners map[place]string) (best store.Offer, arena agon.Arena, err error) {
 	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
-	var least int64 // leases held in arena
 	var turn uint64 // of arena
 	for _, a := range arenas {
-		held, herr := tx.HeldBy(claimant.Validator, a.ID)
-		if herr != nil {
-			return best, arena, herr
-		}
-		if held >= int64(a.MaxLeases) {
-			continue
-		}
-		claimant.Coldkey = owners[placeOf(a)]
+		claimant.Coldkey, claimant.MaxLeases = owners[placeOf(a)], int64(a.MaxLeases)
 		x, nerr := tx.NextRun(a.ID, claimant)
 		if errors.Is(nerr, store.ErrNotFound) {
 			continue
@@ -411,8 +403,8 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 			return best, arena, nerr
 		}
 		last := p.turns.last(a.ID, claimant.Validator)
-		if err != nil || before(x.Run, best.Run, held-least, cmp.Compare(last, turn)) {
-			best, arena, least, turn, err = x, a, held, last, nil
+		if err != nil || before(x.Run, best.Run, x.Held-best.Held, cmp.Compare(last, turn)) {
+			best, arena, turn, err = x, a, last, nil
 		}
 	}
 	return best, arena, err

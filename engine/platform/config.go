@@ -172,6 +172,7 @@ type Platform struct {
 	judges  waiters // those who wait for results to judge again
 	seen    seen    // when each validator last served an arena
 	turns   turns   // whose turn it is among arenas
+	known   known   // what is known of validators
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today
 

@@ -32,11 +32,11 @@ func (p *Platform) shareFault(tx *store.Tx, a agon.Arena, run store.Run, at stor
 	if share <= 0 || !replayable(a, run) {
 		return 0, nil
 	}
-	against, err := tx.Contradicted(at.Validator, p.now().Add(-standingFor))
+	_, known, err := p.word(tx, at.Validator)
 	if err != nil {
 		return 0, err
 	}
-	if against > 0 {
+	if known.Contradicted > 0 {
 		share *= suspectShare
 	}
 	if p.draw() >= share {

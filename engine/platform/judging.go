@@ -62,8 +62,8 @@ func (p *Platform) draw() float64 {
 	return float64(binary.LittleEndian.Uint64(randomBytes(8))>>11) / (1 << 53)
 }
 
-// word is what is known of a validator.
-func (p *Platform) word(tx *store.Tx, validator string) (w score.Word, r store.ValidatorRecord, err error) {
+// readWord reads what is known of a validator.
+func (p *Platform) readWord(tx *store.Tx, validator string) (w score.Word, r store.ValidatorRecord, err error) {
 	if r, err = tx.RecordOf(validator, p.now().Add(-standingFor)); err != nil {
 		return w, r, err
 	}
@@ -149,11 +149,11 @@ func (p *Platform) share(tx *store.Tx, a agon.Arena, run store.Run, at store.Att
 	if at.Evidence == "" || share <= 0 || p.rejudging(a).Exempt != "" {
 		return nil
 	}
-	against, err := tx.Contradicted(at.Validator, p.now().Add(-standingFor))
+	_, known, err := p.word(tx, at.Validator)
 	if err != nil {
 		return err
 	}
-	if against > 0 {
+	if known.Contradicted > 0 {
 		share *= suspectShare
 	}
 	if p.draw() >= share {
@@ -193,19 +193,20 @@ func (p *Platform) review(tx *store.Tx, a agon.Arena, runs []store.Run, seat boo
 	exempt := p.rejudging(a).Exempt != ""
 	seat = seat && !a.UnjudgedSeats
 	bad := map[string]bool{}
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return r.State != agon.RunScored || r.Fault != agon.FaultNone })
+	counted, err := tx.Counted(runs)
+	if err != nil {
+		return v, err
+	}
+	judgings, err := tx.JudgingsOfRuns(slices.DeleteFunc(slices.Clone(runs), func(r store.Run) bool { return exempt || counted[r.RunSpec.Run].Evidence == "" }))
+	if err != nil {
+		return v, err
+	}
 	for _, r := range runs {
-		if r.State != agon.RunScored || r.Fault != agon.FaultNone {
+		t, ok := counted[r.RunSpec.Run]
+		if !ok {
 			continue
 		}
-		attempts, err := tx.Attempts(r.RunSpec.Run)
-		if err != nil {
-			return v, err
-		}
-		i := slices.IndexFunc(attempts, func(t store.Attempt) bool { return t.Counted })
-		if i < 0 {
-			continue
-		}
-		t := attempts[i]
 		if t.Evidence == "" {
 			v.unattested++
 			continue
@@ -219,10 +220,7 @@ func (p *Platform) review(tx *store.Tx, a agon.Arena, runs []store.Run, seat boo
 				return v, err
 			}
 		}
-		list, err := tx.JudgingsOf(r.RunSpec.Run)
-		if err != nil {
-			return v, err
-		}
+		list := judgings[r.RunSpec.Run]
 		switch {
 		case len(list) == 0 && !seat && !bad[t.Validator]:
 		case len(list) == 0:

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -159,6 +160,23 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 		return nil
 	}
 	now := p.now()
+	bySeq := func(a, b agon.Event) int { return cmp.Compare(a.Seq, b.Seq) }
+	there, err := tx.EventSeqs(a.Run, a.N, slices.MinFunc(list, bySeq).Seq, slices.MaxFunc(list, bySeq).Seq)
+	if err != nil {
+		return err
+	}
+	// add stores an event, unless one of its number is there.
+	add := func(e agon.Event) (added bool, err error) {
+		if there[e.Seq] {
+			return false, nil
+		}
+		there[e.Seq] = true
+		if err := tx.InsertEvent(e); err != nil {
+			return false, err
+		}
+		a.EventHead = nextHead(a, e)
+		return true, nil
+	}
 	for _, e := range list {
 		e.Run, e.Attempt = a.Run, a.N
 		if !slices.ContainsFunc(run.Tasks, func(t agon.TaskRef) bool { return t.Key == e.Task }) {
@@ -174,12 +192,8 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 			if a.EventCount == p.cfg.MaxEvents {
 				// The last event of a full log says so.
 				e.Type, e.Data = agon.EventNote, mark("the log is full: later events are not kept", nil)
-				added, err := tx.InsertEvent(e)
-				if err != nil {
+				if _, err := add(e); err != nil {
 					return err
-				}
-				if added {
-					a.EventHead = nextHead(a, e)
 				}
 				a.EventCount++
 			}
@@ -188,12 +202,11 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 		if int64(len(e.Data)) > p.cfg.MaxEventBytes || a.EventBytes+int64(len(e.Data)) > p.cfg.MaxLogBytes {
 			e.Data = mark("", e.Data)
 		}
-		added, err := tx.InsertEvent(e)
+		added, err := add(e)
 		if err != nil {
 			return err
 		}
 		if added {
-			a.EventHead = nextHead(a, e)
 			a.EventCount++
 			a.EventBytes += int64(len(e.Data))
 		}

@@ -71,7 +71,7 @@ func scanAttemptAnd(r scanner, more ...any) (a Attempt, err error) {
 
 // InsertAttempt stores a new lease. ErrConflict if the run has a live one.
 func (t *Tx) InsertAttempt(a Attempt) error {
-	_, err := t.exec(`INSERT INTO attempts
+	err := t.put(`INSERT INTO attempts
 		(run, n, lease, token_hash, arena, submission, validator, state, leased_at, lease_until, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 'leased', $8, $9, $10)`,
 		a.Run, int64(a.N), a.Lease, a.TokenHash, a.Arena, a.Submission, a.Validator,
@@ -110,6 +110,19 @@ func (t *Tx) Attempts(run string) ([]Attempt, error) {
 	return many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1 ORDER BY a.n`, run)
 }
 
+// Counted returns the attempts whose results count for runs, by run.
+func (t *Tx) Counted(runs []Run) (map[string]Attempt, error) {
+	out := make(map[string]Attempt, len(runs))
+	err := eachIn(runs, func(ids []any) error {
+		list, err := many(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.counted = 1 AND a.run IN (`+placeholders+`)`, ids...)
+		for _, a := range list {
+			out[a.Run] = a
+		}
+		return err
+	})
+	return out, err
+}
+
 // LiveAttempt returns the attempt that holds a run, or ErrNotFound.
 func (t *Tx) LiveAttempt(run string) (Attempt, error) {
 	return one(t, scanAttempt, `SELECT `+attemptColumns+` FROM attempts a WHERE a.run = $1
@@ -139,7 +152,7 @@ func (t *Tx) Costs(arena string, limit int) ([]agon.Micros, error) {
 
 // BeatAttempt extends a live lease.
 func (t *Tx) BeatAttempt(a Attempt) error {
-	return t.exec1(`UPDATE attempts SET state = $1, lease_until = $2, seen_at = $3 WHERE run = $4 AND n = $5
+	return t.put1(`UPDATE attempts SET state = $1, lease_until = $2, seen_at = $3 WHERE run = $4 AND n = $5
 		AND `+held,
 		a.State, micros(a.LeaseUntil), micros(a.SeenAt), a.Run, int64(a.N))
 }
@@ -160,7 +173,7 @@ func (t *Tx) EndAttempt(a Attempt) error {
 			return fmt.Errorf("encode statement: %w", err)
 		}
 	}
-	return t.exec1(`UPDATE attempts SET state = $1, fault = $2, reason = $3, outcome = $4, driver = $5, cost_micros = $6,
+	return t.put1(`UPDATE attempts SET state = $1, fault = $2, reason = $3, outcome = $4, driver = $5, cost_micros = $6,
 		box_ms = $7, evidence = $8, counted = $9, late = $10, ended_at = $11, result_hash = $12, reply = $13, statement = $14, mark = $15, fact = $16
 		WHERE run = $17 AND n = $18`,
 		a.State, string(a.Fault), clean(a.Reason), clean(a.Outcome), string(driver), int64(a.CostMicros), a.BoxMS,
@@ -169,22 +182,24 @@ func (t *Tx) EndAttempt(a Attempt) error {
 
 // SetEventUse stores how much of its event allowance an attempt has used.
 func (t *Tx) SetEventUse(a Attempt) error {
-	return t.exec1(`UPDATE attempts SET event_bytes = $1, event_count = $2, event_head = $3 WHERE run = $4 AND n = $5`,
+	return t.put1(`UPDATE attempts SET event_bytes = $1, event_count = $2, event_head = $3 WHERE run = $4 AND n = $5`,
 		a.EventBytes, a.EventCount, string(a.EventHead), a.Run, int64(a.N))
 }
 
-// InsertEvent appends an event; false if its (run, attempt, seq) is there already.
-func (t *Tx) InsertEvent(e agon.Event) (bool, error) {
-	n, err := t.exec(`INSERT INTO events (run, attempt, seq, at, task, type, data) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (run, attempt, seq) DO NOTHING`,
-		e.Run, int64(e.Attempt), e.Seq, micros(e.At), e.Task, e.Type, string(e.Data))
-	return n == 1, err
+// EventSeqs returns which numbers from first to last an attempt's events have.
+func (t *Tx) EventSeqs(run string, attempt int, first, last int64) (map[int64]bool, error) {
+	list, err := many(t, scanInt, `SELECT seq FROM events WHERE run = $1 AND attempt = $2 AND seq BETWEEN $3 AND $4`, run, int64(attempt), first, last)
+	out := make(map[int64]bool, len(list))
+	for _, n := range list {
+		out[n] = true
+	}
+	return out, err
 }
 
-// HasEvent reports whether (run, attempt, seq) is stored.
-func (t *Tx) HasEvent(run string, attempt int, seq int64) (bool, error) {
-	n, err := one(t, scanInt, `SELECT count(*) FROM events WHERE run = $1 AND attempt = $2 AND seq = $3`, run, int64(attempt), seq)
-	return n > 0, err
+// InsertEvent appends an event whose number is not there yet (EventSeqs).
+func (t *Tx) InsertEvent(e agon.Event) error {
+	return t.put1(`INSERT INTO events (run, attempt, seq, at, task, type, data) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		e.Run, int64(e.Attempt), e.Seq, micros(e.At), e.Task, e.Type, string(e.Data))
 }
 
 // Events returns events of a run after a cursor, in order.
@@ -209,7 +224,7 @@ func (t *Tx) InsertReceipt(run string, attempt int, r agon.Receipt) error {
 	if err != nil {
 		return fmt.Errorf("encode receipt: %w", err)
 	}
-	_, err = t.exec(`INSERT INTO receipts (run, attempt, id, task, body) VALUES ($1, $2, $3, $4, $5)
+	err = t.put(`INSERT INTO receipts (run, attempt, id, task, body) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (run, attempt, id) DO NOTHING`, run, int64(attempt), r.ID, r.Task, string(b))
 	return err
 }

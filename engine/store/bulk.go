@@ -36,6 +36,21 @@ func (t *Tx) Results(ids []string) (map[string]*Result, error) {
 	return out, nil
 }
 
+// eachIn calls do with the ids of runs, as many at once as a statement has placeholders:
+// one text for all sizes stays prepared.
+func eachIn(runs []Run, do func(ids []any) error) error {
+	for part := range slices.Chunk(runs, resultsAtOnce) {
+		ids := make([]any, resultsAtOnce)
+		for i := range ids {
+			ids[i] = part[min(i, len(part)-1)].RunSpec.Run
+		}
+		if err := do(ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (t *Tx) results(ids []string, out map[string]*Result) error {
 	want := make(map[string]bool, len(ids))
 	runs := make([]any, 0, resultsAtOnce)

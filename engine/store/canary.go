@@ -64,6 +64,7 @@ func (t *Tx) CanaryPlays(canary, validator string) ([]CanaryPlay, error) {
 
 // HitCanary stores what a validator made of a canary; ErrConflict if its run has a hit.
 func (t *Tx) HitCanary(h agon.CanaryHit) error {
+	t.StandingMoves()
 	_, err := t.exec(`INSERT INTO canary_hits (run, canary, arena, validator, known, observed, missed, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		h.Run, h.Canary, h.Arena, h.Validator, h.Known, h.Observed, bit(h.Missed), micros(h.At))
 	return err

@@ -9,7 +9,7 @@ type Clustered struct {
 
 // PutCluster stores a submission's cluster, or moves it to another.
 func (t *Tx) PutCluster(c Clustered) error {
-	_, err := t.exec(`INSERT INTO clusters (submission, arena, cluster, sketch) VALUES ($1, $2, $3, $4)
+	err := t.put(`INSERT INTO clusters (submission, arena, cluster, sketch) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (submission) DO UPDATE SET cluster = excluded.cluster`, c.Submission, c.Arena, c.Cluster, c.Sketch)
 	return err
 }

@@ -81,7 +81,7 @@ func (t *Tx) PutPolicy(d agon.Digest, p agon.Policy) error {
 	if err != nil {
 		return fmt.Errorf("encode policy: %w", err)
 	}
-	_, err = t.exec(`INSERT INTO policies (digest, body) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING`, string(d), string(b))
+	err = t.put(`INSERT INTO policies (digest, body) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING`, string(d), string(b))
 	return err
 }
 
@@ -267,7 +267,7 @@ func (t *Tx) SetEntryState(id string, s agon.SubmissionState, f []agon.Finding) 
 	if err != nil {
 		return err
 	}
-	return t.exec1(`UPDATE submissions SET state = $1, findings = $2 WHERE id = $3`, string(s), text, id)
+	return t.put1(`UPDATE submissions SET state = $1, findings = $2 WHERE id = $3`, string(s), text, id)
 }
 
 // StartEntry moves a queued submission to playing; others stay as they are.
@@ -278,12 +278,12 @@ func (t *Tx) StartEntry(id string) error {
 
 // SetEntryResult stores the aggregate of a complete submission, or takes it back with a nil score.
 func (t *Tx) SetEntryResult(id string, score *float64, solved, total *int) error {
-	return t.exec1(`UPDATE submissions SET score = $1, solved = $2, total = $3 WHERE id = $4`, score, solved, total, id)
+	return t.put1(`UPDATE submissions SET score = $1, solved = $2, total = $3 WHERE id = $4`, score, solved, total, id)
 }
 
 // AddCost adds what a counted attempt spent.
 func (t *Tx) AddCost(id string, m agon.Micros) error {
-	return t.exec1(`UPDATE submissions SET cost_micros = cost_micros + $1 WHERE id = $2`, int64(m), id)
+	return t.put1(`UPDATE submissions SET cost_micros = cost_micros + $1 WHERE id = $2`, int64(m), id)
 }
 
 // Seat returns the incumbent of an arena, the first where there are several;

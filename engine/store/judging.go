@@ -59,6 +59,19 @@ func (t *Tx) JudgingsOf(run string) ([]Judging, error) {
 	return many(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j WHERE j.run = $1 ORDER BY j.k`, run)
 }
 
+// JudgingsOfRuns returns the judgings of runs, by run, the second before the third.
+func (t *Tx) JudgingsOfRuns(runs []Run) (map[string][]Judging, error) {
+	out := map[string][]Judging{}
+	err := eachIn(runs, func(ids []any) error {
+		list, err := many(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j WHERE j.run IN (`+placeholders+`) ORDER BY j.run, j.k`, ids...)
+		for _, j := range list {
+			out[j.Run] = append(out[j.Run], j)
+		}
+		return err
+	})
+	return out, err
+}
+
 // OpenJudgings reports whether a submission's decision waits for a judging.
 func (t *Tx) OpenJudgings(subject string) (bool, error) {
 	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM judgings WHERE subject = $1 AND (state = 'queued' OR state = 'leased')) THEN 1 ELSE 0 END`, subject)
@@ -135,6 +148,7 @@ func (t *Tx) MoveJudging(from agon.JudgingState, j Judging) error {
 	if err != nil {
 		return fmt.Errorf("encode driver of judging: %w", err)
 	}
+	t.StandingMoves()
 	return t.exec1(`UPDATE judgings SET state = $1, validator = $2, token_hash = $3, verdict = $4, against = $5, scores = $6, driver = $7, reason = $8,
 		result_hash = $9, tries = $10, leased_at = $11, deadline = $12, ended_at = $13 WHERE id = $14 AND state = $15`,
 		string(j.State), j.Validator, j.TokenHash, j.Verdict, j.Against, string(scores), string(driver), clean(j.Reason),
@@ -177,7 +191,7 @@ func (t *Tx) ruled(byRun map[string][]agon.Score, where string, args ...any) err
 // SawJudge notes whose a validator is and, where at is not zero, that it asked
 // for something to judge.
 func (t *Tx) SawJudge(arena, validator, coldkey string, at time.Time) error {
-	_, err := t.exec(`INSERT INTO judges (arena, validator, coldkey, at) VALUES ($1, $2, $3, $4)
+	err := t.put(`INSERT INTO judges (arena, validator, coldkey, at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (arena, validator) DO UPDATE SET coldkey = CASE WHEN excluded.coldkey = '' THEN judges.coldkey ELSE excluded.coldkey END,
 		at = CASE WHEN excluded.at > judges.at THEN excluded.at ELSE judges.at END`, arena, validator, coldkey, micros(at))
 	return err
@@ -203,11 +217,6 @@ func (t *Tx) RecordOf(validator string, since time.Time) (r ValidatorRecord, err
 	}
 	r.Judged, err = one(t, scanInt, `SELECT count(*) FROM judgings WHERE validator = $1 AND ended_at > $2 AND state = 'done'`, validator, micros(since))
 	return r, err
-}
-
-// Contradicted counts the cases against a validator since a time.
-func (t *Tx) Contradicted(validator string, since time.Time) (int64, error) {
-	return one(t, scanInt, `SELECT count(*) FROM judgings WHERE against <> '' AND against = $1 AND ended_at > $2`, validator, micros(since))
 }
 
 // CountedRuns counts the counted results of every validator.

@@ -8,7 +8,7 @@ import (
 
 // SawValidator notes that a validator serves an arena. Keep it rare: it is a write.
 func (t *Tx) SawValidator(arena, validator, driver, version string, at time.Time) error {
-	_, err := t.exec(`INSERT INTO seen (arena, validator, driver, version, at) VALUES ($1, $2, $3, $4, $5)
+	err := t.put(`INSERT INTO seen (arena, validator, driver, version, at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (arena, validator) DO UPDATE SET
 		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, version = CASE WHEN excluded.version = '' THEN seen.version ELSE excluded.version END, at = excluded.at`,
 		arena, validator, clean(driver), clean(version), micros(at))
@@ -41,7 +41,7 @@ type BlobRef struct {
 
 // AddRef stores a reference. A task that becomes hidden or public updates it.
 func (t *Tx) AddRef(r BlobRef) error {
-	_, err := t.exec(`INSERT INTO blob_refs (digest, what, owner, hidden) VALUES ($1, $2, $3, $4)
+	err := t.put(`INSERT INTO blob_refs (digest, what, owner, hidden) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (digest, what, owner) DO UPDATE SET hidden = excluded.hidden`,
 		string(r.Digest), r.What, r.Owner, bit(r.Hidden))
 	return err
@@ -96,7 +96,7 @@ const (
 
 // Count adds one to a counter.
 func (t *Tx) Count(scope, name, key string) error {
-	_, err := t.exec(`INSERT INTO counters (scope, name, key, n) VALUES ($1, $2, $3, 1)
+	err := t.put(`INSERT INTO counters (scope, name, key, n) VALUES ($1, $2, $3, 1)
 		ON CONFLICT (scope, name, key) DO UPDATE SET n = counters.n + 1`, scope, name, key)
 	return err
 }

@@ -100,7 +100,7 @@ func (t *Tx) LiveHalves(challenger string, streams int) (bool, error) {
 
 // BindStream notes that a stream of pairs is a validator's from now on.
 func (t *Tx) BindStream(group, validator string, at time.Time) error {
-	_, err := t.exec(`INSERT INTO pair_streams (grp, challenger, validator, at) VALUES ($1, $2, $3, $4)
+	err := t.put(`INSERT INTO pair_streams (grp, challenger, validator, at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (grp) DO UPDATE SET validator = excluded.validator, at = excluded.at`, group, PairChallenger(group), validator, micros(at))
 	return err
 }

@@ -9,7 +9,7 @@ import (
 // Post writes a movement of a coldkey's purse; ErrConflict where its payment has
 // been written down before.
 func (t *Tx) Post(coldkey string, p agon.Posting) error {
-	_, err := t.exec(`INSERT INTO purse_postings (coldkey, what, micros, submission, payment, reason, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	err := t.put(`INSERT INTO purse_postings (coldkey, what, micros, submission, payment, reason, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		coldkey, p.What, int64(p.Micros), p.Submission, clean(p.Payment), clean(p.Reason), micros(p.At))
 	return err
 }

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Waiting is a submission with runs that have not ended.
 type Waiting struct {
@@ -15,10 +18,11 @@ func (t *Tx) InQueue(arena string, limit int) ([]Waiting, error) {
 	return many(t, func(r scanner) (w Waiting, err error) {
 		err = r.Scan(&w.Submission, &w.Name, &w.Queued, &w.Playing)
 		return w, err
-	}, `SELECT e.id, e.name, sum(CASE WHEN r.state = 'queued' THEN 1 ELSE 0 END), sum(CASE WHEN r.state = 'queued' THEN 0 ELSE 1 END)
-		FROM runs r JOIN submissions e ON e.id = r.submission
-		WHERE r.arena = $1 AND (r.state = 'queued' OR r.state = 'leased' OR r.state = 'playing' OR r.state = 'judging')
-		GROUP BY e.id, e.name, r.sub_seq ORDER BY r.sub_seq LIMIT $2`, arena, limit)
+	}, `SELECT e.id, e.name, sum(x.queued), sum(x.playing) FROM (
+			SELECT submission, sub_seq, 1 AS queued, 0 AS playing FROM runs WHERE arena = $1 AND state = 'queued'
+			UNION ALL SELECT r.submission, r.sub_seq, 0, 1 FROM attempts a JOIN runs r ON r.id = a.run WHERE a.arena = $1 AND `+strings.ReplaceAll(held, "state", "a.state")+`
+		) x JOIN submissions e ON e.id = x.submission
+		GROUP BY e.id, e.name, x.sub_seq ORDER BY x.sub_seq LIMIT $2`, arena, limit)
 }
 
 // Ends returns when the newest runs of an arena ended, in no order: of the last n

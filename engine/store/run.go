@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +116,7 @@ func (t *Tx) InsertRun(x Run) error {
 			return fmt.Errorf("encode title of run: %w", err)
 		}
 	}
-	_, err = t.exec(`INSERT INTO runs
+	err = t.put(`INSERT INTO runs
 		(id, arena, submission, sub_seq, tasks, replica, seed, policy, driver, max_hold_us, state, deadline, created_at, grp, rival, title)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11, $12, $13, $14, $15)`,
 		x.RunSpec.Run, x.Arena, x.Submission, x.SubSeq, string(tasks), int64(x.Replica), x.Seed, string(x.PolicyDigest),
@@ -163,7 +165,35 @@ func (t *Tx) Runs(f RunFilter) ([]Run, error) {
 // RunsOf returns the runs of a submission by creation, with the scores that count, without
 // halves of pairs (Halves).
 func (t *Tx) RunsOf(submission string) ([]Run, error) {
-	return t.runsWhere(`r.submission = $1`+noHalf, submission)
+	if t.runsOf == nil || t.runsOf.submission != submission {
+		runs, err := t.runsWhere(`r.submission = $1`+noHalf, submission)
+		if err != nil {
+			return nil, err
+		}
+		t.runsOf = &runsOf{submission: submission, runs: runs}
+	}
+	out := slices.Clone(t.runsOf.runs)
+	for i := range out {
+		out[i].Scores = slices.Clone(out[i].Scores)
+	}
+	return out, nil
+}
+
+// runsOf are the runs of the submission that a transaction asked for last: a
+// decision asks for them again and again.
+type runsOf struct {
+	submission string
+	runs       []Run
+}
+
+// changesRuns reports whether a statement may change what RunsOf returns.
+func changesRuns(query string) bool {
+	for _, table := range []string{"runs", "scores", "rulings", "policies"} {
+		if strings.Contains(query, " "+table+" ") || strings.Contains(query, " "+table+"\n") {
+			return true
+		}
+	}
+	return false
 }
 
 // runsWhere returns the runs of a condition by creation, with the scores that count.
@@ -234,6 +264,7 @@ type Claimant struct {
 	Driver    string
 	SeenSince time.Time // others count as serving an arena if seen after this
 	NoDuels   bool      // leave out runs against a rival
+	MaxLeases int64     // that it may hold in the arena: who holds so many is offered nothing; 0: no limit
 	// Stages and Submission leave out runs of others; empty: all may be taken.
 	Stages     []string
 	Submission string
@@ -292,9 +323,13 @@ func (c Claimant) without() (where string, err error) {
 type Offer struct {
 	Run
 	Entered agon.Submission
+	Held    int64 // leases that the claimant holds in the arena
 }
 
-const offerColumns = runColumns + `, s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at`
+const offerColumns = runColumns + `, s.seq, s.id, s.arena, s.miner, s.coldkey, s.netuid, s.name, s.digest, s.licence, s.state, s.scripted, s.created_at, ` + heldBy
+
+// heldBy counts the leases of the validator $3 in the arena $1.
+const heldBy = `(SELECT count(*) FROM attempts WHERE arena = $1 AND validator = $3 AND ` + held + `)`
 
 const offerFrom = runFrom + `JOIN submissions s ON s.id = r.submission `
 
@@ -303,7 +338,7 @@ func (t *Tx) scanOffer(r scanner) (o Offer, err error) {
 	var scripted, created int64
 	e := &o.Entered
 	if err := r.Scan(append(x.into(), &e.Seq, &e.ID, &e.Arena, &e.Miner, &e.Coldkey, &e.Netuid, &e.Name, &e.Digest, &e.Licence,
-		&e.State, &scripted, &created)...); err != nil {
+		&e.State, &scripted, &created, &o.Held)...); err != nil {
 		return o, err
 	}
 	e.Scripted, e.CreatedAt = scripted != 0, fromMicros(created)
@@ -347,21 +382,9 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	if c.NoDuels {
 		plain += ` AND r.rival = ''`
 	}
-	x, err := one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 1
-		AND (r.driver = '' OR r.driver = $2) AND `+mayTake+apart+stream+other+replay+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
-		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
-	if err != ErrNotFound { //nolint:errorlint // one returns the sentinel itself
-		return x, err
-	}
-	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND r.again = 0
-		AND (r.driver = '' OR r.driver = $2)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.sub_seq, r.n LIMIT 1`,
-		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince))
-}
-
-// HeldBy counts the leases that a validator holds in an arena.
-func (t *Tx) HeldBy(validator, arena string) (int64, error) {
-	return one(t, scanInt, `SELECT count(*) FROM attempts WHERE validator = $1 AND arena = $2
-		AND `+held, validator, arena)
+	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
+		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR `+mayTake+`)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
+		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64))
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.
@@ -374,14 +397,14 @@ func scanString(r scanner) (s string, err error) { err = r.Scan(&s); return s, e
 
 // LeaseRun moves a queued run to leased: attempts grows by one. ErrNotFound if it is not queued.
 func (t *Tx) LeaseRun(run string, deadline time.Time) error {
-	return t.exec1(`UPDATE runs SET state = 'leased', attempts = attempts + 1, deadline = $1 WHERE id = $2 AND state = 'queued'`,
+	return t.put1(`UPDATE runs SET state = 'leased', attempts = attempts + 1, deadline = $1 WHERE id = $2 AND state = 'queued'`,
 		micros(deadline), run)
 }
 
 // MoveRun writes a run's state, deadline and last fault, guarded by the state
 // it was read in: ErrNotFound if it has moved since.
 func (t *Tx) MoveRun(run string, from agon.RunState, to Run) error {
-	return t.exec1(`UPDATE runs SET state = $1, deadline = $2, fault = $3, reason = $4, retries = $5, again = $6, ended_at = $7
+	return t.put1(`UPDATE runs SET state = $1, deadline = $2, fault = $3, reason = $4, retries = $5, again = $6, ended_at = $7
 		WHERE id = $8 AND state = $9`,
 		string(to.State), micros(to.Deadline), string(to.Fault), clean(to.Reason), int64(to.Retries),
 		bit(to.State == agon.RunQueued && to.Attempts > 0), micros(to.EndedAt), run, string(from))
@@ -389,7 +412,7 @@ func (t *Tx) MoveRun(run string, from agon.RunState, to Run) error {
 
 // Touch moves the deadline of a held run and its state.
 func (t *Tx) Touch(run string, from, to agon.RunState, deadline time.Time) error {
-	return t.exec1(`UPDATE runs SET state = $1, deadline = $2 WHERE id = $3 AND state = $4`,
+	return t.put1(`UPDATE runs SET state = $1, deadline = $2 WHERE id = $3 AND state = $4`,
 		string(to), micros(deadline), run, string(from))
 }
 
@@ -415,7 +438,7 @@ func (t *Tx) InsertScore(s agon.Score, attempt int, key agon.Digest) error {
 	if err != nil {
 		return fmt.Errorf("encode metrics: %w", err)
 	}
-	_, err = t.exec(`INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
+	err = t.put(`INSERT INTO scores (run, task, attempt, score_key, value, solved, metrics, scorer, detail)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		s.Run, s.Task, int64(attempt), string(key), s.Value, bit(s.Solved), string(m), clean(s.Scorer), clean(s.Detail))
 	return err

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -31,6 +32,17 @@ type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Deferrer is a Querier that can put statements off, so that many of them cost one
+// trip to a server.
+type Deferrer interface {
+	// Defer takes a statement that changes want rows (negative: any number) and runs it
+	// before the next statement that is not put off, at the latest before the commit.
+	// Where it fails or changes another number of rows nothing of the transaction is kept,
+	// and its function runs again under a Querier that puts nothing off and says so where it
+	// happens. It reports false where the caller is to run the statement itself.
+	Defer(ctx context.Context, want int64, query string, args ...any) bool
 }
 
 // Engine is what a driver gives: transactions. Safe for concurrent use.
@@ -54,15 +66,14 @@ type Shared interface{ Shared() bool }
 type Store struct {
 	e        Engine
 	arenas   arenas
+	standing atomic.Int64 // grows when what validators' standings are made of begins to change, and when it has
 	policies memo[agon.Policy]
 }
 
 // New wraps an engine whose schema is current (Migrate).
 func New(e Engine) *Store {
 	s := &Store{e: e}
-	if x, ok := e.(Shared); ok {
-		s.arenas.off = x.Shared()
-	}
+	s.arenas.off = s.Shared()
 	return s
 }
 
@@ -79,22 +90,34 @@ func (s *Store) Close() error { return s.e.Close() }
 
 // Write runs fn in a serialisable transaction; see Engine.Write.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
-	moved := false
+	var moved moves
 	defer func() {
-		if moved {
+		if moved.arenas {
 			s.arenas.settled()
+		}
+		if moved.standing {
+			s.standing.Add(1)
 		}
 	}()
 	return s.e.Write(ctx, func(ctx context.Context, q Querier) error {
-		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: s.arenas.now(), moved: &moved})
+		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: s.arenas.now(), standingAt: s.standing.Load(), moved: &moved})
 	})
+}
+
+// moves are the kept things that a Write has changed, in any of its tries.
+type moves struct{ arenas, standing bool }
+
+// Shared reports whether other processes may write to the store too.
+func (s *Store) Shared() bool {
+	x, ok := s.e.(Shared)
+	return ok && x.Shared()
 }
 
 // Read runs fn on one consistent snapshot; see Engine.Read.
 func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error {
-	at := s.arenas.now() // before the snapshot: what it sees is at least as new
+	at, standing := s.arenas.now(), s.standing.Load() // before the snapshot: what it sees is at least as new
 	return s.e.Read(ctx, func(ctx context.Context, q Querier) error {
-		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: at})
+		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: at, standingAt: standing})
 	})
 }
 
@@ -107,18 +130,36 @@ type Tx struct {
 	e   Engine
 	s   *Store
 
-	arenasAt    int64 // the version of the arenas when it began
-	arenasMoved bool  // it changes arenas itself
-	moved       *bool // of its Write: some try of it did
+	arenasAt    int64  // the version of the arenas when it began
+	arenasMoved bool   // it changes arenas itself
+	standingAt  int64  // the version of the standings when it began
+	moved       *moves // of its Write; nil in a read
+	runsOf      *runsOf
 }
 
 // arenasMove says that this transaction is about to change arenas.
 func (t *Tx) arenasMove() {
 	t.arenasMoved = true
-	if t.moved != nil && !*t.moved {
-		*t.moved = true
+	if t.moved != nil && !t.moved.arenas {
+		t.moved.arenas = true
 		t.s.arenas.move()
 	}
+}
+
+// StandingMoves says that this transaction changes what a validator's standing is
+// made of: judgings, canaries, or what a kind counts beside them.
+func (t *Tx) StandingMoves() {
+	if t.moved != nil {
+		t.moved.standing = true
+		t.s.standing.Add(1)
+	}
+}
+
+// Standing is the version of what standings are made of, as this transaction sees it:
+// what was read under it holds as long as others see the same. It is false where
+// the transaction's Write changes them itself.
+func (t *Tx) Standing() (version int64, ok bool) {
+	return t.standingAt, t.moved == nil || !t.moved.standing
 }
 
 // arenas is the list of all arenas as of a version: nearly every transaction
@@ -198,6 +239,9 @@ func (m *memo[T]) decode(text string) (v T, err error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (t *Tx) exec(query string, args ...any) (int64, error) {
+	if t.runsOf != nil && changesRuns(query) {
+		t.runsOf = nil
+	}
 	r, err := t.q.ExecContext(t.ctx, query, args...)
 	if err != nil {
 		if t.e.Conflict(err) {
@@ -208,6 +252,23 @@ func (t *Tx) exec(query string, args ...any) (int64, error) {
 	return r.RowsAffected()
 }
 
+// put runs a statement whatever it changes; it may be put off.
+func (t *Tx) put(query string, args ...any) error {
+	if t.later(-1, query, args) {
+		return nil
+	}
+	_, err := t.exec(query, args...)
+	return err
+}
+
+// put1 is exec1 of a statement that may be put off.
+func (t *Tx) put1(query string, args ...any) error {
+	if t.later(1, query, args) {
+		return nil
+	}
+	return t.exec1(query, args...)
+}
+
 // exec1 runs a statement that must change one row.
 func (t *Tx) exec1(query string, args ...any) error {
 	n, err := t.exec(query, args...)
@@ -215,6 +276,18 @@ func (t *Tx) exec1(query string, args ...any) error {
 		return ErrNotFound
 	}
 	return err
+}
+
+// later puts a statement off where the driver can.
+func (t *Tx) later(want int64, query string, args []any) bool {
+	d, ok := t.q.(Deferrer)
+	if !ok || !d.Defer(t.ctx, want, query, args...) {
+		return false
+	}
+	if t.runsOf != nil && changesRuns(query) {
+		t.runsOf = nil
+	}
+	return true
 }
 
 // scanner is a *sql.Row or *sql.Rows.

@@ -8,7 +8,7 @@ import (
 
 // AddUpload notes that the holder of a lease put the bytes d under it.
 func (t *Tx) AddUpload(lease string, d agon.Digest, at time.Time) error {
-	_, err := t.exec(`INSERT INTO uploads (lease, digest, at) VALUES ($1, $2, $3) ON CONFLICT (lease, digest) DO NOTHING`,
+	err := t.put(`INSERT INTO uploads (lease, digest, at) VALUES ($1, $2, $3) ON CONFLICT (lease, digest) DO NOTHING`,
 		lease, string(d), micros(at))
 	return err
 }
@@ -25,7 +25,7 @@ func (t *Tx) Uploads(lease string) (map[agon.Digest]bool, error) {
 
 // DropUploads forgets what was put under a lease that has its result.
 func (t *Tx) DropUploads(lease string) error {
-	_, err := t.exec(`DELETE FROM uploads WHERE lease = $1`, lease)
+	err := t.put(`DELETE FROM uploads WHERE lease = $1`, lease)
 	return err
 }
 

@@ -61,7 +61,7 @@ type Delivery struct {
 
 // Enqueue adds a delivery.
 func (t *Tx) Enqueue(d Delivery) error {
-	_, err := t.exec(`INSERT INTO webhook_queue (hook, message, type, body, due) VALUES ($1, $2, $3, $4, $5)`,
+	err := t.put(`INSERT INTO webhook_queue (hook, message, type, body, due) VALUES ($1, $2, $3, $4, $5)`,
 		d.Hook, d.Message, d.Type, string(d.Body), micros(d.Due))
 	return err
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/group"
 )
@@ -76,8 +79,10 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 			return err
 		}
 		e.conn = c
-		// The same statements all day, each of a few rows: planning them anew takes longer than they do.
-		if _, err := c.ExecContext(ctx, `SET plan_cache_mode = force_generic_plan`); err != nil {
+		// The same statements all day, each of a few rows: planning them anew takes longer than they do. A
+		// plan that was made while a table was small goes on scanning it when it has grown: the way by an
+		// index, which all of them have, is never wrong by much.
+		if _, err := c.ExecContext(ctx, `SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`); err != nil {
 			return err
 		}
 	}
@@ -97,6 +102,13 @@ func (e *engine) runGroup(ctx context.Context, jobs []*group.Job, careful bool) 
 		if err := e.runJob(ctx, q, j); err != nil {
 			return err
 		}
+	}
+	switch err := q.flush(ctx); {
+	case err == nil:
+	case passing(err):
+		return err
+	default:
+		return errPartly
 	}
 	if !q.kept {
 		return q.run(ctx, `COMMIT`)
@@ -145,7 +157,9 @@ func (e *engine) runJob(ctx context.Context, q *writer, j *group.Job) error {
 	}
 	q.wrote, q.failed, q.broken = false, nil, nil
 	facts := len(q.facts)
+	q.before = len(q.pending)
 	failed := j.Run(q)
+	q.wrote = q.wrote || len(q.pending) > q.before
 	switch {
 	case q.broken != nil:
 		return q.broken
@@ -175,11 +189,70 @@ type writer struct {
 	wrote, kept    bool // the job, or any job so far, may have written
 	failed, broken error
 
+	pending []pending // statements that were put off, in order
+	before  int       // how many of them are of earlier jobs
+
 	facts      []string // TYPE ID, in order
 	sure       int      // how many of them belong to statements that did not fail
 	known      bool     // row and first are those of this group
 	row, first int64    // where the facts will stand
 	factErr    error
+}
+
+// pending is a statement that was put off.
+type pending struct {
+	want  int64 // rows that it must change; negative: any number
+	query string
+	args  []any
+}
+
+// maxPutOff bounds the statements that wait.
+const maxPutOff = 256
+
+// errOtherwise says that a statement that was put off has not changed as many rows as was
+// said: the group is run again, and its job hears where.
+var errOtherwise = errors.New("a statement did not change what it was expected to")
+
+// Defer implements store.Deferrer.
+func (q *writer) Defer(_ context.Context, want int64, query string, args ...any) bool {
+	if q.careful || len(q.pending) >= maxPutOff || !countsRows(query) {
+		return false
+	}
+	q.pending = append(q.pending, pending{want: want, query: query, args: args})
+	q.sure = len(q.facts)
+	return true
+}
+
+// flush sends what was put off, in one trip.
+func (q *writer) flush(ctx context.Context) error {
+	if len(q.pending) == 0 {
+		return nil
+	}
+	var b pgx.Batch
+	for _, p := range q.pending {
+		b.Queue(p.query, p.args...)
+	}
+	err := q.conn.Raw(func(c any) error {
+		conn, ok := c.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("the connection to the store is a %T", c)
+		}
+		res := conn.Conn().SendBatch(ctx, &b)
+		for _, p := range q.pending {
+			tag, err := res.Exec()
+			if err == nil && p.want >= 0 && tag.RowsAffected() != p.want {
+				err = errOtherwise
+			}
+			if err != nil {
+				return errors.Join(err, res.Close())
+			}
+		}
+		return res.Close()
+	})
+	q.wrote = q.wrote || len(q.pending) > q.before
+	q.pending, q.before = q.pending[:0], 0
+	q.note(err)
+	return err
 }
 
 // run runs a statement of ours.
@@ -205,6 +278,9 @@ func (q *writer) note(err error) {
 }
 
 func (q *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := q.flush(ctx); err != nil {
+		return nil, err
+	}
 	if !q.careful {
 		r, err := q.conn.ExecContext(ctx, query, args...)
 		q.note(err)
@@ -237,15 +313,29 @@ func (q *writer) ExecContext(ctx context.Context, query string, args ...any) (sq
 }
 
 func (q *writer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := q.flush(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := q.conn.QueryContext(ctx, query, args...)
 	q.note(err)
 	return rows, err
 }
 
 func (q *writer) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if err := q.flush(ctx); err != nil {
+		return q.failedRow(ctx)
+	}
 	row := q.conn.QueryRowContext(ctx, query, args...)
 	q.note(row.Err())
 	return row
+}
+
+// failedRow is a row that says that the transaction has failed: the server takes no
+// statement any more, or the connection is gone.
+func (q *writer) failedRow(ctx context.Context) *sql.Row {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return q.conn.QueryRowContext(ctx, `SELECT 1`)
 }
 
 // countsRows reports whether no affected row means no change: not so for

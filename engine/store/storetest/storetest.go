@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"rows of a coordinator", docs},
 		{"facts of what a rule refused", refusedFacts},
 		{"vettings", vettings},
+		{"statements that are put off", putOff},
 		{"closed", closed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,57 +241,6 @@ func roundTrip(t *testing.T, s *suite) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-func atomicWrite(t *testing.T, s *suite) {
-	s.seed(1)
-	boom := errors.New("boom")
-	err := s.Write(ctx, func(tx *store.Tx) error {
-		if err := tx.LeaseRun("r0", t0); err != nil {
-			return err
-		}
-		if _, err := tx.InsertEntry(entry(2)); err != nil {
-			return err
-		}
-		return boom
-	})
-	if !errors.Is(err, boom) {
-		t.Fatalf("got %v", err)
-	}
-	s.read(func(tx *store.Tx) error {
-		r, err := tx.Run("r0")
-		if r.State != agon.RunQueued {
-			t.Errorf("run is %s, want queued", r.State)
-		}
-		if _, err := tx.Entry("sub-2"); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("entry: %v, want ErrNotFound", err)
-		}
-		return err
-	})
-	// A neighbour in the same group commit is not touched by a failure.
-	var wg sync.WaitGroup
-	for i := range 50 {
-		wg.Go(func() {
-			err := s.Write(ctx, func(tx *store.Tx) error {
-				if err := tx.Count("scope", "name", "key"); err != nil {
-					return err
-				}
-				if i%2 == 0 {
-					return boom
-				}
-				return nil
-			})
-			if (i%2 == 0) != errors.Is(err, boom) {
-				t.Errorf("write %d: %v", i, err)
-			}
-		})
-	}
-	wg.Wait()
-	s.read(func(tx *store.Tx) error {
-		c, err := tx.Counters("scope", "")
-		same(t, "counters", c, []store.Counter{{Scope: "scope", Name: "name", Key: "key", N: 25}})
-		return err
-	})
-}
 
 func reopen(t *testing.T, s *suite) {
 	e := s.seed(2)
@@ -514,23 +464,27 @@ func anotherFirst(t *testing.T, s *suite) {
 func events(t *testing.T, s *suite) {
 	e := agon.Event{Run: "r0", Attempt: 1, Seq: 1, At: t0, Type: "note", Data: json.RawMessage(`{"text":"a"}`)}
 	s.write(func(tx *store.Tx) error {
-		for i, want := range []bool{true, false} {
-			added, err := tx.InsertEvent(e)
-			if err != nil || added != want {
-				t.Errorf("insert %d: %v, %v", i, added, err)
-			}
-			e.Data = json.RawMessage(`{"text":"b"}`)
+		if err := tx.InsertEvent(e); err != nil {
+			return err
+		}
+		there, err := tx.EventSeqs("r0", 1, 1, 2)
+		if err != nil || len(there) != 1 || !there[1] {
+			t.Errorf("numbers: %v, %v", there, err)
 		}
 		for _, x := range []struct {
 			attempt int
 			seq     int64
 		}{{2, 1}, {1, 3}, {1, 2}} {
-			if _, err := tx.InsertEvent(agon.Event{Run: "r0", Attempt: x.attempt, Seq: x.seq, At: t0, Type: "note"}); err != nil {
+			if err := tx.InsertEvent(agon.Event{Run: "r0", Attempt: x.attempt, Seq: x.seq, At: t0, Type: "note"}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	e.Data = json.RawMessage(`{"text":"b"}`)
+	if err := s.Write(ctx, func(tx *store.Tx) error { return tx.InsertEvent(e) }); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a second event of one number: %v", err)
+	}
 	s.read(func(tx *store.Tx) error {
 		list, err := tx.Events("r0", 0, 0, 3)
 		if len(list) != 3 || string(list[0].Data) != `{"text":"a"}` || list[1].Seq != 2 || list[2].Seq != 3 || list[1].Data != nil {
@@ -647,42 +601,6 @@ func overdue(t *testing.T, s *suite) {
 			same(t, tt.at.String(), got, tt.want)
 			return err
 		})
-	}
-}
-
-func panics(t *testing.T, s *suite) {
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic did not come back")
-			}
-		}()
-		_ = s.Write(ctx, func(tx *store.Tx) error {
-			if err := tx.Count("p", "p", "p"); err != nil {
-				return err
-			}
-			panic("boom")
-		})
-	}()
-	s.read(func(tx *store.Tx) error {
-		c, err := tx.Counters("p", "")
-		if len(c) != 0 {
-			t.Errorf("kept %v", c)
-		}
-		return err
-	})
-	s.write(func(tx *store.Tx) error { return tx.Count("p", "p", "p") })
-}
-
-func closed(t *testing.T, s *suite) {
-	if err := errors.Join(s.Close(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Write(ctx, func(*store.Tx) error { return nil }); err == nil {
-		t.Error("write after close: no error")
-	}
-	if err := s.Read(ctx, func(*store.Tx) error { return nil }); err == nil {
-		t.Error("read after close: no error")
 	}
 }
 

@@ -292,6 +292,7 @@ func (c *Coordinator) bookCanary(tx *store.Tx, contest agon.Contest, s *storedSu
 			if err != nil {
 				return err
 			}
+			tx.StandingMoves()
 			err = tx.InsertDoc(tableHits, store.Doc{ID: at.Lease, Task: s.TaskID, Owner: at.Validator, Ref: s.ID, Status: "hit", At: h.At.Time, Body: body})
 			if err != nil && !errors.Is(err, store.ErrConflict) {
 				return err
