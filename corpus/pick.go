@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"container/heap"
+	"fmt"
 	"math"
 	"slices"
 
@@ -52,7 +53,14 @@ func (m *mixer) choose() ([]candidate, error) {
 		}
 		taken, left := m.pick(n, perKey)
 		if len(taken) == 0 {
-			return nil, &agon.Error{Code: "nothing_left", Status: 422, Field: "dir", Message: "no row is left", Mend: "the licence, opt-in and caps that you asked for leave none; agon corpus stats says what there is"}
+			mend := "the licence, opt-in and caps that you asked for leave none; agon corpus stats says what there is"
+			if m.b.report.Rejected[RejectScripted] > 0 {
+				mend = "the stand-in script made the rows, and they are left out: with --scripted they are taken, to try it"
+			}
+			if s := m.cfg.MaxShare; s < 1 && len(m.list) > 0 {
+				mend = fmt.Sprintf("one coldkey may have %g of the mix: that takes rows of %d coldkeys at least; agon corpus stats says what there is", s, int(math.Ceil(1/s)))
+			}
+			return nil, &agon.Error{Code: "nothing_left", Status: 422, Field: "dir", Message: "no row is left", Mend: mend}
 		}
 		if len(taken) == n || m.cfg.MaxShare == 1 || m.fair(taken) {
 			for why, k := range left {

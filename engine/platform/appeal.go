@@ -35,7 +35,9 @@ func (p *Platform) Appeal(ctx context.Context, c Caller, id, reason string) (*ag
 			return refuse(409, "not_final", "submission %s is %s: appeal when it is decided", id, e.State)
 		}
 		if old, err := tx.Appeal(id); err == nil {
-			return refuse(409, "appealed", "submission %s has been appealed: %s", id, old.State)
+			e := refuse(409, "appealed", "submission %s has been appealed: %s", id, old.State)
+			e.Mend = "a submission is appealed once; agon submission view " + id + " shows how it stands"
+			return e
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -101,7 +103,9 @@ func (p *Platform) AnswerAppeal(ctx context.Context, c Caller, id string, grant 
 			return found(err, "appeal of submission", id)
 		}
 		if a.State != agon.AppealOpen {
-			return refuse(409, "answered", "the appeal of submission %s is %s already", id, a.State)
+			e := refuse(409, "answered", "the appeal of submission %s is %s already", id, a.State)
+			e.Mend = "an answer stands; agon submission view " + id + " shows it"
+			return e
 		}
 		a.State = agon.AppealDenied
 		if grant {

@@ -126,7 +126,11 @@ func (p *Platform) knownRun(tx *store.Tx, id string) (store.Run, error) {
 	}
 	i := slices.IndexFunc(runs, func(o store.Run) bool { return o.RunSpec.Run == id })
 	if i < 0 {
-		return r, refuse(409, "not_final", "run %s is not one of those that its submission is scored by", id)
+		err := refuse(409, "not_final", "run %s is not one of those that its submission is scored by", id)
+		if len(runs) > 0 {
+			err.Mend = "take run " + runs[0].RunSpec.Run + ", or another whose page has a score that counts"
+		}
+		return r, err
 	}
 	return runs[i], nil
 }

@@ -38,12 +38,21 @@ JSON: {id, arena, submission, rival, known, tolerance, plays, at, actor, reason,
 			if err != nil {
 				return err
 			}
-			v, err := c.MakeCanary(cmd.Context(), args[0], r)
+			run, err := a.runID(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			if r.Rival != "" {
+				if r.Rival, err = a.submissionID(cmd.Context(), c, r.Rival); err != nil {
+					return err
+				}
+			}
+			v, err := c.MakeCanary(cmd.Context(), run, r)
 			if err != nil {
 				return err
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{v.ID}, Human: func(h *output.Human) {
-				h.Line("%s: %d validators play it; known is %s, right within %s", v.ID, v.Plays, number(v.Known), number(v.Tolerance))
+				h.Line("%s: %d validators play it; known is %.4g, right within %.4g", v.ID, v.Plays, v.Known, v.Tolerance)
 			}})
 		},
 	}

@@ -215,7 +215,7 @@ func readPoison(paths []string) (*corpus.Poison, error) {
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "poison", Message: err.Error()}
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "poison", Message: err.Error(), Mend: "name a file with one text a line of the benchmark that must not stand in the rows"}
 		}
 		st, err := f.Stat()
 		if err == nil && st.Size() > maxPoisonFile {

@@ -102,7 +102,7 @@ and time for real bases.`,
 }
 
 func planHuman(h *output.Human, p *distill.Plan) {
-	h.Line("%s: %d rows, %d kept, %d tokens, %d steps; %d tasks to measure by", p.Method, p.Rows, p.Kept, p.Tokens, p.Steps, p.Held)
+	h.Line("%s: %d rows, %d kept, %d tokens, %d steps; tasks to measure by: %d", p.Method, p.Rows, p.Kept, p.Tokens, p.Steps, p.Held)
 	h.Line("%d parameters, about %d MiB of memory", p.Parameters, p.Memory>>20)
 	if len(p.Missing) == 0 && !p.Ready {
 		h.Line("the trainers' environment will be made: %s", p.Python)

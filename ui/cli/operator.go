@@ -81,6 +81,17 @@ func idsOf(use string) func(context.Context, *client.Client) ([]string, error) {
 	return arenaIDs
 }
 
+// meant is the id that a name means, by the word in the use of the command that takes it.
+func (a *App) meant(ctx context.Context, c *client.Client, use, name string) (string, error) {
+	switch _, what, _ := strings.Cut(use, " "); what {
+	case "RUN":
+		return a.runID(ctx, c, name)
+	case "SUBMISSION":
+		return a.submissionID(ctx, c, name)
+	}
+	return name, nil
+}
+
 // act is a command that does one thing to one thing and prints what became of it.
 func (a *App) act(use, short, example string, reasoned bool, do func(ctx context.Context, c *client.Client, id, reason string) (any, error)) *cobra.Command {
 	var reason string
@@ -95,15 +106,25 @@ func (a *App) act(use, short, example string, reasoned bool, do func(ctx context
 			if err != nil {
 				return err
 			}
-			v, err := do(cmd.Context(), c, args[0], reason)
+			id, err := a.meant(cmd.Context(), c, use, args[0])
+			if err != nil {
+				return err
+			}
+			v, err := do(cmd.Context(), c, id, reason)
 			if err != nil {
 				return err
 			}
 			done := "done"
-			if x, ok := v.(*client.Arena); ok {
+			switch x := v.(type) {
+			case *client.Arena:
 				done = string(x.State)
+			case *agon.Appeal:
+				done = "its appeal is " + x.State
+				if x.State == agon.AppealOpen {
+					done += "; answered by " + When(x.Deadline) + ", or else granted"
+				}
 			}
-			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{args[0]}, Human: func(h *output.Human) { h.Line("%s: %s", args[0], done) }})
+			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{id}, Human: func(h *output.Human) { h.Line("%s: %s", args[0], done) }})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")

@@ -49,6 +49,11 @@ func (a *App) runListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if submission != "" {
+				if submission, err = a.submissionID(cmd.Context(), c, submission); err != nil {
+					return err
+				}
+			}
 			runs, err := All(limit, func(o client.ListOptions) (*client.Page[client.Run], error) {
 				return c.Runs(cmd.Context(), arena, submission, state, o)
 			})
@@ -56,6 +61,11 @@ func (a *App) runListCmd() *cobra.Command {
 				return err
 			}
 			if len(runs) == 0 {
+				if submission != "" { // one without runs, or none at all
+					if _, err := c.Submission(cmd.Context(), submission); err != nil {
+						return err
+					}
+				}
 				if err := knownArena(cmd.Context(), c, arena); err != nil {
 					return err
 				}
@@ -87,7 +97,7 @@ func (a *App) runListCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&arena, "arena", "", "only of this `arena`")
-	f.StringVar(&submission, "submission", "", "only of this submission (`id`)")
+	f.StringVar(&submission, "submission", "", "only of this submission (`id`, its ending, or ARENA/NAME)")
 	f.StringVar(&state, "state", "", "only in this `state`")
 	f.IntVar(&limit, "limit", 50, "at most this many")
 	Register(cmd, "state", stateNames()...)

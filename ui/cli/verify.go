@@ -159,7 +159,7 @@ evidence and the proof of the log. It is not signed itself: the log's head is.`,
 			}
 			value := map[string]any{"file": file, "bytes": len(raw), "submission": b.Submission.ID, "runs": len(b.Runs), "missing": b.Missing}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: value, IDs: []string{file}, Human: func(h *output.Human) {
-				h.Line("%s: %d runs of submission %s, %d bytes", file, len(b.Runs), b.Submission.ID, len(raw))
+				h.Line("%s: submission %s, runs: %d, %d bytes", file, b.Submission.ID, len(b.Runs), len(raw))
 				for _, m := range b.Missing {
 					h.Line("  without the %s", m)
 				}
@@ -187,7 +187,7 @@ func (a *App) writeStatement(ctx context.Context, b *audit.Bundle, file string) 
 		return err
 	}
 	return a.Printer.Print(ctx, output.Result{Value: s, IDs: []string{file}, Human: func(h *output.Human) {
-		h.Line("%s: %s, %v of %d tasks", file, s.Predicate.Decision.Outcome, s.Predicate.Value, s.Predicate.SampleSize)
+		h.Line("%s: %s, score %.4g on %d tasks", file, s.Predicate.Decision.Outcome, s.Predicate.Value, s.Predicate.SampleSize)
 	}})
 }
 
