@@ -19,7 +19,8 @@ import (
 )
 
 // BenchmarkLatency compares a call with and without the gateway, one caller,
-// 1 KB JSON: the difference of the medians is what the gateway adds.
+// 1 KB JSON: the difference of the medians is what the gateway adds. One conversation
+// with a tool, in chat and in each other form, says what that form costs beyond chat, before an upstream that speaks chat.
 func BenchmarkLatency(b *testing.B) {
 	answer := strings.Replace(answerJSON, "hi <b>", strings.Repeat("word ", 180), 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,15 +35,23 @@ func BenchmarkLatency(b *testing.B) {
 	g := start(b, Config{Upstreams: []provider.Upstream{u}, KeepBytes: 1})
 	p := policy("m")
 	p.Budget = agon.Budget{Micros: 1 << 60, Calls: 1 << 60}
-	body := []byte(strings.Replace(hello, "hello", strings.Repeat("word ", 180), 1))
+	p.Dialects = []string{DialectOpenAI, DialectAnthropic, DialectResponses, DialectGoogle}
 	for _, c := range []struct {
-		name, url string
-	}{{"direct", srv.URL + "/chat/completions"}, {"gateway", ""}} {
+		name, url, path, body string
+	}{
+		{"direct", srv.URL + "/chat/completions", "", hello},
+		{"gateway", "", chatPath, hello},
+		{"chat", "", chatPath, messagesCase.chat},
+		{"messages", "", messagesPath, messagesCase.ask},
+		{"responses", "", responsesPath, responsesCase.ask},
+		{"google", "", googleCase.path, googleCase.ask},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := open(b, g, p, nil)
+			body := []byte(strings.Replace(c.body, `"hello"`, `"`+strings.Repeat("word ", 180)+`"`, 1))
 			url := c.url
 			if url == "" {
-				url = s.BaseURL() + chatPath
+				url = s.BaseURL() + c.path
 			}
 			took := make([]time.Duration, 0, b.N)
 			for b.Loop() {
