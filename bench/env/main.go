@@ -3,7 +3,9 @@
 // It prints whole episodes a second (open, search, answer, end with the reward, close), the
 // time of a call with one caller, and what the server holds with 1,000 sessions open.
 //
-//	make build && go run ./bench/env [-for 5s] [-workers 16]
+// With -boxes it measures whole agents in boxes instead (POST /run).
+//
+//	make build && go run ./bench/env [-for 5s] [-workers 16] [-boxes]
 package main
 
 import (
@@ -30,8 +32,9 @@ import (
 func main() {
 	length := flag.Duration("for", 5*time.Second, "of each measurement")
 	workers := flag.Int("workers", 16, "that play at once")
+	inBoxes := flag.Bool("boxes", false, "play whole agents in boxes")
 	flag.Parse()
-	if err := run(*length, *workers); err != nil {
+	if err := run(*length, *workers, *inBoxes); err != nil {
 		fmt.Fprintln(os.Stderr, "env:", err)
 		os.Exit(1)
 	}
@@ -105,7 +108,7 @@ func (d *door) episode() ([]time.Duration, error) {
 	return took, err
 }
 
-func run(length time.Duration, workers int) (err error) {
+func run(length time.Duration, workers int, inBoxes bool) (err error) {
 	agon, err := filepath.Abs("bin/agon")
 	if err != nil {
 		return err
@@ -115,6 +118,9 @@ func run(length time.Duration, workers int) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if inBoxes {
+		return boxes(agon, dir, length, workers)
+	}
 	cmd := exec.Command(agon, "env", "serve", "--arena", "demo-shopping", "--listen", "127.0.0.1:0", "--data", dir, "-o", "jsonl")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
