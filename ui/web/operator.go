@@ -154,7 +154,7 @@ func needs(a client.Arena, runs []runRow) (out []string) {
 		out = append(out, fmt.Sprintf("%s: %s of the last ones failed on our side. Look at one, then retry its submission.", a.Title, count(failed, "run")))
 	}
 	if a.Queued > 0 && a.Playing == 0 {
-		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running?", a.Title, count(a.Queued, "run")))
+		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running? What is played again, for an appeal or a canary, waits for another validator than the first.", a.Title, count(a.Queued, "run")))
 	}
 	return out
 }

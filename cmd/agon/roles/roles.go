@@ -125,7 +125,7 @@ func Validator(ctx context.Context, o kit.Options, c *client.Client, key auth.Si
 	}
 	o.Sayf("validator %s plays for %s, %d at once", key.SS58(), c.URL(), parallel)
 	var wg sync.WaitGroup
-	idle := func() { o.Sayf("waiting for work: no run is queued") }
+	idle := func() { o.Sayf("waiting for work: no run is queued for it") }
 	wg.Go(func() {
 		newValidator(o, p, c, speaks, arenas, parallel, filepath.Join(dir, "outbox"), idle, watch).Run(ctx)
 	})

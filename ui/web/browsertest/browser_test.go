@@ -343,9 +343,9 @@ func TestKeysAndNoScript(t *testing.T) {
 	if here != 0 {
 		t.Errorf("j, j, k lead to step %d, want the first", here)
 	}
-	var dots []*cdp.Node
-	b.run(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.base+board), chromedp.Nodes(".chart svg circle", &dots, chromedp.ByQueryAll, chromedp.AtLeast(0)))
-	if len(dots) == 0 {
+	var bars []*cdp.Node
+	b.run(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.base+board+"/tasks"), chromedp.Nodes(".chart svg rect.dot", &bars, chromedp.ByQueryAll, chromedp.AtLeast(0)))
+	if len(bars) == 0 {
 		t.Error("no chart is drawn without a script")
 	}
 	b.close()
