@@ -11,7 +11,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.commit=$(COMMIT)
 ARGS ?=
 
-.PHONY: image serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
+.PHONY: image records serverfaults race chainkills cgroup2 flywheel prose mutants figures runners postgres s3 chart release copies help setup build install up test faults bench interop browser pictures walk kind lint fmt docs clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ race: setup ## all tests with the race detector (slow: ten minutes more)
 ROUNDS ?= 200
 faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 times each, and check every invariant
 	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled' ./gateway ./engine/platform ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
+
+records: ## replay all samples of the research tasks, and play each record against the one before it (slow)
+	@AGON_TEST_SUITE=1 $(GO) test -count=1 -timeout 120m -v -run 'TestSamples' ./kinds/research/play | grep -E '^(---|ok|FAIL|    )'
 
 serverfaults: ## two servers over one PostgreSQL, ROUNDS=200 faults: servers killed and cut off, the database killed; answers against the books (root, iproute2)
 	@AGON_SERVER_FAULTS=$(ROUNDS) $(GO) test -count=1 -timeout 240m -v -run 'TestServerFaults' ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )' | tee /dev/stderr | grep -q '^ok'

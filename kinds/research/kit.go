@@ -123,7 +123,7 @@ func replayConfig(o kit.Options, rootfs string) kr.Config {
 const demoResearch = "demo-research"
 
 // shippedSets are sets of one task each.
-var shippedSets = []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "kernels", "compress", "kernel", "charlm"}
+var shippedSets = []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "kernels", "speedrun", "pumps", "compress", "kernel", "charlm"}
 
 // loadResearch makes a set of each shipped task: an arena has one.
 func loadResearch(_ kit.Options, set string) ([]*task.Task, bool, error) {

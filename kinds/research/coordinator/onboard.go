@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -27,6 +28,9 @@ func Onboard(v TaskView, url string) string {
 	p("- metric: `%s`, %s is better (`%s`); the unpatched base has %v\n", v.MetricName, better, v.MetricDirection, v.Baseline)
 	if v.SecondaryMetricName != "" {
 		p("- second metric: `%s` (`%s`), ranking `%s`\n", v.SecondaryMetricName, v.SecondaryMetricDirection, v.RankingMode)
+	}
+	if g := v.Gate; g != nil {
+		p("- gate: `%s` must be better than %v (`%s`) over %d seeds, by a one-sided t test at %v; what misses it is rejected (`%s`)\n", g.Metric, g.Bound, g.Direction, g.Seeds, cmp.Or(g.Alpha, 0.01), kr.RejectedGate)
 	}
 	r := v.Rules
 	switch v.CompetitionMode {

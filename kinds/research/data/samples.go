@@ -11,6 +11,8 @@ type Expect struct {
 	Status string `json:"status"` // accepted or rejected
 	Reason string `json:"reason"` // code of a rejection
 	Better bool   `json:"better"` // its number beats the base's
+	// Beats names the record before it: another sample, which it takes the seat from.
+	Beats string `json:"beats"`
 }
 
 // Sample is an entry of a task: an honest improvement or a cheat.

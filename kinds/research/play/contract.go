@@ -164,6 +164,8 @@ type Task struct {
 	// reached, here or elsewhere, as its author says; nil: not known. It decides
 	// nothing, charts show it.
 	BestKnown *float64 `toml:"best_known,omitempty" json:"best_known,omitempty"`
+	// Gate is a bound that an entry must reach over several seeds; nil: none.
+	Gate *GateRule `toml:"gate,omitempty" json:"gate,omitempty"`
 	// Rules turn replays into a result and a takeover.
 	Rules agon.Contest `toml:"rules" json:"rules"`
 	// ProposerPercent is the share of an accepted gain that goes to who proposed the implemented idea.
@@ -407,6 +409,7 @@ func (t *Task) Validate() error {
 			no("self_validation_policy", "", "want a committee of 1 to 100 and a threshold between 0 and 1")
 		}
 	}
+	t.Gate.mistakes(t, no)
 	if err := quorum.CheckContest(t.Rules); err != nil {
 		no("rules", "", "%v", err)
 	}

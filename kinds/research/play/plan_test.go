@@ -147,6 +147,19 @@ baseline = 2.5
 			t.Errorf("%s: %v", line, err)
 		}
 	}
+	const gate = "result_path = \"r.json\"\n[gate]\nmetric = \"loss\"\ndirection = \"minimize\"\nbound = 3.28\nseeds = 4\n"
+	if task, err := ParseTask([]byte(good + gate)); err != nil || task.Gate == nil || task.Gate.Seeds != 4 {
+		t.Errorf("a gate: %+v %v", task.Gate, err)
+	}
+	for from, to := range map[string]string{
+		"seeds = 4": "seeds = 1", "bound = 3.28": "bound = nan", "\"minimize\"": "\"down\"", "\"loss\"": "\"bpb\"", "seeds": "alpha = 0.9\nseeds", "result_path = \"r.json\"\n": "",
+	} {
+		_, err := ParseTask([]byte(good + strings.Replace(gate, from, to, 1)))
+		var fe *FieldError
+		if !errors.As(err, &fe) || !strings.HasPrefix(fe.Field, "gate") {
+			t.Errorf("a gate with %q for %q: %v", to, from, err)
+		}
+	}
 	if _, err := ParseTask([]byte(good + "extra = 1\n")); err == nil {
 		t.Error("an unknown field is let in")
 	}

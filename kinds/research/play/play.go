@@ -217,7 +217,8 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 
 // duel replays both sides on the same machine and seeds, taking turns in who
 // goes first. Pairs whose incumbent gives no number are left out: that is not
-// the challenger's doing.
+// the challenger's doing. A challenger that gives no number loses its pair, as if
+// it were equal to the incumbent: the pairs that it has lost before stay.
 func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Observed) error {
 	var ignored Observed
 	var e *ended
@@ -234,7 +235,7 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		if i%2 == 1 {
 			sides[0], sides[1] = sides[1], sides[0]
 		}
-		broken := false
+		broken, lost := false, false
 		for _, x := range sides {
 			m, err := p.benchmark(ctx, x, pair.Seed, &ignored)
 			switch {
@@ -245,9 +246,15 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 			case x == incumbent && errors.As(err, &e):
 				broken = true
 				p.line("duel: the incumbent gave no number: " + e.notes)
+			case errors.As(err, &e):
+				lost = true
+				p.line("duel: the challenger gave no number and loses the pair: " + e.notes)
 			default:
 				return err
 			}
+		}
+		if lost {
+			pair.Challenger, pair.Challenger2 = pair.Incumbent, pair.Incumbent2
 		}
 		if !broken {
 			obs.Duel = append(obs.Duel, pair)

@@ -41,6 +41,10 @@ exec(open("submission/run.py").read())
 	run := func(code string) string {
 		return "--- a/submission/run.py\n+++ b/submission/run.py\n@@ -1 +1," + fmt.Sprint(strings.Count(code, "\n")+1) + " @@\n-print('score=1.0')\n+" + strings.ReplaceAll(code, "\n", "\n+") + "\n"
 	}
+	gated := oneTask + "[gate]\nmetric = \"loss\"\ndirection = \"minimize\"\nbound = 2.7\nseeds = 3\n"
+	series := func(values string) map[string]string {
+		return with(oneBase, "bench.py", "import os\nos.makedirs('out', exist_ok=True)\nv = open('submission/score.txt').read()\nopen('out/result.json', 'w').write('{\"metrics\": {\"score\": ' + v + '}, \"series\": {\"loss\": "+values+"}}')\n")
+	}
 	setup := func(code string) map[string]string {
 		return with(oneBase, "setup.sh", code, "data/big.txt", strings.Repeat("x", 1000))
 	}
@@ -76,6 +80,13 @@ exec(open("submission/run.py").read())
 		{name: "49 an old result file of the base", toml: oneTask, base: with(oneBase, "bench.py", "print(1)", "out/result.json", `{"score": 9}`), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "left no result file"},
 		{name: "49 a link as result file", toml: oneTask, base: with(oneBase, "bench.py", "import os\nos.makedirs('out')\nopen('x','w').write('{\"score\":9}')\nos.symlink('../x','out/result.json')"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "not a regular file"},
 		{name: "49 over 10 MiB", toml: oneTask, base: with(oneBase, "bench.py", "import os\nos.makedirs('out')\nopen('out/result.json','w').write('{\"score\": 9}' + ' ' * (10 << 20))"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "10485760 bytes"},
+		{name: "gate reached", toml: gated, base: series("[2.6, 2.59, 2.61]"), patch: scorePatch("2"), status: StatusAccepted, score: 2},
+		{name: "gate missed by chance", toml: gated, base: series("[2.0, 2.8, 2.9]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: OutcomeOK, notes: "a mean of 2.56667 over 3 seeds"},
+		{name: "gate missed", toml: gated, base: series("[2.8, 2.81, 2.82]"), patch: scorePatch("2"), status: StatusRejected, reason: RejectedGate, outcome: OutcomeOK},
+		{name: "gate with one seed", toml: gated, base: series("[2.0]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "1 values, the task wants one for each of 3 seeds"},
+		{name: "gate of what is no number", toml: gated, base: series("[2.0, 2.0, null]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "value 2 is not a number"},
+		{name: "gate of NaN", toml: gated, base: series("[2.0, 2.0, NaN]"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "finite numbers"},
+		{name: "gate without values", toml: gated, base: oneBase, patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric, notes: "it is missing"},
 		{name: "50 the task rejects", toml: runTask, base: runBase, patch: run("print('validator_rejection=too_slow')\nsys.exit(1)"), status: StatusRejected, reason: "too_slow", outcome: OutcomeOK},
 		{name: "50 a mark does not replace the result file", toml: oneTask, base: with(oneBase, "bench.py", "print('validator_rejection=x')\nraise SystemExit(1)"), patch: scorePatch("2"), status: StatusError, outcome: OutcomeNoMetric},
 		{name: "50 failing without a mark", toml: runTask, base: runBase, patch: run("print('score=2')\nsys.exit(3)"), status: StatusError, outcome: OutcomeBenchmark, notes: "status 3"},
@@ -272,5 +283,25 @@ func TestDuel(t *testing.T) {
 	r.Rival.Digest = "sha256:none"
 	if _, err := w.kind.Play(t.Context(), w, w.submission(scorePatch("2.5"), Claim{}), r); err == nil || errors.As(err, new(*ended)) {
 		t.Errorf("an incumbent that is not there: %v", err)
+	}
+}
+
+// A challenger that ends itself in a pair, say because it was slow, loses that pair:
+// what it has won and lost before it counts, and the duel goes on.
+func TestDuelOfAChallengerThatEndsItself(t *testing.T) {
+	w := newWorld(t)
+	tk := w.task(oneTask, with(oneBase, "bench.py", strings.Replace(oneBench, "score = float(open(\"submission/score.txt\").read())",
+		"score, *moods = open(\"submission/score.txt\").read().split()\nscore = float(score)\nif os.environ[\"AGON_SEED\"] in moods: raise SystemExit(3)", 1)))
+	rival := w.submission(scorePatch("1.5"), Claim{})
+	r := w.run()
+	r.Rival = &agon.Rival{Submission: "old", Digest: rival.Digest, Round: 1, Pairs: 3}
+	rec, obs := w.play(w.submission(scorePatch(fmt.Sprintf("2.5 %d", DuelSeed(tk.Digest, r, 1))), Claim{}), r)
+	if obs.Status != StatusAccepted || len(obs.Duel) != 3 {
+		t.Fatalf("%+v\n%s", obs, rec.Files[LogFile])
+	}
+	for i, want := range []float64{2.5, 1.5, 2.5} {
+		if p := obs.Duel[i]; p.Challenger != want || p.Incumbent != 1.5 {
+			t.Errorf("pair %d: %+v", i, p)
+		}
 	}
 }

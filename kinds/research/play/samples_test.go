@@ -1,8 +1,11 @@
 package play
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -35,11 +38,11 @@ func (w *world) shipped(name string) *task.Task {
 
 // Every shipped task has at least two honest improvements and three cheats,
 // and each comes to what it says. The suite is as long as all others together:
-// its samples are replayed when AGON_TEST_SUITE is set.
+// its samples, and those of the speed run, are replayed when AGON_TEST_SUITE is set (make records).
 func TestSamples(t *testing.T) {
-	names := []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "compress", "kernel", "charlm"}
+	names := []string{"sortnet", "golomb", "capset", "kissing", "matmul", "circles", "pumps", "compress", "kernel", "charlm"}
 	if os.Getenv("AGON_TEST_SUITE") != "" {
-		names = append(names, "kernels")
+		names = append(names, "kernels", "speedrun")
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +58,7 @@ func TestSamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			honest, cheats, kernel := 0, 0, 0.0
+			values := map[string]float64{}
 			for _, s := range list {
 				if s.Expect.Better {
 					honest++
@@ -78,6 +82,7 @@ func TestSamples(t *testing.T) {
 					if obs.Status != StatusAccepted {
 						return
 					}
+					values[s.Name] = obs.Metrics[task.MetricName]
 					metric, bar := task.MetricName, task.Baseline*0.98
 					if task.MetricDirection == agon.Maximize {
 						bar = task.Baseline * 1.02
@@ -104,8 +109,59 @@ func TestSamples(t *testing.T) {
 			if honest < 2 || cheats < 3 {
 				t.Errorf("%d improvements and %d cheats", honest, cheats)
 			}
+			w.t = t
+			w.lineage(&task, tk, list, values)
 		})
 	}
+}
+
+// lineage demands that each sample that names a record before it beats that one. Without
+// noise one seed decides; with it a duel must take the seat, which is played where
+// AGON_TEST_SUITE is set, else the one pair of the replays must be won.
+func (w *world) lineage(task *Task, tk *task.Task, list []data.Sample, values map[string]float64) {
+	w.t.Helper()
+	for _, s := range list {
+		if s.Expect.Beats == "" {
+			continue
+		}
+		i := slices.IndexFunc(list, func(x data.Sample) bool { return x.Name == s.Expect.Beats })
+		if i < 0 || !list[i].Expect.Better {
+			w.t.Fatalf("%s beats %q, which is no honest sample", s.Name, s.Expect.Beats)
+		}
+		pairs := []quorum.Pair{{Challenger: values[s.Name], Incumbent: values[list[i].Name]}}
+		whole := os.Getenv("AGON_TEST_SUITE") != "" || !quorum.Noisy(task.Rules)
+		if whole && quorum.Noisy(task.Rules) {
+			pairs = w.duel(tk, s, list[i], task.Rules.Pairs)
+		}
+		if d := quorum.RunDuel(task.Rules, 1, pairs); whole && !d.Wins || d.Won == 0 {
+			w.t.Errorf("%s does not take the seat from %s: %+v", s.Name, s.Expect.Beats, d)
+		} else {
+			w.t.Logf("%s (%v) takes the seat from %s: gain %v in %d pairs, evidence %v of %v", s.Name, values[s.Name], s.Expect.Beats, d.Gain, d.Pairs, d.Evidence, d.Need)
+		}
+	}
+}
+
+// duel plays two samples against each other.
+func (w *world) duel(tk *task.Task, challenger, incumbent data.Sample, pairs int) (out []quorum.Pair) {
+	w.t.Helper()
+	enter := func(s data.Sample) agon.Submission {
+		dir := files(w.t, map[string]string{PatchFile: string(s.Patch), ClaimFile: string(s.Claim)})
+		sub := agon.Submission{ID: s.Name, Digest: agon.Sum([]byte(dir))}
+		w.trees[sub.Digest] = dir
+		return sub
+	}
+	old := enter(incumbent)
+	r := w.run()
+	r.Tasks = []agon.TaskRef{{Key: tk.Key, Digest: tk.Digest}}
+	r.Rival = &agon.Rival{Submission: old.ID, Digest: old.Digest, Round: 1, Pairs: pairs}
+	rec, obs := w.play(enter(challenger), r)
+	if obs.Status != StatusAccepted {
+		w.t.Fatalf("duel of %s: %s %q\n%s", challenger.Name, obs.Status, obs.Reason, rec.Files[LogFile])
+	}
+	for _, p := range obs.Duel {
+		out = append(out, p.Pair)
+	}
+	return out
 }
 
 // kernelBase is three quarters of the processor time that the base takes here.
@@ -116,4 +172,47 @@ func kernelBase(w *world, r agon.RunSpec) float64 {
 		w.t.Fatalf("the base gives no number: %+v\n%s", obs, rec.Files[LogFile])
 	}
 	return 0.75 * obs.Metrics["cpu_seconds"]
+}
+
+// Who remembers all that a set period has published gains nothing in the next one,
+// whose secret draws other seeds.
+func TestMemoriserOfPublishedSeeds(t *testing.T) {
+	w := newWorld(t)
+	tk := w.shipped("pumps")
+	task, _, err := OpenTask(tk.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := data.Samples("pumps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.run()
+	r.Tasks = []agon.TaskRef{{Key: tk.Key, Digest: tk.Digest}}
+	r.Seed = 11 // of the period that has ended
+	at := slices.IndexFunc(list, func(s data.Sample) bool { return s.Name == "known-seeds" })
+	const known = "KNOWN = [1, 2, 3, 4, 5, 6, 7, 8]"
+	patch := string(list[at].Patch)
+	if strings.Count(patch, known) != 1 {
+		t.Fatalf("the sample has no %q", known)
+	}
+	sub := w.submission(strings.Replace(patch, known, fmt.Sprintf("KNOWN = [%d]", ReplaySeed(tk.Digest, r.Seed)), 1), Claim{})
+	play := func() float64 {
+		t.Helper()
+		rec, obs := w.play(sub, r)
+		if obs.Status != StatusAccepted {
+			t.Fatalf("%+v\n%s", obs, rec.Files[LogFile])
+		}
+		return obs.Metrics[task.MetricName]
+	}
+	published := play()
+	r.Seed = 12
+	next := play()
+	t.Logf("published %.4f, next %.4f, base %.4f", published, next, task.Baseline)
+	if published > 0.1 {
+		t.Errorf("it does not remember what was published: %v", published)
+	}
+	if d := quorum.RunDuel(task.Rules, 1, []quorum.Pair{{Challenger: next, Incumbent: task.Baseline}}); d.Won > 0 {
+		t.Errorf("in the next period it gains: %v against %v", next, task.Baseline)
+	}
 }

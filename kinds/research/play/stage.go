@@ -391,9 +391,11 @@ func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[stri
 		rejected = string(m[len(m)-1][1])
 	}
 	var m map[string]float64
+	var raw []byte
 	var err error
 	if p.t.ResultPath != "" {
-		raw, rerr := b.ReadFile(path.Join(workspace, p.t.ResultPath), MaxResultBytes)
+		var rerr error
+		raw, rerr = b.ReadFile(path.Join(workspace, p.t.ResultPath), MaxResultBytes)
 		switch {
 		case errors.Is(rerr, sandbox.ErrNotExist):
 			return nil, &ended{OutcomeNoMetric, "", "the benchmark left no result file " + p.t.ResultPath}
@@ -425,6 +427,9 @@ func (p *player) metrics(b sandbox.Box, exit sandbox.Exit, out []byte) (map[stri
 		if _, ok := m[s]; !ok {
 			return nil, &ended{OutcomeNoMetric, "", "the benchmark gave no finite secondary metric " + s}
 		}
+	}
+	if p.t.Gate != nil {
+		return m, p.t.Gate.pass(raw, m)
 	}
 	return m, nil
 }
