@@ -29,7 +29,7 @@ var apart = map[string]string{
 	"agon kind new": written, "agon build": written,
 	"agon task check": plays, "agon task preflight": plays, "agon task import": foreign, "agon task export": foreign, "agon arena new harbor": foreign,
 	"agon pack episode": plays, "agon pack batch": plays, "agon pack matrix": plays, "agon pack compare": plays, "agon pack upload": foreign, "agon pack submit": foreign, "agon pack run": plays, "agon pack status": foreign,
-	"agon tools mock": foreign, "agon tools services": foreign, "agon merkle": foreign, "agon research check": plays, "agon research submit-workspace": needsRun, "agon research status": needsRun,
+	"agon tools mock": foreign, "agon tools services": foreign, "agon merkle": foreign, "agon research check": plays, "agon research try": plays, "agon research submit-workspace": needsRun, "agon research status": needsRun,
 	"agon shop serve": stays, "agon shop report": needsRun, "agon shop score": needsRun, "agon calc": "TestExamplesOfCalc",
 	"agon operator pause my-coding": "make walk: the arena is of the file written before",
 	"agon gc":                       "it needs a server that is stopped", "agon store copy": foreign,

@@ -27,7 +27,6 @@ var longFiles = map[string]int{
 	"kinds/coding/wire/validator.go":       838,
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/pack/packfile/value.go":         686,
-	"kinds/research/commands/research.go":  653,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,
 	"sandbox/bwrap/box.go":                 608,

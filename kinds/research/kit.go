@@ -62,7 +62,7 @@ func Kit() kit.Kit {
 		CheckTask:         kr.CheckTask,
 		TaskInit:          kr.Init,
 		TaskPreflight:     preflightResearch,
-		Commands:          func(a *cli.App, _ kit.List) []cli.Extra { return commands.Of(a) },
+		Commands:          func(a *cli.App, l kit.List) []cli.Extra { return commands.Of(a, l, tryEntry) },
 		Programs:          []kit.Program{commands.Stock()},
 		Kind:              kr.Name,
 		Data:              data.FS,

@@ -7,10 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +16,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/miner"
 	kr "github.com/agon-arena/agon/kinds/research/play"
@@ -28,11 +26,15 @@ import (
 )
 
 // commands makes the kind's commands of one invocation.
-type commands struct{ *cli.App }
+type commands struct {
+	*cli.App
+	kits kit.List
+	play Try
+}
 
 // Of returns what the kind adds to the command line a.
-func Of(a *cli.App) []cli.Extra {
-	c := commands{a}
+func Of(a *cli.App, kits kit.List, try Try) []cli.Extra {
+	c := commands{a, kits, try}
 	return []cli.Extra{{Group: "play", Command: c.research()}, {Group: "play", Command: c.merkle()}}
 }
 
@@ -96,29 +98,6 @@ func (c *atServer) key(a commands) (auth.Signer, error) {
 	return k, nil
 }
 
-// sidecarOf finds the sidecar: where --submission-file says, else in the checkout,
-// else in the current directory.
-func sidecarOf(cmd *cobra.Command, dir, sidecar string) (string, error) {
-	want := sidecar
-	if !cmd.Flags().Changed("submission-file") {
-		if want = filepath.Join(dir, sidecar); exists(want) {
-			return want, nil
-		}
-	}
-	if !exists(sidecar) {
-		return "", &agon.Error{
-			Code: "no_sidecar", Status: http.StatusUnprocessableEntity, Field: "submission-file", Message: "submission sidecar is missing: " + want,
-			Mend: `write it: {"summary": "what I did", "claimed_metrics": {"METRIC": 1.0}}, with the metric that the task names`,
-		}
-	}
-	return sidecar, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // coded gives an answer of the coordinator its exit code; the text stays the stock client's.
 func coded(err error) error {
 	var ae *miner.APIError
@@ -157,7 +136,7 @@ client of such coordinators and answer as it does; started under the name
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.tasks(), a.onboard(), a.start(), a.claim(), a.cancel(), a.status(), a.record(), a.check(),
+	cmd.AddCommand(a.tasks(), a.onboard(), a.start(), a.claim(), a.cancel(), a.status(), a.record(), a.check(), a.try(),
 		a.listTasks(), a.signed(), a.submit(), a.mine("mine-once"), a.mine("peer-evaluate-once"), a.mine("loop"), a.builtins())
 	return cmd
 }
@@ -403,16 +382,6 @@ func (a commands) list(ctx context.Context, mc *miner.Client, task string) error
 	}))
 }
 
-func metrics(m map[string]float64) string {
-	var out []string
-	for k, v := range m {
-		out = append(out, fmt.Sprintf("%s=%.6g", k, v))
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
-}
-
-// one shows one submission whole.
 func (a commands) one(ctx context.Context, mc *miner.Client, id string, wait bool) error {
 	var d coordinator.Detail
 	for {
@@ -624,28 +593,4 @@ of the base. Nothing is sent but the question for the task. Exit code 7 if it wo
 	f.StringVar(&sidecar, "submission-file", "submission.json", "the sidecar (default: in the checkout, else here)")
 	f.BoolVar(&dirty, "allow-dirty", false, "leave changes outside the allowed paths out instead of refusing")
 	return cmd
-}
-
-// gather reads a sidecar and computes the patch of a workspace.
-func gather(ctx context.Context, t *coordinator.TaskView, dir, sidecar string, dirty bool) (*miner.Submission, error) {
-	side, err := miner.ReadSidecar(sidecar, "")
-	if err != nil {
-		return nil, err
-	}
-	p, err := miner.MakePatch(ctx, dir, t.BaseSHA, t.Task, miner.Ignored(t.Task, dir, sidecar, filepath.Join(filepath.Dir(sidecar), "submission_result.json")))
-	if err != nil {
-		return nil, err
-	}
-	if len(p.Outside) > 0 && !dirty {
-		return nil, &miner.DirtyError{Paths: p.Outside, Allowed: t.AllowedPatchPaths}
-	}
-	if p.Text == "" && side.ArtifactURI == "" {
-		return nil, miner.ErrNoPatch
-	}
-	if len(p.Text) > t.MaxPatchBytes {
-		return nil, &agon.Error{
-			Code: "patch_too_large", Status: 413, Limit: fmt.Sprintf("%d bytes", t.MaxPatchBytes), Message: fmt.Sprintf("the patch has %d bytes, at most %d are allowed", len(p.Text), t.MaxPatchBytes),
-		}
-	}
-	return &miner.Submission{BaseRef: p.Base, Patch: p.Text, Sidecar: side}, nil
 }

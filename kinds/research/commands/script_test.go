@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Extras: []func(*cli.App) []cli.Extra{commands.Of}}
+		app := &cli.App{IO: iostreams.System(os.Getenv), Env: env, Extras: []func(*cli.App) []cli.Extra{func(a *cli.App) []cli.Extra { return commands.Of(a, nil, nil) }}}
 		os.Exit(app.Main(context.Background(), os.Args[1:]))
 	}})
 }
