@@ -324,7 +324,7 @@ func (t *storyteller) conversations(r *client.Run, attempt int, events []agon.Ev
 		if task != "" && len(d.Steps) == 0 {
 			continue
 		}
-		if task != "" && len(d.Steps) == 1 && d.Steps[0].Message == trajectory.NoModel {
+		if len(d.Steps) == 1 && d.Steps[0].Message == trajectory.NoModel {
 			silent++
 			continue
 		}
@@ -338,7 +338,11 @@ func (t *storyteller) conversations(r *client.Run, attempt int, events []agon.Ev
 	}
 	if silent > 0 {
 		t.b.WriteByte('\n')
-		t.line(iostreams.Dim, fmt.Sprintf("The agent called no model on %d of %d tasks; what else it called: agon run trace %s", silent, len(tasks), r.Run.Run))
+		where := ""
+		if len(tasks) > 1 {
+			where = fmt.Sprintf(" on %d of %d tasks", silent, len(tasks))
+		}
+		t.line(iostreams.Dim, fmt.Sprintf("The agent called no model%s; what else it called: agon run trace %s", where, plain.Line(r.Run.Run)))
 	}
 	return nil
 }
