@@ -39,6 +39,7 @@ type Tokens struct {
 	Prompt     []int64   `json:"prompt_ids,omitempty"`
 	Completion []int64   `json:"completion_ids,omitempty"`
 	Logprobs   []float64 `json:"logprobs,omitempty"`
+	over       bool      // the answer had more than maxTokens
 }
 
 // Body is the bytes of a request or reply: as Text if they are UTF-8, else in Base64.

@@ -122,12 +122,11 @@ func (w *wireReply) tokens(t *Tokens) {
 		return
 	}
 	c := w.Choices[0]
-	if len(t.Completion)+len(c.IDs) <= maxTokens {
-		t.Completion = append(t.Completion, c.IDs...)
+	if t.over = t.over || max(len(t.Completion)+len(c.IDs), len(t.Logprobs)+len(c.Probs)) > maxTokens; t.over {
+		t.Completion, t.Logprobs = nil, nil // part of an answer would pass for the whole
+		return
 	}
-	if len(t.Logprobs)+len(c.Probs) <= maxTokens {
-		t.Logprobs = append(t.Logprobs, c.Probs...)
-	}
+	t.Completion, t.Logprobs = append(t.Completion, c.IDs...), append(t.Logprobs, c.Probs...)
 }
 
 // any tells whether there is anything in it.

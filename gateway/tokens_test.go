@@ -49,3 +49,24 @@ func TestTokens(t *testing.T) {
 		}
 	}
 }
+
+// A stream of more tokens than are kept leaves none of its answer, never a part.
+func TestTokensOfALongStream(t *testing.T) {
+	for _, chunk := range []wireChoice{{IDs: make([]int64, 1000), Probs: make([]float64, 1000)}, {Probs: make([]float64, 999)}} {
+		var got Tokens
+		w := wireReply{Tokens: []int64{1}, Choices: []wireChoice{chunk}}
+		n := maxTokens / len(chunk.Probs)
+		for range n {
+			w.tokens(&got)
+		}
+		if len(got.Logprobs) != n*len(chunk.Probs) || len(got.Completion) != n*len(chunk.IDs) {
+			t.Fatalf("%d and %d within the limit", len(got.Completion), len(got.Logprobs))
+		}
+		w.tokens(&got)
+		w.Choices = []wireChoice{{IDs: []int64{7}, Probs: []float64{-1}}}
+		w.tokens(&got)
+		if len(got.Completion)+len(got.Logprobs) != 0 || len(got.Prompt) != 1 {
+			t.Errorf("%d ids and %d log-probabilities beyond it", len(got.Completion), len(got.Logprobs))
+		}
+	}
+}
