@@ -131,7 +131,14 @@ func (w *world) lineage(task *Task, tk *task.Task, list []data.Sample, values ma
 		pairs := []quorum.Pair{{Challenger: values[s.Name], Incumbent: values[list[i].Name]}}
 		whole := os.Getenv("AGON_TEST_SUITE") != "" || !quorum.Noisy(task.Rules)
 		if whole && quorum.Noisy(task.Rules) {
-			pairs = w.duel(tk, s, list[i], task.Rules.Pairs)
+			pairs = nil
+			for round := 1; !quorum.RunDuel(task.Rules, 1, pairs).Done; round++ {
+				more := w.duel(tk, s, list[i], round, 4)
+				if len(more) == 0 {
+					w.t.Fatalf("%s gives no number beside %s", list[i].Name, s.Name)
+				}
+				pairs = append(pairs, more...)
+			}
 		}
 		if d := quorum.RunDuel(task.Rules, 1, pairs); whole && !d.Wins || d.Won == 0 {
 			w.t.Errorf("%s does not take the seat from %s: %+v", s.Name, s.Expect.Beats, d)
@@ -141,8 +148,8 @@ func (w *world) lineage(task *Task, tk *task.Task, list []data.Sample, values ma
 	}
 }
 
-// duel plays two samples against each other.
-func (w *world) duel(tk *task.Task, challenger, incumbent data.Sample, pairs int) (out []quorum.Pair) {
+// duel plays a round of two samples against each other.
+func (w *world) duel(tk *task.Task, challenger, incumbent data.Sample, round, pairs int) (out []quorum.Pair) {
 	w.t.Helper()
 	enter := func(s data.Sample) agon.Submission {
 		dir := files(w.t, map[string]string{PatchFile: string(s.Patch), ClaimFile: string(s.Claim)})
@@ -153,7 +160,7 @@ func (w *world) duel(tk *task.Task, challenger, incumbent data.Sample, pairs int
 	old := enter(incumbent)
 	r := w.run()
 	r.Tasks = []agon.TaskRef{{Key: tk.Key, Digest: tk.Digest}}
-	r.Rival = &agon.Rival{Submission: old.ID, Digest: old.Digest, Round: 1, Pairs: pairs}
+	r.Rival = &agon.Rival{Submission: old.ID, Digest: old.Digest, Round: round, Pairs: pairs}
 	rec, obs := w.play(enter(challenger), r)
 	if obs.Status != StatusAccepted {
 		w.t.Fatalf("duel of %s: %s %q\n%s", challenger.Name, obs.Status, obs.Reason, rec.Files[LogFile])
