@@ -152,6 +152,7 @@ fi
 # TrajectoryRL's miner and its validator's client from DIR/trajectoryrl, in the environment of Ridges;
 # Harnyx's reference agents, sandbox servers and SDKs of both eras from DIR/caster
 # (commit b065fa9) and DIR/harnyx (b317328), its validators of both, and the newest submit and config commands; published Harbor tasks stand in DIR/harbor-cookbook,
+# DIR/harbor-tasks and DIR/harbor-workshop,
 # ClawBench's server of mock tools and its test in DIR/clawbench, the stateful services of TrajectoryRL's first season in DIR/trajectory-sandbox.
 if [ -n "${AGON_STRANGERS:-}" ]; then
 	AGON_STRANGERS=$(cd "$AGON_STRANGERS" && pwd)
