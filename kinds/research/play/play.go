@@ -216,17 +216,18 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 }
 
 // duel replays both sides on the same machine and seeds, taking turns in who
-// goes first. Pairs whose incumbent gives no number are left out: that is not
-// the challenger's doing. A challenger that gives no number loses its pair, as if
-// it were equal to the incumbent: the pairs that it has lost before stay.
+// goes first. Where an incumbent gives no number the base does, as while the seat is
+// empty: a program that stops working some day cannot hold the seat by that. A pair
+// without a number of either is left out. A challenger that gives no number loses its
+// pair, as if it were equal to the incumbent: the pairs that it has lost before stay.
 func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Observed) error {
 	var ignored Observed
 	var e *ended
-	if err := p.setup(ctx, incumbent, &ignored); err != nil {
-		if errors.As(err, &e) {
-			p.line("duel: the incumbent's setup failed: " + e.notes)
-			return nil
-		}
+	base := &side{name: "base", changes: &surface.Result{OK: true}}
+	if err := p.setup(ctx, incumbent, &ignored); errors.As(err, &e) {
+		p.line("duel: the incumbent's setup failed, and the base stands in for it: " + e.notes)
+		incumbent = base
+	} else if err != nil {
 		return err
 	}
 	for i := range max(1, p.run.Rival.Pairs) {
@@ -245,11 +246,21 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 				pair.Incumbent, pair.Incumbent2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
 			case x == incumbent && errors.As(err, &e):
 				broken = true
-				p.line("duel: the incumbent gave no number: " + e.notes)
+				p.line(x.name + " gave no number in a duel: " + e.notes)
 			case errors.As(err, &e):
 				lost = true
 				p.line("duel: the challenger gave no number and loses the pair: " + e.notes)
 			default:
+				return err
+			}
+		}
+		if broken && incumbent != base {
+			m, err := p.benchmark(ctx, base, pair.Seed, &ignored)
+			switch {
+			case err == nil:
+				pair.Incumbent, pair.Incumbent2, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], false
+				p.line("duel: the base stands in for the incumbent")
+			case !errors.As(err, &e):
 				return err
 			}
 		}

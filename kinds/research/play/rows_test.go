@@ -255,8 +255,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// A duel has pairs on the same seeds; an incumbent that gives no number leaves
-// none, and is not a fault.
+// A duel has pairs on the same seeds; where an incumbent gives no number the base
+// stands in for it, so that a program which stops working keeps no seat by that.
 func TestDuel(t *testing.T) {
 	w := newWorld(t)
 	w.task(oneTask, oneBase)
@@ -277,7 +277,7 @@ func TestDuel(t *testing.T) {
 	broken := w.submission(scorePatch("words"), Claim{})
 	r.Rival.Digest = broken.Digest
 	rec, obs = w.play(w.submission(scorePatch("2.5"), Claim{}), r)
-	if obs.Status != StatusAccepted || len(obs.Duel) != 0 {
+	if obs.Status != StatusAccepted || len(obs.Duel) != 2 || obs.Duel[0].Challenger != 2.5 || obs.Duel[0].Incumbent != 1 || obs.Duel[1].Incumbent != 1 {
 		t.Errorf("%+v\n%s", obs, rec.Files[LogFile])
 	}
 	r.Rival.Digest = "sha256:none"
