@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,7 +311,50 @@ func (e *engine) Commits() (n int64, hash string) {
 }
 
 // statements are the prepared statements of a connection by their text.
-type statements map[string]*sql.Stmt
+type statements map[string]statement
+
+// statement is a prepared one whose parameters have no numbers: the driver looks a
+// numbered one up among all, for each of them.
+type statement struct {
+	*sql.Stmt
+	order []int // which argument stands where; nil: each once, in order
+}
+
+var parameter = lazyregexp.New(`\$[0-9]+`)
+
+// placed returns query with ? for each of its parameters $1, $2, …, and which argument
+// stands at each. Statements hold no such text otherwise.
+func placed(query string) (text string, order []int, err error) {
+	plain := true
+	text = parameter().ReplaceAllStringFunc(query, func(p string) string {
+		n, perr := strconv.Atoi(p[1:])
+		if perr != nil || n < 1 {
+			err = fmt.Errorf("parameter %s", p)
+		}
+		order = append(order, n-1)
+		plain = plain && n == len(order)
+		return "?"
+	})
+	if plain {
+		order = nil
+	}
+	return text, order, err
+}
+
+// args are the arguments as they stand in the statement.
+func (s statement) args(list []any) ([]any, error) {
+	if s.order == nil {
+		return list, nil
+	}
+	out := make([]any, len(s.order))
+	for i, n := range s.order {
+		if n >= len(list) {
+			return nil, fmt.Errorf("parameter $%d has no argument", n+1)
+		}
+		out[i] = list[n]
+	}
+	return out, nil
+}
 
 func (m statements) close() (err error) {
 	for _, s := range m {
@@ -365,28 +409,35 @@ func (w *writer) Fact(typ, id string) int64 {
 // SkipTo implements store.Facts. Only the start of a server skips, alone.
 func (w *writer) SkipTo(index int64) { w.first = max(w.first, index) }
 
-func (q *querier) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := q.stmts[query]; s != nil {
+func (q *querier) prepare(ctx context.Context, query string) (statement, error) {
+	if s, ok := q.stmts[query]; ok {
 		return s, nil
 	}
 	if len(q.stmts) >= maxStatements {
 		err := q.stmts.close()
 		clear(q.stmts)
 		if err != nil {
-			return nil, err
+			return statement{}, err
 		}
 	}
-	s, err := q.conn.PrepareContext(ctx, summedLimits(query))
+	text, order, err := placed(summedLimits(query))
 	if err != nil {
-		return nil, err
+		return statement{}, err
 	}
-	q.stmts[query] = s
-	return s, nil
+	s, err := q.conn.PrepareContext(ctx, text)
+	if err != nil {
+		return statement{}, err
+	}
+	q.stmts[query] = statement{s, order}
+	return q.stmts[query], nil
 }
 
 func (q *querier) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := q.prepare(ctx, query)
 	if err != nil {
+		return nil, err
+	}
+	if args, err = s.args(args); err != nil {
 		return nil, err
 	}
 	r, err := s.ExecContext(ctx, args...)
@@ -408,16 +459,22 @@ func (q *querier) QueryContext(ctx context.Context, query string, args ...any) (
 	if err != nil {
 		return nil, err
 	}
+	if args, err = s.args(args); err != nil {
+		return nil, err
+	}
 	return s.QueryContext(ctx, args...)
 }
 
 func (q *querier) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s, err := q.prepare(ctx, query)
-	if err != nil {
-		// A *sql.Row cannot be made to carry an error: let the driver fail alike.
-		return q.conn.QueryRowContext(ctx, query, args...)
+	if err == nil {
+		var list []any
+		if list, err = s.args(args); err == nil {
+			return s.QueryRowContext(ctx, list...)
+		}
 	}
-	return s.QueryRowContext(ctx, args...)
+	// A *sql.Row cannot be made to carry an error: let the driver fail alike.
+	return q.conn.QueryRowContext(ctx, query, args...)
 }
 
 // Read runs fn on a snapshot of its own.
