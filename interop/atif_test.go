@@ -80,9 +80,14 @@ func TestATIFOfRun(t *testing.T) {
 				return len(runs) >= 3
 			})
 			for _, r := range runs {
-				got := p.ask(t, "atif", args{"document": string(agon("run", "trace", r.Run, "--format", "atif"))})
-				if got["ok"] != true {
-					t.Errorf("run %s: %v", r.Run, got["errors"])
+				docs := []string{string(agon("run", "trace", r.Run, "--format", "atif"))}
+				if !json.Valid([]byte(docs[0])) { // a run of several tasks is a line for each
+					docs = strings.Split(strings.TrimSpace(docs[0]), "\n")
+				}
+				for i, doc := range docs {
+					if got := p.ask(t, "atif", args{"document": doc}); got["ok"] != true {
+						t.Errorf("run %s, document %d: %v", r.Run, i, got["errors"])
+					}
 				}
 			}
 			t.Logf("%d runs", len(runs))

@@ -119,8 +119,15 @@ func serveToy(t *testing.T) (dir, url, agon string, sh func(script string) strin
 		}
 		return string(out)
 	}
-	sh(agon + " key new && " + agon + " ledger register --netuid 4")
+	sh(agon + " key new")
+	register(sh, agon, dir, "default")
 	return dir, url, agon, sh
+}
+
+// register has the operator register a hotkey of the default wallet, which a miner asks for first.
+func register(sh func(string) string, agon, dir, hotkey string) {
+	show := "AGON_WALLET_HOTKEY=" + hotkey + " " + agon + " key show -o json --jq "
+	sh(agon + " ledger register --netuid 4 --hotkey \"$(" + show + ".ss58)\" --coldkey \"$(" + show + ".coldkey)\" --wallet.path " + filepath.Join(dir, "data", "wallets") + " --wallet.name operator")
 }
 
 // The nine steps, literally, on a fresh data directory.
@@ -144,9 +151,10 @@ func TestPythonResearchMiner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, url, agon, sh := serveToy(t)
+	dir, url, agon, sh := serveToy(t)
 	sh("echo //Miner | " + agon + " key import - python")
-	out := sh("AGON_WALLET_HOTKEY=python " + agon + " ledger register --netuid 4 && " + python + " " + script + " " + url + " //Miner toy")
+	register(sh, agon, dir, "python")
+	out := sh(python + " " + script + " " + url + " //Miner toy")
 	if !strings.Contains(out, "ok ") {
 		t.Error(out)
 	}

@@ -136,7 +136,7 @@ else
 	if [ "${AGON_INTEROP_TORCH:-1}" = 0 ] || ! "$newer" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then
 		absent+=("verl (torch is left out, or there is no Python 3.12)")
 	else
-		env verl verl==0.9.1 skyrl-gym==0.4.0
+		env verl verl==0.9.1 skyrl-gym==0.4.0 cachetools==8.0.2 fastapi==0.165.0 uvicorn==0.54.0
 		# SkyRL's generator, without what its trainer needs of a GPU.
 		if ! "$dir/verl/bin/python" -c 'import skyrl.train.generators.skyrl_gym_generator' 2>/dev/null; then
 			say "verl: installing skyrl==0.4.0 alone"

@@ -104,7 +104,7 @@ func leftIn(b []byte) (leaving, error) {
 		}
 		x := &tarFile{kind: h.Typeflag, mode: h.Mode, link: h.Linkname}
 		if h.Typeflag == tar.TypeReg {
-			if x.body, err = io.ReadAll(r); err != nil {
+			if x.body, err = io.ReadAll(io.LimitReader(r, int64(len(b)))); err != nil { // a sparse file may say that it is any size
 				return nil, fmt.Errorf("read the work: %w", err)
 			}
 		}

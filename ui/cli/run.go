@@ -656,13 +656,13 @@ func (a *App) export(ctx context.Context, run, form, task string, attempt int, s
 				tasks = append(tasks, t.Key)
 			}
 		}
-		var docs []*trajectory.Document
+		docs, lines := []*trajectory.Document{}, []any{}
 		for _, m.Task = range tasks {
 			d, err := trajectory.ATIF(events, attempt, m)
 			if err != nil {
 				return err
 			}
-			docs = append(docs, d)
+			docs, lines = append(docs, d), append(lines, d)
 		}
 		if len(docs) == 1 {
 			if !a.Printer.Explicit {
@@ -673,7 +673,7 @@ func (a *App) export(ctx context.Context, run, form, task string, attempt int, s
 		if !a.Printer.Explicit {
 			a.Printer.Format = output.JSONL
 		}
-		return a.Printer.Print(ctx, output.Result{Value: docs})
+		return a.Printer.Print(ctx, output.Result{Value: docs, Rows: lines})
 	}
 	lines, err := trajectory.OpenAI(events, attempt, m)
 	if err != nil {
