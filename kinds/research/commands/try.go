@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 
@@ -154,8 +155,12 @@ func incumbent(ctx context.Context, c *miner.Client, t *coordinator.TaskView, ag
 		return against, string(b), nil
 	}
 	b, err := c.Do(ctx, http.MethodGet, "/api/v1/tasks/"+t.ID+"/best", nil, nil, false)
+	var none *miner.APIError
+	if errors.As(err, &none) && none.Status == http.StatusNotFound { // nobody holds the best
+		return "the base", "", nil
+	}
 	if err != nil {
-		return "the base", "", nil //nolint:nilerr // nobody holds the best
+		return "", "", err
 	}
 	var best coordinator.BestView
 	if err := json.Unmarshal(b, &best); err != nil || best.SubmissionID == "" {
