@@ -65,6 +65,7 @@ type Run struct {
 	Scores     []Score   `json:"scores,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
+	RetryAt    time.Time `json:"retry_at,omitzero"` // queued: not played again before, since its provider failed
 }
 
 // Attempt is one lease of a run by one validator.

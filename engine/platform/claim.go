@@ -390,7 +390,8 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 
 // nextRun chooses among arenas, within the validator's cap in each.
 func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena, owners map[place]string) (best store.Offer, arena agon.Arena, err error) {
-	claimant.SeenSince = p.now().Add(-p.cfg.SeenFor)
+	claimant.Now = p.now()
+	claimant.SeenSince = claimant.Now.Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound
 	var turn uint64 // of arena
 	for _, a := range arenas {

@@ -100,9 +100,13 @@ type Config struct {
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // slog.Default()
 
-	Lease      time.Duration // how long a lease lives without a heartbeat; 60 s
-	Heartbeat  time.Duration // how often holders should send one; Lease / 6
-	QueueFor   time.Duration // how long a run may wait for a validator; 24 h
+	Lease     time.Duration // how long a lease lives without a heartbeat; 60 s
+	Heartbeat time.Duration // how often holders should send one; Lease / 6
+	QueueFor  time.Duration // how long a run may wait for a validator; 24 h
+	// ProviderWaits are how long a run waits in the queue after the first, second … of its
+	// attempts that a model's provider failed, and after all later ones; none: not at all.
+	ProviderWaits []time.Duration
+
 	MaxHold    time.Duration // least bound of one attempt, heartbeats or not; 1 h
 	AnswerFor  time.Duration // how long the operator has to answer an appeal, which is granted then; 72 h
 	SeenFor    time.Duration // how long a silent validator still counts as serving an arena; 90 s

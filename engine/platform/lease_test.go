@@ -493,6 +493,39 @@ func TestAbandonUsesUpNoRetry(t *testing.T) {
 	checkInvariants(t, f.cfg.Store)
 }
 
+// TestProviderIsGivenTime: a run that a model's provider failed is left alone for a
+// while, longer each time; one that another fault of ours lost is not.
+func TestProviderIsGivenTime(t *testing.T) {
+	f := newFixture(t, 1, func(c *Config, a *agon.Arena) {
+		c.ProviderWaits, a.Attempts = []time.Duration{20 * time.Second, time.Minute}, 4
+	})
+	f.submit(miner1, "x")
+	l := f.claim(val1)
+	for _, wait := range []time.Duration{20 * time.Second, time.Minute, time.Minute} {
+		f.result(val1, l, failedBy(l, agon.FaultProvider))
+		if r := f.run(l.Run.Run); !r.RetryAt.Equal(f.clock.Now().Add(wait)) {
+			t.Errorf("played again at %s, want in %s", r.RetryAt, wait)
+		}
+		f.clock.add(wait - time.Second)
+		if early := f.claim(val1); early != nil {
+			t.Fatalf("%s: leased before its time", wait)
+		}
+		f.clock.add(time.Second)
+		if l = f.claim(val1); l == nil {
+			t.Fatalf("%s: not leased in time", wait)
+		}
+	}
+	f.result(val1, l, failedBy(l, agon.FaultValidator))
+	if l = f.claim(val1); l == nil {
+		t.Fatal("a fault of the validator waits too")
+	}
+	f.result(val1, l, scored(l, 1))
+	if r := f.run(l.Run.Run); !r.RetryAt.IsZero() {
+		t.Errorf("a scored run is played again at %s", r.RetryAt)
+	}
+	checkInvariants(t, f.cfg.Store)
+}
+
 // TestClaimGivenBack: a lease that its claimant never got is in the queue again at once.
 func TestClaimGivenBack(t *testing.T) {
 	f := newFixture(t, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -208,11 +209,22 @@ func (p *Platform) lose(tx *store.Tx, run store.Run, a store.Attempt, f agon.Fau
 	if to.State == agon.RunQueued {
 		wait, _ := agon.StateDeadline(agon.RunQueued, p.cfg.Lease, p.cfg.QueueFor)
 		to.Deadline = now.Add(wait)
+		to.RetryAt = p.notBefore(f, to.Retries)
 		return true, tx.MoveRun(run.RunSpec.Run, run.State, to)
 	}
 	to.EndedAt = now
 	n, err := p.end(tx, arena, run, to)
 	return n > 0, err
+}
+
+// notBefore is when a run that an attempt lost may be taken again, zero for at once. A
+// provider that fails is given time: else an outage of a minute uses up all attempts.
+func (p *Platform) notBefore(f agon.Fault, lost int) time.Time {
+	waits := p.cfg.ProviderWaits
+	if f != agon.FaultProvider || len(waits) == 0 {
+		return time.Time{}
+	}
+	return p.now().Add(waits[min(max(lost, 1), len(waits))-1])
 }
 
 // end moves a run to a final state and, if it was the last one under way, asks

@@ -137,7 +137,7 @@ func (p *Platform) Sweep(ctx context.Context) error {
 				return err
 			}
 			if p.retryNewsDue() {
-				queued, err = tx.AnyRetry()
+				queued, err = tx.AnyRetry(p.now())
 			}
 			return err
 		})

@@ -47,7 +47,7 @@ const (
 )
 
 const runColumns = `r.n, r.id, r.arena, r.submission, r.sub_seq, r.tasks, r.replica, r.seed, r.policy, r.max_hold_us,
-	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, r.title, p.body`
+	r.state, r.attempts, r.retries, r.fault, r.reason, r.deadline, r.created_at, r.ended_at, r.grp, r.rival, r.title, r.again, p.body`
 
 const runFrom = ` FROM runs r JOIN policies p ON p.digest = r.policy `
 
@@ -56,13 +56,14 @@ type runRow struct {
 	Run
 	tasks, policy, rival, title    string
 	hold, deadline, created, ended int64
+	again                          int64 // as waitUntil writes it
 }
 
 // into is where the columns go.
 func (x *runRow) into() []any {
 	return []any{
 		&x.N, &x.RunSpec.Run, &x.Arena, &x.Submission, &x.SubSeq, &x.tasks, &x.Replica, &x.Seed, &x.PolicyDigest,
-		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.title, &x.policy,
+		&x.hold, &x.State, &x.Attempts, &x.Retries, &x.Fault, &x.Reason, &x.deadline, &x.created, &x.ended, &x.Group, &x.rival, &x.title, &x.again, &x.policy,
 	}
 }
 
@@ -71,6 +72,9 @@ func (t *Tx) runOf(x *runRow) (_ Run, err error) {
 	x.MaxHold = time.Duration(x.hold) * time.Microsecond
 	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(x.deadline), fromMicros(x.created), fromMicros(x.ended)
 	x.Stage = StageOf(x.Group)
+	if x.State == agon.RunQueued && x.again > lostOnce {
+		x.RetryAt = fromMicros(x.again)
+	}
 	if err := json.Unmarshal([]byte(x.tasks), &x.Tasks); err != nil {
 		return x.Run, fmt.Errorf("decode tasks of run: %w", err)
 	}
@@ -263,6 +267,7 @@ type Claimant struct {
 	Coldkey   string // its owner; empty: not known
 	Driver    string
 	SeenSince time.Time // others count as serving an arena if seen after this
+	Now       time.Time // runs that may not be taken before a later time are left out
 	NoDuels   bool      // leave out runs against a rival
 	MaxLeases int64     // that it may hold in the arena: who holds so many is offered nothing; 0: no limit
 	// Stages and Submission leave out runs of others; empty: all may be taken.
@@ -383,8 +388,8 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		plain += ` AND r.rival = ''`
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
-		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR `+mayTake+`)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
-		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64))
+		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND `+mayTake+`)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
+		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now)))
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.
@@ -407,7 +412,21 @@ func (t *Tx) MoveRun(run string, from agon.RunState, to Run) error {
 	return t.put1(`UPDATE runs SET state = $1, deadline = $2, fault = $3, reason = $4, retries = $5, again = $6, ended_at = $7
 		WHERE id = $8 AND state = $9`,
 		string(to.State), micros(to.Deadline), string(to.Fault), clean(to.Reason), int64(to.Retries),
-		bit(to.State == agon.RunQueued && to.Attempts > 0), micros(to.EndedAt), run, string(from))
+		againOf(to), micros(to.EndedAt), run, string(from))
+}
+
+// lostOnce stands in the column again of a queued run that was lost and may be taken
+// at once. 0: it was never lost; more: when it may be taken, in microseconds.
+const lostOnce = 1
+
+func againOf(r Run) int64 {
+	if r.State != agon.RunQueued || r.Attempts == 0 {
+		return 0
+	}
+	if r.RetryAt.IsZero() {
+		return lostOnce
+	}
+	return max(lostOnce, micros(r.RetryAt))
 }
 
 // Touch moves the deadline of a held run and its state.
@@ -470,9 +489,9 @@ func clean(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 }
 
-// AnyRetry reports whether a run that was lost before waits in any queue.
-func (t *Tx) AnyRetry() (bool, error) {
+// AnyRetry reports whether a run that was lost before waits in any queue and may be taken now.
+func (t *Tx) AnyRetry(now time.Time) (bool, error) {
 	n, err := one(t, scanInt, `SELECT CASE WHEN EXISTS (SELECT 1 FROM arenas a WHERE EXISTS
-		(SELECT 1 FROM runs r WHERE r.arena = a.id AND r.state = 'queued' AND r.again = 1)) THEN 1 ELSE 0 END`)
+		(SELECT 1 FROM runs r WHERE r.arena = a.id AND r.state = 'queued' AND r.again > 0 AND r.again <= $1)) THEN 1 ELSE 0 END`, max(lostOnce, micros(now)))
 	return n > 0, err
 }

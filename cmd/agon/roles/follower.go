@@ -68,6 +68,9 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: f.ledgers.of(name)} },
 		Incentives: o.Kits.Incentives(), Lease: o.Lease,
 	}
+	if pc.ProviderWaits, err = providerWaits(o.Getenv); err != nil {
+		return nil, err
+	}
 	if f.platform, err = platform.New(pc); err != nil {
 		return nil, err
 	}

@@ -191,6 +191,9 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
 		return s, err
 	}
+	if pc.ProviderWaits, err = providerWaits(o.Getenv); err != nil {
+		return s, err
+	}
 	if s.Platform, err = platform.New(pc); err != nil {
 		return s, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/store"
@@ -98,7 +99,7 @@ func TestHotQueriesUseTheQueueIndexes(t *testing.T) {
 		// Only the statements matter: on an empty store most find nothing.
 		_, _ = tx.NextRun("a", store.Claimant{Validator: "v"})
 		_, _ = tx.AnyQueued([]string{"a"})
-		_, _ = tx.AnyRetry()
+		_, _ = tx.AnyRetry(time.Now())
 		_, _ = tx.LiveOf("")
 		_, _ = tx.AnyLive("s")
 		_, _ = tx.LiveAttempt("r")

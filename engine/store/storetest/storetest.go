@@ -453,11 +453,34 @@ func anotherFirst(t *testing.T, s *suite) {
 		if d != "runc" {
 			t.Errorf("last driver %q", d)
 		}
-		any, err2 := tx.AnyRetry()
+		any, err2 := tx.AnyRetry(t0)
 		if !any {
 			t.Error("no retried run is seen")
 		}
 		return errors.Join(err, err2)
+	})
+	s.write(func(tx *store.Tx) error {
+		r, err := tx.Run("r0")
+		r.RetryAt = t0.Add(time.Minute)
+		return errors.Join(err, tx.MoveRun("r0", agon.RunQueued, r))
+	})
+	s.read(func(tx *store.Tx) error {
+		for _, c := range []struct {
+			after time.Duration
+			due   bool
+		}{{59 * time.Second, false}, {time.Minute, true}} {
+			now := t0.Add(c.after)
+			_, err := tx.NextRun("demo", store.Claimant{Validator: "v3", SeenSince: t0, Now: now})
+			any, err2 := tx.AnyRetry(now)
+			if err2 != nil || any != c.due || errors.Is(err, store.ErrNotFound) == c.due {
+				t.Errorf("after %s: %v, retried %v, %v", c.after, err, any, err2)
+			}
+		}
+		r, err := tx.Run("r0")
+		if !r.RetryAt.Equal(t0.Add(time.Minute)) {
+			t.Errorf("not before %s", r.RetryAt)
+		}
+		return err
 	})
 }
 
