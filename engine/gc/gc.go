@@ -1,5 +1,6 @@
 // Package gc removes what an arena's server no longer needs: bytes that nothing
-// refers to, and evidence of old runs where its operator keeps it for a time only.
+// refers to, and evidence of old runs where its operator keeps it for a time only. It
+// moves rows of old runs to the archive.
 //
 // Bytes are marked by what the store says, generously: every digest that stands in
 // any text of the database keeps its blob, and the files of a tree are kept with it.
@@ -17,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/archive"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -41,6 +43,10 @@ type Config struct {
 	// bodies. 0: for ever. That of who sits, of undecided submissions, and of what is
 	// being judged again or appealed stays in any case.
 	Evidence time.Duration
+	// Archive is how long events and receipts of a run stay in the database after its end;
+	// then they are archived in the blob store. 0: for ever. Those of who sits, of
+	// undecided submissions, and of what is being judged again stay in any case.
+	Archive time.Duration
 	// DryRun changes nothing.
 	DryRun bool
 }
@@ -57,6 +63,8 @@ type Report struct {
 	// EvidenceRuns are the runs whose evidence was released. Its bytes go with the next
 	// collection: this one's marks are older.
 	EvidenceRuns int64 `json:"evidence_runs"`
+	// Archived is what was moved to the archive; nil: not asked for.
+	Archived *archive.Report `json:"archived,omitempty"`
 }
 
 // Collect removes what nothing needs.
@@ -96,6 +104,11 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 			return r, fmt.Errorf("release evidence: %w", err)
 		}
 	}
+	if c.Archive > 0 {
+		if r.Archived, err = archive.Move(ctx, archive.Config{Store: c.Store, Blobs: c.Blobs, Now: c.Now, Before: c.Now.Add(-c.Archive), DryRun: c.DryRun}); err != nil {
+			return r, fmt.Errorf("archive runs: %w", err)
+		}
+	}
 	return r, nil
 }
 
@@ -111,37 +124,17 @@ func (s digests) has(d agon.Digest) bool {
 	return ok
 }
 
-// hexLen is the length of a SHA-256 in hex.
-const hexLen = 64
-
-// find calls fn with every word of 64 hexadecimal digits in a text.
-func find(text string, fn func([32]byte)) {
-	start := -1
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && (text[i] >= '0' && text[i] <= '9' || text[i] >= 'a' && text[i] <= 'f') {
-			if start < 0 {
-				start = i
-			}
-			continue
-		}
-		if start >= 0 && i-start == hexLen {
-			var k [32]byte
-			if _, err := hex.Decode(k[:], []byte(text[start:i])); err == nil {
-				fn(k)
-			}
-		}
-		start = -1
-	}
-}
-
 // mark finds the digests that the store names, and the files of trees among them.
 func mark(ctx context.Context, c Config) (digests, error) {
 	live := digests{}
 	// What an attempt's evidence is, blob_refs says, for as long as it is kept.
 	skip := map[string]bool{"attempts.evidence": true, "blob_refs.what": true, "blob_refs.owner": true}
 	if err := c.Store.Texts(ctx, skip, func(text string) {
-		find(text, func(k [32]byte) { live[k] = struct{}{} })
+		archive.Digests(text, func(k [32]byte) { live[k] = struct{}{} })
 	}); err != nil {
+		return nil, err
+	}
+	if err := markArchives(ctx, c, live); err != nil {
 		return nil, err
 	}
 	// Trees that blob_refs knows have their files there as well. Others are read.
@@ -171,10 +164,32 @@ func mark(ctx context.Context, c Config) (digests, error) {
 			continue // not a tree, or no blob: most digests of a database are of something else
 		}
 		for _, f := range m.Files {
-			find(f.Digest.Hex(), func(k [32]byte) { live[k] = struct{}{} })
+			archive.Digests(f.Digest.Hex(), func(k [32]byte) { live[k] = struct{}{} })
 		}
 	}
 	return live, nil
+}
+
+// markArchives adds what archived rows name: the files of the archive list it.
+func markArchives(ctx context.Context, c Config, live digests) error {
+	var files []store.Archived
+	err := c.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		files, err = tx.Archives()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range files {
+		b, err := c.Blobs.Get(ctx, a.Marks)
+		if err != nil {
+			return fmt.Errorf("read the marks of archive %s: %w", a.File, err)
+		}
+		for ; len(b) >= 32; b = b[32:] {
+			live[[32]byte(b)] = struct{}{}
+		}
+	}
+	return nil
 }
 
 // release forgets the evidence of runs that ended long ago.

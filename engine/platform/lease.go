@@ -165,6 +165,11 @@ func (p *Platform) appendEvents(tx *store.Tx, a *store.Attempt, run store.Run, l
 	if err != nil {
 		return err
 	}
+	if !a.Live() {
+		if err := tx.ArchivedSeqs(a.Run, a.N, there); err != nil {
+			return err
+		}
+	}
 	// add stores an event, unless one of its number is there.
 	add := func(e agon.Event) (added bool, err error) {
 		if there[e.Seq] {

@@ -202,20 +202,31 @@ func (t *Tx) InsertEvent(e agon.Event) error {
 		e.Run, int64(e.Attempt), e.Seq, micros(e.At), e.Task, e.Type, string(e.Data))
 }
 
-// Events returns events of a run after a cursor, in order.
-func (t *Tx) Events(run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error) {
-	return many(t, func(r scanner) (e agon.Event, err error) {
-		var at int64
-		var data string
-		err = r.Scan(&e.Run, &e.Attempt, &e.Seq, &at, &e.Task, &e.Type, &data)
-		e.At = fromMicros(at)
-		if data != "" {
-			e.Data = json.RawMessage(data)
+// ArchivedSeqs adds the numbers of an attempt's archived events to there: a report that
+// comes very late repeats none of them.
+func (t *Tx) ArchivedSeqs(run string, attempt int, there map[int64]bool) error {
+	x, err := t.archived(run)
+	if err != nil || x == nil {
+		return err
+	}
+	for _, e := range x.Events {
+		if e.Attempt == attempt {
+			there[e.Seq] = true
 		}
-		return e, err
-	}, `SELECT run, attempt, seq, at, task, type, data FROM events WHERE run = $1
+	}
+	return nil
+}
+
+// Events returns events of a run after a cursor, in order, from wherever they stand.
+func (t *Tx) Events(run string, afterAttempt int, afterSeq int64, limit int) ([]agon.Event, error) {
+	list, err := many(t, scanEvent, `SELECT `+eventColumns+` FROM events WHERE run = $1
 		AND (attempt > $2 OR (attempt = $2 AND seq > $3)) ORDER BY attempt, seq LIMIT $4`,
 		run, int64(afterAttempt), afterSeq, limit)
+	if err != nil {
+		return nil, err
+	}
+	x, err := t.archived(run)
+	return eventsWith(x, list, afterAttempt, afterSeq, limit), err
 }
 
 // InsertReceipt stores a receipt of an attempt; a repeated id changes nothing.
@@ -229,15 +240,23 @@ func (t *Tx) InsertReceipt(run string, attempt int, r agon.Receipt) error {
 	return err
 }
 
-// Receipts returns the receipts of an attempt by id.
+// Receipts returns the receipts of an attempt by id, from wherever they stand.
 func (t *Tx) Receipts(run string, attempt int) ([]agon.Receipt, error) {
-	return many(t, func(r scanner) (x agon.Receipt, err error) {
+	list, err := many(t, func(r scanner) (x agon.Receipt, err error) {
 		var body string
 		if err := r.Scan(&body); err != nil {
 			return x, err
 		}
 		return decodeReceipt(body)
 	}, `SELECT body FROM receipts WHERE run = $1 AND attempt = $2 ORDER BY id`, run, int64(attempt))
+	if err != nil {
+		return nil, err
+	}
+	x, err := t.archived(run)
+	if err != nil {
+		return nil, err
+	}
+	return receiptsWith(x, attempt, list)
 }
 
 func decodeReceipt(body string) (x agon.Receipt, err error) {

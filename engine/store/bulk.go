@@ -140,7 +140,15 @@ func (t *Tx) results(ids []string, out map[string]*Result) error {
 			r.Receipts = append(r.Receipts, x.body)
 		}
 	}
-	return nil
+	archived, err := t.archivedOf(in, runs)
+	for id := range want {
+		r := out[id]
+		if r == nil || err != nil || archived[r.Run] == nil {
+			continue
+		}
+		r.Receipts, err = receiptsWith(archived[r.Run], r.N, r.Receipts)
+	}
+	return err
 }
 
 // placeholders are $1 to $200.

@@ -68,6 +68,7 @@ type Store struct {
 	arenas   arenas
 	standing atomic.Int64 // grows when what validators' standings are made of begins to change, and when it has
 	policies memo[agon.Policy]
+	archive  atomic.Pointer[Archive] // nil: archived runs cannot be read
 }
 
 // New wraps an engine whose schema is current (Migrate).

@@ -213,5 +213,23 @@ func (t *Tx) EventTypes(run string, attempt int) (map[string]int64, error) {
 	for _, x := range list {
 		out[x.typ] = x.n
 	}
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	archived, err := t.archived(run)
+	if err != nil || archived == nil {
+		return out, err
+	}
+	// Rows that are not cleared yet, or came late, stand in both.
+	rows, err := many(t, scanEvent, `SELECT `+eventColumns+` FROM events WHERE run = $1 AND attempt = $2`, run, int64(attempt))
+	if err != nil {
+		return nil, err
+	}
+	clear(out)
+	for _, e := range eventsWith(archived, rows, attempt, 0, len(archived.Events)+len(rows)) {
+		if e.Attempt == attempt {
+			out[e.Type]++
+		}
+	}
+	return out, nil
 }

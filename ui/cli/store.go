@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,8 +28,9 @@ type Stores struct {
 // CollectOptions is `agon gc`.
 type CollectOptions struct {
 	Common
-	DryRun              bool
-	Grace, KeepEvidence time.Duration // KeepEvidence 0: for ever
+	DryRun bool
+	// KeepEvidence and Archive 0: for ever, and never.
+	Grace, KeepEvidence, Archive time.Duration
 }
 
 // StoreCopied is what `agon store copy` did.
@@ -60,25 +62,41 @@ type BackupRestored struct {
 	Blobs    int64     `json:"blobs"`
 }
 
-// maxDays bounds --keep-evidence-days.
+// maxDays bounds --keep-evidence-days and --archive-days.
 const maxDays = 36500
+
+// daysFlag adds a flag that gives days, 0 for none, and returns how to read it.
+func daysFlag(cmd *cobra.Command, name, zero, usage string) func() (time.Duration, error) {
+	days := cmd.Flags().Int(name, 0, usage)
+	return func() (time.Duration, error) {
+		if *days < 0 || *days > maxDays {
+			return 0, output.Usage(name, fmt.Sprintf("give 1 to %d, or 0 for %s", maxDays, zero), "--%s %d: out of range", name, *days)
+		}
+		return time.Duration(*days) * 24 * time.Hour, nil
+	}
+}
 
 func (a *App) gcCmd(s Stores) *cobra.Command {
 	o := CollectOptions{}
-	days := 0
+	var keepEvidence, archive func() (time.Duration, error)
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Remove bytes that nothing refers to, and evidence of old runs",
+		Short: "Remove bytes that nothing refers to, release evidence and archive rows of old runs",
 		Long: `Remove blobs that nothing in the database refers to and that nobody has put for the
 grace. With --keep-evidence-days the evidence of runs that ended earlier (boxes' output, trees,
 bodies) is released; its bytes go with the next gc. Scores, events, receipts and decisions
 stay, and so does the evidence of who sits or sat, of undecided submissions, and of what is
 appealed or judged again. A run whose evidence is gone cannot be judged again.
 
+With --archive-days the events and receipts of runs that ended earlier move from the database
+into Parquet files of the blob store. Pages, agon run trace and agon verify read them there as
+before. Those of who sits, of undecided submissions, and of what is judged again stay.
+
 Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
-JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs}.`,
-		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180",
+JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs, archived:
+{runs, events, receipts, files, bytes, kept}}.`,
+		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180 --archive-days 30",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.Collect == nil {
@@ -87,15 +105,19 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 			if o.Grace < 0 {
 				return output.Usage("grace", "give a time like 24h", "--grace %s: below 0", o.Grace)
 			}
-			if days < 0 || days > maxDays {
-				return output.Usage("keep-evidence-days", "give 1 to 36500, or 0 for ever", "--keep-evidence-days %d: out of range", days)
+			var err error
+			if o.KeepEvidence, err = keepEvidence(); err != nil {
+				return err
+			}
+			if o.Archive, err = archive(); err != nil {
+				return err
 			}
 			common, done, err := a.Common()
 			if err != nil {
 				return err
 			}
 			defer done()
-			o.Common, o.KeepEvidence = common, time.Duration(days)*24*time.Hour
+			o.Common = common
 			r, err := s.Collect(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -109,12 +131,19 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 				if o.KeepEvidence > 0 {
 					h.Line("evidence of %d runs is past its time", r.EvidenceRuns)
 				}
+				switch a := r.Archived; {
+				case a != nil && r.DryRun:
+					h.Line("%d runs would be archived", a.Runs)
+				case a != nil:
+					h.Line("%d runs archived: %d events and %d receipts in %d files (%d MB); %d runs kept in the database", a.Runs, a.Events, a.Receipts, a.Files, a.Bytes>>20, a.Kept)
+				}
 			}})
 		},
 	}
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and change nothing")
 	cmd.Flags().DurationVar(&o.Grace, "grace", gc.DefaultGrace, "how long bytes stay that nothing refers to, a `time` like 24h")
-	cmd.Flags().IntVar(&days, "keep-evidence-days", 0, "`days` that evidence stays after its run has ended (default: for ever)")
+	keepEvidence = daysFlag(cmd, "keep-evidence-days", "for ever", "`days` that evidence stays after its run has ended (default: for ever)")
+	archive = daysFlag(cmd, "archive-days", "never", "`days` after which events and receipts of an ended run are archived (default: never)")
 	storeFlag(cmd)
 	return cmd
 }

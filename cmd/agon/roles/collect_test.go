@@ -1,11 +1,16 @@
 package roles
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"testing"
@@ -13,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/engine/audit"
 	"github.com/agon-arena/agon/engine/gc"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/sqlite"
@@ -101,6 +107,20 @@ func TestCollectBesideServer(t *testing.T) {
 	if r := sweep(cli.CollectOptions{KeepEvidence: time.Nanosecond}); r.EvidenceRuns == 0 {
 		t.Errorf("evidence of old runs: %+v", r)
 	}
+	op, err := kit.LoadParty(filepath.Join(c.dir, "wallets"), "operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.trails(srv.url, op)
+	if r := sweep(cli.CollectOptions{Archive: time.Nanosecond}); r.Archived == nil || r.Archived.Runs < 5 || r.Archived.Events < r.Archived.Runs || r.Archived.Kept != 0 {
+		t.Errorf("archived: %+v", r.Archived)
+	}
+	if r := sweep(cli.CollectOptions{}); r.Removed != 0 {
+		t.Errorf("after the archive: %+v", r)
+	}
+	if after := c.trails(srv.url, op); !reflect.DeepEqual(after, before) {
+		t.Errorf("from the archive:\n%+v\nwas\n%+v", after, before)
+	}
 	stop()
 	wg.Wait()
 	named(func(d agon.Digest) {
@@ -112,4 +132,41 @@ func TestCollectBesideServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, o)
+}
+
+// trails is what a verifier and the pages are given of every run: its events and
+// receipts, what the check of the submission says, and the kinds of steps on its page.
+func (c *cluster) trails(at string, op *kit.Party) map[string]string {
+	c.t.Helper()
+	cl := c.balancer.client(c.t, op.Hotkey)
+	out := map[string]string{}
+	for id := range c.acked {
+		b, err := audit.Collect(c.t.Context(), cl, audit.Want{Submission: id})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if r := audit.Check(c.t.Context(), b, audit.Options{}); !r.OK {
+			c.t.Errorf("submission %s: %+v", id, r.Wrong)
+		}
+		for _, x := range b.Runs {
+			if len(x.Events) == 0 {
+				c.t.Errorf("run %s has no events", x.Run.RunSpec.Run)
+			}
+			text, err := json.Marshal([]any{x.Events, x.Receipts})
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			page, err := http.Get(at + "/runs/" + x.Run.RunSpec.Run)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			body, err := io.ReadAll(page.Body)
+			if page.StatusCode != http.StatusOK || err != nil {
+				c.t.Errorf("the page of run %s: %s, %v", x.Run.RunSpec.Run, page.Status, err)
+			}
+			_ = page.Body.Close()
+			out[x.Run.RunSpec.Run] = fmt.Sprint(string(text), bytes.Count(body, []byte("plays")))
+		}
+	}
+	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/archive"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -53,8 +54,14 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 	var bytes blob.Store
 	if o.Blobs != "" {
 		bytes, err = openBlobs(ctx, own, o)
-	} else { // the leader's folder has one owner too: blobs are passed on
-		bytes, err = blobfs.Open(own.Path("blobs"), blobfs.Options{Cache: true, Quota: blobCache})
+		at.store.UseArchive(archive.NewReader(bytes))
+	} else { // the leader's folder has one owner too: blobs are passed on, archived runs are read beside it
+		var folder blob.Store
+		folder, err = blobfs.Open(d.Path("blobs"), blobfs.Options{Beside: true})
+		at.store.UseArchive(archive.NewReader(folder))
+		if err == nil {
+			bytes, err = blobfs.Open(own.Path("blobs"), blobfs.Options{Cache: true, Quota: blobCache})
+		}
 	}
 	if err != nil {
 		return nil, err

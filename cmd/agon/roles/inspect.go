@@ -12,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/archive"
 	"github.com/agon-arena/agon/internal/guard"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ui/cli"
@@ -95,18 +96,19 @@ func inspect(ctx context.Context, o kit.Options) (out []cli.Check) {
 		add("log", cli.CheckWarn, restore, "not compared with the store, which is damaged")
 		return out
 	}
-	inspectLog(ctx, d, o, func(status, format string, args ...any) { add("log", status, restore, format, args...) })
+	inspectLog(ctx, d, o, blobs, func(status, format string, args ...any) { add("log", status, restore, format, args...) })
 	return out
 }
 
 // inspectLog compares the published log with the store, entry by entry.
-func inspectLog(ctx context.Context, d *kit.Data, o kit.Options, add func(status, format string, args ...any)) {
+func inspectLog(ctx context.Context, d *kit.Data, o kit.Options, blobs blob.Store, add func(status, format string, args ...any)) {
 	st, err := openStore(ctx, d, o, false)
 	if err != nil {
 		add(cli.CheckFail, "%v", err)
 		return
 	}
 	defer st.Close()
+	st.UseArchive(archive.NewReader(blobs))
 	l, err := openHistory(ctx, d, st, false, o.Log)
 	if err != nil {
 		add(cli.CheckFail, "%v", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/blob/s3"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/docs"
+	"github.com/agon-arena/agon/engine/archive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
@@ -162,6 +163,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 		return s, err
 	}
 	s.Blobs = s.bytes
+	s.Store.UseArchive(archive.NewReader(s.bytes))
 	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
 		return s, err
 	}

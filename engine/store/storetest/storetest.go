@@ -3,7 +3,6 @@ package storetest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -39,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"order of the queue", queueOrder},
 		{"a lost run goes to another first", anotherFirst},
 		{"events are idempotent", events},
+		{"archived rows read as before", archived},
 		{"nonces", nonces},
 		{"counters", counters},
 		{"same bytes once an arena", sameBytes},
@@ -261,43 +261,6 @@ func reopen(t *testing.T, s *suite) {
 	if e2.Seq != e.Seq+1 {
 		t.Errorf("seq %d after %d", e2.Seq, e.Seq)
 	}
-}
-
-func events(t *testing.T, s *suite) {
-	e := agon.Event{Run: "r0", Attempt: 1, Seq: 1, At: t0, Type: "note", Data: json.RawMessage(`{"text":"a"}`)}
-	s.write(func(tx *store.Tx) error {
-		if err := tx.InsertEvent(e); err != nil {
-			return err
-		}
-		there, err := tx.EventSeqs("r0", 1, 1, 2)
-		if err != nil || len(there) != 1 || !there[1] {
-			t.Errorf("numbers: %v, %v", there, err)
-		}
-		for _, x := range []struct {
-			attempt int
-			seq     int64
-		}{{2, 1}, {1, 3}, {1, 2}} {
-			if err := tx.InsertEvent(agon.Event{Run: "r0", Attempt: x.attempt, Seq: x.seq, At: t0, Type: "note"}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	e.Data = json.RawMessage(`{"text":"b"}`)
-	if err := s.Write(ctx, func(tx *store.Tx) error { return tx.InsertEvent(e) }); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("a second event of one number: %v", err)
-	}
-	s.read(func(tx *store.Tx) error {
-		list, err := tx.Events("r0", 0, 0, 3)
-		if len(list) != 3 || string(list[0].Data) != `{"text":"a"}` || list[1].Seq != 2 || list[2].Seq != 3 || list[1].Data != nil {
-			t.Errorf("events: %+v", list)
-		}
-		rest, err2 := tx.Events("r0", 1, 3, 10)
-		if len(rest) != 1 || rest[0].Attempt != 2 {
-			t.Errorf("rest: %+v", rest)
-		}
-		return errors.Join(err, err2)
-	})
 }
 
 func nonces(t *testing.T, s *suite) {
