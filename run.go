@@ -66,6 +66,9 @@ type Run struct {
 	CreatedAt  time.Time `json:"created_at"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	RetryAt    time.Time `json:"retry_at,omitzero"` // queued: not played again before, since its provider failed
+	// Aside: the submission's result leaves it out. Pairs, appeals, replays, canaries
+	// and later sets play such runs; a reader of the API sees no difference.
+	Aside bool `json:"-"`
 }
 
 // Attempt is one lease of a run by one validator.

@@ -23,7 +23,7 @@ type Case struct {
 type CanaryRequest struct {
 	Rival      string   `json:"rival,omitempty" doc:"submission to play against on the same tasks and seed: a duel of known gain"`
 	Known      *float64 `json:"known,omitempty" doc:"the score, or the gain of a duel; absent: as counted"`
-	Tolerance  *float64 `json:"tolerance,omitempty" doc:"within which a validator's word is right; absent: 0.05"`
+	Tolerance  *float64 `json:"tolerance,omitempty" doc:"within which a validator's word is right; absent: 0.05, of a stage at most half a task"`
 	Validators int      `json:"validators" doc:"how many play it, each once"`
 	Reason     string   `json:"reason" maxLength:"2000"`
 }

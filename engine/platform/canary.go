@@ -1,11 +1,13 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -22,12 +24,14 @@ import (
 
 const (
 	maxCanaryPlays   = 50
+	maxCanaryRuns    = 2000 // of one canary, over all who play it
 	maxCanaries      = 200  // that one list shows
 	defaultTolerance = 0.05 // of scores, which are 0 to 1
 )
 
 // MakeCanary has a run of a decided submission, or it and its rival's on the same
 // tasks, played once more by validators whose word is measured so; by the operator.
+// Where the run is of a stage, all tasks of its stage are played, as an evaluation plays them.
 func (p *Platform) MakeCanary(ctx context.Context, c Caller, run string, r client.CanaryRequest) (*agon.Canary, error) {
 	if err := operatorOnly(c); err != nil {
 		return nil, err
@@ -35,22 +39,8 @@ func (p *Platform) MakeCanary(ctx context.Context, c Caller, run string, r clien
 	if err := needReason(r.Reason); err != nil {
 		return nil, err
 	}
-	bad := func(field, format string, args ...any) error {
-		e := refuse(422, "bad_"+field, format, args...)
-		e.Field = field
-		return e
-	}
-	tolerance := defaultTolerance
-	if r.Tolerance != nil {
-		tolerance = *r.Tolerance
-	}
-	switch {
-	case !(tolerance >= 0 && tolerance < 1):
-		return nil, bad("tolerance", "%v: want 0 to less than 1", tolerance)
-	case r.Known != nil && !(math.Abs(*r.Known) <= 1):
-		return nil, bad("known", "%v: want a score of 0 to 1, or a gain of -1 to 1", *r.Known)
-	case r.Validators < 1 || r.Validators > maxCanaryPlays:
-		return nil, bad("validators", "%d validators: want 1 to %d", r.Validators, maxCanaryPlays)
+	if err := checkCanary(r); err != nil {
+		return nil, err
 	}
 	var out agon.Canary
 	queued := 0
@@ -64,36 +54,34 @@ func (p *Platform) MakeCanary(ctx context.Context, c Caller, run string, r clien
 		if err != nil {
 			return err
 		}
-		if a.Contest != nil || mine.Stage != "" {
-			return refuse(409, "no_canary", "arena %s has canaries of its own, or stages: name another", a.ID)
+		if a.Contest != nil {
+			return refuse(409, "no_canary", "arena %s has canaries of its own: name another", a.ID)
 		}
-		out = agon.Canary{ID: newID(), Arena: a.ID, Submission: mine.Submission, Rival: r.Rival, Known: valueOf(mine.Scores), Tolerance: tolerance, Plays: r.Validators, At: p.now(), Actor: c.Hotkey, Reason: cut(r.Reason, maxReason), Hits: []agon.CanaryHit{}}
-		var theirs *store.Run
-		if r.Rival != "" {
-			runs, err := tx.RunsOf(r.Rival)
-			if err != nil {
-				return err
-			}
-			i := slices.IndexFunc(runs, func(o store.Run) bool {
-				return o.State == agon.RunScored && o.Arena == a.ID && reflect.DeepEqual(o.Tasks, mine.Tasks)
-			})
-			if i < 0 {
-				return bad("rival", "submission %s has no scored run on these tasks in arena %s", r.Rival, a.ID)
-			}
-			other, err := p.knownRun(tx, runs[i].RunSpec.Run)
-			if err != nil {
-				return err
-			}
-			theirs, out.Known = &other, out.Known-valueOf(other.Scores)
+		sides, staged, err := p.canarySides(tx, a, mine, r.Rival)
+		if err != nil {
+			return err
+		}
+		tasks := len(sides[0].runs)
+		if n := r.Validators * len(sides) * tasks; n > maxCanaryRuns {
+			return badField("validators", "%d validators play %d runs of this stage: want at most %d runs", r.Validators, n, maxCanaryRuns)
+		}
+		out = agon.Canary{ID: newID(), Arena: a.ID, Submission: mine.Submission, Rival: r.Rival, Known: sides[0].known, Plays: r.Validators, At: p.now(), Actor: c.Hotkey, Reason: cut(r.Reason, maxReason), Hits: []agon.CanaryHit{}}
+		if len(sides) > 1 {
+			out.Known -= sides[1].known
 		}
 		if r.Known != nil {
 			out.Known = *r.Known
+		}
+		// One task of a stage that is said otherwise must show in the mean of them all.
+		out.Tolerance = math.Min(defaultTolerance, 0.5/float64(tasks))
+		if r.Tolerance != nil {
+			out.Tolerance = *r.Tolerance
 		}
 		if err := tx.InsertCanary(out); err != nil {
 			return err
 		}
 		for range r.Validators {
-			n, err := p.queueCanary(tx, a, out.ID, mine, theirs)
+			n, err := p.queueCanary(tx, a, out.ID, sides, staged)
 			if queued += n; err != nil {
 				return err
 			}
@@ -105,6 +93,112 @@ func (p *Platform) MakeCanary(ctx context.Context, c Caller, run string, r clien
 	}
 	p.news(queued)
 	return &out, nil
+}
+
+func badField(field, format string, args ...any) error {
+	e := refuse(422, "bad_"+field, format, args...)
+	e.Field = field
+	return e
+}
+
+// checkCanary checks the numbers of a request.
+func checkCanary(r client.CanaryRequest) error {
+	switch {
+	case r.Tolerance != nil && !(*r.Tolerance >= 0 && *r.Tolerance < 1):
+		return badField("tolerance", "%v: want 0 to less than 1", *r.Tolerance)
+	case r.Known != nil && !(math.Abs(*r.Known) <= 1):
+		return badField("known", "%v: want a score of 0 to 1, or a gain of -1 to 1", *r.Known)
+	case r.Validators < 1 || r.Validators > maxCanaryPlays:
+		return badField("validators", "%d validators: want 1 to %d", r.Validators, maxCanaryPlays)
+	}
+	return nil
+}
+
+// side is what a canary plays of one submission: one run, or one of each task of a stage.
+type side struct {
+	runs  []store.Run
+	known float64 // the mean of their scores that count
+}
+
+// canarySides are what a canary plays: mine, and the rival's of a duel. staged says
+// that they are played as their stage is. In arenas that seat by pairs a duel is of
+// halves, which belong to no stage.
+func (p *Platform) canarySides(tx *store.Tx, a agon.Arena, mine store.Run, rival string) (out []side, staged bool, err error) {
+	rule, rerr := p.rule(a)
+	staged = mine.Stage != "" && (rival == "" || rerr != nil || rule.Pairing == nil)
+	of := func(r store.Run) (side, error) {
+		if staged {
+			return stageSide(tx, r)
+		}
+		return side{[]store.Run{r}, valueOf(r.Scores)}, nil
+	}
+	if staged { // an evaluation that had a task of it twice would show what it is
+		for _, submission := range []string{mine.Submission, rival} {
+			open, err := tx.StageCanary(submission, mine.Stage)
+			if err != nil {
+				return nil, staged, err
+			}
+			if open {
+				return nil, staged, refuse(409, "canary_open", "a canary of stage %s of submission %s is under way: wait until it is played", mine.Stage, submission)
+			}
+		}
+	}
+	s, err := of(mine)
+	if err != nil || rival == "" {
+		return []side{s}, staged, err
+	}
+	runs, err := tx.RunsOf(rival)
+	if err != nil {
+		return nil, staged, err
+	}
+	i := slices.IndexFunc(runs, func(o store.Run) bool {
+		return o.State == agon.RunScored && o.Arena == a.ID && o.Stage == mine.Stage && reflect.DeepEqual(o.Tasks, mine.Tasks)
+	})
+	if i < 0 {
+		return nil, staged, badField("rival", "submission %s has no scored run on these tasks in arena %s", rival, a.ID)
+	}
+	other, err := p.knownRun(tx, runs[i].RunSpec.Run)
+	if err != nil {
+		return nil, staged, err
+	}
+	o, err := of(other)
+	if err == nil && !slices.EqualFunc(s.runs, o.runs, func(x, y store.Run) bool { return reflect.DeepEqual(x.Tasks, y.Tasks) }) {
+		err = badField("rival", "submission %s has no scored run of each task of stage %s", rival, mine.Stage)
+	}
+	return []side{s, o}, staged, err
+}
+
+// stageSide is a scored run of each task of the stage that a run is of, by task. What is known
+// of a task is the middle of what its evaluations came to, so that one liar among them does not say it.
+func stageSide(tx *store.Tx, one store.Run) (s side, err error) {
+	all, err := tx.RunsOf(one.Submission)
+	if err != nil {
+		return s, err
+	}
+	values, stopped := map[string][]float64{}, ""
+	for _, r := range all {
+		if r.Stage != one.Stage || r.State != agon.RunScored {
+			continue
+		}
+		task := r.Tasks[0].Key
+		if slices.ContainsFunc(r.Scores, score.Unplayed) {
+			stopped = task
+			continue
+		}
+		if values[task] = append(values[task], valueOf(r.Scores)); len(values[task]) == 1 {
+			s.runs = append(s.runs, r)
+		}
+	}
+	if stopped != "" && len(values[stopped]) == 0 {
+		return s, refuse(409, "not_final", "task %s of stage %s was not played to its end by anybody: take a submission that was", stopped, one.Stage)
+	}
+	slices.SortFunc(s.runs, func(x, y store.Run) int { return strings.Compare(x.Tasks[0].Key, y.Tasks[0].Key) })
+	for _, r := range s.runs {
+		v := values[r.Tasks[0].Key]
+		slices.Sort(v)
+		s.known += v[(len(v)-1)/2] / float64(len(s.runs))
+	}
+	return s, nil
 }
 
 // knownRun returns a scored run of a decided submission, with the scores that count.
@@ -143,33 +237,46 @@ func valueOf(list []agon.Score) float64 {
 	return sum / math.Max(1, float64(len(list)))
 }
 
-// queueCanary queues one play of a canary, or the two halves of one duel.
-func (p *Platform) queueCanary(tx *store.Tx, a agon.Arena, id string, mine store.Run, theirs *store.Run) (int, error) {
-	e, err := tx.Entry(mine.Submission)
-	if err != nil {
+// queueCanary queues what one validator plays of a canary.
+func (p *Platform) queueCanary(tx *store.Tx, a agon.Arena, id string, sides []side, staged bool) (queued int, err error) {
+	entries := make([]store.Entry, len(sides))
+	for i, s := range sides {
+		if entries[i], err = tx.Entry(s.runs[0].Submission); err != nil {
+			return 0, err
+		}
+	}
+	if staged {
+		for i, s := range sides {
+			for _, r := range s.runs {
+				n, err := p.queueIn(tx, a, entries[i], []agon.RunSpec{again(r)}, store.CanaryStageGroup(id, r.Stage, r.Tasks[0].Key))
+				if queued += n; err != nil {
+					return queued, err
+				}
+			}
+		}
+		return queued, nil
+	}
+	spec := again(sides[0].runs[0])
+	if len(sides) == 1 {
+		return p.queueIn(tx, a, entries[0], []agon.RunSpec{spec}, store.CanaryGroup(id))
+	}
+	if spec.Seed, err = p.seedOf(tx, a, &entries[0], seeds.TaskOf(a, spec), 1); err != nil {
 		return 0, err
 	}
-	spec := agon.RunSpec{Tasks: mine.Tasks, Replica: mine.Replica, Policy: mine.Policy, Seed: mine.Seed}
-	if theirs == nil {
-		return p.queueIn(tx, a, e, []agon.RunSpec{spec}, store.CanaryGroup(id))
+	for i, half := range []string{agon.SideChallenger, agon.SideIncumbent} {
+		o := entries[1-i]
+		spec.Rival = &agon.Rival{Submission: o.ID, Digest: o.Digest, Round: 1, Side: half}
+		n, err := p.queueIn(tx, a, entries[i], []agon.RunSpec{spec}, store.CanaryGroup(id))
+		if queued += n; err != nil {
+			return queued, err
+		}
 	}
-	held, err := tx.Entry(theirs.Submission)
-	if err != nil {
-		return 0, err
-	}
-	o := spec
-	spec.Rival = &agon.Rival{Submission: held.ID, Digest: held.Digest, Round: 1, Side: agon.SideChallenger}
-	o.Rival = &agon.Rival{Submission: e.ID, Digest: e.Digest, Round: 1, Side: agon.SideIncumbent}
-	if spec.Seed, err = p.seedOf(tx, a, &e, seeds.TaskOf(a, spec), 1); err != nil {
-		return 0, err
-	}
-	o.Seed = spec.Seed
-	n, err := p.queueIn(tx, a, e, []agon.RunSpec{spec}, store.CanaryGroup(id))
-	if err != nil {
-		return n, err
-	}
-	m, err := p.queueIn(tx, a, held, []agon.RunSpec{o}, store.CanaryGroup(id))
-	return n + m, err
+	return queued, nil
+}
+
+// again is a run as it is planned, to be played once more.
+func again(r store.Run) agon.RunSpec {
+	return agon.RunSpec{Tasks: r.Tasks, Replica: r.Replica, Policy: r.Policy, Seed: r.Seed}
 }
 
 // endCanary notes what a validator made of a canary, once it has played all of it.
@@ -193,25 +300,23 @@ func (p *Platform) endCanary(tx *store.Tx, run store.Run) error {
 	if err != nil {
 		return err
 	}
+	runs, err := tx.CanaryRuns(c.ID)
+	if err != nil {
+		return err
+	}
+	if int64(len(plays))*int64(c.Plays) != runs {
+		return nil // it has not played all of it yet
+	}
 	h := agon.CanaryHit{Canary: c.ID, Arena: c.Arena, Validator: attempts[i].Validator, Known: c.Known, At: p.now()}
-	sides := 0
+	var mine, theirs []agon.Score
 	for _, x := range plays {
-		switch x.Submission {
-		case c.Submission:
-			h.Run, h.Observed = x.Run, h.Observed+x.Value
-			sides++
-		case c.Rival:
-			h.Observed -= x.Value
-			sides++
+		if x.Submission == c.Submission {
+			h.Run, mine = cmp.Or(h.Run, x.Run), append(mine, agon.Score{Value: x.Value})
+		} else {
+			theirs = append(theirs, agon.Score{Value: x.Value})
 		}
 	}
-	want := 1
-	if c.Rival != "" {
-		want = 2
-	}
-	if sides != want {
-		return nil // its other half is not played yet
-	}
+	h.Observed = valueOf(mine) - valueOf(theirs)
 	h.Missed = math.Abs(h.Observed-h.Known) > c.Tolerance+1e-9
 	return tx.HitCanary(h)
 }

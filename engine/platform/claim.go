@@ -358,8 +358,8 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 			if err := tx.StartEntry(run.Submission); err != nil {
 				return err
 			}
-			e.State = agon.SubmissionPlaying
 		}
+		e.State = agon.SubmissionPlaying // also where it is decided: a lease does not say that it is a canary's
 		if slices.ContainsFunc(arena.GatewayKeys, func(k agon.RetiredKey) bool { return k.Key == run.Policy.GatewayKey }) {
 			run.Policy.GatewayKey = arena.Policy.GatewayKey // it was planned before the key changed
 		}

@@ -63,6 +63,13 @@ func Given(list []agon.Score) []agon.Score {
 // Unscored reports whether nobody could give a score.
 func Unscored(s agon.Score) bool { return s.Metrics[MetricUnscored] > 0 }
 
+// MetricUnplayed marks a score of 0 that stands for a play which was stopped because it could
+// change nothing any more: it counts, but says nothing of the agent.
+const MetricUnplayed = "unplayed"
+
+// Unplayed reports whether a score is of a play that was stopped (MetricUnplayed).
+func Unplayed(s agon.Score) bool { return s.Metrics[MetricUnplayed] > 0 }
+
 // Forged counts the tasks of whose scores the most say that they were forged
 // (agon.MetricForged): of several validators, one alone cannot say it.
 func Forged(list []agon.Score) int { return saidOf(list, agon.MetricForged) }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -9,8 +10,16 @@ import (
 
 const canaryGroup = "canary "
 
+// idLen is how long an id is: a UUID.
+const idLen = 36
+
 // CanaryGroup names the runs of a canary: each validator plays one of a submission.
 func CanaryGroup(id string) string { return canaryGroup + id }
+
+// CanaryStageGroup is CanaryGroup of one task of a stage: a validator plays each task of it once.
+func CanaryStageGroup(id, stage, task string) string {
+	return CanaryGroup(id) + " " + StageGroup(stage, task)
+}
 
 // CanaryOf returns the canary of a group; "" is none.
 func CanaryOf(group string) string {
@@ -18,8 +27,12 @@ func CanaryOf(group string) string {
 	if !ok {
 		return ""
 	}
+	id, _, _ = strings.Cut(id, " ")
 	return id
 }
+
+// canaryRange bounds the groups of a canary: from <= grp < to.
+func canaryRange(id string) (from, to string) { return CanaryGroup(id), CanaryGroup(id) + "!" }
 
 const canaryColumns = `id, arena, submission, rival, known, tolerance, plays, at, actor, reason`
 
@@ -55,11 +68,24 @@ type CanaryPlay struct {
 
 // CanaryPlays returns the scored runs of a canary by a validator, with the mean of their scores.
 func (t *Tx) CanaryPlays(canary, validator string) ([]CanaryPlay, error) {
+	from, to := canaryRange(canary)
 	return many(t, func(r scanner) (p CanaryPlay, err error) {
 		err = r.Scan(&p.Run, &p.Submission, &p.Value)
 		return p, err
 	}, `SELECT r.id, r.submission, (SELECT COALESCE(avg(s.value), 0.0) FROM scores s WHERE s.run = r.id) FROM runs r JOIN attempts a ON a.run = r.id AND a.counted = 1
-		WHERE r.grp <> '' AND r.grp = $1 AND a.validator = $2 ORDER BY r.n`, CanaryGroup(canary), validator)
+		WHERE r.grp <> '' AND r.grp >= $1 AND r.grp < $2 AND a.validator = $3 ORDER BY r.n`, from, to, validator)
+}
+
+// CanaryRuns counts the runs of a canary that were queued for all who play it.
+func (t *Tx) CanaryRuns(canary string) (int64, error) {
+	from, to := canaryRange(canary)
+	return one(t, scanInt, `SELECT count(*) FROM runs r WHERE r.grp <> '' AND r.grp >= $1 AND r.grp < $2`, from, to)
+}
+
+// StageCanary reports whether a canary of a submission's stage is under way.
+func (t *Tx) StageCanary(submission, stage string) (bool, error) {
+	list, err := many(t, scanString, `SELECT r.grp FROM runs r WHERE r.submission = $1 AND substr(r.grp, 1, 7) = 'canary ' AND `+live, submission)
+	return slices.ContainsFunc(list, func(g string) bool { return StageOf(g) == stage }), err
 }
 
 // HitCanary stores what a validator made of a canary; ErrConflict if its run has a hit.

@@ -38,6 +38,16 @@ func pairRange(challenger string) (from, to string) {
 	return pairGroup + challenger + " ", pairGroup + challenger + "!"
 }
 
+// aside reports whether a submission's result leaves out the runs of a group, as noHalf does.
+func aside(group string) bool {
+	for _, begin := range []string{pairGroup, appealGroup, "set ", replayGroup, canaryGroup} {
+		if strings.HasPrefix(group, begin) {
+			return true
+		}
+	}
+	return false
+}
+
 // noHalf leaves out halves of pairs, what appeals played again, faults that others
 // played again, canaries, and plays on the sets of later periods: they are not part
 // of a submission's result.

@@ -29,8 +29,11 @@ type Run struct {
 // StageGroup is the group of a stage's runs of one task: they go to different validators.
 func StageGroup(stage, task string) string { return "stage " + stage + " " + task }
 
-// StageOf is the stage whose group it is; "" where it is none's.
+// StageOf is the stage whose group it is, also where a canary plays it again; "" where it is none's.
 func StageOf(group string) string {
+	if id := CanaryOf(group); id != "" {
+		group = strings.TrimPrefix(group, CanaryGroup(id)+" ")
+	}
 	rest, ok := strings.CutPrefix(group, "stage ")
 	if !ok {
 		return ""
@@ -71,10 +74,10 @@ func (x *runRow) into() []any {
 func (t *Tx) runOf(x *runRow) (_ Run, err error) {
 	x.MaxHold = time.Duration(x.hold) * time.Microsecond
 	x.Deadline, x.CreatedAt, x.EndedAt = fromMicros(x.deadline), fromMicros(x.created), fromMicros(x.ended)
-	x.Stage = StageOf(x.Group)
 	if x.State == agon.RunQueued && x.again > lostOnce {
 		x.RetryAt = fromMicros(x.again)
 	}
+	x.Stage, x.Aside = StageOf(x.Group), aside(x.Group)
 	if err := json.Unmarshal([]byte(x.tasks), &x.Tasks); err != nil {
 		return x.Run, fmt.Errorf("decode tasks of run: %w", err)
 	}
@@ -299,7 +302,9 @@ func (c Claimant) among() (queue, peers string, err error) {
 		var any []string
 		for _, s := range c.Stages {
 			head := StageGroup(s, "")
-			any = append(any, fmt.Sprintf(`substr(r.grp, 1, %d) = '%s'`, len(head), head))
+			again := len(canaryGroup) + idLen + 2 // counted from 1, after "canary ID "
+			any = append(any, fmt.Sprintf(`substr(r.grp, 1, %d) = '%s'`, len(head), head),
+				fmt.Sprintf(`(substr(r.grp, 1, %d) = '%s' AND substr(r.grp, %d, %d) = '%s')`, len(canaryGroup), canaryGroup, again, len(head), head))
 		}
 		queue += ` AND (` + strings.Join(any, " OR ") + `)`
 	}

@@ -23,7 +23,6 @@ var longFiles = map[string]int{
 	"gateway/request.go":                   638,
 	"kinds/claim/wire/harnyx_test.go":      667,
 	"kinds/coding/play/harness/grade.py":   715,
-	"kinds/coding/wire/validator.go":       838,
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/pack/packfile/value.go":         686,
 	"kinds/research/coordinator/jobs.go":   627,

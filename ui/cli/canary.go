@@ -19,8 +19,10 @@ func (a *App) canaryCmd() *cobra.Command {
 		Long: `Have a scored run of a decided submission played once more by validators, each once: who
 says something else than is known has missed it, which counts in its standing (agon validator
 standing). With --rival it is a duel of the two submissions on the same tasks and seed: what
-is known is then the gain, 0 where they are alike. What a canary comes to moves nothing of the
-contest. Choose agents that do the same each time, or a tolerance that luck does not pass.
+is known is then the gain, 0 where they are alike. A run of a stage stands for all tasks of its
+stage, which an evaluation plays together; one task that is said otherwise is a miss. What a
+canary comes to moves nothing of the contest. Choose agents that do the same each time, or a
+tolerance that luck does not pass.
 JSON: {id, arena, submission, rival, known, tolerance, plays, at, actor, reason, hits}.`,
 		Example: "  agon operator canary RUN --reason 'weekly'\n  agon operator canary RUN --rival SUBMISSION --validators 5 --reason 'a gain that is known'",
 		Args:    Args(1, 1, "one run"), ValidArgsFunction: a.Complete(runIDs),
@@ -59,7 +61,7 @@ JSON: {id, arena, submission, rival, known, tolerance, plays, at, actor, reason,
 	f := cmd.Flags()
 	f.StringVar(&r.Rival, "rival", "", "`submission` to play against: a duel of known gain")
 	f.Float64Var(&known, "known", 0, "the `score`, or the gain of a duel (default: as counted)")
-	f.Float64Var(&tolerance, "tolerance", 0.05, "`distance` within which a validator is right")
+	f.Float64Var(&tolerance, "tolerance", 0.05, "`distance` within which a validator is right; of a stage at most half a task")
 	f.IntVar(&r.Validators, "validators", 3, "`how many` play it, each once")
 	f.StringVar(&r.Reason, "reason", "", "why; it is written down")
 	return cmd

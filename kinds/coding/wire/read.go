@@ -302,7 +302,7 @@ func (b *Backend) fact(ctx context.Context, id string) (factRow, error) {
 			return f, err
 		}
 		for _, r := range page.Items {
-			if r.Stage != last || r.Half() {
+			if r.Stage != last || r.Aside {
 				continue
 			}
 			full, err := b.cfg.Platform.Run(ctx, operator, r.RunSpec.Run)

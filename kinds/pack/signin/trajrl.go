@@ -17,7 +17,8 @@ const trajrlWindow = 300 * time.Second
 // TrajectoryRL is one purpose of that system's signed messages
 // (spec/trajectoryrl.md 5.6). The fields stand in the body, the query or a form,
 // so the route reads them. The purpose is the message's prefix: a signature of one route does not
-// hold at another. The body is not covered.
+// hold at another. The body is not covered: where one that somebody has changed would be kept,
+// the signature is taken once.
 type TrajectoryRL struct {
 	Purpose string
 	status  int  // of a signature that does not hold
@@ -25,6 +26,7 @@ type TrajectoryRL struct {
 	// memberFirst answers "not a validator" before it looks at the signature.
 	memberFirst bool
 	read        bool
+	once        bool // each signature is taken once, whatever Verifier.Strict says
 }
 
 // The purposes, with what their routes answer.
@@ -33,11 +35,11 @@ var (
 	ChallengeScore   = TrajectoryRL{Purpose: "trajectoryrl-challenge-score", status: 401, memberFirst: true}
 	ScenarioProgress = TrajectoryRL{Purpose: "trajectoryrl-scenario-progress", status: 401, memberFirst: true}
 	Heartbeat        = TrajectoryRL{Purpose: "trajectoryrl-heartbeat", status: 401}
-	Logs             = TrajectoryRL{Purpose: "trajectoryrl-logs", status: 403}
-	Submit           = TrajectoryRL{Purpose: "trajectoryrl-submit", status: 401}
-	MinerSubmit      = TrajectoryRL{Purpose: "trajectoryrl-miner-submit", status: 403, miner: true}
+	Logs             = TrajectoryRL{Purpose: "trajectoryrl-logs", status: 403, once: true}
+	Submit           = TrajectoryRL{Purpose: "trajectoryrl-submit", status: 401, once: true}
+	MinerSubmit      = TrajectoryRL{Purpose: "trajectoryrl-miner-submit", status: 403, miner: true, once: true}
 	Report           = TrajectoryRL{Purpose: "trajectoryrl-report", status: 403, read: true}
-	Consensus        = TrajectoryRL{Purpose: "trajectoryrl-consensus", status: 401}
+	Consensus        = TrajectoryRL{Purpose: "trajectoryrl-consensus", status: 401, once: true}
 	Snapshot         = TrajectoryRL{Purpose: "trajectoryrl-snapshot", status: 401, read: true}
 )
 
@@ -98,7 +100,7 @@ func (p TrajectoryRL) Check(ctx context.Context, v *dialect.Verifier, f Fields, 
 	if err != nil || !dialect.Holds(pub, sig, Message(p.Purpose, f.Hotkey, f.Timestamp, f.More...)) {
 		return dialect.Identity{}, trajrlRefuse(p.status, "Invalid signature", err)
 	}
-	if v.Strict && !p.read {
+	if p.once || v.Strict && !p.read { // clients sign each request anew
 		fresh, err := v.OnceSigned(ctx, p.Purpose, f.Hotkey, sig, now.Add(2*trajrlWindow+time.Second))
 		if err != nil {
 			return dialect.Identity{}, trajrlRefuse(500, "Internal server error", err)

@@ -47,13 +47,18 @@ func TestTrajectoryRL(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	for strict, second := range map[bool]string{false: "ok", true: "Unauthorized " + body("Signature was used before")} {
+	used := "Unauthorized " + body("Signature was used before")
+	for _, c := range []struct {
+		p      TrajectoryRL
+		strict bool
+		second string
+	}{{Heartbeat, false, "ok"}, {Heartbeat, true, used}, {Submit, false, used}, {Snapshot, true, "ok"}} {
 		v := dialecttest.Verifier(t)
-		v.Strict = strict
-		f := fields(alice, Heartbeat, dialecttest.Stamp(0))
-		for i, want := range []string{"ok", second} {
-			if got := dialecttest.Outcome(Heartbeat.Check(context.Background(), v, f, dialect.Need{})); got != want {
-				t.Errorf("strict %t, use %d: %s", strict, i+1, got)
+		v.Strict = c.strict
+		f := fields(alice, c.p, dialecttest.Stamp(0))
+		for i, want := range []string{"ok", c.second} {
+			if got := dialecttest.Outcome(c.p.Check(context.Background(), v, f, dialect.Need{})); got != want {
+				t.Errorf("%s, strict %t, use %d: %s", c.p.Purpose, c.strict, i+1, got)
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/agon-arena/agon"
 )
 
 // posts is what validators posted: heartbeats, reports and archives. All of it
@@ -55,6 +57,7 @@ type posted struct {
 	Detail    string           `json:"detail"`
 	Model     string           `json:"model"`
 	At        time.Time        `json:"at"`
+	Signed    int64            `json:"signed"` // the second that its signature names
 	Scenarios []postedScenario `json:"scenarios"`
 }
 
@@ -182,12 +185,15 @@ func (p *posts) putBeat(b *Backend, x beat) error {
 	return nil
 }
 
-// putScore keeps a report: one per validator, miner and block. Of too many the
-// validator's own oldest goes, then anybody's.
+// putScore keeps a report: one per validator, miner and block, that with the newest
+// signature. Of too many the validator's own oldest goes, then anybody's.
 func (p *posts) putScore(b *Backend, x *posted) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := docName("score-", x.Validator, x.Miner, x.Block)
+	if old := p.scores[name]; old != nil && old.Signed >= x.Signed {
+		return &agon.Error{Status: 409, Code: "stale_report", Field: "timestamp", Message: "a report of this validator, miner and block that was signed then or later is stored: sign anew"}
+	}
 	if err := b.dir.Put(name, x); err != nil {
 		return err
 	}

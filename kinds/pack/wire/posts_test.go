@@ -190,7 +190,8 @@ func TestScoreSubmit(t *testing.T) {
 	if status, got := w.post('a', path, purpose, body(nil)); status != 403 {
 		t.Errorf("a miner: %d %v", status, got)
 	}
-	for _, score := range []float64{0.25, 0.6} { // the same block again replaces
+	for _, score := range []float64{0.25, 0.6} { // the same block again replaces, signed later
+		w.skip(time.Second)
 		status, got := w.post('v', path, purpose, body(map[string]any{"score": score}))
 		if res, _ := got["result"].(map[string]any); status != 200 || res["score"] != score || res["block_height"] != 49_990.0 {
 			t.Fatalf("submit: %d %v", status, got)

@@ -412,7 +412,7 @@ func (b *Backend) submitScore(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &posted{
 		Validator: q.Validator, Miner: q.Miner, Hash: q.Hash, Block: q.Block.n, Score: *q.Score, Cost: q.Cost, Weight: q.Weight, Qualified: *q.Qualified,
-		Rejected: q.Rejected, Stage: q.Stage, Detail: plain(q.Detail, 400), Model: plain(q.Model, 80), At: b.cfg.Now(),
+		Rejected: q.Rejected, Stage: q.Stage, Detail: plain(q.Detail, 400), Model: plain(q.Model, 80), At: b.cfg.Now(), Signed: q.Timestamp.n,
 	}
 	for _, name := range sorted(q.Scenarios) {
 		sc := q.Scenarios[name]
