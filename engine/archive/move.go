@@ -35,6 +35,8 @@ type Report struct {
 	Receipts int64 `json:"receipts"` // 0 in a dry run
 	Files    int64 `json:"files"`
 	Bytes    int64 `json:"bytes"` // of the files
+	// Months are the tables of events by month that were dropped as a whole (PostgreSQL).
+	Months int64 `json:"months"`
 	// Kept are runs that stay in the database: too large for a blob, or reported on meanwhile.
 	Kept int64 `json:"kept"`
 }
@@ -52,32 +54,11 @@ func Move(ctx context.Context, c Config) (*Report, error) {
 		})
 		return r, err
 	}
-	if err := c.clear(ctx, r); err != nil { // of a Move that was ended
-		return r, err
-	}
-	m := &mover{Config: c, r: r}
-	for after := int64(0); ; {
-		var list []store.IdleRun
-		err := c.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.IdleRuns(c.Before, after, fileRuns)
-			return err
-		})
-		if err != nil {
-			return r, err
-		}
-		for _, x := range list {
-			after = x.N
-			if err := m.add(ctx, x.Run); err != nil {
-				return r, err
-			}
-		}
-		if err := m.flush(ctx); err != nil {
-			return r, err
-		}
-		if len(list) < fileRuns {
-			return r, nil
-		}
-	}
+	err := (&mover{Config: c, r: r}).all(ctx)
+	// Whole months first: where all rows of one are archived its table is dropped.
+	months, derr := c.Store.DropMonths(ctx, c.Before)
+	r.Months = int64(months)
+	return r, errors.Join(err, derr, c.clear(ctx, r))
 }
 
 // mover gathers the runs of a file.
@@ -86,6 +67,32 @@ type mover struct {
 	r    *Report
 	runs []*store.Trail
 	size int
+}
+
+// all makes files of all runs that are old.
+func (m *mover) all(ctx context.Context) error {
+	for after := int64(0); ; {
+		var list []store.IdleRun
+		err := m.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.IdleRuns(m.Before, after, fileRuns)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
+			after = x.N
+			if err := m.add(ctx, x.Run); err != nil {
+				return err
+			}
+		}
+		if err := m.flush(ctx); err != nil {
+			return err
+		}
+		if len(list) < fileRuns {
+			return nil
+		}
+	}
 }
 
 func (m *mover) add(ctx context.Context, run string) error {
@@ -110,7 +117,7 @@ func (m *mover) add(ctx context.Context, run string) error {
 	return nil
 }
 
-// flush makes a file of what was gathered, and clears the rows that it holds.
+// flush makes a file of what was gathered.
 func (m *mover) flush(ctx context.Context) error {
 	runs := m.runs
 	m.runs, m.size = nil, 0
@@ -144,7 +151,7 @@ func (m *mover) flush(ctx context.Context) error {
 		m.r.Events += x.Events
 		m.r.Receipts += x.Receipts
 	}
-	return m.clear(ctx, m.r)
+	return nil
 }
 
 // write stores a file and its marks, reads the file back, and compares it with the runs.

@@ -122,7 +122,7 @@ func (t *Tx) PutArchive(a Archived, runs []ArchivedRun) error {
 
 // UnclearedRuns returns at most limit runs of the archive whose rows are still in the database.
 func (t *Tx) UnclearedRuns(limit int) ([]ArchivedRun, error) {
-	return many(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE cleared = 0 ORDER BY run LIMIT $1`, int64(limit))
+	return many(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE cleared <> 1 ORDER BY run LIMIT $1`, int64(limit))
 }
 
 const archivedColumns = `run, file, part, events, receipts`
@@ -136,31 +136,88 @@ func scanArchivedRun(r scanner) (x ArchivedRun, err error) {
 // database has other rows than the file, since a report came late, the run is taken out of
 // the archive instead, to be archived again: cleared is false then.
 func (t *Tx) ClearArchived(run string) (cleared bool, err error) {
-	x, err := one(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE run = $1 AND cleared = 0`, run)
+	type left struct {
+		ArchivedRun
+		cleared int64
+	}
+	x, err := one(t, func(r scanner) (x left, err error) {
+		err = r.Scan(&x.Run, &x.File, &x.Part, &x.Events, &x.Receipts, &x.cleared)
+		return x, err
+	}, `SELECT `+archivedColumns+`, cleared FROM archived_runs WHERE run = $1 AND cleared <> 1`, run)
 	if errors.Is(err, ErrNotFound) {
 		return true, nil // somebody else has
 	}
 	if err != nil {
 		return false, err
 	}
-	for _, p := range []struct {
-		table string
-		want  int64
-	}{{"events", x.Events}, {"receipts", x.Receipts}} {
-		have, err := one(t, scanInt, `SELECT COUNT(*) FROM `+p.table+` WHERE run = $1`, run)
+	tables := []struct {
+		name string
+		want int64
+	}{{"receipts", x.Receipts}, {"events", x.Events}}
+	if x.cleared == eventsGone { // with their month; what came later stays
+		tables = tables[:1]
+	}
+	for _, p := range tables {
+		have, err := one(t, scanInt, `SELECT COUNT(*) FROM `+p.name+` WHERE run = $1`, run)
 		if err != nil {
 			return false, err
 		}
-		if have != p.want {
+		switch {
+		case have == p.want:
+		case x.cleared == eventsGone: // the file alone has its events: its late receipts stay beside it
+			return true, t.exec1(`UPDATE archived_runs SET cleared = 1 WHERE run = $1`, run)
+		default:
 			return false, t.exec1(`DELETE FROM archived_runs WHERE run = $1`, run)
 		}
 	}
-	for _, table := range []string{"events", "receipts"} {
-		if _, err := t.exec(`DELETE FROM `+table+` WHERE run = $1`, run); err != nil {
+	for _, p := range tables {
+		if _, err := t.exec(`DELETE FROM `+p.name+` WHERE run = $1`, run); err != nil {
 			return false, err
 		}
 	}
 	return true, t.exec1(`UPDATE archived_runs SET cleared = 1 WHERE run = $1`, run)
+}
+
+// eventsGone in archived_runs.cleared says that the events of a run are gone, and its
+// receipts are not.
+const eventsGone = 2
+
+// Month is a part of the table events: a table of its own with the runs of a month.
+type Month struct {
+	Table    string
+	From, To string // ids of runs, the second is not in it; From "": all before To
+}
+
+// Monthly is an Engine whose events stand apart by the month in which their run was made.
+type Monthly interface {
+	// DropMonths drops the months that ended before a time and of which may says true, each
+	// in a transaction of its own during which nobody writes into the month. What may changes
+	// by q is kept if it says true. It leaves out months that others use right now.
+	DropMonths(ctx context.Context, before time.Time, may func(ctx context.Context, q Querier, m Month) (bool, error)) (dropped int, err error)
+}
+
+// DropMonths drops the months before a time whose events all stand in the archive, where the
+// driver keeps months apart, and returns how many. What is left ClearArchived removes.
+func (s *Store) DropMonths(ctx context.Context, before time.Time) (int, error) {
+	e, ok := s.e.(Monthly)
+	if !ok {
+		return 0, nil
+	}
+	return e.DropMonths(ctx, before, func(ctx context.Context, q Querier, m Month) (bool, error) {
+		t := &Tx{q: q, ctx: ctx, e: s.e, s: s}
+		// An archived run has at least the rows that it had when it was archived, until it is
+		// cleared: where the sums are the same, so are the rows.
+		have, err := one(t, scanInt, `SELECT COUNT(*) FROM `+m.Table)
+		if err != nil {
+			return false, err
+		}
+		want, err := one(t, scanInt, `SELECT CAST(COALESCE(SUM(events), 0) AS bigint) FROM archived_runs WHERE cleared = 0 AND run >= $1 AND run < $2`, m.From, m.To)
+		if err != nil || have != want {
+			return false, err
+		}
+		_, err = t.exec(`UPDATE archived_runs SET cleared = 2 WHERE cleared = 0 AND run >= $1 AND run < $2`, m.From, m.To)
+		return err == nil, err
+	})
 }
 
 // Archives returns the files of the archive, oldest first.

@@ -95,7 +95,7 @@ before. Those of who sits, of undecided submissions, and of what is judged again
 Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
 JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs, archived:
-{runs, events, receipts, files, bytes, kept}}.`,
+{runs, events, receipts, files, bytes, months, kept}}.`,
 		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180 --archive-days 30",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,7 +13,7 @@ var _ store.Raw = (*engine)(nil)
 func (e *engine) Tables(ctx context.Context, q store.Querier) ([]store.Table, error) {
 	r, err := q.QueryContext(ctx, `SELECT c.table_name::text, c.column_name::text FROM information_schema.columns c
 		JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'
-		WHERE c.table_schema = current_schema() AND c.table_name NOT IN ('store_writer', 'store_leader', 'store_once', 'schema_version')
+		WHERE NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = to_regclass(quote_ident(c.table_name))) AND c.table_schema = current_schema() AND c.table_name NOT IN ('store_writer', 'store_leader', 'store_once', 'schema_version')
 		ORDER BY c.table_name::text COLLATE "C", c.column_name::text COLLATE "C"`)
 	if err != nil {
 		return nil, err
