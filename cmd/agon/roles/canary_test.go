@@ -142,7 +142,7 @@ type field struct {
 func (f *field) word(at string) string {
 	*f.n++
 	w := fmt.Sprintf("zqcanary%s%03d", f.kind, *f.n)
-	f.all[w] = at
+	f.all[w] = filepath.Base(f.dir) + ": " + at
 	return w
 }
 
@@ -190,6 +190,7 @@ type smuggler struct {
 	open   []string
 	hidden []string // names in the set
 	toml   string   // of the arena, besides what all have
+	supply bool     // the hidden tasks are the stock of a supply, which gives one a period of a day
 	plant  func(f *field)
 	agent  func(t *testing.T) []client.File // nil: enter does it
 	enter  func(t *testing.T, w *walk, m *auth.Key)

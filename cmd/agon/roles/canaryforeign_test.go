@@ -359,11 +359,35 @@ func TestCanaryWalk(t *testing.T) {
 		list = slices.DeleteFunc(list, func(s smuggler) bool { return s.kind != only })
 	}
 	w := play(t, list)
+	w.readAll(list)
+	w.quiet()
+}
+
+// quiet checks what went out by itself: the server's log, the stream of changes, the webhook.
+func (w *walk) quiet() {
+	w.t.Helper()
+	if x := canariesIn(w.log.Bytes()); len(x) > 0 {
+		w.t.Errorf("the server's log holds %v", x)
+	}
+	if b := w.live.Bytes(); len(b) == 0 || len(canariesIn(b)) > 0 {
+		w.t.Errorf("the stream of changes has %d bytes and holds %v", len(b), canariesIn(b))
+	}
+	if x := canariesIn(w.told.Bytes()); len(x) > 0 {
+		w.t.Errorf("a webhook was told %v", x)
+	}
+}
+
+// readAll reads everything as everybody.
+func (w *walk) readAll(list []smuggler) {
+	t := w.t
+	t.Helper()
 	w.gather()
 	public := map[string][]string{}
 	v1, foreign := w.v1(), w.foreign(list, func(path string, body []byte) {
 		for _, x := range canariesIn(append([]byte(path+"\n"), body...)) {
-			public[x] = append(public[x], path)
+			if !w.shown(x) {
+				public[x] = append(public[x], path)
+			}
 		}
 	})
 	for x, at := range public {
@@ -377,77 +401,81 @@ func TestCanaryWalk(t *testing.T) {
 		for _, r := range w.readers(list) {
 			t.Run(r.name, func(t *testing.T) {
 				t.Parallel()
-				w := w.as(t)
-				found := map[string]map[string]bool{} // by kind
-				where := map[string][]string{}
-				visit := func(path string, body []byte) {
-					for _, x := range canariesIn(append([]byte(path+"\n"), body...)) {
-						kind := strings.TrimRight(strings.TrimPrefix(x, "zqcanary"), "0123456789")
-						if found[kind] == nil {
-							found[kind] = map[string]bool{}
-						}
-						found[kind][x] = true
-						if !r.may(kind) {
-							where[x] = append(where[x], path)
-						}
-					}
-				}
-				ok := 0
-				for _, p := range slices.Concat(v1, []string{"/openapi.json", "/metrics", "/log/checkpoint", "/log/tile/0/000", "/log/tile/entries/000"}) {
-					if !w.concerns(r, p) {
-						continue
-					}
-					status, body := w.get(r, p, false)
-					if status == http.StatusOK {
-						ok++
-					}
-					visit(p, body)
-				}
-				pages := w.crawl(r, visit)
-				if r.party != nil {
-					for _, p := range foreign {
-						if !w.concerns(r, p) || r.only != "" && w.protocol[p] != r.only {
-							continue
-						}
-						_, body := w.get(r, p, false)
-						visit(p, body)
-						if strings.HasPrefix(p, "/api/v1/") { // as a miner of the coordinator signs
-							c := miner.Client{URL: w.url, Key: r.party.Hotkey}
-							body, err := c.Do(t.Context(), http.MethodGet, p, nil, nil, true)
-							visit(p, append(body, fmt.Sprint(err)...))
-						}
-					}
-				}
-				w.commands(r, visit)
-				if r.party == nil {
-					w.tools(visit)
-				}
-				if ok < 30 || pages < 15 {
-					t.Errorf("only %d routes and %d pages answered", ok, pages)
-				}
-				for x, at := range where {
-					slices.Sort(at)
-					at = slices.Compact(at)
-					t.Errorf("%s (%s) is shown by %d: %v", x, w.words[x], len(at), at[:min(len(at), 6)])
-				}
-				for _, s := range list {
-					if r.may(s.kind) && len(found[s.kind]) < s.seen {
-						t.Errorf("%s: only %d words are found, which may be read: the walk sees nothing", s.kind, len(found[s.kind]))
-					}
-				}
-				w.alike(r, w.hidden(func(kind string) bool { return !r.may(kind) }))
+				w.as(t).readAs(r, list, v1, foreign)
 			})
 		}
 	})
-	if x := canariesIn(w.log.Bytes()); len(x) > 0 {
-		t.Errorf("the server's log holds %v", x)
+}
+
+// readAs reads everything as r, and says which words r may not read.
+func (w *walk) readAs(r reader, list []smuggler, v1, foreign []string) {
+	t := w.t
+	t.Helper()
+	found := map[string]map[string]bool{} // by kind
+	where := map[string][]string{}
+	public := 0
+	visit := func(path string, body []byte) {
+		for _, x := range canariesIn(append([]byte(path+"\n"), body...)) {
+			kind := strings.TrimRight(strings.TrimPrefix(x, "zqcanary"), "0123456789")
+			if found[kind] == nil {
+				found[kind] = map[string]bool{}
+			}
+			found[kind][x] = true
+			switch {
+			case w.shown(x):
+				public++
+			case !r.may(kind):
+				where[x] = append(where[x], path)
+			}
+		}
 	}
-	if b := w.live.Bytes(); len(b) == 0 || len(canariesIn(b)) > 0 {
-		t.Errorf("the stream of changes has %d bytes and holds %v", len(b), canariesIn(b))
+	ok := 0
+	for _, p := range slices.Concat(v1, []string{"/openapi.json", "/metrics", "/log/checkpoint", "/log/tile/0/000", "/log/tile/entries/000"}) {
+		if !w.concerns(r, p) {
+			continue
+		}
+		status, body := w.get(r, p, false)
+		if status == http.StatusOK {
+			ok++
+		}
+		visit(p, body)
 	}
-	if x := canariesIn(w.told.Bytes()); len(x) > 0 {
-		t.Errorf("a webhook was told %v", x)
+	pages := w.crawl(r, visit)
+	if r.party != nil {
+		for _, p := range foreign {
+			if !w.concerns(r, p) || r.only != "" && w.protocol[p] != r.only {
+				continue
+			}
+			_, body := w.get(r, p, false)
+			visit(p, body)
+			if strings.HasPrefix(p, "/api/v1/") { // as a miner of the coordinator signs
+				c := miner.Client{URL: w.url, Key: r.party.Hotkey}
+				body, err := c.Do(t.Context(), http.MethodGet, p, nil, nil, true)
+				visit(p, append(body, fmt.Sprint(err)...))
+			}
+		}
 	}
+	w.commands(r, visit)
+	if r.party == nil {
+		w.tools(visit)
+	}
+	if ok < 30 || pages < 15 {
+		t.Errorf("only %d routes and %d pages answered", ok, pages)
+	}
+	for x, at := range where {
+		slices.Sort(at)
+		at = slices.Compact(at)
+		t.Errorf("%s (%s) is shown by %d: %v", x, w.words[x], len(at), at[:min(len(at), 6)])
+	}
+	for _, s := range list {
+		if r.may(s.kind) && len(found[s.kind]) < s.seen {
+			t.Errorf("%s: only %d words are found, which may be read: the walk sees nothing", s.kind, len(found[s.kind]))
+		}
+	}
+	if len(w.open) > 0 && public == 0 {
+		t.Error("nothing of the sets that are public is found")
+	}
+	w.alike(r, w.hidden(func(kind string) bool { return !r.may(kind) }))
 }
 
 // alike checks that what is hidden and what is not there are answered alike.

@@ -16,7 +16,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
@@ -98,7 +100,11 @@ type walk struct {
 	url      string
 	audience string
 	dir      string
-	words    map[string]string // canary: where it stands
+	words    map[string]string // canary: its task and where it stands there
+	open     map[string]bool   // tasks that were hidden and are public by now
+	taskOf   map[agon.Digest]string
+	few      bool          // fewer readers: it is read more than once
+	skew     *atomic.Int64 // ns that the platform's clock is ahead
 	parties  map[string]*kit.Party
 	netuids  map[string]uint16 // by kind
 	miners   map[string]*auth.Key
@@ -190,12 +196,13 @@ func (w *walk) hook(op *client.Client) (all func(decisions int)) {
 func play(t *testing.T, list []smuggler) *walk {
 	t.Helper()
 	w := &walk{
-		t: t, dir: t.TempDir(), words: map[string]string{}, parties: map[string]*kit.Party{}, netuids: map[string]uint16{}, miners: map[string]*auth.Key{},
+		t: t, dir: t.TempDir(), words: map[string]string{}, open: map[string]bool{}, taskOf: map[agon.Digest]string{}, skew: &atomic.Int64{}, parties: map[string]*kit.Party{}, netuids: map[string]uint16{}, miners: map[string]*auth.Key{},
 		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, told: &safeBuffer{}, browsers: map[string]*http.Client{},
 	}
 	kits := kinds.All()
 	o := kittest.Options(filepath.Join(w.dir, "data"), kits)
 	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(w.log, os.Stderr), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.Now = func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 	model := echo(t)
 	getenv := o.Getenv
 	o.Getenv = func(k string) string {
@@ -222,7 +229,7 @@ func play(t *testing.T, list []smuggler) *walk {
 			name := map[bool]string{false: "open", true: "kept"}[hidden]
 			if hidden && len(s.open) > 0 { // the one task of a contest has no secret name
 				name = fmt.Sprintf("zqcanary%s000", s.kind)
-				w.words[name] = "the name of its set"
+				w.words[name] = stockName
 			}
 			sets[hidden] = filepath.Join(w.dir, s.kind, name)
 			for _, key := range map[bool][]string{false: s.open, true: s.hidden}[hidden] {
@@ -245,6 +252,7 @@ func play(t *testing.T, list []smuggler) *walk {
 				}
 				for _, x := range planted {
 					w.digests[s.kind] = append(w.digests[s.kind], x.Digest)
+					w.taskOf[x.Digest] = filepath.Base(x.Key)
 				}
 				err = filepath.WalkDir(sets[true], func(p string, d os.DirEntry, err error) error {
 					if err != nil || d.IsDir() {
@@ -253,6 +261,8 @@ func play(t *testing.T, list []smuggler) *walk {
 					b, err := os.ReadFile(p)
 					if len(canariesIn(b)) > 0 {
 						w.digests[s.kind] = append(w.digests[s.kind], agon.Sum(b))
+						rel, _ := filepath.Rel(sets[true], p) // both are absolute
+						w.taskOf[agon.Sum(b)], _, _ = strings.Cut(filepath.ToSlash(rel), "/")
 					}
 					return err
 				})
@@ -263,13 +273,18 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 		w.netuids[s.kind] = uint16(20 + i)
 		text := fmt.Sprintf("id = \"walk-%s\"\nkind = %q\ntitle = \"walk\"\nlicence = \"MIT\"\nnetuid = %d\n", s.kind, s.kind, w.netuids[s.kind])
-		if len(s.open) > 0 {
+		more := ""
+		switch {
+		case s.supply:
+			text += fmt.Sprintf("sets = [%q]\n", sets[false])
+			more = fmt.Sprintf("[period]\nhours = 24\n[supply]\nfrom = \"directory\"\npath = %q\ntasks = 1\n", sets[true])
+		case len(s.open) > 0:
 			text += fmt.Sprintf("sets = [%q]\nhidden = [%q]\n", sets[false], sets[true])
-		} else {
+		default:
 			text += fmt.Sprintf("sets = [%q]\n", sets[true])
 		}
 		path := filepath.Join(w.dir, s.kind+".toml")
-		if err := os.WriteFile(path, []byte(text+s.toml), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(text+s.toml+more), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		o.Arenas = append(o.Arenas, path)

@@ -60,6 +60,9 @@ func (w *walk) readers(list []smuggler) []reader {
 			out = append(out, reader{name: "rival-" + s.kind, party: w.parties["rival-"+s.kind], may: none})
 		}
 	}
+	if w.few { // who may read hidden tasks in one arena and who is a stranger there, signed or not
+		out = slices.DeleteFunc(out, func(r reader) bool { return r.name == "validator" || strings.HasPrefix(r.name, "elsewhere-") })
+	}
 	return out
 }
 
@@ -157,7 +160,13 @@ func (w *walk) hidden(of func(kind string) bool) []agon.Digest {
 			out = append(out, w.digests[kind]...)
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(d agon.Digest) bool { return w.open[w.taskOf[d]] })
+}
+
+// shown reports whether the task of a word has become public.
+func (w *walk) shown(word string) bool {
+	key, _, _ := strings.Cut(w.words[word], ": ")
+	return w.open[key]
 }
 
 // gather finds what fills the holes of paths: the ids of all there is.
