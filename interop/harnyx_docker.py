@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,8 +31,8 @@ def path(container):
 
 
 def run(args):
-    env, mounts, name, network, labels = dict(os.environ), [], "", "none", []
-    takes = {"--pull", "--user", "--add-host", "--security-opt", "--ulimit", "--cap-drop", "--pids-limit", "--memory", "--cpus", "--cpuset-cpus", "--tmpfs", "-p", "-w"}
+    env, mounts, name, network, labels, published = dict(os.environ), [], "", "none", [], False
+    takes = {"--pull", "--user", "--add-host", "--security-opt", "--ulimit", "--cap-drop", "--pids-limit", "--memory", "--cpus", "--cpuset-cpus", "--tmpfs", "-w"}
     i = 0
     while i < len(args):
         a = args[i]
@@ -46,6 +47,8 @@ def run(args):
             network = args[i + 1]
         elif a == "--label":
             labels.append(args[i + 1])
+        elif a == "-p":
+            published = True
         elif a not in takes:
             i += 1
             continue
@@ -56,16 +59,21 @@ def run(args):
         for here, there in mounts:
             if value.startswith(there):
                 env[key] = here + value[len(there):]
+    if published:  # at a port of this machine, which is free now
+        address = "127.0.0.1"
+        with socket.socket() as s:
+            s.bind((address, 0))
+            env["SANDBOX_PORT"] = str(s.getsockname()[1])
     env["SANDBOX_HOST"] = address
     with (DIR / (ident + ".log")).open("wb") as log:
         p = subprocess.Popen(json.loads(os.environ["DOCKER_STANDIN_SERVER"]), env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    row = {"Id": ident, "Name": name, "Pid": p.pid, "Labels": labels, "Network": network, "IPAddress": address}
+    row = {"Id": ident, "Name": name, "Pid": p.pid, "Labels": labels, "Network": network, "IPAddress": address, "Port": env.get("SANDBOX_PORT", "")}
     (DIR / (ident + ".json")).write_text(json.dumps(row))
     print(ident)
 
 
 def inspect(args):
-    form, container = args[args.index("--format") + 1], args[-1]
+    form, container = args[args.index("--format") + 1] if "--format" in args else "", args[-1]
     p = path(container)
     if p is None:
         sys.exit(f"no such container: {container}")
@@ -115,12 +123,18 @@ def main():
         remove([a for a in args if a != "-f"])
     elif command == "stop":
         remove([args[-1]])
+    elif command == "port":
+        p = path(args[0])
+        if p is None:
+            sys.exit(f"no such container: {args[0]}")
+        print("127.0.0.1:" + json.loads(p.read_text())["Port"])
     elif command == "image":
         print("[]")
     elif command == "logs":
         p = path(args[-1])
         if p is not None:
-            os.execvp("tail", ["tail", "-n", "+1", "-F", str(p.with_suffix(".log"))])
+            follow = ["-F"] if {"-f", "--follow"} & set(args) else []
+            os.execvp("tail", ["tail", "-n", "+1", *follow, str(p.with_suffix(".log"))])
     elif command != "pull":
         sys.exit(f"docker {command}: not here")
 

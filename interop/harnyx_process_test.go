@@ -79,41 +79,7 @@ func (s *subnet) harnyxValidator(era, name, python, judge string, env []string) 
 	}
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	ln.Close()
-	docker, err := filepath.Abs("harnyx_docker.py")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	script, err := filepath.Abs("harnyx_launch.py")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	server, _ := json.Marshal([]string{python, "-m", era + "_sandbox.app", "--serve"})
-	routes := map[string]map[string]string{"scoring": {}, "duplication_detection": {}}
-	for surface, list := range map[string][]string{
-		"scoring":               {"google/gemma-4-31B-turbo-TEE", "Qwen/Qwen3.6-27B-TEE", "zai-org/GLM-5.2-TEE", "zai-org/GLM-5.1-TEE", "moonshotai/Kimi-K3-TEE"},
-		"duplication_detection": {"google/gemma-4-31B-turbo-TEE", "deepseek-ai/DeepSeek-V4-Flash-0731-TEE", "zai-org/GLM-5.2-TEE", "moonshotai/Kimi-K3-TEE"},
-	} {
-		for _, m := range list {
-			routes[surface][m] = "custom-openai-compatible:judge"
-		}
-	}
-	overrides, _ := json.Marshal(routes)
-	containers := filepath.Join(s.dir, name+"-containers")
-	if err := os.MkdirAll(filepath.Join(s.dir, name+"-state"), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.Command(python, script, era)
-	cmd.Dir = s.dir
-	cmd.Env = append(slices.Clone(env),
-		"DOCKER_STANDIN="+docker, "DOCKER_STANDIN_DIR="+containers, "DOCKER_STANDIN_SERVER="+string(server),
-		"VALIDATOR_HOST=127.0.0.1", "VALIDATOR_PORT="+port, "VALIDATOR_PUBLIC_BASE_URL=http://127.0.0.1:"+port, "VALIDATOR_STATE_DIR="+filepath.Join(s.dir, name+"-state"),
-		"SUBTENSOR_NETWORK=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_ENDPOINT=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_NETUID=3",
-		"SUBTENSOR_WALLET_NAME="+name, "SUBTENSOR_HOTKEY_NAME=default", "SANDBOX_NETWORK=harnyx-sandbox-net", "SANDBOX_PULL_POLICY=never",
-		`LLM_OPENAI_COMPATIBLE_ENDPOINTS_JSON=[{"id":"judge","base_url":"`+judge+`/v1","auth":{"type":"none"}}]`, "LLM_MODEL_PROVIDER_OVERRIDES_JSON="+string(overrides),
-		"CASTER_VALIDATOR_HOST=127.0.0.1", "CASTER_VALIDATOR_PORT="+port, "CASTER_SANDBOX_IMAGE=x", "CASTER_SANDBOX_NETWORK=harnyx-sandbox-net", "CASTER_SANDBOX_PULL_POLICY=never",
-		"CASTER_STATE_VOLUME_NAME="+filepath.Join(s.dir, name+"-state"), "MODELS_URL="+judge, "CHUTES_API_KEY=key-of-this-test-alone", "DESEARCH_API_KEY=key-of-this-test-alone", "SCORING_LLM_MODEL=openai/gpt-oss-20b",
-		"VALIDATOR_COMPOSE_SMOKE=1", "VALIDATOR_SMOKE_WEIGHT_WORKER_POLL_INTERVAL_SECONDS=5", "HOSTNAME=nobody", "KUBERNETES_SERVICE_HOST=here", "OTEL_SDK_DISABLED=true",
-	)
+	cmd := s.harnyxLaunch(era, name, python, judge, port, env)
 	p := &harnyxProcess{t: s.t, file: filepath.Join(s.dir, name+".log"), ended: make(chan error, 1)}
 	out, err := os.Create(p.file)
 	if err != nil {
@@ -134,11 +100,63 @@ func (s *subnet) harnyxValidator(era, name, python, judge string, env []string) 
 			<-done
 		}
 		out.Close()
-		list, _ := exec.Command("env", "DOCKER_STANDIN_DIR="+containers, docker, "ps", "-aq").Output()
-		_ = exec.Command("env", append([]string{"DOCKER_STANDIN_DIR=" + containers, docker, "rm", "-f"}, strings.Fields(string(list))...)...).Run()
+		s.endContainers(name)
 		if s.t.Failed() {
 			s.t.Logf("Harnyx's validator said: %s", p.log())
 		}
 	})
 	return p
+}
+
+// endContainers ends what a party's stand-in for Docker still runs.
+func (s *subnet) endContainers(name string) {
+	dir := "DOCKER_STANDIN_DIR=" + filepath.Join(s.dir, name+"-containers")
+	list, _ := exec.Command("env", dir, "./harnyx_docker.py", "ps", "-aq").Output()
+	_ = exec.Command("env", append([]string{dir, "./harnyx_docker.py", "rm", "-f"}, strings.Fields(string(list))...)...).Run()
+}
+
+// harnyxLaunch is a command of Harnyx by its name in harnyx_launch.py, with what its
+// settings want: a port of its own, models, a wallet, a folder of state.
+func (s *subnet) harnyxLaunch(era, name, python, judge, port string, env []string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	docker, err := filepath.Abs("harnyx_docker.py")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	script, err := filepath.Abs("harnyx_launch.py")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	image := "harnyx"
+	if era == "caster" {
+		image = era
+	}
+	server, _ := json.Marshal([]string{python, "-m", image + "_sandbox.app", "--serve"})
+	routes := map[string]map[string]string{"scoring": {}, "duplication_detection": {}}
+	for surface, list := range map[string][]string{
+		"scoring":               {"google/gemma-4-31B-turbo-TEE", "Qwen/Qwen3.6-27B-TEE", "zai-org/GLM-5.2-TEE", "zai-org/GLM-5.1-TEE", "moonshotai/Kimi-K3-TEE"},
+		"duplication_detection": {"google/gemma-4-31B-turbo-TEE", "deepseek-ai/DeepSeek-V4-Flash-0731-TEE", "zai-org/GLM-5.2-TEE", "moonshotai/Kimi-K3-TEE"},
+	} {
+		for _, m := range list {
+			routes[surface][m] = "custom-openai-compatible:judge"
+		}
+	}
+	overrides, _ := json.Marshal(routes)
+	containers := filepath.Join(s.dir, name+"-containers")
+	if err := os.MkdirAll(filepath.Join(s.dir, name+"-state"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(python, append([]string{script, era}, args...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(slices.Clone(env),
+		"DOCKER_STANDIN="+docker, "DOCKER_STANDIN_DIR="+containers, "DOCKER_STANDIN_SERVER="+string(server),
+		"VALIDATOR_HOST=127.0.0.1", "VALIDATOR_PORT="+port, "VALIDATOR_PUBLIC_BASE_URL=http://127.0.0.1:"+port, "VALIDATOR_STATE_DIR="+filepath.Join(s.dir, name+"-state"),
+		"SUBTENSOR_NETWORK=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_ENDPOINT=ws://"+strings.TrimPrefix(s.url, "http://")+"/rpc", "SUBTENSOR_NETUID=3",
+		"SUBTENSOR_WALLET_NAME="+name, "SUBTENSOR_HOTKEY_NAME=default", "SANDBOX_NETWORK=harnyx-sandbox-net", "SANDBOX_PULL_POLICY=never",
+		`LLM_OPENAI_COMPATIBLE_ENDPOINTS_JSON=[{"id":"judge","base_url":"`+judge+`/v1","auth":{"type":"none"}}]`, "LLM_MODEL_PROVIDER_OVERRIDES_JSON="+string(overrides),
+		"CASTER_VALIDATOR_HOST=127.0.0.1", "CASTER_VALIDATOR_PORT="+port, "CASTER_SANDBOX_IMAGE=x", "CASTER_SANDBOX_NETWORK=harnyx-sandbox-net", "CASTER_SANDBOX_PULL_POLICY=never",
+		"CASTER_STATE_VOLUME_NAME="+filepath.Join(s.dir, name+"-state"), "MODELS_URL="+judge, "CHUTES_API_KEY=key-of-this-test-alone", "DESEARCH_API_KEY=key-of-this-test-alone", "SCORING_LLM_MODEL=openai/gpt-oss-20b",
+		"VALIDATOR_COMPOSE_SMOKE=1", "VALIDATOR_SMOKE_WEIGHT_WORKER_POLL_INTERVAL_SECONDS=5", "HOSTNAME=nobody", "KUBERNETES_SERVICE_HOST=here", "OTEL_SDK_DISABLED=true",
+	)
+	return cmd
 }

@@ -326,6 +326,7 @@ func TestHarnyxPull(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(string(told)), "\n"); err != nil || lines[len(lines)-1] != good+" 3 tasks 3 rows" {
 		t.Errorf("Harnyx's client of monitoring: %v %s", err, told)
 	}
+	s.localEval(python, up.url, first, good, env)
 	_, weights := s.ask("v1", "GET", "/v1/weights", nil)
 	t.Logf("weights: %v; asked: %v", weights, up.asks)
 	g, err := client.New(s.url, nil)
@@ -339,6 +340,80 @@ func TestHarnyxPull(t *testing.T) {
 			return n.Hotkey == s.parties["v1"].Hotkey.SS58() && n.LastUpdate > n.Registered
 		})
 	})
+}
+
+// asking answers by a model alone, so that it needs no search.
+const asking = queryHead + `
+@entrypoint("query")
+async def query(query: Query) -> Response:
+    said = await llm_chat(provider="openrouter", model="openai/gpt-oss-20b", messages=[{"role": "user", "content": query.text}], max_tokens=64)
+    if query.output_schema is not None:
+        return Response(output={"answer": said.llm.raw_text})
+    return Response(text=said.llm.raw_text)
+`
+
+// localEval plays an ended batch again with Harnyx's local evaluation: a miner's file,
+// and beside it the champion's, which it reads here.
+func (s *subnet) localEval(python, models, batch, champion string, env []string) {
+	s.t.Helper()
+	file := filepath.Join(s.dir, "asking.py")
+	if err := os.WriteFile(file, []byte(asking), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	defer s.endContainers("local")
+	reports := filepath.Join(s.dir, "reports")
+	cmd := s.harnyxLaunch("local-eval", "local", python, models, "0", append(env, "OPENROUTER_API_KEY=key-of-this-test-alone"),
+		"--agent-path", file, "--batch-id", batch, "--output-dir", reports)
+	told, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Errorf("local evaluation: %v\n%s", err, told)
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(string(told)), "\n")
+	var made struct {
+		JSON string `json:"json_report"`
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &made); err != nil {
+		s.t.Errorf("local evaluation: %v\n%s", err, told)
+		return
+	}
+	report, err := os.ReadFile(made.JSON)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	type row struct {
+		Label  string
+		Score  float64 `json:"total_score"`
+		Source string
+	}
+	var got struct {
+		Result struct {
+			Rows []row `json:"leaderboard"`
+		} `json:"local_result_summary"`
+		Tasks []struct {
+			Target   struct{ Score float64 }
+			Recorded []struct {
+				Artifact string  `json:"artifact_id"`
+				Score    float64 `json:"score"`
+				Cost     float64 `json:"cost_usd"`
+				MS       float64 `json:"elapsed_ms"`
+			} `json:"recorded_platform_rows"`
+		}
+	}
+	if err := json.Unmarshal(report, &got); err != nil {
+		s.t.Error(err)
+		return
+	}
+	for _, x := range got.Tasks {
+		if len(x.Recorded) != 1 || x.Recorded[0].Artifact != champion || x.Recorded[0].Score != 1 || x.Recorded[0].Cost <= 0 || x.Recorded[0].MS <= 0 {
+			s.t.Errorf("what it reads of the champion: %+v", x.Recorded)
+		}
+	}
+	// The champion's search is of a provider that is not reachable here.
+	if rows := got.Result.Rows; len(got.Tasks) != 3 || len(rows) < 2 || rows[0].Label != "target" || rows[0].Score != 3 {
+		s.t.Errorf("local evaluation: %+v of %d tasks\n%s", rows, len(got.Tasks), told)
+	}
 }
 
 // get is what a public route says.

@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -293,6 +294,33 @@ func (x *arena) published() (known map[string][2]any, from map[string]supply.Pro
 	return known, from
 }
 
+// atHome plays the published claims of the second round on this machine, by a script that
+// knows them, and reads beside it what who sits had on them.
+func (x *arena) atHome(script string, sits *client.Submission) {
+	x.t.Helper()
+	file := filepath.Join(x.t.TempDir(), play.AgentFile)
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+	k := claim.Kit()
+	round := int64(1)
+	r, err := roles.Try(x.ctx, kittest.Options(x.t.TempDir(), kit.List{k}), roles.Trial{File: file, Arena: x.f.ID, URL: x.s.URL(), Set: &round})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	c := r.Champion
+	if r.Score == nil || *r.Score < 0.4 || c == nil || c.Submission != sits.ID || c.Score >= *r.Score || c.BoxMS == nil {
+		x.t.Errorf("the round at home: %+v, champion %+v", r, c)
+	}
+	for _, n := range []int64{2, 99} { // the round that is played now, and one that never was
+		_, err = roles.Try(x.ctx, kittest.Options(x.t.TempDir(), kit.List{k}), roles.Trial{File: file, Arena: x.f.ID, URL: x.s.URL(), Set: &n})
+		var e *agon.Error
+		if !errors.As(err, &e) || e.Field != "period" || !strings.Contains(e.Mend, "0, 1") && !strings.Contains(e.Mend, "1, 0") {
+			x.t.Errorf("round %d: %v", n, err)
+		}
+	}
+}
+
 // Three rounds of an arena: each has claims that nobody has seen, made of documents
 // that no round before was made of; who sits is played on them first and gets half
 // of them wrong at least; and a miner that knows all published rounds by heart gets
@@ -304,6 +332,7 @@ func TestThreeRounds(t *testing.T) {
 	if first.Decision.Outcome != agon.TookSeat {
 		t.Fatalf("the reader does not sit: %+v", first.Decision)
 	}
+	var last string // the script of who knows all published rounds
 	for round := 1; round <= 2; round++ {
 		x.clock.add(31 * time.Minute)
 		x.until("the next round to be drawn", func() bool {
@@ -328,7 +357,8 @@ func TestThreeRounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := x.decided(x.enter(fmt.Sprintf("heart-%d", round), fmt.Sprintf(heart, literal)))
+		last = fmt.Sprintf(heart, literal)
+		s := x.decided(x.enter(fmt.Sprintf("heart-%d", round), last))
 		if s.Score == nil || *s.Score > 0.05 || s.Decision.Outcome == agon.TookSeat {
 			t.Errorf("round %d: who knows the %d claims before by heart has %v, %s", round, len(known), s.Score, s.Decision.Outcome)
 		}
@@ -343,6 +373,7 @@ func TestThreeRounds(t *testing.T) {
 			t.Errorf("round %d: who sits gets %.2f of what was drawn against it", round, a.Seats[0].Score)
 		}
 	}
+	x.atHome(last, first)
 	_, from := x.published()
 	repaired := 0
 	for claim, p := range from {

@@ -34,7 +34,7 @@ func TestTryShoppingSamples(t *testing.T) {
 		"react":  {2, 1, "All gates"},
 	} {
 		file := filepath.Join("data", "samples", name, play.AgentFile)
-		r, err := roles.Try(t.Context(), kittest.Options(t.TempDir(), kinds.All()), file, "demo-shopping", tasks, "")
+		r, err := roles.Try(t.Context(), kittest.Options(t.TempDir(), kinds.All()), roles.Trial{File: file, Arena: "demo-shopping", Tasks: tasks})
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -268,6 +268,7 @@ names validator_*. There is no login: name an address that only Prometheus reach
 
 func (a *App) tryCmd(in Agents) *cobra.Command {
 	var o TryOptions
+	var period int64
 	cmd := &cobra.Command{
 		Use:   "try FILE|DIR",
 		Short: "Play an agent on this machine, by the validator's own code path",
@@ -287,16 +288,23 @@ FILE may be a directory that holds the kind's file (agent.py), or an archive of 
 played without an arena, by the rules of its kind's demo. Without --arena the one arena of
 the configured server is taken.
 
+With --period N the tasks are those of a set period that has ended, which are public: a
+wrong N is answered with those that there are. The champion's score, cost and time are
+what it had on them.
+
 JSON: {arena, score, solved, total, cost_micros, box_ms, log, tasks: [{key, reward, solved, fault}],
 runs: [{task, state, fault, score, ms, detail, solved, log, output}],
 champion: {submission, name, score, cost_micros, box_ms, rule, bar, takes} or null, entry: how
 entries fare and what they pay}.
 Exit codes: 0 all tasks are solved; 3 some are not; 7 the arena would refuse the file, or a
 hidden task was named; 9 a run failed by a fault of ours.`,
-		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/lru-cache\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz",
+		Example: "  agon try ./agent.py --arena {arena}\n  agon try ./agent.py --arena {arena} --task small/lru-cache\n  agon try ./agent --task ./harbor-task\n  agon try ./agent.py --task task.tar.gz\n  agon try ./agent.py --arena {arena} --period 0",
 		Args:    Args(1, 1, "one agent file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
+			if cmd.Flags().Changed("period") {
+				o.Set = &period
+			}
 			if err := CheckBoxes(o.Boxes); err != nil {
 				return err
 			}
@@ -319,6 +327,7 @@ hidden task was named; 9 a run failed by a fault of ours.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Arena, "arena", "", "the `arena` whose tasks and rules are played")
 	f.StringArrayVar(&o.Tasks, "task", nil, "only this `task`, by name or by its directory, which needs no arena (may be repeated)")
+	f.Int64Var(&period, "period", 0, "play the set of this set `period`, which has ended")
 	boxesFlag(cmd, &o.Boxes)
 	DriverFlag(cmd, &o.Driver)
 	return cmd

@@ -219,6 +219,7 @@ type TryOptions struct {
 	File   string
 	Arena  string
 	Tasks  []string // keys; empty: all public tasks
+	Set    *int64   // the set period, which has ended, whose tasks are played
 	Boxes  int
 	Driver string
 }

@@ -265,7 +265,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 	if err := os.WriteFile(file, []byte(slowScript("values[0]")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	res, err := Try(ctx, testOptions(t.TempDir()), file, f.ID, nil, s.URL())
+	res, err := Try(ctx, testOptions(t.TempDir()), Trial{File: file, Arena: f.ID, URL: s.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func readFile(t *testing.T, name string) []byte {
 
 func tried(t *testing.T, o kit.Options, agent string, dirs []string) (solved int, sum float64) {
 	t.Helper()
-	got, err := Try(t.Context(), o, agent, "", dirs, "")
+	got, err := Try(t.Context(), o, Trial{File: agent, Tasks: dirs})
 	if err != nil {
 		t.Fatal(err)
 	}

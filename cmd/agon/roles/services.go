@@ -133,7 +133,7 @@ func Services(kits kit.List) cli.Services {
 			Try: func(ctx context.Context, t cli.TryOptions) (*cli.TryResult, error) {
 				o := kits.Options(t.Common, t.Driver)
 				o.Parallel = t.Boxes
-				return Try(ctx, o, t.File, t.Arena, t.Tasks, t.Config.Get(config.URL))
+				return Try(ctx, o, Trial{File: t.File, Arena: t.Arena, Tasks: t.Tasks, URL: t.Config.Get(config.URL), Set: t.Set})
 			},
 			EntryName: func(kind, file string) string { k, _ := kits.Of(kind); return k.Entry(file) },
 			Templates: kits.Templates(), Starts: kits.Starts(),

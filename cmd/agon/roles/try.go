@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +35,20 @@ import (
 // maxTryFile bounds the file that is tried; the kind has its own, lower limit.
 const maxTryFile = 16 << 20
 
+// Trial is what is tried on what.
+type Trial struct {
+	File  string   // or directory, or archive
+	Arena string   // of the server at URL, or a shipped demo
+	Tasks []string // only these; none means all that are public
+	URL   string
+	// Set, where it is not nil, is the set period, which has ended, whose tasks are played.
+	Set *int64
+}
+
 // Try plays a file on an arena's public tasks with the validator's own Player,
-// on this machine, without charging an account. only names tasks; none means all.
-func Try(ctx context.Context, o kit.Options, file, arena string, only []string, url string) (*cli.TryResult, error) {
+// on this machine, without charging an account.
+func Try(ctx context.Context, o kit.Options, x Trial) (*cli.TryResult, error) {
+	file, only, url := x.File, x.Tasks, x.URL
 	work, err := tempdir.Make("try")
 	if err != nil {
 		return nil, err
@@ -63,7 +75,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 	var refs []agon.TaskRef
 	if len(list) > 0 {
 		a, source, refs, err = tryHere(ctx, o, list, blobs, work)
-	} else if a, source, err = tryArena(ctx, o, arena, url, blobs, work); err == nil {
+	} else if a, source, err = tryArena(ctx, o, x, blobs, work); err == nil {
 		refs, err = chooseTasks(a, only)
 	}
 	if err != nil {
@@ -191,7 +203,7 @@ func Try(ctx context.Context, o kit.Options, file, arena string, only []string, 
 		res.Entry = tryEntry(ctx, a.ID, url)
 	}
 	if len(refs) == len(a.Tasks) && len(list) == 0 {
-		res.Champion = tryChampion(ctx, o, a, sub, res, url)
+		res.Champion = tryChampion(ctx, o, a, sub, res, x)
 	}
 	return res, nil
 }
@@ -364,10 +376,11 @@ func tryEntry(ctx context.Context, arena, url string) string {
 }
 
 // tryChampion compares what was tried with who sits in the arena of the server
-// at url, by the arena's own rule; nil where no server shows it or nobody sits.
-func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submission, res *cli.TryResult, url string) *cli.TryChampion {
+// at x.URL, by the arena's own rule; nil where no server shows it or nobody sits. On
+// the set of a period that has ended it is what it scored there.
+func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submission, res *cli.TryResult, x Trial) *cli.TryChampion {
 	rule, ok := o.Kits.Incentives()[a.Incentive]
-	c, err := client.New(url, nil)
+	c, err := client.New(x.URL, nil)
 	if err != nil || !ok || rule.Plays {
 		return nil
 	}
@@ -398,9 +411,18 @@ func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submi
 		}
 		ch.Seats = append(ch.Seats, e)
 	}
-	first := ch.Seats[0]
+	first := &ch.Seats[0]
+	p := recordOf(ctx, c, a.ID, first.Submission, a.Tasks)
+	if x.Set != nil {
+		if p == nil || p.total < len(a.Tasks) {
+			return nil // it was not played on the whole set
+		}
+		first.Score, first.Cost, first.Solved, first.Total = p.score, p.cost, p.solved, p.total
+	}
 	out.Submission, out.Score, out.CostMicros = first.Submission, first.Score, first.Cost
-	out.BoxMS = boxTime(ctx, c, a.ID, first.Submission)
+	if p != nil {
+		out.BoxMS = &p.box
+	}
 	v := rule.Decide(ch)
 	out.Rule, out.Bar, out.Takes = v.Rule, v.Bar, v.Takes
 	if !(*res.Score > 0) {
@@ -421,33 +443,56 @@ func tryChampion(ctx context.Context, o kit.Options, a *agon.Arena, s agon.Submi
 	return out
 }
 
-// boxTime sums what the counted attempts of a submission spent in boxes; nil
-// where the server does not tell.
-func boxTime(ctx context.Context, c *client.Client, arena, submission string) *int64 {
+// played is what the counted attempts of a submission came to on some tasks.
+type played struct {
+	score         float64 // the mean over tasks of the mean of each
+	solved, total int     // tasks
+	cost          agon.Micros
+	box           int64 // ms in boxes
+}
+
+// recordOf sums the runs of a submission with one of the tasks; nil where the server does not tell.
+func recordOf(ctx context.Context, c *client.Client, arena, submission string, tasks []agon.TaskRef) *played {
 	page, err := c.Runs(ctx, arena, submission, string(agon.RunScored), client.ListOptions{Limit: 200})
 	if err != nil || page.Next != "" {
 		return nil
 	}
-	var sum int64
+	var out played
+	var sum cli.TryResult
 	for _, r := range page.Items {
+		if !slices.ContainsFunc(r.Tasks, func(t agon.TaskRef) bool {
+			return slices.ContainsFunc(tasks, func(w agon.TaskRef) bool { return w.Key == t.Key })
+		}) {
+			continue
+		}
 		run, err := c.Run(ctx, r.RunSpec.Run)
 		if err != nil {
 			return nil
 		}
 		for _, at := range run.List {
 			if at.Counted {
-				sum += at.BoxMS
+				out.box += at.BoxMS
+				out.cost += at.CostMicros
 			}
 		}
+		for _, v := range r.Scores {
+			sum.Runs = append(sum.Runs, cli.TryRun{Task: v.Task, Score: &v.Value, Solved: v.Solved})
+		}
 	}
-	return &sum
+	sum.Summed()
+	sum.Sum()
+	out.total, out.solved = len(sum.Tasks), sum.Solved
+	if sum.Score != nil {
+		out.score = *sum.Score
+	}
+	return &out
 }
 
 // tryArena returns an arena to try on: a shipped demo without any server, else
 // what the server at url shows.
-func tryArena(ctx context.Context, o kit.Options, id, url string, blobs blob.Store, work string) (*agon.Arena, blob.Store, error) {
+func tryArena(ctx context.Context, o kit.Options, x Trial, blobs blob.Store, work string) (*agon.Arena, blob.Store, error) {
 	for _, f := range o.Kits.Demos() {
-		if f.ID != id {
+		if f.ID != x.Arena || x.Set != nil {
 			continue
 		}
 		refs, err := kit.ArenaTasks(ctx, o, f, blobs, work)
@@ -458,16 +503,56 @@ func tryArena(ctx context.Context, o kit.Options, id, url string, blobs blob.Sto
 		a.Tasks = refs
 		return &a, blobs, nil
 	}
-	c, err := client.New(url, nil)
+	c, err := client.New(x.URL, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := c.Arena(ctx, id)
+	a, err := c.Arena(ctx, x.Arena)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.Stages = nil // a try plays each task once
+	if x.Set != nil {
+		if a.Tasks, err = endedSet(ctx, c, x.Arena, *x.Set); err != nil {
+			return nil, nil, err
+		}
+	}
 	return &a.Arena, validator.RemoteBlobs{Local: blobs, Remote: c}, nil
+}
+
+// endedSet are the tasks of a set period that has ended, which are public.
+func endedSet(ctx context.Context, c *client.Client, arena string, n int64) ([]agon.TaskRef, error) {
+	periods, err := c.Seeds(ctx, arena)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(periods, func(p client.SeedPeriod) bool { return p.Period == n && p.PublishedAt != nil && len(p.Tasks) > 0 })
+	if i < 0 {
+		var have []string
+		for _, p := range periods {
+			if p.PublishedAt != nil && len(p.Tasks) > 0 {
+				have = append(have, strconv.FormatInt(p.Period, 10))
+			}
+		}
+		mend := "no period of it has ended yet: try its public tasks"
+		if len(have) > 0 {
+			mend = "these have ended: " + strings.Join(have, ", ")
+		}
+		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "period", Message: fmt.Sprintf("the arena %s has published no set of the period %d", arena, n), Mend: mend}
+	}
+	list, err := c.ArenaTasks(ctx, arena)
+	if err != nil {
+		return nil, err
+	}
+	var out []agon.TaskRef
+	for _, id := range periods[i].Tasks {
+		j := slices.IndexFunc(list, func(t client.ArenaTask) bool { return t.Task == id && t.Digest != "" })
+		if j < 0 {
+			return nil, &agon.Error{Code: "not_found", Status: 404, Field: "period", Message: fmt.Sprintf("the task %s of the period %d is not public", id, n), Mend: "it is played again in a set that has not ended: try another period"}
+		}
+		out = append(out, agon.TaskRef{Key: id, Digest: list[j].Digest})
+	}
+	return out, nil
 }
 
 // chooseTasks returns the tasks to try: those named, or all public ones.

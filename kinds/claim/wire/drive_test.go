@@ -132,8 +132,17 @@ func TestDriven(t *testing.T) {
 		}
 		return out["summary"].(map[string]any)["status"].(string), list, rows
 	}
+	// A script is everybody's to read when a batch that it was in has ended.
+	read := func(name string) int {
+		t.Helper()
+		status, _, _ := send(t, w.h, nil, "GET", "/v1/monitoring/miner-scripts/"+ids[name]+"?include_content=true", "")
+		return status
+	}
 	p.Step(t.Context()) // pushed
 	killed.srv.Close()
+	if got := read("fair"); got != 403 {
+		t.Errorf("a script is read while its batch runs: %d", got)
+	}
 	one.playAll()
 	two.playAll()
 	p.Step(t.Context())
@@ -161,6 +170,9 @@ func TestDriven(t *testing.T) {
 	if status != "completed" || list["14"]["status"] != "late" || list["13"]["differs_from_median"] != 2.0 || list["11"]["differs_from_median"] != 0.0 {
 		t.Errorf("the end: %s %v", status, list)
 	}
+	if got := read("fair"); got != 200 {
+		t.Errorf("a script is read after its batch: %d", got)
+	}
 	if rows[ids["bad"]] != 0.0 || rows[ids["fair"]] != 0.5 {
 		t.Errorf("scores %v", rows)
 	}
@@ -182,6 +194,9 @@ func TestDriven(t *testing.T) {
 	// A better script of the other miner takes the first place in the next batch.
 	_, out, _ := send(t, w.h, w.keys['a'], "POST", scripts, upload("good"))
 	ids["good"] = out["artifact_id"].(string)
+	if got := read("good"); got != 403 {
+		t.Errorf("a script is read before its batch: %d", got)
+	}
 	killedToo := func() {
 		p.Step(t.Context())
 		one.playAll()

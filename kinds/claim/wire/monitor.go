@@ -309,7 +309,14 @@ func (p *Platform) monitorScript(w http.ResponseWriter, r *http.Request) {
 		out["uid"] = uid
 	}
 	if r.URL.Query().Get("include_content") == "true" {
-		b, err := p.script(r.Context(), anybody, s.ID)
+		by := anybody
+		if ended, err := p.wasPlayed(r.Context(), s); err != nil {
+			p.broken(w, "read batches", err)
+			return
+		} else if ended {
+			by = operator
+		}
+		b, err := p.script(r.Context(), by, s.ID)
 		var e *agon.Error
 		if errors.As(err, &e) && e.Status < 500 {
 			refuse(w, e.Status, e.Code, "%s", e.Message)
@@ -322,4 +329,24 @@ func (p *Platform) monitorScript(w http.ResponseWriter, r *http.Request) {
 		out["content_b64"] = base64.StdEncoding.EncodeToString(b)
 	}
 	reply(w, http.StatusOK, out)
+}
+
+// wasPlayed reports whether a batch that was driven to its end had a script: everybody
+// may read it then, as after the arena's own decision, once its embargo is over.
+func (p *Platform) wasPlayed(ctx context.Context, s *client.Submission) (bool, error) {
+	list, err := p.batches(ctx)
+	if err != nil {
+		return false, err
+	}
+	played := slices.ContainsFunc(list, func(b Batch) bool {
+		return b.Status == "completed" && !b.ended.IsZero() && slices.ContainsFunc(b.Candidates, func(c Candidate) bool { return c.ArtifactID == s.ID })
+	})
+	if !played {
+		return false, nil
+	}
+	a, err := p.cfg.Arenas.Arena(ctx, s.Arena)
+	if err != nil {
+		return false, err
+	}
+	return !p.cfg.Now().Before(s.CreatedAt.Add(time.Duration(a.Embargo) * time.Hour)), nil
 }
