@@ -20,13 +20,17 @@ type Economy struct {
 	Elsewhere uint16
 }
 
-// EconomyOf is that of a ledger on which stake is TAO and all that a block makes
-// goes to the subnet, as on the embedded one.
+// EconomyOf is that of the embedded ledger: where a subnet has no pool stake is TAO,
+// and all that a block makes is the subnet's.
 func EconomyOf(m *Metagraph, blockTime time.Duration) Economy {
-	return Economy{
+	e := Economy{
 		BlockTime: blockTime, AlphaPerBlock: m.Hyper.EmissionPerBlock, Price: 1_000_000_000, OwnerCut: m.Hyper.OwnerCut,
 		Elsewhere: elsewhere(len(m.Mechanisms)+1, m.MechanismSplit),
 	}
+	if p := m.Pool; p != nil {
+		e.AlphaPerBlock, e.Price = p.AlphaOut, p.Price
+	}
+	return e
 }
 
 func elsewhere(count int, shares []uint16) uint16 {

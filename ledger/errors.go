@@ -74,5 +74,22 @@ var (
 	ErrTakeTooLow             = &Error{"DelegateTakeTooLow", "the take does not move in that direction"}
 	ErrInvalidValue           = &Error{"InvalidValue", "the value does not fit"}
 	ErrMaxUIDsTooLow          = &Error{"MaxAllowedUIdsLessThanCurrentUIds", "more uids are taken"}
+	ErrAmountTooLow           = &Error{"AmountTooLow", "the amount is below the least that is staked"}
+	ErrLiquidity              = &Error{"InsufficientLiquidity", "the pool is too small for that"}
+	ErrReservesTooLow         = &Error{"ReservesTooLow", "a side of the pool is nearly empty"}
+	ErrPriceExceeded          = &Error{"PriceLimitExceeded", "the price is past the limit already"}
+	ErrSwapInputTooLarge      = &Error{"SwapInputTooLarge", "the amount is over a thousand times the pool's"}
+	ErrSameSubnet             = &Error{"SameNetuid", "stake moves from a place to itself"}
+	ErrBurnOnRoot             = &Error{"CannotBurnOrRecycleOnRootSubnet", "the root network has no alpha"}
+	ErrTooManyChildren        = &Error{"TooManyChildren", "a hotkey has at most five children on a subnet"}
+	ErrInvalidChild           = &Error{"InvalidChild", "a hotkey is not its own child"}
+	ErrDuplicateChild         = &Error{"DuplicateChild", "a child is named twice"}
+	ErrProportionOverflow     = &Error{"ProportionOverflow", "the children's proportions are more than the whole"}
+	ErrChildParent            = &Error{"ChildParentInconsistency", "a child is a parent of the hotkey already"}
+	ErrChildStake             = &Error{"NotEnoughStakeToSetChildkeys", "the hotkey's stake is below the threshold"}
+	ErrTooFast                = &Error{"TxRateLimitExceeded", "it was changed too recently"}
+	ErrChildTake              = &Error{"InvalidChildkeyTake", "the take is over the most"}
+	ErrChildTakeTooFast       = &Error{"TxChildkeyTakeRateLimitExceeded", "the take was changed too recently to rise"}
+	ErrInvalidSubnets         = &Error{"InvalidSubnetNumber", "a claim names one to five subnets"}
 	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
 )

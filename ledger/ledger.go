@@ -125,7 +125,7 @@ type Neuron struct {
 	Hotkey       string `json:"hotkey"`
 	Coldkey      string `json:"coldkey"`
 	Permit       bool   `json:"validator_permit"`
-	Stake        uint64 `json:"stake"` // rao
+	Stake        uint64 `json:"stake"` // rao; what the subnet counts
 	RegisteredAt uint64 `json:"registered_at"`
 	LastUpdate   uint64 `json:"last_update"` // block of the last weights; the registration's before
 	Incentive    uint16 `json:"incentive"`
@@ -139,6 +139,10 @@ type Neuron struct {
 	Emission       uint64 `json:"emission"` // rao
 	// Commits are the weight commits that are not revealed yet, oldest first.
 	Commits []WeightCommit `json:"weight_commits,omitempty"`
+	// AlphaStake and RootStake are what Stake is made of where the subnet has a Pool: the alpha of the
+	// hotkey, and the TAO on the root network, less its children's parts and with its parents', in rao.
+	AlphaStake uint64 `json:"alpha_stake,omitempty"`
+	RootStake  uint64 `json:"root_stake,omitempty"`
 	// Axon is where the hotkey said that it serves; nil = nowhere, or the ledger's reader does not look.
 	Axon *Axon `json:"axon,omitempty"`
 }
@@ -201,6 +205,8 @@ type Metagraph struct {
 	// Mechanisms are those after the first, MechanismSplit the shares of all, of 65535; none = equal ones.
 	Mechanisms     []Mechanism `json:"mechanisms,omitempty"`
 	MechanismSplit []uint16    `json:"mechanism_split,omitempty"`
+	// Pool is where the subnet's alpha is traded; nil = a TAO of stake is a TAO.
+	Pool *Pool `json:"pool,omitempty"`
 }
 
 // Neuron returns the registration of hotkey.

@@ -29,6 +29,9 @@ var meant = []struct{ file, literal, why string }{
 	{"engine/task/clients.go", "pack", "the verb: a command of npm"},
 	{"engine/store/storetest/contest.go", "research_claims", "a table of documents that the migrations make: databases of before have it"},
 	{"ui/api/lease.go", "claim", "the verb: an operation of the API"},
+	{"ledger/rpc/economy.go", "claim_root", "a call of the chain's"},
+	{"ledger/rpc/gen/main.go", "claim_root", "a call of the chain's"},
+	{"ledger/rpc/economy_test.go", "claim_root", "a call of the chain's"},
 }
 
 // madeUp are kinds that tests below make up. A real one may be added under such

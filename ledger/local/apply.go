@@ -35,6 +35,11 @@ const (
 	callTake         = "set_take"
 	callSplit        = "set_mechanism_split"
 	callFork         = "fork"
+	callStake        = "stake"
+	callChildren     = "set_children"
+	callChildTake    = "set_childkey_take"
+	callClaimRoot    = "root_claim"
+	callRootKind     = "set_root_claim_type"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -61,8 +66,11 @@ type extrinsic struct {
 	Value   int64                   `json:"value,omitempty"` // of a rule, or a take
 	Graph   *ledger.Metagraph       `json:"metagraph,omitempty"`
 
+	Order    *ledger.StakeOrder `json:"order,omitempty"`
+	Children []ledger.Child     `json:"children,omitempty"`
+
 	Mechanism uint8    `json:"mechanism,omitempty"`
-	Shares    []uint16 `json:"shares,omitempty"` // of mechanisms
+	Shares    []uint16 `json:"shares,omitempty"` // of mechanisms; of a claim its subnets
 }
 
 // errUnchanged says that a call was fine and did nothing: it leaves no trace in the log.
@@ -71,6 +79,7 @@ var errUnchanged = errors.New("unchanged")
 // apply makes one change in the state's block, or none and says why. The result
 // is the uid of a registration.
 func (s *state) apply(x *extrinsic) (uid uint16, err error) {
+	s.swapped = nil
 	switch x.Call {
 	case callSubnet:
 		return 0, s.ensureSubnet(x)
@@ -123,6 +132,16 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.setSplit(x)
 	case callFork:
 		return 0, s.fork(x)
+	case callStake:
+		return 0, s.stakeOrder(x)
+	case callChildren:
+		return 0, s.setChildren(x)
+	case callChildTake:
+		return 0, s.setChildTake(x)
+	case callClaimRoot:
+		return 0, s.claimRoot(x)
+	case callRootKind:
+		return 0, s.setRootKind(x)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }
@@ -143,7 +162,13 @@ func (s *state) ensureSubnet(x *extrinsic) error {
 	sub := &subnet{
 		OwnerHotkey: x.Hotkey, OwnerColdkey: x.Coldkey, Hyper: h, Epoch: ledger.Epoch{LastBlock: anchor, Since: s.Block},
 		Price: h.MinBurn, PriceAt: s.Block, PotAt: s.Block,
-		Stakes: map[string]uint64{}, Commitments: map[string]*commitment{}, uids: map[string]int{},
+		stakeBook: stakeBook{Stakes: map[string]uint64{}}, Commitments: map[string]*commitment{}, uids: map[string]int{},
+	}
+	if x.Permit {
+		sub.Alpha = newAlpha(x.Rao, uint64(x.Value), s.Block)
+		if s.Root == nil {
+			s.Root = newRoot()
+		}
 	}
 	s.Subnets[x.Netuid] = sub
 	s.order = slices.Sorted(maps.Keys(s.Subnets))
@@ -191,7 +216,11 @@ func (s *state) setValidator(x *extrinsic) error {
 		return err
 	}
 	n.Permit = x.Permit
+	if a := sub.Alpha; a != nil { // alpha outside of the pool is what is staked
+		a.Out = addRao(a.Out-min(a.Out, sub.Stakes[x.Hotkey]), x.Rao)
+	}
 	sub.Stakes[x.Hotkey] = x.Rao
+	delete(sub.Shares, x.Hotkey)
 	return nil
 }
 
@@ -242,17 +271,27 @@ func (s *state) register(x *extrinsic) (uint16, error) {
 			return 0, err
 		}
 	}
-	s.Owners[x.Hotkey] = x.Coldkey
 	if price > 0 {
+		if sub.Alpha != nil { // the price buys alpha, which is burned
+			bought, err := sub.Alpha.Buy(price, highest, false)
+			if err != nil {
+				return 0, err
+			}
+			sub.Alpha.Volume = addRao(sub.Alpha.Volume, bought.Tao)
+		}
 		s.Balances[x.Coldkey] = balance - price
 		sub.Burned = addRao(sub.Burned, price)
 	}
+	s.Owners[x.Hotkey] = x.Coldkey
 	sub.raiseBurn(s.Block)
 	sub.seat(uid, x.Hotkey, s.Block)
 	return uint16(uid), nil
 }
 
 func (s *state) addStake(x *extrinsic) error {
+	if s.hasAlpha(x.Netuid) {
+		return s.ordered(x, ledger.StakeAdd)
+	}
 	sub, err := s.owned(x)
 	if err != nil {
 		return err
@@ -267,6 +306,9 @@ func (s *state) addStake(x *extrinsic) error {
 }
 
 func (s *state) removeStake(x *extrinsic) error {
+	if s.hasAlpha(x.Netuid) {
+		return s.ordered(x, ledger.StakeRemove)
+	}
 	if err := s.takeStake(x); err != nil {
 		return err
 	}
@@ -276,6 +318,9 @@ func (s *state) removeStake(x *extrinsic) error {
 
 // takeStake takes stake from a hotkey; where it goes is the caller's.
 func (s *state) takeStake(x *extrinsic) error {
+	if s.hasAlpha(x.Netuid) {
+		return s.ordered(x, ledger.StakeBurn)
+	}
 	sub, err := s.owned(x)
 	if err != nil {
 		return err
@@ -286,6 +331,22 @@ func (s *state) takeStake(x *extrinsic) error {
 	}
 	sub.Stakes[x.Hotkey] = have - x.Rao
 	return nil
+}
+
+// hasAlpha says whether stake on a subnet is moved by orders.
+func (s *state) hasAlpha(netuid uint16) bool {
+	if netuid == ledger.Root {
+		return s.Root != nil
+	}
+	sub := s.Subnets[netuid]
+	return sub != nil && sub.Alpha != nil
+}
+
+// ordered is a plain call about stake as an order.
+func (s *state) ordered(x *extrinsic, kind string) error {
+	y := *x
+	y.Order = &ledger.StakeOrder{Kind: kind, Netuid: x.Netuid, Hotkey: x.Hotkey, Coldkey: x.Coldkey, Amount: x.Rao}
+	return s.stakeOrder(&y)
 }
 
 // owned finds the subnet of a call about a hotkey and checks whose it is.

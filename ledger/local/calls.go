@@ -18,6 +18,13 @@ type Subnet struct {
 	OwnerColdkey string
 	// Hyper is nil for the preset's hyperparameters.
 	Hyper *ledger.Hyperparameters
+	// Pool gives the subnet an alpha of its own, with so many rao of TAO and of alpha in its pool; 0: a TAO of
+	// stake is a TAO. It is for good.
+	Pool uint64
+	// Moving is the moving price that the pool begins with, in rao an alpha, at most 1e9. On the chain it begins
+	// with 0 and takes months to follow the price, and the root network is paid only where all moving prices are
+	// together more than a TAO.
+	Moving uint64
 }
 
 // EnsureSubnet makes subnet netuid with its owner's hotkey as uid 0. Where the
@@ -37,7 +44,7 @@ func (l *Ledger) EnsureSubnet(ctx context.Context, netuid uint16, s Subnet) erro
 	if err := checkHyper(&h); err != nil {
 		return err
 	}
-	_, _, err := l.call(ctx, &extrinsic{Call: callSubnet, Netuid: netuid, Hotkey: s.OwnerHotkey, Coldkey: s.OwnerColdkey, Hyper: &h})
+	_, _, err := l.call(ctx, &extrinsic{Call: callSubnet, Netuid: netuid, Hotkey: s.OwnerHotkey, Coldkey: s.OwnerColdkey, Hyper: &h, Permit: s.Pool > 0, Rao: s.Pool, Value: int64(min(s.Moving, tao))})
 	return err
 }
 

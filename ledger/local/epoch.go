@@ -14,15 +14,14 @@ func (s *state) runEpoch(sub *subnet) error {
 	pot := sub.Pot
 	sub.Pot = 0
 	cut := proportionOf(pot, sub.Hyper.OwnerCut)
-	out, err := sub.epochs(s.Block, pot-cut)
+	out, err := s.epochsOf(sub, pot-cut)
 	if err != nil {
 		return err
 	}
 	s.pay(sub, sub.OwnerHotkey, sub.OwnerColdkey, cut)
 	for uid, n := range sub.Neurons {
 		x := out[uid]
-		n.Permit, n.Active, n.Consensus, n.Trust = x.permit, x.active, x.consensus, x.trust
-		n.ValidatorTrust, n.Dividends, n.Emission = x.validatorTrust, x.dividends, x.emission
+		n.decided(&x)
 		coldkey := s.Owners[n.Hotkey]
 		server := x.server
 		if coldkey == sub.OwnerColdkey { // what the owner's uids mine is burned
@@ -62,11 +61,27 @@ func proportionOf(rao uint64, share uint16) uint64 {
 	return q
 }
 
+// epochsOf runs an epoch of sub's mechanisms on what stakes count now.
+func (s *state) epochsOf(sub *subnet, pot uint64) ([]merged, error) {
+	stakes, fractions := make([]uint64, len(sub.Neurons)), []uint32(nil)
+	if sub.Alpha != nil {
+		fractions = make([]uint32, len(stakes))
+	}
+	for uid, n := range sub.Neurons {
+		stakes[uid] = sub.Stakes[n.Hotkey]
+		if sub.Alpha != nil {
+			weight, _, _ := s.weigh(sub, n.Hotkey)
+			stakes[uid], fractions[uid] = weight.Whole32(), uint32(weight.Lo)
+		}
+	}
+	return sub.epochs(s.Block, pot, stakes, fractions)
+}
+
 func (sub *subnet) yumaInput(mechanism uint8, block, emission uint64) *yuma.Input {
 	h := &sub.Hyper
 	n := len(sub.Neurons)
 	in := &yuma.Input{
-		Stake: make([]uint64, n), Permits: make([]bool, n), Weights: make([][]yuma.Pair, n), Bonds: make([][]yuma.Pair, n),
+		Permits: make([]bool, n), Weights: make([][]yuma.Pair, n), Bonds: make([][]yuma.Pair, n),
 		LastUpdate: make([]uint64, n), RegisteredAt: make([]uint64, n), Block: block, LastTempo: sub.lastTempo(block),
 		ActivityCutoff: h.ActivityCutoff(), Owner: -1, StakeThreshold: h.StakeThreshold,
 		Kappa: h.Kappa, BondsMovingAverage: h.BondsMovingAverage, BondsPenalty: h.BondsPenalty, MaxValidators: h.MaxValidators,
@@ -86,7 +101,7 @@ func (sub *subnet) yumaInput(mechanism uint8, block, emission uint64) *yuma.Inpu
 	}
 	for uid, x := range sub.Neurons {
 		b := x.on(mechanism)
-		in.Stake[uid], in.Permits[uid], in.Weights[uid], in.Bonds[uid] = sub.Stakes[x.Hotkey], x.Permit, b.Weights, b.Bonds
+		in.Permits[uid], in.Weights[uid], in.Bonds[uid] = x.Permit, b.Weights, b.Bonds
 		in.LastUpdate[uid], in.RegisteredAt[uid] = b.LastUpdate, x.RegisteredAt
 		if h.CommitReveal {
 			// The epoch that runs already counts as the next index.

@@ -278,9 +278,12 @@ func (l *Ledger) view(ctx context.Context, f func(*state) error) error {
 // advance steps the state to the newest block. l.mu is held.
 func (l *Ledger) advance() error {
 	to := l.block()
-	err := l.remember(to)
-	if err == nil {
-		err = l.state.advance(to)
+	var err error
+	for l.state.Block < to && err == nil {
+		next := l.nextKept(to)
+		if err = l.remember(next); err == nil {
+			err = l.state.advance(next)
+		}
 	}
 	l.note(l.state.ran...)
 	l.state.ran = nil

@@ -181,13 +181,15 @@ type merged struct {
 
 // epochs runs the mechanisms of sub, each on its part of the pot, and keeps
 // what each has of its own.
-func (sub *subnet) epochs(block, pot uint64) ([]merged, error) {
+func (sub *subnet) epochs(block, pot uint64, stakes []uint64, fractions []uint32) ([]merged, error) {
 	out := make([]merged, len(sub.Neurons))
 	all := make([]*yuma.Output, sub.mechanisms())
 	parts := ledger.SplitEmission(pot, sub.mechanisms(), sub.Split)
 	for id := range all {
 		var err error
-		if all[id], err = yuma.Run(sub.yumaInput(uint8(id), block, parts[id])); err != nil {
+		in := sub.yumaInput(uint8(id), block, parts[id])
+		in.Stake, in.Fractions = stakes, fractions
+		if all[id], err = yuma.Run(in); err != nil {
 			return nil, fmt.Errorf("mechanism %d: %w", id, err)
 		}
 	}

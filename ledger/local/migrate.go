@@ -34,7 +34,7 @@ func migrate1(ctx context.Context, tx *sql.Tx, s *state) (int64, error) {
 		var hyper []byte
 		sub := &subnet{
 			Epoch: ledger.Epoch{LastBlock: s.Block, Since: s.Block}, PriceAt: s.Block, PotAt: s.Block,
-			Stakes: map[string]uint64{}, Commitments: map[string]*commitment{}, uids: map[string]int{},
+			stakeBook: stakeBook{Stakes: map[string]uint64{}}, Commitments: map[string]*commitment{}, uids: map[string]int{},
 		}
 		if err := scan(&netuid, &sub.OwnerHotkey, &sub.OwnerColdkey, &hyper); err != nil {
 			return err

@@ -74,6 +74,7 @@ func (s *state) transfer(x *extrinsic) error {
 func (l *Ledger) Holdings(ctx context.Context, coldkey string) (h ledger.Holdings, err error) {
 	err = l.view(ctx, func(s *state) error {
 		h.Hotkeys = []string{}
+		h.Stakes = append(h.Stakes, s.elsewhere(coldkey)...)
 		for _, hotkey := range slices.Sorted(maps.Keys(s.Owners)) {
 			if s.Owners[hotkey] != coldkey {
 				continue
@@ -82,7 +83,7 @@ func (l *Ledger) Holdings(ctx context.Context, coldkey string) (h ledger.Holding
 			for _, netuid := range s.order {
 				sub := s.Subnets[netuid]
 				uid, registered := sub.uids[hotkey]
-				if stake := sub.Stakes[hotkey]; stake > 0 || registered {
+				if stake := sub.of(coldkey, hotkey, coldkey); stake > 0 || registered {
 					x := ledger.Holding{Netuid: netuid, Hotkey: hotkey, Stake: stake, Registered: registered}
 					if registered {
 						x.Emission = sub.Neurons[uid].Emission
@@ -94,6 +95,30 @@ func (l *Ledger) Holdings(ctx context.Context, coldkey string) (h ledger.Holding
 		return nil
 	})
 	return h, err
+}
+
+// elsewhere is a coldkey's stake on the root network, and on hotkeys of others.
+func (s *state) elsewhere(coldkey string) (out []ledger.Holding) {
+	if s.Root == nil {
+		return nil
+	}
+	add := func(netuid uint16, hotkey string, stake uint64, registered bool) {
+		if stake > 0 {
+			out = append(out, ledger.Holding{Netuid: netuid, Hotkey: hotkey, Stake: stake, Registered: registered})
+		}
+	}
+	for _, hotkey := range slices.Sorted(maps.Keys(s.Root.Stakes)) {
+		add(ledger.Root, hotkey, s.Root.of(s.Owners[hotkey], hotkey, coldkey), false)
+	}
+	for _, sub := range s.pooled() {
+		for _, hotkey := range slices.Sorted(maps.Keys(sub.Shares)) {
+			if s.Owners[hotkey] != coldkey {
+				_, registered := sub.uids[hotkey]
+				add(s.netuidOf(sub), hotkey, sub.of(s.Owners[hotkey], hotkey, coldkey), registered)
+			}
+		}
+	}
+	return out
 }
 
 // Owner is the coldkey of a hotkey, also of one that lost its uid; "" = it was never registered.

@@ -81,6 +81,10 @@ func (s *state) setRule(x *extrinsic) error {
 	if x.Name == "mechanism_count" {
 		return sub.setMechanisms(x.Value)
 	}
+	if x.Name == "recycle" && sub.Alpha != nil {
+		sub.Alpha.Recycles = x.Value == 1
+		return nil
+	}
 	h := sub.Hyper
 	if err := changeRule(&h, x.Name, x.Value); err != nil {
 		return err

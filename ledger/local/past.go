@@ -25,7 +25,10 @@ type past struct {
 // remember keeps the state of a block that ends, if something changed in it. It
 // is called before the state steps on; l.mu is held.
 func (l *Ledger) remember(next uint64) error {
-	if l.keep == 0 || !l.dirty || next <= l.state.Block {
+	if l.keep == 0 || next <= l.state.Block {
+		return nil
+	}
+	if !l.dirty && !(l.state.Root != nil && l.since() >= pastEvery) {
 		return nil
 	}
 	body, err := l.state.encode()
@@ -39,6 +42,30 @@ func (l *Ledger) remember(next uint64) error {
 		l.past = l.past[1:]
 	}
 	return nil
+}
+
+// pastEvery is after how many blocks a state is kept although nobody changed it,
+// where subnets have pools: each block changes those, and making them again takes time.
+const pastEvery = 64
+
+// since is how many blocks the newest of past is behind the state.
+func (l *Ledger) since() uint64 {
+	if len(l.past) == 0 {
+		return l.state.Block
+	}
+	return l.state.Block - l.past[len(l.past)-1].block
+}
+
+// nextKept is the block to step to at once, on the way to another.
+func (l *Ledger) nextKept(to uint64) uint64 {
+	switch from := l.state.Block; {
+	case l.keep == 0 || l.state.Root == nil:
+		return to
+	case to-from > l.keep+pastEvery:
+		return to - l.keep - pastEvery
+	default:
+		return min(to, from+pastEvery)
+	}
 }
 
 // At is the ledger as it was at the end of a block, to be read only: its calls

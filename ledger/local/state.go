@@ -27,9 +27,13 @@ type state struct {
 	LastRound uint64            `json:"last_round,omitempty"`
 	// Takes are what hotkeys keep of their stakers' dividends, of 65535; one that is not here keeps maxTake.
 	Takes map[string]uint16 `json:"takes,omitempty"`
+	// Root is the root network; nil until a subnet has a pool.
+	Root *rootBook `json:"root,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
-	ran   []uint64 // blocks whose epochs ran since somebody looked
+	ran   []uint64 // blocks that changed by themselves since somebody looked: epochs ran, claims were made
+
+	swapped []ledger.Swap // by the extrinsic that was applied last
 }
 
 type subnet struct {
@@ -45,8 +49,8 @@ type subnet struct {
 	PotAt  uint64 `json:"pot_at"`
 	Burned uint64 `json:"burned"` // rao: price of registrations, and what the owner's uids earned
 
-	Neurons     []*neuron              `json:"neurons"` // by uid
-	Stakes      map[string]uint64      `json:"stakes"`  // rao by hotkey, registered or not
+	Neurons []*neuron `json:"neurons"` // by uid
+	stakeBook
 	Commitments map[string]*commitment `json:"commitments"`
 	// Sealed are timelocked weights that are not opened, oldest first.
 	Sealed []ledger.SealedCommit `json:"sealed,omitempty"`
@@ -56,6 +60,8 @@ type subnet struct {
 	// More is how many mechanisms there are after the first, Split the shares of all.
 	More  int      `json:"more,omitempty"`
 	Split []uint16 `json:"split,omitempty"`
+	// Alpha is the subnet's pool; nil: a TAO of stake is a TAO, and each block makes EmissionPerBlock of them.
+	Alpha *alpha `json:"alpha,omitempty"`
 
 	uids map[string]int // by hotkey
 }
@@ -113,12 +119,25 @@ func decodeState(b []byte) (*state, error) {
 		for uid, n := range sub.Neurons {
 			sub.uids[n.Hotkey] = uid
 		}
+		if sub.Alpha != nil {
+			sub.Alpha.turn()
+		}
 	}
 	return s, nil
 }
 
-// advance steps to block to. Blocks in which nothing happens cost nothing.
+// advance steps to block to. Blocks in which nothing happens cost nothing; where
+// subnets have pools something happens in each.
 func (s *state) advance(to uint64) error {
+	pooled := s.pooled()
+	for s.Block < to && len(pooled) > 0 {
+		s.Block++
+		s.emit(pooled)
+		if err := s.epochs(); err != nil {
+			return err
+		}
+		s.settle(pooled)
+	}
 	for s.Block < to {
 		next := uint64(math.MaxUint64)
 		for _, netuid := range s.order {
@@ -159,7 +178,11 @@ func (s *state) epochs() error {
 		// What is to be opened in the epoch that begins here is opened before it runs,
 		// as the chain does before its coinbase: an early round counts at once.
 		s.openSealed(netuid, sub)
-		if err := s.runEpoch(sub); err != nil {
+		run := s.runEpoch
+		if sub.Alpha != nil {
+			run = s.runAlphaEpoch
+		}
+		if err := run(sub); err != nil {
 			return fmt.Errorf("epoch of subnet %d in block %d: %w", netuid, s.Block, err)
 		}
 		sub.Epoch = ledger.Epoch{LastBlock: s.Block, Index: sub.Epoch.Index + 1, LastStep: s.Block, Since: s.Block}
@@ -227,11 +250,17 @@ func (s *state) metagraph(netuid uint16) (*ledger.Metagraph, error) {
 	if m.MechanismSplit = slices.Clone(sub.Split); sub.More > 0 {
 		m.Mechanisms = sub.ofMechanisms()
 	}
+	m.Pool = s.poolOf(sub)
 	for uid, n := range sub.Neurons {
 		m.Neurons[uid] = ledger.Neuron{
 			UID: uint16(uid), Hotkey: n.Hotkey, Coldkey: s.Owners[n.Hotkey], Permit: n.Permit, Stake: sub.Stakes[n.Hotkey],
 			RegisteredAt: n.RegisteredAt, LastUpdate: n.LastUpdate, Incentive: n.Incentive, Active: n.Active, Consensus: n.Consensus,
 			Trust: n.Trust, ValidatorTrust: n.ValidatorTrust, Dividends: n.Dividends, Emission: n.Emission, Commits: append(slices.Clone(n.Commits), sub.sealedOf(n.Hotkey, 0)...), Axon: n.Axon,
+		}
+		if sub.Alpha != nil {
+			weight, of, root := s.weigh(sub, n.Hotkey)
+			x := &m.Neurons[uid]
+			x.Stake, x.AlphaStake, x.RootStake = weight.Whole32(), of, root
 		}
 		if n.HasWeights {
 			given := row(uint16(uid), n.Weights)

@@ -56,7 +56,7 @@ func (s *state) checkWeights(x *extrinsic) (*book, error) {
 	b := n.on(x.Mechanism)
 	owner := x.Hotkey == sub.OwnerHotkey
 	selfOnly := len(w.UIDs) == 1 && int(w.UIDs[0]) == uid
-	h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]
+	h, stake := &sub.Hyper, s.stakeOn(sub, x.Hotkey)
 	switch {
 	case stake < h.StakeThreshold && !owner:
 		return nil, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
@@ -123,7 +123,7 @@ func (s *state) mayCommit(x *extrinsic) (b *book, epoch uint64, err error) {
 		return nil, 0, err
 	}
 	b = n.on(x.Mechanism)
-	switch h, stake := &sub.Hyper, sub.Stakes[x.Hotkey]; {
+	switch h, stake := &sub.Hyper, s.stakeOn(sub, x.Hotkey); {
 	case stake < h.StakeThreshold && x.Hotkey != sub.OwnerHotkey:
 		return nil, 0, ledger.ErrNotEnoughStake.With(fmt.Sprintf("stake %d rao: the threshold is %d", stake, h.StakeThreshold))
 	case b.LastUpdate != 0 && s.Block-b.LastUpdate < h.WeightsRateLimit:

@@ -30,6 +30,7 @@ type outcome struct {
 	uid   uint16
 	block uint64
 	fresh bool
+	swaps []ledger.Swap
 	err   error
 }
 
@@ -65,6 +66,16 @@ func (l *Ledger) call(ctx context.Context, x *extrinsic) (uint16, uint64, error)
 	}
 	o := l.submit(ctx, &job{body: body})
 	return o.uid, o.block, o.err
+}
+
+// swaps submits an extrinsic that swaps TAO and alpha.
+func (l *Ledger) swaps(ctx context.Context, x *extrinsic) ([]ledger.Swap, error) {
+	body, err := json.Marshal(x)
+	if err != nil {
+		return nil, fmt.Errorf("encode extrinsic: %w", err)
+	}
+	o := l.submit(ctx, &job{body: body})
+	return o.swaps, o.err
 }
 
 // Step lets blocks pass on a stepped ledger.
@@ -206,6 +217,7 @@ func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out [
 				}
 				continue
 			}
+			o.swaps = l.state.swapped
 			l.seq++
 			changed, l.dirty = true, true
 			l.note(o.block)

@@ -12,13 +12,13 @@ import (
 
 // whole makes a subnet of 256 neurons, 64 of them validators that weigh all, on
 // each of its mechanisms.
-func whole(b *testing.B, l *Ledger, mechanisms int) {
+func whole(b *testing.B, l *Ledger, mechanisms int, reserve uint64) {
 	b.Helper()
 	ctx := b.Context()
 	h := l.hyper
 	h.WeightsRateLimit, h.ActivityCutoffFactor = 0, 1<<40
 	owner, cold := ledgertest.Key(b, "owner"), ledgertest.Key(b, "owner-cold")
-	if err := l.EnsureSubnet(ctx, 1, Subnet{OwnerHotkey: owner, OwnerColdkey: cold, Hyper: &h}); err != nil {
+	if err := l.EnsureSubnet(ctx, 1, Subnet{OwnerHotkey: owner, OwnerColdkey: cold, Hyper: &h, Pool: reserve, Moving: tao}); err != nil {
 		b.Fatal(err)
 	}
 	if err := l.SetRule(ctx, 1, cold, "mechanism_count", int64(mechanisms)); err != nil {
@@ -48,12 +48,20 @@ func whole(b *testing.B, l *Ledger, mechanisms int) {
 }
 
 // BenchmarkWholeYear is a year of blocks of 12 seconds, 7,300 epochs, of a subnet
-// of 256 neurons with two mechanisms, on which each epoch pays.
+// of 256 neurons with two mechanisms, on which each epoch pays: with a TAO of
+// stake a TAO, and with a pool, into which each block emits, and the root network's claims.
 func BenchmarkWholeYear(b *testing.B) {
-	for b.Loop() {
-		l := stepped(b, PresetLocal)
-		whole(b, l, 2)
-		step(b, l, 2_628_000)
+	for name, reserve := range map[string]uint64{"stable": 0, "alpha": 1_000_000 * tao} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				l := stepped(b, PresetLocal)
+				whole(b, l, 2, reserve)
+				if reserve > 0 {
+					must(b, l.AddStake(b.Context(), ledger.Root, key(b, "1"), key(b, "cold"), 500*tao))
+				}
+				step(b, l, 2_628_000)
+			}
+		})
 	}
 }
 
@@ -69,7 +77,7 @@ func BenchmarkStateAt(b *testing.B) {
 	}
 	defer l.Close()
 	now = now.Add(time.Second)
-	whole(b, l, 1)
+	whole(b, l, 1, 0)
 	for range 110 {
 		now = now.Add(10 * time.Second)
 		if err := l.Fund(ctx, ledgertest.Key(b, "cold"), tao); err != nil {

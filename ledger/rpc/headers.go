@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/scale"
@@ -32,6 +33,10 @@ const (
 	keptEvery = 1024
 	// recent is how many blocks of before a restart are known by their hash.
 	recent = 256
+	// KeptStates is of how many blocks a served ledger keeps states, so that its headers name them.
+	KeptStates = stateWindow
+	// sealedBlocks is how many blocks end before they are sealed at the latest.
+	sealedBlocks = 32
 	// maxHeaders is how many headers are in memory.
 	maxHeaders = 8192
 )
@@ -39,6 +44,11 @@ const (
 // clocked are items that change with every block and are not in the root of the state.
 var clocked = []string{
 	"System.Number", "System.ParentHash", "System.BlockHash", "System.Events", "System.EventCount", "Timestamp.Now", "SubtensorModule.Burn", "SubtensorModule.BlocksSinceLastStep",
+	// What each block does to pools.
+	"SubtensorModule.SubnetTAO", "SubtensorModule.SubnetAlphaIn", "SubtensorModule.SubnetAlphaOut", "SubtensorModule.SubnetVolume", "SubtensorModule.SubnetMovingPrice",
+	"SubtensorModule.SubnetProtocolAlpha", "SubtensorModule.SubnetTaoInEmission", "SubtensorModule.SubnetAlphaInEmission", "SubtensorModule.SubnetAlphaOutEmission",
+	"SubtensorModule.SubnetExcessTao", "SubtensorModule.PendingServerEmission", "SubtensorModule.PendingValidatorEmission", "SubtensorModule.PendingRootAlphaDivs",
+	"SubtensorModule.PendingOwnerCut", "SubtensorModule.RootProp", "SubtensorModule.TotalStake", "SubtensorModule.TotalIssuance", "Balances.TotalIssuance", "Swap.SwapBalancer",
 }
 
 // sealer makes headers. Its fields are guarded by Server.sealing.
@@ -186,6 +196,31 @@ func (s *Server) seal(ctx context.Context, to uint64) error {
 	}
 	s.sealer.last, s.sealer.fresh = last, false
 	return nil
+}
+
+// KeepSealing seals blocks as they end, until ctx does: so that each names its own
+// state although nobody asked for it while the ledger had that. A ledger that
+// keeps no states is left alone.
+func (s *Server) KeepSealing(ctx context.Context) {
+	if s.sealer.kept == nil {
+		return
+	}
+	t := time.NewTicker(min(max(sealedBlocks*s.cfg.BlockTime, time.Second), 30*time.Second))
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		newest, err := s.newest(ctx)
+		if err == nil {
+			_, err = s.headerOf(ctx, newest)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.Error("seal blocks", "err", err)
+		}
+	}
 }
 
 // headerOf is the header of a block that is told.

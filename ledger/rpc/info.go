@@ -178,9 +178,9 @@ func staked(m *ledger.Metagraph) (sum uint64) {
 	return sum
 }
 
-// pool is what is on each side of a subnet's pool: what is staked, which is what price
+// reserve is what is on each side of a subnet's pool: what is staked, which is what price
 // means, and at least a TAO, since no pool of the chain is empty.
-func pool(m *ledger.Metagraph) uint64 { return max(staked(m), 1_000_000_000) }
+func reserve(m *ledger.Metagraph) uint64 { return max(staked(m), 1_000_000_000) }
 
 // hyperparameters are those that the chain's runtime APIs name, with what holds here.
 func hyperparameters(m *ledger.Metagraph) map[string]any {
@@ -250,13 +250,20 @@ func letters(s string) []any {
 
 // dynamic fills DynamicInfo.
 func dynamic(m *ledger.Metagraph, t *scale.Type) any {
-	all := pool(m)
-	return fill(t, map[string]any{
+	all := reserve(m)
+	v := fill(t, map[string]any{
 		"netuid": m.Netuid, "owner_hotkey": m.OwnerHotkey, "owner_coldkey": m.OwnerColdkey, "subnet_name": letters(fmt.Sprintf("subnet %d", m.Netuid)), "token_symbol": letters("α"),
 		"tempo": m.Hyper.Tempo, "last_step": m.Epoch.LastStep, "blocks_since_last_step": m.Block - min(m.Block, m.Epoch.Since), "emission": m.Hyper.EmissionPerBlock,
 		"alpha_in": all, "alpha_out": staked(m), "tao_in": all, "alpha_out_emission": m.Hyper.EmissionPerBlock,
 		"moving_price": scale.Map{"bits": int64(1) << 32},
 	})
+	if m.Pool != nil {
+		v["emission"] = m.Pool.TaoIn + m.Pool.Excess
+		for name, x := range traded(m) {
+			v[name] = x
+		}
+	}
+	return v
 }
 
 func stakeInfo(x ledger.Holding, coldkey any, t *scale.Type) any {
@@ -271,13 +278,6 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 		}
 		return n
 	}
-	exists := func(netuid uint64) bool {
-		m, e := r.subnet(netuid)
-		if e != nil {
-			err = e
-		}
-		return m != nil
-	}
 	switch name {
 	case "SubnetInfoRuntimeApi_get_dynamic_info":
 		if len(args) > 0 && arg(0) == 0 {
@@ -286,12 +286,20 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 	case "AuraApi_slot_duration":
 		return uint64(r.cfg.BlockTime.Milliseconds()), true, nil
 	case "SwapRuntimeApi_current_alpha_price":
-		if arg(0) == 0 || exists(arg(0)) {
-			return price, true, err
+		if arg(0) == 0 {
+			return price, true, nil
 		}
-		return 0, true, err
+		m, err := r.subnet(arg(0))
+		if err != nil || m == nil {
+			return 0, true, err
+		}
+		return priceOf(m), true, nil
 	case "SwapRuntimeApi_sim_swap_tao_for_alpha", "SwapRuntimeApi_sim_swap_alpha_for_tao":
-		return fill(x.Output, map[string]any{"tao_amount": arg(1), "alpha_amount": arg(1)}), true, nil
+		m, err := r.subnet(arg(0))
+		if err != nil {
+			return nil, true, err
+		}
+		return fill(x.Output, simulated(m, arg(1), name == "SwapRuntimeApi_sim_swap_tao_for_alpha")), true, nil
 	case "StakeInfoRuntimeApi_get_stake_fee":
 		return 0, true, nil
 	case "SubnetRegistrationRuntimeApi_get_network_registration_cost":
@@ -343,10 +351,11 @@ func (r *reading) localnet(name string, x *scale.Method, args []any) (v any, ok 
 		}
 		return list[0], true, nil
 	case "DelegateInfoRuntimeApi_get_delegated":
-		return []any{}, true, nil // nobody stakes on another's hotkey here
+		list, err := r.delegated(x.Output.Elem, args)
+		return list, true, err
 	}
 	each, ok := map[string]func(m *ledger.Metagraph) any{
-		"SwapRuntimeApi_current_alpha_price_all":     func(m *ledger.Metagraph) any { return scale.Map{"netuid": m.Netuid, "price": price} },
+		"SwapRuntimeApi_current_alpha_price_all":     func(m *ledger.Metagraph) any { return scale.Map{"netuid": m.Netuid, "price": priceOf(m)} },
 		"SubnetInfoRuntimeApi_get_all_dynamic_info":  func(m *ledger.Metagraph) any { return dynamic(m, some(x.Output.Elem)) },
 		"SubnetInfoRuntimeApi_get_subnets_info":      func(m *ledger.Metagraph) any { return fill(some(x.Output.Elem), hyperparameters(m)) },
 		"SubnetInfoRuntimeApi_get_subnets_info_v2":   func(m *ledger.Metagraph) any { return fill(some(x.Output.Elem), hyperparameters(m)) },
@@ -427,7 +436,13 @@ func (r *reading) delegates(t *scale.Type, only string) ([]any, error) {
 	out := []any{}
 	for _, hotkey := range order {
 		d := by[hotkey]
-		if len(d["stakes"].([]any)) > 0 {
+		nominators, err := r.nominators(hotkey)
+		if err != nil {
+			return nil, err
+		}
+		if len(nominators) > 0 {
+			d["nominators"] = nominators
+		} else if len(d["stakes"].([]any)) > 0 {
 			d["nominators"] = []any{[]any{d["owner_ss58"], d["stakes"]}}
 		}
 		out = append(out, fill(t, d))
@@ -454,9 +469,23 @@ func (r *reading) world(item string, keys []any) (v any, ok bool, err error) {
 		return len(all), true, err
 	case "SubtensorModule.TotalStake", "SubtensorModule.TotalIssuance", "Balances.TotalIssuance":
 		all, err := r.all()
-		var sum uint64
+		if err != nil {
+			return nil, true, err
+		}
+		w, err := r.economy()
+		if w != nil && w.TaoWeight > 0 && item != "SubtensorModule.TotalStake" {
+			return w.TotalIssued, true, err
+		}
+		sum := uint64(0)
 		for _, m := range all {
-			sum += staked(m)
+			if m.Pool != nil {
+				sum += m.Pool.Tao
+			} else {
+				sum += staked(m)
+			}
+		}
+		if w != nil {
+			sum += w.RootTao
 		}
 		return sum, true, err
 	case "SubtensorModule.OwnedHotkeys", "SubtensorModule.StakingHotkeys":
@@ -485,6 +514,12 @@ func (r *reading) world(item string, keys []any) (v any, ok bool, err error) {
 			return nil, true, err
 		}
 		return true, true, nil
+	case "SubtensorModule.TotalHotkeyShares", "SubtensorModule.Alpha":
+		if v, ok, err := r.sharesOf(item, keys); ok || err != nil {
+			return v, true, err
+		}
+	}
+	switch item {
 	case "SubtensorModule.TotalHotkeyShares": // a share is a rao: all of a hotkey's stake is its coldkey's
 		m, err := r.subnet(keys[1])
 		if err != nil || m == nil {

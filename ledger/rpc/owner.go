@@ -36,6 +36,13 @@ func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a 
 		return []any{ours(event, signer, hotkey, take)}, true, l.SetTake(ctx, hotkey, signer, uint16(take), up)
 	case "trigger_epoch":
 		return nil, true, l.OwnerTrigger(ctx, netuid, signer)
+	case "sudo_set_recycle_or_burn":
+		kind, _ := a["recycle_or_burn"].(scale.Value)
+		value := int64(0)
+		if kind.Name == "Recycle" {
+			value = 1
+		}
+		return nil, true, l.SetRule(ctx, netuid, signer, "recycle", value)
 	case "sudo_set_mechanism_emission_split":
 		return nil, true, s.applySplit(ctx, signer, a)
 	case "sudo_set_alpha_values":

@@ -22,6 +22,7 @@ type reading struct {
 	ledger ledger.Full // as of block, where its ledger keeps states
 	metas  map[uint16]*ledger.Metagraph
 
+	whole    *ledger.World // read once, by economy
 	bondRows map[uint16][]ledger.WeightRow
 	held     map[string]ledger.Holdings
 }
@@ -181,20 +182,19 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		}
 		return sum, nil
 	case "SubtensorModule.TotalHotkeyAlpha":
-		m, err := r.subnet(keys[1])
-		if err != nil || m == nil {
-			return nil, err
-		}
-		if n, ok := m.Neuron(keys[0].(string)); ok {
-			return n.Stake, nil
-		}
-		return nil, nil
+		return r.stakedOn(keys)
 	}
 	if v, ok, err := r.world(item, keys); ok || err != nil {
 		return v, err
 	}
 	name, ok := strings.CutPrefix(item, "SubtensorModule.")
-	if !ok || len(keys) == 0 || len(keys) > 2 {
+	if !ok {
+		return r.ofSwap(item, keys)
+	}
+	if v, ok, err := r.ofWorld(name, keys); ok || err != nil {
+		return v, err
+	}
+	if len(keys) == 0 || len(keys) > 2 {
 		return nil, nil
 	}
 	if slices.Contains(perMechanism, name) {
@@ -202,7 +202,7 @@ func (r *reading) value(item string, keys []any) (any, error) {
 	}
 	m, err := r.subnet(keys[0])
 	if err != nil || m == nil {
-		return nil, err
+		return r.ofRoot(name, keys, err)
 	}
 	return ofSubnet(m, name, keys)
 }
@@ -374,6 +374,9 @@ func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 		return out, nil
 	}
 	kinds := keyKinds(item)
+	if err := r.worldly(kinds, add); err != nil {
+		return nil, err
+	}
 	several := slices.Contains(perMechanism, item.Name)
 	for _, m := range all {
 		netuids := []uint64{uint64(m.Netuid)}
@@ -585,6 +588,11 @@ func (r *reading) metagraph(m *ledger.Metagraph, t *scale.Type) scale.Map {
 		"tao_stake": zeros, "total_stake": column(m, func(n *ledger.Neuron) uint64 { return n.Stake }),
 	} {
 		v[name] = x
+	}
+	if m.Pool != nil {
+		for name, x := range r.pooled(m) {
+			v[name] = x
+		}
 	}
 	return v
 }

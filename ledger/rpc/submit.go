@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -156,6 +157,11 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	if events, known, err := s.applyOwner(ctx, signer, pallet.Name, call.Name, a); known {
 		return events, err
 	}
+	if pallet.Name == "SubtensorModule" {
+		if events, known, err := s.applyEconomy(ctx, signer, call.Name, a); known || err != nil {
+			return events, err
+		}
+	}
 	l := s.cfg.Ledger
 	n, named := a["netuid"].(uint64)
 	netuid := uint16(n)
@@ -220,14 +226,14 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 		if limit, ok := a["limit_price"].(uint64); ok && limit < price {
 			return nil, ledger.ErrSlippage
 		}
-		rao, _ := a["amount_staked"].(uint64)
+		rao := money(a, "amount_staked")
 		return []any{s.ofStake("StakeAdded", signer, hotkey, rao, rao, netuid, 0)}, l.AddStake(ctx, netuid, hotkey, signer, rao)
 	case "SubtensorModule.remove_stake", "SubtensorModule.remove_stake_limit", "SubtensorModule.remove_stake_full_limit":
 		if limit, ok := a["limit_price"].(uint64); ok && limit > price {
 			return nil, ledger.ErrSlippage
 		}
-		rao, ok := a["amount_unstaked"].(uint64)
-		if !ok { // all of it
+		rao := money(a, "amount_unstaked")
+		if _, ok := a["amount_unstaked"]; !ok { // all of it
 			m, err := l.Metagraph(ctx, netuid)
 			if err != nil {
 				return nil, err
@@ -241,7 +247,7 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 		if !ok {
 			break
 		}
-		rao, _ := a["amount"].(uint64)
+		rao := money(a, "amount")
 		burned := ours("AlphaBurned", signer, hotkey, rao, netuid)
 		switch name {
 		case "SubtensorModule.recycle_alpha":
@@ -292,6 +298,10 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	return nil, ledger.ErrBadOrigin.With("the embedded ledger has no such call")
 }
 
+// money is an amount in rao of a call. What is more than there will ever be is cut:
+// it is more than anybody has, and is refused by that.
+func money(a scale.Map, name string) uint64 { return min(number(a, name), math.MaxInt64) }
+
 // applyTransfer moves money.
 func (s *Server) applyTransfer(ctx context.Context, signer, name string, a scale.Map) ([]any, error) {
 	net, ok := s.cfg.Ledger.(Localnet)
@@ -300,7 +310,7 @@ func (s *Server) applyTransfer(ctx context.Context, signer, name string, a scale
 	if !ok || !isAccount || dest.Name != "Id" {
 		return nil, ledger.ErrBadOrigin.With("the embedded ledger has no such call")
 	}
-	rao, _ := a["value"].(uint64)
+	rao := money(a, "value")
 	keep := name == "transfer_keep_alive"
 	if name == "transfer_all" {
 		have, err := s.cfg.Ledger.Balance(ctx, signer)

@@ -13,6 +13,11 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 	if len(keys) == 2 {
 		return ofNeuron(m, item, keys[1])
 	}
+	if m.Pool != nil {
+		if v, ok := ofPool(m, item); ok {
+			return v, nil
+		}
+	}
 	switch item {
 	case "NetworksAdded", "SubtokenEnabled":
 		return true, nil
@@ -23,7 +28,7 @@ func ofSubnet(m *ledger.Metagraph, item string, keys []any) (any, error) {
 	case "ServingRateLimit":
 		return 0, nil
 	case "SubnetTAO", "SubnetAlphaIn":
-		return pool(m), nil
+		return reserve(m), nil
 	case "SubnetAlphaOut":
 		return staked(m), nil
 	case "SubnetAlphaOutEmission":

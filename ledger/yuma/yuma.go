@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -66,10 +67,12 @@ type Liquid struct {
 // Input is the state of a subnet before an epoch. Slices are by uid and of one
 // length; Commits may be nil.
 type Input struct {
-	Stake   []uint64 // rao, all of it, of this subnet's point of view
-	Permits []bool   // before the epoch
-	Weights [][]Pair // as set: raw integers
-	Bonds   [][]Pair // as the last epoch stored them
+	Stake []uint64 // rao, all of it, of this subnet's point of view
+	// Fractions are parts of a rao that stakes have besides, of 2^32; nil = none.
+	Fractions []uint32
+	Permits   []bool   // before the epoch
+	Weights   [][]Pair // as set: raw integers
+	Bonds     [][]Pair // as the last epoch stored them
 	// LastUpdate is the block of the last weights, RegisteredAt that of the registration.
 	LastUpdate, RegisteredAt []uint64
 	// Commits is the earliest block of a weight commit that is not yet revealed, 0 = none.
@@ -233,6 +236,9 @@ func (in *Input) check() error {
 // normalStake is each stake's share, in more bits than the rest: 64 fraction
 // bits, cut to 32 (steps 2 of section 4).
 func (in *Input) normalStake() []fx {
+	if in.Fractions != nil {
+		return in.fineStake()
+	}
 	kept := make([]uint64, len(in.Stake))
 	var total uint64
 	for i, s := range in.Stake {
@@ -251,6 +257,27 @@ func (in *Input) normalStake() []fx {
 		default:
 			q, _ := bits.Div64(s, 0, total) // s·2^64/total
 			out[i] = fx(q >> fracBits)
+		}
+	}
+	return out
+}
+
+// fineStake is normalStake where stakes have fractions, which the threshold does not see.
+func (in *Input) fineStake() []fx {
+	kept, total := make([]*big.Int, len(in.Stake)), new(big.Int)
+	for i, s := range in.Stake {
+		kept[i] = new(big.Int)
+		if s < in.StakeThreshold && i != in.Owner {
+			continue
+		}
+		kept[i].SetUint64(min(s, math.MaxInt64))
+		kept[i].Or(kept[i].Lsh(kept[i], fracBits), big.NewInt(int64(in.Fractions[i])))
+		total.Add(total, kept[i])
+	}
+	out := make([]fx, len(kept))
+	for i, s := range kept {
+		if total.Sign() > 0 {
+			out[i] = fx(s.Quo(s.Lsh(s, fracBits), total).Int64())
 		}
 	}
 	return out

@@ -24,7 +24,9 @@ type localnetOptions struct {
 	Listen, Preset, Fork string
 	BlockTime            time.Duration
 	Lag                  uint64
+	Subnets              uint16
 	CommitReveal, Beacon bool
+	Stable               bool
 }
 
 const (
@@ -33,6 +35,10 @@ const (
 	// devFunds is what each development coldkey has, in rao, and devStake what a validator of them has staked.
 	devFunds = 100_000 * raoPerTAO
 	devStake = 10_000 * raoPerTAO
+	// devPool is what is on each side of a subnet's pool, in rao.
+	devPool = 1_000_000 * raoPerTAO
+	// maxSubnets is how many subnets a localnet begins with at most.
+	maxSubnets = 32
 	// maxFaucet is what the faucet gives at once, in rao.
 	maxFaucet = 1_000_000 * raoPerTAO
 )
@@ -58,6 +64,11 @@ temporary one.
 weights are opened without a network. Its public key is in Drand.BeaconConfig; SDKs have
 quicknet's key in their libraries, which has to be replaced there.
 
+Subnets have an alpha of their own, whose price is what its pool says, and TAO may be staked on
+the root network (netuid 0). Moving prices begin with 1, and the root network is paid by subnets
+whose moving prices are together more than a TAO: with --subnets 2 or more. --stable makes
+subnets in which a TAO of stake is a TAO. Subnets after the first are //Bob's and empty.
+
 --fork begins with a real subnet instead: the file is what ` + "`agon ledger metagraph -o json`" + `
 printed of it. Its neurons, stakes, weights, rules and epoch are there, at its block; bonds
 begin anew.`,
@@ -71,6 +82,8 @@ begin anew.`,
 	cmd.Flags().Uint64Var(&o.Lag, "lag", 3, "how many `blocks` finality is behind")
 	cmd.Flags().BoolVar(&o.CommitReveal, "commit-reveal", false, "weights are committed and revealed")
 	cmd.Flags().BoolVar(&o.Beacon, "beacon", false, "sign drand's rounds with a development key")
+	cmd.Flags().Uint16Var(&o.Subnets, "subnets", 1, "how many subnets there `are`")
+	cmd.Flags().BoolVar(&o.Stable, "stable", false, "a TAO of stake is a TAO: no pools")
 	cmd.Flags().StringVar(&o.Fork, "fork", "", "begin with the subnet in this `file`")
 	Register(cmd, "preset", local.Presets()...)
 	return cmd
@@ -88,6 +101,9 @@ func (a *App) ledgerLocalnet(ctx context.Context, o localnetOptions) (err error)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		path = filepath.Join(dir, "localnet.db")
+	}
+	if o.Subnets == 0 || o.Subnets > maxSubnets {
+		return output.Usage("subnets", "", "a localnet has 1 to %d subnets, not %d", maxSubnets, o.Subnets)
 	}
 	now := time.Now
 	if a.Now != nil {
@@ -190,6 +206,10 @@ func (a *App) fillLocalnet(ctx context.Context, l *local.Ledger, o localnetOptio
 		}
 	}
 	netuid := uint16(1)
+	s := local.Subnet{Pool: devPool, Moving: raoPerTAO}
+	if o.Stable {
+		s.Pool = 0
+	}
 	for i, name := range devKeys {
 		cold, hot, err := devKey(name)
 		if err != nil {
@@ -207,7 +227,8 @@ func (a *App) fillLocalnet(ctx context.Context, l *local.Ledger, o localnetOptio
 				return err
 			}
 			h.CommitReveal = h.CommitReveal || o.CommitReveal
-			if err := l.EnsureSubnet(ctx, netuid, local.Subnet{OwnerHotkey: hot, OwnerColdkey: cold, Hyper: &h}); err != nil {
+			s.OwnerHotkey, s.OwnerColdkey, s.Hyper = hot, cold, &h
+			if err := l.EnsureSubnet(ctx, netuid, s); err != nil {
 				return err
 			}
 		} else if _, err := l.Register(ctx, netuid, hot, cold); err != nil {
@@ -219,6 +240,14 @@ func (a *App) fillLocalnet(ctx context.Context, l *local.Ledger, o localnetOptio
 			}
 			if err := l.SetValidator(ctx, netuid, hot, true, devStake); err != nil {
 				return err
+			}
+		}
+		if i == 1 {
+			s.OwnerHotkey, s.OwnerColdkey = hot, cold
+			for n := netuid + 1; n <= o.Subnets; n++ {
+				if err := l.EnsureSubnet(ctx, n, s); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -24,10 +24,11 @@ var parts = []scale.Part{
 			"set_weights", "commit_weights", "reveal_weights", "set_mechanism_weights", "commit_mechanism_weights", "reveal_mechanism_weights",
 			"commit_timelocked_mechanism_weights", "burned_register", "register_limit", "add_stake", "remove_stake", "add_stake_limit", "remove_stake_limit", "remove_stake_full_limit",
 			"serve_axon", "serve_axon_tls", "increase_take", "decrease_take", "set_tempo", "set_activity_cutoff_factor", "trigger_epoch", "burn_alpha", "recycle_alpha", "add_stake_burn",
+			"set_children", "set_childkey_take", "claim_root", "set_root_claim_type", "move_stake", "transfer_stake", "swap_stake", "swap_stake_limit", "unstake_all", "unstake_all_alpha",
 		},
 		Events: []string{
 			"NeuronRegistered", "WeightsSet", "WeightsCommitted", "WeightsRevealed", "TimelockedWeightsCommitted", "StakeAdded", "StakeRemoved", "AxonServed", "TakeDecreased", "TakeIncreased",
-			"AlphaBurned", "AlphaRecycled", "AddStakeBurn",
+			"AlphaBurned", "AlphaRecycled", "AddStakeBurn", "SetChildrenScheduled", "SetChildren", "ChildKeyTakeSet", "RootClaimed", "RootClaimTypeSet", "StakeMoved", "StakeTransferred", "StakeSwapped",
 		},
 	},
 	{
@@ -48,7 +49,7 @@ var parts = []scale.Part{
 		"sudo_set_weights_version_key", "sudo_set_weights_set_rate_limit", "sudo_set_immunity_period", "sudo_set_min_allowed_weights", "sudo_set_max_allowed_uids", "sudo_set_kappa",
 		"sudo_set_network_registration_allowed", "sudo_set_min_burn", "sudo_set_max_burn", "sudo_set_max_allowed_validators", "sudo_set_bonds_moving_average", "sudo_set_bonds_penalty",
 		"sudo_set_commit_reveal_weights_enabled", "sudo_set_liquid_alpha_enabled", "sudo_set_alpha_values", "sudo_set_commit_reveal_weights_interval", "sudo_set_alpha_sigmoid_steepness",
-		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life", "sudo_set_mechanism_count", "sudo_set_mechanism_emission_split",
+		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life", "sudo_set_mechanism_count", "sudo_set_mechanism_emission_split", "sudo_set_recycle_or_burn",
 	}},
 	{Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{"MaxProxies"}},
 	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
