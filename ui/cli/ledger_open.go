@@ -82,7 +82,10 @@ func (a *App) openLedger(ctx context.Context) (ledger.Full, func() error, error)
 
 // openFile opens the embedded ledger in the file that --ledger names. Who may
 // write the file may do everything on it.
-func (a *App) openFile(ctx context.Context) (*local.Ledger, error) {
+func (a *App) openFile(ctx context.Context) (*local.Ledger, error) { return a.openKept(ctx, 0) }
+
+// openKept is openFile that keeps the states of so many blocks.
+func (a *App) openKept(ctx context.Context, keep uint64) (*local.Ledger, error) {
 	path := a.ledgerPlace()
 	switch {
 	case path == "":
@@ -93,7 +96,7 @@ func (a *App) openFile(ctx context.Context) (*local.Ledger, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, &agon.Error{Code: "no_ledger", Status: http.StatusNotFound, Field: "ledger", Message: "no ledger at " + path, Mend: "make one with `agon ledger init --ledger " + path + "`", Err: err}
 	}
-	return local.Open(ctx, path, local.Config{Now: a.Now})
+	return local.Open(ctx, path, local.Config{Now: a.Now, Keep: keep})
 }
 
 // WithLedger runs f on the ledger and closes it.
@@ -307,7 +310,11 @@ chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 		Example: "  agon ledger serve --ledger lab.db --listen 127.0.0.1:9950",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withFile(cmd.Context(), func(l *local.Ledger) error { return a.serveLedger(cmd.Context(), l, listen) })
+			l, err := a.openKept(cmd.Context(), rpc.KeptStates)
+			if err != nil {
+				return err
+			}
+			return ledgerError(errors.Join(a.serveNode(cmd.Context(), l, nodeOptions{Listen: listen}), l.Close()))
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9950", "`address` to listen on")
@@ -316,10 +323,6 @@ chains at the same address: JSON-RPC over HTTP and WebSocket.`,
 
 // roundsEvery is how often a served ledger asks for the rounds that it waits for.
 const roundsEvery = time.Second
-
-func (a *App) serveLedger(ctx context.Context, l *local.Ledger, listen string) error {
-	return a.serveNode(ctx, l, nodeOptions{Listen: listen})
-}
 
 // roundSource gives the signature of a round.
 type roundSource func(ctx context.Context, round uint64) ([]byte, error)
@@ -375,6 +378,13 @@ func (a *App) serveNode(ctx context.Context, l *local.Ledger, o nodeOptions) err
 		}()
 		defer func() { end(); <-stopped }()
 	}
+	sealing, stop := context.WithCancel(ctx)
+	sealed := make(chan struct{})
+	go func() {
+		defer close(sealed)
+		chain.KeepSealing(sealing)
+	}()
+	defer func() { stop(); <-sealed }()
 	a.IO.Notef("the ledger is at %s", url)
 	select {
 	case err := <-done:

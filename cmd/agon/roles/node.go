@@ -164,7 +164,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	}
 	s.Blobs = s.bytes
 	s.Store.UseArchive(archive.NewReader(s.bytes))
-	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept}); err != nil {
+	if s.Ledger, err = local.Open(ctx, s.Data.Path("ledger.db"), local.Config{Preset: local.PresetDemo, AcceptLoss: accept, Keep: rpc.KeptStates}); err != nil {
 		return s, err
 	}
 	mode := o.Registration
@@ -247,6 +247,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 		return s, err
 	}
 	s.rpc.Store(chainRPC)
+	s.background(chainRPC.KeepSealing)
 	mux.Handle("/rpc", chainRPC) // Substrate JSON-RPC over HTTP and WebSocket, as a chain's node answers it
 	mux.Handle("/mcp", mcp.Handler(mcp.New(mcp.Local{Platform: s.Platform})))
 	s.routeForeign(mux)
