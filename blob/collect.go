@@ -28,11 +28,12 @@ type Collector interface {
 	Store
 	// List calls fn for every blob, one at a time.
 	List(ctx context.Context, fn func(Kept) error) error
-	// Sweep removes the blobs of which garbage says true and that look as if they
-	// were last put before the time. Each is looked at again right before it goes: a Put
-	// that returns meanwhile keeps its blob. swept hears of each that is gone; neither
-	// function is called twice at once.
-	Sweep(ctx context.Context, before time.Time, garbage func(agon.Digest) bool, swept func(Kept)) error
+	// Sweep removes the blobs of which garbage says true and that look as if they were
+	// last put before the time. garbage hears of every blob, once, as List would tell of it;
+	// what is to go is looked at again right before it goes: a Put that returns
+	// meanwhile keeps its blob. swept hears of each that is gone. Neither function is
+	// called twice at once.
+	Sweep(ctx context.Context, before time.Time, garbage func(Kept) bool, swept func(Kept)) error
 }
 
 // Copied is what Copy did.

@@ -139,9 +139,19 @@ func RunCollector(t *testing.T, open func(t *testing.T) blob.Collector) {
 	}
 	sweep := func(before time.Time, garbage ...agon.Digest) (gone []agon.Digest) {
 		t.Helper()
-		err := s.Sweep(ctx, before, func(d agon.Digest) bool { return slices.Contains(garbage, d) }, func(k blob.Kept) { gone = append(gone, k.Digest) })
+		want := list()
+		err := s.Sweep(ctx, before, func(k blob.Kept) bool {
+			if want[k.Digest] != k {
+				t.Errorf("asked about %+v, listed as %+v", k, want[k.Digest])
+			}
+			delete(want, k.Digest)
+			return slices.Contains(garbage, k.Digest)
+		}, func(k blob.Kept) { gone = append(gone, k.Digest) })
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(want) > 0 {
+			t.Errorf("not asked about: %v", want)
 		}
 		return gone
 	}

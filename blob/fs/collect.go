@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,25 +34,74 @@ const atOnce = 4
 // List implements blob.Collector.
 func (s *Store) List(ctx context.Context, fn func(blob.Kept) error) error {
 	var one sync.Mutex
-	return s.eachAtOnce(ctx, func(d agon.Digest, e iofs.DirEntry) error {
-		fi, err := e.Info()
-		if err != nil {
-			return ignoreMissing(err)
-		}
+	return s.eachDir(ctx, func(_ *os.File, list []blob.Kept) error {
 		one.Lock()
 		defer one.Unlock()
-		return fn(blob.Kept{Digest: d, Bytes: fi.Size(), At: fi.ModTime()})
+		for _, k := range list {
+			if err := fn(k); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-// eachAtOnce is each without an order: fn is called for several blobs at once.
-func (s *Store) eachAtOnce(ctx context.Context, fn func(agon.Digest, iofs.DirEntry) error) error {
+// eachDir calls fn with each of the directories and its blobs, for some of them at once.
+func (s *Store) eachDir(ctx context.Context, fn func(*os.File, []blob.Kept) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i := range dirs {
-		g.Go(func() error { return s.eachOf(ctx, i, fn) })
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			dir, err := os.Open(filepath.Join(s.dir, prefix(i)))
+			if err != nil {
+				return ignoreMissing(err)
+			}
+			defer dir.Close()
+			list, err := keptIn(dir, prefix(i))
+			if err != nil {
+				return fmt.Errorf("list blobs: %w", err)
+			}
+			return fn(dir, list)
+		})
 	}
 	return g.Wait()
+}
+
+// keptIn lists the blobs of a directory.
+func keptIn(dir *os.File, prefix string) ([]blob.Kept, error) {
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]blob.Kept, 0, len(names))
+	for _, name := range names {
+		d := agon.Digest(agon.DigestPrefix + prefix + name)
+		if name[0] == '.' || d.Validate() != nil {
+			continue
+		}
+		k, err := look(dir, name)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		default:
+			k.Digest = d
+			list = append(list, k)
+		}
+	}
+	return list, nil
+}
+
+// look tells how large a file of a directory is, and when it was written.
+func look(dir *os.File, name string) (k blob.Kept, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return k, &iofs.PathError{Op: "stat", Path: filepath.Join(dir.Name(), name), Err: err}
+	}
+	return blob.Kept{Bytes: st.Size, At: time.Unix(st.Mtim.Unix())}, nil
 }
 
 // goneName begins the names of blobs that Sweep has moved out of the way.
@@ -61,7 +111,7 @@ const goneName = ".gone-"
 // moved back if it was put again in between: so a Put in any process either
 // renews the file before it moves, or finds none and writes it anew. Files are
 // removed without waiting for the disk: what a crash brings back is swept again.
-func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(agon.Digest) bool, swept func(blob.Kept)) error {
+func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(blob.Kept) bool, swept func(blob.Kept)) error {
 	mark, err := os.CreateTemp(s.dir, sweepName+"*")
 	if err != nil {
 		return fmt.Errorf("sweep blobs: %w", err)
@@ -71,21 +121,23 @@ func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(agon.D
 		return errors.Join(fmt.Errorf("sweep blobs: cannot lock %s", mark.Name()), err)
 	}
 	var one sync.Mutex
-	err = s.eachAtOnce(ctx, func(d agon.Digest, e iofs.DirEntry) error {
+	err = s.eachDir(ctx, func(dir *os.File, list []blob.Kept) error {
 		one.Lock()
-		old := garbage(d)
+		list = slices.DeleteFunc(list, func(k blob.Kept) bool { return !garbage(k) || !k.At.Before(before) })
 		one.Unlock()
-		if !old {
-			return nil
-		}
-		k, err := s.sweepOne(d, e, before)
-		if err != nil {
-			return fmt.Errorf("sweep blob %s: %w", d, err)
-		}
-		if k != nil {
-			one.Lock()
-			defer one.Unlock()
-			swept(*k)
+		for _, k := range list {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			gone, err := sweepOne(dir, k.Digest, before)
+			if err != nil {
+				return fmt.Errorf("sweep blob %s: %w", k.Digest, err)
+			}
+			if gone {
+				one.Lock()
+				swept(k)
+				one.Unlock()
+			}
 		}
 		return nil
 	})
@@ -95,31 +147,25 @@ func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(agon.D
 	return os.Remove(mark.Name())
 }
 
-// sweepOne removes a blob that was last put before a time; nil: it stays.
-func (s *Store) sweepOne(d agon.Digest, e iofs.DirEntry, before time.Time) (*blob.Kept, error) {
-	fi, err := e.Info()
-	if err != nil {
-		return nil, ignoreMissing(err)
+// sweepOne removes a blob of a directory that was last put before a time; false: it stays.
+func sweepOne(dir *os.File, d agon.Digest, before time.Time) (bool, error) {
+	fd, name := int(dir.Fd()), d.Hex()[2:]
+	away := goneName + name
+	if err := unix.Renameat(fd, name, fd, away); err != nil {
+		return false, ignoreMissing(err)
 	}
-	if !fi.ModTime().Before(before) {
-		return nil, nil
+	k, err := look(dir, away)
+	if err != nil { // missing: a server that starts has taken it back
+		return false, ignoreMissing(err)
 	}
-	path := s.path(d)
-	away := filepath.Join(filepath.Dir(path), goneName+filepath.Base(path))
-	if err := os.Rename(path, away); err != nil {
-		return nil, ignoreMissing(err)
-	}
-	if fi, err = os.Lstat(away); err != nil { // missing: a server that starts has taken it back
-		return nil, ignoreMissing(err)
-	}
-	if !fi.ModTime().Before(before) {
+	if !k.At.Before(before) {
 		// Whoever wrote it anew meanwhile wrote the same bytes.
-		return nil, ignoreMissing(os.Rename(away, path))
+		return false, ignoreMissing(unix.Renameat(fd, away, fd, name))
 	}
-	if err := os.Remove(away); err != nil {
-		return nil, ignoreMissing(err)
+	if err := unix.Unlinkat(fd, away, 0); err != nil {
+		return false, ignoreMissing(err)
 	}
-	return &blob.Kept{Digest: d, Bytes: fi.Size(), At: fi.ModTime()}, nil
+	return true, nil
 }
 
 // sweepName begins the names of files that a Sweep holds locked.

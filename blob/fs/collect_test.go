@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/blob/blobtest"
 )
@@ -33,7 +32,7 @@ func TestPutRenews(t *testing.T) {
 	if _, err := s.Put(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Sweep(t.Context(), old.Add(time.Hour), func(agon.Digest) bool { return true }, func(k blob.Kept) { t.Errorf("%v went", k) }); err != nil {
+	if err := s.Sweep(t.Context(), old.Add(time.Hour), func(blob.Kept) bool { return true }, func(k blob.Kept) { t.Errorf("%v went", k) }); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Get(t.Context(), d); err != nil || !bytes.Equal(got, b) {
@@ -56,7 +55,7 @@ func TestSweepMeetsPuts(t *testing.T) {
 				return
 			default:
 			}
-			if err := s.Sweep(t.Context(), old.Add(time.Hour), func(agon.Digest) bool { return true }, func(blob.Kept) {}); err != nil {
+			if err := s.Sweep(t.Context(), old.Add(time.Hour), func(blob.Kept) bool { return true }, func(blob.Kept) {}); err != nil {
 				t.Error(err)
 				return
 			}

@@ -88,25 +88,31 @@ func (s *Store) List(ctx context.Context, fn func(blob.Kept) error) error {
 }
 
 // Sweep implements blob.Collector.
-func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(agon.Digest) bool, swept func(blob.Kept)) error {
+func (s *Store) Sweep(ctx context.Context, before time.Time, garbage func(blob.Kept) bool, swept func(blob.Kept)) error {
 	for i := range 256 {
 		first := fmt.Sprintf("%02x", i)
-		old := 0
-		look := func(fn func(blob.Kept)) error {
+		old := map[agon.Digest]bool{}
+		err := s.below(ctx, first, func(k blob.Kept) error {
+			if garbage(k) && k.At.Before(before) {
+				old[k.Digest] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(old) == 0 {
+			continue
+		}
+		again := func(fn func(blob.Kept)) error {
 			return s.below(ctx, first, func(k blob.Kept) error {
-				if k.At.Before(before) && garbage(k.Digest) {
+				if old[k.Digest] && k.At.Before(before) {
 					fn(k)
 				}
 				return nil
 			})
 		}
-		if err := look(func(blob.Kept) { old++ }); err != nil {
-			return err
-		}
-		if old == 0 {
-			continue
-		}
-		if err := s.sweep(ctx, first, look, swept); err != nil {
+		if err := s.sweep(ctx, first, again, swept); err != nil {
 			return fmt.Errorf("sweep blobs: %w", err)
 		}
 	}

@@ -172,8 +172,8 @@ func meets(t *testing.T, s *s3test.Server) {
 		t.Fatal(err)
 	}
 	put := make(chan error, 1)
-	err = x.Sweep(t.Context(), time.Now().Add(time.Minute), func(agon.Digest) bool {
-		// The second look is below the mark: what puts now has to wait.
+	err = x.Sweep(t.Context(), time.Now().Add(time.Minute), func(blob.Kept) bool { return true }, func(blob.Kept) {
+		// It goes below the mark: what puts now has to wait.
 		if _, err := s.Client().StatObject(t.Context(), x.bucket, x.gone(d.Hex()[:2]), minio.StatObjectOptions{}); err == nil {
 			go func() { _, err := x.Put(t.Context(), b); put <- err }()
 			select {
@@ -181,9 +181,11 @@ func meets(t *testing.T, s *s3test.Server) {
 				t.Errorf("the put returned during the sweep: %v", err)
 			case <-time.After(2 * markPause): // it does not return: nothing to wait for
 			}
+			return
 		}
-		return true
-	}, func(blob.Kept) {})
+		t.Error("a blob goes without a mark")
+		put <- nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

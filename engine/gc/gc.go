@@ -75,7 +75,8 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mark what is needed: %w", err)
 	}
-	err = c.Blobs.List(ctx, func(k blob.Kept) error {
+	// garbage counts every blob.
+	garbage := func(k blob.Kept) bool {
 		r.Blobs++
 		r.Bytes += k.Bytes
 		switch {
@@ -83,21 +84,24 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 			r.Referenced++
 		case !k.At.Before(before):
 			r.Young++
-		case c.DryRun:
-			r.Removed++
-			r.Freed += k.Bytes
+		default:
+			return true
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list blobs: %w", err)
+		return false
 	}
-	if !c.DryRun {
-		garbage := func(d agon.Digest) bool { return !live.has(d) }
-		err := c.Blobs.Sweep(ctx, before, garbage, func(k blob.Kept) { r.Removed++; r.Freed += k.Bytes })
-		if err != nil {
-			return r, fmt.Errorf("sweep blobs: %w", err)
-		}
+	removed := func(k blob.Kept) { r.Removed++; r.Freed += k.Bytes }
+	if c.DryRun {
+		err = c.Blobs.List(ctx, func(k blob.Kept) error {
+			if garbage(k) {
+				removed(k)
+			}
+			return nil
+		})
+	} else {
+		err = c.Blobs.Sweep(ctx, before, garbage, removed)
+	}
+	if err != nil {
+		return r, fmt.Errorf("collect blobs: %w", err)
 	}
 	if c.Evidence > 0 {
 		if err := release(ctx, c, r); err != nil {
@@ -112,8 +116,15 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// digests is a set of digests.
-type digests map[[32]byte]struct{}
+// digests are those that something names.
+type digests map[[32]byte]named
+
+type named bool
+
+const (
+	whole     named = false // blob_refs has it, and its files where it is a tree
+	maybeTree named = true  // its files may stand in the blob alone
+)
 
 func (s digests) has(d agon.Digest) bool {
 	var k [32]byte
@@ -127,31 +138,30 @@ func (s digests) has(d agon.Digest) bool {
 // mark finds the digests that the store names, and the files of trees among them.
 func mark(ctx context.Context, c Config) (digests, error) {
 	live := digests{}
-	// What an attempt's evidence is, blob_refs says, for as long as it is kept.
-	skip := map[string]bool{"attempts.evidence": true, "blob_refs.what": true, "blob_refs.owner": true}
-	if err := c.Store.Texts(ctx, skip, func(text string) {
-		archive.Digests(text, func(k [32]byte) { live[k] = struct{}{} })
-	}); err != nil {
-		return nil, err
-	}
-	if err := markArchives(ctx, c, live); err != nil {
-		return nil, err
-	}
 	// Trees that blob_refs knows have their files there as well. Others are read.
-	known := digests{}
 	if err := c.Store.Read(ctx, func(tx *store.Tx) error {
 		return tx.EachRef(func(d agon.Digest) {
-			var k [32]byte
-			if _, err := hex.Decode(k[:], []byte(d.Hex())); err == nil {
-				known[k] = struct{}{}
-			}
+			archive.Digests(d.Hex(), func(k [32]byte) { live[k] = whole })
 		})
 	}); err != nil {
 		return nil, err
 	}
+	add := func(k [32]byte) {
+		if _, ok := live[k]; !ok {
+			live[k] = maybeTree
+		}
+	}
+	// What an attempt's evidence is, blob_refs says, for as long as it is kept.
+	skip := map[string]bool{"attempts.evidence": true, "blob_refs.digest": true, "blob_refs.what": true, "blob_refs.owner": true}
+	if err := c.Store.Texts(ctx, skip, func(text string) { archive.Digests(text, add) }); err != nil {
+		return nil, err
+	}
+	if err := markArchives(ctx, c, add); err != nil {
+		return nil, err
+	}
 	var roots []agon.Digest
-	for k := range live {
-		if _, ok := known[k]; !ok {
+	for k, is := range live {
+		if is == maybeTree {
 			roots = append(roots, agon.Digest(agon.DigestPrefix+hex.EncodeToString(k[:])))
 		}
 	}
@@ -164,14 +174,14 @@ func mark(ctx context.Context, c Config) (digests, error) {
 			continue // not a tree, or no blob: most digests of a database are of something else
 		}
 		for _, f := range m.Files {
-			archive.Digests(f.Digest.Hex(), func(k [32]byte) { live[k] = struct{}{} })
+			archive.Digests(f.Digest.Hex(), add)
 		}
 	}
 	return live, nil
 }
 
 // markArchives adds what archived rows name: the files of the archive list it.
-func markArchives(ctx context.Context, c Config, live digests) error {
+func markArchives(ctx context.Context, c Config, add func([32]byte)) error {
 	var files []store.Archived
 	err := c.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		files, err = tx.Archives()
@@ -186,7 +196,7 @@ func markArchives(ctx context.Context, c Config, live digests) error {
 			return fmt.Errorf("read the marks of archive %s: %w", a.File, err)
 		}
 		for ; len(b) >= 32; b = b[32:] {
-			live[[32]byte(b)] = struct{}{}
+			add([32]byte(b))
 		}
 	}
 	return nil

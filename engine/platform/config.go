@@ -179,6 +179,7 @@ type Platform struct {
 	known   known   // what is known of validators
 	permits permits // who lately held a validator permit
 	uploads uploads // what validators have stored today
+	nonces  recentNonces
 
 	statements gateway.Checker // of gateways' closing statements
 	// busy says that the last look for work found some: the next claim looks at

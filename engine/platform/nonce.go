@@ -2,6 +2,8 @@ package platform
 
 import (
 	"context"
+	"crypto/sha256"
+	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -15,6 +17,41 @@ type nonce struct {
 	scheme, hotkey, value string
 	until                 time.Time
 	used                  bool // recorded, durably
+	recent                *recentNonces
+}
+
+// recentNonces remembers nonces that were recorded a short while ago, the newest of them:
+// who sends one again is refused without the store, where a nonce that is expected to be new
+// and is not has a whole group of writes run again. The zero value is ready.
+type recentNonces struct {
+	mu       sync.Mutex
+	new, old map[[16]byte]struct{} // guarded by mu; old goes when new is full
+}
+
+// maxRecent bounds each half of recentNonces.
+const maxRecent = 50_000
+
+func (n *nonce) key() (k [16]byte) {
+	h := sha256.Sum256([]byte(n.scheme + "\x00" + n.hotkey + "\x00" + n.value))
+	copy(k[:], h[:])
+	return k
+}
+
+func (r *recentNonces) has(k [16]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, a := r.new[k]
+	_, b := r.old[k]
+	return a || b
+}
+
+func (r *recentNonces) add(k [16]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.new == nil || len(r.new) >= maxRecent {
+		r.new, r.old = map[[16]byte]struct{}{}, r.new
+	}
+	r.new[k] = struct{}{}
 }
 
 type nonceKey struct{}
@@ -37,7 +74,10 @@ func (n *nonce) use(tx *store.Tx) error {
 	if n == nil || n.value == "" {
 		return nil
 	}
-	fresh, err := tx.UseNonce(n.scheme, n.hotkey, n.value, n.until)
+	if n.recent.has(n.key()) {
+		return replayed()
+	}
+	fresh, err := tx.PutNonce(n.scheme, n.hotkey, n.value, n.until)
 	if err == nil && !fresh {
 		return replayed()
 	}
@@ -46,8 +86,9 @@ func (n *nonce) use(tx *store.Tx) error {
 
 // kept says that the transaction of use was committed.
 func (n *nonce) kept() {
-	if n != nil {
+	if n != nil && n.value != "" {
 		n.used = true
+		n.recent.add(n.key())
 	}
 }
 
@@ -71,7 +112,7 @@ func (p *Platform) Replay(ctx context.Context, scheme, hotkey, value string, unt
 		return false, refuse(401, "bad_nonce", "the nonce is over 128 bytes")
 	}
 	if n := deferred(ctx); n != nil && n.value == "" {
-		n.scheme, n.hotkey, n.value, n.until = scheme, hotkey, value, until
+		n.scheme, n.hotkey, n.value, n.until, n.recent = scheme, hotkey, value, until, &p.nonces
 		return true, nil
 	}
 	return p.record(ctx, scheme, hotkey, value, until)

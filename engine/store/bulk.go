@@ -26,6 +26,11 @@ const resultsAtOnce = 200
 // not there are left out. It reads many in a few statements.
 func (t *Tx) Results(ids []string) (map[string]*Result, error) {
 	out := make(map[string]*Result, len(ids))
+	if len(ids) > 0 {
+		if err := t.byIndex(); err != nil {
+			return nil, err
+		}
+	}
 	for len(ids) > 0 {
 		n := min(len(ids), resultsAtOnce)
 		if err := t.results(ids[:n], out); err != nil {

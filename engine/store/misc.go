@@ -66,11 +66,22 @@ const noFloor = "forgotten"
 // UseNonce records a nonce; false if it was used before, or may have been: a
 // clock that went forward and back again makes forgotten requests new.
 func (t *Tx) UseNonce(scheme, hotkey, nonce string, until time.Time) (bool, error) {
-	n, err := t.exec(`INSERT INTO nonces (scheme, hotkey, nonce, until)
-		SELECT $1, $2, $3, CAST($4 AS bigint) WHERE NOT EXISTS (SELECT 1 FROM nonces WHERE scheme = $1 AND hotkey = '' AND nonce = '`+noFloor+`' AND until >= $4)
-		ON CONFLICT (scheme, hotkey, nonce) DO NOTHING`, scheme, hotkey, nonce, micros(until))
+	n, err := t.exec(insertNonce, scheme, hotkey, nonce, micros(until))
 	return n == 1, err
 }
+
+// PutNonce is UseNonce for a nonce that is expected to be new: it may be put off, and says
+// true meanwhile. Where it was used before, the transaction's function runs again and hears so.
+func (t *Tx) PutNonce(scheme, hotkey, nonce string, until time.Time) (bool, error) {
+	if t.later(1, insertNonce, []any{scheme, hotkey, nonce, micros(until)}) {
+		return true, nil
+	}
+	return t.UseNonce(scheme, hotkey, nonce, until)
+}
+
+const insertNonce = `INSERT INTO nonces (scheme, hotkey, nonce, until)
+	SELECT $1, $2, $3, CAST($4 AS bigint) WHERE NOT EXISTS (SELECT 1 FROM nonces WHERE scheme = $1 AND hotkey = '' AND nonce = '` + noFloor + `' AND until >= $4)
+	ON CONFLICT (scheme, hotkey, nonce) DO NOTHING`
 
 // PurgeNonces forgets at most limit nonces whose time is over, and returns how many.
 func (t *Tx) PurgeNonces(now time.Time, limit int) (int64, error) {

@@ -58,6 +58,22 @@ type Engine interface {
 	Close() error
 }
 
+// Indexed is what an Engine has whose planner guesses by statistics, which a table that has
+// just grown does not have yet.
+type Indexed interface {
+	// ByIndex has the statements that follow in the read of q look up rows by indexes.
+	ByIndex(ctx context.Context, q Querier) error
+}
+
+// byIndex says that the statements of a read look up few rows of large tables.
+func (t *Tx) byIndex() error {
+	e, ok := t.e.(Indexed)
+	if !ok || t.moved != nil { // writes do so anyway
+		return nil
+	}
+	return e.ByIndex(t.ctx, t.q)
+}
+
 // Shared is what an Engine has whose rows other processes may write too: what
 // a Store remembers of them is not kept then.
 type Shared interface{ Shared() bool }

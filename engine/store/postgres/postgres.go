@@ -278,6 +278,12 @@ func (e *engine) Read(ctx context.Context, fn func(context.Context, store.Querie
 	return fn(ctx, tx)
 }
 
+// ByIndex implements store.Indexed.
+func (e *engine) ByIndex(ctx context.Context, q store.Querier) error {
+	_, err := q.ExecContext(ctx, `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`)
+	return err
+}
+
 // Conflict reports whether err broke a uniqueness rule.
 func (e *engine) Conflict(err error) bool { return state(err) == uniqueViolation }
 
