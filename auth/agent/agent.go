@@ -93,23 +93,26 @@ type Server struct {
 	uids []int
 	max  int
 	only Policy
-	log  *slog.Logger
+	spending
+	now func() time.Time
+	log *slog.Logger
 	// peer returns the user at the other end; a test replaces it.
 	peer func(*net.UnixConn) (int, error)
 }
 
 // Config is what a Server is made of.
 type Config struct {
-	Keys     []auth.Signer // hotkeys; at least one
-	Policy   Policy        // what may be signed; the zero value = everything
-	UIDs     []int         // users who may ask; nil = the agent's own
-	MaxConns int           // 0 = DefaultMaxConns
-	Log      *slog.Logger  // refusals are logged, messages and signatures are not
+	Keys     []auth.Signer    // hotkeys, or a coldkey; at least one
+	Policy   Policy           // what may be signed; the zero value = everything
+	UIDs     []int            // users who may ask; nil = the agent's own
+	MaxConns int              // 0 = DefaultMaxConns
+	Now      func() time.Time // nil = time.Now
+	Log      *slog.Logger     // refusals are logged, messages and signatures are not
 }
 
 // New makes a server.
 func New(c Config) (*Server, error) {
-	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, only: c.Policy, log: c.Log, peer: peerUID}
+	s := &Server{keys: map[string]auth.Signer{}, uids: c.UIDs, max: c.MaxConns, only: c.Policy, now: c.Now, log: c.Log, peer: peerUID}
 	for _, k := range c.Keys {
 		s.keys[k.SS58()] = k
 	}
@@ -122,6 +125,9 @@ func New(c Config) (*Server, error) {
 	slices.Sort(s.list)
 	if s.uids == nil {
 		s.uids = []int{os.Getuid()}
+	}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	if s.max == 0 {
 		s.max = DefaultMaxConns
@@ -267,7 +273,13 @@ func (s *Server) answer(line []byte, uid int) answer {
 	}
 	msg, why := a.Message, ""
 	if a.Op == "extrinsic" {
-		msg, why = signed(msg), s.only.call(msg)
+		if why = s.only.call(msg); why == "" && !s.only.open() {
+			var rao uint64
+			if rao, why = s.only.over(msg); why == "" {
+				why = s.spend(a.SS58, rao, s.only.perDay, s.now())
+			}
+		}
+		msg = signed(msg)
 	} else {
 		why = s.only.text(msg)
 	}
@@ -360,15 +372,7 @@ func (c *Client) sign(op string, message, msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sig, err := auth.ParseSignature(a.Signature)
-	if err != nil {
-		return nil, fmt.Errorf("key agent: %w", err)
-	}
-	// The address does not tell the scheme; a signature in either is the key's own.
-	if err := auth.VerifyPublic(auth.Sr25519, c.public, msg, sig); err != nil && auth.VerifyPublic(auth.Ed25519, c.public, msg, sig) != nil {
-		return nil, fmt.Errorf("key agent: %w", auth.ErrBadSignature)
-	}
-	return sig, nil
+	return checked(a.Signature, c.public, msg)
 }
 
 // Close ends the connection. The client may be used again.

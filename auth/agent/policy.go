@@ -27,10 +27,13 @@ const (
 type Policy struct {
 	forms   []string
 	calls   map[[2]byte]bool
+	limits  map[[2]byte]uint64 // rao that a call moves at most
+	perDay  uint64             // rao of TAO that calls of a key move within 24 hours; 0 = any
 	genesis [][32]byte
 }
 
-// ParsePolicy reads what is allowed: names of forms and calls. genesis lists the
+// ParsePolicy reads what is allowed: names of forms and calls, a call also with what it
+// moves at most, as 5.3=2.5 (TAO, or alpha where it moves that). genesis lists the
 // chains on which calls may be made; none = on all. Nothing allowed is everything.
 func ParsePolicy(allow, genesis []string) (p Policy, err error) {
 	for _, word := range allow {
@@ -38,16 +41,32 @@ func ParsePolicy(allow, genesis []string) (p Policy, err error) {
 			p.forms = append(p.forms, word)
 			continue
 		}
+		word, limit, limited := strings.Cut(word, "=")
 		pallet, call, ok := strings.Cut(word, ".")
 		a, errA := strconv.ParseUint(pallet, 10, 8)
 		b, errB := strconv.ParseUint(call, 10, 8)
 		if !ok || errA != nil || errB != nil {
-			return p, fmt.Errorf("%q: want %s, %s, %s, or a call's numbers such as 7.0", word, AllowAgon, AllowBTAuth, AllowText)
+			return p, fmt.Errorf("%q: want %s, %s, %s, or a call's numbers such as 7.0, or 5.3=2.5 for at most 2.5 TAO", word, AllowAgon, AllowBTAuth, AllowText)
 		}
 		if p.calls == nil {
 			p.calls = map[[2]byte]bool{}
 		}
-		p.calls[[2]byte{byte(a), byte(b)}] = true
+		at := [2]byte{byte(a), byte(b)}
+		p.calls[at] = true
+		if !limited {
+			continue
+		}
+		if _, ok := amounts[at]; !ok {
+			return p, fmt.Errorf("%s: agon does not know where that call has an amount", word)
+		}
+		rao, err := parseTAO(limit)
+		if err != nil {
+			return p, err
+		}
+		if p.limits == nil {
+			p.limits = map[[2]byte]uint64{}
+		}
+		p.limits[at] = rao
 	}
 	for _, word := range genesis {
 		b, err := hex.DecodeString(strings.TrimPrefix(word, "0x"))
@@ -61,6 +80,19 @@ func ParsePolicy(allow, genesis []string) (p Policy, err error) {
 	}
 	return p, nil
 }
+
+// PerDay bounds what the calls of a key move within 24 hours, in TAO; calls whose amount agon cannot read are not counted.
+func (p *Policy) PerDay(tao string) (err error) {
+	p.perDay, err = parseTAO(tao)
+	if err == nil && p.perDay == 0 {
+		err = errors.New("a day's limit of 0 allows nothing")
+	}
+	return err
+}
+
+// Calls says whether only calls are allowed, each by its numbers, on named chains:
+// what a coldkey's agent has to have.
+func (p Policy) Calls() bool { return len(p.forms) == 0 && len(p.calls) > 0 && len(p.genesis) > 0 }
 
 func (p Policy) open() bool { return len(p.forms) == 0 && len(p.calls) == 0 }
 

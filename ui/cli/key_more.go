@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/agent"
+	"github.com/agon-arena/agon/auth/coldkey"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -314,10 +315,31 @@ func (a *App) agentSocket() string {
 	return filepath.Join(a.Env.Home, ".agon", "run", "key-agent.sock")
 }
 
+// coldAgent puts the wallet's coldkey into an agent. It has to be told what it signs:
+// a coldkey owns money.
+func (a *App) coldAgent(c *agent.Config, w auth.Wallet, socket string, args []string) error {
+	switch {
+	case len(args) > 0:
+		return output.Usage("coldkey", "leave the names out", "a coldkey's agent signs for no hotkeys")
+	case socket == "":
+		return output.Usage("socket", "name it with --socket, and in AGON_COLDKEY_AGENT", "a coldkey's agent has a socket of its own")
+	case !c.Policy.Calls():
+		return output.Usage("allow", "name calls, such as --allow 5.3=2.5, and the chain with --genesis", "a coldkey's agent signs only listed calls on named chains")
+	}
+	k, err := coldkey.Open(w, func(path string) (string, error) { return a.importPassword(keyImportOptions{}, path) })
+	if err != nil {
+		return err
+	}
+	c.Keys = append(c.Keys, coldSigner{k})
+	return nil
+}
+
 func (a *App) keyAgentCmd() *cobra.Command {
 	var socket string
 	var uids []int
 	var allow, genesis []string
+	var perDay string
+	var cold bool
 	cmd := &cobra.Command{
 		Use:   "agent [HOTKEY...]",
 		Short: "Sign for daemons over a unix socket, so that they hold no key",
@@ -332,7 +354,12 @@ its memory where the system grants that.
 
 --allow says what it signs, and nothing else: agon-v1 or btauth/1 (requests), text (all
 printable text), or a call of the chain by its numbers, as 7.0 for set_weights; with
---genesis on these chains only.`,
+--genesis on these chains only. 5.3=2.5 allows a call that moves at most 2.5 TAO (or alpha,
+where it moves that), --per-day bounds what a key's calls move within 24 hours.
+
+--coldkey signs with the wallet's coldkey instead, for agon's own commands where
+AGON_COLDKEY_AGENT names the socket: listed calls on named chains, and nothing else. A
+program may sign instead, as one for a hardware wallet: AGON_COLDKEY_PROGRAM names it.`,
 		Example: "  agon key agent &\n  agon key agent --allow agon-v1 --allow 7.0 --genesis 0x2f0555cc76fc2840a25a6ea3b9637146806f1f44b090c175ffde2a7e5ab36c03\n  AGON_KEY_AGENT=$XDG_RUNTIME_DIR/agon/key-agent.sock agon validator --url https://arena.example",
 		Args:    Args(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -340,12 +367,23 @@ printable text), or a call of the chain by its numbers, as 7.0 for set_weights; 
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				args = []string{w.Hotkey}
-			}
 			c := agent.Config{Log: slog.New(slog.NewTextHandler(a.IO.Err, nil))}
 			if len(uids) > 0 {
 				c.UIDs = append([]int{os.Getuid()}, uids...)
+			}
+			if c.Policy, err = agent.ParsePolicy(allow, genesis); err == nil && perDay != "" {
+				err = c.Policy.PerDay(perDay)
+			}
+			if err != nil {
+				return output.Usage("allow", "name what may be signed", "%v", err)
+			}
+			if cold {
+				if err := a.coldAgent(&c, w, socket, args); err != nil {
+					return err
+				}
+				args = nil
+			} else if len(args) == 0 {
+				args = []string{w.Hotkey}
 			}
 			unlocker := a.unlocker()
 			slices.Sort(args)
@@ -359,9 +397,6 @@ printable text), or a call of the chain by its numbers, as 7.0 for set_weights; 
 					return err
 				}
 				c.Keys = append(c.Keys, key)
-			}
-			if c.Policy, err = agent.ParsePolicy(allow, genesis); err != nil {
-				return output.Usage("allow", "name what may be signed", "%v", err)
 			}
 			if err := agent.Protect(); err != nil {
 				a.IO.Notef("this process is not wholly protected: %s", plain.Line(err.Error()))
@@ -377,13 +412,15 @@ printable text), or a call of the chain by its numbers, as 7.0 for set_weights; 
 			if err != nil {
 				return err
 			}
-			a.IO.Notef("signing for %d hotkey(s) on %s; stop with Ctrl-C", len(c.Keys), plain.Line(socket))
+			a.IO.Notef("signing for %d key(s) on %s; stop with Ctrl-C", len(c.Keys), plain.Line(socket))
 			return EndOfService(cmd.Context(), server.Serve(cmd.Context(), ln))
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "`path` of the socket (default: AGON_KEY_AGENT, or agon/key-agent.sock in XDG_RUNTIME_DIR)")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "sign only this `form` or call (may be repeated; default: everything)")
 	cmd.Flags().StringArrayVar(&genesis, "genesis", nil, "allow calls only on the chain with this `hash` (may be repeated)")
+	cmd.Flags().StringVar(&perDay, "per-day", "", "how much a key's calls move within 24 hours, in `TAO` (default: any)")
+	cmd.Flags().BoolVar(&cold, "coldkey", false, "sign with the wallet's coldkey; needs --socket, --allow with calls, and --genesis")
 	cmd.Flags().IntSliceVar(&uids, "uid", nil, "numeric `user` who may ask, besides your own (may be repeated)")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,7 +123,7 @@ func TestKeyAgent(t *testing.T) {
 
 	keeper, _, _ := newApp(t)
 	keeper.Env = host.Env
-	said := &signal{text: "signing for 1 hotkey(s)", ready: make(chan struct{})}
+	said := &signal{text: "signing for 1 key(s)", ready: make(chan struct{})}
 	keeper.IO.Err = said
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -162,5 +163,79 @@ func TestKeyAgent(t *testing.T) {
 	}
 	if code, out, _ := sign(); code == 0 {
 		t.Errorf("signed without the agent: %s", out)
+	}
+}
+
+// A coldkey's agent signs the calls that it was told of, up to their limits, for
+// commands of a user without the coldkey.
+func TestColdkeyAgent(t *testing.T) {
+	host, _, errOut := newApp(t)
+	if code := host.Main(t.Context(), []string{"key", "new", "--save-coldkey"}); code != 0 {
+		t.Fatalf("exit %d: %s", code, errOut)
+	}
+	w, err := host.wallet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := w.ColdkeyAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := os.MkdirTemp("", "agon-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	socket := filepath.Join(short, "run", "cold.sock")
+	genesis := strings.Repeat("05", 32)
+	for _, args := range [][]string{{"--allow", "7.2"}, {"--allow", "text", "--genesis", genesis}, {"--genesis", genesis, "--allow", "5.3=x"}, {"name", "--allow", "7.2", "--genesis", genesis}} {
+		refused, _, _ := newApp(t)
+		refused.Env = host.Env
+		if code := refused.Main(t.Context(), append([]string{"key", "agent", "--coldkey", "--socket", socket}, args...)); code != 2 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+	}
+	keeper, _, _ := newApp(t)
+	keeper.Env = host.Env
+	said := &signal{text: "signing for 1 key(s)", ready: make(chan struct{})}
+	keeper.IO.Err = said
+	ctx, cancel := context.WithCancel(t.Context())
+	exit := make(chan int, 1)
+	go func() {
+		exit <- keeper.Main(ctx, []string{"key", "agent", "--coldkey", "--socket", socket, "--allow", "7.2=2", "--genesis", genesis})
+	}()
+	defer func() { cancel(); <-exit }()
+	select {
+	case <-said.ready:
+	case code := <-exit:
+		exit <- code
+		t.Fatalf("agent ended with %d: %s", code, said.String())
+	}
+	operator, _, _ := newApp(t) // another home: no wallet there
+	operator.Env.Getenv = func(name string) string { return map[string]string{envColdAgent: socket}[name] }
+	s, err := operator.ledgerSigner(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := s.(*agent.Client)
+	if !ok {
+		t.Fatalf("signed by %T", s)
+	}
+	defer c.Close()
+	call := func(rao byte) []byte { // add_stake: a hotkey, a netuid, an amount; then what extrinsics have besides
+		b := append([]byte{7, 2}, make([]byte, 34)...)
+		b = append(b, 0, 0, 0, rao, 0, 0, 0, 0, 0, 4, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0)
+		return append(append(append(b, bytes.Repeat([]byte{5}, 32)...), make([]byte, 32)...), 0)
+	}
+	if sig, err := c.SignExtrinsic(call(100)); err != nil || len(sig) != 64 { // 1.7 TAO
+		t.Errorf("a call within its limit: %v", err)
+	}
+	for name, err := range map[string]error{
+		"over the limit": func() error { _, err := c.SignExtrinsic(call(200)); return err }(),
+		"text":           func() error { _, err := c.Sign([]byte("hello")); return err }(),
+	} {
+		if refused := (*agent.Error)(nil); !errors.As(err, &refused) || refused.Code != agent.CodePolicy {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

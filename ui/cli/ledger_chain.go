@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
+	"github.com/agon-arena/agon/auth/agent"
 	"github.com/agon-arena/agon/auth/coldkey"
 	"github.com/agon-arena/agon/ledger"
 	"github.com/agon-arena/agon/ledger/dial"
@@ -37,6 +38,9 @@ func (a *App) ledgerSigner(address string) (auth.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s, err := a.coldSignerElsewhere(address); s != nil || err != nil {
+		return s, err
+	}
 	cold, err := w.ColdkeyAddress()
 	if err == nil && cold == address {
 		// Opened for this one command; a password comes from BT_PW_… or the terminal.
@@ -53,8 +57,35 @@ func (a *App) ledgerSigner(address string) (auth.Signer, error) {
 	}
 	return nil, &agon.Error{
 		Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign; the hotkey in force is %s, and the wallet's coldkey is not on this machine", address, key.SS58()),
-		Mend: "name the wallet with --wallet.name and --wallet.hotkey; do what a coldkey signs where the coldkey is",
+		Mend: "name the wallet with --wallet.name and --wallet.hotkey; do what a coldkey signs where the coldkey is, or name its agent with AGON_COLDKEY_AGENT",
 	}
+}
+
+const (
+	// envColdAgent names the socket of an agent that signs for coldkeys, envColdProgram a
+	// program that does.
+	envColdAgent   = "AGON_COLDKEY_AGENT"
+	envColdProgram = "AGON_COLDKEY_PROGRAM"
+)
+
+// coldSignerElsewhere signs for an address with an agent or a program, where one is
+// named; nil: none is, or the agent has another key. Neither gets hotkeys to sign for.
+func (a *App) coldSignerElsewhere(address string) (auth.Signer, error) {
+	if command := a.Env.Getenv(envColdProgram); command != "" {
+		return agent.OpenProgram(command, address, a.IO.Err)
+	}
+	path := a.Env.Getenv(envColdAgent)
+	if path == "" {
+		return nil, nil
+	}
+	c, err := agent.Dial(path, address)
+	if refused := (*agent.Error)(nil); errors.As(err, &refused) && refused.Code == agent.CodeUnknownKey {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // coldSigner signs extrinsics of commands with a coldkey.
