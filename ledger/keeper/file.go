@@ -28,6 +28,8 @@ type state struct {
 	Given    mark      `json:"given"`
 	Tried    uint64    `json:"tried"` // block of a call whose answer is not known; 0 = none
 	Promises []promise `json:"promises"`
+	// Mechanism is that of the weights; files of before have the first.
+	Mechanism uint8 `json:"mechanism,omitempty"`
 
 	saved string // the bytes of the file
 }
@@ -124,7 +126,7 @@ const (
 )
 
 func (k *Keeper) load() error {
-	fresh := state{Version: version, Genesis: k.cfg.Genesis, Netuid: k.cfg.Netuid, Hotkey: k.cfg.Hotkey}
+	fresh := state{Version: version, Genesis: k.cfg.Genesis, Netuid: k.cfg.Netuid, Mechanism: k.cfg.Mechanism, Hotkey: k.cfg.Hotkey}
 	s, err := k.read(k.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) && k.cfg.Old != "" {
 		// What the old file knows of blocks may be of another chain: only its promises count.
@@ -170,8 +172,8 @@ func (k *Keeper) read(path string) (*state, error) {
 	switch {
 	case s.Version != version:
 		return nil, fmt.Errorf("read keeper %s: version %d, this one knows %d", path, s.Version, version)
-	case s.Netuid != k.cfg.Netuid || s.Hotkey != k.cfg.Hotkey:
-		return nil, fmt.Errorf("read keeper %s: it is of %s on subnet %d", path, s.Hotkey, s.Netuid)
+	case s.Netuid != k.cfg.Netuid || s.Mechanism != k.cfg.Mechanism || s.Hotkey != k.cfg.Hotkey:
+		return nil, fmt.Errorf("read keeper %s: it is of %s on mechanism %d of subnet %d", path, s.Hotkey, s.Mechanism, s.Netuid)
 	}
 	s.saved = string(b)
 	return &s, nil

@@ -41,6 +41,7 @@ type Config struct {
 	Ledger     Ledger
 	Genesis    string // hash of the chain's block 0; "": the ledger has none
 	Netuid     uint16
+	Mechanism  uint8 // of the subnet; a keeper keeps the weights of one
 	Hotkey     string
 	VersionKey uint64 // of the software that judges
 	// Path is the file of the keeper's state (see File); its directory exists.
@@ -123,6 +124,11 @@ func Open(cfg Config) (*Keeper, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	l, err := OnMechanism(cfg.Ledger, cfg.Mechanism)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Ledger = l
 	k := &Keeper{cfg: cfg, since: cfg.Now()}
 	if err := k.load(); err != nil {
 		return nil, err
@@ -499,7 +505,7 @@ func (k *Keeper) promise(ctx context.Context, m *ledger.Metagraph, w ledger.Weig
 		p.Salt[i] = binary.LittleEndian.Uint16(b[2*i:])
 	}
 	var err error
-	p.Hash, err = ledger.CommitHash(k.cfg.Hotkey, k.cfg.Netuid, w, p.Salt)
+	p.Hash, err = ledger.CommitHash(k.cfg.Hotkey, k.cfg.Netuid+ledger.MechanismStep*uint16(k.cfg.Mechanism), w, p.Salt)
 	return p, err
 }
 

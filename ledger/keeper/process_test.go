@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -52,8 +53,9 @@ func TestKeeperProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		k, err := Open(Config{Ledger: c, Genesis: genesis, Netuid: 1, Hotkey: key.SS58(), Path: os.Getenv(envFile)})
+	for i := 0; ; i++ {
+		mechanism := uint8(i % 2)
+		k, err := Open(Config{Ledger: c, Genesis: genesis, Netuid: 1, Mechanism: mechanism, Hotkey: key.SS58(), Path: fileOf(os.Getenv(envFile), mechanism)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,17 +65,24 @@ func TestKeeperProcess(t *testing.T) {
 	}
 }
 
-// counted is a ledger that counts the promises that it took, by epoch.
+// fileOf is a keeper's file of a mechanism.
+func fileOf(file string, mechanism uint8) string { return fmt.Sprintf("%s.%d", file, mechanism) }
+
+// counted is a ledger that counts the promises that it took, by epoch and mechanism.
 type counted struct {
 	*local.Ledger
 
 	mu       sync.Mutex
-	commits  map[uint64]int
-	revealed int
+	commits  map[[2]uint64]int
+	revealed [2]int
 }
 
 func (c *counted) CommitWeights(ctx context.Context, netuid uint16, hotkey string, hash ledger.Hash) error {
-	err := c.Ledger.CommitWeights(ctx, netuid, hotkey, hash)
+	return c.CommitMechanismWeights(ctx, netuid, 0, hotkey, hash)
+}
+
+func (c *counted) CommitMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, hash ledger.Hash) error {
+	err := c.Ledger.CommitMechanismWeights(ctx, netuid, mechanism, hotkey, hash)
 	if err != nil {
 		return err
 	}
@@ -81,22 +90,27 @@ func (c *counted) CommitWeights(ctx context.Context, netuid uint16, hotkey strin
 	if err != nil {
 		return err
 	}
+	m, _ = m.Mechanism(mechanism)
 	n, _ := m.Neuron(hotkey)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, x := range n.Commits {
 		if x.Hash == hash {
-			c.commits[x.Epoch]++
+			c.commits[[2]uint64{x.Epoch, uint64(mechanism)}]++
 		}
 	}
 	return nil
 }
 
 func (c *counted) RevealWeights(ctx context.Context, netuid uint16, hotkey string, w ledger.Weights, salt []uint16) error {
-	err := c.Ledger.RevealWeights(ctx, netuid, hotkey, w, salt)
+	return c.RevealMechanismWeights(ctx, netuid, 0, hotkey, w, salt)
+}
+
+func (c *counted) RevealMechanismWeights(ctx context.Context, netuid uint16, mechanism uint8, hotkey string, w ledger.Weights, salt []uint16) error {
+	err := c.Ledger.RevealMechanismWeights(ctx, netuid, mechanism, hotkey, w, salt)
 	if err == nil {
 		c.mu.Lock()
-		c.revealed++
+		c.revealed[mechanism]++
 		c.mu.Unlock()
 	}
 	return err
@@ -121,19 +135,22 @@ func TestKilledProcess(t *testing.T) {
 	if want > 40 {
 		lags = []uint64{0, 1, 3, 6, 10, 20}
 	}
-	commits, revealed, kills := 0, 0, 0
+	commits, revealed, kills := [2]int{}, [2]int{}, 0
 	for _, lag := range lags {
 		c, n := killProcesses(t, r, lag, (want+len(lags)-1)/len(lags))
 		kills += n
-		for epoch, n := range c.commits {
+		for at, n := range c.commits {
 			if n != 1 {
-				t.Errorf("lag %d: %d promises in epoch %d", lag, n, epoch)
+				t.Errorf("lag %d: %d promises in epoch %d of mechanism %d", lag, n, at[0], at[1])
 			}
+			commits[at[1]]++
 		}
-		commits, revealed = commits+len(c.commits), revealed+c.revealed
+		for id, n := range c.revealed {
+			revealed[id] += n
+		}
 	}
-	t.Logf("%d kills, %d epochs promised, %d reveals", kills, commits, revealed)
-	if kills < want || commits == 0 {
+	t.Logf("%d kills, %d epochs promised, %d reveals, on each mechanism", kills, commits, revealed)
+	if kills < want || commits[0] == 0 || commits[1] == 0 {
 		t.Errorf("%d kills, %d epochs promised", kills, commits)
 	}
 }
@@ -159,7 +176,10 @@ func killProcesses(t *testing.T, r *rand.Rand, lag uint64, want int) (*counted, 
 	if err := l.EnsureSubnet(t.Context(), 1, local.Subnet{OwnerHotkey: key.SS58(), OwnerColdkey: key.SS58(), Hyper: &h}); err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{Ledger: l, commits: map[uint64]int{}}
+	if err := l.SetRule(t.Context(), 1, key.SS58(), "mechanism_count", 2); err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{Ledger: l, commits: map[[2]uint64]int{}}
 	node, err := rpc.New(rpc.Config{Ledger: c, Genesis: t.Name(), Replay: l, BlockTime: l.BlockTime(), Lag: lag})
 	if err != nil {
 		t.Fatal(err)
@@ -191,12 +211,16 @@ func killProcesses(t *testing.T, r *rand.Rand, lag uint64, want int) (*counted, 
 	defer s.Close()
 	file := filepath.Join(dir, "keeper.json")
 	kills := 0
-	promised := func() int {
+	promised := func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.commits)
+		on := [2]bool{}
+		for at := range c.commits {
+			on[at[1]] = true
+		}
+		return on[0] && on[1]
 	}
-	for ; kills < want || promised() == 0 && kills < 10*want; kills++ { // a slow machine promises later
+	for ; kills < want || !promised() && kills < 10*want; kills++ { // a slow machine promises later
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKeeperProcess$", "-test.timeout", "10m")
 		cmd.Env = append(os.Environ(), envNode+"="+s.URL, envFile+"="+file, "GORACE=atexit_sleep_ms=0")
 		mu.Lock()
@@ -209,27 +233,39 @@ func killProcesses(t *testing.T, r *rand.Rand, lag uint64, want int) (*counted, 
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("the keeper ended by itself")
 		}
-		promises := map[ledger.Hash]bool{}
-		k := &Keeper{cfg: Config{Netuid: 1, Hotkey: key.SS58()}}
-		if kept, err := k.read(file); err == nil {
-			for _, p := range kept.Promises {
-				hash, err := ledger.CommitHash(key.SS58(), 1, p.Weights, p.Salt)
-				if err != nil {
-					t.Fatal(err)
-				}
-				promises[hash] = true
-			}
-		}
-		m, err := l.Metagraph(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, _ := m.Neuron(key.SS58())
-		for _, x := range n.Commits {
-			if x.Epoch+m.Hyper.RevealEpochs() >= m.EpochIndex() && !promises[x.Hash] {
-				t.Errorf("lag %d, kill %d: the plaintext of a promise of epoch %d is lost", lag, kills, x.Epoch)
+		for id := range uint8(2) {
+			for _, epoch := range lost(t, l, key.SS58(), fileOf(file, id), id) {
+				t.Errorf("lag %d, kill %d: the plaintext of a promise of epoch %d of mechanism %d is lost", lag, kills, epoch, id)
 			}
 		}
 	}
 	return c, kills
+}
+
+// lost lists the epochs of a mechanism's promises that wait and of which the file has no plaintext.
+func lost(t *testing.T, l *local.Ledger, hotkey, file string, mechanism uint8) (epochs []uint64) {
+	t.Helper()
+	promises := map[ledger.Hash]bool{}
+	k := &Keeper{cfg: Config{Netuid: 1, Mechanism: mechanism, Hotkey: hotkey}}
+	if kept, err := k.read(file); err == nil {
+		for _, p := range kept.Promises {
+			hash, err := ledger.CommitHash(hotkey, 1+ledger.MechanismStep*uint16(mechanism), p.Weights, p.Salt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			promises[hash] = true
+		}
+	}
+	m, err := l.Metagraph(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ = m.Mechanism(mechanism)
+	n, _ := m.Neuron(hotkey)
+	for _, x := range n.Commits {
+		if x.Epoch+m.Hyper.RevealEpochs() >= m.EpochIndex() && !promises[x.Hash] {
+			epochs = append(epochs, x.Epoch)
+		}
+	}
+	return epochs
 }

@@ -82,7 +82,7 @@ func balanced(t testing.TB, l *Ledger, netuid uint16, burned uint64) {
 		for _, stake := range sub.Stakes {
 			sum += stake
 		}
-		for hotkey, rates := range s.Root.Rates { // what is to be claimed is nobody's stake yet
+		for hotkey, rates := range s.Root.Rates { // what is to be claimed is not staked yet
 			sum += pool.F32(s.Root.Stakes[hotkey]).Mul(pool.Wide{Lo: rates[netuid]}, 32).Whole32()
 			for _, claimed := range s.Root.Claimed[netuid][hotkey] {
 				sum -= min(sum, claimed)

@@ -215,7 +215,7 @@ func (s *state) unstakeFrom(p place, hotkey, coldkey string, amount uint64, limi
 	if err != nil {
 		return 0, err
 	}
-	// The fee is nobody's: no block has an author here. It is burned, and stays counted.
+	// No block has an author here, who would get the fee: it is burned, and stays counted.
 	p.book.take(s.Owners[hotkey], hotkey, coldkey, sold.Alpha)
 	p.alpha.Out -= min(p.alpha.Out, sold.Alpha-sold.Fee)
 	p.alpha.Volume = addRao(p.alpha.Volume, sold.Tao)

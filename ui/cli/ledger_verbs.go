@@ -383,6 +383,7 @@ func fieldsText(fields []ledger.Field) string {
 type setWeightsOptions struct {
 	Netuid     int
 	VersionKey uint64
+	Mechanism  uint8
 	Plan       bool
 }
 
@@ -413,6 +414,7 @@ block, actions, uids, values}; of a plan {call, ready, earliest, reasons, next_e
 	}
 	NetuidFlag(cmd, &o.Netuid)
 	cmd.Flags().Uint64Var(&o.VersionKey, "version-key", 0, "`version` of the software that judges")
+	cmd.Flags().Uint8Var(&o.Mechanism, "mechanism", 0, "`number` of the subnet's mechanism that the weights are for")
 	cmd.Flags().BoolVar(&o.Plan, "plan", false, "only say when and why not now")
 	return cmd
 }
@@ -458,7 +460,11 @@ func (a *App) setWeights(ctx context.Context, o setWeightsOptions, words []strin
 		if err != nil {
 			return err
 		}
-		m, err := l.Metagraph(ctx, n)
+		on, err := keeper.OnMechanism(l, o.Mechanism)
+		if err != nil {
+			return err
+		}
+		m, err := on.Metagraph(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -474,7 +480,7 @@ func (a *App) setWeights(ctx context.Context, o setWeightsOptions, words []strin
 		case len(uids) == 0:
 			return output.Usage("", "name them, such as 3=0.5", "`agon ledger set-weights` wants weights")
 		default:
-			if err := l.SetWeights(ctx, n, key.SS58(), ledger.Weights{UIDs: uids, Values: values, VersionKey: o.VersionKey}); err != nil {
+			if err := on.SetWeights(ctx, n, key.SS58(), ledger.Weights{UIDs: uids, Values: values, VersionKey: o.VersionKey}); err != nil {
 				return err
 			}
 			v.Actions = append(v.Actions, keeper.ActionSet)
@@ -501,14 +507,17 @@ func (a *App) keepWeights(ctx context.Context, l ledger.Full, o setWeightsOption
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	cfg := keeper.Config{
-		Ledger: l, Netuid: v.Netuid, Hotkey: v.Hotkey, VersionKey: o.VersionKey, Now: a.Now,
+		Ledger: l, Netuid: v.Netuid, Mechanism: o.Mechanism, Hotkey: v.Hotkey, VersionKey: o.VersionKey, Now: a.Now,
 		Path: filepath.Join(dir, fmt.Sprintf("%d-%s.json", v.Netuid, v.Hotkey)),
+	}
+	if o.Mechanism > 0 {
+		cfg.Path = filepath.Join(dir, fmt.Sprintf("%d-%d-%s.json", v.Netuid, o.Mechanism, v.Hotkey))
 	}
 	if chain, ok := l.(*subtensor.Client); ok { // the same hotkey may validate the same netuid of two chains
 		if cfg.Genesis, err = chain.Genesis(ctx); err != nil {
 			return nil, err
 		}
-		cfg.Old, cfg.Path = cfg.Path, filepath.Join(dir, keeper.File(cfg.Genesis, v.Netuid, 0, v.Hotkey))
+		cfg.Old, cfg.Path = cfg.Path, filepath.Join(dir, keeper.File(cfg.Genesis, v.Netuid, o.Mechanism, v.Hotkey))
 	}
 	k, err := keeper.Open(cfg)
 	if err != nil {
