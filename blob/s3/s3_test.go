@@ -172,20 +172,24 @@ func meets(t *testing.T, s *s3test.Server) {
 		t.Fatal(err)
 	}
 	put := make(chan error, 1)
-	err = x.Sweep(t.Context(), time.Now().Add(time.Minute), func(blob.Kept) bool { return true }, func(blob.Kept) {
-		// It goes below the mark: what puts now has to wait.
-		if _, err := s.Client().StatObject(t.Context(), x.bucket, x.gone(d.Hex()[:2]), minio.StatObjectOptions{}); err == nil {
+	first := d.Hex()[:2]
+	// The second look of a Sweep is below the mark: what puts now has to wait.
+	err = x.sweep(t.Context(), first, func(fn func(blob.Kept)) error {
+		return x.below(t.Context(), first, func(k blob.Kept) error {
+			if _, err := s.Client().StatObject(t.Context(), x.bucket, x.gone(first), minio.StatObjectOptions{}); err != nil {
+				return err
+			}
 			go func() { _, err := x.Put(t.Context(), b); put <- err }()
 			select {
 			case err := <-put:
 				t.Errorf("the put returned during the sweep: %v", err)
+				put <- err
 			case <-time.After(2 * markPause): // it does not return: nothing to wait for
 			}
-			return
-		}
-		t.Error("a blob goes without a mark")
-		put <- nil
-	})
+			fn(k)
+			return nil
+		})
+	}, func(blob.Kept) {})
 	if err != nil {
 		t.Fatal(err)
 	}
