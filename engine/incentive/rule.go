@@ -145,16 +145,19 @@ func (r Rule) CheckNumbers(own map[string]float64) error {
 	return r.Check(r.Of(own))
 }
 
+// OneSeat reports whether the last to take the seat is all that Sit looks at.
+func (r Rule) OneSeat() bool { return r.Standings == nil && r.Seats == nil }
+
 // Sit says who sits after those entered, oldest first, in an arena with these numbers.
 func (r Rule) Sit(own map[string]float64, entered []Entry) []Entry {
 	if len(entered) == 0 {
 		return nil
 	}
+	if r.OneSeat() {
+		return entered[len(entered)-1:]
+	}
 	if r.Standings != nil {
 		return r.Standings(r.Of(own), entered)
-	}
-	if r.Seats == nil {
-		return entered[len(entered)-1:]
 	}
 	return r.Seats(entered)
 }

@@ -41,7 +41,12 @@ func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.
 	if err != nil {
 		return rule, nil, err
 	}
-	list, err := tx.Seated(a.ID)
+	// Of one seat the last to take it sits: an old arena has thousands who did.
+	read := tx.Seated
+	if rule.OneSeat() && a.Supply == nil {
+		read = tx.LastSeated
+	}
+	list, err := read(a.ID)
 	if err != nil {
 		return rule, nil, err
 	}

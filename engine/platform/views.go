@@ -222,6 +222,16 @@ func (p *Platform) Facts(ctx context.Context, arena string) (ArenaFacts, error) 
 	return ArenaFacts{Submissions: int(t.Submissions), Miners: int(t.Miners), CostMicros: t.CostMicros}, err
 }
 
+// Names are the names of submissions, which everybody may read, without those that
+// are not there.
+func (p *Platform) Names(ctx context.Context, ids []string) (out map[string]string, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		out, err = tx.Names(ids)
+		return err
+	})
+	return out, err
+}
+
 // Tasks tells how the tasks of an arena were played.
 func (p *Platform) Tasks(ctx context.Context, arena string) (out []store.TaskStat, err error) {
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {

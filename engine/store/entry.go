@@ -315,13 +315,28 @@ func (t *Tx) PutSeat(s agon.Seat) error {
 // Seated returns the submissions of an arena that ever took a seat, in that
 // order, each with the time it did. One that was banned since never sat.
 func (t *Tx) Seated(arena string) ([]Seated, error) {
-	return many(t, func(r scanner) (s Seated, err error) {
-		var at int64
-		s.Entry, err = scanEntryAnd(r, &at)
-		s.At = fromMicros(at)
-		return s, err
-	}, `SELECT `+seatedColumns+`, d.at FROM decisions d JOIN submissions s ON s.id = d.challenger
-		WHERE d.arena = $1 AND d.outcome = 'took_seat' AND s.state <> 'excluded' ORDER BY d.n`, arena)
+	return many(t, scanSeated, seatedOf+` ORDER BY d.n`, arena)
+}
+
+// LastSeated returns the last of Seated that no script answered, or where there is none
+// the last of all; none where nobody took a seat.
+func (t *Tx) LastSeated(arena string) ([]Seated, error) {
+	for _, which := range []string{` AND s.scripted = 0`, ``} {
+		if list, err := many(t, scanSeated, seatedOf+which+` ORDER BY d.n DESC LIMIT 1`, arena); err != nil || len(list) > 0 {
+			return list, err
+		}
+	}
+	return nil, nil
+}
+
+const seatedOf = `SELECT ` + seatedColumns + `, d.at FROM decisions d JOIN submissions s ON s.id = d.challenger
+	WHERE d.arena = $1 AND d.outcome = 'took_seat' AND s.state <> 'excluded'`
+
+func scanSeated(r scanner) (s Seated, err error) {
+	var at int64
+	s.Entry, err = scanEntryAnd(r, &at)
+	s.At = fromMicros(at)
+	return s, err
 }
 
 // Seated is a submission that took a seat.

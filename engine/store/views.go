@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,30 @@ func (t *Tx) TaskValues(submissions []string) ([]TaskValue, error) {
 		return v, err
 	}, `SELECT r.submission, s.task, avg(s.value) FROM runs r JOIN scores s ON s.run = r.id
 		WHERE r.submission IN (`+holders(len(args))+`) AND substr(r.grp, 1, 7) <> 'canary ' GROUP BY r.submission, s.task ORDER BY r.submission, s.task`, args...)
+}
+
+// namesAtOnce bounds the ids of one statement.
+const namesAtOnce = 200
+
+// Names returns the names of submissions, without those that are not there.
+func (t *Tx) Names(ids []string) (map[string]string, error) {
+	out := map[string]string{}
+	for part := range slices.Chunk(ids, namesAtOnce) {
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = id
+		}
+		_, err := many(t, func(r scanner) (struct{}, error) {
+			var id, name string
+			err := r.Scan(&id, &name)
+			out[id] = name
+			return struct{}{}, err
+		}, `SELECT id, name FROM submissions WHERE id IN (`+holders(len(args))+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Outcome is how often counted attempts of a submission ended in a way.

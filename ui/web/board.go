@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -174,18 +175,14 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if d.Queue, err = s.cfg.Platform.Queue(ctx, id); err != nil {
 		return nil, err
 	}
-	if err := s.decisions(ctx, q, d); err != nil {
+	if err := s.decisions(ctx, d); err != nil {
 		return nil, err
 	}
 	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID, 2), headline(d)
 	d.Picture, d.About = s.pictureOf(a.Arena), d.Lead
 	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
-	for i := range d.Reigns {
-		sub, err := s.cfg.Platform.Submission(ctx, q.caller, d.Reigns[i].Submission)
-		if err != nil {
-			return nil, err
-		}
-		d.Reigns[i].Name = sub.Name
+	if err := s.reigned(ctx, d.Reigns); err != nil {
+		return nil, err
 	}
 	d.History = seatHistory(d.Reigns, s.cfg.Now())
 	if g, err := s.ledgerOf(a.Arena).Metagraph(ctx, a.Netuid); err != nil {
@@ -235,7 +232,7 @@ const (
 	shownReigns    = 50
 )
 
-func (s *server) decisions(ctx context.Context, q *request, d *boardData) error {
+func (s *server) decisions(ctx context.Context, d *boardData) error {
 	list, err := s.cfg.Platform.Decisions(ctx, d.Arena.ID, 1000)
 	if err != nil {
 		return err
@@ -249,35 +246,32 @@ func (s *server) decisions(ctx context.Context, q *request, d *boardData) error 
 		}
 		d.Reigns = append(d.Reigns, reign{Submission: x.Challenger, Score: x.Score, From: x.At})
 	}
-	names := map[string]string{}
-	for _, r := range d.Rows {
-		names[r.ID] = r.Name
+	last := list[max(0, len(list)-shownDecisions):]
+	var ids []string
+	for _, x := range last {
+		ids = append(ids, x.Challenger, x.Incumbent)
 	}
-	name := func(id string) (string, error) {
-		if id == "" {
-			return "", nil
-		}
-		if n, ok := names[id]; ok {
-			return n, nil
-		}
-		sub, err := s.cfg.Platform.Submission(ctx, q.caller, id)
-		if err != nil {
-			return "", err
-		}
-		names[id] = sub.Name
-		return sub.Name, nil
+	names, err := s.cfg.Platform.Names(ctx, ids)
+	if err != nil {
+		return err
 	}
-	for i := len(list) - 1; i >= 0 && len(d.Decisions) < shownDecisions; i-- {
-		r := decisionRow{Decision: list[i]}
-		if r.Name, err = name(r.Challenger); err != nil {
-			return err
-		}
-		if r.Against, err = name(r.Incumbent); err != nil {
-			return err
-		}
-		d.Decisions = append(d.Decisions, r)
+	for _, x := range slices.Backward(last) {
+		d.Decisions = append(d.Decisions, decisionRow{Decision: x, Name: names[x.Challenger], Against: names[x.Incumbent]})
 	}
 	return nil
+}
+
+// reigned names who sat.
+func (s *server) reigned(ctx context.Context, list []reign) error {
+	ids := make([]string, len(list))
+	for i, r := range list {
+		ids[i] = r.Submission
+	}
+	names, err := s.cfg.Platform.Names(ctx, ids)
+	for i := range list {
+		list[i].Name = names[list[i].Submission]
+	}
+	return err
 }
 
 // pageNumber reads ?page=N; anything else is the default.
@@ -325,11 +319,12 @@ func (s *server) tasks(q *request) error {
 			Chart *Chart
 			// Solvers are the names of those who solved a task first, by id.
 			Solvers map[string]string
-		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a, Solvers: map[string]string{}}
+		}{base: q.base("Tasks of "+a.Title, a.ID), Arena: a}
 		seen, err := s.cfg.Platform.ArenaTasks(ctx, platform.Caller{}, a.ID)
 		if err != nil {
 			return nil, err
 		}
+		var solvers []string
 		for _, t := range seen {
 			r := taskRow{
 				TaskRef:  agon.TaskRef{Key: t.Task, Digest: t.Digest, Hidden: t.Hidden},
@@ -338,14 +333,13 @@ func (s *server) tasks(q *request) error {
 			if x := r.Stat; x != nil && x.EarlyN > 0 && x.LateN > 0 && x.Submissions >= minDrift {
 				r.Drift, r.Drifts = x.Late-x.Early, true
 			}
-			if r.Stat != nil && r.Stat.FirstSolver != "" && data.Solvers[r.Stat.FirstSolver] == "" {
-				sub, err := s.cfg.Platform.Submission(ctx, q.caller, r.Stat.FirstSolver)
-				if err != nil {
-					return nil, err
-				}
-				data.Solvers[sub.ID] = sub.Name
+			if r.Stat != nil && r.Stat.FirstSolver != "" {
+				solvers = append(solvers, r.Stat.FirstSolver)
 			}
 			data.Tasks = append(data.Tasks, r)
+		}
+		if data.Solvers, err = s.cfg.Platform.Names(ctx, solvers); err != nil {
+			return nil, err
 		}
 		data.Chart = taskMeans(data.Tasks)
 		return s.bytes("tasks", data)

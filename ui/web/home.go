@@ -84,7 +84,7 @@ func (s *server) arenas(q *request) error {
 				data.Kind, data.Example = a.Kind, a.ID
 			}
 		}
-		if data.News, err = s.happenings(ctx, q, list, shownHappening); err != nil {
+		if data.News, err = s.happenings(ctx, list, shownHappening); err != nil {
 			return nil, err
 		}
 		return s.bytes("arenas", data)
@@ -148,7 +148,7 @@ func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCar
 }
 
 // happenings are the last decisions of arenas, newest first.
-func (s *server) happenings(ctx context.Context, q *request, arenas []client.Arena, limit int) ([]happening, error) {
+func (s *server) happenings(ctx context.Context, arenas []client.Arena, limit int) ([]happening, error) {
 	var out []happening
 	for _, a := range arenas {
 		list, err := s.cfg.Platform.Decisions(ctx, a.ID, readDecisions)
@@ -161,14 +161,15 @@ func (s *server) happenings(ctx context.Context, q *request, arenas []client.Are
 	}
 	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
 	out = out[:min(len(out), limit)]
-	for i := range out {
-		sub, err := s.cfg.Platform.Submission(ctx, q.caller, out[i].Submission)
-		if err != nil {
-			return nil, err
-		}
-		out[i].Name = sub.Name
+	ids := make([]string, len(out))
+	for i, x := range out {
+		ids[i] = x.Submission
 	}
-	return out, nil
+	names, err := s.cfg.Platform.Names(ctx, ids)
+	for i := range out {
+		out[i].Name = names[out[i].Submission]
+	}
+	return out, err
 }
 
 // longSentence is how many bytes of a decision's sentence a list shows at most, where

@@ -57,6 +57,8 @@ type Submissions interface {
 	Submissions(ctx context.Context, c platform.Caller, arena, miner, cursor string, limit int) (*client.Page[client.Submission], error)
 	Submission(ctx context.Context, c platform.Caller, id string) (*client.Submission, error)
 	SubmissionFiles(ctx context.Context, c platform.Caller, id string) ([]client.File, error)
+	// Names are the names of submissions; of one that is not there it has none.
+	Names(ctx context.Context, ids []string) (map[string]string, error)
 	// Values are the values of submissions by task.
 	Values(ctx context.Context, submissions []string) (map[string]map[string]float64, error)
 	// RoleOf says what c is to a submission: the same role reads the same.

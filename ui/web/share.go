@@ -69,7 +69,7 @@ func (s *server) feed(q *request) error {
 				return nil, err
 			}
 		}
-		news, err := s.happenings(ctx, q, list, shownFeed)
+		news, err := s.happenings(ctx, list, shownFeed)
 		if err != nil {
 			return nil, err
 		}

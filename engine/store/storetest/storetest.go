@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) *store.Store) {
 		{"runs of a group go to different validators", groups},
 		{"rows of a coordinator", docs},
 		{"facts of what a rule refused", refusedFacts},
+		{"who took a seat", seats},
 		{"vettings", vettings},
 		{"statements that are put off", putOff},
 		{"closed", closed},
