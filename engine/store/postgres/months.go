@@ -164,15 +164,19 @@ const oldRange = "events_range"
 func (e *engine) checkOld(ctx context.Context) (upTo string, ready bool, err error) {
 	var parted, empty bool
 	var now time.Time
-	if err := e.db.QueryRowContext(ctx, `SELECT relkind = 'p', NOT EXISTS (SELECT 1 FROM events), now() FROM pg_class WHERE oid = 'events'::regclass`).
-		Scan(&parted, &empty, &now); err != nil {
-		return "", false, fmt.Errorf("look at events: %w", err)
+	// Alone: another process that starts may be putting a table in the place of this one.
+	busy, err := e.alone(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT relkind = 'p', NOT EXISTS (SELECT 1 FROM events), now() FROM pg_class WHERE oid = 'events'::regclass`).
+			Scan(&parted, &empty, &now)
+	})
+	if err != nil || busy {
+		return "", false, err
 	}
 	upTo = firstID(monthOf(now, 2)) // runs that are made meanwhile fit too
 	if parted || empty {
 		return "", true, nil
 	}
-	busy, err := e.alone(ctx, func(tx *sql.Tx) error {
+	busy, err = e.alone(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE events DROP CONSTRAINT IF EXISTS %s, ADD CONSTRAINT %s CHECK (run < '%s') NOT VALID`, oldRange, oldRange, upTo))
 		return err
 	})

@@ -65,7 +65,7 @@ func count(t *testing.T, s *store.Store, runs ...string) (n int) {
 // Events stand apart by the month in which their run was made.
 func TestMonths(t *testing.T) {
 	server := pgtest.Start(t)
-	for name, fn := range map[string]func(*testing.T, *pgtest.Server){"new": newMonths, "of before": oldMonths, "left alone": noMonths, "dropped": dropMonths} {
+	for name, fn := range map[string]func(*testing.T, *pgtest.Server){"new": newMonths, "many at once": manyMonths, "of before": oldMonths, "left alone": noMonths, "dropped": dropMonths} {
 		t.Run(name, func(t *testing.T) { fn(t, server) })
 	}
 }
@@ -90,6 +90,28 @@ func newMonths(t *testing.T, server *pgtest.Server) {
 		t.Errorf("opened again: %v", again)
 	}
 	server.Exec(t, at[strings.LastIndexByte(at, '/')+1:], `DO $$ BEGIN IF (SELECT count(*) FROM `+list[0]+`) <> 1 OR (SELECT count(*) FROM events_rest) <> 1 THEN RAISE 'elsewhere'; END IF; END $$`)
+}
+
+// Servers that start at the same moment over a new database make its months once.
+func manyMonths(t *testing.T, server *pgtest.Server) {
+	at := server.Database(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), at)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if list := tables(t, at); len(list) != ahead+2 {
+		t.Errorf("partitions: %v", list)
+	}
 }
 
 // A database of before gets months while a server of before is at work: nothing is
