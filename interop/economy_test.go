@@ -87,9 +87,9 @@ func TestMetagraphTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got struct{ Median, Least float64 }
+	var got struct{ Median, Least, CPU float64 }
 	if err := json.Unmarshal(out, &got); err != nil || got.Median <= 0 {
 		t.Fatalf("%s: %v", out, err)
 	}
-	t.Logf("SDK 10.5: a full metagraph of 256 in %.1f ms at the median, %.1f ms at the least (asked: 20 ms)", got.Median, got.Least)
+	t.Logf("SDK 10.5: a full metagraph of 256 in %.1f ms at the median, %.1f ms at the least, of which the SDK itself works %.1f ms (asked: 20 ms)", got.Median, got.Least, got.CPU)
 }

@@ -32,6 +32,9 @@ type Options struct {
 	Why     string
 	// Replay plays a run again that asked nobody for anything; nil: nothing is played again.
 	Replay func(ctx context.Context, b *Bundle, r *Run) ([]agon.Score, error)
+	// BlockHash asks the arena's chain for the hash of a block, "" = it is not there yet;
+	// nil: the hash that a submission's seeds come of is the server's word.
+	BlockHash func(ctx context.Context, number uint64) (string, error)
 	// Pair compares two scores of a task as the arena's kind does; nil: by their values.
 	Pair func(numbers map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair
 }
@@ -133,7 +136,7 @@ func Check(ctx context.Context, b *Bundle, o Options) *Report {
 		k.run(ctx, r)
 	}
 	k.where = ""
-	k.seeds()
+	k.seeds(ctx)
 	k.hidden()
 	k.decision()
 	k.Report.OK = len(k.Wrong) == 0

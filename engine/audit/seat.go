@@ -2,10 +2,12 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -16,7 +18,7 @@ import (
 
 // seeds computes the seeds of the runs again, when the secret of their set
 // period has been shown.
-func (k *checker) seeds() {
+func (k *checker) seeds(ctx context.Context) {
 	s, p := k.b.Submission, k.b.Seeds
 	switch {
 	case s.Beacon == nil || s.Beacon.Period < 0:
@@ -89,7 +91,25 @@ func (k *checker) seeds() {
 		k.open("seeds of later sets", "%d runs are on sets of periods whose secrets are shown when they end", later)
 	}
 	if s.Beacon.Rule == agon.BeaconBlock {
-		k.open("beacon", "the server says that block %d has the hash %s: compare it with the chain", s.Beacon.Block, s.Beacon.Hash)
+		k.beacon(ctx, s.Beacon)
+	}
+}
+
+// beacon compares the hash of the block that seeds come of with the chain's.
+func (k *checker) beacon(ctx context.Context, b *agon.Beacon) {
+	if k.o.BlockHash == nil {
+		k.open("beacon", "the server says that block %d has the hash %s: compare it with the chain", b.Block, b.Hash)
+		return
+	}
+	switch hash, err := k.o.BlockHash(ctx, b.Block); {
+	case err != nil:
+		k.open("beacon", "the chain was asked for block %d: %v", b.Block, err)
+	case hash == "":
+		k.wrong("beacon", "the server says that block %d has the hash %.80s, and the chain does not have that block", b.Block, b.Hash)
+	case !strings.EqualFold(hash, b.Hash):
+		k.wrong("beacon", "the server says that block %d has the hash %.80s, the chain says %.80s", b.Block, b.Hash, hash)
+	default:
+		k.ok("beacon", "block %d has the hash that the seeds come of, as the chain says", b.Block)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/engine/audit"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/translog"
+	"github.com/agon-arena/agon/ledger/dial"
 	"github.com/agon-arena/agon/ui/cli/output"
 )
 
@@ -40,6 +41,7 @@ type verifyFlags struct {
 	log       string
 	witnesses []string
 	bundle    string
+	chain     string
 }
 
 func (a *App) verifyCmd(j Judges) *cobra.Command {
@@ -98,6 +100,7 @@ Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.
 	f.BoolVar(&v.replay, "replay", false, "play again what asked no model and no tool, in a box on this machine")
 	f.BoolVar(&v.noJudge, "no-judge", false, "do not judge the evidence again")
 	f.StringVar(&v.log, "log", "", "public `key` of the transparency log, NAME+HASH+BASE64")
+	f.StringVar(&v.chain, "chain", "", "compare the block that seeds come of with this `network` or node: finney, test, or addresses")
 	f.StringSliceVar(&v.witnesses, "witness", nil, "public `key` of a witness whose cosignature is looked for")
 	f.StringVar(&v.bundle, "bundle", "", "check this `file` from agon export, offline")
 	return cmd
@@ -212,6 +215,15 @@ func (a *App) collect(ctx context.Context, c *client.Client, name string, attemp
 
 func (a *App) verify(ctx context.Context, j Judges, args []string, v verifyFlags) (*audit.Report, error) {
 	o := audit.Options{LogKey: v.log, Witnesses: v.witnesses, Gateways: v.gateways, Why: "not judged again (--no-judge)"}
+	if v.chain != "" {
+		p, err := dial.Parse(v.chain)
+		if err != nil || p.Own() {
+			return nil, output.Usage("chain", "give a network, or http, https, ws or wss addresses", "%q is not a chain", v.chain)
+		}
+		l := dial.NewLazy(p, dial.Config{Now: a.Now})
+		defer func() { _ = l.Close() }() // it was read only
+		o.BlockHash = l.BlockHash
+	}
 	if v.bundle != "" {
 		f, err := os.Open(v.bundle)
 		if err != nil {
