@@ -79,18 +79,8 @@ type TaskRef struct {
 	Image string `json:"image,omitempty"`
 	// Datasets are those that it names, as WHERE@sha256:….
 	Datasets []string `json:"datasets,omitempty"`
-}
-
-// Limits bound one execution environment. Zero means the driver's default.
-type Limits struct {
-	WallMS      int64 `json:"wall_ms" toml:"wall_ms"`
-	CPUMS       int64 `json:"cpu_ms,omitempty" toml:"cpu_ms"`   // CPU time, all processes together
-	CPUMilli    int64 `json:"cpu_milli" toml:"cpu_milli"`       // 1000 = one core
-	MemoryBytes int64 `json:"memory_bytes" toml:"memory_bytes"` // resident, swap included
-	Pids        int64 `json:"pids" toml:"pids"`
-	DiskBytes   int64 `json:"disk_bytes" toml:"disk_bytes"` // everything writable
-	Inodes      int64 `json:"inodes" toml:"inodes"`
-	OutputBytes int64 `json:"output_bytes" toml:"output_bytes"` // stdout and stderr, each; more ends the run
+	// GPU is what accelerators its boxes need; nil: none.
+	GPU *GPUNeed `json:"gpu,omitempty"`
 }
 
 // Budget bounds what one run may spend at the gateway.

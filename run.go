@@ -104,6 +104,8 @@ type Driver struct {
 	Images []string `json:"images,omitempty"`
 	// Datasets are the digests of the data sets that boxes of the attempt were shown, sorted.
 	Datasets []string `json:"datasets,omitempty"`
+	// GPUs are those that boxes of the attempt were given, none to share, sorted by id.
+	GPUs []GPU `json:"gpus,omitempty"`
 }
 
 // Record is what a play left, as the kind tells it. It carries no verdict and

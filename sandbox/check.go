@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -61,19 +62,25 @@ type limitRow struct {
 	name          string
 	value         *int64
 	standard, min int64
+	max           int64 // 0: maxLimit
 }
+
+// most is the largest value that a box takes.
+func (r limitRow) most() int64 { return cmp.Or(r.max, maxLimit) }
 
 func limitRows(l *agon.Limits) []limitRow {
 	d := DefaultLimits
 	return []limitRow{
-		{"wall_ms", &l.WallMS, d.WallMS, 1},
-		{"cpu_ms", &l.CPUMS, 0, 1},
-		{"cpu_milli", &l.CPUMilli, d.CPUMilli, 1},
-		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes, 8 << 20},
-		{"pids", &l.Pids, d.Pids, 16},
-		{"disk_bytes", &l.DiskBytes, d.DiskBytes, 1},
-		{"inodes", &l.Inodes, d.Inodes, 1},
-		{"output_bytes", &l.OutputBytes, d.OutputBytes, 1},
+		{"wall_ms", &l.WallMS, d.WallMS, 1, 0},
+		{"cpu_ms", &l.CPUMS, 0, 1, 0},
+		{"cpu_milli", &l.CPUMilli, d.CPUMilli, 1, 0},
+		{"memory_bytes", &l.MemoryBytes, d.MemoryBytes, 8 << 20, 0},
+		{"pids", &l.Pids, d.Pids, 16, 0},
+		{"disk_bytes", &l.DiskBytes, d.DiskBytes, 1, 0},
+		{"inodes", &l.Inodes, d.Inodes, 1, 0},
+		{"output_bytes", &l.OutputBytes, d.OutputBytes, 1, 0},
+		{"gpus", &l.GPUs, 0, 1, agon.MaxTaskGPUs},
+		{"gpu_memory_bytes", &l.GPUMemoryBytes, 0, 1, agon.MaxGPUMemory},
 	}
 }
 
@@ -82,8 +89,8 @@ func limitRows(l *agon.Limits) []limitRow {
 // limits asks it, so that no run is planned that cannot be played.
 func CheckLimits(l agon.Limits) (wrong []BadLimit) {
 	for _, r := range limitRows(&l) {
-		if v := *r.value; v != 0 && (v < r.min || v > maxLimit) {
-			wrong = append(wrong, BadLimit{r.name, v, r.min, maxLimit})
+		if v := *r.value; v != 0 && (v < r.min || v > r.most()) {
+			wrong = append(wrong, BadLimit{r.name, v, r.min, r.most()})
 		}
 	}
 	return wrong
@@ -125,6 +132,9 @@ func (s Spec) Complete() (Spec, error) {
 		if *r.value == 0 {
 			*r.value = r.standard
 		}
+	}
+	if err := s.Devices.check(s.Limits); err != nil {
+		return Spec{}, err
 	}
 	var err error
 	if s.Env, err = checkEnv(s.Env, true); err != nil {

@@ -59,6 +59,9 @@ type Spec struct {
 	Limits agon.Limits
 	// UID and GID of executed commands inside the box; 0 means 1000.
 	UID, GID int
+	// Devices are what Limits.GPUs asks for, as package sandbox/gpu describes them; nil:
+	// none. The two go together. Not every driver can (ErrHost).
+	Devices *Devices
 	// Network true gives the box the host's network. Only for fetching
 	// published packages in a throw-away box with nothing of ours in it.
 	Network bool

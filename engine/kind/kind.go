@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
@@ -17,6 +18,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/gpu"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
@@ -307,6 +309,28 @@ type Registrar interface {
 	// Registries shows this machine's package registries (sandbox/indexes) to a box,
 	// to be read only, until the attempt ends.
 	Registries(ctx context.Context, names ...string) (Registries, error)
+}
+
+// Accelerated is what the engine's Env offers besides, to kinds that compare times on
+// GPUs. Where the attempt has none, spans are what their functions do.
+type Accelerated interface {
+	// Span runs f and watches the attempt's GPUs meanwhile: before it, while it runs and
+	// after it, by their driver and never by what a box says. timed asks for the time
+	// that it took by the first device's clock, measured outside of every box. The error
+	// is f's, or that the devices could not be read, which is the validator's fault.
+	Span(ctx context.Context, timed bool, f func() error) (GPUSpan, error)
+	// Void says why spans cannot be compared with each other, or "": a device was slowed,
+	// or its clock moved. A void comparison is nobody's loss; it is made again.
+	Void(spans ...GPUSpan) string
+	// GiveUp ends an attempt of which too many comparisons were void, as the
+	// validator's fault. Its error ends the play.
+	GiveUp() error
+}
+
+// GPUSpan is what was measured while something ran.
+type GPUSpan struct {
+	Took    time.Duration  // by the first device's clock; 0: it was not asked for
+	Samples [][]gpu.Sample // of each device
 }
 
 // Registries are package registries as a box reaches them.

@@ -40,6 +40,7 @@ type env struct {
 	images   map[string]bool
 	datasets []datasets.Ref  // of the run's tasks that were read
 	shown    map[string]bool // digests of those that a box saw
+	gpus     held            // has a lock of its own
 	boxTime  time.Duration
 	closed   bool
 }
@@ -235,6 +236,9 @@ func (e *env) Box(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec, err = e.withGPUs(ctx, spec); err != nil {
+		return nil, err
+	}
 	start := e.p.Now()
 	b, err := e.p.Driver.Start(ctx, spec)
 	if err != nil {
@@ -404,6 +408,7 @@ func (e *env) close() (Observed, agon.Micros, []agon.Receipt, time.Duration) {
 	for _, release := range e.trees { // after the boxes that mount them
 		release()
 	}
+	e.gpus.free()
 	e.trees = nil
 	e.obs.Gateway = ev
 	return e.obs, cost, receipts, e.boxTime

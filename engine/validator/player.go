@@ -64,6 +64,8 @@ type Player struct {
 	// Libraries installs the packages that an arena gives its agents; nil where
 	// arenas with such are not played.
 	Libraries *libraries.Store
+	// GPUs are this machine's; nil: no task that asks for one is played.
+	GPUs *GPUs
 	// CheckTask says what is wrong with a task for its kind; nil: nothing is.
 	CheckTask func(*task.Task) error
 }
@@ -160,6 +162,7 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 	a.Observed, a.Cost, a.Receipts, a.BoxTime = obs, cost, receipts, boxTime
 	a.Driver.Images = slices.Sorted(maps.Keys(e.images))
 	a.Driver.Datasets = slices.Sorted(maps.Keys(e.shown))
+	a.Driver.GPUs = e.gpus.given()
 	a.Outcome, a.Detail, a.Files = record.Outcome, record.Detail, record.Files
 	a.Fault, a.Reason = AssignFault(obs, record, playErr, judgeErr, solved)
 	switch {

@@ -1,13 +1,16 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/gpu"
 	"github.com/agon-arena/agon/sandbox/probe"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/runsc"
@@ -48,6 +51,20 @@ func OpenDriver(ctx context.Context, o Options) (sandbox.Driver, string, error) 
 		}
 	}
 	return d, root, nil
+}
+
+// OpenGPUs are this machine's accelerators. AGON_GPU_LOCKS is the directory that all
+// validators of the machine lock them in, AGON_GPU_HOOKS names hooks of CDI files that
+// run, separated by commas.
+func OpenGPUs(o Options) (*gpu.Nvidia, gpu.Locks, error) {
+	var hooks []string
+	for h := range strings.SplitSeq(o.Getenv("AGON_GPU_HOOKS"), ",") {
+		if h = strings.TrimSpace(h); h != "" {
+			hooks = append(hooks, h)
+		}
+	}
+	n, err := gpu.NewNvidia(gpu.Config{Libraries: filepath.Join(CacheDir(o), "gpu"), Hooks: hooks})
+	return n, gpu.Locks{Dir: cmp.Or(o.Getenv("AGON_GPU_LOCKS"), gpu.DefaultLocks)}, err
 }
 
 // StateDir is where drivers keep what boxes need while they live. Its path is

@@ -47,7 +47,14 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string
 		}
 		break
 	}
+	cards, locks, err := OpenGPUs(o)
+	if err != nil {
+		stop()
+		gw.Stop()
+		return nil, err
+	}
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
+		GPUs:   &validator.GPUs{Driver: cards, Locks: locks},
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
 		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())).Bounded(rootfs.DefaultQuota),
 		Datasets:  datasets.Open(DatasetsDir(o), o.Writer()).Bounded(datasets.DefaultQuota),

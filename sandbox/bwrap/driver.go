@@ -139,6 +139,9 @@ func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Box, e
 	if spec.Root {
 		return nil, fmt.Errorf("%w: bubblewrap's boxes have no root of their own: images are built under runc or runsc", sandbox.ErrHost)
 	}
+	if spec.Devices != nil {
+		return nil, fmt.Errorf("%w: bubblewrap gives no box a GPU, as nothing bounds who opens its nodes: use runsc or runc", sandbox.ErrHost)
+	}
 	b := &Box{d: d, spec: spec, running: map[*run]bool{}}
 	defer func() {
 		if err != nil {

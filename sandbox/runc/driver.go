@@ -131,10 +131,16 @@ func version(s string) string {
 // Info implements sandbox.Driver.
 func (d *Driver) Info() agon.Driver { return d.info }
 
+// GivesDevices implements sandbox.DeviceGiver.
+func (d *Driver) GivesDevices() bool { return true }
+
 // Start implements sandbox.Driver.
 func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	spec, err := spec.Complete()
 	if err != nil {
+		return nil, err
+	}
+	if spec, err = spec.WithDevices(); err != nil {
 		return nil, err
 	}
 	b, err := container.Start(ctx, container.Config{Spec: spec, Store: d.store, Cgroups: d.cg, Runtime: &machine{d: d}})

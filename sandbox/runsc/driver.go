@@ -21,6 +21,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -118,10 +120,31 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 // Info implements sandbox.Driver.
 func (d *Driver) Info() agon.Driver { return d.info }
 
+// GivesDevices implements sandbox.DeviceGiver.
+func (d *Driver) GivesDevices() bool { return true }
+
+// SupportsNvidia reports whether this gVisor knows the calls of a version of NVIDIA's
+// kernel driver. Boxes with GPUs start under no other.
+func (d *Driver) SupportsNvidia(ctx context.Context, version string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, d.bin, "nvproxy", "list-supported-drivers").Output()
+	if err != nil {
+		return false, fmt.Errorf("list the drivers that runsc knows: %w", err)
+	}
+	return slices.Contains(strings.Fields(string(out)), version), nil
+}
+
 // Start implements sandbox.Driver.
 func (d *Driver) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	spec, err := spec.Complete()
 	if err != nil {
+		return nil, err
+	}
+	if d := spec.Devices; d != nil && (!d.Proxy || len(d.Hooks) > 0) {
+		return nil, fmt.Errorf("%w: gVisor passes on NVIDIA's GPUs only, and runs no hooks of a device; set AGON_DRIVER=runc", sandbox.ErrHost)
+	}
+	if spec, err = spec.WithDevices(); err != nil {
 		return nil, err
 	}
 	m := &machine{d: d, among: d.live.Add(1)}
@@ -204,6 +227,11 @@ func (m *machine) client(b *container.Box, logFile string, args ...string) *exec
 		"--platform=systrap", network, "--host-uds=open", "--overlay2=none", "--host-settings=ignore",
 		"--gofer-network-namespace=new", "--watchdog-action=log",
 	}, args...)
+	if b.Spec.Devices != nil {
+		// What computes, and what asks how the device does; no graphics, no display. A driver
+		// whose calls this gVisor does not know is refused, not guessed at.
+		full = append([]string{"--nvproxy", "--nvproxy-allowed-driver-capabilities=compute,utility"}, full...)
+	}
 	if m.among > int64(runtime.NumCPU()) {
 		// Waiting for a call by looking again and again is quickest where a
 		// processor is idle; where boxes wait for processors it delays them all.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/runsc"
@@ -52,5 +53,27 @@ func TestNoBinary(t *testing.T) {
 	_, err := runsc.New(t.Context(), runsc.Config{StateDir: t.TempDir(), Binary: t.TempDir() + "/runsc"})
 	if !errors.Is(err, sandbox.ErrHost) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// A box with NVIDIA's devices starts only where gVisor knows the kernel's driver. Here
+// is none: the start fails, as this machine's failure, and nothing stays.
+func TestNoNvidiaDriver(t *testing.T) {
+	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+		t.Skip("LOUD: this machine has NVIDIA's driver; the refusal without one was not tested")
+	}
+	d, root, dir := setup(t)
+	given := &sandbox.Devices{IDs: []string{"x"}, Proxy: true, Nodes: []sandbox.DeviceNode{{Path: "/dev/nvidiactl", Major: 195, Minor: 255}, {Path: "/dev/nvidia0", Major: 195}}}
+	_, err := d.Start(t.Context(), sandbox.Spec{Name: "x", Rootfs: root, Devices: given, Limits: agon.Limits{GPUs: 1}})
+	if !errors.Is(err, sandbox.ErrHost) {
+		t.Errorf("a GPU without a driver: %v, want ErrHost", err)
+	}
+	for version, want := range map[string]bool{"570.124.06": true, "1.2.3": false} {
+		if ok, err := d.SupportsNvidia(t.Context(), version); ok != want || err != nil {
+			t.Errorf("driver %s is known: %v, %v; want %v", version, ok, err, want)
+		}
+	}
+	if ents, err := os.ReadDir(dir + "/boxes"); err != nil || len(ents) != 0 {
+		t.Errorf("left %v, %v", ents, err)
 	}
 }

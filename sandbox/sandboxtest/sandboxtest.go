@@ -45,6 +45,7 @@ func Run(t *testing.T, c Config) {
 		{"daemons", testDaemons},
 		{"cancel", testCancel},
 		{"spec", testSpec},
+		{"devices", testDevices},
 		{"doors", testDoors},
 		{"door to what is dialled", testPipe},
 		{"door abuse", testDoorAbuse},

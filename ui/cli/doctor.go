@@ -23,24 +23,28 @@ const skewWarn = 10 * time.Second
 const doctorTimeout = 5 * time.Second
 
 func (a *App) doctorCmd(h Host) *cobra.Command {
-	return &cobra.Command{
+	var gpus bool
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "List every problem of this machine and how to fix it",
 		Long: `List every problem of this machine and how to fix it. With --data everything that
 the directory holds is read as well: databases with their write-ahead logs, blobs, and the
 transparency log, whose every entry is compared with the store; each damage is named. No
-server may run over the directory then.
+server may run over the directory then. With --gpu the machine's GPUs are looked at as well,
+from the cards on the bus to a time measured by one: what boxes can be given, and what is missing.
 
 JSON: an array of {name, status: ok|warn|fail, detail, mend}. Exit code 1 if one fails.`,
-		Example: "  agon doctor\n  agon doctor --data ./arena\n  agon doctor --jq '.[] | select(.status != \"ok\")'",
+		Example: "  agon doctor\n  agon doctor --data ./arena\n  agon doctor --gpu\n  agon doctor --jq '.[] | select(.status != \"ok\")'",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.doctor(cmd.Context(), h, cmd.Flags().Changed("data"))
+			return a.doctor(cmd.Context(), h, DoctorOptions{Data: cmd.Flags().Changed("data"), GPU: gpus})
 		},
 	}
+	cmd.Flags().BoolVar(&gpus, "gpu", false, "look at this machine's GPUs, too")
+	return cmd
 }
 
-func (a *App) doctor(ctx context.Context, host Host, data bool) error {
+func (a *App) doctor(ctx context.Context, host Host, o DoctorOptions) error {
 	checks := []Check{a.checkConfig()}
 	if checks[0].Status == CheckOK {
 		checks = append(checks, a.checkKey())
@@ -50,7 +54,8 @@ func (a *App) doctor(ctx context.Context, host Host, data bool) error {
 			if err != nil {
 				return err
 			}
-			more, err := host.Doctor(ctx, DoctorOptions{Common: common, Data: data})
+			o.Common = common
+			more, err := host.Doctor(ctx, o)
 			done()
 			if err != nil {
 				return err

@@ -350,6 +350,8 @@ type DoctorOptions struct {
 	Common
 	// Data reads everything that the data directory holds, too.
 	Data bool
+	// GPU looks at this machine's accelerators, too.
+	GPU bool
 }
 
 // Statuses of a check.

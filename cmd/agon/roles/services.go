@@ -78,6 +78,9 @@ func Services(kits kit.List) cli.Services {
 				if d.Data {
 					list = append(list, inspect(ctx, o)...)
 				}
+				if d.GPU {
+					list = append(list, inspectGPUs(ctx, o)...)
+				}
 				return list, nil
 			},
 			RotateGateway: func(c cli.Common) (*agon.Succession, error) { return rotateGatewayKey(kits.Options(c, "")) },

@@ -27,8 +27,8 @@ const (
 )
 
 // programs runs the miner's programs for an isolated benchmark. The benchmark
-// posts a JSON line {args, env, timeout} and the standard input behind it, and
-// gets a JSON line {code, limit, wall, cpu, stdout, stderr} and the bytes of
+// posts a JSON line {args, env, timeout, gpu} and the standard input behind it, and
+// gets a JSON line {code, limit, wall, cpu, gpu, stdout, stderr} and the bytes of
 // both streams. Every program has a fresh box over the workspace as setup left
 // it: no hidden data, no door, nothing of the programs before it. Times are
 // seconds as the host measured them, which no program can forge.
@@ -86,6 +86,7 @@ type programRequest struct {
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"`
 	Timeout float64           `json:"timeout"` // seconds; 0: what is left
+	GPU     bool              `json:"gpu"`     // time it by the first GPU's clock
 }
 
 type programReply struct {
@@ -93,6 +94,7 @@ type programReply struct {
 	Limit  string  `json:"limit"`
 	Wall   float64 `json:"wall"`
 	CPU    float64 `json:"cpu"`
+	GPU    float64 `json:"gpu,omitempty"` // by the card's clock, where it was asked for
 	Stdout int     `json:"stdout"`
 	Stderr int     `json:"stderr"`
 }
@@ -187,13 +189,17 @@ func (r *programs) run(q programRequest, data []byte) (out programReply, stdout,
 		env = append(env, k+"="+q.Env[k])
 	}
 	so, se := &tail{limit: maxProgramOut}, &tail{limit: 64 << 10}
-	x, err := b.Exec(r.ctx, sandbox.Cmd{
-		Args: q.Args, Env: env, Dir: workspace, Stdin: bytes.NewReader(data), Stdout: so, Stderr: se, Wall: left, Untrusted: true,
+	var x sandbox.Exit
+	span, err := r.p.span(r.ctx, q.GPU, func() (err error) {
+		x, err = b.Exec(r.ctx, sandbox.Cmd{
+			Args: q.Args, Env: env, Dir: workspace, Stdin: bytes.NewReader(data), Stdout: so, Stderr: se, Wall: left, Untrusted: true,
+		})
+		return err
 	})
 	if err != nil {
 		r.err = err
 		return out, nil, nil, err
 	}
-	out = programReply{Code: x.Code, Limit: x.Limit, Wall: x.Wall.Seconds(), CPU: x.CPU.Seconds()}
+	out = programReply{Code: x.Code, Limit: x.Limit, Wall: x.Wall.Seconds(), CPU: x.CPU.Seconds(), GPU: span.Took.Seconds()}
 	return out, so.bytes(), se.bytes(), nil
 }

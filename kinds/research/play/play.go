@@ -230,49 +230,85 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 	} else if err != nil {
 		return err
 	}
-	for i := range max(1, p.run.Rival.Pairs) {
-		pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i)}
-		sides := []*side{challenger, incumbent}
-		if i%2 == 1 {
-			sides[0], sides[1] = sides[1], sides[0]
+	void := 0
+	for i := 0; i < max(1, p.run.Rival.Pairs); i++ {
+		why, err := p.pair(ctx, i, challenger, incumbent, base, obs)
+		switch {
+		case err != nil:
+			return err
+		case why == "":
+			continue
 		}
-		broken, lost := false, false
-		for _, x := range sides {
-			m, err := p.benchmark(ctx, x, pair.Seed, &ignored)
-			switch {
-			case err == nil && x == challenger:
-				pair.Challenger, pair.Challenger2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
-			case err == nil:
-				pair.Incumbent, pair.Incumbent2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
-			case x == incumbent && errors.As(err, &e):
-				broken = true
-				p.line(x.name + " gave no number in a duel: " + e.notes)
-			case errors.As(err, &e):
-				lost = true
-				p.line("duel: the challenger gave no number and loses the pair: " + e.notes)
-			default:
-				return err
-			}
+		// Made again, on the same seed, and not without end: who could make the machine
+		// unsteady could else wait for a pair that suits.
+		p.line(fmt.Sprintf("duel pair=%d is void: %s", i, why))
+		if void++; void > maxVoid {
+			return p.giveUp()
 		}
-		if broken && incumbent != base {
-			m, err := p.benchmark(ctx, base, pair.Seed, &ignored)
-			switch {
-			case err == nil:
-				pair.Incumbent, pair.Incumbent2, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], false
-				p.line("duel: the base stands in for the incumbent")
-			case !errors.As(err, &e):
-				return err
-			}
-		}
-		if lost {
-			pair.Challenger, pair.Challenger2 = pair.Incumbent, pair.Incumbent2
-		}
-		if !broken {
-			obs.Duel = append(obs.Duel, pair)
-			p.line(fmt.Sprintf("duel pair=%d seed=%d challenger=%v incumbent=%v", i, pair.Seed, pair.Challenger, pair.Incumbent))
-		}
+		i--
 	}
 	return nil
+}
+
+// pair plays one pair of a duel. void says why it counts for nobody; "": it counts.
+func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *side, obs *Observed) (void string, err error) {
+	var ignored Observed
+	var e *ended
+	pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i)}
+	sides := []*side{challenger, incumbent}
+	if i%2 == 1 {
+		sides[0], sides[1] = sides[1], sides[0]
+	}
+	var spans []kind.GPUSpan
+	play := func(x *side) (m map[string]float64, err error) {
+		span, err := p.span(ctx, false, func() error {
+			m, err = p.benchmark(ctx, x, pair.Seed, &ignored)
+			return err
+		})
+		spans = append(spans, span)
+		return m, err
+	}
+	broken, lost := false, false
+	for _, x := range sides {
+		m, err := play(x)
+		switch {
+		case err == nil && x == challenger:
+			pair.Challenger, pair.Challenger2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
+		case err == nil:
+			pair.Incumbent, pair.Incumbent2 = m[p.t.MetricName], m[p.t.SecondaryMetricName]
+		case x == incumbent && errors.As(err, &e):
+			broken = true
+			p.line(x.name + " gave no number in a duel: " + e.notes)
+		case errors.As(err, &e):
+			lost = true
+			p.line("duel: the challenger gave no number and loses the pair: " + e.notes)
+		default:
+			return "", err
+		}
+	}
+	if broken && incumbent != base {
+		m, err := play(base)
+		switch {
+		case err == nil:
+			pair.Incumbent, pair.Incumbent2, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], false
+			p.line("duel: the base stands in for the incumbent")
+		case !errors.As(err, &e):
+			return "", err
+		}
+	}
+	if !lost { // who gives no number does not by an unsteady machine
+		if void = p.void(spans); void != "" {
+			return void, nil
+		}
+	}
+	if lost {
+		pair.Challenger, pair.Challenger2 = pair.Incumbent, pair.Incumbent2
+	}
+	if !broken {
+		obs.Duel = append(obs.Duel, pair)
+		p.line(fmt.Sprintf("duel pair=%d seed=%d challenger=%v incumbent=%v", i, pair.Seed, pair.Challenger, pair.Incumbent))
+	}
+	return "", nil
 }
 
 // SeedVar is the variable of the benchmark that holds the seed of a replay.

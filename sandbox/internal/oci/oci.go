@@ -4,6 +4,7 @@ package oci
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -87,6 +88,9 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
+	if d := spec.Devices; d != nil {
+		addDevices(c, d)
+	}
 	if !spec.Network {
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace})
 	}
@@ -115,6 +119,22 @@ func Bundle(spec sandbox.Spec, o Options) *specs.Spec {
 		c.Mounts = append(c.Mounts[:at:at], append([]specs.Mount{memoryFS("/tmp", o.Tmp, TmpBytes, TmpNodes)}, c.Mounts[at:]...)...)
 	}
 	return c
+}
+
+// addDevices gives a box devices of the host: their nodes, the right to open them, and
+// the hooks that the operator named. All else of them are mounts and variables.
+func addDevices(c *specs.Spec, d *sandbox.Devices) {
+	for _, n := range d.Nodes {
+		mode := os.FileMode(0o666)
+		c.Linux.Devices = append(c.Linux.Devices, specs.LinuxDevice{Path: n.Path, Type: "c", Major: n.Major, Minor: n.Minor, FileMode: &mode})
+		c.Linux.Resources.Devices = append(c.Linux.Resources.Devices, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &n.Major, Minor: &n.Minor, Access: "rw"})
+	}
+	for _, h := range d.Hooks {
+		if c.Hooks == nil {
+			c.Hooks = &specs.Hooks{}
+		}
+		c.Hooks.CreateContainer = append(c.Hooks.CreateContainer, specs.Hook{Path: h.Path, Args: h.Args, Env: h.Env})
+	}
 }
 
 // memoryFS without nr_inodes would let 300000 empty files eat kernel memory.
