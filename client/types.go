@@ -222,6 +222,8 @@ type ClaimRequest struct {
 	// MissingImages are images, by their digests, that it does not have (yet): runs of
 	// tasks that name one are for others.
 	MissingImages []string `json:"missing_images,omitempty" doc:"images and data sets (dataset:…) by digest that it does not have: tasks that name one are not offered" maxItems:"500"`
+	// GPUs are those of its machine that boxes can be given: tasks that need others are for others.
+	GPUs []agon.GPU `json:"gpus,omitempty" doc:"GPUs of its machine that boxes can be given: tasks that need others are not offered" maxItems:"64"`
 }
 
 // MaxMissingImages bounds ClaimRequest.MissingImages.
@@ -296,18 +298,20 @@ type Standings struct {
 
 // ValidatorStanding is how far one validator's word holds.
 type ValidatorStanding struct {
-	Hotkey       string   `json:"hotkey"`
-	Runs         int64    `json:"runs" doc:"results of it that count"`
-	JudgedAgain  int64    `json:"judged_again" doc:"results of it that others judged again, of the last 90 days"`
-	Judged       int64    `json:"judged" doc:"results of others that it judged"`
-	Contradicted int64    `json:"contradicted" doc:"cases that a third settled against it"`
-	Canaries     int      `json:"canaries" doc:"replays and duels of known outcome"`
-	Missed       int      `json:"missed" doc:"those that it got wrong"`
-	Standing     float64  `json:"standing" doc:"0 to 1: agon calc score.standing"`
-	Named        bool     `json:"named" doc:"there is a case against it"`
-	Excluded     bool     `json:"excluded" doc:"it gets no leases, and its results do not count"`
-	Pairs        []Agreed `json:"pairs"`
-	Cases        []Case   `json:"cases"`
+	Hotkey       string     `json:"hotkey"`
+	Runs         int64      `json:"runs" doc:"results of it that count"`
+	JudgedAgain  int64      `json:"judged_again" doc:"results of it that others judged again, of the last 90 days"`
+	Judged       int64      `json:"judged" doc:"results of others that it judged"`
+	Contradicted int64      `json:"contradicted" doc:"cases that a third settled against it"`
+	Canaries     int        `json:"canaries" doc:"replays and duels of known outcome"`
+	Missed       int        `json:"missed" doc:"those that it got wrong"`
+	Standing     float64    `json:"standing" doc:"0 to 1: agon calc score.standing"`
+	GPUs         []agon.GPU `json:"gpus,omitempty" doc:"what it last said of its machine's GPUs"`
+	SharesGPU    []string   `json:"shares_gpu,omitempty" doc:"other validators that lately named one of the same cards"`
+	Named        bool       `json:"named" doc:"there is a case against it"`
+	Excluded     bool       `json:"excluded" doc:"it gets no leases, and its results do not count"`
+	Pairs        []Agreed   `json:"pairs"`
+	Cases        []Case     `json:"cases"`
 }
 
 // Agreed is how often another judged a validator's results, and of one mind with it.

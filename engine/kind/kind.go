@@ -320,7 +320,7 @@ type Accelerated interface {
 	// is f's, or that the devices could not be read, which is the validator's fault.
 	Span(ctx context.Context, timed bool, f func() error) (GPUSpan, error)
 	// Void says why spans cannot be compared with each other, or "": a device was slowed,
-	// or its clock moved. A void comparison is nobody's loss; it is made again.
+	// or its clock moved. Neither side loses a void comparison; it is made again.
 	Void(spans ...GPUSpan) string
 	// GiveUp ends an attempt of which too many comparisons were void, as the
 	// validator's fault. Its error ends the play.

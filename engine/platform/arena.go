@@ -295,7 +295,7 @@ func openDigests(tasks []agon.TaskRef) []agon.TaskRef {
 	out := slices.Clone(tasks)
 	for i := range out {
 		if out[i].Hidden {
-			out[i].Digest, out[i].Image, out[i].Datasets = "", "", nil
+			out[i].Digest, out[i].Image, out[i].Datasets, out[i].GPU = "", "", nil, nil
 		}
 	}
 	return out

@@ -121,7 +121,7 @@ func (p *Platform) ClaimFor(ctx context.Context, c Caller, r client.ClaimRequest
 			return nil, err
 		}
 	}
-	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, arenas...)
+	p.noteSeen(ctx, c.Hotkey, r.Driver, r.Version, gpuText(r.GPUs), arenas...)
 	if !terms.Staff {
 		p.noteJudge(ctx, c.Hotkey, arenas, owners, false)
 	}
@@ -184,6 +184,9 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 	}
 	if len(r.MissingImages) > client.MaxMissingImages {
 		return nil, refuse(422, "bad_claim", "missing_images: %d, at most %d", len(r.MissingImages), client.MaxMissingImages)
+	}
+	if err := agon.CheckGPUs(r.GPUs); err != nil {
+		return nil, refuse(422, "bad_claim", "gpus%s", err)
 	}
 	for _, ref := range r.MissingImages {
 		if len(ref) > 500 || !rootfs.Pinned(ref) {
@@ -285,12 +288,14 @@ func (p *Platform) anyQueued(ctx context.Context, arenas []agon.Arena) (any bool
 	return any, err
 }
 
-// noteSeen remembers that a validator serves arenas. It writes rarely.
-func (p *Platform) noteSeen(ctx context.Context, validator, driver, version string, arenas ...agon.Arena) {
+// noteSeen remembers that a validator serves arenas, with what it says of itself; gpus
+// is from gpuText, or "": it says nothing of them. It writes rarely.
+func (p *Platform) noteSeen(ctx context.Context, validator, driver, version, gpus string, arenas ...agon.Arena) {
 	now := p.now()
 	var due []string
 	for _, a := range arenas {
-		if p.seen.due(a.ID, validator, now, p.cfg.SeenFor/4) {
+		// Other GPUs than before are noted at once: results are compared with them.
+		if p.seen.due(a.ID, validator+gpus, now, p.cfg.SeenFor/4) {
 			due = append(due, a.ID)
 		}
 	}
@@ -299,7 +304,7 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver, version stri
 	}
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, id := range due {
-			if err := tx.SawValidator(id, validator, driver, version, now); err != nil {
+			if err := tx.SawValidator(id, validator, driver, version, gpus, now); err != nil {
 				return err
 			}
 		}
@@ -321,7 +326,7 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 		if err := ctx.Err(); err != nil {
 			return err // the caller left while the claim was in line
 		}
-		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels, Stages: terms.Stages, Submission: terms.Submission, Peers: terms.Peers, Without: imageDigests(r.MissingImages)}, arenas, owners)
+		run, arena, err := p.nextRun(tx, store.Claimant{Validator: c.Hotkey, Driver: r.Driver, NoDuels: terms.NoDuels, Stages: terms.Stages, Submission: terms.Submission, Peers: terms.Peers, Without: imageDigests(r.MissingImages), GPUs: r.GPUs}, arenas, owners)
 		if err != nil {
 			return err
 		}

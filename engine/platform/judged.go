@@ -392,7 +392,9 @@ func (p *Platform) ValidatorStandings(ctx context.Context) (*client.Standings, e
 			s.Cases = append(s.Cases, missed...)
 			out.Validators = append(out.Validators, s)
 		}
-		return nil
+		seen, err := tx.SeenGPUs("", p.now().Add(-p.cfg.SeenFor))
+		withGPUs(out.Validators, seen)
+		return err
 	})
 	return out, err
 }

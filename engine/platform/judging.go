@@ -354,7 +354,7 @@ func (p *Platform) takeJudging(ctx context.Context, c Caller, r client.ClaimRequ
 			return err
 		}
 		for _, a := range arenas {
-			j, err := tx.NextJudging(a.ID, store.Claimant{Validator: c.Hotkey, Coldkey: owners[placeOf(a)], Driver: r.Driver, Without: imageDigests(r.MissingImages)})
+			j, err := tx.NextJudging(a.ID, store.Claimant{Validator: c.Hotkey, Coldkey: owners[placeOf(a)], Driver: r.Driver, Without: imageDigests(r.MissingImages), GPUs: r.GPUs})
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}

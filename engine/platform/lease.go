@@ -99,7 +99,7 @@ func (p *Platform) Heartbeat(ctx context.Context, c Caller, lease string, h clie
 		return nil, err
 	}
 	deferred(ctx).kept()
-	p.noteSeen(ctx, c.Hotkey, "", "", agon.Arena{ID: a.Arena})
+	p.noteSeen(ctx, c.Hotkey, "", "", "", agon.Arena{ID: a.Arena})
 	p.hub.changed(a.Run)
 	return &reply, nil
 }
@@ -277,6 +277,9 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 		if a.Mark, err = p.attestable(arena, c, r); err != nil {
 			return err
 		}
+		if err := checkGPUs(tx, arena, run, c.Hotkey, r); err != nil {
+			return err
+		}
 		if err := p.keepEvidence(tx, &a, run, r, refs, whole == nil && r.Statement != nil && !r.Fault.Ours()); err != nil {
 			return err
 		}
@@ -288,7 +291,7 @@ func (p *Platform) Result(ctx context.Context, c Caller, lease string, r client.
 		return nil, err
 	}
 	deferred(ctx).kept()
-	p.noteSeen(ctx, c.Hotkey, r.Driver.Name, "", agon.Arena{ID: a.Arena})
+	p.noteSeen(ctx, c.Hotkey, r.Driver.Name, "", "", agon.Arena{ID: a.Arena})
 	if queued > 0 {
 		p.waiters.news(queued)
 	}

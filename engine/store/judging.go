@@ -114,8 +114,14 @@ func (t *Tx) NextJudging(arena string, c Claimant) (Judging, error) {
 	if err != nil {
 		return Judging{}, err
 	}
-	return one(t, scanJudging, `SELECT `+judgingColumns+` FROM judgings j JOIN runs r ON r.id = j.run WHERE j.arena = $1 AND j.state = 'queued' AND j.why <> 'fault'
-		AND (r.driver = '' OR r.driver = $2)`+strange("$3", "$4")+without+` ORDER BY j.n LIMIT 1`, arena, c.Driver, c.Validator, c.Coldkey)
+	const queue = `judgings j JOIN runs r ON r.id = j.run WHERE j.arena = $1 AND j.state = 'queued' AND j.why <> 'fault'`
+	cards, more, err := t.withoutGPUs(queue, arena, c, 5)
+	if err != nil {
+		return Judging{}, err
+	}
+	return one(t, scanJudging, `SELECT `+judgingColumns+` FROM `+queue+`
+		AND (r.driver = '' OR r.driver = $2)`+strange("$3", "$4")+without+cards+` ORDER BY j.n LIMIT 1`,
+		append([]any{arena, c.Driver, c.Validator, c.Coldkey}, more...)...)
 }
 
 // HasJudge reports whether a validator that lately asked for something to judge may have j.

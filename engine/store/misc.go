@@ -7,11 +7,13 @@ import (
 )
 
 // SawValidator notes that a validator serves an arena. Keep it rare: it is a write.
-func (t *Tx) SawValidator(arena, validator, driver, version string, at time.Time) error {
-	err := t.put(`INSERT INTO seen (arena, validator, driver, version, at) VALUES ($1, $2, $3, $4, $5)
+// gpus is a list in JSON. What is empty stays as it was.
+func (t *Tx) SawValidator(arena, validator, driver, version, gpus string, at time.Time) error {
+	err := t.put(`INSERT INTO seen (arena, validator, driver, version, gpus, at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (arena, validator) DO UPDATE SET
+		gpus = CASE WHEN excluded.gpus = '' THEN seen.gpus ELSE excluded.gpus END,
 		driver = CASE WHEN excluded.driver = '' THEN seen.driver ELSE excluded.driver END, version = CASE WHEN excluded.version = '' THEN seen.version ELSE excluded.version END, at = excluded.at`,
-		arena, validator, clean(driver), clean(version), micros(at))
+		arena, validator, clean(driver), clean(version), clean(gpus), micros(at))
 	return err
 }
 

@@ -282,6 +282,8 @@ type Claimant struct {
 	// Without are digests, 64 hex digits, of images that c does not have: tasks that
 	// name one are left out.
 	Without []string
+	// GPUs are those of its machine: runs of tasks that need others are left out.
+	GPUs []agon.GPU
 }
 
 // stageName is what names of stages and peers are made of: they are written into statements.
@@ -367,6 +369,9 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	if err != nil {
 		return Offer{}, err
 	}
+	if len(c.GPUs) > 0 { // who has no card does not take what was lost
+		peers += ` AND (s.gpus NOT IN ('', '[]', 'null') OR NOT ` + needsGPU + `)`
+	}
 	mayTake := `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5` + peers + ` AND (
@@ -388,13 +393,17 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
-	plain := queue
+	without, more, err := t.withoutGPUs(`runs r WHERE r.arena = $1 AND r.state = 'queued'`, arena, c, 8)
+	if err != nil {
+		return Offer{}, err
+	}
+	plain := queue + without
 	if c.NoDuels {
 		plain += ` AND r.rival = ''`
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
 		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND `+mayTake+`)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
-		arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now)))
+		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now))}, more...)...)
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.

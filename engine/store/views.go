@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,8 +185,26 @@ type ValidatorStat struct {
 	BoxMS      int64
 	CostMicros agon.Micros
 	Driver     string
-	Version    string // of its agon, as it says itself
+	Version    string     // of its agon, as it says itself
+	GPUs       []agon.GPU // of its machine, as it says itself
 	SeenAt     time.Time
+}
+
+// Hardware names the validator's GPUs, as it says itself: "2 x NVIDIA H100"; "": none.
+func (v ValidatorStat) Hardware() string {
+	var parts []string
+	for rest := v.GPUs; len(rest) > 0; {
+		var same, other []agon.GPU
+		for _, g := range rest {
+			if g.Model == rest[0].Model {
+				same = append(same, g)
+			} else {
+				other = append(other, g)
+			}
+		}
+		parts, rest = append(parts, agon.Driver{GPUs: same}.HardwareClass()), other
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Opinion is the value that a validator's counted results give a task of a submission.
@@ -210,11 +229,15 @@ func (t *Tx) Opinions(arena string, limit int) ([]Opinion, error) {
 func (t *Tx) ValidatorStats(arena string) ([]ValidatorStat, error) {
 	return many(t, func(r scanner) (v ValidatorStat, err error) {
 		var seen int64
-		err = r.Scan(&v.Validator, &v.Attempts, &v.Live, &v.Counted, &v.LateOnes, &v.Ours, &v.Own, &v.BoxMS, &v.CostMicros, &v.Driver, &v.Version, &seen)
+		var gpus string
+		err = r.Scan(&v.Validator, &v.Attempts, &v.Live, &v.Counted, &v.LateOnes, &v.Ours, &v.Own, &v.BoxMS, &v.CostMicros, &v.Driver, &v.Version, &seen, &gpus)
 		v.SeenAt = fromMicros(seen)
+		if err == nil && gpus != "" {
+			err = json.Unmarshal([]byte(gpus), &v.GPUs)
+		}
 		return v, err
 	}, `SELECT n.validator, COALESCE(x.attempts, 0), COALESCE(x.live, 0), COALESCE(x.counted, 0), COALESCE(x.late, 0),
-			COALESCE(x.ours, 0), COALESCE(x.own, 0), COALESCE(x.box_ms, 0), COALESCE(x.cost, 0), n.driver, n.version, n.at
+			COALESCE(x.ours, 0), COALESCE(x.own, 0), COALESCE(x.box_ms, 0), COALESCE(x.cost, 0), n.driver, n.version, n.at, n.gpus
 		FROM seen n LEFT JOIN (
 			SELECT validator, count(*) AS attempts,
 				sum(CASE WHEN state IN ('leased', 'playing', 'judging') THEN 1 ELSE 0 END) AS live,

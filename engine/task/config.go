@@ -98,6 +98,12 @@ func (l *loader) check(c *Config) {
 	if _, err := datasets.ParseAll(c.Environment.Datasets); err != nil {
 		l.add("environment.datasets", "16 data sets by digest", "%v", err)
 	}
+	l.between("environment.gpu_memory_mb", float64(c.Environment.GPUMemoryMB), agon.MaxGPUMemory>>20)
+	if n := c.Environment.GPU(); n != nil {
+		if err := n.Check(); err != nil {
+			l.add("environment.gpus", fmt.Sprintf("%d GPUs", agon.MaxTaskGPUs), "%v", err)
+		}
+	}
 	if p := c.Agon.Python; p != "" && (!path.IsAbs(p) || path.Clean(p) != p || len(p) > 500 || c.Environment.Image == "") {
 		l.add("agon.python", "500 bytes", "%.200q: want a whole path in the task's image", p)
 	}

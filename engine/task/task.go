@@ -79,6 +79,19 @@ type Environment struct {
 	// Datasets are read-only data sets by digest (NAME=WHERE@sha256:…), which the
 	// task's boxes see below /datasets.
 	Datasets []string `toml:"datasets,omitempty"`
+	// GPUs is how many accelerators the task's boxes need, GPUTypes the models that will
+	// do (Harbor's names for both), GPUMemoryMB the least memory of each.
+	GPUs        int      `toml:"gpus,omitempty"`
+	GPUTypes    []string `toml:"gpu_types,omitempty"`
+	GPUMemoryMB int64    `toml:"gpu_memory_mb,omitempty"`
+}
+
+// GPU is what accelerators the task's boxes need; nil: none.
+func (e Environment) GPU() *agon.GPUNeed {
+	if e.GPUs == 0 && len(e.GPUTypes) == 0 && e.GPUMemoryMB == 0 {
+		return nil
+	}
+	return &agon.GPUNeed{Count: e.GPUs, MemoryBytes: e.GPUMemoryMB << 20, Models: e.GPUTypes}
 }
 
 // Datasets are the data sets that a task names, as WHERE@sha256:…, without their names.

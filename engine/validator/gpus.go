@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,30 @@ func (g *GPUs) Offered(ctx context.Context, boxes sandbox.Driver) ([]agon.GPU, e
 	}
 	list, err := g.Driver.Devices(ctx)
 	return gpu.Facts(list), err
+}
+
+// offerFor is how long a look at the machine's GPUs holds.
+const offerFor = time.Minute
+
+// offer is what claims say of the machine's GPUs, looked at once a minute.
+type offer struct {
+	mu   sync.Mutex // guards all below
+	at   time.Time
+	list []agon.GPU
+}
+
+func (o *offer) now(ctx context.Context, p *Player, log *slog.Logger) []agon.GPU {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.at.IsZero() && p.Now().Sub(o.at) < offerFor {
+		return o.list
+	}
+	list, err := p.GPUs.Offered(ctx, p.Driver)
+	if err != nil {
+		log.Warn("this machine's GPUs are not offered", "err", err, "fix", "agon doctor --gpu")
+	}
+	o.at, o.list = p.Now(), list
+	return list
 }
 
 // held are the devices of one attempt, from its first box to its end: all boxes of it,

@@ -60,6 +60,7 @@ func (l *Loop) judges(ctx context.Context, j Judges) {
 	errs := backoff{first: l.cfg.Backoff}
 	for ctx.Err() == nil {
 		req.MissingImages = l.images.missing(ctx)
+		req.GPUs = l.gpus.now(ctx, l.cfg.Player, l.cfg.Log)
 		lease, err := j.ClaimJudging(ctx, req)
 		if err != nil {
 			if ctx.Err() == nil {

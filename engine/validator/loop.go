@@ -80,6 +80,7 @@ type Loop struct {
 
 	images *warmer // nil without Images, or where the platform names none
 	out    *outbox // nil without Outbox
+	gpus   offer
 
 	mu   sync.Mutex
 	busy int  // workers that play; guarded by mu
@@ -141,6 +142,7 @@ func (l *Loop) work(ctx context.Context) {
 	errs := backoff{first: l.cfg.Backoff}
 	for ctx.Err() == nil {
 		req.MissingImages = l.images.missing(ctx)
+		req.GPUs = l.gpus.now(ctx, l.cfg.Player, l.cfg.Log)
 		asked := l.cfg.Player.Now()
 		lease, err := l.cfg.Platform.Claim(ctx, req)
 		if ctx.Err() == nil {

@@ -233,8 +233,11 @@ func (p *place) check(at string, add func(string, string, ...any)) {
 	if os := strings.ToLower(p.OS); os != "" && os != "linux" {
 		add(at+".os", "%.40q: boxes are Linux", p.OS)
 	}
-	if p.GPUs > 0 || len(p.TPU) > 0 {
-		add(at+".gpus", "boxes have no accelerators")
+	if p.GPUs > 0 && at != "environment" {
+		add(at+".gpus", "only [environment] asks for GPUs, and all boxes of the task have them")
+	}
+	if len(p.TPU) > 0 {
+		add(at+".tpu", "boxes have no TPUs")
 	}
 	for field, s := range map[string]string{"memory": p.Memory, "storage": p.Storage} {
 		if _, err := megabytes(s); err != nil {

@@ -68,7 +68,7 @@ var known = map[string]string{
 	"agent":       "network_mode allowed_hosts timeout_sec user",
 	"verifier":    "network_mode allowed_hosts timeout_sec env user environment_mode environment collect",
 	"collect":     "command service timeout_sec user",
-	"environment": "network_mode allowed_hosts build_timeout_sec docker_image os cpus memory_mb storage_mb gpus gpu_types tpu mcp_servers env skills_dir healthcheck workdir allow_internet memory storage image datasets",
+	"environment": "network_mode allowed_hosts build_timeout_sec docker_image os cpus memory_mb storage_mb gpus gpu_types gpu_memory_mb tpu mcp_servers env skills_dir healthcheck workdir allow_internet memory storage image datasets",
 	"solution":    "env",
 	"steps":       "name agent verifier min_reward healthcheck artifacts",
 	"healthcheck": "command interval_sec timeout_sec start_period_sec start_interval_sec retries",

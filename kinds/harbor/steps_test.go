@@ -231,7 +231,8 @@ func TestAsAgentReturns(t *testing.T) {
 func TestConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		"[environment]\nos = \"windows\"":                                                    "environment.os",
-		"[environment]\ngpus = 1":                                                            "environment.gpus",
+		"[environment]\ntpu = {type = \"v4\"}":                                               "environment.tpu",
+		"[verifier]\nenvironment_mode = \"separate\"\n[verifier.environment]\ngpus = 1":      "verifier.environment.gpus",
 		"[environment]\nmemory = \"2X\"":                                                     "environment.memory",
 		"[environment.env]\nKEY = \"${OPENAI_API_KEY}\"":                                     "environment.env.KEY",
 		"[environment]\nnetwork_mode = \"some\"":                                             "environment.network_mode",

@@ -129,7 +129,7 @@ func PutTask(ctx context.Context, s blob.Store, t *task.Task, work string) (agon
 	if d != t.Digest {
 		return agon.TaskRef{}, fmt.Errorf("store task %s: the tree has digest %s, the task %s", t.Key, d, t.Digest)
 	}
-	return agon.TaskRef{Key: t.Key, Digest: d, Image: t.Image(), Datasets: t.Datasets()}, nil
+	return agon.TaskRef{Key: t.Key, Digest: d, Image: t.Image(), Datasets: t.Datasets(), GPU: t.Config.Environment.GPU()}, nil
 }
 
 // ArenaTasks stores the tasks of an arena file and returns their references in

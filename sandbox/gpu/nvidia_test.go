@@ -299,7 +299,7 @@ func TestLocks(t *testing.T) {
 	}()
 	<-waits
 	a.Free()
-	take(one).Free() // who waits for two holds neither
+	take(one).Free() // the waiter for two holds neither
 	b.Free()
 	both := <-got
 	if len(both.Devices) != 2 {

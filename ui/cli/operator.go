@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -417,7 +419,7 @@ func withDataset(text []byte, path, dir string) ([]byte, error) {
 func (a *App) arenaCheckCmd(f Arenas) *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Check an arena file; every mistake is named at once",
-		Long: "Check an arena file without opening the arena, and say what gain its rule, set and budget can tell apart. Exit code 7 with every mistake. JSON: {file, id, kind, tasks, rule, told: {gain, discordance, for_5_points, copy_1, least_pairs, max_usd}, judge: {seats, sentence, judges}}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
+		Long: "Check an arena file without opening the arena, and say what gain its rule, set and budget can tell apart. Exit code 7 with every mistake. JSON: {file, id, kind, tasks, rule, told: {gain, discordance, for_5_points, copy_1, least_pairs, max_usd}, judge: {seats, sentence, judges}, gpus: {need: tasks}}.", Example: "  agon arena check ./mine.toml", Args: Args(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.Check == nil {
 				return Missing("arena check")
@@ -452,6 +454,8 @@ type ArenaChecked struct {
 	Told *incentive.Told `json:"told,omitempty"`
 	// Judge says whether it will decide seats; nil where its judge does not err.
 	Judge *client.JudgeStanding `json:"judge,omitempty"`
+	// GPUs says how many of the tasks need which GPUs.
+	GPUs map[string]int `json:"gpus,omitempty"`
 }
 
 // lines say what the arena can tell.
@@ -459,6 +463,9 @@ func (v *ArenaChecked) lines() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if v.Judge != nil {
 		say("judge: %s", v.Judge.Sentence)
+	}
+	for _, need := range slices.Sorted(maps.Keys(v.GPUs)) {
+		say("%d of the tasks need %s: only validators that have that play them; the operator's page says when none has", v.GPUs[need], need)
 	}
 	t := v.Told
 	if t == nil {

@@ -63,6 +63,13 @@ func (s *server) operator(q *request) error {
 		}
 		data.Needs = append(data.Needs, needs(r.Arena, r.Runs)...)
 		data.Needs = append(data.Needs, alarms(a.Title, r.Health, s.cfg.Now())...)
+		lacks, err := s.cfg.Platform.UnservedGPUs(q.Context(), q.caller, a.ID)
+		if err != nil {
+			return err
+		}
+		for _, text := range lacks {
+			data.Needs = append(data.Needs, a.Title+": "+text+".")
+		}
 		decided, err := s.cfg.Platform.Decisions(q.Context(), a.ID, shownDecisions)
 		if err != nil {
 			return err

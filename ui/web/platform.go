@@ -88,6 +88,8 @@ type Operator interface {
 	CancelRun(ctx context.Context, c platform.Caller, id, reason string) error
 	// RequeueRun takes a run from who holds it, back into the queue.
 	RequeueRun(ctx context.Context, c platform.Caller, id, reason string) error
+	// UnservedGPUs are the tasks of an arena whose GPUs nobody has.
+	UnservedGPUs(ctx context.Context, c platform.Caller, arena string) ([]string, error)
 	// Health is how an arena does now.
 	Health(ctx context.Context, c platform.Caller, arena string) (store.Lately, error)
 }

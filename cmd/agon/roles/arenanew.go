@@ -122,6 +122,14 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 				bad = append(bad, "sets: "+err.Error())
 			}
 			out.Tasks += len(list)
+			for _, t := range list {
+				if n := t.Config.Environment.GPU(); n != nil {
+					if out.GPUs == nil {
+						out.GPUs = map[string]int{}
+					}
+					out.GPUs[n.String()]++
+				}
+			}
 		}
 	}
 	if len(bad) > 0 {

@@ -173,7 +173,7 @@ func anotherFirst(t *testing.T, s *suite) {
 		})
 	}
 	see := func(v string, at time.Time) {
-		s.write(func(tx *store.Tx) error { return tx.SawValidator("demo", v, "runc", "0.1.0", at) })
+		s.write(func(tx *store.Tx) error { return tx.SawValidator("demo", v, "runc", "0.1.0", "", at) })
 	}
 	lost("v1")
 	if next("v1") != "r0" {
