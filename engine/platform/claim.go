@@ -294,8 +294,7 @@ func (p *Platform) noteSeen(ctx context.Context, validator, driver, version, gpu
 	now := p.now()
 	var due []string
 	for _, a := range arenas {
-		// Other GPUs than before are noted at once: results are compared with them.
-		if p.seen.due(a.ID, validator+gpus, now, p.cfg.SeenFor/4) {
+		if p.seen.due(a.ID, validator, gpus, now, p.cfg.SeenFor/4) {
 			due = append(due, a.ID)
 		}
 	}

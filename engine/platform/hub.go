@@ -228,21 +228,32 @@ func (w *waiters) wake(n int, ok func(*waiter) bool) {
 // worth a write: the store must know it, so that it survives a restart.
 type seen struct {
 	mu   sync.Mutex
-	last map[[2]string]time.Time // arena, validator -> last write
+	last map[[2]string]sighting // arena, validator -> last write
+}
+
+// sighting is when a validator was noted, and with which GPUs: others are noted at
+// once, because results are compared with them.
+type sighting struct {
+	at   time.Time
+	gpus string
 }
 
 // due reports whether (arena, validator) should be written again.
-func (s *seen) due(arena, validator string, now time.Time, every time.Duration) bool {
+func (s *seen) due(arena, validator, gpus string, now time.Time, every time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last = map[[2]string]time.Time{}
+		s.last = map[[2]string]sighting{}
 	}
 	k := [2]string{arena, validator}
-	if t, ok := s.last[k]; ok && now.Sub(t) < every {
+	x, ok := s.last[k]
+	if gpus == "" {
+		gpus = x.gpus
+	}
+	if ok && now.Sub(x.at) < every && gpus == x.gpus {
 		return false
 	}
-	s.last[k] = now
+	s.last[k] = sighting{now, gpus}
 	return true
 }
 

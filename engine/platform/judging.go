@@ -322,7 +322,7 @@ func (p *Platform) noteJudge(ctx context.Context, validator string, arenas []ago
 	}
 	var due []agon.Arena
 	for _, a := range arenas {
-		if p.seen.due(a.ID, name, now, p.cfg.SeenFor/4) {
+		if p.seen.due(a.ID, name, "", now, p.cfg.SeenFor/4) {
 			due = append(due, a)
 		}
 	}
