@@ -77,20 +77,3 @@ func Facts(devices []Device) []agon.GPU {
 	}
 	return out
 }
-
-// None is the Driver of a machine without accelerators.
-type None struct{}
-
-// Devices implements Driver.
-func (None) Devices(context.Context) ([]Device, error) { return nil, nil }
-
-// Attach implements Driver.
-func (None) Attach(context.Context, []Device) (*sandbox.Devices, error) {
-	return nil, errors.Join(sandbox.ErrHost, errors.New("this machine has no GPU"))
-}
-
-// Sample implements Driver.
-func (None) Sample(context.Context, Device) (Sample, error) { return Sample{}, ErrDriver }
-
-// Timer implements Driver.
-func (None) Timer(context.Context, Device) (Timer, error) { return nil, ErrDriver }
