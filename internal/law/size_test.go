@@ -15,7 +15,7 @@ const maxLines = 600
 // that each may have. A number here only ever falls; who splits a file takes
 // its line away.
 var longFiles = map[string]int{
-	"engine/audit/audit.go":                699,
+	"engine/audit/audit.go":                649,
 	"engine/platform/read.go":              698,
 	"engine/platform/sets.go":              854,
 	"gateway/google.go":                    757,
