@@ -182,7 +182,7 @@ func (s *state) settle(subs []*subnet) {
 	s.autoClaim()
 }
 
-// view copies a pool out.
+// poolOf copies a subnet's pool out; nil: it has none.
 func (s *state) poolOf(sub *subnet) *ledger.Pool {
 	a := sub.Alpha
 	if a == nil {

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -249,16 +248,4 @@ func indices(block, n uint64) []uint64 {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// Owed is what a coldkey may claim of a hotkey on a subnet, in rao of alpha.
-func (l *Ledger) Owed(ctx context.Context, netuid uint16, hotkey, coldkey string) (rao uint64, err error) {
-	err = l.view(ctx, func(s *state) error {
-		if s.Root == nil {
-			return fmt.Errorf("claims of subnet %d: %w", netuid, errNoRoot)
-		}
-		rao = s.owed(netuid, hotkey, coldkey).Whole32()
-		return nil
-	})
-	return rao, err
 }

@@ -20,7 +20,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 func price(r *Reserves) float64 {
-	p, _ := new(big.Float).SetInt(r.Price().Big()).Float64()
+	p, _ := new(big.Float).SetInt(r.Price().big()).Float64()
 	return p / math.Pow(2, 64)
 }
 
@@ -93,11 +93,11 @@ func TestQuickPower(t *testing.T) {
 		w := new(big.Int).Mul(new(big.Int).SetUint64(x), new(big.Int).SetUint64(y))
 		w.Mul(w, new(big.Int).SetUint64(n)).Add(w, new(big.Int).SetUint64(Scale/2)).Quo(w, new(big.Int).SetUint64(Scale))
 		s := side(n, x, y)
-		if s.Big().Cmp(w) != 0 {
-			t.Fatalf("side: %v, want %v", s.Big(), w)
+		if s.big().Cmp(w) != 0 {
+			t.Fatalf("side: %v, want %v", s.big(), w)
 		}
 		sum := s.Add(Wide{r.Uint64() >> r.UintN(64) >> 8, r.Uint64()})
-		w.Mul(w, new(big.Int).SetUint64(Scale)).Quo(w, sum.Big())
+		w.Mul(w, new(big.Int).SetUint64(Scale)).Quo(w, sum.big())
 		if share(s, sum) != w.Uint64() {
 			t.Fatalf("share: %d, want %v", share(s, sum), w)
 		}
@@ -178,24 +178,24 @@ func TestWide(t *testing.T) {
 		if want.Cmp(limit) >= 0 {
 			want = new(big.Int).Sub(limit, big.NewInt(1))
 		}
-		if got.Big().Cmp(want) != 0 {
-			t.Fatalf("%s: got %v, want %v", what, got.Big(), want)
+		if got.big().Cmp(want) != 0 {
+			t.Fatalf("%s: got %v, want %v", what, got.big(), want)
 		}
 	}
 	for range 20_000 {
 		a, b := draw(), draw()
-		same("sum", a.Add(b), new(big.Int).Add(a.Big(), b.Big()))
-		if d := new(big.Int).Sub(a.Big(), b.Big()); d.Sign() >= 0 {
+		same("sum", a.Add(b), new(big.Int).Add(a.big(), b.big()))
+		if d := new(big.Int).Sub(a.big(), b.big()); d.Sign() >= 0 {
 			same("difference", a.Sub(b), d)
 		} else if !a.Sub(b).IsZero() || !a.Less(b) {
 			t.Fatal("a difference below 0")
 		}
 		for _, fraction := range []uint{32, 64} {
-			p := new(big.Int).Mul(a.Big(), b.Big())
+			p := new(big.Int).Mul(a.big(), b.big())
 			same("product", a.Mul(b, fraction), p.Rsh(p, fraction))
 			if q, ok := a.Div(b, fraction); ok {
-				d := new(big.Int).Lsh(a.Big(), fraction)
-				same("quotient", q, d.Quo(d, b.Big()))
+				d := new(big.Int).Lsh(a.big(), fraction)
+				same("quotient", q, d.Quo(d, b.big()))
 			} else if !b.IsZero() {
 				t.Fatal("divided by 0")
 			}

@@ -158,9 +158,6 @@ func ofBig(x *big.Int) Wide {
 	return Wide{new(big.Int).Rsh(x, 64).Uint64(), lo.Uint64()}
 }
 
-// Big is the number of parts.
-func (a Wide) Big() *big.Int { return a.big() }
-
 // MulDiv is a·b/c, rounded down; it saturates, and is 0 where c is 0.
 func MulDiv(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
