@@ -136,7 +136,7 @@ client of such coordinators and answer as it does; started under the name
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.tasks(), a.onboard(), a.start(), a.claim(), a.cancel(), a.status(), a.record(), a.check(), a.try(),
+	cmd.AddCommand(a.tasks(), a.onboard(), a.start(), a.claim(), a.cancel(), a.status(), a.record(), a.check(), a.try(), a.importKernel(),
 		a.listTasks(), a.signed(), a.submit(), a.mine("mine-once"), a.mine("peer-evaluate-once"), a.mine("loop"), a.builtins())
 	return cmd
 }
