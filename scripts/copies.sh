@@ -2,7 +2,7 @@
 # Real boxes against luck: in each arena a sampling agent sits, and ENTRIES (20)
 # rewrites of it, which do the same and look like nothing known, try to take the
 # seat with COLDKEYS (5) coldkeys, at PAIRS (40) pairs each. None may.
-# Slow; not part of CI. KINDS names the kinds (claim shopping coding harbor).
+# Slow; not part of CI. KINDS names the kinds (claim shopping coding harbor research).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf 'copies: %s\n' "$*" >&2; }
@@ -55,18 +55,41 @@ open(out, "w").write(src)
 PY
 }
 
+# kernel N FILE: a program that multiplies polynomials and waits as long as it likes; as it
+# stands, or among code that no two copies share.
+kernel() {
+	python3 - "$@" <<'PY'
+import random, sys
+n, out = int(sys.argv[1]), sys.argv[2]
+r = random.Random(n)
+word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(4))
+lines = []
+while n and sum(map(len, lines)) < 6000:
+    a, b, c = word(), word(), word()
+    lines.append("def %s(%s, %s=%d):\n    return [%s.%s(%r) for %s in %s if %s > %d]" % (a, b, c, r.randrange(9999), a, word(), word(), a, b, c, r.randrange(99)))
+f, x, y, z, w = (word() for _ in range(5))
+lines += ["import random", "import sys", "import time", "def %s(%s, %s):" % (f, x, y), "    %s = 8" % w,
+          "    %s = sum(v << 8 * %s * i for i, v in enumerate(%s)) * sum(v << 8 * %s * i for i, v in enumerate(%s))" % (z, w, x, w, y),
+          "    return [%s >> 8 * %s * i & (1 << 8 * %s) - 1 for i in range(len(%s) + len(%s) - 1)]" % (z, w, w, x, y),
+          'if __name__ == "__main__":', "    time.sleep(0.3 * random.random())", "    print(*%s(*([int(v) for v in line.split()] for line in sys.stdin)))" % f]
+open(out, "w").write("\n".join(lines) + "\n")
+PY
+}
+
 play() {
 	local kind=$1 sample=$2 top=$dir/$1 netuid url id data=kinds/$1/data
 	[ -d "$data" ] || data=kinds/$1
 	mkdir -p "$top/wallets"
 	"$agon" arena new "$kind" "$top/copies.toml" >/dev/null
 	sed -i 's/^id = .*/id = "copies-'"$kind"'"/; s/^submissions_per_coldkey.*/submissions_per_coldkey = 0/; s/^max_pairs *=.*/max_pairs = '"$pairs"'/; s/^incentive = .*/incentive = "paired"/' "$top/copies.toml"
-	grep -q '^max_pairs' "$top/copies.toml" || { # a kind whose demo has another rule
+	# A contest decides by its kind's own rule, on the task's own numbers.
+	[ "$kind" != research ] || sed -i 's/^incentive = .*/incentive = "winner_takes_all"/' "$top/copies.toml"
+	[ "$kind" = research ] || grep -q '^max_pairs' "$top/copies.toml" || { # a kind whose demo has another rule
 		sed -i '/^\[incentive_numbers\]/,/^$/d' "$top/copies.toml"
 		sed -i '0,/^\[/s//[incentive_numbers]\nvalidators = 1\nagree = 1\nmax_pairs = '"$pairs"'\n\n[/' "$top/copies.toml"
 	}
 	# The agent that samples is to sit with 40 pairs, so that the alpha of each coldkey (0.01) is what binds.
-	sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'\nalpha_arena = 0.15/' "$top/copies.toml"
+	[ "$kind" = research ] || sed -i '/^baseline *=/d; s/^\[incentive_numbers\]/&\nbaseline = 0.0\nentries_per_period = '$((entries + 1))'\nalpha_arena = 0.15/' "$top/copies.toml"
 	netuid=$(sed -n 's/^netuid = \([0-9]*\).*/\1/p' "$top/copies.toml")
 	if [ $# -gt 2 ]; then # only tasks that the sample solves: else 40 pairs win it no empty seat
 		for t in "${@:3}"; do mkdir -p "$top/tasks" && cp -r "$data/tasks/$t" "$top/tasks/"; done
@@ -85,9 +108,21 @@ play() {
 	enter() { # COLDKEY HOTKEY FILE
 		"$agon" key new "$1" "$2" >/dev/null 2>&1 || "$agon" key new --wallet.name "$1" --wallet.hotkey "$2" >/dev/null
 		"$agon" ledger register --netuid "$netuid" --wallet.name "$1" --wallet.hotkey "$2" >/dev/null
+		if [ "$kind" = research ]; then
+			local work=$top/work-$2-$1
+			"$agon" research start "$sample" "$work" --wallet-name "$1" --wallet-hotkey "$2" -o json >"$top/claim.json"
+			cp "$3" "$work/kernel/kernel.py"
+			"$agon" research submit-workspace --claim-id "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["claim"])' "$top/claim.json")" \
+				--repo-dir "$work" --wallet-name "$1" --wallet-hotkey "$2" -o json >"$top/entered.json"
+			"$agon" submission list --arena "copies-$kind" -o id | head -1
+			return
+		fi
 		"$agon" submission submit "$3" --arena "copies-$kind" --wallet.name "$1" --wallet.hotkey "$2" -o id
 	}
-	rewrite "$data/samples/$sample/agent.py" 0 "$top/champion.py"
+	make_agent() { # N FILE
+		if [ "$kind" = research ]; then kernel "$@"; else rewrite "$data/samples/$sample/agent.py" "$@"; fi
+	}
+	make_agent 0 "$top/champion.py"
 	id=$(enter champion default "$top/champion.py")
 	until [ "$("$agon" board "copies-$kind" -o json --jq '.champion // ""')" = "$id" ]; do
 		kill -0 $pid || die "$kind: agon up ended"
@@ -96,7 +131,7 @@ play() {
 	done
 	say "$kind: $id sits"
 	for n in $(seq "$entries"); do
-		rewrite "$data/samples/$sample/agent.py" "$n" "$top/copy$n.py"
+		make_agent "$n" "$top/copy$n.py"
 		enter "cold$((n % coldkeys))" "hot$n" "$top/copy$n.py" >>"$top/ids"
 	done
 	local left=$entries was=
@@ -129,7 +164,8 @@ for kind in ${KINDS:-claim shopping coding harbor}; do
 	claim) play claim lexical ;;
 	shopping) play shopping rules ;;
 	coding) play coding repair small/bank-ledger small/lru-cache small/pagination small/semver ;;
+	research) play research kernel cpu/kernel ;;
 	harbor) play harbor solver basic/hello basic/distinct-words basic/totals ;;
-	*) die "$kind: want claim, shopping, coding or harbor: the others have a rule or a price of their own" ;;
+	*) die "$kind: want claim, shopping, coding, harbor or research: packs are texts, whose luck is their model" ;;
 	esac
 done

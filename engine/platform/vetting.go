@@ -94,6 +94,38 @@ func (p *Platform) ClaimVetting(ctx context.Context, c Caller, arena, what, work
 	return v, token, nil
 }
 
+// ExtendVetting keeps a vetting that is held for hold (10 s to 2 h) from now, never shorter than it has.
+func (p *Platform) ExtendVetting(ctx context.Context, c Caller, id, token string, hold time.Duration) (*store.Vetting, error) {
+	if err := operatorOnly(c); err != nil {
+		return nil, err
+	}
+	return p.settleVetting(ctx, id, func(_ *store.Tx, v *store.Vetting) error {
+		if err := heldBy(v, token); err != nil {
+			return err
+		}
+		now := p.now()
+		if v.State != store.VettingHeld || !now.Before(v.LeaseUntil) {
+			return lostVetting(id)
+		}
+		if until := now.Add(min(max(hold, minVet), maxVet)); until.After(v.LeaseUntil) {
+			v.LeaseUntil = until
+		}
+		return nil
+	})
+}
+
+func lostVetting(id string) error {
+	return refuse(409, "lost_vetting", "vetting %s is not held by this token: another worker has it", id)
+}
+
+// heldBy refuses a token that a vetting was not last taken by.
+func heldBy(v *store.Vetting, token string) error {
+	if subtle.ConstantTimeCompare([]byte(tokenHash(token)), []byte(v.TokenHash)) != 1 {
+		return lostVetting(v.ID)
+	}
+	return nil
+}
+
 // VetAnswer is what a worker says of a vetting. Error says that it could not answer:
 // then another try is made later.
 type VetAnswer struct {
@@ -115,8 +147,8 @@ func (p *Platform) AnswerVetting(ctx context.Context, c Caller, id string, r Vet
 		return nil, refuse(422, "bad_vetting", "a verdict is %s, %s or %s, with a score and a confidence of 0 to 1 and at most %d bytes of detail", store.VetPassed, store.VetRefused, store.VetUnsure, maxVetDetail)
 	}
 	return p.settleVetting(ctx, id, func(tx *store.Tx, v *store.Vetting) error {
-		if subtle.ConstantTimeCompare([]byte(tokenHash(r.Token)), []byte(v.TokenHash)) != 1 {
-			return refuse(409, "lost_vetting", "vetting %s is not held by this token: another worker has it", id)
+		if err := heldBy(v, r.Token); err != nil {
+			return err
 		}
 		if v.State != store.VettingHeld {
 			return errSettled

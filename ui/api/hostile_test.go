@@ -37,35 +37,6 @@ import (
 // What a lying validator can try over HTTP, and what becomes of it. The table
 // in docs/security.md names every row; TestHostileTable compares them.
 
-// hostileLedger knows two miners and four validators, of which the last belongs
-// to the first's coldkey.
-type hostileLedger map[string]string // hotkey: coldkey
-
-func (l hostileLedger) Registered(_ context.Context, _ uint16, hk string) (string, bool, error) {
-	c, ok := l[hk]
-	return strings.TrimPrefix(c, "v:"), ok, nil
-}
-
-func (l hostileLedger) IsValidator(_ context.Context, _ uint16, hk string) (bool, error) {
-	return strings.HasPrefix(l[hk], "v:"), nil
-}
-
-func (hostileLedger) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
-	return &client.Metagraph{Netuid: 1}, nil
-}
-
-func (hostileLedger) Fund(context.Context, client.FundRequest) (*client.Balance, error) {
-	return nil, nil
-}
-
-func (hostileLedger) Register(context.Context, uint16, string, client.RegisterRequest) (uint16, error) {
-	return 0, nil
-}
-
-func (hostileLedger) SetWeights(context.Context, uint16, string, client.SetWeightsRequest) error {
-	return nil
-}
-
 // hostile is a server with one arena of two tasks, the second of them hidden,
 // whose every result is judged again.
 type hostile struct {
@@ -99,6 +70,11 @@ func (w *hostile) later(d time.Duration) {
 
 func newHostile(t *testing.T, gatewayKey string) *hostile {
 	t.Helper()
+	return newHostileOf(t, gatewayKey, kindtest.Fake{})
+}
+
+func newHostileOf(t *testing.T, gatewayKey string, k kind.Kind) *hostile {
+	t.Helper()
 	ctx := context.Background()
 	w := &hostile{t: t, miner: key(t), rival: key(t), val: key(t), judge: key(t), other: key(t), twin: key(t), nobody: key(t)}
 	w.f = &fixture{operator: key(t), audience: "agon:test"}
@@ -113,7 +89,7 @@ func newHostile(t *testing.T, gatewayKey string) *hostile {
 	}
 	w.st = st
 	w.p, err = platform.New(platform.Config{
-		Store: st, Blobs: bl, Kinds: map[string]kind.Kind{"fake": kindtest.Fake{}}, Ledger: l, Log: slog.New(slog.DiscardHandler), Now: w.now,
+		Store: st, Blobs: bl, Kinds: map[string]kind.Kind{"fake": k}, Ledger: l, Log: slog.New(slog.DiscardHandler), Now: w.now,
 		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 	})
 	if err != nil {

@@ -36,6 +36,7 @@ func TestOperatorRoutes(t *testing.T) {
 	bodies := map[string]string{
 		"/state": `{"state":"paused"}`, "/retune": `{"max_leases":1,"reason":"x"}`, "/retune-plan": `{"max_leases":1}`, "/gateway-key": `{"revoke":true,"key":"x","reason":"x"}`, "/answer": `{"grant":true,"reason":"x"}`,
 		"/fund": `{"coldkey":"x","rao":1}`, "/canary": `{"validators":1,"reason":"x"}`, "{coldkey}": `{"micros":1,"payment":"p","reason":"x"}`, "/webhooks": `{"url":"https://example.org/","types":["*"]}`, "/remove": `{}`,
+		"/vettings/take": `{"what":"entry","worker":"x","seconds":60}`, "/extend": `{"token":"x","seconds":60}`, "/verdict": `{"token":"x","verdict":"passed"}`, "/review": `{"pass":true,"reason":"x"}`,
 	}
 	n := 0
 	for path, ops := range doc.Paths {

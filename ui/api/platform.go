@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
 )
 
 // Platform is what the routes are made of; *platform.Platform has it. Its methods may
@@ -19,6 +21,7 @@ type Platform interface {
 	Operator
 	Appeals
 	Purses
+	Vettings
 	OperatorLog
 	History
 }
@@ -111,6 +114,15 @@ type Operator interface {
 	Canaries(ctx context.Context, c platform.Caller, arena string) ([]agon.Canary, error)
 	// Fund books a payment into a coldkey's purse, or out of it where m is negative.
 	Fund(ctx context.Context, c platform.Caller, coldkey string, m agon.Micros, payment, reason string) (*agon.Purse, error)
+}
+
+// Vettings are questions to somebody outside about submissions, for the operator and its workers.
+type Vettings interface {
+	Vettings(ctx context.Context, c platform.Caller, arena, what, state string) ([]store.Vetting, error)
+	ClaimVetting(ctx context.Context, c platform.Caller, arena, what, worker string, hold time.Duration) (*store.Vetting, string, error)
+	ExtendVetting(ctx context.Context, c platform.Caller, id, token string, hold time.Duration) (*store.Vetting, error)
+	AnswerVetting(ctx context.Context, c platform.Caller, id string, r platform.VetAnswer) (*store.Vetting, error)
+	ReviewVetting(ctx context.Context, c platform.Caller, id, actor, reason string, pass bool) (*store.Vetting, error)
 }
 
 // Purses are what coldkeys have paid in, and what their entries took.

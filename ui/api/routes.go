@@ -71,6 +71,7 @@ func (a *server) routes(mux *http.ServeMux, api huma.API) {
 	})
 	a.arenas(api, p)
 	a.operator(api, p)
+	a.vettings(api, p)
 	a.webhooks(api)
 	a.submissions(api, p)
 	a.runs(api, p)

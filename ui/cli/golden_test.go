@@ -40,6 +40,7 @@ var views = map[string][]string{
 	"ledger-view":      {"ledger", "view", "--netuid", "1"},
 	"operator-log":     {"operator", "log", "--wallet.name", "alice"},
 	"operator-webhook": {"operator", "webhook", "--wallet.name", "alice"},
+	"operator-vetting": {"operator", "vetting", "list", "demo-golf", "--wallet.name", "alice"},
 	"task-list":        {"task", "list"},
 	"kind-list":        {"kind", "list"},
 	"key-list":         {"key", "list"},
@@ -118,6 +119,11 @@ func filled(t *testing.T) *httptest.Server {
 	reply("/v1/operator/log", client.Page[agon.OperatorAction]{Items: []agon.OperatorAction{
 		{At: golden, Actor: alice, What: "retune", Target: "demo-golf", Reason: "the model is slow today", Change: "max_leases 2 -> 4"},
 		{At: golden, Actor: alice, What: "ban", Target: "sub-refused", Reason: "a copy\x1b[2J"},
+	}})
+	until := golden.Add(5 * time.Minute)
+	reply("/v1/arenas/demo-golf/vettings", client.Page[client.Vetting]{Items: []client.Vetting{
+		{ID: "vetting-2", Arena: "demo-golf", Submission: "sub-playing", What: "entry", State: "held", Tries: 1, Worker: "judge\x1b[2J one", LeaseUntil: &until, CreatedAt: golden},
+		{ID: "vetting-1", Arena: "demo-golf", Submission: "sub-scored", What: "entry", State: "sent", Tries: 2, Worker: "judge one", Verdict: "unsure", Confidence: 0.4, Summary: "a table of constants \u202elooks odd", CreatedAt: golden},
 	}})
 	reply("/v1/webhooks", client.Webhooks{Key: "whpk_AAAA", Items: []agon.Webhook{
 		{ID: "hook-1", URL: "https://example.org/hook", Types: []string{"seat.taken"}, CreatedAt: golden},

@@ -67,7 +67,7 @@ func (a *App) operatorCmd() *cobra.Command {
 		a.act("deny SUBMISSION", "Deny a submission's appeal", "agon operator deny SUBMISSION --reason 'the replay scores the same'", true, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {
 			return c.AnswerAppeal(ctx, id, false, reason)
 		}),
-		a.fundCmd(), a.canaryCmd(), a.canariesCmd(), a.retuneCmd(), a.gatewayKeyCmd(), a.operatorLogCmd(), a.webhookCmd(),
+		a.fundCmd(), a.canaryCmd(), a.canariesCmd(), a.vettingCmd(), a.retuneCmd(), a.gatewayKeyCmd(), a.operatorLogCmd(), a.webhookCmd(),
 	)
 	return cmd
 }

@@ -91,7 +91,7 @@ func sown(t *testing.T, names map[string]string) *httptest.Server {
 	for pattern, v := range map[string]any{
 		"/v1/overview": &client.Overview{}, "/v1/arenas": &client.Page[client.Arena]{}, "/v1/arenas/{id}": &client.Arena{}, "/v1/arenas/{id}/board": &client.Board{},
 		"/v1/submissions": &client.Page[client.Submission]{}, "/v1/submissions/{id}": &client.Submission{}, "/v1/runs": &client.Page[client.Run]{}, "/v1/runs/{id}": &client.Run{},
-		"/v1/runs/{id}/events": &client.Page[agon.Event]{}, "/v1/operator/log": &client.Page[agon.OperatorAction]{}, "/v1/webhooks": &client.Webhooks{}, "/v1/ledger/{id}": &client.Metagraph{},
+		"/v1/runs/{id}/events": &client.Page[agon.Event]{}, "/v1/operator/log": &client.Page[agon.OperatorAction]{}, "/v1/webhooks": &client.Webhooks{}, "/v1/arenas/{id}/vettings": &client.Page[client.Vetting]{}, "/v1/ledger/{id}": &client.Metagraph{},
 		"/v1/arenas/{id}/metagraph": &client.Metagraph{}, "/v1/validators/standing": &client.Standings{}, "/v1/runs/{id}/judgings": &client.Page[agon.Rejudging]{},
 	} {
 		sow(reflect.ValueOf(v).Elem(), names, 0)

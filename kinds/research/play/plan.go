@@ -16,6 +16,7 @@ const (
 	RuleRejected = "research.rejected" // replays agree that it is not an entry
 	RuleClaim    = "research.no_gain"  // the agreed number does not pass the incumbent's
 	RuleBroken   = "research.duel_broken"
+	RuleUnsteady = "research.unsteady"
 )
 
 // MetricVerdict is the name of the number in Score.Metrics that says how a
@@ -222,6 +223,8 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 		rule = RuleFirst
 	}
 	switch {
+	case d.Done && d.Wins && unsteady(c, v, rival, pairs[0]):
+		return kind.Verdict{Rule: RuleUnsteady, Numbers: numbers}, nil
 	case d.Done:
 		return kind.Verdict{Takes: d.Wins, Rule: rule, Numbers: numbers}, nil
 	case broken >= maxBroken:
@@ -241,6 +244,17 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 		out.More = append(out.More, agon.RunSpec{Tasks: v.Arena.Tasks, Replica: duelReplica*(round+1) + i, Policy: v.Arena.Policy, Rival: &r})
 	}
 	return out, nil
+}
+
+// unsteady reports that a pair on a task without noise was won only because the champion's program
+// gave a worse number than it was seated with: it draws numbers of its own, so the pair was luck, and a
+// copy of it would win one such pair sooner or later. What counts is then what each was accepted with.
+func unsteady(c agon.Contest, v agon.View, rival agon.Rival, p quorum.Pair) bool {
+	if quorum.Noisy(c) || p.Base || v.Champion == nil || v.Champion.Submission != rival.Submission || p.Challenger == p.Incumbent {
+		return false
+	}
+	s, ok := Rules{}.Sum(v)
+	return ok && !(s.Score > v.Champion.Score)
 }
 
 // duelsOf returns the pairs of the duels with rival, by round and in the order
@@ -321,7 +335,7 @@ func PairsOf(m map[string]float64) []quorum.Pair {
 			return nil
 		}
 		out = append(out, quorum.Pair{
-			Challenger: ch, Incumbent: in,
+			Challenger: ch, Incumbent: in, Base: m[fmt.Sprintf("%s%d.base", MetricDuelPrefix, i)] == 1,
 			Challenger2: m[fmt.Sprintf("%s%d.challenger2", MetricDuelPrefix, i)], Incumbent2: m[fmt.Sprintf("%s%d.incumbent2", MetricDuelPrefix, i)],
 		})
 	}
@@ -337,6 +351,9 @@ func PairMetrics(pairs []quorum.Pair) map[string]float64 {
 	for i, p := range pairs {
 		at := fmt.Sprintf("%s%d.", MetricDuelPrefix, i)
 		m[at+"challenger"], m[at+"incumbent"] = p.Challenger, p.Incumbent
+		if p.Base {
+			m[at+"base"] = 1
+		}
 		if p.Challenger2 != 0 || p.Incumbent2 != 0 {
 			m[at+"challenger2"], m[at+"incumbent2"] = p.Challenger2, p.Incumbent2
 		}

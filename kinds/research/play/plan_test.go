@@ -22,6 +22,9 @@ func duel(id, rival string, round int, pairs ...quorum.Pair) agon.Run {
 	m := map[string]float64{MetricDuelNumbers: float64(len(pairs))}
 	for i, p := range pairs {
 		m[fmt.Sprintf("duel.%d.challenger", i)], m[fmt.Sprintf("duel.%d.incumbent", i)] = p.Challenger, p.Incumbent
+		if p.Base {
+			m[fmt.Sprintf("duel.%d.base", i)] = 1
+		}
 	}
 	return agon.Run{
 		RunSpec: agon.RunSpec{Run: id, Rival: &agon.Rival{Submission: rival, Round: round}}, State: agon.RunScored,
@@ -91,12 +94,24 @@ func TestDecide(t *testing.T) {
 		}
 		return out
 	}
+	// sits has somebody sit who was accepted with x.
+	sits := func(x float64, runs ...agon.Run) agon.View {
+		v := with(exact, runs...)
+		v.Champion = &agon.Seat{Submission: "old", Score: 1 / (1 + x)}
+		v.Rival = &agon.Rival{Submission: "old"}
+		return v
+	}
+	lucky, stopped := duel("d", "old", 1, win), win
+	stopped.Base = true
 	for _, c := range []struct {
 		name  string
 		v     agon.View
 		more  int
 		takes bool
 	}{
+		{"better than what sits", sits(3, lucky), 0, true},
+		{"the one who sits drew a worse number this time", sits(2, lucky), 0, false},
+		{"the one who sits works no more", sits(1, duel("d", "old", 1, stopped)), 0, true},
 		{"a duel with the base first", with(exact), 2, false},
 		{"better", with(exact, duel("d", "", 1, win), duel("e", "", 1, win)), 0, true},
 		{"equal", with(exact, duel("d", "", 1, loss), duel("e", "", 1, loss)), 0, false},

@@ -254,7 +254,7 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *side, obs *Observed) (void string, err error) {
 	var ignored Observed
 	var e *ended
-	pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i)}
+	pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i), Pair: quorum.Pair{Base: incumbent == base}}
 	sides := []*side{challenger, incumbent}
 	if i%2 == 1 {
 		sides[0], sides[1] = sides[1], sides[0]
@@ -290,7 +290,7 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 		m, err := play(base)
 		switch {
 		case err == nil:
-			pair.Incumbent, pair.Incumbent2, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], false
+			pair.Incumbent, pair.Incumbent2, pair.Base, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], true, false
 			p.line("duel: the base stands in for the incumbent")
 		case !errors.As(err, &e):
 			return "", err

@@ -10,7 +10,7 @@ import (
 )
 
 // Reasons are the words under which decisions of a research arena stand.
-var Reasons = []string{RuleDuel, RuleFirst, RuleRejected, RuleBroken}
+var Reasons = []string{RuleDuel, RuleFirst, RuleRejected, RuleBroken, RuleUnsteady}
 
 // Sentence says a decision of a research arena; "" for those of others.
 func Sentence(d agon.Decision) string {
@@ -32,6 +32,8 @@ func Sentence(d agon.Decision) string {
 		return "Rejected: its replays agree that no number came of it; its runs say why."
 	case RuleBroken:
 		return "Kept out: too many of its duels left no pair of numbers to compare."
+	case RuleUnsteady:
+		return fmt.Sprintf("Kept out: replayed %s, which is not better than what the champion was accepted with; its pair was won only because the champion's program draws numbers of its own and gave %s this time.", fig(n["observed"]), fig(n["rival"]))
 	case RuleDuel, RuleFirst:
 	default:
 		return ""

@@ -143,6 +143,8 @@ type Pair struct {
 	// Challenger2 and Incumbent2 are of the second metric, where a contest has one.
 	Challenger2 float64 `json:"challenger2,omitempty"`
 	Incumbent2  float64 `json:"incumbent2,omitempty"`
+	// Base: the incumbent's program gave no number, and the unpatched base stood in for it.
+	Base bool `json:"base,omitempty"`
 }
 
 // gain is how much better a is than b in a direction; negative for worse.
