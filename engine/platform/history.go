@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -108,6 +109,12 @@ func (f Facts) Leaves(ctx context.Context, from int64, limit int, salt func(int6
 		}
 		for _, x := range facts {
 			l, err := leafOf(tx, x, salt(x.Index), results)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				// A store that is away says nothing about the row: the next turn reads it.
+				if _, away := tx.FactRow(); away != nil {
+					return err
+				}
+			}
 			if err != nil {
 				l, err = translog.NewLeaf(translog.Leaf{Index: x.Index, Type: x.Type, ID: x.ID}, "", time.Time{}, map[string]string{"unreadable": cut(err.Error(), 200)}, nil)
 			}
