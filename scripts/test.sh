@@ -14,9 +14,10 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 fi
 go vet ./...
 # What draws millions of pairs or a whole catalogue, slides over every byte of a root file
-# system, or reads every page, route and command of an arena, takes three to six times as
-# long with the race detector. Here it runs without: `make race` runs it with.
-apart='^(TestCanaryWalk|TestPreflightOfEveryKind)$'
+# system, reads every page, route and command of an arena, or plays whole agents of every
+# kind, takes longer with the race detector, up to six times. Here it runs without: `make
+# race` runs it with.
+apart='^(TestCanaryWalk|TestPreflightOfEveryKind|TestMemoriser|TestRunsOfTrainers)$'
 mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|engine/incentive|engine/task/leak|kinds/shopping|kinds/shopping/problem)$')
 mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}"))
 # SQLite in Go and its C library are left out of the detector: they work on memory of
