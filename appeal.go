@@ -16,6 +16,9 @@ type Appeal struct {
 	Answer     string    `json:"answer,omitempty"`
 	// Compared is what playing again by others came to.
 	Compared Comparison `json:"compared"`
+	// Alone: at most one validator serves the arena now, and what is played again waits
+	// for a second.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // States of an appeal.

@@ -80,6 +80,9 @@ func (p *Platform) Appeal(ctx context.Context, c Caller, id, reason string) (*ag
 		if queued, err = p.queueIn(tx, arena, e, specs, store.AppealGroup(id)); err != nil {
 			return err
 		}
+		if a.Alone, err = p.alone(tx, a.Appeal); err != nil {
+			return err
+		}
 		return p.logAction(tx, c, "appeal", id, reason, fmt.Sprintf("%d runs are played again", queued))
 	})
 	if err != nil {
@@ -87,6 +90,28 @@ func (p *Platform) Appeal(ctx context.Context, c Caller, id, reason string) (*ag
 	}
 	p.news(queued)
 	return &a.Appeal, nil
+}
+
+// appealOf is the appeal of a submission; nil: there is none.
+func (p *Platform) appealOf(tx *store.Tx, submission string) (*agon.Appeal, error) {
+	a, err := tx.Appeal(submission)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil {
+		a.Alone, err = p.alone(tx, a.Appeal)
+	}
+	return &a.Appeal, err
+}
+
+// alone reports whether the plays of an appeal wait for a second validator, which
+// nobody is now.
+func (p *Platform) alone(tx *store.Tx, a agon.Appeal) (bool, error) {
+	if a.State != agon.AppealOpen || a.Compared.Played >= a.Compared.Tasks {
+		return false, nil
+	}
+	n, err := tx.Serving(a.Arena, p.now().Add(-p.cfg.SeenFor))
+	return n < 2, err
 }
 
 // AnswerAppeal grants or denies an appeal, by the operator.

@@ -45,13 +45,16 @@ func TestAppeal(t *testing.T) {
 	if n := play(f, val1, 1, "other"); n != 0 {
 		t.Fatalf("the validator whose result counts played %d runs again", n)
 	}
+	if s, err := f.Submission(bg, Caller{}, id); err != nil || !s.Appeal.Alone {
+		t.Errorf("one validator serves the arena: %+v, %v", s.Appeal, err)
+	}
 	if n := play(f, val2, 0.5, "ask"); n != 3 {
 		t.Fatalf("another played %d runs", n)
 	}
 	s, err := f.Submission(bg, Caller{}, id)
 	must(t, err)
-	if c := s.Appeal.Compared; c.Played != 3 || c.Same != 3 || c.Requests != 3 || c.Before != 0.5 || c.After != 0.5 {
-		t.Errorf("compared %+v", c)
+	if c := s.Appeal.Compared; c.Played != 3 || c.Same != 3 || c.Requests != 3 || c.Before != 0.5 || c.After != 0.5 || s.Appeal.Alone {
+		t.Errorf("compared %+v", s.Appeal)
 	}
 	if *s.Score != *before.Score || s.CostMicros != before.CostMicros {
 		t.Errorf("the appeal moved the result: %v %v", *s.Score, s.CostMicros)

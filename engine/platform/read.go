@@ -95,9 +95,7 @@ func (p *Platform) entryView(tx *store.Tx, e store.Entry) (client.Submission, er
 	if s.Paid, s.Credit, err = moneyOf(tx, e); err != nil {
 		return s, err
 	}
-	if a, err := tx.Appeal(e.ID); err == nil {
-		s.Appeal = &a.Appeal
-	} else if !errors.Is(err, store.ErrNotFound) {
+	if s.Appeal, err = p.appealOf(tx, e.ID); err != nil {
 		return s, err
 	}
 	d, err := tx.Decision(e.ID)

@@ -17,6 +17,11 @@ func (t *Tx) SawValidator(arena, validator, driver, version, gpus string, at tim
 	return err
 }
 
+// Serving counts the validators that were seen in an arena after a time.
+func (t *Tx) Serving(arena string, after time.Time) (int64, error) {
+	return one(t, scanInt, `SELECT count(*) FROM seen WHERE arena = $1 AND at > $2`, arena, micros(after))
+}
+
 // LastDriver returns the box driver that was named last, or "".
 func (t *Tx) LastDriver() (string, error) {
 	s, err := one(t, scanString, `SELECT driver FROM seen WHERE driver <> '' ORDER BY at DESC LIMIT 1`)

@@ -16,7 +16,7 @@ const maxLines = 600
 // its line away.
 var longFiles = map[string]int{
 	"engine/audit/audit.go":                649,
-	"engine/platform/read.go":              698,
+	"engine/platform/read.go":              696,
 	"engine/platform/sets.go":              854,
 	"gateway/google.go":                    757,
 	"gateway/messages.go":                  635,

@@ -123,7 +123,7 @@ func (a *App) act(use, short, example string, reasoned bool, do func(ctx context
 			case *agon.Appeal:
 				done = "its appeal is " + x.State
 				if x.State == agon.AppealOpen {
-					done += "; answered by " + When(x.Deadline) + ", or else granted"
+					done += "; answered by " + When(x.Deadline) + ", or else granted" + waitsFor(x)
 				}
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: v, IDs: []string{id}, Human: func(h *output.Human) { h.Line("%s: %s", args[0], done) }})
@@ -131,6 +131,14 @@ func (a *App) act(use, short, example string, reasoned bool, do func(ctx context
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is written down")
 	return cmd
+}
+
+// waitsFor says that nobody plays an appeal again as things are.
+func waitsFor(x *agon.Appeal) string {
+	if !x.Alone {
+		return ""
+	}
+	return "; no second validator serves the arena now, and what is played again waits for one"
 }
 
 func (a *App) retuneCmd() *cobra.Command {

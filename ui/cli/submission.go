@@ -492,7 +492,7 @@ func submissionHuman(h *output.Human, s *client.Submission) {
 	}
 	moneyLines(h, s)
 	if p := s.Appeal; p != nil {
-		h.Line("appeal %s: played again %d of %d tasks, %d with the same score, %d with the same requests; answer until %s", p.State, p.Compared.Played, p.Compared.Tasks, p.Compared.Same, p.Compared.Requests, When(p.Deadline))
+		h.Line("appeal %s: played again %d of %d tasks, %d with the same score, %d with the same requests; answer until %s%s", p.State, p.Compared.Played, p.Compared.Tasks, p.Compared.Same, p.Compared.Requests, When(p.Deadline), waitsFor(p))
 		if p.Answer != "" {
 			h.Line("answer: %s", p.Answer)
 		}
