@@ -242,7 +242,7 @@ func (in *Input) normalStake() []fx {
 	kept := make([]uint64, len(in.Stake))
 	var total uint64
 	for i, s := range in.Stake {
-		if s < in.StakeThreshold && i != in.Owner {
+		if in.tooSmall(i) {
 			continue
 		}
 		kept[i] = min(s, math.MaxInt64)
@@ -262,12 +262,17 @@ func (in *Input) normalStake() []fx {
 	return out
 }
 
+// tooSmall reports whether the stake of a neuron counts for nothing, as below the threshold.
+func (in *Input) tooSmall(i int) bool {
+	return in.Stake[i] < in.StakeThreshold && i != in.Owner
+}
+
 // fineStake is normalStake where stakes have fractions, which the threshold does not see.
 func (in *Input) fineStake() []fx {
 	kept, total := make([]*big.Int, len(in.Stake)), new(big.Int)
 	for i, s := range in.Stake {
 		kept[i] = new(big.Int)
-		if s < in.StakeThreshold && i != in.Owner {
+		if in.tooSmall(i) {
 			continue
 		}
 		kept[i].SetUint64(min(s, math.MaxInt64))
