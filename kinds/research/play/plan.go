@@ -201,7 +201,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	if v.Rival != nil {
 		rival = *v.Rival
 	}
-	pairs, round, broken := duelsOf(c, v, rival.Submission, a)
+	pairs, round, broken := duelsOf(c, v, rival.Submission)
 	d := quorum.RunDuel(c, v.Attempts, pairs)
 	for k, x := range map[string]float64{
 		"evidence": d.Evidence, "need": d.Need, "alpha": d.Alpha, "pairs": float64(d.Pairs), "won": float64(d.Won), "max_pairs": float64(d.MaxPairs),
@@ -259,10 +259,10 @@ func unsteady(c agon.Contest, v agon.View, rival agon.Rival, p quorum.Pair) bool
 
 // duelsOf returns the pairs of the duels with rival, by round and in the order
 // of their runs, the rounds played, and how many of those left no pair. Pairs
-// of validators that are not believed, and of duels whose challenger is not
-// the one that the replays saw, are left out. On a task without noise the
-// majority of the duels of a round is one pair.
-func duelsOf(c agon.Contest, v agon.View, rival string, a quorum.Agreement) (pairs []quorum.Pair, rounds, broken int) {
+// of validators that are not believed are left out. On a task without noise the
+// majority of the duels of a round is one pair. Its challenger's number may be
+// another than the replays saw: a round has seeds of its own.
+func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, rounds, broken int) {
 	byRound := map[int][][]quorum.Pair{}
 	for _, r := range v.Runs {
 		if r.Rival == nil || r.Rival.Submission != rival {
