@@ -73,6 +73,7 @@ func TestKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rejected = "wrong_answer"
+	suite := os.Getenv("AGON_TEST_SUITE") != "" // all cases, and by how much they are faster
 	for name, c := range map[string]struct {
 		top, body string
 		reason    string  // of the rejection; "": accepted
@@ -91,7 +92,7 @@ func TestKernel(t *testing.T) {
 		// Clocks and results that a program forges for itself change no time that was measured outside.
 		"clock": {"import time, os\ntime.perf_counter = time.process_time = time.time = lambda: 0.0\nos.times = lambda: (0, 0, 0, 0, 0)", "        for _ in range(3):\n            self.good(x)\n        return [[sum(row[k] * self.c[j][k] for k in range(self.n)) for j in range(self.n)] for row in x]\n", "", 0, 1.1},
 	} {
-		if quick := name == "honest" || name == "kept" || name == "half"; !quick && os.Getenv("AGON_TEST_SUITE") == "" {
+		if quick := name == "honest" || name == "kept" || name == "half"; !quick && !suite {
 			continue
 		}
 		patch := replacing("solution.py", string(base), kernelNew(c.top, c.body))
@@ -100,7 +101,9 @@ func TestKernel(t *testing.T) {
 		switch {
 		case obs.Reason != c.reason, c.reason == "" && obs.Status != StatusAccepted:
 			t.Errorf("%s: %s %q, want %q\n%s", name, obs.Status, obs.Reason, c.reason, rec.Files[LogFile])
-		case c.reason == "" && (up < c.least || up > c.most):
+		case c.reason == "" && up <= 0:
+			t.Errorf("%s: accepted without a speed: %v", name, obs.Metrics)
+		case suite && c.reason == "" && (up < c.least || up > c.most):
 			t.Errorf("%s: %v times as fast, want %v to %v", name, up, c.least, c.most)
 		}
 	}
