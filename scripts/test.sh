@@ -17,8 +17,7 @@ go vet ./...
 # system, reads every page, route and command of an arena, or plays whole agents of every
 # kind, takes longer with the race detector, up to six times. Here it runs without: `make
 # race` runs it with.
-apart='^(TestCanaryWalk|TestPreflightOfEveryKind|TestMemoriser|TestRunsOfTrainers)$'
-mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|engine/incentive|engine/task/leak|kinds/shopping|kinds/shopping/problem)$')
+mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/roles|engine/incentive|engine/task/leak|kinds/shopping|kinds/shopping/problem)$')
 mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}"))
 # SQLite in Go and its C library are left out of the detector: they work on memory of
 # their own, which it does not know, and take five times as long in it. So is the search
@@ -32,5 +31,4 @@ if [ "${AGON_RACE:-}" = all ]; then
 	exit
 fi
 run "${plain[@]}"
-run -run "$apart" ./cmd/agon/roles
-run "${race[@]}" -skip "$apart" "${others[@]}"
+run "${race[@]}" "${others[@]}"
