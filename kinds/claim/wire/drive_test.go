@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 )
@@ -225,6 +226,18 @@ func TestDriven(t *testing.T) {
 	}
 	if out := weights(); fmt.Sprint(out["final_top"]) != "[1 2 <nil>]" {
 		t.Errorf("after a failed batch: %v", out)
+	}
+	// An embargo keeps scripts with their miners, batch or not.
+	a, err := w.api.Arena(bg, "demo-claim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Embargo = agon.MostEmbargo
+	if err := w.api.EnsureArena(bg, a.Arena); err != nil {
+		t.Fatal(err)
+	}
+	if got := read("fair"); got != 403 {
+		t.Errorf("a script is read within its embargo: %d", got)
 	}
 }
 

@@ -309,15 +309,17 @@ func (p *Platform) monitorScript(w http.ResponseWriter, r *http.Request) {
 		out["uid"] = uid
 	}
 	if r.URL.Query().Get("include_content") == "true" {
-		by := anybody
-		if ended, err := p.wasPlayed(r.Context(), s); err != nil {
-			p.broken(w, "read batches", err)
-			return
-		} else if ended {
-			by = operator
-		}
-		b, err := p.script(r.Context(), by, s.ID)
+		b, err := p.script(r.Context(), anybody, s.ID)
 		var e *agon.Error
+		if errors.As(err, &e) && e.Code == "not_public" {
+			ended, werr := p.wasPlayed(r.Context(), s)
+			switch {
+			case werr != nil:
+				err = werr
+			case ended:
+				b, err = p.script(r.Context(), operator, s.ID)
+			}
+		}
 		if errors.As(err, &e) && e.Status < 500 {
 			refuse(w, e.Status, e.Code, "%s", e.Message)
 			return
