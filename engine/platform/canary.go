@@ -95,12 +95,6 @@ func (p *Platform) MakeCanary(ctx context.Context, c Caller, run string, r clien
 	return &out, nil
 }
 
-func badField(field, format string, args ...any) error {
-	e := refuse(422, "bad_"+field, format, args...)
-	e.Field = field
-	return e
-}
-
 // checkCanary checks the numbers of a request.
 func checkCanary(r client.CanaryRequest) error {
 	switch {

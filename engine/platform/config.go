@@ -295,6 +295,13 @@ func refuse(status int, code, format string, args ...any) *agon.Error {
 	return &agon.Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// badField refuses a field of a request with code bad_FIELD.
+func badField(field, format string, args ...any) *agon.Error {
+	e := refuse(422, "bad_"+field, format, args...)
+	e.Field = field
+	return e
+}
+
 func notFound(what, id string) *agon.Error {
 	return refuse(404, "not_found", "no %s %q", what, cut(id, 80))
 }

@@ -77,8 +77,8 @@ func (p *Platform) Retune(ctx context.Context, c Caller, arena string, r client.
 // checkRetune refuses numbers that no arena can have.
 func checkRetune(r client.Retune) error {
 	bad := func(field, limit string) error {
-		e := refuse(422, "bad_"+field, "%s must be %s", field, limit)
-		e.Field, e.Limit = field, limit
+		e := badField(field, "%s must be %s", field, limit)
+		e.Limit = limit
 		return e
 	}
 	switch {

@@ -212,19 +212,14 @@ func (p *Platform) Fund(ctx context.Context, c Caller, coldkey string, m agon.Mi
 	if err := needReason(reason); err != nil {
 		return nil, err
 	}
-	bad := func(field, format string, args ...any) error {
-		e := refuse(422, "bad_"+field, format, args...)
-		e.Field = field
-		return e
-	}
 	payment = strings.TrimSpace(payment)
 	switch {
 	case coldkey == "" || len(coldkey) > 64 || !plainLine(coldkey):
-		return nil, bad("coldkey", "name the coldkey whose purse it is")
+		return nil, badField("coldkey", "name the coldkey whose purse it is")
 	case m == 0 || m > agon.MostMoney || m < -agon.MostMoney:
-		return nil, bad("micros", "the amount is %d micro-dollars: want 1 to %d, or as much out", m, agon.MostMoney)
+		return nil, badField("micros", "the amount is %d micro-dollars: want 1 to %d, or as much out", m, agon.MostMoney)
 	case payment == "" || len(payment) > 200 || !plainLine(payment):
-		return nil, bad("payment", "name the payment, such as the hash of its transfer: it counts once")
+		return nil, badField("payment", "name the payment, such as the hash of its transfer: it counts once")
 	}
 	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		switch paid, err := tx.Paid(payment); {
