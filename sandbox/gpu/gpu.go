@@ -59,7 +59,7 @@ type Sample struct {
 }
 
 // Timer times a span by the device's own clock, from a process that no contestant's
-// code runs in. A span covers whatever the device does between Start and Stop, by
+// code runs in. A span covers everything that the device does between Start and Stop, by
 // whomever it was asked; the caller holds the device alone (Locks).
 type Timer interface {
 	// Start marks the begin of a span.

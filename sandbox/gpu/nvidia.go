@@ -14,11 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agon-arena/agon/internal/lazyregexp"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -69,7 +68,7 @@ func NewNvidia(c Config) (*Nvidia, error) {
 		c.Query = runSMI
 	}
 	if c.Now == nil {
-		c.Now = time.Now //nolint:forbidigo // tests have another
+		c.Now = time.Now //nolint:forbidigo // the one clock of the driver; tests set another
 	}
 	root, err := os.OpenRoot(c.Root)
 	if err != nil {
@@ -123,19 +122,14 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // number asks the file system for a node's device number.
 func (n *Nvidia) number(p string) (int64, int64, error) {
-	fi, err := n.root.Lstat(strings.TrimPrefix(p, "/"))
-	if err != nil {
-		return 0, 0, err
+	var st unix.Stat_t
+	if err := unix.Lstat(path.Join(n.c.Root, p), &st); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", p, err)
 	}
-	st, ok := fi.Sys().(*unix.Stat_t)
-	if !ok || fi.Mode()&fs.ModeCharDevice == 0 {
-		var x unix.Stat_t
-		if err := unix.Lstat(path.Join(n.c.Root, p), &x); err != nil || x.Mode&unix.S_IFMT != unix.S_IFCHR {
-			return 0, 0, fmt.Errorf("%s is not a character device", p)
-		}
-		st = &x
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return 0, 0, fmt.Errorf("%s is not a character device", p)
 	}
-	return int64(unix.Major(uint64(st.Rdev))), int64(unix.Minor(uint64(st.Rdev))), nil //nolint:unconvert // of another width elsewhere
+	return int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev)), nil
 }
 
 // errNoDriver says that no kernel driver of NVIDIA's is loaded.

@@ -30,7 +30,7 @@ type Fake struct {
 // NewFake returns a machine with n cards of a model and so much memory.
 func NewFake(n int, model string, memory int64) *Fake {
 	f := &Fake{Nodes: map[int]sandbox.DeviceNode{}, Shared: []sandbox.DeviceNode{{Path: "/dev/zero", Major: 1, Minor: 5}}}
-	f.Now = time.Now //nolint:forbidigo // a part of tests
+	f.Now = time.Now //nolint:forbidigo // only tests use this driver
 	for i := range n {
 		uuid := fmt.Sprintf("GPU-0fade000-0000-0000-0000-%012d", i)
 		f.Cards = append(f.Cards, gpu.Device{GPU: agon.GPU{ID: agon.GPUID(uuid), Model: model, MemoryBytes: memory, Driver: "0.0.1"}, UUID: uuid, Index: i, Minor: i})
