@@ -49,8 +49,8 @@ func newEconomy(t testing.TB) (*local.Ledger, *Server) {
 	return l, s
 }
 
-// do makes a call, and gives the names of its events or of its refusal as the chain has it.
-func do(t testing.TB, s *Server, who, pallet, call string, args scale.Map) string {
+// applied makes a call as it comes over the wire. Its events have the types of the metadata.
+func applied(t testing.TB, s *Server, who, pallet, call string, args any) ([]any, error) {
 	t.Helper()
 	b, err := s.meta.EncodeCall(pallet, call, args)
 	if err != nil {
@@ -60,7 +60,19 @@ func do(t testing.TB, s *Server, who, pallet, call string, args scale.Map) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := s.apply(t.Context(), who, v)
+	events, refused := s.apply(t.Context(), who, v)
+	for _, e := range events {
+		if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
+			t.Errorf("%s.%s: event %v: %v", pallet, call, e, err)
+		}
+	}
+	return events, refused
+}
+
+// do makes a call, and gives the names of its events or of its refusal as the chain has it.
+func do(t testing.TB, s *Server, who, pallet, call string, args scale.Map) string {
+	t.Helper()
+	events, err := applied(t, s, who, pallet, call, args)
 	if err != nil {
 		failure, ferr := s.dispatchError(err)
 		if ferr != nil {
@@ -88,9 +100,6 @@ func do(t testing.TB, s *Server, who, pallet, call string, args scale.Map) strin
 	}
 	var got []string
 	for _, e := range events {
-		if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
-			t.Errorf("%s.%s: event %v: %v", pallet, call, e, err)
-		}
 		got = append(got, e.(scale.Value).Of.(scale.Value).Name)
 	}
 	return strings.Join(got, " ")
@@ -316,7 +325,7 @@ func TestEconomyReads(t *testing.T) {
 	sim, _ := ask("SwapRuntimeApi.sim_swap_tao_for_alpha", one, uint64(5*tao)).(scale.Map)
 	swaps, err := l.Stake(ctx, ledger.StakeOrder{Kind: ledger.StakeAdd, Netuid: 1, Hotkey: val, Coldkey: cold, Amount: 5 * tao})
 	if err != nil || sim["alpha_amount"] != swaps[0].Alpha || sim["tao_fee"] != swaps[0].Fee {
-		t.Errorf("a swap that was told %v: %+v, %v", sim, swaps, err)
+		t.Errorf("a swap that was estimated at %v: %+v, %v", sim, swaps, err)
 	}
 	graph, _ := ask("SubnetInfoRuntimeApi.get_metagraph", one).(scale.Map)
 	roots, _ := graph["tao_stake"].([]any)

@@ -102,23 +102,12 @@ func TestLocalnetCalls(t *testing.T) {
 		{hot, "Utility", "batch", scale.Map{"calls": []any{remark("serve_axon", axon(3221225985, 4, 9)), remark("serve_axon", axon(0, 4, 9)), remark("serve_axon", axon(3221225985, 4, 10))}}, "AxonServed ItemCompleted BatchInterrupted"},
 		{hot, "Utility", "force_batch", scale.Map{"calls": []any{remark("serve_axon", axon(0, 4, 9)), remark("serve_axon", axon(3221225985, 4, 8091))}}, "ItemFailed AxonServed ItemCompleted BatchCompletedWithErrors"},
 	} {
-		b, err := s.meta.EncodeCall(c.pallet, c.call, c.args)
-		if err != nil {
-			t.Fatalf("%s.%s: %v", c.pallet, c.call, err)
-		}
-		v, err := scale.DecodeAll(s.meta.CallType, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, err := s.apply(ctx, c.who, v)
+		events, err := applied(t, s, c.who, c.pallet, c.call, c.args)
 		var got []string
 		for _, e := range events {
 			outer, _ := e.(scale.Value)
 			inner, _ := outer.Of.(scale.Value)
 			got = append(got, inner.Name)
-			if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
-				t.Errorf("%s.%s: event %v: %v", c.pallet, c.call, e, err)
-			}
 		}
 		if err != nil {
 			failure, ferr := s.dispatchError(err)

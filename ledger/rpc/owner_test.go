@@ -16,20 +16,7 @@ func TestOwnerCalls(t *testing.T) {
 	owner, other, hot := ledgertest.Key(t, "owner-cold"), ledgertest.Key(t, "other"), ledgertest.Key(t, "owner")
 	do := func(who, pallet, call string, args scale.Map) error {
 		t.Helper()
-		b, err := s.meta.EncodeCall(pallet, call, args)
-		if err != nil {
-			t.Fatalf("%s.%s: %v", pallet, call, err)
-		}
-		v, err := scale.DecodeAll(s.meta.CallType, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, err := s.apply(t.Context(), who, v)
-		for _, e := range events {
-			if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
-				t.Errorf("%s.%s: event: %v", pallet, call, err)
-			}
-		}
+		_, err := applied(t, s, who, pallet, call, args)
 		if failure, ferr := s.dispatchError(err); ferr != nil || err != nil && failure.(scale.Value).Name == "Other" {
 			t.Errorf("%s.%s: refused as %v: %v %v", pallet, call, failure, err, ferr)
 		}
