@@ -18,7 +18,7 @@ type Limits struct {
 	Inodes      int64 `json:"inodes" toml:"inodes"`
 	OutputBytes int64 `json:"output_bytes" toml:"output_bytes"` // stdout and stderr, each; more ends the run
 	// GPUs is how many accelerators the box is given, and GPUMemoryBytes the least memory
-	// of each. Zero: none, whatever the machine has.
+	// of each. Zero: none, even if the machine has some.
 	GPUs           int64 `json:"gpus,omitempty" toml:"gpus"`
 	GPUMemoryBytes int64 `json:"gpu_memory_bytes,omitempty" toml:"gpu_memory_bytes"`
 }

@@ -70,7 +70,7 @@ func (c *Client) Vettings(ctx context.Context, arena, what, state string) ([]Vet
 	return out.Items, err
 }
 
-// ClaimVetting takes the one that has waited longest; one without an id: there is none.
+// ClaimVetting takes the one that has waited longest; an answer without an id says that none waits.
 func (c *Client) ClaimVetting(ctx context.Context, arena string, r VettingClaim) (*Vetting, error) {
 	return c.vetting(ctx, path("arenas", arena, "vettings", "take"), r)
 }

@@ -364,17 +364,17 @@ func (s *subnet) localEval(python, models, batch, champion string, env []string)
 	reports := filepath.Join(s.dir, "reports")
 	cmd := s.harnyxLaunch("local-eval", "local", python, models, "0", append(env, "OPENROUTER_API_KEY=key-of-this-test-alone"),
 		"--agent-path", file, "--batch-id", batch, "--output-dir", reports)
-	told, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err != nil {
-		s.t.Errorf("local evaluation: %v\n%s", err, told)
+		s.t.Errorf("local evaluation: %v\n%s", err, output)
 		return
 	}
-	lines := strings.Split(strings.TrimSpace(string(told)), "\n")
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	var made struct {
 		JSON string `json:"json_report"`
 	}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &made); err != nil {
-		s.t.Errorf("local evaluation: %v\n%s", err, told)
+		s.t.Errorf("local evaluation: %v\n%s", err, output)
 		return
 	}
 	report, err := os.ReadFile(made.JSON)
@@ -412,7 +412,7 @@ func (s *subnet) localEval(python, models, batch, champion string, env []string)
 	}
 	// The champion's search is of a provider that is not reachable here.
 	if rows := got.Result.Rows; len(got.Tasks) != 3 || len(rows) < 2 || rows[0].Label != "target" || rows[0].Score != 3 {
-		s.t.Errorf("local evaluation: %+v of %d tasks\n%s", rows, len(got.Tasks), told)
+		s.t.Errorf("local evaluation: %+v of %d tasks\n%s", rows, len(got.Tasks), output)
 	}
 }
 

@@ -92,7 +92,7 @@ func (p *Platform) Appeal(ctx context.Context, c Caller, id, reason string) (*ag
 	return &a.Appeal, nil
 }
 
-// appealOf is the appeal of a submission; nil: there is none.
+// appealOf is the appeal of a submission, or nil without one.
 func (p *Platform) appealOf(tx *store.Tx, submission string) (*agon.Appeal, error) {
 	a, err := tx.Appeal(submission)
 	if errors.Is(err, store.ErrNotFound) {

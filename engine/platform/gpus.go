@@ -61,7 +61,7 @@ func checkGPUs(tx *store.Tx, a agon.Arena, run store.Run, validator string, r cl
 	for _, g := range list {
 		// Its driver may have been updated since; the card is the same one.
 		if !slices.ContainsFunc(seen, func(x agon.GPU) bool { return x.ID == g.ID && x.Model == g.Model && x.MemoryBytes == g.MemoryBytes }) {
-			return bad("GPU %s (%s) is none that this validator named in its claims", g.ID, g.Model)
+			return bad("GPU %s (%s) was not named in this validator's claims", g.ID, g.Model)
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func (t *Tx) TrailOf(run string) (*Trail, error) {
 		err = r.Scan(&c.Attempt, &c.ID, &c.Task, &c.Body)
 		return c, err
 	}, `SELECT attempt, id, task, body FROM receipts WHERE run = $1`, run)
-	sortReceipts(x.Receipts) // by bytes, whatever the database's order of texts is
+	sortReceipts(x.Receipts) // by bytes: databases order texts in different ways
 	return x, err
 }
 

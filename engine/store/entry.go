@@ -318,8 +318,8 @@ func (t *Tx) Seated(arena string) ([]Seated, error) {
 	return many(t, scanSeated, seatedOf+` ORDER BY d.n`, arena)
 }
 
-// LastSeated returns the last of Seated that no script answered, or where there is none
-// the last of all; none where nobody took a seat.
+// LastSeated returns the last of Seated that no script answered, or, if a script
+// answered all, the last; none where nobody took a seat.
 func (t *Tx) LastSeated(arena string) ([]Seated, error) {
 	for _, which := range []string{` AND s.scripted = 0`, ``} {
 		if list, err := many(t, scanSeated, seatedOf+which+` ORDER BY d.n DESC LIMIT 1`, arena); err != nil || len(list) > 0 {

@@ -29,7 +29,7 @@ type Run struct {
 // StageGroup is the group of a stage's runs of one task: they go to different validators.
 func StageGroup(stage, task string) string { return "stage " + stage + " " + task }
 
-// StageOf is the stage whose group it is, also where a canary plays it again; "" where it is none's.
+// StageOf is the stage whose group it is, also where a canary plays it again; "" for other groups.
 func StageOf(group string) string {
 	if id := CanaryOf(group); id != "" {
 		group = strings.TrimPrefix(group, CanaryGroup(id)+" ")

@@ -120,7 +120,7 @@ func TestNoGPUs(t *testing.T) {
 	}
 }
 
-// Times are the card's own, and what an unsteady card measured is void, whoever was
+// Times are the card's own, and what an unsteady card measured is void, no matter who was
 // worse; with too many void ones the machine is to blame, and nobody without any.
 func TestSpans(t *testing.T) {
 	g, f := fakeGPUs(t, 1)

@@ -214,7 +214,7 @@ func TestAlphaIsPaid(t *testing.T) {
 	w, err := l.World(ctx)
 	must(t, err)
 	if len(w.Dividends) == 0 {
-		t.Error("no dividends are told")
+		t.Error("no dividends are reported")
 	}
 	var burned uint64
 	must(t, l.view(ctx, func(s *state) error { burned = s.Subnets[1].Burned; return nil }))

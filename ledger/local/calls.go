@@ -19,7 +19,7 @@ type Subnet struct {
 	// Hyper is nil for the preset's hyperparameters.
 	Hyper *ledger.Hyperparameters
 	// Pool gives the subnet an alpha of its own, with so many rao of TAO and of alpha in its pool; 0: a TAO of
-	// stake is a TAO. It is for good.
+	// stake is a TAO. A subnet keeps its choice for ever.
 	Pool uint64
 	// Moving is the moving price that the pool begins with, in rao an alpha, at most 1e9. On the chain it begins
 	// with 0 and takes months to follow the price, and the root network is paid only where all moving prices are

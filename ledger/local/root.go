@@ -65,7 +65,7 @@ func (s *state) setRootKind(x *extrinsic) error {
 	return nil
 }
 
-var errNoRoot = ledger.ErrSubnetNotExists.With("no subnet here has alpha: there is no root network")
+var errNoRoot = ledger.ErrSubnetNotExists.With("no subnet here has alpha, so there is no root network")
 
 func (s *state) claimRoot(x *extrinsic) error {
 	if s.Root == nil {

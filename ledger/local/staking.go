@@ -26,7 +26,7 @@ func (l *Ledger) Stake(ctx context.Context, o ledger.StakeOrder) ([]ledger.Swap,
 	return l.swaps(ctx, &extrinsic{Call: callStake, Netuid: o.Netuid, Hotkey: o.Hotkey, Coldkey: o.Coldkey, Order: &o})
 }
 
-// order applies an order. A part of it that is refused undoes the others: what
+// stakeOrder applies an order. A part of it that is refused undoes the others: what
 // changes is put down in a copy of what they touch.
 func (s *state) stakeOrder(x *extrinsic) error {
 	o := x.Order

@@ -294,7 +294,7 @@ func (r *reading) pooled(m *ledger.Metagraph) map[string]any {
 	return out
 }
 
-// traded is what is told of a pool.
+// traded is what a pool reports.
 func traded(m *ledger.Metagraph) map[string]any {
 	p := m.Pool
 	return map[string]any{

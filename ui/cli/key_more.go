@@ -315,7 +315,7 @@ func (a *App) agentSocket() string {
 	return filepath.Join(a.Env.Home, ".agon", "run", "key-agent.sock")
 }
 
-// coldAgent puts the wallet's coldkey into an agent. It has to be told what it signs:
+// coldAgent puts the wallet's coldkey into an agent. The policy lists what it signs:
 // a coldkey owns money.
 func (a *App) coldAgent(c *agent.Config, w auth.Wallet, socket string, args []string) error {
 	switch {

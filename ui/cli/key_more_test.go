@@ -166,7 +166,7 @@ func TestKeyAgent(t *testing.T) {
 	}
 }
 
-// A coldkey's agent signs the calls that it was told of, up to their limits, for
+// A coldkey's agent signs the calls that its policy lists, up to their limits, for
 // commands of a user without the coldkey.
 func TestColdkeyAgent(t *testing.T) {
 	host, _, errOut := newApp(t)

@@ -16,8 +16,8 @@ func (a *App) vettingCmd() *cobra.Command {
 		Use: "vetting", Short: "See and answer what is asked of submissions before they are played, or sit",
 		Long: `Some arenas ask somebody outside, a judge's program or a person, before a submission is
 played (entry) and before one sits (seat). A worker takes a question for a time, keeps it
-while it works, and answers passed, refused or unsure. What it was unsure of the operator
-settles. All of it with the operator's key.`,
+while it works, and answers passed, refused or unsure. The operator settles what a worker
+was unsure of. All these commands need the operator's key.`,
 		Example: "  agon operator vetting list {arena}\n  agon operator vetting claim {arena}",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

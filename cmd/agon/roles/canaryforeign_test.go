@@ -372,8 +372,8 @@ func (w *walk) quiet() {
 	if b := w.live.Bytes(); len(b) == 0 || len(canariesIn(b)) > 0 {
 		w.t.Errorf("the stream of changes has %d bytes and holds %v", len(b), canariesIn(b))
 	}
-	if x := canariesIn(w.told.Bytes()); len(x) > 0 {
-		w.t.Errorf("a webhook was told %v", x)
+	if x := canariesIn(w.webhooks.Bytes()); len(x) > 0 {
+		w.t.Errorf("a webhook received %v", x)
 	}
 }
 

@@ -74,7 +74,7 @@ func echo(t *testing.T) string {
 				list = append(list, map[string]any{"id": string(m[1]), "verdict": "PASS", "grounded": true, "justification": words})
 			}
 			say(map[string]any{"criteria_results": append([]any{}, list...)})
-		case len(in.Tools) > 0 && !tooled: // a first turn: it looks at what there is, and names what it was told
+		case len(in.Tools) > 0 && !tooled: // a first turn: it looks at what there is, and names what it read
 			args, _ := json.Marshal(map[string]string{"command": "himalaya envelope list"})
 			more, _ := json.Marshal(map[string]string{"command": "cat " + words})
 			message["content"] = nil
@@ -114,7 +114,7 @@ type walk struct {
 	protocol map[string]string // kind of a foreign path
 	log      *safeBuffer
 	live     *safeBuffer // what /live said
-	told     *safeBuffer // what a webhook was told
+	webhooks *safeBuffer // what a webhook received
 	browsers map[string]*http.Client
 }
 
@@ -158,8 +158,8 @@ func (w *walk) listen() {
 	go func() { _, _ = io.Copy(w.live, resp.Body) }() // until the test ends
 }
 
-// hook has every decision and deed told to the walk, as any operator may have it.
-// It returns how to wait until all decisions were told.
+// hook sends every decision and deed to the walk, as any operator may have it.
+// It returns a function that waits until all decisions have come.
 func (w *walk) hook(op *client.Client) (all func(decisions int)) {
 	w.t.Helper()
 	decided := make(chan struct{}, 1000)
@@ -169,7 +169,7 @@ func (w *walk) hook(op *client.Client) (all func(decisions int)) {
 			http.Error(rw, "gone", http.StatusBadRequest)
 			return
 		}
-		_, _ = w.told.Write(append(b, '\n'))
+		_, _ = w.webhooks.Write(append(b, '\n'))
 		if bytes.Contains(b, []byte(webhook.TypeDecided)) {
 			select {
 			case decided <- struct{}{}:
@@ -186,7 +186,7 @@ func (w *walk) hook(op *client.Client) (all func(decisions int)) {
 			select {
 			case <-decided:
 			case <-w.t.Context().Done():
-				w.t.Fatal("the webhook was not told of all decisions in time")
+				w.t.Fatal("the webhook did not hear of all decisions in time")
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func play(t *testing.T, list []smuggler) *walk {
 	t.Helper()
 	w := &walk{
 		t: t, dir: t.TempDir(), words: map[string]string{}, open: map[string]bool{}, taskOf: map[agon.Digest]string{}, skew: &atomic.Int64{}, parties: map[string]*kit.Party{}, netuids: map[string]uint16{}, miners: map[string]*auth.Key{},
-		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, told: &safeBuffer{}, browsers: map[string]*http.Client{},
+		digests: map[string][]agon.Digest{}, values: map[string][]string{}, kindOf: map[string]string{}, protocol: map[string]string{}, log: &safeBuffer{}, live: &safeBuffer{}, webhooks: &safeBuffer{}, browsers: map[string]*http.Client{},
 	}
 	kits := kinds.All()
 	o := kittest.Options(filepath.Join(w.dir, "data"), kits)
@@ -330,7 +330,7 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 	}
 	op := w.client(w.parties["operator"].Hotkey)
-	told := w.hook(op)
+	heard := w.hook(op)
 	register := func(name, kind string, validator bool) *auth.Key {
 		p, err := kit.LoadParty(filepath.Join(o.Data, "wallets"), name)
 		if err != nil {
@@ -380,6 +380,6 @@ func play(t *testing.T, list []smuggler) *walk {
 		}
 		t.Logf("waits for%s", waits)
 	}
-	told(len(list))
+	heard(len(list))
 	return w
 }

@@ -46,7 +46,7 @@ const (
 	maxProviderWaits    = 16
 )
 
-// providerWaits reads AGON_PROVIDER_WAITS: durations with blanks or commas between; "0" is none.
+// providerWaits reads AGON_PROVIDER_WAITS: durations with blanks or commas between; "0" means no waits.
 func providerWaits(getenv func(string) string) ([]time.Duration, error) {
 	text := ""
 	if getenv != nil {

@@ -11,9 +11,10 @@ import (
 
 	"github.com/agon-arena/agon/kinds/kit"
 
-	"github.com/agon-arena/agon/ui/tracing"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/agon-arena/agon/ui/tracing"
 )
 
 // spans counts by name what an arena sends to a collector.

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
@@ -29,7 +31,6 @@ import (
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/progress"
-	"golang.org/x/sync/errgroup"
 )
 
 // maxTryFile bounds the file that is tried; the kind has its own, lower limit.

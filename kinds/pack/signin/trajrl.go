@@ -26,7 +26,7 @@ type TrajectoryRL struct {
 	// memberFirst answers "not a validator" before it looks at the signature.
 	memberFirst bool
 	read        bool
-	once        bool // each signature is taken once, whatever Verifier.Strict says
+	once        bool // each signature is accepted once, also where Verifier.Strict is off
 }
 
 // The purposes, with what their routes answer.

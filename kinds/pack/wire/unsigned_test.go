@@ -13,7 +13,7 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
-// The field's signatures cover no body. So whoever holds a signed message, on the
+// The field's signatures cover no body. So anybody who holds a signed message, on the
 // way or as another server that its sender speaks to, can put another body under it. These are
 // the ends that must not have; docs/security.md lists them.
 

@@ -8,7 +8,7 @@ import (
 )
 
 // maxVoid is how many pairs of a duel may be made again because the machine's GPU was
-// slowed or its clock moved. With more the machine is no place to compare on.
+// slowed or its clock moved. With more the machine is too unsteady to compare on.
 const maxVoid = 3
 
 // span runs f and watches the attempt's GPUs meanwhile, where it has any.

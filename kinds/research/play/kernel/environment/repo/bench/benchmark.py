@@ -57,7 +57,7 @@ def shape(v):
 
 
 def numbers(d, b):
-    """The numbers of an answer, as floats; ValueError where they are none."""
+    """The numbers of an answer, as floats; ValueError if they are not numbers."""
     if d["kind"] in ("plain", "list"):
         out = list(flat(d["value"]))
         if any(type(x) not in (int, float) for x in out):
@@ -87,7 +87,7 @@ def parse(out):
 
 
 def wrong(want, got):
-    """Why an answer is none, or ""."""
+    """Why an answer is refused, or ""."""
     (w, wb), (g, gb) = want, got
     for field in ("kind", "dtype", "shape"):
         if w.get(field) != g.get(field):
