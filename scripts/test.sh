@@ -14,21 +14,32 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 fi
 go vet ./...
 # What draws millions of pairs or a whole catalogue, slides over every byte of a root file
-# system, reads every page, route and command of an arena, or plays whole agents of every
-# kind, takes longer with the race detector, up to six times. Here it runs without: `make
-# race` runs it with.
-mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/roles|engine/incentive|engine/task/leak|kinds/shopping|kinds/shopping/problem)$')
-mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}"))
+# system, reads or builds the whole project, or plays in whole servers takes longer with the
+# race detector, up to seven times. Here it runs without: `make race` runs it with.
+mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/scaffold|engine/incentive|engine/task/leak|internal/law|kinds/shopping|kinds/shopping/problem)$')
+mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}" github.com/agon-arena/agon/cmd/agon/roles))
+# The longest package by far is cmd/agon/roles: these tests of it run beside the rest of it.
+apart='^(TestCanaryWalk|TestCanaryRotation|TestPreflightOfEveryKind)$'
 # SQLite in Go and its C library are left out of the detector: they work on memory of
 # their own, which it does not know, and take five times as long in it. So is the search
 # for hidden bytes.
 race=(-race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 	-gcflags=modernc.org/memory=-race=false -gcflags=github.com/agon-arena/agon/engine/task/leak=-race=false)
-# Two packages at a time: the boxes of more would only wait for each other.
-run() { go test -vet=off -timeout 40m -p 2 "$@"; }
+# run N ARGS: N packages at a time. In all two are at work: the boxes of more would only
+# wait for each other.
+run() { go test -vet=off -timeout 40m -p "$@"; }
 if [ "${AGON_RACE:-}" = all ]; then
-	run "${race[@]}" ./...
+	run 2 "${race[@]}" ./...
 	exit
 fi
-run "${plain[@]}"
-run "${race[@]}" "${others[@]}"
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+run 1 -skip "$apart" ./cmd/agon/roles >"$said" 2>&1 &
+beside=$!
+status=0
+run 1 "${plain[@]}" || status=1
+run 1 -run "$apart" ./cmd/agon/roles || status=1
+wait "$beside" || status=1
+cat "$said"
+run 2 "${race[@]}" "${others[@]}" || status=1
+exit "$status"
