@@ -31,7 +31,7 @@ func (l liar) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.
 	scores, err := l.Kind.Judge(ctx, env, r, rec)
 	for _, s := range scores {
 		for name := range s.Metrics {
-			if name == kr.MetricObserved || strings.HasPrefix(name, kr.MetricPrefix) || strings.HasPrefix(name, kr.MetricDuelPrefix) && strings.HasSuffix(name, "challenger") {
+			if name == kr.MetricObserved || strings.HasPrefix(name, kr.MetricPrefix) || name == kr.MetricDuelAgain || strings.HasPrefix(name, kr.MetricDuelPrefix) && strings.HasSuffix(name, "challenger") {
 				s.Metrics[name] /= 2
 			}
 		}

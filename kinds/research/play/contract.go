@@ -79,8 +79,9 @@ const (
 	MetricClaimed  = "claimed"  // the same as the miner claims it; it decides nothing
 	// A duel replays the incumbent beside the challenger on the same machine
 	// and seeds: Score.Metrics has one pair per seed, numbered from 0.
-	MetricDuelPrefix  = "duel." // duel.<i>.challenger, duel.<i>.incumbent, of a second metric challenger2, incumbent2
-	MetricDuelNumbers = "duel"  // how many pairs
+	MetricDuelPrefix  = "duel."      // duel.<i>.challenger, duel.<i>.incumbent, of a second metric challenger2, incumbent2
+	MetricDuelNumbers = "duel"       // how many pairs
+	MetricDuelAgain   = "duel.again" // the challenger's number on the first pair's seed, measured once more
 )
 
 // Limits of a task's fields (bytes, unless said).

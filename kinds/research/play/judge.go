@@ -63,6 +63,9 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 		pairs = append(pairs, p.Pair)
 	}
 	maps.Copy(s.Metrics, PairMetrics(pairs))
+	if len(obs.Duel) > 0 && obs.Duel[0].Seed == obs.Seed && !obs.Duel[0].Lost {
+		s.Metrics[MetricDuelAgain] = x
+	}
 	s.Detail = fmt.Sprintf("%s %v", t.MetricName, x)
 	return s
 }

@@ -201,7 +201,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	if v.Rival != nil {
 		rival = *v.Rival
 	}
-	pairs, round, broken := duelsOf(c, v, rival.Submission)
+	pairs, round, broken, again := duelsOf(c, v, rival.Submission)
 	d := quorum.RunDuel(c, v.Attempts, pairs)
 	for k, x := range map[string]float64{
 		"evidence": d.Evidence, "need": d.Need, "alpha": d.Alpha, "pairs": float64(d.Pairs), "won": float64(d.Won), "max_pairs": float64(d.MaxPairs),
@@ -223,6 +223,9 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 		rule = RuleFirst
 	}
 	switch {
+	case d.Done && again != nil:
+		numbers["first"], numbers["again"] = again[0], again[1]
+		return kind.Verdict{Rule: RuleUnsteady, Numbers: numbers}, nil
 	case d.Done && d.Wins && unsteady(c, v, rival, pairs[0]):
 		return kind.Verdict{Rule: RuleUnsteady, Numbers: numbers}, nil
 	case d.Done:
@@ -257,13 +260,26 @@ func unsteady(c agon.Contest, v agon.View, rival agon.Rival, p quorum.Pair) bool
 	return ok && !(s.Score > v.Champion.Score)
 }
 
+// duel is what one validator's duel of a task says.
+type duel struct {
+	pairs []quorum.Pair
+	again *float64 // the challenger's number on the first pair's seed, measured once more; nil: it was not
+}
+
+// steady reports that the challenger of a task without noise gave one number on one seed.
+func (d duel) steady(c agon.Contest) bool {
+	return d.again == nil || quorum.Within(c, *d.again, d.pairs[0].Challenger)
+}
+
+// wins reports that the challenger won the first pair with a number that it gives again.
+func (d duel) wins(c agon.Contest) bool { return quorum.Beats(c, d.pairs[0]) && d.steady(c) }
+
 // duelsOf returns the pairs of the duels with rival, by round and in the order
 // of their runs, the rounds played, and how many of those left no pair. Pairs
 // of validators that are not believed are left out. On a task without noise the
-// majority of the duels of a round is one pair. Its challenger's number may be
-// another than the replays saw: a round has seeds of its own.
-func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, rounds, broken int) {
-	byRound := map[int][][]quorum.Pair{}
+// duels of a round are one pair: see settle, which says what again is.
+func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, rounds, broken int, again []float64) {
+	byRound := map[int][]duel{}
 	for _, r := range v.Runs {
 		if r.Rival == nil || r.Rival.Submission != rival {
 			continue
@@ -275,8 +291,13 @@ func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, ro
 		if t, ok := v.Trust[r.RunSpec.Run]; ok && t < 0.5 {
 			continue
 		}
-		if p := PairsOf(r.Scores[0].Metrics); len(p) > 0 {
-			byRound[r.Rival.Round] = append(byRound[r.Rival.Round], p)
+		m := r.Scores[0].Metrics
+		if p := PairsOf(m); len(p) > 0 {
+			d := duel{pairs: p}
+			if x, ok := m[MetricDuelAgain]; ok {
+				d.again = &x
+			}
+			byRound[r.Rival.Round] = append(byRound[r.Rival.Round], d)
 		}
 	}
 	for i := 1; i <= rounds; i++ {
@@ -287,38 +308,61 @@ func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, ro
 		}
 		if quorum.Noisy(c) {
 			for _, d := range duels {
-				pairs = append(pairs, d...)
+				pairs = append(pairs, d.pairs...)
 			}
 			continue
 		}
-		p, ok := majority(c, duels)
+		p, two, ok := settle(c, duels)
 		if !ok {
 			broken++
 			continue
 		}
 		pairs = append(pairs, p)
+		if again == nil {
+			again = two
+		}
 	}
-	return pairs, rounds, broken
+	return pairs, rounds, broken, again
 }
 
-// majority is the first pair on whose winner more than half of the duels agree.
-func majority(c agon.Contest, duels [][]quorum.Pair) (quorum.Pair, bool) {
-	wins := 0
-	won := func(d []quorum.Pair) bool { return quorum.Beats(c, d[0]) }
+// settle makes one pair of a round's duels of a task without noise; ok is false where no more than
+// half of them agree. All of them are on one seed. So those that the challenger wins must give one
+// number of it, and each validator sees it twice: a program that draws numbers of its own must be
+// lucky in all of them. One that gave more than half of the validators two numbers has lost, and
+// again holds two such.
+func settle(c agon.Contest, duels []duel) (p quorum.Pair, again []float64, ok bool) {
+	lost, moody := 0, 0
 	for _, d := range duels {
-		if won(d) {
-			wins++
+		if !d.wins(c) {
+			lost++
+		}
+		if !d.steady(c) {
+			moody++
+			again = []float64{*d.again, d.pairs[0].Challenger}
 		}
 	}
-	if 2*wins == len(duels) {
-		return quorum.Pair{}, false
+	if 2*moody <= len(duels) {
+		again = nil
 	}
 	for _, d := range duels {
-		if won(d) == (2*wins > len(duels)) {
-			return d[0], true
+		alike := lost
+		if d.wins(c) {
+			alike = 0
+			for _, e := range duels {
+				if e.wins(c) && quorum.Within(c, d.pairs[0].Challenger, e.pairs[0].Challenger) {
+					alike++
+				}
+			}
 		}
+		if 2*alike <= len(duels) {
+			continue
+		}
+		if p = d.pairs[0]; !d.wins(c) && quorum.Beats(c, p) {
+			p.Challenger, p.Challenger2 = p.Incumbent, p.Incumbent2
+		}
+		return p, again, true
 	}
-	return quorum.Pair{}, false
+	return quorum.Pair{}, nil, false
 }
 
 // PairsOf reads the pairs of a duel from a score's metrics.

@@ -3,6 +3,7 @@ package play
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func replay(id string, verdict int, x float64) agon.Run {
 	return agon.Run{RunSpec: agon.RunSpec{Run: id}, State: agon.RunScored, Scores: []agon.Score{{Value: 1 / (1 + x), Metrics: m}}}
 }
 
-func duel(id, rival string, round int, pairs ...quorum.Pair) agon.Run {
+func duelRun(id, rival string, round int, pairs ...quorum.Pair) agon.Run {
 	m := map[string]float64{MetricDuelNumbers: float64(len(pairs))}
 	for i, p := range pairs {
 		m[fmt.Sprintf("duel.%d.challenger", i)], m[fmt.Sprintf("duel.%d.incumbent", i)] = p.Challenger, p.Incumbent
@@ -101,25 +102,37 @@ func TestDecide(t *testing.T) {
 		v.Rival = &agon.Rival{Submission: "old"}
 		return v
 	}
-	lucky, stopped := duel("d", "old", 1, win), win
+	lucky, stopped := duelRun("d", "old", 1, win), win
 	stopped.Base = true
+	// moody is a duel whose challenger gave another number when it was measured once more.
+	moody := func(id string, p quorum.Pair) agon.Run {
+		r := duelRun(id, "", 1, p)
+		r.Scores[0].Metrics[MetricDuelAgain] = p.Challenger + 1
+		return r
+	}
+	better := quorum.Pair{Challenger: 1, Incumbent: 3}
 	for _, c := range []struct {
 		name  string
 		v     agon.View
 		more  int
 		takes bool
 	}{
+		{"better, but of two numbers: again", with(exact, duelRun("d", "", 1, win), duelRun("e", "", 1, better)), 2, false},
+		{"better, by two of three that agree", with(exact, duelRun("d", "", 1, better), duelRun("e", "", 1, win), duelRun("f", "", 1, win)), 0, true},
+		{"two numbers on one seed, seen by both", with(exact, moody("d", win), moody("e", win)), 0, false},
+		{"two numbers on one seed, says one: again", with(exact, duelRun("d", "", 1, win), moody("e", win)), 2, false},
+		{"two numbers on one seed, says one, and no gain says the other", with(exact, moody("d", win), duelRun("e", "", 1, loss)), 0, false},
 		{"better than what sits", sits(3, lucky), 0, true},
 		{"the one who sits drew a worse number this time", sits(2, lucky), 0, false},
-		{"the one who sits works no more", sits(1, duel("d", "old", 1, stopped)), 0, true},
+		{"the one who sits works no more", sits(1, duelRun("d", "old", 1, stopped)), 0, true},
 		{"a duel with the base first", with(exact), 2, false},
-		{"better", with(exact, duel("d", "", 1, win), duel("e", "", 1, win)), 0, true},
-		{"equal", with(exact, duel("d", "", 1, loss), duel("e", "", 1, loss)), 0, false},
-		{"validators differ: again", with(exact, duel("d", "", 1, loss), duel("e", "", 1, win)), 2, false},
-		{"with another incumbent: again", with(exact, duel("d", "old", 1, win), duel("e", "old", 1, win)), 2, false},
-		{"noise: four pairs do not suffice", with(noisy, duel("d", "", 1, pairs(win, 4)...)), 2, false},
-		{"noise: enough", with(noisy, duel("d", "", 1, pairs(win, 6)...), duel("e", "", 1, pairs(win, 6)...)), 0, true},
-		{"noise: hopeless", with(noisy, duel("d", "", 1, pairs(loss, 12)...)), 0, false},
+		{"better", with(exact, duelRun("d", "", 1, win), duelRun("e", "", 1, win)), 0, true},
+		{"equal", with(exact, duelRun("d", "", 1, loss), duelRun("e", "", 1, loss)), 0, false},
+		{"validators differ: again", with(exact, duelRun("d", "", 1, loss), duelRun("e", "", 1, win)), 2, false},
+		{"with another incumbent: again", with(exact, duelRun("d", "old", 1, win), duelRun("e", "old", 1, win)), 2, false},
+		{"noise: four pairs do not suffice", with(noisy, duelRun("d", "", 1, pairs(win, 4)...)), 2, false},
+		{"noise: enough", with(noisy, duelRun("d", "", 1, pairs(win, 6)...), duelRun("e", "", 1, pairs(win, 6)...)), 0, true},
+		{"noise: hopeless", with(noisy, duelRun("d", "", 1, pairs(loss, 12)...)), 0, false},
 		{"rejected", view(exact, replay("a", 1, 0), replay("b", 1, 0)), 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,6 +141,54 @@ func TestDecide(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		})
+	}
+	got, err := Rules{}.Decide(with(exact, moody("d", win), moody("e", win)))
+	if said := Sentence(agon.Decision{Rule: got.Rule, Numbers: got.Numbers}); err != nil || !strings.Contains(said, "gave 3 and then 2 on one random seed") {
+		t.Errorf("%q %v", said, err)
+	}
+}
+
+// A program that draws one of three numbers each time it runs, one of them better than the base's,
+// must be lucky with each validator twice: it takes an exact task's seat in less than 2 % of its tries.
+func TestProgramThatDrawsItsOwnNumbers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func() float64 { return float64(1 + rng.IntN(3)) } // the base gives 2: it wins a pair by 1
+	const tries = 5000
+	seats := 0
+	for range tries {
+		v := view(exact)
+		for round := 0; ; {
+			p, err := Rules{}.Plan(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range p.Runs {
+				v.Runs = append(v.Runs, replay(fmt.Sprint("r", len(v.Runs)), quorum.VerdictAccepted, draw()))
+			}
+			if !p.Done {
+				continue
+			}
+			d, err := Rules{}.Decide(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Takes {
+				seats++
+			}
+			if len(d.More) == 0 {
+				break
+			}
+			round++
+			for range d.More {
+				r := duelRun(fmt.Sprint("d", len(v.Runs)), "", round, quorum.Pair{Challenger: draw(), Incumbent: 2})
+				r.Scores[0].Metrics[MetricDuelAgain] = draw()
+				v.Runs = append(v.Runs, r)
+			}
+		}
+	}
+	t.Logf("%d seats in %d tries", seats, tries)
+	if seats > tries/50 {
+		t.Errorf("%d seats in %d tries", seats, tries)
 	}
 }
 

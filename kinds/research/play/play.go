@@ -65,6 +65,7 @@ type Observed struct {
 type DuelPair struct {
 	Seed int64 `json:"seed"`
 	quorum.Pair
+	Lost bool `json:"lost,omitempty"` // the challenger gave no number: its number here is the incumbent's
 }
 
 // player is one replay under way. One goroutine uses it.
@@ -155,6 +156,9 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	// compared; it hangs on the submission's own bytes, so that none can be
 	// written for it. Submissions are compared by duels, on common seeds.
 	obs := Observed{Status: StatusAccepted, Seed: ReplaySeed(p.digest, p.run.Seed)}
+	if p.run.Rival != nil { // on the first pair's, to see whether one seed gives one number
+		obs.Seed = DuelSeed(p.digest, p.run, 0)
+	}
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
@@ -301,7 +305,7 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 			return void, nil
 		}
 	}
-	if lost {
+	if pair.Lost = lost; lost {
 		pair.Challenger, pair.Challenger2 = pair.Incumbent, pair.Incumbent2
 	}
 	if !broken {

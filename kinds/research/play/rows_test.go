@@ -271,6 +271,9 @@ func TestDuel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if again, ok := scores[0].Metrics[MetricDuelAgain]; !ok || again != 2.5 || obs.Seed != obs.Duel[0].Seed {
+		t.Errorf("the challenger on the first pair's seed once more: %v, %+v", again, obs)
+	}
 	if p := PairsOf(scores[0].Metrics); len(p) != 2 || p[1].Challenger != 2.5 || p[1].Incumbent != 1.5 {
 		t.Errorf("pairs %+v", p)
 	}

@@ -33,6 +33,9 @@ func Sentence(d agon.Decision) string {
 	case RuleBroken:
 		return "Kept out: too many of its duels left no pair of numbers to compare."
 	case RuleUnsteady:
+		if x, ok := n["again"]; ok {
+			return fmt.Sprintf("Kept out: its program gave %s and then %s on one random seed, where this task wants the same number each time.", fig(n["first"]), fig(x))
+		}
 		return fmt.Sprintf("Kept out: replayed %s, which is not better than what the champion was accepted with; its pair was won only because the champion's program draws numbers of its own and gave %s this time.", fig(n["observed"]), fig(n["rival"]))
 	case RuleDuel, RuleFirst:
 	default:
