@@ -219,6 +219,7 @@ func TestFixesLeadOn(t *testing.T) {
 		{name: "no ledger", args: "ledger view --ledger ./lab.db"},
 		{name: "unknown subnet", args: "ledger metagraph --netuid 999", fill: map[string]string{"FILE": "./lab.db"}, same: true},
 		{name: "weights without a permit", args: "ledger set-weights 0=1 --netuid 2", fill: map[string]string{"N": "2"}, same: true},
+		{name: "no benchmark", args: "claim benchmark mine.toml claim/agent.py", same: true},
 		{name: "nothing to retune", args: "operator retune demo-claim", same: true},
 		{name: "a checkout that is there", args: "research start sortnet ./claim", fill: map[string]string{"DIR": "./work"}, same: true},
 		{name: "no image", args: "image export sha256:0123 ./x", fill: map[string]string{"REF": image}, same: true, env: map[string]string{"AGON_CACHE": filepath.Join(dir, "cache")}},

@@ -14,6 +14,7 @@ import (
 const (
 	LexicalSupport = "lexical-1"
 	LexicalPairs   = "lexical-pairs-1"
+	LexicalItems   = "lexical-items-1"
 )
 
 // lexicalShare is how much of the reference's words must be there, in percent.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/desearch"
@@ -19,7 +21,6 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
-	"github.com/google/uuid"
 )
 
 // shippedFeed is the feed of the documents that come with agon; the demo's claims name it.

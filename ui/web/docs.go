@@ -133,7 +133,7 @@ func (s *server) doc(q *request) error {
 				base
 				Page docPage
 				Body template.HTML
-			}{q.base(p.Title, ""), p, markdown(p.Text)}
+			}{q.base(p.Title, ""), p, article(p.Text)}
 			return s.render(q, http.StatusOK, "doc", data)
 		}
 	}
@@ -203,6 +203,31 @@ func docLink(to string) (string, bool) {
 		return "", false
 	}
 	return name + frag, true
+}
+
+// longPage is from how many sections on a page shows their titles, to be opened one by one.
+const longPage = 40
+
+var sectionTitle = lazyregexp.New(`(?m)^<h2 id="([^"]*)">(.*)</h2>$`)
+
+// article renders a page of ours; the sections of a long one are closed. A link to a
+// section leads to what lies in it, which opens it.
+func article(text string) template.HTML {
+	page := string(markdown(text))
+	titles := sectionTitle().FindAllStringSubmatchIndex(page, -1)
+	if len(titles) < longPage {
+		return template.HTML(page)
+	}
+	var b strings.Builder
+	b.WriteString(page[:titles[0][0]])
+	for i, t := range titles {
+		end := len(page)
+		if i+1 < len(titles) {
+			end = titles[i+1][0]
+		}
+		b.WriteString("<details><summary><h2>" + page[t[4]:t[5]] + `</h2></summary><div id="` + page[t[2]:t[3]] + `">` + page[t[1]:end] + "</div></details>\n")
+	}
+	return template.HTML(b.String()) // markdown has escaped all of it
 }
 
 // markdown renders a page of ours.

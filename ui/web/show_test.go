@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/xml"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -204,6 +205,27 @@ func TestErrorPage(t *testing.T) {
 		if !strings.Contains(body, id) {
 			t.Errorf("no %s in %s", id, body)
 		}
+	}
+}
+
+// A long page is a list of its sections, and a link to one leads into it.
+func TestLongPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Commands\n\nlead\n")
+	for i := range longPage {
+		fmt.Fprintf(&b, "\n## agon %d\n\nwhat <b> %d does\n", i, i)
+	}
+	got := string(article(b.String()))
+	for _, want := range []string{"<p>lead</p>", `<details><summary><h2>agon 7</h2></summary><div id="agon-7">` + "\n<p>what &lt;b&gt; 7 does</p>\n</div></details>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if n := strings.Count(got, "<details>"); n != longPage || strings.Count(got, "</details>") != n {
+		t.Errorf("%d sections", n)
+	}
+	if got := string(article("# A\n\n## b\n\nc\n")); !strings.Contains(got, `<h2 id="b">`) {
+		t.Errorf("a short page: %s", got)
 	}
 }
 

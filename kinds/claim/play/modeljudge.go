@@ -40,23 +40,31 @@ func (m ModelJudge) Policy() gateway.Policy {
 
 // Support implements SupportJudge.
 func (m ModelJudge) Support(ctx context.Context, open func() (gateway.Session, error), in SupportInput) (SupportVerdict, error) {
+	v, err := asking(m, open, 5, func(j *judge.Judge) (judge.SupportVerdict, error) { return j.Support(ctx, in.supportCase()) })
+	if err != nil {
+		return SupportVerdict{}, err
+	}
+	return SupportVerdict{OK: v.SupportOK, Rationale: v.Rationale, Votes: len(v.Votes), For: v.For()}, nil
+}
+
+// asking has a judge of m's models ask, each up to attempts times. What stopped the
+// session from opening is its error.
+func asking[V any](m ModelJudge, open func() (gateway.Session, error), attempts int, ask func(*judge.Judge) (V, error)) (V, error) {
+	var none V
 	s := &lazySession{open: open}
-	c := judge.Config{Session: s, Panel: m.Panel, Attempts: 5, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
+	c := judge.Config{Session: s, Panel: m.Panel, Attempts: attempts, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
 	if len(m.Models) > 0 {
 		c.Model, c.Others = m.Models[0], m.Models[1:]
 	}
 	j, err := judge.New(c)
 	if err != nil {
-		return SupportVerdict{}, err
+		return none, err
 	}
-	v, err := j.Support(ctx, in.supportCase())
+	v, err := ask(j)
 	if s.err != nil {
-		return SupportVerdict{}, s.err
+		return none, s.err
 	}
-	if err != nil {
-		return SupportVerdict{}, err
-	}
-	return SupportVerdict{OK: v.SupportOK, Rationale: v.Rationale, Votes: len(v.Votes), For: v.For()}, nil
+	return v, err
 }
 
 func (in SupportInput) supportCase() judge.SupportCase {

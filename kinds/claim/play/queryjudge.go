@@ -44,20 +44,7 @@ func (m ModelPairs) Policy() gateway.Policy {
 
 // Compare implements PairJudge.
 func (m ModelPairs) Compare(ctx context.Context, open func() (gateway.Session, error), c judge.PairCase) (judge.PairVerdict, error) {
-	s := &lazySession{open: open}
-	conf := judge.Config{Session: s, Attempts: 6, Waits: judgeWaits, Sleep: s.sleeping(m.Sleep)}
-	if len(m.Models) > 0 {
-		conf.Model, conf.Others = m.Models[0], m.Models[1:]
-	}
-	j, err := judge.New(conf)
-	if err != nil {
-		return judge.PairVerdict{}, err
-	}
-	v, err := j.Pairwise(ctx, c)
-	if s.err != nil {
-		return judge.PairVerdict{}, s.err
-	}
-	return v, err
+	return asking(m.ModelJudge, open, 6, func(j *judge.Judge) (judge.PairVerdict, error) { return j.Pairwise(ctx, c) })
 }
 
 // LexicalPairs is LexicalJudge for comparisons (judge.PairLexically).

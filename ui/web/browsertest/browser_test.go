@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -154,6 +155,22 @@ func (b *browser) look(at, name string) (links []string) {
 	return links
 }
 
+// tallest is how many pixels of a page a picture shows: Chromium makes none of a page that is much taller.
+const tallest = 30_000
+
+// shoot takes a picture of the whole page, down to tallest.
+func shoot(shot *[]byte) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		_, _, _, _, _, all, err := page.GetLayoutMetrics().Do(ctx)
+		if err != nil {
+			return err
+		}
+		*shot, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).
+			WithClip(&page.Viewport{Width: all.Width, Height: min(all.Height, tallest), Scale: 1}).Do(ctx)
+		return err
+	})
+}
+
 // lookIn is look in a tab; its error says that the page could not be looked at.
 func (b *browser) lookIn(tab context.Context, at, name string) (links []string, err error) {
 	b.t.Helper()
@@ -178,9 +195,9 @@ func (b *browser) lookIn(tab context.Context, at, name string) (links []string, 
 			chromedp.Evaluate(`axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r =>
 				JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
 				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
-			chromedp.FullScreenshot(&shot, 100))
-		page, cancel := context.WithTimeout(tab, 5*time.Minute)
-		err := chromedp.Run(page, acts)
+			shoot(&shot))
+		look, cancel := context.WithTimeout(tab, 5*time.Minute)
+		err := chromedp.Run(look, acts)
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("%s (%s): %w", at, view.name, err)
