@@ -47,8 +47,8 @@ faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 ti
 records: ## replay all samples of the research tasks, and play each record against the one before it (slow)
 	@AGON_TEST_SUITE=1 $(GO) test -count=1 -timeout 120m -v -run 'TestSamples' ./kinds/research/play | grep -E '^(---|ok|FAIL|    )'
 
-serverfaults: ## two servers over one PostgreSQL, ROUNDS=200 faults: servers killed and cut off, the database killed; answers against the books (root, iproute2)
-	@AGON_SERVER_FAULTS=$(ROUNDS) $(GO) test -count=1 -timeout 240m -v -run 'TestServerFaults' ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )' | tee /dev/stderr | grep -q '^ok'
+serverfaults: ## two servers over one PostgreSQL and one bucket, ROUNDS=200 faults: servers killed and cut off, the database and the S3 server killed, disks full; answers against the books (root, iproute2)
+	@ROUNDS=$(ROUNDS) ./scripts/serverfaults.sh
 
 CHAINKILLS ?= 200
 chainkills: ## kill a keeper of weights and a validator CHAINKILLS=200 times each, at nodes whose finality lags by 0 to 20 blocks (AGON_KEEPER_SEED repeats a run)
@@ -64,7 +64,7 @@ flywheel: build ## base, SFT, RFT: a small model learns to shop from plays and i
 postgres: build ## the tests of the platform and all wires on a real PostgreSQL, then a whole arena (slow)
 	@./scripts/postgres.sh
 
-s3: ## the tests of blobs in a bucket on a real S3 server, which is built here (slow the first time)
+s3: ## the tests of blobs in a bucket on two real S3 servers, which are built here (slow the first time; SEAWEEDFS=0: versitygw alone)
 	@./scripts/s3.sh
 
 TESTS ?= TestConformance

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The tests of blobs in a bucket, on a real S3 server (versitygw) that is built from
-# the module proxy.
+# The tests of blobs in a bucket, on real S3 servers (versitygw, SeaweedFS) that are built
+# from the module proxy. SEAWEEDFS=0 leaves the second out: its first build takes many minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=v1.8.0
-dir=$PWD/.cache/tools/versitygw-$version
-if [ ! -x "$dir/versitygw" ]; then
-	printf 's3: building versitygw %s\n' "$version" >&2
-	(cd / && GOBIN="$dir" GOFLAGS="-trimpath" go install "github.com/versity/versitygw/cmd/versitygw@$version")
+AGON_TEST_S3=$(scripts/s3servers.sh versitygw)
+export AGON_TEST_S3
+tests=TestServer
+if [ "${SEAWEEDFS:-1}" != 0 ]; then
+	AGON_TEST_S3_SEAWEEDFS=$(scripts/s3servers.sh seaweedfs)
+	export AGON_TEST_S3_SEAWEEDFS
+	tests="$tests|TestSeaweedFS"
 fi
-AGON_TEST_S3="$dir/versitygw" exec go test -count=1 -timeout 20m -v -run "${RUN:-^Test(Server|URLs|BlobsInABucket)}" ./blob/s3 ./cmd/agon/roles "$@"
+exec go test -count=1 -timeout 20m -v -run "${RUN:-^($tests|TestURLs|TestBlobsInABucket)$}" ./blob/s3 ./cmd/agon/roles "$@"

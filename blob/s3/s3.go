@@ -47,7 +47,7 @@ const (
 type Options struct {
 	// MaxBytes bounds one blob, on Put and on Get; 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Cache keeps what was read, nil: nothing is kept.
+	// Cache keeps what was read, nil: nothing is kept. Its errors stop no read: the server has the bytes.
 	Cache blob.Store
 	// Getenv gives the credentials, as Amazon's tools name them: AWS_ACCESS_KEY_ID,
 	// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. Without them the shared file and the
@@ -285,9 +285,8 @@ func (s *Store) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
 		return nil, err
 	}
 	if s.cache != nil {
-		b, err := s.cache.Get(ctx, d)
-		if err == nil || !errors.Is(err, blob.ErrNotFound) && !errors.Is(err, blob.ErrCorrupt) {
-			return b, err
+		if b, err := s.cache.Get(ctx, d); err == nil {
+			return b, nil
 		}
 	}
 	b, err := s.fetch(ctx, d)
@@ -295,9 +294,7 @@ func (s *Store) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
 		return nil, fmt.Errorf("get blob %s: %w", d, err)
 	}
 	if s.cache != nil {
-		if _, err := s.cache.Put(ctx, b); err != nil {
-			return nil, fmt.Errorf("keep blob %s: %w", d, err)
-		}
+		_, _ = s.cache.Put(ctx, b) // a full disk slows reads down, and stops none
 	}
 	return b, nil
 }

@@ -2,11 +2,14 @@ package s3
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,8 +32,14 @@ func open(t *testing.T, s *s3test.Server, url string, o Options) *Store {
 	return x
 }
 
-func TestServer(t *testing.T) {
-	s := s3test.Start(t)
+func TestServer(t *testing.T) { server(t, s3test.Start(t)) }
+
+// TestSeaweedFS is the same on a second real server, which differs where S3 leaves it open.
+func TestSeaweedFS(t *testing.T) {
+	server(t, s3test.StartWith(t, s3test.Options{Program: s3test.SeaweedFS}))
+}
+
+func server(t *testing.T, s *s3test.Server) {
 	t.Run("conformance", func(t *testing.T) {
 		blobtest.Run(t, 1<<16, func(t *testing.T) blob.Store { return open(t, s, s.Bucket(t), Options{MaxBytes: 1 << 16}) })
 	})
@@ -50,6 +59,8 @@ func TestServer(t *testing.T) {
 	t.Run("damage is found and mended", func(t *testing.T) { damage(t, s) })
 	t.Run("direct reads", func(t *testing.T) { direct(t, s) })
 	t.Run("reads through the cache", func(t *testing.T) { cached(t, s) })
+	t.Run("a server that compares", func(t *testing.T) { compares(t, s) })
+	t.Run("a cache that fails", func(t *testing.T) { broken(t, s) })
 	t.Run("a put meets a sweep", func(t *testing.T) { meets(t, s) })
 	t.Run("copies", func(t *testing.T) { copies(t, s) })
 	t.Run("no bucket", func(t *testing.T) {
@@ -160,6 +171,46 @@ func cached(t *testing.T, s *s3test.Server) {
 	}
 	if ok, err := x.Has(t.Context(), d); ok || err != nil {
 		t.Fatalf("has: %v, %v; the server lost it", ok, err)
+	}
+}
+
+// compares puts what the server must refuse: an object that is there, and bytes of another sum.
+func compares(t *testing.T, s *s3test.Server) {
+	x := open(t, s, s.Bucket(t), Options{})
+	b := []byte("once")
+	sum := sha256.Sum256(b)
+	d := agon.Sum(b)
+	if err := x.send(t.Context(), d, sum, b, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.send(t.Context(), d, sum, b, false); status(err) != http.StatusPreconditionFailed {
+		t.Errorf("a second time on the condition that it is not there: %v, want 412", err)
+	}
+	other := agon.Sum([]byte("other"))
+	if err := x.send(t.Context(), other, sum, []byte("other"), false); err == nil {
+		t.Error("bytes of another sum were taken")
+	}
+	if ok, err := x.Has(t.Context(), other); ok || err != nil {
+		t.Errorf("bytes of another sum are there: %v, %v", ok, err)
+	}
+}
+
+// full is a cache on a disk that is full and fails.
+type full struct{ blob.Store }
+
+func (full) Put(context.Context, []byte) (agon.Digest, error) { return "", syscall.ENOSPC }
+
+func (full) Get(context.Context, agon.Digest) ([]byte, error) { return nil, syscall.EIO }
+
+// broken reads a blob past a cache that fails: the server has it.
+func broken(t *testing.T, s *s3test.Server) {
+	x := open(t, s, s.Bucket(t), Options{Cache: full{}})
+	d, err := x.Put(t.Context(), []byte("kept elsewhere"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := x.Get(t.Context(), d); err != nil || string(b) != "kept elsewhere" {
+		t.Fatalf("%q, %v", b, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/agon-arena/agon"
@@ -68,12 +69,18 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 	if !ok {
 		return bad("the evidence tree was not put under this lease")
 	}
-	m, err := blob.GetManifest(ctx, p.cfg.Blobs, r.Evidence, blob.TreeLimits{Files: maxRefs})
-	if errors.Is(err, blob.ErrNotFound) {
+	b, err := p.cfg.Blobs.Get(ctx, r.Evidence)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
 		return bad("the evidence tree was not put under this lease")
-	}
-	if err != nil {
+	case errors.Is(err, blob.ErrTooLarge):
 		return bad("%s", err)
+	case err != nil: // a fault of ours: the validator reports again
+		return nil, fmt.Errorf("read evidence: %w", err)
+	}
+	m, err := blob.ParseManifest(b, blob.TreeLimits{Files: maxRefs})
+	if err != nil {
+		return bad("evidence %s: %s", r.Evidence, err)
 	}
 	for _, f := range m.Files {
 		ok, err := mine(f.Digest)

@@ -3,6 +3,7 @@ package platform
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -183,4 +184,37 @@ func TestDigestsAreWithheld(t *testing.T) {
 	}
 	f.result(val1, hiddenRun, scored(hiddenRun, 1))
 	check(map[string]bool{"": true, miner2: true})
+}
+
+// away is a blob store whose reads fail while it is away.
+type away struct {
+	blob.Store
+	err error
+}
+
+func (a *away) Get(ctx context.Context, d agon.Digest) ([]byte, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.Store.Get(ctx, d)
+}
+
+// A store that cannot be read is our fault: the validator reports again, and its result counts.
+func TestEvidenceStoreAway(t *testing.T) {
+	f := newFixture(t, 1)
+	f.submit(miner1, "code")
+	l := f.claim(val1)
+	r := scored(l, 1)
+	r.Evidence = under{f, val1, l.ID}.tree("mine")
+	at := &away{Store: f.Platform.cfg.Blobs, err: errors.New("no space left on device")}
+	f.Platform.cfg.Blobs = at
+	_, err := f.Result(bg, Caller{Hotkey: val1}, l.ID, r)
+	var e *agon.Error
+	if err == nil || errors.As(err, &e) && e.Status < 500 {
+		t.Fatalf("while the store is away: %v, want an error that the validator tries again", err)
+	}
+	at.err = nil
+	if reply, err := f.Result(bg, Caller{Hotkey: val1}, l.ID, r); err != nil || !reply.Counted {
+		t.Fatalf("afterwards: %+v, %v", reply, err)
+	}
 }

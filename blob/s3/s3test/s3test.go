@@ -1,17 +1,20 @@
-// Package s3test starts a real S3 server (versitygw) for tests.
+// Package s3test starts a real S3 server for tests: versitygw or SeaweedFS.
 package s3test
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"io"
+	mrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,68 +22,160 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Binary is the variable that names the server's binary; `make s3` builds it.
-const Binary = "AGON_TEST_S3"
+// Binary and SeaweedFS are the variables that name the programs of versitygw and of
+// SeaweedFS; `make s3` builds both.
+const (
+	Binary    = "AGON_TEST_S3"
+	SeaweedFS = "AGON_TEST_S3_SEAWEEDFS"
+)
 
-// Server is one S3 server on a port of loopback.
-type Server struct {
-	addr, key, secret string
-	c                 *minio.Client
+// Options say how a server is started; useful zero value.
+type Options struct {
+	// Program is the variable that names the program: Binary (default) or SeaweedFS.
+	Program string
+	// Host is the address to listen on, 127.0.0.1 by default.
+	Host string
+	// Data is the folder of the server's bytes, a temporary one by default.
+	Data string
 }
 
-// Start starts a server that ends with the test. Without a binary the test is
+// Server is one S3 server.
+type Server struct {
+	bin, dir, data    string
+	seaweed           bool
+	addr, key, secret string
+	c                 *minio.Client
+	cmd               *exec.Cmd // nil: it does not run
+}
+
+// Start starts versitygw on loopback until the test ends. Without a binary the test is
 // skipped: `make s3` runs it.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	bin := os.Getenv(Binary)
-	if bin == "" {
-		t.Skip(Binary + " names no S3 server: make s3 builds one and runs this test")
+	return StartWith(t, Options{})
+}
+
+// StartWith is Start with options.
+func StartWith(t testing.TB, o Options) *Server {
+	t.Helper()
+	if o.Program == "" {
+		o.Program = Binary
 	}
-	dir := t.TempDir()
-	for _, d := range []string{"data", "side"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+	bin := os.Getenv(o.Program)
+	if bin == "" {
+		t.Skip(o.Program + " names no S3 server: make s3 builds one and runs this test")
+	}
+	if o.Host == "" {
+		o.Host = "127.0.0.1"
+	}
+	s := &Server{bin: bin, dir: t.TempDir(), data: o.Data, seaweed: o.Program == SeaweedFS, key: "agon-test", secret: word()}
+	if s.data == "" {
+		s.data = t.TempDir()
+	}
+	for _, d := range []string{filepath.Join(s.data, "data"), filepath.Join(s.data, "side")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "s3.json"), fmt.Appendf(nil,
+		`{"identities":[{"name":"agon","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List","Tagging"]}]}`, s.key, s.secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{addr: l.Addr().String(), key: "agon-test", secret: word()}
-	_ = l.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	c := exec.CommandContext(ctx, bin, "--port", s.addr, "--access", s.key, "--secret", s.secret, "--quiet",
-		"posix", "--sidecar", filepath.Join(dir, "side"), filepath.Join(dir, "data"))
-	out, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Stdout, c.Stderr = out, out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = c.Wait() // it was killed
-		_ = out.Close()
-		if t.Failed() {
-			b, _ := os.ReadFile(out.Name())
-			t.Logf("the S3 server said:\n%s", b)
-		}
-	})
+	s.addr = net.JoinHostPort(o.Host, freePort(t, o.Host))
+	var err error
 	if s.c, err = minio.New(s.addr, &minio.Options{Creds: credentials.NewStaticV4(s.key, s.secret, ""), Region: "us-east-1"}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			b, _ := os.ReadFile(filepath.Join(s.dir, "out"))
+			t.Logf("the S3 server said:\n%s", b[max(0, len(b)-8<<10):])
+		}
+	})
+	s.Up(t)
+	return s
+}
+
+// freePort finds a port for a server that is ended and started again: below those that
+// the system hands out by itself, or another process may have it meanwhile.
+func freePort(t testing.TB, host string) string {
+	t.Helper()
+	for range 1000 {
+		port := strconv.Itoa(11_000 + mrand.IntN(8_000)) // SeaweedFS takes 10,000 more for its second port
+		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// command is how the program is started.
+func (s *Server) command(t testing.TB) *exec.Cmd {
+	data := filepath.Join(s.data, "data")
+	if !s.seaweed {
+		return exec.Command(s.bin, "--port", s.addr, "--access", s.key, "--secret", s.secret, "--quiet",
+			"posix", "--sidecar", filepath.Join(s.data, "side"), data)
+	}
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One process is master, volume server, filer and S3.
+	return exec.Command(s.bin, "-logtostderr", "server", "-dir="+data, "-ip="+host, "-ip.bind="+host, "-volume.max=100", "-master.volumeSizeLimitMB=64",
+		"-master.port="+freePort(t, host), "-volume.port="+freePort(t, host), "-filer", "-filer.port="+freePort(t, host),
+		"-s3", "-s3.port="+port, "-s3.config="+filepath.Join(s.dir, "s3.json"))
+}
+
+// Up starts the server and waits until it answers.
+func (s *Server) Up(t testing.TB) {
+	t.Helper()
+	out, err := os.OpenFile(filepath.Join(s.dir, "out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	cmd := s.command(t)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd = cmd
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // it has no other sign of being ready
-		if r, err := http.Get("http://" + s.addr + "/"); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			_ = r.Body.Close()
-			return s
+		if s.answers(t.Context()) {
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatal("the S3 server does not answer")
 		}
 	}
+}
+
+func (s *Server) answers(ctx context.Context) bool {
+	if s.seaweed { // its parts find each other some time after the first answer
+		_, err := s.c.ListBuckets(ctx)
+		return err == nil
+	}
+	r, err := http.Get("http://" + s.addr + "/")
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	_ = r.Body.Close()
+	return true
+}
+
+// Kill kills the server without a word (SIGKILL).
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // it was killed
+	s.cmd = nil
 }
 
 func word() string {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,23 +23,24 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/blob/s3/s3test"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/store/postgres"
-	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
 // act is one line of the history: what somebody was told, and when.
 type act struct {
-	At      time.Time   `json:"at"`
-	What    string      `json:"what"` // fault, mended, submitted, leased, counted, late
-	Name    string      `json:"name,omitempty"`
-	ID      string      `json:"id,omitempty"` // of a submission or a lease
-	Run     string      `json:"run,omitempty"`
-	Attempt int         `json:"attempt,omitempty"`
-	Cost    agon.Micros `json:"cost_micros,omitempty"`
+	At       time.Time   `json:"at"`
+	What     string      `json:"what"` // fault, mended, submitted, leased, counted, late
+	Name     string      `json:"name,omitempty"`
+	ID       string      `json:"id,omitempty"` // of a submission or a lease
+	Run      string      `json:"run,omitempty"`
+	Attempt  int         `json:"attempt,omitempty"`
+	Cost     agon.Micros `json:"cost_micros,omitempty"`
+	Evidence agon.Digest `json:"evidence,omitempty"`
 }
 
 // chaos is a cluster whose servers stand in network namespaces of their own, so that each
@@ -47,7 +49,15 @@ type chaos struct {
 	*cluster
 	nets    []string // of each server: its namespace, and the bridge's end of its cable
 	list    []*serving
-	history []act // guarded by cluster.mu
+	history []act  // guarded by cluster.mu
+	link    string // the bridge
+	bucket  *s3test.Server
+	blobs   string           // its URL
+	disks   map[string]*disk // below rows, data and bucket
+	entered int              // submissions tried
+	refused atomic.Int64     // requests of miners and validators that failed for a reason of ours
+	felt    atomic.Int64     // rounds of faults of bytes that somebody noticed
+	ended   int              // servers that ended by themselves
 }
 
 func (c *chaos) note(a act) {
@@ -103,7 +113,7 @@ func (c *chaos) start(i int) *serving {
 	}
 	at := strings.Replace(c.at, "127.0.0.1", host, 1)
 	return startCommand(c.t, exec.Command("ip", "netns", "exec", c.nets[i], exe), envServer+"="+c.dir, "AGON_TEST_SERVER_STORE="+at,
-		"AGON_TEST_ARENA="+c.arena, "AGON_TEST_SERVER_LISTEN="+inside(i)+":0")
+		"AGON_TEST_ARENA="+c.arena, "AGON_TEST_SERVER_LISTEN="+inside(i)+":0", "AGON_TEST_SERVER_BLOBS="+c.blobs)
 }
 
 // restart starts server i again, which has ended.
@@ -162,7 +172,7 @@ func (c *chaos) faults() map[string]func() time.Duration {
 		c.balancer.set(c.others(i)...) // as its health checks would
 		_ = c.list[i].end(sig)
 	}
-	return map[string]func() time.Duration{
+	list := map[string]func() time.Duration{
 		"leader killed": func() time.Duration {
 			i := c.leader()
 			kill(i, syscall.SIGKILL)
@@ -206,6 +216,8 @@ func (c *chaos) faults() map[string]func() time.Duration {
 			return 0
 		},
 	}
+	maps.Copy(list, c.bytesFaults())
+	return list
 }
 
 func (c *chaos) others(i int) (urls []string) {
@@ -237,37 +249,49 @@ func (c *chaos) cut(i int) (took time.Duration) {
 }
 
 // again runs fn until it succeeds: servers may be away.
-func again(ctx context.Context, fn func() error) error {
+func (c *chaos) again(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()
 		var e *agon.Error
 		if err == nil || ctx.Err() != nil || errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests {
 			return err
 		}
+		c.refused.Add(1)
 	}
 }
 
-// enter submits script n, whatever happens meanwhile.
+// enter registers miner n and submits its script, whatever happens meanwhile.
 func (c *chaos) enter(ctx context.Context, n int) error {
-	m := c.party(fmt.Sprint("miner-", n))
-	op, err := kit.LoadParty(filepath.Join(c.dir, "wallets"), "operator")
+	m, err := c.join(ctx, n)
 	if err != nil {
 		return err
 	}
-	cl := c.balancer.client(c.t, m.Hotkey)
-	if err := again(ctx, func() error {
+	return c.submitAs(ctx, m, n)
+}
+
+// join registers miner n.
+func (c *chaos) join(ctx context.Context, n int) (*kit.Party, error) {
+	m := c.party(fmt.Sprint("miner-", n))
+	op, err := kit.LoadParty(filepath.Join(c.dir, "wallets"), "operator")
+	if err != nil {
+		return nil, err
+	}
+	return m, c.again(ctx, func() error {
 		err := c.balancer.client(c.t, op.Hotkey).Register(ctx, 3, client.RegisterRequest{Hotkey: m.Hotkey.SS58(), Coldkey: m.Coldkey})
 		var e *agon.Error
 		if errors.As(err, &e) && e.Status == http.StatusConflict { // the answer to the first was lost
 			return nil
 		}
 		return err
-	}); err != nil {
-		return err
-	}
+	})
+}
+
+// submitAs submits script n.
+func (c *chaos) submitAs(ctx context.Context, m *kit.Party, n int) error {
+	cl := c.balancer.client(c.t, m.Hotkey)
 	verdict := fmt.Sprintf("values[0] if %d else values[-1]", n)
 	r := client.SubmitRequest{Name: verdict, Licence: c.file.Licence, Files: []client.File{{Path: play.AgentFile, Content: []byte(slowScript(verdict))}}}
-	return again(ctx, func() error {
+	return c.again(ctx, func() error {
 		s, err := cl.Submit(ctx, c.file.ID, r)
 		if err != nil {
 			return err
@@ -280,16 +304,25 @@ func (c *chaos) enter(ctx context.Context, n int) error {
 	})
 }
 
+// evidence puts a tree of one file that no other lease has.
+func evidence(ctx context.Context, cl *client.Client, lease string) (agon.Digest, error) {
+	text := []byte("evidence of " + lease)
+	d, err := cl.PutBlob(ctx, lease, text)
+	if err != nil {
+		return "", err
+	}
+	tree, err := blob.Manifest{Files: []blob.Entry{{Path: "out.txt", Mode: "file", Size: int64(len(text)), Digest: d}}}.Canonical()
+	if err != nil {
+		return "", err
+	}
+	return cl.PutBlob(ctx, lease, tree)
+}
+
 // work claims until claims ends, reports, and notes what it was told. Each result costs
 // something: the books must sum to it.
 func (c *chaos) work(ctx, claims context.Context, key auth.Signer) {
 	cl := c.balancer.client(c.t, key)
 	spoken := client.Spoken()
-	tree, err := blob.Manifest{}.Canonical()
-	if err != nil {
-		c.t.Error(err)
-		return
-	}
 	for claims.Err() == nil {
 		l, err := cl.Claim(claims, client.ClaimRequest{Kinds: []string{"claim"}, Driver: "runc", WaitMS: 5000, Protocols: &spoken})
 		if err != nil || l == nil {
@@ -299,16 +332,16 @@ func (c *chaos) work(ctx, claims context.Context, key auth.Signer) {
 		a.What = "leased"
 		c.note(a)
 		_, _ = cl.Heartbeat(ctx, l.ID, client.Heartbeat{Token: l.Token, State: agon.RunPlaying})
-		d, err := cl.PutBlob(ctx, l.ID, tree)
-		if err != nil {
-			continue
+		if a.Evidence, err = evidence(ctx, cl, l.ID); err != nil {
+			c.refused.Add(1)
+			continue // the lease runs out, another plays
 		}
-		r := client.Result{Token: l.Token, Outcome: "ok", Evidence: d, Cost: a.Cost, Driver: agon.Driver{Name: "runc", Version: "1", Limits: []string{}}}
+		r := client.Result{Token: l.Token, Outcome: "ok", Evidence: a.Evidence, Cost: a.Cost, Driver: agon.Driver{Name: "runc", Version: "1", Limits: []string{}}}
 		for _, tk := range l.Run.Tasks {
 			r.Scores = append(r.Scores, agon.Score{Run: l.Run.Run, Task: tk.Key, Value: 1, Solved: true, Scorer: "test"})
 		}
 		var reply *client.ResultReply
-		err = again(ctx, func() (err error) { reply, err = cl.Result(ctx, l.ID, r); return err })
+		err = c.again(ctx, func() (err error) { reply, err = cl.Result(ctx, l.ID, r); return err })
 		switch {
 		case err != nil && ctx.Err() == nil:
 			c.t.Errorf("result of %s: %v", l.Run.Run, err)
@@ -404,23 +437,21 @@ func without(d time.Duration) string {
 
 // TestServerFaults: two servers over one database, validators at work, and AGON_SERVER_FAULTS
 // faults, one after the other: servers killed, asked to end, cut off the network; the
-// database killed, restarted, its connections ended. Then the history of all answers is
-// compared with the books. AGON_SERVER_HISTORY names a file for the history.
+// database killed, restarted, its connections ended; the S3 server killed and away; full
+// disks below all three. Then the history of all answers is compared with the books, and
+// what was acknowledged is read back. AGON_SERVER_HISTORY names a file for the history.
 func TestServerFaults(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("AGON_SERVER_FAULTS"))
 	if rounds <= 0 {
 		t.Skip("AGON_SERVER_FAULTS says no number: make serverfaults runs this")
 	}
-	c := &chaos{cluster: &cluster{t: t, server: pgtest.Start(t), dir: t.TempDir(), arena: claimArena(t, 2), acked: map[string]bool{}, results: map[string]int{}}}
-	c.server.Open(t, "10.213.77.0/24")
-	c.at = c.server.Database(t)
+	c := newChaos(t)
 	var err error
 	if c.file, err = kit.LoadArenaFile(c.arena, testOptions("").Kits); err != nil {
 		t.Fatal(err)
 	}
-	bridge := c.bridge()
 	for i := range 2 {
-		c.cable(bridge, i)
+		c.cable(c.link, i)
 		c.list = append(c.list, c.start(i))
 	}
 	st, err := postgres.Open(t.Context(), c.at)
@@ -451,11 +482,11 @@ func TestServerFaults(t *testing.T) {
 		names = strings.Split(only, ",")
 	}
 	count, worst, killed := map[string]int{}, map[string]time.Duration{}, []time.Duration(nil)
-	entered := 0
 	for range rounds {
 		// Between two faults something is entered and something is played.
-		for until := c.played.Load() + 1; c.played.Load() < until; entered++ {
-			if err := c.enter(ctx, entered); err != nil {
+		for until := c.played.Load() + 1; c.played.Load() < until; {
+			c.entered++
+			if err := c.enter(ctx, c.entered); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -481,12 +512,14 @@ func TestServerFaults(t *testing.T) {
 		}
 	}
 	c.compare(st)
+	c.compareBytes(st)
 	o := testOptions(c.dir)
-	o.Store = c.at
+	o.Store, o.Blobs = c.at, c.blobs
 	sound(t, o)
 	for _, name := range names {
 		t.Logf("%3d × %s%s", count[name], name, without(worst[name]))
 	}
+	t.Logf("%d faults of bytes were noticed, %d servers ended by themselves", c.felt.Load(), c.ended)
 	if slices.Sort(killed); len(killed) > 0 {
 		median := killed[len(killed)/2]
 		t.Logf("a killed leader: %s in the median, %s at worst", median.Round(time.Millisecond), killed[len(killed)-1].Round(time.Millisecond))

@@ -47,8 +47,10 @@ func testServer(ctx context.Context, dir string) error {
 
 // serving is one server process.
 type serving struct {
-	cmd *exec.Cmd
-	url string
+	cmd  *exec.Cmd
+	url  string
+	done chan struct{} // closed when the process has ended
+	err  error         // how it ended, once done
 }
 
 // startServer starts a server over a database and a data directory.
@@ -85,18 +87,31 @@ func startCommand(t *testing.T, cmd *exec.Cmd, env ...string) *serving {
 	if s.url == "" {
 		t.Fatalf("a server ended before it was ready: %v", cmd.Wait())
 	}
+	s.done = make(chan struct{})
+	go func() { s.err = cmd.Wait(); close(s.done) }() // ends with the process
 	return s
+}
+
+// gone reports whether the process has ended.
+func (s *serving) gone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // end sends a signal and waits for the end.
 func (s *serving) end(sig syscall.Signal) error {
-	if s.cmd.ProcessState != nil {
+	if s.gone() {
 		return nil
 	}
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	return s.cmd.Wait()
+	<-s.done
+	return s.err
 }
 
 // balancer sends requests to servers in turn, as any HTTP balancer in front of

@@ -36,16 +36,22 @@ type Server struct {
 // not installed: nothing is skipped.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		t.Fatal("PostgreSQL 15 or newer is not installed (Debian: apt-get install postgresql); make test installs it")
-	}
-	slices.Sort(found)
 	dir, err := os.MkdirTemp("", "agon-pg-") // short: a socket's path has 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return StartIn(t, dir)
+}
+
+// StartIn is Start with everything of the server in dir, which is empty and has a short path.
+func StartIn(t testing.TB, dir string) *Server {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		t.Fatal("PostgreSQL 15 or newer is not installed (Debian: apt-get install postgresql); make test installs it")
+	}
+	slices.Sort(found)
 	s := &Server{bin: filepath.Dir(found[len(found)-1]), dir: dir, data: filepath.Join(dir, "data"), listen: "127.0.0.1"}
 	if os.Geteuid() == 0 { // the server refuses to be root
 		u, err := user.Lookup("postgres")
@@ -173,14 +179,20 @@ func (s *Server) Database(t testing.TB) string {
 // Exec runs a statement in a database.
 func (s *Server) Exec(t testing.TB, database, query string) {
 	t.Helper()
+	if err := s.Try(database, query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Try is Exec for a server that may be unable to.
+func (s *Server) Try(database, query string) error {
 	db, err := sql.Open("pgx", s.URL(database))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(context.Background(), query); err != nil {
-		t.Fatal(err)
-	}
+	_, err = db.ExecContext(context.Background(), query)
+	return err
 }
 
 // freePort finds a port for a server that is ended and started again: below those
