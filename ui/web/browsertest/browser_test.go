@@ -360,6 +360,23 @@ func TestKeysAndNoScript(t *testing.T) {
 	if here != 0 {
 		t.Errorf("j, j, k lead to step %d, want the first", here)
 	}
+	// The rows of the matrix in the order of a task: who did better on it comes first.
+	var order string
+	b.run(chromedp.Navigate(b.base+board), chromedp.WaitVisible("table.matrix", chromedp.ByQuery), chromedp.Evaluate(`(() => {
+		const s = document.querySelector("label select"), m = document.querySelector("table.matrix");
+		const names = () => [...m.rows].map(r => r.cells[0].textContent).join("|");
+		const before = names();
+		s.value = s.options[s.options.length - 1].value;
+		s.dispatchEvent(new Event("change"));
+		const marks = [...m.rows].map(r => [...r.querySelectorAll("svg a")].find(a => new URL(a.href.baseVal, location.href).searchParams.get("task") === s.value)?.firstElementChild.className.baseVal ?? "");
+		const sorted = marks.every((x, i) => i === 0 || x <= marks[i - 1]);
+		s.value = "";
+		s.dispatchEvent(new Event("change"));
+		return (sorted ? "sorted" : "not sorted: " + marks) + (names() === before ? "" : ", and not put back");
+	})()`, &order))
+	if order != "sorted" {
+		t.Errorf("the matrix is %s", order)
+	}
 	var bars []*cdp.Node
 	b.run(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.base+board+"/tasks"), chromedp.Nodes(".chart svg rect.dot", &bars, chromedp.ByQueryAll, chromedp.AtLeast(0)))
 	if len(bars) == 0 {

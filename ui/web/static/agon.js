@@ -27,6 +27,7 @@
         part.replaceChildren(...next.childNodes);
         part.querySelectorAll("details").forEach((d, i) => { if (open[i] !== undefined) d.open = open[i]; });
         draw();
+        matrices(part);
       }
     } catch { /* the next change tries again */ } finally {
       busy = false;
@@ -162,6 +163,29 @@
     });
     c.append(b);
   }
+
+  // The rows of a task matrix can be put in the order of one task.
+  function matrices(part) {
+    for (const m of part.querySelectorAll("table.matrix")) orderable(m);
+  }
+  function orderable(m) {
+    const rows = [...m.tBodies[0].rows], on = new Map();
+    for (const [i, r] of rows.entries()) for (const a of r.querySelectorAll("svg a")) {
+      const task = new URL(a.href.baseVal, location.href).searchParams.get("task");
+      if (!on.has(task)) on.set(task, new Map());
+      on.get(task).set(i, a.firstElementChild.className.baseVal);
+    }
+    const label = document.createElement("label"), s = document.createElement("select");
+    s.append(new Option("of the board", ""), ...[...on.keys()].map((t) => new Option(t, t)));
+    label.append("Order: ", s);
+    s.addEventListener("change", () => {
+      const by = on.get(s.value) ?? new Map();
+      const order = [...rows.keys()].sort((a, b) => (by.get(b) ?? "").localeCompare(by.get(a) ?? "") || a - b);
+      m.tBodies[0].append(...order.map((i) => rows[i]));
+    });
+    m.parentElement.before(label);
+  }
+  matrices(document);
 
   // What was printed can be played again as it came; long pauses are cut short.
   for (const f of document.querySelectorAll("figure[data-cast]")) {
