@@ -328,7 +328,11 @@ func (b *builder) run(a *client.Arena, id string) error {
 			b.report.reject(reason, a.Kind)
 			continue
 		}
-		if err := b.keep(row, t); err != nil {
+		spool, err := spoolOf(row)
+		if err == nil {
+			err = b.keep(row, t, spool)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -436,7 +440,7 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 	if row.From.Scripted && !replied(row.Messages) {
 		return nil, RejectNoReply
 	}
-	b.scrubRow(row)
+	b.scrub.row(row)
 	calls, credited := ev.Dispatched, ev.Credited
 	if calls == 0 { // tools of the agent's own: what a model asked for, of all calls in the conversation
 		for _, m := range row.Messages {
@@ -479,8 +483,8 @@ func (b *builder) row(a *client.Arena, r *client.Run, sub *client.Submission, at
 	return row, ""
 }
 
-// keep spools a row and remembers what choosing needs.
-func (b *builder) keep(r *Row, t agon.TaskRef) error {
+// keep spools a row, which is spool there, and remembers what choosing needs.
+func (b *builder) keep(r *Row, t agon.TaskRef, spool []byte) error {
 	q := Normalise(r.query())
 	calls := sha256.Sum256([]byte(r.callSequence()))
 	keys := []string{"task " + string(t.Digest), "key " + r.From.Kind + " " + t.Key}
@@ -543,7 +547,7 @@ func (b *builder) keep(r *Row, t agon.TaskRef) error {
 	for _, x := range keys[1:] {
 		b.union.join(keys[0], x)
 	}
-	if err := b.spoolRow(r); err != nil {
+	if err := b.spoolBytes(spool); err != nil {
 		return err
 	}
 	b.rows = append(b.rows, k)

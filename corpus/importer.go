@@ -186,11 +186,12 @@ func (im *importer) read(name string, each func(in *bufio.Reader, do func(n int,
 		return &agon.Error{Code: "bad_file", Status: 422, Field: "file", Message: name + ": " + err.Error()}
 	}
 	type line struct {
-		n    int
-		raw  json.RawMessage
-		err  error
-		rows []*Row
-		form string
+		n      int
+		raw    json.RawMessage
+		err    error
+		rows   []looked
+		form   string
+		failed error // ours
 	}
 	var broke error
 	lines := func(yield func(line) bool) {
@@ -202,8 +203,17 @@ func (im *importer) read(name string, each func(in *bufio.Reader, do func(n int,
 		})
 	}
 	for l := range ahead(lines, func(l line) line {
-		if l.err == nil {
-			l.rows, l.form, l.err = im.rows(l.raw)
+		if l.err != nil {
+			return l
+		}
+		rows, form, err := im.rows(l.raw)
+		l.form, l.err = form, err
+		for i, r := range rows {
+			x, err := im.look(r, fmt.Sprintf("%s:%d.%d", filepath.Base(name), l.n, i))
+			if err != nil {
+				l.failed = err
+			}
+			l.rows = append(l.rows, x)
 		}
 		return l
 	}) {
@@ -217,15 +227,17 @@ func (im *importer) read(name string, each func(in *bufio.Reader, do func(n int,
 			im.bad(name, l.n, l.err)
 			continue
 		}
-		for i, r := range l.rows {
+		if l.failed != nil {
+			return l.failed
+		}
+		for _, r := range l.rows {
 			im.out.Read++
 			im.out.Forms[l.form]++
-			why, err := im.keep(r, fmt.Sprintf("%s:%d.%d", filepath.Base(name), l.n, i))
-			if err != nil {
+			if err := im.keep(r); err != nil {
 				return err
 			}
-			if why != "" && len(im.out.Dropped) < maxImportErr {
-				im.out.Dropped = append(im.out.Dropped, fmt.Sprintf("%s, row %d: %s", filepath.Base(name), l.n, why))
+			if r.dropped != "" && len(im.out.Dropped) < maxImportErr {
+				im.out.Dropped = append(im.out.Dropped, fmt.Sprintf("%s, row %d: %s", filepath.Base(name), l.n, r.dropped))
 			}
 		}
 		if im.cfg.Progress != nil {
@@ -512,8 +524,17 @@ func spokenCalls(list []Message) []Message {
 	return out
 }
 
-// keep looks at a row as the filter looks at ours, and says why it is of no use.
-func (im *importer) keep(r *Row, where string) (dropped string, err error) {
+// looked is a row as the filter of ours looks at one, before it is compared with others.
+type looked struct {
+	row      *Row
+	task     agon.TaskRef
+	scrubbed map[string]int
+	spool    []byte // spoolOf the row
+	dropped  string // why it is of no use; "": it is
+}
+
+// look does all that needs the row alone. Several goroutines call it.
+func (im *importer) look(r *Row, where string) (looked, error) {
 	kind := cmp.Or(im.cfg.Kind, r.From.Kind, "imported")
 	query := Normalise(r.query())
 	t := agon.TaskRef{Key: "imported/" + agon.Sum([]byte(query)).Hex()[:16], Digest: agon.Sum([]byte(query))}
@@ -521,8 +542,9 @@ func (im *importer) keep(r *Row, where string) (dropped string, err error) {
 		Arena: im.cfg.Name, Kind: kind, Task: t.Key, TaskDigest: t.Digest, Run: where, Submission: im.cfg.Name, Model: r.From.Model,
 		Validator: "(imported)", Scorer: "(imported)", Licence: cmp.Or(im.cfg.Licence, "unknown"), Imported: true,
 	}
-	im.b.tallyOf(t, im.cfg.Name, r)
-	im.b.scrubRow(r)
+	scrub := im.b.scrub.fork()
+	scrub.row(r)
+	out := looked{row: r, task: t, scrubbed: scrub.Counts}
 	calls, credited, models := 0, 0, 0
 	for _, m := range r.Messages {
 		if m.Role == "assistant" {
@@ -540,26 +562,39 @@ func (im *importer) keep(r *Row, where string) (dropped string, err error) {
 		r.Ratio = round(float64(credited)/float64(calls), 6)
 	}
 	r.Axis = axisOf(r.Ratio, calls, models)
-	im.out.Axis[string(r.Axis)]++
 	final := im.cfg.Finals[kind]
 	if final != nil {
 		r.Messages = final.ended(r.Messages)
 	}
 	r.Messages = closeLast(r.Messages)
 	if why := structure(r.Messages, final); len(why) > 0 {
-		im.b.report.reject(why[0], kind)
-		return why[0], nil
+		out.dropped = why[0]
+		return out, nil
 	}
 	over, n, exact := overLimit(chatText(r.Messages, r.Tools))
 	if over {
-		im.b.report.reject(RejectTooLong, kind)
-		return RejectTooLong, nil
+		out.dropped = RejectTooLong
+		return out, nil
 	}
 	if exact {
 		r.Tokens = n
 	}
 	r.annotate()
 	r.ID = agon.Sum(append(appendMessages([]byte(im.cfg.Name+"\x00"+where+"\x00"), r.Messages), '\n')).Hex()[:32]
+	var err error
+	out.spool, err = spoolOf(r)
+	return out, err
+}
+
+// keep counts a row, and gives it to the builder if it is of use.
+func (im *importer) keep(l looked) error {
+	im.b.tallyOf(l.task, im.cfg.Name, l.row)
+	im.b.scrub.add(l.scrubbed)
+	im.out.Axis[string(l.row.Axis)]++
+	if l.dropped != "" {
+		im.b.report.reject(l.dropped, l.row.From.Kind)
+		return nil
+	}
 	im.kept++
-	return "", im.b.keep(r, t)
+	return im.b.keep(l.row, l.task, l.spool)
 }

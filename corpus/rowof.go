@@ -78,15 +78,15 @@ func chatOf(said []trajectory.Said) []Message {
 	return out
 }
 
-// scrubRow removes secrets from all that a contestant, a model or a validator wrote.
-func (b *builder) scrubRow(r *Row) {
+// row removes secrets from all that a contestant, a model or a validator wrote.
+func (c *Scrubber) row(r *Row) {
 	ids := map[string]string{}
 	id := func(s string) string { // ids that were scrubbed must still be told apart
 		if now, ok := ids[s]; ok || s == "" {
 			return now
 		}
 		ids[s] = s
-		if b.scrub.Text(s) != s {
+		if c.Text(s) != s {
 			ids[s] = "removed_" + strconv.Itoa(len(ids))
 		}
 		return ids[s]
@@ -96,19 +96,19 @@ func (b *builder) scrubRow(r *Row) {
 		for j := range m.ToolCalls {
 			m.ToolCalls[j].ID = id(m.ToolCalls[j].ID)
 		}
-		r.Messages[i] = b.scrub.message(m)
+		r.Messages[i] = c.message(m)
 	}
 	for i, t := range r.Tools {
-		r.Tools[i] = b.scrub.tool(t)
+		r.Tools[i] = c.tool(t)
 	}
 	f := &r.From
 	for _, s := range []*string{&f.Model, &f.Validator, &f.Scorer, &f.Licence, &f.Miner, &f.Coldkey} {
-		*s = b.scrub.Text(*s)
+		*s = c.Text(*s)
 	}
 	if len(r.Reward.Components) > 0 {
 		clean := make(map[string]float64, len(r.Reward.Components))
 		for _, k := range slices.Sorted(maps.Keys(r.Reward.Components)) {
-			clean[b.scrub.Text(k)] = r.Reward.Components[k]
+			clean[c.Text(k)] = r.Reward.Components[k]
 		}
 		r.Reward.Components = clean
 	}

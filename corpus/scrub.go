@@ -39,7 +39,13 @@ var patterns = sync.OnceValue(func() []pattern {
 // removed, by pattern.
 type Scrubber struct {
 	Counts map[string]int
-	tools  map[string]scrubbedTool
+	tools  *scrubbedTools
+}
+
+// scrubbedTools are shared by the scrubbers that one was forked into.
+type scrubbedTools struct {
+	mu sync.Mutex
+	by map[string]scrubbedTool
 }
 
 // scrubbedTool is a definition that was scrubbed before: every run of an agent offers the same.
@@ -53,24 +59,36 @@ const maxKnownTools = 10_000
 
 // tool is JSON for definitions of tools.
 func (c *Scrubber) tool(raw json.RawMessage) json.RawMessage {
-	t, ok := c.tools[string(raw)]
+	c.tools.mu.Lock()
+	t, ok := c.tools.by[string(raw)]
+	c.tools.mu.Unlock()
 	if !ok {
 		one := NewScrubber()
 		t = scrubbedTool{one.JSON(raw), one.Counts}
-		if len(c.tools) >= maxKnownTools {
-			clear(c.tools)
+		c.tools.mu.Lock()
+		if len(c.tools.by) >= maxKnownTools {
+			clear(c.tools.by)
 		}
-		c.tools[string(raw)] = t
+		c.tools.by[string(raw)] = t
+		c.tools.mu.Unlock()
 	}
-	for k, n := range t.counts {
+	c.add(t.counts)
+	return t.out
+}
+
+// fork is a scrubber that counts for itself, for another goroutine.
+func (c *Scrubber) fork() *Scrubber { return &Scrubber{Counts: map[string]int{}, tools: c.tools} }
+
+// add counts what another scrubber removed.
+func (c *Scrubber) add(counts map[string]int) {
+	for k, n := range counts {
 		c.Counts[k] += n
 	}
-	return t.out
 }
 
 // NewScrubber returns a scrubber that has found nothing yet.
 func NewScrubber() *Scrubber {
-	return &Scrubber{Counts: map[string]int{}, tools: map[string]scrubbedTool{}}
+	return &Scrubber{Counts: map[string]int{}, tools: &scrubbedTools{by: map[string]scrubbedTool{}}}
 }
 
 // Text returns s with every match replaced by its pattern's name.

@@ -10,28 +10,39 @@ import (
 	"iter"
 )
 
-// spoolRow appends a row to the spool, with the signature of what it says.
+// spoolRow appends a row to the spool.
 func (b *builder) spoolRow(r *Row) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // it would reach into the tools
-	if err := e.Encode(spooled{Row: r, Harness: harnessOf(r.Messages)}); err != nil {
+	x, err := spoolOf(r)
+	if err != nil {
+		return err
+	}
+	return b.spoolBytes(x)
+}
+
+func (b *builder) spoolBytes(x []byte) error {
+	if _, err := b.w.Write(x); err != nil {
 		return fmt.Errorf("spool row: %w", err)
 	}
-	line := text.Bytes()
-	sig := signature(shingles(r.text(), shingleWords))
-	head := make([]byte, 0, spoolHead)
-	for _, v := range sig {
-		head = binary.BigEndian.AppendUint64(head, v)
-	}
-	head = binary.BigEndian.AppendUint32(head, uint32(len(line))) //nolint:gosec // a row is far below 4 GiB
-	for _, x := range [][]byte{head, line} {
-		if _, err := b.w.Write(x); err != nil {
-			return fmt.Errorf("spool row: %w", err)
-		}
-		b.at += int64(len(x))
-	}
+	b.at += int64(len(x))
 	return nil
+}
+
+// spoolOf is what a row is in the spool: the signature of what it says, its length and itself.
+func spoolOf(r *Row) ([]byte, error) {
+	var out bytes.Buffer
+	var head [spoolHead]byte
+	for i, v := range signature(shingles(r.text(), shingleWords)) {
+		binary.BigEndian.PutUint64(head[i*8:], v)
+	}
+	out.Write(head[:])
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // it would reach into the tools
+	if err := e.Encode(spooled{Row: r, Harness: harnessOf(r.Messages)}); err != nil {
+		return nil, fmt.Errorf("spool row: %w", err)
+	}
+	b := out.Bytes()
+	binary.BigEndian.PutUint32(b[minima*8:], uint32(len(b)-spoolHead)) //nolint:gosec // a row is far below 4 GiB
+	return b, nil
 }
 
 // spoolHead is what stands before a row in the spool, in bytes: its signature and length.
