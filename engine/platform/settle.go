@@ -198,6 +198,9 @@ func (p *Platform) lose(tx *store.Tx, run store.Run, a store.Attempt, f agon.Fau
 	if counts {
 		to.Retries++
 	}
+	if a.State == store.AttemptExpired {
+		reason = kind.Coded(p.cfg.Kinds[arena.Kind], kind.Failure{Fault: f, Stage: stageOf(run.State), Lost: true}, reason)
+	}
 	to.Fault, to.Reason, to.Deadline = f, cut(reason, maxReason), now
 	a.Fault, a.Reason, a.EndedAt = f, to.Reason, now
 	if err := tx.EndAttempt(a); err != nil {
@@ -215,6 +218,17 @@ func (p *Platform) lose(tx *store.Tx, run store.Run, a store.Attempt, f agon.Fau
 	to.EndedAt = now
 	n, err := p.end(tx, arena, run, to)
 	return n > 0, err
+}
+
+// stageOf is how far a run had come, as its state says.
+func stageOf(s agon.RunState) kind.Stage {
+	switch s {
+	case agon.RunPlaying:
+		return kind.StagePlay
+	case agon.RunJudging:
+		return kind.StageJudge
+	}
+	return kind.StageWaiting
 }
 
 // notBefore is when a run that an attempt lost may be taken again, zero for at once. A

@@ -51,6 +51,21 @@ func (e *env) setPhase(p Phase) {
 	e.mu.Unlock()
 }
 
+// stage is how far the attempt came.
+func (e *env) stage(o Observed) kind.Stage {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.phase == PhaseJudge && o.JudgeStarted:
+		return kind.StageJudge
+	case e.phase == PhaseJudge:
+		return kind.StageGrading
+	case o.AgentStarted:
+		return kind.StagePlay
+	}
+	return kind.StagePreparing
+}
+
 func (e *env) note(f agon.Fault, reason string) {
 	e.mu.Lock()
 	e.obs.Notes = append(e.obs.Notes, Note{e.phase, f, reason})

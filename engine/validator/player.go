@@ -165,6 +165,7 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 	a.Driver.GPUs = e.gpus.given()
 	a.Outcome, a.Detail, a.Files = record.Outcome, record.Detail, record.Files
 	a.Fault, a.Reason = AssignFault(obs, record, playErr, judgeErr, solved)
+	a.Reason = kind.Coded(k, kind.Failure{Fault: a.Fault, Stage: e.stage(obs), Outcome: record.Outcome}, a.Reason)
 	switch {
 	case a.Fault.Ours():
 	case a.Fault == agon.FaultAgent:

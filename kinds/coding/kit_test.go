@@ -7,6 +7,7 @@ import (
 
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/kinds/coding/ridges"
 )
 
 // Decisions that were stored under the rule's earlier name are recomputed under
@@ -28,5 +29,12 @@ func TestEarlierNameOfTheRule(t *testing.T) {
 		if bad, err := reg.Run(rule, strings.NewReader(in), &out); err != nil || bad != 0 || out.String() != want {
 			t.Errorf("%s: %d bad, %v\n%s", rule, bad, err, &out)
 		}
+	}
+}
+
+// A run of an arena that names no number of retries is played as often as Ridges tries one.
+func TestRetriesAreThoseOfRidges(t *testing.T) {
+	if n := Kit().Demo().Attempts; n == nil || *n+1 != ridges.MaxAttempts {
+		t.Errorf("retries: %v, want %d", n, ridges.MaxAttempts-1)
 	}
 }

@@ -163,3 +163,55 @@ func TestWrongKindsAreFound(t *testing.T) {
 		t.Logf("%s: %s", name, problems[0])
 	}
 }
+
+// coder is a kind that numbers failures, and notes what it was asked.
+type coder struct {
+	Fake
+	asked *kind.Failure
+}
+
+func (c coder) FailureCode(f kind.Failure) (int, string) {
+	*c.asked = f
+	return 1, "one"
+}
+
+// A kind with numbers is asked for that of each failure with the stage it came at, and the
+// reason names it.
+func TestFailuresAreNumbered(t *testing.T) {
+	start := func(name string) func(context.Context, *fake.Box) error {
+		return func(_ context.Context, b *fake.Box) error {
+			if b.Spec.Name == name {
+				return host("disk full")
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		driver fake.Config
+		want   kind.Failure
+	}{
+		"no box":       {fake.Config{Start: start("agent")}, kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePreparing}},
+		"no grader":    {fake.Config{Start: start("grader"), Files: map[string][]byte{ResultFile: []byte("42")}}, kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageGrading, Outcome: "ok"}},
+		"agent's exit": {fake.Config{Exec: func(context.Context, *fake.Box, sandbox.Cmd) sandbox.Exit { return sandbox.Exit{Code: 1} }}, kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: "exited"}},
+		"its box killed": {fake.Config{Exec: func(_ context.Context, b *fake.Box, _ sandbox.Cmd) sandbox.Exit {
+			b.Kill("oom of the host")
+			return sandbox.Exit{}
+		}}, kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePlay, Outcome: "exited"}},
+		"solved": {fake.Config{Files: map[string][]byte{ResultFile: []byte("42")}}, kind.Failure{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cs, got := FakeCase(), kind.Failure{}
+			p := &validator.Player{
+				Driver: fake.New(c.driver), Gateway: &world{},
+				Kinds: map[string]kind.Kind{"fake": coder{asked: &got}}, Trees: cs.Trees, Now: time.Now,
+			}
+			a := p.Play(t.Context(), cs.job())
+			if got != c.want || strings.HasSuffix(a.Reason, " (1, one)") != (a.Fault != "") {
+				t.Errorf("asked %+v, want %+v; reason %q", got, c.want, a.Reason)
+			}
+		})
+	}
+	if got := kind.Coded(coder{asked: new(kind.Failure)}, kind.Failure{Fault: agon.FaultAgent}, strings.Repeat("\u20ac", 5000)); len(got) > 2000 || !strings.HasSuffix(got, "… (1, one)") {
+		t.Errorf("%d bytes: %.20q", len(got), got)
+	}
+}

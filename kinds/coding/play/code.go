@@ -5,21 +5,60 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
 )
 
-// Codes of Ridges for what an agent did: the agent's fault, and
-// never tried again. Those of validators and platform are the engine's faults, which
-// play a run again while attempts are left.
+// Codes of Ridges (spec/ridges.md 5.4). Those below 2000 are the agent's fault and never
+// played again.
 const (
 	CodeRaised      = 1000 // the agent raised, exited or returned no patch
 	CodeEvalRaised  = 1010 // its code raised or was not built in every test
 	CodeTimeout     = 1020 // its time was up
 	CodeEvalTimeout = 1030 // the time of a test was up with its code
 	CodeBadPatch    = 1040 // what it returned is not a patch that applies
+	// The fault of a validator.
+	codeValidator = 2000 // with nothing said of a stage: here, the provider or the ledger behind it
+	codeFailed    = 2010 // it failed at the first stage; 10 more for each later one
+	// The fault of the platform.
+	codeLost        = 3000 // the run was lost at the first stage; 10 more for each later one
+	codeProvisioned = 3050 // what the task needs could not be had
 )
 
 var codeNames = map[int]string{
 	CodeRaised: "agent raised", CodeEvalRaised: "agent raised in eval", CodeTimeout: "agent timeout", CodeEvalTimeout: "eval timeout", CodeBadPatch: "invalid patch",
+	codeValidator: "validator internal", codeProvisioned: "provisioning failed",
+}
+
+// stageNames are Ridges' five stages, in order of kind.Stage.
+var stageNames = []string{"pending", "initializing agent", "running agent", "initializing eval", "running eval"}
+
+// FailureCode implements kind.Coder. A number follows the fault, which the engine
+// assigned from what it saw outside of the box: an agent that claims a failed transport
+// has 1000. Of the numbers from 2000 on ridges.Retryable says which are tried again. A lost
+// run (3000 to 3040) is not: it is handed out anew, and loses none of its tries by it unless
+// its validator went silent. No native run has 1050 (it uses no miner's key), 2060 (tasks come
+// by their digest) or 3060 (only stages prune).
+func (k *Kind) FailureCode(f kind.Failure) (code int, name string) {
+	at := min(max(int(f.Stage), 0), len(stageNames)-1)
+	switch {
+	case f.Fault == agon.FaultAgent && f.Stage >= kind.StageGrading:
+		return CodeEvalRaised, codeNames[CodeEvalRaised]
+	case f.Fault == agon.FaultAgent:
+		code = CodeOf(f.Outcome)
+		if code == 0 {
+			code = CodeRaised
+		}
+		return code, codeNames[code]
+	case f.Lost || f.Fault == agon.FaultPlatform:
+		return codeLost + 10*at, "lost " + stageNames[at]
+	case f.Fault == agon.FaultValidator:
+		return codeFailed + 10*at, "validator failed " + stageNames[at]
+	case f.Fault == agon.FaultTask:
+		return codeProvisioned, codeNames[codeProvisioned]
+	case f.Fault == agon.FaultNone:
+		return 0, ""
+	}
+	return codeValidator, codeNames[codeValidator]
 }
 
 // Why a test that did not end did not pass.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/kinds/coding/ridges"
 )
 
 // Each way to score 0 that is the agent's has Ridges' code.
@@ -48,6 +50,46 @@ func TestVerdictCode(t *testing.T) {
 		s, err := k.Judge(t.Context(), newEnv(t, d, calcTask(t), ""), runSpec(), agon.Record{Outcome: outcome})
 		if err != nil || len(s) != 1 || s[0].Detail != want {
 			t.Errorf("%s: %+v, %v", outcome, s, err)
+		}
+	}
+}
+
+// Each failure that the engine finds has Ridges' number for its fault and stage, whatever
+// the agent says, and the engine plays again what Ridges' table plays again. A run that was
+// lost is not tried again there; its whole evaluation is handed out anew.
+func TestFailureCode(t *testing.T) {
+	k := &Kind{}
+	for _, c := range []struct {
+		f    kind.Failure
+		want int
+	}{
+		{kind.Failure{}, 0},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeTimeout}, 1020},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeBadPatch}, 1040},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay, Outcome: OutcomeRaised}, 1000},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StagePlay}, 1000},
+		{kind.Failure{Fault: agon.FaultAgent, Stage: kind.StageJudge, Outcome: OutcomeOK}, 1010},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageWaiting}, 2010},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePreparing}, 2020},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePlay}, 2030},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageGrading, Outcome: OutcomeOK}, 2040},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageJudge, Outcome: OutcomeOK}, 2050},
+		{kind.Failure{Fault: agon.FaultProvider, Stage: kind.StagePlay, Outcome: OutcomeRaised}, 2000},
+		{kind.Failure{Fault: agon.FaultLedger}, 2000},
+		{kind.Failure{Fault: agon.FaultTask, Stage: kind.StagePreparing}, 3050},
+		{kind.Failure{Fault: agon.FaultPlatform, Stage: kind.StageWaiting, Lost: true}, 3000},
+		{kind.Failure{Fault: agon.FaultPlatform, Stage: kind.StagePreparing}, 3010},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StagePlay, Lost: true}, 3020},
+		{kind.Failure{Fault: agon.FaultPlatform, Stage: kind.StageGrading}, 3030},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: kind.StageJudge, Lost: true}, 3040},
+		{kind.Failure{Fault: agon.FaultValidator, Stage: 99}, 2050},
+	} {
+		code, name := k.FailureCode(c.f)
+		if code != c.want || (name == "") != (code == 0) {
+			t.Errorf("%+v: %d %q, want %d", c.f, code, name, c.want)
+		}
+		if lost := code >= 3000 && code <= 3040; ridges.Retryable(code) != (c.f.Fault.Ours() && !lost) {
+			t.Errorf("%+v: %d is tried again: %v", c.f, code, ridges.Retryable(code))
 		}
 	}
 }
