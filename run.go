@@ -222,3 +222,9 @@ func StateDeadline(s RunState, lease, queueFor time.Duration) (time.Duration, bo
 	}
 	return 0, false
 }
+
+// What of a run may be gone, since its operator keeps it for a time only.
+const (
+	GoneSteps    = "steps"    // events and receipts
+	GoneEvidence = "evidence" // the files that an attempt left
+)

@@ -186,7 +186,7 @@ func TestMove(t *testing.T) {
 	before := w.view(3)
 	c := w.config()
 	c.DryRun = true
-	if r, err := Move(t.Context(), c); err != nil || r.Runs != 3 || w.rows(3) != 27 {
+	if r, err := Move(t.Context(), c); err != nil || r.Runs != 3 || r.Events != 18 || r.Receipts != 9 || w.rows(3) != 27 {
 		t.Fatalf("dry run: %+v, %v", r, err)
 	}
 	if r := w.move(); r.Runs != 3 || r.Events != 18 || r.Receipts != 9 || r.Files != 1 || r.Bytes == 0 || r.Kept != 0 {
@@ -220,6 +220,77 @@ func TestMove(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Files go once all of their runs are old and nothing waits for them; their runs say so, and
+// what is not steps stays.
+func TestDrop(t *testing.T) {
+	w := newWorld(t, 3)
+	w.move()
+	w.enter("3", agon.SubmissionScored, w.now.Add(-48*time.Hour))
+	w.move()
+	var list []store.Archived
+	gone := func(run string) []string {
+		t.Helper()
+		var out []string
+		if err := w.st.Read(t.Context(), func(tx *store.Tx) (err error) {
+			if list, err = tx.Archives(); err == nil {
+				out, err = tx.Gone(run)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	drop := func(c Config) Dropped {
+		t.Helper()
+		d, err := Drop(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *d
+	}
+	c := w.config()
+	c.Before = w.now.Add(-72 * time.Hour) // the second file is younger
+	if out := gone("r-0"); out != nil || len(list) != 2 {
+		t.Fatalf("gone before: %v, %d files", out, len(list))
+	}
+	first := list[slices.IndexFunc(list, func(a store.Archived) bool { return a.Runs == 3 })]
+	want := Dropped{Files: 1, Runs: 3, Bytes: first.Bytes}
+	c.DryRun = true
+	if d := drop(c); d != want || gone("r-0") != nil {
+		t.Errorf("dry run: %+v, want %+v", d, want)
+	}
+	c.DryRun = false
+	w.write(func(tx *store.Tx) error {
+		return tx.PutSeat(agon.Seat{Arena: "a", Submission: "1", Miner: "m", Since: t0})
+	})
+	if d := drop(c); d != (Dropped{}) {
+		t.Errorf("one of the file's submissions sits: %+v", d)
+	}
+	w.write(func(tx *store.Tx) error {
+		return tx.PutSeat(agon.Seat{Arena: "a", Submission: "3", Miner: "m", Since: t0})
+	})
+	if d := drop(c); d != want {
+		t.Errorf("dropped: %+v, want %+v", d, want)
+	}
+	for _, run := range []string{"r-0", "r-1", "r-2"} {
+		if out := gone(run); !slices.Equal(out, []string{agon.GoneSteps}) {
+			t.Errorf("gone of %s: %v", run, out)
+		}
+	}
+	if out := gone("r-3"); out != nil || len(list) != 1 {
+		t.Errorf("of the other file: %v, %d files", out, len(list))
+	}
+	for _, v := range w.view(3) {
+		if n := reflect.ValueOf(v).Len(); n != 0 {
+			t.Errorf("steps that are gone are read: %+v", v)
+		}
+	}
+	if d, r := drop(c), w.move(); d != (Dropped{}) || r.Runs != 0 {
+		t.Errorf("again: %+v, moved %+v", d, r)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/agon-arena/agon/blob"
@@ -31,10 +32,10 @@ type Config struct {
 // Report is what was archived, or would be.
 type Report struct {
 	Runs     int64 `json:"runs"`
-	Events   int64 `json:"events"`   // 0 in a dry run
-	Receipts int64 `json:"receipts"` // 0 in a dry run
-	Files    int64 `json:"files"`
-	Bytes    int64 `json:"bytes"` // of the files
+	Events   int64 `json:"events"`
+	Receipts int64 `json:"receipts"`
+	Files    int64 `json:"files"` // 0 in a dry run
+	Bytes    int64 `json:"bytes"` // of the files; 0 in a dry run
 	// Months are the tables of events by month that were dropped as a whole (PostgreSQL).
 	Months int64 `json:"months"`
 	// Kept are runs that stay in the database: too large for a blob, or reported on meanwhile.
@@ -49,7 +50,7 @@ func Move(ctx context.Context, c Config) (*Report, error) {
 	r := &Report{}
 	if c.DryRun {
 		err := c.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			r.Runs, err = tx.CountIdleRuns(c.Before)
+			r.Runs, r.Events, r.Receipts, err = tx.CountIdleRuns(c.Before)
 			return err
 		})
 		return r, err
@@ -59,6 +60,50 @@ func Move(ctx context.Context, c Config) (*Report, error) {
 	months, derr := c.Store.DropMonths(ctx, c.Before)
 	r.Months = int64(months)
 	return r, errors.Join(err, derr, c.clear(ctx, r))
+}
+
+// Dropped is what was forgotten, or would be.
+type Dropped struct {
+	Files int64 `json:"files"`
+	Runs  int64 `json:"runs"`  // whose steps are gone
+	Bytes int64 `json:"bytes"` // of the files; they go with the next collection of blobs
+}
+
+// dropAtOnce bounds the files that are read from the database at once.
+const dropAtOnce = 200
+
+// Drop forgets the files all of whose runs ended before c.Before and wait for nothing. Scores,
+// decisions and money are rows and stay.
+func Drop(ctx context.Context, c Config) (*Dropped, error) {
+	d := &Dropped{}
+	for {
+		limit := dropAtOnce
+		if c.DryRun {
+			limit = math.MaxInt32 // nothing goes: a second look would see the same
+		}
+		var list []store.Archived
+		err := c.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.OldArchives(c.Before, limit)
+			return err
+		})
+		if err != nil {
+			return d, err
+		}
+		for _, a := range list {
+			runs := a.Runs
+			if !c.DryRun {
+				if err := c.Store.Write(ctx, func(tx *store.Tx) (err error) { runs, err = tx.DropArchive(a.File); return err }); err != nil {
+					return d, fmt.Errorf("drop archive %s: %w", a.File, err)
+				}
+			}
+			d.Files++
+			d.Runs += runs
+			d.Bytes += a.Bytes
+		}
+		if len(list) < limit {
+			return d, nil
+		}
+	}
 }
 
 // mover gathers the runs of a file.

@@ -47,6 +47,9 @@ type Config struct {
 	// then they are archived in the blob store. 0: for ever. Those of who sits, of
 	// undecided submissions, and of what is being judged again stay in any case.
 	Archive time.Duration
+	// DropArchive is how long files of the archive stay after the end of all of their runs. 0:
+	// for ever. Then the steps of these runs are gone; scores, decisions and money are not.
+	DropArchive time.Duration
 	// DryRun changes nothing.
 	DryRun bool
 }
@@ -65,6 +68,9 @@ type Report struct {
 	EvidenceRuns int64 `json:"evidence_runs"`
 	// Archived is what was moved to the archive; nil: not asked for.
 	Archived *archive.Report `json:"archived,omitempty"`
+	// Dropped is what was forgotten of the archive; nil: not asked for. Its bytes go with the
+	// next collection.
+	Dropped *archive.Dropped `json:"dropped,omitempty"`
 }
 
 // Collect removes what nothing needs.
@@ -111,6 +117,11 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	if c.Archive > 0 {
 		if r.Archived, err = archive.Move(ctx, archive.Config{Store: c.Store, Blobs: c.Blobs, Now: c.Now, Before: c.Now.Add(-c.Archive), DryRun: c.DryRun}); err != nil {
 			return r, fmt.Errorf("archive runs: %w", err)
+		}
+	}
+	if c.DropArchive > 0 {
+		if r.Dropped, err = archive.Drop(ctx, archive.Config{Store: c.Store, Now: c.Now, Before: c.Now.Add(-c.DropArchive), DryRun: c.DryRun}); err != nil {
+			return r, fmt.Errorf("drop archives: %w", err)
 		}
 	}
 	return r, nil

@@ -225,39 +225,6 @@ func (p *Platform) Runs(ctx context.Context, c Caller, arena, submission, state,
 	return page, nil
 }
 
-// Run returns one run with its attempts.
-func (p *Platform) Run(ctx context.Context, c Caller, id string) (*client.Run, error) {
-	var v view
-	var r store.Run
-	var e store.Entry
-	var a agon.Arena
-	var list []store.Attempt
-	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if r, err = tx.Run(id); err != nil {
-			return found(err, "run", id)
-		}
-		if a, err = tx.Arena(r.Arena); err != nil {
-			return err
-		}
-		if r.Scores, err = tx.Scores(id); err != nil {
-			return err
-		}
-		if e, err = tx.Entry(r.Submission); err != nil {
-			return err
-		}
-		if list, err = tx.Attempts(id); err != nil {
-			return err
-		}
-		v, err = p.viewIn(tx, c, e.Submission)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := p.runView(a, r, e.Name, list, v)
-	return &out, nil
-}
-
 // runView shows the progress of a run to all, and words about what happened in
 // it to those who may read its logs: they may quote the agent or the task. What
 // a judge said of a hidden task goes to those only who may read the task.

@@ -42,6 +42,7 @@ type ArchiveReceipt struct {
 type Archived struct {
 	File  agon.Digest
 	Marks agon.Digest // a blob: the digests that the file names, 32 bytes each
+	Runs  int64       // in it; PutArchive counts them itself
 	Bytes int64       // of the file
 	At    time.Time
 }
@@ -76,9 +77,13 @@ func (t *Tx) IdleRuns(before time.Time, n int64, limit int) ([]IdleRun, error) {
 		idleRuns+` ORDER BY r.n LIMIT $3`, micros(before), n, int64(limit))
 }
 
-// CountIdleRuns counts the runs that IdleRuns would return.
-func (t *Tx) CountIdleRuns(before time.Time) (int64, error) {
-	return one(t, scanInt, `SELECT COUNT(*) FROM (`+idleRuns+`) AS idle`, micros(before), int64(0))
+// CountIdleRuns counts the runs that IdleRuns would return, and their events and receipts.
+func (t *Tx) CountIdleRuns(before time.Time) (runs, events, receipts int64, err error) {
+	_, err = one(t, func(r scanner) (x struct{}, err error) { return x, r.Scan(&runs, &events, &receipts) },
+		`WITH idle AS (`+idleRuns+`) SELECT (SELECT COUNT(*) FROM idle),
+			(SELECT COUNT(*) FROM events WHERE run IN (SELECT id FROM idle)), (SELECT COUNT(*) FROM receipts WHERE run IN (SELECT id FROM idle))`,
+		micros(before), int64(0))
+	return runs, events, receipts, err
 }
 
 // TrailOf returns the events and receipts of a run that stand in the database.
@@ -222,17 +227,69 @@ func (s *Store) DropMonths(ctx context.Context, before time.Time) (int, error) {
 
 // Archives returns the files of the archive, oldest first.
 func (t *Tx) Archives() ([]Archived, error) {
-	return many(t, func(r scanner) (a Archived, err error) {
-		var at int64
-		err = r.Scan(&a.File, &a.Marks, &a.Bytes, &at)
-		a.At = fromMicros(at)
-		return a, err
-	}, `SELECT file, marks, bytes, at FROM archives ORDER BY at, file`)
+	return many(t, scanArchive, `SELECT file, marks, runs, bytes, at FROM archives ORDER BY at, file`)
+}
+
+func scanArchive(r scanner) (a Archived, err error) {
+	var at int64
+	err = r.Scan(&a.File, &a.Marks, &a.Runs, &a.Bytes, &at)
+	a.At = fromMicros(at)
+	return a, err
+}
+
+// settled is where nothing waits for what run r of submission s left, as of the time $1: the
+// submission is decided and neither sits nor sat, is not appealed and not judged again.
+const settled = `s.state NOT IN ('queued', 'playing')
+	AND NOT EXISTS (SELECT 1 FROM seats t WHERE t.submission = s.id)
+	AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.challenger = s.id AND d.outcome = 'took_seat')
+	AND NOT EXISTS (SELECT 1 FROM appeals a WHERE a.submission = s.id AND a.deadline >= $1)
+	AND NOT EXISTS (SELECT 1 FROM judgings j WHERE j.submission = s.id AND (j.state = 'queued' OR j.state = 'leased'))`
+
+// OldArchives returns at most limit files of the archive all of whose runs ended before a
+// time and have no rows beside it, and for which nothing waits. Oldest first.
+func (t *Tx) OldArchives(before time.Time, limit int) ([]Archived, error) {
+	return many(t, scanArchive, `SELECT file, marks, runs, bytes, at FROM archives WHERE file NOT IN (
+		SELECT x.file FROM archived_runs x JOIN runs r ON r.id = x.run JOIN submissions s ON s.id = r.submission
+		WHERE x.cleared <> 1 OR r.ended_at >= $1 OR NOT (`+settled+`)) ORDER BY at, file LIMIT $2`, micros(before), int64(limit))
+}
+
+// DropArchive forgets a file of the archive: the steps of its runs are gone then (Gone). Its
+// bytes are garbage. It returns how many runs that are.
+func (t *Tx) DropArchive(file agon.Digest) (int64, error) {
+	n, err := one(t, scanInt, `SELECT COUNT(*) FROM archived_runs WHERE file = $1 AND cleared <> 1`, string(file))
+	if err != nil {
+		return 0, err
+	}
+	if n > 0 {
+		return 0, fmt.Errorf("archive %s: rows of %d runs are not removed yet: %w", file, n, ErrConflict)
+	}
+	if n, err = t.exec(`UPDATE archived_runs SET file = '' WHERE file = $1`, string(file)); err != nil {
+		return 0, err
+	}
+	return n, t.exec1(`DELETE FROM archives WHERE file = $1`, string(file))
+}
+
+// Gone says what a run left that was removed since its time was over (agon.GoneSteps and so on).
+func (t *Tx) Gone(run string) (list []string, err error) {
+	for _, x := range []struct{ what, query string }{
+		{agon.GoneSteps, `SELECT COUNT(*) FROM archived_runs WHERE run = $1 AND file = ''`},
+		{agon.GoneEvidence, `SELECT COUNT(*) FROM attempts a WHERE a.run = $1 AND a.evidence <> ''
+			AND NOT EXISTS (SELECT 1 FROM blob_refs b WHERE b.digest = a.evidence AND b.what = 'evidence' AND b.owner = a.run)`},
+	} {
+		n, err := one(t, scanInt, x.query, run)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			list = append(list, x.what)
+		}
+	}
+	return list, nil
 }
 
 // archived returns what the archive holds of a run; nil: nothing.
 func (t *Tx) archived(run string) (*Trail, error) {
-	x, err := one(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE run = $1`, run)
+	x, err := one(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE run = $1 AND file <> ''`, run)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -256,7 +313,7 @@ func (t *Tx) trail(x ArchivedRun) (*Trail, error) {
 
 // archivedOf returns what the archive holds of runs, by run. args are bound to in.
 func (t *Tx) archivedOf(in string, args []any) (map[string]*Trail, error) {
-	list, err := many(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE run IN (`+in+`)`, args...)
+	list, err := many(t, scanArchivedRun, `SELECT `+archivedColumns+` FROM archived_runs WHERE file <> '' AND run IN (`+in+`)`, args...)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

@@ -19,15 +19,10 @@ func (t *Tx) EachRef(fn func(agon.Digest)) error {
 }
 
 // oldEvidence selects the runs that ended before $1 and still have evidence which
-// nothing waits for: their submission is decided and does not sit, and is neither
-// appealed nor judged again.
+// nothing waits for.
 const oldEvidence = `SELECT r.id FROM runs r JOIN submissions s ON s.id = r.submission
-	WHERE r.ended_at > 0 AND r.ended_at < $1 AND s.state NOT IN ('queued', 'playing')
-	AND EXISTS (SELECT 1 FROM blob_refs b WHERE b.what = 'evidence' AND b.owner = r.id)
-	AND NOT EXISTS (SELECT 1 FROM seats t WHERE t.submission = s.id)
-	AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.challenger = s.id AND d.outcome = 'took_seat')
-	AND NOT EXISTS (SELECT 1 FROM appeals a WHERE a.submission = s.id AND a.deadline >= $1)
-	AND NOT EXISTS (SELECT 1 FROM judgings j WHERE j.submission = s.id AND (j.state = 'queued' OR j.state = 'leased'))`
+	WHERE r.ended_at > 0 AND r.ended_at < $1
+	AND EXISTS (SELECT 1 FROM blob_refs b WHERE b.what = 'evidence' AND b.owner = r.id) AND ` + settled
 
 // CountOldEvidence counts the runs that DropOldEvidence would be about.
 func (t *Tx) CountOldEvidence(before time.Time) (int64, error) {

@@ -15,8 +15,8 @@ const maxLines = 600
 // that each may have. A number here only ever falls; who splits a file takes
 // its line away.
 var longFiles = map[string]int{
-	"engine/audit/audit.go":                649,
-	"engine/platform/read.go":              696,
+	"engine/audit/audit.go":                606,
+	"engine/platform/read.go":              663,
 	"engine/platform/sets.go":              854,
 	"gateway/google.go":                    757,
 	"gateway/messages.go":                  635,

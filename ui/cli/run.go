@@ -175,7 +175,7 @@ func runHuman(h *output.Human, r *client.Run) {
 	h.Heading(r.Run.Run)
 	h.Fields([2]string{"task", taskNames(r.Tasks)}, [2]string{"arena", r.Arena}, [2]string{"submission", strings.TrimSpace(plain.Line(r.Name) + " " + r.Submission)}, [2]string{"state", string(r.State)}, [2]string{"score", scoreOf(r)},
 		[2]string{"fault", fault}, [2]string{"reason", r.Reason}, [2]string{"seed", strconv.FormatInt(r.Seed, 10)},
-		[2]string{"created", When(r.CreatedAt)}, [2]string{"ended", When(r.EndedAt)}, [2]string{"played again from", When(r.RetryAt)}, [2]string{"deadline", deadline})
+		[2]string{"created", When(r.CreatedAt)}, [2]string{"ended", When(r.EndedAt)}, [2]string{"played again from", When(r.RetryAt)}, [2]string{"deadline", deadline}, [2]string{"gone", strings.Join(r.Gone, ", ")})
 	if len(r.Scores) > 0 {
 		h.Line("")
 		h.Heading("scores")

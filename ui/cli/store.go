@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ type Stores struct {
 type CollectOptions struct {
 	Common
 	DryRun bool
-	// KeepEvidence and Archive 0: for ever, and never.
-	Grace, KeepEvidence, Archive time.Duration
+	// KeepEvidence and DropArchive 0: for ever; Archive 0: never.
+	Grace, KeepEvidence, Archive, DropArchive time.Duration
 }
 
 // StoreCopied is what `agon store copy` did.
@@ -62,23 +63,33 @@ type BackupRestored struct {
 	Blobs    int64     `json:"blobs"`
 }
 
-// maxDays bounds --keep-evidence-days and --archive-days.
+// maxDays bounds the flags that give days.
 const maxDays = 36500
 
-// daysFlag adds a flag that gives days, 0 for none, and returns how to read it.
-func daysFlag(cmd *cobra.Command, name, zero, usage string) func() (time.Duration, error) {
+// daysFlag adds a flag that gives days, 0 for none, and returns how to read it. Without the
+// flag the variable env says it, "" for none. No file does: an agon.toml may come with a
+// stranger's files, and what is removed does not come back.
+func (a *App) daysFlag(cmd *cobra.Command, name, env, zero, usage string) func() (time.Duration, error) {
 	days := cmd.Flags().Int(name, 0, usage)
 	return func() (time.Duration, error) {
-		if *days < 0 || *days > maxDays {
-			return 0, output.Usage(name, fmt.Sprintf("give 1 to %d, or 0 for %s", maxDays, zero), "--%s %d: out of range", name, *days)
+		n, of := *days, "--"+name
+		if text := a.Env.Getenv(env); env != "" && text != "" && !cmd.Flags().Changed(name) {
+			var err error
+			if n, err = strconv.Atoi(text); err != nil {
+				n = -1
+			}
+			of = env
 		}
-		return time.Duration(*days) * 24 * time.Hour, nil
+		if n < 0 || n > maxDays {
+			return 0, output.Usage(name, fmt.Sprintf("give 1 to %d, or 0 for %s", maxDays, zero), "%s: not a number of days from 0 to %d", of, maxDays)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
 	}
 }
 
 func (a *App) gcCmd(s Stores) *cobra.Command {
 	o := CollectOptions{}
-	var keepEvidence, archive func() (time.Duration, error)
+	var keepEvidence, archive, drop func() (time.Duration, error)
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove bytes that nothing refers to, release evidence and archive rows of old runs",
@@ -92,10 +103,14 @@ With --archive-days the events and receipts of runs that ended earlier move from
 into Parquet files of the blob store. Pages, agon run trace and agon verify read them there as
 before. Those of who sits, of undecided submissions, and of what is judged again stay.
 
+With --drop-archive-days files of the archive go once all of their runs ended so long ago and
+nothing waits for them: the steps of these runs are gone then, and their pages say so. agon
+verify can no longer check these steps. Scores, costs, decisions and the log stay.
+
 Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
 JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs, archived:
-{runs, events, receipts, files, bytes, months, kept}}.`,
+{runs, events, receipts, files, bytes, months, kept}, dropped: {files, runs, bytes}}.`,
 		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180 --archive-days 30",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -111,6 +126,12 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 			}
 			if o.Archive, err = archive(); err != nil {
 				return err
+			}
+			if o.DropArchive, err = drop(); err != nil {
+				return err
+			}
+			if o.DropArchive > 0 && o.DropArchive < o.Archive {
+				return output.Usage("drop-archive-days", "give at least as many days as to --archive-days", "steps would be dropped before they are archived")
 			}
 			common, done, err := a.Common()
 			if err != nil {
@@ -131,9 +152,16 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 				if o.KeepEvidence > 0 {
 					h.Line("evidence of %d runs is past its time", r.EvidenceRuns)
 				}
+				if d := r.Dropped; d != nil {
+					would := "forgotten"
+					if r.DryRun {
+						would = "would be forgotten"
+					}
+					h.Line("%d files of the archive (%d MB) %s, with the steps of %d runs", d.Files, d.Bytes>>20, would, d.Runs)
+				}
 				switch a := r.Archived; {
 				case a != nil && r.DryRun:
-					h.Line("%d runs would be archived", a.Runs)
+					h.Line("%d runs would be archived: %d events and %d receipts", a.Runs, a.Events, a.Receipts)
 				case a != nil:
 					h.Line("%d runs archived: %d events and %d receipts in %d files (%d MB); %d runs kept in the database", a.Runs, a.Events, a.Receipts, a.Files, a.Bytes>>20, a.Kept)
 				}
@@ -142,8 +170,9 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 	}
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and change nothing")
 	cmd.Flags().DurationVar(&o.Grace, "grace", gc.DefaultGrace, "how long bytes stay that nothing refers to, a `time` like 24h")
-	keepEvidence = daysFlag(cmd, "keep-evidence-days", "for ever", "`days` that evidence stays after its run has ended (default: for ever)")
-	archive = daysFlag(cmd, "archive-days", "never", "`days` after which events and receipts of an ended run are archived (default: never)")
+	keepEvidence = a.daysFlag(cmd, "keep-evidence-days", "AGON_KEEP_EVIDENCE_DAYS", "for ever", "`days` that evidence stays after its run has ended (AGON_KEEP_EVIDENCE_DAYS; default: for ever)")
+	archive = a.daysFlag(cmd, "archive-days", "AGON_ARCHIVE_DAYS", "never", "`days` after which events and receipts of an ended run are archived (AGON_ARCHIVE_DAYS; default: never)")
+	drop = a.daysFlag(cmd, "drop-archive-days", "", "never", "`days` after which archived events and receipts go for good (default: never)")
 	storeFlag(cmd)
 	return cmd
 }

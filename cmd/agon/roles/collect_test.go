@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -121,6 +122,10 @@ func TestCollectBesideServer(t *testing.T) {
 	if after := c.trails(srv.url, op); !reflect.DeepEqual(after, before) {
 		t.Errorf("from the archive:\n%+v\nwas\n%+v", after, before)
 	}
+	if r := sweep(cli.CollectOptions{DropArchive: time.Nanosecond}); r.Dropped == nil || r.Dropped.Runs < 5 || r.Dropped.Files == 0 {
+		t.Errorf("dropped: %+v", r.Dropped)
+	}
+	c.gone(srv.url, op)
 	stop()
 	wg.Wait()
 	named(func(d agon.Digest) {
@@ -132,6 +137,44 @@ func TestCollectBesideServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, o)
+}
+
+// gone reads all runs after their steps and files have gone: who sits has both, of the
+// others pages and checks say what is missing, and nothing is wrong.
+func (c *cluster) gone(at string, op *kit.Party) {
+	c.t.Helper()
+	cl := c.balancer.client(c.t, op.Hotkey)
+	dropped := 0
+	for id := range c.acked {
+		b, err := audit.Collect(c.t.Context(), cl, audit.Want{Submission: id})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if r := audit.Check(c.t.Context(), b, audit.Options{}); !r.OK {
+			c.t.Errorf("submission %s without its steps: %+v", id, r.Wrong)
+		}
+		for _, x := range b.Runs {
+			if slices.Contains(x.Run.Gone, agon.GoneSteps) != (len(x.Events) == 0) {
+				c.t.Errorf("run %s has %d events, gone: %v", x.Run.RunSpec.Run, len(x.Events), x.Run.Gone)
+			}
+			if len(x.Events) > 0 {
+				continue
+			}
+			dropped++
+			page, err := http.Get(at + "/runs/" + x.Run.RunSpec.Run)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			body, err := io.ReadAll(page.Body)
+			_ = page.Body.Close()
+			if page.StatusCode != http.StatusOK || err != nil || !bytes.Contains(body, []byte(`data-gone="steps"`)) || !bytes.Contains(body, []byte(`data-gone="evidence"`)) {
+				c.t.Errorf("the page of run %s: %s, %v, or it does not say what is gone", x.Run.RunSpec.Run, page.Status, err)
+			}
+		}
+	}
+	if dropped == 0 {
+		c.t.Error("all runs have their steps")
+	}
 }
 
 // trails is what a verifier and the pages are given of every run: its events and
