@@ -24,7 +24,6 @@ var longFiles = map[string]int{
 	"kinds/claim/wire/harnyx_test.go":      667,
 	"kinds/coding/play/harness/grade.py":   715,
 	"kinds/coding/wire/wire_test.go":       860,
-	"kinds/pack/packfile/value.go":         686,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,
 	"sandbox/bwrap/box.go":                 608,

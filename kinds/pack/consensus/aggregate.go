@@ -188,7 +188,11 @@ func Aggregate(list []Submission, minValidators int, middle bool) map[string]Res
 		return 0
 	})
 	total := 0.0
-	names := map[string]struct{}{}
+	most := 0
+	for _, s := range list {
+		most = max(most, len(s.Payload.Costs))
+	}
+	names := make(map[string]struct{}, most)
 	for _, s := range list {
 		total += s.Stake
 		for k := range s.Payload.Costs {
@@ -199,9 +203,10 @@ func Aggregate(list []Submission, minValidators int, middle bool) map[string]Res
 		}
 	}
 	out := make(map[string]Result, len(names))
+	votes := make([]costVote, 0, len(list))
 	for name := range names {
 		var r Result
-		var votes []costVote
+		votes = votes[:0]
 		for i := range list {
 			p := &list[i].Payload
 			cost, given := p.Costs[name]

@@ -142,7 +142,7 @@ func Parse(b []byte) (Payload, error) {
 	if p.Costs, err = costs(v.Get("costs")); err != nil {
 		return p, err
 	}
-	p.Qualified, p.Disqualified = map[string]bool{}, map[string]string{}
+	p.Qualified, p.Disqualified = make(map[string]bool, len(p.Costs)), map[string]string{}
 	for name, put := range map[string]func(k string, e packfile.Value) bool{
 		"qualified": func(k string, e packfile.Value) bool { p.Qualified[k] = e.Bool; return e.Kind == packfile.Bool },
 		"disqualified": func(k string, e packfile.Value) bool {
@@ -194,7 +194,7 @@ func miners(name string, m packfile.Value, put func(string, packfile.Value) bool
 }
 
 func costs(m packfile.Value) (map[string]float64, error) {
-	out := map[string]float64{}
+	out := make(map[string]float64, min(len(m.Keys), maxMiners))
 	return out, miners("costs", m, func(k string, e packfile.Value) bool {
 		f, ok := number(e)
 		out[k] = f
