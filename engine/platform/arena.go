@@ -26,7 +26,7 @@ const (
 	defPage   = 50
 )
 
-var arenaID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var arenaID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,119}$`)
 
 // defaultMaxLeases stands in for an arena's zero.
 const defaultMaxLeases = 16
@@ -111,7 +111,7 @@ func (p *Platform) EnsureArena(ctx context.Context, a agon.Arena) error {
 
 func (p *Platform) checkArena(a *agon.Arena) error {
 	if !arenaID().MatchString(a.ID) {
-		return errors.New("id: want lower-case letters, digits and dashes, at most 63")
+		return errors.New("id: want lower-case letters, digits and dashes, at most 120")
 	}
 	if p.cfg.Kinds[a.Kind] == nil {
 		return fmt.Errorf("unknown kind %q", a.Kind)

@@ -86,7 +86,7 @@ const (
 
 // Limits of a task's fields (bytes, unless said).
 const (
-	MaxSlug, MinSlug       = 62, 3
+	MaxSlug, MinSlug       = 120, 3
 	MaxTitle, MinTitle     = 255, 3
 	MaxBrief               = 20_000
 	MaxOnboard             = 40_000

@@ -506,6 +506,19 @@ func TestAdminAndObservers(t *testing.T) {
 	}
 }
 
+// Row 61: the longest slug of a task is that of the original; it is the arena's id, too.
+func TestLongSlug(t *testing.T) {
+	f := open(t)
+	slug := strings.Repeat("long-slug-", 11) + "of-120-all"
+	task := f.task(func(m map[string]any) { m["slug"] = slug })
+	if task.Slug != slug || len(slug) != 120 {
+		t.Errorf("%d bytes became %q", len(slug), task.Slug)
+	}
+	f.submit(f.miner("alice"), task.ID, patch("2"))
+	f.claim(f.miner("alice"), task.ID)
+	f.admin("POST", "/api/v1/tasks", toy(func(m map[string]any) { m["slug"] = slug + "x" }), 422, nil)
+}
+
 // Tasks that an admin created are there again after a restart, with the same
 // ids and commits, and their submissions go on.
 func TestResume(t *testing.T) {
