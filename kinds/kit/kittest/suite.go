@@ -1,14 +1,12 @@
 package kittest
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -20,7 +18,6 @@ import (
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/kinds/kit"
-	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/netns"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
@@ -142,18 +139,6 @@ func Whole(t *testing.T, k kit.Kit) {
 	}
 }
 
-// dirs are trees as directories.
-type dirs map[agon.Digest]string
-
-// Tree implements validator.Trees.
-func (d dirs) Tree(_ context.Context, x agon.Digest) (string, error) {
-	dir, ok := d[x]
-	if !ok {
-		return "", fmt.Errorf("no tree %s", x)
-	}
-	return dir, nil
-}
-
 // tasks loads the tasks of the kit's arena.
 func tasks(t testing.TB, k kit.Kit, o kit.Options) []*task.Task {
 	t.Helper()
@@ -174,7 +159,7 @@ func tasks(t testing.TB, k kit.Kit, o kit.Options) []*task.Task {
 func Case(t testing.TB, k kit.Kit, sample string) kindtest.Case {
 	t.Helper()
 	o := Options(t.TempDir(), kit.List{k})
-	trees := dirs{}
+	trees := Trees{}
 	a := k.Demo().Arena()
 	for i, tk := range tasks(t, k, o) {
 		dir := filepath.Join(o.Data, fmt.Sprintf("task-%d", i))
@@ -199,26 +184,6 @@ func Case(t testing.TB, k kit.Kit, sample string) kindtest.Case {
 	return kindtest.Case{Kind: k.New(kit.Parts{Options: o, Rootfs: "/"}), Arena: a, Trees: trees, Submission: sub, Good: files.FS()}
 }
 
-// opened is the driver of this process: probing takes a second.
-var opened struct {
-	sync.Mutex
-	driver sandbox.Driver
-	root   string
-}
-
-func driver(t testing.TB, o kit.Options) (sandbox.Driver, string) {
-	t.Helper()
-	opened.Lock()
-	defer opened.Unlock()
-	if opened.driver == nil {
-		var err error
-		if opened.driver, opened.root, err = kit.OpenDriver(t.Context(), o); err != nil {
-			t.Fatalf("no box, nothing can be played: %v", err)
-		}
-	}
-	return opened.driver, opened.root
-}
-
 // arena is the kit's arena with its tasks, its kind and a player of it in boxes of this machine.
 func arena(t testing.TB, k kit.Kit) (*kit.Player, kind.Kind, *blobfs.Store, agon.Arena) {
 	t.Helper()
@@ -229,7 +194,7 @@ func arena(t testing.TB, k kit.Kit) (*kit.Player, kind.Kind, *blobfs.Store, agon
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays is removed by the next sweep
 	ctx, o := t.Context(), Options(dir, kit.List{k})
-	d, root := driver(t, o)
+	d, root := Driver(t)
 	blobs, err := blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{})
 	if err != nil {
 		t.Fatal(err)

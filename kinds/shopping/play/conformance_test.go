@@ -23,10 +23,10 @@ func TestConformance(t *testing.T) {
 	w.task("two", "100001")
 	code := func(s string) fs.FS { return fstest.MapFS{AgentFile: {Data: []byte(s)}} }
 	good := "def agent_main(p):\n    return []\n"
-	_, digest := w.dir(map[string]string{AgentFile: good})
+	digest := w.trees.Add(t, map[string]string{AgentFile: good})
 	body := `{"status":"SUCCESS","dialogue":[{"completion":{"message":{"think":"x"}},"extra_info":{}}]}`
 	kindtest.Run(t, kindtest.Case{
-		Kind: w.kind, Trees: w,
+		Kind: w.kind, Trees: w.trees,
 		Arena:      agon.Arena{ID: "a", Kind: Name, Incentive: RaceRule, Tasks: w.refs, Policy: policy()},
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
 		Good:       code(good),

@@ -43,7 +43,7 @@ func (w *world) titleTask(title string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, w.refs[len(w.refs)-1].Digest = w.dir(map[string]string{
+	w.refs[len(w.refs)-1].Digest = w.trees.Add(w.t, map[string]string{
 		"task.toml": "version = \"1.0\"\n[agon]\nkind = \"shopping\"\n", "instruction.md": title, ProblemFile: string(shown), RewardFile: string(full),
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,57 +15,13 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/gateway/provider"
 	"github.com/agon-arena/agon/gateway/provider/scripted"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/kinds/shopping/door"
 	"github.com/agon-arena/agon/kinds/shopping/score"
 	"github.com/agon-arena/agon/kinds/shopping/shop"
-	"github.com/agon-arena/agon/sandbox"
-	"github.com/agon-arena/agon/sandbox/netns"
-	"github.com/agon-arena/agon/sandbox/probe"
-	"github.com/agon-arena/agon/sandbox/rootfs"
 )
 
-// state is where boxes of this test process live.
-var state string
-
-func TestMain(m *testing.M) {
-	netns.MaybeChild()
-	var err error
-	if state, err = os.MkdirTemp("", "agon-test-"); err == nil {
-		err = os.Chmod(state, 0o755)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(state)
-	os.Exit(code)
-}
-
-var opened struct {
-	sync.Mutex
-	driver sandbox.Driver
-	rootfs string
-}
-
-// openDriver probes once per process. AGON_DRIVER names another driver than the strongest.
-func openDriver(t testing.TB) (sandbox.Driver, string) {
-	t.Helper()
-	opened.Lock()
-	defer opened.Unlock()
-	if opened.driver == nil {
-		dir, err := rootfs.Ensure(context.Background(), rootfs.Config{})
-		if err != nil {
-			t.Fatalf("no root file system for boxes, nothing can be tested: %v", err)
-		}
-		d, reports, err := probe.Probe(context.Background(), probe.Config{Rootfs: dir, StateDir: state, Want: os.Getenv("AGON_DRIVER")})
-		if err != nil {
-			t.Fatalf("no box, nothing can be tested: %v %+v", err, reports)
-		}
-		opened.driver, opened.rootfs = d, dir
-	}
-	return opened.driver, opened.rootfs
-}
+func TestMain(m *testing.M) { kittest.Main(m) }
 
 // shelf is a catalogue of a few products.
 type shelf struct {
@@ -110,23 +64,14 @@ type world struct {
 	gw     *gateway.Gateway
 	kind   *Kind
 	shelf  *shelf
-	dirs   map[agon.Digest]string
+	trees  kittest.Trees
 	refs   []agon.TaskRef
-}
-
-// Tree implements validator.Trees.
-func (w *world) Tree(_ context.Context, d agon.Digest) (string, error) {
-	dir, ok := w.dirs[d]
-	if !ok {
-		return "", fmt.Errorf("no tree %s", d)
-	}
-	return dir, nil
 }
 
 func newWorld(t testing.TB, script string) *world {
 	t.Helper()
-	d, root := openDriver(t)
-	w := &world{t: t, shelf: newShelf(), dirs: map[agon.Digest]string{}}
+	d, root := kittest.Driver(t)
+	w := &world{t: t, shelf: newShelf(), trees: kittest.Trees{}}
 	w.kind = New(Config{
 		Rootfs: root, Model: scripted.Name, Workers: 4,
 		Grader: ShopGrader{Scorer: score.New(score.Config{Fix: score.Strict}), Catalogue: w.shelf.products, Rules: "test"},
@@ -146,29 +91,8 @@ func newWorld(t testing.TB, script string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.gw.Stop() })
-	w.player = &validator.Player{Driver: d, Gateway: w.gw, Kinds: map[string]kind.Kind{Name: w.kind}, Trees: w, Now: time.Now}
+	w.player = &validator.Player{Driver: d, Gateway: w.gw, Kinds: map[string]kind.Kind{Name: w.kind}, Trees: w.trees, Now: time.Now}
 	return w
-}
-
-// dir makes a directory that boxes can read.
-func (w *world) dir(files map[string]string) (string, agon.Digest) {
-	w.t.Helper()
-	dir := w.t.TempDir()
-	for p := dir; p != os.TempDir() && len(p) > 1; p = filepath.Dir(p) {
-		_ = os.Chmod(p, 0o755)
-	}
-	for name, text := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			w.t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	d := agon.Sum([]byte(dir))
-	w.dirs[d] = dir
-	return dir, d
 }
 
 // task adds a problem whose answer is the product id.
@@ -187,7 +111,7 @@ func (w *world) task(query, id string) string {
 		w.t.Fatal(err)
 	}
 	key := fmt.Sprintf("t/p%d", len(w.refs))
-	_, d := w.dir(map[string]string{
+	d := w.trees.Add(w.t, map[string]string{
 		"task.toml": "version = \"1.0\"\n[agon]\nkind = \"shopping\"\n", "instruction.md": query, ProblemFile: string(shown), RewardFile: string(full),
 	})
 	w.refs = append(w.refs, agon.TaskRef{Key: key, Digest: d})
@@ -216,7 +140,7 @@ func (w *world) play(agent string) (*validator.Attempt, []result) {
 
 func (w *world) playWith(agent string, pol agon.Policy) (*validator.Attempt, []result) {
 	w.t.Helper()
-	_, d := w.dir(map[string]string{AgentFile: agent})
+	d := w.trees.Add(w.t, map[string]string{AgentFile: agent})
 	a := w.player.Play(w.t.Context(), validator.Job{
 		Run: agon.RunSpec{Run: "run-1", Arena: "a", Tasks: w.refs, Policy: pol}, Attempt: 1,
 		Arena: agon.Arena{ID: "a", Kind: Name, Tasks: w.refs, Policy: pol}, Submission: agon.Submission{ID: "s", Digest: d},
