@@ -2,6 +2,7 @@ package blob
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,32 +174,67 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// PutFiles stores files as a tree and returns its digest. All blobs are
-// durable before the manifest is.
-func PutFiles(ctx context.Context, s Store, files []File, l TreeLimits) (agon.Digest, error) {
-	m, err := manifestOf(files, l)
-	if err != nil {
-		return "", fmt.Errorf("put tree: %w", err)
+// Sealed are files as a tree, each file's bytes hashed once.
+type Sealed struct {
+	Digest agon.Digest // of the tree
+	Sums   []agon.Digest
+	Files  []File // Sums[i] is of Files[i].Content
+
+	manifest Manifest
+}
+
+// Seal hashes files and checks them as a tree, storing nothing.
+func Seal(files []File, l TreeLimits) (*Sealed, error) {
+	t := &Sealed{Files: files}
+	for _, f := range files {
+		d := agon.Sum(f.Content)
+		t.Sums = append(t.Sums, d)
+		t.manifest.Files = append(t.manifest.Files, Entry{Path: f.Path, Mode: cmp.Or(f.Mode, ModeFile), Size: int64(len(f.Content)), Digest: d})
 	}
+	if err := t.manifest.check(l.orDefault()); err != nil {
+		return nil, err
+	}
+	b, err := t.manifest.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	t.Digest = agon.Sum(b)
+	return t, nil
+}
+
+// Put stores the tree. All blobs are durable before the manifest is.
+func (t *Sealed) Put(ctx context.Context, s Store) error {
 	// Each content once, several at a time: a store may be a network away.
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	seen := map[agon.Digest]bool{}
-	for _, f := range files {
-		d := agon.Sum(f.Content)
-		if seen[d] {
+	for i, f := range t.Files {
+		if seen[t.Sums[i]] {
 			continue
 		}
-		seen[d] = true
+		seen[t.Sums[i]] = true
 		g.Go(func() error {
 			_, err := s.Put(gctx, f.Content)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
+		return err
+	}
+	_, err := putManifest(ctx, s, t.manifest)
+	return err
+}
+
+// PutFiles is Seal and Put; it returns the tree's digest.
+func PutFiles(ctx context.Context, s Store, files []File, l TreeLimits) (agon.Digest, error) {
+	t, err := Seal(files, l)
+	if err != nil {
+		return "", fmt.Errorf("put tree: %w", err)
+	}
+	if err := t.Put(ctx, s); err != nil {
 		return "", err
 	}
-	return putManifest(ctx, s, m)
+	return t.Digest, nil
 }
 
 func putManifest(ctx context.Context, s Store, m Manifest) (agon.Digest, error) {
@@ -458,25 +494,9 @@ func writeNew(root *os.Root, p string, b []byte, perm iofs.FileMode) error {
 
 // SumFiles returns the digest that PutFiles would give files, storing nothing.
 func SumFiles(files []File, l TreeLimits) (agon.Digest, error) {
-	m, err := manifestOf(files, l)
+	t, err := Seal(files, l)
 	if err != nil {
 		return "", fmt.Errorf("sum tree: %w", err)
 	}
-	b, err := m.Canonical()
-	if err != nil {
-		return "", err
-	}
-	return agon.Sum(b), nil
-}
-
-func manifestOf(files []File, l TreeLimits) (Manifest, error) {
-	m := Manifest{}
-	for _, f := range files {
-		mode := f.Mode
-		if mode == "" {
-			mode = ModeFile
-		}
-		m.Files = append(m.Files, Entry{Path: f.Path, Mode: mode, Size: int64(len(f.Content)), Digest: agon.Sum(f.Content)})
-	}
-	return m, m.check(l.orDefault())
+	return t.Digest, nil
 }

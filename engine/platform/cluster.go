@@ -30,7 +30,7 @@ const (
 
 // clusters are the sketches of the arenas that charge copies as one.
 type clusters struct {
-	mu   sync.Mutex // held from looking until the submission is stored
+	mu   sync.Mutex // guards the maps; an index is used by who holds its arena (Platform.entering)
 	of   map[string]*copycat.Index
 	free map[string][]copycat.Sketch // by kind: what everybody is given
 }
@@ -45,7 +45,7 @@ type sketched struct {
 }
 
 // sketch compares files with the arena's earlier submissions. The caller holds
-// p.clusters.mu until the submission is stored.
+// p.entering until the submission is stored.
 func (p *Platform) sketch(tx *store.Tx, a agon.Arena, files []blob.File) (*sketched, error) {
 	x, err := p.indexOf(tx, a)
 	if err != nil {
@@ -71,6 +71,8 @@ func (p *Platform) sketch(tx *store.Tx, a agon.Arena, files []blob.File) (*sketc
 
 // indexOf returns an arena's index; the first time it is read from the store.
 func (p *Platform) indexOf(tx *store.Tx, a agon.Arena) (*copycat.Index, error) {
+	p.clusters.mu.Lock()
+	defer p.clusters.mu.Unlock()
 	if x := p.clusters.of[a.ID]; x != nil {
 		return x, nil
 	}

@@ -189,7 +189,7 @@ type Platform struct {
 	embargoes atomic.Bool // an arena has an embargo
 	clusters  clusters    // what is like what
 	gauges    gauges      // of the judges, as decisions last saw them
-	gateMu    sync.Mutex  // held from a kind's gate until the submission is stored
+	entering  locks       // by arena: held from a look at others until the submission is stored
 
 	history History // the transparency log; nil: there is none
 	sets    supplies

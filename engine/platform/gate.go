@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
@@ -13,7 +14,7 @@ import (
 )
 
 // gate asks the kind whether a submission is played at all, and marks e where
-// it is not. The caller holds gateMu until e is stored.
+// it is not. The caller holds p.entering until e is stored.
 func (p *Platform) gate(ctx context.Context, a agon.Arena, e *store.Entry, files []blob.File) error {
 	g, ok := p.cfg.Kinds[a.Kind].(kind.Gater)
 	if !ok {
@@ -68,4 +69,26 @@ func (p *Platform) earlier(ctx context.Context, arena, coldkey string) ([]agon.S
 	})
 	slices.Reverse(out)
 	return out, err
+}
+
+// locks are one lock a name, for names of which there are few.
+type locks struct {
+	mu sync.Mutex // guards of
+	of map[string]*sync.Mutex
+}
+
+// hold waits for a name's lock; the caller calls release.
+func (l *locks) hold(name string) (release func()) {
+	l.mu.Lock()
+	m := l.of[name]
+	if m == nil {
+		if l.of == nil {
+			l.of = map[string]*sync.Mutex{}
+		}
+		m = &sync.Mutex{}
+		l.of[name] = m
+	}
+	l.mu.Unlock()
+	m.Lock()
+	return m.Unlock
 }

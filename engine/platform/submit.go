@@ -46,10 +46,11 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 		}
 		return nil, e
 	}
-	files, err := p.checkFiles(r)
+	tree, err := p.checkFiles(r)
 	if err != nil {
 		return nil, err
 	}
+	files := tree.Files
 	coldkey, ok, err := p.ledgerOf(a).Registered(ctx, a.Netuid, c.Hotkey)
 	if err != nil {
 		return nil, ledgerError(err)
@@ -68,10 +69,6 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, err
 	}
-	digest, err := blob.SumFiles(files, p.submitLimits())
-	if err != nil {
-		return nil, filesError(err)
-	}
 	beacon, err := p.beaconFor(ctx, a) // of a block that comes after all that the miner has chosen
 	if err != nil {
 		return nil, err
@@ -81,39 +78,13 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 		return nil, err
 	}
 	entry := store.Entry{Findings: findings, Structure: structure, Submission: agon.Submission{
-		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: digest,
+		ID: newID(), Arena: a.ID, Miner: c.Hotkey, Coldkey: coldkey, Netuid: a.Netuid, Name: r.Name, Digest: tree.Digest,
 		Licence: r.Licence, State: agon.SubmissionQueued, CreatedAt: p.now(), Beacon: &beacon,
 	}}
 	if entry.Name == "" {
 		entry.Name = "unnamed"
 	}
-	// What the gate compares with must not change before the submission is in.
-	if _, ok := p.cfg.Kinds[a.Kind].(kind.Gater); ok {
-		p.gateMu.Lock()
-		defer p.gateMu.Unlock()
-		if err := p.gate(ctx, a, &entry, files); err != nil {
-			return nil, err
-		}
-	}
-	rule, err := p.rule(a)
-	if err != nil {
-		return nil, err
-	}
-	var like *sketched
-	if rule.Pairing != nil || nearCopies(a) {
-		p.clusters.mu.Lock()
-		defer p.clusters.mu.Unlock()
-		err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			if like, err = p.sketch(tx, a, files); err != nil {
-				return err
-			}
-			return p.nearCopy(tx, a, &entry, like)
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	// Look before the files are stored; the transaction looks again.
+	// Look before what is dear; the transaction looks again.
 	var old *store.Entry
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		old, err = p.lastGates(tx, a, entry)
@@ -122,8 +93,14 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	if err != nil {
 		return nil, err
 	}
+	var like *sketched
 	if old == nil {
-		if _, err := blob.PutFiles(ctx, p.cfg.Blobs, files, p.submitLimits()); err != nil {
+		var done func()
+		if like, done, err = p.compare(ctx, a, &entry, files); err != nil {
+			return nil, err
+		}
+		defer done()
+		if err := tree.Put(ctx, p.cfg.Blobs); err != nil {
 			return nil, fmt.Errorf("store submission: %w", err)
 		}
 	}
@@ -140,7 +117,7 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 			queued, err = p.revive(tx, a, old)
 			return err
 		}
-		if queued, err = p.admit(tx, a, &entry, files, also); err != nil || like == nil {
+		if queued, err = p.admit(tx, a, &entry, tree, also); err != nil || like == nil {
 			return err
 		}
 		return p.join(tx, a, &entry, like)
@@ -165,6 +142,35 @@ func (p *Platform) Enter(ctx context.Context, c Caller, arena string, r client.S
 	}
 	s.Created = old == nil
 	return s, nil
+}
+
+// compare passes a submission through the gates that read others: the kind's, and that of
+// copies. What they compare with must not change before the submission is in: the caller
+// calls done then.
+func (p *Platform) compare(ctx context.Context, a agon.Arena, e *store.Entry, files []blob.File) (like *sketched, done func(), err error) {
+	rule, err := p.rule(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, gated := p.cfg.Kinds[a.Kind].(kind.Gater)
+	charged := rule.Pairing != nil || nearCopies(a)
+	if !gated && !charged {
+		return nil, func() {}, nil
+	}
+	done = p.entering.hold(a.ID)
+	if err = p.gate(ctx, a, e, files); err == nil && charged {
+		err = p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			if like, err = p.sketch(tx, a, files); err != nil {
+				return err
+			}
+			return p.nearCopy(tx, a, e, like)
+		})
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return like, done, nil
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -201,7 +207,7 @@ func filesError(err error) error {
 }
 
 // checkFiles is the size gate, and that names are what they seem.
-func (p *Platform) checkFiles(r client.SubmitRequest) ([]blob.File, error) {
+func (p *Platform) checkFiles(r client.SubmitRequest) (*blob.Sealed, error) {
 	tooLarge := func(field string, limit int64, format string, args ...any) error {
 		e := refuse(413, "too_large", format, args...)
 		e.Field, e.Limit = field, strconv.FormatInt(limit, 10)+" bytes"
@@ -234,10 +240,11 @@ func (p *Platform) checkFiles(r client.SubmitRequest) ([]blob.File, error) {
 		e.Field, e.Limit = "name", strconv.Itoa(maxName)+" bytes"
 		return nil, e
 	}
-	if _, err := blob.SumFiles(files, p.submitLimits()); err != nil {
-		return nil, filesError(err)
+	tree, err := blob.Seal(files, p.submitLimits())
+	if err != nil {
+		return nil, filesError(fmt.Errorf("sum tree: %w", err))
 	}
-	return files, nil
+	return tree, nil
 }
 
 // checkKind asks the kind; it returns the warnings.
@@ -343,7 +350,7 @@ func (p *Platform) lastGates(tx *store.Tx, a agon.Arena, e store.Entry) (*store.
 }
 
 // admit stores a submission, what its files are, and its first runs.
-func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blob.File, also func(*store.Tx, store.Entry) error) (queued int, err error) {
+func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, tree *blob.Sealed, also func(*store.Tx, store.Entry) error) (queued int, err error) {
 	period, err := p.period(tx, a)
 	if err != nil {
 		return 0, err
@@ -372,8 +379,7 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, files []blo
 	if err := tx.AddRef(ref); err != nil {
 		return 0, err
 	}
-	for _, f := range files {
-		ref.Digest = agon.Sum(f.Content)
+	for _, ref.Digest = range tree.Sums {
 		if err := tx.AddRef(ref); err != nil {
 			return 0, err
 		}
