@@ -199,76 +199,46 @@ func (b *Box) exec(ctx context.Context, cmd sandbox.Cmd, trial bool) (exit sandb
 		cancel()
 		_ = r.init.Close()
 	}
-	limit, lost, killed := r.limit, r.lost, r.dying
+	o := observed{limit: r.limit, lost: r.lost, killed: r.dying, began: began, trial: trial}
 	exit.CPU = max(exit.CPU, r.cpu)
 	r.mu.Unlock()
 	p.out.Finish()
 	p.err.Finish()
-	if limit == "" && lost == "" {
+	if o.limit == "" && o.lost == "" {
 		select {
-		case limit = <-p.over:
+		case o.limit = <-p.over:
 		default:
 		}
 	}
 	if b.group != nil {
 		exit.CPU = b.group.CPU() - cpuBefore
+		after := b.group.Memory()
+		o.oom, o.ownOOM, o.pids = after.Kills > before.Kills, after.Own, b.group.PidsRefused() > refused
 	}
 	b.mu.Lock()
 	b.cpu += exit.CPU
 	b.mu.Unlock()
 	ws, _ := state.Sys().(syscall.WaitStatus)
-	if ws.Signaled() {
+	if o.signaled = ws.Signaled(); o.signaled {
 		exit.Signal, exit.Code = int(ws.Signal()), 128+int(ws.Signal())
 	} else if exit.Code > 128 && exit.Code < 128+65 {
 		exit.Signal = exit.Code - 128 // how bubblewrap reports its child's signal
 	}
+	o.diskFull = exit.Code != 0 && b.space.Soft() && b.space.HostFree() < hostDiskFloor
+	o.start = startCode(p.err.First())
+	exit, err = classify(o, exit)
 	switch {
-	case limit != "" || lost != "" || killed:
-		exit.Limit, exit.Lost = limit, lost
-		if exit.Code == 0 { // it ended by itself at the last moment
-			exit.Code, exit.Signal = 137, 9
-		}
-		if lost == "cancelled" {
-			return exit, context.Cause(ctx)
-		}
-		return exit, nil
-	case b.oom(before, &exit):
-		return exit, nil
-	case exit.Code != 0 && b.space.Soft() && b.space.HostFree() < hostDiskFloor:
-		exit.Lost = "host_disk" // within its quota, but there was no room
-		return exit, nil
-	case ws.Signaled():
-		// Nothing inside can signal bubblewrap: it is not in its pid namespace.
-		exit.Lost = "killed"
+	case errors.Is(err, errCancelled):
+		return exit, context.Cause(ctx)
+	case errors.Is(err, errNotStarted):
+		return exit, fmt.Errorf("%w: start command: %.300s", sandbox.ErrHost, p.err.First())
+	}
+	if o.lost == "" && exit.Lost == "killed" {
 		b.mu.Lock()
 		b.end = sandbox.End{Ended: true, Killed: "killed"}
 		b.mu.Unlock()
-		return exit, nil
-	case !began && b.group != nil && b.group.PidsRefused() > refused:
-		return sandbox.Exit{Code: 126, Limit: "pids"}, nil
-	case !began && !trial && startCode(p.err.First()) != 0:
-		exit.Code, exit.Signal = startCode(p.err.First()), 0
-	case !began:
-		return exit, fmt.Errorf("%w: start command: %.300s", sandbox.ErrHost, p.err.First())
 	}
 	return exit, nil
-}
-
-// oom looks for the traces of an out-of-memory killer.
-func (b *Box) oom(before cgroup.Memory, exit *sandbox.Exit) bool {
-	if b.group == nil || exit.Code == 0 {
-		return false
-	}
-	after := b.group.Memory()
-	if after.Kills <= before.Kills {
-		return false
-	}
-	if after.Own {
-		exit.Limit = "memory"
-	} else {
-		exit.Lost = "host_oom"
-	}
-	return true
 }
 
 // startCode is the code that shells give a command that could not be executed,
