@@ -81,12 +81,19 @@ func (m *packMiner) round(ctx context.Context) (*packRound, error) {
 	return r, err
 }
 
+// packRun is the command: where its packs come from, and how often.
+type packRun struct {
+	commands
+	netuid           int
+	mode, url, brief string
+	schema           string
+	interval         time.Duration
+	once, private    bool
+	place            packPlace
+}
+
 func (a commands) packRunCmd() *cobra.Command {
-	var netuid int
-	var mode, url, brief, schema string
-	var interval time.Duration
-	var once, private bool
-	var place packPlace
+	r := &packRun{commands: a}
 	cmd := &cobra.Command{
 		Use:   "run [--mode demo|default]",
 		Short: "Mine in a loop: write a policy, build, publish, commit when it has changed",
@@ -98,130 +105,157 @@ The model is AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL; CLAWBENCH_LLM_
 CLAWBENCH_DEFAULT_MODEL, and LLM_* are read too. JSON lines: {hash, url, changed, block}.`,
 		Example: "  agon pack run --mode demo --netuid 11 --once\n  agon pack run --netuid 11 --bucket packs --interval 1h",
 		Args:    cli.Args(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if err := checkSchema(schema); err != nil {
-				return err
-			}
-			if interval < time.Second {
-				return output.Usage("interval", "give at least 1s", "--interval %s is too short", interval)
-			}
-			key, err := a.Key()
-			if err != nil {
-				return err
-			}
-			m := &packMiner{schema: schema, publish: func(ctx context.Context, p *packfile.Pack) (string, error) { return place.put(ctx, a.Env.Getenv, p) }}
-			switch mode {
-			case "demo":
-				if url == "" {
-					common, done, err := a.Common()
-					if err != nil {
-						return err
-					}
-					done()
-					url = strings.TrimRight(common.Config.Get(config.URL), "/") + "/packs/optimised.json"
-					private = true // the server in force is one's own choice
-				}
-				get := fetch.New(fetch.Config{AllowPrivate: private})
-				m.make = func(ctx context.Context) (*packfile.Pack, string, error) {
-					b, err := get.Get(ctx, url)
-					if err != nil {
-						return nil, "", err
-					}
-					p, err := packfile.Read(b)
-					return p, url, err
-				}
-			case "default":
-				if err := place.check(a.Env.Getenv); err != nil {
-					return err
-				}
-				w, err := modelFrom(a.Env.Getenv)
-				if err != nil {
-					return err
-				}
-				if brief != "" {
-					b, err := readSome(brief, packfile.MaxBytes)
-					if err != nil {
-						return err
-					}
-					w.brief = string(b)
-				}
-				m.make = func(ctx context.Context) (*packfile.Pack, string, error) {
-					text, err := w.write(ctx)
-					if err != nil {
-						return nil, "", err
-					}
-					if schema == packfile.SchemaS1 {
-						return packfile.BuildS1(text), "", nil
-					}
-					return packfile.Build(packfile.BuildOptions{Policy: text}), "", nil
-				}
-			default:
-				return output.Usage("mode", "use demo or default", "--mode %q is not known", mode)
-			}
-			tick := time.NewTicker(interval)
-			defer tick.Stop()
-			for {
-				var r *packRound
-				err := a.WithLedger(ctx, func(l ledger.Full) (err error) {
-					n, err := cli.SubnetOf(ctx, l, netuid)
-					if err != nil {
-						return err
-					}
-					m.current = func(ctx context.Context) (packfile.Commitment, error) {
-						c, _, err := ownCommitment(ctx, l, n, key.SS58())
-						return c, err
-					}
-					m.commit = func(ctx context.Context, c packfile.Commitment, text string) (uint64, error) {
-						return commitPack(ctx, l, n, key.SS58(), c.Hash, text)
-					}
-					r, err = m.round(ctx)
-					return err
-				})
-				switch {
-				case ctx.Err() != nil:
-					return &cli.Exit{Code: cli.CodeOK} // an interrupt is how this ends
-				case err != nil && once:
-					return err
-				case err != nil:
-					fmt.Fprintf(a.IO.Err, "this round failed, the next is in %s: %s\n", interval, plainText(err.Error()))
-				default:
-					if err := a.Printer.Print(ctx, output.Result{Value: r, IDs: []string{r.Hash}, Human: func(h *output.Human) {
-						switch {
-						case r.Changed:
-							h.Line("Submitted successfully!")
-							h.Line("  Pack hash: %s", r.Hash)
-							h.Line("  Pack URL:  %s", r.URL)
-						default:
-							h.Line("unchanged: %s is committed already", r.Hash)
-						}
-					}}); err != nil {
-						return err
-					}
-				}
-				if once {
-					return nil
-				}
-				select {
-				case <-ctx.Done():
-					return &cli.Exit{Code: cli.CodeOK}
-				case <-tick.C:
-				}
-			}
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return r.Run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&mode, "mode", "default", "demo or default")
+	f.StringVar(&r.mode, "mode", "default", "demo or default")
 	cli.Register(cmd, "mode", "demo", "default")
-	f.StringVar(&url, "url", "", "mode demo: `address` of the pack (default: a sample of the server in force)")
-	f.StringVar(&brief, "brief", "", "mode default: a `file` that tells the model what the policy is for")
-	f.DurationVar(&interval, "interval", time.Hour, "`time` between rounds")
-	f.BoolVar(&once, "once", false, "end after one round")
-	f.BoolVar(&private, "allow-private", false, "fetch from a private address too")
-	place.flags(cmd)
-	cli.NetuidFlag(cmd, &netuid)
-	schemaFlag(cmd, &schema, packfile.SchemaAny)
+	f.StringVar(&r.url, "url", "", "mode demo: `address` of the pack (default: a sample of the server in force)")
+	f.StringVar(&r.brief, "brief", "", "mode default: a `file` that tells the model what the policy is for")
+	f.DurationVar(&r.interval, "interval", time.Hour, "`time` between rounds")
+	f.BoolVar(&r.once, "once", false, "end after one round")
+	f.BoolVar(&r.private, "allow-private", false, "fetch from a private address too")
+	r.place.flags(cmd)
+	cli.NetuidFlag(cmd, &r.netuid)
+	schemaFlag(cmd, &r.schema, packfile.SchemaAny)
 	return cmd
+}
+
+// Run plays rounds until ctx ends.
+func (r *packRun) Run(ctx context.Context) error {
+	if err := checkSchema(r.schema); err != nil {
+		return err
+	}
+	if r.interval < time.Second {
+		return output.Usage("interval", "give at least 1s", "--interval %s is too short", r.interval)
+	}
+	key, err := r.Key()
+	if err != nil {
+		return err
+	}
+	m := &packMiner{schema: r.schema, publish: func(ctx context.Context, p *packfile.Pack) (string, error) { return r.place.put(ctx, r.Env.Getenv, p) }}
+	if m.make, err = r.source(); err != nil {
+		return err
+	}
+	tick := time.NewTicker(r.interval)
+	defer tick.Stop()
+	for {
+		round, err := r.round(ctx, m, key.SS58())
+		switch {
+		case ctx.Err() != nil:
+			return &cli.Exit{Code: cli.CodeOK} // an interrupt is how this ends
+		case err != nil && r.once:
+			return err
+		case err != nil:
+			fmt.Fprintf(r.IO.Err, "this round failed, the next is in %s: %s\n", r.interval, plainText(err.Error()))
+		default:
+			if err := r.Printer.Print(ctx, round.result()); err != nil {
+				return err
+			}
+		}
+		if r.once {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &cli.Exit{Code: cli.CodeOK}
+		case <-tick.C:
+		}
+	}
+}
+
+// source is where the packs of the mode come from (packMiner.make).
+func (r *packRun) source() (func(context.Context) (*packfile.Pack, string, error), error) {
+	switch r.mode {
+	case "demo":
+		return r.sample()
+	case "default":
+		return r.written()
+	}
+	return nil, output.Usage("mode", "use demo or default", "--mode %q is not known", r.mode)
+}
+
+// sample fetches a pack that is published already.
+func (r *packRun) sample() (func(context.Context) (*packfile.Pack, string, error), error) {
+	url, private := r.url, r.private
+	if url == "" {
+		common, done, err := r.Common()
+		if err != nil {
+			return nil, err
+		}
+		done()
+		url = strings.TrimRight(common.Config.Get(config.URL), "/") + "/packs/optimised.json"
+		private = true // the server in force is one's own choice
+	}
+	get := fetch.New(fetch.Config{AllowPrivate: private})
+	return func(ctx context.Context) (*packfile.Pack, string, error) {
+		b, err := get.Get(ctx, url)
+		if err != nil {
+			return nil, "", err
+		}
+		p, err := packfile.Read(b)
+		return p, url, err
+	}, nil
+}
+
+// written has a model write the policy of a pack.
+func (r *packRun) written() (func(context.Context) (*packfile.Pack, string, error), error) {
+	if err := r.place.check(r.Env.Getenv); err != nil {
+		return nil, err
+	}
+	w, err := modelFrom(r.Env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if r.brief != "" {
+		b, err := readSome(r.brief, packfile.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		w.brief = string(b)
+	}
+	return func(ctx context.Context) (*packfile.Pack, string, error) {
+		text, err := w.write(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if r.schema == packfile.SchemaS1 {
+			return packfile.BuildS1(text), "", nil
+		}
+		return packfile.Build(packfile.BuildOptions{Policy: text}), "", nil
+	}, nil
+}
+
+// round is one round of m against the ledger as it is now.
+func (r *packRun) round(ctx context.Context, m *packMiner, hotkey string) (round *packRound, err error) {
+	err = r.WithLedger(ctx, func(l ledger.Full) (err error) {
+		n, err := cli.SubnetOf(ctx, l, r.netuid)
+		if err != nil {
+			return err
+		}
+		m.current = func(ctx context.Context) (packfile.Commitment, error) {
+			c, _, err := ownCommitment(ctx, l, n, hotkey)
+			return c, err
+		}
+		m.commit = func(ctx context.Context, c packfile.Commitment, text string) (uint64, error) {
+			return commitPack(ctx, l, n, hotkey, c.Hash, text)
+		}
+		round, err = m.round(ctx)
+		return err
+	})
+	return round, err
+}
+
+func (r *packRound) result() output.Result {
+	return output.Result{Value: r, IDs: []string{r.Hash}, Human: func(h *output.Human) {
+		if !r.Changed {
+			h.Line("unchanged: %s is committed already", r.Hash)
+			return
+		}
+		h.Line("Submitted successfully!")
+		h.Line("  Pack hash: %s", r.Hash)
+		h.Line("  Pack URL:  %s", r.URL)
+	}}
 }
 
 // policyWriter asks a model for a policy.
