@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 // The gateway's own dialects: every gateway has them.
@@ -136,10 +137,7 @@ func (x *Exchange) Models(endpoint string) []string {
 
 // Body reads the request's body, at most limit bytes, within the gateway's time.
 func (x *Exchange) Body(limit int64) ([]byte, error) {
-	rc := http.NewResponseController(x.W)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	b, err := io.ReadAll(http.MaxBytesReader(x.W, x.R.Body, limit))
-	_ = rc.SetReadDeadline(time.Time{})
+	b, err := served.Body(x.W, x.R, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}

@@ -12,13 +12,12 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/gateway/provider"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 const (
 	// maxBody bounds a request's body.
 	maxBody = 4 << 20
-	// bodyTime bounds how long a client may take to send it.
-	bodyTime = time.Minute
 	// writeTime bounds one write to a client that does not read.
 	writeTime = time.Minute
 )
@@ -183,14 +182,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Refusal) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
+	done := served.Within(w, served.BodyTime)
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = rc.SetReadDeadline(time.Time{})
+	done()
 	if err != nil {
 		var mb *http.MaxBytesError
 		if errors.As(err, &mb) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"github.com/agon-arena/agon/auth/signing"
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 // Config is what a host is made of. Zero values mean the defaults.
@@ -104,7 +104,6 @@ const (
 	// maxBody bounds a request's body, maxReply an answer.
 	maxBody  = 2 << 20
 	maxReply = 8 << 20
-	bodyTime = 30 * time.Second
 )
 
 // Headers are the names of the two headers that say whose call it is.
@@ -150,13 +149,9 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		detail(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 		return
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = rc.SetReadDeadline(time.Time{})
+	body, err := served.Body(w, r, maxBody)
 	if err != nil {
-		var big *http.MaxBytesError
-		if errors.As(err, &big) {
+		if errors.Is(err, served.ErrLarge) {
 			detail(w, http.StatusRequestEntityTooLarge, "body is larger than 2 MiB")
 			return
 		}

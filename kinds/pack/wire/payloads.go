@@ -3,14 +3,13 @@ package wire
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/kinds/pack/signin"
@@ -33,15 +32,13 @@ func payloadName(d agon.Digest) string { return "payload-" + d.Hex() }
 
 // putPayload keeps what a validator measured in a window, under its hash.
 func (b *Backend) putPayload(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
-	var large *http.MaxBytesError
+	raw, err := served.Body(w, r, maxPayload)
 	var q struct {
 		signer
 		Payload json.RawMessage `json:"payload"`
 	}
 	switch {
-	case errors.As(err, &large):
+	case errors.Is(err, served.ErrLarge):
 		reply(w, http.StatusBadRequest, problem{Error: "body must be ≤524288 bytes", Code: "too_large", Field: "body", Limit: "524288 bytes"})
 		return
 	case err != nil || json.Unmarshal(raw, &q) != nil:

@@ -18,10 +18,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/agon-arena/agon/kinds/pack/signin"
 	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon/internal/served"
+	"github.com/agon-arena/agon/kinds/pack/signin"
 )
 
 // Limits of an uploaded archive.
@@ -48,7 +49,7 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request, typ string) {
 	case <-r.Context().Done():
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
+	defer served.Within(w, served.BodyTime)()
 	form, archive, err := readForm(r.Header.Get("Content-Type"), http.MaxBytesReader(w, r.Body, maxArchive+maxBody))
 	var bad formError
 	switch {

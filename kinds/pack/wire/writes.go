@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/kinds/pack/signin"
@@ -26,7 +26,6 @@ const (
 	maxBody      = 64 << 10
 	maxPack      = 32_768 // of a pack's text
 	maxScenarios = 100
-	bodyTime     = time.Minute
 )
 
 // problem is an answer that refuses a post. Code names the error for programs,
@@ -60,10 +59,8 @@ func (b *Backend) refused(w http.ResponseWriter, what string, err error) {
 
 // object reads a JSON object of at most maxBody bytes into v.
 func object(w http.ResponseWriter, r *http.Request, v any) bool {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	body, err := served.Body(w, r, maxBody)
+	if errors.Is(err, served.ErrLarge) {
 		reply(w, http.StatusBadRequest, problem{Error: "body must be ≤65536 bytes", Code: "too_large", Field: "body", Limit: "65536 bytes"})
 		return false
 	}

@@ -15,19 +15,18 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 )
 
 // Limits of requests, in bytes.
 const (
 	maxSmall = 256 << 10 // of all bodies but submissions and results
-	bodyTime = time.Minute
 )
 
 // Config configures the routes. Coordinator and Verifier are needed.
@@ -81,17 +80,7 @@ func New(cfg Config) (http.Handler, error) {
 func detail(v any) map[string]any { return map[string]any{"detail": v} }
 
 func reply(w http.ResponseWriter, status int, v any) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		status = http.StatusInternalServerError
-		b.Reset()
-		b.WriteString(`{"detail":"Internal Server Error"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(bytes.TrimRight(b.Bytes(), "\n")) // the caller is gone if this fails
+	served.JSON(w, status, v, `{"detail":"Internal Server Error"}`)
 }
 
 // fail answers an error in FastAPI's shape.
@@ -143,13 +132,9 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, v any, err error)
 
 // body reads at most limit bytes within a minute. ok is false when it has answered.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	_ = rc.SetReadDeadline(time.Time{})
+	b, err := served.Body(w, r, limit)
 	if err != nil {
-		var big *http.MaxBytesError
-		if errors.As(err, &big) {
+		if errors.Is(err, served.ErrLarge) {
 			reply(w, http.StatusRequestEntityTooLarge, detail(map[string]any{"error": "body_too_large", "message": fmt.Sprintf("the body is larger than %d bytes", limit), "limit": limit}))
 			return nil, false
 		}

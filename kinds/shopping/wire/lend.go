@@ -23,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 // A validator of ORO plays agents on its own machine and pays models with a token
@@ -307,9 +308,7 @@ func (b *Backend) inference(w http.ResponseWriter, r *http.Request) {
 	}
 	task := ""
 	if r.Method == http.MethodPost {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxModelBody))
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // models think longer than that
+		body, err := served.Body(w, r, maxModelBody)
 		if err != nil {
 			reply(w, http.StatusRequestEntityTooLarge, map[string]string{"detail": "the body is too large, or broke off"})
 			return

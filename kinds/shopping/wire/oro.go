@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/folder"
 	"github.com/agon-arena/agon/internal/sealed"
+	"github.com/agon-arena/agon/internal/served"
 	"github.com/agon-arena/agon/kinds/shopping/door"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
 )
@@ -32,7 +32,6 @@ import (
 const (
 	maxBody   = 4 << 20
 	maxUpload = 32 << 20 // of one trajectory, compressed
-	bodyTime  = time.Minute
 	// publicPerMinute and challengesPerMinute are what one address may ask.
 	publicPerMinute     = 100
 	challengesPerMinute = 10
@@ -274,11 +273,9 @@ func (b *Backend) broken(w http.ResponseWriter, what string, err error) {
 
 // signed reads the body and checks the signature or session.
 func (b *Backend) signed(w http.ResponseWriter, r *http.Request, need dialect.Need, limit int64) (dialect.Identity, []byte, bool) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var large *http.MaxBytesError
+	body, err := served.Body(w, r, limit)
 	switch {
-	case errors.As(err, &large):
+	case errors.Is(err, served.ErrLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, "FILE_TOO_LARGE", "the body is larger than %d bytes", limit)
 		return dialect.Identity{}, nil, false
 	case err != nil:

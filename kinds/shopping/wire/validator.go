@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/internal/plain"
+	"github.com/agon-arena/agon/internal/served"
 )
 
 // evalRun is a lease that a foreign validator holds: what it was given and
@@ -411,8 +411,7 @@ func (b *Backend) upload(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "FORBIDDEN", "This upload was not announced")
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a socket's deadline is real time
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUpload))
+	body, err := served.Body(w, r, maxUpload)
 	if err != nil || int64(len(body)) != log.Bytes || !bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
 		refuse(w, http.StatusBadRequest, "BAD_UPLOAD", "want the %d gzip bytes that were announced", log.Bytes)
 		return
