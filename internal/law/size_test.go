@@ -26,7 +26,6 @@ var longFiles = map[string]int{
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,
-	"sandbox/bwrap/box.go":                 608,
 	"sandbox/internal/layers/layers.go":    676,
 	"sandbox/rootfs/images.go":             692,
 	"ui/api/hostile_test.go":               652,
