@@ -66,6 +66,9 @@ type Report struct {
 	// EvidenceRuns are the runs whose evidence was released. Its bytes go with the next
 	// collection: this one's marks are older.
 	EvidenceRuns int64 `json:"evidence_runs"`
+	// EvidenceBlobs and EvidenceBytes are what a dry run finds of them that nothing else refers to.
+	EvidenceBlobs int64 `json:"evidence_blobs"`
+	EvidenceBytes int64 `json:"evidence_bytes"`
 	// Archived is what was moved to the archive; nil: not asked for.
 	Archived *archive.Report `json:"archived,omitempty"`
 	// Dropped is what was forgotten of the archive; nil: not asked for. Its bytes go with the
@@ -81,10 +84,22 @@ func Collect(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mark what is needed: %w", err)
 	}
+	old := map[agon.Digest]bool{}
+	if c.DryRun && c.Evidence > 0 {
+		if err := c.Store.Read(ctx, func(tx *store.Tx) error {
+			return tx.EachOldEvidence(c.Now.Add(-c.Evidence), func(d agon.Digest) { old[d] = true })
+		}); err != nil {
+			return nil, fmt.Errorf("find old evidence: %w", err)
+		}
+	}
 	// garbage counts every blob.
 	garbage := func(k blob.Kept) bool {
 		r.Blobs++
 		r.Bytes += k.Bytes
+		if old[k.Digest] {
+			r.EvidenceBlobs++
+			r.EvidenceBytes += k.Bytes
+		}
 		switch {
 		case live.has(k.Digest):
 			r.Referenced++

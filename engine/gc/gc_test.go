@@ -160,7 +160,14 @@ func TestEvidence(t *testing.T) {
 		)
 	})
 	c := Config{Grace: time.Hour, Evidence: 90 * 24 * time.Hour}
-	if r := w.collect(Config{Grace: c.Grace, Evidence: c.Evidence, DryRun: true}); r.EvidenceRuns != 1 || r.Removed != 0 {
+	shared := w.put("evidence of two runs")
+	w.write(func(tx *store.Tx) error {
+		return errors.Join(
+			tx.AddRef(store.BlobRef{Digest: shared, What: store.RefEvidence, Owner: "r-old"}),
+			tx.AddRef(store.BlobRef{Digest: shared, What: store.RefEvidence, Owner: "r-new"}),
+		)
+	})
+	if r := w.collect(Config{Grace: c.Grace, Evidence: c.Evidence, DryRun: true}); r.EvidenceRuns != 1 || r.Removed != 0 || r.EvidenceBlobs != 1 || r.EvidenceBytes != int64(len("evidence of old")) {
 		t.Fatalf("dry run: %+v", r)
 	}
 	if r := w.collect(c); r.EvidenceRuns != 1 || r.Removed != 0 {

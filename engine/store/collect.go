@@ -29,6 +29,21 @@ func (t *Tx) CountOldEvidence(before time.Time) (int64, error) {
 	return one(t, scanInt, `SELECT COUNT(*) FROM (`+oldEvidence+`) AS old`, micros(before))
 }
 
+// EachOldEvidence calls fn with every digest that only evidence refers to which
+// DropOldEvidence would forget.
+func (t *Tx) EachOldEvidence(before time.Time, fn func(agon.Digest)) error {
+	_, err := many(t, func(r scanner) (x struct{}, err error) {
+		var d string
+		if err = r.Scan(&d); err == nil {
+			fn(agon.Digest(d))
+		}
+		return x, err
+	}, `WITH old AS (`+oldEvidence+`)
+		SELECT digest FROM blob_refs WHERE what = 'evidence' AND owner IN (SELECT id FROM old)
+		EXCEPT SELECT digest FROM blob_refs WHERE what <> 'evidence' OR owner NOT IN (SELECT id FROM old)`, micros(before))
+	return err
+}
+
 // DropOldEvidence forgets what blobs are evidence of at most limit runs, and
 // returns of how many. Scores, events and receipts stay.
 func (t *Tx) DropOldEvidence(before time.Time, limit int) (int64, error) {

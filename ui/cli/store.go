@@ -109,7 +109,8 @@ verify can no longer check these steps. Scores, costs, decisions and the log sta
 
 Servers may be at work; the grace is at least 2h then. --dry-run changes nothing.
 
-JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs, archived:
+JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_runs,
+evidence_blobs and evidence_bytes (of a dry run), archived:
 {runs, events, receipts, files, bytes, months, kept}, dropped: {files, runs, bytes}}.`,
 		Example: "  agon gc --dry-run -o json\n  agon gc --keep-evidence-days 180 --archive-days 30",
 		Args:    Args(0, 0, ""),
@@ -151,6 +152,9 @@ JSON: {dry_run, blobs, bytes, referenced, young, removed, freed_bytes, evidence_
 				h.Line("%d blobs (%d MB): %d referenced, %d young, %d %s (%d MB)", r.Blobs, r.Bytes>>20, r.Referenced, r.Young, r.Removed, would, r.Freed>>20)
 				if o.KeepEvidence > 0 {
 					h.Line("evidence of %d runs is past its time", r.EvidenceRuns)
+				}
+				if r.EvidenceBlobs > 0 {
+					h.Line("%d blobs (%d MB) are of that evidence alone", r.EvidenceBlobs, r.EvidenceBytes>>20)
 				}
 				if d := r.Dropped; d != nil {
 					would := "forgotten"
