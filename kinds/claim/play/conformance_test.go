@@ -20,10 +20,10 @@ func TestConformance(t *testing.T) {
 	w := newWorld(t, &fixedJudge{ok: true})
 	w.task("one", 1, "x")
 	w.task("two", 1, "x")
-	_, digest := w.dir(map[string]string{AgentFile: head + "    return GOOD\n"})
+	digest := w.trees.Add(w.t, map[string]string{AgentFile: head + "    return GOOD\n"})
 	code := func(s string) fs.FS { return fstest.MapFS{AgentFile: {Data: []byte(s)}} }
 	kindtest.Run(t, kindtest.Case{
-		Kind: w.kind, Trees: w, Tools: w.player.Tools,
+		Kind: w.kind, Trees: w.trees, Tools: w.player.Tools,
 		Arena:      agon.Arena{ID: "a", Kind: Name, Tasks: w.refs, Policy: policy()},
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
 		Good:       code(head + "    return GOOD\n"),

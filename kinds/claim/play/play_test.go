@@ -296,7 +296,7 @@ func BenchmarkPairs(b *testing.B) {
 	for range cmp.Or(benchPairs(b), perRun) {
 		w.task("x", 1, "y")
 	}
-	_, d := w.dir(map[string]string{AgentFile: head + "    return GOOD\n"})
+	d := w.trees.Add(w.t, map[string]string{AgentFile: head + "    return GOOD\n"})
 	var mu sync.Mutex
 	var took []int64
 	b.ResetTimer()

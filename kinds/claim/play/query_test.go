@@ -22,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/engine/tools/index"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/sandboxtest/fake"
 )
@@ -44,15 +45,15 @@ const longPage = "The bridge at Orm was opened in 1931 by the railway company of
 
 func queryWorld(t *testing.T, j PairJudge) *world {
 	t.Helper()
-	d, root := openDriver(t)
+	d, root := kittest.Driver(t)
 	k := NewQuery(QueryConfig{Rootfs: root, Judge: j})
-	w := &world{t: t, dirs: map[agon.Digest]string{}}
+	w := &world{t: t, trees: kittest.Trees{}}
 	docs := index.New([]index.Doc{{URL: "https://docs.example/bridge", Title: "Bridge", Text: longPage}}, "docs", time.Now)
 	host := tools.New(tools.Config{Search: docs, Headers: Headers()})
 	srv := httptest.NewServer(host)
 	t.Cleanup(func() { host.Stop(); srv.Close() })
 	w.player = &validator.Player{
-		Driver: d, Gateway: noGateway{}, Kinds: map[string]kind.Kind{QueryName: k}, Trees: w, Now: time.Now,
+		Driver: d, Gateway: noGateway{}, Kinds: map[string]kind.Kind{QueryName: k}, Trees: w.trees, Now: time.Now,
 		Tools: &validator.ToolHost{Host: host, URL: srv.URL},
 	}
 	return w
@@ -69,7 +70,7 @@ func (w *world) query(text, schema string, budget agon.Micros) {
 		w.t.Fatal(err)
 	}
 	key := fmt.Sprintf("t/q%02d", len(w.refs))
-	_, d := w.dir(map[string]string{
+	d := w.trees.Add(w.t, map[string]string{
 		"task.toml": "version = \"1.0\"\n[agon]\nkind = \"query\"\n", "instruction.md": text, QueryFile: string(b),
 		ReferenceFile: `{"text":"It was opened in 1931 by the railway company.","citations":[{"url":"https://docs.example/bridge","note":"opened in 1931"},null]}`,
 	})
@@ -78,7 +79,7 @@ func (w *world) query(text, schema string, budget agon.Micros) {
 
 func (w *world) playQueries(script string) (*validator.Attempt, []Pair) {
 	w.t.Helper()
-	_, d := w.dir(map[string]string{AgentFile: script})
+	d := w.trees.Add(w.t, map[string]string{AgentFile: script})
 	a := w.player.Play(w.t.Context(), validator.Job{
 		Run: agon.RunSpec{Run: "run-1", Arena: "a", Tasks: w.refs, Policy: policy()}, Attempt: 1,
 		Arena: agon.Arena{ID: "a", Kind: QueryName, Tasks: w.refs, Policy: policy()}, Submission: agon.Submission{ID: "s", Digest: d},
@@ -255,10 +256,10 @@ func TestQueryConformance(t *testing.T) {
 	w := queryWorld(t, &asked{wins: 2})
 	w.query("plain dict", "", 0)
 	w.query("exec", "", 0)
-	_, digest := w.dir(map[string]string{AgentFile: queryScript})
+	digest := w.trees.Add(w.t, map[string]string{AgentFile: queryScript})
 	code := func(s string) fs.FS { return fstest.MapFS{AgentFile: {Data: []byte(s)}} }
 	kindtest.Run(t, kindtest.Case{
-		Kind: w.player.Kinds[QueryName], Trees: w, Tools: w.player.Tools,
+		Kind: w.player.Kinds[QueryName], Trees: w.trees, Tools: w.player.Tools,
 		Arena:      agon.Arena{ID: "a", Kind: QueryName, Tasks: w.refs, Policy: policy()},
 		Submission: agon.Submission{ID: "s", Arena: "a", Digest: digest},
 		Good:       code(queryScript),

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/index"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
 // freePort is a port of the loopback that nobody listens on.
@@ -38,7 +39,7 @@ func freePort(t *testing.T) string {
 // serve starts the sandbox alone over a script and returns its address.
 func serve(t *testing.T, script string, bare bool, env map[string]string) string {
 	t.Helper()
-	d, root := openDriver(t)
+	d, root := kittest.Driver(t)
 	vars := map[string]string{"SANDBOX_PORT": "0", "ENTRYPOINT_TIMEOUT_SECONDS": "1.5", "PATH": os.Getenv("PATH")}
 	if script != "" {
 		vars["CASTER_AGENT_PATH"] = filepath.Join(t.TempDir(), "agent.py")
