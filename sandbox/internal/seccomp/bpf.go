@@ -17,12 +17,13 @@ const (
 )
 
 const (
-	retAllow  = 0x7fff0000 // SECCOMP_RET_ALLOW
-	retErrno  = 0x00050000 // SECCOMP_RET_ERRNO
-	retKill   = 0x80000000 // SECCOMP_RET_KILL_PROCESS
-	retEPERM  = retErrno | uint32(unix.EPERM)
-	retDone   = retErrno // nothing is done, and the caller hears that it was
-	retENOSYS = retErrno | uint32(unix.ENOSYS)
+	retAllow    = 0x7fff0000 // SECCOMP_RET_ALLOW
+	retErrno    = 0x00050000 // SECCOMP_RET_ERRNO
+	retKill     = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+	retEPERM    = retErrno | uint32(unix.EPERM)
+	retNoFamily = retErrno | uint32(unix.EAFNOSUPPORT)
+	retDone     = retErrno // nothing is done, and the caller hears that it was
+	retENOSYS   = retErrno | uint32(unix.ENOSYS)
 )
 
 func load(off uint32) unix.SockFilter {
@@ -75,7 +76,9 @@ func Program() []unix.SockFilter {
 			ret(retAllow),
 		)
 	}
-	sock = append(sock, ret(retEPERM))
+	// What the families of a kernel without them answer: programs then go on without, such as
+	// useradd without an audit log, which takes EPERM for an error.
+	sock = append(sock, ret(retNoFamily))
 	p = append(p, jump(unix.BPF_JEQ, numbers["socket"], 0, uint8(len(sock))))
 	p = append(p, sock...)
 	for _, r := range rules {
