@@ -16,6 +16,7 @@ import (
 
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/kinds/harbor/commands"
+	"github.com/agon-arena/agon/kinds/harbor/dataset"
 )
 
 // A task may name other containers beside its own in environment/docker-compose.yaml.
@@ -104,9 +105,16 @@ type buildError struct {
 	name string // of the service
 	file string
 	err  error
+	// standin is what is built in the place of its image; nil: the task brings a Dockerfile.
+	standin *standin
 }
 
-func (e *buildError) Error() string { return ".build: " + e.err.Error() }
+func (e *buildError) Error() string {
+	if e.standin != nil {
+		return ".image: " + e.err.Error()
+	}
+	return ".build: " + e.err.Error()
+}
 func (e *buildError) Unwrap() error { return e.err }
 
 // unbuilt is the first container whose image has to be made: "main" or a service.
@@ -119,7 +127,12 @@ func unbuilt(t *task.Task) commands.Build {
 		}
 	}
 	_, err := servicesOf(t)
-	if b := (*buildError)(nil); errors.As(err, &b) {
+	b := (*buildError)(nil)
+	switch {
+	case !errors.As(err, &b):
+	case b.standin != nil:
+		return commands.Build{Name: b.name, Standin: dataset.Base{Name: b.standin.image(), Dockerfile: b.standin.dockerfile()}}
+	default:
 		return commands.Build{Name: b.name, Context: path.Dir(b.file), File: path.Base(b.file)}
 	}
 	return commands.Build{}
@@ -221,7 +234,23 @@ func serviceOf(t *task.Task, name string, m map[string]any) (service, error) {
 func (s *service) resolve(t *task.Task, entrypoint, command, test []string) error {
 	pinned := strings.Contains(s.image, "@sha256:")
 	if !pinned && s.from == "" {
-		return fmt.Errorf(".image: %.100q names no digest, and there is no build", s.image)
+		in, err := standinOf(s.image)
+		switch {
+		case err != nil:
+			return fmt.Errorf(".image: %w", err)
+		case in == nil:
+			return fmt.Errorf(".image: %.100q names no digest, and there is no build", s.image)
+		}
+		return &buildError{file: path.Join("standin", in.name, "Dockerfile"), standin: in, err: fmt.Errorf("%.100q: a package of Debian's can stand in for it, which has to be built", s.image)}
+	}
+	if in := builtStandin(s.image); in != nil {
+		s.ports = append(s.ports, in.port)
+		if entrypoint == nil {
+			entrypoint = in.entrypoint
+		}
+		if command == nil {
+			command = in.command
+		}
 	}
 	if s.from != "" {
 		file := path.Join(s.from, "Dockerfile")

@@ -102,9 +102,12 @@ func (b *builder) all(ctx context.Context, a *cli.App, kits kit.List, tasks Task
 				set = func(dir, key, ref string) (*task.Task, error) { return dataset.SetService(dir, key, of.Name, ref) }
 			}
 			var ref string
-			if at := filepath.Join(dir, of.Context); b.of == nil || of.Name != "main" {
+			switch at := filepath.Join(dir, of.Context); {
+			case of.Standin.Name != "":
+				ref, err = shared(images, of.Standin, build)
+			case b.of == nil || of.Name != "main":
 				ref, err = build(named, at, of.File)
-			} else {
+			default:
 				ref, err = b.standing(ctx, images, dir, func(dir string) (string, error) { return build(named, dir, "Dockerfile") }, build)
 			}
 			if err != nil {
@@ -152,17 +155,28 @@ func (b *builder) standing(ctx context.Context, images *rootfs.Images, taskDir s
 	if err != nil {
 		return "", err
 	}
-	if _, err := images.Get(on.Name); err != nil {
-		below := filepath.Join(tmp, "base")
-		if err := os.Mkdir(below, 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(filepath.Join(below, "Dockerfile"), []byte(on.Dockerfile), 0o644); err != nil {
-			return "", err
-		}
-		if _, err := base(on.Name, below, "Dockerfile"); err != nil {
-			return "", fmt.Errorf("%s: %w", on.Name, err)
-		}
+	if _, err := shared(images, on, base); err != nil {
+		return "", err
 	}
 	return build(tmp)
+}
+
+// shared builds an image that many tasks use, where it is not here yet, and names it by its digest.
+func shared(images *rootfs.Images, on dataset.Base, build func(name, dir, file string) (string, error)) (string, error) {
+	if img, err := images.Get(on.Name); err == nil {
+		return on.Name + "@" + img.Digest, nil
+	}
+	dir, err := tempdir.Make("build")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(on.Dockerfile), 0o644); err != nil {
+		return "", err
+	}
+	ref, err := build(on.Name, dir, "Dockerfile")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", on.Name, err)
+	}
+	return ref, nil
 }

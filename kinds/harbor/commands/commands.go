@@ -30,6 +30,9 @@ type Build struct {
 	Name    string // "main" or one beside it; "" where none has
 	Context string // the directory that is built, below the task
 	File    string // its Dockerfile, below Context
+	// Standin is built instead where the task brings no Dockerfile: an image that many
+	// tasks share.
+	Standin dataset.Base
 }
 
 // Of returns the commands; tools writes what answers verifiers' calls.
@@ -80,7 +83,8 @@ Exit code 3 if some did not come over, 1 if none did.`
 form lists, fetched by git at the commits that it pins. Links, devices and what is larger than a
 task may be are refused by name.
 --build makes the images of Dockerfiles that need one here (agon image build), and of those whose
-FROM --from names, and names each by its digest in the task's [environment] image.
+FROM --from names, and names each by its digest in the task's [environment] image. Containers
+beside the task's whose image is redis or postgres get one of Debian's package.
 `, "  agon task import harbor ./terminal-bench ./tasks\n  agon task import harbor tasks.tar.gz ./tasks -o json\n  agon task import harbor ./terminal-bench ./tasks --build --from ubuntu:24.04=apt:noble\n  agon task import harbor terminal-bench@2.0 ./tasks --registry ./registry.json",
 			func(cmd *cobra.Command) {
 				builds.flags(cmd)

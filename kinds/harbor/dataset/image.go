@@ -132,6 +132,9 @@ func sameButImage(old *task.Task, dir, slug string) bool {
 	return t.Digest == old.Digest
 }
 
+// StandinImages is how names of images begin that stand in for well-known ones and were built here.
+const StandinImages = "standin/"
+
 // pinned are the services of a compose file that are built here and name their
 // image by digest, and those images, in the order of the file.
 func pinned(b []byte) (out [][2]string) {
@@ -145,7 +148,7 @@ func pinned(b []byte) (out [][2]string) {
 	}
 	for i := 0; i+1 < len(all.Content); i += 2 {
 		of := all.Content[i+1]
-		if image := field(of, "image"); image != nil && field(of, "build") != nil && strings.Contains(image.Value, "@sha256:") {
+		if image := field(of, "image"); image != nil && (field(of, "build") != nil || strings.HasPrefix(image.Value, StandinImages)) && strings.Contains(image.Value, "@sha256:") {
 			out = append(out, [2]string{all.Content[i].Value, image.Value})
 		}
 	}
