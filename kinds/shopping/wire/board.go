@@ -270,33 +270,40 @@ func (b *Backend) raceView(a *client.Arena, x *raceOf, list []client.Submission)
 	return view, qualifiers
 }
 
-func (b *Backend) race(w http.ResponseWriter, r *http.Request) { b.oneRace(w, r, "") }
-
-func (b *Backend) raceDetail(w http.ResponseWriter, r *http.Request) {
-	u, err := uuid.Parse(r.PathValue("id"))
-	if err != nil {
-		invalid(w, "uuid_parsing", "Input should be a valid UUID", "race_id")
-		return
+// raceByID finds the race that a path names, the newest where it names none. ok is false
+// where the refusal is written already.
+func (b *Backend) raceByID(w http.ResponseWriter, r *http.Request) (a *client.Arena, x *raceOf, list []client.Submission, ok bool) {
+	id := r.PathValue("id")
+	if id != "" {
+		u, err := uuid.Parse(id)
+		if err != nil {
+			invalid(w, "uuid_parsing", "Input should be a valid UUID", "race_id")
+			return nil, nil, nil, false
+		}
+		id = u.String()
 	}
-	b.oneRace(w, r, u.String())
-}
-
-func (b *Backend) oneRace(w http.ResponseWriter, r *http.Request, id string) {
-	a, ok := b.arena(w, r)
-	if !ok {
-		return
+	if a, ok = b.arena(w, r); !ok {
+		return nil, nil, nil, false
 	}
 	all, list, err := b.races(r.Context(), a)
 	if err != nil {
 		b.broken(w, "race", err)
-		return
+		return nil, nil, nil, false
 	}
 	i := slices.IndexFunc(all, func(x raceOf) bool { return id == "" || id == raceID(a, x.number()) })
 	if i < 0 {
 		refuse(w, http.StatusNotFound, "RACE_NOT_FOUND", "There is no such race")
+		return nil, nil, nil, false
+	}
+	return a, &all[i], list, true
+}
+
+func (b *Backend) race(w http.ResponseWriter, r *http.Request) {
+	a, x, list, ok := b.raceByID(w, r)
+	if !ok {
 		return
 	}
-	view, qualifiers := b.raceView(a, &all[i], list)
+	view, qualifiers := b.raceView(a, x, list)
 	reply(w, http.StatusOK, map[string]any{"race": view, "qualifiers": qualifiers})
 }
 
@@ -341,6 +348,13 @@ func (b *Backend) payout(w http.ResponseWriter, r *http.Request) {
 
 func (b *Backend) health(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"status": "healthy"})
+}
+
+// deepHealth is health with a look into the store.
+func (b *Backend) deepHealth(w http.ResponseWriter, r *http.Request) {
+	if _, ok := b.arena(w, r); ok {
+		b.health(w, r)
+	}
 }
 
 // released is when a version's code becomes public: with its decision. The SDK wants a

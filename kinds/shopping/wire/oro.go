@@ -140,10 +140,12 @@ func Routes() []Route {
 		{"top-history", "GET /v1/public/top/history", false, (*Backend).topHistory},
 		{"race", "GET /v1/public/races/current", false, (*Backend).race},
 		{"race-history", "GET /v1/public/races/history", false, (*Backend).raceHistory},
-		{"race-detail", "GET /v1/public/races/{id}", false, (*Backend).raceDetail},
+		{"race-detail", "GET /v1/public/races/{id}", false, (*Backend).race},
+		{"race-variance", "GET /v1/public/races/{id}/validator-variance", false, (*Backend).raceVariance},
 		{"payout", "GET /v1/public/top-miner-payout", false, (*Backend).payout},
 		{"trajectory", "GET /v1/public/evaluation-runs/{id}/problems/{problem}/trajectory", true, (*Backend).trajectory}, // a link of ours
 		{"health", "GET /health", false, (*Backend).health},
+		{"health-deep", "GET /health/deep", false, (*Backend).deepHealth},
 		{"chat", "POST /v1/chat/completions", true, (*Backend).inference},        // as the provider of the token has it
 		{"chat-models", "GET /v1/models", true, (*Backend).inference},            // likewise
 		{"utilization", "GET /chutes/utilization", true, (*Backend).utilization}, // likewise
@@ -153,7 +155,7 @@ func Routes() []Route {
 
 // Patterns are the prefixes that a server gives to New's handler.
 func Patterns() []string {
-	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/", "/v1/chat/", "/v1/models", "/chutes/", "/health"}
+	return []string{"/v1/validator/", "/v1/miner/", "/v1/public/", "/v1/auth/", "/v1/chat/", "/v1/models", "/chutes/", "/health", "/health/"}
 }
 
 // New returns a handler of every route.

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
@@ -29,7 +31,6 @@ import (
 	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/kinds/shopping/play"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
-	"github.com/google/uuid"
 )
 
 var bg = context.Background()
@@ -501,6 +502,7 @@ func TestPublicReads(t *testing.T) {
 		"/v1/public/races/current":    "race race_id status qualifiers race_rank",
 		"/v1/public/races/history":    "total limit offset races",
 		"/v1/public/inference/models": "models",
+		"/health/deep":                "status",
 	}
 	for path, fields := range paths {
 		status, _, b := w.json(0, "GET", path, "")
@@ -539,6 +541,12 @@ func TestPublicReads(t *testing.T) {
 	if same, _ := w.must(0, "GET", "/v1/public/races/"+text(t, race, "race_id"), "", 200, "")["race"].(map[string]any); same["status"] != race["status"] {
 		t.Errorf("%v", same)
 	}
+	apart := w.must(0, "GET", "/v1/public/races/"+text(t, race, "race_id")+"/validator-variance", "", 200, "")
+	if apart["race_id"] != race["race_id"] || apart["n_pairs"] != 0. || apart["mean_spread"] != nil || len(apart["validators"].([]any)) != 0 {
+		t.Errorf("one validator alone: %v", apart)
+	}
+	w.must(0, "GET", "/v1/public/races/nope/validator-variance", "", 422, "")
+	w.must(0, "GET", "/v1/public/races/"+uuid.NewString()+"/validator-variance", "", 404, "RACE_NOT_FOUND")
 	w.must(0, "GET", "/v1/public/races/"+uuid.NewString(), "", 404, "RACE_NOT_FOUND")
 	w.must(0, "GET", "/v1/public/agent-versions/"+uuid.NewString(), "", 404, "AGENT_VERSION_NOT_FOUND")
 	w.must(0, "GET", "/v1/public/leaderboard?limit=0", "", 422, "")
@@ -586,15 +594,4 @@ func TestMovedRoutes(t *testing.T) {
 	if unproven == 0 {
 		t.Error("everything is proven?")
 	}
-}
-
-func FuzzForm(f *testing.F) {
-	f.Add("multipart/form-data; boundary=b", []byte("--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--b--\r\n"))
-	f.Add("multipart/form-data", []byte("x"))
-	f.Fuzz(func(t *testing.T, ct string, body []byte) {
-		name, source, why := readForm(ct, body)
-		if why == "" && (len(name) > maxName || len(source) > maxAgent+1) {
-			t.Fatal("a form beyond its limits")
-		}
-	})
 }

@@ -25,7 +25,7 @@ from oro_sdk.api.miner import (  # noqa: E402
 )
 from oro_sdk.api.public import (  # noqa: E402
     get_agent_version, get_agent_version_problems, get_agent_version_runs, get_agent_version_status, get_current_race, get_current_suite, get_evaluation_run,
-    get_inference_models, get_leaderboard, get_pending_evaluations, get_race_detail, get_race_history, get_running_evaluations, get_suite_problems, get_top_agent,
+    deep_health_check, get_inference_models, get_leaderboard, get_pending_evaluations, get_race_detail, get_race_history, get_race_validator_variance, get_running_evaluations, get_suite_problems, get_top_agent,
     get_top_history, get_top_miner_payout, get_validators, health_check, list_suites,
 )
 from oro_sdk.api.validator import claim_work, complete_run, get_run_problems, heartbeat, presign_upload, update_progress  # noqa: E402
@@ -142,6 +142,9 @@ ok("top history", get_top_history.sync_detailed(client=pub))
 ok("payout", get_top_miner_payout.sync_detailed(client=pub))
 race = ok("race", get_current_race.sync_detailed(client=pub), kind="RaceCurrentResponse")
 ok("race detail", get_race_detail.sync_detailed(race.race.race_id, client=pub), kind="RaceDetailResponse")
+ok("variance", get_race_validator_variance.sync_detailed(race.race.race_id, client=pub), kind="RaceValidatorVarianceResponse")
+if deep_health_check.sync_detailed(client=pub).status_code != 200:  # the SDK makes nothing of its body
+    raise SystemExit("deep health")
 ok("history", get_race_history.sync_detailed(client=pub), kind="RaceHistoryResponse")
 ok("models", get_inference_models.sync_detailed(client=pub))
 print(json.dumps({

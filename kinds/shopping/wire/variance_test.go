@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+)
+
+// One of three validators gives each entry 0.06 more than the others do.
+func TestVarianceOf(t *testing.T) {
+	out := varianceOf(map[string]map[string]float64{"a": {"x": .5, "y": .5, "z": .56}, "b": {"x": .2, "y": .2, "z": .26}, "alone": {"x": .9}})
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Pairs   int     `json:"n_pairs"`
+		Mean    float64 `json:"mean_spread"`
+		Max     float64 `json:"max_spread"`
+		Buckets []struct {
+			Count int `json:"count"`
+		} `json:"spread_buckets"`
+		Validators []struct {
+			Hotkey string  `json:"validator_hotkey"`
+			Pairs  int     `json:"pairs_evaluated"`
+			Delta  float64 `json:"mean_delta_vs_peers"`
+			Dev    float64 `json:"std_dev"`
+			Score  float64 `json:"mean_score"`
+		} `json:"validators"`
+	}
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	if got.Pairs != 2 || !near(got.Mean, .06) || !near(got.Max, .06) || got.Buckets[3].Count != 2 || got.Buckets[4].Count != 0 || len(got.Validators) != 3 {
+		t.Errorf("%s", b)
+	}
+	for _, v := range got.Validators {
+		want := map[string]float64{"x": -.03, "y": -.03, "z": .06}[v.Hotkey]
+		if v.Pairs != 2 || !near(v.Delta, want) || !near(v.Dev, 0) {
+			t.Errorf("%+v", v)
+		}
+	}
+}
