@@ -221,7 +221,7 @@ func (a *answer) readFirst() *provider.Failure {
 	switch {
 	case n > 0:
 		return nil // an error comes back with the next read
-	case err == io.EOF:
+	case err == io.EOF: //nolint:errorlint // a reader returns it bare
 		return &provider.Failure{Class: provider.ClassTruncated}
 	}
 	return failureOf(err)

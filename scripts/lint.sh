@@ -16,5 +16,5 @@ go run ./bench/mutants -short
 if command -v golangci-lint >/dev/null 2>&1; then
 	golangci-lint run
 else
-	echo "lint: golangci-lint is not installed; ran gofumpt, vet and staticcheck" >&2
+	echo "lint: golangci-lint is not installed (go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0); ran the others" >&2
 fi

@@ -415,7 +415,7 @@ func (c *Client) call(a ask) (answer, error) {
 func (c *Client) try(a ask) (out answer, err error) {
 	defer func() {
 		if err != nil || out.Error != nil {
-			c.drop()
+			_ = c.drop()
 		}
 	}()
 	if c.conn == nil {

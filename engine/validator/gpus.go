@@ -164,7 +164,7 @@ func (e *env) Span(ctx context.Context, timed bool, f func() error) (s kind.GPUS
 	look := e.p.GPUs.sampler(ctx, devices)
 	if timer != nil {
 		if err := timer.Start(ctx); err != nil {
-			look()
+			_, _ = look()
 			e.note(agon.FaultValidator, "timing on the GPU: "+err.Error())
 			return s, fmt.Errorf("time on the GPU: %w", err)
 		}

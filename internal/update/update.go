@@ -155,11 +155,11 @@ func (k *Keeper) start() (*process, error) {
 func (k *Keeper) stop(p *process) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended just now
 	select {
-	case <-p.done:
+	case <-p.done: //nolint:errcheck // it was asked to end: how does not matter
 	case <-k.cfg.After(k.cfg.Grace):
 		k.cfg.Say("the program does not end within %s: it is killed", k.cfg.Grace)
 		_ = p.cmd.Process.Kill()
-		<-p.done
+		<-p.done //nolint:errcheck // as above
 	}
 }
 

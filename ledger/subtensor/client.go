@@ -266,7 +266,7 @@ func (c *Client) check(ctx context.Context, e *endpoint, t transport) error {
 	}
 	raw, err := t.call(ctx, "chain_getBlockHash", []any{0})
 	if err != nil {
-		return fmt.Errorf("genesis of %s: %v", e.url, err)
+		return fmt.Errorf("genesis of %s: %v", e.url, err) //nolint:errorlint // its text only: the caller tries the next node
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {

@@ -293,7 +293,7 @@ func (b *builder) start(ctx context.Context, base *rootfs.Image) (err error) {
 		return fmt.Errorf("start a box for the build: %w", err)
 	}
 	if x, err := b.exec(ctx, "/", nil, nil, io.Discard, ownBin+"/chmod", "1777", "/tmp"); err != nil || x.Code != 0 {
-		return fmt.Errorf("%w: prepare the build's box: %v %+v", sandbox.ErrHost, err, x)
+		return fmt.Errorf("%w: prepare the build's box: %v %+v", sandbox.ErrHost, err, x) //nolint:errorlint // its text only: it is the machine that failed
 	}
 	return nil
 }

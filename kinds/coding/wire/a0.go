@@ -117,7 +117,7 @@ func (b *Backend) ws(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it has been answered
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxBody)
 	go k.write(ctx, conn, func() { b.heard(k) })
 	for quiet := 0; ; {

@@ -419,7 +419,7 @@ func (p *player) rival(ctx context.Context, r *agon.Rival) (*side, error) {
 	}
 	x, err := p.side(ctx, "incumbent", dir)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the incumbent %s: %v", r.Submission, err) // its text only: it rejects nobody
+		return nil, fmt.Errorf("prepare the incumbent %s: %v", r.Submission, err) //nolint:errorlint // its text only: it rejects nobody
 	}
 	return x, nil
 }
