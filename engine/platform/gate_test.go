@@ -63,6 +63,11 @@ func TestKindGate(t *testing.T) {
 			t.Errorf("%s of %s: %s %+v; the gate saw %q, want %s and %q", x.content, x.miner, s.State, s.Findings, k.saw, x.state, x.saw)
 		}
 	}
+	// Who sends the same files again has them, and the gate, which is dear, is not asked.
+	k.saw = []string{"not asked"}
+	if s := f.submit(miner1, "first"); s.Created || !slices.Equal(k.saw, []string{"not asked"}) {
+		t.Errorf("sent again: created %v, the gate saw %q", s.Created, k.saw)
+	}
 	// What was kept out is never played.
 	f.playAll(val1, func(l *client.Lease) float64 {
 		if c := l.Submission.State; c == agon.SubmissionExcluded || c == agon.SubmissionRefused {
