@@ -103,7 +103,7 @@ func ItemLexically(c ItemCase) ItemVerdict {
 			missing = append(missing, w)
 		}
 	}
-	if need == 0 { // "yes": there is no telling word to look for
+	if need == 0 { // "yes" has no word that tells something
 		return ItemVerdict{Holds: strings.EqualFold(strings.TrimSpace(c.Answer), strings.TrimSpace(c.Wanted)), Why: "compared as a whole"}
 	}
 	return ItemVerdict{Holds: len(missing) == 0, Why: fmt.Sprintf("%d of %d telling words", need-len(missing), need)}

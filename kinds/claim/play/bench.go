@@ -111,35 +111,27 @@ func mustText(s string) []byte {
 
 // Judge grades each answer. A task without an answer is worth 0 and no judge is asked.
 func (k *BenchKind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
-	pairs, err := DecodePairs(rec.Files[PairsFile])
-	if err != nil {
-		return nil, err
-	}
-	if len(pairs) != len(r.Tasks) {
-		return nil, fmt.Errorf("judge: %d pairs for %d tasks", len(pairs), len(r.Tasks))
-	}
-	out := make([]agon.Score, 0, len(pairs))
-	for i, t := range r.Tasks {
+	return scoredPairs(r, rec, func(t agon.TaskRef, p Pair) (agon.Score, error) {
+		s := agon.Score{Task: t.Key, Scorer: k.Scorer(), Detail: p.detail(), Metrics: map[string]float64{}}
 		x, ok := k.items[t.Key]
-		if !ok || pairs[i].Task != t.Key {
-			return nil, fmt.Errorf("judge: pair %d is of task %s, not %s", i, pairs[i].Task, t.Key)
+		if !ok {
+			return s, fmt.Errorf("judge: no item of the benchmark is %s", t.Key)
 		}
-		s := agon.Score{Task: t.Key, Scorer: k.Scorer(), Detail: pairs[i].detail(), Metrics: map[string]float64{}}
-		if a := pairs[i].Answer; pairs[i].Outcome == OutcomeOK && a != nil {
-			s.Value, s.Detail, err = k.grade(ctx, opener(ctx, env, k.judge.Policy(), t.Key), x, a.shown())
-			switch {
-			case errors.Is(err, judge.ErrNoVerdict):
-				s.Value, s.Detail = 0, "the judge gave no verdict"
-			case err != nil:
-				return nil, fmt.Errorf("grade %s: %w", t.Key, err)
-			default:
-				s.Solved = s.Value == 1
-				s.Metrics[MetricGraded] = 1
-			}
+		if p.Outcome != OutcomeOK || p.Answer == nil {
+			return s, nil
 		}
-		out = append(out, s)
-	}
-	return out, nil
+		value, why, err := k.grade(ctx, opener(ctx, env, k.judge.Policy(), t.Key), x, p.Answer.shown())
+		switch {
+		case errors.Is(err, judge.ErrNoVerdict):
+			s.Detail = "the judge gave no verdict"
+			return s, nil
+		case err != nil:
+			return s, fmt.Errorf("grade %s: %w", t.Key, err)
+		}
+		s.Value, s.Detail, s.Solved = value, why, value == 1
+		s.Metrics[MetricGraded] = 1
+		return s, nil
+	})
 }
 
 // grade is an answer's score and why: by all criteria where the item has a rubric.

@@ -21,6 +21,22 @@ func mismatch(given, wanted int) string {
 
 // Judge grades each pair. The model is asked only where the verdict is right.
 func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
+	return scoredPairs(r, rec, func(t agon.TaskRef, p Pair) (agon.Score, error) {
+		s, err := k.judgePair(ctx, env, t, p)
+		if errors.Is(err, judge.ErrNoVerdict) {
+			s = Grade{VerdictScore: Half, Total: Half}.score(t.Key, k.Scorer(), unscoredDetail)
+			s.Metrics[score.MetricUnscored] = 1
+		}
+		return s, err
+	})
+}
+
+// unscoredDetail is what a miner reads of a pair that no judge judged.
+const unscoredDetail = "unscored: the judge gave no verdict; the pair does not count"
+
+// scoredPairs gives each pair of a run to one. What was judged stays judged: the score that
+// comes with judge.ErrNoVerdict stands for its pair, which counts for nobody.
+func scoredPairs(r agon.RunSpec, rec agon.Record, one func(agon.TaskRef, Pair) (agon.Score, error)) ([]agon.Score, error) {
 	pairs, err := DecodePairs(rec.Files[PairsFile])
 	if err != nil {
 		return nil, err
@@ -34,12 +50,9 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 		if pairs[i].Task != t.Key {
 			return nil, fmt.Errorf("judge: pair %d is of task %s, not %s", i, pairs[i].Task, t.Key)
 		}
-		s, err := k.judgePair(ctx, env, t, pairs[i])
+		s, err := one(t, pairs[i])
 		if errors.Is(err, judge.ErrNoVerdict) {
-			// What was judged stays judged. This pair counts for nobody.
 			unscored = append(unscored, err)
-			s = Grade{VerdictScore: Half, Total: Half}.score(t.Key, k.Scorer(), "unscored: the judge gave no verdict; the pair does not count")
-			s.Metrics[score.MetricUnscored] = 1
 		} else if err != nil {
 			return nil, err
 		}

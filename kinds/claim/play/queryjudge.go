@@ -64,32 +64,13 @@ func (LexicalPairs) Compare(_ context.Context, _ func() (gateway.Session, error)
 // Judge compares each answer with its reference. What broke the contract is
 // worth 0 and no judge is asked.
 func (k *QueryKind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon.Record) ([]agon.Score, error) {
-	pairs, err := DecodePairs(rec.Files[PairsFile])
-	if err != nil {
-		return nil, err
-	}
-	if len(pairs) != len(r.Tasks) {
-		return nil, fmt.Errorf("judge: %d pairs for %d tasks", len(pairs), len(r.Tasks))
-	}
-	out := make([]agon.Score, 0, len(pairs))
-	var unscored []error
-	for i, t := range r.Tasks {
-		if pairs[i].Task != t.Key {
-			return nil, fmt.Errorf("judge: pair %d is of task %s, not %s", i, pairs[i].Task, t.Key)
-		}
-		s, err := k.compare(ctx, env, t, pairs[i])
+	return scoredPairs(r, rec, func(t agon.TaskRef, p Pair) (agon.Score, error) {
+		s, err := k.compare(ctx, env, t, p)
 		if errors.Is(err, judge.ErrNoVerdict) {
-			unscored = append(unscored, err)
-			s = agon.Score{Task: t.Key, Value: Half, Scorer: k.Scorer(), Detail: "unscored: the judge gave no verdict; the pair does not count", Metrics: map[string]float64{score.MetricUnscored: 1}}
-		} else if err != nil {
-			return nil, err
+			s = agon.Score{Task: t.Key, Value: Half, Scorer: k.Scorer(), Detail: unscoredDetail, Metrics: map[string]float64{score.MetricUnscored: 1}}
 		}
-		out = append(out, s)
-	}
-	if len(unscored)*maxUnscored > len(pairs) {
-		return nil, unscored[0]
-	}
-	return out, nil
+		return s, err
+	})
 }
 
 func (k *QueryKind) compare(ctx context.Context, env kind.Env, t agon.TaskRef, p Pair) (agon.Score, error) {
