@@ -71,6 +71,8 @@ type Backend struct {
 
 	rate *door.Limiter // of what a lent token asks for
 
+	apart *served.Cache // how far validators are apart, by race: hundreds of reads each
+
 	lending sync.Mutex
 	loans   map[string]*loan // by evaluation run; guarded by lending
 
@@ -184,7 +186,7 @@ func newBackend(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{cfg: c, secret: secret, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}, rate: door.NewLimiter(c.Now)}, nil
+	return &Backend{cfg: c, secret: secret, dir: folder.Folder(c.Dir), versions: map[string]string{}, held: map[string]*sync.Mutex{}, loans: map[string]*loan{}, limit: &limiter{now: c.Now}, apart: served.NewCache(c.Now, time.Minute), rate: door.NewLimiter(c.Now)}, nil
 }
 
 func (b *Backend) routes() (http.Handler, error) {

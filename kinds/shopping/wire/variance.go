@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"math"
 	"net/http"
@@ -17,25 +18,33 @@ const mostVaried = 100
 var spreadSteps = []float64{0.5, 1, 2, 5, 10}
 
 // raceVariance says how far the validators of a race are apart: over entries that at
-// least two of them scored.
+// least two of them scored. It is worked out once a minute, however many ask.
 func (b *Backend) raceVariance(w http.ResponseWriter, r *http.Request) {
 	a, x, list, ok := b.raceByID(w, r)
 	if !ok {
 		return
 	}
-	b.raceView(a, x, list) // puts the best first
-	entries := map[string]map[string]float64{}
-	for _, s := range x.raced[:min(len(x.raced), mostVaried)] {
-		by, err := b.scoredBy(r.Context(), s.ID)
-		if err != nil {
-			b.broken(w, "runs", err)
-			return
+	id := raceID(a, x.number())
+	doc, err := b.apart.Get(id, func() ([]byte, error) {
+		b.raceView(a, x, list) // puts the best first
+		entries := map[string]map[string]float64{}
+		for _, s := range x.raced[:min(len(x.raced), mostVaried)] {
+			by, err := b.scoredBy(context.WithoutCancel(r.Context()), s.ID) // others wait for it
+			if err != nil {
+				return nil, err
+			}
+			entries[s.ID] = by
 		}
-		entries[s.ID] = by
+		out := varianceOf(entries)
+		out["race_id"], out["race_number"] = id, x.number()
+		return json.Marshal(out)
+	})
+	if err != nil {
+		b.broken(w, "runs", err)
+		return
 	}
-	out := varianceOf(entries)
-	out["race_id"], out["race_number"] = raceID(a, x.number()), x.number()
-	reply(w, http.StatusOK, out)
+	w.Header().Set("Content-Type", "application/json")
+	doc.Write(w, r, http.StatusOK)
 }
 
 // scoredBy is what each validator made of a submission's hidden problems: the mean of
