@@ -72,6 +72,18 @@ func (p *plug) hear(event string) map[string]any {
 	}
 }
 
+// ends reads what a watcher is told until the server closes, and says why it did.
+func (p *plug) ends() error {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := p.conn.Read(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 func (w *world) seedUpload(k byte, src []byte, version, file string) (int, map[string]any, string) {
 	w.t.Helper()
 	info := string(signin.FileInfoMessage(w.keys[k].SS58(), agon.Sum(src).Hex(), version))
@@ -196,12 +208,12 @@ func TestSeedHellos(t *testing.T) {
 			break
 		}
 	}
-	if _, _, err := flood.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+	if err := flood.ends(); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("a flood: %v", err)
 	}
 	text2 := dial(t, srv)
 	must(t, text2.conn.Write(t.Context(), websocket.MessageText, []byte("[]")))
-	if _, _, err := text2.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusUnsupportedData {
+	if err := text2.ends(); websocket.CloseStatus(err) != websocket.StatusUnsupportedData {
 		t.Errorf("no object: %v", err)
 	}
 }
