@@ -71,6 +71,16 @@ type Environment struct {
 	MemoryMB  int64   `toml:"memory_mb"`
 	StorageMB int64   `toml:"storage_mb"`
 	Workdir   string  `toml:"workdir"`
+	Stands
+	// GPUs is how many accelerators the task's boxes need, GPUTypes the models that will
+	// do (Harbor's names for both), GPUMemoryMB the least memory of each.
+	GPUs        int      `toml:"gpus,omitempty"`
+	GPUTypes    []string `toml:"gpu_types,omitempty"`
+	GPUMemoryMB int64    `toml:"gpu_memory_mb,omitempty"`
+}
+
+// Stands is what a task's boxes stand on and see, as [environment] names it.
+type Stands struct {
 	// Image is the root file system of the task's boxes, named by digest
 	// ("NAME@sha256:…", "sha256:…"); empty is each machine's own.
 	Image string `toml:"image,omitempty"`
@@ -79,11 +89,6 @@ type Environment struct {
 	// Datasets are read-only data sets by digest (NAME=WHERE@sha256:…), which the
 	// task's boxes see below /datasets.
 	Datasets []string `toml:"datasets,omitempty"`
-	// GPUs is how many accelerators the task's boxes need, GPUTypes the models that will
-	// do (Harbor's names for both), GPUMemoryMB the least memory of each.
-	GPUs        int      `toml:"gpus,omitempty"`
-	GPUTypes    []string `toml:"gpu_types,omitempty"`
-	GPUMemoryMB int64    `toml:"gpu_memory_mb,omitempty"`
 }
 
 // GPU is what accelerators the task's boxes need; nil: none.
@@ -106,29 +111,36 @@ func (t *Task) Datasets() (out []string) {
 // DatasetsIn reads which data sets the task in a directory names, which may hold
 // anything. A directory without a task names none. Errors wrap datasets.ErrDataset.
 func DatasetsIn(dir string) ([]datasets.Ref, error) {
-	f, err := dirFS(dir).Open(configFile)
+	return datasets.ParseAll(StandsIn(dirFS(dir)).Datasets)
+}
+
+// StandsIn reads what the boxes of the task in a directory stand on. A directory
+// without a task, or with one that cannot be read, names nothing: who reads the
+// task says what is wrong with it.
+func StandsIn(dir fs.FS) (s Stands) {
+	f, err := dir.Open(configFile)
 	if err != nil {
-		return nil, nil //nolint:nilerr // who reads the task says what is wrong with it
+		return s
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, MaxConfig))
 	if err != nil {
-		return nil, nil //nolint:nilerr // a file that cannot be read is reported there, too
+		return s
 	}
 	var c struct {
-		Environment struct {
-			Datasets []string `toml:"datasets"`
-		} `toml:"environment"`
+		Environment Stands `toml:"environment"`
 	}
 	if toml.Unmarshal(b, &c) != nil {
-		return nil, nil // as above
+		return s
 	}
-	return datasets.ParseAll(c.Environment.Datasets)
+	return c.Environment
 }
 
 // Image is the root file system that a task names, by its digest; "": none.
-func (t *Task) Image() string {
-	e := t.Config.Environment
+func (t *Task) Image() string { return t.Config.Environment.Named() }
+
+// Named is the image, by whichever of its two names; "": none.
+func (e Stands) Named() string {
 	if e.Image == "" && rootfs.Pinned(e.DockerImage) {
 		return e.DockerImage
 	}

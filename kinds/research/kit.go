@@ -40,6 +40,7 @@ import (
 	"github.com/agon-arena/agon/kinds/research/surface"
 	"github.com/agon-arena/agon/kinds/research/wire"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/datasets"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
@@ -113,7 +114,7 @@ func Kit() kit.Kit {
 
 // replayConfig is what replays need to know of this host.
 func replayConfig(o kit.Options, rootfs string) kr.Config {
-	c := kr.Config{Rootfs: rootfs, Cache: filepath.Join(kit.CacheDir(o), "clones"), Mirrors: []string{kit.TasksDir(o)}}
+	c := kr.Config{Rootfs: rootfs, Cache: filepath.Join(kit.CacheDir(o), "clones"), Mirrors: []string{kit.TasksDir(o)}, Datasets: datasets.Open(kit.DatasetsDir(o), o.Writer())}
 	if o.Getenv != nil {
 		c.PackageIndex = o.Getenv("AGON_PACKAGE_INDEX")
 	}

@@ -69,8 +69,12 @@ func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) 
 	if err != nil {
 		return nil, fmt.Errorf("write task: %w", err)
 	}
+	config, err := t.ConfigFile("research/" + t.Slug)
+	if err != nil {
+		return nil, err
+	}
 	files = append(files,
-		blob.File{Path: "task.toml", Content: []byte("version = \"1.0\"\n[task]\nname = \"research/" + t.Slug + "\"\n[agon]\nkind = \"research\"\n")},
+		blob.File{Path: "task.toml", Content: config},
 		blob.File{Path: "instruction.md", Content: []byte(t.Brief)}, blob.File{Path: kr.OnboardFile, Content: []byte(t.Onboard)},
 		blob.File{Path: kr.TaskFile, Content: text}, blob.File{Path: kr.PrivateFile, Content: secret})
 	d, err := blob.PutFiles(ctx, c.cfg.Blobs, files, treeLimits)

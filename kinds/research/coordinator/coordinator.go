@@ -284,7 +284,7 @@ func (c *Coordinator) load(ctx context.Context, a agon.Arena) (*task, error) {
 	if t.pub, t.private, err = kr.LoadTask(taskFS(files)); err != nil {
 		return nil, err
 	}
-	t.ownOnly = t.pub.Isolate || slices.ContainsFunc(files, func(f blob.File) bool { return strings.HasPrefix(f.Path, kr.HiddenDir+"/") })
+	t.ownOnly = t.pub.Isolate || t.pub.Image != "" || len(t.pub.Datasets) > 0 || slices.ContainsFunc(files, func(f blob.File) bool { return strings.HasPrefix(f.Path, kr.HiddenDir+"/") })
 	if t.pub.Repository != "" { // validators clone it, in a box; nothing of it is here
 		if fullSHA().MatchString(t.pub.BaseRef) {
 			t.sha = t.pub.BaseRef

@@ -72,6 +72,13 @@ func Onboard(v TaskView, url string) string {
 	} else {
 		p("- result: the last `%s=<number>` of the output\n", v.MetricName)
 	}
+	if v.Image != "" {
+		p("- image: `%s`, whose variables hold; commands run by `bash -c`\n", v.Image)
+	}
+	for _, d := range v.Datasets {
+		name, _, _ := strings.Cut(d, "=")
+		p("- data set `/datasets/%s`, read-only: `%s`\n", name, d)
+	}
 	p("- time budget: %d s; network: %s\n- setup and benchmark run in two boxes without secrets; every file outside the surface is put back before the benchmark\n\n", v.TimeBudgetSeconds, v.Network)
 	p("## What you may change\n\n")
 	for _, g := range v.AllowedPatchPaths {

@@ -155,6 +155,10 @@ type Task struct {
 	// each by HTTP at AGON_PLAY, and each runs in a box of its own, without
 	// hidden data and with nothing that an earlier one left.
 	Isolate bool `toml:"isolate,omitempty" json:"isolate,omitempty"`
+	// Image is the root file system of the boxes, and Datasets are what they see below
+	// /datasets, each by digest, as task.toml names them; "": each machine's own tree.
+	Image    string   `toml:"-" json:"image,omitempty"`
+	Datasets []string `toml:"-" json:"datasets,omitempty"`
 	// Artifact says whether a submission may (or must) name an artifact: "", "allowed", "required".
 	Artifact         string `toml:"artifact,omitempty" json:"artifact"`
 	ArtifactMaxBytes int64  `toml:"artifact_max_bytes,omitempty" json:"artifact_max_bytes"`
@@ -411,6 +415,7 @@ func (t *Task) Validate() error {
 		}
 	}
 	t.Gate.mistakes(t, no)
+	t.checkStands(no)
 	if err := quorum.CheckContest(t.Rules); err != nil {
 		no("rules", "", "%v", err)
 	}

@@ -60,6 +60,7 @@ type world struct {
 	t     testing.TB
 	d     sandbox.Driver
 	kind  *Kind
+	roots *rootfs.Roots // images; nil: there are none
 	tasks map[string]*task.Task
 	trees map[agon.Digest]string
 
@@ -120,8 +121,11 @@ func (w *world) Model(context.Context, gateway.Policy) (gateway.Session, error) 
 	return nil, fmt.Errorf("no model")
 }
 
-func (w *world) Root(context.Context, string) (rootfs.Root, error) {
-	return rootfs.Root{}, errors.New("no images")
+func (w *world) Root(ctx context.Context, image string) (rootfs.Root, error) {
+	if w.roots == nil {
+		return rootfs.Root{}, errors.New("no images")
+	}
+	return w.roots.Of(ctx, image)
 }
 
 func (w *world) Tools(context.Context, string, tools.SessionConfig) (kind.ToolSession, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/artifact"
 	"github.com/agon-arena/agon/kinds/research/surface"
+	"github.com/agon-arena/agon/sandbox/datasets"
 )
 
 // scorer names the replaying and judging code: change it whenever the same
@@ -40,6 +41,9 @@ type Config struct {
 	// Mirrors are directories of packages that setup may install; preflight looks
 	// for hidden data there.
 	Mirrors []string
+	// Datasets has the data sets that tasks name: preflight looks for hidden data there.
+	// nil: it does not, and says so.
+	Datasets *datasets.Store
 	// RowsURL answers rows of data sets that held-out sources name; empty means
 	// the public server.
 	RowsURL string

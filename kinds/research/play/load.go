@@ -25,6 +25,7 @@ func LoadTask(fsys fs.FS) (Task, Private, error) {
 	if t.Onboard, _, err = readText(fsys, OnboardFile, MaxOnboard); err != nil {
 		return t, Private{}, err
 	}
+	t.stands(fsys)
 	var p Private
 	if b, ok, err = readText(fsys, PrivateFile, 8<<20); err == nil && ok {
 		p, err = ParsePrivate([]byte(b))

@@ -13,11 +13,13 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/artifact"
 	"github.com/agon-arena/agon/kinds/research/quorum"
 	"github.com/agon-arena/agon/kinds/research/surface"
 	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/rootfs"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
@@ -78,6 +80,7 @@ type player struct {
 	priv   Private
 	dir    string // of the task's tree
 	digest agon.Digest
+	root   rootfs.Root // what its boxes stand on: the task's image, or the machine's own tree
 	base   *base
 	tmp    string // host directory of this play
 	hidden string // host directory; empty: the task has none
@@ -127,6 +130,13 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 	if p.t, p.priv, err = OpenTask(p.dir); err != nil {
 		return nil, nil, err
 	}
+	tk, err := env.Task(ctx, r.Tasks[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.root, err = k.root(ctx, env, tk); err != nil {
+		return nil, nil, err
+	}
 	if p.tmp, err = tempdir.Make("replay"); err != nil {
 		return nil, nil, err
 	}
@@ -148,6 +158,14 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 	}
 	p.base = base
 	return p, func() { release(); remove() }, nil
+}
+
+// root is what a task's boxes stand on.
+func (k *Kind) root(ctx context.Context, env kind.Env, t *task.Task) (rootfs.Root, error) {
+	if image := t.Image(); image != "" {
+		return env.Root(ctx, image)
+	}
+	return rootfs.NewRoots(k.cfg.Rootfs, nil).Own(), nil
 }
 
 // play makes the observation. An error is never the miner's doing.

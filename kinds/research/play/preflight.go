@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/task/leak"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/quorum"
@@ -324,7 +325,23 @@ func (p *player) preflightHidden(ctx context.Context, rep *PreflightReport) erro
 		return err
 	}
 	var found leak.Report
-	places := []struct{ label, dir string }{{"repository", p.base.dir}, {"root file system", p.k.cfg.Rootfs}}
+	places := []struct{ label, dir string }{{"repository", p.base.dir}, {"root file system", p.root.Dir}}
+	sets, err := task.DatasetsIn(p.dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range sets {
+		if p.k.cfg.Datasets == nil {
+			found.Unread = append(found.Unread, "data set "+r.Name)
+			continue
+		}
+		dir, release, err := p.k.cfg.Datasets.Ensure(ctx, r)
+		if err != nil {
+			return fmt.Errorf("data set %s: %w", r.Name, err)
+		}
+		defer release()
+		places = append(places, struct{ label, dir string }{"data set " + r.Name, dir})
+	}
 	for _, m := range p.k.cfg.Mirrors {
 		places = append(places, struct{ label, dir string }{"package mirror", m})
 	}

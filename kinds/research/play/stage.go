@@ -31,7 +31,7 @@ var workspaceScript string
 
 // baseEnv is the environment of both stages. HOME is not in the workspace and
 // user sites are off, so that setup cannot leave what the benchmark's shell or
-// interpreter reads unasked.
+// interpreter reads unasked. An image's own variables stand beside these.
 var baseEnv = []string{
 	"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC",
 	"PYTHONHASHSEED=0", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
@@ -47,7 +47,7 @@ func (p *player) limits(wall time.Duration) agon.Limits {
 // spec describes a box over a side's workspace.
 func (p *player) spec(name string, x *side, wall time.Duration) sandbox.Spec {
 	s := sandbox.Spec{
-		Name: name, Rootfs: p.k.cfg.Rootfs, Env: baseEnv, Limits: p.limits(wall),
+		Name: name, Rootfs: p.root.Dir, Env: p.root.Environ(baseEnv...), Limits: p.limits(wall), UID: p.root.UID, GID: p.root.GID,
 		Mounts: []sandbox.Mount{
 			{Kind: sandbox.MountScratch, Target: "/tmp"},
 			{Kind: sandbox.MountOverlay, Source: p.base.dir, Target: workspace},
@@ -86,7 +86,7 @@ type told struct {
 const scriptWall = 2 * time.Minute
 
 // script runs workspace.py, before anything of a miner does in this box.
-func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, error) {
+func (p *player) script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, error) {
 	var out told
 	if j.Delete == nil {
 		j.Delete = []string{}
@@ -104,7 +104,7 @@ func script(ctx context.Context, b sandbox.Box, j job, data io.Reader) (told, er
 	var stdout bytes.Buffer
 	stderr := tail{limit: 4 << 10}
 	x, err := b.Exec(ctx, sandbox.Cmd{
-		Args: []string{"python3", "-I", "-S", "-B", "-c", workspaceScript}, Dir: "/",
+		Args: []string{p.root.Python, "-I", "-S", "-B", "-c", workspaceScript}, Dir: "/",
 		Stdin: io.MultiReader(bytes.NewReader(append(head, '\n')), data), Stdout: &stdout, Stderr: &stderr, Wall: scriptWall,
 	})
 	switch {
@@ -148,7 +148,7 @@ func (p *player) apply(ctx context.Context, b sandbox.Box, x *side, watch bool) 
 	if len(j.Delete)+len(j.Write)+len(j.Watch) == 0 {
 		return nil
 	}
-	w, err := script(ctx, b, j, io.MultiReader(data...))
+	w, err := p.script(ctx, b, j, io.MultiReader(data...))
 	if err != nil {
 		return err
 	}
@@ -240,11 +240,16 @@ func endOf(x sandbox.Exit) *ended {
 const maxStageOutput = 4 << 20
 
 // stage runs one of the task's commands as the protocol does, by bash -lc, and
-// logs it. The output comes back for parsing, before any redaction.
+// logs it. In a task's image bash reads no profile: most images have one that sets
+// PATH anew, and what the image says of PATH would be lost. The output comes back for parsing, before any redaction.
 func (p *player) stage(ctx context.Context, b sandbox.Box, name string, x *side, command string, env []string, wall time.Duration) (sandbox.Exit, []byte, error) {
 	stdout, stderr := &tail{limit: maxStageOutput}, &tail{limit: maxStageOutput}
+	how := "-lc"
+	if p.root.Image != "" {
+		how = "-c"
+	}
 	exit, err := b.Exec(ctx, sandbox.Cmd{
-		Args: []string{"bash", "-lc", command}, Dir: workspace, Env: env, Stdout: stdout, Stderr: stderr, Wall: wall, Untrusted: true,
+		Args: []string{"bash", how, command}, Dir: workspace, Env: env, Stdout: stdout, Stderr: stderr, Wall: wall, Untrusted: true,
 	})
 	if err != nil {
 		return exit, nil, fmt.Errorf("run %s: %w", name, err)
@@ -314,10 +319,10 @@ func (p *player) verify(ctx context.Context, b sandbox.Box, x *side) error {
 			return nil
 		}
 		j.Files = nil
-		_, err := script(ctx, b, j, bytes.NewReader(nil))
+		_, err := p.script(ctx, b, j, bytes.NewReader(nil))
 		return err
 	}
-	w, err := script(ctx, b, j, bytes.NewReader(nil))
+	w, err := p.script(ctx, b, j, bytes.NewReader(nil))
 	if err != nil {
 		return err
 	}

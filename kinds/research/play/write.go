@@ -18,12 +18,16 @@ func WriteTask(dir string, t Task, base *surface.Tree) error {
 	if err != nil {
 		return fmt.Errorf("write task %s: %w", t.Slug, err)
 	}
+	config, err := t.ConfigFile("try/" + t.Slug)
+	if err != nil {
+		return err
+	}
 	brief := t.Brief
 	if brief == "" {
 		brief = t.Title
 	}
 	files := map[string][]byte{
-		"task.toml":      fmt.Appendf(nil, "version = \"1\"\n\n[task]\nname = \"try/%s\"\n\n[agon]\nkind = %q\n", t.Slug, Name),
+		"task.toml":      config,
 		"instruction.md": []byte(brief + "\n"),
 		TaskFile:         spec,
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -378,6 +379,26 @@ func TestReads(t *testing.T) {
 	if _, err := locked.miner("alice").Do(context.Background(), "GET", "/api/v1/submissions", []miner.Field{{Name: "task_id", Value: "t1"}, {Name: "status", Value: "pending_verification"}}, nil, true); err != nil {
 		t.Errorf("a signed read: %v", err)
 	}
+	// Open lists check who signs all the same: parameters in another order than the signed ones are refused.
+	read := []miner.Field{{Name: "task_id", Value: task.ID}, {Name: "status", Value: "pending_verification"}}
+	if _, err := alice.Do(context.Background(), "GET", "/api/v1/submissions", read, nil, true); err != nil {
+		t.Errorf("a signed read of an open list: %v", err)
+	}
+	alice.HTTP = &http.Client{Transport: reordered{}}
+	var no *miner.APIError
+	if _, err := alice.Do(context.Background(), "GET", "/api/v1/submissions", read, nil, true); !errors.As(err, &no) || no.Status != http.StatusUnauthorized {
+		t.Errorf("another order: %v, want 401", err)
+	}
+}
+
+// reordered sends the parameters of a request the other way round.
+type reordered struct{}
+
+func (reordered) RoundTrip(r *http.Request) (*http.Response, error) {
+	list := strings.Split(r.URL.RawQuery, "&")
+	slices.Reverse(list)
+	r.URL.RawQuery = strings.Join(list, "&")
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // Row 36-37: the planner opens items, a claim takes one, a submission completes it.
