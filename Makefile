@@ -123,7 +123,7 @@ soak: build ## 50 boxes at once for SOAK (10m), then strangers at the door as lo
 kills: ## kill a process that plays boxes KILLS (200) times: nothing may stay
 	@$(GO) run ./sandbox/sandboxtest/soak -driver "$(DRIVER)" -kills $(KILLS)
 
-lint: ## vet, gofumpt, staticcheck, prose, a few mutants, golangci-lint where it can be had
+lint: ## vet, gofumpt, staticcheck, golangci-lint, prose, a few mutants
 	@./scripts/lint.sh
 
 fmt: ## format
