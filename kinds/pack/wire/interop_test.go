@@ -129,7 +129,7 @@ var reader = &http.Client{Timeout: 30 * time.Second}
 
 func short(hotkey string) string { return hotkey[:6] + "…" + hotkey[len(hotkey)-4:] }
 
-func served(t *testing.T) (*world, map[byte]string, string) {
+func serving(t *testing.T) (*world, map[byte]string, string) {
 	t.Helper()
 	w, hashes := filled(t)
 	// Validators of the field report and upload beside agon's own.
@@ -146,7 +146,7 @@ func served(t *testing.T) (*world, map[byte]string, string) {
 
 // The seed's CLI: every command and option, piped and on a terminal.
 func TestInteropSeed(t *testing.T) {
-	w, hashes, url := served(t)
+	w, hashes, url := serving(t)
 	o := newObserver(t, "trajrl-seed", "0.2.1", url)
 	v, a, b, d := w.ss58('v'), w.ss58('a'), w.ss58('b'), w.ss58('d')
 	got := o.json("status")
@@ -201,7 +201,7 @@ func TestInteropSeed(t *testing.T) {
 
 // The newer CLI: every command and option, piped and on a terminal.
 func TestInteropNewer(t *testing.T) {
-	w, hashes, url := served(t)
+	w, hashes, url := serving(t)
 	o := newObserver(t, "trajrl-newer", "2.2.0", url)
 	v, b, f := w.ss58('v'), w.ss58('b'), w.ss58('f')
 	o.same("/api/challenge/state", "challenge")
@@ -262,7 +262,7 @@ func TestInteropNewer(t *testing.T) {
 // The newest CLI, which has no skills and twelve commands more: every command
 // and option, piped and on a terminal.
 func TestInteropNewest(t *testing.T) {
-	w, hashes, url := served(t)
+	w, hashes, url := serving(t)
 	o := newObserver(t, "trajrl-newest", "3.0.0", url)
 	v, a, b, f := w.ss58('v'), w.ss58('a'), w.ss58('b'), w.ss58('f')
 	for path, args := range map[string][]string{
@@ -320,7 +320,7 @@ func TestInteropNewest(t *testing.T) {
 
 // Skills into a home of their own; the second sync finds everything up to date.
 func TestInteropSkills(t *testing.T) {
-	_, hashes, url := served(t)
+	_, hashes, url := serving(t)
 	o := newObserver(t, "trajrl-newer", "2.2.0", url)
 	must(t, os.MkdirAll(filepath.Join(o.home, ".claude", "skills"), 0o700))
 	o.same("/api/skills", "skills", "list")
