@@ -152,7 +152,7 @@ func openAlone(ctx context.Context, o kit.Options, d sandbox.Driver, root string
 	}
 	window := packfile.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
 	conf := consensus.NodeConfig{
-		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
+		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload}).Get,
 		Ledger:       v.kept, Netuid: f.Netuid, Hotkey: key.SS58(), VersionKey: max(f.WeightsVersion, agon.DefaultWeightsVersion), Store: store, Fetch: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate}).Get, Evaluate: v.eval.evaluate,
 		Near: v.eval.near(), Exclude: v.eval.exclude, Window: window, Clock: window.At, Software: PackSoftware, Dir: v.dir, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Sealed: sealed(f),
@@ -380,7 +380,7 @@ func Audit(ctx context.Context, kits kit.List, c commands.AuditOptions) (*consen
 	}()
 	window := packfile.WindowRule{Anchor: c.Anchor, Blocks: c.WindowBlocks}
 	return consensus.Audit(ctx, consensus.NodeConfig{
-		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload, Timeout: time.Minute}).Get,
+		FetchPayload: fetch.New(fetch.Config{AllowPrivate: c.AllowPrivate, MaxBytes: consensus.MaxPayload}).Get,
 		Ledger:       l, Netuid: f.Netuid, Store: store, Window: window, Software: PackSoftware, MinStake: c.MinStake, MinValidators: c.MinValidators, PlainMean: c.PlainMean,
 		Sealed: sealed(f),
 		Burn:   c.Burn, Bootstrap: c.Bootstrap || f.Options[kindpack.OptionBootstrap] == "on", Unpaid: c.Unpaid, Log: o.Log,

@@ -98,6 +98,10 @@ func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64)
 	if err != nil {
 		return err
 	}
+	if w := n.cfg.Clock(int64(m.Block)); g.unread > 0 && !n.cfg.LivePointers && w.Number == window && w.Into < w.Remaining {
+		// One that decides without a payload which others could read freezes another cost than they.
+		g.short = fmt.Sprintf("%d payloads could not be read; they are asked for again until half of the phase has passed", g.unread)
+	}
 	n.status.Rejected, n.status.Filter, n.status.Short, n.status.Quorum, n.status.Spec = g.rejected, g.filter, g.short, g.quorum, g.spec
 	n.cfg.Log.Info(g.filter.String())
 	if len(g.kept) == 0 || g.short != "" {
@@ -173,30 +177,6 @@ func sighted(list []Submission, miner string) uint64 {
 	}
 	slices.Sort(blocks)
 	return blocks[(len(blocks)-1)/2]
-}
-
-// read gets a payload by its address and checks its bytes.
-func (n *Node) read(ctx context.Context, address string) (Submission, error) {
-	cid, url := packfile.DualAddress(address)
-	var b []byte
-	var source string
-	var err error
-	if cid != "" {
-		b, source, err = n.cfg.Store.Get(ctx, cid)
-	}
-	if (cid == "" || err != nil) && url != "" {
-		b, err = n.cfg.FetchPayload(ctx, url)
-		source = "url"
-	}
-	if err != nil {
-		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
-	}
-	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
-	s := Submission{Source: source, Sum: agon.Sum(b), Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
-	if s.Payload, err = Parse(b); err != nil {
-		return Submission{}, err
-	}
-	return s, nil
 }
 
 // row is what the weights ought to be: the winner has its share and the rest

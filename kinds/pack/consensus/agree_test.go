@@ -1,11 +1,7 @@
 package consensus
 
 import (
-	"context"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/agon-arena/agon/kinds/pack/packfile"
@@ -170,52 +166,5 @@ func TestLateAndEquivocating(t *testing.T) {
 	a := w.audit(1)
 	if !a.Agreed || a.Cost != 0.0020 || !strings.Contains(reasonOf(a.Rejected, w.vals[2]), "equivocates") && reasonOf(a.Rejected, w.vals[2]) != "" {
 		t.Errorf("%+v", a)
-	}
-}
-
-// Servers that never answer are asked at the same time, and not again at once.
-func TestSilentServers(t *testing.T) {
-	w := newWorld(t, 40_000)
-	w.to(5)
-	const silent = 3
-	for i := range silent {
-		url := fmt.Sprintf("https://silent%d.example/p.json", i)
-		s, err := packfile.Commitment{Hash: strings.Repeat(fmt.Sprint(i), 64), URL: url}.Write()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.l.Commit(t.Context(), testNet, w.miners[i], ledger.Raw([]byte(s))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.commit(3, policyA, 1)
-	var calls atomic.Int32
-	var all sync.WaitGroup
-	all.Add(silent)
-	w.conf = func(c *NodeConfig) {
-		fetch := c.Fetch
-		c.Fetch = func(ctx context.Context, url string) ([]byte, error) {
-			if !strings.Contains(url, "silent") {
-				return fetch(ctx, url)
-			}
-			if calls.Add(1) <= silent {
-				all.Done()
-				all.Wait() // each answers only when all have been asked
-			}
-			return nil, context.DeadlineExceeded
-		}
-	}
-	w.start(0)
-	w.to(10, 0)
-	w.to(20, 0)
-	if n := calls.Load(); n != silent {
-		t.Errorf("%d requests in two steps, want %d", n, silent)
-	}
-	if s := w.nodes[0].Status(); s.Packs != 1 || len(s.Excluded) != silent {
-		t.Errorf("%+v", s)
-	}
-	w.to(40, 0)
-	if n := calls.Load(); n != 2*silent {
-		t.Errorf("%d requests after a while, want %d", n, 2*silent)
 	}
 }

@@ -144,7 +144,10 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 	packs, errs := n.fetchAll(ctx, m.Block, places)
 	for i, f := range all {
 		c, neuron, at, p := f.c, f.neuron, f.at, packs[i]
-		if err := errs[i]; err != nil {
+		switch err := errs[i]; {
+		case errors.Is(err, errNotAsked):
+			continue
+		case err != nil:
 			exclude(c.Hotkey, "pack_fetch: %v", err)
 			continue
 		}
@@ -170,36 +173,71 @@ func (n *Node) discover(ctx context.Context, m *ledger.Metagraph) ([]candidate, 
 // and is asked again later each time.
 const (
 	fetchers    = 256
-	firstSilent = 25  // blocks until a URL that failed is asked again: five minutes
-	mostSilent  = 400 // at the most, after further failures
+	fetchTime   = 30 * time.Second // for one pack, or one payload
+	firstSilent = 25               // blocks until a URL that failed is asked again: five minutes
+	mostSilent  = 400              // at the most, after further failures
 )
 
-// silence is a URL that gave no pack.
+// silence is an address that gave nothing.
 type silence struct {
 	err   error
 	until uint64 // the block from which it is asked again
 	after uint64
 }
 
-// fetchAll gets what commitments name, many at once.
+// silences remembers which addresses gave nothing.
+type silences[K comparable] map[K]silence
+
+// mute is why an address is not asked at a block; nil: it is asked.
+func (s silences[K]) mute(at K, block uint64) error {
+	if x, ok := s[at]; ok && block < x.until {
+		return x.err
+	}
+	return nil
+}
+
+// failed notes a failure: the address is asked again after first blocks, later twice
+// as many, never more than most.
+func (s silences[K]) failed(at K, err error, block, first, most uint64) {
+	if len(s) > 10_000 {
+		clear(s)
+	}
+	after := first
+	if old, ok := s[at]; ok {
+		after = min(2*old.after, most)
+	}
+	s[at] = silence{err, block + after, after}
+}
+
+// errNotAsked says that a pack is not here and was not asked for.
+var errNotAsked = errors.New("not asked")
+
+// fetchAll gets what commitments name, many at once. While payloads are read nothing is
+// played, so no server is asked: a step waits for one sort of them at most.
 func (n *Node) fetchAll(ctx context.Context, block uint64, list []packfile.Commitment) ([]*packfile.Pack, []error) {
 	packs, errs := make([]*packfile.Pack, len(list)), make([]error, len(list))
 	asked := make([]bool, len(list))
 	slot := make(chan struct{}, fetchers)
+	reads := n.cfg.Clock(int64(block)).Phase == packfile.PhaseAggregation
 	var wg sync.WaitGroup
 	for i, at := range list {
 		if p, ok := n.packs[at.Hash]; ok {
 			packs[i] = p
 			continue
 		}
-		if x, ok := n.silent[at]; ok && block < x.until {
-			errs[i] = x.err
+		if errs[i] = n.silent.mute(at, block); errs[i] != nil {
+			continue
+		}
+		if reads {
+			errs[i] = errNotAsked
 			continue
 		}
 		asked[i] = true
 		slot <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slot }()
+			ctx, cancel := context.WithTimeout(ctx, fetchTime)
+			defer cancel()
 			packs[i], errs[i] = n.fetch(ctx, at)
 		})
 	}
@@ -207,20 +245,13 @@ func (n *Node) fetchAll(ctx context.Context, block uint64, list []packfile.Commi
 	if len(n.packs)+len(list) > 10_000 {
 		clear(n.packs)
 	}
-	if len(n.silent)+len(list) > 10_000 {
-		clear(n.silent)
-	}
 	for i, at := range list {
 		switch {
 		case errs[i] == nil:
 			n.packs[at.Hash] = packs[i]
 			delete(n.silent, at)
 		case asked[i] && ctx.Err() == nil:
-			after := uint64(firstSilent)
-			if old, ok := n.silent[at]; ok {
-				after = min(2*old.after, mostSilent)
-			}
-			n.silent[at] = silence{errs[i], block + after, after}
+			n.silent.failed(at, errs[i], block, firstSilent, mostSilent)
 		}
 	}
 	return packs, errs

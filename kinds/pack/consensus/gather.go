@@ -28,6 +28,7 @@ type gathered struct {
 	quorum   float64 // share of the active stake that passed
 	spec     int64   // number of the set of scenarios that it is about
 	short    string  // why nothing may be decided
+	unread   int     // payloads of validators with stake enough that another try may get
 }
 
 // pointer is a validator's word on the ledger, and when it was given.
@@ -181,6 +182,23 @@ func sortOut(list []pointer, window int64, opens, end uint64) words {
 	return d
 }
 
+// silentFor says why a validator that pointed to no payload of a window in time does not
+// count; "": it has said nothing yet.
+func (n *Node) silentFor(d words, window int64, now, end uint64) string {
+	switch {
+	case d.seal != nil:
+		return fmt.Sprintf("it promised a payload of window %d at block %d and showed none", window, d.seal.block)
+	case d.late > 0:
+		return fmt.Sprintf("its pointer of window %d was committed at block %d, after block %d", window, d.late, end)
+	case d.newest == nil: // it has only promised, for a later window
+		return ""
+	case d.newest.at.Window > n.cfg.Clock(int64(now)).Number:
+		return fmt.Sprintf("its pointer is of window %d, which has not come", d.newest.at.Window)
+	default:
+		return fmt.Sprintf("its pointer is of window %d", d.newest.at.Window)
+	}
+}
+
 // gather reads what was said of a window before its pointers are read.
 func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*gathered, error) {
 	end, closed := n.closes(window, m.Block)
@@ -198,40 +216,38 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	g := &gathered{rejected: []Rejected{}}
 	active := 0.0
 	opens := n.shows(window, m.Block)
-	var list []Submission
+	var heard []spoken
 	for _, hotkey := range slices.Sorted(maps.Keys(all)) {
 		neuron, _ := m.Neuron(hotkey)
 		stake := float64(neuron.Stake) / 1e9
-		reject := func(format string, args ...any) {
-			g.rejected = append(g.rejected, Rejected{hotkey, fmt.Sprintf(format, args...)})
-		}
 		d := sortOut(all[hotkey], window, opens, end)
 		if d.last >= 0 && d.last > window-activeWindows && stake >= minStake {
 			active += stake
 		}
-		if d.first == nil {
-			switch {
-			case d.seal != nil:
-				reject("it promised a payload of window %d at block %d and showed none", window, d.seal.block)
-			case d.late > 0:
-				reject("its pointer of window %d was committed at block %d, after block %d", window, d.late, end)
-			case d.newest == nil: // it has only promised, for a later window
-			case d.newest.at.Window > n.cfg.Clock(int64(m.Block)).Number:
-				reject("its pointer is of window %d, which has not come", d.newest.at.Window)
-			default:
-				reject("its pointer is of window %d", d.newest.at.Window)
-			}
-			continue
+		if d.first != nil {
+			heard = append(heard, spoken{d, hotkey, stake})
+		} else if why := n.silentFor(d, window, m.Block, end); why != "" {
+			g.rejected = append(g.rejected, Rejected{hotkey, why})
+		}
+	}
+	var list []Submission
+	read, errs := n.readAll(ctx, m.Block, heard)
+	for i, d := range heard {
+		reject := func(format string, args ...any) {
+			g.rejected = append(g.rejected, Rejected{d.hotkey, fmt.Sprintf(format, args...)})
 		}
 		if len(d.addresses) > 1 {
 			reject("equivocates: it pointed to %d payloads of window %d; the first counts", len(d.addresses), window)
 		}
-		s, err := n.read(ctx, d.first.at.Address)
-		if err != nil {
+		if err := errs[i]; err != nil {
 			reject("%v", err)
+			if passing(err) && d.stake >= minStake {
+				g.unread++
+			}
 			continue
 		}
-		s.Hotkey, s.Stake = hotkey, stake
+		s := read[i]
+		s.Hotkey, s.Stake = d.hotkey, d.stake
 		if len(d.promised) > 1 {
 			reject("equivocates: it promised %d payloads of window %d; the first counts", len(d.promised), window)
 		}

@@ -59,7 +59,7 @@ func TestOwnedPack(t *testing.T) {
 	for _, c := range []struct {
 		block uint64
 		owned bool
-	}{{130, true}, {450, true}, {890, true}, {910, false}} {
+	}{{130, true}, {450, true}, {889, true}, {910, false}} {
 		w.dirs[0] = t.TempDir()
 		w.start(0)
 		w.to(c.block, 0)

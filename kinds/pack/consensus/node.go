@@ -184,12 +184,13 @@ type Node struct {
 	cfg    NodeConfig
 	st     state
 	status Status
-	caught int64                           // the newest past window that was looked at after an absence
-	silent map[packfile.Commitment]silence // URLs that gave no pack
-	packs  map[string]*packfile.Pack       // by hash: content that was checked
-	retry  map[string]uint64               // by hash: the block from which it is tried again
-	near   map[[2]string]string            // what Near said, by hashes of earlier and later
-	told   map[[2]string]bool              // miner and hash of copies that were told
+	caught int64                         // the newest past window that was looked at after an absence
+	silent silences[packfile.Commitment] // URLs that gave no pack
+	unread silences[string]              // addresses that gave no payload
+	packs  map[string]*packfile.Pack     // by hash: content that was checked
+	retry  map[string]uint64             // by hash: the block from which it is tried again
+	near   map[[2]string]string          // what Near said, by hashes of earlier and later
+	told   map[[2]string]bool            // miner and hash of copies that were told
 }
 
 // NewNode reads the state that an earlier process left.
@@ -236,7 +237,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state: %w", err)
 	}
-	n := &Node{cfg: c, caught: -1, silent: map[packfile.Commitment]silence{}, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, near: map[[2]string]string{}, told: map[[2]string]bool{}}
+	n := &Node{cfg: c, caught: -1, silent: silences[packfile.Commitment]{}, unread: silences[string]{}, packs: map[string]*packfile.Pack{}, retry: map[string]uint64{}, near: map[[2]string]string{}, told: map[[2]string]bool{}}
 	n.reset()
 	b, err := os.ReadFile(n.path())
 	switch {

@@ -24,7 +24,7 @@ const testNet = 11
 
 // world is an embedded ledger with miners and validators, and what their URLs hold.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	l      *local.Ledger
 	store  Folder
 	urls   map[string][]byte
@@ -38,9 +38,9 @@ type world struct {
 	conf   func(*NodeConfig) // of the validators that start from now on
 }
 
-func address(t *testing.T, n byte) string { return ledgertest.Key(t, fmt.Sprint("key-", n)) }
+func address(t testing.TB, n byte) string { return ledgertest.Key(t, fmt.Sprint("key-", n)) }
 
-func newWorld(t *testing.T, stakes ...uint64) *world {
+func newWorld(t testing.TB, stakes ...uint64) *world {
 	t.Helper()
 	w := &world{t: t, store: Folder{t.TempDir()}, urls: map[string][]byte{}, costs: map[string]float64{}, now: time.Unix(1_700_000_000, 0)}
 	var err error

@@ -144,23 +144,17 @@ func (s Both) Put(ctx context.Context, b []byte) (string, error) {
 }
 
 // Get implements Store: the first store that has bytes of that name. Others
-// are asked where one gives other bytes.
+// are asked where one gives other bytes, or none for a while.
 func (s Both) Get(ctx context.Context, address string) ([]byte, string, error) {
-	var errs error
+	var places []place
 	for _, one := range s {
-		b, from, err := one.Get(ctx, address)
-		if err == nil && Verify(address, b) {
-			return b, from, nil
-		}
-		if err == nil {
-			err = fmt.Errorf("%s: other bytes than the address names", from)
-		}
-		if !errors.Is(err, ErrNotHere) {
-			errs = errors.Join(errs, err)
-		}
+		places = append(places, func(ctx context.Context) ([]byte, string, error) {
+			b, from, err := one.Get(ctx, address)
+			if err == nil && !Verify(address, b) {
+				err = fmt.Errorf("%s: other bytes than the address names", from)
+			}
+			return b, from, err
+		})
 	}
-	if errs == nil {
-		errs = ErrNotHere
-	}
-	return nil, "", errs
+	return firstOf(ctx, places)
 }

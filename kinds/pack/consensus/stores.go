@@ -33,7 +33,7 @@ type Store interface {
 	// They can be read by others when it returns.
 	Put(ctx context.Context, b []byte) (address string, err error)
 	// Get returns what lies at an address, at most MaxPayload bytes, and where it
-	// came from. The caller checks the hash.
+	// came from. The caller checks the hash, and bounds the time.
 	Get(ctx context.Context, address string) (b []byte, source string, err error)
 }
 
@@ -266,43 +266,35 @@ func (s *IPFS) Get(ctx context.Context, address string) ([]byte, string, error) 
 	if strings.ContainsAny(address, "/?#%:") || address == "" {
 		return nil, "", ErrNotHere
 	}
-	var errs error
-	try := func(method, at string) ([]byte, bool) {
-		ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, method, at, nil)
-		if err != nil {
-			errs = errors.Join(errs, err)
-			return nil, false
+	get := func(method, at, source string) place {
+		return func(ctx context.Context) ([]byte, string, error) {
+			req, err := http.NewRequestWithContext(ctx, method, at, nil)
+			if err != nil {
+				return nil, "", fmt.Errorf("read from IPFS: %w", err)
+			}
+			resp, err := s.client().Do(req)
+			if err != nil {
+				return nil, "", fmt.Errorf("read from IPFS: %w", err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			b, err := readPayload(resp.Body)
+			switch {
+			case resp.StatusCode != http.StatusOK:
+				err = fmt.Errorf("status %d", resp.StatusCode)
+			case err == nil && !Verify(address, b):
+				err = errors.New("other bytes than the address names")
+			}
+			if err != nil {
+				return nil, "", fmt.Errorf("read from IPFS: %s: %w", req.URL.Host, err)
+			}
+			return b, source, nil
 		}
-		resp, err := s.client().Do(req)
-		if err != nil {
-			errs = errors.Join(errs, err)
-			return nil, false
-		}
-		defer func() { _ = resp.Body.Close() }()
-		b, err := readPayload(resp.Body)
-		switch {
-		case resp.StatusCode != http.StatusOK:
-			err = fmt.Errorf("status %d", resp.StatusCode)
-		case err == nil && !Verify(address, b):
-			err = errors.New("other bytes than the address names")
-		}
-		if err != nil {
-			errs = errors.Join(errs, fmt.Errorf("%s: %w", req.URL.Host, err))
-			return nil, false
-		}
-		return b, true
 	}
-	if b, ok := try(http.MethodPost, strings.TrimRight(s.API, "/")+"/cat?arg="+url.QueryEscape(address)); ok {
-		return b, "ipfs", nil
-	}
+	places := []place{get(http.MethodPost, strings.TrimRight(s.API, "/")+"/cat?arg="+url.QueryEscape(address), "ipfs")}
 	for _, g := range s.Gateways {
-		if b, ok := try(http.MethodGet, strings.TrimRight(g, "/")+"/ipfs/"+url.PathEscape(address)); ok {
-			return b, g, nil
-		}
+		places = append(places, get(http.MethodGet, strings.TrimRight(g, "/")+"/ipfs/"+url.PathEscape(address), g))
 	}
-	return nil, "", fmt.Errorf("read from IPFS: %w", errs)
+	return firstOf(ctx, places)
 }
 
 // OpenStore opens a store by its address: a folder, s3://BUCKET/PREFIX,

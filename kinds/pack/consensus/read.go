@@ -1,0 +1,142 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/pack/packfile"
+)
+
+// spoken is a validator that pointed to a payload in time.
+type spoken struct {
+	words
+	hotkey string
+	stake  float64 // alpha
+}
+
+// readers bounds how many payloads are read at once. A subnet has 64 validators.
+const readers = 64
+
+// readAll gets the payloads that validators pointed to, many at once, each within
+// fetchTime. An address that gave nothing is asked again some blocks later: a 288th of
+// the window, then ever more.
+func (n *Node) readAll(ctx context.Context, block uint64, list []spoken) ([]Submission, []error) {
+	out, errs := make([]Submission, len(list)), make([]error, len(list))
+	asked := make([]bool, len(list))
+	slot := make(chan struct{}, readers)
+	var wg sync.WaitGroup
+	for i, d := range list {
+		if errs[i] = n.unread.mute(d.first.at.Address, block); errs[i] != nil {
+			continue
+		}
+		asked[i] = true
+		slot <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slot }()
+			ctx, cancel := context.WithTimeout(ctx, fetchTime)
+			defer cancel()
+			out[i], errs[i] = n.read(ctx, d.first.at.Address)
+		})
+	}
+	wg.Wait()
+	first := max(1, uint64(max(0, n.cfg.Window.Blocks))*firstSilent/uint64(packfile.WindowBlocks))
+	for i, d := range list {
+		switch {
+		case errs[i] == nil:
+			delete(n.unread, d.first.at.Address)
+		case asked[i] && ctx.Err() == nil:
+			n.unread.failed(d.first.at.Address, errs[i], block, first, first*mostSilent/firstSilent)
+		}
+	}
+	return out, errs
+}
+
+// place is where bytes may lie, and says which it is.
+type place func(ctx context.Context) (b []byte, source string, err error)
+
+// patience is how long a place may be silent before the next is asked besides.
+const patience = 5 * time.Second
+
+// firstOf asks places in their order until one has the bytes. The next is asked as soon
+// as one fails, or is silent for patience. Where all fail the error is of those that
+// failed otherwise than by ErrNotHere, or that.
+func firstOf(ctx context.Context, places []place) ([]byte, string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		b      []byte
+		source string
+		err    error
+	}
+	answers := make(chan answer, len(places))
+	asked, failed := 0, 0
+	next := func() {
+		if asked == len(places) {
+			return
+		}
+		get := places[asked]
+		asked++
+		go func() {
+			b, source, err := get(ctx)
+			answers <- answer{b, source, err}
+		}()
+	}
+	var errs error
+	for next(); failed < asked; {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				return a.b, a.source, nil
+			}
+			failed++
+			if !errors.Is(a.err, ErrNotHere) {
+				errs = errors.Join(errs, a.err)
+			}
+			next()
+		case <-time.After(patience):
+			next()
+		}
+	}
+	if errs == nil {
+		errs = ErrNotHere
+	}
+	return nil, "", errs
+}
+
+// passing says that another try may get a payload: its store did not answer, or not well.
+func passing(err error) bool {
+	var own *agon.Error
+	if errors.As(err, &own) {
+		return own.Code == "timeout" || own.Code == "cut_short" || own.Code == "bad_status"
+	}
+	return !errors.Is(err, ErrNotHere)
+}
+
+// read gets a payload by its address and checks its bytes.
+func (n *Node) read(ctx context.Context, address string) (Submission, error) {
+	cid, url := packfile.DualAddress(address)
+	var places []place
+	if cid != "" {
+		places = append(places, func(ctx context.Context) ([]byte, string, error) { return n.cfg.Store.Get(ctx, cid) })
+	}
+	if url != "" {
+		places = append(places, func(ctx context.Context) ([]byte, string, error) {
+			b, err := n.cfg.FetchPayload(ctx, url)
+			return b, "url", err
+		})
+	}
+	b, source, err := firstOf(ctx, places)
+	if err != nil {
+		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
+	}
+	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
+	s := Submission{Source: source, Sum: agon.Sum(b), Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
+	if s.Payload, err = Parse(b); err != nil {
+		return Submission{}, err
+	}
+	return s, nil
+}
