@@ -163,6 +163,7 @@ func rows() []row {
 		gotest("a mock tool call", "ns/op <= 50e3", "./kinds/pack/mock", "Call"),
 		gotest("an office scenario made", "ns/op <= 2e6", "./kinds/pack/office", "Make"),
 		gotest("consensus of 64 payloads of 256 miners", "ns/op <= 20e6", "./kinds/pack/consensus", "Aggregate64x256"),
+		gotest("packs: a world of stateful services: doors, box, files", "p50-ms <= 100", "./kinds/pack/play", "World", "-benchtime", "20x"),
 		gotest("packs: a step over 200 servers that never answer", "ns/op <= 35e9", "./kinds/pack/consensus", "SilentStores", "-benchtime", "1x"),
 		gotest("packs: GET /api/validators as its readers know it", "requests/s >= 5000", "./kinds/pack/wire", "Validators"),
 		gotest("research: signed claim and submit over HTTP", "pairs/s >= 1000", "./kinds/research/wire", "ClaimSubmit", "-benchtime", "2000x"),

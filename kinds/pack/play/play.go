@@ -371,6 +371,31 @@ func workspacePath(name string) bool {
 	return fs.ValidPath(name) && name != "." && len(name) <= 200 && !strings.ContainsAny(name, "\\\x00")
 }
 
+// addPack adds a pack's files to those of a workspace, as far as they can stand there.
+func addPack(files map[string]string, p *packfile.Pack) {
+	for _, name := range slices.Sorted(slices.Values(p.Files())) { // a file comes before what is below its name
+		if text, ok := p.File(name); ok && workspacePath(name) && fits(files, name) {
+			files[name] = strings.ToValidUTF8(text, "\ufffd")
+		}
+	}
+}
+
+// fits says whether a file may stand beside others: none of them is its folder, nor it
+// a folder of theirs.
+func fits(files map[string]string, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, ok := files[dir]; ok {
+			return false
+		}
+	}
+	for other := range files {
+		if strings.HasPrefix(other, name+"/") {
+			return false
+		}
+	}
+	return true
+}
+
 // job puts together what the agent works with.
 func (k *Kind) job(sc *scenario, p *packfile.Pack, r agon.RunSpec) (job, map[string]string, error) {
 	epoch := k.cfg.Context(r)
@@ -388,11 +413,7 @@ func (k *Kind) job(sc *scenario, p *packfile.Pack, r agon.RunSpec) (job, map[str
 		MaxTurns: MaxTurns, MaxCalls: MaxToolCalls, MaxTokens: maxTokens, Gateway: "http://" + gatewayDoor, Mock: "http://" + mockDoor, Timeout: 180, ToolTimeout: 30,
 		SystemFiles: []string{packfile.PolicyFile, "SOUL.md", "USER.md"}, StopRules: []string{}, Skills: []Skill{},
 	}
-	for _, name := range p.Files() {
-		if text, ok := p.File(name); ok && workspacePath(name) {
-			files[name] = strings.ToValidUTF8(text, "\ufffd")
-		}
-	}
+	addPack(files, p)
 	if _, own := p.File(packfile.PolicyFile); !own {
 		j.SystemFiles[0] = packfile.SkillFile
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -28,16 +29,19 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/services"
 	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/rootfs"
+	"github.com/agon-arena/agon/sandbox/tempdir"
 )
 
 // Places of a box that an agent works in by shell, and its limits.
 const (
-	learnedDir   = "/learned" // linked from the workspace; all that a session keeps
-	appDir       = "/app"     // where the result of a verified scenario lies
-	testsDir     = "/tests"
-	logsDir      = "/logs"
-	servicesDoor = "127.0.0.1:8090"
-	mailDoor     = "127.0.0.1:1025"
+	learnedDir = "/learned" // linked from the workspace; all that a session keeps
+	// instructionFile of the workspace is what an episode asks for.
+	instructionFile = "INSTRUCTION.md"
+	appDir          = "/app" // where the result of a verified scenario lies
+	testsDir        = "/tests"
+	logsDir         = "/logs"
+	servicesDoor    = "127.0.0.1:8090"
+	mailDoor        = "127.0.0.1:1025"
 
 	commandWall = time.Minute // of one command
 	maxCommand  = 64 << 10    // bytes of one command
@@ -140,6 +144,63 @@ func (s *shellPlay) session(ctx context.Context, e *Episode) (rec agon.Record, e
 	return rec, nil
 }
 
+// world is where the commands of one episode run: a box, and the office that it reaches.
+type world struct {
+	box    sandbox.Box
+	office *services.Server
+	talks  sync.WaitGroup // by mail; they end with the box
+	dir    string         // of the workspace's files, on the host
+	stop   func()         // serving the office
+}
+
+// Close ends the box, then what serves it.
+func (w *world) Close() error {
+	if w.box != nil {
+		w.box.Close()
+	}
+	w.talks.Wait()
+	if w.stop != nil {
+		w.stop()
+	}
+	return tempdir.Remove(w.dir)
+}
+
+// world starts the services of episode i and a box that reaches them.
+func (s *shellPlay) world(ctx context.Context, i int, instruction, fixtures []byte, kept *sandbox.Layer) (w *world, err error) {
+	v, err := packfile.ParseLimit(fixtures)
+	if err != nil {
+		return nil, err
+	}
+	w = &world{office: services.New(services.Config{Seed: uint64(s.run.Seed)<<4 | uint64(i)})}
+	if err := w.office.Load(v); err != nil {
+		return nil, err
+	}
+	if w.dir, err = lay(append(s.files(), blob.File{Path: instructionFile, Content: instruction})); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	door, stop, err := serveDoor(w.office.Agent(), servicesDoor)
+	if err != nil {
+		return nil, err
+	}
+	w.stop = stop
+	mail := sandbox.Door{Listen: mailDoor, Dial: func(ctx context.Context) (net.Conn, error) {
+		inside, ours := net.Pipe()
+		w.talks.Go(func() { w.office.Talk(ctx, ours) })
+		return inside, nil
+	}}
+	learned := sandbox.Mount{Kind: sandbox.MountScratch, Target: learnedDir}
+	if kept != nil {
+		learned = sandbox.Mount{Kind: sandbox.MountLayer, Layer: kept, Target: learnedDir}
+	}
+	w.box, err = s.box(ctx, "world", []sandbox.Mount{{Kind: sandbox.MountOverlay, Source: w.dir, Target: workspace}, learned}, door, mail)
+	return w, err
+}
+
 func (s *shellPlay) episode(ctx context.Context, i int, part clawbench.SessionEpisode, kept *sandbox.Layer) (rec agon.Record, res result, se SessionEpisode, next *sandbox.Layer, err error) {
 	read := func(name string, limit int64) ([]byte, error) {
 		return clawbench.ReadFile(s.sc.root.FS(), path.Join(fixturesDir, name), limit)
@@ -152,64 +213,38 @@ func (s *shellPlay) episode(ctx context.Context, i int, part clawbench.SessionEp
 	if err != nil {
 		return rec, res, se, next, err
 	}
-	v, err := packfile.ParseLimit(fixtures)
+	w, err := s.world(ctx, i, instruction, fixtures, kept)
 	if err != nil {
 		return rec, res, se, next, err
 	}
-	office := services.New(services.Config{Seed: uint64(s.run.Seed)<<4 | uint64(i)})
-	if err := office.Load(v); err != nil {
-		return rec, res, se, next, err
-	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	se = SessionEpisode{Instruction: string(instruction), Calls: []mock.Call{}}
-	door, stop, err := serveDoor(office.Agent(), servicesDoor)
+	rec, res, se.Calls, err = s.work(ctx, w.box, workspace)
 	if err != nil {
 		return rec, res, se, next, err
 	}
-	defer stop()
-	var talks sync.WaitGroup
-	defer talks.Wait() // they end with the box
-	mail := sandbox.Door{Listen: mailDoor, Dial: func(ctx context.Context) (net.Conn, error) {
-		inside, ours := net.Pipe()
-		talks.Go(func() { office.Talk(ctx, ours) })
-		return inside, nil
-	}}
-	learned := sandbox.Mount{Kind: sandbox.MountScratch, Target: learnedDir}
-	if kept != nil {
-		learned = sandbox.Mount{Kind: sandbox.MountLayer, Layer: kept, Target: learnedDir}
-	}
-	box, err := s.box(ctx, "world", []sandbox.Mount{{Kind: sandbox.MountScratch, Target: workspace}, learned}, door, mail)
-	if err != nil {
+	se.Response, se.Turns, se.Stopped, se.State = res.Response, res.Turns, plain.Short(res.Stopped, 200), w.office.State()
+	if se.Learned, err = learnedIn(ctx, w.box, s.root.Python); err != nil {
 		return rec, res, se, next, err
 	}
-	defer box.Close()
-	if err := write(ctx, box, s.root.Python, workspace, append(s.files(), blob.File{Path: "INSTRUCTION.md", Content: instruction})); err != nil {
-		return rec, res, se, next, err
-	}
-	rec, res, se.Calls, err = s.work(ctx, box, workspace)
-	if err != nil {
-		return rec, res, se, next, err
-	}
-	se.Response, se.Turns, se.Stopped, se.State = res.Response, res.Turns, plain.Short(res.Stopped, 200), office.State()
-	if se.Learned, err = learnedIn(ctx, box, s.root.Python); err != nil {
-		return rec, res, se, next, err
-	}
-	if next, err = box.Layer(ctx, learnedDir); err != nil {
+	if next, err = w.box.Layer(ctx, learnedDir); err != nil {
 		return rec, res, se, nil, fmt.Errorf("keep learned/: %w", err)
 	}
 	return rec, res, se, next, nil
 }
 
 // verified plays a scenario whose result a script tests later, in Judge.
-func (s *shellPlay) verified(ctx context.Context, e *Episode) (agon.Record, error) {
-	box, err := s.box(ctx, "world", []sandbox.Mount{{Kind: sandbox.MountScratch, Target: workspace}, s.app()})
+func (s *shellPlay) verified(ctx context.Context, e *Episode) (rec agon.Record, err error) {
+	dir, err := lay(append(s.files(), blob.File{Path: instructionFile, Content: []byte(s.job.Prompt + "\n")}))
+	if err != nil {
+		return agon.Record{}, err
+	}
+	defer func() { err = errors.Join(err, tempdir.Remove(dir)) }()
+	box, err := s.box(ctx, "world", []sandbox.Mount{{Kind: sandbox.MountOverlay, Source: dir, Target: workspace}, s.app()})
 	if err != nil {
 		return agon.Record{}, err
 	}
 	defer box.Close()
-	files := append(s.files(), blob.File{Path: "INSTRUCTION.md", Content: []byte(s.job.Prompt + "\n")})
-	if err := write(ctx, box, s.root.Python, workspace, files); err != nil {
-		return agon.Record{}, err
-	}
 	rec, res, calls, err := s.work(ctx, box, appDir)
 	if err != nil {
 		return agon.Record{}, err
@@ -249,13 +284,49 @@ func (s *shellPlay) box(ctx context.Context, name string, mounts []sandbox.Mount
 	})
 }
 
-// files are those of the workspace, as the agent's own program has them, too.
+// files are those of the workspace, as the agent's own program has them, too. What a
+// pack puts where the instruction or learned/ lies is left out.
 func (s *shellPlay) files() []blob.File {
 	var out []blob.File
-	for name, text := range s.job.Files {
-		out = append(out, blob.File{Path: name, Content: []byte(text)})
+	for _, name := range slices.Sorted(maps.Keys(s.job.Files)) {
+		if top, _, _ := strings.Cut(name, "/"); top != instructionFile && top != path.Base(learnedDir) {
+			out = append(out, blob.File{Path: name, Content: []byte(s.job.Files[name])})
+		}
 	}
 	return out
+}
+
+// lay writes a workspace's files into a new directory of the host, which boxes show with
+// a layer of their own above it. Names are valid paths, none of them another's folder.
+func lay(files []blob.File) (dir string, err error) {
+	if dir, err = tempdir.Make("workspace"); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the workspace: %w", errors.Join(err, tempdir.Remove(dir)))
+		}
+	}()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := root.Symlink(learnedDir, path.Base(learnedDir)); err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
+			return "", err
+		}
+		if err := root.WriteFile(f.Path, f.Content, 0o644); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 // work runs the agent beside a box, in which its commands run.
@@ -341,8 +412,6 @@ func (sh *shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const writer = `import base64, json, os, sys
 job = json.load(sys.stdin)
 os.makedirs(job["dir"], exist_ok=True)
-if job["learned"]:
-    os.symlink(job["learned"], os.path.join(job["dir"], "learned"))
 for f in job["files"]:
     at = os.path.join(job["dir"], f["path"])
     os.makedirs(os.path.dirname(at), exist_ok=True)
@@ -359,13 +428,9 @@ func write(ctx context.Context, box sandbox.Box, python, dir string, files []blo
 		Mode    uint32 `json:"mode"`
 	}
 	j := struct {
-		Dir     string `json:"dir"`
-		Learned string `json:"learned"`
-		Files   []file `json:"files"`
+		Dir   string `json:"dir"`
+		Files []file `json:"files"`
 	}{Dir: dir}
-	if dir == workspace {
-		j.Learned = learnedDir
-	}
 	for _, f := range files {
 		mode := uint32(0o644)
 		if f.Mode == blob.ModeExec {
