@@ -3,7 +3,7 @@ package docs
 
 import "embed"
 
-// Files are the pages, as Markdown.
+// Files are the pages, as Markdown, and the drawings in them.
 //
-//go:embed *.md
+//go:embed *.md pictures/*.svg
 var Files embed.FS

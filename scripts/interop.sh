@@ -20,6 +20,8 @@ die() { say "$*"; exit 1; }
 
 python=${PYTHON:-python3}
 command -v "$python" >/dev/null || die "no $python here: install Python 3.9 or newer with venv"
+# What takes an hour to compile comes compiled, or a version that does.
+export PIP_ONLY_BINARY=numpy,pandas
 dir=.cache/interop
 mkdir -p "$dir"
 absent=()

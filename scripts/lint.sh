@@ -9,8 +9,8 @@ export GOFLAGS
 bad=$(go run mvdan.cc/gofumpt@v0.9.1 -l $(git ls-files '*.go'))
 [ -z "$bad" ] || { printf 'not formatted (make fmt):\n%s\n' "$bad"; exit 1; }
 go vet ./...
-# Tests of real clients are built by nothing else here.
-go vet -tags interop $(git grep -l '^//go:build interop' -- '*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+# Tests that CI does not run are compiled all the same.
+go vet -tags interop,browser $(git grep -lE '^//go:build (interop|browser)' -- '*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 go run honnef.co/go/tools/cmd/staticcheck@v0.6.1 ./...
 ./scripts/deadcode.sh
 go run ./bench/prose

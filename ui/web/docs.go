@@ -17,7 +17,7 @@ import (
 )
 
 // The project's own documentation, as pages. Its Markdown is ours and simple:
-// headings, paragraphs, lists, tables, fenced blocks, links, code and emphasis.
+// headings, paragraphs, lists, tables, fenced blocks, links, drawings, code and emphasis.
 
 // docPage is one page of documentation.
 type docPage struct {
@@ -140,6 +140,19 @@ func (s *server) doc(q *request) error {
 	return &agon.Error{Code: "not_found", Status: 404, Message: "There is no such page of documentation.", Mend: "/docs lists them."}
 }
 
+// docPicture is a drawing of a page.
+func (s *server) docPicture(q *request) error {
+	name := q.PathValue("picture")
+	if s.library.fs != nil && pictureName().MatchString("pictures/"+name) {
+		if b, err := fs.ReadFile(s.library.fs, "pictures/"+name); err == nil {
+			q.w.Header().Set("Content-Type", "image/svg+xml")
+			_, err = q.w.Write(b)
+			return err
+		}
+	}
+	return &agon.Error{Code: "not_found", Status: 404, Message: "There is no such picture.", Mend: "/docs lists the pages."}
+}
+
 var notAnchor = lazyregexp.New(`[^a-z0-9]+`)
 
 func anchor(title string) string {
@@ -148,9 +161,12 @@ func anchor(title string) string {
 
 var (
 	codeSpan = lazyregexp.New("`[^`]+`")
+	mdImage  = lazyregexp.New(`!\[([^\]]*)\]\(([^)\s]+)\)`)
 	mdLink   = lazyregexp.New(`\[([^\]]+)\]\(([^)\s]+)\)`)
 	strong   = lazyregexp.New(`\*\*([^*]+)\*\*`)
-	listItem = lazyregexp.New(`^\s*(?:[-*]|\d+\.)\s+`)
+	// pictureName is a drawing beside the pages.
+	pictureName = lazyregexp.New(`^pictures/[a-z0-9-]+\.svg$`)
+	listItem    = lazyregexp.New(`^\s*(?:[-*]|\d+\.)\s+`)
 )
 
 // inline renders a line's links, code and emphasis. Everything is escaped first.
@@ -168,6 +184,13 @@ func inline(s string) string {
 
 func prose(s string) string {
 	s = html.EscapeString(s)
+	s = mdImage().ReplaceAllStringFunc(s, func(m string) string {
+		x := mdImage().FindStringSubmatch(m)
+		if !pictureName().MatchString(x[2]) {
+			return x[1]
+		}
+		return `<img src="/docs/` + x[2] + `" alt="` + x[1] + `">`
+	})
 	s = mdLink().ReplaceAllStringFunc(s, func(m string) string {
 		x := mdLink().FindStringSubmatch(m)
 		to, ok := docLink(html.UnescapeString(x[2]))

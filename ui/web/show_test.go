@@ -152,13 +152,15 @@ func TestAgo(t *testing.T) {
 // Pages of documentation: what is written is escaped, links lead to pages here.
 func TestMarkdown(t *testing.T) {
 	for in, want := range map[string]string{
-		"# A <b> & `c<d>`":              `<h1 id="a-b-c-d">A &lt;b&gt; &amp; <code>c&lt;d&gt;</code></h1>`,
-		"a [link](web.md#frames) **b**": `<p>a <a href="/docs/web#frames">link</a> <strong>b</strong></p>`,
-		"[up](../README.md)":            `<p>up</p>`,
-		"[x](javascript:alert)":         `<p>x</p>`,
-		"```\n<i> **x**\n```":           "<pre tabindex=\"0\">&lt;i&gt; **x**\n</pre>",
-		"- one\n  more\n- two":          "<ul>\n<li>one\n more\n<li>two\n</ul>",
-		"| a | `b|c` |\n|---|---|":      `<th scope="col">a</th><th scope="col"><code>b|c</code></th>`,
+		"# A <b> & `c<d>`":               `<h1 id="a-b-c-d">A &lt;b&gt; &amp; <code>c&lt;d&gt;</code></h1>`,
+		"a [link](web.md#frames) **b**":  `<p>a <a href="/docs/web#frames">link</a> <strong>b</strong></p>`,
+		"[up](../README.md)":             `<p>up</p>`,
+		"![a <b>](pictures/wheel.svg)":   `<p><img src="/docs/pictures/wheel.svg" alt="a &lt;b&gt;"></p>`,
+		"![x](https://else.where/a.svg)": `<p>x</p>`,
+		"[x](javascript:alert)":          `<p>x</p>`,
+		"```\n<i> **x**\n```":            "<pre tabindex=\"0\">&lt;i&gt; **x**\n</pre>",
+		"- one\n  more\n- two":           "<ul>\n<li>one\n more\n<li>two\n</ul>",
+		"| a | `b|c` |\n|---|---|":       `<th scope="col">a</th><th scope="col"><code>b|c</code></th>`,
 	} {
 		if got := string(markdown(in)); !strings.Contains(got, want) {
 			t.Errorf("%q: %q", in, got)

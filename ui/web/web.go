@@ -96,6 +96,7 @@ func New(cfg Config) (http.Handler, error) {
 	page("/miners/{hotkey}/feed.atom", s.minerFeed)
 	page("/docs", s.docs)
 	page("/docs/{page}", s.doc)
+	page("/docs/pictures/{picture}", s.docPicture)
 	mux.Handle("GET /embed/arenas/{arena}", s.stranger(s.embed))
 	page("/arenas/{arena}/tasks", s.tasks)
 	page("/arenas/{arena}/validators", s.validators)

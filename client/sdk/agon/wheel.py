@@ -6,7 +6,7 @@ pairs on tasks that it never saw. `make flywheel` runs it; docs/training.md has 
 Everything is made here: two catalogues (one for words to train the base on, one to shop in), tasks whose answers differ
 between training and measuring (--pool), the base, the champion's plays. A stage that is whole is not made again.
 Writes OUT/flywheel.json: {base, sft, rft, n, p, held_out, …}; base, sft and rft are shares of held-out tasks solved, the mean
-over seeds; p is the largest of the seeds' exact paired p-values of rft against base.
+over seeds; p is the largest of the seeds' exact paired p-values of rft against base. OUT/flywheel.svg shows them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import distill, mini
+from . import distill, mini, report
 from .env import Client
 from .stats import difference, paired_p
 
@@ -50,7 +50,7 @@ def made(agon: str, out: str, name: str, pool: int, seed: int, count: int) -> st
     if os.path.exists(d + ".done"):
         return d
     shutil.rmtree(d, ignore_errors=True)
-    subprocess.run([agon, "shop", "problems", os.path.join(out, "shop.index"), "--count", str(count * 3 // 2 + 20), "--seed", str(seed), "--only", "Product/easy", "--pool", f"{pool}/2",
+    subprocess.run([agon, "shop", "problems", os.path.join(out, "shop.index"), "--count", str(count * 3 // 2 + 20), "--seed", str(seed), "--only", "Product/easy", "--plain", "--pool", f"{pool}/2",
                     "--tasks", d, "-o", "json"], check=True, stdout=subprocess.DEVNULL)
     kept = 0
     for t in sorted(os.listdir(d)):
@@ -149,7 +149,7 @@ def main() -> None:
     p.add_argument("--train", type=int, default=100, help="tasks to train on")
     p.add_argument("--held", type=int, default=120, help="tasks to measure by")
     p.add_argument("--demos", type=int, default=4, help="plays of the champion that SFT is shown")
-    p.add_argument("--plays", type=int, default=2, help="plays a task that RFT samples")
+    p.add_argument("--plays", type=int, default=6, help="plays a task that RFT samples")
     p.add_argument("--epochs", type=float, default=2, help="of SFT")
     p.add_argument("--rate", type=float, default=1e-3)
     p.add_argument("--threads", type=int, default=0)
@@ -173,6 +173,8 @@ def main() -> None:
     result = {**mean, "n": a.held, "p": max(x["p"] for x in turns), "held_out": a.held, "champion": champ, "champion_demos": share, "spread": {m: [min(x[m] for x in turns), max(x[m] for x in turns)] for m in mean},
               "seeds": turns, "seconds": round(time.time() - begun), "cpu_seconds": round(time.process_time())}
     distill.write(os.path.join(a.out, "flywheel.json"), json.dumps(result, indent=1))
+    bars = [(m, mean[m], (result["spread"][m][0], result["spread"][m][1])) for m in mean]
+    distill.write(os.path.join(a.out, "flywheel.svg"), report.plot([*bars, ("rule-based", champ, (champ, champ))]))
     print(json.dumps(result))
 
 

@@ -55,7 +55,7 @@ func (a commands) problems() *cobra.Command {
 	var count int
 	var seed uint64
 	var label, pool, suite, tasks, from string
-	var hard, hidden, oro bool
+	var hard, hidden, oro, plain bool
 	var only []string
 	var enc encoderFlags
 	cmd := &cobra.Command{
@@ -92,7 +92,7 @@ its tasks.`,
 			if suite == "" && tasks == "" {
 				return output.Usage("suite", "name a --suite file or a --tasks directory", "there is nowhere to write the problems")
 			}
-			c := problem.Config{Label: label, Seed: seed, Counts: problem.Suite(count, hard), ORO: oro}
+			c := problem.Config{Label: label, Seed: seed, Counts: problem.Suite(count, hard), ORO: oro, Plain: plain}
 			if count < 1 || count > problem.MaxProblems {
 				return output.Usage("count", fmt.Sprintf("give 1 to %d", problem.MaxProblems), "--count %d: out of range", count)
 			}
@@ -163,6 +163,7 @@ its tasks.`,
 	f.StringVar(&tasks, "tasks", "", "write task directories below this new `directory`")
 	f.StringVar(&from, "from", "", "take the problems of this `suite` in ORO's form")
 	f.BoolVar(&hard, "hard", false, "hard problems too")
+	f.BoolVar(&plain, "plain", false, "in the catalogue's own words, for models that learn: comparing words solves them")
 	f.BoolVar(&oro, "oro", false, "only what ORO's own scorer reads: each has an answer, nothing is excluded")
 	f.BoolVar(&hidden, "hidden", false, "draw a seed that nobody is told")
 	enc.add(cmd)

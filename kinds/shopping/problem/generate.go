@@ -35,6 +35,9 @@ type Config struct {
 	// ORO keeps to what ORO's own scorer reads: each problem has an answer, and no
 	// value is excluded. Where its validators play, both scorers say the same.
 	ORO bool
+	// Plain asks in the catalogue's own words, excludes nothing and always has an
+	// answer: sets to learn on, which comparing words solves.
+	Plain bool
 }
 
 // tries bounds the search for a problem of a wanted difficulty.
@@ -212,13 +215,13 @@ const hopeless = .12
 
 func (g *generator) problem(ctx context.Context, category, band string, number int) (*Made, error) {
 	form := catalogue.NewRandom(g.c.Seed, "form", g.c.Label, category, band, strconv.Itoa(number))
-	unanswerable := category != shop.CategoryShop && form.Bool(hopeless) && !g.c.ORO
+	unanswerable := category != shop.CategoryShop && form.Bool(hopeless) && !g.c.ORO && !g.c.Plain
 	for try := range tries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		r := catalogue.NewRandom(g.c.Seed, "problem", g.c.Label, category, band, strconv.Itoa(number), strconv.Itoa(try))
-		m, err := g.attempt(ctx, r, category, band, unanswerable, try < crowdTries, try < tries*3/4)
+		m, err := g.attempt(ctx, r, category, band, unanswerable, try < crowdTries && !g.c.Plain, try < tries*3/4 && !g.c.Plain)
 		if err != nil {
 			return nil, err
 		}
@@ -271,6 +274,9 @@ func (g *generator) attempt(ctx context.Context, r *catalogue.Random, category, 
 	var id [16]byte
 	r.Bytes(id[:])
 	p.ProblemID, p.Query, p.Unanswerable = uuidOf(id[:]), words(r, category, items, p.Voucher), unanswerable
+	if g.c.Plain && category == shop.CategoryProduct {
+		p.Query = plainQuery(items[0])
+	}
 	m := &Made{Reading: Reading{Category: category, Voucher: p.Voucher}}
 	for i, it := range items {
 		blank := it.want
@@ -398,7 +404,11 @@ func (g *generator) describe(ctx context.Context, r *catalogue.Random, p *shop.P
 		return it, nil, nil
 	}
 	const least = 3 // demands
-	for i, d := range demands(r, p, known, priced) {
+	asked := demands(r, p, known, priced)
+	if g.c.Plain {
+		it.head, asked = plainHead(it), plainDemands(r, p, priced)
+	}
+	for i, d := range asked {
 		d.add(&it.want)
 		it.said = append(it.said, d.words)
 		if i+1 < least {

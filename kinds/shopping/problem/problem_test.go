@@ -443,3 +443,48 @@ func FuzzReadSuite(f *testing.F) {
 		}
 	})
 }
+
+// Plain wishes are in the catalogue's words, exclude nothing, and comparing words
+// solves most of them: what a small model is to learn has to be learnable.
+func TestPlainWishes(t *testing.T) {
+	x, err := demoIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Index: x, Encoder: encode.Ngram{}, NoVectors: true, Seed: 5, Counts: Counts{shop.CategoryProduct: {Easy: 40}}, Plain: true}
+	made, err := Make(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &generator{c: c}
+	solved := 0
+	for _, m := range made {
+		it := m.Problem.Reward.Items[0]
+		if m.Problem.Unanswerable || len(it.Exclude) > 0 || !strings.HasPrefix(m.Problem.Query, "I am looking for this: ") {
+			t.Errorf("%q excludes %v, unanswerable %v", m.Problem.Query, it.Exclude, m.Problem.Unanswerable)
+		}
+		for _, a := range it.Attributes {
+			for k, v := range a {
+				if k != "brand" && !strings.Contains(m.Problem.Query, k+": "+v[0]) {
+					t.Errorf("%q does not say %s: %s", m.Problem.Query, k, v[0])
+				}
+			}
+		}
+		p, err := x.Product(t.Context(), it.ProductID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.TrimSuffix(strings.TrimPrefix(m.Problem.Query, "I am looking for this: "), ".")
+		head, rest, _ := strings.Cut(said, ", ")
+		lucky, err := g.guessed(t.Context(), []item{{p: p, want: it, head: head, said: strings.Split(rest, ", ")}}, shop.CategoryProduct)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lucky {
+			solved++
+		}
+	}
+	if solved < 28 {
+		t.Errorf("comparing words solves %d of 40, want at least 28", solved)
+	}
+}
