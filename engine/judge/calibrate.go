@@ -39,7 +39,7 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 		Labelled
 		OK *bool `json:"support_ok"`
 	}
-	return readLines(r, func(l *line) (Labelled, error) {
+	return ReadLines(r, func(l *line) (Labelled, error) {
 		switch {
 		case l.OK == nil:
 			return l.Labelled, errors.New("support_ok is missing")
@@ -51,8 +51,9 @@ func ReadCases(r io.Reader) ([]Labelled, error) {
 	}, func(l Labelled) string { return l.ID })
 }
 
-// readLines reads a case a line: L is the form of a line, take checks it, id names a case.
-func readLines[L, C any](r io.Reader, take func(*L) (C, error), id func(C) string) ([]C, error) {
+// ReadLines reads a case a line: L is the form of a line, take checks it, id names a
+// case. Errors name the line; unknown fields and an id given twice are refused.
+func ReadLines[L, C any](r io.Reader, take func(*L) (C, error), id func(C) string) ([]C, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)
 	var out []C
@@ -214,33 +215,44 @@ type Wrong struct {
 // nil. It stops early only with ctx or an empty budget.
 func (j *Judge) Calibrate(ctx context.Context, cases []Labelled, told func(done, total int)) (*Calibration, error) {
 	c := &Calibration{Prompt: SupportPrompt().ID(), Model: strings.Join(j.models(), ","), Scorer: SupportScorer(j.models(), j.cfg.Panel)}
-	err := tally(c, cases, told, func(l Labelled) (given, error) {
-		v, err := j.Support(ctx, l.SupportCase)
-		return given{l.ID, l.Class, l.SupportOK, v.SupportOK, v.Rationale}, err
+	return c, j.measure(c, func() error {
+		return tally(c, cases, told, func(l Labelled) (Given, error) {
+			v, err := j.Support(ctx, l.SupportCase)
+			return Given{l.ID, l.Class, l.SupportOK, v.SupportOK, v.Rationale}, err
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.CostMicros = int64(j.cfg.Session.Spent())
-	return c, nil
 }
 
-// given is a case with its label and what the judge made of it.
-type given struct {
-	id, class   string
-	label, said bool
-	why         string
+// Measure is Calibrate for a prompt of the caller's: ask judges a case by j, in order.
+func Measure[C any](j *Judge, kind string, p Prompt, cases []C, told func(done, total int), ask func(C) (Given, error)) (*Calibration, error) {
+	models := strings.Join(j.models(), ",")
+	c := &Calibration{Prompt: p.ID(), Model: models, Scorer: Scorer(kind, p, models)}
+	return c, j.measure(c, func() error { return tally(c, cases, told, ask) })
+}
+
+// measure is sum, and what it cost.
+func (j *Judge) measure(c *Calibration, sum func() error) error {
+	err := sum()
+	c.CostMicros = int64(j.cfg.Session.Spent())
+	return err
+}
+
+// Given is a case with its label and what the judge made of it.
+type Given struct {
+	ID, Class   string
+	Label, Said bool
+	Why         string // the judge's rationale
 }
 
 // tally asks for every case and sums into c. told is as Calibrate's.
-func tally[C any](c *Calibration, cases []C, told func(done, total int), ask func(C) (given, error)) error {
+func tally[C any](c *Calibration, cases []C, told func(done, total int), ask func(C) (Given, error)) error {
 	c.Cases, c.Wrong, c.FalseAccept, c.Negatives = len(cases), []Wrong{}, map[string]float64{}, map[string]int{}
 	var yes, no int
 	accepted := map[string]int{}
 	down := 0 // cases in a row that the provider spoilt
 	for i, l := range cases {
 		g, err := ask(l)
-		w := Wrong{ID: g.id, Class: g.class, Label: g.label, Rationale: g.why}
+		w := Wrong{ID: g.ID, Class: g.Class, Label: g.Label, Rationale: g.Why}
 		switch {
 		case errors.Is(err, ErrNoVerdict), errors.Is(err, ErrInput):
 			// A provider that is down is not asked for each of hundreds of cases.
@@ -255,25 +267,25 @@ func tally[C any](c *Calibration, cases []C, told func(done, total int), ask fun
 		default:
 			down = 0
 			c.Judged++
-			if g.label {
+			if g.Label {
 				yes++
 			} else {
 				no++
-				c.Negatives[g.class]++
-				if g.said {
-					accepted[g.class]++
+				c.Negatives[g.Class]++
+				if g.Said {
+					accepted[g.Class]++
 				}
 			}
 			switch {
-			case g.said == g.label:
+			case g.Said == g.Label:
 				c.Agree++
-			case g.said:
+			case g.Said:
 				c.FalseAccepts++
 			default:
 				c.FalseRejects++
 			}
-			if g.said != g.label {
-				w.Verdict = &g.said
+			if g.Said != g.Label {
+				w.Verdict = &g.Said
 				c.Wrong = append(c.Wrong, w)
 			}
 		}
@@ -301,9 +313,8 @@ func rate(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
+// shippedCases are the labelled cases that come with agon. Some try to talk the judge
+// over.
+//
 //go:embed cases/support.jsonl
 var shippedCases string
-
-// ShippedCases are the labelled cases that come with agon. Some try to talk
-// the judge over.
-func ShippedCases() ([]Labelled, error) { return ReadCases(strings.NewReader(shippedCases)) }

@@ -25,7 +25,7 @@ const (
 
 // ReadPairs is ReadCases for comparisons.
 func ReadPairs(r io.Reader) ([]LabelledPair, error) {
-	return readLines(r, func(l *LabelledPair) (LabelledPair, error) {
+	return ReadLines(r, func(l *LabelledPair) (LabelledPair, error) {
 		switch {
 		case l.Better != BetterAnswer && l.Better != BetterReference:
 			return *l, errors.New(`better: want "answer" or "reference"`)
@@ -50,24 +50,21 @@ type Position struct {
 // goes to whom none is due, and the case is a false accept or a false reject.
 func (j *Judge) CalibratePairs(ctx context.Context, cases []LabelledPair, told func(done, total int)) (*Calibration, error) {
 	c := &Calibration{Prompt: PairwisePrompt().ID(), Model: strings.Join(j.models(), ","), Scorer: PairwiseScorer(j.models())}
-	err := c.pairs(cases, told, func(p PairCase) (PairVerdict, error) { return j.Pairwise(ctx, p) })
-	if err != nil {
-		return nil, err
-	}
-	c.CostMicros = int64(j.cfg.Session.Spent())
-	return c, nil
+	return c, j.measure(c, func() error {
+		return c.pairs(cases, told, func(p PairCase) (PairVerdict, error) { return j.Pairwise(ctx, p) })
+	})
 }
 
 func (c *Calibration) pairs(cases []LabelledPair, told func(done, total int), compare func(PairCase) (PairVerdict, error)) error {
 	flipped, first := 0, 0
-	err := tally(c, cases, told, func(l LabelledPair) (given, error) {
+	err := tally(c, cases, told, func(l LabelledPair) (Given, error) {
 		v, err := compare(l.PairCase)
-		g := given{id: l.ID, class: l.Class, label: l.Better == BetterAnswer, why: v.Rationales[0]}
+		g := Given{ID: l.ID, Class: l.Class, Label: l.Better == BetterAnswer, Why: v.Rationales[0]}
 		if err != nil {
 			return g, err
 		}
-		if g.said = v.Wins == 2; !g.label {
-			g.said = v.Wins > 0
+		if g.Said = v.Wins == 2; !g.Label {
+			g.Said = v.Wins > 0
 		}
 		if v.Wins == 1 {
 			flipped++
@@ -81,6 +78,3 @@ func (c *Calibration) pairs(cases []LabelledPair, told func(done, total int), co
 
 //go:embed cases/pairwise.jsonl
 var shippedPairs string
-
-// ShippedPairs are the labelled comparisons that come with agon.
-func ShippedPairs() ([]LabelledPair, error) { return ReadPairs(strings.NewReader(shippedPairs)) }

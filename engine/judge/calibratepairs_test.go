@@ -11,7 +11,7 @@ import (
 
 // The comparisons that ship are many, in classes that each have enough of both labels.
 func TestShippedPairs(t *testing.T) {
-	cases, err := ShippedPairs()
+	cases, err := ReadPairs(strings.NewReader(shippedPairs))
 	if err != nil || len(cases) < 300 {
 		t.Fatalf("%d cases %v", len(cases), err)
 	}
@@ -37,7 +37,7 @@ func TestShippedPairs(t *testing.T) {
 // A judge that reads the labels passes; one that prefers a position, or the longer
 // answer, or whatever asks for it, is below the gate, and the report says which it was.
 func TestCalibratePairs(t *testing.T) {
-	cases, err := ShippedPairs()
+	cases, err := ReadPairs(strings.NewReader(shippedPairs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +132,11 @@ content = '{"rationale": "r", "preferred_position": "first"}'
 
 // The comparison of words is measured like a judge, says what it is, and never passes.
 func TestCalibrateLexical(t *testing.T) {
-	pairs, err := ShippedPairs()
+	pairs, err := ReadPairs(strings.NewReader(shippedPairs))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases, err := ShippedCases()
+	cases, err := ReadCases(strings.NewReader(shippedCases))
 	if err != nil {
 		t.Fatal(err)
 	}

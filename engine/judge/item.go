@@ -27,6 +27,11 @@ func CriterionPrompt() Prompt {
 	return Prompt{Name: "criterion", Version: 1, System: criterionText, MaxTokens: 1024}
 }
 
+// ItemScorer is SupportScorer for p, which is CorrectPrompt or CriterionPrompt.
+func ItemScorer(p Prompt, models []string) string {
+	return Scorer("item", p, strings.Join(models, ","))
+}
+
 // ItemCase is an answer to a benchmark's question, and what is wanted of it.
 type ItemCase struct {
 	Question string `json:"question"`

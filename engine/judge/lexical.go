@@ -78,9 +78,9 @@ func PairLexically(c PairCase) PairVerdict {
 // CalibrateLexical measures the comparison of words.
 func CalibrateLexical(cases []Labelled) (*Calibration, error) {
 	c := &Calibration{Prompt: SupportPrompt().ID(), Scorer: LexicalSupport, Demo: true}
-	return c, tally(c, cases, nil, func(l Labelled) (given, error) {
+	return c, tally(c, cases, nil, func(l Labelled) (Given, error) {
 		v := Lexically(l.SupportCase)
-		return given{l.ID, l.Class, l.SupportOK, v.SupportOK, v.Rationale}, nil
+		return Given{l.ID, l.Class, l.SupportOK, v.SupportOK, v.Rationale}, nil
 	})
 }
 
@@ -88,6 +88,15 @@ func CalibrateLexical(cases []Labelled) (*Calibration, error) {
 func CalibrateLexicalPairs(cases []LabelledPair) (*Calibration, error) {
 	c := &Calibration{Prompt: PairwisePrompt().ID(), Scorer: LexicalPairs, Demo: true}
 	return c, c.pairs(cases, nil, func(p PairCase) (PairVerdict, error) { return PairLexically(p), nil })
+}
+
+// CalibrateLexicalItems is CalibrateLexical for answers to items of benchmarks.
+func CalibrateLexicalItems(p Prompt, cases []LabelledItem) (*Calibration, error) {
+	c := &Calibration{Prompt: p.ID(), Scorer: LexicalItems, Demo: true}
+	return c, tally(c, cases, nil, func(l LabelledItem) (Given, error) {
+		v := ItemLexically(l.ItemCase)
+		return Given{l.ID, l.Class, l.Holds, v.Holds, v.Why}, nil
+	})
 }
 
 var stopWords = func() map[string]bool {

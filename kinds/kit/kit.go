@@ -22,6 +22,7 @@ import (
 	"github.com/agon-arena/agon/corpus"
 	"github.com/agon-arena/agon/engine/environment"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
@@ -111,6 +112,10 @@ type Kit struct {
 	// Judge is what the judges of a run of so many tasks may ask of a platform's
 	// gateway where the arena does not say; nil: they ask no model.
 	Judge func(tasks int) *agon.Judging
+
+	// Exams are labelled cases for prompts of the kind's own judges, for `agon judge
+	// calibrate`, besides those that every binary has (judge.Exams).
+	Exams []judge.Exam
 
 	// Demo is the arena that `agon up` opens without a file, on a subnet of its
 	// own. Samples are entered there, in this order; Enter does it where entering
@@ -337,6 +342,15 @@ func (l List) Incentives() map[string]incentive.Rule {
 		maps.Copy(m, k.Incentives)
 	}
 	return m
+}
+
+// Exams returns what judges can be measured by: the engine's own, then the kinds'.
+func (l List) Exams() []judge.Exam {
+	out := judge.Exams()
+	for _, k := range l {
+		out = append(out, k.Exams...)
+	}
+	return out
 }
 
 // Finals returns the final calls of the kinds that have one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,7 @@ import (
 type JudgeCalibrateOptions struct {
 	Common
 	File   string // cases, one JSON object a line; "" = those that ship with agon
-	Prompt string // what is measured: "support" or "pairwise"
+	Prompt string // what is measured: the name of one of Judges.Exams
 	Model  string // names between commas; "" = AGON_JUDGE_MODEL, or the gateway's first
 	Panel  int    // how many of them give a verdict of each case
 	Gate   float64
@@ -41,18 +42,18 @@ func (a *App) judgeCalibrateCmd(j Judges) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [FILE]",
 		Short: "Compare a judge with labels: agreement, false accepts, false rejects",
-		Long: `Judge labelled cases with the prompt in use and compare. FILE has one JSON object a
-line: {id, claim, reference: {verdict, justification}, answer: {verdict, justification,
-citations}, support_ok}; without it the cases that ship with agon are judged, some of which
-try to talk the judge over. --prompt pairwise compares two answers, in both orders, as arenas
-of queries do: {id, query, answer: {answer_text, validated_citations}, reference: {the same},
-better: "answer" or "reference"}; a case whose orders disagree is wrong, and position says how
-many do (flipped) and how often the first answer is preferred (first). A case without a verdict counts as neither. kappa is Cohen's:
-agreement beyond what chance gives; ci is its 95 % interval. false_accept has the rate of
-false accepts for each class of case. The result is kept in the data directory (--data):
-an arena of that server decides seats by a judge only if its last calibration passes the
-arena's gate. Without a configured model words are compared, as in demos (demo: true): that is
-not kept and passes no gate.
+		Long: `Judge labelled cases and compare. A judge is measured by its prompt (--prompt); without FILE
+on the cases that ship with agon, some of which try to talk the judge over. FILE has one JSON
+object a line:
+
+` + examForms(j.Exams) + `
+--prompt pairwise asks in both orders, as arenas of queries do: a case whose orders disagree is
+wrong, and position says how many do (flipped) and how often the first answer is preferred
+(first). A case without a verdict counts as neither right nor wrong. kappa is Cohen's: agreement
+beyond what chance gives; ci is its 95 % interval. false_accept has the rate of false accepts
+for each class of case. The result is kept in the data directory (--data): an arena of that
+server decides seats by a judge only if its last calibration passes the arena's gate. Without a
+configured model words are compared, as in demos (demo: true): that is not kept and passes no gate.
 JSON: {prompt, model, scorer, cases, judged, failed, agree, false_accepts, false_rejects, agreement,
 kappa, ci, false_accept, negatives, false_accept_rate, false_reject_rate, position: {flipped,
 first}, gate, passed, why, cost_micros, demo, kept, wrong}.
@@ -70,10 +71,10 @@ below the gate, 9 none got a verdict.`,
 			if len(args) > 0 {
 				o.File = args[0]
 			}
-			if p := judge.PairwisePrompt().Name; o.Prompt != p && o.Prompt != judge.SupportPrompt().Name {
-				return output.Usage("prompt", "give support or pairwise", "--prompt %q: no judge has such a prompt", o.Prompt)
-			} else if o.Prompt == p && o.Panel > 1 {
-				return output.Usage("panel", "leave it out", "--panel %d: comparisons have no panel", o.Panel)
+			if i := slices.IndexFunc(j.Exams, func(x judge.Exam) bool { return x.Prompt.Name == o.Prompt }); i < 0 {
+				return output.Usage("prompt", "give one of "+strings.Join(examNames(j.Exams), ", "), "--prompt %q: no judge has such a prompt", o.Prompt)
+			} else if o.Panel > 1 && !j.Exams[i].Votes {
+				return output.Usage("panel", "leave it out", "--panel %d: judges with prompt %s have no panel", o.Panel, o.Prompt)
 			}
 			if o.Panel < 0 || o.Panel > 9 {
 				return output.Usage("panel", "give 0 to 9", "--panel %d: out of range", o.Panel)
@@ -106,12 +107,29 @@ below the gate, 9 none got a verdict.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.Prompt, "prompt", judge.SupportPrompt().Name, "measure this `prompt`: support of verdicts, or pairwise comparison of answers")
+	cmd.Flags().StringVar(&o.Prompt, "prompt", judge.SupportPrompt().Name, "measure judges with this `prompt`: "+strings.Join(examNames(j.Exams), ", "))
 	cmd.Flags().StringVar(&o.Model, "model", "", "judge with this `model`; of several between commas each stands in for the one before (default AGON_JUDGE_MODEL, or the gateway's first)")
 	cmd.Flags().IntVar(&o.Panel, "panel", 0, "let this `many` of the models judge each case, and the most votes count")
 	cmd.Flags().Float64Var(&o.Gate, "gate", judge.GateKappa, "the `kappa` that the lower end of the interval must reach")
 	cmd.Flags().Float64Var(&budget, "budget", 0.5, "spend at most this many `dollars`")
 	return cmd
+}
+
+func examNames(list []judge.Exam) []string {
+	out := make([]string, 0, len(list))
+	for _, x := range list {
+		out = append(out, x.Prompt.Name)
+	}
+	return out
+}
+
+// examForms has a line for each exam: its prompt, and what a case looks like.
+func examForms(list []judge.Exam) string {
+	var b strings.Builder
+	for _, x := range list {
+		fmt.Fprintf(&b, "  %-10s %s\n", x.Prompt.Name, x.Form)
+	}
+	return b.String()
 }
 
 func calibrationHuman(h *output.Human, c *judge.Calibration) {

@@ -155,6 +155,8 @@ type Judges struct {
 	Replay func(context.Context, ReplayOptions) ([]agon.Score, error)
 	// Pair returns how a kind compares two scores of a task; nil: by their values.
 	Pair func(kind string) func(numbers map[string]float64, challenger, incumbent agon.Score, baseline bool) incentive.Pair
+	// Exams are what judges can be measured by, one for each prompt.
+	Exams []judge.Exam
 	// Calibrate measures a judge on labelled cases.
 	Calibrate func(context.Context, JudgeCalibrateOptions) (*judge.Calibration, error)
 	// Rescore judges an arena's stored plays by another judge.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -21,13 +23,21 @@ import (
 // for one, as `agon try` plays with it: the comparison of words, which is not kept.
 func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 	o := kits.Options(c.Common, "")
-	m, err := measuringOf(c)
+	exams := kits.Exams()
+	i := slices.IndexFunc(exams, func(x judge.Exam) bool { return x.Prompt.Name == c.Prompt })
+	if i < 0 {
+		return nil, fmt.Errorf("no exam for prompt %q", c.Prompt) // the command has checked it
+	}
+	sheet, set, err := sheetOf(exams[i], c.File)
 	if err != nil {
 		return nil, err
 	}
 	if kit.NoModel(o, "a judge") != nil && o.Getenv("AGON_LLM_CASSETTE") == "" {
 		o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): words are compared in a model's place, as in demos; this opens no arena")
-		got, err := m.lexically()
+		if sheet.Lexically == nil {
+			return nil, kit.NoModel(o, "a judge")
+		}
+		got, err := sheet.Lexically()
 		if err == nil {
 			got.Judge(c.Gate, judge.GateFalseAccept)
 		}
@@ -55,7 +65,7 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 		return nil, err
 	}
 	defer s.Close()
-	got, err := m.by(ctx, j, func(done, total int) {
+	got, err := sheet.By(ctx, j, func(done, total int) {
 		if done%20 == 0 || done == total {
 			o.Sayf("%d of %d cases", done, total)
 		}
@@ -71,51 +81,30 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 	if !got.Kept {
 		return got, nil
 	}
-	r := judge.Record{At: time.Now().UTC(), Set: m.set, Calibration: *got}
+	r := judge.Record{At: time.Now().UTC(), Set: set, Calibration: *got}
 	if err := kit.Gauges(o.Data).Add(r); err != nil {
 		return nil, err
 	}
 	return got, nil
 }
 
-// measuring is a set of labelled cases, and how a judge is measured on it.
-type measuring struct {
-	set       string
-	by        func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error)
-	lexically func() (*judge.Calibration, error)
-}
-
-// measuringOf reads the cases of a prompt.
-func measuringOf(c cli.JudgeCalibrateOptions) (m measuring, err error) {
-	if c.Prompt == judge.PairwisePrompt().Name {
-		cases, set, err := casesOf(c.File, judge.ShippedPairs, judge.ReadPairs)
-		return measuring{set, func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error) {
-			return j.CalibratePairs(ctx, cases, told)
-		}, func() (*judge.Calibration, error) { return judge.CalibrateLexicalPairs(cases) }}, err
-	}
-	cases, set, err := casesOf(c.File, judge.ShippedCases, judge.ReadCases)
-	return measuring{set, func(ctx context.Context, j *judge.Judge, told func(done, total int)) (*judge.Calibration, error) {
-		return j.Calibrate(ctx, cases, told)
-	}, func() (*judge.Calibration, error) { return judge.CalibrateLexical(cases) }}, err
-}
-
-// casesOf are those of a file, or those that come with agon; set names them.
-func casesOf[C any](file string, shipped func() ([]C, error), read func(io.Reader) ([]C, error)) (cases []C, set string, err error) {
+// sheetOf reads a file of cases, or those that come with agon; set names them.
+func sheetOf(x judge.Exam, file string) (s judge.Sheet, set string, err error) {
 	if file == "" {
-		cases, err = shipped()
-		return cases, judge.SetShipped, err
+		s, err = x.Read(strings.NewReader(x.Shipped))
+		return s, judge.SetShipped, err
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, "", &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
+		return s, "", &agon.Error{Code: "not_found", Status: 404, Field: "file", Message: err.Error()}
 	}
 	h := sha256.New()
-	cases, err = read(io.TeeReader(f, h))
+	s, err = x.Read(io.TeeReader(f, h))
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return nil, "", &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
+		return s, "", &agon.Error{Code: "bad_cases", Status: 422, Field: "file", Message: err.Error(), Mend: "agon judge calibrate --help shows the form"}
 	}
-	return cases, agon.DigestPrefix + hex.EncodeToString(h.Sum(nil)), nil
+	return s, agon.DigestPrefix + hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -28,7 +28,7 @@ import (
 // says makes its verdict of a label and of how many were asked before.
 func labelled(t *testing.T, says func(l judge.Labelled, n int) bool) *httptest.Server {
 	t.Helper()
-	cases, err := judge.ShippedCases()
+	cases, err := judge.ReadCases(strings.NewReader(judge.Exams()[0].Shipped))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestJudgeGate(t *testing.T) {
 		}
 	}
 
-	cases, err := judge.ShippedCases()
+	cases, err := judge.ReadCases(strings.NewReader(judge.Exams()[0].Shipped))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestJudgeGate(t *testing.T) {
 		}
 	}
 	shows(false, "its judge was never measured", 0)
-	for _, prompt := range []string{"support", "pairwise"} { // without a model: measured, labelled, and worth nothing
+	for _, prompt := range []string{"support", "pairwise", "correct", "criterion"} { // without a model: measured, labelled, and worth nothing
 		var c judge.Calibration
 		if code := agon(&c, "judge", "calibrate", "--prompt", prompt, "--data", data); code != cli.CodeRefused || !c.Demo || c.Kept || c.Passed || c.Judged < 300 {
 			t.Errorf("%s: exit code %d, demo %v, kept %v, passed %v, judged %d", prompt, code, c.Demo, c.Kept, c.Passed, c.Judged)

@@ -167,6 +167,7 @@ func Services(kits kit.List) cli.Services {
 			Rejudge: func(ctx context.Context, c cli.RejudgeOptions) ([]agon.Score, error) { return rejudge(ctx, kits, c) },
 			Replay:  func(ctx context.Context, c cli.ReplayOptions) ([]agon.Score, error) { return replay(ctx, kits, c) },
 			Pair:    pairOf(kit.Options{Kits: kits}),
+			Exams:   kits.Exams(),
 			Calibrate: func(ctx context.Context, c cli.JudgeCalibrateOptions) (*judge.Calibration, error) {
 				return calibrate(ctx, kits, c)
 			},

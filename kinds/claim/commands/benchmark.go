@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/internal/plain"
@@ -48,8 +49,9 @@ type BenchmarkReport struct {
 	Source    string          `json:"source_batch_id"`
 	Script    agon.Digest     `json:"script"` // of the tree that was played
 	Judge     string          `json:"judge"`
-	State     string          `json:"state"` // completed, partial_success or failed
-	Mean      float64         `json:"mean"`  // over all items, failed ones as 0
+	Measured  string          `json:"judge_measured"` // how its judge did on labelled cases, in a sentence
+	State     string          `json:"state"`          // completed, partial_success or failed
+	Mean      float64         `json:"mean"`           // over all items, failed ones as 0
 	Completed int             `json:"completed"`
 	Failed    int             `json:"failed"`
 	Cost      agon.Micros     `json:"cost_micros"` // of the script's calls
@@ -81,8 +83,8 @@ FILE has a JSON object on each line: {"question", "answer"}, graded right or wro
 of what is met. Twenty items are asked, the same in each run of a version; --all asks all.
 Answers are graded by AGON_JUDGE_MODEL; without a model key words are compared in its place.
 
-JSON: {suite, dataset_version, scoring_version, run_id, backing_batch_id, state, mean,
-completed, failed, cost_micros, items: [{item, task_id, state, score, reason}]}.
+JSON: {suite, dataset_version, scoring_version, run_id, backing_batch_id, judge,
+judge_measured, state, mean, completed, failed, cost_micros, items: [{item, task_id, state, score, reason}]}.
 Exit codes: 0 all answered, 3 some failed, 7 all failed.`,
 		Example: "  agon claim benchmark deepsearchqa.jsonl agent.py\n  agon claim benchmark draco.jsonl --arena queries --suite draco --dataset-version 2026-05",
 		Args:    cli.Args(1, 2, "a benchmark's file, and a script"),
@@ -134,6 +136,7 @@ func benchmarkHuman(h *output.Human, r *BenchmarkReport) {
 	}
 	h.Table([]output.Column{{Title: "item", Right: true}, {Title: "state"}, {Title: "score", Right: true}, {Title: "why"}}, rows)
 	h.Line("%s: mean %.3f of %d items, %d of them failed (%s, judged by %s)", plain.Line(r.Suite), r.Mean, len(r.Items), r.Failed, r.Scoring, r.Judge)
+	h.Line("%s", r.Measured)
 }
 
 // playBenchmark reads the benchmark and the script, and plays it.
@@ -232,17 +235,21 @@ func runBenchmark(ctx context.Context, o kit.Options, in benchmarkOptions, items
 	if err != nil {
 		return nil, err
 	}
-	var judge play.ItemJudge
+	var grader play.ItemJudge
 	if p := o.Parts(root); p.Keyed {
-		judge = play.ModelItems{ModelJudge: play.ModelJudge{Models: p.Judges}}
+		grader = play.ModelItems{ModelJudge: play.ModelJudge{Models: p.Judges}}
 	}
-	k := play.NewBench(play.QueryConfig{Rootfs: root}, judge, byKey)
+	k := play.NewBench(play.QueryConfig{Rootfs: root}, grader, byKey)
 	p, err := kit.NewPlayer(ctx, o, d, root, map[string]kind.Kind{k.Name(): k}, blobs, filepath.Join(work, "trees"))
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	r := &BenchmarkReport{Suite: in.suite, Version: in.version, Scoring: scoring, Run: ids.Run, Batch: ids.Batch, Source: source, Script: script, Judge: k.Scorer(), Items: []BenchmarkItem{}}
+	measured, err := judgeMeasured(o.Data, k)
+	if err != nil {
+		return nil, err
+	}
+	r := &BenchmarkReport{Measured: measured, Suite: in.suite, Version: in.version, Scoring: scoring, Run: ids.Run, Batch: ids.Batch, Source: source, Script: script, Judge: k.Scorer(), Items: []BenchmarkItem{}}
 	var scores []float64
 	for i, t := range tasks {
 		o.Sayf("item %d of %d", i+1, len(tasks))
@@ -260,6 +267,25 @@ func runBenchmark(ctx context.Context, o kit.Options, in benchmarkOptions, items
 	r.Completed, r.Failed = len(scores), len(tasks)-len(scores)
 	r.Mean, r.State = query.BenchSum(scores, r.Failed)
 	return r, nil
+}
+
+// judgeMeasured says how the judge of a benchmark did on labelled cases.
+func judgeMeasured(data string, k *play.BenchKind) (string, error) {
+	own, prompt := k.Judged(), k.Prompt()
+	list, err := kit.Gauges(data).Records()
+	if err != nil {
+		return "", err
+	}
+	for _, r := range list {
+		if r.Scorer == own {
+			_, why := r.Against(agon.Gate{Kappa: judge.GateKappa, FalseAccepts: judge.GateFalseAccept})
+			return fmt.Sprintf("Its judge agrees with the labels on %.1f %% of %d cases, kappa %.2f to %.2f: %s.", 100*r.Agreement, r.Judged, r.CI[0], r.CI[1], why), nil
+		}
+	}
+	if own == judge.LexicalItems {
+		return "Words were compared in a judge's place: the grades are for a demo only.", nil
+	}
+	return "Its judge was never measured: " + judge.Measuring(prompt.Name) + " does that.", nil
 }
 
 func putItem(ctx context.Context, blobs blob.Store, id string, x query.Item, budget agon.Micros) (agon.Digest, error) {

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/kinds/claim"
 	"github.com/agon-arena/agon/kinds/claim/commands"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -65,6 +67,9 @@ async def query(q: Query) -> Response:
 	if r.Suite != "bridges" || r.State != "partial_success" || r.Completed != 2 || r.Failed != 1 || len(r.Items) != 3 || r.Scoring != "correctness-v1" || !strings.Contains(r.Judge, "lexical") {
 		t.Fatalf("%+v", r)
 	}
+	if !strings.HasPrefix(r.Measured, "Words were compared") {
+		t.Errorf("without a judge: %q", r.Measured)
+	}
 	for i, want := range []float64{1, 0, 0} {
 		if x := r.Items[i]; x.Score != want || (x.State == "failed") != (i == 2) || x.Item != i || x.Reason == "" {
 			t.Errorf("item %d: %+v", i, x)
@@ -100,6 +105,19 @@ async def query(q: Query) -> Response:
 	if r.State != "completed" || r.Mean != 0.75 || r.Scoring != "weighted-rubric-v1" || r.Items[0].Reason != "1 of 3 criteria met" {
 		t.Errorf("%+v", r)
 	}
+	if r.Measured != "Its judge was never measured: agon judge calibrate --prompt criterion does that." {
+		t.Errorf("by a judge that nobody measured: %q", r.Measured)
+	}
+	// The report then says what a calibration of this judge with this prompt found.
+	for _, p := range []judge.Prompt{judge.CorrectPrompt(), judge.CriterionPrompt()} {
+		c := judge.Calibration{Prompt: p.ID(), Model: "m", Scorer: judge.ItemScorer(p, []string{"m"}), Cases: 420, Judged: 420, Agreement: 0.5}
+		if p.Name == judge.CriterionPrompt().Name {
+			c.Agreement, c.CI = 0.975, [2]float64{0.9, 0.96}
+		}
+		if err := kit.Gauges(dir).Add(judge.Record{At: time.Unix(1, 0), Set: judge.SetShipped, Calibration: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// The same of an arena's champion.
 	src, err := os.ReadFile(script)
 	if err != nil {
@@ -116,7 +134,7 @@ async def query(q: Query) -> Response:
 		}
 	}))
 	defer arenas.Close()
-	if r, _ := benchmark(t, cli.CodeOK, rubric, "--arena", "queries", "--url", arenas.URL, "--data", dir); r.Mean != 0.75 || r.Source != "sub-1" {
+	if r, _ := benchmark(t, cli.CodeOK, rubric, "--arena", "queries", "--url", arenas.URL, "--data", dir); r.Mean != 0.75 || r.Source != "sub-1" || r.Measured != "Its judge agrees with the labels on 97.5 % of 420 cases, kappa 0.90 to 0.96: the gate is passed." {
 		t.Errorf("%+v", r)
 	}
 }

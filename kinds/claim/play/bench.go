@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/judge"
@@ -18,7 +17,8 @@ import (
 // ItemJudge grades an answer to a benchmark's question. An error means that it could
 // not say. Safe for concurrent use.
 type ItemJudge interface {
-	Version() string
+	// Version names the judge with a prompt, as scorers name it.
+	Version(p judge.Prompt) string
 	Policy() gateway.Policy
 	// Grade judges by p; open is as that of SupportJudge.
 	Grade(ctx context.Context, open func() (gateway.Session, error), p judge.Prompt, c judge.ItemCase) (judge.ItemVerdict, error)
@@ -28,9 +28,7 @@ type ItemJudge interface {
 type ModelItems struct{ ModelJudge }
 
 // Version implements ItemJudge.
-func (m ModelItems) Version() string {
-	return judge.Scorer("item", judge.CorrectPrompt(), strings.Join(m.Models, ","))
-}
+func (m ModelItems) Version(p judge.Prompt) string { return judge.ItemScorer(p, m.Models) }
 
 // Policy implements ItemJudge: a rubric has up to 200 criteria.
 func (m ModelItems) Policy() gateway.Policy {
@@ -50,7 +48,7 @@ func (m ModelItems) Grade(ctx context.Context, open func() (gateway.Session, err
 type LexicalItems struct{}
 
 // Version implements ItemJudge.
-func (LexicalItems) Version() string { return judge.LexicalItems }
+func (LexicalItems) Version(judge.Prompt) string { return judge.LexicalItems }
 
 // Policy implements ItemJudge: no session is ever opened.
 func (LexicalItems) Policy() gateway.Policy { return gateway.Policy{} }
@@ -71,7 +69,9 @@ const MetricGraded = "graded"
 type BenchKind struct {
 	*QueryKind
 	judge ItemJudge
-	items map[string]query.Item // by the key of the task
+	// prompt grades its items, which are all alike: right or wrong, or by criteria.
+	prompt judge.Prompt
+	items  map[string]query.Item // by the key of the task
 }
 
 // NewBench returns the kind of one benchmark. j nil means LexicalItems.
@@ -79,14 +79,26 @@ func NewBench(c QueryConfig, j ItemJudge, items map[string]query.Item) *BenchKin
 	if j == nil {
 		j = LexicalItems{}
 	}
-	return &BenchKind{NewQuery(c), j, items}
+	p := judge.CorrectPrompt()
+	for _, x := range items {
+		if x.Rubric != nil {
+			p = judge.CriterionPrompt()
+		}
+	}
+	return &BenchKind{NewQuery(c), j, p, items}
 }
 
 // Name returns BenchName.
 func (k *BenchKind) Name() string { return BenchName }
 
 // Scorer names the grading code and the judge.
-func (k *BenchKind) Scorer() string { return "query-benchmark-1+" + k.judge.Version() }
+func (k *BenchKind) Scorer() string { return "query-benchmark-1+" + k.Judged() }
+
+// Judged names the judge with its prompt, as its calibration does.
+func (k *BenchKind) Judged() string { return k.judge.Version(k.prompt) }
+
+// Prompt is what it grades by.
+func (k *BenchKind) Prompt() judge.Prompt { return k.prompt }
 
 // BenchFiles are the files of the task that asks a question.
 func BenchFiles(id string, x query.Item, budget agon.Micros) (map[string]string, error) {
@@ -136,11 +148,11 @@ func (k *BenchKind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec
 
 // grade is an answer's score and why: by all criteria where the item has a rubric.
 func (k *BenchKind) grade(ctx context.Context, open func() (gateway.Session, error), x query.Item, answer string) (float64, string, error) {
-	ask := func(p judge.Prompt, wanted string) (judge.ItemVerdict, error) {
-		return k.judge.Grade(ctx, open, p, judge.ItemCase{Question: x.Question, Wanted: wanted, Answer: answer})
+	ask := func(wanted string) (judge.ItemVerdict, error) {
+		return k.judge.Grade(ctx, open, k.prompt, judge.ItemCase{Question: x.Question, Wanted: wanted, Answer: answer})
 	}
 	if x.Rubric == nil {
-		v, err := ask(judge.CorrectPrompt(), x.Answer)
+		v, err := ask(x.Answer)
 		if err != nil {
 			return 0, "", err
 		}
@@ -153,7 +165,7 @@ func (k *BenchKind) grade(ctx context.Context, open func() (gateway.Session, err
 	met := 0
 	list := make([]query.Criterion, 0, len(x.Rubric))
 	for _, q := range x.Rubric {
-		v, err := ask(judge.CriterionPrompt(), q.Text)
+		v, err := ask(q.Text)
 		if err != nil {
 			return 0, "", fmt.Errorf("criterion %s: %w", plain.Short(q.ID, 100), err)
 		}
