@@ -21,6 +21,10 @@ type addOut struct {
 	C   string `json:"c,omitempty"`
 }
 
+type couplesIn struct {
+	List [][2]uint64 `json:"list"`
+}
+
 func testRegistry() *Registry {
 	return New(
 		Func("test.add", "a, b -> sum", func(in addIn) (addOut, error) {
@@ -30,6 +34,12 @@ func testRegistry() *Registry {
 			out := addOut{Sum: in.A, C: in.C}
 			if in.B != nil {
 				out.Sum += *in.B
+			}
+			return out, nil
+		}),
+		Func("test.couples", "", func(in couplesIn) (out addOut, err error) {
+			for _, c := range in.List {
+				out.Sum += c[0] + c[1]
 			}
 			return out, nil
 		}),
@@ -58,6 +68,12 @@ func TestRun(t *testing.T) {
 		"given twice":           {"test.add", `{"a":1,"a":2}`, `{"error":"input field \"a\" is given twice"}` + "\n", 1},
 		"missing":               {"test.add", `{"b":1}`, `{"error":"input field \"a\" is missing"}` + "\n", 1},
 		"null for a number":     {"test.add", `{"a":null}`, `{"error":"input field \"a\" is null"}` + "\n", 1},
+		"a couple":              {"test.couples", `{"list":[[1,2],[3,4]]}`, `{"sum":10}` + "\n", 0},
+		"half a couple":         {"test.couples", `{"list":[[1,2],[3]]}`, `{"error":"input field \"list\", item 1: want a list of 2 values"}` + "\n", 1},
+		"three of a couple":     {"test.couples", `{"list":[[1,2,3]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"null in a couple":      {"test.couples", `{"list":[[1,null]]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"null for a couple":     {"test.couples", `{"list":[null]}`, `{"error":"input field \"list\", item 0: want a list of 2 values"}` + "\n", 1},
+		"no list of couples":    {"test.couples", `{"list":4}`, `{"error":"input field \"list\": want a list"}` + "\n", 1},
 		"list":                  {"test.add", `[1]`, `{"error":"input is not a JSON object"}` + "\n", 1},
 		"null":                  {"test.any", `null`, `{"error":"input is not a JSON object"}` + "\n", 1},
 		"two objects":           {"test.add", `{"a":1}{"a":2}`, `{"error":"input has text after the object"}` + "\n", 1},
@@ -91,7 +107,7 @@ func TestUnknownRule(t *testing.T) {
 	if _, err := testRegistry().Run("nope", strings.NewReader("{}"), &out); !errors.Is(err, ErrUnknownRule) || out.Len() > 0 {
 		t.Errorf("%v, out %q", err, out.String())
 	}
-	if got := testRegistry().Rules(); len(got) != 2 || got[0] != "test.add" {
+	if got := testRegistry().Rules(); len(got) != 3 || got[0] != "test.add" {
 		t.Errorf("rules %v", got)
 	}
 }

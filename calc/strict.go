@@ -2,6 +2,7 @@ package calc
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,11 @@ func checkObject(line []byte, t reflect.Type) error {
 		if slices.Contains(required, key) && string(value) == "null" {
 			return fmt.Errorf("input field %q is null", key)
 		}
+		if ft := fieldType(t, key); ft != nil {
+			if err := checkArrays(value, ft); err != nil {
+				return fmt.Errorf("input field %q%w", key, err)
+			}
+		}
 	}
 	if _, err := d.Token(); err != nil {
 		return errors.New("input is not JSON")
@@ -73,6 +79,60 @@ func checkObject(line []byte, t reflect.Type) error {
 		}
 	}
 	return nil
+}
+
+// fieldType is the type of the field whose JSON name is key; nil: t has none.
+func fieldType(t reflect.Type, key string) reflect.Type {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			if in := fieldType(f.Type, key); in != nil {
+				return in
+			}
+		}
+		if name == key || name == "" && f.Name == key {
+			return f.Type
+		}
+	}
+	return nil
+}
+
+// checkArrays checks lists whose Go type has a fixed length, and lists of such:
+// encoding/json fills what is missing or null with zeros and drops what is too
+// much, and a result that is missing would count as one of 0. The error follows the
+// name of the field.
+func checkArrays(value json.RawMessage, t reflect.Type) error {
+	fixed := t.Kind() == reflect.Array
+	if !holdsArray(t) {
+		return nil
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(value, &list); err != nil || fixed && (len(list) != t.Len() || slices.ContainsFunc(list, isNull)) {
+		if fixed {
+			return fmt.Errorf(": want a list of %d values", t.Len())
+		}
+		return errors.New(": want a list")
+	}
+	for i, v := range list {
+		if err := checkArrays(v, t.Elem()); err != nil {
+			return fmt.Errorf(", item %d%w", i, err)
+		}
+	}
+	return nil
+}
+
+func isNull(v json.RawMessage) bool { return string(v) == "null" }
+
+// holdsArray: a value of t is a list of fixed length, or a list of such. A type
+// that reads itself, as digests do, checks itself.
+func holdsArray(t reflect.Type) bool {
+	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return false
+	}
+	return t.Kind() == reflect.Array || t.Kind() == reflect.Slice && holdsArray(t.Elem())
 }
 
 // fieldNames lists the JSON names of a struct, and those that must be there.

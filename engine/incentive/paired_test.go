@@ -189,6 +189,7 @@ func TestCalcPaired(t *testing.T) {
 	}
 	for _, in := range []string{
 		`{"alpha":0.01,"attempt":1,"pairs":[[1.5,0]]}`, `{"alpha":0.01,"attempt":0,"pairs":[]}`, `{"alpha":2,"attempt":1,"pairs":[]}`,
+		`{"alpha":0.01,"attempt":1,"pairs":[[1]]}`, `{"alpha":0.01,"attempt":1,"pairs":[[1,null]]}`, `{"alpha":0.01,"attempt":1,"pairs":[[1,0,0]]}`, `{"alpha":0.01,"attempt":1,"pairs":[null]}`,
 		`{"alpha":0.01,"attempt":1,"pairs":[],"max_pairs":3}`, `{"alpha":0.01,"attempt":1,"pairs":[],"min_gain":1}`,
 	} {
 		if got, bad = run("incentive.paired", in); bad != 1 {
