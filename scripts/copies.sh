@@ -2,7 +2,8 @@
 # Real boxes against luck: in each arena a sampling agent sits, and ENTRIES (20)
 # rewrites of it, which do the same and look like nothing known, try to take the
 # seat with COLDKEYS (5) coldkeys, at PAIRS (40) pairs each. None may.
-# Slow; not part of CI. KINDS names the kinds (claim shopping coding harbor research).
+# Slow; not part of CI. KINDS names the kinds (claim shopping coding harbor research pack). The
+# luck of packs is their model's: copies_model.py stands in for one that samples.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf 'copies: %s\n' "$*" >&2; }
@@ -10,10 +11,10 @@ die() { printf 'copies: %s\n' "$*" >&2; exit 1; }
 agon=${AGON_BIN:-$PWD/bin/agon}
 entries=${ENTRIES:-20} coldkeys=${COLDKEYS:-5} pairs=${PAIRS:-40}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/agon-copies.XXXXXX")
-pid=
+pid= model=
 finish() {
-	local code=$?
-	[ -z "$pid" ] || { kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true
+	local code=$? p
+	for p in $pid $model; do kill "$p" 2>/dev/null && wait "$p" 2>/dev/null || true; done
 	if [ $code = 0 ]; then rm -rf "$dir"; else say "failed; everything stands in $dir"; fi
 }
 trap finish EXIT
@@ -76,9 +77,39 @@ open(out, "w").write("\n".join(lines) + "\n")
 PY
 }
 
+# pack N FILE: a policy in words that no two packs share, all of one length: a shorter one
+# would be cheaper, which is better and no luck.
+pack() {
+	python3 - kinds/pack/data/samples/optimised/pack.json "$@" <<'PY'
+import json, random, sys
+doc, n, out = json.load(open(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
+r = random.Random(n)
+word = lambda: "".join(r.choice("bcdfghjklmnprstvz") + r.choice("aeiou") for _ in range(r.randint(1, 4)))
+text = "# Policy\n\n"
+while len(text) < 1500:
+    text += "%s.\n" % " ".join(word() for _ in range(9)).capitalize()
+doc["files"]["AGENTS.md"] = text[:1500]
+json.dump(doc, open(out, "w"))
+PY
+}
+
+# sampler: a model that samples answers from now on.
+sampler() {
+	python3 scripts/copies_model.py kinds/pack/data/samples/optimised/script.json "$dir/model.port" &
+	model=$!
+	until [ -s "$dir/model.port" ]; do
+		kill -0 $model || die "the model that samples ended"
+		sleep 0.1
+	done
+	AGON_LLM_BASE_URL=http://127.0.0.1:$(cat "$dir/model.port")/v1
+	export AGON_LLM_BASE_URL AGON_LLM_API_KEY=none AGON_LLM_MODEL=lucky AGON_LLM_PRICE_IN=250000 AGON_LLM_PRICE_OUT=2000000
+}
+
 play() {
 	local kind=$1 sample=$2 top=$dir/$1 netuid url id data=kinds/$1/data
 	[ -d "$data" ] || data=kinds/$1
+	local end=py
+	[ "$kind" != pack ] || end=json
 	mkdir -p "$top/wallets"
 	"$agon" arena new "$kind" "$top/copies.toml" >/dev/null
 	sed -i 's/^id = .*/id = "copies-'"$kind"'"/; s/^submissions_per_coldkey.*/submissions_per_coldkey = 0/; s/^max_pairs *=.*/max_pairs = '"$pairs"'/; s/^incentive = .*/incentive = "paired"/' "$top/copies.toml"
@@ -114,16 +145,16 @@ play() {
 			cp "$3" "$work/kernel/kernel.py"
 			"$agon" research submit-workspace --claim-id "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["claim"])' "$top/claim.json")" \
 				--repo-dir "$work" --wallet-name "$1" --wallet-hotkey "$2" -o json >"$top/entered.json"
-			"$agon" submission list --arena "copies-$kind" -o id | head -1
+			python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["id"])' "$top/entered.json"
 			return
 		fi
 		"$agon" submission submit "$3" --arena "copies-$kind" --wallet.name "$1" --wallet.hotkey "$2" -o id
 	}
 	make_agent() { # N FILE
-		if [ "$kind" = research ]; then kernel "$@"; else rewrite "$data/samples/$sample/agent.py" "$@"; fi
+		if [ "$kind" = research ]; then kernel "$@"; elif [ "$kind" = pack ]; then pack "$@"; else rewrite "$data/samples/$sample/agent.py" "$@"; fi
 	}
-	make_agent 0 "$top/champion.py"
-	id=$(enter champion default "$top/champion.py")
+	make_agent 0 "$top/champion.$end"
+	id=$(enter champion default "$top/champion.$end")
 	until [ "$("$agon" board "copies-$kind" -o json --jq '.champion // ""')" = "$id" ]; do
 		kill -0 $pid || die "$kind: agon up ended"
 		[ "$("$agon" submission view "$id" -o json --jq '.decision.outcome // ""')" != kept_seat ] || die "$kind: the agent that samples takes no empty seat: $("$agon" submission view "$id" -o json --jq .decision.sentence)"
@@ -131,8 +162,8 @@ play() {
 	done
 	say "$kind: $id sits"
 	for n in $(seq "$entries"); do
-		make_agent "$n" "$top/copy$n.py"
-		enter "cold$((n % coldkeys))" "hot$n" "$top/copy$n.py" >>"$top/ids"
+		make_agent "$n" "$top/copy$n.$end"
+		enter "cold$((n % coldkeys))" "hot$n" "$top/copy$n.$end" >>"$top/ids"
 	done
 	local left=$entries was=
 	while [ "$left" -gt 0 ]; do
@@ -166,6 +197,13 @@ for kind in ${KINDS:-claim shopping coding harbor}; do
 	coding) play coding repair small/bank-ledger small/lru-cache small/pagination small/semver ;;
 	research) play research kernel cpu/kernel ;;
 	harbor) play harbor solver basic/hello basic/distinct-words basic/totals ;;
-	*) die "$kind: want claim, shopping, coding, harbor or research: packs are texts, whose luck is their model" ;;
+	pack)
+		sampler
+		play pack optimised
+		kill "$model" && wait "$model" || true
+		model=
+		unset "${!AGON_LLM_@}"
+		;;
+	*) die "$kind: want claim, shopping, coding, harbor, research or pack" ;;
 	esac
 done
