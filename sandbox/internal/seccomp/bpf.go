@@ -3,7 +3,6 @@ package seccomp
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +37,7 @@ func jump(op uint16, k uint32, jt, jf uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: jt, Jf: jf}
 }
 
-// span is a run of allowed call numbers.
+// span is a run of call numbers.
 type span struct{ lo, hi uint32 }
 
 // Program returns the policy as classic BPF instructions.
@@ -54,15 +53,15 @@ func Program() []unix.SockFilter {
 	}
 	// clone without namespace flags
 	p = append(p,
-		jump(unix.BPF_JEQ, numbers["clone"], 0, 4),
+		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4),
 		load(offArgs),
 		jump(unix.BPF_JSET, newNamespaces, 0, 1),
 		ret(retEPERM),
 		ret(retAllow),
 	)
-	p = append(p, jump(unix.BPF_JEQ, numbers["clone3"], 0, 1), ret(retENOSYS))
+	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), ret(retENOSYS))
 	p = append(p,
-		jump(unix.BPF_JEQ, numbers["socketpair"], 0, 4),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 4),
 		load(offArgs),
 		jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 1),
 		ret(retAllow),
@@ -79,17 +78,13 @@ func Program() []unix.SockFilter {
 	// What the families of a kernel without them answer: programs then go on without, such as
 	// useradd without an audit log, which takes EPERM for an error.
 	sock = append(sock, ret(retNoFamily))
-	p = append(p, jump(unix.BPF_JEQ, numbers["socket"], 0, uint8(len(sock))))
+	p = append(p, jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, uint8(len(sock))))
 	p = append(p, sock...)
 	for _, r := range rules {
-		if nr, ok := numbers[r.call]; ok {
-			p = append(p, r.block(nr)...)
-		}
+		p = append(p, r.block(r.call)...)
 	}
 	for _, n := range denied {
-		if nr, ok := numbers[n]; ok {
-			p = append(p, jump(unix.BPF_JEQ, nr, 0, 1), ret(retEPERM))
-		}
+		p = append(p, jump(unix.BPF_JEQ, n, 0, 1), ret(retEPERM))
 	}
 	for _, s := range spans() {
 		p = append(p,
@@ -132,13 +127,8 @@ const miss = 255
 
 // spans merges the allowed numbers into runs, ascending.
 func spans() []span {
-	var nrs []uint32
-	for _, n := range allowed() {
-		nrs = append(nrs, numbers[n])
-	}
-	slices.Sort(nrs)
 	var out []span
-	for _, n := range nrs {
+	for _, n := range allowed() {
 		if l := len(out); l > 0 && out[l-1].hi+1 == n {
 			out[l-1].hi = n
 			continue

@@ -1,8 +1,8 @@
 // Package seccomp holds the one system-call policy of all boxes, as a BPF program
 // that bubblewrap or the first process of a box installs.
 //
-// It is an allow-list: every call that the tables know and denied does not
-// name. Calls newer than the tables answer ENOSYS, so that libraries fall back.
+// It is an allow-list: every call of known that denied does not name. Newer
+// calls answer ENOSYS, so that libraries fall back.
 package seccomp
 
 import (
@@ -13,31 +13,30 @@ import (
 
 // denied calls answer EPERM. Most need a capability that boxes lack anyway;
 // they are listed so that one kernel bug does not suffice.
-var denied = []string{
+var denied = append([]uint32{
 	// other processes' memory, descriptors and state
-	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd",
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	// namespaces and mounts
-	"unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount",
-	"fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "listmount", "statmount", "listns",
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_LISTMOUNT, unix.SYS_STATMOUNT, unix.SYS_LISTNS,
 	// handles and attributes that step over path permissions
-	"open_by_handle_at", "name_to_handle_at", "file_setattr", "file_getattr",
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FILE_SETATTR, unix.SYS_FILE_GETATTR,
 	// kernel keys: not namespaced
-	"add_key", "request_key", "keyctl",
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	// large kernel surfaces
-	"bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd",
-	"fanotify_init", "fanotify_mark", "vmsplice", "memfd_secret", "uprobe", "uretprobe", "remap_file_pages",
-	"modify_ldt", "set_thread_area", "get_thread_area", "personality", "map_shadow_stack",
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_USERFAULTFD,
+	unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK, unix.SYS_VMSPLICE, unix.SYS_MEMFD_SECRET, unix.SYS_REMAP_FILE_PAGES,
+	unix.SYS_PERSONALITY, unix.SYS_MAP_SHADOW_STACK,
 	// placement on the host's memory nodes
-	"mbind", "set_mempolicy", "set_mempolicy_home_node", "migrate_pages", "move_pages", "get_mempolicy",
+	unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_SET_MEMPOLICY_HOME_NODE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_GET_MEMPOLICY,
 	// the machine itself
-	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module",
-	"get_kernel_syms", "reboot", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "vhangup",
-	"iopl", "ioperm", "sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime",
-	"lsm_set_self_attr", "lsm_list_modules", "lsm_get_self_attr",
+	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
+	unix.SYS_LSM_SET_SELF_ATTR, unix.SYS_LSM_LIST_MODULES, unix.SYS_LSM_GET_SELF_ATTR,
 	// leftovers of old kernels
-	"_sysctl", "sysfs", "ustat", "uselib", "nfsservctl", "lookup_dcookie", "afs_syscall", "tuxcall", "security",
-	"vserver", "getpmsg", "putpmsg", "epoll_ctl_old", "epoll_wait_old",
-}
+	unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE,
+}, deniedHere...)
 
 // newNamespaces are the clone(2) flags that make namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -61,7 +60,7 @@ var socketKinds = []socketKind{
 // rule gives a verdict on a call whose arguments fit all of when. Calls that no
 // rule fits are decided as others are.
 type rule struct {
-	call    string
+	call    uint32
 	verdict uint32
 	when    []arg
 }
@@ -84,38 +83,39 @@ const (
 var rules = []rule{
 	// How much a socket holds is the namespace's choice (sandbox/netns): no cgroup
 	// charges what an unaccepted connection holds. Programs take it for a hint.
-	{"setsockopt", retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_SNDBUF}}},
-	{"setsockopt", retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_RCVBUF}}},
+	{unix.SYS_SETSOCKOPT, retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_SNDBUF}}},
+	{unix.SYS_SETSOCKOPT, retDone, []arg{{arg: 1, is: unix.SOL_SOCKET}, {arg: 2, is: unix.SO_RCVBUF}}},
 	// A limit of 1 byte keeps the host's core helper from running for a crash in a
 	// box; with 0 it would run.
-	{"setrlimit", retDone, []arg{{arg: 0, is: unix.RLIMIT_CORE}}},
-	{"prlimit64", retDone, []arg{{arg: 1, is: unix.RLIMIT_CORE}, {arg: 2, set: true}}},
+	{unix.SYS_SETRLIMIT, retDone, []arg{{arg: 0, is: unix.RLIMIT_CORE}}},
+	{unix.SYS_PRLIMIT64, retDone, []arg{{arg: 1, is: unix.RLIMIT_CORE}, {arg: 2, set: true}}},
 	// The first process of a bubblewrap box is the commands' own user's, and
 	// belongs to us all the same.
-	{"prlimit64", retEPERM, []arg{{arg: 0, is: 1}}},
-	{"sched_setaffinity", retEPERM, []arg{{arg: 0, is: 1}}},
-	{"sched_setscheduler", retEPERM, []arg{{arg: 0, is: 1}}},
-	{"sched_setparam", retEPERM, []arg{{arg: 0, is: 1}}},
-	{"sched_setattr", retEPERM, []arg{{arg: 0, is: 1}}},
-	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_PROCESS}, {arg: 1, is: 1}}},
-	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_PGRP}}},
-	{"setpriority", retEPERM, []arg{{arg: 0, is: unix.PRIO_USER}}},
-	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioProcess}, {arg: 1, is: 1}}},
-	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioGroup}}},
-	{"ioprio_set", retEPERM, []arg{{arg: 0, is: ioprioUser}}},
+	{unix.SYS_PRLIMIT64, retEPERM, []arg{{arg: 0, is: 1}}},
+	{unix.SYS_SCHED_SETAFFINITY, retEPERM, []arg{{arg: 0, is: 1}}},
+	{unix.SYS_SCHED_SETSCHEDULER, retEPERM, []arg{{arg: 0, is: 1}}},
+	{unix.SYS_SCHED_SETPARAM, retEPERM, []arg{{arg: 0, is: 1}}},
+	{unix.SYS_SCHED_SETATTR, retEPERM, []arg{{arg: 0, is: 1}}},
+	{unix.SYS_SETPRIORITY, retEPERM, []arg{{arg: 0, is: unix.PRIO_PROCESS}, {arg: 1, is: 1}}},
+	{unix.SYS_SETPRIORITY, retEPERM, []arg{{arg: 0, is: unix.PRIO_PGRP}}},
+	{unix.SYS_SETPRIORITY, retEPERM, []arg{{arg: 0, is: unix.PRIO_USER}}},
+	{unix.SYS_IOPRIO_SET, retEPERM, []arg{{arg: 0, is: ioprioProcess}, {arg: 1, is: 1}}},
+	{unix.SYS_IOPRIO_SET, retEPERM, []arg{{arg: 0, is: ioprioGroup}}},
+	{unix.SYS_IOPRIO_SET, retEPERM, []arg{{arg: 0, is: ioprioUser}}},
 }
 
 // conditional calls are allowed with some arguments only.
-var conditional = []string{"clone", "clone3", "socket", "socketpair"}
+var conditional = []uint32{unix.SYS_CLONE, unix.SYS_CLONE3, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}
 
-// allowed returns the names of the unconditionally allowed calls, sorted.
-func allowed() []string {
-	var out []string
-	for n := range numbers {
-		if !slices.Contains(denied, n) && !slices.Contains(conditional, n) {
-			out = append(out, n)
+// allowed returns the numbers of the unconditionally allowed calls, ascending.
+func allowed() []uint32 {
+	var out []uint32
+	for _, s := range known {
+		for n := s.lo; n <= s.hi; n++ {
+			if !slices.Contains(denied, n) && !slices.Contains(conditional, n) {
+				out = append(out, n)
+			}
 		}
 	}
-	slices.Sort(out)
 	return out
 }
