@@ -164,7 +164,7 @@ type named struct {
 
 func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string, all []named) ([]agon.TaskRef, error) {
 	var refs []agon.TaskRef
-	seen, contents := map[string]bool{}, map[agon.Digest]string{}
+	var once Distinct
 	for _, n := range all {
 		for _, name := range n.sets {
 			list, missing, err := LoadSet(o, f.Kind, name)
@@ -175,14 +175,9 @@ func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work str
 				o.Sayf("%s: %d tasks of the set %s are not here (made from published packages by `agon setup`; is the package index reachable?): playing without them", f.ID, missing, name)
 			}
 			for _, t := range list {
-				if seen[t.Key] {
-					return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "task " + t.Key + " stands in two sets"}
+				if err := once.Add("sets", t); err != nil {
+					return nil, err
 				}
-				seen[t.Key] = true
-				if other := contents[t.Digest]; other != "" {
-					return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "sets", Message: "tasks " + other + " and " + t.Key + " have the same content", Mend: "leave one of them out: it would count twice"}
-				}
-				contents[t.Digest] = t.Key
 				ref, err := PutTask(ctx, s, t, work)
 				if err != nil {
 					return nil, err
@@ -193,6 +188,28 @@ func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work str
 		}
 	}
 	return refs, nil
+}
+
+// Distinct refuses a task that stands in an arena's sets, or its supply, twice. The
+// zero value has none.
+type Distinct struct {
+	keys     map[string]bool
+	contents map[agon.Digest]string // to key
+}
+
+// Add takes a task; the error is for people and names field.
+func (d *Distinct) Add(field string, t *task.Task) error {
+	if d.keys == nil {
+		d.keys, d.contents = map[string]bool{}, map[agon.Digest]string{}
+	}
+	if d.keys[t.Key] {
+		return &agon.Error{Code: "duplicate", Status: 422, Field: field, Message: "task " + t.Key + " stands in two sets"}
+	}
+	if other := d.contents[t.Digest]; other != "" {
+		return &agon.Error{Code: "duplicate", Status: 422, Field: field, Message: "tasks " + other + " and " + t.Key + " have the same content", Mend: "leave one of them out: it would count twice"}
+	}
+	d.keys[t.Key], d.contents[t.Digest] = true, t.Key
+	return nil
 }
 
 // loneKey is the key of a task that is looked at on its own: its folder's name in

@@ -118,13 +118,12 @@ func (x *Stock) Draw(ctx context.Context, r platform.SetRequest) ([]agon.TaskRef
 
 // pick takes the tasks that were used and seen least, of equal ones by lot.
 func (x *Stock) pick(r platform.SetRequest, list []*task.Task) ([]*task.Task, error) {
-	contents := map[agon.Digest]string{}
+	var once Distinct
 	var left []*task.Task
 	for _, t := range list {
-		if other, ok := contents[t.Digest]; ok {
-			return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "supply", Message: "tasks " + other + " and " + t.Key + " of the supply have the same content", Mend: "leave one of them out: it would be drawn twice"}
+		if err := once.Add("supply", t); err != nil {
+			return nil, err
 		}
-		contents[t.Digest] = t.Key
 		if !r.Shown[t.Digest] && r.Uses[t.Digest] < x.uses() {
 			left = append(left, t)
 		}

@@ -115,14 +115,20 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 	}
 	out := &cli.ArenaChecked{File: path, ID: f.ID, Kind: f.Kind, Rule: f.Incentive}
 	var bad []string
+	var once kit.Distinct
+	missing := 0
 	for _, names := range [][]string{f.Sets, f.Hidden} {
 		for _, name := range names {
-			list, _, err := kit.LoadSet(o, f.Kind, name)
+			list, away, err := kit.LoadSet(o, f.Kind, name)
 			if err != nil {
 				bad = append(bad, "sets: "+err.Error())
 			}
 			out.Tasks += len(list)
+			missing += away
 			for _, t := range list {
+				if err := once.Add("sets", t); err != nil {
+					bad = append(bad, "sets: "+err.Error())
+				}
 				if n := t.Config.Environment.GPU(); n != nil {
 					if out.GPUs == nil {
 						out.GPUs = map[string]int{}
@@ -131,6 +137,9 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 				}
 			}
 		}
+	}
+	if len(bad) == 0 && out.Tasks == 0 && missing == 0 {
+		bad = append(bad, "sets: the arena has no task")
 	}
 	if len(bad) > 0 {
 		return nil, kit.ArenaMistakes("arena file", bad)

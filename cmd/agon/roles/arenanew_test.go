@@ -3,6 +3,7 @@ package roles
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,4 +51,33 @@ func TestArenaTemplates(t *testing.T) {
 	if _, err := arenaTemplate(kit.List{{Kind: "chess"}}, "chess"); err == nil || !strings.Contains(err.Error(), "ships no arena") {
 		t.Errorf("a kind without Demo: %v", err)
 	}
+}
+
+// The check refuses what would not open: no task, and one that would count twice.
+func TestArenaCheckReadsTasks(t *testing.T) {
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := arenaTemplate(kinds.All(), "harbor")
+	must(err)
+	path := filepath.Join(dir, "arena.toml")
+	must(os.WriteFile(path, regexp.MustCompile(`(?m)^sets = .*`).ReplaceAll(text, []byte(`sets = ["./tasks"]`)), 0o600))
+	must(os.Mkdir(filepath.Join(dir, "tasks"), 0o700))
+	check := func(want string) {
+		t.Helper()
+		_, err := checkArena(kit.Options{Kits: kinds.All(), Getenv: os.Getenv}, path)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	check("sets: the arena has no task")
+	hello := os.DirFS(filepath.FromSlash("../../../kinds/harbor/tasks/basic/hello"))
+	must(os.CopyFS(filepath.Join(dir, "tasks", "one"), hello))
+	check("")
+	must(os.CopyFS(filepath.Join(dir, "tasks", "two"), hello))
+	check("sets: tasks tasks/one and tasks/two have the same content")
 }
