@@ -153,6 +153,7 @@ func rows() []row {
 		gotest("coding: 200 validators that poll", "p99-ms <= 50", "./kinds/coding/wire", "Polling"),
 		gotest("coding: leaderboard of 10,000 agents", "ns/op <= 20e6", "./kinds/coding/wire", "Leaderboard"),
 		pairs(),
+		gotest("claims: a round of 200 out of 1,000 documents, beside models and boxes", "ns/op <= 60e9", "./kinds/claim/supply", "Round", "-benchtime", "1x"),
 		gotest("10,000 stored pairs scored anew by a scripted judge", "s/10000-pairs <= 20", "./cmd/agon/roles", "Rescore", "-benchtime", "1x"),
 		gorun("shopping: scoring, beside Python", "episodes/s >= 40000; x-python >= 20", "./kinds/shopping/bench"),
 		gotest("shopping: first page of 100,000 products", "Find/compat/latency p50-ms <= 3; Find/compat/throughput queries/s >= 1000", "./kinds/shopping/search", "Find"),

@@ -40,7 +40,7 @@ func (a commands) claim() *cobra.Command {
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.sandbox(), a.validator(), a.benchmark())
+	cmd.AddCommand(a.sandbox(), a.validator(), a.benchmark(), a.forget())
 	return cmd
 }
 

@@ -30,6 +30,11 @@ type Corpus struct {
 	have map[string]bool // ids and addresses of docs; guarded by mu
 	in   *index.Folder   // over docs; nil: there are none; guarded by mu
 	over *fts.Corpus     // a database in their place; nil: none; guarded by mu
+	// root is the folder with the list of what is forgotten; "": nothing is. gone is that
+	// list as it was at seen. Guarded by mu.
+	root string
+	seen time.Time
+	gone forgotten
 }
 
 // NewCorpus returns an empty one.
@@ -103,16 +108,19 @@ func (c *Corpus) add(docs []index.Doc) {
 	defer c.mu.Unlock()
 	grown := false
 	for _, d := range docs {
-		if c.have["id "+d.ID] || c.have["url "+d.URL] {
+		if c.have["id "+d.ID] || c.have["url "+d.URL] || c.gone.has(d.URL) {
 			continue
 		}
 		c.docs, grown = append(c.docs, d), true
 		c.have["id "+d.ID], c.have["url "+d.URL] = true, true
 	}
 	if grown {
-		c.in = index.New(slices.Clone(c.docs), "corpus", c.now)
+		c.index()
 	}
 }
+
+// index makes the index over docs anew; mu is held.
+func (c *Corpus) index() { c.in = index.New(slices.Clone(c.docs), "corpus", c.now) }
 
 // Empty reports whether nothing can be found.
 func (c *Corpus) Empty() bool {
@@ -135,24 +143,29 @@ type backend interface {
 	Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error)
 }
 
-// folder is an index with the feed that it is.
-type folder struct{ *index.Folder }
+// inMemory is an index with the feed that it is.
+type inMemory struct{ *index.Folder }
 
 // Items implements tools.Items.
-func (f folder) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
+func (f inMemory) Items(ctx context.Context, q tools.ItemQuery) ([]tools.Item, error) {
 	return index.Items{FeedID: FeedID, Folder: f.Folder}.Items(ctx, q)
 }
 
+// at is what answers. Where the list of what is forgotten cannot be read, nothing is found:
+// a text that was deleted on demand must not be shown.
 func (c *Corpus) at() backend {
+	if c.look() != nil {
+		return inMemory{index.New(nil, "corpus", c.now)}
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	switch {
 	case c.over != nil:
 		return c.over
 	case c.in != nil:
-		return folder{c.in}
+		return inMemory{c.in}
 	}
-	return folder{index.New(nil, "corpus", c.now)}
+	return inMemory{index.New(nil, "corpus", c.now)}
 }
 
 // Name implements tools.Search.

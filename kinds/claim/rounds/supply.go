@@ -57,6 +57,9 @@ func New(s *kit.Server, k kit.Kit, f kit.ArenaFile, c *Corpus) (*Supply, error) 
 			Mend: "name the same database in [supply] path, or a folder in AGON_CORPUS",
 		}
 	}
+	if err := c.Without(x.root()); err != nil {
+		return nil, err
+	}
 	if x.standing() {
 		if err := c.Add(context.Background(), x.Feed); err != nil {
 			return nil, &agon.Error{Code: "bad_feed", Status: 422, Field: "supply.path", Message: err.Error()}
@@ -107,7 +110,7 @@ func (x *Supply) DrawFrom(opens, closes time.Time) time.Time {
 }
 
 // root holds a folder for each round.
-func (x *Supply) root() string { return x.Server.Data.Path("rounds", x.Arena) }
+func (x *Supply) root() string { return Folder(x.Server.Data.Path(), x.Arena) }
 
 // dir is the folder of a period's round. The seed tells it from that of an arena
 // which had the name before.
@@ -204,6 +207,9 @@ func (x *Supply) make(ctx context.Context, dir string, r platform.SetRequest) er
 	m := Making{
 		Items: items, Log: filepath.Join(dir, "log"), Script: script, Count: r.Tasks, Seed: uint64(r.Seed), Budget: budget(o), Audit: true,
 		Search: NewCorpus(x.Corpus.now),
+	}
+	if err := m.Search.Without(x.root()); err != nil {
+		return err
 	}
 	for _, u := range before {
 		m.Avoid = append(m.Avoid, u.Claims...)
@@ -309,6 +315,11 @@ func (x *Supply) items(ctx context.Context, dir string, before []used) ([]supply
 	if !x.standing() {
 		items = supply.Fresh(items, time.Now()) //nolint:forbidigo // the age of what a feed has published
 	}
+	gone, err := readForgotten(x.root())
+	if err != nil {
+		return nil, err
+	}
+	items = gone.without(items)
 	known := map[string]bool{}
 	for _, u := range before {
 		for _, id := range u.Items {
@@ -344,7 +355,7 @@ func (x *Supply) earlier(except string) ([]used, error) {
 	}
 	var out []used
 	for _, e := range list {
-		if e.Name() == except {
+		if e.Name() == except || !e.IsDir() {
 			continue
 		}
 		u, err := readUsed(filepath.Join(x.root(), e.Name()))
