@@ -3,6 +3,7 @@ module github.com/agon-arena/agon
 go 1.26.8
 
 require (
+	github.com/blevesearch/go-porterstemmer v1.0.3
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/chromedp/chromedp v0.14.2
 	github.com/coder/websocket v1.8.15

@@ -123,7 +123,6 @@ func classOf(r rune) class {
 // by Porter. It caches stems and is for one goroutine.
 type analyzer struct {
 	stems map[string]string
-	low   []byte
 }
 
 // maxStems bounds the cache of one analyzer.
@@ -161,8 +160,7 @@ func (a *analyzer) term(word string) string {
 	if stopWords[w] {
 		w = ""
 	} else if w != "" {
-		a.low = append(a.low[:0], w...)
-		w = string(stem(a.low))
+		w = stem(w)
 	}
 	if a.stems == nil || len(a.stems) >= maxStems {
 		a.stems = map[string]string{}
