@@ -1,6 +1,9 @@
 package play
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A script of the other era is refused when it is entered, with the era named.
 func TestWrongEra(t *testing.T) {
@@ -17,6 +20,9 @@ func TestWrongEra(t *testing.T) {
 		got := len(list) == 1 && list[0].Code == FindEra && !list[0].Warning
 		if got != refused {
 			t.Errorf("%.60q: %+v", src, list)
+		}
+		if got && !strings.Contains(list[0].Message, "of the query era") {
+			t.Errorf("the era is not named: %s", list[0].Message)
 		}
 	}
 }

@@ -82,6 +82,9 @@ func TestEveryPairHasItsOwnEnd(t *testing.T) {
 		{"frame, then exit", `f = json.dumps({"status": "ok", "result": GOOD}).encode(); os.write(3, len(f).to_bytes(8, "big") + f); os._exit(1)`, OutcomeOK, "", 1},
 		{"65 MiB", `return "x" * (65 << 20)`, OutcomeTooLarge, "", 0},
 		{"2 MiB", `return "x" * (2 << 20)`, OutcomeTooLarge, "", 0},
+		{"deep", "d = []\n    for _ in range(100000): d = [d]\n    return dict(GOOD, x=d)", OutcomeRaised, "", 0},
+		{"generator", `return (GOOD for _ in range(2))`, OutcomeRaised, "NotJson", 0},
+		{"65 KiB", `return dict(GOOD, justification="x" * (65 << 10))`, OutcomeOK, "", 1}, // the contract bounds the result, not its parts
 		{"memory", `x = b"x" * (2 << 30)`, OutcomeRaised, "MemoryError", 0},
 		{"threads", `threading.Thread(target=print).start()`, OutcomeRaised, "thread", 0},
 		{"programs", `subprocess.run(["true"])`, OutcomeRaised, "PermissionError", 0},

@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"compress/gzip"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,6 +29,17 @@ func TestFetch(t *testing.T) {
 			http.Redirect(w, r, inward, http.StatusFound)
 		case "/round":
 			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/huge": // well formed as far as it is read
+			_, _ = w.Write([]byte(strings.Replace(smallFeed, "<item>", "<description>"+strings.Repeat("x", MaxFeed)+"</description><item>", 1)))
+		case "/bomb": // small on the wire
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write([]byte(strings.Replace(smallFeed, "<item>", "<description>"+strings.Repeat("x", MaxFeed)+"</description><item>", 1)))
+			_ = z.Close()
+		case "/broken":
+			_, _ = w.Write([]byte(smallFeed[:len(smallFeed)/2]))
+		case "/page":
+			_, _ = w.Write([]byte("<html><body>Down for repairs.</body></html>"))
 		default:
 			http.NotFound(w, r)
 		}
@@ -36,9 +48,9 @@ func TestFetch(t *testing.T) {
 	if items, err := Fetch(t.Context(), outer.URL+"/feed"); err != nil || len(items) != 1 {
 		t.Errorf("%v %v", items, err)
 	}
-	for _, path := range []string{"/inward", "/round", "/none"} {
-		if items, err := Fetch(t.Context(), outer.URL+path); err == nil {
-			t.Errorf("%s: %v", path, items)
+	for path, says := range map[string]string{"/inward": "", "/round": "", "/none": "", "/huge": "larger than 8388608 bytes", "/bomb": "larger than 8388608 bytes", "/broken": "feed", "/page": "feed"} {
+		if items, err := Fetch(t.Context(), outer.URL+path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %d items, %v", path, len(items), err)
 		}
 	}
 	if n := asked.Load(); n != 0 {

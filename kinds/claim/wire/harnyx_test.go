@@ -642,6 +642,32 @@ func TestValidatorOwnership(t *testing.T) {
 	}
 }
 
+// A script over the limit spoils its own pairs, one of the largest size is staged, and so is
+// the same script for many at once.
+func TestValidatorStages(t *testing.T) {
+	w := newWorld(t)
+	v, _ := validatorOf(t, w, t.TempDir(), nil2)
+	large := bytes.Repeat([]byte("#"), MaxScript+1)
+	v.cfg.Fetch = func(_ context.Context, _, artifact string) ([]byte, error) {
+		if artifact == "over" {
+			return large, nil
+		}
+		return bytes.Clone(large[:MaxScript]), nil
+	}
+	if b, bad := v.stage(bg, "b", Candidate{ArtifactID: "over", ContentHash: sha(large)}); b != nil || bad == nil || bad.ErrorCode != CodeUnavailable || !strings.Contains(bad.ErrorMessage, "256001 bytes") {
+		t.Errorf("%d bytes, %+v", len(b), bad)
+	}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if b, bad := v.stage(bg, "b", Candidate{ArtifactID: "most", ContentHash: sha(large[:MaxScript])}); bad != nil || len(b) != MaxScript {
+				t.Errorf("%d bytes, %+v", len(b), bad)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func nil2(context.Context, Pair) (Result, error) { return Result{}, nil }
 
 func FuzzBodies(f *testing.F) {
