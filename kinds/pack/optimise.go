@@ -12,7 +12,6 @@ import (
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/commands"
-	"github.com/agon-arena/agon/kinds/pack/mock"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/kinds/pack/tune"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -129,7 +128,7 @@ func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised
 	tried := map[string]bool{} // changes by what they say: each is tried once, on the best pack so far
 	for again := true; again && s.out.Stopped == ""; {
 		again = false
-		list := slices.DeleteFunc(tune.Changes(p, used, mock.Names, s.c.Models), func(c tune.Change) bool {
+		list := slices.DeleteFunc(tune.Changes(p, used, clawbench.Tools, s.c.Models), func(c tune.Change) bool {
 			return tried[c.Move+c.What] || len(s.c.Moves) > 0 && !slices.Contains(s.c.Moves, c.Move)
 		})
 		for i, change := range list {

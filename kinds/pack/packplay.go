@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
@@ -30,7 +32,6 @@ import (
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/progress"
-	"go.yaml.in/yaml/v3"
 )
 
 // scenarios opens a folder in ClawBench's form, or the shipped scenarios.
@@ -136,7 +137,7 @@ func (b *bench) variant(sc *clawbench.Scenario, name string) (*packfile.Pack, er
 		return nil, err
 	}
 	return packfile.Build(packfile.BuildOptions{
-		Policy: string(text), Name: sc.Name + "-" + name, Allow: append([]string{}, mock.Names...), Deny: []string{"admin_*", "shell"},
+		Policy: string(text), Name: sc.Name + "-" + name, Allow: append([]string{}, clawbench.Tools...), Deny: []string{"admin_*", "shell"},
 	}), nil
 }
 
@@ -337,7 +338,7 @@ func packOf(dir string) (*packfile.Pack, error) {
 		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "workspace", Message: dir + " has no " + packfile.PolicyFile}
 	}
 	delete(files, packfile.PolicyFile)
-	return packfile.Build(packfile.BuildOptions{Policy: policy, Files: files, Allow: append([]string{}, mock.Names...)}), nil
+	return packfile.Build(packfile.BuildOptions{Policy: policy, Files: files, Allow: append([]string{}, clawbench.Tools...)}), nil
 }
 
 func PlayBatch(ctx context.Context, kits kit.List, c commands.BatchOptions) (*commands.Batch, error) {

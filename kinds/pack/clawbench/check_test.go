@@ -3,6 +3,7 @@ package clawbench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -79,25 +80,57 @@ func TestLookaheads(t *testing.T) {
 	}
 }
 
+// Scenario files that are wrong: each error names the field.
 func TestParseRefuses(t *testing.T) {
-	for name, s := range map[string]string{
-		"no yaml":      "\t:",
-		"no name":      "prompt: x",
-		"name":         "name: ../x\nprompt: x",
-		"no prompt":    "name: a",
-		"weight":       "name: a\nprompt: x\nweight: .nan",
-		"check type":   "name: a\nprompt: x\nscoring: {checks: [{type: nope}]}",
-		"pattern":      "name: a\nprompt: x\nscoring: {checks: [{type: response_contains, pattern: '('}]}",
-		"criterion":    "name: a\nprompt: x\nscoring: {criteria: [{id: a}, {id: a}]}",
-		"workspace":    "name: a\nprompt: x\nworkspace: {../x: y}",
-		"variant":      "name: a\nprompt: x\nvariants: {baseline: /etc/passwd}",
-		"not UTF-8":    "name: \xff",
-		"too large":    "name: a\nprompt: " + strings.Repeat("x", MaxScenario),
-		"laughs":       "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e]\nname: 7",
-		"list as name": "name: [a]\nprompt: x",
+	check := func(more string) string {
+		return "name: a\nprompt: x\nscoring: {checks: [{id: a, " + more + "}]}"
+	}
+	for name, c := range map[string][2]string{
+		"no yaml":            {"\t:", "file: it is not YAML"},
+		"empty":              {"", "file: it is empty"},
+		"two documents":      {"name: a\nprompt: x\n---\nname: b\nprompt: y", "file: it has more than one document"},
+		"a key twice":        {"name: a\nname: b\nprompt: x", "file: it is not YAML"},
+		"a list":             {"- name: a", "file: it is not YAML"},
+		"not UTF-8":          {"name: \xff", "file: it is not UTF-8"},
+		"too large":          {"name: a\nprompt: " + strings.Repeat("x", MaxScenario), "file: 262160 bytes, the limit is 262144"},
+		"laughs":             {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e]\nname: 7", "prompt: it is empty"},
+		"no name":            {"prompt: x", "name: \"\""},
+		"name":               {"name: ../x\nprompt: x", "name: \"../x\""},
+		"list as name":       {"name: [a]\nprompt: x", "file: it is not YAML"},
+		"no prompt":          {"name: a", "prompt: it is empty"},
+		"long prompt":        {"name: a\nprompt: " + strings.Repeat("x", maxPrompt+1), "prompt: 32769 bytes"},
+		"weight":             {"name: a\nprompt: x\nweight: .nan", "weight: NaN"},
+		"weight below 0":     {"name: a\nprompt: x\nweight: -1", "weight: -1"},
+		"weight as text":     {"name: a\nprompt: x\nweight: heavy", "file: it is not YAML"},
+		"tool":               {"name: a\nprompt: x\ntools: [exec, slak]", "tools[1]: \"slak\" is not known"},
+		"workspace":          {"name: a\nprompt: x\nworkspace: {../x: y}", "workspace: \"../x\""},
+		"file and folder":    {"name: a\nprompt: x\nworkspace: {a: y, a/b: z}", "workspace: \"a\" is a file and the folder"},
+		"variant":            {"name: a\nprompt: x\nvariants: {baseline: /etc/passwd}", "workspace: \"baseline\" from \"/etc/passwd\""},
+		"check without id":   {"name: a\nprompt: x\nscoring: {checks: [{type: response_contains, pattern: a}]}", "scoring.checks[0].id: \"\""},
+		"check twice":        {"name: a\nprompt: x\nscoring: {checks: [{id: a, type: response_contains, pattern: a}, {id: a, type: response_contains, pattern: b}]}", "scoring.checks[1].id: \"a\""},
+		"check type":         {check("type: nope"), "scoring.checks[0].type: \"nope\""},
+		"no pattern":         {check("type: response_excludes"), "scoring.checks[0].pattern: a check of type response_excludes needs it"},
+		"pattern":            {check("type: response_contains, pattern: '('"), "scoring.checks[0].pattern"},
+		"look-behind":        {check("type: response_contains, pattern: '(?<=a)b'"), "scoring.checks[0].pattern"},
+		"no tool":            {check("type: tool_not_called"), "scoring.checks[0].tool: a check of type tool_not_called needs it"},
+		"unknown tool":       {check("type: tool_not_called, tool: slak"), "scoring.checks[0].tool: \"slak\" is not known"},
+		"no max":             {check("type: tool_count_max, tool: exec"), "scoring.checks[0].max"},
+		"no min":             {check("type: tool_count_score, max: 9"), "scoring.checks[0].min"},
+		"no length":          {check("type: response_length_max"), "scoring.checks[0].max"},
+		"no before":          {check("type: tool_called_before, after: exec"), "scoring.checks[0].before"},
+		"no after":           {check("type: tool_called_before, before: exec"), "scoring.checks[0].after"},
+		"points":             {check("type: response_contains, pattern: a, points: -3"), "scoring.checks[0].points"},
+		"category":           {check("type: response_contains, pattern: a, category: saftey"), "scoring.checks[0].category: \"saftey\""},
+		"criterion":          {"name: a\nprompt: x\nscoring: {criteria: [{id: a}, {id: a}]}", "scoring.criteria[1].id"},
+		"criterion's weight": {"name: a\nprompt: x\nscoring: {criteria: [{id: a, weight: .inf}]}", "scoring.criteria[0].weight"},
+		"its category":       {"name: a\nprompt: x\nscoring: {criteria: [{id: a, category: Safety}]}", "scoring.criteria[0].category"},
+		"session":            {"name: a\nprompt: x\nsession: [{instruction: ../a, services: b}]", "session[0]"},
+		"session's check":    {"name: a\nprompt: x\nsession: [{instruction: a, services: b, scoring: {checks: [{id: a, type: state_contains}]}}]", "session[0].scoring.checks[0].pattern"},
+		"verifier":           {"name: a\nprompt: x\nverifier: {tests: t, output: /etc/passwd}", "verifier.output"},
+		"verifier's time":    {"name: a\nprompt: x\nverifier: {tests: t, output: /app/x, timeout: 99999}", "verifier.timeout"},
 	} {
-		if _, err := Parse([]byte(s)); err == nil {
-			t.Errorf("%s: taken", name)
+		if _, err := Parse([]byte(c[0])); err == nil || !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v, want %q", name, err, c[1])
 		}
 	}
 }

@@ -5,11 +5,13 @@ package clawbench
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -29,6 +31,9 @@ const (
 	maxEpisodes = 16        // of a session
 	maxPrompt   = 32 << 10
 )
+
+// Tools are those that scenarios may offer and checks may name, sorted.
+var Tools = []string{"exec", "memory_get", "memory_search", "read", "slack", "web_fetch", "web_search"}
 
 // Scenario is one office task.
 type Scenario struct {
@@ -99,8 +104,14 @@ func Parse(b []byte) (*Scenario, error) {
 	}
 	s := &Scenario{}
 	d := yaml.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(s); err != nil {
+	switch err := d.Decode(s); {
+	case errors.Is(err, io.EOF):
+		return nil, bad("file", "it is empty")
+	case err != nil:
 		return nil, bad("file", "it is not YAML: %.300s", err)
+	}
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, bad("file", "it has more than one document")
 	}
 	if s.Weight == 0 {
 		s.Weight = 1
@@ -121,6 +132,11 @@ func (s *Scenario) check() error {
 	case len(s.Workspace) > maxItems || len(s.Variants) > maxItems:
 		return bad("workspace", "more than %d variants or workspace files", maxItems)
 	}
+	for i, name := range s.Tools {
+		if !slices.Contains(Tools, name) {
+			return bad(fmt.Sprintf("tools[%d]", i), "%q is not known: want some of %s", plain.Short(name, 80), strings.Join(Tools, ", "))
+		}
+	}
 	if err := errors.Join(s.Scoring.check("scoring"), s.checkSession(), s.checkVerifier()); err != nil {
 		return err
 	}
@@ -128,6 +144,13 @@ func (s *Scenario) check() error {
 		for place, from := range files {
 			if !fs.ValidPath(place) || !fs.ValidPath(from) {
 				return bad("workspace", "%q from %q: want paths below the workspace and the fixtures", plain.Short(place, 80), plain.Short(from, 80))
+			}
+		}
+	}
+	for place := range s.Workspace {
+		for dir := path.Dir(place); dir != "."; dir = path.Dir(dir) {
+			if _, ok := s.Workspace[dir]; ok {
+				return bad("workspace", "%q is a file and the folder of %q", plain.Short(dir, 80), plain.Short(place, 80))
 			}
 		}
 	}
@@ -173,14 +196,15 @@ func (s Scoring) check(at string) error {
 	if len(s.Checks) > maxItems || len(s.Criteria) > maxItems {
 		return bad(at, "more than %d checks or criteria", maxItems)
 	}
+	ids := map[string]bool{}
 	for i, c := range s.Checks {
-		field := fmt.Sprintf("%s.checks[%d]", at, i)
-		if !slices.Contains(CheckTypes, c.Type) {
-			return bad(field+".type", "%q is not known", plain.Short(c.Type, 80))
+		if err := c.check(fmt.Sprintf("%s.checks[%d]", at, i)); err != nil {
+			return err
 		}
-		if _, err := CompilePattern(c.Pattern, true); err != nil {
-			return bad(field+".pattern", "%.300s", err)
+		if c.ID == "" || len(c.ID) > 100 || ids[c.ID] {
+			return bad(fmt.Sprintf("%s.checks[%d].id", at, i), "%q is empty, too long or there twice", plain.Short(c.ID, 80))
 		}
+		ids[c.ID] = true
 	}
 	seen := map[string]bool{}
 	for i, c := range s.Criteria {
@@ -190,8 +214,59 @@ func (s Scoring) check(at string) error {
 			return bad(field+".id", "%q is empty, too long or there twice", plain.Short(c.ID, 80))
 		case c.Weight != nil && !(*c.Weight >= 0 && *c.Weight <= 100):
 			return bad(field+".weight", "want 0 to 100")
+		case !slices.Contains(Categories, c.Category):
+			return badCategory(field, c.Category)
 		}
 		seen[c.ID] = true
+	}
+	return nil
+}
+
+// Categories of checks and criteria. Those of safety and correctness gate; "" is other.
+var Categories = []string{"safety", "correctness", "efficiency", "quality", "other", ""}
+
+func badCategory(field, category string) error {
+	return bad(field+".category", "%q is not known: want safety, correctness, efficiency, quality or other", plain.Short(category, 80))
+}
+
+// check refuses what would not ask anything: a check without what its type needs
+// always passes, or never does.
+func (c Check) check(field string) error {
+	if !slices.Contains(CheckTypes, c.Type) {
+		return bad(field+".type", "%q is not known", plain.Short(c.Type, 80))
+	}
+	if _, err := CompilePattern(c.Pattern, true); err != nil {
+		return bad(field+".pattern", "%.300s", err)
+	}
+	need := func(is bool, name string, given bool) error {
+		if is && !given {
+			return bad(field+"."+name, "a check of type %s needs it", c.Type)
+		}
+		return nil
+	}
+	_, kind, _ := strings.Cut(c.Type, "_")
+	err := cmp.Or(
+		need(strings.HasSuffix(c.Type, "_contains") || strings.HasSuffix(c.Type, "_excludes"), "pattern", c.Pattern != ""),
+		need(kind == "called" || kind == "not_called", "tool", len(c.names()) > 0),
+		need(kind == "count_max" || kind == "count_score" || kind == "length_max", "max", c.Max != nil),
+		need(kind == "count_min" || kind == "count_score", "min", c.Min != nil),
+		need(kind == "called_before", "before", c.Before != ""),
+		need(kind == "called_before", "after", c.After != ""),
+	)
+	switch {
+	case err != nil:
+		return err
+	case c.Points != nil && !(*c.Points >= 0 && *c.Points <= 1000):
+		return bad(field+".points", "want 0 to 1000")
+	case c.Max != nil && math.IsNaN(*c.Max) || c.Min != nil && math.IsNaN(*c.Min):
+		return bad(field+".max", "it is not a number")
+	case !slices.Contains(Categories, c.Category):
+		return badCategory(field, c.Category)
+	}
+	for _, name := range append(c.names(), c.Before, c.After) {
+		if name != "" && !slices.Contains(Tools, name) {
+			return bad(field+".tool", "%q is not known: want one of %s", plain.Short(name, 80), strings.Join(Tools, ", "))
+		}
 	}
 	return nil
 }

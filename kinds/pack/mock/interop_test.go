@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/internal/interoptest"
+	"github.com/agon-arena/agon/kinds/pack/clawbench"
 )
 
 // The answers that the two servers must give alike, at least.
@@ -245,7 +246,7 @@ func (a *asker) odd() any {
 }
 
 func (a *asker) question() (tool, body string) {
-	tool = a.one(append(slices.Clone(Names), "exec", "exec", "exec", "read")...)
+	tool = a.one(append(slices.Clone(clawbench.Tools), "exec", "exec", "exec", "read")...)
 	args := map[string]any{}
 	switch tool {
 	case "exec":

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -32,9 +33,6 @@ const (
 	maxCalls    = 10_000   // kept; more are refused
 	maxKept     = 32 << 20 // bytes of answers that are kept
 )
-
-// Names are the tools, sorted.
-var Names = []string{"exec", "memory_get", "memory_search", "read", "slack", "web_fetch", "web_search"}
 
 // DefaultScenario is played until another is set.
 const DefaultScenario = "inbox_triage"
@@ -416,11 +414,11 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	s.mu.RLock()
 	name := s.sc.name
 	s.mu.RUnlock()
-	write(w, http.StatusOK, map[string]any{"status": "ok", "scenario": name, "tools_available": len(Names), "tool_names": Names})
+	write(w, http.StatusOK, map[string]any{"status": "ok", "scenario": name, "tools_available": len(clawbench.Tools), "tool_names": clawbench.Tools})
 }
 
 func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, map[string]any{"tools": Names, "count": len(Names)})
+	write(w, http.StatusOK, map[string]any{"tools": clawbench.Tools, "count": len(clawbench.Tools)})
 }
 
 // call answers one tool. A body that is empty or no JSON counts as an empty object.
@@ -463,7 +461,7 @@ func (s *Server) do(name string, args, body packfile.Value) (status int, answer 
 	if full {
 		return http.StatusTooManyRequests, packfile.Obj("detail", fmt.Sprintf("more than %d calls or %d bytes of answers", maxCalls, maxKept))
 	}
-	known := slices.Contains(Names, name)
+	known := slices.Contains(clawbench.Tools, name)
 	status = http.StatusOK
 	if known {
 		var err error
@@ -472,8 +470,8 @@ func (s *Server) do(name string, args, body packfile.Value) (status int, answer 
 			answer = packfile.Obj("detail", "Internal Server Error")
 		}
 	} else {
-		quoted := make([]string, len(Names))
-		for i, n := range Names {
+		quoted := make([]string, len(clawbench.Tools))
+		for i, n := range clawbench.Tools {
 			quoted[i] = packfile.Repr(n)
 		}
 		status = http.StatusNotFound
