@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	bin "encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -111,7 +112,12 @@ func (k *sketcher) file(name, text string) {
 		return
 	}
 	switch path.Ext(name) {
-	case ".json", ".toml", ".yaml", ".yml": // texts in their strings
+	case ".json":
+		if k.json(text) {
+			return
+		}
+		fallthrough
+	case ".toml", ".yaml", ".yml": // texts in their strings
 		text = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\"`, `"`).Replace(text)
 	case ".diff", ".patch": // what is added, as code where it is some
 		var added []string
@@ -126,6 +132,30 @@ func (k *sketcher) file(name, text string) {
 		return
 	}
 	k.text(text, 0)
+}
+
+// json takes the strings of a document as what they say, however they are escaped;
+// false: it is none.
+func (k *sketcher) json(text string) bool {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var list []string
+	for {
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return false
+		}
+		if s, ok := t.(string); ok {
+			list = append(list, s)
+		}
+	}
+	for _, s := range list {
+		k.text(s, 0)
+	}
+	return true
 }
 
 // line takes one line of code out of its place: its tokens without names.
@@ -243,7 +273,7 @@ func (x *shaper) node(n *node) {
 		if x.k.nested(n.str, x.depth) {
 			return
 		}
-		if words := wordsOf(n.str); len(words) >= textRun {
+		if words := Words(n.str); len(words) >= textRun {
 			x.k.text(n.str, x.depth)
 		} else {
 			x.word(strings.Join(words, "_"))
@@ -306,7 +336,7 @@ func printable(b []byte) bool {
 
 // text takes runs of words; words in base64 as what they say.
 func (k *sketcher) text(s string, depth int) {
-	words := wordsOf(s)
+	words := Words(s)
 	if len(words) <= 3 && depth < maxNested && k.nested(strings.TrimSpace(s), depth) {
 		return
 	}
@@ -321,7 +351,8 @@ func (k *sketcher) text(s string, depth int) {
 	}
 }
 
-func wordsOf(s string) []string {
+// Words are the words of a text as Fold spells them, without what stands between them.
+func Words(s string) []string {
 	return strings.FieldsFunc(Fold(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 

@@ -278,13 +278,11 @@ func (e *evaluator) near() func(earlier, later *packfile.Pack) string {
 	return func(earlier, later *packfile.Pack) string {
 		k := ncd.NewComparer()
 		defer k.Close()
-		before, _ := earlier.Policy()
-		after, _ := later.Policy()
-		m := k.Measure(before, after, kindpack.Texts(earlier), kindpack.Texts(later))
-		if !m.Strict() {
+		why, _ := kindpack.StrictCopy(k, earlier, later)
+		if why == "" {
 			return ""
 		}
-		return fmt.Sprintf("near_copy: by the stricter measures: shingles %.2f, words %.2f, files %.2f", m.Shingles, m.Words, m.Files)
+		return "near_copy: by the stricter measures: " + why
 	}
 }
 

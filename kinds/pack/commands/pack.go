@@ -12,13 +12,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/pack/ncd"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	kindpack "github.com/agon-arena/agon/kinds/pack/play"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/output"
-	"github.com/spf13/cobra"
 )
 
 // commands makes the kind's commands of one invocation.
@@ -410,7 +411,10 @@ JSON: {similarity, ncd_ab, ncd_ba, excluded, measures{ncd, reverse, shingles, wo
 			s := c.Sizes(c.Prepare(text[0]), c.Prepare(text[1]))
 			m := c.Measure(text[0], text[1], kindpack.Texts(packs[0]), kindpack.Texts(packs[1]))
 			r := packSimilarity{Similarity: m.NCD, AB: 1 - m.NCD, BA: 1 - m.Reverse, Measures: m, Sizes: [3]int{s.A, s.B, s.AB}}
-			r.Excluded = r.Similarity >= ncd.NCDThreshold || strict && m.Strict() || packs[0].Hash == packs[1].Hash
+			r.Excluded = r.Similarity >= ncd.NCDThreshold || packs[0].Hash == packs[1].Hash
+			if why, _ := kindpack.StrictCopy(c, packs[0], packs[1]); strict && why != "" {
+				r.Excluded = true
+			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: r, Human: func(h *output.Human) {
 				h.Fields([2]string{"similarity", fmt.Sprintf("%.4f (excluded from %.2f)", r.Similarity, ncd.NCDThreshold)},
 					[2]string{"excluded", cli.Yes(r.Excluded)},

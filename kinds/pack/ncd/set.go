@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/agon-arena/agon/engine/copycat"
 )
 
 // Text is a policy text prepared for many comparisons. It is immutable.
@@ -328,11 +330,11 @@ func (k *Comparer) Measure(earlier, later string, earlierFiles, laterFiles []str
 	if a.norm == "" && b.norm == "" {
 		m.NCD, m.Reverse = 1, 1
 	}
-	wa, wb := wordsOf(a.norm), wordsOf(b.norm)
+	wa, wb := wordsOf(earlier), wordsOf(later)
 	m.Shingles, m.Words = containment(wa, wb), common(wa, wb)
 	all := func(list []string) (out []string) {
 		for _, f := range list {
-			out = append(out, wordsOf(NormaliseText(f))...)
+			out = append(out, wordsOf(f)...)
 		}
 		return out
 	}
@@ -343,8 +345,10 @@ func (k *Comparer) Measure(earlier, later string, earlierFiles, laterFiles []str
 // maxWords bounds what the stricter measures read of a text.
 const maxWords = 16_384
 
-func wordsOf(norm string) []string {
-	w := strings.Fields(norm)
+// wordsOf are the words that are compared: spelled alike where they look alike, so that
+// hidden characters, letters of other scripts, case and what stands for blanks hide nothing.
+func wordsOf(text string) []string {
+	w := copycat.Words(text)
 	return w[:min(len(w), maxWords)]
 }
 

@@ -124,6 +124,13 @@ func TestMeasures(t *testing.T) {
 	if m := k.Measure(text, strings.Join(words(991, 600), " "), []string{text}, []string{"x"}); m.Strict() {
 		t.Errorf("unrelated: %+v", m)
 	}
+	for how, hidden := range map[string]string{
+		"zero width": strings.ReplaceAll(text, "e", "e\u200b"), "homoglyphs": strings.NewReplacer("a", "а", "e", "е", "o", "о").Replace(text), "case": strings.ToUpper(text), "blanks": strings.ReplaceAll(text, " ", "_"),
+	} {
+		if m := k.Measure(text, hidden, []string{text}, []string{hidden}); m.Words != 1 || m.Shingles != 1 || m.Files != 1 {
+			t.Errorf("%s: %+v", how, m)
+		}
+	}
 	if !race {
 		long := strings.Join(words(8, 8000), " ")
 		if m := k.Measure(long, long, nil, nil); m.NCD > 0.2 || m.Shingles != 1 || m.Words != 1 {

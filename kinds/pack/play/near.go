@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/copycat"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/kinds/pack/ncd"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
@@ -71,13 +73,13 @@ func (k *Kind) Gate(a *agon.Arena, files fs.FS, earlier []agon.Submission, read 
 		similarity, _, reached := k.comp.Similar(old, late, ncd.NCDThreshold)
 		message := fmt.Sprintf("its policy is a copy of that of submission %s: similarity %.3f, the bound is %.2f", s.ID, similarity, ncd.NCDThreshold)
 		if !reached && a != nil && a.Options[OptionCopies] == CopiesStrict {
-			m, err := k.strict(s.Digest, p, text, read)
+			why, how, err := k.strict(s.Digest, p, read)
 			if err != nil {
 				return nil, err
 			}
-			if m.Strict() {
-				reached, similarity = true, max(m.NCD, m.Reverse, m.Shingles, m.Words, m.Files)
-				message = fmt.Sprintf("it is a copy of submission %s by the stricter measures: shingles %.2f, words %.2f, files %.2f", s.ID, m.Shingles, m.Words, m.Files)
+			if why != "" {
+				reached, similarity = true, how
+				message = fmt.Sprintf("it is a copy of submission %s by the stricter measures: %s", s.ID, why)
 			}
 		}
 		if reached {
@@ -113,17 +115,42 @@ func (k *Kind) text(d agon.Digest, read func(agon.Digest) (fs.FS, error)) (*ncd.
 	return t, nil
 }
 
-func (k *Kind) strict(d agon.Digest, late *packfile.Pack, text string, read func(agon.Digest) (fs.FS, error)) (ncd.Measures, error) {
+// strict is StrictCopy of an earlier submission.
+func (k *Kind) strict(d agon.Digest, late *packfile.Pack, read func(agon.Digest) (fs.FS, error)) (why string, similarity float64, err error) {
 	files, err := read(d)
 	if err != nil {
-		return ncd.Measures{}, err
+		return "", 0, err
 	}
 	old, _, err := readPack(files)
 	if err != nil || old == nil {
-		return ncd.Measures{}, err
+		return "", 0, err
 	}
-	before, _ := old.Policy()
-	return k.comp.Measure(before, text, Texts(old), Texts(late)), nil
+	why, similarity = StrictCopy(k.comp, old, late)
+	return why, similarity, nil
+}
+
+// StrictCopy says by which measures beyond the compression distance a later pack is a
+// copy of an earlier one, and how similar it is; "": it is none.
+func StrictCopy(k *ncd.Comparer, earlier, later *packfile.Pack) (why string, similarity float64) {
+	before, _ := earlier.Policy()
+	after, _ := later.Policy()
+	m := k.Measure(before, after, Texts(earlier), Texts(later))
+	if m.Strict() {
+		return fmt.Sprintf("shingles %.2f, words %.2f, files %.2f", m.Shingles, m.Words, m.Files), max(m.NCD, m.Reverse, m.Shingles, m.Words, m.Files)
+	}
+	x := copycat.NewIndex()
+	for i, p := range []*packfile.Pack{earlier, later} {
+		s, err := copycat.SketchOf(blob.FS([]blob.File{{Path: File, Content: p.Canonical}}))
+		if err != nil {
+			return "", 0 // a file in memory is read
+		}
+		if i == 0 {
+			x.Add(earlier.Hash, s)
+		} else if near, ok := x.Nearest(s); ok {
+			return fmt.Sprintf("%s %.2f", near.Measure, near.Similarity), near.Similarity
+		}
+	}
+	return "", 0
 }
 
 // Texts are all files of a pack, in order.
