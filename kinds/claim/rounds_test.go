@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,6 +138,30 @@ type arena struct {
 	s     *kit.Server
 	f     kit.ArenaFile
 	clock *clock
+
+	mu   sync.Mutex
+	said []string // what was said for people; guarded by mu
+}
+
+// costsShown looks whether each round that was drawn had its price said before.
+func (x *arena) costsShown(rounds int) {
+	x.t.Helper()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	shown, drawn := 0, 0
+	for _, line := range x.said {
+		switch {
+		case strings.Contains(line, "can cost at most $5.00 for models"):
+			shown++
+		case strings.Contains(line, "is drawn: "):
+			if drawn++; shown < drawn {
+				x.t.Errorf("a round was drawn before its cost was shown: %s", line)
+			}
+		}
+	}
+	if drawn != rounds {
+		x.t.Errorf("%d rounds were said to be drawn, want %d", drawn, rounds)
+	}
 }
 
 func openRounds(t *testing.T, tasks int) *arena {
@@ -167,7 +192,12 @@ func openRounds(t *testing.T, tasks int) *arena {
 	}
 	o := kittest.Options(data, kit.List{k})
 	o.Arenas, o.Now = []string{file}, x.clock.now
-	o.Say = func(format string, args ...any) { t.Logf("agon: "+format, args...) }
+	o.Say = func(format string, args ...any) {
+		t.Logf("agon: "+format, args...)
+		x.mu.Lock()
+		x.said = append(x.said, fmt.Sprintf(format, args...))
+		x.mu.Unlock()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -373,6 +403,7 @@ func TestThreeRounds(t *testing.T) {
 			t.Errorf("round %d: who sits gets %.2f of what was drawn against it", round, a.Seats[0].Score)
 		}
 	}
+	x.costsShown(3)
 	x.atHome(last, first)
 	_, from := x.published()
 	repaired := 0
