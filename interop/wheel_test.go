@@ -23,8 +23,10 @@ func TestWheel(t *testing.T) {
 	}
 	cmd := exec.Command(python, "-m", "agon.wheel", "--agon", agonBinary(t), "--out", dir, "--seeds", "1", "--plays", "2")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+sdk, "PYTHONDONTWRITEBYTECODE=1", "OMP_WAIT_POLICY=PASSIVE", "TOKENIZERS_PARALLELISM=false", "HF_HUB_OFFLINE=1", "HOME="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := os.ReadFile(filepath.Join(dir, "flywheel.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
