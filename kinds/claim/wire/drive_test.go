@@ -28,7 +28,7 @@ func (w *world) validator(c byte, uid int, fetch func(batch, artifact string) []
 	t.Helper()
 	w.keys[c] = key(t, c)
 	h := w.keys[c].SS58()
-	w.net.members[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(uid), Validator: true}
+	w.net[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(uid), Validator: true}
 	v, err := NewValidator(ValidatorConfig{
 		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{Detail: true}}, Now: w.clock, Replay: replay{}, Members: w.net},
 		Owner:    "cold-o", UID: uid, Dir: t.TempDir(), Now: w.clock, Attempts: 1,

@@ -31,6 +31,7 @@ import (
 	"github.com/agon-arena/agon/engine/store/teststore"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/signin"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
 var bg = context.Background()
@@ -43,31 +44,6 @@ func key(t *testing.T, c byte) *auth.Key {
 		t.Fatal(err)
 	}
 	return k
-}
-
-// net is the subnet: miners a and b, the validator v, the owner o.
-type subnet struct{ members map[string]dialect.Member }
-
-func (n subnet) Member(_ context.Context, hotkey string) (dialect.Member, bool, error) {
-	m, ok := n.members[hotkey]
-	return m, ok, nil
-}
-
-func (n subnet) Registered(_ context.Context, _ uint16, hotkey string) (string, bool, error) {
-	m, ok := n.members[hotkey]
-	return m.Coldkey, ok, nil
-}
-
-func (n subnet) IsValidator(_ context.Context, _ uint16, hotkey string) (bool, error) {
-	return n.members[hotkey].Validator, nil
-}
-
-func (n subnet) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
-	g := &client.Metagraph{}
-	for _, m := range n.members {
-		g.Neurons = append(g.Neurons, client.Neuron{UID: m.UID, Hotkey: m.Hotkey})
-	}
-	return g, nil
 }
 
 // oneTask is a kind that takes any script that does not say "syntax error".
@@ -97,7 +73,7 @@ type world struct {
 	api    *platform.Platform
 	h      http.Handler
 	keys   map[byte]*auth.Key
-	net    subnet
+	net    kittest.Subnet
 	now    time.Time
 	mu     sync.Mutex
 }
@@ -132,11 +108,11 @@ func claims() []Claim {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, keys: map[byte]*auth.Key{}, net: subnet{map[string]dialect.Member{}}, now: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
+	w := &world{t: t, keys: map[byte]*auth.Key{}, net: kittest.Subnet{}, now: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
 	for i, c := range []byte("abvox") {
 		w.keys[c] = key(t, c)
 		if h := w.keys[c].SS58(); c != 'x' {
-			w.net.members[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(i + 1), Validator: c == 'v'}
+			w.net[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(i + 1), Validator: c == 'v'}
 		}
 	}
 	dir := t.TempDir()
@@ -420,7 +396,7 @@ func TestBatchIsOfItsValidators(t *testing.T) {
 	for _, c := range []byte("lr") {
 		w.keys[c] = key(t, c)
 		h := w.keys[c].SS58()
-		w.net.members[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(20 + c%9), Validator: true}
+		w.net[h] = dialect.Member{Hotkey: h, Coldkey: "cold-" + string(c), UID: uint16(20 + c%9), Validator: true}
 	}
 	register := func(c byte) {
 		t.Helper()

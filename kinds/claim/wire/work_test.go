@@ -341,7 +341,7 @@ func TestToolProxy(t *testing.T) {
 		return status, out
 	}
 	w.keys['e'] = key(t, 'e')
-	w.net.members[w.keys['e'].SS58()] = dialect.Member{Hotkey: w.keys['e'].SS58(), Coldkey: "cold-e", UID: 9, Validator: true}
+	w.net[w.keys['e'].SS58()] = dialect.Member{Hotkey: w.keys['e'].SS58(), Coldkey: "cold-e", UID: 9, Validator: true}
 	w.register('e')
 	for name, got := range map[string]func() (int, map[string]any){
 		"another's token":     func() (int, map[string]any) { return ask('v', taskOne, token[taskTwo], aHome, 1) },

@@ -22,7 +22,6 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
-	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
@@ -30,33 +29,10 @@ import (
 	"github.com/agon-arena/agon/kinds/coding/play"
 	"github.com/agon-arena/agon/kinds/coding/ridges"
 	"github.com/agon-arena/agon/kinds/coding/signin"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
 var bg = context.Background()
-
-type subnet struct{ members map[string]dialect.Member }
-
-func (n subnet) Member(_ context.Context, hotkey string) (dialect.Member, bool, error) {
-	m, ok := n.members[hotkey]
-	return m, ok, nil
-}
-
-func (n subnet) Registered(_ context.Context, _ uint16, hotkey string) (string, bool, error) {
-	m, ok := n.members[hotkey]
-	return m.Coldkey, ok, nil
-}
-
-func (n subnet) IsValidator(_ context.Context, _ uint16, hotkey string) (bool, error) {
-	return n.members[hotkey].Validator, nil
-}
-
-func (n subnet) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
-	g := &client.Metagraph{}
-	for _, m := range n.members {
-		g.Neurons = append(g.Neurons, client.Neuron{UID: m.UID, Hotkey: m.Hotkey})
-	}
-	return g, nil
-}
 
 type never struct{}
 
@@ -101,7 +77,7 @@ func seed(c byte) []byte { return bytes.Repeat([]byte{c}, 32) }
 func newWorld(t testing.TB, change ...func(*Config, *agon.Arena)) *world {
 	t.Helper()
 	w := &world{t: t, keys: map[byte]*auth.Key{}, cold: map[byte]string{}, now: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), dir: t.TempDir()}
-	net := subnet{map[string]dialect.Member{}}
+	net := kittest.Subnet{}
 	for i, c := range []byte("oabcvwxz") {
 		k, err := auth.KeyFromSeed(auth.Sr25519, seed(c))
 		must(t, err)
@@ -109,7 +85,7 @@ func newWorld(t testing.TB, change ...func(*Config, *agon.Arena)) *world {
 		must(t, err)
 		w.keys[c], w.cold[c] = k, cold.SS58()
 		if c != 'z' {
-			net.members[k.SS58()] = dialect.Member{Hotkey: k.SS58(), Coldkey: cold.SS58(), UID: uint16(i), Validator: c >= 'v'}
+			net[k.SS58()] = dialect.Member{Hotkey: k.SS58(), Coldkey: cold.SS58(), UID: uint16(i), Validator: c >= 'v'}
 		}
 	}
 	st, err := sqlite.Open(bg, filepath.Join(w.dir, "agon.db"))

@@ -24,40 +24,16 @@ import (
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/blob"
 	blobfs "github.com/agon-arena/agon/blob/fs"
-	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store/teststore"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/kinds/shopping/play"
 	"github.com/agon-arena/agon/kinds/shopping/signin"
 )
 
 var bg = context.Background()
-
-type subnet struct{ members map[string]dialect.Member }
-
-func (n subnet) Member(_ context.Context, hotkey string) (dialect.Member, bool, error) {
-	m, ok := n.members[hotkey]
-	return m, ok, nil
-}
-
-func (n subnet) Registered(_ context.Context, _ uint16, hotkey string) (string, bool, error) {
-	m, ok := n.members[hotkey]
-	return m.Coldkey, ok, nil
-}
-
-func (n subnet) IsValidator(_ context.Context, _ uint16, hotkey string) (bool, error) {
-	return n.members[hotkey].Validator, nil
-}
-
-func (n subnet) Metagraph(context.Context, uint16) (*client.Metagraph, error) {
-	g := &client.Metagraph{}
-	for _, m := range n.members {
-		g.Neurons = append(g.Neurons, client.Neuron{UID: m.UID, Hotkey: m.Hotkey})
-	}
-	return g, nil
-}
 
 type seen struct {
 	mu sync.Mutex
@@ -105,7 +81,7 @@ const goodAgent = "def agent_main(p):\n    return []\n"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, keys: map[byte]*auth.Key{}, now: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), bans: map[string]bool{}, tasks: map[agon.Digest]string{}}
-	net := subnet{map[string]dialect.Member{}}
+	net := kittest.Subnet{}
 	for i, c := range []byte("abvwx") {
 		k, err := auth.KeyFromSeed(auth.Sr25519, bytes.Repeat([]byte{c}, 32))
 		if err != nil {
@@ -113,7 +89,7 @@ func newWorld(t *testing.T) *world {
 		}
 		w.keys[c] = k
 		if c != 'x' {
-			net.members[k.SS58()] = dialect.Member{Hotkey: k.SS58(), Coldkey: "cold-" + string(c), UID: uint16(i + 1), Validator: c == 'v' || c == 'w'}
+			net[k.SS58()] = dialect.Member{Hotkey: k.SS58(), Coldkey: "cold-" + string(c), UID: uint16(i + 1), Validator: c == 'v' || c == 'w'}
 		}
 	}
 	dir := t.TempDir()
