@@ -21,7 +21,6 @@ var longFiles = map[string]int{
 	"gateway/google.go":                    757,
 	"gateway/messages.go":                  635,
 	"gateway/request.go":                   638,
-	"kinds/claim/wire/harnyx_test.go":      667,
 	"kinds/coding/play/harness/grade.py":   715,
 	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/research/coordinator/jobs.go":   627,
