@@ -283,9 +283,6 @@ func (f *preflight) measured(what string) {
 // place is where contestants can read.
 type place struct{ label, dir string }
 
-// maxSearched bounds how much of a data set is searched for hidden bytes.
-const maxSearched = 2 << 30
-
 // datasets brings the task's data sets here; false: one cannot be had, which is said.
 func (f *preflight) datasets(ctx context.Context) (here bool, err error) {
 	list, err := datasets.ParseAll(f.t.Config.Environment.Datasets)
@@ -308,7 +305,7 @@ func (f *preflight) datasets(ctx context.Context) (here bool, err error) {
 		switch {
 		case err != nil:
 			return false, err
-		case d.Bytes > maxSearched:
+		case d.Bytes > leak.MaxSearched:
 			f.add("data set "+r.Name, "warn", "%d files, %d MB: too large to be searched for hidden data", d.Files, d.Bytes>>20)
 		default:
 			f.add("data set "+r.Name, "ok", "%d files, %d MB", d.Files, d.Bytes>>20)

@@ -31,6 +31,10 @@ import (
 // any two texts of one language.
 const Piece = 64
 
+// MaxSearched bounds how much of a data set is searched, in bytes: whoever searches says
+// that a larger one was not.
+const MaxSearched = 2 << 30
+
 const (
 	window    = Piece / 2 // blocks of the hidden data that are looked for: each stretch of Piece bytes holds a whole one
 	chunk     = 8 << 20   // bytes of a file that are searched at once

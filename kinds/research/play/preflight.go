@@ -331,15 +331,26 @@ func (p *player) preflightHidden(ctx context.Context, rep *PreflightReport) erro
 		return err
 	}
 	for _, r := range sets {
-		if p.k.cfg.Datasets == nil {
+		store := p.k.cfg.Datasets
+		if store == nil {
 			found.Unread = append(found.Unread, "data set "+r.Name)
 			continue
 		}
-		dir, release, err := p.k.cfg.Datasets.Ensure(ctx, r)
+		dir, release, err := store.Ensure(ctx, r)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("data set %s: %w", r.Name, err)
+			rep.add("data set "+r.Name, "fail", "it cannot be had: %v", err)
+			return nil
 		}
 		defer release()
+		if d, err := store.Get(r.Digest); err != nil {
+			return err
+		} else if d.Bytes > leak.MaxSearched {
+			found.Unread = append(found.Unread, fmt.Sprintf("data set %s of %d MB", r.Name, d.Bytes>>20))
+			continue
+		}
 		places = append(places, struct{ label, dir string }{"data set " + r.Name, dir})
 	}
 	for _, m := range p.k.cfg.Mirrors {

@@ -102,12 +102,16 @@ func TestPreflightOfImageAndDataSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaky := rootfstest.Layout(t, map[string]string{"srv/cache": secret}, nil)
+	w.kind.cfg.Datasets = store
+	w.stands(w.task(oneTask, with(oneBase, "hidden/a.txt", secret)), `datasets = ["rows=sha256:`+strings.Repeat("ab", 32)+`"]`)
+	if rep, checks := w.preflight(); rep.OK || checks["data set rows"].Status != "fail" {
+		t.Errorf("a data set that nobody has: %+v", rep)
+	}
 	for where, line := range map[string]string{
 		"root file system": `image = "` + leaky + `"`,
 		"data set rows":    `datasets = ["rows=` + set.Digest + `"]`,
 		"":                 `datasets = ["rows=` + clean.Digest + `"]`,
 	} {
-		w.kind.cfg.Datasets = store
 		w.stands(w.task(oneTask, with(oneBase, "hidden/a.txt", secret)), line)
 		rep, checks := w.preflight()
 		got := checks["hidden data"]
