@@ -631,7 +631,7 @@ func TestProlonged(t *testing.T) {
 	for _, r := range j.Runs {
 		w.walk(s, r.ID, 1)
 	}
-	if got := w.status(agent); got != "screening_2" {
+	if got := w.reaches(agent, "screening_2"); got != "screening_2" {
 		t.Error(got)
 	}
 }
