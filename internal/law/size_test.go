@@ -22,7 +22,6 @@ var longFiles = map[string]int{
 	"gateway/messages.go":                  635,
 	"gateway/request.go":                   638,
 	"kinds/coding/play/harness/grade.py":   715,
-	"kinds/coding/wire/wire_test.go":       860,
 	"kinds/research/coordinator/jobs.go":   627,
 	"kinds/shopping/search/search_test.go": 665,
 	"sandbox/internal/layers/layers.go":    676,

@@ -270,17 +270,6 @@ func (w *world) status(agent string) string {
 	return w.want(200, code, out, text)["status"].(string)
 }
 
-// reaches is the status of an agent once it is want, or after 20 s: a platform that was
-// started decides by itself, some time after the last result.
-func (w *world) reaches(agent, want string) string {
-	w.t.Helper()
-	got := w.status(agent)
-	for end := time.Now().Add(20 * time.Second); got != want && time.Now().Before(end); got = w.status(agent) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	return got
-}
-
 // join registers a validator ('v' …) or a screener ('1', '2') and returns its session.
 func (w *world) join(k byte) string {
 	w.t.Helper()
