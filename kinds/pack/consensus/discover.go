@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -217,9 +216,8 @@ var errNotAsked = errors.New("not asked")
 func (n *Node) fetchAll(ctx context.Context, block uint64, list []packfile.Commitment) ([]*packfile.Pack, []error) {
 	packs, errs := make([]*packfile.Pack, len(list)), make([]error, len(list))
 	asked := make([]bool, len(list))
-	slot := make(chan struct{}, fetchers)
+	get := newCrowd(ctx, fetchers)
 	reads := n.cfg.Clock(int64(block)).Phase == packfile.PhaseAggregation
-	var wg sync.WaitGroup
 	for i, at := range list {
 		if p, ok := n.packs[at.Hash]; ok {
 			packs[i] = p
@@ -233,15 +231,9 @@ func (n *Node) fetchAll(ctx context.Context, block uint64, list []packfile.Commi
 			continue
 		}
 		asked[i] = true
-		slot <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slot }()
-			ctx, cancel := context.WithTimeout(ctx, fetchTime)
-			defer cancel()
-			packs[i], errs[i] = n.fetch(ctx, at)
-		})
+		get.ask(func(ctx context.Context) { packs[i], errs[i] = n.fetch(ctx, at) })
 	}
-	wg.Wait()
+	get.Wait()
 	if len(n.packs)+len(list) > 10_000 {
 		clear(n.packs)
 	}

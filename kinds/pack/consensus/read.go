@@ -21,28 +21,44 @@ type spoken struct {
 // readers bounds how many payloads are read at once. A subnet has 64 validators.
 const readers = 64
 
+// crowd asks many servers at once, each for fetchTime at most.
+type crowd struct {
+	sync.WaitGroup
+	ctx  context.Context // of one call, which ends by Wait
+	slot chan struct{}
+}
+
+// newCrowd asks at most width at once.
+func newCrowd(ctx context.Context, width int) *crowd {
+	return &crowd{ctx: ctx, slot: make(chan struct{}, width)}
+}
+
+// ask waits for a place and asks beside the others.
+func (c *crowd) ask(do func(context.Context)) {
+	c.slot <- struct{}{}
+	c.Go(func() {
+		defer func() { <-c.slot }()
+		ctx, cancel := context.WithTimeout(c.ctx, fetchTime)
+		defer cancel()
+		do(ctx)
+	})
+}
+
 // readAll gets the payloads that validators pointed to, many at once, each within
 // fetchTime. An address that gave nothing is asked again some blocks later: a 288th of
 // the window, then ever more.
 func (n *Node) readAll(ctx context.Context, block uint64, list []spoken) ([]Submission, []error) {
 	out, errs := make([]Submission, len(list)), make([]error, len(list))
 	asked := make([]bool, len(list))
-	slot := make(chan struct{}, readers)
-	var wg sync.WaitGroup
+	get := newCrowd(ctx, readers)
 	for i, d := range list {
 		if errs[i] = n.unread.mute(d.first.at.Address, block); errs[i] != nil {
 			continue
 		}
 		asked[i] = true
-		slot <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slot }()
-			ctx, cancel := context.WithTimeout(ctx, fetchTime)
-			defer cancel()
-			out[i], errs[i] = n.read(ctx, d.first.at.Address)
-		})
+		get.ask(func(ctx context.Context) { out[i], errs[i] = n.read(ctx, d.first.at.Address) })
 	}
-	wg.Wait()
+	get.Wait()
 	first := max(1, uint64(max(0, n.cfg.Window.Blocks))*firstSilent/uint64(packfile.WindowBlocks))
 	for i, d := range list {
 		switch {
