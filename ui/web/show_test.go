@@ -166,6 +166,11 @@ func TestMarkdown(t *testing.T) {
 			t.Errorf("%q: %q", in, got)
 		}
 	}
+	for _, name := range []string{"pictures/../x.svg", "pictures/a.html", "pictures/a.svg/..", "pictures/%2e.svg", "x.svg", "pictures/a.svg\n"} {
+		if pictureName().MatchString(name) {
+			t.Errorf("%q is taken for a drawing", name)
+		}
+	}
 	l := &library{fs: fstest.MapFS{"x.md": {Data: []byte("# Title\n\nfirst\nsecond")}}}
 	if p := l.load(); len(p) != 1 || p[0].Title != "Title" || p[0].Lead != "first" {
 		t.Errorf("%+v", p)
