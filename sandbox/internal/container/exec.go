@@ -176,13 +176,8 @@ func (b *Box) supervise(ctx context.Context, answer <-chan Answer, wall time.Dur
 		case <-patience:
 			b.killBox(why[0], why[1])
 		case <-poll.C:
-			// The kernel may have killed only a part of gVisor.
-			if m := b.Group.Memory(); b.Own && m.Kills > 0 && !b.init.Ending() {
-				if m.Own {
-					b.killBox("memory", "")
-				} else {
-					b.killBox("", "host_oom")
-				}
+			if limit, lost := killer(b.Group.Memory(), cgroup.Memory{}); b.Own && limit+lost != "" && !b.init.Ending() {
+				b.killBox(limit, lost) // what is left of gVisor is no box
 			}
 			if l := b.Spec.Limits.CPUMS; l > 0 && b.Group.CPU() > time.Duration(l)*time.Millisecond {
 				stop("cpu", "")
@@ -211,16 +206,14 @@ func (b *Box) notStarted(errno unix.Errno, r *run, dirty bool, before cgroup.Mem
 	b.mu.Lock()
 	limit, lost := r.limit, r.lost
 	b.mu.Unlock()
-	after := b.Group.Memory()
+	if limit == "" && lost == "" {
+		limit, lost = b.killed(before)
+	}
 	switch {
 	case ctxErr != nil:
 		return sandbox.Exit{Code: -1, Lost: "cancelled"}, ctxErr
 	case limit != "" || lost != "":
 		return sandbox.Exit{Code: 137, Signal: 9, Limit: limit, Lost: lost}, nil
-	case after.Kills > before.Kills && after.Own:
-		return sandbox.Exit{Code: 137, Signal: 9, Limit: "memory"}, nil
-	case after.Kills > before.Kills:
-		return sandbox.Exit{Code: 137, Signal: 9, Lost: "host_oom"}, nil
 	}
 	switch errno {
 	case unix.EAGAIN:
@@ -285,13 +278,33 @@ func (b *Box) explain(r *run, exit *sandbox.Exit, alive bool, over <-chan string
 		exit.Lost = "host_disk" // within its quota, but there was no room
 		return
 	}
-	if after := b.Group.Memory(); after.Kills > before.Kills {
-		if after.Own {
-			exit.Limit = "memory"
-		} else {
-			exit.Lost = "host_oom"
-		}
+	exit.Limit, exit.Lost = b.killed(before)
+}
+
+// killed says which out-of-memory killer took something from a command that
+// failed. A box with a kernel of its own dies of it: the kernel may have killed
+// only a part of gVisor, and the parts serve all commands, so that the next one
+// would fail of a kill that came before it.
+func (b *Box) killed(before cgroup.Memory) (limit, lost string) {
+	if b.Own {
+		before = cgroup.Memory{}
 	}
+	limit, lost = killer(b.Group.Memory(), before)
+	if b.Own && limit+lost != "" {
+		b.killBox(limit, lost)
+	}
+	return limit, lost
+}
+
+// killer is whose limit a group's kills since before came of; empty without any.
+func killer(now, before cgroup.Memory) (limit, lost string) {
+	switch {
+	case now.Kills <= before.Kills:
+		return "", ""
+	case now.Own:
+		return "memory", ""
+	}
+	return "", "host_oom"
 }
 
 // ended is how commands end that die with the box.
