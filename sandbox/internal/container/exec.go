@@ -177,7 +177,7 @@ func (b *Box) supervise(ctx context.Context, answer <-chan Answer, wall time.Dur
 			b.killBox(why[0], why[1])
 		case <-poll.C:
 			if limit, lost := killer(b.Group.Memory(), cgroup.Memory{}); b.Own && limit+lost != "" && !b.init.Ending() {
-				b.killBox(limit, lost) // what is left of gVisor is no box
+				b.killBox(limit, lost) // gVisor without a part of it serves nobody
 			}
 			if l := b.Spec.Limits.CPUMS; l > 0 && b.Group.CPU() > time.Duration(l)*time.Millisecond {
 				stop("cpu", "")
