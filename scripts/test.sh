@@ -28,18 +28,22 @@ race=(-race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/lib
 # run N ARGS: N packages at a time. In all two are at work: the boxes of more would only
 # wait for each other.
 run() { go test -vet=off -timeout 40m -p "$@"; }
+# kept ARGS: as run, and what it says is kept for the end.
+kept() { run "$@" | tee -a "$log"; }
+log=$(mktemp)
+said=$(mktemp)
+trap 'rm -f "$said" "$log"' EXIT
 if [ "${AGON_RACE:-}" = all ]; then
-	run 2 "${race[@]}" ./...
+	kept 2 "${race[@]}" ./... && exit
+	./scripts/again.sh "$log"
 	exit
 fi
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
 run 1 -skip "$apart" ./cmd/agon/roles >"$said" 2>&1 &
 beside=$!
 status=0
-run 1 "${plain[@]}" || status=1
-run 1 -run "$apart" ./cmd/agon/roles || status=1
+kept 1 "${plain[@]}" || status=1
+kept 1 -run "$apart" ./cmd/agon/roles || status=1
 wait "$beside" || status=1
-cat "$said"
-run 2 "${race[@]}" "${others[@]}" || status=1
-exit "$status"
+tee -a "$log" <"$said"
+kept 2 "${race[@]}" "${others[@]}" || status=1
+[ "$status" = 0 ] || ./scripts/again.sh "$log"
