@@ -8,6 +8,7 @@ import (
 
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/ledger/local"
+	"github.com/agon-arena/agon/sandbox/gpu"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -49,6 +50,7 @@ type Options struct {
 
 	Lease  time.Duration   // of runs that this server hands out; 0: the platform's default
 	Traces *tracing.Tracer // see Trace; nil: none are sent
+	Cards  gpu.Driver      // of a validator; nil: this machine's
 	// ScriptPrice gives a script's calls the price of a cheap model: the demo's
 	// validators without a platform go by cost, and say that it is made up.
 	ScriptPrice bool

@@ -53,8 +53,12 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string
 		gw.Stop()
 		return nil, err
 	}
+	gpus := &validator.GPUs{Driver: cards, Locks: locks}
+	if o.Cards != nil {
+		gpus.Driver = o.Cards
+	}
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
-		GPUs:   &validator.GPUs{Driver: cards, Locks: locks},
+		GPUs:   gpus,
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
 		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())).Bounded(rootfs.DefaultQuota),
 		Datasets:  datasets.Open(DatasetsDir(o), o.Writer()).Bounded(datasets.DefaultQuota),

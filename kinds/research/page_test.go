@@ -25,11 +25,13 @@ func TestRecordPage(t *testing.T) {
 	b := &coordinator.Book{Metric: "length", Direction: agon.Minimize, Baseline: 1802, BestKnown: &known, Entries: []coordinator.BookEntry{
 		rec(1, 1100, "steps of a prime\nsecond line"), rec(2, 747, "<script>alert(1)</script>\x1b[31m"),
 	}}
+	card := agon.Driver{GPUs: []agon.GPU{{Model: "NVIDIA H100"}, {Model: "NVIDIA H100"}}}
+	b.Entries[1].Replays = []coordinator.RecordReplay{{Hardware: card.HardwareClass()}, {Hardware: card.HardwareClass()}, {}}
 	got, err := page(nil, time.Now).Render(newRecordPage(b, now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"best known 680", "the base 1802", "9.9 % from the best known", "steps of a prime", "&lt;script&gt;", "1100", "747", `href="/submissions/sx"`} {
+	for _, want := range []string{"best known 680", "the base 1802", "9.9 % from the best known", "steps of a prime", "&lt;script&gt;", "1100", "747", "3 replays on 2 x NVIDIA H100<", "0 replays<", `href="/submissions/sx"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not on the page: %s", want, got)
 		}

@@ -22,6 +22,8 @@ import (
 	"github.com/agon-arena/agon/kinds/research/coordinator"
 	"github.com/agon-arena/agon/kinds/research/miner"
 	kr "github.com/agon-arena/agon/kinds/research/play"
+	"github.com/agon-arena/agon/sandbox"
+	"github.com/agon-arena/agon/sandbox/gpu/gputest"
 )
 
 // liar replays as it should and reports half of what it saw.
@@ -50,6 +52,12 @@ func playAs(name, url, wallets, data string) error {
 		return err
 	}
 	o := options(data)
+	if os.Getenv("AGON_TEST_CARDS") != "" {
+		cards := gputest.NewFake(1, "Fake 1000", 1<<30)
+		cards.Nodes[0] = sandbox.DeviceNode{Path: "/dev/full", Major: 1, Minor: 7} // a machine has it
+		cards.Shared = nil
+		o.Cards = cards
+	}
 	if os.Getenv("AGON_TEST_LIAR") != "" {
 		for i, k := range o.Kits {
 			if k.Kind == kr.Name {
@@ -61,11 +69,11 @@ func playAs(name, url, wallets, data string) error {
 }
 
 // quorumSet writes a task whose number is what the patch says.
-func quorumSet(t *testing.T) string {
+func quorumSet(t *testing.T, needs string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"task.toml": "version = \"1.0\"\n[task]\nname = \"research/quorum\"\n[agon]\nkind = \"research\"\n", "instruction.md": "Make the number smaller.\n",
+		"task.toml": "version = \"1.0\"\n[task]\nname = \"research/quorum\"\n[agon]\nkind = \"research\"\n" + needs, "instruction.md": "Make the number smaller.\n",
 		"environment/research.toml": `slug = "quorum"
 title = "Quorum"
 benchmark_command = "python3 -I bench.py"
@@ -111,13 +119,16 @@ type quorum struct {
 }
 
 // openQuorum opens a server with one task. Nobody validates yet.
-func openQuorum(t *testing.T) *quorum {
+func openQuorum(t *testing.T) *quorum { return openNeeding(t, "") }
+
+// openNeeding is openQuorum with more lines in the task's own file.
+func openNeeding(t *testing.T, needs string) *quorum {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	o := options(t.TempDir())
 	o.Lease = 5 * time.Second
-	f := kit.ArenaFile{ID: "quorum", Kind: kr.Name, Title: "Quorum", Netuid: 4, Licence: "MIT", Sets: []string{quorumSet(t)}, SubmissionsPerColdkey: 50}
+	f := kit.ArenaFile{ID: "quorum", Kind: kr.Name, Title: "Quorum", Netuid: 4, Licence: "MIT", Sets: []string{quorumSet(t, needs)}, SubmissionsPerColdkey: 50}
 	f.Defaults()
 	file := filepath.Join(t.TempDir(), "arena.toml")
 	text := fmt.Sprintf("id = %q\nkind = %q\ntitle = %q\nnetuid = %d\nsets = [%q]\nsubmissions_per_coldkey = %d\n", f.ID, f.Kind, f.Title, f.Netuid, f.Sets[0], f.SubmissionsPerColdkey)

@@ -86,6 +86,9 @@ type countedDriver struct {
 	v *Validator
 }
 
+// GivesDevices implements sandbox.DeviceGiver.
+func (d countedDriver) GivesDevices() bool { return sandbox.GivesDevices(d.Driver) }
+
 // Start implements sandbox.Driver.
 func (d countedDriver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Box, error) {
 	from := d.v.now()

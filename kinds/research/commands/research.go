@@ -516,7 +516,11 @@ record is checked here, offline; a record that is not what was signed ends with 
 						case !x.Agrees:
 							what = "replay, outvoted"
 						}
-						h.Line("  verified by %s: %s %.6g (%s in %s, trust %.2f)", x.Validator, x.Verdict, x.Value, what, x.Driver, x.Trust)
+						on := ""
+						if x.Hardware != "" {
+							on = " on " + x.Hardware
+						}
+						h.Line("  verified by %s: %s %.6g (%s in %s%s, trust %.2f)", x.Validator, x.Verdict, x.Value, what, x.Driver, on, x.Trust)
 					}
 				}
 			}))

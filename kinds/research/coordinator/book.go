@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/agon-arena/agon/engine/store"
 )
@@ -21,6 +22,18 @@ type Book struct {
 type BookEntry struct {
 	Record
 	Summary string
+}
+
+// Hardware are the classes of machines on which the record was measured, sorted.
+func (e BookEntry) Hardware() []string {
+	var out []string
+	for _, r := range e.Replays {
+		if r.Hardware != "" {
+			out = append(out, r.Hardware)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // maxBook bounds the records of a Book.

@@ -354,7 +354,7 @@ func (c *Coordinator) record(tx *store.Tx, a agon.Arena, e store.Entry, s *store
 			if at.Counted {
 				r.Replays = append(r.Replays, RecordReplay{
 					ID: at.Lease, Validator: at.Validator, Verdict: statusOf(x.Verdict), Value: x.Value, Trust: x.Trust,
-					Agrees: slices.Contains(agree.Runs, run.RunSpec.Run), Duel: run.Rival != nil, Driver: at.Driver.Name,
+					Agrees: slices.Contains(agree.Runs, run.RunSpec.Run), Duel: run.Rival != nil, Driver: at.Driver.Name, Hardware: at.Driver.HardwareClass(),
 				})
 			}
 		}

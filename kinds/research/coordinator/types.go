@@ -257,6 +257,7 @@ type RecordReplay struct {
 	Agrees    bool    `json:"agrees"`
 	Duel      bool    `json:"duel"`
 	Driver    string  `json:"driver"`
+	Hardware  string  `json:"hardware,omitempty"` // class of the machine: agon.Driver.HardwareClass
 }
 
 // Attestation is the coordinator's signature on a record.
