@@ -73,6 +73,22 @@ func TestRosterSteps(t *testing.T) {
 	}
 }
 
+// A coldkey holds one place, however many hotkeys it enters by, unless the arena says otherwise.
+func TestOnePlacePerColdkey(t *testing.T) {
+	entered := []incentive.Entry{
+		{Submission: "a", Miner: "m1", Coldkey: "c1", Score: 0.3},
+		{Submission: "b", Miner: "m2", Coldkey: "c2", Score: 0.4},
+		{Submission: "c", Miner: "m3", Coldkey: "c1", Score: 0.5},
+		{Submission: "d", Miner: "m4", Coldkey: "c1", Score: 0.6},
+	}
+	rule := TopThree()
+	for same, want := range map[float64]string{0: "d b", 1: "d c b"} {
+		if got := names(rule.Standings(rule.Of(map[string]float64{"same_coldkey": same}), entered)); got != want {
+			t.Errorf("same_coldkey %g: %q, want %q", same, got, want)
+		}
+	}
+}
+
 func TestRosterMargin(t *testing.T) {
 	for _, c := range []struct {
 		score, margin float64

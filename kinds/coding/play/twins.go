@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
@@ -418,112 +416,6 @@ func secretRand() *mathrand.Rand {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	return mathrand.New(mathrand.NewPCG(binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])))
-}
-
-// gradeWithTwins runs the tests of a tree and fills in a verdict. A test counts
-// where it passes and every twin of it fails by an assertion. Whatever looks
-// forged is played once more, by another deal: a test that comes out by chance
-// is not counted, but forged is what does it twice.
-func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, g *grading, v *Verdict) error {
-	p, err := k.twinsOf(ctx, env, t, pol)
-	if err != nil {
-		return err
-	}
-	s, err := k.newStage(ctx, env, t, pol, g)
-	if errors.Is(err, errShape) {
-		v.Refused = err.Error()
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	suspects, err := deal(ctx, s, t, p, v)
-	if err != nil || len(suspects) == 0 {
-		return err
-	}
-	first := v.Tests
-	again, err := deal(ctx, s, t, p, v)
-	if err != nil {
-		return err
-	}
-	if len(again) > 0 {
-		v.Forged = again
-		return nil
-	}
-	for i := range v.Tests {
-		if slices.Contains(suspects, v.Tests[i].ID) {
-			v.Tests[i] = first[i]
-		}
-	}
-	return nil
-}
-
-// deal plays all tests once and returns those that look forged, which do not count.
-func deal(ctx context.Context, s stage, t *task.Task, p *pool, v *Verdict) (suspects []string, err error) {
-	tests := listed(t)
-	boxes := p.plans(t, tests, secretRand())
-	got := make([]map[string]TestResult, len(boxes))
-	closed := make([]bool, len(boxes))
-	work, ctx := errgroup.WithContext(ctx)
-	for i, b := range boxes {
-		work.Go(func() (err error) {
-			got[i], closed[i], err = s.play(ctx, p, &b)
-			return err
-		})
-	}
-	if err := work.Wait(); err != nil {
-		return nil, err
-	}
-	v.Closed = !slices.Contains(closed, false)
-	whole := map[string]TestResult{}
-	var twins []TestResult
-	for i, b := range boxes {
-		role := map[string]bool{} // of the tests of bodies that are twins here: whether the twin is one for the test
-		for w, n := range b.twins {
-			for _, id := range w.tests {
-				role[id] = w.twins[n].kills[id]
-			}
-		}
-		for id, r := range got[i] {
-			if kills, twin := role[id]; !twin {
-				whole[id] = r
-			} else if kills {
-				twins = append(twins, r)
-			} else if r.again {
-				twins = append(twins, TestResult{ID: id, again: true})
-			}
-		}
-	}
-	bad := map[string]bool{}
-	for _, r := range whole {
-		if r.again {
-			bad[r.ID] = true
-		}
-	}
-	for _, w := range twins {
-		r := whole[w.ID]
-		switch {
-		case w.again, r.Passed && w.Passed:
-			bad[w.ID] = true
-		case r.Passed && !w.asserted:
-			r.Passed, r.Why = false, plain.Short("its twin did not fail by an assertion: "+w.Why, 300)
-			whole[w.ID] = r
-		}
-	}
-	v.Tests = v.Tests[:0:0]
-	for _, id := range tests {
-		r := whole[id]
-		if bad[id] {
-			suspects = append(suspects, id)
-			r.Passed, r.Why = false, "it passed together with a twin whose expectation is false"
-			if r.again {
-				r.Why = "it began more than once in one box"
-			}
-		}
-		v.Tests = append(v.Tests, r)
-	}
-	return suspects, nil
 }
 
 // wantTwins is how many twins a test should have that fails before the fix.
