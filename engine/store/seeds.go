@@ -194,7 +194,7 @@ func (t *Tx) DuePeriods(now time.Time) ([]SeedPeriod, error) {
 	return many(t, scanPeriod, `SELECT `+periodColumns+` FROM seed_periods WHERE revealed_at = 0 AND closes <= $1 ORDER BY closes LIMIT 200`, micros(now))
 }
 
-// RevealPeriod marks a period's secret as shown; ErrConflict if it is already.
+// RevealPeriod marks a period's secret as shown; ErrNotFound if there is none, or it is shown already.
 func (t *Tx) RevealPeriod(arena string, n int64, at time.Time) error {
 	return t.exec1(`UPDATE seed_periods SET revealed_at = $1 WHERE arena = $2 AND n = $3 AND revealed_at = 0`, micros(at), arena, n)
 }
