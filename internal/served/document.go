@@ -19,6 +19,9 @@ type Document struct {
 // New returns a document of body, which stays as it is.
 func New(body []byte) *Document { return &Document{body: body} }
 
+// Bytes are the document's own, not to be changed.
+func (d *Document) Bytes() []byte { return d.body }
+
 // minZip is below what a packet takes anyway.
 const minZip = 1400
 

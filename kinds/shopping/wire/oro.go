@@ -71,7 +71,11 @@ type Backend struct {
 
 	rate *door.Limiter // of what a lent token asks for
 
-	apart *served.Cache // how far validators are apart, by race: hundreds of reads each
+	// apart keeps what costs hundreds of reads: how far validators are apart, by race,
+	// who worked, and trajectories by day
+	apart *served.Cache
+
+	pinning sync.Mutex // held while the standings of an epoch are read or made
 
 	lending sync.Mutex
 	loans   map[string]*loan // by evaluation run; guarded by lending
@@ -144,6 +148,15 @@ func Routes() []Route {
 		{"race-history", "GET /v1/public/races/history", false, (*Backend).raceHistory},
 		{"race-detail", "GET /v1/public/races/{id}", false, (*Backend).race},
 		{"race-variance", "GET /v1/public/races/{id}/validator-variance", false, (*Backend).raceVariance},
+		{"seed-commitment", "GET /v1/public/races/{id}/seed-commitment", false, (*Backend).seedCommitment},
+		{"trajectories", "GET /v1/public/trajectories/history", false, (*Backend).trajectories},
+		{"feedback", "GET /v1/public/episode-results/{id}/feedback", false, (*Backend).feedback},
+		{"weight-salt", "GET /v1/validator/weight-salt", false, (*Backend).weightSalt},
+		{"pack", "GET /v1/validator/pack/{sha}", false, (*Backend).noPack},
+		{"race-pack", "POST /v1/validator/race/{id}/pack", false, (*Backend).noPack},
+		{"episode-presign", "POST /v1/validator/episode-artifacts/presign", false, (*Backend).noPack},
+		{"race-select", "PUT /v1/miner/race-selection", false, (*Backend).raceSelection},
+		{"race-unselect", "DELETE /v1/miner/race-selection", false, (*Backend).raceSelection},
 		{"payout", "GET /v1/public/top-miner-payout", false, (*Backend).payout},
 		{"trajectory", "GET /v1/public/evaluation-runs/{id}/problems/{problem}/trajectory", true, (*Backend).trajectory}, // a link of ours
 		{"health", "GET /health", false, (*Backend).health},

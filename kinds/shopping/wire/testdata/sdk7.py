@@ -21,16 +21,16 @@ import httpx  # noqa: E402
 from bittensor_wallet import Keypair, Wallet  # noqa: E402
 from oro_sdk import BittensorAuthClient, Client, cli  # noqa: E402
 from oro_sdk.api.miner import (  # noqa: E402
-    delete_inference_credential, get_chutes_auth_status, get_inference_auth_status_one, list_agent_versions, list_inference_auth, list_miner_agents, store_chutes_token,
+    clear_race_selection, set_race_selection, delete_inference_credential, get_chutes_auth_status, get_inference_auth_status_one, list_agent_versions, list_inference_auth, list_miner_agents, store_chutes_token,
 )
 from oro_sdk.api.public import (  # noqa: E402
-    get_agent_version, get_agent_version_problems, get_agent_version_runs, get_agent_version_status, get_current_race, get_current_suite, get_evaluation_run,
+    get_agent_version, get_agent_version_problems, get_agent_version_runs, get_agent_version_status, get_current_race, get_current_suite, get_episode_feedback, get_evaluation_run,
     deep_health_check, get_inference_models, get_leaderboard, get_pending_evaluations, get_race_detail, get_race_history, get_race_validator_variance, get_running_evaluations, get_suite_problems, get_top_agent,
-    get_top_history, get_top_miner_payout, get_validators, health_check, list_suites,
+    get_race_seed_commitment, get_top_history, get_top_miner_payout, get_trajectory_history, get_validators, health_check, list_suites,
 )
-from oro_sdk.api.validator import claim_work, complete_run, get_run_problems, heartbeat, presign_upload, update_progress  # noqa: E402
+from oro_sdk.api.validator import claim_work, complete_run, get_pack, get_race_pack, get_run_problems, get_weight_salt, heartbeat, presign_upload, update_progress  # noqa: E402
 from oro_sdk.models import (  # noqa: E402
-    ClaimWorkRequest, CompleteRunRequest, CompleteRunRequestScoreComponentsType0, HeartbeatRequest, PresignUploadRequest, ProblemProgressUpdate, ProblemStatus,
+    ClaimWorkRequest, CompleteRunRequest, CompleteRunRequestScoreComponentsType0, HeartbeatRequest, MinerRaceSelectionRequest, PresignUploadRequest, ProblemProgressUpdate, ProblemStatus,
     ProgressUpdateRequest, StoreChutesTokenRequest, TerminalStatus,
 )
 
@@ -102,7 +102,7 @@ ok("pending", get_pending_evaluations.sync_detailed(client=pub), kind="PendingEv
 
 # A validator works: the suite, then the race.
 for right in (2, 3):
-    work = ok("claim", claim_work.sync_detailed(client=val, body=ClaimWorkRequest()), kind="ClaimWorkResponse")
+    work = ok("claim", claim_work.sync_detailed(client=val, body=ClaimWorkRequest(runtime_contract=5)), kind="ClaimWorkResponse")
     assert work.inference_token.base_url == base + "/v1" and work.inference_token.expires_at.tzinfo, work
     models = httpx.get(work.inference_token.base_url + "/models", headers={"Authorization": "Bearer " + work.inference_token.access_token})
     assert models.status_code == 200, models.text
@@ -145,6 +145,17 @@ ok("race detail", get_race_detail.sync_detailed(race.race.race_id, client=pub), 
 ok("variance", get_race_validator_variance.sync_detailed(race.race.race_id, client=pub), kind="RaceValidatorVarianceResponse")
 if deep_health_check.sync_detailed(client=pub).status_code != 200:  # the SDK makes nothing of its body
     raise SystemExit("deep health")
+ok("no drand", get_race_seed_commitment.sync_detailed(race.race.race_id, client=pub), 404, "RaceNotFoundError")
+days = ok("trajectories", get_trajectory_history.sync_detailed(client=pub), kind="TrajectoryHistoryResponse")
+assert days.total == 6 and len(days.series) == 1 and days.series[0].distinct == 6, days
+ok("no episode", get_episode_feedback.sync_detailed(uuid.uuid4(), client=pub), 404, "ArtifactNotFoundError")
+salt = ok("weight salt", get_weight_salt.sync_detailed(client=val), kind="WeightSaltResponse")
+assert salt.eligible and salt.epoch_standings.t_burn == 0.75, salt
+assert salt.epoch_standings.top_hotkey == key.ss58_address and [f.race_score for f in salt.epoch_standings.finishers] == [0.75], salt
+ok("no pack", get_pack.sync_detailed("aa", client=val), 404, "EnvPackErrorResponse")
+ok("no race pack", get_race_pack.sync_detailed(race.race.race_id, client=val), 404, "EnvPackErrorResponse")
+ok("select", set_race_selection.sync_detailed(client=miner, body=MinerRaceSelectionRequest(version)), 409, "RaceLockedError")
+ok("nothing selected", clear_race_selection.sync_detailed(client=miner), 404, "NoSelectionError")
 ok("history", get_race_history.sync_detailed(client=pub), kind="RaceHistoryResponse")
 ok("models", get_inference_models.sync_detailed(client=pub))
 print(json.dumps({
