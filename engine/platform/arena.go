@@ -424,7 +424,9 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 				row.Low, row.High = &band.Low, &band.High
 			}
 			if e.Score != nil && len(scored) < maxBanded {
-				scored = append(scored, ranked{values[e.ID], numbers[e.ID], band != nil})
+				r := rankedOf(a, e.Score, values[e.ID])
+				r.numbers = numbers[e.ID]
+				scored = append(scored, r)
 			}
 			b.Submissions = append(b.Submissions, row)
 		}

@@ -11,9 +11,19 @@ const signTiers = "Within a tier, differences are not statistically significant 
 
 // ranked is a submission of a board, as its tier is worked out.
 type ranked struct {
-	values  map[string]float64 // by task
+	values  map[string]float64 // by task; where the score is of some of them, of these
 	numbers map[string]float64 // of its decision
 	banded  bool               // its score is the mean of problems
+}
+
+// rankedOf takes the problems that the score is of: what public problems say of
+// two whose rank hidden ones decide must not part them.
+func rankedOf(a agon.Arena, total *float64, values map[string]float64) ranked {
+	of, _ := countedOf(a, total, values)
+	if of == nil {
+		return ranked{values: values}
+	}
+	return ranked{values: of, banded: true}
 }
 
 func (p *Platform) tierer(a agon.Arena) kind.Tierer {

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -57,5 +58,34 @@ func TestTiers(t *testing.T) {
 		if later, err := f.Standings(bg, "demo", 1, 10); err != nil || later[0].Tier != 0 {
 			t.Errorf("a later page has tiers: %v", err)
 		}
+	}
+}
+
+// Where hidden problems decide the rank, tiers are of these alone: one that is
+// far better on the public problems and a little worse on the hidden ones is not
+// told apart by its public answers.
+func TestTiersOfHidden(t *testing.T) {
+	a := agon.Arena{}
+	better, worse := map[string]float64{}, map[string]float64{}
+	for i := range 12 {
+		public, hidden := fmt.Sprintf("p/%d", i), fmt.Sprintf("h/%d", i)
+		a.Tasks = append(a.Tasks, agon.TaskRef{Key: public}, agon.TaskRef{Key: hidden, Hidden: true})
+		better[public], better[hidden], worse[public], worse[hidden] = 0, 0.5, 1, 0.5
+	}
+	worse["h/0"] = 0
+	mean := func(of string, m map[string]float64) *float64 {
+		sum := 0.0
+		for i := range 12 {
+			sum += m[fmt.Sprintf("%s/%d", of, i)]
+		}
+		sum /= 12
+		return &sum
+	}
+	p := &Platform{}
+	if got := p.tiers(a, []ranked{rankedOf(a, mean("h", better), better), rankedOf(a, mean("h", worse), worse)}); !slices.Equal(got, []int{1, 1}) {
+		t.Errorf("tiers %v by 1 of 12 hidden problems", got)
+	}
+	if got := p.tiers(a, []ranked{rankedOf(a, mean("p", worse), worse), rankedOf(a, mean("p", better), better)}); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("tiers %v by 12 of 12 public problems", got)
 	}
 }

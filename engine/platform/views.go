@@ -63,8 +63,7 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 			}
 			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID], Zero: zeros[e.ID]})
 			if e.Score != nil && offset == 0 { // tiers hang on the first: what comes later cannot know them
-				band, _ := BandOf(a, e.Score, values[e.ID])
-				r := ranked{values: values[e.ID], banded: band != nil}
+				r := rankedOf(a, e.Score, values[e.ID])
 				if s.Decision != nil {
 					r.numbers = s.Decision.Numbers
 				}
@@ -155,6 +154,17 @@ func endOf(outcome string, runs int64) string {
 // that were played, or the hidden or the public ones. A score that is the mean
 // of none of these, of one problem only, or of a measure without chance, has none.
 func BandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Band, *float64) {
+	of, known := countedOf(a, total, values)
+	if of == nil {
+		return nil, nil
+	}
+	b := score.Interval(score.Values(of))
+	return &b, known
+}
+
+// countedOf are the problems that a score is the mean of, as BandOf says; nil:
+// of none. known is the mean of the public ones where it is of the hidden ones.
+func countedOf(a agon.Arena, total *float64, values map[string]float64) (of map[string]float64, known *float64) {
 	if total == nil || a.Contest != nil {
 		return nil, nil
 	}
@@ -169,16 +179,15 @@ func BandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Ban
 		}
 	}
 	for _, of := range []map[string]float64{values, hidden, public} {
-		b := score.Interval(score.Values(of))
-		if b.N < 2 || math.Abs(b.Mean-*total) > 1e-6 {
+		mean, _ := score.MeanSE(score.Values(of))
+		if len(of) < 2 || math.Abs(mean-*total) > 1e-6 {
 			continue
 		}
-		var known *float64
-		if len(public) > 0 && len(of) == len(hidden) && len(hidden) > 0 {
+		if len(public) > 0 && len(of) == len(hidden) {
 			m, _ := score.MeanSE(score.Values(public))
 			known = &m
 		}
-		return &b, known
+		return of, known
 	}
 	return nil, nil
 }
