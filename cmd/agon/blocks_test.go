@@ -105,7 +105,7 @@ func TestBlocksOfDocs(t *testing.T) {
 					if c == "agon key new" { // done before
 						continue
 					}
-					args := shellWords(strings.NewReplacer("~/.local/share/agon", w.env["AGON_DATA"], " --wait", "", "01JD…", id, "key new me", "key new me-"+strings.NewReplacer("/", "-", ".md", "").Replace(name)).Replace(c))[1:]
+					args := shellWords(strings.NewReplacer("~/.local/share/agon", w.env["AGON_DATA"], " --wait", "", "…9f59ecbd", id, "…4a40aa86b", id, "key new me", "key new me-"+strings.NewReplacer("/", "-", ".md", "").Replace(name)).Replace(c))[1:]
 					if code, said := w.run(args...); code != 0 {
 						t.Errorf("`%s`: exit %d: %s", c, code, said)
 					}

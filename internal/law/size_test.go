@@ -27,7 +27,7 @@ var longFiles = map[string]int{
 	"sandbox/internal/layers/layers.go":    676,
 	"sandbox/rootfs/images.go":             692,
 	"ui/api/hostile_test.go":               652,
-	"ui/cli/submission.go":                 653,
+	"ui/cli/submission.go":                 643,
 }
 
 // TestFilesAreShort reads every file of Go, Python and shell that git knows.

@@ -218,6 +218,9 @@ without one: an array of these.`,
 				if err != nil {
 					return err
 				}
+				if err := a.verdicts(cmd.Context(), c, b.Submissions); err != nil {
+					return err
+				}
 				return a.Printer.Print(cmd.Context(), output.Result{
 					Value: b, IDs: ids(b.Submissions, func(r client.BoardRow) string { return r.ID }),
 					Human: func(h *output.Human) { boardHuman(h, b) },
@@ -226,6 +229,11 @@ without one: an array of these.`,
 			o, err := c.Overview(cmd.Context())
 			if err != nil {
 				return err
+			}
+			for _, b := range o.Arenas {
+				if err := a.verdicts(cmd.Context(), c, b.Submissions); err != nil {
+					return err
+				}
 			}
 			return a.Printer.Print(cmd.Context(), output.List(o.Arenas, func(b client.Board) string { return b.ID }, func(h *output.Human) { boardsHuman(h, o.Arenas) }))
 		},

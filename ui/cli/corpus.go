@@ -348,6 +348,9 @@ func (a *App) corpusVerifyCmd(finals corpus.Finals) *cobra.Command {
 			}
 			err = a.Printer.Print(cmd.Context(), output.Result{Value: v, Human: func(h *output.Human) {
 				h.Line("%d files, %d rows", v.Files, v.Rows)
+				if len(v.Problems) == 0 {
+					h.Line("all is as its manifest says, and nothing leaks between the splits")
+				}
 				for _, p := range v.Problems {
 					h.Line("%s", p)
 				}

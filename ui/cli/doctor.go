@@ -104,7 +104,7 @@ func (a *App) checkConfig() Check {
 			n++
 		}
 	}
-	return Check{"config", CheckOK, fmt.Sprintf("%d setting(s) differ from the default", n), ""}
+	return Check{"config", CheckOK, fmt.Sprintf("settings that differ from the default: %d", n), ""}
 }
 
 func (a *App) checkKey() Check {

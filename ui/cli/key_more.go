@@ -72,6 +72,12 @@ func (a *App) otherKey(w auth.Wallet) string {
 	case w.Name == "operator" || w.Name == "validator":
 		return "a server makes this wallet at its first start, in wallets/ of its data directory: add --wallet.path DATA/wallets"
 	}
+	if w.Name != defaultKeyName && w.Hotkey == defaultKeyName { // after agon key new NAME, many name it as a wallet
+		named := auth.Wallet{Path: w.Path, Name: defaultKeyName, Hotkey: w.Name}
+		if _, err := os.Stat(named.HotkeyPath()); err == nil {
+			return fmt.Sprintf("%s is a hotkey of the wallet %s: write --wallet.hotkey %s in place of --wallet.name", w.Name, defaultKeyName, w.Name)
+		}
+	}
 	return fmt.Sprintf("make it with `agon key new%s`, or name another with --wallet.name and --wallet.hotkey", newArgs(w))
 }
 
@@ -412,7 +418,7 @@ program may sign instead, as one for a hardware wallet: AGON_COLDKEY_PROGRAM nam
 			if err != nil {
 				return err
 			}
-			a.IO.Notef("signing for %d key(s) on %s; stop with Ctrl-C", len(c.Keys), plain.Line(socket))
+			a.IO.Notef("signing on %s, keys: %d; stop with Ctrl-C", plain.Line(socket), len(c.Keys))
 			return EndOfService(cmd.Context(), server.Serve(cmd.Context(), ln))
 		},
 	}

@@ -123,7 +123,7 @@ func TestKeyAgent(t *testing.T) {
 
 	keeper, _, _ := newApp(t)
 	keeper.Env = host.Env
-	said := &signal{text: "signing for 1 key(s)", ready: make(chan struct{})}
+	said := &signal{text: "keys: 1;", ready: make(chan struct{})}
 	keeper.IO.Err = said
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -197,7 +197,7 @@ func TestColdkeyAgent(t *testing.T) {
 	}
 	keeper, _, _ := newApp(t)
 	keeper.Env = host.Env
-	said := &signal{text: "signing for 1 key(s)", ready: make(chan struct{})}
+	said := &signal{text: "keys: 1;", ready: make(chan struct{})}
 	keeper.IO.Err = said
 	ctx, cancel := context.WithCancel(t.Context())
 	exit := make(chan int, 1)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ func (a *App) logCmd(host Host) *cobra.Command {
 tree whose signed head (checkpoint) everybody may keep. A server that rewrites what it has
 said contradicts a head that somebody has. Heads, tiles and proofs have C2SP's forms:
 any tool for signed notes and tlog-tiles reads them (below /log/ of the server).`,
-		Example: "  agon log checkpoint\n  agon log inclusion 01JD…",
+		Example: "  agon log checkpoint\n  agon log inclusion …4a40aa86b",
 		Args:    a.NoSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -162,17 +163,20 @@ func (a *App) logCheckpointCmd() *cobra.Command {
 // kindsOfFact are what a proof can be of.
 var kindsOfFact = []string{translog.TypeSubmission, translog.TypeResult, translog.TypeDecision, translog.TypeOperator, translog.TypeSeeds, translog.TypeReveal, translog.TypeJudging, translog.TypeTask, translog.TypeRetired}
 
+// ofResult is RUN/ATTEMPT; ARENA/NAME is a submission.
+var ofResult = regexp.MustCompile(`/[0-9]+$`)
+
 func (a *App) logInclusionCmd() *cobra.Command {
 	var key, typ string
 	cmd := &cobra.Command{
 		Use:   "inclusion ID",
 		Short: "Prove that a submission, result or decision stands in the log",
 		Long: `Fetch and check the proof that a fact stands in the log. ID is of a submission or its
-decision, RUN/ATTEMPT of a result, or the number of an operator's act (agon operator log).
+decision (or ARENA/NAME), RUN/ATTEMPT of a result, or the number of an operator's act (agon operator log).
 
 JSON: {index, entry, salt, hashes, checkpoint, key}: hashes are an RFC 6962 inclusion
 proof, entry the bytes of the leaf, salt what opens its commitment where you may read it.`,
-		Example: "  agon log inclusion 01JD…\n  agon log inclusion 01JD… --type decision -o json",
+		Example: "  agon log inclusion {arena}/mine\n  agon log inclusion {arena}/mine --type decision -o json",
 		Args:    Args(1, 1, "what the fact is about"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -182,7 +186,7 @@ proof, entry the bytes of the leaf, salt what opens its commitment where you may
 			}
 			id := args[0]
 			switch {
-			case typ == "" && strings.Contains(id, "/"):
+			case typ == "" && ofResult.MatchString(id):
 				typ = translog.TypeResult
 			case typ == "":
 				typ = translog.TypeSubmission

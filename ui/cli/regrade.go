@@ -54,7 +54,7 @@ printed, and kept in regrades.jsonl in the data directory.
 JSON: {run, attempt, at, task, driver, tasks: [{key, stored, regraded}], same, kept}.
 Exit codes: 0 alike, 3 the scores differ, 5 no evidence is stored, or it may not be read,
 7 the play left nothing to judge.`,
-		Example:           "  agon run regrade 01JD…\n  agon run regrade 01JD… --task ./mended-task -o json",
+		Example:           "  agon run regrade …9f59ecbd\n  agon run regrade …9f59ecbd --task ./mended-task -o json",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

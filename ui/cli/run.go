@@ -23,7 +23,7 @@ func (a *App) runCmd(s Corpora, j Judges) *cobra.Command {
 	return a.noun(&cobra.Command{
 		Use:     "run",
 		Short:   "Runs: watch them live, read their logs and traces",
-		Example: "  agon run list --submission 01JD…\n  agon run watch 01JD…",
+		Example: "  agon run list --submission {arena}/mine\n  agon run watch …9f59ecbd",
 	}, a.runListCmd(), a.runViewCmd(), a.watchCmd(), a.logsCmd(), a.traceCmd(s), a.regradeCmd(j))
 }
 
@@ -34,7 +34,7 @@ func (a *App) runListCmd() *cobra.Command {
 		Use:     "list",
 		Short:   "List runs, newest first",
 		Long:    "List runs, newest first. JSON: an array of runs {run, arena, submission, tasks, state, fault, reason, attempts, scores, …}.",
-		Example: "  agon run list --state failed\n  agon run list --submission 01JD… -o id",
+		Example: "  agon run list --state failed\n  agon run list --submission {arena}/mine -o id",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -234,7 +234,7 @@ cancels nothing.
 
 With -o json or in a pipe: one event a line, then the run as it ended.
 Exit codes: 0 scored, 1 cancelled, 9 failed by a fault of ours.`,
-		Example:           "  agon run watch 01JD…\n  agon run watch 01JD… --after 1.42",
+		Example:           "  agon run watch …9f59ecbd\n  agon run watch …9f59ecbd --after 1.42",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ func (a *App) runViewCmd() *cobra.Command {
 conversation of the attempt that counts and the agent's patch, in colour and
 page by page (AGON_PAGER, PAGER, else less): text of contestants, models and
 tasks, cleaned of terminal controls. Elsewhere --content asks for it.`,
-		Example:           "  agon run view 01JD…\n  agon run view 01JD… --content=false\n  agon run view 01JD… --jq '.list[].fault'",
+		Example:           "  agon run view …9f59ecbd\n  agon run view …9f59ecbd --content=false\n  agon run view …9f59ecbd --jq '.list[].fault'",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -247,14 +247,14 @@ func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {
 		if !decided(s) {
 			a.IO.Notef("follow it with `agon submission view %s`", plain.Line(s.ID))
 		}
-		return a.printSubmitted(ctx, s)
+		return a.printSubmitted(ctx, c, s)
 	}
 	created := s.Created
 	s, err = a.await(ctx, c, s, o.Wait)
 	if s != nil {
 		s.Created = created
 		// The caller may be gone; the last known state is still worth printing.
-		if perr := a.printSubmitted(context.WithoutCancel(ctx), s); perr != nil {
+		if perr := a.printSubmitted(context.WithoutCancel(ctx), c, s); perr != nil {
 			return perr
 		}
 	}
@@ -267,13 +267,18 @@ func (a *App) submit(ctx context.Context, in Agents, o submitOptions) error {
 	return nil
 }
 
-func (a *App) printSubmitted(ctx context.Context, s *client.Submission) error {
+func (a *App) printSubmitted(ctx context.Context, c *client.Client, s *client.Submission) error {
+	var zeros []client.Reason
+	if decided(s) {
+		zeros, _ = a.zeros(ctx, c, s.ID) // the decision is what was waited for: it is said without them, too
+	}
 	return a.Printer.Print(ctx, output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
 		if !decided(s) {
 			h.Line("%s", s.ID)
 			return
 		}
 		submissionHuman(h, s)
+		zerosHuman(h, zeros)
 	}})
 }
 
@@ -456,7 +461,7 @@ func (a *App) submissionViewCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:               "view ID",
 		Short:             "Show one submission and why it won or lost",
-		Example:           "  agon submission view 01JD… \n  agon submission view 01JD… --jq .decision",
+		Example:           "  agon submission view {arena}/mine\n  agon submission view {arena}/mine --jq .decision",
 		Args:              Args(1, 1, "a submission"),
 		ValidArgsFunction: a.Complete(SubmissionIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -472,7 +477,14 @@ func (a *App) submissionViewCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) { submissionHuman(h, s) }})
+			zeros, err := a.zeros(cmd.Context(), c, s.ID)
+			if err != nil {
+				return err
+			}
+			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
+				submissionHuman(h, s)
+				zerosHuman(h, zeros)
+			}})
 		},
 	}
 }
@@ -502,28 +514,6 @@ func submissionHuman(h *output.Human, s *client.Submission) {
 	}
 }
 
-// reason says in one line why s stands where it stands.
-func reason(s *client.Submission) string {
-	d := s.Decision
-	if d == nil {
-		return ""
-	}
-	if d.Sentence != "" {
-		return d.Sentence + " (rule " + d.Rule + ")"
-	}
-	out := "kept out" // a server that says no sentences
-	if d.Outcome == agon.TookSeat {
-		out = "took the seat"
-	}
-	switch {
-	case d.Bar != nil:
-		out += fmt.Sprintf(": score %.6g against a bar of %.6g", d.Score, *d.Bar)
-	default:
-		out += fmt.Sprintf(": score %.6g, no incumbent", d.Score)
-	}
-	return out + " (rule " + d.Rule + ")"
-}
-
 type downloadOptions struct{ ID, Dir string }
 
 func (a *App) downloadCmd() *cobra.Command {
@@ -532,7 +522,7 @@ func (a *App) downloadCmd() *cobra.Command {
 		Use:               "download ID",
 		Short:             "Write a submission's files into a new directory",
 		Long:              "Write a submission's files into a new directory. They are a contestant's: do not run them outside a box. JSON: {dir, files}.",
-		Example:           "  agon submission download 01JD… --dir ./rival",
+		Example:           "  agon submission download {arena}/mine --dir ./rival",
 		Args:              Args(1, 1, "a submission"),
 		ValidArgsFunction: a.Complete(SubmissionIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

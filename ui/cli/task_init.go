@@ -38,6 +38,7 @@ func (a *App) taskInitCmd(t Tasks) *cobra.Command {
 					rows[i] = []output.Cell{output.Text(n)}
 				}
 				h.Table([]output.Column{{Title: "file", Min: 12}}, rows)
+				h.Line("next: agon task check %s", args[1])
 			}))
 		},
 	}

@@ -27,7 +27,7 @@ func (a *App) logsCmd() *cobra.Command {
 		Short: "Show what the agent wrote to stdout and stderr",
 		Long: `Show what the agent wrote to stdout and stderr: text of a contestant, cleaned of
 terminal controls. With -o json or jsonl: its output events.`,
-		Example:           "  agon run logs 01JD…\n  agon run logs 01JD… --follow --stream stderr",
+		Example:           "  agon run logs …9f59ecbd\n  agon run logs …9f59ecbd --follow --stream stderr",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -117,7 +117,7 @@ func (a *App) traceCmd(s Corpora) *cobra.Command {
 it (docs/events.md). With --format events, or in a pipe: one event a line; atif: one
 document in the Agent Trajectory Interchange Format for each task, a line each where
 there are several; openai: one conversation a line, as chat messages. What agents and models wrote is in all of them: hostile text.`,
-		Example:           "  agon run trace 01JD…\n  agon run trace 01JD… --format events > run.jsonl\n  agon run trace 01JD… --format atif > trajectory.json",
+		Example:           "  agon run trace …9f59ecbd\n  agon run trace …9f59ecbd --format events > run.jsonl\n  agon run trace …9f59ecbd --format atif > trajectory.json",
 		Args:              Args(1, 1, "a run"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -65,7 +65,7 @@ With --bundle a file from "agon export" is checked, offline.
 JSON: {submission, run, attempt, ok, checked: [NAME], unchecked: [{what, why}],
 wrong: [{what, where}], checks: [{name, status: ok|warn|fail, detail}], chain, log}.
 Exit codes: 0 all holds, 1 something does not, 3 something could not be checked.`,
-		Example:           "  agon verify 01JD…\n  agon verify my-arena/my-agent --no-judge\n  agon export 01JD… --bundle run.json && agon verify --bundle run.json --log agon/log/…",
+		Example:           "  agon verify …9f59ecbd\n  agon verify my-arena/my-agent --no-judge\n  agon export …9f59ecbd --bundle run.json && agon verify --bundle run.json --log agon/log/…",
 		Args:              Args(0, 1, "a run or a submission"),
 		ValidArgsFunction: a.Complete(runIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -136,7 +136,7 @@ may read, no more; "agon verify --bundle FILE" checks it without a server.
 With --in-toto an in-toto statement (v1) of the decision is written, for tools that read
 attestations: subject is the submission's digest, the predicate holds value, threshold,
 evidence and the proof of the log. It is not signed itself: the log's head is.`,
-		Example: "  agon export 01JD… --bundle run.json\n  agon export demo/mine --in-toto decision.json",
+		Example: "  agon export …9f59ecbd --bundle run.json\n  agon export demo/mine --in-toto decision.json",
 		Args:    Args(1, 1, "a run or a submission"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (file == "") == (statement == "") {

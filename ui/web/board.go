@@ -216,8 +216,8 @@ func (s *server) verdicts(ctx context.Context, q *request, rows []boardRow) erro
 		if err != nil {
 			return err
 		}
-		if z := zeros(page.Items); len(z) > 0 {
-			rows[i].Why += ": " + z[0].Name
+		if z := client.Zeros(page.Items); len(z) > 0 {
+			rows[i].Why += ": " + z[0].Text
 		}
 	}
 	return nil

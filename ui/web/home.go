@@ -254,7 +254,7 @@ func headline(d *boardData) string {
 	case lead.Total != nil && *lead.Total < leastTold:
 		fmt.Fprintf(&b, " Too few tasks to tell %s from it.", someOf(same))
 	default:
-		fmt.Fprintf(&b, " On these tasks %s cannot be told apart from it.", someOf(same))
+		fmt.Fprintf(&b, " By their scores on these tasks, %s cannot be told apart from it.", someOf(same))
 	}
 	return b.String()
 }

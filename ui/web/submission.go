@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -46,29 +45,6 @@ func rowOf(r client.Run) runRow {
 		out.Took = r.EndedAt.Sub(from).Milliseconds()
 	}
 	return out
-}
-
-// zeros counts why tasks of a submission scored 0, in the judge's words; at most five.
-func zeros(runs []client.Run) (out []CorpusCount) {
-	for _, r := range runs {
-		for _, s := range r.Scores {
-			why := s.Detail
-			if s.Value > 0 || why == "" && r.Reason == "" {
-				continue
-			}
-			if why == "" {
-				why = r.Reason
-			}
-			i := slices.IndexFunc(out, func(c CorpusCount) bool { return c.Name == why })
-			if i < 0 {
-				i = len(out)
-				out = append(out, CorpusCount{Name: why})
-			}
-			out[i].N++
-		}
-	}
-	slices.SortStableFunc(out, func(a, b CorpusCount) int { return b.N - a.N })
-	return out[:min(len(out), 5)]
 }
 
 // fileView is one file of a submission, cut to what a page can hold.
@@ -128,7 +104,7 @@ func (s *server) submission(q *request) error {
 		Band      *score.Band
 		Public    *float64
 		Reward    string
-		Zeros     []CorpusCount // why tasks scored 0, most frequent first
+		Zeros     []client.Reason // why tasks scored 0, most frequent first
 		Faults    map[agon.Fault]int
 		Measured  string    // its metric, where a replay measured one
 		Next      *nextStep // where it could gain; nil: nowhere, or it is the champion
@@ -148,7 +124,7 @@ func (s *server) submission(q *request) error {
 			data.Faults[r.Fault]++
 		}
 	}
-	data.Zeros, data.Measured = zeros(page.Items), ledIn(sub)
+	data.Zeros, data.Measured = client.Zeros(page.Items), ledIn(sub)
 	data.Champion = a.Champion != nil && a.Champion.Submission == sub.ID
 	if d := sub.Decision; d != nil && d.Incumbent != "" {
 		if in, err := s.cfg.Platform.Submission(ctx, q.caller, d.Incumbent); err == nil {

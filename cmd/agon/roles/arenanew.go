@@ -27,7 +27,7 @@ netuid = {{.Netuid}}                      # subnet on the ledger
 # weights_version = 1              # version key of validators' weights, where the subnet's owner demands one
 licence = "{{.Licence}}"                # SPDX id that every submission agrees to
 incentive = "{{.Incentive}}"
-sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]{{if not .Sets}}                      # shipped sets, or directories of tasks named with a slash: "./tasks"{{end}}
+sets = [{{range $i, $s := .Sets}}{{if $i}}, {{end}}"{{$s}}"{{end}}]          # shipped sets, or directories of tasks named with a slash: "./tasks"
 # hidden = ["./hidden-tasks"]  # sets whose tasks only validators may read
 # max_leases = {{.MaxLeases}}              # runs that one validator may hold
 # attempts = {{.Attempts}}                 # retries of a run after a fault of ours

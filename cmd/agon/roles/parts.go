@@ -146,7 +146,7 @@ func Doctor(ctx context.Context, o kit.Options) []cli.Check {
 			if n > rootfs.DefaultQuota {
 				status, mend = "warn", "run agon setup: it removes those that were not used for longest"
 			}
-			add("cache", status, fmt.Sprintf("%d root file systems, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), mend)
+			add("cache", status, fmt.Sprintf("root file systems: %d, %d MB of %d", len(trees), n>>20, int64(rootfs.DefaultQuota)>>20), mend)
 		}
 	}
 	here, missing := 0, 0

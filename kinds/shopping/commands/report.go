@@ -48,7 +48,7 @@ of right answers, and what they are made of. The race's problems stand apart fro
 public suite. Scores of validators that the platform excluded are left out.
 JSON: {submission, rows [{suite, category, problems, success_rate, gt_rate, rule_rate,
 format_rate, score, agentic_ratio}]}.`,
-		Example:           "  agon shop report 01JD…\n  agon shop report 01JD… --jq '.rows[] | select(.category == \"shop\")'",
+		Example:           "  agon shop report demo-shopping/rules\n  agon shop report demo-shopping/rules --jq '.rows[] | select(.category == \"shop\")'",
 		Args:              cli.Args(1, 1, "a submission"),
 		ValidArgsFunction: a.Complete(cli.SubmissionIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,18 +1,17 @@
-package web
+package client
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/client"
 )
 
 func TestZeros(t *testing.T) {
-	run := func(reason string, list ...agon.Score) client.Run {
-		return client.Run{Run: agon.Run{Reason: reason, Scores: list}}
+	run := func(reason string, list ...agon.Score) Run {
+		return Run{Run: agon.Run{Reason: reason, Scores: list}}
 	}
-	got := zeros([]client.Run{
+	got := Zeros([]Run{
 		run("", agon.Score{Detail: "tests"}, agon.Score{Detail: "empty patch"}, agon.Score{Value: 1, Detail: "fine"}),
 		run("", agon.Score{Detail: "empty patch"}), run("it raised", agon.Score{}), run("", agon.Score{}),
 	})

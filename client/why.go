@@ -1,0 +1,35 @@
+package client
+
+import "slices"
+
+// Reason is why tasks scored 0, and how many did.
+type Reason struct {
+	Text string // the judge's words, or how the run ended where it said none
+	N    int
+}
+
+// maxReasons is how many reasons Zeros names.
+const maxReasons = 5
+
+// Zeros counts why tasks of runs scored 0, the most frequent reason first; at most five.
+func Zeros(runs []Run) (out []Reason) {
+	for _, r := range runs {
+		for _, s := range r.Scores {
+			why := s.Detail
+			if s.Value > 0 || why == "" && r.Reason == "" {
+				continue
+			}
+			if why == "" {
+				why = r.Reason
+			}
+			i := slices.IndexFunc(out, func(c Reason) bool { return c.Text == why })
+			if i < 0 {
+				i = len(out)
+				out = append(out, Reason{Text: why})
+			}
+			out[i].N++
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Reason) int { return b.N - a.N })
+	return out[:min(len(out), maxReasons)]
+}
