@@ -224,6 +224,23 @@ func (b *chatBody) message(role string, fields ...[]byte) {
 	b.WriteByte('}')
 }
 
+// turn adds what one side said: words and calls, or nothing but the results of calls
+// that were added before, of which no message more is made.
+func (b *chatBody) turn(role string, words, calls [][]byte, results bool) {
+	switch {
+	case len(calls) > 0 && len(words) > 0:
+		b.message(role, key("content"), joined(words), key("tool_calls"), listed(calls))
+	case len(calls) > 0:
+		b.message(role, key("tool_calls"), listed(calls))
+	case role == "assistant":
+		b.message(role, key("content"), joined(words))
+	case len(words) > 0:
+		b.message(role, key("content"), texts(words))
+	case !results:
+		b.message(role, key("content"), []byte(`""`))
+	}
+}
+
 // texts is the content of a message: one text as it stands, several as parts.
 func texts(parts [][]byte) []byte {
 	if len(parts) == 1 {

@@ -521,18 +521,7 @@ func (g *googleIDs) turn(at string, raw []byte, rules FieldRules, out *chatBody)
 			return BadField(at, "not allowed here: text and function calls only")
 		}
 	}
-	switch {
-	case len(calls) > 0 && len(words) > 0:
-		out.message(role, key("content"), joined(words), key("tool_calls"), listed(calls))
-	case len(calls) > 0:
-		out.message(role, key("tool_calls"), listed(calls))
-	case role == "assistant":
-		out.message(role, key("content"), joined(words))
-	case len(words) > 0:
-		out.message(role, key("content"), texts(words))
-	case !results:
-		out.message(role, key("content"), []byte(`""`))
-	}
+	out.turn(role, words, calls, results)
 	return nil
 }
 

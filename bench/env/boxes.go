@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -34,27 +32,11 @@ func boxes(agon, dir string, length time.Duration, workers int) error {
 	go func() { _ = model.Serve(ln) }() // ends with Close
 	defer model.Close()
 	cmd := exec.Command(agon, "env", "serve", "--arena", "demo-shopping", "--agent", sample+"/agent.py", "--runs", strconv.Itoa(workers), "--listen", "127.0.0.1:0", "--data", dir, "-o", "jsonl")
-	out, err := cmd.StdoutPipe()
+	d, stop, err := serve(cmd, workers)
 	if err != nil {
 		return err
 	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w (make build)", err)
-	}
-	defer func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}()
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("agon env serve: %w", err)
-	}
-	var ready struct{ URL string }
-	if err := json.Unmarshal(line, &ready); err != nil {
-		return err
-	}
-	d := &door{url: ready.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}}
+	defer stop()
 	one := func() (reward float64, driver string, err error) {
 		b, err := d.post("/run", "", map[string]any{"task": "demo/product-easy-01", "client": map[string]string{"base_url": "http://" + ln.Addr().String() + "/v1", "model": scripted.Name}})
 		var got struct {

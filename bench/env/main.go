@@ -48,6 +48,32 @@ type door struct {
 	n      atomic.Int64
 }
 
+// serve starts an environment server and waits until it says where it is.
+func serve(cmd *exec.Cmd, workers int) (d *door, stop func(), err error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("%w (make build)", err)
+	}
+	stop = func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}
+	var ready struct{ URL string }
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &ready)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("agon env serve: %w", err)
+	}
+	return &door{url: ready.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}}, stop, nil
+}
+
 func (d *door) post(path, session string, body any) ([]byte, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -122,27 +148,11 @@ func run(length time.Duration, workers int, inBoxes bool) (err error) {
 		return boxes(agon, dir, length, workers)
 	}
 	cmd := exec.Command(agon, "env", "serve", "--arena", "demo-shopping", "--listen", "127.0.0.1:0", "--data", dir, "-o", "jsonl")
-	out, err := cmd.StdoutPipe()
+	d, stop, err := serve(cmd, workers)
 	if err != nil {
 		return err
 	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w (make build)", err)
-	}
-	defer func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}()
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("agon env serve: %w", err)
-	}
-	var ready struct{ URL string }
-	if err := json.Unmarshal(line, &ready); err != nil {
-		return err
-	}
-	d := &door{url: ready.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}}
+	defer stop()
 	var list struct {
 		Tasks []struct{ Key string }
 	}

@@ -43,10 +43,7 @@ func (t *Tx) TaskValues(submissions []string) ([]TaskValue, error) {
 	if len(submissions) == 0 {
 		return nil, nil
 	}
-	args := make([]any, len(submissions))
-	for i, s := range submissions {
-		args[i] = s
-	}
+	args := values(submissions)
 	return many(t, func(r scanner) (v TaskValue, err error) {
 		err = r.Scan(&v.Submission, &v.Task, &v.Value)
 		return v, err
@@ -61,10 +58,7 @@ const namesAtOnce = 200
 func (t *Tx) Names(ids []string) (map[string]string, error) {
 	out := map[string]string{}
 	for part := range slices.Chunk(ids, namesAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
+		args := values(part)
 		_, err := many(t, func(r scanner) (struct{}, error) {
 			var id, name string
 			err := r.Scan(&id, &name)
@@ -89,15 +83,21 @@ func (t *Tx) Outcomes(submissions []string) ([]Outcome, error) {
 	if len(submissions) == 0 {
 		return nil, nil
 	}
-	args := make([]any, len(submissions))
-	for i, s := range submissions {
-		args[i] = s
-	}
+	args := values(submissions)
 	return many(t, func(r scanner) (o Outcome, err error) {
 		err = r.Scan(&o.Submission, &o.Outcome, &o.N)
 		return o, err
 	}, `SELECT submission, outcome, count(*) FROM attempts WHERE counted = 1 AND submission IN (`+holders(len(args))+`)
 		GROUP BY submission, outcome ORDER BY submission, count(*) DESC, outcome`, args...)
+}
+
+// values are strings as arguments of a statement.
+func values(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
 }
 
 // holders is "$1, $2, …" for n values.

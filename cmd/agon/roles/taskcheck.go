@@ -15,45 +15,71 @@ import (
 	"github.com/agon-arena/agon/engine/task/check"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/sandbox"
 	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
+
+// bench is where tasks are tried before anybody is paid for them.
+type bench struct {
+	work   string // gone with close
+	tasks  []*task.Task
+	driver sandbox.Driver
+	root   string // of boxes where the task names no image
+	blobs  *blobfs.Store
+}
+
+// openBench reads the tasks in dirs, which may be archives. Close it.
+func openBench(ctx context.Context, o kit.Options, name string, dirs []string) (b *bench, err error) {
+	b = &bench{}
+	if b.work, err = tempdir.Make(name); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	dirs = slices.Clone(dirs)
+	for i := range dirs {
+		if dirs[i], err = kit.Unpacked(b.work, dirs[i]); err != nil {
+			return nil, err
+		}
+	}
+	if b.tasks, err = o.Kits.TasksIn(dirs); err != nil {
+		return nil, err
+	}
+	if b.driver, b.root, err = kit.OpenDriver(ctx, o); err != nil {
+		return nil, err
+	}
+	b.blobs, err = blobfs.Open(filepath.Join(b.work, "blobs"), blobfs.Options{})
+	return b, err
+}
+
+func (b *bench) close() { _ = os.RemoveAll(b.work) }
+
+// player plays in b's boxes. Close it.
+func (b *bench) player(ctx context.Context, o kit.Options, kinds map[string]kind.Kind) (*kit.Player, error) {
+	return kit.NewPlayer(ctx, o, b.driver, b.root, kinds, b.blobs, filepath.Join(b.work, "trees"))
+}
 
 // CheckTasks runs the controls of task directories: the reference solution
 // must solve, doing nothing must not, twice each, in boxes like any grading.
 // With paid, a task is refused as well whose grade can be forged.
 func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([]cli.TaskReport, error) {
-	work, err := tempdir.Make("check")
+	b, err := openBench(ctx, o, "check", dirs)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
-	dirs = slices.Clone(dirs)
-	for i := range dirs {
-		if dirs[i], err = kit.Unpacked(work, dirs[i]); err != nil {
-			return nil, err
-		}
-	}
-	list, err := o.Kits.TasksIn(dirs)
-	if err != nil {
-		return nil, err
-	}
-	d, root, err := kit.OpenDriver(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
-	if err != nil {
-		return nil, err
-	}
-	ks := o.Kinds(root)
-	p, err := kit.NewPlayer(ctx, o, d, root, ks, blobs, filepath.Join(work, "trees"))
+	defer b.close()
+	ks := o.Kinds(b.root)
+	p, err := b.player(ctx, o, ks)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
 	out := []cli.TaskReport{}
-	for _, t := range list {
+	for _, t := range b.tasks {
 		name := t.Config.Agon.Kind
 		own, _ := o.Kits.Of(name)
 		k, ok := ks[name].(kind.Controlled)
@@ -67,7 +93,7 @@ func CheckTasks(ctx context.Context, o kit.Options, dirs []string, paid bool) ([
 			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is of a kind that ships no arena", Mend: "give its Kit a Demo"}
 		}
 		start := time.Now()
-		ref, err := kit.PutTask(ctx, blobs, t, work)
+		ref, err := kit.PutTask(ctx, b.blobs, t, b.work)
 		if err != nil {
 			return nil, err
 		}

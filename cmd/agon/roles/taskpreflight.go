@@ -16,7 +16,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
-	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/task"
@@ -25,7 +24,6 @@ import (
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox/datasets"
-	"github.com/agon-arena/agon/sandbox/tempdir"
 	"github.com/agon-arena/agon/ui/cli"
 )
 
@@ -56,29 +54,11 @@ func initTask(kits kit.List, kind, dir string) ([]string, error) {
 // preflightTasks tries tasks before they are paid for: as their kind does it, or
 // as is done for every kind.
 func preflightTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.TaskPreflight, error) {
-	work, err := tempdir.Make("preflight")
+	b, err := openBench(ctx, o, "preflight", dirs)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
-	dirs = slices.Clone(dirs)
-	for i := range dirs {
-		if dirs[i], err = kit.Unpacked(work, dirs[i]); err != nil {
-			return nil, err
-		}
-	}
-	list, err := o.Kits.TasksIn(dirs)
-	if err != nil {
-		return nil, err
-	}
-	d, root, err := kit.OpenDriver(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	blobs, err := blobfs.Open(filepath.Join(work, "blobs"), blobfs.Options{})
-	if err != nil {
-		return nil, err
-	}
+	defer b.close()
 	var p *kit.Player // of the kinds without a preflight of their own
 	defer func() {
 		if p != nil {
@@ -86,10 +66,10 @@ func preflightTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.Ta
 		}
 	}()
 	out := []cli.TaskPreflight{}
-	for _, t := range list {
+	for _, t := range b.tasks {
 		k, _ := o.Kits.Of(t.Config.Agon.Kind)
 		if k.TaskPreflight != nil {
-			got, err := k.TaskPreflight(ctx, o, d, root, []*task.Task{t})
+			got, err := k.TaskPreflight(ctx, o, b.driver, b.root, []*task.Task{t})
 			if err != nil {
 				return nil, err
 			}
@@ -100,11 +80,11 @@ func preflightTasks(ctx context.Context, o kit.Options, dirs []string) ([]cli.Ta
 			return nil, &agon.Error{Code: "wrong_kind", Status: 422, Field: "dir", Message: t.Key + " is of a kind that ships no arena", Mend: "give its Kit a Demo"}
 		}
 		if p == nil {
-			if p, err = kit.NewPlayer(ctx, o, d, root, o.Kinds(root), blobs, filepath.Join(work, "trees")); err != nil {
+			if p, err = b.player(ctx, o, o.Kinds(b.root)); err != nil {
 				return nil, err
 			}
 		}
-		f := preflight{o: o, own: k, p: p, blobs: blobs, root: root, work: work, t: t}
+		f := preflight{o: o, own: k, p: p, blobs: b.blobs, root: b.root, work: b.work, t: t}
 		f.rep = cli.TaskPreflight{Task: t.Key, OK: true, Values: []float64{}, Seeds: []int64{}, BySeed: []cli.TaskSeedValue{}, Leaks: []leak.Leak{}}
 		if err := f.run(ctx); err != nil {
 			return nil, fmt.Errorf("task %s: %w", t.Key, err)
