@@ -15,6 +15,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/calc"
 	"github.com/agon-arena/agon/engine/incentive"
+	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/tools"
@@ -23,6 +24,7 @@ import (
 	"github.com/agon-arena/agon/gateway"
 	"github.com/agon-arena/agon/kinds/claim/commands"
 	"github.com/agon-arena/agon/kinds/claim/data"
+	"github.com/agon-arena/agon/kinds/claim/likeness"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
@@ -63,6 +65,7 @@ func Kit() kit.Kit {
 		Data:      data.FS,
 		CheckTask: play.CheckTask,
 		New:       newClaim,
+		Exams:     []judge.Exam{likeness.Exam()},
 		// A bound for each task as the kind's judges set it.
 		Judge: func(tasks int) *agon.Judging {
 			n := int64(max(tasks, 1))

@@ -33,10 +33,10 @@ func calibrate(ctx context.Context, kits kit.List, c cli.JudgeCalibrateOptions) 
 		return nil, err
 	}
 	if kit.NoModel(o, "a judge") != nil && o.Getenv("AGON_LLM_CASSETTE") == "" {
-		o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): words are compared in a model's place, as in demos; this opens no arena")
 		if sheet.Lexically == nil {
 			return nil, kit.NoModel(o, "a judge")
 		}
+		o.Sayf("no model key is set (AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL): words are compared in a model's place, as in demos; this opens no arena")
 		got, err := sheet.Lexically()
 		if err == nil {
 			got.Judge(c.Gate, judge.GateFalseAccept)
