@@ -43,6 +43,7 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 func grade(ctx context.Context, s stage, t *task.Task, p *pool, v *Verdict) error {
 	r := secretRand()
 	hard := p.hard(t)
+	v.Closed = true
 	d := &deal{}
 	if err := d.play(ctx, s, p, p.plans(t, listed(t), r), v); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (d *deal) play(ctx context.Context, s stage, p *pool, boxes []boxPlan, v *V
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	v.Closed = !slices.Contains(closed, false)
+	v.Closed = v.Closed && !slices.Contains(closed, false)
 	if d.whole == nil {
 		d.whole = map[string]TestResult{}
 	}
