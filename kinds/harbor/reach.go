@@ -16,6 +16,7 @@ var settings = []string{
 	"ld", "profile", "bash", "zsh", "csh", "fish", "ksh", "mksh", "environment", "python", "perl", "git", "mercurial", "passwd", "group", "shadow", "gshadow", "nsswitch.conf", "hosts", "resolv.conf",
 	"hostname", "host.conf", "gai.conf", "pip.conf", "npmrc", "inputrc", "ssl", "openssl", "pam", "security", "alternatives", "locale", "gconv", "ca-certificates", "java", "node", "ruby", "php", "curlrc", "wgetrc",
 	"R", "lua", "julia", "octave", "emacs", "vim", "xdg", "texmf", "maven", "gradle", "dotnet", "ImageMagick", "psqlrc", "postgresql-common", "agon",
+	"apt/apt.conf", "dpkg/dpkg.cfg", "tmux.conf", "screenrc", "gdb", "odbc", "OpenCL", "subversion", "gemrc", "syslesskey",
 }
 
 // loaded are directories of a prefix's lib and share, by how their names begin,

@@ -62,10 +62,14 @@ func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room i
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("read the work: %w", err)
-	case x.Code == 7 || got.over || x.Limit != "":
-		return nil, fmt.Sprintf("what was left has more than %d bytes or %d files", room, maxListed), nil
+	case x.Limit != "":
+		return nil, "what was left could not be read within the box's limit of " + x.Limit, nil
+	case x.Code == 7 || got.over:
+		return nil, fmt.Sprintf("what was left has more than %d bytes or %d files, or its directories are too deep", room, maxListed), nil
 	case x.Lost != "":
 		return nil, "", fmt.Errorf("read the work: command was lost: %s", x.Lost)
+	case x.Code != 0 && before != nil:
+		return nil, plain.Short(fmt.Sprintf("what was left could not be read: exit %d: %s", x.Code, errs.b), 300), nil
 	case x.Code != 0:
 		return nil, "", fmt.Errorf("read the work: exit %d: %s", x.Code, errs.b)
 	}
@@ -140,6 +144,16 @@ func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error
 			continue
 		}
 		entries[p] = e
+	}
+	left := func(p string) bool { _, ok := entries[p]; return ok }
+	for _, p := range sortedKeys(entries) {
+		if e := entries[p]; s.runsByGit(e.h, e.b, left) {
+			delete(entries, p)
+			delete(links, p)
+			if len(dropped) < 50 {
+				dropped = append(dropped, "/"+p)
+			}
+		}
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

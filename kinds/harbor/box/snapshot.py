@@ -2,7 +2,7 @@
 
 Standard input holds {"roots": [...], "skip": [...], "entries": n, "bytes": n, "before": {path: [...]} or null}. Without
 before a list is printed. With it a tar archive is, whose first file (.agon/deleted) names what is gone. Status 7: more
-than entries or bytes allow.
+than entries or bytes allow, or deeper than this program recurses.
 """
 import io
 import json
@@ -51,7 +51,10 @@ def walk(top):
 
 
 for top in job["roots"]:
-    walk(top)
+    try:
+        walk(top)
+    except RecursionError:
+        sys.exit(7)
 before = job["before"]
 if before is None:
     json.dump(seen, sys.stdout)
