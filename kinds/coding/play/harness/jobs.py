@@ -5,7 +5,7 @@ are variables of this interpreter as they were before it, null for none; a job i
 {"args", "dir", "timeout", "collect", "env", "needs"}. One line a job on standard output, after the word of "ready":
 {"job", "code", "out", "err", "file"}. A job that needs one that did not end with 0 is not run, and says so by code null.
 """
-import base64, json, os, select, signal, subprocess, sys, time
+import base64, json, os, select, signal, stat, subprocess, sys, time
 
 LIMIT = 1 << 20  # bytes of what a job writes
 
@@ -64,6 +64,17 @@ def run(job, root):
     return code, bytes(got[p.stdout]), bytes(got[p.stderr])
 
 
+def collect(path):
+    """Take the file that a job leaves. What stands in its place may be of the code under test: a pipe would be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with open(fd, "rb") as f:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("%s is not a file" % path)
+        data = f.read(LIMIT)
+    os.unlink(path)
+    return data
+
+
 def main():
     spec = json.loads(sys.stdin.buffer.read())
     for name, value in spec["outer"].items():
@@ -94,9 +105,7 @@ def main():
                 row["code"], stdout, stderr = run(job, spec["root"])
                 row["out"], row["err"] = (base64.b64encode(b).decode() for b in (stdout, stderr))
                 if job.get("collect"):
-                    with open(job["collect"], "rb") as f:
-                        row["file"] = base64.b64encode(f.read(LIMIT)).decode()
-                    os.unlink(job["collect"])
+                    row["file"] = base64.b64encode(collect(job["collect"])).decode()
             except OSError as e:
                 row["why"] = str(e)
         codes.append(row["code"])
