@@ -104,7 +104,7 @@ class Told(TypeError):
         return ""
 def add(a, b):
     raise Told()`), true},
-		{"empties what is expected", "expected = [11, 12]\n        self.assertEqual([calc.add(5, 6), calc.add(6, 6)], expected)", replaceCalc(`import sys
+		{"writes what is expected", "expected = [11, 12]\n        self.assertEqual([calc.add(5, 6), calc.add(6, 6)], expected)", replaceCalc(`import sys
 def add(a, b):
     f = sys._getframe(1)
     e = f.f_locals.get("expected")

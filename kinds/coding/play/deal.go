@@ -111,17 +111,22 @@ func (p *pool) more() int {
 	return max(0, int(math.Ceil(math.Log2(luck/mostLuck)/tests)))
 }
 
-// mixed are n boxes, each with every test or a twin of it.
+// mixed are n boxes, each with every test or a twin of it, as many of its twins as there
+// are boxes for.
 func (p *pool) mixed(n int, r *mathrand.Rand) []boxPlan {
 	boxes := make([]boxPlan, n)
-	for i := range boxes {
-		for _, b := range p.bodies {
+	for _, b := range p.bodies {
+		order, next := r.Perm(len(b.twins)), 0
+		for i := range boxes {
 			which := -1
 			if r.IntN(2) == 0 {
-				which = r.IntN(len(b.twins))
+				which = order[next%len(order)]
+				next++
 			}
 			boxes[i].add(b, which)
 		}
+	}
+	for i := range boxes {
 		l := boxes[i].tests
 		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
 	}

@@ -295,11 +295,21 @@ func keepRound(ctx context.Context, s stage, p *pool, bodies []*body, round int,
 	return keepRound(ctx, s, p, unbuilt[half:], round, kept, splits-1)
 }
 
-// contrary is the word of twins.py for a negated comparison or truth.
-const contrary = "the contrary is expected"
+// What twins.py calls a negated comparison or truth, a value with something around it, and
+// one that has grown, which may be what the program gave.
+const (
+	contrary = "the contrary is expected"
+	wrapped  = "another form is expected"
+	grown    = "one element more is expected"
+)
 
+// rank is lowest for a twin whose expected value itself is another one: code that writes into
+// what the test holds passes that, and fails the others as a fix does.
 func (w twin) rank() int {
-	if w.What == contrary {
+	switch w.What {
+	case contrary:
+		return 2
+	case wrapped, grown:
 		return 1
 	}
 	return 0
@@ -374,7 +384,7 @@ func (p *pool) plans(t *task.Task, tests []string, r *mathrand.Rand) []boxPlan {
 	for _, b := range p.bodies {
 		hard := slices.ContainsFunc(b.tests, func(id string) bool { return slices.Contains(t.Config.Agon.FailToPass, id) })
 		which, at := r.Perm(len(b.twins)), r.Perm(twinBoxes)
-		// An expected value that is another one is asked for first: an object that
+		// An expected value that is another one is always asked for: an object that
 		// equals everything fails where the contrary is expected, as a fix does.
 		// What falsifies every case of a test comes before what falsifies some.
 		slices.SortStableFunc(which, func(i, j int) int {

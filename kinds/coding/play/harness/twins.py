@@ -102,7 +102,7 @@ class Drawer:
             if name == "assertEqual":
                 if isinstance(args[1], ast.Name) and args[1].id in self.assigned:  # where it is made, it is seen by whoever looks for it
                     start, stop = self.source.span(self.assigned[args[1].id])
-                self.add(self.other, "another value is expected", self.edit(start, start, "["), self.edit(stop, stop, ", 0]"))
+                self.add(self.other, "another form is expected", self.edit(start, start, "["), self.edit(stop, stop, ", 0]"))
         if name in ("assertIn", "assertRegex", "assertRaisesRegex") and len(args) >= 2:
             self.constants(args[0 if name == "assertIn" else 1], self.changed, "other content is expected")
         if name in NEGATED and self.source.data[end - len(name):end] == name.encode():
