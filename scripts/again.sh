@@ -14,8 +14,7 @@ fi
 # The names of a package's failed tests stand before its own line.
 mapfile -t failed < <(awk '/^--- FAIL: / { names[n++] = $3 }
 	/^(FAIL|ok) *\t/ { if ($1 == "FAIL") for (i = 0; i < n; i++) print $2, names[i]; n = 0 }' "$log")
-packages=$(grep -cE $'^FAIL\t' "$log" || true)
-[ "$packages" -gt 0 ] || exit 0
+packages=$(awk '/^FAIL\t/ { n++ } END { print n + 0 }' "$log")
 if [ "${#failed[@]}" -eq 0 ] || [ "${#failed[@]}" -gt 3 ]; then
 	echo "again: ${#failed[@]} tests of $packages packages failed: that is not chance" >&2
 	exit 1

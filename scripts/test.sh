@@ -33,17 +33,24 @@ kept() { run "$@" | tee -a "$log"; }
 log=$(mktemp)
 said=$(mktemp)
 trap 'rm -f "$said" "$log"' EXIT
-if [ "${AGON_RACE:-}" = all ]; then
-	kept 2 "${race[@]}" ./... && exit
+# ended STATUS: what go test ended with, other than 0. Only failed tests, 1, may be tried
+# again: a run that was killed or did not start has left tests out.
+ended() {
+	[ "$1" = 1 ] || exit "$1"
 	./scripts/again.sh "$log"
+}
+if [ "${AGON_RACE:-}" = all ]; then
+	kept 2 "${race[@]}" ./... || ended $?
 	exit
 fi
 run 1 -skip "$apart" ./cmd/agon/roles >"$said" 2>&1 &
 beside=$!
 status=0
-kept 1 "${plain[@]}" || status=1
-kept 1 -run "$apart" ./cmd/agon/roles || status=1
-wait "$beside" || status=1
+# worst keeps the greatest status.
+worst() { [ "$1" -le "$status" ] || status=$1; }
+kept 1 "${plain[@]}" || worst $?
+kept 1 -run "$apart" ./cmd/agon/roles || worst $?
+wait "$beside" || worst $?
 tee -a "$log" <"$said"
-kept 2 "${race[@]}" "${others[@]}" || status=1
-[ "$status" = 0 ] || ./scripts/again.sh "$log"
+kept 2 "${race[@]}" "${others[@]}" || worst $?
+[ "$status" = 0 ] || ended "$status"
