@@ -189,8 +189,8 @@ func (p *Platform) PutBlob(ctx context.Context, c Caller, lease string, d agon.D
 	if err != nil {
 		return err
 	}
-	// What is there already costs nothing; it is put again, since whoever is
-	// putting it now may not have it on disk yet.
+	// A blob that is stored already counts against no quota. It is written all the
+	// same: another writer's copy may not be on disk yet.
 	has, err := p.cfg.Blobs.Has(ctx, d)
 	if err != nil {
 		return err
