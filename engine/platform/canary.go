@@ -162,16 +162,33 @@ func (p *Platform) canarySides(tx *store.Tx, a agon.Arena, mine store.Run, rival
 	return []side{s, o}, staged, err
 }
 
-// stageSide is a scored run of each task of the stage that a run is of, by task. What is known
-// of a task is the middle of what its evaluations came to, so that one liar among them does not say it.
+// stageSide is a scored run of each task of the stage that a run is of, by task.
 func stageSide(tx *store.Tx, one store.Run) (s side, err error) {
-	all, err := tx.RunsOf(one.Submission)
-	if err != nil {
+	runs, known, stopped, err := stageValues(tx, one.Submission, one.Stage)
+	switch {
+	case err != nil:
 		return s, err
+	case stopped != "":
+		return s, refuse(409, "not_final", "task %s of stage %s was not played to its end by anybody: take a submission that was", stopped, one.Stage)
 	}
-	values, stopped := map[string][]float64{}, ""
+	s.runs = runs
+	for _, v := range known {
+		s.known += v / float64(len(known))
+	}
+	return s, nil
+}
+
+// stageValues are the scored runs of a submission at a stage, the first of each task, and what is known
+// of each task: the middle of what its evaluations came to, so that one liar among them does not say it.
+// stopped is a task that nobody has played to its end.
+func stageValues(tx *store.Tx, submission, stage string) (runs []store.Run, known map[string]float64, stopped string, err error) {
+	all, err := tx.RunsOf(submission)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	values := map[string][]float64{}
 	for _, r := range all {
-		if r.Stage != one.Stage || r.State != agon.RunScored {
+		if r.Stage != stage || r.State != agon.RunScored {
 			continue
 		}
 		task := r.Tasks[0].Key
@@ -180,19 +197,19 @@ func stageSide(tx *store.Tx, one store.Run) (s side, err error) {
 			continue
 		}
 		if values[task] = append(values[task], valueOf(r.Scores)); len(values[task]) == 1 {
-			s.runs = append(s.runs, r)
+			runs = append(runs, r)
 		}
 	}
-	if stopped != "" && len(values[stopped]) == 0 {
-		return s, refuse(409, "not_final", "task %s of stage %s was not played to its end by anybody: take a submission that was", stopped, one.Stage)
+	if len(values[stopped]) > 0 {
+		stopped = ""
 	}
-	slices.SortFunc(s.runs, func(x, y store.Run) int { return strings.Compare(x.Tasks[0].Key, y.Tasks[0].Key) })
-	for _, r := range s.runs {
-		v := values[r.Tasks[0].Key]
+	slices.SortFunc(runs, func(x, y store.Run) int { return strings.Compare(x.Tasks[0].Key, y.Tasks[0].Key) })
+	known = map[string]float64{}
+	for task, v := range values {
 		slices.Sort(v)
-		s.known += v[(len(v)-1)/2] / float64(len(s.runs))
+		known[task] = v[(len(v)-1)/2]
 	}
-	return s, nil
+	return runs, known, stopped, nil
 }
 
 // knownRun returns a scored run of a decided submission, with the scores that count.
@@ -311,8 +328,45 @@ func (p *Platform) endCanary(tx *store.Tx, run store.Run) error {
 		}
 	}
 	h.Observed = valueOf(mine) - valueOf(theirs)
-	h.Missed = math.Abs(h.Observed-h.Known) > c.Tolerance+1e-9
+	moved, err := movedTasks(tx, c, run, plays)
+	if err != nil {
+		return err
+	}
+	h.Missed = max(math.Abs(h.Observed-h.Known), moved) > c.Tolerance+1e-9
 	return tx.HitCanary(h)
+}
+
+// movedTasks is how far the tasks of a canary in a stage lie from what is known of them, in the mean:
+// a task said better and one said worse do not make up for each other. It is 0 where the operator
+// has said what is known, or a later judging has: then the mean of all is what can be compared.
+func movedTasks(tx *store.Tx, c agon.Canary, run store.Run, plays []store.CanaryPlay) (moved float64, err error) {
+	stage := store.StageOf(run.Group)
+	if stage == "" {
+		return 0, nil
+	}
+	known, mean := map[string]map[string]float64{}, 0.0
+	for i, submission := range []string{c.Submission, c.Rival} {
+		if submission == "" {
+			continue
+		}
+		if _, known[submission], _, err = stageValues(tx, submission, stage); err != nil {
+			return 0, err
+		}
+		for _, v := range known[submission] {
+			mean += []float64{1, -1}[i] * v / float64(len(known[submission]))
+		}
+	}
+	if math.Abs(mean-c.Known) > 1e-9 {
+		return 0, nil
+	}
+	for _, x := range plays {
+		k, ok := known[x.Submission][x.Task]
+		if !ok {
+			return 0, nil
+		}
+		moved += math.Abs(x.Value - k)
+	}
+	return moved * float64(len(known)) / float64(max(1, len(plays))), nil
 }
 
 // Canaries lists those of an arena with what validators made of them; for the operator.

@@ -146,6 +146,26 @@ func TestCanariesInStages(t *testing.T) {
 	checkInvariants(t, f.cfg.Store)
 }
 
+// Who says one task better and another worse, so that their mean stays, is seen to lie.
+func TestCanaryOfSwappedTasks(t *testing.T) {
+	f := newCanaryFleet(t)
+	f.lies[val3] = func(submission, stage string, task int) float64 { return f.truth(submission, []int{1, 0, 2}[task]) }
+	f.lay(f.weak, "validator", client.CanaryRequest{Validators: 3})
+	for _, who := range []string{val1, val2} {
+		if s := f.standing(who); s.Canaries != 1 || s.Missed != 0 {
+			t.Errorf("%s, who is honest: %+v", who, s)
+		}
+	}
+	if s := f.standing(val3); s.Canaries != 1 || s.Missed != 1 {
+		t.Errorf("who swapped the results of two tasks: %+v", s)
+	}
+	known, tolerance := 0.6, 0.2
+	f.lay(f.weak, "validator", client.CanaryRequest{Validators: 3, Known: &known, Tolerance: &tolerance})
+	if s := f.standing(val3); s.Canaries != 2 || s.Missed != 1 {
+		t.Errorf("where the operator says what is known: %+v", s)
+	}
+}
+
 // drop ends the runs that nobody is left to play, as their deadlines do.
 func (f *canaryFleet) drop() {
 	f.t.Helper()

@@ -62,17 +62,22 @@ func (t *Tx) Canaries(arena string, limit int) ([]agon.Canary, error) {
 
 // CanaryPlay is a run of a canary that a validator has scored.
 type CanaryPlay struct {
-	Run, Submission, Side string
-	Value                 float64
+	Run, Submission string
+	Task            string // of a stage; else ""
+	Value           float64
 }
 
 // CanaryPlays returns the scored runs of a canary by a validator, with the mean of their scores.
 func (t *Tx) CanaryPlays(canary, validator string) ([]CanaryPlay, error) {
 	from, to := canaryRange(canary)
 	return many(t, func(r scanner) (p CanaryPlay, err error) {
-		err = r.Scan(&p.Run, &p.Submission, &p.Value)
+		var group string
+		err = r.Scan(&p.Run, &p.Submission, &group, &p.Value)
+		if stage := StageOf(group); stage != "" {
+			p.Task = strings.TrimPrefix(group, CanaryStageGroup(canary, stage, ""))
+		}
 		return p, err
-	}, `SELECT r.id, r.submission, (SELECT COALESCE(avg(s.value), 0.0) FROM scores s WHERE s.run = r.id) FROM runs r JOIN attempts a ON a.run = r.id AND a.counted = 1
+	}, `SELECT r.id, r.submission, r.grp, (SELECT COALESCE(avg(s.value), 0.0) FROM scores s WHERE s.run = r.id) FROM runs r JOIN attempts a ON a.run = r.id AND a.counted = 1
 		WHERE r.grp <> '' AND r.grp >= $1 AND r.grp < $2 AND a.validator = $3 ORDER BY r.n`, from, to, validator)
 }
 
