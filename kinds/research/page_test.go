@@ -27,11 +27,12 @@ func TestRecordPage(t *testing.T) {
 	}}
 	card := agon.Driver{GPUs: []agon.GPU{{Model: "NVIDIA H100"}, {Model: "NVIDIA H100"}}}
 	b.Entries[1].Replays = []coordinator.RecordReplay{{Hardware: card.HardwareClass()}, {Hardware: card.HardwareClass()}, {}}
+	b.Members = []coordinator.MemberRecord{{Name: "sort<b>", Value: 31.5, Submission: "sx", Miner: "5Other"}}
 	got, err := page(nil, time.Now).Render(newRecordPage(b, now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"best known 680", "the base 1802", "9.9 % from the best known", "steps of a prime", "&lt;script&gt;", "1100", "747", "3 replays on 2 x NVIDIA H100<", "0 replays<", `href="/submissions/sx"`} {
+	for _, want := range []string{"best known 680", "the base 1802", "9.9 % from the best known", "steps of a prime", "&lt;script&gt;", "1100", "747", "3 replays on 2 x NVIDIA H100<", "0 replays<", "sort&lt;b&gt;", "31.5", `href="/submissions/sx"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not on the page: %s", want, got)
 		}

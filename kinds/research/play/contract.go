@@ -169,6 +169,9 @@ type Task struct {
 	// reached, here or elsewhere, as its author says; nil: not known. It decides
 	// nothing, charts show it.
 	BestKnown *float64 `toml:"best_known,omitempty" json:"best_known,omitempty"`
+	// Members begins the names of the benchmark's metrics that are the members of a suite:
+	// each has a record of its own, in the direction of the metric. Empty: the task is not a suite.
+	Members string `toml:"members,omitempty" json:"members,omitempty"`
 	// Gate is a bound that an entry must reach over several seeds; nil: none.
 	Gate *GateRule `toml:"gate,omitempty" json:"gate,omitempty"`
 	// Rules turn replays into a result and a takeover.
@@ -395,6 +398,9 @@ func (t *Task) Validate() error {
 			no("secondary_metric_name", "", "pareto needs the name of a second metric")
 		}
 		oneOf("secondary_metric_direction", t.SecondaryMetricDirection, agon.Minimize, agon.Maximize)
+	}
+	if t.Members != "" && (!metricForm().MatchString(t.Members) || len(t.Members) > maxName || strings.HasPrefix(t.MetricName, t.Members)) {
+		no("members", fmt.Sprintf("%d bytes", maxName), "%.40q: want what the names of the members' metrics begin with, and that of the metric does not", t.Members)
 	}
 	oneOf("competition_mode", t.CompetitionMode, ModeStandard, ModeCenterless, ModePeer, ModeSelfValidation)
 	oneOf("network", t.Network, "none", "setup")

@@ -236,6 +236,13 @@ baseline = 2.5
 			t.Errorf("a gate with %q for %q: %v", to, from, err)
 		}
 	}
+	for prefix, ok := range map[string]bool{"up_": true, "b": false, "up ": false, strings.Repeat("x", maxName+1): false} {
+		_, err := ParseTask(fmt.Appendf(nil, "%smembers = %q\n", good, prefix))
+		var fe *FieldError
+		if ok != (err == nil) || !ok && (!errors.As(err, &fe) || fe.Field != "members") {
+			t.Errorf("members that begin with %.10q: %v", prefix, err)
+		}
+	}
 	if _, err := ParseTask([]byte(good + "extra = 1\n")); err == nil {
 		t.Error("an unknown field is let in")
 	}

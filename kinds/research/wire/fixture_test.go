@@ -319,7 +319,7 @@ func (f *fixture) scan(c *miner.Client) []coordinator.Job {
 }
 
 // answer reports a job of a submission; false where the validator has none.
-func (f *fixture) answer(c *miner.Client, submission, status string, x float64) bool {
+func (f *fixture) answer(c *miner.Client, submission, status string, x float64, besides ...map[string]float64) bool {
 	f.t.Helper()
 	for _, j := range f.scan(c) {
 		if j.Submission.ID != submission || strings.Contains(j.ID, ".") {
@@ -327,7 +327,11 @@ func (f *fixture) answer(c *miner.Client, submission, status string, x float64) 
 		}
 		body := map[string]any{"submission_id": submission, "status": status, "observed_metrics": map[string]float64{}, "notes": "n", "replay_log": "log with hidden-value-1234 in it"}
 		if status == kr.StatusAccepted {
-			body["observed_metrics"] = map[string]float64{"size": x}
+			observed := map[string]float64{"size": x}
+			for _, m := range besides {
+				maps.Copy(observed, m)
+			}
+			body["observed_metrics"] = observed
 		}
 		if code, b := f.post(c, "/api/v1/validator/jobs/"+j.ID+"/result", body); code != 200 {
 			f.t.Fatalf("result: %d %s", code, b)

@@ -58,6 +58,10 @@ func (h *handler) routes() []route {
 			v, err := h.Coordinator.Records(r.Context(), r.PathValue("id"), limit(r))
 			h.send(w, r, v, err)
 		}},
+		{"GET", v1 + "/tasks/{id}/members", public, "the record of each member of a suite", func(w http.ResponseWriter, r *http.Request) {
+			v, err := h.Coordinator.Members(r.Context(), r.PathValue("id"))
+			h.send(w, r, v, err)
+		}},
 		{"POST", v1 + "/tasks/{id}/pause", byAdmin, "take no claims and submissions", h.setState(coordinator.StatePaused)},
 		{"POST", v1 + "/tasks/{id}/resume", byAdmin, "take them again", h.setState(coordinator.StateLive)},
 		{"POST", v1 + "/tasks/{id}/close", byAdmin, "close for good", h.setState(coordinator.StateClosed)},
