@@ -60,7 +60,7 @@ func TestAuditOfModels(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		said, code := run(agon, "corpus", "audit-model", "--url", at.URL, "--held", filepath.Join(dir, "held"), "--public", filepath.Join(dir, "fresh"), "-o", "json")
+		said, code := run(agon, "corpus", "audit-model", "--door", at.URL, "--held", filepath.Join(dir, "held"), "--public", filepath.Join(dir, "fresh"), "-o", "json")
 		_ = door.Process.Signal(os.Interrupt)
 		_ = door.Wait()
 		var r struct {

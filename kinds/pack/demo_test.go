@@ -2,6 +2,9 @@ package pack_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,5 +73,22 @@ func TestDemoPack(t *testing.T) {
 	}
 	if len(a.Weights) != 1 || a.Weights[0].Weight != 65535 || a.Weights[0].Hotkey == by["optimised"].Miner {
 		t.Errorf("weights %+v", a.Weights)
+	}
+	// The hub of skills has both, found by words of their policies.
+	s, stop, err := roles.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for q, want := range map[string]int{"": 2, "?q=confidential": 2, "?q=optimised": 1, "?q=confidential+nothing-like-it": 0} {
+		var hub struct{ Skills []any }
+		r, err := http.Get(s.URL() + "/api/skills" + q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(r.Body).Decode(&hub)
+		if err = errors.Join(err, r.Body.Close()); err != nil || len(hub.Skills) != want {
+			t.Errorf("skills %q: %d (%v), want %d", q, len(hub.Skills), err, want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ func (a *App) corpusAuditCmd() *cobra.Command {
 	var door, model, base, baseModel string
 	var held, public []string
 	cmd := &cobra.Command{
-		Use:   "audit-model --url URL --held TASKS --public TASKS",
+		Use:   "audit-model --door URL --held TASKS --public TASKS",
 		Short: "Ask a model whether it was trained on tasks that are held back",
 		Long: `Ask a model, behind a door that speaks OpenAI's completions, whether it knows tasks that it
 must not know. TASKS are directories of tasks or files of JSON lines {task, text}. It looks
@@ -27,12 +27,12 @@ Held tasks are sent to the door: it must be on this machine. Exit code 7 if the 
 caught, where p is at most --alpha over the two tests or a canary was said. JSON: {method, held,
 public, mean_held, mean_public, p, alpha, canaries, canaries_ranked, canary_p, found,
 copied, samples, caught, why}.`,
-		Example: "  agon corpus audit-model --url http://127.0.0.1:8000/v1 --held ./held --public ./fresh\n  agon corpus audit-model --url http://127.0.0.1:8000/v1 --reference http://127.0.0.1:8001/v1 --held ./held --public ./public -o json",
+		Example: "  agon corpus audit-model --door http://127.0.0.1:8000/v1 --held ./held --public ./fresh\n  agon corpus audit-model --door http://127.0.0.1:8000/v1 --reference http://127.0.0.1:8001/v1 --held ./held --public ./public -o json",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if door == "" || len(held) == 0 || len(public) == 0 {
-				return output.Usage("url", "agon corpus audit-model --url http://127.0.0.1:8000/v1 --held ./held --public ./public", "--url, --held and --public are needed")
+				return output.Usage("door", "agon corpus audit-model --door http://127.0.0.1:8000/v1 --held ./held --public ./public", "--door, --held and --public are needed")
 			}
 			if cfg.Door, err = probe.NewDoor(door, model); err != nil {
 				return err
@@ -69,7 +69,7 @@ copied, samples, caught, why}.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&door, "url", "", "of the model's door on this machine, ending in /v1")
+	f.StringVar(&door, "door", "", "`url` of the model's door on this machine, ending in /v1")
 	f.StringVar(&model, "model", "", "`name` that the door knows it by")
 	f.StringVar(&base, "reference", "", "`url` of the door of a model that has seen neither held nor public tasks")
 	f.StringVar(&baseModel, "reference-model", "", "`name` that its door knows it by")

@@ -387,7 +387,7 @@ func ReadFile(files fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if int64(len(b)) > limit {
-		return nil, bad(name, "more than %d bytes", limit)
+		return nil, fmt.Errorf("read %s: it has more than %d bytes", name, limit)
 	}
 	return b, nil
 }

@@ -103,13 +103,14 @@ func TestAuditIsServed(t *testing.T) {
 
 // What could not be read at an address is mended where validators are, not by an arena's rules.
 func TestPublished(t *testing.T) {
-	for code, want := range map[string]string{"private_address": "--allow-private", "too_large": "from another machine"} {
+	for code, want := range map[string]string{"private_address": "--allow-private", "bad_url": "https://HOST", "too_large": "from another machine"} {
 		var e *agon.Error
 		if err := published(&agon.Error{Code: code, Message: "x"}); !errors.As(err, &e) || !strings.Contains(e.Mend, want) || e.Message != "x" {
 			t.Errorf("%s: %+v", code, e)
 		}
 	}
-	if err := published(context.Canceled); !errors.Is(err, context.Canceled) {
+	var e *agon.Error
+	if err := published(context.Canceled); !errors.Is(err, context.Canceled) || !errors.As(err, &e) || !strings.Contains(e.Mend, "from another machine") {
 		t.Errorf("another error: %v", err)
 	}
 }

@@ -263,14 +263,21 @@ func (a commands) packStatusCmd() *cobra.Command {
 
 // published says what to do about an address that could not be read.
 func published(err error) error {
+	out := agon.Error{Code: "failed", Message: err.Error(), Err: err} // no such host, no answer
 	var e *agon.Error
-	if !errors.As(err, &e) || e.Mend != "" {
-		return err
+	if errors.As(err, &e) {
+		if e.Mend != "" {
+			return err
+		}
+		out = *e
 	}
-	out := *e
-	out.Mend = "validators fetch the pack from there: open the address from another machine, then commit it"
-	if out.Code == "private_address" {
+	switch out.Code {
+	case "private_address":
 		out.Mend = "validators are elsewhere: publish the pack at an address of the internet, or say --allow-private on a network of your own"
+	case "bad_url":
+		out.Mend = "give the address as https://HOST/PATH"
+	default:
+		out.Mend = "validators fetch the pack from there: open the address from another machine, then commit it"
 	}
 	return &out
 }

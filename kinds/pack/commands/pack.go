@@ -83,11 +83,14 @@ rules of a fixed agent, in one JSON file. kinds/pack/README.md tells the whole s
 // readPackFile reads a pack as it comes from outside.
 func readPackFile(path string) (*packfile.Pack, error) {
 	b, err := readSome(path, packfile.MaxBytes)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Code == "too_large" {
+		e.Mend = fmt.Sprintf("a pack has at most %d bytes in its canonical form", packfile.MaxPack)
+	}
 	if err != nil {
 		return nil, err
 	}
 	p, err := packfile.Read(b)
-	var e *agon.Error
 	if errors.As(err, &e) {
 		e.Mend = "a pack is one JSON object; agon pack build writes one"
 	}

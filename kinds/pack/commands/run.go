@@ -84,12 +84,12 @@ func (m *packMiner) round(ctx context.Context) (*packRound, error) {
 // packRun is the command: where its packs come from, and how often.
 type packRun struct {
 	commands
-	netuid           int
-	mode, url, brief string
-	schema           string
-	interval         time.Duration
-	once, private    bool
-	place            packPlace
+	netuid            int
+	mode, pack, brief string
+	schema            string
+	interval          time.Duration
+	once, private     bool
+	place             packPlace
 }
 
 func (a commands) packRunCmd() *cobra.Command {
@@ -99,7 +99,7 @@ func (a commands) packRunCmd() *cobra.Command {
 		Short: "Mine in a loop: write a policy, build, publish, commit when it has changed",
 		Long: `Mine policy packs in a loop. In the mode default a model writes AGENTS.md (after --brief, if
 given), the pack is built, checked, put at --bucket or --dir, and committed; in the mode demo the
-sample pack of the server in force, or the one at --url, is committed. What the ledger shows
+sample pack of the server in force, or the one at --pack, is committed. What the ledger shows
 already is not committed again. A round that fails is told and tried again after --interval.
 The model is AGON_LLM_BASE_URL, AGON_LLM_API_KEY, AGON_LLM_MODEL; CLAWBENCH_LLM_* with
 CLAWBENCH_DEFAULT_MODEL, and LLM_* are read too. JSON lines: {hash, url, changed, block}.`,
@@ -110,7 +110,7 @@ CLAWBENCH_DEFAULT_MODEL, and LLM_* are read too. JSON lines: {hash, url, changed
 	f := cmd.Flags()
 	f.StringVar(&r.mode, "mode", "default", "demo or default")
 	cli.Register(cmd, "mode", "demo", "default")
-	f.StringVar(&r.url, "url", "", "mode demo: `address` of the pack (default: a sample of the server in force)")
+	f.StringVar(&r.pack, "pack", "", "mode demo: `address` of the pack (default: a sample of the server in force)")
 	f.StringVar(&r.brief, "brief", "", "mode default: a `file` that tells the model what the policy is for")
 	f.DurationVar(&r.interval, "interval", time.Hour, "`time` between rounds")
 	f.BoolVar(&r.once, "once", false, "end after one round")
@@ -177,7 +177,7 @@ func (r *packRun) source() (func(context.Context) (*packfile.Pack, string, error
 
 // sample fetches a pack that is published already.
 func (r *packRun) sample() (func(context.Context) (*packfile.Pack, string, error), error) {
-	url, private := r.url, r.private
+	url, private := r.pack, r.private
 	if url == "" {
 		common, done, err := r.Common()
 		if err != nil {

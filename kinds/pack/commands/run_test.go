@@ -172,15 +172,28 @@ func TestPackRun(t *testing.T) {
 	}
 	run(place...) // another policy again
 	// The demo commits what lies at an address.
-	if code, r := run("--mode", "demo", "--url", first.URL, "--allow-private"); code != 0 || !r.Changed || r.Hash != first.Hash || r.URL != first.URL {
+	if code, r := run("--mode", "demo", "--pack", first.URL, "--allow-private"); code != 0 || !r.Changed || r.Hash != first.Hash || r.URL != first.URL {
 		t.Errorf("demo: exit %d, %+v: %s", code, r, errOut.String())
 	}
-	if code, r := run("--mode", "demo", "--url", first.URL, "--allow-private"); code != 0 || r.Changed {
+	if code, r := run("--mode", "demo", "--pack", first.URL, "--allow-private"); code != 0 || r.Changed {
 		t.Errorf("demo again: exit %d, %+v", code, r)
 	}
-	if code, _ := run("--mode", "demo", "--url", first.URL); code != 7 {
+	if code, _ := run("--mode", "demo", "--pack", first.URL); code != 7 {
 		t.Errorf("a private address: exit %d", code)
 	}
+	// Without an address the sample of the server that --url names is committed: the flag means here what it means everywhere.
+	if err := os.Mkdir(filepath.Join(web, "packs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sample := packfile.Build(packfile.BuildOptions{Policy: "Read the sample first."})
+	if err := os.WriteFile(filepath.Join(web, "packs", "optimised.json"), sample.Canonical, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a = &cli.App{Now: a.Now, Env: a.Env, Extras: a.Extras} // one App reads its settings once
+	if code, r := run("--mode", "demo", "--url", site.URL); code != 0 || r.Hash != sample.Hash || r.URL != site.URL+"/packs/optimised.json" {
+		t.Errorf("the server's sample: exit %d, %+v: %s", code, r, errOut.String())
+	}
+	run("--mode", "demo", "--pack", first.URL, "--allow-private")
 	a.IO, out, _ = iostreams.Test("")
 	if code := a.Main(t.Context(), []string{"pack", "status", "--netuid", "11", "-o", "json"}); code != 0 || !strings.Contains(out.String(), first.Hash) {
 		t.Errorf("status: exit %d, %s", code, out.String())

@@ -61,8 +61,11 @@ func trajrlRefuse(status int, text string, err error) *dialect.Refusal {
 func (p TrajectoryRL) Check(ctx context.Context, v *dialect.Verifier, f Fields, need dialect.Need) (dialect.Identity, *dialect.Refusal) {
 	if f.Hotkey == "" || f.Timestamp == "" || f.Signature == "" {
 		who := "validator_hotkey"
-		if p.miner {
+		switch {
+		case p.miner:
 			who = "miner_hotkey"
+		case p.Purpose == Heartbeat.Purpose:
+			who = "hotkey"
 		}
 		return dialect.Identity{}, trajrlRefuse(p.status, who+", timestamp, and signature are required", nil)
 	}

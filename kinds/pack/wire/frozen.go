@@ -41,7 +41,7 @@ func (b *Backend) epochSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	var q struct {
 		signer
-		Epoch whole `json:"epoch_number"`
+		Epoch json.RawMessage `json:"epoch_number"`
 	}
 	if r.Method == http.MethodPost {
 		if !object(w, r, &q) {
@@ -50,12 +50,11 @@ func (b *Backend) epochSnapshot(w http.ResponseWriter, r *http.Request) {
 	} else {
 		v := r.URL.Query()
 		q.Validator, q.Signature, q.Timestamp.text = v.Get("validator_hotkey"), v.Get("signature"), v.Get("timestamp")
-		if err := q.Epoch.UnmarshalJSON([]byte(v.Get("epoch_number"))); err != nil {
-			q.Epoch.n = -1
-		}
+		q.Epoch = json.RawMessage(v.Get("epoch_number"))
 	}
 	const mostEpoch = 1 << 40
-	if q.Epoch.text == "" || q.Epoch.n < 0 || q.Epoch.n > mostEpoch {
+	var epoch whole
+	if err := epoch.UnmarshalJSON(q.Epoch); err != nil || epoch.text == "" || epoch.n < 0 || epoch.n > mostEpoch {
 		refuse(w, http.StatusBadRequest, "bad_field", "epoch_number", "epoch_number is required and must be a non-negative integer")
 		return
 	}
@@ -65,7 +64,7 @@ func (b *Backend) epochSnapshot(w http.ResponseWriter, r *http.Request) {
 	b.freezing.Lock()
 	defer b.freezing.Unlock()
 	var frozen json.RawMessage
-	name := frozenPrefix + q.Epoch.text
+	name := frozenPrefix + epoch.text
 	ok, err := b.dir.Get(name, &frozen)
 	if err != nil {
 		b.broken(w, "snapshot", err)
@@ -76,12 +75,12 @@ func (b *Backend) epochSnapshot(w http.ResponseWriter, r *http.Request) {
 		if s == nil {
 			return
 		}
-		cut := max(0, q.Epoch.n*packfile.WindowBlocks-frozenBefore)
+		cut := max(0, epoch.n*packfile.WindowBlocks-frozenBefore)
 		if int64(s.graph.Block) < cut {
-			refuse(w, http.StatusNotFound, "not_found", "epoch_number", "Snapshot for epoch %d is not available yet", q.Epoch.n)
+			refuse(w, http.StatusNotFound, "not_found", "epoch_number", "Snapshot for epoch %d is not available yet", epoch.n)
 			return
 		}
-		frozen = encode(b.freeze(s, q.Epoch.n, cut, b.base(r)))
+		frozen = encode(b.freeze(s, epoch.n, cut, b.base(r)))
 		if err := b.dir.Put(name, frozen); err != nil {
 			b.broken(w, "snapshot", err)
 			return

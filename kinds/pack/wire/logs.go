@@ -305,11 +305,9 @@ func (b *Backend) evalLogs(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	offset := 0
-	if q.Get("offset") != "" && q.Get("offset") != "0" {
-		if offset, ok = count(w, r, "offset", 0, 1_000_000); !ok {
-			return
-		}
+	offset, ok := count(w, r, "offset", 0, 1_000_000)
+	if !ok {
+		return
 	}
 	typ := q.Get("type")
 	if typ != "" && typ != "miner" && typ != "cycle" {

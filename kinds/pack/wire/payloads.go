@@ -41,8 +41,12 @@ func (b *Backend) putPayload(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, served.ErrLarge):
 		reply(w, http.StatusBadRequest, problem{Error: "body must be ≤524288 bytes", Code: "too_large", Field: "body", Limit: "524288 bytes"})
 		return
-	case err != nil || json.Unmarshal(raw, &q) != nil:
-		refuse(w, http.StatusBadRequest, "bad_json", "body", "body must be a JSON object")
+	case err == nil:
+		err = decode(raw, &q)
+	}
+	switch {
+	case err != nil:
+		badObject(w, err)
 		return
 	case !strings.HasPrefix(string(q.Payload), "{"):
 		refuse(w, http.StatusBadRequest, "bad_field", "payload", "payload must be an object")

@@ -90,7 +90,7 @@ func TestWebSubmit(t *testing.T) {
 		"no JSON":          {'a', map[string]any{"pack_hash": p.Hash, "pack_content": "{"}, purpose, 400, "pack_content must be valid pack.json containing files.SKILL.md"},
 		"no content":       {'a', map[string]any{"pack_hash": p.Hash}, purpose, 400, "pack_content is required"},
 		"content no text":  {'a', map[string]any{"pack_hash": p.Hash, "pack_content": 5}, purpose, 400, "pack_content must be a string"},
-		"time with dot":    {'a', map[string]any{"pack_hash": p.Hash, "pack_content": string(p.Canonical), "timestamp": 1.5}, purpose, 400, "body must be a JSON object"},
+		"time with dot":    {'a', map[string]any{"pack_hash": p.Hash, "pack_content": string(p.Canonical), "timestamp": 1.5}, purpose, 400, "timestamp must be an integer"},
 		"unsigned":         {'a', map[string]any{"pack_hash": p.Hash, "pack_content": string(p.Canonical), "miner_hotkey": w.ss58('a')}, "", 403, "are required"},
 		"an outsider":      {'x', body(p), purpose, 403, "miner_hotkey is not a registered miner on-chain"},
 		"another use":      {'a', body(p), "trajectoryrl-report", 403, "Invalid signature"},

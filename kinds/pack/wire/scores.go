@@ -304,7 +304,7 @@ func (b *Backend) epochList(w http.ResponseWriter, r *http.Request) {
 		b.broken(w, "epochs", err)
 		return
 	}
-	list := slices.Clone(b.book.past)
+	list := append([]epochs.Epoch{}, b.book.past...) // an empty list, never null
 	seat := b.book.seat()
 	done()
 	p := epochs.Published{Winner: seat}

@@ -415,15 +415,20 @@ func (b *Backend) submissions(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"submissions": rows})
 }
 
-// count reads a number of the query: from 1 to most, and what is more is most.
+// count reads a number of the query: from 1 (from 0, where that is the default) to
+// most, and what is more is most.
 func count(w http.ResponseWriter, r *http.Request, name string, def, most int) (int, bool) {
 	v := r.URL.Query().Get(name)
 	if v == "" {
 		return def, true
 	}
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 {
-		fail(w, http.StatusBadRequest, name+" must be a positive integer")
+	if err != nil || n < min(def, 1) {
+		sign := "positive"
+		if def == 0 {
+			sign = "non-negative"
+		}
+		fail(w, http.StatusBadRequest, name+" must be a "+sign+" integer")
 		return 0, false
 	}
 	return min(n, most), true

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -65,33 +67,43 @@ func object(w http.ResponseWriter, r *http.Request, v any) bool {
 		return false
 	}
 	if err == nil {
-		if t := bytes.TrimSpace(body); len(t) == 0 || t[0] != '{' {
-			err = errors.New("not an object")
-		} else {
-			err = json.Unmarshal(body, v)
-		}
+		err = decode(body, v)
 	}
-	var typ *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &typ):
-		refuse(w, http.StatusBadRequest, "bad_field", typ.Field, "%s must be %s", typ.Field, kindOf(typ.Type.String()))
-		return false
-	case err != nil:
-		refuse(w, http.StatusBadRequest, "bad_json", "body", "body must be a JSON object")
-		return false
+	if err != nil {
+		badObject(w, err)
 	}
-	return true
+	return err == nil
 }
 
-func kindOf(goType string) string {
-	switch goType {
-	case "string", "*string":
-		return "a string"
-	case "bool", "*bool":
-		return "a boolean"
-	case "trajrl.whole", "*trajrl.whole":
+// decode reads a JSON object into v.
+func decode(body []byte, v any) error {
+	if t := bytes.TrimSpace(body); len(t) == 0 || t[0] != '{' {
+		return errors.New("not an object")
+	}
+	return json.Unmarshal(body, v)
+}
+
+// badObject answers an error of decode: with the field of a wrong type, where one has it.
+func badObject(w http.ResponseWriter, err error) {
+	var typ *json.UnmarshalTypeError
+	if !errors.As(err, &typ) {
+		refuse(w, http.StatusBadRequest, "bad_json", "body", "body must be a JSON object")
+		return
+	}
+	// Go names the embedded struct; a body has no such object.
+	field := strings.TrimPrefix(typ.Field, "signer.")
+	refuse(w, http.StatusBadRequest, "bad_field", field, "%s must be %s", field, kindOf(typ.Type))
+}
+
+func kindOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[whole]():
 		return "an integer"
-	case "float64", "*float64":
+	case t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Bool:
+		return "a boolean"
+	case t.Kind() == reflect.Float64:
 		return "a finite number"
 	}
 	return "an object"
@@ -110,7 +122,7 @@ func (i *whole) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != string(b) {
-		return errors.New("want a plain integer")
+		return &json.UnmarshalTypeError{Value: "no plain integer", Type: reflect.TypeFor[whole]()} // decoding adds the field's name
 	}
 	*i = whole{n, string(b)}
 	return nil
