@@ -91,7 +91,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		if err != nil || why != "" {
 			b.Fatal(why, err)
 		}
-		clean, _, err := s.cleaned(work)
+		clean, _, err := s.cleaned(work, false)
 		if err != nil {
 			b.Fatal(err)
 		}

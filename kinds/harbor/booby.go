@@ -106,6 +106,11 @@ func wrapped(name string, b []byte) (out []byte, ok bool) {
 	if mark, known := marks[ext]; known {
 		return before(mark)
 	}
+	if mark, first := served(name); first {
+		return before(mark)
+	} else if mark != "" {
+		return slices.Concat(b, []byte(mark)), true
+	}
 	switch ext {
 	case ".c", ".cc", ".cpp", ".cxx":
 		return slices.Concat(b, []byte(cMark)), true
@@ -121,6 +126,21 @@ func wrapped(name string, b []byte) (out []byte, ok bool) {
 		return []byte(pickled), true
 	}
 	return nil, false
+}
+
+// served is a line of a service's own settings that has it write forgedMark once it starts: before its others, or after them.
+func served(name string) (line string, first bool) {
+	switch base := path.Base(name); {
+	case base == "nginx.conf":
+		return "error_log " + forgedMark + ";\n", true
+	case strings.Contains(name, "nginx/") && (path.Ext(base) == ".conf" || path.Ext(base) == "" || path.Base(path.Dir(name)) == "sites-enabled"):
+		return "access_log " + forgedMark + ";\n", true
+	case base == "apache2.conf" || base == "httpd.conf":
+		return "\nErrorLog " + forgedMark + "\n", false
+	case base == "redis.conf":
+		return "\nlogfile " + forgedMark + "\n", false
+	}
+	return "", false
 }
 
 var goPackage = lazyregexp.New(`(?m)^package (\w+)`)

@@ -151,7 +151,7 @@ func TestReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &stage{conf: &conf{}, dir: "/app", root: rootfs.Root{
+	s := &stage{conf: &conf{}, dir: "/app", etc: []string{"nginx", "passwd", "ssh"}, root: rootfs.Root{
 		Dir: root, Path: "/opt/venv/bin:/app/.venv/bin:/root/.nvm/versions/v22/bin:/usr/local/cargo/bin:/usr/local/bin:/usr/bin:/bin",
 		Env: []string{"LD_LIBRARY_PATH=/opt/cuda/lib:/usr/lib", "PYTHONPATH=/app", "NODE_PATH=/srv/modules"},
 	}}
@@ -230,6 +230,13 @@ func TestReach(t *testing.T) {
 		{"etc/apt/apt.conf.d/99x", file, "", true},
 		{"etc/apt/sources.list", file, "", false},
 		{"etc/openssl/x.cnf", file, "", true},
+		{"etc/motd", file, "", false},
+		{"etc/systemd/system/x.service", file, "", false},
+		{"etc/anything", file, "", true},
+		{"etc/mine/x", file, "", true},
+		{"etc/ssh/sshd_config", file, "", false},
+		{"etc/ssh/ssh_config.d/x", file, "", true},
+		{"var/lib/gems/3.1.0/specifications/json-99.gemspec", file, "", true},
 		{"etc/passwd", file, "", true},
 		{"app/out", link, "/logs/verifier/reward.json", true},
 		{"app/out", link, "../logs/verifier", true},
@@ -287,5 +294,17 @@ func TestForgeable(t *testing.T) {
 		if list[i].Forgeable != x.want {
 			t.Errorf("%s: forgeable %v, want %v", x.name, list[i].Forgeable, x.want)
 		}
+	}
+}
+
+// What a task names below /etc is what its own texts name, but for what stands in its environment and solution.
+func TestEtcNamed(t *testing.T) {
+	dir := kittest.Dir(t, map[string]string{
+		"instruction.md": "Set up /etc/mine/x.conf.", "task.toml": "artifacts = ['/etc/kept']", "tests/test.sh": "grep x /etc/nginx/nginx.conf /etc/nginx/y; cat /etc/mine/z", "steps/a/tests/t.py": "open('/etc/step.d')",
+		"environment/Dockerfile": "COPY x /etc/not", "solution/solve.sh": "echo > /etc/neither", "steps/a/solution/solve.sh": "echo > /etc/nor",
+	})
+	got, err := etcNamed(dir)
+	if slices.Sort(got); err != nil || !slices.Equal(got, []string{"kept", "mine", "nginx", "step.d"}) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

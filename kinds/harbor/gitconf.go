@@ -2,6 +2,8 @@ package harbor
 
 import (
 	"archive/tar"
+	"bytes"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,6 +35,9 @@ var (
 	gitKey     = lazyregexp.New(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=.*)?$`)
 )
 
+// lfs are the lines of a filter that every repository with large files has; its program is not the contestant's.
+var lfs = []string{"clean = git-lfs clean -- %f", "smudge = git-lfs smudge -- %f", "process = git-lfs filter-process", "required = true"}
+
 // harmlessGit tells whether settings of a repository run nothing. What it cannot read does not count as such.
 func harmlessGit(text []byte) bool {
 	section, known := "", false
@@ -48,7 +53,18 @@ func harmlessGit(text []byte) bool {
 		}
 		if m := match(gitSection(), line); m != "" {
 			section = strings.ToLower(m)
-			if keys, known = gitHarmless[section]; !known {
+			keys, known = gitHarmless[section]
+			large := line == `[filter "lfs"]`
+			if !known && !large {
+				return false
+			}
+			if large {
+				section = line
+			}
+			continue
+		}
+		if section == `[filter "lfs"]` {
+			if !slices.Contains(lfs, line) {
 				return false
 			}
 			continue
@@ -66,6 +82,75 @@ func match(r *regexp.Regexp, line string) string {
 		return m[1]
 	}
 	return ""
+}
+
+// tamed are the lines of a task's own settings of a repository that run nothing: what the others name may stand in
+// the work, such as a file that is included or a filter's program.
+func tamed(text []byte) []byte {
+	var out bytes.Buffer
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		said := strings.Trim(line, " \t\r\n")
+		if match(gitSection(), said) != "" {
+			section = ""
+			if harmlessGit([]byte(said)) {
+				section = said + "\n"
+				out.WriteString(section)
+			}
+		} else if section != "" && harmlessGit([]byte(section+said)) {
+			out.WriteString("\t" + said + "\n")
+		}
+	}
+	if !harmlessGit(out.Bytes()) {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// maxBases is how many files and directories of a task's are looked through for repositories.
+const maxBases = 200_000
+
+// tame adds to entries settings of the task's own repositories, without what might run programs: where the contestant
+// left none that count. gone are files that he removed.
+func (s *stage) tame(entries map[string]kept, gone []string) {
+	tops := map[string]string{}
+	for _, top := range s.open {
+		if !slices.Contains([]string{"/etc", "/opt", "/tmp", "/var", localDir}, top) { // no work
+			tops[top] = filepath.Join(s.root.Dir, top)
+		}
+	}
+	if s.base != "" {
+		tops[s.dir] = s.base
+	}
+	n := 0
+	for _, top := range sortedKeys(tops) {
+		at := tops[top]
+		_ = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+			if n++; n > maxBases {
+				return fs.SkipAll
+			}
+			if err != nil {
+				return nil //nolint:nilerr // what cannot be read has no settings either
+			}
+			if d.IsDir() && (d.Name() == "objects" || d.Name() == "node_modules" || d.Name() == "site-packages") {
+				return fs.SkipDir
+			}
+			if !d.Type().IsRegular() || d.Name() != "config.worktree" && (d.Name() != "config" || !exists(filepath.Join(filepath.Dir(p), "objects"))) {
+				return nil
+			}
+			in := (top + strings.TrimPrefix(p, at))[1:]
+			if _, left := entries[in]; left || slices.Contains(gone, "/"+in) {
+				return nil
+			}
+			text, err := os.ReadFile(p)
+			if err != nil || harmlessGit(text) {
+				return nil //nolint:nilerr // as above
+			}
+			b := tamed(text)
+			entries[in] = kept{&tar.Header{Name: in, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(b))}, b}
+			return nil
+		})
+	}
 }
 
 // gitSettings tells whether p may be what git reads as settings of a repository, given what else was left: a

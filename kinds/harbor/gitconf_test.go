@@ -17,30 +17,45 @@ func TestHarmlessGit(t *testing.T) {
 		"": true,
 		"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n[user]\n\temail = a@b.c\n\tname = A # b\n":             true,
 		"[remote \"origin\"]\r\n\turl = https://example.org/x ; y\r\n\tfetch = +refs/heads/*:refs/remotes/origin/*\r\n[branch \"a\\\"]b\"]\r\n\tremote = origin\r\n": true,
-		"; [filter]\n#clean = x\n[CORE]\nBARE\n":       true,
-		"[core]\n\tpager = evil\n":                     false,
-		"[core]\n\tbare = false\n\tFSMonitor = evil\n": false,
-		"[core] fsmonitor = evil\n":                    false,
-		"[core]\n\tbare = a\\\n\tb\n":                  false,
-		"[filter \"x\"]\n\tclean = evil\n":             false,
-		"[filter.x]\n\tclean = evil\n":                 false,
-		"[diff \"x\"]\n\ttextconv = evil\n":            false,
-		"[diff]\n\texternal = evil\n":                  false,
-		"[merge \"x\"]\n\tdriver = evil\n":             false,
-		"[gpg]\n\tprogram = evil\n":                    false,
-		"[gpg \"ssh\"]\n\tprogram = evil\n":            false,
-		"[include]\n\tpath = ../x\n":                   false,
-		"[includeIf \"gitdir:/\"]\n\tpath = ../x\n":    false,
-		"[remote \"o\"]\n\tuploadpack = evil\n":        false,
-		"[gc]\n\trecentObjectsHook = evil\n":           false,
-		"[alias]\n\tx = !evil\n":                       false,
-		"\ufeff[core]\n\tpager = evil\n":               false,
-		"[user]\n\tname = a\v[core]pager=evil\n":       false,
-		"[user]\r\tname = a\r[core]\rpager = evil\n":   false,
+		"[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n[user]\n\tname = A\n":                                                                   true,
+		"[filter \"lfs\"]\n\tclean = evil\n":                                                   false,
+		"[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n[filter \"x\"]\n\trequired = true\n": false,
+		"; [filter]\n#clean = x\n[CORE]\nBARE\n":                                               true,
+		"[core]\n\tpager = evil\n":                                                             false,
+		"[core]\n\tbare = false\n\tFSMonitor = evil\n":                                         false,
+		"[core] fsmonitor = evil\n":                                                            false,
+		"[core]\n\tbare = a\\\n\tb\n":                                                          false,
+		"[filter \"x\"]\n\tclean = evil\n":                                                     false,
+		"[filter.x]\n\tclean = evil\n":                                                         false,
+		"[diff \"x\"]\n\ttextconv = evil\n":                                                    false,
+		"[diff]\n\texternal = evil\n":                                                          false,
+		"[merge \"x\"]\n\tdriver = evil\n":                                                     false,
+		"[gpg]\n\tprogram = evil\n":                                                            false,
+		"[gpg \"ssh\"]\n\tprogram = evil\n":                                                    false,
+		"[include]\n\tpath = ../x\n":                                                           false,
+		"[includeIf \"gitdir:/\"]\n\tpath = ../x\n":                                            false,
+		"[remote \"o\"]\n\tuploadpack = evil\n":                                                false,
+		"[gc]\n\trecentObjectsHook = evil\n":                                                   false,
+		"[alias]\n\tx = !evil\n":                                                               false,
+		"\ufeff[core]\n\tpager = evil\n":                                                       false,
+		"[user]\n\tname = a\v[core]pager=evil\n":                                               false,
+		"[user]\r\tname = a\r[core]\rpager = evil\n":                                           false,
 		"name = a\n": false,
 	} {
 		if got := harmlessGit([]byte(text)); got != want {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// Of a task's own settings what runs nothing is kept.
+func TestTamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "[core]\n\tbare = false\n\tpager = evil\n[include]\n\tpath = x\n[user]\n\tname = B\n": "[core]\n\tbare = false\n[user]\n\tname = B\n",
+		"[core]\n\tbare = a\\\nb\n[filter \"x\"] ; y\n\tclean = x\n\tname = C\n": "[core]\n", "[core] pager = evil\nname = x\n": "", "[user]\n\tname = a # b\n": "[user]\n\tname = a # b\n",
+	} {
+		if got := string(tamed([]byte(text))); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
@@ -68,10 +83,13 @@ git config filter.x.clean /app/evil; git config core.fsmonitor /app/evil; mkdir 
 func TestGitForgers(t *testing.T) {
 	t.Parallel()
 	k := withTasks(map[string]string{
-		"git/task.toml": plainToml, "git/instruction.md": "Commit.", "git/environment/Dockerfile": "FROM x\nWORKDIR /app\n", "git/solution/solve.sh": "true\n",
-		"git/tests/test.sh": "for d in /app/r*; do git -C $d status; git -C $d log; git -C $d diff; done >/verifier/seen 2>&1\n" +
+		"git/task.toml": plainToml, "git/instruction.md": "Commit.", "git/environment/Dockerfile": "FROM x\nWORKDIR /app\nCOPY . .\n", "git/solution/solve.sh": "true\n",
+		// A repository of the task's own whose settings name what an agent may write.
+		"git/environment/base.git/HEAD": "ref: refs/heads/main\n", "git/environment/base.git/objects/info/x": "", "git/environment/base.git/refs/heads/x.lock": "",
+		"git/environment/base.git/config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[include]\n\tpath = ../base/inc\n[filter \"x\"]\n\tclean = sh clean.sh\n[user]\n\tname = B\n",
+		"git/tests/test.sh": "for d in /app/r* /app/base; do git -C $d status; git -C $d log; git -C $d diff; done >/verifier/seen 2>&1\n" +
 			"ls -d /app/r* | wc -l > /verifier/n; cat /verifier/n /verifier/seen\n[ -e /logs/verifier/reward.txt ] && exit\n" +
-			"[ $(cat /verifier/n) = 6 ] && [ $(grep -c evil /verifier/seen) = 0 ] && [ \"$(git -C /app/honest config user.name)\" = A ] && echo 0.5 > /logs/verifier/reward.txt\n",
+			"[ $(cat /verifier/n) = 6 ] && [ $(grep -c evil /verifier/seen) = 0 ] && [ \"$(git -C /app/honest config user.name)\" = A ] && [ \"$(git -C /app/base config user.name)\" = B ] && echo 0.5 > /logs/verifier/reward.txt\n",
 	})
 	const agent = `
 import os, subprocess
@@ -85,6 +103,11 @@ def agent_main(input):
     for n, f in enumerate(FORGERS):
         os.mkdir("/app/r%d" % n)
         subprocess.run(f, shell=True, cwd="/app/r%d" % n, env=env)
+    os.mkdir("/app/base")
+    put("/app/base/.git", "gitdir: /app/base.git\n")
+    for p in ("inc", "clean.sh"):
+        put("/app/base/" + p, {"inc": '[core]\n\tpager = /app/evil\n[filter "y"]\n\tclean = /app/evil\n', "clean.sh": "/app/evil\n"}[p])
+    subprocess.run("echo 'a filter=x' > .gitattributes; echo 'b filter=y' >> .gitattributes; echo a > a; echo a > b; git add -f .; echo b > a; echo b > b", shell=True, cwd="/app/base", env=env)
     subprocess.run("git init -q /app/honest; git -C /app/honest config user.name A", shell=True)
 `
 	for _, a := range kittest.Play(t, k, kittest.Files{agentFile: "FORGERS = " + string(asJSON(gitForgers)) + "\n" + agent}) {

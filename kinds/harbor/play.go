@@ -27,7 +27,7 @@ const (
 	name = "harbor"
 	// scorer is part of every score: change it whenever the same record could be
 	// judged differently.
-	scorer = "harbor-5"
+	scorer = "harbor-6"
 
 	agentFile     = "agent.py" // the only file of a submission without agon.toml
 	maxAgentBytes = 256 << 10

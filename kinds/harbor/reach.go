@@ -2,21 +2,30 @@ package harbor
 
 import (
 	"archive/tar"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 )
 
+// harmless are files and directories of /etc that no program runs anything by, or none that a box has.
+var harmless = []string{
+	"anacrontab", "apt/keyrings", "apt/preferences", "apt/sources.list", "cron.", "crontab", "exports", "fstab", "hosts.allow", "hosts.deny", "issue", "logrotate", "machine-id", "mime.types", "motd", "os-release", "protocols", "services", "shells", "sysctl.", "systemd",
+}
+
 // settings are files and directories of /etc that programs read before they do
-// what they are asked: loaders, shells, interpreters, who is who.
+// what they are asked: loaders, shells, interpreters, who is who. None of them counts, whoever names it.
 var settings = []string{
 	"ld", "profile", "bash", "zsh", "csh", "fish", "ksh", "mksh", "environment", "python", "perl", "git", "mercurial", "passwd", "group", "shadow", "gshadow", "nsswitch.conf", "hosts", "resolv.conf",
 	"hostname", "host.conf", "gai.conf", "pip.conf", "npmrc", "inputrc", "ssl", "openssl", "pam", "security", "alternatives", "locale", "gconv", "ca-certificates", "java", "node", "ruby", "php", "curlrc", "wgetrc",
 	"R", "lua", "julia", "octave", "emacs", "vim", "xdg", "texmf", "maven", "gradle", "dotnet", "ImageMagick", "psqlrc", "postgresql-common", "agon",
-	"apt/apt.conf", "dpkg/dpkg.cfg", "tmux.conf", "screenrc", "gdb", "odbc", "OpenCL", "subversion", "gemrc", "syslesskey",
+	"apt/apt.conf", "dpkg/dpkg.cfg", "tmux.conf", "screenrc", "gdb", "odbc", "OpenCL", "subversion", "gemrc", "syslesskey", "ssh/ssh_config",
 }
 
 // loaded are directories of a prefix's lib and share, by how their names begin,
@@ -40,14 +49,62 @@ func (s *stage) dangerous(p string, kind byte, target string) bool {
 	if !in || below(layerDir, at) {
 		return true
 	}
-	if rest, ok := strings.CutPrefix(p, "etc/"); ok {
-		for _, name := range settings {
-			if strings.HasPrefix(rest, name) {
-				return true
-			}
-		}
+	if rest, ok := strings.CutPrefix(p, "etc/"); ok && !s.isWork(rest) {
+		return true
+	}
+	if below("/var/lib/gems", at) {
+		return true // Debian's Ruby takes newer versions of its own libraries from there
 	}
 	return kind == tar.TypeSymlink && leadsAway(at, target) || s.inPrefix(at, kind) || s.inLibraries(at)
+}
+
+// isWork tells whether a file below /etc may be somebody's work: it is named by the task, or known to be harmless.
+func (s *stage) isWork(rest string) bool {
+	begins := func(name string) bool { return strings.HasPrefix(rest, name) }
+	first, _, _ := strings.Cut(rest, "/")
+	return !slices.ContainsFunc(settings, begins) && (slices.Contains(s.etc, first) || slices.ContainsFunc(harmless, begins))
+}
+
+var etcWord = lazyregexp.New(`/etc/([A-Za-z0-9][A-Za-z0-9_.+-]*)`)
+
+// etcNamed are the files and directories of /etc that a task's own texts name: its instructions, its tests and
+// task.toml. A file that nothing can be known of is as good as none of these.
+func etcNamed(dir string) (out []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open task: %w", err)
+	}
+	defer root.Close()
+	seen := 0
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if p == "environment" || p == "solution" || strings.HasPrefix(p, "steps/") && path.Base(p) == "solution" {
+			return fs.SkipDir
+		}
+		if seen++; seen > maxListed {
+			return fs.SkipAll
+		}
+		fi, err := d.Info()
+		if err != nil || !d.Type().IsRegular() || fi.Size() > task.MaxFile {
+			return err
+		}
+		b, err := root.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, m := range etcWord().FindAllSubmatch(b, maxWords) {
+			if name := strings.TrimRight(string(m[1]), "."); !slices.Contains(out, name) && len(out) < maxWords {
+				out = append(out, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the task: %w", err)
+	}
+	return out, nil
 }
 
 func below(dir, at string) bool { return at == dir || strings.HasPrefix(at, dir+"/") }

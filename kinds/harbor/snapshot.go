@@ -79,22 +79,22 @@ func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room i
 // errWork marks what was left as such that it cannot be laid out: its maker's doing.
 var errWork = errors.New("what was left cannot be laid out")
 
+// kept is a file, directory or link of a snapshot.
+type kept struct {
+	h *tar.Header
+	b []byte
+}
+
 // cleaned is the archive of a snapshot with what a verifier may meet of it: the
 // task's files, wherever they stand, and nothing that would act on programs
-// that the verifier runs. dropped names what was left out.
-func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error) {
+// that the verifier runs. dropped names what was left out. programs: some of the
+// contestant's will run beside the verifier.
+func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []string, err error) {
 	bad := func(format string, args ...any) ([]byte, []string, error) {
 		return nil, nil, fmt.Errorf("%w: %s", errWork, plain.Short(fmt.Sprintf(format, args...), 300))
 	}
-	if len(archive) == 0 {
-		return nil, nil, nil
-	}
-	type entry struct {
-		h *tar.Header
-		b []byte
-	}
 	var gone []string
-	entries := map[string]entry{}
+	entries := map[string]kept{}
 	links := map[string]bool{}
 	r := tar.NewReader(bytes.NewReader(archive))
 	for n := 0; ; n++ {
@@ -122,7 +122,7 @@ func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error
 		if !fs.ValidPath(p) || p == "." || len(p) > 4000 || strings.ContainsRune(p, 0) {
 			return bad("path %q", h.Name)
 		}
-		e := entry{h: &tar.Header{Name: p, Typeflag: h.Typeflag, Mode: h.Mode & 0o777, ModTime: h.ModTime, Linkname: h.Linkname}}
+		e := kept{h: &tar.Header{Name: p, Typeflag: h.Typeflag, Mode: h.Mode & 0o777, ModTime: h.ModTime, Linkname: h.Linkname}}
 		switch h.Typeflag {
 		case tar.TypeReg:
 			if e.b, err = io.ReadAll(io.LimitReader(r, maxWork)); err != nil {
@@ -137,7 +137,7 @@ func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error
 		default:
 			return bad("%q is neither file, directory nor link", h.Name)
 		}
-		if s.dangerous(p, h.Typeflag, h.Linkname) {
+		if s.dangerous(p, h.Typeflag, h.Linkname) || programs && links[p] && !settled(h.Linkname) {
 			if len(dropped) < 50 {
 				dropped = append(dropped, "/"+p)
 			}
@@ -155,6 +155,7 @@ func (s *stage) cleaned(archive []byte) (out []byte, dropped []string, err error
 			}
 		}
 	}
+	s.tame(entries, gone)
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	write := func(h *tar.Header, b []byte) error {

@@ -29,6 +29,7 @@ type stage struct {
 	base  string   // what lies in it, on the host; "" for nothing
 	open  []string // directories that can be written, in the boxes: the work directory is one of them or lies in one
 	env   []string
+	etc   []string // what the task's own texts name below /etc
 	libs  []string // where variables of the boxes tell loaders to look
 	tmp   string
 	turns []turn
@@ -57,6 +58,9 @@ func (h harbor) stage(ctx context.Context, env kind.Env, t *task.Task) (_ *stage
 		return nil, err
 	}
 	if s.services, err = servicesOf(t); err != nil {
+		return nil, err
+	}
+	if s.etc, err = etcNamed(t.Dir); err != nil {
 		return nil, err
 	}
 	s.env = environOf(s.conf.Environment.Env)

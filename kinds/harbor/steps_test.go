@@ -181,7 +181,7 @@ echo hidden > /verifier/secret
 echo 0.25 > /logs/verifier/reward.txt
 out=$(echo asked | as-agent sh /app/prog with args)
 code=$?
-[ "$out" = "asked with args 1000" ] && [ $code = 3 ] && [ -f /app/mine ] && [ ! -e /app/stolen ] && echo 1 > /logs/verifier/reward.txt
+[ "$out" = "asked with args 60999" ] && [ $code = 3 ] && [ -f /app/mine ] && [ ! -e /app/stolen ] && echo 1 > /logs/verifier/reward.txt
 as-agent sh -c 'kill -9 -1' 2>/dev/null
 as-agent true 2>/dev/null || true
 `,
@@ -313,7 +313,7 @@ func FuzzCleaned(f *testing.F) {
 	f.Add(buf.Bytes())
 	s := &stage{dir: "/app", open: []string{"/app", "/etc", "/root", "/tmp"}, root: rootfs.NewRoots("/nowhere", nil).Own()}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, _, err := s.cleaned(b)
+		out, _, err := s.cleaned(b, false)
 		if err != nil || len(out) == 0 {
 			return
 		}

@@ -29,14 +29,8 @@ import (
 //go:embed all:tools
 var tools embed.FS
 
-// agentd starts programs as the contestant's user, in the verifier's box.
-//
-//go:embed box/agentd.py
-var agentdPy string
-
 const (
-	verifierUID = 1001 // in the verifier's box; the contestant's user there is another
-	programUID  = 1000
+	verifierUID = 1001        // in the verifier's box; the contestant's user there is another
 	ownDir      = "/verifier" // the verifier's home
 	answered    = ownDir + "/.answered"
 	rewardDir   = logsDir + "/verifier"
@@ -114,13 +108,6 @@ type verdict struct {
 // verify returns what the verifier of a turn says that work is worth. An error is
 // never its maker's doing.
 func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *stage, u turn, work []byte) (verdict, error) {
-	archive, dropped, err := s.cleaned(work)
-	if err != nil {
-		if errors.Is(err, errWork) {
-			return verdict{detail: err.Error()}, nil
-		}
-		return verdict{}, err
-	}
 	tmp, err := tempdir.Make("verify")
 	if err != nil {
 		return verdict{}, fmt.Errorf("make verifier's directory: %w", err)
@@ -137,13 +124,24 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 	if err != nil {
 		return verdict{}, err
 	}
+	archive, dropped, err := s.cleaned(work, programs)
+	if err != nil {
+		if errors.Is(err, errWork) {
+			return verdict{detail: err.Error()}, nil
+		}
+		return verdict{}, err
+	}
 	place := s.conf.Environment
 	spec := s.spec("verifier", place.limits(r.Policy.Grader, u.verifier.TimeoutSec))
 	spec.UID, spec.GID = verifierUID, verifierUID
 	spec.Mounts = append(spec.Mounts,
 		sandbox.Mount{Kind: sandbox.MountScratch, Target: ownDir},
-		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: tests, Target: testsDir, Exec: true},
 		sandbox.Mount{Kind: sandbox.MountReadOnly, Source: own, Target: agentDir, Exec: true})
+	if programs {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountScratch, Target: testsDir})
+	} else {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: tests, Target: testsDir, Exec: true})
+	}
 	agentPath := s.root.Path
 	for i, e := range spec.Env {
 		switch k, v, _ := strings.Cut(e, "="); k {
@@ -153,11 +151,7 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 			spec.Env[i] = "HOME=" + ownDir
 		}
 	}
-	spec.Env = append(spec.Env, environOf(s.conf.Verifier.Env, u.verifier.Env)...)
-	// A repository's own settings may name programs; the verifier's git runs none of them.
-	spec.Env = append(spec.Env, "AGON_PYTHON="+s.root.Python, "AGON_AGENT_PATH="+agentPath, "GIT_CONFIG_NOSYSTEM=1", "GIT_PAGER=cat",
-		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
-		"GIT_CONFIG_KEY_2=safe.directory", "GIT_CONFIG_VALUE_2=*")
+	spec.Env = append(spec.Env, s.verifierEnv(u, agentPath, programs)...)
 	box, err := env.Box(ctx, spec)
 	if err != nil {
 		return verdict{}, err
@@ -171,13 +165,15 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 	}
 	ready := names(nil) + "; chmod 755 /logs && mkdir -p -m 700 " + rewardDir + " " + ownDir + "/.local/bin && : > " + ownDir + "/.local/bin/env && chmod 700 " + ownDir
 	if programs {
-		// Programs of the contestant run as another user, who may use the work as its maker did.
-		ready += "; chmod -R o+rwX " + homeDir + " " + s.dir + " 2>/dev/null || true"
+		ready += "\n" + s.shared()
 	}
 	if err := prepare(ctx, box, ready); err != nil {
 		return verdict{}, err
 	}
 	if programs {
+		if err := hideTests(ctx, box, tests); err != nil {
+			return verdict{}, err
+		}
 		stop, err := startPrograms(ctx, box, s)
 		if err != nil {
 			return verdict{}, err
@@ -204,25 +200,25 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 	return v, err
 }
 
-// startPrograms starts the helper behind as-agent. stop ends it.
-func startPrograms(ctx context.Context, box sandbox.Box, s *stage) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// How it ends says nothing: programs of the contestant may kill it.
-		_, _ = box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", agentdPy}, Dir: "/tmp", UID: programUID, Untrusted: true})
-	}()
-	stop = func() {
-		cancel()
-		<-done
+// verifierEnv are the variables of a verifier besides those of its image.
+func (s *stage) verifierEnv(u turn, agentPath string, programs bool) []string {
+	own := environOf(s.conf.Verifier.Env, u.verifier.Env)
+	hidden := make([]string, 0, len(own))
+	for _, e := range own {
+		name, _, _ := strings.Cut(e, "=")
+		hidden = append(hidden, name)
 	}
-	wait := `i=0; while [ ! -e /tmp/.as-agent ]; do i=$((i+1)); [ $i -lt 600 ] || exit 1; sleep 0.05; done`
-	if err := prepare(ctx, box, wait); err != nil {
-		stop()
-		return nil, err
+	// A repository's own settings may name programs; the verifier's git runs none of them.
+	settings := []string{"core.fsmonitor=false", "core.hooksPath=/dev/null"}
+	if !programs {
+		settings = append(settings, "safe.directory=*") // else only repositories that no program of the contestant made
 	}
-	return stop, nil
+	out := append(own, "AGON_PYTHON="+s.root.Python, "AGON_AGENT_PATH="+agentPath, "AGON_HIDDEN="+strings.Join(hidden, ":"), "GIT_CONFIG_NOSYSTEM=1", "GIT_PAGER=cat", fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)))
+	for i, x := range settings {
+		k, v, _ := strings.Cut(x, "=")
+		out = append(out, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, k), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, v))
+	}
+	return out
 }
 
 // tests lays out the tests of a turn: the task's, and the step's over them. It
