@@ -14,6 +14,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client/sdk"
+	"github.com/agon-arena/agon/internal/disk"
 )
 
 // Python is the virtual environment that trains.
@@ -95,9 +96,8 @@ func (p Python) check(ready bool) string {
 		}
 		at = filepath.Dir(at)
 	}
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(at, &s); err == nil && s.Bavail*uint64(s.Bsize) < needed {
-		return fmt.Sprintf("%s has %d MiB free, an environment with torch takes %d", at, s.Bavail*uint64(s.Bsize)>>20, needed>>20)
+	if free, _, err := disk.Room(at); err == nil && free < needed {
+		return fmt.Sprintf("%s has %d MiB free, an environment with torch takes %d", at, free>>20, needed>>20)
 	}
 	return ""
 }

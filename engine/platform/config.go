@@ -93,6 +93,9 @@ type Config struct {
 	// are. It is asked within transactions and must not wait.
 	Gauged func() ([]judge.Record, error)
 
+	// Disk returns what is left of the disk of the data directory and its size, in bytes; nil: not known.
+	Disk func() (free, total int64, err error)
+
 	// Draw returns a number in [0, 1): below an arena's share, a result is judged
 	// again. Nobody may know it before; nil: the system's randomness.
 	Draw func() float64

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/agon-arena/agon/internal/disk"
 	"github.com/agon-arena/agon/internal/fetch"
 	"github.com/agon-arena/agon/sandbox/rootfs"
 )
@@ -320,11 +321,11 @@ func (s *Store) room(need map[string]File) error {
 			}
 		}
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
+	free, _, err := disk.Room(s.dir)
+	if err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; want > 0 && want > free-1<<30 {
+	if want > 0 && want > free-1<<30 {
 		return fmt.Errorf("the data set needs %d bytes and the disk has %d: %w", want, free, syscall.ENOSPC)
 	}
 	return nil

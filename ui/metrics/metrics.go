@@ -27,6 +27,7 @@ type Source interface {
 	Arenas(ctx context.Context) ([]client.Arena, error)
 	Facts(ctx context.Context, arena string) (platform.ArenaFacts, error)
 	Validators(ctx context.Context, arena string) ([]store.ValidatorStat, error)
+	Storage(ctx context.Context) platform.Storage
 }
 
 // Config configures the handler.
@@ -56,6 +57,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	build       = desc("build_info", "Version of this agon; always 1.", "version", "go")
 	up          = desc("up", "1 if the platform could be read, else 0.")
+	blobs       = desc("blobs_up", "1 if the place of the blobs answers, else 0.")
+	diskFree    = desc("disk_free_bytes", "What is left of the disk of the data directory.")
+	diskTotal   = desc("disk_total_bytes", "Size of the disk of the data directory.")
 	arenaOpen   = desc("arena_open", "1 while an arena takes submissions.", "arena", "kind")
 	queued      = desc("runs_queued", "Runs that wait for a validator.", "arena")
 	playing     = desc("runs_playing", "Runs that a validator holds.", "arena")
@@ -74,7 +78,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{build, up, arenaOpen, queued, playing, submissions, miners, spent, seat, since, runs, faults, attempts, ours, leases, seen} {
+	for _, d := range []*prometheus.Desc{build, up, blobs, diskFree, diskTotal, arenaOpen, queued, playing, submissions, miners, spent, seat, since, runs, faults, attempts, ours, leases, seen} {
 		ch <- d
 	}
 }
@@ -87,6 +91,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		list, err := c.read(ctx)
 		cancel()
+		list = append(list, c.storage()...)
 		ok := 1.0
 		if err != nil {
 			c.cfg.Log.Error("metrics are not read", "err", err)
@@ -105,6 +110,20 @@ func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 
 func counter(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// storage is read also where the platform cannot be: a full disk may be why.
+func (c *collector) storage() []prometheus.Metric {
+	s, answers := c.cfg.Source.Storage(context.Background()), 1.0
+	if s.Blobs != nil {
+		c.cfg.Log.Error("the place of the blobs does not answer", "err", s.Blobs)
+		answers = 0
+	}
+	out := []prometheus.Metric{gauge(blobs, answers)}
+	if s.DiskTotal > 0 {
+		out = append(out, gauge(diskFree, float64(s.DiskFree)), gauge(diskTotal, float64(s.DiskTotal)))
+	}
+	return out
 }
 
 func (c *collector) read(ctx context.Context) (out []prometheus.Metric, err error) {

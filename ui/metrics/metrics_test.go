@@ -43,6 +43,14 @@ func (s *source) Validators(context.Context, string) ([]store.ValidatorStat, err
 	return []store.ValidatorStat{{Validator: "v", Attempts: 9, Ours: 1}}, nil
 }
 
+func (s *source) Storage(context.Context) (out platform.Storage) {
+	out.DiskFree, out.DiskTotal = 5, 100
+	if s.fail {
+		out.Blobs = errors.New("no route to the bucket")
+	}
+	return out
+}
+
 func TestMetrics(t *testing.T) {
 	s, now := &source{}, time.Unix(1000, 0)
 	h := Handler(Config{Source: s, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -53,7 +61,7 @@ func TestMetrics(t *testing.T) {
 	}
 	text := get()
 	for _, want := range []string{
-		`agon_up 1`, `agon_runs_queued{arena="a"} 3`, `agon_runs_total{state="scored"} 7`, `agon_faults_total{fault="provider"} 2`,
+		`agon_up 1`, `agon_blobs_up 1`, `agon_disk_free_bytes 5`, `agon_disk_total_bytes 100`, `agon_runs_queued{arena="a"} 3`, `agon_runs_total{state="scored"} 7`, `agon_faults_total{fault="provider"} 2`,
 		`agon_cost_micros_total{arena="a"} 1500`, `agon_seat_score{arena="a"} 0.5`, `agon_validator_our_faults_total{arena="a",validator="v"} 1`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/internal/plain"
 )
@@ -41,6 +42,7 @@ func (s *server) operator(q *request) error {
 			data.Needs = append(data.Needs, fmt.Sprintf("Validator %s gets no leases: others contradict it too often.", short(v.Hotkey)))
 		}
 	}
+	data.Needs = append(data.Needs, storageAlarms(s.cfg.Platform.Storage(q.Context()))...)
 	if data.Log, err = s.cfg.Platform.Actions(q.Context(), q.caller, 50); err != nil {
 		return err
 	}
@@ -128,6 +130,19 @@ func alarms(title string, h store.Lately, now time.Time) (out []string) {
 	}
 	return out
 }
+
+// storageAlarms say that the server's bytes are in danger.
+func storageAlarms(s platform.Storage) (out []string) {
+	if s.Blobs != nil {
+		out = append(out, fmt.Sprintf("The place of the blobs does not answer: %s. Submissions and results are refused until it does.", plain.Line(s.Blobs.Error())))
+	}
+	if s.LowDisk() {
+		out = append(out, fmt.Sprintf("Of the disk of the data directory %s of %s are left. A full disk refuses submissions and results; agon gc frees what nobody needs.", gigabytes(s.DiskFree), gigabytes(s.DiskTotal)))
+	}
+	return out
+}
+
+func gigabytes(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
 
 // ruleAlarms are the alarms that the rules of decisions raise themselves: numbers
 // of theirs whose names end in "alarm", of the newest decisions.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -97,5 +99,26 @@ func TestOperatorPlansRetune(t *testing.T) {
 	}
 	if _, page := f.get(c, "/operator"); strings.Contains(page, "is slow") {
 		t.Error("the plan was written down as done")
+	}
+}
+
+// The operator is told when the blobs do not answer and when the disk is nearly full.
+func TestStorageAlarms(t *testing.T) {
+	for _, c := range []struct {
+		in   platform.Storage
+		want string // of the only alarm; "": none
+	}{
+		{platform.Storage{DiskFree: 50e9, DiskTotal: 100e9}, ""},
+		{platform.Storage{}, ""},
+		{platform.Storage{DiskFree: 4.9e9, DiskTotal: 100e9}, "4.9 GB of 100.0 GB are left"},
+		{platform.Storage{Blobs: errors.New("no\x1b[31m route"), DiskFree: 50e9, DiskTotal: 100e9}, "does not answer: no"},
+	} {
+		got := storageAlarms(c.in)
+		if c.want == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || c.want == "" || !strings.Contains(got[0], c.want) || strings.Contains(got[0], "\x1b") {
+			t.Errorf("%+v: %q", c.in, got)
+		}
 	}
 }

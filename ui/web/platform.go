@@ -92,6 +92,7 @@ type Operator interface {
 	UnservedGPUs(ctx context.Context, c platform.Caller, arena string) ([]string, error)
 	// Health is how an arena does now.
 	Health(ctx context.Context, c platform.Caller, arena string) (store.Lately, error)
+	Storage(ctx context.Context) platform.Storage
 }
 
 // OperatorLog is what the operator did, newest first.

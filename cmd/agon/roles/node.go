@@ -28,6 +28,7 @@ import (
 	"github.com/agon-arena/agon/engine/store/sqlite"
 	"github.com/agon-arena/agon/engine/translog"
 	"github.com/agon-arena/agon/engine/validator"
+	"github.com/agon-arena/agon/internal/disk"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ledger/remote"
@@ -189,6 +190,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 		Store: s.Store, Blobs: s.Blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
 		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: s.foreignLedgers.of(name)} },
 		Incentives: o.Kits.Incentives(), Lease: o.Lease, Coordinators: o.Kits.Coordinators(), Agreement: o.Kits.Agreement, Commons: o.Kits.Commons(), Now: o.Now, Gauged: kit.Gauges(s.Data.Dir).Records,
+		Disk: func() (free, total int64, err error) { return disk.Room(s.Data.Dir) },
 	}
 	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
 		return s, err

@@ -17,14 +17,14 @@ import (
 	"github.com/agon-arena/agon/engine/store/postgres/pgtest"
 )
 
-// disk is a small file system of memory that can be filled.
-type disk struct {
+// smallDisk is a small file system of memory that can be filled.
+type smallDisk struct {
 	t  *testing.T
 	at string
 }
 
 // newDisk mounts a file system of so many MB over dir.
-func newDisk(t *testing.T, dir string, megabytes int) *disk {
+func newDisk(t *testing.T, dir string, megabytes int) *smallDisk {
 	t.Helper()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm,mode=755", megabytes), "agon-test", dir).CombinedOutput(); err != nil {
 		t.Fatalf("mount a small disk: %v: %s (this test needs root)", err, out)
@@ -34,13 +34,13 @@ func newDisk(t *testing.T, dir string, megabytes int) *disk {
 			t.Errorf("unmount %s: %v: %s", dir, err, out)
 		}
 	})
-	return &disk{t: t, at: dir}
+	return &smallDisk{t: t, at: dir}
 }
 
-func (d *disk) filler() string { return filepath.Join(d.at, "filler") }
+func (d *smallDisk) filler() string { return filepath.Join(d.at, "filler") }
 
 // fill takes all space that is left.
-func (d *disk) fill() {
+func (d *smallDisk) fill() {
 	d.t.Helper()
 	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *disk) fill() {
 }
 
 // free gives the space back.
-func (d *disk) free() {
+func (d *smallDisk) free() {
 	d.t.Helper()
 	if err := os.Remove(d.filler()); err != nil {
 		d.t.Fatal(err)
@@ -66,7 +66,7 @@ func (d *disk) free() {
 // hosts on a bridge reach.
 func newChaos(t *testing.T) *chaos {
 	t.Helper()
-	small := func(pattern string, megabytes int) *disk {
+	small := func(pattern string, megabytes int) *smallDisk {
 		dir, err := os.MkdirTemp("", pattern) // short: PostgreSQL has a socket in it
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func newChaos(t *testing.T) *chaos {
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		return newDisk(t, dir, megabytes)
 	}
-	disks := map[string]*disk{"rows": small("agon-pg-", 700), "data": small("agon-data-", 200), "bucket": small("agon-s3-", 200)}
+	disks := map[string]*smallDisk{"rows": small("agon-pg-", 700), "data": small("agon-data-", 200), "bucket": small("agon-s3-", 200)}
 	c := &chaos{disks: disks, cluster: &cluster{t: t, server: pgtest.StartIn(t, disks["rows"].at), dir: disks["data"].at, arena: claimArena(t, 2), acked: map[string]bool{}, results: map[string]int{}}}
 	c.server.Exec(t, "postgres", "ALTER SYSTEM SET max_wal_size = '96MB'")
 	c.server.Exec(t, "postgres", "ALTER SYSTEM SET wal_recycle = off") // no spare files: a full disk is felt
@@ -148,7 +148,7 @@ func (c *chaos) revive() {
 // bytesFaults are those of the places of bytes: the S3 server's death, and full disks
 // under the servers' data, the database and the S3 server.
 func (c *chaos) bytesFaults() map[string]func() time.Duration {
-	full := func(d *disk) func() time.Duration {
+	full := func(d *smallDisk) func() time.Duration {
 		return func() time.Duration { return c.during(d.fill, d.free) }
 	}
 	return map[string]func() time.Duration{

@@ -52,12 +52,12 @@ type chaos struct {
 	history []act  // guarded by cluster.mu
 	link    string // the bridge
 	bucket  *s3test.Server
-	blobs   string           // its URL
-	disks   map[string]*disk // below rows, data and bucket
-	entered int              // submissions tried
-	refused atomic.Int64     // requests of miners and validators that failed for a reason of ours
-	felt    atomic.Int64     // rounds of faults of bytes that somebody noticed
-	ended   int              // servers that ended by themselves
+	blobs   string                // its URL
+	disks   map[string]*smallDisk // below rows, data and bucket
+	entered int                   // submissions tried
+	refused atomic.Int64          // requests of miners and validators that failed for a reason of ours
+	felt    atomic.Int64          // rounds of faults of bytes that somebody noticed
+	ended   int                   // servers that ended by themselves
 }
 
 func (c *chaos) note(a act) {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/agon-arena/agon/internal/disk"
 	"github.com/agon-arena/agon/sandbox"
 )
 
@@ -108,11 +109,11 @@ func (sp *Space) Usage() (bytes, inodes int64) {
 
 // HostFree is the room left on the disk that soft quotas lie on.
 func (sp *Space) HostFree() int64 {
-	var st unix.Statfs_t
-	if err := unix.Statfs(sp.pool.dir, &st); err != nil {
+	free, _, err := disk.Room(sp.pool.dir)
+	if err != nil {
 		return 1 << 60
 	}
-	return int64(st.Bavail) * st.Bsize
+	return free
 }
 
 // Bounds of one copied tree.
