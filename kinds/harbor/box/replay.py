@@ -24,7 +24,7 @@ def straight(p):
     return os.path.realpath(parent) == parent
 
 
-archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")
+archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|", bufsize=1 << 16)
 for m in archive:
     if m.name == ".agon/deleted":
         for p in json.loads(archive.extractfile(m).read()):

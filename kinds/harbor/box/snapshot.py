@@ -61,7 +61,7 @@ if before is None:
     sys.exit(0)
 
 room = job["bytes"]
-out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT)
+out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|", bufsize=1 << 16, format=tarfile.PAX_FORMAT)
 
 
 def add(info, content=b""):
@@ -93,7 +93,7 @@ for p in sorted(seen):
         try:
             fd = os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(fd, "rb") as f:
-                content = f.read(room + 1)
+                content = f.read(min(room, now[1]) + 1)
         except OSError:
             continue
         info.mtime = now[2] // 1000000000
