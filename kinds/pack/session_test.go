@@ -3,6 +3,7 @@ package pack_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -257,5 +259,57 @@ func TestIntegrityFirst(t *testing.T) {
 	}
 	if e := episodeBy(t, dir, "quiet", "Be brief.", nil, keyed); !e.Qualified || e.Turns != 1 || e.Response != "Nothing to tell." || played.Load() != 1 {
 		t.Errorf("a sound pack: %+v; the agent's model was asked %d times", e, played.Load())
+	}
+}
+
+// The judge may be another model than the players', at a server of its own, and of a list the
+// first answers before the next stands in; of the players' list the agent is played by the first.
+func TestJudgeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]int{} // by server, key, model and what for
+	serve := func(name string, down string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			var q struct{ Model string }
+			if err = errors.Join(err, json.Unmarshal(b, &q)); err != nil {
+				t.Error(err)
+			}
+			what, reply := "play", "Nothing to tell."
+			if bytes.Contains(b, []byte("may take part")) {
+				what, reply = "judge", `{"integrity_passed": true, "flags": []}`
+			}
+			mu.Lock()
+			asked[strings.Join([]string{name, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), q.Model, what}, " ")]++
+			mu.Unlock()
+			if q.Model == down {
+				http.Error(w, `{"error":{"message":"down"}}`, http.StatusNotFound)
+				return
+			}
+			if err := json.NewEncoder(w).Encode(map[string]any{
+				"id": "c", "object": "chat.completion", "model": q.Model, "choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": reply}}},
+				"usage": map[string]int{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+			}); err != nil {
+				t.Error(err)
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s.URL + "/v1"
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string][]byte{"scenarios/quiet.yaml": []byte("name: quiet\nprompt: Anything new?\ntools: [exec]\n"), "fixtures/quiet/inbox.json": []byte("[]")})
+	e := episodeBy(t, dir, "quiet", "Be brief.", nil, map[string]string{
+		"AGON_LLM_BASE_URL": serve("players", ""), "AGON_LLM_API_KEY": "sk-play", "AGON_LLM_MODEL": "fake-1,fake-cheap", "AGON_LLM_PRICE_IN": "1000000", "AGON_LLM_PRICE_OUT": "1000000",
+		"AGON_JUDGE_BASE_URL": serve("judges", "strict-1"), "AGON_JUDGE_API_KEY": "sk-judge", "AGON_JUDGE_MODEL": "strict-1,strict-2",
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if !e.Qualified || e.Response != "Nothing to tell." || asked["players sk-play fake-1 play"] != 1 || asked["judges sk-judge strict-2 judge"] == 0 {
+		t.Errorf("%+v: %v", e, asked)
+	}
+	for call := range asked {
+		if f := strings.Fields(call); f[0] == "players" && (f[3] != "play" || f[2] != "fake-1") || f[0] == "judges" && f[1] != "sk-judge" { // the gateway probes a judge that fails
+			t.Errorf("a call to the wrong place: %s", call)
+		}
 	}
 }

@@ -231,7 +231,7 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 		}
 	}
 	var list []Submission
-	read, errs := n.readAll(ctx, m.Block, heard)
+	read, errs := n.readAll(ctx, m.Block, heard, readers)
 	for i, d := range heard {
 		reject := func(format string, args ...any) {
 			g.rejected = append(g.rejected, Rejected{d.hotkey, fmt.Sprintf(format, args...)})
@@ -325,13 +325,17 @@ func (n *Node) catchUp(ctx context.Context, m *ledger.Metagraph, until int64) er
 			}
 		}
 	}
-	list := slices.Sorted(maps.Keys(windows))
-	for _, w := range list[max(0, len(list)-maxCatchUp):] {
-		if _, closed := n.closes(w, m.Block); !closed {
-			continue
-		}
-		if err := n.aggregate(ctx, m, w); err != nil {
-			return err
+	list := slices.DeleteFunc(slices.Sorted(maps.Keys(windows)), func(w int64) bool {
+		_, closed := n.closes(w, m.Block)
+		return !closed
+	})
+	defer func() { n.ahead = nil }()
+	for some := range slices.Chunk(list[max(0, len(list)-maxCatchUp):], aheadWindows) {
+		n.readAhead(ctx, m, all, some)
+		for _, w := range some {
+			if err := n.aggregate(ctx, m, w); err != nil {
+				return err
+			}
 		}
 	}
 	n.caught = until

@@ -187,6 +187,7 @@ type Node struct {
 	caught int64                         // the newest past window that was looked at after an absence
 	silent silences[packfile.Commitment] // URLs that gave no pack
 	unread silences[string]              // addresses that gave no payload
+	ahead  map[string]Submission         // by address: payloads of past windows that are being decided
 	packs  map[string]*packfile.Pack     // by hash: content that was checked
 	retry  map[string]uint64             // by hash: the block from which it is tried again
 	near   map[[2]string]string          // what Near said, by hashes of earlier and later

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
+	"github.com/agon-arena/agon/ledger"
 )
 
 // spoken is a validator that pointed to a payload in time.
@@ -18,8 +21,12 @@ type spoken struct {
 	stake  float64 // alpha
 }
 
-// readers bounds how many payloads are read at once. A subnet has 64 validators.
-const readers = 64
+// Bounds of reading payloads. Who was away reads those of several windows at once: stores that are silent
+// hold it up for fetchTime in aheadWindows windows, not in each.
+const (
+	readers      = 64 // payloads of a window at once: a subnet has 64 validators
+	aheadWindows = 8
+)
 
 // crowd asks many servers at once, each for fetchTime at most.
 type crowd struct {
@@ -44,14 +51,42 @@ func (c *crowd) ask(do func(context.Context)) {
 	})
 }
 
-// readAll gets the payloads that validators pointed to, many at once, each within
+// readAhead reads the payloads of past windows before they are decided one after the other.
+func (n *Node) readAhead(ctx context.Context, m *ledger.Metagraph, all map[string][]pointer, windows []int64) {
+	n.ahead = nil // of the windows before
+	var heard []spoken
+	known := map[string]bool{}
+	for _, w := range windows {
+		end, _ := n.closes(w, m.Block)
+		opens := n.shows(w, m.Block)
+		for _, hotkey := range slices.Sorted(maps.Keys(all)) {
+			if d := sortOut(all[hotkey], w, opens, end); d.first != nil && !known[d.first.at.Address] {
+				known[d.first.at.Address] = true
+				heard = append(heard, spoken{words: d})
+			}
+		}
+	}
+	read, errs := n.readAll(ctx, m.Block, heard, readers*aheadWindows)
+	n.ahead = map[string]Submission{}
+	for i, d := range heard {
+		if errs[i] == nil {
+			n.ahead[d.first.at.Address] = read[i]
+		}
+	}
+}
+
+// readAll gets the payloads that validators pointed to, width at once, each within
 // fetchTime. An address that gave nothing is asked again some blocks later: a 288th of
 // the window, then ever more.
-func (n *Node) readAll(ctx context.Context, block uint64, list []spoken) ([]Submission, []error) {
+func (n *Node) readAll(ctx context.Context, block uint64, list []spoken, width int) ([]Submission, []error) {
 	out, errs := make([]Submission, len(list)), make([]error, len(list))
 	asked := make([]bool, len(list))
-	get := newCrowd(ctx, readers)
+	get := newCrowd(ctx, width)
 	for i, d := range list {
+		var here bool
+		if out[i], here = n.ahead[d.first.at.Address]; here {
+			continue
+		}
 		if errs[i] = n.unread.mute(d.first.at.Address, block); errs[i] != nil {
 			continue
 		}

@@ -101,6 +101,48 @@ func TestSilentStores(t *testing.T) {
 	})
 }
 
+// Who comes back after many windows reads the payloads of several at once: a validator whose store is silent in
+// all of them holds it up by one wait for each eight windows, and it comes to what the others came to.
+func TestCatchUpPastSilentStores(t *testing.T) {
+	const windows = 18
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 40_000, 35_000, 20_000)
+		for i := range uint64(windows) {
+			w.to(i*100 + 5)
+			if i == 0 {
+				w.commit(0, policyA, 1)
+			}
+			if i == 9 {
+				w.commit(1, policyB, 0.5) // takes the seat
+			}
+			w.to(i*100+10, 0, 1)
+			w.to(i*100+82, 0, 1)
+			w.points(2, int64(i), "https://silent.example/"+string(agon.Sum([]byte{byte(i)})))
+			w.to(i*100+92, 0, 1)
+			w.to(i*100+97, 0, 1) // half of the phase is over: they decide without it
+		}
+		var asked atomic.Int32
+		w.conf = func(c *NodeConfig) {
+			c.FetchPayload = func(ctx context.Context, _ string) ([]byte, error) {
+				asked.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
+		w.dirs[1] = t.TempDir()
+		w.start(1)
+		start := time.Now()
+		w.to(windows*100+5, 1)
+		if took := time.Since(start); took > 3*fetchTime || asked.Load() != windows {
+			t.Errorf("it took %s and %d requests", took, asked.Load())
+		}
+		a, b := w.nodes[0].Status(), w.nodes[1].Status()
+		if b.Winner != w.miners[1] || b.Winner != a.Winner || b.Cost != a.Cost || b.Agreed != windows-1 || w.nodes[1].ahead != nil {
+			t.Errorf("winner %s at %v in window %d, the others' %s at %v", b.Winner, b.Cost, b.Agreed, a.Winner, a.Cost)
+		}
+	})
+}
+
 // A payload that could not be read at first counts where it can be read later: who could
 // not read it comes to what the others came to.
 func TestPayloadIsReadLater(t *testing.T) {

@@ -98,8 +98,11 @@ class Agent:
         self.turns = 0
         self.calls = 0
         self.stopped = ""
+        self.absent = set()  # models that nobody offers
 
     def chat(self, messages, tools, model):
+        if model in self.absent:
+            model = self.job["model"]
         body = {"messages": messages, "temperature": 0, "max_tokens": self.job["max_tokens"]}
         if model:
             body["model"] = model
@@ -116,6 +119,9 @@ class Agent:
                     return reply["choices"][0]["message"]
                 except (KeyError, IndexError, TypeError):
                     raise ModelError("the reply is no chat completion")
+            if status == 404 and model and model != self.job["model"]:
+                self.absent.add(model)  # the skill runs on the agent's own
+                return self.chat(messages, tools, model)
             if status and status < 500 and status != 429 or "budget" in json.dumps(reply):
                 raise ModelError("status %d" % status)
             time.sleep(wait)

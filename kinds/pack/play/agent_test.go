@@ -21,6 +21,8 @@ type model struct {
 	mu    sync.Mutex
 	reply func(turn int, body map[string]any) (content string, calls []map[string]any)
 	seen  []map[string]any
+	lacks string // a model that is not offered
+	asked int    // how often it was asked for
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -28,6 +30,11 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lacks != "" && body["model"] == m.lacks {
+		m.asked++
+		http.Error(w, `{"error":{"message":"no such model"}}`, http.StatusNotFound)
+		return
+	}
 	content, calls := m.reply(len(m.seen), body)
 	m.seen = append(m.seen, body)
 	msg := map[string]any{"role": "assistant", "content": content}
@@ -145,5 +152,34 @@ func TestAgentHandsWorkToSkills(t *testing.T) {
 	})
 	if r.Response != "all done" || len(m.seen) != 3 || m.seen[0]["model"] != "dear" || m.seen[1]["model"] != "cheap" || strings.Contains(offeredTo(m.seen[1]), "delegate") {
 		t.Errorf("%+v, models %v %v", r, m.seen[0]["model"], m.seen[1]["model"])
+	}
+}
+
+// A skill whose model nobody offers runs on the agent's own, and the model is asked for once.
+func TestSkillOfAnAbsentModel(t *testing.T) {
+	m := &model{lacks: "gone", reply: func(turn int, body map[string]any) (string, []map[string]any) {
+		if turn == 0 || turn == 2 {
+			return "", []map[string]any{ask("delegate", `{"skill":"lookup","task":"find it"}`)}
+		}
+		return "found", nil
+	}}
+	for _, own := range []string{"dear", ""} { // without a name the gateway's first answers
+		m.seen, m.asked = nil, 0
+		r, _, _ := play(t, m, func(j *job) {
+			j.Model, j.Skills = own, []Skill{{Name: "lookup", Description: "finds", Model: "gone", Text: "SKILL"}}
+		})
+		if r.Outcome != "ok" || len(m.seen) != 5 || m.asked != 1 {
+			t.Fatalf("%+v, %d calls, asked for the absent model %d times", r, len(m.seen), m.asked)
+		}
+		for i, body := range m.seen {
+			if got, _ := body["model"].(string); got != own {
+				t.Errorf("call %d is by %q, want %q", i, got, own)
+			}
+		}
+	}
+	// The agent's own model that is absent ends the episode: there is nothing to go to.
+	m.lacks, m.seen = "dear", nil
+	if r, _, _ := play(t, m, func(j *job) { j.Model = "dear" }); r.Outcome == "ok" || !strings.Contains(r.Error, "404") {
+		t.Errorf("%+v", r)
 	}
 }
