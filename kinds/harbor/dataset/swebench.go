@@ -7,13 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/agon-arena/agon/internal/lazyregexp"
 )
@@ -24,8 +21,6 @@ const OfficialImage = "docker.io/swebench/sweb.eval.x86_64.{id_1776}"
 // Bounds of a file of instances.
 const (
 	maxLine     = 16 << 20
-	maxParquet  = 1 << 30
-	maxPages    = 4 << 30 // bytes of all columns, unpacked, as the file says
 	maxTestIDs  = 5000
 	maxInstance = 8 << 20
 )
@@ -99,60 +94,6 @@ func lineRows(f *os.File, each func(int, map[string]any) error) error {
 		return fmt.Errorf("line %d: longer than %d bytes", n+1, maxLine)
 	}
 	return s.Err()
-}
-
-// parquetRows reads the rows of a file of flat columns and lists.
-func parquetRows(f *os.File, each func(int, map[string]any) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil { // the reader trusts offsets of the file
-			err = fmt.Errorf("read parquet: %v", r)
-		}
-	}()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if fi.Size() > maxParquet {
-		return fmt.Errorf("read parquet: %d bytes, at most %d", fi.Size(), maxParquet)
-	}
-	p, err := parquet.OpenFile(f, fi.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
-		return fmt.Errorf("read parquet: %w", err)
-	}
-	if p.NumRows() > MaxTasks {
-		return fmt.Errorf("read parquet: %d rows, at most %d", p.NumRows(), MaxTasks)
-	}
-	total := int64(0)
-	for _, g := range p.Metadata().RowGroups {
-		for _, c := range g.Columns {
-			n := c.MetaData.TotalUncompressedSize
-			if total += n; n < 0 || total > maxPages {
-				return fmt.Errorf("read parquet: its pages say that they hold more than %d bytes", int64(maxPages))
-			}
-		}
-	}
-	r := parquet.NewGenericReader[any](p, p.Schema())
-	defer r.Close()
-	rows := make([]any, 16)
-	for n := 1; ; {
-		k, err := r.Read(rows)
-		for _, v := range rows[:k] {
-			m, ok := v.(map[string]any)
-			if !ok {
-				return errors.New("read parquet: rows are not records")
-			}
-			if err := each(n, m); err != nil {
-				return err
-			}
-			n++
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read parquet: %w", err)
-		}
-	}
 }
 
 // instance is one of SWE-bench's.
