@@ -30,8 +30,8 @@ type bench struct {
 }
 
 // openBench reads the tasks in dirs, which may be archives. Close it.
-func openBench(ctx context.Context, o kit.Options, name string, dirs []string) (b *bench, err error) {
-	b = &bench{}
+func openBench(ctx context.Context, o kit.Options, name string, dirs []string) (_ *bench, err error) {
+	b := &bench{}
 	if b.work, err = tempdir.Make(name); err != nil {
 		return nil, err
 	}
@@ -52,8 +52,10 @@ func openBench(ctx context.Context, o kit.Options, name string, dirs []string) (
 	if b.driver, b.root, err = kit.OpenDriver(ctx, o); err != nil {
 		return nil, err
 	}
-	b.blobs, err = blobfs.Open(filepath.Join(b.work, "blobs"), blobfs.Options{})
-	return b, err
+	if b.blobs, err = blobfs.Open(filepath.Join(b.work, "blobs"), blobfs.Options{}); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func (b *bench) close() { _ = os.RemoveAll(b.work) }

@@ -73,3 +73,13 @@ func writeChanged(t *testing.T, x *task.Task, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// A directory that is no task is said to be none.
+func TestCheckOfNoTask(t *testing.T) {
+	o := kittest.Options(t.TempDir(), kinds.All())
+	for _, dir := range []string{t.TempDir(), kittest.Dir(t, map[string]string{"task.toml": "[agent\n"}), filepath.Join(t.TempDir(), "none")} {
+		if _, err := CheckTasks(t.Context(), o, []string{dir}, false); err == nil || strings.Contains(err.Error(), "sandbox") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}

@@ -166,12 +166,12 @@ func (w *world) Close() error {
 }
 
 // world starts the services of episode i and a box that reaches them.
-func (s *shellPlay) world(ctx context.Context, i int, instruction, fixtures []byte, kept *sandbox.Layer) (w *world, err error) {
+func (s *shellPlay) world(ctx context.Context, i int, instruction, fixtures []byte, kept *sandbox.Layer) (_ *world, err error) {
 	v, err := packfile.ParseLimit(fixtures)
 	if err != nil {
 		return nil, err
 	}
-	w = &world{office: services.New(services.Config{Seed: uint64(s.run.Seed)<<4 | uint64(i)})}
+	w := &world{office: services.New(services.Config{Seed: uint64(s.run.Seed)<<4 | uint64(i)})}
 	if err := w.office.Load(v); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,10 @@ func (s *shellPlay) world(ctx context.Context, i int, instruction, fixtures []by
 		learned = sandbox.Mount{Kind: sandbox.MountLayer, Layer: kept, Target: learnedDir}
 	}
 	w.box, err = s.box(ctx, "world", []sandbox.Mount{{Kind: sandbox.MountOverlay, Source: w.dir, Target: workspace}, learned}, door, mail)
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (s *shellPlay) episode(ctx context.Context, i int, part clawbench.SessionEpisode, kept *sandbox.Layer) (rec agon.Record, res result, se SessionEpisode, next *sandbox.Layer, err error) {
