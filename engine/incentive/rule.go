@@ -85,12 +85,10 @@ type Rule struct {
 	// champion takes the seat, in one try and in five (docs/incentive.md); nil:
 	// bounded by the rule, or not measured.
 	CopyRate *CopyRate
-	// Seats says who sits after those entered, oldest first; by place, without
-	// gaps. It must not change its input. nil: the last one to enter has the only seat.
-	Seats func(entered []Entry) []Entry
-	// Standings is Seats for rules whose order depends on the arena's numbers; it
-	// gets the entries' plays where Plays is set.
-	Standings func(numbers map[string]float64, entered []Entry) []Entry
+	// Seats says who sits after those entered, oldest first, which have their plays
+	// where Plays is set; by place, without gaps. It must not change its input. nil:
+	// the last one to enter has the only seat.
+	Seats func(numbers map[string]float64, entered []Entry) []Entry
 	// Shares gives each seat's share of the reward, from 0 to 1; what they leave
 	// of 1 is burned. nil: the first has all.
 	Shares func(numbers map[string]float64, seats []Entry, at time.Time) []float64
@@ -146,7 +144,7 @@ func (r Rule) CheckNumbers(own map[string]float64) error {
 }
 
 // OneSeat reports whether the last to take the seat is all that Sit looks at.
-func (r Rule) OneSeat() bool { return r.Standings == nil && r.Seats == nil }
+func (r Rule) OneSeat() bool { return r.Seats == nil }
 
 // Sit says who sits after those entered, oldest first, in an arena with these numbers.
 func (r Rule) Sit(own map[string]float64, entered []Entry) []Entry {
@@ -156,10 +154,7 @@ func (r Rule) Sit(own map[string]float64, entered []Entry) []Entry {
 	if r.OneSeat() {
 		return entered[len(entered)-1:]
 	}
-	if r.Standings != nil {
-		return r.Standings(r.Of(own), entered)
-	}
-	return r.Seats(entered)
+	return r.Seats(r.Of(own), entered)
 }
 
 // Split gives the share of each seat, as many as there are seats, and what is

@@ -308,7 +308,7 @@ func (s *Simulation) challenge(r *rand.Rand, a agon.Arena, tries int, gain float
 func (s *Simulation) arena() agon.Arena {
 	a := agon.Arena{ID: "simulated", Incentive: s.Name, IncentiveNumbers: s.Numbers}
 	for t := range s.Tasks {
-		a.Tasks = append(a.Tasks, agon.TaskRef{Key: "t" + strconv.Itoa(t), Hidden: s.Rule.Standings != nil})
+		a.Tasks = append(a.Tasks, agon.TaskRef{Key: "t" + strconv.Itoa(t), Hidden: s.Rule.Seats != nil})
 	}
 	return a
 }

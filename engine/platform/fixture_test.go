@@ -148,7 +148,7 @@ func podium() incentive.Rule {
 			}
 			return v
 		},
-		Seats: func(entered []incentive.Entry) (out []incentive.Entry) {
+		Seats: func(_ map[string]float64, entered []incentive.Entry) (out []incentive.Entry) {
 			for _, e := range slices.Backward(entered) {
 				same := func(o incentive.Entry) bool { return o.Miner == e.Miner || o.Submission == e.Submission }
 				if len(out) < places && !slices.ContainsFunc(out, same) {

@@ -260,15 +260,22 @@ func (p *Platform) sumOf(tx *store.Tx, a agon.Arena, e store.Entry, runs []store
 	if runs, _, err = agreed(tx, a, runs); err != nil {
 		return sum, err
 	}
-	if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
-		v, err := p.contestView(tx, a, e, runs)
-		if err != nil {
-			return sum, err
-		}
-		return k.Tally(v), nil
+	return p.tally(a, runs, func() (agon.View, error) { return p.contestView(tx, a, e, runs) })
+}
+
+// tally sums up runs that all have their score, where the kind does not decide itself: by the kind's
+// own sum, which looks at view, else by the mean over all tasks.
+func (p *Platform) tally(a agon.Arena, runs []store.Run, view func() (agon.View, error)) (sum kind.Sum, err error) {
+	k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier)
+	if !ok {
+		sum.Score, sum.Solved, sum.Total = aggregate(a, runs)
+		return sum, nil
 	}
-	sum.Score, sum.Solved, sum.Total = aggregate(a, runs)
-	return sum, nil
+	v, err := view()
+	if err != nil {
+		return sum, err
+	}
+	return k.Tally(v), nil
 }
 
 // sweepJudgings takes back judge leases that ran out, and ends judgings that

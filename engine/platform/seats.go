@@ -55,7 +55,7 @@ func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.
 		entered[i] = entryOf(s.Entry)
 		entered[i].At = s.At
 		modelled = modelled || !s.Scripted
-		if rule.Plays && rule.Standings != nil {
+		if rule.Plays && rule.Seats != nil {
 			if entered[i].Plays, err = plays(tx, a, s.ID); err != nil {
 				return rule, nil, err
 			}
@@ -65,7 +65,7 @@ func (p *Platform) seatsAt(tx *store.Tx, a agon.Arena, period int64) (incentive.
 		entered = slices.DeleteFunc(entered, func(e incentive.Entry) bool { return e.Scripted })
 	}
 	if a.Supply != nil {
-		if entered, err = p.retitle(tx, a, entered, period, rule.Plays && rule.Standings != nil); err != nil {
+		if entered, err = p.retitle(tx, a, entered, period, rule.Plays && rule.Seats != nil); err != nil {
 			return rule, nil, err
 		}
 	}

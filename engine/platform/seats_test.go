@@ -131,7 +131,7 @@ func TestRuleSeesEverything(t *testing.T) {
 			}
 			return v
 		},
-		Seats: func(entered []incentive.Entry) []incentive.Entry { return entered },
+		Seats: func(_ map[string]float64, entered []incentive.Entry) []incentive.Entry { return entered },
 		Shares: func(n map[string]float64, seats []incentive.Entry, at time.Time) []float64 {
 			return []float64{math.Exp2(-at.Sub(seats[0].At).Seconds() / n["half_life_s"])}
 		},

@@ -460,7 +460,7 @@ func TestTitlesOfSeveralSeats(t *testing.T) {
 	s := &shelf{have: 20, uses: 1}
 	f := suppliedFixture(t, s, func(c *Config, _ *agon.Arena) {
 		x := podium()
-		x.Seats = func(entered []incentive.Entry) []incentive.Entry {
+		x.Seats = func(_ map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			out := slices.Clone(entered)
 			slices.SortStableFunc(out, func(a, b incentive.Entry) int {
 				switch {

@@ -334,16 +334,10 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 			return 0, err
 		}
 	}
-	value, solved, total := aggregate(arena, runs)
-	if k, ok := p.cfg.Kinds[arena.Kind].(kind.Tallier); ok {
-		v, err := p.contestView(tx, arena, e, runs)
-		if err != nil {
-			return 0, err
-		}
-		t := k.Tally(v)
-		value, solved, total = t.Score, t.Solved, t.Total
+	if sum, err = p.tally(arena, runs, func() (agon.View, error) { return p.contestView(tx, arena, e, runs) }); err != nil {
+		return 0, err
 	}
-	if err := tx.SetEntryResult(e.ID, &value, &solved, &total); err != nil {
+	if err := tx.SetEntryResult(e.ID, &sum.Score, &sum.Solved, &sum.Total); err != nil {
 		return 0, err
 	}
 	return p.decideReady(tx, present)

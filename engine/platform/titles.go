@@ -8,7 +8,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/incentive"
-	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/engine/store"
 )
@@ -145,12 +144,9 @@ func (p *Platform) titleScore(tx *store.Tx, a agon.Arena, e store.Entry, v agon.
 			return nil
 		}
 	} else if len(runs) > 0 && len(missingRuns(runs)) == 0 {
-		t.Score, t.Solved, t.Total = aggregate(a, runs)
-		if k, ok := p.cfg.Kinds[a.Kind].(kind.Tallier); ok {
-			x := k.Tally(v)
-			t.Score, t.Solved, t.Total = x.Score, x.Solved, x.Total
-		}
-		return nil
+		s, err := p.tally(a, runs, func() (agon.View, error) { return v, nil })
+		t.Score, t.Solved, t.Total = s.Score, s.Solved, s.Total
+		return err
 	}
 	t.Stale = true
 	if t.Total = 0; e.Score != nil && e.Solved != nil && e.Total != nil {

@@ -83,7 +83,7 @@ func TopThree() incentive.Rule {
 			}
 			return v
 		},
-		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
+		Seats: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			return rosterSeats(entered, n["same_coldkey"] == 0)
 		},
 		Unpaid: func(n map[string]float64, seats []incentive.Entry) string {

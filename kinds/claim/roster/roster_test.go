@@ -83,7 +83,7 @@ func TestOnePlacePerColdkey(t *testing.T) {
 	}
 	rule := TopThree()
 	for same, want := range map[float64]string{0: "d b", 1: "d c b"} {
-		if got := names(rule.Standings(rule.Of(map[string]float64{"same_coldkey": same}), entered)); got != want {
+		if got := names(rule.Seats(rule.Of(map[string]float64{"same_coldkey": same}), entered)); got != want {
 			t.Errorf("same_coldkey %g: %q, want %q", same, got, want)
 		}
 	}

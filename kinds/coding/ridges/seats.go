@@ -105,7 +105,7 @@ func improvementRule() incentive.Rule {
 			}
 			return v
 		},
-		Seats: func(entered []incentive.Entry) []incentive.Entry {
+		Seats: func(_ map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			out := slices.Clone(entered)
 			at := time.Time{}
 			for _, e := range entered {
@@ -182,7 +182,7 @@ func thresholdRule() incentive.Rule {
 			}
 			return v
 		},
-		Seats: func(entered []incentive.Entry) []incentive.Entry {
+		Seats: func(_ map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			out := slices.Clone(entered[max(0, len(entered)-2):])
 			slices.Reverse(out)
 			return out

@@ -99,7 +99,7 @@ func Race() incentive.Rule {
 		Check:    func(n map[string]float64) error { return numbersOf(n).check() },
 		Plays:    true,
 		Decide:   decide,
-		Standings: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
+		Seats: func(n map[string]float64, entered []incentive.Entry) []incentive.Entry {
 			return standings(numbersOf(n), entered)
 		},
 		Shares:  shares,
