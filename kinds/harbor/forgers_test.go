@@ -308,3 +308,15 @@ func TestEtcNamed(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// A service that a verifier starts with the settings of honest work writes where these say.
+func TestServed(t *testing.T) {
+	for name, want := range map[string]string{
+		"app/nginx.conf": "error_log " + forgedMark + ";\nx", "etc/nginx/conf.d/a.conf": "access_log " + forgedMark + ";\nx", "etc/nginx/sites-enabled/a.org": "access_log " + forgedMark + ";\nx",
+		"etc/apache2/apache2.conf": "x\nErrorLog " + forgedMark + "\n", "app/redis.conf": "x\nlogfile " + forgedMark + "\n", "app/other.conf": "", "etc/nginx/mime.types": "",
+	} {
+		if got, ok := wrapped(name, []byte("x")); string(got) != want || ok != (want != "") {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
