@@ -3,6 +3,7 @@
 # axe finds nothing serious, nothing leaves the machine, nothing errs. Pictures
 # stay in .cache/browser/shots. Slow; not part of CI.
 # AGON_BROWSER_URL and AGON_BROWSER_DATA name a server that runs already instead.
+# AGON_BROWSER_ONLY: only pages of these arenas, a regular expression (server: those of none).
 # AGON_BROWSER_PICTURES: only take README's pictures, into that directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/cmd/agon/app"
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/sandbox/rootfs/rootfstest"
@@ -161,6 +162,14 @@ func TestFixesLeadOn(t *testing.T) {
 		if code, said := w.run(args...); code != 0 {
 			t.Fatalf("agon %s: exit %d: %s", strings.Join(args, " "), code, said)
 		}
+	}
+	// The demo's validator may play at once, as docs/first.md says.
+	val, err := auth.Wallet{Path: filepath.Join(dir, "data", "wallets"), Name: "validator", Hotkey: "default"}.HotkeyAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, graph, said := w.printing("ledger", "metagraph", "--netuid", "2", "--jq", `.neurons[] | select(.validator_permit) | .hotkey`); !strings.Contains(graph, val) {
+		t.Errorf("agon serve gave the wallet validator (%s) no permit in demo-claim: %s%s", val, graph, said)
 	}
 	for _, k := range []string{"claim", "pack"} {
 		must("agent", "new", k, "./"+k)

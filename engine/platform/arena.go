@@ -419,12 +419,12 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 				ID: e.ID, Name: e.Name, Miner: e.Miner, Score: e.Score, Solved: e.Solved, Total: e.Total,
 				CostMicros: e.CostMicros, State: e.State, Scripted: e.Scripted, Qualified: qualified, ExcludedReason: excluded, Zero: zeros[e.ID],
 			}
-			band, _ := BandOf(a, e.Score, values[e.ID])
+			band, _ := BandOf(a, e.Score, e.Total, values[e.ID])
 			if band != nil {
 				row.Low, row.High = &band.Low, &band.High
 			}
 			if e.Score != nil && len(scored) < maxBanded {
-				r := rankedOf(a, e.Score, values[e.ID])
+				r := rankedOf(a, e.Score, e.Total, values[e.ID])
 				r.numbers = numbers[e.ID]
 				scored = append(scored, r)
 			}

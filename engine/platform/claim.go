@@ -227,7 +227,7 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 	}
 	if len(out) == 0 && refused {
 		e := refuse(403, "no_permit", "hotkey %s holds no validator permit here", c.Hotkey)
-		e.Mend = "get a permit on the arena's netuid: agon ledger register --validator"
+		e.Mend = "stake as docs/ledger.md says, or have the operator run: agon ledger register --validator --hotkey " + c.Hotkey + " --coldkey COLDKEY --arena ARENA --wallet.name operator"
 		return nil, e
 	}
 	return out, nil

@@ -18,8 +18,8 @@ type ranked struct {
 
 // rankedOf takes the problems that the score is of: what public problems say of
 // two whose rank hidden ones decide must not part them.
-func rankedOf(a agon.Arena, total *float64, values map[string]float64) ranked {
-	of, _ := countedOf(a, total, values)
+func rankedOf(a agon.Arena, total *float64, n *int, values map[string]float64) ranked {
+	of, _ := countedOf(a, total, n, values)
 	if of == nil {
 		return ranked{values: values}
 	}

@@ -82,10 +82,10 @@ func TestTiersOfHidden(t *testing.T) {
 		return &sum
 	}
 	p := &Platform{}
-	if got := p.tiers(a, []ranked{rankedOf(a, mean("h", better), better), rankedOf(a, mean("h", worse), worse)}); !slices.Equal(got, []int{1, 1}) {
+	if got := p.tiers(a, []ranked{rankedOf(a, mean("h", better), nil, better), rankedOf(a, mean("h", worse), nil, worse)}); !slices.Equal(got, []int{1, 1}) {
 		t.Errorf("tiers %v by 1 of 12 hidden problems", got)
 	}
-	if got := p.tiers(a, []ranked{rankedOf(a, mean("p", worse), worse), rankedOf(a, mean("p", better), better)}); !slices.Equal(got, []int{1, 2}) {
+	if got := p.tiers(a, []ranked{rankedOf(a, mean("p", worse), nil, worse), rankedOf(a, mean("p", better), nil, better)}); !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("tiers %v by 12 of 12 public problems", got)
 	}
 }

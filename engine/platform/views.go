@@ -1,9 +1,11 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -63,7 +65,7 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 			}
 			out = append(out, Standing{Rank: offset + i + 1, Submission: s, Values: values[e.ID], Zero: zeros[e.ID]})
 			if e.Score != nil && offset == 0 { // tiers hang on the first: what comes later cannot know them
-				r := rankedOf(a, e.Score, values[e.ID])
+				r := rankedOf(a, e.Score, e.Total, values[e.ID])
 				if s.Decision != nil {
 					r.numbers = s.Decision.Numbers
 				}
@@ -151,10 +153,11 @@ func endOf(outcome string, runs int64) string {
 }
 
 // BandOf is the interval of a score, of the problems that the score is of: all
-// that were played, or the hidden or the public ones. A score that is the mean
+// that were played, or the hidden or the public ones; n is of how many it is, nil
+// where that is not known. A score that is the mean
 // of none of these, of one problem only, or of a measure without chance, has none.
-func BandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Band, *float64) {
-	of, known := countedOf(a, total, values)
+func BandOf(a agon.Arena, total *float64, n *int, values map[string]float64) (*score.Band, *float64) {
+	of, known := countedOf(a, total, n, values)
 	if of == nil {
 		return nil, nil
 	}
@@ -164,7 +167,7 @@ func BandOf(a agon.Arena, total *float64, values map[string]float64) (*score.Ban
 
 // countedOf are the problems that a score is the mean of, as BandOf says; nil:
 // of none. known is the mean of the public ones where it is of the hidden ones.
-func countedOf(a agon.Arena, total *float64, values map[string]float64) (of map[string]float64, known *float64) {
+func countedOf(a agon.Arena, total *float64, n *int, values map[string]float64) (of map[string]float64, known *float64) {
 	if total == nil || a.Contest != nil {
 		return nil, nil
 	}
@@ -178,7 +181,12 @@ func countedOf(a agon.Arena, total *float64, values map[string]float64) (of map[
 			public[t.Key] = v
 		}
 	}
-	for _, of := range []map[string]float64{values, hidden, public} {
+	sets := []map[string]float64{values, hidden, public}
+	if n != nil { // where means agree by chance, the number of problems tells
+		far := func(of map[string]float64) int { return max(len(of)-*n, *n-len(of)) }
+		slices.SortStableFunc(sets, func(x, y map[string]float64) int { return cmp.Compare(far(x), far(y)) })
+	}
+	for _, of := range sets {
 		mean, _ := score.MeanSE(score.Values(of))
 		if len(of) < 2 || math.Abs(mean-*total) > 1e-6 {
 			continue
@@ -190,6 +198,12 @@ func countedOf(a agon.Arena, total *float64, values map[string]float64) (of map[
 		return of, known
 	}
 	return nil, nil
+}
+
+// Counted are the problems that a score is the mean of, as BandOf says; nil: of none.
+func Counted(a agon.Arena, total *float64, n *int, values map[string]float64) map[string]float64 {
+	of, _ := countedOf(a, total, n, values)
+	return of
 }
 
 func valuesOf(tx *store.Tx, ids []string) (map[string]map[string]float64, error) {

@@ -1,8 +1,11 @@
 package validator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,5 +40,25 @@ func TestBackoff(t *testing.T) {
 	}
 	if len(seen) < 2 {
 		t.Error("all validators come back at once")
+	}
+}
+
+// A hotkey without a permit hears so at every claim of every worker: that is said
+// once, with what to do, and again only after work was given meanwhile.
+func TestNoPermitIsSaidOnce(t *testing.T) {
+	var log bytes.Buffer
+	l := NewLoop(LoopConfig{Player: &Player{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	none := fmt.Errorf("POST /v1/leases: %w", &agon.Error{Code: "no_permit", Status: 403, Message: "no permit here", Mend: "get one"})
+	for range 3 {
+		l.refused("claiming a run", none)
+	}
+	l.refused("claiming a run", errors.New("connection refused"))
+	if got := log.String(); strings.Count(got, "no permit here") != 1 || !strings.Contains(got, "fix=\"get one\"") || strings.Count(got, "connection refused") != 1 {
+		t.Errorf("said: %s", got)
+	}
+	l.served()
+	l.refused("claiming a run", none)
+	if got := log.String(); strings.Count(got, "no permit here") != 2 {
+		t.Errorf("after work was given: %s", got)
 	}
 }

@@ -64,7 +64,7 @@ func (l *Loop) judges(ctx context.Context, j Judges) {
 		lease, err := j.ClaimJudging(ctx, req)
 		if err != nil {
 			if ctx.Err() == nil {
-				l.cfg.Log.Warn("claiming a result to judge", "err", err)
+				l.refused("claiming a result to judge", err)
 				l.pause(ctx, errs.after(err))
 			}
 			continue

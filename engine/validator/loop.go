@@ -85,6 +85,7 @@ type Loop struct {
 	mu   sync.Mutex
 	busy int  // workers that play; guarded by mu
 	idle bool // Idle was told, and nothing came since; guarded by mu
+	shut bool // it was said that this hotkey has no permit, and nothing was served since; guarded by mu
 }
 
 // NewLoop returns a loop; Run starts it.
@@ -106,7 +107,7 @@ func NewLoop(cfg LoopConfig) *Loop {
 		l.out = &outbox{dir: folder.Folder(cfg.Outbox), own: map[string]bool{}}
 	}
 	if p, ok := cfg.Platform.(Needs); ok && cfg.Images != nil {
-		l.images = &warmer{needs: p, images: cfg.Images, log: cfg.Log, now: cfg.Player.Now, ready: make(chan struct{}), failed: map[string]time.Time{}}
+		l.images = &warmer{needs: p, images: cfg.Images, log: cfg.Log, now: cfg.Player.Now, ready: make(chan struct{}), failed: map[string]time.Time{}, refused: l.refused}
 	}
 	return l
 }
@@ -152,12 +153,13 @@ func (l *Loop) work(ctx context.Context) {
 		if err != nil {
 			if ctx.Err() == nil {
 				d := errs.after(err)
-				l.cfg.Log.Warn("claiming a run", "err", err, "again", d)
+				l.refused("claiming a run", err, "again", d)
 				l.pause(ctx, d)
 			}
 			continue
 		}
 		errs.answered()
+		l.served()
 		if lease == nil {
 			l.rests()
 			continue
@@ -185,6 +187,30 @@ func (l *Loop) rests() {
 		l.idle = true
 		l.cfg.Idle()
 	}
+}
+
+// refused logs why the platform did not answer. Every worker hears at every claim that
+// this hotkey has no permit: that is said once, with what to do.
+func (l *Loop) refused(what string, err error, more ...any) {
+	e := (*agon.Error)(nil)
+	if !errors.As(err, &e) || e.Code != "no_permit" {
+		l.cfg.Log.Warn(what, append([]any{"err", err}, more...)...)
+		return
+	}
+	l.mu.Lock()
+	said := l.shut
+	l.shut = true
+	l.mu.Unlock()
+	if !said {
+		l.cfg.Log.Warn("no work until this hotkey has a validator permit", "err", e.Message, "fix", e.Mend)
+	}
+}
+
+// served notes that the platform serves this hotkey.
+func (l *Loop) served() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = false
 }
 
 func (l *Loop) pause(ctx context.Context, d time.Duration) {

@@ -68,8 +68,10 @@ type warmer struct {
 	images Images
 	log    *slog.Logger
 	now    func() time.Time
-	ready  chan struct{} // closed when it is first known what is needed
-	once   sync.Once
+	// refused logs why the platform did not say what is needed.
+	refused func(what string, err error, more ...any)
+	ready   chan struct{} // closed when it is first known what is needed
+	once    sync.Once
 
 	mu     sync.Mutex
 	absent []string             // needed and not here; guarded by mu
@@ -103,7 +105,7 @@ func (w *warmer) run(ctx context.Context, r client.ClaimRequest) {
 		case err == nil:
 			w.warm(ctx, list.Images)
 		case ctx.Err() == nil:
-			w.log.Warn("asking which images are needed", "err", err)
+			w.refused("asking which images are needed", err)
 			w.once.Do(func() { close(w.ready) })
 		}
 		select {

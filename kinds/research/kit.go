@@ -106,7 +106,7 @@ func Kit() kit.Kit {
 			if err := c.OpenTask(ctx, *a); err != nil {
 				return err
 			}
-			s.Options.Sayf("arena %s: research task %s is claimed with agon research", a.ID, a.Title)
+			s.Options.Sayf("arena %s: enter with agon research, which claims the task %s and submits patches", a.ID, a.Title)
 			return nil
 		},
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -101,6 +102,7 @@ type boardData struct {
 	Queue      []platform.QueueRow
 	Decisions  []decisionRow
 	Reigns     []reign
+	Start      string // the command that begins an entry
 	Lead       string // who leads, in a sentence
 	Matrix     *Matrix
 	Scatter    *Chart
@@ -132,7 +134,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1)}
+	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1), Start: cmp.Or(s.cfg.Starts[a.Kind], "agon agent new "+a.Kind+" ./mine")}
 	d.Live, d.Feed = "/live?arena="+a.ID, "/arenas/"+a.ID+"/feed.atom"
 	if d.Facts, err = s.cfg.Platform.Facts(ctx, id); err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 			r.Why = st.Zero
 		}
 		if r.Score != nil {
-			if r.Band, r.Public = platform.BandOf(a.Arena, r.Score, st.Values); r.Band != nil {
+			if r.Band, r.Public = platform.BandOf(a.Arena, r.Score, r.Total, st.Values); r.Band != nil {
 				r.Mark = whisker(r.Band.Low, *r.Score, r.Band.High)
 				d.Bands = true
 			}
@@ -160,6 +162,16 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	}
 	if err := s.verdicts(ctx, q, d.Rows); err != nil {
 		return nil, err
+	}
+	why := make([]string, len(d.Rows))
+	for i, r := range d.Rows {
+		why[i] = r.Why
+	}
+	if why, _, err = s.named(ctx, why); err != nil {
+		return nil, err
+	}
+	for i := range d.Rows {
+		d.Rows[i].Why = why[i]
 	}
 	for i := range d.Rows {
 		if t := d.Rows[i].Tier; t > 0 {
@@ -218,6 +230,8 @@ func (s *server) verdicts(ctx context.Context, q *request, rows []boardRow) erro
 		}
 		if z := client.Zeros(page.Items); len(z) > 0 {
 			rows[i].Why += ": " + z[0].Text
+		} else if r.Decision != nil { // which says more than that it scored 0
+			rows[i].Why = brief(r.Decision.Sentence)
 		}
 	}
 	return nil
@@ -244,7 +258,7 @@ func (s *server) decisions(ctx context.Context, d *boardData) error {
 		if n := len(d.Reigns); n > 0 {
 			d.Reigns[n-1].To = x.At
 		}
-		d.Reigns = append(d.Reigns, reign{Submission: x.Challenger, Score: x.Score, From: x.At})
+		d.Reigns = append(d.Reigns, reign{Submission: x.Challenger, Score: x.Score, Measured: measured(&x), From: x.At})
 	}
 	last := list[max(0, len(list)-shownDecisions):]
 	var ids []string

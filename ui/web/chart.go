@@ -247,6 +247,7 @@ type reign struct {
 	Submission string
 	Name       string
 	Score      float64
+	Measured   string // its metric, where a replay measured one
 	From       time.Time
 	To         time.Time // zero: until now
 }

@@ -225,7 +225,7 @@ func partings(a, b *compared) string {
 	if gap == 0 {
 		words = fmt.Sprintf("%s and %s scored the same", x, y)
 	}
-	return fmt.Sprintf("%s; %s made %s for %s, %s %s for %s.%s", words, a.Sub.Name, count(len(a.Acts), "call"), usd(a.Cost), b.Sub.Name, count(len(b.Acts), "call"), usd(b.Cost), parted(a, b))
+	return fmt.Sprintf("%s; %s made %s for %s, %s %s for %s.%s", words, a.Sub.Name, plain.Count(len(a.Acts), "call"), usd(a.Cost), b.Sub.Name, plain.Count(len(b.Acts), "call"), usd(b.Cost), parted(a, b))
 }
 
 // parted says with which call two runs part.
@@ -252,7 +252,7 @@ func parted(a, b *compared) string {
 	if n == 1 {
 		head = " The first call is the same, then "
 	} else if n > 1 {
-		head = fmt.Sprintf(" Their first %s are the same, then ", count(n, "call"))
+		head = fmt.Sprintf(" Their first %s are the same, then ", plain.Count(n, "call"))
 	}
 	return head + then(a) + ", " + then(b) + "."
 }

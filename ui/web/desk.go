@@ -59,6 +59,13 @@ type deskPlace struct {
 	Arena, Title string
 	Stat         store.ValidatorStat
 	Versions     string // of the others, where they differ
+	Permit       bool   // it may set weights
+	WeightsAt    uint64 // the block at which it last did; 0: never
+}
+
+// Told says that a finding gives the reason of an exclusion already.
+func (e deskEntry) Told() bool {
+	return slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return !f.Warning && f.Message == e.ExcludedReason })
 }
 
 func (s *server) desk(q *request) error {
@@ -112,6 +119,7 @@ func (s *server) desk(q *request) error {
 		}
 		if p := placeOf(list, q.caller.Hotkey); p != nil {
 			p.Arena, p.Title = a.ID, a.Title
+			p.weights(ctx, s.ledgerOf(a.Arena), a.Netuid, q.caller.Hotkey)
 			data.Places = append(data.Places, *p)
 		}
 	}
@@ -186,12 +194,15 @@ func (s *server) nextStep(ctx context.Context, q *request, sub client.Submission
 	if err != nil {
 		return nil, err
 	}
-	return nextOf(values[sub.ID], values[champion], runs.Items), nil
+	return nextOf(a.Arena, values[sub.ID], values[champion], runs.Items), nil
 }
 
 // nextOf reads it from values by task and from runs; nil: there is nothing to say.
-func nextOf(own, champion map[string]float64, runs []client.Run) *nextStep {
+func nextOf(a agon.Arena, own, champion map[string]float64, runs []client.Run) *nextStep {
 	n := gaps(own, champion)
+	if a.Contest != nil { // its values are ranks of a metric: none is nearly full marks
+		n.Hair = nil
+	}
 	n.Slow, n.Costly = dear(runs)
 	if len(n.Hair)+len(n.Behind)+len(n.Slow)+len(n.Costly) == 0 {
 		return nil
@@ -273,4 +284,20 @@ func placeOf(list []store.ValidatorStat, hotkey string) *deskPlace {
 	slices.Sort(names)
 	p.Versions = strings.Join(names, ", ")
 	return p
+}
+
+// weights reads from a subnet when key last set weights there. A ledger that does not
+// answer leaves the place without.
+func (p *deskPlace) weights(ctx context.Context, l Ledger, netuid uint16, key string) {
+	g, err := l.Metagraph(ctx, netuid)
+	if err != nil {
+		return
+	}
+	for _, n := range g.Neurons {
+		if n.Hotkey == key {
+			if p.Permit = n.Validator; n.LastUpdate > n.Registered {
+				p.WeightsAt = n.LastUpdate
+			}
+		}
+	}
 }

@@ -28,7 +28,8 @@ type docPage struct {
 
 // docHit is a passage that a search found.
 type docHit struct {
-	Name, Title, Section, Anchor, Line string
+	Name, Title, Anchor string
+	Section, Line       template.HTML // ours, escaped
 }
 
 type library struct {
@@ -118,10 +119,16 @@ func (s *server) docs(q *request) error {
 				data.More = true
 				break
 			}
-			data.Hits = append(data.Hits, docHit{p.Name, p.Title, section, anchor(section), line})
+			data.Hits = append(data.Hits, docHit{p.Name, p.Title, anchor(section), passage(section), passage(line)})
 		}
 	}
 	return s.render(q, http.StatusOK, "docs", data)
+}
+
+// passage renders a line that a search found; links would lead away from the hit.
+func passage(line string) template.HTML {
+	line = mdLink().ReplaceAllString(strings.Trim(strings.TrimSpace(line), "| "), "$1")
+	return template.HTML(inline(line)) // escaped piece by piece
 }
 
 // doc shows one page.

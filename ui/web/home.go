@@ -32,9 +32,11 @@ type topBar struct {
 	ID, Name string
 	Score    float64
 	Measured string // its metric, where a replay measured one
-	Width    int
-	Champion bool
-	Scripted bool
+	// Unmeasured: its arena measures metrics, and no replay of it measured one that counts.
+	Unmeasured bool
+	Width      int
+	Champion   bool
+	Scripted   bool
 }
 
 // happening is one line of what happened last.
@@ -80,7 +82,7 @@ func (s *server) arenas(q *request) error {
 			}
 			data.Arenas = append(data.Arenas, card)
 			data.Playing, data.Queued = data.Playing+a.Playing, data.Queued+a.Queued
-			if data.Kind == "" && a.State == agon.ArenaOpen {
+			if data.Kind == "" && a.State == agon.ArenaOpen && s.cfg.Starts[a.Kind] == "" {
 				data.Kind, data.Example = a.Kind, a.ID
 			}
 		}
@@ -129,6 +131,7 @@ func (s *server) card(ctx context.Context, q *request, a client.Arena) (arenaCar
 			continue
 		}
 		b := topBar{ID: sub.ID, Name: sub.Name, Score: *sub.Score, Measured: measured(sub.Decision), Scripted: sub.Scripted, Champion: a.Champion != nil && a.Champion.Submission == sub.ID}
+		b.Unmeasured = a.Contest != nil && b.Measured == ""
 		if best > 0 {
 			b.Width = max(0, int(100**sub.Score/best+0.5))
 		}
@@ -232,7 +235,7 @@ func headline(d *boardData) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s leads with %s", plain.Line(lead.Name), ledWith(lead.Decision, *lead.Score))
 	if lead.Total != nil && lead.Solved != nil && *lead.Total > 0 {
-		fmt.Fprintf(&b, ": %d of %s solved", *lead.Solved, count(*lead.Total, "task"))
+		fmt.Fprintf(&b, ": %d of %s solved", *lead.Solved, plain.Count(*lead.Total, "task"))
 	}
 	b.WriteString(".")
 	var same, above []string

@@ -123,7 +123,7 @@ func alarms(title string, h store.Lately, now time.Time) (out []string) {
 		}
 	}
 	if ended := h.Scored + failed; ended >= alarmEnded && float64(failed) > alarmFailed*float64(ended) {
-		out = append(out, fmt.Sprintf("%s: %d of the last %s that ended failed on our side, most by a fault of the %s.", title, failed, count(ended, "run"), worst))
+		out = append(out, fmt.Sprintf("%s: %d of the last %s that ended failed on our side, most by a fault of the %s.", title, failed, plain.Count(ended, "run"), worst))
 	}
 	if !h.Oldest.IsZero() && now.Sub(h.Oldest) > alarmWait {
 		out = append(out, fmt.Sprintf("%s: a run has waited for %s.", title, about(now.Sub(h.Oldest))))
@@ -173,10 +173,10 @@ func needs(a client.Arena, runs []runRow) (out []string) {
 		}
 	}
 	if failed > 0 {
-		out = append(out, fmt.Sprintf("%s: %s of the last ones failed on our side. Look at one, then retry its submission.", a.Title, count(failed, "run")))
+		out = append(out, fmt.Sprintf("%s: %s of the last ones failed on our side. Look at one, then retry its submission.", a.Title, plain.Count(failed, "run")))
 	}
 	if a.Queued > 0 && a.Playing == 0 {
-		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running? What is played again, for an appeal or a canary, waits for another validator than the first.", a.Title, count(a.Queued, "run")))
+		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running? What is played again, for an appeal or a canary, waits for another validator than the first.", a.Title, plain.Count(a.Queued, "run")))
 	}
 	return out
 }

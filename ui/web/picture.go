@@ -144,7 +144,7 @@ func drawArena(a client.Arena, card arenaCard, lead string) ([]byte, error) {
 	p.box(0, 0, pictureW, pictureH, inkBack)
 	p.box(0, 0, pictureW, 12, inkLeader)
 	p.text(pictureEdge, 76, width, true, 34, inkLeader, "agon")
-	p.text(pictureEdge+110, 76, width-110, false, 28, inkDim, string(a.State)+" · "+count(card.Facts.Submissions, "submission")+" by "+count(card.Facts.Miners, "miner"))
+	p.text(pictureEdge+110, 76, width-110, false, 28, inkDim, string(a.State)+" · "+plain.Count(card.Facts.Submissions, "submission")+" by "+plain.Count(card.Facts.Miners, "miner"))
 	y := 150
 	for _, l := range p.lines(a.Title, 2, width, true, 56) {
 		p.text(pictureEdge, y, width, true, 56, inkText, l)

@@ -59,11 +59,14 @@ func RecordChart(title, unit string, marks []Mark, levels []Level, now time.Time
 	last := marks[len(marks)-1]
 	c.point(x1/1000, last.Name, last.Link, &last.Value) // it still stands
 	c.Path = path + "H" + strconv.Itoa(c.Right)
-	for _, l := range levels {
+	for i, l := range levels {
 		c.Levels = append(c.Levels, Tick{py(l.Value), plain.Line(l.Name) + " " + trim(l.Value)})
 		c.Rows = append(c.Rows, ChartRow{l.Name, "", []string{"", trim(l.Value)}})
 		v := l.Value
 		line := plotLine{Label: plain.Line(l.Name), How: "steps", Class: "level"}
+		if i%2 == 1 { // two levels side by side are told apart by their colour
+			line.Class = "other"
+		}
 		for range c.plot.X {
 			line.Y = append(line.Y, &v)
 		}

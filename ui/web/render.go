@@ -103,12 +103,13 @@ var funcs = template.FuncMap{
 	"lines":  func(s string) string { t, _ := text(s, maxBlock); return t },
 	"diff":   patchLines,
 	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
-	"count":  count,
+	"count":  plain.Count,
 	"faults": faultWord,
 	"neg":    func(n int) int { return -n },
 	"add":    func(a, b int) int { return a + b },
 	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
 	"num":    num,
+	"p":      func(p float64) string { return strconv.FormatFloat(p, 'g', 3, 64) },
 	"named":  named,
 	"bytes":  func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
 	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
@@ -183,7 +184,11 @@ func showMS(n int64) string {
 	case d < time.Minute:
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 	default:
-		return d.Round(time.Second).String()
+		d = d.Round(time.Second)
+		if d < time.Hour {
+			return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+		}
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	}
 }
 
@@ -208,15 +213,6 @@ func showBytes(n int) string {
 		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KB"
 	}
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MB"
-}
-
-// count says "1 run", "2 runs".
-func count(n any, one string) string {
-	s := fmt.Sprint(n)
-	if s == "1" {
-		return s + " " + one
-	}
-	return s + " " + one + "s"
 }
 
 // faultWord says whose failure it was, as the contestant sees it.

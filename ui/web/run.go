@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,11 @@ type runData struct {
 	Part     template.HTML // the kind's
 	Terminal *terminal     // what was printed, with its times; nil: nobody knows them
 	LastSeen string        // cursor of the last step, where live steps go on
+}
+
+// Hidden says that some steps are shown without what they were.
+func (d *runData) Hidden() bool {
+	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Withheld })
 }
 
 func (s *server) run(q *request) error {

@@ -91,7 +91,7 @@ type toolData struct {
 
 // Slim says that nothing of a step stands open: it takes one line.
 func (s Step) Slim() bool {
-	return !s.Withheld && !slices.ContainsFunc(s.Blocks, func(b Block) bool { return !b.Folded })
+	return !slices.ContainsFunc(s.Blocks, func(b Block) bool { return !b.Folded })
 }
 
 // stepOf makes a step of an event. limit bounds each block.
@@ -174,7 +174,7 @@ func (s *Step) model(data json.RawMessage, b *blocks) {
 	s.receipt(d.Receipt)
 	fresh, before := lastMessages(d.Request.body())
 	if before > 0 {
-		s.Facts = append(s.Facts, count(before, "earlier message")+" folded")
+		s.Facts = append(s.Facts, plain.Count(before, "earlier message")+" folded")
 	}
 	for _, m := range fresh {
 		b.agent(m.Role, m.text(), m.Role == "system")

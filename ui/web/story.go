@@ -241,11 +241,11 @@ func storyOf(d *runData, evs []agon.Event) string {
 	case models+tools == 0:
 		b.WriteString("no call of a model or a tool")
 	case tools == 0:
-		b.WriteString(count(models, "model call"))
+		b.WriteString(plain.Count(models, "model call"))
 	case models == 0:
-		b.WriteString(count(tools, "tool call"))
+		b.WriteString(plain.Count(tools, "tool call"))
 	default:
-		b.WriteString(count(models, "model call") + " and " + count(tools, "tool call"))
+		b.WriteString(plain.Count(models, "model call") + " and " + plain.Count(tools, "tool call"))
 	}
 	if refused > 0 {
 		fmt.Fprintf(&b, " (%d more were refused)", refused)
@@ -274,7 +274,7 @@ func storyOf(d *runData, evs []agon.Event) string {
 				solved++
 			}
 		}
-		fmt.Fprintf(&b, " It solved %d of %s and scored %s.", solved, count(len(d.Run.Scores), "task"), showScore(d.Row.Value))
+		fmt.Fprintf(&b, " It solved %d of %s and scored %s.", solved, plain.Count(len(d.Run.Scores), "task"), showScore(d.Row.Value))
 	}
 	if d.Run.Reason != "" && d.Run.Fault != agon.FaultNone {
 		fmt.Fprintf(&b, " %s.", strings.TrimSuffix(plain.Short(plain.Line(d.Run.Reason), 300), "."))

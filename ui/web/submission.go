@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/score"
+	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // runRow is one run in a list.
@@ -25,7 +29,7 @@ type runRow struct {
 }
 
 func rowOf(r client.Run) runRow {
-	out := runRow{Run: r, Task: count(len(r.Tasks), "task")}
+	out := runRow{Run: r, Task: plain.Count(len(r.Tasks), "task")}
 	if len(r.Tasks) == 1 {
 		out.Task = r.Tasks[0].Key
 	}
@@ -66,6 +70,13 @@ type diffView struct {
 	More    bool
 	Shared  float64 // part of this submission's lines that stand in the other, 0..1
 	Paired  *score.Paired
+	Counted bool // of the tasks that both scores are of, where others were played too
+}
+
+// findingView is a finding; Other is the submission that it is about, with its name.
+type findingView struct {
+	agon.Finding
+	Other, Name string
 }
 
 type diffLine struct {
@@ -93,6 +104,7 @@ func (s *server) submission(q *request) error {
 		base
 		Sub      *client.Submission
 		Arena    *client.Arena
+		Findings []findingView
 		Files    []fileView
 		Withheld string // why there are no files
 		Diffs    []diffView
@@ -124,6 +136,9 @@ func (s *server) submission(q *request) error {
 			data.Faults[r.Fault]++
 		}
 	}
+	if data.Findings, err = s.findings(ctx, sub.Findings); err != nil {
+		return err
+	}
 	data.Zeros, data.Measured = client.Zeros(page.Items), ledIn(sub)
 	data.Champion = a.Champion != nil && a.Champion.Submission == sub.ID
 	if d := sub.Decision; d != nil && d.Incumbent != "" {
@@ -149,18 +164,18 @@ func (s *server) submission(q *request) error {
 		return err
 	}
 	if sub.Score != nil {
-		data.Band, data.Public = platform.BandOf(a.Arena, sub.Score, values[sub.ID])
+		data.Band, data.Public = platform.BandOf(a.Arena, sub.Score, sub.Total, values[sub.ID])
 	}
 	if sub.Score != nil && !data.Champion {
 		champion := ""
 		if a.Champion != nil {
 			champion = a.Champion.Submission
 		}
-		data.Next = nextOf(values[sub.ID], values[champion], page.Items)
+		data.Next = nextOf(a.Arena, values[sub.ID], values[champion], page.Items)
 	}
 	files, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, sub.ID)
 	if refused := denied(err); refused != nil {
-		data.Withheld = refused.Message
+		data.Withheld = unpublished(sub.State)
 	} else if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -182,8 +197,7 @@ func (s *server) submission(q *request) error {
 		d.Name = other.Name
 		rows = append(rows, boardRow{Submission: *other, Champion: a.Champion != nil && a.Champion.Submission == o.id})
 		if len(values[sub.ID]) > 0 {
-			p := score.Compare(values[sub.ID], values[o.id])
-			d.Paired = &p
+			d.Paired, d.Counted = paired(a.Arena, sub, other, values)
 		}
 		theirs, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, o.id)
 		if denied(err) == nil && err != nil {
@@ -200,6 +214,64 @@ func (s *server) submission(q *request) error {
 	}
 	data.Matrix = matrixOf(rows, values, 1)
 	return s.render(q, http.StatusOK, "submission", data)
+}
+
+// unpublished says why there are no files.
+func unpublished(s agon.SubmissionState) string {
+	switch s {
+	case agon.SubmissionRefused, agon.SubmissionExcluded:
+		return fmt.Sprintf("Files of %s submissions are not published.", s)
+	}
+	return "Its files are not public while it is " + string(s) + "."
+}
+
+// paired compares two submissions, where they share some on the tasks that both
+// scores are of (counted), as their tiers do; else on all that both have played.
+func paired(a agon.Arena, x, y *client.Submission, values map[string]map[string]float64) (p *score.Paired, counted bool) {
+	own, theirs := values[x.ID], values[y.ID]
+	c := score.Compare(platform.Counted(a, x.Score, x.Total, own), platform.Counted(a, y.Score, y.Total, theirs))
+	if all := score.Compare(own, theirs); c.Tasks == 0 || c.Tasks == all.Tasks {
+		return &all, false
+	}
+	return &c, true
+}
+
+// submissionID is the id of a submission, as findings name one.
+var submissionID = lazyregexp.New(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+
+// findings name the submissions that they are about by their names.
+func (s *server) findings(ctx context.Context, list []agon.Finding) ([]findingView, error) {
+	texts := make([]string, len(list))
+	for i, f := range list {
+		texts[i] = f.Message
+	}
+	texts, names, err := s.named(ctx, texts)
+	out := make([]findingView, len(list))
+	for i, f := range list {
+		out[i] = findingView{Finding: f}
+		out[i].Message = texts[i]
+		if name := names[f.Field]; name != "" {
+			out[i].Other, out[i].Name = f.Field, name
+		}
+	}
+	return out, err
+}
+
+// named puts names in place of the ids of submissions in texts.
+func (s *server) named(ctx context.Context, texts []string) ([]string, map[string]string, error) {
+	var ids []string
+	for _, t := range texts {
+		ids = append(ids, submissionID().FindAllString(t, -1)...)
+	}
+	if len(ids) == 0 {
+		return texts, nil, nil
+	}
+	names, err := s.cfg.Platform.Names(ctx, ids)
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = submissionID().ReplaceAllStringFunc(t, func(id string) string { return cmp.Or(names[id], id) })
+	}
+	return out, names, err
 }
 
 // denied returns err if it is a refusal to show something.

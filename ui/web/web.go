@@ -45,6 +45,9 @@ type Config struct {
 	Corpus func(ctx context.Context) (*Corpus, error)
 	// Parts are what boards show besides, by kind.
 	Parts map[string]Part
+	// Starts are the commands that begin an entry of kinds which `agon agent new` has no
+	// template of, by kind.
+	Starts map[string]string
 	// Docs are pages of documentation, Markdown at its top; nil: none.
 	Docs fs.FS
 	// Other answers what no page does (/v1 …).

@@ -74,3 +74,48 @@ func TestPartsOfWeights(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 }
+
+// A hit of the docs is a line of Markdown: its marks are not shown, and what is HTML in it is text.
+func TestPassage(t *testing.T) {
+	for line, want := range map[string]string{
+		"| `burn` | a **price** per [page](ledger.md) |": "<code>burn</code> | a <strong>price</strong> per page",
+		`{"a":"<b>"}`: "{&#34;a&#34;:&#34;&lt;b&gt;&#34;}",
+	} {
+		if got := string(passage(line)); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+func TestShowMS(t *testing.T) {
+	for n, want := range map[int64]string{820: "820 ms", 1500: "1.5 s", 61_000: "1 min 1 s", 3_700_000: "1 h 1 min"} {
+		if got := showMS(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// Hidden steps take one line each, for a page of them says nothing more.
+func TestHiddenStepsAreSlim(t *testing.T) {
+	s := stepOf(agon.Event{Type: agon.EventTool, Data: []byte(`{"withheld":true}`)}, maxBlock)
+	if !s.Withheld || !s.Slim() || !(&runData{Steps: []Step{s}}).Hidden() || (&runData{Steps: []Step{{}}}).Hidden() {
+		t.Errorf("a hidden step: %+v", s)
+	}
+}
+
+// Two are compared on the tasks that both scores are of, as their tiers are: who knows
+// public answers by heart is not called better than who leads.
+func TestPairedOnWhatCounts(t *testing.T) {
+	a := agon.Arena{Tasks: []agon.TaskRef{{Key: "p1"}, {Key: "p2"}, {Key: "h1", Hidden: true}, {Key: "h2", Hidden: true}}}
+	two, knows, leads := 2, 0.0, 0.5
+	x, y := &client.Submission{Score: &knows, Total: &two}, &client.Submission{Score: &leads, Total: &two}
+	x.ID, y.ID = "x", "y"
+	values := map[string]map[string]float64{"x": {"p1": 1, "p2": 1, "h1": 0, "h2": 0}, "y": {"p1": 0, "p2": 0, "h1": 1, "h2": 0}}
+	if p, counted := paired(a, x, y, values); !counted || p.Tasks != 2 || p.Better != 0 || p.Worse != 1 {
+		t.Errorf("paired: %+v %v", p, counted)
+	}
+	y.Score = nil
+	if p, counted := paired(a, x, y, values); counted || p.Tasks != 4 {
+		t.Errorf("with one that has no score: %+v %v", p, counted)
+	}
+}

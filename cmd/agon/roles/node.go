@@ -264,7 +264,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	mux.Handle("/v1/", v1)
 	mux.Handle("/openapi.json", v1)
 	pages, err := web.New(web.Config{
-		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Docs: docs.Files, Now: time.Now, Log: o.Log,
+		Platform: s.Platform, Ledger: c, LedgerOf: func(a agon.Arena) web.Ledger { return kit.Chain{Ledger: s.Graphs(a)} }, Verifier: signatures{verifier, reader, s.Operator.Hotkey.SS58()}, Server: info, Other: v1, Corpus: s.corpusPage, Parts: o.Kits.Pages(), Starts: o.Kits.Starts(), Docs: docs.Files, Now: time.Now, Log: o.Log,
 	})
 	if err != nil {
 		return s, err

@@ -31,6 +31,9 @@ func Serve(ctx context.Context, o kit.Options) error {
 	}
 	defer s.close()
 	o.Sayf("the operator's key is wallet %q below %s", "operator", s.Data.Path("wallets"))
+	if err := s.permitDemos(ctx); err != nil {
+		return err
+	}
 	defer roomy(o.Getenv)()
 	if o.Ready != nil {
 		o.Ready(s.URL())
@@ -41,6 +44,28 @@ func Serve(ctx context.Context, o kit.Options) error {
 	case err := <-s.done:
 		return err
 	}
+}
+
+// permitDemos gives the wallet `validator` a permit in the demo arenas, as `agon up`
+// does, so that `agon validator` can play them at once, and says the command. Whoever
+// names arenas with --arena says himself who validates.
+func (s *server) permitDemos(ctx context.Context) error {
+	if len(s.Options.Arenas) > 0 {
+		s.Options.Sayf("runs wait for validators: agon validator --url %s", s.URL())
+		return nil
+	}
+	wallets := s.Data.Path("wallets")
+	val, err := kit.LoadParty(wallets, "validator")
+	if err != nil {
+		return err
+	}
+	for _, f := range s.Options.Kits.Demos() {
+		if err := s.EnsureSubnet(ctx, f.Arena(), val); err != nil {
+			return err
+		}
+	}
+	s.Options.Sayf("runs wait for a validator; from a second terminal: agon validator --url %s --wallet.name validator --wallet.path %s", s.URL(), wallets)
+	return nil
 }
 
 // Open is Serve for a program that goes on: the platform is served when Open

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/gateway"
+	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/ledger/local"
 	"github.com/agon-arena/agon/ui/cli/progress"
@@ -191,7 +192,7 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 		return err
 	}
 	a = opened.Arena // hidden tasks have other names there
-	s.Options.Sayf("arena %s: %d tasks", a.ID, len(a.Tasks))
+	s.Options.Sayf("arena %s: %s", a.ID, plain.Count(len(a.Tasks), "task"))
 	if k.Opened != nil {
 		if err := k.Opened(ctx, &s.Server, &a); err != nil {
 			return err

@@ -141,10 +141,10 @@ const maxShownCitations = 20
 func answerOf(c Claim, ref Reference, p Pair) Answer {
 	a := Answer{Text: NoteAnswer, Task: p.Task, Claim: plain.Short(c.Payload.ClaimText, 2000), Verdict: p.Response.Verdict, Wanted: ref.Verdict, Justification: plain.Short(p.Response.Justification, 4000)}
 	if o, ok := c.Payload.Option(a.Verdict); ok {
-		a.Option = plain.Short(o, 200)
+		a.Option = strings.TrimSuffix(plain.Short(o, 200), ".") // it stands in brackets within a sentence
 	}
 	if o, ok := c.Payload.Option(a.Wanted); ok {
-		a.WantedOption = plain.Short(o, 200)
+		a.WantedOption = strings.TrimSuffix(plain.Short(o, 200), ".")
 	}
 	str := func(s *string) string {
 		if s == nil {

@@ -7,6 +7,7 @@
 package browsertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,6 +44,8 @@ var (
 	ids   = regexp.MustCompile(`/[0-9a-f-]{36}|/[0-9]+(\.[0-9]+)?$|=[^&]*`)
 	plain = regexp.MustCompile(`[^a-z0-9]+`)
 	arena = regexp.MustCompile(`^/arenas/([^/?]+)`)
+	// inside are pages that belong to the arena whose page links to them.
+	inside = regexp.MustCompile(`^/(arenas|submissions|runs|embed)/`)
 )
 
 // browser is one Chromium that notes what goes wrong in it.
@@ -231,6 +234,7 @@ type link struct{ at, arena, name string }
 
 // forms chooses the pages that are looked at: some of each form of page for each arena.
 type forms struct {
+	only   *regexp.Regexp // the groups that are looked at; the first page always is
 	seen   map[string]bool
 	types  map[string]int
 	arenas map[string]bool
@@ -241,7 +245,14 @@ func (f *forms) choose(todo []link) (chosen []link) {
 	for _, l := range todo {
 		if m := arena.FindStringSubmatch(l.at); m != nil {
 			l.arena = m[1]
-			f.arenas[m[1]] = true
+		} else if !inside.MatchString(l.at) {
+			l.arena = ""
+		}
+		if l.at != "/" && !f.only.MatchString(cmp.Or(l.arena, "server")) {
+			continue
+		}
+		if l.arena != "" {
+			f.arenas[l.arena] = true
 		}
 		form := l.arena + ids.ReplaceAllString(strings.TrimPrefix(l.at, "/arenas/"+l.arena), "/x")
 		most := perType
@@ -270,7 +281,7 @@ const atOnce = 3
 // page is looked at for each arena.
 func TestPages(t *testing.T) {
 	b := open(t)
-	f := &forms{seen: map[string]bool{}, types: map[string]int{}, arenas: map[string]bool{}}
+	f := &forms{only: regexp.MustCompile(os.Getenv("AGON_BROWSER_ONLY")), seen: map[string]bool{}, types: map[string]int{}, arenas: map[string]bool{}}
 	free := make(chan context.Context, atOnce)
 	for _, tab := range b.more(atOnce) {
 		free <- tab
@@ -307,22 +318,41 @@ func TestPages(t *testing.T) {
 	}
 	b.close()
 	t.Logf("%d pages of %d forms in %d arenas, each wide and light, narrow and dark", n, len(f.types), len(f.arenas))
-	if n < minPages || len(f.arenas) < 5 {
+	if os.Getenv("AGON_BROWSER_ONLY") == "" && (n < minPages || len(f.arenas) < 5) {
 		t.Errorf("only %d pages of %d arenas were found", n, len(f.arenas))
+	}
+}
+
+// signIn signs the browser in by the link of a wallet of the demo; before is
+// called on the page that asks for the click.
+func (b *browser) signIn(wallet string, before func()) {
+	b.t.Helper()
+	out, err := exec.CommandContext(b.t.Context(), setting(b.t, "AGON_BIN"), "web", "login", "-o", "id",
+		"--url", b.base, "--wallet.path", filepath.Join(setting(b.t, "AGON_BROWSER_DATA"), "wallets"), "--wallet.name", wallet).Output()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.run(chromedp.Navigate(strings.TrimSpace(string(out))), chromedp.WaitVisible(`form[action="/signin"] button`))
+	before()
+	b.run(chromedp.Click(`form[action="/signin"] button`), chromedp.WaitVisible(`form[action="/signout"]`))
+}
+
+// TestDesks looks at the desk of a miner who was refused, of one who leads, and
+// of the validator.
+func TestDesks(t *testing.T) {
+	for _, wallet := range []string{"miner-gaming", "miner-lexical", "validator"} {
+		b := open(t)
+		b.signIn(wallet, func() {})
+		b.look("/desk", "desk-"+wallet)
+		b.close()
 	}
 }
 
 // TestOperator signs a browser in by the operator's link and uses the forms of its page.
 func TestOperator(t *testing.T) {
 	b := open(t)
-	out, err := exec.CommandContext(t.Context(), setting(t, "AGON_BIN"), "web", "login", "-o", "id",
-		"--url", b.base, "--wallet.path", filepath.Join(setting(t, "AGON_BROWSER_DATA"), "wallets"), "--wallet.name", "operator").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.run(chromedp.Navigate(strings.TrimSpace(string(out))), chromedp.WaitVisible(`form[action="/signin"] button`))
-	b.look("", "signin")
-	b.run(chromedp.Click(`form[action="/signin"] button`), chromedp.WaitVisible(`form[action="/operator/arena"]`))
+	b.signIn("operator", func() { b.look("", "signin") })
+	b.run(chromedp.WaitVisible(`form[action="/operator/arena"]`))
 	b.look("", "operator")
 	var state, first string
 	b.run(chromedp.Evaluate(`"#" + document.querySelector("section.card").id`, &first))

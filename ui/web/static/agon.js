@@ -78,7 +78,7 @@
   function chart(f) {
     const p = JSON.parse(f.dataset.plot);
     const css = getComputedStyle(document.documentElement);
-    const colour = (c) => css.getPropertyValue({ champion: "--gold", dim: "--dim", line: "--line", bg: "--bg" }[c] || "--dot").trim();
+    const colour = (c) => css.getPropertyValue({ champion: "--gold", dim: "--dim", level: "--dim", line: "--line", bg: "--bg" }[c] || "--dot").trim();
     const box = f.querySelector(".plot") || document.createElement("div");
     box.className = "plot";
     box.setAttribute("role", "img");
