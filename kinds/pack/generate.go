@@ -2,6 +2,9 @@ package pack
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +22,10 @@ import (
 
 // GenerateTasks is `agon task generate office` and `agon task generate season`.
 func GenerateTasks(ctx context.Context, c commands.GenerateOptions) (_ *commands.Generated, err error) {
-	out := &commands.Generated{Seed: c.Seed, Count: c.Count, Difficulty: c.Difficulty, Tasks: []commands.MadeTask{}, Out: c.Out}
+	out := &commands.Generated{Count: c.Count, Difficulty: c.Difficulty, Tasks: []commands.MadeTask{}, Out: c.Out}
+	if c.Secret == nil {
+		out.Seed = &c.Seed
+	}
 	tmp := ""
 	if c.Out != "" {
 		if _, err := os.Lstat(c.Out); !errors.Is(err, os.ErrNotExist) {
@@ -64,16 +70,27 @@ func GenerateTasks(ctx context.Context, c commands.GenerateOptions) (_ *commands
 	return out, nil
 }
 
+// seedOf is what one task is made of. Under a secret the name of a task, which has its seed, tells nothing of the others'.
+func seedOf(c commands.GenerateOptions, index int) (seed uint64, at int) {
+	if c.Secret == nil {
+		return c.Seed, index
+	}
+	m := hmac.New(sha256.New, c.Secret)
+	fmt.Fprintf(m, "agon/generated-task/%s/%d/%d", c.Set, c.Difficulty, index)
+	return binary.BigEndian.Uint64(m.Sum(nil)), 0
+}
+
 func madeTask(c commands.GenerateOptions, index int) (*task.Task, error) {
+	seed, at := seedOf(c, index)
 	var made map[string][]byte
 	if c.Set == commands.SetSeason {
-		w, err := season.Make(c.Seed, index)
+		w, err := season.Make(seed, at)
 		if err != nil {
 			return nil, err
 		}
 		made = w.Files
 	} else {
-		w, err := office.Make(c.Seed, index, c.Difficulty)
+		w, err := office.Make(seed, at, c.Difficulty)
 		if err != nil {
 			return nil, err
 		}

@@ -1,12 +1,18 @@
 package pack
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agon-arena/agon"
+	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/kinds/kit"
+	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/kinds/pack/commands"
 )
 
@@ -54,5 +60,56 @@ func generateTwice(t *testing.T, set string) {
 	}
 	if _, err := GenerateTasks(t.Context(), commands.GenerateOptions{Set: set, Seed: 7, Count: 1, Difficulty: 2, Out: filepath.Join(dir, "a")}); err == nil {
 		t.Error("an existing directory is overwritten")
+	}
+}
+
+// Under a secret every task has a seed of its own: what becomes public makes that task again, and no other.
+func TestGenerateBySecret(t *testing.T) {
+	make := func(c commands.GenerateOptions) []commands.MadeTask {
+		t.Helper()
+		c.Set, c.Difficulty = commands.SetOffice, 2
+		g, err := GenerateTasks(t.Context(), c)
+		if err != nil || (g.Seed == nil) != (c.Secret != nil) {
+			t.Fatalf("%+v %v", g, err)
+		}
+		return g.Tasks
+	}
+	secret := []byte("0123456789abcdef0123456789abcdef")
+	a, b, other := make(commands.GenerateOptions{Secret: secret, Count: 4}), make(commands.GenerateOptions{Secret: secret, Count: 4}), make(commands.GenerateOptions{Secret: append(secret, 'x'), Count: 4})
+	seeds := map[uint64]bool{}
+	for i, x := range a {
+		var seed uint64
+		var index, level int
+		if _, err := fmt.Sscanf(x.Task, "office/office-%d-%d-d%d", &seed, &index, &level); err != nil || seeds[seed] || index != 0 || seed < 1<<40 {
+			t.Errorf("%s: %v", x.Task, err)
+		}
+		seeds[seed] = true
+		if x != b[i] || x == other[i] {
+			t.Errorf("task %d: %v, again %v, of another secret %v", i, x, b[i], other[i])
+		}
+		if again := make(commands.GenerateOptions{Seed: seed, Count: 4}); again[0] != x || slices.Contains(a, again[1]) || slices.Contains(a, again[2]) {
+			t.Errorf("%s made again: %v", x.Task, again)
+		}
+	}
+}
+
+// The validators beside a demo find their scenario where the arena's own tasks are hidden or drawn anew.
+func TestAloneFile(t *testing.T) {
+	kits := kit.List{Kit()}
+	o := kittest.Options(t.TempDir(), kits)
+	for name, f := range map[string]kit.ArenaFile{
+		"supply": {Supply: &kit.SupplyFile{From: agon.SupplyDirectory, Path: "./nowhere", Tasks: 2}}, "hidden": {Hidden: []string{"./nowhere"}}, "usual": {Sets: []string{officeSet}},
+	} {
+		f.ID, f.Kind, f.Netuid = "x", "pack", 11
+		store, err := blobfs.Open(t.TempDir(), blobfs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := aloneFile(f)
+		refs, err := kit.ArenaTasks(t.Context(), o, alone, store, t.TempDir())
+		its := func(r agon.TaskRef) bool { return strings.HasSuffix(r.Key, alone.Only) && !r.Hidden }
+		if err != nil || alone.Only == "" || !slices.ContainsFunc(refs, its) || alone.Netuid == f.Netuid {
+			t.Errorf("%s: %+v %v", name, refs, err)
+		}
 	}
 }

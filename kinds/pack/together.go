@@ -99,10 +99,18 @@ func boardPart(without *sync.Map) *web.Part {
 	}}
 }
 
+// aloneFile is the arena that they play beside f's: on a subnet of their own, and a shipped scenario whatever f plays,
+// since its tasks may be hidden, or drawn anew in each period.
+func aloneFile(f kit.ArenaFile) kit.ArenaFile {
+	f.Netuid, f.Only = f.Netuid+aloneNet, aloneTask
+	f.Sets, f.Hidden, f.Retired, f.Supply = []string{officeSet}, nil, nil, nil
+	return f
+}
+
 // openTogether commits the samples on a subnet of their own, each by its
 // miner, and makes the validators.
 func openTogether(ctx context.Context, s *kit.Server, without *sync.Map, f kit.ArenaFile, d sandbox.Driver, root string) (_ *together, err error) {
-	f.Netuid, f.Only = f.Netuid+aloneNet, aloneTask
+	f = aloneFile(f)
 	keyed := s.Options.Getenv("AGON_LLM_BASE_URL") != ""
 	t := &together{arena: f.ID, file: f, say: s.Options.Sayf, names: map[string]string{}}
 	t.read = func(ctx context.Context) (*ledger.Metagraph, error) { return s.Ledger.Metagraph(ctx, f.Netuid) }
