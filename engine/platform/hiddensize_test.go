@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,8 @@ func playedHidden(t *testing.T, size int) (f *fixture, s *client.Submission, tas
 	return f, s, task
 }
 
+var drawn = regexp.MustCompile(`"seed":[0-9]+`)
+
 // replies are what who may not read hidden tasks gets to read about them.
 func replies(t *testing.T, f *fixture, c Caller, s *client.Submission) map[string][]byte {
 	t.Helper()
@@ -44,7 +47,7 @@ func replies(t *testing.T, f *fixture, c Caller, s *client.Submission) map[strin
 		must(t, err)
 		b, err := json.Marshal(v)
 		must(t, err)
-		out[name] = b
+		out[name] = drawn.ReplaceAll(b, []byte(`"seed":0`)) // one in ten has a digit less than another
 	}
 	a, err := f.Arena(bg, "demo")
 	put("arena", a, err)
