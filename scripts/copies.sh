@@ -113,8 +113,8 @@ play() {
 	mkdir -p "$top/wallets"
 	"$agon" arena new "$kind" "$top/copies.toml" >/dev/null
 	sed -i 's/^id = .*/id = "copies-'"$kind"'"/; s/^submissions_per_coldkey.*/submissions_per_coldkey = 0/; s/^max_pairs *=.*/max_pairs = '"$pairs"'/; s/^incentive = .*/incentive = "paired"/' "$top/copies.toml"
-	# The demo's judge was never measured: it seats nobody but where the arena says that any will do.
-	[ "$kind" != claim ] || sed -i 's/^# \(\[judge\]\|demo = true\) .*/\1/' "$top/copies.toml"
+	# A judge that was never measured seats nobody, but where the arena says that any will do.
+	sed -i 's/^# \(\[judge\]\|demo = true\) .*/\1/' "$top/copies.toml"
 	# A contest decides by its kind's own rule, on the task's own numbers.
 	[ "$kind" != research ] || sed -i 's/^incentive = .*/incentive = "winner_takes_all"/' "$top/copies.toml"
 	[ "$kind" = research ] || grep -q '^max_pairs' "$top/copies.toml" || { # a kind whose demo has another rule
