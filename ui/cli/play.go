@@ -111,7 +111,7 @@ func (a *App) up(ctx context.Context, r Roles, o UpOptions) error {
 			if n := entered(v); n == 0 {
 				common.Say("nobody has entered yet, and %s waits. Enter an agent from a second terminal: AGON_URL=%s agon agent new KIND ./mine", address, address)
 			} else {
-				common.Say("every submission is decided; it stays up for more")
+				common.Say("nothing is left to play; it stays up for more")
 			}
 			if a.Printer.Format == output.Table {
 				a.sayTable(common, func(h *output.Human) { boardsHuman(h, v.Arenas) })

@@ -480,8 +480,21 @@ func (a *App) submissionViewCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			gate := ""
+			if !decided(s) && s.Score != nil { // what it is still waiting for may be the operator
+				arena, err := c.Arena(cmd.Context(), s.Arena)
+				if err != nil {
+					return err
+				}
+				if j := arena.Judge; j != nil && !j.Seats {
+					gate = j.Sentence
+				}
+			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
 				submissionHuman(h, s)
+				if gate != "" {
+					h.Line("its decision waits for the arena's judge. %s", gate)
+				}
 				zerosHuman(h, zeros)
 			}})
 		},
