@@ -107,6 +107,26 @@ func tamed(text []byte) []byte {
 	return out.Bytes()
 }
 
+// maxGitConfig bounds the settings of a repository, in bytes: those of a larger file are left out.
+const maxGitConfig = 1 << 20
+
+// tamedFile returns what is left of a file of settings; changed is false where that is all of it, or
+// where the file cannot be read: then git cannot read it either.
+func tamedFile(p string, d fs.DirEntry) (b []byte, changed bool) {
+	fi, err := d.Info()
+	if err != nil {
+		return nil, false
+	}
+	if fi.Size() > maxGitConfig {
+		return nil, true
+	}
+	text, err := os.ReadFile(p)
+	if err != nil || harmlessGit(text) {
+		return nil, false
+	}
+	return tamed(text), true
+}
+
 // maxBases is how many files and directories of a task's are looked through for repositories.
 const maxBases = 200_000
 
@@ -142,11 +162,10 @@ func (s *stage) tame(entries map[string]kept, gone []string) {
 			if _, left := entries[in]; left || slices.Contains(gone, "/"+in) {
 				return nil
 			}
-			text, err := os.ReadFile(p)
-			if err != nil || harmlessGit(text) {
-				return nil //nolint:nilerr // as above
+			b, changed := tamedFile(p, d)
+			if !changed {
+				return nil
 			}
-			b := tamed(text)
 			entries[in] = kept{&tar.Header{Name: in, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(b))}, b}
 			return nil
 		})

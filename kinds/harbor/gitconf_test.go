@@ -1,6 +1,7 @@
 package harbor
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,4 +144,30 @@ func FuzzHarmlessGit(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Settings of a size that nobody writes are left out, and not read for that.
+func TestTamedFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		size    int64 // the file is made this long; 0: as its text
+		left    string
+		changed bool
+	}{
+		"harmless": {"[core]\n\tbare = false\n", 0, "", false}, "names a program": {"[core]\n\tbare = false\n\tpager = sh x\n", 0, "[core]\n\tbare = false\n", true}, "a terabyte": {"[core]\n", 1 << 40, "", true},
+	} {
+		dir := t.TempDir()
+		p := filepath.Join(dir, "config")
+		err := os.WriteFile(p, []byte(c.text), 0o600)
+		if err == nil && c.size > 0 {
+			err = os.Truncate(p, c.size)
+		}
+		list, rerr := os.ReadDir(dir)
+		if err = errors.Join(err, rerr); err != nil {
+			t.Fatal(err)
+		}
+		if b, changed := tamedFile(p, list[0]); string(b) != c.left || changed != c.changed {
+			t.Errorf("%s: %q, changed %v", name, b, changed)
+		}
+	}
 }
