@@ -2,8 +2,6 @@ package platform
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -26,8 +24,7 @@ const storageWait = 5 * time.Second
 func (p *Platform) Storage(ctx context.Context) (s Storage) {
 	ctx, cancel := context.WithTimeout(ctx, storageWait)
 	defer cancel()
-	nobody := sha256.Sum256([]byte("agon asks whether its blobs answer"))
-	_, s.Blobs = p.cfg.Blobs.Has(ctx, agon.Digest("sha256:"+hex.EncodeToString(nobody[:])))
+	_, s.Blobs = p.cfg.Blobs.Has(ctx, agon.Sum([]byte("agon asks whether its blobs answer")))
 	if p.cfg.Disk != nil {
 		if free, total, err := p.cfg.Disk(); err == nil {
 			s.DiskFree, s.DiskTotal = free, total

@@ -57,21 +57,14 @@ func hideTests(ctx context.Context, box sandbox.Box, dir string) error {
 	if err != nil {
 		return fmt.Errorf("lay out tests: %w", err)
 	}
-	out := &ending{limit: 2 << 10}
 	script := fmt.Sprintf("umask 022; tar -C %[1]s -xf - && find %[1]s -mindepth 1 -maxdepth 1 ! -name %[2]s -exec chmod -R go-rwx,u-w {} + && chmod 711 %[1]s", testsDir, shownTests)
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Dir: "/", Stdin: bytes.NewReader(files), Stdout: out, Stderr: out})
-	switch {
-	case err != nil:
+	if err := prepareFrom(ctx, box, script, bytes.NewReader(files)); err != nil {
 		return fmt.Errorf("lay out tests: %w", err)
-	case x.Lost != "":
-		return fmt.Errorf("lay out tests: command was lost: %s", x.Lost)
-	case x.Code != 0 || x.Limit != "":
-		return fmt.Errorf("lay out tests: exit %d %s: %s", x.Code, x.Limit, out.b)
 	}
 	return nil
 }
 
-// settled tells whether a link leads to work wherever a program moves it to, or another that its path goes through.
+// settled tells whether a link still leads to work after a program has moved it, or has moved another link of its path.
 func settled(to string) bool {
 	rest := strings.Split(to, "/")
 	for len(rest) > 0 && (rest[0] == "" || rest[0] == "." || rest[0] == "..") {
@@ -106,8 +99,8 @@ func (s *stage) guarded() (out []string) {
 	return out
 }
 
-// keep takes names from the contestant's user: what stands there stays as it is, and so does what leads there.
-// What it may not change, the contestant's user may not either.
+// keep is a script that protects the paths it is given from the contestant's user, who can then neither change
+// what lies there nor rename a directory above it.
 const keep = `for at; do [ -e "$at" ] || mkdir -p "$at" 2>/dev/null || :
 chmod -R o-w "$at" 2>/dev/null || :
 while at=${at%/*}; [ -n "$at" ]; do chmod +t "$at" 2>/dev/null || :; done; done`

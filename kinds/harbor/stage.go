@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -281,8 +282,13 @@ func names(more []string) string {
 
 // prepare makes a box ready for whoever works in it.
 func prepare(ctx context.Context, box sandbox.Box, script string) error {
+	return prepareFrom(ctx, box, script, nil)
+}
+
+// prepareFrom is prepare with what the script reads.
+func prepareFrom(ctx context.Context, box sandbox.Box, script string, in io.Reader) error {
 	out := &ending{limit: 2 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Dir: "/", Stdout: out, Stderr: out})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Dir: "/", Stdin: in, Stdout: out, Stderr: out})
 	switch {
 	case err != nil:
 		return fmt.Errorf("prepare the box: %w", err)

@@ -215,6 +215,20 @@ func openSpec() agon.RunSpec {
 	return spec
 }
 
+// judgeForger grades a patch that tries to pass without a mend.
+func judgeForger(t *testing.T, o openTask, diff string) *Verdict {
+	t.Helper()
+	needChain(t, o.runner)
+	k, d := newKind(t)
+	tk := o.task(t)
+	tk.Config.Agon.TestTimeoutSec = 20
+	v, err := k.JudgePatch(t.Context(), newEnv(t, d, tk, ""), openSpec(), tk, []byte(diff))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // Code that owns the process of a runner gains nothing, and what passes twins is named.
 func TestRunnersNameForgers(t *testing.T) {
 	t.Parallel()
@@ -245,14 +259,7 @@ func TestRunnersNameForgers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			needChain(t, tt.task.runner)
-			k, d := newKind(t)
-			tk := tt.task.task(t)
-			tk.Config.Agon.TestTimeoutSec = 20
-			v, err := k.JudgePatch(t.Context(), newEnv(t, d, tk, ""), openSpec(), tk, []byte(tt.diff))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := judgeForger(t, tt.task, tt.diff)
 			if v.Solved {
 				t.Fatalf("counted as solved: %+v", v)
 			}

@@ -60,14 +60,7 @@ func TestRunnersMoreForgers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			needChain(t, tt.task.runner)
-			k, d := newKind(t)
-			tk := tt.task.task(t)
-			tk.Config.Agon.TestTimeoutSec = 20
-			v, err := k.JudgePatch(t.Context(), newEnv(t, d, tk, ""), openSpec(), tk, []byte(tt.diff))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := judgeForger(t, tt.task, tt.diff)
 			if v.Solved {
 				t.Errorf("counted as solved: %+v", v)
 			}
