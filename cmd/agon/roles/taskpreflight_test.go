@@ -74,7 +74,7 @@ func writeChanged(t *testing.T, x *task.Task, dir string) {
 	}
 }
 
-// A directory that is not a task is said to be none.
+// A directory without a task is refused, and the error says why.
 func TestCheckOfNoTask(t *testing.T) {
 	o := kittest.Options(t.TempDir(), kinds.All())
 	for _, dir := range []string{t.TempDir(), kittest.Dir(t, map[string]string{"task.toml": "[agent\n"}), filepath.Join(t.TempDir(), "none")} {

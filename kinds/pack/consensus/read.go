@@ -21,7 +21,7 @@ type spoken struct {
 	stake  float64 // alpha
 }
 
-// Bounds of reading payloads. Who was away reads those of several windows at once: stores that are silent
+// Bounds of reading payloads. A validator that was away reads those of several windows at once: stores that are silent
 // hold it up for fetchTime in aheadWindows windows, not in each.
 const (
 	readers      = 64 // payloads of a window at once: a subnet has 64 validators

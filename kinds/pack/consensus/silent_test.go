@@ -101,7 +101,7 @@ func TestSilentStores(t *testing.T) {
 	})
 }
 
-// Who comes back after many windows reads the payloads of several at once: a validator whose store is silent in
+// A validator that comes back after many windows reads the payloads of several at once: a validator whose store is silent in
 // all of them holds it up by one wait for each eight windows, and it comes to what the others came to.
 func TestCatchUpPastSilentStores(t *testing.T) {
 	const windows = 18

@@ -44,7 +44,7 @@ type MemberRecord struct {
 const maxMemberEntries = 300
 
 // Members returns the record of each member of a suite, by name; empty where the task is none.
-// Who comes later holds it only by more than the noise band.
+// A later submission takes a record only if it is better by more than the noise band.
 func (c *Coordinator) Members(ctx context.Context, taskID string) ([]MemberRecord, error) {
 	t, err := c.taskOf(taskID)
 	if err != nil {

@@ -97,8 +97,8 @@ func TestRecords(t *testing.T) {
 	f.epochs(task)
 }
 
-// Each member of a suite has a record of its own, whoever holds the best of the whole: who is not
-// better than it by more than the band does not get it.
+// Each member of a suite has a record of its own, whether or not its holder leads the whole suite. A later
+// submission takes it only if it is better by more than the band.
 func TestRecordsOfMembers(t *testing.T) {
 	f := open(t)
 	task := f.task(func(m map[string]any) { m["members"] = "part_" })
