@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -28,7 +27,6 @@ import (
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/validator"
 	"github.com/agon-arena/agon/internal/plain"
-	"github.com/agon-arena/agon/kinds/claim/likeness"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
 	"github.com/agon-arena/agon/kinds/claim/signin"
@@ -272,25 +270,6 @@ func seedValidator(ctx context.Context, o kit.Options, v validatorOptions) error
 	return s.serve(ctx, o, v, up, dir, s.player.Tools)
 }
 
-// likenessBudget is what one comparison may cost at most.
-const likenessBudget agon.Micros = 1_000_000
-
-// comparer compares scripts by the judge's models; nil without a real one.
-func (s *seedPlayer) comparer(o kit.Options) func(context.Context, wire.Similarity) (wire.Likeness, error) {
-	if kit.NoModel(o, "comparing scripts") != nil {
-		return nil
-	}
-	return func(ctx context.Context, c wire.Similarity) (wire.Likeness, error) {
-		j, session, err := kit.JudgeSession(ctx, s.player.Own, "similarity-"+c.BatchID, c.Artifact, o.Models(kit.RoleJudge), 0, likenessBudget)
-		if err != nil {
-			return wire.Likeness{}, err
-		}
-		defer func() { _ = session.Close() }() // it is settled or not; the answer stands
-		v, err := likeness.Compare(ctx, j, likeness.Case{Reference: c.Script, Diff: c.Diff})
-		return wire.Likeness{Class: v.Class, Model: cmp.Or(v.Model, "default"), Provider: "gateway", Reasoning: v.Rationale}, err
-	}
-}
-
 func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOptions, up *seedPlatform, dir string, th *validator.ToolHost) error {
 	graph := dialect.NewMetagraph(time.Now, func(ctx context.Context) ([]dialect.Member, error) {
 		g, err := v.client.Ledger(ctx, v.netuid)
@@ -309,6 +288,11 @@ func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOption
 	weights, err := newSetWeights(o, v, up, dir)
 	if err != nil {
 		return err
+	}
+	if why, err := unmeasured(o); err != nil {
+		return err
+	} else if why != "" && kit.NoModel(o, "comparing scripts") == nil {
+		o.Sayf("it does not vote on how much of a script is new: %s", why)
 	}
 	val, err := wire.NewValidator(wire.ValidatorConfig{
 		Weights: weights.state, Ready: up.ready, Key: v.key,

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/kinds/claim/query"
@@ -17,6 +18,11 @@ var text string
 // Prompt is what the judge is told.
 func Prompt() judge.Prompt {
 	return judge.Prompt{Name: "likeness", Version: 1, System: text, MaxTokens: 2048}
+}
+
+// Scorer is the judge of these models, as calibrations name it.
+func Scorer(models []string) string {
+	return judge.Scorer("likeness", Prompt(), strings.Join(models, ","))
 }
 
 // Case is a script as the diff that makes it out of an earlier one.

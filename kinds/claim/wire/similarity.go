@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -25,6 +26,9 @@ type Likeness struct {
 	Provider  string `json:"provider"`
 	Reasoning string `json:"reasoning,omitempty"`
 }
+
+// ErrNoJudge says that no judge of this validator may vote on likeness (ValidatorConfig.Compare).
+var ErrNoJudge = errors.New("similarity judge is not configured")
 
 // similarity is POST /validator/miner-task-batches/{id}/similarity, which platforms of the
 // query era ask before a batch is played.
@@ -50,11 +54,14 @@ func (v *Validator) similarity(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if v.cfg.Compare == nil {
-		reply(w, http.StatusServiceUnavailable, map[string]string{"detail": "similarity judge is not configured"})
+	got, err := Likeness{}, ErrNoJudge
+	if v.cfg.Compare != nil {
+		got, err = v.cfg.Compare(context.WithoutCancel(r.Context()), in) // what was begun is paid for
+	}
+	if errors.Is(err, ErrNoJudge) {
+		reply(w, http.StatusServiceUnavailable, map[string]string{"detail": err.Error()})
 		return
 	}
-	got, err := v.cfg.Compare(context.WithoutCancel(r.Context()), in) // what was begun is paid for
 	if err != nil {
 		v.cfg.Log.Warn("comparing scripts", "batch", in.BatchID, "artifact", in.Artifact, "err", err)
 		reply(w, http.StatusBadGateway, map[string]any{"error_code": "similarity_judge_failed", "retryable": false, "detail": err.Error(), "judge_usage": nil})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 
@@ -51,6 +52,12 @@ func TestSimilarityRoute(t *testing.T) {
 	conf.Compare = func(context.Context, Similarity) (Likeness, error) { return Likeness{}, errors.New("no model answers") }
 	if status, out := ask('o', batch, body); status != 502 || out["error_code"] != "similarity_judge_failed" || out["retryable"] != false || out["detail"] != "no model answers" {
 		t.Errorf("a failure: %d %v", status, out)
+	}
+	conf.Compare = func(context.Context, Similarity) (Likeness, error) {
+		return Likeness{}, fmt.Errorf("%w: it was never measured", ErrNoJudge)
+	}
+	if status, out := ask('o', batch, body); status != 503 || out["detail"] != "similarity judge is not configured: it was never measured" {
+		t.Errorf("a judge that was never measured: %d %v", status, out)
 	}
 	for name, c := range map[string]struct {
 		key      byte

@@ -67,3 +67,34 @@ func TestVotes(t *testing.T) {
 		}
 	}
 }
+
+// A vote decides only where most of those who were asked have answered: one liar alone
+// neither votes a script out nor gets it paid.
+func TestVotesOfMost(t *testing.T) {
+	said := func(classes ...string) map[string]vote {
+		out := map[string]vote{}
+		for i, c := range classes {
+			out[fmt.Sprint(i)] = vote{Class: c}
+			if c == "" {
+				out[fmt.Sprint(i)] = vote{Error: "it answers 503"}
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		votes          map[string]vote
+		outcome, class string
+	}{
+		{said("duplicate", "", ""), "undecided", ""},
+		{said("novel", "", ""), "undecided", ""},
+		{said("novel", ""), "undecided", ""},
+		{said("novel"), "pass", "novel"},
+		{said("duplicate", "novel", ""), "pass", "near_duplicate"},
+		{said("duplicate", "duplicate", ""), "fail", ""},
+	} {
+		x := ballot{Reference: "r", Votes: c.votes}
+		if err := x.count(len(c.votes)); err != nil || x.Outcome != c.outcome || x.Class != c.class {
+			t.Errorf("%v: %s %q %v", c.votes, x.Outcome, x.Class, err)
+		}
+	}
+}
