@@ -65,6 +65,10 @@ type Kit struct {
 	// generator: the same seed gives the same tasks, another one others that help
 	// nobody who knows these.
 	Generate func(ctx context.Context, o Options, n int, seed int64) ([]*task.Task, error)
+	// MadeFrom names what a task is made from, by its key, where others are made from
+	// the same and the key tells it: "seed 7"; "": nothing that another task shares.
+	// Of such tasks none stays hidden while another is public.
+	MadeFrom func(key string) string
 	// Supply makes the supply of an arena where the kind has one of its own, and
 	// completes its period; nil from it: it is as the arena file says.
 	Supply func(s *Server, f ArenaFile, a *agon.Arena) (platform.Supply, error)

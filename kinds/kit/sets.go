@@ -164,7 +164,7 @@ type named struct {
 
 func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work string, all []named) ([]agon.TaskRef, error) {
 	var refs []agon.TaskRef
-	var once Distinct
+	once := f.Distinct(o)
 	for _, n := range all {
 		for _, name := range n.sets {
 			list, missing, err := LoadSet(o, f.Kind, name)
@@ -175,7 +175,7 @@ func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work str
 				o.Sayf("%s: %d tasks of the set %s are not here (made from published packages by `agon setup`; is the package index reachable?): playing without them", f.ID, missing, name)
 			}
 			for _, t := range list {
-				if err := once.Add("sets", t); err != nil {
+				if err := once.Add("sets", t, n.hidden); err != nil {
 					return nil, err
 				}
 				ref, err := PutTask(ctx, s, t, work)
@@ -191,16 +191,31 @@ func putSets(ctx context.Context, o Options, f ArenaFile, s blob.Store, work str
 }
 
 // Distinct refuses a task that stands in an arena's sets, or its supply, twice. The
-// zero value has none.
+// zero value has none. It refuses a hidden task, too, that is made again from what
+// another one shows once that is public (Kit.MadeFrom).
 type Distinct struct {
+	madeFrom func(key string) string // nil: the kind makes no tasks by a seed
 	keys     map[string]bool
 	contents map[agon.Digest]string // to key
+	made     map[string]madeTask
+}
+
+// madeTask is a task that was made from something.
+type madeTask struct {
+	key    string
+	hidden bool
+}
+
+// Distinct has none of the arena's tasks yet.
+func (f ArenaFile) Distinct(o Options) *Distinct {
+	k, _ := o.Kits.Of(f.Kind)
+	return &Distinct{madeFrom: k.MadeFrom}
 }
 
 // Add takes a task; the error is for people and names field.
-func (d *Distinct) Add(field string, t *task.Task) error {
+func (d *Distinct) Add(field string, t *task.Task, hidden bool) error {
 	if d.keys == nil {
-		d.keys, d.contents = map[string]bool{}, map[agon.Digest]string{}
+		d.keys, d.contents, d.made = map[string]bool{}, map[agon.Digest]string{}, map[string]madeTask{}
 	}
 	if d.keys[t.Key] {
 		return &agon.Error{Code: "duplicate", Status: 422, Field: field, Message: "task " + t.Key + " stands in two sets"}
@@ -209,6 +224,23 @@ func (d *Distinct) Add(field string, t *task.Task) error {
 		return &agon.Error{Code: "duplicate", Status: 422, Field: field, Message: "tasks " + other + " and " + t.Key + " have the same content", Mend: "leave one of them out: it would count twice"}
 	}
 	d.keys[t.Key], d.contents[t.Digest] = true, t.Key
+	if d.madeFrom == nil {
+		return nil
+	}
+	from := d.madeFrom(t.Key)
+	if from == "" {
+		return nil
+	}
+	other, ok := d.made[from]
+	if ok && (hidden || other.hidden) {
+		return &agon.Error{
+			Code: "made_from_one_seed", Status: 422, Field: field, Message: fmt.Sprintf("tasks %s and %s are made from %s, and not both are public: who sees one makes the other", other.key, t.Key, from),
+			Mend: "make hidden tasks by agon task generate without --seed: each has a seed of its own then",
+		}
+	}
+	if !ok {
+		d.made[from] = madeTask{t.Key, hidden}
+	}
 	return nil
 }
 

@@ -118,10 +118,10 @@ func (x *Stock) Draw(ctx context.Context, r platform.SetRequest) ([]agon.TaskRef
 
 // pick takes the tasks that were used and seen least, of equal ones by lot.
 func (x *Stock) pick(r platform.SetRequest, list []*task.Task) ([]*task.Task, error) {
-	var once Distinct
+	once := &Distinct{madeFrom: x.Kit.MadeFrom}
 	var left []*task.Task
 	for _, t := range list {
-		if err := once.Add("supply", t); err != nil {
+		if err := once.Add("supply", t, true); err != nil {
 			return nil, err
 		}
 		if !r.Shown[t.Digest] && r.Uses[t.Digest] < x.uses() {

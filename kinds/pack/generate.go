@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -8,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/commands"
 	"github.com/agon-arena/agon/kinds/pack/office"
@@ -78,6 +81,18 @@ func seedOf(c commands.GenerateOptions, index int) (seed uint64, at int) {
 	m := hmac.New(sha256.New, c.Secret)
 	fmt.Fprintf(m, "agon/generated-task/%s/%d/%d", c.Set, c.Difficulty, index)
 	return binary.BigEndian.Uint64(m.Sum(nil)), 0
+}
+
+// seededName is the name of a task that GenerateTasks made: of a seed, and the task's number under it.
+var seededName = lazyregexp.New(`^(?:office-(\d+)-\d+-d\d+|session-(\d+)-\d+)$`)
+
+// seedOfKey is kit.Kit.MadeFrom.
+func seedOfKey(key string) string {
+	m := seededName().FindStringSubmatch(path.Base(key))
+	if m == nil {
+		return ""
+	}
+	return "seed " + cmp.Or(m[1], m[2])
 }
 
 func madeTask(c commands.GenerateOptions, index int) (*task.Task, error) {

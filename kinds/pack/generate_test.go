@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	blobfs "github.com/agon-arena/agon/blob/fs"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 	"github.com/agon-arena/agon/kinds/pack/commands"
@@ -111,5 +113,72 @@ func TestAloneFile(t *testing.T) {
 		if err != nil || alone.Only == "" || !slices.ContainsFunc(refs, its) || alone.Netuid == f.Netuid {
 			t.Errorf("%s: %+v %v", name, refs, err)
 		}
+	}
+}
+
+// Hidden tasks that share a seed are refused, in sets and in a supply: who sees one makes the others. Those of seeds of
+// their own are taken, and public ones may share.
+func TestHiddenTasksOfOneSeed(t *testing.T) {
+	kits := kit.List{Kit()}
+	o := kittest.Options(t.TempDir(), kits)
+	store, err := blobfs.Open(t.TempDir(), blobfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := kit.OpenData(o.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	dir := t.TempDir()
+	for _, set := range []string{commands.SetOffice, commands.SetSeason} {
+		shared, own := filepath.Join(dir, set+"-shared"), filepath.Join(dir, set+"-own")
+		for _, c := range []commands.GenerateOptions{{Seed: 7, Out: shared}, {Secret: []byte("0123456789abcdef0123456789abcdef"), Out: own}} {
+			c.Set, c.Difficulty, c.Count = set, 2, 2
+			if _, err := GenerateTasks(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		half := filepath.Join(dir, set+"-half")
+		if err := os.Mkdir(half, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tasks, err := filepath.Glob(filepath.Join(shared, "*"))
+		if err != nil || len(tasks) != 2 {
+			t.Fatalf("%v %v", tasks, err)
+		}
+		shown := filepath.Join(dir, set+"-shown")
+		for name, part := range map[string]string{half: tasks[0], shown: tasks[1]} {
+			if err := os.CopyFS(filepath.Join(name, filepath.Base(part)), os.DirFS(part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, c := range map[string]struct {
+			file kit.ArenaFile
+			want string
+		}{
+			"hidden of one seed":           {kit.ArenaFile{Hidden: []string{shared}}, "made_from_one_seed"},
+			"hidden beside a public one":   {kit.ArenaFile{Sets: []string{shown}, Hidden: []string{half}}, "made_from_one_seed"},
+			"public of one seed":           {kit.ArenaFile{Sets: []string{shared}}, ""},
+			"hidden of seeds of their own": {kit.ArenaFile{Hidden: []string{own}}, ""},
+			"one hidden":                   {kit.ArenaFile{Hidden: []string{half}}, ""},
+		} {
+			c.file.ID, c.file.Kind, c.file.Netuid = "x", "pack", 11
+			_, err := kit.ArenaTasks(t.Context(), o, c.file, store, t.TempDir())
+			wantCode(t, set+": "+name, err, c.want)
+		}
+		for path, want := range map[string]string{shared: "made_from_one_seed", own: ""} {
+			stock := &kit.Stock{Server: &kit.Server{Options: o, Blobs: store, Data: data}, Kit: kits[0], File: kit.SupplyFile{From: agon.SupplyDirectory, Path: path, Tasks: 1}}
+			_, err := stock.Draw(t.Context(), platform.SetRequest{Tasks: 1, Period: 1})
+			wantCode(t, set+": the supply "+filepath.Base(path), err, want)
+		}
+	}
+}
+
+func wantCode(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var e *agon.Error
+	if code == "" && err != nil || code != "" && (!errors.As(err, &e) || e.Code != code) {
+		t.Errorf("%s: %v, want the code %q", what, err, code)
 	}
 }

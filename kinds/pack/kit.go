@@ -117,6 +117,7 @@ func Kit() kit.Kit {
 				},
 			})
 		},
+		MadeFrom:   seedOfKey,
 		Agreement:  func(arena string) *client.Agreement { return agreement(without, arena) },
 		Page:       boardPart(without),
 		Incentives: map[string]incentive.Rule{cost.ArenaRule: cost.Takeover(), cost.ScoreArenaRule: cost.ScoreTakeover()},

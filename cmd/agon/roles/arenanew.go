@@ -115,9 +115,9 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 	}
 	out := &cli.ArenaChecked{File: path, ID: f.ID, Kind: f.Kind, Rule: f.Incentive}
 	var bad []string
-	var once kit.Distinct
+	once := f.Distinct(o)
 	missing := 0
-	for _, names := range [][]string{f.Sets, f.Hidden} {
+	for i, names := range [][]string{f.Sets, f.Hidden} {
 		for _, name := range names {
 			list, away, err := kit.LoadSet(o, f.Kind, name)
 			if err != nil {
@@ -126,7 +126,7 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 			out.Tasks += len(list)
 			missing += away
 			for _, t := range list {
-				if err := once.Add("sets", t); err != nil {
+				if err := once.Add("sets", t, i == 1); err != nil {
 					bad = append(bad, "sets: "+err.Error())
 				}
 				if n := t.Config.Environment.GPU(); n != nil {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 
@@ -48,7 +49,7 @@ type MadeTask struct {
 
 func (a commands) taskGenerateCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "generate", Short: "Make tasks", Example: "  agon task generate office --seed 7 --count 50 --out ./season",
+		Use: "generate", Short: "Make tasks", Example: "  agon task generate office --count 50 --out ./season",
 		Args: a.NoSubcommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.generateOfficeCmd(), a.generateSeasonCmd())
@@ -59,7 +60,7 @@ func (a commands) generateOfficeCmd() *cobra.Command {
 	o, secret := GenerateOptions{Set: SetOffice}, ""
 	made := &cobra.Command{
 		Use:   "office",
-		Short: "Make office scenarios for policy packs: the same seed gives the same bytes",
+		Short: "Make office scenarios for policy packs; the same seed gives the same bytes",
 		Long: `Make companies with people, mail, calendar, tasks and chat: facts to find (a clash, an open
 invoice, a mail that repeats a task, a cause that only the chat tells), look-alikes of them, and
 traps (a confidential message, orders in mails, acts that cannot be undone), with checks and
@@ -67,7 +68,7 @@ criteria that know the truth. --difficulty from 1 to 5 adds mail, people, look-a
 With --out each becomes a task directory, for sets, hidden or [supply] of an arena file.
 ` + secretWhy + `
 JSON: {seed, count, difficulty, digest, tasks[{task, digest}], out}.`,
-		Example: "  agon task generate office --seed 7 --count 50 --out ./season\n  agon task generate office --seed 7 --count 50 -o json --jq .digest",
+		Example: "  agon task generate office --count 50 --out ./season\n  agon task generate office --seed 7 --count 50 -o json --jq .digest",
 		Args:    cli.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -88,7 +89,7 @@ func (a commands) generateSeasonCmd() *cobra.Command {
 	o, secret := GenerateOptions{Set: SetSeason}, ""
 	made := &cobra.Command{
 		Use:   "season",
-		Short: "Make sessions of four episodes for policy packs: the same seed gives the same bytes",
+		Short: "Make sessions of four episodes for policy packs; the same seed gives the same bytes",
 		Long: `Make companies whose on-call work takes four episodes, each in a box with a shell and
 stateful services (mail, chat, tasks, calendar, code host): an incident, a client who waits,
 and traps. What the first episode tells is needed later, and only files in learned/ go on; the
@@ -97,7 +98,7 @@ services hold at the end.
 With --out each becomes a task directory, for sets, hidden or [supply] of an arena file.
 ` + secretWhy + `
 JSON: {seed, count, digest, tasks[{task, digest}], out}.`,
-		Example: "  agon task generate season --seed 7 --count 5 --out ./season\n  agon task generate season --seed 7 --count 5 -o json --jq .digest",
+		Example: "  agon task generate season --count 5 --out ./season\n  agon task generate season --seed 7 --count 5 -o json --jq .digest",
 		Args:    cli.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Count < 1 || o.Count > season.MaxCount {
@@ -111,8 +112,9 @@ JSON: {seed, count, digest, tasks[{task, digest}], out}.`,
 }
 
 // secretWhy is said where tasks are made.
-const secretWhy = `Tasks that are to stay hidden want --secret: a task's name has its seed, so that anybody makes it again
-once it is public, and with --seed that is the seed of all.`
+const secretWhy = `Each task has a seed of its own, drawn at random or, to make them again, from the file of --secret.
+A task's name has its seed, so that anybody makes it again once it is public. With --seed that is
+the seed of all: good for sets that are public from the start; an arena refuses it for hidden ones.`
 
 // Bounds of a secret, in bytes.
 const (
@@ -141,8 +143,8 @@ func readSecret(path string) ([]byte, error) {
 
 func generateFlags(made *cobra.Command, o *GenerateOptions, secret *string) {
 	f := made.Flags()
-	f.Uint64Var(&o.Seed, "seed", 1, "the `number` that everything follows from")
-	f.StringVar(secret, "secret", "", "a `file` that everything follows from instead: each task has a seed of its own, which tells nothing of the others")
+	f.Uint64Var(&o.Seed, "seed", 0, "the `number` that everything follows from, for public sets (default: each task has one of its own, drawn at random)")
+	f.StringVar(secret, "secret", "", "a `file` that the tasks' own seeds follow from; the seed of one tells nothing of the others")
 	made.MarkFlagsMutuallyExclusive("seed", "secret")
 	f.IntVar(&o.Count, "count", 10, "make this `many`")
 	f.StringVar(&o.Out, "out", "", "write the tasks below this new `directory`")
@@ -152,6 +154,14 @@ func (a commands) generate(cmd *cobra.Command, o GenerateOptions, secret string)
 	var err error
 	if o.Secret, err = readSecret(secret); err != nil {
 		return err
+	}
+	of := "of a secret"
+	switch {
+	case cmd.Flags().Changed("seed"):
+		of = fmt.Sprintf("of seed %d", o.Seed)
+	case o.Secret == nil:
+		o.Secret, of = make([]byte, leastSecret), "of seeds drawn at random"
+		_, _ = rand.Read(o.Secret) // it never fails
 	}
 	common, done, err := a.Common()
 	if err != nil {
@@ -165,10 +175,6 @@ func (a commands) generate(cmd *cobra.Command, o GenerateOptions, secret string)
 	}
 	done()
 	return a.Printer.Print(cmd.Context(), output.Result{Value: r, IDs: []string{string(r.Digest)}, Human: func(h *output.Human) {
-		of := "of a secret"
-		if r.Seed != nil {
-			of = fmt.Sprintf("of seed %d", *r.Seed)
-		}
 		what := fmt.Sprintf("%d sessions %s", r.Count, of)
 		if o.Set == SetOffice {
 			what = fmt.Sprintf("%d scenarios %s, difficulty %d", r.Count, of, r.Difficulty)
