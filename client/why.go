@@ -1,6 +1,10 @@
 package client
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/agon-arena/agon"
+)
 
 // Reason is why tasks scored 0, and how many did.
 type Reason struct {
@@ -32,4 +36,12 @@ func Zeros(runs []Run) (out []Reason) {
 	}
 	slices.SortStableFunc(out, func(a, b Reason) int { return b.N - a.N })
 	return out[:min(len(out), maxReasons)]
+}
+
+// Withholds is why the arena does not decide s, whose plays have ended; "": it decides it, or s still plays.
+func (a *Arena) Withholds(s *Submission) string {
+	if s.State != agon.SubmissionPlaying || s.Score == nil || a.Judge == nil || a.Judge.Seats {
+		return ""
+	}
+	return a.Judge.Sentence
 }

@@ -486,9 +486,7 @@ func (a *App) submissionViewCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if j := arena.Judge; j != nil && !j.Seats {
-					gate = j.Sentence
-				}
+				gate = arena.Withholds(s)
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
 				submissionHuman(h, s)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/kind/kindtest"
 )
 
 // contest plays two submissions on the fixture's tasks: the first solves the first
@@ -246,5 +247,33 @@ func TestLedWith(t *testing.T) {
 		if got := ledWith(d, 0.6476); got != want {
 			t.Errorf("leads with %q, want %q", got, want)
 		}
+	}
+}
+
+// judgedFake is a kind whose judges err.
+type judgedFake struct{ kindtest.Fake }
+
+func (judgedFake) Gauge() string { return "support" }
+
+// A submission whose plays have ended, and whose arena waits for its judge to be measured, says so.
+func TestWaitsForItsJudge(t *testing.T) {
+	f := newFixtureOf(t, judgedFake{}, &agon.Gate{Kappa: 0.6, FalseAccepts: 0.2})
+	sub := f.submit(miner, "one", "x")
+	page := func() string {
+		t.Helper()
+		code, body := f.get(f.http.Client(), "/submissions/"+sub.ID)
+		if code != http.StatusOK {
+			t.Fatalf("%d %s", code, body)
+		}
+		return body
+	}
+	if body := page(); !strings.Contains(body, "It has not been decided yet.") || strings.Contains(body, "waits for the arena") {
+		t.Errorf("before it is played:\n%s", body)
+	}
+	for range 2 {
+		f.score(f.claim(), 1, "")
+	}
+	if body := page(); !strings.Contains(body, "Its decision waits for the arena's judge.</strong> ") || !strings.Contains(body, "never measured") || strings.Contains(body, "It has not been decided yet.") {
+		t.Errorf("after it is played:\n%s", body)
 	}
 }

@@ -116,12 +116,13 @@ func (s *server) submission(q *request) error {
 		Band      *score.Band
 		Public    *float64
 		Reward    string
+		Waits     string          // why the arena decides nothing yet
 		Zeros     []client.Reason // why tasks scored 0, most frequent first
 		Faults    map[agon.Fault]int
 		Measured  string    // its metric, where a replay measured one
 		Next      *nextStep // where it could gain; nil: nowhere, or it is the champion
 		Matrix    *Matrix   // of it and those that it is compared with
-	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Faults: map[agon.Fault]int{}}
+	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Waits: a.Withholds(sub), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
 	}

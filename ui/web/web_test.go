@@ -80,6 +80,12 @@ type fixture struct {
 // newFixture serves the pages of a real platform on a real database.
 func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 	t.Helper()
+	return newFixtureOf(t, kindtest.Fake{}, nil, tasks...)
+}
+
+// newFixtureOf is a fixture of a kind, and of a gate of its judges.
+func newFixtureOf(t testing.TB, k kind.Kind, gate *agon.Gate, tasks ...agon.TaskRef) *fixture {
+	t.Helper()
 	ctx, dir := context.Background(), t.TempDir()
 	st := teststore.Open(t, dir)
 	t.Cleanup(func() { st.Close() })
@@ -87,7 +93,7 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 	must(t, err)
 	f := &fixture{t: t, db: filepath.Join(dir, "agon.db")}
 	f.Platform, err = platform.New(platform.Config{
-		Store: st, Blobs: blobs, Kinds: map[string]kind.Kind{kindtest.Fake{}.Name(): kindtest.Fake{}}, Ledger: ledger{},
+		Store: st, Blobs: blobs, Kinds: map[string]kind.Kind{k.Name(): k}, Ledger: ledger{},
 		Incentives: map[string]incentive.Rule{incentive.WinnerTakesAllRule: incentive.WinnerTakesAll()},
 	})
 	must(t, err)
@@ -99,7 +105,7 @@ func newFixture(t testing.TB, tasks ...agon.TaskRef) *fixture {
 		must(t, err)
 	}
 	must(t, f.EnsureArena(ctx, agon.Arena{
-		ID: "demo", Kind: kindtest.Fake{}.Name(), Title: "Demo <b>arena</b>", Netuid: netuid, Licence: "MIT", Incentive: incentive.WinnerTakesAllRule, Evidence: agon.EvidenceForeign, UnjudgedSeats: true, Tasks: tasks,
+		ID: "demo", Kind: kindtest.Fake{}.Name(), Title: "Demo <b>arena</b>", Netuid: netuid, Licence: "MIT", Incentive: incentive.WinnerTakesAllRule, Evidence: agon.EvidenceForeign, UnjudgedSeats: true, Tasks: tasks, Gate: gate,
 	}))
 	h, err := New(Config{
 		Platform: f.Platform, Ledger: ledger{}, Verifier: verifier{}, Server: client.Server{Operator: boss}, Now: time.Now,
