@@ -369,8 +369,8 @@ func (p *Platform) arenaView(tx *store.Tx, a agon.Arena) (client.Arena, error) {
 	return out, err
 }
 
-// Board returns the leaderboard of an arena: at most 1,000 submissions by
-// score, then admission, and the last 1,000 decisions.
+// Board returns the leaderboard of an arena: at most 1,000 submissions as
+// Standings ranks them, and the last 1,000 decisions.
 func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, error) {
 	var a agon.Arena
 	b := &client.Board{Submissions: []client.BoardRow{}, Weights: []agon.Weight{}, Decisions: []client.BoardDecision{}}
@@ -391,7 +391,7 @@ func (p *Platform) Board(ctx context.Context, arena string) (*client.Board, erro
 		if b.Appeals, err = appealsOf(tx, arena); err != nil {
 			return err
 		}
-		list, err := tx.Ranked(arena, maxBoard)
+		list, err := p.rankedFrom(tx, a, 0, maxBoard)
 		if err != nil {
 			return err
 		}

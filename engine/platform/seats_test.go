@@ -82,6 +82,53 @@ func TestSeveralSeats(t *testing.T) {
 	target([]uint16{}, []uint16{})
 }
 
+// Of equal scores who sits stands first, in every list and on every stretch of
+// it, though others came earlier.
+func TestSeatsStandFirstAmongEquals(t *testing.T) {
+	f := newFixture(t, 1, withRule(podiumRule, map[string]float64{"margin": 0.05}))
+	enter := func(miner, name, provider string, value float64) string {
+		t.Helper()
+		s := f.submit(miner, name)
+		for l := f.claim(val1); l != nil; l = f.claim(val1) {
+			r := scored(l, value)
+			r.Receipts = []agon.Receipt{{ID: "a", Provider: provider, Model: "m", Payer: "run", Outcome: "ok", Prompt: 1}}
+			f.result(val1, l, r)
+		}
+		return s.ID
+	}
+	f.ledger.coldkey["m-gone"] = "cold-gone"
+	low := enter(miner1, "sits third", "openai", 0.5)
+	early := enter(miner2, "a script, 0.6", agon.Script, 0.6) // a script takes no seat
+	best := enter(miner2, "a script, 0.7", agon.Script, 0.7)
+	second := enter(miner2, "sits second", "openai", 0.6)
+	equal := enter(miner1, "as much as second", "openai", 0.6)
+	first := enter("m-gone", "sits first", "openai", 0.7)
+	want := []string{first, best, second, early, equal, low}
+	b, err := f.Board(bg, "demo")
+	must(t, err)
+	for i, s := range b.Submissions {
+		if s.ID != want[i] {
+			t.Fatalf("line %d of the board is %s with %v, want %s", i+1, s.ID, *s.Score, want[i])
+		}
+	}
+	for size := 1; size <= len(want); size++ {
+		var got []string
+		for at := 0; at < len(want); at += size {
+			list, err := f.Standings(bg, "demo", at, size)
+			must(t, err)
+			for i, s := range list {
+				if s.Rank != at+i+1 {
+					t.Fatalf("rank %d at line %d", s.Rank, at+i+1)
+				}
+				got = append(got, s.Submission.ID)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("by stretches of %d: %v, want %v", size, got, want)
+		}
+	}
+}
+
 // The same decisions mean other seats under another rule: there is no other state.
 func TestSeatsFollowFromDecisions(t *testing.T) {
 	f := newFixture(t, 1, withRule(podiumRule, nil))

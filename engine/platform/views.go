@@ -17,7 +17,7 @@ import (
 
 // Standing is one line of a leaderboard, with the values behind its score.
 type Standing struct {
-	Rank       int // from 1, by score, then admission
+	Rank       int // from 1, by score; of equal ones who sits comes first, then who was admitted first
 	Submission client.Submission
 	// Values holds the mean value of each task played so far.
 	Values map[string]float64
@@ -41,7 +41,7 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 			return noArena(tx, err, arena)
 		}
 		var scored []ranked
-		list, err := tx.RankedFrom(arena, offset, limit)
+		list, err := p.rankedFrom(tx, a, offset, limit)
 		if err != nil {
 			return err
 		}
@@ -78,6 +78,20 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 		return nil
 	})
 	return out, err
+}
+
+// rankedFrom is a stretch of an arena's ranking: an equal score takes no seat, so
+// who sits stands above those who reached as much.
+func (p *Platform) rankedFrom(tx *store.Tx, a agon.Arena, offset, limit int) ([]store.Entry, error) {
+	_, seats, err := p.seats(tx, a)
+	if err != nil {
+		return nil, err
+	}
+	sit := make([]string, len(seats))
+	for i, s := range seats {
+		sit[i] = s.Submission
+	}
+	return tx.RankedFrom(a.ID, sit, offset, limit)
 }
 
 // zerosOf says how the runs of those ended whose score is 0: in words of their kind.

@@ -219,13 +219,6 @@ func (t *Tx) Entries(f EntryFilter) ([]Entry, error) {
 	return many(t, scanEntry, q+fmt.Sprintf(" ORDER BY seq DESC LIMIT $%d", len(args)), args...)
 }
 
-// Ranked returns the submissions of an arena by score, then admission; those
-// without a score come last.
-func (t *Tx) Ranked(arena string, limit int) ([]Entry, error) {
-	return many(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE arena = $1
-		ORDER BY CASE WHEN score IS NULL THEN 1 ELSE 0 END, score DESC, seq LIMIT $2`, arena, limit)
-}
-
 // TopScore is the best score of a submission of an arena that was decided; 0 where none was.
 func (t *Tx) TopScore(arena string) (float64, error) {
 	return one(t, func(r scanner) (v float64, err error) { err = r.Scan(&v); return v, err },

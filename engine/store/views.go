@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +13,20 @@ import (
 
 // What pages show of many rows at once.
 
-// RankedFrom returns a stretch of what Ranked returns.
-func (t *Tx) RankedFrom(arena string, offset, limit int) ([]Entry, error) {
+// RankedFrom returns a stretch of the submissions of an arena by score; of equal
+// ones those of seated come first, in its order, then the others by admission.
+// Those without a score come last.
+func (t *Tx) RankedFrom(arena string, seated []string, offset, limit int) ([]Entry, error) {
+	args, sits := []any{arena, limit, offset}, ""
+	for i, id := range seated {
+		args = append(args, id)
+		sits += fmt.Sprintf(" WHEN $%d THEN %d", len(args), i)
+	}
+	if sits != "" {
+		sits = fmt.Sprintf(" CASE id%s ELSE %d END,", sits, len(seated))
+	}
 	return many(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE arena = $1
-		ORDER BY CASE WHEN score IS NULL THEN 1 ELSE 0 END, score DESC, seq LIMIT $2 OFFSET $3`, arena, limit, offset)
+		ORDER BY CASE WHEN score IS NULL THEN 1 ELSE 0 END, score DESC,`+sits+` seq LIMIT $2 OFFSET $3`, args...)
 }
 
 // ArenaTotals counts an arena.
