@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/internal/plain"
 )
@@ -257,6 +258,51 @@ func parted(a, b *compared) string {
 	return head + then(a) + ", " + then(b) + "."
 }
 
+// versus is a comparison of two submissions on shared tasks: where one of their
+// scores is of some of them only (hidden problems, say), on those alone. Each page
+// that compares two says and counts the same by it.
+type versus struct {
+	score.Paired
+	Own, Theirs map[string]float64 // values of the tasks that are compared
+	Rest        int                // tasks that both have played and no score is of
+	Idle        bool               // none that both have played is of a score
+}
+
+// Which says which tasks are compared.
+func (v versus) Which() string {
+	shared := plain.Count(v.Tasks, "shared task")
+	switch {
+	case v.Idle:
+		return shared + ", none of which the score is of"
+	case v.Rest == 0:
+		return shared
+	}
+	other := plain.Count(v.Rest, "other")
+	if v.Rest == 1 {
+		return shared + " that the score is of (" + other + " that both have played does not count)"
+	}
+	return shared + " that the score is of (" + other + " that both have played do not count)"
+}
+
+// versusOf compares x with y, whose values are among those given.
+func versusOf(a agon.Arena, x, y *client.Submission, values map[string]map[string]float64) versus {
+	own, theirs := values[x.ID], values[y.ID]
+	all := versus{Paired: score.Compare(own, theirs), Own: own, Theirs: theirs}
+	some := all
+	if of := platform.Counted(a, x.Score, x.Total, own); of != nil {
+		some.Own = of
+	}
+	if of := platform.Counted(a, y.Score, y.Total, theirs); of != nil {
+		some.Theirs = of
+	}
+	if some.Paired = score.Compare(some.Own, some.Theirs); some.Tasks == 0 {
+		all.Idle = all.Tasks > 0
+		return all
+	}
+	some.Rest = all.Tasks - some.Tasks
+	return some
+}
+
 // taskPair is a task that two submissions have played.
 type taskPair struct {
 	Task string
@@ -285,16 +331,20 @@ func (s *server) submissionsBeside(q *request) error {
 	if err != nil {
 		return err
 	}
-	a, b := values[two[0].ID], values[two[1].ID]
-	pairs := pairsOf(a, b)
+	a, err := s.cfg.Platform.Arena(ctx, two[0].Arena)
+	if err != nil {
+		return err
+	}
+	v := versusOf(a.Arena, two[0], two[1], values)
+	pairs := pairsOf(v.Own, v.Theirs)
 	data := struct {
 		base
 		Two     [2]*client.Submission
-		Paired  score.Paired
+		Paired  versus
 		Pairs   []taskPair
 		Flips   [2]int // tasks that only the first, or the second, has full marks on
 		LeftOut int
-	}{base: q.base(two[0].Name+" and "+two[1].Name, two[0].Arena), Two: two, Paired: score.Compare(a, b)}
+	}{base: q.base(two[0].Name+" and "+two[1].Name, two[0].Arena), Two: two, Paired: v}
 	for _, p := range pairs {
 		switch p.Flip {
 		case "a":

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -194,11 +195,15 @@ func (s *server) nextStep(ctx context.Context, q *request, sub client.Submission
 	if err != nil {
 		return nil, err
 	}
-	return nextOf(a.Arena, values[sub.ID], values[champion], runs.Items), nil
+	return nextOf(a.Arena, &sub, values[sub.ID], values[champion], runs.Items), nil
 }
 
 // nextOf reads it from values by task and from runs; nil: there is nothing to say.
-func nextOf(a agon.Arena, own, champion map[string]float64, runs []client.Run) *nextStep {
+// Where a score is of some of the tasks only, nothing is gained on the others.
+func nextOf(a agon.Arena, sub *client.Submission, own, champion map[string]float64, runs []client.Run) *nextStep {
+	if of := platform.Counted(a, sub.Score, sub.Total, own); of != nil {
+		own = of
+	}
 	n := gaps(own, champion)
 	if a.Contest != nil { // its values are ranks of a metric: none is nearly full marks
 		n.Hair = nil

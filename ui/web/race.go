@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,12 +19,12 @@ import (
 
 // raceLane is one challenger that is not decided yet.
 type raceLane struct {
-	ID, Name            string
-	State               string
-	Done, All           int
-	Width               int // of what is played, in percent
-	Score               *float64
-	Better, Worse, Even int // tasks, against the champion
+	ID, Name  string
+	State     string
+	Done, All int
+	Width     int // of what is played, in percent
+	Score     *float64
+	Versus    *versus // against the champion; nil: nothing to compare yet
 }
 
 // racePast is a decision as a race shows it.
@@ -182,14 +183,28 @@ func (s *server) lanes(ctx context.Context, q *request, a *client.Arena) ([]race
 	if err != nil {
 		return nil, err
 	}
+	var champion *client.Submission
+	if a.Champion != nil {
+		if champion, err = s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission); err != nil {
+			return nil, err
+		}
+	}
 	for i, l := range out {
-		if v := values[l.ID]; len(v) > 0 {
-			m, _ := score.MeanSE(score.Values(v))
-			out[i].Score = &m
-			if a.Champion != nil {
-				p := score.Compare(v, values[a.Champion.Submission])
-				out[i].Better, out[i].Worse, out[i].Even = p.Better, p.Worse, p.Equal()
+		own := values[l.ID]
+		if champion != nil {
+			sub := &client.Submission{}
+			sub.ID = l.ID
+			if v := versusOf(a.Arena, sub, champion, values); v.Tasks > 0 {
+				out[i].Versus = &v
+				if v.Rest > 0 { // of what will count
+					own = maps.Clone(own)
+					maps.DeleteFunc(own, func(k string, _ float64) bool { _, ok := v.Theirs[k]; return !ok })
+				}
 			}
+		}
+		if len(own) > 0 {
+			m, _ := score.MeanSE(score.Values(own))
+			out[i].Score = &m
 		}
 	}
 	return out, nil

@@ -69,8 +69,7 @@ type diffView struct {
 	Lines   []diffLine
 	More    bool
 	Shared  float64 // part of this submission's lines that stand in the other, 0..1
-	Paired  *score.Paired
-	Counted bool // of the tasks that both scores are of, where others were played too
+	Paired  *versus // nil: it has not been played
 }
 
 // findingView is a finding; Other is the submission that it is about, with its name.
@@ -172,7 +171,7 @@ func (s *server) submission(q *request) error {
 		if a.Champion != nil {
 			champion = a.Champion.Submission
 		}
-		data.Next = nextOf(a.Arena, values[sub.ID], values[champion], page.Items)
+		data.Next = nextOf(a.Arena, sub, values[sub.ID], values[champion], page.Items)
 	}
 	files, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, sub.ID)
 	if refused := denied(err); refused != nil {
@@ -198,7 +197,8 @@ func (s *server) submission(q *request) error {
 		d.Name = other.Name
 		rows = append(rows, boardRow{Submission: *other, Champion: a.Champion != nil && a.Champion.Submission == o.id})
 		if len(values[sub.ID]) > 0 {
-			d.Paired, d.Counted = paired(a.Arena, sub, other, values)
+			v := versusOf(a.Arena, sub, other, values)
+			d.Paired = &v
 		}
 		theirs, err := s.cfg.Platform.SubmissionFiles(ctx, q.caller, o.id)
 		if denied(err) == nil && err != nil {
@@ -224,17 +224,6 @@ func unpublished(s agon.SubmissionState) string {
 		return fmt.Sprintf("Files of %s submissions are not published.", s)
 	}
 	return "Its files are not public while it is " + string(s) + "."
-}
-
-// paired compares two submissions, where they share some on the tasks that both
-// scores are of (counted), as their tiers do; else on all that both have played.
-func paired(a agon.Arena, x, y *client.Submission, values map[string]map[string]float64) (p *score.Paired, counted bool) {
-	own, theirs := values[x.ID], values[y.ID]
-	c := score.Compare(platform.Counted(a, x.Score, x.Total, own), platform.Counted(a, y.Score, y.Total, theirs))
-	if all := score.Compare(own, theirs); c.Tasks == 0 || c.Tasks == all.Tasks {
-		return &all, false
-	}
-	return &c, true
 }
 
 // submissionID is the id of a submission, as findings name one.

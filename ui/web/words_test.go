@@ -111,11 +111,21 @@ func TestPairedOnWhatCounts(t *testing.T) {
 	x, y := &client.Submission{Score: &knows, Total: &two}, &client.Submission{Score: &leads, Total: &two}
 	x.ID, y.ID = "x", "y"
 	values := map[string]map[string]float64{"x": {"p1": 1, "p2": 1, "h1": 0, "h2": 0}, "y": {"p1": 0, "p2": 0, "h1": 1, "h2": 0}}
-	if p, counted := paired(a, x, y, values); !counted || p.Tasks != 2 || p.Better != 0 || p.Worse != 1 {
-		t.Errorf("paired: %+v %v", p, counted)
+	which := "2 shared tasks that the score is of (2 others that both have played do not count)"
+	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Better != 0 || v.Worse != 1 || v.Which() != which || len(pairsOf(v.Own, v.Theirs)) != 1 {
+		t.Errorf("%+v, %s", v, v.Which())
 	}
-	y.Score = nil
-	if p, counted := paired(a, x, y, values); counted || p.Tasks != 4 {
-		t.Errorf("with one that has no score: %+v %v", p, counted)
+	// One that is still played is compared on what will count.
+	x.Score, x.Total = nil, nil
+	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Worse != 1 || v.Which() != which {
+		t.Errorf("with one that has no score: %+v, %s", v, v.Which())
+	}
+	values["x"] = map[string]float64{"p1": 1, "p2": 1}
+	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Better != 2 || v.Which() != "2 shared tasks, none of which the score is of" {
+		t.Errorf("with one that has played the public ones: %+v, %s", v, v.Which())
+	}
+	y.Score, y.Total = nil, nil
+	if v := versusOf(a, x, y, values); v.Which() != "2 shared tasks" {
+		t.Errorf("without scores: %s", v.Which())
 	}
 }
