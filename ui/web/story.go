@@ -2,10 +2,7 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,45 +10,10 @@ import (
 	"github.com/agon-arena/agon/internal/plain"
 )
 
-// The top of a run's page: what happened in words made of facts, and when, drawn.
+// The top of a run's page: what happened, in words made of facts.
 
 // readStory is how many events of an attempt the top of its page reads.
 const readStory = 1000
-
-// timeline draws an attempt: a lane for each sort of work, over time.
-type timeline struct {
-	W, H  int
-	Lanes []lane
-	Ticks []Tick
-	Cut   bool // the attempt has more events
-}
-
-type lane struct {
-	Name string
-	Y    int
-	Bars []piecework
-}
-
-// piecework is one piece of work on a lane.
-type piecework struct {
-	X, W  int
-	Class string
-	Label string
-	Link  string
-}
-
-// piece is a piece of work before it is drawn.
-type piece struct {
-	lane       int
-	from, to   time.Time
-	class      string
-	cost       agon.Micros
-	attempt    int
-	seq        int64
-	title, run string
-}
-
-var laneNames = []string{"phases", "boxes", "models", "tools", "output"}
 
 // story reads the events of an attempt for the top of its page.
 func (s *server) story(ctx context.Context, q *request, d *runData) error {
@@ -76,7 +38,10 @@ func (s *server) story(ctx context.Context, q *request, d *runData) error {
 			break
 		}
 	}
-	d.Timeline = timelineOf(evs, d.Total > int64(len(evs)))
+	d.Timeline = timelineOf(evs, d.Attempt, q.URL.Query().Get("t"))
+	if d.Timeline != nil {
+		d.Timeline.Cut = d.Total > int64(len(evs))
+	}
 	d.Story, d.Terminal = storyOf(d, evs), terminalOf(evs)
 	a, err := s.cfg.Platform.Arena(ctx, d.Run.Arena)
 	if err != nil {
@@ -84,123 +49,6 @@ func (s *server) story(ctx context.Context, q *request, d *runData) error {
 	}
 	d.Part = s.runPart(ctx, a.Kind, RunView{Run: d.Run, Events: evs})
 	return nil
-}
-
-// pieces turns events into pieces of work.
-func pieces(evs []agon.Event) (out []piece) {
-	open := map[string]time.Time{} // boxes, by role
-	phase, since := "", time.Time{}
-	var phaseAt agon.Event
-	add := func(e agon.Event, lane int, from, to time.Time, class, title string, cost agon.Micros) {
-		out = append(out, piece{lane: lane, from: from, to: to, class: class, title: title, cost: cost, attempt: e.Attempt, seq: e.Seq, run: e.Run})
-	}
-	for _, e := range evs {
-		var d struct {
-			Phase, Action, Role string
-			MS                  int64         `json:"ms"`
-			Receipt             *agon.Receipt `json:"receipt"`
-			Tool                *struct {
-				Tool    string
-				Outcome string
-				Issued  time.Time   `json:"issued_at"`
-				Elapsed int64       `json:"elapsed_ms"`
-				Cost    agon.Micros `json:"cost_micros"`
-			}
-		}
-		_ = json.Unmarshal(e.Data, &d) // what does not parse is drawn at its time
-		switch e.Type {
-		case agon.EventPhase:
-			if phase != "" {
-				add(phaseAt, 0, since, e.At, "p-"+strconv.Itoa(len(out)%2), phase, 0)
-			}
-			phase, since, phaseAt = plain.Line(d.Phase), e.At, e
-		case agon.EventBox:
-			role := plain.Line(d.Role)
-			if d.Action == "start" {
-				open[role] = e.At.Add(-time.Duration(d.MS) * time.Millisecond)
-			} else if from, ok := open[role]; ok {
-				add(e, 1, from, e.At, "l-box", "box "+role, 0)
-				delete(open, role)
-			}
-		case agon.EventModel, agon.EventTool:
-			lane, class := 2, "l-model"
-			if e.Type == agon.EventTool {
-				lane, class = 3, "l-tool"
-			}
-			switch {
-			case d.Receipt != nil && !d.Receipt.Start.IsZero():
-				if d.Receipt.Outcome != "ok" {
-					class = "l-bad"
-				}
-				add(e, lane, d.Receipt.Start, d.Receipt.End, class, plain.Line(d.Receipt.Model), d.Receipt.Cost)
-			case d.Tool != nil && !d.Tool.Issued.IsZero():
-				if d.Tool.Outcome != "ok" {
-					class = "l-bad"
-				}
-				add(e, lane, d.Tool.Issued, d.Tool.Issued.Add(time.Duration(d.Tool.Elapsed)*time.Millisecond), class, plain.Line(d.Tool.Tool), d.Tool.Cost)
-			default:
-				add(e, lane, e.At, e.At, class, strings.ReplaceAll(e.Type, "_", " "), 0)
-			}
-		case agon.EventOutput:
-			add(e, 4, e.At, e.At, "l-out", "output", 0)
-		case agon.EventRefused:
-			add(e, 3, e.At, e.At, "l-bad", "refused", 0)
-		}
-	}
-	return out
-}
-
-const (
-	timelineW, timelineLeft = 1000, 70
-	laneH                   = 22
-)
-
-// timelineOf draws the pieces of an attempt; nil where there is nothing to see.
-func timelineOf(evs []agon.Event, cut bool) *timeline {
-	list := pieces(evs)
-	if len(list) < 2 {
-		return nil
-	}
-	from, to := list[0].from, list[0].to
-	for _, p := range list {
-		if p.from.Before(from) {
-			from = p.from
-		}
-		if p.to.After(to) {
-			to = p.to
-		}
-	}
-	whole := to.Sub(from)
-	if whole <= 0 {
-		return nil
-	}
-	t := &timeline{W: timelineW, Cut: cut}
-	px := func(at time.Time) int {
-		return timelineLeft + int(math.Round(float64(at.Sub(from))/float64(whole)*(timelineW-timelineLeft-10)))
-	}
-	for i, name := range laneNames {
-		l := lane{Name: name, Y: len(t.Lanes) * laneH}
-		for _, p := range list {
-			if p.lane != i {
-				continue
-			}
-			x := px(p.from)
-			label := p.title + ", " + showMS(p.to.Sub(p.from).Milliseconds())
-			if p.cost > 0 {
-				label += ", " + usd(p.cost)
-			}
-			l.Bars = append(l.Bars, piecework{X: x, W: max(2, px(p.to)-x), Class: p.class, Label: label, Link: fmt.Sprintf("?attempt=%d&step=%d#s%d.%d", p.attempt, p.seq, p.attempt, p.seq)})
-		}
-		if len(l.Bars) > 0 {
-			t.Lanes = append(t.Lanes, l)
-		}
-	}
-	t.H = len(t.Lanes)*laneH + 18
-	step := nice(whole.Seconds(), 8)
-	for v := 0.0; v <= whole.Seconds(); v += step {
-		t.Ticks = append(t.Ticks, Tick{px(from.Add(time.Duration(v * float64(time.Second)))), trim(v) + " s"})
-	}
-	return t
 }
 
 // storyOf says in words what happened in an attempt.

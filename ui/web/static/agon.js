@@ -187,6 +187,68 @@
   }
   matrices(document);
 
+  // A timeline: links narrow what it shows without loading the page anew; dragging
+  // over it picks a part, a double click leads back to the whole.
+  const line = () => document.getElementById("timeline");
+  const hint = (f) => { const h = f && f.querySelector(".drag"); if (h) h.textContent = " · or drag over a part; double click for the whole"; };
+  async function zoom(href) {
+    const at = new URL(href, location.href);
+    try {
+      const r = await fetch(at, { headers: { Accept: "text/html" } });
+      const next = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("timeline");
+      if (!r.ok || !next) throw new Error(r.status);
+      line().replaceWith(next);
+      history.replaceState(null, "", at);
+      hint(next);
+    } catch { location.assign(at); }
+  }
+  hint(line());
+  let picking = null, picked = false;
+  document.addEventListener("click", (e) => {
+    const a = e.target.closest("#timeline a");
+    if (!a || e.ctrlKey || e.metaKey || e.shiftKey) return;
+    if (picked) { picked = false; e.preventDefault(); return; }
+    const to = a.getAttribute("href");
+    if (to.endsWith("#timeline")) { e.preventDefault(); zoom(to); }
+  });
+  document.addEventListener("dragstart", (e) => { if (e.target.closest("#timeline svg")) e.preventDefault(); });
+  document.addEventListener("pointerdown", (e) => {
+    const svg = e.target.closest("#timeline svg");
+    if (!svg || e.button !== 0) return;
+    picked = false;
+    const box = svg.getBoundingClientRect(), d = svg.dataset, unit = svg.viewBox.baseVal.width / box.width;
+    const unitAt = (x) => Math.min(+d.right, Math.max(+d.left, (x - box.left) * unit));
+    picking = { svg, d, unitAt, from: unitAt(e.clientX), to: unitAt(e.clientX), x: e.clientX, rect: null };
+  });
+  document.addEventListener("pointermove", (e) => {
+    if (!picking || Math.abs(e.clientX - picking.x) < 5 && !picking.rect) return;
+    const p = picking;
+    if (!p.rect) {
+      p.rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      p.rect.setAttribute("class", "pick");
+      p.rect.setAttribute("y", 0);
+      p.rect.setAttribute("height", p.svg.viewBox.baseVal.height);
+      p.svg.append(p.rect);
+    }
+    p.to = p.unitAt(e.clientX);
+    p.rect.setAttribute("x", Math.min(p.from, p.to));
+    p.rect.setAttribute("width", Math.abs(p.to - p.from));
+  });
+  document.addEventListener("pointerup", () => {
+    const p = picking;
+    picking = null;
+    if (!p || !p.rect) return;
+    p.rect.remove();
+    picked = true;
+    const ms = (u) => Math.round(+p.d.from + (u - p.d.left) / (p.d.right - p.d.left) * (p.d.to - p.d.from));
+    const from = ms(Math.min(p.from, p.to)), to = ms(Math.max(p.from, p.to));
+    if (to - from >= 2) zoom(`?attempt=${p.d.attempt}&t=${from}-${to}#timeline`);
+  });
+  document.addEventListener("dblclick", (e) => {
+    const svg = e.target.closest("#timeline svg");
+    if (svg && !e.target.closest("a")) zoom(`?attempt=${svg.dataset.attempt}#timeline`);
+  });
+
   // What was printed can be played again as it came; long pauses are cut short.
   for (const f of document.querySelectorAll("figure[data-cast]")) {
     const pre = f.querySelector("pre"), whole = pre.textContent;
