@@ -131,13 +131,19 @@ func (s *server) steps(ctx context.Context, q *request, d *runData) error {
 	} else if v.Get("page") == "" && !d.Run.State.Final() {
 		d.Page = d.Pages // someone who watches wants the end
 	}
-	evs, err := s.cfg.Platform.Events(ctx, q.caller, id, d.Attempt, int64(d.Page-1)*stepsPage, stepsPage)
+	// The page before is read as well: the first call of this one goes on from its last.
+	from := int64(d.Page-1) * stepsPage
+	evs, err := s.cfg.Platform.Events(ctx, q.caller, id, d.Attempt, max(0, from-stepsPage), int(from-max(0, from-stepsPage))+stepsPage)
 	if err != nil {
 		return err
 	}
+	var t talk
 	for _, e := range evs {
-		if e.Attempt == d.Attempt {
-			d.Steps = append(d.Steps, stepOf(e, maxBlock))
+		if e.Attempt != d.Attempt {
+			continue
+		}
+		if st := t.step(e, maxBlock); e.Seq > from {
+			d.Steps = append(d.Steps, st)
 			d.LastSeen = fmt.Sprintf("%d.%d", e.Attempt, e.Seq)
 		}
 	}

@@ -38,7 +38,8 @@ type Block struct {
 	Text   string
 	Agent  bool
 	Folded bool
-	More   bool // the rest is on the event's own page
+	More   bool       // the rest is on the event's own page
+	Diff   []diffLine // instead of Text: lines by which it differs from an earlier one
 }
 
 // event data as far as the viewer reads it; unknown fields are skipped.
@@ -94,8 +95,8 @@ func (s Step) Slim() bool {
 	return !slices.ContainsFunc(s.Blocks, func(b Block) bool { return !b.Folded })
 }
 
-// stepOf makes a step of an event. limit bounds each block.
-func stepOf(e agon.Event, limit int) Step {
+// step makes a step of an event. limit bounds each block.
+func (t *talk) step(e agon.Event, limit int) Step {
 	s := Step{
 		Cursor: fmt.Sprintf("%d.%d", e.Attempt, e.Seq), Seq: e.Seq, Attempt: e.Attempt, Run: e.Run, At: e.At, Task: plain.Line(e.Task), Type: e.Type,
 		Title: strings.ReplaceAll(plain.Line(e.Type), "_", " "), Icon: "note",
@@ -107,7 +108,7 @@ func stepOf(e agon.Event, limit int) Step {
 	b := blocks{limit: limit}
 	switch e.Type {
 	case agon.EventModel:
-		s.model(e.Data, &b)
+		s.model(e.Data, t, &b)
 	case agon.EventTool:
 		s.tool(e.Data, &b)
 	case agon.EventOutput:
@@ -164,7 +165,7 @@ func (s *Step) receipt(r agon.Receipt) {
 	s.Facts = append(s.Facts, "receipt "+plain.Line(r.ID))
 }
 
-func (s *Step) model(data json.RawMessage, b *blocks) {
+func (s *Step) model(data json.RawMessage, t *talk, b *blocks) {
 	var d modelData
 	if json.Unmarshal(data, &d) != nil {
 		b.add("", string(data), true)
@@ -172,14 +173,14 @@ func (s *Step) model(data json.RawMessage, b *blocks) {
 	}
 	s.Icon, s.Title = "model", "model call: "+plain.Line(d.Receipt.Model)
 	s.receipt(d.Receipt)
-	fresh, before := lastMessages(d.Request.body())
+	fresh, before := t.fresh(s, d.Request.body(), b)
 	if before > 0 {
 		s.Facts = append(s.Facts, plain.Count(before, "earlier message")+" folded")
 	}
 	for _, m := range fresh {
 		b.agent(m.Role, m.text(), m.Role == "system")
 	}
-	if len(fresh) == 0 {
+	if len(fresh)+before == 0 {
 		b.agent("request", d.Request.body(), true)
 	}
 	b.agent("reasoning", d.Message.Reasoning, true)
@@ -276,50 +277,4 @@ func indent(b []byte) string {
 		return string(b)
 	}
 	return out.String()
-}
-
-// chatMessage is one message of a request as clients write it.
-type chatMessage struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
-}
-
-func (m chatMessage) text() string {
-	var s string
-	if json.Unmarshal(m.Content, &s) == nil {
-		return s
-	}
-	var parts []struct {
-		Text string `json:"text"`
-	}
-	if json.Unmarshal(m.Content, &parts) == nil {
-		var b strings.Builder
-		for _, p := range parts {
-			b.WriteString(p.Text)
-		}
-		return b.String()
-	}
-	return string(m.Content)
-}
-
-// lastMessages returns what a request adds to the conversation: everything
-// after the model's last word. before counts the rest, which other steps show.
-func lastMessages(body string) (fresh []chatMessage, before int) {
-	var q struct {
-		Messages []chatMessage `json:"messages"`
-		Input    []chatMessage `json:"input"`
-	}
-	if json.Unmarshal([]byte(body), &q) != nil {
-		return nil, 0
-	}
-	list := q.Messages
-	if len(list) == 0 {
-		list = q.Input
-	}
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Role == "assistant" {
-			return list[i+1:], i + 1
-		}
-	}
-	return list, 0
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind/kindtest"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/engine/store/teststore"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 const (
@@ -470,8 +471,11 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, typ string, data []byte) {
 		var b bytes.Buffer
-		if err := p["run"].ExecuteTemplate(&b, "step", stepOf(agon.Event{Run: "r", Attempt: 1, Seq: 1, Type: typ, Task: string(data), Data: data}, maxBlock)); err != nil {
-			t.Fatal(err)
+		says := talk{calls: []said{{task: plain.Line(string(data)), parts: []string{"user\nbefore\n"}}}}
+		for range 2 { // the second time, the same was said before
+			if err := p["run"].ExecuteTemplate(&b, "step", says.step(agon.Event{Run: "r", Attempt: 1, Seq: 1, Type: typ, Task: string(data), Data: data}, maxBlock)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if strings.ContainsAny(b.String(), "\x1b\x00\u202e") {
 			t.Fatalf("%q", b.String())
