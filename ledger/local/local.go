@@ -66,6 +66,8 @@ type Ledger struct {
 	// newest is the highest block that was told or written. It keeps Block from
 	// falling when the clock is set back. On a stepped ledger it is the clock.
 	newest  atomic.Uint64
+	clock   sync.Mutex // guards the steps of newest by the clock, and held
+	held    int        // while it is above 0 no block passes
 	entropy []byte // of hashes of blocks
 	drand   timelock.Key
 
@@ -248,14 +250,27 @@ func (l *Ledger) block() uint64 {
 	if d := l.now().Sub(l.genesis); d > 0 {
 		at = uint64(d / l.blockTime)
 	}
-	for {
-		newest := l.newest.Load()
-		if at <= newest {
-			return newest
-		}
-		if l.newest.CompareAndSwap(newest, at) {
-			return at
-		}
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	newest := l.newest.Load()
+	if l.held > 0 || at <= newest {
+		return newest
+	}
+	l.newest.Store(at)
+	return at
+}
+
+// Hold keeps a ledger with a clock in its block until release is called, once: what is
+// done meanwhile is in one block. The blocks that the clock has passed follow then.
+func (l *Ledger) Hold() (release func()) {
+	l.block()
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	l.held++
+	return func() {
+		l.clock.Lock()
+		defer l.clock.Unlock()
+		l.held--
 	}
 }
 

@@ -51,6 +51,12 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 			return hash, 0, &rpcError{Code: 1013, Message: "Transaction is already imported"}
 		}
 	}
+	s.sealing.Lock() // its block is not over before it is written down there
+	defer s.sealing.Unlock()
+	// A state that counts the extrinsic and does not have what it did would be the block before.
+	if l, ok := s.cfg.Ledger.(Holder); ok {
+		defer l.Hold()()
+	}
 	fresh, err := s.useNonce(ctx, x)
 	if err != nil {
 		return hash, 0, err
@@ -58,8 +64,6 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if !fresh {
 		return hash, 0, invalid("Transaction is outdated")
 	}
-	s.sealing.Lock() // its block is not over before it is written down there
-	defer s.sealing.Unlock()
 	events, err := s.apply(ctx, auth.EncodeSS58(x.Signer), v)
 	failure, err := s.dispatchError(err)
 	if err != nil {
@@ -71,6 +75,9 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	s.record(ctx, number, raw, events, failure)
 	return hash, number, nil
 }
+
+// Holder is a Ledger that can be kept in its block.
+type Holder interface{ Hold() (release func()) }
 
 // check is what a pool checks: nonce, signature and what it binds to.
 func (s *Server) check(ctx context.Context, x *scale.Extrinsic, newest uint64) error {
