@@ -131,6 +131,34 @@ call("query_subtensor", lambda: s.query_subtensor("Tempo", params=[NETUID]))
 call("get_stake_add_fee", lambda: s.get_stake_add_fee(bt.Balance.from_tao(1), NETUID, *([COLD, HOT] if OLD else [])))
 call("get_transfer_fee", lambda: s.get_transfer_fee(val, COLD, bt.Balance.from_tao(1)))
 
+# Another key acts for a coldkey: its stake, and not its money; at once, or announced before.
+if not OLD:
+    from bittensor.core.extrinsics.pallets import Balances, SubtensorModule
+
+    REAL, ACTS = COLD, poor.coldkeypub.ss58_address
+    more = lambda: SubtensorModule(s).add_stake(netuid=NETUID, hotkey=HOT, amount_staked=10**9)
+    away = lambda: Balances(s).transfer_keep_alive(dest=ACTS, value=10**9)
+    stake = lambda: s.get_stake(COLD, HOT, NETUID).tao
+    call("add_proxy", lambda: s.add_proxy(val, ACTS, "Staking", 0), done)
+    call("get_proxies_for_real_account", lambda: s.get_proxies_for_real_account(REAL), lambda v: [(p.delegate, p.proxy_type, p.delay) for p in v[0]] == [(ACTS, "Staking", 0)] and v[1].tao == 0.093)
+    call("get_proxies", lambda: s.get_proxies(), lambda v: list(v) == [REAL])
+    call("get_proxy_constants", lambda: s.get_proxy_constants(), lambda v: v.MaxProxies == 20 and int(v.ProxyDepositBase) == 60_000_000)
+    before = stake()
+    call("proxy", lambda: s.proxy(poor, REAL, "Staking", more()), done)
+    call("stake after it", stake, lambda v: v > before)
+    had = s.get_balance(ACTS).tao
+    call("proxy of another kind of call", lambda: s.proxy(poor, REAL, None, away()) and s.get_balance(ACTS).tao, lambda v: v <= had)
+    call("remove_proxy", lambda: s.remove_proxy(val, ACTS, "Staking", 0), done)
+    call("proxy that is gone", lambda: s.proxy(poor, REAL, None, more()), lambda v: not done(v) and "proxy" in str(v).lower())
+    call("add_proxy with a delay", lambda: s.add_proxy(val, ACTS, "Transfer", 2), done)
+    late = away()
+    call("announce_proxy", lambda: s.announce_proxy(poor, REAL, "0x" + late.call_hash.hex()), done)
+    call("get_proxy_announcement", lambda: s.get_proxy_announcement(ACTS), lambda v: len(v) == 1 and v[0].real == REAL)
+    s.wait_for_block(s.get_current_block() + 3)
+    call("proxy_announced", lambda: s.proxy_announced(poor, ACTS, REAL, "Transfer", late), done)
+    call("announcements after it", lambda: s.get_proxy_announcement(ACTS), lambda v: v == [])
+    call("remove_proxies", lambda: s.remove_proxies(val), done)
+
 # A commitment for round 1000 of drand, of which the ledger gets the signature: no
 # network is needed. Only the round is not the SDK's choice.
 import bittensor.core.subtensor as sdk

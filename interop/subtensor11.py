@@ -25,6 +25,7 @@ class Keys:
 
 
 val, owner = Keys("//Bob", "//Bob//hot"), Keys("//owner-cold", "//owner")
+OWN_COLD = owner.coldkey.ss58_address
 HOT, COLD, OWN = val.hotkey.ss58_address, val.coldkey.ss58_address, owner.hotkey.ss58_address
 
 
@@ -81,8 +82,14 @@ async def main():
     await call("Transfer", lambda: c.execute(I.Transfer(dest_ss58=owner.coldkey.ss58_address, amount_tao=1), val), done)
     await call("SetWeights", lambda: c.execute(I.SetWeights(netuid=1, uids=[0, 1], weights=[0.25, 0.75]), owner), done)
     await call("SetWeights, committed", lambda: c.execute(I.SetWeights(netuid=2, uids=[0, 1], weights=[0.25, 0.75]), owner), done)
+    # A batch is made whole or not at all; another key acts for a coldkey.
+    two = lambda a, b: I.Batch(intents=[I.Transfer(dest_ss58=owner.coldkey.ss58_address, amount_tao=x) for x in (a, b)])
+    await call("Batch", lambda: c.execute(two(1, 2), val), done)
+    await call("AddProxy", lambda: c.execute(I.AddProxy(delegate_ss58=OWN_COLD, proxy_type="Transfer"), val), done)
+    await call("Transfer by a proxy", lambda: c.execute(I.Transfer(dest_ss58=OWN_COLD, amount_tao=1), owner, proxy_for=COLD, proxy_type="Transfer"), done)
+    await call("RemoveProxy", lambda: c.execute(I.RemoveProxy(delegate_ss58=OWN_COLD, proxy_type="Transfer"), val), done)
     reads = {
-        "balance": (lambda: c.balances.get(COLD), lambda v: v.tao >= 989), "existential_deposit": (c.balances.existential_deposit, lambda v: v.rao == 500),
+        "balance": (lambda: c.balances.get(COLD), lambda v: v.tao >= 984), "existential_deposit": (c.balances.existential_deposit, lambda v: v.rao == 500),
         "block_time": (c.chain.block_time, lambda v: float(v) == 0.25), "timestamp": (c.chain.timestamp, None), "is_fast_blocks": (c.chain.is_fast_blocks, lambda v: v is True),
         "subnets": (c.subnets.all, None), "burn": (lambda: c.subnets.burn(1), None), "commit_reveal_enabled": (lambda: c.subnets.commit_reveal_enabled(2), lambda v: v is True),
         "info": (lambda: c.subnets.info(1), None), "metagraph": (lambda: c.subnets.metagraph(1), lambda v: v.netuid == 1 and len(v.neurons) == 2), "subnet": (lambda: c.subnets.subnet(1), None),

@@ -89,7 +89,7 @@ func calls(t *testing.T, least int, python string, args ...string) {
 }
 
 // TestSubtensor lets the SDK of version 10 make the calls of the field's validators and miners.
-func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 84) }
+func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 100) }
 
 // TestSubtensor9 lets the SDK of version 9.12 make the same calls.
 func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72) }
@@ -151,7 +151,7 @@ func TestSubtensor11(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	calls(t, 40, interoptest.Python(t, "sdk11"), "subtensor11.py", url, srv.URL, self.SS58())
+	calls(t, 46, interoptest.Python(t, "sdk11"), "subtensor11.py", url, srv.URL, self.SS58())
 	// What the SDK sealed is for the ledger to open, with the owner's weights.
 	waiting, err := l.Timelocked(t.Context(), 2)
 	if err != nil || len(waiting) != 1 || waiting[0].Hotkey != owner || waiting[0].RevealRound <= timelock.RoundAt(time.Now().Add(-time.Minute)) || timelock.Check(waiting[0].Data) != nil {

@@ -91,5 +91,14 @@ var (
 	ErrChildTake              = &Error{"InvalidChildkeyTake", "the take is over the most"}
 	ErrChildTakeTooFast       = &Error{"TxChildkeyTakeRateLimitExceeded", "the take was changed too recently to rise"}
 	ErrInvalidSubnets         = &Error{"InvalidSubnetNumber", "a claim names one to five subnets"}
+	ErrCallFiltered           = &Error{"CallFiltered", "the proxy may not make this call"}
+	ErrInsufficientBalance    = &Error{"InsufficientBalance", "the account's balance does not cover the deposit"}
+	ErrNotProxy               = &Error{"NotProxy", "the signer is not such a proxy of the account"}
+	ErrNoSelfProxy            = &Error{"NoSelfProxy", "an account is not its own proxy"}
+	ErrProxyDuplicate         = &Error{"Duplicate", "the account has this proxy already"}
+	ErrProxyNotFound          = &Error{"NotFound", "there is no such proxy or announcement"}
+	ErrProxyTooMany           = &Error{"TooMany", "there are too many proxies or announcements"}
+	ErrProxyPermission        = &Error{"NoPermission", "the proxy may not change that"}
+	ErrUnannounced            = &Error{"Unannounced", "the call has to be announced first, for as long as the proxy's delay"}
 	ErrCommitmentFieldInvalid = &Error{"InvalidCommitmentField", "field does not fit its form"}
 )

@@ -40,6 +40,7 @@ const (
 	callChildTake    = "set_childkey_take"
 	callClaimRoot    = "root_claim"
 	callRootKind     = "set_root_claim_type"
+	callProxy        = "proxies"
 )
 
 // extrinsic is one change, as it stands in the log. Each call uses some of the fields.
@@ -67,6 +68,7 @@ type extrinsic struct {
 	Graph   *ledger.Metagraph       `json:"metagraph,omitempty"`
 
 	Order    *ledger.StakeOrder `json:"order,omitempty"`
+	Proxy    *ledger.ProxyOrder `json:"proxy,omitempty"`
 	Children []ledger.Child     `json:"children,omitempty"`
 
 	Mechanism uint8    `json:"mechanism,omitempty"`
@@ -142,6 +144,8 @@ func (s *state) apply(x *extrinsic) (uid uint16, err error) {
 		return 0, s.claimRoot(x)
 	case callRootKind:
 		return 0, s.setRootKind(x)
+	case callProxy:
+		return 0, s.delegate(x.Proxy)
 	}
 	return 0, fmt.Errorf("unknown call %q", x.Call)
 }

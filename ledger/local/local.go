@@ -68,7 +68,7 @@ type Ledger struct {
 	newest  atomic.Uint64
 	clock   sync.Mutex // guards the steps of newest by the clock, and held
 	held    int        // while it is above 0 no block passes
-	entropy []byte // of hashes of blocks
+	entropy []byte     // of hashes of blocks
 	drand   timelock.Key
 
 	jobs    chan *job     // to the writer, which Open starts and Close stops
@@ -89,6 +89,7 @@ type Ledger struct {
 	frozen   []*Ledger // decoded from past
 	keep     uint64    // set by Open
 	changed  []uint64  // blocks in which the state changed, ascending
+	draft    *draft    // set by Together: this is a copy, and nothing here is on disk
 }
 
 var _ ledger.Full = (*Ledger)(nil)

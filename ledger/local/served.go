@@ -55,6 +55,11 @@ type Served struct {
 
 var _ ledger.Full = (*Served)(nil)
 
+// Together is the ledger's, with the same mode.
+func (s *Served) Together(ctx context.Context, f func(ledger.Full) error) error {
+	return s.together(ctx, func(l *Ledger) error { return f(&Served{Ledger: l, Mode: s.Mode, Operator: s.Operator}) })
+}
+
 // Register implements ledger.Writer for protocols in which the coldkey signs.
 func (s *Served) Register(ctx context.Context, netuid uint16, hotkey, coldkey string) (uint16, error) {
 	return s.RegisterSigned(ctx, netuid, hotkey, coldkey, coldkey)

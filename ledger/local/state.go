@@ -29,6 +29,9 @@ type state struct {
 	Takes map[string]uint16 `json:"takes,omitempty"`
 	// Root is the root network; nil until a subnet has a pool.
 	Root *rootBook `json:"root,omitempty"`
+	// Proxies are by account, Announced by delegate.
+	Proxies   map[string]ledger.ProxyList        `json:"proxies,omitempty"`
+	Announced map[string]ledger.AnnouncementList `json:"announced,omitempty"`
 
 	order []uint16 // keys of Subnets, ascending
 	ran   []uint64 // blocks that changed by themselves since somebody looked: epochs ran, claims were made

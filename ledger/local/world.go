@@ -30,6 +30,12 @@ func (s *state) world() *ledger.World {
 	for _, b := range s.Balances {
 		w.TotalIssued = addRao(w.TotalIssued, b)
 	}
+	for _, p := range s.Proxies {
+		w.TotalIssued = addRao(w.TotalIssued, p.Deposit)
+	}
+	for _, a := range s.Announced {
+		w.TotalIssued = addRao(w.TotalIssued, a.Deposit)
+	}
 	for _, netuid := range s.order {
 		sub := s.Subnets[netuid]
 		w.Positions = s.positions(w.Positions, netuid, &sub.stakeBook)

@@ -23,7 +23,9 @@ type job struct {
 	until int64 // ms: when the nonce may be forgotten
 	step  uint64
 	told  *ledger.Told
-	done  chan outcome // takes one outcome
+	// together changes a copy of the ledger, which becomes the ledger if it returns nil.
+	together func(*Ledger) error
+	done     chan outcome // takes one outcome
 }
 
 type outcome struct {
@@ -37,6 +39,9 @@ type outcome struct {
 // submit hands j to the writer and waits for what became of it. A context that
 // ends while the writer has the job does not end the wait: the answer comes, and is true.
 func (l *Ledger) submit(ctx context.Context, j *job) outcome {
+	if l.draft != nil {
+		return l.drafted(ctx, j)
+	}
 	j.ctx, j.done = ctx, make(chan outcome, 1)
 	select {
 	case <-ctx.Done():
@@ -205,28 +210,51 @@ func (l *Ledger) applyBatch(ctx context.Context, tx *sql.Tx, batch []*job, out [
 			}
 			changed = changed || o.fresh
 		default:
-			// What is applied is what the log will say, not what the caller holds.
-			var x extrinsic
-			if o.err = json.Unmarshal(j.body, &x); o.err != nil {
-				continue
+			var made []logged
+			if j.together != nil {
+				made, o.err = l.takeOver(j.together)
+			} else {
+				*o, made = l.state.applyBody(j.body)
 			}
-			o.block = l.state.Block
-			if o.uid, o.err = l.state.apply(&x); o.err != nil {
-				if errors.Is(o.err, errUnchanged) {
-					o.err = nil
+			for _, x := range made {
+				l.seq++
+				changed, l.dirty = true, true
+				if _, err := insert.ExecContext(ctx, l.seq, int64(l.state.Block), x.call, x.netuid, x.hotkey, x.body); err != nil {
+					return false, fmt.Errorf("store extrinsic: %w", err)
 				}
-				continue
 			}
-			o.swaps = l.state.swapped
-			l.seq++
-			changed, l.dirty = true, true
-			l.note(o.block)
-			if _, err := insert.ExecContext(ctx, l.seq, int64(o.block), x.Call, x.Netuid, x.Hotkey, j.body); err != nil {
-				return false, fmt.Errorf("store extrinsic: %w", err)
+			if len(made) > 0 {
+				l.note(l.state.Block)
 			}
 		}
 	}
 	return changed, nil
+}
+
+// logged is an extrinsic that was applied, as the log has it.
+type logged struct {
+	call   string
+	netuid uint16
+	hotkey string
+	body   []byte
+}
+
+// applyBody applies an extrinsic as the log will say it, not as its caller holds it. One
+// that changed nothing leaves nothing for the log.
+func (s *state) applyBody(body []byte) (o outcome, made []logged) {
+	var x extrinsic
+	if o.err = json.Unmarshal(body, &x); o.err != nil {
+		return o, nil
+	}
+	o.block = s.Block
+	if o.uid, o.err = s.apply(&x); o.err != nil {
+		if errors.Is(o.err, errUnchanged) {
+			o.err = nil
+		}
+		return o, nil
+	}
+	o.swaps = s.swapped
+	return o, []logged{{x.Call, x.Netuid, x.Hotkey, body}}
 }
 
 // insertNonce records a nonce once, and drops expired ones now and then.

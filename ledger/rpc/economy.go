@@ -21,7 +21,7 @@ type Economy interface {
 
 // hasAlpha says whether stake on a subnet is moved by orders.
 func (s *Server) hasAlpha(ctx context.Context, netuid uint16) (bool, error) {
-	all, err := s.cfg.Ledger.Subnets(ctx)
+	all, err := s.of(ctx).Subnets(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -29,7 +29,7 @@ func (s *Server) hasAlpha(ctx context.Context, netuid uint16) (bool, error) {
 		if netuid != ledger.Root && n != netuid {
 			continue
 		}
-		m, err := s.cfg.Ledger.Metagraph(ctx, n)
+		m, err := s.of(ctx).Metagraph(ctx, n)
 		if err != nil || m.Pool != nil {
 			return err == nil, err
 		}
@@ -61,7 +61,7 @@ func limitIn(v any) *uint64 {
 
 // applyEconomy makes a change of stake with a pool, of children, or of claims. known is false for other calls.
 func (s *Server) applyEconomy(ctx context.Context, signer, call string, a scale.Map) (events []any, known bool, err error) {
-	l, ok := s.cfg.Ledger.(Economy)
+	l, ok := s.of(ctx).(Economy)
 	if !ok {
 		return nil, false, nil
 	}
@@ -108,7 +108,15 @@ func (s *Server) applyEconomy(ctx context.Context, signer, call string, a scale.
 			return nil, err != nil, err
 		}
 	}
-	events, err = s.ordered(ctx, l, call, o)
+	if call != "add_stake_burn" {
+		events, err = s.ordered(ctx, l, call, o)
+		return events, true, err
+	}
+	err = s.together(ctx, func(ctx context.Context) error {
+		l, _ := s.of(ctx).(Economy)
+		events, err = s.ordered(ctx, l, call, o)
+		return err
+	})
 	return events, true, err
 }
 

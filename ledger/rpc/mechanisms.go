@@ -82,7 +82,7 @@ func (r *reading) ofMechanism(name string, keys []any) (any, error) {
 
 // applyMechanism makes a change of weights on a mechanism after the first. known is false for other calls.
 func (s *Server) applyMechanism(ctx context.Context, signer, call string, a scale.Map) (events []any, known bool, err error) {
-	l, ok := s.cfg.Ledger.(Mechanisms)
+	l, ok := s.of(ctx).(Mechanisms)
 	n, _ := a["netuid"].(uint64)
 	id, _ := a["mecid"].(uint64)
 	if !ok || id > 15 {
@@ -96,7 +96,7 @@ func (s *Server) applyMechanism(ctx context.Context, signer, call string, a scal
 		if err := l.SetMechanismWeights(ctx, netuid, mechanism, signer, ledger.Weights{UIDs: words(a["dests"]), Values: words(a["weights"]), VersionKey: version}); err != nil {
 			return nil, true, err
 		}
-		m, err := s.cfg.Ledger.Metagraph(ctx, netuid)
+		m, err := s.of(ctx).Metagraph(ctx, netuid)
 		if err != nil {
 			return nil, true, err
 		}
@@ -125,7 +125,7 @@ func (s *Server) applyMechanism(ctx context.Context, signer, call string, a scal
 
 // applySplit divides a subnet's emission over its mechanisms, for its owner.
 func (s *Server) applySplit(ctx context.Context, signer string, a scale.Map) error {
-	l, ok := s.cfg.Ledger.(Mechanisms)
+	l, ok := s.of(ctx).(Mechanisms)
 	if !ok {
 		return ledger.ErrBadOrigin.With("the embedded ledger has no such call")
 	}

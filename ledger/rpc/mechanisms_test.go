@@ -17,7 +17,7 @@ func TestMechanismItems(t *testing.T) {
 	do := func(call string, args scale.Map) error {
 		t.Helper()
 		v := scale.Value{Name: "SubtensorModule", Of: scale.Value{Name: call, Of: args}}
-		events, err := s.apply(ctx, owner, v)
+		events, err := s.apply(ctx, caller{signer: owner}, v)
 		for _, e := range events {
 			if _, err := scale.Encode(nil, s.meta.EventType, e); err != nil {
 				t.Errorf("%s: event: %v", call, err)

@@ -19,7 +19,7 @@ type Owned interface {
 
 // applyOwner makes a change that an owner signs. known is false for other calls.
 func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a scale.Map) (events []any, known bool, err error) {
-	l, ok := s.cfg.Ledger.(Owned)
+	l, ok := s.of(ctx).(Owned)
 	if !ok {
 		return nil, false, nil
 	}
@@ -51,10 +51,13 @@ func (s *Server) applyOwner(ctx context.Context, signer, pallet, call string, a 
 		if low > high {
 			return nil, true, ledger.ErrInvalidValue
 		}
-		if err := l.SetRule(ctx, netuid, signer, "alpha_low", int64(low)); err != nil {
-			return nil, true, err
-		}
-		return nil, true, l.SetRule(ctx, netuid, signer, "alpha_high", int64(high))
+		return nil, true, s.together(ctx, func(ctx context.Context) error {
+			l, _ := s.of(ctx).(Owned)
+			if err := l.SetRule(ctx, netuid, signer, "alpha_low", int64(low)); err != nil {
+				return err
+			}
+			return l.SetRule(ctx, netuid, signer, "alpha_high", int64(high))
+		})
 	}
 	name, rule, ok := ledger.RuleOf(pallet, call)
 	if !ok {

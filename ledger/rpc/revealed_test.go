@@ -43,7 +43,7 @@ func TestRevealedCommitments(t *testing.T) {
 	commit := func(name string, fields ...any) {
 		t.Helper()
 		call := scale.Value{Name: "Commitments", Of: scale.Value{Name: "set_commitment", Of: scale.Map{"netuid": uint64(1), "info": scale.Map{"fields": fields}}}}
-		if _, err := s.apply(ctx, ledgertest.Key(t, name), call); err != nil {
+		if _, err := s.apply(ctx, caller{signer: ledgertest.Key(t, name)}, call); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,6 +25,7 @@ type reading struct {
 	whole    *ledger.World // read once, by economy
 	bondRows map[uint16][]ledger.WeightRow
 	held     map[string]ledger.Holdings
+	acts     *ledger.Delegations
 }
 
 func (s *Server) reading(ctx context.Context, block uint64) (*reading, error) {
@@ -183,6 +184,8 @@ func (r *reading) value(item string, keys []any) (any, error) {
 		return sum, nil
 	case "SubtensorModule.TotalHotkeyAlpha":
 		return r.stakedOn(keys)
+	case "Proxy.Proxies", "Proxy.Announcements":
+		return r.proxied(item, keys)
 	}
 	if v, ok, err := r.world(item, keys); ok || err != nil {
 		return v, err
@@ -212,35 +215,6 @@ func orEmpty(s []any) []any {
 		return []any{}
 	}
 	return s
-}
-
-func (r *reading) account(key any) (any, error) {
-	address, _ := key.(string)
-	pub, err := auth.ParseSS58(address)
-	if err != nil {
-		return nil, nil
-	}
-	free, err := r.ledger.Balance(r.ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	_, item, err := r.meta.Storage("System", "Account")
-	if err != nil {
-		return nil, err
-	}
-	v, ok := scale.Zero(item.Value).(scale.Map)
-	if !ok {
-		return nil, errors.New("account is not a struct")
-	}
-	nonce, err := r.nonceIn(r.ctx, r.ledger, pub)
-	if err != nil {
-		return nil, err
-	}
-	v["nonce"], v["providers"] = nonce, 1
-	if data, ok := v["data"].(scale.Map); ok {
-		data["free"] = free
-	}
-	return v, nil
 }
 
 func (r *reading) commitment(item string, keys []any) (any, error) {
@@ -372,6 +346,11 @@ func (r *reading) entries(prefix []byte) ([]trie.Entry, error) {
 		}
 		sorted()
 		return out, nil
+	}
+	if name[0] == "Proxy" {
+		err := r.proxyKeys(item.Name, add)
+		sorted()
+		return out, err
 	}
 	kinds := keyKinds(item)
 	if err := r.worldly(kinds, add); err != nil {

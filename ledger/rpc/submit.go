@@ -64,7 +64,7 @@ func (s *Server) submit(ctx context.Context, raw []byte) (hash [32]byte, number 
 	if !fresh {
 		return hash, 0, invalid("Transaction is outdated")
 	}
-	events, err := s.apply(ctx, auth.EncodeSS58(x.Signer), v)
+	events, err := s.apply(ctx, caller{signer: auth.EncodeSS58(x.Signer)}, v)
 	failure, err := s.dispatchError(err)
 	if err != nil {
 		return hash, 0, err
@@ -137,14 +137,55 @@ func (s *Server) ofStake(name string, of ...any) any {
 	return ours(name, of...)
 }
 
+// caller is who makes a call.
+type caller struct {
+	signer string
+	// proxy is what the signer's proxy may call, where one signed; nil = all.
+	proxy   func(pallet, call string, a scale.Map) bool
+	batched bool // the call is part of a batch
+}
+
+// with gives ctx the copy of the ledger that calls change (Together).
+func with(ctx context.Context, l ledger.Full) context.Context {
+	return context.WithValue(ctx, copyKey{}, l)
+}
+
+type copyKey struct{}
+
+// of is the ledger that calls change.
+func (s *Server) of(ctx context.Context) ledger.Full {
+	if l, ok := ctx.Value(copyKey{}).(ledger.Full); ok {
+		return l
+	}
+	return s.cfg.Ledger
+}
+
+// Together is a Ledger that makes several changes or none.
+type Together interface {
+	Together(ctx context.Context, f func(ledger.Full) error) error
+}
+
+// together lets f make changes that happen whole or not at all.
+func (s *Server) together(ctx context.Context, f func(ctx context.Context) error) error {
+	t, ok := s.of(ctx).(Together)
+	if !ok {
+		return f(ctx)
+	}
+	return t.Together(ctx, func(l ledger.Full) error { return f(with(ctx, l)) })
+}
+
 // apply makes the change that a call asks for. The events are what it leaves besides success.
-func (s *Server) apply(ctx context.Context, signer string, v any) (events []any, err error) {
+func (s *Server) apply(ctx context.Context, who caller, v any) (events []any, err error) {
 	pallet, ok := v.(scale.Value)
 	if !ok {
 		return nil, errors.New("call is not a call")
 	}
 	call, _ := pallet.Of.(scale.Value)
 	a, _ := call.Of.(scale.Map)
+	signer := who.signer
+	if who.proxy != nil && !who.proxy(pallet.Name, call.Name, a) {
+		return nil, ledger.ErrCallFiltered
+	}
 	// The calls of mechanisms are those of one, for mechanism 0.
 	name := pallet.Name + "." + call.Name
 	if m, ok := a["mecid"].(uint64); ok {
@@ -159,7 +200,9 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 	case "Balances":
 		return s.applyTransfer(ctx, signer, call.Name, a)
 	case "Utility":
-		return s.applyBatch(ctx, signer, call.Name, a)
+		return s.applyBatch(ctx, who, call.Name, a)
+	case "Proxy":
+		return s.applyProxy(ctx, who, call.Name, a)
 	}
 	if events, known, err := s.applyOwner(ctx, signer, pallet.Name, call.Name, a); known {
 		return events, err
@@ -169,7 +212,7 @@ func (s *Server) apply(ctx context.Context, signer string, v any) (events []any,
 			return events, err
 		}
 	}
-	l := s.cfg.Ledger
+	l := s.of(ctx)
 	n, named := a["netuid"].(uint64)
 	netuid := uint16(n)
 	if !named && strings.HasSuffix(name, "_stake") { // of runtimes before alpha: the only subnet is meant
@@ -311,7 +354,7 @@ func money(a scale.Map, name string) uint64 { return min(number(a, name), math.M
 
 // applyTransfer moves money.
 func (s *Server) applyTransfer(ctx context.Context, signer, name string, a scale.Map) ([]any, error) {
-	net, ok := s.cfg.Ledger.(Localnet)
+	net, ok := s.of(ctx).(Localnet)
 	dest, _ := a["dest"].(scale.Value)
 	to, isAccount := dest.Of.(string)
 	if !ok || !isAccount || dest.Name != "Id" {
@@ -320,7 +363,7 @@ func (s *Server) applyTransfer(ctx context.Context, signer, name string, a scale
 	rao := money(a, "value")
 	keep := name == "transfer_keep_alive"
 	if name == "transfer_all" {
-		have, err := s.cfg.Ledger.Balance(ctx, signer)
+		have, err := s.of(ctx).Balance(ctx, signer)
 		if err != nil {
 			return nil, err
 		}
@@ -339,23 +382,40 @@ const existential = 500
 const maxCalls = 64
 
 // applyBatch applies calls one after the other: batch ends at the first that is
-// refused, force_batch goes on.
-func (s *Server) applyBatch(ctx context.Context, signer, name string, a scale.Map) (events []any, err error) {
+// refused, force_batch goes on, batch_all makes all or none.
+func (s *Server) applyBatch(ctx context.Context, who caller, name string, a scale.Map) (events []any, err error) {
 	event := func(name string, of any) {
 		events = append(events, scale.Value{Name: "Utility", Of: scale.Value{Name: name, Of: of}})
 	}
 	calls, _ := a["calls"].([]any)
-	if len(calls) > maxCalls {
+	switch {
+	case len(calls) > maxCalls:
 		return nil, ledger.ErrBadOrigin.With("too many calls")
+	case who.batched: // each batch of all or none copies the ledger
+		return nil, ledger.ErrBadOrigin.With("a batch in a batch")
 	}
-	for _, c := range calls {
-		if outer, ok := c.(scale.Value); !ok || outer.Name == "Utility" {
-			return nil, ledger.ErrBadOrigin.With("a batch in a batch")
+	who.batched = true
+	if name == "batch_all" {
+		err := s.together(ctx, func(ctx context.Context) error {
+			for _, c := range calls {
+				left, err := s.apply(ctx, who, c)
+				if err != nil {
+					return err
+				}
+				events = append(events, left...)
+				event("ItemCompleted", nil)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
+		event("BatchCompleted", nil)
+		return events, nil
 	}
 	failed := false
 	for i, c := range calls {
-		left, err := s.apply(ctx, signer, c)
+		left, err := s.apply(ctx, who, c)
 		failure, err := s.dispatchError(err)
 		if err != nil {
 			return events, err

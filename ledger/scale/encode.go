@@ -127,6 +127,9 @@ func unhex(s string) ([]byte, bool) {
 
 func encodeFields(b []byte, t *Type, fields []Field, v any, depth int) (_ []byte, err error) {
 	named := len(fields) > 0 && fields[0].Name != ""
+	if m, ok := v.(Map); ok {
+		v = map[string]any(m)
+	}
 	if len(fields) == 0 {
 		switch x := v.(type) {
 		case nil:
@@ -141,9 +144,6 @@ func encodeFields(b []byte, t *Type, fields []Field, v any, depth int) (_ []byte
 			}
 		}
 		return nil, unfit(t, v)
-	}
-	if m, ok := v.(Map); ok {
-		v = map[string]any(m)
 	}
 	if m, ok := v.(map[string]any); ok && named {
 		for _, f := range fields {

@@ -354,6 +354,15 @@ func (c *Client) outcome(ctx context.Context, p point, hash [32]byte, index int)
 			done, failure = true, dispatchError(rt.meta, data["dispatch_error"])
 		case "TransactionPayment.TransactionFeePaid":
 			in.Fee, _ = data["actual_fee"].(uint64)
+		case "Proxy.ProxyExecuted", "Multisig.MultisigExecuted", "Utility.DispatchedAs", "Sudo.Sudid", "Sudo.SudoAsDone":
+			// The extrinsic is a success whatever became of the call within.
+			result := data["result"]
+			if pallet.Name == "Sudo" {
+				result = data["sudo_result"]
+			}
+			if r, _ := result.(scale.Value); r.Name == "Err" {
+				failure = dispatchError(rt.meta, r.Of)
+			}
 		case "Utility.BatchInterrupted", "Utility.ItemFailed":
 			failure = dispatchError(rt.meta, data["error"])
 		case "SubtensorModule.BatchWeightItemFailed", "SubtensorModule.BatchCompletedWithErrors":

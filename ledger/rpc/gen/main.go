@@ -42,7 +42,7 @@ var parts = []scale.Part{
 	},
 	{Pallet: "TransactionPayment", Storage: []string{"NextFeeMultiplier"}},
 	{
-		Pallet: "Utility", Calls: []string{"batch", "force_batch"},
+		Pallet: "Utility", Calls: []string{"batch", "batch_all", "force_batch"},
 		Events: []string{"BatchInterrupted", "BatchCompleted", "BatchCompletedWithErrors", "ItemCompleted", "ItemFailed"},
 	},
 	{Pallet: "AdminUtils", Calls: []string{
@@ -51,7 +51,10 @@ var parts = []scale.Part{
 		"sudo_set_commit_reveal_weights_enabled", "sudo_set_liquid_alpha_enabled", "sudo_set_alpha_values", "sudo_set_commit_reveal_weights_interval", "sudo_set_alpha_sigmoid_steepness",
 		"sudo_set_yuma3_enabled", "sudo_set_min_non_immune_uids", "sudo_set_burn_half_life", "sudo_set_mechanism_count", "sudo_set_mechanism_emission_split", "sudo_set_recycle_or_burn",
 	}},
-	{Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{"MaxProxies"}},
+	{
+		Pallet: "Proxy", Storage: []string{"Proxies", "Announcements"}, Constants: []string{every},
+		Calls: []string{"proxy", "add_proxy", "remove_proxy", "remove_proxies", "announce", "remove_announcement", "reject_announcement", "proxy_announced"}, Events: []string{"ProxyExecuted", "Announced", "ProxyAdded", "ProxyRemoved"},
+	},
 	{Pallet: "Drand", Storage: []string{"BeaconConfig", "Pulses", "LastStoredRound", "OldestStoredRound"}},
 	{Pallet: "MevShield", Storage: []string{"CurrentKey", "NextKey", "PendingKeyExpiresAt", "NextKeyExpiresAt"}}, // no key: nothing is shielded
 	{Pallet: "Swap", Storage: []string{"FeeRate", "SwapBalancer", "PalSwapInitialized"}},
