@@ -31,11 +31,14 @@ import (
 // localnet serves an embedded ledger with one subnet as a chain's node.
 func localnet(t *testing.T, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
 	t.Helper()
-	return localnetOf(t, 250*time.Millisecond, timelock.Key{}, change)
+	return localnetOf(t, 250*time.Millisecond, timelock.Key{}, 0, change)
 }
 
-// localnetOf is one with a block time, whose rounds are signed with a key.
-func localnetOf(t *testing.T, blockTime time.Duration, drand timelock.Key, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
+// pooled is how many rao of TAO, and of alpha, a subnet's pool begins with.
+const pooled = 1_000_000 * 1_000_000_000
+
+// localnetOf is one with a block time, whose rounds are signed with a key, and a subnet with a pool, if it is not 0.
+func localnetOf(t *testing.T, blockTime time.Duration, drand timelock.Key, pool uint64, change func(*ledger.Hyperparameters)) (*local.Ledger, string) {
 	t.Helper()
 	l, err := local.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), local.Config{Preset: local.PresetDemo, BlockTime: blockTime, Keep: 256, Drand: drand})
 	if err != nil {
@@ -49,7 +52,7 @@ func localnetOf(t *testing.T, blockTime time.Duration, drand timelock.Key, chang
 	if change != nil {
 		change(&h)
 	}
-	if err := l.EnsureSubnet(t.Context(), 1, local.Subnet{OwnerHotkey: ledgertest.Key(t, "owner"), OwnerColdkey: ledgertest.Key(t, "owner-cold"), Hyper: &h}); err != nil {
+	if err := l.EnsureSubnet(t.Context(), 1, local.Subnet{OwnerHotkey: ledgertest.Key(t, "owner"), OwnerColdkey: ledgertest.Key(t, "owner-cold"), Hyper: &h, Pool: pool, Moving: min(pool, 1_000_000_000)}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := rpc.New(rpc.Config{Ledger: l, Genesis: "interop", Replay: l, BlockTime: l.BlockTime()})
@@ -88,15 +91,24 @@ func calls(t *testing.T, least int, python string, args ...string) {
 	}
 }
 
-// TestSubtensor lets the SDK of version 10 make the calls of the field's validators and miners.
-func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 100) }
+// TestSubtensor lets the SDK of version 10 make the calls of the field's validators and
+// miners, on a subnet whose stake is TAO and on one with a pool.
+func TestSubtensor(t *testing.T) { ofSubtensor(t, "sdk", 100, 0) }
+
+func TestSubtensorPool(t *testing.T) { ofSubtensor(t, "sdk", 100, pooled) }
 
 // TestSubtensor9 lets the SDK of version 9.12 make the same calls.
-func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72) }
+func TestSubtensor9(t *testing.T) { ofSubtensor(t, "sdk9", 72, 0) }
 
-func ofSubtensor(t *testing.T, env string, least int) {
+func TestSubtensor9Pool(t *testing.T) { ofSubtensor(t, "sdk9", 72, pooled) }
+
+func ofSubtensor(t *testing.T, env string, least int, pool uint64) {
 	t.Helper()
-	l, url := localnet(t, nil)
+	l, url := localnetOf(t, 250*time.Millisecond, timelock.Key{}, pool, nil)
+	args := []string{"subtensor.py", url}
+	if pool > 0 {
+		args = append(args, "pool")
+	}
 	if err := l.SetRule(t.Context(), 1, ledgertest.Key(t, "owner-cold"), "mechanism_count", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -107,20 +119,25 @@ func ofSubtensor(t *testing.T, env string, least int) {
 		}
 		return hex.DecodeString("b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39")
 	}, slog.New(slog.DiscardHandler))
-	calls(t, least, interoptest.Python(t, env), "subtensor.py", url)
+	calls(t, least, interoptest.Python(t, env), args...)
 }
 
 // TestSubtensor11 lets the SDK of version 11 do the same, and sign requests as
 // btauth/1: it calls our verifier, and checks what we sign.
-func TestSubtensor11(t *testing.T) {
-	l, url := localnet(t, nil)
+func TestSubtensor11(t *testing.T) { ofSubtensor11(t, 0) }
+
+func TestSubtensor11Pool(t *testing.T) { ofSubtensor11(t, pooled) }
+
+func ofSubtensor11(t *testing.T, pool uint64) {
+	t.Helper()
+	l, url := localnetOf(t, 250*time.Millisecond, timelock.Key{}, pool, nil)
 	h, err := local.Hyperparameters(local.PresetDemo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.CommitReveal = true
 	owner := ledgertest.Key(t, "owner")
-	if err := l.EnsureSubnet(t.Context(), 2, local.Subnet{OwnerHotkey: owner, OwnerColdkey: ledgertest.Key(t, "owner-cold"), Hyper: &h}); err != nil {
+	if err := l.EnsureSubnet(t.Context(), 2, local.Subnet{OwnerHotkey: owner, OwnerColdkey: ledgertest.Key(t, "owner-cold"), Hyper: &h, Pool: pool, Moving: min(pool, 1_000_000_000)}); err != nil {
 		t.Fatal(err)
 	}
 	self := key(t, auth.Sr25519, "//receiver")
@@ -172,7 +189,12 @@ func TestGSRPC(t *testing.T) {
 }
 
 // TestBTCLI runs the commands of btcli that a miner and a validator begin with.
-func TestBTCLI(t *testing.T) {
-	_, url := localnet(t, nil)
+func TestBTCLI(t *testing.T) { ofBTCLI(t, 0) }
+
+func TestBTCLIPool(t *testing.T) { ofBTCLI(t, pooled) }
+
+func ofBTCLI(t *testing.T, pool uint64) {
+	t.Helper()
+	_, url := localnetOf(t, 250*time.Millisecond, timelock.Key{}, pool, nil)
 	calls(t, 9, interoptest.Python(t, "btcli"), "btcli.py", interoptest.File(t, "btcli", "bin", "btcli"), url)
 }

@@ -58,7 +58,7 @@ func TestTempos(t *testing.T) {
 	// The SDKs aim three blocks into an epoch and take a round that is out three to six
 	// seconds before. With quicker blocks it may be out before the epoch, which
 	// then counts the weights a tempo earlier.
-	l, url := localnetOf(t, 2*time.Second, beacon.Key(), func(h *ledger.Hyperparameters) { h.Tempo, h.CommitReveal = 10, true })
+	l, url := localnetOf(t, 2*time.Second, beacon.Key(), 0, func(h *ledger.Hyperparameters) { h.Tempo, h.CommitReveal = 10, true })
 	go l.FollowRounds(t.Context(), 200*time.Millisecond, beacon.Signature, slog.New(slog.DiscardHandler))
 	for i := range miners {
 		if _, err := l.Register(t.Context(), 1, ledgertest.Key(t, fmt.Sprint("miner", i)), ledgertest.Key(t, "miners")); err != nil {
