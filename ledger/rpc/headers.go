@@ -44,7 +44,11 @@ const (
 // clocked are items that change with every block and are not in the root of the state.
 var clocked = []string{
 	"System.Number", "System.ParentHash", "System.BlockHash", "System.Events", "System.EventCount", "Timestamp.Now", "SubtensorModule.Burn", "SubtensorModule.BlocksSinceLastStep",
-	// What each block does to pools.
+}
+
+// everyBlock are items that each block changes where subnets have pools. There they are in
+// the root, which is another with each block; elsewhere they are not.
+var everyBlock = []string{
 	"SubtensorModule.SubnetTAO", "SubtensorModule.SubnetAlphaIn", "SubtensorModule.SubnetAlphaOut", "SubtensorModule.SubnetVolume", "SubtensorModule.SubnetMovingPrice",
 	"SubtensorModule.SubnetProtocolAlpha", "SubtensorModule.SubnetTaoInEmission", "SubtensorModule.SubnetAlphaInEmission", "SubtensorModule.SubnetAlphaOutEmission",
 	"SubtensorModule.SubnetExcessTao", "SubtensorModule.PendingServerEmission", "SubtensorModule.PendingValidatorEmission", "SubtensorModule.PendingRootAlphaDivs",
@@ -58,6 +62,7 @@ type sealer struct {
 	fresh   bool // no block since the start has been sealed
 	headers map[uint64]ledger.Header
 	tries   []*trieAt
+	still   []trie.Entry // of the newest sealed state, but for what every block changes; nil = not known
 }
 
 type trieAt struct {
@@ -155,6 +160,15 @@ func (s *Server) seal(ctx context.Context, to uint64) error {
 	}
 	var keep []ledger.Header
 	last := s.sealer.last
+	// On the way to the newest block after a start only that is looked at.
+	pools := false
+	if l, ok := s.cfg.Ledger.(Economy); ok && !s.sealer.fresh {
+		w, err := l.World(ctx)
+		if err != nil {
+			return err
+		}
+		pools = w.TaoWeight > 0
+	}
 	made := make([]ledger.Header, 0, min(to-last.Number, maxHeaders))
 	for n := last.Number + 1; n <= to; n++ {
 		state, extrinsics := last.StateRoot, noExtrinsics
@@ -169,8 +183,11 @@ func (s *Server) seal(ctx context.Context, to uint64) error {
 			}
 		}
 		_, moved := slices.BinarySearch(changed, n)
-		if moved || s.sealer.fresh && n == to {
-			t, err := s.trieOf(ctx, n)
+		if moved {
+			s.sealer.still = nil
+		}
+		if moved || pools || s.sealer.fresh && n == to {
+			t, err := s.trieOf(ctx, n, s.sealer.still)
 			switch {
 			case errors.Is(err, errDiscarded): // nobody asked in time
 			case err != nil:
@@ -262,8 +279,9 @@ func (s *Server) hash(ctx context.Context, n uint64) ([32]byte, error) {
 	return h.Hash, err
 }
 
-// trieOf is the state at the end of a block, without what changes with each. s.sealing is held.
-func (s *Server) trieOf(ctx context.Context, n uint64) (*trie.Trie, error) {
+// trieOf is the state at the end of a block, without what is clocked. still is its part that
+// does not change with every block, where that is known. s.sealing is held.
+func (s *Server) trieOf(ctx context.Context, n uint64, still []trie.Entry) (*trie.Trie, error) {
 	for _, t := range s.sealer.tries {
 		if t.block == n {
 			return t.Trie, nil
@@ -273,13 +291,42 @@ func (s *Server) trieOf(ctx context.Context, n uint64) (*trie.Trie, error) {
 	if err != nil {
 		return nil, err
 	}
-	var entries []trie.Entry
-	for _, p := range s.meta.Pallets {
+	w, err := r.economy()
+	if err != nil {
+		return nil, err
+	}
+	var moving []trie.Entry
+	if still == nil {
+		if still, err = r.part(func(item string) bool { return !slices.Contains(clocked, item) && !slices.Contains(everyBlock, item) }); err != nil {
+			return nil, err
+		}
+	}
+	if w.TaoWeight > 0 {
+		if moving, err = r.part(func(item string) bool { return slices.Contains(everyBlock, item) }); err != nil {
+			return nil, err
+		}
+	}
+	t, err := trie.Of(trie.V1, slices.Concat(still, moving))
+	if err != nil {
+		return nil, err
+	}
+	if n > s.sealer.last.Number && moving != nil {
+		s.sealer.still = still
+	}
+	if s.sealer.tries = append(s.sealer.tries, &trieAt{n, t}); len(s.sealer.tries) > 4 {
+		s.sealer.tries = s.sealer.tries[1:]
+	}
+	return t, nil
+}
+
+// part is the state of the items that are wanted, by their names.
+func (r *reading) part(wanted func(item string) bool) (out []trie.Entry, err error) {
+	for _, p := range r.meta.Pallets {
 		for _, item := range p.Storage {
-			if slices.Contains(clocked, p.Name+"."+item.Name) {
+			if !wanted(p.Name + "." + item.Name) {
 				continue
 			}
-			prefix, err := s.meta.StorageKey(p.Name, item.Name)
+			prefix, err := r.meta.StorageKey(p.Name, item.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -287,17 +334,10 @@ func (s *Server) trieOf(ctx context.Context, n uint64) (*trie.Trie, error) {
 			if err != nil {
 				return nil, err
 			}
-			entries = append(entries, of...)
+			out = append(out, of...)
 		}
 	}
-	t, err := trie.Of(trie.V1, entries)
-	if err != nil {
-		return nil, err
-	}
-	if s.sealer.tries = append(s.sealer.tries, &trieAt{n, t}); len(s.sealer.tries) > 4 {
-		s.sealer.tries = s.sealer.tries[1:]
-	}
-	return t, nil
+	return out, nil
 }
 
 func (s *Server) hexHashOf(ctx context.Context, n uint64) (any, error) {
@@ -327,15 +367,27 @@ func (s *Server) readProof(ctx context.Context, p []json.RawMessage) (any, error
 		if keys[i], _, err = hexArg([]json.RawMessage{raw}, 0, "key"); err != nil {
 			return nil, err
 		}
-		if len(keys[i]) >= 32 {
-			if name, ok := s.prefixes[[32]byte(keys[i][:32])]; ok && slices.Contains(clocked, name[0]+"."+name[1]) {
-				return nil, &rpcError{Code: -32000, Message: name[0] + "." + name[1] + " changes with every block: it is not in the root of the state"}
-			}
-		}
 	}
 	n, err := s.stateAt(ctx, p, 1)
 	if err != nil {
 		return nil, err
+	}
+	r, err := s.reading(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.economy()
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if len(key) < 32 {
+			continue
+		}
+		name, ok := s.prefixes[[32]byte(key[:32])]
+		if item := name[0] + "." + name[1]; ok && (slices.Contains(clocked, item) || w.TaoWeight == 0 && slices.Contains(everyBlock, item)) {
+			return nil, &rpcError{Code: -32000, Message: item + " is not in the root of the state: it changes with every block"}
+		}
 	}
 	h, err := s.headerOf(ctx, n)
 	if err != nil {
@@ -343,7 +395,7 @@ func (s *Server) readProof(ctx context.Context, p []json.RawMessage) (any, error
 	}
 	s.sealing.Lock()
 	defer s.sealing.Unlock()
-	t, err := s.trieOf(ctx, n)
+	t, err := s.trieOf(ctx, n, nil)
 	if err != nil {
 		return nil, err
 	}
