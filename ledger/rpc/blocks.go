@@ -34,13 +34,13 @@ func (s *Server) begin() (err error) {
 // block is what a block told; empty where nothing was in it.
 func (s *Server) block(ctx context.Context, n uint64) (x block, err error) {
 	s.mu.Lock()
-	b := s.blocks[n]
+	b, began := s.blocks[n], s.began
 	if b != nil {
 		x = block{slices.Clone(b.extrinsics), slices.Clone(b.events)}
 	}
 	s.mu.Unlock()
 	kept, ok := s.cfg.Ledger.(Blocks)
-	if b != nil || !ok || n > s.began {
+	if b != nil || !ok || n > began {
 		return x, nil
 	}
 	list, err := kept.Told(ctx, n)
@@ -105,8 +105,9 @@ func (s *Server) record(ctx context.Context, number uint64, raw []byte, events [
 	defer s.mu.Unlock()
 	if s.blocks[number] == nil {
 		s.blocks[number] = b
-		if s.order = append(s.order, number); len(s.order) > maxBlocks {
+		if s.order = append(s.order, number); len(s.order) > s.most {
 			delete(s.blocks, s.order[0])
+			s.began = max(s.began, s.order[0]) // the ledger tells it from now on
 			s.order = s.order[1:]
 		}
 	}

@@ -133,6 +133,7 @@ func TestHeaders(t *testing.T) {
 		return l, stranger{t, s}
 	}
 	l, x := open()
+	x.most = 3 // blocks in memory
 	key, err := auth.KeyFromURI("//owner")
 	if err != nil {
 		t.Fatal(err)
@@ -225,6 +226,11 @@ func TestHeaders(t *testing.T) {
 	} {
 		if got := ask(t, x.Server, bad); !strings.Contains(got, `"error"`) {
 			t.Errorf("%s: %s", bad, got)
+		}
+	}
+	for n, want := range hashes { // also those that are not in memory any more
+		if hash, _, _ := x.block(uint64(n)); hash != want {
+			t.Errorf("block %d was %s, and is %s", n, want, hash)
 		}
 	}
 	if err := l.Close(); err != nil {

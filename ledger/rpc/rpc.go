@@ -47,7 +47,7 @@ const (
 const (
 	MaxRequest  = 1 << 20 // bytes
 	maxBatch    = 64      // requests in one
-	maxBlocks   = 4096    // blocks with extrinsics that are kept
+	maxBlocks   = 4096    // blocks with extrinsics that are in memory
 	maxAliases  = 16384
 	maxKeys     = 1000 // of one answer
 	stateWindow = 256  // blocks whose state can be asked for
@@ -100,7 +100,6 @@ type Server struct {
 	prefixes map[[32]byte][2]string
 	methods  map[string]method
 
-	began      uint64     // newest block when the server was made: what is older is the ledger's to tell
 	first      [32]byte   // hash of the genesis; set by New
 	submitting sync.Mutex // one extrinsic at a time
 	sealing    sync.Mutex // guards sealer; while an extrinsic is applied no block ends. After submitting, before mu.
@@ -110,6 +109,8 @@ type Server struct {
 	nonces  map[[32]byte]uint64
 	blocks  map[uint64]*block
 	order   []uint64 // keys of blocks, ascending
+	began   uint64   // what is not newer and not in blocks is the ledger's to tell
+	most    int      // blocks in memory
 	aliases map[[32]byte]uint64
 }
 
@@ -148,7 +149,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, meta: m, prefixes: map[[32]byte][2]string{},
-		nonces: map[[32]byte]uint64{}, blocks: map[uint64]*block{}, aliases: map[[32]byte]uint64{},
+		nonces: map[[32]byte]uint64{}, blocks: map[uint64]*block{}, aliases: map[[32]byte]uint64{}, most: maxBlocks,
 	}
 	if err := s.slot(); err != nil {
 		return nil, err
