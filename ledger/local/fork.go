@@ -14,24 +14,7 @@ import (
 // (Config.Genesis). Bonds are not in a metagraph and begin anew; timelocked
 // commits cannot be opened and are left out.
 func (l *Ledger) Fork(ctx context.Context, m *ledger.Metagraph) error {
-	if m.Netuid == 0 {
-		return ledger.ErrRootRegistration
-	}
-	if err := checkAddresses(m.OwnerHotkey, m.OwnerColdkey); err != nil {
-		return err
-	}
-	for i, n := range m.Neurons {
-		if int(n.UID) != i {
-			return fmt.Errorf("fork subnet %d: neuron %d has uid %d", m.Netuid, i, n.UID)
-		}
-		if err := checkAddresses(n.Hotkey, n.Coldkey); err != nil {
-			return err
-		}
-		if err := checkRao("stake", n.Stake); err != nil {
-			return err
-		}
-	}
-	if err := checkHyper(&m.Hyper); err != nil {
+	if err := CheckFork(m); err != nil {
 		return err
 	}
 	if at := l.block(); at < m.Block {
@@ -39,6 +22,36 @@ func (l *Ledger) Fork(ctx context.Context, m *ledger.Metagraph) error {
 	}
 	_, _, err := l.call(ctx, &extrinsic{Call: callFork, Netuid: m.Netuid, Graph: m})
 	return err
+}
+
+// CheckFork reports why a ledger cannot be forked from a metagraph.
+func CheckFork(m *ledger.Metagraph) error {
+	if m.Netuid == 0 {
+		return ledger.ErrRootRegistration
+	}
+	if err := checkAddresses(m.OwnerHotkey, m.OwnerColdkey); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for i, n := range m.Neurons {
+		if int(n.UID) != i {
+			return fmt.Errorf("fork subnet %d: neuron %d has uid %d", m.Netuid, i, n.UID)
+		}
+		if err := checkAddresses(n.Hotkey, n.Coldkey); err != nil {
+			return err
+		}
+		if seen[n.Hotkey] {
+			return fmt.Errorf("fork subnet %d: hotkey %s has two uids", m.Netuid, n.Hotkey)
+		}
+		seen[n.Hotkey] = true
+		if err := checkRao("stake", n.Stake); err != nil {
+			return err
+		}
+	}
+	if len(m.Mechanisms) >= maxMechanisms {
+		return fmt.Errorf("fork subnet %d: it has %d mechanisms, at most %d are modelled", m.Netuid, len(m.Mechanisms)+1, maxMechanisms)
+	}
+	return checkHyper(&m.Hyper)
 }
 
 func (s *state) fork(x *extrinsic) error {

@@ -94,3 +94,41 @@ func TestFork(t *testing.T) {
 		t.Errorf("the epoch: %+v %v", got.Neurons, err)
 	}
 }
+
+// What cannot be forked leaves nothing.
+func TestForkOfNonsense(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "l.db"), Config{Stepped: true})
+	h, err := Hyperparameters(PresetLocal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := l.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, cold := ledgertest.Key(t, "a"), ledgertest.Key(t, "b"), ledgertest.Key(t, "cold")
+	good := func() *ledger.Metagraph {
+		return &ledger.Metagraph{Netuid: 3, OwnerHotkey: a, OwnerColdkey: cold, Hyper: h, Neurons: []ledger.Neuron{{UID: 0, Hotkey: a, Coldkey: cold}, {UID: 1, Hotkey: b, Coldkey: cold}}}
+	}
+	for name, spoil := range map[string]func(*ledger.Metagraph){
+		"the root network":   func(m *ledger.Metagraph) { m.Netuid = 0 },
+		"no owner":           func(m *ledger.Metagraph) { m.OwnerHotkey = "" },
+		"uids with a gap":    func(m *ledger.Metagraph) { m.Neurons[1].UID = 2 },
+		"a hotkey twice":     func(m *ledger.Metagraph) { m.Neurons[1].Hotkey = a },
+		"a block to come":    func(m *ledger.Metagraph) { m.Block = 1 },
+		"three mechanisms":   func(m *ledger.Metagraph) { m.Mechanisms = make([]ledger.Mechanism, 2) },
+		"rules that are not": func(m *ledger.Metagraph) { m.Hyper.MaxUIDs = 0 },
+	} {
+		m := good()
+		spoil(m)
+		if err := l.Fork(t.Context(), m); err == nil {
+			t.Errorf("%s: forked", name)
+		}
+		if after, err := l.Snapshot(t.Context()); err != nil || string(after) != string(before) {
+			t.Fatalf("%s: the ledger changed: %v", name, err)
+		}
+	}
+	if err := l.Fork(t.Context(), good()); err != nil {
+		t.Error(err)
+	}
+}

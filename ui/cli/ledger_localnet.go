@@ -125,6 +125,9 @@ func (a *App) ledgerLocalnet(ctx context.Context, o localnetOptions) (err error)
 	var m *ledger.Metagraph
 	first := time.Duration(1)
 	if o.Fork != "" {
+		if _, err := os.Stat(path); err == nil {
+			return output.Usage("fork", "name another file, or none", "%s is there already: a fork begins a ledger of its own", path)
+		}
 		if m, err = readMetagraph(o.Fork); err != nil {
 			return err
 		}
@@ -194,6 +197,9 @@ func readMetagraph(path string) (*ledger.Metagraph, error) {
 	var m ledger.Metagraph
 	if err := json.Unmarshal(b, &m); err != nil || m.Netuid == 0 {
 		return nil, output.Usage("fork", "make it with `agon ledger metagraph -o json`", "%s is not a metagraph: %v", path, err)
+	}
+	if err := local.CheckFork(&m); err != nil {
+		return nil, output.Usage("fork", "make it with `agon ledger metagraph -o json`", "%s has no subnet that a ledger can begin with: %v", path, err)
 	}
 	return &m, nil
 }

@@ -111,6 +111,9 @@ func TestLocalnet(t *testing.T) {
 		t.Errorf("the fork is\n%s, of\n%s", y, x)
 	}
 	a, _, errs := newApp(t)
+	if code := a.Main(t.Context(), []string{"ledger", "localnet", "--fork", file, "--ledger", file}); code != 2 || !strings.Contains(errs.String(), "is there already") {
+		t.Errorf("a fork into a file that is there: code %d: %s", code, errs.String())
+	}
 	if code := a.Main(t.Context(), []string{"ledger", "localnet", "--fork", "/dev/null"}); code != 2 || !strings.Contains(errs.String(), "not a metagraph") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
