@@ -239,3 +239,29 @@ func TestColdkeyAgent(t *testing.T) {
 		}
 	}
 }
+
+// Whose secret is missing is said as it is: another key's, or that of the wallet's coldkey.
+func TestWhoHasToSign(t *testing.T) {
+	a, _, errs := newApp(t)
+	if code := a.Main(t.Context(), []string{"key", "new", "--save-coldkey"}); code != 0 {
+		t.Fatalf("key new: %s", errs)
+	}
+	_, err := a.ledgerSigner("5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty")
+	if err == nil || !strings.Contains(err.Error(), "the wallet's coldkey is another one") {
+		t.Errorf("another coldkey: %v", err)
+	}
+	w, err := a.wallet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cold, err := w.ColdkeyAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.ColdkeyPath()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.ledgerSigner(cold); err == nil || !strings.Contains(err.Error(), "is not on this machine") {
+		t.Errorf("a coldkey whose secret is elsewhere: %v", err)
+	}
+}

@@ -55,8 +55,12 @@ func (a *App) ledgerSigner(address string) (auth.Signer, error) {
 	if nokey != nil { // what a coldkey signs needs no hotkey
 		return nil, nokey
 	}
+	missing := "the secret of the wallet's coldkey is not on this machine"
+	if cold != address {
+		missing = "the wallet's coldkey is another one"
+	}
 	return nil, &agon.Error{
-		Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign; the hotkey in force is %s, and the wallet's coldkey is not on this machine", address, key.SS58()),
+		Code: "no_key", Status: http.StatusUnauthorized, Message: fmt.Sprintf("%s has to sign; the hotkey in force is %s, and %s", address, key.SS58(), missing),
 		Mend: "name the wallet with --wallet.name and --wallet.hotkey; do what a coldkey signs where the coldkey is, or name its agent with AGON_COLDKEY_AGENT",
 	}
 }
