@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,11 +29,15 @@ import (
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
+// example is the folder that these tests play, and docs/examples/rounds/README.md tells of.
+const example = "../../docs/examples/rounds"
+
 // towns makes n documents about towns that are nowhere, and the script of the models
 // that make claims of them: four of each, of which two are true. The reference of
 // the last is weak at first: its auditor objects, and its author mends it.
-func towns(t *testing.T, dir string, n int) (script []byte) {
+func towns(t *testing.T, n int) (files map[string]string) {
 	t.Helper()
+	files = map[string]string{}
 	type rule struct {
 		Task    string `json:"task"`
 		TaskRE  string `json:"task_re,omitempty"`
@@ -60,9 +65,7 @@ func towns(t *testing.T, dir string, n int) (script []byte) {
 			fmt.Sprintf("Last winter %s lost %s to %s, and no house to fire.", town, lost, harm),
 		}
 		text := fmt.Sprintf("url: https://towns.example/%d\ntitle: The almanac of %s\ndate: 2026-01-01\n\n%s\n", i, town, strings.Join(facts, " "))
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.md", i)), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		files[fmt.Sprintf("documents/%02d.md", i)] = text
 		var list []map[string]any
 		for k, c := range []struct {
 			claim string
@@ -90,40 +93,32 @@ func towns(t *testing.T, dir string, n int) (script []byte) {
 	}
 	say("You audit the reference", `"justification":"It says so\."`, map[string]any{"sound": false, "fault": "It names no fact."})
 	say("You audit the reference", "", map[string]any{"sound": true, "fault": ""})
-	b, err := json.Marshal(map[string]any{"version": 1, "rule": rules})
+	b, err := json.MarshalIndent(map[string]any{"version": 1, "rule": rules}, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	files["script.json"] = string(b) + "\n"
+	return files
 }
 
-// reader gets three of four claims about a town right, by the words of its page.
-const reader = `import re
-from agon_sdk import entrypoint, search_web
-
-@entrypoint("evaluate_criterion")
-async def evaluate_criterion(request):
-    claim = request["claim_text"]
-    found = await search_web(claim, num=3)
-    town = re.search(r"(?:of|in) ([A-Z]\w+)", claim).group(1)
-    page = next(r for r in found.results if town in (r.note or ""))
-    numbers = re.findall(r"\d+", claim)
-    right = all(n in page.note for n in numbers) and bool(numbers)
-    return {"verdict": 1 if right else -1, "justification": "The almanac says: " + page.note,
-            "citations": [{"receipt_id": found.receipt_id, "result_id": page.result_id}]}
-`
-
-// heart knows by heart what was published, and nothing else.
-const heart = `import json
-from agon_sdk import entrypoint
-
-KNOWN = json.loads(%s)
-
-@entrypoint("evaluate_criterion")
-async def evaluate_criterion(request):
-    verdict, why = KNOWN[request["claim_text"]]
-    return {"verdict": verdict, "justification": why, "citations": []}
-`
+// The example's documents, and the replies of the models that make claims of them, are
+// those of towns. UPDATE_GOLDEN=1 writes them anew.
+func TestTowns(t *testing.T) {
+	for name, text := range towns(t, 40) {
+		at := filepath.Join(example, name)
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err := os.ReadFile(at); err != nil || string(b) != text {
+			t.Errorf("%s differs (UPDATE_GOLDEN=1 writes it anew) %v", name, err)
+		}
+	}
+}
 
 // clock is the platform's time, which a test sets forward.
 type clock struct{ ahead atomic.Int64 }
@@ -164,21 +159,37 @@ func (x *arena) costsShown(rounds int) {
 	}
 }
 
+func readExample(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(example, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 func openRounds(t *testing.T, tasks int) *arena {
 	t.Helper()
-	docs := t.TempDir()
-	script := towns(t, docs, 40)
 	x := &arena{t: t, clock: &clock{}}
-	entered := make(chan struct{})
+	opened := make(chan struct{})
 	k := claim.Kit()
-	k.Script = func() []byte { return script }
-	k.Enter = func(ctx context.Context, s *kit.Server, f kit.ArenaFile) error {
+	supplied := k.Supply
+	k.Supply = func(s *kit.Server, f kit.ArenaFile, a *agon.Arena) (platform.Supply, error) {
 		x.s, x.f = s, f
-		close(entered)
-		return nil
+		return supplied(s, f, a)
 	}
 	file := filepath.Join(t.TempDir(), "arena.toml")
-	text := fmt.Sprintf("id = \"rounds\"\nkind = \"claim\"\ntitle = \"Rounds\"\nnetuid = 2\nsamples = true\nincentive = \"paired\"\n[incentive_numbers]\nvalidators = 1\nagree = 1\nalpha = 0.05\nentries_per_period = 0\nmax_pairs = 96\nbatch = 8\nmin_gain = 0.2\n[period]\nhours = 1\n[supply]\nfrom = \"feed\"\npath = %q\ntasks = %d\n[judge]\ndemo = true\n", docs, tasks)
+	text := readExample(t, "arena.toml")
+	docs, err := filepath.Abs(filepath.Join(example, "documents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for was, is := range map[string]string{"hours = 0.05": "hours = 1", `path = "./documents"`: fmt.Sprintf("path = %q", docs), "tasks = 4": fmt.Sprintf("tasks = %d", tasks)} {
+		if !strings.Contains(text, was) {
+			t.Fatalf("the example's arena file has no %s", was)
+		}
+		text = strings.Replace(text, was, is, 1)
+	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +202,16 @@ func openRounds(t *testing.T, tasks int) *arena {
 		t.Fatal(err)
 	}
 	o := kittest.Options(data, kit.List{k})
-	o.Arenas, o.Now = []string{file}, x.clock.now
+	o.Arenas, o.Now, o.Ready = []string{file}, x.clock.now, func(string) { close(opened) }
+	o.Getenv = func(k string) string {
+		switch {
+		case k == "AGON_LLM_SCRIPT":
+			return filepath.Join(example, "script.json")
+		case strings.HasPrefix(k, "AGON_LLM_"):
+			return ""
+		}
+		return os.Getenv(k)
+	}
 	o.Say = func(format string, args ...any) {
 		t.Logf("agon: "+format, args...)
 		x.mu.Lock()
@@ -210,7 +230,7 @@ func openRounds(t *testing.T, tasks int) *arena {
 	})
 	x.ctx = ctx
 	select {
-	case <-entered:
+	case <-opened:
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("agon up ended: %v", err)
@@ -358,7 +378,7 @@ func (x *arena) atHome(script string, sits *client.Submission) {
 func TestThreeRounds(t *testing.T) {
 	const tasks = 4
 	x := openRounds(t, tasks)
-	first := x.decided(x.enter("reader", reader))
+	first := x.decided(x.enter("reader", readExample(t, "reader.py")))
 	if first.Decision.Outcome != agon.TookSeat {
 		t.Fatalf("the reader does not sit: %+v", first.Decision)
 	}
@@ -379,15 +399,11 @@ func TestThreeRounds(t *testing.T) {
 			known, _ = x.published()
 			return len(known) == round*tasks
 		})
-		b, err := json.Marshal(known)
-		if err != nil {
-			t.Fatal(err)
+		out, err := exec.CommandContext(x.ctx, "python3", filepath.Join(example, "memorise.py"), x.s.URL(), x.f.ID).Output()
+		if err != nil || !strings.HasPrefix(string(out), fmt.Sprintf("# %d claims by heart\n", len(known))) {
+			t.Fatalf("memorise.py: %.200s %v", out, err)
 		}
-		literal, err := json.Marshal(string(b)) // a string of JSON is one of Python
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = fmt.Sprintf(heart, literal)
+		last = string(out)
 		s := x.decided(x.enter(fmt.Sprintf("heart-%d", round), last))
 		if s.Score == nil || *s.Score > 0.05 || s.Decision.Outcome == agon.TookSeat {
 			t.Errorf("round %d: who knows the %d claims before by heart has %v, %s", round, len(known), s.Score, s.Decision.Outcome)

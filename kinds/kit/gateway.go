@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"github.com/agon-arena/agon"
 	blobfs "github.com/agon-arena/agon/blob/fs"
 	"github.com/agon-arena/agon/engine/store/sqlite"
@@ -24,7 +26,6 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/trainer"
 	"github.com/agon-arena/agon/gateway/tool"
 	"github.com/agon-arena/agon/gateway/tool/search"
-	"github.com/pelletier/go-toml/v2"
 )
 
 // NewGateway starts a gateway on loopback: a real upstream where one is
@@ -73,7 +74,7 @@ func newGateway(ctx context.Context, o Options, dir string, free ...provider.Ups
 			return nil, err
 		}
 	} else {
-		script, err := o.Kits.Script()
+		script, err := o.script()
 		if err != nil {
 			return nil, err
 		}
@@ -118,6 +119,19 @@ func newGateway(ctx context.Context, o Options, dir string, free ...provider.Ups
 		return nil, errors.Join(err, cfg.AfterStop())
 	}
 	return gw, nil
+}
+
+// script is what answers where no model is configured: AGON_LLM_SCRIPT, or else what the
+// kinds have for their samples.
+func (o Options) script() (*scripted.Script, error) {
+	if file := o.Getenv("AGON_LLM_SCRIPT"); file != "" {
+		s, err := scripted.Load(file)
+		if err != nil {
+			return nil, &agon.Error{Code: "bad_config", Status: 422, Field: "AGON_LLM_SCRIPT", Message: err.Error(), Err: err, Mend: "name a script as docs/examples/rounds/script.json is one"}
+		}
+		return s, nil
+	}
+	return o.Kits.Script()
 }
 
 // maxFreeOutput bounds a reply of a model that costs nothing, in tokens.
