@@ -78,6 +78,24 @@ func (p *Platform) live(ctx context.Context, list []registration) []registration
 	return out
 }
 
+// heardOf counts the registrations of validators that have asked for anything within a day.
+func (p *Platform) heardOf(list []registration) (n int) {
+	p.alive.mu.Lock()
+	defer p.alive.mu.Unlock()
+	for _, reg := range list {
+		at := reg.At
+		for _, x := range []time.Time{p.alive.at[reg.Hotkey], p.alive.worked[reg.Hotkey]} {
+			if x.After(at) {
+				at = x
+			}
+		}
+		if p.cfg.Now().Sub(at) <= 24*time.Hour {
+			n++
+		}
+	}
+	return n
+}
+
 // answers reports whether a validator says at its address that it is well.
 func (p *Platform) answers(ctx context.Context, base string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/healthz", nil)

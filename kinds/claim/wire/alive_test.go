@@ -20,7 +20,7 @@ func TestLiveValidators(t *testing.T) {
 	dead := w.validator('f', 12, nothing, func(Pair) Result { return Result{} })
 	deliveries := func() map[int]bool {
 		t.Helper()
-		d, err := p.begin(t.Context())
+		d, _, err := p.begin(t.Context(), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type batchRequest struct {
 
 // createBatch is POST /v1/miner-task-batches/batch.
 func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
-	caller, body, ok := p.validator(w, r, maxBatch)
+	caller, body, owner, ok := p.batcher(w, r)
 	if !ok {
 		return
 	}
@@ -63,9 +63,13 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "batch_running", "batch %s is running", earlier[i].BatchID)
 		return
 	}
-	driven, err := p.begin(r.Context())
+	driven, few, err := p.begin(r.Context(), owner)
 	if err != nil {
 		p.broken(w, "create batch", err)
+		return
+	}
+	if few != "" {
+		refuse(w, http.StatusConflict, "no_validators", "%s", few)
 		return
 	}
 	if (in.Override != nil || p.pulls()) && driven == nil {
@@ -75,6 +79,10 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	now := p.cfg.Now().UTC()
 	b := Batch{BatchID: id, Entrypoint: Entrypoint, CutoffAt: now, CreatedAt: now, Status: "running", ChampionUID: in.Champion}
 	if !p.fill(w, r, &b, in, earlier) {
+		return
+	}
+	if err := p.bound(r.Context(), driven, b, in, owner, earlier); err != nil {
+		p.broken(w, "create batch", err)
 		return
 	}
 	if b.Candidates, err = p.candidates(r.Context(), p.since(earlier), now); err != nil {

@@ -147,7 +147,7 @@ func (p *Platform) crown(b Batch, d *drive, grid *roster.Grid) error {
 		x := query.Standing{ID: r.Artifact, Hotkey: c.Hotkey, UID: c.UID, SubmittedAt: s.CreatedAt.UTC().Format("2006-01-02T15:04:05.000000000Z"), Total: r.Total, Cost: &r.Cost, ElapsedMS: r.ElapsedMS}
 		if was != nil && !was.None && r.Artifact == was.ArtifactID {
 			sits = &x
-		} else {
+		} else if !slices.Contains(d.Late, r.Artifact) {
 			list = append(list, x)
 		}
 	}
@@ -181,6 +181,9 @@ func (p *Platform) crown(b Batch, d *drive, grid *roster.Grid) error {
 func (p *Platform) pay(b Batch, d *drive, was *champ, tasks int, grid *roster.Grid) []query.Share {
 	var list []query.Scored
 	for _, r := range grid.Rows {
+		if slices.Contains(d.Late, r.Artifact) {
+			continue
+		}
 		i := slices.IndexFunc(b.Candidates, func(c Candidate) bool { return c.ArtifactID == r.Artifact })
 		s := query.Scored{ID: r.Artifact, Hotkey: b.Candidates[i].Hotkey, Score: r.Total / float64(tasks)}
 		if x := d.Votes[r.Artifact]; x != nil {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -80,6 +81,8 @@ type delivery struct {
 	At        time.Time `json:"at"`              // of its last answer
 	// Differs is how many of its grades are not the median.
 	Differs int `json:"differs"`
+	// Kin is how many of its grades are left out, as they are of scripts of its own coldkey.
+	Kin int `json:"kin,omitempty"`
 }
 
 // drive is the driving of a batch.
@@ -89,6 +92,12 @@ type drive struct {
 	Ended      *time.Time  `json:"ended,omitempty"`
 	Failed     string      `json:"failed,omitempty"` // why the batch failed
 	Grid       *gradedGrid `json:"grid,omitempty"`
+	// Trial is why nobody is seated by the batch, whatever its grades; "": somebody may be.
+	Trial string `json:"trial,omitempty"`
+	// Handed is when a claim of it was first given to validators, if that was before; Late
+	// are the scripts that came after: they are graded and neither seated nor paid.
+	Handed *time.Time `json:"handed,omitempty"`
+	Late   []string   `json:"late,omitempty"`
 	// Entered is the artifact that took the first place, if one did.
 	Entered string `json:"entered,omitempty"`
 	// Of the query era: whether the scripts were compared with earlier ones, what the
@@ -130,40 +139,44 @@ func driveName(id string) string { return "drive-" + id }
 func gradesName(id, hotkey string) string { return "grades-" + id + "-" + sha([]byte(hotkey))[:16] }
 
 // begin is the drive of a batch that is about to be made. nil: there is nobody to push
-// it to, and it is played by agon's own validators alone.
-func (p *Platform) begin(ctx context.Context) (*drive, error) {
+// it to, and it is played by agon's own validators alone. few is why nobody but the owner
+// may make it now.
+func (p *Platform) begin(ctx context.Context, owner bool) (d *drive, few string, err error) {
 	if p.cfg.Driver.Key == nil && !p.pulls() {
-		return nil, nil
+		return nil, "", nil
 	}
 	names, err := p.dir.Names("validator-")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var known []registration
 	for _, n := range names {
 		var reg registration
 		ok, err := p.dir.Get(n, &reg)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if ok && p.cfg.Now().Sub(reg.At) <= registeredFor {
 			known = append(known, reg)
 		}
 	}
-	d := &drive{}
+	d = &drive{}
 	for _, reg := range p.live(ctx, known) {
 		uid, ok, err := p.uid(ctx, reg.Hotkey)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if ok {
 			d.Deliveries = append(d.Deliveries, delivery{Hotkey: reg.Hotkey, UID: uid, BaseURL: strings.TrimRight(reg.BaseURL, "/"), State: deliveryWaiting})
 		}
 	}
 	if len(d.Deliveries) == 0 {
-		return nil, nil
+		return nil, "", nil
 	}
-	return d, nil
+	if n := p.heardOf(known); !owner && 2*len(d.Deliveries) <= n {
+		return nil, fmt.Sprintf("%d of the %d validators that were there within a day are there now: a batch is made when most are, or by the subnet's owner", len(d.Deliveries), n), nil
+	}
+	return d, "", nil
 }
 
 // registeredFor is how long a registration is remembered. Validators register once a
@@ -406,7 +419,11 @@ func (p *Platform) settle(b Batch, d *drive, now time.Time) error {
 			cells = append(cells, roster.GridCell{Validator: v.Hotkey, Artifact: g.ArtifactID, Task: g.ClaimID, Score: g.score(), Cost: g.CostUSD, ElapsedMS: g.ElapsedMS})
 		}
 	}
-	grid, err := roster.Medians(cells, len(d.Deliveries)/2+1)
+	from, err := p.entrants(b)
+	if err != nil {
+		return err
+	}
+	grid, err := p.medians(d, cells, from)
 	if errors.Is(err, roster.ErrQuorum) {
 		d.Failed = fmt.Sprintf("%d of %d validators have graded it, and most must", len(said), len(d.Deliveries))
 		return nil
@@ -429,8 +446,17 @@ func (p *Platform) settle(b Batch, d *drive, now time.Time) error {
 			}
 		}
 	}
-	if p.pulls() {
+	d.Late = nil
+	for _, c := range b.Candidates {
+		if d.Handed != nil && from[c.ArtifactID].at.After(*d.Handed) {
+			d.Late = append(d.Late, c.ArtifactID)
+		}
+	}
+	switch {
+	case p.pulls():
 		return p.crown(b, d, grid)
+	case d.Trial != "":
+		return nil
 	}
 	return p.seat(b, d)
 }
@@ -471,7 +497,7 @@ func (p *Platform) seat(b Batch, d *drive) error {
 	}
 	best := -1
 	for i, c := range b.Candidates {
-		if len(now) > 0 && c.ArtifactID == now[0].ArtifactID {
+		if len(now) > 0 && c.ArtifactID == now[0].ArtifactID || slices.Contains(d.Late, c.ArtifactID) {
 			continue
 		}
 		if s := d.Grid.Totals[c.ArtifactID]; s > 0 && (best < 0 || s > d.Grid.Totals[b.Candidates[best].ArtifactID]) {

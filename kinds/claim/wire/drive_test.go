@@ -104,7 +104,7 @@ func TestDriven(t *testing.T) {
 	}
 	make1 := func(body string) string {
 		t.Helper()
-		status, b, raw := send(t, w.h, w.keys['e'], "POST", "/v1/miner-task-batches/batch", body)
+		status, b, raw := send(t, w.h, w.keys['o'], "POST", "/v1/miner-task-batches/batch", body)
 		if status != 200 || b["status"] != "running" {
 			t.Fatalf("%d %s", status, raw)
 		}
@@ -208,7 +208,7 @@ func TestDriven(t *testing.T) {
 		w.later(25 * time.Hour)
 		p.Step(t.Context())
 	}
-	id = make1(`{"use_previous_task_dataset":true}`)
+	id = make1(`{}`)
 	killedToo()
 	if status, _, rows := state(); status != "completed" || rows[ids["good"]] != 1.0 || rows[ids["fair"]] != .5 {
 		t.Errorf("the second: %s %v", status, rows)

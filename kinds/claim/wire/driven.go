@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/agon-arena/agon"
@@ -152,7 +153,7 @@ func (p *Platform) drivenRows(ctx context.Context, b Batch, artifact string) (ma
 func drivenBatch(b Batch, d drive, full map[string]any, next any) map[string]any {
 	aggregates, cost := []any{}, 0.0
 	for _, c := range b.Candidates {
-		row := map[string]any{"artifact_id": c.ArtifactID, "uid": c.UID, "state": b.Status, "score": nil, "cost_usd": nil, "entered": d.Entered == c.ArtifactID && d.Entered != ""}
+		row := map[string]any{"artifact_id": c.ArtifactID, "uid": c.UID, "state": b.Status, "score": nil, "cost_usd": nil, "entered": d.Entered == c.ArtifactID && d.Entered != "", "late": slices.Contains(d.Late, c.ArtifactID)}
 		if d.Grid != nil {
 			row["score"], row["cost_usd"] = d.Grid.Totals[c.ArtifactID], d.Grid.Costs[c.ArtifactID]
 			cost += d.Grid.Costs[c.ArtifactID]
@@ -165,9 +166,13 @@ func drivenBatch(b Batch, d drive, full map[string]any, next any) map[string]any
 			"validator_hotkey": v.Hotkey, "validator_uid": v.UID, "status": v.State, "completed": v.Completed, "total": total(b), "error": text(v.Error), "last_answer_at": when(v.At),
 		}
 		if v.State == deliveryGraded && d.Ended != nil {
-			row["differs_from_median"] = v.Differs
+			row["differs_from_median"], row["own_left_out"] = v.Differs, v.Kin
 		}
 		list = append(list, row)
+	}
+	full["trial"], full["claims_handed_out_at"] = text(d.Trial), nil
+	if d.Handed != nil {
+		full["claims_handed_out_at"] = when(*d.Handed)
 	}
 	if b.Entrypoint == QueryEntrypoint && d.Ended != nil {
 		full["similarity"], full["decision"] = d.Votes, d.Outcome

@@ -75,6 +75,14 @@ func (p *Platform) compare(ctx context.Context, b Batch, d *drive) (over bool, e
 		d.Votes = map[string]*ballot{}
 	}
 	d.Rounds++
+	from, err := p.entrants(b)
+	if err != nil {
+		return false, err
+	}
+	kin, err := p.kinOf(d, from)
+	if err != nil {
+		return false, err
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	missing := false
@@ -88,7 +96,7 @@ func (p *Platform) compare(ctx context.Context, b Batch, d *drive) (over bool, e
 			continue
 		}
 		for _, v := range d.Deliveries {
-			if x.Votes[v.Hotkey].Class != "" {
+			if x.Votes[v.Hotkey].Class != "" || kin(v.Hotkey, id) {
 				continue
 			}
 			wg.Go(func() {
@@ -107,8 +115,14 @@ func (p *Platform) compare(ctx context.Context, b Batch, d *drive) (over bool, e
 	if missing && d.Rounds < voteRounds {
 		return false, nil
 	}
-	for _, x := range d.Votes {
-		if err := x.count(len(d.Deliveries)); err != nil {
+	for id, x := range d.Votes {
+		asked := 0
+		for _, v := range d.Deliveries {
+			if !kin(v.Hotkey, id) {
+				asked++
+			}
+		}
+		if err := x.count(asked); err != nil {
 			return false, err
 		}
 	}
