@@ -128,6 +128,8 @@ func Standing(g agon.Gate, prompt, own string, list []Record) (open map[string]b
 	switch {
 	case len(passed) > 0:
 		return open, fmt.Sprintf("Its judge was measured on labelled cases and passed the gate: %s.", strings.Join(passed, "; "))
+	case len(failed) > 0 && own != "":
+		return open, fmt.Sprintf("It decides no seat: no judge on record passes its gate (%s). Nothing is played until one does.", strings.Join(failed, "; "))
 	case len(failed) > 0:
 		return open, fmt.Sprintf("It decides no seat: no judge on record passes its gate (%s).", strings.Join(failed, "; "))
 	}

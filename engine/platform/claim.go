@@ -208,6 +208,11 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 		if (len(r.Arenas) > 0 && !slices.Contains(r.Arenas, a.ID)) || !slices.Contains(r.Kinds, a.Kind) {
 			continue
 		}
+		if g, err := p.gauge(a); err != nil {
+			return nil, err
+		} else if g != nil && g.below {
+			continue
+		}
 		at := placeOf(a)
 		ok, known := permits[at]
 		if staff {

@@ -29,6 +29,9 @@ type gauge struct {
 	open map[string]bool // the judges whose scores count, where they are
 	prop *kind.Prop      // what stands in here; nil: nothing
 	by   kind.Propped    // nil: nothing ever does
+	// below says that the server's own judge was measured and is below the gate: what
+	// it says would count for nothing, so nothing is played and paid for.
+	below bool
 }
 
 // shut says that no seat is decided.
@@ -58,7 +61,9 @@ func (p *Platform) gauge(a agon.Arena) (*gauge, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.open, _ = judge.Standing(*a.Gate, judged.Gauge(), OwnJudge(p.cfg.Kinds[a.Kind]), list)
+		own := OwnJudge(p.cfg.Kinds[a.Kind])
+		g.open, _ = judge.Standing(*a.Gate, judged.Gauge(), own, list)
+		g.below = own != "" && len(g.open) == 0 && slices.ContainsFunc(list, func(r judge.Record) bool { return r.Of(judged.Gauge()) && r.Scorer == own })
 	}
 	return g, nil
 }

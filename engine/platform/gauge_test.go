@@ -139,6 +139,35 @@ func TestJudgeGate(t *testing.T) {
 	checkInvariants(t, f.cfg.Store)
 }
 
+// Where the server's own judge was measured and is below the gate, its word would count
+// for nothing: what is entered waits unplayed, and is played once a calibration passes.
+func TestBelowTheGateNothingIsPlayed(t *testing.T) {
+	book := judge.OpenBook(t.TempDir() + "/judges")
+	f, play := judgedFixture(t, &agon.Gate{Kappa: 0.6, FalseAccepts: 0.2}, book)
+	f.cfg.Kinds["fake"].(*judgedKind).own = "ours"
+	at := f.clock.Now()
+	must(t, book.Add(measured("another", at, 90)))
+	first := f.submit(miner1, "a")
+	if l := f.claim(val1); l == nil {
+		t.Fatal("a judge that was never measured: nothing is played")
+	} else {
+		f.result(val1, l, judgedResult(l, "ours", 0.5))
+	}
+	must(t, book.Add(measured("ours", at.Add(time.Second), 90)))
+	if l := f.claim(val1); l != nil {
+		t.Fatalf("below the gate a run is leased: %+v", l)
+	}
+	if s := f.gaugeShown(); s.Seats || !strings.HasSuffix(s.Sentence, "Nothing is played until one does.") {
+		t.Errorf("standing %+v", s)
+	}
+	must(t, book.Add(measured("ours", at.Add(time.Minute), 3)))
+	play("ours", 0.5)
+	if d := f.decided(first.ID); d == nil || d.Outcome != agon.TookSeat {
+		t.Fatalf("decision %+v", d)
+	}
+	checkInvariants(t, f.cfg.Store)
+}
+
 func TestJudgeGateOfDemos(t *testing.T) {
 	book := judge.OpenBook(t.TempDir() + "/judges")
 	f, play := judgedFixture(t, &agon.Gate{Demo: true}, book)

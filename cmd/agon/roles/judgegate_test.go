@@ -141,7 +141,7 @@ func TestJudgeGate(t *testing.T) {
 			t.Error("the page does not show error rates by class")
 		}
 		var checked cli.ArenaChecked
-		if code := agon(&checked, "arena", "check", file, "--data", data); code != 0 || checked.Judge == nil || checked.Judge.Seats != seats || checked.Judge.Sentence != a.Judge.Sentence {
+		if code := agon(&checked, "arena", "check", file, "--data", data); code != 0 || checked.Judge == nil || checked.Judge.Seats != seats || !strings.Contains(checked.Judge.Sentence, sentence) {
 			t.Errorf("arena check: exit code %d, %+v", code, checked)
 		}
 	}
