@@ -37,4 +37,4 @@ for r in 0 1 2; do
 	fi
 	grep 'is drawn: ' "$work/up.log" | tail -n 1
 done
-"$agon" board rounds
+"$agon" board rounds -o table
