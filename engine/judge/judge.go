@@ -36,7 +36,8 @@ var (
 	// ErrNoVerdict says that no valid reply came: the provider's failure, or a
 	// model that does not keep to the form. Never the contestant's.
 	ErrNoVerdict = errors.New("no verdict")
-	// ErrForm is wrapped as well where the model answered, but not in the form.
+	// ErrForm is wrapped as well where the model answered, but not in the form or not to
+	// its end, or where its server refused the case.
 	ErrForm = errors.New("reply is not in the form")
 	// ErrBudget says that the judge's own budget is used up.
 	ErrBudget = errors.New("the judge's budget is used up")
@@ -215,7 +216,7 @@ func (j *Judge) askAny(ctx context.Context, models []string, p Prompt, input any
 func (j *Judge) ask(ctx context.Context, model string, p Prompt, doc []byte, check func(obj []byte) error) (Answer, error) {
 	var last error
 	c := question{model: model, prompt: p, doc: doc, tokens: p.MaxTokens}
-	failures, changes := 0, 0
+	failures, changes, refused := 0, 0, 0
 	for try := 1; try <= j.cfg.Attempts; try++ {
 		text, err := j.send(ctx, c)
 		var no *refusal
@@ -232,11 +233,17 @@ func (j *Judge) ask(ctx context.Context, model string, p Prompt, doc []byte, che
 			continue
 		case errors.Is(err, errBrokeOff):
 			// A model that thinks spends its output on thoughts; once more room is given.
-			last = err
+			last = fmt.Errorf("%w: %w", ErrForm, err)
 			c.tokens = min(c.tokens*4, maxTokens)
 			continue
 		case err != nil:
 			last = err
+			if no != nil && no.ofCase() {
+				last = fmt.Errorf("%w: %w", ErrForm, err)
+				if refused++; refused == maxRefused {
+					return Answer{}, fmt.Errorf("%w after %d attempts: %w", ErrNoVerdict, try, last)
+				}
+			}
 			if try < j.cfg.Attempts {
 				w := j.cfg.Waits[min(failures, len(j.cfg.Waits)-1)]
 				if no != nil && no.after > 0 {

@@ -159,6 +159,55 @@ func TestEchoIsNoVerdict(t *testing.T) {
 	}
 }
 
+// What stands in a case can make a server or a model refuse it, or never come to an end.
+// Such a case is not supported, or else its author would choose which of his answers
+// count. A failure of the provider blames nobody.
+func TestCaseThatIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		blamed bool
+	}{
+		"a filter of content":          {400, `{"error":{"code":"content_filter","message":"The response was filtered."}}`, true},
+		"forbidden":                    {403, `{"error":"moderated"}`, true},
+		"too large for the server":     {413, ``, true},
+		"for legal reasons":            {451, ``, true},
+		"a refusal beside the content": {200, `{"choices":[{"message":{"content":null,"refusal":"I cannot help with that."},"finish_reason":"stop"}]}`, true},
+		"filtered while it was said":   {200, completion(`"{\"rationale\": \"th"`, "content_filter"), true},
+		"thoughts without an end":      {200, completion(`"hm, "`, "length"), true},
+		"down":                         {503, ``, false},
+		"too many":                     {429, `{"error":"slow down"}`, false},
+		"no key":                       {401, ``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			j := against(t, Config{Model: "m"}, func(q asked) (int, string) {
+				if strings.Contains(q.Messages[1].Content, "footbridge") {
+					return 200, text(`{"rationale":"same notice","support_ok":true,"preferred_position":"first"}`)
+				}
+				calls++
+				return c.status, c.body
+			})
+			v, err := j.Support(context.Background(), support())
+			if blamed := err == nil && v.Unreadable && !v.SupportOK; blamed != c.blamed || !blamed && !errors.Is(err, ErrNoVerdict) {
+				t.Errorf("%+v %v", v, err)
+			}
+			if c.status >= 400 && c.blamed && calls != maxRefused {
+				t.Errorf("asked %d times", calls)
+			}
+			p, err := j.Pairwise(context.Background(), PairCase{Query: "q", Answer: PairAnswer{Text: "a"}, Reference: PairAnswer{Text: "b"}})
+			if blamed := err == nil && p.Unreadable && p.Wins == 0; blamed != c.blamed {
+				t.Errorf("pairwise: %+v %v", p, err)
+			}
+		})
+	}
+	// Where nobody is answered the case is not to blame.
+	j := against(t, Config{Model: "m"}, func(asked) (int, string) { return 400, `{"error":"bad request"}` })
+	if v, err := j.Support(context.Background(), support()); !errors.Is(err, ErrNoVerdict) {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
 // Servers refuse fields that they do not know; the question is asked without them, and not twice with.
 func TestRefusedFields(t *testing.T) {
 	var calls atomic.Int32

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,15 @@ type refusal struct {
 	field  string        // of the request that the server named in refusing it
 	after  time.Duration // what Retry-After says
 }
+
+// ofCase says that the server may have refused what stands in the case, as filters of
+// content do. Asking the same again does not help.
+func (r *refusal) ofCase() bool {
+	return r.field == "" && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusUnavailableForLegalReasons}, r.status)
+}
+
+// maxRefused is after how many such refusals a model is not asked again.
+const maxRefused = 2
 
 func (r *refusal) Error() string {
 	s := fmt.Sprintf("judge's provider answered status %d", r.status)
@@ -180,7 +190,7 @@ func said(b []byte) (string, error) {
 		}
 		return text, nil
 	}
-	return "", errors.New("judge's reply is not a chat completion with one choice")
+	return "", nil // the model has said nothing, as some do who refuse
 }
 
 // maxStarts bounds how many braces of a reply are tried as the begin of its object.
