@@ -17,6 +17,8 @@ type (
 		URL      *string `json:"url"`
 		Note     *string `json:"note"`
 		Title    *string `json:"title,omitempty"`
+
+		repository bool // found by a tool that reads repositories
 	}
 	// Receipt is one call of a session.
 	Receipt struct {
@@ -35,6 +37,9 @@ type Hydrated struct {
 	ReceiptID string  `json:"receipt_id,omitempty"`
 	ResultID  string  `json:"result_id,omitempty"`
 	Title     *string `json:"title,omitempty"`
+	// Repository says that it was found by a tool that reads repositories, which
+	// whoever cites it may have written.
+	Repository bool `json:"repository,omitempty"`
 }
 
 // citable are the tools whose results may be cited.
@@ -55,6 +60,7 @@ func indexOf(session string, list []Receipt) citations {
 		for _, x := range r.Results {
 			k := [2]string{r.ReceiptID, x.ResultID}
 			if _, ok := ix[k]; !ok {
+				x.repository = r.Tool == tools.SearchRepo || r.Tool == tools.GetRepoFile
 				ix[k] = x
 			}
 		}
@@ -69,7 +75,7 @@ func HydrateSeed(list []Citation, session string, receipts []Receipt) []Hydrated
 	out := []Hydrated{}
 	for _, c := range list {
 		if x, ok := ix[[2]string{c.ReceiptID, c.ResultID}]; ok {
-			out = append(out, Hydrated{URL: x.URL, Note: x.Note, ReceiptID: c.ReceiptID, ResultID: c.ResultID})
+			out = append(out, Hydrated{URL: x.URL, Note: x.Note, ReceiptID: c.ReceiptID, ResultID: c.ResultID, Repository: x.repository})
 		}
 	}
 	return out
@@ -133,7 +139,7 @@ func HydrateHead(list []HeadCitation, session string, receipts []Receipt) ([]*Hy
 			parts = append(parts, fmt.Sprintf("[slice %d:%d]\n%s", s.Start, s.End, string(note[s.Start:s.End])))
 		}
 		text := strings.Join(parts, "\n\n")
-		out = append(out, &Hydrated{URL: x.URL, Note: &text, Title: x.Title})
+		out = append(out, &Hydrated{URL: x.URL, Note: &text, Title: x.Title, Repository: x.repository})
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -162,21 +163,30 @@ func answerOf(c Claim, ref Reference, p Pair) Answer {
 func citationLine(h Hydrated) string {
 	for _, s := range []*string{h.Note, h.URL} {
 		if s != nil && *s != "" {
-			return fromRepository(h.URL) + *s
+			return h.origin() + *s
 		}
 	}
 	return h.ReceiptID
 }
 
-// fromRepository marks what was found in a code repository: the miner may have
-// written it himself.
-func fromRepository(u *string) string {
-	if u == nil {
+// origin marks what was found in a code repository, by whatever tool, or on the pages of
+// one: the miner may have written it himself.
+func (h Hydrated) origin() string {
+	const mark = "(from a code repository that anybody may write, no support by itself) "
+	if h.Repository {
+		return mark
+	}
+	if h.URL == nil {
 		return ""
 	}
-	for _, host := range []string{"github.com", "raw.githubusercontent.com", "gist.github.com", "gitlab.com", "bitbucket.org", "codeberg.org"} {
-		if rest, ok := strings.CutPrefix(*u, "https://"+host); ok && (rest == "" || rest[0] == '/') {
-			return "(from a code repository that anybody may write, no support by itself) "
+	u, err := url.Parse(*h.URL)
+	if err != nil {
+		return mark // what cannot be read as an address is from nowhere
+	}
+	host := "." + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	for _, of := range []string{"github.com", "githubusercontent.com", "github.io", "gitlab.com", "gitlab.io", "bitbucket.org", "bitbucket.io", "codeberg.org", "codeberg.page"} {
+		if strings.HasSuffix(host, "."+of) {
+			return mark
 		}
 	}
 	return ""

@@ -105,3 +105,27 @@ func TestModelPairs(t *testing.T) {
 		}
 	}
 }
+
+// What a miner may have written himself is marked for the judge: by the tool that found it,
+// whatever host its operator allows, and by its address, however that is written.
+func TestOriginIsMarked(t *testing.T) {
+	p := func(s string) *string { return &s }
+	receipts := []Receipt{
+		{ReceiptID: "r", SessionID: "s", Outcome: "ok", Tool: "get_repo_file", Results: []Result{{ResultID: "a", URL: p("https://git.example/me/mine/blob/1/a.md"), Note: p("planted")}}},
+		{ReceiptID: "w", SessionID: "s", Outcome: "ok", Tool: "search_web", Results: []Result{{ResultID: "b", URL: p("https://port.example/report"), Note: p("found")}}},
+	}
+	got := HydrateSeed([]Citation{{ReceiptID: "r", ResultID: "a"}, {ReceiptID: "w", ResultID: "b"}}, "s", receipts)
+	if len(got) != 2 || !strings.HasPrefix(citationLine(got[0]), "(from a code repository") || citationLine(got[1]) != "found" {
+		t.Errorf("%+v", got)
+	}
+	for _, u := range []string{"https://github.com/x/y", "http://GitHub.com/x", "https://www.github.com/x", "https://x.github.io/page", "https://raw.githubusercontent.com/x/y/z", "https://GITLAB.com:443/x", "https://gist.github.com./x"} {
+		if h := (Hydrated{URL: &u}); h.origin() == "" {
+			t.Errorf("%s is not marked", u)
+		}
+	}
+	for _, u := range []string{"https://notgithub.com/x", "https://example.com/github.com", ""} {
+		if h := (Hydrated{URL: &u}); h.origin() != "" {
+			t.Errorf("%s is marked", u)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (k *QueryKind) compare(ctx context.Context, env kind.Env, t agon.TaskRef, p
 			c.Answer.Citations = append(c.Answer.Citations, nil)
 			continue
 		}
-		c.Answer.Citations = append(c.Answer.Citations, &judge.PairCited{URL: str(h.URL), Title: str(h.Title), Note: fromRepository(h.URL) + str(h.Note)})
+		c.Answer.Citations = append(c.Answer.Citations, &judge.PairCited{URL: str(h.URL), Title: str(h.Title), Note: h.origin() + str(h.Note)})
 	}
 	v, err := k.cfg.Judge.Compare(ctx, opener(ctx, env, k.cfg.Judge.Policy(), t.Key), c)
 	if err != nil {
