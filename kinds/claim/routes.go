@@ -146,7 +146,7 @@ func driver(s *kit.Server, a *agon.Arena) wire.Driver {
 		for i := range d.Split {
 			d.Split[i] = a.IncentiveNumbers["share_"+strconv.Itoa(i+1)]
 		}
-		d.Margin = a.IncentiveNumbers["margin"]
+		d.Margin, d.SameColdkey = a.IncentiveNumbers["margin"], a.IncentiveNumbers["same_coldkey"] != 0
 	}
 	for key, at := range map[string]*time.Duration{"AGON_BATCH_GRACE": &d.Grace, "AGON_BATCH_DEADLINE": &d.Deadline} {
 		if x, err := time.ParseDuration(s.Options.Getenv(key)); err == nil && x > 0 {

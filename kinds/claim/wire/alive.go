@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -42,6 +43,47 @@ func (p *Platform) validator(w http.ResponseWriter, r *http.Request, limit int64
 		p.alive.mu.Unlock()
 	}
 	return id, body, ok
+}
+
+// begin is the drive of a batch that is about to be made. nil: there is nobody to push
+// it to, and it is played by agon's own validators alone. few is why nobody but the owner
+// may make it now.
+func (p *Platform) begin(ctx context.Context, owner bool) (d *drive, few string, err error) {
+	if p.cfg.Driver.Key == nil && !p.pulls() {
+		return nil, "", nil
+	}
+	names, err := p.dir.Names("validator-")
+	if err != nil {
+		return nil, "", err
+	}
+	var known []registration
+	for _, n := range names {
+		var reg registration
+		ok, err := p.dir.Get(n, &reg)
+		if err != nil {
+			return nil, "", err
+		}
+		if ok && p.cfg.Now().Sub(reg.At) <= registeredFor {
+			known = append(known, reg)
+		}
+	}
+	d = &drive{}
+	for _, reg := range p.live(ctx, known) {
+		uid, ok, err := p.uid(ctx, reg.Hotkey)
+		if err != nil {
+			return nil, "", err
+		}
+		if ok {
+			d.Deliveries = append(d.Deliveries, delivery{Hotkey: reg.Hotkey, UID: uid, BaseURL: strings.TrimRight(reg.BaseURL, "/"), State: deliveryWaiting})
+		}
+	}
+	if len(d.Deliveries) == 0 {
+		return nil, "", nil
+	}
+	if n := p.heardOf(known); !owner && 2*len(d.Deliveries) <= n {
+		return nil, fmt.Sprintf("%d of the %d validators that were there within a day are there now: a batch is made when most are, or by the subnet's owner", len(d.Deliveries), n), nil
+	}
+	return d, "", nil
 }
 
 // live keeps the registrations whose validators are there. Who is only remembered is

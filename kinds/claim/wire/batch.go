@@ -81,16 +81,15 @@ func (p *Platform) createBatch(w http.ResponseWriter, r *http.Request) {
 	if !p.fill(w, r, &b, in, earlier) {
 		return
 	}
-	if err := p.bound(r.Context(), driven, b, in, owner, earlier); err != nil {
-		p.broken(w, "create batch", err)
-		return
-	}
 	if b.Candidates, err = p.candidates(r.Context(), p.since(earlier), now); err != nil {
 		p.broken(w, "create batch", err)
 		return
 	}
 	if b.Candidates == nil {
 		b.Candidates = []Candidate{}
+	}
+	if !p.fair(w, r, driven, b, in, caller, owner, earlier) {
+		return
 	}
 	if b.ChampionUID == nil {
 		b.ChampionUID = p.championUID(r.Context())

@@ -44,6 +44,8 @@ type Driver struct {
 	Split [roster.Places]float64
 	// Margin is how much more than the first's a challenger's mean score must be.
 	Margin float64
+	// SameColdkey lets one coldkey hold several places.
+	SameColdkey bool
 }
 
 func (d *Driver) defaults() {
@@ -94,6 +96,8 @@ type drive struct {
 	Grid       *gradedGrid `json:"grid,omitempty"`
 	// Trial is why nobody is seated by the batch, whatever its grades; "": somebody may be.
 	Trial string `json:"trial,omitempty"`
+	// By is the coldkey of the validator that made it; "": the owner did.
+	By string `json:"by,omitempty"`
 	// Handed is when a claim of it was first given to validators, if that was before; Late
 	// are the scripts that came after: they are graded and neither seated nor paid.
 	Handed *time.Time `json:"handed,omitempty"`
@@ -137,47 +141,6 @@ func (g grade) score() float64 { return g.VerdictScore + g.SupportScore }
 func driveName(id string) string { return "drive-" + id }
 
 func gradesName(id, hotkey string) string { return "grades-" + id + "-" + sha([]byte(hotkey))[:16] }
-
-// begin is the drive of a batch that is about to be made. nil: there is nobody to push
-// it to, and it is played by agon's own validators alone. few is why nobody but the owner
-// may make it now.
-func (p *Platform) begin(ctx context.Context, owner bool) (d *drive, few string, err error) {
-	if p.cfg.Driver.Key == nil && !p.pulls() {
-		return nil, "", nil
-	}
-	names, err := p.dir.Names("validator-")
-	if err != nil {
-		return nil, "", err
-	}
-	var known []registration
-	for _, n := range names {
-		var reg registration
-		ok, err := p.dir.Get(n, &reg)
-		if err != nil {
-			return nil, "", err
-		}
-		if ok && p.cfg.Now().Sub(reg.At) <= registeredFor {
-			known = append(known, reg)
-		}
-	}
-	d = &drive{}
-	for _, reg := range p.live(ctx, known) {
-		uid, ok, err := p.uid(ctx, reg.Hotkey)
-		if err != nil {
-			return nil, "", err
-		}
-		if ok {
-			d.Deliveries = append(d.Deliveries, delivery{Hotkey: reg.Hotkey, UID: uid, BaseURL: strings.TrimRight(reg.BaseURL, "/"), State: deliveryWaiting})
-		}
-	}
-	if len(d.Deliveries) == 0 {
-		return nil, "", nil
-	}
-	if n := p.heardOf(known); !owner && 2*len(d.Deliveries) <= n {
-		return nil, fmt.Sprintf("%d of the %d validators that were there within a day are there now: a batch is made when most are, or by the subnet's owner", len(d.Deliveries), n), nil
-	}
-	return d, "", nil
-}
 
 // registeredFor is how long a registration is remembered. Validators register once a
 // minute, those of the seed when they start.
@@ -517,9 +480,18 @@ func (p *Platform) seat(b Batch, d *drive) error {
 		return err
 	}
 	d.Entered = c.ArtifactID
+	owner, err := p.coldkey(s.Miner)
+	if err != nil {
+		return err
+	}
 	next := []place{{c.ArtifactID, s.Miner, score, b.BatchID}}
 	for _, x := range now {
-		if x.Hotkey != s.Miner && len(next) < roster.Places {
+		cold, err := p.coldkey(x.Hotkey)
+		if err != nil {
+			return err
+		}
+		own := x.Hotkey == s.Miner || cold != "" && cold == owner && !p.cfg.Driver.SameColdkey
+		if !own && len(next) < roster.Places {
 			next = append(next, x)
 		}
 	}

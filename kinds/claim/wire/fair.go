@@ -32,6 +32,22 @@ func (p *Platform) batcher(w http.ResponseWriter, r *http.Request) (id dialect.I
 	return id, body, ok, ok
 }
 
+// fair binds a batch that is about to be made, or answers why it is not made.
+func (p *Platform) fair(w http.ResponseWriter, r *http.Request, d *drive, b Batch, in batchRequest, caller dialect.Identity, owner bool, earlier []Batch) bool {
+	err := p.bound(r.Context(), d, b, in, owner, earlier)
+	why := ""
+	if err == nil {
+		why, err = p.idle(d, b, caller, owner, earlier)
+	}
+	switch {
+	case err != nil:
+		p.broken(w, "create batch", err)
+	case why != "":
+		refuse(w, http.StatusConflict, "nothing_new", "%s", why)
+	}
+	return err == nil && why == ""
+}
+
 // bound says of a batch that is about to be made whom it may seat.
 func (p *Platform) bound(ctx context.Context, d *drive, b Batch, in batchRequest, owner bool, earlier []Batch) (err error) {
 	if d == nil {
@@ -51,6 +67,45 @@ func (p *Platform) bound(ctx context.Context, d *drive, b Batch, in batchRequest
 	}
 	d.Handed, err = p.handed(ctx, b, earlier)
 	return err
+}
+
+// idle says why a validator's batch would only cost the others money: the same scripts on
+// the same claims were graded before, or it has had claims of its own tried within a day.
+func (p *Platform) idle(d *drive, b Batch, caller dialect.Identity, owner bool, earlier []Batch) (why string, err error) {
+	if d == nil || owner {
+		return "", nil
+	}
+	if d.By, err = p.coldkey(caller.Hotkey); err != nil {
+		return "", err
+	}
+	for _, e := range earlier {
+		was, ok, err := p.driven(e.BatchID)
+		switch {
+		case err != nil:
+			return "", err
+		case !ok || e.Status != "completed":
+		case d.Trial != "" && was.Trial != "" && was.By == d.By && b.CreatedAt.Sub(e.CreatedAt) < trialEvery:
+			return "a validator may name claims once in " + trialEvery.String() + ", the subnet's owner at any time", nil
+		case d.Trial == "" && sameSet(b.texts(), e.texts()) && sameSet(artifacts(b), artifacts(e)):
+			return "batch " + e.BatchID + " has graded the same scripts on the same claims", nil
+		}
+	}
+	return "", nil
+}
+
+// trialEvery is how often a validator may have claims of its own played by all.
+const trialEvery = 24 * time.Hour
+
+func artifacts(b Batch) (out []string) {
+	for _, c := range b.Candidates {
+		out = append(out, c.ArtifactID)
+	}
+	return out
+}
+
+// sameSet compares lists of things that are different.
+func sameSet[T comparable](a, b []T) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
 // handed is when a claim of a batch, which is not public, was first given to validators;

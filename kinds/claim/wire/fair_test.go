@@ -77,7 +77,16 @@ func TestClaimsOfAValidatorSeatNobody(t *testing.T) {
 	own := claims()[:1]
 	own[0].ClaimID, own[0].Text = "6ba7b812-9dad-11d1-80b4-00c04fd430c8", "Two and two is four."
 	named := `{"override_miner_task_dataset":{"entrypoint":"evaluate_criterion","claims":` + claimsJSON(t, own) + `}}`
-	for _, body := range []string{named, `{"use_previous_task_dataset":true}`} {
+	for i, body := range []string{named, `{"use_previous_task_dataset":true}`} {
+		if i > 0 { // a validator's own claims are played once a day
+			if status, out, _ := send(t, w.h, w.keys['e'], "POST", "/v1/miner-task-batches/batch", body); status != 409 || out["error_code"] != "nothing_new" {
+				t.Errorf("at once again: %d %v", status, out)
+			}
+			w.later(25 * time.Hour)
+			for _, c := range "efg" { // they are there
+				send(t, w.h, w.keys[byte(c)], "GET", "/v1/weights", "")
+			}
+		}
 		page, top := w.batch(p, 'e', body, all)
 		if full := page["batch"].(map[string]any); top != "<nil>" || full["trial"] == nil {
 			t.Fatalf("a validator's claims: the roster is %s, %v", top, full)
@@ -117,8 +126,30 @@ func TestHiddenClaimsSeatWhoWasThere(t *testing.T) {
 		t.Errorf("who came after the claims were handed out sits: %s", top)
 	}
 	clear(w.hidden)
+	if status, out, _ := send(t, w.h, w.keys['e'], "POST", "/v1/miner-task-batches/batch", `{}`); status != 409 || out["error_code"] != "nothing_new" {
+		t.Errorf("what was graded already: %d %v", status, out)
+	}
+	w.upload('v', "other") // another script that came late: it is new
 	if _, top := w.batch(p, 'e', `{}`, all); top != "[2 1 <nil>]" {
 		t.Errorf("by claims that are everybody's: %s", top)
+	}
+}
+
+// One coldkey holds one place of the batches' roster, as of the arena's own.
+func TestOnePlaceOfAColdkey(t *testing.T) {
+	w, p, all := judged(t, nil)
+	for _, c := range []byte("bv") {
+		m := w.net[w.keys[c].SS58()]
+		m.Coldkey = "cold-a"
+		w.net[w.keys[c].SS58()] = m
+	}
+	w.upload('a', "fair")
+	if _, top := w.batch(p, 'o', `{}`, all); top != "[1 <nil> <nil>]" {
+		t.Fatalf("the first: %s", top)
+	}
+	w.upload('b', "good")
+	if _, top := w.batch(p, 'o', `{}`, all); top != "[2 <nil> <nil>]" {
+		t.Errorf("its second hotkey: %s", top)
 	}
 }
 
