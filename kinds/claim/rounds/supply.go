@@ -46,7 +46,7 @@ type job struct {
 // New returns the supply of an arena over a feed, whose documents scripts can search.
 func New(s *kit.Server, k kit.Kit, f kit.ArenaFile, c *Corpus) (*Supply, error) {
 	x := &Supply{
-		Stock: &kit.Stock{Server: s, Kit: k, File: *f.Supply}, Arena: f.ID, Feed: f.Supply.Path, Corpus: c, Demo: f.Samples || f.Judge != nil && f.Judge.Demo, jobs: map[int64]*job{}, read: map[string]Round{},
+		Stock: &kit.Stock{Server: s, Kit: k, File: *f.Supply}, Arena: f.ID, Feed: f.Supply.Path, Corpus: c, Demo: f.Samples || f.Judge != nil && f.Judge.Demo && s.Options.Getenv("AGON_LLM_SCRIPT") != "", jobs: map[int64]*job{}, read: map[string]Round{},
 	}
 	if err := x.roles(); err != nil {
 		return nil, err
