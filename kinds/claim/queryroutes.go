@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
-	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/engine/tools/desearch"
 	"github.com/agon-arena/agon/kinds/claim/play"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
-	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/claim/wire"
 	"github.com/agon-arena/agon/kinds/kit"
 )
@@ -74,10 +72,7 @@ func queryRoutes(s *kit.Server, arena string) (http.Handler, error) {
 	host := tools.New(conf)
 	p, h, err := wire.NewPlatform(wire.PlatformConfig{
 		Driver: driver(s, &a.Arena), Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx-query"), Log: s.Options.Log, Items: conf.Items, Repo: newLazyRepo(s.Options),
-		Verifier: &dialect.Verifier{
-			Dialects: []dialect.Dialect{signin.Caster{}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
-			Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",
-		},
+		Verifier: verifier(s, arena),
 		Hidden: func(ctx context.Context) (map[string]bool, error) {
 			list, err := tasks(ctx, func(t agon.TaskRef) bool { return t.Hidden })
 			out := make(map[string]bool, len(list))

@@ -102,10 +102,7 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 		},
 		Items: items, Repo: newLazyRepo(s.Options),
 		Arenas: s.Platform, Arena: arena, Dir: s.Data.Path("harnyx"), Log: s.Options.Log,
-		Verifier: &dialect.Verifier{
-			Dialects: []dialect.Dialect{signin.Caster{}}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena),
-			Strict: s.Options.Getenv("AGON_STRICT_SIGNATURES") != "",
-		},
+		Verifier: verifier(s, arena),
 		Claims: func(ctx context.Context) ([]wire.Claim, error) {
 			a, err := s.Platform.FullArena(ctx, arena)
 			if err != nil {
@@ -133,6 +130,21 @@ func harnyxRoutes(s *kit.Server, arena string, corpus *rounds.Corpus) (http.Hand
 	}
 	s.Background(p.Run)
 	return h, nil
+}
+
+// asks are what validators only ask by POST.
+var asks = []string{"/v2/miner-task-work/tasks", "/v2/miner-task-work/scoreable-executions", "/v1/feeds/", "/v1/repo-search/"}
+
+// verifier checks the requests of an arena's miners and validators. Their form signs no
+// time, so a request that changes something is taken once, unless AGON_STRICT_SIGNATURES is 0;
+// 1 takes also those once that only ask.
+func verifier(s *kit.Server, arena string) *dialect.Verifier {
+	strict := s.Options.Getenv("AGON_STRICT_SIGNATURES")
+	c := signin.Caster{Asks: asks}
+	if strict != "" {
+		c.Asks = nil
+	}
+	return &dialect.Verifier{Dialects: []dialect.Dialect{c}, Now: time.Now, Replay: s.Replay(), Members: s.Members(arena), Strict: strict != "0"}
 }
 
 // driver pushes batches as the operator, who owns the subnet on the embedded ledger;

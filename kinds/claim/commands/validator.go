@@ -296,7 +296,7 @@ func (s *seedPlayer) serve(ctx context.Context, o kit.Options, v validatorOption
 	}
 	val, err := wire.NewValidator(wire.ValidatorConfig{
 		Weights: weights.state, Ready: up.ready, Key: v.key,
-		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{Detail: true}}, Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: graph},
+		Verifier: &dialect.Verifier{Dialects: []dialect.Dialect{signin.Caster{Detail: true}}, Now: time.Now, Replay: auth.NewMemoryReplay(time.Now), Members: graph, Strict: o.Getenv("AGON_STRICT_SIGNATURES") != "0"},
 		Owner:    v.owner, UID: int(me.UID), Fetch: up.fetch, Play: s.play, Compare: s.comparer(o), Dir: filepath.Join(dir, "batches"), Log: o.Log,
 	})
 	if err != nil {

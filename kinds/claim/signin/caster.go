@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon/auth"
@@ -18,6 +19,10 @@ import (
 // It has neither time nor nonce: whoever sees a request can send it again for
 // ever. Strict takes each signature once, but for reads.
 type Caster struct {
+	// Asks are beginnings of paths whose requests only ask, though by POST: Strict counts
+	// them as reads. What is taken once is remembered for ever, and validators ask all the time.
+	Asks []string
+
 	// Detail answers {"detail": message} as validators do; else {"error_code", "message"}, the platform's form.
 	Detail bool
 }
@@ -73,7 +78,12 @@ func (c Caster) Check(ctx context.Context, v *dialect.Verifier, r *dialect.Reque
 	if !dialect.Holds(pub, sig, Message(r.Method, r.Target(), r.Body)) {
 		return dialect.Identity{}, c.refuse(401, "invalid_signature", "invalid signature", nil)
 	}
-	if v.Strict && r.Mutates() {
+	member, standing, err := v.Standing(ctx, hotkey, need)
+	if standing != dialect.StandingGood {
+		return dialect.Identity{}, c.standing(standing, err)
+	}
+	// Only now: what is remembered for ever is of keys that may ask at all.
+	if v.Strict && r.Mutates() && !slices.ContainsFunc(c.Asks, func(p string) bool { return strings.HasPrefix(r.Target(), p) }) {
 		fresh, err := v.OnceSigned(ctx, c.Name(), hotkey, sig, v.Now().Add(dialect.Forever))
 		if err != nil {
 			return dialect.Identity{}, c.refuse(500, "internal_server_error", "internal error", err)
@@ -81,10 +91,6 @@ func (c Caster) Check(ctx context.Context, v *dialect.Verifier, r *dialect.Reque
 		if !fresh {
 			return dialect.Identity{}, c.refuse(401, "replayed_request", "signature was used before", nil)
 		}
-	}
-	member, standing, err := v.Standing(ctx, hotkey, need)
-	if standing != dialect.StandingGood {
-		return dialect.Identity{}, c.standing(standing, err)
 	}
 	return dialect.Identity{Hotkey: hotkey, Dialect: c.Name(), Bound: true, Member: member}, nil
 }

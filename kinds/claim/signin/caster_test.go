@@ -110,6 +110,34 @@ func TestCasterTakesOnce(t *testing.T) {
 	dialecttest.TakesOnce(t, Caster{}, true, r)
 }
 
+// A request that only asks changes nothing, even by POST; anything else at a path like it does.
+func TestCasterAsks(t *testing.T) {
+	alice := dialecttest.Key(t, "//Alice")
+	v := dialecttest.Verifier(t, Caster{Asks: []string{"/v2/work/tasks"}})
+	v.Strict = true
+	for path, want := range map[string]string{"/v2/work/tasks": "ok", "/v2/work/results": `Unauthorized {"error_code":"replayed_request","message":"signature was used before"}`} {
+		r := dialecttest.Request("POST", path, "{}", "Authorization",
+			`Bittensor ss58="`+alice.SS58()+`",sig="`+dialecttest.Sign(t, alice, Message("POST", path, []byte("{}")))+`"`)
+		for i, want := range []string{"ok", want} {
+			if got := dialecttest.Outcome(v.Verify(context.Background(), r, dialect.Need{})); got != want {
+				t.Errorf("%s, use %d: %s", path, i+1, got)
+			}
+		}
+	}
+}
+
+// Whoever may not ask leaves nothing to be remembered.
+func TestCasterForgetsStrangers(t *testing.T) {
+	bob := dialecttest.Key(t, "//Nobody")
+	v := dialecttest.Verifier(t, Caster{})
+	v.Strict, v.Replay = true, nil // it would be asked, and panic
+	r := dialecttest.Request("POST", "/x", "{}", "Authorization",
+		`Bittensor ss58="`+bob.SS58()+`",sig="`+dialecttest.Sign(t, bob, Message("POST", "/x", []byte("{}")))+`"`)
+	if got := dialecttest.Outcome(v.Verify(context.Background(), r, dialect.Need{Registered: true})); !strings.Contains(got, "unknown_hotkey") {
+		t.Error(got)
+	}
+}
+
 func TestMessages(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{string(Message("post", "/v1/miners/scripts", nil)), "POST\n/v1/miners/scripts\n" + signing.EmptyBody},
