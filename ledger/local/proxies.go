@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/agon-arena/agon/auth"
@@ -41,17 +42,17 @@ func (l *Ledger) Delegate(ctx context.Context, o ledger.ProxyOrder) error {
 	return err
 }
 
-// Delegations copies out who acts for whom, and what is announced.
-func (l *Ledger) Delegations(ctx context.Context) (d *ledger.Delegations, err error) {
+// Delegations copies out who acts for an account and what it has announced; "": of all accounts.
+func (l *Ledger) Delegations(ctx context.Context, of string) (d *ledger.Delegations, err error) {
 	d = &ledger.Delegations{Proxies: map[string]ledger.ProxyList{}, Announced: map[string]ledger.AnnouncementList{}}
 	err = l.view(ctx, func(s *state) error {
-		for account, p := range s.Proxies {
-			d.Proxies[account] = ledger.ProxyList{List: slices.Clone(p.List), Deposit: p.Deposit}
+		if of != "" {
+			d.Proxies[of], d.Announced[of] = s.Proxies[of], s.Announced[of]
+		} else {
+			maps.Copy(d.Proxies, s.Proxies)
+			maps.Copy(d.Announced, s.Announced)
 		}
-		for account, a := range s.Announced {
-			d.Announced[account] = ledger.AnnouncementList{List: slices.Clone(a.List), Deposit: a.Deposit}
-		}
-		return nil
+		return nil // a list is replaced when it changes, never written to
 	})
 	return d, err
 }

@@ -33,7 +33,7 @@ func (r *reading) account(key any) (any, error) {
 	v["nonce"], v["providers"] = nonce, 1
 	if data, ok := v["data"].(scale.Map); ok {
 		data["free"] = free
-		if d, err := r.delegations(); err != nil {
+		if d, err := r.delegations(address); err != nil {
 			return nil, err
 		} else if reserved := d.Proxies[address].Deposit + d.Announced[address].Deposit; reserved > 0 {
 			data["reserved"] = reserved

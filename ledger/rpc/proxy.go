@@ -10,7 +10,8 @@ import (
 // Proxied is a Ledger on which accounts let others make calls for them.
 type Proxied interface {
 	Delegate(ctx context.Context, o ledger.ProxyOrder) error
-	Delegations(ctx context.Context) (*ledger.Delegations, error)
+	// Delegations are those of an account; of all, where it is "".
+	Delegations(ctx context.Context, of string) (*ledger.Delegations, error)
 }
 
 // applyProxy makes a call for another account, or changes who may.
@@ -99,7 +100,7 @@ func announcementOf(real string, hash any) *ledger.Announcement {
 
 // proxyOf is the first proxy by which delegate acts for real, of a kind if the call wants one.
 func proxyOf(ctx context.Context, l Proxied, real, delegate string, kind any) (ledger.Proxy, error) {
-	d, err := l.Delegations(ctx)
+	d, err := l.Delegations(ctx, real)
 	if err != nil {
 		return ledger.Proxy{}, err
 	}
@@ -138,26 +139,18 @@ func allowedTo(kind string) func(pallet, call string, a scale.Map) bool {
 	}
 }
 
-// delegations are read once.
-func (r *reading) delegations() (*ledger.Delegations, error) {
-	l, ok := r.ledger.(Proxied)
-	if r.acts == nil && ok {
-		d, err := l.Delegations(r.ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.acts = d
+// delegations are those of an account; of all, where it is "".
+func (r *reading) delegations(of string) (*ledger.Delegations, error) {
+	if l, ok := r.ledger.(Proxied); ok {
+		return l.Delegations(r.ctx, of)
 	}
-	if r.acts == nil {
-		r.acts = &ledger.Delegations{}
-	}
-	return r.acts, nil
+	return &ledger.Delegations{}, nil
 }
 
 // proxied answers the items of proxies; nil = the account has none.
 func (r *reading) proxied(item string, keys []any) (any, error) {
-	d, err := r.delegations()
 	account, _ := keys[0].(string)
+	d, err := r.delegations(account)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +174,7 @@ func (r *reading) proxied(item string, keys []any) (any, error) {
 
 // proxyKeys adds the keys of an item of proxies.
 func (r *reading) proxyKeys(item string, add func(keys ...any) error) error {
-	d, err := r.delegations()
+	d, err := r.delegations("")
 	if err != nil {
 		return err
 	}

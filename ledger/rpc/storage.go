@@ -25,7 +25,6 @@ type reading struct {
 	whole    *ledger.World // read once, by economy
 	bondRows map[uint16][]ledger.WeightRow
 	held     map[string]ledger.Holdings
-	acts     *ledger.Delegations
 }
 
 func (s *Server) reading(ctx context.Context, block uint64) (*reading, error) {
