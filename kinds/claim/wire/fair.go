@@ -136,11 +136,15 @@ func (b Batch) texts() (out [][32]byte) {
 	return out
 }
 
-// public are the claims of the arena that everybody may read anyhow.
+// public are the claims of the arena that everybody may read anyhow. A hidden set that never
+// changes is taken as one: after its first batch nobody could ever be seated by it.
 func (p *Platform) public(ctx context.Context) (map[[32]byte]bool, error) {
 	hidden := map[string]bool{}
-	var err error
-	if p.cfg.Hidden != nil {
+	a, err := p.cfg.Arenas.Arena(ctx, p.cfg.Arena)
+	if err != nil {
+		return nil, err
+	}
+	if p.cfg.Hidden != nil && a.Period != nil {
 		if hidden, err = p.cfg.Hidden(ctx); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/kinds/claim/roster"
 )
 
 // judged is a world with two honest validators and a third, and how each grades: what a
@@ -117,6 +120,14 @@ func TestHiddenClaimsSeatWhoWasThere(t *testing.T) {
 	for _, c := range claims() {
 		w.hidden[c.ClaimID] = true
 	}
+	a, err := w.api.Arena(bg, "demo-claim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Period = &agon.Period{Hours: 24}
+	if err := w.api.EnsureArena(bg, a.Arena); err != nil {
+		t.Fatal(err)
+	}
 	w.upload('a', "fair")
 	if _, top := w.batch(p, 'e', `{}`, all); top != "[1 <nil> <nil>]" {
 		t.Fatalf("the first: %s", top)
@@ -187,5 +198,32 @@ func TestKinAreNotGraded(t *testing.T) {
 	}
 	if _, top := w.batch(p, 'o', `{}`, all); top != "<nil>" {
 		t.Errorf("alone: %s", top)
+	}
+}
+
+// In the query era too: who came after the queries were handed out is neither seated nor paid.
+func TestLateAnswersAreNeitherSeatedNorPaid(t *testing.T) {
+	w, _, ids := pulling(t)
+	p, _, err := NewPlatform(w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Batch{BatchID: "6ba7b812-9dad-11d1-80b4-00c04fd430c8", Candidates: []Candidate{
+		{ArtifactID: ids["one"], UID: 1, Hotkey: w.keys['a'].SS58()}, {ArtifactID: ids["two"], UID: 2, Hotkey: w.keys['b'].SS58()},
+	}}
+	grid := &roster.Grid{Tasks: []string{"t"}, Rows: []roster.GridRow{
+		{Artifact: ids["one"], Vector: []float64{.5}, Total: .5}, {Artifact: ids["two"], Vector: []float64{1}, Total: 1},
+	}}
+	if err := p.crown(b, &drive{Late: []string{ids["two"]}}, grid); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.champion()
+	if err != nil || c == nil || c.ArtifactID != ids["one"] {
+		t.Fatalf("%+v %v", c, err)
+	}
+	for _, s := range c.Pay {
+		if s.Hotkey == w.keys['b'].SS58() {
+			t.Errorf("paid: %+v", s)
+		}
 	}
 }
