@@ -73,7 +73,7 @@ when it is started again. With --once it ends when every submission is decided.
 
 JSON of --once: {arenas: [{id, kind, champion, submissions, weights, decisions}],
 runs: {scored, failed, by_fault}, box_driver}.`,
-		Example: "  agon up\n  agon up --once -o json\n  agon up --arena ./my-arena.toml",
+		Example: "  agon up\n  agon up --once -o json\n  agon up --arena ./my-arena.toml --arena ./another.toml",
 		Args:    Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := CheckBoxes(o.Boxes); err != nil {
@@ -84,7 +84,7 @@ runs: {scored, failed, by_fault}, box_driver}.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Once, "once", false, "end when every submission is decided, and print the outcome")
-	f.StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`, or a demo by its id (default: all demos)")
+	f.StringArrayVar(&o.ArenaFiles, "arena", nil, "open the arena of this `file`, or a demo by its id (may be repeated; default: all demos)")
 	f.String("listen", "", "`address` of /v1 (AGON_LISTEN)")
 	storeFlag(cmd)
 	boxesFlag(cmd, &o.Boxes)
@@ -215,7 +215,7 @@ Who may register hotkeys on the embedded ledger (--registration):
 			return EndOfService(cmd.Context(), r.Serve(cmd.Context(), o))
 		},
 	}
-	cmd.Flags().StringVar(&o.ArenaFile, "arena", "", "open the arena of this `file`, or a demo by its id (default: all demos)")
+	cmd.Flags().StringArrayVar(&o.ArenaFiles, "arena", nil, "open the arena of this `file`, or a demo by its id (may be repeated; default: all demos)")
 	cmd.Flags().String("listen", "", "`address` of /v1 (AGON_LISTEN)")
 	storeFlag(cmd)
 	cmd.Flags().StringVar(&registration, "registration", string(local.RegistrationOperator), "who may register hotkeys: operator, coldkey, burn or open")

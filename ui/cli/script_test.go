@@ -54,6 +54,9 @@ func fakeServices() cli.Services {
 		Roles: cli.Roles{
 			Up: func(ctx context.Context, o cli.UpOptions) (*client.Overview, error) {
 				o.Say("listening on %s", o.Config.Get(config.Listen))
+				for _, f := range o.ArenaFiles {
+					o.Say("opens %s", f)
+				}
 				for i := range 4 {
 					o.Progress(progress.State{Label: "playing", Total: 3, Done: i})
 				}

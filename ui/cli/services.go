@@ -179,10 +179,10 @@ type Common struct {
 // UpOptions is `agon up`.
 type UpOptions struct {
 	Common
-	Once      bool
-	ArenaFile string // "" = the demo arena
-	Boxes     int    // at once; 0 = by the machine
-	Driver    string // demanded box driver; "" = the best that works here
+	Once       bool
+	ArenaFiles []string // or ids of demos; none: all demos
+	Boxes      int      // at once; 0 = by the machine
+	Driver     string   // demanded box driver; "" = the best that works here
 	// Ready is called once, when /v1 answers at url; never nil.
 	Ready func(url string)
 	// Decided is called whenever the last open submission has been decided; never nil.
@@ -192,7 +192,7 @@ type UpOptions struct {
 // ServeOptions is `agon serve`: the platform without a validator.
 type ServeOptions struct {
 	Common
-	ArenaFile string
+	ArenaFiles []string // as UpOptions
 	// Registration says who may register on the embedded ledger, RegistrationPrice
 	// the least that it costs where it costs something, in rao.
 	Registration      local.Registration

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/template"
@@ -138,6 +139,10 @@ func checkArena(o kit.Options, path string) (*cli.ArenaChecked, error) {
 			}
 		}
 	}
+	if f.Supply != nil {
+		bad = append(bad, checkSupply(o, f, once)...)
+		out.Tasks += f.Supply.Tasks
+	}
 	if len(bad) == 0 && out.Tasks == 0 && missing == 0 {
 		bad = append(bad, "sets: the arena has no task")
 	}
@@ -182,4 +187,28 @@ func ruleOfArena(o kit.Options, path string) (*cli.ArenaRule, error) {
 		out.Tasks += len(list)
 	}
 	return out, nil
+}
+
+// checkSupply says what is wrong with the tasks of a supply that is a folder of them.
+func checkSupply(o kit.Options, f kit.ArenaFile, once *kit.Distinct) (bad []string) {
+	x := f.Supply
+	if x.From != agon.SupplyDirectory && x.From != agon.SupplyBank {
+		return nil
+	}
+	if st, err := os.Stat(x.Path); err == nil && !st.IsDir() { // a bank of the kind's own form
+		return nil
+	}
+	list, _, err := kit.LoadSet(o, f.Kind, x.Path)
+	if err != nil {
+		return []string{"supply.path: " + err.Error()}
+	}
+	for _, t := range list {
+		if err := once.Add("supply", t, true); err != nil {
+			bad = append(bad, "supply.path: "+err.Error())
+		}
+	}
+	if need := 2 * x.Tasks; len(list) < need {
+		bad = append(bad, fmt.Sprintf("supply.path: it has %d tasks; the first set and the next are drawn before the arena opens, which takes %d", len(list), need))
+	}
+	return bad
 }

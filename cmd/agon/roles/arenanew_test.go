@@ -81,3 +81,63 @@ func TestArenaCheckReadsTasks(t *testing.T) {
 	must(os.CopyFS(filepath.Join(dir, "tasks", "two"), hello))
 	check("sets: tasks tasks/one and tasks/two have the same content")
 }
+
+// The check reads a supply: a generator needs no set, a folder has enough for the first set and the next.
+func TestArenaCheckReadsSupplies(t *testing.T) {
+	dir := t.TempDir()
+	basic := filepath.FromSlash("../../../kinds/harbor/tasks/basic/")
+	for _, name := range []string{"hello", "totals"} {
+		if err := os.CopyFS(filepath.Join(dir, "stock", name), os.DirFS(filepath.Join(basic, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		kind, supply string
+		tasks        int
+		want         string
+	}{
+		"a generator":        {"shopping", "from = \"generator\"\ntasks = 3", 3, ""},
+		"a folder":           {"harbor", "from = \"directory\"\npath = \"./stock\"\ntasks = 1", 1, ""},
+		"a folder too short": {"harbor", "from = \"directory\"\npath = \"./stock\"\ntasks = 2", 0, "supply.path: it has 2 tasks; the first set and the next are drawn before the arena opens, which takes 4"},
+		"no folder":          {"harbor", "from = \"bank\"\npath = \"./away\"\ntasks = 1", 0, "supply.path: "},
+	} {
+		text, err := arenaTemplate(kinds.All(), c.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "arena.toml")
+		text = append(regexp.MustCompile(`(?m)^sets = .*`).ReplaceAll(text, []byte("sets = []")), "\n[period]\nhours = 1\n\n[supply]\n"+c.supply+"\n"...)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := checkArena(kit.Options{Kits: kinds.All(), Getenv: os.Getenv}, path)
+		if c.want == "" && (err != nil || got.Tasks != c.tasks) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %+v %v, want %q", name, got, err, c.want)
+		}
+	}
+}
+
+// Several files are several arenas; two of one id are refused by both names.
+func TestSeveralArenaFiles(t *testing.T) {
+	write := func(id string) string {
+		t.Helper()
+		text, err := arenaTemplate(kinds.All(), "claim")
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), id+".toml")
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), `id = "my-claim"`, `id = "`+id+`"`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one, two := write("one"), write("two")
+	got, err := arenaFiles(kit.Options{Kits: kinds.All(), Arenas: []string{one, two, "demo-pack"}})
+	if err != nil || len(got) != 3 || got[0].ID != "one" || got[1].ID != "two" || got[2].ID != "demo-pack" {
+		t.Errorf("%+v %v", got, err)
+	}
+	again := write("one")
+	if _, err := arenaFiles(kit.Options{Kits: kinds.All(), Arenas: []string{one, two, again}}); err == nil || !strings.Contains(err.Error(), one+" and "+again+" have the same id, one") {
+		t.Error(err)
+	}
+}

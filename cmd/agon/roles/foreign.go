@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,11 +17,16 @@ func arenaFiles(o kit.Options) ([]kit.ArenaFile, error) {
 		return o.Kits.Demos(), nil
 	}
 	var out []kit.ArenaFile
+	from := map[string]string{}
 	for _, path := range o.Arenas {
 		f, err := kit.LoadArenaFile(path, o.Kits)
 		if err != nil {
 			return nil, err
 		}
+		if other, ok := from[f.ID]; ok {
+			return nil, &agon.Error{Code: "duplicate", Status: 422, Field: "arena", Message: fmt.Sprintf("%s and %s have the same id, %s", other, path, f.ID), Mend: "give one of them another id"}
+		}
+		from[f.ID] = path
 		out = append(out, f)
 	}
 	return out, nil

@@ -43,19 +43,13 @@ func Services(kits kit.List) cli.Services {
 		Roles: cli.Roles{
 			Up: func(ctx context.Context, u cli.UpOptions) (*client.Overview, error) {
 				o := kits.Options(u.Common, u.Driver)
-				o.Once, o.Parallel, o.Ready, o.Decided = u.Once, u.Boxes, u.Ready, u.Decided
-				if u.ArenaFile != "" {
-					o.Arenas = []string{u.ArenaFile}
-				}
+				o.Once, o.Parallel, o.Ready, o.Decided, o.Arenas = u.Once, u.Boxes, u.Ready, u.Decided, u.ArenaFiles
 				return Up(ctx, o)
 			},
 			Serve: func(ctx context.Context, s cli.ServeOptions) error {
 				o := kits.Options(s.Common, "")
 				o.Ready, o.Registration, o.RegistrationPrice = s.Ready, s.Registration, s.RegistrationPrice
-				o.LocalMetrics = s.LocalMetrics
-				if s.ArenaFile != "" {
-					o.Arenas = []string{s.ArenaFile}
-				}
+				o.LocalMetrics, o.Arenas = s.LocalMetrics, s.ArenaFiles
 				return Serve(ctx, o)
 			},
 			Validator: func(ctx context.Context, v cli.ValidatorOptions) error {
