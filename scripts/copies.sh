@@ -195,7 +195,7 @@ PY
 for kind in ${KINDS:-claim shopping coding harbor}; do
 	case $kind in
 	claim) play claim lexical ;;
-	shopping) play shopping rules ;;
+	shopping) play shopping rules demo/product-medium-04 demo/shop-easy-06 ;;
 	coding) play coding repair small/bank-ledger small/lru-cache small/pagination small/semver ;;
 	research) play research kernel cpu/kernel ;;
 	harbor) play harbor solver basic/hello basic/distinct-words basic/totals ;;

@@ -25,8 +25,8 @@ apart='^(TestCanaryWalk|TestCanaryRotation|TestPreflightOfEveryKind)$'
 # for hidden bytes.
 race=(-race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 	-gcflags=modernc.org/memory=-race=false -gcflags=github.com/agon-arena/agon/engine/task/leak=-race=false)
-# run N ARGS: N packages at a time. In all two are at work: the boxes of more would only
-# wait for each other.
+# run N ARGS: N packages at a time. Where tests play in whole servers two are at work in all:
+# the boxes of more would only wait for each other. The many packages at the end wait more.
 run() { go test -vet=off -timeout 40m -p "$@"; }
 # kept ARGS: as run, and what it says is kept for the end.
 kept() { run "$@" | tee -a "$log"; }
@@ -52,5 +52,5 @@ kept 1 "${plain[@]}" || worst $?
 kept 1 -run "$apart" ./cmd/agon/roles || worst $?
 wait "$beside" || worst $?
 tee -a "$log" <"$said"
-kept 2 "${race[@]}" "${others[@]}" || worst $?
+kept 3 "${race[@]}" "${others[@]}" || worst $?
 [ "$status" = 0 ] || ended "$status"
