@@ -104,6 +104,7 @@ type boardData struct {
 	Reigns     []reign
 	Start      string // the command that begins an entry
 	Lead       string // who leads, in a sentence
+	WhySits    string // why the champion sits, as its decision says
 	Matrix     *Matrix
 	Scatter    *Chart
 	History    *Chart
@@ -191,6 +192,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 		return nil, err
 	}
 	d.Scatter, d.Matrix, d.Lead = scoreCost(d.Rows), matrixOf(d.Rows, byID, 2), headline(d)
+	d.WhySits = whySits(d.Rows)
 	d.Picture, d.About = s.pictureOf(a.Arena), d.Lead
 	d.Reigns = d.Reigns[max(0, len(d.Reigns)-shownReigns):]
 	if err := s.reigned(ctx, d.Reigns); err != nil {

@@ -23,7 +23,8 @@ type arenaCard struct {
 	Led   string // what it leads with
 	Share string // of the reward that the champion earns; "": none
 	Top   []topBar
-	Ends  time.Time // of the period that is open; zero: none is
+	Chart *cardChart // how the scores went; nil: nothing is decided
+	Ends  time.Time  // of the period that is open; zero: none is
 }
 
 // topBar is one of the best on an arena's card: its score on a strip of 100 units,
@@ -48,12 +49,23 @@ type happening struct {
 	Name       string
 	Sentence   string
 	Took       bool
+	Record     bool // more than any before it in its arena
+}
+
+// playedLast is a run on the first page: under way, or ended last.
+type playedLast struct {
+	runRow
+	Said string // what came of it
+	At   time.Time
 }
 
 // What the first page shows.
 const (
 	shownTop       = 3
 	shownHappening = 10
+	shownPlayed    = 6
+	shownOfArena   = 2   // of these
+	readPlayed     = 100 // runs, to find those that ended last
 	// readDecisions are read of each arena, to find the last that happened.
 	readDecisions = 1000
 )
@@ -68,6 +80,7 @@ func (s *server) arenas(q *request) error {
 			base
 			Arenas  []arenaCard
 			News    []happening
+			Played  []playedLast
 			Playing int
 			Queued  int
 			Kind    string // that the commands to copy name
@@ -80,6 +93,9 @@ func (s *server) arenas(q *request) error {
 			if err != nil {
 				return nil, err
 			}
+			if card.Chart, err = s.cardChart(ctx, a); err != nil {
+				return nil, err
+			}
 			data.Arenas = append(data.Arenas, card)
 			data.Playing, data.Queued = data.Playing+a.Playing, data.Queued+a.Queued
 			if data.Kind == "" && a.State == agon.ArenaOpen && s.cfg.Starts[a.Kind] == "" {
@@ -87,6 +103,9 @@ func (s *server) arenas(q *request) error {
 			}
 		}
 		if data.News, err = s.happenings(ctx, list, shownHappening); err != nil {
+			return nil, err
+		}
+		if data.Played, err = s.playedLast(ctx, q); err != nil {
 			return nil, err
 		}
 		return s.bytes("arenas", data)
@@ -158,8 +177,9 @@ func (s *server) happenings(ctx context.Context, arenas []client.Arena, limit in
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range list[max(0, len(list)-limit):] {
-			out = append(out, happening{At: d.At, Arena: a.ID, Title: a.Title, Submission: d.Challenger, Sentence: brief(d.Sentence), Took: d.Outcome == agon.TookSeat})
+		record := records(list)
+		for i, d := range list[max(0, len(list)-limit):] {
+			out = append(out, happening{At: d.At, Arena: a.ID, Title: a.Title, Submission: d.Challenger, Sentence: brief(d.Sentence), Took: d.Outcome == agon.TookSeat, Record: record[max(0, len(list)-limit)+i]})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
@@ -173,6 +193,60 @@ func (s *server) happenings(ctx context.Context, arenas []client.Arena, limit in
 		out[i].Name = names[out[i].Submission]
 	}
 	return out, err
+}
+
+// records tells which decisions, oldest first, are of more than any before: the
+// first score above 0 is none, and neither is what a script reached.
+func records(list []agon.Decision) []bool {
+	out, best := make([]bool, len(list)), 0.0
+	for i, d := range list {
+		if d.Rule == incentive.ScriptedRule || d.Score <= best {
+			continue
+		}
+		out[i], best = best > 0, d.Score
+	}
+	return out
+}
+
+// playedLast are the runs that are under way, then those that ended last.
+func (s *server) playedLast(ctx context.Context, q *request) (out []playedLast, err error) {
+	page, err := s.cfg.Platform.Runs(ctx, q.caller, "", "", "", "", readPlayed)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range page.Items {
+		x := playedLast{runRow: rowOf(r), At: r.EndedAt}
+		switch {
+		case r.State == agon.RunQueued || r.State == agon.RunCancelled:
+			continue
+		case !r.State.Final():
+			x.Said, x.At = "is "+string(r.State), r.CreatedAt
+			if n := len(r.List); n > 0 {
+				x.At = r.List[n-1].LeasedAt
+			}
+		case r.State != agon.RunScored:
+			x.Said = string(r.State)
+		case len(r.Scores) == 1 && r.Scores[0].Solved:
+			x.Said = "solved"
+		case len(r.Scores) == 1 && r.Scores[0].Value == 0:
+			x.Said = "did not solve"
+		default:
+			x.Said = "scored " + showScore(x.Value) + " on"
+		}
+		out = append(out, x)
+	}
+	slices.SortStableFunc(out, func(a, b playedLast) int {
+		if x, y := a.State.Final(), b.State.Final(); x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return b.At.Compare(a.At)
+	})
+	of := map[string]int{}
+	out = slices.DeleteFunc(out, func(x playedLast) bool { of[x.Arena]++; return of[x.Arena] > shownOfArena })
+	return out[:min(len(out), shownPlayed)], nil
 }
 
 // longSentence is how many bytes of a decision's sentence a list shows at most, where
@@ -220,6 +294,16 @@ func measured(d *agon.Decision) string {
 
 // leastTold is how many tasks the exact sign test needs to tell two apart at all, at 5 %.
 const leastTold = 6
+
+// whySits is why the champion sits, as its decision says it.
+func whySits(rows []boardRow) string {
+	for _, r := range rows {
+		if r.Champion && r.Decision != nil {
+			return brief(r.Decision.Sentence)
+		}
+	}
+	return ""
+}
 
 // headline says who leads an arena and how surely, in a sentence.
 func headline(d *boardData) string {
