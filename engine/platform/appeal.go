@@ -114,6 +114,22 @@ func (p *Platform) alone(tx *store.Tx, a agon.Appeal) (bool, error) {
 	return n < 2, err
 }
 
+// Appeals are those of an arena, newest first, as its board tells of them.
+func (p *Platform) Appeals(ctx context.Context, arena string) (out []agon.Appeal, err error) {
+	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if out, err = appealsOf(tx, arena); err != nil {
+			return err
+		}
+		for i := range out {
+			if out[i].Alone, err = p.alone(tx, out[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // AnswerAppeal grants or denies an appeal, by the operator.
 func (p *Platform) AnswerAppeal(ctx context.Context, c Caller, id string, grant bool, reason string) (*agon.Appeal, error) {
 	if err := operatorOnly(c); err != nil {

@@ -30,6 +30,8 @@ type deskEntry struct {
 	client.Submission
 	Reward string
 	Next   *nextStep // of the newest that was scored in its arena; else nil
+	// Appealable: its miner may object to how it was played.
+	Appealable bool
 }
 
 // nextStep is what the numbers of a submission say about where to gain.
@@ -99,7 +101,7 @@ func (s *server) desk(q *request) error {
 	data.More = page.Next != ""
 	told := map[string]bool{}
 	for _, sub := range page.Items {
-		e := deskEntry{Submission: sub, Reward: rewardOf(byID[sub.Arena].Seats, sub.ID)}
+		e := deskEntry{Submission: sub, Reward: rewardOf(byID[sub.Arena].Seats, sub.ID), Appealable: mayAppeal(sub, byID[sub.Arena])}
 		if s.cfg.Now().Sub(sub.CreatedAt) < 24*time.Hour {
 			data.Today++
 		}

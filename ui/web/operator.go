@@ -31,6 +31,7 @@ func (s *server) operator(q *request) error {
 		Arenas []operatorRow
 		// Needs is what the operator should look at, an arena a line.
 		Needs      []string
+		Appeals    []openAppeal
 		Log        []agon.OperatorAction
 		Validators *client.Standings
 	}{base: q.base("Operator", "")}
@@ -42,6 +43,10 @@ func (s *server) operator(q *request) error {
 			data.Needs = append(data.Needs, fmt.Sprintf("Validator %s gets no leases: others contradict it too often.", short(v.Hotkey)))
 		}
 	}
+	if data.Appeals, err = s.openAppeals(q.Context(), list); err != nil {
+		return err
+	}
+	data.Needs = append(data.Needs, appealAlarm(data.Appeals, s.cfg.Now())...)
 	data.Needs = append(data.Needs, storageAlarms(s.cfg.Platform.Storage(q.Context()))...)
 	if data.Log, err = s.cfg.Platform.Actions(q.Context(), q.caller, 50); err != nil {
 		return err

@@ -20,7 +20,16 @@ type Platform interface {
 	Runs
 	Operator
 	OperatorLog
+	Appeals
 	History
+}
+
+// Appeals are objections of miners: made from their desk, answered from the operator's.
+type Appeals interface {
+	// Appeals are those of an arena, newest first.
+	Appeals(ctx context.Context, arena string) ([]agon.Appeal, error)
+	Appeal(ctx context.Context, c platform.Caller, submission, reason string) (*agon.Appeal, error)
+	AnswerAppeal(ctx context.Context, c platform.Caller, submission string, grant bool, reason string) (*agon.Appeal, error)
 }
 
 // History proves that a fact stands in the transparency log.

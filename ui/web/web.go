@@ -133,6 +133,8 @@ func New(cfg Config) (http.Handler, error) {
 	act("/operator/retune-plan", s.retunePlan)
 	act("/operator/ban", s.ban)
 	act("/operator/retry", s.retry)
+	act("/operator/appeal", s.answerAppeal)
+	act("/desk/appeal", s.makeAppeal)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if cfg.Other != nil && !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			cfg.Other.ServeHTTP(w, r)

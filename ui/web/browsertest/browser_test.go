@@ -363,16 +363,100 @@ func TestOperator(t *testing.T) {
 			t.Errorf("after the button %s the first arena is %s", button, state)
 		}
 	}
+	var needs string
 	press("paused", "paused")
+	if b.run(chromedp.Text("main", &needs)); !strings.Contains(needs, "is paused: it takes no submissions") {
+		t.Errorf("a paused arena is not named first: %s", needs)
+	}
 	press("open", "open")
+	// The effect is shown before anything is changed.
+	var plan string
 	b.run(chromedp.Click(`section.card summary`), chromedp.SetValue(`form[action="/operator/retune"] input[name="attempts"]`, "3"),
+		chromedp.SetValue(`form[action="/operator/retune"] input[name="max_leases"]`, "1"),
 		chromedp.SetValue(`form[action="/operator/retune"] input[name="reason"]`, "a test of the form"),
-		chromedp.Submit(`form[action="/operator/retune"]`), chromedp.WaitVisible(`//td[contains(., "a test of the form")]`))
+		chromedp.Click(`button[formaction="/operator/retune-plan"]`), chromedp.WaitVisible(`//h1[contains(., "What the change would do")]`), chromedp.Text("main", &plan))
+	if !strings.Contains(plan, "max_leases") || !strings.Contains(plan, "Nothing is changed yet") {
+		t.Errorf("the effect: %s", plan)
+	}
+	b.look("", "operator-retune")
+	b.run(chromedp.Click(`form[action="/operator/retune"] button`), chromedp.WaitVisible(`//td[contains(., "a test of the form")]`))
 	b.look("", "operator-after")
 	var sub string
 	b.run(chromedp.Navigate(b.base+"/"), chromedp.WaitReady("main"),
 		chromedp.Evaluate(`document.querySelector("a[href^='/submissions/']").getAttribute("href")`, &sub))
 	b.look(sub, "operator-submission")
+	b.close()
+}
+
+// TestAppeal has a miner of the demo appeal from his desk and the operator deny it from the other.
+func TestAppeal(t *testing.T) {
+	wallets, err := filepath.Glob(filepath.Join(setting(t, "AGON_BROWSER_DATA"), "wallets", "miner-*"))
+	if err != nil || len(wallets) == 0 {
+		t.Fatalf("no wallets of miners: %v", err)
+	}
+	const form = `form[action="/desk/appeal"]`
+	made := ""
+	for _, w := range wallets { // each submission is appealed once, and tests run again on the same data
+		b := open(t)
+		b.signIn(filepath.Base(w), func() {})
+		var forms []*cdp.Node
+		b.run(chromedp.Navigate(b.base+"/desk"), chromedp.WaitReady("main"), chromedp.Nodes(form, &forms, chromedp.ByQueryAll, chromedp.AtLeast(0)))
+		if len(forms) > 0 {
+			b.run(chromedp.Evaluate(`document.querySelector('form[action="/desk/appeal"] input[name="submission"]').value`, &made),
+				chromedp.Evaluate(`document.querySelector('form[action="/desk/appeal"]').closest("details").open = true`, nil),
+				chromedp.SetValue(form+` input[name="reason"]`, "its model <b>was away</b>"), chromedp.Click(form+" button"), chromedp.WaitVisible(`//p[contains(., "Your appeal is open")]`))
+			b.look("", "desk-appeal")
+		}
+		b.close()
+		if made != "" {
+			break
+		}
+	}
+	if made == "" {
+		t.Fatal("no miner of the demo has anything left to appeal")
+	}
+	b := open(t)
+	b.signIn("operator", func() {})
+	answer := `//form[@action="/operator/appeal"][input[@value="` + made + `"]]`
+	b.run(chromedp.Navigate(b.base+"/operator"), chromedp.WaitVisible(answer))
+	b.look("", "operator-appeal")
+	var log string
+	b.run(chromedp.SetValue(answer+`//input[@name="reason"]`, "played again, it scores the same"), chromedp.Click(answer+`//button[@value="deny"]`),
+		chromedp.WaitVisible(`//td[contains(., "appeal denied")]`), chromedp.Text("main", &log))
+	if !strings.Contains(log, made) {
+		t.Errorf("the log does not tell of the answer: %s", log)
+	}
+	b.close()
+}
+
+// TestTimelineZooms drags over a part of a run's timeline, and goes back, without
+// the page being loaded anew; its links do the same without a script.
+func TestTimelineZooms(t *testing.T) {
+	b := open(t)
+	var run, caption string
+	b.run(chromedp.Navigate(b.base+"/"), chromedp.WaitReady("main"),
+		chromedp.Evaluate(`document.querySelector("a[href^='/runs/']").getAttribute("href")`, &run))
+	drag := `(() => {
+		window.stayed = true;
+		const s = document.querySelector("#timeline svg"), r = s.getBoundingClientRect();
+		const at = (type, x) => s.dispatchEvent(new PointerEvent(type, {bubbles: true, button: 0, clientX: r.left + x * r.width, clientY: r.top + 5}));
+		at("pointerdown", 0.3); at("pointermove", 0.5); at("pointermove", 0.6); at("pointerup", 0.6);
+	})()`
+	says := `document.querySelector("#timeline figcaption").textContent`
+	b.run(chromedp.Navigate(b.base+run), chromedp.WaitVisible("#timeline svg", chromedp.ByQuery), chromedp.Evaluate(drag, nil),
+		chromedp.Poll(says+`.includes("after its start")`, nil, chromedp.WithPollingTimeout(20*time.Second)))
+	b.look("", "timeline-zoomed")
+	var stayed bool
+	b.run(chromedp.Evaluate(`window.stayed === true && location.search.includes("t=")`, &stayed),
+		chromedp.Click(`//*[@id="timeline"]//a[contains(., "the whole")]`), chromedp.Poll(`!`+says+`.includes("after its start")`, nil, chromedp.WithPollingTimeout(20*time.Second)))
+	if !stayed {
+		t.Error("the page was loaded anew, or its address does not lead to the part")
+	}
+	b.run(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.base+run), chromedp.Click(`//*[@id="timeline"]//a[contains(., "second half")]`),
+		chromedp.WaitVisible(`//*[@id="timeline"]//a[contains(., "the whole")]`), chromedp.Text("#timeline figcaption", &caption, chromedp.ByQuery))
+	if !strings.Contains(caption, "after its start") {
+		t.Errorf("without a script: %s", caption)
+	}
 	b.close()
 }
 
