@@ -213,9 +213,9 @@
   });
   document.addEventListener("dragstart", (e) => { if (e.target.closest("#timeline svg")) e.preventDefault(); });
   document.addEventListener("pointerdown", (e) => {
+    picked = false;
     const svg = e.target.closest("#timeline svg");
     if (!svg || e.button !== 0) return;
-    picked = false;
     const box = svg.getBoundingClientRect(), d = svg.dataset, unit = svg.viewBox.baseVal.width / box.width;
     const unitAt = (x) => Math.min(+d.right, Math.max(+d.left, (x - box.left) * unit));
     picking = { svg, d, unitAt, from: unitAt(e.clientX), to: unitAt(e.clientX), x: e.clientX, rect: null };
