@@ -9,6 +9,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // How far back the plan of a retune looks.
@@ -86,10 +87,10 @@ func planLeases(tx *store.Tx, a agon.Arena, ch *client.RetuneChange) error {
 		}
 	}
 	if ch.To < ch.From {
-		ch.Effect = fmt.Sprintf("%d of %d validators hold %d runs or more now: they keep them and get no more until they hold fewer. Runs that wait: %d.", ch.Touched, ch.Of, at, queued)
+		ch.Effect = fmt.Sprintf("%d of %s hold %s or more now: they keep them and get no more until they hold fewer. Runs that wait: %d.", ch.Touched, plain.Count(int(ch.Of), "validator"), plain.Count(int(at), "run"), queued)
 		return nil
 	}
-	ch.Effect = fmt.Sprintf("%d of %d validators hold %d runs, as many as they may now: each may take up to %d more. Runs that wait: %d.", ch.Touched, ch.Of, at, ch.To-ch.From, queued)
+	ch.Effect = fmt.Sprintf("%d of %s hold %s, as many as they may now: each may take up to %d more. Runs that wait: %d.", ch.Touched, plain.Count(int(ch.Of), "validator"), plain.Count(int(at), "run"), ch.To-ch.From, queued)
 	return nil
 }
 

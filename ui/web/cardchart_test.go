@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,8 +54,10 @@ func TestCardChart(t *testing.T) {
 func TestHomeTellsWhatHappens(t *testing.T) {
 	f := newFixture(t, agon.TaskRef{Key: "small/one"})
 	value := map[string]float64{}
+	first := ""
 	play := func(hotkey, name string, v float64) {
-		value[f.submit(hotkey, name, "x = "+name).ID] = v
+		id := f.submit(hotkey, name, "x = "+name).ID
+		value[id], first = v, cmp.Or(first, id)
 		for l := f.claim(); l != nil; l = f.claim() {
 			f.score(l, value[l.Submission.ID], "")
 		}
@@ -78,6 +81,12 @@ func TestHomeTellsWhatHappens(t *testing.T) {
 	}
 	if n := strings.Count(page, "more than any before"); n != 1 {
 		t.Errorf("%d records, want one", n)
+	}
+	if _, page = f.get(f.browser(miner), "/desk"); !strings.Contains(page, "It sits no more: &lt;i&gt;high leads now.") {
+		t.Errorf("who lost the seat is not told: %s", page)
+	}
+	if _, page = f.get(f.browser(""), "/submissions/"+first); !strings.Contains(page, "It sits no more: &lt;i&gt;high leads now.") {
+		t.Errorf("its page does not tell that it sits no more: %s", page)
 	}
 	if _, page = f.get(f.browser(""), "/arenas/demo"); !strings.Contains(page, "Why it sits: ") {
 		t.Errorf("the board does not say why its champion sits: %s", page)

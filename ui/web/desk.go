@@ -30,6 +30,7 @@ type deskEntry struct {
 	client.Submission
 	Reward string
 	Next   *nextStep // of the newest that was scored in its arena; else nil
+	Ousted string    // that it took a seat and sits no more; "": it did not, or does
 	// Appealable: its miner may object to how it was played.
 	Appealable bool
 }
@@ -102,6 +103,9 @@ func (s *server) desk(q *request) error {
 	told := map[string]bool{}
 	for _, sub := range page.Items {
 		e := deskEntry{Submission: sub, Reward: rewardOf(byID[sub.Arena].Seats, sub.ID), Appealable: mayAppeal(sub, byID[sub.Arena])}
+		if e.Ousted, err = s.ousted(ctx, q, &sub, byID[sub.Arena]); err != nil {
+			return err
+		}
 		if s.cfg.Now().Sub(sub.CreatedAt) < 24*time.Hour {
 			data.Today++
 		}
@@ -179,6 +183,25 @@ func quotas(arenas []client.Arena, own []client.Submission, now time.Time) (out 
 		out = append(out, q)
 	}
 	return out
+}
+
+// ousted says that a submission took a seat, sits no more, and who leads now.
+func (s *server) ousted(ctx context.Context, q *request, sub *client.Submission, a client.Arena) (string, error) {
+	if sub.Decision == nil || sub.Decision.Outcome != agon.TookSeat || rewardOf(a.Seats, sub.ID) != "" {
+		return "", nil
+	}
+	if a.Champion == nil {
+		return "It sits no more: nobody does.", nil
+	}
+	now, err := s.cfg.Platform.Submission(ctx, q.caller, a.Champion.Submission)
+	if err != nil {
+		return "", err
+	}
+	out := "It sits no more: " + now.Name + " leads now."
+	if now.Decision != nil {
+		out += " " + brief(now.Decision.Sentence)
+	}
+	return out, nil
 }
 
 // nextStep reads where a submission could gain, from its values and its runs.

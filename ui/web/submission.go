@@ -116,6 +116,7 @@ func (s *server) submission(q *request) error {
 		Public    *float64
 		Reward    string
 		Waits     string          // why the arena decides nothing yet
+		Ousted    string          // that it took a seat and sits no more
 		Zeros     []client.Reason // why tasks scored 0, most frequent first
 		Faults    map[agon.Fault]int
 		Measured  string    // its metric, where a replay measured one
@@ -141,6 +142,9 @@ func (s *server) submission(q *request) error {
 	}
 	data.Zeros, data.Measured = client.Zeros(page.Items), ledIn(sub)
 	data.Champion = a.Champion != nil && a.Champion.Submission == sub.ID
+	if data.Ousted, err = s.ousted(ctx, q, sub, *a); err != nil {
+		return err
+	}
 	if d := sub.Decision; d != nil && d.Incumbent != "" {
 		if in, err := s.cfg.Platform.Submission(ctx, q.caller, d.Incumbent); err == nil {
 			data.Incumbent = in.Name
