@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/incentive"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/ui/cli/iostreams"
 	"github.com/agon-arena/agon/ui/cli/output"
@@ -45,6 +48,8 @@ type TopArena struct {
 	Judging int             `json:"judging"`
 	Leader  string          `json:"leader"`
 	Score   float64         `json:"score"`
+	// Measured is the metric that a replay of the leader measured, where one did.
+	Measured string `json:"measured,omitempty"`
 }
 
 func (a *App) watchArenaCmd() *cobra.Command {
@@ -54,7 +59,7 @@ func (a *App) watchArenaCmd() *cobra.Command {
 		Long: `Redraws itself once a second until q or Ctrl-C. Where the output is not a terminal, it prints once.
 JSON: {arena, board, contests}.`,
 		Example:           "  agon watch {arena}\n  agon watch {arena} -o json --jq .board.seats",
-		Args:              Args(1, 1, "agon watch {arena}"),
+		Args:              Args(1, 1, "an arena"),
 		ValidArgsFunction: a.Complete(arenaIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Reader()
@@ -210,6 +215,9 @@ func (s *screen) run(ctx context.Context, out io.Writer, keys <-chan byte) error
 	}
 }
 
+// cutBack is how many lines a view gives up at most to end with a whole paragraph.
+const cutBack = 7
+
 // view is the whole picture: the frame cut to the screen, and a last line.
 func (s *screen) view() string {
 	width, height := s.size()
@@ -220,7 +228,15 @@ func (s *screen) view() string {
 		last = iostreams.Paint(s.colour, iostreams.Red, fit("the server does not answer, the picture is old: "+s.err.Error(), width))
 	}
 	if room := height - 2; height > 2 && len(lines) > room {
-		lines = lines[:room]
+		// What does not fit is left out whole, paragraph by paragraph, and not in secret.
+		n := room - 1
+		for back := n; back > n-cutBack && back > 0; back-- {
+			if lines[back] == "" {
+				n = back
+				break
+			}
+		}
+		lines = append(lines[:max(n, 0)], iostreams.Paint(s.colour, iostreams.Dim, fit("… a taller window shows more", width)))
 	}
 	lines = append(lines, "", last)
 	return drawOver + strings.Join(lines, eraseLine+"\r\n") + eraseLine + eraseBelow
@@ -258,21 +274,35 @@ func topped(ctx context.Context, c *client.Client) (*Topped, error) {
 		return nil, err
 	}
 	t := &Topped{Runs: o.Runs, Arenas: []TopArena{}}
-	names := map[string]string{}
+	names, metrics := map[string]string{}, map[string]string{}
 	for _, b := range o.Arenas {
 		for _, r := range b.Submissions {
 			names[r.ID] = r.Name
 		}
+		maps.Copy(metrics, measuredIn(b.Decisions))
 	}
 	for _, x := range list {
 		row := TopArena{ID: x.ID, State: x.State, Queued: x.Queued, Playing: x.Playing, Judging: x.Judging}
 		if x.Champion != nil {
 			row.Leader, row.Score = cmp.Or(names[x.Champion.Submission], x.Champion.Submission), x.Champion.Score
+			row.Measured = metrics[x.Champion.Submission]
 		}
 		t.Arenas = append(t.Arenas, row)
 	}
 	t.Validators, err = c.Standings(ctx)
 	return t, err
+}
+
+// measuredIn are the metrics that replays measured, by submission: in their arenas
+// a score only says what the metric is worth between 0 and 1.
+func measuredIn(list []client.BoardDecision) map[string]string {
+	out := map[string]string{}
+	for _, d := range list {
+		if x, ok := d.Numbers["observed"]; ok {
+			out[d.Challenger] = incentive.Figure(x)
+		}
+	}
+	return out
 }
 
 // fit cuts hostile text to one line of n columns.
@@ -319,6 +349,8 @@ func wrap(s string, n int) (out []string) {
 const (
 	watchRows, watchDecisions = 12, 5
 	watchName, watchNumbers   = 24, 26 // columns
+	watchBar                  = 60     // columns at most: the rest is for names
+	keyColumns                = 48     // of a hotkey
 )
 
 func watchFrame(w *Watched, width int, colour bool) string {
@@ -334,7 +366,13 @@ func watchFrame(w *Watched, width int, colour bool) string {
 	line(iostreams.Dim, fit(fmt.Sprintf("%s · %s · %s · %d waiting, %d under way, %d judged again", a.ID, a.Kind, a.State, a.Queued, a.Playing, a.Judging), width))
 	text("", w.Board.Pays)
 	line("", "")
+	metrics, longest := measuredIn(w.Board.Decisions), watchName-3
+	for _, r := range w.Board.Submissions[:min(len(w.Board.Submissions), watchRows)] {
+		longest = max(longest, utf8.RuneCountInString(plain.Line(r.Name)))
+	}
 	room := max(10, width-watchName-watchNumbers)
+	name := watchName - 3 + max(0, min(longest-watchName+3, room-watchBar))
+	room = min(room-(name-watchName+3), max(10, watchBar))
 	for i, r := range w.Board.Submissions {
 		if i == watchRows {
 			line(iostreams.Dim, fmt.Sprintf("and %d more", len(w.Board.Submissions)-i))
@@ -343,6 +381,11 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		st, mark, share, score := iostreams.Style(""), " ", 0.0, "     –"
 		if r.Score != nil {
 			share, score = *r.Score, fmt.Sprintf("%6.4f", *r.Score)
+			if m := metrics[r.ID]; m != "" {
+				score = pad(m, 6)
+			} else if a.Contest != nil {
+				score = "     –"
+			}
 		}
 		if w.Board.Champion != nil && *w.Board.Champion == r.ID {
 			st, mark = iostreams.Yellow, "★"
@@ -351,7 +394,7 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		if r.Scripted {
 			note = "scripted"
 		}
-		line(st, fit(mark+" "+pad(r.Name, watchName-3)+" "+bar(share, room)+" "+score+" "+pad(solvedOf(r), 7)+" "+note, width))
+		line(st, fit(mark+" "+pad(r.Name, name)+" "+bar(share, room)+" "+score+" "+pad(solvedOf(r), 7)+" "+note, width))
 	}
 	if len(w.Board.Submissions) == 0 {
 		line("", "nobody has entered yet")
@@ -366,10 +409,8 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		line(iostreams.Cyan, fit(fmt.Sprintf("%s challenges: evidence %.4g of %.4g after %.0f of at most %.0f pairs", s.Name, has, need, s.Contest["pairs"], s.Contest["max_pairs"]), width))
 		line(iostreams.Cyan, bar(share, max(10, width-2)))
 	}
-	for i, d := range w.Board.Decisions {
-		if i == watchDecisions {
-			break
-		}
+	last := w.Board.Decisions[max(0, len(w.Board.Decisions)-watchDecisions):]
+	for _, d := range slices.Backward(last) { // the newest first
 		line("", "")
 		name := d.Challenger
 		for _, r := range w.Board.Submissions {
@@ -403,11 +444,11 @@ func topFrame(t *Topped, width int, colour bool) string {
 		}
 	}
 	line("", "")
-	line(iostreams.Dim, pad("arena", 22)+pad("state", 8)+"waiting  playing  judged again  leader")
+	line(iostreams.Dim, pad("arena", 22)+pad("state", 8)+"waiting  playing  judged again  leads with")
 	for _, a := range t.Arenas {
 		leader := "nobody"
 		if a.Leader != "" {
-			leader = fmt.Sprintf("%s %.4f", a.Leader, a.Score)
+			leader = cmp.Or(a.Measured, fmt.Sprintf("%.4f", a.Score)) + " " + a.Leader // a long name is cut, not the score
 		}
 		st := iostreams.Style("")
 		if a.Queued > 0 && a.Playing == 0 {
@@ -416,7 +457,11 @@ func topFrame(t *Topped, width int, colour bool) string {
 		line(st, pad(a.ID, 21)+" "+pad(string(a.State), 8)+fmt.Sprintf("%7d  %7d  %12d  %s", a.Queued, a.Playing, a.Judging, leader))
 	}
 	line("", "")
-	line(iostreams.Dim, pad("validator", 22)+"   runs  judged again  contradicted  standing")
+	key := 21
+	if width >= keyColumns+60 {
+		key = keyColumns
+	}
+	line(iostreams.Dim, pad("validator", key+1)+"   runs  judged again  contradicted  standing")
 	for _, v := range t.Validators.Validators {
 		st, state := iostreams.Style(""), ""
 		switch {
@@ -425,7 +470,7 @@ func topFrame(t *Topped, width int, colour bool) string {
 		case v.Named:
 			st, state = iostreams.Yellow, "  named"
 		}
-		line(st, pad(v.Hotkey, 21)+" "+fmt.Sprintf("%7d  %12d  %12d  %8.2f%s", v.Runs, v.JudgedAgain, v.Contradicted, v.Standing, state))
+		line(st, pad(v.Hotkey, key)+" "+fmt.Sprintf("%7d  %12d  %12d  %8.2f%s", v.Runs, v.JudgedAgain, v.Contradicted, v.Standing, state))
 	}
 	if len(t.Validators.Validators) == 0 {
 		line("", "no validator has played yet")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +57,53 @@ func TestTopFrame(t *testing.T) {
 			{Hotkey: "5Liar", Runs: 9, Contradicted: 3, Standing: 0.2, Excluded: true}, {Hotkey: "5Good", Runs: 4, Standing: 1},
 		}},
 	}, 100, false)
-	for _, want := range []string{"7 runs scored, 1 failed on our side", "1 by a fault of the provider", "first 0.5000", "excluded", "5Good"} {
+	for _, want := range []string{"7 runs scored, 1 failed on our side", "1 by a fault of the provider", "0.5000 first", "excluded", "5Good"} {
 		if !strings.Contains(f, want) {
 			t.Errorf("%q is not in the frame:\n%s", want, f)
 		}
+	}
+}
+
+// A frame tells the newest decisions, measured metrics in place of what they are
+// worth, names as whole as the terminal is wide, and ends at 80 by 24 with a whole
+// paragraph.
+func TestWatchOfManyAndMeasured(t *testing.T) {
+	w := watchedFake()
+	long := "odd-even merges in place of bubbles"
+	w.Board.Submissions[0].Name = long
+	w.Board.Decisions = nil
+	for i := range 9 {
+		w.Board.Decisions = append(w.Board.Decisions, client.BoardDecision{Challenger: "b", Sentence: fmt.Sprintf("Kept out %d: %s", i, strings.Repeat("because ", 20))})
+	}
+	w.Board.Decisions[8].Challenger, w.Board.Decisions[8].Numbers = "a", map[string]float64{"observed": 85.014}
+	f := watchFrame(w, 200, false)
+	if !strings.Contains(f, long) || !strings.Contains(f, "85.014") || strings.Contains(f, "0.7500") || strings.Contains(f, "Kept out 3") || strings.Index(f, "Kept out 8") > strings.Index(f, "Kept out 4") {
+		t.Errorf("wide:\n%s", f)
+	}
+	s := &screen{size: func() (int, int) { return 80, 24 }, frame: func(width int, colour bool) string { return watchFrame(w, width, colour) }}
+	lines := strings.Split(s.view(), "\r\n")
+	if len(lines) > 24 || len(lines) < 24-cutBack {
+		t.Fatalf("%d lines", len(lines))
+	}
+	shown := 0
+	for i, l := range lines {
+		l = strings.TrimSuffix(strings.TrimPrefix(l, drawOver), eraseLine)
+		if strings.HasPrefix(l, "…") {
+			shown = i
+			if before := strings.TrimSuffix(lines[i-1], eraseLine); !strings.HasSuffix(strings.TrimSpace(before), "because") && before != "" {
+				t.Errorf("a paragraph is cut: %q", before)
+			}
+		}
+	}
+	if shown == 0 {
+		t.Errorf("nothing says that more was left out:\n%s", strings.Join(lines, "\n"))
+	}
+	top := topFrame(&Topped{Arenas: []TopArena{{ID: "demo", State: agon.ArenaOpen, Leader: long, Score: 0.6154, Measured: "85.014"}}, Validators: &client.Standings{Validators: []client.ValidatorStanding{{Hotkey: strings.Repeat("k", keyColumns)}}}}, 80, false)
+	if !strings.Contains(top, "85.014 odd-even") || strings.Contains(top, "0.6154") {
+		t.Errorf("narrow:\n%s", top)
+	}
+	if top = topFrame(&Topped{Validators: &client.Standings{Validators: []client.ValidatorStanding{{Hotkey: strings.Repeat("k", keyColumns)}}}}, 200, false); !strings.Contains(top, strings.Repeat("k", keyColumns)) {
+		t.Errorf("a key is cut where there is room:\n%s", top)
 	}
 }
 
