@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
 )
 
 func callsOf(word string) (out []Step) {
@@ -147,6 +148,21 @@ func TestSubmissionsBeside(t *testing.T) {
 	}
 	if status, _ = f.get(c, at+"/run?task=nosuch"); status != http.StatusNotFound {
 		t.Errorf("no such task: %d", status)
+	}
+}
+
+// A run is set beside the latest of each other submission, not beside its own replicas.
+func TestSiblings(t *testing.T) {
+	run := func(id, sub, task string) client.Run {
+		return client.Run{Run: agon.Run{RunSpec: agon.RunSpec{Run: id, Tasks: []agon.TaskRef{{Key: task}}}, Submission: sub}}
+	}
+	r := run("1", "a", "one")
+	got := ""
+	for _, x := range siblingsOf([]client.Run{run("2", "a", "one"), run("3", "b", "one"), run("4", "b", "one"), run("5", "c", "two"), {}, run("6", "d", "one")}, &r) {
+		got += x.Run.Run.Run + " "
+	}
+	if got != "3 6 " {
+		t.Errorf("runs %s", got)
 	}
 }
 

@@ -184,7 +184,7 @@ func (s *server) search(ctx context.Context, q *request, d *runData) error {
 	return nil
 }
 
-// siblings are the latest runs of other submissions on the same first task.
+// siblings are the latest runs of other submissions on the same first task, one of each.
 func (s *server) siblings(ctx context.Context, q *request, r *client.Run) ([]runRow, error) {
 	if len(r.Tasks) == 0 {
 		return nil, nil
@@ -193,13 +193,17 @@ func (s *server) siblings(ctx context.Context, q *request, r *client.Run) ([]run
 	if err != nil {
 		return nil, err
 	}
-	var out []runRow
-	for _, x := range page.Items {
-		if x.Run.Run != r.Run.Run && len(x.Tasks) > 0 && x.Tasks[0].Key == r.Tasks[0].Key && len(out) < 8 {
-			out = append(out, rowOf(x))
+	return siblingsOf(page.Items, r), nil
+}
+
+func siblingsOf(list []client.Run, r *client.Run) (out []runRow) {
+	seen := map[string]bool{r.Submission: true}
+	for _, x := range list {
+		if !seen[x.Submission] && len(x.Tasks) > 0 && x.Tasks[0].Key == r.Tasks[0].Key && len(out) < 8 {
+			seen[x.Submission], out = true, append(out, rowOf(x))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // event shows one event whole.
