@@ -181,9 +181,16 @@ func runHuman(h *output.Human, r *client.Run) {
 		h.Heading("scores")
 		rows := make([][]output.Cell, len(r.Scores))
 		for i, s := range r.Scores {
-			rows[i] = []output.Cell{output.Text(s.Task), output.Text(fmt.Sprintf("%.4f", s.Value)), output.Text(strconv.FormatBool(s.Solved)), output.Text(numbers(s.Metrics)), output.Text(s.Detail)}
+			rows[i] = []output.Cell{output.Text(s.Task), output.Text(fmt.Sprintf("%.4f", s.Value)), output.Text(strconv.FormatBool(s.Solved))}
 		}
-		h.Table([]output.Column{{Title: "task", Min: 10}, {Title: "score", Right: true}, {Title: "solved"}, {Title: "metrics", Min: 8}, {Title: "detail", Min: 8}}, rows)
+		h.Table([]output.Column{{Title: "task", Min: 10}, {Title: "score", Right: true}, {Title: "solved"}}, rows)
+		for _, s := range r.Scores { // what columns would cut
+			for _, said := range []string{s.Detail, numbers(s.Metrics)} {
+				if said != "" {
+					h.Line("%s: %s", plain.Line(s.Task), plain.Line(said))
+				}
+			}
+		}
 	}
 	if len(r.List) > 0 {
 		h.Line("")
