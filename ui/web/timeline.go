@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/tools"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -122,6 +123,9 @@ func pieces(evs []agon.Event) (out []piece) {
 			case d.Tool != nil && !d.Tool.Issued.IsZero():
 				if d.Tool.Outcome != "ok" {
 					class = "l-bad"
+				}
+				if d.Tool.Tool == tools.LLMChat {
+					d.Tool.Cost = 0 // the gateway counts the call, which has an event of its own
 				}
 				add(e, lane, d.Tool.Issued, d.Tool.Issued.Add(time.Duration(d.Tool.Elapsed)*time.Millisecond), class, plain.Line(d.Tool.Tool), d.Tool.Cost)
 			default:

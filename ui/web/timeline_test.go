@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/tools"
 )
 
 // spent is a model call that ran from one millisecond after start to another.
@@ -64,6 +65,13 @@ func TestTimeline(t *testing.T) {
 	}
 	if d := timelineOf(evs[1:2], 1, ""); d != nil {
 		t.Errorf("of one piece: %+v", d)
+	}
+	// A tool that passes calls on to a model quotes a price; the model's call is what is paid.
+	tool := func(name string) agon.Event {
+		return event(4, agon.EventTool, "small/one", map[string]any{"tool": map[string]any{"tool": name, "outcome": "ok", "issued_at": start, "elapsed_ms": 5, "cost_micros": 900}})
+	}
+	if d := timelineOf(append([]agon.Event{tool(tools.LLMChat), tool("search_web")}, evs...), 1, ""); d.Money.All != usd(400+900) {
+		t.Errorf("with tools: %s", d.Money.All)
 	}
 	free := timelineOf([]agon.Event{spent(1, start, 0, 10, 0), spent(2, start, 10, 20, 0)}, 1, "")
 	if free == nil || free.Money != nil {
