@@ -349,8 +349,9 @@ func wrap(s string, n int) (out []string) {
 const (
 	watchRows, watchDecisions = 12, 5
 	watchName, watchNumbers   = 24, 26 // columns
-	watchBar                  = 60     // columns at most: the rest is for names
-	keyColumns                = 48     // of a hotkey
+	leastBar, watchBar        = 12, 60 // columns: the rest is for names
+	scoreColumns              = 6
+	keyColumns                = 48 // of a hotkey
 )
 
 func watchFrame(w *Watched, width int, colour bool) string {
@@ -371,8 +372,13 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		longest = max(longest, utf8.RuneCountInString(plain.Line(r.Name)))
 	}
 	room := max(10, width-watchName-watchNumbers)
-	name := watchName - 3 + max(0, min(longest-watchName+3, room-watchBar))
-	room = min(room-(name-watchName+3), max(10, watchBar))
+	scores := scoreColumns
+	for _, m := range metrics {
+		scores = max(scores, utf8.RuneCountInString(m))
+	}
+	room = max(10, room-scores+scoreColumns)
+	name := watchName - 3 + max(0, min(longest-watchName+3, room-leastBar))
+	room = min(room-(name-watchName+3), watchBar)
 	for i, r := range w.Board.Submissions {
 		if i == watchRows {
 			line(iostreams.Dim, fmt.Sprintf("and %d more", len(w.Board.Submissions)-i))
@@ -382,7 +388,7 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		if r.Score != nil {
 			share, score = *r.Score, fmt.Sprintf("%6.4f", *r.Score)
 			if m := metrics[r.ID]; m != "" {
-				score = pad(m, 6)
+				score = m
 			} else if a.Contest != nil {
 				score = "     –"
 			}
@@ -394,7 +400,7 @@ func watchFrame(w *Watched, width int, colour bool) string {
 		if r.Scripted {
 			note = "scripted"
 		}
-		line(st, fit(mark+" "+pad(r.Name, name)+" "+bar(share, room)+" "+score+" "+pad(solvedOf(r), 7)+" "+note, width))
+		line(st, fit(mark+" "+pad(r.Name, name)+" "+bar(share, room)+" "+strings.Repeat(" ", max(0, scores-utf8.RuneCountInString(score)))+score+" "+pad(solvedOf(r), 7)+" "+note, width))
 	}
 	if len(w.Board.Submissions) == 0 {
 		line("", "nobody has entered yet")

@@ -80,6 +80,10 @@ func TestWatchOfManyAndMeasured(t *testing.T) {
 	if !strings.Contains(f, long) || !strings.Contains(f, "85.014") || strings.Contains(f, "0.7500") || strings.Contains(f, "Kept out 3") || strings.Index(f, "Kept out 8") > strings.Index(f, "Kept out 4") {
 		t.Errorf("wide:\n%s", f)
 	}
+	w.Board.Decisions[7].Numbers = map[string]float64{"observed": 136.017}
+	if f = watchFrame(w, 80, false); !strings.Contains(f, long) || !strings.Contains(f, " 136.017 ") || !strings.Contains(f, "  85.014 ") {
+		t.Errorf("narrow:\n%s", f)
+	}
 	s := &screen{size: func() (int, int) { return 80, 24 }, frame: func(width int, colour bool) string { return watchFrame(w, width, colour) }}
 	lines := strings.Split(s.view(), "\r\n")
 	if len(lines) > 24 || len(lines) < 24-cutBack {
