@@ -24,6 +24,7 @@ type cardChart struct {
 
 const (
 	cardW, cardH     = 320, 90
+	cardLeft         = 48 // room for the labels
 	cardEdge         = 8
 	cardTop, cardLow = 18, cardH - 20
 	cardDecisions    = 60 // that are drawn, the last ones
@@ -64,7 +65,7 @@ func chartOf(list []agon.Decision, names map[string]string, when func(agon.Decis
 	}
 	y0, y1 := around(low, best)
 	c.N = len(list) - skip
-	px := func(i int) int { return cardEdge + (2*i+1)*(cardW-2*cardEdge)/(2*c.N) }
+	px := func(i int) int { return cardLeft + (2*i+1)*(cardW-cardLeft-cardEdge)/(2*c.N) }
 	py := func(v float64) int { return cardLow - int((v-y0)/(y1-y0)*(cardLow-cardTop)+0.5) }
 	move := func(x int, v float64) {
 		if c.Path == "" {
@@ -74,7 +75,7 @@ func chartOf(list []agon.Decision, names map[string]string, when func(agon.Decis
 		c.Path += "H" + strconv.Itoa(x) + "V" + strconv.Itoa(py(v))
 	}
 	if seat != nil {
-		move(cardEdge, *seat)
+		move(cardLeft, *seat)
 	}
 	for i, d := range list[skip:] {
 		name, class, said := plain.Line(names[d.Challenger]), "dot", "kept out"

@@ -37,7 +37,7 @@ func TestCardChart(t *testing.T) {
 		many = append(many, agon.Decision{Challenger: fmt.Sprint(i), Score: float64(i%7) / 100, Outcome: agon.KeptSeat})
 	}
 	c = chartOf(many, nil, noTime)
-	if len(c.Dots) != cardDecisions || !strings.HasPrefix(c.Path, fmt.Sprintf("M%d ", cardEdge)) || c.Bars[0].Label != "0.2000" {
+	if len(c.Dots) != cardDecisions || !strings.HasPrefix(c.Path, fmt.Sprintf("M%d ", cardLeft)) || c.Bars[0].Label != "0.2000" {
 		t.Errorf("the seat was taken long ago: %+v", c)
 	}
 	for _, score := range []float64{0, 1, -3, 1e300, -1e300} {
