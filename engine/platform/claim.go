@@ -208,10 +208,8 @@ func (p *Platform) claimable(ctx context.Context, c Caller, r client.ClaimReques
 		if (len(r.Arenas) > 0 && !slices.Contains(r.Arenas, a.ID)) || !slices.Contains(r.Kinds, a.Kind) {
 			continue
 		}
-		if g, err := p.gauge(a); err != nil {
-			return nil, err
-		} else if g != nil && g.below {
-			continue
+		if g, err := p.gauge(a); err != nil || g != nil && g.below {
+			continue // calibrations that cannot be read are said where seats are decided; other arenas play on
 		}
 		at := placeOf(a)
 		ok, known := permits[at]

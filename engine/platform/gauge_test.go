@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,6 +161,13 @@ func TestBelowTheGateNothingIsPlayed(t *testing.T) {
 	if s := f.gaugeShown(); s.Seats || !strings.HasSuffix(s.Sentence, "Nothing is played until one does.") {
 		t.Errorf("standing %+v", s)
 	}
+	// Calibrations that cannot be read are no reason to answer a validator with an error: it has other arenas.
+	read := f.cfg.Gauged
+	f.cfg.Gauged = func() ([]judge.Record, error) { return nil, errors.New("the disk is gone") }
+	if l := f.claim(val1); l != nil {
+		t.Fatalf("a run is leased while nobody knows whether it counts: %+v", l)
+	}
+	f.cfg.Gauged = read
 	must(t, book.Add(measured("ours", at.Add(time.Minute), 3)))
 	play("ours", 0.5)
 	if d := f.decided(first.ID); d == nil || d.Outcome != agon.TookSeat {
