@@ -70,14 +70,11 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 	if err != nil {
 		return nil, err
 	}
-	pc := platform.Config{
-		Store: at.store, Blobs: bytes, Kinds: o.Kinds(""), Ledger: kit.Chain{Ledger: far}, Log: o.Log,
-		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: f.ledgers.of(name)} },
-		Incentives: o.Kits.Incentives(), Lease: o.Lease,
-	}
-	if pc.ProviderWaits, err = providerWaits(o.Getenv); err != nil {
+	pc, err := configOf(o, d, at.store, bytes, o.Kinds(""), f.ledgers)
+	if err != nil {
 		return nil, err
 	}
+	pc.Ledger = kit.Chain{Ledger: far}
 	if f.platform, err = platform.New(pc); err != nil {
 		return nil, err
 	}

@@ -186,18 +186,12 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 	served := &local.Served{Ledger: s.Ledger, Mode: mode, Operator: s.Operator.Hotkey.SS58()}
 	s.foreignLedgers = newForeign(time.Now)
 	c := kit.Chain{Ledger: s.Ledger}
-	pc := platform.Config{
-		Store: s.Store, Blobs: s.Blobs, Kinds: ks, Ledger: c, Log: o.Log, OwnerUID: c.OwnerUID,
-		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: s.foreignLedgers.of(name)} },
-		Incentives: o.Kits.Incentives(), Lease: o.Lease, Coordinators: o.Kits.Coordinators(), Agreement: o.Kits.Agreement, Commons: o.Kits.Commons(), Now: o.Now, Gauged: kit.Gauges(s.Data.Dir).Records,
-		Disk: func() (free, total int64, err error) { return disk.Room(s.Data.Dir) },
-	}
-	if pc.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
+	pc, err := configOf(o, s.Data, s.Store, s.Blobs, ks, s.foreignLedgers)
+	if err != nil {
 		return s, err
 	}
-	if pc.ProviderWaits, err = providerWaits(o.Getenv); err != nil {
-		return s, err
-	}
+	pc.Ledger, pc.OwnerUID, pc.Commons, pc.Agreement = c, c.OwnerUID, o.Kits.Commons(), o.Kits.Agreement
+	pc.Disk = func() (free, total int64, err error) { return disk.Room(s.Data.Dir) }
 	if s.Platform, err = platform.New(pc); err != nil {
 		return s, err
 	}

@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
+	"github.com/agon-arena/agon/engine/kind"
+	"github.com/agon-arena/agon/engine/platform"
+	"github.com/agon-arena/agon/engine/store"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/gateway/provider/openai"
 	"github.com/agon-arena/agon/kinds/kit"
@@ -184,4 +188,19 @@ func Doctor(ctx context.Context, o kit.Options) []cli.Check {
 		add("address", "ok", o.Listen+" is free", "")
 	}
 	return out
+}
+
+// configOf is what says who may play what, for who leads and for those who follow alike: a
+// validator that one of them refuses finds no way in at another.
+func configOf(o kit.Options, d *kit.Data, st *store.Store, blobs blob.Store, ks map[string]kind.Kind, foreign *foreign) (c platform.Config, err error) {
+	c = platform.Config{
+		Store: st, Blobs: blobs, Kinds: ks, Log: o.Log, Now: o.Now, Lease: o.Lease,
+		Ledgers:    func(name string) platform.Ledger { return kit.Chain{Ledger: foreign.of(name)} },
+		Incentives: o.Kits.Incentives(), Coordinators: o.Kits.Coordinators(), Gauged: kit.Gauges(d.Dir).Records,
+	}
+	if c.UploadPerDay, err = uploadPerDay(o.Getenv); err != nil {
+		return c, err
+	}
+	c.ProviderWaits, err = providerWaits(o.Getenv)
+	return c, err
 }
