@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +41,10 @@ type follower struct {
 	own      http.Handler // routes that are answered here
 	pass     http.Handler
 	end      func()
+
+	log   *slog.Logger
+	now   func() time.Time
+	apart atomic.Bool // the clock here is not the leader's: nothing is answered here
 }
 
 // newFollower starts a follower. d is the leader's data directory, not locked.
@@ -47,7 +53,10 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{leader: &leaderAt{}, ledgers: newForeign(time.Now)}
+	f := &follower{leader: &leaderAt{}, ledgers: newForeign(time.Now), log: o.Log, now: time.Now}
+	if o.Now != nil {
+		f.now = o.Now
+	}
 	f.leader.set(leader)
 	// Caches of its own: the leader's have one owner.
 	own := &kit.Data{Dir: d.Path("servers", strings.NewReplacer("://", "-", "/", "-", ":", "-").Replace(address)), Audience: d.Audience}
@@ -84,12 +93,11 @@ func newFollower(ctx context.Context, o kit.Options, at seat, d *kit.Data, addre
 		cancel()
 		return nil, err
 	}
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		hear(ctx)
-	}()
-	f.end = func() { cancel(); <-heard }
+	f.compareClocks(ctx)
+	var ends sync.WaitGroup
+	ends.Go(func() { hear(ctx) })
+	ends.Go(func() { f.watchClock(ctx) })
+	f.end = func() { cancel(); ends.Wait() }
 	verifier := &auth.Verifier{Audience: d.Audience, Replay: (&kit.Server{Platform: f.platform}).Replay(), Now: time.Now}
 	reader := &auth.Verifier{Audience: d.Audience, Replay: onceReplay{at.cluster}, Now: time.Now}
 	spoken := client.Spoken()
@@ -106,7 +114,7 @@ func (f *follower) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.pass.Se
 // route says what is answered here. A route is here if all that it needs is in
 // the store, in the bucket, or asked of the ledger.
 func (f *follower) route(blobs bool) http.Handler {
-	mux := http.NewServeMux()
+	mux, passed := http.NewServeMux(), f.proxy()
 	here := []string{
 		"POST /v1/leases", "POST /v1/leases/{id}/heartbeat", "POST /v1/images",
 		"POST /v1/judge-leases", "POST /v1/judge-leases/{id}/heartbeat",
@@ -116,11 +124,72 @@ func (f *follower) route(blobs bool) http.Handler {
 		here = append(here, "GET /v1/blobs/{digest}")
 	}
 	for _, route := range here {
-		mux.Handle(route, f.own)
+		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			if f.apart.Load() {
+				passed.ServeHTTP(w, r)
+				return
+			}
+			f.own.ServeHTTP(w, r)
+		})
 	}
 	mux.HandleFunc("GET "+pathReady, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.Handle("/", f.proxy())
+	mux.Handle("/", passed)
 	return mux
+}
+
+const (
+	// apartMost is how far the clock here may be from the leader's. The leader ends a lease by its own
+	// clock: one of a minute that is given here would be over there before its holder says a word.
+	apartMost = 10 * time.Second
+	// clockEvery is how often the two are compared, and how long the leader has to answer.
+	clockEvery = 2 * time.Second
+)
+
+func (f *follower) watchClock(ctx context.Context) {
+	t := time.NewTicker(clockEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			f.compareClocks(ctx)
+		}
+	}
+}
+
+// compareClocks asks the leader for its time. Where nobody answers all stays as it was.
+func (f *follower) compareClocks(ctx context.Context) {
+	u := f.leader.url.Load()
+	if u == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, clockEvery/2)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(pathLive).String(), nil)
+	if err != nil {
+		return
+	}
+	sent := f.now()
+	resp, err := f.leader.base.RoundTrip(r)
+	if err != nil {
+		return
+	}
+	_ = resp.Body.Close()
+	theirs, err := http.ParseTime(resp.Header.Get("Date")) // in whole seconds, cut off
+	if err != nil {
+		return
+	}
+	by := max(sent.Sub(theirs.Add(time.Second)), theirs.Sub(f.now()))
+	apart := by > apartMost
+	if f.apart.Swap(apart) == apart {
+		return
+	}
+	if apart {
+		f.log.WarnContext(ctx, "the clock of this machine is not the leader's: everything is passed on to the leader", "apart", by.Round(time.Second), "leader", u.String())
+	} else {
+		f.log.InfoContext(ctx, "the clock of this machine is the leader's again", "leader", u.String())
+	}
 }
 
 // proxy passes requests to the leader as they are: their signatures name no host.

@@ -3,7 +3,12 @@ package roles
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
@@ -13,10 +18,11 @@ import (
 	"github.com/agon-arena/agon/kinds/kit"
 )
 
-// openTestFollower makes what answers at a follower, whose leader does not answer, and its rows.
-func openTestFollower(t *testing.T, leader string) (*follower, *store.Store) {
+// openTestFollower makes what answers at a follower, and opens its rows.
+func openTestFollower(t *testing.T, leader string, now func() time.Time) (*follower, *store.Store) {
 	t.Helper()
 	o := testOptions(t.TempDir())
+	o.Now = now
 	o.Store = pgtest.Start(t).Database(t)
 	st, err := openStore(t.Context(), nil, o, false)
 	if err != nil {
@@ -40,7 +46,7 @@ func openTestFollower(t *testing.T, leader string) (*follower, *store.Store) {
 
 // Who missed a kind's own canaries plays for no server: what the leader knows of him a follower knows too.
 func TestFollowerRefusesOutcasts(t *testing.T) {
-	f, st := openTestFollower(t, "http://127.0.0.1:1")
+	f, st := openTestFollower(t, "http://127.0.0.1:1", nil)
 	const liar, stranger = "5DXAcHkhU6zjGUx2JFQFyyYnjDVtZoZutJ9uNmyCEZZKYxhw", "5H19J9jjGjXsWU55ni4eGSeRn2A9bD3HpUL9QUEgYH2EuLvQ"
 	err := st.Write(t.Context(), func(tx *store.Tx) error {
 		for i := range 30 {
@@ -63,5 +69,43 @@ func TestFollowerRefusesOutcasts(t *testing.T) {
 	var e *agon.Error
 	if err := claim(liar); !errors.As(err, &e) || e.Code != "low_standing" {
 		t.Errorf("a validator that missed 30 of 30 canaries: %v", err)
+	}
+}
+
+// A server whose clock is not the leader's gives no leases, which the leader would end at
+// once or never: it passes claims on until its clock is right.
+func TestFollowerWithAnotherClock(t *testing.T) {
+	var passed atomic.Int64
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerPassed) != "" {
+			passed.Add(1)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer leader.Close()
+	var by atomic.Int64
+	f, _ := openTestFollower(t, leader.URL, func() time.Time { return time.Now().Add(time.Duration(by.Load())) })
+	claim := func() int64 {
+		before := passed.Load()
+		f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/leases", strings.NewReader("{}")))
+		return passed.Load() - before
+	}
+	for _, c := range []struct {
+		by   time.Duration
+		want int64
+	}{{0, 0}, {time.Minute, 1}, {8 * time.Second, 0}, {-time.Minute, 1}, {-8 * time.Second, 0}} {
+		by.Store(int64(c.by))
+		f.compareClocks(t.Context())
+		if got := claim(); got != c.want {
+			t.Errorf("a clock that is %s from the leader's: %d claims were passed on, want %d", c.by, got, c.want)
+		}
+	}
+	by.Store(int64(time.Minute))
+	f.compareClocks(t.Context())
+	leader.Close() // who does not answer says nothing of clocks
+	by.Store(0)
+	f.compareClocks(t.Context())
+	if !f.apart.Load() {
+		t.Error("the clocks are taken for the same though nobody compared them")
 	}
 }

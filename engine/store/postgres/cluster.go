@@ -31,6 +31,9 @@ const (
 	gather = 3 * time.Millisecond
 	// maxPending bounds the news that wait: beyond it the others are sent one word, "look".
 	maxPending = 2000
+	// keepOnce is how long a word outlives its time: the clocks of the database's machine and of
+	// those who say until when may differ by as much, and nothing is new twice.
+	keepOnce = "5 minutes"
 )
 
 var _ store.Cluster = (*engine)(nil)
@@ -286,7 +289,7 @@ func (e *engine) Once(ctx context.Context, word string, until time.Time) (fresh 
 		}
 		fresh = n == 1
 		// A few that are over go with each that comes; others that do the same are left alone.
-		if _, err := tx.ExecContext(ctx, `DELETE FROM store_once WHERE word IN (SELECT word FROM store_once WHERE until < now() ORDER BY until LIMIT 4 FOR UPDATE SKIP LOCKED)`); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM store_once WHERE word IN (SELECT word FROM store_once WHERE until < now() - interval '`+keepOnce+`' ORDER BY until LIMIT 4 FOR UPDATE SKIP LOCKED)`); err != nil {
 			return err
 		}
 		return tx.Commit()

@@ -147,8 +147,17 @@ func TestOnce(t *testing.T) {
 			t.Errorf("asked for the %d. time: %v, %v", i+1, fresh, err)
 		}
 	}
-	for i := range 3 { // what is over goes with those that come
-		if fresh, err := cb.Once(t.Context(), fmt.Sprint("old ", i), time.Now().Add(-time.Second)); err != nil || !fresh {
+	// Who comes with a clock that lags behind the database's is told the same.
+	for i := range 3 {
+		if fresh, err := cb.Once(t.Context(), fmt.Sprint("late ", i), time.Now().Add(-4*time.Minute)); err != nil || !fresh {
+			t.Fatal(fresh, err)
+		}
+	}
+	if fresh, err := ca.Once(t.Context(), "late 0", time.Now().Add(-4*time.Minute)); err != nil || fresh {
+		t.Errorf("a word that a lagging clock takes for good: %v, %v", fresh, err)
+	}
+	for i := range 3 { // what is long over goes with those that come
+		if fresh, err := cb.Once(t.Context(), fmt.Sprint("old ", i), time.Now().Add(-6*time.Minute)); err != nil || !fresh {
 			t.Fatal(fresh, err)
 		}
 	}
