@@ -70,6 +70,9 @@ func (p *Platform) BlobAt(ctx context.Context, c Caller, d agon.Digest) (string,
 		if err != nil {
 			return "", err
 		}
+		if len(held) > 0 {
+			ends = time.Second // the shortest that a bucket signs
+		}
 		for _, a := range held {
 			ends = max(ends, a.LeaseUntil.Sub(p.now()))
 		}
