@@ -19,3 +19,24 @@ func TestMigrationNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Servers of the version before go on, and start again, on a schema that only grew.
+func TestMigrationsThatTakeAway(t *testing.T) {
+	if files, err := fs.Glob(migrations, "migrations/*.sql"); err != nil || worksFrom > len(files) {
+		t.Fatalf("programs of schema %d work on this one, which is %d: %v", worksFrom, len(files), err)
+	} else {
+		for i, f := range files[worksFrom:] {
+			b, err := migrations.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range statements(string(b)) {
+				grows := strings.HasPrefix(s, "CREATE TABLE ") || strings.HasPrefix(s, "CREATE INDEX ") ||
+					strings.HasPrefix(s, "ALTER TABLE ") && strings.Contains(s, " ADD COLUMN ") && strings.Contains(s, " DEFAULT ")
+				if !grows {
+					t.Errorf("%s: does a program of the version before work after %.60q? Else set worksFrom to %d", f, s, worksFrom+i+1)
+				}
+			}
+		}
+	}
+}

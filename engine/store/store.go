@@ -365,9 +365,15 @@ func bit(b bool) int64 {
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// worksFrom is the oldest schema whose programs work on the newest one. A migration that adds
+// tables, indexes and columns with a default leaves it as it is; one that takes something
+// away, or that older programs would read wrongly, raises it to its own number.
+const worksFrom = 33
+
 // Migrate brings the schema up to date, one transaction for all steps. id is
-// the driver's text for a growing integer key. It refuses a database that a
-// newer program has written.
+// the driver's text for a growing integer key. A database that a newer program has
+// written stays as it is: it is refused unless that one said that this program works on it
+// (a server of the version before that starts again, or comes back after an update that failed).
 func Migrate(ctx context.Context, e Engine, id string) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted by name
 	if err != nil {
@@ -383,7 +389,7 @@ func Migrate(ctx context.Context, e Engine, id string) error {
 			return fmt.Errorf("migrate: %w", err)
 		}
 		if have > len(files) {
-			return fmt.Errorf("migrate: the database has schema %d, this program knows %d: use a newer agon", have, len(files))
+			return worksOn(ctx, q, have, len(files))
 		}
 		for _, name := range files[have:] {
 			b, err := migrations.ReadFile(name)
@@ -396,10 +402,24 @@ func Migrate(ctx context.Context, e Engine, id string) error {
 				}
 			}
 		}
-		_, err = q.ExecContext(ctx, `INSERT INTO schema_version (one, version) VALUES (1, $1)
-			ON CONFLICT (one) DO UPDATE SET version = excluded.version`, len(files))
+		_, err = q.ExecContext(ctx, `INSERT INTO schema_version (one, version) VALUES (1, $1), (2, $2)
+			ON CONFLICT (one) DO UPDATE SET version = excluded.version`, len(files), worksFrom)
 		return err
 	})
+}
+
+// worksOn is nil where a program that knows a schema works on a newer one: the row 2 of
+// schema_version names the oldest that does.
+func worksOn(ctx context.Context, q Querier, have, known int) error {
+	var from int
+	err := q.QueryRowContext(ctx, `SELECT version FROM schema_version WHERE one = 2`).Scan(&from)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if err != nil || from > known {
+		return fmt.Errorf("migrate: the database has schema %d, this program knows %d: use a newer agon", have, known)
+	}
+	return nil
 }
 
 // Current is an error where the schema is not the one that this program knows.

@@ -303,3 +303,51 @@ func TestOpenBeside(t *testing.T) {
 		t.Errorf("an older schema: %v", err)
 	}
 }
+
+// A schema that has only grown since takes the program of the version before, which leaves
+// its number alone; others refuse the older program.
+func TestNewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agon.db")
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var known int
+	if err := db.QueryRow(`SELECT version FROM schema_version WHERE one = 1`).Scan(&known); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from  int
+		works bool
+	}{{known, true}, {known + 1, false}, {0, false}} {
+		if _, err := db.Exec(`UPDATE schema_version SET version = CASE one WHEN 1 THEN $1 ELSE $2 END`, known+1, c.from); err != nil {
+			t.Fatal(err)
+		}
+		if c.from == 0 { // a program of before that said nothing
+			if _, err := db.Exec(`DELETE FROM schema_version WHERE one = 2`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open(t.Context(), path)
+		if (err == nil) != c.works {
+			t.Errorf("programs from schema %d on work on it, this one knows %d: %v", c.from, known, err)
+		}
+		if err == nil {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var now int
+		if err := db.QueryRow(`SELECT version FROM schema_version WHERE one = 1`).Scan(&now); err != nil || now != known+1 {
+			t.Errorf("the schema's number is %d afterwards, want %d: %v", now, known+1, err)
+		}
+	}
+}
