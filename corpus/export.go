@@ -73,7 +73,14 @@ func byProblem(rows []*Row) [][]*Row {
 // all of it to be judged.
 func (w *writers) agentic(r *Row) error {
 	prompt, completion := halves(r.Messages)
+	all := byModel(completion)
 	if r.solved() {
+		text, spans := RenderQwen3(r.Messages, r.Tools)
+		if err := w.line("qwen3", map[string]any{"text": text, "loss_spans": spans, "id": r.ID}); err != nil {
+			return err
+		}
+	}
+	if r.solved() && all {
 		if err := w.line("openai", map[string]any{"messages": openAI(r.Messages), "tools": nested(r.Tools)}); err != nil {
 			return err
 		}
@@ -83,10 +90,6 @@ func (w *writers) agentic(r *Row) error {
 		if err := w.line("trl_sft", map[string]any{"messages": trl(r.Messages), "tools": toolText(r.Tools)}); err != nil {
 			return err
 		}
-		text, spans := RenderQwen3(r.Messages, r.Tools)
-		if err := w.line("qwen3", map[string]any{"text": text, "loss_spans": spans, "id": r.ID}); err != nil {
-			return err
-		}
 		if err := w.parquet(r); err != nil {
 			return err
 		}
@@ -94,8 +97,10 @@ func (w *writers) agentic(r *Row) error {
 	if r.Reward.Outcome == nil || len(completion) == 0 {
 		return nil
 	}
-	if err := w.line("trl_kto", map[string]any{"prompt": trl(prompt), "completion": trl(completion), "label": r.solved(), "tools": toolText(r.Tools)}); err != nil {
-		return err
+	if all {
+		if err := w.line("trl_kto", map[string]any{"prompt": trl(prompt), "completion": trl(completion), "label": r.solved(), "tools": toolText(r.Tools)}); err != nil {
+			return err
+		}
 	}
 	texts, labels := stepwise(r)
 	if len(texts) == 0 {
@@ -104,12 +109,19 @@ func (w *writers) agentic(r *Row) error {
 	return w.line("trl_stepwise", map[string]any{"prompt": promptText(prompt), "completions": texts, "labels": labels})
 }
 
+// byModel reports that a model said all that stands there as the assistant's. What an
+// agent's code put there no model shall learn to say, and most formats have no mark for it:
+// rows of it go only into those that have.
+func byModel(list []Message) bool {
+	return !slices.ContainsFunc(list, func(m Message) bool { return m.harness })
+}
+
 // preferences pairs the best solved row of each problem with its worst.
 func (w *writers) preferences(rows []*Row) error {
 	best, worst := map[string]*Row{}, map[string]*Row{}
 	var order []string
 	for _, r := range rows {
-		if r.Axis != Agentic || r.Reward.Outcome == nil {
+		if r.Axis != Agentic || r.Reward.Outcome == nil || !byModel(r.Messages) {
 			continue
 		}
 		// Both halves must answer one prompt.

@@ -97,6 +97,20 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Turns that an agent's code put there are not trained on: where the trainer knows no marks, their rows are left out.
+func TestPlanLeavesOutWhatNoModelSaid(t *testing.T) {
+	steps := func(marks ...string) string {
+		return `{"task":"a","reward":1,"messages":[],"steps":[{"loss_mask":` + strings.Join(marks, `},{"loss_mask":`) + "}]}\n"
+	}
+	rows := write(t, "rows.jsonl", steps("false")+steps("true")+steps("false", "true")+steps("true", "false", "true")+`{"task":"b","reward":1,"messages":[]}`)
+	for method, want := range map[string]int{SFT: 4, KTO: 3} {
+		p, err := (&Config{Base: base(t, nil), Out: "o", Method: method, Rows: rows, Python: Python{Given: bare(t)}}).plan(t)
+		if err != nil || p.Rows != 5 || p.Kept != want {
+			t.Errorf("%s: %+v %v, want %d", method, p, err, want)
+		}
+	}
+}
+
 func (c *Config) plan(t *testing.T) (*Plan, error) { return c.Plan(t.Context(), Made{Tasks: 1}) }
 
 func TestPlanNamesWhatIsMissing(t *testing.T) {

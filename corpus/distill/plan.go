@@ -118,7 +118,10 @@ type row struct {
 	Reward *reward
 	Axis   string `json:"axis"`
 	Tokens int    `json:"tokens"`
-	From   struct {
+	Steps  []struct {
+		Mark *bool `json:"loss_mask"`
+	} `json:"steps"`
+	From struct {
 		Arena    string `json:"arena"`
 		Problem  string `json:"problem_id"`
 		Scripted bool   `json:"scripted"`
@@ -206,8 +209,28 @@ func (c *Config) read(ctx context.Context) ([]row, error) {
 	return out, nil
 }
 
+// teaches reports a row that a method can train on: a model said one of the assistant's
+// turns and, where the trainer knows no marks but takes all that follows a model's first
+// word (kto, dpo), the agent's code none after that. agon/distill.py has the same.
+func (r *row) teaches(method string) bool {
+	said, first := 0, -1
+	for i, s := range r.Steps {
+		if s.Mark == nil || *s.Mark {
+			said++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if said == 0 {
+		return len(r.Steps) == 0 // a file of plays has no steps: a model said all
+	}
+	return method != KTO && method != DPO || said == len(r.Steps)-first
+}
+
 // keeps is the rule of rewards: which rows a method trains on.
 func keeps(method string, list []row) []row {
+	list = slices.DeleteFunc(slices.Clone(list), func(r row) bool { return !r.teaches(method) })
 	solved := func(r row) bool { return r.Reward != nil && r.Reward.Outcome != nil && *r.Reward.Outcome >= 1 }
 	var out []row
 	both := map[string][2]bool{}

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 from .env import Client, Task
@@ -88,14 +89,28 @@ def told(job: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
             reward = r.get("reward")
             if isinstance(reward, dict):
                 reward = reward.get("outcome")
-            ids, mask = conversation(tok, r["messages"], r.get("tools"))
+            steps = r.get("steps") or []
+            if not teaches(job["method"], [s.get("loss_mask", True) for s in steps]):
+                continue
+            unsaid = {s["step"] for s in steps if not s.get("loss_mask", True)}
+            ids, mask = conversation(tok, r["messages"], r.get("tools"), unsaid)
             out.append({"task": where.get("problem_id") or r.get("task", ""), "reward": reward, "ids": ids, "mask": mask})
     return out, n
 
 
-def conversation(tok: Any, messages: list[dict[str, Any]], tools: list[Any] | None) -> tuple[list[int], list[int]]:
-    """Tokens of a conversation by the base's own chat template, and the mask of what the assistant said. A template that tells
-    an earlier turn otherwise once a later one is there cannot be trained on so: Mistake."""
+def teaches(method: str, marks: list[bool]) -> bool:
+    """Whether a row with these marks of the assistant's turns can be trained on: a model said one of them and, where the trainer
+    knows no marks but takes all that follows a model's first word (kto, dpo), the agent's code none after that. corpus/distill/plan.go
+    has the same."""
+    if not any(marks):
+        return not marks  # a file of plays has no steps: a model said all
+    return method not in ("kto", "dpo") or all(marks[marks.index(True) :])
+
+
+def conversation(tok: Any, messages: list[dict[str, Any]], tools: list[Any] | None, unsaid: Collection[int] = ()) -> tuple[list[int], list[int]]:
+    """Tokens of a conversation by the base's own chat template, and the mask of what the assistant said; but for the messages at
+    the places unsaid, which an agent's code put there. A template that tells an earlier turn otherwise once a later one is there
+    cannot be trained on so: Mistake."""
     ids: list[int] = []
     mask: list[int] = []
     text = ""
@@ -107,7 +122,7 @@ def conversation(tok: Any, messages: list[dict[str, Any]], tools: list[Any] | No
         after = tok.apply_chat_template(messages[: i + 1], tools=tools, tokenize=False)
         if not before.startswith(text) or not after.startswith(before):
             raise Mistake("the chat template of the base tells earlier turns otherwise once later ones are there: train on it with qwen3.jsonl and docs/examples/distill")
-        for piece, said in ((before[len(text) :], 0), (after[len(before) :].rstrip("\n"), 1)):
+        for piece, said in ((before[len(text) :], 0), (after[len(before) :].rstrip("\n"), int(i not in unsaid))):
             got = tok(piece, add_special_tokens=False)["input_ids"]
             ids += got
             mask += [said] * len(got)

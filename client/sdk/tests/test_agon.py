@@ -68,6 +68,15 @@ class Rules(unittest.TestCase):
         ids, mask = distill.conversation(Tokens(), said, None)
         self.assertEqual("".join(map(chr, ids)), "<u>hi$<a>ask$<t>no$<a>end$")
         self.assertEqual("".join(chr(i) for i, m in zip(ids, mask) if m), "ask$end$")
+        ids, mask = distill.conversation(Tokens(), said, None, {1})  # the agent's code said "ask"
+        self.assertEqual("".join(chr(i) for i, m in zip(ids, mask) if m), "end$")
+
+    def test_teaches(self):
+        for method, marks, want in (
+            ("sft", [], True), ("sft", [False], False), ("sft", [False, True, False], True),
+            ("kto", [], True), ("kto", [False, True], True), ("kto", [True, False, True], False), ("dpo", [True, False], False),
+        ):
+            self.assertEqual(distill.teaches(method, marks), want, (method, marks))
 
     def test_report(self):
         plays = [{"task": "t", "seed": 0, "reward": 1, "why": "done", "calls": [["find", {}], ["end", {}]]}]
