@@ -382,6 +382,19 @@ func TestEnvironmentOverRPCAndNeMo(t *testing.T) {
 	if v := value(c, map[string]any{"task": key, "response": map[string]any{"output": calls[:2]}}); v != 0 {
 		t.Errorf("an episode that never ended: %v", v)
 	}
+	// A reward is of the task that was played, or there is none: the session is gone, or it is of another task.
+	if code, b := w.post(t, n, "/verify", "", map[string]any{"response": map[string]any{"output": calls}}); code != 404 {
+		t.Errorf("of a session that has ended: %d %s", code, b)
+	}
+	w.post(t, n, "/seed_session", "", map[string]string{"task": key})
+	w.post(t, n, "/recommend_product", "", map[string]string{"product_ids": w.answer[key]})
+	w.post(t, n, "/terminate", "", map[string]string{})
+	if v := value(n, map[string]any{"task": w.env.Tasks()[4].Key, "response": map[string]any{"output": calls}}); v != 0 {
+		t.Errorf("another task was paid with the session's reward: %v", v)
+	}
+	if v := value(n, map[string]any{"task": key, "response": map[string]any{"output": []any{}}}); v != 1 {
+		t.Errorf("the session was lost to another task's question: %v", v)
+	}
 }
 
 func FuzzEnvironmentRequests(f *testing.F) {

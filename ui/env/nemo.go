@@ -86,7 +86,8 @@ func (s *Server) cookie(r *http.Request) (*environment.Session, error) {
 }
 
 // verify says the reward: of the session's own episode where its calls were made
-// here, else of an episode in which the response's calls are made again.
+// here, else of an episode in which the response's calls are made again. A body that
+// names a task is of no other's session, and one without session has to name one.
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 	var raw map[string]json.RawMessage
 	if err := read(w, r, &raw); err != nil {
@@ -117,21 +118,27 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 		want = p.Meta
 	}
 	x, err := s.cookie(r)
-	var last *environment.Reply
+	named := want.Task != "" || want.Index != nil
+	key, seed := "", want.Seed
 	switch {
-	case err == nil && x.Last() != nil:
-		last = x.Last()
-		_ = x.Close()
-	default:
-		key := want.Task
-		seed := want.Seed
-		if err == nil && key == "" && want.Index == nil {
-			key, seed = x.Task.Key, x.Seed
-		} else if key, err = s.key(want); err != nil {
+	case named:
+		if key, err = s.key(want); err != nil {
 			s.refuse(w, err)
 			return
 		}
-		if x != nil {
+	case err != nil: // which task it was nobody knows any more
+		s.refuse(w, err)
+		return
+	default:
+		key, seed = x.Task.Key, x.Seed
+	}
+	var last *environment.Reply
+	switch {
+	case x != nil && x.Task.Key == key && x.Last() != nil:
+		last = x.Last()
+		_ = x.Close()
+	default:
+		if x != nil && x.Task.Key == key {
 			_ = x.Close()
 		}
 		if x, err = s.Sessions.Open(r.Context(), "", key, seed); err != nil {

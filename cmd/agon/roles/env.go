@@ -155,10 +155,23 @@ func envTasks(o kit.Options, arena string, dirs []string) (list []*task.Task, f 
 		}
 		list = append(list, got...)
 	}
-	for _, name := range a.Hidden {
-		if got, _, err := kit.LoadSet(o, a.Kind, name); err == nil {
-			withheld += len(got)
+	once := a.Distinct(o) // a hidden task that stands among the public ones, too, is refused as the arena would
+	for _, t := range list {
+		if err := once.Add("sets", t, false); err != nil {
+			return nil, nil, 0, err
 		}
+	}
+	for _, name := range a.Hidden {
+		got, _, err := kit.LoadSet(o, a.Kind, name)
+		if err != nil {
+			continue // they are where the validators are
+		}
+		for _, t := range got {
+			if err := once.Add("hidden", t, true); err != nil {
+				return nil, nil, 0, err
+			}
+		}
+		withheld += len(got)
 	}
 	if len(list) == 0 {
 		return nil, nil, 0, &agon.Error{Code: "no_tasks", Status: 422, Field: "arena", Message: a.ID + " has no public task to serve", Mend: "hidden tasks are never served; name public ones with --tasks"}
