@@ -96,12 +96,12 @@ func distillTasks(o kit.Options, d cli.DistillOptions) (train, held []*task.Task
 	if held, _, _, err = envTasks(o, "", d.Eval); err != nil {
 		return nil, nil, err
 	}
-	names := map[string]bool{}
+	keys, contents := map[string]bool{}, map[agon.Digest]bool{}
 	for _, t := range held {
-		names[t.Key] = true
+		keys[t.Key], contents[t.Digest] = true, true
 	}
 	for _, t := range all {
-		if !names[t.Key] {
+		if !keys[t.Key] && !contents[t.Digest] {
 			train = append(train, t)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/ui/cli"
 )
 
 // A hidden task that stands among the public ones by another name is not served.
@@ -39,5 +40,25 @@ func TestHiddenTaskAmongPublicOnesIsNotServed(t *testing.T) {
 	var e *agon.Error
 	if !errors.As(err, &e) || e.Code != "duplicate" {
 		t.Errorf("%d tasks are served: %v", len(list), err)
+	}
+}
+
+// A task that is measured by is not trained on, whatever the directory calls it.
+func TestTasksToMeasureByAreNotTrainedOn(t *testing.T) {
+	o := testOptions(t.TempDir())
+	k, _ := o.Kits.Of("shopping")
+	dir := t.TempDir()
+	for to, from := range map[string]string{"all/one": "product-easy-01", "all/two": "product-easy-02", "eval/copy": "product-easy-02"} {
+		sub, err := fs.Sub(k.Data, "tasks/demo/"+from)
+		if err == nil {
+			err = os.CopyFS(filepath.Join(dir, to), sub)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	train, held, err := distillTasks(o, cli.DistillOptions{TaskDirs: []string{filepath.Join(dir, "all")}, Eval: []string{filepath.Join(dir, "eval")}})
+	if err != nil || len(train) != 1 || train[0].Key != "all/one" || len(held) != 1 {
+		t.Errorf("%d to train on, %d to measure by: %v", len(train), len(held), err)
 	}
 }
