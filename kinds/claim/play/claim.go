@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
@@ -112,20 +113,21 @@ func plan(v agon.View) agon.Plan {
 		}
 	}
 	var p agon.Plan
-	var open []agon.TaskRef
+	var open [2][]agon.TaskRef // public, hidden: a run that plays both could say in the one's trace what it read in the other
 	done := 0
 	for _, t := range v.Arena.Tasks {
 		if final[t.Key] {
 			done++
 		}
 		if !covered[t.Key] {
-			open = append(open, t)
+			i := map[bool]int{true: 1}[t.Hidden]
+			open[i] = append(open[i], t)
 		}
 	}
-	for len(open) > 0 {
-		n := min(perRun, len(open))
-		p.Runs = append(p.Runs, agon.RunSpec{Arena: v.Arena.ID, Tasks: open[:n:n], Policy: v.Arena.Policy})
-		open = open[n:]
+	for _, tasks := range open {
+		for list := range slices.Chunk(tasks, perRun) {
+			p.Runs = append(p.Runs, agon.RunSpec{Arena: v.Arena.ID, Tasks: list, Policy: v.Arena.Policy})
+		}
 	}
 	p.Done = done == len(v.Arena.Tasks)
 	p.Why = fmt.Sprintf("%d of %d tasks have ended, %d runs to plan", done, len(v.Arena.Tasks), len(p.Runs))
