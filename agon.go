@@ -448,6 +448,8 @@ type View struct {
 	// Trust is how far the validator behind a run's result is believed, 0 to 1,
 	// by run id; a run that is not in it is believed.
 	Trust map[string]float64
+	// By is the validator whose result is a run's, by run id.
+	By map[string]string
 	// Rival names the champion's files; nil where the seat is empty.
 	Rival *Rival
 	// Attempts counts the submissions of this coldkey that challenged the seat, this one included.
@@ -559,6 +561,9 @@ type Contest struct {
 	// Secondary is the direction of a second metric that decides where the first
 	// stays inside the band; empty: one metric alone counts.
 	Secondary string `json:"secondary,omitempty" toml:"-"`
+	// Spent is how much of the first metric takeovers by the second have cost since its best,
+	// in its unit: together they may cost the band once.
+	Spent float64 `json:"spent,omitempty" toml:"-"`
 	// Agree is how many replays by different validators must agree, Replays
 	// the most that are tried until they do.
 	Agree   int `json:"agree" toml:"agree"`

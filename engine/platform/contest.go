@@ -35,6 +35,12 @@ type Coordinator interface {
 // tries to submit to one without it is shown this.
 type Entrance interface{ Entrance() string }
 
+// A Historian is a Coordinator whose contests hang on what was decided before.
+type Historian interface {
+	// Contest returns an arena's contest as the next decision has to take it.
+	Contest(tx *store.Tx, a agon.Arena) (agon.Contest, error)
+}
+
 // Arenas with a contest: replicas go to different validators, whose results
 // weigh by trust, and the kind sums and decides (kind.Decider).
 
@@ -84,6 +90,21 @@ func (p *Platform) contest(tx *store.Tx, a agon.Arena, e store.Entry, runs []sto
 	}
 	if len(runs) == 0 {
 		return nil // nothing is decided on admission, and the count grows with the coldkey's entries
+	}
+	if h, ok := p.cfg.Coordinators[a.Kind].(Historian); ok {
+		now, err := h.Contest(tx, a)
+		if err != nil {
+			return err
+		}
+		v.Arena.Contest = &now
+	}
+	by, err := tx.Counted(runs)
+	if err != nil {
+		return err
+	}
+	v.By = make(map[string]string, len(by))
+	for run, at := range by {
+		v.By[run] = at.Validator
 	}
 	n, err := tx.CountChallenges(a.ID, e.Coldkey, e.Seq)
 	v.Attempts = int(n)

@@ -275,7 +275,11 @@ func (c *Coordinator) peerBest(tx *store.Tx, t *task, s *storedSubmission, b quo
 		need += p.MinImprovement * max(bar, -bar)
 	}
 	took := gain > need
-	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -band {
+	spent, err := spentOf(tx, t.id)
+	if err != nil {
+		return err
+	}
+	if second := t.pub.SecondaryMetricName; !took && best != nil && t.pub.Rules.Secondary != "" && gain >= -max(0, band-spent) {
 		mine, ok := s.Observed[second]
 		theirs, had := best.Observed[second]
 		took = ok && had && quorum.Better(t.pub.Rules.Secondary, mine, theirs)

@@ -327,13 +327,14 @@ func (c *Coordinator) credits(ctx context.Context, taskID string, halfLife float
 }
 
 // gainOf is what the gain of a record is worth (research.credit); of one that
-// took the best by its second metric, what its gain in that is worth.
+// took the best by its second metric, what its gain in that is worth. What such
+// takeovers have cost of the first metric is not paid for when it is won back.
 func (c *Coordinator) gainOf(r Record) float64 {
 	if r.Delta == nil {
 		return 0
 	}
 	t := c.taskOfID(r.TaskID)
-	in := quorum.CreditIn{Direction: r.Direction, Baseline: r.Value, Band: r.Band, From: before(r.Direction, r.Value, *r.Delta), To: r.Value}
+	in := quorum.CreditIn{Direction: r.Direction, Baseline: r.Value, Band: r.Band, From: before(r.Direction, r.Value, *r.Delta-r.Numbers["spent"]), To: r.Value}
 	if t != nil && t.pub.Baseline != 0 {
 		in.Baseline = t.pub.Baseline
 	}

@@ -102,6 +102,37 @@ func hitsOf(tx *store.Tx, validator string) ([]Hit, error) {
 	return out, nil
 }
 
+// Contest implements platform.Historian: what takeovers by the second metric have cost of the first.
+func (c *Coordinator) Contest(tx *store.Tx, a agon.Arena) (agon.Contest, error) {
+	out := *a.Contest
+	t := c.taskOfArena(a.ID)
+	if out.Secondary == "" || t == nil {
+		return out, nil
+	}
+	spent, err := spentOf(tx, t.id)
+	out.Spent = spent
+	return out, err
+}
+
+// spentOf adds up the gains in the first metric of all records of a task.
+func spentOf(tx *store.Tx, taskID string) (float64, error) {
+	rows, err := tx.Docs(tableRecords, store.DocFilter{Task: taskID}) // newest first
+	if err != nil {
+		return 0, err
+	}
+	var gains []float64
+	for _, d := range slices.Backward(rows) {
+		r, err := decode[Record](d)
+		if err != nil {
+			return 0, err
+		}
+		if r.Delta != nil {
+			gains = append(gains, *r.Delta)
+		}
+	}
+	return quorum.Spent(gains), nil
+}
+
 // Canary is a submission whose score the operator knows.
 type Canary struct {
 	Submission string  `json:"submission_id"`

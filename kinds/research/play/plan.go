@@ -201,7 +201,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 	if v.Rival != nil {
 		rival = *v.Rival
 	}
-	pairs, round, broken, again := duelsOf(c, v, rival.Submission)
+	pairs, round, broken, again := duelsOf(c, v, rival.Submission, a.Value)
 	d := quorum.RunDuel(c, v.Attempts, pairs)
 	for k, x := range map[string]float64{
 		"evidence": d.Evidence, "need": d.Need, "alpha": d.Alpha, "pairs": float64(d.Pairs), "won": float64(d.Won), "max_pairs": float64(d.MaxPairs),
@@ -210,7 +210,7 @@ func (Rules) Decide(v agon.View) (kind.Verdict, error) {
 		numbers[k] = x
 	}
 	if c.Secondary != "" {
-		numbers["gain2"] = d.Gain2
+		numbers["gain2"], numbers["spent"] = d.Gain2, c.Spent
 	}
 	if d.Pairs > 0 { // what it was measured against: gain is how much better it is, in the metric
 		numbers["rival"] = a.Value - d.Gain
@@ -276,9 +276,11 @@ func (d duel) wins(c agon.Contest) bool { return quorum.Beats(c, d.pairs[0]) && 
 
 // duelsOf returns the pairs of the duels with rival, by round and in the order
 // of their runs, the rounds played, and how many of those left no pair. Pairs
-// of validators that are not believed are left out. On a task without noise the
-// duels of a round are one pair: see settle, which says what again is.
-func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, rounds, broken int, again []float64) {
+// of validators that are not believed are left out. A challenger that gives no number in a
+// duel, in its setup or before the first pair, has lost all of its pairs: else it would choose the
+// machines that count. On a task without noise the duels of a round are one pair: see settle, which
+// says what again is. observed is what the challenger was accepted with.
+func duelsOf(c agon.Contest, v agon.View, rival string, observed float64) (pairs []quorum.Pair, rounds, broken int, again []float64) {
 	byRound := map[int][]duel{}
 	for _, r := range v.Runs {
 		if r.Rival == nil || r.Rival.Submission != rival {
@@ -292,7 +294,14 @@ func duelsOf(c agon.Contest, v agon.View, rival string) (pairs []quorum.Pair, ro
 			continue
 		}
 		m := r.Scores[0].Metrics
-		if p := PairsOf(m); len(p) > 0 {
+		p := PairsOf(m)
+		if x, ok := ReplayOf(r, nil); len(p) == 0 && ok && x.Verdict != quorum.VerdictAccepted {
+			p = slices.Repeat([]quorum.Pair{{Challenger: observed, Incumbent: observed}}, max(1, r.Rival.Pairs))
+		}
+		for i := range p {
+			p[i].By = v.By[r.RunSpec.Run]
+		}
+		if len(p) > 0 {
 			d := duel{pairs: p}
 			if x, ok := m[MetricDuelAgain]; ok {
 				d.again = &x

@@ -111,6 +111,20 @@ func TestDecide(t *testing.T) {
 		return r
 	}
 	better := quorum.Pair{Challenger: 1, Incumbent: 3}
+	// ends is a duel of n pairs in which the challenger gave no number before the first.
+	ends := func(id string, n int) agon.Run {
+		r := duelRun(id, "", 1)
+		r.Rival.Pairs, r.Scores[0].Metrics = n, map[string]float64{MetricVerdict: quorum.VerdictError}
+		return r
+	}
+	// by names the validators of the duels of a view.
+	by := func(names string, v agon.View) agon.View {
+		v.By = map[string]string{}
+		for i, name := range strings.Fields(names) {
+			v.By[v.Runs[len(two)+i].RunSpec.Run] = name
+		}
+		return v
+	}
 	for _, c := range []struct {
 		name  string
 		v     agon.View
@@ -132,6 +146,12 @@ func TestDecide(t *testing.T) {
 		{"with another incumbent: again", with(exact, duelRun("d", "old", 1, win), duelRun("e", "old", 1, win)), 2, false},
 		{"noise: four pairs do not suffice", with(noisy, duelRun("d", "", 1, pairs(win, 4)...)), 2, false},
 		{"noise: enough", with(noisy, duelRun("d", "", 1, pairs(win, 6)...), duelRun("e", "", 1, pairs(win, 6)...)), 0, true},
+		{"it gave no number in one of its duels: again", with(exact, duelRun("d", "", 1, win), ends("e", 1)), 2, false},
+		{"it gave no number in its duels, which it has lost", with(exact, ends("d", 1), ends("e", 1)), 0, false},
+		{"noise: it ends itself where it would lose", with(noisy, append([]agon.Run{duelRun("d", "", 1, pairs(win, 12)...)}, ends("e", 4), ends("f", 4), ends("g", 4))...), 0, true},
+		{"noise: it ends itself where it would lose, first", with(noisy, append([]agon.Run{ends("e", 4), ends("f", 4), ends("g", 4)}, duelRun("d", "", 1, pairs(win, 12)...))...), 0, false},
+		{"noise: by one validator alone", by("v1 v1", with(noisy, duelRun("d", "", 1, pairs(win, 10)...), duelRun("e", "", 1, pairs(win, 10)...))), 2, false},
+		{"noise: by two validators", by("v1 v2", with(noisy, duelRun("d", "", 1, pairs(win, 12)...), duelRun("e", "", 1, pairs(win, 12)...))), 0, true},
 		{"noise: hopeless", with(noisy, duelRun("d", "", 1, pairs(loss, 12)...)), 0, false},
 		{"rejected", view(exact, replay("a", 1, 0), replay("b", 1, 0)), 0, false},
 	} {

@@ -67,7 +67,7 @@ func Rules() []calc.Rule {
 				}
 				return Agree(in.Contest, in.Replays, len(in.Replays)), nil
 			}),
-		calc.Func(DuelRule, "{contest, attempt, pairs [{challenger, incumbent, challenger2, incumbent2}]} -> {done, wins, evidence, need, ...}: does a challenger take the best",
+		calc.Func(DuelRule, "{contest, attempt, pairs [{challenger, incumbent, challenger2, incumbent2, by}]} -> {done, wins, evidence, need, ...}: does a challenger take the best",
 			func(in duelIn) (Duel, error) {
 				if err := CheckContest(in.Contest); err != nil {
 					return Duel{}, err

@@ -27,13 +27,18 @@ func Chance(c agon.Contest, attempt int, pairs []Pair) float64 {
 		return 0
 	}
 	need := 1 / AttemptAlpha(c.Alpha, attempt)
-	most := RunDuel(c, attempt, nil).MaxPairs
+	halves := 1.0
+	if c.Agree > 1 { // two validators, of whom each must see it
+		need *= 2
+		halves = 2
+	}
+	most := enough(c, need)
 	total, sum := 0.0, 0.0
 	for i := range chancePoints {
 		p := (float64(i) + 0.5) / chancePoints
 		weight := math.Exp(float64(won)*math.Log(p) + float64(len(pairs)-won)*math.Log(1-p))
 		total += weight
-		sum += weight * passing(p, need, most)
+		sum += weight * math.Pow(passing(p, need, most), halves)
 	}
 	return sum / total
 }
@@ -50,7 +55,7 @@ func passing(p, need float64, most int) float64 {
 			if w > 0 {
 				x += at[w-1] * p
 			}
-			if evidence(w, n-w) >= need {
+			if (side{w, n - w}).evidence() >= need {
 				passed += x
 				x = 0
 			}
@@ -58,13 +63,4 @@ func passing(p, need float64, most int) float64 {
 		}
 	}
 	return passed
-}
-
-// evidence is that of pairs of which so many were won and lost, in any order.
-func evidence(won, lost int) float64 {
-	sum := 0.0
-	for _, b := range bets {
-		sum += math.Pow(1+b, float64(won)) * math.Pow(1-b, float64(lost))
-	}
-	return sum / float64(len(bets))
 }

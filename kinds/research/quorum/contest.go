@@ -10,7 +10,7 @@ import (
 
 // CheckContest checks the bounds of a contest; every number must be finite.
 func CheckContest(c agon.Contest) error {
-	for name, v := range map[string]float64{"relative": c.Relative, "absolute": c.Absolute, "band": c.Band, "band_relative": c.BandRelative} {
+	for name, v := range map[string]float64{"relative": c.Relative, "absolute": c.Absolute, "band": c.Band, "band_relative": c.BandRelative, "spent": c.Spent} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%s: want a finite number of at least 0", name)
 		}

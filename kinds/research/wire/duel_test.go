@@ -209,6 +209,9 @@ func TestPareto(t *testing.T) {
 		{89.8, 60, false}, // inside, as large
 		{89.8, 70, false}, // inside and larger
 		{90.3, 40, true},  // inside and smaller
+		{90.7, 30, false}, // inside of it again, but the two together have left the band
+		{90.5, 35, true},  // together as large as the band
+		{90.6, 20, false}, // nothing of it is left
 		{91, 10, false},   // worse than the band
 		{88, 90, true},
 	} {
@@ -219,7 +222,7 @@ func TestPareto(t *testing.T) {
 	}
 	var snap coordinator.Snapshot
 	f.get("/api/v1/reward-snapshot", 200, &snap)
-	if x := snap.Competitions[0]; x.Scoring != "pareto" || len(x.Credits) != 3 {
+	if x := snap.Competitions[0]; x.Scoring != "pareto" || len(x.Credits) != 4 {
 		t.Errorf("%+v", x)
 	}
 }
