@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -252,9 +253,9 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 	} else if err != nil {
 		return err
 	}
-	void := 0
+	void, its := 0, 0
 	for i := 0; i < max(1, p.run.Rival.Pairs); i++ {
-		why, err := p.pair(ctx, i, challenger, incumbent, base, obs)
+		why, mine, err := p.pair(ctx, i, challenger, incumbent, base, obs)
 		switch {
 		case err != nil:
 			return err
@@ -264,7 +265,15 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		// Made again, on the same seed, and not without end: who could make the machine
 		// unsteady could else wait for a pair that suits.
 		p.line(fmt.Sprintf("duel pair=%d is void: %s", i, why))
-		if void++; void > maxVoid {
+		if mine {
+			its++
+		}
+		switch void++; {
+		case void <= maxVoid:
+		case its == void && incumbent != base:
+			p.line("duel: the machine is unsteady while the incumbent runs and at no other time: the base stands in for it")
+			incumbent, void, its = base, 0, 0
+		default:
 			return p.giveUp()
 		}
 		i--
@@ -272,8 +281,9 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 	return nil
 }
 
-// pair plays one pair of a duel. void says why it counts for nobody; "": it counts.
-func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *side, obs *Observed) (void string, err error) {
+// pair plays one pair of a duel. void says why it counts for nobody; "": it counts. mine: it was
+// void by what happened while the incumbent ran, and at no other time.
+func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *side, obs *Observed) (void string, mine bool, err error) {
 	var ignored Observed
 	var e *ended
 	pair := DuelPair{Seed: DuelSeed(p.digest, p.run, i), Pair: quorum.Pair{Base: incumbent == base}}
@@ -281,13 +291,13 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 	if i%2 == 1 {
 		sides[0], sides[1] = sides[1], sides[0]
 	}
-	var spans []kind.GPUSpan
+	spans := map[bool][]kind.GPUSpan{} // by whether they are the challenger's
 	play := func(x *side) (m map[string]float64, err error) {
 		span, err := p.span(ctx, false, func() error {
 			m, err = p.benchmark(ctx, x, pair.Seed, &ignored)
 			return err
 		})
-		spans = append(spans, span)
+		spans[x == challenger] = append(spans[x == challenger], span)
 		return m, err
 	}
 	broken, lost := false, false
@@ -305,7 +315,7 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 			lost = true
 			p.line("duel: the challenger gave no number and loses the pair: " + e.notes)
 		default:
-			return "", err
+			return "", false, err
 		}
 	}
 	if broken && incumbent != base {
@@ -315,12 +325,18 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 			pair.Incumbent, pair.Incumbent2, pair.Base, broken = m[p.t.MetricName], m[p.t.SecondaryMetricName], true, false
 			p.line("duel: the base stands in for the incumbent")
 		case !errors.As(err, &e):
-			return "", err
+			return "", false, err
 		}
 	}
 	if !lost { // who gives no number does not by an unsteady machine
-		if void = p.void(spans); void != "" {
-			return void, nil
+		void = p.void(slices.Concat(spans[true], spans[false]))
+		switch {
+		case void == "":
+		case p.upset(spans[true], spans[false]):
+			lost = true
+			p.line("duel: the challenger loses the pair: while it ran and at no other time, " + void)
+		default:
+			return void, p.upset(spans[false], spans[true]), nil
 		}
 	}
 	if pair.Lost = lost; lost {
@@ -330,7 +346,7 @@ func (p *player) pair(ctx context.Context, i int, challenger, incumbent, base *s
 		obs.Duel = append(obs.Duel, pair)
 		p.line(fmt.Sprintf("duel pair=%d seed=%d challenger=%v incumbent=%v", i, pair.Seed, pair.Challenger, pair.Incumbent))
 	}
-	return "", nil
+	return "", false, nil
 }
 
 // SeedVar is the variable of the benchmark that holds the seed of a replay.
