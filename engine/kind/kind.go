@@ -116,6 +116,13 @@ type Copier interface {
 	Structure(files fs.FS) (string, error)
 }
 
+// Worked is a Kind whose submissions hold more than their author's work.
+type Worked interface {
+	// Work is what near-copies are found by: what plays, without what is said of it, which
+	// could be as long as a copier likes. Pure. It is asked only after Check.
+	Work(files fs.FS) fs.FS
+}
+
 // Gater is a Kind that looks at submissions beyond their own bytes: for near
 // copies of earlier ones, for what breaks the spirit of the arena. What it
 // excludes is taken in, shown with the reason, and never played.

@@ -11,6 +11,7 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/copycat"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/store"
 )
 
@@ -51,7 +52,11 @@ func (p *Platform) sketch(tx *store.Tx, a agon.Arena, files []blob.File) (*sketc
 	if err != nil {
 		return nil, err
 	}
-	s, err := copycat.SketchOf(blob.FS(files))
+	work := blob.FS(files)
+	if k, ok := p.cfg.Kinds[a.Kind].(kind.Worked); ok {
+		work = k.Work(work)
+	}
+	s, err := copycat.SketchOf(work)
 	if err != nil {
 		return nil, fmt.Errorf("sketch submission: %w", err)
 	}

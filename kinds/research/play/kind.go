@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/kinds/research/artifact"
@@ -65,6 +66,7 @@ type Kind struct {
 var (
 	_ kind.Kind    = (*Kind)(nil)
 	_ kind.Decider = (*Kind)(nil)
+	_ kind.Worked  = (*Kind)(nil)
 )
 
 // New returns the kind.
@@ -117,6 +119,16 @@ func (k *Kind) Check(_ context.Context, _ *agon.Arena, files fs.FS) ([]agon.Find
 		add(surface.CodeEmpty, PatchFile, "neither a patch nor an artifact")
 	}
 	return out, nil
+}
+
+// Work implements kind.Worked: the patch. A claim is words, and may be long; it
+// counts where there is nothing else, as in an entry of an artifact.
+func (k *Kind) Work(files fs.FS) fs.FS {
+	b, err := fs.ReadFile(files, PatchFile)
+	if err != nil || len(b) == 0 {
+		return files
+	}
+	return blob.FS([]blob.File{{Path: PatchFile, Content: b}})
 }
 
 // Entry is the content of a submission.

@@ -194,7 +194,7 @@ func RunDuel(c agon.Contest, attempt int, pairs []Pair) (d Duel) {
 	most, many := enough(c, d.Need), shared(c, pairs)
 	if d.MaxPairs = most; many {
 		most = enough(c, 2*d.Need) // of all validators but one
-		d.MaxPairs = 3 * most // a liar's among them
+		d.MaxPairs = 3 * most      // a liar's among them
 	}
 	t := tally{by: map[string]side{}}
 	for i, p := range pairs {
