@@ -180,20 +180,20 @@ func TestCaseThatIsRefused(t *testing.T) {
 		"no key":                       {401, ``, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := 0
+			var calls atomic.Int64 // both positions of a pair are asked at once
 			j := against(t, Config{Model: "m"}, func(q asked) (int, string) {
 				if strings.Contains(q.Messages[1].Content, "footbridge") {
 					return 200, text(`{"rationale":"same notice","support_ok":true,"preferred_position":"first"}`)
 				}
-				calls++
+				calls.Add(1)
 				return c.status, c.body
 			})
 			v, err := j.Support(context.Background(), support())
 			if blamed := err == nil && v.Unreadable && !v.SupportOK; blamed != c.blamed || !blamed && !errors.Is(err, ErrNoVerdict) {
 				t.Errorf("%+v %v", v, err)
 			}
-			if c.status >= 400 && c.blamed && calls != maxRefused {
-				t.Errorf("asked %d times", calls)
+			if c.status >= 400 && c.blamed && calls.Load() != maxRefused {
+				t.Errorf("asked %d times", calls.Load())
 			}
 			p, err := j.Pairwise(context.Background(), PairCase{Query: "q", Answer: PairAnswer{Text: "a"}, Reference: PairAnswer{Text: "b"}})
 			if blamed := err == nil && p.Unreadable && p.Wins == 0; blamed != c.blamed {
