@@ -16,7 +16,7 @@ go vet ./...
 # What draws millions of pairs or a whole catalogue, slides over every byte of a root file
 # system, reads or builds the whole project, or plays in whole servers takes longer with the
 # race detector, up to seven times. Here it runs without: `make race` runs it with.
-mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/scaffold|engine/incentive|engine/task/leak|internal/law|kinds/harbor|kinds/shopping|kinds/shopping/problem)$')
+mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/scaffold|engine/incentive|engine/task/leak|internal/law|kinds/harbor|kinds/pack|kinds/research/play|kinds/shopping|kinds/shopping/problem)$')
 mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}" github.com/agon-arena/agon/cmd/agon/roles))
 # The longest package by far is cmd/agon/roles: these tests of it run beside the rest of it.
 apart='^(TestCanaryWalk|TestCanaryRotation|TestPreflightOfEveryKind)$'
@@ -25,8 +25,8 @@ apart='^(TestCanaryWalk|TestCanaryRotation|TestPreflightOfEveryKind)$'
 # for hidden bytes.
 race=(-race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 	-gcflags=modernc.org/memory=-race=false -gcflags=github.com/agon-arena/agon/engine/task/leak=-race=false)
-# run N ARGS: N packages at a time. Where tests play in whole servers two are at work in all:
-# the boxes of more would only wait for each other. The many packages at the end wait more.
+# run N ARGS: N packages at a time. In all three are at work: with two, a quarter of both cores
+# waits for boxes and events.
 run() { go test -vet=off -timeout 40m -p "$@"; }
 # kept ARGS: as run, and what it says is kept for the end.
 kept() { run "$@" | tee -a "$log"; }
@@ -48,7 +48,7 @@ beside=$!
 status=0
 # worst keeps the greatest status.
 worst() { [ "$1" -le "$status" ] || status=$1; }
-kept 1 "${plain[@]}" || worst $?
+kept 2 "${plain[@]}" || worst $?
 kept 1 -run "$apart" ./cmd/agon/roles || worst $?
 wait "$beside" || worst $?
 tee -a "$log" <"$said"
