@@ -20,8 +20,8 @@ func (s *signed) Direct(_ context.Context, d agon.Digest, ends time.Duration) (s
 	return "https://bucket.example/" + string(d), nil
 }
 
-// A URL that a bucket answers ends with its reader's lease, also with one that ends soon: it
-// is good for whoever has it.
+// A URL that a bucket answers ends with its reader's lease, also with one that ends soon.
+// Anybody can read by it.
 func TestSignedReadsEndWithTheLease(t *testing.T) {
 	f := newFixture(t, 1)
 	bucket := &signed{Store: f.cfg.Blobs}

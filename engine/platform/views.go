@@ -17,7 +17,7 @@ import (
 
 // Standing is one line of a leaderboard, with the values behind its score.
 type Standing struct {
-	Rank       int // from 1, by score; of equal ones who sits comes first, then who was admitted first
+	Rank       int // from 1, by score; of equal ones those that sit come first, then by admission
 	Submission client.Submission
 	// Values holds the mean value of each task played so far.
 	Values map[string]float64
@@ -81,7 +81,7 @@ func (p *Platform) Standings(ctx context.Context, arena string, offset, limit in
 }
 
 // rankedFrom is a stretch of an arena's ranking: an equal score takes no seat, so
-// who sits stands above those who reached as much.
+// the ones that sit stand above others of their score.
 func (p *Platform) rankedFrom(tx *store.Tx, a agon.Arena, offset, limit int) ([]store.Entry, error) {
 	_, seats, err := p.seats(tx, a)
 	if err != nil {

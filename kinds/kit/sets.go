@@ -234,7 +234,7 @@ func (d *Distinct) Add(field string, t *task.Task, hidden bool) error {
 	other, ok := d.made[from]
 	if ok && (hidden || other.hidden) {
 		return &agon.Error{
-			Code: "made_from_one_seed", Status: 422, Field: field, Message: fmt.Sprintf("tasks %s and %s are made from %s, and not both are public: who sees one makes the other", other.key, t.Key, from),
+			Code: "made_from_one_seed", Status: 422, Field: field, Message: fmt.Sprintf("tasks %s and %s are made from %s, and not both are public: one that is seen gives away the other", other.key, t.Key, from),
 			Mend: "make hidden tasks by agon task generate without --seed: each has a seed of its own then",
 		}
 	}

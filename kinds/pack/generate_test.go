@@ -116,7 +116,7 @@ func TestAloneFile(t *testing.T) {
 	}
 }
 
-// Hidden tasks that share a seed are refused, in sets and in a supply: who sees one makes the others. Those of seeds of
+// Hidden tasks that share a seed are refused, in sets and in a supply: one that is seen gives away the others. Those of seeds of
 // their own are taken, and public ones may share.
 func TestHiddenTasksOfOneSeed(t *testing.T) {
 	kits := kit.List{Kit()}

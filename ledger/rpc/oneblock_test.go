@@ -25,8 +25,8 @@ func (s slow) Commit(ctx context.Context, netuid uint16, hotkey string, fields .
 	return s.Ledger.Commit(ctx, netuid, hotkey, fields...)
 }
 
-// A state that counts an extrinsic has what it did: who sees its nonce used and not its
-// effect would make it again.
+// A state that counts an extrinsic has what it did. A client that finds the nonce used, and
+// the effect missing, would send it again.
 func TestNonceAndEffectInOneBlock(t *testing.T) {
 	var at atomic.Int64
 	at.Store(time.Unix(1_800_000_000, 0).UnixNano())

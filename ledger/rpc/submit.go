@@ -137,7 +137,7 @@ func (s *Server) ofStake(name string, of ...any) any {
 	return ours(name, of...)
 }
 
-// caller is who makes a call.
+// caller is the account that makes a call.
 type caller struct {
 	signer string
 	// proxy is what the signer's proxy may call, where one signed; nil = all.

@@ -355,7 +355,7 @@ func (c *Client) outcome(ctx context.Context, p point, hash [32]byte, index int)
 		case "TransactionPayment.TransactionFeePaid":
 			in.Fee, _ = data["actual_fee"].(uint64)
 		case "Proxy.ProxyExecuted", "Multisig.MultisigExecuted", "Utility.DispatchedAs", "Sudo.Sudid", "Sudo.SudoAsDone":
-			// The extrinsic is a success whatever became of the call within.
+			// The extrinsic succeeds even where the call within fails.
 			result := data["result"]
 			if pallet.Name == "Sudo" {
 				result = data["sudo_result"]

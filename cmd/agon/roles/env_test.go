@@ -43,7 +43,7 @@ func TestHiddenTaskAmongPublicOnesIsNotServed(t *testing.T) {
 	}
 }
 
-// A task that is measured by is not trained on, whatever the directory calls it.
+// A task that measures is not trained on, under no name of its directory.
 func TestTasksToMeasureByAreNotTrainedOn(t *testing.T) {
 	o := testOptions(t.TempDir())
 	k, _ := o.Kits.Of("shopping")

@@ -190,7 +190,7 @@ func Doctor(ctx context.Context, o kit.Options) []cli.Check {
 	return out
 }
 
-// configOf is what says who may play what, for who leads and for those who follow alike: a
+// configOf holds the rules of admission, the same for the leader and its followers: a
 // validator that one of them refuses finds no way in at another.
 func configOf(o kit.Options, d *kit.Data, st *store.Store, blobs blob.Store, ks map[string]kind.Kind, foreign *foreign) (c platform.Config, err error) {
 	c = platform.Config{

@@ -10,16 +10,17 @@ export AGON_LLM_SCRIPT="$here/script.json" AGON_WALLET_PATH="$work/keys" AGON_UR
 
 "$agon" up --arena "$here/arena.toml" --data "$work/data" --listen "127.0.0.1:${PORT:-8791}" 2>"$work/up.log" &
 up=$!
-trap 'kill $up; wait $up || true; rm -rf "$work"' EXIT
+# It ends by the signal, which wait tells as a status of its own.
+trap 'kill $up; wait $up || [ $? -gt 128 ]; rm -rf "$work"' EXIT
 
 round() { "$agon" arena view rounds --jq .seeds.period.period 2>/dev/null || echo -1; }
 
-enter() { # NAME FILE: with a key of its own; who is not seated is not a mistake
+enter() { # NAME FILE: with a key of its own
 	"$agon" key new --wallet.name "$1" -o id >/dev/null
 	"$agon" ledger register --arena rounds --wallet.name "$1" -o id >/dev/null
 	mkdir "$work/$1" && cp "$2" "$work/$1/agent.py"
 	"$agon" submission submit "$work/$1/agent.py" --arena rounds --name "$1" --wallet.name "$1" --wait \
-		--jq '"\(.name): \(.score), \(.decision.sentence // .decision.outcome)"' || true
+		--jq '"\(.name): \(.score), \(.decision.sentence // .decision.outcome)"'
 }
 
 for r in 0 1 2; do

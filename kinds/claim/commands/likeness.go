@@ -17,8 +17,8 @@ import (
 // likenessBudget is what one comparison may cost at most.
 const likenessBudget agon.Micros = 1_000_000
 
-// comparer compares scripts by the judge's models; nil without a real one. A vote decides
-// who is played and paid, so it is that of a judge which was measured and passed.
+// comparer compares scripts by the judge's models; nil without a real one. Votes decide
+// about plays and pay, so only a judge that was measured and passed may vote.
 func (s *seedPlayer) comparer(o kit.Options) func(context.Context, wire.Similarity) (wire.Likeness, error) {
 	if kit.NoModel(o, "comparing scripts") != nil {
 		return nil

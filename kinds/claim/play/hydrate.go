@@ -37,8 +37,8 @@ type Hydrated struct {
 	ReceiptID string  `json:"receipt_id,omitempty"`
 	ResultID  string  `json:"result_id,omitempty"`
 	Title     *string `json:"title,omitempty"`
-	// Repository says that it was found by a tool that reads repositories, which
-	// whoever cites it may have written.
+	// Repository says that it was found by a tool that reads repositories: the
+	// miner who cites it may have written it.
 	Repository bool `json:"repository,omitempty"`
 }
 

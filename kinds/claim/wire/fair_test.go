@@ -72,8 +72,8 @@ func (w *world) upload(by byte, script string) string {
 	return out["artifact_id"].(string)
 }
 
-// A validator that names the claims of a batch seats nobody by it, nor does whoever plays
-// them again; the owner of the subnet may, but not for who came after they were handed out.
+// A validator that names the claims of a batch seats nobody by it, nor does another one
+// that plays them again. The owner of the subnet may, but not for scripts that came after they were handed out.
 func TestClaimsOfAValidatorSeatNobody(t *testing.T) {
 	w, p, all := judged(t, nil)
 	w.upload('a', "fair")
@@ -201,7 +201,7 @@ func TestKinAreNotGraded(t *testing.T) {
 	}
 }
 
-// In the query era too: who came after the queries were handed out is neither seated nor paid.
+// In the query era, too, a script that came after the queries were handed out is neither seated nor paid.
 func TestLateAnswersAreNeitherSeatedNorPaid(t *testing.T) {
 	w, _, ids := pulling(t)
 	p, _, err := NewPlatform(w.cfg)

@@ -16,7 +16,7 @@ type Pair struct {
 	Incumbent2  float64 `json:"incumbent2,omitempty"`
 	// Base: the incumbent's program gave no number, and the unpatched base stood in for it.
 	Base bool `json:"base,omitempty"`
-	// By is the validator that made the pair; empty: whoever asks made all of them.
+	// By is the validator that made the pair; empty: all are one validator's.
 	By string `json:"by,omitempty"`
 }
 
@@ -136,7 +136,7 @@ func (t *tally) evidence() float64 {
 	return least
 }
 
-// hopeless reports that whoever lied, the others' pairs can no longer show that the challenger is better.
+// hopeless reports that the challenger cannot be shown to be better any more, whichever validator's pairs are left out.
 func (t *tally) hopeless(need float64, most int) bool {
 	for _, out := range t.by {
 		if rest := t.all.less(out); math.Log(rest.evidence())+float64(most-rest.pairs())*bestBet >= math.Log(need) {

@@ -48,8 +48,8 @@ func duelOf(c agon.Contest, chance func(validator int, d *Duel) bool, validators
 	return d
 }
 
-// One validator of those that duel lies about its pairs. It seats nobody who is no better
-// with a larger chance than alpha, and keeps nobody out whom two others have seen win.
+// One validator of those that duel lies about its pairs. An equal challenger is seated with
+// a chance of alpha at most, and one that two others have seen win is not kept out.
 func TestLiarInADuel(t *testing.T) {
 	c := contest
 	c.Band, c.Alpha = 0.1, 0.05
