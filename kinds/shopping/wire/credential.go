@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/auth/dialect"
 	"github.com/agon-arena/agon/internal/sealed"
@@ -411,9 +412,14 @@ func (b *Backend) granted(miner, validator string) (*grant, error) {
 // fund puts into a claim's reply what pays for models: the miner's own credential where
 // the miner has signed that this validator may have it, else a token of the arena's
 // gateway, if it lends one. Validators that know one provider only get that token too
-// where the miner's credential is of another.
+// where the miner's credential is of another. A run on hidden problems is never paid by
+// the miner's credential: a provider shows the owner of an account what was asked there.
 func (b *Backend) fund(out map[string]any, run *evalRun, miner string) {
-	own, err := b.granted(miner, run.Validator)
+	var own *grant
+	var err error
+	if !slices.ContainsFunc(run.Tasks, func(t agon.TaskRef) bool { return t.Hidden }) {
+		own, err = b.granted(miner, run.Validator)
+	}
 	if err == nil && own != nil {
 		told := *run
 		told.Own = own.provider

@@ -259,3 +259,32 @@ func TestConsent(t *testing.T) {
 		t.Errorf("the consent outlives its time: %v %v", g, err)
 	}
 }
+
+// A provider shows the owner of an account what was asked there: a run on hidden problems
+// is paid by the arena's token, whatever its miner has signed.
+func TestConsentIsNotForHiddenProblems(t *testing.T) {
+	w, _ := keyed(t)
+	const at = "/v1/miner/inference-auth/chutes"
+	w.must('a', "POST", at, `{"credential":"`+canary+`"}`, 200, "")
+	sum, until := text(t, w.must('a', "GET", at, "", 200, ""), "sha256"), w.clock().Add(time.Hour).UTC().Truncate(time.Second)
+	sig, err := w.keys['a'].Sign([]byte(ConsentText("demo-shopping", w.keys['a'].SS58(), "chutes", sum, []string{"*"}, until)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.must('a', "PUT", at+"/consent", fmt.Sprintf(`{"validators":["*"],"until":%q,"signature":"0x%x"}`, until.Format(time.RFC3339), sig), 200, "")
+	if status, out := w.submit('a', "a", goodAgent); status != 200 {
+		t.Fatal(status, out)
+	}
+	public, problems := w.play('v', 2)
+	if public["chutes_access_token"] != canary || len(problems) != 2 {
+		t.Fatalf("the public problems: %v", public)
+	}
+	w.must('v', "POST", "/v1/validator/evaluation-runs/"+text(t, public, "eval_run_id")+"/complete", `{"terminal_status":"SUCCESS","validator_score":1}`, 200, "")
+	hidden, problems := w.play('v', 4)
+	if len(problems) != 4 {
+		t.Fatalf("%d problems of the race", len(problems))
+	}
+	if b, err := json.Marshal(hidden); err != nil || bytes.Contains(b, []byte(canary)) || hidden["chutes_access_token"] == nil {
+		t.Errorf("a run on hidden problems: %s %v", b, err)
+	}
+}
