@@ -357,13 +357,13 @@ func gatewayKeys(arena agon.Arena, run store.Run) []string {
 	return nil
 }
 
-// checkResult checks what can be checked without the run, and returns the hash of the result.
 // badDriver tells whether the description of a driver is longer than any true one.
 func badDriver(d agon.Driver) bool {
 	return len(d.Name) > 80 || len(d.Version) > 200 || len(d.Limits) > 50 || len(d.Images) > 100 || len(d.Datasets) > 100 ||
 		slices.ContainsFunc(slices.Concat(d.Images, d.Datasets), func(s string) bool { return len(s) > 80 })
 }
 
+// checkResult checks what can be checked without the run, and returns the hash of the result.
 func (p *Platform) checkResult(r client.Result) (string, error) {
 	bad := func(field, format string, args ...any) (string, error) {
 		e := refuse(422, "bad_result", format, args...)

@@ -390,7 +390,12 @@ func (f ArenaFile) mistakes(kits List) (_ ArenaFile, bad []string) {
 	if len(f.Policy.Aliases) > 100 {
 		no("policy.aliases", "%d: at most 100", len(f.Policy.Aliases))
 	}
-	if key := f.Policy.GatewayKey; key != "" {
+	switch own, key := f.Policy.Gateway != "" && f.Policy.Gateway != "validator", f.Policy.GatewayKey; {
+	case own && key == "":
+		no("policy.gateway_key", "want the address of the key that signs for %.80s: without it nobody can tell what was called there", f.Policy.Gateway)
+	case !own && key != "":
+		no("policy.gateway", "want the URL of the gateway that policy.gateway_key is of")
+	case key != "":
 		if _, err := auth.ParseSS58(key); err != nil {
 			no("policy.gateway_key", "%.60q is not the address of a key", key)
 		}

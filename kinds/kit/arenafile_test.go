@@ -167,6 +167,7 @@ incentive = "nope"
 [policy]
 usage = "believe"
 gateway_key = "5nonsense"
+gateway = "https://gateway.example"
 [policy.agent]
   pids = 4
 wall_ms = true
@@ -186,15 +187,17 @@ x = 1
 		"1:1  titel: unknown field; did you mean title?", "2:1  id: \"My Coding\": want", "4:10  netuid: want a whole number from 0, this is a string",
 		"5:1  sets: \"./mytasks\": there is no folder " + filepath.Join(filepath.Dir(path), "mytasks"), "6:1  incentive: \"nope\"",
 		"9:1  policy.usage: \"believe\" is neither report nor refuse", "10:1  policy.gateway_key: \"5nonsense\" is not the address",
-		"12:3  policy.agent.pids: 4: want at least 16", "13:11  policy.agent.wall_ms: want a whole number, this is a boolean", "14:2  polcy: unknown field; did you mean policy?",
+		"13:3  policy.agent.pids: 4: want at least 16", "14:11  policy.agent.wall_ms: want a whole number, this is a boolean", "15:2  polcy: unknown field; did you mean policy?",
 	} {
 		if i >= len(e.Findings) || !strings.HasPrefix(e.Findings[i].Message, want) {
 			t.Errorf("mistake %d is %q, want %q", i, e.Findings[min(i, len(e.Findings)-1)].Message, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"[sets]\nx = 1\n":    "1:2  sets: a table does not belong here: write sets = and a value",
-		"[[title]]\nx = 1\n": "1:3  title: a table does not belong here: write title = and a value",
+		"[sets]\nx = 1\n": "1:2  sets: a table does not belong here: write sets = and a value",
+		"[policy]\ngateway = \"https://gateway.example\"\n": "policy.gateway_key: want the address of the key that signs for https://gateway.example",
+		"[policy]\ngateway_key = \"5x\"\n":                  "policy.gateway: want the URL",
+		"[[title]]\nx = 1\n":                                "1:3  title: a table does not belong here: write title = and a value",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
