@@ -10,7 +10,7 @@ say() { printf 'cgroup2: %s\n' "$*" >&2; }
 die() { printf 'cgroup2: %s\n' "$*" >&2; exit 1; }
 tests=${1:-TestConformance}
 # What outlasts its time on an emulated processor, where the start of a box alone takes most of a second of it.
-declare -A skip=([runc]='parallel|cpu_time' [bwrap]='parallel|cpu_time' [runsc]='parallel|pids|escapes')
+declare -A skip=([runc]='parallel|cpu_time' [bwrap]='parallel|cpu_time' [runsc]='parallel|pids|escapes|cpu_time')
 drivers=${CGROUP2_DRIVERS:-runc bwrap runsc}
 cache=${AGON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/agon}
 tree=$(find "$cache/rootfs" -maxdepth 1 -mindepth 1 -name 'debian-*' 2>/dev/null | head -n 1)
