@@ -123,6 +123,15 @@ type Worked interface {
 	Work(files fs.FS) fs.FS
 }
 
+// Behaved is a Kind whose evidence says what an agent did, apart from what it was
+// told to do: so a copy in other words is known by its deeds.
+type Behaved interface {
+	// Deeds are an agent's steps in a run's task, in their order: each a call of a tool
+	// with what it asked for and how that ended, without the agent's own wording. read
+	// returns a file of the attempt's evidence, fs.ErrNotExist where there is none. Pure.
+	Deeds(read func(name string) ([]byte, error)) ([]string, error)
+}
+
 // Gater is a Kind that looks at submissions beyond their own bytes: for near
 // copies of earlier ones, for what breaks the spirit of the arena. What it
 // excludes is taken in, shown with the reason, and never played.

@@ -225,14 +225,14 @@ func clusterFinding(public bool, m copycat.Match) agon.Finding {
 	return f
 }
 
-// behave joins a challenger with the champion's cluster if both did the same on
-// the same tasks, as the gateway wrote it down.
+// behave joins a challenger with the champion's cluster if both asked the same on the
+// same tasks, as the gateway wrote it down, or did the same, as the evidence says.
 func (p *Platform) behave(tx *store.Tx, a agon.Arena, e *store.Entry, champion string) error {
 	if champion == "" || slices.ContainsFunc(e.Findings, func(f agon.Finding) bool { return f.Code == FindingCluster }) {
 		return nil
 	}
 	mine, err := requestsOf(tx, e.ID)
-	if err != nil || len(mine) < leastTasks {
+	if err != nil {
 		return err
 	}
 	theirs, err := requestsOf(tx, champion)
@@ -241,7 +241,10 @@ func (p *Platform) behave(tx *store.Tx, a agon.Arena, e *store.Entry, champion s
 	}
 	same, tasks := copycat.Behaviour(mine, theirs)
 	if tasks < leastTasks || same < sameBehaviour {
-		return nil
+		var alike bool
+		if same, alike, err = p.sameDeeds(tx, a, e.ID, champion); err != nil || !alike {
+			return err
+		}
 	}
 	cluster, err := tx.ClusterOf(champion)
 	if errors.Is(err, store.ErrNotFound) {

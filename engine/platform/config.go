@@ -191,6 +191,7 @@ type Platform struct {
 
 	embargoes atomic.Bool // an arena has an embargo
 	clusters  clusters    // what is like what
+	deeds     deeds       // what agents did
 	gauges    gauges      // of the judges, as decisions last saw them
 	entering  locks       // by arena: held from a look at others until the submission is stored
 

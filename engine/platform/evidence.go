@@ -33,13 +33,18 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 		return bad("%d uploads: at most %d", len(r.Uploads), maxRefs)
 	}
 	var put map[agon.Digest]bool
-	again := false
+	again, of := false, "" // the arena's kind
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		l, err := held(tx, c, lease, r.Token) // nobody else learns what is stored
 		if err != nil {
 			return err
 		}
 		again = l.ResultHash != ""
+		a, err := tx.Arena(l.Arena)
+		if err != nil {
+			return err
+		}
+		of = a.Kind
 		put, err = tx.Uploads(lease)
 		return err
 	})
@@ -97,6 +102,7 @@ func (p *Platform) checkEvidence(ctx context.Context, c Caller, lease string, r 
 			return bad("file %q of the evidence was not put under this lease", f.Path)
 		}
 	}
+	p.learnDeeds(ctx, of, r.Evidence)
 	return append(refs, treeRefs(r.Evidence, m, store.BlobRef{What: store.RefEvidence})...), nil
 }
 
