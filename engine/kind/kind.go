@@ -188,6 +188,8 @@ type Rejudged interface {
 type Rejudging struct {
 	// Tolerance is how far two values of one task may differ.
 	Tolerance float64
+	// Same, if it is set, compares two scores of one task instead.
+	Same func(x, y agon.Score) bool
 	// Exempt says why judging again proves nothing; then nothing is.
 	Exempt string
 }
@@ -195,6 +197,9 @@ type Rejudging struct {
 // Alike reports whether two scores of one task may come of the same evidence.
 // With a tolerance solved follows the value, and is not compared.
 func (r Rejudging) Alike(x, y agon.Score) bool {
+	if r.Same != nil {
+		return r.Same(x, y)
+	}
 	if r.Tolerance > 0 {
 		return math.Abs(x.Value-y.Value) <= r.Tolerance
 	}

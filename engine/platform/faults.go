@@ -251,7 +251,7 @@ func (p *Platform) faultsMatter(tx *store.Tx, a agon.Arena, e store.Entry, rule 
 		wait = wait || queued
 	}
 	if wait {
-		p.news(1)
+		tx.Then(func() { p.news(1) })
 	}
 	return wait, nil
 }

@@ -126,6 +126,7 @@ func (p *Platform) judgeAgain(tx *store.Tx, run store.Run, attempt int, player, 
 	}
 	there, err := tx.HasJudge(j, now.Add(-p.cfg.SeenFor))
 	if err != nil || there {
+		tx.Then(func() { p.judges.news(1) })
 		return there, err
 	}
 	return false, p.skip(tx, j, agon.JudgingQueued, "no other validator was there")

@@ -204,7 +204,6 @@ func (p *Platform) decide(tx *store.Tx, a agon.Arena, e store.Entry) (done bool,
 // reports true where that is under way.
 func (p *Platform) judgedSeat(a agon.Arena, r review, d *agon.Decision) (waits bool) {
 	if r.wait {
-		p.judges.news(1)
 		return true
 	}
 	d.Numbers = r.mark(d.Numbers)

@@ -527,9 +527,6 @@ func (p *Platform) waits(tx *store.Tx, a agon.Arena, e store.Entry) (bool, error
 		return open, err
 	}
 	v, err := p.reviewed(tx, a, e.ID, false)
-	if err == nil && v.wait {
-		p.judges.news(1)
-	}
 	return v.wait, err
 }
 

@@ -116,13 +116,32 @@ func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
 			s.standing.Add(1)
 		}
 	}()
-	return s.e.Write(ctx, func(ctx context.Context, q Querier) error {
+	err := s.e.Write(ctx, func(ctx context.Context, q Querier) error {
+		moved.then = nil // of a try that was not committed
 		return fn(&Tx{q: q, ctx: ctx, e: s.e, s: s, arenasAt: s.arenas.now(), standingAt: s.standing.Load(), moved: &moved})
 	})
+	if err == nil {
+		for _, f := range moved.then {
+			f()
+		}
+	}
+	return err
 }
 
-// moves are the kept things that a Write has changed, in any of its tries.
-type moves struct{ arenas, standing bool }
+// Then has f called when the transaction has been committed: whoever is told before that
+// looks, finds nothing, and is not told again. A read calls nothing.
+func (t *Tx) Then(f func()) {
+	if t.moved != nil {
+		t.moved.then = append(t.moved.then, f)
+	}
+}
+
+// moves are the kept things that a Write has changed, in any of its tries, and what is
+// to be called after its last one.
+type moves struct {
+	arenas, standing bool
+	then             []func()
+}
 
 // Shared reports whether other processes may write to the store too.
 func (s *Store) Shared() bool {
