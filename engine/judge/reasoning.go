@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ var reasoningText string
 // stands behind an episode, by four gates (spec/oro.md 1.8). The first gate is
 // decided by the gateway's books before a model is asked.
 func ReasoningPrompt() Prompt {
-	return Prompt{Name: "reasoning", Version: 1, System: reasoningText, MaxTokens: 3072}
+	return Prompt{Name: "reasoning", Version: 2, System: reasoningText, MaxTokens: 3072}
 }
 
 // The values of the four gates, and of an episode that passes them all.
@@ -33,7 +34,8 @@ const (
 var ReasoningValues = [4]float64{GateResults, GateDatum, GateCompare, GateAll}
 
 // ReasoningCase is what the judge sees of an episode. Query is the problem's
-// and Calls are the gateway's; Steps is the agent's text.
+// and Calls are the gateway's; Steps is the agent's text, and of its thinking only
+// what a model said.
 type ReasoningCase struct {
 	Query string          `json:"query"`
 	Calls ReasoningCalls  `json:"verified_calls"`
@@ -57,8 +59,8 @@ type ReasoningCall struct {
 	Params string   `json:"params,omitempty"`
 	Status int      `json:"status"`
 	IDs    []string `json:"product_ids,omitempty"`
-	// Facts are what the reply said of each product, and Said what a model said, for
-	// judges by rule: no prompt has them.
+	// Facts are what the reply said of each product, and Said what a model said. No
+	// prompt has them: judges compare the agent's text with them.
 	Facts map[string][]string `json:"-"`
 	Said  string              `json:"-"`
 }
@@ -82,6 +84,8 @@ const (
 	maxReasoningCalls  = 30
 	maxReasoningParams = 200
 	maxReasoningSteps  = 60
+	maxReasoningTools  = 5        // of one step
+	maxReasoningCase   = 96 << 10 // bytes of the document: an agent must not use up its judge's budget
 	maxThinking        = 1000
 	maxResult          = 300
 	maxExplanation     = 180
@@ -115,24 +119,36 @@ func (c ReasoningCase) bounded() ReasoningCase {
 		calls = append(calls, x)
 	}
 	c.Calls.List = calls
-	// Of a long episode the beginning and the end are shown: what was found and what was decided.
-	steps := c.Steps
-	if len(steps) > maxReasoningSteps {
-		half := maxReasoningSteps / 2
-		steps = append(append([]ReasoningStep{}, steps[:half]...), steps[len(steps)-half:]...)
+	c.Steps = shownSteps(c.Steps, maxReasoningSteps)
+	for n := len(c.Steps); n > 0 && c.large(); n = n * 3 / 4 {
+		c.Steps = shownSteps(c.Steps, n)
+	}
+	return c
+}
+
+// large reports whether the document of a case is longer than a case may be.
+func (c ReasoningCase) large() bool {
+	b, err := Document(c)
+	return err != nil || len(b) > maxReasoningCase
+}
+
+// shownSteps are at most n of the steps, each within its limits. Of a long episode the
+// beginning and the end are shown: what was found and what was decided.
+func shownSteps(steps []ReasoningStep, n int) []ReasoningStep {
+	if len(steps) > n {
+		steps = slices.Concat(steps[:n/2], steps[len(steps)-(n-n/2):])
 	}
 	out := make([]ReasoningStep, 0, len(steps))
 	for _, s := range steps {
 		s.Thinking = clip(s.Thinking, maxThinking)
 		tools := make([]ReasoningTool, 0, len(s.Tools))
-		for _, t := range s.Tools[:min(len(s.Tools), 10)] {
+		for _, t := range s.Tools[:min(len(s.Tools), maxReasoningTools)] {
 			tools = append(tools, ReasoningTool{clip(t.Name, 100), clip(t.Params, maxReasoningParams), clip(t.Result, maxResult)})
 		}
 		s.Tools = tools
 		out = append(out, s)
 	}
-	c.Steps = out
-	return c
+	return out
 }
 
 // ParseReasoning reads {reasoning_quality, explanation} and nothing else; the

@@ -66,7 +66,7 @@ func kitOver(floor *shopFloor) kit.Kit {
 		// A bound for each task as the kind's judges set it.
 		Judge: func(tasks int) *agon.Judging {
 			n := int64(max(tasks, 1))
-			return &agon.Judging{Models: []string{"*"}, Budget: agon.Budget{Micros: 50_000 * agon.Micros(n), Calls: 8 * n}}
+			return &agon.Judging{Models: []string{"*"}, Budget: agon.Budget{Micros: 50_000 * agon.Micros(n), Calls: 24 * n}}
 		},
 		Demo: func() kit.ArenaFile {
 			f := kit.ArenaFile{

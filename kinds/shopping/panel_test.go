@@ -65,12 +65,19 @@ def agent_main(p):
     return [create_dialogue_step("I take it.", done, "", p["query"], 1)]
 `
 
-// Three validators with boxes, gateways and keys of their own play one
-// submission over HTTP; the encoder of one is broken. The platform names it and
-// counts none of its results; oro.panel tells of the same one, and by which field.
-func TestBrokenEncoderIsExcluded(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+// titles is an arena whose problems have titles as their only constraint, played by three
+// validators with boxes, gateways and keys of their own, one of them with a broken encoder.
+type titles struct {
+	s      *kit.Server
+	arena  string
+	sub    *client.Submission
+	broken string // its validator
+}
+
+// playTitles has one submission played and decided in such an arena, whose file also has
+// some lines.
+func playTitles(ctx context.Context, t *testing.T, lines string) titles {
+	t.Helper()
 	o := kittest.Options(t.TempDir(), kinds.All())
 	x, _, err := new(shopping.Floor).With(o).Open(ctx)
 	if err != nil {
@@ -95,8 +102,8 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	arena := filepath.Join(t.TempDir(), "arena.toml")
-	text := fmt.Sprintf("id = \"titles\"\nkind = \"shopping\"\ntitle = \"Titles\"\nnetuid = 5\nincentive = %q\nsets = [%q]\nreplicas = 3\n[judge]\ndemo = true\n[policy]\ntools = [\"%s\"]\n",
-		play.RaceRule, set, strings.Join(play.ToolNames(), `", "`))
+	text := fmt.Sprintf("id = \"titles\"\nkind = \"shopping\"\ntitle = \"Titles\"\nnetuid = 5\nincentive = %q\nsets = [%q]\n%s\n[incentive_numbers]\nqualify = 0.1\n[judge]\ndemo = true\n[policy]\ntools = [\"%s\"]\n",
+		play.RaceRule, set, lines, strings.Join(play.ToolNames(), `", "`))
 	if err := os.WriteFile(arena, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +116,13 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer end()
-
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	work, stop := context.WithCancel(ctx)
-	defer stop()
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+		end()
+	})
 	honest := shop.Encoder(encode.Ngram{})
 	var broken string
 	for i, enc := range []shop.Encoder{honest, honest, flatEncoder{}} {
@@ -162,6 +170,16 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for known := 0; known < 3; { // each validator is there to judge what another plays
+		list, err := s.Platform.ValidatorStandings(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = len(list.Validators)
+		again, done := context.WithTimeout(ctx, 50*time.Millisecond)
+		_ = s.Platform.Wait(again, "")
+		done()
+	}
 	sub, err := c.Submit(ctx, f.ID, client.SubmitRequest{Name: "always", Licence: "MIT", Files: []client.File{{
 		Path: play.AgentFile, Content: fmt.Appendf(nil, alwaysFirst, products[0].ProductID),
 	}}})
@@ -179,6 +197,17 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return titles{s, f.ID, sub, broken}
+}
+
+// Three validators play one submission over HTTP; the encoder of one is broken. The
+// platform names it and counts none of its results; oro.panel tells of the same one, and
+// by which field.
+func TestBrokenEncoderIsExcluded(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	w := playTitles(ctx, t, "replicas = 3\nrejudge = 0.0\nunjudged_seats = true")
+	s, sub, broken := w.s, w.sub, w.broken
 	// Two of six titles are those of what the agent takes; to the broken encoder all are.
 	if sub.Solved == nil || *sub.Solved != 2 || *sub.Total != 6 {
 		t.Errorf("solved %v of %v, score %v", *sub.Solved, *sub.Total, *sub.Score)
@@ -197,7 +226,7 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	}
 
 	// The same runs, read as anybody may, through the rule that compares fields.
-	runs, err := s.Platform.Runs(ctx, platform.Caller{}, f.ID, sub.ID, "", "", 10)
+	runs, err := s.Platform.Runs(ctx, platform.Caller{}, w.arena, sub.ID, "", "", 10)
 	if err != nil || len(runs.Items) != 3 {
 		t.Fatalf("%v, %+v", err, runs)
 	}
@@ -229,5 +258,29 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	p, err := score.Agree(score.PanelRule{}, reports)
 	if err != nil || len(p.Flagged) != 1 || p.Flagged[0].Validator != broken || p.Flagged[0].Differs != 4 || !slices.Equal(p.Flagged[0].Fields, []string{"rule", "success", "title"}) {
 		t.Errorf("%v, %+v", err, p)
+	}
+}
+
+// A validator's word alone seats nobody: what would take a seat is judged again by
+// others from its evidence, and the honest score stands, whether the wrong one played or judged.
+func TestResultsAreJudgedAgain(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	w := playTitles(ctx, t, "rejudge = 0.0")
+	if *w.sub.Solved != 2 || *w.sub.Total != 6 || w.sub.Decision == nil || w.sub.Decision.Numbers["judged_again"] != 1 {
+		t.Errorf("solved %d of %d, decision %+v", *w.sub.Solved, *w.sub.Total, w.sub.Decision)
+	}
+	runs, err := w.s.Platform.Runs(ctx, platform.Caller{}, w.arena, w.sub.ID, "", "", 10)
+	if err != nil || len(runs.Items) != 1 {
+		t.Fatalf("%v, %+v", err, runs)
+	}
+	list, err := w.s.Platform.Judgings(ctx, platform.Caller{}, runs.Items[0].RunSpec.Run)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%v, %d judgings", err, len(list))
+	}
+	for _, j := range list {
+		if j.Against != "" && j.Against != w.broken || j.K == 3 && j.Against != w.broken {
+			t.Errorf("held against %q, broken is %s", j.Against, w.broken)
+		}
 	}
 }

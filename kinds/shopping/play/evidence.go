@@ -68,7 +68,7 @@ type Call struct {
 	IDs        []string `json:"ids,omitempty"` // product ids that came back, the first ones
 	// Facts are prices, services and values of those products, as they came back.
 	Facts  map[string][]string `json:"facts,omitempty"`
-	Said   string              `json:"said,omitempty"`   // of a model: its words
+	Said   string              `json:"said,omitempty"`   // of a model: its own words
 	Nonce  string              `json:"nonce,omitempty"`  // what became of the call's mark
 	Credit string              `json:"credit,omitempty"` // of a tool: "nonce", "order", "part", or nothing
 	By     string              `json:"by,omitempty"`     // receipt of the model call that asked for it
@@ -195,7 +195,7 @@ func (e *Evidence) model(m *gateway.ModelCall, q *trajectory.Creditor) {
 	if c.Status == http.StatusOK {
 		calls = trajectory.Asked(m.Message)
 		if m.Message != nil {
-			c.Said = clip(strings.TrimSpace(m.Message.Reasoning+"\n"+m.Message.Content), maxSaid)
+			c.Said = ownWords(clip(m.Message.Reasoning+"\n"+m.Message.Content, maxSaid), m.Request)
 		}
 	}
 	q.Model(c.Receipt, calls)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -200,6 +201,9 @@ func (d *desk) reason(ctx context.Context, key string, c judge.ReasoningCase) (R
 		}
 	}
 	w, err := d.k.cfg.Judge.Reason(ctx, d.session, c)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, judge.ErrBudget) && d.mute(ctx, c, &w) {
+		return w, nil
+	}
 	d.calls += w.Tries
 	d.failed += w.Failed
 	if err != nil {
@@ -208,6 +212,44 @@ func (d *desk) reason(ctx context.Context, key string, c judge.ReasoningCase) (R
 	}
 	d.row = 0
 	return w, nil
+}
+
+// mute settles an episode of which the judge said nothing. An agent can write what its
+// judge chokes on, and must gain nothing by it: where the judge speaks of an episode of
+// ours and again not of this one, this one passes no gate of the judge's. Else nobody
+// knows, and it reports false.
+func (d *desk) mute(ctx context.Context, c judge.ReasoningCase, w *Reasoning) bool {
+	if _, err := d.k.cfg.Judge.Reason(ctx, d.session, plainCase()); err != nil {
+		return false
+	}
+	again, err := d.k.cfg.Judge.Reason(ctx, d.session, c)
+	switch {
+	case err == nil:
+		*w = again
+	case ctx.Err() != nil || errors.Is(err, judge.ErrBudget):
+		return false
+	default:
+		*w = Reasoning{
+			Quality: judge.GateResults, Explanation: "Gate 2: the judge speaks of other episodes, and twice gave no verdict on this one",
+			Model: "gateway", Tries: w.Tries + again.Tries,
+		}
+	}
+	d.calls += w.Tries
+	d.row = 0
+	return true
+}
+
+// plainCase is an episode of ours, which every judge can judge.
+func plainCase() judge.ReasoningCase {
+	const said = "The search returned 100001 for 20 and 100002 for 30. I take 100001, since it is the cheaper of the two and both are red."
+	c := judge.ReasoningCase{Query: "a red lamp, as cheap as can be"}
+	c.Calls.Search, c.Calls.Inference, c.Calls.Completion = 1, 2, 90
+	c.Calls.List = []judge.ReasoningCall{
+		{Name: "find_product", Params: `{"q":"red lamp"}`, Status: http.StatusOK, IDs: []string{"100001", "100002"}},
+		{Name: "model", Status: http.StatusOK, Said: said},
+	}
+	c.Steps = []judge.ReasoningStep{{Step: 1, Thinking: said, Tools: []judge.ReasoningTool{{Name: "recommend_product", Params: `{"product_ids":"100001"}`}}}}
+	return c
 }
 
 // score is a problem's score in the engine's words.
@@ -245,7 +287,21 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 	return s
 }
 
-// Rejudging implements kind.Rejudged.
-func (k *Kind) Rejudging() kind.Rejudging {
-	return kind.Rejudging{Exempt: "its judges are models, which sample"}
+// judgeSpread is how far two judgings of one run may lie apart, as its coefficient: the
+// models that judge reasoning sample.
+const judgeSpread = 0.2
+
+// Rejudging implements kind.Rejudged. Answers are graded by rule, so who solved what
+// must be equal; only what a model says of the reasoning may differ.
+func (k *Kind) Rejudging() kind.Rejudging { return kind.Rejudging{Same: sameScore} }
+
+func sameScore(x, y agon.Score) bool {
+	gated := func(s agon.Score) bool { return s.Metrics["quality"] == judge.GateModel } // by the gateway's books alone
+	if x.Solved != y.Solved || gated(x) != gated(y) {
+		return false
+	}
+	if x.Scorer == y.Scorer && strings.HasSuffix(x.Scorer, "+"+RuleJudge{}.Version()) {
+		return x.Value == y.Value
+	}
+	return math.Abs(x.Value-y.Value) <= judgeSpread
 }

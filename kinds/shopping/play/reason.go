@@ -53,9 +53,7 @@ func reasoningCase(query string, ev *Evidence, dialogue []byte) judge.ReasoningC
 		case "view_product_information":
 			c.Calls.View++
 		}
-		if len(c.Calls.List) < 30 {
-			c.Calls.List = append(c.Calls.List, judge.ReasoningCall{Name: x.Name, Params: x.Args, Status: x.Status, IDs: x.IDs, Facts: x.Facts, Said: x.Said})
-		}
+		c.Calls.List = append(c.Calls.List, judge.ReasoningCall{Name: x.Name, Params: x.Args, Status: x.Status, IDs: x.IDs, Facts: x.Facts, Said: x.Said})
 	}
 	switch {
 	case len(ev.Calls) == 0:
@@ -127,7 +125,7 @@ func gate1(ev *Evidence) (Reasoning, bool) {
 type RuleJudge struct{}
 
 // Version implements Reasoner.
-func (RuleJudge) Version() string { return "reasoning-rule-2" }
+func (RuleJudge) Version() string { return "reasoning-rule-3" }
 
 // Policy implements Reasoner: no model is asked.
 func (RuleJudge) Policy(int) gateway.Policy { return gateway.Policy{} }
@@ -141,28 +139,29 @@ var (
 func (RuleJudge) Reason(_ context.Context, _ gateway.Session, c judge.ReasoningCase) (Reasoning, error) {
 	var known []string
 	facts := map[string][]string{}
-	var said strings.Builder
 	for _, x := range c.Calls.List {
-		known = append(known, x.IDs...)
+		for _, id := range x.IDs {
+			if _, twice := facts[id]; !twice && id != "" {
+				known, facts[id] = append(known, id), nil
+			}
+		}
 		for id, list := range x.Facts {
 			facts[id] = append(facts[id], list...)
 		}
-		said.WriteString(" " + x.Said)
 	}
-	words := oneBlank(said.String())
 	out := Reasoning{Quality: judge.GateResults, Explanation: "Gate 2: no thinking of a model refers to results", Model: "rule"}
 	raise := func(q float64, why string) {
 		if q > out.Quality {
 			out.Quality, out.Explanation = q, why
 		}
 	}
-	for _, s := range c.Steps {
-		if t := oneBlank(s.Thinking); t == "" || !strings.Contains(words, clip(t, maxQuoted)) {
+	for _, s := range spoken(c) {
+		if s.Thinking == "" {
 			continue // words of the agent's code, or of nobody
 		}
 		var named []string
 		for _, id := range known {
-			if id != "" && !slices.Contains(named, id) && stands(s.Thinking, id) {
+			if stands(s.Thinking, id) {
 				named = append(named, id)
 			}
 		}
@@ -180,11 +179,8 @@ func (RuleJudge) Reason(_ context.Context, _ gateway.Session, c judge.ReasoningC
 	return out, nil
 }
 
-// Limits of what a rule takes for thinking and for a comparison.
-const (
-	maxQuoted   = 2000 // bytes of thinking that are looked for in what models said
-	maxCompared = 6    // products of one step
-)
+// maxCompared is how many products of one step a rule takes for a comparison.
+const maxCompared = 6
 
 func oneBlank(s string) string { return strings.Join(strings.Fields(s), " ") }
 
@@ -251,7 +247,8 @@ func (m ModelJudge) Policy(problems int) gateway.Policy {
 	if len(p.Models) == 0 {
 		p.Models = []string{"*"}
 	}
-	p.Budget = agon.Budget{Micros: 50_000 * agon.Micros(problems), Calls: int64(m.tries()) * int64(problems)}
+	// An episode without a verdict takes three rounds of tries (desk.reason).
+	p.Budget = agon.Budget{Micros: 50_000 * agon.Micros(problems), Calls: 3 * int64(m.tries()) * int64(problems)}
 	return p
 }
 
@@ -264,6 +261,7 @@ func (m ModelJudge) tries() int {
 
 // Reason implements Reasoner.
 func (m ModelJudge) Reason(ctx context.Context, s gateway.Session, c judge.ReasoningCase) (Reasoning, error) {
+	c.Steps = spoken(c)
 	models := slices.Clone(m.Models)
 	if len(models) == 0 {
 		models = []string{""}

@@ -24,7 +24,7 @@ import (
 const Name = "shopping"
 
 // scorer names the judging code; grader and judge are added.
-const scorer = "shopping-1"
+const scorer = "shopping-2"
 
 // Grade is what an episode's answer is worth.
 type Grade struct {
