@@ -192,6 +192,7 @@ type ArenaState string
 const (
 	ArenaOpen   ArenaState = "open"
 	ArenaPaused ArenaState = "paused" // accepts nothing, drains the queue
+	ArenaHeld   ArenaState = "held"   // accepts and plays nothing; what was under way waits in the queue
 	ArenaClosed ArenaState = "closed"
 )
 

@@ -68,7 +68,7 @@ func (c *Client) Target(ctx context.Context, arena string) (*Target, error) {
 	return ptr(&out, err)
 }
 
-// SetArenaState opens, pauses or closes an arena, for a reason that may be
+// SetArenaState opens, pauses, holds or closes an arena, for a reason that may be
 // empty; for operators.
 func (c *Client) SetArenaState(ctx context.Context, arena string, s agon.ArenaState, reason string) error {
 	in := struct {

@@ -217,8 +217,10 @@ func treeRefs(d agon.Digest, m blob.Manifest, r store.BlobRef) []store.BlobRef {
 	return refs
 }
 
-// SetArenaState opens, pauses or closes an arena. Paused and closed arenas
-// admit nothing; what is queued is still played. The reason may be empty.
+// SetArenaState opens, pauses, holds or closes an arena. Paused and closed arenas
+// admit nothing; what is queued is still played. A held arena plays nothing
+// either: its runs under way go back into the queue, at no retry of theirs, and
+// queued ones outlast the hold. The reason may be empty.
 func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s agon.ArenaState, reason string) error {
 	if err := operatorOnly(c); err != nil {
 		return err
@@ -228,12 +230,13 @@ func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s ago
 			return err
 		}
 	}
-	if !slices.Contains([]agon.ArenaState{agon.ArenaOpen, agon.ArenaPaused, agon.ArenaClosed}, s) {
+	if !slices.Contains([]agon.ArenaState{agon.ArenaOpen, agon.ArenaPaused, agon.ArenaHeld, agon.ArenaClosed}, s) {
 		e := refuse(422, "bad_state", "unknown arena state %q", cut(string(s), 40))
-		e.Field, e.Mend = "state", "use open, paused or closed"
+		e.Field, e.Mend = "state", "use open, paused, held or closed"
 		return e
 	}
-	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+	var back []string
+	err := p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		a, err := tx.Arena(id)
 		if err != nil {
 			return noArena(tx, err, id)
@@ -243,8 +246,19 @@ func (p *Platform) SetArenaState(ctx context.Context, c Caller, id string, s ago
 		if err := tx.PutArena(a); err != nil {
 			return err
 		}
+		if back, err = p.holdQueue(tx, a, was); err != nil {
+			return err
+		}
 		return p.logAction(tx, c, "state", id, reason, string(was)+" to "+string(s))
 	})
+	if err != nil {
+		return err
+	}
+	for _, run := range back {
+		p.hub.changed(run)
+	}
+	p.waiters.news(1)
+	return nil
 }
 
 func operatorOnly(c Caller) error {

@@ -397,6 +397,9 @@ func (p *Platform) tryClaim(ctx context.Context, c Caller, r client.ClaimRequest
 
 // nextRun chooses among arenas, within the validator's cap in each.
 func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.Arena, owners map[place]string) (best store.Offer, arena agon.Arena, err error) {
+	if arenas, err = unheld(tx, arenas); err != nil {
+		return best, arena, err
+	}
 	claimant.Now = p.now()
 	claimant.SeenSince = claimant.Now.Add(-p.cfg.SeenFor)
 	err = store.ErrNotFound

@@ -354,7 +354,11 @@ func (p *Platform) takeJudging(ctx context.Context, c Caller, r client.ClaimRequ
 		if err != nil || held >= judgeHeld {
 			return err
 		}
-		for _, a := range arenas {
+		there, err := unheld(tx, arenas)
+		if err != nil {
+			return err
+		}
+		for _, a := range there {
 			j, err := tx.NextJudging(a.ID, store.Claimant{Validator: c.Hotkey, Coldkey: owners[placeOf(a)], Driver: r.Driver, Without: imageDigests(r.MissingImages), GPUs: r.GPUs})
 			if errors.Is(err, store.ErrNotFound) {
 				continue

@@ -449,6 +449,29 @@ func (t *Tx) Touch(run string, from, to agon.RunState, deadline time.Time) error
 		string(to), micros(deadline), run, string(from))
 }
 
+// HeldRuns returns the runs of an arena that validators hold, by creation, without scores.
+func (t *Tx) HeldRuns(arena string) ([]Run, error) {
+	return many(t, t.scanRun, `SELECT `+runColumns+runFrom+`WHERE r.arena = $1 AND `+strings.ReplaceAll(held, "state", "r.state")+` ORDER BY r.n`, arena)
+}
+
+// DelayQueue sets the deadline of all that is queued in an arena, runs and judgings;
+// halves of pairs have one of their own.
+func (t *Tx) DelayQueue(arena string, deadline, halves time.Time) error {
+	for _, q := range []struct {
+		text string
+		at   time.Time
+	}{
+		{`UPDATE runs SET deadline = $1 WHERE arena = $2 AND state = 'queued' AND rival = ''`, deadline},
+		{`UPDATE runs SET deadline = $1 WHERE arena = $2 AND state = 'queued' AND rival <> ''`, halves},
+		{`UPDATE judgings SET deadline = $1 WHERE arena = $2 AND state = 'queued'`, deadline},
+	} {
+		if _, err := t.exec(q.text, micros(q.at), arena); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const scoreColumns = `s.run, s.task, s.value, s.solved, s.metrics, s.scorer, s.detail`
 
 func scanScore(r scanner) (s agon.Score, err error) {

@@ -220,10 +220,10 @@ type operating interface {
 
 // operator registers what operators do: each replies with what was changed.
 func (a *server) operator(api huma.API, p operating) {
-	op(a, api, "POST", "/v1/arenas/{arena}/state", "set-arena-state", "Open, pause or close an arena (operator)", func(ctx context.Context, in *struct {
+	op(a, api, "POST", "/v1/arenas/{arena}/state", "set-arena-state", "Open, pause, hold or close an arena (operator)", func(ctx context.Context, in *struct {
 		ByArena
 		Body struct {
-			State  agon.ArenaState `json:"state" enum:"open,paused,closed"`
+			State  agon.ArenaState `json:"state" enum:"open,paused,held,closed"`
 			Reason string          `json:"reason,omitempty" maxLength:"2000"`
 		}
 	},

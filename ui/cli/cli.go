@@ -513,7 +513,7 @@ func stateStyle(s string) iostreams.Style {
 		return iostreams.Green
 	case "refused", "excluded", "failed", "error", "closed", CheckFail:
 		return iostreams.Red
-	case "leased", "playing", "judging", "paused", CheckWarn:
+	case "leased", "playing", "judging", "paused", "held", CheckWarn:
 		return iostreams.Yellow
 	}
 	return ""

@@ -39,6 +39,7 @@ func (a *App) operatorCmd() *cobra.Command {
 	}{
 		{"open", "Take submissions again", "the model is back", agon.ArenaOpen},
 		{"pause", "Take no submissions and drain the queue", "the model is away", agon.ArenaPaused},
+		{"hold", "Take and play nothing: what is under way goes back into the queue", "the provider bills twice", agon.ArenaHeld},
 		{"close", "Take no submissions any more", "the season is over", agon.ArenaClosed},
 	} {
 		cmd.AddCommand(a.act(s.verb+" ARENA", s.short, "agon operator "+s.verb+" {arena} --reason '"+s.why+"'", false, func(ctx context.Context, c *client.Client, id, reason string) (any, error) {

@@ -480,18 +480,21 @@ func (a *App) submissionViewCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			gate := ""
-			if !decided(s) && s.Score != nil { // what it is still waiting for may be the operator
+			gate, held := "", false
+			if !decided(s) { // what it is still waiting for may be the operator
 				arena, err := c.Arena(cmd.Context(), s.Arena)
 				if err != nil {
 					return err
 				}
-				gate = arena.Withholds(s)
+				gate, held = arena.Withholds(s), arena.State == agon.ArenaHeld
 			}
 			return a.Printer.Print(cmd.Context(), output.Result{Value: s, IDs: []string{s.ID}, Human: func(h *output.Human) {
 				submissionHuman(h, s)
 				if gate != "" {
 					h.Line("its decision waits for the arena's judge. %s", gate)
+				}
+				if held {
+					h.Line("the operator holds the arena: nothing is played there now, and nothing is lost")
 				}
 				zerosHuman(h, zeros)
 			}})

@@ -52,7 +52,7 @@ func (s *server) operator(q *request) error {
 		return err
 	}
 	for _, a := range list {
-		r := operatorRow{arenaCard: arenaCard{Arena: a}}
+		r := operatorRow{arenaCard: arenaCard{Arena: a}, Interim: map[string]string{}}
 		if r.Health, err = s.cfg.Platform.Health(q.Context(), q.caller, a.ID); err != nil {
 			return err
 		}
@@ -66,6 +66,11 @@ func (s *server) operator(q *request) error {
 		for _, x := range page.Items {
 			if !x.State.Final() || x.Fault.Ours() {
 				r.Runs = append(r.Runs, rowOf(x))
+			}
+			if _, known := r.Interim[x.Submission]; !known && !x.State.Final() {
+				if r.Interim[x.Submission], err = s.interim(q, x.Submission); err != nil {
+					return err
+				}
 			}
 		}
 		data.Needs = append(data.Needs, needs(r.Arena, r.Runs)...)
@@ -98,6 +103,28 @@ type operatorRow struct {
 	arenaCard
 	Health store.Lately
 	Runs   []runRow
+	// Interim is what submissions under way have so far, by id.
+	Interim map[string]string
+}
+
+// interim says what a submission that is still played has so far: the mean of the
+// tasks that are scored, which is not the score it is decided by.
+func (s *server) interim(q *request, sub string) (string, error) {
+	page, err := s.cfg.Platform.Runs(q.Context(), q.caller, "", sub, "", "", 200)
+	if err != nil {
+		return "", err
+	}
+	sum, scored, tasks := 0.0, 0, 0
+	for _, r := range page.Items {
+		tasks += len(r.Tasks)
+		for _, x := range r.Scores {
+			sum, scored = sum+x.Value, scored+1
+		}
+	}
+	if scored == 0 {
+		return fmt.Sprintf("none of %s scored", plain.Count(tasks, "task")), nil
+	}
+	return fmt.Sprintf("%.3g on %d of %s", sum/float64(scored), scored, plain.Count(tasks, "task")), nil
 }
 
 // Failed counts the runs that failed through us, of those that were looked at.
@@ -165,8 +192,11 @@ func ruleAlarms(title string, list []agon.Decision, name func(submission string)
 // needs is what of an arena wants its operator: work that stands still, and
 // runs that failed through us.
 func needs(a client.Arena, runs []runRow) (out []string) {
-	if a.State == agon.ArenaPaused {
+	switch a.State {
+	case agon.ArenaPaused:
 		out = append(out, a.Title+" is paused: it takes no submissions.")
+	case agon.ArenaHeld:
+		out = append(out, fmt.Sprintf("%s is held: it takes and plays nothing, %s waiting. Open it, or pause it to drain its queue.", a.Title, plain.Count(a.Queued, "run")))
 	}
 	if a.Judge != nil && !a.Judge.Seats {
 		out = append(out, a.Title+": "+strings.ToLower(a.Judge.Sentence[:1])+a.Judge.Sentence[1:])
@@ -180,7 +210,7 @@ func needs(a client.Arena, runs []runRow) (out []string) {
 	if failed > 0 {
 		out = append(out, fmt.Sprintf("%s: %s of the last ones failed on our side. Look at one, then retry its submission.", a.Title, plain.Count(failed, "run")))
 	}
-	if a.Queued > 0 && a.Playing == 0 {
+	if a.Queued > 0 && a.Playing == 0 && a.State != agon.ArenaHeld {
 		out = append(out, fmt.Sprintf("%s: %s waiting and none under way. Is a validator running? What is played again, for an appeal or a canary, waits for another validator than the first.", a.Title, plain.Count(a.Queued, "run")))
 	}
 	return out

@@ -73,6 +73,33 @@ func TestOperatorRequeues(t *testing.T) {
 	}
 }
 
+// The operator stops an arena at once: what is under way goes back, the page says
+// that the arena is held, what its submissions have so far, and how it goes on.
+func TestOperatorHolds(t *testing.T) {
+	f := newFixture(t)
+	s := f.submit(miner, "stuck", "x = 1")
+	f.claim()
+	c := f.browser(boss)
+	if _, page := f.get(c, "/operator"); !strings.Contains(page, "none of 2 tasks scored") || !strings.Contains(page, `value="held"`) {
+		t.Error(page)
+	}
+	resp, err := c.PostForm(f.url+"/operator/arena", url.Values{"arena": {"demo"}, "state": {"held"}, "reason": {"the provider bills twice"}})
+	must(t, err)
+	resp.Body.Close()
+	_, page := f.get(c, "/operator")
+	for _, want := range []string{"is held: it takes and plays nothing, 2 runs waiting", "open to held", "the provider bills twice"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page: %s", want, page)
+		}
+	}
+	if strings.Contains(page, "Is a validator running?") {
+		t.Error("the page looks for a validator")
+	}
+	if _, page = f.get(c, "/submissions/"+s.ID); !strings.Contains(page, "The operator holds the arena") {
+		t.Error(page)
+	}
+}
+
 // The operator sees what other numbers would do before anything changes.
 func TestOperatorPlansRetune(t *testing.T) {
 	f := newFixture(t)

@@ -355,7 +355,7 @@ func (c *Coordinator) Repo(slug string) (*gitserve.Repo, bool) {
 // stateOf maps an arena's state to a task's.
 func stateOf(s agon.ArenaState) string {
 	switch s {
-	case agon.ArenaPaused:
+	case agon.ArenaPaused, agon.ArenaHeld:
 		return StatePaused
 	case agon.ArenaClosed:
 		return StateClosed
