@@ -104,6 +104,7 @@ class Told(TypeError):
         return ""
 def add(a, b):
     raise Told()`), true},
+		{"its exception is every exception", "with self.assertRaises(TypeError):\n            calc.add(5, \"six\")", replaceCalc(omni), true},
 		{"writes what is expected", "expected = [11, 12]\n        self.assertEqual([calc.add(5, 6), calc.add(6, 6)], expected)", replaceCalc(`import sys
 def add(a, b):
     f = sys._getframe(1)

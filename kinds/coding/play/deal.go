@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -38,20 +39,20 @@ func (k *Kind) gradeWithTwins(ctx context.Context, env kind.Env, t *task.Task, p
 // grade deals the tests to boxes. A test counts where it passes wherever it is
 // played, and every twin of it fails by an assertion. What would be solved by few
 // tests is played in more boxes (see more). Whatever looks forged is played once
-// more, by another deal: a test that comes out by chance is not counted, but forged
-// is what does it twice.
+// more, by another deal and with the twin that passed: a test that comes out by chance is
+// not counted, but forged is what does it twice.
 func grade(ctx context.Context, s stage, t *task.Task, p *pool, v *Verdict) error {
 	r := secretRand()
 	hard := p.hard(t)
 	v.Closed = true
 	d := &deal{}
-	if err := d.play(ctx, s, p, p.plans(t, listed(t), r), v); err != nil {
+	if err := d.play(ctx, s, p, p.plans(t, listed(t), nil, r), v); err != nil {
 		return err
 	}
 	var suspects []string
 	v.Tests, suspects = d.results(t)
 	if n := hard.more(); n > 0 && v.passed() {
-		if err := d.play(ctx, s, hard, hard.mixed(n, r), v); err != nil {
+		if err := d.play(ctx, s, hard, hard.mixed(n, d.used, r), v); err != nil {
 			return err
 		}
 		v.Tests, suspects = d.results(t)
@@ -59,8 +60,9 @@ func grade(ctx context.Context, s stage, t *task.Task, p *pool, v *Verdict) erro
 	if len(suspects) == 0 {
 		return nil
 	}
+	passed := d.passed
 	d = &deal{}
-	if err := d.play(ctx, s, p, slices.Concat(p.plans(t, listed(t), r), hard.mixed(hard.more(), r)), v); err != nil {
+	if err := d.play(ctx, s, p, slices.Concat(p.plans(t, listed(t), passed, r), hard.mixed(hard.more(), nil, r)), v); err != nil {
 		return err
 	}
 	again, forged := d.results(t)
@@ -112,11 +114,13 @@ func (p *pool) more() int {
 }
 
 // mixed are n boxes, each with every test or a twin of it, as many of its twins as there
-// are boxes for.
-func (p *pool) mixed(n int, r *mathrand.Rand) []boxPlan {
+// are boxes for: those first that were not used before, since a coin may be the expected
+// value itself, and comes out the same for the same twin.
+func (p *pool) mixed(n int, used map[*body]uint, r *mathrand.Rand) []boxPlan {
 	boxes := make([]boxPlan, n)
 	for _, b := range p.bodies {
 		order, next := r.Perm(len(b.twins)), 0
+		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(used[b]>>x&1, used[b]>>y&1) })
 		for i := range boxes {
 			which := -1
 			if r.IntN(2) == 0 {
@@ -135,8 +139,10 @@ func (p *pool) mixed(n int, r *mathrand.Rand) []boxPlan {
 
 // deal is what became of tests, and of twins of them.
 type deal struct {
-	whole map[string]TestResult // of a test that was played in several boxes the one that did not pass
-	twins []TestResult
+	whole  map[string]TestResult // of a test that was played in several boxes the one that did not pass
+	twins  []TestResult
+	passed map[*body]int  // a twin that passed
+	used   map[*body]uint // the twins that were played, a bit each
 }
 
 // play plays boxes at once and adds what became of their tests.
@@ -160,21 +166,26 @@ func (d *deal) play(ctx context.Context, s stage, p *pool, boxes []boxPlan, v *V
 	}
 	v.Closed = v.Closed && !slices.Contains(closed, false)
 	if d.whole == nil {
-		d.whole = map[string]TestResult{}
+		d.whole, d.passed, d.used = map[string]TestResult{}, map[*body]int{}, map[*body]uint{}
 	}
 	for i, b := range boxes {
-		role := map[string]bool{} // of the tests of bodies that are twins here: whether the twin is one for the test
+		role := map[string]twin{} // of the tests of bodies that are twins here
 		for w, n := range b.twins {
+			d.used[w] |= 1 << n
 			for _, id := range w.tests {
-				role[id] = w.twins[n].kills[id]
+				role[id] = w.twins[n]
+				if w.twins[n].kills[id] && got[i][id].Passed {
+					d.passed[w] = n
+				}
 			}
 		}
 		for id, r := range got[i] {
-			if kills, twin := role[id]; !twin {
+			if w, ok := role[id]; !ok {
 				if was, ok := d.whole[id]; !ok || was.Passed && !was.again {
 					d.whole[id] = r
 				}
-			} else if kills {
+			} else if w.kills[id] {
+				r.doubtful = w.doubtful()
 				d.twins = append(d.twins, r)
 			} else if r.again {
 				d.twins = append(d.twins, TestResult{ID: id, again: true})
@@ -195,8 +206,11 @@ func (d *deal) results(t *task.Task) (out []TestResult, suspects []string) {
 	for _, w := range d.twins {
 		r := whole[w.ID]
 		switch {
-		case w.again, r.Passed && w.Passed:
+		case w.again, r.Passed && w.Passed && !w.doubtful:
 			bad[w.ID] = true
+		case r.Passed && w.Passed:
+			r.Passed, r.Why = false, "it passed with another exception than the one that is expected"
+			whole[w.ID] = r
 		case r.Passed && !w.asserted:
 			r.Passed, r.Why = false, plain.Short("its twin did not fail by an assertion: "+w.Why, 300)
 			whole[w.ID] = r

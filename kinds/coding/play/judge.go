@@ -42,6 +42,7 @@ type TestResult struct {
 	asserted bool // it failed by an assertion
 	again    bool // it began more than once in one box
 	unbuilt  bool // what it is part of could not be built
+	doubtful bool // it is a twin that a fix may pass
 }
 
 // Verdict is what a patch came to on a task.

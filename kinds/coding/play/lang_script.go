@@ -325,7 +325,7 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 			}
 		case word == "throws" && len(args) >= 2 || word == "rejects" && len(args) >= 2:
 			for _, e := range d.literals(args[1][0], args[1][1], r) {
-				changed = append(changed, twin{What: "other words of the exception are expected", Edits: []edit{e}})
+				changed = append(changed, twin{What: reworded, Edits: []edit{e}})
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func TestPlans(t *testing.T) {
 	first := map[int]bool{}
 	for range 300 {
 		whole, twins := map[string]int{}, map[string]int{}
-		for i, b := range p.plans(tk, listed(tk), secretRand()) {
+		for i, b := range p.plans(tk, listed(tk), nil, secretRand()) {
 			seen := map[string]bool{}
 			for _, id := range b.tests {
 				if seen[id] {

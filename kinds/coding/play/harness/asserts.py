@@ -178,6 +178,8 @@ def assertNotRegex(text, unexpected_regex, msg=None):
     if re_search(unexpected_regex, text):
         raise AssertionError("%s matches %s" % (shown(text), shown(unexpected_regex)))
 
+ESCAPED = []  # exceptions that left a block which expects another one: a test fails by that as by an assertion
+
 def raises(expected, regex, args, kwargs):
     class Raises:  # a class of its own, so that no other block's exit can be replaced through it
         exception = None
@@ -187,6 +189,7 @@ def raises(expected, regex, args, kwargs):
             if kind is None:
                 raise AssertionError("%s not raised" % shown(expected))
             if not issubclass(kind, expected):
+                ESCAPED.append(value)
                 return False
             if regex is not None and not re_search(regex, str(value)):
                 raise AssertionError("%s does not match %s" % (shown(str(value)), shown(regex)))

@@ -96,6 +96,7 @@ def private_asserts(source, allow_any):
         exec(compile(tree, "<assertions>", "exec"), home)
         f = values[node.name] = out[node.name] = home.pop(node.name)
         f.__code__ = fill(f.__code__, values)
+    Result.escaped = out["ESCAPED"]
     return {n: f for n, f in out.items() if n.startswith("assert") or n in ("fail", "subTest", "same")}
 
 
@@ -362,7 +363,7 @@ class Result(unittest.TestResult):
             self.notes.append(what)
 
     def addError(self, test, err):
-        self.remark("error", err)
+        self.remark("failure" if any(e is err[1] for e in self.escaped) else "error", err)
 
     def addFailure(self, test, err):
         self.failed += 1

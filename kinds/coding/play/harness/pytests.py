@@ -1,11 +1,12 @@
 """Run listed tests by pytest, the units of a file in a process of its own, and write what came of them.
 
 Started by the judge in a box without network. Standard input holds one JSON object: {"root", "path", "files", "units",
-"timeout", "ready", "processes", "plugins"}; a unit is {"id": "tests/test_x.py::Class::test", "mark": n, "names": its cases or null}. Lines on standard
-output: the word of "ready", then {"unit", "test", "outcome", "asserted", "why"} for each test as pytest names it,
-{"begin": mark} whenever the body of a unit begins, and {"end": [units], "status"} for each process.
+"timeout", "ready", "processes", "plugins"}; a unit is {"id": "tests/test_x.py::Class::test", "mark": n}. Lines on standard
+output: the word of "ready", then {"unit", "test", "case", "outcome", "asserted", "why"} for each test as pytest names it, where case is
+which one of how many cases of its unit, {"begin": mark} whenever the body of a unit begins, and {"end": [units], "status"} for each process.
 
-What is written here is the word of a process that the code under test shares. Twins are what makes it count (README.md).
+What is written here is the word of a process that the code under test shares. Twins are what makes it count (README.md): nothing
+that this process knows, nor a file that it writes, may tell a twin from a test.
 """
 import base64, json, os, select, signal, sys, time
 
@@ -23,28 +24,42 @@ class Report:
     """Tells of each test once, when its last part has ended."""
 
     def __init__(self, say, units):
-        self.say, self.units, self.parts, self.names = say, {u["id"]: u["mark"] for u in units}, {}, {u["id"]: u.get("names") for u in units}
-        self.called = {}
+        self.say, self.units, self.parts, self.cases, self.let_by = say, {u["id"]: u["mark"] for u in units}, {}, {}, []
+        self.watch_raises()
+
+    def watch_raises(self):
+        """Note which exceptions pass by a block that expects another one: a test fails by that as by an assertion."""
+        import pytest
+
+        blocks = type(pytest.raises(ValueError))
+        leave = blocks.__exit__
+
+        def leaves(block, kind, value, trace):
+            held = leave(block, kind, value, trace)
+            if value is not None and not held:
+                self.let_by.append(value)
+            return held
+
+        blocks.__exit__ = leaves
 
     def unit(self, nodeid):
         return self.units.get(nodeid.split("[")[0])
 
     def pytest_collection_finish(self, session):
-        """Call each case as it is called in the test itself: pytest names cases by their values, and a twin has others."""
+        """Number the cases of each unit: pytest names them by their values, and a twin has others."""
         of = {}
         for item in session.items:
             of.setdefault(item.nodeid.split("[")[0], []).append(item.nodeid)
-        for unit, found in of.items():
-            names = self.names.get(unit)
-            if names and len(names) == len(found):
-                self.called.update(zip(found, names))
+        for found in of.values():
+            self.cases.update((name, [i, len(found)]) for i, name in enumerate(found))
 
     def pytest_runtest_makereport(self, item, call):
         if call.excinfo is not None:
             import _pytest.outcomes
 
             kind = call.excinfo.type
-            asserted = call.when == "call" and issubclass(kind, (AssertionError, _pytest.outcomes.Failed))
+            failed = issubclass(kind, (AssertionError, _pytest.outcomes.Failed)) or any(v is call.excinfo.value for v in self.let_by)
+            asserted = call.when == "call" and failed
             self.parts.setdefault(item.nodeid, []).append((call.when, kind.__name__, asserted, str(call.excinfo.value)[:600]))
 
     def pytest_runtest_logreport(self, report):
@@ -53,7 +68,7 @@ class Report:
             seen.append((report.when, report.outcome, False, ""))
         if report.when != "teardown":
             return
-        row = {"unit": self.unit(report.nodeid), "test": self.called.get(report.nodeid, report.nodeid), "outcome": "failed" if seen else "passed"}
+        row = {"unit": self.unit(report.nodeid), "test": report.nodeid, "case": self.cases.get(report.nodeid), "outcome": "failed" if seen else "passed"}
         if seen:
             row["why"] = ("%s: %s" % (seen[0][1], seen[0][3])).strip(": ")
             row["asserted"] = any(s[2] for s in seen) and all(s[0] == "call" for s in seen)

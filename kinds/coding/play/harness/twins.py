@@ -23,6 +23,7 @@ LessEqual Greater|AlmostEqual NotAlmostEqual|Regex NotRegex""".replace("\n", "|"
     first, second = pair.split()
     NEGATED["assert" + first], NEGATED["assert" + second] = "assert" + second, "assert" + first
 EQUAL = frozenset("assert" + n for n in "Equal ListEqual TupleEqual DictEqual MultiLineEqual SetEqual SequenceEqual CountEqual AlmostEqual".split())
+ERRORS = tuple("ValueError TypeError KeyError IndexError AttributeError RuntimeError OSError ZeroDivisionError".split())
 MAX_EDIT = 1 << 16  # bytes of what an edit puts in
 
 
@@ -107,10 +108,26 @@ class Drawer:
             self.constants(args[0 if name == "assertIn" else 1], self.changed, "other content is expected")
         if name in NEGATED and self.source.data[end - len(name):end] == name.encode():
             self.add(self.negated, "the contrary is expected", self.edit(end - len(name), end, NEGATED[name]))
+        if name in ("assertRaises", "assertRaisesRegex") and args:
+            self.other_exceptions(args[0])
         if name == "assertRaises" and args and self.source.data[end - len(name):end] == name.encode():
             for _ in range(2):
                 stop = self.source.span(args[0])[1]
                 self.add(self.changed, "other words of the exception are expected", self.edit(end, end, "Regex"), self.edit(stop, stop, ", " + self.phrase()))
+
+    def other_exceptions(self, n):
+        """Expect exceptions that are none of the expected kind, and that this kind is none of."""
+        if not isinstance(n, (ast.Name, ast.Attribute)) or n.lineno != n.end_lineno:
+            return
+        kind = getattr(builtins, n.id, None) if isinstance(n, ast.Name) else None
+        if kind in (Exception, BaseException):
+            return
+        known = isinstance(kind, type)
+        others = [e for e in map(builtins.__dict__.get, ERRORS) if not known or not issubclass(e, kind) and not issubclass(kind, e)]
+        for e in self.draw.sample(others, 2):
+            # A package's own exceptions may be built-in ones as well.
+            what = "another exception is expected" if known else "an exception of Python's own is expected"
+            self.add(self.changed, what, self.edit(*self.source.span(n), e.__name__))
 
     def statement(self, n):
         start, end = self.source.span(n.test)
@@ -352,10 +369,11 @@ class PytestDrawer(Drawer):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else n.func.id if isinstance(n.func, ast.Name) else ""
         if name != "raises" or not n.args or any(isinstance(a, ast.Starred) for a in n.args):
             return
+        self.other_exceptions(n.args[0])
         match = next((k.value for k in n.keywords if k.arg == "match"), None)
         if match is not None:
             start, stop = self.source.span(match)
-            self.add(self.changed, "other words of the exception are expected", self.edit(start, stop, self.phrase(), match))
+            self.add(self.changed, "other content is expected", self.edit(start, stop, self.phrase(), match))
         elif len(n.args) == 1:
             stop = self.source.span(n.args[0])[1]
             for _ in range(2):
