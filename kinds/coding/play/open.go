@@ -338,7 +338,7 @@ func (o *openStage) pytest(ctx context.Context, texts map[string][]byte, units [
 		case row.Test != nil:
 			u, id := o.lang.unit(*row.Test), *row.Test
 			if b := o.of[u]; b != nil && len(row.Case) == 2 && len(b.cases) == row.Case[1] && row.Case[0] >= 0 && row.Case[0] < len(b.cases) {
-				id = b.cases[row.Case[0]] // as it is called where it is no twin; a twin's process must not know
+				id = b.cases[row.Case[0]] // its name in the test itself, which a process of a twin must not know
 			}
 			r.played[u]++
 			r.order = append(r.order, id)
