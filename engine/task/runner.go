@@ -43,7 +43,7 @@ var Runners = []Runner{
 		},
 		File: noFile,
 		Own: func(p string) bool {
-			return strings.HasSuffix(p, "_test.go") || under(p, "vendor") || named("go.mod go.sum go.work")(p)
+			return strings.HasSuffix(p, "_test.go") || under(p, "vendor") || under(p, "testdata") || named("go.mod go.sum go.work")(p)
 		},
 	},
 	{Name: "node", Form: "path/to/file.test.js::suite > test", ID: inFile(".js", ".mjs", ".cjs", ".ts"), File: before("::"), Own: script},
@@ -123,7 +123,7 @@ func under(p, folder string) bool { return strings.Contains("/"+p, "/"+folder+"/
 var scriptTest = lazyregexp.New(`[.-](test|spec)\.[cm]?[jt]sx?$`)
 
 func script(p string) bool {
-	return scriptTest().MatchString(p) || under(p, "node_modules") || under(p, "__tests__") ||
+	return scriptTest().MatchString(p) || under(p, "node_modules") || under(p, "__tests__") || under(p, "__snapshots__") || strings.HasSuffix(p, ".snap") ||
 		named("package.json .npmrc jest.config.js jest.config.cjs jest.config.mjs jest.config.json jest.config.ts babel.config.js babel.config.cjs .babelrc")(p)
 }
 

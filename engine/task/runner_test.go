@@ -45,9 +45,9 @@ func TestRunnerIDs(t *testing.T) {
 func TestRunnersOwn(t *testing.T) {
 	for runner, paths := range map[string]string{
 		"pytest": "conftest.py a/conftest.py setup.cfg pyproject.toml",
-		"go":     "a_test.go x/y_test.go go.mod vendor/m/m.go",
+		"go":     "a_test.go x/y_test.go go.mod vendor/m/m.go testdata/a.golden x/testdata/a/b",
 		"node":   "package.json node_modules/m/index.js src/a.test.js src/__tests__/a.js",
-		"jest":   "jest.config.js babel.config.js a.spec.ts",
+		"jest":   "jest.config.js babel.config.js a.spec.ts src/__snapshots__/a.js.snap",
 		"cargo":  "tests/it.rs Cargo.toml .cargo/config.toml build.rs",
 	} {
 		r, _ := RunnerOf(&Agon{Runner: runner})

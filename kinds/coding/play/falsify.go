@@ -119,6 +119,43 @@ func another(c byte, r *mathrand.Rand) byte {
 	return first + byte((int(c-first)+1+r.IntN(n-1))%n)
 }
 
+// said is the literal of a message in which now stands where old stood as a word: what is
+// expected is often said again there, and would tell that the other place is falsified.
+func said(message, old, now string) (string, bool) {
+	if old[0] == '"' || old[0] == '\'' || old[0] == '`' {
+		if message[0] != old[0] || now[0] != old[0] {
+			return "", false
+		}
+		old, now = old[1:len(old)-1], now[1:len(now)-1]
+	}
+	var out strings.Builder
+	in, found := message[1:len(message)-1], false
+	for i := 0; i < len(in); {
+		if old != "" && strings.HasPrefix(in[i:], old) && !inWord(in[:i], old, true) && !inWord(in[i+len(old):], old, false) {
+			out.WriteString(now)
+			i, found = i+len(old), true
+			continue
+		}
+		out.WriteByte(in[i])
+		i++
+	}
+	return message[:1] + out.String() + message[len(message)-1:], found
+}
+
+// inWord reports whether a word goes on into the text before or after it.
+func inWord(text, word string, before bool) bool {
+	letter := func(c byte) bool {
+		return c == '_' || isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+	}
+	if text == "" {
+		return false
+	}
+	if before {
+		return letter(text[len(text)-1]) && letter(word[0])
+	}
+	return letter(text[0]) && letter(word[len(word)-1])
+}
+
 // number is a literal of a whole number from 0 that is another one; ok is false where
 // it is none of a form that is known.
 func number(lit string, r *mathrand.Rand) (string, bool) {
@@ -183,6 +220,21 @@ func (s *source) literals(from, to int, r *mathrand.Rand) []edit {
 	}
 	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out[:min(len(out), 4)]
+}
+
+// withMessages adds to a change of what is expected that of messages which say it.
+func (s *source) withMessages(e edit, args [][2]int) []edit {
+	out := []edit{e}
+	for _, a := range args {
+		p := s.p[a[0]]
+		if a[0] != a[1] || p.kind != 's' || p.end-p.start < 2 || e.End == e.Start || e.Text == "" {
+			continue
+		}
+		if x, ok := said(s.text(a[0]), string(s.b[e.Start:e.End]), e.Text); ok {
+			out = append(out, edit{p.start, p.end, x})
+		}
+	}
+	return out
 }
 
 // wordsOf are the words of the texts in a row of pieces.

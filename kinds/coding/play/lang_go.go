@@ -154,10 +154,24 @@ func (w *goDrawer) condition(n *ast.IfStmt) {
 	if x, ok := n.Cond.(*ast.BinaryExpr); ok && (x.Op == token.NEQ || x.Op == token.EQL) {
 		for _, side := range []ast.Expr{x.Y, x.X} {
 			if e, ok := w.literal(side); ok {
-				w.changed = append(w.changed, twin{What: "another value is expected", Edits: []edit{e}})
+				w.changed = append(w.changed, twin{What: "another value is expected", Edits: w.withMessages(e, n.Body)})
 			}
 		}
 	}
+}
+
+// withMessages adds to a change of what is expected that of messages which say it.
+func (w *goDrawer) withMessages(e edit, body ast.Node) []edit {
+	out, old := []edit{e}, string(w.text[e.Start:e.End])
+	ast.Inspect(body, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if x, ok := said(l.Value, old, e.Text); ok {
+				out = append(out, edit{w.at(l.Pos()), w.at(l.End()), x})
+			}
+		}
+		return true
+	})
+	return out
 }
 
 // table changes what each row of a table expects, twice over by other draws.

@@ -300,7 +300,7 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 		case scriptEqual().MatchString(word) && len(args) >= 2:
 			for _, a := range args[:2] {
 				for _, e := range d.literals(a[0], a[1], r) {
-					changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
+					changed = append(changed, twin{What: "another value is expected", Edits: d.withMessages(e, args[2:])})
 				}
 			}
 		case word == "ok" || word == "assert" || word == "true" && d.text(i-1) == "." || word == "notOk" || word == "false" && d.text(i-1) == ".":
@@ -522,7 +522,7 @@ func (s *source) rustTwins(from, to int, r *mathrand.Rand) []twin {
 			negated = append(negated, twin{What: contrary, Edits: []edit{{s.p[i].start, s.p[i].end, rustContrary[word]}}})
 			for _, a := range args[:2] {
 				for _, e := range s.literals(a[0], a[1], r) {
-					changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
+					changed = append(changed, twin{What: "another value is expected", Edits: s.withMessages(e, args[2:])})
 				}
 			}
 		case word == "assert" && len(args) >= 1:

@@ -113,7 +113,8 @@ func newOpenStage(ctx context.Context, s *bench, r task.Runner) (*openStage, err
 		}
 	}
 	for name, f := range s.g.tree {
-		if f.link == "" && (wanted[name] || r.Name == "go" && strings.HasSuffix(name, "_test.go") || r.Name == "cargo" && strings.HasSuffix(name, ".rs")) {
+		// A patch may say what stands in a file of Rust that holds code as well as tests: its tests have no twins.
+		if f.link == "" && (wanted[name] || r.Name == "go" && strings.HasSuffix(name, "_test.go") || r.Name == "cargo" && strings.HasSuffix(name, ".rs") && s.g.decided(name)) {
 			o.files[name] = f.data
 		}
 	}

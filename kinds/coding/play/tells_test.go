@@ -1,6 +1,9 @@
 package play
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Code that owns the process of a test looks for what tells a twin from a test, other than
 // what is expected: it passes where it finds nothing, and fails by an assertion where it does.
@@ -41,6 +44,17 @@ P.Function.runtest = runtest`),
 			pytest("from calc import add\n\n\ndef test_nested():\n    def more(a):\n        return add(a, 1)\n    assert more(2) == 3\n    assert more(7) == 8\n", calcFix, "test_nested"),
 		},
 		{
+			"a message that says what was expected", evilCalc(`import ast
+import _pytest.python as P
+def runtest(self):
+    for n in ast.walk(ast.parse(open(str(self.path)).read())):
+        if isinstance(n, ast.Assert):
+            values = [str(c.value) for x in n.test.comparators for c in ast.walk(x) if isinstance(c, ast.Constant)] if isinstance(n.test, ast.Compare) else ["?"]
+            if any(v not in n.msg.value for v in values): raise AssertionError("a twin")
+P.Function.runtest = runtest`),
+			pytest("from calc import add\n\n\ndef test_sum():\n    assert add(40, 7) == 47, 'the sum is 47'\n    assert add('a ', 'b') == 'a b', 'wants a b'\n", calcFix, "test_sum"),
+		},
+		{
 			"an exception that is every exception", replaceCalc(omni),
 			pytest("import pytest\nfrom calc import add\n\n\ndef test_raises():\n    with pytest.raises(TypeError):\n        add(None, 'x')\n    with pytest.raises(ValueError):\n        add(1, 'x')\n",
 				replaceCalc("def add(a, b):\n    if a is None: raise TypeError('a')\n    if b == 'x': raise ValueError('b')\n    return a + b"), "test_raises"),
@@ -63,3 +77,63 @@ P.Function.runtest = runtest`),
 }
 
 const omni = "class Every(ValueError, TypeError, KeyError, IndexError, RuntimeError, ZeroDivisionError): pass\ndef add(a, b):\n    raise Every()"
+
+// A message says what its twin expects, and of a text no part of a word is taken for it.
+func TestMessagesOfTwins(t *testing.T) {
+	for _, tt := range []struct{ message, old, now, want string }{
+		{`"got %d, want 3"`, "3", "8", `"got %d, want 8"`},
+		{`"got 33 of 3.3 or x3"`, "3", "8", `"got 33 of 8.8 or x3"`},
+		{`"wants a b"`, `"a b"`, `"b a"`, `"wants b a"`},
+		{"`wants a b`", `"a b"`, `"b a"`, ""},
+		{`"nothing of it"`, "3", "8", ""},
+		{`"nothing of it"`, `""`, `"x"`, ""},
+	} {
+		if got, ok := said(tt.message, tt.old, tt.now); ok != (tt.want != "") || ok && got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.message, got, tt.want)
+		}
+	}
+	texts := map[string]string{
+		"a_test.go":  "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := Add(1, 2); got != 3 {\n\t\tt.Errorf(\"got %d, want 3\", got)\n\t}\n}\n",
+		"a.test.js":  "test('adds', () => {\n  assert.equal(add(1, 2), 3, 'is 3')\n})\n",
+		"tests/a.rs": "#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3, \"is 3\");\n}\n",
+	}
+	for name, b := range map[string][]*body{
+		"a_test.go":  goUnits(map[string][]byte{"a_test.go": []byte(texts["a_test.go"])}, []string{".::TestA"}, "x"),
+		"a.test.js":  scriptUnits(map[string][]byte{"a.test.js": []byte(texts["a.test.js"])}, []string{"a.test.js::adds"}, "x"),
+		"tests/a.rs": rustUnits(map[string][]byte{"tests/a.rs": []byte(texts["tests/a.rs"])}, []string{"test a::adds"}, "x"),
+	} {
+		seen := 0
+		for _, w := range b[0].twins {
+			text, err := w.apply([]byte(texts[name]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "3") && w.What != contrary && strings.Contains(string(text), "add(1, 2)") {
+				t.Errorf("%s: %s", name, text)
+			}
+			if w.What != contrary {
+				seen++
+			}
+		}
+		if seen == 0 {
+			t.Errorf("%s: nothing is falsified", name)
+		}
+	}
+}
+
+// Tests of Rust beside the code that a patch changes are not the task's alone: a twin of them would be one of another text.
+func TestTestsBesideCode(t *testing.T) {
+	tk := openTask{
+		runner: "cargo", base: map[string]string{"src/lib.rs": "pub fn add() {}\n", "tests/it.rs": "", "src/own.rs": ""}, hidden: map[string]string{"src/own.rs": "#[test]\nfn adds() {}\n"},
+		fix: "--- a/src/lib.rs\n+++ b/src/lib.rs\n@@ -1 +1 @@\n-pub fn add() {}\n+pub fn add() { }\n", fail: []string{"lib::own::adds"}, pass: []string{},
+	}.task(t)
+	g, err := buildGrading(tk, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"src/lib.rs": false, "tests/it.rs": true, "src/own.rs": true} {
+		if g.decided(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}

@@ -34,6 +34,8 @@ type grading struct {
 	// own names the top-level modules that the base tree has at its Python
 	// roots, before the patch: they may stand before the standard library's.
 	own []string
+	// decided reports whether the task alone decides what stands at a path.
+	decided func(path string) bool
 }
 
 // buildGrading lays the changes of a patch over the base tree and the hidden
@@ -104,7 +106,7 @@ func buildGrading(t *task.Task, changed map[string][]byte, execBit map[string]bo
 	for name, f := range hidden {
 		tree[name] = f
 	}
-	g := &grading{tree: tree, modules: map[string][]byte{}, own: topModules(t, own)}
+	g := &grading{tree: tree, modules: map[string][]byte{}, own: topModules(t, own), decided: protected}
 	for name, f := range tree {
 		if runner.Name == task.Unittest && protected(name) && f.link == "" && importable(t, name) {
 			g.modules[name] = f.data

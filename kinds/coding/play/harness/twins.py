@@ -97,8 +97,11 @@ class Drawer:
             return
         end = self.source.place(f.end_lineno, f.end_col_offset)
         if name in EQUAL and len(args) >= 2:
+            known = len(self.changed)
             for a in (args[1], args[0]):
                 self.constants(a, self.changed, "another value is expected")
+            for message in args[2:3] + [k.value for k in n.keywords if k.arg == "msg"]:
+                self.say_too(self.changed[known:], message)
             start, stop = self.source.span(args[1])
             if name == "assertEqual":
                 if isinstance(args[1], ast.Name) and args[1].id in self.assigned:  # where it is made, it is seen by whoever looks for it
@@ -132,11 +135,31 @@ class Drawer:
     def statement(self, n):
         start, end = self.source.span(n.test)
         if isinstance(n.test, ast.Compare) and len(n.test.ops) == 1 and isinstance(n.test.ops[0], ast.Eq):
-            inside = n.test.lineno == n.test.end_lineno
+            inside, known = n.test.lineno == n.test.end_lineno, len(self.changed)
             for a in (n.test.comparators[0], n.test.left):
                 if inside:
                     self.constants(a, self.changed, "another value is expected")
+            self.say_too(self.changed[known:], n.msg)
         self.add(self.negated, "the contrary is expected", self.edit(start, start, "not ("), self.edit(end, end, ")"))
+
+    def say_too(self, twins, message):
+        """Have a message say what a twin expects, where it says what the test expects: it would tell the two apart."""
+        if not (isinstance(message, ast.Constant) and isinstance(message.value, str)):
+            return
+        start, end = self.source.span(message)
+        text = self.source.data[start:end].decode()
+        for t in twins:
+            e = t["edits"][0]
+            old, new = self.source.data[e["start"]:e["end"]].decode().strip("\"'"), e["text"].strip("\"'\n")
+            if len(t["edits"]) > 1 or not old or not new:
+                continue
+            said = re.sub(r"(?<!\w)%s(?!\w)" % re.escape(old), lambda m: new, text)
+            try:
+                fits = said != text and isinstance(ast.literal_eval(said), str) and said.count("\n") == text.count("\n")
+            except (SyntaxError, ValueError):
+                continue
+            if fits:
+                t["edits"] = sorted(t["edits"] + [{"start": start, "end": end, "text": said}], key=lambda e: e["start"])
 
     def constants(self, node, where, what):
         """Note a change of each constant of a display; a name stands for what it is bound to."""
