@@ -7,8 +7,10 @@ import _ "embed"
 var (
 	//go:embed harness/run.py
 	runSource string
+	//go:embed harness/guards.py
+	guardsSource string
 	//go:embed harness/grade.py
-	gradeSource string
+	gradeText string
 	//go:embed harness/pytests.py
 	pytestSource string
 	//go:embed harness/jobs.py
@@ -20,3 +22,6 @@ var (
 	//go:embed harness/asserts.py
 	assertSource string
 )
+
+// gradeSource is the program that plays unittest's tests.
+var gradeSource = guardsSource + gradeText

@@ -43,6 +43,7 @@ type TestResult struct {
 	again    bool // it began more than once in one box
 	unbuilt  bool // what it is part of could not be built
 	doubtful bool // it is a twin that a fix may pass
+	line     int  // of its file, where it failed; 0: not known
 }
 
 // Verdict is what a patch came to on a task.
@@ -286,6 +287,7 @@ type bench struct {
 	tmp         string
 	tree, tools string
 	open        *language // nil for unittest
+	lines       bool      // results tell where a test failed
 }
 
 // errShape is a tree that cannot be laid out: only a patch that makes a
@@ -407,6 +409,7 @@ func (s *bench) exec(ctx context.Context, program string, in any, out, stderr io
 // run plays tests, in the order given, over the test modules given.
 func (s *bench) run(ctx context.Context, modules map[string][]byte, tests []string) (results map[string]TestResult, closed bool, err error) {
 	spec, list := gradeSpec(s.task, s.g, modules, tests)
+	spec.Lines = s.lines
 	rep := newReport(spec.Ready, list)
 	stderr := &tail{limit: 4 << 10}
 	x, err := s.exec(ctx, gradeSource, spec, rep, stderr)
@@ -438,6 +441,7 @@ type graderInput struct {
 	Boxed   bool              `json:"boxed"`
 	// Processes lets the tests start processes.
 	Processes bool `json:"processes"`
+	Lines     bool `json:"lines,omitempty"` // notes tell where a test failed
 	// Twins and Draw are of twins.py: how many to draw of each test, and by what.
 	Twins int    `json:"twins,omitempty"`
 	Draw  string `json:"draw,omitempty"`
@@ -456,19 +460,6 @@ func gradeSpec(t *task.Task, g *grading, modules map[string][]byte, tests []stri
 		in.Path = append(in.Path, path.Join(repoDir, p))
 	}
 	return in, list
-}
-
-// copyPython puts a copy of the interpreter at dst that may be executed but not read (see closed in grade.py).
-func copyPython(b []byte, dst string) error {
-	// No one may read it, not even an owner, whom drivers map to the box's
-	// user; and on a read-only mount an owner cannot change that.
-	if err := os.WriteFile(dst, b, 0o500); err != nil {
-		return fmt.Errorf("copy the interpreter: %w", err)
-	}
-	if err := os.Chmod(dst, 0o111); err != nil {
-		return fmt.Errorf("close the interpreter: %w", err)
-	}
-	return nil
 }
 
 // parts is how many tokens a test has.
@@ -569,6 +560,7 @@ func (r *report) results(t *task.Task, x sandbox.Exit) map[string]TestResult {
 		if !res.Passed {
 			res.Why = plain.Short(r.why(i, x), 300)
 			res.asserted = strings.HasPrefix(r.note[i], "failure")
+			res.line = lineOf(noteLine(), r.note[i])
 		}
 		out[w.ID] = res
 	}

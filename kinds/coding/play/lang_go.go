@@ -71,7 +71,7 @@ func goUnits(texts map[string][]byte, tests []string, seed string) []*body {
 			b.file = name
 			at := func(p token.Pos) int { return set.PositionFor(p, false).Offset }
 			b.mark = []edit{{at(fn.Body.Lbrace) + 1, at(fn.Body.Lbrace) + 1, fmt.Sprintf(" println(%q);", beginMark+strconv.Itoa(numbers[b]))}}
-			w := &goDrawer{at: at, text: texts[name], draw: seeded(seed + " " + b.name), words: vocabulary{words(goTexts(fn)...), far}}
+			w := &goDrawer{at: at, line: func(p token.Pos) int { return set.PositionFor(p, false).Line }, text: texts[name], draw: seeded(seed + " " + b.name), words: vocabulary{words(goTexts(fn)...), far}}
 			b.twins = w.twins(fn)
 		}
 	}
@@ -92,6 +92,7 @@ func goTexts(n ast.Node) (out []string) {
 
 type goDrawer struct {
 	at    func(token.Pos) int
+	line  func(token.Pos) int
 	text  []byte
 	draw  *mathrand.Rand
 	words vocabulary
@@ -123,9 +124,9 @@ func (w *goDrawer) twins(fn *ast.FuncDecl) []twin {
 	for _, l := range [][]twin{w.changed, w.negated} {
 		w.draw.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
 	}
-	for len(out) < twinsDrawn && len(w.changed)+len(w.negated) > 0 {
+	for len(out) < candidates && len(w.changed)+len(w.negated) > 0 {
 		for _, l := range []*[]twin{&w.changed, &w.negated} {
-			if n := len(*l); n > 0 && len(out) < twinsDrawn {
+			if n := len(*l); n > 0 && len(out) < candidates {
 				out = append(out, (*l)[n-1])
 				*l = (*l)[:n-1]
 			}
@@ -150,11 +151,12 @@ func (w *goDrawer) condition(n *ast.IfStmt) {
 		return
 	}
 	start, end := w.at(n.Cond.Pos()), w.at(n.Cond.End())
-	w.negated = append(w.negated, twin{What: contrary, Edits: []edit{{start, start, "!("}, {end, end, ")"}}})
+	lines := [2]int{w.line(n.Pos()), w.line(n.Body.End())}
+	w.negated = append(w.negated, twin{What: contrary, Lines: lines, Edits: []edit{{start, start, "!("}, {end, end, ")"}}})
 	if x, ok := n.Cond.(*ast.BinaryExpr); ok && (x.Op == token.NEQ || x.Op == token.EQL) {
 		for _, side := range []ast.Expr{x.Y, x.X} {
 			if e, ok := w.literal(side); ok {
-				w.changed = append(w.changed, twin{What: "another value is expected", Edits: w.withMessages(e, n.Body)})
+				w.changed = append(w.changed, twin{What: "another value is expected", Lines: lines, Edits: w.withMessages(e, n.Body)})
 			}
 		}
 	}
@@ -244,7 +246,7 @@ func (w *goDrawer) assertion(n *ast.CallExpr) {
 	}
 	for _, a := range n.Args {
 		if e, ok := w.literal(a); ok {
-			w.changed = append(w.changed, twin{What: "another value is expected", Edits: []edit{e}})
+			w.changed = append(w.changed, twin{What: "another value is expected", Lines: [2]int{w.line(n.Pos()), w.line(n.End())}, Edits: []edit{e}})
 		}
 	}
 }
@@ -327,6 +329,8 @@ func goJobs(l *language, t *task.Task, units []*body, tests []string) []job {
 	return out
 }
 
+var goLine = lazyregexp.New(`(?m)^ +[^ ]+_test\.go:(\d+): `)
+
 var goEnd = lazyregexp.New(`^\x16? *--- (PASS|FAIL|SKIP): (\S+) \(`)
 
 // readGo reads what test binaries write.
@@ -356,6 +360,7 @@ func readGo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 			seen[id] = true
 			passed := string(m[1]) == "PASS" && !panicked && (done[i].ok() || len(j.tests) > 1)
 			r.add(id, passed, string(m[1]) == "FAIL" && !panicked, why)
+			r.at(id, lineOf(goLine(), string(done[i].Out)))
 		}
 		if len(seen) == 0 && len(done[i].Out)+len(done[i].Err) > 0 {
 			for _, id := range j.tests {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	mathrand "math/rand/v2"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,6 +290,8 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 		if d.p[i].kind != 'w' || d.text(i+1) != "(" || d.match[i+1] < 0 {
 			continue
 		}
+		first := [2]int{len(changed), len(negated)}
+		last := d.match[i+1]
 		word := d.text(i)
 		if d.text(i-1) == "." && scriptContrary[word] != "" {
 			negated = append(negated, twin{What: contrary, Edits: []edit{{d.p[i].start, d.p[i].end, scriptContrary[word]}}})
@@ -316,6 +317,7 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 			}
 			for n := end + 1; n <= to && (d.text(n) == "." || d.p[n].kind == 'w'); n++ {
 				if d.p[n].kind == 'w' && d.text(n+1) == "(" && d.match[n+1] > 0 {
+					last = d.match[n+1]
 					for _, a := range d.args(n + 1) {
 						for _, e := range d.literals(a[0], a[1], r) {
 							changed = append(changed, twin{What: "another value is expected", Edits: []edit{e}})
@@ -328,8 +330,19 @@ func (d *scriptDrawer) body(b *body, from, to int) {
 				changed = append(changed, twin{What: reworded, Edits: []edit{e}})
 			}
 		}
+		d.placed(i, last, changed[first[0]:], negated[first[1]:])
 	}
 	b.twins = inTurns(r, changed, negated)
+}
+
+// placed tells twins the lines of what expects it, from one piece to another.
+func (s *source) placed(from, to int, lists ...[]twin) {
+	line := func(at int) int { return 1 + strings.Count(string(s.b[:at]), "\n") }
+	for _, l := range lists {
+		for i := range l {
+			l[i].Lines = [2]int{line(s.p[from].start), line(s.p[to].end)}
+		}
+	}
 }
 
 // inTurns draws twins of two sorts, the first sort first.
@@ -338,10 +351,10 @@ func inTurns(r *mathrand.Rand, sorts ...[]twin) []twin {
 	for _, l := range sorts {
 		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
 	}
-	for more := true; more && len(out) < twinsDrawn; {
+	for more := true; more && len(out) < candidates; {
 		more = false
 		for i, l := range sorts {
-			if len(l) > 0 && len(out) < twinsDrawn {
+			if len(l) > 0 && len(out) < candidates {
 				out, sorts[i], more = append(out, l[0]), l[1:], true
 			}
 		}
@@ -385,6 +398,7 @@ func readNode(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 				Suite    bool     `json:"suite"`
 				Skipped  bool     `json:"skipped"`
 				Asserted bool     `json:"asserted"`
+				Line     int      `json:"line"`
 				Why      string   `json:"why"`
 			}
 			if json.Unmarshal([]byte(line), &row) != nil || row.Suite {
@@ -394,6 +408,7 @@ func readNode(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 			r.played[id]++
 			if r.all || slices.Contains(j.tests, id) {
 				r.add(id, row.Pass && !row.Skipped, row.Asserted, row.Why)
+				r.at(id, row.Line)
 			}
 		}
 		for _, id := range j.tests {
@@ -403,6 +418,8 @@ func readNode(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 		}
 	}
 }
+
+var firstNumber = lazyregexp.New(`^(\d+)`)
 
 func jestJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
 	var out []job
@@ -443,148 +460,14 @@ func readJest(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 				r.played[id]++
 				if r.all || slices.Contains(j.tests, id) {
 					r.add(id, a.Status == "passed", strings.Contains(why, "expect(") || strings.Contains(why, "AssertionError"), why)
+					_, after, _ := strings.Cut(why, "/"+file+":")
+					r.at(id, lineOf(firstNumber(), after))
 				}
 			}
 		}
 		for _, id := range j.tests {
 			if _, ok := r.got[id]; !ok && (err != nil || len(rep.TestResults) > 0) {
 				r.add(id, false, false, lastLines(done[i].Err))
-			}
-		}
-	}
-}
-
-// --- Rust ---
-
-var rustContrary = map[string]string{"assert_eq": "assert_ne", "assert_ne": "assert_eq"}
-
-// rustUnits reads Rust's test functions: their assertions are macros.
-func rustUnits(texts map[string][]byte, tests []string, seed string) []*body {
-	var out []*body
-	for _, id := range tests {
-		b := &body{name: id, tests: []string{id}}
-		out = append(out, b)
-		target, name, _ := strings.Cut(id, "::")
-		parts := strings.Split(name, "::")
-		fn := parts[len(parts)-1]
-		for _, file := range slices.Sorted(maps.Keys(texts)) {
-			if t, ok := strings.CutPrefix(target, "test "); ok && file != "tests/"+t+".rs" && path.Dir(file) != "tests/"+t {
-				continue
-			} else if !ok && strings.HasPrefix(file, "tests/") {
-				continue
-			}
-			// A module's tests stand in a file that is called as one of its parts.
-			stem := strings.TrimSuffix(path.Base(file), ".rs")
-			if stem != "lib" && stem != "main" && stem != "mod" && stem != strings.TrimPrefix(target, "test ") && !slices.Contains(parts, stem) {
-				continue
-			}
-			s := newSource(texts[file], true)
-			if from, to, ok := s.rustTest(fn); ok {
-				b.file = file
-				b.twins = s.rustTwins(from, to, seeded(seed+" "+id))
-				break
-			}
-		}
-	}
-	return out
-}
-
-// rustTest finds the body of a function that #[test] stands before.
-func (s *source) rustTest(name string) (from, to int, ok bool) {
-	for i := range s.p {
-		if s.text(i) != "fn" || s.text(i+1) != name || s.text(i+2) != "(" {
-			continue
-		}
-		isTest := false
-		for n := max(0, i-40); n < i; n++ {
-			isTest = isTest || s.text(n) == "test" && s.text(n-1) == "["
-		}
-		for n := i + 3; isTest && n < len(s.p); n++ {
-			if s.text(n) == "{" && s.match[n] > n {
-				return n, s.match[n], true
-			}
-		}
-	}
-	return 0, 0, false
-}
-
-func (s *source) rustTwins(from, to int, r *mathrand.Rand) []twin {
-	s.words.near = s.wordsOf(from, to)
-	var changed, negated []twin
-	for i := from; i <= to; i++ {
-		word := s.text(i)
-		if s.p[i].kind != 'w' || s.text(i+1) != "!" || !(s.text(i+2) == "(" || s.text(i+2) == "[") || s.match[i+2] < 0 {
-			continue
-		}
-		args := s.args(i + 2)
-		switch {
-		case rustContrary[word] != "" && len(args) >= 2:
-			negated = append(negated, twin{What: contrary, Edits: []edit{{s.p[i].start, s.p[i].end, rustContrary[word]}}})
-			for _, a := range args[:2] {
-				for _, e := range s.literals(a[0], a[1], r) {
-					changed = append(changed, twin{What: "another value is expected", Edits: s.withMessages(e, args[2:])})
-				}
-			}
-		case word == "assert" && len(args) >= 1:
-			start, end := s.p[args[0][0]].start, s.p[args[0][1]].end
-			negated = append(negated, twin{What: contrary, Edits: []edit{{start, start, "!("}, {end, end, ")"}}})
-		}
-	}
-	return inTurns(r, changed, negated)
-}
-
-// cargoJobs run the tests of each target.
-func cargoJobs(_ *language, t *task.Task, _ []*body, tests []string) []job {
-	var out []job
-	at := map[string]int{}
-	for _, id := range tests {
-		target, name, _ := strings.Cut(id, "::")
-		n, ok := at[target]
-		if !ok {
-			n = len(out)
-			at[target] = n
-			flags := []string{"--lib"}
-			if kind, name, ok := strings.Cut(target, " "); ok {
-				flags = []string{"--" + kind, name}
-			}
-			args := slices.Concat([]string{"cargo", "test", "--offline", "--quiet"}, flags)
-			out = append(out,
-				job{Args: append(slices.Clone(args), "--no-run"), Timeout: 600, Needs: -1, build: true},
-				job{Args: append(args, "--no-fail-fast", "--", "--exact", "--format=pretty"), Timeout: 60 + testTimeout(t), Needs: n})
-		}
-		out[n].tests = append(out[n].tests, id)
-		out[n+1].tests = append(out[n+1].tests, id)
-		out[n+1].Args = append(out[n+1].Args, name)
-	}
-	return out
-}
-
-var (
-	rustEnd  = lazyregexp.New(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
-	rustSaid = lazyregexp.New(`(?m)^---- (\S+) stdout ----$`)
-)
-
-func readCargo(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
-	for i, j := range jobs {
-		if j.build || len(j.tests) == 0 {
-			continue
-		}
-		target, _, _ := strings.Cut(j.tests[0], "::")
-		out := string(done[i].Out)
-		said := map[string]string{}
-		marks := rustSaid().FindAllStringSubmatchIndex(out, -1)
-		for n, m := range marks {
-			end := len(out)
-			if n+1 < len(marks) {
-				end = marks[n+1][0]
-			}
-			said[out[m[2]:m[3]]] = out[m[1]:end]
-		}
-		for _, m := range rustEnd().FindAllStringSubmatch(out, -1) {
-			id := target + "::" + m[1]
-			if slices.Contains(j.tests, id) {
-				why := said[m[1]]
-				r.add(id, m[2] == "ok", strings.Contains(why, "assertion") || strings.Contains(why, "did not panic"), why)
 			}
 		}
 	}

@@ -89,6 +89,14 @@ func (r *openReport) add(id string, passed, asserted bool, why string) {
 	r.got[id] = res
 }
 
+// at notes in which line of its file a test failed.
+func (r *openReport) at(id string, line int) {
+	if x, ok := r.got[id]; ok && x.line == 0 && !x.Passed {
+		x.line = line
+		r.got[id] = x
+	}
+}
+
 // openStage plays a tree by a runner other than unittest.
 type openStage struct {
 	*bench
@@ -184,7 +192,7 @@ func (o *openStage) draw(ctx context.Context) (*pool, error) {
 		by[u].tests = append(by[u].tests, id)
 	}
 	out, stderr := &capped{limit: maxDrawn}, &tail{limit: 4 << 10}
-	x, err := o.exec(ctx, drawSource, pytestInput{Files: o.files, Units: units, Twins: twinsDrawn, Draw: string(o.task.Digest), Plugins: []string{}}, out, stderr)
+	x, err := o.exec(ctx, drawSource, pytestInput{Files: o.files, Units: units, Twins: candidates, Draw: string(o.task.Digest), Plugins: []string{}}, out, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -324,6 +332,7 @@ func (o *openStage) pytest(ctx context.Context, texts map[string][]byte, units [
 			Case     []int   `json:"case"`
 			Outcome  string  `json:"outcome"`
 			Asserted bool    `json:"asserted"`
+			Line     int     `json:"line"`
 			Why      string  `json:"why"`
 			Broken   string  `json:"broken"`
 			Begin    *int    `json:"begin"`
@@ -344,6 +353,7 @@ func (o *openStage) pytest(ctx context.Context, texts map[string][]byte, units [
 			r.played[u]++
 			r.order = append(r.order, id)
 			r.add(id, row.Outcome == "passed", row.Asserted, row.Why)
+			r.at(id, row.Line)
 		case row.Broken != "":
 			why = row.Broken + ": " + row.Why
 		}

@@ -343,26 +343,30 @@ func TestReadOthers(t *testing.T) {
 		id   []string
 		done jobDone
 		want []string
+		line int // of the first
 	}{
 		{
 			"cargo", readCargo,
 			[]string{"lib::tests::adds", "lib::tests::zero"},
 			jobDone{Code: []byte("101"), Out: []byte("running 2 tests\ntest tests::zero ... ok\ntest tests::adds ... FAILED\n\nfailures:\n\n---- tests::adds stdout ----\nthread 'tests::adds' panicked at src/lib.rs:9:9:\nassertion `left == right` failed\n  left: -1\n right: 3\n\nfailures:\n    tests::adds\n")},
 			[]string{"failed by an assertion", "passed"},
+			9,
 		},
 		{
 			"jest", readJest,
 			[]string{"a.test.js::sum > adds", "a.test.js::zero"},
-			jobDone{Code: []byte("1"), File: []byte(`{"testResults":[{"assertionResults":[{"ancestorTitles":["sum"],"title":"adds","status":"failed","failureMessages":["Error: expect(received).toBe(expected)"]},{"ancestorTitles":[],"title":"zero","status":"passed","failureMessages":[]}]}]}`)},
+			jobDone{Code: []byte("1"), File: []byte(`{"testResults":[{"assertionResults":[{"ancestorTitles":["sum"],"title":"adds","status":"failed","failureMessages":["Error: expect(received).toBe(expected)\\n    at Object.toBe (/repo/a.test.js:4:21)"]},{"ancestorTitles":[],"title":"zero","status":"passed","failureMessages":[]}]}]}`)},
 			[]string{"failed by an assertion", "passed"},
+			4,
 		},
 		{
 			"go", readGo,
 			[]string{"a::TestA", "a::TestA/x"},
 			jobDone{Code: []byte("1"), Out: []byte("\x16=== RUN   TestA\n\x16=== RUN   TestA/x\n    a_test.go:9: 3\n\x16--- FAIL: TestA (0.00s)\n    \x16--- PASS: TestA/x (0.00s)\n")},
 			[]string{"failed by an assertion", "passed"},
+			9,
 		},
-		{"go panics", readGo, []string{"a::TestA"}, jobDone{Code: []byte("2"), Out: []byte("\x16=== RUN   TestA\n\x16--- FAIL: TestA (0.00s)\npanic: boom\n")}, []string{"failed"}},
+		{"go panics", readGo, []string{"a::TestA"}, jobDone{Code: []byte("2"), Out: []byte("\x16=== RUN   TestA\n\x16--- FAIL: TestA (0.00s)\npanic: boom\n")}, []string{"failed"}, 0},
 	} {
 		r := &openReport{t: &task.Task{}, got: map[string]TestResult{}, played: map[string]int{}}
 		tt.read(r.t, []job{{tests: tt.id}}, []jobDone{tt.done}, r)
@@ -375,6 +379,9 @@ func TestReadOthers(t *testing.T) {
 			}
 			if got != tt.want[i] {
 				t.Errorf("%s: %s %s, want %s", tt.name, id, got, tt.want[i])
+			}
+			if i == 0 && r.got[id].line != tt.line {
+				t.Errorf("%s: line %d, want %d", tt.name, r.got[id].line, tt.line)
 			}
 		}
 	}

@@ -1,8 +1,12 @@
 package play
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/agon-arena/agon/engine/task"
 )
 
 // Code that owns the process of a test looks for what tells a twin from a test, other than
@@ -53,6 +57,23 @@ def runtest(self):
             if any(v not in n.msg.value for v in values): raise AssertionError("a twin")
 P.Function.runtest = runtest`),
 			pytest("from calc import add\n\n\ndef test_sum():\n    assert add(40, 7) == 47, 'the sum is 47'\n    assert add('a ', 'b') == 'a b', 'wants a b'\n", calcFix, "test_sum"),
+		},
+		{
+			// It needs to know nothing: one of the expectations is what the fix is about.
+			"one that fails is let by, two are not", evilCalc(`import ast, sys
+import _pytest.python as P
+def runtest(self):
+    tree = ast.parse(open(str(self.path)).read())
+    class Count(ast.NodeTransformer):
+        def visit_Assert(self, n):
+            return ast.copy_location(ast.Expr(ast.Call(ast.Name("_count", ast.Load()), [n.test], [])), n)
+    ns, failed = {}, []
+    ns["_count"] = lambda ok: ok or failed.append(1)
+    exec(compile(ast.fix_missing_locations(Count().visit(tree)), "x", "exec"), ns)
+    ns[self.originalname]()
+    if len(failed) > 1: raise AssertionError("a twin")
+P.Function.runtest = runtest`),
+			pytest("from calc import add\n\n\ndef test_many():\n"+zeros(20, 40)+"    assert add(8, 9) == 17\n"+zeros(60, 80), calcFix, "test_many"),
 		},
 		{
 			"an exception that is every exception", replaceCalc(omni),
@@ -135,5 +156,67 @@ func TestTestsBesideCode(t *testing.T) {
 		if g.decided(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
+	}
+}
+
+// zeros are expectations that the tree without a fix meets.
+func zeros(from, to int) (out string) {
+	for i := from; i < to; i++ {
+		out += fmt.Sprintf("    assert add(%d, 0) == %[1]d\n", i)
+	}
+	return out
+}
+
+// Of a test with many expectations one at least of what is played falsifies what the fix is about.
+func TestTwinsStandWhereItFails(t *testing.T) {
+	t.Parallel()
+	many := func(form string) (out string) {
+		for _, a := range []int{21, 22, 23, 24, 25, 26, 27, 28, 29} {
+			b := 0
+			if a == 26 {
+				b = 5
+			}
+			out += fmt.Sprintf(form+"\n", a, b, a+b)
+		}
+		return out
+	}
+	inGo, inNode := goTask(), nodeTask()
+	inGo.hidden = map[string]string{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestMany(t *testing.T) {\n" + many("\tif got := Add(%d, %d); got != %d {\n\t\tt.Fatal(got)\n\t}") + "}\n"}
+	inGo.fail, inGo.pass = []string{".::TestMany"}, []string{}
+	inNode.hidden = map[string]string{"test/calc.test.js": "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst { add } = require('../calc')\n\ntest('many', () => {\n" + many("  assert.strictEqual(add(%d, %d), %d)") + "})\n"}
+	inNode.fail, inNode.pass = []string{"test/calc.test.js::many"}, []string{}
+	inPytest := pytestTask()
+	inPytest.hidden = map[string]string{"tests/test_calc.py": "from calc import add\n\n\ndef test_many():\n" + many("    assert add(%d, %d) == %d")}
+	inPytest.fail, inPytest.pass = []string{"tests/test_calc.py::test_many"}, []string{}
+	tasks := map[string]*task.Task{"unittest": withReference(t, writeTask(t, map[string]string{"calc.py": "def add(a, b):\n    return a - b\n", "tests/__init__.py": ""},
+		map[string]string{"tests/test_calc.py": "import unittest\nfrom calc import add\n\n\nclass TestAdd(unittest.TestCase):\n    def test_many(self):\n" + many("        self.assertEqual(add(%d, %d), %d)")},
+		task.Agon{FailToPass: []string{"tests.test_calc.TestAdd.test_many"}, PassToPass: []string{}}), calcFix)}
+	for _, o := range []openTask{inPytest, inGo, inNode} {
+		tasks[o.runner] = o.task(t)
+	}
+	for name, tk := range tasks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			needChain(t, name)
+			k, d := newKind(t)
+			p, err := k.twinsOf(t.Context(), newEnv(t, d, tk, ""), tk, openSpec().Policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(p.bodies[0].twins, func(w twin) bool { return w.decides && w.rank() == 0 }) {
+				t.Errorf("%+v", p.bodies[0].twins)
+			}
+			for range 20 {
+				asked := 0
+				for _, b := range p.plans(tk, listed(tk), nil, secretRand()) {
+					for _, n := range b.twins {
+						asked += p.bodies[0].twins[n].decided()
+					}
+				}
+				if asked == 0 {
+					t.Fatal("what decides is not asked for")
+				}
+			}
+		})
 	}
 }

@@ -10,13 +10,16 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
+	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/internal/plain"
 )
 
@@ -32,7 +35,8 @@ import (
 // what it plays.
 
 const (
-	twinsDrawn = 4 // of each test, at most; the reference is played once for each
+	twinsDrawn = 4   // of each test, at most; the reference is played once for each
+	candidates = 400 // of which they are chosen
 	twinBoxes  = 3
 	// sampledTwins is the part of the tests that passed before which have a twin, too: one in so many.
 	sampledTwins = 4
@@ -50,10 +54,13 @@ type edit struct {
 // twin is one falsified expectation.
 type twin struct {
 	What  string `json:"what"`
+	Lines [2]int `json:"lines"` // of what expects it, from 1; zeros: not known
 	Edits []edit `json:"edits"`
 
 	// kills are the tests of the body that the reference fails by an assertion.
 	kills map[string]bool
+	// decides tells that the tree without a patch fails there.
+	decides bool
 }
 
 // body is the text of a test. Tests that inherit one text have one body, and so
@@ -167,7 +174,82 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 	if err != nil {
 		return nil, err
 	}
+	if err := k.choose(ctx, env, t, pol, p); err != nil {
+		return nil, err
+	}
 	return p, keep(ctx, s, p)
+}
+
+// choose takes of what could be drawn what is played: of a test that fails before the fix
+// most of it where it fails. Of ten expectations that a test has one may be what the fix is
+// about. Code that owns the process and lets one of them pass that fails, but not two,
+// would pass the test and fail twins of the nine others.
+func (k *Kind) choose(ctx context.Context, env kind.Env, t *task.Task, pol agon.Policy, p *pool) error {
+	base, err := buildGrading(t, nil, nil)
+	if err != nil {
+		return err
+	}
+	s, err := k.newStage(ctx, env, t, pol, base)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if b, ok := s.(interface{ tellLines() }); ok {
+		b.tellLines()
+	}
+	hard, plan := p.hard(t), boxPlan{}
+	for _, b := range hard.bodies {
+		plan.add(b, -1)
+	}
+	got := map[string]TestResult{}
+	if len(hard.bodies) > 0 {
+		if got, _, err = s.play(ctx, p, &plan); err != nil && !errors.Is(err, ErrGrader) {
+			return err
+		}
+	}
+	for _, b := range p.bodies {
+		for i := range b.twins {
+			w := &b.twins[i]
+			for _, id := range b.tests {
+				at := got[id].line
+				w.decides = w.decides || at > 0 && w.Lines[0] <= at && at <= w.Lines[1]
+			}
+		}
+		b.twins = chosen(b.twins)
+	}
+	return nil
+}
+
+// chosen are so many as are played, most of them of what decides.
+func chosen(l []twin) []twin {
+	var first, rest []twin
+	for _, w := range l {
+		if w.decides && len(first) < twinsDrawn-1 {
+			first = append(first, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	slices.SortStableFunc(first, func(a, b twin) int { return cmp.Compare(a.rank(), b.rank()) })
+	return append(first, rest[:min(len(rest), twinsDrawn-len(first))]...)
+}
+
+// tellLines has results tell where a test failed.
+func (s *bench) tellLines() { s.lines = true }
+
+var noteLine = lazyregexp.New(`\(line (\d+)\)$`)
+
+// lineOf is the number that a text tells, 0 if it tells none.
+func lineOf(form *regexp.Regexp, text string) int {
+	m := form.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // newStage lays out a tree for the task's runner.
@@ -191,7 +273,7 @@ func (k *Kind) newStage(ctx context.Context, env kind.Env, t *task.Task, pol ago
 func (s *bench) draw(ctx context.Context) (*pool, error) {
 	tests := listed(s.task)
 	in, _ := gradeSpec(s.task, s.g, s.g.modules, tests)
-	in.Twins, in.Draw = twinsDrawn, string(s.task.Digest)
+	in.Twins, in.Draw = candidates, string(s.task.Digest)
 	out, stderr := &capped{limit: maxDrawn}, &tail{limit: 4 << 10}
 	x, err := s.exec(ctx, drawSource, in, out, stderr)
 	if err != nil {
@@ -303,6 +385,7 @@ const (
 	grown    = "one element more is expected"
 	reworded = "other words of the exception are expected"
 	builtin  = "an exception of Python's own is expected"
+	other    = "another exception is expected"
 )
 
 // doubtful tells of a twin that a fix may pass, if another than the reference: an exception
@@ -317,6 +400,15 @@ func (w twin) rank() int {
 	case contrary:
 		return 2
 	case wrapped, grown, reworded: // an exception that says nothing fails that as a fix does
+		return 1
+	}
+	return 0
+}
+
+func (w twin) exception() bool { return w.What == builtin || w.What == other }
+
+func (w twin) decided() int {
+	if w.decides {
 		return 1
 	}
 	return 0
@@ -397,10 +489,19 @@ func (p *pool) plans(t *task.Task, tests []string, first map[*body]int, r *mathr
 		// What falsifies every case of a test comes before what falsifies some.
 		slices.SortStableFunc(which, func(i, j int) int {
 			x, y := b.twins[i], b.twins[j]
-			return cmp.Or(cmp.Compare(len(y.kills), len(x.kills)), cmp.Compare(x.rank(), y.rank()))
+			return cmp.Or(cmp.Compare(len(y.kills), len(x.kills)), cmp.Compare(x.rank(), y.rank()), cmp.Compare(y.decided(), x.decided()))
 		})
 		if n := len(which); n > 2 && len(b.twins[which[n-1]].kills) == len(b.twins[which[1]].kills) && r.IntN(2) == 0 {
 			which[1], which[n-1] = which[n-1], which[1]
+		}
+		// Where the tree without a patch fails, another thing is always asked for; and of an
+		// exception that it is another one and says other words: code may know either.
+		decides := func(n int) bool { return b.twins[n].decides }
+		which = second(which, decides)
+		if any := slices.ContainsFunc(which, decides); len(which) > 1 && b.twins[which[0]].exception() {
+			which = second(which, func(n int) bool {
+				return b.twins[n].What == reworded && (!any || decides(n) || decides(which[0]))
+			})
 		}
 		n, again := first[b]
 		if again {
@@ -432,6 +533,15 @@ func (p *pool) plans(t *task.Task, tests []string, first map[*body]int, r *mathr
 		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
 	}
 	return boxes
+}
+
+// second puts the first of which something holds in the second place, where it is not before that.
+func second(which []int, holds func(int) bool) []int {
+	if i := slices.IndexFunc(which, holds); i > 1 {
+		n := which[i]
+		return slices.Insert(slices.Delete(which, i, i+1), 1, n)
+	}
+	return which
 }
 
 func secretRand() *mathrand.Rand {

@@ -2,7 +2,7 @@
 
 Started by the judge in a box without network. Standard input holds one JSON object: {"root", "path", "files", "units",
 "timeout", "ready", "processes", "plugins"}; a unit is {"id": "tests/test_x.py::Class::test", "mark": n}. Lines on standard
-output: the word of "ready", then {"unit", "test", "case", "outcome", "asserted", "why"} for each test as pytest names it, where case is
+output: the word of "ready", then {"unit", "test", "case", "outcome", "asserted", "line", "why"} for each test as pytest names it, where case is
 which one of how many cases of its unit, {"begin": mark} whenever the body of a unit begins, and {"end": [units], "status"} for each process.
 
 What is written here is the word of a process that the code under test shares. Twins are what makes it count (README.md): nothing
@@ -60,17 +60,19 @@ class Report:
             kind = call.excinfo.type
             failed = issubclass(kind, (AssertionError, _pytest.outcomes.Failed)) or any(v is call.excinfo.value for v in self.let_by)
             asserted = call.when == "call" and failed
-            self.parts.setdefault(item.nodeid, []).append((call.when, kind.__name__, asserted, str(call.excinfo.value)[:600]))
+            lines = [e.lineno + 1 for e in call.excinfo.traceback if str(e.path) == str(item.path)]
+            self.parts.setdefault(item.nodeid, []).append((call.when, kind.__name__, asserted, str(call.excinfo.value)[:600], lines[-1] if lines else 0))
 
     def pytest_runtest_logreport(self, report):
         seen = self.parts.setdefault(report.nodeid, [])
         if report.outcome != "passed" or hasattr(report, "wasxfail"):
-            seen.append((report.when, report.outcome, False, ""))
+            seen.append((report.when, report.outcome, False, "", 0))
         if report.when != "teardown":
             return
         row = {"unit": self.unit(report.nodeid), "test": report.nodeid, "case": self.cases.get(report.nodeid), "outcome": "failed" if seen else "passed"}
         if seen:
             row["why"] = ("%s: %s" % (seen[0][1], seen[0][3])).strip(": ")
+            row["line"] = seen[0][4]
             row["asserted"] = any(s[2] for s in seen) and all(s[0] == "call" for s in seen)
         self.say(row)
 

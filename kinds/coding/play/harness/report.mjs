@@ -15,6 +15,8 @@ export default async function* report(source) {
       if (error) {
         row.asserted = error.code === 'ERR_ASSERTION' || error.name === 'AssertionError';
         row.why = String(error.message ?? error).slice(0, 600);
+        const at = String(error.stack ?? '').split('\n').find((l) => data.file && l.includes(data.file + ':'));
+        row.line = Number(at?.split(data.file + ':')[1].split(':')[0] ?? 0);
       }
       yield JSON.stringify(row) + '\n';
     }

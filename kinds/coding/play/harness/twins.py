@@ -2,7 +2,8 @@
 
 Runs after the definitions of grade.py, in a box of its own that holds no patch, and runs nothing of the task. Standard
 input is grade.py's, with how many twins are wanted of each test and a number to draw by. One line is written: a list
-with an entry for each test, of {"body", "file", "twins": [{"what", "edits": [{"start", "end", "text"}]}]}. Places are
+with an entry for each test, of {"body", "file", "twins": [{"what", "lines", "edits": [{"start", "end", "text"}]}]}; lines
+are the first and the last of the statement that expects it. Places are
 bytes of the file; an edit keeps the number of lines, so that every line of a twin stands where it stood.
 
 Tests of pytest are functions as well as methods; of a table of cases each case is falsified at once, as each is a test of
@@ -55,6 +56,15 @@ class Source:
         return node.end_lineno - node.lineno
 
 
+def statements(function):
+    """Map what stands in a statement to its first and last line; blocks of with are statements, others are not."""
+    out = {}
+    for s in ast.walk(function):
+        if isinstance(s, ast.stmt) and not isinstance(s, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            out.update((n, [s.lineno, s.end_lineno]) for n in ast.walk(s))
+    return out
+
+
 class Drawer:
     """Finds what can be falsified in one test's body."""
 
@@ -63,6 +73,7 @@ class Drawer:
         self.me = (function.args.posonlyargs + function.args.args or [None])[0]
         self.me = self.me.arg if self.me else None
         self.changed, self.negated, self.other, self.given = [], [], [], []
+        self.lines, self.at = statements(function), [0, 0]
         self.assigned = {}  # name to the only display of constants that it is bound to
         loads = {}
         for n in ast.walk(function):
@@ -72,10 +83,12 @@ class Drawer:
             if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and loads[n.targets[0].id] == 2:
                 self.assigned[n.targets[0].id] = n.value
         for n in ast.walk(function):
+            self.at = self.lines.get(n, [0, 0])
             if isinstance(n, ast.Call):
                 self.call(n)
             elif isinstance(n, ast.Assert):
                 self.statement(n)
+        self.at = [0, 0]
 
     def edit(self, start, end, text, node=None):
         text = text.encode() + b"\n" * (self.source.lines(node) if node is not None else 0)
@@ -83,7 +96,7 @@ class Drawer:
 
     def add(self, where, what, *edits):
         if sum(len(e["text"]) for e in edits) <= MAX_EDIT:
-            where.append({"what": what, "edits": sorted(edits, key=lambda e: e["start"])})
+            where.append({"what": what, "lines": self.at, "edits": sorted(edits, key=lambda e: e["start"])})
 
     def call(self, n):
         f = n.func
@@ -342,6 +355,16 @@ def functions(tree):
     return out
 
 
+def hand_over(out):
+    """Write what was found; where it is very much, four of each test."""
+    if sum(len(e["text"]) + 64 for f in out for t in f["twins"] for e in t["edits"]) > 4 << 20:
+        for f in out:
+            del f["twins"][4:]
+    data = (json.dumps(out) + "\n").encode()
+    while data:
+        data = data[os.write(1, data):]
+
+
 def draw_twins(spec):
     wanted, seed = spec["twins"], spec["draw"]
     modules, _, _, _, jobs = prepare(spec)
@@ -369,7 +392,7 @@ def draw_twins(spec):
                 found["file"] = rel
                 found["twins"] = Drawer(source, defs[body[0]][body[1]], helpers, random.Random("%s %s" % (seed, name))).twins(wanted)
         out.append(found)
-    os.write(1, (json.dumps(out) + "\n").encode())
+    hand_over(out)
     return 0
 
 
@@ -378,15 +401,19 @@ class PytestDrawer(Drawer):
 
     def __init__(self, source, function, own, draw):
         super().__init__(source, function, own, draw)
-        self.compared, self.tables = set(), []
+        self.compared, self.tables, whole = set(), [], [function.lineno, function.end_lineno]
         for n in ast.walk(function):
             if isinstance(n, ast.Assert) and isinstance(n.test, ast.Compare):
                 self.compared |= {x.id for x in [n.test.left] + n.test.comparators if isinstance(x, ast.Name)}
             elif isinstance(n, ast.Call):
+                self.at = self.lines.get(n, [0, 0])
                 self.raises(n)
+        self.at = [0, 0]
         for d in function.decorator_list:
             if isinstance(d, ast.Call) and isinstance(d.func, ast.Attribute) and d.func.attr == "parametrize" and len(d.args) >= 2:
+                self.at = whole
                 self.table(d)
+        self.at = [0, 0]
 
     def raises(self, n):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else n.func.id if isinstance(n.func, ast.Name) else ""
@@ -486,7 +513,7 @@ def draw_pytest(spec):
             drawer = PytestDrawer(source, defs[name], own, random.Random("%s %s" % (spec["draw"], unit)))
             found.update(file=rel, twins=drawer.twins(spec["twins"]), mark=drawer.mark(defs[name], number))
         out.append(found)
-    os.write(1, (json.dumps(out) + "\n").encode())
+    hand_over(out)
     return 0
 
 
