@@ -40,7 +40,7 @@ func archiveOf(t *testing.T, gone string, files ...[2]string) []byte {
 // with the begin of texts; what it wrote stays text.
 func TestRunPage(t *testing.T) {
 	evil := "<script>\x1b[31m\u202e"
-	n := workOf(turn{name: "first"}, listed(`{"/app/old":[420,1,1],"/app/gone":[420,1,1]}`), archiveOf(t, `["/app/gone"]`,
+	n := workOf(turn{name: "first", instruction: "Write <b>one</b> file.\x1b[2J"}, listed(`{"/app/old":[420,1,1],"/app/gone":[420,1,1]}`), archiveOf(t, `["/app/gone"]`,
 		[2]string{"app/old", "new words"}, [2]string{"app/" + evil, strings.Repeat("é", maxLeftHead)}, [2]string{"app/bin", "a\x00b"}, [2]string{"app/ln", "->/etc/passwd"}))
 	want := []leftFile{
 		{Path: "/app/gone", How: "deleted"},
@@ -70,7 +70,7 @@ func TestRunPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"After step first", "deleted", "new words", "8.0 KB", "/etc/passwd"} {
+	for _, want := range []string{"What was asked", "Write &lt;b&gt;one&lt;/b&gt; file.", "After step first", "deleted", "new words", "8.0 KB", "/etc/passwd"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
 		}
@@ -133,7 +133,7 @@ func TestNoteOfARealRun(t *testing.T) {
 		for _, f := range note.Files {
 			found = found || strings.HasSuffix(f.Path, "/made-by-agent") && f.How == "added" && f.Head == "hello from the box"
 		}
-		if !found || marks == 0 {
+		if !found || marks == 0 || note.Asked == "" {
 			t.Errorf("note %+v, %d marks", note, marks)
 		}
 	}

@@ -20,6 +20,7 @@ const noteWork = "work"
 type workNote struct {
 	Text  string     `json:"text"` // noteWork
 	Step  string     `json:"step,omitempty"`
+	Asked string     `json:"asked,omitempty"` // the begin of what the task asked for, the author's words
 	Files []leftFile `json:"files,omitempty"`
 	More  int        `json:"more,omitempty"` // files that are left out
 	// Broken: the archive could not be read to its end.
@@ -45,7 +46,7 @@ const (
 
 // workOf says what an archive of snapshot.py holds beside the list from before.
 func workOf(u turn, before listed, archive []byte) workNote {
-	n := workNote{Text: noteWork, Step: plain.Short(u.name, 100)}
+	n := workNote{Text: noteWork, Step: plain.Short(u.name, 100), Asked: strings.ToValidUTF8(u.instruction[:min(len(u.instruction), maxLeftHead)], "")}
 	var was map[string]json.RawMessage
 	if err := json.Unmarshal(before, &was); err != nil {
 		n.Broken = true
