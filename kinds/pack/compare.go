@@ -77,12 +77,12 @@ func RunCompare(ctx context.Context, o kit.Options, c commands.CompareOptions) (
 		case 1:
 			out.B = *side
 			for _, m := range measures {
-				out.Differences = append(out.Differences, difference(m.name, m.of, first, got))
+				out.Differences = append(out.Differences, difference(m.name, m.of, first, got, c))
 			}
 			out.Saving, out.CI = saving(out.Differences[0])
 		default:
 			f := commands.Further{Side: *side}
-			f.Saving, f.CI = saving(difference(measures[0].name, measures[0].of, first, got))
+			f.Saving, f.CI = saving(difference(measures[0].name, measures[0].of, first, got, c))
 			out.More = append(out.More, f)
 		}
 	}
@@ -139,14 +139,23 @@ func (b *bench) side(ctx context.Context, path string, c commands.CompareOptions
 	return side, got, nil
 }
 
-// difference compares one measure of two packs that played the same episodes in the same order.
-func difference(name string, of func(measure) float64, a, b []measure) commands.Difference {
+// difference compares one measure of two packs that played the same episodes in the
+// same order, all rounds of a scenario after each other. What is told of noise is by scenarios: rounds of one
+// are alike, and a tape's are the same, so more of them would make an interval as narrow as one likes.
+func difference(name string, of func(measure) float64, a, b []measure, c commands.CompareOptions) commands.Difference {
 	d := commands.Difference{Measure: name}
 	var diffs []float64
 	for i := range a {
 		x, y := of(a[i]), of(b[i])
 		d.A, d.B = d.A+x/float64(len(a)), d.B+y/float64(len(a))
 		diffs = append(diffs, y-x)
+	}
+	var means []float64
+	for rounds := range slices.Chunk(diffs, max(1, c.Rounds)) {
+		means = append(means, score.Mean(rounds).Mean)
+	}
+	if len(means) > 1 || c.Cassette != "" {
+		diffs = means // of one scenario that a model plays, rounds are all there is
 	}
 	band := score.Mean(diffs)
 	d.Diff, d.Low, d.High = band.Mean, band.Low, band.High

@@ -3,12 +3,15 @@ package pack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/commands"
@@ -46,8 +49,9 @@ func RunOptimise(ctx context.Context, o kit.Options, c commands.OptimiseOptions)
 // search is one run of the optimiser.
 type search struct {
 	*bench
-	c   commands.OptimiseOptions
-	out *commands.Optimised
+	c       commands.OptimiseOptions
+	out     *commands.Optimised
+	counted []*clawbench.Scenario // those on which the pack qualifies; what another costs pays for no work
 }
 
 // played is what came of a scenario, over all rounds.
@@ -58,20 +62,24 @@ type played struct {
 	detail    string
 }
 
-// budgetSpent says that the next play might cost more than is left.
-const budgetSpent = "the budget is spent"
-
-// episodes plays one scenario. used learns what the pack used; nil: nobody asks.
+// episodes plays one scenario. used learns what the pack used; nil: nobody asks. It ends
+// by errSpent before a play that nothing is left for.
 func (s *search) episodes(ctx context.Context, sc *clawbench.Scenario, p *packfile.Pack, used *tune.Used) (played, error) {
 	got := played{score: 1, qualified: true}
 	for range s.c.Rounds {
+		if s.most = agon.Micros(s.c.Budget*1e6) - s.spent; s.most <= 0 {
+			return got, errSpent
+		}
 		e, err := s.play(ctx, sc, p, "", s.c.Timeout)
+		s.out.SpentUSD = float64(s.spent) / 1e6
 		if err != nil {
 			return got, err
 		}
-		if e.Cost != nil {
+		switch {
+		case e.Cost != nil:
 			got.usd += e.Cost.USD / float64(s.c.Rounds)
-			s.out.SpentUSD += e.Cost.USD
+		case e.Qualified:
+			return got, &agon.Error{Code: "not_measured", Status: 502, Field: "pack", Message: sc.Name + " was played and no call of a model was booked, so its cost is not known"}
 		}
 		if got.score = min(got.score, e.Score); !e.Qualified && got.qualified {
 			got.qualified, got.detail = false, e.Detail
@@ -105,36 +113,46 @@ func learn(used *tune.Used, e *commands.Episode) {
 
 // run plays the pack as it is, then one change after the other on the best so far.
 func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised, error) {
+	first := p
 	used := tune.Used{}
 	base := map[string]played{}
 	sum := 0.0
 	for i, sc := range s.set.Scenarios {
 		s.o.Show(progress.State{Label: "playing it as it is", Total: len(s.set.Scenarios), Done: i})
 		got, err := s.episodes(ctx, sc, p, &used)
+		if errors.Is(err, errSpent) {
+			return nil, &agon.Error{
+				Code: "budget_spent", Status: 422, Field: "budget", Limit: fmt.Sprintf("$%g", s.c.Budget),
+				Message: fmt.Sprintf("the budget does not pay for playing the pack once as it is: $%.6f were spent on %d of %d scenarios", s.out.SpentUSD, i, len(s.set.Scenarios)),
+				Mend:    "give more by --budget, or fewer --scenarios",
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		base[sc.Name] = got
-		sum += got.usd
-		if got.qualified {
+		if base[sc.Name] = got; got.qualified {
 			s.out.Qualified++
+			s.counted = append(s.counted, sc)
+			sum += got.usd
 		}
 	}
-	n := float64(len(s.set.Scenarios))
-	s.out.Before = sum / n
 	if s.out.Qualified == 0 {
 		return nil, &agon.Error{Code: "nothing_to_keep", Status: 422, Field: "pack", Message: "the pack qualifies on no scenario, so there is nothing that a change could keep", Mend: "see why with agon pack batch --pack " + s.c.Pack}
+	}
+	n, rounds := float64(len(s.counted)), float64(s.c.Rounds)
+	s.out.Before = sum / n
+	confirm := 2 * sum * rounds // what it may cost to play both packs afresh
+	if !s.live() {
+		confirm = 0
 	}
 	tried := map[string]bool{} // changes by what they say: each is tried once, on the best pack so far
 	for again := true; again && s.out.Stopped == ""; {
 		again = false
-		list := slices.DeleteFunc(tune.Changes(p, used, clawbench.Tools, s.c.Models), func(c tune.Change) bool {
-			return tried[c.Move+c.What] || len(s.c.Moves) > 0 && !slices.Contains(s.c.Moves, c.Move)
-		})
+		list := s.changes(p, used, tried)
 		for i, change := range list {
 			s.o.Show(progress.State{Label: "trying changes", Total: len(s.out.Steps) + len(list) - i, Done: len(s.out.Steps)})
-			if s.out.SpentUSD+sum*float64(s.c.Rounds) > s.c.Budget {
-				s.out.Stopped, s.out.Left = budgetSpent, len(list)-i
+			if s.out.SpentUSD+sum*rounds+confirm > s.c.Budget {
+				s.out.Stopped, s.out.Left = errSpent.Error(), len(list)-i
 				break
 			}
 			tried[change.Move+change.What] = true
@@ -143,7 +161,7 @@ func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised
 			switch {
 			case ctx.Err() != nil:
 				s.out.Stopped, s.out.Left = "interrupted", len(list)-i
-			case err != nil && s.c.Cassette == "":
+			case err != nil && (s.c.Cassette == "" || errors.Is(err, errSpent)):
 				s.out.Stopped, s.out.Left = err.Error(), len(list)-i
 			case err != nil:
 				step.Outcome = commands.Untested
@@ -159,7 +177,12 @@ func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised
 			}
 		}
 	}
-	s.out.After, s.out.To = sum/n, p.Hash
+	s.out.After = sum / n
+	p, err := s.confirmed(ctx, first, p)
+	if err != nil {
+		return nil, err
+	}
+	s.out.To = p.Hash
 	if s.out.Before > 0 {
 		s.out.Saving = 1 - s.out.After/s.out.Before
 	}
@@ -173,12 +196,73 @@ func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised
 	return s.out, nil
 }
 
-// try plays a change, the hardest scenario first, until something is worse.
+// live says that a model answers, which samples: of many changes the luckiest is kept,
+// and its saving is too good.
+func (s *search) live() bool { return s.c.Cassette == "" && !s.out.Scripted }
+
+// changes are what is still to be tried. A rule that forbids something is not dropped
+// unless that is wanted: no scenario in hand may be the one that it is for.
+func (s *search) changes(p *packfile.Pack, used tune.Used, tried map[string]bool) []tune.Change {
+	s.out.Guards = []string{}
+	return slices.DeleteFunc(tune.Changes(p, used, clawbench.Tools, s.c.Models), func(c tune.Change) bool {
+		if tried[c.Move+c.What] || len(s.c.Moves) > 0 && !slices.Contains(s.c.Moves, c.Move) {
+			return true
+		}
+		if c.Move == tune.MoveDrop && !s.c.Guards && tune.Guard(c.Rule) {
+			s.out.Guards = append(s.out.Guards, tune.Short(c.Rule))
+			return true
+		}
+		return false
+	})
+}
+
+// confirmed plays the first and the best pack afresh where a model answers, and says what
+// these plays save: the plays by which changes were chosen say too much. It returns the
+// pack that is proposed; the first where the best one broke something.
+func (s *search) confirmed(ctx context.Context, first, best *packfile.Pack) (*packfile.Pack, error) {
+	if !s.live() || best.Hash == first.Hash || ctx.Err() != nil {
+		return best, nil
+	}
+	c := &commands.Confirmation{Broke: []string{}}
+	var before, saved []float64
+	for i, sc := range s.counted {
+		s.o.Show(progress.State{Label: "playing both afresh", Total: len(s.counted), Done: i})
+		var sides [2]played
+		for j, p := range []*packfile.Pack{first, best} {
+			var err error
+			if sides[j], err = s.episodes(ctx, sc, p, nil); err != nil {
+				s.out.Unconfirmed = err.Error()
+				return best, nil //nolint:nilerror // what was found is told, and that it was not confirmed
+			}
+		}
+		before, saved = append(before, sides[0].usd), append(saved, sides[0].usd-sides[1].usd)
+		if sides[0].qualified && !sides[1].qualified {
+			c.Broke = append(c.Broke, strings.TrimSuffix(sc.Name+": no longer qualifies: "+sides[1].detail, ": "))
+		}
+	}
+	band := score.Mean(saved)
+	s.out.Before = score.Mean(before).Mean
+	s.out.After = s.out.Before - band.Mean
+	if s.out.Before > 0 && !math.IsInf(band.Low, 0) {
+		c.CI = &[2]float64{band.Low / s.out.Before, band.High / s.out.Before}
+		c.Undecided = !(band.Low > 0)
+	} else {
+		c.Undecided = true // one scenario says nothing about noise
+	}
+	s.out.Confirmed = c
+	if len(c.Broke) > 0 {
+		s.out.After = s.out.Before
+		return first, nil
+	}
+	return best, nil
+}
+
+// try plays a change on the scenarios that qualified, the hardest first, until something is worse.
 func (s *search) try(ctx context.Context, change tune.Change, base map[string]played, used *tune.Used) (commands.Step, map[string]played, error) {
 	step := commands.Step{Move: change.Move, What: change.What, Rule: change.Rule, Hash: change.Pack.Hash, Outcome: commands.Kept, Broke: []string{}}
 	got := map[string]played{}
 	before, after, n := 0.0, 0.0, 0.0
-	for _, sc := range s.set.Scenarios {
+	for _, sc := range s.counted {
 		x, err := s.episodes(ctx, sc, change.Pack, used)
 		if err != nil {
 			return step, nil, err
@@ -188,7 +272,7 @@ func (s *search) try(ctx context.Context, change tune.Change, base map[string]pl
 		before, after, n = before+was.usd, after+x.usd, n+1
 		step.PerUSD, step.SavedUSD = after/n, (before-after)/n
 		switch {
-		case was.qualified && !x.qualified:
+		case !x.qualified:
 			step.Broke = append(step.Broke, strings.TrimSuffix(sc.Name+": no longer qualifies: "+x.detail, ": "))
 		case x.score < was.score:
 			step.Broke = append(step.Broke, fmt.Sprintf("%s: scores %.2f, was %.2f", sc.Name, x.score, was.score))

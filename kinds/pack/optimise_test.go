@@ -2,12 +2,14 @@ package pack_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/kinds"
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 	pack "github.com/agon-arena/agon/kinds/pack"
@@ -78,7 +80,7 @@ func TestOptimise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := packfile.Build(packfile.BuildOptions{Policy: "# Desk\n\n1. Trust the newest source.\n2. Be thorough.\n", Allow: []string{"exec", "slack", "memory_get", "web_search"}})
+	p := packfile.Build(packfile.BuildOptions{Policy: "# Desk\n\n1. Trust the newest source.\n2. Be thorough.\n3. Never send a mail.\n", Allow: []string{"exec", "slack", "memory_get", "web_search"}})
 	path := filepath.Join(dir, "pack.json")
 	if err := os.WriteFile(path, p.Canonical, 0o600); err != nil {
 		t.Fatal(err)
@@ -89,13 +91,19 @@ func TestOptimise(t *testing.T) {
 			k.Script = func() []byte { return script }
 		}
 	}
-	play := func(budget float64, out string) *commands.Optimised {
-		t.Helper()
-		got, err := pack.RunOptimise(t.Context(), kittest.Options(dir, kits), commands.OptimiseOptions{
+	try := func(budget float64, out string) (*commands.Optimised, error) {
+		return pack.RunOptimise(t.Context(), kittest.Options(dir, kits), commands.OptimiseOptions{
 			EpisodeOptions: commands.EpisodeOptions{Scenarios: standup(t), Pack: path}, Budget: budget, Rounds: 1, PerDay: 100, Moves: []string{"tool", "drop"}, Out: out,
 		})
+	}
+	play := func(budget float64, out string) *commands.Optimised {
+		t.Helper()
+		got, err := try(budget, out)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got.SpentUSD > budget {
+			t.Errorf("$%g were spent of $%g", got.SpentUSD, budget)
 		}
 		return got
 	}
@@ -122,11 +130,19 @@ func TestOptimise(t *testing.T) {
 	if err != nil || better.Hash != got.To {
 		t.Fatalf("written %v, %v; want %s", better, err, got.To)
 	}
-	if text, _ := better.Policy(); text != "# Desk\n\n1. Trust the newest source.\n" {
+	if text, _ := better.Policy(); text != "# Desk\n\n1. Trust the newest source.\n3. Never send a mail.\n" {
 		t.Errorf("policy %q", text)
 	}
-	// The plays of one pack are all that is paid.
-	if poor := play(got.Before*1.5, ""); len(poor.Steps) != 0 || poor.Left == 0 || poor.Stopped == "" || poor.To != poor.From {
+	if got.Confirmed != nil || len(got.Guards) != 1 || got.Guards[0] != "Never send a mail." {
+		t.Errorf("confirmed %+v, guards %q", got.Confirmed, got.Guards)
+	}
+	// The budget holds whatever a play would like to cost, and says where it ends.
+	// A call wants its longest answer paid before it is made, though it costs a tenth of that.
+	if poor := play(0.018, ""); poor.Left == 0 || poor.Stopped != "the budget is spent" {
 		t.Errorf("with a small budget: %+v", poor)
+	}
+	var own *agon.Error
+	if none, err := try(0.004, ""); !errors.As(err, &own) || own.Code != "budget_spent" {
+		t.Errorf("with a budget for no play: %+v, %v", none, err)
 	}
 }

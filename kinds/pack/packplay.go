@@ -79,7 +79,14 @@ type bench struct {
 	blobs  blob.Store
 	work   string
 	n      int
+
+	judge *kindpack.ModelJudge // nil: no model judges
+	most  agon.Micros          // that the next play may cost, judges and all; 0: what an arena allows
+	spent agon.Micros          // by all plays, judges and all
 }
+
+// errSpent says that a play wanted more than it might cost.
+var errSpent = errors.New("the budget is spent")
 
 func newBench(ctx context.Context, o kit.Options, dir string, user map[string]string, seed int64) (_ *bench, err error) {
 	b := &bench{o: o}
@@ -103,6 +110,7 @@ func newBench(ctx context.Context, o kit.Options, dir string, user map[string]st
 	}
 	p := o.Parts(root)
 	c := packConfig(p)
+	b.judge, _ = c.Judge.(*kindpack.ModelJudge)
 	c.Context = func(agon.RunSpec) packfile.Context {
 		e := packfile.NewContext(uint64(seed))
 		for from, to := range map[string]*string{"USER_NAME": &e.Name, "USER_ROLE": &e.Role, "COMPANY": &e.Company} {
@@ -187,14 +195,41 @@ func (b *bench) play(ctx context.Context, sc *clawbench.Scenario, p *packfile.Pa
 	if timeout > 0 {
 		a.Policy.Agent.WallMS = timeout.Milliseconds()
 	}
+	bound := b.bound(&a.Policy)
 	b.n++
 	att := b.player.Play(ctx, validator.Job{
 		Run: agon.RunSpec{Run: fmt.Sprintf("bench-%d", b.n), Arena: a.ID, Tasks: a.Tasks, Policy: a.Policy}, Attempt: 1, Arena: a, Submission: sub,
 	})
+	for _, r := range att.Receipts {
+		b.spent += r.Cost
+	}
+	if bound && (att.Fault.Ours() || att.Outcome == kindpack.OutcomeModel) && ctx.Err() == nil {
+		return nil, errSpent // a play with less money than an arena gives fails for want of it
+	}
 	if att.Fault.Ours() {
 		return nil, &agon.Error{Code: "failed_here", Status: 503, Fault: att.Fault, Message: "the episode failed on our side (" + string(att.Fault) + "): " + att.Reason, Mend: "try it again; agon doctor may say more"}
 	}
 	return b.report(sc, p, att)
+}
+
+// bound keeps a play within what is left, and reports whether that is less than an arena gives.
+func (b *bench) bound(p *agon.Policy) bool {
+	if b.most <= 0 {
+		return false
+	}
+	left := b.most
+	if b.judge != nil {
+		full := (&kindpack.ModelJudge{}).Policy().Budget
+		b.judge.Budget = agon.Budget{Micros: min(full.Micros, left/2), Calls: full.Calls}
+		left -= b.judge.Budget.Micros
+		if b.judge.Budget.Micros < full.Micros {
+			p.Budget.Micros = min(p.Budget.Micros, left)
+			return true
+		}
+	}
+	less := left < p.Budget.Micros
+	p.Budget.Micros = min(p.Budget.Micros, left)
+	return less
 }
 
 func (b *bench) report(sc *clawbench.Scenario, p *packfile.Pack, att *validator.Attempt) (*commands.Episode, error) {

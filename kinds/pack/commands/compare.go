@@ -95,7 +95,7 @@ func (a commands) packCompareCmd() *cobra.Command {
 		Short: "Play packs on the same scenarios and compare what they cost",
 		Long: `Play two packs on every scenario, --rounds times each, and compare: cost per episode,
 projected to a month of --per-day episodes, each model's share of the calls, and which
-differences are beyond noise (paired by scenario and round, 95 per cent).
+differences are beyond noise (paired by scenario, each the mean of its rounds, 95 per cent).
 saving is the share of A's cost that B saves, ci its 95 per cent interval. With --cassette the
 model calls are those of a tape (recorded with AGON_LLM_CASSETTE and AGON_LLM_BASE_URL), so
 that the costs come out the same to the micro-dollar everywhere; its models are those of AGON_LLM_MODEL,

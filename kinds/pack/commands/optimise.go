@@ -23,6 +23,7 @@ type OptimiseOptions struct {
 	Moves  []string // of tune.Moves; none: all
 	Models []string // that a step may run on
 	Out    string
+	Guards bool // rules that forbid something may go, too
 }
 
 // Outcomes of a change.
@@ -47,6 +48,15 @@ type Step struct {
 	Broke    []string `json:"broke"` // scenarios, each with what is worse
 }
 
+// Confirmation is what plays say that chose nothing: both packs were played afresh.
+type Confirmation struct {
+	// CI is the 95 per cent interval of the saving, by scenarios; null where one says nothing about noise.
+	CI *[2]float64 `json:"ci"`
+	// Undecided says that the two cannot be told apart by their costs.
+	Undecided bool     `json:"undecided"`
+	Broke     []string `json:"broke"` // then nothing is proposed
+}
+
 // Optimised is `agon pack optimise`.
 type Optimised struct {
 	Pack      string  `json:"pack"`
@@ -67,6 +77,13 @@ type Optimised struct {
 	Steps    []Step `json:"steps"`
 	// Left counts changes that were proposed and not tried.
 	Left int `json:"left"`
+	// Guards are rules that forbid something, which were not tried without.
+	Guards []string `json:"guards"`
+	// Confirmed says what fresh plays of both packs save; Before, After and Saving are
+	// theirs then. Null where a tape or a script answered, which cannot be lucky, where
+	// nothing was found, and where Unconfirmed says why.
+	Confirmed   *Confirmation `json:"confirmed"`
+	Unconfirmed string        `json:"unconfirmed,omitempty"`
 }
 
 func (a commands) packOptimiseCmd() *cobra.Command {
@@ -80,12 +97,15 @@ func (a commands) packOptimiseCmd() *cobra.Command {
 less and break nothing: offer only the tools that were called, remove skills that were never
 asked, bound the turns, run a step on another model (--models), drop a rule, merge it into the
 one before, move it. A change is played hardest scenario first and ends at the first one that
-no longer qualifies or scores less. All plays together cost at most --budget dollars.
+no longer qualifies or scores less. Scenarios on which the pack does not qualify are left out. All
+plays and their judges together cost at most --budget dollars. Rules that forbid something are kept,
+unless --guards: the scenario that one is for may be none of these. Where a model answers, both packs are
+played afresh at the end, since the plays that choose a change are lucky ones: what these save is told.
 With --cassette the model calls are those of a tape; a change that asks what is not on it is
 untested. Record one with AGON_LLM_CASSETTE and AGON_LLM_BASE_URL.
 JSON: {pack, from_hash, to_hash, out, qualified, scenarios, usd_per_episode_before,
 usd_per_episode_after, saving, saved_usd_per_month, episodes_per_day, spent_usd, stopped, scripted,
-steps[{move, what, rule, pack_hash, outcome, usd_per_episode, saved_usd_per_episode, broke[]}], left}.
+steps[{move, what, rule, pack_hash, outcome, usd_per_episode, saved_usd_per_episode, broke[]}], left, guards[], confirmed{ci, undecided, broke[]}, unconfirmed}.
 Exit code 3 if nothing was saved.`,
 		Example: "  agon pack optimise pack.json --budget 2 --out better.json\n  agon pack optimise pack.json --moves drop,merge --cassette tape.jsonl -o json",
 		Args:    cli.Args(1, 1, "a pack"),
@@ -128,6 +148,7 @@ Exit code 3 if nothing was saved.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Out, "out", "", "write the best pack to this `file`")
 	f.Float64Var(&o.Budget, "budget", 1, "spend at most so many `dollars` on plays")
+	f.BoolVar(&o.Guards, "guards", false, "try to drop rules that forbid something, too")
 	f.IntVar(&o.Rounds, "rounds", 1, "play each scenario this `often`")
 	f.StringVar(&o.Cassette, "cassette", "", "play the model calls of this `tape` instead of asking a model")
 	f.StringVar(&moves, "moves", "", "try only these `kinds` of change: "+strings.Join(tune.Moves, ", "))
@@ -151,6 +172,19 @@ func (r *Optimised) human(h *output.Human) {
 	}
 	h.Table([]output.Column{{Title: "outcome"}, {Title: "change", Min: 20}, {Title: "saved an episode", Right: true}, {Title: "broke"}}, rows)
 	h.Line("$%.6f an episode became $%.6f: %.1f %% less, $%.2f a month at %.0f episodes a day", r.Before, r.After, 100*r.Saving, r.MonthUSD, r.PerDay)
+	switch c := r.Confirmed; {
+	case r.Unconfirmed != "":
+		h.Line("not confirmed by fresh plays: %s; a figure of the plays that chose is too good", r.Unconfirmed)
+	case c != nil && len(c.Broke) > 0:
+		h.Line("played afresh it broke: %s. Nothing is proposed.", strings.Join(c.Broke, "; "))
+	case c != nil && c.CI != nil:
+		h.Line("by fresh plays of both, 95 %% interval %.1f to %.1f %%%s", 100*c.CI[0], 100*c.CI[1], map[bool]string{true: ": the two cannot be told apart"}[c.Undecided])
+	case c != nil:
+		h.Line("by fresh plays of both, on one scenario: the two cannot be told apart")
+	}
+	if len(r.Guards) > 0 {
+		h.Line("rules that forbid something were kept (--guards tries without): %s", strings.Join(r.Guards, "; "))
+	}
 	h.Line("%d of %d scenarios qualify, as before; the plays cost $%.6f", r.Qualified, r.Scenarios, r.SpentUSD)
 	if r.Stopped != "" {
 		h.Line("ended early: %s; %d changes were not tried", r.Stopped, r.Left)

@@ -141,6 +141,12 @@ func Changes(p *packfile.Pack, used Used, tools, models []string) []Change {
 	return out
 }
 
+// guards are wordings of rules that forbid something, or want somebody asked first.
+var guards = lazyregexp.New(`(?i)\b(never|do not|don't|must not|may not|not allowed|forbid|without (being asked|asking|approval|permission)|approv|permission|confidential|private|secret|irreversibl|cannot be undone|only (if|when|after)|ask (first|before)|unless|safe)`)
+
+// Guard reports whether a rule forbids something, by its wording.
+func Guard(rule string) bool { return guards().MatchString(rule) }
+
 // Short is the beginning of a rule, for people.
 func Short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
