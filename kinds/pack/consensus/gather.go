@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 
@@ -209,13 +210,11 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	if err != nil {
 		return nil, err
 	}
-	minStake := n.cfg.MinStake
-	if minStake == 0 {
-		minStake = MinStake
-	}
+	minStake := n.minStake()
 	g := &gathered{rejected: []Rejected{}}
 	active := 0.0
 	opens := n.shows(window, m.Block)
+	weak := 0 // that have too little stake to be heard
 	var heard []spoken
 	for _, hotkey := range slices.Sorted(maps.Keys(all)) {
 		neuron, _ := m.Neuron(hotkey)
@@ -224,14 +223,20 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 		if d.last >= 0 && d.last > window-activeWindows && stake >= minStake {
 			active += stake
 		}
-		if d.first != nil {
+		switch {
+		case d.first != nil && !(stake >= minStake): // nothing of it is read: it costs time and memory, and counts for nothing
+			g.rejected = append(g.rejected, Rejected{hotkey, fmt.Sprintf("its stake is %.0f, want %.0f", stake, minStake)})
+			weak++
+		case d.first != nil:
 			heard = append(heard, spoken{d, hotkey, stake})
-		} else if why := n.silentFor(d, window, m.Block, end); why != "" {
-			g.rejected = append(g.rejected, Rejected{hotkey, why})
+		default:
+			if why := n.silentFor(d, window, m.Block, end); why != "" {
+				g.rejected = append(g.rejected, Rejected{hotkey, why})
+			}
 		}
 	}
 	var list []Submission
-	read, errs := n.readAll(ctx, m.Block, heard, readers)
+	read, errs := n.readAll(ctx, m.Block, heard, readers, math.MaxInt64)
 	for i, d := range heard {
 		reject := func(format string, args ...any) {
 			g.rejected = append(g.rejected, Rejected{d.hotkey, fmt.Sprintf(format, args...)})
@@ -241,7 +246,7 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 		}
 		if err := errs[i]; err != nil {
 			reject("%v", err)
-			if passing(err) && d.stake >= minStake {
+			if passing(err) {
 				g.unread++
 			}
 			continue
@@ -261,7 +266,7 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	var dropped []Rejected
 	sealed := g.filter.Sealed
 	g.kept, g.filter, dropped = filter(list, Expect{Window: window, Software: n.cfg.Software, MinStake: n.cfg.MinStake})
-	g.filter.In, g.filter.Sealed = g.filter.In+sealed, sealed
+	g.filter.In, g.filter.Sealed, g.filter.Stake = g.filter.In+sealed+weak, sealed, g.filter.Stake+weak
 	g.rejected = append(g.rejected, dropped...)
 	// Costs of other scenarios are other costs: what is decided is decided about one set.
 	spec, one := target(g.kept)
@@ -292,6 +297,14 @@ func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*
 	}
 	g.agreed = Aggregate(g.kept, least, !n.cfg.PlainMean)
 	return g, nil
+}
+
+// minStake is how much stake a validator must have to be heard.
+func (n *Node) minStake() float64 {
+	if n.cfg.MinStake == 0 {
+		return MinStake
+	}
+	return n.cfg.MinStake
 }
 
 // voters counts who may be heard at all. An owner without stake is not a validator.

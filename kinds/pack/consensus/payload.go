@@ -23,7 +23,8 @@ const (
 
 // Limits of a payload.
 const (
-	MaxPayload = 2 << 20 // bytes
+	// MaxPayload is what an arena's server keeps too: 256 miners need a fifth of it.
+	MaxPayload = 512 << 10 // bytes
 	maxMiners  = 4096
 	maxKey     = 256 // bytes of a hotkey or a reason
 	// MaxCost bounds a cost in dollars: no episode comes near it.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agon-arena/agon"
@@ -26,7 +27,15 @@ type spoken struct {
 const (
 	readers      = 64 // payloads of a window at once: a subnet has 64 validators
 	aheadWindows = 8
+	aheadBytes   = 32 << 20 // of past windows that are held at once: what is more is read again in its turn
 )
+
+// parsing bounds how many payloads are taken apart at once: hostile ones take far more
+// memory than they have bytes.
+var parsing = make(chan struct{}, 2)
+
+// errFull says that a payload was read too early.
+var errFull = errors.New("enough payloads are held")
 
 // crowd asks many servers at once, each for fetchTime at most.
 type crowd struct {
@@ -60,13 +69,17 @@ func (n *Node) readAhead(ctx context.Context, m *ledger.Metagraph, all map[strin
 		end, _ := n.closes(w, m.Block)
 		opens := n.shows(w, m.Block)
 		for _, hotkey := range slices.Sorted(maps.Keys(all)) {
+			neuron, _ := m.Neuron(hotkey)
+			if !(float64(neuron.Stake)/1e9 >= n.minStake()) {
+				continue
+			}
 			if d := sortOut(all[hotkey], w, opens, end); d.first != nil && !known[d.first.at.Address] {
 				known[d.first.at.Address] = true
 				heard = append(heard, spoken{words: d})
 			}
 		}
 	}
-	read, errs := n.readAll(ctx, m.Block, heard, readers*aheadWindows)
+	read, errs := n.readAll(ctx, m.Block, heard, readers*aheadWindows, aheadBytes)
 	n.ahead = map[string]Submission{}
 	for i, d := range heard {
 		if errs[i] == nil {
@@ -76,12 +89,13 @@ func (n *Node) readAhead(ctx context.Context, m *ledger.Metagraph, all map[strin
 }
 
 // readAll gets the payloads that validators pointed to, width at once, each within
-// fetchTime. An address that gave nothing is asked again some blocks later: a 288th of
+// fetchTime, and keeps most bytes of them; the others have errFull. An address that gave nothing is asked again some blocks later: a 288th of
 // the window, then ever more.
-func (n *Node) readAll(ctx context.Context, block uint64, list []spoken, width int) ([]Submission, []error) {
+func (n *Node) readAll(ctx context.Context, block uint64, list []spoken, width int, most int64) ([]Submission, []error) {
 	out, errs := make([]Submission, len(list)), make([]error, len(list))
 	asked := make([]bool, len(list))
 	get := newCrowd(ctx, width)
+	var held atomic.Int64
 	for i, d := range list {
 		var here bool
 		if out[i], here = n.ahead[d.first.at.Address]; here {
@@ -91,7 +105,16 @@ func (n *Node) readAll(ctx context.Context, block uint64, list []spoken, width i
 			continue
 		}
 		asked[i] = true
-		get.ask(func(ctx context.Context) { out[i], errs[i] = n.read(ctx, d.first.at.Address) })
+		get.ask(func(ctx context.Context) {
+			s, size, err := n.read(ctx, d.first.at.Address)
+			if err == nil && held.Add(size) > most {
+				held.Add(-size)
+				err = errFull
+			}
+			if errs[i] = err; err == nil {
+				out[i] = s
+			}
+		})
 	}
 	get.Wait()
 	first := max(1, uint64(max(0, n.cfg.Window.Blocks))*firstSilent/uint64(packfile.WindowBlocks))
@@ -99,7 +122,7 @@ func (n *Node) readAll(ctx context.Context, block uint64, list []spoken, width i
 		switch {
 		case errs[i] == nil:
 			delete(n.unread, d.first.at.Address)
-		case asked[i] && ctx.Err() == nil:
+		case asked[i] && ctx.Err() == nil && !errors.Is(errs[i], errFull):
 			n.unread.failed(d.first.at.Address, errs[i], block, first, first*mostSilent/firstSilent)
 		}
 	}
@@ -167,8 +190,8 @@ func passing(err error) bool {
 	return !errors.Is(err, ErrNotHere)
 }
 
-// read gets a payload by its address and checks its bytes.
-func (n *Node) read(ctx context.Context, address string) (Submission, error) {
+// read gets a payload by its address, with its size, and checks its bytes.
+func (n *Node) read(ctx context.Context, address string) (Submission, int64, error) {
 	cid, url := packfile.DualAddress(address)
 	var places []place
 	if cid != "" {
@@ -182,12 +205,14 @@ func (n *Node) read(ctx context.Context, address string) (Submission, error) {
 	}
 	b, source, err := firstOf(ctx, places)
 	if err != nil {
-		return Submission{}, fmt.Errorf("payload %.100s: %w", address, err)
+		return Submission{}, 0, fmt.Errorf("payload %.100s: %w", address, err)
 	}
 	// A bare URL names no bytes: what it gives is not believed, unless it ends with their digest.
 	s := Submission{Source: source, Sum: agon.Sum(b), Intact: cid != "" && Verify(cid, b) || cid == "" && Verify(url, b)}
+	parsing <- struct{}{}
+	defer func() { <-parsing }()
 	if s.Payload, err = Parse(b); err != nil {
-		return Submission{}, err
+		return Submission{}, 0, err
 	}
-	return s, nil
+	return s, int64(len(b)), nil
 }

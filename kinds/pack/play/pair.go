@@ -19,6 +19,9 @@ func (k *Kind) Cost(s agon.Score) float64 { return s.Metrics[cost.Metric] / 1e6 
 // the cheaper one wins, by more than both bands.
 func (k *Kind) Pair(challenger, incumbent agon.Score, bandAbs, bandRel float64) (c, i float64) {
 	if challenger.Solved && incumbent.Solved {
+		if k.Cost(challenger) <= 0 || k.Cost(incumbent) <= 0 {
+			return 0, 0 // a cost that was not measured is not a low one
+		}
 		p := incentive.Banded(challenger.Metrics[cost.Metric], incumbent.Metrics[cost.Metric], bandAbs, bandRel)
 		return p.Challenger, p.Incumbent
 	}

@@ -19,6 +19,8 @@ func TestPair(t *testing.T) {
 		"dearer":                {s(true, 1200), s(true, 1000), -1},
 		"within a tenth":        {s(true, 910), s(true, 1000), 0},
 		"within the least":      {s(true, 10), s(true, 50), 0},
+		"not measured":          {s(true, 0), s(true, 1000), 0},
+		"the seat's not":        {s(true, 1000), s(true, 0), 0},
 		"cheap and unqualified": {s(false, 1), s(true, 1000), -1},
 		"qualified":             {s(true, 5000), s(false, 1), 1},
 		"neither":               {s(false, 1), s(false, 1000), 0},
