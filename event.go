@@ -44,7 +44,8 @@ type Receipt struct {
 	ResponseHash Digest    `json:"response_hash"`
 	Prompt       int64     `json:"prompt_tokens"`
 	Completion   int64     `json:"completion_tokens"`
-	Estimated    bool      `json:"estimated,omitempty"` // usage was missing and was estimated
+	Cached       int64     `json:"cached_tokens,omitempty"` // of the prompt, billed at the price of a cache
+	Estimated    bool      `json:"estimated,omitempty"`     // usage was missing and was estimated
 	PriceVersion string    `json:"price_version"`
 	Reserved     Micros    `json:"reserved_micros"`
 	Cost         Micros    `json:"cost_micros"` // settled: 0 ≤ cost ≤ reserved

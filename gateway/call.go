@@ -446,7 +446,7 @@ func (c *call) finish(e ending) bool {
 		ID: c.id, Session: s.id, Run: s.policy.Run, Attempt: s.policy.Attempt, Task: s.policy.Task, Payer: s.policy.Payer,
 		Route: c.rt.Path, Model: c.o.model, Provider: c.provider(),
 		RequestHash: agon.Sum(c.body), ResponseHash: agon.Sum(e.response),
-		Prompt: u.prompt, Completion: u.completion, Estimated: estimated,
+		Prompt: u.prompt, Cached: u.cached, Completion: u.completion, Estimated: estimated,
 		PriceVersion: c.o.price.Version, Reserved: c.held.Micros,
 		Status: e.status, Outcome: e.outcome, Start: c.start, End: s.g.cfg.Clock().UTC(),
 	}
@@ -521,7 +521,7 @@ func (c *call) charge(e ending) (Amount, usage, bool) {
 	u.ok = u.ok && !c.impossible(u, e.message)
 	if !u.ok {
 		estimated = true
-		u.prompt, u.completion = 0, 0
+		u.prompt, u.completion, u.cached = 0, 0, 0
 		// Counting is for money and token limits; a free model needs neither.
 		if c.held.Micros > 0 || c.s.policy.Budget.Tokens > 0 {
 			u.prompt = countTokens(string(c.q.prompt()))
@@ -530,7 +530,10 @@ func (c *call) charge(e ending) (Amount, usage, bool) {
 			u.completion = e.message.tokens()
 		}
 	}
-	return Amount{Micros: c.o.price.cost(u.prompt, u.completion), Calls: 1, Tokens: addCapped(u.prompt, u.completion)}, u, estimated
+	if c.o.price.CacheRead == 0 {
+		u.cached = 0 // no price rests on it
+	}
+	return Amount{Micros: c.o.price.billed(u.prompt, u.cached, u.completion), Calls: 1, Tokens: addCapped(u.prompt, u.completion)}, u, estimated
 }
 
 // tokens counts what the model wrote.

@@ -15,9 +15,15 @@ func googleUsage(raw []byte) *wireUsage {
 	}
 	var sums [2]int64
 	var seen [2]bool
+	var cached json.Number
 	for _, m := range ms {
 		at := 0
 		switch m.key {
+		case "cachedContentTokenCount":
+			if isNumber(m.value) {
+				cached = json.Number(m.value)
+			}
+			continue
 		case "promptTokenCount", "toolUsePromptTokenCount":
 		case "candidatesTokenCount", "thoughtsTokenCount":
 			at = 1
@@ -35,7 +41,7 @@ func googleUsage(raw []byte) *wireUsage {
 		}
 		sums[at], seen[at] = addCapped(sums[at], c), true
 	}
-	u := &wireUsage{}
+	u := &wireUsage{Cached: cached}
 	if seen[0] {
 		u.Prompt = json.Number(strconv.FormatInt(sums[0], 10))
 	}

@@ -46,6 +46,9 @@ func messagesUsage(u *wireUsage, raw []byte) *wireUsage {
 				u.Prompt = "" // one that cannot be spoils the sum
 				return u
 			}
+			if m.key == "cache_read_input_tokens" {
+				u.Cached = n
+			}
 			seen = seen || m.key == "input_tokens"
 			prompt = addCapped(prompt, c)
 		}

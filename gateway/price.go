@@ -26,6 +26,9 @@ const (
 type Price struct {
 	In  int64 `json:"in"`
 	Out int64 `json:"out"`
+	// CacheRead is for tokens of a prompt that the provider says it read from its cache,
+	// at most In; 0: they cost In.
+	CacheRead int64 `json:"cache_read,omitempty"`
 	// Kind is chat, embedding or any.
 	Kind string `json:"kind"`
 	// MaxOutput is the largest output limit, in tokens, that is ever asked of the model.
@@ -92,7 +95,7 @@ func (t Prices) Set(model string, p Price) error {
 	if p.LimitField == "" {
 		p.LimitField = "max_tokens"
 	}
-	if p.In < 0 || p.Out < 0 || p.In > maxPrice || p.Out > maxPrice || p.MaxOutput < 0 || p.MaxOutput > maxUsage ||
+	if p.In < 0 || p.Out < 0 || p.In > maxPrice || p.Out > maxPrice || p.CacheRead < 0 || p.CacheRead > p.In || p.MaxOutput < 0 || p.MaxOutput > maxUsage ||
 		(p.Kind != kindChat && p.Kind != kindEmbedding && p.Kind != kindAny) ||
 		(p.LimitField != "max_tokens" && p.LimitField != "max_completion_tokens") || p.Version == "" {
 		return fmt.Errorf("set price of %s: %+v is not a price", model, p)
@@ -102,8 +105,8 @@ func (t Prices) Set(model string, p Price) error {
 }
 
 // Operator gives an operator's own model a price: by AGON_LLM_PRICE_IN and
-// AGON_LLM_PRICE_OUT (micro-dollars per 1,000,000 tokens, both or none; version
-// "operator"), else that of the table, else a high one named "assumed". It
+// AGON_LLM_PRICE_OUT (micro-dollars per 1,000,000 tokens, both or none, beside them
+// AGON_LLM_PRICE_CACHED; version "operator"), else that of the table, else a high one named "assumed". It
 // returns a line that tells the operator of a price that is not the table's.
 func (t Prices) Operator(model string, getenv func(string) string) (string, error) {
 	in, out := getenv("AGON_LLM_PRICE_IN"), getenv("AGON_LLM_PRICE_OUT")
@@ -120,6 +123,12 @@ func (t Prices) Operator(model string, getenv func(string) string) (string, erro
 		}
 		if p.Out, err = strconv.ParseInt(out, 10, 64); err != nil {
 			return "", fmt.Errorf("read AGON_LLM_PRICE_OUT: %q is not a whole number of micro-dollars per 1,000,000 tokens", out)
+		}
+		p.CacheRead = 0
+		if cached := getenv("AGON_LLM_PRICE_CACHED"); cached != "" {
+			if p.CacheRead, err = strconv.ParseInt(cached, 10, 64); err != nil || p.CacheRead < 0 || p.CacheRead > p.In {
+				return "", fmt.Errorf("read AGON_LLM_PRICE_CACHED: %q is not a whole number of micro-dollars per 1,000,000 tokens, at most AGON_LLM_PRICE_IN", cached)
+			}
 		}
 		p.Version = "operator"
 		if !known {
@@ -144,9 +153,20 @@ func limitField(model string) string {
 	return "max_tokens"
 }
 
-// cost is the price of a call, rounded up to a whole micro-dollar and capped at the largest value.
-func (p Price) cost(prompt, completion int64) agon.Micros {
-	h1, l1 := bits.Mul64(uint64(max(prompt, 0)), uint64(p.In))
+// cost is the most that a call costs, without a cache.
+func (p Price) cost(prompt, completion int64) agon.Micros { return p.billed(prompt, 0, completion) }
+
+// billed is the price of a call, cached of whose prompt were read from a provider's cache,
+// rounded up to a whole micro-dollar and capped at the largest value. It is never above cost.
+func (p Price) billed(prompt, cached, completion int64) agon.Micros {
+	prompt = max(prompt, 0)
+	if cached = min(max(cached, 0), prompt); p.CacheRead == 0 {
+		cached = 0
+	}
+	h1, l1 := bits.Mul64(uint64(prompt-cached), uint64(p.In))
+	h3, l3 := bits.Mul64(uint64(cached), uint64(p.CacheRead))
+	l1, c3 := bits.Add64(l1, l3, 0)
+	h1 += h3 + c3 // far below the largest: both counts and prices are bounded
 	h2, l2 := bits.Mul64(uint64(max(completion, 0)), uint64(p.Out))
 	lo, carry := bits.Add64(l1, l2, 0)
 	lo, up := bits.Add64(lo, 999_999, 0)

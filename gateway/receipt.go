@@ -46,6 +46,9 @@ func canonicalReceipt(b []byte, r *agon.Receipt) []byte {
 		b = append(b, '"')
 	}
 	num("attempt", int64(r.Attempt))
+	if r.Cached != 0 {
+		num("cached_tokens", r.Cached)
+	}
 	num("completion_tokens", r.Completion)
 	num("cost_micros", int64(r.Cost))
 	opt("emitted", r.Emitted)

@@ -29,6 +29,7 @@ type ToolCall struct {
 // usage is what a provider says was used, if it can be believed.
 type usage struct {
 	prompt, completion int64
+	cached             int64 // of prompt, read from the provider's cache
 	ok                 bool
 }
 
@@ -52,6 +53,7 @@ type wireChoice struct {
 type wireUsage struct {
 	Prompt     json.Number `json:"prompt_tokens"`
 	Completion json.Number `json:"completion_tokens"`
+	Cached     json.Number `json:"-"` // of Prompt, read from the provider's cache
 }
 
 type wireVector struct {
@@ -95,7 +97,11 @@ func (w *wireReply) used(embedding bool) usage {
 	if embedding && w.Usage.Completion == "" {
 		c, ok2 = 0, true
 	}
-	return usage{p, c, ok1 && ok2}
+	cached, ok := count(w.Usage.Cached)
+	if !ok || cached > p {
+		cached = 0 // what cannot be gives no discount
+	}
+	return usage{prompt: p, completion: c, cached: cached, ok: ok1 && ok2}
 }
 
 func count(n json.Number) (int64, bool) {

@@ -162,6 +162,13 @@ func usageOf(ms []member) (u wireUsage) {
 			number(&u.Prompt, m.value)
 		case keyIs(m, "completion_tokens"):
 			number(&u.Completion, m.value)
+		case keyIs(m, "prompt_tokens_details"):
+			ds, _ := members(m.value)
+			for _, d := range ds {
+				if keyIs(d, "cached_tokens") {
+					number(&u.Cached, d.value)
+				}
+			}
 		}
 	}
 	return u

@@ -316,6 +316,9 @@ func responsesUsage(raw []byte) *wireUsage {
 	var u wireUsage
 	number(&u.Prompt, orNull(find(raw, "input_tokens")))
 	number(&u.Completion, orNull(find(raw, "output_tokens")))
+	if d := find(raw, "input_tokens_details"); isObject(d) {
+		number(&u.Cached, orNull(find(d, "cached_tokens")))
+	}
 	return &u
 }
 

@@ -267,7 +267,7 @@ func (b *bench) report(sc *clawbench.Scenario, p *packfile.Pack, att *validator.
 		}
 	}
 	if e.Cost.Calls > 0 {
-		out.Cost = &commands.EpisodeCost{Input: e.Cost.Input, Output: e.Cost.Output, USD: e.Cost.USD, Models: e.Cost.Models, Model: e.Cost.Models[0].Model}
+		out.Cost = &commands.EpisodeCost{Input: e.Cost.Input, CacheRead: e.Cost.Cached, Output: e.Cost.Output, USD: e.Cost.USD, Models: e.Cost.Models, Model: e.Cost.Models[0].Model}
 	}
 	out.Turns, out.Skills = e.Turns, asked(att.Files[kindpack.FileConversation])
 	lower := strings.ToLower(e.Response)

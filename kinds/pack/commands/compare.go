@@ -3,8 +3,9 @@ package commands
 import (
 	"fmt"
 
-	"github.com/agon-arena/agon/ui/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/agon-arena/agon/ui/cli"
 
 	"github.com/agon-arena/agon/ui/cli/output"
 )

@@ -94,6 +94,7 @@ type Cost struct {
 	USD    float64     `json:"total_usd"`
 	Input  int64       `json:"input_tokens"`
 	Output int64       `json:"output_tokens"`
+	Cached int64       `json:"cache_read_tokens,omitempty"` // of Input, at the price of a cache
 	Calls  int         `json:"calls"`
 	Models []ModelCost `json:"models"`
 }
@@ -124,7 +125,7 @@ func costFrom(receipts []agon.Receipt) Cost {
 		}
 		m.Count++
 		m.Input, m.Output, m.Micros = m.Input+r.Prompt, m.Output+r.Completion, m.Micros+r.Cost
-		c.Input, c.Output, c.Micros, c.Calls = c.Input+r.Prompt, c.Output+r.Completion, c.Micros+r.Cost, c.Calls+1
+		c.Input, c.Cached, c.Output, c.Micros, c.Calls = c.Input+r.Prompt, c.Cached+r.Cached, c.Output+r.Completion, c.Micros+r.Cost, c.Calls+1
 	}
 	slices.Sort(names)
 	c.Models = []ModelCost{}
