@@ -16,8 +16,9 @@ const (
 	// activeWindows is for how many windows after its last pointer a validator is
 	// active: its stake is part of what a quorum is of.
 	activeWindows = 7
-	// maxCatchUp bounds how many past windows are decided again after an absence.
-	maxCatchUp = 64
+	// maxCatchUp bounds how many past windows are decided again after an absence. The seat and its
+	// frozen cost follow from all of them: who begins later may come to another seat.
+	maxCatchUp = 1024
 )
 
 // gathered is what validators said of a window.
@@ -201,14 +202,16 @@ func (n *Node) silentFor(d words, window int64, now, end uint64) string {
 }
 
 // gather reads what was said of a window before its pointers are read.
-func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (*gathered, error) {
+func (n *Node) gather(ctx context.Context, m *ledger.Metagraph, window int64) (_ *gathered, err error) {
 	end, closed := n.closes(window, m.Block)
 	if !closed {
 		return nil, fmt.Errorf("window %d: its pointers are not read yet", window)
 	}
-	all, err := n.validators(ctx, m)
-	if err != nil {
-		return nil, err
+	all := n.said // read once for all windows that are caught up on
+	if all == nil {
+		if all, err = n.validators(ctx, m); err != nil {
+			return nil, err
+		}
 	}
 	minStake := n.minStake()
 	g := &gathered{rejected: []Rejected{}}
@@ -342,7 +345,11 @@ func (n *Node) catchUp(ctx context.Context, m *ledger.Metagraph, until int64) er
 		_, closed := n.closes(w, m.Block)
 		return !closed
 	})
-	defer func() { n.ahead = nil }()
+	if len(list) > maxCatchUp {
+		n.cfg.Log.Warn("only the newest windows are decided again: the seat may be another than that of validators who were there", "windows", len(list), "most", maxCatchUp)
+	}
+	n.said = all
+	defer func() { n.said, n.ahead = nil, nil }()
 	for some := range slices.Chunk(list[max(0, len(list)-maxCatchUp):], aheadWindows) {
 		n.readAhead(ctx, m, all, some)
 		for _, w := range some {

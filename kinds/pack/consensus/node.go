@@ -188,6 +188,7 @@ type Node struct {
 	silent silences[packfile.Commitment] // URLs that gave no pack
 	unread silences[string]              // addresses that gave no payload
 	ahead  map[string]Submission         // by address: payloads of past windows that are being decided
+	said   map[string][]pointer          // what validators pointed to, while windows are caught up on
 	packs  map[string]*packfile.Pack     // by hash: content that was checked
 	retry  map[string]uint64             // by hash: the block from which it is tried again
 	near   map[[2]string]string          // what Near said, by hashes of earlier and later

@@ -143,6 +143,32 @@ func TestCatchUpPastSilentStores(t *testing.T) {
 	})
 }
 
+// A seat that has stood for longer than a quarter of a year is the same for who begins today:
+// a pack that was never cheap enough to take it does not sit there.
+func TestOldSeat(t *testing.T) {
+	const windows = 70
+	w := newWorld(t, 40_000, 35_000)
+	for i := range uint64(windows) {
+		w.to(i*100 + 5)
+		switch i {
+		case 0:
+			w.commit(0, policyA, 1)
+		case 1:
+			w.commit(1, policyB, 0.95)
+		}
+		w.to(i*100+10, 0, 1)
+		w.to(i*100+82, 0, 1)
+		w.to(i*100+92, 0, 1)
+	}
+	w.dirs[1] = t.TempDir()
+	w.start(1)
+	w.to(windows*100+5, 0, 1)
+	a, b := w.nodes[0].Status(), w.nodes[1].Status()
+	if a.Winner != w.miners[0] || b.Winner != a.Winner || b.Cost != a.Cost {
+		t.Errorf("who was there: %s at %v; who begins: %s at %v", a.Winner, a.Cost, b.Winner, b.Cost)
+	}
+}
+
 // A payload that could not be read at first counts where it can be read later: who could
 // not read it comes to what the others came to.
 func TestPayloadIsReadLater(t *testing.T) {
