@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,6 +301,53 @@ func TestTickets(t *testing.T) {
 	for want, text := range map[string]string{"malformed_ticket": "e30=", "invalid_signature": forged.Encode(), "unknown_credit": unknown.Encode(), "unknown_quote": burn.Encode(), "owner_not_allowed": own.Encode()} {
 		if ok, why := look(text); ok || why != want {
 			t.Errorf("%s: %v %v", want, ok, why)
+		}
+	}
+}
+
+// countedBody is a body of so many bytes that counts what is read of it.
+type countedBody struct {
+	head string
+	left int64
+	read atomic.Int64
+}
+
+func (c *countedBody) Read(p []byte) (int, error) {
+	n := copy(p, c.head)
+	c.head = c.head[n:]
+	for ; n < len(p) && c.left > 0; n++ {
+		p[n] = 'x'
+		c.left--
+	}
+	c.read.Add(int64(n))
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Of a body of a gigabyte no more is read than an upload may have, in whichever part it stands.
+func TestUploadOfAGigabyte(t *testing.T) {
+	w := newWorld(t)
+	for name, head := range map[string]string{
+		"the file":         "--b\r\nContent-Disposition: form-data; name=\"agent_file\"; filename=\"agent.py\"\r\n\r\n",
+		"a field":          "--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n",
+		"a part's head":    "--b\r\nContent-Disposition: form-data; name=\"",
+		"before any part":  "",
+		"an unknown field": "--b\r\nContent-Disposition: form-data; name=\"more\"\r\n\r\n",
+	} {
+		for _, path := range []string{"/upload/agent", "/upload/agent/check", "/upload/agent/ticket"} {
+			body := &countedBody{head: head, left: 1 << 30}
+			r := httptest.NewRequest(http.MethodPost, path, body)
+			r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+			rec := httptest.NewRecorder()
+			w.h.ServeHTTP(rec, r)
+			if rec.Code < 400 || rec.Code >= 500 {
+				t.Errorf("%s of %s: %d %s", name, path, rec.Code, rec.Body)
+			}
+			if n := body.read.Load(); n > 4<<20 {
+				t.Errorf("%s of %s: %d bytes were read", name, path, n)
+			}
 		}
 	}
 }
