@@ -180,8 +180,9 @@ type desk struct {
 	env           kind.Env
 	problems      int
 	session       gateway.Session
-	calls, failed int // of models
-	row           int // episodes in a row without a verdict
+	calls, failed int  // of models
+	row           int  // episodes in a row without a verdict
+	muted         bool // an episode was to blame that it got none
 }
 
 var errBroken = errors.New("the judge was given up for this run")
@@ -201,7 +202,7 @@ func (d *desk) reason(ctx context.Context, key string, c judge.ReasoningCase) (R
 		}
 	}
 	w, err := d.k.cfg.Judge.Reason(ctx, d.session, c)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, judge.ErrBudget) && d.mute(ctx, c, &w) {
+	if err != nil && ctx.Err() == nil && d.mute(ctx, c, &w, err) {
 		return w, nil
 	}
 	d.calls += w.Tries
@@ -216,23 +217,29 @@ func (d *desk) reason(ctx context.Context, key string, c judge.ReasoningCase) (R
 
 // mute settles an episode of which the judge said nothing. An agent can write what its
 // judge chokes on, and must gain nothing by it: where the judge speaks of an episode of
-// ours and again not of this one, this one passes no gate of the judge's. Else nobody
-// knows, and it reports false.
-func (d *desk) mute(ctx context.Context, c judge.ReasoningCase, w *Reasoning) bool {
-	if _, err := d.k.cfg.Judge.Reason(ctx, d.session, plainCase()); err != nil {
-		return false
+// ours and again not of this one, this one passes no gate of the judge's. Nor does one for
+// which such episodes of its run left no budget. Else nobody knows, and it reports false.
+func (d *desk) mute(ctx context.Context, c judge.ReasoningCase, w *Reasoning, err error) bool {
+	again := Reasoning{}
+	if !errors.Is(err, judge.ErrBudget) {
+		if _, err = d.k.cfg.Judge.Reason(ctx, d.session, plainCase()); err == nil {
+			again, err = d.k.cfg.Judge.Reason(ctx, d.session, c)
+			d.muted = d.muted || err != nil && ctx.Err() == nil && !errors.Is(err, judge.ErrBudget)
+		} else if !errors.Is(err, judge.ErrBudget) {
+			return false
+		}
 	}
-	again, err := d.k.cfg.Judge.Reason(ctx, d.session, c)
 	switch {
 	case err == nil:
 		*w = again
-	case ctx.Err() != nil || errors.Is(err, judge.ErrBudget):
+	case ctx.Err() != nil || !d.muted:
 		return false
 	default:
-		*w = Reasoning{
-			Quality: judge.GateResults, Explanation: "Gate 2: the judge speaks of other episodes, and twice gave no verdict on this one",
-			Model: "gateway", Tries: w.Tries + again.Tries,
+		why := "Gate 2: the judge speaks of other episodes, and twice gave no verdict on this one"
+		if errors.Is(err, judge.ErrBudget) {
+			why = "Gate 2: episodes of this run that got no verdict have used up the judge's budget"
 		}
+		*w = Reasoning{Quality: judge.GateResults, Explanation: why, Model: "gateway", Tries: w.Tries + again.Tries}
 	}
 	d.calls += w.Tries
 	d.row = 0

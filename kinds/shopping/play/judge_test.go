@@ -265,6 +265,30 @@ func TestMuteEpisodes(t *testing.T) {
 	}
 }
 
+// Episodes that use up the judge's budget without a verdict spare no other one of their
+// run; where the budget is used up otherwise, nobody knows.
+func TestMuteEpisodesUseUpTheBudget(t *testing.T) {
+	for mute, want := range map[bool]float64{true: .45, false: .9} { // the third and fourth gate of 0.3, or unknown
+		var mu sync.Mutex
+		over := false
+		scores, _, err := judgeWith(t, 4, []string{"one"}, func(_, e string) (int, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			over = over || strings.Contains(e, "episode 2:")
+			switch {
+			case over:
+				return http.StatusTooManyRequests, "budget_exceeded"
+			case mute && strings.Contains(e, "episode 1:"):
+				return 200, "I will not"
+			}
+			return 200, `{"reasoning_quality": 0.9, "explanation": "All gates"}`
+		})
+		if err != nil || scores[0].Metrics["run_quality"] != want {
+			t.Errorf("mute %v: %v, want quality %v: %+v", mute, err, want, scores)
+		}
+	}
+}
+
 // A long episode in characters that take six bytes each is cut to what a judge is sent.
 func TestLongEpisodeIsJudged(t *testing.T) {
 	var steps []judge.ReasoningStep
