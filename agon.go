@@ -338,7 +338,17 @@ type Supply struct {
 	// Uses is in how many periods a task of a bank serves before it is published;
 	// 0: DefaultUses. Tasks of the other supplies serve once.
 	Uses int `json:"uses,omitempty" toml:"uses"`
+	// Beacon is what sets are drawn by besides the period's secret: "", nothing, or BeaconDrand.
+	Beacon string `json:"beacon,omitempty" toml:"beacon"`
 }
+
+// BeaconDrand: a set is drawn by the period's secret and a round of drand's quicknet that
+// comes DrandOffset after the commitment of the secret, so that whoever runs the platform
+// does not know the set when it commits to the secret.
+const (
+	BeaconDrand = "drand"
+	DrandOffset = 30 * time.Second
+)
 
 // Supplies.
 const (

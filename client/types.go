@@ -131,6 +131,9 @@ type SeedPeriod struct {
 	Beacon      string     `json:"beacon,omitempty"`
 	Secret      string     `json:"secret,omitempty" doc:"hex, when the period has ended"`
 	RevealedAt  *time.Time `json:"revealed_at,omitempty"`
+	CommittedAt *time.Time `json:"committed_at,omitempty"`
+	// Drand is the round by which its set was drawn besides the secret.
+	Drand *Drand `json:"drand,omitempty"`
 	// Unverifiable: the secret was not shown in time.
 	Unverifiable bool `json:"unverifiable,omitempty" doc:"the secret was not shown within a day after the end: nobody can compute the seeds of this period"`
 }
@@ -140,6 +143,14 @@ type Set struct {
 	Arena  string    `json:"arena"`
 	Period int64     `json:"period"`
 	Tasks  []SetTask `json:"tasks"`
+	Drand  *Drand    `json:"drand,omitempty"` // by which it was drawn besides the period's secret
+}
+
+// Drand is a round of drand's quicknet.
+type Drand struct {
+	Round      uint64 `json:"round" doc:"the first at or after half a minute after the commitment"`
+	Signature  string `json:"signature" doc:"hex; any client of drand checks it"`
+	Randomness string `json:"randomness" doc:"SHA-256 of the signature, hex"`
 }
 
 // SetTask is one task of a set.

@@ -96,6 +96,9 @@ type Config struct {
 	// Disk returns what is left of the disk of the data directory and its size, in bytes; nil: not known.
 	Disk func() (free, total int64, err error)
 
+	// Rounds are drand's, for arenas whose sets are drawn by it; nil: there are none.
+	Rounds Rounds
+
 	// Draw returns a number in [0, 1): below an arena's share, a result is judged
 	// again. Nobody may know it before; nil: the system's randomness.
 	Draw func() float64

@@ -79,7 +79,7 @@ func (p *Platform) period(tx *store.Tx, a agon.Arena) (store.SeedPeriod, error) 
 		return list[1], nil // as nearly always
 	}
 	add := func(n int64, opens time.Time, block uint64) (store.SeedPeriod, error) {
-		s := store.SeedPeriod{Arena: a.ID, N: n, Opens: opens, Closes: opens.Add(length), Secret: seeds.NewSecret()}
+		s := store.SeedPeriod{Arena: a.ID, N: n, Opens: opens, Closes: opens.Add(length), Secret: seeds.NewSecret(), CommittedAt: now}
 		if a.Period != nil && a.Period.Blocks > 0 {
 			if block == 0 { // counted in time before
 				block = p.block(a.ID) + uint64(max(0, opens.Sub(now))/blockTime)
@@ -389,6 +389,11 @@ func (p *Platform) periodView(s store.SeedPeriod) client.SeedPeriod {
 		at := s.PublishedAt
 		x.PublishedAt = &at
 	}
+	if !s.CommittedAt.IsZero() {
+		at := s.CommittedAt
+		x.CommittedAt = &at
+	}
+	x.Drand = drandView(s.Drand)
 	if !s.RevealedAt.IsZero() {
 		at := s.RevealedAt
 		x.Secret, x.RevealedAt = s.Secret, &at

@@ -135,6 +135,9 @@ func (p *Platform) supply(ctx context.Context, a *agon.Arena) error {
 	if s == nil {
 		return errors.New("it has a supply, but this process does not know which")
 	}
+	if a.Supply.Beacon == agon.BeaconDrand && p.cfg.Rounds == nil {
+		return errors.New("its sets are drawn by drand, but this process asks nobody for rounds")
+	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	if err := p.seeBlock(ctx, *a); err != nil {
@@ -154,7 +157,7 @@ func (p *Platform) supply(ctx context.Context, a *agon.Arena) error {
 			break
 		}
 		tasks, err := p.drawn(ctx, *a, s, n, n == now.N)
-		if err != nil && (first || n == now.N) {
+		if err != nil && (n == now.N || first && !errors.Is(err, ErrDrawing)) {
 			return err
 		}
 		if err != nil {
@@ -228,7 +231,11 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 	if err != nil || len(x.Tasks) > 0 {
 		return x.Tasks, err
 	}
-	if r.Seed, err = seeds.Of(x.Secret, seeds.Source{Arena: a.ID, Round: n, Task: seedSet}); err != nil {
+	secret, round, err := p.worldSecret(ctx, a, x, needed)
+	if err != nil {
+		return nil, err
+	}
+	if r.Seed, err = seeds.Of(secret, seeds.Source{Arena: a.ID, Round: n, Task: seedSet}); err != nil {
 		return nil, err
 	}
 	list, err := s.Draw(ctx, r)
@@ -256,7 +263,7 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 			}
 		}
 		now := p.now()
-		body := client.Set{Arena: a.ID, Period: n}
+		body := client.Set{Arena: a.ID, Period: n, Drand: drandView(round)}
 		for i := range set {
 			h, err := tx.HiddenTask(a.ID, set[i].Digest)
 			if errors.Is(err, store.ErrNotFound) {
@@ -268,7 +275,7 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 			set[i].Key = h.ID
 			body.Tasks = append(body.Tasks, client.SetTask{Task: h.ID, Commitment: h.Commitment})
 		}
-		if err := tx.SetPeriodTasks(a.ID, n, set); err != nil {
+		if err := tx.SetPeriodTasks(a.ID, n, set, round); err != nil {
 			return err
 		}
 		return note(tx, store.FactSet, translog.SetID(a.ID, n), body, now)

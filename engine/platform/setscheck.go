@@ -83,6 +83,9 @@ func checkPeriod(a agon.Arena) error {
 	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
 		return fmt.Errorf("supply.tasks: %d: want 1 to %d", x.Tasks, agon.MostSetTasks)
 	}
+	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
+		return fmt.Errorf("supply: beacon %.40q: want %q, or none", x.Beacon, agon.BeaconDrand)
+	}
 	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
 		return fmt.Errorf("supply.uses: %d: want 0 (%d) to 1000, for a bank", x.Uses, agon.DefaultUses)
 	}

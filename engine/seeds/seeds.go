@@ -68,6 +68,16 @@ func Commitment(secret string) (agon.Digest, error) {
 	return agon.Sum(b), nil
 }
 
+// World is the secret that a set is drawn by where a beacon is mixed in: SHA-256 of the
+// secret's bytes and of the beacon's, in hex.
+func World(secret string, randomness []byte) (string, error) {
+	b, err := secretBytes(secret)
+	if err != nil {
+		return "", err
+	}
+	return agon.Sum(append(b, randomness...)).Hex(), nil
+}
+
 // Source is what a seed comes of besides the secret.
 type Source struct {
 	Beacon     string `json:"beacon"` // what nobody knew when the submission was accepted; "": the arena has none

@@ -30,23 +30,36 @@ type SeedPeriod struct {
 	Beacon      string
 	// PublishedAt is when its set became public, as far as it is used up.
 	PublishedAt time.Time
+	// CommittedAt is when the secret was committed to; zero in periods of before.
+	CommittedAt time.Time
+	// Drand is the round by which its set was drawn besides the secret; nil: none was.
+	Drand *Drand
 }
 
-const periodColumns = `arena, n, opens, closes, secret, commitment, revealed_at, opens_block, closes_block, tasks, turned_at, beacon_block, beacon, published_at`
+// Drand is a round of drand's quicknet.
+type Drand struct {
+	Round     uint64
+	Signature string // hex
+}
+
+const periodColumns = `arena, n, opens, closes, secret, commitment, revealed_at, opens_block, closes_block, tasks, turned_at, beacon_block, beacon, published_at, committed_at, drand_round, drand_signature`
 
 func scanPeriod(r scanner) (s SeedPeriod, err error) {
-	var opens, closes, revealed, openBlock, block, turned, beacon, published int64
-	var tasks string
-	err = r.Scan(&s.Arena, &s.N, &opens, &closes, &s.Secret, &s.Commitment, &revealed, &openBlock, &block, &tasks, &turned, &beacon, &s.Beacon, &published)
+	var opens, closes, revealed, openBlock, block, turned, beacon, published, committed, round int64
+	var tasks, signature string
+	err = r.Scan(&s.Arena, &s.N, &opens, &closes, &s.Secret, &s.Commitment, &revealed, &openBlock, &block, &tasks, &turned, &beacon, &s.Beacon, &published, &committed, &round, &signature)
 	s.Opens, s.Closes = fromMicros(opens), fromMicros(closes)
 	s.OpensBlock, s.ClosesBlock, s.BeaconBlock = uint64(openBlock), uint64(block), uint64(beacon)
 	for _, x := range []struct {
 		to *time.Time
 		at int64
-	}{{&s.RevealedAt, revealed}, {&s.TurnedAt, turned}, {&s.PublishedAt, published}} {
+	}{{&s.RevealedAt, revealed}, {&s.TurnedAt, turned}, {&s.PublishedAt, published}, {&s.CommittedAt, committed}} {
 		if x.at != 0 {
 			*x.to = fromMicros(x.at)
 		}
+	}
+	if round > 0 {
+		s.Drand = &Drand{uint64(round), signature}
 	}
 	if err == nil && tasks != "" {
 		if err = json.Unmarshal([]byte(tasks), &s.Tasks); err != nil {
@@ -58,18 +71,22 @@ func scanPeriod(r scanner) (s SeedPeriod, err error) {
 
 // InsertPeriod stores a period; ErrConflict if there is one of its number.
 func (t *Tx) InsertPeriod(s SeedPeriod) error {
-	_, err := t.exec(`INSERT INTO seed_periods (arena, n, opens, closes, secret, commitment, opens_block, closes_block) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		s.Arena, s.N, micros(s.Opens), micros(s.Closes), s.Secret, string(s.Commitment), int64(s.OpensBlock), int64(s.ClosesBlock))
+	_, err := t.exec(`INSERT INTO seed_periods (arena, n, opens, closes, secret, commitment, opens_block, closes_block, committed_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		s.Arena, s.N, micros(s.Opens), micros(s.Closes), s.Secret, string(s.Commitment), int64(s.OpensBlock), int64(s.ClosesBlock), micros(s.CommittedAt))
 	return err
 }
 
-// SetPeriodTasks gives a period its set; ErrNotFound if it has one.
-func (t *Tx) SetPeriodTasks(arena string, n int64, tasks []agon.TaskRef) error {
+// SetPeriodTasks gives a period its set, and the round by which it was drawn; ErrNotFound if
+// it has one.
+func (t *Tx) SetPeriodTasks(arena string, n int64, tasks []agon.TaskRef, d *Drand) error {
 	b, err := json.Marshal(tasks)
 	if err != nil {
 		return fmt.Errorf("encode the set of a period: %w", err)
 	}
-	return t.exec1(`UPDATE seed_periods SET tasks = $1 WHERE arena = $2 AND n = $3 AND tasks = ''`, string(b), arena, n)
+	if d == nil {
+		d = &Drand{}
+	}
+	return t.exec1(`UPDATE seed_periods SET tasks = $1, drand_round = $4, drand_signature = $5 WHERE arena = $2 AND n = $3 AND tasks = ''`, string(b), arena, n, int64(d.Round), d.Signature)
 }
 
 // TurnPeriod notes that a period's set is played from now on.

@@ -21,6 +21,8 @@ type SupplyFile struct {
 	Path  string `toml:"path"` // of a directory or a bank; of a feed its address, file or folder
 	Tasks int    `toml:"tasks"`
 	Uses  int    `toml:"uses"`
+	// Beacon is agon.Supply's.
+	Beacon string `toml:"beacon"`
 }
 
 // mistakes says what is wrong with the supply of a kind's arena.
@@ -51,6 +53,9 @@ func (x *SupplyFile) mistakes(k Kit, no func(field, format string, args ...any))
 	}
 	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
 		no("supply.tasks", "%d: want 1 to %d tasks a set", x.Tasks, agon.MostSetTasks)
+	}
+	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
+		no("supply.beacon", "%.40q: want %q, or leave it out", x.Beacon, agon.BeaconDrand)
 	}
 	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
 		no("supply.uses", "%d: want 0 (the default, %d) to 1000, for a bank", x.Uses, agon.DefaultUses)

@@ -191,6 +191,7 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 		return s, err
 	}
 	pc.Ledger, pc.OwnerUID, pc.Commons, pc.Agreement = c, c.OwnerUID, o.Kits.Commons(), o.Kits.Agreement
+	pc.Rounds = drandRounds(o)
 	pc.Disk = func() (free, total int64, err error) { return disk.Room(s.Data.Dir) }
 	if s.Platform, err = platform.New(pc); err != nil {
 		return s, err

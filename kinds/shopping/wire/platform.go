@@ -21,6 +21,8 @@ type Arenas interface {
 	Arena(ctx context.Context, id string) (*client.Arena, error)
 	// FullArena has the digests of hidden tasks: no route shows them.
 	FullArena(ctx context.Context, id string) (*client.Arena, error)
+	// Seeds are the periods of an arena, newest first.
+	Seeds(ctx context.Context, arena string) ([]client.SeedPeriod, error)
 }
 
 // Entries enters agents in the arena and reads them.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/seeds"
 	"github.com/agon-arena/agon/kinds/shopping/play"
+	"github.com/agon-arena/agon/ledger/timelock"
 )
 
 // What the newest SDK (7.0.2) added: standings that stay fixed for an epoch, the
@@ -229,12 +232,47 @@ func (b *Backend) raceSelection(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// seedCommitment says, in the error that the client knows, where the commitments of
-// this server stand: they are to a secret and a block, not to a drand round.
+// seedCommitment is how the problems of a race were drawn: by a secret that was committed
+// to, and a round of drand that came after. A race that was drawn without drand is refused
+// in the words that the client knows.
 func (b *Backend) seedCommitment(w http.ResponseWriter, r *http.Request) {
-	if a, _, _, ok := b.raceByID(w, r); ok {
-		refuse(w, http.StatusNotFound, "RACE_NOT_FOUND", "This race has no drand commitment; its seeds are committed to at /v1/arenas/%s/seeds", a.ID)
+	a, x, _, ok := b.raceByID(w, r)
+	if !ok {
+		return
 	}
+	list, err := b.cfg.Platform.Seeds(r.Context(), a.ID)
+	if err != nil {
+		b.broken(w, "seeds", err)
+		return
+	}
+	i := slices.IndexFunc(list, func(s client.SeedPeriod) bool {
+		return s.Period+1 == x.number() && s.Drand != nil && s.CommittedAt != nil
+	})
+	if i < 0 {
+		refuse(w, http.StatusNotFound, "RACE_NOT_FOUND", "This race has no drand commitment; its seeds are committed to at /v1/arenas/%s/seeds", a.ID)
+		return
+	}
+	s := list[i]
+	out := map[string]any{
+		"race_id": raceID(a, x.number()), "scheme": "agon-world/1", "secret_sha256": s.Commitment.Hex(), "committed_at": stamp(*s.CommittedAt),
+		"drand_chain_hash": timelock.ChainHash, "drand_offset_seconds": int(agon.DrandOffset.Seconds()), "drand_round": s.Drand.Round,
+		"drand_round_time": stamp(timelock.TimeOf(s.Drand.Round)), "drand_signature": s.Drand.Signature, "drand_randomness": s.Drand.Randomness,
+		"revealed": s.Secret != "", "secret": nil, "world_seed": nil, "world_pack_sha256": nil, "rejected_attempts": []any{},
+	}
+	if s.Secret != "" {
+		randomness, err := hex.DecodeString(s.Drand.Randomness)
+		if err != nil {
+			b.broken(w, "seeds", err)
+			return
+		}
+		world, err := seeds.World(s.Secret, randomness)
+		if err != nil {
+			b.broken(w, "seeds", err)
+			return
+		}
+		out["secret"], out["world_seed"] = s.Secret, world
+	}
+	reply(w, http.StatusOK, out)
 }
 
 // feedback answers for episodes of environment packs, which this server has none of.

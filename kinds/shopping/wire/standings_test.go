@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,6 +12,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
+	"github.com/agon-arena/agon/engine/seeds"
 )
 
 // raced enters a good agent and lets v play it to its end.
@@ -147,5 +155,51 @@ func TestRoutesOfNewestSDK(t *testing.T) {
 		if _, pattern := mux.Handler(httptest.NewRequest(routes[i], path, nil)); pattern == "/" || pattern == "" {
 			t.Errorf("%s %s has no route", routes[i], routes[i+1])
 		}
+	}
+}
+
+// drawn is a platform whose periods were drawn by drand.
+type drawn struct {
+	Platform
+	list []client.SeedPeriod
+}
+
+func (d drawn) Seeds(context.Context, string) ([]client.SeedPeriod, error) { return d.list, nil }
+
+// A race that was drawn by drand says so as the newest SDK reads it: what it says can be
+// computed from what it says.
+func TestSeedCommitment(t *testing.T) {
+	w := newWorld(t)
+	w.raced()
+	race, _ := w.must(0, "GET", "/v1/public/races/current", "", 200, "")["race"].(map[string]any)
+	secret, committed := strings.Repeat("5e", 32), w.clock().UTC()
+	sum, err := seeds.Commitment(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := bytes.Repeat([]byte{7}, 48)
+	s := client.SeedPeriod{
+		Period: int64(race["race_number"].(float64)) - 1, Commitment: sum, CommittedAt: &committed,
+		Drand: &client.Drand{Round: 12345678, Signature: hex.EncodeToString(signature), Randomness: agon.Sum(signature).Hex()},
+	}
+	ask := func() map[string]any {
+		t.Helper()
+		w.cfg.Platform = drawn{w.api, []client.SeedPeriod{s}}
+		if w.h, err = New(w.cfg); err != nil {
+			t.Fatal(err)
+		}
+		return w.must(0, "GET", "/v1/public/races/"+text(t, race, "race_id")+"/seed-commitment", "", 200, "")
+	}
+	if got := ask(); got["secret"] != nil || got["world_seed"] != nil || got["revealed"] != false || got["secret_sha256"] != sum.Hex() || got["drand_round"] != 12345678. {
+		t.Errorf("before it is shown: %v", got)
+	}
+	s.Secret = secret
+	got := ask()
+	raw, err := hex.DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if random := sha256.Sum256(signature); got["drand_randomness"] != hex.EncodeToString(random[:]) || got["world_seed"] != agon.Sum(append(raw, random[:]...)).Hex() || got["revealed"] != true {
+		t.Errorf("%v", got)
 	}
 }
