@@ -13,6 +13,7 @@ import re
 import sys
 
 SHRUG = "I have nothing to add."
+BEGUN = []  # a row for each play
 
 
 def load(path):
@@ -49,8 +50,11 @@ def reply(rules, messages):
     if verdict is not None:
         return json.dumps(verdict), []
     turn = sum(m["role"] == "assistant" for m in messages)
-    if turn == 0 and random.random() < 0.2:
-        return SHRUG, []
+    if turn == 0:
+        first = not BEGUN  # it takes the empty seat
+        BEGUN.append(True)
+        if not first and random.random() < 0.2:
+            return SHRUG, []
     task = "\n".join(text(m) for m in messages if m["role"] in ("system", "user"))
     for task_re, at, content, calls in rules:
         if at == turn and task_re.search(task):
