@@ -31,7 +31,7 @@ if [ -z "${AGON_BROWSER_URL:-}" ]; then
 	trap stop EXIT
 	echo "browser: playing the demo arenas (log: $dir/up.log)" >&2
 	for i in $(seq 1 1200); do
-		if grep -q 'every submission is decided' "$dir/up.log"; then break; fi
+		if grep -q 'nothing is left to play' "$dir/up.log"; then break; fi
 		kill -0 "$up" 2>/dev/null || die "agon up ended: see $dir/up.log"
 		[ "$i" -lt 1200 ] || die "the demo arenas are not decided after 20 minutes: see $dir/up.log"
 		sleep 1
