@@ -343,8 +343,8 @@ type Supply struct {
 }
 
 // BeaconDrand: a set is drawn by the period's secret and a round of drand's quicknet that
-// comes DrandOffset after the commitment of the secret, so that whoever runs the platform
-// does not know the set when it commits to the secret.
+// comes DrandOffset after the commitment of the secret, so that the operator
+// does not know the set when the secret is committed to.
 const (
 	BeaconDrand = "drand"
 	DrandOffset = 30 * time.Second

@@ -5,7 +5,7 @@ import "slices"
 // Bounds of the measure by deeds.
 const (
 	// LeastOthers is how many unrelated submissions must have played a task before
-	// anything is said of it: good work on an easy task looks the same whoever does it.
+	// anything is said of it: all good work on an easy task looks the same.
 	LeastOthers = 3
 	// LeastTelling is how many tasks must tell two submissions apart from the others.
 	LeastTelling = 3

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// agent plays tasks: a few steps that the task asks of everybody, in an order of
-// its own, with looks of its own in between.
+// agent plays tasks: a few steps that the task asks of everybody, in its own
+// order, with other looks in between.
 func agent(seed uint64, tasks int) map[string][]string {
 	out := map[string][]string{}
 	for t := range tasks {

@@ -24,7 +24,7 @@ func (k *deedKind) Deeds(read func(name string) ([]byte, error)) ([]string, erro
 }
 
 // A copy in other words asks models otherwise and does the same: it is charged with the
-// champion. Where most do the same, or too few others have played, nobody is.
+// champion. It is not where most do the same, or too few others have played.
 func TestDeedsAreClustered(t *testing.T) {
 	alone := func(i int) func(string) string {
 		return func(task string) string {
@@ -70,7 +70,7 @@ func TestDeedsAreClustered(t *testing.T) {
 		return f, attempt
 	}
 	f, attempt := begin(alone(0))
-	for i := range 4 { // the first of them does as the champion, when nobody knows what is common
+	for i := range 4 { // the first does as the champion, before enough others have played
 		if got := attempt(alone(i)); got != 1 {
 			t.Errorf("agent %d: attempt %v", i, got)
 		}

@@ -13,15 +13,15 @@ import (
 	"github.com/agon-arena/agon/engine/store"
 )
 
-// Whoever runs a platform makes the secrets of its periods, and could make secrets until
-// one draws the set that it likes. Where the supply says so, a set is also drawn by a round
+// The operator makes the secrets of the periods, and could make secrets until one draws
+// a set that suits the operator. Where the supply says so, a set is also drawn by a round
 // of drand that comes after the commitment of the secret is public.
 
 // Rounds are those of a public beacon.
 type Rounds interface {
 	// After returns the first round at or after a time, and when it comes.
 	After(t time.Time) (round uint64, at time.Time)
-	// Signature returns the checked signature of a round. An error: nobody has it, yet.
+	// Signature returns the checked signature of a round. An error: it is not published yet, or no relay answers.
 	Signature(ctx context.Context, round uint64) ([]byte, error)
 }
 
@@ -52,7 +52,7 @@ func (p *Platform) worldSecret(ctx context.Context, a agon.Arena, x store.SeedPe
 }
 
 // signature asks for a round; where the arena cannot go on without it, until it is there or
-// nobody has had it for too long.
+// roundWait is over.
 func (p *Platform) signature(ctx context.Context, round uint64, needed bool) ([]byte, error) {
 	for waited := time.Duration(0); ; waited += roundPause {
 		sig, err := p.cfg.Rounds.Signature(ctx, round)

@@ -39,8 +39,8 @@ func (p *Platform) holdQueue(tx *store.Tx, a agon.Arena, was agon.ArenaState) (b
 	return back, tx.DelayQueue(a.ID, end, end)
 }
 
-// unheld leaves out the arenas that are held. It is asked where a lease is made: a
-// claim may have waited in line since it read them, and who waits is seen all the while.
+// unheld leaves out the arenas that are held. It is called where a lease is made,
+// since a claim may have waited since it read the arenas. Waiting validators stay seen.
 func unheld(tx *store.Tx, arenas []agon.Arena) ([]agon.Arena, error) {
 	now, err := tx.Arenas()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // A held arena plays nothing: what is under way goes back into the queue at no
-// retry of its own, its holder is told to stop and its late result does not
-// count, those who wait in line get nothing, and the queue outlasts the hold.
+// retry, the holder must stop and its late result does not count, waiting claims
+// get nothing, and the queue outlasts the hold.
 func TestHold(t *testing.T) {
 	f := newFixture(t, 2, func(c *Config, _ *agon.Arena) { c.SweepEvery = time.Hour }) // this test sweeps itself
 	line := f.watchLine()
@@ -72,7 +72,7 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// Nobody is given results of a held arena to judge again; once it is open they are.
+// Results of a held arena are not judged again until the arena is open.
 func TestHoldOfJudgings(t *testing.T) {
 	f := strangers(t, 1, 1)
 	op := Caller{Hotkey: operator, Operator: true}

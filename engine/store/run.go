@@ -455,7 +455,7 @@ func (t *Tx) HeldRuns(arena string) ([]Run, error) {
 }
 
 // DelayQueue sets the deadline of all that is queued in an arena, runs and judgings;
-// halves of pairs have one of their own.
+// halves of pairs get the deadline halves.
 func (t *Tx) DelayQueue(arena string, deadline, halves time.Time) error {
 	for _, q := range []struct {
 		text string

@@ -128,8 +128,8 @@ func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// Then has f called when the transaction has been committed: whoever is told before that
-// looks, finds nothing, and is not told again. A read calls nothing.
+// Then has f called when the transaction has been committed: a waiter that is woken
+// earlier finds nothing and is not woken again. A read-only transaction never calls f.
 func (t *Tx) Then(f func()) {
 	if t.moved != nil {
 		t.moved.then = append(t.moved.then, f)

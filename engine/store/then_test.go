@@ -37,7 +37,7 @@ func TestThen(t *testing.T) {
 	}
 	err = st.Write(t.Context(), func(tx *store.Tx) error {
 		tx.Then(func() {
-			judgings() // a read of its own would wait for ever inside of a write
+			judgings() // a second read would wait for ever inside a write
 			called = append(called, "first")
 		})
 		tx.Then(func() { called = append(called, "second") })

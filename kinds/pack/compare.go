@@ -140,8 +140,8 @@ func (b *bench) side(ctx context.Context, path string, c commands.CompareOptions
 }
 
 // difference compares one measure of two packs that played the same episodes in the
-// same order, all rounds of a scenario after each other. What is told of noise is by scenarios: rounds of one
-// are alike, and a tape's are the same, so more of them would make an interval as narrow as one likes.
+// same order, all rounds of a scenario after each other. The interval counts scenarios: the rounds of
+// one scenario are alike, and on a tape they are equal, so counting rounds would narrow it without limit.
 func difference(name string, of func(measure) float64, a, b []measure, c commands.CompareOptions) commands.Difference {
 	d := commands.Difference{Measure: name}
 	var diffs []float64

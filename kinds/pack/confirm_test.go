@@ -18,7 +18,7 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
-// A model samples: here its first plays were dear by chance, so whatever is changed seems to
+// A model samples: here its first plays were dear by chance, so each change seems to
 // save a half. Fresh plays of both packs say that it saves nothing, what the judge costs
 // is in what was spent, and the budget holds for both.
 func TestOptimiseIsNotFooledByLuck(t *testing.T) {

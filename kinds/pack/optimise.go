@@ -62,8 +62,8 @@ type played struct {
 	detail    string
 }
 
-// episodes plays one scenario. used learns what the pack used; nil: nobody asks. It ends
-// by errSpent before a play that nothing is left for.
+// episodes plays one scenario. used, if not nil, learns what the pack used. It fails
+// with errSpent before a play that the budget does not cover.
 func (s *search) episodes(ctx context.Context, sc *clawbench.Scenario, p *packfile.Pack, used *tune.Used) (played, error) {
 	got := played{score: 1, qualified: true}
 	for range s.c.Rounds {
@@ -178,10 +178,7 @@ func (s *search) run(ctx context.Context, p *packfile.Pack) (*commands.Optimised
 		}
 	}
 	s.out.After = sum / n
-	p, err := s.confirmed(ctx, first, p)
-	if err != nil {
-		return nil, err
-	}
+	p = s.confirmed(ctx, first, p)
 	s.out.To = p.Hash
 	if s.out.Before > 0 {
 		s.out.Saving = 1 - s.out.After/s.out.Before
@@ -218,10 +215,11 @@ func (s *search) changes(p *packfile.Pack, used tune.Used, tried map[string]bool
 
 // confirmed plays the first and the best pack afresh where a model answers, and says what
 // these plays save: the plays by which changes were chosen say too much. It returns the
-// pack that is proposed; the first where the best one broke something.
-func (s *search) confirmed(ctx context.Context, first, best *packfile.Pack) (*packfile.Pack, error) {
+// pack that is proposed: the first where the best one broke something. Where the plays
+// fail, the best pack is proposed as unconfirmed.
+func (s *search) confirmed(ctx context.Context, first, best *packfile.Pack) *packfile.Pack {
 	if !s.live() || best.Hash == first.Hash || ctx.Err() != nil {
-		return best, nil
+		return best
 	}
 	c := &commands.Confirmation{Broke: []string{}}
 	var before, saved []float64
@@ -232,7 +230,7 @@ func (s *search) confirmed(ctx context.Context, first, best *packfile.Pack) (*pa
 			var err error
 			if sides[j], err = s.episodes(ctx, sc, p, nil); err != nil {
 				s.out.Unconfirmed = err.Error()
-				return best, nil //nolint:nilerror // what was found is told, and that it was not confirmed
+				return best
 			}
 		}
 		before, saved = append(before, sides[0].usd), append(saved, sides[0].usd-sides[1].usd)
@@ -252,9 +250,9 @@ func (s *search) confirmed(ctx context.Context, first, best *packfile.Pack) (*pa
 	s.out.Confirmed = c
 	if len(c.Broke) > 0 {
 		s.out.After = s.out.Before
-		return first, nil
+		return first
 	}
-	return best, nil
+	return best
 }
 
 // try plays a change on the scenarios that qualified, the hardest first, until something is worse.

@@ -136,7 +136,7 @@ func TestOptimise(t *testing.T) {
 	if got.Confirmed != nil || len(got.Guards) != 1 || got.Guards[0] != "Never send a mail." {
 		t.Errorf("confirmed %+v, guards %q", got.Confirmed, got.Guards)
 	}
-	// The budget holds whatever a play would like to cost, and says where it ends.
+	// The budget holds for every play, and the result says where it ended.
 	// A call wants its longest answer paid before it is made, though it costs a tenth of that.
 	if poor := play(0.018, ""); poor.Left == 0 || poor.Stopped != "the budget is spent" {
 		t.Errorf("with a small budget: %+v", poor)

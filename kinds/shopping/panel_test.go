@@ -261,7 +261,7 @@ func TestBrokenEncoderIsExcluded(t *testing.T) {
 	}
 }
 
-// A validator's word alone seats nobody: what would take a seat is judged again by
+// One validator's result alone takes no seat: a would-be champion is judged again by
 // others from its evidence, and the honest score stands, whether the wrong one played or judged.
 func TestResultsAreJudgedAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

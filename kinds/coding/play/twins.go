@@ -388,9 +388,9 @@ const (
 	other    = "another exception is expected"
 )
 
-// doubtful tells of a twin that a fix may pass, if another than the reference: an exception
-// of a package may be a built-in one, too. A test that passes with it does not
-// count, but nobody is named for it.
+// doubtful says that an honest fix may pass the twin: the exception that a package
+// raises may also be a built-in one. A test that passes with such a twin does not count,
+// and the submission is not called forged.
 func (w twin) doubtful() bool { return w.What == builtin }
 
 // rank is lowest for a twin whose expected value itself is another one: code that writes into

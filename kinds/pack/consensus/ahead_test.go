@@ -24,12 +24,12 @@ func (f fat) Get(_ context.Context, address string) ([]byte, string, error) {
 }
 
 // Liars fill every payload of every window that a validator catches up on: it holds no
-// more of them than it may, asks for the others again later, and blames nobody for that.
+// more of them than it may, asks for the others again later, and blames no store for that.
 func TestAheadIsBounded(t *testing.T) {
 	store := fat{}
 	var list []spoken
 	for i := range 4 * aheadBytes / MaxPayload {
-		b := append(bytes.Repeat([]byte("\n"), i), sound().Canonical()...) // each has bytes of its own
+		b := append(bytes.Repeat([]byte("\n"), i), sound().Canonical()...) // all differ
 		b = append(b, bytes.Repeat([]byte(" "), MaxPayload-len(b))...)
 		at := string(agon.Sum(b))
 		store[at] = b

@@ -17,7 +17,7 @@ const (
 	// active: its stake is part of what a quorum is of.
 	activeWindows = 7
 	// maxCatchUp bounds how many past windows are decided again after an absence. The seat and its
-	// frozen cost follow from all of them: who begins later may come to another seat.
+	// frozen cost follow from all of them: a validator that begins later may come to another seat.
 	maxCatchUp = 1024
 )
 

@@ -143,7 +143,7 @@ func TestCatchUpPastSilentStores(t *testing.T) {
 	})
 }
 
-// A seat that has stood for longer than a quarter of a year is the same for who begins today:
+// A seat that has stood for longer than a quarter of a year is the same for a validator that begins today:
 // a pack that was never cheap enough to take it does not sit there.
 func TestOldSeat(t *testing.T) {
 	const windows = 70

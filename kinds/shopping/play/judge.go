@@ -218,7 +218,7 @@ func (d *desk) reason(ctx context.Context, key string, c judge.ReasoningCase) (R
 // mute settles an episode of which the judge said nothing. An agent can write what its
 // judge chokes on, and must gain nothing by it: where the judge speaks of an episode of
 // ours and again not of this one, this one passes no gate of the judge's. Nor does one for
-// which such episodes of its run left no budget. Else nobody knows, and it reports false.
+// which such episodes of its run left no budget. Otherwise the cause is not known: false.
 func (d *desk) mute(ctx context.Context, c judge.ReasoningCase, w *Reasoning, err error) bool {
 	again := Reasoning{}
 	if !errors.Is(err, judge.ErrBudget) {
@@ -298,8 +298,8 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 // models that judge reasoning sample.
 const judgeSpread = 0.2
 
-// Rejudging implements kind.Rejudged. Answers are graded by rule, so who solved what
-// must be equal; only what a model says of the reasoning may differ.
+// Rejudging implements kind.Rejudged. Answers are graded by rule, so the solved
+// tasks must be equal; only what a model says of the reasoning may differ.
 func (k *Kind) Rejudging() kind.Rejudging { return kind.Rejudging{Same: sameScore} }
 
 func sameScore(x, y agon.Score) bool {

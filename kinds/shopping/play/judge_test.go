@@ -266,7 +266,7 @@ func TestMuteEpisodes(t *testing.T) {
 }
 
 // Episodes that use up the judge's budget without a verdict spare no other one of their
-// run; where the budget is used up otherwise, nobody knows.
+// run; a budget that is used up otherwise settles no episode.
 func TestMuteEpisodesUseUpTheBudget(t *testing.T) {
 	for mute, want := range map[bool]float64{true: .45, false: .9} { // the third and fourth gate of 0.3, or unknown
 		var mu sync.Mutex
@@ -315,7 +315,7 @@ func TestLongEpisodeIsJudged(t *testing.T) {
 	}
 }
 
-// A judge sees of the thinking what a model said of its own accord.
+// A judge sees of the thinking only what a model said without being given the words.
 func TestSpoken(t *testing.T) {
 	const template = "The results show 100001 for 20 and 100002 for 30, so I take 100001 because it is cheaper."
 	event := func(prompt, said string) *Evidence {
@@ -357,7 +357,7 @@ func TestSpoken(t *testing.T) {
 	}
 }
 
-// Results of the kind are judged again: who solved what and what the gateway's books
+// Results of the kind are judged again: the solved tasks and what the gateway's books
 // decide must be equal, and only what a model says of the reasoning may differ.
 func TestJudgedAgain(t *testing.T) {
 	by := New(Config{}).Rejudging()

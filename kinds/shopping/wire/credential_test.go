@@ -261,7 +261,7 @@ func TestConsent(t *testing.T) {
 }
 
 // A provider shows the owner of an account what was asked there: a run on hidden problems
-// is paid by the arena's token, whatever its miner has signed.
+// is paid by the arena's token, even if the miner has signed a consent.
 func TestConsentIsNotForHiddenProblems(t *testing.T) {
 	w, _ := keyed(t)
 	const at = "/v1/miner/inference-auth/chutes"
