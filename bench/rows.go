@@ -157,6 +157,8 @@ func rows() []row {
 		gotest("10,000 stored pairs scored anew by a scripted judge", "s/10000-pairs <= 20", "./cmd/agon/roles", "Rescore", "-benchtime", "1x"),
 		gorun("shopping: scoring, beside Python", "episodes/s >= 40000; x-python >= 20", "./kinds/shopping/bench"),
 		gotest("shopping: first page of 100,000 products", "Find/compat/latency p50-ms <= 3; Find/compat/throughput queries/s >= 1000", "./kinds/shopping/search", "Find"),
+		gotest("shopping: 2.5 M products: index and first page", "Huge/index s <= 240; Huge/index heap-MB <= 4000; Huge/compat/latency p50-ms <= 5; Huge/strict/latency p50-ms <= 5",
+			"./kinds/shopping/search", "Huge", "-timeout", "30m"),
 		gotest("shopping: index of 100,000 products", "ns/op <= 60e9; heap-MB <= 1500", "./kinds/shopping/search", "Build", "-benchtime", "1x"),
 		gotest("a policy pack checked", "ns/op <= 5e6", "./kinds/pack/packfile", "Check"),
 		{"256 policies of 8 KB, all against all", "x-python >= 20", "go run ./bench '256 policies'", packPairs},

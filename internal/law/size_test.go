@@ -15,8 +15,7 @@ const maxLines = 600
 // that each may have. A number here only ever falls; who splits a file takes
 // its line away.
 var longFiles = map[string]int{
-	"kinds/shopping/search/search_test.go": 665,
-	"ui/api/hostile_test.go":               652,
+	"ui/api/hostile_test.go": 652,
 }
 
 // TestFilesAreShort reads every file of Go, Python and shell that git knows.

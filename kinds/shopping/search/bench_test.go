@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,23 +18,61 @@ import (
 	"github.com/agon-arena/agon/kinds/shopping/catalogue"
 )
 
-// big is the index that the benchmarks share: 100,000 products.
-var big = sync.OnceValues(func() (*Index, error) {
+// made is an index and what it took to make it.
+type made struct {
+	x    *Index
+	took time.Duration
+	heap uint64 // the most, in bytes
+}
+
+// big and huge are the indexes that the benchmarks share: of 100,000 products, and of as many as ORO's catalogue has.
+var (
+	big  = sync.OnceValues(func() (made, error) { return build(100_000) })
+	huge = sync.OnceValues(func() (made, error) { return build(2_500_000) })
+)
+
+// build generates products and indexes them at once: 2.5 M are 2.4 GB of lines.
+func build(products int) (m made, err error) {
 	dir, err := os.MkdirTemp("", "agon-shop-bench-")
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	defer os.RemoveAll(dir)
-	var b bytes.Buffer
-	if err := catalogue.Generate(&b, catalogue.Options{Products: 100_000, Seed: 1}); err != nil {
-		return nil, err
-	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(catalogue.Generate(w, catalogue.Options{Products: products, Seed: 1})) }()
+	defer r.Close()
 	path := filepath.Join(dir, "index")
-	if _, err := Build(context.Background(), &b, path); err != nil {
-		return nil, err
+	began := time.Now()
+	m.heap = peakHeap(func() { _, err = Build(context.Background(), r, path) })
+	if err != nil {
+		return m, err
 	}
-	return Open(path) // the open file outlives its name
-})
+	m.took = time.Since(began)
+	m.x, err = Open(path) // the open file outlives its name
+	return m, err
+}
+
+// peakHeap is the most heap in use while f runs.
+func peakHeap(f func()) (peak uint64) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapInuse)
+			}
+		}
+	})
+	f()
+	close(done)
+	wg.Wait()
+	return peak
+}
 
 // queries are what agents ask: words of titles, with and without filters.
 func queries(n int) []string {
@@ -56,10 +95,27 @@ func queries(n int) []string {
 
 // BenchmarkFind: the first page of 100,000 products, through the handler.
 func BenchmarkFind(b *testing.B) {
-	x, err := big()
+	m, err := big()
 	if err != nil {
 		b.Fatal(err)
 	}
+	benchmarkFind(b, m.x)
+}
+
+// BenchmarkHuge: the first page of 2.5 M products, through the handler, and their index.
+func BenchmarkHuge(b *testing.B) {
+	m, err := huge()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("index", func(b *testing.B) {
+		b.ReportMetric(m.took.Seconds(), "s")
+		b.ReportMetric(float64(m.heap)/(1<<20), "heap-MB")
+	})
+	benchmarkFind(b, m.x)
+}
+
+func benchmarkFind(b *testing.B, x *Index) {
 	qs := queries(500)
 	for _, strict := range []bool{false, true} {
 		s := &Service{Index: x, Strict: strict}
@@ -102,25 +158,11 @@ func BenchmarkBuild(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "index")
 	var peak uint64
 	for b.Loop() {
-		done := make(chan struct{})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				case <-time.After(20 * time.Millisecond):
-					var m runtime.MemStats
-					runtime.ReadMemStats(&m)
-					peak = max(peak, m.HeapInuse)
-				}
-			}
-		})
-		if _, err := Build(context.Background(), bytes.NewReader(c.Bytes()), path); err != nil {
+		var err error
+		peak = max(peak, peakHeap(func() { _, err = Build(context.Background(), bytes.NewReader(c.Bytes()), path) }))
+		if err != nil {
 			b.Fatal(err)
 		}
-		close(done)
-		wg.Wait()
 	}
 	st, err := os.Stat(path)
 	if err != nil {

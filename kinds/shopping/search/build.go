@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -164,23 +165,46 @@ func (w *builder) words(p *shop.Product) {
 // sorted lists the keys of m: the same catalogue gives the same bytes.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
+// arrange numbers the products by length, shortest first: queries see the best of a word's products first.
+func (w *builder) arrange() {
+	x := w.x
+	x.row = make([]uint32, len(x.norm))
+	for i := range x.row {
+		x.row[i] = uint32(i)
+	}
+	slices.SortStableFunc(x.row, func(a, b uint32) int { return cmp.Compare(x.norm[a], x.norm[b]) })
+	x.price, x.sold, x.shop = arranged(x.price, x.row), arranged(x.sold, x.row), arranged(x.shop, x.row)
+	x.service, x.norm = arranged(x.service, x.row), arranged(x.norm, x.row)
+}
+
+func arranged[T any](list []T, row []uint32) []T {
+	out := make([]T, len(list))
+	for d, i := range row {
+		out[d] = list[i]
+	}
+	return out
+}
+
 // finish turns the forward index over. Blobs are the caller's.
 func (w *builder) finish() *Index {
 	x := w.x
+	w.arrange()
 	x.postAt = make([]uint64, len(w.df)+1)
 	for i, n := range w.df {
 		x.postAt[i+1] = x.postAt[i] + uint64(n)
 	}
 	x.posts, x.tf = make([]uint32, len(w.term)), make([]uint8, len(w.term))
 	next := slices.Clone(x.postAt[:len(w.df)])
-	from := uint64(0)
-	for d, end := range w.ends {
-		for i := from; i < end; i++ {
+	for d, row := range x.row {
+		from := uint64(0)
+		if row > 0 {
+			from = w.ends[row-1]
+		}
+		for i := from; i < w.ends[row]; i++ {
 			at := next[w.term[i]]
 			next[w.term[i]]++
 			x.posts[at], x.tf[at] = uint32(d), w.tf[i]
 		}
-		from = end
 	}
 	x.byRank = make([]uint32, len(x.norm))
 	for d := range x.byRank {

@@ -24,7 +24,7 @@ import (
 // Rows are read when they are asked for; the columns are loaded and checked.
 // Numbers are little-endian.
 const (
-	formatVersion = 2
+	formatVersion = 3
 	magic         = "agonshop"
 	trailerSize   = 8 + 8 + sha256.Size + len(magic)
 )
@@ -237,6 +237,7 @@ func (x *Index) columns(c *columns) error {
 			return fmt.Errorf("%w: version %d, want %d", ErrIndex, x.meta.Version, formatVersion)
 		}
 	}
+	column(c, &x.row, 4)
 	column(c, &x.blobAt, 8)
 	bytesColumn(c, &x.ids)
 	column(c, &x.idAt, 4)
@@ -330,11 +331,23 @@ func parse(f io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
+// permutation reports whether list has every number below n once.
+func permutation(list []uint32, n int) bool {
+	seen := make([]bool, n)
+	for _, d := range list {
+		if int(d) >= n || seen[d] {
+			return false
+		}
+		seen[d] = true
+	}
+	return len(list) == n
+}
+
 // consistent checks every bound that queries rely on.
 func (x *Index) consistent(blobs uint64) error {
 	n, t := len(x.norm), len(x.terms)
 	bad := func(what string) error { return fmt.Errorf("%w: %s do not fit together", ErrIndex, what) }
-	if len(x.blobAt) != rows*n+1 || len(x.idAt) != n+1 || len(x.byRank) != n || len(x.price) != n || len(x.sold) != n || len(x.shop) != n || len(x.service) != n {
+	if len(x.blobAt) != rows*n+1 || len(x.idAt) != n+1 || len(x.price) != n || len(x.sold) != n || len(x.shop) != n || len(x.service) != n {
 		return bad("columns")
 	}
 	if len(x.postAt) != t+1 || len(x.posts) != len(x.tf) || x.meta.Products != n || x.meta.Documents > n || x.meta.Documents < 0 || x.meta.Tokens < 0 {
@@ -351,12 +364,8 @@ func (x *Index) consistent(blobs uint64) error {
 	if !slices.IsSorted(x.idAt) || x.idAt[0] != 0 || int(x.idAt[n]) != len(x.ids) {
 		return bad("ids")
 	}
-	seen := make([]bool, n)
-	for _, d := range x.byRank {
-		if int(d) >= n || seen[d] {
-			return bad("ids")
-		}
-		seen[d] = true
+	if !permutation(x.byRank, n) || !permutation(x.row, n) {
+		return bad("ids")
 	}
 	for _, s := range x.shop {
 		if int(s) >= len(x.shops) {

@@ -57,10 +57,11 @@ type Index struct {
 	meta  Meta
 	blobs io.ReaderAt
 	file  io.Closer // nil for one in memory
-	// blobAt has three ends per product and a first 0: find row, view row, raw.
+	row   []uint32  // of a product: its place in the catalogue
+	// blobAt has three ends per row and a first 0: find row, view row, raw.
 	blobAt []uint64
 
-	ids       []byte // of all products, in order of products
+	ids       []byte // of all rows
 	idAt      []uint32
 	rank      []uint32 // place of a product among all ids, sorted
 	byRank    []uint32
@@ -78,13 +79,18 @@ type Index struct {
 	tf     []uint8
 
 	inverse [256]float32 // of the norm
+	boundAt []uint32     // of a term's first bound
+	bounds  []float32
 	free    chan *scratch
 }
 
 // scratch is the memory of one running query.
 type scratch struct {
-	score   []float64
+	sum     []float64 // of the products of a window
 	touched []uint32
+	clauses []clause
+	order   []int // of clauses, by what they can add
+	tables  [][tableFreq][256]float64
 	an      analyzer
 }
 
@@ -109,6 +115,7 @@ func (x *Index) ready() {
 	for range n {
 		x.free <- &scratch{} // its memory comes with the first query
 	}
+	x.bound()
 }
 
 // Meta tells what the index was made of.
@@ -237,144 +244,50 @@ func (x *Index) hits(ctx context.Context, q Query, compat bool) ([]uint32, error
 		return nil, ctx.Err()
 	}
 	defer func() { x.free <- s }()
-	if s.score == nil {
-		s.score = make([]float64, len(x.norm))
-	}
-	defer func() {
-		for _, d := range s.touched {
-			s.score[d] = 0
+	if compat {
+		list, err := x.compat(ctx, q.Text, &f, s)
+		if err != nil {
+			return nil, err
 		}
-		s.touched = s.touched[:0]
-	}()
-	if err := x.collect(ctx, q.Text, s); err != nil {
+		x.sort(list, q.Sort)
+		return list, nil
+	}
+	k := keeper{x: x, order: q.Sort, limit: q.Page * pageSize}
+	if err := x.search(ctx, q.Text, &f, s, &k); err != nil {
 		return nil, err
 	}
-	want, order := relevant, ByRelevance
-	if !compat {
-		want, order = q.Page*pageSize, q.Sort
-	}
-	h := heap{x: x, score: s.score, order: order, limit: want}
-	if f.any {
-		for _, d := range s.touched {
-			if x.passes(&f, d) {
-				h.offer(d)
-			}
-		}
-	} else {
-		for _, d := range s.touched {
-			h.offer(d)
-		}
-	}
-	hits := h.sorted()
-	if compat {
-		if f.any && len(s.touched) > window {
-			hits = x.inWindow(hits, s)
-		}
-		x.sort(hits, q.Sort)
-	}
-	return hits, nil
+	return docs(k.best()), nil
 }
 
-// collect adds up the scores of all products that hold a word of the query.
-func (x *Index) collect(ctx context.Context, text string, s *scratch) error {
-	type clause struct {
-		term  uint32
-		count int
+// compat are the first 50 that pass f of the first 10,000 hits.
+func (x *Index) compat(ctx context.Context, text string, f *filter, s *scratch) ([]uint32, error) {
+	k := keeper{x: x, limit: relevant}
+	if err := x.search(ctx, text, f, s, &k); err != nil {
+		return nil, err
 	}
-	var clauses []clause
-	at := map[string]int{} // of every different word, known or not
-	tooMany := false
-	s.an.terms(text, func(t string) bool {
-		if i, ok := at[t]; ok {
-			if i >= 0 {
-				clauses[i].count++
-			}
-			return true
-		}
-		if len(at) == MaxTerms {
-			tooMany = true
-			return false
-		}
-		at[t] = -1
-		if id, ok := x.terms[t]; ok {
-			at[t] = len(clauses)
-			clauses = append(clauses, clause{id, 1})
-		}
-		return true
-	})
-	if tooMany {
-		return ErrTooManyTerms
+	hits := k.best()
+	all := 0 // at least as many as there are hits
+	for _, c := range s.clauses {
+		all += len(c.posts)
 	}
-	n := float64(x.meta.Documents)
-	score := s.score
-	var table [8][256]float64
-	for _, c := range clauses {
-		if err := ctx.Err(); err != nil {
-			return err
+	if !f.any || all <= window || len(hits) == 0 {
+		return docs(hits), nil
+	}
+	if len(hits) == relevant { // mostly fewer than 10,000 stand before the last of them
+		before := keeper{x: x, limit: window, floor: &hits[relevant-1], counting: true}
+		if err := x.search(ctx, text, &filter{}, s, &before); err != nil {
+			return nil, err
 		}
-		from, to := x.postAt[c.term], x.postAt[c.term+1]
-		posts, tf := x.posts[from:to], x.tf[from:to]
-		df := float64(to - from)
-		weight := float32(c.count) * float32(math.Log(1+(n-df+.5)/(df+.5)))
-		part := func(freq, norm uint8) float64 {
-			return float64(weight - weight/(1+float32(freq)*x.inverse[norm]))
-		}
-		long := len(posts) > 4096 // the table pays
-		if long {
-			for f := range table {
-				for i := range table[f] {
-					table[f][i] = part(uint8(f), uint8(i))
-				}
-			}
-		}
-		for i, d := range posts {
-			var v float64
-			if freq := tf[i]; long && freq < 8 {
-				v = table[freq][x.norm[d]]
-			} else {
-				v = part(freq, x.norm[d])
-			}
-			if score[d] == 0 {
-				s.touched = append(s.touched, d)
-			}
-			score[d] += v
+		if !before.full() {
+			return docs(hits), nil
 		}
 	}
-	return nil
-}
-
-// better reports whether a stands before b by relevance: greater score, then smaller id.
-func (x *Index) better(score []float64, a, b uint32) bool {
-	sa, sb := float32(score[a]), float32(score[b])
-	if sa != sb {
-		return sa > sb
+	first := keeper{x: x, limit: window}
+	if err := x.search(ctx, text, &filter{}, s, &first); err != nil {
+		return nil, err
 	}
-	return x.rank[a] < x.rank[b]
-}
-
-// inWindow cuts hits (best first) to those that stand among the first 10,000 of all touched.
-func (x *Index) inWindow(hits []uint32, s *scratch) []uint32 {
-	place := func(hit uint32) int {
-		n := 0
-		for _, d := range s.touched {
-			if x.better(s.score, d, hit) {
-				n++
-			}
-		}
-		return n
-	}
-	if len(hits) == 0 || place(hits[len(hits)-1]) < window {
-		return hits
-	}
-	lo, hi := 0, len(hits)-1 // hits[hi] is outside
-	for lo < hi {
-		if m := (lo + hi) / 2; place(hits[m]) < window {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	return hits[:lo]
+	passed := slices.DeleteFunc(docs(first.best()), func(d uint32) bool { return !x.passes(f, d) })
+	return passed[:min(relevant, len(passed))], nil
 }
 
 // sort orders hits, which are in order of relevance; equal ones keep it.
@@ -403,69 +316,6 @@ func (x *Index) compare(order Sort, a, b uint32) int {
 	return 0
 }
 
-// heap keeps the best of what it is offered, the worst of them on top.
-type heap struct {
-	x     *Index
-	score []float64
-	order Sort
-	limit int
-	list  []uint32
-}
-
-func (h *heap) before(a, b uint32) bool {
-	if h.order != ByRelevance {
-		if c := h.x.compare(h.order, a, b); c != 0 {
-			return c < 0
-		}
-	}
-	return h.x.better(h.score, a, b)
-}
-
-func (h *heap) offer(d uint32) {
-	if len(h.list) < h.limit {
-		h.list = append(h.list, d)
-		for i := len(h.list) - 1; i > 0; {
-			up := (i - 1) / 2
-			if !h.before(h.list[up], h.list[i]) {
-				break
-			}
-			h.list[up], h.list[i] = h.list[i], h.list[up]
-			i = up
-		}
-		return
-	}
-	if !h.before(d, h.list[0]) {
-		return
-	}
-	h.list[0] = d
-	for i := 0; ; {
-		worst := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(h.list); c++ {
-			if h.before(h.list[worst], h.list[c]) {
-				worst = c
-			}
-		}
-		if worst == i {
-			return
-		}
-		h.list[i], h.list[worst] = h.list[worst], h.list[i]
-		i = worst
-	}
-}
-
-func (h *heap) sorted() []uint32 {
-	slices.SortFunc(h.list, func(a, b uint32) int {
-		switch {
-		case h.before(a, b):
-			return -1
-		case h.before(b, a):
-			return 1
-		}
-		return 0
-	})
-	return h.list
-}
-
 // row kinds of blobs.
 const (
 	rowFind = iota
@@ -476,7 +326,7 @@ const (
 
 // blob reads one row of product d.
 func (x *Index) blob(d uint32, row int) ([]byte, error) {
-	i := int(d)*rows + row
+	i := int(x.row[d])*rows + row
 	out := make([]byte, x.blobAt[i+1]-x.blobAt[i])
 	if _, err := x.blobs.ReadAt(out, int64(x.blobAt[i])); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read product: %w", err)
@@ -484,7 +334,10 @@ func (x *Index) blob(d uint32, row int) ([]byte, error) {
 	return out, nil
 }
 
-func (x *Index) id(d uint32) []byte { return x.ids[x.idAt[d]:x.idAt[d+1]] }
+func (x *Index) id(d uint32) []byte {
+	i := x.row[d]
+	return x.ids[x.idAt[i]:x.idAt[i+1]]
+}
 
 // ID is the product_id of a product that Compat or Strict returned.
 func (x *Index) ID(d uint32) string { return string(x.id(d)) }

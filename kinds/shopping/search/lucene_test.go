@@ -133,28 +133,24 @@ func TestLucene(t *testing.T) {
 	x := indexOf(t, products)
 	total, orders, bitsOff := 0, 0, 0
 	for n, want := range luceneHits(t, products, queries) {
-		s := &scratch{score: make([]float64, len(x.norm))}
-		if err := x.collect(context.Background(), queries[n], s); err != nil {
+		k := keeper{x: x, limit: window}
+		if err := x.search(context.Background(), queries[n], &filter{}, &scratch{}, &k); err != nil {
 			t.Fatal(err)
 		}
-		h := heap{x: x, score: s.score, limit: window}
-		for _, d := range s.touched {
-			h.offer(d)
-		}
-		got := h.sorted()
+		got := k.best()
 		if len(got) != len(want) {
 			t.Errorf("query %q: %d hits, lucene has %d", queries[n], len(got), len(want))
 			continue
 		}
 		total += len(got)
 		for i, d := range got {
-			if id := x.ID(d); id != want[i][0] {
+			if id := x.ID(d.doc); id != want[i][0] {
 				if orders++; orders < 10 {
 					t.Errorf("query %q: place %d is %s, lucene says %s", queries[n], i+1, id, want[i][0])
 				}
 				break
 			}
-			if b := strconv.FormatInt(int64(math.Float32bits(float32(s.score[d]))), 10); b != want[i][1] {
+			if b := strconv.FormatInt(int64(math.Float32bits(d.score)), 10); b != want[i][1] {
 				bitsOff++
 			}
 		}
