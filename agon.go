@@ -330,43 +330,6 @@ const (
 	MostPeriodBlocks = 1 << 32
 )
 
-// Supply is where the sets of an arena come from: for every set period so many
-// tasks, hidden until it has ended, and committed to before it begins.
-type Supply struct {
-	From  string `json:"from" toml:"from"`   // one of Supplies
-	Tasks int    `json:"tasks" toml:"tasks"` // of a set
-	// Uses is in how many periods a task of a bank serves before it is published;
-	// 0: DefaultUses. Tasks of the other supplies serve once.
-	Uses int `json:"uses,omitempty" toml:"uses"`
-	// Beacon is what sets are drawn by besides the period's secret: "", nothing, or BeaconDrand.
-	Beacon string `json:"beacon,omitempty" toml:"beacon"`
-}
-
-// BeaconDrand: a set is drawn by the period's secret and a round of drand's quicknet that
-// comes DrandOffset after the commitment of the secret, so that the operator
-// does not know the set when the secret is committed to.
-const (
-	BeaconDrand = "drand"
-	DrandOffset = 30 * time.Second
-)
-
-// Supplies.
-const (
-	SupplyDirectory = "directory" // a folder of tasks, each of which serves once
-	SupplyGenerator = "generator" // the kind makes them from a seed that nobody knows before
-	SupplyBank      = "bank"      // tasks that may come again, those first that were seen least
-	SupplyFeed      = "feed"      // the kind makes them of what was published lately
-)
-
-// Supplies are the places that the sets of an arena may come from.
-func Supplies() []string { return []string{SupplyDirectory, SupplyGenerator, SupplyBank, SupplyFeed} }
-
-// DefaultUses is in how many periods a task of a bank serves.
-const DefaultUses = 3
-
-// MostSetTasks bounds the tasks of a set.
-const MostSetTasks = 400
-
 // What results must carry.
 const (
 	// EvidenceRequired refuses a result that nobody could judge again.

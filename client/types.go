@@ -133,7 +133,8 @@ type SeedPeriod struct {
 	RevealedAt  *time.Time `json:"revealed_at,omitempty"`
 	CommittedAt *time.Time `json:"committed_at,omitempty"`
 	// Drand is the round by which its set was drawn besides the secret.
-	Drand *Drand `json:"drand,omitempty"`
+	Drand      *Drand              `json:"drand,omitempty"`
+	Difficulty *agon.SetDifficulty `json:"difficulty,omitempty" doc:"of its set, and what it follows from"`
 	// Unverifiable: the secret was not shown in time.
 	Unverifiable bool `json:"unverifiable,omitempty" doc:"the secret was not shown within a day after the end: nobody can compute the seeds of this period"`
 }
@@ -144,6 +145,8 @@ type Set struct {
 	Period int64     `json:"period"`
 	Tasks  []SetTask `json:"tasks"`
 	Drand  *Drand    `json:"drand,omitempty"` // by which it was drawn besides the period's secret
+	// Difficulty is its level and what that follows from, where the arena names bounds of it.
+	Difficulty *agon.SetDifficulty `json:"difficulty,omitempty"`
 }
 
 // Drand is a round of drand's quicknet.

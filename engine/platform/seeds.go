@@ -393,7 +393,7 @@ func (p *Platform) periodView(s store.SeedPeriod) client.SeedPeriod {
 		at := s.CommittedAt
 		x.CommittedAt = &at
 	}
-	x.Drand = drandView(s.Drand)
+	x.Drand, x.Difficulty = drandView(s.Drand), s.Difficulty
 	if !s.RevealedAt.IsZero() {
 		at := s.RevealedAt
 		x.Secret, x.RevealedAt = s.Secret, &at

@@ -45,6 +45,9 @@ type SetRequest struct {
 	Period int64
 	Tasks  int   // how many
 	Seed   int64 // what is drawn is drawn by it; nobody but the operator can know it before the period ends
+	// TaskSeeds are those of a generator: one for each task, of which none tells another.
+	TaskSeeds []int64
+	Level     int // agon.SetDifficulty's; 0: the arena names no difficulty
 	// Uses is in how many periods each task was already, by digest; Shown are those
 	// that are public, or in the set that is played now: they cannot be drawn.
 	Uses  map[agon.Digest]int
@@ -153,7 +156,7 @@ func (p *Platform) supply(ctx context.Context, a *agon.Arena) error {
 	}
 	first := now.TurnedAt.IsZero() && now.N == 0
 	for _, n := range []int64{now.N, now.N + 1} {
-		if n > now.N && !p.due(s, now) {
+		if n > now.N && !p.due(*a, s, now) {
 			break
 		}
 		tasks, err := p.drawn(ctx, *a, s, n, n == now.N)
@@ -238,6 +241,16 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 	if r.Seed, err = seeds.Of(secret, seeds.Source{Arena: a.ID, Round: n, Task: seedSet}); err != nil {
 		return nil, err
 	}
+	if r.TaskSeeds, err = taskSeeds(secret, a, n); err != nil {
+		return nil, err
+	}
+	level, err := p.levelOf(ctx, a, n)
+	if err != nil {
+		return nil, err
+	}
+	if level != nil {
+		r.Level = level.Level
+	}
 	list, err := s.Draw(ctx, r)
 	if err != nil {
 		return nil, err
@@ -263,7 +276,7 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 			}
 		}
 		now := p.now()
-		body := client.Set{Arena: a.ID, Period: n, Drand: drandView(round)}
+		body := client.Set{Arena: a.ID, Period: n, Drand: drandView(round), Difficulty: level}
 		for i := range set {
 			h, err := tx.HiddenTask(a.ID, set[i].Digest)
 			if errors.Is(err, store.ErrNotFound) {
@@ -275,7 +288,7 @@ func (p *Platform) drawn(ctx context.Context, a agon.Arena, s *supplied, n int64
 			set[i].Key = h.ID
 			body.Tasks = append(body.Tasks, client.SetTask{Task: h.ID, Commitment: h.Commitment})
 		}
-		if err := tx.SetPeriodTasks(a.ID, n, set, round); err != nil {
+		if err := tx.SetPeriodTasks(a.ID, n, set, round, level); err != nil {
 			return err
 		}
 		return note(tx, store.FactSet, translog.SetID(a.ID, n), body, now)
@@ -375,7 +388,7 @@ func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) erro
 	if len(cur.Tasks) == 0 || len(next.Tasks) == 0 {
 		if !now.Before(s.rest) {
 			for _, x := range []*store.SeedPeriod{&cur, &next} {
-				if len(x.Tasks) > 0 || x == &next && !p.due(s, cur) {
+				if len(x.Tasks) > 0 || x == &next && !p.due(a, s, cur) {
 					continue
 				}
 				if x.Tasks, err = p.drawn(ctx, a, s, x.N, false); err != nil {

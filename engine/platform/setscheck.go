@@ -3,6 +3,7 @@ package platform
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,13 +26,26 @@ type LateSupply interface {
 	DrawFrom(opens, closes time.Time) time.Time
 }
 
-// due reports whether the set after a period may be drawn by now.
-func (p *Platform) due(s *supplied, cur store.SeedPeriod) bool {
+// due reports whether the set after a period may be drawn by now. One whose difficulty
+// follows the champion is drawn when that one was seen on the set before.
+func (p *Platform) due(a agon.Arena, s *supplied, cur store.SeedPeriod) bool {
+	if a.Supply.Difficulty != nil {
+		return p.halfOver(cur)
+	}
 	late, ok := s.Supply.(LateSupply)
 	if !ok || cur.ClosesBlock > 0 { // when a block comes nobody knows
 		return true
 	}
 	return !p.now().Before(late.DrawFrom(cur.Opens, cur.Closes))
+}
+
+// halfOver reports whether the second half of a period has begun: by then who sits was
+// played on its set.
+func (p *Platform) halfOver(cur store.SeedPeriod) bool {
+	if cur.ClosesBlock > 0 {
+		return p.block(cur.Arena) >= cur.OpensBlock+(cur.ClosesBlock-cur.OpensBlock)/2
+	}
+	return !p.now().Before(cur.Opens.Add(cur.Closes.Sub(cur.Opens) / 2))
 }
 
 // checkSet says what is wrong with a set that a supply gave.
@@ -85,6 +99,14 @@ func checkPeriod(a agon.Arena) error {
 	}
 	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
 		return fmt.Errorf("supply: beacon %.40q: want %q, or none", x.Beacon, agon.BeaconDrand)
+	}
+	if d := x.Difficulty; d != nil {
+		if x.From != agon.SupplyGenerator {
+			return errors.New("supply.difficulty: only what a generator makes has levels")
+		}
+		if field, message := d.Mistake(math.MaxInt); field != "" {
+			return fmt.Errorf("supply.difficulty.%s: %s", field, message)
+		}
 	}
 	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
 		return fmt.Errorf("supply.uses: %d: want 0 (%d) to 1000, for a bank", x.Uses, agon.DefaultUses)

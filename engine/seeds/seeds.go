@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -189,9 +190,39 @@ func Rules() []calc.Rule {
 			n, err := Of(x.Secret, x.Source)
 			return deriveOut{n}, err
 		}),
+		calc.Func("set.difficulty", "what the log says of a set: {level, rule: {least, most, first, target, band}, before, reached: {period, level, submission, solved, tasks}} -> {level} that follows", func(x agon.SetDifficulty) (levelOut, error) {
+			return levelOf(x)
+		}),
 		calc.Func("task.commit", "{salt: 32 hex digits, digest} -> {commitment} of a hidden task", func(x taskIn) (commitOut, error) {
 			c, err := TaskCommitment(x.Salt, x.Digest)
 			return commitOut{c}, err
 		}),
 	}
+}
+
+type levelOut struct {
+	Level int `json:"level"`
+}
+
+// levelOf is the level of a set by what the log says that it follows from.
+func levelOf(x agon.SetDifficulty) (levelOut, error) {
+	bad := func(field, message string) (levelOut, error) {
+		return levelOut{}, &agon.Error{Code: "bad_difficulty", Status: 422, Field: field, Message: message}
+	}
+	if field, message := x.Rule.Mistake(math.MaxInt); field != "" {
+		return bad("rule."+field, message)
+	}
+	if x.Before == 0 && x.Reached == nil {
+		return levelOut{x.Rule.Start()}, nil
+	}
+	if x.Before < 1 {
+		return bad("before", fmt.Sprintf("%d: want the level of the set before, from 1", x.Before))
+	}
+	if x.Reached == nil {
+		return levelOut{x.Rule.Next(x.Before, 0, 0)}, nil
+	}
+	if r := x.Reached; r.Tasks < 1 || r.Tasks > agon.MostSetTasks || r.Solved < 0 || r.Solved > r.Tasks {
+		return bad("reached", fmt.Sprintf("%d of %d tasks solved: want 1 to %d tasks, and not more solved", r.Solved, r.Tasks, agon.MostSetTasks))
+	}
+	return levelOut{x.Rule.Next(x.Before, x.Reached.Solved, x.Reached.Tasks)}, nil
 }

@@ -34,6 +34,8 @@ type SeedPeriod struct {
 	CommittedAt time.Time
 	// Drand is the round by which its set was drawn besides the secret; nil: none was.
 	Drand *Drand
+	// Difficulty of its set and what that follows from; nil: the arena names none.
+	Difficulty *agon.SetDifficulty
 }
 
 // Drand is a round of drand's quicknet.
@@ -42,12 +44,12 @@ type Drand struct {
 	Signature string // hex
 }
 
-const periodColumns = `arena, n, opens, closes, secret, commitment, revealed_at, opens_block, closes_block, tasks, turned_at, beacon_block, beacon, published_at, committed_at, drand_round, drand_signature`
+const periodColumns = `arena, n, opens, closes, secret, commitment, revealed_at, opens_block, closes_block, tasks, turned_at, beacon_block, beacon, published_at, committed_at, drand_round, drand_signature, difficulty`
 
 func scanPeriod(r scanner) (s SeedPeriod, err error) {
 	var opens, closes, revealed, openBlock, block, turned, beacon, published, committed, round int64
-	var tasks, signature string
-	err = r.Scan(&s.Arena, &s.N, &opens, &closes, &s.Secret, &s.Commitment, &revealed, &openBlock, &block, &tasks, &turned, &beacon, &s.Beacon, &published, &committed, &round, &signature)
+	var tasks, signature, difficulty string
+	err = r.Scan(&s.Arena, &s.N, &opens, &closes, &s.Secret, &s.Commitment, &revealed, &openBlock, &block, &tasks, &turned, &beacon, &s.Beacon, &published, &committed, &round, &signature, &difficulty)
 	s.Opens, s.Closes = fromMicros(opens), fromMicros(closes)
 	s.OpensBlock, s.ClosesBlock, s.BeaconBlock = uint64(openBlock), uint64(block), uint64(beacon)
 	for _, x := range []struct {
@@ -66,6 +68,11 @@ func scanPeriod(r scanner) (s SeedPeriod, err error) {
 			err = fmt.Errorf("decode the set of a period: %w", err)
 		}
 	}
+	if err == nil && difficulty != "" {
+		if err = json.Unmarshal([]byte(difficulty), &s.Difficulty); err != nil {
+			err = fmt.Errorf("decode the difficulty of a period: %w", err)
+		}
+	}
 	return s, err
 }
 
@@ -76,9 +83,9 @@ func (t *Tx) InsertPeriod(s SeedPeriod) error {
 	return err
 }
 
-// SetPeriodTasks gives a period its set, and the round by which it was drawn; ErrNotFound if
-// it has one.
-func (t *Tx) SetPeriodTasks(arena string, n int64, tasks []agon.TaskRef, d *Drand) error {
+// SetPeriodTasks gives a period its set, the round by which it was drawn and its difficulty,
+// each nil where there is none; ErrNotFound if it has one.
+func (t *Tx) SetPeriodTasks(arena string, n int64, tasks []agon.TaskRef, d *Drand, level *agon.SetDifficulty) error {
 	b, err := json.Marshal(tasks)
 	if err != nil {
 		return fmt.Errorf("encode the set of a period: %w", err)
@@ -86,7 +93,14 @@ func (t *Tx) SetPeriodTasks(arena string, n int64, tasks []agon.TaskRef, d *Dran
 	if d == nil {
 		d = &Drand{}
 	}
-	return t.exec1(`UPDATE seed_periods SET tasks = $1, drand_round = $4, drand_signature = $5 WHERE arena = $2 AND n = $3 AND tasks = ''`, string(b), arena, n, int64(d.Round), d.Signature)
+	var difficulty []byte
+	if level != nil {
+		if difficulty, err = json.Marshal(level); err != nil {
+			return fmt.Errorf("encode the difficulty of a period: %w", err)
+		}
+	}
+	return t.exec1(`UPDATE seed_periods SET tasks = $1, drand_round = $4, drand_signature = $5, difficulty = $6 WHERE arena = $2 AND n = $3 AND tasks = ''`,
+		string(b), arena, n, int64(d.Round), d.Signature, string(difficulty))
 }
 
 // TurnPeriod notes that a period's set is played from now on.
@@ -194,6 +208,12 @@ func TitleOf(group string) int64 {
 func (t *Tx) TitleRuns(submission string, period int64) ([]Run, error) {
 	from, to := TitleGroup(period, ""), setGroup+strconv.FormatInt(period, 10)+"!"
 	return t.runsWhere(`r.submission = $1 AND r.grp >= $2 AND r.grp < $3`, submission, from, to)
+}
+
+// PlaysSince returns the runs of a submission that were queued from a time on, with the scores
+// that count: its own, its halves of pairs, and those on the sets of later periods.
+func (t *Tx) PlaysSince(submission string, at time.Time) ([]Run, error) {
+	return t.runsWhere(`r.submission = $1 AND r.created_at >= $2 AND substr(r.grp, 1, 7) <> 'appeal '`+noReplay, submission, micros(at))
 }
 
 // Period returns a period, or ErrNotFound.

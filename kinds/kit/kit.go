@@ -61,10 +61,11 @@ type Kit struct {
 	// Data's tasks, unless LoadSet makes one of them otherwise (ok).
 	Sets    []string
 	LoadSet func(o Options, set string) (list []*task.Task, ok bool, err error)
-	// Generate makes the set of a period by a seed, for arenas whose supply is a
-	// generator: the same seed gives the same tasks, another one others that help
-	// nobody who knows these.
-	Generate func(ctx context.Context, o Options, n int, seed int64) ([]*task.Task, error)
+	// Generate makes the set of a period, for arenas whose supply is a generator: the
+	// same request gives the same tasks, other seeds others that help nobody who knows
+	// these. Its tasks have the levels of difficulty 1 to Levels; 0: they have none.
+	Generate func(ctx context.Context, o Options, r GenerateRequest) ([]*task.Task, error)
+	Levels   int
 	// MadeFrom names what a task is made from, by its key, where others are made from
 	// the same and the key tells it: "seed 7"; "": nothing that another task shares.
 	// Of such tasks none stays hidden while another is public.

@@ -21,8 +21,17 @@ type SupplyFile struct {
 	Path  string `toml:"path"` // of a directory or a bank; of a feed its address, file or folder
 	Tasks int    `toml:"tasks"`
 	Uses  int    `toml:"uses"`
-	// Beacon is agon.Supply's.
-	Beacon string `toml:"beacon"`
+	// Beacon and Difficulty are agon.Supply's.
+	Beacon     string           `toml:"beacon"`
+	Difficulty *agon.Difficulty `toml:"difficulty"`
+}
+
+// GenerateRequest asks a kind's generator for a set.
+type GenerateRequest struct {
+	Tasks int     // how many
+	Seed  int64   // of the set
+	Seeds []int64 // one for each task, of which none tells another
+	Level int     // of difficulty, 1 to Kit.Levels; 0: as the kind likes
 }
 
 // mistakes says what is wrong with the supply of a kind's arena.
@@ -53,6 +62,13 @@ func (x *SupplyFile) mistakes(k Kit, no func(field, format string, args ...any))
 	}
 	if x.Tasks < 1 || x.Tasks > agon.MostSetTasks {
 		no("supply.tasks", "%d: want 1 to %d tasks a set", x.Tasks, agon.MostSetTasks)
+	}
+	if d := x.Difficulty; d != nil {
+		if x.From != agon.SupplyGenerator || k.Generate == nil || k.Levels == 0 {
+			no("supply.difficulty", "only the tasks of a generator with levels have one, and this is no such supply")
+		} else if field, message := d.Mistake(k.Levels); field != "" {
+			no("supply.difficulty."+field, "%s", message)
+		}
 	}
 	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
 		no("supply.beacon", "%.40q: want %q, or leave it out", x.Beacon, agon.BeaconDrand)
@@ -99,7 +115,7 @@ func (x *Stock) Draw(ctx context.Context, r platform.SetRequest) ([]agon.TaskRef
 	var list []*task.Task
 	var err error
 	if x.File.From == agon.SupplyGenerator {
-		if list, err = x.Kit.Generate(ctx, o, r.Tasks, r.Seed); err != nil {
+		if list, err = x.Kit.Generate(ctx, o, GenerateRequest{Tasks: r.Tasks, Seed: r.Seed, Seeds: r.TaskSeeds, Level: r.Level}); err != nil {
 			return nil, fmt.Errorf("generate a set: %w", err)
 		}
 	} else {

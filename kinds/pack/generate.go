@@ -17,6 +17,7 @@ import (
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/lazyregexp"
+	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/commands"
 	"github.com/agon-arena/agon/kinds/pack/office"
@@ -97,29 +98,54 @@ func seedOfKey(key string) string {
 
 func madeTask(c commands.GenerateOptions, index int) (*task.Task, error) {
 	seed, at := seedOf(c, index)
-	var made map[string][]byte
 	if c.Set == commands.SetSeason {
 		w, err := season.Make(seed, at)
 		if err != nil {
 			return nil, err
 		}
-		made = w.Files
-	} else {
-		w, err := office.Make(seed, at, c.Difficulty)
+		return worldTask(c.Set, seed, w.Files)
+	}
+	return officeTask(seed, at, c.Difficulty)
+}
+
+// usualLevel is the difficulty of scenarios where nobody names one.
+const usualLevel = 3
+
+// generateSet is kit.Kit.Generate: office scenarios, each of a seed that tells no other's.
+func generateSet(ctx context.Context, _ kit.Options, r kit.GenerateRequest) ([]*task.Task, error) {
+	var out []*task.Task
+	for _, seed := range r.Seeds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t, err := officeTask(uint64(seed), 0, cmp.Or(r.Level, usualLevel))
 		if err != nil {
 			return nil, err
 		}
-		made = w.Files
+		out = append(out, t)
 	}
+	return out, nil
+}
+
+func officeTask(seed uint64, at, level int) (*task.Task, error) {
+	w, err := office.Make(seed, at, level)
+	if err != nil {
+		return nil, err
+	}
+	return worldTask(commands.SetOffice, seed, w.Files)
+}
+
+// worldTask makes the task of one generated world.
+func worldTask(name string, seed uint64, made map[string][]byte) (*task.Task, error) {
 	var files []blob.File
 	for name, b := range made {
 		files = append(files, blob.File{Path: name, Content: b})
 	}
 	set, err := clawbench.Load(blob.FS(files))
 	if err != nil {
-		return nil, fmt.Errorf("scenario %d of seed %d: %w", index, c.Seed, err)
+		return nil, fmt.Errorf("scenario of seed %d: %w", seed, err)
 	}
-	list, err := ScenarioTasks(set, c.Set)
+	list, err := ScenarioTasks(set, name)
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,41 @@ func TestGenerateBySecret(t *testing.T) {
 	}
 }
 
+// An arena whose sets a generator makes draws each at its period's level, each task of a seed
+// that tells no other's; the same request gives the same set.
+func TestGeneratedSupply(t *testing.T) {
+	o := kittest.Options(t.TempDir(), kit.List{Kit()})
+	blobs, err := blobfs.Open(t.TempDir(), blobfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := kit.OpenData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	x := &kit.Stock{Server: &kit.Server{Options: o, Blobs: blobs, Data: data}, Kit: Kit(), File: kit.SupplyFile{From: agon.SupplyGenerator, Tasks: 3}}
+	for asked, level := range map[int]int{0: usualLevel, 1: 1, 5: 5} {
+		r := platform.SetRequest{Tasks: 3, TaskSeeds: []int64{11, 12, 1 << 52}, Level: asked}
+		one, err := x.Draw(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := x.Draw(t.Context(), r)
+		if err != nil || !slices.EqualFunc(one, again, func(a, b agon.TaskRef) bool { return a.Digest == b.Digest }) {
+			t.Errorf("level %d: %v, again %v: %v", asked, one, again, err)
+		}
+		for i, seed := range r.TaskSeeds {
+			if want := fmt.Sprintf("office/office-%d-00000-d%d", seed, level); one[i].Key != want {
+				t.Errorf("level %d: task %d is %s, want %s", asked, i, one[i].Key, want)
+			}
+		}
+	}
+	if _, err := x.Draw(t.Context(), platform.SetRequest{Tasks: 1, TaskSeeds: []int64{1}, Level: 6}); err == nil || !strings.Contains(err.Error(), "difficulty: want 1 to 5") {
+		t.Errorf("level 6: %v", err)
+	}
+}
+
 // The validators beside a demo find their scenario where the arena's own tasks are hidden or drawn anew.
 func TestAloneFile(t *testing.T) {
 	kits := kit.List{Kit()}

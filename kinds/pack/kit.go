@@ -13,6 +13,7 @@ import (
 	"github.com/agon-arena/agon/kinds/pack/commands"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
 	"github.com/agon-arena/agon/kinds/pack/ncd"
+	"github.com/agon-arena/agon/kinds/pack/office"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 	"github.com/agon-arena/agon/ui/cli"
 
@@ -118,6 +119,8 @@ func Kit() kit.Kit {
 			})
 		},
 		MadeFrom:   seedOfKey,
+		Generate:   generateSet,
+		Levels:     office.MaxDifficulty,
 		Agreement:  func(arena string) *client.Agreement { return agreement(without, arena) },
 		Page:       boardPart(without),
 		Incentives: map[string]incentive.Rule{cost.ArenaRule: cost.Takeover(), cost.ScoreArenaRule: cost.ScoreTakeover()},

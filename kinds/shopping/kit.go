@@ -52,8 +52,8 @@ func kitOver(floor *shopFloor) kit.Kit {
 		Supply: func(s *kit.Server, f kit.ArenaFile, a *agon.Arena) (platform.Supply, error) {
 			return raceSupply(s, &banks, func() kit.Kit { return k }, f, a)
 		},
-		Generate: func(ctx context.Context, o kit.Options, n int, seed int64) ([]*task.Task, error) {
-			return floor.With(o).generate(ctx, n, seed)
+		Generate: func(ctx context.Context, o kit.Options, r kit.GenerateRequest) ([]*task.Task, error) {
+			return floor.With(o).generate(ctx, r.Tasks, r.Seed)
 		},
 		Libraries:   libraries,
 		EntryName:   "agent.py",

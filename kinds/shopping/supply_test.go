@@ -109,15 +109,15 @@ func TestRacesFromABank(t *testing.T) {
 		t.Errorf("too few: %v", err)
 	}
 	// A generator gives others for each seed, and the same ones for one.
-	one, err := k.Generate(ctx, o, 3, 11)
+	one, err := k.Generate(ctx, o, kit.GenerateRequest{Tasks: 3, Seed: 11})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := k.Generate(ctx, o, 3, 11)
+	same, err := k.Generate(ctx, o, kit.GenerateRequest{Tasks: 3, Seed: 11})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := k.Generate(ctx, o, 3, 12)
+	other, err := k.Generate(ctx, o, kit.GenerateRequest{Tasks: 3, Seed: 12})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ func TestArenaCheckReadsSupplies(t *testing.T) {
 		want         string
 	}{
 		"a generator":        {"shopping", "from = \"generator\"\ntasks = 3", 3, ""},
+		"levels":             {"pack", "from = \"generator\"\ntasks = 6\n[supply.difficulty]\nleast = 1\nmost = 5\ntarget = 0.7", 6, ""},
+		"too high a level":   {"pack", "from = \"generator\"\ntasks = 6\n[supply.difficulty]\nleast = 1\nmost = 6\ntarget = 0.7", 0, "supply.difficulty.most: 6: want 1 (least) to 5"},
+		"no levels":          {"shopping", "from = \"generator\"\ntasks = 3\n[supply.difficulty]\nleast = 1\nmost = 5\ntarget = 0.7", 0, "supply.difficulty: only the tasks of a generator with levels have one"},
 		"a folder":           {"harbor", "from = \"directory\"\npath = \"./stock\"\ntasks = 1", 1, ""},
 		"a folder too short": {"harbor", "from = \"directory\"\npath = \"./stock\"\ntasks = 2", 0, "supply.path: it has 2 tasks; the first set and the next are drawn before the arena opens, which takes 4"},
 		"no folder":          {"harbor", "from = \"bank\"\npath = \"./away\"\ntasks = 1", 0, "supply.path: "},

@@ -65,7 +65,7 @@ func TestMemoriser(t *testing.T) {
 	o := kittest.Options(t.TempDir(), kits)
 	shop, _ := kits.Of("shopping")
 	set := func(seed int64) []*task.Task {
-		list, err := shop.Generate(t.Context(), o, 4, seed)
+		list, err := shop.Generate(t.Context(), o, kit.GenerateRequest{Tasks: 4, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
