@@ -272,7 +272,8 @@ func parseIntegrity(obj []byte) (Integrity, error) {
 	return out, nil
 }
 
-// Trajectory implements Judge.
+// Trajectory implements Judge. What the scenario's checks of calls and state know overrules
+// the model.
 func (m *ModelJudge) Trajectory(ctx context.Context, open func() (gateway.Session, error), sc *clawbench.Scenario, e Episode) ([]CriterionResult, error) {
 	list := criteria(sc)
 	if len(list) == 0 {
@@ -293,7 +294,7 @@ func (m *ModelJudge) Trajectory(ctx context.Context, open func() (gateway.Sessio
 	}); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return overruled(out, sc, e), nil
 }
 
 // parseVerdicts reads a judge's reply. A criterion that it leaves out, or

@@ -30,8 +30,12 @@ const Name = "pack"
 // File is the only file of a submission.
 const File = "pack.json"
 
-// scorer names the grading code; the judge's version is added.
-const scorer = "pack-1"
+// The names of the grading code; the judge's version is added. A model's verdict stands beside
+// what the checks know (overruled) since the second.
+const (
+	scorer        = "pack-1"
+	scorerByModel = "pack-2"
+)
 
 // Config is what the kind needs to know of this host.
 type Config struct {
@@ -74,7 +78,13 @@ func New(cfg Config) *Kind {
 func (k *Kind) Name() string { return Name }
 
 // Scorer names the grading code and the judge.
-func (k *Kind) Scorer() string { return scorer + "+" + k.cfg.Judge.Version() }
+func (k *Kind) Scorer() string {
+	name := scorerByModel
+	if _, checks := k.cfg.Judge.(CheckJudge); checks {
+		name = scorer
+	}
+	return name + "+" + k.cfg.Judge.Version()
+}
 
 // Dialects implements kind.Speaker: models, and nothing else. The office tools
 // are the kind's own, behind another door.
