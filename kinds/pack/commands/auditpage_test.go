@@ -38,9 +38,12 @@ func TestAuditPage(t *testing.T) {
 	if err != nil || !bytes.Equal(again, page) {
 		t.Error("the same audit gives another page")
 	}
-	r.Agreed = true
-	if page, _ = auditPage(r); !bytes.Contains(page, []byte("The published weights are right.")) {
-		t.Error("an audit that holds does not say so")
+	r.Agreed, r.Spread = true, &consensus.Spread{Mean: 0.0019, Low: 0.0017, High: 0.0021, Validators: 5}
+	page, err = auditPage(r)
+	for _, want := range []string{"The published weights are right.", "mean of 5 validators $0.001900, 95 % interval $0.001700 to $0.002100"} {
+		if err != nil || !bytes.Contains(page, []byte(want)) {
+			t.Errorf("an audit that holds lacks %q: %v", want, err)
+		}
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/kinds/pack/consensus"
 	"github.com/agon-arena/agon/ui/cli"
 	"github.com/agon-arena/agon/ui/cli/config"
 	"github.com/agon-arena/agon/ui/cli/output"
-	"github.com/spf13/cobra"
 )
 
 // DiscoverOptions is `agon validator --discover ledger`.
@@ -180,7 +181,7 @@ JSON: {validators: [status]}.`,
 					h.Heading(s.Hotkey)
 					winner := "nobody yet"
 					if s.Winner != "" {
-						winner = fmt.Sprintf("%s at $%.6f", s.Winner, s.Cost)
+						winner = frozen(s.Winner, s.Cost, s.Spread)
 					}
 					h.Fields([2]string{"block", fmt.Sprintf("%d, window %d, %s", s.Block, s.Window.Number, s.Window.Phase)}, [2]string{"packs", fmt.Sprintf("%d, %d judged", s.Packs, s.Judged)},
 						[2]string{"winner", winner}, [2]string{"agreed", fmt.Sprintf("window %d", s.Agreed)}, [2]string{"filter", s.Filter.String()})
@@ -213,7 +214,8 @@ since. Who lied, forged, copied, equivocated or came late is named; alike are va
 costs are the same to the last bit, of whom one at most has played. --page writes all of it as
 one HTML file that can be shown anywhere; --listen serves it, worked out anew for who looks,
 at most once in 12 seconds.
-JSON: {window, block, reads_at, winner, winner_pack_hash, winner_cost, weights, agreed,
+JSON: {window, block, reads_at, winner, winner_pack_hash, winner_cost,
+winner_spread{mean, low, high, validators}, weights, agreed,
 rows[{validator, uid, block, weights, state}], rejected[{validator, reason}], quorum, short, filter, alike[{validators, packs}]}.
 Exit codes: 0 published weights are right, 1 somebody's differ.`,
 		Example: "  agon discover audit --arena arena.toml --store ./payloads\n  agon discover audit --arena arena.toml --store https://store.example --window 12 -o json",
@@ -285,10 +287,19 @@ Exit codes: 0 published weights are right, 1 somebody's differ.`,
 	return cmd
 }
 
+// frozen is who sits, at what cost.
+func frozen(winner string, cost float64, s *consensus.Spread) string {
+	out := fmt.Sprintf("%s at $%.6f", winner, cost)
+	if text := s.Text(); text != "" {
+		out += " (" + text + ")"
+	}
+	return out
+}
+
 func auditFor(h *output.Human, r *consensus.Audited) {
 	winner := "nobody"
 	if r.Winner != "" {
-		winner = fmt.Sprintf("%s at $%.6f", r.Winner, r.Cost)
+		winner = frozen(r.Winner, r.Cost, r.Spread)
 	}
 	h.Fields([2]string{"window", fmt.Sprintf("%d, its pointers are read at block %d", r.Window, r.Reads)}, [2]string{"winner", winner},
 		[2]string{"quorum", fmt.Sprintf("%.0f %% of the active stake", 100*r.Quorum)}, [2]string{"filter", r.Filter.String()})

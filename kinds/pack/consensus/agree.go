@@ -135,15 +135,22 @@ func (n *Node) aggregate(ctx context.Context, m *ledger.Metagraph, window int64)
 	var holder *cost.Holder
 	if n.st.Winner != "" {
 		holder = &cost.Holder{Key: n.st.Winner, Cost: n.st.WinnerCost}
+		if now, told := hashOf[n.st.Winner]; told && n.st.WinnerPack != "" && now != n.st.WinnerPack {
+			// The cost is that of the pack that won. Who has put another in its place stands with that one's.
+			holder.Key = ""
+		}
 	}
 	winner, frozen := cost.Protect(contenders, holder)
 	if winner != nil {
+		if winner.Key != n.st.Winner || frozen != n.st.WinnerCost {
+			n.st.Spread = spreadOf(kept, winner.Key, frozen)
+		}
 		neuron, _ := m.Neuron(winner.Key)
 		n.st.Winner, n.st.WinnerCost, n.st.WinnerUID, n.st.WinnerPack = winner.Key, frozen, neuron.UID, hashOf[winner.Key]
 	}
 	n.st.Aggregated = max(n.st.Aggregated, window)
 	n.share(m.Block, agreed, contenders)
-	n.status.Winner, n.status.WinnerPack, n.status.Cost, n.status.Agreed = n.st.Winner, n.st.WinnerPack, n.st.WinnerCost, window
+	n.status.Winner, n.status.WinnerPack, n.status.Cost, n.status.Spread, n.status.Agreed = n.st.Winner, n.st.WinnerPack, n.st.WinnerCost, n.st.Spread, window
 	n.st.WeightsDue = true
 	return nil
 }

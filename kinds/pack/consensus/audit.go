@@ -22,6 +22,7 @@ type Audited struct {
 	Winner string  `json:"winner,omitempty"`
 	Pack   string  `json:"winner_pack_hash,omitempty"`
 	Cost   float64 `json:"winner_cost,omitempty"`
+	Spread *Spread `json:"winner_spread,omitempty"` // of the cost, when it was frozen
 	// Weights are what an honest validator gives after the window.
 	Weights []agon.Weight `json:"weights"`
 	// Agreed says that whoever has set weights since gives these.
@@ -130,7 +131,7 @@ func Audit(ctx context.Context, c NodeConfig, window int64) (*Audited, error) {
 		return nil, err
 	}
 	out := &Audited{
-		Window: window, Block: m.Block, Winner: n.st.Winner, Pack: n.st.WinnerPack, Cost: n.st.WinnerCost, Weights: []agon.Weight{}, Agreed: true, Rows: []AuditedRow{},
+		Window: window, Block: m.Block, Winner: n.st.Winner, Pack: n.st.WinnerPack, Cost: n.st.WinnerCost, Spread: n.st.Spread, Weights: []agon.Weight{}, Agreed: true, Rows: []AuditedRow{},
 		Rejected: g.rejected, Quorum: g.quorum, Short: g.short, Filter: g.filter, Alike: []Alike{},
 	}
 	if !n.cfg.Unpaid { // a script costs everybody the same

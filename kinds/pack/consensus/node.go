@@ -114,6 +114,7 @@ type state struct {
 	Winner      string                `json:"winner_hotkey,omitempty"`
 	WinnerPack  string                `json:"winner_pack_hash,omitempty"`
 	WinnerCost  float64               `json:"winner_cost,omitempty"`
+	Spread      *Spread               `json:"winner_spread,omitempty"` // of WinnerCost, when it was frozen
 	WinnerUID   uint16                `json:"winner_uid,omitempty"`
 	Tasks       string                `json:"tasks,omitempty"`    // NodeConfig.Tasks of the evaluations
 	Evaluations map[string]Evaluation `json:"evaluations"`        // by pack hash
@@ -150,6 +151,7 @@ type Status struct {
 	Short   string        `json:"short,omitempty"`
 	Winner  string        `json:"winner,omitempty"`
 	Cost    float64       `json:"winner_cost,omitempty"`
+	Spread  *Spread       `json:"winner_spread,omitempty"` // of the cost, when it was frozen
 	Weights []agon.Weight `json:"weights"`
 	// LastEval and LastWeights are when a pack was last played, and weights last set; zero: not by this process.
 	LastEval    time.Time `json:"last_eval_at,omitzero"`
@@ -262,7 +264,7 @@ func NewNode(c NodeConfig) (*Node, error) {
 	}
 	n.st.Tasks = c.Tasks
 	n.status = Status{
-		Hotkey: c.Hotkey, Winner: n.st.Winner, WinnerPack: n.st.WinnerPack, Cost: n.st.WinnerCost, Published: n.st.Published, Agreed: n.st.Aggregated,
+		Hotkey: c.Hotkey, Winner: n.st.Winner, WinnerPack: n.st.WinnerPack, Cost: n.st.WinnerCost, Spread: n.st.Spread, Published: n.st.Published, Agreed: n.st.Aggregated,
 		Excluded: []Excluded{}, Rejected: []Rejected{}, Outvoted: []Outvote{}, Weights: []agon.Weight{},
 	}
 	return n, nil
