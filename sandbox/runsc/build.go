@@ -49,6 +49,14 @@ var patches = []struct{ file, old, new string }{
 	// 2000 runs of the filter at each fork.
 	{"pkg/sentry/kernel/task_clone.go", "		seccompCopy.populateCache(nt)\n", "		if seccompCopy.cacheAuditNumber != nt.image.st.AuditNumber {\n			seccompCopy.populateCache(nt)\n		}\n"},
 	{"pkg/sentry/kernel/seccomp.go", "				seccompCopy.populateCache(ot)\n", "				if seccompCopy.cacheAuditNumber != ot.image.st.AuditNumber {\n					seccompCopy.populateCache(ot)\n				}\n"},
+	// A filter that is installed is asked for a number when the process first makes
+	// that call, not for 2000 numbers at once: most children of a warm box make
+	// twenty different calls after their filter. The mark of a number that was not
+	// asked for is above SECCOMP_RET_ALLOW, and so above all that is ever cached.
+	{"pkg/sentry/kernel/seccomp.go", "	uncacheableBPFAction = linux.SECCOMP_RET_ACTION_FULL\n", "	uncacheableBPFAction = linux.SECCOMP_RET_ACTION_FULL\n\n	// unknownBPFAction stands for a number that was not asked for yet.\n	unknownBPFAction = linux.SECCOMP_RET_ACTION_FULL - 1\n"},
+	{"pkg/sentry/kernel/seccomp.go", "		if cached := ts.cache[sysno]; cached != uncacheableBPFAction {\n", "		cached := ts.cache[sysno]\n		if cached == unknownBPFAction {\n			cached = ts.look(sysno)\n		}\n		if cached != uncacheableBPFAction && cached != unknownBPFAction {\n"},
+	{"pkg/sentry/kernel/seccomp.go", "	sd := linux.SeccompData{}\n	input := bpf.Input(make([]byte, sd.SizeBytes()))\n\n	for sysno := int32(0); sysno <= sentry.MaxSyscallNum; sysno++ {\n", "	for i := range ts.cache {\n		ts.cache[i] = unknownBPFAction\n	}\n}\n\n// look finds out what ts.cache holds for sysno. Only the goroutine of the task that ts is of may call it.\nfunc (ts *taskSeccomp) look(sysno int32) linux.BPFAction {\n	sd := linux.SeccompData{}\n	input := bpf.Input(make([]byte, sd.SizeBytes()))\n\n	{\n"},
+	{"pkg/sentry/kernel/seccomp.go", "			ts.cache[sysno] = uncacheableBPFAction\n		}\n	}\n}\n", "			ts.cache[sysno] = uncacheableBPFAction\n		}\n	}\n	return ts.cache[sysno]\n}\n"},
 	// A process that keeps forking from the same warm memory asks by prctl to have
 	// it copied at the fork. Shared until one of the two writes, each piece of it
 	// costs a fault, an unmapping and a copy of 2 MiB later. The copies count

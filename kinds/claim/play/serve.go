@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,7 +228,8 @@ func (s *server) warm(ctx context.Context) (*warmBox, error) {
 	}
 	box, err := startWarm(s.ctx, warmConfig{
 		rootfs: s.c.Rootfs, dir: s.dir, tools: s.relay, timeout: s.v.timeout, wall: 30 * 24 * time.Hour, env: append(slices.Clone(s.v.env), s.c.Env...), mounts: s.c.Mounts,
-		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: 1000},
+		// It is the only box here, and its calls run side by side: every processor is its.
+		limits: agon.Limits{MemoryBytes: serveMemory, Pids: 128, DiskBytes: 128 << 20, OutputBytes: 1 << 40, CPUMilli: int64(1000 * runtime.NumCPU())},
 		open:   s.c.Driver.Start,
 		output: func(_ string, l outputLine) {
 			s.c.Log(fmt.Sprintf("%s %s: %s", plain.Short(l.Session, 64), l.Stream, plain.Short(l.Message, 4000)))

@@ -120,8 +120,10 @@ class Invocation:
 
     def __init__(self, server):
         self.server, self.job = server, None
-        self.loop = asyncio.get_running_loop()
+        self.loop = server.loop
         self.done = self.loop.create_future()
+        self.exited = self.loop.create_future()
+        self.over = False  # nothing is left of it
         self.data = bytearray()
         self.want = None
         self.pid = 0
@@ -136,7 +138,7 @@ class Invocation:
                 os.close(w)
             raise Broken("OSError") from None
         if self.pid == 0:
-            agon_worker.main(server.config, pairs[3][0], pairs[0][1], pairs[1][1], pairs[2][1])
+            agon_worker.main(server.config, server.texts, pairs[3][0], pairs[0][1], pairs[1][1], pairs[2][1])
         for (r, w), name in zip(pairs, ("frame", "stdout", "stderr")):
             os.close(w)
             os.set_blocking(r, False)
@@ -196,6 +198,39 @@ class Invocation:
         if name == "frame" and not self.done.done():
             self.done.set_exception(Broken("EOFError"))
 
+    def late(self):
+        """Its time is over."""
+        if not self.done.done():
+            self.done.set_exception(TimeoutError())
+
+    def reap(self):
+        """Look whether it has ended. Every worker is asked for alone: a signal for each end would cost more."""
+        if not self.exited.done():
+            try:
+                got, _ = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                got = self.pid
+            if got:
+                self.exited.set_result(None)
+        return self.exited.done()
+
+    async def ends(self, wait):
+        """Wait until it has ended, at most so many seconds; None waits for ever."""
+        pause, limit = 0.0005, None if wait is None else self.loop.time() + wait
+        while not self.reap() and (limit is None or self.loop.time() < limit):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return self.exited.done()
+
+    def leave(self, tries=0):
+        """See it off that has said all it will say: it has a moment to leave, which costs nobody time."""
+        if self.reap():
+            self.finish()
+        elif tries < 8:
+            self.loop.call_later(0.0008 * 2**tries, self.leave, tries + 1)
+        else:
+            self.server.see_off(self)
+
     def frame(self, b):
         if self.done.done():
             return
@@ -211,26 +246,23 @@ class Invocation:
 
     async def end(self):
         """Kill what is left of the worker and wait until it is gone."""
-        exited = self.server.exits.setdefault(self.pid, self.loop.create_future())
         self.close_jobs()
-        self.server.reap()
-        if self.want is not None and self.done.done() and not self.done.cancelled() and self.done.exception() is None:
-            # It has said all it will say; a moment to leave, which costs nobody time.
-            try:
-                await asyncio.wait_for(asyncio.shield(exited), 0.2)
-            except TimeoutError:
-                pass
         for sig, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
-            if exited.done():
+            if self.reap():
                 break
             try:
                 os.kill(self.pid, sig)
             except ProcessLookupError:
                 pass
-            try:
-                await asyncio.wait_for(asyncio.shield(exited), wait)
-            except TimeoutError:
-                pass
+            await self.ends(wait)
+        self.finish()
+
+    def finish(self):
+        """Read what it left, and tell of it."""
+        if self.over:
+            return
+        self.over = True
+        self.close_jobs()
         for name in ("stdout", "stderr"):
             if name in self.fds:
                 for _ in range(64):  # what still stands in the pipe
@@ -241,10 +273,9 @@ class Invocation:
                         break
         for name in list(self.fds):
             self.shut(name)
-        if self.done.done():
+        if self.done.done() and not self.done.cancelled():
             self.done.exception()  # seen
         self.server.workers.pop(self.pid, None)
-        self.server.exits.pop(self.pid, None)
         for name, (text, dropped) in self.output.items():
             if self.job is not None and (text or dropped):
                 log("output", session_id=self.job["session"], entrypoint=self.job["entrypoint"], stream=name, message=text.decode("utf-8", "replace"), dropped=dropped)
@@ -253,8 +284,9 @@ class Invocation:
 class Server:
     def __init__(self, config):
         self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.texts = agon_worker.streams()
         self.workers = {}
-        self.exits = {}
         self.spare = None  # a worker that waits for the next job
         self.ending = set()  # tasks that see workers off
         self.slots = asyncio.Semaphore(PARALLEL)
@@ -279,29 +311,19 @@ class Server:
         self.ending.add(task)
         task.add_done_callback(self.ending.discard)
 
-    def reap(self):
-        for pid in list(self.workers):
-            try:
-                got, _ = os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                got = pid
-            if got:
-                f = self.exits.setdefault(pid, asyncio.get_running_loop().create_future())
-                if not f.done():
-                    f.set_result(None)
-
     async def invoke(self, job):
         inv = self.take()
         inv.give(job)
-        asyncio.get_running_loop().call_soon(self.prefork)
+        self.loop.call_soon(self.prefork)
+        timer = self.loop.call_later(self.config.timeout, inv.late)
         leaves = False  # by itself, while the answer is on its way
         try:
             try:
-                raw = await asyncio.wait_for(asyncio.shield(inv.done), self.config.timeout)
+                raw = await inv.done
             except TimeoutError:
                 return 504, {"detail": {"error": f"entrypoint exceeded {self.config.timeout}s", "exception": "TimeoutError"}}
             leaves = True
-            self.see_off(inv)
+            self.loop.call_soon(inv.leave)
             if len(raw) > BIG:
                 return check_big(raw, self.config.memory)
             try:
@@ -311,6 +333,7 @@ class Server:
         except Broken as e:
             return 500, {"detail": {"error": "entrypoint worker failed", "exception": str(e)}}
         finally:
+            timer.cancel()
             if not leaves:
                 await asyncio.shield(inv.end())
 
@@ -414,10 +437,9 @@ class Server:
     def answer(writer, status, body, keep):
         data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode("utf-8", "replace")
         writer.write(
-            b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n"
-            % (status, b"OK" if status == 200 else b"Error", len(data), b"keep-alive" if keep else b"close")
+            b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n%b"
+            % (status, b"OK" if status == 200 else b"Error", len(data), b"keep-alive" if keep else b"close", data)
         )
-        writer.write(data)
 
     async def connection(self, reader, writer):
         try:
@@ -429,8 +451,7 @@ class Server:
             writer.close()
 
     async def serve(self):
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGCHLD, self.reap)
+        loop = self.loop
         stop = loop.create_future()
 
         def finish(*_):
@@ -478,4 +499,8 @@ def main():
     if not config.path or not os.path.isfile(config.path):
         sys.stderr.write("CASTER_AGENT_PATH names no file: every call will be answered 404\n")
     agon_confine.hide_memory()
-    asyncio.run(Server(config).serve())
+
+    async def serve():
+        await Server(config).serve()
+
+    asyncio.run(serve())

@@ -88,8 +88,12 @@ def send(fd, data):
 def prepare(path):
     """Compile the script. What is wrong with it is told when a call comes."""
     try:
-        with open(path, "rb") as f:
-            return compile(f.read(), path, "exec", dont_inherit=True), None
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        source = bytearray()
+        while b := os.read(fd, 64 << 10):
+            source += b
+        os.close(fd)
+        return compile(bytes(source), path, "exec", dont_inherit=True), None
     except BaseException as e:
         return None, e
 
@@ -143,24 +147,33 @@ def receive(fd):
     """Read the one job; None if the server has gone."""
     data = bytearray()
     while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "big"):
-        b = os.read(fd, 1 << 20)
+        b = os.read(fd, 64 << 10)
         if not b:
             return None
         data += b
     return json.loads(data[8:])
 
 
-def main(config, jobs, fd, out, err):
+def streams():
+    """Standard input, output and error as texts. Made once, before any fork: they hold nothing but their numbers."""
+    return (
+        open(0, "r", closefd=False),
+        open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False),
+        open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False),
+    )
+
+
+def main(config, texts, jobs, fd, out, err):
     """Never returns. A job comes on jobs and its frame goes to fd; out and err
-    replace standard output and error. Everything that can be done before a job
-    is there is done first."""
+    replace standard output and error, which texts, of streams, write to.
+    Everything that can be done before a job is there is done first."""
     code = 70
     try:
         for s in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(s, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        # Low numbers first: none of the four may be overwritten before it is moved.
-        jobs, fd, out, err = (fcntl.fcntl(x, fcntl.F_DUPFD, 64) for x in (jobs, fd, out, err))
+        if min(jobs, fd, out, err) < 5:  # none of the four may be overwritten before it is moved
+            jobs, fd, out, err = (fcntl.fcntl(x, fcntl.F_DUPFD, 64) for x in (jobs, fd, out, err))
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (out, 1), (err, 2), (fd, 3), (jobs, 4)):
             if source != target:
@@ -170,9 +183,7 @@ def main(config, jobs, fd, out, err):
         if config.memory:
             resource.setrlimit(resource.RLIMIT_AS, (config.memory, config.memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        sys.stdin = open(0, "r", closefd=False)
-        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+        sys.stdin, sys.stdout, sys.stderr = texts
         sys.argv = ["agent"]
         runner = asyncio.Runner()
         runner.get_loop()
