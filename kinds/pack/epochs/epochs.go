@@ -158,7 +158,7 @@ func Finalise(e Epoch) Epoch {
 		spoke += float64(e.Members[v.Validator])
 		if heads++; v.Qualified {
 			qualified++
-			scores = append(scores, v.Score)
+			scores = append(scores, min(v.Score, e.Rule.Most)) // more than everything is not a score
 		}
 	}
 	if active > 0 {

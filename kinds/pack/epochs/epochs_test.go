@@ -46,6 +46,7 @@ func TestFinalise(t *testing.T) {
 		{"three hundredths above five are the bar", field(1, sits, 5.15, 5.15, 5.15), Held, 5.15, true},
 		{"above it", field(1, sits, 5.151, 5.151, 5.151), Replaced, 5.151, true},
 		{"one liar of four", field(1, sits, 1, 2, 3, 100), Held, 2.5, true},
+		{"one liar of three says more than there is", field(1, nil, 4, 5, 100), Replaced, 6.333333, true}, // of at most 10
 		{"half is not a majority", field(1, nil, 3, 3, 0, 0), Held, 3, false},
 		{"two fifths of the stake are a quorum", field(1, nil, 3, 3, -1, -1, -1), Replaced, 3, true},
 		{"less are none", field(1, nil, 3, -1, -1), Aborted, 0, false},
@@ -93,6 +94,17 @@ func TestFinaliseHoldsWhateverTheOrder(t *testing.T) {
 		if a.Score > max(0, slices.Max(scores))+1e-6 {
 			t.Fatalf("%v give %v", scores, a.Score)
 		}
+	}
+}
+
+// A vote beyond the most there is seats nobody whom honest scores cannot unseat.
+func TestNoScoreBeyondTheMost(t *testing.T) {
+	lied := end(field(1, nil, 2, 2, 100))
+	if lied.After == nil || lied.After.Score > 5 {
+		t.Fatalf("%+v", lied.After)
+	}
+	if honest := end(field(2, lied.After, 8, 8, 8)); honest.Outcome != Replaced {
+		t.Errorf("8 of 10 against %v: %s at the bar %v", lied.After.Score, honest.Outcome, honest.Bar)
 	}
 }
 
