@@ -207,6 +207,12 @@ func versionState(s *client.Submission) string {
 	return "CANCELLED"
 }
 
+// closed reports whether a version is played no more. Where all its runs are scored and it is
+// not decided, more may come: the next stage, a judging by others, a period's opening.
+func closed(state agon.SubmissionState, active int) bool {
+	return active == 0 && state != agon.SubmissionQueued && state != agon.SubmissionPlaying
+}
+
 func (b *Backend) version(w http.ResponseWriter, r *http.Request) {
 	s, n, ok := b.byVersion(w, r)
 	if !ok {
@@ -257,7 +263,7 @@ func (b *Backend) status(w http.ResponseWriter, r *http.Request, s *client.Submi
 	out := map[string]any{
 		"agent_version_id": versionID(s.ID), "agent_name": s.Name, "miner_hotkey": s.Miner, "version_number": n, "submitted_at": stamp(s.CreatedAt), "state": versionState(s),
 		"eliminated_at": eliminated(s), "suite_id": suiteID(a.Tasks), "required_successes": len(runs), "success_count": done, "active_count": active,
-		"is_closed": active == 0 && done > 0, "final_score": qualifyingScore(s), "race_score": raceScore(s), "reasoning_coefficient": coefficient,
+		"is_closed": closed(s.State, active), "final_score": qualifyingScore(s), "race_score": raceScore(s), "reasoning_coefficient": coefficient,
 		"release_state": "HIDDEN", "code_available_at": nil, "is_active_qualifier": place >= 0, "outranked_by_agent_version_id": outranked(a, place),
 	}
 	if s.Decision != nil {

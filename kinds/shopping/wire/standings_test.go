@@ -203,3 +203,24 @@ func TestSeedCommitment(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A version is closed when it is decided, not when its runs of a stage are scored.
+func TestClosed(t *testing.T) {
+	for _, c := range []struct {
+		state  agon.SubmissionState
+		active int // runs
+		want   bool
+	}{
+		{agon.SubmissionQueued, 1, false},
+		{agon.SubmissionPlaying, 1, false},
+		{agon.SubmissionPlaying, 0, false}, // a judging by others is open, or the next stage
+		{agon.SubmissionScored, 0, true},
+		{agon.SubmissionScored, 1, false}, // it sits, and is played on a new set
+		{agon.SubmissionExcluded, 0, true},
+		{agon.SubmissionRefused, 0, true},
+	} {
+		if got := closed(c.state, c.active); got != c.want {
+			t.Errorf("%s, %d runs to play: %v", c.state, c.active, got)
+		}
+	}
+}
