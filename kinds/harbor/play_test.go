@@ -53,6 +53,17 @@ func TestConformance(t *testing.T) {
 	kindtest.Run(t, c)
 }
 
+// The sample that asks a model is the template but for its first words, so that what plays the one plays the other.
+func TestShellIsTheTemplate(t *testing.T) {
+	code := func(f kittest.Files) string {
+		_, code, _ := strings.Cut(f[agentFile], "\nimport json\n")
+		return code
+	}
+	if shell := code(kittest.Sample(t, Kit(), "shell")); shell == "" || shell != code(kittest.Template(t, Kit())) {
+		t.Errorf("the sample is another program than the template:\n%s", shell)
+	}
+}
+
 // Agents in real boxes: the solver wins, the forger gains nothing, and each mistake has its outcome.
 func TestPlay(t *testing.T) {
 	for _, c := range []struct {
@@ -62,7 +73,7 @@ func TestPlay(t *testing.T) {
 	}{
 		{"solver", "ok", kittest.Sample(t, Kit(), "solver"), 1},
 		{"forger", "ok", kittest.Sample(t, Kit(), "forger"), 0},
-		{"template", "ok", kittest.Template(t, Kit()), 0},
+		{"template", "ok", kittest.Template(t, Kit()), 1}, // on the script of the sample that is it
 		{"nothing", "ok", kittest.Files{agentFile: "async def agent_main(input):\n    pass\n"}, 0},
 		{"raises", "raised", kittest.Files{agentFile: "def agent_main(input):\n    raise ValueError(\"mine\")\n"}, 0},
 		{"directory", "ok", kittest.Files{
