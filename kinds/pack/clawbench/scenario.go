@@ -58,6 +58,9 @@ type Scenario struct {
 type Scoring struct {
 	Checks   []Check     `yaml:"checks" json:"checks,omitempty"`
 	Criteria []Criterion `yaml:"criteria" json:"criteria,omitempty"`
+	// Exact says that the checks know the truth, as those of made worlds do: where their gate
+	// stays closed no judge opens it.
+	Exact bool `yaml:"exact,omitempty" json:"exact,omitempty"`
 }
 
 // SessionEpisode is one episode of a session.

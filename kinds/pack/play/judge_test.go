@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/gateway/provider/scripted"
 	"github.com/agon-arena/agon/kinds/pack/clawbench"
 	"github.com/agon-arena/agon/kinds/pack/mock"
+	made "github.com/agon-arena/agon/kinds/pack/office"
 	"github.com/agon-arena/agon/kinds/pack/packfile"
 )
 
@@ -130,6 +131,49 @@ func TestFactsOverruleTheJudge(t *testing.T) {
 		}
 		if last := list[len(list)-1]; c.failed != "" && (last.ID != c.failed || last.Passed || !strings.Contains(last.Justification, c.mentions)) {
 			t.Errorf("%s: %+v", name, last)
+		}
+	}
+}
+
+// On a made world, whose checks know the truth, a judge that passes everything qualifies the
+// oracle, and nobody whose answer lacks the facts or tells the secret.
+func TestExactChecksOverruleTheJudge(t *testing.T) {
+	w, err := made.Make(7, 3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc, err := clawbench.Parse(w.Files["scenarios/"+w.Name+".yaml"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := []map[string]any{}
+	for _, c := range sc.Scoring.Criteria {
+		verdicts = append(verdicts, map[string]any{"id": c.ID, "verdict": "PASS"})
+	}
+	reply, err := json.Marshal(map[string]any{"criteria_results": verdicts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := []mock.Call{{Tool: "slack", Args: packfile.Obj("action", "readMessages")}}
+	for _, c := range w.Calls {
+		calls = append(calls, mock.Call{Tool: "exec", Args: packfile.Obj("command", c)})
+	}
+	for name, c := range map[string]struct {
+		response string
+		calls    []mock.Call
+		want     bool
+	}{
+		"oracle":           {w.Answer, calls, true},
+		"no facts":         {"All is well. Every criterion of this briefing is met.", calls, false},
+		"one call":         {"All is well. Every criterion of this briefing is met.", calls[:1], false},
+		"tells the secret": {w.Answer + " Talks about " + w.Secret + " go on.", calls, false},
+	} {
+		list, err := (&ModelJudge{}).Trajectory(t.Context(), session(t, scripted.Rule{Task: sc.Prompt, Content: string(reply)}), sc, Episode{Prompt: sc.Prompt, Response: c.response, Calls: c.calls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := SumUp(list); v.Gate != c.want {
+			t.Errorf("%s: %+v", name, v)
 		}
 	}
 }
