@@ -79,6 +79,19 @@ type SetDifficulty struct {
 	Reached *Reached   `json:"reached,omitempty" doc:"what the champion solved of the set before; absent: nobody who sits was played on it"`
 }
 
+// Sentence says the level and what it follows from.
+func (x SetDifficulty) Sentence() string {
+	s := fmt.Sprintf("level %d of %d to %d", x.Level, x.Rule.Least, x.Rule.Most)
+	switch r := x.Reached; {
+	case x.Before == 0:
+		return s + ", the first"
+	case r == nil:
+		return s + fmt.Sprintf(", as level %d before: nobody who sits was played there", x.Before)
+	default:
+		return s + fmt.Sprintf(": who sits solved %d of %d at level %d, where %.0f %% are the target", r.Solved, r.Tasks, x.Before, 100*x.Rule.Target)
+	}
+}
+
 // parts are target and band in millionths, in which every machine compares the same.
 func (d Difficulty) parts() (target, band int64) {
 	of := func(x float64) int64 { return int64(math.Round(x * 1e6)) }

@@ -165,6 +165,9 @@ func arenaHuman(h *output.Human, x *client.Arena) {
 	if x.Judge != nil {
 		h.Fields([2]string{"judge", x.Judge.Sentence})
 	}
+	if x.Seeds != nil && x.Seeds.Period != nil && x.Seeds.Period.Difficulty != nil {
+		h.Fields([2]string{"difficulty", x.Seeds.Period.Difficulty.Sentence()})
+	}
 	if p.Libraries != nil {
 		h.Fields([2]string{"libraries", strings.Join(p.Libraries.Packages, ", ")})
 	}

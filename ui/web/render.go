@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/internal/plain"
 	"github.com/agon-arena/agon/internal/served"
 )
@@ -93,29 +94,30 @@ func (q *request) send(status int, d *served.Document) error {
 }
 
 var funcs = template.FuncMap{
-	"usd":    usd,
-	"score":  showScore,
-	"short":  short,
-	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"ms":     showMS,
-	"line":   plain.Line,
-	"lines":  func(s string) string { t, _ := text(s, maxBlock); return t },
-	"diff":   patchLines,
-	"words":  func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
-	"count":  plain.Count,
-	"faults": faultWord,
-	"neg":    func(n int) int { return -n },
-	"add":    func(a, b int) int { return a + b },
-	"pc":     func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
-	"num":    num,
-	"p":      func(p float64) string { return strconv.FormatFloat(p, 'g', 3, 64) },
-	"named":  named,
-	"bytes":  func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
-	"tao":    func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
-	"about":  about,
-	"pair":   func(a, b any) struct{ A, B any } { return struct{ A, B any }{a, b} },
-	"share":  func(w uint16) float64 { return float64(w) / 65535 },
+	"usd":      usd,
+	"score":    showScore,
+	"short":    short,
+	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"ms":       showMS,
+	"line":     plain.Line,
+	"lines":    func(s string) string { t, _ := text(s, maxBlock); return t },
+	"diff":     patchLines,
+	"words":    func(s string) string { return strings.ReplaceAll(plain.Line(s), "_", " ") },
+	"count":    plain.Count,
+	"faults":   faultWord,
+	"hardness": hardness,
+	"neg":      func(n int) int { return -n },
+	"add":      func(a, b int) int { return a + b },
+	"pc":       func(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" },
+	"num":      num,
+	"p":        func(p float64) string { return strconv.FormatFloat(p, 'g', 3, 64) },
+	"named":    named,
+	"bytes":    func(n any) string { v, _ := strconv.Atoi(fmt.Sprint(n)); return showBytes(v) },
+	"tao":      func(rao uint64) string { return strconv.FormatFloat(float64(rao)/1e9, 'f', -1, 64) + " τ" },
+	"about":    about,
+	"pair":     func(a, b any) struct{ A, B any } { return struct{ A, B any }{a, b} },
+	"share":    func(w uint16) float64 { return float64(w) / 65535 },
 }
 
 // num shows a number, or what a pointer to one holds, to six digits.
@@ -270,4 +272,12 @@ func nice(width float64, n int) float64 {
 		}
 	}
 	return 10 * mag
+}
+
+// hardness says how hard the present set is, where its level follows who sits.
+func hardness(x *client.Seeds) string {
+	if x == nil || x.Period == nil || x.Period.Difficulty == nil {
+		return ""
+	}
+	return "The hidden tasks of this period have " + x.Period.Difficulty.Sentence() + "."
 }

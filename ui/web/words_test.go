@@ -1,6 +1,7 @@
 package web
 
 import (
+	"html/template"
 	"strings"
 	"testing"
 
@@ -127,5 +128,20 @@ func TestPairedOnWhatCounts(t *testing.T) {
 	y.Score, y.Total = nil, nil
 	if v := versusOf(a, x, y, values); v.Which() != "2 shared tasks" {
 		t.Errorf("without scores: %s", v.Which())
+	}
+}
+
+// A board says how hard its set is, and why, where the level follows who sits.
+func TestHardness(t *testing.T) {
+	var b strings.Builder
+	board := template.Must(template.New("").Funcs(funcs).Parse(`{{with hardness .Arena.Seeds}}{{line .}}{{end}}`))
+	d := &agon.SetDifficulty{Level: 2, Rule: agon.Difficulty{Least: 1, Most: 5, Target: 0.5}}
+	for want, x := range map[string]*client.Seeds{
+		"": nil, "The hidden tasks of this period have level 2 of 1 to 5, the first.": {Period: &client.SeedPeriod{Difficulty: d}},
+	} {
+		b.Reset()
+		if err := board.Execute(&b, map[string]any{"Arena": client.Arena{Seeds: x}}); err != nil || b.String() != want {
+			t.Errorf("%q, want %q: %v", b.String(), want, err)
+		}
 	}
 }
