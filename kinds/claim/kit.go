@@ -29,6 +29,7 @@ import (
 	"github.com/agon-arena/agon/kinds/claim/query"
 	"github.com/agon-arena/agon/kinds/claim/roster"
 	"github.com/agon-arena/agon/kinds/claim/rounds"
+	"github.com/agon-arena/agon/kinds/claim/show"
 	"github.com/agon-arena/agon/kinds/claim/signin"
 	"github.com/agon-arena/agon/kinds/kit"
 	"github.com/agon-arena/agon/sandbox"
@@ -97,6 +98,13 @@ func Kit() kit.Kit {
 		},
 		Script: func() []byte { return kit.SampleScript(data.FS, "search-llm") },
 		Feeds:  true,
+		Show: &kit.Show{Script: show.Script, Run: func(ctx context.Context, s *kit.Server, open func(context.Context, kit.ArenaFile) error) error {
+			docs, err := fs.Sub(data.FS, "tasks/documents")
+			if err != nil {
+				return fmt.Errorf("open documents: %w", err)
+			}
+			return show.Run(ctx, s, docs, show.Rounds, open)
+		}},
 		Supply: func(s *kit.Server, f kit.ArenaFile, _ *agon.Arena) (platform.Supply, error) {
 			if f.Supply == nil || f.Supply.From != agon.SupplyFeed {
 				return nil, nil

@@ -134,6 +134,8 @@ type Kit struct {
 	Script  func() []byte
 	// Beside makes what plays next to the platform in a demo of the kind.
 	Beside func(ctx context.Context, s *Server, f ArenaFile, d sandbox.Driver, rootfs string) (Beside, error)
+	// Show is what a bare `agon up` goes on to play once its demos are decided.
+	Show *Show
 	// Agreement is what validators without a platform say of an arena; nil from
 	// it: there are none here.
 	Agreement func(arena string) *client.Agreement
@@ -401,18 +403,18 @@ func (l List) Demos() []ArenaFile {
 	return out
 }
 
-// Script joins the scripts of all kinds' samples: the first rule that matches answers.
+// Script joins the scripts of all kinds' samples and of what they show: the first rule that
+// matches answers.
 func (l List) Script() (*scripted.Script, error) {
 	var all []*scripted.Script
 	for _, k := range l {
-		if k.Script == nil {
-			continue
+		for _, script := range k.scripts() {
+			s, err := scripted.Parse(script(), "json")
+			if err != nil {
+				return nil, fmt.Errorf("read the script of %s: %w", k.Kind, err)
+			}
+			all = append(all, s)
 		}
-		s, err := scripted.Parse(k.Script(), "json")
-		if err != nil {
-			return nil, fmt.Errorf("read the script of %s: %w", k.Kind, err)
-		}
-		all = append(all, s)
 	}
 	return scripted.Join(all...), nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +60,10 @@ type server struct {
 	unhook  func()                 // ends the teller
 	corpus  *client.CorpusSummary  // the last that was built here
 	foreign map[string]*handlerBox // of each kind that has a dialect, that of its first arena
-	ends    []func()               // each ends one goroutine of background
+	later   func()                 // goes on once all is decided; nil: nothing does, or it went on
+
+	endsMu sync.Mutex
+	ends   []func() // each ends one goroutine of background; guarded by endsMu
 }
 
 // background runs f next to the server, which ends its context and waits for it
@@ -71,6 +75,8 @@ func (s *server) background(f func(ctx context.Context)) {
 		defer close(done)
 		f(ctx)
 	}()
+	s.endsMu.Lock()
+	defer s.endsMu.Unlock()
 	s.ends = append(s.ends, func() { cancel(); <-done })
 }
 
@@ -285,7 +291,10 @@ func openServerAt(ctx context.Context, o kit.Options, ks map[string]kind.Kind, a
 func (s *server) url() string { return "http://" + s.addr }
 
 func (s *server) close() {
-	for _, end := range s.ends {
+	s.endsMu.Lock()
+	ends := s.ends
+	s.endsMu.Unlock()
+	for _, end := range ends {
 		end()
 	}
 	if s.Platform != nil {

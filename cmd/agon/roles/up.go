@@ -135,6 +135,9 @@ func Up(ctx context.Context, o kit.Options) (*client.Overview, error) {
 	setter := newWeights(o, valClient, &weightLedgers{key: val.Hotkey, own: s.URL(), trust: func(string) bool { return true }, relays: strings.Fields(o.Getenv("AGON_DRAND_RELAYS"))}, s.Data.Path("validator"), time.Second)
 	wg.Go(func() { setter.Run(work, wake) })
 
+	if len(o.Arenas) == 0 && !o.Once && o.Getenv("AGON_LLM_BASE_URL") == "" && o.Getenv("AGON_LLM_SCRIPT") == "" {
+		s.later = func() { s.goOn(val) }
+	}
 	err = s.watch(work, wake)
 	if o.Once && err == nil {
 		aside.Wait() // each of its phases is tried a few times, and no more
@@ -199,6 +202,23 @@ func (s *server) openArena(ctx context.Context, f kit.ArenaFile, val *kit.Party)
 		}
 	}
 	return s.openForeign(ctx, a)
+}
+
+// goOn plays what the kinds show once the demos are decided.
+func (s *server) goOn(val *kit.Party) {
+	for _, k := range s.Options.Kits {
+		if k.Show == nil {
+			continue
+		}
+		s.background(func(ctx context.Context) {
+			err := k.Show.Run(ctx, &s.Server, func(ctx context.Context, f kit.ArenaFile) error {
+				return s.openArena(ctx, f.Complete(s.Options.Kits), val)
+			})
+			if err != nil && ctx.Err() == nil {
+				s.Options.Log.Warn("what is shown after the demos ended", "kind", k.Kind, "error", err)
+			}
+		})
+	}
 }
 
 // enterSamples submits agon's own agents by their own miners, over HTTP like
@@ -306,6 +326,10 @@ func (s *server) watch(ctx context.Context, wake chan<- struct{}) error {
 			}
 			if s.Options.Decided != nil {
 				s.Options.Decided(ov)
+			}
+			if s.later != nil {
+				s.later()
+				s.later = nil
 			}
 		}
 		told = queued+playing == 0
