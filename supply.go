@@ -16,9 +16,16 @@ type Supply struct {
 	Uses int `json:"uses,omitempty" toml:"uses"`
 	// Beacon is what sets are drawn by besides the period's secret: "", nothing, or BeaconDrand.
 	Beacon string `json:"beacon,omitempty" toml:"beacon"`
+	// Entries is on which set a submission is played: "", that of the period in which it came,
+	// or EntriesNext.
+	Entries string `json:"entries,omitempty" toml:"entries"`
 	// Difficulty says how hard the sets are that a generator makes; nil: as the kind likes.
 	Difficulty *Difficulty `json:"difficulty,omitempty" toml:"difficulty"`
 }
+
+// EntriesNext: a submission waits for the next period and is played on its set. Validators read
+// the tasks of a set to play them; what they tell a miner is of no use to an entry that came before.
+const EntriesNext = "next"
 
 // BeaconDrand: a set is drawn by the period's secret and a round of drand's quicknet that
 // comes DrandOffset after the commitment of the secret, so that the operator

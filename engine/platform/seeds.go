@@ -279,7 +279,7 @@ func (p *Platform) awaitBeacons(ctx context.Context) error {
 	var arenas map[string]agon.Arena
 	later := map[string]bool{}
 	err := p.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if list, err = tx.AwaitBeacons(sweepBatch); err != nil || len(list) == 0 {
+		if list, err = tx.AwaitBeacons(p.now(), sweepBatch); err != nil || len(list) == 0 {
 			return err
 		}
 		all, err := tx.Arenas()

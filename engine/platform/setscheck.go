@@ -100,6 +100,9 @@ func checkPeriod(a agon.Arena) error {
 	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
 		return fmt.Errorf("supply: beacon %.40q: want %q, or none", x.Beacon, agon.BeaconDrand)
 	}
+	if x.Entries != "" && x.Entries != agon.EntriesNext {
+		return fmt.Errorf("supply: entries %.40q: want %q, or none", x.Entries, agon.EntriesNext)
+	}
 	if d := x.Difficulty; d != nil {
 		if x.From != agon.SupplyGenerator {
 			return errors.New("supply.difficulty: only what a generator makes has levels")

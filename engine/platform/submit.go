@@ -357,7 +357,10 @@ func (p *Platform) admit(tx *store.Tx, a agon.Arena, e *store.Entry, tree *blob.
 	}
 	b := *e.Beacon // the transaction may run twice
 	b.Period, e.Beacon = period.N, &b
-	if opening, err := p.opening(tx, a, period.N); err != nil {
+	if a.Supply != nil && a.Supply.Entries == agon.EntriesNext && b.Rule == agon.BeaconBlock {
+		b.Period++ // it waits until that period's set is played (opening)
+	}
+	if opening, err := p.opening(tx, a, b.Period); err != nil {
 		return 0, err
 	} else if opening && b.Rule == agon.BeaconBlock {
 		b.Hash = "" // who sits comes first: it begins then (awaitBeacons)

@@ -247,7 +247,9 @@ func (t *Tx) SetBeacon(id string, b agon.Beacon) error {
 		b.Period, b.Rule, int64(b.Block), b.Hash, id)
 }
 
-// AwaitBeacons returns submissions that wait for their block, oldest first.
-func (t *Tx) AwaitBeacons(limit int) ([]Entry, error) {
-	return many(t, scanEntry, `SELECT `+entryColumns+` FROM submissions WHERE beacon_rule = 'block' AND beacon = '' ORDER BY seq LIMIT $1`, limit)
+// AwaitBeacons returns submissions that wait for their block, oldest first, without those
+// of a period that has not begun: they may be many, and hold up no others.
+func (t *Tx) AwaitBeacons(now time.Time, limit int) ([]Entry, error) {
+	return many(t, scanEntry, `SELECT `+seatedColumns+` FROM submissions s WHERE s.beacon_rule = 'block' AND s.beacon = '' AND NOT EXISTS
+		(SELECT 1 FROM seed_periods p WHERE p.arena = s.arena AND p.n = s.period AND p.opens > $1 AND p.turned_at = 0) ORDER BY s.seq LIMIT $2`, micros(now), limit)
 }

@@ -553,7 +553,7 @@ func (f ArenaFile) Arena() agon.Arena {
 	libs, _ := f.Libraries()
 	var supply *agon.Supply
 	if x := f.Supply; x != nil {
-		supply = &agon.Supply{From: x.From, Tasks: x.Tasks, Uses: x.Uses, Beacon: x.Beacon, Difficulty: x.Difficulty}
+		supply = &agon.Supply{From: x.From, Tasks: x.Tasks, Uses: x.Uses, Beacon: x.Beacon, Entries: x.Entries, Difficulty: x.Difficulty}
 	}
 	return agon.Arena{
 		Period: f.Period, Supply: supply,

@@ -21,8 +21,9 @@ type SupplyFile struct {
 	Path  string `toml:"path"` // of a directory or a bank; of a feed its address, file or folder
 	Tasks int    `toml:"tasks"`
 	Uses  int    `toml:"uses"`
-	// Beacon and Difficulty are agon.Supply's.
+	// Beacon, Entries and Difficulty are agon.Supply's.
 	Beacon     string           `toml:"beacon"`
+	Entries    string           `toml:"entries"`
 	Difficulty *agon.Difficulty `toml:"difficulty"`
 }
 
@@ -72,6 +73,9 @@ func (x *SupplyFile) mistakes(k Kit, no func(field, format string, args ...any))
 	}
 	if x.Beacon != "" && x.Beacon != agon.BeaconDrand {
 		no("supply.beacon", "%.40q: want %q, or leave it out", x.Beacon, agon.BeaconDrand)
+	}
+	if x.Entries != "" && x.Entries != agon.EntriesNext {
+		no("supply.entries", "%.40q: want %q, or leave it out", x.Entries, agon.EntriesNext)
 	}
 	if x.Uses < 0 || x.Uses > 1000 || x.Uses > 0 && x.From != agon.SupplyBank {
 		no("supply.uses", "%d: want 0 (the default, %d) to 1000, for a bank", x.Uses, agon.DefaultUses)
