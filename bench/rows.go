@@ -129,6 +129,7 @@ func rows() []row {
 		gotest("check of a run of 200 calls", "ns/op <= 200e6", "./engine/audit", "Check"),
 		gorun("claim and complete over HTTP", "Lease/SQLite/200 pairs/s >= 3500; Lease/SQLite/200-half p99-ms <= 20; Lease/SQLite/20 p99-ms <= 20", "./bench/lease"),
 		gotest("closing statements: claim and complete, without and with", "%-more-alone <= 5; %-more-with-2-calls <= 5", "./engine/platform", "ClaimAndComplete"),
+		gotest("a tenth of the results judged again: the platform's part", "%-more <= 10; judging/play <= 1", "./engine/platform", "JudgedAgain", "-benchtime", "60x"),
 		gorun("strangers: 200 connections, a flood of a minute", "held-MB <= 200; x-calm-p99 <= 2", "./bench/flood"),
 		gotest("search of 100 MB of hidden data in 250 MB of root file system", "ns/op <= 30e9", "./engine/task/leak", "Scan", "-benchtime", "1x"),
 		gotest("who may read what, of a read", "gate-% <= 5", "./engine/platform", "Gate$", "-benchtime", "2000x"),
