@@ -357,7 +357,7 @@ func sayPaired(d agon.Decision) string {
 	}
 	rival := "the champion"
 	if d.Incumbent == "" {
-		rival = "the baseline that holds the empty seat"
+		rival = "the arena's baseline (the seat was empty)"
 	}
 	who := ""
 	if n["validators"] > 1 {
@@ -365,8 +365,9 @@ func sayPaired(d agon.Decision) string {
 	} else {
 		who = " from one validator"
 	}
+	_, byCost := n["saves"]
 	tail := fmt.Sprintf("%s won, %s lost of %s pairs on the same tasks and seeds", Figure(n["won"]), Figure(n["lost"]), Figure(n["pairs"]))
-	if g, ok := n["gain"]; ok { // as many may be lost as won, by less
+	if g, ok := n["gain"]; ok && !byCost { // as many may be lost as won, by less; costs stand below
 		tail += fmt.Sprintf(", by %+.2f on average", g)
 	}
 	if saves, ok := n["saves"]; ok {
@@ -377,9 +378,9 @@ func sayPaired(d agon.Decision) string {
 		if within, ok := n["saves_within"]; ok {
 			what += fmt.Sprintf(" ± $%.6f", within)
 		}
-		tail += fmt.Sprintf(", where a play costs $%.6f against $%.6f and %s", n["cost"], n["incumbent_cost"], what)
+		tail += fmt.Sprintf(", by the cost of a task: $%.6f against $%.6f, which %s", n["cost"], n["incumbent_cost"], what)
 	}
-	tail += fmt.Sprintf("; evidence %s of %s needed%s (attempt %s: luck alone gets there in %.3g %% of cases at most)", amount(n["evidence"]), amount(n["need"]), who,
+	tail += fmt.Sprintf("; evidence %s, at least %s needed%s (attempt %s: luck alone gets there in %.3g %% of cases at most)", amount(n["evidence"]), amount(n["need"]), who,
 		Figure(n["attempt"]), 100*n["alpha"])
 	switch {
 	case d.Outcome == agon.TookSeat:

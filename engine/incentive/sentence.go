@@ -35,7 +35,7 @@ const GateRule = "judge_gate"
 func Say(rules map[string]Rule, d agon.Decision) string {
 	s := say(rules, d)
 	if n, all := d.Numbers["not_judged"], d.Numbers["not_judged"]+d.Numbers["judged_again"]; n > 0 && d.Outcome == agon.TookSeat {
-		s += fmt.Sprintf(" %s of %s results that count were judged by one validator only.", Figure(n), Figure(all))
+		s += fmt.Sprintf(" Of %[2]s results that count, %[1]s were judged by one validator alone.", Figure(n), Figure(all))
 	}
 	return s
 }
@@ -54,10 +54,10 @@ func say(rules map[string]Rule, d agon.Decision) string {
 		return "Kept out: " + Figure(d.Numbers["ungauged"]) + " of its scores are of a judge that has no calibration above the arena's gate (agon judge calibrate)."
 	}
 	if d.Rule == ScriptedRule {
-		return "Played and shown, never seated: its model was the stand-in script. Set AGON_LLM_* to compete." + remark(rules, d)
+		return "Played and shown, never seated: no model is set here, so the stand-in script answered it. The operator sets one with AGON_LLM_*." + remark(rules, d)
 	}
 	if d.Rule == ForgedRule {
-		return "Kept out: it forged a grade. A test passed together with a twin of it whose expectation is false, so nothing that it solved counts."
+		return "Kept out: it forged a grade. A test passed, and so did its twin: a copy of the test that expects something false and must fail. So nothing that it solved counts."
 	}
 	if d.Rule == ByHeartRule {
 		return "Kept out: it knows answers by heart. To a task that looks like another one it gave that one's answer, so nothing that it solved counts."

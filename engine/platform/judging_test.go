@@ -173,7 +173,7 @@ func TestAloneIsMarked(t *testing.T) {
 	if n := b.Decisions[0].Numbers; n[numUnjudged] != 2 || n[numJudged] != 0 {
 		t.Errorf("numbers %v", n)
 	}
-	if want := "2 of 2 results that count were judged by one validator only."; !strings.Contains(b.Decisions[0].Sentence, want) {
+	if want := "Of 2 results that count, 2 were judged by one validator alone."; !strings.Contains(b.Decisions[0].Sentence, want) {
 		t.Errorf("sentence %q, want %q in it", b.Decisions[0].Sentence, want)
 	}
 }

@@ -278,7 +278,7 @@ func (p *Platform) pays(tx *store.Tx, a agon.Arena, places []client.Place, burne
 			return "", err
 		}
 	} else if rehearsed(seats) {
-		why = "this is a rehearsal, the stand-in script answered who sits"
+		why = "this is a rehearsal: no model is set here, and the stand-in script answered those that sit"
 	} else if rule.Unpaid != nil {
 		why = rule.Unpaid(rule.Of(a.IncentiveNumbers), seats)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/score"
 	"github.com/agon-arena/agon/engine/store"
+	"github.com/agon-arena/agon/internal/plain"
 )
 
 // FindingIncomplete marks a submission that could not be decided because of
@@ -344,7 +345,7 @@ func (p *Platform) end(tx *store.Tx, arena agon.Arena, from, to store.Run) (int,
 }
 
 // FindingForged names a submission of which a grader says that it passed a test
-// and a twin of it whose expectation is false.
+// and a twin of it, which expects something false.
 const FindingForged = "forged"
 
 // FindingByHeart names a submission that gave another task's answer.
@@ -363,22 +364,22 @@ func nameWorthless(tx *store.Tx, a agon.Arena, e *store.Entry, runs []store.Run)
 			list = append(list, r.Scores...)
 		}
 	}
-	forged, byHeart, had := score.Forged(list), score.ByHeart(list), worthless(*e) != ""
+	forged, byHeart, had := score.SaidOf(list, agon.MetricForged), score.SaidOf(list, agon.MetricByHeart), worthless(*e) != ""
 	tasks := map[string]bool{}
 	for _, s := range list {
 		tasks[s.Task] = true
 	}
-	if forged+byHeart == 0 && !had {
+	if len(forged)+len(byHeart) == 0 && !had {
 		return nil
 	}
 	e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f agon.Finding) bool { return f.Code == FindingForged || f.Code == FindingByHeart })
-	if forged > 0 {
+	if len(forged) > 0 {
 		e.Findings = append(e.Findings, agon.Finding{Code: FindingForged, Message: fmt.Sprintf(
-			"its grades of %d of %d tasks are forged: a test passed together with a twin whose expectation is false; so nothing of it counts", forged, len(tasks))})
+			"it forged its grades on %d of %d tasks (%s): a test passed, and so did its twin, a copy of the test that expects something false and must fail; so nothing of it counts", len(forged), len(tasks), plain.Some(forged, 3))})
 	}
-	if byHeart > 0 {
+	if len(byHeart) > 0 {
 		e.Findings = append(e.Findings, agon.Finding{Code: FindingByHeart, Message: fmt.Sprintf(
-			"its answers to %d of %d tasks are those to other tasks, with names that nothing of these shows: it knows them by heart; so nothing of it counts", byHeart, len(tasks))})
+			"it knows answers by heart: on %d of %d tasks (%s) it gave the answer to another task, down to names that this one does not have; so nothing of it counts", len(byHeart), len(tasks), plain.Some(byHeart, 3))})
 	}
 	return tx.SetEntryState(e.ID, e.State, e.Findings)
 }

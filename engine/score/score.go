@@ -72,12 +72,13 @@ func Unplayed(s agon.Score) bool { return s.Metrics[MetricUnplayed] > 0 }
 
 // Forged counts the tasks of whose scores the most say that they were forged
 // (agon.MetricForged): of several validators, one alone cannot say it.
-func Forged(list []agon.Score) int { return saidOf(list, agon.MetricForged) }
+func Forged(list []agon.Score) int { return len(SaidOf(list, agon.MetricForged)) }
 
 // ByHeart counts the tasks that were answered by heart (agon.MetricByHeart), in the same way.
-func ByHeart(list []agon.Score) int { return saidOf(list, agon.MetricByHeart) }
+func ByHeart(list []agon.Score) int { return len(SaidOf(list, agon.MetricByHeart)) }
 
-func saidOf(list []agon.Score, metric string) int {
+// SaidOf are the keys, in order, of the tasks of whose scores the most have a metric above 0.
+func SaidOf(list []agon.Score, metric string) (tasks []string) {
 	excess := map[string]int{}
 	for _, s := range list {
 		if s.Metrics[metric] > 0 {
@@ -86,11 +87,11 @@ func saidOf(list []agon.Score, metric string) int {
 			excess[s.Task]--
 		}
 	}
-	n := 0
-	for _, x := range excess {
+	for task, x := range excess {
 		if x > 0 {
-			n++
+			tasks = append(tasks, task)
 		}
 	}
-	return n
+	slices.Sort(tasks)
+	return tasks
 }

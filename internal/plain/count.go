@@ -17,3 +17,15 @@ func Count(n any, one string) string {
 	}
 	return s + " " + one + "s"
 }
+
+// Some names up to most of names, and counts the rest: "a, b and c", "a, b and 3 more".
+func Some(names []string, most int) string {
+	n := len(names)
+	if n > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", n-most)
+	}
+	if n < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+}

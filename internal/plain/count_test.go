@@ -20,3 +20,12 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestSome(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	for n, want := range map[int]string{0: "", 1: "a", 2: "a and b", 3: "a, b and c", 5: "a, b, c and 2 more"} {
+		if got := Some(names[:n], 3); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ var blamers = []struct{ name, code, why string }{
 	{"the reader of the work is stopped", `after("os.kill(-1, 19)")`, "could not be read"},
 	{"a full disk", `f = open("/app/full", "wb", 0)` + "\n    while f.write(b'x' * (1 << 20)): pass", "more than"},
 	{"names, targets, times, sizes and rights", `os.symlink(b"/app/\xff\xfe", b"/app/link"); os.mkdir(b"/app/\xff"); put("/app/a\nb\t\x01", "x"); os.symlink("a\nb", "/app/c\nd"); put("/app/t", "x"); os.utime("/app/t", ns=(2**62, 2**62)); put("/app/u", "x"); subprocess.run(["touch", "-d", "@9000000000000000000", "/app/u"]); ` +
-		"[os.chmod(p, 0) for p in ('/tmp', '/root', '/app')]; open('/app/sparse', 'wb').truncate(1 << 40)", "reward 0"},
+		"[os.chmod(p, 0) for p in ('/tmp', '/root', '/app')]; open('/app/sparse', 'wb').truncate(1 << 40)", "the verifier's reward is 0"},
 }
 
 // Each ends with a score of 0, whose reason is the agent's.

@@ -120,6 +120,9 @@ FORGERS = {}
 			if len(a.Scores) == 1 && a.Scores[0].Value != want {
 				t.Errorf("%q: %s %s, scores %+v, printed:\n%s\nevents %s", names, a.Outcome, a.Detail, a.Scores, a.Files[outputFile], asJSON(a.Events))
 			}
+			if len(a.Scores) == 1 && slices.Contains(names, "reward files") && !strings.Contains(a.Scores[0].Detail, "left a reward of its own") {
+				t.Errorf("%q: its own reward is not named: %s", names, a.Scores[0].Detail)
+			}
 			if len(a.Scores) != 1 && want > 0 {
 				t.Errorf("%q: %s %s, no score", names, a.Outcome, a.Detail)
 			}

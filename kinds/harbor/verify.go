@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -197,6 +198,9 @@ func (h harbor) verify(ctx context.Context, env kind.Env, r agon.RunSpec, s *sta
 	}
 	v, err := reward(box)
 	v.forged = forged
+	if slices.ContainsFunc(dropped, func(p string) bool { return below(rewardDir, p) }) {
+		v.detail += "; the agent left a reward of its own in " + rewardDir + ", which nothing reads"
+	}
 	return v, err
 }
 
@@ -314,7 +318,7 @@ func reward(box sandbox.Box) (verdict, error) {
 		if err != nil {
 			return verdict{detail: path.Base(f.at) + ": " + plain.Short(err.Error(), 200)}, nil
 		}
-		return verdict{value: v, rewards: all, detail: fmt.Sprintf("reward %v", v)}, nil
+		return verdict{value: v, rewards: all, detail: fmt.Sprintf("the verifier's reward is %v", v)}, nil
 	}
 	return verdict{detail: "the verifier left no reward"}, nil
 }

@@ -29,8 +29,8 @@ func TestTryShoppingSamples(t *testing.T) {
 		score  float64
 		detail string
 	}{
-		"rules":  {2, .3875, "Gate 1: the gateway recorded no model call"},
-		"forger": {0, 0, "Gate 1: the gateway recorded no model call"},
+		"rules":  {2, .3875, "solved, times 0.3875 for the reasoning behind it: Gate 1: the gateway recorded no model call"},
+		"forger": {0, 0, "what it chose is not what was asked for"},
 		"react":  {2, 1, "All gates"},
 	} {
 		file := filepath.Join("data", "samples", name, play.AgentFile)

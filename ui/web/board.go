@@ -53,8 +53,23 @@ type boardRow struct {
 	Mark     Whisker
 	Reward   string
 	Public   *float64 // of the public problems, where the score is of the hidden ones
+	Only     bool     // its score is of the public problems only, where others' are of the hidden ones
 	Measured string   // its metric, where a replay measured one
 	Why      string   // it is not on the board for its score: refused, excluded
+}
+
+// onPublicOnly tells that a score is of public problems alone, in an arena with hidden ones.
+func onPublicOnly(a agon.Arena, sub *client.Submission, values map[string]float64) bool {
+	of := platform.Counted(a, sub.Score, sub.Total, values)
+	hidden := 0
+	for _, t := range a.Tasks {
+		if _, counts := of[t.Key]; t.Hidden && counts {
+			return false
+		} else if t.Hidden {
+			hidden++
+		}
+	}
+	return len(of) > 0 && hidden > 0
 }
 
 // rewardOf says what a submission earns; "": it sits nowhere.
@@ -103,6 +118,7 @@ type boardData struct {
 	Decisions  []decisionRow
 	Reigns     []reign
 	Start      string // the command that begins an entry
+	Plain      bool   // registering and submitting are all that follows it
 	Lead       string // who leads, in a sentence
 	WhySits    string // why the champion sits, as its decision says
 	Matrix     *Matrix
@@ -135,7 +151,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1), Start: cmp.Or(s.cfg.Starts[a.Kind], "agon agent new "+a.Kind+" ./mine")}
+	d := &boardData{base: q.base(a.Title, a.ID), Arena: a, Page: pageNumber(q, 1), Start: cmp.Or(s.cfg.start(a.Arena), "agon agent new "+a.Kind+" ./mine"), Plain: s.cfg.Starts[a.Kind] == ""}
 	d.Live, d.Feed = "/live?arena="+a.ID, "/arenas/"+a.ID+"/feed.atom"
 	if d.Facts, err = s.cfg.Platform.Facts(ctx, id); err != nil {
 		return nil, err
@@ -158,6 +174,7 @@ func (s *server) boardOf(ctx context.Context, q *request) (*boardData, error) {
 				d.Bands = true
 			}
 			d.Shaken = d.Shaken || r.Public != nil
+			r.Only = onPublicOnly(a.Arena, &r.Submission, st.Values)
 		}
 		d.Rows = append(d.Rows, r)
 	}

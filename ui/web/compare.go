@@ -270,18 +270,18 @@ type versus struct {
 
 // Which says which tasks are compared.
 func (v versus) Which() string {
-	shared := plain.Count(v.Tasks, "shared task")
+	shared := plain.Count(v.Tasks, "task") + " that both played"
 	switch {
 	case v.Idle:
-		return shared + ", none of which the score is of"
+		return shared + ", though no task counts for the scores of both"
 	case v.Rest == 0:
 		return shared
 	}
 	other := plain.Count(v.Rest, "other")
 	if v.Rest == 1 {
-		return shared + " that the score is of (" + other + " that both have played does not count)"
+		return shared + " and that count for the scores (" + other + " does not)"
 	}
-	return shared + " that the score is of (" + other + " that both have played do not count)"
+	return shared + " and that count for the scores (" + other + " do not)"
 }
 
 // versusOf compares x with y, whose values are among those given.

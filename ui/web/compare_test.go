@@ -138,7 +138,7 @@ func TestSubmissionsBeside(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("%d: %s", status, page)
 	}
-	for _, want := range []string{"On 2 shared tasks", "is better on 1", "1 end alike", "✓ only &lt;b&gt;first", `href="` + at + `/run?task=small%2fone"`} {
+	for _, want := range []string{"On 2 tasks that both played, ", "is better on 1", "1 end alike", "✓ only &lt;b&gt;first", `href="` + at + `/run?task=small%2fone"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in %s", want, page)
 		}

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -42,6 +43,29 @@ type nextStep struct {
 	Slow   []runRow  // runs that ended at a limit of time
 	Costly []runCost // the dearest runs
 	Lost   int       // tasks behind the champion, all of them
+}
+
+// MoreBehind is how many of Lost are not in Behind.
+func (n *nextStep) MoreBehind() int { return n.Lost - len(n.Behind) }
+
+// firstLook is the task to look at first, and why.
+type firstLook struct{ Task, Why string }
+
+// First is where there is most to gain for least; nil: its runs alone say something.
+func (n *nextStep) First() *firstLook {
+	for _, r := range n.Slow {
+		if len(r.Tasks) == 1 {
+			return &firstLook{r.Task, "it ran out of time there"}
+		}
+	}
+	if len(n.Behind) > 0 {
+		g := n.Behind[0]
+		return &firstLook{g.Task, fmt.Sprintf("the champion scored %s there, and it %s", showScore(*g.Champion), showScore(g.Value))}
+	}
+	if len(n.Hair) > 0 {
+		return &firstLook{n.Hair[0].Task, "it is nearly solved, at " + showScore(n.Hair[0].Value)}
+	}
+	return nil
 }
 
 // taskGap is a task with what it scored, and what the champion did.

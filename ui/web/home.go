@@ -334,28 +334,16 @@ func headline(d *boardData) string {
 		}
 	}
 	if n := len(above); n > 0 {
-		fmt.Fprintf(&b, " %s scored more without the seat: the decisions below say why.", someOf(above))
+		fmt.Fprintf(&b, " %s scored more without the seat: the decisions below say why.", plain.Some(above, 3))
 	}
 	switch {
 	case len(same) == 0:
 	case lead.Total != nil && *lead.Total < leastTold:
-		fmt.Fprintf(&b, " Too few tasks to tell %s from it.", someOf(same))
+		fmt.Fprintf(&b, " There are too few tasks to say that it is better than %s.", plain.Some(same, 3))
 	default:
-		fmt.Fprintf(&b, " By their scores on these tasks, %s cannot be told apart from it.", someOf(same))
+		fmt.Fprintf(&b, " By score alone, its lead over %s could be luck.", plain.Some(same, 3))
 	}
 	return b.String()
-}
-
-// someOf names up to three, and counts the rest.
-func someOf(names []string) string {
-	switch n := len(names); {
-	case n == 1:
-		return names[0]
-	case n <= 3:
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	default:
-		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", n-3)
-	}
 }
 
 // ago says how long before now t was, in one unit.

@@ -122,7 +122,8 @@ func (s *server) submission(q *request) error {
 		Measured  string    // its metric, where a replay measured one
 		Next      *nextStep // where it could gain; nil: nowhere, or it is the champion
 		Matrix    *Matrix   // of it and those that it is compared with
-	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Waits: a.Withholds(sub), Faults: map[agon.Fault]int{}}
+		Start     string    // the command that begins an entry, where no template does
+	}{base: q.base(sub.Name, sub.Arena), Sub: sub, Arena: a, Reward: rewardOf(a.Seats, sub.ID), Waits: a.Withholds(sub), Start: s.cfg.start(a.Arena), Faults: map[agon.Fault]int{}}
 	if sub.State == agon.SubmissionQueued || sub.State == agon.SubmissionPlaying {
 		data.Live = "/live?arena=" + a.ID
 	}

@@ -56,6 +56,15 @@ type Config struct {
 	Log   *slog.Logger
 }
 
+// start is the command that begins an entry of an arena, with one of its tasks; "": its kind has a template.
+func (c Config) start(a agon.Arena) string {
+	s := c.Starts[a.Kind]
+	if len(a.Tasks) > 0 {
+		s = strings.Replace(s, "TASK", a.Tasks[0].Key, 1)
+	}
+	return s
+}
+
 type server struct {
 	cfg      Config
 	pages    pages

@@ -112,7 +112,7 @@ func TestPairedOnWhatCounts(t *testing.T) {
 	x, y := &client.Submission{Score: &knows, Total: &two}, &client.Submission{Score: &leads, Total: &two}
 	x.ID, y.ID = "x", "y"
 	values := map[string]map[string]float64{"x": {"p1": 1, "p2": 1, "h1": 0, "h2": 0}, "y": {"p1": 0, "p2": 0, "h1": 1, "h2": 0}}
-	which := "2 shared tasks that the score is of (2 others that both have played do not count)"
+	which := "2 tasks that both played and that count for the scores (2 others do not)"
 	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Better != 0 || v.Worse != 1 || v.Which() != which || len(pairsOf(v.Own, v.Theirs)) != 1 {
 		t.Errorf("%+v, %s", v, v.Which())
 	}
@@ -122,11 +122,11 @@ func TestPairedOnWhatCounts(t *testing.T) {
 		t.Errorf("with one that has no score: %+v, %s", v, v.Which())
 	}
 	values["x"] = map[string]float64{"p1": 1, "p2": 1}
-	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Better != 2 || v.Which() != "2 shared tasks, none of which the score is of" {
+	if v := versusOf(a, x, y, values); v.Tasks != 2 || v.Better != 2 || v.Which() != "2 tasks that both played, though no task counts for the scores of both" {
 		t.Errorf("with one that has played the public ones: %+v, %s", v, v.Which())
 	}
 	y.Score, y.Total = nil, nil
-	if v := versusOf(a, x, y, values); v.Which() != "2 shared tasks" {
+	if v := versusOf(a, x, y, values); v.Which() != "2 tasks that both played" {
 		t.Errorf("without scores: %s", v.Which())
 	}
 }
@@ -143,5 +143,53 @@ func TestHardness(t *testing.T) {
 		if err := board.Execute(&b, map[string]any{"Arena": client.Arena{Seeds: x}}); err != nil || b.String() != want {
 			t.Errorf("%q, want %q: %v", b.String(), want, err)
 		}
+	}
+}
+
+// The first task to look at is one that ran out of time, else the one that lost the champion most.
+func TestFirstLook(t *testing.T) {
+	one, half := 1.0, 0.5
+	n := &nextStep{Hair: []taskGap{{Task: "near", Value: 0.75}}}
+	check := func(task, why string) {
+		t.Helper()
+		if f := n.First(); f == nil || f.Task != task || f.Why != why {
+			t.Errorf("%+v, want %s: %s", f, task, why)
+		}
+	}
+	check("near", "it is nearly solved, at 0.7500")
+	n.Behind, n.Lost = []taskGap{{Task: "lost", Champion: &one}, {Task: "less", Value: 0.25, Champion: &half}}, 5
+	check("lost", "the champion scored 1.0000 there, and it 0.0000")
+	n.Slow = []runRow{{Task: "2 tasks", Run: client.Run{Run: agon.Run{RunSpec: agon.RunSpec{Tasks: []agon.TaskRef{{Key: "a"}, {Key: "b"}}}}}}}
+	check("lost", "the champion scored 1.0000 there, and it 0.0000")
+	n.Slow = append(n.Slow, runRow{Task: "slow", Run: client.Run{Run: agon.Run{RunSpec: agon.RunSpec{Tasks: []agon.TaskRef{{Key: "slow"}}}}}})
+	check("slow", "it ran out of time there")
+	if n.MoreBehind() != 3 {
+		t.Errorf("%d more", n.MoreBehind())
+	}
+	if f := (&nextStep{}).First(); f != nil {
+		t.Errorf("of nothing: %+v", f)
+	}
+}
+
+// Where others raced on hidden problems, a score of public ones alone is marked.
+func TestPublicOnly(t *testing.T) {
+	a := agon.Arena{Tasks: []agon.TaskRef{{Key: "p1"}, {Key: "p2"}, {Key: "h1", Hidden: true}, {Key: "h2", Hidden: true}}}
+	two, half := 2, 0.5
+	sub := &client.Submission{Score: &half, Total: &two}
+	for _, c := range []struct {
+		values map[string]float64
+		want   bool
+	}{
+		{map[string]float64{"p1": 1, "p2": 0}, true},
+		{map[string]float64{"p1": 0, "p2": 0, "h1": 1, "h2": 0}, false},
+		{map[string]float64{}, false},
+	} {
+		if got := onPublicOnly(a, sub, c.values); got != c.want {
+			t.Errorf("%v: %t", c.values, got)
+		}
+	}
+	a.Tasks = a.Tasks[:2]
+	if onPublicOnly(a, sub, map[string]float64{"p1": 1, "p2": 0}) {
+		t.Error("marked where nothing is hidden")
 	}
 }

@@ -56,5 +56,5 @@ func Sentence(d agon.Decision) string {
 	case n["gain"] <= 0:
 		return "Kept out: " + compared + ": no gain."
 	}
-	return fmt.Sprintf("Kept out: %s; evidence %s of %s needed.", compared, incentive.Figure(n["evidence"]), incentive.Figure(n["need"]))
+	return fmt.Sprintf("Kept out: %s; evidence %s, at least %s needed.", compared, incentive.Figure(n["evidence"]), incentive.Figure(n["need"]))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -111,14 +112,13 @@ func (k *Kind) Judge(ctx context.Context, env kind.Env, r agon.RunSpec, rec agon
 // cannot carry its words: no text that an agent or a judge wrote, no count that
 // an agent chose.
 func hide(s *agon.Score) {
-	for _, gate := range []string{"Gate 1", "Gate 2", "Gate 3", "Gate 4", "All gates"} {
-		if strings.HasPrefix(s.Detail, gate) {
-			s.Detail = gate
+	detail := "hidden"
+	for _, begins := range []string{"Gate 1", "Gate 2", "Gate 3", "Gate 4", "All gates", solved, unsolved} {
+		if strings.HasPrefix(s.Detail, begins) {
+			detail = begins
 		}
 	}
-	if !strings.HasPrefix(s.Detail, "Gate ") && s.Detail != "All gates" {
-		s.Detail = "hidden"
-	}
+	s.Detail = detail
 	for name, v := range s.Metrics {
 		switch {
 		case name == "agentic_ratio":
@@ -288,11 +288,25 @@ func (j *judged) score(key, version string, coefficient float64, q *float64) ago
 		s.Detail = plain.Short(j.env.Status+": "+j.env.Error.Type+": "+j.env.Error.Message, 500)
 	case len(j.env.Dialogue) == 0:
 		s.Detail = "agent_main returned no list"
+	case !j.grade.Success:
+		s.Detail = unsolved
+		if a := j.grade.Account; a != nil && !slices.ContainsFunc(a.Items, func(m score.Matched) bool { return m.Chosen != nil }) {
+			s.Detail = unsolved + ": it names no product of the catalogue"
+		}
 	default:
 		s.Detail = j.word.Explanation
+		if coefficient < 1 {
+			s.Detail = fmt.Sprintf("%s, times %.4g for the reasoning behind it: %s", solved, coefficient, j.word.Explanation)
+		}
 	}
 	return s
 }
+
+// How the detail of a score begins: whether what was chosen is what was asked for.
+const (
+	solved   = "solved"
+	unsolved = "what it chose is not what was asked for"
+)
 
 // judgeSpread is how far two judgings of one run may lie apart, as its coefficient: the
 // models that judge reasoning sample.

@@ -29,7 +29,7 @@ func (k *Kind) Prop() *kind.Prop {
 	case err != nil:
 		return &kind.Prop{Needs: needs, Why: "The one that is set cannot be opened (" + err.Error() + ")", Mend: mend}
 	case name == encode.NgramName:
-		return &kind.Prop{Needs: needs, Why: name + ", which stands in for one, compares spelling and not meaning", Mend: mend}
+		return &kind.Prop{Needs: needs, Why: "Titles are compared by their spelling (" + name + "), not by their meaning", Mend: mend}
 	}
 	return nil
 }

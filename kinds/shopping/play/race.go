@@ -104,8 +104,12 @@ func Race() incentive.Rule {
 		},
 		Shares:  shares,
 		Weights: weights,
-		Unpaid: func(n map[string]float64, _ []incentive.Entry) string {
-			return "only the upper half of the places is paid, and the rule of the race always burns " + incentive.Percent(numbersOf(n).Burn)
+		Unpaid: func(n map[string]float64, placed []incentive.Entry) string {
+			always := "the race always burns " + incentive.Percent(numbersOf(n).Burn)
+			if len(placed) == 1 {
+				return "only the upper half of the places is paid, so one entry alone earns nothing until a second is placed; " + always
+			}
+			return "only the upper half of the places is paid, and " + always
 		},
 		Reasons:  []string{score.ThresholdRule, ruleNotQualified, ruleEliminated, ruleRacing},
 		Sentence: sentence,
