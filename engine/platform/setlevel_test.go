@@ -151,18 +151,20 @@ func TestDifficultyIsNotThrownAway(t *testing.T) {
 	f.half()
 	f.turn()
 	f.rounds([]string{val1}, func(string, *client.Lease) float64 { return 0 })
-	challenger := f.send(miner2, "challenger")
-	f.rounds([]string{val1}, func(_ string, l *client.Lease) float64 {
-		if l.Submission.ID == champion.ID || !l.Run.Half() {
-			return 1
+	for i := range 4 { // their pairs draw tasks: of so many, each task has several
+		challenger := f.send(miner2, fmt.Sprint("challenger ", i))
+		f.rounds([]string{val1}, func(_ string, l *client.Lease) float64 {
+			if l.Submission.ID == champion.ID || !l.Run.Half() {
+				return 1
+			}
+			return 0
+		})
+		if d := f.decision(challenger.ID); d.Outcome != agon.KeptSeat || d.Numbers["pairs"] < 12 {
+			t.Fatalf("%+v", d)
 		}
-		return 0
-	})
-	if d := f.decision(challenger.ID); d.Outcome != agon.KeptSeat || d.Numbers["pairs"] < 12 {
-		t.Fatalf("%+v", d)
 	}
 	f.half()
-	if d := f.logged(2); d.Before != 3 || d.Level != 3 || d.Reached == nil || d.Reached.Solved < 3 {
+	if d := f.logged(2); d.Before != 3 || d.Level != 3 || d.Reached == nil || d.Reached.Solved < 2 {
 		t.Errorf("%+v %+v", d, d.Reached)
 	}
 }
