@@ -176,5 +176,5 @@ func saving(d commands.Difference) (*float64, *[2]float64) {
 	if d.High == math.MaxFloat64 {
 		return &s, nil
 	}
-	return &s, &[2]float64{-d.High / d.A, -d.Low / d.A}
+	return &s, &[2]float64{min(1, -d.High/d.A), min(1, -d.Low/d.A)} // nothing saves more than all
 }

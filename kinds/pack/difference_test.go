@@ -29,6 +29,10 @@ func TestDifferenceCountsScenarios(t *testing.T) {
 	if d := of(100, "tape", []float64{3}, []float64{2}); d.Beyond || d.High != math.MaxFloat64 {
 		t.Errorf("one scenario of a tape: %+v", d)
 	}
+	// Costs that differ between scenarios widen the interval, but nobody saves more than everything.
+	if s, ci := saving(of(1, "tape", []float64{3, 9, 1}, []float64{0.2, 0.3, 0.1})); s == nil || ci == nil || *s < 0.9 || ci[1] != 1 || ci[0] > *s {
+		t.Errorf("saving %v, interval %v", s, ci)
+	}
 	if d := of(5, "", []float64{3}, []float64{2}); !d.Beyond {
 		t.Errorf("one scenario that a model played five times: %+v", d)
 	}
