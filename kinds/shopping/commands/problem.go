@@ -371,6 +371,10 @@ func (a commands) bankAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if fresh := b.Unshown(list); len(fresh) > 0 && len(fresh) < len(list) {
+				a.IO.Notef("%d of %d problems are left out: an answer of each is shown with a retired one", len(list)-len(fresh), len(list))
+				list = fresh
+			}
 			if err := b.Add(problem.StateHidden, list); err != nil {
 				return err
 			}

@@ -103,9 +103,9 @@ func (b *Bank) Add(state State, problems []shop.Problem) error {
 	}
 	queries, answers := map[string]State{}, map[string]State{}
 	for _, e := range b.Entries {
-		side := StatePublic
-		if e.State != StatePublic {
-			side = StateHidden
+		side := StateHidden
+		if e.State == StatePublic || e.State == StateRetired { // the answers of both are shown
+			side = StatePublic
 		}
 		queries[e.Problem.Query] = side
 		for _, it := range e.Problem.Reward.Items {
@@ -276,7 +276,56 @@ func (b *Bank) Close(race string) (retired []string, err error) {
 		}
 		b.Entries[id] = e
 	}
-	return retired, nil
+	return append(retired, b.retireShown()...), nil
+}
+
+// Unshown leaves out the problems one of whose answers is shown with a retired problem.
+func (b *Bank) Unshown(list []shop.Problem) (fresh []shop.Problem) {
+	shown := map[string]bool{}
+	for _, e := range b.Entries {
+		for _, it := range e.Problem.Reward.Items {
+			shown[it.ProductID] = shown[it.ProductID] || e.State == StateRetired
+		}
+	}
+	for _, p := range list {
+		if !slices.ContainsFunc(p.Reward.Items, func(it shop.Item) bool { return shown[it.ProductID] }) {
+			fresh = append(fresh, p)
+		}
+	}
+	return fresh
+}
+
+// retireShown retires the hidden problems one of whose answers is shown with a retired
+// problem: it could be had out of a list of those. What it retires is shown too.
+func (b *Bank) retireShown() (retired []string) {
+	shown := map[string]string{}
+	note := func(e Entry) {
+		for _, it := range e.Problem.Reward.Items {
+			if it.ProductID != "" {
+				shown[it.ProductID] = e.Problem.ProblemID
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.Entries)) {
+		if e := b.Entries[id]; e.State == StateRetired {
+			note(e)
+		}
+	}
+	for more := true; more; {
+		more = false
+		for _, id := range slices.Sorted(maps.Keys(b.Entries)) {
+			e := b.Entries[id]
+			i := slices.IndexFunc(e.Problem.Reward.Items, func(it shop.Item) bool { return shown[it.ProductID] != "" })
+			if e.State != StateHidden || i < 0 {
+				continue
+			}
+			e.State, e.Retired = StateRetired, "shares an answer with problem "+shown[e.Problem.Reward.Items[i].ProductID]+", which is shown"
+			b.Entries[id] = e
+			note(e)
+			retired, more = append(retired, id), true
+		}
+	}
+	return retired
 }
 
 // Shown returns a problem with its answers if anybody may see it, else
