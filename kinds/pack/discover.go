@@ -215,6 +215,12 @@ type evaluator struct {
 }
 
 func newEvaluator(ctx context.Context, o kit.Options, d sandbox.Driver, root string, f kit.ArenaFile, dir string) (_ *evaluator, err error) {
+	if f.Supply != nil {
+		return nil, &agon.Error{
+			Code: "bad_arena_file", Status: 422, Field: "supply", Message: "the arena " + f.ID + " has its sets drawn by a platform, whose secret nobody knows here: validators without a platform would play other tasks than its entries are decided on",
+			Mend: "name the scenarios in sets, and leave [supply] out of this file",
+		}
+	}
 	e := &evaluator{arena: f.Arena(), scripted: o.Getenv("AGON_LLM_BASE_URL") == ""}
 	if e.blobs, err = blobfs.Open(filepath.Join(dir, "blobs"), blobfs.Options{}); err != nil {
 		return nil, err

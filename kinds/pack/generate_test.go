@@ -151,6 +151,18 @@ func TestAloneFile(t *testing.T) {
 	}
 }
 
+// A validator without a platform cannot know what a platform's supply draws: it says so, and
+// plays no other set in its place.
+func TestNoSupplyWithoutPlatform(t *testing.T) {
+	o := kittest.Options(t.TempDir(), kit.List{Kit()})
+	f := kit.ArenaFile{ID: "x", Kind: "pack", Netuid: 11, Sets: []string{officeSet}, Supply: &kit.SupplyFile{From: agon.SupplyGenerator, Tasks: 2}}
+	_, err := newEvaluator(t.Context(), o, nil, "", f, t.TempDir())
+	var own *agon.Error
+	if !errors.As(err, &own) || own.Field != "supply" || own.Mend == "" {
+		t.Errorf("%v", err)
+	}
+}
+
 // Hidden tasks that share a seed are refused, in sets and in a supply: one that is seen gives away the others. Those of seeds of
 // their own are taken, and public ones may share.
 func TestHiddenTasksOfOneSeed(t *testing.T) {
