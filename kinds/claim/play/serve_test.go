@@ -129,6 +129,10 @@ async def f(request):
         await search_web("harbour", num=1)
         await search_web("harbour", num=1)
     return {"seen": len(SEEN), "request": request}
+@entrypoint("query")
+async def g(request):
+    if request["m"] == "search": await search_web("harbour", num=1)
+    return {"text": request["m"]}
 `
 	for _, bare := range []bool{false, true} {
 		u := serve(t, script, bare, nil)
@@ -165,6 +169,8 @@ async def f(request):
 			{"no token", "/entry/evaluate_criterion", body("x"), without("x-caster-token"), 401, `{"detail":"missing x-caster-token header"}`},
 			{"no session", "/entry/evaluate_criterion", body("x"), without("x-caster-session-id"), 500, `"code":"UnhandledException","exception":"RuntimeError"`},
 			{"no host", "/entry/evaluate_criterion", body("x"), without("x-caster-host-container-url"), 500, `"exception":"RuntimeError"`},
+			{"later era, no host", "/entry/query", body("x"), without("x-caster-host-container-url"), 200, `"text":"x"`},
+			{"later era, no session, a tool", "/entry/query", body("search"), without("x-caster-session-id"), 500, `"exception":"RuntimeError","error":"no tool invoker bound in this context"`},
 			{"later headers", "/entry/evaluate_criterion", body("x"), map[string]string{"x-platform-token": s.Token(), "x-session-id": s.ID(), "x-host-container-url": srv.URL}, 200, `"seen":1`},
 			{"unknown", "/entry/nope", body("x"), all, 404, `{"detail":{"code":"MissingEntrypoint","exception":"KeyError","error":"'nope'"`},
 			{"key error", "/entry/evaluate_criterion", body("key"), all, 500, `"code":"UnhandledException","exception":"KeyError"`},
@@ -207,7 +213,10 @@ async def f(request):
 			gone <- err
 		}()
 		for {
-			_, got := post(t, u+"/entry/evaluate_criterion", body("look"), all)
+			status, got := post(t, u+"/entry/evaluate_criterion", body("look"), all)
+			if status != http.StatusOK {
+				t.Fatalf("looking for the other worker's mark: %d %s", status, got)
+			}
 			if strings.Contains(got, `"marker":true`) {
 				t.Fatal("the worker ended before its caller could go away")
 			}
