@@ -28,7 +28,7 @@ func taskSeeds(secret string, a agon.Arena, period int64) ([]int64, error) {
 }
 
 // levelOf is the level of a period's set, which follows what the champion reached on the set
-// of the period before; nil: the arena names no difficulty.
+// before it; nil: the arena names no difficulty.
 func (p *Platform) levelOf(ctx context.Context, a agon.Arena, n int64) (level *agon.SetDifficulty, err error) {
 	if a.Supply.Difficulty == nil {
 		return nil, nil
@@ -36,11 +36,11 @@ func (p *Platform) levelOf(ctx context.Context, a agon.Arena, n int64) (level *a
 	rule := *a.Supply.Difficulty
 	err = p.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		level = &agon.SetDifficulty{Level: rule.Start(), Rule: rule}
-		before, err := tx.Period(a.ID, n-1)
+		before, err := tx.LastLevel(a.ID, n) // a period that passed while nothing ran has no set
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		if err != nil || before.Difficulty == nil {
+		if err != nil {
 			return err
 		}
 		level.Before = before.Difficulty.Level

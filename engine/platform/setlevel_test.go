@@ -169,6 +169,24 @@ func TestDifficultyIsNotThrownAway(t *testing.T) {
 	}
 }
 
+// Periods that pass while nothing runs have no set; the next one follows the last that had one.
+func TestDifficultyOutlivesAGap(t *testing.T) {
+	s := &shelf{have: 60, uses: 1}
+	f := levelled(t, s)
+	must(t, f.EnsureArena(bg, f.arena))
+	f.send(miner1, "champion")
+	f.playAll(val1, func(*client.Lease) float64 { return 1 })
+	f.clock.add(10 * 24 * time.Hour)
+	must(t, f.EnsureArena(bg, f.arena))
+	f.read(func(tx *store.Tx) error {
+		list, err := tx.Periods("turning", 2)
+		if now := list[len(list)-1]; err != nil || now.N < 2 || now.Difficulty == nil || now.Difficulty.Level != 3 || now.Difficulty.Before != 2 || now.Difficulty.Reached == nil || now.Difficulty.Reached.Period != 0 {
+			t.Errorf("%d: %+v %v", now.N, now.Difficulty, err)
+		}
+		return err
+	})
+}
+
 // A set that blocks count is drawn in the second half of its blocks.
 func TestDifficultyByBlocks(t *testing.T) {
 	s := &shelf{have: 60, uses: 1}

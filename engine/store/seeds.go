@@ -221,6 +221,11 @@ func (t *Tx) Period(arena string, n int64) (SeedPeriod, error) {
 	return one(t, scanPeriod, `SELECT `+periodColumns+` FROM seed_periods WHERE arena = $1 AND n = $2`, arena, n)
 }
 
+// LastLevel returns the newest period before one whose set has a difficulty, or ErrNotFound.
+func (t *Tx) LastLevel(arena string, n int64) (SeedPeriod, error) {
+	return one(t, scanPeriod, `SELECT `+periodColumns+` FROM seed_periods WHERE arena = $1 AND n < $2 AND difficulty <> '' ORDER BY n DESC LIMIT 1`, arena, n)
+}
+
 // Periods returns the periods of an arena, newest first.
 func (t *Tx) Periods(arena string, limit int) ([]SeedPeriod, error) {
 	return many(t, scanPeriod, `SELECT `+periodColumns+` FROM seed_periods WHERE arena = $1 ORDER BY n DESC LIMIT $2`, arena, limit)
