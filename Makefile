@@ -41,7 +41,7 @@ race: setup ## all tests with the race detector (slow: ten minutes more)
 	@AGON_RACE=all ./scripts/test.sh
 
 ROUNDS ?= 200
-faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 times each, and check every invariant
+faults: ## kill gateway, platform and validator at random moments, ROUNDS=200 times each (the validator at most 90), and check every invariant
 	@AGON_FAULT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 120m -v -run 'TestKillGateway|TestKillNine|TestClaimValidatorKilled' ./gateway ./engine/platform ./cmd/agon/roles | grep -E '^(---|ok|FAIL|    )'
 
 records: ## replay all samples of the research tasks, and play each record against the one before it (slow)

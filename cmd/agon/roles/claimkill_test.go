@@ -76,14 +76,14 @@ async def evaluate_criterion(request):
 }
 
 // Scripts play twelve claims each; the validator is killed in the middle of a
-// run and started again, AGON_FAULT_ROUNDS times, each time in another run.
+// run and started again, AGON_FAULT_ROUNDS times (at most 90), each time in another run.
 // Every pair is graded exactly once, and a file can be tried against the one
 // that sits.
 func TestClaimValidatorKilled(t *testing.T) {
 	const claims = 12
 	rounds := 1
 	if n, err := strconv.Atoi(os.Getenv("AGON_FAULT_ROUNDS")); err == nil && n > 0 {
-		rounds = n
+		rounds = min(n, 90) // all runs stand on one page of 200
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(4+rounds/2)*time.Minute)
 	defer cancel()
@@ -108,7 +108,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 	}
 	s.gate.open.Store(true)
 	scripts := []string{"values[0]", "values[-1]", "sorted(values)[len(values) // 2]"}
-	for len(scripts) <= rounds { // one for each kill, and one that plays in peace
+	for len(scripts) < 2*rounds+1 { // two for each kill, since some end unseen, and one that plays in peace
 		scripts = append(scripts, "("+scripts[len(scripts)-3]+" or values[0])")
 	}
 	for i, v := range scripts {
@@ -123,7 +123,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Submit(ctx, f.ID, client.SubmitRequest{Name: v, Licence: f.Licence, Files: []client.File{{Path: play.AgentFile, Content: []byte(slowScript(v))}}}); err != nil {
+		if _, err := c.Submit(ctx, f.ID, client.SubmitRequest{Name: fmt.Sprint("script ", i), Licence: f.Licence, Files: []client.File{{Path: play.AgentFile, Content: []byte(slowScript(v))}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +257,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b.Decisions) != 3 || len(b.Seats) == 0 {
+	if len(b.Decisions) < 3 || len(b.Seats) == 0 {
 		t.Fatalf("board %+v", b)
 	}
 
@@ -274,7 +274,7 @@ func TestClaimValidatorKilled(t *testing.T) {
 		t.Errorf("try %+v, champion %+v", res, c)
 	}
 	for _, d := range b.Submissions {
-		if d.Name == "values[0]" && (d.Score == nil || *d.Score != *res.Score) {
+		if d.Name == "script 0" && (d.Score == nil || *d.Score != *res.Score) {
 			t.Errorf("tried %v, the arena says %v", *res.Score, d.Score)
 		}
 	}
