@@ -133,7 +133,7 @@ func TestPairsTellCosts(t *testing.T) {
 		}
 	}
 	s := Say(map[string]Rule{PairedRule: Paired()}, agon.Decision{Rule: PairedRule, Outcome: agon.KeptSeat, Incumbent: "i", Score: 1, Numbers: told.Numbers})
-	if !strings.Contains(s, "a play costs $0.002000 against $0.004000 and saves $0.002000 ± $0.001132") {
+	if !strings.Contains(s, "by the cost of a task: $0.002000 against $0.004000, which saves $0.002000 ± $0.001132") {
 		t.Error(s)
 	}
 }

@@ -86,9 +86,9 @@ func TestSteps(t *testing.T) {
 		value          float64
 		detail         string
 	}{
-		{"mean", "[]", 1, "one: reward 1, two: reward 1, three: reward 1"},
+		{"mean", "[]", 1, "one: the verifier's reward is 1, two: the verifier's reward is 1, three: the verifier's reward is 1"},
 		{"final", `["three"]`, 0.5, ""},
-		{"mean", `["two"]`, 0.5, "one: reward 1, two: reward 0.5, later steps were not played: reward is below 0.6"},
+		{"mean", `["two"]`, 0.5, "one: the verifier's reward is 1, two: the verifier's reward is 0.5, later steps were not played: reward is below 0.6"},
 	} {
 		for _, a := range kittest.Play(t, withTasks(three(c.strategy)), kittest.Files{agentFile: "SKIP = " + c.skip + doesIt}) {
 			if a.Outcome != "ok" || len(a.Scores) != 1 || a.Scores[0].Value != c.value || !strings.Contains(a.Scores[0].Detail, c.detail) {
