@@ -112,7 +112,7 @@ func TestPairedSeat(t *testing.T) {
 		t.Errorf("numbers %v", n)
 	}
 	s := incentive.Say(f.cfg.Incentives, d)
-	for _, want := range []string{"Took the seat", "of 2000 needed", "attempt 1", "pairs"} {
+	for _, want := range []string{"Took the seat", "at least 2000 needed", "attempt 1", "pairs"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("%q lacks %q", s, want)
 		}
