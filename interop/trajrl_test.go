@@ -22,14 +22,15 @@ import (
 // command finds the commands that the CLI's help lists.
 var command = regexp.MustCompile(`(?m)^│ ([a-z][a-z-]*) {2,}`)
 
-// resting is an answer without the heights of blocks, and the times that follow from them,
-// which are counted back from the newest one and may be off by one at the next look.
+// resting is an answer without the heights of blocks, the times that follow from them, which
+// are counted back from the newest one and may be off by one at the next look, and the time at
+// which the server read what it answers from.
 func resting(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for k, x := range v {
-			if k != "blockHeight" && k != "block_height" && k != "lastSetWeightsAt" {
+			if k != "blockHeight" && k != "block_height" && k != "lastSetWeightsAt" && k != "updatedAt" {
 				out[k] = resting(x)
 			}
 		}
