@@ -199,9 +199,15 @@ func (b *browser) lookIn(tab context.Context, at, name string) (links []string, 
 				JSON.stringify(r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))}))))`,
 				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			shoot(&shot))
-		look, cancel := context.WithTimeout(tab, 5*time.Minute)
-		err := chromedp.Run(look, acts)
-		cancel()
+		var err error
+		for range 2 { // a page that loads itself anew meanwhile never answers axe: once more
+			look, cancel := context.WithTimeout(tab, 2*time.Minute)
+			err = chromedp.Run(look, acts)
+			cancel()
+			if err == nil {
+				break
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s (%s): %w", at, view.name, err)
 		}
