@@ -59,8 +59,8 @@ func (p *Platform) levelOf(ctx context.Context, a agon.Arena, n int64) (level *a
 
 // reached is what the best of those who sit solved of a period's set: by all plays on it that
 // count, of which a champion cannot lose some on purpose (its halves of pairs decide its seat).
-// A task is solved that more than half of a submission's plays on it solved; who was not
-// played on it has not solved it. nil: nobody who sits was played on the set.
+// A submission has solved a task if more than half of its plays on it did; without a play it
+// has not. nil: no submission with a seat was played on the set.
 func (p *Platform) reached(tx *store.Tx, a agon.Arena, x store.SeedPeriod) (*agon.Reached, error) {
 	_, seats, err := p.seats(tx, a)
 	if err != nil {

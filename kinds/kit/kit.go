@@ -62,8 +62,8 @@ type Kit struct {
 	Sets    []string
 	LoadSet func(o Options, set string) (list []*task.Task, ok bool, err error)
 	// Generate makes the set of a period, for arenas whose supply is a generator: the
-	// same request gives the same tasks, other seeds others that help nobody who knows
-	// these. Its tasks have the levels of difficulty 1 to Levels; 0: they have none.
+	// same request gives the same tasks, and knowing the tasks of one seed is of no use
+	// for those of another. Its tasks have the levels of difficulty 1 to Levels; 0: they have none.
 	Generate func(ctx context.Context, o Options, r GenerateRequest) ([]*task.Task, error)
 	Levels   int
 	// MadeFrom names what a task is made from, by its key, where others are made from

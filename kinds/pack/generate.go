@@ -108,7 +108,7 @@ func madeTask(c commands.GenerateOptions, index int) (*task.Task, error) {
 	return officeTask(seed, at, c.Difficulty)
 }
 
-// usualLevel is the difficulty of scenarios where nobody names one.
+// usualLevel is the difficulty of scenarios that name none.
 const usualLevel = 3
 
 // generateSet is kit.Kit.Generate: office scenarios, each of a seed that tells no other's.

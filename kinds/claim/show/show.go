@@ -120,8 +120,8 @@ func (x *show) until(ctx context.Context, ok func() (bool, error)) error {
 	}
 }
 
-// enter submits a script by a miner of its own and returns it decided. What was entered
-// before is not entered again.
+// enter submits a script by a new miner and returns it decided. What was entered before is
+// not entered again.
 func (x *show) enter(ctx context.Context, name string, script []byte) (*client.Submission, error) {
 	miner, err := kit.LoadParty(x.s.Data.Path("wallets"), "miner-"+name)
 	if err != nil {

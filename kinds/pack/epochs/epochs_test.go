@@ -97,7 +97,7 @@ func TestFinaliseHoldsWhateverTheOrder(t *testing.T) {
 	}
 }
 
-// A vote beyond the most there is seats nobody whom honest scores cannot unseat.
+// A vote above the highest possible score gives no seat that honest scores could not take back.
 func TestNoScoreBeyondTheMost(t *testing.T) {
 	lied := end(field(1, nil, 2, 2, 100))
 	if lied.After == nil || lied.After.Score > 5 {

@@ -136,7 +136,7 @@ func TestFactsOverruleTheJudge(t *testing.T) {
 }
 
 // On a made world, whose checks know the truth, a judge that passes everything qualifies the
-// oracle, and nobody whose answer lacks the facts or tells the secret.
+// oracle, but no answer that lacks the facts or tells the secret.
 func TestExactChecksOverruleTheJudge(t *testing.T) {
 	w, err := made.Make(7, 3, 3)
 	if err != nil {
