@@ -385,7 +385,8 @@ func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) erro
 		}
 	}
 	next, cur := list[0], list[1]
-	if len(cur.Tasks) == 0 || len(next.Tasks) == 0 {
+	// The season of a closed arena is over: what was drawn is still played, and no more is drawn.
+	if a.State != agon.ArenaClosed && (len(cur.Tasks) == 0 || len(next.Tasks) == 0) {
 		if !now.Before(s.rest) {
 			for _, x := range []*store.SeedPeriod{&cur, &next} {
 				if len(x.Tasks) > 0 || x == &next && !p.due(a, s, cur) {
@@ -404,11 +405,13 @@ func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) erro
 			return p.pauseUnsupplied(ctx, a, cur)
 		}
 	}
-	if cur.TurnedAt.IsZero() {
+	switch {
+	case len(cur.Tasks) == 0:
+	case cur.TurnedAt.IsZero():
 		if err := p.turnSet(ctx, a, s, cur); err != nil {
 			return err
 		}
-	} else if cur.Beacon == "" && cur.BeaconBlock > 0 {
+	case cur.Beacon == "" && cur.BeaconBlock > 0:
 		if err := p.beaconOfSet(ctx, a, cur); err != nil {
 			return err
 		}
@@ -421,25 +424,6 @@ func (p *Platform) rotateArena(ctx context.Context, id string, s *supplied) erro
 		}
 	}
 	return nil
-}
-
-// pauseUnsupplied pauses an arena whose supply has no set for the period that has
-// begun: nothing may decide it but tasks that nobody knows.
-func (p *Platform) pauseUnsupplied(ctx context.Context, a agon.Arena, s store.SeedPeriod) error {
-	if a.State != agon.ArenaOpen {
-		return nil
-	}
-	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		now, err := tx.Arena(a.ID)
-		if err != nil || now.State != agon.ArenaOpen {
-			return err
-		}
-		now.State = agon.ArenaPaused
-		if err := tx.PutArena(now); err != nil {
-			return err
-		}
-		return p.logAction(tx, Caller{Hotkey: "agon", Operator: true}, "state", a.ID, fmt.Sprintf("its supply has no set for period %d: add tasks to it, then open the arena", s.N), "open to paused")
-	})
 }
 
 // turnSet lets an arena play the set of the period that has begun.

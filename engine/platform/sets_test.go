@@ -307,6 +307,29 @@ func TestSupplyRunsOut(t *testing.T) {
 	f.send(miner1, "x")
 }
 
+// A closed arena plays and publishes what was drawn, and draws nothing more until it opens again.
+func TestClosedArenaDrawsNothing(t *testing.T) {
+	s := &shelf{have: 20, uses: 1}
+	f := suppliedFixture(t, s)
+	must(t, f.EnsureArena(bg, f.arena))
+	op := Caller{Hotkey: operator, Operator: true}
+	must(t, f.SetArenaState(bg, op, "turning", agon.ArenaClosed, ""))
+	drawn, first := len(s.asked), f.keys()
+	for range 3 {
+		f.clock.add(24 * time.Hour)
+		must(t, f.rotate(bg))
+	}
+	if len(s.asked) != drawn || len(s.ended) == 0 {
+		t.Errorf("%d sets were drawn after the end, %d published", len(s.asked)-drawn, len(s.ended))
+	}
+	must(t, f.SetArenaState(bg, op, "turning", agon.ArenaOpen, ""))
+	f.clock.add(time.Minute)
+	must(t, f.rotate(bg))
+	if got := f.keys(); len(s.asked) == drawn || len(got) != 2 || slices.Contains(first, got[0]) {
+		t.Errorf("opened again it plays %v, after %v, with %d sets drawn", got, first, len(s.asked)-drawn)
+	}
+}
+
 // Sets of one task twice, of too few, and of what is public are refused.
 func TestBadSets(t *testing.T) {
 	for name, spoil := range map[string]func([]agon.TaskRef) []agon.TaskRef{

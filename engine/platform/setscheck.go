@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -46,6 +47,25 @@ func (p *Platform) halfOver(cur store.SeedPeriod) bool {
 		return p.block(cur.Arena) >= cur.OpensBlock+(cur.ClosesBlock-cur.OpensBlock)/2
 	}
 	return !p.now().Before(cur.Opens.Add(cur.Closes.Sub(cur.Opens) / 2))
+}
+
+// pauseUnsupplied pauses an arena whose supply has no set for the period that has
+// begun: nothing may decide it but tasks that nobody knows.
+func (p *Platform) pauseUnsupplied(ctx context.Context, a agon.Arena, s store.SeedPeriod) error {
+	if a.State != agon.ArenaOpen {
+		return nil
+	}
+	return p.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		now, err := tx.Arena(a.ID)
+		if err != nil || now.State != agon.ArenaOpen {
+			return err
+		}
+		now.State = agon.ArenaPaused
+		if err := tx.PutArena(now); err != nil {
+			return err
+		}
+		return p.logAction(tx, Caller{Hotkey: "agon", Operator: true}, "state", a.ID, fmt.Sprintf("its supply has no set for period %d: add tasks to it, then open the arena", s.N), "open to paused")
+	})
 }
 
 // checkSet says what is wrong with a set that a supply gave.

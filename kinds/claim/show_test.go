@@ -92,7 +92,7 @@ func TestShow(t *testing.T) {
 	}
 	x.until("the arena to be paused", func() bool {
 		a, err := x.s.Platform.Arena(ctx, show.Arena)
-		return err == nil && a.State == agon.ArenaPaused
+		return err == nil && a.State == agon.ArenaClosed
 	})
 	b := look()
 	if len(b.Seats) != 1 || b.Seats[0].Submission != reader || b.Seats[0].Score > 0.5 {

@@ -57,7 +57,7 @@ func file(dir string) kit.ArenaFile {
 }
 
 // Run plays so many rounds over docs, from where an earlier process with the same data ended,
-// and ends when the last is decided. Then the arena is paused: nothing more is drawn.
+// and ends when the last is decided. Then the arena is closed: nothing more is drawn.
 func Run(ctx context.Context, s *kit.Server, docs fs.FS, rounds int, open func(context.Context, kit.ArenaFile) error) error {
 	if a, err := s.Platform.Arena(ctx, Arena); err == nil && a.State != agon.ArenaOpen {
 		return nil // it was shown
@@ -97,7 +97,7 @@ func Run(ctx context.Context, s *kit.Server, docs fs.FS, rounds int, open func(c
 		}
 		s.Options.Sayf("arena %s, round %d: a script that knows the %d published claims by heart has %.2f (%s)", Arena, round, len(known), score, e.Decision.Outcome)
 	}
-	return s.Platform.SetArenaState(ctx, operator, Arena, agon.ArenaPaused, "three rounds were shown; docs/examples/rounds goes on")
+	return s.Platform.SetArenaState(ctx, operator, Arena, agon.ArenaClosed, "three rounds were shown; docs/examples/rounds goes on")
 }
 
 type show struct {
