@@ -78,7 +78,7 @@ type Reached struct {
 }
 
 // SetDifficulty is the level of a period's set and what it follows from: by Rule, from the
-// Level of the set before and what the champion Reached there; nil: nobody was played on it.
+// Level of the set before and what the champion Reached there; nil: it was not played on it.
 type SetDifficulty struct {
 	Level   int        `json:"level"`
 	Rule    Difficulty `json:"rule"`
@@ -93,9 +93,9 @@ func (x SetDifficulty) Sentence() string {
 	case x.Before == 0:
 		return s + ", the first"
 	case r == nil:
-		return s + fmt.Sprintf(", as level %d before: nobody who sits was played there", x.Before)
+		return s + fmt.Sprintf(", as level %d before: no champion was played there", x.Before)
 	default:
-		return s + fmt.Sprintf(": who sits solved %d of %d at level %d, where %.0f %% are the target", r.Solved, r.Tasks, x.Before, 100*x.Rule.Target)
+		return s + fmt.Sprintf(": the champion solved %d of %d at level %d, where %.0f %% are the target", r.Solved, r.Tasks, x.Before, 100*x.Rule.Target)
 	}
 }
 
@@ -117,7 +117,7 @@ func (d Difficulty) Start() int {
 }
 
 // Next is the level of the set after one of a level, of whose tasks so many were solved. With
-// no tasks (nobody was played on it) the level stays. The result is within the bounds in any
+// no tasks (no champion was played on it) the level stays. The result is within the bounds in any
 // case: an arena may have other ones by now.
 func (d Difficulty) Next(level, solved, tasks int) int {
 	target, band := d.parts()

@@ -38,7 +38,7 @@ func TestEntriesForTheNextPeriod(t *testing.T) {
 			if strings.HasPrefix(key, hiddenSet) {
 				played[l.Submission.ID] = append(played[l.Submission.ID], key)
 			}
-			if l.Submission.Name == "told" && slices.Contains(answers, key) {
+			if l.Submission.Name == "informed" && slices.Contains(answers, key) {
 				return 1
 			}
 			return 0.5
@@ -76,18 +76,18 @@ func TestEntriesForTheNextPeriod(t *testing.T) {
 		t.Fatalf("%+v %v", x, err)
 	}
 	answers = second
-	told := send(miner2, "told")
-	if got := play(); len(got[told.ID]) != 0 {
+	informed := send(miner2, "informed")
+	if got := play(); len(got[informed.ID]) != 0 {
 		t.Errorf("played on the set that its miner may know: %v", got)
 	}
 	turn()
 	play() // who sits is played on the new set first
 	next()
 	got = play()
-	if list := got[told.ID]; len(list) != 2 || slices.ContainsFunc(list, func(key string) bool { return slices.Contains(second, key) }) {
+	if list := got[informed.ID]; len(list) != 2 || slices.ContainsFunc(list, func(key string) bool { return slices.Contains(second, key) }) {
 		t.Errorf("played %v; the set before was %v", got, second)
 	}
-	if x, err := f.Submission(bg, Caller{}, told.ID); err != nil || x.Decision == nil || x.Decision.Outcome != agon.KeptSeat {
+	if x, err := f.Submission(bg, Caller{}, informed.ID); err != nil || x.Decision == nil || x.Decision.Outcome != agon.KeptSeat {
 		t.Errorf("%+v %v", x, err)
 	}
 	f.arena.Supply.Entries = "later"

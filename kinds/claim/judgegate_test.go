@@ -15,7 +15,6 @@ import (
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/cmd/agon/app"
-	"github.com/agon-arena/agon/cmd/agon/roles"
 	"github.com/agon-arena/agon/engine/judge"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds"
@@ -101,16 +100,7 @@ func TestJudgesAreMeasured(t *testing.T) {
 		}
 		o.Arenas = append(o.Arenas, path)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := roles.Up(ctx, o)
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	ctx, ended := upBeside(t, o)
 	for range 2 {
 		select {
 		case <-entered:

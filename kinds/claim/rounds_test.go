@@ -218,16 +218,7 @@ func openRounds(t *testing.T, tasks int) *arena {
 		x.said = append(x.said, fmt.Sprintf(format, args...))
 		x.mu.Unlock()
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := roles.Up(ctx, o)
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	ctx, ended := upBeside(t, o)
 	x.ctx = ctx
 	select {
 	case <-opened:
@@ -434,4 +425,21 @@ func TestThreeRounds(t *testing.T) {
 	if repaired == 0 {
 		t.Error("no reference was mended, where each fourth should be")
 	}
+}
+
+// upBeside runs `agon up` until the test ends. What it returned comes on ended; a test that reads
+// it there puts it back.
+func upBeside(t *testing.T, o kit.Options) (ctx context.Context, ended chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended = make(chan error, 1)
+	go func() {
+		_, err := roles.Up(ctx, o)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return ctx, ended
 }

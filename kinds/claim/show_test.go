@@ -10,7 +10,6 @@ import (
 
 	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/client"
-	"github.com/agon-arena/agon/cmd/agon/roles"
 	"github.com/agon-arena/agon/engine/platform"
 	"github.com/agon-arena/agon/kinds/claim"
 	"github.com/agon-arena/agon/kinds/claim/show"
@@ -49,16 +48,7 @@ func TestShow(t *testing.T) {
 		x.said = append(x.said, fmt.Sprintf(format, args...))
 		x.mu.Unlock()
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := roles.Up(ctx, o)
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	ctx, ended := upBeside(t, o)
 	x.ctx = ctx
 	select {
 	case <-begun:
