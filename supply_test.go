@@ -50,8 +50,8 @@ func TestDifficultyMistakes(t *testing.T) {
 func TestDifficultyInWords(t *testing.T) {
 	rule := Difficulty{Least: 1, Most: 5, Target: 0.7}
 	for want, x := range map[string]SetDifficulty{
-		"level 1 of 1 to 5, the first":                                                    {Level: 1, Rule: rule},
-		"level 2 of 1 to 5, as level 2 before: no champion":                                    {Level: 2, Before: 2, Rule: rule},
+		"level 1 of 1 to 5, the first":                                                        {Level: 1, Rule: rule},
+		"level 2 of 1 to 5, as level 2 before: no champion":                                   {Level: 2, Before: 2, Rule: rule},
 		"level 3 of 1 to 5: the champion solved 4 of 4 at level 2, where 70 % are the target": {Level: 3, Before: 2, Rule: rule, Reached: &Reached{Solved: 4, Tasks: 4}},
 	} {
 		if got := x.Sentence(); !strings.HasPrefix(got, want) {
