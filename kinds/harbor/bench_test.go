@@ -2,7 +2,6 @@ package harbor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,31 +47,13 @@ func BenchmarkForm(b *testing.B) {
 // BenchmarkSnapshot is from the end of an agent, whose work directory has 500 MB in 500
 // files and of whose making 20 MB are, to a verifier's box in which they lie.
 func BenchmarkSnapshot(b *testing.B) {
-	k := Kit()
-	o := kittest.Options(b.TempDir(), kit.List{k})
-	d, own, err := kit.OpenDriver(b.Context(), o)
-	if err != nil {
-		b.Fatal(err)
-	}
 	base := b.TempDir()
-	if err := os.Chmod(base, 0o755); err != nil {
-		b.Fatal(err)
-	}
 	for i := range 480 {
 		if err := os.WriteFile(filepath.Join(base, fmt.Sprint(i)), make([]byte, 1<<20), 0o644); err != nil {
 			b.Fatal(err)
 		}
 	}
-	s := &stage{conf: &conf{}, dir: defaultDir, base: base, root: rootfs.NewRoots(own, nil).Own()}
-	s.open = opened(s.root.Dir, s.dir)
-	start := func() sandbox.Box {
-		box, err := d.Start(b.Context(), s.spec("snapshot", agon.Limits{WallMS: 600_000, CPUMilli: 2000, MemoryBytes: 1 << 30, Pids: 64, DiskBytes: 1 << 30, Inodes: 100_000}))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { box.Close() })
-		return box
-	}
+	s, start := snapshotBoxes(b, base)
 	agent := start()
 	before, why, err := s.look(b.Context(), agent, nil, maxWork)
 	if err != nil || why != "" {
@@ -87,7 +68,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		verifier := start()
 		b.StartTimer()
 		at := time.Now()
-		work, why, err := s.look(b.Context(), agent, json.RawMessage(before), maxWork)
+		work, why, err := s.look(b.Context(), agent, before, maxWork)
 		if err != nil || why != "" {
 			b.Fatal(why, err)
 		}
@@ -102,4 +83,28 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+}
+
+// snapshotBoxes starts boxes whose work directory holds what base does.
+func snapshotBoxes(tb testing.TB, base string) (*stage, func() sandbox.Box) {
+	tb.Helper()
+	k := Kit()
+	o := kittest.Options(tb.TempDir(), kit.List{k})
+	d, own, err := kit.OpenDriver(tb.Context(), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.Chmod(base, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	s := &stage{conf: &conf{}, dir: defaultDir, base: base, root: rootfs.NewRoots(own, nil).Own()}
+	s.open = opened(s.root.Dir, s.dir)
+	return s, func() sandbox.Box {
+		box, err := d.Start(tb.Context(), s.spec("snapshot", agon.Limits{WallMS: 600_000, CPUMilli: 2000, MemoryBytes: 1 << 30, Pids: 64, DiskBytes: 1 << 30, Inodes: 100_000}))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { box.Close() })
+		return box
+	}
 }

@@ -40,7 +40,7 @@ func archiveOf(t *testing.T, gone string, files ...[2]string) []byte {
 // with the begin of texts; what it wrote stays text.
 func TestRunPage(t *testing.T) {
 	evil := "<script>\x1b[31m\u202e"
-	n := workOf(turn{name: "first", instruction: "Write <b>one</b> file.\x1b[2J"}, listed(`{"/app/old":[420,1,1],"/app/gone":[420,1,1]}`), archiveOf(t, `["/app/gone"]`,
+	n := workOf(turn{name: "first", instruction: "Write <b>one</b> file.\x1b[2J"}, listed("/app/old\x00644 1 1\x00/app/gone\x00644 1 1\x00"), archiveOf(t, `["/app/gone"]`,
 		[2]string{"app/old", "new words"}, [2]string{"app/" + evil, strings.Repeat("é", maxLeftHead)}, [2]string{"app/bin", "a\x00b"}, [2]string{"app/ln", "->/etc/passwd"}))
 	want := []leftFile{
 		{Path: "/app/gone", How: "deleted"},
@@ -92,7 +92,7 @@ func TestWorkBounds(t *testing.T) {
 		files = append(files, [2]string{fmt.Sprintf("app/%03d", i), strings.Repeat("x", maxLeftHead)})
 	}
 	whole := archiveOf(t, "[]", files...)
-	n := workOf(turn{}, listed("{}"), whole)
+	n := workOf(turn{}, nil, whole)
 	heads := 0
 	for _, f := range n.Files {
 		heads += len(f.Head)
@@ -100,7 +100,7 @@ func TestWorkBounds(t *testing.T) {
 	if len(n.Files) != maxLeftFiles || n.More != 2*maxLeftFiles || heads > maxLeftHeads+maxLeftHead || n.Broken {
 		t.Errorf("%d files and %d more with %d bytes, broken %v", len(n.Files), n.More, heads, n.Broken)
 	}
-	if n = workOf(turn{}, listed("{}"), whole[:len(whole)/2+700]); !n.Broken || len(n.Files) == 0 {
+	if n = workOf(turn{}, nil, whole[:len(whole)/2+700]); !n.Broken || len(n.Files) == 0 {
 		t.Errorf("of half an archive: %d files, broken %v", len(n.Files), n.Broken)
 	}
 }

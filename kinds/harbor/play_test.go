@@ -2,7 +2,6 @@ package harbor
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,8 +44,6 @@ func TestConformance(t *testing.T) {
 			b.SetFile(rewardText, []byte("1\n"))
 		case cmd.Untrusted:
 			b.SetFile(logsDir+"/.returned-", nil)
-		case cmd.Args[len(cmd.Args)-1] == snapshotPy:
-			_, _ = io.WriteString(cmd.Stdout, "{}")
 		}
 		return sandbox.Exit{}
 	}

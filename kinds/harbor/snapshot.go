@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agon-arena/agon/internal/plain"
@@ -24,6 +25,8 @@ const (
 	maxChanged = 20_000  // files and directories that differ
 	maxListed  = 300_000 // files and directories that are compared
 	layerDir   = "/opt/agon"
+
+	deletedFile = ".agon/deleted" // of an archive: the paths that are gone, as JSON
 )
 
 // caches are what build tools keep in the agent's home to be faster next time: no
@@ -37,28 +40,30 @@ var snapshotPy string
 var replayPy string
 
 // listed are the files of a box at one time, as snapshot.py writes them.
-type listed = json.RawMessage
+type listed []byte
 
-type snapshotJob struct {
-	Roots   []string `json:"roots"`
-	Skip    []string `json:"skip"`
-	Entries int      `json:"entries"`
-	Bytes   int      `json:"bytes"`
-	Before  listed   `json:"before"`
+// paths are those that a list holds.
+func (l listed) paths() map[string]bool {
+	out := map[string]bool{}
+	for len(l) > 0 {
+		p, rest, _ := bytes.Cut(l, []byte{0})
+		_, l, _ = bytes.Cut(rest, []byte{0})
+		out[string(p)] = true
+	}
+	return out
 }
 
 // look runs snapshot.py: without before it lists, with it it archives. why says that
 // it cannot be had, which is the doing of whoever works in the box.
 func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room int) (out []byte, why string, err error) {
-	job, err := json.Marshal(snapshotJob{
-		Roots: append(slices.Clone(s.open), logsDir+"/artifacts", rewardDir), Skip: append([]string{layerDir, "/tmp/.as-agent"}, caches...),
-		Entries: maxListed, Bytes: room, Before: before,
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("encode snapshot: %w", err)
+	act, roots := "pack", append(slices.Clone(s.open), logsDir+"/artifacts", rewardDir)
+	if before == nil {
+		act = "list"
 	}
+	args := []string{s.python(), "-I", "-S", "-c", snapshotPy, act, strconv.Itoa(maxListed), strconv.Itoa(room), strconv.Itoa(len(roots))}
+	args = append(append(append(args, roots...), layerDir, "/tmp/.as-agent"), caches...)
 	got, errs := &bounded{limit: maxWork + 1<<20}, &ending{limit: 1 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", snapshotPy}, Dir: "/", Stdin: bytes.NewReader(job), Stdout: got, Stderr: errs})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: args, Dir: "/", Stdin: bytes.NewReader(before), Stdout: got, Stderr: errs})
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("read the work: %w", err)
@@ -72,6 +77,8 @@ func (s *stage) look(ctx context.Context, box sandbox.Box, before listed, room i
 		return nil, plain.Short(fmt.Sprintf("what was left could not be read: exit %d: %s", x.Code, errs.b), 300), nil
 	case x.Code != 0:
 		return nil, "", fmt.Errorf("read the work: exit %d: %s", x.Code, errs.b)
+	case got.b == nil:
+		return []byte{}, "", nil
 	}
 	return got.b, "", nil
 }
@@ -108,7 +115,7 @@ func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []st
 		if n > maxChanged {
 			return bad("more than %d files", maxChanged)
 		}
-		if h.Name == ".agon/deleted" {
+		if h.Name == deletedFile {
 			b, err := io.ReadAll(io.LimitReader(r, maxWork))
 			if err != nil {
 				return bad("%v", err)
@@ -125,7 +132,7 @@ func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []st
 		e := kept{h: &tar.Header{Name: p, Typeflag: h.Typeflag, Mode: h.Mode & 0o777, ModTime: h.ModTime, Linkname: h.Linkname}}
 		switch h.Typeflag {
 		case tar.TypeReg:
-			if e.b, err = io.ReadAll(io.LimitReader(r, maxWork)); err != nil {
+			if e.b, err = content(r, h, len(archive)); err != nil {
 				return bad("%v", err)
 			}
 			e.h.Size = int64(len(e.b))
@@ -157,6 +164,7 @@ func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []st
 	}
 	s.tame(entries, gone)
 	var buf bytes.Buffer
+	buf.Grow(len(archive))
 	w := tar.NewWriter(&buf)
 	write := func(h *tar.Header, b []byte) error {
 		if err := w.WriteHeader(h); err != nil {
@@ -176,7 +184,7 @@ func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []st
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := write(&tar.Header{Name: ".agon/deleted", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(list))}, list); err != nil {
+	if err := write(&tar.Header{Name: deletedFile, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(list))}, list); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range sortedKeys(entries) {
@@ -195,13 +203,67 @@ func (s *stage) cleaned(archive []byte, programs bool) (out []byte, dropped []st
 	return buf.Bytes(), dropped, err
 }
 
+// content is what a file of an archive of size bytes holds. A sparse file may say that it is any size.
+func content(r io.Reader, h *tar.Header, size int) ([]byte, error) {
+	if h.Size < 0 || h.Size > int64(size) {
+		return io.ReadAll(io.LimitReader(r, int64(min(size, maxWork))))
+	}
+	b := make([]byte, h.Size)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+// orders is a cleaned snapshot as replay.py reads it.
+func orders(archive []byte) ([]byte, error) {
+	out := bytes.NewBuffer(make([]byte, 0, len(archive)))
+	order := func(kind byte, h *tar.Header, p string, content []byte) {
+		fmt.Fprintf(out, "%c %o %d %d %d\n%s", kind, h.Mode, h.ModTime.Unix(), len(p), len(content), p)
+		out.Write(content)
+	}
+	r := tar.NewReader(bytes.NewReader(archive))
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out.Bytes(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := content(r, h, len(archive))
+		if err != nil {
+			return nil, err
+		}
+		p := "/" + strings.TrimSuffix(h.Name, "/")
+		switch {
+		case h.Name == deletedFile:
+			var gone []string
+			if err := json.Unmarshal(b, &gone); err != nil {
+				return nil, err
+			}
+			for _, p := range gone {
+				order('x', h, p, nil)
+			}
+		case h.Typeflag == tar.TypeDir:
+			order('d', h, p, nil)
+		case h.Typeflag == tar.TypeSymlink:
+			order('l', h, p, []byte(h.Linkname))
+		default:
+			order('f', h, p, b)
+		}
+	}
+}
+
 // replay lays a cleaned snapshot out in a box over the same files as before.
 func (s *stage) replay(ctx context.Context, box sandbox.Box, archive []byte) error {
 	if len(archive) == 0 {
 		return nil
 	}
+	list, err := orders(archive)
+	if err != nil {
+		return fmt.Errorf("lay out the work: %w", err)
+	}
 	errs := &ending{limit: 1 << 10}
-	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", replayPy}, Dir: "/", Stdin: bytes.NewReader(archive), Stdout: errs, Stderr: errs})
+	x, err := box.Exec(ctx, sandbox.Cmd{Args: []string{s.python(), "-I", "-S", "-c", replayPy}, Dir: "/", Stdin: bytes.NewReader(list), Stdout: errs, Stderr: errs})
 	switch {
 	case err != nil:
 		return fmt.Errorf("lay out the work: %w", err)

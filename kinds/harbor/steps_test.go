@@ -317,6 +317,9 @@ func FuzzCleaned(f *testing.F) {
 		if err != nil || len(out) == 0 {
 			return
 		}
+		if _, err := orders(out); err != nil {
+			t.Fatal(err)
+		}
 		r := tar.NewReader(bytes.NewReader(out))
 		for {
 			h, err := r.Next()

@@ -104,7 +104,7 @@ func leftIn(b []byte) (leaving, error) {
 		}
 		x := &tarFile{kind: h.Typeflag, mode: h.Mode, link: h.Linkname}
 		if h.Typeflag == tar.TypeReg {
-			if x.body, err = io.ReadAll(io.LimitReader(r, int64(len(b)))); err != nil { // a sparse file may say that it is any size
+			if x.body, err = content(r, h, len(b)); err != nil {
 				return nil, fmt.Errorf("read the work: %w", err)
 			}
 		}
@@ -115,7 +115,7 @@ func leftIn(b []byte) (leaving, error) {
 
 // gone are the files that an archive says are deleted.
 func (l leaving) gone() (out []string) {
-	if x, ok := l[".agon/deleted"]; ok && json.Unmarshal(x.body, &out) != nil {
+	if x, ok := l[deletedFile]; ok && json.Unmarshal(x.body, &out) != nil {
 		return nil
 	}
 	for i, p := range out {

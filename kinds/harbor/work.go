@@ -47,10 +47,7 @@ const (
 // workOf says what an archive of snapshot.py holds beside the list from before.
 func workOf(u turn, before listed, archive []byte) workNote {
 	n := workNote{Text: noteWork, Step: plain.Short(u.name, 100), Asked: strings.ToValidUTF8(u.instruction[:min(len(u.instruction), maxLeftHead)], "")}
-	var was map[string]json.RawMessage
-	if err := json.Unmarshal(before, &was); err != nil {
-		n.Broken = true
-	}
+	was := before.paths()
 	add := func(f leftFile) {
 		if len(n.Files) == maxLeftFiles {
 			n.More++
@@ -70,7 +67,7 @@ func workOf(u turn, before listed, archive []byte) workNote {
 			n.Broken = true
 			return n
 		}
-		if h.Name == ".agon/deleted" {
+		if h.Name == deletedFile {
 			var gone []string
 			if json.NewDecoder(r).Decode(&gone) != nil {
 				n.Broken = true
@@ -81,7 +78,7 @@ func workOf(u turn, before listed, archive []byte) workNote {
 			continue
 		}
 		f := leftFile{Path: "/" + h.Name, How: "added", Size: h.Size}
-		if _, ok := was[strings.TrimSuffix(f.Path, "/")]; ok {
+		if was[strings.TrimSuffix(f.Path, "/")] {
 			f.How = "changed"
 		}
 		switch h.Typeflag {

@@ -34,7 +34,18 @@ func New(w io.Writer, limit int64, over func()) (*Out, error) {
 	if err != nil {
 		return nil, err
 	}
+	widen(cw)
 	return &Out{W: cw, r: r, w: w, left: limit, over: over, done: make(chan struct{})}, nil
+}
+
+// pipeBytes is what a pipe holds: a box that writes much waits less often for its
+// reader. Where the kernel gives less, it stays as it is.
+const pipeBytes = 512 << 10
+
+func widen(f *os.File) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeBytes) })
+	}
 }
 
 // Start begins to read.
@@ -132,6 +143,7 @@ func In(r io.Reader) (child *os.File, stop func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	widen(w)
 	go func() {
 		_, _ = io.Copy(struct{ io.Writer }{w}, r)
 		_ = w.Close()
