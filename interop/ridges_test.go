@@ -142,6 +142,7 @@ func (s *stranger) join(mode, name string) {
 	cmd := exec.Command(s.python, "-m", "validator.main")
 	cmd.Dir = s.repo
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "PYTHONPATH="+s.repo, "NETUID=62", "SUBTENSOR_ADDRESS=ws://"+s.addr+"/rpc", "SUBTENSOR_NETWORK=ws://"+s.addr+"/rpc",
+		"GIT_COMMIT="+strings.Repeat("0", 40), // a checkout may be an archive, without git
 		"RIDGES_PLATFORM_URL=http://"+s.addr, "RIDGES_INFERENCE_GATEWAY_URL=http://10.0.0.1:1", "SEND_HEARTBEAT_INTERVAL_SECONDS=10", "SET_WEIGHTS_INTERVAL_SECONDS=20", "REQUEST_EVALUATION_INTERVAL_SECONDS=60",
 		"SIMULATE_EVALUATION_RUNS=True", "SIMULATE_EVALUATION_RUN_MAX_TIME_PER_STAGE_SECONDS=8", "INCLUDE_SOLUTIONS=false", "UPDATE_AUTOMATICALLY=false", "CLEANUP_ENABLED=false",
 		"RIDGES_HARBOR_RESULTS_DIR="+filepath.Join(s.dir, "results"), "MODE="+mode, "SCREENER_NAME="+name, "SCREENER_PASSWORD=pw", "VALIDATOR_WALLET_NAME="+name, "VALIDATOR_HOTKEY_NAME=default")
@@ -228,27 +229,15 @@ func TestRidges(t *testing.T) {
 			return err == nil && bytes.Contains(b, []byte("Session ID: "))
 		})
 	}
-	// Between two reports: a client does not try again what was cut off while it was read.
-	reports := func() (n int) {
-		list, _ := s.get("/retrieval/evaluations-for-agent?agent_id=" + id)["list"].([]any)
-		for _, e := range list {
-			if e := e.(map[string]any); e["evaluation_set_group"] == "validator" {
-				for _, r := range e["runs"].([]any) {
-					for _, at := range []string{"initializing_agent", "running_agent", "initializing_eval", "running_eval"} {
-						if r.(map[string]any)["started_"+at+"_at"] != nil {
-							n++
-						}
-					}
-				}
-			}
-		}
-		return n
-	}
-	until(t, 5*time.Minute, "a validator works", func() bool { return reports() > 0 })
+	// Between two reports, when no validator waits for work: a client does not try again what was cut off while it was read.
+	until(t, 5*time.Minute, "three validators work", func() bool { _, working := s.reports(id); return working == 3 })
 	for quiet, last := time.Now(), -1; time.Since(quiet) < 400*time.Millisecond; {
-		if n := reports(); n != last {
+		if n, _ := s.reports(id); n != last {
 			quiet, last = time.Now(), n
 		}
+	}
+	if got := status(); got != "evaluating" {
+		t.Errorf("the server is killed when the agent is %v", got)
 	}
 	s.kill()
 	s.start()
@@ -295,6 +284,27 @@ func TestRidges(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cli("operator", "team-upload", "--file", "agent.py")
+}
+
+// reports counts what validators have told of an agent's runs, and the validators that told anything.
+func (s *stranger) reports(agent string) (n, validators int) {
+	list, _ := s.get("/retrieval/evaluations-for-agent?agent_id=" + agent)["list"].([]any)
+	for _, e := range list {
+		was := n
+		if e := e.(map[string]any); e["evaluation_set_group"] == "validator" {
+			for _, r := range e["runs"].([]any) {
+				for _, at := range []string{"initializing_agent", "running_agent", "initializing_eval", "running_eval"} {
+					if r.(map[string]any)["started_"+at+"_at"] != nil {
+						n++
+					}
+				}
+			}
+		}
+		if n > was {
+			validators++
+		}
+	}
+	return n, validators
 }
 
 // field reads what Ridges' command line prints of a receipt.

@@ -151,6 +151,7 @@ fi
 
 # Ridges' command line, screeners and validators run from a checkout of their repository
 # (AGON_STRANGERS=DIR, DIR/ridges), ORO's validator and reference agent from DIR/oro (commit a6b1cf3);
+# Ridges' example agents of older eras may stand in DIR/ridges-eras;
 # TrajectoryRL's miner and its validator's client from DIR/trajectoryrl, in the environment of Ridges;
 # Harnyx's reference agents, sandbox servers and SDKs of both eras from DIR/caster
 # (commit b065fa9) and DIR/harnyx (b317328), its validators of both, and the newest submit and config commands; published Harbor tasks stand in DIR/harbor-cookbook,
