@@ -150,6 +150,7 @@ func rows() []row {
 		gotest("harbor: 100 tasks loaded and checked in form", "ns/op <= 2e9", "./kinds/harbor", "Form"),
 		gotest("harbor: an agent's 500 MB, 20 MB of them new, to the verifier", "p50-ms <= 200", "./kinds/harbor", "Snapshot", "-benchtime", "10x"),
 		gotest("coding: a grade with twins against one without", "x <= 2.5", "./kinds/coding/play", "Grade", "-benchtime", "8x"),
+		gotestEnv("coding: 50 agents that wait 10 s for a model (runc)", "s <= 15", "./kinds/coding/play", "Sleepers", []string{"AGON_DRIVER=runc"}, "-benchtime", "1x"),
 		gotest("coding: upload to queued", "ns/op <= 50e6", "./kinds/coding/wire", "Upload"),
 		gotest("coding: 200 validators that poll", "p99-ms <= 50", "./kinds/coding/wire", "Polling"),
 		gotest("coding: leaderboard of 10,000 agents", "ns/op <= 20e6", "./kinds/coding/wire", "Leaderboard"),

@@ -2,6 +2,7 @@ package play
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/agon-arena/agon"
@@ -16,6 +17,9 @@ const (
 	// maxCoded is how many bytes of its texts may be data in letters, as base64 has it,
 	// before those who look at it are told.
 	maxCoded = 8 << 10
+	// maxNamed is how many of an arena's tasks an agent's texts may name, and taskName how
+	// long a name is that stands there for nothing else.
+	maxNamed, taskName = 8, 10
 )
 
 var (
@@ -51,6 +55,28 @@ func embedded(src string) []agon.Finding {
 		}}
 	}
 	return nil
+}
+
+// named says whether an agent's texts name the tasks of its arena: what looks its answers
+// up by the package or the task does. Hidden tasks are not looked for, as a refusal would tell their names.
+func named(src string, tasks []agon.TaskRef) []agon.Finding {
+	texts, err := literals(src)
+	if err != nil {
+		return nil
+	}
+	all, seen := strings.Join(texts, "\n"), map[string]bool{}
+	for _, t := range tasks {
+		if name := path.Base(t.Key); !t.Hidden && len(name) >= taskName && strings.ContainsAny(name, "-_0123456789") && strings.Contains(all, name) {
+			seen[name] = true
+		}
+	}
+	if len(seen) <= maxNamed {
+		return nil
+	}
+	return []agon.Finding{{
+		Code: FindAnswers, Field: AgentFile, Limit: fmt.Sprintf("%d names of tasks", maxNamed),
+		Message: fmt.Sprintf("agent.py names %d of the arena's tasks in its texts: a table of answers is not an agent", len(seen)),
+	}}
 }
 
 // literals are the texts that stand in a Python file, as they are written there.

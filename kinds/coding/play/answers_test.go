@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"github.com/agon-arena/agon"
 )
 
 // A table of patches is refused, data in letters is told, and a prompt with an example is neither.
@@ -47,6 +50,39 @@ func TestEmbeddedAnswers(t *testing.T) {
 		}
 		if got != c.code || len(found) > 0 && found[0].Warning != (c.code == FindCoded) {
 			t.Errorf("%s: %+v, want %q", c.name, found, c.code)
+		}
+	}
+}
+
+// What looks its answers up by the names of the arena's tasks is refused, however the answers are written. Hidden tasks tell nothing.
+func TestNamedTasks(t *testing.T) {
+	var tasks, hidden []agon.TaskRef
+	table, few := "T = {", "T = {"
+	for i := range 12 {
+		name := fmt.Sprintf("released/package-%d-1-0", i)
+		tasks, hidden = append(tasks, agon.TaskRef{Key: name}), append(hidden, agon.TaskRef{Key: name, Hidden: true})
+		entry := fmt.Sprintf("'package-%d-1-0': ('calc.py', 'a - b', 'a + b'), ", i)
+		if table += entry; i < 3 {
+			few += entry
+		}
+	}
+	main := "}\ndef agent_main(input):\n    return ''\n"
+	k := New(Config{})
+	for name, c := range map[string]struct {
+		src     string
+		arena   *agon.Arena
+		refused bool
+	}{
+		"a table":           {table + main, &agon.Arena{Tasks: tasks}, true},
+		"a few":             {few + main, &agon.Arena{Tasks: tasks}, false},
+		"of another arena":  {table + main, &agon.Arena{Tasks: []agon.TaskRef{{Key: "small/semver"}}}, false},
+		"of hidden tasks":   {table + main, &agon.Arena{Tasks: hidden}, false},
+		"no arena is known": {table + main, nil, false},
+		"in a comment":      {"#" + table + "\nT = {" + main, &agon.Arena{Tasks: tasks}, false},
+	} {
+		found, err := k.Check(t.Context(), c.arena, fstest.MapFS{AgentFile: {Data: []byte(c.src)}})
+		if err != nil || (len(found) > 0) != c.refused || c.refused && (found[0].Code != FindAnswers || found[0].Warning) {
+			t.Errorf("%s: %+v %v", name, found, err)
 		}
 	}
 }

@@ -1,10 +1,16 @@
 package play
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/agon-arena/agon"
 	"github.com/agon-arena/agon/engine/task"
 )
 
@@ -64,6 +70,39 @@ func benchGrade(b *testing.B, tk *task.Task) {
 	b.ReportMetric(float64(x)/float64(y), "x")
 	b.ReportMetric(float64(x.Milliseconds()), "ms-twins")
 	b.ReportMetric(float64(y.Milliseconds()), "ms-plain")
+}
+
+// BenchmarkSleepers plays 50 agents at once, each of which waits 10 s for a model that it calls.
+func BenchmarkSleepers(b *testing.B) {
+	const agents, wait = 50, 10 * time.Second
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select { // a model that takes its time
+		case <-time.After(wait):
+		case <-r.Context().Done():
+		}
+	}))
+	b.Cleanup(up.Close)
+	k, d := newKind(b)
+	tk := smallTask(b, "semver")
+	for b.Loop() {
+		var work errgroup.Group
+		start := time.Now()
+		for range agents {
+			e := newEnv(b, d, tk, "import json, os, urllib.request\n\ndef agent_main(input):\n    urllib.request.urlopen(os.environ['SANDBOX_PROXY_URL'] + '/api/inference', data=json.dumps(input).encode()).read()\n    return ''\n")
+			e.door = up.URL
+			work.Go(func() error {
+				rec, err := k.Play(b.Context(), e, agon.Submission{Digest: agentDigest}, runSpec())
+				if err == nil && rec.Outcome != OutcomeEmpty {
+					err = fmt.Errorf("%s %s: %s", rec.Outcome, rec.Detail, rec.Files[FileStderr])
+				}
+				return err
+			})
+		}
+		if err := work.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(time.Since(start).Seconds(), "s")
+	}
 }
 
 func median(l []time.Duration) time.Duration {

@@ -43,8 +43,14 @@ const (
 
 // Check decides whether files hold one Python file with a top-level function
 // agent_main that takes one argument. The file is never run.
-func (k *Kind) Check(ctx context.Context, _ *agon.Arena, files fs.FS) ([]agon.Finding, error) {
-	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, CheckSource)
+func (k *Kind) Check(ctx context.Context, a *agon.Arena, files fs.FS) ([]agon.Finding, error) {
+	return kind.CheckOneFile(ctx, files, AgentFile, MaxAgentBytes, func(src []byte) []agon.Finding {
+		found := CheckSource(src)
+		if a == nil || slices.ContainsFunc(found, func(f agon.Finding) bool { return !f.Warning }) {
+			return found
+		}
+		return append(found, named(string(src), a.Tasks)...)
+	})
 }
 
 // later is on a line that Python 3.11 refuses and a later version may take: what

@@ -173,8 +173,8 @@ func (d *deal) play(ctx context.Context, s stage, p *pool, boxes []boxPlan, v *V
 		for w, n := range b.twins {
 			d.used[w] |= 1 << n
 			for _, id := range w.tests {
-				role[id] = w.twins[n]
-				if w.twins[n].kills[id] && got[i][id].Passed {
+				role[id], _ = b.twin(w)
+				if role[id].kills[id] && got[i][id].Passed {
 					d.passed[w] = n
 				}
 			}

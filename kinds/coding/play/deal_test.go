@@ -45,6 +45,9 @@ func dealTask(tests, twins int) (*task.Task, *pool) {
 		for range twins {
 			b.twins = append(b.twins, twin{kills: map[string]bool{id: true}})
 		}
+		if pairs := b.pairs(); len(pairs) > 0 {
+			b.pair = &pairs[0]
+		}
 		p.bodies = append(p.bodies, b)
 	}
 	return tk, p
@@ -149,4 +152,70 @@ func (c *boxCount) at(box int) int {
 		c.order[box] = n
 	}
 	return n
+}
+
+// Boxes that tell each other what they expect see three texts of a test, and find the one
+// that the two others differ from by one place each: that is the test no more often than a toss of a coin.
+func TestBoxesThatTellEachOther(t *testing.T) {
+	const grades = 4000
+	for _, tt := range []struct {
+		name  string
+		twins []twin
+		most  float64 // of grades that the guess finds the test
+	}{
+		{"two places, both decide", []twin{{decides: true, Edits: []edit{{10, 11, "x"}}}, {decides: true, Edits: []edit{{20, 21, "x"}}}}, 0.34},
+		{"two places, one decides", []twin{{decides: true, Edits: []edit{{10, 11, "x"}}}, {Edits: []edit{{20, 21, "x"}}}}, 0.5},
+		{"three places, a contrary", []twin{{decides: true, Edits: []edit{{10, 11, "x"}}}, {decides: true, Edits: []edit{{20, 21, "x"}}}, {What: contrary, Edits: []edit{{30, 31, "x"}}}}, 0.6},
+	} {
+		tk, p := dealTask(1, 0)
+		p.bodies = p.bodies[:1]
+		p.bodies[0].twins = tt.twins
+		for i := range tt.twins {
+			tt.twins[i].kills = map[string]bool{"hard0": true}
+		}
+		if err := keepPairs(t.Context(), player(func(int, string, bool) bool { return false }), p); err != nil || p.bodies[0].pair == nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		found := 0
+		for range grades {
+			var texts []map[edit]bool
+			own := -1
+			for _, b := range p.plans(tk, []string{"hard0"}, nil, secretRand()) {
+				w, ok := b.twin(p.bodies[0])
+				if !ok {
+					own = len(texts)
+				}
+				has := map[edit]bool{}
+				for _, e := range w.Edits {
+					has[e] = true
+				}
+				texts = append(texts, has)
+			}
+			best, least := -1, 100
+			for i := range texts {
+				n := 0
+				for j := range texts {
+					for e := range texts[i] {
+						if !texts[j][e] {
+							n++
+						}
+					}
+					for e := range texts[j] {
+						if !texts[i][e] {
+							n++
+						}
+					}
+				}
+				if n < least {
+					best, least = i, n
+				}
+			}
+			if best == own {
+				found++
+			}
+		}
+		if got := float64(found) / grades; got > tt.most+0.04 {
+			t.Errorf("%s: the test is found in %.2f of grades", tt.name, got)
+		}
+	}
 }

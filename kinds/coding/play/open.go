@@ -493,6 +493,11 @@ func readScripts(_ *task.Task, jobs []job, done []jobDone, r *openReport) {
 		if d.Why != "" {
 			continue // it left none, which is said already
 		}
+		if string(d.Code) == `"timeout"` || strings.HasPrefix(string(d.Code), "-") {
+			// Code under test may write the reward itself and end the shell before the script does.
+			r.add(jobs[i].tests[0], false, false, "the script did not come to its end: "+plain.Short(string(d.Code), 60))
+			continue
+		}
 		reward := strings.TrimSpace(string(d.File))
 		r.add(jobs[i].tests[0], reward == "1" || reward == "1.0", reward == "0" || reward == "0.0", "the reward is "+plain.Short(reward, 60)+"; "+string(d.Err))
 	}

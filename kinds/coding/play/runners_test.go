@@ -72,6 +72,41 @@ func TestRunnersMoreForgers(t *testing.T) {
 	}
 }
 
+// A reward counts where the script came to its end: code under test that writes one and ends the shell, or that outlives the
+// script, gains nothing. What can be forged all the same is why a script has no twins, and a paid set no scripts.
+func TestScriptForgers(t *testing.T) {
+	t.Parallel()
+	o := openTask{
+		runner: "script",
+		base:   map[string]string{"calc.py": "def add(a, b):\n    return a - b\n"},
+		hidden: map[string]string{"checks/run.sh": "python3 -c 'import calc; assert calc.add(2, 3) == 5' && r=1 || r=0\necho $r >\"$AGON_REWARD\"\n"},
+		fix:    calcFix,
+		fail:   []string{"checks/run.sh"},
+		pass:   []string{},
+	}
+	k, d := newKind(t)
+	tk := o.task(t)
+	spec := openSpec()
+	spec.Policy.Grader.WallMS = 30_000
+	const reward = "import os, signal, sys, time\ndef add(a, b):\n    open(os.environ['AGON_REWARD'], 'w').write('1')\n    "
+	for name, c := range map[string]struct{ code, want string }{
+		"ends the shell":         {reward + "os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(1)", "did not come to its end"},
+		"ends the shell gently":  {reward + "os.kill(os.getppid(), signal.SIGTERM)\n    os.kill(os.getppid(), signal.SIGHUP)\n    time.sleep(1)", "did not come to its end"},
+		"holds the shell":        {reward + "os.kill(os.getppid(), signal.SIGSTOP)\n    os._exit(0)", "did not come to its end"},
+		"writes first":           {reward + "return a - b", "the reward is 0"},
+		"writes long afterwards": {"import os, subprocess, sys\ndef add(a, b):\n    subprocess.Popen([sys.executable, '-c', 'import os, time; time.sleep(2); open(os.environ[\"AGON_REWARD\"], \"w\").write(\"1\")'], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)\n    return a - b", "the reward is 0"},
+		"files of the shell's":   {"def add(a, b):\n    return a - b", "the reward is 0"},
+	} {
+		tk := *tk
+		tk.Config.Agon.TestTimeoutSec = 5
+		diff := replaceCalc(c.code) + newFile("python3", "echo forged") + newFile(".profile", "exit 0") + newFile("sitecustomize.py", "import os\nos.environ['AGON_REWARD'] = '/tmp/other'\n")
+		v, err := k.JudgePatch(t.Context(), newEnv(t, d, &tk, ""), spec, &tk, []byte(diff))
+		if err != nil || v.Solved || !strings.Contains(v.Detail, c.want) {
+			t.Errorf("%s: %v %+v", name, err, v)
+		}
+	}
+}
+
 // Where a report shall stand, code under test may put a pipe, which nobody writes: nothing waits for it. A report
 // that is not there is a failure, which nobody forged.
 func TestReportThatIsNoFile(t *testing.T) {

@@ -121,7 +121,7 @@ func (e *gatewayEnv) Record(string, string, any) {}
 func (e *gatewayEnv) Door(ctx context.Context, key string, listen ...string) ([]sandbox.Door, error) {
 	s, err := e.g.Open(ctx, gateway.Policy{
 		Run: "run-1", Attempt: 1, Task: key, Payer: "run", Models: []string{"*"},
-		Budget: agon.Budget{Micros: 1_000_000, Calls: 50}, Dialects: []string{gateway.DialectOpenAI, door.A0},
+		Budget: agon.Budget{Micros: 1_000_000, Calls: 50}, Dialects: []string{gateway.DialectOpenAI, door.A0, door.B, door.C},
 	}, e)
 	if err != nil {
 		return nil, err
@@ -227,6 +227,19 @@ func TestCanaryNamesTables(t *testing.T) {
 	table := fmt.Sprintf("TABLE = {%q: %q}\n\ndef agent_main(input):\n    return TABLE.get(input['problem_statement'].strip(), '')\n", strings.TrimSpace(known.Instruction), diff)
 	if rec, s := playAndJudge(t, newEnv(t, d, known, table), k, known); !s.Solved {
 		t.Errorf("the task itself: %s %s: %+v", rec.Outcome, rec.Detail, s)
+	}
+	// Tables that ask for something else than the statement: none solves the canary, and a patch that is given is named.
+	for name, agent := range map[string]string{
+		"by the package's name":    fmt.Sprintf("import os\nPATCH = %q\n\ndef agent_main(input):\n    return PATCH if os.path.isdir('lru') else ''\n", diff),
+		"by a piece of the text":   fmt.Sprintf("PATCH = %q\n\ndef agent_main(input):\n    return PATCH if 'drops entries before' in input['problem_statement'] else ''\n", diff),
+		"by what the patch is for": fmt.Sprintf("import glob\nPATCH = %q\n\ndef agent_main(input):\n    gone = [l[1:] for l in PATCH.splitlines() if l.startswith('-') and not l.startswith('---')]\n    here = ''.join(open(f).read() for f in glob.glob('**/*.py', recursive=True))\n    return PATCH if any(l in here for l in gone) else ''\n", diff),
+		"by hand":                  "def agent_main(input):\n    for line in open('lru/cache.py'):\n        if 'while len(self._index) >= self.capacity' in line: return 'x'\n    return ''\n",
+	} {
+		rec, s := playAndJudge(t, newEnv(t, d, tk, agent), k, tk)
+		if s.Solved || rec.Outcome == OutcomeOK && s.Metrics[MetricByHeart] == 0 {
+			t.Errorf("%s: %s %s: %+v", name, rec.Outcome, rec.Detail, s)
+		}
+		t.Logf("%s: %s, %v lines known", name, rec.Outcome, s.Metrics[MetricByHeart])
 	}
 	env := newEnv(t, d, tk, table)
 	rec, s := playAndJudge(t, env, k, tk)

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -70,6 +67,7 @@ type body struct {
 	file  string
 	tests []string
 	twins []twin
+	pair  *pair    // nil: none of its twins stands with another
 	mark  []edit   // writes that the body begins
 	cases []string // of the body, in order, where their names depend on what they hold
 }
@@ -177,7 +175,10 @@ func (k *Kind) drawTwins(ctx context.Context, env kind.Env, t *task.Task, pol ag
 	if err := k.choose(ctx, env, t, pol, p); err != nil {
 		return nil, err
 	}
-	return p, keep(ctx, s, p)
+	if err := keep(ctx, s, p); err != nil {
+		return nil, err
+	}
+	return p, keepPairs(ctx, s, p.hard(t))
 }
 
 // choose takes of what could be drawn what is played: of a test that fails before the fix
@@ -431,123 +432,6 @@ func (w twin) apply(text []byte) ([]byte, error) {
 		return nil, errors.New("a twin's edit moves lines")
 	}
 	return out.Bytes(), nil
-}
-
-// boxPlan is what one box plays: tests, some of them as twins.
-type boxPlan struct {
-	tests []string
-	twins map[*body]int // which twin; not in it: the test itself
-}
-
-// add puts the tests of a body into the box, as a twin where n is not negative.
-func (p *boxPlan) add(b *body, n int) {
-	p.tests = append(p.tests, b.tests...)
-	if n >= 0 {
-		if p.twins == nil {
-			p.twins = map[*body]int{}
-		}
-		p.twins[b] = n
-	}
-}
-
-// texts are those of the task's tests, with this box's twins and the marks of
-// other bodies in them.
-func (p *boxPlan) texts(own map[string][]byte, marks ...*body) (map[string][]byte, error) {
-	edits := map[string][]edit{}
-	for _, b := range marks {
-		edits[b.file] = append(edits[b.file], b.mark...)
-	}
-	for b, n := range p.twins {
-		edits[b.file] = append(edits[b.file], b.twins[n].Edits...)
-	}
-	out := make(map[string][]byte, len(own))
-	for name, text := range own {
-		if all := edits[name]; len(all) > 0 {
-			slices.SortStableFunc(all, func(a, b edit) int { return a.Start - b.Start })
-			var err error
-			if text, err = (twin{Edits: all}).apply(text); err != nil {
-				return nil, err
-			}
-		}
-		out[name] = text
-	}
-	return out, nil
-}
-
-// plans deals the tests to three boxes: a test that fails before the fix is in
-// one of them and its twins in the others; of the rest a sample has one twin.
-// Neither which, nor where, nor in what order can be known. Of a body in first that twin
-// is one of them.
-func (p *pool) plans(t *task.Task, tests []string, first map[*body]int, r *mathrand.Rand) []boxPlan {
-	boxes := make([]boxPlan, twinBoxes)
-	dealt := map[string]bool{}
-	for _, b := range p.bodies {
-		hard := slices.ContainsFunc(b.tests, func(id string) bool { return slices.Contains(t.Config.Agon.FailToPass, id) })
-		which, at := r.Perm(len(b.twins)), r.Perm(twinBoxes)
-		// An expected value that is another one is always asked for: an object that
-		// equals everything fails where the contrary is expected, as a fix does.
-		// What falsifies every case of a test comes before what falsifies some.
-		slices.SortStableFunc(which, func(i, j int) int {
-			x, y := b.twins[i], b.twins[j]
-			return cmp.Or(cmp.Compare(len(y.kills), len(x.kills)), cmp.Compare(x.rank(), y.rank()), cmp.Compare(y.decided(), x.decided()))
-		})
-		if n := len(which); n > 2 && len(b.twins[which[n-1]].kills) == len(b.twins[which[1]].kills) && r.IntN(2) == 0 {
-			which[1], which[n-1] = which[n-1], which[1]
-		}
-		// Where the tree without a patch fails, another thing is always asked for; and of an
-		// exception that it is another one and says other words: code may know either.
-		decides := func(n int) bool { return b.twins[n].decides }
-		which = second(which, decides)
-		if any := slices.ContainsFunc(which, decides); len(which) > 1 && b.twins[which[0]].exception() {
-			which = second(which, func(n int) bool {
-				return b.twins[n].What == reworded && (!any || decides(n) || decides(which[0]))
-			})
-		}
-		n, again := first[b]
-		if again {
-			which = slices.Insert(slices.DeleteFunc(which, func(i int) bool { return i == n }), 0, n)
-		}
-		if !hard {
-			which = which[:min(len(which), 1)]
-			if r.IntN(sampledTwins) > 0 && !again {
-				which = nil
-			}
-		}
-		boxes[at[0]].add(b, -1)
-		for i := 1; i < twinBoxes && i <= len(which); i++ {
-			boxes[at[i]].add(b, which[i-1])
-		}
-		for _, id := range b.tests {
-			dealt[id] = true
-		}
-	}
-	for _, id := range tests {
-		if !dealt[id] {
-			box := &boxes[r.IntN(twinBoxes)]
-			box.tests = append(box.tests, id)
-		}
-	}
-	boxes = slices.DeleteFunc(boxes, func(b boxPlan) bool { return len(b.tests) == 0 })
-	for i := range boxes {
-		l := boxes[i].tests
-		r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	}
-	return boxes
-}
-
-// second puts the first of which something holds in the second place, where it is not before that.
-func second(which []int, holds func(int) bool) []int {
-	if i := slices.IndexFunc(which, holds); i > 1 {
-		n := which[i]
-		return slices.Insert(slices.Delete(which, i, i+1), 1, n)
-	}
-	return which
-}
-
-func secretRand() *mathrand.Rand {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return mathrand.New(mathrand.NewPCG(binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])))
 }
 
 // wantTwins is how many twins a test should have that fails before the fix.
