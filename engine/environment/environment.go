@@ -5,6 +5,7 @@
 package environment
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -99,14 +100,28 @@ type Sessions struct {
 	now    func() time.Time
 	tasks  map[string]int // place in Env.Tasks by key
 
-	mu   sync.Mutex
-	open map[string]*Session
+	mu    sync.Mutex
+	open  map[string]*Session
+	ended []Ended        // guarded by mu; a ring of the episodes that ended last
+	place map[string]int // guarded by mu; in ended, by session
+	next  int            // guarded by mu; the ring's oldest
 }
+
+// Ended is what is kept of a session that was closed after its episode was done: a
+// trainer that lost the answer asks once more.
+type Ended struct {
+	Session, Task string
+	Seed          int64
+	Last          Reply
+}
+
+// keptEnded bounds what is kept of closed sessions.
+const keptEnded = 4096
 
 // NewSessions keeps sessions of env within limits; now is the clock.
 func NewSessions(env Environment, l Limits, now func() time.Time) *Sessions {
 	l.defaults()
-	s := &Sessions{Env: env, limits: l, now: now, tasks: map[string]int{}, open: map[string]*Session{}}
+	s := &Sessions{Env: env, limits: l, now: now, tasks: map[string]int{}, open: map[string]*Session{}, place: map[string]int{}}
 	for i, t := range env.Tasks() {
 		s.tasks[t.Key] = i
 	}
@@ -125,8 +140,17 @@ type Session struct {
 	episode Episode    // guarded by mu; nil when closed
 	calls   int        // guarded by mu
 	over    *Reply     // guarded by mu; the last reply of an episode that is done
+	last    call       // guarded by mu; the one that was answered last
+	under   string     // guarded by all.mu; the id of the call that holds mu, "" where it has none
 
 	seen time.Time // guarded by all.mu
+}
+
+// call is a call with its answer.
+type call struct {
+	id, tool string
+	args     []byte // only of the call that ended the episode
+	reply    Reply
 }
 
 // Status is how a session stands.
@@ -251,18 +275,27 @@ var ErrOver = errors.New("the episode is over")
 
 // Call carries out a tool call. A second call while one is under way is refused:
 // two trainers on one session would each see half an episode.
-func (x *Session) Call(ctx context.Context, tool string, args json.RawMessage) (Reply, error) {
-	if !x.mu.TryLock() {
+//
+// id names the call; "" where the trainer has no name for it. A trainer that lost the
+// answer asks again: the call that was answered last, by its id, gets the same answer
+// and does nothing, and one that is under way is waited for. The call that ended the
+// episode is known by its tool and arguments too.
+func (x *Session) Call(ctx context.Context, id, tool string, args json.RawMessage) (Reply, error) {
+	if !x.hold(id) {
 		return Reply{}, &agon.Error{Code: "session_busy", Status: 409, Field: "session", Message: "a call of this session is under way", Mend: "one trainer to a session, one call at a time"}
 	}
-	defer x.mu.Unlock()
+	defer x.release()
 	l := x.all.limits
+	again := x.last.tool == tool && (id != "" && x.last.id == id || x.over != nil && bytes.Equal(x.last.args, args))
 	switch {
+	case again:
+		return x.last.reply, nil
 	case x.over != nil || x.episode == nil:
 		return Reply{}, ErrOver
 	case len(args) > l.Args:
 		return Reply{Refused: true, Text: fmt.Sprintf("arguments: %d bytes, at most %d", len(args), l.Args)}, nil
 	}
+	said := args
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -276,12 +309,46 @@ func (x *Session) Call(ctx context.Context, tool string, args json.RawMessage) (
 		// Who never ends has given no answer.
 		r = Reply{Done: true, Text: fmt.Sprintf("the episode ended after %d calls without an answer", l.Calls)}
 	} else if r, err = x.episode.Call(ctx, tool, args); err != nil {
+		x.calls-- // it did nothing
 		return Reply{}, err
 	}
+	x.last = call{id: id, tool: tool, reply: r}
 	if r.Done {
-		x.over = &r
+		x.over, x.last.args = &r, bytes.Clone(said)
 	}
 	return r, nil
+}
+
+// hold takes mu for a call; it waits only for a call of the same id, and reports false
+// where another one has it.
+func (x *Session) hold(id string) bool {
+	if !x.mu.TryLock() {
+		x.all.mu.Lock()
+		same := id != "" && x.under == id
+		x.all.mu.Unlock()
+		if !same {
+			return false
+		}
+		x.mu.Lock()
+	}
+	x.all.mu.Lock()
+	x.under = id
+	x.all.mu.Unlock()
+	return true
+}
+
+func (x *Session) release() {
+	x.all.mu.Lock()
+	x.under = ""
+	x.all.mu.Unlock()
+	x.mu.Unlock()
+}
+
+// Fresh reports whether the session was opened for this task and seed and nothing was called in it.
+func (x *Session) Fresh(key string, seed int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.Task.Key == key && x.Seed == seed && x.calls == 0 && x.episode != nil
 }
 
 // Status tells how the session stands.
@@ -308,7 +375,39 @@ func (x *Session) Close() error {
 	}
 	e := x.episode
 	x.episode = nil
+	if x.over != nil {
+		x.all.keep(Ended{x.ID, x.Task.Key, x.Seed, *x.over})
+	}
 	return e.Close()
+}
+
+// keep notes how a session ended, in the place of the oldest one.
+func (s *Sessions) keep(e Ended) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ended) < keptEnded {
+		s.ended = append(s.ended, e)
+		s.place[e.Session] = len(s.ended) - 1
+		return
+	}
+	if old := s.ended[s.next].Session; s.place[old] == s.next {
+		delete(s.place, old)
+	}
+	s.ended[s.next] = e
+	s.place[e.Session] = s.next
+	s.next = (s.next + 1) % keptEnded
+}
+
+// Ended tells how a session that is closed has ended, where its episode was done and
+// not more than a few thousand have ended since.
+func (s *Sessions) Ended(id string) (Ended, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.place[id]
+	if !ok {
+		return Ended{}, false
+	}
+	return s.ended[i], true
 }
 
 // Len is how many sessions are open.

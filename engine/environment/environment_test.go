@@ -82,19 +82,19 @@ func TestSessionsKeepTheirLimits(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	for _, args := range []string{`[]`, `{"a":`, `{"a":"` + strings.Repeat("x", 20) + `"}`} {
-		if r, err := one.Call(ctx, "x", json.RawMessage(args)); err != nil || !r.Refused {
+		if r, err := one.Call(ctx, "", "x", json.RawMessage(args)); err != nil || !r.Refused {
 			t.Errorf("%.10s: %+v %v", args, r, err)
 		}
 	}
 	for i := range 3 {
-		if r, err := one.Call(ctx, "x", nil); err != nil || r.Done {
+		if r, err := one.Call(ctx, "", "x", nil); err != nil || r.Done {
 			t.Fatalf("call %d: %+v %v", i, r, err)
 		}
 	}
-	if r, err := one.Call(ctx, "end", nil); err != nil || !r.Done || r.Reward != 0 {
+	if r, err := one.Call(ctx, "", "end", nil); err != nil || !r.Done || r.Reward != 0 {
 		t.Errorf("past the limit of calls there is no reward: %+v %v", r, err)
 	}
-	if _, err := one.Call(ctx, "x", nil); !errors.Is(err, ErrOver) {
+	if _, err := one.Call(ctx, "", "x", nil); !errors.Is(err, ErrOver) {
 		t.Errorf("after the end: %v", err)
 	}
 	now = now.Add(50 * time.Second)
@@ -130,12 +130,12 @@ func TestTwoTrainersOnOneSession(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if r, err := x.Call(context.WithoutCancel(t.Context()), "wait", nil); err != nil || r.Done {
+		if r, err := x.Call(context.WithoutCancel(t.Context()), "", "wait", nil); err != nil || r.Done {
 			t.Error(r, err)
 		}
 	})
 	<-c.in
-	if _, err := x.Call(t.Context(), "end", nil); code(err) != "session_busy" {
+	if _, err := x.Call(t.Context(), "", "end", nil); code(err) != "session_busy" {
 		t.Errorf("the second trainer: %v", err)
 	}
 	close(c.hold)
@@ -162,7 +162,7 @@ func TestManySessionsAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if r, err := x.Call(context.WithoutCancel(t.Context()), "end", nil); err != nil || r.Reward != 1 {
+			if r, err := x.Call(context.WithoutCancel(t.Context()), "", "end", nil); err != nil || r.Reward != 1 {
 				t.Error(r, err)
 			}
 			_ = x.Close()
@@ -171,5 +171,85 @@ func TestManySessionsAtOnce(t *testing.T) {
 	wg.Wait()
 	if s.Len() != 0 || c.closed != 200 {
 		t.Errorf("%d open, %d closed", s.Len(), c.closed)
+	}
+}
+
+// A trainer that loses an answer asks again and gets the same one; nothing is done twice.
+func TestLostAnswers(t *testing.T) {
+	c := &counter{hold: make(chan struct{}), in: make(chan struct{})}
+	s := NewSessions(c, Limits{}, func() time.Time { return time.Unix(1, 0) })
+	ctx := t.Context()
+	x, err := s.Open(ctx, "lost", "a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !x.Fresh("a", 1) || x.Fresh("a", 2) || x.Fresh("b", 1) {
+		t.Error("fresh is a session of this task and seed without a call")
+	}
+	steps := func(want int) {
+		t.Helper()
+		if st := x.Status(); st.Steps != want {
+			t.Errorf("%d calls were made, want %d", st.Steps, want)
+		}
+	}
+	for _, id := range []string{"1", "1", "1"} {
+		if r, err := x.Call(ctx, id, "x", nil); err != nil || r.Done {
+			t.Fatal(r, err)
+		}
+	}
+	steps(1)
+	for range 2 { // no name: each is a call
+		if _, err := x.Call(ctx, "", "x", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps(3)
+	if _, err := x.Call(ctx, "", "y", nil); err != nil || x.Fresh("a", 1) {
+		t.Errorf("%v; fresh after calls: %v", err, x.Fresh("a", 1))
+	}
+	steps(4)
+
+	// A call that is under way is waited for by its own name.
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			if r, err := x.Call(context.WithoutCancel(ctx), "slow", "wait", nil); err != nil || r.Done {
+				t.Error(r, err)
+			}
+		})
+		if i == 0 {
+			<-c.in
+		}
+	}
+	if _, err := x.Call(ctx, "other", "x", nil); code(err) != "session_busy" {
+		t.Errorf("another call meanwhile: %v", err)
+	}
+	close(c.hold)
+	wg.Wait()
+	steps(5)
+
+	for _, id := range []string{"", "", "end-1", "end-2"} {
+		if r, err := x.Call(ctx, id, "end", json.RawMessage(`{"a":1}`)); err != nil || !r.Done || r.Reward != 1 {
+			t.Errorf("the last call %q: %+v %v", id, r, err)
+		}
+	}
+	steps(6)
+	if _, err := x.Call(ctx, "", "end", json.RawMessage(`{"a":2}`)); !errors.Is(err, ErrOver) {
+		t.Errorf("another one after the end: %v", err)
+	}
+	if _, ok := s.Ended("lost"); ok {
+		t.Error("it is still open")
+	}
+	_ = x.Close()
+	if e, ok := s.Ended("lost"); !ok || e.Task != "a" || e.Seed != 1 || e.Last.Reward != 1 {
+		t.Errorf("closed: %+v %v", e, ok)
+	}
+	for i := range keptEnded { // what is kept is bounded
+		s.keep(Ended{Session: fmt.Sprint(i)})
+	}
+	_, first := s.Ended("lost")
+	_, second := s.Ended("0")
+	if first || !second || len(s.place) != keptEnded {
+		t.Errorf("kept: %v %v, %d", first, second, len(s.place))
 	}
 }

@@ -54,11 +54,11 @@ func TestEnvironmentEqualsCalc(t *testing.T) {
 		}
 		args := fmt.Sprintf(`{"product_ids":%q}`, strings.Join(ids, ","))
 		if len(ids) > 0 {
-			if got, err := x.Call(ctx, "recommend_product", []byte(args)); err != nil || got.Refused {
+			if got, err := x.Call(ctx, "", "recommend_product", []byte(args)); err != nil || got.Refused {
 				t.Fatalf("%s: %+v %v", args, got, err)
 			}
 		}
-		got, err := x.Call(ctx, "terminate", []byte(`{}`))
+		got, err := x.Call(ctx, "", "terminate", []byte(`{}`))
 		if err != nil || !got.Done {
 			t.Fatalf("%+v %v", got, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +151,12 @@ func TestEnvironmentRewardsAsTheGrader(t *testing.T) {
 			if !d.OK || !d.Output.Finished || d.Output.Reward == nil || *d.Output.Reward != want {
 				t.Errorf("%s, %v: %s", tk.Key, right, b)
 			}
-			_, b = w.post(t, c, "/shopping/call", sid, map[string]any{"name": "terminate", "input": map[string]any{}})
+			// A trainer that lost the answer asks again.
+			_, b = w.post(t, c, "/shopping/call", sid, map[string]any{"name": "terminate", "input": end})
+			if d := orsData(t, b); !d.OK || !d.Output.Finished || d.Output.Reward == nil || *d.Output.Reward != want {
+				t.Errorf("%s, the last call again: %s", tk.Key, b)
+			}
+			_, b = w.post(t, c, "/shopping/call", sid, map[string]any{"name": "find_product", "input": map[string]any{"q": "x"}})
 			if d := orsData(t, b); d.OK || d.Reason != "episode_finished" {
 				t.Errorf("after the end: %s", b)
 			}
@@ -336,7 +342,10 @@ func TestEnvironmentOverRPCAndNeMo(t *testing.T) {
 	if got := rpc("tools/call", arg("terminate", map[string]any{})); got.Result.Meta.Reward == nil || *got.Result.Meta.Reward != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := rpc("tools/call", arg("terminate", map[string]any{})); got.Error == nil {
+	if got := rpc("tools/call", arg("terminate", map[string]any{})); got.Result.Meta.Reward == nil || *got.Result.Meta.Reward != 1 {
+		t.Errorf("the last call again: %+v", got)
+	}
+	if got := rpc("tools/call", arg("find_product", map[string]any{"q": "x"})); got.Error == nil {
 		t.Errorf("after the end: %+v", got)
 	}
 	rpc("openenv/session/close", map[string]any{"session_id": made.Result.Session})
@@ -382,9 +391,25 @@ func TestEnvironmentOverRPCAndNeMo(t *testing.T) {
 	if v := value(c, map[string]any{"task": key, "response": map[string]any{"output": calls[:2]}}); v != 0 {
 		t.Errorf("an episode that never ended: %v", v)
 	}
-	// A reward is of the task that was played, or there is none: the session is gone, or it is of another task.
+	// Who lost the answer asks again; the calls of the body are not what is paid.
+	if v := value(n, map[string]any{"response": map[string]any{"output": calls[:1]}}); v != 1 {
+		t.Errorf("its own episode, asked again: %v", v)
+	}
+	// A reward is of the task that was played, or there is none: the session never ended, or it is of another task.
+	if code, b := w.post(t, n, "/seed_session", "", map[string]string{"task": key}); code != 200 {
+		t.Fatalf("seed: %d %s", code, b)
+	}
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := w.server.Sessions.Get(jar.Cookies(u)[0].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = x.Close()
 	if code, b := w.post(t, n, "/verify", "", map[string]any{"response": map[string]any{"output": calls}}); code != 404 {
-		t.Errorf("of a session that has ended: %d %s", code, b)
+		t.Errorf("of a session that was closed without an end: %d %s", code, b)
 	}
 	w.post(t, n, "/seed_session", "", map[string]string{"task": key})
 	w.post(t, n, "/recommend_product", "", map[string]string{"product_ids": w.answer[key]})
@@ -440,7 +465,7 @@ func BenchmarkEnvironmentEpisode(b *testing.B) {
 				name string
 				args []byte
 			}{{"find_product", args}, {"recommend_product", ids}, {"terminate", nil}} {
-				if _, err := x.Call(ctx, c.name, c.args); err != nil {
+				if _, err := x.Call(ctx, "", c.name, c.args); err != nil {
 					b.Error(err)
 				}
 			}

@@ -62,7 +62,7 @@ func (s *Server) nemo(m *routes) {
 			}
 			var reply environment.Reply
 			if err == nil {
-				reply, err = x.Call(r.Context(), t.Name, args)
+				reply, err = x.Call(r.Context(), "", t.Name, args)
 			}
 			if errors.Is(err, environment.ErrOver) {
 				err = &agon.Error{Code: "episode_finished", Status: 409, Message: "the episode is over"}
@@ -126,8 +126,18 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, err)
 			return
 		}
-	case err != nil: // which task it was nobody knows any more
-		s.refuse(w, err)
+	case err != nil: // the session is closed; how it ended is known for a while
+		c, none := r.Cookie(sessionCookie)
+		if none != nil {
+			s.refuse(w, err)
+			return
+		}
+		e, ok := s.Sessions.Ended(c.Value)
+		if !ok {
+			s.refuse(w, err)
+			return
+		}
+		verified(w, raw, &e.Last)
 		return
 	default:
 		key, seed = x.Task.Key, x.Seed
@@ -154,13 +164,18 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 			if o.Type != "function_call" || !s.hasTool(o.Name) || x.Last() != nil {
 				continue
 			}
-			if _, err := x.Call(r.Context(), o.Name, json.RawMessage(o.Args)); err != nil {
+			if _, err := x.Call(r.Context(), "", o.Name, json.RawMessage(o.Args)); err != nil {
 				s.refuse(w, err)
 				return
 			}
 		}
 		last = x.Last()
 	}
+	verified(w, raw, last)
+}
+
+// verified answers a body with the reward of the reply that ended the episode, and its parts.
+func verified(w http.ResponseWriter, raw map[string]json.RawMessage, last *environment.Reply) {
 	value := 0.0 // an episode without an answer
 	if last != nil {
 		value = last.Reward

@@ -77,7 +77,7 @@ var spoken = []described{
 	{"GET /task_tools", "ORS", "The session's tools.", "", "Tools"},
 	{"GET /prompt", "ORS", "The session's task.", "", "[]Block"},
 	{"GET /messages", "ORS", "The same as a message of the user.", "", "[]object"},
-	{"POST /call", "ORS", "Call a tool in the session of X-Session-ID; server-sent events task_id and end, {ok, output: {blocks, metadata, reward, finished}} or {ok: false, error, reason}.", "Call", ""},
+	{"POST /call", "ORS", "Call a tool in the session of X-Session-ID; the same task_id again gets the same answer; server-sent events task_id and end, {ok, output: {blocks, metadata, reward, finished}} or {ok: false, error, reason}.", "Call", ""},
 	{"GET /health", "OpenEnv", "Whether the server lives.", "", ""},
 	{"GET /metadata", "OpenEnv", "Name, description, version.", "", ""},
 	{"GET /schema", "OpenEnv", "The forms of actions, observations and states.", "", ""},

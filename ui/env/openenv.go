@@ -220,7 +220,7 @@ func (k *wsConn) step(ctx context.Context, data json.RawMessage) answer {
 	if err != nil {
 		return k.failure(err)
 	}
-	r, err := x.Call(ctx, a.Tool, a.Args)
+	r, err := x.Call(ctx, "", a.Tool, a.Args)
 	switch {
 	case err != nil:
 		return k.failure(err)
@@ -333,7 +333,7 @@ func (s *Server) rpcCall(ctx context.Context, x *environment.Session, id, name s
 	if !s.hasTool(name) {
 		return nil, &agon.Error{Code: "not_found", Status: 404, Field: "name", Message: "there is no tool " + plain.Head(name, 40)}
 	}
-	r, err := x.Call(ctx, name, args)
+	r, err := x.Call(ctx, "", name, args)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,13 +199,25 @@ func (s *Server) orsCreate(w http.ResponseWriter, r *http.Request) {
 		key, err = s.key(p.pick)
 	}
 	if err == nil {
-		_, err = s.Sessions.Open(r.Context(), sid(r), key, p.Seed)
+		err = s.orsOpen(r.Context(), sid(r), key, p.Seed)
 	}
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
 	write(w, 200, map[string]string{"sid": sid(r)})
+}
+
+// orsOpen begins a session. Asked again by a client that lost the answer it does nothing.
+func (s *Server) orsOpen(ctx context.Context, id, key string, seed int64) error {
+	_, err := s.Sessions.Open(ctx, id, key, seed)
+	var e *agon.Error
+	if errors.As(err, &e) && e.Code == "session_exists" {
+		if x, gone := s.Sessions.Get(id); gone == nil && x.Fresh(key, seed) {
+			return nil
+		}
+	}
+	return err
 }
 
 func (s *Server) orsDelete(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +249,7 @@ func (s *Server) orsCall(w http.ResponseWriter, r *http.Request) {
 	if !s.hasTool(p.Name) {
 		out = fail("not_found", "%.80q is not a valid tool", p.Name)
 	} else {
-		reply, err := x.Call(r.Context(), p.Name, p.Input)
+		reply, err := x.Call(r.Context(), p.Task, p.Name, p.Input)
 		switch {
 		case errors.Is(err, environment.ErrOver):
 			out = fail("episode_finished", "the episode is over")

@@ -80,8 +80,9 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def request(self, method: str, path: str, body: Any = None, session: str = "") -> bytes:
-        """One request; a connection that the server had closed is opened once more."""
+    def request(self, method: str, path: str, body: Any = None, session: str = "", named: bool = False) -> bytes:
+        """One request. It is made once more where the server had closed the connection, and, if `named`, where the
+        answer was lost: the server gives the same answer then."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         if session:
@@ -95,7 +96,7 @@ class Client:
                 break
             except (http.client.HTTPException, OSError) as e:
                 self._http.close()
-                if again or fresh or isinstance(e, TimeoutError):
+                if again or (fresh and not named) or isinstance(e, TimeoutError):
                     raise EnvError(f"{method} {path}: {e or type(e).__name__}") from e
         if r.status >= 400:
             try:
@@ -148,7 +149,7 @@ class Play:
 
     def call(self, tool: str, args: dict[str, Any]) -> Reply:
         """Carries out a call. What a policy says wrongly is answered with `refused`; EnvError is ours."""
-        raw = self._client.request("POST", "/call", {"name": tool, "input": args}, self.session).decode()
+        raw = self._client.request("POST", "/call", {"name": tool, "input": args, "task_id": uuid.uuid4().hex}, self.session, named=True).decode()
         data = [line[6:] for line in raw.splitlines() if line.startswith("data: ")]
         got = json.loads(data[-1])
         if not got["ok"]:

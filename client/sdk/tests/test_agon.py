@@ -1,7 +1,9 @@
 """Tests of what needs no trainer: figures, the rule of rewards, the small model's form."""
 
 import json
+import threading
 import unittest
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from agon import distill, mini, report, stats
 from agon.env import Client, Reply, Task
@@ -126,6 +128,47 @@ class Forms(unittest.TestCase):
     def test_address(self):
         with self.assertRaises(ValueError):
             Client("https://example.org")
+
+
+class Losing(BaseHTTPRequestHandler):
+    """Answers a call, but its first answer is lost."""
+
+    asked: list[str] = []
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/call":
+            self.asked.append(body["task_id"])
+            if len(self.asked) == 1:
+                self.close_connection = True
+                return
+        out = json.dumps({"ok": True, "output": {"blocks": [], "reward": 1, "finished": True}})
+        b = f"event: task_id\ndata: x\n\nevent: end\ndata: {out}\n\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(b)))
+        self.end_headers()
+        self.wfile.write(b)
+
+
+class Lost(unittest.TestCase):
+    def test_answer(self):
+        server = HTTPServer(("127.0.0.1", 0), Losing)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with Client(f"http://127.0.0.1:{server.server_address[1]}", timeout=30) as c, c.open("a") as play:
+                self.assertEqual(play.call("terminate", {}).reward, 1)
+                play.call("terminate", {})
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+        self.assertEqual(len(Losing.asked), 3)
+        self.assertEqual(Losing.asked[0], Losing.asked[1])  # the same call
+        self.assertNotEqual(Losing.asked[1], Losing.asked[2])
 
 
 if __name__ == "__main__":
