@@ -253,3 +253,32 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("kept: %v %v, %d", first, second, len(s.place))
 	}
 }
+
+// A clock that is put back keeps sessions; one that is put forward ends them, and takes no new one with them.
+func TestClocks(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	c := &counter{}
+	s := NewSessions(c, Limits{Whole: time.Hour, Idle: time.Minute}, func() time.Time { return now })
+	if _, err := s.Open(t.Context(), "old", "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(-24 * time.Hour)
+	if n := s.Sweep(); n != 0 {
+		t.Errorf("put back: %d sessions ended", n)
+	}
+	if x, err := s.Get("old"); err != nil {
+		t.Error(err)
+	} else if r, err := x.Call(t.Context(), "", "x", nil); err != nil || r.Done {
+		t.Error(r, err)
+	}
+	now = now.Add(48 * time.Hour)
+	if _, err := s.Open(t.Context(), "new", "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get("old"); code(err) != "session_not_found" {
+		t.Errorf("put forward: %v", err)
+	}
+	if _, err := s.Get("new"); err != nil || s.Len() != 1 || c.closed != 1 {
+		t.Errorf("%v, %d open, %d closed", err, s.Len(), c.closed)
+	}
+}

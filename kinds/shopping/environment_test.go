@@ -422,6 +422,86 @@ func TestEnvironmentOverRPCAndNeMo(t *testing.T) {
 	}
 }
 
+// A policy that says too much, names what is not there, repeats itself or never ends costs itself its
+// episode, and the server and other sessions nothing.
+func TestEnvironmentBearsHostilePolicies(t *testing.T) {
+	w := newEnvWorld(t)
+	c := &http.Client{}
+	key := w.env.Tasks()[0].Key
+	open := func(sid string) {
+		t.Helper()
+		if code, b := w.post(t, c, "/create", sid, map[string]any{"task_spec": map[string]string{"key": key}}); code != 200 {
+			t.Fatalf("create: %d %s", code, b)
+		}
+	}
+	said := func(sid, tool string, input any) (int, string) {
+		t.Helper()
+		code, b := w.post(t, c, "/call", sid, map[string]any{"name": tool, "input": input})
+		if code != 200 {
+			return code, string(b)
+		}
+		return code, orsData(t, b).Reason
+	}
+	open("other")
+	open("s")
+	deep := json.RawMessage(strings.Repeat(`{"q":`, 5000) + "1" + strings.Repeat("}", 5000))
+	for _, x := range []struct {
+		what, tool string
+		input      any
+		code       int
+		reason     string
+	}{
+		{"1 MB of a query", "find_product", map[string]string{"q": strings.Repeat("shoe ", 1<<20/5)}, 413, ""},
+		{"more than an argument may have", "find_product", map[string]string{"q": strings.Repeat("x", 65<<10)}, 200, "input_validation"},
+		{"a tool that is not there", "buy_it_all", map[string]string{}, 200, "not_found"},
+		{"a tool of 500 KB", strings.Repeat("t", 500<<10), map[string]string{}, 200, "not_found"},
+		{"no object", "find_product", "shoes", 200, "input_validation"},
+		{"depth", "find_product", deep, 200, "input_validation"},
+	} {
+		code, got := said("s", x.tool, x.input)
+		if code != x.code || x.code == 200 && got != x.reason {
+			t.Errorf("%s: %d %.200s, want %d %s", x.what, code, got, x.code, x.reason)
+		}
+	}
+	// It never ends: the limit of calls does it, without a reward even for a right answer.
+	if _, got := said("s", "recommend_product", map[string]string{"product_ids": w.answer[key]}); got != "" {
+		t.Errorf("recommend: %s", got)
+	}
+	ended := 0
+	for i := range 300 {
+		_, b := w.post(t, c, "/call", "s", map[string]any{"name": "find_product", "input": map[string]any{"q": "shoes", "page": 1 + i%2}})
+		d := orsData(t, b)
+		if d.OK && d.Output.Finished {
+			if ended = i; d.Output.Reward == nil || *d.Output.Reward != 0 {
+				t.Errorf("an episode without an end: %s", b)
+			}
+			break
+		}
+	}
+	if ended == 0 {
+		t.Error("300 calls and no end")
+	}
+	// So it is where NeMo's trainer sends the calls of a whole episode.
+	calls := make([]any, 1100)
+	for i := range calls {
+		calls[i] = map[string]any{"type": "function_call", "name": "view_product_information", "arguments": `{"product_ids":"1"}`}
+	}
+	var out struct{ Reward *float64 }
+	code, b := w.post(t, c, "/verify", "", map[string]any{"task": key, "response": map[string]any{"output": calls[:1000]}})
+	if err := json.Unmarshal(b, &out); err != nil || code != 200 || out.Reward == nil || *out.Reward != 0 {
+		t.Errorf("1,000 calls: %d %.200s", code, b)
+	}
+	if code, b := w.post(t, c, "/verify", "", map[string]any{"task": key, "response": map[string]any{"output": calls}}); code != 200 && code != 422 {
+		t.Errorf("1,100 calls: %d %.200s", code, b)
+	}
+	if _, got := said("other", "find_product", map[string]string{"q": "shoes"}); got != "" {
+		t.Errorf("another session: %s", got)
+	}
+	if n := w.server.Sessions.Len(); n != 2 {
+		t.Errorf("%d sessions are open", n)
+	}
+}
+
 func FuzzEnvironmentRequests(f *testing.F) {
 	w := newEnvWorld(f)
 	h := w.server.Handler()
