@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Turns the flywheel: base, SFT on the champion's plays, RFT on its own best ones, measured on held-out tasks
-# (docs/training.md). Writes flywheel.json below .cache/flywheel; a second run goes on where the first stopped.
+# Turns the flywheel: base, SFT on the champion's plays, RFT on its own best ones, measured on held-out tasks; then
+# the trained models enter arenas in which the rule-based sample sits (docs/training.md). Writes flywheel.json below .cache/flywheel; a second run goes on where the first stopped.
 # AGON_DISTILL_PYTHON names an interpreter that has the trainers' packages; else they are installed (6 GB).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,5 +26,5 @@ if [ -z "$python" ]; then
 		touch .cache/trainers/whole
 	fi
 fi
-PYTHONPATH=$PWD/client/sdk OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 "$python" -m agon.wheel --agon bin/agon --out "$out" "$@"
+PYTHONPATH=$PWD/client/sdk OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 "$python" -m agon.wheel --agon bin/agon --out "$out" --champion kinds/shopping/data/samples/rules/agent.py "$@"
 cp "$out/flywheel.json" flywheel.json

@@ -46,8 +46,9 @@ def digest(path: str) -> str:
     return h.hexdigest()
 
 
-def sampled(job: dict[str, Any], policy: Any, stage: str, url: str, path: str, k: int, temperature: float) -> list[dict[str, Any]]:
-    """k plays of every task at url, in the file at path; those that are in it already are not played again."""
+def sampled(job: dict[str, Any], policy: Any, stage: str, url: str, path: str, k: int, temperature: float, measured: bool = False) -> list[dict[str, Any]]:
+    """k plays of every task at url, in the file at path; those that are in it already are not played again. Of plays that
+    are measured no tokens are kept: what a held task says does not stand in what distill leaves behind."""
     from .rollout import Sampling, play
 
     rows: list[dict[str, Any]] = []
@@ -66,7 +67,7 @@ def sampled(job: dict[str, Any], policy: Any, stage: str, url: str, path: str, k
     with open(path, "a", encoding="utf-8") as f:
         for at in range(0, len(todo), CHUNK):
             for t in play(policy(), url, todo[at : at + CHUNK], s):
-                rows.append(t.row())
+                rows.append({n: v for n, v in t.row().items() if not measured or n not in ("ids", "mask", "logprobs")})
                 f.write(json.dumps(rows[-1]) + "\n")
             f.flush()
             log({"stage": stage, "step": len(rows), "of": total})
@@ -233,7 +234,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
         played = {}
         for name, where in (("before", job["base"]), ("after", trained)):
             # One greedy play a task for the pairs.
-            played[name] = sampled(job, policy(where), name, job["held_url"], os.path.join(out, f"{name}.jsonl"), 1, 0)
+            played[name] = sampled(job, policy(where), name, job["held_url"], os.path.join(out, f"{name}.jsonl"), 1, 0, measured=True)
             report[name] = figure(played[name], 1)
         b, a = ({r["task"]: r["reward"] == 1 for r in played[x]} for x in ("before", "after"))
         keys = sorted(held)

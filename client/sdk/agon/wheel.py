@@ -6,7 +6,8 @@ pairs on tasks that it never saw. `make flywheel` runs it; docs/training.md has 
 Everything is made here: two catalogues (one for words to train the base on, one to shop in), tasks whose answers differ
 between training and measuring (--pool), the base, the champion's plays. A stage that is whole is not made again.
 Writes OUT/flywheel.json: {base, sft, rft, n, p, held_out, …}; base, sft and rft are shares of held-out tasks solved, the mean
-over seeds; p is the largest of the seeds' exact paired p-values of rft against base. OUT/flywheel.svg shows them.
+over seeds; p is the largest of the seeds' exact paired p-values of rft against base. OUT/flywheel.svg shows them. With
+--champion FILE each seed's model then enters an arena in which the agent of that file sits (agon.enter): `arena` has the decisions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import distill, mini, report
+from . import distill, enter, mini, report
 from .env import Client
 from .stats import difference, paired_p
 
@@ -134,6 +135,22 @@ def turn(a: argparse.Namespace, seed: int, train: str, held: str) -> dict[str, A
             "kept": {m: got[m]["kept"] for m in got}, "rows": {m: got[m]["rows"] for m in got}, "audit": {m: got[m]["after"]["audit"] for m in got}}
 
 
+def entered(a: argparse.Namespace, held: str) -> list[dict[str, Any]]:
+    """The decisions of the arenas that the trained models enter; none without --champion."""
+    if not a.champion:
+        return []
+    done = os.path.join(a.out, "arena.json")
+    if not os.path.exists(done):
+        models = {s: os.path.join(a.out, f"seed-{s}", "rft", "model") for s in range(1, a.seeds + 1)}
+        got = enter.contest(os.path.abspath(a.agon) if os.sep in a.agon else a.agon, os.path.join(a.out, "arena"), a.champion, models, held, os.path.join(a.out, "shop.jsonl"))
+        distill.write(done, json.dumps(got, indent=1))
+    with open(done, encoding="utf-8") as f:
+        out: list[dict[str, Any]] = json.load(f)
+    for d in out:
+        say({"stage": "arena", **{k: d[k] for k in ("seed", "taken", "sentence")}})
+    return out
+
+
 def distill_rows(path: str) -> dict[str, bool]:
     with open(path, encoding="utf-8") as f:
         return {r["task"]: r["reward"] == 1 for r in map(json.loads, f)}
@@ -152,6 +169,7 @@ def main() -> None:
     p.add_argument("--plays", type=int, default=6, help="plays a task that RFT samples")
     p.add_argument("--epochs", type=float, default=2, help="of SFT")
     p.add_argument("--rate", type=float, default=1e-3)
+    p.add_argument("--champion", default="", help="file of an agent: the trained models enter arenas in which it sits")
     p.add_argument("--threads", type=int, default=0)
     a = p.parse_args()
     begun = time.time()
@@ -171,7 +189,7 @@ def main() -> None:
         turns = [turn(a, s, t, h) for s in range(1, a.seeds + 1)]
     mean = {m: sum(x[m] for x in turns) / len(turns) for m in ("base", "sft", "rft")}
     result = {**mean, "n": a.held, "p": max(x["p"] for x in turns), "held_out": a.held, "champion": champ, "champion_demos": share, "spread": {m: [min(x[m] for x in turns), max(x[m] for x in turns)] for m in mean},
-              "seeds": turns, "seconds": round(time.time() - begun), "cpu_seconds": round(time.process_time())}
+              "seeds": turns, "arena": entered(a, held), "seconds": round(time.time() - begun), "cpu_seconds": round(time.process_time())}
     distill.write(os.path.join(a.out, "flywheel.json"), json.dumps(result, indent=1))
     bars = [(m, mean[m], (result["spread"][m][0], result["spread"][m][1])) for m in mean]
     distill.write(os.path.join(a.out, "flywheel.svg"), report.plot([*bars, ("rule-based", champ, (champ, champ))]))

@@ -1,11 +1,16 @@
 """Tests of what needs no trainer: figures, the rule of rewards, the small model's form."""
 
 import json
+import os
+import sys
+import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from agon import distill, mini, report, stats
+from agon import distill, enter, mini, report, stats
 from agon.env import Client, Reply, Task
 from agon.policy import Hermes, Trace
 
@@ -128,6 +133,52 @@ class Forms(unittest.TestCase):
     def test_address(self):
         with self.assertRaises(ValueError):
             Client("https://example.org")
+
+
+class Entry(unittest.TestCase):
+    """The agent that enters with a trained model plays as agon.mini does."""
+
+    def test_agent(self):
+        asked, called = [], []
+        says = iter(["find b", "take 9", "take 1"])
+
+        class Proxy:
+            def __init__(self, url, max_retries):
+                pass
+
+            def post(self, path, body):
+                asked.append(body)
+                return {"choices": [{"message": {"content": next(says)}}]}
+
+            def get(self, path, args):
+                return [{"product_id": "7", "title": "A Z616 box"}]
+
+        def execute(name, args):
+            called.append((name, args))
+            return {"result": tools[name](**args)}
+
+        tools = {}
+        face, proxy = types.ModuleType("agent_interface"), types.ModuleType("proxy_client")
+        face.Tool = lambda f: tools.setdefault(f.__name__, f)
+        face.create_dialogue_step = lambda think, done, answer, query, n: (think, done)
+        face.execute_tool_call = execute
+        proxy.ProxyClient = Proxy
+        with unittest.mock.patch.dict(sys.modules, {"src": types.ModuleType("src"), "src.agent": types.ModuleType("agent"), "src.agent.agent_interface": face, "src.agent.proxy_client": proxy}):
+            space = {}
+            exec(compile(enter.agent("m"), "agent.py", "exec"), space)
+        steps = space["agent_main"]({"query": "Box, of the brand x. Which one fits?"})
+        self.assertEqual([think for think, _ in steps], ["find b", "take 1"])
+        self.assertEqual(called, [("find_product", {"q": "x"}), ("recommend_product", {"product_ids": "7"}), ("terminate", {"status": "success"})])
+        self.assertEqual([m["content"] for m in asked[-1]["messages"]], ["a box b of the brand", "find b", "1 a box", "take 9", "none"])
+        self.assertEqual((asked[0]["model"], asked[0]["temperature"]), ("m", 0))
+
+    def test_log(self):
+        with tempfile.TemporaryDirectory() as d:
+            log = os.path.join(d, "log")
+            with enter.process([sys.executable, "-uc", "print('up at 7'); import time; time.sleep(600)"], r"up at (\d)", log) as got:
+                self.assertEqual(got, "7")
+            with self.assertRaises(SystemExit), enter.process([sys.executable, "-c", "print('no')"], r"up at (\d)", log):
+                pass
 
 
 class Losing(BaseHTTPRequestHandler):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,6 +148,13 @@ func envTasks(o kit.Options, arena string, dirs []string) (list []*task.Task, f 
 	a, err := envArena(o, arena)
 	if err != nil {
 		return nil, nil, 0, err
+	}
+	if k, ok := o.Kits.Of(a.Kind); ok && k.Demo != nil {
+		for _, name := range k.Demo().Hidden {
+			if slices.Contains(a.Sets, name) {
+				return nil, nil, 0, &agon.Error{Code: "hidden_task", Status: 422, Field: "sets", Message: fmt.Sprintf("%s is a hidden set of %s", name, k.Demo().ID), Mend: "hidden tasks are never served; name it in hidden, not in sets"}
+			}
+		}
 	}
 	for _, name := range a.Sets {
 		got, _, err := kit.LoadSet(o, a.Kind, name)

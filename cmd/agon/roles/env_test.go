@@ -43,6 +43,27 @@ func TestHiddenTaskAmongPublicOnesIsNotServed(t *testing.T) {
 	}
 }
 
+// An arena's file that calls a hidden set of a demo public does not make it so.
+func TestHiddenSetOfADemoIsNotServed(t *testing.T) {
+	o := testOptions(t.TempDir())
+	for _, k := range o.Kits {
+		if k.Demo == nil {
+			continue
+		}
+		for _, name := range k.Demo().Hidden {
+			arena := filepath.Join(t.TempDir(), "arena.toml")
+			if err := os.WriteFile(arena, fmt.Appendf(nil, "id = \"mine\"\nkind = %q\nsets = [%q]\n", k.Kind, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			list, _, _, err := envTasks(o, arena, nil)
+			var e *agon.Error
+			if !errors.As(err, &e) || e.Code != "hidden_task" {
+				t.Errorf("%s: %d tasks are served: %v", name, len(list), err)
+			}
+		}
+	}
+}
+
 // A task that measures is not trained on, under no name of its directory.
 func TestTasksToMeasureByAreNotTrainedOn(t *testing.T) {
 	o := testOptions(t.TempDir())
