@@ -92,10 +92,22 @@ func demoShop(t *testing.T, dir string) (url, answers string) {
 // TestTrainers: the clients of OpenEnv and ORS play ten episodes each of the demo's
 // problems: every other answer is right, and earns 1.
 func TestTrainers(t *testing.T) {
-	python := interoptest.Python(t, "trainers")
 	dir := t.TempDir()
 	url, file := demoShop(t, dir)
-	cmd := exec.Command(python, "env.py", url, file)
+	played(t, "trainers", "env.py", url, file, "openenv", "ors")
+}
+
+// TestNeMoGym: so does NeMo Gym's own agent, which retries what was lost.
+func TestNeMoGym(t *testing.T) {
+	url, file := demoShop(t, t.TempDir())
+	played(t, "nemo", "nemo.py", url, file, "nemo")
+}
+
+// played runs a script that plays ten episodes by each client of the names.
+func played(t *testing.T, env, script, url, file string, names ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(interoptest.Python(t, env), script, url, file)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "PYTHONDONTWRITEBYTECODE=1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -112,7 +124,7 @@ func TestTrainers(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	want := []float64{1, 0, 1, 0, 1, 0, 1, 0, 1, 0}
-	for _, name := range []string{"openenv", "ors"} {
+	for _, name := range names {
 		if got[name].Absent != "" {
 			interoptest.Absent(t, got[name].Absent)
 		}

@@ -127,13 +127,14 @@ if [ -z "$newer" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 fi
 usual=$python
 if [ -z "$newer" ]; then
-	absent+=("harborcli, evals, trainers, skyrl, verl, ridges (no Python 3.12 or 3.13: PYTHON312=PATH names one)")
+	absent+=("harborcli, evals, trainers, skyrl, nemo, verl, ridges (no Python 3.12 or 3.13: PYTHON312=PATH names one)")
 else
 	python=$newer
 	env harborcli harbor==0.25.0
 	env evals inspect-ai==0.3.285 verifiers==0.4.0
 	env trainers openenv==0.10.0 openreward==0.1.167
 	env skyrl skyrl-gym==0.4.0
+	env nemo nemo-gym==0.4.0
 	# verl brings a torch of its own, and takes Python before 3.13.
 	if [ "${AGON_INTEROP_TORCH:-1}" = 0 ] || ! "$newer" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then
 		absent+=("verl (torch is left out, or there is no Python 3.12)")
