@@ -175,7 +175,7 @@ if [ -n "${AGON_STRANGERS:-}" ]; then
 		python=$newer
 		env orovalidator async-substrate-interface==1.6.4 bittensor==10.1.0 oro-sdk==1.0.50 prometheus-client==0.26.0 psutil==7.2.2 requests==2.32.5 ujson==5.12.0
 		env ridges bittensor==10.5.0 harbor==0.3.0 asgi-correlation-id==5.0.1 InquirerPy==0.3.4 rich-click==1.9.9 tomli-w==1.2.0 aioboto3==15.5.0 async-substrate-interface==2.2.1 cryptography==46.0.0 \
-			docker==7.2.0 fastapi==0.165.0 httpx==0.28.1 psutil==7.2.2 python-dotenv==1.2.4 sentry-sdk==2.75.0
+			docker==7.2.0 fastapi==0.165.0 httpx==0.28.1 psutil==7.2.2 python-dotenv==1.2.4 sentry-sdk==2.75.0 sqlalchemy==2.1.9 alembic==1.20.1 asyncpg==0.32.0
 		python=$usual
 	fi
 fi

@@ -196,17 +196,23 @@ func Calc() []calc.Rule {
 			return map[string]string{"agent_id": AgentID(in.Source)}, nil
 		}),
 		calc.Func("ridges.task_digest", "{files: [{path, mode, text|base64}]} -> {digest}: mode in octal", calcDigest),
-		calc.Func("ridges.alias", "{family?, problem, salt?} -> {alias}", func(in struct {
-			Family  *string `json:"family"`
-			Problem string  `json:"problem"`
-			Salt    string  `json:"salt,omitempty"`
+		calc.Func("ridges.alias", "{family?, problem, salt?, test?, category?} -> {alias, test_alias?}", func(in struct {
+			Family   *string `json:"family"`
+			Problem  string  `json:"problem"`
+			Salt     string  `json:"salt,omitempty"`
+			Test     string  `json:"test,omitempty"`
+			Category string  `json:"category,omitempty"`
 		},
 		) (map[string]string, error) {
 			family := ""
 			if in.Family != nil {
 				family = *in.Family
 			}
-			return map[string]string{"alias": ProblemAlias(family, in.Problem, in.Salt)}, nil
+			out := map[string]string{"alias": ProblemAlias(family, in.Problem, in.Salt)}
+			if in.Test != "" {
+				out["test_alias"] = TestAlias(family, in.Problem, in.Category, in.Test, in.Salt)
+			}
+			return out, nil
 		}),
 		incentive.TakeoverCalc("ridges.takeover15"),
 		calc.Func("ridges.threshold_a2", "{leader?, before?, innovation, epochs, score?, top?, floor?, t0?, k?} -> {floor, t0, k, threshold, decision, epochs|null}", calcThreshold),

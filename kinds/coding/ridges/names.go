@@ -35,15 +35,37 @@ func AgentID(source string) string { return uuid.NewSHA1(agents, []byte(source))
 // ProblemAlias is the name under which a problem is shown. An empty family is
 // one that is unknown.
 func ProblemAlias(family, problem, salt string) string {
-	text := []byte(cmp.Or(family, "unknown") + ":" + problem)
-	sum := sha256.Sum256(text)
-	d := sum[:]
-	if salt != "" {
-		m := hmac.New(sha256.New, []byte(salt))
-		m.Write(text)
-		d = m.Sum(nil)
+	return base32.StdEncoding.EncodeToString(digest(cmp.Or(family, "unknown")+":"+problem, salt))[:5]
+}
+
+// digest is that of a text, keyed where there is a salt.
+func digest(text, salt string) []byte {
+	if salt == "" {
+		sum := sha256.Sum256([]byte(text))
+		return sum[:]
 	}
-	return base32.StdEncoding.EncodeToString(d)[:5]
+	m := hmac.New(sha256.New, []byte(salt))
+	m.Write([]byte(text))
+	return m.Sum(nil)
+}
+
+// The words of a test's alias, by their numbers.
+var (
+	aliasFirst = strings.Fields(`amber arctic bold bright calm clear cosmic crisp daring deep direct early eager electric fast fresh
+		golden grand green hidden honest iron keen level light lunar modern noble open polar prime quiet
+		rapid ready red royal sharp silver simple solar solid steady swift tidy true urban vivid warm
+		wide wise young zenith brisk clean finite stable native public secure silent smooth square valid vertex`)
+	aliasSecond = strings.Fields(`anchor atlas beacon bridge canyon cedar cipher comet compass delta ember field fjord forge garden glacier
+		grove harbor horizon index island lantern matrix meadow meridian mint module node nova orbit packet path
+		pillar pixel portal quartz ridge river signal spark summit switch table thread tower trace vector vista
+		window zenith branch kernel ledger marker prism record schema script socket stream token valley vault vertex`)
+)
+
+// TestAlias is the name under which a test of a problem is shown. An empty category is the default one.
+func TestAlias(family, problem, category, test, salt string) string {
+	d := digest(cmp.Or(family, "unknown")+":"+problem+":"+cmp.Or(category, "default")+":"+test, salt)
+	word := func(list []string, at int) string { return list[binary.BigEndian.Uint32(d[at:])%uint32(len(list))] }
+	return strings.ToUpper(word(aliasFirst, 0)+"-"+word(aliasSecond, 4)) + "-" + base32.StdEncoding.EncodeToString(d)[:3]
 }
 
 // File is one file of a task.

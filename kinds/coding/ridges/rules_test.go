@@ -177,6 +177,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: %s", c, got)
 		}
 	}
+	if got := TestAlias("polyglot_py", "acronym-py", "default", "task_tests.AcronymTests.test_ruby_on_rails", ""); got != "VALID-MODULE-A56" || len(aliasFirst) != 64 || len(aliasSecond) != 64 {
+		t.Error(got)
+	}
+	if a, b := TestAlias("", "x", "", "t", ""), TestAlias("", "x", "default", "t", "salt"); a == b || a != TestAlias("unknown", "x", "default", "t", "") {
+		t.Error(a, b)
+	}
 	files := []File{{"instruction.md", 0o644, []byte("Fix it.\n")}, {"task.toml", 0o644, []byte("version = \"1.0\"\n")}, {"tests/test.sh", 0o755, []byte("#!/bin/sh\necho 1\n")}, {"x/__pycache__/a", 0o644, nil}, {"b.pyc", 0o644, nil}}
 	if got := TaskDigest(files); got != "sha256:8a61bd41bfa305aeb790aba9fc1947c24debd8a442470afaa32d939ae683c606" {
 		t.Error(got)

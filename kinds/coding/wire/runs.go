@@ -83,10 +83,27 @@ func (b *Backend) view(d *runDoc, open bool) map[string]any {
 	if open {
 		v["patch"], v["error_message"] = d.Patch, d.Message
 		if !d.Task.Hidden && d.Tests != nil {
-			v["test_results"] = d.Tests
+			v["test_results"] = b.aliased(d)
 		}
 	}
 	return v
+}
+
+// aliased are the results of a run's tests, each with the name under which it is shown.
+func (b *Backend) aliased(d *runDoc) any {
+	type shown struct {
+		testResult
+		Alias string `json:"test_alias"`
+	}
+	var list []testResult
+	if err := json.Unmarshal(d.Tests, &list); err != nil {
+		return d.Tests // it was kept as it came
+	}
+	out := make([]shown, len(list))
+	for i, t := range list {
+		out[i] = shown{t, ridges.TestAlias(d.Family, d.Name, t.Category, t.Name, b.cfg.Salt)}
+	}
+	return out
 }
 
 // evaluations is GET /retrieval/evaluations-for-agent.
