@@ -1,10 +1,11 @@
-"""Plays episodes through the trainers' own clients: OpenEnv's and ORS's.
+"""Plays episodes through the trainers' own clients: OpenEnv's and ORS's, who loses an answer on the way.
 
 usage: env.py URL ANSWERS.json (task -> product ids, or "" where nothing answers). One JSON line: what each earned.
 """
 import asyncio
 import json
 import sys
+from urllib.parse import urlsplit
 
 url, answers = sys.argv[1], json.load(open(sys.argv[2]))
 EPISODES = 10
@@ -38,11 +39,34 @@ async def openenv():
     return rewards
 
 
+async def losing(lost):
+    """A way to the server on which the rest of the answer to an episode's last call is lost, the first time; lost counts. Returns its URL."""
+    at = urlsplit(url)
+
+    async def pipe(reader, writer, cuts):
+        while chunk := await reader.read(1 << 16):
+            if cuts and not lost and b'"finished":true' in chunk:
+                lost.append(1)
+                chunk = chunk[: chunk.index(b"event: end")]
+                writer.write(chunk)
+                break
+            writer.write(chunk)
+            await writer.drain()
+        writer.close()
+
+    async def connected(reader, writer):
+        r, w = await asyncio.open_connection(at.hostname, at.port)
+        await asyncio.gather(pipe(reader, w, False), pipe(r, writer, True), return_exceptions=True)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
 async def ors():
     from openreward.api.environments.client import AsyncEnvironmentsAPI
 
-    rewards = []
-    async with AsyncEnvironmentsAPI(base_url=url, api_key="none") as api:
+    rewards, lost = [], []
+    async with AsyncEnvironmentsAPI(base_url=await losing(lost), api_key="none") as api:
         env = api.get("agon/shopping", variant="shopping")
         assert await env.num_tasks("train") == len(answers)
         tasks = await env.list_tasks("train")
@@ -58,6 +82,7 @@ async def ors():
                 out = await s.call_tool("terminate", {"status": "success" if right else "failure"})
                 assert out.finished
                 rewards.append(out.reward)
+    assert lost == [1], lost
     return rewards
 
 

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/agon-arena/agon"
@@ -166,6 +168,57 @@ func TestPlanOfSampledPlays(t *testing.T) {
 	if err != nil || p.Rows != 20 || p.Kept != 1 || p.Tokens != 3 || p.Steps != 1 {
 		t.Errorf("%+v %v", p, err)
 	}
+}
+
+// A trainer that outlives agon keeps its directory: two would write into it at once.
+func TestTrainerThatIsLeftKeepsItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "pid")
+	python := filepath.Join(dir, "python3")
+	if err := os.WriteFile(python, []byte("#!/bin/sh\nsleep 600 </dev/null >/dev/null 2>&1 &\necho $! >"+left+"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Base: base(t, nil), Out: t.TempDir(), Method: SFT, Rows: write(t, "r", plays), Python: Python{Given: python}}
+	run := func() string {
+		_, err := c.Run(t.Context(), Environments{}, nil)
+		var e *agon.Error
+		if !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		return e.Code
+	}
+	end := func() {
+		b, err := os.ReadFile(left)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := run(); got != "training_failed" {
+		t.Errorf("the first: %s", got)
+	}
+	if got := run(); got != "busy" {
+		t.Errorf("while what it left still runs: %s", got)
+	}
+	end()
+	f, err := os.Open(filepath.Join(c.Out, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // waits for its end
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	if got := run(); got != "training_failed" {
+		t.Errorf("after it: %s", got)
+	}
+	end()
 }
 
 func TestRunSaysWhatFailed(t *testing.T) {

@@ -118,7 +118,7 @@ func (c Config) Run(ctx context.Context, at Environments, tell func(Event)) (*Re
 		return nil, fmt.Errorf("distill: %w", err)
 	}
 	begun := time.Now() //nolint:forbidigo // measures a real process
-	r, err := drive(ctx, python, code, c.Threads, job, tell)
+	r, err := drive(ctx, lock, python, code, c.Threads, job, tell)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,16 @@ func (c Config) Run(ctx context.Context, at Environments, tell func(Event)) (*Re
 const maxLine = 16 << 20
 
 // drive runs the Python side: the job on its input, events and the report, a JSON
-// object a line, on its output. It is ended with its children when ctx ends.
-func drive(ctx context.Context, python, code string, threads int, job []byte, tell func(Event)) (*Report, error) {
+// object a line, on its output. It is ended with its children when ctx ends. It holds
+// the lock, too: what outlives this process keeps the directory.
+func drive(ctx context.Context, lock *os.File, python, code string, threads int, job []byte, tell func(Event)) (*Report, error) {
 	cmd := exec.CommandContext(ctx, python, "-m", "agon.distill")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+code, "PYTHONUNBUFFERED=1", "HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TOKENIZERS_PARALLELISM=false", "HF_HUB_DISABLE_TELEMETRY=1", "OMP_WAIT_POLICY=PASSIVE")
 	if threads > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("OMP_NUM_THREADS=%d", threads))
 	}
 	cmd.Stdin = strings.NewReader(string(job))
+	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second

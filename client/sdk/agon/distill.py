@@ -5,10 +5,13 @@ as JSON lines to stdout. Every stage leaves a file below OUT; a stage whose file
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -18,12 +21,26 @@ from .env import Client, Task
 from .stats import difference, interval, paired_p, pass_at
 from .train import Mistake
 
+LIBC = ctypes.CDLL(None)
 CHUNK = 64  # plays between two writes of plays.jsonl
 
 
 def log(event: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
+
+
+def leashed() -> None:
+    """For Popen's preexec_fn: the child ends when this process does, however that ends (Linux)."""
+    if hasattr(LIBC, "prctl"):
+        LIBC.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def follow(parent: int) -> None:
+    """Ends this process when its parent has ended."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def tasks(url: str) -> list[Task]:
@@ -253,6 +270,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    threading.Thread(target=follow, args=(os.getppid(),), daemon=True).start()
     # Libraries speak to stdout, too: they are sent to stderr.
     global log
     out, sys.stdout = sys.stdout, sys.stderr

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from . import mini
+from . import distill, mini
 
 ARENA = """id = "wheel-{i}"
 kind = "shopping"
@@ -123,7 +123,7 @@ def process(argv: list[str], pattern: str, log: str, env: dict[str, str] | None 
     found, ready = [""], threading.Event()
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     env = {"PYTHONPATH": os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH")))), **(env or {})}
-    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **env})
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **env}, preexec_fn=distill.leashed)
 
     def read() -> None:
         assert p.stdout is not None

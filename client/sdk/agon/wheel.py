@@ -68,7 +68,7 @@ def made(agon: str, out: str, name: str, pool: int, seed: int, count: int) -> st
 def served(agon: str, out: str, tasks: str) -> Iterator[str]:
     """`agon env serve` over a directory of tasks, as long as the block."""
     env = dict(os.environ, AGON_SHOP_CATALOGUE=os.path.join(out, "shop.jsonl"))
-    p = subprocess.Popen([agon, "env", "serve", "--tasks", tasks, "--listen", "127.0.0.1:0", "-o", "json"], env=env, stdout=subprocess.PIPE)
+    p = subprocess.Popen([agon, "env", "serve", "--tasks", tasks, "--listen", "127.0.0.1:0", "-o", "json"], env=env, stdout=subprocess.PIPE, preexec_fn=distill.leashed)
     try:
         assert p.stdout is not None
         line = p.stdout.readline()
