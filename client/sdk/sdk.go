@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-//go:embed agon/*.py
+//go:embed agon/*.py agon/py.typed
 var files embed.FS
 
 // Requirements are the packages that training needs, pinned; the first is torch.

@@ -100,10 +100,10 @@ class Client:
                     raise EnvError(f"{method} {path}: {e or type(e).__name__}") from e
         if r.status >= 400:
             try:
-                e = json.loads(got)
+                said = json.loads(got)
             except ValueError:
-                e = {}
-            raise EnvError(f"{method} {path}: {e.get('detail', r.reason)}", e.get("code", ""), r.status)
+                said = {}
+            raise EnvError(f"{method} {path}: {said.get('detail', r.reason)}", said.get("code", ""), r.status)
         return got
 
     def tasks(self) -> list[Task]:
@@ -131,7 +131,8 @@ class Client:
         score, `samples` the calls as `token_ids`, `mask` and `logprobs`. EnvError is no reward: leave the episode out.
         The answer comes when the agent has ended: give the Client a timeout as long as its tasks take."""
         body = {"task": key, "seed": seed, "client": {"base_url": base_url, "model": model, "api_key": api_key}, "sampling": sampling or {}}
-        return json.loads(self.request("POST", "/run", body))
+        out: dict[str, Any] = json.loads(self.request("POST", "/run", body))
+        return out
 
 
 class Play:

@@ -45,7 +45,10 @@ def plot(bars: list[tuple[str, float, tuple[float, float]]]) -> str:
     """Shares with their intervals, as an SVG."""
     w, h, left = 480, 28, 90
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h * len(bars) + 24}" font-family="sans-serif" font-size="12" role="img"><rect width="100%" height="100%" fill="#fff"/>']
-    x = lambda v: left + v * (w - left - 60)  # noqa: E731
+
+    def x(v: float) -> float:
+        return left + v * (w - left - 60)
+
     for i, (name, v, (lo, hi)) in enumerate(bars):
         y = i * h + 6
         out.append(f'<text x="0" y="{y + 13}">{name}</text><rect x="{left}" y="{y}" width="{x(v) - left:.1f}" height="16" fill="#4a7dbd"/>'

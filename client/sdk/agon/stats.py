@@ -15,7 +15,7 @@ def paired_p(before: Sequence[bool], after: Sequence[bool]) -> float:
     n = gained + lost
     if n == 0:
         return 1.0
-    tail = sum(math.comb(n, i) for i in range(min(gained, lost) + 1)) / 2**n
+    tail: float = sum(math.comb(n, i) for i in range(min(gained, lost) + 1)) / 2**n
     return min(1.0, 2 * tail)
 
 

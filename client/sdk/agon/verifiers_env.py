@@ -70,7 +70,8 @@ class ArenaHarness(vf.Harness[ArenaHarnessConfig]):
         return await asyncio.to_thread(self._play, ctx.model, trace, endpoint, secret, data, said)
 
     def _play(self, model: str, trace: vf.Trace, endpoint: str, secret: str, data: Any, said: list[dict[str, Any]]) -> ProgramResult:
-        note = trace.info["arena"] = {"reward": 0.0, "calls": 0, "fields": {}}
+        note: dict[str, Any] = {"reward": 0.0, "calls": 0, "fields": {}}
+        trace.info["arena"] = note
         with Client(data.base_url) as client, client.open(data.key, data.seed) as play:
             tools = client.tools()
             offered = [t.function() for t in tools]
