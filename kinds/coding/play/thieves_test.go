@@ -156,9 +156,8 @@ def add(a, b):
 }
 
 // around is Python that fails with what stands around a test, a letter and a number a part.
-const around = `import gc, hashlib, os, re, resource, signal, sys, threading
+const around = `import hashlib, os, re, resource, signal, sys, threading
 def parts():
-    def short(x): return hashlib.sha256(re.sub(r"[0-9]+", "9", repr(x)).encode()).hexdigest()[:6]
     def read(p):
         try: return open(p, "rb").read()
         except OSError as e: return e.errno
@@ -181,7 +180,7 @@ def parts():
     yield "threads", [x.name for x in threading.enumerate()]
     yield "mounts", sorted(l.split()[4:6] for l in open("/proc/self/mountinfo"))
 def add(a, b):
-    raise AssertionError(" ".join("%s=%s" % (n, hashlib.sha256(re.sub(r"0x[0-9a-f]+|[0-9]+", "9", repr(x)).encode()).hexdigest()[:4]) for n, x in parts()))`
+    raise AssertionError(" ".join("%s=%s" % (n, hashlib.sha256(re.sub(r"/tmp/[#a-z0-9_]+|0x[0-9a-f]+|[0-9]+", "9", repr(x)).encode()).hexdigest()[:4]) for n, x in parts()))`
 
 // What stands around a test is the same in the boxes of its twins: environment, arguments, processes and what they were
 // given, descriptors, files with their times and numbers, limits, modules, mounts.
