@@ -233,7 +233,7 @@ func openRounds(t *testing.T, tasks int) *arena {
 func (x *arena) until(what string, ok func() bool) {
 	x.t.Helper()
 	for start := time.Now(); !ok(); {
-		if time.Since(start) > 3*time.Minute {
+		if time.Since(start) > 8*time.Minute {
 			x.t.Fatalf("waited for %s", what)
 		}
 		ctx, cancel := context.WithTimeout(x.ctx, 200*time.Millisecond)

@@ -90,6 +90,9 @@ func snapshotBoxes(tb testing.TB, base string) (*stage, func() sandbox.Box) {
 	tb.Helper()
 	k := Kit()
 	o := kittest.Options(tb.TempDir(), kit.List{k})
+	if _, measured := tb.(*testing.B); measured {
+		o = kittest.Strongest(o)
+	}
 	d, own, err := kit.OpenDriver(tb.Context(), o)
 	if err != nil {
 		tb.Fatal(err)

@@ -111,7 +111,7 @@ func TestUpOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	o := testOptions(dir)
+	o := kittest.Strongest(testOptions(dir))
 	o.Once, o.Arenas = true, []string{path}
 	var mu sync.Mutex // guards said
 	var said strings.Builder

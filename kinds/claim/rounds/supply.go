@@ -235,7 +235,7 @@ func (x *Supply) make(ctx context.Context, dir string, r platform.SetRequest) er
 			Mend:    "wait until more is published, name another feed, or give more in AGON_ROUND_BUDGET",
 		}
 	}
-	o.Sayf("arena %s: the round of period %d is drawn: %d claims, of which who sits gets %.0f %% wrong (%d drawn)", x.Arena, r.Period, set.Report.Claims, 100*set.Report.Wrong, set.Report.Draws)
+	o.Sayf("arena %s: the round of period %d is drawn: %d claims, of which the champion gets %.0f %% wrong (%d drawn)", x.Arena, r.Period, set.Report.Claims, 100*set.Report.Wrong, set.Report.Draws)
 	if !set.Report.Complete {
 		o.Sayf("arena %s: that is less than the %.0f %% which were wanted: %s", x.Arena, 100*set.Report.Target, set.Report.Why)
 	}

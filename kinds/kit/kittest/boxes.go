@@ -21,14 +21,18 @@ var opened struct {
 }
 
 // Driver is this machine's driver of boxes and their root file system, the same for all
-// tests of a process. AGON_DRIVER names another driver than the strongest. No box: it fails.
+// tests of a process: runc, or what AGON_DRIVER names; benchmarks have the strongest. No box: it fails.
 func Driver(t testing.TB) (d sandbox.Driver, root string) {
 	t.Helper()
 	opened.Lock()
 	defer opened.Unlock()
 	if opened.driver == nil {
+		o := Options(t.TempDir(), nil)
+		if _, measured := t.(*testing.B); measured {
+			o = Strongest(o)
+		}
 		var err error
-		if opened.driver, opened.root, err = kit.OpenDriver(t.Context(), Options(t.TempDir(), nil)); err != nil {
+		if opened.driver, opened.root, err = kit.OpenDriver(t.Context(), o); err != nil {
 			t.Fatalf("no box, nothing can be played: %v", err)
 		}
 	}
