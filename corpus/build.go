@@ -51,6 +51,7 @@ const (
 	RejectNoReply      = "no_reply"         // the script had nothing to say: no real reply in it
 	RejectUnreadable   = "unreadable_event" // the log does not parse
 	RejectFiltered     = "filtered"         // who builds wants no such rows
+	RejectHeld         = "held"             // another corpus holds it back
 )
 
 // Splits.

@@ -265,6 +265,7 @@ type foreign struct {
 	Model         string           `json:"model"`
 	Reward        json.RawMessage  `json:"reward"`
 	Score         *float64         `json:"score"`
+	Split         json.RawMessage  `json:"split"`
 	Success       *bool            `json:"success"`
 }
 
@@ -336,6 +337,9 @@ func (im *importer) rows(raw json.RawMessage) ([]*Row, string, error) {
 		}
 	}
 	r := &Row{Tools: []json.RawMessage{}, From: Provenance{Model: x.Model}}
+	if string(x.Split) == `"`+Held+`"` {
+		r.Split = Held
+	}
 	switch form {
 	case FormATIF:
 		d, err := ParseATIF(raw)
@@ -368,26 +372,6 @@ func (im *importer) rows(raw json.RawMessage) ([]*Row, string, error) {
 	r.Messages = spokenCalls(r.Messages)
 	reward(r, &x)
 	return []*Row{r}, form, nil
-}
-
-// reward takes what a row says of its end: nothing is known of who says so.
-func reward(r *Row, x *foreign) {
-	var v float64
-	switch {
-	case x.Success != nil:
-		if *x.Success {
-			v = 1
-		}
-	case x.Score != nil:
-		v = *x.Score
-	case len(x.Reward) == 0 || json.Unmarshal(x.Reward, &v) != nil:
-		return
-	}
-	solved := 0
-	if v >= 1 {
-		solved = 1
-	}
-	r.Reward.Outcome, r.Reward.Rule, r.Reward.Value = &solved, &v, &v
 }
 
 func chatOfForeign(list []foreignMessage) []Message {
@@ -545,6 +529,10 @@ func (im *importer) look(r *Row, where string) (looked, error) {
 	scrub := im.b.scrub.fork()
 	scrub.row(r)
 	out := looked{row: r, task: t, scrubbed: scrub.Counts}
+	if r.Split == Held {
+		out.dropped = RejectHeld
+		return out, nil
+	}
 	calls, credited, models := 0, 0, 0
 	for _, m := range r.Messages {
 		if m.Role == "assistant" {

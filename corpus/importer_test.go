@@ -58,6 +58,21 @@ func nativeRow(query, product string, args any) obj {
 	}
 }
 
+// What a corpus holds back does not come into another one by way of an import.
+func TestHeldRowsAreNotImported(t *testing.T) {
+	held := nativeRow(words(3), "1", obj{"q": "lamp"})
+	held["split"] = Held
+	odd := nativeRow(words(5), "2", obj{"q": "chair"})
+	odd["split"] = 7
+	a, err := Import(t.Context(), ImportConfig{Files: []string{importFile(t, "rows.jsonl", js(t, held), js(t, odd))}, Out: filepath.Join(t.TempDir(), "out"), Licence: "MIT"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Read != 2 || a.Rows != 1 || a.Rejected[RejectHeld] != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
 // Every form that others write their rows in is read, told as one conversation
 // with calls by name, and audited; what is wrong is named and passed over.
 func TestImport(t *testing.T) {

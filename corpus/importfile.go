@@ -249,3 +249,23 @@ func isStep(raw []byte) bool {
 	}
 	return json.Unmarshal(raw, &step) == nil && len(step.Completion) > 0
 }
+
+// reward takes what a row says of its end: nothing is known of who says so.
+func reward(r *Row, x *foreign) {
+	var v float64
+	switch {
+	case x.Success != nil:
+		if *x.Success {
+			v = 1
+		}
+	case x.Score != nil:
+		v = *x.Score
+	case len(x.Reward) == 0 || json.Unmarshal(x.Reward, &v) != nil:
+		return
+	}
+	solved := 0
+	if v >= 1 {
+		solved = 1
+	}
+	r.Reward.Outcome, r.Reward.Rule, r.Reward.Value = &solved, &v, &v
+}

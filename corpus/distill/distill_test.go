@@ -145,7 +145,7 @@ func TestPlanNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("%s %.10q: %v %q", c.name, c.bytes, err, p.Missing)
 		}
 	}
-	for _, rows := range []string{"{\"task\":\n", "{\"task\":\"a\",\"reward\":0}\n", strings.Repeat("x", 10)} {
+	for _, rows := range []string{"{\"task\":\"a\",\"reward\":1,\"split\":\"held\"}\n", "{\"task\":\n", "{\"task\":\"a\",\"reward\":0}\n", strings.Repeat("x", 10)} {
 		p, err := Config{Base: good, Method: SFT, Rows: write(t, "r", rows)}.Plan(t.Context(), Made{})
 		if err != nil || !strings.Contains(strings.Join(p.Missing, "\n"), "rows: ") {
 			t.Errorf("%q: %v %q", rows, err, p.Missing)

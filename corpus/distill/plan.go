@@ -121,7 +121,8 @@ type row struct {
 	Steps  []struct {
 		Mark *bool `json:"loss_mask"`
 	} `json:"steps"`
-	From struct {
+	Split string `json:"split"`
+	From  struct {
 		Arena    string `json:"arena"`
 		Problem  string `json:"problem_id"`
 		Scripted bool   `json:"scripted"`
@@ -196,6 +197,9 @@ func (c *Config) read(ctx context.Context) ([]row, error) {
 		var r row
 		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
 			return nil, &agon.Error{Code: "bad_rows", Status: 422, Field: "rows", Message: fmt.Sprintf("%s line %d: %v", path, n, err)}
+		}
+		if r.Split == corpus.Held {
+			return nil, &agon.Error{Code: "bad_rows", Status: 422, Field: "rows", Message: fmt.Sprintf("%s line %d: it is of the split held, which is never trained on", path, n)}
 		}
 		r.size = len(in.Bytes())
 		if (c.Corpus != "" && c.Arena != "" && r.From.Arena != c.Arena) || (r.From.Scripted && !c.Scripted) {
