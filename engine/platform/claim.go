@@ -401,7 +401,7 @@ func (p *Platform) nextRun(tx *store.Tx, claimant store.Claimant, arenas []agon.
 		return best, arena, err
 	}
 	claimant.Now = p.now()
-	claimant.SeenSince = claimant.Now.Add(-p.cfg.SeenFor)
+	claimant.SeenSince, claimant.KeptFor = claimant.Now.Add(-p.cfg.SeenFor), client.KeptFor
 	err = store.ErrNotFound
 	var turn uint64 // of arena
 	for _, a := range arenas {

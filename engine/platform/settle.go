@@ -57,7 +57,7 @@ func (p *Platform) settle(tx *store.Tx, run store.Run, code agon.Digest, a store
 	}
 	if r.Fault.Ours() {
 		a.Fault, a.Reason = r.Fault, cut(r.Reason, maxReason)
-		counts := r.Fault != agon.FaultValidator || r.Outcome != client.OutcomeGivenBack
+		counts := r.Fault != agon.FaultValidator || !client.GivenBack(r.Outcome)
 		to := retryState(arena, run, counts)
 		a.Reply, err = encode(client.ResultReply{State: to})
 		if err != nil {

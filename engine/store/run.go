@@ -271,8 +271,10 @@ type Claimant struct {
 	Driver    string
 	SeenSince time.Time // others count as serving an arena if seen after this
 	Now       time.Time // runs that may not be taken before a later time are left out
-	NoDuels   bool      // leave out runs against a rival
-	MaxLeases int64     // that it may hold in the arena: who holds so many is offered nothing; 0: no limit
+	// KeptFor is how long a run is left to the validator that keeps what it had come to.
+	KeptFor   time.Duration
+	NoDuels   bool  // leave out runs against a rival
+	MaxLeases int64 // that it may hold in the arena: who holds so many is offered nothing; 0: no limit
 	// Stages and Submission leave out runs of others; empty: all may be taken.
 	Stages     []string
 	Submission string
@@ -372,6 +374,8 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	if len(c.GPUs) > 0 { // who has no card does not take what was lost
 		peers += ` AND (s.gpus NOT IN ('', '[]', 'null') OR NOT ` + needsGPU + `)`
 	}
+	// What its last validator keeps for its return is that one's for a while.
+	const kept = `EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.outcome = 'kept' AND a.ended_at > $8`
 	mayTake := `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
 		OR NOT EXISTS (SELECT 1 FROM seen s WHERE s.arena = r.arena AND s.validator <> $3 AND s.at > $5` + peers + ` AND (
@@ -393,7 +397,7 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	// Nobody plays what its own hotkey or coldkey entered, nor a duel with it.
 	const foreign = ` AND s.miner <> $3 AND ($4 = '' OR s.coldkey <> $4) AND (r.rival = '' OR NOT EXISTS (SELECT 1 FROM submissions o
 		WHERE o.arena = r.arena AND (o.miner = $3 OR ($4 <> '' AND o.coldkey = $4)) AND r.rival LIKE '%"' || o.id || '"%'))`
-	without, more, err := t.withoutGPUs(`runs r WHERE r.arena = $1 AND r.state = 'queued'`, arena, c, 8)
+	without, more, err := t.withoutGPUs(`runs r WHERE r.arena = $1 AND r.state = 'queued'`, arena, c, 9)
 	if err != nil {
 		return Offer{}, err
 	}
@@ -402,8 +406,8 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		plain += ` AND r.rival = ''`
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
-		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND `+mayTake+`)`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
-		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now))}, more...)...)
+		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND (`+kept+` AND a.validator = $3) OR NOT `+kept+`) AND `+mayTake+`))`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
+		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now)), micros(c.Now.Add(-c.KeptFor))}, more...)...)
 }
 
 // Overdue returns the ids of runs whose deadline has passed, oldest first.

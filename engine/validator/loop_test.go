@@ -34,6 +34,7 @@ type platform struct {
 	beat func(ctx context.Context, n int) error
 	// lease is the name of its lease; "": "lease".
 	lease string
+	seed  int64
 
 	mu      sync.Mutex
 	given   bool            // guarded by mu
@@ -58,7 +59,7 @@ func (p *platform) Claim(ctx context.Context, _ client.ClaimRequest) (*client.Le
 	c.Arena.Policy.Agent.WallMS = (24 * time.Hour).Milliseconds()
 	return &client.Lease{
 		ID: cmp.Or(p.lease, "lease"), Token: "token", Attempt: 1, Arena: c.Arena, Submission: c.Submission,
-		Run:   agon.RunSpec{Run: "run-1", Arena: c.Arena.ID, Tasks: c.Arena.Tasks[:1], Policy: c.Arena.Policy},
+		Run:   agon.RunSpec{Run: "run-1", Arena: c.Arena.ID, Tasks: c.Arena.Tasks[:1], Policy: c.Arena.Policy, Seed: p.seed},
 		Until: time.Now().Add(leaseFor - p.skew), HeartbeatMS: int(beatFor.Milliseconds()),
 	}, nil
 }

@@ -141,6 +141,9 @@ func (l *Loop) send(ctx context.Context, lease *client.Lease, a *Attempt, rec *r
 	}
 	if a.Observed.Interrupted {
 		res.Outcome = client.OutcomeGivenBack // costs the run no retry
+		if a.Kept {
+			res.Outcome = client.OutcomeKept
+		}
 	}
 	files := a.Files
 	if len(files) == 0 && a.Fault == agon.FaultNone {

@@ -66,6 +66,8 @@ type Player struct {
 	Libraries *libraries.Store
 	// GPUs are this machine's; nil: no task that asks for one is played.
 	GPUs *GPUs
+	// Keeps holds what attempts left that this machine stopped; nil: those begin anew.
+	Keeps *Keeps
 	// CheckTask says what is wrong with a task for its kind; nil: nothing is.
 	CheckTask func(*task.Task) error
 }
@@ -98,7 +100,9 @@ type Attempt struct {
 	// Statement closes the receipts; nil where the gateway signs none.
 	Statement *agon.Statement
 	Observed  Observed
-	rec       *recorder
+	// Kept says that it was stopped and can go on here.
+	Kept bool
+	rec  *recorder
 }
 
 // Events returns the whole log.
@@ -155,6 +159,10 @@ func (p *Player) play(ctx context.Context, job Job, rec *recorder) *Attempt {
 		slices.SortFunc(receipts, func(x, y agon.Receipt) int { return cmp.Compare(x.N, y.N) })
 	}
 	obs.Interrupted = ctx.Err() != nil
+	var err error
+	if a.Kept, err = e.keeps(obs.Interrupted); err != nil {
+		rec.Record(agon.EventNote, "", map[string]any{"text": err.Error()}) // it is removed by its age
+	}
 	solved := len(scores) > 0
 	for _, s := range scores {
 		solved = solved && s.Solved

@@ -59,6 +59,7 @@ func NewPlayerOver(ctx context.Context, o Options, d sandbox.Driver, root string
 	}
 	return &Player{Own: gw, stop: stop, Player: &validator.Player{
 		GPUs:   gpus,
+		Keeps:  &validator.Keeps{Dir: filepath.Join(filepath.Dir(cache), "kept")},
 		Driver: d, Gateway: gw, Kinds: ks, Now: time.Now, Tools: host, CheckTask: o.Kits.CheckTask,
 		Roots:     rootfs.NewRoots(root, rootfs.OpenImages(ImagesDir(o), o.Writer())).Bounded(rootfs.DefaultQuota),
 		Datasets:  datasets.Open(DatasetsDir(o), o.Writer()).Bounded(datasets.DefaultQuota),

@@ -79,6 +79,9 @@ func Onboard(v TaskView, url string) string {
 		name, _, _ := strings.Cut(d, "=")
 		p("- data set `/datasets/%s`, read-only: `%s`\n", name, d)
 	}
+	if v.Resumable {
+		p("- resumable: the benchmark finds what it left at `%s` (at most %d bytes) after a stop, and the seconds that were used in `%s`; they count\n", kr.StateVar, v.MaxStateBytes, kr.SpentVar)
+	}
 	p("- time budget: %d s; network: %s\n- setup and benchmark run in two boxes without secrets; every file outside the surface is put back before the benchmark\n\n", v.TimeBudgetSeconds, v.Network)
 	p("## What you may change\n\n")
 	for _, g := range v.AllowedPatchPaths {

@@ -14,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/kind"
 	"github.com/agon-arena/agon/engine/task"
 	"github.com/agon-arena/agon/internal/lazyregexp"
 	"github.com/agon-arena/agon/kinds/research/quorum"
@@ -155,6 +156,10 @@ type Task struct {
 	// each by HTTP at AGON_PLAY, and each runs in a box of its own, without
 	// hidden data and with nothing that an earlier one left.
 	Isolate bool `toml:"isolate,omitempty" json:"isolate,omitempty"`
+	// Resumable says that the benchmark can go on after its validator had to stop it, from
+	// the file that it leaves at AGON_STATE, of at most MaxStateBytes.
+	Resumable     bool `toml:"resumable,omitempty" json:"resumable,omitempty"`
+	MaxStateBytes int  `toml:"max_state_bytes,omitempty" json:"max_state_bytes,omitempty"`
 	// Image is the root file system of the boxes, and Datasets are what they see below
 	// /datasets, each by digest, as task.toml names them; "": each machine's own tree.
 	Image    string   `toml:"-" json:"image,omitempty"`
@@ -279,6 +284,9 @@ func (t *Task) Defaults() {
 	num(&t.TimeBudgetSeconds, defaultBudgetSeconds)
 	num(&t.MinPeerEvaluations, defaultMinPeers)
 	num(&t.ProposerPercent, defaultProposerPercent)
+	if t.Resumable {
+		num(&t.MaxStateBytes, defaultMaxState)
+	}
 	if t.ArtifactMaxBytes == 0 {
 		t.ArtifactMaxBytes = defaultArtifactMax
 	}
@@ -419,6 +427,12 @@ func (t *Task) Validate() error {
 			!(p.ApprovalThreshold > 0 && p.ApprovalThreshold < 1) || !(p.SlashTolerance >= 0 && p.SlashTolerance <= 1) {
 			no("self_validation_policy", "", "want a committee of 1 to 100 and a threshold between 0 and 1")
 		}
+	}
+	switch {
+	case t.Resumable:
+		between("max_state_bytes", t.MaxStateBytes, 1, kind.MaxKeptState)
+	case t.MaxStateBytes != 0:
+		no("max_state_bytes", "", "the task is not resumable")
 	}
 	t.Gate.mistakes(t, no)
 	t.checkStands(no)

@@ -52,6 +52,9 @@ func ScoreOf(t *Task, key string, obs Observed) agon.Score {
 	for name, x := range obs.Metrics {
 		s.Metrics[MetricPrefix+name] = x
 	}
+	if obs.Stops > 0 {
+		s.Metrics["stops"] = float64(obs.Stops)
+	}
 	x := obs.Metrics[t.MetricName]
 	s.Metrics[MetricObserved] = x
 	if obs.Claimed != nil {

@@ -62,6 +62,8 @@ type Observed struct {
 	BenchmarkMS int64 `json:"benchmark_ms"`
 	MaxRSS      int64 `json:"max_rss,omitempty"`
 	Seed        int64 `json:"seed"`
+	// Stops says how often it was stopped and went on.
+	Stops int `json:"stops,omitempty"`
 }
 
 // DuelPair is one paired replay.
@@ -87,6 +89,7 @@ type player struct {
 	hidden string // host directory; empty: the task has none
 	log    tail
 	patch  []byte // of the submission, where it could be read
+	resume resume // what an earlier attempt has left
 }
 
 // ended is an end that is the miner's: no number came, or the task says no.
@@ -158,6 +161,10 @@ func (k *Kind) player(ctx context.Context, env kind.Env, r agon.RunSpec) (_ *pla
 		return nil, nil, err
 	}
 	p.base = base
+	if err := p.resumes(ctx); err != nil {
+		release()
+		return nil, nil, err
+	}
 	return p, func() { release(); remove() }, nil
 }
 
@@ -178,6 +185,7 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	if p.run.Rival != nil { // on the first pair's, to see whether one seed gives one number
 		obs.Seed = DuelSeed(p.digest, p.run, 0)
 	}
+	obs.Stops = p.resume.Stops
 	p.line("replay_execution_surface=box")
 	if p.base.commit != "" {
 		p.line("base_commit_sha=" + p.base.commit)
@@ -225,11 +233,11 @@ func (p *player) play(ctx context.Context, s agon.Submission) (Observed, string,
 	if err := p.setup(ctx, challenger, &obs); err != nil {
 		return fail(err)
 	}
-	m, err := p.benchmark(ctx, challenger, obs.Seed, &obs)
-	if err != nil {
-		return fail(err)
+	if obs.Metrics = p.resume.Metrics; obs.Metrics == nil {
+		if obs.Metrics, err = p.benchmark(ctx, challenger, obs.Seed, &obs); err != nil {
+			return fail(err)
+		}
 	}
-	obs.Metrics = m
 	if incumbent != nil {
 		if err := p.duel(ctx, challenger, incumbent, &obs); err != nil {
 			return fail(err)
@@ -254,9 +262,13 @@ func (p *player) duel(ctx context.Context, challenger, incumbent *side, obs *Obs
 		return err
 	}
 	void, its := 0, 0
-	for i := 0; i < max(1, p.run.Rival.Pairs); i++ {
+	obs.Duel = p.resume.Pairs
+	for i := p.resume.Next; i < max(1, p.run.Rival.Pairs); i++ {
 		why, mine, err := p.pair(ctx, i, challenger, incumbent, base, obs)
 		switch {
+		case err != nil && ctx.Err() != nil:
+			p.leaveDuel(obs, i)
+			return err
 		case err != nil:
 			return err
 		case why == "":

@@ -264,14 +264,15 @@ func (p *player) stage(ctx context.Context, b sandbox.Box, name string, x *side,
 
 // benchmark runs the benchmark of a side in a fresh box and reads its metrics.
 func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observed) (map[string]float64, error) {
-	wall := p.budget(time.Duration(obs.SetupMS) * time.Millisecond)
+	wall := p.budget(time.Duration(obs.SetupMS)*time.Millisecond + p.spent())
 	if wall <= 0 {
-		return nil, &ended{OutcomeTimeout, "", "setup has used up the time budget"}
+		return nil, p.exhausted(&ended{OutcomeTimeout, "", "setup has used up the time budget"})
 	}
 	spec := p.spec("benchmark", x, wall)
 	if p.hidden != "" {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Kind: sandbox.MountReadOnly, Source: p.hidden, Target: hiddenMount})
 	}
+	p.stateful(&spec)
 	var programs *programs
 	if p.t.Isolate {
 		var err error
@@ -294,16 +295,26 @@ func (p *player) benchmark(ctx context.Context, x *side, seed int64, obs *Observ
 	if err := p.verify(ctx, b, x); err != nil {
 		return nil, err
 	}
-	exit, out, err := p.stage(ctx, b, "benchmark", x, p.t.BenchmarkCommand, p.benchmarkEnv(x, seed), wall)
+	if err := p.restore(ctx, b); err != nil {
+		return nil, err
+	}
+	from := p.k.cfg.Now()
+	runs, cancel := p.resume.bound(ctx)
+	defer cancel()
+	exit, out, err := p.stage(runs, b, "benchmark", x, p.t.BenchmarkCommand, p.benchmarkEnv(x, seed), wall)
+	if runs.Err() != nil {
+		p.leave(b, p.k.cfg.Now().Sub(from))
+		return nil, runs.Err()
+	}
 	if err == nil && programs != nil {
 		err = programs.stop()
 	}
 	if err != nil {
 		return nil, err
 	}
-	obs.BenchmarkMS, obs.MaxRSS = exit.Wall.Milliseconds(), exit.MaxRSS
+	obs.BenchmarkMS, obs.MaxRSS = (exit.Wall + p.spent()).Milliseconds(), exit.MaxRSS
 	if e := endOf(exit); e != nil {
-		return nil, e
+		return nil, p.exhausted(e)
 	}
 	return p.metrics(b, exit, out)
 }
@@ -373,6 +384,7 @@ func (p *player) benchmarkEnv(x *side, seed int64) []string {
 		}
 	}
 	env = append(env, fmt.Sprintf("%s=%d", SeedVar, seed))
+	env = append(env, p.stateEnv()...)
 	if p.hidden != "" {
 		env = append(env, "AGON_HIDDEN="+hiddenMount, "AUTORESEARCH_PRIVATE_HELDOUT_ROOT="+hiddenMount, "AUTORESEARCH_PRIVATE_HELDOUT_MANIFEST="+path.Join(hiddenMount, manifestFile))
 		if p.priv.BenchmarkEnv[heldoutSources] != "" {
