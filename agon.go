@@ -257,6 +257,9 @@ type Arena struct {
 	// Embargo is how many hours after it was entered a submission's work stays with
 	// its miner and its validators, decided or not; 0: until it is decided.
 	Embargo int `json:"embargo_hours,omitempty"`
+	// Publishers are hotkeys that may publish tasks beside this one, where the kind has a
+	// way to; none: only the operator.
+	Publishers []string `json:"publishers,omitempty"`
 	// NearCopies says what becomes of a near-copy of another coldkey's public work:
 	// NearCopiesCharge (also where it is empty), NearCopiesExclude or NearCopiesShare.
 	NearCopies string `json:"near_copies,omitempty"`
@@ -338,6 +341,9 @@ const (
 	// protocol, which has no evidence; they are marked Unattested.
 	EvidenceForeign = "foreign"
 )
+
+// MostPublishers bounds the publishers of an arena.
+const MostPublishers = 64
 
 // MostEmbargo is the longest embargo, in hours.
 const MostEmbargo = 24 * 365

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/auth"
 	"github.com/agon-arena/agon/blob"
 	"github.com/agon-arena/agon/client"
 	"github.com/agon-arena/agon/engine/incentive"
@@ -143,6 +144,14 @@ func (p *Platform) checkArena(a *agon.Arena) error {
 	}
 	if err := p.checkCharges(a, rule); err != nil {
 		return err
+	}
+	if len(a.Publishers) > agon.MostPublishers {
+		return fmt.Errorf("publishers: %d: want at most %d", len(a.Publishers), agon.MostPublishers)
+	}
+	for _, h := range a.Publishers {
+		if _, err := auth.ParseSS58(h); err != nil {
+			return fmt.Errorf("publishers: %.80q is not a hotkey: %w", h, err)
+		}
 	}
 	if a.Embargo < 0 || a.Embargo > agon.MostEmbargo {
 		return fmt.Errorf("embargo_hours: %d: want 0 to %d", a.Embargo, agon.MostEmbargo)

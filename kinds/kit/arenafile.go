@@ -74,6 +74,8 @@ type ArenaFile struct {
 	// NearCopies is "charge" (default), "exclude" or "share".
 	Embargo    int    `toml:"embargo_hours"`
 	NearCopies string `toml:"near_copies"`
+	// Publishers are hotkeys that may publish tasks beside this arena's.
+	Publishers []string `toml:"publishers"`
 	// EntryFee is what an entry costs its coldkey, in dollars, and PairsPaidBy who pays
 	// for its pairs: "gateway" (default: whoever runs it) or "challenger".
 	EntryFee    float64 `toml:"entry_fee_usd"`
@@ -559,7 +561,7 @@ func (f ArenaFile) Arena() agon.Arena {
 		Period: f.Period, Supply: supply,
 		ID: f.ID, Kind: f.Kind, Title: f.Title, Netuid: f.Netuid, Ledger: f.Ledger, WeightsVersion: f.WeightsVersion, State: agon.ArenaOpen, Licence: f.Licence,
 		Incentive: f.Incentive, IncentiveNumbers: f.IncentiveNumbers, Options: f.Options, MaxLeases: f.MaxLeases, Attempts: *f.Attempts, Replicas: f.Replicas, SubmissionsPerColdkey: f.SubmissionsPerColdkey, CooldownSeconds: f.CooldownSeconds, Evidence: f.Evidence,
-		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Gate: f.gate, Embargo: f.Embargo, NearCopies: f.NearCopies,
+		Rejudge: f.Rejudge, RejudgePerDay: f.RejudgePerDay, UnjudgedSeats: f.UnjudgedSeats, Rehearsal: f.Rehearsal, Gate: f.gate, Embargo: f.Embargo, Publishers: f.Publishers, NearCopies: f.NearCopies,
 		Charges: agon.Charges{EntryFee: agon.Micros(math.Round(f.EntryFee * 1e6)), PairsPaidBy: f.PairsPaidBy},
 		Policy: agon.Policy{
 			Models: f.Policy.Models, Agent: f.Policy.Agent, Grader: f.Policy.Grader, Budget: f.Policy.Budget, Driver: f.Policy.Driver,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -32,8 +33,60 @@ type NewTask struct {
 	Tree          agon.Digest       `json:"tree"`
 }
 
-// Create opens a new task: an arena of its own.
+// Published of a hotkey in a day, at most.
+const maxPublished = 20
+
+// CreateBy is Create by a hotkey that an open arena names among its publishers: the task
+// gets that arena's subnet and rules. A publisher gives the files themselves, since a tree
+// may be another's secret.
+func (c *Coordinator) CreateBy(ctx context.Context, hotkey string, n NewTask) (*TaskView, error) {
+	a, ok, err := c.template(ctx, hotkey)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refuse(403, "not_a_publisher", "no task here names %s among its publishers: the operator writes publishers = [\"HOTKEY\"] into an arena", hotkey)
+	}
+	if n.Tree != "" {
+		return nil, refuse(422, "bad_tree", "a publisher gives the repository as files, not as a tree").with("field", "tree")
+	}
+	if !c.mayPublishNow(hotkey) {
+		return nil, refuse(429, "too_many_tasks", "%d tasks of %s in 24 hours: no more today", maxPublished, hotkey)
+	}
+	v, err := c.create(ctx, n, a)
+	if err == nil {
+		c.cfg.Log.InfoContext(ctx, "a publisher has opened a task", "hotkey", hotkey, "task", v.Slug, "by arena", a.ID)
+	}
+	return v, err
+}
+
+// mayPublishNow counts a try of a publisher.
+func (c *Coordinator) mayPublishNow(hotkey string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if c.published == nil {
+		c.published = map[string][]time.Time{}
+	}
+	recent := slices.DeleteFunc(c.published[hotkey], func(t time.Time) bool { return now.Sub(t) >= 24*time.Hour })
+	if len(recent) < maxPublished {
+		c.published[hotkey] = append(recent, now)
+		return true
+	}
+	c.published[hotkey] = recent
+	return false
+}
+
+// Create opens a new task by the operator's word: an arena of its own.
 func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) {
+	a, _, err := c.template(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return c.create(ctx, n, a)
+}
+
+func (c *Coordinator) create(ctx context.Context, n NewTask, a agon.Arena) (*TaskView, error) {
 	t := n.Task
 	if t.Repository == "" {
 		t.Repository = n.RepositoryURL
@@ -81,10 +134,6 @@ func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) 
 	if err != nil {
 		return nil, refuse(422, "bad_files", "%s", err)
 	}
-	a, err := c.template(ctx)
-	if err != nil {
-		return nil, err
-	}
 	a.ID, a.Kind, a.State, a.CreatedAt = t.Slug, kr.Name, agon.ArenaOpen, c.now()
 	a.Tasks = []agon.TaskRef{{Key: "research/" + t.Slug, Digest: d, Hidden: true}}
 	if err := c.Prepare(ctx, &a); err != nil {
@@ -100,20 +149,28 @@ func (c *Coordinator) Create(ctx context.Context, n NewTask) (*TaskView, error) 
 }
 
 // template is what a new task's arena has besides the task: what the oldest
-// open task's has, so that its miners and validators are on the same subnet.
-func (c *Coordinator) template(ctx context.Context) (agon.Arena, error) {
+// open task's has, so that its miners and validators are on the same subnet; for a publisher,
+// the oldest that names it. ok is false where none does.
+func (c *Coordinator) template(ctx context.Context, publisher string) (a agon.Arena, ok bool, err error) {
 	list := c.list()
-	if len(list) == 0 {
-		return c.cfg.Template, nil
+	if len(list) == 0 && publisher == "" {
+		return c.cfg.Template, true, nil
 	}
-	oldest := slices.MinFunc(list, func(a, b *task) int { return a.created.Compare(b.created) })
-	var a agon.Arena
-	err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = tx.Arena(oldest.arena)
-		return err
-	})
-	a.Policy.Agent.WallMS = c.cfg.Template.Policy.Agent.WallMS
-	return a, err
+	slices.SortStableFunc(list, func(a, b *task) int { return a.created.Compare(b.created) })
+	for _, t := range list {
+		err := c.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			a, err = tx.Arena(t.arena)
+			return err
+		})
+		if err != nil {
+			return a, false, err
+		}
+		if publisher == "" || a.State == agon.ArenaOpen && slices.Contains(a.Publishers, publisher) {
+			a.Policy.Agent.WallMS = c.cfg.Template.Policy.Agent.WallMS
+			return a, true, nil
+		}
+	}
+	return agon.Arena{}, false, nil
 }
 
 // base is the repository of a new task, below kr.BaseDir.

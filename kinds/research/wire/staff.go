@@ -146,13 +146,30 @@ func (h *handler) requeue(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, v, err)
 }
 
+// createTask is for the admin, and for hotkeys that an arena names among its publishers.
 func (h *handler) createTask(w http.ResponseWriter, r *http.Request) {
-	b, ok := h.body(w, r, coordinator.MaxCreate)
+	var hotkey string
+	var b []byte
+	var ok bool
+	switch {
+	case h.isAdmin(r):
+		b, ok = h.body(w, r, coordinator.MaxCreate)
+	case r.Header.Get(adminHeader) != "" || r.Header.Get("X-Signature") == "":
+		reply(w, http.StatusUnauthorized, detail("invalid admin token"))
+	default:
+		hotkey, b, ok = h.signed(w, r, coordinator.MaxCreate)
+	}
 	var in coordinator.NewTask
 	if !ok || !decode(w, b, false, &in) {
 		return
 	}
-	v, err := h.Coordinator.Create(r.Context(), in)
+	var v *coordinator.TaskView
+	var err error
+	if hotkey == "" {
+		v, err = h.Coordinator.Create(r.Context(), in)
+	} else {
+		v, err = h.Coordinator.CreateBy(r.Context(), hotkey, in)
+	}
 	var no *coordinator.Refusal
 	if errors.As(err, &no) {
 		h.fail(w, r, err)
