@@ -6,4 +6,4 @@ import (
 	"github.com/agon-arena/agon/kinds/kit/kittest"
 )
 
-func TestRowsOfBitSota(t *testing.T) { kittest.Rows(t, "rows.md", "../..", 94) }
+func TestRowsOfBitSota(t *testing.T) { kittest.Rows(t, "rows.md", "../..", 96) }
