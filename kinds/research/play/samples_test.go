@@ -36,6 +36,9 @@ func (w *world) shipped(name string) *task.Task {
 	return tk
 }
 
+// third are the tasks with a third record after the second, by another method.
+var third = []string{"sortnet", "golomb", "capset", "kissing", "circles", "speedrun", "pumps"}
+
 // Every shipped task has at least two honest improvements and three cheats,
 // and each comes to what it says. The suite is as long as all others together:
 // its samples, and those of the speed run and of the pumps, are replayed when AGON_TEST_SUITE is set (make records).
@@ -106,7 +109,11 @@ func TestSamples(t *testing.T) {
 					}
 				})
 			}
-			if honest < 2 || cheats < 3 {
+			want := 2
+			if slices.Contains(third, name) {
+				want = 3
+			}
+			if honest < want || cheats < 3 {
 				t.Errorf("%d improvements and %d cheats", honest, cheats)
 			}
 			w.t = t
