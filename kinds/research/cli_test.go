@@ -160,6 +160,9 @@ func TestSubmitWorkspace(t *testing.T) {
 	if code, _, errOut := b.run("claim", "nothing", "--description", "x"); code == 0 || !strings.Contains(errOut, "no matching coordinator task found") {
 		t.Errorf("unknown slug: %d %s", code, errOut)
 	}
+	if code, out, errOut := b.run("claim", "some-set/"+q.task.Slug, "--description", "by the name that the page has"); code != 0 || !strings.Contains(out, q.task.ID) {
+		t.Errorf("a task by its name on pages: %d %s %s", code, out, errOut)
+	}
 	claim := b.claim()
 	submit := func(more ...string) (int, string, string) {
 		return b.run(append([]string{"submit-workspace", "--claim-id", claim, "--repo-dir", b.repo, "--submission-file", b.side}, more...)...)

@@ -196,14 +196,6 @@ func (a commands) onboard() *cobra.Command {
 	return cmd
 }
 
-// findTask takes a slug or an id.
-func findTask(ctx context.Context, c *miner.Client, name string, live bool) (*coordinator.TaskView, error) {
-	if t, err := c.Task(ctx, "", name, live); err == nil || !errors.Is(err, miner.ErrNoTask) {
-		return t, err
-	}
-	return c.Task(ctx, name, "", live)
-}
-
 func (a commands) claim() *cobra.Command {
 	var c atServer
 	var description, item string

@@ -2,9 +2,11 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,3 +75,11 @@ func metrics(m map[string]float64) string {
 }
 
 // one shows one submission whole.
+
+// findTask takes a slug, a task's name as pages have it ("cpu/sortnet"), or an id.
+func findTask(ctx context.Context, c *miner.Client, name string, live bool) (*coordinator.TaskView, error) {
+	if t, err := c.Task(ctx, "", path.Base(name), live); err == nil || !errors.Is(err, miner.ErrNoTask) {
+		return t, err
+	}
+	return c.Task(ctx, name, "", live)
+}
