@@ -139,7 +139,7 @@ func (p *player) restore(ctx context.Context, b sandbox.Box) error {
 }
 
 // leave keeps the state of a benchmark that was stopped after it has run for a time. Without
-// a state, or with one that is no regular file or too large, the last one stands; without any
+// a state, or with one that is too large or not a regular file, the last one stands; without any
 // the next attempt begins anew, and no time is counted.
 func (p *player) leave(b sandbox.Box, ran time.Duration) {
 	if !p.stops() {
