@@ -175,6 +175,7 @@ func rows() []row {
 		gotest("research: standard tree of 100,000 leaves", "ns/op <= 1e9", "./kinds/research/merkle", "Tree", "-benchtime", "3x"),
 		gotest("research: check of a patch of 256 KB", "ns/op <= 50e6", "./kinds/research/surface", "Check256K"),
 		gotestEnv("research: replay on 50 MB, but setup and benchmark", "overhead_ms/op <= 300", "./kinds/research/play", "Replay$", []string{"AGON_DRIVER=runc"}, "-benchtime", "10x"),
+		gotestEnv("research: a suite of 22 kernels, over the sum of its programs", "overhead_pct <= 10", "./kinds/research/play", "Suite$", []string{"AGON_DRIVER=runc"}, "-benchtime", "1x"),
 
 		gorun("environments: shopping, scored over HTTP", "episodes/s >= 500; p50-ms <= 3; MB <= 300", "./bench/env"),
 		gorun("corpus: filter of event logs, beside Python", "MB/s >= 50; x-python >= 20", "./bench/corpus"),
