@@ -9,11 +9,12 @@ import (
 )
 
 // TestKeptRun: a run whose validator keeps what it had come to waits for that one, for
-// a while, and uses up no retry.
+// a while and three times at most, and uses up no retry.
 func TestKeptRun(t *testing.T) {
 	f := newFixture(t, 1)
 	f.submit(miner1, "x")
-	for range 4 {
+	keeps := func() {
+		t.Helper()
 		l := f.claim(val1)
 		if l == nil {
 			t.Fatal("its validator does not get it back")
@@ -21,17 +22,32 @@ func TestKeptRun(t *testing.T) {
 		r := failedBy(l, agon.FaultValidator)
 		r.Outcome = client.OutcomeKept
 		f.result(val1, l, r)
+	}
+	for range 3 {
+		keeps()
 		if other := f.claim(val2); other != nil {
 			t.Fatal("another validator has it")
 		}
 	}
+	if keeps(); f.claim(val2) == nil {
+		t.Fatal("a validator that keeps it time and again holds it")
+	}
+}
+
+// A validator that does not come back holds what it keeps for a while only.
+func TestKeptRunOfOneThatIsGone(t *testing.T) {
+	f := newFixture(t, 1)
+	f.submit(miner1, "x")
+	l := f.claim(val1)
+	r := failedBy(l, agon.FaultValidator)
+	r.Outcome = client.OutcomeKept
+	f.result(val1, l, r)
 	f.clock.add(client.KeptFor - time.Second)
-	if other := f.claim(val2); other != nil {
+	if f.claim(val2) != nil {
 		t.Fatal("another validator has it too early")
 	}
 	f.clock.add(2 * time.Second)
-	l := f.claim(val2)
-	if l == nil {
+	if l = f.claim(val2); l == nil {
 		t.Fatal("it waits for its validator without end")
 	}
 	if r := f.result(val2, l, scored(l, 1)); !r.Counted {

@@ -374,7 +374,9 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 	if len(c.GPUs) > 0 { // who has no card does not take what was lost
 		peers += ` AND (s.gpus NOT IN ('', '[]', 'null') OR NOT ` + needsGPU + `)`
 	}
-	// What its last validator keeps for its return is that one's for a while.
+	// What its last validator keeps for its return is that one's for a while, three times
+	// at most: one that never returns a result does not hold a run for ever.
+	const often = `(SELECT count(*) FROM attempts b WHERE b.run = r.id AND b.outcome = 'kept') > 3`
 	const kept = `EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.n = r.attempts AND a.outcome = 'kept' AND a.ended_at > $8`
 	mayTake := `(
 		NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.validator = $3)
@@ -406,7 +408,7 @@ func (t *Tx) NextRun(arena string, c Claimant) (Offer, error) {
 		plain += ` AND r.rival = ''`
 	}
 	return one(t, t.scanOffer, `SELECT `+offerColumns+offerFrom+`WHERE r.arena = $1 AND r.state = 'queued' AND `+heldBy+` < $6
-		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND (`+kept+` AND a.validator = $3) OR NOT `+kept+`) AND `+mayTake+`))`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
+		AND (r.driver = '' OR r.driver = $2) AND (r.again = 0 OR r.again <= $7 AND (`+kept+` AND a.validator = $3) OR (NOT `+kept+`) OR `+often+`) AND `+mayTake+`))`+apart+stream+other+replay+foreign+plain+` ORDER BY r.again DESC, r.sub_seq, r.n LIMIT 1`,
 		append([]any{arena, c.Driver, c.Validator, c.Coldkey, micros(c.SeenSince), cmp.Or(c.MaxLeases, math.MaxInt64), max(lostOnce, micros(c.Now)), micros(c.Now.Add(-c.KeptFor))}, more...)...)
 }
 
