@@ -150,7 +150,7 @@ type pair struct {
 	bases []int // those of the two that may be played without the other
 }
 
-// pairs are twins that falsify different places: whatever makes the test pass without a fix passes
+// pairs are twins that falsify different places: code that makes the test pass without a fix passes
 // a base of theirs, too, as it passes any other of the body's twins.
 func (b *body) pairs() (out []pair) {
 	decides, rank, kills := false, 2, map[string]bool{}

@@ -19,7 +19,7 @@ def tell():
             except OSError: break
 `
 
-// Ways of thieves that others have not shown: whoever rewrites what is reported passes twins as well, and is named; whoever
+// Ways of thieves that others have not shown: code that rewrites what is reported passes twins as well, and is named; code that
 // looks for what tells a twin finds nothing, and solves nothing.
 func TestThieves(t *testing.T) {
 	for _, tt := range []struct {
