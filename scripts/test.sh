@@ -16,7 +16,7 @@ go vet ./...
 # What draws millions of pairs or a whole catalogue, slides over every byte of a root file
 # system, reads or builds the whole project, or plays in whole servers takes longer with the
 # race detector, up to seven times. Here it runs without: `make race` runs it with.
-mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/scaffold|engine/incentive|engine/task/leak|internal/law|kinds/harbor|kinds/pack|kinds/research/play|kinds/shopping|kinds/shopping/problem)$')
+mapfile -t plain < <(go list ./... | grep -E '/agon/(cmd/agon|cmd/agon/scaffold|engine/incentive|engine/task/leak|internal/law|kinds/harbor|kinds/pack|kinds/coding/play|kinds/research|kinds/research/play|kinds/shopping|kinds/shopping/problem)$')
 mapfile -t others < <(go list ./... | grep -vxFf <(printf '%s\n' "${plain[@]}" github.com/agon-arena/agon/cmd/agon/roles))
 # The longest package by far is cmd/agon/roles: these tests of it run beside the rest of it.
 apart='^(TestCanaryWalk|TestCanaryRotation|TestPreflightOfEveryKind)$'
