@@ -6,8 +6,9 @@ of a file, "mode>target" of a link, numbers in octal but size and mtime (in nano
 from standard input and writes a tar archive, whose first file (.agon/deleted) names what is gone, as JSON. Status 7:
 more than entries or bytes allow, or deeper than this program recurses.
 
-Modules cost more to load in a box than the work itself: os and sys are all that is needed.
+Modules cost more to load in a box than the work itself: errno, os and sys are all that is needed.
 """
+import errno
 import os
 import sys
 
@@ -19,12 +20,22 @@ seen = {}
 
 
 def walk(top):
+    at = -1
     try:
-        found = list(os.scandir(top))
-    except OSError:
-        return
+        at = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        below(top, at)
+    except OSError as e:
+        if e.errno == errno.EMFILE:  # a directory is open at each depth
+            sys.exit(7)
+    finally:
+        if at >= 0:
+            os.close(at)
+
+
+def below(top, at):  # names are looked up from at: whole paths cost most of the time
+    found = list(os.scandir(at))
     for e in found:
-        p = e.path
+        p = top + b"/" + os.fsencode(e.name)
         if p in skip or p in seen:
             continue
         try:
@@ -47,7 +58,7 @@ def walk(top):
             walk(p)
         else:
             try:
-                seen[p] = b"%o>%s" % (mode, os.readlink(p))
+                seen[p] = b"%o>%s" % (mode, os.fsencode(os.readlink(e.name, dir_fd=at)))
             except OSError:
                 continue
 
