@@ -250,7 +250,7 @@ func isStep(raw []byte) bool {
 	return json.Unmarshal(raw, &step) == nil && len(step.Completion) > 0
 }
 
-// reward takes what a row says of its end: nothing is known of who says so.
+// reward takes what a row says of its end. Its source is unknown.
 func reward(r *Row, x *foreign) {
 	var v float64
 	switch {

@@ -34,11 +34,11 @@ async def responses(request: Request):
     body = await request.json()
     right = body["instructions"]  # the script knows the answer
     done = [i for i in body["input"] if i.get("type") == "function_call_output"]
-    told = [("find_product", {"q": "shoes"}), ("recommend_product", {"product_ids": right or "none"}), ("terminate", {"status": "success" if right else "failure"})]
+    calls = [("find_product", {"q": "shoes"}), ("recommend_product", {"product_ids": right or "none"}), ("terminate", {"status": "success" if right else "failure"})]
     if not right:
-        told.pop(1)
-    if len(done) < len(told):
-        name, args = told[len(done)]
+        calls.pop(1)
+    if len(done) < len(calls):
+        name, args = calls[len(done)]
         item = {"type": "function_call", "id": f"fc_{len(done)}", "call_id": f"call_{len(done)}", "name": name, "arguments": json.dumps(args), "status": "completed"}
     else:
         item = {"type": "message", "id": "msg", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "Done.", "annotations": []}]}

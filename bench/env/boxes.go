@@ -36,12 +36,8 @@ func boxes(agon, dir string, length time.Duration, workers int) error {
 	if err != nil {
 		return err
 	}
-	stopped := false
-	defer func() {
-		if !stopped {
-			stop()
-		}
-	}()
+	stop = sync.OnceFunc(stop)
+	defer stop()
 	one := func() (reward float64, driver string, err error) {
 		b, err := d.post("/run", "", map[string]any{"task": "demo/product-easy-01", "client": map[string]string{"base_url": "http://" + ln.Addr().String() + "/v1", "model": scripted.Name}})
 		var got struct {
@@ -84,7 +80,6 @@ func boxes(agon, dir string, length time.Duration, workers int) error {
 	}
 	rate := float64(n.Load()) / time.Since(begun).Seconds()
 	stop()
-	stopped = true
 	// What the server and all its boxes took of the processors, which tells more than the clock where others work beside it.
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Printf("whole agents in boxes of %s: %.2f episodes/s at %d at once, %d of %d solved; %d ms of processor an episode\n", driver, rate, workers, solved.Load(), n.Load(), used.Milliseconds()/max(1, n.Load()+1))

@@ -95,15 +95,15 @@ def agent_main(problem_data):
     for _ in range(TURNS):
         reply = client.post("/inference/chat/completions", {"model": MODEL, "temperature": 0, "max_tokens": 16, "messages": said})
         text = ((reply or {}).get("choices") or [{"message": {"content": ""}}])[0]["message"]["content"] or ""
-        text, told = text.strip(), "none"
+        text, answer = text.strip(), "none"
         take = re.fullmatch(r"take\\s*(\\d)", text)
         if text.startswith("find "):
             found = act(text, ("find_product", search([p for x, p in zip(LETTERS, wanted) if x in text.split()[1:]])))
-            told = shown(found)
+            answer = shown(found)
         elif take and 1 <= int(take[1]) <= len(found[:SHOWN]):
             act(text, ("recommend_product", {"product_ids": found[int(take[1]) - 1]["product_id"]}), ("terminate", {"status": "success"}))
             return steps
-        said += [{"role": "assistant", "content": text}, {"role": "tool", "tool_call_id": "1", "content": told}]
+        said += [{"role": "assistant", "content": text}, {"role": "tool", "tool_call_id": "1", "content": answer}]
     act("", ("terminate", {"status": "failure"}))
     return steps
 '''

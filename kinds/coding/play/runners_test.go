@@ -5,6 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/agon-arena/agon"
+	"github.com/agon-arena/agon/engine/task"
 )
 
 // rewriteGo is a patch that replaces calc.go, and rewriteNode one that replaces calc.js.
@@ -72,22 +75,28 @@ func TestRunnersMoreForgers(t *testing.T) {
 	}
 }
 
-// A reward counts where the script came to its end: code under test that writes one and ends the shell, or that outlives the
-// script, gains nothing. What can be forged all the same is why a script has no twins, and a paid set no scripts.
-func TestScriptForgers(t *testing.T) {
-	t.Parallel()
+// scriptTask is a task of a broken sum that this script grades, and a run of it.
+func scriptTask(t *testing.T, script string) (*task.Task, agon.RunSpec) {
+	t.Helper()
 	o := openTask{
 		runner: "script",
 		base:   map[string]string{"calc.py": "def add(a, b):\n    return a - b\n"},
-		hidden: map[string]string{"checks/run.sh": "python3 -c 'import calc; assert calc.add(2, 3) == 5' && r=1 || r=0\necho $r >\"$AGON_REWARD\"\n"},
+		hidden: map[string]string{"checks/run.sh": script},
 		fix:    calcFix,
 		fail:   []string{"checks/run.sh"},
 		pass:   []string{},
 	}
-	k, d := newKind(t)
-	tk := o.task(t)
 	spec := openSpec()
 	spec.Policy.Grader.WallMS = 30_000
+	return o.task(t), spec
+}
+
+// A reward counts where the script came to its end: code under test that writes one and ends the shell, or that outlives the
+// script, gains nothing. What can be forged all the same is why a script has no twins, and a paid set no scripts.
+func TestScriptForgers(t *testing.T) {
+	t.Parallel()
+	k, d := newKind(t)
+	tk, spec := scriptTask(t, "python3 -c 'import calc; assert calc.add(2, 3) == 5' && r=1 || r=0\necho $r >\"$AGON_REWARD\"\n")
 	const reward = "import os, signal, sys, time\ndef add(a, b):\n    open(os.environ['AGON_REWARD'], 'w').write('1')\n    "
 	for name, c := range map[string]struct{ code, want string }{
 		"ends the shell":         {reward + "os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(1)", "did not come to its end"},
@@ -111,18 +120,8 @@ func TestScriptForgers(t *testing.T) {
 // that is not there is a failure, which nobody forged.
 func TestReportThatIsNoFile(t *testing.T) {
 	t.Parallel()
-	o := openTask{
-		runner: "script",
-		base:   map[string]string{"calc.py": "def add(a, b):\n    return a - b\n"},
-		hidden: map[string]string{"checks/run.sh": "echo 0 >\"$AGON_REWARD\"; python3 -c 'import calc; assert calc.add(2, 3) == 5' && echo 1 >\"$AGON_REWARD\"\n"},
-		fix:    calcFix,
-		fail:   []string{"checks/run.sh"},
-		pass:   []string{},
-	}
 	k, d := newKind(t)
-	tk := o.task(t)
-	spec := openSpec()
-	spec.Policy.Grader.WallMS = 30_000
+	tk, spec := scriptTask(t, "echo 0 >\"$AGON_REWARD\"; python3 -c 'import calc; assert calc.add(2, 3) == 5' && echo 1 >\"$AGON_REWARD\"\n")
 	for left, want := range map[string]string{"os.mkfifo(p)": "is not a file", "pass": "No such file"} {
 		diff := replaceCalc("import os\ndef add(a, b):\n    p = os.environ['AGON_REWARD']\n    os.unlink(p)\n    " + left + "\n    os._exit(1)")
 		v, err := k.JudgePatch(t.Context(), newEnv(t, d, tk, ""), spec, tk, []byte(diff))
